@@ -81,6 +81,9 @@ typedef struct pf_option_info {
 /* The option table, ended by an entry whose name is NULL. Static, thread safe. */
 const pf_option_info *pf_option_table(void);
 
+/* A good idle_polls where processes share a core; the default, 0, is for those that own theirs. */
+#define PF_IDLE_POLLS_SHARED_CORE 32
+
 /*
  * Fill *options: built-in defaults, then the machine's calibration (see
  * pf_info(1)), then PF_* environment variables, which accept the suffixes

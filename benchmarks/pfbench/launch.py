@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Starts one benchmark program under mpirun."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+ERROR_LINES = 8
+# Lines of Open MPI's messages that never say what went wrong.
+_NOISE = re.compile(
+    r"^-+$|ORTE_ERROR_LOG|PRTE ERROR|\*\*\* (reported by|on a|and potentially)"
+    r"|MPI_ERRORS_ARE_FATAL|orte_base_help_aggregate|more process(es)? ha(s|ve) sent"
+    r"|Primary job +terminated normally|Per user-direction"
+)
+_BOUND = re.compile(r"\[[^\]]*\] MCW rank (\d+) (?:is not bound|bound to (.*))")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How many ranks, and where mpirun puts them."""
+
+    ranks: int
+    arguments: tuple[str, ...]
+    text: str
+
+
+def cores() -> int:
+    """Physical cores that this process may use."""
+    seen = set()
+    for cpu in os.sched_getaffinity(0):
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+        try:
+            seen.add(
+                (
+                    (topology / "physical_package_id").read_text(),
+                    (topology / "core_id").read_text(),
+                )
+            )
+        except OSError:
+            seen.add((str(cpu), ""))
+    return len(seen)
+
+
+def place(ranks: int, available: int) -> Placement:
+    if ranks <= available:
+        return Placement(
+            ranks,
+            ("--bind-to", "core", "--map-by", "core", "--report-bindings"),
+            f"{ranks} ranks, each bound to a core of its own",
+        )
+    return Placement(
+        ranks,
+        ("--oversubscribe", "--bind-to", "none"),
+        f"{ranks} ranks on {available} cores, not bound",
+    )
+
+
+def environment(build: Optional[Path]) -> dict[str, str]:
+    """This process's environment, with the build tree's in it unless that is set already."""
+    env = dict(os.environ)
+    script = build / "environment" if build else None
+    if "OMPI_MCA_mca_base_component_path" not in env and script and script.exists():
+        listing = subprocess.run(
+            ["sh", "-c", 'eval "$("$0")" && env -0', str(script)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        env.update(
+            entry.split("=", 1) for entry in listing.split("\0") if "=" in entry
+        )
+    if os.geteuid() == 0:
+        env["OMPI_ALLOW_RUN_AS_ROOT"] = "1"
+        env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    return env
+
+
+@dataclass(frozen=True)
+class Outcome:
+    output: str
+    errors: str
+    seconds: float
+    # Empty: the program ended well.
+    failure: str
+
+
+def run(command: list[str], env: dict[str, str], timeout: float) -> Outcome:
+    start = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    failure = ""
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        failure = f"no end after {timeout:.0f} s: stopped"
+        output, errors = _stop(process)
+    except BaseException:
+        _stop(process)
+        raise
+    if not failure and process.returncode < 0:
+        failure = f"killed by {signal.Signals(-process.returncode).name}"
+    elif not failure and process.returncode:
+        failure = f"exit code {process.returncode}"
+    return Outcome(output, errors, time.monotonic() - start, failure)
+
+
+def _stop(process: subprocess.Popen) -> tuple[str, str]:
+    """End mpirun, which ends its ranks; if it does not, all of them."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=5)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()
+
+
+def error_tail(text: str) -> list[str]:
+    lines = [line.rstrip() for line in text.splitlines()]
+    lines = [
+        line
+        for line in lines
+        if line and not _NOISE.search(line) and not _BOUND.search(line)
+    ]
+    return lines[-ERROR_LINES:]
+
+
+def bindings(errors: str) -> dict[int, str]:
+    """Where mpirun says it bound each rank; empty text: nowhere."""
+    return {
+        int(match.group(1)): (match.group(2) or "").strip()
+        for match in map(_BOUND.search, errors.splitlines())
+        if match
+    }

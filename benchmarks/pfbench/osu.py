@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads what the OSU micro-benchmarks, and our programs, print."""
+
+from __future__ import annotations
+
+import math
+from typing import Mapping
+
+NO_SIZE = 0
+
+
+class OutputError(Exception):
+    """The output is not what the benchmark should have printed."""
+
+
+def parse(
+    text: str, columns: Mapping[str, int], sized: bool = True
+) -> dict[int, dict[str, float]]:
+    """
+    Values by size and measure. columns says in which column, counted from 0,
+    each measure stands. Benchmarks without sizes (the barrier's) have one row,
+    which is stored under NO_SIZE.
+    """
+    rows: dict[int, dict[str, float]] = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if not fields or fields[0].startswith("#"):
+            continue
+        if not _is_number(fields[0]):
+            # Open MPI and UCX also write warnings to standard output.
+            continue
+        if "Fail" in fields:
+            raise OutputError(f"validation failed: {line.strip()}")
+        if sized and not fields[0].isdigit():
+            raise OutputError(f"not a size: {line.strip()}")
+        size = int(fields[0]) if sized else NO_SIZE
+        rows[size] = {
+            measure: _value(fields, column, line) for measure, column in columns.items()
+        }
+    if not rows:
+        raise OutputError("no results in the output")
+    return rows
+
+
+def check_sizes(
+    rows: Mapping[int, Mapping[str, float]], expected: list[int]
+) -> None:
+    missing = [size for size in expected if size not in rows]
+    if missing:
+        raise OutputError(f"the output has no result for size {missing[0]}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _value(fields: list[str], column: int, line: str) -> float:
+    try:
+        value = float(fields[column])
+    except (IndexError, ValueError):
+        raise OutputError(f"no number in column {column + 1}: {line.strip()}") from None
+    if not math.isfinite(value) or value <= 0:
+        raise OutputError(f"not a possible result: {line.strip()}")
+    return value

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The benchmark programs, what they give, and the sizes and iterations of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Mapping, Optional
+
+from . import measures
+from .measures import Measure
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Span:
+    """
+    The sizes low, 2 low, ... high, measured by one run; high 0: the program
+    has no sizes. None leaves the program's default, which is OSU's.
+    """
+
+    low: int
+    high: int
+    iterations: Optional[int] = None
+    warmup: Optional[int] = None
+    window: Optional[int] = None
+
+    def sizes(self) -> list[int]:
+        sizes = [self.low]
+        while sizes[-1] * 2 <= self.high:
+            sizes.append(sizes[-1] * 2)
+        return sizes
+
+    def arguments(self) -> list[str]:
+        options = {"-i": self.iterations, "-x": self.warmup, "-W": self.window}
+        arguments = ["-m", f"{self.low}:{self.high}"] if self.high else []
+        for letter, value in options.items():
+            if value is not None:
+                arguments += [letter, str(value)]
+        return arguments
+
+    def __str__(self) -> str:
+        return f"{size_text(self.low)}..{size_text(self.high)}" if self.high else ""
+
+
+@dataclass(frozen=True)
+class Test:
+    name: str
+    program: str
+    # In which column, counted from 0, a measure stands.
+    columns: Mapping[Measure, int]
+    # By depth: "default", and "quick" and "full" where they differ from it.
+    spans: Mapping[str, tuple[Span, ...]]
+    # Arguments that only our own program takes, and the columns that they add.
+    own_arguments: tuple[str, ...] = ()
+    own_columns: Mapping[Measure, int] = field(default_factory=dict)
+    one_sided: bool = False
+    collective: bool = False
+
+    @property
+    def sized(self) -> bool:
+        return self.spans["default"][0].high > 0
+
+    @property
+    def measures(self) -> list[Measure]:
+        return [*self.columns, *self.own_columns]
+
+    def cut(self, depth: str, largest: int) -> list[Span]:
+        """The spans of this depth without the sizes above the largest."""
+        return [
+            replace(span, high=min(span.high, largest))
+            for span in self.spans.get(depth, self.spans["default"])
+            if span.low <= largest
+        ]
+
+
+def size_text(size: int) -> str:
+    for unit, letter in ((MIB, " M"), (KIB, " K")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit}{letter}"
+    return str(size)
+
+
+LATENCY_SPANS = {
+    "quick": (
+        Span(1, 8 * KIB, 2000, 100),
+        Span(16 * KIB, 4 * MIB, 60, 6),
+    ),
+    "default": (
+        Span(1, 8 * KIB, 10000, 100),
+        Span(16 * KIB, 512 * KIB, 1000, 20),
+        Span(1 * MIB, 16 * MIB, 60, 6),
+    ),
+    "full": (Span(1, 16 * MIB),),
+}
+BANDWIDTH_SPANS = {
+    "quick": (
+        Span(1, 8 * KIB, 200, 20),
+        Span(16 * KIB, 4 * MIB, 5, 1),
+    ),
+    "default": (
+        Span(1, 8 * KIB, 500, 20),
+        Span(16 * KIB, 512 * KIB, 20, 2),
+        Span(1 * MIB, 16 * MIB, 3, 1),
+        # A window of 64 would make one run move 64 GB.
+        Span(32 * MIB, 128 * MIB, 2, 1, window=8),
+    ),
+    "full": (Span(1, 128 * MIB),),
+}
+RATE_SPANS = {
+    "quick": (Span(1, 8, 300, 30),),
+    "default": (Span(1, 8, 1000, 100),),
+    "full": (Span(1, 8, 10000, 1000),),
+}
+# These programs hold a whole window of messages, so the largest is smaller.
+ONE_SIDED_BANDWIDTH_SPANS = {
+    "default": (
+        Span(1, 8 * KIB, 500, 20),
+        Span(16 * KIB, 4 * MIB, 5, 1),
+    ),
+    "full": (Span(1, 4 * MIB),),
+}
+
+
+def _two_ranks(name: str, program: str, measure: Measure, spans, **more) -> Test:
+    return Test(name, program, {measure: 1}, spans, **more)
+
+
+def _collective(program: str, measure: Measure, span: Span) -> Test:
+    many = replace(span, iterations=10 * (span.iterations or 1))
+    return Test(
+        program,
+        program,
+        {measure: 1 if span.high else 0},
+        {"default": (span,), "full": (many,)},
+        own_arguments=("--validate",),
+        collective=True,
+    )
+
+
+TESTS = (
+    _two_ranks("latency", "latency", measures.LATENCY, LATENCY_SPANS),
+    _two_ranks(
+        "bandwidth",
+        "bw",
+        measures.BANDWIDTH,
+        BANDWIDTH_SPANS,
+        own_arguments=("--cpu",),
+        own_columns={measures.CPU: 2},
+    ),
+    Test("rate", "mbw_mr", {measures.RATE: 2}, RATE_SPANS),
+    _two_ranks("bibandwidth", "bibw", measures.BIBANDWIDTH, BANDWIDTH_SPANS),
+    _two_ranks(
+        "put-latency",
+        "put_latency",
+        measures.PUT_LATENCY,
+        LATENCY_SPANS,
+        one_sided=True,
+    ),
+    _two_ranks(
+        "get-latency",
+        "get_latency",
+        measures.GET_LATENCY,
+        LATENCY_SPANS,
+        one_sided=True,
+    ),
+    _two_ranks(
+        "put-bandwidth",
+        "put_bw",
+        measures.PUT_BANDWIDTH,
+        ONE_SIDED_BANDWIDTH_SPANS,
+        one_sided=True,
+    ),
+    _two_ranks(
+        "get-bandwidth",
+        "get_bw",
+        measures.GET_BANDWIDTH,
+        ONE_SIDED_BANDWIDTH_SPANS,
+        one_sided=True,
+    ),
+    _collective("barrier", measures.BARRIER, Span(0, 0, 200, 20)),
+    _collective("bcast", measures.BCAST, Span(4, 64 * KIB, 100, 10)),
+    _collective("allreduce", measures.ALLREDUCE, Span(4, 64 * KIB, 50, 5)),
+    _collective("alltoall", measures.ALLTOALL, Span(4, 16 * KIB, 20, 2)),
+)
+DEFAULT_TESTS = ("latency", "bandwidth", "rate")

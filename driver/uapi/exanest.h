@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * /dev/exanest: put, get and atomics between address spaces without pinning.
+ *
+ * A sketch: no module answers to it yet. EXANEST_ABI_VERSION stays 0, and
+ * anything here may change, until one does.
+ *
+ * A file descriptor is a context. It belongs to the address space that opened
+ * it: a child that inherits it over fork gets -EPERM from every call.
+ *
+ *	open -> EXANEST_IOC_QUERY -> EXANEST_IOC_JOIN -> EXANEST_IOC_RINGS -> mmap
+ *
+ * Every structure of an ioctl starts with its size, as the caller knows it.
+ * The kernel accepts a shorter one (what is absent is 0) and a longer one
+ * whose unknown tail is 0 (else -E2BIG), and writes back the size it knows.
+ * Structures hold only fixed-width, naturally aligned fields and no implicit
+ * padding, so they are the same for 32- and 64-bit callers. Fields called
+ * reserved must be 0, or the call fails with -EINVAL.
+ */
+#ifndef _UAPI_EXANEST_H
+#define _UAPI_EXANEST_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define EXANEST_ABI_VERSION 0
+#define EXANEST_DEVICE "/dev/exanest"
+
+/* exanest_query.features */
+#define EXANEST_FEATURE_ATOMICS (1ULL << 0)
+#define EXANEST_FEATURE_EVENTFD (1ULL << 1) /* exanest_rings.eventfd is honoured */
+#define EXANEST_FEATURE_PAGER (1ULL << 2)   /* faults in EXANEST_IOC_PAGER ranges are handed out */
+
+/* What the engine is and can do. All out, but size. */
+struct exanest_query {
+	__u32 size;
+	__u32 abi_version;   /* EXANEST_ABI_VERSION of the module */
+	__u64 features;      /* EXANEST_FEATURE_* */
+	__u32 block_size;    /* bytes: unit of faults and retransmission */
+	__u32 ring_entries;  /* most entries of one ring */
+	__u64 transfer_max;  /* bytes: longest single transfer */
+	char engine[32];     /* name, ended by 0 */
+};
+
+#define EXANEST_SECRET_BYTES 32
+
+/*
+ * Join the protection domain of a job, once in a context's life. Only contexts
+ * that gave the same secret, in the same user namespace, reach one another.
+ */
+struct exanest_join {
+	__u32 size;
+	__u32 reserved;
+	__u8 secret[EXANEST_SECRET_BYTES];
+	__u64 address;       /* out: this context's engine address, never used again after close */
+};
+
+/*
+ * Make the rings, once in a context's life. The kernel clamps nothing: a count
+ * that is not a power of two, or is above exanest_query.ring_entries, is
+ * -EINVAL. The caller maps map_bytes of the descriptor at offset 0; the
+ * offsets lead to the rings' heads and entries in that mapping.
+ */
+struct exanest_rings {
+	__u32 size;
+	__u32 submissions;   /* entries of each ring */
+	__u32 completions;
+	__u32 faults;        /* 0: no fault events wanted */
+	__s32 eventfd;       /* signalled for each completion and fault event; -1: none */
+	__u32 reserved;
+	__u64 map_bytes;     /* out, as are the offsets */
+	__u64 submission_head, submission_entries;
+	__u64 completion_head, completion_entries;
+	__u64 fault_head, fault_entries;
+};
+
+/*
+ * Free-running counters: an entry's slot is counter & (entries - 1). producer
+ * and consumer lie on cache lines of their own. The kernel reads the caller's
+ * counter once for each call and never trusts what it wrote itself.
+ */
+struct exanest_ring_head {
+	__u32 producer;
+	__u32 reserved0[15];
+	__u32 consumer;
+	__u32 flags;         /* EXANEST_RING_* */
+	__u32 reserved1[14];
+};
+
+#define EXANEST_RING_NEED_DOORBELL (1U << 0) /* the engine sleeps: EXANEST_IOC_DOORBELL wakes it */
+#define EXANEST_RING_OVERFLOW (1U << 1)      /* fault events were lost; never completions */
+
+enum exanest_op {
+	EXANEST_OP_NOP = 0,
+	EXANEST_OP_PUT = 1,
+	EXANEST_OP_GET = 2,
+	EXANEST_OP_ATOMIC = 3,
+	EXANEST_OP_FENCE = 4,    /* completes after everything submitted before it to that peer */
+};
+
+enum exanest_atomic {
+	EXANEST_ATOMIC_ADD = 0,
+	EXANEST_ATOMIC_AND = 1,
+	EXANEST_ATOMIC_OR = 2,
+	EXANEST_ATOMIC_XOR = 3,
+	EXANEST_ATOMIC_SWAP = 4,
+	EXANEST_ATOMIC_COMPARE_SWAP = 5,
+};
+
+struct exanest_submission {
+	__u64 cookie;        /* comes back in the completion */
+	__u64 peer;          /* exanest_join.address of the peer */
+	__u64 local;
+	__u64 remote;
+	__u64 length;        /* bytes; atomics: 4 or 8 */
+	__u64 operand;
+	__u64 compare;
+	__u16 op;            /* enum exanest_op */
+	__u16 atomic;        /* enum exanest_atomic */
+	__u32 reserved;
+};
+
+enum exanest_side {
+	EXANEST_SIDE_NONE = 0,
+	EXANEST_SIDE_LOCAL = 1,
+	EXANEST_SIDE_REMOTE = 2,
+};
+
+struct exanest_completion {
+	__u64 cookie;
+	__u64 value;         /* atomics: the value before the operation */
+	__u64 fault_address; /* status -EFAULT: the first address that could not be reached, */
+	__s32 status;        /* 0 or a negative errno */
+	__u32 fault_side;    /* and whose it was: enum exanest_side */
+};
+
+/* A fault in a range whose pages the process itself provides. */
+struct exanest_fault {
+	__u64 address;
+	__u64 length;        /* bytes the parked block still needs from there on */
+	__u64 ticket;        /* for EXANEST_IOC_RESOLVED */
+	__u32 write;         /* 1: the engine is going to write */
+	__u32 reserved;
+};
+
+/* Take over, or give back, the faults of a range of the caller's own memory. */
+struct exanest_pager {
+	__u32 size;
+	__u32 enable;        /* 1 or 0 */
+	__u64 address;
+	__u64 length;
+};
+
+/* The answer to one exanest_fault; a block nobody answers for ends with -ETIMEDOUT. */
+struct exanest_resolved {
+	__u32 size;
+	__s32 status;        /* 0: the pages are there; else the errno that ends the transfer */
+	__u64 ticket;
+};
+
+/* Counters of this context since it was opened. All out, but size. */
+struct exanest_statistics {
+	__u32 size;
+	__u32 reserved;
+	__u64 transfers;
+	__u64 bytes;
+	__u64 blocks;
+	__u64 translation_hits;
+	__u64 translation_misses;
+	__u64 invalidations;
+	__u64 faults_local;
+	__u64 faults_remote;
+	__u64 retransmits;
+	__u64 fault_errors;
+	__u64 resolve_ns;
+};
+
+#define EXANEST_IOC_MAGIC 0xEA
+#define EXANEST_IOC_QUERY _IOWR(EXANEST_IOC_MAGIC, 0x00, struct exanest_query)
+#define EXANEST_IOC_JOIN _IOWR(EXANEST_IOC_MAGIC, 0x01, struct exanest_join)
+#define EXANEST_IOC_RINGS _IOWR(EXANEST_IOC_MAGIC, 0x02, struct exanest_rings)
+#define EXANEST_IOC_DOORBELL _IO(EXANEST_IOC_MAGIC, 0x03)
+#define EXANEST_IOC_PAGER _IOWR(EXANEST_IOC_MAGIC, 0x04, struct exanest_pager)
+#define EXANEST_IOC_RESOLVED _IOWR(EXANEST_IOC_MAGIC, 0x05, struct exanest_resolved)
+#define EXANEST_IOC_STATISTICS _IOWR(EXANEST_IOC_MAGIC, 0x06, struct exanest_statistics)
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "address.h"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ADDRESS_MAGIC 0x61646670 /* "pfda" */
+#define ADDRESS_VERSION 1
+
+static bool read_boot_id(uint8_t host[16])
+{
+	char text[64] = "";
+	size_t length;
+	ssize_t bytes;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	bytes = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	return bytes > 0 && !sodium_hex2bin(host, 16, text, (size_t)bytes, "-\n", &length, NULL) &&
+	       length == 16;
+}
+
+int address_create(struct address *address)
+{
+	struct stat namespace;
+
+	memset(address, 0, sizeof(*address));
+	address->magic = ADDRESS_MAGIC;
+	address->version = ADDRESS_VERSION;
+	address->length = sizeof(*address);
+	if (!read_boot_id(address->host) || stat("/proc/self/ns/net", &namespace) < 0)
+		return PF_ERR_SYSTEM;
+	address->network_namespace = namespace.st_ino;
+	randombytes_buf(address->id, sizeof(address->id));
+	randombytes_buf(address->key, sizeof(address->key));
+	return PF_OK;
+}
+
+int address_parse(struct address *address, const void *bytes, size_t length)
+{
+	if (!bytes || length != sizeof(*address))
+		return PF_ERR_ARGUMENT;
+	memcpy(address, bytes, sizeof(*address));
+	if (address->magic != ADDRESS_MAGIC || address->version != ADDRESS_VERSION ||
+	    address->length != length)
+		return PF_ERR_ARGUMENT;
+	return PF_OK;
+}
+
+bool address_same(const struct address *a, const struct address *b)
+{
+	return !memcmp(a->id, b->id, sizeof(a->id));
+}
+
+const char *address_unreachable(const struct address *a, const struct address *b)
+{
+	if (memcmp(a->host, b->host, sizeof(a->host)))
+		return "on another host";
+	if (a->network_namespace != b->network_namespace)
+		return "on this host, but in another network namespace";
+	return NULL;
+}
+
+socklen_t address_socket(const struct address *address, struct sockaddr_un *name)
+{
+	char hex[2 * ADDRESS_ID_BYTES + 1];
+	int length;
+
+	/* A leading NUL makes the name abstract: it lives as long as the socket, no file. */
+	memset(name, 0, sizeof(*name));
+	name->sun_family = AF_UNIX;
+	sodium_bin2hex(hex, sizeof(hex), address->id, sizeof(address->id));
+	length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "libpf-%s", hex);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Atomic operations: carried out by the peer's own processor inside its
+ * pf_progress, so they are atomic towards everything on that host.
+ */
+#ifndef PF_ATOMIC_H
+#define PF_ATOMIC_H
+
+#include <stdbool.h>
+
+#include "operation.h"
+#include "transport/host/message.h"
+
+struct atomic_operation {
+	struct operation operation;
+	struct message_atomic message;
+	bool sent, answered;
+};
+
+int atomic_advance(pf_context *context, struct atomic_operation *atomic);
+void atomic_abandon(pf_context *context, struct atomic_operation *atomic);
+void atomic_answered(struct atomic_operation *atomic, int status, uint64_t value);
+
+bool atomic_valid(unsigned op, unsigned width, uint64_t address);
+/* On our own memory. PF_OK, or PF_ERR_FAULT with the address in *value. */
+int atomic_execute(const struct message_atomic *message, uint64_t *value);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fault/resolver.h"
+#include "pf.h"
+#include "transport/host/copy.h"
+
+struct list {
+	pf_capability *entries;
+	int most, count;
+};
+
+static __attribute__((format(printf, 4, 5))) void add(struct list *list, const char *name,
+						       int available, const char *format, ...)
+{
+	pf_capability *entry;
+	va_list args;
+
+	if (list->count++ >= list->most)
+		return;
+	entry = &list->entries[list->count - 1];
+	entry->name = name;
+	entry->available = available;
+	va_start(args, format);
+	vsnprintf(entry->detail, sizeof(entry->detail), format, args);
+	va_end(args);
+}
+
+static int read_number(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	int number = -1;
+
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &number) != 1)
+		number = -1;
+	fclose(file);
+	return number;
+}
+
+/* Try on a sibling-like process: a child that is no descendant of the one that copies. */
+static int copy_from_parent(uint64_t *cookie)
+{
+	pid_t parent = getpid(), child = fork();
+	int status = 0;
+
+	if (child < 0)
+		return errno;
+	if (!child)
+		_exit(copy_probe(parent, (uint64_t)(uintptr_t)cookie, *cookie));
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+}
+
+static void single_copy(struct list *list)
+{
+	uint64_t cookie = 0x5f3759df5f3759df;
+	int error = copy_from_parent(&cookie);
+	int scope = read_number("/proc/sys/kernel/yama/ptrace_scope");
+
+	if (!error)
+		add(list, "single copy", 1,
+		    "process_vm_readv/writev is permitted between processes of one user");
+	else if (scope > 0)
+		add(list, "single copy", 0,
+		    "process_vm_readv: %s; Yama's kernel.yama.ptrace_scope is %d, 0 permits it",
+		    strerror(error), scope);
+	else
+		add(list, "single copy", 0,
+		    "process_vm_readv: %s; a seccomp filter or container may forbid it",
+		    strerror(error));
+}
+
+static void populate(struct list *list)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint64_t failed;
+	void *area = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (area == MAP_FAILED)
+		return;
+	if (resolver_touch((uint64_t)(uintptr_t)area, page, true, &failed) == PF_OK)
+		add(list, "fault resolution", 1, "madvise(MADV_POPULATE_WRITE) brings pages in");
+	else
+		add(list, "fault resolution", 0,
+		    "madvise(MADV_POPULATE_WRITE) fails; it needs Linux 5.14 or later");
+	munmap(area, page);
+}
+
+static void barrier(struct list *list)
+{
+	long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+
+	if (commands > 0 && commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED)
+		add(list, "sleeping when idle", 1, "membarrier makes wake-ups exact");
+	else
+		add(list, "sleeping when idle", 0,
+		    "no membarrier: a sleeper may notice a message only after idle_sleep");
+}
+
+static void memory_files(struct list *list)
+{
+	int fd = memfd_create("libpf test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd >= 0)
+		add(list, "shared memory", 1, "memfd: rings without names, nothing in /dev/shm");
+	else
+		add(list, "shared memory", 0, "memfd_create: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void huge_pages(struct list *list)
+{
+	char text[128] = "";
+	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+
+	if (!file || !fgets(text, sizeof(text), file))
+		add(list, "huge pages", 0, "no transparent huge pages in this kernel");
+	else
+		add(list, "huge pages", !strstr(text, "[never]"),
+		    "transparent_hugepage/enabled: %.*s", (int)strcspn(text, "\n"), text);
+	if (file)
+		fclose(file);
+}
+
+static void device(struct list *list)
+{
+	int fd = open("/dev/exanest", O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0)
+		add(list, "/dev/exanest", 0, "present, but this version has no device transport");
+	else
+		add(list, "/dev/exanest", 0, "%s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+int pf_capabilities(pf_capability *entries, int most)
+{
+	struct list list = { .entries = entries, .most = most };
+
+	memory_files(&list);
+	single_copy(&list);
+	populate(&list);
+	barrier(&list);
+	huge_pages(&list);
+	device(&list);
+	return list.count < most ? list.count : most;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "connection.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static size_t body_length(uint32_t kind)
+{
+	return kind == CONNECTION_HELLO ? sizeof(struct hello) : sizeof(struct welcome);
+}
+
+size_t connection_length(uint32_t kind)
+{
+	switch (kind) {
+	case CONNECTION_HELLO:
+	case CONNECTION_WELCOME:
+		return offsetof(struct connection_message, u.handshake.sealed) +
+		       crypto_secretbox_MACBYTES + body_length(kind);
+	case CONNECTION_RESOLVE:
+	case CONNECTION_RESOLVED:
+		return offsetof(struct connection_message, u) + sizeof(struct resolve);
+	case CONNECTION_REFUSED:
+	case CONNECTION_BYE:
+		return offsetof(struct connection_message, u);
+	default:
+		return 0;
+	}
+}
+
+int connection_send(int socket, const struct connection_message *message, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec bytes = { (void *)(uintptr_t)message, connection_length(message->kind) };
+	struct msghdr packet = { .msg_iov = &bytes, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		memset(&control, 0, sizeof(control));
+		packet.msg_control = &control;
+		packet.msg_controllen = sizeof(control.space);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	}
+	while (sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+		if (errno == EAGAIN || errno == ENOBUFS)
+			return PF_ERR_AGAIN;
+		if (errno != EINTR)
+			return PF_ERR_PEER;
+	}
+	return PF_OK;
+}
+
+static int take_descriptor(struct msghdr *packet)
+{
+	struct cmsghdr *header;
+	int fd = -1;
+
+	for (header = CMSG_FIRSTHDR(packet); header; header = CMSG_NXTHDR(packet, header)) {
+		if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+		    header->cmsg_len == CMSG_LEN(sizeof(int)))
+			memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+	}
+	return fd;
+}
+
+int connection_receive(int socket, struct connection_message *message, int *fd)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec bytes = { message, sizeof(*message) };
+	struct msghdr packet = { .msg_iov = &bytes,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control.space) };
+	ssize_t length;
+
+	*fd = -1;
+	do {
+		length = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	} while (length < 0 && errno == EINTR);
+	if (length < 0)
+		return errno == EAGAIN ? PF_ERR_AGAIN : PF_ERR_PEER;
+	if (!length)
+		return PF_ERR_PEER;
+	*fd = take_descriptor(&packet);
+	if (!(packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+	    (size_t)length >= offsetof(struct connection_message, u) &&
+	    message->magic == CONNECTION_MAGIC && (size_t)length == connection_length(message->kind))
+		return PF_OK;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return PF_ERR_REFUSED;
+}
+
+void connection_seal(struct connection_message *message, enum connection_kind kind,
+		     const void *body, const uint8_t key[ADDRESS_KEY_BYTES])
+{
+	message->magic = CONNECTION_MAGIC;
+	message->kind = kind;
+	randombytes_buf(message->u.handshake.nonce, sizeof(message->u.handshake.nonce));
+	crypto_secretbox_easy(message->u.handshake.sealed, body, body_length(kind),
+			      message->u.handshake.nonce, key);
+}
+
+bool connection_unseal(const struct connection_message *message, void *body,
+		       const uint8_t key[ADDRESS_KEY_BYTES])
+{
+	return !crypto_secretbox_open_easy(body, message->u.handshake.sealed,
+					   crypto_secretbox_MACBYTES + body_length(message->kind),
+					   message->u.handshake.nonce, key);
+}
+
+pid_t connection_pid(int socket)
+{
+	struct ucred who = { 0 };
+	socklen_t length = sizeof(who);
+
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0)
+		return 0;
+	return who.pid;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "context.h"
+
+#include <sched.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+#include "peer.h"
+#include "service.h"
+#include "transfer.h"
+#include "transport/host/message.h"
+
+static int check_options(const pf_options *options)
+{
+	const pf_option_info *info;
+
+	for (info = pf_option_table(); info->name; info++) {
+		if (!option_valid(info, *option_field((pf_options *)(uintptr_t)options, info)))
+			return PF_ERR_ARGUMENT;
+	}
+	return PF_OK;
+}
+
+int pf_open(const pf_options *options, pf_context **result)
+{
+	pf_context *context;
+	int status;
+
+	if (sodium_init() < 0)
+		return PF_ERR_SYSTEM;
+	/* The polled cache lines at the front want their alignment. */
+	context = aligned_alloc(128, (sizeof(*context) + 127) & ~(size_t)127);
+	if (!context)
+		return PF_ERR_MEMORY;
+	memset(context, 0, sizeof(*context));
+	if (options)
+		context->options = *options;
+	else
+		pf_options_init(&context->options, NULL);
+	status = check_options(&context->options);
+	if (status != PF_OK)
+		goto fail;
+	context->threads = context->options.threads;
+	context->statistics.threads = context->threads;
+	context->sleepy = context->options.idle_polls != 0;
+	operations_init(&context->operations);
+	answers_init(&context->answers);
+	pthread_mutex_init(&context->lock, NULL);
+	randombytes_buf(&context->cookie, sizeof(context->cookie));
+	status = address_create(&context->address);
+	if (status != PF_OK)
+		goto fail;
+	status = inbox_create(&context->inbox);
+	if (status != PF_OK)
+		goto fail;
+	status = service_start(context, &context->service);
+	if (status != PF_OK)
+		goto fail_inbox;
+	*result = context;
+	return PF_OK;
+
+fail_inbox:
+	inbox_destroy(&context->inbox);
+fail:
+	free(context);
+	return status;
+}
+
+static void incoming_free(struct incoming *incoming)
+{
+	channel_destroy(&incoming->channel);
+	free(incoming);
+}
+
+static void drop_events(pf_context *context)
+{
+	struct event *event = events_take(&context->events);
+
+	while (event) {
+		struct event *next = event->next;
+
+		if (event->kind == EVENT_INCOMING)
+			incoming_free(event->incoming);
+		else if (event->kind == EVENT_LINKED)
+			inbox_destroy(&(struct inbox){ .memory = event->inbox, .fd = -1 });
+		free(event);
+		event = next;
+	}
+}
+
+void pf_close(pf_context *context)
+{
+	if (!context)
+		return;
+	service_stop(context->service);
+	drop_events(context);
+	operations_destroy(&context->operations);
+	answers_destroy(&context->answers);
+	requests_destroy(&context->requests);
+	polling_destroy(&context->polling);
+	while (context->peers) {
+		pf_peer *peer = context->peers;
+
+		context->peers = peer->next;
+		peer_destroy(peer);
+	}
+	inbox_destroy(&context->inbox);
+	pthread_mutex_destroy(&context->lock);
+	sodium_memzero(&context->address, sizeof(context->address));
+	free(context);
+}
+
+void pf_query(const pf_context *context, pf_attributes *attributes)
+{
+	struct ring ring = { .size = context->options.ring_size };
+
+	attributes->send_max = ring_longest(&ring);
+	attributes->eager_limit = context->options.eager_limit < attributes->send_max ?
+					  context->options.eager_limit :
+					  attributes->send_max;
+	attributes->address_length = sizeof(context->address);
+}
+
+int pf_address(const pf_context *context, void *buffer, size_t *length)
+{
+	if (*length < sizeof(context->address))
+		return PF_ERR_ARGUMENT;
+	memcpy(buffer, &context->address, sizeof(context->address));
+	*length = sizeof(context->address);
+	return PF_OK;
+}
+
+int pf_reachable(const pf_context *context, const void *bytes, size_t length, const char **why)
+{
+	const char *reason = "not an address of this version of libpf";
+	struct address address;
+	int status = address_parse(&address, bytes, length);
+
+	if (status == PF_OK) {
+		reason = address_unreachable(&context->address, &address);
+		status = reason ? PF_ERR_UNREACHABLE : PF_OK;
+	}
+	if (why)
+		*why = reason ? reason : "on this host";
+	return status;
+}
+
+void pf_set_receive(pf_context *context, pf_receive_fn receive, void *arg)
+{
+	context->receive = receive;
+	context->receive_arg = arg;
+}
+
+void pf_set_error(pf_context *context, pf_error_fn error, void *arg)
+{
+	context->error = error;
+	context->error_arg = arg;
+}
+
+static void add_incoming(pf_context *context, struct incoming *incoming)
+{
+	pf_peer *peer = peer_find(context, &incoming->from);
+
+	/* A second channel from one peer, or one from the dead, is not libpf's doing. */
+	if (!peer || peer->incoming || peer_state(peer) == PEER_GONE) {
+		incoming_free(incoming);
+		return;
+	}
+	incoming->peer = peer;
+	peer->incoming = incoming;
+	if (incoming_add(context, incoming) != PF_OK) {
+		peer->incoming = NULL;
+		incoming_free(incoming);
+	}
+}
+
+static void resolved(pf_context *context, const struct event *event)
+{
+	struct block *block = request_close(&context->requests, event->token, REQUEST_RESOLVE,
+					    event->peer);
+
+	if (block)
+		block_resolved(context, block, event->status, event->address);
+}
+
+static void handle_event(pf_context *context, const struct event *event)
+{
+	pf_peer *peer = event->peer;
+
+	switch (event->kind) {
+	case EVENT_INCOMING:
+		add_incoming(context, event->incoming);
+		break;
+	case EVENT_LINKED:
+		peer_link(peer, event->inbox, event->slot, event->pid, event->copy_error);
+		break;
+	case EVENT_GONE:
+		if (!peer)
+			peer = peer_find(context, &event->from);
+		if (peer)
+			peer_gone(peer, event->status, event->farewell);
+		break;
+	case EVENT_RESOLVED:
+		resolved(context, event);
+		break;
+	}
+}
+
+static __attribute__((noinline)) int handle_events(pf_context *context)
+{
+	struct event *event = events_take(&context->events);
+	int count = 0;
+
+	while (event) {
+		struct event *next = event->next;
+
+		handle_event(context, event);
+		free(event);
+		event = next;
+		count++;
+	}
+	return count;
+}
+
+/* Nothing happened for a while: let others have the processor. */
+static __attribute__((noinline)) void idle(pf_context *context)
+{
+	if (++context->idle < context->options.idle_polls)
+		return;
+	/* A peer that moves its end of a transfer of ours does not ring when it is done. */
+	if (operations_pending(context, NULL, UINT64_MAX) || context->answers.first) {
+		sched_yield();
+		return;
+	}
+	inbox_announce(&context->inbox);
+	if (incoming_any(context) || events_waiting(&context->events) ||
+	    atomic_load_explicit(&context->inbox.memory->bell, memory_order_relaxed)) {
+		inbox_stay(&context->inbox);
+		return;
+	}
+	statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
+	inbox_sleep(&context->inbox, context->options.idle_sleep);
+}
+
+/* One at a time, and never from within itself. */
+static inline bool progress_enter(pf_context *context)
+{
+	if (context->threads)
+		return !atomic_exchange_explicit(&context->progressing, true, memory_order_acquire);
+	if (atomic_load_explicit(&context->progressing, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&context->progressing, true, memory_order_relaxed);
+	return true;
+}
+
+int pf_progress(pf_context *context)
+{
+	struct operations *operations = &context->operations;
+	int count;
+
+	if (!progress_enter(context))
+		return 0;
+	count = incoming_poll(context);
+	if (__builtin_expect(events_waiting(&context->events), 0))
+		count += handle_events(context);
+	operations_collect(context);
+	if (operations->active.next != &operations->active)
+		count += operations_advance(context);
+	if (__builtin_expect(context->answers.first != NULL, 0))
+		count += answers_advance(context);
+	if (count)
+		context->idle = 0;
+	else if (context->sleepy)
+		idle(context);
+	atomic_store_explicit(&context->progressing, false, memory_order_release);
+	return count;
+}
+
+int pf_flush(pf_context *context, pf_peer *peer)
+{
+	uint64_t sequence;
+
+	context_lock(context);
+	sequence = context->operations.sequence;
+	context_unlock(context);
+	while (operations_pending(context, peer, sequence)) {
+		if (atomic_load_explicit(&context->progressing, memory_order_relaxed) &&
+		    !context->threads)
+			return PF_ERR_ARGUMENT;
+		pf_progress(context);
+	}
+	return PF_OK;
+}
+
+static int send_message(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+			const void *payload, size_t length, pf_pack_fn pack, void *arg)
+{
+	struct statistics *statistics = &peer->context->statistics;
+	size_t total = header_length + length;
+	int status = PF_DONE;
+	uint8_t *destination;
+
+	if (__builtin_expect(total < length, 0))
+		return PF_ERR_TOO_LONG;
+	peer_lock(peer);
+	destination = peer_reserve(peer, total, &status);
+	if (__builtin_expect(!destination, 0)) {
+		peer_unlock(peer);
+		if (status == PF_ERR_AGAIN)
+			statistic_add(statistics, PF_STAT_RING_FULL, 1);
+		return status;
+	}
+	memcpy(destination, header, header_length);
+	if (pack)
+		pack(destination + header_length, length, arg);
+	else if (length)
+		memcpy(destination + header_length, payload, length);
+	peer_commit(peer, total, MESSAGE_USER, tag);
+	peer_unlock(peer);
+	statistic_add(statistics, PF_STAT_SENDS, 1);
+	statistic_add(statistics, PF_STAT_SEND_BYTES, total);
+	return PF_DONE;
+}
+
+int pf_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+	    const void *payload, size_t payload_length)
+{
+	return send_message(peer, tag, header, header_length, payload, payload_length, NULL, NULL);
+}
+
+int pf_send_pack(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+		 size_t length, pf_pack_fn pack, void *arg)
+{
+	return send_message(peer, tag, header, header_length, NULL, length, pack, arg);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The context ties the rooms together. Who may touch what:
+ *
+ *   - the thread inside pf_progress (one at a time, "progressing") owns the
+ *     incoming channels, the operations and the requests;
+ *   - a peer's sending side is under peer->lock;
+ *   - posted operations and the peer table are under context->lock;
+ *   - the service thread owns connections; it talks to progress through the
+ *     event queue alone, and is talked to through its command queue.
+ *
+ * The locks are taken only when pf_options.threads says that there may be
+ * more than one caller.
+ */
+#ifndef PF_CONTEXT_H
+#define PF_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "address.h"
+#include "event.h"
+#include "operation.h"
+#include "pf.h"
+#include "request.h"
+#include "statistics.h"
+#include "transport/host/answer.h"
+#include "transport/host/inbox.h"
+#include "transport/host/incoming.h"
+
+struct service;
+
+struct pf_context {
+	struct polling polling;
+	struct inbox inbox;
+	struct event_queue events;
+	bool threads;
+	_Atomic bool progressing;
+	bool sleepy;                    /* idle_polls != 0 */
+	uint64_t idle;                  /* empty polls in a row */
+
+	pf_receive_fn receive;
+	void *receive_arg;
+	pf_error_fn error;
+	void *error_arg;
+
+	struct operations operations;
+	struct requests requests;
+	struct answers answers;
+	struct statistics statistics;
+
+	pf_options options;
+	struct address address;
+	uint64_t cookie;                /* a peer that may copy from us can read this */
+	struct service *service;
+
+	pthread_mutex_t lock;
+	struct pf_peer *peers;
+};
+
+static inline void context_lock(pf_context *context)
+{
+	if (context->threads)
+		pthread_mutex_lock(&context->lock);
+}
+
+static inline void context_unlock(pf_context *context)
+{
+	if (context->threads)
+		pthread_mutex_unlock(&context->lock);
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "event.h"
+
+#include <stddef.h>
+
+void event_push(struct event_queue *queue, struct event *event)
+{
+	event->next = atomic_load_explicit(&queue->newest, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&queue->newest, &event->next, event,
+						      memory_order_release, memory_order_relaxed))
+		;
+}
+
+struct event *events_take(struct event_queue *queue)
+{
+	struct event *event = atomic_exchange_explicit(&queue->newest, NULL, memory_order_acquire);
+	struct event *oldest = NULL;
+
+	while (event) {
+		struct event *next = event->next;
+
+		event->next = oldest;
+		oldest = event;
+		event = next;
+	}
+	return oldest;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "resolver.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* Linux 5.14; older C libraries do not name them. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static bool populate(uint64_t start, uint64_t length, bool write)
+{
+	int error;
+
+	do {
+		error = madvise((void *)(uintptr_t)start, length,
+				write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) ? errno : 0;
+	} while (error == EINTR || error == EAGAIN);
+	return !error;
+}
+
+int resolver_touch(uint64_t address, uint64_t length, bool write, uint64_t *failed)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t start = address & ~(page - 1);
+	uint64_t end = (address + length + page - 1) & ~(page - 1);
+
+	if (populate(start, end - start, write))
+		return PF_OK;
+	/* Which page was it? The error path may take its time. */
+	for (; start < end; start += page) {
+		if (!populate(start, page, write)) {
+			*failed = start > address ? start : address;
+			return PF_ERR_FAULT;
+		}
+	}
+	return PF_OK;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibration.h"
+
+#define OPTION(field, low, high, lvl, text)                                                        \
+	{                                                                                          \
+		.name = #field, .help = text, .offset = offsetof(pf_options, field),               \
+		.minimum = low, .maximum = high, .level = lvl                                      \
+	}
+
+static const pf_option_info table[] = {
+	OPTION(ring_size, 16384, 1 << 30, 5,
+	       "Bytes of shared memory for messages from one process to another, a power of two; "
+	       "allocated on first use"),
+	OPTION(eager_limit, 64, 1 << 24, 4,
+	       "Messages up to this many bytes are copied through the ring; longer ones are fetched "
+	       "by the receiver"),
+	OPTION(share_min, 4096, UINT64_MAX, 5,
+	       "Transfers of at least this many bytes are moved from both ends by both processes"),
+	OPTION(run_max, 4096, 1 << 30, 7,
+	       "Most bytes of one transfer moved by one call of the progress function"),
+	OPTION(block_size, 4096, 1 << 24, 7,
+	       "Bytes of a block, the unit of faults and retransmission; a power of two"),
+	OPTION(single_copy, 0, 1, 3,
+	       "1: move transfers with process_vm_readv/writev where the kernel permits it; "
+	       "0: always through the ring"),
+	OPTION(fault_retries, 1, 1000, 6,
+	       "How often one block's fault is resolved before its transfer fails"),
+	OPTION(idle_polls, 0, UINT64_MAX, 5,
+	       "Empty calls of the progress function in a row before it sleeps until a message "
+	       "arrives; 0: never sleep"),
+	OPTION(idle_sleep, 1, 10000000, 6, "Longest such sleep in microseconds"),
+	OPTION(threads, 0, 1, 9, "1: several threads may use the context at the same time"),
+	OPTION(calibrate, 0, 1, 6,
+	       "1: thresholds not set otherwise come from this machine's calibration file"),
+	{ .name = NULL },
+};
+
+static const pf_options defaults = {
+	.ring_size = 256 << 10,
+	.eager_limit = 4096,
+	.share_min = 32 << 10,
+	.run_max = 512 << 10,
+	.block_size = 16 << 10, /* ExaNeSt's block */
+	.single_copy = 1,
+	.fault_retries = 8,
+	.idle_polls = 0,
+	.idle_sleep = 1000,
+	.threads = 0,
+	.calibrate = 1,
+};
+
+const pf_option_info *pf_option_table(void)
+{
+	return table;
+}
+
+uint64_t *option_field(pf_options *options, const pf_option_info *info)
+{
+	return (uint64_t *)((char *)options + info->offset);
+}
+
+static bool is_power_of_two(uint64_t value)
+{
+	return value && !(value & (value - 1));
+}
+
+static bool needs_power_of_two(const pf_option_info *info)
+{
+	return info->offset == offsetof(pf_options, ring_size) ||
+	       info->offset == offsetof(pf_options, block_size);
+}
+
+bool option_valid(const pf_option_info *info, uint64_t value)
+{
+	if (value < info->minimum || value > info->maximum)
+		return false;
+	return !needs_power_of_two(info) || is_power_of_two(value);
+}
+
+bool option_parse(const char *text, uint64_t *value)
+{
+	unsigned shift = 0;
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]))
+		return false;
+	errno = 0;
+	*value = strtoull(text, &end, 0);
+	if (errno)
+		return false;
+	switch (toupper((unsigned char)*end)) {
+	case 'K': shift = 10; break;
+	case 'M': shift = 20; break;
+	case 'G': shift = 30; break;
+	}
+	if (shift)
+		end++;
+	if (*end || *value > UINT64_MAX >> shift)
+		return false;
+	*value <<= shift;
+	return true;
+}
+
+static const char *environment(const pf_option_info *info)
+{
+	char name[64];
+	size_t i;
+
+	snprintf(name, sizeof(name), "PF_%s", info->name);
+	for (i = 0; name[i]; i++)
+		name[i] = (char)toupper((unsigned char)name[i]);
+	return getenv(name);
+}
+
+int pf_options_init(pf_options *options, const pf_option_info **culprit)
+{
+	const pf_option_info *info;
+	int status = PF_OK;
+	uint64_t value;
+
+	*options = defaults;
+	for (info = table; info->name; info++) {
+		const char *text = environment(info);
+
+		if (!text)
+			continue;
+		if (option_parse(text, &value) && option_valid(info, value)) {
+			*option_field(options, info) = value;
+			continue;
+		}
+		if (culprit && status == PF_OK)
+			*culprit = info;
+		status = PF_ERR_ARGUMENT;
+	}
+	if (!options->calibrate)
+		return status;
+
+	/* Calibration lies below the environment: keep what the environment set. */
+	pf_options calibrated = defaults;
+
+	calibration_read(&calibrated);
+	for (info = table; info->name; info++) {
+		if (!environment(info))
+			*option_field(options, info) = *option_field(&calibrated, info);
+	}
+	return status;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "peer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "service.h"
+#include "transport/host/copy.h"
+
+static const char path_unused[] = "not used yet";
+static const char path_opening[] = "messages through the ring; transfers wait for the peer's answer";
+static const char path_single[] = "single copy, long transfers from both ends";
+static const char path_disabled[] = "through the ring: single_copy is 0";
+static const char path_gone[] = "none: the peer's process is gone";
+
+static void set_path(pf_peer *peer, const char *path)
+{
+	atomic_store_explicit(&peer->path, path, memory_order_relaxed);
+}
+
+static void set_state(pf_peer *peer, enum peer_state state)
+{
+	atomic_store_explicit(&peer->state, state, memory_order_release);
+}
+
+static pf_peer *peer_new(pf_context *context, const struct address *address)
+{
+	pf_peer *peer = calloc(1, sizeof(*peer));
+
+	if (!peer)
+		return NULL;
+	peer->context = context;
+	peer->address = *address;
+	peer->self = address_same(address, &context->address);
+	peer->shares_free = ~0ull;
+	peer->slot = INBOX_NO_SLOT;
+	pthread_mutex_init(&peer->lock, NULL);
+	set_path(peer, path_unused);
+	return peer;
+}
+
+pf_peer *peer_find(pf_context *context, const struct address *address)
+{
+	pf_peer *peer;
+
+	context_lock(context);
+	for (peer = context->peers; peer; peer = peer->next) {
+		if (address_same(&peer->address, address))
+			break;
+	}
+	if (!peer) {
+		peer = peer_new(context, address);
+		if (peer) {
+			peer->next = context->peers;
+			context->peers = peer;
+		}
+	}
+	context_unlock(context);
+	return peer;
+}
+
+static void drop_mappings(pf_peer *peer)
+{
+	if (peer->out.memory)
+		channel_destroy(&peer->out);
+	if (peer->inbox)
+		inbox_destroy(&(struct inbox){ .memory = peer->inbox, .fd = -1 });
+	peer->inbox = NULL;
+}
+
+void peer_destroy(pf_peer *peer)
+{
+	drop_mappings(peer);
+	pthread_mutex_destroy(&peer->lock);
+	free(peer);
+}
+
+int peer_connect(pf_peer *peer)
+{
+	int status;
+
+	if (peer_state(peer) == PEER_GONE)
+		return peer->gone_status;
+	if (peer->out.memory)
+		return PF_OK;
+	if (address_unreachable(&peer->context->address, &peer->address))
+		return PF_ERR_UNREACHABLE;
+	status = channel_create(&peer->out, peer->context->options.ring_size);
+	if (status != PF_OK)
+		return status;
+	status = service_connect(peer->context->service, peer);
+	if (status != PF_OK) {
+		channel_destroy(&peer->out);
+		if (status == PF_ERR_PEER) {
+			peer->gone_status = status;
+			set_path(peer, path_gone);
+			set_state(peer, PEER_GONE);
+		}
+		return status;
+	}
+	statistic_add(&peer->context->statistics, PF_STAT_PEERS, 1);
+	set_path(peer, path_opening);
+	set_state(peer, PEER_OPEN);
+	return PF_OK;
+}
+
+void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid, int copy_error)
+{
+	peer_lock(peer);
+	if (peer_state(peer) != PEER_OPEN) {
+		peer_unlock(peer);
+		inbox_destroy(&(struct inbox){ .memory = inbox, .fd = -1 });
+		return;
+	}
+	peer->slot = slot;
+	peer->pid = pid;
+	peer->inbox = inbox;
+	peer->single_copy = peer->context->options.single_copy && !copy_error;
+	if (!peer->context->options.single_copy)
+		set_path(peer, path_disabled);
+	else
+		set_path(peer, copy_error ? copy_refusal(copy_error) : path_single);
+	set_state(peer, PEER_LINKED);
+	peer_unlock(peer);
+	/* What was written before we could ring or wake it. */
+	inbox_ring(inbox, slot);
+	inbox_wake(inbox);
+}
+
+void peer_refuse_copy(pf_peer *peer, int error)
+{
+	peer->single_copy = false;
+	set_path(peer, copy_refusal(error));
+}
+
+void peer_gone(pf_peer *peer, int status, bool farewell)
+{
+	pf_context *context = peer->context;
+	struct incoming *incoming = peer->incoming;
+
+	if (peer_state(peer) == PEER_GONE)
+		return;
+	/* Answers that it sent before it ended complete what they answer. */
+	if (incoming)
+		incoming_drop(context, incoming);
+	peer_lock(peer);
+	peer->gone_status = status;
+	set_state(peer, PEER_GONE);
+	set_path(peer, path_gone);
+	peer_unlock(peer);
+	operations_advance(context);
+	operations_fail(context, peer, status);
+	answers_forget(context, peer);
+	peer_lock(peer);
+	drop_mappings(peer);
+	peer_unlock(peer);
+	if (context->error && !farewell)
+		context->error(context, peer, status, pf_strerror(status), context->error_arg);
+}
+
+int pf_peer_open(pf_context *context, const void *bytes, size_t length, void *user, pf_peer **result)
+{
+	struct address address;
+	int status = address_parse(&address, bytes, length);
+	pf_peer *peer;
+
+	if (status != PF_OK)
+		return status;
+	if (address_unreachable(&context->address, &address))
+		return PF_ERR_UNREACHABLE;
+	peer = peer_find(context, &address);
+	if (!peer)
+		return PF_ERR_MEMORY;
+	context_lock(context);
+	peer->count++;
+	if (user)
+		peer->user = user;
+	context_unlock(context);
+	*result = peer;
+	return PF_OK;
+}
+
+void pf_peer_close(pf_peer *peer)
+{
+	/* The record stays until pf_close: its process may still write to us. */
+	context_lock(peer->context);
+	if (peer->count && !--peer->count)
+		peer->user = NULL;
+	context_unlock(peer->context);
+}
+
+void *pf_peer_user(const pf_peer *peer)
+{
+	return peer->user;
+}
+
+const char *pf_peer_path(const pf_peer *peer)
+{
+	return atomic_load_explicit(&((pf_peer *)peer)->path, memory_order_relaxed);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Another process. A record until first use, then a channel to it, then, when
+ * its service thread has answered, a link: its inbox, its pid, and whether
+ * the kernel lets us copy from its memory.
+ */
+#ifndef PF_PEER_H
+#define PF_PEER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "address.h"
+#include "context.h"
+#include "pf.h"
+#include "transport/host/channel.h"
+#include "transport/host/inbox.h"
+
+enum peer_state {
+	PEER_KNOWN,     /* never used */
+	PEER_OPEN,      /* our channel is on its way to it: messages may be written */
+	PEER_LINKED,
+	PEER_GONE,
+};
+
+struct pf_peer {
+	struct channel out;
+	struct inbox_memory *inbox;     /* NULL until linked */
+	uint32_t slot;                  /* ours in its inbox */
+	_Atomic int state;
+	_Atomic bool single_copy;
+	bool self;                      /* this very process */
+	pf_context *context;
+	pthread_mutex_t lock;           /* the sending side: out, inbox, state */
+
+	pid_t pid;
+	_Atomic(const char *) path;
+	void *user;
+	unsigned count;
+	int gone_status;
+	struct address address;
+	uint64_t shares_free;           /* bit set: slot in out is free; progress's own */
+	uint32_t share_generation;
+	struct incoming *incoming;      /* its channel to us, if any; progress's own */
+	unsigned answers_waiting;       /* for room in out; progress's own */
+	struct connection *connection;  /* service thread's own */
+	struct pf_peer *next;
+};
+
+/* The peer with this address, made if unknown. Counts are the caller's affair. NULL: no memory. */
+pf_peer *peer_find(pf_context *context, const struct address *address);
+void peer_destroy(pf_peer *peer);
+/* Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not. */
+int peer_connect(pf_peer *peer);
+/* Progress: the peer answered. */
+void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid, int copy_error);
+/* Progress: its process ended (farewell: in good order), or it refused us. */
+void peer_gone(pf_peer *peer, int status, bool farewell);
+/* Progress: the kernel has stopped permitting single copy. */
+void peer_refuse_copy(pf_peer *peer, int error);
+
+static inline int peer_state(const pf_peer *peer)
+{
+	return atomic_load_explicit(&((pf_peer *)peer)->state, memory_order_acquire);
+}
+
+static inline void peer_lock(pf_peer *peer)
+{
+	if (peer->context->threads)
+		pthread_mutex_lock(&peer->lock);
+}
+
+static inline void peer_unlock(pf_peer *peer)
+{
+	if (peer->context->threads)
+		pthread_mutex_unlock(&peer->lock);
+}
+
+/*
+ * Under the peer's lock: a message of length bytes to fill and then commit.
+ * NULL with *status set if that is impossible now or for ever.
+ */
+static inline uint8_t *peer_reserve(pf_peer *peer, size_t length, int *status)
+{
+	uint8_t *payload;
+
+	if (__builtin_expect(!peer->out.memory || peer_state(peer) == PEER_GONE, 0)) {
+		*status = peer_connect(peer);
+		if (*status != PF_OK)
+			return NULL;
+	}
+	if (__builtin_expect(length > ring_longest(&peer->out.ring), 0)) {
+		*status = PF_ERR_TOO_LONG;
+		return NULL;
+	}
+	payload = ring_reserve(&peer->out.ring, length);
+	if (__builtin_expect(!payload, 0))
+		*status = PF_ERR_AGAIN;
+	return payload;
+}
+
+static inline void peer_commit(pf_peer *peer, size_t length, uint8_t kind, uint8_t tag)
+{
+	struct inbox_memory *inbox = peer->inbox;
+
+	ring_commit(&peer->out.ring, length, kind, tag);
+	/* peer_link makes up for what the reader is not rung for before. */
+	if (!inbox)
+		return;
+	if (!atomic_load_explicit(&peer->out.memory->polled, memory_order_relaxed))
+		inbox_ring(inbox, peer->slot);
+	inbox_wake(inbox);
+}
+
+#endif

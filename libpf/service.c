@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "service.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "connection.h"
+#include "context.h"
+#include "fault/resolver.h"
+#include "peer.h"
+#include "transport/host/copy.h"
+
+/* Unauthenticated callers: how long and how many. */
+#define HANDSHAKE_SECONDS 30
+#define STRANGERS_MOST 256
+/* A peer with this many answers unread is not read from. */
+#define OUTBOX_MOST 1024
+
+struct outgoing {
+	struct outgoing *next;
+	struct connection_message message;
+};
+
+struct connection {
+	struct connection *next, *previous;
+	struct service *service;
+	int socket;
+	struct event *readable, *writable;
+	struct outgoing *outbox, **outbox_last;
+	unsigned outbox_count;
+	pf_peer *peer;          /* the side that called; NULL on the side that was called */
+	bool established;
+	bool farewell;          /* a BYE came: its end is no accident */
+	struct address from;    /* the side that was called: who called */
+	uint32_t slot;
+	uint8_t nonce[crypto_secretbox_NONCEBYTES];
+};
+
+struct command {
+	struct command *next;
+	enum { COMMAND_ADOPT, COMMAND_RESOLVE } kind;
+	pf_peer *peer;          /* RESOLVE: NULL for our own memory */
+	int socket;
+	uint8_t nonce[crypto_secretbox_NONCEBYTES];
+	struct resolve resolve;
+};
+
+struct service {
+	pf_context *context;
+	pthread_t thread;
+	struct event_base *base;
+	int listener, wake;
+	struct event *acceptable, *woken;
+	struct connection *connections;
+	unsigned strangers;
+	bool slots[INBOX_SLOTS];
+	/* Shared with callers. */
+	pthread_mutex_t lock;
+	struct command *commands, **commands_last;
+	bool stopping;
+};
+
+/* Out of memory on this thread loses an event, and with it at worst a completion: so wait for some. */
+static void *allocate(size_t size)
+{
+	void *memory;
+
+	while (!(memory = calloc(1, size)))
+		usleep(1000);
+	return memory;
+}
+
+static void tell(struct service *service, struct event news)
+{
+	struct event *event = allocate(sizeof(*event));
+
+	*event = news;
+	event_push(&service->context->events, event);
+	inbox_wake(service->context->inbox.memory);
+}
+
+static uint32_t take_slot(struct service *service)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < INBOX_SLOTS; slot++) {
+		if (!service->slots[slot]) {
+			service->slots[slot] = true;
+			return slot;
+		}
+	}
+	return INBOX_NO_SLOT;
+}
+
+static void connection_close(struct connection *connection)
+{
+	struct service *service = connection->service;
+
+	if (connection->peer) {
+		connection->peer->connection = NULL;
+	} else if (connection->established) {
+		if (connection->slot < INBOX_SLOTS)
+			service->slots[connection->slot] = false;
+	} else {
+		service->strangers--;
+	}
+	*(connection->previous ? &connection->previous->next : &service->connections) =
+		connection->next;
+	if (connection->next)
+		connection->next->previous = connection->previous;
+	while (connection->outbox) {
+		struct outgoing *outgoing = connection->outbox;
+
+		connection->outbox = outgoing->next;
+		free(outgoing);
+	}
+	event_free(connection->readable);
+	event_free(connection->writable);
+	close(connection->socket);
+	free(connection);
+}
+
+/* The other side is gone, or must be: tell progress, unless it never got in. */
+static void connection_lost(struct connection *connection, int status)
+{
+	if (connection->peer || connection->established)
+		tell(connection->service, (struct event){ .kind = EVENT_GONE,
+							  .peer = connection->peer,
+							  .from = connection->from,
+							  .status = status,
+							  .farewell = connection->farewell });
+	connection_close(connection);
+}
+
+static void on_writable(int socket, short what, void *arg)
+{
+	struct connection *connection = arg;
+
+	(void)what;
+	while (connection->outbox) {
+		struct outgoing *outgoing = connection->outbox;
+
+		if (connection_send(socket, &outgoing->message, -1) == PF_ERR_AGAIN)
+			return;
+		connection->outbox = outgoing->next;
+		if (!connection->outbox)
+			connection->outbox_last = &connection->outbox;
+		connection->outbox_count--;
+		free(outgoing);
+	}
+	event_del(connection->writable);
+	event_add(connection->readable, NULL);
+}
+
+static void post(struct connection *connection, const struct connection_message *message)
+{
+	struct outgoing *outgoing;
+
+	if (!connection->outbox &&
+	    connection_send(connection->socket, message, -1) != PF_ERR_AGAIN)
+		return;
+	outgoing = allocate(sizeof(*outgoing));
+	outgoing->message = *message;
+	*connection->outbox_last = outgoing;
+	connection->outbox_last = &outgoing->next;
+	event_add(connection->writable, NULL);
+	if (++connection->outbox_count > OUTBOX_MOST)
+		event_del(connection->readable);
+}
+
+/* The side that was called. PF_OK or why the caller is sent away. */
+static int admit(struct connection *connection, const struct connection_message *message, int fd)
+{
+	struct service *service = connection->service;
+	pf_context *context = service->context;
+	struct connection_message answer;
+	struct incoming *incoming;
+	struct welcome welcome;
+	struct hello hello;
+
+	if (fd < 0)
+		return PF_ERR_REFUSED;
+	if (message->kind != CONNECTION_HELLO ||
+	    !connection_unseal(message, &hello, context->address.key) ||
+	    address_parse(&hello.from, &hello.from, sizeof(hello.from)) != PF_OK) {
+		close(fd);
+		return PF_ERR_REFUSED;
+	}
+	incoming = allocate(sizeof(*incoming));
+	if (channel_map(&incoming->channel, fd) != PF_OK) {
+		free(incoming);
+		return PF_ERR_REFUSED;
+	}
+	incoming->from = hello.from;
+	incoming->pid = connection_pid(connection->socket);
+	incoming->copy_error = !context->options.single_copy ? ENOSYS :
+			       !incoming->pid		     ? ESRCH :
+							       copy_probe(incoming->pid, hello.cookie_address,
+									  hello.cookie);
+	incoming->slot = take_slot(service);
+
+	welcome = (struct welcome){ .cookie_address = (uint64_t)(uintptr_t)&context->cookie,
+				    .cookie = context->cookie,
+				    .slot = incoming->slot };
+	memcpy(welcome.nonce, message->u.handshake.nonce, sizeof(welcome.nonce));
+	connection_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);
+	connection->slot = incoming->slot;
+	connection->from = hello.from;
+	connection->established = true;
+	service->strangers--;
+	tell(service, (struct event){ .kind = EVENT_INCOMING, .incoming = incoming });
+	/* The first packet on a fresh socket always finds room. */
+	connection_send(connection->socket, &answer, context->inbox.fd);
+	return PF_OK;
+}
+
+/* The side that called: the peer let us in. */
+static int link_up(struct connection *connection, const struct connection_message *message, int fd)
+{
+	struct service *service = connection->service;
+	struct inbox inbox;
+	struct welcome welcome;
+	pid_t pid;
+
+	if (fd < 0)
+		return PF_ERR_REFUSED;
+	if (message->kind != CONNECTION_WELCOME ||
+	    !connection_unseal(message, &welcome, connection->peer->address.key) ||
+	    memcmp(welcome.nonce, connection->nonce, sizeof(welcome.nonce))) {
+		close(fd);
+		return PF_ERR_REFUSED;
+	}
+	if (inbox_map(&inbox, fd) != PF_OK)
+		return PF_ERR_REFUSED;
+	connection->established = true;
+	pid = connection_pid(connection->socket);
+	tell(service, (struct event){ .kind = EVENT_LINKED,
+				      .peer = connection->peer,
+				      .inbox = inbox.memory,
+				      .slot = welcome.slot,
+				      .pid = pid,
+				      .copy_error = pid ? copy_probe(pid, welcome.cookie_address,
+								     welcome.cookie) :
+							  ESRCH });
+	return PF_OK;
+}
+
+static struct resolve resolve_here(const struct resolve *request)
+{
+	struct resolve result = { .token = request->token };
+
+	if (!request->length || request->address + request->length < request->address) {
+		result.status = PF_ERR_FAULT;
+		result.address = request->address;
+		return result;
+	}
+	result.status = resolver_touch(request->address, request->length, request->write,
+				       &result.address);
+	return result;
+}
+
+static void tell_resolved(struct service *service, const pf_peer *peer, const struct resolve *result)
+{
+	tell(service, (struct event){ .kind = EVENT_RESOLVED,
+				      .peer = (pf_peer *)(uintptr_t)peer,
+				      .token = result->token,
+				      .status = result->status == PF_OK ? PF_OK : PF_ERR_FAULT,
+				      .address = result->address });
+}
+
+/* PF_OK, or why the connection ends. */
+static int handle(struct connection *connection, const struct connection_message *message, int fd)
+{
+	struct connection_message answer;
+
+	if (!connection->established)
+		return connection->peer ? link_up(connection, message, fd) :
+					  admit(connection, message, fd);
+	if (fd >= 0)
+		close(fd);
+	switch (message->kind) {
+	case CONNECTION_RESOLVE:
+		answer = (struct connection_message){ .magic = CONNECTION_MAGIC,
+						      .kind = CONNECTION_RESOLVED };
+		answer.u.resolve = resolve_here(&message->u.resolve);
+		post(connection, &answer);
+		return PF_OK;
+	case CONNECTION_RESOLVED:
+		/* Only the side that called asks on this socket. */
+		if (!connection->peer)
+			return PF_ERR_REFUSED;
+		tell_resolved(connection->service, connection->peer, &message->u.resolve);
+		return PF_OK;
+	case CONNECTION_BYE:
+		connection->farewell = true;
+		return PF_OK;
+	default:
+		return PF_ERR_REFUSED;
+	}
+}
+
+static void on_readable(int socket, short what, void *arg)
+{
+	struct connection_message refusal = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_REFUSED };
+	struct connection *connection = arg;
+	struct connection_message message;
+	bool stranger = !connection->peer && !connection->established;
+	int status, fd;
+
+	if (what & EV_TIMEOUT) {
+		connection_lost(connection, PF_ERR_REFUSED);
+		return;
+	}
+	status = connection_receive(socket, &message, &fd);
+	if (status == PF_ERR_AGAIN)
+		return;
+	if (status == PF_OK)
+		status = handle(connection, &message, fd);
+	if (status == PF_OK) {
+		/* The deadline was for the handshake. */
+		if (stranger) {
+			event_del(connection->readable);
+			event_add(connection->readable, NULL);
+		}
+		return;
+	}
+	if (stranger && status == PF_ERR_REFUSED)
+		connection_send(socket, &refusal, -1);
+	connection_lost(connection, status);
+}
+
+static struct connection *connection_new(struct service *service, int socket, pf_peer *peer)
+{
+	const struct timeval deadline = { .tv_sec = HANDSHAKE_SECONDS };
+	struct connection *connection = allocate(sizeof(*connection));
+
+	connection->service = service;
+	connection->socket = socket;
+	connection->peer = peer;
+	connection->outbox_last = &connection->outbox;
+	connection->readable =
+		event_new(service->base, socket, EV_READ | EV_PERSIST, on_readable, connection);
+	connection->writable =
+		event_new(service->base, socket, EV_WRITE | EV_PERSIST, on_writable, connection);
+	connection->next = service->connections;
+	if (connection->next)
+		connection->next->previous = connection;
+	service->connections = connection;
+	if (!peer)
+		service->strangers++;
+	/* A peer whose process is stopped may take any time to answer us. */
+	event_add(connection->readable, peer ? NULL : &deadline);
+	return connection;
+}
+
+static void on_caller(int listener, short what, void *arg)
+{
+	struct service *service = arg;
+	int socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	(void)what;
+	if (socket < 0)
+		return;
+	if (service->strangers >= STRANGERS_MOST)
+		close(socket);
+	else
+		connection_new(service, socket, NULL);
+}
+
+static void adopt(struct service *service, const struct command *command)
+{
+	struct connection *connection = connection_new(service, command->socket, command->peer);
+
+	memcpy(connection->nonce, command->nonce, sizeof(connection->nonce));
+	command->peer->connection = connection;
+}
+
+static void obey(struct service *service, const struct command *command)
+{
+	struct connection_message message = { .magic = CONNECTION_MAGIC,
+					      .kind = CONNECTION_RESOLVE };
+	struct resolve result;
+
+	if (command->kind == COMMAND_ADOPT) {
+		adopt(service, command);
+	} else if (!command->peer) {
+		result = resolve_here(&command->resolve);
+		tell_resolved(service, NULL, &result);
+	} else if (command->peer->connection) {
+		message.u.resolve = command->resolve;
+		post(command->peer->connection, &message);
+	}
+}
+
+static void on_command(int fd, short what, void *arg)
+{
+	struct service *service = arg;
+	struct command *command;
+	uint64_t count;
+	bool stopping;
+
+	(void)what;
+	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+	pthread_mutex_lock(&service->lock);
+	command = service->commands;
+	service->commands = NULL;
+	service->commands_last = &service->commands;
+	stopping = service->stopping;
+	pthread_mutex_unlock(&service->lock);
+	while (command) {
+		struct command *next = command->next;
+
+		obey(service, command);
+		free(command);
+		command = next;
+	}
+	if (stopping)
+		event_base_loopbreak(service->base);
+}
+
+static void *run(void *arg)
+{
+	struct service *service = arg;
+
+	event_base_dispatch(service->base);
+	return NULL;
+}
+
+static int listen_on(const struct address *address)
+{
+	struct sockaddr_un name;
+	socklen_t length = address_socket(address, &name);
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (listener < 0)
+		return -1;
+	if (!bind(listener, (struct sockaddr *)&name, length) && !listen(listener, SOMAXCONN))
+		return listener;
+	close(listener);
+	return -1;
+}
+
+static void service_free(struct service *service)
+{
+	while (service->connections)
+		connection_close(service->connections);
+	while (service->commands) {
+		struct command *command = service->commands;
+
+		service->commands = command->next;
+		if (command->kind == COMMAND_ADOPT)
+			close(command->socket);
+		free(command);
+	}
+	if (service->acceptable)
+		event_free(service->acceptable);
+	if (service->woken)
+		event_free(service->woken);
+	if (service->base)
+		event_base_free(service->base);
+	if (service->listener >= 0)
+		close(service->listener);
+	if (service->wake >= 0)
+		close(service->wake);
+	pthread_mutex_destroy(&service->lock);
+	free(service);
+}
+
+/* Signals are the application's: none is ever delivered to this thread. */
+static int start_thread(struct service *service)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&service->thread, NULL, run, service);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!error)
+		pthread_setname_np(service->thread, "libpf service");
+	return error;
+}
+
+int service_start(pf_context *context, struct service **result)
+{
+	struct service *service = calloc(1, sizeof(*service));
+
+	if (!service)
+		return PF_ERR_MEMORY;
+	service->context = context;
+	service->commands_last = &service->commands;
+	pthread_mutex_init(&service->lock, NULL);
+	service->listener = listen_on(&context->address);
+	service->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	service->base = event_base_new();
+	if (service->listener < 0 || service->wake < 0 || !service->base)
+		goto fail;
+	service->acceptable = event_new(service->base, service->listener, EV_READ | EV_PERSIST,
+					on_caller, service);
+	service->woken = event_new(service->base, service->wake, EV_READ | EV_PERSIST, on_command,
+				   service);
+	if (!service->acceptable || !service->woken || event_add(service->acceptable, NULL) ||
+	    event_add(service->woken, NULL) || start_thread(service))
+		goto fail;
+	*result = service;
+	return PF_OK;
+fail:
+	service_free(service);
+	return PF_ERR_SYSTEM;
+}
+
+static void wake(struct service *service)
+{
+	uint64_t one = 1;
+
+	/* It can only fail when the count is full, and then the thread is awake. */
+	if (write(service->wake, &one, sizeof(one)) < 0)
+		return;
+}
+
+void service_stop(struct service *service)
+{
+	struct connection_message bye = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_BYE };
+	struct connection *connection;
+
+	pthread_mutex_lock(&service->lock);
+	service->stopping = true;
+	pthread_mutex_unlock(&service->lock);
+	wake(service);
+	pthread_join(service->thread, NULL);
+	for (connection = service->connections; connection; connection = connection->next)
+		connection_send(connection->socket, &bye, -1);
+	service_free(service);
+}
+
+static void command(struct service *service, struct command *command)
+{
+	command->next = NULL;
+	pthread_mutex_lock(&service->lock);
+	*service->commands_last = command;
+	service->commands_last = &command->next;
+	pthread_mutex_unlock(&service->lock);
+	wake(service);
+}
+
+int service_connect(struct service *service, pf_peer *peer)
+{
+	pf_context *context = service->context;
+	struct command *adopt = calloc(1, sizeof(*adopt));
+	struct connection_message message;
+	struct sockaddr_un name;
+	struct hello hello = { .from = context->address,
+			       .cookie_address = (uint64_t)(uintptr_t)&context->cookie,
+			       .cookie = context->cookie };
+	socklen_t length = address_socket(&peer->address, &name);
+	int status = PF_ERR_SYSTEM;
+
+	if (!adopt)
+		return PF_ERR_MEMORY;
+	adopt->kind = COMMAND_ADOPT;
+	adopt->peer = peer;
+	adopt->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (adopt->socket < 0)
+		goto fail;
+	if (connect(adopt->socket, (struct sockaddr *)&name, length) < 0) {
+		status = errno == EAGAIN	? PF_ERR_AGAIN :
+			 errno == ECONNREFUSED ? PF_ERR_PEER :
+						 PF_ERR_SYSTEM;
+		goto fail;
+	}
+	connection_seal(&message, CONNECTION_HELLO, &hello, peer->address.key);
+	memcpy(adopt->nonce, message.u.handshake.nonce, sizeof(adopt->nonce));
+	status = connection_send(adopt->socket, &message, peer->out.fd);
+	if (status != PF_OK)
+		goto fail;
+	command(service, adopt);
+	return PF_OK;
+fail:
+	if (adopt->socket >= 0)
+		close(adopt->socket);
+	free(adopt);
+	return status;
+}
+
+int service_resolve(struct service *service, pf_peer *peer, uint64_t token, uint64_t address,
+		    uint64_t length, bool write)
+{
+	struct command *request = calloc(1, sizeof(*request));
+
+	if (!request)
+		return PF_ERR_MEMORY;
+	request->kind = COMMAND_RESOLVE;
+	request->peer = peer;
+	request->resolve = (struct resolve){ .token = token,
+					     .address = address,
+					     .length = length,
+					     .write = write };
+	command(service, request);
+	return PF_OK;
+}

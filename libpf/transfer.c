@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transfer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "context.h"
+#include "peer.h"
+#include "service.h"
+#include "transport/host/copy.h"
+#include "transport/host/message.h"
+#include "transport/host/stream.h"
+
+/* Blocks of one transfer on their way through the ring at a time. */
+#define STREAM_WINDOW 8
+/* Below this a claim costs more than it balances. */
+#define CLAIM_LEAST (32u << 10)
+
+static bool is_put(const struct transfer *transfer)
+{
+	return transfer->operation.kind == OPERATION_PUT;
+}
+
+static uint64_t shorter(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The first error decides; the rest of the transfer is not started any more. */
+static void fail(struct transfer *transfer, int status, enum pf_side side, uint64_t address)
+{
+	if (!transfer->failed) {
+		transfer->operation.completion.status = status;
+		transfer->operation.completion.side = side;
+		transfer->operation.completion.address = address;
+	}
+	transfer->failed = true;
+	transfer->run = transfer->run_end;
+}
+
+static struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t length)
+{
+	struct block *block = calloc(1, sizeof(*block));
+
+	if (!block) {
+		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		return NULL;
+	}
+	block->transfer = transfer;
+	block->offset = offset;
+	block->length = length;
+	block->next = transfer->blocks;
+	transfer->blocks = block;
+	return block;
+}
+
+static void block_free(struct block *block)
+{
+	struct block **link = &block->transfer->blocks;
+
+	while (*link != block)
+		link = &(*link)->next;
+	*link = block->next;
+	free(block);
+}
+
+/* FAULTED -> RESOLVING: ask the side that owns the page. */
+static void block_resolve(pf_context *context, struct block *block)
+{
+	struct transfer *transfer = block->transfer;
+	pf_peer *peer = transfer->operation.peer, *owner;
+	bool write = is_put(transfer) == (block->side == PF_SIDE_REMOTE);
+	uint64_t start = block->side == PF_SIDE_REMOTE ?
+				 transfer->remote + block->offset :
+				 (uint64_t)(uintptr_t)transfer->local + block->offset;
+	uint64_t token;
+
+	statistic_add(&context->statistics,
+		      block->side == PF_SIDE_REMOTE ? PF_STAT_REMOTE_FAULTS : PF_STAT_LOCAL_FAULTS, 1);
+	if (transfer->failed) {
+		block_free(block);
+		return;
+	}
+	if (block->retries++ >= context->options.fault_retries) {
+		fail(transfer, PF_ERR_FAULT, block->side, block->address);
+		block_free(block);
+		return;
+	}
+	owner = block->side == PF_SIDE_REMOTE ? peer : NULL;
+	token = request_open(&context->requests, REQUEST_RESOLVE, block, owner);
+	if (!token || service_resolve(context->service, owner, token, start, block->length,
+				      write) != PF_OK) {
+		request_close(&context->requests, token, REQUEST_RESOLVE, owner);
+		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		block_free(block);
+		return;
+	}
+	block->state = BLOCK_RESOLVING;
+	transfer->parked++;
+}
+
+static void block_fault(pf_context *context, struct block *block, enum pf_side side,
+			uint64_t address)
+{
+	block->state = BLOCK_FAULTED;
+	block->side = side;
+	block->address = address;
+	block_resolve(context, block);
+}
+
+void block_resolved(pf_context *context, struct block *block, int status, uint64_t address)
+{
+	struct transfer *transfer = block->transfer;
+
+	transfer->parked--;
+	if (status != PF_OK || transfer->failed) {
+		fail(transfer, status, block->side, address);
+		block_free(block);
+		return;
+	}
+	block->state = BLOCK_READY;
+	statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
+}
+
+static struct block *ready_block(struct transfer *transfer)
+{
+	struct block *block;
+
+	for (block = transfer->blocks; block; block = block->next) {
+		if (block->state == BLOCK_READY)
+			return block;
+	}
+	return NULL;
+}
+
+/* The kernel stopped at moved bytes into [offset, offset + length). */
+static void copy_stopped(pf_context *context, struct transfer *transfer, struct block *block,
+			 uint64_t offset, uint64_t length, int error)
+{
+	pf_peer *peer = transfer->operation.peer;
+	char *local = transfer->local + offset;
+	uint64_t remote = transfer->remote + offset;
+	enum pf_side side;
+
+	if (error == ENOMEM) {
+		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+	} else if (error != EFAULT) {
+		/* Permission lost: what is left goes through the ring. */
+		peer_refuse_copy(peer, error);
+		if (!block)
+			block = block_new(transfer, offset, length);
+		if (block)
+			block->state = BLOCK_READY;
+		return;
+	}
+	if (!block)
+		block = block_new(transfer, offset, length);
+	if (!block)
+		return;
+	side = copy_fault_side(peer->pid, is_put(transfer), local, remote);
+	block_fault(context, block, side,
+		    side == PF_SIDE_LOCAL ? (uint64_t)(uintptr_t)local : remote);
+}
+
+/* Copy one run, or retransmit one block. */
+static int copy_run(pf_context *context, struct transfer *transfer)
+{
+	struct block *block = ready_block(transfer);
+	uint64_t offset = block ? block->offset : transfer->run;
+	uint64_t left = block ? block->length : transfer->run_end - transfer->run;
+	size_t length = shorter(left, context->options.run_max), moved;
+	int error = copy_process(transfer->operation.peer->pid, is_put(transfer),
+				 transfer->local + offset, transfer->remote + offset, length, &moved);
+
+	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
+	if (block) {
+		block->offset += moved;
+		block->length -= moved;
+		if (error)
+			copy_stopped(context, transfer, block, block->offset, block->length, error);
+		else if (!block->length)
+			block_free(block);
+		return OPERATION_COPIED;
+	}
+	transfer->run += moved;
+	if (error) {
+		/* Park the rest of the block that stopped it; go on behind. */
+		uint64_t size = context->options.block_size;
+		uint64_t end = shorter((transfer->run / size + 1) * size, transfer->run_end);
+		uint64_t start = transfer->run;
+
+		transfer->run = end;
+		copy_stopped(context, transfer, NULL, start, end - start, error);
+	}
+	return OPERATION_COPIED;
+}
+
+/* Send or ask for one block through the ring. */
+static int stream_block(pf_context *context, struct transfer *transfer)
+{
+	pf_peer *peer = transfer->operation.peer;
+	struct block *block = ready_block(transfer);
+	uint64_t most = stream_block_most(peer, context->options.block_size);
+	enum pf_side side = PF_SIDE_NONE;
+	uint64_t address = 0, token;
+	int status;
+
+	if (transfer->moving >= STREAM_WINDOW)
+		return OPERATION_IDLE;
+	if (!block) {
+		uint64_t length = shorter(transfer->run_end - transfer->run, most);
+
+		block = block_new(transfer, transfer->run, length);
+		if (!block)
+			return OPERATION_MOVED;
+		transfer->run += length;
+	} else if (block->length > most) {
+		/* It was cut for single copy: the front of it goes now. */
+		if (!block_new(transfer, block->offset + most, block->length - most))
+			return OPERATION_MOVED;
+		block->length = most;
+	}
+	token = request_open(&context->requests, REQUEST_BLOCK, block, peer);
+	if (!token) {
+		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		block_free(block);
+		return OPERATION_MOVED;
+	}
+	status = is_put(transfer) ?
+			 stream_put(peer, token, transfer->local + block->offset,
+				    transfer->remote + block->offset, block->length, &address) :
+			 stream_get(peer, token, transfer->remote + block->offset, block->length);
+	if (status == PF_OK) {
+		block->state = BLOCK_MOVING;
+		transfer->moving++;
+		return OPERATION_MOVED;
+	}
+	request_close(&context->requests, token, REQUEST_BLOCK, peer);
+	if (status == PF_ERR_AGAIN)
+		return OPERATION_IDLE;
+	if (status == PF_ERR_FAULT) {
+		side = PF_SIDE_LOCAL;
+		block_fault(context, block, side, address);
+		return OPERATION_MOVED;
+	}
+	fail(transfer, status, side, 0);
+	block_free(block);
+	return OPERATION_MOVED;
+}
+
+void block_answered(pf_context *context, struct block *block, int status, uint64_t address,
+		    const struct channel *from, const uint8_t *data)
+{
+	struct transfer *transfer = block->transfer;
+	enum pf_side side = PF_SIDE_REMOTE;
+
+	transfer->moving--;
+	if (status == PF_OK && data && !transfer->failed) {
+		status = stream_place(from, data, transfer->local + block->offset, block->length,
+				      &address);
+		side = PF_SIDE_LOCAL;
+	}
+	if (status == PF_OK) {
+		statistic_add(&context->statistics, PF_STAT_STREAM_BYTES, block->length);
+		block_free(block);
+	} else if (status == PF_ERR_FAULT) {
+		block_fault(context, block, side, address);
+	} else {
+		fail(transfer, status, PF_SIDE_NONE, 0);
+		block_free(block);
+	}
+}
+
+/* Offer the peer the back of a long transfer; take the first half. */
+static void offer(pf_context *context, struct transfer *transfer)
+{
+	pf_peer *peer = transfer->operation.peer;
+	struct message_offer *message;
+	struct share *share;
+	uint32_t front;
+	int status;
+
+	if (!peer->single_copy || transfer->length < context->options.share_min ||
+	    !peer->shares_free || peer->self)
+		return;
+	transfer->slot = (unsigned)__builtin_ctzll(peer->shares_free);
+	transfer->shift = share_granule_shift(transfer->length);
+	transfer->granules = (uint32_t)((transfer->length - 1) >> transfer->shift) + 1;
+	share = &peer->out.memory->shares[transfer->slot];
+	front = (transfer->granules + 1) / 2;
+	if ((uint64_t)front << transfer->shift > context->options.run_max)
+		front = (uint32_t)(context->options.run_max >> transfer->shift);
+	if (!front)
+		front = 1;
+
+	peer_lock(peer);
+	message = (struct message_offer *)peer_reserve(peer, sizeof(*message), &status);
+	if (message) {
+		peer->share_generation = (peer->share_generation + 1) & 0xffffff;
+		share_open(share, peer->share_generation, front, transfer->granules);
+		*message = (struct message_offer){
+			.initiator = (uint64_t)(uintptr_t)transfer->local,
+			.target = transfer->remote,
+			.length = transfer->length,
+			.generation = peer->share_generation,
+			.slot = (uint16_t)transfer->slot,
+			.put = is_put(transfer),
+			.shift = (uint8_t)transfer->shift,
+		};
+		peer_commit(peer, sizeof(*message), MESSAGE_OFFER, 0);
+	}
+	peer_unlock(peer);
+	if (!message)
+		return;
+	peer->shares_free &= ~(1ull << transfer->slot);
+	transfer->share = share;
+	transfer->run_end = shorter((uint64_t)front << transfer->shift, transfer->length);
+	transfer->front = transfer->run_end;
+}
+
+static void take_granules(struct transfer *transfer, struct granules run)
+{
+	transfer->run = (uint64_t)run.start << transfer->shift;
+	transfer->run_end = shorter((uint64_t)run.end << transfer->shift, transfer->length);
+}
+
+/* A run to move next; false when this side has none left. */
+static bool claim(pf_context *context, struct transfer *transfer)
+{
+	struct granules run;
+
+	if (transfer->failed)
+		return false;
+	if (transfer->share) {
+		uint32_t most = (uint32_t)(context->options.run_max >> transfer->shift);
+		uint32_t least = CLAIM_LEAST >> transfer->shift;
+
+		if (transfer->closed)
+			return false;
+		/* A peer that has not come by now is not polling: no need to leave it half. */
+		if (!transfer->joined) {
+			transfer->joined = share_joined(transfer->share, transfer->granules);
+			if (!transfer->joined)
+				least = most;
+		}
+		if (!share_claim_front(transfer->share, least ? least : 1, most ? most : 1, &run))
+			return false;
+		take_granules(transfer, run);
+		return true;
+	}
+	if (transfer->front == transfer->length)
+		return false;
+	transfer->run = transfer->front;
+	transfer->run_end = transfer->length;
+	transfer->front = transfer->length;
+	return true;
+}
+
+/* Has the peer moved all that it claimed? It may hand back a run that it could not move. */
+static bool peer_finished(struct transfer *transfer)
+{
+	struct granules run;
+	uint64_t returned;
+	uint64_t moved;
+
+	if (!transfer->share)
+		return true;
+	if (!transfer->closed) {
+		transfer->peer_granules = share_close(transfer->share, transfer->granules);
+		transfer->closed = true;
+	}
+	moved = atomic_load_explicit(&transfer->share->moved, memory_order_acquire);
+	if (moved >= transfer->peer_granules)
+		return true;
+	returned = atomic_load_explicit(&transfer->share->returned, memory_order_acquire);
+	run = (struct granules){ (uint32_t)(returned >> 32), (uint32_t)returned };
+	if (run.end <= run.start || run.end > transfer->granules ||
+	    granules_count(run) > transfer->peer_granules - moved)
+		return false;
+	/* It hands back at most one run, its last. */
+	moved = atomic_load_explicit(&transfer->share->moved, memory_order_acquire);
+	if (moved + granules_count(run) < transfer->peer_granules)
+		return false;
+	transfer->peer_granules = (uint32_t)moved;
+	if (!transfer->failed)
+		take_granules(transfer, run);
+	return true;
+}
+
+static void close_share(struct transfer *transfer)
+{
+	if (transfer->share)
+		transfer->operation.peer->shares_free |= 1ull << transfer->slot;
+	transfer->share = NULL;
+}
+
+int transfer_advance(pf_context *context, struct transfer *transfer)
+{
+	pf_peer *peer = transfer->operation.peer;
+	int status;
+
+	if (peer_state(peer) != PEER_LINKED) {
+		peer_lock(peer);
+		status = peer_connect(peer);
+		peer_unlock(peer);
+		if (status == PF_OK || status == PF_ERR_AGAIN)
+			return OPERATION_IDLE;
+		fail(transfer, status, PF_SIDE_NONE, 0);
+		return OPERATION_FINISHED;
+	}
+	if (!transfer->front && !transfer->failed)
+		offer(context, transfer);
+	if (!transfer->failed && (transfer->run < transfer->run_end || ready_block(transfer) ||
+				  claim(context, transfer)))
+		return peer->single_copy ? copy_run(context, transfer) :
+					   stream_block(context, transfer);
+	if (!peer_finished(transfer))
+		return OPERATION_IDLE;
+	if (transfer->run < transfer->run_end)
+		return OPERATION_MOVED;
+	if (transfer->moving || transfer->parked)
+		return OPERATION_IDLE;
+	close_share(transfer);
+	return OPERATION_FINISHED;
+}
+
+void transfer_abandon(pf_context *context, struct transfer *transfer)
+{
+	/* Tokens of blocks under way stay open until their peer's answers are
+	 * impossible, which is now: drop them. */
+	struct block *block;
+
+	for (block = transfer->blocks; block; block = block->next)
+		request_forget(&context->requests, block);
+	close_share(transfer);
+}
+
+void transfer_release(struct transfer *transfer)
+{
+	while (transfer->blocks)
+		block_free(transfer->blocks);
+}
+
+static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
+		size_t length, pf_complete_fn complete, void *arg)
+{
+	pf_context *context = peer->context;
+	struct transfer *transfer;
+	size_t moved = 0;
+
+	if (!length)
+		return PF_DONE;
+	if (remote + length < remote || (uint64_t)(uintptr_t)local + length < length)
+		return PF_ERR_ARGUMENT;
+	/* A short transfer to a peer that we may copy from is one system call: do it here. */
+	if (length < context->options.share_min && peer_state(peer) == PEER_LINKED &&
+	    peer->single_copy) {
+		int error = copy_process(peer->pid, kind == OPERATION_PUT, local, remote, length,
+					 &moved);
+
+		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
+		if (!error) {
+			statistic_add(&context->statistics,
+				      kind == OPERATION_PUT ? PF_STAT_PUTS : PF_STAT_GETS, 1);
+			return PF_DONE;
+		}
+	} else if (peer_state(peer) == PEER_GONE) {
+		return peer->gone_status;
+	}
+	transfer = calloc(1, sizeof(*transfer));
+	if (!transfer)
+		return PF_ERR_MEMORY;
+	transfer->operation.kind = kind;
+	transfer->operation.peer = peer;
+	transfer->operation.complete = complete;
+	transfer->operation.completion.arg = arg;
+	transfer->local = local + moved;
+	transfer->remote = remote + moved;
+	transfer->length = length - moved;
+	operation_post(context, &transfer->operation);
+	return PF_OK;
+}
+
+int pf_put(pf_peer *peer, const void *local, uint64_t remote, size_t length,
+	   pf_complete_fn complete, void *arg)
+{
+	return post(peer, OPERATION_PUT, (char *)(uintptr_t)local, remote, length, complete, arg);
+}
+
+int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length, pf_complete_fn complete,
+	   void *arg)
+{
+	return post(peer, OPERATION_GET, local, remote, length, complete, arg);
+}

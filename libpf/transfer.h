@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A transfer: one put or get, cut into blocks. Blocks are READY by being
+ * ahead of the cursor, MOVING while a copy or message carries them, DONE by
+ * being counted. A block gets a record of its own only when it is on its way
+ * through the ring or has met a fault:
+ *
+ *   READY -> MOVING -> DONE
+ *              |
+ *           FAULTED -> RESOLVING -> READY (retransmit)
+ *
+ * The faulted block waits for the resolver of the side that owns the page;
+ * all others keep moving.
+ */
+#ifndef PF_TRANSFER_H
+#define PF_TRANSFER_H
+
+#include "operation.h"
+#include "transport/host/channel.h"
+
+enum block_state { BLOCK_READY, BLOCK_MOVING, BLOCK_FAULTED, BLOCK_RESOLVING };
+
+struct block {
+	struct block *next;
+	struct transfer *transfer;
+	enum block_state state;
+	uint64_t offset, length;
+	enum pf_side side;              /* FAULTED, RESOLVING: whose page */
+	uint64_t address;               /* and which */
+	unsigned retries;
+};
+
+struct transfer {
+	struct operation operation;
+	char *local;
+	uint64_t remote;
+	uint64_t length;
+	uint64_t front;                 /* bytes before it are claimed by this side */
+	uint64_t run, run_end;          /* the claimed run in hand */
+	struct block *blocks;           /* those with a record */
+	unsigned moving, parked;        /* blocks with a record, by where they are */
+
+	struct share *share;            /* NULL: moved from this end only */
+	unsigned slot, shift;
+	uint32_t granules;
+	bool joined;                    /* the peer took part */
+	bool closed;                    /* nobody can claim any more */
+	uint32_t peer_granules;         /* claimed by the peer, once closed */
+	bool failed;
+};
+
+/* Progress: do what can be done now; OPERATION_*. */
+int transfer_advance(pf_context *context, struct transfer *transfer);
+/* Progress: the peer is gone; forget what was on its way. */
+void transfer_abandon(pf_context *context, struct transfer *transfer);
+void transfer_release(struct transfer *transfer);
+
+/* Progress: a block's answer came; data is its payload in the ring of from (gets). */
+void block_answered(pf_context *context, struct block *block, int status, uint64_t address,
+		    const struct channel *from, const uint8_t *data);
+/* Progress: the resolver is done with a block's fault. */
+void block_resolved(pf_context *context, struct block *block, int status, uint64_t address);
+
+#endif

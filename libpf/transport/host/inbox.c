@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "inbox.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pf.h"
+
+static_assert(sizeof(struct inbox_memory) == 4096, "an inbox is one page");
+
+static int map(struct inbox *inbox, int fd)
+{
+	inbox->memory = mmap(NULL, sizeof(*inbox->memory), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return inbox->memory == MAP_FAILED ? PF_ERR_MEMORY : PF_OK;
+}
+
+int inbox_create(struct inbox *inbox)
+{
+	int status = PF_ERR_SYSTEM;
+
+	/* Fails on kernels before 4.16: then "sleeping" may be seen late, and
+	 * idle_sleep bounds how long a message can lie. */
+	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+	inbox->fd = memfd_create("libpf inbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (inbox->fd < 0)
+		return status;
+	if (ftruncate(inbox->fd, sizeof(*inbox->memory)) < 0 ||
+	    fcntl(inbox->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		goto fail;
+	status = map(inbox, inbox->fd);
+	if (status == PF_OK)
+		return PF_OK;
+fail:
+	close(inbox->fd);
+	return status;
+}
+
+int inbox_map(struct inbox *inbox, int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	int status = PF_ERR_ARGUMENT;
+	struct stat file;
+
+	if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &file) &&
+	    file.st_size == (off_t)sizeof(*inbox->memory))
+		status = map(inbox, fd);
+	close(fd);
+	inbox->fd = -1;
+	return status;
+}
+
+void inbox_destroy(struct inbox *inbox)
+{
+	munmap(inbox->memory, sizeof(*inbox->memory));
+	if (inbox->fd >= 0)
+		close(inbox->fd);
+	inbox->memory = NULL;
+}
+
+void inbox_wake_sleeper(struct inbox_memory *memory)
+{
+	if (atomic_exchange_explicit(&memory->sleeping, 0, memory_order_relaxed))
+		syscall(SYS_futex, &memory->sleeping, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void inbox_announce(struct inbox *inbox)
+{
+	atomic_store_explicit(&inbox->memory->sleeping, 1, memory_order_seq_cst);
+	syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
+void inbox_sleep(struct inbox *inbox, uint64_t microseconds)
+{
+	struct timespec timeout = { .tv_sec = (time_t)(microseconds / 1000000),
+				    .tv_nsec = (long)(microseconds % 1000000) * 1000 };
+
+	syscall(SYS_futex, &inbox->memory->sleeping, FUTEX_WAIT, 1, &timeout, NULL, 0);
+	inbox_stay(inbox);
+}
+
+void inbox_stay(struct inbox *inbox)
+{
+	atomic_store_explicit(&inbox->memory->sleeping, 0, memory_order_relaxed);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where a process is called when it does not look: one page of shared memory
+ * that every process that sends to it maps.
+ *
+ * A reader polls the few channels that carried something lately. The writer
+ * of any other channel marks its slot and rings the bell (two plain stores),
+ * so the cost of an idle poll does not grow with the number of silent peers.
+ * A reader with nothing to do may sleep on the futex word.
+ *
+ * The writer's order is: message, then a look at "polled" and "sleeping".
+ * There is no fence between (it would cost every message), so a writer may
+ * act on an old value. For "polled" the reader's slow rotation over all
+ * channels finds the message a little later. For "sleeping" the reader makes
+ * every writer execute a barrier (membarrier) before its last look around.
+ */
+#ifndef PF_INBOX_H
+#define PF_INBOX_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define INBOX_SLOTS (4096 - 256)
+#define INBOX_NO_SLOT UINT32_MAX
+
+struct inbox_memory {
+	alignas(128) _Atomic uint32_t bell;
+	alignas(128) _Atomic uint32_t sleeping;
+	alignas(128) _Atomic uint8_t pending[INBOX_SLOTS];
+};
+
+struct inbox {
+	struct inbox_memory *memory;
+	int fd;                 /* -1 in those who only map it */
+};
+
+int inbox_create(struct inbox *inbox);
+/* Takes over fd, also when it fails. */
+int inbox_map(struct inbox *inbox, int fd);
+void inbox_destroy(struct inbox *inbox);
+
+static inline void inbox_ring(struct inbox_memory *memory, uint32_t slot)
+{
+	if (slot < INBOX_SLOTS)
+		atomic_store_explicit(&memory->pending[slot], 1, memory_order_relaxed);
+	atomic_store_explicit(&memory->bell, 1, memory_order_release);
+}
+
+void inbox_wake_sleeper(struct inbox_memory *memory);
+
+static inline void inbox_wake(struct inbox_memory *memory)
+{
+	if (__builtin_expect(atomic_load_explicit(&memory->sleeping, memory_order_relaxed), 0))
+		inbox_wake_sleeper(memory);
+}
+
+/*
+ * Reader: announce sleep, so that every message not seen after this call
+ * returns will wake it; then look around once more, then inbox_sleep or
+ * inbox_stay.
+ */
+void inbox_announce(struct inbox *inbox);
+void inbox_sleep(struct inbox *inbox, uint64_t microseconds);
+void inbox_stay(struct inbox *inbox);
+
+#endif

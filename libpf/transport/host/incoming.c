@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "incoming.h"
+
+#include <stdlib.h>
+
+#include "answer.h"
+#include "context.h"
+#include "message.h"
+#include "peer.h"
+
+/* Messages taken from one channel before the next gets its turn. */
+#define BUDGET 64
+
+static void set_polled(struct incoming *incoming, bool polled)
+{
+	incoming->polled = polled;
+	atomic_store_explicit(&incoming->channel.memory->polled, polled, memory_order_relaxed);
+}
+
+static void stop_polling(struct polling *polling, struct incoming *incoming)
+{
+	unsigned i;
+
+	for (i = 0; i < polling->polled_count; i++) {
+		if (polling->polled[i] == incoming)
+			polling->polled[i] = polling->polled[--polling->polled_count];
+	}
+	set_polled(incoming, false);
+}
+
+/* It carried something: poll it from now on, in place of another if need be. */
+static void start_polling(struct polling *polling, struct incoming *incoming)
+{
+	if (polling->polled_count == POLLED_MOST)
+		stop_polling(polling, polling->polled[polling->victim++ % POLLED_MOST]);
+	polling->polled[polling->polled_count++] = incoming;
+	set_polled(incoming, true);
+}
+
+int incoming_add(pf_context *context, struct incoming *incoming)
+{
+	struct polling *polling = &context->polling;
+
+	if (polling->all_count == polling->all_room) {
+		unsigned room = polling->all_room ? 2 * polling->all_room : 16;
+		struct incoming **all = realloc(polling->all, room * sizeof(*all));
+
+		if (!all)
+			return PF_ERR_MEMORY;
+		polling->all = all;
+		polling->all_room = room;
+	}
+	polling->all[polling->all_count++] = incoming;
+	if (incoming->slot < INBOX_SLOTS)
+		polling->by_slot[incoming->slot] = incoming;
+	start_polling(polling, incoming);
+	return PF_OK;
+}
+
+/* False: what arrived cannot have been written by libpf. */
+static bool dispatch(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
+{
+	switch (entry->kind) {
+	case MESSAGE_USER:
+		statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
+		statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, entry->length);
+		if (context->receive)
+			context->receive(context, incoming->peer, entry->tag, entry->payload,
+					 entry->length, context->receive_arg);
+		return true;
+	case MESSAGE_OFFER:
+		return serve_offer(incoming, entry->payload, entry->length);
+	case MESSAGE_PUT_BLOCK:
+	case MESSAGE_GET_BLOCK:
+	case MESSAGE_ATOMIC:
+		return answer_request(context, incoming, entry);
+	case MESSAGE_PUT_ANSWER:
+	case MESSAGE_GET_ANSWER:
+	case MESSAGE_ATOMIC_ANSWER:
+		return answer_arrived(context, incoming, entry);
+	default:
+		return false;
+	}
+}
+
+static int poll_messages(pf_context *context, struct incoming *incoming)
+{
+	struct ring *ring = &incoming->channel.ring;
+	struct ring_entry entry;
+	int count = 0, found;
+
+	while (count < BUDGET && (found = ring_peek(ring, &entry)) != 0) {
+		if (found < 0 || !dispatch(context, incoming, &entry)) {
+			incoming->broken = true;
+			break;
+		}
+		ring_consume(ring, &entry);
+		count++;
+		if (incoming->peer->answers_waiting > ANSWERS_MOST)
+			break;
+	}
+	return count;
+}
+
+/* Nothing more can be made of what this peer writes. As an event: callers still use incoming. */
+static void give_up(pf_context *context, struct incoming *incoming)
+{
+	struct event *event = calloc(1, sizeof(*event));
+
+	if (!event) {
+		incoming->broken = false; /* found again at the next look */
+		return;
+	}
+	event->kind = EVENT_GONE;
+	event->peer = incoming->peer;
+	event->status = PF_ERR_REFUSED;
+	event_push(&context->events, event);
+}
+
+/* Kept out of the way of the usual look that finds nothing. */
+static __attribute__((noinline)) int poll_busy(pf_context *context, struct incoming *incoming)
+{
+	int count;
+
+	if (incoming->broken || incoming->peer->answers_waiting > ANSWERS_MOST)
+		return 0;
+	count = poll_messages(context, incoming);
+	if (incoming->serves.count)
+		count += serve_advance(context, incoming);
+	if (incoming->broken)
+		give_up(context, incoming);
+	return count;
+}
+
+static inline bool busy(const struct incoming *incoming)
+{
+	return ring_ready(&incoming->channel.ring) || incoming->serves.count;
+}
+
+static int poll_unpolled(pf_context *context, struct incoming *incoming)
+{
+	int count;
+
+	if (incoming->polled || !busy(incoming))
+		return 0;
+	count = poll_busy(context, incoming);
+	start_polling(&context->polling, incoming);
+	return count;
+}
+
+static __attribute__((noinline)) int answer_bell(pf_context *context)
+{
+	struct inbox_memory *inbox = context->inbox.memory;
+	struct polling *polling = &context->polling;
+	int count = 0;
+	unsigned i, j;
+
+	/* Silence the bell before looking at the marks: a mark set later rings again. */
+	atomic_exchange_explicit(&inbox->bell, 0, memory_order_seq_cst);
+	for (i = 0; i < INBOX_SLOTS; i += 8) {
+		/* A relaxed look at eight marks; a torn one is found by the next bell. */
+		if (!*(volatile uint64_t *)&inbox->pending[i])
+			continue;
+		for (j = i; j < i + 8; j++) {
+			if (!atomic_exchange_explicit(&inbox->pending[j], 0, memory_order_acquire))
+				continue;
+			if (polling->by_slot[j])
+				count += poll_unpolled(context, polling->by_slot[j]);
+		}
+	}
+	return count;
+}
+
+int incoming_poll(pf_context *context)
+{
+	struct polling *polling = &context->polling;
+	int count = 0;
+	unsigned i;
+
+	for (i = 0; i < polling->polled_count; i++) {
+		if (busy(polling->polled[i]))
+			count += poll_busy(context, polling->polled[i]);
+	}
+	if (__builtin_expect(atomic_load_explicit(&context->inbox.memory->bell,
+						  memory_order_relaxed), 0))
+		count += answer_bell(context);
+	if (polling->all_count > polling->polled_count) {
+		if (++polling->rotation >= polling->all_count)
+			polling->rotation = 0;
+		count += poll_unpolled(context, polling->all[polling->rotation]);
+	}
+	return count;
+}
+
+bool incoming_any(pf_context *context)
+{
+	struct polling *polling = &context->polling;
+	unsigned i;
+
+	for (i = 0; i < polling->all_count; i++) {
+		if (busy(polling->all[i]))
+			return true;
+	}
+	return false;
+}
+
+static void destroy(struct incoming *incoming)
+{
+	channel_destroy(&incoming->channel);
+	free(incoming);
+}
+
+void incoming_drop(pf_context *context, struct incoming *incoming)
+{
+	uint64_t end = incoming->channel.ring.position + incoming->channel.ring.size;
+	struct polling *polling = &context->polling;
+	unsigned i;
+
+	/* Whatever it wrote before it ended is complete and counts; more than a ring it cannot be. */
+	while (!incoming->broken && incoming->channel.ring.position < end &&
+	       poll_messages(context, incoming))
+		;
+	stop_polling(polling, incoming);
+	for (i = 0; i < polling->all_count; i++) {
+		if (polling->all[i] == incoming)
+			polling->all[i] = polling->all[--polling->all_count];
+	}
+	if (incoming->slot < INBOX_SLOTS)
+		polling->by_slot[incoming->slot] = NULL;
+	if (incoming->peer->incoming == incoming)
+		incoming->peer->incoming = NULL;
+	destroy(incoming);
+}
+
+void polling_destroy(struct polling *polling)
+{
+	unsigned i;
+
+	for (i = 0; i < polling->all_count; i++)
+		destroy(polling->all[i]);
+	free(polling->all);
+}

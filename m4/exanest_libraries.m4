@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
+# EXANEST_SAY(PART, FOUND, COST-IF-MISSING, PACKAGE): one line of the summary.
+# FOUND is a version or text, empty if the part is missing.
+AC_DEFUN([EXANEST_SAY], [
+	AS_IF([test -n "$2"], [
+		exanest_row=`printf '  %-18s %s' "$1" "$2"`
+	], [
+		exanest_row=`printf '  %-18s MISSING: %s (Debian: %s)' "$1" "$3" "$4"`
+	])
+	exanest_rows="$exanest_rows
+$exanest_row"
+])
+
+# EXANEST_LIBRARY(VARIABLE, MODULE, PKG-CONFIG MODULES, COST, PACKAGE, required|optional)
+# MODULE names the part and has its version.
+AC_DEFUN([EXANEST_LIBRARY], [
+	PKG_CHECK_MODULES([$1], [$3],
+		[exanest_found_$1=`$PKG_CONFIG --modversion $2`],
+		[exanest_found_$1=])
+	AS_IF([test -z "$exanest_found_$1" && test $6 = required],
+		[exanest_missing="$exanest_missing $5"])
+	EXANEST_SAY([$2], [$exanest_found_$1], [$4], [$5])
+])
+
+AC_DEFUN([EXANEST_LIBRARIES], [
+	EXANEST_LIBRARY([HWLOC], [hwloc], [hwloc >= 2.0],
+		[required], [libhwloc-dev], [required])
+	EXANEST_LIBRARY([LIBEVENT], [libevent], [libevent_core >= 2.1 libevent_pthreads >= 2.1],
+		[required], [libevent-dev], [required])
+	EXANEST_LIBRARY([SODIUM], [libsodium], [libsodium >= 1.0.11],
+		[required], [libsodium-dev], [required])
+	EXANEST_LIBRARY([CMOCKA], [cmocka], [cmocka >= 1.1.5],
+		[no unit tests], [libcmocka-dev], [optional])
+	AM_CONDITIONAL([HAVE_CMOCKA], [test -n "$exanest_found_CMOCKA"])
+	AS_IF([test "x$ac_cv_header_sys_sdt_h" = xyes], [exanest_found=yes], [exanest_found=])
+	EXANEST_SAY([sys/sdt.h], [$exanest_found],
+		[no static probes for perf and bpftrace], [systemtap-sdt-dev])
+])
+
+AC_DEFUN([EXANEST_PROGRAMS], [
+	AC_CHECK_PROG([exanest_found_gnuplot], [gnuplot], [yes])
+	EXANEST_SAY([gnuplot], [$exanest_found_gnuplot],
+		[benchmarks/compare draws no plots], [gnuplot-nox])
+	AC_CHECK_PROG([exanest_found_python3], [python3], [yes])
+	EXANEST_SAY([python3], [$exanest_found_python3],
+		[benchmarks/compare does not run], [python3])
+])
+
+# EXANEST_REQUIRE: end here if a required part is missing, naming all of them at once.
+AC_DEFUN([EXANEST_REQUIRE], [
+	AS_IF([test -n "$exanest_missing"], [
+		AS_ECHO(["$exanest_rows"])
+		AC_MSG_ERROR([required libraries are missing; on Debian: apt-get install$exanest_missing])
+	])
+])
+
+AC_DEFUN([EXANEST_SUMMARY], [
+	AS_ECHO(["
+$PACKAGE $VERSION is configured
+$exanest_rows
+
+  prefix             $prefix
+  component folder   ${exanest_btl_dir_shown}
+  compiler           $CC $CFLAGS
+  sanitizers         $enable_sanitizers
+"])
+	AS_IF([test -n "$exanest_note"], [AS_ECHO(["$exanest_note
+"])])
+])

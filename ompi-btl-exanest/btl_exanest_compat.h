@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Everything that differs between Open MPI 4.1 (BTL 3.1) and 5.0 (BTL 3.3).
+ */
+#ifndef MCA_BTL_EXANEST_COMPAT_H
+#define MCA_BTL_EXANEST_COMPAT_H
+
+#include "opal_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "opal/datatype/opal_convertor.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/util/proc.h"
+
+#if BTL_VERSION >= 330
+
+#include "opal/mca/pmix/pmix-internal.h"
+#include "opal/mca/threads/mutex.h"
+
+#define MCA_BTL_EXANEST_MODEX_SCOPE PMIX_GLOBAL
+/* pf_put completes when the bytes are in the peer's memory. */
+#define MCA_BTL_EXANEST_FLAGS MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
+
+static inline bool mca_btl_exanest_must_pack(const opal_convertor_t *convertor)
+{
+	return opal_convertor_need_buffers(convertor) || opal_convertor_on_device(convertor);
+}
+
+static inline void mca_btl_exanest_deliver(mca_btl_base_module_t *btl,
+					   struct mca_btl_base_endpoint_t *from,
+					   mca_btl_base_tag_t tag, mca_btl_base_segment_t *segment)
+{
+	const mca_btl_active_message_callback_t *reg = mca_btl_base_active_message_trigger + tag;
+	const mca_btl_base_receive_descriptor_t message = {
+		.endpoint = from,
+		.des_segments = segment,
+		.des_segment_count = 1,
+		.tag = tag,
+		.cbdata = reg->cbdata,
+	};
+
+	reg->cbfunc(btl, &message);
+}
+
+static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffer, size_t size)
+{
+	char *name = opal_get_proc_hostname(proc);
+
+	snprintf(buffer, size, "%s", name ? name : "unknown");
+	free(name);
+}
+
+#else /* BTL 3.1 */
+
+#include "opal/mca/pmix/pmix.h"
+#include "opal/threads/mutex.h"
+
+#define MCA_BTL_EXANEST_MODEX_SCOPE OPAL_PMIX_GLOBAL
+#define MCA_BTL_EXANEST_FLAGS 0
+
+static inline bool mca_btl_exanest_must_pack(const opal_convertor_t *convertor)
+{
+	return opal_convertor_need_buffers(convertor);
+}
+
+static inline void mca_btl_exanest_deliver(mca_btl_base_module_t *btl,
+					   struct mca_btl_base_endpoint_t *from,
+					   mca_btl_base_tag_t tag, mca_btl_base_segment_t *segment)
+{
+	const mca_btl_active_message_callback_t *reg = mca_btl_base_active_message_trigger + tag;
+	mca_btl_base_descriptor_t message = {
+		.des_segments = segment,
+		.des_segment_count = 1,
+	};
+
+	reg->cbfunc(btl, tag, &message, reg->cbdata);
+}
+
+static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffer, size_t size)
+{
+	const char *name = opal_get_proc_hostname(proc);
+
+	snprintf(buffer, size, "%s", name ? name : "unknown");
+}
+
+#endif /* BTL_VERSION */
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Descriptors. Those that never wait live for one call of btl_send only; the
+ * free lists grow with what the ring had no room for.
+ */
+#include "btl_exanest.h"
+
+#include "btl_exanest_frag.h"
+
+static void frag_construct(mca_btl_exanest_frag_t *frag)
+{
+	frag->base.des_segments = frag->segments;
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_exanest_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
+
+static int frag_init(opal_free_list_item_t *item, void *list)
+{
+	((mca_btl_exanest_frag_t *)item)->list = list;
+	return OPAL_SUCCESS;
+}
+
+static int init_list(opal_free_list_t *list, size_t buffer_size)
+{
+	const mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+
+	return opal_free_list_init(list, sizeof(mca_btl_exanest_frag_t), opal_cache_line_size,
+				   OBJ_CLASS(mca_btl_exanest_frag_t), buffer_size,
+				   opal_cache_line_size, component->free_list_num,
+				   component->free_list_max, component->free_list_inc, NULL, 0,
+				   NULL, frag_init, list);
+}
+
+int mca_btl_exanest_init_frags(void)
+{
+	const mca_btl_base_module_t *btl = &mca_btl_exanest_module.super;
+	size_t buffer_size = btl->btl_max_send_size;
+	int rc;
+
+	if (buffer_size < btl->btl_eager_limit)
+		buffer_size = btl->btl_eager_limit;
+	rc = init_list(&mca_btl_exanest_component.control_frags, MCA_BTL_EXANEST_CONTROL_SIZE);
+	if (OPAL_SUCCESS != rc)
+		return rc;
+	return init_list(&mca_btl_exanest_component.packed_frags, buffer_size);
+}
+
+mca_btl_base_descriptor_t *mca_btl_exanest_alloc(mca_btl_base_module_t *btl,
+						 mca_btl_base_endpoint_t *endpoint, uint8_t order,
+						 size_t size, uint32_t flags)
+{
+	opal_free_list_t *list = &mca_btl_exanest_component.control_frags;
+	mca_btl_exanest_frag_t *frag;
+
+	if (size > MCA_BTL_EXANEST_CONTROL_SIZE)
+		list = &mca_btl_exanest_component.packed_frags;
+	if (OPAL_UNLIKELY(size > list->fl_payload_buffer_size))
+		return NULL;
+	frag = (mca_btl_exanest_frag_t *)opal_free_list_get(list);
+	if (OPAL_UNLIKELY(NULL == frag))
+		return NULL;
+	frag->segments[0].seg_addr.pval = frag->base.super.ptr;
+	frag->segments[0].seg_len = size;
+	frag->base.des_segment_count = 1;
+	frag->base.des_flags = flags;
+	frag->base.order = order;
+	return &frag->base;
+}
+
+int mca_btl_exanest_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
+{
+	mca_btl_exanest_frag_return((mca_btl_exanest_frag_t *)descriptor);
+	return OPAL_SUCCESS;
+}
+
+mca_btl_base_descriptor_t *mca_btl_exanest_prepare_src(mca_btl_base_module_t *btl,
+						       mca_btl_base_endpoint_t *endpoint,
+						       opal_convertor_t *convertor, uint8_t order,
+						       size_t reserve, size_t *size,
+						       uint32_t flags)
+{
+	const size_t limit = mca_btl_exanest_component.packed_frags.fl_payload_buffer_size;
+	const bool pack = mca_btl_exanest_must_pack(convertor);
+	mca_btl_base_descriptor_t *descriptor;
+	uint32_t iov_count = 1;
+	struct iovec iov;
+
+	if (OPAL_UNLIKELY(reserve + *size > limit))
+		*size = limit - reserve;
+	descriptor = mca_btl_exanest_alloc(btl, endpoint, order, pack ? reserve + *size : reserve,
+					   flags);
+	if (OPAL_UNLIKELY(NULL == descriptor))
+		return NULL;
+	if (!pack) {
+		opal_convertor_get_current_pointer(convertor,
+						   &descriptor->des_segments[1].seg_addr.pval);
+		descriptor->des_segments[1].seg_len = *size;
+		descriptor->des_segment_count = 2;
+		return descriptor;
+	}
+	iov.iov_base = (IOVBASE_TYPE *)((char *)descriptor->des_segments[0].seg_addr.pval + reserve);
+	iov.iov_len = *size;
+	if (OPAL_UNLIKELY(opal_convertor_pack(convertor, &iov, &iov_count, size) < 0)) {
+		mca_btl_exanest_free(btl, descriptor);
+		return NULL;
+	}
+	descriptor->des_segments[0].seg_len = reserve + *size;
+	return descriptor;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Put, get and atomics. No address is registered, so the handles that the
+ * interface passes around are NULL here and only handed back.
+ */
+#include "btl_exanest.h"
+
+#include <inttypes.h>
+
+#include "opal/mca/btl/base/btl_base_error.h"
+#include "opal/util/show_help.h"
+
+OBJ_CLASS_INSTANCE(mca_btl_exanest_operation_t, opal_free_list_item_t, NULL, NULL);
+
+/* One fault tells what there is to know; an application with one usually has thousands. */
+static void report_fault(const mca_btl_exanest_operation_t *operation,
+			 const pf_completion *completion)
+{
+	mca_btl_exanest_module_t *module = &mca_btl_exanest_module;
+	char address[32];
+
+	if (module->fault_reported)
+		return;
+	module->fault_reported = true;
+	snprintf(address, sizeof(address), "0x%" PRIx64, completion->address);
+	opal_show_help(MCA_BTL_EXANEST_HELP, "fault", true, operation->name,
+		       opal_process_info.nodename, OPAL_NAME_PRINT(OPAL_PROC_MY_NAME), (int)getpid(),
+		       OPAL_NAME_PRINT(operation->endpoint->proc->proc_name), address,
+		       completion->side == PF_SIDE_LOCAL ? "this process" : "the peer process");
+}
+
+static void finish(mca_btl_exanest_operation_t *operation, int rc)
+{
+	const mca_btl_exanest_operation_t done = *operation;
+
+	opal_free_list_return(&mca_btl_exanest_component.operations, &operation->super);
+	if (done.cbfunc)
+		done.cbfunc(&mca_btl_exanest_module.super, done.endpoint, done.local_address,
+			    done.local_handle, done.cbcontext, done.cbdata, rc);
+}
+
+static void complete(pf_context *context, const pf_completion *completion)
+{
+	mca_btl_exanest_operation_t *operation = completion->arg;
+
+	if (OPAL_UNLIKELY(completion->status == PF_ERR_FAULT))
+		report_fault(operation, completion);
+	else if (OPAL_UNLIKELY(completion->status < 0))
+		mca_btl_exanest_report_peer(operation->endpoint, completion->status);
+	else if (operation->result_width == sizeof(uint64_t))
+		*(uint64_t *)operation->local_address = completion->value;
+	else if (operation->result_width == sizeof(uint32_t))
+		*(uint32_t *)operation->local_address = (uint32_t)completion->value;
+	finish(operation, mca_btl_exanest_error(completion->status));
+}
+
+static mca_btl_exanest_operation_t *
+new_operation(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_address,
+	      mca_btl_base_registration_handle_t *local_handle,
+	      mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+	mca_btl_exanest_operation_t *operation;
+
+	operation = (mca_btl_exanest_operation_t *)opal_free_list_get(&mca_btl_exanest_component.operations);
+	if (OPAL_UNLIKELY(NULL == operation))
+		return NULL;
+	operation->name = name;
+	operation->endpoint = endpoint;
+	operation->local_address = local_address;
+	operation->result_width = 0;
+	operation->local_handle = local_handle;
+	operation->cbfunc = cbfunc;
+	operation->cbcontext = cbcontext;
+	operation->cbdata = cbdata;
+	return operation;
+}
+
+/* The interface's 1 for "complete" is not understood by every caller: call back instead. */
+static int started(mca_btl_exanest_operation_t *operation, int status)
+{
+	if (OPAL_LIKELY(status == PF_OK))
+		return OPAL_SUCCESS;
+	if (OPAL_LIKELY(status == PF_DONE)) {
+		finish(operation, OPAL_SUCCESS);
+		return OPAL_SUCCESS;
+	}
+	opal_free_list_return(&mca_btl_exanest_component.operations, &operation->super);
+	return mca_btl_exanest_error(status);
+}
+
+int mca_btl_exanest_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+			void *local_address, uint64_t remote_address,
+			mca_btl_base_registration_handle_t *local_handle,
+			mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+			int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+			void *cbdata)
+{
+	mca_btl_exanest_operation_t *operation;
+
+	operation = new_operation("put", endpoint, local_address, local_handle, cbfunc, cbcontext,
+				  cbdata);
+	if (OPAL_UNLIKELY(NULL == operation))
+		return OPAL_ERR_OUT_OF_RESOURCE;
+	return started(operation, pf_put(endpoint->peer, local_address, remote_address, size,
+					 complete, operation));
+}
+
+int mca_btl_exanest_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+			void *local_address, uint64_t remote_address,
+			mca_btl_base_registration_handle_t *local_handle,
+			mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+			int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+			void *cbdata)
+{
+	mca_btl_exanest_operation_t *operation;
+
+	operation = new_operation("get", endpoint, local_address, local_handle, cbfunc, cbcontext,
+				  cbdata);
+	if (OPAL_UNLIKELY(NULL == operation))
+		return OPAL_ERR_OUT_OF_RESOURCE;
+	return started(operation, pf_get(endpoint->peer, local_address, remote_address, size,
+					 complete, operation));
+}
+
+/* -1 for what btl_atomic_flags does not promise. */
+static int atomic_op(mca_btl_base_atomic_op_t op)
+{
+	switch (op) {
+	case MCA_BTL_ATOMIC_ADD:
+		return PF_ADD;
+	case MCA_BTL_ATOMIC_AND:
+		return PF_AND;
+	case MCA_BTL_ATOMIC_OR:
+		return PF_OR;
+	case MCA_BTL_ATOMIC_XOR:
+		return PF_XOR;
+	case MCA_BTL_ATOMIC_SWAP:
+		return PF_SWAP;
+	default:
+		return -1;
+	}
+}
+
+static int atomic(mca_btl_exanest_operation_t *operation, int op, bool fetch, uint64_t remote_address,
+		  uint64_t operand, uint64_t compare, int flags)
+{
+	const unsigned width = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? sizeof(uint32_t) : sizeof(uint64_t);
+
+	if (OPAL_UNLIKELY(NULL == operation))
+		return OPAL_ERR_OUT_OF_RESOURCE;
+	if (fetch)
+		operation->result_width = width;
+	return started(operation, pf_atomic(operation->endpoint->peer, op, width, fetch,
+					    remote_address, operand, compare, complete, operation));
+}
+
+static bool atomic_available(int op, uint64_t remote_address, int flags)
+{
+	const uint64_t mask = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 3 : 7;
+
+	return op >= 0 && !(flags & MCA_BTL_ATOMIC_FLAG_FLOAT) && !(remote_address & mask);
+}
+
+int mca_btl_exanest_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+			      uint64_t remote_address,
+			      mca_btl_base_registration_handle_t *remote_handle,
+			      mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+			      mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+			      void *cbdata)
+{
+	const int pf_op = atomic_op(op);
+
+	if (!atomic_available(pf_op, remote_address, flags))
+		return OPAL_ERR_NOT_AVAILABLE;
+	return atomic(new_operation("atomic", endpoint, NULL, NULL, cbfunc, cbcontext, cbdata),
+		      pf_op, false, remote_address, operand, 0, flags);
+}
+
+int mca_btl_exanest_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+			       void *local_address, uint64_t remote_address,
+			       mca_btl_base_registration_handle_t *local_handle,
+			       mca_btl_base_registration_handle_t *remote_handle,
+			       mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+			       mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+			       void *cbdata)
+{
+	const int pf_op = atomic_op(op);
+
+	if (!atomic_available(pf_op, remote_address, flags))
+		return OPAL_ERR_NOT_AVAILABLE;
+	return atomic(new_operation("fetching atomic", endpoint, local_address, local_handle,
+				    cbfunc, cbcontext, cbdata),
+		      pf_op, true, remote_address, operand, 0, flags);
+}
+
+int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+				 void *local_address, uint64_t remote_address,
+				 mca_btl_base_registration_handle_t *local_handle,
+				 mca_btl_base_registration_handle_t *remote_handle,
+				 uint64_t compare, uint64_t value, int flags, int order,
+				 mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+				 void *cbdata)
+{
+	if (!atomic_available(PF_COMPARE_SWAP, remote_address, flags))
+		return OPAL_ERR_NOT_AVAILABLE;
+	return atomic(new_operation("compare-and-swap", endpoint, local_address, local_handle,
+				    cbfunc, cbcontext, cbdata),
+		      PF_COMPARE_SWAP, true, remote_address, value, compare, flags);
+}
+
+/* Sends are no part of it, but a flush is a good moment to get rid of them. */
+int mca_btl_exanest_flush(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint)
+{
+	const mca_btl_exanest_module_t *module = (mca_btl_exanest_module_t *)btl;
+	int status;
+
+	status = pf_flush(module->context, endpoint ? endpoint->peer : NULL);
+	(void)mca_btl_exanest_send_pending();
+	return mca_btl_exanest_error(status);
+}

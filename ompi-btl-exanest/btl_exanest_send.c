@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Active messages. libpf copies a message into the peer's ring before it
+ * returns, so that a send is complete at once unless the ring is full; then
+ * the frag waits at its endpoint, and everything sent later waits behind it.
+ */
+#include "btl_exanest.h"
+
+#include "opal/mca/btl/base/btl_base_error.h"
+#include "opal/util/show_help.h"
+
+#include "btl_exanest_frag.h"
+
+static int frag_send(const mca_btl_exanest_frag_t *frag)
+{
+	const mca_btl_base_segment_t *segments = frag->segments;
+
+	if (frag->base.des_segment_count == 1)
+		return pf_send(frag->endpoint->peer, frag->tag, segments[0].seg_addr.pval,
+			       segments[0].seg_len, NULL, 0);
+	return pf_send(frag->endpoint->peer, frag->tag, segments[0].seg_addr.pval,
+		       segments[0].seg_len, segments[1].seg_addr.pval, segments[1].seg_len);
+}
+
+static void append_pending(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_frag_t *frag)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+
+	OPAL_THREAD_LOCK(&component->lock);
+	opal_list_append(&endpoint->pending, &frag->base.super.super);
+	if (!endpoint->is_waiting) {
+		endpoint->is_waiting = true;
+		opal_list_append(&component->waiting, &endpoint->super);
+		component->waiting_count++;
+	}
+	OPAL_THREAD_UNLOCK(&component->lock);
+}
+
+int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+			 mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
+{
+	mca_btl_exanest_frag_t *frag = (mca_btl_exanest_frag_t *)descriptor;
+	int status = PF_ERR_AGAIN;
+
+	frag->endpoint = endpoint;
+	frag->tag = tag;
+	if (OPAL_LIKELY(!endpoint->is_waiting))
+		status = frag_send(frag);
+	if (OPAL_LIKELY(status >= 0)) {
+		mca_btl_exanest_frag_complete(frag, OPAL_SUCCESS);
+		return 1;
+	}
+	if (status != PF_ERR_AGAIN)
+		return mca_btl_exanest_error(status);
+	/* The PML learns of the end only if it is called, see open-mpi/ompi#3845. */
+	frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+	append_pending(endpoint, frag);
+	return OPAL_SUCCESS;
+}
+
+static void pack(void *destination, size_t length, void *convertor)
+{
+	struct iovec iov = { .iov_base = destination, .iov_len = length };
+	uint32_t iov_count = 1;
+
+	(void)opal_convertor_pack(convertor, &iov, &iov_count, &length);
+}
+
+int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+			  opal_convertor_t *convertor, void *header, size_t header_size,
+			  size_t payload_size, uint8_t order, uint32_t flags,
+			  mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor)
+{
+	void *payload = NULL;
+	int status;
+
+	if (OPAL_UNLIKELY(endpoint->is_waiting)) {
+		status = PF_ERR_AGAIN;
+	} else if (payload_size && mca_btl_exanest_must_pack(convertor)) {
+		status = pf_send_pack(endpoint->peer, tag, header, header_size, payload_size, pack,
+				      convertor);
+	} else {
+		/* Without a payload the convertor may not even be initialized. */
+		if (payload_size)
+			opal_convertor_get_current_pointer(convertor, &payload);
+		status = pf_send(endpoint->peer, tag, header, header_size, payload, payload_size);
+	}
+	if (OPAL_LIKELY(status >= 0))
+		return OPAL_SUCCESS;
+	if (descriptor)
+		*descriptor = NULL;
+	if (status != PF_ERR_AGAIN)
+		return mca_btl_exanest_error(status);
+	if (descriptor)
+		*descriptor = mca_btl_exanest_alloc(btl, endpoint, order,
+						    header_size + payload_size, flags);
+	return OPAL_ERR_RESOURCE_BUSY;
+}
+
+/*
+ * Only one thread at a time is here for an endpoint: it has taken it off the
+ * waiting list, and as is_waiting stays set nobody puts it back. The frag
+ * being sent stays on the list, so that the list is empty only when the last
+ * one is in the ring.
+ */
+static int send_endpoint(mca_btl_base_endpoint_t *endpoint)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	mca_btl_exanest_frag_t *frag;
+	int status, count = 0;
+
+	for (;;) {
+		OPAL_THREAD_LOCK(&component->lock);
+		frag = (mca_btl_exanest_frag_t *)opal_list_get_first(&endpoint->pending);
+		if (opal_list_is_empty(&endpoint->pending)) {
+			endpoint->is_waiting = false;
+			component->waiting_count--;
+			OPAL_THREAD_UNLOCK(&component->lock);
+			return count;
+		}
+		OPAL_THREAD_UNLOCK(&component->lock);
+
+		status = frag_send(frag);
+
+		OPAL_THREAD_LOCK(&component->lock);
+		if (status == PF_ERR_AGAIN) {
+			opal_list_append(&component->waiting, &endpoint->super);
+			OPAL_THREAD_UNLOCK(&component->lock);
+			return count;
+		}
+		opal_list_remove_first(&endpoint->pending);
+		OPAL_THREAD_UNLOCK(&component->lock);
+
+		if (status < 0)
+			mca_btl_exanest_report_peer(endpoint, status);
+		mca_btl_exanest_frag_complete(frag, mca_btl_exanest_error(status));
+		count++;
+	}
+}
+
+int mca_btl_exanest_send_pending(void)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	size_t rounds = component->waiting_count;
+	mca_btl_base_endpoint_t *endpoint;
+	int count = 0;
+
+	while (rounds--) {
+		OPAL_THREAD_LOCK(&component->lock);
+		endpoint = (mca_btl_base_endpoint_t *)opal_list_remove_first(&component->waiting);
+		OPAL_THREAD_UNLOCK(&component->lock);
+		if (!endpoint)
+			break;
+		count += send_endpoint(endpoint);
+	}
+	return count;
+}
+
+void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+			     size_t length, void *arg)
+{
+	mca_btl_exanest_module_t *module = arg;
+	mca_btl_base_segment_t segment = { .seg_addr.pval = data, .seg_len = length };
+
+	if (OPAL_LIKELY(tag < MCA_BTL_TAG_MAX && mca_btl_base_active_message_trigger[tag].cbfunc)) {
+		mca_btl_exanest_deliver(&module->super, pf_peer_user(from), tag, &segment);
+		return;
+	}
+	if (module->stray_reported)
+		return;
+	module->stray_reported = true;
+	opal_show_help(MCA_BTL_EXANEST_HELP, "stray message", true, opal_process_info.nodename,
+		       (int)getpid(), (unsigned)tag, length);
+}

@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collectives, blocking and not, against results computed by each rank itself. */
+#include "mpitest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MOST_BYTES (8u << 20)   /* of one buffer */
+#define MOST_RANKS 64
+
+static const int counts[] = {0, 1, 7, 500, 5000, 40000, 300000};
+#define COUNTS ((int)(sizeof(counts) / sizeof(*counts)))
+
+/* The communicator under test, and whether to use the nonblocking calls. */
+static MPI_Comm comm;
+static int rank, size, nonblocking;
+static char *out, *in;
+static uint64_t round_number;   /* since the test began: the same on all ranks of comm */
+
+#define CALL(blocking_call, nonblocking_call, ...)                                                 \
+	do {                                                                                       \
+		MPI_Request call_request;                                                          \
+		if (nonblocking) {                                                                 \
+			nonblocking_call(__VA_ARGS__, &call_request);                              \
+			MPI_Wait(&call_request, MPI_STATUS_IGNORE);                                \
+		} else {                                                                           \
+			blocking_call(__VA_ARGS__);                                                \
+		}                                                                                  \
+	} while (0)
+
+static uint64_t seed_of(int from, int to)
+{
+	return mpitest_message_seed(from, to, round_number);
+}
+
+/* How many bytes each of size parts may have so that all fit the buffers. */
+static int part(int count)
+{
+	int most = (int)(MOST_BYTES / (unsigned)size);
+
+	return count < most ? count : most;
+}
+
+/* Parts of unequal length for the v-collectives, some empty. */
+static int odd_part(int count, int who)
+{
+	return part(count) * (who % 4) / 4;
+}
+
+static int places(int count, int *lengths, int *offsets)
+{
+	int i, at = 0;
+
+	for (i = 0; i < size; i++) {
+		lengths[i] = odd_part(count, i);
+		offsets[i] = at;
+		at += lengths[i];
+	}
+	return at;
+}
+
+static void bcast(int count)
+{
+	int root;
+
+	for (root = 0; root < size; root += size > 4 ? 3 : 1) {
+		round_number++;
+		if (rank == root)
+			mpitest_fill(in, (size_t)count, seed_of(root, 0));
+		else
+			memset(in, 0, (size_t)count);
+		CALL(MPI_Bcast, MPI_Ibcast, in, count, MPI_BYTE, root, comm);
+		mpitest_verify(in, (size_t)count, seed_of(root, 0), "bcast");
+	}
+}
+
+static void gather(int count)
+{
+	int lengths[MOST_RANKS], offsets[MOST_RANKS], root = (int)(round_number % (unsigned)size);
+	int i, n = part(count);
+
+	round_number++;
+	mpitest_fill(out, (size_t)n, seed_of(rank, 0));
+	CALL(MPI_Gather, MPI_Igather, out, n, MPI_BYTE, in, n, MPI_BYTE, root, comm);
+	for (i = 0; i < size && rank == root; i++)
+		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, 0), "gather");
+
+	round_number++;
+	places(count, lengths, offsets);
+	mpitest_fill(out, (size_t)lengths[rank], seed_of(rank, 0));
+	CALL(MPI_Gatherv, MPI_Igatherv, out, lengths[rank], MPI_BYTE, in, lengths, offsets,
+	     MPI_BYTE, root, comm);
+	for (i = 0; i < size && rank == root; i++)
+		mpitest_verify(in + offsets[i], (size_t)lengths[i], seed_of(i, 0), "gatherv");
+}
+
+static void scatter(int count)
+{
+	int lengths[MOST_RANKS], offsets[MOST_RANKS], root = (int)(round_number % (unsigned)size);
+	int i, n = part(count);
+
+	round_number++;
+	for (i = 0; i < size && rank == root; i++)
+		mpitest_fill(out + (size_t)i * (size_t)n, (size_t)n, seed_of(0, i));
+	CALL(MPI_Scatter, MPI_Iscatter, out, n, MPI_BYTE, in, n, MPI_BYTE, root, comm);
+	mpitest_verify(in, (size_t)n, seed_of(0, rank), "scatter");
+
+	round_number++;
+	places(count, lengths, offsets);
+	for (i = 0; i < size && rank == root; i++)
+		mpitest_fill(out + offsets[i], (size_t)lengths[i], seed_of(0, i));
+	CALL(MPI_Scatterv, MPI_Iscatterv, out, lengths, offsets, MPI_BYTE, in, lengths[rank],
+	     MPI_BYTE, root, comm);
+	mpitest_verify(in, (size_t)lengths[rank], seed_of(0, rank), "scatterv");
+}
+
+static void allgather(int count)
+{
+	int lengths[MOST_RANKS], offsets[MOST_RANKS];
+	int i, n = part(count);
+
+	round_number++;
+	mpitest_fill(out, (size_t)n, seed_of(rank, 0));
+	CALL(MPI_Allgather, MPI_Iallgather, out, n, MPI_BYTE, in, n, MPI_BYTE, comm);
+	for (i = 0; i < size; i++)
+		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, 0), "allgather");
+
+	round_number++;
+	mpitest_fill(in + (size_t)rank * (size_t)n, (size_t)n, seed_of(rank, 0));
+	CALL(MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, n, MPI_BYTE,
+	     comm);
+	for (i = 0; i < size; i++)
+		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, 0),
+			       "allgather in place");
+
+	round_number++;
+	places(count, lengths, offsets);
+	mpitest_fill(out, (size_t)lengths[rank], seed_of(rank, 0));
+	CALL(MPI_Allgatherv, MPI_Iallgatherv, out, lengths[rank], MPI_BYTE, in, lengths, offsets,
+	     MPI_BYTE, comm);
+	for (i = 0; i < size; i++)
+		mpitest_verify(in + offsets[i], (size_t)lengths[i], seed_of(i, 0), "allgatherv");
+}
+
+static void alltoall(int count)
+{
+	int i, n = part(count);
+
+	round_number++;
+	for (i = 0; i < size; i++)
+		mpitest_fill(out + (size_t)i * (size_t)n, (size_t)n, seed_of(rank, i));
+	CALL(MPI_Alltoall, MPI_Ialltoall, out, n, MPI_BYTE, in, n, MPI_BYTE, comm);
+	for (i = 0; i < size; i++)
+		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, rank), "alltoall");
+
+	round_number++;
+	for (i = 0; i < size; i++)
+		mpitest_fill(in + (size_t)i * (size_t)n, (size_t)n, seed_of(rank, i));
+	CALL(MPI_Alltoall, MPI_Ialltoall, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, n, MPI_BYTE,
+	     comm);
+	for (i = 0; i < size; i++)
+		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, rank),
+			       "alltoall in place");
+}
+
+/* Rank r sends odd_part(r + i) to rank i; alltoallw does the same with shorts for some. */
+static void alltoallv(int count)
+{
+	int send_lengths[MOST_RANKS], send_offsets[MOST_RANKS];
+	int receive_lengths[MOST_RANKS], receive_offsets[MOST_RANKS];
+	int i, n = part(count), wide;
+	MPI_Datatype types[MOST_RANKS];
+
+	for (wide = 0; wide < 2; wide++) {
+		round_number++;
+		for (i = 0; i < size; i++) {
+			int length = odd_part(count, rank + i) & ~1;
+
+			send_lengths[i] = receive_lengths[i] = length;
+			send_offsets[i] = receive_offsets[i] = i * n;
+			types[i] = MPI_BYTE;
+			mpitest_fill(out + (size_t)i * (size_t)n, (size_t)length, seed_of(rank, i));
+			if (wide && (rank + i) % 2) {
+				types[i] = MPI_SHORT;
+				send_lengths[i] = receive_lengths[i] = length / 2;
+			}
+		}
+		if (wide)
+			CALL(MPI_Alltoallw, MPI_Ialltoallw, out, send_lengths, send_offsets, types,
+			     in, receive_lengths, receive_offsets, types, comm);
+		else
+			CALL(MPI_Alltoallv, MPI_Ialltoallv, out, send_lengths, send_offsets,
+			     MPI_BYTE, in, receive_lengths, receive_offsets, MPI_BYTE, comm);
+		for (i = 0; i < size; i++)
+			mpitest_verify(in + (size_t)i * (size_t)n,
+				       (size_t)(odd_part(count, rank + i) & ~1), seed_of(i, rank),
+				       wide ? "alltoallw" : "alltoallv");
+	}
+}
+
+/* Element index of rank who: small enough that sums are exact in a double. */
+static uint64_t element(int who, int index)
+{
+	uint64_t state = seed_of(who, index);
+
+	return mpitest_random_below(&state, 1u << 20);
+}
+
+static uint64_t combine(MPI_Op op, uint64_t a, uint64_t b)
+{
+	if (op == MPI_SUM)
+		return a + b;
+	if (op == MPI_MAX)
+		return a > b ? a : b;
+	if (op == MPI_MIN)
+		return a < b ? a : b;
+	if (op == MPI_BXOR)
+		return a ^ b;
+	return a * b;
+}
+
+/* Elements of ranks first to last, combined. */
+static uint64_t combined(MPI_Op op, int first, int last, int index)
+{
+	uint64_t value = element(first, index);
+
+	while (first++ < last)
+		value = combine(op, value, element(first, index));
+	return value;
+}
+
+static void expect_reduced(MPI_Op op, int first, int last, int index, int number,
+			   const char *what)
+{
+	const uint64_t *got = (const uint64_t *)(const void *)in;
+	int i, step = number > 2000 ? number / 1000 : 1;
+	uint64_t wanted;
+
+	for (i = 0; i < number; i += step) {
+		wanted = combined(op, first, last, index + i);
+		if (got[i] == wanted)
+			continue;
+		mpitest_fail("%s: element %d of %d is %llu not %llu", what, i, number,
+			     (unsigned long long)got[i], (unsigned long long)wanted);
+		return;
+	}
+}
+
+static void own_elements(char *buffer, int number)
+{
+	uint64_t *elements = (uint64_t *)(void *)buffer;
+	int i;
+
+	round_number++;
+	for (i = 0; i < number; i++)
+		elements[i] = element(rank, i);
+}
+
+static void reduce(int count)
+{
+	static const MPI_Op ops[] = {MPI_SUM, MPI_MAX, MPI_MIN, MPI_BXOR, MPI_PROD};
+	int i, number = part(count) / 8 * 8, root = (int)(round_number % (unsigned)size);
+
+	number = number > 40000 ? 40000 : number;
+	for (i = 0; i < 5; i++) {
+		own_elements(out, number);
+		CALL(MPI_Reduce, MPI_Ireduce, out, in, number, MPI_UINT64_T, ops[i], root, comm);
+		if (rank == root)
+			expect_reduced(ops[i], 0, size - 1, 0, number, "reduce");
+
+		own_elements(out, number);
+		CALL(MPI_Allreduce, MPI_Iallreduce, out, in, number, MPI_UINT64_T, ops[i], comm);
+		expect_reduced(ops[i], 0, size - 1, 0, number, "allreduce");
+	}
+	own_elements(in, number);
+	CALL(MPI_Allreduce, MPI_Iallreduce, MPI_IN_PLACE, in, number, MPI_UINT64_T, MPI_SUM, comm);
+	expect_reduced(MPI_SUM, 0, size - 1, 0, number, "allreduce in place");
+}
+
+static void reduce_scatter(int count)
+{
+	int i, lengths[MOST_RANKS], offset = 0, total = 0, number;
+
+	number = part(count) / 8;
+	number = number > 5000 ? 5000 : number;
+	own_elements(out, number * size);
+	CALL(MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, out, in, number, MPI_UINT64_T,
+	     MPI_SUM, comm);
+	expect_reduced(MPI_SUM, 0, size - 1, rank * number, number, "reduce_scatter_block");
+
+	for (i = 0; i < size; i++) {
+		lengths[i] = number * (i % 3);
+		if (i < rank)
+			offset += lengths[i];
+		total += lengths[i];
+	}
+	own_elements(out, total);
+	CALL(MPI_Reduce_scatter, MPI_Ireduce_scatter, out, in, lengths, MPI_UINT64_T, MPI_MAX,
+	     comm);
+	expect_reduced(MPI_MAX, 0, size - 1, offset, lengths[rank], "reduce_scatter");
+}
+
+static void scan(int count)
+{
+	int number = part(count) / 8;
+
+	number = number > 5000 ? 5000 : number;
+	own_elements(out, number);
+	CALL(MPI_Scan, MPI_Iscan, out, in, number, MPI_UINT64_T, MPI_SUM, comm);
+	expect_reduced(MPI_SUM, 0, rank, 0, number, "scan");
+
+	own_elements(out, number);
+	CALL(MPI_Exscan, MPI_Iexscan, out, in, number, MPI_UINT64_T, MPI_SUM, comm);
+	if (rank)
+		expect_reduced(MPI_SUM, 0, rank - 1, 0, number, "exscan");
+}
+
+/* Affine maps modulo 2^32 compose associatively, not commutatively. */
+struct affine {
+	uint32_t scale, offset;
+};
+
+static struct affine compose(struct affine first, struct affine second)
+{
+	struct affine both = {first.scale * second.scale,
+			      first.offset * second.scale + second.offset};
+
+	return both;
+}
+
+static void compose_all(void *input, void *inout, int *length, MPI_Datatype *type)
+{
+	const struct affine *first = input;
+	struct affine *second = inout;
+	int i;
+
+	(void)type;
+	for (i = 0; i < *length; i++)
+		second[i] = compose(first[i], second[i]);
+}
+
+static struct affine affine_of(int who, int index)
+{
+	struct affine map = {(uint32_t)(2 * who + 3 + index), (uint32_t)(7 * who + 1 + index)};
+
+	return map;
+}
+
+static void own_operation(int count)
+{
+	struct affine *mine = (struct affine *)(void *)out, *got = (struct affine *)(void *)in;
+	struct affine wanted;
+	MPI_Datatype type;
+	int i, who, number;
+	MPI_Op op;
+
+	number = part(count) / 8;
+	MPI_Type_contiguous(2, MPI_UINT32_T, &type);
+	MPI_Type_commit(&type);
+	MPI_Op_create(compose_all, 0, &op);
+	for (i = 0; i < number; i++)
+		mine[i] = affine_of(rank, i);
+	CALL(MPI_Allreduce, MPI_Iallreduce, out, in, number, type, op, comm);
+	for (i = 0; i < number; i++) {
+		wanted = affine_of(0, i);
+		for (who = 1; who < size; who++)
+			wanted = compose(wanted, affine_of(who, i));
+		if (got[i].scale != wanted.scale || got[i].offset != wanted.offset) {
+			mpitest_fail("allreduce of maps: element %d of %d is wrong", i, number);
+			break;
+		}
+	}
+	MPI_Op_free(&op);
+	MPI_Type_free(&type);
+}
+
+static void located(int count)
+{
+	struct {
+		double value;
+		int where;
+	} *mine = (void *)out, *got = (void *)in;
+	int i, who, best, number = part(count) / 16;
+
+	round_number++;
+	for (i = 0; i < number; i++) {
+		mine[i].value = (double)element(rank, i);
+		mine[i].where = rank;
+	}
+	CALL(MPI_Allreduce, MPI_Iallreduce, out, in, number, MPI_DOUBLE_INT, MPI_MAXLOC, comm);
+	for (i = 0; i < number; i += number > 2000 ? 101 : 1) {
+		best = 0;
+		for (who = 1; who < size; who++) {
+			if (element(who, i) > element(best, i))
+				best = who;
+		}
+		if (got[i].where != best || got[i].value != (double)element(best, i)) {
+			mpitest_fail("maxloc: element %d of %d is wrong", i, number);
+			break;
+		}
+	}
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* All ranks share a clock: nobody may leave before the last one has come. */
+static void barrier(int count)
+{
+	double came, left, last, first;
+	struct timespec late = {.tv_nsec = 1000000};
+	int who;
+
+	if (count > 7)
+		return;
+	for (who = 0; who < size; who++) {
+		if (who == rank)
+			nanosleep(&late, NULL);
+		came = seconds();
+		if (nonblocking) {
+			MPI_Request request;
+
+			MPI_Ibarrier(comm, &request);
+			MPI_Wait(&request, MPI_STATUS_IGNORE);
+		} else {
+			MPI_Barrier(comm);
+		}
+		left = seconds();
+		MPI_Allreduce(&came, &last, 1, MPI_DOUBLE, MPI_MAX, comm);
+		MPI_Allreduce(&left, &first, 1, MPI_DOUBLE, MPI_MIN, comm);
+		mpitest_expect(first >= last, "somebody left a barrier %.6f s too early",
+			       last - first);
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*run)(int count);
+} collectives[] = {
+	{"barrier", barrier},         {"bcast", bcast},
+	{"gather", gather},           {"scatter", scatter},
+	{"allgather", allgather},     {"alltoall", alltoall},
+	{"alltoallv", alltoallv},     {"reduce", reduce},
+	{"reduce_scatter", reduce_scatter},
+	{"scan", scan},               {"own_operation", own_operation},
+	{"maxloc", located},
+};
+#define COLLECTIVES (sizeof(collectives) / sizeof(*collectives))
+
+static void all_over(MPI_Comm under_test, const char *name, int most)
+{
+	size_t i;
+	int k;
+
+	comm = under_test;
+	MPI_Comm_rank(comm, &rank);
+	MPI_Comm_size(comm, &size);
+	for (i = 0; i < COLLECTIVES; i++) {
+		for (nonblocking = 0; nonblocking < 2; nonblocking++) {
+			mpitest_begin("%s%s over %s", nonblocking ? "nonblocking " : "",
+				      collectives[i].name, name);
+			round_number = 0;
+			for (k = 0; k < COUNTS && counts[k] <= most; k++)
+				collectives[i].run(counts[k]);
+			mpitest_end();
+		}
+	}
+}
+
+/* Many at once on one communicator, completed in another order. */
+static void in_flight(void)
+{
+	enum { FLIGHTS = 24, LENGTH = 3000 };
+	MPI_Request requests[FLIGHTS];
+	char *base, *room = mpitest_alloc((size_t)FLIGHTS * LENGTH * 2 * (size_t)mpitest.size);
+	size_t stride = (size_t)LENGTH * (size_t)mpitest.size;
+	int i, k;
+
+	mpitest_begin("24 nonblocking collectives at once");
+	for (i = 0; i < FLIGHTS; i++) {
+		base = room + 2 * stride * (size_t)i;
+		for (k = 0; k < mpitest.size; k++)
+			mpitest_fill(base + k * LENGTH, LENGTH,
+				     mpitest_message_seed(mpitest.rank, i % 2 ? k : 0,
+							  (uint64_t)i));
+		if (i % 2)
+			MPI_Ialltoall(base, LENGTH, MPI_BYTE, base + stride, LENGTH, MPI_BYTE,
+				      MPI_COMM_WORLD, &requests[i]);
+		else
+			MPI_Iallgather(base, LENGTH, MPI_BYTE, base + stride, LENGTH, MPI_BYTE,
+				       MPI_COMM_WORLD, &requests[i]);
+	}
+	for (i = FLIGHTS; i-- > 0;) {
+		MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+		base = room + 2 * stride * (size_t)i + stride;
+		for (k = 0; k < mpitest.size; k++)
+			mpitest_verify(base + k * LENGTH, LENGTH,
+				       mpitest_message_seed(k, i % 2 ? mpitest.rank : 0,
+							    (uint64_t)i),
+				       "in flight");
+	}
+	mpitest_end();
+	free(room);
+}
+
+static void neighbours(void)
+{
+	enum { LENGTH = 70000 };
+	int periods[] = {1}, extents[] = {mpitest.size}, left, right;
+	MPI_Comm ring;
+
+	MPI_Cart_create(MPI_COMM_WORLD, 1, extents, periods, 0, &ring);
+	MPI_Cart_shift(ring, 0, 1, &left, &right);
+	comm = ring;
+	for (nonblocking = 0; nonblocking < 2; nonblocking++) {
+		mpitest_begin("%sneighbour alltoall on a ring", nonblocking ? "nonblocking " : "");
+		round_number = 1;
+		mpitest_fill(out, LENGTH, seed_of(mpitest.rank, 0));
+		mpitest_fill(out + LENGTH, LENGTH, seed_of(mpitest.rank, 1));
+		CALL(MPI_Neighbor_alltoall, MPI_Ineighbor_alltoall, out, LENGTH, MPI_BYTE, in,
+		     LENGTH, MPI_BYTE, ring);
+		/* With two ranks left is right: which block is whose is not for us to say. */
+		if (mpitest.size > 2) {
+			mpitest_verify(in, LENGTH, seed_of(left, 1), "from the left");
+			mpitest_verify(in + LENGTH, LENGTH, seed_of(right, 0), "from the right");
+		}
+		round_number++;
+		mpitest_fill(out, LENGTH, seed_of(mpitest.rank, 0));
+		CALL(MPI_Neighbor_allgather, MPI_Ineighbor_allgather, out, LENGTH, MPI_BYTE, in,
+		     LENGTH, MPI_BYTE, ring);
+		mpitest_verify(in, LENGTH, seed_of(left, 0), "gathered from the left");
+		mpitest_verify(in + LENGTH, LENGTH, seed_of(right, 0), "gathered from the right");
+		mpitest_end();
+	}
+	MPI_Comm_free(&ring);
+}
+
+/* Between the even and the odd ranks. */
+static void intercommunicator(void)
+{
+	int odd = mpitest.rank % 2, local, remote, root, sum, wanted, i;
+	MPI_Comm half, inter;
+
+	MPI_Comm_split(MPI_COMM_WORLD, odd, mpitest.rank, &half);
+	MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, !odd, 9, &inter);
+	MPI_Comm_rank(half, &local);
+	MPI_Comm_remote_size(inter, &remote);
+
+	mpitest_begin("bcast and allreduce over an intercommunicator");
+	round_number = 0;
+	for (i = 0; i < COUNTS; i++) {
+		round_number++;
+		root = odd ? 0 : local == 0 ? MPI_ROOT : MPI_PROC_NULL;
+		if (root == MPI_ROOT)
+			mpitest_fill(in, (size_t)counts[i], seed_of(0, 0));
+		MPI_Bcast(in, counts[i], MPI_BYTE, root, inter);
+		if (odd)
+			mpitest_verify(in, (size_t)counts[i], seed_of(0, 0), "bcast");
+	}
+	MPI_Allreduce(&mpitest.rank, &sum, 1, MPI_INT, MPI_SUM, inter);
+	for (wanted = 0, i = !odd; i < mpitest.size; i += 2)
+		wanted += i;
+	mpitest_expect(sum == wanted, "the sum of the other half is %d not %d", sum, wanted);
+	mpitest_end();
+	MPI_Comm_free(&inter);
+	MPI_Comm_free(&half);
+}
+
+static void many(void)
+{
+	int i, one, sum, times = mpitest.size > 2 ? 1000 : 5000;
+
+	mpitest_begin("%d allreduces and barriers in a row", times);
+	for (i = 0; i < times; i++) {
+		one = mpitest.rank + i;
+		MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+		mpitest_expect(sum == mpitest.size * (mpitest.size - 1) / 2 + mpitest.size * i,
+			       "allreduce %d gives %d", i, sum);
+		if (i % 3 == 0)
+			MPI_Barrier(MPI_COMM_WORLD);
+	}
+	mpitest_end();
+}
+
+int main(int argc, char **argv)
+{
+	int most = counts[COUNTS - 1], small = 5000;
+	MPI_Comm other;
+
+	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
+	if (mpitest.size > MOST_RANKS) {
+		fprintf(stderr, "at most %d ranks\n", MOST_RANKS);
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+	out = mpitest_alloc(MOST_BYTES);
+	in = mpitest_alloc(MOST_BYTES);
+	if (mpitest.quick)
+		most = 40000;
+
+	all_over(MPI_COMM_WORLD, "all ranks", most);
+	MPI_Comm_split(MPI_COMM_WORLD, 0, -mpitest.rank, &other);
+	all_over(other, "all ranks in reverse", small);
+	MPI_Comm_free(&other);
+	MPI_Comm_split(MPI_COMM_WORLD, mpitest.rank % 2, 0, &other);
+	all_over(other, "every second rank", small);
+	MPI_Comm_free(&other);
+
+	in_flight();
+	neighbours();
+	if (mpitest.size > 1)
+		intercommunicator();
+	many();
+	return mpitest_finish();
+}

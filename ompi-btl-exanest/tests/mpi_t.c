@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mpi_t.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONGEST_NAME 128
+
+const char *mpi_t_btl(void)
+{
+	static char name[32];
+	const char *list = getenv("EXANEST_TEST_BTL");
+
+	if (!list || !*list)
+		list = "exanest";
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(list, ","), list);
+	return name;
+}
+
+static void prefix_of(char *prefix, size_t size)
+{
+	snprintf(prefix, size, "btl_%s_", mpi_t_btl());
+}
+
+/* The value behind a handle as an unsigned number; 0 if it is not one number. */
+static uint64_t widen(const void *bytes, MPI_Datatype type, int count)
+{
+	uint64_t wide = 0;
+	uint32_t narrow = 0;
+	int length;
+
+	if (count != 1)
+		return 0;
+	MPI_Type_size(type, &length);
+	if (type == MPI_CHAR || type == MPI_DOUBLE)
+		return 0;
+	if (length == 8) {
+		memcpy(&wide, bytes, 8);
+		return wide;
+	}
+	if (length != 4)
+		return 0;
+	memcpy(&narrow, bytes, 4);
+	return narrow;
+}
+
+static uint64_t read_parameter(int index, MPI_Datatype type)
+{
+	MPI_T_cvar_handle handle;
+	uint64_t value = 0;
+	char *bytes;
+	int count;
+
+	if (type == MPI_CHAR || MPI_T_cvar_handle_alloc(index, NULL, &handle, &count))
+		return 0;
+	bytes = calloc((size_t)count, 16);
+	if (bytes && MPI_T_cvar_read(handle, bytes) == MPI_SUCCESS)
+		value = widen(bytes, type, count);
+	free(bytes);
+	MPI_T_cvar_handle_free(&handle);
+	return value;
+}
+
+static int compare_sizes(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+int mpi_t_thresholds(size_t *list, int limit, size_t most)
+{
+	char prefix[64], name[LONGEST_NAME];
+	int i, k, total, count = 0, granted, length, verbosity, bind, scope, none;
+	MPI_Datatype type;
+	MPI_T_enum values;
+	uint64_t value;
+
+	prefix_of(prefix, sizeof(prefix));
+	if (MPI_T_init_thread(MPI_THREAD_SINGLE, &granted) || MPI_T_cvar_get_num(&total))
+		return 0;
+	for (i = 0; i < total && count < limit; i++) {
+		length = sizeof(name);
+		none = 0;
+		if (MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, &values, NULL, &none,
+					&bind, &scope))
+			continue;
+		if (strncmp(name, prefix, strlen(prefix)) != 0)
+			continue;
+		value = read_parameter(i, type);
+		if (value < 32 || value > most)
+			continue;
+		for (k = 0; k < count && list[k] != value; k++)
+			;
+		if (k == count)
+			list[count++] = (size_t)value;
+	}
+	MPI_T_finalize();
+	qsort(list, (size_t)count, sizeof(*list), compare_sizes);
+	return count;
+}
+
+static int read_counter(MPI_T_pvar_session session, int index, MPI_Datatype type, int continuous,
+			uint64_t *value)
+{
+	MPI_T_pvar_handle handle;
+	int count, status = -1;
+	char *bytes;
+
+	if (MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count))
+		return -1;
+	if (!continuous)
+		MPI_T_pvar_start(session, handle);
+	bytes = calloc((size_t)count, 16);
+	if (bytes && MPI_T_pvar_read(session, handle, bytes) == MPI_SUCCESS) {
+		*value = widen(bytes, type, count);
+		status = 0;
+	}
+	free(bytes);
+	MPI_T_pvar_handle_free(session, &handle);
+	return status;
+}
+
+int mpi_t_counters(struct mpi_t_counter *list, int limit)
+{
+	int i, total, count = 0, granted, length, verbosity, class, bind, constant, continuous;
+	int atomic, none;
+	char prefix[64], name[LONGEST_NAME];
+	MPI_T_pvar_session session;
+	MPI_Datatype type;
+	MPI_T_enum values;
+
+	prefix_of(prefix, sizeof(prefix));
+	if (MPI_T_init_thread(MPI_THREAD_SINGLE, &granted))
+		return -1;
+	if (MPI_T_pvar_session_create(&session) || MPI_T_pvar_get_num(&total)) {
+		MPI_T_finalize();
+		return -1;
+	}
+	for (i = 0; i < total && count < limit; i++) {
+		length = sizeof(name);
+		none = 0;
+		if (MPI_T_pvar_get_info(i, name, &length, &verbosity, &class, &type, &values, NULL,
+					&none, &bind, &constant, &continuous, &atomic))
+			continue;
+		if (strncmp(name, prefix, strlen(prefix)) != 0)
+			continue;
+		if (read_counter(session, i, type, continuous, &list[count].value))
+			continue;
+		snprintf(list[count].name, sizeof(list[count].name), "%s", name + strlen(prefix));
+		count++;
+	}
+	MPI_T_pvar_session_free(&session);
+	MPI_T_finalize();
+	return count;
+}

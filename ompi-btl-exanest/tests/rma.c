@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One-sided communication: every kind of window under every kind of epoch.
+ * Rank r works on the window of r + 1, and contended operations on rank 0's.
+ */
+#include "mpitest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM ((size_t)(4 << 20) + 4096) /* bytes of a window that tests may use */
+#define MOST_RANKS 64
+#define COUNTER_TIMES 300
+
+enum kind { CREATED, ALLOCATED, DYNAMIC, KINDS };
+static const char *const kind_names[] = {"created", "allocated", "dynamic"};
+
+enum epoch { FENCE, PSCW, LOCK, LOCK_ALL, EPOCHS };
+static const char *const epoch_names[] = {"fence", "post-start", "lock", "lock_all"};
+
+static MPI_Win win;
+static unsigned char *memory;           /* of this rank in the window, MPITEST_GUARD around it */
+static MPI_Aint bases[MOST_RANKS];      /* displacement of each rank's memory */
+static MPI_Group left_group, right_group;
+static int left, right;
+static uint64_t round_number;
+
+static MPI_Aint place(int target, size_t offset)
+{
+	return bases[target] + (MPI_Aint)offset;
+}
+
+static void open_window(enum kind kind)
+{
+	size_t length = ROOM + 2 * MPITEST_GUARD;
+	unsigned char *base = NULL;
+	MPI_Aint mine;
+
+	switch (kind) {
+	case CREATED:
+		base = mpitest_alloc(length);
+		MPI_Win_create(base, (MPI_Aint)length, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+		break;
+	case ALLOCATED:
+		MPI_Win_allocate((MPI_Aint)length, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+		break;
+	default:
+		base = mpitest_alloc(length);
+		MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+		MPI_Win_attach(win, base, (MPI_Aint)length);
+	}
+	memory = base + MPITEST_GUARD;
+	memset(base, 0, length);
+	mine = MPITEST_GUARD;
+	if (kind == DYNAMIC)
+		MPI_Get_address(memory, &mine);
+	MPI_Allgather(&mine, 1, MPI_AINT, bases, 1, MPI_AINT, MPI_COMM_WORLD);
+}
+
+static void close_window(enum kind kind)
+{
+	if (kind == DYNAMIC)
+		MPI_Win_detach(win, memory - MPITEST_GUARD);
+	MPI_Win_free(&win);
+	if (kind != ALLOCATED)
+		free(memory - MPITEST_GUARD);
+}
+
+/* Access to the right neighbour's memory begins. */
+static void enter(enum epoch epoch)
+{
+	switch (epoch) {
+	case FENCE:
+		MPI_Win_fence(MPI_MODE_NOPRECEDE, win);
+		break;
+	case PSCW:
+		MPI_Win_post(left_group, 0, win);
+		MPI_Win_start(right_group, 0, win);
+		break;
+	case LOCK:
+		MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
+		break;
+	default:
+		MPI_Win_lock_all(0, win);
+	}
+}
+
+/* ... and ends; behind this the left neighbour is done with ours as well. */
+static void leave(enum epoch epoch)
+{
+	switch (epoch) {
+	case FENCE:
+		MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+		return;
+	case PSCW:
+		MPI_Win_complete(win);
+		MPI_Win_wait(win);
+		return;
+	case LOCK:
+		MPI_Win_unlock(right, win);
+		break;
+	default:
+		MPI_Win_flush(right, win);
+		MPI_Win_unlock_all(win);
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Win_lock(MPI_LOCK_EXCLUSIVE, mpitest.rank, 0, win);
+	MPI_Win_unlock(mpitest.rank, win);
+}
+
+/* Nobody may start on memory that its owner still prepares or looks at. */
+static void settled(void)
+{
+	MPI_Win_lock(MPI_LOCK_EXCLUSIVE, mpitest.rank, 0, win);
+	MPI_Win_unlock(mpitest.rank, win);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static const size_t lengths[] = {0, 1, 3, 8, 100, 4096, 30001, 65536, 300000, 1048583, 4194305};
+static const size_t offsets[] = {0, 1, 5, 64};
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static void put(enum epoch epoch)
+{
+	unsigned char *out = mpitest_alloc(ROOM + 8);
+	size_t i, k, length;
+
+	for (i = 0; i < COUNT(lengths); i++) {
+		for (k = 0; k < COUNT(offsets) && offsets[k] + lengths[i] <= ROOM; k++) {
+			length = lengths[i];
+			round_number++;
+			memset(memory + offsets[k], 0, length);
+			mpitest_guard(memory + offsets[k], length);
+			mpitest_fill(out + k, length,
+				     mpitest_message_seed(mpitest.rank, right, round_number));
+			settled();
+			enter(epoch);
+			MPI_Put(out + k, (int)length, MPI_BYTE, right, place(right, offsets[k]),
+				(int)length, MPI_BYTE, win);
+			leave(epoch);
+			mpitest_verify(memory + offsets[k], length,
+				       mpitest_message_seed(left, mpitest.rank, round_number),
+				       "put");
+			mpitest_verify_guard(memory + offsets[k], length, "put");
+		}
+	}
+	free(out);
+}
+
+static void get(enum epoch epoch)
+{
+	unsigned char *room = mpitest_alloc(ROOM + 8 + 2 * MPITEST_GUARD), *in;
+	size_t i, k, length;
+
+	for (i = 0; i < COUNT(lengths); i++) {
+		for (k = 0; k < COUNT(offsets) && offsets[k] + lengths[i] <= ROOM; k++) {
+			length = lengths[i];
+			in = room + MPITEST_GUARD + k;
+			round_number++;
+			mpitest_fill(memory + offsets[k], length,
+				     mpitest_message_seed(mpitest.rank, 0, round_number));
+			memset(in, 0, length);
+			mpitest_guard(in, length);
+			settled();
+			enter(epoch);
+			MPI_Get(in, (int)length, MPI_BYTE, right, place(right, offsets[k]),
+				(int)length, MPI_BYTE, win);
+			leave(epoch);
+			mpitest_verify(in, length, mpitest_message_seed(right, 0, round_number),
+				       "get");
+			mpitest_verify_guard(in, length, "get");
+		}
+	}
+	free(room);
+}
+
+/* Columns of a matrix at the target, rows at the origin: nothing else may change. */
+static void derived(enum epoch epoch)
+{
+	enum { ROWS = 301, WIDTH = 17, TAKEN = 5, CELLS = ROWS * WIDTH, PARTS = ROWS * TAKEN };
+	int *matrix = (int *)(void *)memory, *out = mpitest_alloc(2 * PARTS * sizeof(int));
+	int *in = out + PARTS, i, row, column, wanted;
+	MPI_Datatype type;
+
+	MPI_Type_vector(ROWS, TAKEN, WIDTH, MPI_INT, &type);
+	MPI_Type_commit(&type);
+	for (i = 0; i < CELLS; i++)
+		matrix[i] = mpitest.rank * 1000000 - i;
+	for (i = 0; i < PARTS; i++)
+		out[i] = mpitest.rank * 1000000 + i;
+	settled();
+	enter(epoch);
+	MPI_Put(out, PARTS, MPI_INT, right, place(right, 3 * sizeof(int)), 1, type, win);
+	MPI_Get(in, PARTS, MPI_INT, right, place(right, 9 * sizeof(int)), 1, type, win);
+	leave(epoch);
+	for (i = 0; i < CELLS; i++) {
+		row = i / WIDTH;
+		column = i % WIDTH - 3;
+		wanted = column >= 0 && column < TAKEN ? left * 1000000 + row * TAKEN + column
+						       : mpitest.rank * 1000000 - i;
+		if (matrix[i] != wanted) {
+			mpitest_fail("put: cell %d is %d not %d", i, matrix[i], wanted);
+			break;
+		}
+	}
+	for (i = 0; i < PARTS; i++) {
+		wanted = right * 1000000 - (i / TAKEN * WIDTH + i % TAKEN + 9);
+		if (in[i] != wanted) {
+			mpitest_fail("get: element %d is %d not %d", i, in[i], wanted);
+			break;
+		}
+	}
+	MPI_Type_free(&type);
+	free(out);
+}
+
+static uint64_t element(int who, int index)
+{
+	uint64_t state = mpitest_message_seed(who, index, round_number);
+
+	return mpitest_random_below(&state, 1u << 30);
+}
+
+static uint64_t combine(MPI_Op op, uint64_t theirs, uint64_t ours)
+{
+	if (op == MPI_SUM)
+		return theirs + ours;
+	if (op == MPI_MAX)
+		return theirs > ours ? theirs : ours;
+	if (op == MPI_BXOR)
+		return theirs ^ ours;
+	if (op == MPI_REPLACE)
+		return ours;
+	return theirs; /* MPI_NO_OP */
+}
+
+/* Accumulate, and get_accumulate that must return what was there before. */
+static void accumulate(enum epoch epoch)
+{
+	static const MPI_Op ops[] = {MPI_SUM, MPI_MAX, MPI_BXOR, MPI_REPLACE, MPI_NO_OP};
+	static const int numbers[] = {1, 3, 40, 5000, 100000};
+	uint64_t *target = (uint64_t *)(void *)memory, *out, *old;
+	size_t i, k;
+	int fetch, j, number;
+
+	out = mpitest_alloc(2 * 100000 * sizeof(uint64_t));
+	old = out + 100000;
+	for (i = 0; i < 2 * COUNT(ops) * COUNT(numbers); i++) {
+		MPI_Op op = ops[i / 2 % COUNT(ops)];
+
+		fetch = i % 2 || op == MPI_NO_OP;
+		k = i / 2 / COUNT(ops);
+		number = numbers[k];
+		round_number++;
+		for (j = 0; j < number; j++) {
+			target[j] = element(mpitest.rank, -1 - j);
+			out[j] = element(mpitest.rank, j);
+			old[j] = 0;
+		}
+		settled();
+		enter(epoch);
+		if (fetch)
+			MPI_Get_accumulate(out, number, MPI_UINT64_T, old, number, MPI_UINT64_T,
+					   right, place(right, 0), number, MPI_UINT64_T, op, win);
+		else
+			MPI_Accumulate(out, number, MPI_UINT64_T, right, place(right, 0), number,
+				       MPI_UINT64_T, op, win);
+		leave(epoch);
+		for (j = 0; j < number; j++) {
+			uint64_t wanted = combine(op, element(mpitest.rank, -1 - j),
+						  element(left, j));
+
+			if (target[j] != wanted || (fetch && old[j] != element(right, -1 - j))) {
+				mpitest_fail("%s of %d, operation %zu: element %d is wrong",
+					     fetch ? "get_accumulate" : "accumulate", number,
+					     i / 2 % COUNT(ops), j);
+				break;
+			}
+		}
+	}
+	free(out);
+}
+
+/* Puts from everybody to everybody, a slot for each message. */
+static void crowd(enum epoch epoch)
+{
+	enum { SLOT = 24, TIMES = 40 };
+	unsigned char *out = mpitest_alloc((size_t)SLOT * TIMES * MOST_RANKS);
+	int who, i;
+
+	memset(memory, 0, (size_t)SLOT * TIMES * (size_t)mpitest.size);
+	round_number++;
+	settled();
+	if (epoch == FENCE)
+		MPI_Win_fence(0, win);
+	else
+		MPI_Win_lock_all(0, win);
+	for (who = 0; who < mpitest.size; who++) {
+		unsigned char *part = out + (size_t)who * SLOT * TIMES;
+
+		mpitest_fill(part, SLOT * TIMES,
+			     mpitest_message_seed(mpitest.rank, who, round_number));
+		for (i = 0; i < TIMES; i++)
+			MPI_Put(part + i * SLOT, SLOT, MPI_BYTE, who,
+				place(who, (size_t)(mpitest.rank * TIMES + i) * SLOT), SLOT,
+				MPI_BYTE, win);
+	}
+	if (epoch == FENCE) {
+		MPI_Win_fence(0, win);
+	} else {
+		MPI_Win_flush_all(win);
+		MPI_Win_unlock_all(win);
+		settled();
+	}
+	for (who = 0; who < mpitest.size; who++)
+		mpitest_verify(memory + (size_t)who * SLOT * TIMES, SLOT * TIMES,
+			       mpitest_message_seed(who, mpitest.rank, round_number),
+			       "put by everybody");
+	free(out);
+}
+
+static void in_epochs(enum kind kind)
+{
+	static const struct {
+		const char *name;
+		void (*run)(enum epoch epoch);
+	} tests[] = {
+		{"put", put},
+		{"get", get},
+		{"derived types", derived},
+		{"accumulate and get_accumulate", accumulate},
+	};
+	size_t i;
+	int e;
+
+	for (e = 0; e < EPOCHS; e++) {
+		for (i = 0; i < COUNT(tests); i++) {
+			mpitest_begin("%s, %s window, %s", tests[i].name, kind_names[kind],
+				      epoch_names[e]);
+			tests[i].run((enum epoch)e);
+			mpitest_end();
+		}
+	}
+	mpitest_begin("puts by everybody, %s window, fence", kind_names[kind]);
+	crowd(FENCE);
+	mpitest_end();
+	mpitest_begin("puts by everybody, %s window, lock_all", kind_names[kind]);
+	crowd(LOCK_ALL);
+	mpitest_end();
+}
+
+/* Each value that the counter had must have been returned to exactly one caller. */
+static void check_tickets(const uint64_t *tickets, int times, uint64_t final)
+{
+	int total = times * mpitest.size, i;
+	uint64_t *all = mpitest_alloc((size_t)total * sizeof(uint64_t));
+	char *seen = mpitest_alloc((size_t)total);
+
+	MPI_Gather(tickets, times, MPI_UINT64_T, all, times, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+	memset(seen, 0, (size_t)total);
+	for (i = 0; i < total && mpitest.rank == 0; i++) {
+		if (all[i] < (uint64_t)total && !seen[all[i]]++)
+			continue;
+		mpitest_fail("ticket %llu was given out twice or never existed",
+			     (unsigned long long)all[i]);
+		break;
+	}
+	if (mpitest.rank == 0)
+		mpitest_expect(final == (uint64_t)total, "the counter ends at %llu not %d",
+			       (unsigned long long)final, total);
+	free(all);
+	free(seen);
+}
+
+static uint64_t *reset_counters(void)
+{
+	memset(memory, 0, 4096);
+	settled();
+	return (uint64_t *)(void *)memory;
+}
+
+static void fetch_and_op(enum kind kind)
+{
+	uint64_t *counter, one = 1, tickets[COUNTER_TIMES];
+	uint32_t *narrow, small = 1, got;
+	double *real, half = 0.5, before;
+	int i;
+
+	mpitest_begin("contended fetch_and_op, %s window", kind_names[kind]);
+	counter = reset_counters();
+	narrow = (uint32_t *)(counter + 1);
+	real = (double *)(void *)(counter + 8);
+	MPI_Win_lock_all(0, win);
+	for (i = 0; i < COUNTER_TIMES; i++) {
+		MPI_Fetch_and_op(&one, &tickets[i], MPI_UINT64_T, 0, place(0, 0), MPI_SUM, win);
+		MPI_Win_flush(0, win);
+		/* The upper half of the second word is a neighbour that must stay zero. */
+		MPI_Fetch_and_op(&small, &got, MPI_UINT32_T, 0, place(0, 8), MPI_SUM, win);
+		MPI_Fetch_and_op(&half, &before, MPI_DOUBLE, 0, place(0, 64), MPI_SUM, win);
+		MPI_Win_flush(0, win);
+	}
+	MPI_Win_unlock_all(win);
+	settled();
+	check_tickets(tickets, COUNTER_TIMES, counter[0]);
+	if (mpitest.rank == 0) {
+		mpitest_expect(narrow[0] == (uint32_t)(COUNTER_TIMES * mpitest.size),
+			       "the 32-bit counter ends at %u", narrow[0]);
+		mpitest_expect(narrow[1] == 0, "the word behind it became %u", narrow[1]);
+		mpitest_expect(real[0] == 0.5 * COUNTER_TIMES * mpitest.size,
+			       "the sum of halves is %f", real[0]);
+	}
+	mpitest_end();
+}
+
+static void compare_and_swap(enum kind kind)
+{
+	uint64_t *counter, old, next, seen, tickets[COUNTER_TIMES];
+	int i;
+
+	mpitest_begin("contended compare_and_swap, %s window", kind_names[kind]);
+	counter = reset_counters();
+	MPI_Win_lock_all(0, win);
+	for (i = 0; i < COUNTER_TIMES; i++) {
+		for (old = 0;; old = seen) {
+			next = old + 1;
+			MPI_Compare_and_swap(&next, &old, &seen, MPI_UINT64_T, 0, place(0, 0), win);
+			MPI_Win_flush(0, win);
+			if (seen == old)
+				break;
+		}
+		tickets[i] = old;
+	}
+	MPI_Win_unlock_all(win);
+	settled();
+	check_tickets(tickets, COUNTER_TIMES, counter[0]);
+	mpitest_end();
+}
+
+/* What is read under an exclusive lock cannot change before it is written back. */
+static void exclusive_lock(enum kind kind)
+{
+	uint64_t *counter, tickets[COUNTER_TIMES], next;
+	int i;
+
+	mpitest_begin("get and put under an exclusive lock, %s window", kind_names[kind]);
+	counter = reset_counters();
+	for (i = 0; i < COUNTER_TIMES; i++) {
+		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+		MPI_Get(&tickets[i], 8, MPI_BYTE, 0, place(0, 0), 8, MPI_BYTE, win);
+		MPI_Win_flush(0, win);
+		next = tickets[i] + 1;
+		MPI_Put(&next, 8, MPI_BYTE, 0, place(0, 0), 8, MPI_BYTE, win);
+		MPI_Win_unlock(0, win);
+	}
+	settled();
+	check_tickets(tickets, COUNTER_TIMES, counter[0]);
+	mpitest_end();
+}
+
+/* All ranks add to the same 1000 elements of rank 0 at the same time. */
+static void contended_accumulate(enum kind kind)
+{
+	enum { NUMBER = 1000, TIMES = 20 };
+	uint64_t *target, out[NUMBER];
+	int i, k, who;
+
+	mpitest_begin("contended accumulate, %s window", kind_names[kind]);
+	round_number++;
+	memset(memory, 0, NUMBER * sizeof(uint64_t));
+	settled();
+	target = (uint64_t *)(void *)memory;
+	for (i = 0; i < NUMBER; i++)
+		out[i] = element(mpitest.rank, i);
+	for (k = 0; k < TIMES; k++) {
+		MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+		MPI_Accumulate(out, NUMBER, MPI_UINT64_T, 0, place(0, 0), NUMBER, MPI_UINT64_T,
+			       MPI_SUM, win);
+		MPI_Win_unlock(0, win);
+	}
+	settled();
+	for (i = 0; i < NUMBER && mpitest.rank == 0; i++) {
+		uint64_t wanted = 0;
+
+		for (who = 0; who < mpitest.size; who++)
+			wanted += TIMES * element(who, i);
+		mpitest_expect(target[i] == wanted, "element %d is %llu not %llu", i,
+			       (unsigned long long)target[i], (unsigned long long)wanted);
+	}
+	mpitest_end();
+}
+
+static void requests(enum kind kind)
+{
+	enum { SLOTS = 32, LENGTH = 20000 };
+	unsigned char *out = mpitest_alloc(SLOTS * LENGTH), *in = mpitest_alloc(SLOTS * LENGTH);
+	MPI_Request list[SLOTS];
+	int i;
+
+	mpitest_begin("rput, flush and rget, %s window", kind_names[kind]);
+	round_number++;
+	mpitest_fill(out, SLOTS * LENGTH, mpitest_message_seed(mpitest.rank, right, round_number));
+	settled();
+	MPI_Win_lock_all(0, win);
+	for (i = 0; i < SLOTS; i++)
+		MPI_Rput(out + i * LENGTH, LENGTH, MPI_BYTE, right,
+			 place(right, (size_t)i * LENGTH), LENGTH, MPI_BYTE, win, &list[i]);
+	MPI_Waitall(SLOTS, list, MPI_STATUSES_IGNORE);
+	MPI_Win_flush(right, win);
+	for (i = SLOTS; i-- > 0;)
+		MPI_Rget(in + i * LENGTH, LENGTH, MPI_BYTE, right,
+			 place(right, (size_t)i * LENGTH), LENGTH, MPI_BYTE, win, &list[i]);
+	MPI_Waitall(SLOTS, list, MPI_STATUSES_IGNORE);
+	mpitest_verify(in, SLOTS * LENGTH, mpitest_message_seed(mpitest.rank, right, round_number),
+		       "put and got again");
+	/* After the flush a plain message may tell the target that its bytes are there. */
+	MPI_Sendrecv(NULL, 0, MPI_BYTE, right, 1, NULL, 0, MPI_BYTE, left, 1, MPI_COMM_WORLD,
+		     MPI_STATUS_IGNORE);
+	MPI_Win_sync(win);
+	mpitest_verify(memory, SLOTS * LENGTH,
+		       mpitest_message_seed(left, mpitest.rank, round_number), "at the target");
+	MPI_Win_unlock_all(win);
+	mpitest_end();
+	free(out);
+	free(in);
+}
+
+static void displacement_unit(void)
+{
+	enum { NUMBER = 1000 };
+	double *base, out[NUMBER];
+	int i;
+
+	mpitest_begin("a window counted in doubles, and puts to oneself");
+	MPI_Win_allocate((2 * NUMBER + 7) * sizeof(double), sizeof(double), MPI_INFO_NULL,
+			 MPI_COMM_WORLD, &base, &win);
+	for (i = 0; i < NUMBER; i++)
+		out[i] = mpitest.rank * 10000.0 + i;
+	MPI_Win_fence(0, win);
+	MPI_Put(out, NUMBER, MPI_DOUBLE, right, 7, NUMBER, MPI_DOUBLE, win);
+	MPI_Put(out, NUMBER, MPI_DOUBLE, mpitest.rank, 7 + NUMBER, NUMBER, MPI_DOUBLE, win);
+	MPI_Win_fence(0, win);
+	for (i = 0; i < NUMBER; i++) {
+		mpitest_expect(base[7 + i] == left * 10000.0 + i, "element %d is wrong", i);
+		mpitest_expect(base[7 + NUMBER + i] == out[i], "own element %d is wrong", i);
+	}
+	MPI_Win_free(&win);
+	mpitest_end();
+}
+
+/* Regions come and go while the window stays. */
+static void attach_and_detach(void)
+{
+	enum { REGIONS = 8, LENGTH = 50000 };
+	unsigned char *regions[REGIONS], out[LENGTH];
+	MPI_Aint mine, theirs;
+	int i;
+
+	mpitest_begin("regions attached and detached");
+	MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+	for (i = 0; i < REGIONS; i++) {
+		regions[i] = mpitest_alloc(LENGTH);
+		MPI_Win_attach(win, regions[i], LENGTH);
+		MPI_Get_address(regions[i], &mine);
+		MPI_Sendrecv(&mine, 1, MPI_AINT, left, 2, &theirs, 1, MPI_AINT, right, 2,
+			     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		mpitest_fill(out, LENGTH, mpitest_message_seed(mpitest.rank, right, (uint64_t)i));
+		MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
+		MPI_Put(out, LENGTH, MPI_BYTE, right, theirs, LENGTH, MPI_BYTE, win);
+		MPI_Win_unlock(right, win);
+		settled();
+		mpitest_verify(regions[i], LENGTH,
+			       mpitest_message_seed(left, mpitest.rank, (uint64_t)i), "region");
+		if (i % 2) {
+			MPI_Win_detach(win, regions[i - 1]);
+			free(regions[i - 1]);
+		}
+	}
+	for (i = 1; i < REGIONS; i += 2) {
+		MPI_Win_detach(win, regions[i]);
+		free(regions[i]);
+	}
+	MPI_Win_free(&win);
+	mpitest_end();
+}
+
+int main(int argc, char **argv)
+{
+	MPI_Group world;
+	int kind;
+
+	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
+	if (mpitest.size > MOST_RANKS) {
+		fprintf(stderr, "at most %d ranks\n", MOST_RANKS);
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+	left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
+	right = (mpitest.rank + 1) % mpitest.size;
+	MPI_Comm_group(MPI_COMM_WORLD, &world);
+	MPI_Group_incl(world, 1, &left, &left_group);
+	MPI_Group_incl(world, 1, &right, &right_group);
+
+	for (kind = 0; kind < KINDS; kind++) {
+		open_window((enum kind)kind);
+		in_epochs((enum kind)kind);
+		fetch_and_op((enum kind)kind);
+		compare_and_swap((enum kind)kind);
+		exclusive_lock((enum kind)kind);
+		contended_accumulate((enum kind)kind);
+		requests((enum kind)kind);
+		close_window((enum kind)kind);
+	}
+	displacement_unit();
+	attach_and_detach();
+
+	MPI_Group_free(&left_group);
+	MPI_Group_free(&right_group);
+	MPI_Group_free(&world);
+	return mpitest_finish();
+}
