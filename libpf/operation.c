@@ -8,6 +8,8 @@
 #include "peer.h"
 #include "transfer.h"
 
+#define OFFERS_AHEAD 4
+
 static void ring_init(struct operation *head)
 {
 	head->next = head;
@@ -107,12 +109,27 @@ void operation_finish(pf_context *context, struct operation *operation)
 	release(operation);
 }
 
+/* So that a peer done with its end of one transfer finds the next without waiting for us. */
+static void offer_ahead(pf_context *context)
+{
+	struct operation *head = &context->operations.active;
+	struct operation *operation;
+	unsigned ahead = 0;
+
+	for (operation = head->next; operation != head && ahead < OFFERS_AHEAD;
+	     operation = operation->next, ahead++) {
+		if (is_transfer(operation))
+			transfer_offer(context, (struct transfer *)operation);
+	}
+}
+
 int operations_advance(pf_context *context)
 {
 	struct operation *head = &context->operations.active;
 	struct operation *operation, *next;
 	int count = 0;
 
+	offer_ahead(context);
 	for (operation = head->next; operation != head; operation = next) {
 		int happened = is_transfer(operation) ?
 				       transfer_advance(context, (struct transfer *)operation) :

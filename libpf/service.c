@@ -325,10 +325,8 @@ static void on_readable(int socket, short what, void *arg)
 		status = handle(connection, &message, fd);
 	if (status == PF_OK) {
 		/* The deadline was for the handshake. */
-		if (stranger) {
-			event_del(connection->readable);
-			event_add(connection->readable, NULL);
-		}
+		if (stranger)
+			event_remove_timer(connection->readable);
 		return;
 	}
 	if (stranger && status == PF_ERR_REFUSED)

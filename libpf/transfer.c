@@ -13,8 +13,6 @@
 
 /* Blocks of one transfer on their way through the ring at a time. */
 #define STREAM_WINDOW 8
-/* Below this a claim costs more than it balances. */
-#define CLAIM_LEAST (32u << 10)
 
 static bool is_put(const struct transfer *transfer)
 {
@@ -271,8 +269,7 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 	}
 }
 
-/* Offer the peer the back of a long transfer; take the first half. */
-static void offer(pf_context *context, struct transfer *transfer)
+void transfer_offer(pf_context *context, struct transfer *transfer)
 {
 	pf_peer *peer = transfer->operation.peer;
 	struct message_offer *message;
@@ -280,8 +277,9 @@ static void offer(pf_context *context, struct transfer *transfer)
 	uint32_t front;
 	int status;
 
-	if (!peer->single_copy || transfer->length < context->options.share_min ||
-	    !peer->shares_free || peer->self)
+	if (transfer->front || transfer->failed || transfer->length < context->options.share_min ||
+	    peer_state(peer) != PEER_LINKED || !peer->single_copy || !peer->shares_free ||
+	    peer->self)
 		return;
 	transfer->slot = (unsigned)__builtin_ctzll(peer->shares_free);
 	transfer->shift = share_granule_shift(transfer->length);
@@ -333,7 +331,7 @@ static bool claim(pf_context *context, struct transfer *transfer)
 		return false;
 	if (transfer->share) {
 		uint32_t most = (uint32_t)(context->options.run_max >> transfer->shift);
-		uint32_t least = CLAIM_LEAST >> transfer->shift;
+		uint32_t least = SHARE_FRONT_LEAST >> transfer->shift;
 
 		if (transfer->closed)
 			return false;
@@ -408,8 +406,7 @@ int transfer_advance(pf_context *context, struct transfer *transfer)
 		fail(transfer, status, PF_SIDE_NONE, 0);
 		return OPERATION_FINISHED;
 	}
-	if (!transfer->front && !transfer->failed)
-		offer(context, transfer);
+	transfer_offer(context, transfer);
 	if (!transfer->failed && (transfer->run < transfer->run_end || ready_block(transfer) ||
 				  claim(context, transfer)))
 		return peer->single_copy ? copy_run(context, transfer) :

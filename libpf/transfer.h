@@ -49,6 +49,8 @@ struct transfer {
 	bool failed;
 };
 
+/* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
+void transfer_offer(pf_context *context, struct transfer *transfer);
 /* Progress: do what can be done now; OPERATION_*. */
 int transfer_advance(pf_context *context, struct transfer *transfer);
 /* Progress: the peer is gone; forget what was on its way. */

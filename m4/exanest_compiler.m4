@@ -25,7 +25,7 @@ AC_DEFUN([EXANEST_COMPILER], [
 		[AS_HELP_STRING([--enable-werror], [make every compiler warning an error])])
 	for flag in -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 		-Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef -Wformat=2 \
-		-Wcast-align -Wimplicit-fallthrough -Wlogical-op -Wduplicated-cond \
+		-Wimplicit-fallthrough -Wlogical-op -Wduplicated-cond \
 		-Wno-missing-field-initializers -Wno-unused-parameter -fno-common -fno-semantic-interposition; do
 		EXANEST_TRY_FLAG([$flag], [EXANEST_CFLAGS="$EXANEST_CFLAGS $flag"])
 	done

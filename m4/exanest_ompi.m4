@@ -33,7 +33,10 @@ AC_DEFUN([EXANEST_OMPI], [
 			AC_MSG_ERROR([--with-ompi=$with_ompi: no usable Open MPI 4.1 or 5.0 with development headers there (config.log has the reason)])
 		])
 	])
-	EXANEST_SAY([Open MPI], [$exanest_found_ompi],
+	exanest_ompi_shown=$exanest_found_ompi
+	AS_IF([test "x$with_ompi" = xno],
+		[exanest_ompi_shown="not wanted: no BTL component, no MPI tests, no comparison"])
+	EXANEST_SAY([Open MPI], [$exanest_ompi_shown],
 		[no BTL component, no MPI tests, no comparison], [libopenmpi-dev openmpi-bin])
 	AM_CONDITIONAL([HAVE_OMPI], [test -n "$exanest_found_ompi"])
 	AC_SUBST([OMPI_CPPFLAGS])

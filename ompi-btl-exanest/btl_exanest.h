@@ -44,6 +44,7 @@ typedef struct mca_btl_exanest_component_t {
 	opal_list_t waiting;            /* endpoints with pending frags */
 	volatile size_t waiting_count;  /* of them, and those being worked on */
 	opal_hash_table_t endpoints;    /* by opal_proc_t */
+	bool has_remote_peers;          /* there was an endpoint of another host */
 } mca_btl_exanest_component_t;
 
 typedef struct mca_btl_exanest_module_t {

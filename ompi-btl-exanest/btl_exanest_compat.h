@@ -7,6 +7,12 @@
 
 #include "opal_config.h"
 
+/* Open MPI was compiled with -mcx16, and its inline functions need it here too. */
+#if defined(__x86_64__) && OPAL_HAVE_SYNC_BUILTIN_CSWAP_INT128 && \
+	!defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16)
+#pragma GCC target("cx16")
+#endif
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -86,5 +92,13 @@ static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffe
 }
 
 #endif /* BTL_VERSION */
+
+/*
+ * Before 4.1.5, osc/rdma passes MPI_Compare_and_swap on a window from
+ * MPI_Win_allocate to the BTL with an address that is valid in the caller
+ * alone (open-mpi/ompi#10513). See mca_btl_exanest_atomic_cswap.
+ */
+#define MCA_BTL_EXANEST_CSWAP_MISUSED \
+	(OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1 && OPAL_RELEASE_VERSION < 5)
 
 #endif

@@ -46,11 +46,15 @@ static unsigned long long *option_field(const pf_option_info *info)
 	return (void *)((char *)&mca_btl_exanest_component.options + info->offset);
 }
 
-/* Options that Open MPI has its own parameter or its own answer for. */
-static bool is_option_of_ompi(const pf_option_info *info)
+/*
+ * Options that Open MPI has its own parameter or its own answer for, and
+ * calibrate, which has done its work before there are parameters.
+ */
+static bool is_not_parameter(const pf_option_info *info)
 {
 	return info->offset == offsetof(pf_options, eager_limit) ||
-	       info->offset == offsetof(pf_options, threads);
+	       info->offset == offsetof(pf_options, threads) ||
+	       info->offset == offsetof(pf_options, calibrate);
 }
 
 static int register_option(const pf_option_info *info, const char *help)
@@ -73,7 +77,7 @@ static int register_options(void)
 	for (info = pf_option_table(); info->name; info++) {
 		char help[512];
 
-		if (is_option_of_ompi(info))
+		if (is_not_parameter(info))
 			continue;
 		if (info->offset != offsetof(pf_options, idle_polls)) {
 			index = register_option(info, info->help);
@@ -232,19 +236,21 @@ static bool options_valid(void)
 		for (i = 0; name[i]; i++)
 			name[i] = (char)toupper((unsigned char)name[i]);
 		opal_show_help(MCA_BTL_EXANEST_HELP, "bad environment", true,
-			       opal_process_info.nodename, name, getenv(name), info->minimum,
-			       info->maximum, info->help);
+			       opal_process_info.nodename, name, getenv(name),
+			       (unsigned long long)info->minimum,
+			       (unsigned long long)info->maximum, info->help);
 		return false;
 	}
 	for (info = pf_option_table(); info->name; info++) {
 		const unsigned long long value = *option_field(info);
 
-		if (is_option_of_ompi(info) ||
+		if (is_not_parameter(info) ||
 		    (value >= info->minimum && value <= info->maximum))
 			continue;
 		opal_show_help(MCA_BTL_EXANEST_HELP, "bad parameter", true,
-			       opal_process_info.nodename, info->name, value, info->minimum,
-			       info->maximum, info->help);
+			       opal_process_info.nodename, info->name, value,
+			       (unsigned long long)info->minimum,
+			       (unsigned long long)info->maximum, info->help);
 		return false;
 	}
 	return true;

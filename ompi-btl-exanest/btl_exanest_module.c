@@ -182,6 +182,8 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 		if (!endpoints[i])
 			continue;
 		endpoints[i]->count++;
+		if (!OPAL_PROC_ON_LOCAL_NODE(procs[i]->proc_flags))
+			component->has_remote_peers = true;
 		if (reachable)
 			rc = opal_bitmap_set_bit(reachable, (int)i);
 	}

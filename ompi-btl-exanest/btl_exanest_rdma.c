@@ -154,7 +154,12 @@ static int atomic(mca_btl_exanest_operation_t *operation, int op, bool fetch, ui
 					    remote_address, operand, compare, complete, operation));
 }
 
-static bool atomic_available(int op, uint64_t remote_address, int flags)
+/*
+ * btl.h names OPAL_ERR_NOT_AVAILABLE for what is not, but osc/rdma, which tries
+ * operations without a look at btl_atomic_flags, repeats them for ever unless
+ * it gets OPAL_ERR_NOT_SUPPORTED.
+ */
+static bool atomic_supported(int op, uint64_t remote_address, int flags)
 {
 	const uint64_t mask = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 3 : 7;
 
@@ -170,8 +175,8 @@ int mca_btl_exanest_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_
 {
 	const int pf_op = atomic_op(op);
 
-	if (!atomic_available(pf_op, remote_address, flags))
-		return OPAL_ERR_NOT_AVAILABLE;
+	if (!atomic_supported(pf_op, remote_address, flags))
+		return OPAL_ERR_NOT_SUPPORTED;
 	return atomic(new_operation("atomic", endpoint, NULL, NULL, cbfunc, cbcontext, cbdata),
 		      pf_op, false, remote_address, operand, 0, flags);
 }
@@ -186,8 +191,8 @@ int mca_btl_exanest_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint
 {
 	const int pf_op = atomic_op(op);
 
-	if (!atomic_available(pf_op, remote_address, flags))
-		return OPAL_ERR_NOT_AVAILABLE;
+	if (!atomic_supported(pf_op, remote_address, flags))
+		return OPAL_ERR_NOT_SUPPORTED;
 	return atomic(new_operation("fetching atomic", endpoint, local_address, local_handle,
 				    cbfunc, cbcontext, cbdata),
 		      pf_op, true, remote_address, operand, 0, flags);
@@ -201,8 +206,15 @@ int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoi
 				 mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
 				 void *cbdata)
 {
-	if (!atomic_available(PF_COMPARE_SWAP, remote_address, flags))
-		return OPAL_ERR_NOT_AVAILABLE;
+	/*
+	 * While all peers are on this host, osc/rdma keeps its locks in shared
+	 * memory and has the window's there too, or a way without us: so to
+	 * refuse costs little, where to obey would write to a wrong address.
+	 */
+	if (MCA_BTL_EXANEST_CSWAP_MISUSED && !mca_btl_exanest_component.has_remote_peers)
+		return OPAL_ERR_NOT_SUPPORTED;
+	if (!atomic_supported(PF_COMPARE_SWAP, remote_address, flags))
+		return OPAL_ERR_NOT_SUPPORTED;
 	return atomic(new_operation("compare-and-swap", endpoint, local_address, local_handle,
 				    cbfunc, cbcontext, cbdata),
 		      PF_COMPARE_SWAP, true, remote_address, value, compare, flags);

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-ERROR_LINES = 8
+ERROR_LINES = 12
 # Lines of Open MPI's messages that never say what went wrong.
 _NOISE = re.compile(
-    r"^-+$|ORTE_ERROR_LOG|PRTE ERROR|\*\*\* (reported by|on a|and potentially)"
+    r"^-+$|ORTE_ERROR_LOG|PRTE ERROR"
+    r"|\*\*\* +(reported by|on a NULL|Unknown error|and potentially)"
     r"|MPI_ERRORS_ARE_FATAL|orte_base_help_aggregate|more process(es)? ha(s|ve) sent"
     r"|Primary job +terminated normally|Per user-direction"
 )
@@ -120,13 +121,14 @@ def run(command: list[str], env: dict[str, str], timeout: float) -> Outcome:
 
 
 def _stop(process: subprocess.Popen) -> tuple[str, str]:
-    """End mpirun, which ends its ranks; if it does not, all of them."""
-    process.terminate()
-    try:
-        return process.communicate(timeout=5)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return process.communicate()
+    """End mpirun, which ends its ranks; ranks that lose mpirun end themselves."""
+    for end in (process.terminate, process.kill):
+        end()
+        try:
+            return process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            continue
+    return "", "mpirun was killed, but a rank still holds its output open"
 
 
 def error_tail(text: str) -> list[str]:

@@ -26,7 +26,7 @@ def _time(name: str, title: str, axis: str = "log") -> Measure:
 
 
 def _bandwidth(name: str, title: str) -> Measure:
-    return Measure(name, title, "MB/s", False, "GB/s", 1e-3, "zero")
+    return Measure(name, title, "MB/s", False, "MB/s", 1.0, "zero")
 
 
 LATENCY = _time("latency", "Latency")

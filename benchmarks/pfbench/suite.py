@@ -27,10 +27,7 @@ class Span:
     window: Optional[int] = None
 
     def sizes(self) -> list[int]:
-        sizes = [self.low]
-        while sizes[-1] * 2 <= self.high:
-            sizes.append(sizes[-1] * 2)
-        return sizes
+        return doubled(self.low, self.high)
 
     def arguments(self) -> list[str]:
         options = {"-i": self.iterations, "-x": self.warmup, "-W": self.window}
@@ -50,7 +47,8 @@ class Test:
     program: str
     # In which column, counted from 0, a measure stands.
     columns: Mapping[Measure, int]
-    # By depth: "default", and "quick" and "full" where they differ from it.
+    # By depth. "quick" may be missing, which is "default"; "full" too, which
+    # is the sizes of "default" with the programs' own iterations and window.
     spans: Mapping[str, tuple[Span, ...]]
     # Arguments that only our own program takes, and the columns that they add.
     own_arguments: tuple[str, ...] = ()
@@ -68,11 +66,27 @@ class Test:
 
     def cut(self, depth: str, largest: int) -> list[Span]:
         """The spans of this depth without the sizes above the largest."""
+        if depth in self.spans or depth == "quick":
+            spans = self.spans.get(depth, self.spans["default"])
+        else:
+            spans = tuple(map(with_program_defaults, self.spans["default"]))
         return [
             replace(span, high=min(span.high, largest))
-            for span in self.spans.get(depth, self.spans["default"])
+            for span in spans
             if span.low <= largest
         ]
+
+
+def with_program_defaults(span: Span) -> Span:
+    return Span(span.low, span.high)
+
+
+def doubled(low: int, high: int) -> list[int]:
+    """low, 2 low, ... up to high; no size at all is a size of 0."""
+    sizes = [low]
+    while 0 < sizes[-1] <= high // 2:
+        sizes.append(sizes[-1] * 2)
+    return sizes
 
 
 def size_text(size: int) -> str:
@@ -88,11 +102,10 @@ LATENCY_SPANS = {
         Span(16 * KIB, 4 * MIB, 60, 6),
     ),
     "default": (
-        Span(1, 8 * KIB, 10000, 100),
+        Span(1, 8 * KIB, 20000, 200),
         Span(16 * KIB, 512 * KIB, 1000, 20),
         Span(1 * MIB, 16 * MIB, 60, 6),
     ),
-    "full": (Span(1, 16 * MIB),),
 }
 BANDWIDTH_SPANS = {
     "quick": (
@@ -106,7 +119,6 @@ BANDWIDTH_SPANS = {
         # A window of 64 would make one run move 64 GB.
         Span(32 * MIB, 128 * MIB, 2, 1, window=8),
     ),
-    "full": (Span(1, 128 * MIB),),
 }
 RATE_SPANS = {
     "quick": (Span(1, 8, 300, 30),),
@@ -119,7 +131,6 @@ ONE_SIDED_BANDWIDTH_SPANS = {
         Span(1, 8 * KIB, 500, 20),
         Span(16 * KIB, 4 * MIB, 5, 1),
     ),
-    "full": (Span(1, 4 * MIB),),
 }
 
 

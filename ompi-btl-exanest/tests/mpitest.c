@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <execinfo.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -25,6 +26,8 @@ static int argument_count;
 static char **arguments;
 static unsigned timeout_seconds = DEFAULT_TIMEOUT;
 static int tests_run, tests_failed;
+static int reporter;            /* rank 0, but not of a spawned job */
+static pthread_t main_thread;
 static atomic_int failures;
 static char test_name[200];
 static char hung_line[300];
@@ -59,10 +62,14 @@ static void hung(int signal_number)
 {
 	void *frames[64];
 
-	(void)signal_number;
+	/* The signal may meet any thread: what the main one does is of interest. */
+	if (!pthread_equal(pthread_self(), main_thread)) {
+		pthread_kill(main_thread, signal_number);
+		return;
+	}
 	write_text(STDERR_FILENO, hung_line);
 	backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
-	if (mpitest.rank == 0) {
+	if (reporter) {
 		write_text(STDOUT_FILENO, "not ok - hung: ");
 		write_text(STDOUT_FILENO, test_name);
 		write_text(STDOUT_FILENO, "\n");
@@ -76,6 +83,7 @@ static void watch(void)
 	struct sigaction action = {.sa_handler = hung};
 	void *frame;
 
+	main_thread = pthread_self();
 	backtrace(&frame, 1); /* the first call loads a library: not from a handler */
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGALRM, &action, NULL);
@@ -121,6 +129,7 @@ static uint64_t choose_seed(void)
 
 void mpitest_init(int *argc, char ***argv, int thread_level)
 {
+	MPI_Comm parent;
 	int granted;
 
 	argument_count = *argc;
@@ -140,11 +149,13 @@ void mpitest_init(int *argc, char ***argv, int thread_level)
 	}
 	MPI_Comm_rank(MPI_COMM_WORLD, &mpitest.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &mpitest.size);
+	MPI_Comm_get_parent(&parent);
+	reporter = mpitest.rank == 0 && parent == MPI_COMM_NULL;
 	MPI_Comm_dup(MPI_COMM_WORLD, &result_comm);
 
 	mpitest.seed = choose_seed();
 	MPI_Bcast(&mpitest.seed, 1, MPI_UINT64_T, 0, result_comm);
-	if (mpitest.rank == 0) {
+	if (reporter) {
 		setvbuf(stdout, NULL, _IOLBF, 0);
 		printf("# seed %llu\n", (unsigned long long)mpitest.seed);
 	}
@@ -156,7 +167,7 @@ int mpitest_finish(void)
 	snprintf(test_name, sizeof(test_name), "MPI_Finalize");
 	snprintf(hung_line, sizeof(hung_line), "# rank %d: hung in MPI_Finalize\n", mpitest.rank);
 	alarm(timeout_seconds);
-	if (mpitest.rank == 0)
+	if (reporter)
 		printf("1..%d\n", tests_run);
 	MPI_Comm_free(&result_comm);
 	MPI_Finalize();
@@ -191,7 +202,7 @@ void mpitest_end(void)
 	tests_run++;
 	if (failed_ranks)
 		tests_failed++;
-	if (mpitest.rank != 0)
+	if (!reporter)
 		return;
 	printf("%sok %d - %s\n", failed_ranks ? "not " : "", tests_run, test_name);
 	if (failed_ranks)
@@ -204,7 +215,7 @@ void mpitest_skip(const char *name, const char *format, ...)
 	va_list list;
 
 	tests_run++;
-	if (mpitest.rank != 0)
+	if (!reporter)
 		return;
 	printf("ok %d - %s # SKIP ", tests_run, name);
 	va_start(list, format);

@@ -219,7 +219,7 @@ int main(int argc, char **argv)
 	int i, own, wanted;
 
 	mpitest_init(&argc, &argv, MPI_THREAD_MULTIPLE);
-	rounds = mpitest.quick ? 60 : 400;
+	rounds = mpitest.quick ? 30 : 100;
 	left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
 	right = (mpitest.rank + 1) % mpitest.size;
 	for (i = 0; i < THREADS; i++) {

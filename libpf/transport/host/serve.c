@@ -7,8 +7,6 @@
 #include "copy.h"
 #include "incoming.h"
 
-#define CLAIM_LEAST (32u << 10)
-
 bool serve_offer(struct incoming *incoming, const void *payload, size_t length)
 {
 	struct serves *serves = &incoming->serves;
@@ -40,7 +38,7 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 	struct serves *serves = &incoming->serves;
 	const struct message_offer *offer = &serves->offers[serves->first];
 	struct share *share = &incoming->channel.memory->shares[offer->slot];
-	uint32_t least = CLAIM_LEAST >> offer->shift;
+	uint32_t least = SHARE_BACK_LEAST >> offer->shift;
 	uint32_t most = (uint32_t)(context->options.run_max >> offer->shift);
 	uint64_t start, end;
 	struct granules run;

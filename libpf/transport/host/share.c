@@ -68,8 +68,8 @@ bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, 
 		back = back_of(claim);
 		if (generation_of(claim) != (generation & 0xffffff) || front >= back)
 			return false;
-		/* The initiator took its first half with the offer: this end starts
-		 * with most of the other half, for the same finishing time. */
+		/* The initiator took its half with the offer: this end takes most of
+		 * the other, for the same finishing time. */
 		take = between((back - front) / 4 * 3, least, most);
 		if (take > back - front)
 			take = back - front;

@@ -24,6 +24,9 @@
 
 #define SHARE_GRANULES_MAX ((1u << 20) - 1)
 #define SHARE_GRANULE_SHIFT 12
+/* A claim costs two cache misses and a system call: below these it balances less than it costs. */
+#define SHARE_FRONT_LEAST (64u << 10)
+#define SHARE_BACK_LEAST (256u << 10)
 
 struct share {
 	alignas(128) _Atomic uint64_t claim;

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""On what machine and with which software a comparison ran."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Iterable, Mapping, Sequence
+
+_KERNEL_FILES = (
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "/proc/sys/kernel/yama/ptrace_scope",
+    "/proc/sys/kernel/numa_balancing",
+)
+_VARIABLES = ("OMPI_MCA_", "PF_", "UCX_")
+
+
+def describe(
+    env: Mapping[str, str],
+    facts: Mapping[str, str],
+    bindings: Mapping[str, Mapping[int, str]],
+    commands: Iterable[Sequence[str]],
+) -> str:
+    lines = [
+        f"date: {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC",
+        f"invocation: {shlex.join(sys.argv)}",
+        *(f"{name}: {text}" for name, text in facts.items()),
+        f"cpu: {cpu_model()}",
+        f"cpus usable: {len(os.sched_getaffinity(0))} of {os.cpu_count()}",
+        f"memory: {_memory()}",
+        f"kernel: {platform.system()} {platform.release()} {platform.machine()}",
+        f"distribution: {_distribution()}",
+        f"python: {platform.python_version()}",
+        f"mpirun: {_first_line(['mpirun', '--version'], env)}",
+        f"ucx: {_first_line(['ucx_info', '-v'], env)}",
+        f"source: {_revision()}",
+    ]
+    for path in _KERNEL_FILES:
+        text = _read(Path(path))
+        if text:
+            lines.append(f"{path}: {text}")
+    for name, value in sorted(env.items()):
+        if name.startswith(_VARIABLES):
+            lines.append(f"{name}={value}")
+    lines += ["", "binding as reported by mpirun:"]
+    for transport, ranks in bindings.items():
+        for rank, text in sorted(ranks.items()):
+            lines.append(f"  {transport} rank {rank}: {text or 'not bound'}")
+    lines += ["", "command lines, as first used:"]
+    lines += [f"  {shlex.join(command)}" for command in commands]
+    return "\n".join(lines) + "\n"
+
+
+def cpu_model() -> str:
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model", "cpu model"):
+            return value.strip()
+    return platform.processor() or "unknown"
+
+
+def busy() -> float:
+    """Runnable processes for each usable CPU, over the last minute."""
+    return os.getloadavg()[0] / len(os.sched_getaffinity(0))
+
+
+def _memory() -> str:
+    for line in _read(Path("/proc/meminfo")).splitlines():
+        if line.startswith("MemTotal:"):
+            return f"{int(line.split()[1]) / (1 << 20):.1f} GiB"
+    return "unknown"
+
+
+def _distribution() -> str:
+    for line in _read(Path("/etc/os-release")).splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.partition("=")[2].strip('"')
+    return "unknown"
+
+
+def _revision() -> str:
+    folder = str(Path(__file__).resolve().parent)
+    command = ["git", "-C", folder, "describe", "--always", "--dirty"]
+    return _first_line(command, os.environ)
+
+
+def _first_line(command: list[str], env: Mapping[str, str]) -> str:
+    try:
+        done = subprocess.run(
+            command, env=dict(env), capture_output=True, text=True, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "not found"
+    lines = done.stdout.splitlines()
+    return lines[0].lstrip("# ") if done.returncode == 0 and lines else "not found"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

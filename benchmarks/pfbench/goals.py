@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The performance goals of this project, judged from one comparison run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Sequence
+
+from . import measures
+from .measures import Measure
+from .results import Ratio, Results, geometric_mean
+from .suite import KIB, MIB, doubled, size_text
+from .transports import SUBJECT
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The ratio of ours to the better of the peers, at most (or at least) a limit."""
+
+    text: str
+    measure: Measure
+    peers: tuple[str, ...]
+    limit: float
+    low: int
+    high: int
+    # Judge the geometric mean over the sizes, not every size.
+    mean: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    goal: Goal
+    measured: str
+    # None: it was not measured.
+    met: Optional[bool]
+
+
+# Open MPI 5 calls vader sm.
+_SHARED_MEMORY = ("vader", "sm")
+_PEERS = (*_SHARED_MEMORY, "ucx")
+
+TWO_RANKS = (
+    Goal(
+        "latency, every size, at most 1.05 of the better of vader and ucx",
+        measures.LATENCY,
+        _PEERS,
+        1.05,
+        1,
+        16 * MIB,
+    ),
+    Goal(
+        "latency, geometric mean, at most 0.85 of the better of vader and ucx",
+        measures.LATENCY,
+        _PEERS,
+        0.85,
+        1,
+        16 * MIB,
+        mean=True,
+    ),
+    Goal(
+        "bandwidth, 256 KiB to 16 MiB, at least 1.7 of the better peer",
+        measures.BANDWIDTH,
+        _PEERS,
+        1.7,
+        256 * KIB,
+        16 * MIB,
+    ),
+    Goal(
+        "bandwidth, 128 MiB, at least 1.3 of the better peer",
+        measures.BANDWIDTH,
+        _PEERS,
+        1.3,
+        128 * MIB,
+        128 * MIB,
+    ),
+    Goal(
+        "bandwidth, every size, at least tcp's",
+        measures.BANDWIDTH,
+        ("tcp",),
+        1.0,
+        1,
+        128 * MIB,
+    ),
+    Goal(
+        "message rate, 1 byte, at least the better peer's",
+        measures.RATE,
+        _PEERS,
+        1.0,
+        1,
+        1,
+    ),
+    Goal(
+        "CPU time for each GB, geometric mean, at most vader's",
+        measures.CPU,
+        _SHARED_MEMORY,
+        1.0,
+        1,
+        128 * MIB,
+        mean=True,
+    ),
+    Goal(
+        "CPU time for each GB, every size, at most vader's",
+        measures.CPU,
+        _SHARED_MEMORY,
+        1.0,
+        1,
+        128 * MIB,
+    ),
+)
+COLLECTIVES = (
+    Goal("barrier, not slower than vader", measures.BARRIER, _SHARED_MEMORY, 1.0, 0, 0),
+) + tuple(
+    Goal(
+        f"{measure.name}, geometric mean, not slower than vader",
+        measure,
+        _SHARED_MEMORY,
+        1.0,
+        4,
+        high,
+        mean=True,
+    )
+    for measure, high in (
+        (measures.BCAST, 64 * KIB),
+        (measures.ALLREDUCE, 64 * KIB),
+        (measures.ALLTOALL, 16 * KIB),
+    )
+)
+
+
+def judge(results: Results, goals: Sequence[Goal]) -> list[Finding]:
+    return [_judge(results, goal) for goal in goals]
+
+
+def _judge(results: Results, goal: Goal) -> Finding:
+    if results.failed(goal.measure, SUBJECT):
+        return Finding(goal, f"{SUBJECT} failed", False)
+    ratios = []
+    for size in doubled(goal.low, goal.high):
+        ratio = results.ratio(goal.measure, SUBJECT, goal.peers, size)
+        if ratio is None:
+            where = f" at {size_text(size)}" if size else ""
+            return Finding(goal, f"not measured{where}", None)
+        ratios.append(ratio)
+    if goal.mean:
+        value = geometric_mean(ratio.value for ratio in ratios)
+        return Finding(goal, f"{value:.3f}", _within(goal, value))
+    worst = _worst(goal, ratios)
+    text = f"{worst.value:.2f} of {worst.peer}"
+    if len(ratios) > 1:
+        outside = sum(not _within(goal, ratio.value) for ratio in ratios)
+        text += f" at {size_text(worst.size)}, the worst size"
+        text += f" ({outside} of {len(ratios)} sizes miss)" if outside else ""
+    return Finding(goal, text, _within(goal, worst.value))
+
+
+def _within(goal: Goal, value: float) -> bool:
+    return value <= goal.limit if goal.measure.lower_is_better else value >= goal.limit
+
+
+def _worst(goal: Goal, ratios: Sequence[Ratio]) -> Ratio:
+    choose = max if goal.measure.lower_is_better else min
+    return choose(ratios, key=lambda ratio: ratio.value)
+
+
+def render(findings: Sequence[Finding]) -> str:
+    words = {True: "met", False: "NOT MET", None: "unknown"}
+    lines = ["Goals"]
+    for finding in findings:
+        lines.append(f"  {words[finding.met]:8} {finding.goal.text}: {finding.measured}")
+    return "\n".join(lines)

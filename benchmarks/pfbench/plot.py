@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SVG plots, drawn by gnuplot."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Optional, Sequence
+
+from .measures import BANDWIDTH, LATENCY, Measure
+from .results import Results
+from .suite import size_text
+
+# Okabe and Ito's palette: distinct for the colour-blind too.
+_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_POINTS = (7, 5, 9, 11, 13, 6, 4)
+
+
+def draw(results: Results, folder: Path, subject: str, caption: str) -> Optional[str]:
+    """None, or why there is no plot."""
+    if not shutil.which("gnuplot"):
+        return "no plots: gnuplot is not installed (Debian: gnuplot-nox)"
+    scripts = {
+        measure.name: _measure_script(results, measure, caption)
+        for measure in results.measures()
+        if measure.axis and results.sizes(measure)
+    }
+    ratio = _ratio_script(results, subject, caption)
+    if ratio:
+        scripts["ratio"] = ratio
+    for name, script in scripts.items():
+        done = subprocess.run(
+            ["gnuplot"],
+            input=_terminal(folder / f"{name}.svg") + script,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            last = done.stderr.strip().splitlines()[-1:]
+            return f"no {name}.svg: gnuplot: {' '.join(last)}"
+    return None
+
+
+def _terminal(path: Path) -> str:
+    name = str(path).replace("'", "''")
+    return (
+        "set terminal svg size 800,500 dynamic background '#ffffff' font 'sans-serif,13'\n"
+        f"set output '{name}'\n"
+        "set encoding utf8\n"
+        "set grid ytics lc rgb '#dddddd' lt 1\n"
+        "set border 3\n"
+        "set tics nomirror out\n"
+    )
+
+
+def _size_axis(sizes: Sequence[int]) -> str:
+    # Every second power keeps the labels apart.
+    ticks = ", ".join(f'"{size_text(size)}" {size}' for size in sizes[::2])
+    return (
+        "set logscale x 2\n"
+        f"set xrange [{sizes[0] / 1.3}:{sizes[-1] * 1.3}]\n"
+        f"set xtics ({ticks})\n"
+        'set xlabel "message size, bytes"\n'
+    )
+
+
+def _measure_script(results: Results, measure: Measure, caption: str) -> str:
+    lines = [
+        f'set title "{_quoted(measure.title)}\\n{_quoted(caption)}" noenhanced',
+        f'set ylabel "{measure.shown_unit}"',
+        _size_axis(results.sizes(measure)),
+    ]
+    if measure.axis == "zero":
+        lines += ["set yrange [0:*]", "set key top left"]
+    else:
+        lines += ["set logscale y 10", "set key top left"]
+    blocks, curves = [], []
+    for index, name in enumerate(results.transports):
+        rows = []
+        for size in results.sizes(measure):
+            summary = results.summary(measure, name, size)
+            if summary:
+                values = (summary.median, summary.minimum, summary.maximum)
+                shown = " ".join(f"{value * measure.scale:.6g}" for value in values)
+                rows.append(f"{size} {shown}")
+        if rows:
+            blocks.append(_block(index, rows))
+            curves.append(
+                f"$data{index} using 1:2:3:4 with yerrorlines "
+                f'title "{_quoted(name)}" noenhanced {_style(index)}'
+            )
+    if not curves:
+        return ""
+    return "\n".join(lines + blocks) + "\nplot " + ", \\\n\t".join(curves) + "\n"
+
+
+def _ratio_script(results: Results, subject: str, caption: str) -> str:
+    blocks, curves = [], []
+    sizes: set[int] = set()
+    for index, measure in enumerate((LATENCY, BANDWIDTH)):
+        ratios = results.ratios(measure, subject, results.transports)
+        if not ratios:
+            continue
+        sizes.update(ratio.size for ratio in ratios)
+        blocks.append(_block(index, [f"{r.size} {r.value:.6g}" for r in ratios]))
+        direction = "lower" if measure.lower_is_better else "higher"
+        curves.append(
+            f"$data{index} using 1:2 with linespoints "
+            f'title "{measure.title.lower()} ({direction} is better)" {_style(index)}'
+        )
+    if not curves:
+        return ""
+    lines = [
+        f'set title "{subject} / best of the others\\n{_quoted(caption)}" noenhanced',
+        'set ylabel "ratio"',
+        "set logscale y 2",
+        "set key top left",
+        _size_axis(sorted(sizes)),
+    ]
+    curves.insert(0, "1 notitle lc rgb '#000000' dt 2 lw 1")
+    return "\n".join(lines + blocks) + "\nplot " + ", \\\n\t".join(curves) + "\n"
+
+
+def _block(index: int, rows: list[str]) -> str:
+    return f"$data{index} << END\n" + "\n".join(rows) + "\nEND"
+
+
+def _style(index: int) -> str:
+    colour = _COLOURS[index % len(_COLOURS)]
+    point = _POINTS[index % len(_POINTS)]
+    return f"lc rgb '{colour}' lw 2 pt {point} ps 0.6"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

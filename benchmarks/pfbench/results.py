@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What was measured, and the figures made from it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import Iterable, Optional
+
+from .measures import Measure
+
+
+@dataclass(frozen=True)
+class Sample:
+    measure: Measure
+    transport: str
+    size: int
+    repetition: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One measure of one transport at one size, over the repetitions."""
+
+    median: float
+    minimum: float
+    maximum: float
+    repetitions: int
+
+    @property
+    def spread(self) -> float:
+        """(maximum - minimum) / median"""
+        return (self.maximum - self.minimum) / self.median
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Median of one transport over the median of the best of others."""
+
+    value: float
+    peer: str
+    size: int
+
+
+class Results:
+    def __init__(self, transports: Iterable[str]) -> None:
+        self.transports = list(transports)
+        self.samples: list[Sample] = []
+        self.failures: dict[tuple[Measure, str], str] = {}
+        self._values: dict[tuple[Measure, str, int], list[float]] = {}
+
+    def add(self, sample: Sample) -> None:
+        self.samples.append(sample)
+        key = (sample.measure, sample.transport, sample.size)
+        self._values.setdefault(key, []).append(sample.value)
+
+    def fail(self, measure: Measure, transport: str, text: str) -> None:
+        self.failures.setdefault((measure, transport), text)
+
+    def failed(self, measure: Measure, transport: str) -> bool:
+        return (measure, transport) in self.failures
+
+    def measures(self) -> list[Measure]:
+        """In the order of first use; those where everything failed too."""
+        seen = [sample.measure for sample in self.samples]
+        seen += [measure for measure, _ in self.failures]
+        return list(dict.fromkeys(seen))
+
+    def sizes(self, measure: Measure) -> list[int]:
+        return sorted({key[2] for key in self._values if key[0] == measure})
+
+    def summary(
+        self, measure: Measure, transport: str, size: int
+    ) -> Optional[Summary]:
+        """None if it was not measured, or the transport failed in this measure."""
+        values = self._values.get((measure, transport, size))
+        if not values or self.failed(measure, transport):
+            return None
+        return Summary(
+            statistics.median(values), min(values), max(values), len(values)
+        )
+
+    def ratio(
+        self, measure: Measure, transport: str, peers: Iterable[str], size: int
+    ) -> Optional[Ratio]:
+        """Against the best of the peers that were measured; None without both."""
+        mine = self.summary(measure, transport, size)
+        others = {
+            peer: summary.median
+            for peer in peers
+            if peer != transport
+            and (summary := self.summary(measure, peer, size)) is not None
+        }
+        if mine is None or not others:
+            return None
+        choose = min if measure.lower_is_better else max
+        best = choose(others, key=lambda peer: others[peer])
+        return Ratio(mine.median / others[best], best, size)
+
+    def ratios(
+        self, measure: Measure, transport: str, peers: Iterable[str]
+    ) -> list[Ratio]:
+        peers = list(peers)
+        ratios = (
+            self.ratio(measure, transport, peers, size) for size in self.sizes(measure)
+        )
+        return [ratio for ratio in ratios if ratio is not None]
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    values = list(values)
+    if not values:
+        raise ValueError("the geometric mean of nothing")
+    return math.exp(sum(math.log(value) for value in values) / len(values))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the tests: transports interleaved, everything repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Mapping, Optional, Sequence
+
+from . import launch, osu
+from .measures import Measure
+from .results import Results, Sample
+from .suite import Span, Test
+from .transports import Transport
+
+
+@dataclass(frozen=True)
+class Job:
+    """A test with the program that runs it."""
+
+    test: Test
+    program: Path
+    spans: tuple[Span, ...]
+    columns: Mapping[Measure, int]
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of one program."""
+
+    repetition: int
+    job: Job
+    span: Span
+    transport: Transport
+
+    def command(self, placement: launch.Placement) -> list[str]:
+        return [
+            "mpirun",
+            "-n",
+            str(placement.ranks),
+            *placement.arguments,
+            *self.transport.mca(self.job.test.one_sided),
+            str(self.job.program),
+            *self.span.arguments(),
+            *self.job.arguments,
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job.test.name} {self.span} {self.transport.name}".replace(
+            "  ", " "
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    step: Step
+    command: list[str]
+    text: str
+    errors: str
+
+
+def plan(
+    jobs: Sequence[Job], transports: Sequence[Transport], repetitions: int
+) -> list[Step]:
+    """
+    All runs. The transports take turns at every span, so that a slow minute of
+    the machine meets all of them, and who goes first changes by repetition.
+    """
+    steps = []
+    for repetition in range(repetitions):
+        first = repetition % len(transports)
+        order = [*transports[first:], *transports[:first]]
+        steps += [
+            Step(repetition, job, span, transport)
+            for job in jobs
+            for span in job.spans
+            for transport in order
+        ]
+    return steps
+
+
+class Runner:
+    def __init__(
+        self,
+        results: Results,
+        placement: launch.Placement,
+        env: dict[str, str],
+        timeout: float,
+        start: Callable[..., launch.Outcome] = launch.run,
+    ) -> None:
+        self.results = results
+        self.placement = placement
+        self.failures: list[Failure] = []
+        # By rank, as mpirun reports it; the first report for each transport.
+        self.bindings: dict[str, dict[int, str]] = {}
+        # Unlike each other, in order: for the record.
+        self.commands: dict[tuple[str, ...], None] = {}
+        self._env = env
+        self._timeout = timeout
+        self._start = start
+
+    def pending(self, step: Step) -> bool:
+        """A transport that failed in a test is not run in that test again."""
+        return not any(
+            self.results.failed(measure, step.transport.name)
+            for measure in step.job.columns
+        )
+
+    def run(self, step: Step) -> Optional[Failure]:
+        command = step.command(self.placement)
+        self.commands.setdefault(tuple(command))
+        outcome = self._start(command, self._env, self._timeout)
+        bound = launch.bindings(outcome.errors)
+        if bound:
+            self.bindings.setdefault(step.transport.name, bound)
+        try:
+            if outcome.failure:
+                raise osu.OutputError(outcome.failure)
+            self._check_bindings(bound)
+            rows = osu.parse(outcome.output, step.job.columns, step.job.test.sized)
+            osu.check_sizes(rows, step.span.sizes())
+        except osu.OutputError as error:
+            return self._fail(step, command, str(error), outcome)
+        for size in step.span.sizes():
+            for measure, value in rows[size].items():
+                self.results.add(
+                    Sample(measure, step.transport.name, size, step.repetition, value)
+                )
+        return None
+
+    def _check_bindings(self, bound: Mapping[int, str]) -> None:
+        if "--report-bindings" not in self.placement.arguments:
+            return
+        if len(bound) != self.placement.ranks or not all(bound.values()):
+            raise osu.OutputError("mpirun did not bind every rank to a core")
+        if len(set(bound.values())) != len(bound):
+            raise osu.OutputError("mpirun bound two ranks to the same core")
+
+    def _fail(
+        self, step: Step, command: list[str], text: str, outcome: launch.Outcome
+    ) -> Failure:
+        failure = Failure(step, command, text, outcome.errors)
+        self.failures.append(failure)
+        for measure in step.job.columns:
+            self.results.fail(measure, step.transport.name, text)
+        return failure

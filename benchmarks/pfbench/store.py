@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The results as files."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Sequence
+
+from .results import Results
+from .runner import Failure
+
+
+def write_samples(results: Results, folder: Path) -> None:
+    """One tidy file for each measure: a line for every value measured."""
+    for measure in results.measures():
+        with open(folder / f"{measure.name}.csv", "w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(["test", "transport", "size", "repetition", "value", "unit"])
+            for sample in results.samples:
+                if sample.measure == measure:
+                    out.writerow(
+                        [
+                            measure.name,
+                            sample.transport,
+                            sample.size,
+                            sample.repetition + 1,
+                            sample.value,
+                            measure.unit,
+                        ]
+                    )
+
+
+def write_summary(results: Results, folder: Path, subject: str) -> None:
+    """Medians, ranges, and the subject's ratio to the best of the others."""
+    with open(folder / "summary.csv", "w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(
+            ["test", "transport", "size", "unit", "repetitions", "median", "minimum"]
+            + ["maximum", "ratio_to_best", "best"]
+        )
+        for measure in results.measures():
+            for size in results.sizes(measure):
+                for name in results.transports:
+                    summary = results.summary(measure, name, size)
+                    if summary is None:
+                        continue
+                    ratio = None
+                    if name == subject:
+                        ratio = results.ratio(measure, name, results.transports, size)
+                    out.writerow(
+                        [measure.name, name, size, measure.unit, summary.repetitions]
+                        + [summary.median, summary.minimum, summary.maximum]
+                        + ([f"{ratio.value:.4f}", ratio.peer] if ratio else ["", ""])
+                    )
+            for name in results.transports:
+                if results.failed(measure, name):
+                    out.writerow(
+                        [measure.name, name, "", measure.unit, 0, "failed", "", "", "", ""]
+                    )
+
+
+def write_failures(failures: Sequence[Failure], folder: Path) -> None:
+    if not failures:
+        return
+    with open(folder / "failures.txt", "w") as file:
+        for failure in failures:
+            file.write(f"{failure.step}: {failure.text}\n")
+            file.write(" ".join(failure.command) + "\n")
+            file.write(failure.errors.rstrip() + "\n\n")

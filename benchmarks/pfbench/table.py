@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The results as text."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from .measures import Measure
+from .results import Ratio, Results, Summary, geometric_mean
+from .suite import size_text
+
+_SIZE_WIDTH = 7
+_RATIO_WIDTH = 16
+
+
+def render(results: Results, measure: Measure, subject: str) -> str:
+    compared = subject in results.transports and len(results.transports) > 1
+    width = max(14, *(len(name) + 2 for name in results.transports))
+    direction = "lower" if measure.lower_is_better else "higher"
+    lines = [f"{measure.title}, {measure.shown_unit} ({direction} is better)"]
+
+    heads = [f"{name:>{width}}" for name in results.transports]
+    if compared:
+        heads.append(f"{subject + '/best':>{_RATIO_WIDTH}}")
+    lines.append(f"{'size':>{_SIZE_WIDTH}}" + "".join(heads))
+
+    for size in results.sizes(measure):
+        cells = [
+            _cell(results, measure, name, size, width) for name in results.transports
+        ]
+        if compared:
+            ratio = results.ratio(measure, subject, results.transports, size)
+            cells.append(f"{_ratio_text(ratio):>{_RATIO_WIDTH}}")
+        label = size_text(size) if size else "-"
+        lines.append(f"{label:>{_SIZE_WIDTH}}" + "".join(cells))
+
+    ratios = results.ratios(measure, subject, results.transports) if compared else []
+    if len(ratios) > 1:
+        mean = geometric_mean(ratio.value for ratio in ratios)
+        lines.append(f"geometric mean of {subject}/best over {len(ratios)} sizes: {mean:.3f}")
+    for transport in results.transports:
+        if results.failed(measure, transport):
+            lines.append(f"{transport} FAILED: {results.failures[measure, transport]}")
+    return "\n".join(lines)
+
+
+def _cell(
+    results: Results, measure: Measure, transport: str, size: int, width: int
+) -> str:
+    if results.failed(measure, transport):
+        return f"{'failed':>{width}}"
+    summary = results.summary(measure, transport, size)
+    return f"{_summary_text(summary, measure):>{width}}"
+
+
+def _summary_text(summary: Optional[Summary], measure: Measure) -> str:
+    if summary is None:
+        return "-"
+    text = digits(summary.median * measure.scale)
+    return f"{text} ({summary.spread:4.0%})" if summary.repetitions > 1 else text
+
+
+def _ratio_text(ratio: Optional[Ratio]) -> str:
+    return f"{ratio.value:.2f} {ratio.peer}" if ratio else "-"
+
+
+def digits(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    if value >= 100:
+        return f"{value:.0f}"
+    if value >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"

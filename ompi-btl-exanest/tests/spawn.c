@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Jobs that meet at run time: MPI_Comm_spawn, merge, disconnect, and
+ * MPI_Comm_accept and MPI_Comm_connect between two spawned jobs. The spawned
+ * ranks run this same program with --role.
+ */
+#include "mpitest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG 6
+#define MOST_ARGUMENTS 8
+#define MOST_REMOTE 64
+
+static const int lengths[] = {0, 1, 4096, 70000, 3000001};
+#define LENGTHS ((int)(sizeof(lengths) / sizeof(*lengths)))
+
+static unsigned char *out, *in;
+
+/* Everybody to everybody of the other side. Both sides call this, side 0 and side 1. */
+static void exchange(MPI_Comm inter, int side, int round)
+{
+	MPI_Request requests[MOST_REMOTE];
+	int i, other, mine, theirs;
+	uint64_t number;
+
+	MPI_Comm_rank(inter, &mine);
+	MPI_Comm_remote_size(inter, &theirs);
+	for (i = 0; i < LENGTHS; i++) {
+		number = (uint64_t)(round * 100 + i * 2);
+		mpitest_fill(out, (size_t)lengths[i],
+			     mpitest_message_seed(mine, 0, number + (uint64_t)side));
+		for (other = 0; other < theirs; other++)
+			MPI_Isend(out, lengths[i], MPI_BYTE, other, TAG, inter, &requests[other]);
+		for (other = 0; other < theirs; other++) {
+			MPI_Recv(in, lengths[i], MPI_BYTE, other, TAG, inter, MPI_STATUS_IGNORE);
+			mpitest_verify(in, (size_t)lengths[i],
+				       mpitest_message_seed(other, 0, number + (uint64_t)!side),
+				       "from the other job");
+		}
+		MPI_Waitall(theirs, requests, MPI_STATUSES_IGNORE);
+	}
+}
+
+/* One communicator out of both jobs: a ring and an allreduce through all of it. */
+static void merge(MPI_Comm inter, int high)
+{
+	int rank, size, left, right, sum, length = lengths[LENGTHS - 1];
+	MPI_Comm both;
+
+	MPI_Intercomm_merge(inter, high, &both);
+	MPI_Comm_rank(both, &rank);
+	MPI_Comm_size(both, &size);
+	left = (rank + size - 1) % size;
+	right = (rank + 1) % size;
+	mpitest_fill(out, (size_t)length, mpitest_message_seed(rank, right, 1000));
+	MPI_Sendrecv(out, length, MPI_BYTE, right, TAG, in, length, MPI_BYTE, left, TAG, both,
+		     MPI_STATUS_IGNORE);
+	mpitest_verify(in, (size_t)length, mpitest_message_seed(left, rank, 1000), "merged ring");
+	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, both);
+	mpitest_expect(sum == size * (size - 1) / 2, "merged allreduce gives %d", sum);
+	MPI_Comm_free(&both);
+}
+
+/* Tell each side how often the other one failed. */
+static void settle(MPI_Comm inter, const char *who)
+{
+	int mine = mpitest_failures(), theirs = 0;
+
+	MPI_Allreduce(&mine, &theirs, 1, MPI_INT, MPI_SUM, inter);
+	mpitest_expect(theirs == 0, "%d failures among %s", theirs, who);
+}
+
+static MPI_Comm spawn(char *program, const char *role, int count, MPI_Comm parents)
+{
+	char words[MOST_ARGUMENTS][32], *arguments[MOST_ARGUMENTS + 1];
+	int i, errors[MOST_REMOTE];
+	MPI_Comm inter;
+
+	snprintf(words[0], sizeof(*words), "--role");
+	snprintf(words[1], sizeof(*words), "%s", role);
+	snprintf(words[2], sizeof(*words), "--seed");
+	snprintf(words[3], sizeof(*words), "%llu", (unsigned long long)mpitest.seed);
+	snprintf(words[4], sizeof(*words), "--timeout");
+	snprintf(words[5], sizeof(*words), "%ld", mpitest_number("--timeout", 60));
+	for (i = 0; i < 6; i++)
+		arguments[i] = words[i];
+	arguments[6] = NULL;
+	MPI_Comm_spawn(program, arguments, count, MPI_INFO_NULL, 0, parents, &inter, errors);
+	return inter;
+}
+
+static void spawn_and_talk(char *program, int count, int round)
+{
+	MPI_Comm inter;
+
+	mpitest_begin("spawn %d, talk, merge, disconnect, round %d", count, round);
+	mpitest.test_seed = mpitest.seed;
+	inter = spawn(program, "partner", count, MPI_COMM_WORLD);
+	exchange(inter, 0, 0);
+	merge(inter, 0);
+	settle(inter, "the spawned ranks");
+	MPI_Comm_disconnect(&inter);
+	mpitest_end();
+}
+
+/* The parents go on among themselves while children come and go. */
+static void each_its_own(char *program)
+{
+	int next = (mpitest.rank + 1) % mpitest.size, got;
+	int previous = (mpitest.rank + mpitest.size - 1) % mpitest.size;
+	MPI_Comm inter;
+
+	mpitest_begin("every rank spawns one of its own");
+	mpitest.test_seed = mpitest.seed;
+	inter = spawn(program, "partner", 1, MPI_COMM_SELF);
+	exchange(inter, 0, 0);
+	MPI_Sendrecv(&mpitest.rank, 1, MPI_INT, next, TAG, &got, 1, MPI_INT, previous, TAG,
+		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	mpitest_expect(got == previous, "%d came from rank %d", got, previous);
+	merge(inter, 0);
+	settle(inter, "the spawned ranks");
+	MPI_Comm_disconnect(&inter);
+	mpitest_end();
+}
+
+static void introduce(char *program)
+{
+	MPI_Comm accepting, connecting;
+	char port[MPI_MAX_PORT_NAME] = "";
+
+	mpitest_begin("two spawned jobs connect to each other");
+	mpitest.test_seed = mpitest.seed;
+	accepting = spawn(program, "accept", 2, MPI_COMM_WORLD);
+	connecting = spawn(program, "connect", 2, MPI_COMM_WORLD);
+	if (mpitest.rank == 0) {
+		MPI_Recv(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, TAG, accepting, MPI_STATUS_IGNORE);
+		MPI_Send(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, TAG, connecting);
+	}
+	settle(accepting, "the ranks that accept");
+	settle(connecting, "the ranks that connect");
+	MPI_Comm_disconnect(&accepting);
+	MPI_Comm_disconnect(&connecting);
+	mpitest_end();
+}
+
+static void as_partner(MPI_Comm parent)
+{
+	exchange(parent, 1, 0);
+	merge(parent, 1);
+}
+
+static void as_acceptor(MPI_Comm parent)
+{
+	char port[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm inter;
+
+	if (mpitest.rank == 0) {
+		MPI_Open_port(MPI_INFO_NULL, port);
+		MPI_Send(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, TAG, parent);
+	}
+	MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+	exchange(inter, 0, 1);
+	MPI_Comm_disconnect(&inter);
+	if (mpitest.rank == 0)
+		MPI_Close_port(port);
+}
+
+static void as_connector(MPI_Comm parent)
+{
+	char port[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm inter;
+
+	if (mpitest.rank == 0)
+		MPI_Recv(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, TAG, parent, MPI_STATUS_IGNORE);
+	MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+	exchange(inter, 1, 1);
+	MPI_Comm_disconnect(&inter);
+}
+
+static int spawned(const char *role)
+{
+	MPI_Comm parent;
+
+	MPI_Comm_get_parent(&parent);
+	mpitest_begin("as a spawned %s", role);
+	mpitest.test_seed = mpitest.seed;
+	if (strcmp(role, "accept") == 0)
+		as_acceptor(parent);
+	else if (strcmp(role, "connect") == 0)
+		as_connector(parent);
+	else
+		as_partner(parent);
+	settle(parent, "the parents");
+	MPI_Comm_disconnect(&parent);
+	mpitest_end();
+	return mpitest_finish();
+}
+
+int main(int argc, char **argv)
+{
+	char *program = argv[0];
+	const char *role;
+
+	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
+	out = mpitest_alloc((size_t)lengths[LENGTHS - 1]);
+	in = mpitest_alloc((size_t)lengths[LENGTHS - 1]);
+	role = mpitest_option("--role");
+	if (role)
+		return spawned(role);
+
+	spawn_and_talk(program, 1, 1);
+	spawn_and_talk(program, 3, 1);
+	spawn_and_talk(program, 2, 2);
+	each_its_own(program);
+	introduce(program);
+	return mpitest_finish();
+}
