@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/membarrier.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,17 +96,6 @@ static void populate(struct list *list)
 	munmap(area, page);
 }
 
-static void barrier(struct list *list)
-{
-	long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
-
-	if (commands > 0 && commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED)
-		add(list, "sleeping when idle", 1, "membarrier makes wake-ups exact");
-	else
-		add(list, "sleeping when idle", 0,
-		    "no membarrier: a sleeper may notice a message only after idle_sleep");
-}
-
 static void memory_files(struct list *list)
 {
 	int fd = memfd_create("libpf test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -154,7 +141,6 @@ int pf_capabilities(pf_capability *entries, int most)
 	memory_files(&list);
 	single_copy(&list);
 	populate(&list);
-	barrier(&list);
 	huge_pages(&list);
 	device(&list);
 	return list.count < most ? list.count : most;

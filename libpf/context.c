@@ -52,7 +52,7 @@ int pf_open(const pf_options *options, pf_context **result)
 	status = address_create(&context->address);
 	if (status != PF_OK)
 		goto fail;
-	status = inbox_create(&context->inbox);
+	status = inbox_create(&context->inbox, context->sleepy);
 	if (status != PF_OK)
 		goto fail;
 	status = service_start(context, &context->service);

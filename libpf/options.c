@@ -93,7 +93,7 @@ bool option_parse(const char *text, uint64_t *value)
 	if (!isdigit((unsigned char)text[0]))
 		return false;
 	errno = 0;
-	*value = strtoull(text, &end, 0);
+	*value = strtoull(text, &end, 10);
 	if (errno)
 		return false;
 	switch (toupper((unsigned char)*end)) {
@@ -120,13 +120,13 @@ static const char *environment(const pf_option_info *info)
 	return getenv(name);
 }
 
-int pf_options_init(pf_options *options, const pf_option_info **culprit)
+/* The first variable in error is the culprit; none keeps the others from counting. */
+static int read_environment(pf_options *options, const pf_option_info **culprit)
 {
 	const pf_option_info *info;
 	int status = PF_OK;
 	uint64_t value;
 
-	*options = defaults;
 	for (info = table; info->name; info++) {
 		const char *text = environment(info);
 
@@ -140,16 +140,17 @@ int pf_options_init(pf_options *options, const pf_option_info **culprit)
 			*culprit = info;
 		status = PF_ERR_ARGUMENT;
 	}
-	if (!options->calibrate)
-		return status;
+	return status;
+}
 
-	/* Calibration lies below the environment: keep what the environment set. */
-	pf_options calibrated = defaults;
+int pf_options_init(pf_options *options, const pf_option_info **culprit)
+{
+	int status;
 
-	calibration_read(&calibrated);
-	for (info = table; info->name; info++) {
-		if (!environment(info))
-			*option_field(options, info) = *option_field(&calibrated, info);
-	}
+	*options = defaults;
+	status = read_environment(options, culprit);
+	/* Calibration lies below the environment, which alone says whether to look at it. */
+	if (options->calibrate && calibration_read(options) == PF_OK)
+		status = read_environment(options, culprit);
 	return status;
 }

@@ -114,6 +114,7 @@ void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t p
 		return;
 	}
 	peer->slot = slot;
+	peer->wake = inbox->sleepy;
 	peer->pid = pid;
 	peer->inbox = inbox;
 	peer->single_copy = peer->context->options.single_copy && !copy_error;

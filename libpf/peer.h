@@ -29,6 +29,7 @@ struct pf_peer {
 	struct channel out;
 	struct inbox_memory *inbox;     /* NULL until linked */
 	uint32_t slot;                  /* ours in its inbox */
+	bool wake;                      /* it may be asleep */
 	_Atomic int state;
 	_Atomic bool single_copy;
 	bool self;                      /* this very process */
@@ -111,7 +112,8 @@ static inline void peer_commit(pf_peer *peer, size_t length, uint8_t kind, uint8
 		return;
 	if (!atomic_load_explicit(&peer->out.memory->polled, memory_order_relaxed))
 		inbox_ring(inbox, peer->slot);
-	inbox_wake(inbox);
+	if (__builtin_expect(peer->wake, 0))
+		inbox_wake(inbox);
 }
 
 #endif

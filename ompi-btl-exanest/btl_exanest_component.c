@@ -275,8 +275,6 @@ static int open_context(bool threads)
 	int status;
 
 	component->options.threads = threads;
-	if (btl->btl_eager_limit > MCA_BTL_EXANEST_HEADER_ROOM)
-		component->options.eager_limit = btl->btl_eager_limit - MCA_BTL_EXANEST_HEADER_ROOM;
 	if (!is_set_by_user(component->idle_polls_index) && !component->options.idle_polls &&
 	    yields_when_idle())
 		component->options.idle_polls = PF_IDLE_POLLS_SHARED_CORE;

@@ -115,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
         "--timeout",
         type=_positive,
         metavar="SECONDS",
-        help="give up on one run after this long (300; 3600 with --full)",
+        help="give up on one run after this long (120; 3600 with --full)",
     )
     return parse
 
@@ -179,7 +179,7 @@ def _compare(options: argparse.Namespace) -> int:
         results,
         placement,
         env,
-        options.timeout or (3600 if depth == "full" else 300),
+        options.timeout or (3600 if depth == "full" else 120),
     )
     print(
         f"{placement.text}; {repetitions} repetitions; programs: "
@@ -208,6 +208,9 @@ def _compare(options: argparse.Namespace) -> int:
     }
     _write(runner, folder, facts, env, caption)
     _print(results, options)
+    unbound = runner.unbound()
+    if unbound:
+        print(f"\nmpirun reports no binding to cores for: {', '.join(unbound)}")
     print(f"\nResults: {folder}")
     if interrupted:
         return 130
@@ -259,7 +262,7 @@ def _repetitions(options: argparse.Namespace, depth: str) -> int:
 def _usable_osu(given: Optional[Path], env: dict[str, str]) -> Optional[Programs]:
     """OSU's programs, if they run under the mpirun of this environment."""
     if given:
-        found = programs.osu_in(given)
+        found = programs.osu_in(given.resolve())
         if not found:
             raise NoPrograms(f"--osu {given}: no osu_latency there or below")
         reason = _probe(found, env)

@@ -18,9 +18,12 @@ _NOISE = re.compile(
     r"^-+$|ORTE_ERROR_LOG|PRTE ERROR"
     r"|\*\*\* +(reported by|on a NULL|Unknown error|and potentially)"
     r"|MPI_ERRORS_ARE_FATAL|orte_base_help_aggregate|more process(es)? ha(s|ve) sent"
-    r"|Primary job +terminated normally|Per user-direction"
+    r"|Primary job +terminated normally|Per user-direction|Forwarding signal"
 )
-_BOUND = re.compile(r"\[[^\]]*\] MCW rank (\d+) (?:is not bound|bound to (.*))")
+# Open MPI 4 says "MCW rank 0", Open MPI 5 "Rank 0".
+_BOUND = re.compile(
+    r"\[[^\]]*\] (?:MCW rank|Rank) (\d+) (?:is not bound|bound to (.*))"
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class Placement:
 
     ranks: int
     arguments: tuple[str, ...]
+    # Each rank to a core of its own.
+    bound: bool
     text: str
 
 
@@ -54,11 +59,13 @@ def place(ranks: int, available: int) -> Placement:
         return Placement(
             ranks,
             ("--bind-to", "core", "--map-by", "core", "--report-bindings"),
+            True,
             f"{ranks} ranks, each bound to a core of its own",
         )
     return Placement(
         ranks,
         ("--oversubscribe", "--bind-to", "none"),
+        False,
         f"{ranks} ranks on {available} cores, not bound",
     )
 

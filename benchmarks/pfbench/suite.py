@@ -50,6 +50,7 @@ class Test:
     # By depth. "quick" may be missing, which is "default"; "full" too, which
     # is the sizes of "default" with the programs' own iterations and window.
     spans: Mapping[str, tuple[Span, ...]]
+    arguments: tuple[str, ...] = ()
     # Arguments that only our own program takes, and the columns that they add.
     own_arguments: tuple[str, ...] = ()
     own_columns: Mapping[Measure, int] = field(default_factory=dict)
@@ -138,6 +139,15 @@ def _two_ranks(name: str, program: str, measure: Measure, spans, **more) -> Test
     return Test(name, program, {measure: 1}, spans, **more)
 
 
+def _one_sided(name: str, program: str, measure: Measure, spans) -> Test:
+    # With MPI_Win_allocate osc/rdma would reach a rank of this host by shared
+    # memory of its own, whatever the BTL.
+    arguments = ("-w", "create")
+    return _two_ranks(
+        name, program, measure, spans, arguments=arguments, one_sided=True
+    )
+
+
 def _collective(program: str, measure: Measure, span: Span) -> Test:
     many = replace(span, iterations=10 * (span.iterations or 1))
     return Test(
@@ -162,33 +172,13 @@ TESTS = (
     ),
     Test("rate", "mbw_mr", {measures.RATE: 2}, RATE_SPANS),
     _two_ranks("bibandwidth", "bibw", measures.BIBANDWIDTH, BANDWIDTH_SPANS),
-    _two_ranks(
-        "put-latency",
-        "put_latency",
-        measures.PUT_LATENCY,
-        LATENCY_SPANS,
-        one_sided=True,
+    _one_sided("put-latency", "put_latency", measures.PUT_LATENCY, LATENCY_SPANS),
+    _one_sided("get-latency", "get_latency", measures.GET_LATENCY, LATENCY_SPANS),
+    _one_sided(
+        "put-bandwidth", "put_bw", measures.PUT_BANDWIDTH, ONE_SIDED_BANDWIDTH_SPANS
     ),
-    _two_ranks(
-        "get-latency",
-        "get_latency",
-        measures.GET_LATENCY,
-        LATENCY_SPANS,
-        one_sided=True,
-    ),
-    _two_ranks(
-        "put-bandwidth",
-        "put_bw",
-        measures.PUT_BANDWIDTH,
-        ONE_SIDED_BANDWIDTH_SPANS,
-        one_sided=True,
-    ),
-    _two_ranks(
-        "get-bandwidth",
-        "get_bw",
-        measures.GET_BANDWIDTH,
-        ONE_SIDED_BANDWIDTH_SPANS,
-        one_sided=True,
+    _one_sided(
+        "get-bandwidth", "get_bw", measures.GET_BANDWIDTH, ONE_SIDED_BANDWIDTH_SPANS
     ),
     _collective("barrier", measures.BARRIER, Span(0, 0, 200, 20)),
     _collective("bcast", measures.BCAST, Span(4, 64 * KIB, 100, 10)),

@@ -17,8 +17,8 @@ class Transport:
     arguments: tuple[str, ...]
     # What ompi_info must list, as (framework, component).
     component: tuple[str, str]
-    # Keeps one-sided tests on this transport: osc/sm would bypass a BTL.
-    one_sided: tuple[str, ...] = ("--mca", "osc", "^sm")
+    # Keeps one-sided tests on this transport: osc/sm and osc/ucx bypass a BTL.
+    one_sided: tuple[str, ...] = ("--mca", "osc", "rdma,pt2pt")
     # Left out silently where Open MPI has it not.
     optional: bool = False
 

@@ -29,6 +29,11 @@ int resolver_touch(uint64_t address, uint64_t length, bool write, uint64_t *fail
 	uint64_t start = address & ~(page - 1);
 	uint64_t end = (address + length + page - 1) & ~(page - 1);
 
+	/* Past the end of the address space, or in its last page: nobody has memory there. */
+	if (address + length < address || end <= start) {
+		*failed = address;
+		return PF_ERR_FAULT;
+	}
 	if (populate(start, end - start, write))
 		return PF_OK;
 	/* Which page was it? The error path may take its time. */

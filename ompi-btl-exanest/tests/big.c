@@ -13,7 +13,7 @@
 #define LENGTH ((size_t)ELEMENT * ELEMENTS)
 #define NEEDED_KB (2 * (LENGTH >> 10) + (600u << 10))
 
-static unsigned char *buffer;   /* one a rank: two would not fit everywhere */
+static unsigned char *buffer; /* one a rank: two would not fit everywhere */
 
 static unsigned long available_kb(void)
 {
@@ -101,9 +101,9 @@ static void one_sided(MPI_Datatype type, int count)
 int main(int argc, char **argv)
 {
 	MPI_Datatype element, part, whole;
-	int lengths[] = {1, (int)(LENGTH - (1u << 30) - (1u << 30))};
-	MPI_Aint offsets[] = {0, (MPI_Aint)1 << 31};
-	MPI_Datatype parts[2] = {MPI_DATATYPE_NULL, MPI_BYTE};
+	int lengths[] = { 1, (int)(LENGTH - (1u << 30) - (1u << 30)) };
+	MPI_Aint offsets[] = { 0, (MPI_Aint)1 << 31 };
+	MPI_Datatype parts[2] = { MPI_DATATYPE_NULL, MPI_BYTE };
 	unsigned long available;
 	int enough;
 

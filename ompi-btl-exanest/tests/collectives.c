@@ -7,17 +7,17 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST_BYTES (8u << 20)   /* of one buffer */
+#define MOST_BYTES (8u << 20) /* of one buffer */
 #define MOST_RANKS 64
 
-static const int counts[] = {0, 1, 7, 500, 5000, 40000, 300000};
+static const int counts[] = { 0, 1, 7, 500, 5000, 40000, 300000 };
 #define COUNTS ((int)(sizeof(counts) / sizeof(*counts)))
 
 /* The communicator under test, and whether to use the nonblocking calls. */
 static MPI_Comm comm;
 static int rank, size, nonblocking;
 static char *out, *in;
-static uint64_t round_number;   /* since the test began: the same on all ranks of comm */
+static uint64_t round_number; /* since the test began: the same on all ranks of comm */
 
 #define CALL(blocking_call, nonblocking_call, ...)                                                 \
 	do {                                                                                       \
@@ -65,7 +65,7 @@ static void bcast(int count)
 {
 	int root;
 
-	for (root = 0; root < size; root += size > 4 ? 3 : 1) {
+	for (root = 0; root<size; root += size> 4 ? 3 : 1) {
 		round_number++;
 		if (rank == root)
 			mpitest_fill(in, (size_t)count, seed_of(root, 0));
@@ -231,8 +231,7 @@ static uint64_t combined(MPI_Op op, int first, int last, int index)
 	return value;
 }
 
-static void expect_reduced(MPI_Op op, int first, int last, int index, int number,
-			   const char *what)
+static void expect_reduced(MPI_Op op, int first, int last, int index, int number, const char *what)
 {
 	const uint64_t *got = (const uint64_t *)(const void *)in;
 	int i, step = number > 2000 ? number / 1000 : 1;
@@ -260,7 +259,7 @@ static void own_elements(char *buffer, int number)
 
 static void reduce(int count)
 {
-	static const MPI_Op ops[] = {MPI_SUM, MPI_MAX, MPI_MIN, MPI_BXOR, MPI_PROD};
+	static const MPI_Op ops[] = { MPI_SUM, MPI_MAX, MPI_MIN, MPI_BXOR, MPI_PROD };
 	int i, number = part(count) / 8 * 8, root = (int)(round_number % (unsigned)size);
 
 	number = number > 40000 ? 40000 : number;
@@ -324,8 +323,8 @@ struct affine {
 
 static struct affine compose(struct affine first, struct affine second)
 {
-	struct affine both = {first.scale * second.scale,
-			      first.offset * second.scale + second.offset};
+	struct affine both = { first.scale * second.scale,
+			       first.offset * second.scale + second.offset };
 
 	return both;
 }
@@ -343,7 +342,7 @@ static void compose_all(void *input, void *inout, int *length, MPI_Datatype *typ
 
 static struct affine affine_of(int who, int index)
 {
-	struct affine map = {(uint32_t)(2 * who + 3 + index), (uint32_t)(7 * who + 1 + index)};
+	struct affine map = { (uint32_t)(2 * who + 3 + index), (uint32_t)(7 * who + 1 + index) };
 
 	return map;
 }
@@ -390,7 +389,7 @@ static void located(int count)
 		mine[i].where = rank;
 	}
 	CALL(MPI_Allreduce, MPI_Iallreduce, out, in, number, MPI_DOUBLE_INT, MPI_MAXLOC, comm);
-	for (i = 0; i < number; i += number > 2000 ? 101 : 1) {
+	for (i = 0; i<number; i += number> 2000 ? 101 : 1) {
 		best = 0;
 		for (who = 1; who < size; who++) {
 			if (element(who, i) > element(best, i))
@@ -415,7 +414,7 @@ static double seconds(void)
 static void barrier(int count)
 {
 	double came, left, last, first;
-	struct timespec late = {.tv_nsec = 1000000};
+	struct timespec late = { .tv_nsec = 1000000 };
 	int who;
 
 	if (count > 7)
@@ -444,13 +443,18 @@ static const struct {
 	const char *name;
 	void (*run)(int count);
 } collectives[] = {
-	{"barrier", barrier},         {"bcast", bcast},
-	{"gather", gather},           {"scatter", scatter},
-	{"allgather", allgather},     {"alltoall", alltoall},
-	{"alltoallv", alltoallv},     {"reduce", reduce},
-	{"reduce_scatter", reduce_scatter},
-	{"scan", scan},               {"own_operation", own_operation},
-	{"maxloc", located},
+	{ "barrier", barrier },
+	{ "bcast", bcast },
+	{ "gather", gather },
+	{ "scatter", scatter },
+	{ "allgather", allgather },
+	{ "alltoall", alltoall },
+	{ "alltoallv", alltoallv },
+	{ "reduce", reduce },
+	{ "reduce_scatter", reduce_scatter },
+	{ "scan", scan },
+	{ "own_operation", own_operation },
+	{ "maxloc", located },
 };
 #define COLLECTIVES (sizeof(collectives) / sizeof(*collectives))
 
@@ -513,7 +517,7 @@ static void in_flight(void)
 static void neighbours(void)
 {
 	enum { LENGTH = 70000 };
-	int periods[] = {1}, extents[] = {mpitest.size}, left, right;
+	int periods[] = { 1 }, extents[] = { mpitest.size }, left, right;
 	MPI_Comm ring;
 
 	MPI_Cart_create(MPI_COMM_WORLD, 1, extents, periods, 0, &ring);

@@ -5,6 +5,7 @@
  *
  *   --path single   large messages must have gone by single copy
  *   --path ring     ... must have gone through the ring, none by single copy
+ *   --rma           one-sided operations must be the BTL's (run with --mca osc rdma)
  */
 #include "mpi_t.h"
 #include "mpitest.h"
@@ -14,26 +15,25 @@
 
 #define LARGE ((size_t)8 << 20)
 #define SMALL_TIMES 500
-#define MOST_COUNTERS 64
 
-static struct mpi_t_counter before[MOST_COUNTERS], after[MOST_COUNTERS];
-static int counters;
-
-/* How far the counter has moved, on all ranks together; -1 if there is none. */
-static long long moved(const char *name)
+/* What the counter has counted on all ranks together. */
+static long long counted(const char *name)
 {
-	long long mine = -1, all;
-	int i;
+	long long mine = mpi_t_counted(name), all;
 
-	for (i = 0; i < counters; i++) {
-		if (strcmp(before[i].name, name) == 0)
-			mine = (long long)(after[i].value - before[i].value);
-	}
 	mpitest_expect(mine >= 0, "there is no counter %s", name);
 	if (mine < 0)
 		mine = 0;
 	MPI_Allreduce(&mine, &all, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
 	return all;
+}
+
+/* Nobody may send before everybody counts. */
+static void watch(void)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+	mpi_t_watch();
+	MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static void neighbours(int *left, int *right)
@@ -49,8 +49,7 @@ static void small_messages(void)
 
 	mpitest_begin("small messages are counted");
 	neighbours(&left, &right);
-	MPI_Barrier(MPI_COMM_WORLD);
-	mpi_t_counters(before, MOST_COUNTERS);
+	watch();
 	for (i = 0; i < SMALL_TIMES; i++) {
 		out = mpitest.rank + i;
 		MPI_Sendrecv(&out, 1, MPI_INT, right, 1, &in, 1, MPI_INT, left, 1, MPI_COMM_WORLD,
@@ -58,15 +57,14 @@ static void small_messages(void)
 		mpitest_expect(in == left + i, "message %d says %d", i, in);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
-	mpi_t_counters(after, MOST_COUNTERS);
-	sends = moved("sends");
-	receives = moved("receives");
+	sends = counted("sends");
+	receives = counted("receives");
 	mpitest_expect(sends >= (long long)SMALL_TIMES * mpitest.size,
-		       "%lld sends are counted for %d messages", sends,
-		       SMALL_TIMES * mpitest.size);
+		       "%lld sends are counted for %d messages", sends, SMALL_TIMES * mpitest.size);
 	mpitest_expect(receives >= (long long)SMALL_TIMES * mpitest.size,
 		       "%lld receives are counted for %d messages", receives,
 		       SMALL_TIMES * mpitest.size);
+	mpi_t_unwatch();
 	mpitest_end();
 }
 
@@ -80,17 +78,15 @@ static void large_messages(void)
 	mpitest_begin("large messages are counted%s%s", path ? ", path " : "", path ? path : "");
 	neighbours(&left, &right);
 	mpitest_fill(out, LARGE, mpitest_message_seed(mpitest.rank, right, 0));
-	MPI_Barrier(MPI_COMM_WORLD);
-	mpi_t_counters(before, MOST_COUNTERS);
+	watch();
 	MPI_Sendrecv(out, (int)LARGE, MPI_BYTE, right, 1, in, (int)LARGE, MPI_BYTE, left, 1,
 		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	mpitest_verify(in, LARGE, mpitest_message_seed(left, mpitest.rank, 0), "received");
 	MPI_Barrier(MPI_COMM_WORLD);
-	mpi_t_counters(after, MOST_COUNTERS);
 
-	single = moved("single_copy_bytes");
-	shared = moved("shared_bytes");
-	ring = moved("stream_bytes") + moved("send_bytes");
+	single = counted("single_copy_bytes");
+	shared = counted("shared_bytes");
+	ring = counted("stream_bytes") + counted("send_bytes");
 	wanted = (long long)LARGE * mpitest.size;
 	mpitest_expect(single + shared + ring >= wanted,
 		       "%lld + %lld + %lld bytes are counted for %lld", single, shared, ring,
@@ -103,19 +99,68 @@ static void large_messages(void)
 		mpitest_expect(single + shared >= wanted,
 			       "only %lld of %lld bytes went by single copy", single + shared,
 			       wanted);
+	mpi_t_unwatch();
 	mpitest_end();
 	free(out);
 	free(in);
 }
 
+/* osc/rdma over the BTL: puts, gets and atomics of its own, no messages. */
+static void one_sided(void)
+{
+	enum { TIMES = 50, LENGTH = 40000 };
+	unsigned char *out = mpitest_alloc(LENGTH), *target = mpitest_alloc(LENGTH + 8);
+	long long puts, gets, atomics, wanted = (long long)TIMES * mpitest.size;
+	uint64_t one = 1, before, counter;
+	int i, left, right;
+	MPI_Win win;
+
+	mpitest_begin("one-sided operations are counted");
+	neighbours(&left, &right);
+	mpitest_fill(out, LENGTH, mpitest_message_seed(mpitest.rank, right, 1));
+	memset(target, 0, LENGTH + 8);
+	MPI_Win_create(target, LENGTH + 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+	watch();
+	MPI_Win_lock_all(0, win);
+	for (i = 0; i < TIMES; i++) {
+		MPI_Put(out, LENGTH, MPI_BYTE, right, 0, LENGTH, MPI_BYTE, win);
+		MPI_Win_flush(right, win);
+		memset(out, 0, LENGTH);
+		MPI_Get(out, LENGTH, MPI_BYTE, right, 0, LENGTH, MPI_BYTE, win);
+		MPI_Fetch_and_op(&one, &before, MPI_UINT64_T, right, LENGTH, MPI_SUM, win);
+		MPI_Win_flush(right, win);
+		mpitest_expect(before == (uint64_t)i, "fetch %d gives %llu", i,
+			       (unsigned long long)before);
+	}
+	MPI_Win_unlock_all(win);
+	MPI_Barrier(MPI_COMM_WORLD);
+	puts = counted("puts");
+	gets = counted("gets");
+	atomics = counted("atomics");
+	mpi_t_unwatch();
+	memcpy(&counter, target + LENGTH, 8);
+	mpitest_expect(counter == TIMES, "the counter ends at %llu", (unsigned long long)counter);
+	mpitest_verify(target, LENGTH, mpitest_message_seed(left, mpitest.rank, 1), "put");
+	mpitest_verify(out, LENGTH, mpitest_message_seed(mpitest.rank, right, 1), "got");
+	mpitest_expect(puts >= wanted && gets >= wanted && atomics >= wanted,
+		       "%lld puts, %lld gets and %lld atomics are counted for %lld of each", puts,
+		       gets, atomics, wanted);
+	MPI_Win_free(&win);
+	mpitest_end();
+	free(out);
+	free(target);
+}
+
 int main(int argc, char **argv)
 {
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
-	counters = mpi_t_counters(before, MOST_COUNTERS);
 	mpitest_begin("btl %s shows performance variables", mpi_t_btl());
-	mpitest_expect(counters > 0, "MPI_T shows none");
+	mpitest_expect(mpi_t_watch() > 0, "MPI_T shows none");
+	mpi_t_unwatch();
 	mpitest_end();
 	small_messages();
 	large_messages();
+	if (mpitest_option("--rma"))
+		one_sided();
 	return mpitest_finish();
 }

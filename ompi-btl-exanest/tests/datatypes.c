@@ -16,7 +16,7 @@
 struct image {
 	unsigned char *memory;
 	size_t length;
-	unsigned char *origin;  /* what MPI calls take as the buffer */
+	unsigned char *origin; /* what MPI calls take as the buffer */
 };
 
 static int left, right;
@@ -140,7 +140,7 @@ static void try_type(const char *name, MPI_Datatype *type, int count, MPI_Dataty
 
 static void vectors(void)
 {
-	static const int counts[] = {1, 30, 1000, 40000};
+	static const int counts[] = { 1, 30, 1000, 40000 };
 	MPI_Datatype type;
 	int i;
 
@@ -195,10 +195,10 @@ struct record {
 
 static void record_type(MPI_Datatype *type)
 {
-	int lengths[] = {1, 1, 3, 1};
-	MPI_Aint offsets[] = {offsetof(struct record, letter), offsetof(struct record, number),
-			      offsetof(struct record, triple), offsetof(struct record, last)};
-	MPI_Datatype parts[] = {MPI_CHAR, MPI_DOUBLE, MPI_SHORT, MPI_INT}, bare;
+	int lengths[] = { 1, 1, 3, 1 };
+	MPI_Aint offsets[] = { offsetof(struct record, letter), offsetof(struct record, number),
+			       offsetof(struct record, triple), offsetof(struct record, last) };
+	MPI_Datatype parts[] = { MPI_CHAR, MPI_DOUBLE, MPI_SHORT, MPI_INT }, bare;
 
 	MPI_Type_create_struct(4, lengths, offsets, parts, &bare);
 	MPI_Type_create_resized(bare, 0, sizeof(struct record), type);
@@ -208,7 +208,7 @@ static void record_type(MPI_Datatype *type)
 /* A struct has no plain elements: its stream goes as MPI_PACKED. */
 static void records(void)
 {
-	static const int counts[] = {1, 7, 500, 50000};
+	static const int counts[] = { 1, 7, 500, 50000 };
 	MPI_Datatype type;
 	int i, size;
 
@@ -227,12 +227,12 @@ static void records(void)
 
 static void subarrays(void)
 {
-	static const int edges[] = {4, 20, 90};
+	static const int edges[] = { 4, 20, 90 };
 	MPI_Datatype type, columns, column;
 	int i, n;
 
 	for (i = 0; i < 3; i++) {
-		int sizes[3], part[3], starts[3] = {1, 0, 2};
+		int sizes[3], part[3], starts[3] = { 1, 0, 2 };
 
 		n = edges[i];
 		sizes[0] = sizes[1] = sizes[2] = n;
@@ -255,8 +255,8 @@ static void subarrays(void)
 
 static void unusual_bounds(void)
 {
-	int lengths[] = {2, 3};
-	MPI_Aint offsets[] = {-40, 24};
+	int lengths[] = { 2, 3 };
+	MPI_Aint offsets[] = { -40, 24 };
 	MPI_Datatype type, bare;
 
 	MPI_Type_create_hindexed(2, lengths, offsets, MPI_INT, &type);
@@ -337,8 +337,8 @@ static void shorter(void)
 static void absolute_addresses(void)
 {
 	enum { INTS = 5000, DOUBLES = 9000 };
-	int lengths[] = {INTS, DOUBLES};
-	MPI_Datatype parts[] = {MPI_INT, MPI_DOUBLE}, out_type, in_type;
+	int lengths[] = { INTS, DOUBLES };
+	MPI_Datatype parts[] = { MPI_INT, MPI_DOUBLE }, out_type, in_type;
 	unsigned char *out[2], *in[2];
 	MPI_Aint addresses[2];
 	int i;
@@ -390,8 +390,7 @@ static void by_hand(void)
 	mpitest_begin("vector to contiguous, looked up by hand");
 	for (row = 0; row < ROWS; row++) {
 		for (column = 0; column < WIDTH; column++)
-			matrix[row * WIDTH + column] =
-				mpitest.rank * 1000000 + row * 100 + column;
+			matrix[row * WIDTH + column] = mpitest.rank * 1000000 + row * 100 + column;
 	}
 	MPI_Sendrecv(matrix + 2, 1, type, right, TAG, taken, ROWS * TAKEN, MPI_INT, left, TAG,
 		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -412,7 +411,7 @@ static void by_hand(void)
 /* Types of types, from the seed, the same on both sides. Elements never overlap. */
 static void random_type(uint64_t *state, int depth, MPI_Datatype *type)
 {
-	static const MPI_Datatype basics[] = {MPI_CHAR, MPI_SHORT, MPI_INT, MPI_DOUBLE};
+	static const MPI_Datatype basics[] = { MPI_CHAR, MPI_SHORT, MPI_INT, MPI_DOUBLE };
 	MPI_Aint bound, extent, offsets[6];
 	int i, count, lengths[6], length;
 	MPI_Datatype inner;

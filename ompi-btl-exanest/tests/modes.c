@@ -8,7 +8,7 @@
 #define LARGEST (1024 * 1024 + 3)
 #define TAG 17
 
-static const int lengths[] = {0, 1, 100, 4000, 4097, 40000, 200000, LARGEST};
+static const int lengths[] = { 0, 1, 100, 4000, 4097, 40000, 200000, LARGEST };
 #define LENGTHS ((int)(sizeof(lengths) / sizeof(*lengths)))
 
 static unsigned char *out, *in;
@@ -26,10 +26,10 @@ struct mode {
 };
 
 static const struct mode modes[] = {
-	{"standard", MPI_Send, MPI_Isend, MPI_Send_init},
-	{"synchronous", MPI_Ssend, MPI_Issend, MPI_Ssend_init},
-	{"buffered", MPI_Bsend, MPI_Ibsend, MPI_Bsend_init},
-	{"ready", MPI_Rsend, MPI_Irsend, MPI_Rsend_init},
+	{ "standard", MPI_Send, MPI_Isend, MPI_Send_init },
+	{ "synchronous", MPI_Ssend, MPI_Issend, MPI_Ssend_init },
+	{ "buffered", MPI_Bsend, MPI_Ibsend, MPI_Bsend_init },
+	{ "ready", MPI_Rsend, MPI_Irsend, MPI_Rsend_init },
 };
 #define MODES ((int)(sizeof(modes) / sizeof(*modes)))
 
@@ -310,12 +310,12 @@ static void any_source(void)
 		for (k = 0; k < peers; k++) {
 			int which;
 
-			MPI_Recv(in, LARGEST, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG,
-				 MPI_COMM_WORLD, &status);
+			MPI_Recv(in, LARGEST, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD,
+				 &status);
 			MPI_Get_count(&status, MPI_BYTE, &count);
 			which = status.MPI_TAG / 100;
 			mpitest_expect(status.MPI_TAG % 100 == status.MPI_SOURCE &&
-				       which < LENGTHS && count == lengths[which],
+					       which < LENGTHS && count == lengths[which],
 				       "%d bytes with tag %d from %d", count, status.MPI_TAG,
 				       status.MPI_SOURCE);
 			mpitest_verify(in, (size_t)count,
@@ -340,8 +340,8 @@ static void self(void)
 			mpitest_fill(out, (size_t)lengths[i], seed);
 			MPI_Irecv(in, lengths[i], MPI_BYTE, mpitest.rank, TAG, MPI_COMM_WORLD,
 				  &requests[0]);
-			modes[m].isend(out, lengths[i], MPI_BYTE, mpitest.rank, TAG,
-				       MPI_COMM_WORLD, &requests[1]);
+			modes[m].isend(out, lengths[i], MPI_BYTE, mpitest.rank, TAG, MPI_COMM_WORLD,
+				       &requests[1]);
 			MPI_Wait(&requests[0], &status);
 			MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
 			mpitest_verify(in, (size_t)lengths[i], seed, "to oneself");
@@ -357,8 +357,8 @@ static void self(void)
  */
 static void truncation(void)
 {
-	static const int pairs[][2] = {{1, 0}, {100, 99}, {500, 1}, {4097, 50}, {200000, 199999},
-				       {LARGEST, 4096}};
+	static const int pairs[][2] = { { 1, 0 },     { 100, 99 },        { 500, 1 },
+					{ 4097, 50 }, { 200000, 199999 }, { LARGEST, 4096 } };
 	MPI_Status status;
 	MPI_Request request;
 	MPI_Comm comm;

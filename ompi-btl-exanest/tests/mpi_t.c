@@ -7,6 +7,18 @@
 #include <string.h>
 
 #define LONGEST_NAME 128
+#define MOST_COUNTERS 64
+
+struct counter {
+	char name[LONGEST_NAME];
+	MPI_T_pvar_handle handle;
+	MPI_Datatype type;
+	int count;
+};
+
+static MPI_T_pvar_session session;
+static struct counter counters[MOST_COUNTERS];
+static int watched;
 
 const char *mpi_t_btl(void)
 {
@@ -102,44 +114,23 @@ int mpi_t_thresholds(size_t *list, int limit, size_t most)
 	return count;
 }
 
-static int read_counter(MPI_T_pvar_session session, int index, MPI_Datatype type, int continuous,
-			uint64_t *value)
+int mpi_t_watch(void)
 {
-	MPI_T_pvar_handle handle;
-	int count, status = -1;
-	char *bytes;
-
-	if (MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count))
-		return -1;
-	if (!continuous)
-		MPI_T_pvar_start(session, handle);
-	bytes = calloc((size_t)count, 16);
-	if (bytes && MPI_T_pvar_read(session, handle, bytes) == MPI_SUCCESS) {
-		*value = widen(bytes, type, count);
-		status = 0;
-	}
-	free(bytes);
-	MPI_T_pvar_handle_free(session, &handle);
-	return status;
-}
-
-int mpi_t_counters(struct mpi_t_counter *list, int limit)
-{
-	int i, total, count = 0, granted, length, verbosity, class, bind, constant, continuous;
-	int atomic, none;
+	int i, total, granted, length, verbosity, class, bind, constant, continuous, atomic;
 	char prefix[64], name[LONGEST_NAME];
-	MPI_T_pvar_session session;
 	MPI_Datatype type;
 	MPI_T_enum values;
+	int none;
 
 	prefix_of(prefix, sizeof(prefix));
 	if (MPI_T_init_thread(MPI_THREAD_SINGLE, &granted))
-		return -1;
-	if (MPI_T_pvar_session_create(&session) || MPI_T_pvar_get_num(&total)) {
-		MPI_T_finalize();
-		return -1;
-	}
-	for (i = 0; i < total && count < limit; i++) {
+		return 0;
+	if (MPI_T_pvar_session_create(&session) || MPI_T_pvar_get_num(&total))
+		total = 0;
+	watched = 0;
+	for (i = 0; i < total && watched < MOST_COUNTERS; i++) {
+		struct counter *counter = &counters[watched];
+
 		length = sizeof(name);
 		none = 0;
 		if (MPI_T_pvar_get_info(i, name, &length, &verbosity, &class, &type, &values, NULL,
@@ -147,12 +138,34 @@ int mpi_t_counters(struct mpi_t_counter *list, int limit)
 			continue;
 		if (strncmp(name, prefix, strlen(prefix)) != 0)
 			continue;
-		if (read_counter(session, i, type, continuous, &list[count].value))
+		if (MPI_T_pvar_handle_alloc(session, i, NULL, &counter->handle, &counter->count))
 			continue;
-		snprintf(list[count].name, sizeof(list[count].name), "%s", name + strlen(prefix));
-		count++;
+		if (!continuous)
+			MPI_T_pvar_start(session, counter->handle);
+		snprintf(counter->name, sizeof(counter->name), "%s", name + strlen(prefix));
+		counter->type = type;
+		watched++;
 	}
+	return watched;
+}
+
+long long mpi_t_counted(const char *name)
+{
+	unsigned char bytes[64];
+	int i;
+
+	for (i = 0; i < watched && strcmp(counters[i].name, name) != 0; i++)
+		;
+	if (i == watched || counters[i].count != 1 ||
+	    MPI_T_pvar_read(session, counters[i].handle, bytes))
+		return -1;
+	return (long long)widen(bytes, counters[i].type, 1);
+}
+
+void mpi_t_unwatch(void)
+{
+	while (watched)
+		MPI_T_pvar_handle_free(session, &counters[--watched].handle);
 	MPI_T_pvar_session_free(&session);
 	MPI_T_finalize();
-	return count;
 }

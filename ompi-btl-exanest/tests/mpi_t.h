@@ -16,12 +16,13 @@ const char *mpi_t_btl(void);
  */
 int mpi_t_thresholds(size_t *list, int limit, size_t most);
 
-struct mpi_t_counter {
-	char name[128];
-	uint64_t value;
-};
-
-/* Its performance variables, by name. Returns how many, at most limit, or -1. */
-int mpi_t_counters(struct mpi_t_counter *list, int limit);
+/*
+ * Watch its performance variables; returns how many there are. Counters count
+ * from here, because Open MPI begins each handle's count at zero.
+ */
+int mpi_t_watch(void);
+/* What the named one has counted since; -1 if there is none of this name. */
+long long mpi_t_counted(const char *name);
+void mpi_t_unwatch(void);
 
 #endif

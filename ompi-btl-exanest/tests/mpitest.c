@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REPORTED_FAILURES 5     /* reasons printed by one rank for one test */
+#define REPORTED_FAILURES 5 /* reasons printed by one rank for one test */
 #define DEFAULT_TIMEOUT 60
-#define EXIT_HUNG 124           /* as timeout(1) */
+#define EXIT_HUNG 124 /* as timeout(1) */
 #define GUARD_BYTE 0xa5
 #define GOLDEN_RATIO 0x9e3779b97f4a7c15ull
 
@@ -26,7 +26,7 @@ static int argument_count;
 static char **arguments;
 static unsigned timeout_seconds = DEFAULT_TIMEOUT;
 static int tests_run, tests_failed;
-static int reporter;            /* rank 0, but not of a spawned job */
+static int reporter; /* rank 0, but not of a spawned job */
 static pthread_t main_thread;
 static atomic_int failures;
 static char test_name[200];
@@ -80,7 +80,7 @@ static void hung(int signal_number)
 
 static void watch(void)
 {
-	struct sigaction action = {.sa_handler = hung};
+	struct sigaction action = { .sa_handler = hung };
 	void *frame;
 
 	main_thread = pthread_self();

@@ -20,8 +20,8 @@ struct mpitest {
 	int rank;
 	int size;
 	int quick;
-	uint64_t seed;          /* of the whole program, the same on every rank */
-	uint64_t test_seed;     /* of the current test, the same on every rank */
+	uint64_t seed;      /* of the whole program, the same on every rank */
+	uint64_t test_seed; /* of the current test, the same on every rank */
 };
 
 extern struct mpitest mpitest;
@@ -40,8 +40,7 @@ long mpitest_number(const char *option, long absent);
 void mpitest_begin(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void mpitest_end(void);
 /* A test that cannot run here. Called by all ranks instead of begin and end. */
-void mpitest_skip(const char *name, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+void mpitest_skip(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Fail the current test, with a reason. Any thread. */
 void mpitest_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -81,8 +80,7 @@ static inline void mpitest_fill(void *buffer, size_t length, uint64_t seed)
 	mpitest_fill_from(buffer, length, seed, 0);
 }
 
-static inline int mpitest_verify(const void *buffer, size_t length, uint64_t seed,
-				 const char *what)
+static inline int mpitest_verify(const void *buffer, size_t length, uint64_t seed, const char *what)
 {
 	return mpitest_verify_from(buffer, length, seed, 0, what);
 }

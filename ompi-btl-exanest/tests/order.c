@@ -35,8 +35,8 @@ static void mixed_sizes(int posted)
 	}
 	if (posted) {
 		for (i = 0; i < FLIGHT; i++)
-			MPI_Irecv(in + (size_t)i * MOST, MOST, MPI_BYTE, left, TAG,
-				  MPI_COMM_WORLD, &requests[i]);
+			MPI_Irecv(in + (size_t)i * MOST, MOST, MPI_BYTE, left, TAG, MPI_COMM_WORLD,
+				  &requests[i]);
 	}
 	for (i = 0; i < FLIGHT; i++)
 		MPI_Isend(out + (size_t)i * MOST, (int)lengths[i], MPI_BYTE, right, TAG,
@@ -44,8 +44,8 @@ static void mixed_sizes(int posted)
 	if (!posted) {
 		MPI_Barrier(MPI_COMM_WORLD);
 		for (i = 0; i < FLIGHT; i++)
-			MPI_Irecv(in + (size_t)i * MOST, MOST, MPI_BYTE, left, TAG,
-				  MPI_COMM_WORLD, &requests[i]);
+			MPI_Irecv(in + (size_t)i * MOST, MOST, MPI_BYTE, left, TAG, MPI_COMM_WORLD,
+				  &requests[i]);
 	}
 	MPI_Waitall(2 * FLIGHT, requests, statuses);
 	for (i = 0; i < FLIGHT; i++) {
@@ -65,8 +65,8 @@ static void numbered(int times)
 {
 	int i, who, number, pending = 0;
 	int *next = calloc((size_t)mpitest.size, sizeof(int));
-	MPI_Request *requests = mpitest_alloc((size_t)times * (size_t)mpitest.size *
-					      sizeof(MPI_Request));
+	MPI_Request *requests =
+		mpitest_alloc((size_t)times * (size_t)mpitest.size * sizeof(MPI_Request));
 	int *out = mpitest_alloc((size_t)times * sizeof(int));
 	MPI_Status status;
 
@@ -93,7 +93,7 @@ static void numbered(int times)
 /* Everybody sends to rank 0, which does not look for a while and then wants the last tag first. */
 static void unexpected(int times)
 {
-	struct timespec pause = {.tv_nsec = 50000000};
+	struct timespec pause = { .tv_nsec = 50000000 };
 	int i, who, last = TAG + 1, number[2];
 	MPI_Status status;
 

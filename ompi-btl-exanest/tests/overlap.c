@@ -37,7 +37,7 @@ static void compute(double duration)
 
 static void pause_for(double duration)
 {
-	struct timespec pause = {.tv_nsec = (long)(duration * 1e9)};
+	struct timespec pause = { .tv_nsec = (long)(duration * 1e9) };
 
 	nanosleep(&pause, NULL);
 }
@@ -53,8 +53,7 @@ static void busy_ranks(const char *name, void (*be_busy)(double), int posted)
 	for (who = 0; who < 4; who++) {
 		int busy = mpitest.rank % 2 ? who & 1 : who & 2;
 
-		mpitest_fill(out, LENGTH,
-			     mpitest_message_seed(mpitest.rank, right, (uint64_t)who));
+		mpitest_fill(out, LENGTH, mpitest_message_seed(mpitest.rank, right, (uint64_t)who));
 		memset(in, 0, LENGTH);
 		if (posted)
 			MPI_Irecv(in, (int)LENGTH, MPI_BYTE, left, TAG, MPI_COMM_WORLD,
@@ -66,8 +65,7 @@ static void busy_ranks(const char *name, void (*be_busy)(double), int posted)
 			MPI_Irecv(in, (int)LENGTH, MPI_BYTE, left, TAG, MPI_COMM_WORLD,
 				  &requests[0]);
 		MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
-		mpitest_verify(in, LENGTH,
-			       mpitest_message_seed(left, mpitest.rank, (uint64_t)who),
+		mpitest_verify(in, LENGTH, mpitest_message_seed(left, mpitest.rank, (uint64_t)who),
 			       "received");
 		MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
 	}
@@ -178,8 +176,7 @@ static void many_unexpected(void)
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	for (i = MANY; i-- > 0;) {
-		MPI_Recv(in, (int)part, MPI_BYTE, left, 100 + i, MPI_COMM_WORLD,
-			 MPI_STATUS_IGNORE);
+		MPI_Recv(in, (int)part, MPI_BYTE, left, 100 + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		mpitest_verify(in, part, mpitest_message_seed(left, mpitest.rank, (uint64_t)i),
 			       "received");
 	}
@@ -213,8 +210,8 @@ static void derived_beside_plain(void)
 	MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
 	mpitest_verify(in, LENGTH, mpitest_message_seed(left, mpitest.rank, 5), "plain");
 	for (i = 0; i < cells; i++) {
-		uint32_t wanted = i % WIDTH < TAKEN ? (uint32_t)((size_t)left * cells + i)
-						    : UINT32_MAX;
+		uint32_t wanted = i % WIDTH < TAKEN ? (uint32_t)((size_t)left * cells + i) :
+						      UINT32_MAX;
 
 		if (to[i] != wanted) {
 			mpitest_fail("cell %zu is %u not %u", i, to[i], wanted);

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST_BYTES ((size_t)8 << 20)    /* of one message */
-#define MOST_MESSAGES 200               /* of one round */
-#define ROUND_BYTES ((size_t)48 << 20)  /* of all messages of one round */
-#define TAGS 3                          /* few, so that order within a tag matters */
+#define MOST_BYTES ((size_t)8 << 20)   /* of one message */
+#define MOST_MESSAGES 200              /* of one round */
+#define ROUND_BYTES ((size_t)48 << 20) /* of all messages of one round */
+#define TAGS 3                         /* few, so that order within a tag matters */
 
 struct planned {
 	int from, to, tag;
@@ -63,7 +63,7 @@ static unsigned char *new_buffer(struct buffer *buffer, size_t length)
 
 static void linger(void)
 {
-	struct timespec pause = {.tv_nsec = (long)mpitest_random_below(&own_state, 200000)};
+	struct timespec pause = { .tv_nsec = (long)mpitest_random_below(&own_state, 200000) };
 	int found;
 
 	switch (mpitest_random_below(&own_state, 24)) {
@@ -99,8 +99,8 @@ static void start_receive(int i)
 	const struct planned *message = &plan[i];
 	unsigned char *data = new_buffer(&buffers[MOST_MESSAGES + i], message->length);
 
-	MPI_Irecv(data, (int)message->length, MPI_BYTE, message->from, message->tag,
-		  MPI_COMM_WORLD, &requests[request_count++]);
+	MPI_Irecv(data, (int)message->length, MPI_BYTE, message->from, message->tag, MPI_COMM_WORLD,
+		  &requests[request_count++]);
 }
 
 static void wait_one_by_one(void)

@@ -14,14 +14,14 @@
 #define COUNTER_TIMES 300
 
 enum kind { CREATED, ALLOCATED, DYNAMIC, KINDS };
-static const char *const kind_names[] = {"created", "allocated", "dynamic"};
+static const char *const kind_names[] = { "created", "allocated", "dynamic" };
 
 enum epoch { FENCE, PSCW, LOCK, LOCK_ALL, EPOCHS };
-static const char *const epoch_names[] = {"fence", "post-start", "lock", "lock_all"};
+static const char *const epoch_names[] = { "fence", "post-start", "lock", "lock_all" };
 
 static MPI_Win win;
-static unsigned char *memory;           /* of this rank in the window, MPITEST_GUARD around it */
-static MPI_Aint bases[MOST_RANKS];      /* displacement of each rank's memory */
+static unsigned char *memory;      /* of this rank in the window, MPITEST_GUARD around it */
+static MPI_Aint bases[MOST_RANKS]; /* displacement of each rank's memory */
 static MPI_Group left_group, right_group;
 static int left, right;
 static uint64_t round_number;
@@ -117,8 +117,8 @@ static void settled(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static const size_t lengths[] = {0, 1, 3, 8, 100, 4096, 30001, 65536, 300000, 1048583, 4194305};
-static const size_t offsets[] = {0, 1, 5, 64};
+static const size_t lengths[] = { 0, 1, 3, 8, 100, 4096, 30001, 65536, 300000, 1048583, 4194305 };
+static const size_t offsets[] = { 0, 1, 5, 64 };
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 static void put(enum epoch epoch)
@@ -197,8 +197,8 @@ static void derived(enum epoch epoch)
 	for (i = 0; i < CELLS; i++) {
 		row = i / WIDTH;
 		column = i % WIDTH - 3;
-		wanted = column >= 0 && column < TAKEN ? left * 1000000 + row * TAKEN + column
-						       : mpitest.rank * 1000000 - i;
+		wanted = column >= 0 && column < TAKEN ? left * 1000000 + row * TAKEN + column :
+							 mpitest.rank * 1000000 - i;
 		if (matrix[i] != wanted) {
 			mpitest_fail("put: cell %d is %d not %d", i, matrix[i], wanted);
 			break;
@@ -238,8 +238,8 @@ static uint64_t combine(MPI_Op op, uint64_t theirs, uint64_t ours)
 /* Accumulate, and get_accumulate that must return what was there before. */
 static void accumulate(enum epoch epoch)
 {
-	static const MPI_Op ops[] = {MPI_SUM, MPI_MAX, MPI_BXOR, MPI_REPLACE, MPI_NO_OP};
-	static const int numbers[] = {1, 3, 40, 5000, 100000};
+	static const MPI_Op ops[] = { MPI_SUM, MPI_MAX, MPI_BXOR, MPI_REPLACE, MPI_NO_OP };
+	static const int numbers[] = { 1, 3, 40, 5000, 100000 };
 	uint64_t *target = (uint64_t *)(void *)memory, *out, *old;
 	size_t i, k;
 	int fetch, j, number;
@@ -326,10 +326,10 @@ static void in_epochs(enum kind kind)
 		const char *name;
 		void (*run)(enum epoch epoch);
 	} tests[] = {
-		{"put", put},
-		{"get", get},
-		{"derived types", derived},
-		{"accumulate and get_accumulate", accumulate},
+		{ "put", put },
+		{ "get", get },
+		{ "derived types", derived },
+		{ "accumulate and get_accumulate", accumulate },
 	};
 	size_t i;
 	int e;
@@ -368,7 +368,7 @@ static void check_tickets(const uint64_t *tickets, int times, uint64_t final)
 	}
 	if (mpitest.rank == 0)
 		mpitest_expect(final == (uint64_t)total, "the counter ends at %llu not %d",
-			       (unsigned long long)final, total);
+			       (unsigned long long) final, total);
 	free(all);
 	free(seen);
 }
@@ -508,8 +508,8 @@ static void requests(enum kind kind)
 	MPI_Waitall(SLOTS, list, MPI_STATUSES_IGNORE);
 	MPI_Win_flush(right, win);
 	for (i = SLOTS; i-- > 0;)
-		MPI_Rget(in + i * LENGTH, LENGTH, MPI_BYTE, right,
-			 place(right, (size_t)i * LENGTH), LENGTH, MPI_BYTE, win, &list[i]);
+		MPI_Rget(in + i * LENGTH, LENGTH, MPI_BYTE, right, place(right, (size_t)i * LENGTH),
+			 LENGTH, MPI_BYTE, win, &list[i]);
 	MPI_Waitall(SLOTS, list, MPI_STATUSES_IGNORE);
 	mpitest_verify(in, SLOTS * LENGTH, mpitest_message_seed(mpitest.rank, right, round_number),
 		       "put and got again");

@@ -125,8 +125,8 @@ static void around_thresholds(void)
 
 static void offsets(void)
 {
-	static const size_t lengths[] = {1,    3,     8,     17,    64,     100,    1000,
-					 4096, 10000, 32768, 65537, 262144, 1048577};
+	static const size_t lengths[] = { 1,    3,     8,     17,    64,     100,    1000,
+					  4096, 10000, 32768, 65537, 262144, 1048577 };
 	size_t i, count = sizeof(lengths) / sizeof(*lengths);
 	unsigned from, to, step = mpitest.quick ? 3 : 1;
 
@@ -155,7 +155,7 @@ static unsigned char *map_between_holes(size_t length, size_t page)
 /* The pages before and behind are not mapped: one byte too many is a fault. */
 static void page_edges(void)
 {
-	static const size_t lengths[] = {1, 64, 4000, 4097, 65536, 524289};
+	static const size_t lengths[] = { 1, 64, 4000, 4097, 65536, 524289 };
 	size_t i, length, page = (size_t)sysconf(_SC_PAGESIZE), room = 160 * page;
 	unsigned char *out = map_between_holes(room, page), *in = map_between_holes(room, page);
 	int corner;

@@ -3,18 +3,22 @@
  * Jobs that meet at run time: MPI_Comm_spawn, merge, disconnect, and
  * MPI_Comm_accept and MPI_Comm_connect between two spawned jobs. The spawned
  * ranks run this same program with --role.
+ *
+ *   --accept FILE    instead: write a port to FILE and accept another mpirun's job
+ *   --connect FILE   ... and this is the other; both need mpirun --ompi-server
  */
 #include "mpitest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TAG 6
 #define MOST_ARGUMENTS 8
 #define MOST_REMOTE 64
 
-static const int lengths[] = {0, 1, 4096, 70000, 3000001};
+static const int lengths[] = { 0, 1, 4096, 70000, 3000001 };
 #define LENGTHS ((int)(sizeof(lengths) / sizeof(*lengths)))
 
 static unsigned char *out, *in;
@@ -180,6 +184,61 @@ static void as_connector(MPI_Comm parent)
 	MPI_Comm_disconnect(&inter);
 }
 
+static void write_port(const char *path, const char *port)
+{
+	char unfinished[4096];
+	FILE *file;
+
+	snprintf(unfinished, sizeof(unfinished), "%s.unfinished", path);
+	file = fopen(unfinished, "w");
+	if (!file || fputs(port, file) < 0 || fclose(file) || rename(unfinished, path)) {
+		perror(path);
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+}
+
+/* The other job may start later: the watchdog ends the wait. */
+static void read_port(const char *path, char *port)
+{
+	FILE *file;
+
+	while (!(file = fopen(path, "r")))
+		usleep(10000);
+	if (!fgets(port, MPI_MAX_PORT_NAME, file)) {
+		fprintf(stderr, "%s: no port in it\n", path);
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+	fclose(file);
+}
+
+static int between_mpiruns(const char *path, int accepts)
+{
+	char port[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm inter;
+
+	mpitest_begin("%s another mpirun's job", accepts ? "accept" : "connect to");
+	mpitest.test_seed = mpitest.seed;
+	if (accepts) {
+		if (mpitest.rank == 0) {
+			MPI_Open_port(MPI_INFO_NULL, port);
+			write_port(path, port);
+		}
+		MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+	} else {
+		if (mpitest.rank == 0)
+			read_port(path, port);
+		MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+	}
+	exchange(inter, !accepts, 2);
+	merge(inter, !accepts);
+	settle(inter, "the other job");
+	MPI_Comm_disconnect(&inter);
+	if (accepts && mpitest.rank == 0)
+		MPI_Close_port(port);
+	mpitest_end();
+	return mpitest_finish();
+}
+
 static int spawned(const char *role)
 {
 	MPI_Comm parent;
@@ -210,6 +269,10 @@ int main(int argc, char **argv)
 	role = mpitest_option("--role");
 	if (role)
 		return spawned(role);
+	if (mpitest_option("--accept"))
+		return between_mpiruns(mpitest_option("--accept"), 1);
+	if (mpitest_option("--connect"))
+		return between_mpiruns(mpitest_option("--connect"), 0);
 
 	spawn_and_talk(program, 1, 1);
 	spawn_and_talk(program, 3, 1);

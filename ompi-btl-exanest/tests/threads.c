@@ -18,7 +18,7 @@ struct worker {
 	int number;
 	MPI_Comm comm;
 	void (*run)(struct worker *worker);
-	uint64_t state;         /* the same for this number on every rank */
+	uint64_t state; /* the same for this number on every rank */
 	unsigned char *out, *in;
 };
 
@@ -192,8 +192,8 @@ static void flood(struct worker *worker)
 		for (i = 0; i < FLIGHT; i++) {
 			mpitest_fill(worker->out + i * LENGTH, LENGTH,
 				     seed_of(mpitest.rank, right, worker, round * FLIGHT + i));
-			MPI_Isend(worker->out + i * LENGTH, LENGTH, MPI_BYTE, right,
-				  worker->number, worker->comm, &requests[FLIGHT + i]);
+			MPI_Isend(worker->out + i * LENGTH, LENGTH, MPI_BYTE, right, worker->number,
+				  worker->comm, &requests[FLIGHT + i]);
 		}
 		for (i = 0; i < FLIGHT; i++)
 			MPI_Irecv(worker->in + i * LENGTH, LENGTH, MPI_BYTE, left, worker->number,

@@ -37,6 +37,7 @@ static int map(struct channel *channel, size_t ring_size)
 	channel->ring = (struct ring){
 		.base = area + header,
 		.size = ring_size,
+		.lap = ring_size < RING_LAP_FIRST ? ring_size : RING_LAP_FIRST,
 		.tail = &channel->memory->tail,
 	};
 	return PF_OK;

@@ -20,7 +20,7 @@ struct channel_memory {
 	uint64_t ring_size;
 	/* Written by the reader. */
 	alignas(128) _Atomic uint64_t tail;
-	_Atomic uint32_t polled;        /* the reader looks here at every progress: no doorbell needed */
+	alignas(128) _Atomic uint32_t polled;        /* the reader looks here at every progress: no doorbell needed */
 	alignas(4096) struct share shares[CHANNEL_SHARES];
 };
 

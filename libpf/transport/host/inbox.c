@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -21,13 +20,10 @@ static int map(struct inbox *inbox, int fd)
 	return inbox->memory == MAP_FAILED ? PF_ERR_MEMORY : PF_OK;
 }
 
-int inbox_create(struct inbox *inbox)
+int inbox_create(struct inbox *inbox, bool sleepy)
 {
 	int status = PF_ERR_SYSTEM;
 
-	/* Fails on kernels before 4.16: then "sleeping" may be seen late, and
-	 * idle_sleep bounds how long a message can lie. */
-	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 	inbox->fd = memfd_create("libpf inbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (inbox->fd < 0)
 		return status;
@@ -35,8 +31,10 @@ int inbox_create(struct inbox *inbox)
 	    fcntl(inbox->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		goto fail;
 	status = map(inbox, inbox->fd);
-	if (status == PF_OK)
+	if (status == PF_OK) {
+		inbox->memory->sleepy = sleepy;
 		return PF_OK;
+	}
 fail:
 	close(inbox->fd);
 	return status;
@@ -72,8 +70,8 @@ void inbox_wake_sleeper(struct inbox_memory *memory)
 
 void inbox_announce(struct inbox *inbox)
 {
-	atomic_store_explicit(&inbox->memory->sleeping, 1, memory_order_seq_cst);
-	syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+	atomic_store_explicit(&inbox->memory->sleeping, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
 }
 
 void inbox_sleep(struct inbox *inbox, uint64_t microseconds)

@@ -51,8 +51,11 @@ int incoming_add(pf_context *context, struct incoming *incoming)
 		polling->all_room = room;
 	}
 	polling->all[polling->all_count++] = incoming;
-	if (incoming->slot < INBOX_SLOTS)
+	if (incoming->slot < INBOX_SLOTS) {
 		polling->by_slot[incoming->slot] = incoming;
+		if (polling->slots <= incoming->slot)
+			polling->slots = incoming->slot + 1;
+	}
 	start_polling(polling, incoming);
 	return PF_OK;
 }
@@ -157,7 +160,7 @@ static __attribute__((noinline)) int answer_bell(pf_context *context)
 
 	/* Silence the bell before looking at the marks: a mark set later rings again. */
 	atomic_exchange_explicit(&inbox->bell, 0, memory_order_seq_cst);
-	for (i = 0; i < INBOX_SLOTS; i += 8) {
+	for (i = 0; i < polling->slots; i += 8) {
 		/* A relaxed look at eight marks; a torn one is found by the next bell. */
 		if (!*(volatile uint64_t *)&inbox->pending[i])
 			continue;

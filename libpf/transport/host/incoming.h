@@ -39,6 +39,7 @@ struct polling {
 	struct incoming **all;
 	unsigned all_count, all_room, rotation;
 	struct incoming *by_slot[INBOX_SLOTS];
+	unsigned slots;                 /* all in use lie below */
 };
 
 /* All of these are progress's own. */

@@ -8,8 +8,15 @@
  * behind an entry before it stores (release) the entry's own, so the reader
  * (acquire) never takes bytes of an earlier lap for a header. Header and
  * payload share cache lines; several small entries share one. The reader
- * publishes how far it read only every quarter ring, so in the steady state
- * the two processes exchange no cache line but those that carry the messages.
+ * publishes how far it read only every few kilobytes, and the writer looks only
+ * when it must, so in the steady state the two processes exchange no cache
+ * line but those that carry the messages.
+ *
+ * Memory grows with traffic: the writer turns back to the start after a short
+ * lap, by an entry that skips the rest, and doubles the lap after a few, or at
+ * once if the reader is behind. A peer with little to say touches a few pages
+ * of its ring; one with much to say gets all of it, for a writer that is well
+ * ahead of its reader is the faster for it (2.8x for 1 KiB messages).
  */
 #ifndef PF_RING_H
 #define PF_RING_H
@@ -27,11 +34,19 @@
  */
 #define RING_AHEAD 768
 
+#define RING_LAP_FIRST (32u << 10)
+#define RING_LAPS 4 /* before the lap doubles */
+#define RING_PUBLISH (4u << 10)
+/* The kind of an entry that only reaches to the end of the ring. */
+#define RING_SKIP 255
+
 struct ring {
 	uint8_t *base;          /* size bytes, mapped twice */
 	uint64_t size;          /* a power of two */
 	uint64_t position;      /* writer: of the next entry to write; reader: to read */
 	uint64_t tail_seen;     /* writer: last value of *tail it saw; reader: last it stored */
+	uint64_t lap;           /* writer: where it turns back, */
+	unsigned laps;          /* and how often it did */
 	_Atomic uint64_t *tail; /* shared: the reader is done with everything before this */
 };
 
@@ -58,11 +73,16 @@ static inline _Atomic uint64_t *ring_header(const struct ring *ring, uint64_t po
 	return (_Atomic uint64_t *)(ring->base + (position & (ring->size - 1)));
 }
 
+/* Writer: past its lap. */
+void ring_turn(struct ring *ring);
+
 /* Writer: room for length bytes, or NULL. Nothing is visible before ring_commit. */
 static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
 {
 	uint64_t need = ring_span(length) + RING_HEADER;
 
+	if (__builtin_expect((ring->position & (ring->size - 1)) >= ring->lap, 0))
+		ring_turn(ring);
 	if (__builtin_expect(ring->position + need - ring->tail_seen > ring->size, 0)) {
 		uint64_t tail = atomic_load_explicit(ring->tail, memory_order_acquire);
 
@@ -101,11 +121,18 @@ static inline bool ring_ready(const struct ring *ring)
 	return atomic_load_explicit(ring_header(ring, ring->position), memory_order_relaxed) != 0;
 }
 
+/* Reader: done with everything up to the present position. */
+static inline void ring_publish(struct ring *ring)
+{
+	atomic_store_explicit(ring->tail, ring->position, memory_order_release);
+	ring->tail_seen = ring->position;
+}
+
 /*
  * Reader: the next entry. Returns 1, 0 if there is none, and -1 if the header
  * cannot have been written by ring_commit: the writer is not to be trusted.
  */
-static inline int ring_peek(const struct ring *ring, struct ring_entry *entry)
+static inline int ring_peek(struct ring *ring, struct ring_entry *entry)
 {
 	_Atomic uint64_t *where = ring_header(ring, ring->position);
 	uint64_t header = atomic_load_explicit(where, memory_order_acquire);
@@ -117,6 +144,16 @@ static inline int ring_peek(const struct ring *ring, struct ring_entry *entry)
 	entry->kind = (uint8_t)(header >> 32);
 	entry->tag = (uint8_t)(header >> 40);
 	entry->payload = (uint8_t *)where + RING_HEADER;
+	if (__builtin_expect(entry->kind == RING_SKIP, 0)) {
+		uint64_t end = (ring->position | (ring->size - 1)) + 1;
+
+		if (ring->position + ring_span(entry->length) != end)
+			return -1;
+		ring->position = end;
+		ring_publish(ring);
+		/* What is behind it is found by the next look. */
+		return 0;
+	}
 	if (header >> 48 || !entry->kind || entry->length > ring_longest(ring))
 		return -1;
 	/* Fetch the lines side by side while the receiver still looks at the first. */
@@ -130,10 +167,8 @@ static inline int ring_peek(const struct ring *ring, struct ring_entry *entry)
 static inline void ring_consume(struct ring *ring, const struct ring_entry *entry)
 {
 	ring->position += ring_span(entry->length);
-	if (ring->position - ring->tail_seen >= ring->size / 4) {
-		atomic_store_explicit(ring->tail, ring->position, memory_order_release);
-		ring->tail_seen = ring->position;
-	}
+	if (ring->position - ring->tail_seen >= RING_PUBLISH)
+		ring_publish(ring);
 }
 
 #endif

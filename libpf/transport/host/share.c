@@ -25,7 +25,9 @@ static uint32_t back_of(uint64_t claim)
 
 static uint32_t between(uint32_t value, uint32_t least, uint32_t most)
 {
-	return value < least ? least : value > most ? most : value;
+	if (value < least)
+		value = least;
+	return value < most ? value : most;
 }
 
 void share_open(struct share *share, uint32_t generation, uint32_t front, uint32_t back)

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit.h"
+
+#include <sodium.h>
+
+#include "address.h"
+
+static void test_create(void **state)
+{
+	struct address a, b;
+
+	assert_int_equal(address_create(&a), PF_OK);
+	assert_int_equal(address_create(&b), PF_OK);
+	assert_true(sizeof(a) <= PF_ADDRESS_MAX);
+	assert_true(address_same(&a, &a));
+	assert_false(address_same(&a, &b));
+	assert_memory_not_equal(a.key, b.key, sizeof(a.key));
+	assert_memory_equal(a.host, b.host, sizeof(a.host));
+	assert_int_equal(a.network_namespace, b.network_namespace);
+}
+
+static void test_parse(void **state)
+{
+	struct address address, parsed;
+	uint8_t bytes[sizeof(address) + 1] = { 0 };
+
+	assert_int_equal(address_create(&address), PF_OK);
+	/* Not aligned, as it may lie in a modex. */
+	memcpy(bytes + 1, &address, sizeof(address));
+	assert_int_equal(address_parse(&parsed, bytes + 1, sizeof(address)), PF_OK);
+	assert_memory_equal(&parsed, &address, sizeof(address));
+
+	assert_int_equal(address_parse(&parsed, NULL, sizeof(address)), PF_ERR_ARGUMENT);
+	assert_int_equal(address_parse(&parsed, bytes, 0), PF_ERR_ARGUMENT);
+	assert_int_equal(address_parse(&parsed, &address, sizeof(address) - 1), PF_ERR_ARGUMENT);
+	assert_int_equal(address_parse(&parsed, bytes, sizeof(address) + 1), PF_ERR_ARGUMENT);
+	parsed = address;
+	parsed.magic++;
+	assert_int_equal(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
+	parsed = address;
+	parsed.version++;
+	assert_int_equal(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
+	parsed = address;
+	parsed.length--;
+	assert_int_equal(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
+}
+
+static void test_reachable(void **state)
+{
+	struct address here, other;
+	pf_context *context;
+	const char *why;
+	pf_peer *peer;
+	size_t length = sizeof(here);
+
+	assert_int_equal(pf_open(NULL, &context), PF_OK);
+	assert_int_equal(pf_address(context, &here, &length), PF_OK);
+	assert_int_equal(length, sizeof(here));
+	assert_int_equal(pf_reachable(context, &here, length, NULL), PF_OK);
+	assert_int_equal(pf_reachable(context, &here, length, &why), PF_OK);
+
+	other = here;
+	other.host[3] ^= 1;
+	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	assert_non_null(strstr(why, "another host"));
+	assert_int_equal(pf_peer_open(context, &other, length, NULL, &peer), PF_ERR_UNREACHABLE);
+	other = here;
+	other.network_namespace++;
+	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	assert_non_null(strstr(why, "network namespace"));
+	assert_int_equal(pf_reachable(context, &here, length - 1, &why), PF_ERR_ARGUMENT);
+	assert_non_null(why);
+	assert_int_equal(pf_peer_open(context, &here, length - 1, NULL, &peer), PF_ERR_ARGUMENT);
+
+	length = sizeof(here) - 1;
+	assert_int_equal(pf_address(context, &here, &length), PF_ERR_ARGUMENT);
+	pf_close(context);
+}
+
+static void test_socket_name(void **state)
+{
+	struct sockaddr_un a, b;
+	struct address address;
+	socklen_t length;
+
+	assert_int_equal(address_create(&address), PF_OK);
+	length = address_socket(&address, &a);
+	assert_int_equal(length, address_socket(&address, &b));
+	assert_true(length <= sizeof(a));
+	assert_memory_equal(&a, &b, sizeof(a));
+	/* Abstract: no file that could stay behind. */
+	assert_int_equal(a.sun_path[0], 0);
+	assert_memory_equal(a.sun_path + 1, "libpf-", 6);
+	address.id[ADDRESS_ID_BYTES - 1] ^= 0x80;
+	address_socket(&address, &b);
+	assert_memory_not_equal(&a, &b, sizeof(a));
+}
+
+static void test_peers(void **state)
+{
+	pf_peer *peer, *again, *other;
+	struct address address;
+	pf_context *context;
+	int mine, yours;
+
+	assert_int_equal(pf_open(NULL, &context), PF_OK);
+	address = (struct address){ 0 };
+	size_t length = sizeof(address);
+
+	assert_int_equal(pf_address(context, &address, &length), PF_OK);
+	assert_int_equal(pf_peer_open(context, &address, length, &mine, &peer), PF_OK);
+	assert_ptr_equal(pf_peer_user(peer), &mine);
+	assert_int_equal(pf_peer_open(context, &address, length, NULL, &again), PF_OK);
+	assert_ptr_equal(peer, again);
+	assert_ptr_equal(pf_peer_user(peer), &mine);
+	address.id[0] ^= 1;
+	assert_int_equal(pf_peer_open(context, &address, length, &yours, &other), PF_OK);
+	assert_ptr_not_equal(peer, other);
+	assert_ptr_equal(pf_peer_user(other), &yours);
+	assert_string_equal(pf_peer_path(other), "not used yet");
+	pf_peer_close(peer);
+	assert_ptr_equal(pf_peer_user(peer), &mine);
+	pf_peer_close(peer);
+	assert_null(pf_peer_user(peer));
+	pf_peer_close(peer);
+	assert_int_equal(pf_stat(context, PF_STAT_PEERS), 0);
+	pf_close(context);
+}
+
+static int start(void **state)
+{
+	return sodium_init() < 0 ? -1 : 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_create), cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_reachable), cmocka_unit_test(test_socket_name),
+		cmocka_unit_test(test_peers),
+	};
+
+	return cmocka_run_group_tests_name("address", tests, start, NULL);
+}

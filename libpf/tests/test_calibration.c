@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "calibration.h"
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+	char path[96];
+
+	snprintf(folder, sizeof(folder), "%s/libpf-test.XXXXXX",
+		 getenv("TMPDIR") && strlen(getenv("TMPDIR")) < 40 ? getenv("TMPDIR") : "/tmp");
+	if (!mkdtemp(folder))
+		return -1;
+	setenv("XDG_CACHE_HOME", folder, 1);
+	snprintf(path, sizeof(path), "%s/libpf", folder);
+	return mkdir(path, 0700);
+}
+
+static int remove_folder(void **state)
+{
+	char path[96];
+
+	pf_calibration_path(path, sizeof(path));
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/libpf", folder);
+	rmdir(path);
+	return rmdir(folder);
+}
+
+static int no_variables(void **state)
+{
+	unsetenv("PF_SHARE_MIN");
+	unsetenv("PF_EAGER_LIMIT");
+	unsetenv("PF_CALIBRATE");
+	return 0;
+}
+
+/* machine NULL: this one. */
+static void write_file(const char *title, const char *machine, const char *rest)
+{
+	char path[96], here[320];
+	FILE *file;
+
+	pf_calibration_machine(here, sizeof(here));
+	pf_calibration_path(path, sizeof(path));
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fprintf(file, "%s\nmachine = %s\n%s", title, machine ? machine : here, rest);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void test_path(void **state)
+{
+	char path[128], expected[128];
+	int length;
+
+	length = pf_calibration_path(path, sizeof(path));
+	snprintf(expected, sizeof(expected), "%s/libpf/calibration", folder);
+	assert_string_equal(path, expected);
+	assert_int_equal(length, strlen(expected));
+	assert_int_equal(pf_calibration_path(path, 5), strlen(expected));
+
+	/* A relative cache folder is invalid by the XDG specification: ignored. */
+	setenv("XDG_CACHE_HOME", "relative", 1);
+	setenv("HOME", "/somebody", 1);
+	pf_calibration_path(path, sizeof(path));
+	assert_string_equal(path, "/somebody/.cache/libpf/calibration");
+	setenv("XDG_CACHE_HOME", folder, 1);
+}
+
+static void test_read(void **state)
+{
+	pf_options before, options;
+
+	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
+	options = before;
+	assert_int_equal(calibration_read(&options), PF_ERR_SYSTEM);
+
+	write_file(CALIBRATION_TITLE, NULL,
+		   "# measured\n\nshare_min = 96K\neager_limit = 2048\nnot_yet_invented = 5\n");
+	assert_int_equal(calibration_read(&options), PF_OK);
+	assert_int_equal(options.share_min, 96 << 10);
+	assert_int_equal(options.eager_limit, 2048);
+	options.share_min = before.share_min;
+	options.eager_limit = before.eager_limit;
+	assert_memory_equal(&options, &before, sizeof(options));
+}
+
+static void test_precedence(void **state)
+{
+	pf_options options, defaults;
+
+	setenv("PF_CALIBRATE", "0", 1);
+	write_file(CALIBRATION_TITLE, NULL, "share_min = 96K\neager_limit = 2048\n");
+	assert_int_equal(pf_options_init(&defaults, NULL), PF_OK);
+	assert_int_not_equal(defaults.share_min, 96 << 10);
+	assert_int_not_equal(defaults.eager_limit, 2048);
+
+	unsetenv("PF_CALIBRATE");
+	setenv("PF_SHARE_MIN", "7000", 1);
+	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_int_equal(options.share_min, 7000);
+	assert_int_equal(options.eager_limit, 2048);
+	assert_int_equal(options.ring_size, defaults.ring_size);
+
+	/* A variable in error leaves its option as it was: calibrated. */
+	setenv("PF_SHARE_MIN", "seven", 1);
+	assert_int_equal(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
+	assert_int_equal(options.share_min, 96 << 10);
+}
+
+static void test_ignored(void **state)
+{
+	static const char *const malformed[] = {
+		"share_min\n",
+		"share_min = \n",
+		"share_min=96K\n",
+		"share_min = 96K more\n",
+		"share_min = fast\n",
+		"share_min = 1\n",            /* out of range */
+		"ring_size = 100000\n",       /* no power of two */
+		"share_min = 96K\neager_limit = -1\n",
+		"share_min = 96K\n\x01\x02\x03\n",
+		"share_min = 00000000000000000000000000000000000000096K\n",
+		"a_name_that_is_longer_than_any_option = 96K\n",
+	};
+	char huge[2048];
+	pf_options defaults, options;
+	size_t i;
+
+	setenv("PF_CALIBRATE", "0", 1);
+	assert_int_equal(pf_options_init(&defaults, NULL), PF_OK);
+	unsetenv("PF_CALIBRATE");
+	defaults.calibrate = 1;
+
+	write_file(CALIBRATION_TITLE, "a Cray-1, 1 cores, Linux 0.01", "share_min = 96K\n");
+	options = defaults;
+	assert_int_equal(calibration_read(&options), PF_ERR_REFUSED);
+	assert_memory_equal(&options, &defaults, sizeof(options));
+	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_memory_equal(&options, &defaults, sizeof(options));
+
+	write_file("# libpf calibration 2", NULL, "share_min = 96K\n");
+	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
+	write_file("", NULL, "share_min = 96K\n");
+	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
+
+	for (i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+		write_file(CALIBRATION_TITLE, NULL, malformed[i]);
+		if (calibration_read(&options) != PF_ERR_ARGUMENT)
+			fail_msg("taken: %s", malformed[i]);
+		/* All or nothing: the good lines before the bad one do not count. */
+		assert_memory_equal(&options, &defaults, sizeof(options));
+		assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+		assert_memory_equal(&options, &defaults, sizeof(options));
+	}
+
+	memset(huge, 'x', sizeof(huge) - 1);
+	huge[sizeof(huge) - 1] = 0;
+	write_file(CALIBRATION_TITLE, huge, "share_min = 96K\n");
+	assert_int_equal(calibration_read(&options), PF_ERR_REFUSED);
+	write_file(CALIBRATION_TITLE, NULL, huge);
+	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
+	assert_memory_equal(&options, &defaults, sizeof(options));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_path, no_variables),
+		cmocka_unit_test_setup(test_read, no_variables),
+		cmocka_unit_test_setup(test_precedence, no_variables),
+		cmocka_unit_test_setup(test_ignored, no_variables),
+	};
+
+	return cmocka_run_group_tests_name("calibration", tests, make_folder, remove_folder);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "pf.h"
+#include "transport/host/channel.h"
+#include "transport/host/inbox.h"
+
+#define RING_SIZE 16384
+#define PAGE 4096
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* A file as a hostile peer may hand it over. */
+static int make_file(off_t size, int seals, const void *head, size_t head_length)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, size), 0);
+	if (head_length)
+		assert_int_equal(pwrite(fd, head, head_length, 0), (ssize_t)head_length);
+	if (seals)
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static void test_round_trip(void **state)
+{
+	struct channel out, in;
+	struct ring_entry entry;
+	uint8_t *payload;
+
+	assert_int_equal(channel_create(&out, RING_SIZE), PF_OK);
+	assert_true(fcntl(out.fd, F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(channel_map(&in, dup(out.fd)), PF_OK);
+	assert_ptr_not_equal(in.memory, out.memory);
+	assert_int_equal(in.ring.size, RING_SIZE);
+	payload = ring_reserve(&out.ring, 5);
+	memcpy(payload, "hello", 5);
+	ring_commit(&out.ring, 5, 1, 2);
+	assert_int_equal(ring_peek(&in.ring, &entry), 1);
+	assert_int_equal(entry.length, 5);
+	assert_memory_equal(entry.payload, "hello", 5);
+	/* The ring is there twice in a row, at both ends. */
+	in.ring.base[3] = 77;
+	assert_int_equal(in.ring.base[RING_SIZE + 3], 77);
+	assert_int_equal(out.ring.base[RING_SIZE + 3], 77);
+	channel_destroy(&in);
+	channel_destroy(&out);
+	assert_false(is_open(in.fd));
+	assert_false(is_open(out.fd));
+}
+
+/* Nobody can shrink the file afterwards: that would be a SIGBUS at the other end. */
+static void test_sealed(void **state)
+{
+	struct channel channel;
+
+	assert_int_equal(channel_create(&channel, RING_SIZE), PF_OK);
+	assert_int_equal(ftruncate(channel.fd, 0), -1);
+	assert_int_equal(ftruncate(channel.fd, 1 << 20), -1);
+	channel_destroy(&channel);
+}
+
+static void refuse_channel(int fd, const char *what)
+{
+	struct channel channel = { .fd = -1 };
+
+	if (channel_map(&channel, fd) == PF_OK)
+		fail_msg("taken: %s", what);
+	if (is_open(fd))
+		fail_msg("descriptor left open: %s", what);
+}
+
+static void test_hostile_files(void **state)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+	const off_t header = sizeof(struct channel_memory), good = header + RING_SIZE;
+	struct channel model;
+	uint64_t head[2], changed[2];
+	int ends[2];
+
+	assert_int_equal(channel_create(&model, RING_SIZE), PF_OK);
+	memcpy(head, model.memory, sizeof(head));
+	channel_destroy(&model);
+
+	refuse_channel(make_file(good, 0, head, 16), "unsealed");
+	refuse_channel(make_file(good, F_SEAL_GROW, head, 16), "may shrink");
+	refuse_channel(make_file(0, seals, NULL, 0), "empty");
+	refuse_channel(make_file(16, seals, head, 16), "sixteen bytes");
+	refuse_channel(make_file(header, seals, head, 16), "no ring");
+	refuse_channel(make_file(header + 1, seals, head, 16), "ring of one byte");
+	refuse_channel(make_file(header + 8192, seals, head, 16), "ring too small");
+	refuse_channel(make_file(good + PAGE, seals, head, 16), "ring no power of two");
+	refuse_channel(make_file(header + (2ll << 30), seals, head, 16), "ring too large");
+	refuse_channel(make_file(good, seals, NULL, 0), "no magic");
+	changed[0] = head[0] ^ 1;
+	changed[1] = head[1];
+	refuse_channel(make_file(good, seals, changed, 16), "wrong magic");
+	changed[0] = head[0];
+	changed[1] = 2 * RING_SIZE;
+	refuse_channel(make_file(good, seals, changed, 16), "ring larger than the file");
+	changed[1] = 0;
+	refuse_channel(make_file(good, seals, changed, 16), "ring of no size");
+	refuse_channel(open("/dev/zero", O_RDWR), "a device");
+	refuse_channel(open("/", O_RDONLY | O_DIRECTORY), "a folder");
+	assert_int_equal(pipe(ends), 0);
+	close(ends[1]);
+	refuse_channel(ends[0], "a pipe");
+
+	/* That was not for some other reason. */
+	struct channel channel;
+
+	assert_int_equal(channel_map(&channel, make_file(good, seals, head, 16)), PF_OK);
+	channel_destroy(&channel);
+}
+
+static void test_read_only_file(void **state)
+{
+	struct channel model;
+	char path[64];
+	int fd;
+
+	assert_int_equal(channel_create(&model, RING_SIZE), PF_OK);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", model.fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	refuse_channel(fd, "read only");
+	channel_destroy(&model);
+}
+
+static void test_hostile_inbox(void **state)
+{
+	static const struct {
+		off_t size;
+		int seals;
+	} files[] = {
+		{ PAGE, 0 }, { PAGE, F_SEAL_GROW }, { 0, F_SEAL_SHRINK },
+		{ PAGE - 1, F_SEAL_SHRINK }, { 2 * PAGE, F_SEAL_SHRINK },
+	};
+	struct inbox inbox;
+	size_t i;
+	int fd;
+
+	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		fd = make_file(files[i].size, files[i].seals, NULL, 0);
+		assert_int_not_equal(inbox_map(&inbox, fd), PF_OK);
+		assert_false(is_open(fd));
+	}
+	fd = make_file(PAGE, F_SEAL_SHRINK, NULL, 0);
+	assert_int_equal(inbox_map(&inbox, fd), PF_OK);
+	assert_false(is_open(fd));
+	/* A slot number is the other side's word: none may reach outside the page. */
+	inbox_ring(inbox.memory, 0);
+	inbox_ring(inbox.memory, INBOX_SLOTS - 1);
+	inbox_ring(inbox.memory, INBOX_SLOTS);
+	inbox_ring(inbox.memory, INBOX_NO_SLOT);
+	inbox_destroy(&inbox);
+}
+
+/*
+ * A page between two that cannot be reached. They are mapped, if without any
+ * permission, so that nothing else moves in.
+ */
+static char *island(void)
+{
+	char *area = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(area, MAP_FAILED);
+	assert_int_equal(mprotect(area + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+	return area + PAGE;
+}
+
+static void test_fill_and_place(void **state)
+{
+	static const size_t lengths[] = { 0, 1, 7, 8, 9, 4095, 4096, 8000 };
+	char from[8192], to[8192 + 2];
+	struct channel channel;
+	size_t start, i;
+
+	assert_int_equal(channel_create(&channel, RING_SIZE), PF_OK);
+	for (start = RING_SIZE - 8192; start < RING_SIZE; start += 8) {
+		uint8_t *payload = channel.ring.base + start;
+
+		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+			size_t length = lengths[i];
+
+			pattern_fill(from, length, start);
+			memset(to, 0x55, sizeof(to));
+			payload[length] = 0x77;
+			assert_int_equal(channel_fill(&channel, payload, from, length), length);
+			assert_int_equal(pattern_differs(payload, length, start), length);
+			assert_int_equal(payload[length], 0x77);
+			assert_int_equal(channel_place(&channel, payload, to + 1, length), length);
+			assert_int_equal(pattern_differs(to + 1, length, start), length);
+			assert_int_equal(to[0], 0x55);
+			assert_int_equal(to[length + 1], 0x55);
+		}
+	}
+	channel_destroy(&channel);
+}
+
+static void test_bad_memory(void **state)
+{
+	uint8_t *at[2];
+	struct channel channel;
+	char *page = island();
+	size_t i;
+
+	assert_int_equal(channel_create(&channel, RING_SIZE), PF_OK);
+	at[0] = channel.ring.base;
+	at[1] = channel.ring.base + RING_SIZE - 104; /* over the wrap */
+	pattern_fill(page, PAGE, 1);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(channel_fill(&channel, at[i], page + PAGE, 200), 0);
+		assert_int_equal(channel_fill(&channel, at[i], page - 1, 200), 0);
+		assert_int_equal(channel_fill(&channel, at[i], page + PAGE - 150, 200), 150);
+		assert_int_equal(channel_fill(&channel, at[i], page + PAGE - 3, 200), 3);
+		assert_int_equal(channel_fill(&channel, at[i], page, PAGE + 8), PAGE);
+		assert_int_equal(pattern_differs(at[i], PAGE, 1), PAGE);
+		assert_int_equal(channel_fill(&channel, at[i], NULL, 8), 0);
+		assert_int_equal(channel_fill(&channel, at[i], (void *)(UINT64_MAX - 7), 64), 0);
+
+		assert_int_equal(channel_place(&channel, at[i], page + PAGE, 200), 0);
+		assert_int_equal(channel_place(&channel, at[i], page - 1, 200), 0);
+		assert_int_equal(channel_place(&channel, at[i], page + PAGE - 150, 200), 150);
+		assert_int_equal(channel_place(&channel, at[i], NULL, 8), 0);
+		assert_int_equal(mprotect(page, PAGE, PROT_READ), 0);
+		assert_int_equal(channel_place(&channel, at[i], page, 200), 0);
+		assert_int_equal(channel_fill(&channel, at[i], page, 200), 200);
+		assert_int_equal(mprotect(page, PAGE, PROT_NONE), 0);
+		assert_int_equal(channel_fill(&channel, at[i], page, 200), 0);
+		assert_int_equal(mprotect(page, PAGE, PROT_READ | PROT_WRITE), 0);
+		pattern_fill(page, PAGE, 1);
+	}
+	munmap(page - PAGE, 3 * PAGE);
+	channel_destroy(&channel);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_sealed),
+		cmocka_unit_test(test_hostile_files), cmocka_unit_test(test_read_only_file),
+		cmocka_unit_test(test_hostile_inbox), cmocka_unit_test(test_fill_and_place),
+		cmocka_unit_test(test_bad_memory),
+	};
+
+	return cmocka_run_group_tests_name("channel", tests, NULL, NULL);
+}

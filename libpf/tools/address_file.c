@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "address_file.h"
+
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pf.h"
+
+#define TITLE "# libpf address 1\n"
+#define FILE_MOST (sizeof(TITLE) + 2 * PF_ADDRESS_MAX + 1)
+#define WAIT_SECONDS 5
+
+static int write_all(int file, const char *text, size_t length)
+{
+	while (length) {
+		ssize_t bytes = write(file, text, length);
+
+		if (bytes < 0 && errno != EINTR)
+			return -1;
+		if (bytes > 0) {
+			text += bytes;
+			length -= (size_t)bytes;
+		}
+	}
+	return 0;
+}
+
+int address_file_create(const char *name, const void *address, size_t length)
+{
+	char text[FILE_MOST] = TITLE;
+	const uint8_t *bytes = address;
+	char *temporary = NULL;
+	int file, status = -1;
+	size_t i;
+
+	for (i = 0; i < length; i++)
+		sprintf(text + strlen(TITLE) + 2 * i, "%02x", bytes[i]);
+	strcat(text, "\n");
+	if (asprintf(&temporary, "%s.XXXXXX", name) < 0) {
+		warn("%s", name);
+		return -1;
+	}
+	file = mkostemp(temporary, O_CLOEXEC); /* mode 0600 */
+	if (file < 0) {
+		warn("%s", temporary);
+		goto out;
+	}
+	if (write_all(file, text, strlen(text)))
+		warn("%s", temporary);
+	else if (!link(temporary, name))
+		status = 0;
+	else if (errno == EEXIST)
+		warnx("%s exists: another process listens there, or remove it", name);
+	else
+		warn("%s", name);
+	close(file);
+	unlink(temporary);
+out:
+	free(temporary);
+	return status;
+}
+
+static int open_when_there(const char *name)
+{
+	const struct timespec pause = { .tv_nsec = 20000000 };
+	int tries = 0, file;
+
+	while ((file = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0) {
+		if (errno != ENOENT || ++tries > WAIT_SECONDS * 50)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	return file;
+}
+
+static int decode(const char *text, uint8_t *address, size_t *length)
+{
+	size_t digits = strspn(text, "0123456789abcdef"), i;
+
+	if (!digits || digits % 2 || digits / 2 > *length || strcmp(text + digits, "\n"))
+		return -1;
+	for (i = 0; i < digits / 2; i++) {
+		char pair[3] = { text[2 * i], text[2 * i + 1], 0 };
+
+		address[i] = (uint8_t)strtoul(pair, NULL, 16);
+	}
+	*length = digits / 2;
+	return 0;
+}
+
+int address_file_read(const char *name, void *address, size_t *length)
+{
+	char text[FILE_MOST + 1] = "";
+	int file = open_when_there(name), status = -1;
+	struct stat info;
+	ssize_t bytes;
+
+	if (file < 0) {
+		warn("%s", name);
+		if (errno == ENOENT)
+			warnx("start the other process with --listen %s", name);
+		return -1;
+	}
+	if (fstat(file, &info) < 0 || !S_ISREG(info.st_mode)) {
+		warnx("%s: not a regular file", name);
+		goto out;
+	}
+	if (info.st_mode & (S_IRWXG | S_IRWXO)) {
+		warnx("%s: others have access to it (mode %03o), and who reads it gets at the "
+		      "owner's memory; it should have mode 600",
+		      name, info.st_mode & 0777);
+		goto out;
+	}
+	bytes = read(file, text, sizeof(text) - 1);
+	if (bytes < 0)
+		warn("%s", name);
+	else if (strncmp(text, TITLE, strlen(TITLE)) || decode(text + strlen(TITLE), address, length))
+		warnx("%s: not an address file of pf_perf --listen", name);
+	else
+		status = 0;
+out:
+	close(file);
+	return status;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pf_perf: latency, bandwidth and rates between two processes, and the calibration. */
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+#include "origin.h"
+#include "perf_calibrate.h"
+#include "perf_output.h"
+#include "perf_tests.h"
+
+/* Exit status, besides EXIT_SUCCESS and EXIT_FAILURE. */
+#define EXIT_USAGE 2
+
+static const char usage_text[] =
+	"Usage: pf_perf [OPTION]...\n"
+	"       pf_perf --calibrate[=show] [--cores A,B]\n"
+	"\n"
+	"Measures libpf between this process and a partner that it forks.\n"
+	"\n"
+	"  -t, --test NAME[,NAME...]  what to measure (default: all); --test help names them\n"
+	"  -s, --sizes MIN[:MAX]      bytes, doubling from MIN to MAX (default 1:4M)\n"
+	"  -n, --iterations N         operations in a repetition (default: by --seconds)\n"
+	"  -d, --seconds S            length of a repetition (default 0.02)\n"
+	"  -r, --repetitions N        of which the median is shown (default 7)\n"
+	"  -w, --warm-up N            operations before the first repetition\n"
+	"  -W, --window N             operations under way at a time in bandwidth and rate\n"
+	"                             tests (default 64)\n"
+	"  -c, --cores A,B|none       bind this process and its partner (default: two cores\n"
+	"                             that share the nearest cache)\n"
+	"  -v, --verify               verify contents\n"
+	"      --csv                  print comma-separated values\n"
+	"      --listen FILE          be the partner of another process; write the address\n"
+	"                             to FILE, which must not exist\n"
+	"      --connect FILE         measure with the process that listens with FILE\n"
+	"      --calibrate[=show]     measure libpf's thresholds and write the calibration\n"
+	"                             file; show: do not write\n"
+	"  -h, --help                 print this text\n"
+	"  -V, --version              print the version\n"
+	"\n"
+	"Numbers take the suffixes K, M and G. PF_* environment variables set libpf's\n"
+	"options: see pf_info --options. Exit status: 0, 1 if a measurement failed or\n"
+	"contents were wrong, 2 for a mistake in the command line.\n";
+
+enum { OPTION_CSV = 256, OPTION_LISTEN, OPTION_CONNECT, OPTION_CALIBRATE };
+
+static const struct option long_options[] = {
+	{ "test", required_argument, NULL, 't' },
+	{ "sizes", required_argument, NULL, 's' },
+	{ "iterations", required_argument, NULL, 'n' },
+	{ "seconds", required_argument, NULL, 'd' },
+	{ "repetitions", required_argument, NULL, 'r' },
+	{ "warm-up", required_argument, NULL, 'w' },
+	{ "window", required_argument, NULL, 'W' },
+	{ "cores", required_argument, NULL, 'c' },
+	{ "verify", no_argument, NULL, 'v' },
+	{ "csv", no_argument, NULL, OPTION_CSV },
+	{ "listen", required_argument, NULL, OPTION_LISTEN },
+	{ "connect", required_argument, NULL, OPTION_CONNECT },
+	{ "calibrate", optional_argument, NULL, OPTION_CALIBRATE },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct command {
+	struct settings settings;
+	const char *tests;      /* NULL: all */
+	const char *cores;      /* NULL: chosen by hwloc */
+	const char *listen, *connect;
+	bool csv, calibrate, show;
+};
+
+static __attribute__((noreturn)) void mistake(const char *option, const char *text,
+					       const char *wanted)
+{
+	errx(EXIT_USAGE, "%s %s: %s; see pf_perf --help", option, text, wanted);
+}
+
+static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
+{
+	char wanted[96];
+	uint64_t value;
+
+	if (option_parse(text, &value) && value >= least && value <= most)
+		return value;
+	snprintf(wanted, sizeof(wanted), "must be a number from %llu to %llu",
+		 (unsigned long long)least, (unsigned long long)most);
+	mistake(option, text, wanted);
+}
+
+static void parse_sizes(struct settings *settings, const char *text)
+{
+	static const char wanted[] = "must be MIN:MAX, in bytes, from 1 to 1024G";
+	const uint64_t most = 1ull << 40;
+	const char *colon = strchr(text, ':');
+	char first[32];
+	uint64_t smallest, largest;
+
+	if (!colon)
+		colon = text + strlen(text);
+	if ((size_t)(colon - text) >= sizeof(first))
+		mistake("--sizes", text, wanted);
+	memcpy(first, text, (size_t)(colon - text));
+	first[colon - text] = 0;
+	if (!option_parse(first, &smallest) ||
+	    !option_parse(*colon ? colon + 1 : first, &largest) || !smallest ||
+	    smallest > largest || largest > most)
+		mistake("--sizes", text, wanted);
+	settings->smallest = smallest;
+	settings->largest = largest;
+}
+
+static double parse_seconds(const char *text)
+{
+	char *end;
+	double value;
+
+	errno = 0;
+	value = strtod(text, &end);
+	if (errno || end == text || *end || !(value >= 0.001 && value <= 60))
+		mistake("--seconds", text, "must be a number from 0.001 to 60");
+	return value;
+}
+
+static void show_tests(void)
+{
+	const struct perf_test *test;
+
+	for (test = perf_tests; test->name; test++)
+		printf("%-12s %s, %s\n", test->name, test->title, perf_unit(test));
+}
+
+/* Is name one of the list a,b,c? */
+static bool listed(const char *list, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (; list; list = strchr(list, ',')) {
+		list += *list == ',';
+		if (!strncmp(list, name, length) && (!list[length] || list[length] == ','))
+			return true;
+	}
+	return false;
+}
+
+static void check_tests(const char *list)
+{
+	const struct perf_test *test;
+	char *copy = strdup(list), *rest = copy, *name;
+
+	while ((name = strsep(&rest, ","))) {
+		for (test = perf_tests; test->name && strcmp(test->name, name); test++)
+			;
+		if (!test->name)
+			mistake("--test", name, "no test of this name; --test help names them");
+	}
+	free(copy);
+}
+
+static void parse(struct command *command, int argc, char **argv)
+{
+	struct settings *settings = &command->settings;
+	int option;
+
+	*settings = (struct settings){ .smallest = 1,
+				       .largest = 4 << 20,
+				       .seconds = 0.02,
+				       .repetitions = 7,
+				       .warm_up = WARM_UP_AUTOMATIC,
+				       .window = 64 };
+	while ((option = getopt_long(argc, argv, "t:s:n:d:r:w:W:c:vhV", long_options, NULL)) != -1) {
+		switch (option) {
+		case 't':
+			if (!strcmp(optarg, "help")) {
+				show_tests();
+				exit(EXIT_SUCCESS);
+			}
+			check_tests(optarg);
+			command->tests = optarg;
+			break;
+		case 's':
+			parse_sizes(settings, optarg);
+			break;
+		case 'n':
+			settings->iterations = number("--iterations", optarg, 1, 1ull << 40);
+			break;
+		case 'd':
+			settings->seconds = parse_seconds(optarg);
+			break;
+		case 'r':
+			settings->repetitions = (unsigned)number("--repetitions", optarg, 1, 10000);
+			break;
+		case 'w':
+			settings->warm_up = number("--warm-up", optarg, 0, 1ull << 40);
+			break;
+		case 'W':
+			settings->window = (unsigned)number("--window", optarg, 1, 1 << 16);
+			break;
+		case 'c':
+			command->cores = optarg;
+			break;
+		case 'v':
+			settings->verify = true;
+			break;
+		case OPTION_CSV:
+			command->csv = true;
+			break;
+		case OPTION_LISTEN:
+			command->listen = optarg;
+			break;
+		case OPTION_CONNECT:
+			command->connect = optarg;
+			break;
+		case OPTION_CALIBRATE:
+			command->calibrate = true;
+			command->show = optarg != NULL;
+			if (optarg && strcmp(optarg, "show"))
+				mistake("--calibrate", optarg, "only --calibrate=show is known");
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			exit(EXIT_SUCCESS);
+		case 'V':
+			printf("pf_perf %d.%d\n", PF_VERSION_MAJOR, PF_VERSION_MINOR);
+			exit(EXIT_SUCCESS);
+		default:
+			fputs("See pf_perf --help\n", stderr);
+			exit(EXIT_USAGE);
+		}
+	}
+	if (optind < argc)
+		mistake("argument", argv[optind], "only options are known");
+	if (!!command->listen + !!command->connect + command->calibrate > 1)
+		errx(EXIT_USAGE, "--listen, --connect and --calibrate exclude each other");
+}
+
+/* What libpf's environment variables say; an error in them ends the program. */
+static void load_options(pf_options *options, const struct cores *cores)
+{
+	const pf_option_info *culprit = NULL;
+	char name[64];
+
+	if (pf_options_init(options, &culprit) != PF_OK) {
+		option_variable(culprit, name, sizeof(name));
+		errx(EXIT_USAGE, "%s=%s: must be from %llu to %llu; see pf_info --options", name,
+		     getenv(name), (unsigned long long)culprit->minimum,
+		     (unsigned long long)culprit->maximum);
+	}
+	/* Two processes that spin on one core only wait for each other's time slice to end. */
+	if (cores_shared(cores) && !getenv("PF_IDLE_POLLS"))
+		options->idle_polls = PF_IDLE_POLLS_SHARED_CORE;
+}
+
+static int measure_test(const struct command *command, const struct perf_test *test,
+			struct pair *pair)
+{
+	const struct settings *settings = &command->settings;
+	size_t size = 0;
+	struct row row;
+
+	output_test(command->csv, test);
+	while ((size = perf_next_size(test, settings, size))) {
+		if (test->contents == CONTENTS_MESSAGE && size > pair->send_max) {
+			warnx("%s: larger messages than %zu bytes need a larger PF_RING_SIZE",
+			      test->name, pair->send_max);
+			break;
+		}
+		if (perf_measure(test, settings, pair, size, &row))
+			return -1;
+		output_row(command->csv, test, settings, &row);
+	}
+	return 0;
+}
+
+static int measure(const struct command *command, const struct cores *cores,
+		   const pf_options *options)
+{
+	const struct perf_test *test;
+	const char *path;
+	struct pair pair;
+	int status = -1;
+
+	if (command->connect ? core_bind(cores->first) ||
+				       pair_connect(&pair, options, command->connect) :
+			       pair_fork(&pair, options, cores))
+		return -1;
+	path = pair_path(&pair);
+	if (!path)
+		goto out;
+	output_start(command->csv, &command->settings, cores, path);
+	for (test = perf_tests; test->name; test++) {
+		if (command->tests && !listed(command->tests, test->name))
+			continue;
+		if (measure_test(command, test, &pair))
+			goto out;
+	}
+	status = 0;
+out:
+	return pair_close(&pair) ? -1 : status;
+}
+
+int main(int argc, char **argv)
+{
+	struct command command = { .tests = NULL };
+	struct cores cores;
+	pf_options options;
+	int status;
+
+	parse(&command, argc, argv);
+	if (command.cores ? cores_parse(&cores, command.cores) : cores_choose(&cores))
+		return command.cores ? EXIT_USAGE : EXIT_FAILURE;
+	load_options(&options, &cores);
+	if (command.calibrate)
+		status = calibrate(&cores, command.show);
+	else if (command.listen)
+		status = core_bind(cores.second) || pair_listen(&options, command.listen);
+	else
+		status = measure(&command, &cores, &options);
+	return status ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * MPI_Init, a little traffic in one pattern or none at all, MPI_Finalize. No
+ * shared test code here, because it would connect everybody with everybody.
+ *
+ *   finalize PATTERN    one of those that finalize --list prints
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LARGE (1 << 20)
+#define TAG 2
+
+static int rank, size, wrong;
+static char *out, *in;
+
+static void send_to(int to, int length)
+{
+	memset(out, rank + 1, (size_t)length);
+	MPI_Send(out, length, MPI_CHAR, to, TAG, MPI_COMM_WORLD);
+}
+
+static void take_from(int from, int length)
+{
+	int i;
+
+	memset(in, 0, (size_t)length);
+	MPI_Recv(in, length, MPI_CHAR, from, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	for (i = 0; i < length; i++)
+		wrong += in[i] != (char)(from + 1);
+}
+
+static void pause_for(int milliseconds)
+{
+	usleep((useconds_t)milliseconds * 1000);
+}
+
+static void nothing(void)
+{
+}
+
+static void to_oneself(void)
+{
+	MPI_Request request;
+
+	memset(out, rank + 1, 100);
+	MPI_Isend(out, 100, MPI_CHAR, rank, TAG, MPI_COMM_WORLD, &request);
+	take_from(rank, 100);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static void one_small(void)
+{
+	if (rank == 0 && size > 1)
+		send_to(1, 8);
+	if (rank == 1)
+		take_from(0, 8);
+}
+
+/* The sender is in MPI_Finalize long before the receiver looks. */
+static void one_small_taken_late(void)
+{
+	if (rank == 0 && size > 1)
+		send_to(1, 8);
+	if (rank == 1) {
+		pause_for(100);
+		take_from(0, 8);
+	}
+}
+
+static void one_large(void)
+{
+	if (rank == 0 && size > 1)
+		send_to(size - 1, LARGE);
+	if (rank && rank == size - 1)
+		take_from(0, LARGE);
+}
+
+/* MPI_Finalize must see a send through whose request is gone. */
+static void freed_large_send(void)
+{
+	MPI_Request request;
+
+	if (rank == 0 && size > 1) {
+		memset(out, rank + 1, LARGE);
+		MPI_Isend(out, LARGE, MPI_CHAR, 1, TAG, MPI_COMM_WORLD, &request);
+		MPI_Request_free(&request);
+	}
+	if (rank == 1) {
+		pause_for(100);
+		take_from(0, LARGE);
+	}
+}
+
+static void ring(void)
+{
+	MPI_Request request;
+
+	memset(out, rank + 1, 1000);
+	MPI_Isend(out, 1000, MPI_CHAR, (rank + 1) % size, TAG, MPI_COMM_WORLD, &request);
+	take_from((rank + size - 1) % size, 1000);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static void star(void)
+{
+	int who;
+
+	if (rank)
+		send_to(0, 5000);
+	for (who = 1; who < size && rank == 0; who++)
+		take_from(who, 5000);
+}
+
+static void pairs(void)
+{
+	int other = rank ^ 1;
+
+	if (other >= size)
+		return;
+	if (rank < other)
+		send_to(other, LARGE);
+	else
+		take_from(other, LARGE);
+}
+
+static void everybody(void)
+{
+	MPI_Request *requests = malloc((size_t)size * sizeof(MPI_Request));
+	int who;
+
+	memset(out, rank + 1, 64);
+	for (who = 0; who < size; who++)
+		MPI_Isend(out, 64, MPI_CHAR, who, TAG, MPI_COMM_WORLD, &requests[who]);
+	for (who = 0; who < size; who++)
+		take_from(who, 64);
+	MPI_Waitall(size, requests, MPI_STATUSES_IGNORE);
+	free(requests);
+}
+
+static void late_ranks(void)
+{
+	ring();
+	pause_for(rank * 150 / size);
+}
+
+static void window(void)
+{
+	MPI_Win win;
+
+	MPI_Win_create(in, LARGE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+	MPI_Win_free(&win);
+}
+
+static void barrier(void)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} patterns[] = {
+	{ "nothing", nothing },
+	{ "to_oneself", to_oneself },
+	{ "one_small", one_small },
+	{ "one_small_taken_late", one_small_taken_late },
+	{ "one_large", one_large },
+	{ "freed_large_send", freed_large_send },
+	{ "ring", ring },
+	{ "star", star },
+	{ "pairs", pairs },
+	{ "everybody", everybody },
+	{ "late_ranks", late_ranks },
+	{ "window", window },
+	{ "barrier", barrier },
+};
+#define PATTERNS (sizeof(patterns) / sizeof(*patterns))
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+int main(int argc, char **argv)
+{
+	const char *wanted = argc > 1 ? argv[1] : "";
+	double began;
+	size_t i;
+
+	if (strcmp(wanted, "--list") == 0) {
+		for (i = 0; i < PATTERNS; i++)
+			puts(patterns[i].name);
+		return 0;
+	}
+	for (i = 0; i < PATTERNS && strcmp(wanted, patterns[i].name) != 0; i++)
+		;
+	if (i == PATTERNS) {
+		fprintf(stderr,
+			"usage: finalize PATTERN, one of those that finalize --list prints\n");
+		return 2;
+	}
+	alarm(30);
+	out = malloc(LARGE);
+	in = malloc(LARGE);
+	if (!out || !in)
+		return 2;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	patterns[i].run();
+	began = seconds();
+	MPI_Finalize();
+	if (seconds() - began > 10) {
+		fprintf(stderr, "# rank %d: MPI_Finalize took %.1f s\n", rank, seconds() - began);
+		wrong++;
+	}
+	if (wrong)
+		fprintf(stderr, "# rank %d: %d wrong\n", rank, wrong);
+	if (rank == 0)
+		printf("%sok 1 - finalize after %s\n1..1\n", wrong ? "not " : "", wanted);
+	free(out);
+	free(in);
+	return wrong != 0;
+}
