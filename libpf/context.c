@@ -45,6 +45,7 @@ int pf_open(const pf_options *options, pf_context **result)
 	context->threads = context->options.threads;
 	context->statistics.threads = context->threads;
 	context->sleepy = context->options.idle_polls != 0;
+	atomic_init(&context->ring_allowance, (int64_t)context->options.ring_memory);
 	operations_init(&context->operations);
 	answers_init(&context->answers);
 	pthread_mutex_init(&context->lock, NULL);

@@ -55,6 +55,8 @@ struct pf_context {
 	uint64_t cookie;                /* a peer that may copy from us can read this */
 	struct service *service;
 
+	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */
+
 	pthread_mutex_t lock;
 	struct pf_peer *peers;
 };

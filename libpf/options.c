@@ -17,8 +17,11 @@
 
 static const pf_option_info table[] = {
 	OPTION(ring_size, 16384, 1 << 30, 5,
-	       "Bytes of shared memory for messages from one process to another, a power of two; "
-	       "allocated on first use"),
+	       "Most bytes of shared memory for messages from one process to another, a power of "
+	       "two; grows with traffic from 32 KiB on first use"),
+	OPTION(ring_memory, 0, 1ull << 40, 5,
+	       "Bytes that all rings together may grow by with their traffic, beyond the first 32 KiB "
+	       "of each"),
 	OPTION(eager_limit, 64, 1 << 24, 4,
 	       "Messages up to this many bytes are copied through the ring; longer ones are fetched "
 	       "by the receiver"),
@@ -45,6 +48,7 @@ static const pf_option_info table[] = {
 
 static const pf_options defaults = {
 	.ring_size = 256 << 10,
+	.ring_memory = 4 << 20,
 	.eager_limit = 4096,
 	.share_min = 32 << 10,
 	.run_max = 512 << 10,

@@ -86,7 +86,8 @@ int peer_connect(pf_peer *peer)
 		return PF_OK;
 	if (address_unreachable(&peer->context->address, &peer->address))
 		return PF_ERR_UNREACHABLE;
-	status = channel_create(&peer->out, peer->context->options.ring_size);
+	status = channel_create(&peer->out, peer->context->options.ring_size,
+				&peer->context->ring_allowance);
 	if (status != PF_OK)
 		return status;
 	status = service_connect(peer->context->service, peer);

@@ -58,6 +58,7 @@ const char *pf_strerror(int status);
  */
 typedef struct pf_options {
 	uint64_t ring_size;     /* bytes of one ring (one direction between two processes), a power of two */
+	uint64_t ring_memory;   /* bytes that all rings together may grow by beyond their first 32 KiB each */
 	uint64_t eager_limit;   /* advice to users of pf_send: longer payloads are faster by pf_get */
 	uint64_t share_min;     /* transfers at least this long are moved from both ends by both processes */
 	uint64_t run_max;       /* most bytes moved by one call to pf_progress for one transfer */

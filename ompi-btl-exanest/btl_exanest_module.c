@@ -214,9 +214,9 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs; i++) {
+		/* Left as it is: bml/r2 finds by it that the endpoint is deleted already. */
 		mca_btl_base_endpoint_t *endpoint = endpoints[i];
 
-		endpoints[i] = NULL;
 		if (!endpoint || --endpoint->count)
 			continue;
 		opal_hash_table_remove_value_uint64(&component->endpoints,

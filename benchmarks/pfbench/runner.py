@@ -133,12 +133,12 @@ class Runner:
         return None
 
     def unbound(self) -> list[str]:
-        """Transports whose ranks did not all get a core, though they should have."""
+        """Transports that ran with a rank not bound, though all should have been."""
         if not self.placement.bound:
             return []
         return [
             name
-            for name in self.results.transports
+            for name in dict.fromkeys(s.transport for s in self.results.samples)
             if not all(self.bindings.get(name, {0: ""}).values())
         ]
 

@@ -92,7 +92,7 @@ static void test_random(void **state)
 	int i;
 
 	for (i = 0; i < 200000; i++) {
-		size_t longest = random_below(&numbers, 4) ? 200 : ring_longest(&ends->writer);
+		size_t longest = random_below(&numbers, 16) ? 200 : ring_longest(&ends->writer);
 		size_t length = random_below(&numbers, longest + 1);
 		size_t *slot = &lengths[written % MOST_ENTRIES];
 

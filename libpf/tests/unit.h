@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every unit test includes: cmocka with what it needs, and random numbers that can be had again. */
+/* What every unit test includes: cmocka with what it needs, random numbers that can be had again, patterns. */
 #ifndef PF_TESTS_UNIT_H
 #define PF_TESTS_UNIT_H
 
@@ -50,32 +50,9 @@ static inline uint64_t random_below(struct random_numbers *numbers, uint64_t lim
 	return (random_next(numbers) >> 16) % limit;
 }
 
-/* Bytes that tell where they belong: each depends on its position and on what they are. */
-static inline uint8_t pattern_byte(uint64_t what, uint64_t at)
-{
-	uint64_t x = (at + what * 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
-
-	return (uint8_t)(x >> 56);
-}
-
-static inline void pattern_fill(void *memory, size_t length, uint64_t what)
-{
-	size_t i;
-
-	for (i = 0; i < length; i++)
-		((uint8_t *)memory)[i] = pattern_byte(what, i);
-}
-
+/* Bytes that tell where they belong: they follow from their position and from what they are. */
+void pattern_fill(void *memory, size_t length, uint64_t what);
 /* The first position that differs, length if none. */
-static inline size_t pattern_differs(const void *memory, size_t length, uint64_t what)
-{
-	size_t i;
-
-	for (i = 0; i < length; i++) {
-		if (((const uint8_t *)memory)[i] != pattern_byte(what, i))
-			break;
-	}
-	return i;
-}
+size_t pattern_differs(const void *memory, size_t length, uint64_t what);
 
 #endif

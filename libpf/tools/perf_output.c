@@ -48,3 +48,9 @@ void output_row(bool csv, const struct perf_test *test, const struct settings *s
 		       settings->verify ? "  contents ok" : "");
 	fflush(stdout);
 }
+
+void output_note(bool csv, const char *text)
+{
+	if (!csv)
+		printf("# %s\n", text);
+}

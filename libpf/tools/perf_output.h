@@ -11,4 +11,7 @@ void output_test(bool csv, const struct perf_test *test);
 void output_row(bool csv, const struct perf_test *test, const struct settings *settings,
 		const struct row *row);
 
+/* A remark among the rows; values have no place for one. */
+void output_note(bool csv, const char *text);
+
 #endif

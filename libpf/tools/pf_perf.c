@@ -3,7 +3,6 @@
 #include <err.h>
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,8 +266,7 @@ static int measure_test(const struct command *command, const struct perf_test *t
 	output_test(command->csv, test);
 	while ((size = perf_next_size(test, settings, size))) {
 		if (test->contents == CONTENTS_MESSAGE && size > pair->send_max) {
-			warnx("%s: larger messages than %zu bytes need a larger PF_RING_SIZE",
-			      test->name, pair->send_max);
+			output_note(command->csv, "longer messages need a larger PF_RING_SIZE");
 			break;
 		}
 		if (perf_measure(test, settings, pair, size, &row))
@@ -322,5 +320,9 @@ int main(int argc, char **argv)
 		status = core_bind(cores.second) || pair_listen(&options, command.listen);
 	else
 		status = measure(&command, &cores, &options);
+	if (fflush(stdout) || ferror(stdout)) {
+		warn("standard output");
+		status = -1;
+	}
 	return status ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -43,7 +43,7 @@ static int map(struct channel *channel, size_t ring_size)
 	return PF_OK;
 }
 
-int channel_create(struct channel *channel, size_t ring_size)
+int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *allowance)
 {
 	int status = PF_ERR_SYSTEM;
 
@@ -56,6 +56,7 @@ int channel_create(struct channel *channel, size_t ring_size)
 	status = map(channel, ring_size);
 	if (status != PF_OK)
 		goto fail;
+	channel->ring.allowance = allowance;
 	channel->memory->magic = CHANNEL_MAGIC;
 	channel->memory->ring_size = ring_size;
 	return PF_OK;
@@ -94,6 +95,10 @@ fail:
 
 void channel_destroy(struct channel *channel)
 {
+	if (channel->ring.allowance && channel->ring.lap > RING_LAP_FIRST)
+		atomic_fetch_add_explicit(channel->ring.allowance,
+					  (int64_t)(channel->ring.lap - RING_LAP_FIRST),
+					  memory_order_relaxed);
 	munmap(channel->memory, channel->mapped);
 	close(channel->fd);
 	channel->memory = NULL;

@@ -31,8 +31,8 @@ struct channel {
 	size_t mapped;
 };
 
-/* Both return PF_OK, PF_ERR_MEMORY, PF_ERR_SYSTEM; channel_map PF_ERR_ARGUMENT for a file not ours. */
-int channel_create(struct channel *channel, size_t ring_size);
+/* allowance: see ring.h. Both return PF_OK, PF_ERR_MEMORY, PF_ERR_SYSTEM; channel_map PF_ERR_ARGUMENT for a file not ours. */
+int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *allowance);
 /* Takes over fd, also when it fails. The file is hostile until checked: size, seals and header are. */
 int channel_map(struct channel *channel, int fd);
 void channel_destroy(struct channel *channel);

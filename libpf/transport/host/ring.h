@@ -14,9 +14,10 @@
  *
  * Memory grows with traffic: the writer turns back to the start after a short
  * lap, by an entry that skips the rest, and doubles the lap after a few, or at
- * once if the reader is behind. A peer with little to say touches a few pages
- * of its ring; one with much to say gets all of it, for a writer that is well
- * ahead of its reader is the faster for it (2.8x for 1 KiB messages).
+ * once if the reader is behind, while the allowance that all rings of a process
+ * share lasts. So a peer with little to say touches a few pages of its ring;
+ * one with much to say gets all of it, for a writer that is well ahead of its
+ * reader is the faster for it (2.8x for 1 KiB messages).
  */
 #ifndef PF_RING_H
 #define PF_RING_H
@@ -47,6 +48,7 @@ struct ring {
 	uint64_t tail_seen;     /* writer: last value of *tail it saw; reader: last it stored */
 	uint64_t lap;           /* writer: where it turns back, */
 	unsigned laps;          /* and how often it did */
+	_Atomic int64_t *allowance; /* writer: bytes that laps may still grow by */
 	_Atomic uint64_t *tail; /* shared: the reader is done with everything before this */
 };
 
@@ -73,16 +75,17 @@ static inline _Atomic uint64_t *ring_header(const struct ring *ring, uint64_t po
 	return (_Atomic uint64_t *)(ring->base + (position & (ring->size - 1)));
 }
 
-/* Writer: past its lap. */
-void ring_turn(struct ring *ring);
+/* Writer, past its lap: back to the start, or go on with a longer lap. False: not yet. */
+bool ring_turn(struct ring *ring);
 
 /* Writer: room for length bytes, or NULL. Nothing is visible before ring_commit. */
 static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
 {
 	uint64_t need = ring_span(length) + RING_HEADER;
 
-	if (__builtin_expect((ring->position & (ring->size - 1)) >= ring->lap, 0))
-		ring_turn(ring);
+	if (__builtin_expect((ring->position & (ring->size - 1)) >= ring->lap, 0) &&
+	    !ring_turn(ring))
+		return NULL;
 	if (__builtin_expect(ring->position + need - ring->tail_seen > ring->size, 0)) {
 		uint64_t tail = atomic_load_explicit(ring->tail, memory_order_acquire);
 

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pair.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STEP_END UINT32_MAX
+
+struct side {
+	_Atomic uint32_t step;
+	_Atomic bool addressed;
+	size_t address_length;
+	uint8_t address[PF_ADDRESS_MAX];
+	_Atomic uint64_t values[PAIR_VALUES];
+};
+
+struct pair_shared {
+	struct side sides[PAIR_SIDES];
+	_Atomic bool failed;
+	char failure[256];
+};
+
+/* The test's own record of its partners. */
+static struct {
+	struct pair *pair;
+	struct pair_setup setup;
+	struct pair *threads_side[PAIR_SIDES];
+	pthread_t threads[PAIR_SIDES];
+	pid_t pids[PAIR_SIDES];         /* 0: no process, or seen off */
+	bool threaded[PAIR_SIDES];
+	size_t window;
+} test;
+
+pf_options pair_options(void)
+{
+	static bool cleaned;
+	pf_options options;
+
+	if (!cleaned) {
+		const pf_option_info *info;
+		char name[64];
+		size_t i;
+
+		for (info = pf_option_table(); info->name; info++) {
+			snprintf(name, sizeof(name), "PF_%s", info->name);
+			for (i = 0; name[i]; i++)
+				name[i] = (char)(name[i] >= 'a' ? name[i] - 32 : name[i]);
+			unsetenv(name);
+		}
+		setenv("PF_CALIBRATE", "0", 1);
+		cleaned = true;
+	}
+	pf_options_init(&options, NULL);
+	return options;
+}
+
+static bool is_partner(const struct pair *me)
+{
+	return me->side != 0;
+}
+
+void pair_fail(struct pair *me, const char *file, int line, const char *text)
+{
+	if (!is_partner(me)) {
+		fail_msg("%s:%d: %s", file, line, text);
+		return;
+	}
+	if (!atomic_load(&me->shared->failed)) {
+		snprintf(me->shared->failure, sizeof(me->shared->failure), "partner %u, %s:%d: %s",
+			 me->side, file, line, text);
+		atomic_store(&me->shared->failed, true);
+	}
+	if (test.setup.thread)
+		pthread_exit(NULL);
+	_exit(1);
+}
+
+static void check_partners(struct pair *me)
+{
+	unsigned side;
+	int status;
+
+	if (is_partner(me))
+		return;
+	if (atomic_load(&me->shared->failed))
+		fail_msg("%s", me->shared->failure);
+	for (side = 1; side <= me->partners; side++) {
+		if (!test.pids[side] || waitpid(test.pids[side], &status, WNOHANG) <= 0)
+			continue;
+		test.pids[side] = 0;
+		fail_msg("partner %u ended by itself, status %#x", side, status);
+	}
+}
+
+static bool ending(const struct pair *me)
+{
+	return atomic_load(&me->shared->sides[0].step) == STEP_END;
+}
+
+bool pair_progress(struct pair *me)
+{
+	static _Thread_local unsigned calls;
+
+	/* Fewer cores than sides must not make a test slow. */
+	if (!pf_progress(me->context))
+		sched_yield();
+	if (++calls % 1024 == 0)
+		check_partners(me);
+	return !ending(me);
+}
+
+void pair_serve(struct pair *me)
+{
+	while (pair_progress(me))
+		;
+}
+
+void pair_say(struct pair *me, unsigned step)
+{
+	atomic_store(&me->shared->sides[me->side].step, step);
+}
+
+static bool reached(struct pair *me, unsigned side, unsigned step)
+{
+	/* Whoever waits for something that will not come any more had better end. */
+	if (is_partner(me) && ending(me) && side)
+		pair_fail(me, __FILE__, __LINE__, "the test ended while a partner waited");
+	return atomic_load(&me->shared->sides[side].step) >= step;
+}
+
+void pair_await(struct pair *me, unsigned side, unsigned step)
+{
+	while (!reached(me, side, step))
+		pair_progress(me);
+}
+
+void pair_watch(struct pair *me, unsigned side, unsigned step)
+{
+	while (!reached(me, side, step)) {
+		usleep(200);
+		check_partners(me);
+	}
+}
+
+_Atomic uint64_t *pair_value(struct pair *me, unsigned side, unsigned which)
+{
+	return &me->shared->sides[side].values[which];
+}
+
+pf_peer *pair_peer(struct pair *me, unsigned side)
+{
+	struct side *other = &me->shared->sides[side];
+	pf_peer *peer;
+
+	while (!atomic_load(&other->addressed)) {
+		usleep(100);
+		check_partners(me);
+		if (is_partner(me) && ending(me))
+			pair_fail(me, __FILE__, __LINE__, "the test ended before it began");
+	}
+	pair_check(me, pf_peer_open(me->context, other->address, other->address_length, me, &peer) ==
+			       PF_OK);
+	return peer;
+}
+
+static void open_context(struct pair *me, const pf_options *options, pf_receive_fn receive,
+			 pf_error_fn error)
+{
+	struct side *own = &me->shared->sides[me->side];
+
+	pair_check(me, pf_open(options, &me->context) == PF_OK);
+	pf_set_receive(me->context, receive, me);
+	pf_set_error(me->context, error, me);
+	own->address_length = sizeof(own->address);
+	pair_check(me, pf_address(me->context, own->address, &own->address_length) == PF_OK);
+	atomic_store(&own->addressed, true);
+}
+
+static void run_partner(struct pair *me)
+{
+	const struct pair_setup *setup = &test.setup;
+
+	if (setup->prepare)
+		setup->prepare(me);
+	open_context(me, &setup->there, setup->receive, setup->error);
+	me->peer = pair_peer(me, 0);
+	if (setup->partner)
+		setup->partner(me);
+	else
+		pair_serve(me);
+	pf_close(me->context);
+	me->context = NULL;
+}
+
+static void *thread_partner(void *arg)
+{
+	run_partner(arg);
+	return NULL;
+}
+
+static void start_thread(struct pair *pair, unsigned side)
+{
+	struct pair *me = calloc(1, sizeof(*me));
+
+	assert_non_null(me);
+	*me = *pair;
+	me->side = side;
+	assert_int_equal(pthread_create(&test.threads[side], NULL, thread_partner, me), 0);
+	test.threads_side[side] = me;
+	test.threaded[side] = true;
+}
+
+static void start_process(struct pair *pair, unsigned side)
+{
+	pid_t parent = getpid();
+
+	fflush(NULL);
+	test.pids[side] = fork();
+	assert_true(test.pids[side] >= 0);
+	if (test.pids[side])
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	signal(SIGALRM, SIG_DFL);
+	pair->side = side;
+	run_partner(pair);
+	fflush(NULL);
+	_exit(0);
+}
+
+static void hung(int number)
+{
+	static const char text[] = "# no end after 60 seconds: a hang\n";
+
+	if (write(STDOUT_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(2);
+	_exit(1);
+}
+
+static void *map_shared(size_t length)
+{
+	int fd = memfd_create("window", MFD_CLOEXEC);
+	void *memory;
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)length), 0);
+	memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	close(fd);
+	return memory;
+}
+
+struct pair *pair_start(const struct pair_setup *setup)
+{
+	struct pair *pair = calloc(1, sizeof(*pair));
+	unsigned side;
+
+	assert_non_null(pair);
+	memset(&test, 0, sizeof(test));
+	test.pair = pair;
+	test.setup = *setup;
+	test.window = setup->window;
+	pair->partners = setup->partners ? setup->partners : 1;
+	assert_true(pair->partners < PAIR_SIDES);
+	pair->shared = map_shared(sizeof(*pair->shared));
+	if (setup->window)
+		pair->window = map_shared(setup->window);
+	signal(SIGALRM, hung);
+	alarm(PAIR_SECONDS);
+	/* Processes first: a fork from among threads is no clean one. */
+	for (side = 1; side <= pair->partners; side++) {
+		if (setup->thread)
+			start_thread(pair, side);
+		else
+			start_process(pair, side);
+	}
+	open_context(pair, &setup->here, setup->receive_here, setup->error_here);
+	pair->peer = pair_peer(pair, 1);
+	return pair;
+}
+
+int pair_pid(const struct pair *pair, unsigned side)
+{
+	return test.pids[side];
+}
+
+static int wait_for(unsigned side)
+{
+	int status = 0;
+
+	if (test.pids[side])
+		waitpid(test.pids[side], &status, 0);
+	test.pids[side] = 0;
+	if (test.threaded[side])
+		pthread_join(test.threads[side], NULL);
+	test.threaded[side] = false;
+	return status;
+}
+
+void pair_kill(struct pair *pair, unsigned side)
+{
+	if (test.pids[side])
+		kill(test.pids[side], SIGKILL);
+	wait_for(side);
+}
+
+void pair_wait_exit(struct pair *pair, unsigned side)
+{
+	assert_int_equal(wait_for(side), 0);
+}
+
+static void release(struct pair *pair)
+{
+	unsigned side;
+
+	for (side = 1; side <= pair->partners; side++) {
+		/* A thread that failed has left its context open. */
+		if (test.threads_side[side])
+			pf_close(test.threads_side[side]->context);
+		free(test.threads_side[side]);
+	}
+	munmap(pair->shared, sizeof(*pair->shared));
+	if (pair->window)
+		munmap(pair->window, test.window);
+	alarm(0);
+	test.pair = NULL;
+	free(pair);
+}
+
+void pair_end(struct pair *pair)
+{
+	unsigned side;
+	int status;
+
+	pair_say(pair, STEP_END);
+	for (side = 1; side <= pair->partners; side++) {
+		while (test.pids[side] && !waitpid(test.pids[side], &status, WNOHANG))
+			pair_progress(pair);
+		if (!test.pids[side])
+			continue;
+		test.pids[side] = 0;
+		if (status && !atomic_load(&pair->shared->failed))
+			fail_msg("partner %u ended with status %#x", side, status);
+	}
+	for (side = 1; side <= pair->partners; side++)
+		wait_for(side);
+	if (atomic_load(&pair->shared->failed))
+		fail_msg("%s", pair->shared->failure);
+	pf_close(pair->context);
+	release(pair);
+}
+
+int pair_teardown(void **state)
+{
+	struct pair *pair = test.pair;
+	unsigned side;
+
+	if (!pair)
+		return 0;
+	pair_say(pair, STEP_END);
+	for (side = 1; side <= pair->partners; side++)
+		pair_kill(pair, side);
+	pf_close(pair->context);
+	release(pair);
+	return 0;
+}
+
+void pair_completed(pf_context *context, const pf_completion *completion)
+{
+	struct pair_done *done = completion->arg;
+
+	done->last = *completion;
+	done->failed += completion->status != PF_OK;
+	done->count++;
+}
+
+void pair_await_done(struct pair *me, const struct pair_done *done, unsigned count)
+{
+	while (done->count < count)
+		pair_progress(me);
+}
+
+/* What became of it, once it has become something. */
+static pf_completion await_status(struct pair *me, const struct pair_done *done, int status)
+{
+	if (status == PF_OK) {
+		pair_await_done(me, done, 1);
+		return done->last;
+	}
+	return (pf_completion){ .status = status == PF_DONE ? PF_OK : status };
+}
+
+pf_completion pair_put(struct pair *me, pf_peer *peer, const void *local, uint64_t remote,
+		       size_t length)
+{
+	struct pair_done done = { 0 };
+
+	return await_status(me, &done, pf_put(peer, local, remote, length, pair_completed, &done));
+}
+
+pf_completion pair_get(struct pair *me, pf_peer *peer, void *local, uint64_t remote, size_t length)
+{
+	struct pair_done done = { 0 };
+
+	return await_status(me, &done, pf_get(peer, local, remote, length, pair_completed, &done));
+}
+
+pf_completion pair_atomic(struct pair *me, pf_peer *peer, enum pf_atomic_op op, unsigned width,
+			  uint64_t remote, uint64_t operand, uint64_t compare)
+{
+	struct pair_done done = { 0 };
+
+	return await_status(me, &done, pf_atomic(peer, op, width, 1, remote, operand, compare,
+						 pair_completed, &done));
+}
+
+int pair_send(struct pair *me, pf_peer *peer, uint8_t tag, const void *data, size_t length)
+{
+	int status;
+
+	while ((status = pf_send(peer, tag, NULL, 0, data, length)) == PF_ERR_AGAIN)
+		pair_progress(me);
+	return status;
+}

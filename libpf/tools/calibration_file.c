@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "calibration_file.h"
+
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "calibration.h"
+
+static int make_folders(char *path)
+{
+	char *slash;
+
+	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		if (mkdir(path, 0755) < 0 && errno != EEXIST) {
+			warn("%s", path);
+			return -1;
+		}
+		*slash = '/';
+	}
+	return 0;
+}
+
+static int print(FILE *file, const struct calibration_entry *entries, unsigned count)
+{
+	char machine[512];
+	unsigned i;
+
+	pf_calibration_machine(machine, sizeof(machine));
+	fprintf(file, "%s\nmachine = %s\n", CALIBRATION_TITLE, machine);
+	fprintf(file, "# Measured by pf_perf --calibrate. Without this file the defaults hold.\n");
+	for (i = 0; i < count; i++)
+		fprintf(file, "%s = %llu\n", entries[i].info->name,
+			(unsigned long long)entries[i].value);
+	return fflush(file) || ferror(file) || fsync(fileno(file)) || fchmod(fileno(file), 0644) ?
+		       -1 :
+		       0;
+}
+
+int calibration_write(const struct calibration_entry *entries, unsigned count)
+{
+	char path[PATH_MAX], temporary[PATH_MAX + 8];
+	int descriptor, status = -1;
+	FILE *file;
+
+	if (pf_calibration_path(path, sizeof(path)) >= (int)sizeof(path)) {
+		warnx("the calibration file's path is too long");
+		return -1;
+	}
+	if (make_folders(path))
+		return -1;
+	snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
+	descriptor = mkostemp(temporary, O_CLOEXEC);
+	if (descriptor < 0) {
+		warn("%s", temporary);
+		return -1;
+	}
+	file = fdopen(descriptor, "w");
+	if (file) {
+		status = print(file, entries, count);
+		fclose(file);
+	} else {
+		close(descriptor);
+	}
+	if (!status)
+		status = rename(temporary, path);
+	if (status) {
+		warn("%s", path);
+		unlink(temporary);
+		return -1;
+	}
+	printf("\nwritten to %s\n", path);
+	return 0;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "perf_calibrate.h"
+
+#include <err.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "calibration_file.h"
+#include "options.h"
+#include "origin.h"
+#include "perf_compare.h"
+
+/* Nothing changes for the sake of less. */
+#define WORTH 0.05
+
+struct calibration {
+	const struct cores *cores;
+	pf_options defaults;
+	pf_options options;     /* with what is decided already */
+	struct calibration_entry entries[8];
+	unsigned count;
+};
+
+static void show_progress(const struct comparison *comparison, double done)
+{
+	if (!isatty(STDERR_FILENO))
+		return;
+	if (done < 1)
+		fprintf(stderr, "\r%-12s %3.0f %%", comparison->name, done * 100);
+	else
+		fprintf(stderr, "\r%24s\r", "");
+}
+
+static void show_comparison(const struct comparison *comparison)
+{
+	unsigned method, size;
+
+	printf("\n%s: microseconds by size\n%12s", comparison->name, "bytes");
+	for (method = 0; method < comparison->method_count; method++)
+		printf(" %12s", comparison->methods[method].name);
+	printf("\n");
+	for (size = 0; size < comparison->size_count; size++) {
+		printf("%12zu", comparison->sizes[size]);
+		for (method = 0; method < comparison->method_count; method++)
+			printf(" %12.3f", comparison->time[method][size] * 1e6);
+		printf("\n");
+	}
+}
+
+static int compare(struct calibration *calibration, struct comparison *comparison)
+{
+	if (compare_methods(comparison, calibration->cores, show_progress))
+		return -1;
+	show_comparison(comparison);
+	return 0;
+}
+
+static const pf_option_info *option(const char *name)
+{
+	const pf_option_info *info = pf_option_table();
+
+	while (strcmp(info->name, name) != 0)
+		info++;
+	return info;
+}
+
+/* From here on the option has this value, if libpf takes it. */
+static int decide(struct calibration *calibration, const struct comparison *comparison,
+		  uint64_t value)
+{
+	const pf_option_info *info = option(comparison->name);
+	uint64_t before = *option_field(&calibration->defaults, info);
+
+	if (!option_valid(info, value)) {
+		warnx("%s: measured %llu, which is out of range", info->name,
+		      (unsigned long long)value);
+		return -1;
+	}
+	*option_field(&calibration->options, info) = value;
+	calibration->entries[calibration->count++] = (struct calibration_entry){ info, value };
+	printf("%s = %llu (default %llu, noise %.0f %%)\n", info->name, (unsigned long long)value,
+	       (unsigned long long)before, comparison->noise * 100);
+	return 0;
+}
+
+static void add_method(struct comparison *comparison, const char *name, enum operation operation,
+		       const pf_options *options)
+{
+	struct method *method = &comparison->methods[comparison->method_count++];
+
+	snprintf(method->name, sizeof(method->name), "%s", name);
+	method->operation = operation;
+	method->options = *options;
+}
+
+static void add_size(struct comparison *comparison, size_t size)
+{
+	comparison->sizes[comparison->size_count++] = size;
+}
+
+/*
+ * How many of the sizes the first of two methods is for, the rest being the
+ * second's: so that all times together are least. by_default is how many it
+ * has now; it stays if no size between the two is better off by enough.
+ */
+static unsigned split(const struct comparison *comparison, unsigned by_default)
+{
+	const double *first = comparison->time[0], *second = comparison->time[1];
+	unsigned best = by_default, at, size;
+	double least = INFINITY;
+
+	for (at = 0; at <= comparison->size_count; at++) {
+		double cost = 0;
+
+		for (size = 0; size < comparison->size_count; size++)
+			cost += log(size < at ? first[size] : second[size]);
+		if (cost < least) {
+			least = cost;
+			best = at;
+		}
+	}
+	for (size = 0; size < comparison->size_count; size++) {
+		double now = size < by_default ? first[size] : second[size];
+		double then = size < best ? first[size] : second[size];
+
+		if (now > then * (1 + WORTH + comparison->noise))
+			return best;
+	}
+	return by_default;
+}
+
+static int calibrate_share_min(struct calibration *calibration)
+{
+	struct comparison comparison = { .name = "share_min" };
+	uint64_t by_default = calibration->options.share_min;
+	pf_options alone = calibration->options, both = calibration->options;
+	unsigned place, best;
+	size_t size;
+
+	alone.share_min = option("share_min")->maximum;
+	both.share_min = option("share_min")->minimum;
+	add_method(&comparison, "one end", OPERATION_GET, &alone);
+	add_method(&comparison, "both ends", OPERATION_GET, &both);
+	for (size = 8 << 10; size <= 1 << 20; size *= 2)
+		add_size(&comparison, size);
+	if (compare(calibration, &comparison))
+		return -1;
+	for (place = 0; place < comparison.size_count; place++) {
+		if (comparison.sizes[place] >= by_default)
+			break;
+	}
+	best = split(&comparison, place);
+	if (best == place)
+		return decide(calibration, &comparison, by_default);
+	return decide(calibration, &comparison,
+		      best < comparison.size_count ?
+			      comparison.sizes[best] :
+			      2 * comparison.sizes[comparison.size_count - 1]);
+}
+
+static int calibrate_eager_limit(struct calibration *calibration)
+{
+	struct comparison comparison = { .name = "eager_limit" };
+	uint64_t by_default = calibration->options.eager_limit;
+	unsigned place, best;
+	size_t size;
+
+	add_method(&comparison, "pf_send", OPERATION_KEEP, &calibration->options);
+	add_method(&comparison, "pf_get", OPERATION_FETCH, &calibration->options);
+	for (size = 1 << 10; size <= 32 << 10; size *= 2) {
+		add_size(&comparison, size);
+		add_size(&comparison, size / 2 * 3);
+	}
+	add_size(&comparison, size);
+	if (compare(calibration, &comparison))
+		return -1;
+	for (place = 0; place < comparison.size_count; place++) {
+		if (comparison.sizes[place] > by_default)
+			break;
+	}
+	best = split(&comparison, place);
+	if (best == place)
+		return decide(calibration, &comparison, by_default);
+	return decide(calibration, &comparison,
+		      best ? comparison.sizes[best - 1] : comparison.sizes[0] / 2);
+}
+
+/*
+ * Of methods that differ in one option, ordered by it, the one with the least
+ * time over all sizes: the default if it is as good, else the smallest that is.
+ */
+static unsigned choose(const struct comparison *comparison, unsigned by_default)
+{
+	double cost[COMPARE_METHODS] = { 0 }, least = INFINITY, enough;
+	unsigned method, size;
+
+	for (method = 0; method < comparison->method_count; method++) {
+		for (size = 0; size < comparison->size_count; size++)
+			cost[method] += log(comparison->time[method][size]);
+		cost[method] /= comparison->size_count;
+		if (cost[method] < least)
+			least = cost[method];
+	}
+	enough = least + log(1 + WORTH + comparison->noise);
+	if (cost[by_default] <= enough)
+		return by_default;
+	for (method = 0; cost[method] > enough; method++)
+		;
+	return method;
+}
+
+/* Try the powers of two from least to most, and the default among them. */
+static int calibrate_candidates(struct calibration *calibration, struct comparison *comparison,
+				enum operation operation, uint64_t least, uint64_t most)
+{
+	const pf_option_info *info = option(comparison->name);
+	uint64_t value, values[COMPARE_METHODS];
+	unsigned by_default = COMPARE_METHODS;
+	char name[24];
+
+	for (value = least; value <= most && comparison->method_count < COMPARE_METHODS;
+	     value *= 2) {
+		pf_options options = calibration->options;
+
+		if (value == *option_field(&calibration->defaults, info))
+			by_default = comparison->method_count;
+		*option_field(&options, info) = value;
+		values[comparison->method_count] = value;
+		snprintf(name, sizeof(name), "%lluK", (unsigned long long)value >> 10);
+		add_method(comparison, name, operation, &options);
+	}
+	if (by_default == COMPARE_METHODS) {
+		warnx("the default of %s is not among the candidates", info->name);
+		return -1;
+	}
+	if (compare(calibration, comparison))
+		return -1;
+	return decide(calibration, comparison, values[choose(comparison, by_default)]);
+}
+
+static int calibrate_ring_size(struct calibration *calibration)
+{
+	struct comparison comparison = { .name = "ring_size" };
+	uint64_t eager = calibration->options.eager_limit, least = 64 << 10;
+
+	/* Several messages of the longest kind are to be under way. */
+	while (least < 8 * eager && least < calibration->defaults.ring_size)
+		least *= 2;
+	add_size(&comparison, 8);
+	add_size(&comparison, 4096);
+	if (eager > 4096)
+		add_size(&comparison, eager);
+	return calibrate_candidates(calibration, &comparison, OPERATION_STREAM, least, 1 << 20);
+}
+
+static int calibrate_run_max(struct calibration *calibration)
+{
+	struct comparison comparison = { .name = "run_max" };
+
+	add_size(&comparison, 1 << 20);
+	add_size(&comparison, 4 << 20);
+	add_size(&comparison, 16 << 20);
+	return calibrate_candidates(calibration, &comparison, OPERATION_GET, 128 << 10, 2 << 20);
+}
+
+/* Does single copy work between two processes here? *why says how it is otherwise. */
+static int single_copy(const struct calibration *calibration, bool *works, const char **why)
+{
+	struct pair pair;
+
+	if (pair_fork(&pair, &calibration->options, calibration->cores))
+		return -1;
+	*why = pair_path(&pair);
+	*works = pf_stat(pair.context, PF_STAT_SINGLE_COPY_BYTES) > 0;
+	return pair_close(&pair);
+}
+
+static int measure(struct calibration *calibration)
+{
+	const char *why;
+	bool works;
+
+	if (single_copy(calibration, &works, &why))
+		return -1;
+	if (!works) {
+		printf("share_min, eager_limit and run_max are not measured: transfers go %s\n", why);
+		return calibrate_ring_size(calibration);
+	}
+	if (calibrate_share_min(calibration) || calibrate_eager_limit(calibration) ||
+	    calibrate_ring_size(calibration))
+		return -1;
+	return calibrate_run_max(calibration);
+}
+
+static void warn_of_environment(const struct calibration *calibration)
+{
+	char name[64];
+	unsigned i;
+
+	for (i = 0; i < calibration->count; i++) {
+		option_variable(calibration->entries[i].info, name, sizeof(name));
+		if (getenv(name))
+			warnx("%s is set and goes before the calibration", name);
+	}
+}
+
+int calibrate(const struct cores *cores, bool show)
+{
+	struct calibration calibration = { .cores = cores };
+	struct origins origins;
+
+	if (cores->first == CORE_ANY || cores_shared(cores)) {
+		warnx("--calibrate needs two cores, to which its processes are bound");
+		return -1;
+	}
+	origins_load(&origins);
+	calibration.defaults = origins.defaults;
+	calibration.options = origins.defaults;
+	printf("Calibration on cores %s\n", cores->text);
+	if (measure(&calibration))
+		return -1;
+	warn_of_environment(&calibration);
+	if (show)
+		return 0;
+	return calibration_write(calibration.entries, calibration.count);
+}
