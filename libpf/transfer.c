@@ -464,16 +464,18 @@ static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t r
 	} else if (peer_state(peer) == PEER_GONE) {
 		return peer->gone_status;
 	}
-	transfer = calloc(1, sizeof(*transfer));
+	transfer = malloc(sizeof(*transfer));
 	if (!transfer)
 		return PF_ERR_MEMORY;
-	transfer->operation.kind = kind;
-	transfer->operation.peer = peer;
-	transfer->operation.complete = complete;
-	transfer->operation.completion.arg = arg;
-	transfer->local = local + moved;
-	transfer->remote = remote + moved;
-	transfer->length = length - moved;
+	*transfer = (struct transfer){
+		.operation = { .kind = kind,
+			       .peer = peer,
+			       .complete = complete,
+			       .completion.arg = arg },
+		.local = local + moved,
+		.remote = remote + moved,
+		.length = length - moved,
+	};
 	operation_post(context, &transfer->operation);
 	return PF_OK;
 }

@@ -5,6 +5,8 @@
  */
 #include "btl_exanest.h"
 
+#include "opal/util/sys_limits.h"
+
 #include "btl_exanest_frag.h"
 
 static void frag_construct(mca_btl_exanest_frag_t *frag)
@@ -20,29 +22,43 @@ static int frag_init(opal_free_list_item_t *item, void *list)
 	return OPAL_SUCCESS;
 }
 
-static int init_list(opal_free_list_t *list, size_t buffer_size)
+/* Small frags: the buffer is a part of the frag. */
+static int control_init(opal_free_list_item_t *item, void *list)
+{
+	item->ptr = (mca_btl_exanest_frag_t *)item + 1;
+	return frag_init(item, list);
+}
+
+static int init_list(opal_free_list_t *list, size_t inline_size, size_t buffer_size,
+		     opal_free_list_item_init_fn_t init)
 {
 	const mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 
-	return opal_free_list_init(list, sizeof(mca_btl_exanest_frag_t), opal_cache_line_size,
-				   OBJ_CLASS(mca_btl_exanest_frag_t), buffer_size,
-				   opal_cache_line_size, component->free_list_num,
+	/*
+	 * Buffers of whole pages: opal_free_list_grow_st fills up the last page
+	 * with buffers that it does not hold against the limit, and once over
+	 * the limit never stops growing.
+	 */
+	return opal_free_list_init(list, sizeof(mca_btl_exanest_frag_t) + inline_size,
+				   opal_cache_line_size, OBJ_CLASS(mca_btl_exanest_frag_t),
+				   buffer_size, opal_getpagesize(), component->free_list_num,
 				   component->free_list_max, component->free_list_inc, NULL, 0,
-				   NULL, frag_init, list);
+				   NULL, init, list);
 }
 
 int mca_btl_exanest_init_frags(void)
 {
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	const mca_btl_base_module_t *btl = &mca_btl_exanest_module.super;
 	size_t buffer_size = btl->btl_max_send_size;
 	int rc;
 
 	if (buffer_size < btl->btl_eager_limit)
 		buffer_size = btl->btl_eager_limit;
-	rc = init_list(&mca_btl_exanest_component.control_frags, MCA_BTL_EXANEST_CONTROL_SIZE);
+	rc = init_list(&component->control_frags, MCA_BTL_EXANEST_CONTROL_SIZE, 0, control_init);
 	if (OPAL_SUCCESS != rc)
 		return rc;
-	return init_list(&mca_btl_exanest_component.packed_frags, buffer_size);
+	return init_list(&component->packed_frags, 0, buffer_size, frag_init);
 }
 
 mca_btl_base_descriptor_t *mca_btl_exanest_alloc(mca_btl_base_module_t *btl,
@@ -52,10 +68,11 @@ mca_btl_base_descriptor_t *mca_btl_exanest_alloc(mca_btl_base_module_t *btl,
 	opal_free_list_t *list = &mca_btl_exanest_component.control_frags;
 	mca_btl_exanest_frag_t *frag;
 
-	if (size > MCA_BTL_EXANEST_CONTROL_SIZE)
+	if (size > MCA_BTL_EXANEST_CONTROL_SIZE) {
 		list = &mca_btl_exanest_component.packed_frags;
-	if (OPAL_UNLIKELY(size > list->fl_payload_buffer_size))
-		return NULL;
+		if (OPAL_UNLIKELY(size > list->fl_payload_buffer_size))
+			return NULL;
+	}
 	frag = (mca_btl_exanest_frag_t *)opal_free_list_get(list);
 	if (OPAL_UNLIKELY(NULL == frag))
 		return NULL;

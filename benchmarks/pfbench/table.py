@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
 from .measures import Measure
@@ -66,8 +67,5 @@ def _ratio_text(ratio: Optional[Ratio]) -> str:
 
 def digits(value: float) -> str:
     """Three significant digits, without an exponent."""
-    if value >= 100:
-        return f"{value:.0f}"
-    if value >= 10:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+    decimals = max(0, 2 - math.floor(math.log10(value)))
+    return f"{value:.{decimals}f}"

@@ -41,9 +41,9 @@ class Compare(unittest.TestCase):
         self.script("mpirun", MPIRUN)
         self.listing(["btl:exanest", "btl:vader", "btl:tcp"])
         (self.folder / "FAILING").write_text("")
-        for name in ("latency", "bw", "mbw_mr", "barrier", "bcast"):
+        for name in ("latency", "bw", "mbw_mr"):
             self.script(f"benchmarks/mpi/{name}", "")
-        for name in ("allreduce", "alltoall"):
+        for name in ("barrier", "bcast", "allreduce", "alltoall"):
             self.script(f"benchmarks/mpi/{name}", "")
 
     def script(self, name, text):
@@ -56,13 +56,13 @@ class Compare(unittest.TestCase):
         lines = "".join(f"mca:{component}:version:1\\n" for component in components)
         self.script("ompi_info", f'print("{lines}")')
 
-    def compare(self, *arguments):
+    def compare(self, *arguments, path=None):
         env = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("OSU_", "OMPI_", "EBROOT"))
         }
-        env["PATH"] = f"{self.folder}:/usr/bin:/bin"
+        env["PATH"] = path or f"{self.folder}:/usr/bin:/bin"
         command = [sys.executable, str(COMPARE), "--own", "--build", str(self.folder)]
         return subprocess.run(
             [*command, "--out", str(self.folder / "out"), *arguments],
@@ -115,10 +115,10 @@ class Compare(unittest.TestCase):
         self.assertNotIn("exanest", done.stdout)
 
     def test_collectives(self):
-        done = self.compare("--collectives", "-n", "64")
+        done = self.compare("--collectives", "-n", "9999")
         self.assertEqual(done.returncode, 0, done.stderr)
         environment = (self.folder / "out/environment.txt").read_text()
-        self.assertIn("mpirun -n 64 --oversubscribe", environment)
+        self.assertIn("mpirun -n 9999 --oversubscribe", environment)
         self.assertNotIn("tcp", environment)
         self.assertIn("--validate", environment)
         self.assertIn("Barrier", done.stdout)
@@ -131,10 +131,7 @@ class Compare(unittest.TestCase):
 
     def test_no_open_mpi(self):
         (self.folder / "ompi_info").unlink()
-        shutil.copy(shutil.which("sh"), self.folder / "sh")
-        done = self.compare() if not shutil.which("ompi_info", path="/usr/bin") else None
-        if done is None:
-            self.skipTest("this machine has an ompi_info where sh is")
+        done = self.compare(path=str(self.folder))
         self.assertEqual(done.returncode, 2)
         self.assertIn("install Open MPI", done.stderr)
 

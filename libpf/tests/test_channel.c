@@ -13,6 +13,13 @@
 #define RING_SIZE 16384
 #define PAGE 4096
 
+static int create(struct channel *channel)
+{
+	static _Atomic int64_t allowance;
+
+	return channel_create(channel, RING_SIZE, &allowance);
+}
+
 static bool is_open(int fd)
 {
 	return fcntl(fd, F_GETFD) >= 0;
@@ -38,7 +45,7 @@ static void test_round_trip(void **state)
 	struct ring_entry entry;
 	uint8_t *payload;
 
-	assert_int_equal(channel_create(&out, RING_SIZE), PF_OK);
+	assert_int_equal(create(&out), PF_OK);
 	assert_true(fcntl(out.fd, F_GETFD) & FD_CLOEXEC);
 	assert_int_equal(channel_map(&in, dup(out.fd)), PF_OK);
 	assert_ptr_not_equal(in.memory, out.memory);
@@ -64,7 +71,7 @@ static void test_sealed(void **state)
 {
 	struct channel channel;
 
-	assert_int_equal(channel_create(&channel, RING_SIZE), PF_OK);
+	assert_int_equal(create(&channel), PF_OK);
 	assert_int_equal(ftruncate(channel.fd, 0), -1);
 	assert_int_equal(ftruncate(channel.fd, 1 << 20), -1);
 	channel_destroy(&channel);
@@ -88,7 +95,7 @@ static void test_hostile_files(void **state)
 	uint64_t head[2], changed[2];
 	int ends[2];
 
-	assert_int_equal(channel_create(&model, RING_SIZE), PF_OK);
+	assert_int_equal(create(&model), PF_OK);
 	memcpy(head, model.memory, sizeof(head));
 	channel_destroy(&model);
 
@@ -129,7 +136,7 @@ static void test_read_only_file(void **state)
 	char path[64];
 	int fd;
 
-	assert_int_equal(channel_create(&model, RING_SIZE), PF_OK);
+	assert_int_equal(create(&model), PF_OK);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", model.fd);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
@@ -186,7 +193,7 @@ static void test_fill_and_place(void **state)
 	struct channel channel;
 	size_t start, i;
 
-	assert_int_equal(channel_create(&channel, RING_SIZE), PF_OK);
+	assert_int_equal(create(&channel), PF_OK);
 	for (start = RING_SIZE - 8192; start < RING_SIZE; start += 8) {
 		uint8_t *payload = channel.ring.base + start;
 
@@ -215,7 +222,7 @@ static void test_bad_memory(void **state)
 	char *page = island();
 	size_t i;
 
-	assert_int_equal(channel_create(&channel, RING_SIZE), PF_OK);
+	assert_int_equal(create(&channel), PF_OK);
 	at[0] = channel.ring.base;
 	at[1] = channel.ring.base + RING_SIZE - 104; /* over the wrap */
 	pattern_fill(page, PAGE, 1);

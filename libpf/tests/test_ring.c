@@ -2,151 +2,220 @@
 #include "unit.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
 
 #include "pf.h"
 #include "transport/host/channel.h"
 
-#define RING_SIZE 16384
-#define MOST_ENTRIES (RING_SIZE / RING_HEADER)
+#define RING_MOST (256u << 10)
+#define MOST_ENTRIES (RING_MOST / RING_HEADER)
+
+/* A ring as small as it may be, one with all its memory, and one that may not grow. */
+static const struct shape {
+	size_t size;
+	int64_t allowance;
+} smallest = { 16384, 0 }, growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 };
 
 /* The two ends of one ring, as the two processes hold them. */
 struct ends {
 	struct channel channel;
+	_Atomic int64_t allowance;
 	struct ring writer, reader;
+	size_t lengths[MOST_ENTRIES];   /* of what was written and not yet read */
+	uint64_t written, read;
 };
 
-static int open_ends(void **state)
+static struct ends *open_ends(void **state)
 {
+	const struct shape *shape = *state;
 	struct ends *ends = calloc(1, sizeof(*ends));
 
-	if (!ends || channel_create(&ends->channel, RING_SIZE) != PF_OK)
-		return -1;
+	assert_non_null(ends);
+	atomic_init(&ends->allowance, shape->allowance);
+	assert_int_equal(channel_create(&ends->channel, shape->size, &ends->allowance), PF_OK);
 	ends->writer = ends->channel.ring;
 	ends->reader = ends->channel.ring;
-	*state = ends;
-	return 0;
+	return ends;
 }
 
-static int close_ends(void **state)
+static void close_ends(struct ends *ends)
 {
-	struct ends *ends = *state;
-
 	channel_destroy(&ends->channel);
 	free(ends);
-	return 0;
 }
 
 /* Kind and tag follow from the number, so that a mixed up entry shows. */
-static bool write_entry(struct ring *ring, size_t length, uint64_t number)
+static uint8_t kind_of(uint64_t number)
 {
-	uint8_t *payload = ring_reserve(ring, length);
+	return (uint8_t)(1 + number % 200);
+}
+
+static bool write_entry(struct ends *ends, size_t length)
+{
+	uint8_t *payload = ring_reserve(&ends->writer, length);
 
 	if (!payload)
 		return false;
 	assert_int_equal((uintptr_t)payload % 8, 0);
-	pattern_fill(payload, length, number);
-	ring_commit(ring, length, (uint8_t)(1 + number % 255), (uint8_t)number);
+	pattern_fill(payload, length, ends->written);
+	ring_commit(&ends->writer, length, kind_of(ends->written), (uint8_t)ends->written);
+	ends->lengths[ends->written++ % MOST_ENTRIES] = length;
 	return true;
 }
 
 static bool entry_is(const struct ring_entry *entry, size_t length, uint64_t number)
 {
-	return entry->length == length && entry->kind == 1 + number % 255 &&
+	return entry->length == length && entry->kind == kind_of(number) &&
 	       entry->tag == (uint8_t)number &&
 	       pattern_differs(entry->payload, length, number) == length;
 }
 
-static bool read_entry(struct ring *ring, size_t length, uint64_t number)
+/* The first look may find only that the writer turned back. */
+static int look(struct ring *ring, struct ring_entry *entry)
 {
-	struct ring_entry entry;
+	int found = ring_peek(ring, entry);
 
-	if (!ring_ready(ring) || ring_peek(ring, &entry) != 1)
-		return false;
-	assert_true(entry_is(&entry, length, number));
-	ring_consume(ring, &entry);
-	return true;
+	return found ? found : ring_peek(ring, entry);
+}
+
+static void read_entry(struct ends *ends)
+{
+	struct ring_entry entry = { 0 };
+
+	assert_true(ring_ready(&ends->reader));
+	assert_int_equal(look(&ends->reader, &entry), 1);
+	assert_true(entry_is(&entry, ends->lengths[ends->read % MOST_ENTRIES], ends->read));
+	ring_consume(&ends->reader, &entry);
+	ends->read++;
+}
+
+static void read_all(struct ends *ends)
+{
+	struct ring_entry entry = { 0 };
+
+	while (ends->read < ends->written)
+		read_entry(ends);
+	assert_int_equal(look(&ends->reader, &entry), 0);
 }
 
 static void test_empty(void **state)
 {
-	struct ends *ends = *state;
-	struct ring_entry entry;
+	struct ends *ends = open_ends(state);
+	struct ring_entry entry = { 0 };
 
 	assert_false(ring_ready(&ends->reader));
 	assert_int_equal(ring_peek(&ends->reader, &entry), 0);
 	/* What is reserved but not committed is not there. */
 	memset(ring_reserve(&ends->writer, 100), 0xff, 100);
 	assert_false(ring_ready(&ends->reader));
-	assert_true(write_entry(&ends->writer, 0, 1));
-	assert_true(read_entry(&ends->reader, 0, 1));
-	assert_false(ring_ready(&ends->reader));
+	assert_true(write_entry(ends, 0));
+	read_all(ends);
+	close_ends(ends);
 }
 
 /* Lengths that leave a little room, none, or too little, at every position of the wrap. */
 static void test_random(void **state)
 {
 	struct random_numbers numbers = random_start("ring, random lengths");
-	struct ends *ends = *state;
-	size_t lengths[MOST_ENTRIES];
-	uint64_t written = 0, read = 0;
+	struct ends *ends = open_ends(state);
 	int i;
 
-	for (i = 0; i < 200000; i++) {
-		size_t longest = random_below(&numbers, 16) ? 200 : ring_longest(&ends->writer);
-		size_t length = random_below(&numbers, longest + 1);
-		size_t *slot = &lengths[written % MOST_ENTRIES];
+	for (i = 0; i < 100000; i++) {
+		size_t longest = random_below(&numbers, 64) ? 200 : ring_longest(&ends->writer);
+		uint64_t reads = random_below(&numbers, 3);
 
-		if (write_entry(&ends->writer, length, written)) {
-			*slot = length;
-			written++;
-		}
-		assert_true(ends->writer.position - ends->reader.position <= RING_SIZE);
-		for (; read < written && random_below(&numbers, 3); read++)
-			assert_true(read_entry(&ends->reader, lengths[read % MOST_ENTRIES], read));
+		write_entry(ends, random_below(&numbers, longest + 1));
+		assert_true(ends->writer.position - ends->reader.position <= ends->writer.size);
+		for (; reads && ends->read < ends->written; reads--)
+			read_entry(ends);
 	}
-	for (; read < written; read++)
-		assert_true(read_entry(&ends->reader, lengths[read % MOST_ENTRIES], read));
-	assert_false(ring_ready(&ends->reader));
-	assert_true(written > 50000);
+	read_all(ends);
+	assert_true(ends->written > 50000);
+	close_ends(ends);
 }
 
 static void test_full(void **state)
 {
-	struct ends *ends = *state;
-	uint64_t written = 0, read = 0;
+	struct ends *ends = open_ends(state);
+	int round;
 
-	while (write_entry(&ends->writer, 56, written))
-		written++;
-	assert_in_range(written, RING_SIZE / 64 - 2, RING_SIZE / 64);
-	assert_null(ring_reserve(&ends->writer, 56));
-	/* A header cleared for the next entry must not have hit the oldest one. */
-	while (read < written)
-		assert_true(read_entry(&ends->reader, 56, read++));
-	assert_true(write_entry(&ends->writer, 56, written));
-	assert_true(read_entry(&ends->reader, 56, read));
+	for (round = 0; round < 20; round++) {
+		uint64_t before = ends->written;
+
+		while (write_entry(ends, 56))
+			;
+		assert_null(ring_reserve(&ends->writer, 56));
+		assert_true(ends->written - before >= 150);
+		/* A header cleared for the next entry must not have hit the oldest one. */
+		read_all(ends);
+	}
+	close_ends(ends);
 }
 
 /* The reader publishes its position only now and then: the longest must find room all the same. */
 static void test_longest(void **state)
 {
-	struct ends *ends = *state;
-	size_t longest = ring_longest(&ends->writer);
-	uint64_t number = 0;
-	size_t step;
+	struct ends *ends = open_ends(state);
+	size_t longest = ring_longest(&ends->writer), step;
 
-	for (step = 0; step < RING_SIZE / 8; step++) {
-		assert_true(write_entry(&ends->writer, longest, number));
-		assert_true(read_entry(&ends->reader, longest, number++));
-		assert_true(write_entry(&ends->writer, step % 64, number));
-		assert_true(read_entry(&ends->reader, step % 64, number++));
+	for (step = 0; step < 3000; step++) {
+		bool written = write_entry(ends, longest);
+
+		/* At most after a look by the reader, who may have to follow to the start. */
+		if (!written) {
+			read_all(ends);
+			written = write_entry(ends, longest);
+		}
+		assert_true(written);
+		read_all(ends);
+		assert_true(write_entry(ends, step % 64));
+		read_all(ends);
 	}
+	close_ends(ends);
+}
+
+/* Pages of the ring that have memory. */
+static size_t pages_of(struct ends *ends)
+{
+	unsigned char resident[RING_MOST / 4096];
+	size_t count = 0, i;
+
+	assert_int_equal(mincore(ends->writer.base, ends->writer.size, resident), 0);
+	for (i = 0; i < ends->writer.size / 4096; i++)
+		count += resident[i] & 1;
+	return count;
+}
+
+/* Little traffic uses little memory; much uses the whole ring, if the allowance is there for it. */
+static void test_memory(void **state)
+{
+	const struct shape *shape = *state;
+	struct ends *ends = open_ends(state);
+	int i;
+
+	for (i = 0; i < 300; i++) {
+		assert_true(write_entry(ends, 100));
+		read_all(ends);
+	}
+	assert_true(pages_of(ends) <= RING_LAP_FIRST / 4096 + 1);
+	for (i = 0; i < 50000; i++) {
+		while (!write_entry(ends, 100))
+			read_all(ends);
+	}
+	if (shape->allowance)
+		assert_int_equal(pages_of(ends), shape->size / 4096);
+	else
+		assert_true(pages_of(ends) <= RING_LAP_FIRST / 4096 + 1);
+	assert_true(atomic_load(&ends->allowance) >= 0);
+	close_ends(ends);
 }
 
 static void test_hostile_header(void **state)
 {
-	struct ends *ends = *state;
+	struct ends *ends = open_ends(state);
 	uint64_t kind = (uint64_t)1 << 32, length;
-	struct ring_entry entry;
+	struct ring_entry entry = { 0 };
 	unsigned bit;
 
 	for (bit = 48; bit < 64; bit++) {
@@ -165,14 +234,37 @@ static void test_hostile_header(void **state)
 	assert_int_equal(ring_peek(&ends->reader, &entry), -1);
 	atomic_store(ring_header(&ends->writer, 0), ring_longest(&ends->reader) | kind);
 	assert_int_equal(ring_peek(&ends->reader, &entry), 1);
+	close_ends(ends);
+}
+
+/* An entry that skips may reach to the end of the ring, no less and no more. */
+static void test_hostile_skip(void **state)
+{
+	struct ends *ends = open_ends(state);
+	const uint64_t skip = (uint64_t)RING_SKIP << 32;
+	const uint64_t lengths[] = { 0, 8, ends->reader.size - 16, ends->reader.size,
+				     2 * ends->reader.size - 8, UINT32_MAX, UINT32_MAX - 7 };
+	struct ring_entry entry = { 0 };
+	size_t i;
+
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		atomic_store(ring_header(&ends->writer, 0), lengths[i] | skip);
+		assert_int_equal(ring_peek(&ends->reader, &entry), -1);
+		assert_int_equal(ends->reader.position, 0);
+	}
+	/* The whole ring, over and over: no end of it, so each look has to come back. */
+	atomic_store(ring_header(&ends->writer, 0), (ends->reader.size - 8) | skip);
+	for (i = 0; i < 10; i++)
+		assert_int_not_equal(ring_peek(&ends->reader, &entry), 1);
+	close_ends(ends);
 }
 
 /* Whatever a reader claims to have read, the writer stays inside the ring and comes back. */
 static void test_lying_tail(void **state)
 {
 	struct random_numbers numbers = random_start("ring, lying tail");
-	struct ends *ends = *state;
-	uint8_t *first = ends->writer.base, *end = first + 2 * RING_SIZE;
+	struct ends *ends = open_ends(state);
+	uint8_t *first = ends->writer.base, *end = first + 2 * ends->writer.size;
 	int i;
 
 	for (i = 0; i < 200000; i++) {
@@ -196,8 +288,9 @@ static void test_lying_tail(void **state)
 	assert_null(ring_reserve(&ends->writer, 1000));
 	atomic_store(ends->writer.tail, UINT64_MAX);
 	assert_null(ring_reserve(&ends->writer, 1000));
-	atomic_store(ends->writer.tail, ends->writer.position - RING_SIZE - 8);
+	atomic_store(ends->writer.tail, ends->writer.position - ends->writer.size - 8);
 	assert_null(ring_reserve(&ends->writer, 1000));
+	close_ends(ends);
 }
 
 #define THREAD_MESSAGES 100000
@@ -207,9 +300,9 @@ struct writing {
 	struct random_numbers numbers;
 };
 
-static size_t thread_length(struct random_numbers *numbers)
+static size_t thread_length(const struct ring *ring, struct random_numbers *numbers)
 {
-	return random_below(numbers, random_below(numbers, 16) ? 100 : RING_SIZE / 2 - 15);
+	return random_below(numbers, random_below(numbers, 64) ? 100 : ring_longest(ring) + 1);
 }
 
 static void *write_all(void *arg)
@@ -218,10 +311,13 @@ static void *write_all(void *arg)
 	uint64_t number;
 
 	for (number = 0; number < THREAD_MESSAGES; number++) {
-		size_t length = thread_length(&writing->numbers);
+		size_t length = thread_length(writing->ring, &writing->numbers);
+		uint8_t *payload;
 
-		while (!write_entry(writing->ring, length, number))
+		while (!(payload = ring_reserve(writing->ring, length)))
 			sched_yield();
+		pattern_fill(payload, length, number);
+		ring_commit(writing->ring, length, kind_of(number), (uint8_t)number);
 	}
 	return NULL;
 }
@@ -229,41 +325,41 @@ static void *write_all(void *arg)
 static void test_threads(void **state)
 {
 	struct random_numbers numbers = random_start("ring, two threads");
-	struct ends *ends = *state;
+	struct ends *ends = open_ends(state);
 	struct writing writing = { &ends->writer, numbers };
-	uint64_t number;
+	uint64_t number, wrong = 0;
 	pthread_t writer;
-	bool right = true;
 
 	assert_int_equal(pthread_create(&writer, NULL, write_all, &writing), 0);
-	for (number = 0; number < THREAD_MESSAGES; number++) {
-		size_t length = thread_length(&numbers);
-		struct ring_entry entry;
+	for (number = 0; number < THREAD_MESSAGES && !wrong; number++) {
+		size_t length = thread_length(&ends->reader, &numbers);
+		struct ring_entry entry = { 0 };
 		int found;
 
 		while (!(found = ring_peek(&ends->reader, &entry)))
 			sched_yield();
-		right = right && found == 1 && entry_is(&entry, length, number);
+		wrong += found != 1 || !entry_is(&entry, length, number);
 		ring_consume(&ends->reader, &entry);
-		if (found != 1)
-			break;
 	}
-	/* Not before, for the writer would go on without its ring. */
-	if (number == THREAD_MESSAGES)
+	/* A writer whose reader has given up would never end. */
+	if (!wrong)
 		pthread_join(writer, NULL);
-	assert_true(right);
+	assert_int_equal(wrong, 0);
+	close_ends(ends);
 }
+
+#define WITH(test, shape)                                                                          \
+	{                                                                                          \
+		#test " " #shape, test, NULL, NULL, (void *)(uintptr_t)&(shape)              \
+	}
+#define WITH_ALL(test) WITH(test, smallest), WITH(test, growing), WITH(test, fixed)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_empty, open_ends, close_ends),
-		cmocka_unit_test_setup_teardown(test_random, open_ends, close_ends),
-		cmocka_unit_test_setup_teardown(test_full, open_ends, close_ends),
-		cmocka_unit_test_setup_teardown(test_longest, open_ends, close_ends),
-		cmocka_unit_test_setup_teardown(test_hostile_header, open_ends, close_ends),
-		cmocka_unit_test_setup_teardown(test_lying_tail, open_ends, close_ends),
-		cmocka_unit_test_setup_teardown(test_threads, open_ends, close_ends),
+		WITH_ALL(test_empty),	       WITH_ALL(test_random), WITH_ALL(test_full),
+		WITH_ALL(test_longest),	       WITH_ALL(test_memory), WITH_ALL(test_hostile_header),
+		WITH_ALL(test_hostile_skip),   WITH_ALL(test_lying_tail), WITH_ALL(test_threads),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);

@@ -421,7 +421,7 @@ static void test_unlike(void **state)
 
 #define IN_MODE(test, mode)                                                                        \
 	{                                                                                          \
-#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode                 \
+		#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode                \
 	}
 
 int main(void)

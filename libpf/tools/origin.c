@@ -2,6 +2,7 @@
 #include "origin.h"
 
 #include <ctype.h>
+#include <err.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,4 +102,19 @@ const char *origin_name(enum origin origin)
 	case ORIGIN_ENVIRONMENT: return "environment";
 	default: return "default";
 	}
+}
+
+int origins_check_environment(const struct origins *origins)
+{
+	const pf_option_info *info;
+	char name[64];
+
+	for (info = pf_option_table(); origins->culprit && info->name; info++) {
+		option_variable(info, name, sizeof(name));
+		if (getenv(name) && origin_of(origins, info) != ORIGIN_ENVIRONMENT)
+			warnx("%s=%s is invalid: must be from %llu to %llu (%s)", name, getenv(name),
+			      (unsigned long long)info->minimum, (unsigned long long)info->maximum,
+			      info->help);
+	}
+	return origins->culprit ? -1 : 0;
 }

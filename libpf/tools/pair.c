@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -190,6 +191,17 @@ const char *pair_path(struct pair *pair)
 	    pair_wait(pair, &pair->completed, 1))
 		return NULL;
 	return pf_peer_path(pair->peer);
+}
+
+uint8_t *pair_buffer(size_t length)
+{
+	uint8_t *area = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (area != MAP_FAILED)
+		return area;
+	warn("buffer of %zu bytes", length);
+	return NULL;
 }
 
 static int open_context(struct pair *pair, const pf_options *options)

@@ -57,6 +57,8 @@ int pair_prepare(struct pair *pair, size_t length, size_t stride, uint64_t slots
 /* *wrong: how many messages and slots had wrong contents. */
 int pair_check(struct pair *pair, size_t length, size_t stride, uint64_t slots, uint64_t seed,
 	       uint64_t *wrong);
+/* Memory for transfers, its pages present; to be given to munmap. NULL after a message. */
+uint8_t *pair_buffer(size_t length);
 /* pf_peer_path once a first transfer has found it out. */
 const char *pair_path(struct pair *pair);
 

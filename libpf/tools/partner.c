@@ -11,6 +11,7 @@
 
 #include "pattern.h"
 #include "protocol.h"
+#include "sample.h"
 
 /* An answer that found the ring full. */
 struct held {
@@ -175,6 +176,10 @@ static void obey(struct partner *partner, const void *data, size_t length)
 		control.status = PF_OK;
 		control.length = pf_stat(partner->context, (enum pf_stat)control.seed);
 		break;
+	case CONTROL_PROCESSOR:
+		control.status = PF_OK;
+		control.length = (uint64_t)(sample_processor_seconds() * 1e9);
+		break;
 	case CONTROL_BYE:
 		partner->done = true;
 		return;
@@ -189,6 +194,12 @@ static void look_at(struct partner *partner, const void *data, size_t length)
 	if (partner->verify &&
 	    (length > partner->room || memcmp(data, partner->buffer, length) != 0))
 		partner->wrong++;
+}
+
+static void keep(struct partner *partner, const void *data, size_t length)
+{
+	if (length <= partner->room)
+		memcpy(partner->buffer, data, length);
 }
 
 static void fetched(pf_context *context, const pf_completion *completion)
@@ -245,8 +256,10 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 		notice(partner);
 		break;
 	case TAG_KEEP:
-		if (length <= partner->room)
-			memcpy(partner->buffer, data, length);
+		keep(partner, data, length);
+		break;
+	case TAG_KEEP_LAST:
+		keep(partner, data, length);
 		notice(partner);
 		break;
 	case TAG_FETCH:

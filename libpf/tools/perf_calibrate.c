@@ -15,6 +15,10 @@
 
 /* Nothing changes for the sake of less. */
 #define WORTH 0.05
+/* With more noise than this, or less of a core, the machine is busy and the times say nothing. */
+#define NOISE_MOST 0.25
+#define SHARE_LEAST 0.6
+#define STREAM_WINDOW 64
 
 struct calibration {
 	const struct cores *cores;
@@ -74,6 +78,12 @@ static int decide(struct calibration *calibration, const struct comparison *comp
 	const pf_option_info *info = option(comparison->name);
 	uint64_t before = *option_field(&calibration->defaults, info);
 
+	if (comparison->noise > NOISE_MOST || comparison->share < SHARE_LEAST) {
+		printf("%s stays %llu: the machine is busy (%.0f %% of a core for us, noise %.0f %%)\n",
+		       info->name, (unsigned long long)before, comparison->share * 100,
+		       comparison->noise * 100);
+		return 0;
+	}
 	if (!option_valid(info, value)) {
 		warnx("%s: measured %llu, which is out of range", info->name,
 		      (unsigned long long)value);
@@ -87,12 +97,13 @@ static int decide(struct calibration *calibration, const struct comparison *comp
 }
 
 static void add_method(struct comparison *comparison, const char *name, enum operation operation,
-		       const pf_options *options)
+		       unsigned window, const pf_options *options)
 {
 	struct method *method = &comparison->methods[comparison->method_count++];
 
 	snprintf(method->name, sizeof(method->name), "%s", name);
 	method->operation = operation;
+	method->window = window;
 	method->options = *options;
 }
 
@@ -142,8 +153,8 @@ static int calibrate_share_min(struct calibration *calibration)
 
 	alone.share_min = option("share_min")->maximum;
 	both.share_min = option("share_min")->minimum;
-	add_method(&comparison, "one end", OPERATION_GET, &alone);
-	add_method(&comparison, "both ends", OPERATION_GET, &both);
+	add_method(&comparison, "one end", OPERATION_GET, 1, &alone);
+	add_method(&comparison, "both ends", OPERATION_GET, 1, &both);
 	for (size = 8 << 10; size <= 1 << 20; size *= 2)
 		add_size(&comparison, size);
 	if (compare(calibration, &comparison))
@@ -168,8 +179,10 @@ static int calibrate_eager_limit(struct calibration *calibration)
 	unsigned place, best;
 	size_t size;
 
-	add_method(&comparison, "pf_send", OPERATION_KEEP, &calibration->options);
-	add_method(&comparison, "pf_get", OPERATION_FETCH, &calibration->options);
+	add_method(&comparison, "pf_send", OPERATION_KEEP, 1, &calibration->options);
+	add_method(&comparison, "pf_get", OPERATION_FETCH, 1, &calibration->options);
+	add_method(&comparison, "pf_send win", OPERATION_KEEP, 32, &calibration->options);
+	add_method(&comparison, "pf_get win", OPERATION_FETCH, 32, &calibration->options);
 	for (size = 1 << 10; size <= 32 << 10; size *= 2) {
 		add_size(&comparison, size);
 		add_size(&comparison, size / 2 * 3);
@@ -214,7 +227,7 @@ static unsigned choose(const struct comparison *comparison, unsigned by_default)
 
 /* Try the powers of two from least to most, and the default among them. */
 static int calibrate_candidates(struct calibration *calibration, struct comparison *comparison,
-				enum operation operation, uint64_t least, uint64_t most)
+				enum operation operation, unsigned window, uint64_t least, uint64_t most)
 {
 	const pf_option_info *info = option(comparison->name);
 	uint64_t value, values[COMPARE_METHODS];
@@ -230,7 +243,7 @@ static int calibrate_candidates(struct calibration *calibration, struct comparis
 		*option_field(&options, info) = value;
 		values[comparison->method_count] = value;
 		snprintf(name, sizeof(name), "%lluK", (unsigned long long)value >> 10);
-		add_method(comparison, name, operation, &options);
+		add_method(comparison, name, operation, window, &options);
 	}
 	if (by_default == COMPARE_METHODS) {
 		warnx("the default of %s is not among the candidates", info->name);
@@ -253,7 +266,7 @@ static int calibrate_ring_size(struct calibration *calibration)
 	add_size(&comparison, 4096);
 	if (eager > 4096)
 		add_size(&comparison, eager);
-	return calibrate_candidates(calibration, &comparison, OPERATION_STREAM, least, 1 << 20);
+	return calibrate_candidates(calibration, &comparison, OPERATION_TAKE, STREAM_WINDOW, least, 1 << 20);
 }
 
 static int calibrate_run_max(struct calibration *calibration)
@@ -263,7 +276,7 @@ static int calibrate_run_max(struct calibration *calibration)
 	add_size(&comparison, 1 << 20);
 	add_size(&comparison, 4 << 20);
 	add_size(&comparison, 16 << 20);
-	return calibrate_candidates(calibration, &comparison, OPERATION_GET, 128 << 10, 2 << 20);
+	return calibrate_candidates(calibration, &comparison, OPERATION_GET, 1, 128 << 10, 2 << 20);
 }
 
 /* Does single copy work between two processes here? *why says how it is otherwise. */
@@ -323,6 +336,10 @@ int calibrate(const struct cores *cores, bool show)
 	if (measure(&calibration))
 		return -1;
 	warn_of_environment(&calibration);
+	if (!calibration.count) {
+		warnx("nothing could be measured: calibrate again when the machine is quiet");
+		return -1;
+	}
 	if (show)
 		return 0;
 	return calibration_write(calibration.entries, calibration.count);

@@ -13,14 +13,15 @@
 
 enum operation {
 	OPERATION_GET,          /* pf_get while the partner polls */
-	OPERATION_KEEP,         /* pf_send, copied out by the receiver, and its notice */
-	OPERATION_FETCH,        /* a header by pf_send, pf_get by the receiver, and its notice */
-	OPERATION_STREAM,       /* one of a window of messages with one notice */
+	OPERATION_TAKE,         /* pf_send, seen by the receiver */
+	OPERATION_KEEP,         /* pf_send, copied out by the receiver */
+	OPERATION_FETCH,        /* a header by pf_send, pf_get by the receiver, and a notice of that */
 };
 
 struct method {
 	char name[24];
 	enum operation operation;
+	unsigned window;        /* how many follow one another without waiting */
 	pf_options options;
 };
 
@@ -30,12 +31,13 @@ struct comparison {
 	unsigned method_count;
 	size_t sizes[COMPARE_SIZES];
 	unsigned size_count;
-	/* Results: seconds for one operation, median of medians, and how far these lie apart. */
+	/* Results: seconds for one operation when nothing disturbs it, */
 	double time[COMPARE_METHODS][COMPARE_SIZES];
-	double noise;           /* median of the cells' relative interquartile range */
+	double noise;           /* median of the cells' relative interquartile range, */
+	double share;           /* and of its core that the slower process had, 0 to 1 */
 };
 
-/* Seconds that compare_methods takes, and the share of it that is done, from 0 to 1. */
+/* done: how much of the comparison, from 0 to 1 */
 typedef void (*compare_progress_fn)(const struct comparison *comparison, double done);
 
 /* Returns 0, or -1 after a message on standard error. */

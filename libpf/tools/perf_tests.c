@@ -2,6 +2,7 @@
 #include "perf_tests.h"
 
 #include <err.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -174,17 +175,6 @@ size_t perf_next_size(const struct perf_test *test, const struct settings *setti
 	return size > settings->largest / 2 ? settings->largest : size * 2;
 }
 
-uint8_t *bench_allocate(size_t length)
-{
-	uint8_t *area = mmap(NULL, length, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	if (area != MAP_FAILED)
-		return area;
-	warn("buffer of %zu bytes", length);
-	return NULL;
-}
-
 static void fill(struct bench *bench, uint64_t seed)
 {
 	unsigned slot;
@@ -270,29 +260,41 @@ static int timed(const struct perf_test *test, struct bench *bench, uint64_t ite
 	return status;
 }
 
-/* Warm up, and find out how many iterations a repetition has. */
+/*
+ * Run more and more iterations until a repetition's worth is known. What
+ * counts is the fastest: the processor may have been taken away meanwhile.
+ */
+static int estimate(const struct perf_test *test, const struct settings *settings,
+		    struct bench *bench, uint64_t *iterations)
+{
+	double seconds, each, fastest = INFINITY, all = 0;
+	uint64_t count;
+
+	for (count = 1; all < 20 * settings->seconds; count *= 2) {
+		if (timed(test, bench, count, &seconds))
+			return -1;
+		all += seconds;
+		each = seconds / (double)count;
+		if (each < fastest)
+			fastest = each;
+		if (fastest * (double)count > settings->seconds / 4)
+			break;
+	}
+	*iterations = (uint64_t)(settings->seconds / fastest) + 1;
+	return 0;
+}
+
 static int warm_up(const struct perf_test *test, const struct settings *settings,
 		   struct bench *bench, uint64_t *iterations)
 {
 	uint64_t count = settings->warm_up;
-	double seconds;
 
 	*iterations = settings->iterations;
-	if (*iterations) {
-		if (count == WARM_UP_AUTOMATIC)
-			count = *iterations / 10 + 1;
-		return count ? test->run(bench, count) : 0;
-	}
-	if (count && count != WARM_UP_AUTOMATIC && test->run(bench, count))
+	if (count == WARM_UP_AUTOMATIC)
+		count = *iterations ? *iterations / 10 + 1 : 0;
+	if (count && test->run(bench, count))
 		return -1;
-	for (count = 1;; count *= 2) {
-		if (timed(test, bench, count, &seconds))
-			return -1;
-		if (seconds > settings->seconds / 4)
-			break;
-	}
-	*iterations = (uint64_t)((double)count * settings->seconds / seconds) + 1;
-	return 0;
+	return *iterations ? 0 : estimate(test, settings, bench, iterations);
 }
 
 static int repeat(const struct perf_test *test, const struct settings *settings,
@@ -352,7 +354,7 @@ int perf_measure(const struct perf_test *test, const struct settings *settings, 
 	if (settings->verify)
 		bench.slots = slots_of(test, settings, bench.stride);
 	length = bench.stride * bench.slots;
-	bench.local = bench_allocate(length);
+	bench.local = pair_buffer(length);
 	if (!bench.local)
 		return -1;
 	pair->wrong = 0;

@@ -61,7 +61,4 @@ size_t perf_next_size(const struct perf_test *test, const struct settings *setti
 int perf_measure(const struct perf_test *test, const struct settings *settings, struct pair *pair,
 		 size_t size, struct row *row);
 
-/* Buffers of a bench: local memory with its pages present. NULL after a message. */
-uint8_t *bench_allocate(size_t length);
-
 #endif

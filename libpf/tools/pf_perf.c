@@ -239,21 +239,18 @@ static void parse(struct command *command, int argc, char **argv)
 		errx(EXIT_USAGE, "--listen, --connect and --calibrate exclude each other");
 }
 
-/* What libpf's environment variables say; an error in them ends the program. */
-static void load_options(pf_options *options, const struct cores *cores)
+static int load_options(pf_options *options, const struct cores *cores)
 {
-	const pf_option_info *culprit = NULL;
-	char name[64];
+	struct origins origins;
 
-	if (pf_options_init(options, &culprit) != PF_OK) {
-		option_variable(culprit, name, sizeof(name));
-		errx(EXIT_USAGE, "%s=%s: must be from %llu to %llu; see pf_info --options", name,
-		     getenv(name), (unsigned long long)culprit->minimum,
-		     (unsigned long long)culprit->maximum);
-	}
+	origins_load(&origins);
+	if (origins_check_environment(&origins))
+		return -1;
+	*options = origins.in_force;
 	/* Two processes that spin on one core only wait for each other's time slice to end. */
 	if (cores_shared(cores) && !getenv("PF_IDLE_POLLS"))
 		options->idle_polls = PF_IDLE_POLLS_SHARED_CORE;
+	return 0;
 }
 
 static int measure_test(const struct command *command, const struct perf_test *test,
@@ -313,7 +310,8 @@ int main(int argc, char **argv)
 	parse(&command, argc, argv);
 	if (command.cores ? cores_parse(&cores, command.cores) : cores_choose(&cores))
 		return command.cores ? EXIT_USAGE : EXIT_FAILURE;
-	load_options(&options, &cores);
+	if (load_options(&options, &cores))
+		return EXIT_FAILURE;
 	if (command.calibrate)
 		status = calibrate(&cores, command.show);
 	else if (command.listen)

@@ -15,7 +15,8 @@ enum tag {
 	TAG_ECHO,               /* comes back as it is, with the same tag */
 	TAG_TAKE,               /* one of many: nothing comes back */
 	TAG_TAKE_LAST,          /* the last of many: TAG_NOTICE comes back */
-	TAG_KEEP,               /* is copied to the partner's buffer, then TAG_NOTICE comes back */
+	TAG_KEEP,               /* is copied to the partner's buffer */
+	TAG_KEEP_LAST,          /* so is this, and TAG_NOTICE comes back */
 	TAG_FETCH,              /* struct fetch: pf_get to the partner's buffer, then TAG_NOTICE */
 	TAG_NOTICE,             /* 8 bytes */
 };
@@ -26,6 +27,7 @@ enum control_kind {
 	CONTROL_CHECK,          /* compare the buffer with this pattern, and tell of messages */
 	CONTROL_PATH,           /* the answer's text is the partner's pf_peer_path */
 	CONTROL_STATISTIC,      /* the answer's length is its pf_stat of number seed */
+	CONTROL_PROCESSOR,      /* the answer's length is the processor time it used, nanoseconds */
 	CONTROL_BYE,            /* the partner ends; no answer */
 	CONTROL_FAILED,         /* from the partner, unasked: status says how a TAG_FETCH ended */
 };

@@ -4,12 +4,22 @@
 #include <stdlib.h>
 #include <time.h>
 
-double sample_seconds(void)
+static double read_clock(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double sample_seconds(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+double sample_processor_seconds(void)
+{
+	return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static int compare(const void *a, const void *b)

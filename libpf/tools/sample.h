@@ -8,6 +8,9 @@
 /* Of the monotonic clock. */
 double sample_seconds(void);
 
+/* Processor time of this thread. */
+double sample_processor_seconds(void);
+
 struct summary {
 	double median, lowest, highest;
 };

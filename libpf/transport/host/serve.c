@@ -43,9 +43,11 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 	uint64_t start, end;
 	struct granules run;
 	size_t moved;
+	bool last;
 	int error;
 
-	if (!share_claim_back(share, offer->generation, least ? least : 1, most ? most : 1, &run)) {
+	if (!share_claim_back(share, offer->generation, least ? least : 1, most ? most : 1, &run,
+			      &last)) {
 		done_with_offer(serves);
 		return 0;
 	}
@@ -67,6 +69,8 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 
 		atomic_store_explicit(&share->moved, before + granules_count(run),
 				      memory_order_release);
+		if (last)
+			done_with_offer(serves);
 		return 1;
 	}
 	/* Faults are the initiator's to resolve and report: hand the run back and step aside. */

@@ -60,7 +60,7 @@ bool share_claim_front(struct share *share, uint32_t least, uint32_t most, struc
 }
 
 bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, uint32_t most,
-		      struct granules *run)
+		      struct granules *run, bool *last)
 {
 	uint64_t claim = atomic_load_explicit(&share->claim, memory_order_acquire);
 	uint32_t front, back, take;
@@ -79,6 +79,7 @@ bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, 
 		&share->claim, &claim, pack(generation_of(claim), front, back - take),
 		memory_order_acq_rel, memory_order_acquire));
 	*run = (struct granules){ back - take, back };
+	*last = take == back - front;
 	return true;
 }
 
@@ -86,9 +87,11 @@ uint32_t share_close(struct share *share, uint32_t total)
 {
 	uint64_t claim = atomic_load_explicit(&share->claim, memory_order_acquire);
 
-	while (!atomic_compare_exchange_weak_explicit(
-		&share->claim, &claim, pack(generation_of(claim), back_of(claim), back_of(claim)),
-		memory_order_acq_rel, memory_order_acquire))
+	while (front_of(claim) != back_of(claim) &&
+	       !atomic_compare_exchange_weak_explicit(
+		       &share->claim, &claim,
+		       pack(generation_of(claim), back_of(claim), back_of(claim)),
+		       memory_order_acq_rel, memory_order_acquire))
 		;
 	return total - back_of(claim);
 }

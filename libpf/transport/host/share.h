@@ -30,8 +30,8 @@
 
 struct share {
 	alignas(128) _Atomic uint64_t claim;
-	/* Written by the peer alone. */
-	alignas(128) _Atomic uint64_t moved;    /* granules it finished */
+	/* Written by the peer alone; in the line of the claim, for whoever looks at one wants both. */
+	_Atomic uint64_t moved;                 /* granules it finished */
 	_Atomic uint64_t returned;              /* start:32 | end:32, a claimed run it could not move */
 };
 
@@ -59,9 +59,12 @@ void share_open(struct share *share, uint32_t generation, uint32_t front, uint32
 
 /* Initiator: claim at most most granules from the front; false when none are left. */
 bool share_claim_front(struct share *share, uint32_t least, uint32_t most, struct granules *run);
-/* Peer: the same from the back; false also when the slot is not of this generation any more. */
+/*
+ * Peer: the same from the back; false also when the slot is not of this
+ * generation any more. *last: nothing is left behind this run.
+ */
 bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, uint32_t most,
-		      struct granules *run);
+		      struct granules *run, bool *last);
 
 /* Initiator: close the rest; nobody can claim any more. Returns how many the peer claimed. */
 uint32_t share_close(struct share *share, uint32_t total);
