@@ -21,6 +21,7 @@
 
 #include "address.h"
 #include "event.h"
+#include "fault/collapse.h"
 #include "operation.h"
 #include "pf.h"
 #include "request.h"
@@ -49,6 +50,8 @@ struct pf_context {
 	struct requests requests;
 	struct answers answers;
 	struct statistics statistics;
+	struct collapse collapse;
+	_Atomic uint64_t collapsed;     /* service thread's own count */
 
 	pf_options options;
 	struct address address;

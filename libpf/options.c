@@ -36,6 +36,9 @@ static const pf_option_info table[] = {
 	       "0: always through the ring"),
 	OPTION(fault_retries, 1, 1000, 6,
 	       "How often one block's fault is resolved before its transfer fails"),
+	OPTION(collapse, 0, UINT64_MAX, 5,
+	       "Bytes moved within 2 MiB of a buffer before those are made one huge page, in the "
+	       "background and without more memory; 0: never"),
 	OPTION(idle_polls, 0, UINT64_MAX, 5,
 	       "Empty calls of the progress function in a row before it sleeps until a message "
 	       "arrives; 0: never sleep"),
@@ -55,6 +58,7 @@ static const pf_options defaults = {
 	.block_size = 16 << 10, /* ExaNeSt's block */
 	.single_copy = 1,
 	.fault_retries = 8,
+	.collapse = 32 << 20,
 	.idle_polls = 0,
 	.idle_sleep = 1000,
 	.threads = 0,

@@ -65,6 +65,7 @@ typedef struct pf_options {
 	uint64_t block_size;    /* unit of faults and retransmission */
 	uint64_t single_copy;   /* 1: process_vm_readv/writev where permitted; 0: always through the ring */
 	uint64_t fault_retries; /* resolve attempts for one block before PF_ERR_FAULT */
+	uint64_t collapse;      /* bytes moved in a 2 MiB range before it is made a huge page; 0: never */
 	uint64_t idle_polls;    /* empty calls of pf_progress in a row before it sleeps; 0: never sleeps */
 	uint64_t idle_sleep;    /* longest such sleep, microseconds */
 	uint64_t threads;       /* 1: several threads may use the context at the same time */
@@ -248,6 +249,7 @@ enum pf_stat {
 	PF_STAT_RETRANSMITS,       /* blocks sent again after a fault was resolved */
 	PF_STAT_FAULT_ERRORS,      /* transfers that ended with PF_ERR_FAULT */
 	PF_STAT_RING_FULL,         /* sends turned away with PF_ERR_AGAIN */
+	PF_STAT_COLLAPSED,         /* 2 MiB ranges of hot buffers made huge pages */
 	PF_STAT_SLEEPS,            /* times pf_progress slept for want of work */
 	PF_STAT_PEERS,             /* peers connected to */
 	PF_STAT_COUNT

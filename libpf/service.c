@@ -13,6 +13,7 @@
 
 #include "connection.h"
 #include "context.h"
+#include "fault/collapse.h"
 #include "fault/resolver.h"
 #include "peer.h"
 #include "transport/host/copy.h"
@@ -45,7 +46,7 @@ struct connection {
 
 struct command {
 	struct command *next;
-	enum { COMMAND_ADOPT, COMMAND_RESOLVE } kind;
+	enum { COMMAND_ADOPT, COMMAND_RESOLVE, COMMAND_COLLAPSE } kind;
 	pf_peer *peer;          /* RESOLVE: NULL for our own memory */
 	int socket;
 	uint8_t nonce[crypto_secretbox_NONCEBYTES];
@@ -388,6 +389,10 @@ static void obey(struct service *service, const struct command *command)
 
 	if (command->kind == COMMAND_ADOPT) {
 		adopt(service, command);
+	} else if (command->kind == COMMAND_COLLAPSE) {
+		if (collapse_range(command->resolve.address))
+			atomic_fetch_add_explicit(&service->context->collapsed, 1,
+						  memory_order_relaxed);
 	} else if (!command->peer) {
 		result = resolve_here(&command->resolve);
 		tell_resolved(service, NULL, &result);
@@ -603,4 +608,15 @@ int service_resolve(struct service *service, pf_peer *peer, uint64_t token, uint
 					     .write = write };
 	command(service, request);
 	return PF_OK;
+}
+
+void service_collapse(struct service *service, uint64_t address)
+{
+	struct command *request = calloc(1, sizeof(*request));
+
+	if (!request)
+		return;
+	request->kind = COMMAND_COLLAPSE;
+	request->resolve.address = address;
+	command(service, request);
 }

@@ -28,4 +28,7 @@ int service_connect(struct service *service, pf_peer *peer);
 int service_resolve(struct service *service, pf_peer *peer, uint64_t token, uint64_t address,
 		    uint64_t length, bool write);
 
+/* Have a 2 MiB range of our own memory made a huge page, some time, where that does no harm. */
+void service_collapse(struct service *service, uint64_t address);
+
 #endif

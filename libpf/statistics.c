@@ -22,6 +22,7 @@ static const pf_stat_info table[PF_STAT_COUNT] = {
 	[PF_STAT_FAULT_ERRORS] = { "fault_errors", "transfers ended by a fault that could not be "
 						   "resolved" },
 	[PF_STAT_RING_FULL] = { "ring_full", "sends turned away because the ring was full" },
+	[PF_STAT_COLLAPSED] = { "collapsed", "2 MiB ranges of hot buffers made huge pages" },
 	[PF_STAT_SLEEPS] = { "sleeps", "times the progress function slept for want of work" },
 	[PF_STAT_PEERS] = { "peers", "peers connected to" },
 };
@@ -35,5 +36,8 @@ uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
 {
 	if ((unsigned)stat >= PF_STAT_COUNT)
 		return 0;
+	if (stat == PF_STAT_COLLAPSED)
+		return atomic_load_explicit(&((pf_context *)(uintptr_t)context)->collapsed,
+					    memory_order_relaxed);
 	return atomic_load_explicit(&context->statistics.value[stat], memory_order_relaxed);
 }

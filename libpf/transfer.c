@@ -171,6 +171,9 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 				 transfer->local + offset, transfer->remote + offset, length, &moved);
 
 	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
+	if (context->options.collapse)
+		collapse_note(&context->collapse, context->service, context->options.collapse,
+			      transfer->local + offset, moved);
 	if (block) {
 		block->offset += moved;
 		block->length -= moved;

@@ -142,8 +142,8 @@ static int component_register(void)
 	register_free_list("free_list_num", "Descriptors to allocate at the start", 0,
 			   &component->free_list_num);
 	register_free_list("free_list_max",
-			   "Most descriptors that may wait for room in the peers' rings", 512,
-			   &component->free_list_max);
+			   "Most descriptors that may wait for room in the peers' rings (at least 2; "
+			   "-1: no limit)", 512, &component->free_list_max);
 	register_free_list("free_list_inc", "Descriptors to allocate when there is none", 8,
 			   &component->free_list_inc);
 
@@ -256,6 +256,17 @@ static bool options_valid(void)
 	return true;
 }
 
+/* With one descriptor ob1 cannot send what it has put off while it completes another. */
+static void correct_free_lists(mca_btl_exanest_component_t *component)
+{
+	if (component->free_list_num < 0)
+		component->free_list_num = 0;
+	if (component->free_list_max == 0 || component->free_list_max == 1)
+		component->free_list_max = 2;
+	if (component->free_list_inc < 1)
+		component->free_list_inc = 1;
+}
+
 static void lower(size_t *limit, size_t most, const char *name)
 {
 	if (*limit <= most)
@@ -324,6 +335,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 		return NULL;
 	if (OPAL_SUCCESS != open_context(enable_mpi_threads || opal_using_threads()))
 		goto free_btls;
+	correct_free_lists(component);
 	if (OPAL_SUCCESS != mca_btl_exanest_init_frags())
 		goto close_context;
 	if (OPAL_SUCCESS != opal_free_list_init(&component->operations,

@@ -82,10 +82,7 @@ static pf_options options_of(enum mode mode)
 	case MODE_ALONE: options.share_min = UINT64_MAX; break;
 	case MODE_STREAM: options.single_copy = 0; break;
 	case MODE_THREADS: options.threads = 1; break;
-	case MODE_IDLE:
-		options.idle_polls = 1;
-		options.idle_sleep = 10000000;
-		break;
+	case MODE_IDLE: options.idle_polls = 1; break;
 	default: break;
 	}
 	return options;

@@ -64,6 +64,9 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 	error = copy_process(incoming->pid, !offer->put, (void *)(uintptr_t)(offer->target + start),
 			     offer->initiator + start, end - start, &moved);
 	statistic_add(&context->statistics, PF_STAT_SHARED_BYTES, moved);
+	if (context->options.collapse)
+		collapse_note(&context->collapse, context->service, context->options.collapse,
+			      (void *)(uintptr_t)(offer->target + start), moved);
 	if (!error) {
 		uint64_t before = atomic_load_explicit(&share->moved, memory_order_relaxed);
 

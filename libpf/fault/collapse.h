@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Huge pages for buffers that are used again and again. Two thirds of the
+ * cost of a single copy is the kernel's look-up of 4 KiB pages; in a 2 MiB
+ * page it is one. So this counts the bytes moved in each 2 MiB range of our
+ * own memory, and has the service thread collapse a range that proved hot
+ * (MADV_COLLAPSE, Linux 6.1). Only ranges whose pages are all present, private
+ * and ours alone, so memory use does not grow.
+ */
+#ifndef PF_COLLAPSE_H
+#define PF_COLLAPSE_H
+
+#include <stdint.h>
+
+#include "pf.h"
+
+#define COLLAPSE_SHIFT 21
+#define COLLAPSE_RANGES 128
+
+struct collapse {
+	struct {
+		uint64_t range;         /* address >> COLLAPSE_SHIFT */
+		uint64_t bytes;
+		uint64_t asked;         /* nonzero: it had its chance */
+	} ranges[COLLAPSE_RANGES];
+};
+
+struct service;
+
+/* Progress: bytes of ours were moved. Cheap: a counter for every 2 MiB that they lie in. */
+void collapse_note(struct collapse *collapse, struct service *service, uint64_t threshold,
+		   const void *address, uint64_t length);
+/* Service thread: collapse one range if that is without harm. Returns whether it is huge now. */
+int collapse_range(uint64_t address);
+
+#endif
