@@ -313,7 +313,8 @@ static int send_message(pf_peer *peer, uint8_t tag, const void *header, size_t h
 			statistic_add(statistics, PF_STAT_RING_FULL, 1);
 		return status;
 	}
-	memcpy(destination, header, header_length);
+	if (header_length)
+		memcpy(destination, header, header_length);
 	if (pack)
 		pack(destination + header_length, length, arg);
 	else if (length)

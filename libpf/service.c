@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 /* Unauthenticated callers: how long and how many. */
 #define HANDSHAKE_SECONDS 30
 #define STRANGERS_MOST 256
+#define DESCRIPTORS_WANTED 16384
 /* A peer with this many answers unread is not read from. */
 #define OUTBOX_MOST 1024
 
@@ -492,12 +494,27 @@ static int start_thread(struct service *service)
 	return error;
 }
 
+/*
+ * Each peer costs four descriptors, and the usual soft limit of 1024 is one for
+ * programs that select(): ask for more where the hard limit lets us.
+ */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= DESCRIPTORS_WANTED)
+		return;
+	limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int service_start(pf_context *context, struct service **result)
 {
 	struct service *service = calloc(1, sizeof(*service));
 
 	if (!service)
 		return PF_ERR_MEMORY;
+	raise_descriptor_limit();
 	service->context = context;
 	service->commands_last = &service->commands;
 	pthread_mutex_init(&service->lock, NULL);

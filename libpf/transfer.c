@@ -171,7 +171,7 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 				 transfer->local + offset, transfer->remote + offset, length, &moved);
 
 	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
-	if (context->options.collapse)
+	if (context->options.collapse && transfer->length <= COLLAPSE_TRANSFER_MOST)
 		collapse_note(&context->collapse, context->service, context->options.collapse,
 			      transfer->local + offset, moved);
 	if (block) {

@@ -151,8 +151,10 @@ static int component_register(void)
 	btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1;
 	btl->btl_eager_limit = component->options.eager_limit + MCA_BTL_EXANEST_HEADER_ROOM;
 	/* What cannot be fetched by the receiver (it is not contiguous) goes in such pieces. */
-	btl->btl_rndv_eager_limit = 32 * 1024;
 	btl->btl_max_send_size = 32 * 1024;
+	btl->btl_rndv_eager_limit = btl->btl_eager_limit < btl->btl_max_send_size ?
+					    btl->btl_eager_limit :
+					    btl->btl_max_send_size;
 	btl->btl_rdma_pipeline_send_length = btl->btl_max_send_size;
 	btl->btl_rdma_pipeline_frag_size = SIZE_MAX;
 	/* The pipeline hides the cost of registration, and there is none. */

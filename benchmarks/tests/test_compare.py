@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -57,6 +58,17 @@ class Compare(unittest.TestCase):
         self.script("ompi_info", f'print("{lines}")')
 
     def compare(self, *arguments, path=None):
+        command, env = self.command(arguments, path)
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def command(self, arguments, path=None):
         env = {
             name: value
             for name, value in os.environ.items()
@@ -64,14 +76,7 @@ class Compare(unittest.TestCase):
         }
         env["PATH"] = path or f"{self.folder}:/usr/bin:/bin"
         command = [sys.executable, str(COMPARE), "--own", "--build", str(self.folder)]
-        return subprocess.run(
-            [*command, "--out", str(self.folder / "out"), *arguments],
-            cwd=self.folder,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        return [*command, "--out", str(self.folder / "out"), *arguments], env
 
     def test_all_well(self):
         done = self.compare("--goals")
@@ -123,6 +128,24 @@ class Compare(unittest.TestCase):
         self.assertIn("--validate", environment)
         self.assertIn("Barrier", done.stdout)
 
+    def test_interrupted(self):
+        command, env = self.command(["--quick", "-r", "2000"])
+        with subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            while "repetition 1/2000 done" not in process.stderr.readline():
+                self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn("0.50 vader", output)
+        self.assertTrue((self.folder / "out/latency.csv").exists())
+
     def test_nothing_to_run(self):
         shutil.rmtree(self.folder / "benchmarks")
         done = self.compare()
@@ -142,6 +165,8 @@ class Compare(unittest.TestCase):
             ["--transports", "vader,vader"],
             ["--add", "nonsense"],
             ["--max", "-1"],
+            ["--max", "0"],
+            ["--out", "/dev/null/x"],
             ["-r", "0"],
             ["-n", "4"],
             ["--quick", "--full"],

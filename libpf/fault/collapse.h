@@ -16,6 +16,8 @@
 
 #define COLLAPSE_SHIFT 21
 #define COLLAPSE_RANGES 128
+/* Longer transfers are limited by memory, not by look-ups, and would pay for nothing. */
+#define COLLAPSE_TRANSFER_MOST (4ull << 20)
 
 struct collapse {
 	struct {

@@ -80,6 +80,11 @@ void pair_fail(struct pair *me, const char *file, int line, const char *text)
 	_exit(1);
 }
 
+static bool ending(const struct pair *me)
+{
+	return atomic_load(&me->shared->sides[0].step) == STEP_END;
+}
+
 static void check_partners(struct pair *me)
 {
 	unsigned side;
@@ -89,17 +94,12 @@ static void check_partners(struct pair *me)
 		return;
 	if (atomic_load(&me->shared->failed))
 		fail_msg("%s", me->shared->failure);
-	for (side = 1; side <= me->partners; side++) {
+	for (side = 1; side <= me->partners && !ending(me); side++) {
 		if (!test.pids[side] || waitpid(test.pids[side], &status, WNOHANG) <= 0)
 			continue;
 		test.pids[side] = 0;
 		fail_msg("partner %u ended by itself, status %#x", side, status);
 	}
-}
-
-static bool ending(const struct pair *me)
-{
-	return atomic_load(&me->shared->sides[0].step) == STEP_END;
 }
 
 bool pair_progress(struct pair *me)

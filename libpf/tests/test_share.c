@@ -29,24 +29,27 @@ static void test_claims(void **state)
 {
 	struct share share = { 0 };
 	struct granules run;
+	bool last;
 
 	share_open(&share, 7, 10, 100);
 	assert_false(share_joined(&share, 100));
 	assert_true(share_claim_front(&share, 1, 16, &run));
 	assert_int_equal(run.start, 10);
 	assert_int_equal(run.end, 26);
-	assert_true(share_claim_back(&share, 7, 1, 16, &run));
+	assert_true(share_claim_back(&share, 7, 1, 16, &run, &last));
 	assert_int_equal(run.end, 100);
 	assert_int_equal(run.start, 84);
+	assert_false(last);
 	assert_true(share_joined(&share, 100));
 	/* Never less than asked for while there is so much, never more than there is. */
 	assert_true(share_claim_front(&share, 50, 50, &run));
 	assert_int_equal(granules_count(run), 50);
-	assert_true(share_claim_back(&share, 7, 30, 30, &run));
+	assert_true(share_claim_back(&share, 7, 30, 30, &run, &last));
 	assert_int_equal(run.start, 76);
 	assert_int_equal(run.end, 84);
+	assert_true(last);
 	assert_false(share_claim_front(&share, 1, 1, &run));
-	assert_false(share_claim_back(&share, 7, 1, 1, &run));
+	assert_false(share_claim_back(&share, 7, 1, 1, &run, &last));
 	assert_int_equal(share_close(&share, 100), 24);
 }
 
@@ -55,11 +58,12 @@ static void test_most_wins(void **state)
 {
 	struct share share = { 0 };
 	struct granules run;
+	bool last;
 
 	share_open(&share, 1, 0, 100);
 	while (share_claim_front(&share, 8, 1, &run)) {
 		assert_int_equal(granules_count(run), 1);
-		if (share_claim_back(&share, 1, 8, 1, &run))
+		if (share_claim_back(&share, 1, 8, 1, &run, &last))
 			assert_int_equal(granules_count(run), 1);
 	}
 }
@@ -68,19 +72,20 @@ static void test_generation(void **state)
 {
 	struct share share = { 0 };
 	struct granules run;
+	bool last;
 
 	share_open(&share, 0xfffffe, 1, 10);
-	assert_true(share_claim_back(&share, 0xfffffe, 1, 1, &run));
+	assert_true(share_claim_back(&share, 0xfffffe, 1, 1, &run, &last));
 	share_close(&share, 10);
 	share_open(&share, 0xffffff, 1, 10);
-	assert_false(share_claim_back(&share, 0xfffffe, 1, 1, &run));
+	assert_false(share_claim_back(&share, 0xfffffe, 1, 1, &run, &last));
 	assert_false(share_joined(&share, 10));
-	assert_true(share_claim_back(&share, 0xffffff, 1, 1, &run));
+	assert_true(share_claim_back(&share, 0xffffff, 1, 1, &run, &last));
 	/* 24 bits of it are kept, at both ends alike. */
 	share_open(&share, 0x1000000, 1, 10);
-	assert_false(share_claim_back(&share, 0xffffff, 1, 1, &run));
-	assert_true(share_claim_back(&share, 0, 1, 1, &run));
-	assert_true(share_claim_back(&share, 0x1000000, 1, 1, &run));
+	assert_false(share_claim_back(&share, 0xffffff, 1, 1, &run, &last));
+	assert_true(share_claim_back(&share, 0, 1, 1, &run, &last));
+	assert_true(share_claim_back(&share, 0x1000000, 1, 1, &run, &last));
 	assert_int_equal(share_close(&share, 10), 2);
 }
 
@@ -88,9 +93,10 @@ static void test_reuse(void **state)
 {
 	struct share share = { 0 };
 	struct granules run;
+	bool last;
 
 	share_open(&share, 1, 2, 20);
-	assert_true(share_claim_back(&share, 1, 4, 4, &run));
+	assert_true(share_claim_back(&share, 1, 4, 4, &run, &last));
 	atomic_store(&share.moved, 3);
 	atomic_store(&share.returned, (uint64_t)run.start << 32 | run.end);
 	share_close(&share, 20);
@@ -105,9 +111,10 @@ static void test_largest(void **state)
 {
 	struct share share = { 0 };
 	struct granules run;
+	bool last;
 
 	share_open(&share, 0xffffff, SHARE_GRANULES_MAX - 1, SHARE_GRANULES_MAX);
-	assert_true(share_claim_back(&share, 0xffffff, 1, 1, &run));
+	assert_true(share_claim_back(&share, 0xffffff, 1, 1, &run, &last));
 	assert_int_equal(run.start, SHARE_GRANULES_MAX - 1);
 	assert_int_equal(run.end, SHARE_GRANULES_MAX);
 	assert_false(share_claim_front(&share, 1, 1, &run));
@@ -135,11 +142,12 @@ static void *claim_back(void *arg)
 	for (generation = 1; generation <= ROUNDS; generation++) {
 		uint32_t moved = 0;
 		struct granules run;
+	bool last;
 
 		while (atomic_load_explicit(&back->offered, memory_order_acquire) < generation)
 			sched_yield();
 		while (share_claim_back(&back->share, generation, 1 + random_below(&back->numbers, 9),
-					1 + random_below(&back->numbers, 200), &run)) {
+					1 + random_below(&back->numbers, 200), &run, &last)) {
 			uint32_t i;
 
 			if (run.start >= run.end || run.end > GRANULES) {

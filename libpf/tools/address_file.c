@@ -122,7 +122,8 @@ int address_file_read(const char *name, void *address, size_t *length)
 	bytes = read(file, text, sizeof(text) - 1);
 	if (bytes < 0)
 		warn("%s", name);
-	else if (strncmp(text, TITLE, strlen(TITLE)) || decode(text + strlen(TITLE), address, length))
+	else if (strncmp(text, TITLE, strlen(TITLE)) ||
+		 decode(text + strlen(TITLE), address, length))
 		warnx("%s: not an address file of pf_perf --listen", name);
 	else
 		status = 0;

@@ -31,12 +31,12 @@ struct path {
 };
 
 struct live {
-	char path[160];                 /* from here to the partner, by pf_peer_path */
-	char partner_path[160];         /* and back */
-	size_t length;                  /* of the put and of the get, contents verified */
-	uint64_t single_copy_bytes;     /* moved by this process, */
-	uint64_t shared_bytes;          /* by the partner for it, */
-	uint64_t stream_bytes;          /* and through the ring */
+	char path[160];             /* from here to the partner, by pf_peer_path */
+	char partner_path[160];     /* and back */
+	size_t length;              /* of the put and of the get, contents verified */
+	uint64_t single_copy_bytes; /* moved by this process, */
+	uint64_t shared_bytes;      /* by the partner for it, */
+	uint64_t stream_bytes;      /* and through the ring */
 };
 
 struct info {
@@ -49,8 +49,8 @@ struct info {
 	struct origins origins;
 	char calibration_path[4096];
 	char machine[512];
-	const char *calibration;        /* "in force", ... */
-	char calibration_detail[256];   /* what to do about it, or "" */
+	const char *calibration;      /* "in force", ... */
+	char calibration_detail[256]; /* what to do about it, or "" */
 	struct topology topology;
 	struct cores cores;
 	struct live live;

@@ -14,7 +14,7 @@
 #include "pair.h"
 #include "pattern.h"
 
-#define CAP_SYS_PTRACE_BIT 19   /* linux/capability.h */
+#define CAP_SYS_PTRACE_BIT 19 /* linux/capability.h */
 
 static bool capable_of(const struct info *info, const char *name)
 {
@@ -30,7 +30,7 @@ static bool capable_of(const struct info *info, const char *name)
 /* ---- what the kernel thinks of copying from another process ---- */
 
 static __attribute__((format(printf, 3, 4))) void permission(struct info *info, const char *name,
-							      const char *format, ...)
+							     const char *format, ...)
 {
 	struct permission *entry = &info->permissions[info->permission_count++];
 	va_list args;
@@ -52,7 +52,8 @@ static void process_status(const char *key, char *value, size_t size)
 		if (strncmp(line, key, strlen(key)) != 0 || line[strlen(key)] != ':')
 			continue;
 		line[strcspn(line, "\n")] = 0;
-		snprintf(value, size, "%s", line + strlen(key) + 1 + strspn(line + strlen(key) + 1, " \t"));
+		snprintf(value, size, "%s",
+			 line + strlen(key) + 1 + strspn(line + strlen(key) + 1, " \t"));
 		break;
 	}
 	if (file)
@@ -96,7 +97,8 @@ static void yama(struct info *info)
 		break;
 	default:
 		permission(info, name,
-			   "kernel.yama.ptrace_scope = %d: nobody may copy until the next boot", scope);
+			   "kernel.yama.ptrace_scope = %d: nobody may copy until the next boot",
+			   scope);
 	}
 }
 
@@ -128,16 +130,16 @@ static void user_namespace(struct info *info)
 	if (!inside && !outside && count == UINT32_MAX)
 		permission(info, "user namespace", "the first one: forbids nothing");
 	else
-		permission(info, "user namespace",
-			   "one of its own: processes outside it cannot be copied from, nor those in "
-			   "another container");
+		permission(
+			info, "user namespace",
+			"one of its own: processes outside it cannot be copied from, nor those in "
+			"another container");
 }
 
 static void gather_permissions(struct info *info)
 {
 	permission(info, "user", "uid %u%s; single copy needs the same uid and gid on both sides",
-		   (unsigned)geteuid(),
-		   has_ptrace_capability() ? ", with CAP_SYS_PTRACE" : "");
+		   (unsigned)geteuid(), has_ptrace_capability() ? ", with CAP_SYS_PTRACE" : "");
 	yama(info);
 	seccomp(info);
 	user_namespace(info);
@@ -146,7 +148,7 @@ static void gather_permissions(struct info *info)
 /* ---- which way bytes will go ---- */
 
 static __attribute__((format(printf, 3, 4))) void path(struct info *info, const char *what,
-							const char *format, ...)
+						       const char *format, ...)
 {
 	struct path *entry = &info->paths[info->path_count++];
 	va_list args;
@@ -165,8 +167,8 @@ static void gather_paths(struct info *info)
 
 	path(info, "messages", "a ring of %llu bytes in shared memory for each direction", ring);
 	if (permitted && options->single_copy) {
-		path(info, "short transfers", "below %llu bytes: single copy, by the caller at once",
-		     share);
+		path(info, "short transfers",
+		     "below %llu bytes: single copy, by the caller at once", share);
 		path(info, "long transfers",
 		     "from %llu bytes: single copy from both ends while the peer polls, else from one",
 		     share);
@@ -188,7 +190,7 @@ static void gather_paths(struct info *info)
 /* ---- the calibration file ---- */
 
 static __attribute__((format(printf, 3, 4))) void calibration(struct info *info, const char *state,
-							       const char *format, ...)
+							      const char *format, ...)
 {
 	va_list args;
 
@@ -212,8 +214,9 @@ static void gather_calibration(struct info *info)
 			calibration(info, "ignored", "PF_CALIBRATE is 0");
 		break;
 	case PF_ERR_REFUSED:
-		calibration(info, "ignored",
-			    "it was made on another machine or kernel; pf_perf --calibrate replaces it");
+		calibration(
+			info, "ignored",
+			"it was made on another machine or kernel; pf_perf --calibrate replaces it");
 		break;
 	case PF_ERR_ARGUMENT:
 		calibration(info, "ignored", "it is malformed; pf_perf --calibrate replaces it");
@@ -250,14 +253,13 @@ static int move(struct pair *pair, uint8_t *buffer, size_t length)
 		return -1;
 	pattern_fill(buffer, length, 2);
 	pair->completed = 0;
-	if (pair_posted(pair, "pf_put", pf_put(pair->peer, buffer, remote, length, pair_complete,
-					       pair)) ||
-	    pair_wait(pair, &pair->completed, 1) ||
-	    pair_check(pair, length, length, 1, 2, &wrong))
+	if (pair_posted(pair, "pf_put",
+			pf_put(pair->peer, buffer, remote, length, pair_complete, pair)) ||
+	    pair_wait(pair, &pair->completed, 1) || pair_check(pair, length, length, 1, 2, &wrong))
 		return -1;
 	memset(buffer, 0, length);
-	if (pair_posted(pair, "pf_get", pf_get(pair->peer, buffer, remote, length, pair_complete,
-					       pair)) ||
+	if (pair_posted(pair, "pf_get",
+			pf_get(pair->peer, buffer, remote, length, pair_complete, pair)) ||
 	    pair_wait(pair, &pair->completed, 2))
 		return -1;
 	if (!wrong && pattern_matches(buffer, length, 2))

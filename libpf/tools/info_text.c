@@ -35,7 +35,8 @@ static void print_capabilities(const struct info *info)
 	title("Capabilities");
 	for (i = 0; i < info->capability_count; i++)
 		printf("  %-18s %-4s %s\n", info->capabilities[i].name,
-		       info->capabilities[i].available ? "yes" : "no", info->capabilities[i].detail);
+		       info->capabilities[i].available ? "yes" : "no",
+		       info->capabilities[i].detail);
 }
 
 static void print_permissions(const struct info *info)

@@ -66,8 +66,8 @@ static void load_calibration(struct origins *origins)
 	if (origins->calibration != PF_OK || calibration_read(&ones) != PF_OK)
 		return;
 	for (info = table; info->name && info - table < (int)OPTIONS_MOST; info++)
-		origins->calibrated[info - table] =
-			*option_field(&zeros, info) == *option_field(&ones, info);
+		origins->calibrated[info - table] = *option_field(&zeros, info) ==
+						    *option_field(&ones, info);
 }
 
 void origins_load(struct origins *origins)
@@ -98,9 +98,12 @@ enum origin origin_of(const struct origins *origins, const pf_option_info *info)
 const char *origin_name(enum origin origin)
 {
 	switch (origin) {
-	case ORIGIN_CALIBRATION: return "calibration";
-	case ORIGIN_ENVIRONMENT: return "environment";
-	default: return "default";
+	case ORIGIN_CALIBRATION:
+		return "calibration";
+	case ORIGIN_ENVIRONMENT:
+		return "environment";
+	default:
+		return "default";
 	}
 }
 
@@ -112,9 +115,9 @@ int origins_check_environment(const struct origins *origins)
 	for (info = pf_option_table(); origins->culprit && info->name; info++) {
 		option_variable(info, name, sizeof(name));
 		if (getenv(name) && origin_of(origins, info) != ORIGIN_ENVIRONMENT)
-			warnx("%s=%s is invalid: must be from %llu to %llu (%s)", name, getenv(name),
-			      (unsigned long long)info->minimum, (unsigned long long)info->maximum,
-			      info->help);
+			warnx("%s=%s is invalid: must be from %llu to %llu (%s)", name,
+			      getenv(name), (unsigned long long)info->minimum,
+			      (unsigned long long)info->maximum, info->help);
 	}
 	return origins->culprit ? -1 : 0;
 }

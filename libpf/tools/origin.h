@@ -13,10 +13,10 @@ enum origin { ORIGIN_DEFAULT, ORIGIN_CALIBRATION, ORIGIN_ENVIRONMENT };
 struct origins {
 	pf_options defaults;
 	pf_options in_force;
-	int calibration;                /* calibration_read's result */
-	int calibration_errno;          /* if that is PF_ERR_SYSTEM */
-	bool calibrated[32];            /* by place in pf_option_table: the file names it */
-	const pf_option_info *culprit;  /* of an environment variable in error, or NULL */
+	int calibration;               /* calibration_read's result */
+	int calibration_errno;         /* if that is PF_ERR_SYSTEM */
+	bool calibrated[32];           /* by place in pf_option_table: the file names it */
+	const pf_option_info *culprit; /* of an environment variable in error, or NULL */
 };
 
 void origins_load(struct origins *origins);

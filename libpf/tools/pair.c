@@ -22,8 +22,7 @@
 static int fail(struct pair *pair, const char *what, int status)
 {
 	if (!pair->failed)
-		warnx("%s: %s%s%s", what, pf_strerror(status),
-		      status == PF_ERR_SYSTEM ? ": " : "",
+		warnx("%s: %s%s%s", what, pf_strerror(status), status == PF_ERR_SYSTEM ? ": " : "",
 		      status == PF_ERR_SYSTEM ? strerror(errno) : "");
 	pair->failed = true;
 	return -1;
@@ -40,8 +39,8 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 		return;
 	switch (tag) {
 	case TAG_ECHO:
-		if (pair->expected && (length != pair->expected_length ||
-				       memcmp(data, pair->expected, length) != 0))
+		if (pair->expected &&
+		    (length != pair->expected_length || memcmp(data, pair->expected, length) != 0))
 			pair->wrong++;
 		pair->arrived++;
 		break;
@@ -186,8 +185,8 @@ const char *pair_path(struct pair *pair)
 	if (pair_prepare(pair, sizeof(word), sizeof(word), 1, 0, false, &remote))
 		return NULL;
 	pair->completed = 0;
-	if (pair_posted(pair, "pf_get", pf_get(pair->peer, &word, remote, sizeof(word),
-					       pair_complete, pair)) ||
+	if (pair_posted(pair, "pf_get",
+			pf_get(pair->peer, &word, remote, sizeof(word), pair_complete, pair)) ||
 	    pair_wait(pair, &pair->completed, 1))
 		return NULL;
 	return pf_peer_path(pair->peer);

@@ -19,16 +19,16 @@
 struct pair {
 	pf_context *context;
 	pf_peer *peer;
-	size_t send_max;        /* in both directions */
-	pid_t child;            /* the partner, if it was forked */
-	uint64_t arrived;       /* echoes and notices that came back */
-	uint64_t completed;     /* puts, gets and atomics that called back */
-	uint64_t value;         /* of the last of them */
-	const uint8_t *expected;/* echoes are compared with this, unless NULL */
+	size_t send_max;         /* in both directions */
+	pid_t child;             /* the partner, if it was forked */
+	uint64_t arrived;        /* echoes and notices that came back */
+	uint64_t completed;      /* puts, gets and atomics that called back */
+	uint64_t value;          /* of the last of them */
+	const uint8_t *expected; /* echoes are compared with this, unless NULL */
 	size_t expected_length;
-	uint64_t wrong;         /* echoes that differed */
-	bool failed;            /* said on standard error already */
-	uint64_t answers;       /* to pair_ask; the last is: */
+	uint64_t wrong;   /* echoes that differed */
+	bool failed;      /* said on standard error already */
+	uint64_t answers; /* to pair_ask; the last is: */
 	struct control answer;
 };
 

@@ -25,9 +25,9 @@ struct partner {
 	pf_context *context;
 	pf_peer *caller;
 	uint8_t *buffer;
-	size_t room;            /* of buffer */
+	size_t room; /* of buffer */
 	bool verify;
-	uint64_t wrong;         /* messages with wrong contents */
+	uint64_t wrong; /* messages with wrong contents */
 	struct held *held;
 	struct held **held_last;
 	bool done;

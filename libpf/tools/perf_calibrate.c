@@ -22,8 +22,9 @@
 
 struct calibration {
 	const struct cores *cores;
+	bool force;
 	pf_options defaults;
-	pf_options options;     /* with what is decided already */
+	pf_options options; /* with what is decided already */
 	struct calibration_entry entries[8];
 	unsigned count;
 };
@@ -78,7 +79,8 @@ static int decide(struct calibration *calibration, const struct comparison *comp
 	const pf_option_info *info = option(comparison->name);
 	uint64_t before = *option_field(&calibration->defaults, info);
 
-	if (comparison->noise > NOISE_MOST || comparison->share < SHARE_LEAST) {
+	if (!calibration->force &&
+	    (comparison->noise > NOISE_MOST || comparison->share < SHARE_LEAST)) {
 		printf("%s stays %llu: the machine is busy (%.0f %% of a core for us, noise %.0f %%)\n",
 		       info->name, (unsigned long long)before, comparison->share * 100,
 		       comparison->noise * 100);
@@ -112,14 +114,25 @@ static void add_size(struct comparison *comparison, size_t size)
 	comparison->sizes[comparison->size_count++] = size;
 }
 
+/* One of two rivals at one size, in each of the ways in which they were measured: the mean. */
+static double rival(const struct comparison *comparison, unsigned which, unsigned size)
+{
+	double product = 1;
+	unsigned method;
+
+	for (method = which; method < comparison->method_count; method += 2)
+		product *= comparison->time[method][size];
+	return pow(product, 2.0 / comparison->method_count);
+}
+
 /*
- * How many of the sizes the first of two methods is for, the rest being the
- * second's: so that all times together are least. by_default is how many it
- * has now; it stays if no size between the two is better off by enough.
+ * The methods are two rivals by turns. How many of the sizes the first one is
+ * for, the rest being the second's: so that all times together are least.
+ * by_default is how many it has now; it stays if no size between the two is
+ * better off by enough.
  */
 static unsigned split(const struct comparison *comparison, unsigned by_default)
 {
-	const double *first = comparison->time[0], *second = comparison->time[1];
 	unsigned best = by_default, at, size;
 	double least = INFINITY;
 
@@ -127,15 +140,15 @@ static unsigned split(const struct comparison *comparison, unsigned by_default)
 		double cost = 0;
 
 		for (size = 0; size < comparison->size_count; size++)
-			cost += log(size < at ? first[size] : second[size]);
+			cost += log(rival(comparison, size >= at, size));
 		if (cost < least) {
 			least = cost;
 			best = at;
 		}
 	}
 	for (size = 0; size < comparison->size_count; size++) {
-		double now = size < by_default ? first[size] : second[size];
-		double then = size < best ? first[size] : second[size];
+		double now = rival(comparison, size >= by_default, size);
+		double then = rival(comparison, size >= best, size);
 
 		if (now > then * (1 + WORTH + comparison->noise))
 			return best;
@@ -172,6 +185,7 @@ static int calibrate_share_min(struct calibration *calibration)
 			      2 * comparison.sizes[comparison.size_count - 1]);
 }
 
+/* One at a time, and in a stream: a limit that is good for one alone spoils the other. */
 static int calibrate_eager_limit(struct calibration *calibration)
 {
 	struct comparison comparison = { .name = "eager_limit" };
@@ -181,8 +195,10 @@ static int calibrate_eager_limit(struct calibration *calibration)
 
 	add_method(&comparison, "pf_send", OPERATION_KEEP, 1, &calibration->options);
 	add_method(&comparison, "pf_get", OPERATION_FETCH, 1, &calibration->options);
-	add_method(&comparison, "pf_send win", OPERATION_KEEP, 32, &calibration->options);
-	add_method(&comparison, "pf_get win", OPERATION_FETCH, 32, &calibration->options);
+	add_method(&comparison, "pf_send many", OPERATION_KEEP, STREAM_WINDOW,
+		   &calibration->options);
+	add_method(&comparison, "pf_get many", OPERATION_FETCH, STREAM_WINDOW,
+		   &calibration->options);
 	for (size = 1 << 10; size <= 32 << 10; size *= 2) {
 		add_size(&comparison, size);
 		add_size(&comparison, size / 2 * 3);
@@ -227,7 +243,8 @@ static unsigned choose(const struct comparison *comparison, unsigned by_default)
 
 /* Try the powers of two from least to most, and the default among them. */
 static int calibrate_candidates(struct calibration *calibration, struct comparison *comparison,
-				enum operation operation, unsigned window, uint64_t least, uint64_t most)
+				enum operation operation, unsigned window, uint64_t least,
+				uint64_t most)
 {
 	const pf_option_info *info = option(comparison->name);
 	uint64_t value, values[COMPARE_METHODS];
@@ -266,7 +283,8 @@ static int calibrate_ring_size(struct calibration *calibration)
 	add_size(&comparison, 4096);
 	if (eager > 4096)
 		add_size(&comparison, eager);
-	return calibrate_candidates(calibration, &comparison, OPERATION_TAKE, STREAM_WINDOW, least, 1 << 20);
+	return calibrate_candidates(calibration, &comparison, OPERATION_TAKE, STREAM_WINDOW, least,
+				    1 << 20);
 }
 
 static int calibrate_run_max(struct calibration *calibration)
@@ -299,7 +317,8 @@ static int measure(struct calibration *calibration)
 	if (single_copy(calibration, &works, &why))
 		return -1;
 	if (!works) {
-		printf("share_min, eager_limit and run_max are not measured: transfers go %s\n", why);
+		printf("share_min, eager_limit and run_max are not measured: transfers go %s\n",
+		       why);
 		return calibrate_ring_size(calibration);
 	}
 	if (calibrate_share_min(calibration) || calibrate_eager_limit(calibration) ||
@@ -320,9 +339,9 @@ static void warn_of_environment(const struct calibration *calibration)
 	}
 }
 
-int calibrate(const struct cores *cores, bool show)
+int calibrate(const struct cores *cores, bool show, bool force)
 {
-	struct calibration calibration = { .cores = cores };
+	struct calibration calibration = { .cores = cores, .force = force };
 	struct origins origins;
 
 	if (cores->first == CORE_ANY || cores_shared(cores)) {
@@ -337,7 +356,7 @@ int calibrate(const struct cores *cores, bool show)
 		return -1;
 	warn_of_environment(&calibration);
 	if (!calibration.count) {
-		warnx("nothing could be measured: calibrate again when the machine is quiet");
+		warnx("nothing could be measured: calibrate again when the machine is quiet, or with --force");
 		return -1;
 	}
 	if (show)

@@ -7,9 +7,15 @@
 #ifndef TOOLS_PERF_CALIBRATE_H
 #define TOOLS_PERF_CALIBRATE_H
 
+#include <stdbool.h>
+
 #include "topology.h"
 
-/* Measure, print, and unless show, write the file. Returns 0, or -1 after a message. */
-int calibrate(const struct cores *cores, bool show);
+/*
+ * Measure, print, and unless show, write the file. An option whose figures the
+ * rest of the machine's work has spoilt is left out, unless force. Returns 0,
+ * or -1 after a message on standard error.
+ */
+int calibrate(const struct cores *cores, bool show, bool force);
 
 #endif

@@ -11,10 +11,10 @@
 #include "sample.h"
 
 #define REPETITIONS 7
-#define REPETITIONS_LEAST 3     /* on a machine so busy that they take longer than */
+#define REPETITIONS_LEAST 3 /* on a machine so busy that they take longer than */
 #define PATIENCE_SECONDS 3.0
-#define SLICE_SECONDS 0.010     /* one method, one size, one repetition */
-#define BATCH_SECONDS 20e-6     /* long against the clock, short against a time slice */
+#define SLICE_SECONDS 0.010 /* one method, one size, one repetition */
+#define BATCH_SECONDS 20e-6 /* long against the clock, short against a time slice */
 #define BATCHES_MOST 1024
 #define BATCHES_LEAST 3
 #define SEED 7
@@ -30,8 +30,9 @@ static int get(struct bench *bench, unsigned window)
 
 	pair->completed = 0;
 	for (i = 0; i < window; i++) {
-		if (pair_posted(pair, "pf_get", pf_get(pair->peer, bench->local, bench->remote,
-						       bench->size, pair_complete, pair)))
+		if (pair_posted(pair, "pf_get",
+				pf_get(pair->peer, bench->local, bench->remote, bench->size,
+				       pair_complete, pair)))
 			return -1;
 	}
 	return pair_wait(pair, &pair->completed, window);
@@ -67,10 +68,14 @@ static int send_headers(struct bench *bench, unsigned window)
 static int operate(struct bench *bench, enum operation operation)
 {
 	switch (operation) {
-	case OPERATION_TAKE: return send_messages(bench, TAG_TAKE, TAG_TAKE_LAST, bench->window);
-	case OPERATION_KEEP: return send_messages(bench, TAG_KEEP, TAG_KEEP_LAST, bench->window);
-	case OPERATION_FETCH: return send_headers(bench, bench->window);
-	default: return get(bench, bench->window);
+	case OPERATION_TAKE:
+		return send_messages(bench, TAG_TAKE, TAG_TAKE_LAST, bench->window);
+	case OPERATION_KEEP:
+		return send_messages(bench, TAG_KEEP, TAG_KEEP_LAST, bench->window);
+	case OPERATION_FETCH:
+		return send_headers(bench, bench->window);
+	default:
+		return get(bench, bench->window);
 	}
 }
 
@@ -216,7 +221,8 @@ static void summarize(struct comparison *comparison, struct repetitions *repetit
 			double median = sample_summary(values, count).median;
 
 			comparison->time[method][size] = median;
-			noise[cells++] = (values[count - 1 - count / 4] - values[count / 4]) / median;
+			noise[cells++] = (values[count - 1 - count / 4] - values[count / 4]) /
+					 median;
 		}
 	}
 	comparison->noise = sample_summary(noise, cells).median;

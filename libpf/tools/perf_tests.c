@@ -148,9 +148,12 @@ const struct perf_test perf_tests[] = {
 const char *perf_unit(const struct perf_test *test)
 {
 	switch (test->measure) {
-	case MEASURE_BANDWIDTH: return "MB/s";
-	case MEASURE_RATE: return "million/s";
-	default: return "us";
+	case MEASURE_BANDWIDTH:
+		return "MB/s";
+	case MEASURE_RATE:
+		return "million/s";
+	default:
+		return "us";
 	}
 }
 
@@ -158,9 +161,12 @@ static double in_unit(const struct perf_test *test, size_t size, uint64_t iterat
 		      double seconds)
 {
 	switch (test->measure) {
-	case MEASURE_BANDWIDTH: return (double)size * (double)iterations / seconds * 1e-6;
-	case MEASURE_RATE: return (double)iterations / seconds * 1e-6;
-	default: return seconds / (double)iterations / test->divisor * 1e6;
+	case MEASURE_BANDWIDTH:
+		return (double)size * (double)iterations / seconds * 1e-6;
+	case MEASURE_RATE:
+		return (double)iterations / seconds * 1e-6;
+	default:
+		return seconds / (double)iterations / test->divisor * 1e6;
 	}
 }
 
@@ -201,8 +207,8 @@ static int prepare_counter(struct bench *bench)
 		return -1;
 	bench->pair->completed = 0;
 	if (pair_posted(bench->pair, "pf_put",
-			pf_put(bench->pair->peer, &zero, bench->remote, sizeof(zero),
-			       pair_complete, bench->pair)))
+			pf_put(bench->pair->peer, &zero, bench->remote, sizeof(zero), pair_complete,
+			       bench->pair)))
 		return -1;
 	return pair_wait(bench->pair, &bench->pair->completed, 1);
 }
@@ -234,8 +240,9 @@ static int verify(const struct perf_test *test, struct bench *bench, uint64_t it
 		wrong = mismatches(bench, slots, seed);
 	} else if (test->contents == CONTENTS_COUNTER) {
 		pair->completed = 0;
-		if (pair_posted(pair, "pf_get", pf_get(pair->peer, &counter, bench->remote,
-						       bench->size, pair_complete, pair)) ||
+		if (pair_posted(pair, "pf_get",
+				pf_get(pair->peer, &counter, bench->remote, bench->size,
+				       pair_complete, pair)) ||
 		    pair_wait(pair, &pair->completed, 1))
 			return -1;
 		wrong = counter != (bench->size == 4 ? (uint32_t)iterations : iterations);

@@ -13,10 +13,10 @@ enum contents { CONTENTS_MESSAGE, CONTENTS_PUT, CONTENTS_GET, CONTENTS_COUNTER }
 
 struct settings {
 	size_t smallest, largest;
-	uint64_t iterations;    /* of a repetition; 0: as many as take seconds */
+	uint64_t iterations; /* of a repetition; 0: as many as take seconds */
 	double seconds;
 	unsigned repetitions;
-	uint64_t warm_up;       /* iterations before the first repetition; WARM_UP_AUTOMATIC */
+	uint64_t warm_up; /* iterations before the first repetition; WARM_UP_AUTOMATIC */
 	unsigned window;
 	bool verify;
 };
@@ -30,17 +30,17 @@ struct bench {
 	bool verify;
 	uint8_t *local;
 	uint64_t remote;
-	size_t stride;          /* from slot to slot, of either buffer */
-	unsigned slots;         /* to verify, the operations of a window have their own */
+	size_t stride;  /* from slot to slot, of either buffer */
+	unsigned slots; /* to verify, the operations of a window have their own */
 	uint64_t seed;
-	uint64_t wrong;         /* what else had wrong contents */
+	uint64_t wrong; /* what else had wrong contents */
 };
 
 struct perf_test {
-	const char *name;       /* "put_lat" */
+	const char *name; /* "put_lat" */
 	const char *title;
 	enum measure measure;
-	double divisor;         /* of a latency: 2 for half a round trip */
+	double divisor; /* of a latency: 2 for half a round trip */
 	enum contents contents;
 	int (*run)(struct bench *bench, uint64_t iterations);
 };

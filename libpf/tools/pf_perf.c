@@ -18,7 +18,7 @@
 
 static const char usage_text[] =
 	"Usage: pf_perf [OPTION]...\n"
-	"       pf_perf --calibrate[=show] [--cores A,B]\n"
+	"       pf_perf --calibrate[=show] [--force] [--cores A,B]\n"
 	"\n"
 	"Measures libpf between this process and a partner that it forks.\n"
 	"\n"
@@ -39,6 +39,7 @@ static const char usage_text[] =
 	"      --connect FILE         measure with the process that listens with FILE\n"
 	"      --calibrate[=show]     measure libpf's thresholds and write the calibration\n"
 	"                             file; show: do not write\n"
+	"      --force                calibrate also while the machine is busy\n"
 	"  -h, --help                 print this text\n"
 	"  -V, --version              print the version\n"
 	"\n"
@@ -46,7 +47,7 @@ static const char usage_text[] =
 	"options: see pf_info --options. Exit status: 0, 1 if a measurement failed or\n"
 	"contents were wrong, 2 for a mistake in the command line.\n";
 
-enum { OPTION_CSV = 256, OPTION_LISTEN, OPTION_CONNECT, OPTION_CALIBRATE };
+enum { OPTION_CSV = 256, OPTION_LISTEN, OPTION_CONNECT, OPTION_CALIBRATE, OPTION_FORCE };
 
 static const struct option long_options[] = {
 	{ "test", required_argument, NULL, 't' },
@@ -62,6 +63,7 @@ static const struct option long_options[] = {
 	{ "listen", required_argument, NULL, OPTION_LISTEN },
 	{ "connect", required_argument, NULL, OPTION_CONNECT },
 	{ "calibrate", optional_argument, NULL, OPTION_CALIBRATE },
+	{ "force", no_argument, NULL, OPTION_FORCE },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
 	{ NULL, 0, NULL, 0 },
@@ -69,14 +71,14 @@ static const struct option long_options[] = {
 
 struct command {
 	struct settings settings;
-	const char *tests;      /* NULL: all */
-	const char *cores;      /* NULL: chosen by hwloc */
+	const char *tests; /* NULL: all */
+	const char *cores; /* NULL: chosen by hwloc */
 	const char *listen, *connect;
-	bool csv, calibrate, show;
+	bool csv, calibrate, show, force;
 };
 
 static __attribute__((noreturn)) void mistake(const char *option, const char *text,
-					       const char *wanted)
+					      const char *wanted)
 {
 	errx(EXIT_USAGE, "%s %s: %s; see pf_perf --help", option, text, wanted);
 }
@@ -173,7 +175,8 @@ static void parse(struct command *command, int argc, char **argv)
 				       .repetitions = 7,
 				       .warm_up = WARM_UP_AUTOMATIC,
 				       .window = 64 };
-	while ((option = getopt_long(argc, argv, "t:s:n:d:r:w:W:c:vhV", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "t:s:n:d:r:w:W:c:vhV", long_options, NULL)) !=
+	       -1) {
 		switch (option) {
 		case 't':
 			if (!strcmp(optarg, "help")) {
@@ -221,6 +224,9 @@ static void parse(struct command *command, int argc, char **argv)
 			command->show = optarg != NULL;
 			if (optarg && strcmp(optarg, "show"))
 				mistake("--calibrate", optarg, "only --calibrate=show is known");
+			break;
+		case OPTION_FORCE:
+			command->force = true;
 			break;
 		case 'h':
 			fputs(usage_text, stdout);
@@ -281,9 +287,9 @@ static int measure(const struct command *command, const struct cores *cores,
 	struct pair pair;
 	int status = -1;
 
-	if (command->connect ? core_bind(cores->first) ||
-				       pair_connect(&pair, options, command->connect) :
-			       pair_fork(&pair, options, cores))
+	if (command->connect ?
+		    core_bind(cores->first) || pair_connect(&pair, options, command->connect) :
+		    pair_fork(&pair, options, cores))
 		return -1;
 	path = pair_path(&pair);
 	if (!path)
@@ -313,7 +319,7 @@ int main(int argc, char **argv)
 	if (load_options(&options, &cores))
 		return EXIT_FAILURE;
 	if (command.calibrate)
-		status = calibrate(&cores, command.show);
+		status = calibrate(&cores, command.show, command.force);
 	else if (command.listen)
 		status = core_bind(cores.second) || pair_listen(&options, command.listen);
 	else

@@ -36,8 +36,8 @@ static hwloc_bitmap_t usable(hwloc_topology_t topology)
 }
 
 /* The first usable processor of each core into list; returns how many. */
-static int first_processors(hwloc_topology_t topology, hwloc_const_bitmap_t set,
-			    hwloc_obj_t *list, int most)
+static int first_processors(hwloc_topology_t topology, hwloc_const_bitmap_t set, hwloc_obj_t *list,
+			    int most)
 {
 	hwloc_obj_t core = NULL;
 	int count = 0;
@@ -81,7 +81,8 @@ static void describe(struct cores *cores, hwloc_obj_t object)
 
 	hwloc_obj_type_snprintf(type, sizeof(type), object, 0);
 	if (cores->first == cores->second)
-		snprintf(cores->text, sizeof(cores->text), "%d, both processes on it", cores->first);
+		snprintf(cores->text, sizeof(cores->text), "%d, both processes on it",
+			 cores->first);
 	else if (hwloc_obj_type_is_cache(object->type))
 		snprintf(cores->text, sizeof(cores->text), "%d and %d, sharing %s", cores->first,
 			 cores->second, type);
@@ -207,7 +208,8 @@ static void add_cache(struct topology *topology, hwloc_obj_t cache, int count)
 
 	if (i == sizeof(topology->caches) / sizeof(topology->caches[0]))
 		return;
-	hwloc_obj_type_snprintf(topology->caches[i].name, sizeof(topology->caches[i].name), cache, 0);
+	hwloc_obj_type_snprintf(topology->caches[i].name, sizeof(topology->caches[i].name), cache,
+				0);
 	topology->caches[i].bytes = cache->attr->cache.size;
 	topology->caches[i].count = count;
 	topology->cache_count++;

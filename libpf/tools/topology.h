@@ -10,8 +10,8 @@
 
 /* For the side that measures and for its partner. */
 struct cores {
-	int first, second;      /* CORE_ANY: not bound */
-	char text[96];          /* "0 and 1, sharing L3" */
+	int first, second; /* CORE_ANY: not bound */
+	char text[96];     /* "0 and 1, sharing L3" */
 };
 
 /*
@@ -29,9 +29,9 @@ int core_bind(int core);
 
 struct topology {
 	int packages, cores, processors, numa_nodes;
-	int usable;             /* processors this process may run on */
+	int usable; /* processors this process may run on */
 	struct {
-		char name[8];   /* "L1d", "L3" */
+		char name[8]; /* "L1d", "L3" */
 		unsigned long long bytes;
 		int count;
 	} caches[8];

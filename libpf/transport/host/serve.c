@@ -64,7 +64,7 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 	error = copy_process(incoming->pid, !offer->put, (void *)(uintptr_t)(offer->target + start),
 			     offer->initiator + start, end - start, &moved);
 	statistic_add(&context->statistics, PF_STAT_SHARED_BYTES, moved);
-	if (context->options.collapse)
+	if (context->options.collapse && offer->length <= COLLAPSE_TRANSFER_MOST)
 		collapse_note(&context->collapse, context->service, context->options.collapse,
 			      (void *)(uintptr_t)(offer->target + start), moved);
 	if (!error) {
