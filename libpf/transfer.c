@@ -256,6 +256,11 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 	enum pf_side side = PF_SIDE_REMOTE;
 
 	transfer->moving--;
+	if (status == PF_ERR_TOO_LONG && address >= 1024 && address < block->length) {
+		transfer->operation.peer->block_most = address;
+		block->state = BLOCK_READY;
+		return;
+	}
 	if (status == PF_OK && data && !transfer->failed) {
 		status = stream_place(from, data, transfer->local + block->offset, block->length,
 				      &address);

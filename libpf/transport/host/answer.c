@@ -111,9 +111,11 @@ static bool get_block(pf_context *context, struct incoming *incoming, const stru
 	answer.message.token = block.token;
 	answer.address = block.address;
 	answer.length = block.length;
-	/* Our ring may be smaller than the asker's: what does not fit cannot be answered. */
-	if (block.length > context->options.ring_size / 2 - 4096)
+	/* Our ring may be smaller than the asker's: say how much it carries. */
+	if (block.length > stream_answer_most(context)) {
 		answer.message.status = PF_ERR_TOO_LONG;
+		answer.message.value = stream_answer_most(context);
+	}
 	return give(context, incoming, &answer);
 }
 

@@ -6,9 +6,16 @@
 
 uint64_t stream_block_most(const pf_peer *peer, uint64_t block_size)
 {
-	uint64_t longest = peer->context->options.ring_size / 4;
+	uint64_t longest = stream_answer_most(peer->context);
 
+	if (peer->block_most && peer->block_most < longest)
+		longest = peer->block_most;
 	return longest < block_size ? longest : block_size;
+}
+
+uint64_t stream_answer_most(const pf_context *context)
+{
+	return context->options.ring_size / 4;
 }
 
 int stream_put(pf_peer *peer, uint64_t token, const void *local, uint64_t remote, uint64_t length,

@@ -9,8 +9,10 @@
 #include "channel.h"
 #include "pf.h"
 
-/* Longest block that one message to this peer can carry. */
+/* Longest block that one message can carry, to this peer and back. */
 uint64_t stream_block_most(const pf_peer *peer, uint64_t block_size);
+/* Longest that our own rings can carry in an answer. */
+uint64_t stream_answer_most(const pf_context *context);
 /*
  * Send a block, or ask for one. PF_OK: an answer with this token will come.
  * PF_ERR_AGAIN: no room. PF_ERR_FAULT: *address, here, could not be read.
