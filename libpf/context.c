@@ -117,7 +117,7 @@ void pf_query(const pf_context *context, pf_attributes *attributes)
 {
 	struct ring ring = { .size = context->options.ring_size };
 
-	attributes->send_max = ring_longest(&ring);
+	attributes->send_max = ring_longest(&ring) - sizeof(uint64_t);
 	attributes->eager_limit = context->options.eager_limit < attributes->send_max ?
 					  context->options.eager_limit :
 					  attributes->send_max;
@@ -295,23 +295,50 @@ int pf_flush(pf_context *context, pf_peer *peer)
 	return PF_OK;
 }
 
+/* Make it visible first, then write it piece by piece. */
+static void write_long(uint8_t *destination, const void *header, size_t header_length,
+		       const char *payload, size_t length)
+{
+	_Atomic uint64_t *written = (_Atomic uint64_t *)destination;
+	size_t done = 0, piece;
+
+	destination += sizeof(*written);
+	if (header_length)
+		memcpy(destination, header, header_length);
+	destination += header_length;
+	while (done < length) {
+		piece = length - done < MESSAGE_PIECE ? length - done : MESSAGE_PIECE;
+		memcpy(destination + done, payload + done, piece);
+		done += piece;
+		atomic_store_explicit(written, header_length + done, memory_order_release);
+	}
+}
+
 static int send_message(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
 			const void *payload, size_t length, pf_pack_fn pack, void *arg)
 {
 	struct statistics *statistics = &peer->context->statistics;
 	size_t total = header_length + length;
+	bool in_pieces = length >= MESSAGE_LONG_LEAST && !pack;
 	int status = PF_DONE;
 	uint8_t *destination;
 
 	if (__builtin_expect(total < length, 0))
 		return PF_ERR_TOO_LONG;
 	peer_lock(peer);
-	destination = peer_reserve(peer, total, &status);
+	destination = peer_reserve(peer, in_pieces ? total + sizeof(uint64_t) : total, &status);
 	if (__builtin_expect(!destination, 0)) {
 		peer_unlock(peer);
 		if (status == PF_ERR_AGAIN)
 			statistic_add(statistics, PF_STAT_RING_FULL, 1);
 		return status;
+	}
+	if (in_pieces) {
+		atomic_store_explicit((_Atomic uint64_t *)destination, 0, memory_order_relaxed);
+		peer_commit(peer, total + sizeof(uint64_t), MESSAGE_LONG, tag);
+		write_long(destination, header, header_length, payload, length);
+		peer_unlock(peer);
+		goto sent;
 	}
 	if (header_length)
 		memcpy(destination, header, header_length);
@@ -321,6 +348,7 @@ static int send_message(pf_peer *peer, uint8_t tag, const void *header, size_t h
 		memcpy(destination + header_length, payload, length);
 	peer_commit(peer, total, MESSAGE_USER, tag);
 	peer_unlock(peer);
+sent:
 	statistic_add(statistics, PF_STAT_SENDS, 1);
 	statistic_add(statistics, PF_STAT_SEND_BYTES, total);
 	return PF_DONE;

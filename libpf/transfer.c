@@ -403,9 +403,9 @@ static void close_share(struct transfer *transfer)
 int transfer_advance(pf_context *context, struct transfer *transfer)
 {
 	pf_peer *peer = transfer->operation.peer;
-	int status;
+	int state = peer_state(peer), status;
 
-	if (peer_state(peer) != PEER_LINKED) {
+	if (state != PEER_LINKED && state != PEER_GONE) {
 		peer_lock(peer);
 		status = peer_connect(peer);
 		peer_unlock(peer);
@@ -416,16 +416,25 @@ int transfer_advance(pf_context *context, struct transfer *transfer)
 	}
 	transfer_offer(context, transfer);
 	if (!transfer->failed && (transfer->run < transfer->run_end || ready_block(transfer) ||
-				  claim(context, transfer)))
+				  claim(context, transfer))) {
+		if (state == PEER_GONE)
+			goto lost;
 		return peer->single_copy ? copy_run(context, transfer) :
 					   stream_block(context, transfer);
-	if (!peer_finished(transfer))
-		return OPERATION_IDLE;
-	if (transfer->run < transfer->run_end)
-		return OPERATION_MOVED;
-	if (transfer->moving || transfer->parked)
-		return OPERATION_IDLE;
-	close_share(transfer);
+	}
+	if (peer_finished(transfer) && transfer->run == transfer->run_end && !transfer->moving &&
+	    !transfer->parked) {
+		close_share(transfer);
+		return OPERATION_FINISHED;
+	}
+	if (state == PEER_GONE)
+		goto lost;
+	return transfer->run < transfer->run_end ? OPERATION_MOVED : OPERATION_IDLE;
+
+lost:
+	/* It was not done when the peer ended, and so never will be. */
+	fail(transfer, peer->gone_status, PF_SIDE_NONE, 0);
+	transfer_abandon(context, transfer);
 	return OPERATION_FINISHED;
 }
 

@@ -3,7 +3,7 @@
 # EXANEST_OMPI: find Open MPI with its internal headers, which a component is
 # built from, and decide where the component is installed.
 #
-# Sets OMPI_CPPFLAGS (as system headers: their warnings are not ours),
+# Sets OMPI_CPPFLAGS (as system headers: their warnings are not ours), OMPI_CFLAGS,
 # OMPI_LIBS for MPI programs, OPAL_LIBS for the component, MPIRUN, btldir.
 AC_DEFUN([EXANEST_OMPI], [
 	AC_ARG_WITH([ompi],
@@ -39,6 +39,9 @@ AC_DEFUN([EXANEST_OMPI], [
 	EXANEST_SAY([Open MPI], [$exanest_ompi_shown],
 		[no BTL component, no MPI tests, no comparison], [libopenmpi-dev openmpi-bin])
 	AM_CONDITIONAL([HAVE_OMPI], [test -n "$exanest_found_ompi"])
+	# opal's inline functions need it where Open MPI was built with it; it exists on x86 only.
+	EXANEST_TRY_FLAG([-mcx16], [OMPI_CFLAGS=-mcx16])
+	AC_SUBST([OMPI_CFLAGS])
 	AC_SUBST([OMPI_CPPFLAGS])
 	AC_SUBST([OMPI_LIBS])
 	AC_SUBST([OPAL_LIBS])

@@ -28,6 +28,36 @@ static int make_folders(char *path)
 	return 0;
 }
 
+/* The file's path and that of the one that is to replace it, open. -1 after a message. */
+static int open_temporary(char path[PATH_MAX], char temporary[PATH_MAX + 8])
+{
+	int descriptor;
+
+	if (pf_calibration_path(path, PATH_MAX) >= PATH_MAX) {
+		warnx("the calibration file's path is too long");
+		return -1;
+	}
+	if (make_folders(path))
+		return -1;
+	snprintf(temporary, PATH_MAX + 8, "%s.XXXXXX", path);
+	descriptor = mkostemp(temporary, O_CLOEXEC);
+	if (descriptor < 0)
+		warn("%s", temporary);
+	return descriptor;
+}
+
+int calibration_writable(void)
+{
+	char path[PATH_MAX], temporary[PATH_MAX + 8];
+	int descriptor = open_temporary(path, temporary);
+
+	if (descriptor < 0)
+		return -1;
+	close(descriptor);
+	unlink(temporary);
+	return 0;
+}
+
 static int print(FILE *file, const struct calibration_entry *entries, unsigned count)
 {
 	char machine[512];
@@ -47,21 +77,11 @@ static int print(FILE *file, const struct calibration_entry *entries, unsigned c
 int calibration_write(const struct calibration_entry *entries, unsigned count)
 {
 	char path[PATH_MAX], temporary[PATH_MAX + 8];
-	int descriptor, status = -1;
+	int descriptor = open_temporary(path, temporary), status = -1;
 	FILE *file;
 
-	if (pf_calibration_path(path, sizeof(path)) >= (int)sizeof(path)) {
-		warnx("the calibration file's path is too long");
+	if (descriptor < 0)
 		return -1;
-	}
-	if (make_folders(path))
-		return -1;
-	snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
-	descriptor = mkostemp(temporary, O_CLOEXEC);
-	if (descriptor < 0) {
-		warn("%s", temporary);
-		return -1;
-	}
 	file = fdopen(descriptor, "w");
 	if (file) {
 		status = print(file, entries, count);

@@ -12,9 +12,12 @@ struct calibration_entry {
 	uint64_t value;
 };
 
+/* Could calibration_write do its work? Returns 0, or -1 after a message on standard error. */
+int calibration_writable(void);
+
 /*
  * Replace this machine's file at once, its folders made if need be, and say
- * on standard output where it is. Returns 0, or -1 after a message.
+ * on standard output where it is. The same.
  */
 int calibration_write(const struct calibration_entry *entries, unsigned count);
 

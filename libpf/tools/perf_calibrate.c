@@ -348,6 +348,9 @@ int calibrate(const struct cores *cores, bool show, bool force)
 		warnx("--calibrate needs two cores, to which its processes are bound");
 		return -1;
 	}
+	/* Better known now than after the measurements. */
+	if (!show && calibration_writable())
+		return -1;
 	origins_load(&origins);
 	calibration.defaults = origins.defaults;
 	calibration.options = origins.defaults;

@@ -60,29 +60,65 @@ int incoming_add(pf_context *context, struct incoming *incoming)
 	return PF_OK;
 }
 
-/* False: what arrived cannot have been written by libpf. */
-static bool dispatch(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
+static void deliver(pf_context *context, struct incoming *incoming, const struct ring_entry *entry,
+		    uint8_t *data, size_t length)
+{
+	statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
+	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
+	if (context->receive)
+		context->receive(context, incoming->peer, entry->tag, data, length,
+				 context->receive_arg);
+}
+
+enum dispatched { DISPATCHED, UNFINISHED, BROKEN };
+
+/* Both processors at work on one message: while the writer copies in, draw near what is there. */
+static enum dispatched long_message(pf_context *context, struct incoming *incoming,
+				    const struct ring_entry *entry)
+{
+	uint64_t length = entry->length - sizeof(uint64_t), written;
+	uint8_t *data = entry->payload + sizeof(uint64_t);
+
+	if (entry->length < sizeof(uint64_t))
+		return BROKEN;
+	written = atomic_load_explicit((_Atomic uint64_t *)entry->payload, memory_order_acquire);
+	if (written > length)
+		return BROKEN;
+	if (written == length) {
+		incoming->fetched = 0;
+		deliver(context, incoming, entry, data, length);
+		return DISPATCHED;
+	}
+	for (; incoming->fetched < written; incoming->fetched += 64)
+		__builtin_prefetch(data + incoming->fetched, 0);
+	return UNFINISHED;
+}
+
+static enum dispatched dispatched(bool sound)
+{
+	return sound ? DISPATCHED : BROKEN;
+}
+
+static enum dispatched dispatch(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
 {
 	switch (entry->kind) {
 	case MESSAGE_USER:
-		statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
-		statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, entry->length);
-		if (context->receive)
-			context->receive(context, incoming->peer, entry->tag, entry->payload,
-					 entry->length, context->receive_arg);
-		return true;
+		deliver(context, incoming, entry, entry->payload, entry->length);
+		return DISPATCHED;
+	case MESSAGE_LONG:
+		return long_message(context, incoming, entry);
 	case MESSAGE_OFFER:
-		return serve_offer(incoming, entry->payload, entry->length);
+		return dispatched(serve_offer(incoming, entry->payload, entry->length));
 	case MESSAGE_PUT_BLOCK:
 	case MESSAGE_GET_BLOCK:
 	case MESSAGE_ATOMIC:
-		return answer_request(context, incoming, entry);
+		return dispatched(answer_request(context, incoming, entry));
 	case MESSAGE_PUT_ANSWER:
 	case MESSAGE_GET_ANSWER:
 	case MESSAGE_ATOMIC_ANSWER:
-		return answer_arrived(context, incoming, entry);
+		return dispatched(answer_arrived(context, incoming, entry));
 	default:
-		return false;
+		return BROKEN;
 	}
 }
 
@@ -93,8 +129,10 @@ static int poll_messages(pf_context *context, struct incoming *incoming)
 	int count = 0, found;
 
 	while (count < BUDGET && (found = ring_peek(ring, &entry)) != 0) {
-		if (found < 0 || !dispatch(context, incoming, &entry)) {
-			incoming->broken = true;
+		enum dispatched state = found < 0 ? BROKEN : dispatch(context, incoming, &entry);
+
+		if (state != DISPATCHED) {
+			incoming->broken = state == BROKEN;
 			break;
 		}
 		ring_consume(ring, &entry);

@@ -25,6 +25,7 @@ struct incoming {
 	pf_peer *peer;
 	bool polled, broken, gone;
 	uint32_t slot;                  /* its mark in our inbox */
+	uint64_t fetched;               /* of a long message that is still being written */
 	struct serves serves;
 	/* From the handshake. */
 	struct address from;

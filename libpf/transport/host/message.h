@@ -10,8 +10,16 @@
 
 #include <stdint.h>
 
+/*
+ * User messages from this length on are written in pieces that the reader
+ * draws into its cache while the next is written.
+ */
+#define MESSAGE_LONG_LEAST (8u << 10)
+#define MESSAGE_PIECE (4u << 10)
+
 enum message_kind {
 	MESSAGE_USER = 1,       /* pf_send; its tag is the entry's */
+	MESSAGE_LONG,           /* the same, visible while it is written: _Atomic bytes written, then it */
 	MESSAGE_OFFER,          /* struct message_offer */
 	MESSAGE_PUT_BLOCK,      /* struct message_block, then the bytes */
 	MESSAGE_GET_BLOCK,      /* struct message_block */
