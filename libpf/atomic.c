@@ -15,7 +15,7 @@ int atomic_advance(pf_context *context, struct atomic_operation *atomic)
 
 	if (atomic->answered)
 		return OPERATION_FINISHED;
-	if (atomic->sent)
+	if (atomic->sent || peer->requests_waiting >= REQUESTS_MOST)
 		return OPERATION_IDLE;
 	atomic->message.token = request_open(&context->requests, REQUEST_ATOMIC, atomic, peer);
 	if (!atomic->message.token) {

@@ -45,6 +45,9 @@ int pf_open(const pf_options *options, pf_context **result)
 	context->threads = context->options.threads;
 	context->statistics.threads = context->threads;
 	context->sleepy = context->options.idle_polls != 0;
+	/* Long ones are sent with a count of the bytes written so far. */
+	context->send_max = ring_longest(&(struct ring){ .size = context->options.ring_size }) -
+			    sizeof(uint64_t);
 	atomic_init(&context->ring_allowance, (int64_t)context->options.ring_memory);
 	operations_init(&context->operations);
 	answers_init(&context->answers);
@@ -115,9 +118,7 @@ void pf_close(pf_context *context)
 
 void pf_query(const pf_context *context, pf_attributes *attributes)
 {
-	struct ring ring = { .size = context->options.ring_size };
-
-	attributes->send_max = ring_longest(&ring) - sizeof(uint64_t);
+	attributes->send_max = context->send_max;
 	attributes->eager_limit = context->options.eager_limit < attributes->send_max ?
 					  context->options.eager_limit :
 					  attributes->send_max;
@@ -318,12 +319,12 @@ static int send_message(pf_peer *peer, uint8_t tag, const void *header, size_t h
 			const void *payload, size_t length, pf_pack_fn pack, void *arg)
 {
 	struct statistics *statistics = &peer->context->statistics;
-	size_t total = header_length + length;
+	size_t total = header_length + length, most = peer->context->send_max;
 	bool in_pieces = length >= MESSAGE_LONG_LEAST && !pack;
 	int status = PF_DONE;
 	uint8_t *destination;
 
-	if (__builtin_expect(total < length, 0))
+	if (__builtin_expect(header_length > most || length > most - header_length, 0))
 		return PF_ERR_TOO_LONG;
 	peer_lock(peer);
 	destination = peer_reserve(peer, in_pieces ? total + sizeof(uint64_t) : total, &status);

@@ -54,6 +54,7 @@ struct pf_context {
 	_Atomic uint64_t collapsed;     /* service thread's own count */
 
 	pf_options options;
+	size_t send_max;                /* pf_attributes */
 	struct address address;
 	uint64_t cookie;                /* a peer that may copy from us can read this */
 	struct service *service;

@@ -46,6 +46,7 @@ struct pf_peer {
 	uint32_t share_generation;
 	struct incoming *incoming;      /* its channel to us, if any; progress's own */
 	uint64_t block_most;            /* longest block its rings carry, once it said so; progress's own */
+	unsigned requests_waiting;      /* of ours, for its answer; progress's own */
 	unsigned answers_waiting;       /* for room in out; progress's own */
 	struct connection *connection;  /* service thread's own */
 	struct pf_peer *next;

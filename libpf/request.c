@@ -4,12 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "peer.h"
+
 #define NONE UINT32_MAX
 
 void requests_destroy(struct requests *requests)
 {
 	free(requests->table);
 	memset(requests, 0, sizeof(*requests));
+}
+
+/* What the resolver is asked goes by way of the service threads, not of the rings. */
+static bool owed(const struct request *request)
+{
+	return request->peer && request->kind != REQUEST_RESOLVE;
 }
 
 static int grow(struct requests *requests)
@@ -42,6 +50,8 @@ uint64_t request_open(struct requests *requests, enum request_kind kind, void *o
 	request->object = object;
 	request->peer = peer;
 	request->kind = kind;
+	if (owed(request))
+		peer->requests_waiting++;
 	return (uint64_t)request->generation << 32 | index;
 }
 
@@ -49,6 +59,8 @@ static void release(struct requests *requests, uint32_t index)
 {
 	struct request *request = &requests->table[index];
 
+	if (owed(request))
+		request->peer->requests_waiting--;
 	request->kind = REQUEST_NONE;
 	request->generation += 1 + (request->generation == UINT32_MAX); /* never 0 */
 	request->next_free = requests->free;

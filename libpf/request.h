@@ -9,6 +9,13 @@
 
 #include "pf.h"
 
+/*
+ * Requests of ours that one peer may owe an answer to at a time. Not more than
+ * it keeps answers for without ceasing to listen (answer.h), or two that send
+ * each other requests might both wait for room for ever.
+ */
+#define REQUESTS_MOST 1024
+
 enum request_kind { REQUEST_NONE, REQUEST_BLOCK, REQUEST_RESOLVE, REQUEST_ATOMIC };
 
 struct request {

@@ -206,7 +206,7 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 	uint64_t address = 0, token;
 	int status;
 
-	if (transfer->moving >= STREAM_WINDOW)
+	if (transfer->moving >= STREAM_WINDOW || peer->requests_waiting >= REQUESTS_MOST)
 		return OPERATION_IDLE;
 	if (!block) {
 		uint64_t length = shorter(transfer->run_end - transfer->run, most);

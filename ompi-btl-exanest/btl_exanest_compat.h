@@ -10,6 +10,9 @@
 /* Open MPI was compiled with -mcx16, and its inline functions need it here too. */
 #if defined(__x86_64__) && OPAL_HAVE_SYNC_BUILTIN_CSWAP_INT128 && \
 	!defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16)
+#ifdef __clang__
+#error "Open MPI was compiled with -mcx16: add that to CFLAGS"
+#endif
 #pragma GCC target("cx16")
 #endif
 

@@ -219,7 +219,7 @@ static bool is_set_by_user(int index)
 static bool yields_when_idle(void)
 {
 	const int index = mca_base_var_find("ompi", "mpi", NULL, "yield_when_idle");
-	const bool *value;
+	const bool *value = NULL;
 
 	return index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, &value, NULL, NULL) &&
 	       *value;

@@ -62,10 +62,14 @@ def parser() -> argparse.ArgumentParser:
         help="barrier, bcast, allreduce and alltoall, verified, against vader",
     )
     what.add_argument(
-        "-n", type=_positive, default=None, metavar="RANKS", help="of --collectives (64)"
+        "-n", type=_positive, metavar="RANKS", help="of --collectives (default 64)"
     )
     what.add_argument(
-        "--max", type=_size, default=1 << 40, metavar="SIZE", help="no message above this"
+        "--max",
+        type=_size,
+        default=1 << 40,
+        metavar="SIZE",
+        help="no message above this; K, M or G may follow",
     )
     what.add_argument(
         "-r",
@@ -150,6 +154,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 def _explain(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError) and error.filename in ("mpirun", "ompi_info"):
-        return f"{error.filename} is not in PATH: install Open MPI (Debian: openmpi-bin)"
+    missing = getattr(error, "filename", None)
+    if isinstance(error, FileNotFoundError) and missing in ("mpirun", "ompi_info"):
+        return f"{missing} is not in PATH: install Open MPI (Debian: openmpi-bin)"
     return str(error)

@@ -217,7 +217,8 @@ def _run_all(
                     _complain(progress, failure)
             else:
                 progress.skipped()
-            if index + 1 == len(steps) or steps[index + 1].repetition != step.repetition:
+            following = steps[index + 1].repetition if index + 1 < len(steps) else None
+            if following != step.repetition:
                 progress.repetition_done(step.repetition)
     except KeyboardInterrupt:
         progress.say("interrupted")
@@ -232,7 +233,11 @@ def _complain(progress: Progress, failure: Failure) -> None:
 
 
 def _write(
-    runner: Runner, folder: Path, facts: dict[str, str], env: dict[str, str], caption: str
+    runner: Runner,
+    folder: Path,
+    facts: dict[str, str],
+    env: dict[str, str],
+    caption: str,
 ) -> None:
     store.write_samples(runner.results, folder)
     store.write_summary(runner.results, folder, SUBJECT)

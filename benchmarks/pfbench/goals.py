@@ -166,5 +166,6 @@ def render(findings: Sequence[Finding]) -> str:
     words = {True: "met", False: "NOT MET", None: "unknown"}
     lines = ["Goals"]
     for finding in findings:
-        lines.append(f"  {words[finding.met]:8} {finding.goal.text}: {finding.measured}")
+        word = words[finding.met]
+        lines.append(f"  {word:8} {finding.goal.text}: {finding.measured}")
     return "\n".join(lines)

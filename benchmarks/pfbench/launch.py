@@ -71,7 +71,7 @@ def place(ranks: int, available: int) -> Placement:
 
 
 def environment(build: Optional[Path]) -> dict[str, str]:
-    """This process's environment, with the build tree's in it unless that is set already."""
+    """This process's environment, and the build tree's unless that is set already."""
     env = dict(os.environ)
     script = build / "environment" if build else None
     if "OMPI_MCA_mca_base_component_path" not in env and script and script.exists():

@@ -45,7 +45,8 @@ def draw(results: Results, folder: Path, subject: str, caption: str) -> Optional
 def _terminal(path: Path) -> str:
     name = str(path).replace("'", "''")
     return (
-        "set terminal svg size 800,500 dynamic background '#ffffff' font 'sans-serif,13'\n"
+        "set terminal svg size 800,500 dynamic font 'sans-serif,13' "
+        "background '#ffffff'\n"
         f"set output '{name}'\n"
         "set encoding utf8\n"
         "set grid ytics lc rgb '#dddddd' lt 1\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows how far the runs are: a status line on a terminal, else a line per repetition."""
+"""How far the runs are: a status line on a terminal, and a line per repetition."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Progress:
         self._stream.flush()
 
     def _left(self) -> str:
-        """From the mean of the last time of every kind of run; empty until one is known."""
+        """By the mean of what every kind of run took last; empty until one is known."""
         if not self._seconds:
             return ""
         mean = sum(self._seconds.values()) / len(self._seconds)

@@ -55,9 +55,8 @@ def write_summary(results: Results, folder: Path, subject: str) -> None:
                     )
             for name in results.transports:
                 if results.failed(measure, name):
-                    out.writerow(
-                        [measure.name, name, "", measure.unit, 0, "failed", "", "", "", ""]
-                    )
+                    row = [measure.name, name, "", measure.unit, 0, "failed"]
+                    out.writerow(row + [""] * 4)
 
 
 def write_failures(failures: Sequence[Failure], folder: Path) -> None:

@@ -38,7 +38,9 @@ def render(results: Results, measure: Measure, subject: str) -> str:
     ratios = results.ratios(measure, subject, results.transports) if compared else []
     if len(ratios) > 1:
         mean = geometric_mean(ratio.value for ratio in ratios)
-        lines.append(f"geometric mean of {subject}/best over {len(ratios)} sizes: {mean:.3f}")
+        lines.append(
+            f"geometric mean of {subject}/best over {len(ratios)} sizes: {mean:.3f}"
+        )
     for transport in results.transports:
         if results.failed(measure, transport):
             lines.append(f"{transport} FAILED: {results.failures[measure, transport]}")

@@ -87,6 +87,6 @@ def custom(text: str) -> Transport:
     name, equals, arguments = text.partition("=")
     if not (name and equals and arguments.split()):
         raise ValueError(
-            f"{text}: give NAME=ARGUMENTS, as in 'ring=--mca pml ob1 --mca btl exanest,self'"
+            f"{text}: give NAME=ARGUMENTS, as in 'sm=--mca pml ob1 --mca btl sm,self'"
         )
     return Transport(name, tuple(arguments.split()), ("", ""))

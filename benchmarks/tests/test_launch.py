@@ -76,7 +76,7 @@ class Place(unittest.TestCase):
 
 class Transports(unittest.TestCase):
     def test_components(self):
-        listing = "mca:btl:vader:version:\"mca:2.1.0\"\nmca:pml:ucx:version:x\noption:a:b\n"
+        listing = "mca:btl:vader:version:1\nmca:pml:ucx:version:x\noption:a:b\n"
         self.assertEqual(
             transports.parse_components(listing), {("btl", "vader"), ("pml", "ucx")}
         )

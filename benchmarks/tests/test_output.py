@@ -91,7 +91,8 @@ class Files(unittest.TestCase):
         made = results(LATENCY, VALUES)
         for sample in results(BANDWIDTH, VALUES).samples:
             made.add(sample)
-        reason = plot.draw(made, self.folder, "exanest", 'a "CPU" with \\ and \'quotes\'')
+        caption = 'a "CPU" with \\ and \'quotes\''
+        reason = plot.draw(made, self.folder, "exanest", caption)
         self.assertIsNone(reason)
         for name in ("latency", "bandwidth", "ratio"):
             svg = (self.folder / f"{name}.svg").read_text()

@@ -43,7 +43,8 @@ class Tests(unittest.TestCase):
                 self.assertEqual(self.sizes("bandwidth", depth), doubled(1, 128 * MIB))
 
     def test_cut(self):
-        self.assertEqual(self.sizes("latency", "default", 32 * KIB), doubled(1, 32 * KIB))
+        cut = self.sizes("latency", "default", 32 * KIB)
+        self.assertEqual(cut, doubled(1, 32 * KIB))
         self.assertEqual(self.sizes("latency", "quick"), doubled(1, 4 * MIB))
 
     def test_full_leaves_iterations_and_window_to_the_programs(self):

@@ -83,6 +83,13 @@ void pair_fail(struct pair *me, const char *file, int line, const char *text);
 			pair_fail(me, __FILE__, __LINE__, #condition);                             \
 	} while (0)
 
+#define pair_check_status(me, call, expected)                                                      \
+	do {                                                                                       \
+		int found_ = (call);                                                               \
+		if (found_ != (expected))                                                          \
+			pair_fail(me, __FILE__, __LINE__, pf_strerror(found_));                    \
+	} while (0)
+
 /* Completions that came for it, and the last of them. */
 struct pair_done {
 	unsigned count, failed;

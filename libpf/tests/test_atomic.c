@@ -158,7 +158,7 @@ static void add_remotely(struct pair *me, pf_peer *peer)
 					 NULL, NULL) == PF_OK);
 	}
 	pair_await_done(me, &done, ADDS);
-	pair_check(me, done.failed == 0);
+	pair_check_status(me, done.failed ? done.last.status : PF_OK, PF_OK);
 	pair_check(me, pf_flush(me->context, NULL) == PF_OK);
 }
 
@@ -247,7 +247,7 @@ static void flood(struct pair *me)
 		pair_check(me, pf_atomic(me->peer, PF_ADD, 8, 1, remote, 1, 0, pair_completed, &done) ==
 				       PF_OK);
 	pair_await_done(me, &done, FLOOD);
-	pair_check(me, done.failed == 0);
+	pair_check_status(me, done.failed ? done.last.status : PF_OK, PF_OK);
 }
 
 static void flood_partner(struct pair *me)

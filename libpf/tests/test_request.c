@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit.h"
 
+#include "peer.h"
 #include "request.h"
 
-/* Only their addresses matter here. */
-static char peer_memory[2], object_memory[4096];
+static char object_memory[4096]; /* only addresses in it matter */
 
 static pf_peer *peer(int i)
 {
-	return (pf_peer *)&peer_memory[i];
+	static pf_peer peers[2];
+
+	return &peers[i];
 }
 
 static void test_open_close(void **state)
@@ -126,6 +128,29 @@ static void test_forget(void **state)
 	requests_destroy(&requests);
 }
 
+/* What a peer owes us, which limits what we ask of it. */
+static void test_waiting(void **state)
+{
+	struct requests requests = { 0 };
+	uint64_t a, b, c;
+
+	assert_int_equal(peer(1)->requests_waiting, 0);
+	a = request_open(&requests, REQUEST_BLOCK, object_memory, peer(1));
+	b = request_open(&requests, REQUEST_ATOMIC, object_memory + 1, peer(1));
+	c = request_open(&requests, REQUEST_RESOLVE, object_memory + 2, peer(1));
+	assert_int_equal(peer(1)->requests_waiting, 2);
+	request_close(&requests, a, REQUEST_BLOCK, peer(0));
+	assert_int_equal(peer(1)->requests_waiting, 2);
+	request_close(&requests, a, REQUEST_BLOCK, peer(1));
+	request_close(&requests, a, REQUEST_BLOCK, peer(1));
+	request_close(&requests, c, REQUEST_RESOLVE, peer(1));
+	assert_int_equal(peer(1)->requests_waiting, 1);
+	request_forget(&requests, object_memory + 1);
+	assert_null(request_close(&requests, b, REQUEST_ATOMIC, peer(1)));
+	assert_int_equal(peer(1)->requests_waiting, 0);
+	requests_destroy(&requests);
+}
+
 /* Against a plain list of what is open. */
 static void test_random(void **state)
 {
@@ -167,6 +192,7 @@ int main(void)
 		cmocka_unit_test(test_invented),
 		cmocka_unit_test(test_generation_wraps),
 		cmocka_unit_test(test_forget),
+		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_random),
 	};
 

@@ -268,7 +268,7 @@ static void stream(struct pair *me)
 
 		if (length > sizeof(bytes))
 			length = sizeof(bytes);
-		pair_check(me, pair_send(me, me->peer, (uint8_t)n, bytes, length) == PF_DONE);
+		pair_check_status(me, pair_send(me, me->peer, (uint8_t)n, bytes, length), PF_DONE);
 	}
 	await_received(me, me->side, 50000);
 }

@@ -8,12 +8,14 @@ void output_start(bool csv, const struct settings *settings, const struct cores 
 {
 	if (csv) {
 		printf("test,bytes,unit,median,lowest,highest,repetitions,iterations,contents\n");
+		fflush(stdout);
 		return;
 	}
 	printf("# pf_perf %d.%d; cores: %s\n", PF_VERSION_MAJOR, PF_VERSION_MINOR, cores->text);
 	printf("# transfers: %s\n", path);
 	printf("# median, lowest and highest of %u repetitions; window %u\n", settings->repetitions,
 	       settings->window);
+	fflush(stdout);
 }
 
 void output_test(bool csv, const struct perf_test *test)

@@ -70,7 +70,7 @@ static bool give(pf_context *context, struct incoming *incoming, const struct an
 	struct answer *waiting;
 
 	/* In order: a waiting answer is not overtaken, so none waits for ever. */
-	if (!answers->first && send_answer(context, answer) != PF_ERR_AGAIN)
+	if (!incoming->peer->answers_waiting && send_answer(context, answer) != PF_ERR_AGAIN)
 		return true;
 	waiting = malloc(sizeof(*waiting));
 	if (!waiting)
@@ -177,18 +177,25 @@ bool answer_arrived(pf_context *context, struct incoming *incoming, const struct
 int answers_advance(pf_context *context)
 {
 	struct answers *answers = &context->answers;
+	struct answer **link = &answers->first;
+	const pf_peer *full = NULL;
 	int count = 0;
 
-	while (answers->first && send_answer(context, answers->first) != PF_ERR_AGAIN) {
-		struct answer *answer = answers->first;
+	/* A peer whose ring is full holds up its own answers, not those of others. */
+	while (*link) {
+		struct answer *answer = *link;
 
+		if (answer->peer == full || send_answer(context, answer) == PF_ERR_AGAIN) {
+			full = answer->peer;
+			link = &answer->next;
+			continue;
+		}
+		*link = answer->next;
 		answer->peer->answers_waiting--;
-		answers->first = answer->next;
-		if (!answers->first)
-			answers->last = &answers->first;
 		free(answer);
 		count++;
 	}
+	answers->last = link;
 	return count;
 }
 
