@@ -15,6 +15,11 @@
 #define VALIDATION_LENGTH ((size_t)4 << 20)
 /* Room for the four-byte acknowledgement of the bandwidth tests. */
 #define LENGTH_MIN 8
+/*
+ * Between two ranks: what OSU's default run, up to 4 MiB, allocates. A run for
+ * a part of the sizes shall not be about smaller buffers than the whole would.
+ */
+#define LENGTH_TWO_RANKS ((size_t)4 << 20)
 
 static double cpu_seconds(void)
 {
@@ -211,7 +216,9 @@ int benchmark_main(const struct benchmark *benchmark, int argc, char **argv)
 		goto finalize;
 
 	run.window = options.window;
-	run.length = options.max_size < LENGTH_MIN ? LENGTH_MIN : options.max_size;
+	run.length = benchmark->ranks == RANKS_TWO ? LENGTH_TWO_RANKS : LENGTH_MIN;
+	if (run.length < options.max_size)
+		run.length = options.max_size;
 	run.length *= messages_held(benchmark, &run);
 	if (options.validate && run.length < VALIDATION_LENGTH)
 		run.length = VALIDATION_LENGTH;

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     depth = options.depth or "default"
     build = _find_build(options.build)
     env = launch.environment(build)
-    present = transports.components(env)
+    present = _components(env)
     chosen = _transports(options, present)
     placement = launch.place(
         options.n or 64 if options.collectives else 2, launch.cores()
@@ -79,6 +79,17 @@ def run(options: argparse.Namespace) -> int:
     if interrupted:
         return 130
     return 1 if any(name == SUBJECT for _, name in results.failures) else 0
+
+
+def _components(env: dict[str, str]) -> set[tuple[str, str]]:
+    present = transports.components(env)
+    if ("btl", "self") not in present:
+        path = env.get("OMPI_MCA_mca_base_component_path", "")
+        raise ValueError(
+            "ompi_info does not even list btl self: does every folder of "
+            f"OMPI_MCA_mca_base_component_path exist? ({path})"
+        )
+    return present
 
 
 def _find_build(given: Optional[Path]) -> Optional[Path]:

@@ -54,6 +54,7 @@ class Compare(unittest.TestCase):
         path.chmod(0o755)
 
     def listing(self, components):
+        components = ["btl:self", *components]
         lines = "".join(f"mca:{component}:version:1\\n" for component in components)
         self.script("ompi_info", f'print("{lines}")')
 
@@ -145,6 +146,12 @@ class Compare(unittest.TestCase):
         self.assertEqual(process.returncode, 130)
         self.assertIn("0.50 vader", output)
         self.assertTrue((self.folder / "out/latency.csv").exists())
+
+    def test_no_components(self):
+        self.script("ompi_info", 'print("ompi:version:full:4.1.4")')
+        done = self.compare()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("OMPI_MCA_mca_base_component_path", done.stderr)
 
     def test_nothing_to_run(self):
         shutil.rmtree(self.folder / "benchmarks")

@@ -376,7 +376,10 @@ void pair_completed(pf_context *context, const pf_completion *completion)
 	struct pair_done *done = completion->arg;
 
 	done->last = *completion;
-	done->failed += completion->status != PF_OK;
+	if (completion->status != PF_OK) {
+		done->failure = *completion;
+		done->failed++;
+	}
 	done->count++;
 }
 

@@ -90,10 +90,10 @@ void pair_fail(struct pair *me, const char *file, int line, const char *text);
 			pair_fail(me, __FILE__, __LINE__, pf_strerror(found_));                    \
 	} while (0)
 
-/* Completions that came for it, and the last of them. */
+/* Completions that came for it, the last of them, and the last that was none of success. */
 struct pair_done {
 	unsigned count, failed;
-	pf_completion last;
+	pf_completion last, failure;
 };
 /* A pf_complete_fn; arg is a struct pair_done. */
 void pair_completed(pf_context *context, const pf_completion *completion);

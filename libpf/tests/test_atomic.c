@@ -158,7 +158,7 @@ static void add_remotely(struct pair *me, pf_peer *peer)
 					 NULL, NULL) == PF_OK);
 	}
 	pair_await_done(me, &done, ADDS);
-	pair_check_status(me, done.failed ? done.last.status : PF_OK, PF_OK);
+	pair_check_status(me, done.failure.status, PF_OK);
 	pair_check(me, pf_flush(me->context, NULL) == PF_OK);
 }
 
@@ -171,7 +171,7 @@ static void add_partner(struct pair *me)
 		for (i = 0; i < 10 * ADDS; i++) {
 			__atomic_fetch_add((uint64_t *)me->window, 1, __ATOMIC_RELAXED);
 			__atomic_fetch_add((uint32_t *)(me->window + 64), 1, __ATOMIC_RELAXED);
-			if (i % 8 == 0)
+			if (i % 128 == 0)
 				pair_progress(me);
 		}
 	} else {
@@ -247,7 +247,7 @@ static void flood(struct pair *me)
 		pair_check(me, pf_atomic(me->peer, PF_ADD, 8, 1, remote, 1, 0, pair_completed, &done) ==
 				       PF_OK);
 	pair_await_done(me, &done, FLOOD);
-	pair_check_status(me, done.failed ? done.last.status : PF_OK, PF_OK);
+	pair_check_status(me, done.failure.status, PF_OK);
 }
 
 static void flood_partner(struct pair *me)
