@@ -84,9 +84,10 @@ int connection_receive(int socket, struct connection_message *message, int *fd)
 	ssize_t length;
 
 	*fd = -1;
+	/* A reset comes before what the other side had sent, which it only cut off from our answer. */
 	do {
 		length = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	} while (length < 0 && errno == EINTR);
+	} while (length < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (length < 0)
 		return errno == EAGAIN ? PF_ERR_AGAIN : PF_ERR_PEER;
 	if (!length)

@@ -17,6 +17,7 @@
 #include "fault/collapse.h"
 #include "fault/resolver.h"
 #include "peer.h"
+#include "slice.h"
 #include "transport/host/copy.h"
 
 /* Unauthenticated callers: how long and how many. */
@@ -435,6 +436,7 @@ static void *run(void *arg)
 {
 	struct service *service = arg;
 
+	slice_ask_short();
 	event_base_dispatch(service->base);
 	return NULL;
 }

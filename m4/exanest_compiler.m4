@@ -74,6 +74,10 @@ AC_DEFUN([EXANEST_SANITIZERS], [
 			exanest_flags="-fsanitize=$enable_sanitizers -fno-omit-frame-pointer"
 			AS_CASE([$enable_sanitizers], [*undefined*],
 				[exanest_flags="$exanest_flags -fno-sanitize-recover=undefined"])
+			# gcc warns of every fence, which its thread sanitizer cannot see.
+			AS_CASE([$enable_sanitizers], [*thread*], [
+				EXANEST_TRY_FLAG([-Wno-tsan], [exanest_flags="$exanest_flags -Wno-tsan"])
+			])
 			EXANEST_TRY_FLAG([$exanest_flags], [
 				EXANEST_CFLAGS="$EXANEST_CFLAGS $exanest_flags"
 				EXANEST_LDFLAGS="$EXANEST_LDFLAGS $exanest_flags"

@@ -265,10 +265,11 @@ static int child(const pf_options *options, int core, int socket, pid_t parent)
 		return -1;
 	}
 	close(socket);
-	status = partner_serve(partner, NULL);
+	if (partner_serve(partner, NULL))
+		return -1;
 	pf_close(context);
 	partner_destroy(partner);
-	return status;
+	return 0;
 }
 
 int pair_fork(struct pair *pair, const pf_options *options, const struct cores *cores)
@@ -360,6 +361,9 @@ int pair_listen(const pf_options *options, const char *file)
 		goto out;
 	status = partner_serve(partner, &stop);
 	unlink(file);
+	/* No farewell by pf_close: the caller is to see a process that died. */
+	if (status)
+		return status;
 out:
 	pf_close(context);
 	if (partner)

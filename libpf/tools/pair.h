@@ -36,7 +36,7 @@ struct pair {
 int pair_fork(struct pair *pair, const pf_options *options, const struct cores *cores);
 /* Connect to the process that wrote the address file with pair_listen. */
 int pair_connect(struct pair *pair, const pf_options *options, const char *file);
-/* Be the partner of one pair_connect. */
+/* Be the partner of one pair_connect. After -1 the process is to end. */
 int pair_listen(const pf_options *options, const char *file);
 /* Say goodbye. Returns -1 if the partner ended badly. */
 int pair_close(struct pair *pair);

@@ -10,7 +10,6 @@ static bool grow(struct ring *ring)
 		return false;
 	}
 	ring->lap *= 2;
-	ring->laps = 0;
 	return true;
 }
 
@@ -23,11 +22,10 @@ bool ring_turn(struct ring *ring)
 	bool behind = unread > ring->lap / 2;
 
 	/* The last lap that doubles is the whole ring, which turns by itself. */
-	if ((behind || ring->laps >= RING_LAPS) && grow(ring))
+	if (grow(ring))
 		return true;
 	if (behind)
 		return false;
-	ring->laps++;
 	ring->tail_seen = tail;
 	atomic_store_explicit(ring_header(ring, end), 0, memory_order_relaxed);
 	atomic_store_explicit(ring_header(ring, ring->position),

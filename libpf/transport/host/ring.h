@@ -13,9 +13,8 @@
  * line but those that carry the messages.
  *
  * Memory grows with traffic: the writer turns back to the start after a short
- * lap, by an entry that skips the rest, and doubles the lap after a few, or at
- * once if the reader is behind, while the allowance that all rings of a process
- * share lasts. So a peer with little to say touches a few pages of its ring;
+ * lap, by an entry that skips the rest, and doubles the lap each time while the
+ * allowance that all rings of a process share lasts. So a peer with little to say touches a few pages of its ring;
  * one with much to say gets all of it, for a writer that is well ahead of its
  * reader is the faster for it (2.8x for 1 KiB messages).
  */
@@ -36,7 +35,6 @@
 #define RING_AHEAD 768
 
 #define RING_LAP_FIRST (32u << 10)
-#define RING_LAPS 4 /* before the lap doubles */
 #define RING_PUBLISH (4u << 10)
 /* The kind of an entry that only reaches to the end of the ring. */
 #define RING_SKIP 255
@@ -46,8 +44,7 @@ struct ring {
 	uint64_t size;          /* a power of two */
 	uint64_t position;      /* writer: of the next entry to write; reader: to read */
 	uint64_t tail_seen;     /* writer: last value of *tail it saw; reader: last it stored */
-	uint64_t lap;           /* writer: where it turns back, */
-	unsigned laps;          /* and how often it did */
+	uint64_t lap;           /* writer: where it turns back */
 	_Atomic int64_t *allowance; /* writer: bytes that laps may still grow by */
 	_Atomic uint64_t *tail; /* shared: the reader is done with everything before this */
 };
