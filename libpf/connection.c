@@ -49,7 +49,8 @@ int connection_send(int socket, const struct connection_message *message, int fd
 		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
 	}
 	while (sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-		if (errno == EAGAIN || errno == ENOBUFS)
+		/* ETOOMANYREFS: too many descriptors of ours are on their way to others. */
+		if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
 			return PF_ERR_AGAIN;
 		if (errno != EINTR)
 			return PF_ERR_PEER;
@@ -57,17 +58,32 @@ int connection_send(int socket, const struct connection_message *message, int fd
 	return PF_OK;
 }
 
+/*
+ * The descriptor that came along, -1 if none or more than one. The kernel has
+ * installed whatever came, wanted or not: what is not taken must be closed.
+ */
 static int take_descriptor(struct msghdr *packet)
 {
 	struct cmsghdr *header;
-	int fd = -1;
+	int taken = -1, fd;
+	size_t count = 0, i, here;
 
 	for (header = CMSG_FIRSTHDR(packet); header; header = CMSG_NXTHDR(packet, header)) {
-		if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-		    header->cmsg_len == CMSG_LEN(sizeof(int)))
-			memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+			continue;
+		here = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (i = 0; i < here; i++, count++) {
+			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
+			if (count)
+				close(fd);
+			else
+				taken = fd;
+		}
 	}
-	return fd;
+	if (count < 2)
+		return taken;
+	close(taken);
+	return -1;
 }
 
 int connection_receive(int socket, struct connection_message *message, int *fd)
@@ -90,9 +106,9 @@ int connection_receive(int socket, struct connection_message *message, int *fd)
 	} while (length < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (length < 0)
 		return errno == EAGAIN ? PF_ERR_AGAIN : PF_ERR_PEER;
-	if (!length)
-		return PF_ERR_PEER;
 	*fd = take_descriptor(&packet);
+	if (!length && *fd < 0)
+		return PF_ERR_PEER;
 	if (!(packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 	    (size_t)length >= offsetof(struct connection_message, u) &&
 	    message->magic == CONNECTION_MAGIC && (size_t)length == connection_length(message->kind))

@@ -49,6 +49,8 @@ static inline bool events_waiting(const struct event_queue *queue)
 }
 
 void event_push(struct event_queue *queue, struct event *event);
+/* That a peer is gone; false without memory to say so. */
+bool events_tell_gone(struct event_queue *queue, pf_peer *peer, int status);
 /* All events, oldest first, linked by next; the caller frees each. */
 struct event *events_take(struct event_queue *queue);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "calibration.h"
+#include "fault/resolver.h"
 
 #define OPTION(field, low, high, lvl, text)                                                        \
 	{                                                                                          \
@@ -29,7 +30,7 @@ static const pf_option_info table[] = {
 	       "Transfers of at least this many bytes are moved from both ends by both processes"),
 	OPTION(run_max, 4096, 1 << 30, 7,
 	       "Most bytes of one transfer moved by one call of the progress function"),
-	OPTION(block_size, 4096, 1 << 24, 7,
+	OPTION(block_size, 4096, RESOLVER_MOST, 7,
 	       "Bytes of a block, the unit of faults and retransmission; a power of two"),
 	OPTION(single_copy, 0, 1, 3,
 	       "1: move transfers with process_vm_readv/writev where the kernel permits it; "

@@ -93,11 +93,9 @@ int peer_connect(pf_peer *peer)
 	status = service_connect(peer->context->service, peer);
 	if (status != PF_OK) {
 		channel_destroy(&peer->out);
-		if (status == PF_ERR_PEER) {
-			peer->gone_status = status;
-			set_path(peer, path_gone);
-			set_state(peer, PEER_GONE);
-		}
+		/* Progress draws the consequences; whoever tries again before learns the same. */
+		if (status == PF_ERR_PEER)
+			events_tell_gone(&peer->context->events, peer, status);
 		return status;
 	}
 	statistic_add(&peer->context->statistics, PF_STAT_PEERS, 1);

@@ -175,7 +175,8 @@ static void post(struct connection *connection, const struct connection_message 
 	*connection->outbox_last = outgoing;
 	connection->outbox_last = &outgoing->next;
 	event_add(connection->writable, NULL);
-	if (++connection->outbox_count > OUTBOX_MOST)
+	/* Not where we ask: two that each wait to be read from would wait for ever. */
+	if (++connection->outbox_count > OUTBOX_MOST && !connection->peer)
 		event_del(connection->readable);
 }
 
@@ -220,9 +221,9 @@ static int admit(struct connection *connection, const struct connection_message 
 	connection->established = true;
 	service->strangers--;
 	tell(service, (struct event){ .kind = EVENT_INCOMING, .incoming = incoming });
-	/* The first packet on a fresh socket always finds room. */
-	connection_send(connection->socket, &answer, context->inbox.fd);
-	return PF_OK;
+	return connection_send(connection->socket, &answer, context->inbox.fd) == PF_OK ?
+		       PF_OK :
+		       PF_ERR_PEER;
 }
 
 /* The side that called: the peer let us in. */
@@ -260,7 +261,7 @@ static struct resolve resolve_here(const struct resolve *request)
 {
 	struct resolve result = { .token = request->token };
 
-	if (!request->length || request->address + request->length < request->address) {
+	if (!request->length || request->length > RESOLVER_MOST) {
 		result.status = PF_ERR_FAULT;
 		result.address = request->address;
 		return result;
@@ -362,6 +363,17 @@ static struct connection *connection_new(struct service *service, int socket, pf
 	return connection;
 }
 
+static struct connection *oldest_stranger(struct service *service)
+{
+	struct connection *connection, *oldest = NULL;
+
+	for (connection = service->connections; connection; connection = connection->next) {
+		if (!connection->peer && !connection->established)
+			oldest = connection;
+	}
+	return oldest;
+}
+
 static void on_caller(int listener, short what, void *arg)
 {
 	struct service *service = arg;
@@ -371,9 +383,9 @@ static void on_caller(int listener, short what, void *arg)
 	if (socket < 0)
 		return;
 	if (service->strangers >= STRANGERS_MOST)
-		close(socket);
-	else
-		connection_new(service, socket, NULL);
+		connection_close(oldest_stranger(service));
+	/* Whoever knows the key has said so by now, so no crowd can keep it out. */
+	on_readable(socket, EV_READ, connection_new(service, socket, NULL));
 }
 
 static void adopt(struct service *service, const struct command *command)

@@ -30,8 +30,8 @@ typedef struct mca_btl_exanest_component_t {
 	mca_btl_base_component_t super;
 
 	pf_options options;
-	int idle_polls_index;           /* MCA variable, to see whether the user has set it */
-	const pf_option_info *culprit;  /* PF_* environment variable that could not be used */
+	int idle_polls_index;          /* MCA variable, to see whether the user has set it */
+	const pf_option_info *culprit; /* PF_* environment variable that could not be used */
 
 	int free_list_num;
 	int free_list_max;
@@ -40,11 +40,11 @@ typedef struct mca_btl_exanest_component_t {
 	opal_free_list_t packed_frags;  /* buffers for packed payloads */
 	opal_free_list_t operations;    /* put, get and atomics in flight */
 
-	opal_mutex_t lock;              /* of all below */
-	opal_list_t waiting;            /* endpoints with pending frags */
-	volatile size_t waiting_count;  /* of them, and those being worked on */
-	opal_hash_table_t endpoints;    /* by opal_proc_t */
-	bool has_remote_peers;          /* there was an endpoint of another host */
+	opal_mutex_t lock;             /* of all below */
+	opal_list_t waiting;           /* endpoints with pending frags */
+	volatile size_t waiting_count; /* of them, and those being worked on */
+	opal_hash_table_t endpoints;   /* by opal_proc_t */
+	bool has_remote_peers;         /* there was an endpoint of another host */
 } mca_btl_exanest_component_t;
 
 typedef struct mca_btl_exanest_module_t {
@@ -60,13 +60,13 @@ extern mca_btl_exanest_module_t mca_btl_exanest_module;
 
 /* One for each opal_proc_t, counted by add_procs and del_procs. */
 typedef struct mca_btl_base_endpoint_t {
-	opal_list_item_t super;         /* on component.waiting */
+	opal_list_item_t super; /* on component.waiting */
 	opal_proc_t *proc;
 	pf_peer *peer;
 	int count;
-	volatile bool is_waiting;       /* sends must queue behind pending */
+	volatile bool is_waiting; /* sends must queue behind pending */
 	bool error_reported;
-	opal_list_t pending;            /* frags the ring had no room for, oldest first */
+	opal_list_t pending; /* frags the ring had no room for, oldest first */
 } mca_btl_base_endpoint_t;
 
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
@@ -86,7 +86,7 @@ typedef struct mca_btl_exanest_operation_t {
 	const char *name;
 	mca_btl_base_endpoint_t *endpoint;
 	void *local_address;
-	uint8_t result_width;           /* atomics: bytes of the old value to store, or 0 */
+	uint8_t result_width; /* atomics: bytes of the old value to store, or 0 */
 	mca_btl_base_registration_handle_t *local_handle;
 	mca_btl_base_rdma_completion_fn_t cbfunc;
 	void *cbcontext;

@@ -8,7 +8,7 @@
 #include "opal_config.h"
 
 /* Open MPI was compiled with -mcx16, and its inline functions need it here too. */
-#if defined(__x86_64__) && OPAL_HAVE_SYNC_BUILTIN_CSWAP_INT128 && \
+#if defined(__x86_64__) && OPAL_HAVE_SYNC_BUILTIN_CSWAP_INT128 &&                                  \
 	!defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16)
 #ifdef __clang__
 #error "Open MPI was compiled with -mcx16: add that to CFLAGS"
@@ -101,7 +101,7 @@ static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffe
  * MPI_Win_allocate to the BTL with an address that is valid in the caller
  * alone (open-mpi/ompi#10513). See mca_btl_exanest_atomic_cswap.
  */
-#define MCA_BTL_EXANEST_CSWAP_MISUSED \
+#define MCA_BTL_EXANEST_CSWAP_MISUSED                                                              \
 	(OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1 && OPAL_RELEASE_VERSION < 5)
 
 #endif

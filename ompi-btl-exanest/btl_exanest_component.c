@@ -59,11 +59,11 @@ static bool is_not_parameter(const pf_option_info *info)
 
 static int register_option(const pf_option_info *info, const char *help)
 {
-	return mca_base_component_var_register(&mca_btl_exanest_component.super.btl_version,
-					       info->name, help,
-					       MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, 0, 0,
-					       (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + info->level - 1),
-					       MCA_BASE_VAR_SCOPE_LOCAL, option_field(info));
+	return mca_base_component_var_register(
+		&mca_btl_exanest_component.super.btl_version, info->name, help,
+		MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, 0, 0,
+		(mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + info->level - 1),
+		MCA_BASE_VAR_SCOPE_LOCAL, option_field(info));
 }
 
 static int register_options(void)
@@ -85,8 +85,8 @@ static int register_options(void)
 			snprintf(help, sizeof(help),
 				 "%s. If this is left alone, %d applies when Open MPI yields the "
 				 "processor while idle (mpi_yield_when_idle, which mpirun sets "
-				 "for more processes than cores)", info->help,
-				 PF_IDLE_POLLS_SHARED_CORE);
+				 "for more processes than cores)",
+				 info->help, PF_IDLE_POLLS_SHARED_CORE);
 			index = register_option(info, help);
 			component->idle_polls_index = index;
 		}
@@ -141,9 +141,11 @@ static int component_register(void)
 
 	register_free_list("free_list_num", "Descriptors to allocate at the start", 0,
 			   &component->free_list_num);
-	register_free_list("free_list_max",
-			   "Most descriptors that may wait for room in the peers' rings (at least 2; "
-			   "-1: no limit)", 512, &component->free_list_max);
+	register_free_list(
+		"free_list_max",
+		"Most descriptors that may wait for room in the peers' rings (at least 2; "
+		"-1: no limit)",
+		512, &component->free_list_max);
 	register_free_list("free_list_inc", "Descriptors to allocate when there is none", 8,
 			   &component->free_list_inc);
 
@@ -221,8 +223,9 @@ static bool yields_when_idle(void)
 	const int index = mca_base_var_find("ompi", "mpi", NULL, "yield_when_idle");
 	const bool *value = NULL;
 
-	return index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, &value, NULL, NULL) &&
-	       *value;
+	if (index < 0 || OPAL_SUCCESS != mca_base_var_get_value(index, &value, NULL, NULL))
+		return false;
+	return value && *value;
 }
 
 /* Complain about what libpf would refuse, in terms of what the user typed. */
@@ -239,20 +242,19 @@ static bool options_valid(void)
 			name[i] = (char)toupper((unsigned char)name[i]);
 		opal_show_help(MCA_BTL_EXANEST_HELP, "bad environment", true,
 			       opal_process_info.nodename, name, getenv(name),
-			       (unsigned long long)info->minimum,
-			       (unsigned long long)info->maximum, info->help);
+			       (unsigned long long)info->minimum, (unsigned long long)info->maximum,
+			       info->help);
 		return false;
 	}
 	for (info = pf_option_table(); info->name; info++) {
 		const unsigned long long value = *option_field(info);
 
-		if (is_not_parameter(info) ||
-		    (value >= info->minimum && value <= info->maximum))
+		if (is_not_parameter(info) || (value >= info->minimum && value <= info->maximum))
 			continue;
 		opal_show_help(MCA_BTL_EXANEST_HELP, "bad parameter", true,
 			       opal_process_info.nodename, info->name, value,
-			       (unsigned long long)info->minimum,
-			       (unsigned long long)info->maximum, info->help);
+			       (unsigned long long)info->minimum, (unsigned long long)info->maximum,
+			       info->help);
 		return false;
 	}
 	return true;
@@ -340,12 +342,11 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	correct_free_lists(component);
 	if (OPAL_SUCCESS != mca_btl_exanest_init_frags())
 		goto close_context;
-	if (OPAL_SUCCESS != opal_free_list_init(&component->operations,
-						sizeof(mca_btl_exanest_operation_t),
-						opal_cache_line_size,
-						OBJ_CLASS(mca_btl_exanest_operation_t), 0, 0,
-						component->free_list_num, -1,
-						component->free_list_inc, NULL, 0, NULL, NULL, NULL))
+	if (OPAL_SUCCESS !=
+	    opal_free_list_init(&component->operations, sizeof(mca_btl_exanest_operation_t),
+				opal_cache_line_size, OBJ_CLASS(mca_btl_exanest_operation_t), 0, 0,
+				component->free_list_num, -1, component->free_list_inc, NULL, 0,
+				NULL, NULL, NULL))
 		goto close_context;
 	if (OPAL_SUCCESS != publish_address())
 		goto close_context;

@@ -93,8 +93,7 @@ int mca_btl_exanest_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *
 mca_btl_base_descriptor_t *mca_btl_exanest_prepare_src(mca_btl_base_module_t *btl,
 						       mca_btl_base_endpoint_t *endpoint,
 						       opal_convertor_t *convertor, uint8_t order,
-						       size_t reserve, size_t *size,
-						       uint32_t flags)
+						       size_t reserve, size_t *size, uint32_t flags)
 {
 	const size_t limit = mca_btl_exanest_component.packed_frags.fl_payload_buffer_size;
 	const bool pack = mca_btl_exanest_must_pack(convertor);
@@ -115,7 +114,8 @@ mca_btl_base_descriptor_t *mca_btl_exanest_prepare_src(mca_btl_base_module_t *bt
 		descriptor->des_segment_count = 2;
 		return descriptor;
 	}
-	iov.iov_base = (IOVBASE_TYPE *)((char *)descriptor->des_segments[0].seg_addr.pval + reserve);
+	iov.iov_base =
+		(IOVBASE_TYPE *)((char *)descriptor->des_segments[0].seg_addr.pval + reserve);
 	iov.iov_len = *size;
 	if (OPAL_UNLIKELY(opal_convertor_pack(convertor, &iov, &iov_count, size) < 0)) {
 		mca_btl_exanest_free(btl, descriptor);

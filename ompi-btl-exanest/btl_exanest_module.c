@@ -157,7 +157,8 @@ static mca_btl_base_endpoint_t *find_endpoint(opal_proc_t *proc)
 	if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(endpoints, key, (void **)&endpoint))
 		return endpoint;
 	endpoint = new_endpoint(proc);
-	if (endpoint && OPAL_SUCCESS != opal_hash_table_set_value_uint64(endpoints, key, endpoint)) {
+	if (endpoint &&
+	    OPAL_SUCCESS != opal_hash_table_set_value_uint64(endpoints, key, endpoint)) {
 		OBJ_RELEASE(endpoint);
 		endpoint = NULL;
 	}
@@ -234,10 +235,13 @@ static int finalize(mca_btl_base_module_t *btl)
 	mca_btl_base_endpoint_t *endpoint;
 	pf_context *context = module->context;
 	uint64_t key;
+	void *node;
 
-	OPAL_HASH_TABLE_FOREACH(key, uint64, endpoint, endpoints)
+	while (OPAL_SUCCESS ==
+	       opal_hash_table_get_first_key_uint64(endpoints, &key, (void **)&endpoint, &node)) {
+		opal_hash_table_remove_value_uint64(endpoints, key);
 		release_endpoint(endpoint);
-	opal_hash_table_remove_all(endpoints);
+	}
 	module->context = NULL;
 	module->error_cb = NULL;
 	pf_close(context);

@@ -23,14 +23,12 @@ int mca_btl_exanest_register_pvars(void)
 	int rc;
 
 	for (stat = 0; stat < PF_STAT_COUNT; stat++) {
-		rc = mca_base_component_pvar_register(&mca_btl_exanest_component.super.btl_version,
-						      table[stat].name, table[stat].help,
-						      OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER,
-						      MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
-						      MCA_BASE_VAR_BIND_NO_OBJECT,
-						      MCA_BASE_PVAR_FLAG_READONLY |
-						      MCA_BASE_PVAR_FLAG_CONTINUOUS,
-						      get_value, NULL, NULL, (void *)stat);
+		rc = mca_base_component_pvar_register(
+			&mca_btl_exanest_component.super.btl_version, table[stat].name,
+			table[stat].help, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER,
+			MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+			MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, get_value,
+			NULL, NULL, (void *)stat);
 		if (rc < 0)
 			return rc;
 	}

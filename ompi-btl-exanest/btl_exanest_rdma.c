@@ -24,8 +24,9 @@ static void report_fault(const mca_btl_exanest_operation_t *operation,
 	module->fault_reported = true;
 	snprintf(address, sizeof(address), "0x%" PRIx64, completion->address);
 	opal_show_help(MCA_BTL_EXANEST_HELP, "fault", true, operation->name,
-		       opal_process_info.nodename, OPAL_NAME_PRINT(OPAL_PROC_MY_NAME), (int)getpid(),
-		       OPAL_NAME_PRINT(operation->endpoint->proc->proc_name), address,
+		       opal_process_info.nodename, OPAL_NAME_PRINT(OPAL_PROC_MY_NAME),
+		       (int)getpid(), OPAL_NAME_PRINT(operation->endpoint->proc->proc_name),
+		       address,
 		       completion->side == PF_SIDE_LOCAL ? "this process" : "the peer process");
 }
 
@@ -61,7 +62,8 @@ new_operation(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
 {
 	mca_btl_exanest_operation_t *operation;
 
-	operation = (mca_btl_exanest_operation_t *)opal_free_list_get(&mca_btl_exanest_component.operations);
+	operation = (mca_btl_exanest_operation_t *)opal_free_list_get(
+		&mca_btl_exanest_component.operations);
 	if (OPAL_UNLIKELY(NULL == operation))
 		return NULL;
 	operation->name = name;
@@ -141,10 +143,11 @@ static int atomic_op(mca_btl_base_atomic_op_t op)
 	}
 }
 
-static int atomic(mca_btl_exanest_operation_t *operation, int op, bool fetch, uint64_t remote_address,
-		  uint64_t operand, uint64_t compare, int flags)
+static int atomic(mca_btl_exanest_operation_t *operation, int op, bool fetch,
+		  uint64_t remote_address, uint64_t operand, uint64_t compare, int flags)
 {
-	const unsigned width = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? sizeof(uint32_t) : sizeof(uint64_t);
+	const unsigned width = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? sizeof(uint32_t) :
+								   sizeof(uint64_t);
 
 	if (OPAL_UNLIKELY(NULL == operation))
 		return OPAL_ERR_OUT_OF_RESOURCE;

@@ -11,6 +11,9 @@
 
 #include "pf.h"
 
+/* Nobody asks for more at a time: the longest block. */
+#define RESOLVER_MOST (1u << 24)
+
 /*
  * Policy touch: bring in every page of [address, address + length), writable
  * if write. Returns PF_OK, or PF_ERR_FAULT with the first address that cannot

@@ -216,25 +216,33 @@ static void test_closes(void **state)
 static uint32_t received;
 
 /* Now and then a long one, so that the ring turns at other places each time. */
-static size_t length_of(uint32_t n)
+static size_t length_of(struct pair *me, uint32_t n)
 {
+	size_t fixed = atomic_load(pair_value(me, 0, 2));
+
+	if (fixed)
+		return fixed;
 	return n % 100 == 99 ? 20000 : 4 + n * 37 % 900;
 }
 
 static void count_last(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
 		       void *arg)
 {
+	struct pair *me = arg;
 	uint32_t n;
 
 	assert_true(length >= sizeof(n));
 	memcpy(&n, data, sizeof(n));
 	assert_int_equal(n, received);
-	assert_int_equal(length, length_of(n));
+	assert_int_equal(length, length_of(me, n));
 	assert_int_equal(pattern_differs((uint8_t *)data + 4, length - 4, n), length - 4);
 	received++;
 }
 
-/* Values of the test: 0 end abruptly, 1 messages that it reads. The partner's: 0 messages sent. */
+/*
+ * Values of the test: 0 end abruptly, 1 messages that it reads, 2 the length of
+ * all or 0. The partner's: 0 messages sent.
+ */
 static void send_and_go(struct pair *me)
 {
 	static uint8_t message[20000];
@@ -249,9 +257,9 @@ static void send_and_go(struct pair *me)
 		if (n == warm)
 			pair_watch(me, 0, 2);
 		memcpy(message, &n, 4);
-		pattern_fill(message + 4, length_of(n) - 4, n);
+		pattern_fill(message + 4, length_of(me, n) - 4, n);
 		do {
-			status = pf_send(me->peer, 0, message, length_of(n), NULL, 0);
+			status = pf_send(me->peer, 0, message, length_of(me, n), NULL, 0);
 		} while (status == PF_ERR_AGAIN && n < warm);
 		if (status != PF_DONE)
 			break;
@@ -263,29 +271,44 @@ static void send_and_go(struct pair *me)
 }
 
 /* What was sent is delivered, though the receiver reads it only after the sender has ended. */
+static void last_messages(void **state, uint64_t warm, size_t length, bool abrupt)
+{
+	struct pair *pair = start(state, send_and_go, count_last);
+
+	received = 0;
+	atomic_store(pair_value(pair, 0, 0), abrupt);
+	atomic_store(pair_value(pair, 0, 1), warm);
+	atomic_store(pair_value(pair, 0, 2), length);
+	pair_say(pair, 1);
+	while (received < warm)
+		pf_progress(pair->context);
+	pair_say(pair, 2);
+	pair_wait_exit(pair, 1);
+	linger(pair);
+	assert_true(received > warm);
+	assert_int_equal(received, atomic_load(pair_value(pair, 1, 0)));
+	assert_int_equal(error.count, abrupt);
+	pair_end(pair);
+}
+
 static void test_last_messages(void **state)
 {
 	struct random_numbers numbers = random_start("peer, last messages");
 	unsigned round;
 
-	for (round = 0; round < 30; round++) {
-		struct pair *pair = start(state, send_and_go, count_last);
-		uint64_t warm = random_below(&numbers, round % 3 ? 3000 : 30);
+	for (round = 0; round < 20; round++)
+		last_messages(state, random_below(&numbers, round % 3 ? 3000 : 30), 0, round % 2);
+}
 
-		received = 0;
-		atomic_store(pair_value(pair, 0, 0), round % 2);
-		atomic_store(pair_value(pair, 0, 1), warm);
-		pair_say(pair, 1);
-		while (received < warm)
-			pf_progress(pair->context);
-		pair_say(pair, 2);
-		pair_wait_exit(pair, 1);
-		linger(pair);
-		assert_true(received > warm);
-		assert_int_equal(received, atomic_load(pair_value(pair, 1, 0)));
-		assert_int_equal(error.count, round % 2);
-		pair_end(pair);
-	}
+/* The ring turns back just where the reader takes a break, or next to it. */
+static void test_last_turn(void **state)
+{
+	uint64_t warm;
+
+	for (warm = 60; warm < 69; warm++)
+		last_messages(state, warm, 248, warm % 2);
+	for (warm = 124; warm < 133; warm++)
+		last_messages(state, warm, 248, warm % 2);
 }
 
 static void stop_self(struct pair *me)
@@ -496,7 +519,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_ALL(test_killed),	    IN_ALL(test_dead_before_use), IN_ALL(test_exits),
 		IN_ALL(test_closes),	    IN_ALL(test_last_messages),	  IN_ALL(test_stopped),
-		IN_MODE(test_last_messages, NO_GROWTH),
+		IN_MODE(test_last_messages, NO_GROWTH), IN_MODE(test_last_turn, NO_GROWTH),
 		IN_ALL(test_others_live),   IN_ALL(test_post_from_failure), IN_ALL(test_self),
 	};
 

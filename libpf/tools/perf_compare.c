@@ -13,7 +13,7 @@
 #define REPETITIONS 7
 #define REPETITIONS_LEAST 3 /* on a machine so busy that they take longer than */
 #define PATIENCE_SECONDS 3.0
-#define SLICE_SECONDS 0.010 /* one method, one size, one repetition */
+#define SLICE_SECONDS 0.007 /* one method, one size, one repetition */
 #define BATCH_SECONDS 20e-6 /* long against the clock, short against a time slice */
 #define BATCHES_MOST 1024
 #define BATCHES_LEAST 3

@@ -129,19 +129,20 @@ static int add_latency(struct bench *bench, uint64_t iterations)
 }
 
 const struct perf_test perf_tests[] = {
-	{ "send_lat", "latency of a message, half a round trip", MEASURE_LATENCY, 2,
+	{ "send-latency", "latency of a message, half a round trip", MEASURE_LATENCY, 2,
 	  CONTENTS_MESSAGE, send_latency },
-	{ "send_bw", "bandwidth of messages", MEASURE_BANDWIDTH, 1, CONTENTS_MESSAGE, send_window },
-	{ "send_rate", "message rate", MEASURE_RATE, 1, CONTENTS_MESSAGE, send_window },
-	{ "put_lat", "time of a put until it is complete", MEASURE_LATENCY, 1, CONTENTS_PUT,
+	{ "send-bandwidth", "bandwidth of messages", MEASURE_BANDWIDTH, 1, CONTENTS_MESSAGE,
+	  send_window },
+	{ "send-rate", "message rate", MEASURE_RATE, 1, CONTENTS_MESSAGE, send_window },
+	{ "put-latency", "time of a put until it is complete", MEASURE_LATENCY, 1, CONTENTS_PUT,
 	  put_latency },
-	{ "put_bw", "bandwidth of puts", MEASURE_BANDWIDTH, 1, CONTENTS_PUT, put_window },
-	{ "get_lat", "time of a get until it is complete", MEASURE_LATENCY, 1, CONTENTS_GET,
+	{ "put-bandwidth", "bandwidth of puts", MEASURE_BANDWIDTH, 1, CONTENTS_PUT, put_window },
+	{ "get-latency", "time of a get until it is complete", MEASURE_LATENCY, 1, CONTENTS_GET,
 	  get_latency },
-	{ "get_bw", "bandwidth of gets", MEASURE_BANDWIDTH, 1, CONTENTS_GET, get_window },
-	{ "atomic_lat", "time of a fetching atomic add until it is complete", MEASURE_LATENCY, 1,
-	  CONTENTS_COUNTER, add_latency },
-	{ "atomic_rate", "rate of atomic adds", MEASURE_RATE, 1, CONTENTS_COUNTER, add_window },
+	{ "get-bandwidth", "bandwidth of gets", MEASURE_BANDWIDTH, 1, CONTENTS_GET, get_window },
+	{ "atomic-latency", "time of a fetching atomic add until it is complete", MEASURE_LATENCY,
+	  1, CONTENTS_COUNTER, add_latency },
+	{ "atomic-rate", "rate of atomic adds", MEASURE_RATE, 1, CONTENTS_COUNTER, add_window },
 	{ .name = NULL },
 };
 

@@ -37,7 +37,7 @@ struct bench {
 };
 
 struct perf_test {
-	const char *name; /* "put_lat" */
+	const char *name; /* "put-latency" */
 	const char *title;
 	enum measure measure;
 	double divisor; /* of a latency: 2 for half a round trip */

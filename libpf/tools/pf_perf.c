@@ -134,7 +134,7 @@ static void show_tests(void)
 	const struct perf_test *test;
 
 	for (test = perf_tests; test->name; test++)
-		printf("%-12s %s, %s\n", test->name, test->title, perf_unit(test));
+		printf("%-16s %s, %s\n", test->name, test->title, perf_unit(test));
 }
 
 /* Is name one of the list a,b,c? */

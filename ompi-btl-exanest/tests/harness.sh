@@ -7,7 +7,7 @@ set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$here/../../build         # where quickstart builds
 btl=${EXANEST_TEST_BTL:-exanest,self}
-asan=''
+asan='' sanitizer=''
 
 # For a caller to fill before mpirun_command: what comes before mpirun, on its
 # command line, and before the program.
@@ -36,9 +36,10 @@ result()
 	printf '%s %d - %s\n' "$1" "$results" "$2"
 }
 
-instrumented()
+# The address sanitizer's library that a program or component is linked with, if any.
+sanitizer_of()
 {
-	readelf -d "$(command -v "$1")" 2>/dev/null | grep 'NEEDED.*libasan' >/dev/null
+	ldd "$(command -v "$1")" 2>/dev/null | awk '/asan/ { print $3 }'
 }
 
 # use_build DIR: its component, and a folder for what the jobs write.
@@ -47,7 +48,8 @@ use_build()
 	[[ -x $1/environment ]] || fail "$1 is not a configured tree: see --build in --help"
 	build=$(cd "$1" && pwd)
 	eval "$("$build/environment")"
-	! instrumented "$build/ompi-btl-exanest/.libs/mca_btl_exanest.so" || asan=1
+	sanitizer=$(sanitizer_of "$build/ompi-btl-exanest/.libs/mca_btl_exanest.so")
+	[[ -z $sanitizer ]] || asan=1
 	export UBSAN_OPTIONS=print_stacktrace=1:${UBSAN_OPTIONS-}
 	export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
 
@@ -61,7 +63,7 @@ use_build()
 need_component()
 {
 	[[ $btl == exanest* ]] || return 0
-	ompi_info --param btl exanest | grep 'btl: exanest ' >/dev/null ||
+	LD_PRELOAD=$sanitizer ompi_info --param btl exanest | grep 'btl: exanest ' >/dev/null ||
 		fail "ompi_info finds no btl exanest: is $build a built tree?"
 }
 
@@ -74,8 +76,9 @@ mpirun_command()
 		--oversubscribe --mca pml ob1 --mca btl "$btl" "${options[@]}")
 	# Open MPI's handler for crashes would hide the sanitizer's report.
 	[[ -z $asan ]] || command+=(--mca opal_signal "")
-	if [[ -n $asan ]] && ! instrumented "$1"; then
-		command+=(-x "LD_PRELOAD=$(gcc -print-file-name=libasan.so)")
+	# An instrumented component in a program that is not wants its library first.
+	if [[ -n $sanitizer && -z $(sanitizer_of "$1") ]]; then
+		command+=(-x "LD_PRELOAD=$sanitizer")
 	fi
 	command+=("${launcher[@]}" "$@")
 }

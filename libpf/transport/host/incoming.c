@@ -146,16 +146,9 @@ static int poll_messages(pf_context *context, struct incoming *incoming)
 /* Nothing more can be made of what this peer writes. As an event: callers still use incoming. */
 static void give_up(pf_context *context, struct incoming *incoming)
 {
-	struct event *event = calloc(1, sizeof(*event));
-
-	if (!event) {
-		incoming->broken = false; /* found again at the next look */
-		return;
-	}
-	event->kind = EVENT_GONE;
-	event->peer = incoming->peer;
-	event->status = PF_ERR_REFUSED;
-	event_push(&context->events, event);
+	/* Without memory it is found again at the next look. */
+	if (!events_tell_gone(&context->events, incoming->peer, PF_ERR_REFUSED))
+		incoming->broken = false;
 }
 
 /* Kept out of the way of the usual look that finds nothing. */
@@ -253,14 +246,19 @@ static void destroy(struct incoming *incoming)
 
 void incoming_drop(pf_context *context, struct incoming *incoming)
 {
-	uint64_t end = incoming->channel.ring.position + incoming->channel.ring.size;
+	uint64_t end = incoming->channel.ring.position + incoming->channel.ring.size, before;
 	struct polling *polling = &context->polling;
 	unsigned i;
 
-	/* Whatever it wrote before it ended is complete and counts; more than a ring it cannot be. */
-	while (!incoming->broken && incoming->channel.ring.position < end &&
-	       poll_messages(context, incoming))
-		;
+	/*
+	 * What it wrote before it ended counts, unless it was still writing; more
+	 * than a ring it cannot be.
+	 */
+	do {
+		before = incoming->channel.ring.position;
+		poll_messages(context, incoming);
+	} while (!incoming->broken && incoming->channel.ring.position != before &&
+		 incoming->channel.ring.position < end);
 	stop_polling(polling, incoming);
 	for (i = 0; i < polling->all_count; i++) {
 		if (polling->all[i] == incoming)
