@@ -238,6 +238,7 @@ static __attribute__((noinline)) void idle(pf_context *context)
 	}
 	inbox_announce(&context->inbox);
 	if (incoming_any(context) || events_waiting(&context->events) ||
+	    atomic_load_explicit(&context->operations.waiting, memory_order_relaxed) ||
 	    atomic_load_explicit(&context->inbox.memory->bell, memory_order_relaxed)) {
 		inbox_stay(&context->inbox);
 		return;

@@ -71,6 +71,9 @@ void operation_post(pf_context *context, struct operation *operation)
 	append(&context->operations.posted, operation);
 	atomic_store_explicit(&context->operations.waiting, true, memory_order_relaxed);
 	context_unlock(context);
+	/* Another thread may be asleep in pf_progress, and nobody else gets in before it wakes. */
+	if (context->threads && context->sleepy)
+		inbox_wake(context->inbox.memory);
 }
 
 int operations_collect(pf_context *context)
@@ -96,16 +99,16 @@ void operation_finish(pf_context *context, struct operation *operation)
 {
 	static const enum pf_stat finished[] = { PF_STAT_PUTS, PF_STAT_GETS, PF_STAT_ATOMICS };
 
-	/* Other threads walk the list in operations_pending. */
-	context_lock(context);
-	detach(operation);
-	context_unlock(context);
 	if (operation->completion.status == PF_OK)
 		statistic_add(&context->statistics, finished[operation->kind], 1);
 	else if (operation->completion.status == PF_ERR_FAULT)
 		statistic_add(&context->statistics, PF_STAT_FAULT_ERRORS, 1);
 	if (operation->complete)
 		operation->complete(context, &operation->completion);
+	/* Only now, for other threads in pf_flush wait for the callback too. */
+	context_lock(context);
+	detach(operation);
+	context_unlock(context);
 	release(operation);
 }
 

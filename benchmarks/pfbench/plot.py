@@ -116,7 +116,7 @@ def _ratio_script(results: Results, subject: str, caption: str) -> str:
         f'set title "{subject} / best of the others\\n{_quoted(caption)}" noenhanced',
         'set ylabel "ratio"',
         "set logscale y 2",
-        "set key top left",
+        "set key bottom left",
         _size_axis(sorted(sizes)),
     ]
     curves.insert(0, "1 notitle lc rgb '#000000' dt 2 lw 1")

@@ -265,6 +265,9 @@ struct pair *pair_start(const struct pair_setup *setup)
 	memset(&test, 0, sizeof(test));
 	test.pair = pair;
 	test.setup = *setup;
+#ifdef PAIR_IN_THREADS
+	test.setup.thread = true;
+#endif
 	test.window = setup->window;
 	pair->partners = setup->partners ? setup->partners : 1;
 	assert_true(pair->partners < PAIR_SIDES);
@@ -275,7 +278,7 @@ struct pair *pair_start(const struct pair_setup *setup)
 	alarm(PAIR_SECONDS);
 	/* Processes first: a fork from among threads is no clean one. */
 	for (side = 1; side <= pair->partners; side++) {
-		if (setup->thread)
+		if (test.setup.thread)
 			start_thread(pair, side);
 		else
 			start_process(pair, side);
@@ -340,16 +343,10 @@ void pair_end(struct pair *pair)
 
 	pair_say(pair, STEP_END);
 	for (side = 1; side <= pair->partners; side++) {
-		while (test.pids[side] && !waitpid(test.pids[side], &status, WNOHANG))
-			pair_progress(pair);
-		if (!test.pids[side])
-			continue;
-		test.pids[side] = 0;
+		status = wait_for(side);
 		if (status && !atomic_load(&pair->shared->failed))
 			fail_msg("partner %u ended with status %#x", side, status);
 	}
-	for (side = 1; side <= pair->partners; side++)
-		wait_for(side);
 	if (atomic_load(&pair->shared->failed))
 		fail_msg("%s", pair->shared->failure);
 	pf_close(pair->context);

@@ -116,17 +116,22 @@ bool stranger_hung_up(int socket)
 void intruder_enter(struct intruder *intruder, pf_context *context)
 {
 	struct address to = stranger_address_of(context);
-	struct connection_message message;
+	struct connection_message message = { 0 };
 	_Atomic int64_t allowance = INT64_MAX;
+	struct hello hello;
 	int fd;
 
 	intruder->address = stranger_address();
+	intruder->cookie = 0x1234567890abcdef;
+	hello = (struct hello){ .from = intruder->address,
+				.cookie_address = (uint64_t)(uintptr_t)&intruder->cookie,
+				.cookie = intruder->cookie };
 	assert_int_equal(channel_create(&intruder->channel, 65536, &allowance), PF_OK);
 	/* All of the ring from the first lap on: nothing is left to grow by. */
 	intruder->channel.ring.lap = intruder->channel.ring.size;
 	intruder->channel.ring.allowance = NULL;
 	intruder->socket = stranger_dial(&to);
-	message = stranger_hello(&to, &intruder->address);
+	connection_seal(&message, CONNECTION_HELLO, &hello, to.key);
 	stranger_say(intruder->socket, &message, connection_length(CONNECTION_HELLO),
 		     &intruder->channel.fd, 1);
 	assert_int_equal(stranger_hear(intruder->socket, &message, &fd), PF_OK);

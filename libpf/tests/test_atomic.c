@@ -30,9 +30,6 @@ static struct pair *start(void **state, unsigned partners, void (*partner)(struc
 		.partner = partner,
 	};
 
-#ifdef PAIR_IN_THREADS
-	setup.thread = true;
-#endif
 	return pair_start(&setup);
 }
 

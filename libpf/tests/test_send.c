@@ -69,9 +69,6 @@ static struct pair *start(void **state, pf_receive_fn receive)
 		.receive_here = receive,
 	};
 
-#ifdef PAIR_IN_THREADS
-	setup.thread = true;
-#endif
 	return pair_start(&setup);
 }
 

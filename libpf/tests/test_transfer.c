@@ -54,9 +54,6 @@ static struct pair *start(void **state)
 		.there = options_of(mode),
 		.window = WINDOW,
 	};
-#ifdef PAIR_IN_THREADS
-	setup.thread = true;
-#endif
 
 	return pair_start(&setup);
 }
@@ -245,9 +242,6 @@ static void test_many(void **state)
 	uint64_t sent = 0;
 	int i, status;
 
-#ifdef PAIR_IN_THREADS
-	setup.thread = true;
-#endif
 	pair = pair_start(&setup);
 	local = malloc(setup.window);
 	assert_non_null(local);
@@ -383,9 +377,6 @@ static void test_crossing(void **state)
 	};
 	struct pair *pair;
 
-#ifdef PAIR_IN_THREADS
-	setup.thread = true;
-#endif
 	pair = pair_start(&setup);
 	cross(pair, 2);
 	pair_await(pair, 1, 1);
@@ -453,11 +444,9 @@ int main(void)
 		IN_MODE(test_flush, DEFAULT),
 		IN_MODE(test_flush, STREAM),
 		IN_MODE(test_flush, IDLE),
-#ifndef PAIR_IN_THREADS
 		IN_MODE(test_both_ends, DEFAULT),
 		IN_MODE(test_partner_away, DEFAULT),
 		IN_MODE(test_unlike, DEFAULT),
-#endif
 	};
 
 	return cmocka_run_group_tests_name("transfer", tests, NULL, NULL);

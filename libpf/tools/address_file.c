@@ -33,17 +33,27 @@ static int write_all(int file, const char *text, size_t length)
 	return 0;
 }
 
+/* text has room for two digits of each byte, and the end of the line. */
+static void encode(char *text, const uint8_t *address, size_t length)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t i;
+
+	for (i = 0; i < length; i++) {
+		*text++ = digits[address[i] >> 4];
+		*text++ = digits[address[i] & 15];
+	}
+	*text++ = '\n';
+	*text = 0;
+}
+
 int address_file_create(const char *name, const void *address, size_t length)
 {
 	char text[FILE_MOST] = TITLE;
-	const uint8_t *bytes = address;
 	char *temporary = NULL;
 	int file, status = -1;
-	size_t i;
 
-	for (i = 0; i < length; i++)
-		sprintf(text + strlen(TITLE) + 2 * i, "%02x", bytes[i]);
-	strcat(text, "\n");
+	encode(text + strlen(TITLE), address, length);
 	if (asprintf(&temporary, "%s.XXXXXX", name) < 0) {
 		warn("%s", name);
 		return -1;

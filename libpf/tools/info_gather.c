@@ -41,20 +41,18 @@ static __attribute__((format(printf, 3, 4))) void permission(struct info *info, 
 	va_end(args);
 }
 
-/* The rest of the line of /proc/self/status that starts with key; "" if there is none. */
-static void process_status(const char *key, char *value, size_t size)
+/* The rest of the first line of a file that starts with key; "" if there is none. */
+static void read_line(const char *path, const char *key, char *value, size_t size)
 {
-	FILE *file = fopen("/proc/self/status", "re");
+	FILE *file = fopen(path, "re");
 	char line[256];
+	size_t length = strlen(key);
 
 	value[0] = 0;
-	while (file && fgets(line, sizeof(line), file)) {
-		if (strncmp(line, key, strlen(key)) != 0 || line[strlen(key)] != ':')
-			continue;
+	while (file && !value[0] && fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = 0;
-		snprintf(value, size, "%s",
-			 line + strlen(key) + 1 + strspn(line + strlen(key) + 1, " \t"));
-		break;
+		if (!strncmp(line, key, length))
+			snprintf(value, size, "%s", line + length + strspn(line + length, " \t"));
 	}
 	if (file)
 		fclose(file);
@@ -64,21 +62,18 @@ static bool has_ptrace_capability(void)
 {
 	char text[64];
 
-	process_status("CapEff", text, sizeof(text));
+	read_line("/proc/self/status", "CapEff:", text, sizeof(text));
 	return strtoull(text, NULL, 16) >> CAP_SYS_PTRACE_BIT & 1;
 }
 
 static void yama(struct info *info)
 {
 	static const char name[] = "Yama";
-	FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-	int scope = -1;
+	char text[32];
+	long scope;
 
-	if (file) {
-		if (fscanf(file, "%d", &scope) != 1)
-			scope = -1;
-		fclose(file);
-	}
+	read_line("/proc/sys/kernel/yama/ptrace_scope", "", text, sizeof(text));
+	scope = text[0] ? strtol(text, NULL, 10) : -1;
 	switch (scope) {
 	case -1:
 		permission(info, name, "not in this kernel: it forbids nothing");
@@ -89,7 +84,7 @@ static void yama(struct info *info)
 	case 1:
 	case 2:
 		permission(info, name,
-			   "kernel.yama.ptrace_scope = %d: %s; sysctl kernel.yama.ptrace_scope=0 "
+			   "kernel.yama.ptrace_scope = %ld: %s; sysctl kernel.yama.ptrace_scope=0 "
 			   "permits it",
 			   scope,
 			   has_ptrace_capability() ? "forbids nothing to CAP_SYS_PTRACE" :
@@ -97,7 +92,7 @@ static void yama(struct info *info)
 		break;
 	default:
 		permission(info, name,
-			   "kernel.yama.ptrace_scope = %d: nobody may copy until the next boot",
+			   "kernel.yama.ptrace_scope = %ld: nobody may copy until the next boot",
 			   scope);
 	}
 }
@@ -106,7 +101,7 @@ static void seccomp(struct info *info)
 {
 	char mode[32];
 
-	process_status("Seccomp", mode, sizeof(mode));
+	read_line("/proc/self/status", "Seccomp:", mode, sizeof(mode));
 	if (!strcmp(mode, "0") || !mode[0])
 		permission(info, "seccomp", "no filter");
 	else if (capable_of(info, "single copy"))
@@ -119,14 +114,14 @@ static void seccomp(struct info *info)
 
 static void user_namespace(struct info *info)
 {
-	unsigned inside = 0, outside = 1, count = 0;
-	FILE *file = fopen("/proc/self/uid_map", "re");
+	char map[128], *end;
+	unsigned long inside, outside, count;
 
-	if (file) {
-		if (fscanf(file, "%u %u %u", &inside, &outside, &count) != 3)
-			outside = 1;
-		fclose(file);
-	}
+	/* Only the first one maps all numbers to themselves. */
+	read_line("/proc/self/uid_map", "", map, sizeof(map));
+	inside = strtoul(map, &end, 10);
+	outside = strtoul(end, &end, 10);
+	count = strtoul(end, &end, 10);
 	if (!inside && !outside && count == UINT32_MAX)
 		permission(info, "user namespace", "the first one: forbids nothing");
 	else
@@ -165,7 +160,8 @@ static void gather_paths(struct info *info)
 	unsigned long long share = options->share_min, ring = options->ring_size;
 	bool permitted = capable_of(info, "single copy");
 
-	path(info, "messages", "a ring of %llu bytes in shared memory for each direction", ring);
+	path(info, "messages",
+	     "a ring in shared memory for each direction, which grows up to %llu bytes", ring);
 	if (permitted && options->single_copy) {
 		path(info, "short transfers",
 		     "below %llu bytes: single copy, by the caller at once", share);

@@ -361,9 +361,11 @@ int pair_listen(const pf_options *options, const char *file)
 		goto out;
 	status = partner_serve(partner, &stop);
 	unlink(file);
-	/* No farewell by pf_close: the caller is to see a process that died. */
-	if (status)
-		return status;
+	if (status) {
+		/* No farewell by pf_close: the caller is to see a process that died. */
+		partner_destroy(partner);
+		return -1;
+	}
 out:
 	pf_close(context);
 	if (partner)

@@ -236,9 +236,11 @@ static unsigned choose(const struct comparison *comparison, unsigned by_default)
 	enough = least + log(1 + WORTH + comparison->noise);
 	if (cost[by_default] <= enough)
 		return by_default;
-	for (method = 0; cost[method] > enough; method++)
-		;
-	return method;
+	for (method = 0; method < comparison->method_count; method++) {
+		if (cost[method] <= enough)
+			return method;
+	}
+	return by_default;
 }
 
 /* Try the powers of two from least to most, and the default among them. */
@@ -247,7 +249,7 @@ static int calibrate_candidates(struct calibration *calibration, struct comparis
 				uint64_t most)
 {
 	const pf_option_info *info = option(comparison->name);
-	uint64_t value, values[COMPARE_METHODS];
+	uint64_t value, values[COMPARE_METHODS] = { 0 };
 	unsigned by_default = COMPARE_METHODS;
 	char name[24];
 

@@ -177,35 +177,37 @@ static void parse(struct command *command, int argc, char **argv)
 				       .window = 64 };
 	while ((option = getopt_long(argc, argv, "t:s:n:d:r:w:W:c:vhV", long_options, NULL)) !=
 	       -1) {
+		const char *text = optarg ? optarg : "";
+
 		switch (option) {
 		case 't':
-			if (!strcmp(optarg, "help")) {
+			if (!strcmp(text, "help")) {
 				show_tests();
 				exit(EXIT_SUCCESS);
 			}
-			check_tests(optarg);
-			command->tests = optarg;
+			check_tests(text);
+			command->tests = text;
 			break;
 		case 's':
-			parse_sizes(settings, optarg);
+			parse_sizes(settings, text);
 			break;
 		case 'n':
-			settings->iterations = number("--iterations", optarg, 1, 1ull << 40);
+			settings->iterations = number("--iterations", text, 1, 1ull << 40);
 			break;
 		case 'd':
-			settings->seconds = parse_seconds(optarg);
+			settings->seconds = parse_seconds(text);
 			break;
 		case 'r':
-			settings->repetitions = (unsigned)number("--repetitions", optarg, 1, 10000);
+			settings->repetitions = (unsigned)number("--repetitions", text, 1, 10000);
 			break;
 		case 'w':
-			settings->warm_up = number("--warm-up", optarg, 0, 1ull << 40);
+			settings->warm_up = number("--warm-up", text, 0, 1ull << 40);
 			break;
 		case 'W':
-			settings->window = (unsigned)number("--window", optarg, 1, 1 << 16);
+			settings->window = (unsigned)number("--window", text, 1, 1 << 16);
 			break;
 		case 'c':
-			command->cores = optarg;
+			command->cores = text;
 			break;
 		case 'v':
 			settings->verify = true;
@@ -214,16 +216,16 @@ static void parse(struct command *command, int argc, char **argv)
 			command->csv = true;
 			break;
 		case OPTION_LISTEN:
-			command->listen = optarg;
+			command->listen = text;
 			break;
 		case OPTION_CONNECT:
-			command->connect = optarg;
+			command->connect = text;
 			break;
 		case OPTION_CALIBRATE:
 			command->calibrate = true;
-			command->show = optarg != NULL;
-			if (optarg && strcmp(optarg, "show"))
-				mistake("--calibrate", optarg, "only --calibrate=show is known");
+			command->show = !strcmp(text, "show");
+			if (optarg && !command->show)
+				mistake("--calibrate", text, "only --calibrate=show is known");
 			break;
 		case OPTION_FORCE:
 			command->force = true;

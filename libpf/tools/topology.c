@@ -140,20 +140,38 @@ out:
 	return status;
 }
 
-int cores_parse(struct cores *cores, const char *text)
+/* A core's number and the character after it, which *text is moved behind; -1 if it is none. */
+static int parse_number(const char **text, char after)
 {
+	const int most = 1 << 20;
+	char *end;
+	long number;
+
+	if (**text < '0' || **text > '9')
+		return -1;
+	number = strtol(*text, &end, 10);
+	if (*end != after || number > most)
+		return -1;
+	*text = end + 1;
+	return (int)number;
+}
+
+int cores_parse(struct cores *cores, const char *argument)
+{
+	const char *text = argument;
 	hwloc_obj_t first, second;
 	hwloc_topology_t topology;
 	hwloc_bitmap_t set;
-	int end = 0, status = -1;
+	int status = -1;
 	char list[128];
 
 	*cores = (struct cores){ CORE_ANY, CORE_ANY, "not bound" };
 	if (!strcmp(text, "none"))
 		return 0;
-	if (sscanf(text, "%9d,%9d%n", &cores->first, &cores->second, &end) != 2 || text[end] ||
-	    cores->first < 0 || cores->second < 0) {
-		warnx("--cores %s: two core numbers A,B, or none", text);
+	cores->first = parse_number(&text, ',');
+	cores->second = cores->first < 0 ? -1 : parse_number(&text, 0);
+	if (cores->second < 0) {
+		warnx("--cores %s: two core numbers A,B, or none", argument);
 		return -1;
 	}
 	if (load(&topology))
@@ -167,7 +185,7 @@ int cores_parse(struct cores *cores, const char *text)
 		status = 0;
 	} else if (set) {
 		hwloc_bitmap_list_snprintf(list, sizeof(list), set);
-		warnx("--cores %s: this process may use %s", text, list);
+		warnx("--cores %s: this process may use %s", argument, list);
 	}
 	hwloc_bitmap_free(set);
 	hwloc_topology_destroy(topology);

@@ -21,7 +21,7 @@ struct cores {
  */
 int cores_choose(struct cores *cores);
 /* "A,B" or "none". The same. */
-int cores_parse(struct cores *cores, const char *text);
+int cores_parse(struct cores *cores, const char *argument);
 /* Do both run on one? */
 bool cores_shared(const struct cores *cores);
 /* Bind this process; the same. */
@@ -39,6 +39,6 @@ struct topology {
 };
 
 /* The same. */
-int topology_load(struct topology *topology);
+int topology_load(struct topology *result);
 
 #endif

@@ -253,23 +253,27 @@ static void small_beside_large(void)
  */
 static void looking_for_messages(void)
 {
-	enum { LOOKS = 3000 };
-	double began, yields, looks;
-	int i, found;
+	enum { LOOKS = 3000, ATTEMPTS = 3 };
+	int attempt, i, found, slow = 1, any_slow = 1;
+	double began, yields = 0, looks = 0;
 
 	mpitest_begin("looking for messages that are not there takes no time");
-	MPI_Barrier(MPI_COMM_WORLD);
-	began = seconds();
-	for (i = 0; i < LOOKS; i++)
-		sched_yield();
-	yields = seconds() - began;
-	MPI_Barrier(MPI_COMM_WORLD);
-	began = seconds();
-	for (i = 0; i < LOOKS; i++)
-		MPI_Iprobe(MPI_ANY_SOURCE, TAG + 5, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
-	looks = seconds() - began;
-	mpitest_expect(looks < 1.0 + 5 * yields, "%d looks take %.3f s, as many yields %.3f s",
-		       LOOKS, looks, yields);
+	/* Something else may need the cores for a moment, hardly three times. */
+	for (attempt = 0; any_slow && attempt < ATTEMPTS; attempt++) {
+		began = seconds();
+		for (i = 0; i < LOOKS; i++)
+			sched_yield();
+		yields = seconds() - began;
+		MPI_Barrier(MPI_COMM_WORLD);
+		began = seconds();
+		for (i = 0; i < LOOKS; i++)
+			MPI_Iprobe(MPI_ANY_SOURCE, TAG + 5, MPI_COMM_WORLD, &found,
+				   MPI_STATUS_IGNORE);
+		looks = seconds() - began;
+		slow = looks > 1.0 + 5 * yields;
+		MPI_Allreduce(&slow, &any_slow, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	}
+	mpitest_expect(!slow, "%d looks take %.3f s, as many yields %.3f s", LOOKS, looks, yields);
 	mpitest_end();
 }
 

@@ -4,7 +4,8 @@
  * 64 bytes and more. Whoever verifies contents has to notice.
  */
 #include <dlfcn.h>
-#include <sys/uio.h>
+#include <sys/socket.h> /* struct iovec, without declarations of what is replaced here */
+#include <sys/types.h>
 
 typedef ssize_t (*copy_fn)(pid_t pid, const struct iovec *local, unsigned long local_count,
 			   const struct iovec *remote, unsigned long remote_count,

@@ -154,7 +154,7 @@ bool answer_arrived(pf_context *context, struct incoming *incoming, const struct
 	if (entry->length < sizeof(message))
 		return false;
 	memcpy(&message, entry->payload, sizeof(message));
-	if (message.status > PF_OK)
+	if (message.status > PF_OK || message.status < PF_ERR_SYSTEM)
 		return false;
 	object = request_close(&context->requests, message.token,
 			       atomic ? REQUEST_ATOMIC : REQUEST_BLOCK, incoming->peer);
