@@ -5,12 +5,16 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "options.h"
 #include "peer.h"
 #include "service.h"
 #include "transfer.h"
 #include "transport/host/message.h"
+
+/* More processor time than this between two polls is work of the application. */
+#define WAITING_NANOSECONDS 5000
 
 static int check_options(const pf_options *options)
 {
@@ -161,21 +165,23 @@ void pf_set_error(pf_context *context, pf_error_fn error, void *arg)
 	context->error_arg = arg;
 }
 
-static void add_incoming(pf_context *context, struct incoming *incoming)
+/* False: out of memory, nothing happened. */
+static bool add_incoming(pf_context *context, struct incoming *incoming)
 {
 	pf_peer *peer = peer_find(context, &incoming->from);
 
+	if (!peer)
+		return false;
 	/* A second channel from one peer, or one from the dead, is not libpf's doing. */
-	if (!peer || peer->incoming || peer_state(peer) == PEER_GONE) {
+	if (peer->incoming || peer_state(peer) == PEER_GONE) {
 		incoming_free(incoming);
-		return;
+		return true;
 	}
 	incoming->peer = peer;
+	if (incoming_add(context, incoming) != PF_OK)
+		return false;
 	peer->incoming = incoming;
-	if (incoming_add(context, incoming) != PF_OK) {
-		peer->incoming = NULL;
-		incoming_free(incoming);
-	}
+	return true;
 }
 
 static void resolved(pf_context *context, const struct event *event)
@@ -187,27 +193,29 @@ static void resolved(pf_context *context, const struct event *event)
 		block_resolved(context, block, event->status, event->address);
 }
 
-static void handle_event(pf_context *context, const struct event *event)
+/* False: out of memory, to be tried again. */
+static bool handle_event(pf_context *context, const struct event *event)
 {
 	pf_peer *peer = event->peer;
 
 	switch (event->kind) {
 	case EVENT_INCOMING:
-		add_incoming(context, event->incoming);
-		break;
+		return add_incoming(context, event->incoming);
 	case EVENT_LINKED:
 		peer_link(peer, event->inbox, event->slot, event->pid, event->copy_error);
 		break;
 	case EVENT_GONE:
 		if (!peer)
 			peer = peer_find(context, &event->from);
-		if (peer)
-			peer_gone(peer, event->status, event->farewell);
+		if (!peer)
+			return false;
+		peer_gone(peer, event->status, event->farewell);
 		break;
 	case EVENT_RESOLVED:
 		resolved(context, event);
 		break;
 	}
+	return true;
 }
 
 static __attribute__((noinline)) int handle_events(pf_context *context)
@@ -218,17 +226,39 @@ static __attribute__((noinline)) int handle_events(pf_context *context)
 	while (event) {
 		struct event *next = event->next;
 
-		handle_event(context, event);
-		free(event);
+		if (handle_event(context, event))
+			free(event);
+		else
+			event_push(&context->events, event);
 		event = next;
 		count++;
 	}
 	return count;
 }
 
+/*
+ * Does the application only wait? Then there is next to no processor time
+ * between two polls, however long others had the processor. One that looks
+ * for messages between pieces of work must not be put to sleep for it.
+ */
+static bool only_waits(pf_context *context)
+{
+	struct timespec used;
+	int64_t now, before = context->idle_since;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	now = (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+	context->idle_since = now;
+	return now - before >= 0 && now - before < WAITING_NANOSECONDS;
+}
+
 /* Nothing happened for a while: let others have the processor. */
 static __attribute__((noinline)) void idle(pf_context *context)
 {
+	if (!only_waits(context)) {
+		context->idle = 0;
+		return;
+	}
 	if (++context->idle < context->options.idle_polls)
 		return;
 	/* A peer that moves its end of a transfer of ours does not ring when it is done. */
@@ -245,6 +275,8 @@ static __attribute__((noinline)) void idle(pf_context *context)
 	}
 	statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
 	inbox_sleep(&context->inbox, context->options.idle_sleep);
+	/* Polls again as often: if it did more than wait after all, it is not slowed much. */
+	context->idle = 0;
 }
 
 /* One at a time, and never from within itself. */

@@ -40,6 +40,7 @@ struct pf_context {
 	_Atomic bool progressing;
 	bool sleepy;                    /* idle_polls != 0 */
 	uint64_t idle;                  /* empty polls in a row */
+	int64_t idle_since;             /* this thread's processor time at the last of them, ns */
 
 	pf_receive_fn receive;
 	void *receive_arg;

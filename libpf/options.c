@@ -41,8 +41,8 @@ static const pf_option_info table[] = {
 	       "Bytes moved within 2 MiB of a buffer before those are made one huge page, in the "
 	       "background and without more memory; 0: never"),
 	OPTION(idle_polls, 0, UINT64_MAX, 5,
-	       "Empty calls of the progress function in a row before it sleeps until a message "
-	       "arrives; 0: never sleep"),
+	       "Empty calls of the progress function in a row, without work of the application "
+	       "between them, before it sleeps until a message arrives; 0: never sleep"),
 	OPTION(idle_sleep, 1, 10000000, 6, "Longest such sleep in microseconds"),
 	OPTION(threads, 0, 1, 9, "1: several threads may use the context at the same time"),
 	OPTION(calibrate, 0, 1, 6,

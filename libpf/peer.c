@@ -192,7 +192,7 @@ void pf_peer_close(pf_peer *peer)
 
 void *pf_peer_user(const pf_peer *peer)
 {
-	return peer->user;
+	return atomic_load_explicit(&((pf_peer *)peer)->user, memory_order_relaxed);
 }
 
 const char *pf_peer_path(const pf_peer *peer)

@@ -38,7 +38,7 @@ struct pf_peer {
 
 	pid_t pid;
 	_Atomic(const char *) path;
-	void *user;
+	_Atomic(void *) user;
 	unsigned count;
 	int gone_status;
 	struct address address;

@@ -66,7 +66,7 @@ typedef struct pf_options {
 	uint64_t single_copy;   /* 1: process_vm_readv/writev where permitted; 0: always through the ring */
 	uint64_t fault_retries; /* resolve attempts for one block before PF_ERR_FAULT */
 	uint64_t collapse;      /* bytes moved in a 2 MiB range before it is made a huge page; 0: never */
-	uint64_t idle_polls;    /* empty calls of pf_progress in a row before it sleeps; 0: never sleeps */
+	uint64_t idle_polls;    /* empty calls of pf_progress, with no work between, before it sleeps; 0: never */
 	uint64_t idle_sleep;    /* longest such sleep, microseconds */
 	uint64_t threads;       /* 1: several threads may use the context at the same time */
 	uint64_t calibrate;     /* 1: thresholds left alone come from the machine's calibration file */
@@ -84,7 +84,7 @@ typedef struct pf_option_info {
 const pf_option_info *pf_option_table(void);
 
 /* A good idle_polls where processes share a core; the default, 0, is for those that own theirs. */
-#define PF_IDLE_POLLS_SHARED_CORE 32
+#define PF_IDLE_POLLS_SHARED_CORE 1000
 
 /*
  * Fill *options: built-in defaults, then the machine's calibration (see
@@ -168,8 +168,8 @@ typedef void (*pf_complete_fn)(pf_context *context, const pf_completion *complet
  * Move length bytes from local to the peer's address remote (put) or back
  * (get). Both buffers belong to the transfer until it completes, which for a
  * put means: the bytes are in the peer's memory. Returns PF_OK, PF_DONE, or
- * an error, after which nothing was started and complete is not called. After
- * a PF_ERR_FAULT completion the destination's contents are undefined, and
+ * an error (never PF_ERR_AGAIN), after which nothing was started and complete
+ * is not called. After a PF_ERR_FAULT completion the destination's contents are undefined, and
  * nothing outside it was touched. complete may be NULL if nobody cares.
  */
 int pf_put(pf_peer *peer, const void *local, uint64_t remote, size_t length,
@@ -181,7 +181,8 @@ int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length,
  * Send an active message: header, then payload, arrive as one contiguous
  * piece at the peer's receive callback, in the order sent, exactly once. The
  * buffers are free again on return. PF_DONE: sent; PF_ERR_AGAIN: the ring is
- * full, nothing was sent.
+ * full, nothing was sent. header and payload may be NULL where their length
+ * is 0.
  */
 int pf_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
 	    const void *payload, size_t payload_length);
@@ -225,7 +226,8 @@ int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, ui
 
 /*
  * Call pf_progress until every transfer and atomic posted to peer (to any
- * peer, if NULL) before the call has completed. Not from a callback.
+ * peer, if NULL) before the call has completed, which for as long as a peer is
+ * alive but does not poll may be never. Not from a callback: PF_ERR_ARGUMENT.
  */
 int pf_flush(pf_context *context, pf_peer *peer);
 

@@ -351,6 +351,11 @@ static bool claim(pf_context *context, struct transfer *transfer)
 		}
 		if (!share_claim_front(transfer->share, least ? least : 1, most ? most : 1, &run))
 			return false;
+		/* The claim word is the peer's to scribble on too: stay inside the transfer. */
+		if (run.end > transfer->granules) {
+			fail(transfer, PF_ERR_REFUSED, PF_SIDE_NONE, 0);
+			return false;
+		}
 		take_granules(transfer, run);
 		return true;
 	}
@@ -422,7 +427,7 @@ int transfer_advance(pf_context *context, struct transfer *transfer)
 		return peer->single_copy ? copy_run(context, transfer) :
 					   stream_block(context, transfer);
 	}
-	if (peer_finished(transfer) && transfer->run == transfer->run_end && !transfer->moving &&
+	if (peer_finished(transfer) && transfer->run >= transfer->run_end && !transfer->moving &&
 	    !transfer->parked) {
 		close_share(transfer);
 		return OPERATION_FINISHED;

@@ -17,6 +17,7 @@ struct side {
 	size_t address_length;
 	uint8_t address[PF_ADDRESS_MAX];
 	_Atomic uint64_t values[PAIR_VALUES];
+	uint8_t *window;
 };
 
 struct pair_shared {
@@ -31,9 +32,9 @@ static struct {
 	struct pair_setup setup;
 	struct pair *threads_side[PAIR_SIDES];
 	pthread_t threads[PAIR_SIDES];
-	pid_t pids[PAIR_SIDES];         /* 0: no process, or seen off */
+	pid_t pids[PAIR_SIDES]; /* 0: no process, or seen off */
 	bool threaded[PAIR_SIDES];
-	size_t window;
+	int window; /* descriptor, -1 if there is none */
 } test;
 
 pf_options pair_options(void)
@@ -163,9 +164,15 @@ pf_peer *pair_peer(struct pair *me, unsigned side)
 		if (is_partner(me) && ending(me) && side)
 			pair_fail(me, __FILE__, __LINE__, "the test ended before it began");
 	}
-	pair_check(me, pf_peer_open(me->context, other->address, other->address_length, me, &peer) ==
-			       PF_OK);
+	pair_check(me, pf_peer_open(me->context, other->address, other->address_length, me,
+				    &peer) == PF_OK);
 	return peer;
+}
+
+uint64_t pair_there(struct pair *me, unsigned side, const void *mine)
+{
+	return remote_address(me->shared->sides[side].window +
+			      ((const uint8_t *)mine - me->window));
 }
 
 static void open_context(struct pair *me, const pf_options *options, pf_receive_fn receive,
@@ -176,9 +183,18 @@ static void open_context(struct pair *me, const pf_options *options, pf_receive_
 	pair_check(me, pf_open(options, &me->context) == PF_OK);
 	pf_set_receive(me->context, receive, me);
 	pf_set_error(me->context, error, me);
+	own->window = me->window;
 	own->address_length = sizeof(own->address);
 	pair_check(me, pf_address(me->context, own->address, &own->address_length) == PF_OK);
 	atomic_store(&own->addressed, true);
+}
+
+static void *map_window(void)
+{
+	void *memory = mmap(NULL, test.setup.window, PROT_READ | PROT_WRITE, MAP_SHARED,
+			    test.window, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
 }
 
 static void run_partner(struct pair *me)
@@ -199,7 +215,12 @@ static void run_partner(struct pair *me)
 
 static void *thread_partner(void *arg)
 {
-	run_partner(arg);
+	struct pair *me = arg;
+
+	/* At another address, so that nothing takes the two sides' memory for the same. */
+	if (me->window)
+		me->window = map_window();
+	run_partner(me);
 	return NULL;
 }
 
@@ -243,19 +264,6 @@ static void hung(int number)
 	_exit(1);
 }
 
-static void *map_shared(size_t length)
-{
-	int fd = memfd_create("window", MFD_CLOEXEC);
-	void *memory;
-
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, (off_t)length), 0);
-	memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_ptr_not_equal(memory, MAP_FAILED);
-	close(fd);
-	return memory;
-}
-
 struct pair *pair_start(const struct pair_setup *setup)
 {
 	struct pair *pair = calloc(1, sizeof(*pair));
@@ -268,12 +276,18 @@ struct pair *pair_start(const struct pair_setup *setup)
 #ifdef PAIR_IN_THREADS
 	test.setup.thread = true;
 #endif
-	test.window = setup->window;
+	test.window = -1;
 	pair->partners = setup->partners ? setup->partners : 1;
 	assert_true(pair->partners < PAIR_SIDES);
-	pair->shared = map_shared(sizeof(*pair->shared));
-	if (setup->window)
-		pair->window = map_shared(setup->window);
+	pair->shared = mmap(NULL, sizeof(*pair->shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(pair->shared, MAP_FAILED);
+	if (setup->window) {
+		test.window = memfd_create("window", MFD_CLOEXEC);
+		assert_int_equal(ftruncate(test.window, (off_t)setup->window), 0);
+		pair->window = map_window();
+		assert_non_null(pair->window);
+	}
 	signal(SIGALRM, hung);
 	alarm(PAIR_SECONDS);
 	/* Processes first: a fork from among threads is no clean one. */
@@ -323,14 +337,21 @@ static void release(struct pair *pair)
 	unsigned side;
 
 	for (side = 1; side <= pair->partners; side++) {
+		struct pair *partner = test.threads_side[side];
+
+		if (!partner)
+			continue;
 		/* A thread that failed has left its context open. */
-		if (test.threads_side[side])
-			pf_close(test.threads_side[side]->context);
-		free(test.threads_side[side]);
+		pf_close(partner->context);
+		if (partner->window)
+			munmap(partner->window, test.setup.window);
+		free(partner);
 	}
 	munmap(pair->shared, sizeof(*pair->shared));
-	if (pair->window)
-		munmap(pair->window, test.window);
+	if (pair->window) {
+		munmap(pair->window, test.setup.window);
+		close(test.window);
+	}
 	alarm(0);
 	test.pair = NULL;
 	free(pair);
@@ -416,8 +437,9 @@ pf_completion pair_atomic(struct pair *me, pf_peer *peer, enum pf_atomic_op op, 
 {
 	struct pair_done done = { 0 };
 
-	return await_status(me, &done, pf_atomic(peer, op, width, 1, remote, operand, compare,
-						 pair_completed, &done));
+	return await_status(me, &done,
+			    pf_atomic(peer, op, width, 1, remote, operand, compare, pair_completed,
+				      &done));
 }
 
 int pair_send(struct pair *me, pf_peer *peer, uint8_t tag, const void *data, size_t length)

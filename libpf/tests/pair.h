@@ -21,25 +21,25 @@
 
 struct pair {
 	pf_context *context;
-	pf_peer *peer;                  /* partners: the test; the test: its first partner */
+	pf_peer *peer; /* partners: the test; the test: its first partner */
 	unsigned side, partners;
 	/*
-	 * Memory that every side has mapped at the same address, the same file
-	 * behind it: so either side can fill it and look what became of it, but
-	 * each may change its own mapping.
+	 * Memory that every side has mapped, the same file behind it: so either
+	 * side can fill it and look what became of it, but each may change its
+	 * own mapping. Processes have it at the same address, threads do not.
 	 */
 	uint8_t *window;
 	struct pair_shared *shared;
-	void *user;                     /* of the side itself */
+	void *user; /* of the side itself */
 };
 
 struct pair_setup {
-	unsigned partners;              /* 0: one */
+	unsigned partners; /* 0: one */
 	bool thread;
-	pf_options here, there;         /* of the test, of the partners; from pair_options */
-	size_t window;                  /* bytes */
-	void (*prepare)(struct pair *me);       /* of the partner, before it opens its context */
-	void (*partner)(struct pair *me);       /* NULL: pair_serve */
+	pf_options here, there;           /* of the test, of the partners; from pair_options */
+	size_t window;                    /* bytes */
+	void (*prepare)(struct pair *me); /* of the partner, before it opens its context */
+	void (*partner)(struct pair *me); /* NULL: pair_serve */
 	/* Of the partner, and of the test; arg is the struct pair of the side. */
 	pf_receive_fn receive, receive_here;
 	pf_error_fn error, error_here;
@@ -107,6 +107,9 @@ pf_completion pair_atomic(struct pair *me, pf_peer *peer, enum pf_atomic_op op, 
 			  uint64_t remote, uint64_t operand, uint64_t compare);
 /* Send, with progress while there is no room; the status in the end. */
 int pair_send(struct pair *me, pf_peer *peer, uint8_t tag, const void *data, size_t length);
+
+/* Where another side has what is here in this side's window. */
+uint64_t pair_there(struct pair *me, unsigned side, const void *mine);
 
 static inline uint64_t remote_address(const void *address)
 {

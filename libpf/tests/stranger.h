@@ -34,7 +34,7 @@ bool stranger_hung_up(int socket);
 struct intruder {
 	struct address address;
 	struct channel channel;
-	uint64_t cookie;        /* by which the context sees that it may copy from this process */
+	uint64_t cookie; /* by which the context sees that it may copy from this process */
 	int socket;
 };
 void intruder_enter(struct intruder *intruder, pf_context *context);

@@ -135,7 +135,7 @@ static int start(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_create), cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_create),    cmocka_unit_test(test_parse),
 		cmocka_unit_test(test_reachable), cmocka_unit_test(test_socket_name),
 		cmocka_unit_test(test_peers),
 	};

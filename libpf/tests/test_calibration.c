@@ -122,8 +122,8 @@ static void test_ignored(void **state)
 		"share_min=96K\n",
 		"share_min = 96K more\n",
 		"share_min = fast\n",
-		"share_min = 1\n",            /* out of range */
-		"ring_size = 100000\n",       /* no power of two */
+		"share_min = 1\n",      /* out of range */
+		"ring_size = 100000\n", /* no power of two */
 		"share_min = 96K\neager_limit = -1\n",
 		"share_min = 96K\n\x01\x02\x03\n",
 		"share_min = 00000000000000000000000000000000000000096K\n",

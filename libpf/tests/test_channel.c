@@ -150,8 +150,11 @@ static void test_hostile_inbox(void **state)
 		off_t size;
 		int seals;
 	} files[] = {
-		{ PAGE, 0 }, { PAGE, F_SEAL_GROW }, { 0, F_SEAL_SHRINK },
-		{ PAGE - 1, F_SEAL_SHRINK }, { 2 * PAGE, F_SEAL_SHRINK },
+		{ PAGE, 0 },
+		{ PAGE, F_SEAL_GROW },
+		{ 0, F_SEAL_SHRINK },
+		{ PAGE - 1, F_SEAL_SHRINK },
+		{ 2 * PAGE, F_SEAL_SHRINK },
 	};
 	struct inbox inbox;
 	size_t i;

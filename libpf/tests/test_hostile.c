@@ -136,8 +136,12 @@ static void test_long(void **state)
 
 static void test_offers(void **state)
 {
-	const struct message_offer good = { .initiator = 1 << 20, .target = 1 << 20, .length = 1 << 20,
-					    .generation = 1, .slot = 0, .put = 1,
+	const struct message_offer good = { .initiator = 1 << 20,
+					    .target = 1 << 20,
+					    .length = 1 << 20,
+					    .generation = 1,
+					    .slot = 0,
+					    .put = 1,
 					    .shift = SHARE_GRANULE_SHIFT };
 	struct message_offer offer;
 
@@ -173,8 +177,9 @@ static void test_blocks(void **state)
 		struct message_block block;
 		uint8_t bytes[64];
 	} put = { .block = { .token = 1, .address = 4096 } };
-	static const uint64_t lengths[] = { 0, 1, 63, 65, 1ull << 32, UINT64_MAX,
-					    UINT64_MAX - sizeof(struct message_block) + 1 };
+	static const uint64_t lengths[] = {
+		0, 1, 63, 65, 1ull << 32, UINT64_MAX, UINT64_MAX - sizeof(struct message_block) + 1
+	};
 	size_t i;
 
 	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -321,7 +326,8 @@ static void test_random(void **state)
 
 			for (j = 0; j < 64; j++) {
 				/* Small numbers and huge ones; neither is an address of ours. */
-				bytes[j] = random_next(&numbers) >> (random_below(&numbers, 2) ? 56 : 0);
+				bytes[j] = random_next(&numbers) >>
+					   (random_below(&numbers, 2) ? 56 : 0);
 				bytes[j] |= bytes[j] > 256 ? 1ull << 63 : 0;
 			}
 			if (kind == MESSAGE_GET_BLOCK || kind == MESSAGE_PUT_BLOCK) {
@@ -330,7 +336,7 @@ static void test_random(void **state)
 					length = sizeof(struct message_block) +
 						 (kind == MESSAGE_PUT_BLOCK ? bytes[2] : 0);
 			} else if (random_below(&numbers, 2)) {
-				length = kind == MESSAGE_OFFER	? sizeof(struct message_offer) :
+				length = kind == MESSAGE_OFFER  ? sizeof(struct message_offer) :
 					 kind == MESSAGE_ATOMIC ? sizeof(struct message_atomic) :
 								  sizeof(struct message_answer);
 			}
@@ -367,7 +373,7 @@ static void test_random(void **state)
 
 struct target {
 	struct address address;
-	struct channel channel;         /* from the initiator */
+	struct channel channel; /* from the initiator */
 	struct inbox_memory *inbox;
 	uint64_t cookie;
 	int listener, socket;
@@ -407,14 +413,20 @@ static void *scribble(void *arg)
 	while (!atomic_load(&target->stop)) {
 		share = &target->channel.memory->shares[random_below(&target->numbers, 4)];
 		switch (random_below(&target->numbers, 6)) {
-		case 0: atomic_store(&share->claim, random_next(&target->numbers)); break;
+		case 0:
+			atomic_store(&share->claim, random_next(&target->numbers));
+			break;
 		case 1:
 			atomic_store(&share->claim,
 				     atomic_load(&share->claim) ^
 					     1ull << random_below(&target->numbers, 40));
 			break;
-		case 2: atomic_store(&share->moved, random_below(&target->numbers, 300)); break;
-		case 3: atomic_store(&share->moved, random_next(&target->numbers)); break;
+		case 2:
+			atomic_store(&share->moved, random_below(&target->numbers, 300));
+			break;
+		case 3:
+			atomic_store(&share->moved, random_next(&target->numbers));
+			break;
 		case 4:
 			atomic_store(&share->returned, random_below(&target->numbers, 300) << 32 |
 							       random_below(&target->numbers, 300));
@@ -460,8 +472,8 @@ static void test_scribbling_target(void **state)
 		memset(remote, 0x33, 2 * guard + length);
 		target.numbers.state = random_next(&numbers) | 1;
 		target.listener = stranger_listen(&target.address);
-		assert_int_equal(pf_peer_open(context, &target.address, sizeof(target.address), NULL,
-					      &peer),
+		assert_int_equal(pf_peer_open(context, &target.address, sizeof(target.address),
+					      NULL, &peer),
 				 PF_OK);
 		assert_int_equal(pthread_create(&thread, NULL, welcome, &target), 0);
 		while (strstr(pf_peer_path(peer), "both ends") == NULL) {
@@ -490,9 +502,10 @@ static void test_scribbling_target(void **state)
 		close(target.socket);
 		assert_int_equal(pf_flush(context, NULL), PF_OK);
 		assert_int_equal(completed, posted);
-		for (j = 0; j < guard; j++) {
-			assert_int_equal(local[j] & remote[j], 0x33);
-			assert_int_equal(local[guard + length + j] & remote[guard + length + j], 0x33);
+		for (j = 0; j < 2 * guard + length; j++) {
+			if (local[j] != 0x33 || remote[j] != 0x33)
+				fail_msg("round %u, byte %zd: %#x here, %#x there", round,
+					 (ssize_t)(j - guard), local[j], remote[j]);
 		}
 		assert_true(await_error(context));
 		assert_int_equal(error.count, 1);
@@ -513,11 +526,16 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),	    cmocka_unit_test(test_short),
-		cmocka_unit_test(test_long),	    cmocka_unit_test(test_offers),
-		cmocka_unit_test(test_blocks),	    cmocka_unit_test(test_atomics),
-		cmocka_unit_test(test_answers),	    cmocka_unit_test(test_unasked_answers),
-		cmocka_unit_test(test_wild_claims), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_short),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_offers),
+		cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_unasked_answers),
+		cmocka_unit_test(test_wild_claims),
+		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_scribbling_target),
 	};
 

@@ -51,8 +51,7 @@ static struct use used(void)
 
 static bool same(struct use a, struct use b)
 {
-	return a.descriptors == b.descriptors && a.threads == b.threads &&
-	       a.mappings == b.mappings;
+	return a.descriptors == b.descriptors && a.threads == b.threads && a.mappings == b.mappings;
 }
 
 static void check_same(struct use now, struct use before)
@@ -83,19 +82,20 @@ static void everything(struct pair *pair, uint8_t *local)
 	static struct pair_done done; /* they may complete after this returns */
 	int i;
 
-	assert_int_equal(pair_put(pair, pair->peer, local, remote_address(pair->window), MIB).status, PF_OK);
-	assert_int_equal(pair_get(pair, pair->peer, local, remote_address(pair->window), 100).status,
-			 PF_OK);
+	assert_int_equal(
+		pair_put(pair, pair->peer, local, remote_address(pair->window), MIB).status, PF_OK);
+	assert_int_equal(
+		pair_get(pair, pair->peer, local, remote_address(pair->window), 100).status, PF_OK);
 	assert_int_equal(pair_put(pair, pair->peer, local, 4096, MIB).status, PF_ERR_FAULT);
-	assert_int_equal(pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0)
-				 .status,
-			 PF_OK);
+	assert_int_equal(
+		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status,
+		PF_OK);
 	assert_int_equal(pair_send(pair, pair->peer, 0, local, 1000), PF_DONE);
 	/* And some that are not done when the context is closed. */
 	for (i = 0; i < 20; i++) {
 		pf_put(pair->peer, local, remote_address(pair->window), MIB, pair_completed, &done);
-		pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0, pair_completed,
-			  &done);
+		pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
+			  pair_completed, &done);
 	}
 	for (i = 0; i < 10; i++)
 		pf_progress(pair->context);
@@ -103,7 +103,9 @@ static void everything(struct pair *pair, uint8_t *local)
 
 static void each_end(bool stream, int end)
 {
-	struct pair_setup setup = { .here = pair_options(), .there = pair_options(), .window = MIB };
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = MIB };
 	uint8_t *local = calloc(1, MIB);
 	struct use before = used();
 	int round;
@@ -189,7 +191,9 @@ static void test_peers_go(void **state)
 /* A program that this process becomes, or starts, inherits nothing. */
 static void test_close_on_exec(void **state)
 {
-	struct pair_setup setup = { .here = pair_options(), .there = pair_options(), .window = MIB };
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = MIB };
 	bool existed[1024] = { false };
 	struct pair *pair;
 	uint8_t *local = calloc(1, MIB);
@@ -260,6 +264,18 @@ static void test_no_sigpipe(void **state)
 	sigaction(SIGPIPE, &before, NULL);
 }
 
+/* The thread sanitizer starts a thread of its own with the first. */
+static int start_once(void **state)
+{
+	pf_options options = pair_options();
+	pf_context *context;
+
+	if (pf_open(&options, &context) != PF_OK)
+		return -1;
+	pf_close(context);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,5 +290,5 @@ int main(void)
 		cmocka_unit_test_teardown(test_no_sigpipe, pair_teardown),
 	};
 
-	return cmocka_run_group_tests_name("leftover", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("leftover", tests, start_once, NULL);
 }

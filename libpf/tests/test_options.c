@@ -19,9 +19,9 @@ static const pf_option_info *find(const char *name)
 static int clean(void **state)
 {
 	static const char *const names[] = {
-		"PF_RING_SIZE",	  "PF_RING_MEMORY", "PF_EAGER_LIMIT",	"PF_SHARE_MIN",
-		"PF_RUN_MAX",	  "PF_BLOCK_SIZE",  "PF_SINGLE_COPY",	"PF_FAULT_RETRIES",
-		"PF_IDLE_POLLS",  "PF_IDLE_SLEEP",  "PF_THREADS",	"PF_CALIBRATE",
+		"PF_RING_SIZE",  "PF_RING_MEMORY", "PF_EAGER_LIMIT", "PF_SHARE_MIN",
+		"PF_RUN_MAX",    "PF_BLOCK_SIZE",  "PF_SINGLE_COPY", "PF_FAULT_RETRIES",
+		"PF_IDLE_POLLS", "PF_IDLE_SLEEP",  "PF_THREADS",     "PF_CALIBRATE",
 	};
 	size_t i;
 
@@ -81,9 +81,25 @@ static void test_parse(void **state)
 		{ "17179869183G", 17179869183ull << 30 },
 	};
 	static const char *const bad[] = {
-		"",	" 1",	"1 ",	"-1",	"+1",	 "K",	"1KB", "1KK", "1T",
-		"1.5K", "four", "1,0",	"0b1",	"1\n",	 "\t1", "1e6",
-		"18446744073709551616", "17179869184G", "99999999999999999999999",
+		"",
+		" 1",
+		"1 ",
+		"-1",
+		"+1",
+		"K",
+		"1KB",
+		"1KK",
+		"1T",
+		"1.5K",
+		"four",
+		"1,0",
+		"0b1",
+		"1\n",
+		"\t1",
+		"1e6",
+		"18446744073709551616",
+		"17179869184G",
+		"99999999999999999999999",
 	};
 	uint64_t value;
 	size_t i;

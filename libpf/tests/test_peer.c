@@ -16,11 +16,20 @@ static pf_options options_of(enum mode mode)
 	pf_options options = pair_options();
 
 	switch (mode) {
-	case MODE_STREAM: options.single_copy = 0; break;
-	case MODE_THREADS: options.threads = 1; break;
-	case MODE_IDLE: options.idle_polls = 1; break;
-	case MODE_NO_GROWTH: options.ring_memory = 0; break; /* so the ring turns back often */
-	default: break;
+	case MODE_STREAM:
+		options.single_copy = 0;
+		break;
+	case MODE_THREADS:
+		options.threads = 1;
+		break;
+	case MODE_IDLE:
+		options.idle_polls = 1;
+		break;
+	case MODE_NO_GROWTH:
+		options.ring_memory = 0;
+		break; /* so the ring turns back often */
+	default:
+		break;
 	}
 	return options;
 }
@@ -29,7 +38,7 @@ static struct {
 	unsigned count;
 	int status;
 	pf_peer *peer;
-	unsigned completed;     /* what had completed when it came */
+	unsigned completed; /* what had completed when it came */
 	struct pair_done *done;
 } error;
 
@@ -64,7 +73,7 @@ static void linger(struct pair *pair)
 {
 	int i;
 
-	for (i = 0; i < 30; i++) {
+	for (i = 0; i < 10; i++) {
 		pf_progress(pair->context);
 		usleep(1000);
 	}
@@ -99,7 +108,7 @@ static void test_killed(void **state)
 	struct random_numbers numbers = random_start("peer, killed");
 	unsigned round;
 
-	for (round = 0; round < 12; round++) {
+	for (round = 0; round < REPEAT(16); round++) {
 		struct pair *pair = start(state, NULL, NULL);
 		struct pair_done done = { 0 };
 		uint8_t *local = calloc(1, WINDOW);
@@ -109,17 +118,15 @@ static void test_killed(void **state)
 		error.done = &done;
 		for (i = 0; i < 60; i++) {
 			size_t at = i * MIB, length = 1 + random_below(&numbers, MIB);
-			int status = i % 3 == 0 ?
-					     pf_put(pair->peer, local + at,
-						    remote_address(pair->window + at), length,
-						    pair_completed, &done) :
-				     i % 3 == 1 ?
-					     pf_get(pair->peer, local + at,
-						    remote_address(pair->window + at), length,
-						    pair_completed, &done) :
-					     pf_atomic(pair->peer, PF_ADD, 8, 1,
-						       remote_address(pair->window + at), 1, 0,
-						       pair_completed, &done);
+			int status = i % 3 == 0 ? pf_put(pair->peer, local + at,
+							 remote_address(pair->window + at), length,
+							 pair_completed, &done) :
+				     i % 3 == 1 ? pf_get(pair->peer, local + at,
+							 remote_address(pair->window + at), length,
+							 pair_completed, &done) :
+						  pf_atomic(pair->peer, PF_ADD, 8, 1,
+							    remote_address(pair->window + at), 1, 0,
+							    pair_completed, &done);
 
 			assert_in_range(status, PF_OK, PF_DONE);
 			posted += status == PF_OK;
@@ -178,8 +185,9 @@ static void test_exits(void **state)
 {
 	struct pair *pair = start(state, exit_without_close, NULL);
 
-	assert_int_equal(pair_put(pair, pair->peer, &pair->side, remote_address(pair->window), 4).status,
-			 PF_OK);
+	assert_int_equal(
+		pair_put(pair, pair->peer, &pair->side, remote_address(pair->window), 4).status,
+		PF_OK);
 	pair_say(pair, 1);
 	pair_wait_exit(pair, 1);
 	await_error(pair);
@@ -200,11 +208,12 @@ static void test_closes(void **state)
 {
 	struct pair *pair = start(state, close_when_told, NULL);
 
-	assert_int_equal(pair_put(pair, pair->peer, &pair->side, remote_address(pair->window), 4).status,
-			 PF_OK);
-	assert_int_equal(pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0)
-				 .status,
-			 PF_OK);
+	assert_int_equal(
+		pair_put(pair, pair->peer, &pair->side, remote_address(pair->window), 4).status,
+		PF_OK);
+	assert_int_equal(
+		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status,
+		PF_OK);
 	pair_say(pair, 1);
 	pair_wait_exit(pair, 1);
 	linger(pair);
@@ -296,19 +305,18 @@ static void test_last_messages(void **state)
 	struct random_numbers numbers = random_start("peer, last messages");
 	unsigned round;
 
-	for (round = 0; round < 20; round++)
+	for (round = 0; round < REPEAT(20); round++)
 		last_messages(state, random_below(&numbers, round % 3 ? 3000 : 30), 0, round % 2);
 }
 
 /* The ring turns back just where the reader takes a break, or next to it. */
 static void test_last_turn(void **state)
 {
-	uint64_t warm;
+	static const uint64_t warm[] = { 62, 63, 64, 65, 66, 126, 127, 128, 129, 130 };
+	size_t i;
 
-	for (warm = 60; warm < 69; warm++)
-		last_messages(state, warm, 248, warm % 2);
-	for (warm = 124; warm < 133; warm++)
-		last_messages(state, warm, 248, warm % 2);
+	for (i = 0; i < sizeof(warm) / sizeof(warm[0]); i++)
+		last_messages(state, warm[i], 248, i % 2);
 }
 
 static void stop_self(struct pair *me)
@@ -327,7 +335,8 @@ static void test_stopped(void **state)
 	int status;
 
 	assert_non_null(local);
-	assert_int_equal(pair_put(pair, pair->peer, local, remote_address(pair->window), 8).status, PF_OK);
+	assert_int_equal(pair_put(pair, pair->peer, local, remote_address(pair->window), 8).status,
+			 PF_OK);
 	pair_say(pair, 1);
 	waitpid(pair_pid(pair, 1), &status, WUNTRACED);
 	assert_true(WIFSTOPPED(status));
@@ -335,8 +344,8 @@ static void test_stopped(void **state)
 	assert_in_range(pf_put(pair->peer, local, remote_address(pair->window), MIB, pair_completed,
 			       &done),
 			PF_OK, PF_DONE);
-	assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window + MIB), 1, 0,
-				   pair_completed, &done),
+	assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window + MIB), 1,
+				   0, pair_completed, &done),
 			 PF_OK);
 	linger(pair);
 	assert_int_equal(error.count, 0);
@@ -354,8 +363,11 @@ static void test_stopped(void **state)
 static void test_others_live(void **state)
 {
 	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = { .partners = 3, .here = options_of(mode), .there = options_of(mode),
-				    .window = WINDOW, .error_here = on_error };
+	struct pair_setup setup = { .partners = 3,
+				    .here = options_of(mode),
+				    .there = options_of(mode),
+				    .window = WINDOW,
+				    .error_here = on_error };
 	struct pair *pair;
 	uint8_t *local = malloc(MIB);
 	unsigned i, side;
@@ -384,6 +396,58 @@ static void test_others_live(void **state)
 	pair_end(pair);
 }
 
+/* Partner 1 asks for a lot and looks away; partner 2 asks for a little, and must get it. */
+static void ask_and_look_away(struct pair *me)
+{
+	struct pair_done done = { 0 };
+	uint8_t *local = malloc(MIB);
+	int i;
+
+	pair_check(me, local);
+	if (me->side == 1) {
+		for (i = 0; i < 30; i++)
+			pair_check(me, pf_get(me->peer, local, remote_address(me->window), 65536,
+					      pair_completed, &done) == PF_OK);
+		for (i = 0; i < 1000; i++)
+			pair_progress(me);
+		pair_say(me, 1);
+		pair_watch(me, 0, 1);
+		pair_await_done(me, &done, 30);
+	} else {
+		pair_watch(me, 1, 1);
+		pair_check(
+			me,
+			pair_get(me, me->peer, local, remote_address(me->window), 65536).status ==
+				PF_OK);
+		pair_check(me,
+			   pair_atomic(me, me->peer, PF_ADD, 8, remote_address(me->window), 1, 0)
+					   .status == PF_OK);
+		pair_say(me, 1);
+	}
+	pair_check_status(me, done.failure.status, PF_OK);
+	free(local);
+	pair_say(me, 2);
+	pair_serve(me);
+}
+
+static void test_one_looks_away(void **state)
+{
+	struct pair_setup setup = { .partners = 2,
+				    .here = pair_options(),
+				    .there = pair_options(),
+				    .window = MIB,
+				    .partner = ask_and_look_away };
+	struct pair *pair;
+
+	setup.here.ring_size = 16384;
+	setup.there.single_copy = 0;
+	pair = pair_start(&setup);
+	pair_await(pair, 2, 1);
+	pair_say(pair, 1);
+	pair_await(pair, 1, 2);
+	pair_end(pair);
+}
+
 static struct pair_done *second;
 static pf_peer *second_peer;
 static int second_status;
@@ -404,7 +468,8 @@ static void test_post_from_failure(void **state)
 	struct pair_done first = { 0 }, again = { 0 };
 	int i, status, posted = 0;
 
-	assert_int_equal(pair_put(pair, pair->peer, &first, remote_address(pair->window), 8).status, PF_OK);
+	assert_int_equal(pair_put(pair, pair->peer, &first, remote_address(pair->window), 8).status,
+			 PF_OK);
 	second = &again;
 	second_peer = pair->peer;
 	second_status = 77;
@@ -440,7 +505,8 @@ static void test_self(void **state)
 {
 	static const size_t sizes[] = { 1, 8, 4095, 4097, 65535, 65536, 65537, MIB + 3, 9 * MIB };
 	pf_options options = options_of((enum mode)(uintptr_t)*state);
-	uint8_t address[PF_ADDRESS_MAX], *a = malloc(9 * MIB + 8), *b = malloc(9 * MIB + 8), bytes[3000];
+	uint8_t address[PF_ADDRESS_MAX], *a = malloc(9 * MIB + 8), *b = malloc(9 * MIB + 8),
+					 bytes[3000];
 	struct pair me = { 0 };
 	size_t length = sizeof(address), i;
 	pf_completion completion;
@@ -460,13 +526,15 @@ static void test_self(void **state)
 		int status;
 
 		pattern_fill(a + 1, sizes[i], i);
-		status = pf_put(me.peer, a + 1, remote_address(b + 3), sizes[i], pair_completed, &done);
+		status = pf_put(me.peer, a + 1, remote_address(b + 3), sizes[i], pair_completed,
+				&done);
 		assert_in_range(status, PF_OK, PF_DONE);
 		assert_int_equal(pf_flush(me.context, me.peer), PF_OK);
 		assert_int_equal(done.failed, 0);
 		assert_int_equal(pattern_differs(b + 3, sizes[i], i), sizes[i]);
 		memset(a, 0, sizes[i] + 1);
-		status = pf_get(me.peer, a + 1, remote_address(b + 3), sizes[i], pair_completed, &done);
+		status = pf_get(me.peer, a + 1, remote_address(b + 3), sizes[i], pair_completed,
+				&done);
 		assert_in_range(status, PF_OK, PF_DONE);
 		assert_int_equal(pf_flush(me.context, NULL), PF_OK);
 		assert_int_equal(done.failed, 0);
@@ -509,7 +577,7 @@ static void test_self(void **state)
 
 #define IN_MODE(test, mode)                                                                        \
 	{                                                                                          \
-		#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
+#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
 	}
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, THREADS), IN_MODE(test, IDLE)
@@ -517,10 +585,18 @@ static void test_self(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_ALL(test_killed),	    IN_ALL(test_dead_before_use), IN_ALL(test_exits),
-		IN_ALL(test_closes),	    IN_ALL(test_last_messages),	  IN_ALL(test_stopped),
-		IN_MODE(test_last_messages, NO_GROWTH), IN_MODE(test_last_turn, NO_GROWTH),
-		IN_ALL(test_others_live),   IN_ALL(test_post_from_failure), IN_ALL(test_self),
+		IN_ALL(test_killed),
+		IN_ALL(test_dead_before_use),
+		IN_ALL(test_exits),
+		IN_ALL(test_closes),
+		IN_ALL(test_last_messages),
+		IN_ALL(test_stopped),
+		IN_MODE(test_last_messages, NO_GROWTH),
+		IN_MODE(test_last_turn, NO_GROWTH),
+		IN_MODE(test_one_looks_away, STREAM),
+		IN_ALL(test_others_live),
+		IN_ALL(test_post_from_failure),
+		IN_ALL(test_self),
 	};
 
 	return cmocka_run_group_tests_name("peer", tests, NULL, NULL);

@@ -65,15 +65,18 @@ static void transfers(struct pair *me, pf_peer *peer)
 	for (round = 0; round < 4; round++) {
 		for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 			pattern_fill(local, sizes[i], i + round);
-			pair_check_status(me, pair_put(me, peer, local, remote_address(me->window + 5),
-						       sizes[i])
-						      .status,
+			pair_check_status(me,
+					  pair_put(me, peer, local, remote_address(me->window + 5),
+						   sizes[i])
+						  .status,
 					  PF_OK);
-			pair_check(me, pattern_differs(me->window + 5, sizes[i], i + round) == sizes[i]);
+			pair_check(me, pattern_differs(me->window + 5, sizes[i], i + round) ==
+					       sizes[i]);
 			memset(local, 0, sizes[i]);
-			pair_check_status(me, pair_get(me, peer, local, remote_address(me->window + 5),
-						       sizes[i])
-						      .status,
+			pair_check_status(me,
+					  pair_get(me, peer, local, remote_address(me->window + 5),
+						   sizes[i])
+						  .status,
 					  PF_OK);
 			pair_check(me, pattern_differs(local, sizes[i], i + round) == sizes[i]);
 		}
@@ -113,8 +116,12 @@ static void initiate(struct pair *me)
 
 static struct pair *run(enum who who, int error)
 {
-	struct pair_setup setup = { .partners = 2, .here = pair_options(), .there = pair_options(),
-				    .window = WINDOW, .prepare = prepare, .partner = initiate };
+	struct pair_setup setup = { .partners = 2,
+				    .here = pair_options(),
+				    .there = pair_options(),
+				    .window = WINDOW,
+				    .prepare = prepare,
+				    .partner = initiate };
 	struct pair *pair;
 
 	forbidden = who;
@@ -213,8 +220,8 @@ static void lose_midway(struct pair *me)
 	pair_check(me, pair_put(me, peer, local, remote_address(me->window), MIB).status == PF_OK);
 	pair_check(me, strstr(pf_peer_path(peer), "single copy"));
 	for (i = 0; i < count; i++)
-		pair_check(me, pf_put(peer, local, remote_address(me->window), MIB - i, pair_completed,
-				      &done) == PF_OK);
+		pair_check(me, pf_put(peer, local, remote_address(me->window), MIB - i,
+				      pair_completed, &done) == PF_OK);
 	pair_await_done(me, &done, count / 3);
 	pair_say(me, 1);
 	if (forbidden != TARGET)
@@ -232,8 +239,11 @@ static void lose_midway(struct pair *me)
 
 static void midway(enum who who)
 {
-	struct pair_setup setup = { .partners = 2, .here = pair_options(), .there = pair_options(),
-				    .window = WINDOW, .partner = lose_midway };
+	struct pair_setup setup = { .partners = 2,
+				    .here = pair_options(),
+				    .there = pair_options(),
+				    .window = WINDOW,
+				    .partner = lose_midway };
 	struct pair *pair;
 
 	forbidden = who;
@@ -262,7 +272,9 @@ static void test_midway_both(void **state)
 /* Nothing is pinned, so no limit on pinned memory matters. */
 static void test_nothing_locked(void **state)
 {
-	struct pair_setup setup = { .here = pair_options(), .there = pair_options(), .window = WINDOW };
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = WINDOW };
 	struct pair *pair = pair_start(&setup);
 	char line[256];
 	unsigned found = 0;

@@ -76,9 +76,12 @@ static void test_invented(void **state)
 	for (i = 0; i < 200; i++)
 		tokens[i] = request_open(&requests, REQUEST_BLOCK, object_memory + i, peer(0));
 	for (i = 0; i < 200; i++) {
-		assert_null(request_close(&requests, tokens[i] ^ 1ull << 63, REQUEST_BLOCK, peer(0)));
-		assert_null(request_close(&requests, tokens[i] + (2ull << 32), REQUEST_BLOCK, peer(0)));
-		assert_null(request_close(&requests, tokens[i] & UINT32_MAX, REQUEST_BLOCK, peer(0)));
+		assert_null(
+			request_close(&requests, tokens[i] ^ 1ull << 63, REQUEST_BLOCK, peer(0)));
+		assert_null(
+			request_close(&requests, tokens[i] + (2ull << 32), REQUEST_BLOCK, peer(0)));
+		assert_null(
+			request_close(&requests, tokens[i] & UINT32_MAX, REQUEST_BLOCK, peer(0)));
 		assert_null(request_close(&requests, tokens[i] | 1u << 31, REQUEST_BLOCK, peer(0)));
 	}
 	for (i = 0; i < 100000; i++) {

@@ -11,7 +11,8 @@
 
 static int map_pages(void **state)
 {
-	*state = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	*state = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
 	return *state == MAP_FAILED ? -1 : 0;
 }
 
@@ -122,10 +123,11 @@ static void test_end_of_memory(void **state)
 	static const struct {
 		uint64_t address, length;
 	} ranges[] = {
-		{ UINT64_MAX - 7, 8 },	  { UINT64_MAX - 4095, 4096 }, { UINT64_MAX - 4095, 4095 },
-		{ UINT64_MAX - 8191, 8192 }, { UINT64_MAX, 1 },	       { UINT64_MAX - 7, 4 },
-		{ UINT64_MAX - 7, 100 },  { 1ull << 63, 8 },	       { 1ull << 63, 1ull << 63 },
-		{ 4096, UINT64_MAX },
+		{ UINT64_MAX - 7, 8 },       { UINT64_MAX - 4095, 4096 },
+		{ UINT64_MAX - 4095, 4095 }, { UINT64_MAX - 8191, 8192 },
+		{ UINT64_MAX, 1 },           { UINT64_MAX - 7, 4 },
+		{ UINT64_MAX - 7, 100 },     { 1ull << 63, 8 },
+		{ 1ull << 63, 1ull << 63 },  { 4096, UINT64_MAX },
 	};
 	uint64_t failed;
 	size_t i;

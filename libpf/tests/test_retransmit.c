@@ -25,9 +25,9 @@
 static struct {
 	_Atomic(uint8_t *) start;
 	size_t length;
-	_Atomic bool fills;             /* it makes pages accessible; otherwise it only says so */
-	_Atomic unsigned delay;         /* microseconds before it does */
-	_Atomic bool held;              /* it waits as long as this is set */
+	_Atomic bool fills;     /* it makes pages accessible; otherwise it only says so */
+	_Atomic unsigned delay; /* microseconds before it does */
+	_Atomic bool held;      /* it waits as long as this is set */
 	_Atomic unsigned calls;
 } pager;
 
@@ -80,11 +80,20 @@ static pf_options options_of(enum mode mode)
 	pf_options options = pair_options();
 
 	switch (mode) {
-	case MODE_ALONE: options.share_min = UINT64_MAX; break;
-	case MODE_STREAM: options.single_copy = 0; break;
-	case MODE_THREADS: options.threads = 1; break;
-	case MODE_IDLE: options.idle_polls = 1; break;
-	default: break;
+	case MODE_ALONE:
+		options.share_min = UINT64_MAX;
+		break;
+	case MODE_STREAM:
+		options.single_copy = 0;
+		break;
+	case MODE_THREADS:
+		options.threads = 1;
+		break;
+	case MODE_IDLE:
+		options.idle_polls = 1;
+		break;
+	default:
+		break;
 	}
 	return options;
 }
@@ -133,15 +142,16 @@ static struct pair *start(void **state)
 	struct pair *pair = pair_start(&setup);
 
 	wishes = 0;
-	assert_int_equal(pair_put(pair, pair->peer, pair->shared, remote_address(pair->window), 8).status,
-			 PF_OK);
+	assert_int_equal(
+		pair_put(pair, pair->peer, pair->shared, remote_address(pair->window), 8).status,
+		PF_OK);
 	return pair;
 }
 
 static uint8_t *map_local(size_t length)
 {
-	uint8_t *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			       0);
+	uint8_t *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			       -1, 0);
 
 	assert_ptr_not_equal(memory, MAP_FAILED);
 	return memory;
@@ -180,7 +190,8 @@ static void test_remote(void **state)
 					  lengths[i])
 					 .status,
 				 PF_OK);
-		assert_int_equal(pattern_differs(pair->window, lengths[i], PATTERN - i), lengths[i]);
+		assert_int_equal(pattern_differs(pair->window, lengths[i], PATTERN - i),
+				 lengths[i]);
 	}
 	assert_int_equal(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS), 0);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_FAULT_ERRORS), 0);
@@ -202,7 +213,8 @@ static void test_local(void **state)
 					  lengths[i])
 					 .status,
 				 PF_OK);
-		assert_int_equal(pattern_differs(pair->window, lengths[i], PATTERN + i), lengths[i]);
+		assert_int_equal(pattern_differs(pair->window, lengths[i], PATTERN + i),
+				 lengths[i]);
 		pattern_fill(pair->window, lengths[i], PATTERN - i);
 		pager_start(local, WINDOW, true);
 		assert_int_equal(pair_get(pair, pair->peer, local, remote_address(pair->window),
@@ -230,8 +242,9 @@ static void test_both(void **state)
 	pattern_fill(local, length, PATTERN);
 	pager_start(local, WINDOW, true);
 	remote_pager(pair, PAGER_FILLS, WINDOW, 0);
-	assert_int_equal(pair_put(pair, pair->peer, local, remote_address(pair->window), length).status,
-			 PF_OK);
+	assert_int_equal(
+		pair_put(pair, pair->peer, local, remote_address(pair->window), length).status,
+		PF_OK);
 	assert_int_equal(pattern_differs(pair->window, length, PATTERN), length);
 	assert_true(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS) > 0);
 	assert_true(pf_stat(pair->context, PF_STAT_REMOTE_FAULTS) > 0);
@@ -260,8 +273,8 @@ static void test_retries(void **state)
 		pair_progress(pair);
 	assert_int_equal(atomic_load(pair_value(pair, 1, 0)), retries);
 	remote_pager(pair, PAGER_OFF, 0, 0);
-	assert_int_equal(pair_get(pair, pair->peer, local, remote_address(pair->window), 100).status,
-			 PF_OK);
+	assert_int_equal(
+		pair_get(pair, pair->peer, local, remote_address(pair->window), 100).status, PF_OK);
 
 	pager_start(local, PAGE, false);
 	completion = pair_get(pair, pair->peer, local, remote_address(pair->window), 100);
@@ -273,8 +286,8 @@ static void test_retries(void **state)
 	pair_end(pair);
 }
 
-static void count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
-			  void *arg)
+static void count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+			  size_t length, void *arg)
 {
 	struct pair *me = arg;
 
@@ -439,8 +452,7 @@ static void *fill_pages(void *arg)
 					    .len = PAGE };
 
 		usleep(100);
-		memset(filler->page, (int)((address - remote_address(filler->start)) / PAGE),
-		       PAGE);
+		memset(filler->page, (int)((address - remote_address(filler->start)) / PAGE), PAGE);
 		ioctl(filler->fd, UFFDIO_COPY, &copy);
 	}
 	return NULL;
@@ -459,7 +471,8 @@ static bool filler_start(struct filler *filler, uint8_t *start, size_t length)
 		return false;
 	filler->start = start;
 	filler->length = length;
-	return !ioctl(filler->fd, UFFDIO_API, &api) && !ioctl(filler->fd, UFFDIO_REGISTER, &range) &&
+	return !ioctl(filler->fd, UFFDIO_API, &api) &&
+	       !ioctl(filler->fd, UFFDIO_REGISTER, &range) &&
 	       !pthread_create(&thread, NULL, fill_pages, filler) && !pthread_detach(thread);
 }
 
@@ -481,9 +494,9 @@ static void serve_filler(struct pair *me)
 static void test_userfault(void **state)
 {
 	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.here = options_of(mode), .there = options_of(mode), .partner = serve_filler
-	};
+	struct pair_setup setup = { .here = options_of(mode),
+				    .there = options_of(mode),
+				    .partner = serve_filler };
 	struct pair *pair = pair_start(&setup);
 	uint8_t *local = map_local(FILLED);
 	uint64_t remote;
@@ -511,7 +524,7 @@ static void test_userfault(void **state)
 
 #define IN_MODE(test, mode)                                                                        \
 	{                                                                                          \
-		#test " " #mode, test, NULL, teardown, (void *)(uintptr_t)MODE_##mode              \
+#test " " #mode, test, NULL, teardown, (void *)(uintptr_t)MODE_##mode              \
 	}
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, SHARED), IN_MODE(test, ALONE), IN_MODE(test, STREAM),                        \
@@ -520,8 +533,8 @@ static void test_userfault(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_ALL(test_remote),	   IN_ALL(test_local),	   IN_ALL(test_both),
-		IN_ALL(test_retries),	   IN_ALL(test_peer_dies), IN_ALL(test_close),
+		IN_ALL(test_remote),       IN_ALL(test_local),     IN_ALL(test_both),
+		IN_ALL(test_retries),      IN_ALL(test_peer_dies), IN_ALL(test_close),
 		IN_ALL(test_others_go_on), IN_ALL(test_userfault),
 	};
 

@@ -22,7 +22,7 @@ struct ends {
 	struct channel channel;
 	_Atomic int64_t allowance;
 	struct ring writer, reader;
-	size_t lengths[MOST_ENTRIES];   /* of what was written and not yet read */
+	size_t lengths[MOST_ENTRIES]; /* of what was written and not yet read */
 	uint64_t written, read;
 };
 
@@ -121,7 +121,7 @@ static void test_random(void **state)
 	struct ends *ends = open_ends(state);
 	int i;
 
-	for (i = 0; i < 100000; i++) {
+	for (i = 0; i < REPEAT(100000); i++) {
 		size_t longest = random_below(&numbers, 64) ? 200 : ring_longest(&ends->writer);
 		uint64_t reads = random_below(&numbers, 3);
 
@@ -131,7 +131,7 @@ static void test_random(void **state)
 			read_entry(ends);
 	}
 	read_all(ends);
-	assert_true(ends->written > 50000);
+	assert_true(ends->written > REPEAT(50000));
 	close_ends(ends);
 }
 
@@ -242,8 +242,13 @@ static void test_hostile_skip(void **state)
 {
 	struct ends *ends = open_ends(state);
 	const uint64_t skip = (uint64_t)RING_SKIP << 32;
-	const uint64_t lengths[] = { 0, 8, ends->reader.size - 16, ends->reader.size,
-				     2 * ends->reader.size - 8, UINT32_MAX, UINT32_MAX - 7 };
+	const uint64_t lengths[] = { 0,
+				     8,
+				     ends->reader.size - 16,
+				     ends->reader.size,
+				     2 * ends->reader.size - 8,
+				     UINT32_MAX,
+				     UINT32_MAX - 7 };
 	struct ring_entry entry = { 0 };
 	size_t i;
 
@@ -267,7 +272,7 @@ static void test_lying_tail(void **state)
 	uint8_t *first = ends->writer.base, *end = first + 2 * ends->writer.size;
 	int i;
 
-	for (i = 0; i < 200000; i++) {
+	for (i = 0; i < REPEAT(200000); i++) {
 		size_t length = random_below(&numbers, ring_longest(&ends->writer) + 1);
 		uint64_t lie = random_below(&numbers, 2) ?
 				       ends->writer.position + random_below(&numbers, 9) * 8 - 32 :
@@ -293,7 +298,7 @@ static void test_lying_tail(void **state)
 	close_ends(ends);
 }
 
-#define THREAD_MESSAGES 100000
+#define THREAD_MESSAGES REPEAT(100000)
 
 struct writing {
 	struct ring *ring;
@@ -350,16 +355,18 @@ static void test_threads(void **state)
 
 #define WITH(test, shape)                                                                          \
 	{                                                                                          \
-		#test " " #shape, test, NULL, NULL, (void *)(uintptr_t)&(shape)              \
+#test " " #shape, test, NULL, NULL, (void *)(uintptr_t) & (shape)                  \
 	}
 #define WITH_ALL(test) WITH(test, smallest), WITH(test, growing), WITH(test, fixed)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_ALL(test_empty),	       WITH_ALL(test_random), WITH_ALL(test_full),
-		WITH_ALL(test_longest),	       WITH_ALL(test_memory), WITH_ALL(test_hostile_header),
-		WITH_ALL(test_hostile_skip),   WITH_ALL(test_lying_tail), WITH_ALL(test_threads),
+		WITH_ALL(test_empty),        WITH_ALL(test_random),
+		WITH_ALL(test_full),         WITH_ALL(test_longest),
+		WITH_ALL(test_memory),       WITH_ALL(test_hostile_header),
+		WITH_ALL(test_hostile_skip), WITH_ALL(test_lying_tail),
+		WITH_ALL(test_threads),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);

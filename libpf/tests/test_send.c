@@ -11,10 +11,17 @@ static pf_options options_of(enum mode mode)
 	pf_options options = pair_options();
 
 	switch (mode) {
-	case MODE_SMALL_RING: options.ring_size = 16384; break;
-	case MODE_THREADS: options.threads = 1; break;
-	case MODE_IDLE: options.idle_polls = 1; break;
-	default: break;
+	case MODE_SMALL_RING:
+		options.ring_size = 16384;
+		break;
+	case MODE_THREADS:
+		options.threads = 1;
+		break;
+	case MODE_IDLE:
+		options.idle_polls = 1;
+		break;
+	default:
+		break;
 	}
 	return options;
 }
@@ -26,10 +33,14 @@ static size_t length_of(uint64_t n, size_t send_max)
 
 	random_next(&numbers);
 	switch (random_next(&numbers) >> 59) {
-	case 0: return 0;
-	case 1: return n % 512 ? 3000 : send_max;
-	case 2: return random_below(&numbers, 9000 < send_max ? 9000 : send_max);
-	default: return random_below(&numbers, 130);
+	case 0:
+		return 0;
+	case 1:
+		return n % 512 ? 3000 : send_max;
+	case 2:
+		return random_below(&numbers, 9000 < send_max ? 9000 : send_max);
+	default:
+		return random_below(&numbers, 130);
 	}
 }
 
@@ -42,8 +53,8 @@ static size_t send_max(const struct pair *me)
 }
 
 /* Values of each side: 0 received, 1 which peers they came from. */
-static void check_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
-			  void *arg)
+static void check_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+			  size_t length, void *arg)
 {
 	struct pair *me = arg;
 	uint64_t n = atomic_load(pair_value(me, me->side, 0));
@@ -84,18 +95,19 @@ static void test_sequence(void **state)
 {
 	struct pair *pair = start(state, check_message);
 	uint8_t *bytes = malloc(send_max(pair));
-	const uint64_t count = getenv("PF_TEST_SHORT") ? SEQUENCE / 10 : SEQUENCE;
+	const uint64_t count = REPEAT(SEQUENCE);
 	uint64_t n, total = 0;
 
 	assert_non_null(bytes);
 	for (n = 0; n < count; n++) {
-		size_t length = length_of(n, send_max(pair)), header = length < 24 ? length / 2 : 24;
+		size_t length = length_of(n, send_max(pair)),
+		       header = length < 24 ? length / 2 : 24;
 		int status;
 
 		/* Reusing the buffer at once: it is free on return. */
 		pattern_fill(bytes, length, n);
-		while ((status = pf_send(pair->peer, (uint8_t)(n * 7), bytes, header, bytes + header,
-					 length - header)) == PF_ERR_AGAIN)
+		while ((status = pf_send(pair->peer, (uint8_t)(n * 7), bytes, header,
+					 bytes + header, length - header)) == PF_ERR_AGAIN)
 			pair_progress(pair);
 		assert_int_equal(status, PF_DONE);
 		total += length;
@@ -260,14 +272,14 @@ static void stream(struct pair *me)
 	uint8_t bytes[2048];
 	uint64_t n;
 
-	for (n = 0; n < 50000; n++) {
+	for (n = 0; n < REPEAT(50000); n++) {
 		size_t length = length_of(n, send_max(me));
 
 		if (length > sizeof(bytes))
 			length = sizeof(bytes);
 		pair_check_status(me, pair_send(me, me->peer, (uint8_t)n, bytes, length), PF_DONE);
 	}
-	await_received(me, me->side, 50000);
+	await_received(me, me->side, REPEAT(50000));
 }
 
 static void stream_partner(struct pair *me)
@@ -277,8 +289,8 @@ static void stream_partner(struct pair *me)
 	pair_serve(me);
 }
 
-static void count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
-			  void *arg)
+static void count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+			  size_t length, void *arg)
 {
 	struct pair *me = arg;
 
@@ -405,7 +417,7 @@ static void test_round_robin(void **state)
 
 #define IN_MODE(test, mode)                                                                        \
 	{                                                                                          \
-		#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
+#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
 	}
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, SMALL_RING), IN_MODE(test, THREADS),                 \

@@ -8,10 +8,17 @@
 
 static void test_granule_shift(void **state)
 {
-	static const uint64_t lengths[] = { 1, 4095, 4096, 4097, 1 << 20, 1ull << 31,
+	static const uint64_t lengths[] = { 1,
+					    4095,
+					    4096,
+					    4097,
+					    1 << 20,
+					    1ull << 31,
 					    (uint64_t)SHARE_GRANULES_MAX << 12,
 					    ((uint64_t)SHARE_GRANULES_MAX << 12) + 1,
-					    1ull << 40, 1ull << 47, 1ull << 56 };
+					    1ull << 40,
+					    1ull << 47,
+					    1ull << 56 };
 	size_t i;
 
 	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -125,11 +132,11 @@ static void test_largest(void **state)
 
 struct back {
 	struct share share;
-	_Atomic uint32_t offered;       /* generation, 0: none yet */
-	_Atomic uint32_t seen;          /* the last that the peer tried to claim from */
+	_Atomic uint32_t offered; /* generation, 0: none yet */
+	_Atomic uint32_t seen;    /* the last that the peer tried to claim from */
 	struct random_numbers numbers;
-	uint8_t taken[ROUNDS];          /* did it get anything? */
-	uint8_t count[2][GRANULES];     /* how often claimed, by front and back */
+	uint8_t taken[ROUNDS];      /* did it get anything? */
+	uint8_t count[2][GRANULES]; /* how often claimed, by front and back */
 	uint32_t total, wrong;
 };
 
@@ -142,11 +149,12 @@ static void *claim_back(void *arg)
 	for (generation = 1; generation <= ROUNDS; generation++) {
 		uint32_t moved = 0;
 		struct granules run;
-	bool last;
+		bool last;
 
 		while (atomic_load_explicit(&back->offered, memory_order_acquire) < generation)
 			sched_yield();
-		while (share_claim_back(&back->share, generation, 1 + random_below(&back->numbers, 9),
+		while (share_claim_back(&back->share, generation,
+					1 + random_below(&back->numbers, 9),
 					1 + random_below(&back->numbers, 200), &run, &last)) {
 			uint32_t i;
 
@@ -186,7 +194,8 @@ static void test_threads(void **state)
 	back->numbers.state = random_next(&numbers) | 1;
 	assert_int_equal(pthread_create(&thread, NULL, claim_back, back), 0);
 	for (generation = 1; generation <= ROUNDS; generation++) {
-		uint32_t total = 1 + random_below(&numbers, random_below(&numbers, 2) ? 20 : GRANULES);
+		uint32_t total = 1 +
+				 random_below(&numbers, random_below(&numbers, 2) ? 20 : GRANULES);
 		uint32_t front = 1 + random_below(&numbers, total), claimed, moved = 0;
 		struct granules run = { 0, front };
 		uint64_t given;
@@ -243,7 +252,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_granule_shift), cmocka_unit_test(test_claims),
 		cmocka_unit_test(test_most_wins),     cmocka_unit_test(test_generation),
-		cmocka_unit_test(test_reuse),	      cmocka_unit_test(test_largest),
+		cmocka_unit_test(test_reuse),         cmocka_unit_test(test_largest),
 		cmocka_unit_test(test_threads),
 	};
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define THREADS 4
-#define ROUNDS 300
+#define ROUNDS REPEAT(400)
 #define LENGTH (200u << 10)
 #define SLICE (1u << 20)
 
@@ -39,17 +39,18 @@ static void await_completed(struct worker *worker, unsigned count)
 	}
 }
 
-static void one_transfer(struct worker *worker, bool put, size_t length, uint64_t what, unsigned *count)
+static void one_transfer(struct worker *worker, bool put, size_t length, uint64_t what,
+			 unsigned *count)
 {
 	uint8_t *remote = worker->pair->window + worker->number * SLICE;
 	int status;
 
 	if (put)
 		pattern_fill(worker->local, length, what);
-	status = put ? pf_put(worker->peer, worker->local, remote_address(remote), length, on_complete,
-			      worker) :
-		       pf_get(worker->peer, worker->local, remote_address(remote), length, on_complete,
-			      worker);
+	status = put ? pf_put(worker->peer, worker->local, pair_there(worker->pair, 1, remote),
+			      length, on_complete, worker) :
+		       pf_get(worker->peer, worker->local, pair_there(worker->pair, 1, remote),
+			      length, on_complete, worker);
 	if (status == PF_OK)
 		await_completed(worker, ++*count);
 	else
@@ -62,12 +63,13 @@ static void *work(void *arg)
 {
 	struct worker *worker = arg;
 	struct random_numbers numbers = { 2 * worker->number + 1 };
-	uint64_t counter = remote_address(worker->pair->window + THREADS * SLICE);
+	uint64_t counter = pair_there(worker->pair, 1, worker->pair->window + THREADS * SLICE);
 	unsigned count = 0, i;
 	uint32_t message[2] = { worker->number, 0 };
 
 	for (i = 0; i < ROUNDS; i++) {
-		size_t length = 1 + random_below(&numbers, random_below(&numbers, 2) ? LENGTH : 5000);
+		size_t length = 1 +
+				random_below(&numbers, random_below(&numbers, 2) ? LENGTH : 5000);
 		int status;
 
 		one_transfer(worker, true, length, i, &count);
@@ -78,13 +80,13 @@ static void *work(void *arg)
 		if (i % 2)
 			await_completed(worker, count);
 		message[1] = i;
-		while ((status = pf_send(worker->peer, (uint8_t)worker->number, message, 4, message + 1,
-					 4)) == PF_ERR_AGAIN)
+		while ((status = pf_send(worker->peer, (uint8_t)worker->number, message, 4,
+					 message + 1, 4)) == PF_ERR_AGAIN)
 			pf_progress(worker->pair->context);
 		worker->wrong += status != PF_DONE;
 		if (i % 50 == 0)
-			worker->wrong += pf_flush(worker->pair->context, i % 100 ? worker->peer : NULL) !=
-					 PF_OK;
+			worker->wrong += pf_flush(worker->pair->context,
+						  i % 100 ? worker->peer : NULL) != PF_OK;
 		pf_peer_path(worker->peer);
 		pf_stat(worker->pair->context, PF_STAT_SENDS);
 	}
@@ -127,10 +129,17 @@ static pf_options options_of(enum mode mode)
 
 	options.threads = 1;
 	switch (mode) {
-	case MODE_STREAM: options.single_copy = 0; break;
-	case MODE_SMALL_RING: options.ring_size = 16384; break;
-	case MODE_IDLE: options.idle_polls = 1; break;
-	default: break;
+	case MODE_STREAM:
+		options.single_copy = 0;
+		break;
+	case MODE_SMALL_RING:
+		options.ring_size = 16384;
+		break;
+	case MODE_IDLE:
+		options.idle_polls = 1;
+		break;
+	default:
+		break;
 	}
 	return options;
 }
@@ -168,7 +177,8 @@ static void run(void **state, bool in_thread)
 	for (i = 0; i < THREADS; i++)
 		assert_int_equal(workers[i].wrong, 0);
 	assert_int_equal(atomic_load(pair_value(pair, 1, 1)), 0);
-	assert_int_equal(__atomic_load_n((uint64_t *)(pair->window + THREADS * SLICE), __ATOMIC_RELAXED),
+	assert_int_equal(__atomic_load_n((uint64_t *)(pair->window + THREADS * SLICE),
+					 __ATOMIC_RELAXED),
 			 THREADS * ROUNDS);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_SENDS), THREADS * ROUNDS);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_PUTS), THREADS * ROUNDS);
@@ -209,7 +219,8 @@ static void slow_callback(pf_context *context, const pf_completion *completion)
 
 static void test_flush(void **state)
 {
-	struct pair_setup setup = { .here = options_of(MODE_DEFAULT), .there = options_of(MODE_DEFAULT),
+	struct pair_setup setup = { .here = options_of(MODE_DEFAULT),
+				    .there = options_of(MODE_DEFAULT),
 				    .window = SLICE };
 	struct pair *pair = pair_start(&setup);
 	struct worker worker = { .pair = pair };
@@ -219,8 +230,8 @@ static void test_flush(void **state)
 	for (i = 0; i < 50; i++) {
 		_Atomic unsigned done = 0;
 
-		assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
-					   slow_callback, (void *)&done),
+		assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window),
+					   1, 0, slow_callback, (void *)&done),
 				 PF_OK);
 		assert_int_equal(pf_flush(pair->context, pair->peer), PF_OK);
 		assert_int_equal(atomic_load(&done), 1);
@@ -234,7 +245,8 @@ static void test_flush(void **state)
 
 static void test_sleeper(void **state)
 {
-	struct pair_setup setup = { .here = options_of(MODE_IDLE), .there = options_of(MODE_DEFAULT),
+	struct pair_setup setup = { .here = options_of(MODE_IDLE),
+				    .there = options_of(MODE_DEFAULT),
 				    .window = SLICE };
 	struct worker worker = { 0 };
 	struct pair *pair;
@@ -244,13 +256,14 @@ static void test_sleeper(void **state)
 	pair = pair_start(&setup);
 	worker.pair = pair;
 	worker.peer = pair->peer;
-	assert_int_equal(pair_put(pair, pair->peer, pair->shared, remote_address(pair->window), 8).status,
-			 PF_OK);
+	assert_int_equal(
+		pair_put(pair, pair->peer, pair->shared, remote_address(pair->window), 8).status,
+		PF_OK);
 	assert_int_equal(pthread_create(&worker.thread, NULL, progress_always, &worker), 0);
 	for (i = 0; i < 20; i++) {
 		usleep(2000);
-		assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
-					   on_complete, &worker),
+		assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window),
+					   1, 0, on_complete, &worker),
 				 PF_OK);
 		/* The other one does it all. */
 		while (atomic_load(&worker.completed) <= i)
@@ -284,7 +297,8 @@ static void *open_peers(void *arg)
 
 static void test_open(void **state)
 {
-	struct pair_setup setup = { .partners = 4, .here = options_of(MODE_DEFAULT),
+	struct pair_setup setup = { .partners = 4,
+				    .here = options_of(MODE_DEFAULT),
 				    .there = options_of(MODE_DEFAULT) };
 	struct pair *pair = pair_start(&setup);
 	struct worker workers[THREADS] = { { 0 } };
@@ -292,7 +306,8 @@ static void test_open(void **state)
 
 	for (i = 0; i < THREADS; i++) {
 		workers[i].pair = pair;
-		assert_int_equal(pthread_create(&workers[i].thread, NULL, open_peers, &workers[i]), 0);
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, open_peers, &workers[i]),
+				 0);
 	}
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(workers[i].thread, NULL);
@@ -304,7 +319,7 @@ static void test_open(void **state)
 
 #define IN_MODE(test, mode)                                                                        \
 	{                                                                                          \
-		#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
+#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
 	}
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, SMALL_RING),                  \

@@ -27,21 +27,34 @@ static pf_options options_of(enum mode mode)
 	pf_options options = pair_options();
 
 	switch (mode) {
-	case MODE_SHARE_ALL: options.share_min = 4096; break;
-	case MODE_STREAM: options.single_copy = 0; break;
-	case MODE_SMALL_RING: options.ring_size = 16384; break;
+	case MODE_SHARE_ALL:
+		options.share_min = 4096;
+		break;
+	case MODE_STREAM:
+		options.single_copy = 0;
+		break;
+	case MODE_SMALL_RING:
+		options.ring_size = 16384;
+		break;
 	case MODE_SMALL_RING_STREAM:
 		options.ring_size = 16384;
 		options.single_copy = 0;
 		break;
-	case MODE_THREADS: options.threads = 1; break;
+	case MODE_THREADS:
+		options.threads = 1;
+		break;
 	case MODE_SHORT_RUNS:
 		options.run_max = 4096;
 		options.share_min = 8192;
 		break;
-	case MODE_SMALL_BLOCKS: options.block_size = 4096; break;
-	case MODE_IDLE: options.idle_polls = 1; break;
-	default: break;
+	case MODE_SMALL_BLOCKS:
+		options.block_size = 4096;
+		break;
+	case MODE_IDLE:
+		options.idle_polls = 1;
+		break;
+	default:
+		break;
 	}
 	return options;
 }
@@ -79,25 +92,27 @@ static void check_guarded(const uint8_t *buffer, size_t length, uint64_t what)
 	}
 }
 
-static void one_put(struct pair *pair, uint8_t *local, uint8_t *remote, size_t length, uint64_t what)
+static void one_put(struct pair *pair, uint8_t *local, uint8_t *remote, size_t length,
+		    uint64_t what)
 {
 	pf_completion completion;
 
 	fill_guarded(remote, length, what + 1);
 	fill_guarded(local, length, what);
-	completion = pair_put(pair, pair->peer, local, remote_address(remote), length);
+	completion = pair_put(pair, pair->peer, local, pair_there(pair, 1, remote), length);
 	assert_int_equal(completion.status, PF_OK);
 	check_guarded(remote, length, what);
 	check_guarded(local, length, what);
 }
 
-static void one_get(struct pair *pair, uint8_t *local, uint8_t *remote, size_t length, uint64_t what)
+static void one_get(struct pair *pair, uint8_t *local, uint8_t *remote, size_t length,
+		    uint64_t what)
 {
 	pf_completion completion;
 
 	fill_guarded(remote, length, what);
 	fill_guarded(local, length, what + 1);
-	completion = pair_get(pair, pair->peer, local, remote_address(remote), length);
+	completion = pair_get(pair, pair->peer, local, pair_there(pair, 1, remote), length);
 	assert_int_equal(completion.status, PF_OK);
 	check_guarded(local, length, what);
 	check_guarded(remote, length, what);
@@ -111,12 +126,26 @@ static void test_sizes(void **state)
 	struct pair *pair = start(state);
 	pf_options options = options_of((enum mode)(uintptr_t)*state);
 	const size_t sizes[] = {
-		1, 7, 8, 4095, 4096, 4097,
-		options.ring_size / 4 - 1, options.ring_size / 4, options.ring_size / 4 + 1,
-		options.block_size - 1, options.block_size, options.block_size + 1,
-		options.share_min - 1, options.share_min, options.share_min + 1,
-		options.run_max - 1, options.run_max, options.run_max + 1,
-		MIB + 3, LONGEST,
+		1,
+		7,
+		8,
+		4095,
+		4096,
+		4097,
+		options.ring_size / 4 - 1,
+		options.ring_size / 4,
+		options.ring_size / 4 + 1,
+		options.block_size - 1,
+		options.block_size,
+		options.block_size + 1,
+		options.share_min - 1,
+		options.share_min,
+		options.share_min + 1,
+		options.run_max - 1,
+		options.run_max,
+		options.run_max + 1,
+		MIB + 3,
+		LONGEST,
 	};
 	uint8_t *local = malloc(LONGEST + 8192);
 	uint64_t puts = 0, bytes = 0;
@@ -172,10 +201,11 @@ static void test_overflow(void **state)
 	assert_int_equal(pf_put(pair->peer, memory, UINT64_MAX - 7, 16, NULL, NULL),
 			 PF_ERR_ARGUMENT);
 	assert_int_equal(pf_get(pair->peer, memory, UINT64_MAX, 2, NULL, NULL), PF_ERR_ARGUMENT);
-	assert_int_equal(pf_put(pair->peer, memory, remote_address(memory), SIZE_MAX, NULL, NULL),
+	assert_int_equal(pf_put(pair->peer, memory, pair_there(pair, 1, memory), SIZE_MAX, NULL,
+				NULL),
 			 PF_ERR_ARGUMENT);
-	assert_int_equal(pf_get(pair->peer, (void *)(UINTPTR_MAX - 7), remote_address(memory), 16,
-				NULL, NULL),
+	assert_int_equal(pf_get(pair->peer, (void *)(UINTPTR_MAX - 7), pair_there(pair, 1, memory),
+				16, NULL, NULL),
 			 PF_ERR_ARGUMENT);
 	/* No harm came from that. */
 	one_put(pair, memory + 4096, memory + 16384, 8192, 1);
@@ -193,8 +223,9 @@ static void test_flush(void **state)
 	assert_int_equal(pf_flush(pair->context, NULL), PF_OK);
 	for (i = 0; i < 8; i++) {
 		pattern_fill(local, MIB, i);
-		assert_in_range(pf_put(pair->peer, local, remote_address(pair->window + i * MIB),
-				       MIB - i, NULL, NULL),
+		assert_in_range(pf_put(pair->peer, local,
+				       pair_there(pair, 1, pair->window + i * MIB), MIB - i, NULL,
+				       NULL),
 				PF_OK, PF_DONE);
 		assert_int_equal(pf_flush(pair->context, i & 1 ? pair->peer : NULL), PF_OK);
 		assert_int_equal(pattern_differs(pair->window + i * MIB, MIB - i, i), MIB - i);
@@ -215,8 +246,8 @@ struct many {
 	struct pair_done done;
 };
 
-static void count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
-			  void *arg)
+static void count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+			  size_t length, void *arg)
 {
 	struct pair *me = arg;
 	uint64_t expected = atomic_fetch_add(pair_value(me, me->side, 0), 1);
@@ -250,7 +281,8 @@ static void test_many(void **state)
 		struct many *one = &many[i];
 		size_t at = (size_t)i * (MANY_LONGEST + 4 * GUARD) + GUARD;
 
-		one->length = 1 + random_below(&numbers, random_below(&numbers, 3) ? MANY_LONGEST : 9000);
+		one->length = 1 + random_below(&numbers,
+					       random_below(&numbers, 3) ? MANY_LONGEST : 9000);
 		one->local = local + at + random_below(&numbers, GUARD);
 		one->remote = pair->window + at + random_below(&numbers, GUARD);
 		one->put = random_below(&numbers, 2);
@@ -262,14 +294,15 @@ static void test_many(void **state)
 		struct many *one = &many[i];
 		size_t length = random_below(&numbers, sizeof(message));
 
-		status = one->put ? pf_put(pair->peer, one->local, remote_address(one->remote),
+		status = one->put ? pf_put(pair->peer, one->local, pair_there(pair, 1, one->remote),
 					   one->length, pair_completed, &one->done) :
-				    pf_get(pair->peer, one->local, remote_address(one->remote),
+				    pf_get(pair->peer, one->local, pair_there(pair, 1, one->remote),
 					   one->length, pair_completed, &one->done);
 		assert_in_range(status, PF_OK, PF_DONE);
 		one->done.count += status == PF_DONE;
 		pattern_fill(message, length, sent);
-		assert_int_equal(pair_send(pair, pair->peer, (uint8_t)sent, message, length), PF_DONE);
+		assert_int_equal(pair_send(pair, pair->peer, (uint8_t)sent, message, length),
+				 PF_DONE);
 		sent++;
 	}
 	assert_int_equal(pf_flush(pair->context, pair->peer), PF_OK);
@@ -289,7 +322,9 @@ static void test_many(void **state)
 /* With a partner that polls, both ends work; with one that does not, the initiator does it alone. */
 static void test_both_ends(void **state)
 {
-	struct pair_setup setup = { .here = pair_options(), .there = pair_options(), .window = WINDOW };
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = WINDOW };
 	struct pair *pair = pair_start(&setup);
 	uint8_t *local = malloc(LONGEST + 2 * GUARD);
 	uint64_t bytes = 0;
@@ -318,9 +353,10 @@ static void look_away(struct pair *me)
 
 static void test_partner_away(void **state)
 {
-	struct pair_setup setup = {
-		.here = pair_options(), .there = pair_options(), .window = WINDOW, .partner = look_away
-	};
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = WINDOW,
+				    .partner = look_away };
 	struct pair *pair = pair_start(&setup);
 	uint8_t *local = malloc(LONGEST + 2 * GUARD);
 	uint64_t before;
@@ -346,15 +382,16 @@ static void cross(struct pair *me, unsigned seed)
 	int i;
 
 	pair_check(me, own);
-	for (i = 0; i < 200; i++) {
-		size_t length = 1 + random_below(&numbers, random_below(&numbers, 2) ? 2 * MIB : 9000);
+	for (i = 0; i < REPEAT(200); i++) {
+		size_t length = 1 +
+				random_below(&numbers, random_below(&numbers, 2) ? 2 * MIB : 9000);
 		pf_completion completion;
 
 		pattern_fill(own, length, (uint64_t)i);
-		completion = pair_put(me, me->peer, own, remote_address(theirs), length);
+		completion = pair_put(me, me->peer, own, pair_there(me, !me->side, theirs), length);
 		pair_check(me, completion.status == PF_OK);
 		memset(own, 0, length);
-		completion = pair_get(me, me->peer, own, remote_address(theirs), length);
+		completion = pair_get(me, me->peer, own, pair_there(me, !me->side, theirs), length);
 		pair_check(me, completion.status == PF_OK);
 		pair_check(me, pattern_differs(own, length, (uint64_t)i) == length);
 	}
@@ -372,7 +409,9 @@ static void test_crossing(void **state)
 {
 	enum mode mode = (enum mode)(uintptr_t)*state;
 	struct pair_setup setup = {
-		.here = options_of(mode), .there = options_of(mode), .window = WINDOW,
+		.here = options_of(mode),
+		.there = options_of(mode),
+		.window = WINDOW,
 		.partner = cross_partner,
 	};
 	struct pair *pair;
@@ -392,7 +431,8 @@ static void test_unlike(void **state)
 	size_t i;
 
 	for (i = 0; i < sizeof(rings) / sizeof(rings[0]); i++) {
-		struct pair_setup setup = { .here = pair_options(), .there = pair_options(),
+		struct pair_setup setup = { .here = pair_options(),
+					    .there = pair_options(),
 					    .window = 4 * MIB };
 		uint8_t *local = malloc(MIB);
 		struct pair *pair;
@@ -412,7 +452,7 @@ static void test_unlike(void **state)
 
 #define IN_MODE(test, mode)                                                                        \
 	{                                                                                          \
-		#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode                \
+#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
 	}
 
 int main(void)

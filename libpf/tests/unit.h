@@ -50,6 +50,13 @@ static inline uint64_t random_below(struct random_numbers *numbers, uint64_t lim
 	return (random_next(numbers) >> 16) % limit;
 }
 
+/* How often something is repeated: the thread sanitizer makes it all ten times as slow. */
+#if defined(__SANITIZE_THREAD__)
+#define REPEAT(times) ((times) / 8)
+#else
+#define REPEAT(times) (times)
+#endif
+
 /* Bytes that tell where they belong: they follow from their position and from what they are. */
 void pattern_fill(void *memory, size_t length, uint64_t what);
 /* The first position that differs, length if none. */

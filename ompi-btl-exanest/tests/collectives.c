@@ -49,23 +49,28 @@ static int odd_part(int count, int who)
 	return part(count) * (who % 4) / 4;
 }
 
-static int places(int count, int *lengths, int *offsets)
+struct parts {
+	int lengths[MOST_RANKS], offsets[MOST_RANKS];
+};
+
+static struct parts odd_parts(int count)
 {
+	struct parts parts = { 0 };
 	int i, at = 0;
 
 	for (i = 0; i < size; i++) {
-		lengths[i] = odd_part(count, i);
-		offsets[i] = at;
-		at += lengths[i];
+		parts.lengths[i] = odd_part(count, i);
+		parts.offsets[i] = at;
+		at += parts.lengths[i];
 	}
-	return at;
+	return parts;
 }
 
 static void bcast(int count)
 {
-	int root;
+	int root, step = size < 5 ? 1 : 3;
 
-	for (root = 0; root<size; root += size> 4 ? 3 : 1) {
+	for (root = 0; root < size; root += step) {
 		round_number++;
 		if (rank == root)
 			mpitest_fill(in, (size_t)count, seed_of(root, 0));
@@ -78,7 +83,8 @@ static void bcast(int count)
 
 static void gather(int count)
 {
-	int lengths[MOST_RANKS], offsets[MOST_RANKS], root = (int)(round_number % (unsigned)size);
+	struct parts parts = odd_parts(count);
+	int root = (int)(round_number % (unsigned)size);
 	int i, n = part(count);
 
 	round_number++;
@@ -88,17 +94,18 @@ static void gather(int count)
 		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, 0), "gather");
 
 	round_number++;
-	places(count, lengths, offsets);
-	mpitest_fill(out, (size_t)lengths[rank], seed_of(rank, 0));
-	CALL(MPI_Gatherv, MPI_Igatherv, out, lengths[rank], MPI_BYTE, in, lengths, offsets,
-	     MPI_BYTE, root, comm);
+	mpitest_fill(out, (size_t)parts.lengths[rank], seed_of(rank, 0));
+	CALL(MPI_Gatherv, MPI_Igatherv, out, parts.lengths[rank], MPI_BYTE, in, parts.lengths,
+	     parts.offsets, MPI_BYTE, root, comm);
 	for (i = 0; i < size && rank == root; i++)
-		mpitest_verify(in + offsets[i], (size_t)lengths[i], seed_of(i, 0), "gatherv");
+		mpitest_verify(in + parts.offsets[i], (size_t)parts.lengths[i], seed_of(i, 0),
+			       "gatherv");
 }
 
 static void scatter(int count)
 {
-	int lengths[MOST_RANKS], offsets[MOST_RANKS], root = (int)(round_number % (unsigned)size);
+	struct parts parts = odd_parts(count);
+	int root = (int)(round_number % (unsigned)size);
 	int i, n = part(count);
 
 	round_number++;
@@ -108,17 +115,16 @@ static void scatter(int count)
 	mpitest_verify(in, (size_t)n, seed_of(0, rank), "scatter");
 
 	round_number++;
-	places(count, lengths, offsets);
 	for (i = 0; i < size && rank == root; i++)
-		mpitest_fill(out + offsets[i], (size_t)lengths[i], seed_of(0, i));
-	CALL(MPI_Scatterv, MPI_Iscatterv, out, lengths, offsets, MPI_BYTE, in, lengths[rank],
-	     MPI_BYTE, root, comm);
-	mpitest_verify(in, (size_t)lengths[rank], seed_of(0, rank), "scatterv");
+		mpitest_fill(out + parts.offsets[i], (size_t)parts.lengths[i], seed_of(0, i));
+	CALL(MPI_Scatterv, MPI_Iscatterv, out, parts.lengths, parts.offsets, MPI_BYTE, in,
+	     parts.lengths[rank], MPI_BYTE, root, comm);
+	mpitest_verify(in, (size_t)parts.lengths[rank], seed_of(0, rank), "scatterv");
 }
 
 static void allgather(int count)
 {
-	int lengths[MOST_RANKS], offsets[MOST_RANKS];
+	struct parts parts = odd_parts(count);
 	int i, n = part(count);
 
 	round_number++;
@@ -136,12 +142,12 @@ static void allgather(int count)
 			       "allgather in place");
 
 	round_number++;
-	places(count, lengths, offsets);
-	mpitest_fill(out, (size_t)lengths[rank], seed_of(rank, 0));
-	CALL(MPI_Allgatherv, MPI_Iallgatherv, out, lengths[rank], MPI_BYTE, in, lengths, offsets,
-	     MPI_BYTE, comm);
+	mpitest_fill(out, (size_t)parts.lengths[rank], seed_of(rank, 0));
+	CALL(MPI_Allgatherv, MPI_Iallgatherv, out, parts.lengths[rank], MPI_BYTE, in, parts.lengths,
+	     parts.offsets, MPI_BYTE, comm);
 	for (i = 0; i < size; i++)
-		mpitest_verify(in + offsets[i], (size_t)lengths[i], seed_of(i, 0), "allgatherv");
+		mpitest_verify(in + parts.offsets[i], (size_t)parts.lengths[i], seed_of(i, 0),
+			       "allgatherv");
 }
 
 static void alltoall(int count)
@@ -381,7 +387,7 @@ static void located(int count)
 		double value;
 		int where;
 	} *mine = (void *)out, *got = (void *)in;
-	int i, who, best, number = part(count) / 16;
+	int i, who, best, number = part(count) / 16, step = number <= 2000 ? 1 : 101;
 
 	round_number++;
 	for (i = 0; i < number; i++) {
@@ -389,7 +395,7 @@ static void located(int count)
 		mine[i].where = rank;
 	}
 	CALL(MPI_Allreduce, MPI_Iallreduce, out, in, number, MPI_DOUBLE_INT, MPI_MAXLOC, comm);
-	for (i = 0; i<number; i += number> 2000 ? 101 : 1) {
+	for (i = 0; i < number; i += step) {
 		best = 0;
 		for (who = 1; who < size; who++) {
 			if (element(who, i) > element(best, i))

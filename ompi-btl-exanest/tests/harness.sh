@@ -56,7 +56,7 @@ use_build()
 	# Short, because sockets are made in it.
 	work=$(mktemp -d "${TMPDIR:-/tmp}/mpi.XXXXXX") || exit 2
 	trap 'rm -rf "$work"' EXIT
-	trap 'exit 130' INT TERM
+	trap 'exit 130' HUP INT PIPE TERM
 	mark=$$-$RANDOM
 }
 

@@ -90,19 +90,30 @@ static void die(void)
 	raise(SIGKILL);
 }
 
-int main(int argc, char **argv)
+typedef void (*traffic_function)(void);
+
+static traffic_function wanted_traffic(const char *wanted)
 {
-	const char *wanted;
-	double end;
 	size_t i;
 
+	for (i = 0; wanted && i < TRAFFICS; i++) {
+		if (strcmp(wanted, traffics[i].name) == 0)
+			return traffics[i].run;
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	traffic_function traffic;
+	double end;
+
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
-	wanted = mpitest_option("--during");
-	for (i = 0; i < TRAFFICS && (!wanted || strcmp(wanted, traffics[i].name) != 0); i++)
-		;
-	if (i == TRAFFICS) {
+	traffic = wanted_traffic(mpitest_option("--during"));
+	if (!traffic) {
 		fprintf(stderr, "usage: kill --during eager|large|collective|put|idle\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
+		return 2;
 	}
 	left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
 	right = (mpitest.rank + 1) % mpitest.size;
@@ -112,10 +123,10 @@ int main(int argc, char **argv)
 	memset(in, 1, LARGE);
 	MPI_Win_create(in, LARGE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
 
-	mpitest_begin("rank %d dies during %s", mpitest.size - 1, wanted);
+	mpitest_begin("rank %d dies during %s", mpitest.size - 1, mpitest_option("--during"));
 	end = seconds() + TRAFFIC_SECONDS;
 	for (;;) {
-		traffics[i].run();
+		traffic();
 		if (mpitest.rank == mpitest.size - 1 && seconds() > end)
 			die();
 	}

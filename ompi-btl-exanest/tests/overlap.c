@@ -30,10 +30,9 @@ static double seconds(void)
 static void compute(double duration)
 {
 	double end = seconds() + duration;
-	volatile uint64_t sink = 0;
 
 	while (seconds() < end)
-		sink += (uint64_t)mpitest.rank;
+		;
 }
 
 static void pause_for(double duration)
@@ -246,6 +245,16 @@ static void small_beside_large(void)
 	mpitest_end();
 }
 
+/* Some tens of microseconds of processor time, whoever else runs meanwhile. */
+static void work(void)
+{
+	volatile unsigned sum = 0;
+	unsigned i;
+
+	for (i = 0; i < 30000; i++)
+		sum += i;
+}
+
 /*
  * A program that looks for messages between pieces of work must not be made to
  * wait by the look, not even where ranks share cores. What the looks may cost
@@ -261,14 +270,18 @@ static void looking_for_messages(void)
 	/* Something else may need the cores for a moment, hardly three times. */
 	for (attempt = 0; any_slow && attempt < ATTEMPTS; attempt++) {
 		began = seconds();
-		for (i = 0; i < LOOKS; i++)
+		for (i = 0; i < LOOKS; i++) {
+			work();
 			sched_yield();
+		}
 		yields = seconds() - began;
 		MPI_Barrier(MPI_COMM_WORLD);
 		began = seconds();
-		for (i = 0; i < LOOKS; i++)
+		for (i = 0; i < LOOKS; i++) {
+			work();
 			MPI_Iprobe(MPI_ANY_SOURCE, TAG + 5, MPI_COMM_WORLD, &found,
 				   MPI_STATUS_IGNORE);
+		}
 		looks = seconds() - began;
 		slow = looks > 1.0 + 5 * yields;
 		MPI_Allreduce(&slow, &any_slow, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
