@@ -68,11 +68,16 @@ bool atomic_valid(unsigned op, unsigned width, uint64_t address)
 	static type execute_##type(type *target, unsigned op, type operand, type compare)          \
 	{                                                                                          \
 		switch (op) {                                                                      \
-		case PF_ADD: return __atomic_fetch_add(target, operand, __ATOMIC_SEQ_CST);         \
-		case PF_AND: return __atomic_fetch_and(target, operand, __ATOMIC_SEQ_CST);         \
-		case PF_OR: return __atomic_fetch_or(target, operand, __ATOMIC_SEQ_CST);           \
-		case PF_XOR: return __atomic_fetch_xor(target, operand, __ATOMIC_SEQ_CST);         \
-		case PF_SWAP: return __atomic_exchange_n(target, operand, __ATOMIC_SEQ_CST);       \
+		case PF_ADD:                                                                       \
+			return __atomic_fetch_add(target, operand, __ATOMIC_SEQ_CST);              \
+		case PF_AND:                                                                       \
+			return __atomic_fetch_and(target, operand, __ATOMIC_SEQ_CST);              \
+		case PF_OR:                                                                        \
+			return __atomic_fetch_or(target, operand, __ATOMIC_SEQ_CST);               \
+		case PF_XOR:                                                                       \
+			return __atomic_fetch_xor(target, operand, __ATOMIC_SEQ_CST);              \
+		case PF_SWAP:                                                                      \
+			return __atomic_exchange_n(target, operand, __ATOMIC_SEQ_CST);             \
 		default:                                                                           \
 			__atomic_compare_exchange_n(target, &compare, operand, false,              \
 						    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);           \

@@ -18,7 +18,7 @@ struct list {
 };
 
 static __attribute__((format(printf, 4, 5))) void add(struct list *list, const char *name,
-						       int available, const char *format, ...)
+						      int available, const char *format, ...)
 {
 	pf_capability *entry;
 	va_list args;

@@ -111,7 +111,8 @@ int connection_receive(int socket, struct connection_message *message, int *fd)
 		return PF_ERR_PEER;
 	if (!(packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 	    (size_t)length >= offsetof(struct connection_message, u) &&
-	    message->magic == CONNECTION_MAGIC && (size_t)length == connection_length(message->kind))
+	    message->magic == CONNECTION_MAGIC &&
+	    (size_t)length == connection_length(message->kind))
 		return PF_OK;
 	if (*fd >= 0)
 		close(*fd);

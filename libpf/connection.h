@@ -22,12 +22,12 @@
 #define CONNECTION_MAGIC 0x31706670 /* "pfp1" */
 
 enum connection_kind {
-	CONNECTION_HELLO = 1,   /* caller: sealed struct hello, the channel's descriptor */
-	CONNECTION_WELCOME,     /* called: sealed struct welcome, the inbox's descriptor */
-	CONNECTION_REFUSED,     /* called: the handshake failed; nothing follows */
-	CONNECTION_RESOLVE,     /* either: make this range present */
-	CONNECTION_RESOLVED,    /* answer */
-	CONNECTION_BYE,         /* the context closes in good order */
+	CONNECTION_HELLO = 1, /* caller: sealed struct hello, the channel's descriptor */
+	CONNECTION_WELCOME,   /* called: sealed struct welcome, the inbox's descriptor */
+	CONNECTION_REFUSED,   /* called: the handshake failed; nothing follows */
+	CONNECTION_RESOLVE,   /* either: make this range present */
+	CONNECTION_RESOLVED,  /* answer */
+	CONNECTION_BYE,       /* the context closes in good order */
 };
 
 struct hello {
@@ -44,8 +44,8 @@ struct welcome {
 
 struct resolve {
 	uint64_t token, address, length;
-	int32_t status;         /* RESOLVED */
-	uint32_t write;         /* RESOLVE */
+	int32_t status; /* RESOLVED */
+	uint32_t write; /* RESOLVE */
 };
 
 #define CONNECTION_SEALED_MOST (crypto_secretbox_MACBYTES + sizeof(struct hello))

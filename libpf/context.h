@@ -38,9 +38,9 @@ struct pf_context {
 	struct event_queue events;
 	bool threads;
 	_Atomic bool progressing;
-	bool sleepy;                    /* idle_polls != 0 */
-	uint64_t idle;                  /* empty polls in a row */
-	int64_t idle_since;             /* this thread's processor time at the last of them, ns */
+	bool sleepy;        /* idle_polls != 0 */
+	uint64_t idle;      /* empty polls in a row */
+	int64_t idle_since; /* this thread's processor time at the last of them, ns */
 
 	pf_receive_fn receive;
 	void *receive_arg;
@@ -52,12 +52,12 @@ struct pf_context {
 	struct answers answers;
 	struct statistics statistics;
 	struct collapse collapse;
-	_Atomic uint64_t collapsed;     /* service thread's own count */
+	_Atomic uint64_t collapsed; /* service thread's own count */
 
 	pf_options options;
-	size_t send_max;                /* pf_attributes */
+	size_t send_max; /* pf_attributes */
 	struct address address;
-	uint64_t cookie;                /* a peer that may copy from us can read this */
+	uint64_t cookie; /* a peer that may copy from us can read this */
 	struct service *service;
 
 	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */

@@ -27,16 +27,16 @@ enum event_kind {
 struct event {
 	struct event *next;
 	enum event_kind kind;
-	struct incoming *incoming;      /* INCOMING */
-	pf_peer *peer;                  /* LINKED, RESOLVED, GONE: the one we called */
-	struct address from;            /* GONE without peer: the one that called us */
-	bool farewell;                  /* GONE: in good order */
-	struct inbox_memory *inbox;     /* LINKED */
+	struct incoming *incoming;  /* INCOMING */
+	pf_peer *peer;              /* LINKED, RESOLVED, GONE: the one we called */
+	struct address from;        /* GONE without peer: the one that called us */
+	bool farewell;              /* GONE: in good order */
+	struct inbox_memory *inbox; /* LINKED */
 	uint32_t slot;
 	pid_t pid;
-	int copy_error;                 /* LINKED: 0, or why single copy is impossible */
-	int status;                     /* GONE, RESOLVED */
-	uint64_t token, address;        /* RESOLVED */
+	int copy_error;          /* LINKED: 0, or why single copy is impossible */
+	int status;              /* GONE, RESOLVED */
+	uint64_t token, address; /* RESOLVED */
 };
 
 struct event_queue {

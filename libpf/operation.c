@@ -136,7 +136,8 @@ int operations_advance(pf_context *context)
 	for (operation = head->next; operation != head; operation = next) {
 		int happened = is_transfer(operation) ?
 				       transfer_advance(context, (struct transfer *)operation) :
-				       atomic_advance(context, (struct atomic_operation *)operation);
+				       atomic_advance(context,
+						      (struct atomic_operation *)operation);
 
 		/* Only now: a completion may have posted, but nothing else detaches. */
 		next = operation->next;

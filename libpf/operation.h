@@ -25,10 +25,10 @@ struct operation {
 };
 
 struct operations {
-	struct operation active;        /* head of a ring; progress's own */
-	struct operation posted;        /* head of a ring; under context->lock */
-	_Atomic bool waiting;           /* posted is not empty */
-	uint64_t sequence;              /* of the last one posted */
+	struct operation active; /* head of a ring; progress's own */
+	struct operation posted; /* head of a ring; under context->lock */
+	_Atomic bool waiting;    /* posted is not empty */
+	uint64_t sequence;       /* of the last one posted */
 };
 
 void operations_init(struct operations *operations);

@@ -106,9 +106,15 @@ bool option_parse(const char *text, uint64_t *value)
 	if (errno)
 		return false;
 	switch (toupper((unsigned char)*end)) {
-	case 'K': shift = 10; break;
-	case 'M': shift = 20; break;
-	case 'G': shift = 30; break;
+	case 'K':
+		shift = 10;
+		break;
+	case 'M':
+		shift = 20;
+		break;
+	case 'G':
+		shift = 30;
+		break;
 	}
 	if (shift)
 		end++;

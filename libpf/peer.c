@@ -9,7 +9,8 @@
 #include "transport/host/copy.h"
 
 static const char path_unused[] = "not used yet";
-static const char path_opening[] = "messages through the ring; transfers wait for the peer's answer";
+static const char path_opening[] =
+	"messages through the ring; transfers wait for the peer's answer";
 static const char path_single[] = "single copy, long transfers from both ends";
 static const char path_disabled[] = "through the ring: single_copy is 0";
 static const char path_gone[] = "none: the peer's process is gone";
@@ -159,7 +160,8 @@ void peer_gone(pf_peer *peer, int status, bool farewell)
 		context->error(context, peer, status, pf_strerror(status), context->error_arg);
 }
 
-int pf_peer_open(pf_context *context, const void *bytes, size_t length, void *user, pf_peer **result)
+int pf_peer_open(pf_context *context, const void *bytes, size_t length, void *user,
+		 pf_peer **result)
 {
 	struct address address;
 	int status = address_parse(&address, bytes, length);

@@ -19,22 +19,22 @@
 #include "transport/host/inbox.h"
 
 enum peer_state {
-	PEER_KNOWN,     /* never used */
-	PEER_OPEN,      /* our channel is on its way to it: messages may be written */
+	PEER_KNOWN, /* never used */
+	PEER_OPEN,  /* our channel is on its way to it: messages may be written */
 	PEER_LINKED,
 	PEER_GONE,
 };
 
 struct pf_peer {
 	struct channel out;
-	struct inbox_memory *inbox;     /* NULL until linked */
-	uint32_t slot;                  /* ours in its inbox */
-	bool wake;                      /* it may be asleep */
+	struct inbox_memory *inbox; /* NULL until linked */
+	uint32_t slot;              /* ours in its inbox */
+	bool wake;                  /* it may be asleep */
 	_Atomic int state;
 	_Atomic bool single_copy;
-	bool self;                      /* this very process */
+	bool self; /* this very process */
 	pf_context *context;
-	pthread_mutex_t lock;           /* the sending side: out, inbox, state */
+	pthread_mutex_t lock; /* the sending side: out, inbox, state */
 
 	pid_t pid;
 	_Atomic(const char *) path;
@@ -42,13 +42,13 @@ struct pf_peer {
 	unsigned count;
 	int gone_status;
 	struct address address;
-	uint64_t shares_free;           /* bit set: slot in out is free; progress's own */
+	uint64_t shares_free; /* bit set: slot in out is free; progress's own */
 	uint32_t share_generation;
-	struct incoming *incoming;      /* its channel to us, if any; progress's own */
-	uint64_t block_most;            /* longest block its rings carry, once it said so; progress's own */
-	unsigned requests_waiting;      /* of ours, for its answer; progress's own */
-	unsigned answers_waiting;       /* for room in out; progress's own */
-	struct connection *connection;  /* service thread's own */
+	struct incoming *incoming; /* its channel to us, if any; progress's own */
+	uint64_t block_most; /* longest block its rings carry, once it said so; progress's own */
+	unsigned requests_waiting;     /* of ours, for its answer; progress's own */
+	unsigned answers_waiting;      /* for room in out; progress's own */
+	struct connection *connection; /* service thread's own */
 	struct pf_peer *next;
 };
 

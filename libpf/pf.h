@@ -36,17 +36,17 @@ typedef struct pf_context pf_context;
 typedef struct pf_peer pf_peer;
 
 enum pf_status {
-	PF_OK = 0,              /* accepted; a completion callback will follow where one was given */
-	PF_DONE = 1,            /* already finished with success; no callback follows */
-	PF_ERR_AGAIN = -1,      /* no room now: call pf_progress and repeat */
-	PF_ERR_FAULT = -2,      /* an address could not be resolved: see pf_completion */
-	PF_ERR_PEER = -3,       /* the peer's process is gone */
-	PF_ERR_UNREACHABLE = -4,/* no transport reaches this address */
-	PF_ERR_ARGUMENT = -5,   /* an argument is out of range */
-	PF_ERR_MEMORY = -6,     /* out of memory */
-	PF_ERR_TOO_LONG = -7,   /* longer than pf_attributes.send_max */
-	PF_ERR_REFUSED = -8,    /* the peer refused us: wrong protection domain or version */
-	PF_ERR_SYSTEM = -9,     /* a system call failed: errno is kept */
+	PF_OK = 0,         /* accepted; a completion callback will follow where one was given */
+	PF_DONE = 1,       /* already finished with success; no callback follows */
+	PF_ERR_AGAIN = -1, /* no room now: call pf_progress and repeat */
+	PF_ERR_FAULT = -2, /* an address could not be resolved: see pf_completion */
+	PF_ERR_PEER = -3,  /* the peer's process is gone */
+	PF_ERR_UNREACHABLE = -4, /* no transport reaches this address */
+	PF_ERR_ARGUMENT = -5,    /* an argument is out of range */
+	PF_ERR_MEMORY = -6,      /* out of memory */
+	PF_ERR_TOO_LONG = -7,    /* longer than pf_attributes.send_max */
+	PF_ERR_REFUSED = -8,     /* the peer refused us: wrong protection domain or version */
+	PF_ERR_SYSTEM = -9,      /* a system call failed: errno is kept */
 };
 
 /* A short English text for any pf_status; never NULL. Thread safe. */
@@ -57,27 +57,27 @@ const char *pf_strerror(int status);
  * PF_* environment variables, MCA parameters and the manual are made.
  */
 typedef struct pf_options {
-	uint64_t ring_size;     /* bytes of one ring (one direction between two processes), a power of two */
-	uint64_t ring_memory;   /* bytes that all rings together may grow by beyond their first 32 KiB each */
-	uint64_t eager_limit;   /* advice to users of pf_send: longer payloads are faster by pf_get */
-	uint64_t share_min;     /* transfers at least this long are moved from both ends by both processes */
-	uint64_t run_max;       /* most bytes moved by one call to pf_progress for one transfer */
-	uint64_t block_size;    /* unit of faults and retransmission */
-	uint64_t single_copy;   /* 1: process_vm_readv/writev where permitted; 0: always through the ring */
+	uint64_t ring_size; /* bytes of one ring (one direction between two processes), a power of two */
+	uint64_t ring_memory; /* bytes that all rings together may grow by beyond their first 32 KiB each */
+	uint64_t eager_limit; /* advice to users of pf_send: longer payloads are faster by pf_get */
+	uint64_t share_min; /* transfers at least this long are moved from both ends by both processes */
+	uint64_t run_max;    /* most bytes moved by one call to pf_progress for one transfer */
+	uint64_t block_size; /* unit of faults and retransmission */
+	uint64_t single_copy; /* 1: process_vm_readv/writev where permitted; 0: always through the ring */
 	uint64_t fault_retries; /* resolve attempts for one block before PF_ERR_FAULT */
-	uint64_t collapse;      /* bytes moved in a 2 MiB range before it is made a huge page; 0: never */
-	uint64_t idle_polls;    /* empty calls of pf_progress, with no work between, before it sleeps; 0: never */
-	uint64_t idle_sleep;    /* longest such sleep, microseconds */
-	uint64_t threads;       /* 1: several threads may use the context at the same time */
-	uint64_t calibrate;     /* 1: thresholds left alone come from the machine's calibration file */
+	uint64_t collapse; /* bytes moved in a 2 MiB range before it is made a huge page; 0: never */
+	uint64_t idle_polls; /* empty calls of pf_progress, with no work between, before it sleeps; 0: never */
+	uint64_t idle_sleep; /* longest such sleep, microseconds */
+	uint64_t threads;    /* 1: several threads may use the context at the same time */
+	uint64_t calibrate;  /* 1: thresholds left alone come from the machine's calibration file */
 } pf_options;
 
 typedef struct pf_option_info {
-	const char *name;       /* "eager_limit"; the environment variable is PF_EAGER_LIMIT */
-	const char *help;       /* one sentence */
-	size_t offset;          /* of the field in pf_options */
+	const char *name; /* "eager_limit"; the environment variable is PF_EAGER_LIMIT */
+	const char *help; /* one sentence */
+	size_t offset;    /* of the field in pf_options */
 	uint64_t minimum, maximum;
-	int level;              /* MPI_T verbosity level 1..9: who should care */
+	int level; /* MPI_T verbosity level 1..9: who should care */
 } pf_option_info;
 
 /* The option table, ended by an entry whose name is NULL. Static, thread safe. */
@@ -109,9 +109,9 @@ int pf_open(const pf_options *options, pf_context **context);
 void pf_close(pf_context *context);
 
 typedef struct pf_attributes {
-	size_t send_max;        /* longest header + payload that pf_send takes */
-	size_t eager_limit;     /* pf_options.eager_limit in force, at most send_max */
-	size_t address_length;  /* of pf_address */
+	size_t send_max;       /* longest header + payload that pf_send takes */
+	size_t eager_limit;    /* pf_options.eager_limit in force, at most send_max */
+	size_t address_length; /* of pf_address */
 } pf_attributes;
 
 void pf_query(const pf_context *context, pf_attributes *attributes);
@@ -154,10 +154,10 @@ const char *pf_peer_path(const pf_peer *peer);
 enum pf_side { PF_SIDE_NONE, PF_SIDE_LOCAL, PF_SIDE_REMOTE };
 
 typedef struct pf_completion {
-	int status;             /* PF_OK or PF_ERR_* */
-	enum pf_side side;      /* PF_ERR_FAULT: whose memory it was, */
-	uint64_t address;       /* and the first address that could not be reached */
-	uint64_t value;         /* fetching atomics: the value before the operation */
+	int status;        /* PF_OK or PF_ERR_* */
+	enum pf_side side; /* PF_ERR_FAULT: whose memory it was, */
+	uint64_t address;  /* and the first address that could not be reached */
+	uint64_t value;    /* fetching atomics: the value before the operation */
 	void *arg;
 } pf_completion;
 
@@ -174,8 +174,8 @@ typedef void (*pf_complete_fn)(pf_context *context, const pf_completion *complet
  */
 int pf_put(pf_peer *peer, const void *local, uint64_t remote, size_t length,
 	   pf_complete_fn complete, void *arg);
-int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length,
-	   pf_complete_fn complete, void *arg);
+int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length, pf_complete_fn complete,
+	   void *arg);
 
 /*
  * Send an active message: header, then payload, arrive as one contiguous
@@ -236,33 +236,33 @@ int pf_progress(pf_context *context);
 
 /* Statistics: monotonic counters; reading them is thread safe at any time. */
 enum pf_stat {
-	PF_STAT_SENDS,             /* messages sent */
+	PF_STAT_SENDS, /* messages sent */
 	PF_STAT_SEND_BYTES,
 	PF_STAT_RECEIVES,
 	PF_STAT_RECEIVE_BYTES,
-	PF_STAT_PUTS,              /* transfers completed, by operation */
+	PF_STAT_PUTS, /* transfers completed, by operation */
 	PF_STAT_GETS,
 	PF_STAT_ATOMICS,
 	PF_STAT_SINGLE_COPY_BYTES, /* moved by this process for its own transfers, one copy */
-	PF_STAT_SHARED_BYTES,      /* moved by this process for a peer's transfer, from the other end */
-	PF_STAT_STREAM_BYTES,      /* of transfers that went through the ring */
-	PF_STAT_LOCAL_FAULTS,      /* blocks that met an absent page here */
-	PF_STAT_REMOTE_FAULTS,     /* ... or in the peer */
-	PF_STAT_RETRANSMITS,       /* blocks sent again after a fault was resolved */
-	PF_STAT_FAULT_ERRORS,      /* transfers that ended with PF_ERR_FAULT */
-	PF_STAT_RING_FULL,         /* sends turned away with PF_ERR_AGAIN */
-	PF_STAT_COLLAPSED,         /* 2 MiB ranges of hot buffers made huge pages */
-	PF_STAT_SLEEPS,            /* times pf_progress slept for want of work */
-	PF_STAT_PEERS,             /* peers connected to */
+	PF_STAT_SHARED_BYTES,  /* moved by this process for a peer's transfer, from the other end */
+	PF_STAT_STREAM_BYTES,  /* of transfers that went through the ring */
+	PF_STAT_LOCAL_FAULTS,  /* blocks that met an absent page here */
+	PF_STAT_REMOTE_FAULTS, /* ... or in the peer */
+	PF_STAT_RETRANSMITS,   /* blocks sent again after a fault was resolved */
+	PF_STAT_FAULT_ERRORS,  /* transfers that ended with PF_ERR_FAULT */
+	PF_STAT_RING_FULL,     /* sends turned away with PF_ERR_AGAIN */
+	PF_STAT_COLLAPSED,     /* 2 MiB ranges of hot buffers made huge pages */
+	PF_STAT_SLEEPS,        /* times pf_progress slept for want of work */
+	PF_STAT_PEERS,         /* peers connected to */
 	PF_STAT_COUNT
 };
 
 typedef struct pf_stat_info {
-	const char *name;       /* "single_copy_bytes" */
+	const char *name; /* "single_copy_bytes" */
 	const char *help;
 } pf_stat_info;
 
-const pf_stat_info *pf_stat_table(void);  /* PF_STAT_COUNT entries, static */
+const pf_stat_info *pf_stat_table(void); /* PF_STAT_COUNT entries, static */
 uint64_t pf_stat(const pf_context *context, enum pf_stat stat);
 
 /* What this machine offers, for pf_info(1): static names, texts filled in. Returns how many. */

@@ -37,7 +37,8 @@ static int grow(struct requests *requests)
 	return PF_OK;
 }
 
-uint64_t request_open(struct requests *requests, enum request_kind kind, void *object, pf_peer *peer)
+uint64_t request_open(struct requests *requests, enum request_kind kind, void *object,
+		      pf_peer *peer)
 {
 	struct request *request;
 	uint32_t index;

@@ -33,7 +33,8 @@ struct requests {
 
 void requests_destroy(struct requests *requests);
 /* A token for object, 0 when out of memory. */
-uint64_t request_open(struct requests *requests, enum request_kind kind, void *object, pf_peer *peer);
+uint64_t request_open(struct requests *requests, enum request_kind kind, void *object,
+		      pf_peer *peer);
 /* The object of this kind that waits for this peer, or NULL; the token is spent. */
 void *request_close(struct requests *requests, uint64_t token, enum request_kind kind,
 		    const pf_peer *peer);

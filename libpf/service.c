@@ -39,10 +39,10 @@ struct connection {
 	struct event *readable, *writable;
 	struct outgoing *outbox, **outbox_last;
 	unsigned outbox_count;
-	pf_peer *peer;          /* the side that called; NULL on the side that was called */
+	pf_peer *peer; /* the side that called; NULL on the side that was called */
 	bool established;
-	bool farewell;          /* a BYE came: its end is no accident */
-	struct address from;    /* the side that was called: who called */
+	bool farewell;       /* a BYE came: its end is no accident */
+	struct address from; /* the side that was called: who called */
 	uint32_t slot;
 	uint8_t nonce[crypto_secretbox_NONCEBYTES];
 };
@@ -50,7 +50,7 @@ struct connection {
 struct command {
 	struct command *next;
 	enum { COMMAND_ADOPT, COMMAND_RESOLVE, COMMAND_COLLAPSE } kind;
-	pf_peer *peer;          /* RESOLVE: NULL for our own memory */
+	pf_peer *peer; /* RESOLVE: NULL for our own memory */
 	int socket;
 	uint8_t nonce[crypto_secretbox_NONCEBYTES];
 	struct resolve resolve;
@@ -115,8 +115,8 @@ static void connection_close(struct connection *connection)
 	} else {
 		service->strangers--;
 	}
-	*(connection->previous ? &connection->previous->next : &service->connections) =
-		connection->next;
+	*(connection->previous ? &connection->previous->next :
+				 &service->connections) = connection->next;
 	if (connection->next)
 		connection->next->previous = connection->previous;
 	while (connection->outbox) {
@@ -167,8 +167,7 @@ static void post(struct connection *connection, const struct connection_message 
 {
 	struct outgoing *outgoing;
 
-	if (!connection->outbox &&
-	    connection_send(connection->socket, message, -1) != PF_ERR_AGAIN)
+	if (!connection->outbox && connection_send(connection->socket, message, -1) != PF_ERR_AGAIN)
 		return;
 	outgoing = allocate(sizeof(*outgoing));
 	outgoing->message = *message;
@@ -206,9 +205,9 @@ static int admit(struct connection *connection, const struct connection_message 
 	incoming->from = hello.from;
 	incoming->pid = connection_pid(connection->socket);
 	incoming->copy_error = !context->options.single_copy ? ENOSYS :
-			       !incoming->pid		     ? ESRCH :
-							       copy_probe(incoming->pid, hello.cookie_address,
-									  hello.cookie);
+			       !incoming->pid                ? ESRCH :
+						copy_probe(incoming->pid, hello.cookie_address,
+							   hello.cookie);
 	incoming->slot = take_slot(service);
 
 	welcome = (struct welcome){ .cookie_address = (uint64_t)(uintptr_t)&context->cookie,
@@ -271,7 +270,8 @@ static struct resolve resolve_here(const struct resolve *request)
 	return result;
 }
 
-static void tell_resolved(struct service *service, const pf_peer *peer, const struct resolve *result)
+static void tell_resolved(struct service *service, const pf_peer *peer,
+			  const struct resolve *result)
 {
 	tell(service, (struct event){ .kind = EVENT_RESOLVED,
 				      .peer = (pf_peer *)(uintptr_t)peer,
@@ -313,7 +313,8 @@ static int handle(struct connection *connection, const struct connection_message
 
 static void on_readable(int socket, short what, void *arg)
 {
-	struct connection_message refusal = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_REFUSED };
+	struct connection_message refusal = { .magic = CONNECTION_MAGIC,
+					      .kind = CONNECTION_REFUSED };
 	struct connection *connection = arg;
 	struct connection_message message;
 	bool stranger = !connection->peer && !connection->established;
@@ -348,10 +349,10 @@ static struct connection *connection_new(struct service *service, int socket, pf
 	connection->socket = socket;
 	connection->peer = peer;
 	connection->outbox_last = &connection->outbox;
-	connection->readable =
-		event_new(service->base, socket, EV_READ | EV_PERSIST, on_readable, connection);
-	connection->writable =
-		event_new(service->base, socket, EV_WRITE | EV_PERSIST, on_writable, connection);
+	connection->readable = event_new(service->base, socket, EV_READ | EV_PERSIST, on_readable,
+					 connection);
+	connection->writable = event_new(service->base, socket, EV_WRITE | EV_PERSIST, on_writable,
+					 connection);
 	connection->next = service->connections;
 	if (connection->next)
 		connection->next->previous = connection;
@@ -605,7 +606,7 @@ int service_connect(struct service *service, pf_peer *peer)
 	if (adopt->socket < 0)
 		goto fail;
 	if (connect(adopt->socket, (struct sockaddr *)&name, length) < 0) {
-		status = errno == EAGAIN	? PF_ERR_AGAIN :
+		status = errno == EAGAIN       ? PF_ERR_AGAIN :
 			 errno == ECONNREFUSED ? PF_ERR_PEER :
 						 PF_ERR_SYSTEM;
 		goto fail;
@@ -633,10 +634,9 @@ int service_resolve(struct service *service, pf_peer *peer, uint64_t token, uint
 		return PF_ERR_MEMORY;
 	request->kind = COMMAND_RESOLVE;
 	request->peer = peer;
-	request->resolve = (struct resolve){ .token = token,
-					     .address = address,
-					     .length = length,
-					     .write = write };
+	request->resolve = (struct resolve){
+		.token = token, .address = address, .length = length, .write = write
+	};
 	command(service, request);
 	return PF_OK;
 }

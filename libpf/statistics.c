@@ -15,10 +15,12 @@ static const pf_stat_info table[PF_STAT_COUNT] = {
 					"bytes moved by single copy for transfers of this process" },
 	[PF_STAT_SHARED_BYTES] = { "shared_bytes", "bytes moved by single copy from the other "
 						   "end, for transfers of peers" },
-	[PF_STAT_STREAM_BYTES] = { "stream_bytes", "bytes of transfers that went through the ring" },
+	[PF_STAT_STREAM_BYTES] = { "stream_bytes",
+				   "bytes of transfers that went through the ring" },
 	[PF_STAT_LOCAL_FAULTS] = { "local_faults", "blocks that met an absent page here" },
 	[PF_STAT_REMOTE_FAULTS] = { "remote_faults", "blocks that met an absent page in the peer" },
-	[PF_STAT_RETRANSMITS] = { "retransmits", "blocks sent again after their fault was resolved" },
+	[PF_STAT_RETRANSMITS] = { "retransmits",
+				  "blocks sent again after their fault was resolved" },
 	[PF_STAT_FAULT_ERRORS] = { "fault_errors", "transfers ended by a fault that could not be "
 						   "resolved" },
 	[PF_STAT_RING_FULL] = { "ring_full", "sends turned away because the ring was full" },

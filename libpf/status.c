@@ -4,17 +4,29 @@
 const char *pf_strerror(int status)
 {
 	switch (status) {
-	case PF_OK: return "success";
-	case PF_DONE: return "already finished";
-	case PF_ERR_AGAIN: return "no room now, try again after progress";
-	case PF_ERR_FAULT: return "address could not be resolved";
-	case PF_ERR_PEER: return "the peer's process is gone";
-	case PF_ERR_UNREACHABLE: return "no transport reaches this address";
-	case PF_ERR_ARGUMENT: return "argument out of range";
-	case PF_ERR_MEMORY: return "out of memory";
-	case PF_ERR_TOO_LONG: return "message longer than the peer's ring takes";
-	case PF_ERR_REFUSED: return "refused by the peer: wrong protection domain or version";
-	case PF_ERR_SYSTEM: return "a system call failed";
-	default: return "unknown status";
+	case PF_OK:
+		return "success";
+	case PF_DONE:
+		return "already finished";
+	case PF_ERR_AGAIN:
+		return "no room now, try again after progress";
+	case PF_ERR_FAULT:
+		return "address could not be resolved";
+	case PF_ERR_PEER:
+		return "the peer's process is gone";
+	case PF_ERR_UNREACHABLE:
+		return "no transport reaches this address";
+	case PF_ERR_ARGUMENT:
+		return "argument out of range";
+	case PF_ERR_MEMORY:
+		return "out of memory";
+	case PF_ERR_TOO_LONG:
+		return "message longer than the peer's ring takes";
+	case PF_ERR_REFUSED:
+		return "refused by the peer: wrong protection domain or version";
+	case PF_ERR_SYSTEM:
+		return "a system call failed";
+	default:
+		return "unknown status";
 	}
 }

@@ -74,7 +74,8 @@ static void block_resolve(pf_context *context, struct block *block)
 	uint64_t token;
 
 	statistic_add(&context->statistics,
-		      block->side == PF_SIDE_REMOTE ? PF_STAT_REMOTE_FAULTS : PF_STAT_LOCAL_FAULTS, 1);
+		      block->side == PF_SIDE_REMOTE ? PF_STAT_REMOTE_FAULTS : PF_STAT_LOCAL_FAULTS,
+		      1);
 	if (transfer->failed) {
 		block_free(block);
 		return;
@@ -86,8 +87,8 @@ static void block_resolve(pf_context *context, struct block *block)
 	}
 	owner = block->side == PF_SIDE_REMOTE ? peer : NULL;
 	token = request_open(&context->requests, REQUEST_RESOLVE, block, owner);
-	if (!token || service_resolve(context->service, owner, token, start, block->length,
-				      write) != PF_OK) {
+	if (!token ||
+	    service_resolve(context->service, owner, token, start, block->length, write) != PF_OK) {
 		request_close(&context->requests, token, REQUEST_RESOLVE, owner);
 		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
 		block_free(block);
@@ -168,7 +169,8 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 	uint64_t left = block ? block->length : transfer->run_end - transfer->run;
 	size_t length = shorter(left, context->options.run_max), moved;
 	int error = copy_process(transfer->operation.peer->pid, is_put(transfer),
-				 transfer->local + offset, transfer->remote + offset, length, &moved);
+				 transfer->local + offset, transfer->remote + offset, length,
+				 &moved);
 
 	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
 	if (context->options.collapse && transfer->length <= COLLAPSE_TRANSFER_MOST)

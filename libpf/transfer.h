@@ -25,8 +25,8 @@ struct block {
 	struct transfer *transfer;
 	enum block_state state;
 	uint64_t offset, length;
-	enum pf_side side;              /* FAULTED, RESOLVING: whose page */
-	uint64_t address;               /* and which */
+	enum pf_side side; /* FAULTED, RESOLVING: whose page */
+	uint64_t address;  /* and which */
 	unsigned retries;
 };
 
@@ -35,17 +35,17 @@ struct transfer {
 	char *local;
 	uint64_t remote;
 	uint64_t length;
-	uint64_t front;                 /* bytes before it are claimed by this side */
-	uint64_t run, run_end;          /* the claimed run in hand */
-	struct block *blocks;           /* those with a record */
-	unsigned moving, parked;        /* blocks with a record, by where they are */
+	uint64_t front;          /* bytes before it are claimed by this side */
+	uint64_t run, run_end;   /* the claimed run in hand */
+	struct block *blocks;    /* those with a record */
+	unsigned moving, parked; /* blocks with a record, by where they are */
 
-	struct share *share;            /* NULL: moved from this end only */
+	struct share *share; /* NULL: moved from this end only */
 	unsigned slot, shift;
 	uint32_t granules;
-	bool joined;                    /* the peer took part */
-	bool closed;                    /* nobody can claim any more */
-	uint32_t peer_granules;         /* claimed by the peer, once closed */
+	bool joined;            /* the peer took part */
+	bool closed;            /* nobody can claim any more */
+	uint32_t peer_granules; /* claimed by the peer, once closed */
 	bool failed;
 };
 

@@ -34,12 +34,12 @@
 /* What the engine is and can do. All out, but size. */
 struct exanest_query {
 	__u32 size;
-	__u32 abi_version;   /* EXANEST_ABI_VERSION of the module */
-	__u64 features;      /* EXANEST_FEATURE_* */
-	__u32 block_size;    /* bytes: unit of faults and retransmission */
-	__u32 ring_entries;  /* most entries of one ring */
-	__u64 transfer_max;  /* bytes: longest single transfer */
-	char engine[32];     /* name, ended by 0 */
+	__u32 abi_version;  /* EXANEST_ABI_VERSION of the module */
+	__u64 features;     /* EXANEST_FEATURE_* */
+	__u32 block_size;   /* bytes: unit of faults and retransmission */
+	__u32 ring_entries; /* most entries of one ring */
+	__u64 transfer_max; /* bytes: longest single transfer */
+	char engine[32];    /* name, ended by 0 */
 };
 
 #define EXANEST_SECRET_BYTES 32
@@ -52,7 +52,7 @@ struct exanest_join {
 	__u32 size;
 	__u32 reserved;
 	__u8 secret[EXANEST_SECRET_BYTES];
-	__u64 address;       /* out: this context's engine address, never used again after close */
+	__u64 address; /* out: this context's engine address, never used again after close */
 };
 
 /*
@@ -63,12 +63,12 @@ struct exanest_join {
  */
 struct exanest_rings {
 	__u32 size;
-	__u32 submissions;   /* entries of each ring */
+	__u32 submissions; /* entries of each ring */
 	__u32 completions;
-	__u32 faults;        /* 0: no fault events wanted */
-	__s32 eventfd;       /* signalled for each completion and fault event; -1: none */
+	__u32 faults;  /* 0: no fault events wanted */
+	__s32 eventfd; /* signalled for each completion and fault event; -1: none */
 	__u32 reserved;
-	__u64 map_bytes;     /* out, as are the offsets */
+	__u64 map_bytes; /* out, as are the offsets */
 	__u64 submission_head, submission_entries;
 	__u64 completion_head, completion_entries;
 	__u64 fault_head, fault_entries;
@@ -83,7 +83,7 @@ struct exanest_ring_head {
 	__u32 producer;
 	__u32 reserved0[15];
 	__u32 consumer;
-	__u32 flags;         /* EXANEST_RING_* */
+	__u32 flags; /* EXANEST_RING_* */
 	__u32 reserved1[14];
 };
 
@@ -95,7 +95,7 @@ enum exanest_op {
 	EXANEST_OP_PUT = 1,
 	EXANEST_OP_GET = 2,
 	EXANEST_OP_ATOMIC = 3,
-	EXANEST_OP_FENCE = 4,    /* completes after everything submitted before it to that peer */
+	EXANEST_OP_FENCE = 4, /* completes after everything submitted before it to that peer */
 };
 
 enum exanest_atomic {
@@ -108,15 +108,15 @@ enum exanest_atomic {
 };
 
 struct exanest_submission {
-	__u64 cookie;        /* comes back in the completion */
-	__u64 peer;          /* exanest_join.address of the peer */
+	__u64 cookie; /* comes back in the completion */
+	__u64 peer;   /* exanest_join.address of the peer */
 	__u64 local;
 	__u64 remote;
-	__u64 length;        /* bytes; atomics: 4 or 8 */
+	__u64 length; /* bytes; atomics: 4 or 8 */
 	__u64 operand;
 	__u64 compare;
-	__u16 op;            /* enum exanest_op */
-	__u16 atomic;        /* enum exanest_atomic */
+	__u16 op;     /* enum exanest_op */
+	__u16 atomic; /* enum exanest_atomic */
 	__u32 reserved;
 };
 
@@ -137,16 +137,16 @@ struct exanest_completion {
 /* A fault in a range whose pages the process itself provides. */
 struct exanest_fault {
 	__u64 address;
-	__u64 length;        /* bytes the parked block still needs from there on */
-	__u64 ticket;        /* for EXANEST_IOC_RESOLVED */
-	__u32 write;         /* 1: the engine is going to write */
+	__u64 length; /* bytes the parked block still needs from there on */
+	__u64 ticket; /* for EXANEST_IOC_RESOLVED */
+	__u32 write;  /* 1: the engine is going to write */
 	__u32 reserved;
 };
 
 /* Take over, or give back, the faults of a range of the caller's own memory. */
 struct exanest_pager {
 	__u32 size;
-	__u32 enable;        /* 1 or 0 */
+	__u32 enable; /* 1 or 0 */
 	__u64 address;
 	__u64 length;
 };
@@ -154,7 +154,7 @@ struct exanest_pager {
 /* The answer to one exanest_fault; a block nobody answers for ends with -ETIMEDOUT. */
 struct exanest_resolved {
 	__u32 size;
-	__s32 status;        /* 0: the pages are there; else the errno that ends the transfer */
+	__s32 status; /* 0: the pages are there; else the errno that ends the transfer */
 	__u64 ticket;
 };
 

@@ -21,9 +21,9 @@
 
 struct collapse {
 	struct {
-		uint64_t range;         /* address >> COLLAPSE_SHIFT */
+		uint64_t range; /* address >> COLLAPSE_SHIFT */
 		uint64_t bytes;
-		uint64_t asked;         /* nonzero: it had its chance */
+		uint64_t asked; /* nonzero: it had its chance */
 	} ranges[COLLAPSE_RANGES];
 };
 

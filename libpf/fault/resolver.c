@@ -18,7 +18,9 @@ static bool populate(uint64_t start, uint64_t length, bool write)
 
 	do {
 		error = madvise((void *)(uintptr_t)start, length,
-				write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) ? errno : 0;
+				write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) ?
+				errno :
+				0;
 	} while (error == EINTR || error == EAGAIN);
 	return !error;
 }

@@ -259,7 +259,7 @@ static void test_lock(void **state)
 static void flood(struct pair *me)
 {
 	struct pair_done done = { 0 };
-	uint64_t remote = pair_there(me, !me->side, me->window + 1024 + 8 * me->side);
+	uint64_t remote = pair_there(me, !me->side, me->window + 1024 + 8 * (size_t)me->side);
 	int i;
 
 	for (i = 0; i < FLOOD; i++)

@@ -10,8 +10,8 @@
 #include "transport/host/channel.h"
 #include "transport/host/inbox.h"
 
-#define RING_SIZE 16384
-#define PAGE 4096
+#define RING_SIZE ((size_t)16384)
+#define PAGE ((size_t)4096)
 
 static int create(struct channel *channel)
 {
@@ -90,7 +90,7 @@ static void refuse_channel(int fd, const char *what)
 static void test_hostile_files(void **state)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-	const off_t header = sizeof(struct channel_memory), good = header + RING_SIZE;
+	const off_t header = (off_t)sizeof(struct channel_memory), good = header + 16384;
 	struct channel model;
 	uint64_t head[2], changed[2];
 	int ends[2];
@@ -106,8 +106,8 @@ static void test_hostile_files(void **state)
 	refuse_channel(make_file(header, seals, head, 16), "no ring");
 	refuse_channel(make_file(header + 1, seals, head, 16), "ring of one byte");
 	refuse_channel(make_file(header + 8192, seals, head, 16), "ring too small");
-	refuse_channel(make_file(good + PAGE, seals, head, 16), "ring no power of two");
-	refuse_channel(make_file(header + (2ll << 30), seals, head, 16), "ring too large");
+	refuse_channel(make_file(good + (off_t)PAGE, seals, head, 16), "ring no power of two");
+	refuse_channel(make_file(header + ((off_t)2 << 30), seals, head, 16), "ring too large");
 	refuse_channel(make_file(good, seals, NULL, 0), "no magic");
 	changed[0] = head[0] ^ 1;
 	changed[1] = head[1];

@@ -7,11 +7,11 @@
 #include "event.h"
 
 #define PUSHERS 4
-#define EVENTS 20000
+#define EVENTS 20000ul
 
 static void test_order(void **state)
 {
-	struct event_queue queue = { 0 };
+	struct event_queue queue = { .newest = NULL };
 	struct event events[10] = { { 0 } }, *event;
 	int i;
 
@@ -54,7 +54,7 @@ static void *push_all(void *arg)
 /* Each pusher's events arrive in its order, none twice, none never. */
 static void test_threads(void **state)
 {
-	struct event_queue queue = { 0 };
+	struct event_queue queue = { .newest = NULL };
 	struct pusher pushers[PUSHERS];
 	uint64_t next[PUSHERS] = { 0 }, total = 0;
 	pthread_t threads[PUSHERS];

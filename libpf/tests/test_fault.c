@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PAGE 4096ul
+#define PAGE ((size_t)4096)
 #define LOCAL_LENGTH (4ul << 20)
 #define WINDOW (8ul << 20)
 #define GUARD 0xe7

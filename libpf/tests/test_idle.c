@@ -258,7 +258,7 @@ static void test_many_senders(void **state)
 	struct pair *pair = pair_start(&setup);
 	unsigned side;
 
-	receive_all(pair, SENDERS * 300);
+	receive_all(pair, (uint64_t)SENDERS * 300);
 	for (side = 1; side <= SENDERS; side++)
 		pair_wait_exit(pair, side);
 	assert_true(pf_stat(pair->context, PF_STAT_SLEEPS) > 0);

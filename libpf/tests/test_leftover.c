@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define MIB (1u << 20)
+#define MIB ((size_t)1 << 20)
 
 static unsigned entries(const char *path)
 {

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MIB (1u << 20)
+#define MIB ((size_t)1 << 20)
 
 /* In the thread that set it, the allocation to fail: 0 is the next, negative none. */
 static _Thread_local int countdown = -1;

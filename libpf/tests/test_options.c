@@ -126,7 +126,7 @@ static void test_ranges(void **state)
 	assert_true(option_valid(ring, 1 << 30));
 	assert_false(option_valid(ring, 8192));
 	assert_false(option_valid(ring, 1ull << 31));
-	assert_false(option_valid(ring, 3 * 16384));
+	assert_false(option_valid(ring, 49152));
 	assert_false(option_valid(block, 4096 + 512));
 	assert_true(option_valid(share, UINT64_MAX));
 	assert_true(option_valid(share, 5000));

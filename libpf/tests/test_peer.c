@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MIB (1u << 20)
-#define WINDOW (64u << 20)
+#define MIB ((size_t)1 << 20)
+#define WINDOW (64 * MIB)
 
 enum mode { MODE_DEFAULT, MODE_STREAM, MODE_THREADS, MODE_IDLE, MODE_NO_GROWTH };
 

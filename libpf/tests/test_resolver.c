@@ -6,8 +6,8 @@
 
 #include "fault/resolver.h"
 
-#define PAGE 4096
-#define PAGES 16
+#define PAGE ((size_t)4096)
+#define PAGES ((size_t)16)
 
 static int map_pages(void **state)
 {
@@ -24,7 +24,8 @@ static int unmap_pages(void **state)
 static int resident(char *memory)
 {
 	unsigned char pages[PAGES];
-	int count = 0, i;
+	size_t i;
+	int count = 0;
 
 	assert_int_equal(mincore(memory, PAGES * PAGE, pages), 0);
 	for (i = 0; i < PAGES; i++)

@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PAGE 4096ul
+#define PAGE ((size_t)4096)
 #define WINDOW (8ul << 20)
 #define PATTERN 21
 
@@ -31,14 +31,17 @@ static struct {
 	_Atomic unsigned calls;
 } pager;
 
-/* In place of the C library's, for the resolver. */
-int madvise(void *address, size_t length, int advice)
+/* The linker puts this in place of the C library's, for the resolver and this file only. */
+int __real_madvise(void *address, size_t length, int advice);
+int __wrap_madvise(void *address, size_t length, int advice);
+
+int __wrap_madvise(void *address, size_t length, int advice)
 {
 	uint8_t *start = atomic_load(&pager.start), *page = address;
 
 	if (!start || page < start || page >= start + pager.length ||
 	    (advice != MADV_POPULATE_READ && advice != MADV_POPULATE_WRITE))
-		return (int)syscall(SYS_madvise, address, length, advice);
+		return __real_madvise(address, length, advice);
 	atomic_fetch_add(&pager.calls, 1);
 	usleep(atomic_load(&pager.delay));
 	while (atomic_load(&pager.held))

@@ -8,7 +8,7 @@
 #include "pf.h"
 #include "transport/host/channel.h"
 
-#define RING_MOST (256u << 10)
+#define RING_MOST ((size_t)256 << 10)
 #define MOST_ENTRIES (RING_MOST / RING_HEADER)
 
 /* A ring as small as it may be, one with all its memory, and one that may not grow. */

@@ -8,8 +8,8 @@
 
 #define THREADS 4
 #define ROUNDS REPEAT(400)
-#define LENGTH (200u << 10)
-#define SLICE (1u << 20)
+#define LENGTH ((size_t)200 << 10)
+#define SLICE ((size_t)1 << 20)
 
 struct worker {
 	struct pair *pair;
@@ -172,7 +172,7 @@ static void run(void **state, bool in_thread)
 		pthread_join(workers[i].thread, NULL);
 		free(workers[i].local);
 	}
-	while (atomic_load(pair_value(pair, 1, 0)) < THREADS * ROUNDS)
+	while (atomic_load(pair_value(pair, 1, 0)) < (uint64_t)THREADS * ROUNDS)
 		pair_progress(pair);
 	for (i = 0; i < THREADS; i++)
 		assert_int_equal(workers[i].wrong, 0);

@@ -4,9 +4,9 @@
 
 #include <unistd.h>
 
-#define MIB (1u << 20)
+#define MIB ((size_t)1 << 20)
 #define LONGEST (9 * MIB)
-#define GUARD 64
+#define GUARD ((size_t)64)
 #define WINDOW (32 * MIB)
 
 enum mode {
@@ -236,7 +236,7 @@ static void test_flush(void **state)
 }
 
 #define MANY 200
-#define MANY_LONGEST (100u << 10)
+#define MANY_LONGEST ((size_t)100 << 10)
 
 struct many {
 	uint8_t *local, *remote;

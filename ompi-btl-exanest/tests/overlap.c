@@ -246,13 +246,14 @@ static void small_beside_large(void)
 }
 
 /* Some tens of microseconds of processor time, whoever else runs meanwhile. */
+static volatile unsigned worked;
+
 static void work(void)
 {
-	volatile unsigned sum = 0;
 	unsigned i;
 
 	for (i = 0; i < 30000; i++)
-		sum += i;
+		worked = worked + i;
 }
 
 /*

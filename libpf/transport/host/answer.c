@@ -15,7 +15,7 @@ struct answer {
 	pf_peer *peer;
 	uint8_t kind;
 	struct message_answer message;
-	uint64_t address, length;       /* gets: the block to send along */
+	uint64_t address, length; /* gets: the block to send along */
 };
 
 void answers_init(struct answers *answers)
@@ -83,7 +83,8 @@ static bool give(pf_context *context, struct incoming *incoming, const struct an
 	return true;
 }
 
-static bool put_block(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
+static bool put_block(pf_context *context, struct incoming *incoming,
+		      const struct ring_entry *entry)
 {
 	struct answer answer = { .peer = incoming->peer, .kind = MESSAGE_PUT_ANSWER };
 	struct message_block block;
@@ -100,7 +101,8 @@ static bool put_block(pf_context *context, struct incoming *incoming, const stru
 	return give(context, incoming, &answer);
 }
 
-static bool get_block(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
+static bool get_block(pf_context *context, struct incoming *incoming,
+		      const struct ring_entry *entry)
 {
 	struct answer answer = { .peer = incoming->peer, .kind = MESSAGE_GET_ANSWER };
 	struct message_block block;
@@ -119,7 +121,8 @@ static bool get_block(pf_context *context, struct incoming *incoming, const stru
 	return give(context, incoming, &answer);
 }
 
-static bool do_atomic(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
+static bool do_atomic(pf_context *context, struct incoming *incoming,
+		      const struct ring_entry *entry)
 {
 	struct answer answer = { .peer = incoming->peer, .kind = MESSAGE_ATOMIC_ANSWER };
 	struct message_atomic message;
@@ -137,10 +140,14 @@ static bool do_atomic(pf_context *context, struct incoming *incoming, const stru
 bool answer_request(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
 {
 	switch (entry->kind) {
-	case MESSAGE_PUT_BLOCK: return put_block(context, incoming, entry);
-	case MESSAGE_GET_BLOCK: return get_block(context, incoming, entry);
-	case MESSAGE_ATOMIC: return do_atomic(context, incoming, entry);
-	default: return false;
+	case MESSAGE_PUT_BLOCK:
+		return put_block(context, incoming, entry);
+	case MESSAGE_GET_BLOCK:
+		return get_block(context, incoming, entry);
+	case MESSAGE_ATOMIC:
+		return do_atomic(context, incoming, entry);
+	default:
+		return false;
 	}
 }
 

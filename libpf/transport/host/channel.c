@@ -124,7 +124,8 @@ static size_t copy(const struct channel *channel, const uint8_t *payload, char *
 	return done;
 }
 
-size_t channel_fill(const struct channel *channel, uint8_t *payload, const void *from, size_t length)
+size_t channel_fill(const struct channel *channel, uint8_t *payload, const void *from,
+		    size_t length)
 {
 	return copy(channel, payload, (char *)(uintptr_t)from, length, true);
 }

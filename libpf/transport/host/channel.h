@@ -20,7 +20,8 @@ struct channel_memory {
 	uint64_t ring_size;
 	/* Written by the reader. */
 	alignas(128) _Atomic uint64_t tail;
-	alignas(128) _Atomic uint32_t polled;        /* the reader looks here at every progress: no doorbell needed */
+	alignas(128) _Atomic uint32_t
+		polled; /* the reader looks here at every progress: no doorbell needed */
 	alignas(4096) struct share shares[CHANNEL_SHARES];
 };
 
@@ -41,7 +42,9 @@ void channel_destroy(struct channel *channel);
  * Copy between the ring and memory that may not be there, by way of the
  * kernel: what would be a signal in a memcpy is a short count here.
  */
-size_t channel_fill(const struct channel *channel, uint8_t *payload, const void *from, size_t length);
-size_t channel_place(const struct channel *channel, const uint8_t *payload, void *to, size_t length);
+size_t channel_fill(const struct channel *channel, uint8_t *payload, const void *from,
+		    size_t length);
+size_t channel_place(const struct channel *channel, const uint8_t *payload, void *to,
+		     size_t length);
 
 #endif

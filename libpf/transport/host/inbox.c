@@ -16,7 +16,8 @@ static_assert(sizeof(struct inbox_memory) == 4096, "an inbox is one page");
 
 static int map(struct inbox *inbox, int fd)
 {
-	inbox->memory = mmap(NULL, sizeof(*inbox->memory), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	inbox->memory = mmap(NULL, sizeof(*inbox->memory), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			     0);
 	return inbox->memory == MAP_FAILED ? PF_ERR_MEMORY : PF_OK;
 }
 

@@ -29,14 +29,14 @@
 
 struct inbox_memory {
 	alignas(128) _Atomic uint32_t bell;
-	uint32_t sleepy;                /* the reader may sleep; constant */
+	uint32_t sleepy; /* the reader may sleep; constant */
 	alignas(128) _Atomic uint32_t sleeping;
 	alignas(128) _Atomic uint8_t pending[INBOX_SLOTS];
 };
 
 struct inbox {
 	struct inbox_memory *memory;
-	int fd;                 /* -1 in those who only map it */
+	int fd; /* -1 in those who only map it */
 };
 
 int inbox_create(struct inbox *inbox, bool sleepy);

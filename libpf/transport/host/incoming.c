@@ -99,7 +99,8 @@ static enum dispatched dispatched(bool sound)
 	return sound ? DISPATCHED : BROKEN;
 }
 
-static enum dispatched dispatch(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
+static enum dispatched dispatch(pf_context *context, struct incoming *incoming,
+				const struct ring_entry *entry)
 {
 	switch (entry->kind) {
 	case MESSAGE_USER:
@@ -215,8 +216,8 @@ int incoming_poll(pf_context *context)
 		if (busy(polling->polled[i]))
 			count += poll_busy(context, polling->polled[i]);
 	}
-	if (__builtin_expect(atomic_load_explicit(&context->inbox.memory->bell,
-						  memory_order_relaxed), 0))
+	if (__builtin_expect(
+		    atomic_load_explicit(&context->inbox.memory->bell, memory_order_relaxed), 0))
 		count += answer_bell(context);
 	if (polling->all_count > polling->polled_count) {
 		if (++polling->rotation >= polling->all_count)

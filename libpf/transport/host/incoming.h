@@ -24,23 +24,23 @@ struct incoming {
 	struct channel channel;
 	pf_peer *peer;
 	bool polled, broken, gone;
-	uint32_t slot;                  /* its mark in our inbox */
-	uint64_t fetched;               /* of a long message that is still being written */
+	uint32_t slot;    /* its mark in our inbox */
+	uint64_t fetched; /* of a long message that is still being written */
 	struct serves serves;
 	/* From the handshake. */
 	struct address from;
 	pid_t pid;
-	int copy_error;                 /* 0: we may copy from and to its memory */
+	int copy_error; /* 0: we may copy from and to its memory */
 };
 
 struct polling {
 	struct incoming *polled[POLLED_MOST];
 	unsigned polled_count;
-	unsigned victim;                /* next to be dropped when another becomes active */
+	unsigned victim; /* next to be dropped when another becomes active */
 	struct incoming **all;
 	unsigned all_count, all_room, rotation;
 	struct incoming *by_slot[INBOX_SLOTS];
-	unsigned slots;                 /* all in use lie below */
+	unsigned slots; /* all in use lie below */
 };
 
 /* All of these are progress's own. */

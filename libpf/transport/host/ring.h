@@ -40,19 +40,19 @@
 #define RING_SKIP 255
 
 struct ring {
-	uint8_t *base;          /* size bytes, mapped twice */
-	uint64_t size;          /* a power of two */
-	uint64_t position;      /* writer: of the next entry to write; reader: to read */
-	uint64_t tail_seen;     /* writer: last value of *tail it saw; reader: last it stored */
-	uint64_t lap;           /* writer: where it turns back */
+	uint8_t *base;              /* size bytes, mapped twice */
+	uint64_t size;              /* a power of two */
+	uint64_t position;          /* writer: of the next entry to write; reader: to read */
+	uint64_t tail_seen;         /* writer: last value of *tail it saw; reader: last it stored */
+	uint64_t lap;               /* writer: where it turns back */
 	_Atomic int64_t *allowance; /* writer: bytes that laps may still grow by */
-	_Atomic uint64_t *tail; /* shared: the reader is done with everything before this */
+	_Atomic uint64_t *tail;     /* shared: the reader is done with everything before this */
 };
 
 struct ring_entry {
 	uint8_t *payload;
 	uint32_t length;
-	uint8_t kind;           /* never 0 */
+	uint8_t kind; /* never 0 */
 	uint8_t tag;
 };
 

@@ -15,7 +15,7 @@
 struct incoming;
 
 struct serves {
-	struct message_offer offers[CHANNEL_SHARES];    /* by order of arrival, a ring */
+	struct message_offer offers[CHANNEL_SHARES]; /* by order of arrival, a ring */
 	unsigned first, count;
 };
 

@@ -88,10 +88,10 @@ uint32_t share_close(struct share *share, uint32_t total)
 	uint64_t claim = atomic_load_explicit(&share->claim, memory_order_acquire);
 
 	while (front_of(claim) != back_of(claim) &&
-	       !atomic_compare_exchange_weak_explicit(
-		       &share->claim, &claim,
-		       pack(generation_of(claim), back_of(claim), back_of(claim)),
-		       memory_order_acq_rel, memory_order_acquire))
+	       !atomic_compare_exchange_weak_explicit(&share->claim, &claim,
+						      pack(generation_of(claim), back_of(claim),
+							   back_of(claim)),
+						      memory_order_acq_rel, memory_order_acquire))
 		;
 	return total - back_of(claim);
 }

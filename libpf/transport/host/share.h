@@ -31,8 +31,8 @@
 struct share {
 	alignas(128) _Atomic uint64_t claim;
 	/* Written by the peer alone; in the line of the claim, for whoever looks at one wants both. */
-	_Atomic uint64_t moved;                 /* granules it finished */
-	_Atomic uint64_t returned;              /* start:32 | end:32, a claimed run it could not move */
+	_Atomic uint64_t moved;    /* granules it finished */
+	_Atomic uint64_t returned; /* start:32 | end:32, a claimed run it could not move */
 };
 
 struct granules {
