@@ -359,6 +359,8 @@ static int send_message(pf_peer *peer, uint8_t tag, const void *header, size_t h
 
 	if (__builtin_expect(header_length > most || length > most - header_length, 0))
 		return PF_ERR_TOO_LONG;
+	if (__builtin_expect((header_length && !header) || (length && !payload && !pack), 0))
+		return PF_ERR_ARGUMENT;
 	peer_lock(peer);
 	destination = peer_reserve(peer, in_pieces ? total + sizeof(uint64_t) : total, &status);
 	if (__builtin_expect(!destination, 0)) {

@@ -458,8 +458,12 @@ void transfer_abandon(pf_context *context, struct transfer *transfer)
 
 void transfer_release(struct transfer *transfer)
 {
-	while (transfer->blocks)
-		block_free(transfer->blocks);
+	struct block *block;
+
+	while ((block = transfer->blocks)) {
+		transfer->blocks = block->next;
+		free(block);
+	}
 }
 
 static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
