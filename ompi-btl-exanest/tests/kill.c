@@ -78,13 +78,13 @@ static const struct {
 };
 #define TRAFFICS (sizeof(traffics) / sizeof(*traffics))
 
-/* Dies while a large message of its own is on its way to the neighbours. */
-static void die(void)
+/* Dies while a large message of its own is on its way, to a receive that has room for it or to none. */
+static void die(int tag)
 {
 	MPI_Request request;
 
 	if (mpitest.size > 1)
-		MPI_Isend(out, LARGE, MPI_BYTE, left, 1, MPI_COMM_WORLD, &request);
+		MPI_Isend(out, LARGE, MPI_BYTE, left, tag, MPI_COMM_WORLD, &request);
 	fprintf(stderr, "# rank %d kills itself\n", mpitest.rank);
 	fflush(stderr);
 	raise(SIGKILL);
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 	for (;;) {
 		traffic();
 		if (mpitest.rank == mpitest.size - 1 && seconds() > end)
-			die();
+			die(traffic == large ? 1 : 2);
 	}
 	return EXIT_SURVIVED;
 }
