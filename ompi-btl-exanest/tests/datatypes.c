@@ -25,9 +25,16 @@ static uint64_t message;
 static void image_make(struct image *image, MPI_Datatype type, int count)
 {
 	MPI_Aint bound, extent, true_bound, true_extent, low, high, shift;
+	int size;
 
 	MPI_Type_get_extent(type, &bound, &extent);
 	MPI_Type_get_true_extent(type, &true_bound, &true_extent);
+	MPI_Type_size(type, &size);
+	/* The bounds of no data at all are the ends of the number range. */
+	if (!size) {
+		true_bound = 0;
+		true_extent = 0;
+	}
 	shift = count > 0 ? (count - 1) * extent : 0;
 	low = true_bound + (shift < 0 ? shift : 0);
 	high = true_bound + true_extent + (shift > 0 ? shift : 0);
