@@ -293,6 +293,8 @@ static void last_messages(void **state, uint64_t warm, size_t length, bool abrup
 		pf_progress(pair->context);
 	pair_say(pair, 2);
 	pair_wait_exit(pair, 1);
+	if (abrupt)
+		await_error(pair);
 	linger(pair);
 	assert_true(received > warm);
 	assert_int_equal(received, atomic_load(pair_value(pair, 1, 0)));
