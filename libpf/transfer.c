@@ -287,6 +287,9 @@ void transfer_offer(pf_context *context, struct transfer *transfer)
 	uint32_t front;
 	int status;
 
+	/* Who shares a core may lose it with a run in hand, and keep us waiting for that run. */
+	if (context->sleepy)
+		return;
 	if (transfer->front || transfer->failed || transfer->length < context->options.share_min ||
 	    peer_state(peer) != PEER_LINKED || !peer->single_copy || !peer->shares_free ||
 	    peer->self)
