@@ -15,6 +15,7 @@
 
 /* More processor time than this between two polls is work of the application. */
 #define WAITING_NANOSECONDS 5000
+#define CLOCK_POLLS 32
 
 static int check_options(const pf_options *options)
 {
@@ -34,8 +35,8 @@ int pf_open(const pf_options *options, pf_context **result)
 
 	if (sodium_init() < 0)
 		return PF_ERR_SYSTEM;
-	/* The polled cache lines at the front want their alignment. */
-	context = aligned_alloc(128, (sizeof(*context) + 127) & ~(size_t)127);
+	/* What every poll looks at is in front, in one page. */
+	context = aligned_alloc(4096, (sizeof(*context) + 4095) & ~(size_t)4095);
 	if (!context)
 		return PF_ERR_MEMORY;
 	memset(context, 0, sizeof(*context));
@@ -76,12 +77,6 @@ fail:
 	return status;
 }
 
-static void incoming_free(struct incoming *incoming)
-{
-	channel_destroy(&incoming->channel);
-	free(incoming);
-}
-
 static void drop_events(pf_context *context)
 {
 	struct event *event = events_take(&context->events);
@@ -90,7 +85,7 @@ static void drop_events(pf_context *context)
 		struct event *next = event->next;
 
 		if (event->kind == EVENT_INCOMING)
-			incoming_free(event->incoming);
+			incoming_destroy(event->incoming);
 		else if (event->kind == EVENT_LINKED)
 			inbox_destroy(&(struct inbox){ .memory = event->inbox, .fd = -1 });
 		free(event);
@@ -174,7 +169,7 @@ static bool add_incoming(pf_context *context, struct incoming *incoming)
 		return false;
 	/* A second channel from one peer, or one from the dead, is not libpf's doing. */
 	if (peer->incoming || peer_state(peer) == PEER_GONE) {
-		incoming_free(incoming);
+		incoming_destroy(incoming);
 		return true;
 	}
 	incoming->peer = peer;
@@ -236,30 +231,39 @@ static __attribute__((noinline)) int handle_events(pf_context *context)
 	return count;
 }
 
+static int64_t processor_time(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
 /*
  * Does the application only wait? Then there is next to no processor time
  * between two polls, however long others had the processor. One that looks
- * for messages between pieces of work must not be put to sleep for it.
+ * for messages between pieces of work must not be put to sleep for it. Looked
+ * at rarely: the clock of a thread is a system call.
  */
 static bool only_waits(pf_context *context)
 {
-	struct timespec used;
-	int64_t now, before = context->idle_since;
+	int64_t now = processor_time(), before = context->idle_clock;
+	int64_t enough = (int64_t)context->idle_unclocked * WAITING_NANOSECONDS;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	now = (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
-	context->idle_since = now;
-	return now - before >= 0 && now - before < WAITING_NANOSECONDS;
+	context->idle_clock = now;
+	context->idle_unclocked = 0;
+	return now - before < enough;
 }
 
 /* Nothing happened for a while: let others have the processor. */
 static __attribute__((noinline)) void idle(pf_context *context)
 {
-	if (!only_waits(context)) {
-		context->idle = 0;
+	context->idle++;
+	if (++context->idle_unclocked < CLOCK_POLLS && context->idle < context->options.idle_polls)
 		return;
-	}
-	if (++context->idle < context->options.idle_polls)
+	if (!only_waits(context))
+		context->idle = 0;
+	if (context->idle < context->options.idle_polls)
 		return;
 	/* A peer that moves its end of a transfer of ours does not ring when it is done. */
 	if (operations_pending(context, NULL, UINT64_MAX) || context->answers.first) {

@@ -40,7 +40,8 @@ struct pf_context {
 	_Atomic bool progressing;
 	bool sleepy;        /* idle_polls != 0 */
 	uint64_t idle;      /* empty polls in a row */
-	int64_t idle_since; /* this thread's processor time at the last of them, ns */
+	uint64_t idle_unclocked; /* empty polls since idle_clock */
+	int64_t idle_clock;      /* this thread's processor time when it was last looked at, ns */
 
 	pf_receive_fn receive;
 	void *receive_arg;
@@ -48,9 +49,9 @@ struct pf_context {
 	void *error_arg;
 
 	struct operations operations;
-	struct requests requests;
 	struct answers answers;
 	struct statistics statistics;
+	struct requests requests;
 	struct collapse collapse;
 	_Atomic uint64_t collapsed; /* service thread's own count */
 

@@ -19,7 +19,7 @@
 static const pf_option_info table[] = {
 	OPTION(ring_size, 16384, 1 << 30, 5,
 	       "Most bytes of shared memory for messages from one process to another, a power of "
-	       "two; grows with traffic from 32 KiB on first use"),
+	       "two; grows with traffic from 8 KiB on first use"),
 	OPTION(ring_memory, 0, 1ull << 40, 5,
 	       "Bytes that all rings together may grow by with their traffic, beyond the first 32 KiB "
 	       "of each"),

@@ -91,6 +91,8 @@ int peer_connect(pf_peer *peer)
 				&peer->context->ring_allowance);
 	if (status != PF_OK)
 		return status;
+	if (peer->context->sleepy)
+		peer->out.ring.short_most = UINT64_MAX;
 	status = service_connect(peer->context->service, peer);
 	if (status != PF_OK) {
 		channel_destroy(&peer->out);

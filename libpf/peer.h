@@ -34,11 +34,12 @@ struct pf_peer {
 	_Atomic bool single_copy;
 	bool self; /* this very process */
 	pf_context *context;
+	_Atomic(void *) user;
+	unsigned answers_waiting; /* for room in out; progress's own */
+	pid_t pid;
 	pthread_mutex_t lock; /* the sending side: out, inbox, state */
 
-	pid_t pid;
 	_Atomic(const char *) path;
-	_Atomic(void *) user;
 	unsigned count;
 	int gone_status;
 	struct address address;
@@ -47,7 +48,6 @@ struct pf_peer {
 	struct incoming *incoming; /* its channel to us, if any; progress's own */
 	uint64_t block_most; /* longest block its rings carry, once it said so; progress's own */
 	unsigned requests_waiting;     /* of ours, for its answer; progress's own */
-	unsigned answers_waiting;      /* for room in out; progress's own */
 	struct connection *connection; /* service thread's own */
 	struct pf_peer *next;
 };
@@ -81,6 +81,13 @@ static inline void peer_unlock(pf_peer *peer)
 		pthread_mutex_unlock(&peer->lock);
 }
 
+/* Under the peer's lock: have it look at our ring. */
+static inline void peer_call(pf_peer *peer)
+{
+	inbox_ring(peer->inbox, peer->slot);
+	inbox_wake(peer->inbox);
+}
+
 /*
  * Under the peer's lock: a message of length bytes to fill and then commit.
  * NULL with *status set if that is impossible now or for ever.
@@ -99,8 +106,12 @@ static inline uint8_t *peer_reserve(pf_peer *peer, size_t length, int *status)
 		return NULL;
 	}
 	payload = ring_reserve(&peer->out.ring, length);
-	if (__builtin_expect(!payload, 0))
+	if (__builtin_expect(!payload, 0)) {
 		*status = PF_ERR_AGAIN;
+		/* Room may lie behind an entry that only skips, which nobody was called for. */
+		if (peer->wake)
+			peer_call(peer);
+	}
 	return payload;
 }
 
@@ -112,10 +123,11 @@ static inline void peer_commit(pf_peer *peer, size_t length, uint8_t kind, uint8
 	/* peer_link makes up for what the reader is not rung for before. */
 	if (!inbox)
 		return;
-	if (!atomic_load_explicit(&peer->out.memory->polled, memory_order_relaxed))
+	if (__builtin_expect(peer->wake, 0)) {
+		peer_call(peer);
+	} else if (!atomic_load_explicit(&peer->out.memory->polled, memory_order_relaxed)) {
 		inbox_ring(inbox, peer->slot);
-	if (__builtin_expect(peer->wake, 0))
-		inbox_wake(inbox);
+	}
 }
 
 #endif

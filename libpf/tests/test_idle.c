@@ -9,6 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+/* A message as long as the first lap of a ring. */
+#define LONG 8192
+
 static pf_options sleepy(uint64_t polls)
 {
 	pf_options options = pair_options();
@@ -32,7 +35,8 @@ static void answer(pf_context *context, pf_peer *from, uint8_t tag, void *data, 
 
 	atomic_fetch_add(pair_value(me, me->side, 0), 1);
 	if (me->side)
-		pair_check(me, pf_send(from, tag, data, length, NULL, 0) == PF_DONE);
+		pair_check(me, pf_send(from, tag, data, length < LONG ? length : 1, NULL, 0) ==
+				       PF_DONE);
 }
 
 /* To the end of a partner that sleeps leads a message only. */
@@ -74,6 +78,29 @@ static void one_pair(pf_options here, pf_options there, uint64_t count)
 		assert_true(atomic_load(pair_value(pair, 1, 2)) > 0);
 	if (here.idle_polls == 1)
 		assert_true(pf_stat(pair->context, PF_STAT_SLEEPS) > 0);
+	pair_end(pair);
+}
+
+/* Each finds room only when the partner has got past what follows the one before. */
+static void test_long(void **state)
+{
+	struct pair_setup setup = { .here = sleepy(1),
+				    .there = sleepy(1),
+				    .partner = told,
+				    .receive = answer,
+				    .receive_here = answer };
+	struct pair *pair = pair_start(&setup);
+	static uint8_t bytes[LONG];
+	uint64_t n;
+
+	atomic_store(pair_value(pair, 0, 1), PINGS / 10);
+	pair_say(pair, 1);
+	for (n = 0; n < PINGS / 10; n++) {
+		while (pf_send(pair->peer, 0, bytes, LONG, NULL, 0) == PF_ERR_AGAIN)
+			pf_progress(pair->context);
+		receive_all(pair, n + 1);
+	}
+	pair_wait_exit(pair, 1);
 	pair_end(pair);
 }
 
@@ -272,6 +299,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_one_sleeps, pair_teardown),
 		cmocka_unit_test_teardown(test_shared_core, pair_teardown),
 		cmocka_unit_test_teardown(test_threads, pair_teardown),
+		cmocka_unit_test_teardown(test_long, pair_teardown),
 		cmocka_unit_test_teardown(test_stream, pair_teardown),
 		cmocka_unit_test_teardown(test_costs_nothing, pair_teardown),
 		cmocka_unit_test_teardown(test_operations, pair_teardown),

@@ -206,7 +206,7 @@ static void test_memory(void **state)
 	if (shape->allowance)
 		assert_int_equal(pages_of(ends), shape->size / 4096);
 	else
-		assert_true(pages_of(ends) <= RING_LAP_FIRST / 4096 + 1);
+		assert_true(pages_of(ends) <= RING_LAP_FREE / 4096 + 1);
 	assert_true(atomic_load(&ends->allowance) >= 0);
 	close_ends(ends);
 }

@@ -39,6 +39,7 @@ static int map(struct channel *channel, size_t ring_size)
 		.size = ring_size,
 		.lap = ring_size < RING_LAP_FIRST ? ring_size : RING_LAP_FIRST,
 		.tail = &channel->memory->tail,
+		.short_most = RING_AHEAD,
 	};
 	return PF_OK;
 }
@@ -95,9 +96,9 @@ fail:
 
 void channel_destroy(struct channel *channel)
 {
-	if (channel->ring.allowance && channel->ring.lap > RING_LAP_FIRST)
+	if (channel->ring.allowance && channel->ring.lap > RING_LAP_FREE)
 		atomic_fetch_add_explicit(channel->ring.allowance,
-					  (int64_t)(channel->ring.lap - RING_LAP_FIRST),
+					  (int64_t)(channel->ring.lap - RING_LAP_FREE),
 					  memory_order_relaxed);
 	munmap(channel->memory, channel->mapped);
 	close(channel->fd);

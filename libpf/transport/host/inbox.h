@@ -8,13 +8,14 @@
  * so the cost of an idle poll does not grow with the number of silent peers.
  * A reader with nothing to do may sleep on the futex word.
  *
- * The writer's order is: message, then a look at "polled" and, if the reader
- * ever sleeps, a fence and a look at "sleeping"; the reader's: "sleeping", a
- * fence, then a last look at all channels. So one of them sees the other. There
- * is no fence before "polled", as it would cost every message: a bell that is
- * not rung for that reason is made up for by the reader's rotation over all
- * channels. (membarrier by the reader would spare the writer its fence too,
- * but was measured at 15 us in a virtual machine, for every sleep.)
+ * The writer's order is: message, then a look at "polled", mark and bell, and,
+ * if the reader ever sleeps, a fence and a look at "sleeping". The reader's is:
+ * "sleeping", a fence, then a last look at the bell. So one of them sees the
+ * other. There is no fence before "polled", as it would cost every message: a
+ * bell that is not rung for that reason is made up for by the reader's rotation
+ * over all channels; one that ever sleeps never claims to poll. (membarrier by
+ * the reader would spare the writer its fence too, but was measured at 15 us in
+ * a virtual machine, for every sleep.)
  */
 #ifndef PF_INBOX_H
 #define PF_INBOX_H
@@ -24,14 +25,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define INBOX_SLOTS (4096 - 256)
+/* A multiple of 8. */
+#define INBOX_SLOTS (4096 - 16)
 #define INBOX_NO_SLOT UINT32_MAX
 
+/* A writer that rings touches all of them: for the first few peers that is one cache line. */
 struct inbox_memory {
-	alignas(128) _Atomic uint32_t bell;
+	_Atomic uint32_t bell;
 	uint32_t sleepy; /* the reader may sleep; constant */
-	alignas(128) _Atomic uint32_t sleeping;
-	alignas(128) _Atomic uint8_t pending[INBOX_SLOTS];
+	_Atomic uint32_t sleeping;
+	_Atomic uint8_t crowd; /* somebody without a slot */
+	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS];
 };
 
 struct inbox {
@@ -46,8 +50,8 @@ void inbox_destroy(struct inbox *inbox);
 
 static inline void inbox_ring(struct inbox_memory *memory, uint32_t slot)
 {
-	if (slot < INBOX_SLOTS)
-		atomic_store_explicit(&memory->pending[slot], 1, memory_order_relaxed);
+	atomic_store_explicit(slot < INBOX_SLOTS ? &memory->pending[slot] : &memory->crowd, 1,
+			      memory_order_relaxed);
 	atomic_store_explicit(&memory->bell, 1, memory_order_release);
 }
 

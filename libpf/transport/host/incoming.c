@@ -2,6 +2,7 @@
 #include "incoming.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "answer.h"
 #include "context.h"
@@ -37,6 +38,26 @@ static void start_polling(struct polling *polling, struct incoming *incoming)
 	set_polled(incoming, true);
 }
 
+static int mark_slot(struct polling *polling, struct incoming *incoming)
+{
+	/* answer_bell looks at eight at a time. */
+	unsigned slots = (incoming->slot | 7) + 1;
+	struct incoming **by_slot;
+
+	if (incoming->slot >= INBOX_SLOTS)
+		return PF_OK;
+	if (polling->slots < slots) {
+		by_slot = realloc(polling->by_slot, slots * sizeof(*by_slot));
+		if (!by_slot)
+			return PF_ERR_MEMORY;
+		memset(by_slot + polling->slots, 0, (slots - polling->slots) * sizeof(*by_slot));
+		polling->by_slot = by_slot;
+		polling->slots = slots;
+	}
+	polling->by_slot[incoming->slot] = incoming;
+	return PF_OK;
+}
+
 int incoming_add(pf_context *context, struct incoming *incoming)
 {
 	struct polling *polling = &context->polling;
@@ -50,12 +71,10 @@ int incoming_add(pf_context *context, struct incoming *incoming)
 		polling->all = all;
 		polling->all_room = room;
 	}
+	if (mark_slot(polling, incoming) != PF_OK)
+		return PF_ERR_MEMORY;
 	polling->all[polling->all_count++] = incoming;
-	if (incoming->slot < INBOX_SLOTS) {
-		polling->by_slot[incoming->slot] = incoming;
-		if (polling->slots <= incoming->slot)
-			polling->slots = incoming->slot + 1;
-	}
+	polling->unheard++;
 	start_polling(polling, incoming);
 	return PF_OK;
 }
@@ -179,7 +198,31 @@ static int poll_unpolled(pf_context *context, struct incoming *incoming)
 	if (incoming->polled || !busy(incoming))
 		return 0;
 	count = poll_busy(context, incoming);
-	start_polling(&context->polling, incoming);
+	if (!incoming->heard)
+		start_polling(&context->polling, incoming);
+	else if (busy(incoming))
+		inbox_ring(context->inbox.memory, incoming->slot);
+	return count;
+}
+
+/* From now on it calls whenever it has written. */
+static void hear(struct polling *polling, struct incoming *incoming)
+{
+	if (incoming->heard)
+		return;
+	incoming->heard = true;
+	polling->unheard--;
+	stop_polling(polling, incoming);
+}
+
+static int poll_all_unpolled(pf_context *context)
+{
+	struct polling *polling = &context->polling;
+	int count = 0;
+	unsigned i;
+
+	for (i = 0; i < polling->all_count; i++)
+		count += poll_unpolled(context, polling->all[i]);
 	return count;
 }
 
@@ -199,10 +242,15 @@ static __attribute__((noinline)) int answer_bell(pf_context *context)
 		for (j = i; j < i + 8; j++) {
 			if (!atomic_exchange_explicit(&inbox->pending[j], 0, memory_order_acquire))
 				continue;
-			if (polling->by_slot[j])
-				count += poll_unpolled(context, polling->by_slot[j]);
+			if (!polling->by_slot[j])
+				continue;
+			if (context->sleepy)
+				hear(polling, polling->by_slot[j]);
+			count += poll_unpolled(context, polling->by_slot[j]);
 		}
 	}
+	if (atomic_exchange_explicit(&inbox->crowd, 0, memory_order_acquire))
+		count += poll_all_unpolled(context);
 	return count;
 }
 
@@ -219,7 +267,7 @@ int incoming_poll(pf_context *context)
 	if (__builtin_expect(
 		    atomic_load_explicit(&context->inbox.memory->bell, memory_order_relaxed), 0))
 		count += answer_bell(context);
-	if (polling->all_count > polling->polled_count) {
+	if (polling->all_count > polling->polled_count && polling->unheard) {
 		if (++polling->rotation >= polling->all_count)
 			polling->rotation = 0;
 		count += poll_unpolled(context, polling->all[polling->rotation]);
@@ -232,15 +280,16 @@ bool incoming_any(pf_context *context)
 	struct polling *polling = &context->polling;
 	unsigned i;
 
-	for (i = 0; i < polling->all_count; i++) {
+	for (i = 0; i < polling->all_count && polling->unheard; i++) {
 		if (busy(polling->all[i]))
 			return true;
 	}
 	return false;
 }
 
-static void destroy(struct incoming *incoming)
+void incoming_destroy(struct incoming *incoming)
 {
+	serves_destroy(&incoming->serves);
 	channel_destroy(&incoming->channel);
 	free(incoming);
 }
@@ -261,6 +310,8 @@ void incoming_drop(pf_context *context, struct incoming *incoming)
 	} while (!incoming->broken && incoming->channel.ring.position != before &&
 		 incoming->channel.ring.position < end);
 	stop_polling(polling, incoming);
+	if (!incoming->heard)
+		polling->unheard--;
 	for (i = 0; i < polling->all_count; i++) {
 		if (polling->all[i] == incoming)
 			polling->all[i] = polling->all[--polling->all_count];
@@ -269,7 +320,7 @@ void incoming_drop(pf_context *context, struct incoming *incoming)
 		polling->by_slot[incoming->slot] = NULL;
 	if (incoming->peer->incoming == incoming)
 		incoming->peer->incoming = NULL;
-	destroy(incoming);
+	incoming_destroy(incoming);
 }
 
 void polling_destroy(struct polling *polling)
@@ -277,6 +328,7 @@ void polling_destroy(struct polling *polling)
 	unsigned i;
 
 	for (i = 0; i < polling->all_count; i++)
-		destroy(polling->all[i]);
+		incoming_destroy(polling->all[i]);
 	free(polling->all);
+	free(polling->by_slot);
 }

@@ -3,9 +3,9 @@
 
 static bool grow(struct ring *ring)
 {
-	int64_t more = (int64_t)ring->lap;
+	int64_t more = ring->lap < RING_LAP_FREE ? 0 : (int64_t)ring->lap;
 
-	if (atomic_fetch_sub_explicit(ring->allowance, more, memory_order_relaxed) < more) {
+	if (more && atomic_fetch_sub_explicit(ring->allowance, more, memory_order_relaxed) < more) {
 		atomic_fetch_add_explicit(ring->allowance, more, memory_order_relaxed);
 		return false;
 	}
@@ -13,18 +13,17 @@ static bool grow(struct ring *ring)
 	return true;
 }
 
-bool ring_turn(struct ring *ring)
+bool ring_turn(struct ring *ring, size_t length)
 {
 	uint64_t offset = ring->position & (ring->size - 1);
 	uint64_t tail = atomic_load_explicit(ring->tail, memory_order_acquire);
 	uint64_t unread = ring->position - tail;
 	uint64_t end = ring->position - offset + ring->size;
-	bool behind = unread > ring->lap / 2;
 
 	/* The last lap that doubles is the whole ring, which turns by itself. */
-	if (grow(ring))
+	if ((unread >= 2 * RING_PUBLISH_DRY || length > ring->short_most) && grow(ring))
 		return true;
-	if (behind)
+	if (unread > ring->lap / 2)
 		return false;
 	ring->tail_seen = tail;
 	atomic_store_explicit(ring_header(ring, end), 0, memory_order_relaxed);

@@ -12,11 +12,14 @@
  * when it must, so in the steady state the two processes exchange no cache
  * line but those that carry the messages.
  *
- * Memory grows with traffic: the writer turns back to the start after a short
- * lap, by an entry that skips the rest, and doubles the lap each time while the
- * allowance that all rings of a process share lasts. So a peer with little to say touches a few pages of its ring;
- * one with much to say gets all of it, for a writer that is well ahead of its
- * reader is the faster for it (2.8x for 1 KiB messages).
+ * Memory grows with need: the writer turns back to the start after a short
+ * lap, by an entry that skips the rest. Where its reader is behind, it goes on
+ * into a lap of twice the length, while the allowance that all rings of a
+ * process share lasts. So short questions and answers stay in a few pages; a
+ * writer that is well ahead of its reader gets the whole ring, and is the
+ * faster for it (2.8x for 1 KiB messages). So does one of long entries: lines
+ * that were read long ago are quicker to take from the reader (0.80 instead of
+ * 1.0 us for a message of 2 KiB), unless other processes use up the caches.
  */
 #ifndef PF_RING_H
 #define PF_RING_H
@@ -34,8 +37,12 @@
  */
 #define RING_AHEAD 768
 
-#define RING_LAP_FIRST (32u << 10)
+#define RING_LAP_FIRST (8u << 10)
+/* Every ring may grow so far without a share of the allowance. */
+#define RING_LAP_FREE (32u << 10)
+/* The reader says how far it is after so many bytes, or fewer when it has caught up. */
 #define RING_PUBLISH (4u << 10)
+#define RING_PUBLISH_DRY 512
 /* The kind of an entry that only reaches to the end of the ring. */
 #define RING_SKIP 255
 
@@ -45,7 +52,8 @@ struct ring {
 	uint64_t position;          /* writer: of the next entry to write; reader: to read */
 	uint64_t tail_seen;         /* writer: last value of *tail it saw; reader: last it stored */
 	uint64_t lap;               /* writer: where it turns back */
-	_Atomic int64_t *allowance; /* writer: bytes that laps may still grow by */
+	uint64_t short_most;        /* writer: entries up to this length are at home in a short lap */
+	_Atomic int64_t *allowance; /* writer: bytes that laps may still grow by beyond RING_LAP_FREE */
 	_Atomic uint64_t *tail;     /* shared: the reader is done with everything before this */
 };
 
@@ -76,7 +84,7 @@ static inline _Atomic uint64_t *ring_header(const struct ring *ring, uint64_t po
 }
 
 /* Writer, past its lap: back to the start, or go on with a longer lap. False: not yet. */
-bool ring_turn(struct ring *ring);
+bool ring_turn(struct ring *ring, size_t length);
 
 /* Writer: room for length bytes, or NULL. Nothing is visible before ring_commit. */
 static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
@@ -84,7 +92,7 @@ static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
 	uint64_t need = ring_span(length) + RING_HEADER;
 
 	if (__builtin_expect((ring->position & (ring->size - 1)) >= ring->lap, 0) &&
-	    !ring_turn(ring))
+	    !ring_turn(ring, length))
 		return NULL;
 	if (__builtin_expect(ring->position + need - ring->tail_seen > ring->size, 0)) {
 		uint64_t tail = atomic_load_explicit(ring->tail, memory_order_acquire);
@@ -141,8 +149,11 @@ static inline int ring_peek(struct ring *ring, struct ring_entry *entry)
 	uint64_t header = atomic_load_explicit(where, memory_order_acquire);
 	uint32_t line;
 
-	if (!header)
+	if (!header) {
+		if (ring->position - ring->tail_seen >= RING_PUBLISH_DRY)
+			ring_publish(ring);
 		return 0;
+	}
 	entry->length = (uint32_t)header;
 	entry->kind = (uint8_t)(header >> 32);
 	entry->tag = (uint8_t)(header >> 40);

@@ -2,6 +2,7 @@
 #include "serve.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "context.h"
 #include "copy.h"
@@ -23,8 +24,17 @@ bool serve_offer(struct incoming *incoming, const void *payload, size_t length)
 	/* Taking part is a favour: who may not copy, or has too many, lets the offer pass. */
 	if (incoming->copy_error || serves->count == CHANNEL_SHARES)
 		return true;
+	if (!serves->offers)
+		serves->offers = malloc(CHANNEL_SHARES * sizeof(*serves->offers));
+	if (!serves->offers)
+		return true;
 	serves->offers[(serves->first + serves->count++) % CHANNEL_SHARES] = offer;
 	return true;
+}
+
+void serves_destroy(struct serves *serves)
+{
+	free(serves->offers);
 }
 
 static void done_with_offer(struct serves *serves)

@@ -15,12 +15,13 @@
 struct incoming;
 
 struct serves {
-	struct message_offer offers[CHANNEL_SHARES]; /* by order of arrival, a ring */
 	unsigned first, count;
+	struct message_offer *offers; /* CHANNEL_SHARES, from the first one on: by order of arrival, a ring */
 };
 
 /* An offer arrived; false if it makes no sense, and then the channel is not to be trusted. */
 bool serve_offer(struct incoming *incoming, const void *payload, size_t length);
+void serves_destroy(struct serves *serves);
 /* Move one run for the oldest offer. Returns 1 if something moved. */
 int serve_advance(pf_context *context, struct incoming *incoming);
 
