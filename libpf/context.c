@@ -28,6 +28,13 @@ static int check_options(const pf_options *options)
 	return PF_OK;
 }
 
+static enum inbox_sleeper sleeper(const pf_options *options)
+{
+	if (!options->idle_polls)
+		return INBOX_AWAKE;
+	return options->idle_polls > INBOX_DROWSY ? INBOX_HERALDED : INBOX_SUDDEN;
+}
+
 int pf_open(const pf_options *options, pf_context **result)
 {
 	pf_context *context;
@@ -61,7 +68,7 @@ int pf_open(const pf_options *options, pf_context **result)
 	status = address_create(&context->address);
 	if (status != PF_OK)
 		goto fail;
-	status = inbox_create(&context->inbox, context->sleepy);
+	status = inbox_create(&context->inbox, sleeper(&context->options));
 	if (status != PF_OK)
 		goto fail;
 	status = service_start(context, &context->service);
@@ -263,6 +270,8 @@ static __attribute__((noinline)) void idle(pf_context *context)
 		return;
 	if (!only_waits(context))
 		context->idle = 0;
+	if (context->idle + INBOX_DROWSY == context->options.idle_polls)
+		inbox_announce(&context->inbox);
 	if (context->idle < context->options.idle_polls)
 		return;
 	/* A peer that moves its end of a transfer of ours does not ring when it is done. */
@@ -270,7 +279,8 @@ static __attribute__((noinline)) void idle(pf_context *context)
 		sched_yield();
 		return;
 	}
-	inbox_announce(&context->inbox);
+	if (context->options.idle_polls <= INBOX_DROWSY)
+		inbox_announce(&context->inbox);
 	if (incoming_any(context) || events_waiting(&context->events) ||
 	    atomic_load_explicit(&context->operations.waiting, memory_order_relaxed) ||
 	    atomic_load_explicit(&context->inbox.memory->bell, memory_order_relaxed)) {

@@ -38,8 +38,8 @@ struct pf_context {
 	struct event_queue events;
 	bool threads;
 	_Atomic bool progressing;
-	bool sleepy;        /* idle_polls != 0 */
-	uint64_t idle;      /* empty polls in a row */
+	bool sleepy;             /* idle_polls != 0 */
+	uint64_t idle;           /* empty polls in a row */
 	uint64_t idle_unclocked; /* empty polls since idle_clock */
 	int64_t idle_clock;      /* this thread's processor time when it was last looked at, ns */
 

@@ -75,7 +75,7 @@ void operation_post(pf_context *context, struct operation *operation)
 	context_unlock(context);
 	/* Another thread may be asleep in pf_progress, and nobody else gets in before it wakes. */
 	if (context->threads && context->sleepy)
-		inbox_wake(context->inbox.memory);
+		inbox_wake(context->inbox.memory, INBOX_SUDDEN);
 }
 
 int operations_collect(pf_context *context)

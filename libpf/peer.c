@@ -116,7 +116,7 @@ void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t p
 		return;
 	}
 	peer->slot = slot;
-	peer->wake = inbox->sleepy;
+	peer->sleeper = inbox->sleeper;
 	peer->pid = pid;
 	peer->inbox = inbox;
 	peer->single_copy = peer->context->options.single_copy && !copy_error;
@@ -128,7 +128,7 @@ void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t p
 	peer_unlock(peer);
 	/* What was written before we could ring or wake it. */
 	inbox_ring(inbox, slot);
-	inbox_wake(inbox);
+	inbox_wake(inbox, INBOX_SUDDEN);
 }
 
 void peer_refuse_copy(pf_peer *peer, int error)

@@ -29,7 +29,7 @@ struct pf_peer {
 	struct channel out;
 	struct inbox_memory *inbox; /* NULL until linked */
 	uint32_t slot;              /* ours in its inbox */
-	bool wake;                  /* it may be asleep */
+	enum inbox_sleeper sleeper; /* may it be asleep? */
 	_Atomic int state;
 	_Atomic bool single_copy;
 	bool self; /* this very process */
@@ -85,7 +85,7 @@ static inline void peer_unlock(pf_peer *peer)
 static inline void peer_call(pf_peer *peer)
 {
 	inbox_ring(peer->inbox, peer->slot);
-	inbox_wake(peer->inbox);
+	inbox_wake(peer->inbox, peer->sleeper);
 }
 
 /*
@@ -109,7 +109,7 @@ static inline uint8_t *peer_reserve(pf_peer *peer, size_t length, int *status)
 	if (__builtin_expect(!payload, 0)) {
 		*status = PF_ERR_AGAIN;
 		/* Room may lie behind an entry that only skips, which nobody was called for. */
-		if (peer->wake)
+		if (peer->sleeper)
 			peer_call(peer);
 	}
 	return payload;
@@ -123,7 +123,7 @@ static inline void peer_commit(pf_peer *peer, size_t length, uint8_t kind, uint8
 	/* peer_link makes up for what the reader is not rung for before. */
 	if (!inbox)
 		return;
-	if (__builtin_expect(peer->wake, 0)) {
+	if (__builtin_expect(peer->sleeper, 0)) {
 		peer_call(peer);
 	} else if (!atomic_load_explicit(&peer->out.memory->polled, memory_order_relaxed)) {
 		inbox_ring(inbox, peer->slot);

@@ -87,7 +87,7 @@ static void tell(struct service *service, struct event news)
 
 	*event = news;
 	event_push(&service->context->events, event);
-	inbox_wake(service->context->inbox.memory);
+	inbox_wake(service->context->inbox.memory, INBOX_SUDDEN);
 }
 
 static uint32_t take_slot(struct service *service)

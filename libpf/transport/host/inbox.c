@@ -21,7 +21,7 @@ static int map(struct inbox *inbox, int fd)
 	return inbox->memory == MAP_FAILED ? PF_ERR_MEMORY : PF_OK;
 }
 
-int inbox_create(struct inbox *inbox, bool sleepy)
+int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper)
 {
 	int status = PF_ERR_SYSTEM;
 
@@ -33,7 +33,7 @@ int inbox_create(struct inbox *inbox, bool sleepy)
 		goto fail;
 	status = map(inbox, inbox->fd);
 	if (status == PF_OK) {
-		inbox->memory->sleepy = sleepy;
+		inbox->memory->sleeper = sleeper;
 		return PF_OK;
 	}
 fail:

@@ -30,7 +30,7 @@ struct incoming {
 	struct channel channel;
 	pf_peer *peer;
 	bool polled, broken;
-	bool heard; /* it calls, and we rely on it */
+	bool heard;    /* it calls, and we rely on it */
 	uint32_t slot; /* its mark in our inbox */
 	struct serves serves;
 	uint64_t fetched; /* of a long message that is still being written */

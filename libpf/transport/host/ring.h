@@ -47,14 +47,15 @@
 #define RING_SKIP 255
 
 struct ring {
-	uint8_t *base;              /* size bytes, mapped twice */
-	uint64_t size;              /* a power of two */
-	uint64_t position;          /* writer: of the next entry to write; reader: to read */
-	uint64_t tail_seen;         /* writer: last value of *tail it saw; reader: last it stored */
-	uint64_t lap;               /* writer: where it turns back */
-	uint64_t short_most;        /* writer: entries up to this length are at home in a short lap */
-	_Atomic int64_t *allowance; /* writer: bytes that laps may still grow by beyond RING_LAP_FREE */
-	_Atomic uint64_t *tail;     /* shared: the reader is done with everything before this */
+	uint8_t *base;       /* size bytes, mapped twice */
+	uint64_t size;       /* a power of two */
+	uint64_t position;   /* writer: of the next entry to write; reader: to read */
+	uint64_t tail_seen;  /* writer: last value of *tail it saw; reader: last it stored */
+	uint64_t lap;        /* writer: where it turns back */
+	uint64_t short_most; /* writer: entries up to this length are at home in a short lap */
+	_Atomic int64_t
+		*allowance;     /* writer: bytes that laps may still grow by beyond RING_LAP_FREE */
+	_Atomic uint64_t *tail; /* shared: the reader is done with everything before this */
 };
 
 struct ring_entry {

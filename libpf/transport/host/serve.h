@@ -16,7 +16,8 @@ struct incoming;
 
 struct serves {
 	unsigned first, count;
-	struct message_offer *offers; /* CHANNEL_SHARES, from the first one on: by order of arrival, a ring */
+	/* CHANNEL_SHARES, a ring by order of arrival; NULL before the first. */
+	struct message_offer *offers;
 };
 
 /* An offer arrived; false if it makes no sense, and then the channel is not to be trusted. */
