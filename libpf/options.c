@@ -16,6 +16,16 @@
 		.minimum = low, .maximum = high, .level = lvl                                      \
 	}
 
+#define CHOICE(field, choices, lvl, text)                                                          \
+	{                                                                                          \
+		.name = #field, .help = text, .offset = offsetof(pf_options, field), .minimum = 0, \
+		.maximum = sizeof(choices) / sizeof((choices)[0]) - 2, .level = lvl,               \
+		.names = choices                                                                   \
+	}
+
+static const char *const modes[] = { "fault", "prefault", "pin", "pin-cache", NULL };
+static const char *const policies[] = { "touch", "ahead", "huge", "adaptive", NULL };
+
 static const pf_option_info table[] = {
 	OPTION(ring_size, 16384, 1 << 30, 5,
 	       "Most bytes of shared memory for messages from one process to another, a power of "
@@ -35,6 +45,16 @@ static const pf_option_info table[] = {
 	OPTION(single_copy, 0, 1, 3,
 	       "1: move transfers with process_vm_readv/writev where the kernel permits it; "
 	       "0: always through the ring"),
+	CHOICE(mode, modes, 4,
+	       "What is done to a buffer before a transfer: fault (nothing), prefault (touch it), "
+	       "pin (lock it in memory for the transfer), pin-cache (and leave it locked); for "
+	       "comparison"),
+	CHOICE(policy, policies, 5,
+	       "How absent pages are brought in: touch (the block), ahead (and a growing window "
+	       "behind it), huge (as huge pages where a transfer covers them), adaptive"),
+	OPTION(residency, 0, 1000000, 6,
+	       "Microseconds for which memory that was found present is trusted to be so; 0: look "
+	       "before every copy"),
 	OPTION(fault_retries, 1, 1000, 6,
 	       "How often one block's fault is resolved before its transfer fails"),
 	OPTION(collapse, 0, UINT64_MAX, 5,
@@ -58,6 +78,9 @@ static const pf_options defaults = {
 	.run_max = 512 << 10,
 	.block_size = 16 << 10, /* ExaNeSt's block */
 	.single_copy = 1,
+	.mode = PF_MODE_FAULT,
+	.policy = PF_POLICY_ADAPTIVE,
+	.residency = 10000,
 	.fault_retries = 8,
 	.collapse = 32 << 20,
 	.idle_polls = 0,
@@ -124,6 +147,19 @@ bool option_parse(const char *text, uint64_t *value)
 	return true;
 }
 
+static bool option_choose(const pf_option_info *info, const char *text, uint64_t *value)
+{
+	uint64_t i;
+
+	for (i = 0; info->names && info->names[i]; i++) {
+		if (strcmp(info->names[i], text))
+			continue;
+		*value = info->minimum + i;
+		return true;
+	}
+	return false;
+}
+
 static const char *environment(const pf_option_info *info)
 {
 	char name[64];
@@ -147,7 +183,8 @@ static int read_environment(pf_options *options, const pf_option_info **culprit)
 
 		if (!text)
 			continue;
-		if (option_parse(text, &value) && option_valid(info, value)) {
+		if ((option_choose(info, text, &value) || option_parse(text, &value)) &&
+		    option_valid(info, value)) {
 			*option_field(options, info) = value;
 			continue;
 		}

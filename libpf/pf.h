@@ -53,6 +53,25 @@ enum pf_status {
 const char *pf_strerror(int status);
 
 /*
+ * How this process's buffers live with page faults. Only pf_register asks for
+ * the mode; the engine itself takes faults in all of them.
+ */
+enum pf_mode {
+	PF_MODE_FAULT,     /* nothing is done ahead: a fault is resolved where it happens */
+	PF_MODE_PREFAULT,  /* pf_register touches every page */
+	PF_MODE_PIN,       /* pf_register locks the pages in memory until pf_deregister */
+	PF_MODE_PIN_CACHE, /* the same, but they stay locked in a cache for the next time */
+};
+
+/* How the resolver brings absent pages in. */
+enum pf_policy {
+	PF_POLICY_TOUCH,    /* the block that met the fault */
+	PF_POLICY_AHEAD,    /* and more behind it, twice as much each time faults come in order */
+	PF_POLICY_HUGE,     /* huge pages where a transfer covers them whole, otherwise touch */
+	PF_POLICY_ADAPTIVE, /* huge and ahead, by what it saw */
+};
+
+/*
  * Options. Every field has a line in the option table below, from which the
  * PF_* environment variables, MCA parameters and the manual are made.
  */
@@ -64,6 +83,9 @@ typedef struct pf_options {
 	uint64_t run_max;    /* most bytes moved by one call to pf_progress for one transfer */
 	uint64_t block_size; /* unit of faults and retransmission */
 	uint64_t single_copy; /* 1: process_vm_readv/writev where permitted; 0: always through the ring */
+	uint64_t mode;        /* enum pf_mode */
+	uint64_t policy; /* enum pf_policy */
+	uint64_t residency; /* microseconds for which memory found present is trusted to be so; 0: never */
 	uint64_t fault_retries; /* resolve attempts for one block before PF_ERR_FAULT */
 	uint64_t collapse; /* bytes moved in a 2 MiB range before it is made a huge page; 0: never */
 	uint64_t idle_polls; /* empty calls of pf_progress, with no work between, before it sleeps; 0: never */
@@ -77,7 +99,8 @@ typedef struct pf_option_info {
 	const char *help; /* one sentence */
 	size_t offset;    /* of the field in pf_options */
 	uint64_t minimum, maximum;
-	int level; /* MPI_T verbosity level 1..9: who should care */
+	int level;                /* MPI_T verbosity level 1..9: who should care */
+	const char *const *names; /* not NULL: names of the values from minimum on, ended by NULL */
 } pf_option_info;
 
 /* The option table, ended by an entry whose name is NULL. Static, thread safe. */
@@ -178,6 +201,52 @@ int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length, pf_comple
 	   void *arg);
 
 /*
+ * Make [address, address + length) ready for transfers as pf_options.mode asks.
+ * Only for comparison with networks that need it: transfers never do. In
+ * PF_MODE_FAULT, the default, it does nothing and returns PF_DONE with
+ * *registration NULL. write: the transfers write there. Returns PF_OK, PF_DONE,
+ * PF_ERR_FAULT for memory that is not there, PF_ERR_MEMORY where the limit of
+ * locked memory (ulimit -l) is reached. Thread safe.
+ */
+typedef struct pf_registration pf_registration;
+int pf_register(pf_context *context, void *address, size_t length, int write,
+		pf_registration **registration);
+/* Undo it; NULL is allowed. */
+void pf_deregister(pf_context *context, pf_registration *registration);
+
+/*
+ * A user-space pager: the pages of [address, address + length), which must be
+ * page aligned, private and anonymous, come from supply whenever they are
+ * absent: now where they are not there yet, and after each pf_pager_evict or
+ * MADV_DONTNEED, which are legal at any time. supply fills length bytes at page
+ * with what belongs at address, and returns PF_OK, or any PF_ERR_* when it
+ * cannot: a transfer then fails with PF_ERR_FAULT.
+ *
+ * A transfer of this process or of a peer that meets such a page is parked; the
+ * fault is forwarded straight to supply, on the thread that found it while
+ * supply is quick, on a resolver thread once it was seen to take long. A
+ * processor's fault in the range (a load or store of any thread) is served by
+ * the service thread. So supply may be called on several threads at a time,
+ * and must neither touch the range nor call libpf.
+ *
+ * Uses userfaultfd in the way that needs no privilege, in which system calls
+ * (read(2) into the range, say) do not wait for absent pages but fail with
+ * EFAULT: evicted pages have to be touched before they are handed to one.
+ *
+ * pf_pager_register returns PF_ERR_ARGUMENT for a range that is no such
+ * memory, PF_ERR_SYSTEM where there is no userfaultfd. Unregister before the
+ * memory is unmapped and before pf_close; pages present then stay as they are.
+ */
+typedef struct pf_pager pf_pager;
+typedef int (*pf_supply_fn)(pf_context *context, uint64_t address, void *page, size_t length,
+			    void *arg);
+int pf_pager_register(pf_context *context, void *address, size_t length, pf_supply_fn supply,
+		      void *arg, pf_pager **pager);
+/* Drop pages; what is in them is lost. Page aligned, within the range. Thread safe. */
+int pf_pager_evict(pf_pager *pager, void *address, size_t length);
+void pf_pager_unregister(pf_pager *pager);
+
+/*
  * Send an active message: header, then payload, arrive as one contiguous
  * piece at the peer's receive callback, in the order sent, exactly once. The
  * buffers are free again on return. PF_DONE: sent; PF_ERR_AGAIN: the ring is
@@ -246,14 +315,23 @@ enum pf_stat {
 	PF_STAT_SINGLE_COPY_BYTES, /* moved by this process for its own transfers, one copy */
 	PF_STAT_SHARED_BYTES,  /* moved by this process for a peer's transfer, from the other end */
 	PF_STAT_STREAM_BYTES,  /* of transfers that went through the ring */
-	PF_STAT_LOCAL_FAULTS,  /* blocks that met an absent page here */
+	PF_STAT_LOCAL_FAULTS,  /* blocks that met a fault here */
 	PF_STAT_REMOTE_FAULTS, /* ... or in the peer */
-	PF_STAT_RETRANSMITS,   /* blocks sent again after a fault was resolved */
-	PF_STAT_FAULT_ERRORS,  /* transfers that ended with PF_ERR_FAULT */
-	PF_STAT_RING_FULL,     /* sends turned away with PF_ERR_AGAIN */
-	PF_STAT_COLLAPSED,     /* 2 MiB ranges of hot buffers made huge pages */
-	PF_STAT_SLEEPS,        /* times pf_progress slept for want of work */
-	PF_STAT_PEERS,         /* peers connected to */
+	/* Those and, of minor faults, the runs that the kernel settled in place, by kind: */
+	PF_STAT_LOCAL_MINOR,      /* a page never touched: memory, no waiting */
+	PF_STAT_LOCAL_MAJOR,      /* a page in swap or in a file */
+	PF_STAT_LOCAL_PAGER,      /* a page that a pager had to supply */
+	PF_STAT_LOCAL_PERMISSION, /* no such mapping, or not permitted: the transfer failed */
+	PF_STAT_REMOTE_MINOR,
+	PF_STAT_REMOTE_MAJOR,
+	PF_STAT_REMOTE_PAGER,
+	PF_STAT_REMOTE_PERMISSION,
+	PF_STAT_RETRANSMITS,  /* blocks sent again after a fault was resolved */
+	PF_STAT_FAULT_ERRORS, /* transfers that ended with PF_ERR_FAULT */
+	PF_STAT_RING_FULL,    /* sends turned away with PF_ERR_AGAIN */
+	PF_STAT_COLLAPSED,    /* 2 MiB ranges of hot buffers made huge pages */
+	PF_STAT_SLEEPS,       /* times pf_progress slept for want of work */
+	PF_STAT_PEERS,        /* peers connected to */
 	PF_STAT_COUNT
 };
 
@@ -264,6 +342,14 @@ typedef struct pf_stat_info {
 
 const pf_stat_info *pf_stat_table(void); /* PF_STAT_COUNT entries, static */
 uint64_t pf_stat(const pf_context *context, enum pf_stat stat);
+
+/*
+ * How long faults took from their detection to their block's being ready
+ * again: faults that took less than 2^(bucket + 8) ns and not less than half of
+ * that; the last bucket counts everything longer.
+ */
+#define PF_RESOLVE_BUCKETS 24
+uint64_t pf_stat_resolve_time(const pf_context *context, unsigned bucket);
 
 /* What this machine offers, for pf_info(1): static names, texts filled in. Returns how many. */
 typedef struct pf_capability {
