@@ -22,6 +22,8 @@
 #include "address.h"
 #include "event.h"
 #include "fault/collapse.h"
+#include "fault/pager.h"
+#include "fault/residency.h"
 #include "operation.h"
 #include "pf.h"
 #include "request.h"
@@ -53,6 +55,8 @@ struct pf_context {
 	struct statistics statistics;
 	struct requests requests;
 	struct collapse collapse;
+	struct pagers pagers;
+	struct residency residency; /* of our own memory */
 
 	pf_options options;
 	size_t send_max; /* pf_attributes */
