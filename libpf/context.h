@@ -22,6 +22,7 @@
 #include "address.h"
 #include "event.h"
 #include "fault/collapse.h"
+#include "fault/registration.h"
 #include "operation.h"
 #include "pf.h"
 #include "request.h"
@@ -53,6 +54,7 @@ struct pf_context {
 	struct statistics statistics;
 	struct requests requests;
 	struct collapse collapse;
+	struct registrations registrations;
 	_Atomic uint64_t collapsed; /* service thread's own count */
 
 	pf_options options;
