@@ -79,6 +79,7 @@ int pf_open(const pf_options *options, pf_context **result)
 	status = service_start(context, &context->service);
 	if (status != PF_OK)
 		goto fail_inbox;
+	registrations_init(&context->registrations, context->options.mode);
 	*result = context;
 	return PF_OK;
 
@@ -129,6 +130,7 @@ void pf_close(pf_context *context)
 	pagers_destroy(&context->pagers);
 	residency_close(&context->residency);
 	statistics_destroy(&context->statistics);
+	registrations_destroy(&context->registrations);
 	pthread_mutex_destroy(&context->lock);
 	sodium_memzero(&context->address, sizeof(context->address));
 	free(context);

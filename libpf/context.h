@@ -24,6 +24,7 @@
 #include "fault/collapse.h"
 #include "fault/pager.h"
 #include "fault/residency.h"
+#include "fault/registration.h"
 #include "operation.h"
 #include "pf.h"
 #include "request.h"
@@ -57,6 +58,7 @@ struct pf_context {
 	struct collapse collapse;
 	struct pagers pagers;
 	struct residency residency; /* of our own memory */
+	struct registrations registrations;
 
 	pf_options options;
 	size_t send_max; /* pf_attributes */

@@ -106,6 +106,32 @@ static void print_paths(const struct info *info)
 	end('}');
 }
 
+/* By name where it has one. */
+static void option_value(const char *key, const pf_option_info *option, const pf_options *options)
+{
+	uint64_t value = *option_field((pf_options *)options, option);
+	const char *name = option_value_name(option, value);
+
+	if (name)
+		string(key, name);
+	else
+		number(key, value);
+}
+
+static void option_names(const pf_option_info *option)
+{
+	const char *const *name;
+
+	if (!option->names)
+		return;
+	start("names", '[');
+	for (name = option->names; *name; name++) {
+		comma();
+		text(*name);
+	}
+	end(']');
+}
+
 static void print_options(const struct info *info)
 {
 	const struct origins *origins = &info->origins;
@@ -117,12 +143,13 @@ static void print_options(const struct info *info)
 		option_variable(option, variable, sizeof(variable));
 		start(NULL, '{');
 		string("name", option->name);
-		number("value", *option_field((pf_options *)&origins->in_force, option));
-		number("default", *option_field((pf_options *)&origins->defaults, option));
+		option_value("value", option, &origins->in_force);
+		option_value("default", option, &origins->defaults);
 		string("origin", origin_name(origin_of(origins, option)));
 		string("variable", variable);
 		number("minimum", option->minimum);
 		number("maximum", option->maximum);
+		option_names(option);
 		number("level", (uint64_t)option->level);
 		string("help", option->help);
 		end('}');
