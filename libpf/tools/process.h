@@ -15,11 +15,11 @@
 
 struct process {
 	pid_t pid;
-	ino_t page;       /* which of its contexts, if it has several */
-	uint64_t started; /* the context; CLOCK_BOOTTIME, ns */
-	char job[64];     /* PMIX_NAMESPACE; "" outside of a job */
-	int rank;         /* -1: not known */
-	char command[32]; /* printable */
+	ino_t page;               /* which of its contexts, if it has several */
+	uint64_t started;         /* the context; CLOCK_BOOTTIME, ns */
+	char job[64];             /* PMIX_NAMESPACE; "" outside of a job */
+	int rank;                 /* -1: not known */
+	char command[32];         /* printable */
 	struct counters total;    /* since the context was opened */
 	struct counters counters; /* what is to be shown: the same, or a part of it */
 };
