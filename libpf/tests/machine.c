@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/wait.h>
@@ -346,11 +348,15 @@ static struct {
 
 static void *read_statistics(void *arg)
 {
+	const struct sched_param first = { .sched_priority = 1 };
 	char text[64];
 
+	/* Not to be kept from it by those who turn the memory over. */
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		setpriority(PRIO_PROCESS, (id_t)gettid(), -20);
 	while (!atomic_load(&refresh.stop)) {
 		read_file(refresh.path, text, sizeof(text));
-		usleep(200);
+		usleep(500);
 	}
 	return NULL;
 }
