@@ -28,6 +28,12 @@ static uint64_t shorter(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+static uint64_t offset_of(const struct transfer *transfer, enum pf_side side, uint64_t address)
+{
+	return address -
+	       (side == PF_SIDE_REMOTE ? transfer->remote : (uint64_t)(uintptr_t)transfer->local);
+}
+
 /*
  * The first error decides, of several faults the one in front, for they may be
  * resolved in any order. The rest of the transfer is not started any more.
@@ -37,7 +43,8 @@ static void fail(struct transfer *transfer, int status, enum pf_side side, uint6
 	const pf_completion *before = &transfer->operation.completion;
 
 	if (!transfer->failed || (before->status == PF_ERR_FAULT && status == PF_ERR_FAULT &&
-				  before->side == side && address < before->address)) {
+				  offset_of(transfer, side, address) <
+					  offset_of(transfer, before->side, before->address))) {
 		transfer->operation.completion.status = status;
 		transfer->operation.completion.side = side;
 		transfer->operation.completion.address = address;
@@ -70,6 +77,12 @@ static void block_free(struct block *block)
 		link = &(*link)->next;
 	*link = block->next;
 	free(block);
+}
+
+/* Its pages were brought in and are gone again, more than once: waiting for them is the way forward. */
+static bool is_patient(const struct block *block)
+{
+	return block->retries >= RETRIES_PARKED;
 }
 
 /* FAULTED -> RESOLVING: ask the side that owns the page. */
@@ -221,8 +234,7 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 	enum pf_side side;
 	int error;
 
-	/* Pages that were brought in and are gone again: waiting for them is the way forward. */
-	if (!block || block->retries < RETRIES_PARKED) {
+	if (!block || !is_patient(block)) {
 		length = peer_ready(transfer->operation.peer, is_put(transfer),
 				    transfer->local + offset, transfer->remote + offset, length,
 				    &side);
@@ -292,10 +304,11 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 		block_free(block);
 		return OPERATION_MOVED;
 	}
-	status = is_put(transfer) ?
-			 stream_put(peer, token, transfer->local + block->offset,
-				    transfer->remote + block->offset, block->length, &address) :
-			 stream_get(peer, token, transfer->remote + block->offset, block->length);
+	status = is_put(transfer) ? stream_put(peer, token, transfer->local + block->offset,
+					       transfer->remote + block->offset, block->length,
+					       is_patient(block), &address) :
+				    stream_get(peer, token, transfer->remote + block->offset,
+					       block->length, is_patient(block));
 	if (status == PF_OK) {
 		block->state = BLOCK_MOVING;
 		transfer->moving++;
@@ -328,7 +341,7 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 	}
 	if (status == PF_OK && data && !transfer->failed) {
 		status = stream_place(context, from, data, transfer->local + block->offset,
-				      block->length, &address);
+				      block->length, is_patient(block), &address);
 		side = PF_SIDE_LOCAL;
 	}
 	if (status == PF_OK) {

@@ -59,10 +59,8 @@ static void option_names(const pf_option_info *option)
 	if (!option->names)
 		return;
 	json_start("names", '[');
-	for (name = option->names; *name; name++) {
-		comma();
-		text(*name);
-	}
+	for (name = option->names; *name; name++)
+		json_string(NULL, *name);
 	json_end(']');
 }
 

@@ -17,6 +17,7 @@ struct answer {
 	uint8_t kind;
 	struct message_answer message;
 	uint64_t address, length; /* gets: the block to send along */
+	bool patient;
 };
 
 void answers_init(struct answers *answers)
@@ -50,7 +51,7 @@ static int send_answer(pf_context *context, const struct answer *answer)
 		*message = answer->message;
 		if (length) {
 			size_t ready = policy_prepare(context, answer->address, length, false);
-			size_t moved = ready < length ?
+			size_t moved = ready < length && !answer->patient ?
 					       ready :
 					       channel_fill(&peer->out, (uint8_t *)(message + 1),
 							    (void *)(uintptr_t)answer->address,
@@ -100,9 +101,10 @@ static bool put_block(pf_context *context, struct incoming *incoming,
 	if (block.length != entry->length - sizeof(block))
 		return false;
 	answer.message.token = block.token;
-	answer.message.status =
-		stream_place(context, &incoming->channel, entry->payload + sizeof(block),
-			     (void *)(uintptr_t)block.address, block.length, &answer.message.value);
+	answer.message.status = stream_place(context, &incoming->channel,
+					     entry->payload + sizeof(block),
+					     (void *)(uintptr_t)block.address, block.length,
+					     block.patient, &answer.message.value);
 	return give(context, incoming, &answer);
 }
 
@@ -118,6 +120,7 @@ static bool get_block(pf_context *context, struct incoming *incoming,
 	answer.message.token = block.token;
 	answer.address = block.address;
 	answer.length = block.length;
+	answer.patient = block.patient;
 	/* Our ring may be smaller than the asker's: say how much it carries. */
 	if (block.length > stream_answer_most(context)) {
 		answer.message.status = PF_ERR_TOO_LONG;

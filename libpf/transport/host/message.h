@@ -43,6 +43,7 @@ struct message_block {
 	uint64_t token;
 	uint64_t address; /* in the peer */
 	uint64_t length;
+	uint64_t patient; /* not 0: rather wait for a page than answer with a fault again */
 };
 
 struct message_atomic {
