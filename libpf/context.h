@@ -50,7 +50,6 @@ struct pf_context {
 
 	struct operations operations;
 	struct answers answers;
-	struct statistics statistics;
 	struct requests requests;
 	struct collapse collapse;
 
@@ -64,6 +63,8 @@ struct pf_context {
 
 	pthread_mutex_t lock;
 	struct pf_peer *peers;
+
+	struct statistics statistics; /* two pages of their own */
 };
 
 static inline void context_lock(pf_context *context)
