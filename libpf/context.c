@@ -5,6 +5,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,10 +45,10 @@ int pf_open(const pf_options *options, pf_context **result)
 	if (sodium_init() < 0)
 		return PF_ERR_SYSTEM;
 	/* What every poll looks at is in front, in one page. */
-	context = aligned_alloc(4096, (sizeof(*context) + 4095) & ~(size_t)4095);
-	if (!context)
+	context = mmap(NULL, sizeof(*context), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+	if (context == MAP_FAILED)
 		return PF_ERR_MEMORY;
-	memset(context, 0, sizeof(*context));
 	if (options)
 		context->options = *options;
 	else
@@ -68,9 +69,7 @@ int pf_open(const pf_options *options, pf_context **result)
 	status = address_create(&context->address);
 	if (status != PF_OK)
 		goto fail;
-	status = statistics_create(&context->statistics, context->threads);
-	if (status != PF_OK)
-		goto fail;
+	statistics_create(&context->statistics, context->threads);
 	residency_open(&context->residency, getpid(), context->options.residency);
 	pagers_init(&context->pagers);
 	status = inbox_create(&context->inbox, sleeper(&context->options));
@@ -90,7 +89,7 @@ fail_statistics:
 	residency_close(&context->residency);
 	statistics_destroy(&context->statistics);
 fail:
-	free(context);
+	munmap(context, sizeof(*context));
 	return status;
 }
 
@@ -133,7 +132,7 @@ void pf_close(pf_context *context)
 	registrations_destroy(&context->registrations);
 	pthread_mutex_destroy(&context->lock);
 	sodium_memzero(&context->address, sizeof(context->address));
-	free(context);
+	munmap(context, sizeof(*context));
 }
 
 void pf_query(const pf_context *context, pf_attributes *attributes)

@@ -53,7 +53,6 @@ struct pf_context {
 
 	struct operations operations;
 	struct answers answers;
-	struct statistics statistics;
 	struct requests requests;
 	struct collapse collapse;
 	struct pagers pagers;
@@ -70,6 +69,8 @@ struct pf_context {
 
 	pthread_mutex_t lock;
 	struct pf_peer *peers;
+
+	struct statistics statistics; /* two pages of their own */
 };
 
 static inline void context_lock(pf_context *context)

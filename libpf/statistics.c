@@ -59,14 +59,6 @@ const pf_stat_info *pf_stat_table(void)
 	return table;
 }
 
-static struct statistics_page *map(int fd)
-{
-	void *page = mmap(NULL, STATISTICS_SIZE, PROT_READ | PROT_WRITE,
-			  fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
-
-	return page == MAP_FAILED ? NULL : page;
-}
-
 /* Readers rely on its size, and on nobody else's writing there where the kernel can forbid it. */
 static int seal(int fd)
 {
@@ -76,32 +68,29 @@ static int seal(int fd)
 								     0;
 }
 
-static struct statistics_page *create_shared(int *fd)
+/* The file for others to find, mapped where the page is. -1: the page stays as private as it was. */
+static int share(struct statistics_page *page)
 {
-	struct statistics_page *page;
+	int fd = memfd_create(STATISTICS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	*fd = memfd_create(STATISTICS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd < 0)
-		return NULL;
-	page = ftruncate(*fd, STATISTICS_SIZE) ? NULL : map(*fd);
-	if (page && !seal(*fd))
-		return page;
-	if (page)
-		munmap(page, STATISTICS_SIZE);
-	close(*fd);
-	*fd = -1;
-	return NULL;
+	if (fd < 0)
+		return -1;
+	if (!ftruncate(fd, STATISTICS_SIZE) &&
+	    mmap(page, STATISTICS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) !=
+		    MAP_FAILED &&
+	    !seal(fd))
+		return fd;
+	close(fd);
+	return -1;
 }
 
-int statistics_create(struct statistics *statistics, bool threads)
+void statistics_create(struct statistics *statistics, bool threads)
 {
-	struct statistics_page *page = create_shared(&statistics->fd);
+	struct statistics_page *page = &statistics->page;
 
+	statistics->threads = threads;
 	/* That others can look is no reason to fail. */
-	if (!page)
-		page = map(-1);
-	if (!page)
-		return PF_ERR_MEMORY;
+	statistics->fd = share(page);
 	page->version = STATISTICS_VERSION;
 	page->stats = PF_STAT_COUNT;
 	page->buckets = PF_RESOLVE_BUCKETS;
@@ -110,17 +99,12 @@ int statistics_create(struct statistics *statistics, bool threads)
 	/* Last: a reader that sees it sees the rest. */
 	atomic_thread_fence(memory_order_release);
 	page->magic = STATISTICS_MAGIC;
-	statistics->page = page;
-	statistics->threads = threads;
-	return PF_OK;
 }
 
 void statistics_destroy(struct statistics *statistics)
 {
-	munmap(statistics->page, STATISTICS_SIZE);
 	if (statistics->fd >= 0)
 		close(statistics->fd);
-	statistics->page = NULL;
 }
 
 void statistic_fault(struct statistics *statistics, enum pf_side side, enum fault_kind kind)
@@ -144,17 +128,17 @@ void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds)
 		bucket = 64 - STATISTICS_BUCKET_FIRST - (unsigned)__builtin_clzll(nanoseconds);
 	if (bucket >= PF_RESOLVE_BUCKETS)
 		bucket = PF_RESOLVE_BUCKETS - 1;
-	atomic_fetch_add_explicit(&statistics->page->resolve[bucket], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&statistics->page.resolve[bucket], 1, memory_order_relaxed);
 }
 
 uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
 {
-	return (unsigned)stat < PF_STAT_COUNT ? statistic_read(context->statistics.page, stat) : 0;
+	return (unsigned)stat < PF_STAT_COUNT ? statistic_read(&context->statistics.page, stat) : 0;
 }
 
 uint64_t pf_stat_resolve_time(const pf_context *context, unsigned bucket)
 {
 	return bucket < PF_RESOLVE_BUCKETS ?
-		       statistic_read_bucket(context->statistics.page, bucket) :
+		       statistic_read_bucket(&context->statistics.page, bucket) :
 		       0;
 }

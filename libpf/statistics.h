@@ -35,14 +35,19 @@ struct statistics_page {
 	_Alignas(STATISTICS_LINE) _Atomic uint64_t resolve[PF_RESOLVE_BUCKETS];
 };
 
+/* Inside the context, where the page takes no pointer to get at: it is mapped over its place. */
 struct statistics {
-	struct statistics_page *page;
-	bool threads;
+	_Alignas(STATISTICS_SIZE) struct statistics_page page;
+	_Alignas(STATISTICS_SIZE) bool threads;
 	int fd; /* -1: private memory, which nobody finds */
 };
 
-/* threads: several at a time may call statistic_add. PF_OK or PF_ERR_MEMORY. */
-int statistics_create(struct statistics *statistics, bool threads);
+/*
+ * statistics is zeroed memory of the caller's. The page stays mapped over it
+ * until the caller unmaps it, and must not be freed by other means. threads:
+ * several at a time may call statistic_add.
+ */
+void statistics_create(struct statistics *statistics, bool threads);
 void statistics_destroy(struct statistics *statistics);
 
 /*
@@ -51,7 +56,7 @@ void statistics_destroy(struct statistics *statistics);
  */
 static inline void statistic_add(struct statistics *statistics, enum pf_stat stat, uint64_t amount)
 {
-	_Atomic uint64_t *value = &statistics->page->value[stat];
+	_Atomic uint64_t *value = &statistics->page.value[stat];
 
 	if (statistics->threads)
 		atomic_fetch_add_explicit(value, amount, memory_order_relaxed);
@@ -65,7 +70,7 @@ static inline void statistic_add(struct statistics *statistics, enum pf_stat sta
 static inline void statistic_add_elsewhere(struct statistics *statistics, enum pf_stat stat,
 					   uint64_t amount)
 {
-	atomic_fetch_add_explicit(&statistics->page->elsewhere[stat], amount, memory_order_relaxed);
+	atomic_fetch_add_explicit(&statistics->page.elsewhere[stat], amount, memory_order_relaxed);
 }
 
 static inline uint64_t statistic_read(const struct statistics_page *page, enum pf_stat stat)

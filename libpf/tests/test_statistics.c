@@ -27,16 +27,22 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 
 static int create(void **state)
 {
-	static struct statistics statistics;
+	struct statistics *statistics = mmap(NULL, sizeof(*statistics), PROT_READ | PROT_WRITE,
+					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	*state = &statistics;
-	return statistics_create(&statistics, false);
+	*state = statistics;
+	if (statistics == MAP_FAILED)
+		return -1;
+	statistics_create(statistics, false);
+	return 0;
 }
 
 static int destroy(void **state)
 {
-	statistics_destroy(*state);
-	return 0;
+	struct statistics *statistics = *state;
+
+	statistics_destroy(statistics);
+	return munmap(statistics, sizeof(*statistics));
 }
 
 static int number_of_pages(void)
@@ -98,18 +104,26 @@ static void test_read_only(void **state)
 	munmap(page, STATISTICS_SIZE);
 }
 
-static void test_without_memfd(void **state)
+static int create_without_memfd(void **state)
 {
-	struct statistics statistics;
+	int status;
 
 	no_memfd = true;
-	assert_int_equal(statistics_create(&statistics, false), PF_OK);
+	status = create(state);
 	no_memfd = false;
-	assert_int_equal(statistics.fd, -1);
+	return status;
+}
+
+static void test_without_memfd(void **state)
+{
+	struct statistics *statistics = *state;
+
+	assert_int_equal(statistics->fd, -1);
 	assert_int_equal(number_of_pages(), 0);
-	statistic_add(&statistics, PF_STAT_PUTS, 3);
-	assert_int_equal(statistic_read(statistics.page, PF_STAT_PUTS), 3);
-	statistics_destroy(&statistics);
+	statistic_add(statistics, PF_STAT_PUTS, 3);
+	statistic_resolved(statistics, 3);
+	assert_int_equal(statistic_read(&statistics->page, PF_STAT_PUTS), 3);
+	assert_int_equal(statistic_read_bucket(&statistics->page, 0), 1);
 }
 
 static void test_faults(void **state)
@@ -130,11 +144,11 @@ static void test_faults(void **state)
 		statistic_fault(statistics, PF_SIDE_NONE, kind);
 	}
 	for (kind = FAULT_MINOR; kind <= FAULT_PERMISSION; kind++) {
-		assert_int_equal(statistic_read(statistics->page, local[kind]), kind + 1);
-		assert_int_equal(statistic_read(statistics->page, remote[kind]), 10 * (kind + 1));
+		assert_int_equal(statistic_read(&statistics->page, local[kind]), kind + 1);
+		assert_int_equal(statistic_read(&statistics->page, remote[kind]), 10 * (kind + 1));
 	}
 	for (stat = 0; stat < PF_STAT_COUNT; stat++)
-		sum += statistic_read(statistics->page, stat);
+		sum += statistic_read(&statistics->page, stat);
 	assert_int_equal(sum, 11 * (1 + 2 + 3 + 4));
 }
 
@@ -148,15 +162,15 @@ static void test_buckets(void **state)
 		uint64_t bound = 1ull << (bucket + 8);
 
 		statistic_resolved(statistics, bound - 1);
-		assert_int_equal(statistic_read_bucket(statistics->page, bucket), bucket ? 2 : 1);
-		assert_int_equal(statistic_read_bucket(statistics->page, bucket + 1), 0);
+		assert_int_equal(statistic_read_bucket(&statistics->page, bucket), bucket ? 2 : 1);
+		assert_int_equal(statistic_read_bucket(&statistics->page, bucket + 1), 0);
 		statistic_resolved(statistics, bound);
-		assert_int_equal(statistic_read_bucket(statistics->page, bucket + 1), 1);
+		assert_int_equal(statistic_read_bucket(&statistics->page, bucket + 1), 1);
 	}
 	statistic_resolved(statistics, 0);
-	assert_int_equal(statistic_read_bucket(statistics->page, 0), 2);
+	assert_int_equal(statistic_read_bucket(&statistics->page, 0), 2);
 	statistic_resolved(statistics, UINT64_MAX);
-	assert_int_equal(statistic_read_bucket(statistics->page, last), 2);
+	assert_int_equal(statistic_read_bucket(&statistics->page, last), 2);
 }
 
 #define THREADS 3
@@ -187,10 +201,10 @@ static void test_threads(void **state)
 		statistic_add(statistics, PF_STAT_COLLAPSED, 1);
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	assert_int_equal(statistic_read(statistics->page, PF_STAT_COLLAPSED),
+	assert_int_equal(statistic_read(&statistics->page, PF_STAT_COLLAPSED),
 			 (THREADS + 1) * TIMES);
-	assert_int_equal(statistic_read(statistics->page, PF_STAT_LOCAL_MAJOR), THREADS * TIMES);
-	assert_int_equal(statistic_read_bucket(statistics->page, 2), THREADS * TIMES);
+	assert_int_equal(statistic_read(&statistics->page, PF_STAT_LOCAL_MAJOR), THREADS * TIMES);
+	assert_int_equal(statistic_read_bucket(&statistics->page, 2), THREADS * TIMES);
 }
 
 static void test_public(void **state)
@@ -212,7 +226,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_found_in_proc, create, destroy),
 		cmocka_unit_test_setup_teardown(test_read_only, create, destroy),
-		cmocka_unit_test(test_without_memfd),
+		cmocka_unit_test_setup_teardown(test_without_memfd, create_without_memfd, destroy),
 		cmocka_unit_test_setup_teardown(test_faults, create, destroy),
 		cmocka_unit_test_setup_teardown(test_buckets, create, destroy),
 		cmocka_unit_test_setup_teardown(test_threads, create, destroy),

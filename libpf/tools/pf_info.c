@@ -86,7 +86,8 @@ static pid_t parse_pid(const char *text)
 static double parse_interval(const char *text)
 {
 	char *end;
-	double value = strtod(text, &end);
+	/* The analyzer does not see that getopt_long sets optarg anew. */
+	double value = strtod(text, &end); /* NOLINT(clang-analyzer-core.NonNullParamChecker) */
 
 	if (end == text || *end || !(value >= 0.01 && value <= 1e6))
 		errx(EXIT_USAGE, "--interval %s: not a number of seconds from 0.01 to 1000000",
@@ -99,6 +100,7 @@ int main(int argc, char **argv)
 	static struct info info;
 	unsigned sections = 0;
 	bool json = false, job = false, details;
+	const char *number;
 	double interval = 0;
 	pid_t pid = 0;
 	int option, status = 0;
@@ -119,10 +121,11 @@ int main(int argc, char **argv)
 		case OPTION_JOB:
 			job = true;
 			/* "--job PID": getopt knows optional arguments only after '='. */
-			if (!optarg && optind < argc && argv[optind][0] != '-')
-				optarg = argv[optind++];
-			if (optarg)
-				pid = parse_pid(optarg);
+			number = optarg;
+			if (!number && optind < argc && argv[optind][0] != '-')
+				number = argv[optind++];
+			if (number)
+				pid = parse_pid(number);
 			break;
 		case OPTION_INTERVAL:
 			interval = parse_interval(optarg);
