@@ -36,7 +36,7 @@ struct change {
 static struct changes {
 	struct change list[CHANGES];
 	unsigned count;
-} *changes; /* shared with the keeper */
+} * changes; /* shared with the keeper */
 
 static pid_t keeper;
 static int keeper_end = -1; /* closed by all processes, it ends the keeper */
