@@ -36,7 +36,7 @@ struct change {
 static struct changes {
 	struct change list[CHANGES];
 	unsigned count;
-} *changes; /* shared with the keeper */
+} * changes; /* shared with the keeper */
 
 static pid_t keeper;
 static int keeper_end = -1; /* closed by all processes, it ends the keeper */
@@ -356,7 +356,7 @@ static void *read_statistics(void *arg)
 		setpriority(PRIO_PROCESS, (id_t)gettid(), -20);
 	while (!atomic_load(&refresh.stop)) {
 		read_file(refresh.path, text, sizeof(text));
-		usleep(500);
+		usleep(2000);
 	}
 	return NULL;
 }

@@ -12,8 +12,13 @@
 #include <unistd.h>
 
 const struct memory_kind *const memory_kinds[] = {
-	memory_anonymous_kinds, memory_swap_kinds, memory_fork_kinds, memory_file_kinds,
-	memory_huge_kinds,      memory_map_kinds,  NULL,
+	memory_anonymous_kinds,
+	memory_swap_kinds,
+	memory_fork_kinds,
+	memory_file_kinds,
+	memory_huge_kinds,
+	memory_map_kinds,
+	NULL,
 };
 
 /*
@@ -201,7 +206,8 @@ static size_t differs(const uint8_t *bytes, size_t length, enum contents content
 		make_page(contents, (position + done) / PAGE, seed, words);
 		if (memcmp(bytes + done, expected, part)) {
 			for (i = 0; i < part; i++) {
-				if (bytes[done + i] != expected[i] && !(or_zero && !bytes[done + i]))
+				if (bytes[done + i] != expected[i] &&
+				    !(or_zero && !bytes[done + i]))
 					return done + i;
 			}
 		}

@@ -81,11 +81,11 @@ static void serve(struct pair *me)
 			atomic_store(pair_value(me, 1, 2), atomic_load(&memory.turns));
 		if (atomic_load(pair_value(me, 0, 0)) == done)
 			continue;
-		error = grant((enum wish)atomic_load(pair_value(me, 0, 1)),
-			      (const struct memory_kind *)(uintptr_t)atomic_load(
-				      pair_value(me, 0, 2)),
-			      atomic_load(pair_value(me, 0, 3)), atomic_load(pair_value(me, 0, 4)),
-			      atomic_load(pair_value(me, 0, 5)), atomic_load(pair_value(me, 0, 6)));
+		error = grant(
+			(enum wish)atomic_load(pair_value(me, 0, 1)),
+			(const struct memory_kind *)(uintptr_t)atomic_load(pair_value(me, 0, 2)),
+			atomic_load(pair_value(me, 0, 3)), atomic_load(pair_value(me, 0, 4)),
+			atomic_load(pair_value(me, 0, 5)), atomic_load(pair_value(me, 0, 6)));
 		if (error)
 			pair_fail(me, __FILE__, __LINE__, error);
 		atomic_store(pair_value(me, 1, 0), remote_address(memory.start));
@@ -173,8 +173,8 @@ static void check_completion(const pf_completion *completion, struct buffers *bu
 			fail_msg("%zu bytes at +%zu: no error", length, buffers->source.offset);
 		return;
 	}
-	if (completion->status != PF_ERR_FAULT ||
-	    (from == OUTCOME_MOVES && to == OUTCOME_MOVES) || completion->side == PF_SIDE_NONE)
+	if (completion->status != PF_ERR_FAULT || (from == OUTCOME_MOVES && to == OUTCOME_MOVES) ||
+	    completion->side == PF_SIDE_NONE)
 		fail_msg("%zu bytes from +%zu to +%zu: %s, side %d, address %#llx", length,
 			 buffers->source.offset, buffers->destination.offset,
 			 pf_strerror(completion->status), completion->side,
@@ -351,11 +351,10 @@ static void name_cells(struct cell *cells, struct CMUnitTest *tests)
 				cells->put = i / 3 % 2 == 0;
 				cells->ring = i / 6;
 				snprintf(cells->name, sizeof(cells->name), "%s: %s %s %s%s",
-					 kind->name, cells->put ? "put" : "get",
-					 roles[cells->role], outcome_name(cells),
-					 cells->ring ? ", ring" : "");
-				*tests = (struct CMUnitTest){ cells->name, run_cell, NULL,
-							      teardown, cells };
+					 kind->name, cells->put ? "put" : "get", roles[cells->role],
+					 outcome_name(cells), cells->ring ? ", ring" : "");
+				*tests = (struct CMUnitTest){ cells->name, run_cell, NULL, teardown,
+							      cells };
 			}
 		}
 	}
