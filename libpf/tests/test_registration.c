@@ -165,9 +165,10 @@ static void test_pin_mode(void **state)
 {
 	pf_context *context = open_mode(PF_MODE_PIN);
 	uint8_t *memory = map_at(NULL, PAGES);
-	pf_registration *registration = registered(context, memory, PAGES);
+	pf_registration *registration;
 
 	needs_locks();
+	registration = registered(context, memory, PAGES);
 	assert_int_equal(locked(), PAGES);
 	pf_deregister(context, registration);
 	assert_int_equal(locked(), 0);
@@ -374,7 +375,7 @@ static void test_fork(void **state)
 {
 	pf_context *context = open_mode(PF_MODE_PIN_CACHE);
 	uint8_t *memory = map_at(NULL, PAGES);
-	pf_registration *held = registered(context, memory, PAGES);
+	pf_registration *held;
 	struct rusage before, after;
 	int pipes[2], status;
 	char word = 0;
@@ -382,6 +383,7 @@ static void test_fork(void **state)
 	size_t i;
 
 	needs_locks();
+	held = registered(context, memory, PAGES);
 	assert_int_equal(pipe(pipes), 0);
 	memset(memory, 1, PAGES * page);
 	child = fork();
@@ -454,6 +456,7 @@ static void test_limit(void **state)
 	pf_registration *held;
 	enum pf_mode mode;
 
+	needs_locks();
 	for (mode = PF_MODE_PIN; mode <= PF_MODE_PIN_CACHE; mode++) {
 		pf_context *context = open_mode(mode);
 
@@ -483,6 +486,7 @@ static void test_limit_evicts(void **state)
 	uint8_t *memory = map_at(NULL, PAGES);
 	size_t i;
 
+	needs_locks();
 	limit(8);
 	for (i = 0; i + 3 <= PAGES; i++) {
 		pf_deregister(context, registered(context, memory + i * page, 3));

@@ -33,6 +33,7 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 {
 	struct pair *pair = arg;
 	struct control control;
+	char what[192];
 
 	(void)context;
 	if (from != pair->peer)
@@ -53,7 +54,9 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 		memcpy(&control, data, sizeof(control));
 		control.text[sizeof(control.text) - 1] = 0;
 		if (control.kind == CONTROL_FAILED) {
-			fail(pair, "pf_get by the partner", control.status);
+			snprintf(what, sizeof(what), "the partner's %s",
+				 control.text[0] ? control.text : "part");
+			fail(pair, what, control.status);
 			break;
 		}
 		pair->answer = control;

@@ -30,6 +30,7 @@ struct partner {
 	uint64_t wrong; /* messages with wrong contents */
 	struct held *held;
 	struct held **held_last;
+	pf_registration **registrations; /* RANGES_MOST of them, once there is one */
 	bool done;
 	int status;
 };
@@ -202,18 +203,24 @@ static void keep(struct partner *partner, const void *data, size_t length)
 		memcpy(partner->buffer, data, length);
 }
 
-static void fetched(pf_context *context, const pf_completion *completion)
+static void report(struct partner *partner, int status, const char *what)
 {
-	struct partner *partner = completion->arg;
 	struct control failed = { .magic = PROTOCOL_MAGIC,
 				  .kind = CONTROL_FAILED,
-				  .status = completion->status };
+				  .status = status };
 
-	(void)context;
-	if (completion->status == PF_OK)
+	if (status == PF_OK) {
 		notice(partner);
-	else
-		reply(partner, TAG_CONTROL, &failed, sizeof(failed));
+		return;
+	}
+	snprintf(failed.text, sizeof(failed.text), "%s", what);
+	reply(partner, TAG_CONTROL, &failed, sizeof(failed));
+}
+
+static void fetched(pf_context *context, const pf_completion *completion)
+{
+	(void)context;
+	report(completion->arg, completion->status, "pf_get");
 }
 
 static void fetch(struct partner *partner, const void *data, size_t length)
@@ -231,6 +238,46 @@ static void fetch(struct partner *partner, const void *data, size_t length)
 	if (completion.status == PF_DONE)
 		completion.status = PF_OK;
 	fetched(partner->context, &completion);
+}
+
+/* The registration that a range stands for; NULL if it is none within the buffer. */
+static pf_registration **registration_of(struct partner *partner, const void *data, size_t length,
+					 struct range *range)
+{
+	uint64_t start = (uint64_t)(uintptr_t)partner->buffer;
+
+	if (length != sizeof(*range))
+		return NULL;
+	memcpy(range, data, sizeof(*range));
+	if (range->number >= RANGES_MOST || range->address < start ||
+	    range->length > partner->room || range->address - start > partner->room - range->length)
+		return NULL;
+	if (!partner->registrations)
+		partner->registrations = calloc(RANGES_MOST, sizeof(*partner->registrations));
+	return partner->registrations ? &partner->registrations[range->number] : NULL;
+}
+
+static void register_range(struct partner *partner, const void *data, size_t length)
+{
+	struct range range;
+	pf_registration **registration = registration_of(partner, data, length, &range);
+	int status = PF_ERR_ARGUMENT;
+
+	if (registration && !*registration)
+		status = pf_register(partner->context, (void *)(uintptr_t)range.address,
+				     range.length, range.write != 0, registration);
+	report(partner, status == PF_DONE ? PF_OK : status, "pf_register");
+}
+
+static void deregister_range(struct partner *partner, const void *data, size_t length)
+{
+	struct range range;
+	pf_registration **registration = registration_of(partner, data, length, &range);
+
+	if (!registration)
+		return;
+	pf_deregister(partner->context, *registration);
+	*registration = NULL;
 }
 
 static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
@@ -264,6 +311,12 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 		break;
 	case TAG_FETCH:
 		fetch(partner, data, length);
+		break;
+	case TAG_REGISTER:
+		register_range(partner, data, length);
+		break;
+	case TAG_DEREGISTER:
+		deregister_range(partner, data, length);
 		break;
 	case TAG_CONTROL:
 		obey(partner, data, length);
@@ -324,5 +377,7 @@ void partner_destroy(struct partner *partner)
 	}
 	if (partner->buffer)
 		munmap(partner->buffer, partner->room);
+	/* pf_close undoes the registrations themselves. */
+	free(partner->registrations);
 	free(partner);
 }

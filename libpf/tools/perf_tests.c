@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "pattern.h"
+#include "registered.h"
 
 static int send_latency(struct bench *bench, uint64_t iterations)
 {
@@ -83,24 +84,36 @@ static int post_add(struct bench *bench, uint64_t iteration)
 	return pair_posted(bench->pair, "pf_atomic", status);
 }
 
+static int puts_of(struct bench *bench, uint64_t iterations, unsigned window)
+{
+	return bench->registered ? registered_puts(bench, iterations, window) :
+				   windowed(bench, post_put, iterations, window);
+}
+
+static int gets_of(struct bench *bench, uint64_t iterations, unsigned window)
+{
+	return bench->registered ? registered_gets(bench, iterations, window) :
+				   windowed(bench, post_get, iterations, window);
+}
+
 static int put_latency(struct bench *bench, uint64_t iterations)
 {
-	return windowed(bench, post_put, iterations, 1);
+	return puts_of(bench, iterations, 1);
 }
 
 static int put_window(struct bench *bench, uint64_t iterations)
 {
-	return windowed(bench, post_put, iterations, bench->window);
+	return puts_of(bench, iterations, bench->window);
 }
 
 static int get_latency(struct bench *bench, uint64_t iterations)
 {
-	return windowed(bench, post_get, iterations, 1);
+	return gets_of(bench, iterations, 1);
 }
 
 static int get_window(struct bench *bench, uint64_t iterations)
 {
-	return windowed(bench, post_get, iterations, bench->window);
+	return gets_of(bench, iterations, bench->window);
 }
 
 static int add_window(struct bench *bench, uint64_t iterations)
@@ -353,6 +366,7 @@ int perf_measure(const struct perf_test *test, const struct settings *settings, 
 			       .size = size,
 			       .window = settings->window,
 			       .verify = settings->verify,
+			       .registered = settings->registered,
 			       .slots = 1,
 			       .seed = size };
 	size_t length;

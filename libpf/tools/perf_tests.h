@@ -19,6 +19,7 @@ struct settings {
 	uint64_t warm_up; /* iterations before the first repetition; WARM_UP_AUTOMATIC */
 	unsigned window;
 	bool verify;
+	bool registered; /* register the buffers of each put and get */
 };
 
 #define WARM_UP_AUTOMATIC UINT64_MAX
@@ -27,7 +28,7 @@ struct bench {
 	struct pair *pair;
 	size_t size;
 	unsigned window;
-	bool verify;
+	bool verify, registered;
 	uint8_t *local;
 	uint64_t remote;
 	size_t stride;  /* from slot to slot, of either buffer */

@@ -204,7 +204,7 @@ static void parse(struct command *command, int argc, char **argv)
 			settings->warm_up = number("--warm-up", text, 0, 1ull << 40);
 			break;
 		case 'W':
-			settings->window = (unsigned)number("--window", text, 1, 1 << 16);
+			settings->window = (unsigned)number("--window", text, 1, RANGES_MOST);
 			break;
 		case 'c':
 			command->cores = text;
@@ -320,6 +320,7 @@ int main(int argc, char **argv)
 		return command.cores ? EXIT_USAGE : EXIT_FAILURE;
 	if (load_options(&options, &cores))
 		return EXIT_FAILURE;
+	command.settings.registered = options.mode != PF_MODE_FAULT;
 	if (command.calibrate)
 		status = calibrate(&cores, command.show, command.force);
 	else if (command.listen)

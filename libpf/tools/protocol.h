@@ -19,6 +19,8 @@ enum tag {
 	TAG_KEEP_LAST,   /* so is this, and TAG_NOTICE comes back */
 	TAG_FETCH,       /* struct fetch: pf_get to the partner's buffer, then TAG_NOTICE */
 	TAG_NOTICE,      /* 8 bytes */
+	TAG_REGISTER,    /* struct range: pf_register of a part of the buffer, then TAG_NOTICE */
+	TAG_DEREGISTER,  /* struct range: of the same number; nothing comes back */
 };
 
 enum control_kind {
@@ -29,7 +31,7 @@ enum control_kind {
 	CONTROL_STATISTIC, /* the answer's length is its pf_stat of number seed */
 	CONTROL_PROCESSOR, /* the answer's length is the processor time it used, nanoseconds */
 	CONTROL_BYE,       /* the partner ends; no answer */
-	CONTROL_FAILED,    /* from the partner, unasked: status says how a TAG_FETCH ended */
+	CONTROL_FAILED,    /* from the partner, unasked: how a TAG_FETCH or TAG_REGISTER ended */
 };
 
 struct control {
@@ -44,6 +46,16 @@ struct control {
 	uint64_t seed;
 	uint64_t wrong; /* answer to CHECK: messages and slots with wrong contents */
 	char text[160];
+};
+
+/* Registered ranges have numbers below this: the largest window of pf_perf. */
+#define RANGES_MOST 65536
+
+struct range {
+	uint64_t number;
+	uint64_t address;
+	uint64_t length;
+	uint64_t write;
 };
 
 struct fetch {
