@@ -35,22 +35,27 @@ static uint64_t offset_of(const struct transfer *transfer, enum pf_side side, ui
 }
 
 /*
- * The first error decides, of several faults the one in front, for they may be
- * resolved in any order. The rest of the transfer is not started any more.
+ * The rest of the transfer is not started any more. Faults may be found and
+ * resolved in any order, but it is the one in front that is reported: so what
+ * is before it goes on.
  */
 static void fail(struct transfer *transfer, int status, enum pf_side side, uint64_t address)
 {
-	const pf_completion *before = &transfer->operation.completion;
+	uint64_t offset = status == PF_ERR_FAULT ? offset_of(transfer, side, address) : 0;
 
-	if (!transfer->failed || (before->status == PF_ERR_FAULT && status == PF_ERR_FAULT &&
-				  offset_of(transfer, side, address) <
-					  offset_of(transfer, before->side, before->address))) {
+	if (!transfer->failed || offset < transfer->failed_at) {
+		transfer->failed_at = offset;
 		transfer->operation.completion.status = status;
 		transfer->operation.completion.side = side;
 		transfer->operation.completion.address = address;
 	}
 	transfer->failed = true;
 	transfer->run = transfer->run_end;
+}
+
+static bool given_up(const struct transfer *transfer, const struct block *block)
+{
+	return transfer->failed && block->offset >= transfer->failed_at;
 }
 
 static struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t length)
@@ -99,7 +104,7 @@ static void block_resolve(pf_context *context, struct block *block)
 	statistic_add(&context->statistics,
 		      block->side == PF_SIDE_REMOTE ? PF_STAT_REMOTE_FAULTS : PF_STAT_LOCAL_FAULTS,
 		      1);
-	if (transfer->failed) {
+	if (given_up(transfer, block)) {
 		block_free(block);
 		return;
 	}
@@ -147,8 +152,9 @@ void block_resolved(pf_context *context, struct block *block, int status, uint64
 	if (status == PF_ERR_FAULT && address >= start + block->length)
 		status = PF_OK;
 	statistic_fault(&context->statistics, block->side, kind);
-	if (status != PF_OK || transfer->failed) {
+	if (status != PF_OK)
 		fail(transfer, status, block->side, address);
+	if (given_up(transfer, block) || status != PF_OK) {
 		block_free(block);
 		return;
 	}
@@ -164,7 +170,7 @@ static struct block *ready_block(struct transfer *transfer)
 	struct block *block;
 
 	for (block = transfer->blocks; block; block = block->next) {
-		if (block->state == BLOCK_READY)
+		if (block->state == BLOCK_READY && !given_up(transfer, block))
 			return block;
 	}
 	return NULL;
@@ -339,7 +345,7 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 		block->state = BLOCK_READY;
 		return;
 	}
-	if (status == PF_OK && data && !transfer->failed) {
+	if (status == PF_OK && data && !given_up(transfer, block)) {
 		status = stream_place(context, from, data, transfer->local + block->offset,
 				      block->length, is_patient(block), &address);
 		side = PF_SIDE_LOCAL;
@@ -501,8 +507,8 @@ int transfer_advance(pf_context *context, struct transfer *transfer)
 		return OPERATION_FINISHED;
 	}
 	transfer_offer(context, transfer);
-	if (!transfer->failed && (transfer->run < transfer->run_end || ready_block(transfer) ||
-				  claim(context, transfer))) {
+	if (ready_block(transfer) || transfer->run < transfer->run_end ||
+	    claim(context, transfer)) {
 		if (state == PEER_GONE)
 			goto lost;
 		return peer->single_copy ? copy_run(context, transfer) :

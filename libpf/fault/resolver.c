@@ -19,16 +19,23 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+#define PIECE (64u << 10)
+
 static bool populate(uint64_t start, uint64_t length, bool write)
 {
-	int error;
+	uint64_t end = start + length, piece;
+	int error = 0;
 
-	do {
-		error = madvise((void *)(uintptr_t)start, length,
-				write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) ?
-				errno :
-				0;
-	} while (error == EINTR || error == EAGAIN);
+	/* A memory cgroup under pressure reclaims between pieces what a long one would hold. */
+	for (; start < end && !error; start += piece) {
+		piece = end - start < PIECE ? end - start : PIECE;
+		do {
+			error = madvise((void *)(uintptr_t)start, piece,
+					write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) ?
+					errno :
+					0;
+		} while (error == EINTR || error == EAGAIN);
+	}
 	return !error;
 }
 
