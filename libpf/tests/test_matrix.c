@@ -187,7 +187,7 @@ static void check_completion(const pf_completion *completion, struct buffers *bu
 		fail_msg("%zu bytes: a fault at an address outside, by %td", length,
 			 (ptrdiff_t)(completion->address - at->start));
 	/*
-	 * Fails in about one of ten runs of "file truncated before: put both": of two
+	 * Fails in some runs of "file truncated before: put both faults": of two
 	 * blocks that cannot be resolved, one on each side, the later one is named.
 	 */
 	if (outcome_of(at) == OUTCOME_FAULTS && completion->address != at->bad)
