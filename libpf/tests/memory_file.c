@@ -87,23 +87,28 @@ static size_t shorter(const struct memory *memory)
 	return (start + memory->length / 2) & ~(PAGE - 1);
 }
 
+static const char *truncate_to(struct memory *memory, size_t size)
+{
+	return ftruncate(memory->fd, (off_t)size) ? memory_error("ftruncate") : NULL;
+}
+
 static const char *truncate_half(struct memory *memory)
 {
 	uint8_t *end = memory->map + shorter(memory);
 
 	if (end > memory->start)
 		memory->bad = (uint64_t)(uintptr_t)end;
-	return ftruncate(memory->fd, (off_t)shorter(memory)) ? memory_error("ftruncate") : NULL;
+	return truncate_to(memory, shorter(memory));
 }
 
 static const char *make_whole(struct memory *memory)
 {
-	return ftruncate(memory->fd, (off_t)memory->size) ? memory_error("ftruncate") : NULL;
+	return truncate_to(memory, memory->size);
 }
 
 static const char *keep_truncating(struct memory *memory, unsigned turn)
 {
-	const char *error = truncate_half(memory);
+	const char *error = truncate_to(memory, shorter(memory));
 
 	usleep(turn % 20);
 	if (!error)
