@@ -55,7 +55,6 @@ int pf_open(const pf_options *options, pf_context **result)
 	if (status != PF_OK)
 		goto fail;
 	context->threads = context->options.threads;
-	context->statistics.threads = context->threads;
 	context->sleepy = context->options.idle_polls != 0;
 	/* Long ones are sent with a count of the bytes written so far. */
 	context->send_max = ring_longest(&(struct ring){ .size = context->options.ring_size }) -
@@ -68,9 +67,12 @@ int pf_open(const pf_options *options, pf_context **result)
 	status = address_create(&context->address);
 	if (status != PF_OK)
 		goto fail;
-	status = inbox_create(&context->inbox, sleeper(&context->options));
+	status = statistics_create(&context->statistics, context->threads);
 	if (status != PF_OK)
 		goto fail;
+	status = inbox_create(&context->inbox, sleeper(&context->options));
+	if (status != PF_OK)
+		goto fail_statistics;
 	status = service_start(context, &context->service);
 	if (status != PF_OK)
 		goto fail_inbox;
@@ -79,6 +81,8 @@ int pf_open(const pf_options *options, pf_context **result)
 
 fail_inbox:
 	inbox_destroy(&context->inbox);
+fail_statistics:
+	statistics_destroy(&context->statistics);
 fail:
 	free(context);
 	return status;
@@ -117,6 +121,7 @@ void pf_close(pf_context *context)
 		peer_destroy(peer);
 	}
 	inbox_destroy(&context->inbox);
+	statistics_destroy(&context->statistics);
 	pthread_mutex_destroy(&context->lock);
 	sodium_memzero(&context->address, sizeof(context->address));
 	free(context);

@@ -53,7 +53,6 @@ struct pf_context {
 	struct statistics statistics;
 	struct requests requests;
 	struct collapse collapse;
-	_Atomic uint64_t collapsed; /* service thread's own count */
 
 	pf_options options;
 	size_t send_max; /* pf_attributes */

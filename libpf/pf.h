@@ -121,7 +121,8 @@ int pf_options_init(pf_options *options, const pf_option_info **culprit);
 /*
  * Open a context: one per process is the rule. options may be NULL, which is
  * pf_options_init's; it is copied. Costs one thread (asleep unless a peer
- * connects, dies, or asks for a page), one socket and one shared page.
+ * connects, dies, or asks for a page), one socket and two shared pages, of
+ * which pf_info --job reads one to show this process's statistics.
  */
 int pf_open(const pf_options *options, pf_context **context);
 
@@ -346,7 +347,8 @@ uint64_t pf_stat(const pf_context *context, enum pf_stat stat);
 /*
  * How long faults took from their detection to their block's being ready
  * again: faults that took less than 2^(bucket + 8) ns and not less than half of
- * that; the last bucket counts everything longer.
+ * that; the first bucket also counts everything shorter, the last everything
+ * longer. 0 for a bucket that does not exist. Thread safe at any time.
  */
 #define PF_RESOLVE_BUCKETS 24
 uint64_t pf_stat_resolve_time(const pf_context *context, unsigned bucket);

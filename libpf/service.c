@@ -12,11 +12,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "connection.h"
 #include "context.h"
 #include "fault/collapse.h"
 #include "fault/resolver.h"
 #include "peer.h"
+#include "probe.h"
 #include "slice.h"
 #include "transport/host/copy.h"
 
@@ -259,14 +261,18 @@ static int link_up(struct connection *connection, const struct connection_messag
 static struct resolve resolve_here(const struct resolve *request)
 {
 	struct resolve result = { .token = request->token };
+	uint64_t start = clock_nanoseconds(CLOCK_MONOTONIC);
 
 	if (!request->length || request->length > RESOLVER_MOST) {
 		result.status = PF_ERR_FAULT;
 		result.address = request->address;
 		return result;
 	}
+	probe_resolve_start(request->address, request->length, PF_POLICY_TOUCH);
 	result.status = resolver_touch(request->address, request->length, request->write,
 				       &result.address);
+	probe_resolve_done(request->address, request->length, result.status,
+			   clock_nanoseconds(CLOCK_MONOTONIC) - start);
 	return result;
 }
 
@@ -407,8 +413,8 @@ static void obey(struct service *service, const struct command *command)
 		adopt(service, command);
 	} else if (command->kind == COMMAND_COLLAPSE) {
 		if (collapse_range(command->resolve.address))
-			atomic_fetch_add_explicit(&service->context->collapsed, 1,
-						  memory_order_relaxed);
+			statistic_add_elsewhere(&service->context->statistics, PF_STAT_COLLAPSED,
+						1);
 	} else if (!command->peer) {
 		result = resolve_here(&command->resolve);
 		tell_resolved(service, NULL, &result);

@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "statistics.h"
 
+#include <assert.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "clock.h"
 #include "context.h"
+
+/* Linux 5.1; older C libraries do not name it. */
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+#define BUCKET_FIRST 8 /* log2 of the nanoseconds below which the first bucket is */
+
+static_assert(sizeof(struct statistics_page) <= STATISTICS_SIZE, "the statistics are one page");
 
 static const pf_stat_info table[PF_STAT_COUNT] = {
 	[PF_STAT_SENDS] = { "sends", "messages sent" },
@@ -46,12 +61,102 @@ const pf_stat_info *pf_stat_table(void)
 	return table;
 }
 
+static struct statistics_page *map(int fd)
+{
+	void *page = mmap(NULL, STATISTICS_SIZE, PROT_READ | PROT_WRITE,
+			  fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
+/* Readers rely on its size, and on nobody else's writing there where the kernel can forbid it. */
+static int seal(int fd)
+{
+	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+	return fcntl(fd, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) ? fcntl(fd, F_ADD_SEALS, seals) :
+								     0;
+}
+
+static struct statistics_page *create_shared(int *fd)
+{
+	struct statistics_page *page;
+
+	*fd = memfd_create(STATISTICS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0)
+		return NULL;
+	page = ftruncate(*fd, STATISTICS_SIZE) ? NULL : map(*fd);
+	if (page && !seal(*fd))
+		return page;
+	if (page)
+		munmap(page, STATISTICS_SIZE);
+	close(*fd);
+	*fd = -1;
+	return NULL;
+}
+
+int statistics_create(struct statistics *statistics, bool threads)
+{
+	struct statistics_page *page = create_shared(&statistics->fd);
+
+	/* That others can look is no reason to fail. */
+	if (!page)
+		page = map(-1);
+	if (!page)
+		return PF_ERR_MEMORY;
+	page->version = STATISTICS_VERSION;
+	page->stats = PF_STAT_COUNT;
+	page->buckets = PF_RESOLVE_BUCKETS;
+	page->pid = getpid();
+	page->started = clock_nanoseconds(CLOCK_BOOTTIME);
+	/* Last: a reader that sees it sees the rest. */
+	atomic_thread_fence(memory_order_release);
+	page->magic = STATISTICS_MAGIC;
+	statistics->page = page;
+	statistics->threads = threads;
+	return PF_OK;
+}
+
+void statistics_destroy(struct statistics *statistics)
+{
+	munmap(statistics->page, STATISTICS_SIZE);
+	if (statistics->fd >= 0)
+		close(statistics->fd);
+	statistics->page = NULL;
+}
+
+void statistic_fault(struct statistics *statistics, enum pf_side side, enum fault_kind kind)
+{
+	static const enum pf_stat stats[][4] = {
+		[PF_SIDE_LOCAL] = { PF_STAT_LOCAL_MINOR, PF_STAT_LOCAL_MAJOR, PF_STAT_LOCAL_PAGER,
+				    PF_STAT_LOCAL_PERMISSION },
+		[PF_SIDE_REMOTE] = { PF_STAT_REMOTE_MINOR, PF_STAT_REMOTE_MAJOR,
+				     PF_STAT_REMOTE_PAGER, PF_STAT_REMOTE_PERMISSION },
+	};
+
+	if (side != PF_SIDE_NONE)
+		statistic_add_elsewhere(statistics, stats[side][kind], 1);
+}
+
+void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds)
+{
+	unsigned bucket = 0;
+
+	if (nanoseconds >> BUCKET_FIRST)
+		bucket = 64 - BUCKET_FIRST - (unsigned)__builtin_clzll(nanoseconds);
+	if (bucket >= PF_RESOLVE_BUCKETS)
+		bucket = PF_RESOLVE_BUCKETS - 1;
+	atomic_fetch_add_explicit(&statistics->page->resolve[bucket], 1, memory_order_relaxed);
+}
+
 uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
 {
-	if ((unsigned)stat >= PF_STAT_COUNT)
-		return 0;
-	if (stat == PF_STAT_COLLAPSED)
-		return atomic_load_explicit(&((pf_context *)(uintptr_t)context)->collapsed,
-					    memory_order_relaxed);
-	return atomic_load_explicit(&context->statistics.value[stat], memory_order_relaxed);
+	return (unsigned)stat < PF_STAT_COUNT ? statistic_read(context->statistics.page, stat) : 0;
+}
+
+uint64_t pf_stat_resolve_time(const pf_context *context, unsigned bucket)
+{
+	return bucket < PF_RESOLVE_BUCKETS ?
+		       statistic_read_bucket(context->statistics.page, bucket) :
+		       0;
 }

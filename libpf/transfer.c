@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "clock.h"
 #include "context.h"
 #include "peer.h"
+#include "probe.h"
 #include "service.h"
 #include "transport/host/copy.h"
 #include "transport/host/message.h"
@@ -104,6 +106,9 @@ static void block_fault(pf_context *context, struct block *block, enum pf_side s
 	block->state = BLOCK_FAULTED;
 	block->side = side;
 	block->address = address;
+	block->faulted = clock_nanoseconds(CLOCK_MONOTONIC);
+	/* What the kernel can bring in by itself, the copy has brought in. */
+	probe_fault(context, block->transfer, side, FAULT_PERMISSION, address);
 	block_resolve(context, block);
 }
 
@@ -112,13 +117,18 @@ void block_resolved(pf_context *context, struct block *block, int status, uint64
 	struct transfer *transfer = block->transfer;
 
 	transfer->parked--;
+	if (status == PF_ERR_FAULT)
+		statistic_fault(&context->statistics, block->side, FAULT_PERMISSION);
 	if (status != PF_OK || transfer->failed) {
 		fail(transfer, status, block->side, address);
 		block_free(block);
 		return;
 	}
 	block->state = BLOCK_READY;
+	statistic_resolved(&context->statistics,
+			   clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
 	statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
+	probe_retransmit(transfer, block->offset, block->length);
 }
 
 static struct block *ready_block(struct transfer *transfer)

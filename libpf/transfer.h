@@ -28,6 +28,7 @@ struct block {
 	enum pf_side side; /* FAULTED, RESOLVING: whose page */
 	uint64_t address;  /* and which */
 	unsigned retries;
+	uint64_t faulted; /* when it last met a fault, ns */
 };
 
 struct transfer {

@@ -160,6 +160,17 @@ static uint8_t *map_local(size_t length)
 	return memory;
 }
 
+/* Every fault that was resolved has its time in the histogram. */
+static uint64_t resolve_times(const pf_context *context)
+{
+	uint64_t count = 0;
+	unsigned bucket;
+
+	for (bucket = 0; bucket < PF_RESOLVE_BUCKETS; bucket++)
+		count += pf_stat_resolve_time(context, bucket);
+	return count;
+}
+
 static const size_t lengths[] = { 1, 4096, 16384, 100000, 3000000 };
 
 static void test_remote(void **state)
@@ -231,6 +242,7 @@ static void test_local(void **state)
 	assert_true(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS) > 0);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS),
 			 pf_stat(pair->context, PF_STAT_RETRANSMITS));
+	assert_int_equal(resolve_times(pair->context), pf_stat(pair->context, PF_STAT_RETRANSMITS));
 	munmap(local, WINDOW);
 	pair_end(pair);
 }

@@ -73,10 +73,7 @@ static inline size_t ring_longest(const struct ring *ring)
 
 static inline uint64_t ring_span(size_t length)
 {
-	uint64_t span = RING_HEADER + ((length + 7) & ~(uint64_t)7);
-
-	/* Two thirds of a line each would straddle lines: a whole one is faster. */
-	return span > 32 && span < 64 ? 64 : span;
+	return RING_HEADER + ((length + 7) & ~(uint64_t)7);
 }
 
 static inline _Atomic uint64_t *ring_header(const struct ring *ring, uint64_t position)
