@@ -32,6 +32,20 @@ while low <= high:
 """
 
 
+FAULT_COST = """\
+import sys
+
+test = sys.argv[1]
+if test in open("FAILING").read().split():
+    sys.exit(f"made-up reason: {test}")
+if "-m" in sys.argv:
+    for size in (4096, 8192, 16384):
+        print(size, 1.5, 0.5, 2.25)
+else:
+    print(10, 8, *[4] * 5)
+"""
+
+
 class MadeUp(unittest.TestCase):
     # Of benchmarks/.
     command_name = ""
@@ -46,6 +60,7 @@ class MadeUp(unittest.TestCase):
         (self.folder / "FAILING").write_text("")
         for name in self.programs:
             self.script(f"benchmarks/mpi/{name}", "")
+        self.script("benchmarks/pf/fault_cost", FAULT_COST)
 
     def script(self, name, text):
         path = self.folder / name

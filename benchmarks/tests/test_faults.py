@@ -12,27 +12,12 @@ from pfbench.suite import KIB, MIB, doubled
 
 from made_up import MadeUp
 
-FAULT_COST = """\
-import sys
-
-test = sys.argv[1]
-if test in open("FAILING").read().split():
-    sys.exit(f"made-up reason: {test}")
-if "-m" in sys.argv:
-    for size in (4096, 8192, 16384):
-        print(size, 1.5, 0.5, 2.25)
-else:
-    print(10, 8, *[4] * 5)
-"""
-
-
 class Faults(MadeUp):
     command_name = "faults"
     programs = ("latency", "bw")
 
     def setUp(self):
         super().setUp()
-        self.script("benchmarks/pf/fault_cost", FAULT_COST)
         self.listing(["btl:exanest", "btl:vader", "pml:ucx"])
 
     def test_all_well(self):
