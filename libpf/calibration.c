@@ -61,19 +61,17 @@ int pf_calibration_path(char *buffer, size_t size)
 static bool apply(char *line, pf_options *options)
 {
 	const pf_option_info *info;
-	uint64_t value;
+	uint64_t unknown;
 	char name[32], text[32], rest[2];
 
-	if (sscanf(line, "%31s = %31s %1s", name, text, rest) != 2 || !option_parse(text, &value))
+	if (sscanf(line, "%31s = %31s %1s", name, text, rest) != 2)
 		return false;
 	for (info = pf_option_table(); info->name; info++) {
-		if (!strcmp(info->name, name)) {
-			if (!option_valid(info, value))
-				return false;
-			*option_field(options, info) = value;
-		}
+		if (!strcmp(info->name, name))
+			return option_parse(info, text, option_field(options, info));
 	}
-	return true;
+	/* An option of another version. */
+	return number_parse(text, &unknown);
 }
 
 int calibration_read(pf_options *options)

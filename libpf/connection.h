@@ -46,6 +46,8 @@ struct resolve {
 	uint64_t token, address, length;
 	int32_t status; /* RESOLVED */
 	uint32_t write; /* RESOLVE */
+	uint32_t kind;  /* RESOLVED: enum fault_kind */
+	uint32_t unused;
 };
 
 #define CONNECTION_SEALED_MOST (crypto_secretbox_MACBYTES + sizeof(struct hello))

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "options.h"
 #include "peer.h"
@@ -70,18 +71,23 @@ int pf_open(const pf_options *options, pf_context **result)
 	status = statistics_create(&context->statistics, context->threads);
 	if (status != PF_OK)
 		goto fail;
+	residency_open(&context->residency, getpid(), context->options.residency);
+	pagers_init(&context->pagers);
 	status = inbox_create(&context->inbox, sleeper(&context->options));
 	if (status != PF_OK)
 		goto fail_statistics;
 	status = service_start(context, &context->service);
 	if (status != PF_OK)
 		goto fail_inbox;
+	registrations_init(&context->registrations, context->options.mode);
 	*result = context;
 	return PF_OK;
 
 fail_inbox:
 	inbox_destroy(&context->inbox);
 fail_statistics:
+	pagers_destroy(&context->pagers);
+	residency_close(&context->residency);
 	statistics_destroy(&context->statistics);
 fail:
 	free(context);
@@ -121,7 +127,10 @@ void pf_close(pf_context *context)
 		peer_destroy(peer);
 	}
 	inbox_destroy(&context->inbox);
+	pagers_destroy(&context->pagers);
+	residency_close(&context->residency);
 	statistics_destroy(&context->statistics);
+	registrations_destroy(&context->registrations);
 	pthread_mutex_destroy(&context->lock);
 	sodium_memzero(&context->address, sizeof(context->address));
 	free(context);
@@ -185,6 +194,8 @@ static bool add_incoming(pf_context *context, struct incoming *incoming)
 		return true;
 	}
 	incoming->peer = peer;
+	if (!peer->pid)
+		peer->pid = incoming->pid;
 	if (incoming_add(context, incoming) != PF_OK)
 		return false;
 	peer->incoming = incoming;
@@ -197,7 +208,7 @@ static void resolved(pf_context *context, const struct event *event)
 					    event->peer);
 
 	if (block)
-		block_resolved(context, block, event->status, event->address);
+		block_resolved(context, block, event->status, event->address, event->fault);
 }
 
 /* False: out of memory, to be tried again. */

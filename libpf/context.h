@@ -22,6 +22,9 @@
 #include "address.h"
 #include "event.h"
 #include "fault/collapse.h"
+#include "fault/pager.h"
+#include "fault/residency.h"
+#include "fault/registration.h"
 #include "operation.h"
 #include "pf.h"
 #include "request.h"
@@ -53,6 +56,9 @@ struct pf_context {
 	struct statistics statistics;
 	struct requests requests;
 	struct collapse collapse;
+	struct pagers pagers;
+	struct residency residency; /* of our own memory */
+	struct registrations registrations;
 
 	pf_options options;
 	size_t send_max; /* pf_attributes */

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "address.h"
+#include "fault/fault.h"
 #include "pf.h"
 
 struct incoming;
@@ -37,6 +38,7 @@ struct event {
 	int copy_error;          /* LINKED: 0, or why single copy is impossible */
 	int status;              /* GONE, RESOLVED */
 	uint64_t token, address; /* RESOLVED */
+	enum fault_kind fault;
 };
 
 struct event_queue {

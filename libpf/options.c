@@ -117,7 +117,7 @@ bool option_valid(const pf_option_info *info, uint64_t value)
 	return !needs_power_of_two(info) || is_power_of_two(value);
 }
 
-bool option_parse(const char *text, uint64_t *value)
+bool number_parse(const char *text, uint64_t *value)
 {
 	unsigned shift = 0;
 	char *end;
@@ -147,7 +147,7 @@ bool option_parse(const char *text, uint64_t *value)
 	return true;
 }
 
-static bool option_choose(const pf_option_info *info, const char *text, uint64_t *value)
+static bool find_name(const pf_option_info *info, const char *text, uint64_t *value)
 {
 	uint64_t i;
 
@@ -158,6 +158,44 @@ static bool option_choose(const pf_option_info *info, const char *text, uint64_t
 		return true;
 	}
 	return false;
+}
+
+bool option_parse(const pf_option_info *info, const char *text, uint64_t *value)
+{
+	uint64_t parsed;
+
+	if (!find_name(info, text, &parsed) && !number_parse(text, &parsed))
+		return false;
+	if (!option_valid(info, parsed))
+		return false;
+	*value = parsed;
+	return true;
+}
+
+const char *option_value_name(const pf_option_info *info, uint64_t value)
+{
+	if (!info->names || value < info->minimum || value > info->maximum)
+		return NULL;
+	return info->names[value - info->minimum];
+}
+
+void option_allowed(const pf_option_info *info, char *buffer, size_t size)
+{
+	const char *const *name;
+	size_t used = 0;
+
+	if (!info->names) {
+		snprintf(buffer, size, "from %llu to %llu", (unsigned long long)info->minimum,
+			 (unsigned long long)info->maximum);
+		return;
+	}
+	buffer[0] = 0;
+	for (name = info->names; *name && used < size; name++)
+		used += (size_t)snprintf(buffer + used, size - used, "%s%s",
+					 name == info->names ? "" :
+					 name[1]             ? ", " :
+							       " or ",
+					 *name);
 }
 
 static const char *environment(const pf_option_info *info)
@@ -176,18 +214,12 @@ static int read_environment(pf_options *options, const pf_option_info **culprit)
 {
 	const pf_option_info *info;
 	int status = PF_OK;
-	uint64_t value;
 
 	for (info = table; info->name; info++) {
 		const char *text = environment(info);
 
-		if (!text)
+		if (!text || option_parse(info, text, option_field(options, info)))
 			continue;
-		if ((option_choose(info, text, &value) || option_parse(text, &value)) &&
-		    option_valid(info, value)) {
-			*option_field(options, info) = value;
-			continue;
-		}
 		if (culprit && status == PF_OK)
 			*culprit = info;
 		status = PF_ERR_ARGUMENT;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "fault/policy.h"
+#include "probe.h"
 #include "service.h"
 #include "transport/host/copy.h"
 
@@ -73,6 +75,10 @@ static void drop_mappings(pf_peer *peer)
 void peer_destroy(pf_peer *peer)
 {
 	drop_mappings(peer);
+	if (peer->residency) {
+		residency_close(peer->residency);
+		free(peer->residency);
+	}
 	pthread_mutex_destroy(&peer->lock);
 	free(peer);
 }
@@ -129,6 +135,49 @@ void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t p
 	/* What was written before we could ring or wake it. */
 	inbox_ring(inbox, slot);
 	inbox_wake(inbox, INBOX_SUDDEN);
+}
+
+/* Opened by whoever comes first. NULL without memory: then it is taken to be all there. */
+static struct residency *remote_residency(pf_peer *peer)
+{
+	struct residency *residency = atomic_load_explicit(&peer->residency, memory_order_acquire);
+	struct residency *expected = NULL;
+
+	if (residency || peer->self)
+		return peer->self ? &peer->context->residency : residency;
+	residency = malloc(sizeof(*residency));
+	if (!residency)
+		return NULL;
+	residency_open(residency, peer->pid, peer->context->options.residency);
+	if (atomic_compare_exchange_strong_explicit(&peer->residency, &expected, residency,
+						    memory_order_acq_rel, memory_order_acquire))
+		return residency;
+	residency_close(residency);
+	free(residency);
+	return expected;
+}
+
+uint64_t peer_ready(pf_peer *peer, bool put, const void *local, uint64_t remote, uint64_t length,
+		    enum pf_side *side)
+{
+	pf_context *context = peer->context;
+	uint64_t ready = policy_prepare(context, (uint64_t)(uintptr_t)local, length, !put);
+	struct residency *residency;
+	uint64_t cold;
+
+	*side = PF_SIDE_LOCAL;
+	if (!ready)
+		return 0;
+	*side = PF_SIDE_REMOTE;
+	residency = remote_residency(peer);
+	if (!residency)
+		return ready;
+	ready = residency_look(residency, remote, ready, &cold);
+	if (cold) {
+		statistic_fault(&context->statistics, PF_SIDE_REMOTE, FAULT_MINOR);
+		probe_fault(context, NULL, PF_SIDE_REMOTE, FAULT_MINOR, remote);
+	}
+	return ready;
 }
 
 void peer_refuse_copy(pf_peer *peer, int error)

@@ -47,8 +47,9 @@ struct pf_peer {
 	uint32_t share_generation;
 	struct incoming *incoming; /* its channel to us, if any; progress's own */
 	uint64_t block_most; /* longest block its rings carry, once it said so; progress's own */
-	unsigned requests_waiting;     /* of ours, for its answer; progress's own */
-	struct connection *connection; /* service thread's own */
+	unsigned requests_waiting;             /* of ours, for its answer; progress's own */
+	struct connection *connection;         /* service thread's own */
+	_Atomic(struct residency *) residency; /* of its memory; NULL before the first transfer */
 	struct pf_peer *next;
 };
 
@@ -61,6 +62,12 @@ int peer_connect(pf_peer *peer);
 void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid, int copy_error);
 /* Progress: its process ended (farewell: in good order), or it refused us. */
 void peer_gone(pf_peer *peer, int status, bool farewell);
+/*
+ * Any thread: how many bytes can be copied between here and the linked peer
+ * (put: towards it) without waiting for a page. 0: *side has the page.
+ */
+uint64_t peer_ready(pf_peer *peer, bool put, const void *local, uint64_t remote, uint64_t length,
+		    enum pf_side *side);
 /* Progress: the kernel has stopped permitting single copy. */
 void peer_refuse_copy(pf_peer *peer, int error);
 

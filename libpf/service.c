@@ -12,13 +12,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "connection.h"
 #include "context.h"
 #include "fault/collapse.h"
 #include "fault/resolver.h"
 #include "peer.h"
-#include "probe.h"
 #include "slice.h"
 #include "transport/host/copy.h"
 
@@ -37,6 +35,7 @@ struct outgoing {
 struct connection {
 	struct connection *next, *previous;
 	struct service *service;
+	uint64_t number; /* never used again, from 1 */
 	int socket;
 	struct event *readable, *writable;
 	struct outgoing *outbox, **outbox_last;
@@ -51,20 +50,38 @@ struct connection {
 
 struct command {
 	struct command *next;
-	enum { COMMAND_ADOPT, COMMAND_RESOLVE, COMMAND_COLLAPSE } kind;
-	pf_peer *peer; /* RESOLVE: NULL for our own memory */
-	int socket;
+	enum {
+		COMMAND_ADOPT,
+		COMMAND_RESOLVE,
+		COMMAND_ANSWER,
+		COMMAND_WATCH,
+		COMMAND_COLLAPSE
+	} kind;
+	pf_peer *peer;
+	int socket;          /* WATCH: a userfaultfd */
+	uint64_t connection; /* ANSWER: whom */
 	uint8_t nonce[crypto_secretbox_NONCEBYTES];
 	struct resolve resolve;
 };
 
+/* A range that we resolve, and for whom. */
+struct asked {
+	struct resolution resolution;
+	struct service *service;
+	uint64_t connection; /* by number; 0: for ourselves */
+	uint64_t token;
+};
+
 struct service {
 	pf_context *context;
+	struct resolver resolver;
 	pthread_t thread;
 	struct event_base *base;
 	int listener, wake;
 	struct event *acceptable, *woken;
+	struct event *faulted; /* pagers: a processor waits for a page */
 	struct connection *connections;
+	uint64_t numbers; /* given to connections */
 	unsigned strangers;
 	bool slots[INBOX_SLOTS];
 	/* Shared with callers. */
@@ -258,22 +275,23 @@ static int link_up(struct connection *connection, const struct connection_messag
 	return PF_OK;
 }
 
-static struct resolve resolve_here(const struct resolve *request)
+static void wake(struct service *service)
 {
-	struct resolve result = { .token = request->token };
-	uint64_t start = clock_nanoseconds(CLOCK_MONOTONIC);
+	uint64_t one = 1;
 
-	if (!request->length || request->length > RESOLVER_MOST) {
-		result.status = PF_ERR_FAULT;
-		result.address = request->address;
-		return result;
-	}
-	probe_resolve_start(request->address, request->length, PF_POLICY_TOUCH);
-	result.status = resolver_touch(request->address, request->length, request->write,
-				       &result.address);
-	probe_resolve_done(request->address, request->length, result.status,
-			   clock_nanoseconds(CLOCK_MONOTONIC) - start);
-	return result;
+	/* It can only fail when the count is full, and then the thread is awake. */
+	if (write(service->wake, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void command(struct service *service, struct command *command)
+{
+	command->next = NULL;
+	pthread_mutex_lock(&service->lock);
+	*service->commands_last = command;
+	service->commands_last = &command->next;
+	pthread_mutex_unlock(&service->lock);
+	wake(service);
 }
 
 static void tell_resolved(struct service *service, const pf_peer *peer,
@@ -283,14 +301,61 @@ static void tell_resolved(struct service *service, const pf_peer *peer,
 				      .peer = (pf_peer *)(uintptr_t)peer,
 				      .token = result->token,
 				      .status = result->status == PF_OK ? PF_OK : PF_ERR_FAULT,
+				      .fault = (enum fault_kind)(result->kind & 3),
 				      .address = result->address });
+}
+
+static void give_answer(struct connection *connection, const struct resolve *result)
+{
+	struct connection_message answer = { .magic = CONNECTION_MAGIC,
+					     .kind = CONNECTION_RESOLVED };
+
+	answer.u.resolve = *result;
+	post(connection, &answer);
+}
+
+/* The thread that resolved it may be any: the asker's connection may be gone meanwhile. */
+static void resolved(struct resolution *resolution)
+{
+	struct asked *asked = (struct asked *)resolution;
+	struct service *service = asked->service;
+	struct resolve result = { .token = asked->token,
+				  .address = resolution->failed,
+				  .status = resolution->status,
+				  .kind = resolution->kind };
+
+	if (!asked->connection) {
+		tell_resolved(service, NULL, &result);
+	} else {
+		struct command *answer = allocate(sizeof(*answer));
+
+		answer->kind = COMMAND_ANSWER;
+		answer->connection = asked->connection;
+		answer->resolve = result;
+		command(service, answer);
+	}
+	free(asked);
+}
+
+/* connection: whom to answer, 0 for this process itself. */
+static void resolve_here(struct service *service, uint64_t connection,
+			 const struct resolve *request)
+{
+	struct asked *asked = allocate(sizeof(*asked));
+
+	*asked = (struct asked){ .resolution = { .address = request->address,
+						 .length = request->length,
+						 .write = request->write,
+						 .done = resolved },
+				 .service = service,
+				 .connection = connection,
+				 .token = request->token };
+	resolver_submit(&service->resolver, &asked->resolution);
 }
 
 /* PF_OK, or why the connection ends. */
 static int handle(struct connection *connection, const struct connection_message *message, int fd)
 {
-	struct connection_message answer;
-
 	if (!connection->established)
 		return connection->peer ? link_up(connection, message, fd) :
 					  admit(connection, message, fd);
@@ -298,10 +363,7 @@ static int handle(struct connection *connection, const struct connection_message
 		close(fd);
 	switch (message->kind) {
 	case CONNECTION_RESOLVE:
-		answer = (struct connection_message){ .magic = CONNECTION_MAGIC,
-						      .kind = CONNECTION_RESOLVED };
-		answer.u.resolve = resolve_here(&message->u.resolve);
-		post(connection, &answer);
+		resolve_here(connection->service, connection->number, &message->u.resolve);
 		return PF_OK;
 	case CONNECTION_RESOLVED:
 		/* Only the side that called asks on this socket. */
@@ -352,6 +414,7 @@ static struct connection *connection_new(struct service *service, int socket, pf
 	struct connection *connection = allocate(sizeof(*connection));
 
 	connection->service = service;
+	connection->number = ++service->numbers;
 	connection->socket = socket;
 	connection->peer = peer;
 	connection->outbox_last = &connection->outbox;
@@ -403,24 +466,63 @@ static void adopt(struct service *service, const struct command *command)
 	command->peer->connection = connection;
 }
 
+static void answer_by_number(struct service *service, const struct command *command)
+{
+	struct connection *connection = service->connections;
+
+	while (connection && connection->number != command->connection)
+		connection = connection->next;
+	if (connection)
+		give_answer(connection, &command->resolve);
+}
+
+static void on_fault(int userfault, short what, void *arg)
+{
+	struct service *service = arg;
+
+	(void)userfault;
+	(void)what;
+	pager_answer(&service->context->pagers, service->context);
+}
+
+static void watch(struct service *service, const struct command *command)
+{
+	/* Out of memory on this thread is waited out. */
+	while (!service->faulted) {
+		service->faulted = event_new(service->base, command->socket, EV_READ | EV_PERSIST,
+					     on_fault, service);
+		if (!service->faulted)
+			usleep(1000);
+	}
+	event_add(service->faulted, NULL);
+}
+
 static void obey(struct service *service, const struct command *command)
 {
 	struct connection_message message = { .magic = CONNECTION_MAGIC,
 					      .kind = CONNECTION_RESOLVE };
-	struct resolve result;
 
-	if (command->kind == COMMAND_ADOPT) {
+	switch (command->kind) {
+	case COMMAND_ADOPT:
 		adopt(service, command);
-	} else if (command->kind == COMMAND_COLLAPSE) {
+		break;
+	case COMMAND_ANSWER:
+		answer_by_number(service, command);
+		break;
+	case COMMAND_WATCH:
+		watch(service, command);
+		break;
+	case COMMAND_COLLAPSE:
 		if (collapse_range(command->resolve.address))
 			statistic_add_elsewhere(&service->context->statistics, PF_STAT_COLLAPSED,
 						1);
-	} else if (!command->peer) {
-		result = resolve_here(&command->resolve);
-		tell_resolved(service, NULL, &result);
-	} else if (command->peer->connection) {
+		break;
+	case COMMAND_RESOLVE:
+		if (!command->peer->connection)
+			break;
 		message.u.resolve = command->resolve;
 		post(command->peer->connection, &message);
+		break;
 	}
 }
 
@@ -491,6 +593,8 @@ static void service_free(struct service *service)
 		event_free(service->acceptable);
 	if (service->woken)
 		event_free(service->woken);
+	if (service->faulted)
+		event_free(service->faulted);
 	if (service->base)
 		event_base_free(service->base);
 	if (service->listener >= 0)
@@ -540,6 +644,7 @@ int service_start(pf_context *context, struct service **result)
 	service->context = context;
 	service->commands_last = &service->commands;
 	pthread_mutex_init(&service->lock, NULL);
+	resolver_init(&service->resolver, context);
 	service->listener = listen_on(&context->address);
 	service->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	service->base = event_base_new();
@@ -559,15 +664,6 @@ fail:
 	return PF_ERR_SYSTEM;
 }
 
-static void wake(struct service *service)
-{
-	uint64_t one = 1;
-
-	/* It can only fail when the count is full, and then the thread is awake. */
-	if (write(service->wake, &one, sizeof(one)) < 0)
-		return;
-}
-
 void service_stop(struct service *service)
 {
 	struct connection_message bye = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_BYE };
@@ -578,19 +674,11 @@ void service_stop(struct service *service)
 	pthread_mutex_unlock(&service->lock);
 	wake(service);
 	pthread_join(service->thread, NULL);
+	/* What is still being resolved is answered to nobody. */
+	resolver_destroy(&service->resolver);
 	for (connection = service->connections; connection; connection = connection->next)
 		connection_send(connection->socket, &bye, -1);
 	service_free(service);
-}
-
-static void command(struct service *service, struct command *command)
-{
-	command->next = NULL;
-	pthread_mutex_lock(&service->lock);
-	*service->commands_last = command;
-	service->commands_last = &command->next;
-	pthread_mutex_unlock(&service->lock);
-	wake(service);
 }
 
 int service_connect(struct service *service, pf_peer *peer)
@@ -635,15 +723,33 @@ fail:
 int service_resolve(struct service *service, pf_peer *peer, uint64_t token, uint64_t address,
 		    uint64_t length, bool write)
 {
-	struct command *request = calloc(1, sizeof(*request));
+	const struct resolve resolve = {
+		.token = token, .address = address, .length = length, .write = write
+	};
+	struct command *request;
 
+	if (!peer) {
+		resolve_here(service, 0, &resolve);
+		return PF_OK;
+	}
+	request = calloc(1, sizeof(*request));
 	if (!request)
 		return PF_ERR_MEMORY;
 	request->kind = COMMAND_RESOLVE;
 	request->peer = peer;
-	request->resolve = (struct resolve){
-		.token = token, .address = address, .length = length, .write = write
-	};
+	request->resolve = resolve;
+	command(service, request);
+	return PF_OK;
+}
+
+int service_watch_pagers(struct service *service, int userfault)
+{
+	struct command *request = calloc(1, sizeof(*request));
+
+	if (!request)
+		return PF_ERR_MEMORY;
+	request->kind = COMMAND_WATCH;
+	request->socket = userfault;
 	command(service, request);
 	return PF_OK;
 }

@@ -14,8 +14,6 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-#define BUCKET_FIRST 8 /* log2 of the nanoseconds below which the first bucket is */
-
 static_assert(sizeof(struct statistics_page) <= STATISTICS_SIZE, "the statistics are one page");
 
 static const pf_stat_info table[PF_STAT_COUNT] = {
@@ -142,8 +140,8 @@ void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds)
 {
 	unsigned bucket = 0;
 
-	if (nanoseconds >> BUCKET_FIRST)
-		bucket = 64 - BUCKET_FIRST - (unsigned)__builtin_clzll(nanoseconds);
+	if (nanoseconds >> STATISTICS_BUCKET_FIRST)
+		bucket = 64 - STATISTICS_BUCKET_FIRST - (unsigned)__builtin_clzll(nanoseconds);
 	if (bucket >= PF_RESOLVE_BUCKETS)
 		bucket = PF_RESOLVE_BUCKETS - 1;
 	atomic_fetch_add_explicit(&statistics->page->resolve[bucket], 1, memory_order_relaxed);

@@ -18,6 +18,8 @@
 /* Raise it whenever a statistic changes its place or its meaning, or the page its layout. */
 #define STATISTICS_VERSION 1
 #define STATISTICS_SIZE 4096
+/* log2 of the nanoseconds that faults in the first bucket took less than. */
+#define STATISTICS_BUCKET_FIRST 8
 /* Processors fetch pairs of lines. */
 #define STATISTICS_LINE 128
 

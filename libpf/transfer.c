@@ -15,6 +15,8 @@
 
 /* Blocks of one transfer on their way through the ring at a time. */
 #define STREAM_WINDOW 8
+/* A block whose pages are gone again so often is copied all the same, and may wait for them. */
+#define RETRIES_PARKED 2
 
 static bool is_put(const struct transfer *transfer)
 {
@@ -26,10 +28,16 @@ static uint64_t shorter(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The first error decides; the rest of the transfer is not started any more. */
+/*
+ * The first error decides, of several faults the one in front, for they may be
+ * resolved in any order. The rest of the transfer is not started any more.
+ */
 static void fail(struct transfer *transfer, int status, enum pf_side side, uint64_t address)
 {
-	if (!transfer->failed) {
+	const pf_completion *before = &transfer->operation.completion;
+
+	if (!transfer->failed || (before->status == PF_ERR_FAULT && status == PF_ERR_FAULT &&
+				  before->side == side && address < before->address)) {
 		transfer->operation.completion.status = status;
 		transfer->operation.completion.side = side;
 		transfer->operation.completion.address = address;
@@ -100,25 +108,32 @@ static void block_resolve(pf_context *context, struct block *block)
 	transfer->parked++;
 }
 
+/* kind: what it looks like; the side that owns the page finds out what it is. */
 static void block_fault(pf_context *context, struct block *block, enum pf_side side,
-			uint64_t address)
+			uint64_t address, enum fault_kind kind)
 {
 	block->state = BLOCK_FAULTED;
 	block->side = side;
 	block->address = address;
 	block->faulted = clock_nanoseconds(CLOCK_MONOTONIC);
-	/* What the kernel can bring in by itself, the copy has brought in. */
-	probe_fault(context, block->transfer, side, FAULT_PERMISSION, address);
+	probe_fault(context, block->transfer, side, kind, address);
 	block_resolve(context, block);
 }
 
-void block_resolved(pf_context *context, struct block *block, int status, uint64_t address)
+void block_resolved(pf_context *context, struct block *block, int status, uint64_t address,
+		    enum fault_kind kind)
 {
 	struct transfer *transfer = block->transfer;
 
+	uint64_t start = block->side == PF_SIDE_REMOTE ?
+				 transfer->remote + block->offset :
+				 (uint64_t)(uintptr_t)transfer->local + block->offset;
+
 	transfer->parked--;
-	if (status == PF_ERR_FAULT)
-		statistic_fault(&context->statistics, block->side, FAULT_PERMISSION);
+	/* A fault further on, in what was resolved along with it. */
+	if (status == PF_ERR_FAULT && address >= start + block->length)
+		status = PF_OK;
+	statistic_fault(&context->statistics, block->side, kind);
 	if (status != PF_OK || transfer->failed) {
 		fail(transfer, status, block->side, address);
 		block_free(block);
@@ -150,6 +165,7 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 	char *local = transfer->local + offset;
 	uint64_t remote = transfer->remote + offset;
 	enum pf_side side;
+	bool quick;
 
 	if (error == ENOMEM) {
 		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
@@ -166,9 +182,33 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 		block = block_new(transfer, offset, length);
 	if (!block)
 		return;
-	side = copy_fault_side(peer->pid, is_put(transfer), local, remote);
+	if (pager_owns(&context->pagers, (uint64_t)(uintptr_t)local, &quick))
+		side = PF_SIDE_LOCAL;
+	else
+		side = copy_fault_side(peer->pid, is_put(transfer), local, remote);
 	block_fault(context, block, side,
-		    side == PF_SIDE_LOCAL ? (uint64_t)(uintptr_t)local : remote);
+		    side == PF_SIDE_LOCAL ? (uint64_t)(uintptr_t)local : remote, FAULT_PERMISSION);
+}
+
+/* The pages there would have to be waited for: park them, and those behind them that likely are as well. */
+static void park(pf_context *context, struct transfer *transfer, struct block *block,
+		 enum pf_side side)
+{
+	uint64_t address;
+
+	if (!block) {
+		uint64_t length = policy_window((enum pf_policy)context->options.policy,
+						&transfer->windows[side], transfer->run,
+						context->options.block_size, transfer->run_end);
+
+		block = block_new(transfer, transfer->run, length);
+		if (!block)
+			return;
+		transfer->run += length;
+	}
+	address = side == PF_SIDE_REMOTE ? transfer->remote + block->offset :
+					   (uint64_t)(uintptr_t)transfer->local + block->offset;
+	block_fault(context, block, side, address, FAULT_MAJOR);
 }
 
 /* Copy one run, or retransmit one block. */
@@ -178,10 +218,21 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 	uint64_t offset = block ? block->offset : transfer->run;
 	uint64_t left = block ? block->length : transfer->run_end - transfer->run;
 	size_t length = shorter(left, context->options.run_max), moved;
-	int error = copy_process(transfer->operation.peer->pid, is_put(transfer),
-				 transfer->local + offset, transfer->remote + offset, length,
-				 &moved);
+	enum pf_side side;
+	int error;
 
+	/* Pages that were brought in and are gone again: waiting for them is the way forward. */
+	if (!block || block->retries < RETRIES_PARKED) {
+		length = peer_ready(transfer->operation.peer, is_put(transfer),
+				    transfer->local + offset, transfer->remote + offset, length,
+				    &side);
+		if (!length) {
+			park(context, transfer, block, side);
+			return OPERATION_MOVED;
+		}
+	}
+	error = copy_process(transfer->operation.peer->pid, is_put(transfer),
+			     transfer->local + offset, transfer->remote + offset, length, &moved);
 	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
 	if (context->options.collapse && transfer->length <= COLLAPSE_TRANSFER_MOST)
 		collapse_note(&context->collapse, context->service, context->options.collapse,
@@ -189,6 +240,8 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 	if (block) {
 		block->offset += moved;
 		block->length -= moved;
+		if (moved)
+			block->retries = 0;
 		if (error)
 			copy_stopped(context, transfer, block, block->offset, block->length, error);
 		else if (!block->length)
@@ -253,7 +306,7 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 		return OPERATION_IDLE;
 	if (status == PF_ERR_FAULT) {
 		side = PF_SIDE_LOCAL;
-		block_fault(context, block, side, address);
+		block_fault(context, block, side, address, FAULT_MAJOR);
 		return OPERATION_MOVED;
 	}
 	fail(transfer, status, side, 0);
@@ -274,15 +327,15 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 		return;
 	}
 	if (status == PF_OK && data && !transfer->failed) {
-		status = stream_place(from, data, transfer->local + block->offset, block->length,
-				      &address);
+		status = stream_place(context, from, data, transfer->local + block->offset,
+				      block->length, &address);
 		side = PF_SIDE_LOCAL;
 	}
 	if (status == PF_OK) {
 		statistic_add(&context->statistics, PF_STAT_STREAM_BYTES, block->length);
 		block_free(block);
 	} else if (status == PF_ERR_FAULT) {
-		block_fault(context, block, side, address);
+		block_fault(context, block, side, address, FAULT_MAJOR);
 	} else {
 		fail(transfer, status, PF_SIDE_NONE, 0);
 		block_free(block);
@@ -484,6 +537,7 @@ static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t r
 {
 	pf_context *context = peer->context;
 	struct transfer *transfer;
+	enum pf_side side;
 	size_t moved = 0;
 
 	if (!length)
@@ -492,7 +546,8 @@ static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t r
 		return PF_ERR_ARGUMENT;
 	/* A short transfer to a peer that we may copy from is one system call: do it here. */
 	if (length < context->options.share_min && peer_state(peer) == PEER_LINKED &&
-	    peer->single_copy) {
+	    peer->single_copy &&
+	    peer_ready(peer, kind == OPERATION_PUT, local, remote, length, &side) == length) {
 		int error = copy_process(peer->pid, kind == OPERATION_PUT, local, remote, length,
 					 &moved);
 
@@ -505,6 +560,8 @@ static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t r
 	} else if (peer_state(peer) == PEER_GONE) {
 		return peer->gone_status;
 	}
+	if (kind == OPERATION_GET)
+		policy_expect(context, (uint64_t)(uintptr_t)local, length);
 	transfer = malloc(sizeof(*transfer));
 	if (!transfer)
 		return PF_ERR_MEMORY;

@@ -15,6 +15,8 @@
 #ifndef PF_TRANSFER_H
 #define PF_TRANSFER_H
 
+#include "fault/fault.h"
+#include "fault/policy.h"
 #include "operation.h"
 #include "transport/host/channel.h"
 
@@ -48,6 +50,7 @@ struct transfer {
 	bool closed;            /* nobody can claim any more */
 	uint32_t peer_granules; /* claimed by the peer, once closed */
 	bool failed;
+	struct window windows[3]; /* by enum pf_side */
 };
 
 /* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
@@ -62,6 +65,7 @@ void transfer_release(struct transfer *transfer);
 void block_answered(pf_context *context, struct block *block, int status, uint64_t address,
 		    const struct channel *from, const uint8_t *data);
 /* Progress: the resolver is done with a block's fault. */
-void block_resolved(pf_context *context, struct block *block, int status, uint64_t address);
+void block_resolved(pf_context *context, struct block *block, int status, uint64_t address,
+		    enum fault_kind kind);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * BTL exanest: Open MPI over libpf. Memory is neither registered nor pinned,
- * so there is no btl_register_mem, no rcache and no mpool; every protocol
- * decision (ring, single copy, faults, retransmission) is libpf's.
+ * so there is no btl_register_mem (but for comparison, see btl_exanest_mode), no
+ * rcache and no mpool; every protocol decision (ring, single copy, faults,
+ * retransmission) is libpf's.
  */
 #ifndef MCA_BTL_EXANEST_H
 #define MCA_BTL_EXANEST_H
@@ -30,6 +31,8 @@ typedef struct mca_btl_exanest_component_t {
 	mca_btl_base_component_t super;
 
 	pf_options options;
+	/* MCA variables whose values have names must be ints: of all options, in their order. */
+	int choices[sizeof(pf_options) / sizeof(uint64_t)];
 	int idle_polls_index;          /* MCA variable, to see whether the user has set it */
 	const pf_option_info *culprit; /* PF_* environment variable that could not be used */
 
@@ -53,6 +56,7 @@ typedef struct mca_btl_exanest_module_t {
 	mca_btl_base_module_error_cb_fn_t error_cb;
 	bool fault_reported;
 	bool stray_reported;
+	bool registration_reported;
 } mca_btl_exanest_module_t;
 
 OPAL_DECLSPEC extern mca_btl_exanest_component_t mca_btl_exanest_component;
@@ -103,6 +107,10 @@ void mca_btl_exanest_report_peer(mca_btl_base_endpoint_t *endpoint, int status);
 
 void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, const char *text,
 				void *arg);
+
+/* btl_exanest_registration.c */
+/* Give the module functions for registration, if the mode is one that registers. */
+void mca_btl_exanest_init_registration(mca_btl_base_module_t *btl);
 
 /* btl_exanest_pvar.c */
 int mca_btl_exanest_register_pvars(void);

@@ -57,8 +57,53 @@ static bool is_not_parameter(const pf_option_info *info)
 	       info->offset == offsetof(pf_options, calibrate);
 }
 
+static int *choice(const pf_option_info *info)
+{
+	return &mca_btl_exanest_component.choices[info->offset / sizeof(uint64_t)];
+}
+
+static int register_choice(const pf_option_info *info)
+{
+	const size_t count = (size_t)(info->maximum - info->minimum + 1);
+	mca_base_var_enum_value_t *values = calloc(count + 1, sizeof(*values));
+	mca_base_var_enum_t *names;
+	size_t i;
+	int rc;
+
+	if (NULL == values)
+		return OPAL_ERR_OUT_OF_RESOURCE;
+	for (i = 0; i < count; i++) {
+		values[i].value = (int)(info->minimum + i);
+		values[i].string = info->names[i];
+	}
+	rc = mca_base_var_enum_create(info->name, values, &names);
+	free(values);
+	if (OPAL_SUCCESS != rc)
+		return rc;
+	*choice(info) = (int)*option_field(info);
+	rc = mca_base_component_var_register(
+		&mca_btl_exanest_component.super.btl_version, info->name, info->help,
+		MCA_BASE_VAR_TYPE_INT, names, 0, 0,
+		(mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + info->level - 1),
+		MCA_BASE_VAR_SCOPE_LOCAL, choice(info));
+	OBJ_RELEASE(names);
+	return rc;
+}
+
+static void read_choices(void)
+{
+	const pf_option_info *info;
+
+	for (info = pf_option_table(); info->name; info++) {
+		if (info->names)
+			*option_field(info) = (unsigned long long)*choice(info);
+	}
+}
+
 static int register_option(const pf_option_info *info, const char *help)
 {
+	if (info->names)
+		return register_choice(info);
 	return mca_base_component_var_register(
 		&mca_btl_exanest_component.super.btl_version, info->name, help,
 		MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, 0, 0,
@@ -228,22 +273,36 @@ static bool yields_when_idle(void)
 	return value && *value;
 }
 
+static void describe_allowed(const pf_option_info *info, char *text, size_t size)
+{
+	const char *const *name;
+	size_t used = 0;
+
+	if (!info->names) {
+		snprintf(text, size, "%llu to %llu, with an optional suffix K, M or G",
+			 (unsigned long long)info->minimum, (unsigned long long)info->maximum);
+		return;
+	}
+	text[0] = '\0';
+	for (name = info->names; *name && used < size; name++)
+		used += snprintf(text + used, size - used, "%s%s", used ? ", " : "", *name);
+}
+
 /* Complain about what libpf would refuse, in terms of what the user typed. */
 static bool options_valid(void)
 {
 	const mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	const pf_option_info *info = component->culprit;
-	char name[64];
+	char name[64], allowed[128];
 	size_t i;
 
 	if (info) {
 		snprintf(name, sizeof(name), "PF_%s", info->name);
 		for (i = 0; name[i]; i++)
 			name[i] = (char)toupper((unsigned char)name[i]);
+		describe_allowed(info, allowed, sizeof(allowed));
 		opal_show_help(MCA_BTL_EXANEST_HELP, "bad environment", true,
-			       opal_process_info.nodename, name, getenv(name),
-			       (unsigned long long)info->minimum, (unsigned long long)info->maximum,
-			       info->help);
+			       opal_process_info.nodename, name, getenv(name), allowed, info->help);
 		return false;
 	}
 	for (info = pf_option_table(); info->name; info++) {
@@ -308,6 +367,7 @@ static int open_context(bool threads)
 	lower(&btl->btl_eager_limit, attributes.send_max, "eager_limit");
 	lower(&btl->btl_max_send_size, attributes.send_max, "max_send_size");
 	lower(&btl->btl_rndv_eager_limit, btl->btl_eager_limit, "rndv_eager_limit");
+	mca_btl_exanest_init_registration(btl);
 	return OPAL_SUCCESS;
 }
 
@@ -332,6 +392,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	mca_btl_base_module_t **btls;
 
 	*num_btls = 0;
+	read_choices();
 	if (!options_valid())
 		return NULL;
 	btls = malloc(sizeof(*btls));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI_T performance variables: every statistic of libpf.
+ * MPI_T performance variables: every statistic of libpf, and its histogram of
+ * resolve times as an array of counters.
  */
 #include "btl_exanest.h"
 
@@ -16,6 +17,37 @@ static int get_value(const mca_base_pvar_t *pvar, void *value, void *object)
 	return OPAL_SUCCESS;
 }
 
+static int get_resolve_time(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+	const pf_context *context = mca_btl_exanest_module.context;
+	unsigned long long *buckets = value;
+	unsigned i;
+
+	for (i = 0; i < PF_RESOLVE_BUCKETS; i++)
+		buckets[i] = context ? pf_stat_resolve_time(context, i) : 0;
+	return OPAL_SUCCESS;
+}
+
+/* A handle asks here how many values it has. */
+static int notify_resolve_time(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
+			       int *count)
+{
+	if (event == MCA_BASE_PVAR_HANDLE_BIND)
+		*count = PF_RESOLVE_BUCKETS;
+	return OPAL_SUCCESS;
+}
+
+static int register_pvar(const char *name, const char *help, mca_base_get_value_fn_t get,
+			 mca_base_notify_fn_t notify, void *which)
+{
+	return mca_base_component_pvar_register(
+		&mca_btl_exanest_component.super.btl_version, name, help, OPAL_INFO_LVL_4,
+		MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
+		MCA_BASE_VAR_BIND_NO_OBJECT,
+		MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, get, NULL, notify,
+		which);
+}
+
 int mca_btl_exanest_register_pvars(void)
 {
 	const pf_stat_info *table = pf_stat_table();
@@ -23,14 +55,13 @@ int mca_btl_exanest_register_pvars(void)
 	int rc;
 
 	for (stat = 0; stat < PF_STAT_COUNT; stat++) {
-		rc = mca_base_component_pvar_register(
-			&mca_btl_exanest_component.super.btl_version, table[stat].name,
-			table[stat].help, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER,
-			MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-			MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, get_value,
-			NULL, NULL, (void *)stat);
+		rc = register_pvar(table[stat].name, table[stat].help, get_value, NULL,
+				   (void *)stat);
 		if (rc < 0)
 			return rc;
 	}
-	return OPAL_SUCCESS;
+	rc = register_pvar("resolve_time",
+			   "faults resolved within 2^(8 + index) ns and half of that: a histogram",
+			   get_resolve_time, notify_resolve_time, NULL);
+	return rc < 0 ? rc : OPAL_SUCCESS;
 }

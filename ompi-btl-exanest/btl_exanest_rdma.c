@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Put, get and atomics. No address is registered, so the handles that the
- * interface passes around are NULL here and only handed back.
+ * Put, get and atomics. No address needs to be registered, so the handles that
+ * the interface passes around are only handed back; most are NULL.
  */
 #include "btl_exanest.h"
 

@@ -30,7 +30,7 @@ struct residency {
 	int pagemap, maps; /* -1: cannot be looked at, and is taken to be present */
 	uint32_t lifetime; /* of a hint, ticks */
 	struct {
-		_Atomic uint64_t trust; /* range:32 | until:32 */
+		_Atomic uint64_t trust;  /* range:32 | until:32 */
 		_Atomic uint32_t pieces; /* of the range, a bit each */
 	} hints[RESIDENCY_HINTS];
 };
@@ -67,8 +67,7 @@ static inline uint32_t residency_pieces(uint64_t range, uint64_t address, uint64
 	return UINT32_MAX << first & UINT32_MAX >> (31 - last);
 }
 
-static inline bool residency_trusted(struct residency *residency, uint64_t address,
-				     uint64_t length)
+static inline bool residency_trusted(struct residency *residency, uint64_t address, uint64_t length)
 {
 	uint64_t range = address >> RESIDENCY_SHIFT, end = address + length;
 	uint32_t now = residency_now();

@@ -4,7 +4,14 @@
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <signal.h>
 #include <unistd.h>
+
+#include "clock.h"
+#include "context.h"
+#include "pager.h"
+#include "probe.h"
+#include "residency.h"
 
 /* Linux 5.14; older C libraries do not name them. */
 #ifndef MADV_POPULATE_READ
@@ -46,4 +53,168 @@ int resolver_touch(uint64_t address, uint64_t length, bool write, uint64_t *fail
 		}
 	}
 	return PF_OK;
+}
+
+/* By pieces, some of them a pager's. */
+static int resolve_range(pf_context *context, struct resolution *resolution)
+{
+	uint64_t at = resolution->address, end = at + resolution->length, page, done;
+	bool quick;
+
+	if (!atomic_load_explicit(&context->pagers.any, memory_order_relaxed))
+		return resolver_touch(at, resolution->length, resolution->write,
+				      &resolution->failed);
+	page = (uint64_t)sysconf(_SC_PAGESIZE);
+	while (at < end) {
+		if (pager_owns(&context->pagers, at, &quick)) {
+			resolution->kind = FAULT_PAGER;
+			if (pager_supply(&context->pagers, context, at, end - at, &done) != PF_OK) {
+				resolution->failed = at + done;
+				return PF_ERR_FAULT;
+			}
+			/* It may have been unregistered this moment: then the page is as others are. */
+			if (done) {
+				at += done;
+				continue;
+			}
+		}
+		done = (at / page + 1) * page;
+		if (done > end)
+			done = end;
+		if (resolver_touch(at, done - at, resolution->write, &resolution->failed) != PF_OK)
+			return PF_ERR_FAULT;
+		at = done;
+	}
+	return PF_OK;
+}
+
+static void resolve(struct resolver *resolver, struct resolution *resolution)
+{
+	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC);
+
+	probe_resolve_start(resolution->address, resolution->length,
+			    (enum pf_policy)resolver->context->options.policy);
+	resolution->status = resolve_range(resolver->context, resolution);
+	if (resolution->status != PF_OK)
+		resolution->kind = FAULT_PERMISSION;
+	probe_resolve_done(resolution->address, resolution->length, resolution->status,
+			   clock_nanoseconds(CLOCK_MONOTONIC) - before);
+	resolution->done(resolution);
+}
+
+static void *run(void *arg)
+{
+	struct resolver *resolver = arg;
+	struct resolution *resolution;
+
+	pthread_setname_np(pthread_self(), "libpf resolver");
+	pthread_mutex_lock(&resolver->lock);
+	while (!resolver->stopping) {
+		resolution = resolver->first;
+		if (!resolution) {
+			resolver->idle++;
+			pthread_cond_wait(&resolver->work, &resolver->lock);
+			resolver->idle--;
+			continue;
+		}
+		resolver->first = resolution->next;
+		if (!resolver->first)
+			resolver->last = &resolver->first;
+		pthread_mutex_unlock(&resolver->lock);
+		resolve(resolver, resolution);
+		pthread_mutex_lock(&resolver->lock);
+	}
+	pthread_mutex_unlock(&resolver->lock);
+	return NULL;
+}
+
+void resolver_init(struct resolver *resolver, pf_context *context)
+{
+	resolver->context = context;
+	resolver->last = &resolver->first;
+	pthread_mutex_init(&resolver->lock, NULL);
+	pthread_cond_init(&resolver->work, NULL);
+}
+
+void resolver_destroy(struct resolver *resolver)
+{
+	unsigned i;
+
+	pthread_mutex_lock(&resolver->lock);
+	resolver->stopping = true;
+	pthread_cond_broadcast(&resolver->work);
+	pthread_mutex_unlock(&resolver->lock);
+	for (i = 0; i < resolver->started; i++)
+		pthread_join(resolver->threads[i], NULL);
+	while (resolver->first) {
+		struct resolution *resolution = resolver->first;
+
+		resolver->first = resolution->next;
+		resolution->status = PF_ERR_FAULT;
+		resolution->failed = resolution->address;
+		resolution->done(resolution);
+	}
+	pthread_cond_destroy(&resolver->work);
+	pthread_mutex_destroy(&resolver->lock);
+}
+
+/* Under the lock. Signals are the application's: none is ever delivered to these threads. */
+static void start_thread(struct resolver *resolver)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (!pthread_create(&resolver->threads[resolver->started], NULL, run, resolver))
+		resolver->started++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* What the kernel brings in without waiting never comes here: only a pager is quick. */
+static bool is_quick(pf_context *context, struct resolution *resolution)
+{
+	uint64_t cold;
+	bool quick;
+
+	if (pager_owns(&context->pagers, resolution->address, &quick)) {
+		resolution->kind = FAULT_PAGER;
+		return quick;
+	}
+	if (residency_look(&context->residency, resolution->address, resolution->length, &cold) <
+	    resolution->length)
+		resolution->kind = FAULT_MAJOR;
+	else
+		resolution->kind = FAULT_MINOR;
+	return false;
+}
+
+void resolver_submit(struct resolver *resolver, struct resolution *resolution)
+{
+	bool here = !resolution->length || resolution->length > RESOLVER_MOST ||
+		    resolution->address + resolution->length < resolution->address;
+
+	if (here) {
+		resolution->status = PF_ERR_FAULT;
+		resolution->failed = resolution->address;
+		resolution->kind = FAULT_PERMISSION;
+		resolution->done(resolution);
+		return;
+	}
+	here = is_quick(resolver->context, resolution);
+	if (!here) {
+		pthread_mutex_lock(&resolver->lock);
+		if (!resolver->idle && resolver->started < RESOLVER_THREADS)
+			start_thread(resolver);
+		/* Without any thread it has to be done here, late as that makes others. */
+		here = !resolver->started || resolver->stopping;
+		if (!here) {
+			resolution->next = NULL;
+			*resolver->last = resolution;
+			resolver->last = &resolution->next;
+			pthread_cond_signal(&resolver->work);
+		}
+		pthread_mutex_unlock(&resolver->lock);
+	}
+	if (here)
+		resolve(resolver, resolution);
 }

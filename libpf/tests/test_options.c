@@ -22,6 +22,7 @@ static int clean(void **state)
 		"PF_RING_SIZE",  "PF_RING_MEMORY", "PF_EAGER_LIMIT", "PF_SHARE_MIN",
 		"PF_RUN_MAX",    "PF_BLOCK_SIZE",  "PF_SINGLE_COPY", "PF_FAULT_RETRIES",
 		"PF_IDLE_POLLS", "PF_IDLE_SLEEP",  "PF_THREADS",     "PF_CALIBRATE",
+		"PF_MODE",       "PF_POLICY",      "PF_RESIDENCY",   "PF_COLLAPSE",
 	};
 	size_t i;
 
@@ -105,16 +106,16 @@ static void test_parse(void **state)
 	size_t i;
 
 	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		if (!option_parse(good[i].text, &value))
+		if (!number_parse(good[i].text, &value))
 			fail_msg("'%s' is refused", good[i].text);
 		assert_true(value == good[i].value);
 	}
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		if (option_parse(bad[i], &value))
+		if (number_parse(bad[i], &value))
 			fail_msg("'%s' is taken", bad[i]);
 	}
 	/* Nobody who writes 0100 for one hundred means sixty-four. */
-	assert_true(option_parse("0100", &value) && value == 100);
+	assert_true(number_parse("0100", &value) && value == 100);
 }
 
 static void test_ranges(void **state)
@@ -133,6 +134,48 @@ static void test_ranges(void **state)
 	assert_false(option_valid(copy, 2));
 }
 
+/* Names and numbers name the same values, and every value has a name. */
+static void test_names(void **state)
+{
+	static const char *const bad[] = { "", "pin-", "Pin", "pin ", "4", "-1", "fault,pin", "1K" };
+	const pf_option_info *mode = find("mode"), *policy = find("policy");
+	const pf_option_info *info;
+	char number[32], allowed[128], cut[8];
+	uint64_t value, parsed;
+	size_t i;
+
+	for (info = pf_option_table(); info->name; info++) {
+		assert_null(option_value_name(info, info->maximum + 1));
+		for (value = info->minimum; info->names && value <= info->maximum; value++) {
+			const char *name = option_value_name(info, value);
+
+			assert_non_null(name);
+			assert_true(option_parse(info, name, &parsed) && parsed == value);
+			snprintf(number, sizeof(number), "%llu", (unsigned long long)value);
+			assert_true(option_parse(info, number, &parsed) && parsed == value);
+		}
+		if (info->names)
+			assert_null(info->names[info->maximum - info->minimum + 1]);
+		else
+			assert_null(option_value_name(info, info->minimum));
+	}
+	assert_true(option_parse(mode, "pin-cache", &parsed) && parsed == PF_MODE_PIN_CACHE);
+	assert_true(option_parse(policy, "huge", &parsed) && parsed == PF_POLICY_HUGE);
+	/* The names of one option are not those of another; what is refused changes nothing. */
+	assert_false(option_parse(policy, "pin", &parsed));
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (option_parse(mode, bad[i], &parsed))
+			fail_msg("'%s' is taken", bad[i]);
+	}
+	assert_int_equal(parsed, PF_POLICY_HUGE);
+	option_allowed(mode, allowed, sizeof(allowed));
+	assert_string_equal(allowed, "fault, prefault, pin or pin-cache");
+	option_allowed(find("threads"), allowed, sizeof(allowed));
+	assert_string_equal(allowed, "from 0 to 1");
+	option_allowed(mode, cut, sizeof(cut));
+	assert_string_equal(cut, "fault, ");
+}
+
 static void test_environment(void **state)
 {
 	pf_options before, options;
@@ -141,7 +184,11 @@ static void test_environment(void **state)
 	setenv("PF_RING_SIZE", "1M", 1);
 	setenv("PF_SHARE_MIN", "5000", 1);
 	setenv("PF_THREADS", "1", 1);
+	setenv("PF_MODE", "prefault", 1);
+	setenv("PF_POLICY", "1", 1);
 	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_int_equal(options.mode, PF_MODE_PREFAULT);
+	assert_int_equal(options.policy, PF_POLICY_AHEAD);
 	assert_int_equal(options.ring_size, 1 << 20);
 	assert_int_equal(options.share_min, 5000);
 	assert_int_equal(options.threads, 1);
@@ -159,6 +206,8 @@ static void test_culprit(void **state)
 		{ "PF_RING_SIZE", "100000", "ring_size" },
 		{ "PF_IDLE_SLEEP", "0", "idle_sleep" },
 		{ "PF_CALIBRATE", "yes", "calibrate" },
+		{ "PF_MODE", "lock", "mode" },
+		{ "PF_POLICY", "4", "policy" },
 	};
 	const pf_option_info *culprit;
 	pf_options before, options;
@@ -238,6 +287,7 @@ int main(void)
 		cmocka_unit_test_setup(test_defaults, clean),
 		cmocka_unit_test_setup(test_parse, clean),
 		cmocka_unit_test_setup(test_ranges, clean),
+		cmocka_unit_test_setup(test_names, clean),
 		cmocka_unit_test_setup(test_environment, clean),
 		cmocka_unit_test_setup(test_culprit, clean),
 		cmocka_unit_test_setup(test_open_checks, clean),

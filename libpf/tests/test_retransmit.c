@@ -48,7 +48,9 @@ int __wrap_madvise(void *address, size_t length, int advice)
 		usleep(100);
 	if (!atomic_load(&pager.fills))
 		return 0;
-	return mprotect(page, length, PROT_READ | PROT_WRITE);
+	if (mprotect(page, length, PROT_READ | PROT_WRITE) < 0)
+		return -1;
+	return __real_madvise(page, length, advice);
 }
 
 static void pager_start(uint8_t *start, size_t length, bool fills)
@@ -238,9 +240,10 @@ static void test_local(void **state)
 		pager_stop();
 		assert_int_equal(pattern_differs(local, lengths[i], PATTERN - i), lengths[i]);
 	}
-	assert_int_equal(pf_stat(pair->context, PF_STAT_REMOTE_FAULTS), 0);
 	assert_true(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS) > 0);
-	assert_int_equal(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS),
+	/* The window is a file: what the partner has never touched of it may be on a disk. */
+	assert_int_equal(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS) +
+				 pf_stat(pair->context, PF_STAT_REMOTE_FAULTS),
 			 pf_stat(pair->context, PF_STAT_RETRANSMITS));
 	assert_int_equal(resolve_times(pair->context), pf_stat(pair->context, PF_STAT_RETRANSMITS));
 	munmap(local, WINDOW);
@@ -276,13 +279,14 @@ static void test_retries(void **state)
 	uint8_t *local = map_local(PAGE);
 	pf_completion completion;
 	uint64_t retries = pair_options().fault_retries;
+	uint64_t before = pf_stat(pair->context, PF_STAT_RETRANSMITS);
 
 	remote_pager(pair, PAGER_LIES, WINDOW, 0);
 	completion = pair_get(pair, pair->peer, local, remote_address(pair->window + 40), 100);
 	assert_int_equal(completion.status, PF_ERR_FAULT);
 	assert_int_equal(completion.side, PF_SIDE_REMOTE);
 	assert_true(completion.address == remote_address(pair->window + 40));
-	assert_int_equal(pf_stat(pair->context, PF_STAT_RETRANSMITS), retries);
+	assert_int_equal(pf_stat(pair->context, PF_STAT_RETRANSMITS) - before, retries);
 	pair_await(pair, 1, wishes);
 	while (atomic_load(pair_value(pair, 1, 0)) < retries)
 		pair_progress(pair);
@@ -364,7 +368,7 @@ static void count_error(pf_context *context, pf_peer *peer, int status, const ch
 	errors++;
 }
 
-/* Ask for a page of the test's, which keeps the test's service thread busy. */
+/* Ask for a page of the test's, which keeps a resolver of the test's busy. */
 static void ask_for_page(struct pair *me)
 {
 	pair_await(me, 0, 1);
@@ -400,19 +404,16 @@ static void test_peer_dies(void **state)
 	pair_say(pair, 1);
 	while (!atomic_load(&pager.calls))
 		pf_progress(pair->context);
-	/* Our service thread hears of the death first, and of our own faults then. */
 	pair_kill(pair, 1);
 	assert_int_equal(pf_put(pair->peer, local + 100000, remote_address(pair->window), 50000,
 				pair_completed, &done),
 			 PF_OK);
-	for (i = 0; i < 100; i++)
-		pf_progress(pair->context);
-	assert_int_equal(done.count, 0);
-	atomic_store(&pager.held, false);
+	/* A resolver that waits does not keep the service thread from hearing of the death. */
 	pair_await_done(pair, &done, 1);
 	assert_int_equal(done.last.status, PF_ERR_PEER);
 	while (!errors)
 		pf_progress(pair->context);
+	atomic_store(&pager.held, false);
 	for (i = 0; i < 50; i++) {
 		usleep(1000);
 		pf_progress(pair->context);

@@ -1,109 +1,69 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "info.h"
+#include "json.h"
 #include "options.h"
-
-/* Is the next thing the first of its object or array? */
-static bool first = true;
-
-static void text(const char *string)
-{
-	const unsigned char *at;
-
-	putchar('"');
-	for (at = (const unsigned char *)string; *at; at++) {
-		if (*at == '"' || *at == '\\')
-			printf("\\%c", *at);
-		else if (*at < 0x20)
-			printf("\\u%04x", *at);
-		else
-			putchar(*at);
-	}
-	putchar('"');
-}
-
-static void comma(void)
-{
-	if (!first)
-		putchar(',');
-	first = false;
-}
-
-/* key may be NULL: an element of an array */
-static void start(const char *key, char bracket)
-{
-	comma();
-	if (key) {
-		text(key);
-		putchar(':');
-	}
-	putchar(bracket);
-	first = true;
-}
-
-static void end(char bracket)
-{
-	putchar(bracket);
-	first = false;
-}
-
-static void string(const char *key, const char *value)
-{
-	comma();
-	text(key);
-	putchar(':');
-	text(value);
-}
-
-static void number(const char *key, uint64_t value)
-{
-	comma();
-	text(key);
-	printf(":%" PRIu64, value);
-}
-
-static void boolean(const char *key, bool value)
-{
-	comma();
-	text(key);
-	printf(":%s", value ? "true" : "false");
-}
 
 static void print_capabilities(const struct info *info)
 {
 	int i;
 
-	start("capabilities", '[');
+	json_start("capabilities", '[');
 	for (i = 0; i < info->capability_count; i++) {
-		start(NULL, '{');
-		string("name", info->capabilities[i].name);
-		boolean("available", info->capabilities[i].available);
-		string("detail", info->capabilities[i].detail);
-		end('}');
+		json_start(NULL, '{');
+		json_string("name", info->capabilities[i].name);
+		json_boolean("available", info->capabilities[i].available);
+		json_string("detail", info->capabilities[i].detail);
+		json_end('}');
 	}
-	end(']');
+	json_end(']');
 }
 
 static void print_permissions(const struct info *info)
 {
 	int i;
 
-	start("permissions", '{');
+	json_start("permissions", '{');
 	for (i = 0; i < info->permission_count; i++)
-		string(info->permissions[i].name, info->permissions[i].detail);
-	end('}');
+		json_string(info->permissions[i].name, info->permissions[i].detail);
+	json_end('}');
 }
 
 static void print_paths(const struct info *info)
 {
 	int i;
 
-	start("paths", '{');
+	json_start("paths", '{');
 	for (i = 0; i < info->path_count; i++)
-		string(info->paths[i].what, info->paths[i].how);
-	end('}');
+		json_string(info->paths[i].what, info->paths[i].how);
+	json_end('}');
+}
+
+/* By name where it has one. */
+static void option_value(const char *key, const pf_option_info *option, const pf_options *options)
+{
+	uint64_t value = *option_field((pf_options *)options, option);
+	const char *name = option_value_name(option, value);
+
+	if (name)
+		json_string(key, name);
+	else
+		json_number(key, value);
+}
+
+static void option_names(const pf_option_info *option)
+{
+	const char *const *name;
+
+	if (!option->names)
+		return;
+	json_start("names", '[');
+	for (name = option->names; *name; name++) {
+		comma();
+		text(*name);
+	}
+	json_end(']');
 }
 
 static void print_options(const struct info *info)
@@ -112,32 +72,33 @@ static void print_options(const struct info *info)
 	const pf_option_info *option;
 	char variable[64];
 
-	start("options", '[');
+	json_start("options", '[');
 	for (option = pf_option_table(); option->name; option++) {
 		option_variable(option, variable, sizeof(variable));
-		start(NULL, '{');
-		string("name", option->name);
-		number("value", *option_field((pf_options *)&origins->in_force, option));
-		number("default", *option_field((pf_options *)&origins->defaults, option));
-		string("origin", origin_name(origin_of(origins, option)));
-		string("variable", variable);
-		number("minimum", option->minimum);
-		number("maximum", option->maximum);
-		number("level", (uint64_t)option->level);
-		string("help", option->help);
-		end('}');
+		json_start(NULL, '{');
+		json_string("name", option->name);
+		option_value("value", option, &origins->in_force);
+		option_value("default", option, &origins->defaults);
+		json_string("origin", origin_name(origin_of(origins, option)));
+		json_string("variable", variable);
+		json_number("minimum", option->minimum);
+		json_number("maximum", option->maximum);
+		option_names(option);
+		json_number("level", (uint64_t)option->level);
+		json_string("help", option->help);
+		json_end('}');
 	}
-	end(']');
+	json_end(']');
 }
 
 static void print_calibration(const struct info *info)
 {
-	start("calibration", '{');
-	string("file", info->calibration_path);
-	string("state", info->calibration);
-	string("detail", info->calibration_detail);
-	string("machine", info->machine);
-	end('}');
+	json_start("calibration", '{');
+	json_string("file", info->calibration_path);
+	json_string("state", info->calibration);
+	json_string("detail", info->calibration_detail);
+	json_string("machine", info->machine);
+	json_end('}');
 }
 
 static void print_topology(const struct info *info)
@@ -145,38 +106,38 @@ static void print_topology(const struct info *info)
 	const struct topology *topology = &info->topology;
 	int i;
 
-	start("topology", '{');
-	number("packages", (uint64_t)topology->packages);
-	number("cores", (uint64_t)topology->cores);
-	number("processors", (uint64_t)topology->processors);
-	number("usable", (uint64_t)topology->usable);
-	number("numa_nodes", (uint64_t)topology->numa_nodes);
-	start("caches", '[');
+	json_start("topology", '{');
+	json_number("packages", (uint64_t)topology->packages);
+	json_number("cores", (uint64_t)topology->cores);
+	json_number("processors", (uint64_t)topology->processors);
+	json_number("usable", (uint64_t)topology->usable);
+	json_number("numa_nodes", (uint64_t)topology->numa_nodes);
+	json_start("caches", '[');
 	for (i = 0; i < topology->cache_count; i++) {
-		start(NULL, '{');
-		string("name", topology->caches[i].name);
-		number("bytes", topology->caches[i].bytes);
-		number("count", (uint64_t)topology->caches[i].count);
-		end('}');
+		json_start(NULL, '{');
+		json_string("name", topology->caches[i].name);
+		json_number("bytes", topology->caches[i].bytes);
+		json_number("count", (uint64_t)topology->caches[i].count);
+		json_end('}');
 	}
-	end(']');
-	string("nearest_cores", info->cores.text);
-	end('}');
+	json_end(']');
+	json_string("nearest_cores", info->cores.text);
+	json_end('}');
 }
 
 static void print_live(const struct info *info)
 {
 	const struct live *live = &info->live;
 
-	start("live", '{');
-	string("cores", info->cores.text);
-	string("path", live->path);
-	string("path_back", live->partner_path);
-	number("bytes_each_way", live->length);
-	number("single_copy_bytes", live->single_copy_bytes);
-	number("shared_bytes", live->shared_bytes);
-	number("stream_bytes", live->stream_bytes);
-	end('}');
+	json_start("live", '{');
+	json_string("cores", info->cores.text);
+	json_string("path", live->path);
+	json_string("path_back", live->partner_path);
+	json_number("bytes_each_way", live->length);
+	json_number("single_copy_bytes", live->single_copy_bytes);
+	json_number("shared_bytes", live->shared_bytes);
+	json_number("stream_bytes", live->stream_bytes);
+	json_end('}');
 }
 
 void info_print_json(const struct info *info, unsigned sections)
@@ -184,8 +145,8 @@ void info_print_json(const struct info *info, unsigned sections)
 	char version[32];
 
 	snprintf(version, sizeof(version), "%d.%d", PF_VERSION_MAJOR, PF_VERSION_MINOR);
-	start(NULL, '{');
-	string("version", version);
+	json_start(NULL, '{');
+	json_string("version", version);
 	if (sections & SECTION_CAPABILITIES)
 		print_capabilities(info);
 	if (sections & SECTION_PERMISSIONS)
@@ -200,6 +161,6 @@ void info_print_json(const struct info *info, unsigned sections)
 		print_topology(info);
 	if (sections & SECTION_LIVE)
 		print_live(info);
-	end('}');
-	putchar('\n');
+	json_end('}');
+	json_finish();
 }

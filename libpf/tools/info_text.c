@@ -59,25 +59,31 @@ static void print_paths(const struct info *info)
 
 static void print_option_details(const pf_option_info *info)
 {
-	char name[64], least[32], most[32];
+	char name[64], least[32], most[32], allowed[128];
 
 	option_variable(info, name, sizeof(name));
 	format_value(info->minimum, least, sizeof(least));
 	format_value(info->maximum, most, sizeof(most));
-	printf("      %s\n      %s, from %s to %s\n", info->help, name, least, most);
+	if (info->names)
+		option_allowed(info, allowed, sizeof(allowed));
+	else
+		snprintf(allowed, sizeof(allowed), "from %s to %s", least, most);
+	printf("      %s\n      %s, %s\n", info->help, name, allowed);
 }
 
 static void print_options(const struct info *info, bool details)
 {
 	const struct origins *origins = &info->origins;
 	const pf_option_info *option;
-	char value[32];
+	char number[32];
 
 	title("Options");
 	for (option = pf_option_table(); option->name; option++) {
-		format_value(*option_field((pf_options *)&origins->in_force, option), value,
-			     sizeof(value));
-		printf("  %-18s %-10s %s\n", option->name, value,
+		uint64_t value = *option_field((pf_options *)&origins->in_force, option);
+		const char *name = option_value_name(option, value);
+
+		format_value(value, number, sizeof(number));
+		printf("  %-18s %-10s %s\n", option->name, name ? name : number,
 		       origin_name(origin_of(origins, option)));
 		if (details)
 			print_option_details(option);

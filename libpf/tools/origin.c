@@ -87,9 +87,7 @@ enum origin origin_of(const struct origins *origins, const pf_option_info *info)
 	option_variable(info, name, sizeof(name));
 	text = getenv(name);
 	if (text)
-		return option_parse(text, &value) && option_valid(info, value) ?
-			       ORIGIN_ENVIRONMENT :
-			       ORIGIN_DEFAULT;
+		return option_parse(info, text, &value) ? ORIGIN_ENVIRONMENT : ORIGIN_DEFAULT;
 	if (origins->in_force.calibrate && origins->calibrated[info - pf_option_table()])
 		return ORIGIN_CALIBRATION;
 	return ORIGIN_DEFAULT;
@@ -110,14 +108,14 @@ const char *origin_name(enum origin origin)
 int origins_check_environment(const struct origins *origins)
 {
 	const pf_option_info *info;
-	char name[64];
+	char name[64], allowed[128];
 
 	for (info = pf_option_table(); origins->culprit && info->name; info++) {
 		option_variable(info, name, sizeof(name));
-		if (getenv(name) && origin_of(origins, info) != ORIGIN_ENVIRONMENT)
-			warnx("%s=%s is invalid: must be from %llu to %llu (%s)", name,
-			      getenv(name), (unsigned long long)info->minimum,
-			      (unsigned long long)info->maximum, info->help);
+		if (!getenv(name) || origin_of(origins, info) == ORIGIN_ENVIRONMENT)
+			continue;
+		option_allowed(info, allowed, sizeof(allowed));
+		warnx("%s=%s is invalid: must be %s (%s)", name, getenv(name), allowed, info->help);
 	}
 	return origins->culprit ? -1 : 0;
 }

@@ -88,7 +88,7 @@ static uint64_t number(const char *option, const char *text, uint64_t least, uin
 	char wanted[96];
 	uint64_t value;
 
-	if (option_parse(text, &value) && value >= least && value <= most)
+	if (number_parse(text, &value) && value >= least && value <= most)
 		return value;
 	snprintf(wanted, sizeof(wanted), "must be a number from %llu to %llu",
 		 (unsigned long long)least, (unsigned long long)most);
@@ -109,8 +109,8 @@ static void parse_sizes(struct settings *settings, const char *text)
 		mistake("--sizes", text, wanted);
 	memcpy(first, text, (size_t)(colon - text));
 	first[colon - text] = 0;
-	if (!option_parse(first, &smallest) ||
-	    !option_parse(*colon ? colon + 1 : first, &largest) || !smallest ||
+	if (!number_parse(first, &smallest) ||
+	    !number_parse(*colon ? colon + 1 : first, &largest) || !smallest ||
 	    smallest > largest || largest > most)
 		mistake("--sizes", text, wanted);
 	settings->smallest = smallest;

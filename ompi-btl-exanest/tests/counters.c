@@ -10,8 +10,11 @@
 #include "mpi_t.h"
 #include "mpitest.h"
 
+#include <pf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define LARGE ((size_t)8 << 20)
 #define SMALL_TIMES 500
@@ -105,6 +108,53 @@ static void large_messages(void)
 	free(in);
 }
 
+/* Into memory never touched: whoever brings it in, and however, the counts fit together. */
+static void faults(void)
+{
+	static const char *const kinds[] = { "minor", "major", "pager", "permission" };
+	unsigned char *out = mpitest_alloc(LARGE);
+	unsigned char *in = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				 -1, 0);
+	uint64_t buckets[2 * PF_RESOLVE_BUCKETS] = { 0 };
+	long long by_kind = 0, resolved = 0;
+	int left, right, count, i;
+	char name[64];
+
+	mpitest_begin("faults are counted by side and kind, and timed");
+	if (in == MAP_FAILED) {
+		mpitest_expect(0, "there is no memory");
+		mpitest_end();
+		free(out);
+		return;
+	}
+	neighbours(&left, &right);
+	mpitest_fill(out, LARGE, mpitest_message_seed(mpitest.rank, right, 2));
+	watch();
+	MPI_Sendrecv(out, (int)LARGE, MPI_BYTE, right, 1, in, (int)LARGE, MPI_BYTE, left, 1,
+		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	mpitest_verify(in, LARGE, mpitest_message_seed(left, mpitest.rank, 2), "received");
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), "local_%s_faults", kinds[i]);
+		by_kind += counted(name);
+		snprintf(name, sizeof(name), "remote_%s_faults", kinds[i]);
+		by_kind += counted(name);
+	}
+	mpitest_expect(counted("local_permission_faults") + counted("fault_errors") == 0,
+		       "memory that is there counts as none");
+	count = mpi_t_counted_each("resolve_time", buckets, 2 * PF_RESOLVE_BUCKETS);
+	mpitest_expect(count == PF_RESOLVE_BUCKETS, "the histogram has %d buckets, not %d", count,
+		       PF_RESOLVE_BUCKETS);
+	for (i = 0; i < PF_RESOLVE_BUCKETS; i++)
+		resolved += (long long)buckets[i];
+	mpitest_expect(resolved <= by_kind, "%lld resolve times are counted for %lld faults",
+		       resolved, by_kind);
+	mpi_t_unwatch();
+	mpitest_end();
+	munmap(in, LARGE);
+	free(out);
+}
+
 /* osc/rdma over the BTL: puts, gets and atomics of its own, no messages. */
 static void one_sided(void)
 {
@@ -160,6 +210,7 @@ int main(int argc, char **argv)
 	mpitest_end();
 	small_messages();
 	large_messages();
+	faults();
 	if (mpitest_option("--rma"))
 		one_sided();
 	return mpitest_finish();

@@ -2,7 +2,9 @@
 /*
  * Nothing is locked or pinned: after heavy traffic of every kind VmLck and
  * VmPin of each rank are 0. With --nothing-allowed the rank also makes sure
- * that it could not have locked a page if it had wanted to.
+ * that it could not have locked a page if it had wanted to. With --locks, for
+ * btl_exanest_mode pin and pin-cache, it is the other way round: buffers are
+ * locked during a transfer, and after it by the cache only.
  */
 #include "mpitest.h"
 
@@ -111,6 +113,29 @@ static void nothing_allowed(void)
 	mpitest_end();
 }
 
+static void locks(const char *mode)
+{
+	MPI_Request requests[2];
+	long locked;
+
+	mpitest_begin("buffers are locked during a transfer, and after it by the cache only");
+	mpitest_fill(out, LENGTH, mpitest_message_seed(mpitest.rank, right, LENGTH));
+	MPI_Isend(out, (int)LENGTH, MPI_BYTE, right, 1, MPI_COMM_WORLD, &requests[0]);
+	locked = status_kb("VmLck");
+	mpitest_expect(locked >= (long)(LENGTH >> 10), "VmLck is %ld kB with a send under way",
+		       locked);
+	MPI_Irecv(in, (int)LENGTH, MPI_BYTE, left, 1, MPI_COMM_WORLD, &requests[1]);
+	MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+	mpitest_verify(in, LENGTH, mpitest_message_seed(left, mpitest.rank, LENGTH), "received");
+	locked = status_kb("VmLck");
+	if (strcmp(mode, "pin-cache") == 0)
+		mpitest_expect(locked >= (long)(2 * LENGTH >> 10), "VmLck is %ld kB after it",
+			       locked);
+	else
+		mpitest_expect(locked == 0, "VmLck is %ld kB after it", locked);
+	mpitest_end();
+}
+
 int main(int argc, char **argv)
 {
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -119,6 +144,10 @@ int main(int argc, char **argv)
 	out = mpitest_alloc(LENGTH);
 	in = mpitest_alloc(LENGTH);
 	memset(in, 0, LENGTH);
+	if (mpitest_option("--locks")) {
+		locks(mpitest_option("--locks"));
+		return mpitest_finish();
+	}
 	messages();
 	collectives();
 	windows();

@@ -149,17 +149,44 @@ int mpi_t_watch(void)
 	return watched;
 }
 
-long long mpi_t_counted(const char *name)
+static const struct counter *find_counter(const char *name)
 {
-	unsigned char bytes[64];
 	int i;
 
-	for (i = 0; i < watched && strcmp(counters[i].name, name) != 0; i++)
-		;
-	if (i == watched || counters[i].count != 1 ||
-	    MPI_T_pvar_read(session, counters[i].handle, bytes))
+	for (i = 0; i < watched; i++) {
+		if (!strcmp(counters[i].name, name))
+			return &counters[i];
+	}
+	return NULL;
+}
+
+long long mpi_t_counted(const char *name)
+{
+	const struct counter *counter = find_counter(name);
+	unsigned char bytes[64];
+
+	if (!counter || counter->count != 1 || MPI_T_pvar_read(session, counter->handle, bytes))
 		return -1;
-	return (long long)widen(bytes, counters[i].type, 1);
+	return (long long)widen(bytes, counter->type, 1);
+}
+
+int mpi_t_counted_each(const char *name, uint64_t *values, int most)
+{
+	const struct counter *counter = find_counter(name);
+	unsigned char *bytes;
+	int i, length, status;
+
+	if (!counter)
+		return -1;
+	MPI_Type_size(counter->type, &length);
+	bytes = calloc((size_t)counter->count, (size_t)length);
+	if (!bytes)
+		return -1;
+	status = MPI_T_pvar_read(session, counter->handle, bytes);
+	for (i = 0; !status && i < counter->count && i < most; i++)
+		values[i] = widen(bytes + (size_t)i * (size_t)length, counter->type, 1);
+	free(bytes);
+	return status ? -1 : counter->count;
 }
 
 void mpi_t_unwatch(void)

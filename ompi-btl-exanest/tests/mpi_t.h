@@ -23,6 +23,11 @@ int mpi_t_thresholds(size_t *list, int limit, size_t most);
 int mpi_t_watch(void);
 /* What the named one has counted since; -1 if there is none of this name. */
 long long mpi_t_counted(const char *name);
+/*
+ * What the elements of the named array have counted since, at most as many as
+ * most. Returns how many it has; -1 if there is none of this name.
+ */
+int mpi_t_counted_each(const char *name, uint64_t *values, int most);
 void mpi_t_unwatch(void);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "atomic.h"
 #include "context.h"
+#include "fault/policy.h"
 #include "message.h"
 #include "peer.h"
 #include "stream.h"
@@ -48,8 +49,12 @@ static int send_answer(pf_context *context, const struct answer *answer)
 	if (message) {
 		*message = answer->message;
 		if (length) {
-			size_t moved = channel_fill(&peer->out, (uint8_t *)(message + 1),
-						    (void *)(uintptr_t)answer->address, length);
+			size_t ready = policy_prepare(context, answer->address, length, false);
+			size_t moved = ready < length ?
+					       ready :
+					       channel_fill(&peer->out, (uint8_t *)(message + 1),
+							    (void *)(uintptr_t)answer->address,
+							    length);
 			if (moved < length) {
 				message->status = PF_ERR_FAULT;
 				message->value = answer->address + moved;
@@ -95,9 +100,9 @@ static bool put_block(pf_context *context, struct incoming *incoming,
 	if (block.length != entry->length - sizeof(block))
 		return false;
 	answer.message.token = block.token;
-	answer.message.status = stream_place(&incoming->channel, entry->payload + sizeof(block),
-					     (void *)(uintptr_t)block.address, block.length,
-					     &answer.message.value);
+	answer.message.status =
+		stream_place(context, &incoming->channel, entry->payload + sizeof(block),
+			     (void *)(uintptr_t)block.address, block.length, &answer.message.value);
 	return give(context, incoming, &answer);
 }
 

@@ -128,7 +128,7 @@ static enum dispatched dispatch(pf_context *context, struct incoming *incoming,
 	case MESSAGE_LONG:
 		return long_message(context, incoming, entry);
 	case MESSAGE_OFFER:
-		return dispatched(serve_offer(incoming, entry->payload, entry->length));
+		return dispatched(serve_offer(context, incoming, entry->payload, entry->length));
 	case MESSAGE_PUT_BLOCK:
 	case MESSAGE_GET_BLOCK:
 	case MESSAGE_ATOMIC:

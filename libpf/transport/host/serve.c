@@ -6,9 +6,11 @@
 
 #include "context.h"
 #include "copy.h"
+#include "fault/policy.h"
 #include "incoming.h"
+#include "peer.h"
 
-bool serve_offer(struct incoming *incoming, const void *payload, size_t length)
+bool serve_offer(pf_context *context, struct incoming *incoming, const void *payload, size_t length)
 {
 	struct serves *serves = &incoming->serves;
 	struct message_offer offer;
@@ -28,6 +30,8 @@ bool serve_offer(struct incoming *incoming, const void *payload, size_t length)
 		serves->offers = malloc(CHANNEL_SHARES * sizeof(*serves->offers));
 	if (!serves->offers)
 		return true;
+	if (offer.put)
+		policy_expect(context, offer.target, offer.length);
 	serves->offers[(serves->first + serves->count++) % CHANNEL_SHARES] = offer;
 	return true;
 }
@@ -43,6 +47,14 @@ static void done_with_offer(struct serves *serves)
 	serves->count--;
 }
 
+/* Faults are the initiator's to resolve and report: step aside. */
+static void hand_back(struct serves *serves, struct share *share, struct granules run)
+{
+	atomic_store_explicit(&share->returned, (uint64_t)run.start << 32 | run.end,
+			      memory_order_release);
+	done_with_offer(serves);
+}
+
 int serve_advance(pf_context *context, struct incoming *incoming)
 {
 	struct serves *serves = &incoming->serves;
@@ -52,6 +64,7 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 	uint32_t most = (uint32_t)(context->options.run_max >> offer->shift);
 	uint64_t start, end;
 	struct granules run;
+	enum pf_side side;
 	size_t moved;
 	bool last;
 	int error;
@@ -70,6 +83,11 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 	}
 	if (end > offer->length)
 		end = offer->length;
+	if (peer_ready(incoming->peer, !offer->put, (void *)(uintptr_t)(offer->target + start),
+		       offer->initiator + start, end - start, &side) < end - start) {
+		hand_back(serves, share, run);
+		return 1;
+	}
 	/* From the peer's side a get is written to the initiator, a put read from it. */
 	error = copy_process(incoming->pid, !offer->put, (void *)(uintptr_t)(offer->target + start),
 			     offer->initiator + start, end - start, &moved);
@@ -86,10 +104,7 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 			done_with_offer(serves);
 		return 1;
 	}
-	/* Faults are the initiator's to resolve and report: hand the run back and step aside. */
-	atomic_store_explicit(&share->returned, (uint64_t)run.start << 32 | run.end,
-			      memory_order_release);
-	done_with_offer(serves);
+	hand_back(serves, share, run);
 	if (error != EFAULT)
 		incoming->copy_error = error;
 	return 1;

@@ -21,7 +21,8 @@ struct serves {
 };
 
 /* An offer arrived; false if it makes no sense, and then the channel is not to be trusted. */
-bool serve_offer(struct incoming *incoming, const void *payload, size_t length);
+bool serve_offer(pf_context *context, struct incoming *incoming, const void *payload,
+		 size_t length);
 void serves_destroy(struct serves *serves);
 /* Move one run for the oldest offer. Returns 1 if something moved. */
 int serve_advance(pf_context *context, struct incoming *incoming);

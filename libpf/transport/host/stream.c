@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stream.h"
 
+#include "fault/policy.h"
 #include "message.h"
 #include "peer.h"
 
@@ -21,10 +22,15 @@ uint64_t stream_answer_most(const pf_context *context)
 int stream_put(pf_peer *peer, uint64_t token, const void *local, uint64_t remote, uint64_t length,
 	       uint64_t *address)
 {
+	uint64_t ready = policy_prepare(peer->context, (uint64_t)(uintptr_t)local, length, false);
 	struct message_block *message;
 	int status = PF_OK;
 	size_t moved;
 
+	if (ready < length) {
+		*address = (uint64_t)(uintptr_t)local + ready;
+		return PF_ERR_FAULT;
+	}
 	peer_lock(peer);
 	message = (struct message_block *)peer_reserve(peer, sizeof(*message) + length, &status);
 	if (message) {
@@ -57,10 +63,11 @@ int stream_get(pf_peer *peer, uint64_t token, uint64_t remote, uint64_t length)
 	return status;
 }
 
-int stream_place(const struct channel *from, const uint8_t *data, void *local, uint64_t length,
-		 uint64_t *address)
+int stream_place(pf_context *context, const struct channel *from, const uint8_t *data, void *local,
+		 uint64_t length, uint64_t *address)
 {
-	size_t moved = channel_place(from, data, local, length);
+	size_t ready = policy_prepare(context, (uint64_t)(uintptr_t)local, length, true);
+	size_t moved = ready < length ? ready : channel_place(from, data, local, length);
 
 	if (moved == length)
 		return PF_OK;

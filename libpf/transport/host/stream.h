@@ -21,7 +21,7 @@ int stream_put(pf_peer *peer, uint64_t token, const void *local, uint64_t remote
 	       uint64_t *address);
 int stream_get(pf_peer *peer, uint64_t token, uint64_t remote, uint64_t length);
 /* Copy a block that arrived in a ring to where it belongs. PF_OK or PF_ERR_FAULT with *address. */
-int stream_place(const struct channel *from, const uint8_t *data, void *local, uint64_t length,
-		 uint64_t *address);
+int stream_place(pf_context *context, const struct channel *from, const uint8_t *data, void *local,
+		 uint64_t length, uint64_t *address);
 
 #endif

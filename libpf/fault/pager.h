@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory whose pages come from a callback of the application. The kernel
+ * tells of absent pages in two ways: to a processor's load or store by a
+ * userfaultfd message, which the service thread answers; to a copy that we
+ * asked for by EFAULT at once (UFFD_USER_MODE_ONLY), which the engine answers
+ * itself, on the thread that it is on: no message, no other thread, no wake-up
+ * (as PFF-UINTR forwards faults). Both end in one UFFDIO_COPY.
+ *
+ * Lifetime: a callback runs under the lock for reading, so that unregistering,
+ * which writes, waits until none is running.
+ */
+#ifndef PF_PAGER_H
+#define PF_PAGER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "pf.h"
+
+/* A supply that takes longer than this is not waited for in pf_progress. */
+#define PAGER_QUICK_NANOSECONDS 20000
+
+struct pagers {
+	pthread_rwlock_t lock;
+	struct pf_pager *first;
+	_Atomic bool any;
+	int userfault; /* -1: not open yet */
+};
+
+void pagers_init(struct pagers *pagers);
+void pagers_destroy(struct pagers *pagers);
+
+/* Any thread: is this the memory of a pager? *quick: of one that is known to take next to no time. */
+bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick);
+/*
+ * Any thread: supply what is absent of [address, address + length) as far as it
+ * is a pager's; *done is how far that is. PF_OK, or PF_ERR_FAULT: the page at
+ * address + *done cannot be had.
+ */
+int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, uint64_t length,
+		 uint64_t *done);
+/* Service thread: processors wait for pages. */
+void pager_answer(struct pagers *pagers, pf_context *context);
+
+#endif

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "machine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/swap.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHANGES 16
+/* Any file will do that all users of a machine share, and that is there before anything else. */
+#define LOCK "/proc/sys/vm/nr_hugepages"
+#define GROUP "pf-matrix"
+
+enum change_kind { CHANGE_FILE, CHANGE_SWAP, CHANGE_GROUP };
+
+struct change {
+	enum change_kind kind;
+	char path[160];
+	char before[64];
+};
+
+static struct changes {
+	struct change list[CHANGES];
+	unsigned count;
+} *changes; /* shared with the keeper */
+
+static pid_t keeper;
+static int keeper_end = -1; /* closed by all processes, it ends the keeper */
+
+static const char *because(const char *what)
+{
+	static char text[480];
+
+	snprintf(text, sizeof(text), "%s: %s", what, strerror(errno));
+	return text;
+}
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	int error = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return written;
+}
+
+static bool read_file(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[length > 0 ? length : 0] = 0;
+	text[strcspn(text, "\n")] = 0;
+	return length > 0;
+}
+
+/* Processes need a moment to leave a group, and udev to let go of a device. */
+static bool undo(const struct change *change)
+{
+	int tries;
+
+	for (tries = 0; tries < 300; tries++) {
+		bool done = change->kind == CHANGE_SWAP  ? !swapoff(change->path) :
+			    change->kind == CHANGE_GROUP ? !rmdir(change->path) :
+							   write_file(change->path, change->before);
+
+		if (done)
+			return true;
+		if (errno != EBUSY && errno != EINTR)
+			break;
+		usleep(10000);
+	}
+	return false;
+}
+
+static _Noreturn void keep(int ready, int end)
+{
+	int lock = open(LOCK, O_RDONLY | O_CLOEXEC);
+	int status = 0;
+	char byte = 0;
+
+	setsid();
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	while (lock >= 0 && flock(lock, LOCK_EX) && errno == EINTR)
+		;
+	if (write(ready, &byte, 1) != 1)
+		_exit(0);
+	while (read(end, &byte, 1) < 0 && errno == EINTR)
+		;
+	while (changes->count) {
+		if (!undo(&changes->list[changes->count - 1]) && !status)
+			status = (int)changes->count;
+		changes->count--;
+	}
+	_exit(status);
+}
+
+static const char *begin(void)
+{
+	int ready[2], end[2];
+	char byte;
+
+	if (keeper)
+		return NULL;
+	if (geteuid())
+		return "needs root";
+	if (!changes) {
+		changes = mmap(NULL, sizeof(*changes), PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (changes == MAP_FAILED) {
+			changes = NULL;
+			return because("mmap");
+		}
+	}
+	changes->count = 0;
+	if (pipe2(ready, O_CLOEXEC))
+		return because("pipe2");
+	if (pipe2(end, O_CLOEXEC)) {
+		close(ready[0]);
+		close(ready[1]);
+		return because("pipe2");
+	}
+	fflush(NULL);
+	keeper = fork();
+	if (!keeper) {
+		close(end[1]);
+		close(ready[0]);
+		keep(ready[1], end[0]);
+	}
+	close(ready[1]);
+	close(end[0]);
+	keeper_end = end[1];
+	if (keeper < 0 || read(ready[0], &byte, 1) != 1) {
+		close(ready[0]);
+		machine_restore();
+		return "no process to undo changes";
+	}
+	close(ready[0]);
+	return NULL;
+}
+
+const char *machine_restore(void)
+{
+	static char text[480];
+	pid_t process = keeper;
+	int status;
+
+	if (keeper_end >= 0)
+		close(keeper_end);
+	keeper_end = -1;
+	keeper = 0;
+	if (process <= 0)
+		return NULL;
+	while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!status)
+		return NULL;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) > CHANGES)
+		return "the process that undoes changes has died";
+	snprintf(text, sizeof(text), "%s is not as it was",
+		 changes->list[WEXITSTATUS(status) - 1].path);
+	return text;
+}
+
+static struct change *add(enum change_kind kind, const char *path)
+{
+	struct change *change = &changes->list[changes->count];
+
+	if (changes->count == CHANGES)
+		return NULL;
+	change->kind = kind;
+	change->before[0] = 0;
+	snprintf(change->path, sizeof(change->path), "%s", path);
+	return change;
+}
+
+const char *machine_write(const char *path, const char *text)
+{
+	const char *reason = begin();
+	struct change *change;
+
+	if (reason)
+		return reason;
+	change = add(CHANGE_FILE, path);
+	if (!change)
+		return "too many changes";
+	if (!read_file(path, change->before, sizeof(change->before)))
+		return because(path);
+	/* First on the list: who is killed in between has it undone all the same. */
+	changes->count++;
+	return write_file(path, text) ? NULL : because(path);
+}
+
+/* What mkswap writes: union swap_header in include/linux/swap.h. */
+static bool make_swap(const char *path, size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *header = calloc(1, page);
+	uint32_t numbers[2] = { 1, (uint32_t)(size / page) - 1 };
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool written = false;
+
+	if (header && fd >= 0) {
+		memcpy(header + 1024, numbers, sizeof(numbers));
+		memcpy(header + page - 10, "SWAPSPACE2", 10);
+		written = pwrite(fd, header, page, 0) == (ssize_t)page;
+	}
+	if (fd >= 0)
+		close(fd);
+	free(header);
+	return written;
+}
+
+const char *machine_swap(size_t size)
+{
+	const char *reason = begin();
+	char path[64], number[16], text[32];
+	struct change *change;
+
+	if (reason)
+		return reason;
+	if (changes->count + 2 > CHANGES)
+		return "too many changes";
+	/* Reading it makes a device and says its number. */
+	if (!read_file("/sys/class/zram-control/hot_add", number, sizeof(number)))
+		return because("/sys/class/zram-control/hot_add");
+	change = add(CHANGE_FILE, "/sys/class/zram-control/hot_remove");
+	snprintf(change->before, sizeof(change->before), "%s", number);
+	changes->count++;
+	snprintf(path, sizeof(path), "/sys/block/zram%s/disksize", number);
+	snprintf(text, sizeof(text), "%zu", size);
+	if (!write_file(path, text))
+		return because(path);
+	snprintf(path, sizeof(path), "/dev/zram%s", number);
+	if (!make_swap(path, size) || swapon(path, 0))
+		return because(path);
+	add(CHANGE_SWAP, path);
+	changes->count++;
+	return NULL;
+}
+
+/* The memory controller's folder, of either version; false if there is none to be had. */
+static bool find_controller(char *folder, size_t size, bool *unified)
+{
+	FILE *mounts = fopen("/proc/self/mounts", "re");
+	char line[600], where[200], type[40], options[200], path[260], enabled[200];
+	bool found = false;
+
+	while (mounts && !found && fgets(line, sizeof(line), mounts)) {
+		if (sscanf(line, "%*s %199s %39s %199s", where, type, options) != 3)
+			continue;
+		*unified = !strcmp(type, "cgroup2");
+		snprintf(path, sizeof(path), "%s/cgroup.subtree_control", where);
+		if (*unified)
+			found = read_file(path, enabled, sizeof(enabled)) &&
+				strstr(enabled, "memory");
+		else
+			found = !strcmp(type, "cgroup") && strstr(options, "memory");
+	}
+	if (mounts)
+		fclose(mounts);
+	if (found)
+		snprintf(folder, size, "%s", where);
+	return found;
+}
+
+const char *machine_group(size_t limit)
+{
+	const char *reason = begin();
+	char folder[200], path[240], file[300], text[32];
+	bool unified;
+
+	if (reason)
+		return reason;
+	if (!find_controller(folder, sizeof(folder), &unified))
+		return "there is no memory control group";
+	if (changes->count == CHANGES)
+		return "too many changes";
+	snprintf(path, sizeof(path), "%s/" GROUP, folder);
+	if (strlen(path) >= sizeof(changes->list[0].path))
+		return "the path of the control groups is too long";
+	if (mkdir(path, 0755) && errno != EEXIST)
+		return because(path);
+	add(CHANGE_GROUP, path);
+	changes->count++;
+	snprintf(file, sizeof(file), "%s/%s", path,
+		 unified ? "memory.max" : "memory.limit_in_bytes");
+	snprintf(text, sizeof(text), "%zu", limit);
+	return write_file(file, text) ? NULL : because(file);
+}
+
+/* Where this process was before it entered the group. */
+static char home[400];
+
+static bool find_home(const char *folder, bool unified)
+{
+	FILE *file = fopen("/proc/self/cgroup", "re");
+	char line[300], *controllers, *path;
+
+	home[0] = 0;
+	while (file && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		controllers = strchr(line, ':');
+		path = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!path)
+			continue;
+		*path++ = 0;
+		if (unified ? !controllers[1] : strstr(controllers + 1, "memory") != NULL)
+			snprintf(home, sizeof(home), "%s%s/cgroup.procs", folder, path);
+	}
+	if (file)
+		fclose(file);
+	return home[0];
+}
+
+/*
+ * Reclaim looks at statistics of the group that the kernel adds up every two
+ * seconds only: a group that turns all its memory over in less is killed for
+ * lack of memory (seen with Linux 6.18). Reading them adds them up.
+ */
+static struct {
+	pthread_t thread;
+	_Atomic bool stop;
+	bool started;
+	char path[300];
+} refresh;
+
+static void *read_statistics(void *arg)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+	char text[64];
+
+	/* Not to be kept from it by those who turn the memory over. */
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		setpriority(PRIO_PROCESS, (id_t)gettid(), -20);
+	while (!atomic_load(&refresh.stop)) {
+		read_file(refresh.path, text, sizeof(text));
+		usleep(500);
+	}
+	return NULL;
+}
+
+const char *machine_enter(void)
+{
+	char folder[200], path[260];
+	bool unified;
+
+	if (!find_controller(folder, sizeof(folder), &unified) || !find_home(folder, unified))
+		return "there is no memory control group";
+	snprintf(path, sizeof(path), "%s/" GROUP "/cgroup.procs", folder);
+	if (!write_file(path, "0"))
+		return because(path);
+	snprintf(refresh.path, sizeof(refresh.path), "%s/" GROUP "/memory.stat", folder);
+	atomic_store(&refresh.stop, false);
+	refresh.started = !pthread_create(&refresh.thread, NULL, read_statistics, NULL);
+	return refresh.started ? NULL : "no thread";
+}
+
+const char *machine_leave(void)
+{
+	if (refresh.started) {
+		atomic_store(&refresh.stop, true);
+		pthread_join(refresh.thread, NULL);
+		refresh.started = false;
+	}
+	if (!home[0] || write_file(home, "0")) {
+		home[0] = 0;
+		return NULL;
+	}
+	return because(home);
+}

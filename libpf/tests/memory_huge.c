@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pages that are larger than a page, become it, or cease to be it; and pages that are merged. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "machine.h"
+#include "memory.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+/* Of /proc/sys/vm, enough for two buffers of 64 MiB. */
+#define HUGETLB_PAGES "72"
+
+static bool read_text(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[length > 0 ? length : 0] = 0;
+	return length > 0;
+}
+
+/* ---- transparent ---- */
+
+static const char *with_transparent(void)
+{
+	char text[100];
+
+	if (!read_text("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text)) ||
+	    strstr(text, "[never]"))
+		return "no transparent huge pages on this machine";
+	return NULL;
+}
+
+static const char *map_huge(struct memory *memory)
+{
+	const char *error = memory_map_anonymous(memory, 0);
+
+	if (!error && madvise(memory->map, memory->size, MADV_HUGEPAGE))
+		error = memory_error("MADV_HUGEPAGE");
+	return error;
+}
+
+static const char *see_huge(struct memory *memory)
+{
+	errno = 0;
+	return memory_smaps(memory->map, "AnonHugePages:") > 0 ?
+		       NULL :
+		       memory_error("no huge page came: is memory too fragmented?");
+}
+
+/* One page in each huge page is dropped. */
+static const char *keep_dropping_parts(struct memory *memory, unsigned turn)
+{
+	size_t at = turn * 7919ull % (HUGE_PAGE / PAGE) * PAGE;
+
+	for (; at < memory->size; at += HUGE_PAGE) {
+		if (madvise(memory->map + at, PAGE, MADV_DONTNEED))
+			return memory_error("MADV_DONTNEED");
+	}
+	usleep(turn % 50);
+	/* Collapsed for the next turn; not where the page is in use just then. */
+	madvise(memory->map, memory->size, MADV_COLLAPSE);
+	usleep(turn % 100);
+	return NULL;
+}
+
+/* Other permissions for some pages split a huge page; these permit transfers all the time. */
+static const char *keep_splitting(struct memory *memory, unsigned turn)
+{
+	size_t at = turn * 7919ull % (HUGE_PAGE / PAGE) * PAGE;
+
+	for (; at < memory->size; at += HUGE_PAGE) {
+		if (mprotect(memory->map + at, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC))
+			return memory_error("mprotect");
+	}
+	usleep(turn % 50);
+	if (mprotect(memory->map, memory->size, PROT_READ | PROT_WRITE))
+		return memory_error("mprotect");
+	madvise(memory->map, memory->size, MADV_COLLAPSE);
+	usleep(turn % 100);
+	return NULL;
+}
+
+static const char *with_collapse(void)
+{
+	const char *reason = with_transparent();
+	void *memory;
+
+	if (reason)
+		return reason;
+	memory = mmap(memory_place(HUGE_PAGE), HUGE_PAGE, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return "no memory";
+	memset(memory, 1, HUGE_PAGE);
+	if (madvise(memory, HUGE_PAGE, MADV_COLLAPSE) && errno == EINVAL)
+		reason = "no MADV_COLLAPSE: Linux 6.1 and later";
+	munmap(memory, HUGE_PAGE);
+	return reason;
+}
+
+static const char *keep_collapsing(struct memory *memory, unsigned turn)
+{
+	usleep(turn % 50);
+	/* Pages that are in use just then cannot be collapsed, but in the first turn they are not. */
+	if (madvise(memory->map, memory->size, MADV_COLLAPSE) && !turn)
+		return memory_error("MADV_COLLAPSE");
+	usleep(turn % 50);
+	/* Small again. */
+	if (mprotect(memory->map + PAGE, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) ||
+	    mprotect(memory->map + PAGE, PAGE, PROT_READ | PROT_WRITE))
+		return memory_error("mprotect");
+	return NULL;
+}
+
+/* ---- hugetlbfs ---- */
+
+static const char *with_hugetlb(void)
+{
+	char text[40] = "";
+	const char *reason;
+
+	if (access("/sys/kernel/mm/hugepages/hugepages-2048kB", F_OK))
+		return "no huge pages of 2 MiB on this machine";
+	reason = machine_write("/proc/sys/vm/nr_hugepages", HUGETLB_PAGES);
+	if (reason)
+		return reason;
+	if (!read_text("/proc/sys/vm/nr_hugepages", text, sizeof(text)) ||
+	    strtol(text, NULL, 10) < strtol(HUGETLB_PAGES, NULL, 10))
+		return "not enough memory for " HUGETLB_PAGES " huge pages";
+	return NULL;
+}
+
+static const char *map_hugetlb(struct memory *memory)
+{
+	return memory_map_anonymous(memory, MAP_HUGETLB);
+}
+
+/* ---- merged ---- */
+
+static const char *with_merging(void)
+{
+	static const char *const settings[][2] = {
+		{ "/sys/kernel/mm/ksm/sleep_millisecs", "1" },
+		{ "/sys/kernel/mm/ksm/pages_to_scan", "20000" },
+		{ "/sys/kernel/mm/ksm/run", "1" },
+	};
+	const char *reason = NULL;
+	size_t i;
+
+	if (access("/sys/kernel/mm/ksm/run", F_OK))
+		return "no KSM in this kernel";
+	if (access("/proc/self/ksm_merging_pages", R_OK))
+		return "no /proc/self/ksm_merging_pages: Linux 5.19 and later";
+	for (i = 0; i < sizeof(settings) / sizeof(settings[0]) && !reason; i++)
+		reason = machine_write(settings[i][0], settings[i][1]);
+	return reason;
+}
+
+static const char *merge(struct memory *memory)
+{
+	long pages = (long)(memory->size / PAGE), merged = 0;
+	char text[40];
+	int tries;
+
+	if (madvise(memory->map, memory->size, MADV_MERGEABLE))
+		return memory_error("MADV_MERGEABLE");
+	for (tries = 0; tries < 3000 && merged < pages * 3 / 4; tries++) {
+		usleep(1000);
+		merged = read_text("/proc/self/ksm_merging_pages", text, sizeof(text)) ?
+				 strtol(text, NULL, 10) :
+				 0;
+	}
+	errno = 0;
+	return merged < pages / 2 ? memory_error("%ld of %ld pages were merged", merged, pages) :
+				    NULL;
+}
+
+const struct memory_kind memory_huge_kinds[] = {
+	{ .name = "huge page (THP)",
+	  .unit = HUGE_PAGE,
+	  .machine = with_transparent,
+	  .map = map_huge,
+	  .prepare = see_huge },
+	{ .name = "huge page never touched",
+	  .holds = CONTENTS_ZERO,
+	  .unit = HUGE_PAGE,
+	  .machine = with_transparent,
+	  .map = map_huge },
+	{ .name = "huge page split by MADV_DONTNEED during",
+	  .holds = CONTENTS_EITHER,
+	  .loses = true,
+	  .unit = HUGE_PAGE,
+	  .machine = with_transparent,
+	  .map = map_huge,
+	  .prepare = see_huge,
+	  .disturb = keep_dropping_parts },
+	{ .name = "huge page split by mprotect during",
+	  .unit = HUGE_PAGE,
+	  .machine = with_transparent,
+	  .map = map_huge,
+	  .prepare = see_huge,
+	  .disturb = keep_splitting },
+	{ .name = "collapsed during",
+	  .unit = HUGE_PAGE,
+	  .machine = with_collapse,
+	  .disturb = keep_collapsing },
+	{ .name = "hugetlbfs", .unit = HUGE_PAGE, .machine = with_hugetlb, .map = map_hugetlb },
+	{ .name = "hugetlbfs never touched",
+	  .holds = CONTENTS_ZERO,
+	  .unit = HUGE_PAGE,
+	  .machine = with_hugetlb,
+	  .map = map_hugetlb },
+	{ .name = "merged by KSM",
+	  .holds = CONTENTS_PAGES,
+	  .machine = with_merging,
+	  .prepare = merge },
+	{ .name = NULL },
+};

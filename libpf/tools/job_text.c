@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+#include <string.h>
+
+#include "job.h"
+
+#define WIDTH_LEAST 7
+
+enum unit { COUNT, BYTES, TIME };
+
+/* Of the table that has a line for each process. value: enum pf_stat; TIME: percent. */
+static const struct column {
+	const char *group, *name;
+	enum unit unit;
+	unsigned value;
+} columns[] = {
+	{ "faults here", "minor", COUNT, PF_STAT_LOCAL_MINOR },
+	{ "", "major", COUNT, PF_STAT_LOCAL_MAJOR },
+	{ "", "pager", COUNT, PF_STAT_LOCAL_PAGER },
+	{ "", "permission", COUNT, PF_STAT_LOCAL_PERMISSION },
+	{ "faults in peers", "minor", COUNT, PF_STAT_REMOTE_MINOR },
+	{ "", "major", COUNT, PF_STAT_REMOTE_MAJOR },
+	{ "", "pager", COUNT, PF_STAT_REMOTE_PAGER },
+	{ "", "permission", COUNT, PF_STAT_REMOTE_PERMISSION },
+	{ "", "retransmits", COUNT, PF_STAT_RETRANSMITS },
+	{ "bytes by path", "single", BYTES, PF_STAT_SINGLE_COPY_BYTES },
+	{ "", "shared", BYTES, PF_STAT_SHARED_BYTES },
+	{ "", "stream", BYTES, PF_STAT_STREAM_BYTES },
+	{ "", "messages", BYTES, PF_STAT_SEND_BYTES },
+	{ "resolved in less than", "median", TIME, 50 },
+	{ "", "99%", TIME, 99 },
+	{ "", "longest", TIME, 100 },
+};
+
+#define COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+static int width(const struct column *column)
+{
+	int length = (int)strlen(column->name) + 1;
+
+	return length < WIDTH_LEAST ? WIDTH_LEAST : length;
+}
+
+/* Exact if it is short, else three figures that count. */
+static void format(char *text, size_t size, uint64_t number, enum unit unit)
+{
+	static const char *const suffixes[][6] = {
+		[COUNT] = { "", "K", "M", "G", "T", "P" },
+		[BYTES] = { "", "K", "M", "G", "T", "P" },
+		[TIME] = { "ns", "us", "ms", "s" },
+	};
+	const char *const *suffix = suffixes[unit];
+	double value = (double)number, step = unit == BYTES ? 1024 : 1000;
+
+	if (number < (unit == TIME ? 1000 : 10000)) {
+		snprintf(text, size, "%.0f%s", value, *suffix);
+		return;
+	}
+	while (value >= step && suffix + 1 < suffixes[unit] + 6 && suffix[1]) {
+		value /= step;
+		suffix++;
+	}
+	snprintf(text, size, "%.*f%s", value < 10 ? 2 : value < 100 ? 1 : 0, value, *suffix);
+}
+
+static void print_value(const struct column *column, const struct counters *counters)
+{
+	uint64_t value = column->unit == TIME ? counters_percentile(counters, column->value) :
+						counters->stat[column->value];
+	char text[32];
+
+	if (column->unit != TIME || (value && value != UINT64_MAX))
+		format(text, sizeof(text), value, column->unit);
+	else
+		snprintf(text, sizeof(text), "%s", value ? "more" : "-");
+	printf("%*s", width(column), text);
+}
+
+static void print_head(void)
+{
+	size_t i;
+	int at = 0, reached = 0;
+
+	printf("%6s%9s", "", "");
+	for (i = 0; i < COLUMNS; i++) {
+		if (columns[i].group[0]) {
+			/* Two columns of space, as the numbers below have them at least. */
+			printf("%*s%s", at - reached + 2, "", columns[i].group);
+			reached = at + 2 + (int)strlen(columns[i].group);
+		}
+		at += width(&columns[i]);
+	}
+	printf("\n%6s%9s", "rank", "pid");
+	for (i = 0; i < COLUMNS; i++)
+		printf("%*s", width(&columns[i]), columns[i].name);
+	printf("  command\n");
+}
+
+static void print_counters(const struct counters *counters)
+{
+	size_t i;
+
+	for (i = 0; i < COLUMNS; i++)
+		print_value(&columns[i], counters);
+}
+
+static void print_process(const struct process *process)
+{
+	char rank[16] = "-";
+
+	if (process->rank >= 0)
+		snprintf(rank, sizeof(rank), "%d", process->rank);
+	printf("%6s%9d", rank, (int)process->pid);
+	print_counters(&process->counters);
+	printf("  %s\n", process->command);
+}
+
+static void print_title(const char *job, size_t count, double seconds)
+{
+	if (job[0])
+		printf("Job %s, ", job);
+	else
+		printf("Outside of jobs, ");
+	printf("%zu process%s", count, count == 1 ? "" : "es");
+	if (seconds > 0)
+		printf(", in the last %.2f s\n", seconds);
+	else
+		printf(", since the start of each\n");
+}
+
+void job_print_text(const struct processes *processes, double seconds)
+{
+	static bool again;
+	struct counters sum;
+	size_t first, end, i;
+
+	for (first = 0; first < processes->count; first = end) {
+		const char *job = processes->list[first].job;
+
+		end = job_end(processes, first);
+		if (again)
+			putchar('\n');
+		again = true;
+		print_title(job, end - first, seconds);
+		print_head();
+		for (i = first; i < end; i++)
+			print_process(&processes->list[i]);
+		/* Of processes that have nothing to do with each other it would say nothing. */
+		if (!job[0] || end - first == 1)
+			continue;
+		sum = job_sum(processes, first, end);
+		printf("%15s", "sum");
+		print_counters(&sum);
+		putchar('\n');
+	}
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Is the next thing the first of its object or array? */
+static bool first = true;
+
+static void text(const char *string)
+{
+	const unsigned char *at;
+
+	putchar('"');
+	for (at = (const unsigned char *)string; *at; at++) {
+		if (*at == '"' || *at == '\\')
+			printf("\\%c", *at);
+		else if (*at < 0x20)
+			printf("\\u%04x", *at);
+		else
+			putchar(*at);
+	}
+	putchar('"');
+}
+
+static void member(const char *key)
+{
+	if (!first)
+		putchar(',');
+	first = false;
+	if (!key)
+		return;
+	text(key);
+	putchar(':');
+}
+
+void json_start(const char *key, char bracket)
+{
+	member(key);
+	putchar(bracket);
+	first = true;
+}
+
+void json_end(char bracket)
+{
+	putchar(bracket);
+	first = false;
+}
+
+void json_finish(void)
+{
+	putchar('\n');
+	first = true;
+}
+
+void json_string(const char *key, const char *value)
+{
+	member(key);
+	text(value);
+}
+
+void json_number(const char *key, uint64_t value)
+{
+	member(key);
+	printf("%" PRIu64, value);
+}
+
+void json_real(const char *key, double value)
+{
+	member(key);
+	printf("%.6f", value);
+}
+
+void json_boolean(const char *key, bool value)
+{
+	member(key);
+	fputs(value ? "true" : "false", stdout);
+}
+
+void json_null(const char *key)
+{
+	member(key);
+	fputs("null", stdout);
+}
