@@ -48,6 +48,7 @@ struct streams {
 	pf_pager *pager;
 	bool slow_done, failed;
 	double *alone, *beside; /* MB/s */
+	double *took;           /* the slow transfer, seconds */
 };
 
 static void fail(struct streams *streams, const char *what, int status)
@@ -184,7 +185,7 @@ static int evict(struct streams *streams)
 
 static int one(struct streams *streams, int number)
 {
-	double beside, alone, taken;
+	double beside, alone, taken, again;
 
 	if (evict(streams))
 		return -1;
@@ -193,12 +194,13 @@ static int one(struct streams *streams, int number)
 		warnx("the slow transfer took %.0f us only: its pages were there", 1e6 * taken);
 		return -1;
 	}
-	alone = flow(streams, taken, &taken);
+	alone = flow(streams, taken, &again);
 	if (streams->failed || streams->pair.failed)
 		return -1;
 	if (number >= 0) {
 		streams->beside[number] = beside;
 		streams->alone[number] = alone;
+		streams->took[number] = taken;
 	}
 	return 0;
 }
@@ -232,8 +234,9 @@ static int measure(struct streams *streams, const struct cost *cost)
 			return -1;
 	if (verify(streams))
 		return -1;
-	printf("%20.2f%20.2f", sample_summary(streams->alone, count).median,
-	       sample_summary(streams->beside, count).median);
+	printf("%20.2f%20.2f%20.2f", sample_summary(streams->alone, count).median,
+	       sample_summary(streams->beside, count).median,
+	       1e6 * sample_summary(streams->took, count).median);
 	return 0;
 }
 
@@ -270,9 +273,14 @@ static int beside(const struct cost *cost, bool pager, size_t slow_length)
 		streams.slots[i] = (struct slot){ .streams = &streams, .number = (size_t)i };
 	streams.alone = calloc((size_t)cost->iterations, sizeof(double));
 	streams.beside = calloc((size_t)cost->iterations, sizeof(double));
+	streams.took = calloc((size_t)cost->iterations, sizeof(double));
 	streams.local = pair_buffer(WARM_LENGTH);
 	streams.slow = cost_untouched(slow_length);
-	if (!streams.alone || !streams.beside || !streams.local || !streams.slow)
+	if (!streams.alone || !streams.beside || !streams.took) {
+		warn("memory for %d samples", cost->iterations);
+		goto release;
+	}
+	if (!streams.local || !streams.slow)
 		goto release;
 	if (cost_open(&streams.pair, cost, cost->options, WARM_LENGTH + slow_length,
 		      &streams.remote))
@@ -292,6 +300,7 @@ release:
 		munmap(streams.local, WARM_LENGTH);
 	free(streams.alone);
 	free(streams.beside);
+	free(streams.took);
 	return status;
 }
 

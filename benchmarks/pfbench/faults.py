@@ -212,7 +212,7 @@ _ALONE = (
             ("detect, notify", measures.PAGER_NOTIFY),
             ("supply", measures.PAGER_SUPPLY),
             ("install, retransmit", measures.PAGER_RETRANSMIT),
-            ("(UFFDIO_COPY alone)", measures.PAGER_COPY),
+            ("(the thread's UFFDIO_COPY)", measures.PAGER_COPY),
         ),
     ),
     (
@@ -221,6 +221,7 @@ _ALONE = (
             ("alone", measures.PAGER_ALONE),
             ("beside it", measures.PAGER_BESIDE),
             ("kept", goals.PAGER_KEPT),
+            ("the transfer, us", measures.PAGER_TOOK),
         ),
     ),
     (
@@ -229,6 +230,7 @@ _ALONE = (
             ("alone", measures.SWAP_ALONE),
             ("beside it", measures.SWAP_BESIDE),
             ("kept", goals.SWAP_KEPT),
+            ("the transfer, us", measures.SWAP_TOOK),
         ),
     ),
 )

@@ -194,11 +194,12 @@ COLD_LATENCY_SPANS = {
     "quick": (Span(4 * KIB, 4 * MIB, 10, 1),),
     "default": (
         Span(4 * KIB, 512 * KIB, 100, 5),
-        Span(1 * MIB, 64 * MIB, 5, 1),
+        Span(1 * MIB, 8 * MIB, 5, 1),
+        Span(16 * MIB, 64 * MIB, 2, 1),
     ),
 }
 COLD_BANDWIDTH_SPANS = {
-    "quick": (Span(4 * KIB, 4 * MIB, 4, 1, window=8),),
+    "quick": (Span(4 * KIB, 4 * MIB, 4, 1, window=4),),
     "default": (
         Span(4 * KIB, 512 * KIB, 20, 2, window=16),
         Span(1 * MIB, 4 * MIB, 5, 1, window=8),
@@ -272,8 +273,12 @@ COST_TESTS = (
     ),
     _cost(
         "beside-pager",
-        (measures.PAGER_ALONE, measures.PAGER_BESIDE),
+        (measures.PAGER_ALONE, measures.PAGER_BESIDE, measures.PAGER_TOOK),
         *_STREAMS,
     ),
-    _cost("beside-swap", (measures.SWAP_ALONE, measures.SWAP_BESIDE), *_STREAMS),
+    _cost(
+        "beside-swap",
+        (measures.SWAP_ALONE, measures.SWAP_BESIDE, measures.SWAP_TOOK),
+        *_STREAMS,
+    ),
 )

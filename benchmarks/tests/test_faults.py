@@ -46,7 +46,7 @@ class Faults(MadeUp):
         )
         environment = (self.folder / "out/environment.txt").read_text()
         runs = re.findall("^  mpirun .*/latency.*$", environment, re.MULTILINE)
-        self.assertEqual(len(runs), 9)
+        self.assertEqual(len(runs), 9, environment)
         parameters = re.findall(r"--mca btl_exanest_(\w+ \d)", "\n".join(runs))
         self.assertEqual(
             parameters,
