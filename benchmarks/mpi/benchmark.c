@@ -3,11 +3,12 @@
 
 #include "pattern.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define VALIDATION_ROUNDS 5
@@ -23,11 +24,11 @@
 
 static double cpu_seconds(void)
 {
-	struct rusage usage;
+	struct timespec used;
 
-	getrusage(RUSAGE_SELF, &usage);
-	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-	       1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+	/* What getrusage adds up, but not cut to microseconds: --cold times one message. */
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 }
 
 uint64_t benchmark_seed(const struct run *run, int source, int index)
@@ -49,24 +50,43 @@ int benchmark_check(const struct run *run, const char *message, int source, int 
 	return -1;
 }
 
+static void columns_header(const struct run *run, const char *first, const char *second)
+{
+	const struct options *options = run->options;
+	int i, columns = options->colds ? options->colds : 1;
+
+	if (options->colds)
+		printf("%-10s", "# Cold");
+	for (i = 0; i < options->colds; i++) {
+		printf("%20s", cold_name(options->cold[i]));
+		if (second)
+			printf("%20s", cold_name(options->cold[i]));
+	}
+	if (options->colds)
+		printf("\n");
+	printf("%-10s", "# Size");
+	for (i = 0; i < columns; i++) {
+		printf("%20s", first);
+		if (second)
+			printf("%20s", second);
+	}
+}
+
 void latency_header(const struct run *run)
 {
-	(void)run;
-	printf("%-10s%20s", "# Size", "Latency (us)");
+	columns_header(run, "Latency (us)", NULL);
 }
 
 /* More digits than OSU's two: 0.12 us would be rounded by 4 %. */
 void latency_report(const struct run *run, double microseconds)
 {
 	if (run->rank == 0)
-		printf("%-10zu%20.4f", run->size, microseconds);
+		printf("%20.4f", microseconds);
 }
 
 void bandwidth_header(const struct run *run)
 {
-	printf("%-10s%20s", "# Size", "Bandwidth (MB/s)");
-	if (run->options->cpu)
-		printf("%20s", "CPU (s/GB)");
+	columns_header(run, "Bandwidth (MB/s)", run->options->cpu ? "CPU (s/GB)" : NULL);
 }
 
 void bandwidth_report(const struct run *run, const struct timing *timing, double bytes)
@@ -77,7 +97,7 @@ void bandwidth_report(const struct run *run, const struct timing *timing, double
 		MPI_Reduce(&timing->cpu, &cpu, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
 	if (run->rank)
 		return;
-	printf("%-10zu%20.2f", run->size, bytes / 1e6 / timing->seconds);
+	printf("%20.2f", bytes / 1e6 / timing->seconds);
 	if (run->options->cpu)
 		printf("%20.6f", cpu / (bytes / 1e9));
 }
@@ -94,17 +114,33 @@ static size_t messages_held(const struct benchmark *benchmark, const struct run 
 	}
 }
 
+/* Cold buffers again, and every rank has them. */
+static void renew(struct run *run)
+{
+	if (cold_renew(run->cold)) {
+		fprintf(stderr, "rank %d: cannot map cold buffers: %s\n", run->rank,
+			strerror(errno));
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	run->send = run->cold->send;
+	run->receive = run->cold->receive;
+}
+
 /* Returns 0 if every rank found every byte right. */
 static int validate(const struct benchmark *benchmark, struct run *run)
 {
 	size_t places = run->size ? run->length / run->size : SIZE_MAX;
+	/* With --cold, every column has its own, and messages are long. */
+	const int rounds = run->cold ? 1 : VALIDATION_ROUNDS;
 	int wrong = 0, any = 0;
 
 	if (places < (size_t)run->window)
 		run->window = (int)places;
 	run->stride = run->size;
-	for (run->round = 0; run->round < VALIDATION_ROUNDS; run->round++) {
+	for (run->round = 0; run->round < rounds; run->round++) {
 		benchmark->fill(run);
+		if (run->cold)
+			renew(run);
 		MPI_Barrier(MPI_COMM_WORLD);
 		benchmark->exchange(run, 1);
 		MPI_Barrier(MPI_COMM_WORLD);
@@ -115,30 +151,90 @@ static int validate(const struct benchmark *benchmark, struct run *run)
 	return any;
 }
 
+/* With --cold, every iteration has a clock and cold buffers of its own. */
+static struct timing timed(const struct benchmark *benchmark, struct run *run, int iterations)
+{
+	const int rounds = run->cold ? iterations : 1;
+	struct timing timing = { .iterations = iterations };
+	int i;
+
+	for (i = 0; i < rounds; i++) {
+		if (run->cold) {
+			renew(run);
+			MPI_Barrier(MPI_COMM_WORLD);
+		}
+		timing.cpu -= cpu_seconds();
+		timing.seconds += benchmark->exchange(run, iterations / rounds);
+		timing.cpu += cpu_seconds();
+	}
+	return timing;
+}
+
+/* One column, or two with --cpu. */
 static int measure(const struct benchmark *benchmark, struct run *run)
 {
 	const struct options *options = run->options;
 	const struct loops *loops = run->size > LARGE_MESSAGE ? &options->large : &options->small;
 	size_t touched = run->size * messages_held(benchmark, run);
-	struct timing timing = { .iterations = loops->iterations };
+	struct timing timing;
 	int wrong = 0;
 
 	if (options->validate)
 		wrong = validate(benchmark, run);
 
 	run->window = options->window;
-	run->stride = benchmark->hold == HOLD_WINDOW ? run->size : 0;
+	run->stride = run->cold || benchmark->hold == HOLD_WINDOW ? run->size : 0;
+	if (run->cold)
+		touched = run->length;
 	memset(run->send, 'a', touched);
 	if (run->receive)
 		memset(run->receive, 'b', touched);
 	MPI_Barrier(MPI_COMM_WORLD);
 
-	benchmark->exchange(run, loops->skip);
-	timing.cpu = -cpu_seconds();
-	timing.seconds = benchmark->exchange(run, loops->iterations);
-	timing.cpu += cpu_seconds();
-
+	if (loops->skip)
+		timed(benchmark, run, loops->skip);
+	timing = timed(benchmark, run, loops->iterations);
 	benchmark->report(run, &timing);
+	return wrong;
+}
+
+/* The same with buffers that are cold, in the place of the run's. */
+static int measure_cold(const struct benchmark *benchmark, const struct run *warm, unsigned cold)
+{
+	struct run run = *warm;
+	struct cold buffers;
+	int wrong;
+
+	run.length = run.size * (size_t)run.options->window;
+	if (run.length < LENGTH_MIN)
+		run.length = LENGTH_MIN;
+	if (cold_begin(&buffers, run.length,
+		       cold & COLD_SOURCE && (run.rank == 0 || !benchmark->one_way),
+		       cold & COLD_DESTINATION && (run.rank == 1 || !benchmark->one_way))) {
+		fprintf(stderr, "rank %d: cannot map %zu bytes: %s\n", run.rank, run.length,
+			strerror(errno));
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	run.cold = &buffers;
+	run.send = buffers.send;
+	run.receive = buffers.receive;
+	run.window = run.options->window;
+	wrong = measure(benchmark, &run);
+	cold_end(&buffers);
+	return wrong;
+}
+
+static int measure_size(const struct benchmark *benchmark, struct run *run)
+{
+	const struct options *options = run->options;
+	int wrong = 0, i;
+
+	if (run->rank == 0 && benchmark->groups & TAKES_SIZES)
+		printf("%-10zu", run->size);
+	if (!options->colds)
+		wrong = measure(benchmark, run);
+	for (i = 0; i < options->colds; i++)
+		wrong |= measure_cold(benchmark, run, options->cold[i]);
 	if (run->rank == 0) {
 		if (options->validate)
 			printf("%20s", wrong ? "Fail" : "Pass");
@@ -183,7 +279,7 @@ static int run_all(const struct benchmark *benchmark, struct run *run)
 	}
 	for (run->size = options->min_size; run->size <= options->max_size;
 	     run->size = run->size ? run->size * 2 : 1)
-		wrong |= measure(benchmark, run);
+		wrong |= measure_size(benchmark, run);
 	return wrong;
 }
 

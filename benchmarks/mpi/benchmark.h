@@ -6,6 +6,7 @@
 #ifndef BENCHMARK_H
 #define BENCHMARK_H
 
+#include "cold.h"
 #include "options.h"
 
 #include <mpi.h>
@@ -29,6 +30,7 @@ struct run {
 	MPI_Win win;           /* one-sided benchmarks: the window */
 	char *exposed;         /* ... and this rank's memory in it */
 	int round;             /* of validation */
+	struct cold *cold;     /* --cold: send and receive are these */
 };
 
 struct timing {
@@ -43,6 +45,8 @@ struct benchmark {
 	unsigned groups;   /* enum option_group */
 	struct options defaults;
 	enum { RANKS_TWO, RANKS_EVEN, RANKS_ANY } ranks;
+	/* Messages go from rank 0 to rank 1 only: --cold leaves the other buffers warm. */
+	bool one_way;
 	/* What the buffers hold. */
 	enum { HOLD_MESSAGE, HOLD_MESSAGE_PER_RANK, HOLD_WINDOW } hold;
 
@@ -53,11 +57,11 @@ struct benchmark {
 	const char *(*prepare)(struct run *run);
 	void (*finish)(struct run *run);
 
-	/* Lines between the title and the first result, with the column names. */
+	/* Lines between the title and the first result, with the column names, without its end. */
 	void (*header)(const struct run *run);
 	/* Do it repeats times; returns the seconds to report. */
 	double (*exchange)(struct run *run, int repeats);
-	/* Collective; rank 0 prints a line without its end. */
+	/* Collective; rank 0 prints what follows the size. With --cold, once for each column. */
 	void (*report)(const struct run *run, const struct timing *timing);
 
 	/* Validation: fill what is sent in run->round; check what came (0: all right). */

@@ -28,7 +28,7 @@ static int check(struct run *run)
 static const struct benchmark bw = {
 	.title = "MPI Bandwidth Test",
 	.about = "Rank 0 sends a window of messages; rank 1 acknowledges the window.",
-	.groups = TAKES_SIZES | TAKES_WINDOW | TAKES_CPU,
+	.groups = TAKES_SIZES | TAKES_WINDOW | TAKES_CPU | TAKES_COLD,
 	.defaults = {
 		.min_size = 1,
 		.max_size = 1 << 22,
@@ -37,6 +37,7 @@ static const struct benchmark bw = {
 		.window = 64,
 	},
 	.ranks = RANKS_TWO,
+	.one_way = true,
 	.header = bandwidth_header,
 	.exchange = exchange,
 	.report = report,

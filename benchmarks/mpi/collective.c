@@ -38,8 +38,6 @@ void collective_report(const struct run *run, const struct timing *timing)
 	MPI_Reduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
 	if (run->rank)
 		return;
-	if (run->options->max_size)
-		printf("%-10zu", run->size);
 	printf("%18.2f", sum / run->ranks);
 	if (run->options->full)
 		printf("%18.2f%18.2f%12d", least, most, timing->iterations);

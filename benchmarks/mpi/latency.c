@@ -36,7 +36,7 @@ static int check(struct run *run)
 static const struct benchmark latency = {
 	.title = "MPI Latency Test",
 	.about = "Half the time of a ping-pong between two ranks, blocking send and receive.",
-	.groups = TAKES_SIZES,
+	.groups = TAKES_SIZES | TAKES_COLD,
 	.defaults = {
 		.max_size = 1 << 22,
 		.small = { 10000, 100 },

@@ -47,8 +47,7 @@ static void report(const struct run *run, const struct timing *timing)
 	if (run->rank)
 		return;
 	seconds /= pairs(run);
-	printf("%-10zu%20.2f%20.2f", run->size, messages * (double)run->size / 1e6 / seconds,
-	       messages / seconds);
+	printf("%20.2f%20.2f", messages * (double)run->size / 1e6 / seconds, messages / seconds);
 }
 
 static int check(struct run *run)

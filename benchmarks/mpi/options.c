@@ -21,6 +21,13 @@ static const char *const create_names[] = {
 	[CREATE_FROM_MEMORY] = "create",
 };
 
+static const char *const cold_names[COLD_CHOICES] = {
+	[0] = "none",
+	[COLD_SOURCE] = "source",
+	[COLD_DESTINATION] = "destination",
+	[COLD_SOURCE | COLD_DESTINATION] = "both",
+};
+
 static const struct option long_options[] = {
 	{ "message-size", required_argument, NULL, 'm' },
 	{ "iterations", required_argument, NULL, 'i' },
@@ -28,6 +35,7 @@ static const struct option long_options[] = {
 	{ "window-size", required_argument, NULL, 'W' },
 	{ "validate", no_argument, NULL, 'c' },
 	{ "cpu", no_argument, NULL, 'C' },
+	{ "cold", required_argument, NULL, 'o' },
 	{ "full", no_argument, NULL, 'f' },
 	{ "sync-option", required_argument, NULL, 's' },
 	{ "win-option", required_argument, NULL, 'w' },
@@ -43,6 +51,11 @@ const char *rma_sync_name(enum rma_sync sync)
 const char *rma_create_name(enum rma_create create)
 {
 	return create_names[create];
+}
+
+const char *cold_name(unsigned cold)
+{
+	return cold_names[cold];
 }
 
 /* A decimal number with an optional K, M or G; *end is where it stops. */
@@ -117,6 +130,30 @@ static int parse_name(const char *text, const char *const *names, int count)
 	return -1;
 }
 
+/* Names separated by commas, none of them twice. */
+static int parse_cold(const char *text, struct options *options)
+{
+	char name[16];
+	int choice, i;
+
+	options->colds = 0;
+	for (;; text++) {
+		size_t length = strcspn(text, ",");
+
+		snprintf(name, sizeof(name), "%.*s", (int)length, text);
+		choice = parse_name(name, cold_names, COLD_CHOICES);
+		if (choice < 0)
+			return -1;
+		for (i = 0; i < options->colds; i++)
+			if (options->cold[i] == (unsigned)choice)
+				return -1;
+		options->cold[options->colds++] = (unsigned)choice;
+		text += length;
+		if (!*text)
+			return 0;
+	}
+}
+
 static unsigned group_of(int letter)
 {
 	switch (letter) {
@@ -126,6 +163,8 @@ static unsigned group_of(int letter)
 		return TAKES_WINDOW;
 	case 'C':
 		return TAKES_CPU;
+	case 'o':
+		return TAKES_COLD;
 	case 'f':
 		return TAKES_FULL;
 	case 's':
@@ -147,7 +186,9 @@ int options_parse(struct options *options, unsigned groups, int argc, char **arg
 			char name[] = { '-', (char)letter, '\0' };
 
 			snprintf(error, error_size, "this benchmark has no use for %s: see --help",
-				 letter == 'C' ? "--cpu" : name);
+				 letter == 'C' ? "--cpu" :
+				 letter == 'o' ? "--cold" :
+						 name);
 			return -1;
 		}
 		switch (letter) {
@@ -207,6 +248,15 @@ int options_parse(struct options *options, unsigned groups, int argc, char **arg
 		case 'C':
 			options->cpu = true;
 			break;
+		case 'o':
+			if (parse_cold(optarg, options)) {
+				snprintf(error, error_size,
+					 "--cold %s: give none, source, destination, both, or "
+					 "several of them separated by commas",
+					 optarg);
+				return -1;
+			}
+			break;
 		case 'f':
 			options->full = true;
 			break;
@@ -254,6 +304,24 @@ void options_help(const struct options *options, unsigned groups, const char *pr
 		printf("      --cpu                     add a column: CPU seconds, user and system, "
 		       "of all ranks\n"
 		       "                                for each 10^9 bytes moved\n");
+	if (groups & TAKES_COLD)
+		printf("      --cold LIST               a column for each of none, source, destination "
+		       "and both,\n"
+		       "                                that is, of the buffers that are cold: absent "
+		       "from the page\n"
+		       "                                tables of their process. A cold destination is "
+		       "memory mapped\n"
+		       "                                anew and never touched; a cold source is a "
+		       "file in memory\n"
+		       "                                (memfd) mapped anew, so that its pages exist. "
+		       "That is done\n"
+		       "                                before every iteration and is not timed: a "
+		       "barrier follows,\n"
+		       "                                then the clock starts. Every message of a "
+		       "window has a\n"
+		       "                                place of its own; so it has with none, where "
+		       "the same pages,\n"
+		       "                                touched before, are used again\n");
 	if (groups & TAKES_FULL)
 		printf("  -f, --full                    add minimum and maximum over the ranks\n");
 	printf("  -c, --validate                check what arrives, before each timed loop\n"

@@ -19,10 +19,15 @@ enum option_group {
 	TAKES_CPU = 1 << 2,
 	TAKES_FULL = 1 << 3,
 	TAKES_RMA = 1 << 4,
+	TAKES_COLD = 1 << 5,
 };
 
 enum rma_sync { SYNC_FLUSH, SYNC_LOCK, SYNC_FENCE };
 enum rma_create { CREATE_ALLOCATE, CREATE_FROM_MEMORY };
+
+/* Whose buffers are cold: bits. */
+enum cold_side { COLD_SOURCE = 1, COLD_DESTINATION = 2 };
+#define COLD_CHOICES 4
 
 struct loops {
 	int iterations;
@@ -39,6 +44,8 @@ struct options {
 	bool help;
 	enum rma_sync sync;
 	enum rma_create create;
+	unsigned cold[COLD_CHOICES]; /* what to measure, of enum cold_side's bits */
+	int colds;                   /* how many; 0: buffers as OSU has them */
 };
 
 /*
@@ -54,5 +61,6 @@ void options_help(const struct options *options, unsigned groups, const char *pr
 
 const char *rma_sync_name(enum rma_sync sync);
 const char *rma_create_name(enum rma_create create);
+const char *cold_name(unsigned cold);
 
 #endif

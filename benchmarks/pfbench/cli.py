@@ -7,7 +7,7 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from . import comparison, transports
 from .programs import NoPrograms
@@ -62,11 +62,11 @@ def parser() -> argparse.ArgumentParser:
         help="barrier, bcast, allreduce and alltoall, verified, against vader",
     )
     what.add_argument(
-        "-n", type=_positive, metavar="RANKS", help="of --collectives (default 64)"
+        "-n", type=positive, metavar="RANKS", help="of --collectives (default 64)"
     )
     what.add_argument(
         "--max",
-        type=_size,
+        type=size,
         default=1 << 40,
         metavar="SIZE",
         help="no message above this; K, M or G may follow",
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument(
         "-r",
         "--repetitions",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="default 5; 2 with --quick, 3 with --collectives",
     )
@@ -102,30 +102,34 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--own", action="store_true", help="our programs, even if OSU's are here"
     )
-    how.add_argument(
-        "--build", type=Path, metavar="DIR", help="the build tree (default: build/)"
-    )
-    how.add_argument("--out", type=Path, metavar="DIR", help="write results here")
-    how.add_argument(
-        "--goals", action="store_true", help="judge this project's performance goals"
-    )
+    add_results(how)
     how.add_argument(
         "--timeout",
-        type=_positive,
+        type=positive,
         metavar="SECONDS",
         help="give up on one run after this long (120; 3600 with --full)",
     )
     return parse
 
 
-def _positive(text: str) -> int:
+def add_results(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--build", type=Path, metavar="DIR", help="the build tree (default: build/)"
+    )
+    group.add_argument("--out", type=Path, metavar="DIR", help="write results here")
+    group.add_argument(
+        "--goals", action="store_true", help="judge this project's performance goals"
+    )
+
+
+def positive(text: str) -> int:
     number = int(text) if text.isdigit() else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text}: give a number above 0")
     return number
 
 
-def _size(text: str) -> int:
+def size(text: str) -> int:
     scale = {"K": 10, "M": 20, "G": 30}.get(text[-1:].upper(), 0)
     digits = text[:-1] if scale else text
     if not digits.isdigit() or int(digits) < 1:
@@ -142,12 +146,17 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parse.error("-n goes with --collectives: the other tests run between two ranks")
     if options.collectives and options.tests:
         parse.error("--collectives is a set of tests already: leave --tests out")
+    return guarded("compare", lambda: comparison.run(options))
+
+
+def guarded(command: str, run: Callable[[], int]) -> int:
+    """The exit code, also of what cannot be run."""
     try:
-        return comparison.run(options)
+        return run()
     except (NoPrograms, ValueError) as error:
-        print(f"compare: {error}", file=sys.stderr)
+        print(f"{command}: {error}", file=sys.stderr)
     except (OSError, subprocess.SubprocessError) as error:
-        print(f"compare: {_explain(error)}", file=sys.stderr)
+        print(f"{command}: {_explain(error)}", file=sys.stderr)
     except KeyboardInterrupt:
         return 130
     return 2

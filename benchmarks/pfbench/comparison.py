@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence, Union
 
 from . import environment, goals, launch, plot, programs, store, table, transports
 from .programs import NoPrograms, Programs
@@ -21,12 +22,28 @@ _TOP = Path(__file__).resolve().parents[2]
 _BUSY = 0.5
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """What to run, decided."""
+
+    env: dict[str, str]
+    # What Open MPI has.
+    present: set[tuple[str, str]]
+    chosen: Sequence[Transport]
+    placement: launch.Placement
+    jobs: Sequence[Job]
+    repetitions: int
+    # Prints the tables.
+    show: Callable[[Results], None]
+    goals: Sequence[Union[goals.Goal, goals.Limit]]
+
+
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
     depth = options.depth or "default"
-    build = _find_build(options.build)
+    build = find_build(options.build)
     env = launch.environment(build)
-    present = _components(env)
+    present = components(env)
     chosen = _transports(options, present)
     placement = launch.place(
         options.n or 64 if options.collectives else 2, launch.cores()
@@ -34,8 +51,26 @@ def run(options: argparse.Namespace) -> int:
 
     own = programs.own(build)
     osu = None if options.own else _usable_osu(options.osu, env)
-    jobs = _jobs(_tests(options), osu, own, depth, options.max)
-    repetitions = options.repetitions or _repetitions(options, depth)
+    jobs = make_jobs(_tests(options), osu, own, depth, options.max)
+    return carry_out(
+        Comparison(
+            env,
+            present,
+            chosen,
+            placement,
+            jobs,
+            options.repetitions or _repetitions(options, depth),
+            _show,
+            goals.COLLECTIVES if options.collectives else goals.TWO_RANKS,
+        ),
+        options,
+    )
+
+
+def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
+    """Run it, write and print the results. Returns the exit code."""
+    env, chosen, jobs = comparison.env, comparison.chosen, comparison.jobs
+    placement, repetitions = comparison.placement, comparison.repetitions
     folder = options.out or Path("results") / time.strftime("%Y-%m-%d-%H%M%S")
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -44,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         results,
         placement,
         env,
-        options.timeout or (3600 if depth == "full" else 120),
+        options.timeout or (3600 if options.depth == "full" else 120),
     )
     print(
         f"{placement.text}; {repetitions} repetitions; programs: "
@@ -57,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     for transport in chosen:
-        if transport.component[0] and transport.component not in present:
+        if transport.component[0] and transport.component not in comparison.present:
             _absent(transport, jobs, results)
 
     start = time.monotonic()
@@ -71,7 +106,10 @@ def run(options: argparse.Namespace) -> int:
         "interrupted": "yes" if interrupted else "no",
     }
     _write(runner, folder, facts, env, caption)
-    _print(results, options)
+    print("\nMedians; in brackets (maximum - minimum) / median of the repetitions.")
+    comparison.show(results)
+    if options.goals:
+        print("\n" + goals.render(goals.judge(results, comparison.goals)))
     unbound = runner.unbound()
     if unbound:
         print(f"\nmpirun reports no binding to cores for: {', '.join(unbound)}")
@@ -81,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if any(name == SUBJECT for _, name in results.failures) else 0
 
 
-def _components(env: dict[str, str]) -> set[tuple[str, str]]:
+def components(env: dict[str, str]) -> set[tuple[str, str]]:
     present = transports.components(env)
     if ("btl", "self") not in present:
         path = env.get("OMPI_MCA_mca_base_component_path", "")
@@ -92,7 +130,7 @@ def _components(env: dict[str, str]) -> set[tuple[str, str]]:
     return present
 
 
-def _find_build(given: Optional[Path]) -> Optional[Path]:
+def find_build(given: Optional[Path]) -> Optional[Path]:
     if given:
         return given.resolve()
     for folder in (_TOP / "build", Path.cwd(), _TOP):
@@ -163,7 +201,7 @@ def _probe(found: Programs, env: dict[str, str]) -> str:
     return f"does not run under this mpirun ({outcome.failure}): {' '.join(tail[-1:])}"
 
 
-def _jobs(
+def make_jobs(
     tests: Sequence[Test],
     osu: Optional[Programs],
     own: Optional[Programs],
@@ -204,7 +242,7 @@ def _absent(transport: Transport, jobs: Sequence[Job], results: Results) -> None
         text += ': build it, then eval "$(./quickstart env)", or give --build'
     print(f"{transport.name}: {text}", file=sys.stderr)
     for job in jobs:
-        for measure in job.columns:
+        for measure in job.columns if job.test.mpi else ():
             results.fail(measure, transport.name, text)
 
 
@@ -256,15 +294,18 @@ def _write(
     (folder / "environment.txt").write_text(
         environment.describe(env, facts, runner.bindings, runner.commands)
     )
+    (folder / "tables.txt").write_text(
+        "\n\n".join(
+            table.render(runner.results, measure, SUBJECT)
+            for measure in runner.results.measures()
+        )
+        + "\n"
+    )
     reason = plot.draw(runner.results, folder, SUBJECT, caption)
     if reason:
         print(reason, file=sys.stderr)
 
 
-def _print(results: Results, options: argparse.Namespace) -> None:
-    print("\nMedians; in brackets (maximum - minimum) / median of the repetitions.")
+def _show(results: Results) -> None:
     for measure in results.measures():
         print("\n" + table.render(results, measure, SUBJECT))
-    if options.goals:
-        listed = goals.COLLECTIVES if options.collectives else goals.TWO_RANKS
-        print("\n" + goals.render(goals.judge(results, listed)))

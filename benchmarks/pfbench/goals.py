@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Union
 
 from . import measures
 from .measures import Measure
-from .results import Ratio, Results, geometric_mean
+from .osu import NO_SIZE
+from .results import Figure, Ratio, Results, geometric_mean
 from .suite import KIB, MIB, doubled, size_text
 from .transports import SUBJECT
 
@@ -28,8 +29,20 @@ class Goal:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """What our own medians add up to, or the quotient of two of them, and its limit."""
+
+    text: str
+    figure: Figure
+    limit: float
+    low: int = NO_SIZE
+    high: int = NO_SIZE
+    at_most: bool = True
+
+
+@dataclass(frozen=True)
 class Finding:
-    goal: Goal
+    goal: Union[Goal, Limit]
     measured: str
     # None: it was not measured.
     met: Optional[bool]
@@ -127,8 +140,88 @@ COLLECTIVES = (
 )
 
 
-def judge(results: Results, goals: Sequence[Goal]) -> list[Finding]:
-    return [_judge(results, goal) for goal in goals]
+# An untouched page, less the same get warm, less the processor's own touch of it.
+MINOR_ADDED = Figure(
+    (measures.MINOR_COLD,), less=(measures.MINOR_WARM, measures.MINOR_TOUCH)
+)
+LOOK_ADDED = Figure((measures.LOOK_DEFAULT,), less=(measures.LOOK_RARELY,))
+PAGER_RATIO = Figure((measures.PAGER_FORWARDED,), over=measures.PAGER_THREAD)
+PAGER_KEPT = Figure((measures.PAGER_BESIDE,), over=measures.PAGER_ALONE)
+SWAP_KEPT = Figure((measures.SWAP_BESIDE,), over=measures.SWAP_ALONE)
+FAULTS = (
+    Goal(
+        "destination cold, 4 MiB, at least 2.5 of the bandwidth of pin",
+        measures.COLD_BANDWIDTH["destination"],
+        ("pin",),
+        2.5,
+        4 * MIB,
+        4 * MIB,
+    ),
+    Goal(
+        "destination cold, 4 MiB, at least 2 of the bandwidth of vader",
+        measures.COLD_BANDWIDTH["destination"],
+        _SHARED_MEMORY,
+        2.0,
+        4 * MIB,
+        4 * MIB,
+    ),
+    Limit(
+        "a minor destination fault adds at most 2 us to the system's own touch",
+        MINOR_ADDED,
+        2.0,
+        4 * KIB,
+        16 * KIB,
+    ),
+    Limit(
+        "being able to fault costs a warm transfer at most 0.1 us",
+        LOOK_ADDED,
+        0.1,
+        4 * KIB,
+        16 * KIB,
+    ),
+    Limit(
+        "warm streams beside a pager of 1 ms a page keep at least 0.95",
+        PAGER_KEPT,
+        0.95,
+        at_most=False,
+    ),
+    Limit(
+        "warm streams beside a transfer out of swap keep at least 0.95",
+        SWAP_KEPT,
+        0.95,
+        at_most=False,
+    ),
+    Limit(
+        "a forwarded pager fault takes at most 0.5 of a userfaultfd thread's",
+        PAGER_RATIO,
+        0.5,
+    ),
+)
+
+
+def judge(results: Results, goals: Sequence[Union[Goal, Limit]]) -> list[Finding]:
+    return [
+        _judge(results, goal) if isinstance(goal, Goal) else _judge_limit(results, goal)
+        for goal in goals
+    ]
+
+
+def _judge_limit(results: Results, goal: Limit) -> Finding:
+    values = {}
+    for size in doubled(goal.low, goal.high):
+        value = results.figure(goal.figure, SUBJECT, size)
+        if value is None:
+            where = f" at {size_text(size)}" if size else ""
+            return Finding(goal, f"not measured{where}", None)
+        values[size] = value
+    choose = max if goal.at_most else min
+    worst = choose(values, key=lambda size: values[size])
+    value = values[worst]
+    text = f"{value:.3f}" if goal.figure.over else f"{value:.3f} us"
+    if len(values) > 1:
+        text += f" at {size_text(worst)}, the worst size"
+    met = value <= goal.limit if goal.at_most else value >= goal.limit
+    return Finding(goal, text, met)
 
 
 def _judge(results: Results, goal: Goal) -> Finding:

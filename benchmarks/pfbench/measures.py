@@ -25,13 +25,17 @@ def _time(name: str, title: str, axis: str = "log") -> Measure:
     return Measure(name, title, "us", True, "us", 1.0, axis)
 
 
-def _bandwidth(name: str, title: str) -> Measure:
-    return Measure(name, title, "MB/s", False, "MB/s", 1.0, "zero")
+def _bandwidth(name: str, title: str, axis: str = "zero") -> Measure:
+    return Measure(name, title, "MB/s", False, "MB/s", 1.0, axis)
+
+
+def _cpu(name: str, title: str) -> Measure:
+    return Measure(name, title, "s/GB", True, "s/GB", 1.0, "log")
 
 
 LATENCY = _time("latency", "Latency")
 BANDWIDTH = _bandwidth("bandwidth", "Bandwidth")
-CPU = Measure("cpu", "CPU time of both ranks", "s/GB", True, "s/GB", 1.0, "log")
+CPU = _cpu("cpu", "CPU time of both ranks")
 RATE = Measure("rate", "Message rate", "messages/s", False, "million/s", 1e-6, "")
 BIBANDWIDTH = _bandwidth("bibandwidth", "Bidirectional bandwidth")
 PUT_LATENCY = _time("put-latency", "MPI_Put latency")
@@ -42,3 +46,44 @@ BARRIER = _time("barrier", "Barrier, mean over the ranks", "")
 BCAST = _time("bcast", "Broadcast, mean over the ranks")
 ALLREDUCE = _time("allreduce", "Allreduce, mean over the ranks")
 ALLTOALL = _time("alltoall", "All-to-all, mean over the ranks")
+
+# Buffers that are cold, as the programs' --cold names them: in file names, in titles.
+COLD = {
+    "none": ("warm", "warm"),
+    "source": ("source-cold", "source cold"),
+    "destination": ("destination-cold", "destination cold"),
+    "both": ("both-cold", "both cold"),
+}
+COLD_LATENCY = {
+    cold: _time(f"latency-{name}", f"Latency, {text}")
+    for cold, (name, text) in COLD.items()
+}
+COLD_BANDWIDTH = {
+    cold: _bandwidth(f"bandwidth-{name}", f"Bandwidth, {text}")
+    for cold, (name, text) in COLD.items()
+}
+COLD_CPU = {
+    cold: _cpu(f"cpu-{name}", f"CPU time of both ranks, {text}")
+    for cold, (name, text) in COLD.items()
+}
+
+# What fault_cost prints.
+MINOR_TOUCH = _time("minor-touch", "Processor's touch of untouched pages", "")
+MINOR_WARM = _time("minor-warm", "Get, pages present", "")
+MINOR_COLD = _time("minor-cold", "Get into untouched pages", "")
+LOOK_ALWAYS = _time("look-always", "Warm get, pages looked for before every copy", "")
+LOOK_DEFAULT = _time("look-default", "Warm get, default residency", "")
+LOOK_RARELY = _time("look-rarely", "Warm get, highest residency", "")
+PAGER_THREAD = _time("pager-thread", "Touch, userfaultfd thread", "")
+PAGER_SPINNING = _time("pager-spinning", "Touch, userfaultfd thread that spins", "")
+PAGER_FORWARDED = _time("pager-forwarded", "Get, fault forwarded to the pager", "")
+PAGER_NOTIFY = _time("pager-notify", "... until the pager is called", "")
+PAGER_SUPPLY = _time("pager-supply", "... in the pager", "")
+PAGER_RETRANSMIT = _time("pager-retransmit", "... installed and sent again", "")
+PAGER_COPY = _time("pager-copy", "UFFDIO_COPY by the userfaultfd thread", "")
+PAGER_ALONE = _bandwidth("pager-alone", "Eight warm streams, slow pager: alone", "")
+PAGER_BESIDE = _bandwidth("pager-beside", "Eight warm streams, slow pager: beside", "")
+PAGER_TOOK = _time("pager-took", "Transfer into the slow pager's memory", "")
+SWAP_ALONE = _bandwidth("swap-alone", "Eight warm streams, swap: alone", "")
+SWAP_BESIDE = _bandwidth("swap-beside", "Eight warm streams, swap: beside", "")
+SWAP_TOOK = _time("swap-took", "Transfer out of swap", "")

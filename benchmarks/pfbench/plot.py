@@ -14,7 +14,8 @@ from .suite import size_text
 
 # Okabe and Ito's palette: distinct for the colour-blind too.
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-_POINTS = (7, 5, 9, 11, 13, 6, 4)
+_COLOURS += ("#F0E442", "#999999")
+_POINTS = (7, 5, 9, 11, 13, 6, 4, 8, 10)
 
 
 def draw(results: Results, folder: Path, subject: str, caption: str) -> Optional[str]:

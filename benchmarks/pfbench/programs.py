@@ -40,7 +40,12 @@ def own(build: Optional[Path]) -> Optional[Programs]:
     return Programs(
         "own",
         str(folder),
-        {p.name: p for p in folder.iterdir() if p.is_file() and os.access(p, os.X_OK)},
+        {
+            path.name: path
+            for place in (folder, folder.parent / "pf")
+            for path in (place.iterdir() if place.is_dir() else ())
+            if _executable(path)
+        },
     )
 
 

@@ -44,6 +44,15 @@ class Ratio:
     size: int
 
 
+@dataclass(frozen=True)
+class Figure:
+    """Medians added up, others subtracted, divided by another."""
+
+    terms: tuple[Measure, ...]
+    less: tuple[Measure, ...] = ()
+    over: Optional[Measure] = None
+
+
 class Results:
     def __init__(self, transports: Iterable[str]) -> None:
         self.transports = list(transports)
@@ -81,6 +90,19 @@ class Results:
         return Summary(
             statistics.median(values), min(values), max(values), len(values)
         )
+
+    def figure(self, figure: Figure, transport: str, size: int) -> Optional[float]:
+        """None unless all of its measures were measured."""
+        needed = [*figure.terms, *figure.less, *((figure.over,) if figure.over else ())]
+        medians = {}
+        for measure in needed:
+            summary = self.summary(measure, transport, size)
+            if summary is None:
+                return None
+            medians[measure] = summary.median
+        value = sum(medians[measure] for measure in figure.terms)
+        value -= sum(medians[measure] for measure in figure.less)
+        return value / medians[figure.over] if figure.over else value
 
     def ratio(
         self, measure: Measure, transport: str, peers: Iterable[str], size: int

@@ -11,7 +11,7 @@ from . import launch, osu
 from .measures import Measure
 from .results import Results, Sample
 from .suite import Span, Test
-from .transports import Transport
+from .transports import SUBJECT, Transport
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,10 @@ class Step:
     transport: Transport
 
     def command(self, placement: launch.Placement) -> list[str]:
+        if not self.job.test.mpi:
+            return [str(self.job.program), *self.job.test.arguments] + (
+                self.span.arguments()
+            )
         return [
             "mpirun",
             "-n",
@@ -67,6 +71,7 @@ def plan(
     """
     All runs. The transports take turns at every span, so that a slow minute of
     the machine meets all of them, and who goes first changes by repetition.
+    What is not MPI's is about one transport only.
     """
     steps = []
     for repetition in range(repetitions):
@@ -77,6 +82,7 @@ def plan(
             for job in jobs
             for span in job.spans
             for transport in order
+            if job.test.mpi or transport.name == SUBJECT
         ]
     return steps
 
@@ -97,6 +103,8 @@ class Runner:
         self.bindings: dict[str, dict[int, str]] = {}
         # Unlike each other, in order: for the record.
         self.commands: dict[tuple[str, ...], None] = {}
+        # Transports with results of a run by mpirun, in order.
+        self._bindable: dict[str, None] = {}
         self._env = env
         self._timeout = timeout
         self._start = start
@@ -125,6 +133,8 @@ class Runner:
             osu.check_sizes(rows, step.span.sizes())
         except osu.OutputError as error:
             return self._fail(step, command, str(error), outcome)
+        if step.job.test.mpi:
+            self._bindable.setdefault(step.transport.name)
         for size in step.span.sizes():
             for measure, value in rows[size].items():
                 self.results.add(
@@ -138,7 +148,7 @@ class Runner:
             return []
         return [
             name
-            for name in dict.fromkeys(s.transport for s in self.results.samples)
+            for name in self._bindable
             if not all(self.bindings.get(name, {0: ""}).values())
         ]
 

@@ -56,6 +56,8 @@ class Test:
     own_columns: Mapping[Measure, int] = field(default_factory=dict)
     one_sided: bool = False
     collective: bool = False
+    # Under mpirun, with every transport; otherwise a program of libpf alone.
+    mpi: bool = True
 
     @property
     def sized(self) -> bool:
@@ -186,3 +188,97 @@ TESTS = (
     _collective("alltoall", measures.ALLTOALL, Span(4, 16 * KIB, 20, 2)),
 )
 DEFAULT_TESTS = ("latency", "bandwidth", "rate")
+
+# Of `faults`: buffers present and absent, and what a fault costs libpf itself.
+COLD_LATENCY_SPANS = {
+    "quick": (Span(4 * KIB, 4 * MIB, 10, 1),),
+    "default": (
+        Span(4 * KIB, 512 * KIB, 100, 5),
+        Span(1 * MIB, 8 * MIB, 5, 1),
+        Span(16 * MIB, 64 * MIB, 2, 1),
+    ),
+}
+COLD_BANDWIDTH_SPANS = {
+    "quick": (Span(4 * KIB, 4 * MIB, 4, 1, window=4),),
+    "default": (
+        Span(4 * KIB, 512 * KIB, 20, 2, window=16),
+        Span(1 * MIB, 4 * MIB, 5, 1, window=8),
+        # Every message has memory of its own.
+        Span(8 * MIB, 64 * MIB, 3, 1, window=1),
+    ),
+}
+
+
+def _cold(name: str, program: str, spans, *kinds, arguments=()) -> Test:
+    """A program's --cold, which prints these kinds of measures for every cold."""
+    columns = {
+        kind[cold]: 1 + len(kinds) * place + offset
+        for place, cold in enumerate(measures.COLD)
+        for offset, kind in enumerate(kinds)
+    }
+    cold = ("--cold", ",".join(measures.COLD), "--validate")
+    return Test(name, program, columns, spans, arguments=(*cold, *arguments))
+
+
+def _cost(name: str, figures, default: Span, quick: Span) -> Test:
+    first = 1 if default.high else 0
+    return Test(
+        name,
+        "fault_cost",
+        {measure: first + place for place, measure in enumerate(figures)},
+        {"default": (default,), "quick": (quick,)},
+        arguments=(name,),
+        mpi=False,
+    )
+
+
+_STREAMS = (Span(0, 0, 8, 1), Span(0, 0, 4, 1))
+COLD_TESTS = (
+    _cold("cold-latency", "latency", COLD_LATENCY_SPANS, measures.COLD_LATENCY),
+    _cold(
+        "cold-bandwidth",
+        "bw",
+        COLD_BANDWIDTH_SPANS,
+        measures.COLD_BANDWIDTH,
+        measures.COLD_CPU,
+        arguments=("--cpu",),
+    ),
+)
+COST_TESTS = (
+    _cost(
+        "minor",
+        (measures.MINOR_TOUCH, measures.MINOR_WARM, measures.MINOR_COLD),
+        Span(4 * KIB, 16 * KIB, 4000, 50),
+        Span(4 * KIB, 16 * KIB, 1000, 50),
+    ),
+    _cost(
+        "warm",
+        (measures.LOOK_ALWAYS, measures.LOOK_DEFAULT, measures.LOOK_RARELY),
+        Span(4 * KIB, 16 * KIB, 10, 1),
+        Span(4 * KIB, 16 * KIB, 5, 1),
+    ),
+    _cost(
+        "pager",
+        (
+            measures.PAGER_THREAD,
+            measures.PAGER_SPINNING,
+            measures.PAGER_FORWARDED,
+            measures.PAGER_NOTIFY,
+            measures.PAGER_SUPPLY,
+            measures.PAGER_RETRANSMIT,
+            measures.PAGER_COPY,
+        ),
+        Span(0, 0, 2000, 100),
+        Span(0, 0, 500, 50),
+    ),
+    _cost(
+        "beside-pager",
+        (measures.PAGER_ALONE, measures.PAGER_BESIDE, measures.PAGER_TOOK),
+        *_STREAMS,
+    ),
+    _cost(
+        "beside-swap",
+        (measures.SWAP_ALONE, measures.SWAP_BESIDE, measures.SWAP_TOOK),
+        *_STREAMS,
+    ),
+)

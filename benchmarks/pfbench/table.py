@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import math
-from typing import Optional
+from typing import Optional, Sequence, Union
 
 from .measures import Measure
-from .results import Ratio, Results, Summary, geometric_mean
+from .results import Figure, Ratio, Results, Summary, geometric_mean
 from .suite import size_text
 
 _SIZE_WIDTH = 7
@@ -45,6 +45,45 @@ def render(results: Results, measure: Measure, subject: str) -> str:
         if results.failed(measure, transport):
             lines.append(f"{transport} FAILED: {results.failures[measure, transport]}")
     return "\n".join(lines)
+
+
+def grid(
+    results: Results,
+    title: str,
+    rows: Sequence[tuple[str, str, int]],
+    columns: Sequence[tuple[str, Union[Measure, Figure]]],
+) -> str:
+    """
+    Rows, each a label, a transport and a size; columns, each a head and what to
+    show. Only rows with something in them.
+    """
+    cells = [["", *(head for head, _ in columns)]]
+    for label, transport, size in rows:
+        shown = [_grid_text(results, what, transport, size) for _, what in columns]
+        if any(text != "-" for text in shown):
+            cells.append([label, *shown])
+    if len(cells) == 1:
+        return ""
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    return "\n".join(
+        [title]
+        + [
+            f"  {row[0]:<{widths[0]}}"
+            + "".join(f"  {text:>{width}}" for text, width in zip(row[1:], widths[1:]))
+            for row in cells
+        ]
+    )
+
+
+def _grid_text(
+    results: Results, what: Union[Measure, Figure], transport: str, size: int
+) -> str:
+    if isinstance(what, Measure):
+        if results.failed(what, transport):
+            return "failed"
+        return _summary_text(results.summary(what, transport, size), what)
+    value = results.figure(what, transport, size)
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _cell(

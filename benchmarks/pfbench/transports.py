@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass
+from typing import Sequence
 
 SUBJECT = "exanest"
 
@@ -48,6 +49,24 @@ KNOWN = (
 )
 
 
+def _exanest(name: str, parameter: str, value: int) -> Transport:
+    arguments = ("--mca", f"btl_{SUBJECT}_{parameter}", str(value))
+    return Transport(name, (*KNOWN[0].arguments, *arguments), KNOWN[0].component)
+
+
+# The ways to live with faults: the default, resolver policies, modes.
+WAYS = (
+    KNOWN[0],
+    _exanest("touch", "policy", 0),
+    _exanest("ahead", "policy", 1),
+    _exanest("huge", "policy", 2),
+    _exanest("prefault", "mode", 1),
+    _exanest("pin", "mode", 2),
+    _exanest("pin-cache", "mode", 3),
+    *(transport for transport in KNOWN if transport.name in ("vader", "sm", "ucx")),
+)
+
+
 def components(env: dict[str, str]) -> set[tuple[str, str]]:
     """What this Open MPI has, as (framework, component)."""
     listing = subprocess.run(
@@ -70,15 +89,17 @@ def parse_components(listing: str) -> set[tuple[str, str]]:
     return found
 
 
-def default(present: set[tuple[str, str]]) -> list[Transport]:
-    return [t for t in KNOWN if not t.optional or t.component in present]
+def default(
+    present: set[tuple[str, str]], known: Sequence[Transport] = KNOWN
+) -> list[Transport]:
+    return [t for t in known if not t.optional or t.component in present]
 
 
-def by_name(name: str) -> Transport:
-    for transport in KNOWN:
+def by_name(name: str, known: Sequence[Transport] = KNOWN) -> Transport:
+    for transport in known:
         if transport.name == name:
             return transport
-    names = ", ".join(t.name for t in KNOWN)
+    names = ", ".join(t.name for t in known)
     raise ValueError(f"no transport {name}: there are {names}")
 
 

@@ -2,8 +2,9 @@
 import unittest
 
 from pfbench import goals
-from pfbench.goals import Goal, judge
-from pfbench.measures import BANDWIDTH, LATENCY
+from pfbench.goals import Goal, Limit, judge
+from pfbench.measures import BANDWIDTH, CPU, LATENCY
+from pfbench.results import Figure, Sample
 
 from sample import results
 
@@ -66,6 +67,29 @@ class Judge(unittest.TestCase):
 
         self.assertIs(self.one(bandwidth(17.0, 30.0), FAST).met, True)
         self.assertIs(self.one(bandwidth(30.0, 16.9), FAST).met, False)
+
+    def limit(self, figure, limit, at_most=True):
+        made = latency(1.0, 2.0, 8.0)
+        for size in (1, 2, 4):
+            made.add(Sample(BANDWIDTH, "exanest", size, 0, 4.0))
+        return self.one(made, Limit("limit", figure, limit, 1, 4, at_most))
+
+    def test_limit_of_a_difference(self):
+        difference = Figure((LATENCY,), less=(BANDWIDTH,))
+        finding = self.limit(difference, 4.0)
+        self.assertIs(finding.met, True)
+        self.assertIn("4.000 us at 4", finding.measured)
+        self.assertIs(self.limit(difference, 3.9).met, False)
+
+    def test_limit_of_a_quotient(self):
+        quotient = Figure((LATENCY,), over=BANDWIDTH)
+        finding = self.limit(quotient, 0.25, at_most=False)
+        self.assertIs(finding.met, True)
+        self.assertIn("0.250 at 1", finding.measured)
+        self.assertIs(self.limit(quotient, 0.26, at_most=False).met, False)
+
+    def test_limit_not_measured(self):
+        self.assertIsNone(self.limit(Figure((LATENCY,), over=CPU), 1.0).met)
 
     def test_text(self):
         text = goals.render(judge(latency(0.5, 1.0, 4.4), [EVERY, MEAN]))

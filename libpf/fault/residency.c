@@ -9,7 +9,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define RANGE ((uint64_t)1 << RESIDENCY_SHIFT)
 /* Stretches of absent pages that one look takes in. */
 #define STRETCHES 32
 /* A longer look is not worth its time where the front of it is to be copied first. */
@@ -58,7 +57,7 @@ void residency_open(struct residency *residency, pid_t pid, uint64_t microsecond
 	residency->pid = pid;
 	residency->pagemap = open_proc(pid, "pagemap");
 	residency->maps = residency->pagemap < 0 ? -1 : open_proc(pid, "maps");
-	residency->lifetime = (uint32_t)(microseconds * 1000 / RESIDENCY_TICK);
+	residency->lifetime = (uint16_t)((microseconds + 999) / 1000);
 }
 
 void residency_close(struct residency *residency)
@@ -173,25 +172,18 @@ static uint64_t anonymous_end(struct residency *residency, uint64_t address)
 
 static void trust(struct residency *residency, uint64_t address, uint64_t end)
 {
-	uint32_t now = residency_now();
-	uint64_t range;
+	uint64_t piece = address >> RESIDENCY_PIECE_SHIFT;
+	uint16_t now = residency_now();
 
-	for (range = address >> RESIDENCY_SHIFT; range <= (end - 1) >> RESIDENCY_SHIFT; range++) {
-		unsigned i = range % RESIDENCY_HINTS;
-		uint32_t pieces = residency_pieces(range, address, end);
-		uint64_t before = atomic_load_explicit(&residency->hints[i].trust,
-						       memory_order_relaxed);
+	for (; piece <= (end - 1) >> RESIDENCY_PIECE_SHIFT; piece++) {
+		_Atomic uint64_t *place = &residency->hints[piece % RESIDENCY_HINTS];
+		uint64_t hint = atomic_load_explicit(place, memory_order_relaxed);
 
 		/* Of two threads that write at once one is forgotten, which costs a look. */
-		if (before >> 32 == (uint32_t)range &&
-		    (uint32_t)before - now - 1 < residency->lifetime) {
-			atomic_fetch_or_explicit(&residency->hints[i].pieces, pieces,
-						 memory_order_relaxed);
-			continue;
-		}
-		atomic_store_explicit(&residency->hints[i].pieces, pieces, memory_order_relaxed);
-		atomic_store_explicit(&residency->hints[i].trust,
-				      range << 32 | (uint32_t)(now + residency->lifetime),
+		if (!residency_is_current(residency, hint, piece, now))
+			hint = (uint64_t)(uint32_t)piece << 32 |
+			       (uint64_t)(uint16_t)(now + residency->lifetime) << 16;
+		atomic_store_explicit(place, hint | residency_pages(piece, address, end),
 				      memory_order_relaxed);
 	}
 }
@@ -215,7 +207,7 @@ static uint64_t anonymous_bytes(struct residency *residency, uint64_t from, uint
 uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t length,
 			uint64_t *cold)
 {
-	const uint64_t piece = (uint64_t)1 << RESIDENCY_PIECE_SHIFT;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t end, anonymous = 0, walked, bytes;
 	struct stretch stretches[STRETCHES];
 	int count, i;
@@ -226,12 +218,11 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 	if (length > LOOK_MOST)
 		length = LOOK_MOST;
 	end = address + length;
-	count = scan(residency->pagemap, address & ~(piece - 1), (end + piece - 1) & ~(piece - 1),
+	count = scan(residency->pagemap, address & ~(page - 1), (end + page - 1) & ~(page - 1),
 		     stretches, &walked);
 	if (count < 0)
-		count = read_pagemap(residency->pagemap, (uint64_t)sysconf(_SC_PAGESIZE),
-				     address & ~(piece - 1), (end + piece - 1) & ~(piece - 1),
-				     stretches, &walked);
+		count = read_pagemap(residency->pagemap, page, address & ~(page - 1),
+				     (end + page - 1) & ~(page - 1), stretches, &walked);
 	if (!count && walked >= end)
 		trust(residency, address, end);
 	for (i = 0; i < count; i++) {

@@ -356,7 +356,7 @@ static void *read_statistics(void *arg)
 		setpriority(PRIO_PROCESS, (id_t)gettid(), -20);
 	while (!atomic_load(&refresh.stop)) {
 		read_file(refresh.path, text, sizeof(text));
-		usleep(2000);
+		usleep(200);
 	}
 	return NULL;
 }

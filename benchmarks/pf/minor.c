@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a minor fault at the destination adds to a get, beside what the
+ * processor's own touch of such pages takes.
+ */
+#include "cost.h"
+
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "pattern.h"
+#include "sample.h"
+
+enum kind { TOUCH, WARM, COLD, KINDS };
+
+struct minor {
+	struct pair pair;
+	uint64_t remote;
+	size_t size, page;
+	size_t places;             /* a power of two */
+	uint8_t *gotten, *touched; /* of that many transfers each */
+	double *seconds[KINDS];
+};
+
+static size_t power_of_two(size_t least)
+{
+	size_t power = 1;
+
+	while (power < least)
+		power *= 2;
+	return power;
+}
+
+/* Every place once, and neighbours far apart in time: nobody can have prepared the next. */
+static size_t place(const struct minor *minor, size_t number)
+{
+	return (number * 0x9e3779b1u & (minor->places - 1)) * minor->size;
+}
+
+static void touch(struct minor *minor, size_t number)
+{
+	volatile uint8_t *area = minor->touched + place(minor, number);
+	double start = sample_seconds();
+	size_t at;
+
+	for (at = 0; at < minor->size; at += minor->page)
+		area[at] = 1;
+	minor->seconds[TOUCH][number] = sample_seconds() - start;
+}
+
+static int get(struct minor *minor, size_t number, enum kind kind)
+{
+	uint8_t *local = minor->gotten + place(minor, number);
+	double start = sample_seconds();
+	int status = cost_get(&minor->pair, local, minor->remote, minor->size);
+
+	minor->seconds[kind][number] = sample_seconds() - start;
+	return status;
+}
+
+static int one(struct minor *minor, size_t number)
+{
+	if (cost_present(minor->gotten + place(minor, number), minor->size)) {
+		warnx("pages that nobody touched are present: not a cold transfer");
+		return -1;
+	}
+	if (number % 2)
+		touch(minor, number);
+	if (get(minor, number, COLD) || get(minor, number, WARM))
+		return -1;
+	if (number % 2 == 0)
+		touch(minor, number);
+	return 0;
+}
+
+static int verify(const struct minor *minor, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (pattern_matches(minor->gotten + place(minor, i), minor->size, COST_SEED))
+			continue;
+		warnx("wrong contents after a get of %zu bytes", minor->size);
+		return -1;
+	}
+	return 0;
+}
+
+static int measure(struct minor *minor, const struct cost *cost)
+{
+	size_t skip = (size_t)cost->warm_up, count = (size_t)cost->iterations, i;
+
+	for (i = 0; i < skip + count; i++)
+		if (one(minor, i))
+			return -1;
+	if (verify(minor, skip + count))
+		return -1;
+	for (i = 0; i < KINDS; i++)
+		printf("%20.4f", cost_microseconds(minor->seconds[i] + skip, count));
+	return 0;
+}
+
+/*
+ * So that the system then gives memory that was in use before: under a
+ * hypervisor the first use ever of a page waits for the host.
+ */
+static int use_memory(size_t length)
+{
+	uint8_t *area = pair_buffer(length);
+
+	if (!area)
+		return -1;
+	munmap(area, length);
+	return 0;
+}
+
+int cost_minor(const struct cost *cost)
+{
+	size_t total = (size_t)cost->iterations + (size_t)cost->warm_up;
+	struct minor minor = { .size = cost->size, .page = (size_t)sysconf(_SC_PAGESIZE) };
+	size_t length, kind;
+	int status = -1;
+
+	minor.places = power_of_two(total);
+	length = minor.places * minor.size;
+	if (use_memory(2 * length))
+		return -1;
+	minor.gotten = cost_untouched(length);
+	minor.touched = cost_untouched(length);
+	if (!minor.gotten || !minor.touched)
+		goto unmap;
+	for (kind = 0; kind < KINDS; kind++) {
+		minor.seconds[kind] = calloc(total, sizeof(double));
+		if (!minor.seconds[kind]) {
+			warn("memory for %zu samples", total);
+			goto release;
+		}
+	}
+	if (cost_open(&minor.pair, cost, cost->options, minor.size, &minor.remote))
+		goto release;
+	status = measure(&minor, cost);
+	if (cost_close(&minor.pair))
+		status = -1;
+release:
+	for (kind = 0; kind < KINDS; kind++)
+		free(minor.seconds[kind]);
+unmap:
+	if (minor.gotten)
+		munmap(minor.gotten, length);
+	if (minor.touched)
+		munmap(minor.touched, length);
+	return status;
+}

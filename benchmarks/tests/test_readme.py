@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The commands that benchmarks/README.md shows, run with programs made up for it."""
+
+import shlex
+import unittest
+from pathlib import Path
+
+from pfbench.suite import COST_TESTS, TESTS
+
+from made_up import MadeUp
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+
+def commands():
+    lines = README.read_text().splitlines()
+    return [line.strip() for line in lines if line.startswith("    benchmarks/")]
+
+
+class Readme(MadeUp):
+    programs = tuple(test.program for test in TESTS)
+
+    def test_commands(self):
+        self.listing(["btl:exanest", "btl:vader", "btl:tcp", "pml:ucx"])
+        self.assertGreater(len(commands()), 8)
+        for line in commands():
+            with self.subTest(line):
+                program, *arguments = shlex.split(line, comments=True)
+                self.command_name = Path(program).name
+                done = self.start(*arguments)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_every_test_of_fault_cost_is_there(self):
+        for test in COST_TESTS:
+            self.assertIn(f"| `{test.name}` |", README.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
