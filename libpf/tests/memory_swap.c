@@ -13,7 +13,7 @@
 
 #define SWAP (512 * MIB)
 /* A group's limit, and buffers of twice as much. */
-#define LIMIT (8 * MIB)
+#define LIMIT (32 * MIB)
 
 static const char *with_swap(void)
 {
