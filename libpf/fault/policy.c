@@ -47,6 +47,9 @@ uint64_t policy_prepare(pf_context *context, uint64_t address, uint64_t length, 
 	uint64_t ready = residency_look(&context->residency, address, length, &cold);
 	bool quick;
 
+	/* Pages of a file that are in memory already have to be mapped, and no more. */
+	if (ready < length)
+		ready += residency_cached(address + ready, length - ready);
 	/* The copy finds out about a pager's pages by itself. */
 	if (!cold || pager_owns(&context->pagers, address, &quick))
 		return ready;

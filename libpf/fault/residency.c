@@ -6,7 +6,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <pthread.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* Stretches of absent pages that one look takes in. */
@@ -51,8 +56,26 @@ static int open_proc(pid_t pid, const char *name)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+/* Where the kernel keeps memory that processes share without a name: memfd, MAP_SHARED | MAP_ANONYMOUS. */
+static dev_t shared_device;
+
+static void find_shared_device(void)
+{
+	int fd = memfd_create("libpf", MFD_CLOEXEC);
+	struct stat file;
+
+	if (fd < 0)
+		return;
+	if (!fstat(fd, &file))
+		shared_device = file.st_dev;
+	close(fd);
+}
+
 void residency_open(struct residency *residency, pid_t pid, uint64_t microseconds)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_shared_device);
 	memset(residency, 0, sizeof(*residency));
 	residency->pid = pid;
 	residency->pagemap = open_proc(pid, "pagemap");
@@ -126,8 +149,20 @@ static int read_pagemap(int pagemap, uint64_t page, uint64_t start, uint64_t end
 	return count;
 }
 
-/* Without PROCMAP_QUERY, which is Linux 6.11: *end of the mapping, and whether it has a file. */
-static bool read_maps(int maps, uint64_t address, uint64_t *end, bool *file)
+static bool swap_is_used(void)
+{
+	struct sysinfo system;
+
+	return sysinfo(&system) < 0 || system.freeswap < system.totalswap;
+}
+
+struct mapping {
+	uint64_t end, inode;
+	dev_t device;
+};
+
+/* Without PROCMAP_QUERY, which is Linux 6.11. False: there is nothing at address. */
+static bool read_maps(int maps, uint64_t address, struct mapping *mapping)
 {
 	char text[4097], *line, *next;
 	size_t kept = 0;
@@ -138,15 +173,15 @@ static bool read_maps(int maps, uint64_t address, uint64_t *end, bool *file)
 		offset += bytes;
 		text[kept + (size_t)bytes] = '\0';
 		for (line = text; (next = strchr(line, '\n')); line = next + 1) {
-			uint64_t start, inode = 0;
+			unsigned high, low;
+			uint64_t start;
 
-			if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %*s %*s %" SCNu64, &start,
-				   end, &inode) < 3)
+			if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %*s %x:%x %" SCNu64, &start,
+				   &mapping->end, &high, &low, &mapping->inode) < 5)
 				return false;
-			if (address >= *end)
-				continue;
-			*file = inode != 0;
-			return address >= start;
+			mapping->device = makedev(high, low);
+			if (address < mapping->end)
+				return address >= start;
 		}
 		kept = strlen(line);
 		memmove(text, line, kept);
@@ -154,20 +189,33 @@ static bool read_maps(int maps, uint64_t address, uint64_t *end, bool *file)
 	return false;
 }
 
-/* Where does the memory end that has no file behind it? address itself if there is a file, or nothing. */
-static uint64_t anonymous_end(struct residency *residency, uint64_t address)
+static bool find_mapping(struct residency *residency, uint64_t address, struct mapping *mapping)
 {
 	struct procmap_query query = { .size = sizeof(query), .query_addr = address };
-	uint64_t end = 0;
-	bool file = true;
 
 	if (residency->maps < 0)
+		return false;
+	if (ioctl(residency->maps, PROCMAP_QUERY, &query) < 0)
+		return errno == ENOTTY && read_maps(residency->maps, address, mapping);
+	*mapping = (struct mapping){ query.vma_end, query.inode,
+				     makedev(query.dev_major, query.dev_minor) };
+	return true;
+}
+
+/*
+ * Where does the memory end whose absent pages are no more than memory to be
+ * had? address itself where they may be on a disk.
+ */
+static uint64_t memory_end(struct residency *residency, uint64_t address)
+{
+	struct mapping mapping;
+
+	if (!find_mapping(residency, address, &mapping))
 		return address;
-	if (!ioctl(residency->maps, PROCMAP_QUERY, &query))
-		return query.inode ? address : query.vma_end;
-	if (errno != ENOTTY)
+	/* The swap entries of shared memory do not show in a page table. */
+	if (mapping.inode && (mapping.device != shared_device || swap_is_used()))
 		return address;
-	return read_maps(residency->maps, address, &end, &file) && !file ? end : address;
+	return mapping.end;
 }
 
 static void trust(struct residency *residency, uint64_t address, uint64_t end)
@@ -188,15 +236,14 @@ static void trust(struct residency *residency, uint64_t address, uint64_t end)
 	}
 }
 
-/* Bytes of [from, to) before the first that has a file behind it: the others cost memory only. */
-static uint64_t anonymous_bytes(struct residency *residency, uint64_t from, uint64_t to,
-				uint64_t *end)
+/* Bytes of [from, to), all absent, that cost memory only; *end: as far as that is known already. */
+static uint64_t memory_bytes(struct residency *residency, uint64_t from, uint64_t to, uint64_t *end)
 {
 	uint64_t start = from;
 
 	while (from < to) {
 		if (from >= *end)
-			*end = anonymous_end(residency, from);
+			*end = memory_end(residency, from);
 		if (*end <= from)
 			break;
 		from = *end < to ? *end : to;
@@ -208,7 +255,7 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 			uint64_t *cold)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t end, anonymous = 0, walked, bytes;
+	uint64_t end, known = 0, walked, bytes;
 	struct stretch stretches[STRETCHES];
 	int count, i;
 
@@ -233,10 +280,34 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 			continue;
 		if (stretches[i].swapped)
 			return from - address;
-		bytes = anonymous_bytes(residency, from, to, &anonymous);
+		bytes = memory_bytes(residency, from, to, &known);
 		*cold += bytes;
 		if (from + bytes < to)
 			return from + bytes - address;
 	}
 	return walked < end && walked > address ? walked - address : length;
+}
+
+uint64_t residency_cached(uint64_t address, uint64_t length)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t start = address & ~(page - 1), at = start, end = address + length;
+	unsigned char present[512];
+
+	while (at < end) {
+		uint64_t pages = (end - at + page - 1) / page, i;
+
+		if (pages > sizeof(present))
+			pages = sizeof(present);
+		if (mincore((void *)(uintptr_t)at, pages * page, present) < 0)
+			break;
+		for (i = 0; i < pages && present[i] & 1; i++)
+			;
+		at += i * page;
+		if (i < pages)
+			break;
+	}
+	if (at <= address)
+		return 0;
+	return at < end ? at - address : length;
 }

@@ -47,6 +47,9 @@ void residency_close(struct residency *residency);
 uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t length,
 			uint64_t *cold);
 
+/* Of our own memory: bytes from address on, up to length, that the page cache holds or page tables have. */
+uint64_t residency_cached(uint64_t address, uint64_t length);
+
 static inline uint16_t residency_now(void)
 {
 	struct timespec now;

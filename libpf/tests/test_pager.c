@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory whose pages come from a callback: to transfers, from either side, and to loads. */
+#include "pair.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE ((size_t)4096)
+#define LENGTH ((size_t)2 << 20)
+
+enum mode { MODE_SHARED, MODE_ALONE, MODE_STREAM, MODE_THREADS };
+
+static pf_options options_of(enum mode mode)
+{
+	pf_options options = pair_options();
+
+	options.share_min = mode == MODE_ALONE ? UINT64_MAX : options.share_min;
+	options.single_copy = mode != MODE_STREAM;
+	options.threads = mode == MODE_THREADS;
+	return options;
+}
+
+/* A pager's memory, and what its supply is to do. */
+struct paged {
+	uint8_t *start;
+	pf_pager *pager;
+	_Atomic unsigned calls, delay; /* microseconds */
+	_Atomic uint64_t bad;          /* the page that it cannot supply */
+};
+
+static int supply(pf_context *context, uint64_t address, void *page, size_t length, void *arg)
+{
+	struct paged *paged = arg;
+
+	atomic_fetch_add(&paged->calls, 1);
+	if (atomic_load(&paged->delay))
+		usleep(atomic_load(&paged->delay));
+	if (address == atomic_load(&paged->bad))
+		return PF_ERR_SYSTEM;
+	pattern_fill(page, length, address);
+	return PF_OK;
+}
+
+static int paged_open(struct paged *paged, pf_context *context)
+{
+	paged->start = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+	if (paged->start == MAP_FAILED)
+		return PF_ERR_MEMORY;
+	return pf_pager_register(context, paged->start, LENGTH, supply, paged, &paged->pager);
+}
+
+static void paged_close(struct paged *paged)
+{
+	pf_pager_unregister(paged->pager);
+	munmap(paged->start, LENGTH);
+}
+
+/* Do these bytes, from there in a pager's memory, hold what its supply gave? */
+static bool is_supplied(const uint8_t *bytes, uint64_t from, size_t length)
+{
+	uint8_t page[4096];
+	size_t at, here;
+
+	for (at = 0; at < length; at += here) {
+		uint64_t start = (from + at) & ~(uint64_t)(PAGE - 1), offset = from + at - start;
+
+		here = PAGE - offset < length - at ? PAGE - offset : length - at;
+		pattern_fill(page, PAGE, start);
+		if (memcmp(bytes + at, page + offset, here))
+			return false;
+	}
+	return true;
+}
+
+static const size_t lengths[] = { 1, 4096, 16385, 300001, LENGTH };
+
+static void test_local(void **state)
+{
+	enum mode mode = (enum mode)(uintptr_t)*state;
+	struct pair_setup setup = { .here = options_of(mode),
+				    .there = options_of(mode),
+				    .window = LENGTH };
+	struct pair *pair = pair_start(&setup);
+	struct paged paged = { 0 };
+	size_t i;
+
+	assert_int_equal(paged_open(&paged, pair->context), PF_OK);
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		uint8_t *local = paged.start + (lengths[i] < LENGTH ? 77 : 0);
+		uint64_t window = pair_there(pair, 1, pair->window);
+
+		/* Out of absent pages. */
+		assert_int_equal(pf_pager_evict(paged.pager, paged.start, LENGTH), PF_OK);
+		assert_int_equal(pair_put(pair, pair->peer, local, window, lengths[i]).status,
+				 PF_OK);
+		assert_true(is_supplied(pair->window, remote_address(local), lengths[i]));
+		/* And into them: what is around the transfer is the pager's. */
+		assert_int_equal(pf_pager_evict(paged.pager, paged.start, LENGTH), PF_OK);
+		pattern_fill(pair->window, lengths[i], i);
+		assert_int_equal(pair_get(pair, pair->peer, local, window, lengths[i]).status,
+				 PF_OK);
+		assert_int_equal(pattern_differs(local, lengths[i], i), lengths[i]);
+		assert_true(is_supplied(paged.start, remote_address(paged.start),
+					(size_t)(local - paged.start)));
+	}
+	assert_true(pf_stat(pair->context, PF_STAT_LOCAL_PAGER) > 0);
+	assert_int_equal(pf_stat(pair->context, PF_STAT_FAULT_ERRORS), 0);
+	paged_close(&paged);
+	pair_end(pair);
+}
+
+/* The partner's values: 0 where its memory is; 1 set by the test: the page it cannot supply. */
+static void serve_paged(struct pair *me)
+{
+	struct paged paged = { 0 };
+	unsigned wish, done = 0;
+
+	pair_check_status(me, paged_open(&paged, me->context), PF_OK);
+	atomic_store(pair_value(me, 1, 0), remote_address(paged.start));
+	pair_say(me, 1);
+	while (pair_progress(me)) {
+		wish = (unsigned)atomic_load(pair_value(me, 0, 0));
+		if (wish == done)
+			continue;
+		done = wish;
+		atomic_store(&paged.bad, atomic_load(pair_value(me, 0, 1)));
+		pair_check_status(me, pf_pager_evict(paged.pager, paged.start, LENGTH), PF_OK);
+		pair_say(me, 1 + done);
+	}
+	paged_close(&paged);
+}
+
+static void wish(struct pair *pair, unsigned number, uint64_t bad)
+{
+	atomic_store(pair_value(pair, 0, 1), bad);
+	atomic_store(pair_value(pair, 0, 0), number);
+	pair_await(pair, 1, 1 + number);
+}
+
+static void test_remote(void **state)
+{
+	enum mode mode = (enum mode)(uintptr_t)*state;
+	struct pair_setup setup = { .here = options_of(mode),
+				    .there = options_of(mode),
+				    .partner = serve_paged };
+	struct pair *pair = pair_start(&setup);
+	uint8_t *local = malloc(LENGTH);
+	pf_completion completion;
+	unsigned number = 0;
+	uint64_t remote;
+	size_t i;
+
+	pair_await(pair, 1, 1);
+	remote = atomic_load(pair_value(pair, 1, 0));
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		uint64_t at = remote + (lengths[i] < LENGTH ? 77 : 0);
+
+		wish(pair, ++number, 0);
+		assert_int_equal(pair_get(pair, pair->peer, local, at, lengths[i]).status, PF_OK);
+		assert_true(is_supplied(local, at, lengths[i]));
+		wish(pair, ++number, 0);
+		pattern_fill(local, lengths[i], i);
+		assert_int_equal(pair_put(pair, pair->peer, local, at, lengths[i]).status, PF_OK);
+		memset(local, 0, lengths[i]);
+		assert_int_equal(pair_get(pair, pair->peer, local, at, lengths[i]).status, PF_OK);
+		assert_int_equal(pattern_differs(local, lengths[i], i), lengths[i]);
+	}
+	assert_true(pf_stat(pair->context, PF_STAT_REMOTE_PAGER) > 0);
+	/* A page that cannot be had is an error with its address, and the next transfer is as ever. */
+	wish(pair, ++number, remote + 20 * PAGE);
+	completion = pair_get(pair, pair->peer, local, remote, LENGTH);
+	assert_int_equal(completion.status, PF_ERR_FAULT);
+	assert_int_equal(completion.side, PF_SIDE_REMOTE);
+	assert_true(completion.address == remote + 20 * PAGE);
+	wish(pair, ++number, 0);
+	assert_int_equal(pair_get(pair, pair->peer, local, remote, LENGTH).status, PF_OK);
+	assert_true(is_supplied(local, remote, LENGTH));
+	free(local);
+	pair_end(pair);
+}
+
+struct toucher {
+	struct paged *paged;
+	size_t wrong;
+};
+
+static void *touch(void *arg)
+{
+	struct toucher *toucher = arg;
+	size_t i;
+
+	for (i = 0; i < LENGTH / PAGE; i++)
+		toucher->wrong += !is_supplied(toucher->paged->start + i * PAGE,
+					       remote_address(toucher->paged->start + i * PAGE),
+					       64);
+	return NULL;
+}
+
+/* Loads of two threads, transfers, and pages that go at any time. */
+static void test_loads(void **state)
+{
+	enum mode mode = (enum mode)(uintptr_t)*state;
+	struct pair_setup setup = { .here = options_of(mode),
+				    .there = options_of(mode),
+				    .window = LENGTH };
+	struct pair *pair = pair_start(&setup);
+	struct paged paged = { 0 };
+	struct toucher touchers[2] = { { &paged, 0 }, { &paged, 0 } };
+	uint64_t window = pair_there(pair, 1, pair->window);
+	pthread_t threads[2];
+	unsigned round, i;
+
+	assert_int_equal(paged_open(&paged, pair->context), PF_OK);
+	for (round = 0; round < 20; round++) {
+		for (i = 0; i < 2; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, touch, &touchers[i]), 0);
+		for (i = 0; i < 8; i++) {
+			assert_int_equal(pf_pager_evict(paged.pager, paged.start + i * 32 * PAGE,
+							32 * PAGE),
+					 PF_OK);
+			assert_int_equal(
+				pair_put(pair, pair->peer, paged.start, window, LENGTH).status,
+				PF_OK);
+			assert_true(is_supplied(pair->window, remote_address(paged.start), LENGTH));
+		}
+		for (i = 0; i < 2; i++) {
+			pthread_join(threads[i], NULL);
+			assert_int_equal(touchers[i].wrong, 0);
+		}
+	}
+	paged_close(&paged);
+	pair_end(pair);
+}
+
+/* A slow pager holds up its own transfer, and neither the caller nor another one. */
+static void test_slow(void **state)
+{
+	enum mode mode = (enum mode)(uintptr_t)*state;
+	struct pair_setup setup = { .here = options_of(mode),
+				    .there = options_of(mode),
+				    .window = LENGTH };
+	struct pair *pair = pair_start(&setup);
+	uint64_t window = pair_there(pair, 1, pair->window);
+	struct pair_done slow = { 0 };
+	struct paged paged = { 0 };
+	uint8_t *other = malloc(PAGE);
+	unsigned i;
+
+	assert_int_equal(paged_open(&paged, pair->context), PF_OK);
+	pattern_fill(other, PAGE, 5);
+	assert_int_equal(pair_put(pair, pair->peer, other, window, 8).status, PF_OK);
+	atomic_store(&paged.delay, 100000);
+	assert_int_equal(pf_put(pair->peer, paged.start, window, 4 * PAGE, pair_completed, &slow),
+			 PF_OK);
+	for (i = 0; i < 100; i++) {
+		assert_int_equal(
+			pair_put(pair, pair->peer, other, window + LENGTH / 2, PAGE).status, PF_OK);
+		assert_int_equal(slow.count, 0);
+	}
+	pair_await_done(pair, &slow, 1);
+	assert_int_equal(slow.last.status, PF_OK);
+	assert_true(is_supplied(pair->window, remote_address(paged.start), 4 * PAGE));
+	free(other);
+	paged_close(&paged);
+	pair_end(pair);
+}
+
+static void test_arguments(void **state)
+{
+	struct pair_setup setup = { .here = pair_options(), .there = pair_options() };
+	struct pair *pair = pair_start(&setup);
+	struct paged paged = { 0 };
+	pf_pager *other;
+
+	assert_int_equal(paged_open(&paged, pair->context), PF_OK);
+	assert_int_equal(pf_pager_register(pair->context, paged.start + PAGE, PAGE, supply, &paged,
+					   &other),
+			 PF_ERR_ARGUMENT);
+	assert_int_equal(pf_pager_register(pair->context, paged.start + 1, PAGE, supply, &paged,
+					   &other),
+			 PF_ERR_ARGUMENT);
+	assert_int_equal(pf_pager_register(pair->context, paged.start, 0, supply, &paged, &other),
+			 PF_ERR_ARGUMENT);
+	assert_int_equal(pf_pager_register(pair->context, NULL, PAGE, supply, &paged, &other),
+			 PF_ERR_ARGUMENT);
+	assert_int_equal(pf_pager_evict(paged.pager, paged.start + LENGTH, PAGE), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_pager_evict(paged.pager, paged.start + 1, PAGE), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_pager_evict(paged.pager, paged.start, LENGTH + PAGE), PF_ERR_ARGUMENT);
+	paged_close(&paged);
+	/* The same place again. */
+	assert_int_equal(paged_open(&paged, pair->context), PF_OK);
+	assert_true(is_supplied(paged.start, remote_address(paged.start), 100));
+	paged_close(&paged);
+	pair_end(pair);
+}
+
+#define IN(test, mode)                                                                             \
+	{                                                                                          \
+#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
+	}
+#define IN_ALL(test) IN(test, SHARED), IN(test, ALONE), IN(test, STREAM), IN(test, THREADS)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_ALL(test_local),
+		IN_ALL(test_remote),
+		IN_ALL(test_loads),
+		IN_ALL(test_slow),
+		cmocka_unit_test_teardown(test_arguments, pair_teardown),
+	};
+
+	return cmocka_run_group_tests_name("pager", tests, NULL, NULL);
+}
