@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +126,48 @@ static void huge_pages(struct list *list)
 		fclose(file);
 }
 
+static void detection(struct list *list)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		add(list, "fault detection", 1,
+		    "/proc/PID/pagemap shows absent pages before a copy would wait for them");
+	else
+		add(list, "fault detection", 0,
+		    "/proc/self/pagemap: %s; a copy may wait for an absent page", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void pagers(struct list *list)
+{
+	/* 1: UFFD_USER_MODE_ONLY, as a pager opens it. */
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1);
+
+	if (fd >= 0)
+		add(list, "user-space pagers", 1,
+		    "userfaultfd, of the kind that needs no privilege");
+	else
+		add(list, "user-space pagers", 0, "userfaultfd: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void user_interrupts(struct list *list)
+{
+	bool processor = false;
+#ifdef __x86_64__
+	unsigned a, b, c, d;
+
+	/* Intel SDM 2A, CPUID.(EAX=07H,ECX=0):EDX[5] */
+	processor = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & 1u << 5;
+#endif
+	add(list, "user interrupts", 0, "%s",
+	    processor ? "this processor has them, no released Linux offers them; not used" :
+			"this processor has none; not used");
+}
+
 static void device(struct list *list)
 {
 	int fd = open("/dev/exanest", O_RDWR | O_CLOEXEC);
@@ -142,6 +188,9 @@ int pf_capabilities(pf_capability *entries, int most)
 	single_copy(&list);
 	populate(&list);
 	huge_pages(&list);
+	detection(&list);
+	pagers(&list);
+	user_interrupts(&list);
 	device(&list);
 	return list.count < most ? list.count : most;
 }
