@@ -290,7 +290,8 @@ static __attribute__((noinline)) void idle(pf_context *context)
 	if (context->idle < context->options.idle_polls)
 		return;
 	/* A peer that moves its end of a transfer of ours does not ring when it is done. */
-	if (operations_pending(context, NULL, UINT64_MAX) || context->answers.first) {
+	if (operations_pending(context, NULL, UINT64_MAX) || context->answers.first ||
+	    atomic_exchange_explicit(&context->turned_away, false, memory_order_relaxed)) {
 		sched_yield();
 		return;
 	}

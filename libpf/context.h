@@ -41,10 +41,11 @@ struct pf_context {
 	struct event_queue events;
 	bool threads;
 	_Atomic bool progressing;
-	bool sleepy;             /* idle_polls != 0 */
-	uint64_t idle;           /* empty polls in a row */
-	uint64_t idle_unclocked; /* empty polls since idle_clock */
-	int64_t idle_clock;      /* this thread's processor time when it was last looked at, ns */
+	bool sleepy;              /* idle_polls != 0 */
+	_Atomic bool turned_away; /* a message waits for room, of which nobody tells us */
+	uint64_t idle;            /* empty polls in a row */
+	uint64_t idle_unclocked;  /* empty polls since idle_clock */
+	int64_t idle_clock;       /* this thread's processor time when it was last looked at, ns */
 
 	pf_receive_fn receive;
 	void *receive_arg;

@@ -115,6 +115,7 @@ static inline uint8_t *peer_reserve(pf_peer *peer, size_t length, int *status)
 	payload = ring_reserve(&peer->out.ring, length);
 	if (__builtin_expect(!payload, 0)) {
 		*status = PF_ERR_AGAIN;
+		atomic_store_explicit(&peer->context->turned_away, true, memory_order_relaxed);
 		/* Room may lie behind an entry that only skips, which nobody was called for. */
 		if (peer->sleeper)
 			peer_call(peer);

@@ -50,7 +50,7 @@ struct transfer {
 	bool closed;            /* nobody can claim any more */
 	uint32_t peer_granules; /* claimed by the peer, once closed */
 	bool failed;
-	uint64_t failed_at; /* offset of the error reported */
+	uint64_t failed_at;       /* offset of the error reported */
 	struct window windows[3]; /* by enum pf_side */
 };
 

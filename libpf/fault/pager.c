@@ -216,12 +216,14 @@ static int open_userfault(struct pagers *pagers, pf_context *context)
 	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	if (fd < 0)
 		return PF_ERR_SYSTEM;
+	/* Before the service thread is told of it, which then finds it here. */
+	pagers->userfault = fd;
 	if (ioctl(fd, UFFDIO_API, &api) < 0 ||
 	    service_watch_pagers(context->service, fd) != PF_OK) {
+		pagers->userfault = -1;
 		close(fd);
 		return PF_ERR_SYSTEM;
 	}
-	pagers->userfault = fd;
 	return PF_OK;
 }
 

@@ -26,8 +26,16 @@ void answers_init(struct answers *answers)
 	answers->last = &answers->first;
 }
 
+bool answers_prepare(struct answers *answers)
+{
+	if (__builtin_expect(!answers->spare, 0))
+		answers->spare = malloc(sizeof(*answers->spare));
+	return answers->spare != NULL;
+}
+
 void answers_destroy(struct answers *answers)
 {
+	free(answers->spare);
 	while (answers->first) {
 		struct answer *answer = answers->first;
 
@@ -78,9 +86,8 @@ static bool give(pf_context *context, struct incoming *incoming, const struct an
 	/* In order: a waiting answer is not overtaken, so none waits for ever. */
 	if (!incoming->peer->answers_waiting && send_answer(context, answer) != PF_ERR_AGAIN)
 		return true;
-	waiting = malloc(sizeof(*waiting));
-	if (!waiting)
-		return false;
+	waiting = answers->spare;
+	answers->spare = NULL;
 	*waiting = *answer;
 	waiting->next = NULL;
 	*answers->last = waiting;

@@ -17,13 +17,16 @@ struct answer;
 
 struct answers {
 	struct answer *first, **last;
+	struct answer *spare; /* so that what was executed can always be answered */
 };
 
 #define ANSWERS_MOST 1024 /* waiting, for one peer */
 
 void answers_init(struct answers *answers);
 void answers_destroy(struct answers *answers);
-/* A request arrived. False: it makes no sense, the channel is not to be trusted. */
+/* May a request be executed? False without memory for its answer: it stays where it is. */
+bool answers_prepare(struct answers *answers);
+/* A request arrived, after answers_prepare. False: it makes no sense, the channel is not to be trusted. */
 bool answer_request(pf_context *context, struct incoming *incoming, const struct ring_entry *entry);
 /* An answer to a request of ours arrived. False likewise. */
 bool answer_arrived(pf_context *context, struct incoming *incoming, const struct ring_entry *entry);

@@ -132,6 +132,8 @@ static enum dispatched dispatch(pf_context *context, struct incoming *incoming,
 	case MESSAGE_PUT_BLOCK:
 	case MESSAGE_GET_BLOCK:
 	case MESSAGE_ATOMIC:
+		if (!answers_prepare(&context->answers))
+			return UNFINISHED;
 		return dispatched(answer_request(context, incoming, entry));
 	case MESSAGE_PUT_ANSWER:
 	case MESSAGE_GET_ANSWER:
