@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The protocol between hosts, without sockets, clock or threads: packets and
+ * time go in, packets and one deadline come out. doc/wire.md is the format.
+ *
+ * A core is one process's end of all its associations. An association (the word
+ * is SCTP's) is what two processes share: keys, one or several paths, a stream
+ * of messages, transfers and atomics in both directions.
+ *
+ * Rules for the caller:
+ *   - one thread at a time inside a core;
+ *   - now is monotonic nanoseconds and never goes back;
+ *   - callbacks are called from within the functions below; they must not call
+ *     back into the core, except net_send, net_put, net_get and net_atomic;
+ *   - addresses are this or the peer's process's, never followed by the core: the
+ *     callbacks source, destination, place and atomic do that.
+ */
+#ifndef PF_NET_H
+#define PF_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "pf.h"
+
+#define NET_ID_BYTES 16
+#define NET_KEY_BYTES 32
+#define NET_INFO_MOST 256    /* bytes about itself that a process tells whom it opens */
+#define NET_PATHS_MOST 4     /* of one association */
+#define NET_PACKET_MOST 65496 /* longest packet: what UDP over IPv4 carries, in eights */
+#define NET_PACKET_LEAST 1200 /* every path carries that: RFC 8899, 5.1.2 */
+#define NET_BATCH_MOST 64    /* packets for one call with UDP_SEGMENT */
+#define NET_BATCH_BYTES 65000
+#define NET_NEVER UINT64_MAX
+
+struct net_core;
+struct net_association;
+
+/* How a packet is protected; both ends must be of one mind. */
+enum net_auth {
+	NET_AUTH_HEADER,  /* keyed hash over header and control section */
+	NET_AUTH_FULL,    /* over the payload too */
+	NET_AUTH_ENCRYPT, /* and all but the header encrypted */
+};
+
+/* What the receiver of a block does when the page is absent. */
+enum net_fault_mode {
+	NET_FAULT_NACK,   /* drops its packets, says so, and asks for them when the page is there */
+	NET_FAULT_BACKUP, /* keeps them in the backup ring; when that is full, as NACK */
+};
+
+/* One end of a path as the socket side knows it: opaque to the core, compared as bytes. */
+struct net_endpoint {
+	uint8_t bytes[32];
+};
+
+struct net_options {
+	uint8_t id[NET_ID_BYTES];   /* this process's name among all */
+	uint8_t key[NET_KEY_BYTES]; /* admits to this process; from its address */
+	uint64_t incarnation;       /* higher each time a process takes this id again */
+	enum net_auth auth;
+	enum net_fault_mode fault_mode;
+	uint32_t block_size;     /* unit of faults: a power of two from 4 KiB to 64 KiB */
+	uint32_t backup_ring;    /* bytes of packets kept for faulted blocks, over all peers */
+	uint32_t receive_buffer; /* bytes that the socket keeps while nobody reads it */
+	uint64_t peer_timeout;   /* ns of silence after which a peer is dead */
+	uint64_t refused_timeout; /* ns of the same, if its host says that nobody listens */
+	uint64_t keepalive;      /* ns between probes of a silent peer; 0: peer_timeout / 4 */
+	uint64_t timeout_min;    /* ns, least retransmission time-out */
+	uint64_t ack_delay;      /* ns for which an acknowledgement may wait for company */
+	uint64_t queue_target;   /* ns of queueing delay that congestion control aims at */
+	uint64_t idle_release;   /* ns after which an idle association gives back its buffers */
+};
+
+/* Defaults; id, key and incarnation stay zero. */
+void net_options_init(struct net_options *options);
+
+enum net_side { NET_SOURCE, NET_DESTINATION, NET_ATOMIC };
+
+/* Names what waits for memory; opaque, to be handed to net_resolved. */
+struct net_token {
+	uint32_t association, transfer;
+	uint16_t block;
+	uint8_t side, served;
+	uint32_t generation;
+};
+
+/* A block that may have to wait for its pages. */
+struct net_wait {
+	struct net_token token;
+	uint64_t address, length; /* the block, here: make it ready */
+	uint64_t end;             /* of the transfer, as far as known: touch ahead up to here */
+	bool write;
+};
+
+struct net_completion {
+	int status;        /* PF_OK or PF_ERR_* */
+	enum pf_side side; /* PF_ERR_FAULT: whose memory, */
+	uint64_t address;  /* and the address */
+	uint64_t value;    /* atomics: the value before */
+};
+
+/*
+ * What the core asks of its user. source, destination, place and atomic return
+ * PF_OK, PF_ERR_AGAIN if the memory is absent (the user resolves wait's range
+ * and calls net_resolved with wait's token, later and exactly once), or
+ * PF_ERR_FAULT with the address in *bad.
+ */
+struct net_callbacks {
+	/* Can [address, address + length) be read (written) without waiting? */
+	int (*source)(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
+		      uint64_t *bad);
+	int (*destination)(void *user, const struct net_wait *wait, uint64_t address,
+			   uint32_t length, uint64_t *bad);
+	/* Write bytes, without waiting. */
+	int (*place)(void *user, const struct net_wait *wait, uint64_t address, const void *data,
+		     uint32_t length, uint64_t *bad);
+	int (*atomic)(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
+		      uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad);
+	/* A message; false: not now, until net_deliver. data is aligned to 8. */
+	bool (*deliver)(void *user, struct net_association *from, uint8_t tag, void *data,
+			size_t length);
+	void (*complete)(void *user, struct net_association *association, void *arg,
+			 const struct net_completion *completion);
+	/*
+	 * A process that has our key opens an association. info is what it says of
+	 * itself. Returns false to refuse it; *peer is then ignored.
+	 */
+	bool (*accept)(void *user, struct net_association *association,
+		       const uint8_t id[NET_ID_BYTES], const void *info, size_t length, void **peer);
+	/* After the completion of all that waited. The association stays until net_close. */
+	void (*gone)(void *user, struct net_association *association, int status, const char *why);
+	/* Longest packet (UDP payload) that the interface towards that endpoint takes. */
+	size_t (*packet_most)(void *user, const struct net_endpoint *endpoint);
+	/* Random bytes for keys. */
+	void (*random)(void *user, void *bytes, size_t length);
+	void *user;
+};
+
+/* NULL: no memory. options and callbacks are copied. */
+struct net_core *net_create(const struct net_options *options, const struct net_callbacks *callbacks);
+/* Without a word to anybody: close and output first. */
+void net_destroy(struct net_core *core);
+
+/*
+ * The association with the process of this id, made if there is none. key is
+ * from the peer's address; info goes to its accept callback unencrypted. peer
+ * is the caller's, see net_association_user. Sends nothing before first use.
+ */
+struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_BYTES],
+				 const uint8_t key[NET_KEY_BYTES], const struct net_endpoint *to,
+				 const void *info, size_t length, void *peer);
+/* Another path, used together with the first; PF_ERR_ARGUMENT when there are too many. */
+int net_path_add(struct net_association *association, const struct net_endpoint *to);
+void *net_association_user(const struct net_association *association);
+/* Say goodbye: what waits completes with PF_ERR_PEER. The pointer is dead after net_output was empty. */
+void net_close(struct net_association *association);
+
+/*
+ * Start a transfer; the user is told of its end by complete, with arg. Returns
+ * PF_OK, PF_ERR_PEER, PF_ERR_MEMORY or PF_ERR_ARGUMENT. Any length.
+ */
+int net_put(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
+	    void *arg);
+int net_get(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
+	    void *arg);
+int net_atomic(struct net_association *association, enum pf_atomic_op op, unsigned width,
+	       uint64_t remote, uint64_t operand, uint64_t compare, void *arg);
+
+#define NET_MESSAGE_MOST (64u << 10) /* header and payload */
+
+/* A message; copied. PF_DONE, PF_ERR_AGAIN (no room: nothing was taken), PF_ERR_PEER, ... */
+int net_send(struct net_association *association, uint8_t tag, const void *header,
+	     size_t header_length, const void *payload, size_t payload_length);
+/* The same, with the payload written by pack. */
+int net_send_pack(struct net_association *association, uint8_t tag, const void *header,
+		  size_t header_length, size_t length, pf_pack_fn pack, void *arg);
+/* Hand out messages that deliver had turned away. Returns how many. */
+unsigned net_deliver(struct net_core *core);
+
+/*
+ * One packet that came. Its bytes are header, then payload; the cut may be
+ * anywhere, payload_length is 0 for a packet in one piece. Both are written to.
+ * header is aligned to 8.
+ */
+struct net_packet {
+	void *header, *payload;
+	uint32_t header_length, payload_length;
+	const struct net_endpoint *from;
+	uint8_t ecn; /* the two bits of the IP header */
+};
+
+/* Packets that came, as many as were received together: they are acknowledged together. */
+void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, unsigned count);
+
+/*
+ * Where the payloads of the next packets likely go, in memory that was found
+ * ready and that holds nothing received yet. So a receive call may scatter:
+ * NET_PREDICT_HEADER bytes to a buffer, the payload to its place, and so on. All
+ * but the last place returned have the same length. Valid until the next call
+ * of net_input, to which the packets are given as they lie. Returns how many.
+ */
+#define NET_PREDICT_HEADER 48
+struct net_place {
+	void *address;
+	uint32_t length;
+};
+unsigned net_predict(struct net_core *core, struct net_place *places, unsigned most);
+
+/* Packets to send to one endpoint in one call. */
+struct net_batch {
+	struct net_endpoint to;
+	uint32_t count;
+	uint32_t segment; /* bytes of each packet but the last, which may be shorter */
+	uint32_t length;  /* bytes of all */
+	bool probe;       /* of the path MTU: longer than what is known to pass; may fail */
+	uint32_t vectors;
+	struct iovec vector[3 * NET_BATCH_MOST];
+	/* The core's own. */
+	uint32_t association, path;
+	uint64_t number;
+	uint32_t used;
+	_Alignas(8) uint8_t slab[8192];
+	/* For NET_AUTH_ENCRYPT only, the caller's: NET_BATCH_BYTES + 1024, else NULL. */
+	uint8_t *room;
+};
+
+/*
+ * Fill batch with what is to be sent now. Returns the number of packets, 0 for
+ * none. A batch refers to memory of transfers and of the core, so it is sent,
+ * or given to net_unsent, before any other function than net_output is called.
+ */
+unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch);
+/*
+ * It was not sent: the socket was full, or the system could not read the
+ * memory. Its contents are queued anew, sources being asked again.
+ */
+void net_unsent(struct net_core *core, const struct net_batch *batch);
+
+/* When net_advance is to be called at the latest; NET_NEVER if it need not be. */
+uint64_t net_deadline(const struct net_core *core);
+void net_advance(struct net_core *core, uint64_t now);
+
+/* Memory that was absent: status PF_OK, or PF_ERR_FAULT and the address. */
+void net_resolved(struct net_core *core, struct net_token token, int status, uint64_t bad);
+
+/* The host at this endpoint says that nobody listens there. Believed only if the peer stays silent. */
+void net_refused(struct net_core *core, const struct net_endpoint *endpoint);
+/* The network says that packets to this endpoint may have at most so many bytes. */
+void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, size_t most);
+
+/* Monotonic counters of one core. */
+struct net_statistics {
+	uint64_t packets_sent, packets_received;
+	uint64_t bytes_sent; /* whole packets */
+	uint64_t acks_sent;  /* packets that only acknowledge */
+	uint64_t refused;    /* not of a packet's form, or of no association */
+	uint64_t forged;     /* wrong hash */
+	uint64_t replayed;   /* number seen before */
+	uint64_t lost;       /* packets declared lost */
+	uint64_t spurious;   /* of these, acknowledged after all */
+	uint64_t timeouts;   /* retransmission time-outs */
+	uint64_t data_sent, data_again; /* packets of transfers; of these, sent after a loss */
+	uint64_t data_duplicate;        /* received, with nothing new in them */
+	uint64_t data_in_place;         /* received where they belong */
+	uint64_t source_faults, destination_faults; /* blocks parked here */
+	uint64_t nacks_sent, nacks_received;        /* blocks */
+	uint64_t asked_again; /* packets sent because the receiver asked after a fault */
+	uint64_t backup_held, backup_full; /* packets kept in the backup ring, turned away */
+	uint64_t ecn_marks;
+	uint64_t probes, black_holes; /* of the path MTU */
+	uint64_t hellos;
+};
+const struct net_statistics *net_statistics(const struct net_core *core);
+
+/* What congestion control and MTU discovery found, for pf_info and tests. */
+struct net_path_info {
+	uint64_t rtt, rtt_min, rtt_variation; /* ns; 0: unknown */
+	uint64_t window, in_flight;           /* bytes */
+	uint32_t packet;                      /* bytes of the longest that passes */
+	uint32_t reorder;                     /* packets that may overtake before one is lost */
+};
+bool net_path_info(const struct net_association *association, unsigned path,
+		   struct net_path_info *info);
+/* Bytes of memory that the association holds now. */
+size_t net_association_memory(const struct net_association *association);
+
+#endif

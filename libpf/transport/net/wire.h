@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The format of packets: see doc/wire.md. All numbers are little-endian, all
+ * parts are multiples of 8 bytes long except a packet's payload. Encoding and
+ * decoding is done byte by byte here and nowhere else.
+ */
+#ifndef PF_NET_WIRE_H
+#define PF_NET_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "net.h"
+
+#define WIRE_VERSION 1
+#define WIRE_TAG 16
+#define WIRE_HEADER 32 /* tag and fixed header */
+#define WIRE_DATA 16   /* what DATA has at the start of its control section */
+#define WIRE_MAC 16    /* behind the payload when encrypted */
+#define WIRE_CONTROL_MOST 1144 /* fits with the header into NET_PACKET_LEAST, a MAC included */
+#define WIRE_ACK_WORDS 16
+
+enum wire_type {
+	WIRE_HELLO = 1,
+	WIRE_WELCOME,
+	WIRE_FRAMES,
+	WIRE_DATA_PUT, /* from the initiator of a put */
+	WIRE_DATA_GET, /* to the initiator of a get */
+	WIRE_PROBE,    /* FRAMES, and padding */
+	WIRE_TYPES
+};
+
+struct wire_header {
+	uint8_t type;
+	uint8_t path;
+	uint16_t control; /* bytes of the control section */
+	uint32_t index;   /* the receiver's, of the association */
+	uint32_t number;  /* low half of the packet number */
+	uint32_t transfer; /* DATA; otherwise 0 */
+};
+
+struct wire_data {
+	uint32_t offset; /* of the payload, in the transfer */
+	uint32_t length; /* of the transfer */
+	uint64_t address; /* of the transfer at the destination (put), at the source (get) */
+};
+
+/* HELLO and WELCOME. */
+#define WIRE_NONCE 16
+#define WIRE_HELLO_BYTES 80
+struct wire_hello {
+	uint8_t id[NET_ID_BYTES]; /* the sender's */
+	uint8_t nonce[WIRE_NONCE];
+	uint8_t echo[WIRE_NONCE]; /* WELCOME: the HELLO's nonce */
+	uint64_t incarnation;
+	uint32_t index; /* for packets to the sender */
+	uint32_t block_size;
+	uint8_t auth;
+	uint16_t info_length;
+	const uint8_t *info;
+};
+
+enum wire_frame_type {
+	FRAME_ACK = 1,
+	FRAME_CREDIT,
+	FRAME_CONTROL, /* a piece of the control stream, its bytes behind it */
+	FRAME_MESSAGE, /* a piece of the message stream, its bytes are the payload */
+	FRAME_PING,
+	FRAME_GOODBYE,
+};
+
+struct wire_frame {
+	uint8_t type;
+	union {
+		struct {
+			uint8_t path, words;
+			uint32_t delay;   /* ns since largest was received */
+			uint32_t largest; /* low half */
+			uint32_t marks;   /* CE marks received on that path */
+			uint64_t bits[WIRE_ACK_WORDS]; /* bit i of word w: largest - 64 w - i */
+		} ack;
+		struct {
+			uint32_t window; /* bytes that may be under way on one path */
+			uint64_t messages; /* end of the message stream that there is room for */
+		} credit;
+		struct {
+			uint16_t length;
+			uint32_t offset; /* low half */
+			const uint8_t *bytes;
+		} stream;
+	};
+};
+
+enum wire_entry_type {
+	ENTRY_GET = 1,
+	ENTRY_DONE,   /* the receiver of a transfer's data is finished with it */
+	ENTRY_NACK,   /* a block met a fault at the receiver: wait */
+	ENTRY_AGAIN,  /* now send these granules of it again, and what you held back */
+	ENTRY_CANCEL, /* the initiator of a put gives up */
+	ENTRY_FAILED, /* the source of a get cannot be read */
+	ENTRY_ATOMIC,
+	ENTRY_RESULT,
+	ENTRY_TYPES
+};
+
+#define WIRE_ENTRY_MOST 40
+struct wire_entry {
+	uint8_t type;
+	bool get; /* DONE, NACK, AGAIN: of a get, otherwise of a put */
+	uint8_t block;
+	uint8_t op, width;
+	int8_t status;
+	uint32_t transfer;
+	uint32_t length;
+	uint64_t address; /* or mask of granules, or value */
+	uint64_t operand, compare;
+};
+
+/* A message's header in the message stream; its bytes follow, padded to 8. */
+#define WIRE_MESSAGE_HEADER 8
+
+static inline uint16_t wire_get16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static inline uint32_t wire_get32(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t wire_get64(const uint8_t *p)
+{
+	return wire_get32(p) | (uint64_t)wire_get32(p + 4) << 32;
+}
+
+static inline void wire_put16(uint8_t *p, uint16_t value)
+{
+	p[0] = (uint8_t)value;
+	p[1] = (uint8_t)(value >> 8);
+}
+
+static inline void wire_put32(uint8_t *p, uint32_t value)
+{
+	p[0] = (uint8_t)value;
+	p[1] = (uint8_t)(value >> 8);
+	p[2] = (uint8_t)(value >> 16);
+	p[3] = (uint8_t)(value >> 24);
+}
+
+static inline void wire_put64(uint8_t *p, uint64_t value)
+{
+	wire_put32(p, (uint32_t)value);
+	wire_put32(p + 4, (uint32_t)(value >> 32));
+}
+
+static inline size_t wire_pad(size_t length)
+{
+	return (length + 7) & ~(size_t)7;
+}
+
+/* The 64-bit number that is nearest to near and has this low half. */
+static inline uint64_t wire_widen(uint64_t near, uint32_t low)
+{
+	int64_t apart = (int32_t)(low - (uint32_t)near);
+
+	/* Numbers start at 0. */
+	return apart < 0 && (uint64_t)-apart > near ? near + (uint32_t)apart : near + (uint64_t)apart;
+}
+
+/* All but the tag. */
+void wire_put_header(uint8_t *packet, const struct wire_header *header);
+/* False: no packet of this version. length: bytes of the whole packet. */
+bool wire_get_header(const uint8_t *packet, size_t length, struct wire_header *header);
+void wire_put_data(uint8_t *control, const struct wire_data *data);
+void wire_get_data(const uint8_t *control, struct wire_data *data);
+/* Returns the length of the control section. */
+size_t wire_put_hello(uint8_t *control, const struct wire_hello *hello);
+bool wire_get_hello(const uint8_t *control, size_t length, struct wire_hello *hello);
+/* Bytes that the frame takes, without a message's. */
+size_t wire_frame_length(const struct wire_frame *frame);
+size_t wire_put_frame(uint8_t *control, const struct wire_frame *frame);
+/* Bytes taken, 0 for what is no frame. */
+size_t wire_get_frame(const uint8_t *control, size_t length, struct wire_frame *frame);
+size_t wire_entry_length(enum wire_entry_type type);
+size_t wire_put_entry(uint8_t *bytes, const struct wire_entry *entry);
+/* Bytes taken, 0 if there are too few of them, -1 for what is no entry. */
+int wire_get_entry(const uint8_t *bytes, size_t length, struct wire_entry *entry);
+
+#endif
