@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "transport/net/socket.h"
+
+#define PACKET 1400
+#define PAYLOAD (PACKET - NET_PREDICT_HEADER)
+
+struct ends {
+	struct interface interface;
+	struct socket a, b;
+	struct net_endpoint to_a, to_b;
+	struct receiver *receiver;
+	struct net_batch batches[SEND_BATCHES];
+	uint8_t bytes[RECEIVE_BYTES];
+};
+
+static void name(struct net_endpoint *endpoint, const struct socket *from, const struct socket *to,
+		 const struct interface *interface)
+{
+	union interface_address address = interface->address;
+
+	if (address.any.sa_family == AF_INET)
+		address.in.sin_port = to->port;
+	else
+		address.in6.sin6_port = to->port;
+	endpoint_make(endpoint, from->number, &address);
+}
+
+static struct ends *ends_open(const char *network)
+{
+	struct ends *ends = calloc(1, sizeof(*ends));
+	const char *why;
+
+	assert_non_null(ends);
+	if (!interfaces_find(&ends->interface, 1, network, NULL, &why)) {
+		free(ends);
+		skip();
+	}
+	assert_int_equal(socket_open(&ends->a, 3, &ends->interface), PF_OK);
+	assert_int_equal(socket_open(&ends->b, 5, &ends->interface), PF_OK);
+	name(&ends->to_a, &ends->b, &ends->a, &ends->interface);
+	name(&ends->to_b, &ends->a, &ends->b, &ends->interface);
+	ends->receiver = receiver_create();
+	assert_non_null(ends->receiver);
+	pattern_fill(ends->bytes, sizeof(ends->bytes), 1);
+	return ends;
+}
+
+static void ends_close(struct ends *ends)
+{
+	receiver_destroy(ends->receiver);
+	socket_close(&ends->a);
+	socket_close(&ends->b);
+	free(ends);
+}
+
+/* count packets from bytes on, in vectors of odd lengths; the last packet has last bytes */
+static struct net_batch *batch_make(struct ends *ends, unsigned number, unsigned count,
+				    uint32_t segment, uint32_t last)
+{
+	struct net_batch *batch = &ends->batches[number];
+	uint32_t at = 0, piece = 1;
+
+	memset(batch, 0, sizeof(*batch));
+	batch->to = ends->to_b;
+	batch->count = count;
+	batch->segment = segment;
+	batch->length = (count - 1) * segment + last;
+	for (; at < batch->length; at += piece, piece = piece * 3 + 5) {
+		if (piece > batch->length - at)
+			piece = batch->length - at;
+		batch->vector[batch->vectors++] = (struct iovec){ ends->bytes + at, piece };
+	}
+	return batch;
+}
+
+static void send_all(struct ends *ends, unsigned count)
+{
+	struct net_batch *batches[SEND_BATCHES];
+	enum socket_sent stopped;
+	unsigned i;
+
+	for (i = 0; i < count; i++)
+		batches[i] = &ends->batches[i];
+	assert_int_equal(socket_send(&ends->a, batches, count, &stopped), count);
+	assert_int_equal(stopped, SOCKET_SENT);
+}
+
+/* Packets as they came, brought together in *next. */
+static void collect(struct ends *ends, int count, uint8_t **next)
+{
+	int i;
+
+	for (i = 0; i < count; i++) {
+		struct net_packet *packet = &ends->receiver->packets[i];
+
+		assert_memory_equal(packet->from, &ends->to_a, sizeof(ends->to_a));
+		assert_int_equal((uintptr_t)packet->header % 8 & (packet->payload_length ? 7 : 0),
+				 0);
+		assert_int_equal(packet->ecn, 2);
+		memcpy(*next, packet->header, packet->header_length);
+		*next += packet->header_length;
+		memcpy(*next, packet->payload ? packet->payload : *next, packet->payload_length);
+		*next += packet->payload_length;
+	}
+}
+
+static void check_batch(struct ends *ends, unsigned count, uint32_t segment, uint32_t last)
+{
+	uint8_t *got = malloc(RECEIVE_BYTES + 1), *next = got;
+	size_t length = batch_make(ends, 0, count, segment, last)->length;
+	unsigned packets = 0, tries = 0;
+	int received;
+
+	send_all(ends, 1);
+	while ((size_t)(next - got) < length && tries++ < 1000) {
+		received = socket_receive(&ends->b, ends->receiver, NULL, 0);
+		assert_true(received >= 0);
+		collect(ends, received, &next);
+		packets += (unsigned)received;
+	}
+	assert_int_equal(next - got, length);
+	assert_int_equal(packets, count);
+	assert_int_equal(pattern_differs(got, length, 1), length);
+	free(got);
+	assert_int_equal(socket_receive(&ends->b, ends->receiver, NULL, 0), 0);
+}
+
+static void check_batches(const char *network)
+{
+	struct ends *ends = ends_open(network);
+
+	check_batch(ends, 1, 60, 60);
+	check_batch(ends, 1, PACKET, PACKET);
+	check_batch(ends, 2, PACKET, PACKET);
+	check_batch(ends, 45, PACKET, 1);
+	check_batch(ends, NET_BATCH_MOST, 1000, 999);
+	/* The same where the system does not cut. */
+	ends->a.segments = false;
+	check_batch(ends, 1, PACKET, PACKET);
+	check_batch(ends, 45, PACKET, 1);
+	check_batch(ends, NET_BATCH_MOST, 1000, 999);
+	ends_close(ends);
+}
+
+static void test_batches_4(void **state)
+{
+	check_batches("127.0.0.1");
+}
+
+static void test_batches_6(void **state)
+{
+	check_batches("::1");
+}
+
+/* Many batches, cut by the system and not, in one call and in order. */
+static void test_many(void **state)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	uint8_t *got = malloc(SEND_BATCHES * RECEIVE_BYTES), *next = got;
+	size_t length = 0, at = 0;
+	unsigned i, round, tries;
+
+	for (round = 0; round < 2; round++) {
+		next = got;
+		length = at = tries = 0;
+		for (i = 0; i < SEND_BATCHES; i++)
+			length += batch_make(ends, i, 1 + i % 3 * 4, 500 + 40 * i, 40 + i)->length;
+		send_all(ends, SEND_BATCHES);
+		while ((size_t)(next - got) < length && tries++ < 1000)
+			collect(ends, socket_receive(&ends->b, ends->receiver, NULL, 0), &next);
+		assert_int_equal(next - got, length);
+		for (i = 0; i < SEND_BATCHES; i++) {
+			assert_memory_equal(got + at, ends->bytes, ends->batches[i].length);
+			at += ends->batches[i].length;
+		}
+		ends->a.segments = false;
+	}
+	free(got);
+	ends_close(ends);
+}
+
+/*
+ * Whatever comes instead of what was predicted, every packet is whole; what
+ * was predicted lies in its place.
+ */
+static void check_prediction(struct ends *ends, unsigned places_count, uint32_t place,
+			     uint32_t last_place, unsigned count, uint32_t segment, uint32_t last)
+{
+	struct net_place places[NET_BATCH_MOST];
+	uint8_t *memory = calloc(1, RECEIVE_BYTES), *got = malloc(RECEIVE_BYTES + 1), *next = got;
+	size_t length = batch_make(ends, 0, count, segment, last)->length;
+	unsigned i, tries = 0, packets = 0;
+	bool first = true;
+	int received;
+
+	for (i = 0; i < places_count; i++)
+		places[i] = (struct net_place){ memory + i * (size_t)place, place };
+	places[places_count - 1].length = last_place;
+	send_all(ends, 1);
+	while ((size_t)(next - got) < length && tries++ < 1000) {
+		received = socket_receive(&ends->b, ends->receiver, places, places_count);
+		assert_true(received >= 0);
+		for (i = 0; first && (int)i < received && i < places_count; i++) {
+			struct net_packet *packet = &ends->receiver->packets[i];
+
+			if (segment == place + NET_PREDICT_HEADER && (i + 1 < count) &&
+			    i + 1 < places_count) {
+				assert_ptr_equal(packet->payload, places[i].address);
+				assert_int_equal(packet->payload_length, place);
+			}
+		}
+		first = first && !received;
+		collect(ends, received, &next);
+		packets += (unsigned)received;
+	}
+	assert_int_equal(next - got, length);
+	assert_int_equal(packets, count);
+	assert_int_equal(pattern_differs(got, length, 1), length);
+	free(memory);
+	free(got);
+}
+
+static void test_prediction(void **state)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	struct random_numbers numbers = random_start("prediction");
+	unsigned i;
+
+	check_prediction(ends, 1, PAYLOAD, PAYLOAD, 1, PACKET, PACKET);
+	check_prediction(ends, 40, PAYLOAD, PAYLOAD, 40, PACKET, PACKET);
+	check_prediction(ends, 40, PAYLOAD, 100, 40, PACKET, 148);
+	check_prediction(ends, 40, PAYLOAD, 100, 42, PACKET, PACKET);
+	check_prediction(ends, 40, PAYLOAD, PAYLOAD, 45, PACKET, 7);
+	check_prediction(ends, 40, PAYLOAD, PAYLOAD, 1, 60, 60);
+	check_prediction(ends, 40, PAYLOAD, PAYLOAD, 1, 20, 20);
+	check_prediction(ends, 40, PAYLOAD, PAYLOAD, 30, 60, 30);
+	check_prediction(ends, 3, PAYLOAD, PAYLOAD, 30, PACKET + 8, PACKET);
+	for (i = 0; i < REPEAT(2000); i++) {
+		uint32_t place = 8 + (uint32_t)random_below(&numbers, 1200);
+		uint32_t segment = random_below(&numbers, 3) ?
+					   place + NET_PREDICT_HEADER :
+					   1 + (uint32_t)random_below(&numbers, 1400);
+		unsigned count = 1 + (unsigned)random_below(&numbers, 45);
+		unsigned places = 1 + (unsigned)random_below(&numbers, 45);
+
+		check_prediction(ends, places, place, 1 + (uint32_t)random_below(&numbers, place),
+				 count, segment, 1 + (uint32_t)random_below(&numbers, segment));
+	}
+	ends_close(ends);
+}
+
+/* A place that cannot be written is told of; the next packets come all the same. */
+static void test_bad_place(void **state)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	void *nothing = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct net_place place = { nothing, PAYLOAD };
+	unsigned tries = 0;
+	int status = 0;
+
+	batch_make(ends, 0, 1, PACKET, PACKET);
+	send_all(ends, 1);
+	while (!status && tries++ < 1000)
+		status = socket_receive(&ends->b, ends->receiver, &place, 1);
+	assert_int_equal(status, PF_ERR_FAULT);
+	check_batch(ends, 3, PACKET, PACKET);
+	munmap(nothing, 4096);
+	ends_close(ends);
+}
+
+static void test_bad_source(void **state)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	struct net_batch *batches[2] = { &ends->batches[0], &ends->batches[1] };
+	void *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	enum socket_sent stopped;
+
+	batch_make(ends, 0, 1, PACKET, PACKET);
+	batch_make(ends, 1, 1, PACKET, PACKET)->vector[0].iov_base = nothing;
+	assert_int_equal(socket_send(&ends->a, batches, 2, &stopped), 1);
+	assert_int_equal(stopped, SOCKET_FAULT);
+	munmap(nothing, 4096);
+	ends_close(ends);
+}
+
+static void test_too_long(void **state)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	struct net_batch *batch = batch_make(ends, 0, 1, 64 << 10, 64 << 10);
+	enum socket_sent stopped;
+
+	assert_int_equal(socket_send(&ends->a, &batch, 1, &stopped), 0);
+	assert_int_equal(stopped, SOCKET_TOO_LONG);
+	assert_true(socket_packet_most(&ends->interface) <= NET_PACKET_MOST);
+	ends_close(ends);
+}
+
+/* Nobody listens: the complaint names whom we sent to. */
+static void check_refused(const char *network)
+{
+	struct ends *ends = ends_open(network);
+	struct socket_complaint complaint;
+	unsigned tries = 0;
+
+	socket_close(&ends->b);
+	batch_make(ends, 0, 1, 100, 100);
+	send_all(ends, 1);
+	while (!ends->a.complaining && tries++ < 1000) {
+		assert_int_equal(socket_receive(&ends->a, ends->receiver, NULL, 0), 0);
+		usleep(1000);
+	}
+	assert_true(socket_complaint(&ends->a, &complaint));
+	assert_true(complaint.refused);
+	assert_int_equal(complaint.most, 0);
+	assert_memory_equal(&complaint.to, &ends->to_b, sizeof(ends->to_b));
+	assert_false(socket_complaint(&ends->a, &complaint));
+	assert_false(ends->a.complaining);
+	ends_close(ends);
+}
+
+static void test_refused_4(void **state)
+{
+	check_refused("127.0.0.1");
+}
+
+static void test_refused_6(void **state)
+{
+	check_refused("::1");
+}
+
+/* More than the receiver's buffer holds is dropped, and counted. */
+static void test_dropped(void **state)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	enum socket_sent stopped;
+	int small = 1, received, i;
+	unsigned got = 0, sent = 0;
+
+	setsockopt(ends->b.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+	for (i = 0; i < 200; i++) {
+		struct net_batch *batch = batch_make(ends, 0, 1, PACKET, PACKET);
+
+		sent += socket_send(&ends->a, &batch, 1, &stopped);
+	}
+	while ((received = socket_receive(&ends->b, ends->receiver, NULL, 0)) > 0)
+		got += (unsigned)received;
+	assert_true(got < sent);
+	/* The count comes with the next packet that is not dropped. */
+	batch_make(ends, 0, 1, PACKET, PACKET);
+	send_all(ends, 1);
+	received = socket_receive(&ends->b, ends->receiver, NULL, 0);
+	assert_int_equal(received, 1);
+	assert_int_equal(ends->b.dropped, sent - got);
+	ends_close(ends);
+}
+
+static void test_endpoint(void **state)
+{
+	union interface_address address, back;
+	struct net_endpoint endpoint;
+
+	memset(&address, 0, sizeof(address));
+	address.in6.sin6_family = AF_INET6;
+	address.in6.sin6_port = htons(77);
+	address.in6.sin6_scope_id = 4;
+	assert_int_equal(inet_pton(AF_INET6, "fe80::3", &address.in6.sin6_addr), 1);
+	endpoint_make(&endpoint, 2, &address);
+	assert_int_equal(endpoint_address(&endpoint, &back), sizeof(back.in6));
+	assert_memory_equal(&back, &address, sizeof(back));
+	memset(&address, 0, sizeof(address));
+	address.in.sin_family = AF_INET;
+	address.in.sin_port = htons(78);
+	address.in.sin_addr.s_addr = htonl(0x0a000001);
+	endpoint_make(&endpoint, 2, &address);
+	assert_int_equal(endpoint_address(&endpoint, &back), sizeof(back.in));
+	assert_memory_equal(&back, &address, sizeof(back));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_batches_4), cmocka_unit_test(test_batches_6),
+		cmocka_unit_test(test_many),      cmocka_unit_test(test_prediction),
+		cmocka_unit_test(test_bad_place), cmocka_unit_test(test_bad_source),
+		cmocka_unit_test(test_too_long),  cmocka_unit_test(test_refused_4),
+		cmocka_unit_test(test_refused_6), cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_endpoint),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "socket.h"
+
+#include <errno.h>
+#include <linux/errqueue.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Linux 4.18 and 5.0; older C libraries do not name them. */
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define ECT_0 2
+#define ECN_MASK 3
+#define CONTROL_MOST 128
+
+union control {
+	struct cmsghdr align;
+	uint8_t bytes[CONTROL_MOST];
+};
+
+void endpoint_make(struct net_endpoint *result, uint8_t socket,
+		   const union interface_address *address)
+{
+	struct endpoint endpoint = { .socket = socket };
+
+	if (address->any.sa_family == AF_INET) {
+		endpoint.family = 4;
+		endpoint.port = address->in.sin_port;
+		memcpy(endpoint.address, &address->in.sin_addr, 4);
+	} else {
+		endpoint.family = 6;
+		endpoint.port = address->in6.sin6_port;
+		memcpy(endpoint.address, &address->in6.sin6_addr, 16);
+		if (IN6_IS_ADDR_LINKLOCAL(&address->in6.sin6_addr))
+			endpoint.scope = address->in6.sin6_scope_id;
+	}
+	memcpy(result, &endpoint, sizeof(endpoint));
+}
+
+socklen_t endpoint_address(const struct net_endpoint *bytes, union interface_address *address)
+{
+	struct endpoint endpoint;
+
+	memcpy(&endpoint, bytes, sizeof(endpoint));
+	memset(address, 0, sizeof(*address));
+	if (endpoint.family == 4) {
+		address->in.sin_family = AF_INET;
+		address->in.sin_port = endpoint.port;
+		memcpy(&address->in.sin_addr, endpoint.address, 4);
+		return sizeof(address->in);
+	}
+	address->in6.sin6_family = AF_INET6;
+	address->in6.sin6_port = endpoint.port;
+	address->in6.sin6_scope_id = endpoint.scope;
+	memcpy(&address->in6.sin6_addr, endpoint.address, 16);
+	return sizeof(address->in6);
+}
+
+static void set(int fd, int level, int option, int value)
+{
+	/* What a kernel does not know it does without; the packets are the same. */
+	(void)setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+static void set_buffer(int fd, int forced, int option)
+{
+	int wanted = SOCKET_BUFFER;
+
+	/* Beyond the system's limit only for whoever administers the network. */
+	if (setsockopt(fd, SOL_SOCKET, forced, &wanted, sizeof(wanted)) < 0)
+		set(fd, SOL_SOCKET, option, wanted);
+}
+
+static void set_options(struct socket *socket, bool version6)
+{
+	int fd = socket->fd, granted = 0;
+	socklen_t size = sizeof(granted);
+
+	if (version6) {
+		set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+		set(fd, IPPROTO_IPV6, IPV6_TCLASS, ECT_0);
+		set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+		set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+		/* The core finds the path's MTU itself: never cut, never believe the route's. */
+		set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
+	} else {
+		set(fd, IPPROTO_IP, IP_TOS, ECT_0);
+		set(fd, IPPROTO_IP, IP_RECVTOS, 1);
+		set(fd, IPPROTO_IP, IP_RECVERR, 1);
+		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+	}
+	set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	set(fd, SOL_UDP, UDP_GRO, 1);
+	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF);
+	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &size);
+	socket->receive_buffer = granted < 0 ? 0 : (uint32_t)granted;
+	granted = 0;
+	size = sizeof(granted);
+	socket->segments = !getsockopt(fd, SOL_UDP, UDP_SEGMENT, &granted, &size);
+}
+
+int socket_open(struct socket *result, uint8_t number, const struct interface *interface)
+{
+	bool version6 = interface->address.any.sa_family == AF_INET6;
+	union interface_address address = interface->address;
+	socklen_t length = version6 ? sizeof(address.in6) : sizeof(address.in);
+
+	memset(result, 0, sizeof(*result));
+	result->number = number;
+	result->fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (result->fd < 0)
+		return PF_ERR_SYSTEM;
+	set_options(result, version6);
+	if (version6)
+		address.in6.sin6_port = 0;
+	else
+		address.in.sin_port = 0;
+	if (bind(result->fd, &address.any, length) < 0 ||
+	    getsockname(result->fd, &address.any, &length) < 0) {
+		socket_close(result);
+		return PF_ERR_SYSTEM;
+	}
+	result->port = version6 ? address.in6.sin6_port : address.in.sin_port;
+	return PF_OK;
+}
+
+void socket_close(struct socket *socket)
+{
+	if (socket->fd >= 0)
+		close(socket->fd);
+	socket->fd = -1;
+}
+
+/* ---- sending ---- */
+
+static void set_segment(struct msghdr *message, union control *control, uint32_t segment)
+{
+	struct cmsghdr *header = &control->align;
+	uint16_t value = (uint16_t)segment;
+
+	message->msg_control = control;
+	message->msg_controllen = CMSG_SPACE(sizeof(value));
+	header->cmsg_level = SOL_UDP;
+	header->cmsg_type = UDP_SEGMENT;
+	header->cmsg_len = CMSG_LEN(sizeof(value));
+	memcpy(CMSG_DATA(header), &value, sizeof(value));
+}
+
+static enum socket_sent classify(int error, bool segmented)
+{
+	switch (error) {
+	case EAGAIN:
+	case ENOBUFS:
+	case ENOMEM:
+		return SOCKET_FULL;
+	case EFAULT:
+		return SOCKET_FAULT;
+	case EMSGSIZE:
+		return SOCKET_TOO_LONG;
+	case EINVAL:
+		/* The kernel's word for segments that are longer than the interface takes. */
+		return segmented ? SOCKET_TOO_LONG : SOCKET_SENT;
+	default:
+		return SOCKET_SENT;
+	}
+}
+
+/* The vectors of the bytes [start, start + length) of a batch; returns how many. */
+static unsigned slice(const struct net_batch *batch, uint32_t start, uint32_t length,
+		      struct iovec *vectors)
+{
+	unsigned i, count = 0;
+
+	for (i = 0; i < batch->vectors && length; i++) {
+		const struct iovec *vector = &batch->vector[i];
+		size_t piece;
+
+		if (start >= vector->iov_len) {
+			start -= (uint32_t)vector->iov_len;
+			continue;
+		}
+		piece = vector->iov_len - start < length ? vector->iov_len - start : length;
+		vectors[count++] = (struct iovec){ (char *)vector->iov_base + start, piece };
+		length -= (uint32_t)piece;
+		start = 0;
+	}
+	return count;
+}
+
+/* Where the system does not cut: a message for each packet. */
+static enum socket_sent send_packets(struct socket *socket, const struct net_batch *batch)
+{
+	struct mmsghdr messages[NET_BATCH_MOST];
+	struct iovec vectors[NET_BATCH_MOST + 3 * NET_BATCH_MOST], *free = vectors;
+	union interface_address address;
+	socklen_t length = endpoint_address(&batch->to, &address);
+	uint32_t at = 0, size;
+	unsigned i, done = 0;
+	int sent;
+
+	memset(messages, 0, sizeof(messages[0]) * batch->count);
+	for (i = 0; i < batch->count; i++, at += size) {
+		struct msghdr *message = &messages[i].msg_hdr;
+
+		size = batch->length - at < batch->segment ? batch->length - at : batch->segment;
+		message->msg_name = &address;
+		message->msg_namelen = length;
+		message->msg_iov = free;
+		message->msg_iovlen = slice(batch, at, size, free);
+		free += message->msg_iovlen;
+	}
+	while (done < batch->count) {
+		sent = sendmmsg(socket->fd, messages + done, batch->count - done, 0);
+		if (sent > 0) {
+			done += (unsigned)sent;
+			continue;
+		}
+		/* Some went out: what did not is lost to the core, which it is used to. */
+		if (errno != EINTR)
+			return done ? SOCKET_SENT : classify(errno, false);
+	}
+	return SOCKET_SENT;
+}
+
+unsigned socket_send(struct socket *socket, struct net_batch *const *batches, unsigned count,
+		     enum socket_sent *stopped)
+{
+	union interface_address addresses[SEND_BATCHES];
+	union control controls[SEND_BATCHES];
+	struct mmsghdr messages[SEND_BATCHES];
+	unsigned i, done = 0;
+	int sent;
+
+	*stopped = SOCKET_SENT;
+	if (count > SEND_BATCHES)
+		count = SEND_BATCHES;
+	for (i = 0; i < count; i++) {
+		struct msghdr *message = &messages[i].msg_hdr;
+
+		*message = (struct msghdr){
+			.msg_name = &addresses[i],
+			.msg_namelen = endpoint_address(&batches[i]->to, &addresses[i]),
+			.msg_iov = (struct iovec *)(uintptr_t)batches[i]->vector,
+			.msg_iovlen = batches[i]->vectors,
+		};
+		if (batches[i]->count > 1 && socket->segments)
+			set_segment(message, &controls[i], batches[i]->segment);
+	}
+	while (done < count) {
+		if (batches[done]->count > 1 && !socket->segments) {
+			*stopped = send_packets(socket, batches[done]);
+			if (*stopped != SOCKET_SENT)
+				return done;
+			done++;
+			continue;
+		}
+		/* Without segments, up to the next batch that has to be cut here. */
+		for (i = done; i < count && (socket->segments || batches[i]->count == 1); i++)
+			;
+		sent = sendmmsg(socket->fd, messages + done, i - done, 0);
+		if (sent > 0) {
+			done += (unsigned)sent;
+			continue;
+		}
+		if (errno == EINTR)
+			continue;
+		if (errno == EIO && batches[done]->count > 1) {
+			/* An interface without checksums of its own: it does not cut either. */
+			socket->segments = false;
+			continue;
+		}
+		*stopped = classify(errno, batches[done]->count > 1);
+		if (*stopped != SOCKET_SENT)
+			return done;
+		/* Refused by a filter or a route, or the answer to an earlier one: lost. */
+		socket->complaining = true;
+		done++;
+	}
+	return done;
+}
+
+/* ---- receiving ---- */
+
+struct receiver *receiver_create(void)
+{
+	/* Not touched before it is used, and then no more of it than is. */
+	struct receiver *receiver = mmap(NULL, sizeof(*receiver), PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return receiver == MAP_FAILED ? NULL : receiver;
+}
+
+void receiver_destroy(struct receiver *receiver)
+{
+	if (receiver)
+		munmap(receiver, sizeof(*receiver));
+}
+
+struct received {
+	const struct net_endpoint *from;
+	uint32_t length, segment;
+	uint8_t ecn;
+};
+
+static void read_control(struct socket *socket, struct msghdr *message, struct received *received)
+{
+	struct cmsghdr *header;
+	int value;
+
+	received->segment = received->length;
+	received->ecn = 0;
+	for (header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+		if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TOS) {
+			received->ecn = *CMSG_DATA(header) & ECN_MASK;
+			continue;
+		}
+		memcpy(&value, CMSG_DATA(header), sizeof(value));
+		if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS)
+			received->ecn = (uint8_t)(value & ECN_MASK);
+		else if (header->cmsg_level == SOL_UDP && header->cmsg_type == UDP_GRO && value > 0)
+			received->segment = (uint32_t)value;
+		else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_RXQ_OVFL)
+			socket->dropped = (uint32_t)value;
+	}
+}
+
+static struct net_packet *add_packet(struct receiver *receiver, unsigned *count,
+				     const struct received *received)
+{
+	struct net_packet *packet;
+
+	if (*count == RECEIVE_PACKETS)
+		return NULL;
+	packet = &receiver->packets[(*count)++];
+	packet->payload = NULL;
+	packet->payload_length = 0;
+	packet->from = received->from;
+	packet->ecn = received->ecn;
+	return packet;
+}
+
+/* Packets that lie one behind the other from data on. */
+static void cut(struct receiver *receiver, unsigned *count, const struct received *received,
+		uint8_t *data, uint32_t length)
+{
+	uint32_t at, size;
+
+	for (at = 0; at < length; at += size) {
+		struct net_packet *packet = add_packet(receiver, count, received);
+
+		if (!packet)
+			return;
+		size = length - at < received->segment ? length - at : received->segment;
+		packet->header = data + at;
+		packet->header_length = size;
+	}
+}
+
+static void prepare(struct mmsghdr *message, union interface_address *address,
+		    union control *control, struct iovec *vectors, size_t count)
+{
+	message->msg_hdr = (struct msghdr){
+		.msg_name = address,
+		.msg_namelen = sizeof(*address),
+		.msg_iov = vectors,
+		.msg_iovlen = count,
+		.msg_control = control,
+		.msg_controllen = sizeof(*control),
+	};
+}
+
+/* Negative: nothing, for an errno that is kept. */
+static int receive(struct socket *socket, struct mmsghdr *messages, unsigned count)
+{
+	int received;
+
+	do {
+		received = recvmmsg(socket->fd, messages, count, MSG_DONTWAIT, NULL);
+	} while (received < 0 && errno == EINTR);
+	if (received < 0 && errno != EAGAIN)
+		socket->complaining = true;
+	return received;
+}
+
+static int receive_plain(struct socket *socket, struct receiver *receiver)
+{
+	union interface_address addresses[RECEIVE_MESSAGES];
+	union control controls[RECEIVE_MESSAGES];
+	struct mmsghdr messages[RECEIVE_MESSAGES];
+	struct iovec vectors[RECEIVE_MESSAGES];
+	struct received received;
+	unsigned i, count = 0;
+	int messages_received;
+
+	for (i = 0; i < RECEIVE_MESSAGES; i++) {
+		vectors[i] = (struct iovec){ receiver->buffers[i], RECEIVE_BYTES };
+		prepare(&messages[i], &addresses[i], &controls[i], &vectors[i], 1);
+	}
+	messages_received = receive(socket, messages, RECEIVE_MESSAGES);
+	for (i = 0; (int)i < messages_received; i++) {
+		endpoint_make(&receiver->from[i], socket->number, &addresses[i]);
+		received.from = &receiver->from[i];
+		received.length = messages[i].msg_len;
+		read_control(socket, &messages[i].msg_hdr, &received);
+		cut(receiver, &count, &received, receiver->buffers[i], received.length);
+	}
+	return (int)count;
+}
+
+/* Bytes from position at on of what was scattered, brought together. */
+static uint32_t gather(struct receiver *receiver, const struct iovec *vectors, unsigned count,
+		       uint32_t at, uint32_t end)
+{
+	uint32_t start = 0, done = 0;
+	unsigned i;
+
+	for (i = 0; i < count && at < end; i++) {
+		uint32_t length = (uint32_t)vectors[i].iov_len, piece;
+
+		if (at < start + length) {
+			piece = (end < start + length ? end : start + length) - at;
+			memcpy(receiver->gathered + done,
+			       (uint8_t *)vectors[i].iov_base + (at - start), piece);
+			done += piece;
+			at += piece;
+		}
+		start += length;
+	}
+	return done;
+}
+
+static int receive_predicted(struct socket *socket, struct receiver *receiver,
+			     const struct net_place *places, unsigned places_count)
+{
+	struct iovec vectors[2 * NET_BATCH_MOST + 1];
+	union interface_address address;
+	struct received received;
+	struct mmsghdr message;
+	union control control;
+	unsigned i, count = 0;
+	uint32_t at = 0, size;
+	int status;
+
+	if (places_count > NET_BATCH_MOST)
+		places_count = NET_BATCH_MOST;
+	for (i = 0; i < places_count; i++) {
+		vectors[2 * i] = (struct iovec){ receiver->headers[i], NET_PREDICT_HEADER };
+		vectors[2 * i + 1] = (struct iovec){ places[i].address, places[i].length };
+	}
+	vectors[2 * i] = (struct iovec){ receiver->buffers[0], RECEIVE_BYTES };
+	prepare(&message, &address, &control, vectors, 2 * places_count + 1);
+	status = receive(socket, &message, 1);
+	if (status <= 0)
+		return status < 0 && errno == EFAULT ? PF_ERR_FAULT : 0;
+	endpoint_make(&receiver->from[0], socket->number, &address);
+	received.from = &receiver->from[0];
+	received.length = message.msg_len;
+	read_control(socket, &message.msg_hdr, &received);
+
+	for (i = 0; i < places_count && at < received.length; i++, at += size) {
+		uint32_t room = NET_PREDICT_HEADER + places[i].length;
+		struct net_packet *packet;
+
+		size = received.length - at < received.segment ? received.length - at :
+								 received.segment;
+		/* Another packet than was foreseen: the next one starts elsewhere. */
+		if (size > room || (size < room && at + size < received.length))
+			break;
+		packet = add_packet(receiver, &count, &received);
+		packet->header = receiver->headers[i];
+		packet->header_length = size < NET_PREDICT_HEADER ? size : NET_PREDICT_HEADER;
+		packet->payload = places[i].address;
+		packet->payload_length = size - packet->header_length;
+	}
+	if (at >= received.length)
+		return (int)count;
+	if (i == places_count) {
+		cut(receiver, &count, &received, receiver->buffers[0], received.length - at);
+		return (int)count;
+	}
+	size = gather(receiver, vectors, 2 * places_count + 1, at, received.length);
+	cut(receiver, &count, &received, receiver->gathered, size);
+	return (int)count;
+}
+
+int socket_receive(struct socket *socket, struct receiver *receiver, const struct net_place *places,
+		   unsigned count)
+{
+	return count ? receive_predicted(socket, receiver, places, count) :
+		       receive_plain(socket, receiver);
+}
+
+/* ---- what the network says ---- */
+
+static bool understand(const struct socket *socket, struct msghdr *message,
+		       struct socket_complaint *complaint)
+{
+	struct sock_extended_err error;
+	struct cmsghdr *header;
+	uint32_t headers;
+
+	for (header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+		if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_RECVERR)
+			headers = 28;
+		else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_RECVERR)
+			headers = 48;
+		else
+			continue;
+		memcpy(&error, CMSG_DATA(header), sizeof(error));
+		endpoint_make(&complaint->to, socket->number, message->msg_name);
+		complaint->refused = error.ee_errno == ECONNREFUSED;
+		complaint->most = error.ee_errno == EMSGSIZE && error.ee_info > headers ?
+					  error.ee_info - headers :
+					  0;
+		return complaint->refused || complaint->most;
+	}
+	return false;
+}
+
+bool socket_complaint(struct socket *socket, struct socket_complaint *complaint)
+{
+	union interface_address address;
+	uint64_t control[512 / sizeof(uint64_t)];
+	uint8_t data[64];
+	struct iovec vector = { data, sizeof(data) };
+
+	for (;;) {
+		struct msghdr message = {
+			.msg_name = &address,
+			.msg_namelen = sizeof(address),
+			.msg_iov = &vector,
+			.msg_iovlen = 1,
+			.msg_control = control,
+			.msg_controllen = sizeof(control),
+		};
+
+		if (recvmsg(socket->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+			socket->complaining = false;
+			return false;
+		}
+		if (message.msg_namelen && understand(socket, &message, complaint))
+			return true;
+	}
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * UDP sockets, one for each address used: the core's batches go out with one
+ * system call for many packets (UDP_SEGMENT, sendmmsg) straight from where the
+ * bytes are; packets come in gathered by the kernel (UDP_GRO, recvmmsg), their
+ * payloads straight to where the core says they likely belong.
+ */
+#ifndef PF_SOCKET_H
+#define PF_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "interface.h"
+#include "net.h"
+
+/* Tried for a socket's buffers; what the system grants may be less. */
+#define SOCKET_BUFFER (8u << 20)
+/* Datagrams received by one call. */
+#define RECEIVE_MESSAGES 8
+/* The kernel gathers up to 64 KiB in a datagram; more packets than these are dropped. */
+#define RECEIVE_BYTES (64u << 10)
+#define RECEIVE_PACKETS 1024
+/* Batches sent by one call. */
+#define SEND_BATCHES 8
+
+/* What struct net_endpoint holds: one end of a path, and by which of our sockets. */
+struct endpoint {
+	uint8_t socket;
+	uint8_t family; /* 4 or 6 */
+	uint16_t port;  /* network order */
+	uint32_t scope; /* of a link-local address: our interface */
+	uint8_t address[16];
+	uint8_t unused[8]; /* 0 */
+};
+_Static_assert(sizeof(struct endpoint) == sizeof(struct net_endpoint), "they are the same bytes");
+
+void endpoint_make(struct net_endpoint *endpoint, uint8_t socket,
+		   const union interface_address *address);
+/* Returns the length of the socket address. */
+socklen_t endpoint_address(const struct net_endpoint *endpoint, union interface_address *address);
+
+struct socket {
+	int fd;
+	uint8_t number;          /* in endpoints */
+	bool segments;           /* the system cuts batches (UDP_SEGMENT) */
+	uint32_t receive_buffer; /* bytes granted */
+	uint32_t dropped;        /* datagrams for which that had no room, modulo 2^32 */
+	uint16_t port;           /* network order */
+	bool complaining;        /* ask for complaints */
+};
+
+/* Bound to the interface's address and a port of the system's choice. PF_OK or PF_ERR_SYSTEM. */
+int socket_open(struct socket *socket, uint8_t number, const struct interface *interface);
+void socket_close(struct socket *socket);
+
+enum socket_sent {
+	SOCKET_SENT,
+	SOCKET_FULL,     /* nothing fits now */
+	SOCKET_FAULT,    /* memory that a batch refers to cannot be read */
+	SOCKET_TOO_LONG, /* longer than the interface takes */
+};
+
+/*
+ * Send batches, all to endpoints of this socket, in order; returns how many
+ * went out. *stopped says what kept the next one in; what the network refuses
+ * for other reasons counts as sent and lost.
+ */
+unsigned socket_send(struct socket *socket, struct net_batch *const *batches, unsigned count,
+		     enum socket_sent *stopped);
+
+/* Where packets are received; reused for every call, and big: one for each thread of use. */
+struct receiver {
+	struct net_packet packets[RECEIVE_PACKETS];
+	struct net_endpoint from[RECEIVE_MESSAGES];
+	_Alignas(8) uint8_t headers[NET_BATCH_MOST][NET_PREDICT_HEADER];
+	_Alignas(8) uint8_t buffers[RECEIVE_MESSAGES][RECEIVE_BYTES];
+	/* For what lay elsewhere than predicted, brought together. */
+	_Alignas(8) uint8_t gathered[RECEIVE_BYTES];
+};
+
+struct receiver *receiver_create(void);
+void receiver_destroy(struct receiver *receiver);
+
+/*
+ * Receive what there is, up to RECEIVE_MESSAGES datagrams; one if there are
+ * places (net_predict), to which payloads go then. Returns the number of
+ * receiver->packets, 0 for none, or PF_ERR_FAULT: a place could not be written,
+ * and the packets meant for it are lost. Never waits.
+ */
+int socket_receive(struct socket *socket, struct receiver *receiver, const struct net_place *places,
+		   unsigned count);
+
+/* What the network said about packets of ours. */
+struct socket_complaint {
+	struct net_endpoint to;
+	bool refused;  /* nobody listens there */
+	uint32_t most; /* not 0: packets there may have so many bytes, of ours */
+};
+/* True: here is one. To be asked while the socket is complaining. */
+bool socket_complaint(struct socket *socket, struct socket_complaint *complaint);
+
+/* Bytes of a UDP datagram that an interface takes at once. */
+static inline size_t socket_packet_most(const struct interface *interface)
+{
+	size_t headers = interface->address.any.sa_family == AF_INET ? 28 : 48;
+	size_t most = interface->mtu < headers ? 0 : interface->mtu - headers;
+
+	return most < NET_PACKET_MOST ? most : NET_PACKET_MOST;
+}
+
+#endif
