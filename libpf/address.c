@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define ADDRESS_MAGIC 0x61646670 /* "pfda" */
-#define ADDRESS_VERSION 1
+#define ADDRESS_VERSION 2
 
 static bool read_boot_id(uint8_t host[16])
 {
@@ -49,7 +49,7 @@ int address_parse(struct address *address, const void *bytes, size_t length)
 		return PF_ERR_ARGUMENT;
 	memcpy(address, bytes, sizeof(*address));
 	if (address->magic != ADDRESS_MAGIC || address->version != ADDRESS_VERSION ||
-	    address->length != length)
+	    address->length != length || address->endpoints_count > ADDRESS_ENDPOINTS_MOST)
 		return PF_ERR_ARGUMENT;
 	return PF_OK;
 }

@@ -6,6 +6,7 @@
 #include "context.h"
 #include "fault/resolver.h"
 #include "peer.h"
+#include "transport/transport.h"
 
 int atomic_advance(pf_context *context, struct atomic_operation *atomic)
 {
@@ -104,14 +105,11 @@ int atomic_execute(const struct message_atomic *message, uint64_t *value)
 	return PF_OK;
 }
 
-int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, uint64_t remote,
-	      uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg)
+int atomic_post(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t remote,
+		uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg)
 {
 	struct atomic_operation *atomic;
 
-	(void)fetch; /* the answer tells of completion and has room for the value anyway */
-	if (!atomic_valid(op, width, remote))
-		return PF_ERR_ARGUMENT;
 	if (peer_state(peer) == PEER_GONE)
 		return peer->gone_status;
 	atomic = calloc(1, sizeof(*atomic));
@@ -130,4 +128,13 @@ int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, ui
 	};
 	operation_post(peer->context, &atomic->operation);
 	return PF_OK;
+}
+
+int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, uint64_t remote,
+	      uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg)
+{
+	(void)fetch; /* the answer tells of completion and has room for the value anyway */
+	if (!atomic_valid(op, width, remote))
+		return PF_ERR_ARGUMENT;
+	return peer->transport->atomic(peer, op, width, remote, operand, compare, complete, arg);
 }

@@ -17,6 +17,9 @@ struct atomic_operation {
 	bool sent, answered;
 };
 
+/* To a peer on this host; as pf_atomic. */
+int atomic_post(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t remote,
+		uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg);
 int atomic_advance(pf_context *context, struct atomic_operation *atomic);
 void atomic_abandon(pf_context *context, struct atomic_operation *atomic);
 void atomic_answered(struct atomic_operation *atomic, int status, uint64_t value);

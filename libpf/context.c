@@ -13,7 +13,8 @@
 #include "peer.h"
 #include "service.h"
 #include "transfer.h"
-#include "transport/host/message.h"
+#include "transport/net/engine.h"
+#include "transport/transport.h"
 
 /* More processor time than this between two polls is work of the application. */
 #define WAITING_NANOSECONDS 5000
@@ -23,6 +24,9 @@ static int check_options(const pf_options *options)
 {
 	const pf_option_info *info;
 
+	if ((options->if_include && !interfaces_valid(options->if_include)) ||
+	    (options->if_exclude && !interfaces_valid(options->if_exclude)))
+		return PF_ERR_ARGUMENT;
 	for (info = pf_option_table(); info->name; info++) {
 		if (!option_valid(info, *option_field((pf_options *)(uintptr_t)options, info)))
 			return PF_ERR_ARGUMENT;
@@ -75,13 +79,21 @@ int pf_open(const pf_options *options, pf_context **result)
 	status = inbox_create(&context->inbox, sleeper(&context->options));
 	if (status != PF_OK)
 		goto fail_statistics;
-	status = service_start(context, &context->service);
+	status = engine_open(context, &context->engine, &context->no_network);
 	if (status != PF_OK)
 		goto fail_inbox;
+	if (context->engine && context->send_max > NET_MESSAGE_MOST)
+		context->send_max = NET_MESSAGE_MOST;
+	status = service_start(context, &context->service);
+	if (status != PF_OK)
+		goto fail_engine;
 	registrations_init(&context->registrations, context->options.mode);
+	context->options.if_include = context->options.if_exclude = NULL;
 	*result = context;
 	return PF_OK;
 
+fail_engine:
+	engine_close(context->engine);
 fail_inbox:
 	inbox_destroy(&context->inbox);
 fail_statistics:
@@ -113,7 +125,10 @@ void pf_close(pf_context *context)
 {
 	if (!context)
 		return;
+	if (context->engine)
+		engine_linger(context->engine);
 	service_stop(context->service);
+	engine_close(context->engine);
 	drop_events(context);
 	operations_destroy(&context->operations);
 	answers_destroy(&context->answers);
@@ -159,12 +174,10 @@ int pf_reachable(const pf_context *context, const void *bytes, size_t length, co
 	struct address address;
 	int status = address_parse(&address, bytes, length);
 
-	if (status == PF_OK) {
-		reason = address_unreachable(&context->address, &address);
-		status = reason ? PF_ERR_UNREACHABLE : PF_OK;
-	}
+	if (status == PF_OK && !peer_transport(context, &address, &reason))
+		status = PF_ERR_UNREACHABLE;
 	if (why)
-		*why = reason ? reason : "on this host";
+		*why = reason;
 	return status;
 }
 
@@ -330,6 +343,8 @@ int pf_progress(pf_context *context)
 	count = incoming_poll(context);
 	if (__builtin_expect(events_waiting(&context->events), 0))
 		count += handle_events(context);
+	if (context->engine)
+		count += engine_poll(context->engine);
 	operations_collect(context);
 	if (operations->active.next != &operations->active)
 		count += operations_advance(context);
@@ -359,65 +374,16 @@ int pf_flush(pf_context *context, pf_peer *peer)
 	return PF_OK;
 }
 
-/* Make it visible first, then write it piece by piece. */
-static void write_long(uint8_t *destination, const void *header, size_t header_length,
-		       const char *payload, size_t length)
+static inline int send_message(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+			       const void *payload, size_t length, pf_pack_fn pack, void *arg)
 {
-	_Atomic uint64_t *written = (_Atomic uint64_t *)destination;
-	size_t done = 0, piece;
-
-	destination += sizeof(*written);
-	if (header_length)
-		memcpy(destination, header, header_length);
-	destination += header_length;
-	while (done < length) {
-		piece = length - done < MESSAGE_PIECE ? length - done : MESSAGE_PIECE;
-		memcpy(destination + done, payload + done, piece);
-		done += piece;
-		atomic_store_explicit(written, header_length + done, memory_order_release);
-	}
-}
-
-static int send_message(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
-			const void *payload, size_t length, pf_pack_fn pack, void *arg)
-{
-	struct statistics *statistics = &peer->context->statistics;
-	size_t total = header_length + length, most = peer->context->send_max;
-	bool in_pieces = length >= MESSAGE_LONG_LEAST && !pack;
-	int status = PF_DONE;
-	uint8_t *destination;
+	size_t most = peer->context->send_max;
 
 	if (__builtin_expect(header_length > most || length > most - header_length, 0))
 		return PF_ERR_TOO_LONG;
 	if (__builtin_expect((header_length && !header) || (length && !payload && !pack), 0))
 		return PF_ERR_ARGUMENT;
-	peer_lock(peer);
-	destination = peer_reserve(peer, in_pieces ? total + sizeof(uint64_t) : total, &status);
-	if (__builtin_expect(!destination, 0)) {
-		peer_unlock(peer);
-		if (status == PF_ERR_AGAIN)
-			statistic_add(statistics, PF_STAT_RING_FULL, 1);
-		return status;
-	}
-	if (in_pieces) {
-		atomic_store_explicit((_Atomic uint64_t *)destination, 0, memory_order_relaxed);
-		peer_commit(peer, total + sizeof(uint64_t), MESSAGE_LONG, tag);
-		write_long(destination, header, header_length, payload, length);
-		peer_unlock(peer);
-		goto sent;
-	}
-	if (header_length)
-		memcpy(destination, header, header_length);
-	if (pack)
-		pack(destination + header_length, length, arg);
-	else if (length)
-		memcpy(destination + header_length, payload, length);
-	peer_commit(peer, total, MESSAGE_USER, tag);
-	peer_unlock(peer);
-sent:
-	statistic_add(statistics, PF_STAT_SENDS, 1);
-	statistic_add(statistics, PF_STAT_SEND_BYTES, total);
-	return PF_DONE;
+	return peer->transport->send(peer, tag, header, header_length, payload, length, pack, arg);
 }
 
 int pf_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,

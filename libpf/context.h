@@ -33,6 +33,7 @@
 #include "transport/host/inbox.h"
 #include "transport/host/incoming.h"
 
+struct engine;
 struct service;
 
 struct pf_context {
@@ -65,6 +66,8 @@ struct pf_context {
 	struct address address;
 	uint64_t cookie; /* a peer that may copy from us can read this */
 	struct service *service;
+	struct engine *engine;  /* NULL without a network */
+	const char *no_network; /* why there is none */
 
 	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */
 

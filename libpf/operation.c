@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-#include "atomic.h"
 #include "context.h"
 #include "peer.h"
 #include "transfer.h"
+#include "transport/transport.h"
 
 #define OFFERS_AHEAD 4
 
@@ -39,12 +39,12 @@ void operations_init(struct operations *operations)
 {
 	ring_init(&operations->active);
 	ring_init(&operations->posted);
+	ring_init(&operations->away);
 }
 
 static void release(struct operation *operation)
 {
-	if (is_transfer(operation))
-		transfer_release((struct transfer *)operation);
+	operation->peer->transport->release(operation);
 	free(operation);
 }
 
@@ -64,6 +64,7 @@ void operations_destroy(struct operations *operations)
 {
 	release_all(&operations->active);
 	release_all(&operations->posted);
+	release_all(&operations->away);
 }
 
 void operation_post(pf_context *context, struct operation *operation)
@@ -76,6 +77,22 @@ void operation_post(pf_context *context, struct operation *operation)
 	/* Another thread may be asleep in pf_progress, and nobody else gets in before it wakes. */
 	if (context->threads && context->sleepy)
 		inbox_wake(context->inbox.memory, INBOX_SUDDEN);
+}
+
+void operation_send_away(pf_context *context, struct operation *operation)
+{
+	context_lock(context);
+	operation->sequence = ++context->operations.sequence;
+	append(&context->operations.away, operation);
+	context_unlock(context);
+}
+
+void operation_take_back(pf_context *context, struct operation *operation)
+{
+	context_lock(context);
+	detach(operation);
+	context_unlock(context);
+	free(operation);
 }
 
 int operations_collect(pf_context *context)
@@ -136,10 +153,7 @@ int operations_advance(pf_context *context)
 
 	offer_ahead(context);
 	for (operation = head->next; operation != head; operation = next) {
-		int happened = is_transfer(operation) ?
-				       transfer_advance(context, (struct transfer *)operation) :
-				       atomic_advance(context,
-						      (struct atomic_operation *)operation);
+		int happened = operation->peer->transport->advance(context, operation);
 
 		/* Only now: a completion may have posted, but nothing else detaches. */
 		next = operation->next;
@@ -167,10 +181,7 @@ void operations_fail(pf_context *context, pf_peer *peer, int status)
 		if (operation->peer != peer)
 			continue;
 		operation->completion.status = status;
-		if (is_transfer(operation))
-			transfer_abandon(context, (struct transfer *)operation);
-		else
-			atomic_abandon(context, (struct atomic_operation *)operation);
+		operation->peer->transport->abandon(context, operation);
 		operation_finish(context, operation);
 	}
 }
@@ -192,7 +203,8 @@ bool operations_pending(pf_context *context, const pf_peer *peer, uint64_t seque
 
 	context_lock(context);
 	pending = pending_in(&context->operations.active, peer, sequence) ||
-		  pending_in(&context->operations.posted, peer, sequence);
+		  pending_in(&context->operations.posted, peer, sequence) ||
+		  pending_in(&context->operations.away, peer, sequence);
 	context_unlock(context);
 	return pending;
 }

@@ -27,14 +27,20 @@ struct operation {
 struct operations {
 	struct operation active; /* head of a ring; progress's own */
 	struct operation posted; /* head of a ring; under context->lock */
-	_Atomic bool waiting;    /* posted is not empty */
-	uint64_t sequence;       /* of the last one posted */
+	struct operation
+		away; /* with a transport that tells when they are done; under context->lock */
+	_Atomic bool waiting; /* posted is not empty */
+	uint64_t sequence;    /* of the last one posted */
 };
 
 void operations_init(struct operations *operations);
 void operations_destroy(struct operations *operations);
 /* Give an operation over to progress. */
 void operation_post(pf_context *context, struct operation *operation);
+/* Any thread: the same, for a transport that calls operation_finish by itself. */
+void operation_send_away(pf_context *context, struct operation *operation);
+/* It could not be started after all: free it. */
+void operation_take_back(pf_context *context, struct operation *operation);
 /* Progress: take what was posted into the active list. Returns how many. */
 int operations_collect(pf_context *context);
 /* Progress: advance every active operation. Returns how many things happened. */

@@ -26,6 +26,10 @@
 static const char *const modes[] = { "fault", "prefault", "pin", "pin-cache", NULL };
 static const char *const policies[] = { "touch", "ahead", "huge", "adaptive", NULL };
 
+static const char *const networks[] = { "off", "remote", "always", NULL };
+static const char *const auths[] = { "header", "full", "encrypt", NULL };
+static const char *const net_faults[] = { "nack", "backup", NULL };
+
 static const pf_option_info table[] = {
 	OPTION(ring_size, 16384, 1 << 30, 5,
 	       "Most bytes of shared memory for messages from one process to another, a power of "
@@ -67,6 +71,32 @@ static const pf_option_info table[] = {
 	OPTION(threads, 0, 1, 9, "1: several threads may use the context at the same time"),
 	OPTION(calibrate, 0, 1, 6,
 	       "1: thresholds not set otherwise come from this machine's calibration file"),
+	CHOICE(network, networks, 4,
+	       "When the network (UDP) is used: off, remote (to processes that shared memory does "
+	       "not reach), always (for comparison)"),
+	CHOICE(auth, auths, 4,
+	       "What protects packets between hosts: header (a keyed hash over all but the moved "
+	       "bytes), full (over those too), encrypt; the same for all processes of a job"),
+	CHOICE(net_fault, net_faults, 6,
+	       "What becomes of a block from another host whose page is absent: nack (it is asked "
+	       "for again), backup (it is kept meanwhile)"),
+	OPTION(backup_ring, 0, 1ull << 32, 6,
+	       "Bytes of memory in which blocks are kept that wait for their pages, with net_fault "
+	       "backup"),
+	OPTION(peer_timeout, 1, 1000000, 4,
+	       "Seconds of silence after which a process on another host is taken for dead; one "
+	       "that computes is not silent, one that is stopped is"),
+	{ .name = NULL },
+};
+
+static const pf_text_info text_table[] = {
+	{ "if_include",
+	  "Network interfaces to use: names and networks in CIDR notation, separated by commas; "
+	  "none: those that are up and lead to other hosts",
+	  offsetof(pf_options, if_include), 2 },
+	{ "if_exclude",
+	  "Network interfaces not to use, as in if_include; of no effect together with it",
+	  offsetof(pf_options, if_exclude), 2 },
 	{ .name = NULL },
 };
 
@@ -87,11 +117,21 @@ static const pf_options defaults = {
 	.idle_sleep = 1000,
 	.threads = 0,
 	.calibrate = 1,
+	.network = PF_NETWORK_REMOTE,
+	.auth = PF_AUTH_HEADER,
+	.net_fault = PF_NET_FAULT_NACK,
+	.backup_ring = 1 << 20,
+	.peer_timeout = 120,
 };
 
 const pf_option_info *pf_option_table(void)
 {
 	return table;
+}
+
+const pf_text_info *pf_text_table(void)
+{
+	return text_table;
 }
 
 uint64_t *option_field(pf_options *options, const pf_option_info *info)
@@ -198,12 +238,17 @@ void option_allowed(const pf_option_info *info, char *buffer, size_t size)
 					 *name);
 }
 
-static const char *environment(const pf_option_info *info)
+const char **option_text(pf_options *options, const pf_text_info *info)
+{
+	return (const char **)((char *)options + info->offset);
+}
+
+static const char *environment(const char *option)
 {
 	char name[64];
 	size_t i;
 
-	snprintf(name, sizeof(name), "PF_%s", info->name);
+	snprintf(name, sizeof(name), "PF_%s", option);
 	for (i = 0; name[i]; i++)
 		name[i] = (char)toupper((unsigned char)name[i]);
 	return getenv(name);
@@ -212,11 +257,14 @@ static const char *environment(const pf_option_info *info)
 /* The first variable in error is the culprit; none keeps the others from counting. */
 static int read_environment(pf_options *options, const pf_option_info **culprit)
 {
+	const pf_text_info *text_info;
 	const pf_option_info *info;
 	int status = PF_OK;
 
+	for (text_info = text_table; text_info->name; text_info++)
+		*option_text(options, text_info) = environment(text_info->name);
 	for (info = table; info->name; info++) {
-		const char *text = environment(info);
+		const char *text = environment(info->name);
 
 		if (!text || option_parse(info, text, option_field(options, info)))
 			continue;

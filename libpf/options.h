@@ -7,6 +7,7 @@
 #include "pf.h"
 
 uint64_t *option_field(pf_options *options, const pf_option_info *info);
+const char **option_text(pf_options *options, const pf_text_info *info);
 bool option_valid(const pf_option_info *info, uint64_t value);
 /* A number with an optional suffix K, M or G (powers of 1024); false if it is anything else. */
 bool number_parse(const char *text, uint64_t *value);

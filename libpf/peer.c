@@ -9,6 +9,8 @@
 #include "probe.h"
 #include "service.h"
 #include "transport/host/copy.h"
+#include "transport/net/link.h"
+#include "transport/transport.h"
 
 static const char path_unused[] = "not used yet";
 static const char path_opening[] =
@@ -27,13 +29,47 @@ static void set_state(pf_peer *peer, enum peer_state state)
 	atomic_store_explicit(&peer->state, state, memory_order_release);
 }
 
+const struct transport *peer_transport(const pf_context *context, const struct address *address,
+				       const char **why)
+{
+	const char *remote = address_unreachable(&context->address, address);
+
+	*why = "on this host";
+	if (!remote && (context->options.network != PF_NETWORK_ALWAYS || !context->engine ||
+			address_same(address, &context->address)))
+		return &transport_host;
+	*why = remote;
+	if (!context->engine) {
+		if (context->no_network)
+			*why = context->no_network;
+		return NULL;
+	}
+	*why = link_unreachable(context->engine, address);
+	if (*why)
+		return NULL;
+	*why = "over the network";
+	return &transport_net;
+}
+
+void peer_net_linked(pf_peer *peer, const char *path)
+{
+	set_path(peer, path);
+	set_state(peer, PEER_LINKED);
+}
+
 static pf_peer *peer_new(pf_context *context, const struct address *address)
 {
 	pf_peer *peer = calloc(1, sizeof(*peer));
+	const char *why;
 
 	if (!peer)
 		return NULL;
 	peer->context = context;
+	peer->transport = peer_transport(context, address, &why);
+	/* It reached us: then it is for the network to say that we do not reach it. */
+	if (!peer->transport)
+		peer->transport = address_unreachable(&context->address, address) ? &transport_net :
+										    &transport_host;
 	peer->address = *address;
 	peer->self = address_same(address, &context->address);
 	peer->shares_free = ~0ull;
@@ -91,8 +127,6 @@ int peer_connect(pf_peer *peer)
 		return peer->gone_status;
 	if (peer->out.memory)
 		return PF_OK;
-	if (address_unreachable(&peer->context->address, &peer->address))
-		return PF_ERR_UNREACHABLE;
 	status = channel_create(&peer->out, peer->context->options.ring_size,
 				&peer->context->ring_allowance);
 	if (status != PF_OK)
@@ -216,16 +250,19 @@ int pf_peer_open(pf_context *context, const void *bytes, size_t length, void *us
 {
 	struct address address;
 	int status = address_parse(&address, bytes, length);
+	const char *why;
 	pf_peer *peer;
 
 	if (status != PF_OK)
 		return status;
-	if (address_unreachable(&context->address, &address))
+	if (!peer_transport(context, &address, &why))
 		return PF_ERR_UNREACHABLE;
 	peer = peer_find(context, &address);
 	if (!peer)
 		return PF_ERR_MEMORY;
 	context_lock(context);
+	/* Of one that called us first the key was not known. */
+	peer->address = address;
 	peer->count++;
 	if (user)
 		peer->user = user;

@@ -33,6 +33,8 @@ struct pf_peer {
 	_Atomic int state;
 	_Atomic bool single_copy;
 	bool self; /* this very process */
+	const struct transport *transport;
+	struct link *link; /* over the network: NULL until used; under the engine's lock */
 	pf_context *context;
 	_Atomic(void *) user;
 	unsigned answers_waiting; /* for room in out; progress's own */
@@ -60,6 +62,11 @@ void peer_destroy(pf_peer *peer);
 int peer_connect(pf_peer *peer);
 /* Progress: the peer answered. */
 void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid, int copy_error);
+/* Any thread: it is reached over the network, along this path. */
+void peer_net_linked(pf_peer *peer, const char *path);
+/* The transport that reaches an address from here, or NULL with *why. */
+const struct transport *peer_transport(const pf_context *context, const struct address *address,
+				       const char **why);
 /* Progress: its process ended (farewell: in good order), or it refused us. */
 void peer_gone(pf_peer *peer, int status, bool farewell);
 /*

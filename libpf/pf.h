@@ -71,8 +71,28 @@ enum pf_policy {
 	PF_POLICY_ADAPTIVE, /* huge and ahead, by what it saw */
 };
 
+/* When the network is used. */
+enum pf_network {
+	PF_NETWORK_OFF,
+	PF_NETWORK_REMOTE, /* to processes that shared memory does not reach */
+	PF_NETWORK_ALWAYS, /* to all others, for comparison and for tests */
+};
+
+/* What protects a packet between hosts; all processes of a job need the same. */
+enum pf_auth {
+	PF_AUTH_HEADER,  /* a keyed hash over all that says what is to be done */
+	PF_AUTH_FULL,    /* and over the bytes that are moved */
+	PF_AUTH_ENCRYPT, /* and nobody else can read those */
+};
+
+/* What the receiver of a block from the network does whose page is absent. */
+enum pf_net_fault {
+	PF_NET_FAULT_NACK,   /* asks for it again when the page is there (ExaNeSt) */
+	PF_NET_FAULT_BACKUP, /* keeps it meanwhile (ASPLOS'17) */
+};
+
 /*
- * Options. Every field has a line in the option table below, from which the
+ * Options. Every field has a line in the option tables below, from which the
  * PF_* environment variables, MCA parameters and the manual are made.
  */
 typedef struct pf_options {
@@ -92,6 +112,14 @@ typedef struct pf_options {
 	uint64_t idle_sleep; /* longest such sleep, microseconds */
 	uint64_t threads;    /* 1: several threads may use the context at the same time */
 	uint64_t calibrate;  /* 1: thresholds left alone come from the machine's calibration file */
+	uint64_t network;    /* enum pf_network */
+	uint64_t auth;       /* enum pf_auth */
+	uint64_t net_fault;  /* enum pf_net_fault */
+	uint64_t backup_ring;  /* bytes kept for blocks that wait for their pages, for all peers */
+	uint64_t peer_timeout; /* seconds of silence after which a peer on another host is dead */
+	/* Texts, NULL for none; pf_open does not keep them. */
+	const char *if_include; /* interfaces to use: names and networks, separated by commas */
+	const char *if_exclude; /* without if_include: those not to use */
 } pf_options;
 
 typedef struct pf_option_info {
@@ -103,8 +131,18 @@ typedef struct pf_option_info {
 	const char *const *names; /* not NULL: names of the values from minimum on, ended by NULL */
 } pf_option_info;
 
-/* The option table, ended by an entry whose name is NULL. Static, thread safe. */
+/* The options that are numbers, ended by an entry whose name is NULL. Static, thread safe. */
 const pf_option_info *pf_option_table(void);
+
+typedef struct pf_text_info {
+	const char *name;
+	const char *help;
+	size_t offset; /* of the const char * in pf_options */
+	int level;
+} pf_text_info;
+
+/* The options that are texts, likewise. */
+const pf_text_info *pf_text_table(void);
 
 /* A good idle_polls where processes share a core; the default, 0, is for those that own theirs. */
 #define PF_IDLE_POLLS_SHARED_CORE 1000
@@ -150,8 +188,8 @@ int pf_address(const pf_context *context, void *buffer, size_t *length);
 
 /*
  * PF_OK when some transport reaches the owner of this address from here,
- * PF_ERR_UNREACHABLE when none does (another host, another network
- * namespace), PF_ERR_ARGUMENT when the bytes are no address. *why, if not
+ * PF_ERR_UNREACHABLE when none does (another host, and no network in common),
+ * PF_ERR_ARGUMENT when the bytes are no address. *why, if not
  * NULL, gets a static text that explains.
  */
 int pf_reachable(const pf_context *context, const void *address, size_t length, const char **why);
@@ -333,6 +371,13 @@ enum pf_stat {
 	PF_STAT_COLLAPSED,    /* 2 MiB ranges of hot buffers made huge pages */
 	PF_STAT_SLEEPS,       /* times pf_progress slept for want of work */
 	PF_STAT_PEERS,        /* peers connected to */
+	PF_STAT_NET_SENT,     /* packets sent to other hosts */
+	PF_STAT_NET_RECEIVED, /* ... and received */
+	PF_STAT_NET_BYTES,    /* bytes of the packets sent */
+	PF_STAT_NET_LOST,     /* packets of ours that got lost, and were made up for */
+	PF_STAT_NET_DROPPED,  /* packets for us that the sockets had no room for */
+	PF_STAT_NET_NACKS,    /* blocks from other hosts that waited for a page here */
+	PF_STAT_NET_REFUSED,  /* packets that were forged, replayed or no packets of ours */
 	PF_STAT_COUNT
 };
 

@@ -19,6 +19,7 @@
 #include "peer.h"
 #include "slice.h"
 #include "transport/host/copy.h"
+#include "transport/net/watch.h"
 
 /* Unauthenticated callers: how long and how many. */
 #define HANDSHAKE_SECONDS 30
@@ -80,6 +81,7 @@ struct service {
 	int listener, wake;
 	struct event *acceptable, *woken;
 	struct event *faulted; /* pagers: a processor waits for a page */
+	struct watch *watch;   /* of the network; NULL without */
 	struct connection *connections;
 	uint64_t numbers; /* given to connections */
 	unsigned strangers;
@@ -595,6 +597,7 @@ static void service_free(struct service *service)
 		event_free(service->woken);
 	if (service->faulted)
 		event_free(service->faulted);
+	watch_destroy(service->watch);
 	if (service->base)
 		event_base_free(service->base);
 	if (service->listener >= 0)
@@ -654,6 +657,11 @@ int service_start(pf_context *context, struct service **result)
 					on_caller, service);
 	service->woken = event_new(service->base, service->wake, EV_READ | EV_PERSIST, on_command,
 				   service);
+	if (context->engine) {
+		context->engine->resolver = &service->resolver;
+		if (watch_create(&service->watch, service->base, context->engine) != PF_OK)
+			goto fail;
+	}
 	if (!service->acceptable || !service->woken || event_add(service->acceptable, NULL) ||
 	    event_add(service->woken, NULL) || start_thread(service))
 		goto fail;

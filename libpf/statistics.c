@@ -52,6 +52,16 @@ static const pf_stat_info table[PF_STAT_COUNT] = {
 	[PF_STAT_COLLAPSED] = { "collapsed", "2 MiB ranges of hot buffers made huge pages" },
 	[PF_STAT_SLEEPS] = { "sleeps", "times the progress function slept for want of work" },
 	[PF_STAT_PEERS] = { "peers", "peers connected to" },
+	[PF_STAT_NET_SENT] = { "net_sent", "packets sent to other hosts" },
+	[PF_STAT_NET_RECEIVED] = { "net_received", "packets received from other hosts" },
+	[PF_STAT_NET_BYTES] = { "net_bytes", "bytes of the packets sent to other hosts" },
+	[PF_STAT_NET_LOST] = { "net_lost", "packets sent to other hosts that got lost" },
+	[PF_STAT_NET_DROPPED] = { "net_dropped",
+				  "packets from other hosts that the sockets had no room for" },
+	[PF_STAT_NET_NACKS] = { "net_nacks",
+				"blocks from other hosts that were refused for want of a page" },
+	[PF_STAT_NET_REFUSED] = { "net_refused",
+				  "packets that were forged, replayed or none of this job's" },
 };
 
 const pf_stat_info *pf_stat_table(void)

@@ -12,6 +12,7 @@
 #include "transport/host/copy.h"
 #include "transport/host/message.h"
 #include "transport/host/stream.h"
+#include "transport/transport.h"
 
 /* Blocks of one transfer on their way through the ring at a time. */
 #define STREAM_WINDOW 8
@@ -551,18 +552,14 @@ void transfer_release(struct transfer *transfer)
 	}
 }
 
-static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
-		size_t length, pf_complete_fn complete, void *arg)
+int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
+		  size_t length, pf_complete_fn complete, void *arg)
 {
 	pf_context *context = peer->context;
 	struct transfer *transfer;
 	enum pf_side side;
 	size_t moved = 0;
 
-	if (!length)
-		return PF_DONE;
-	if (remote + length < remote || (uint64_t)(uintptr_t)local + length < length)
-		return PF_ERR_ARGUMENT;
 	/* A short transfer to a peer that we may copy from is one system call: do it here. */
 	if (length < context->options.share_min && peer_state(peer) == PEER_LINKED &&
 	    peer->single_copy &&
@@ -595,6 +592,16 @@ static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t r
 	};
 	operation_post(context, &transfer->operation);
 	return PF_OK;
+}
+
+static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
+		size_t length, pf_complete_fn complete, void *arg)
+{
+	if (!length)
+		return PF_DONE;
+	if (remote + length < remote || (uint64_t)(uintptr_t)local + length < length)
+		return PF_ERR_ARGUMENT;
+	return peer->transport->transfer(peer, kind, local, remote, length, complete, arg);
 }
 
 int pf_put(pf_peer *peer, const void *local, uint64_t remote, size_t length,

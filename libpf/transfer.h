@@ -54,6 +54,9 @@ struct transfer {
 	struct window windows[3]; /* by enum pf_side */
 };
 
+/* To a peer on this host: move what can be moved at once, and post the rest. As pf_put and pf_get. */
+int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
+		  size_t length, pf_complete_fn complete, void *arg);
 /* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
 void transfer_offer(pf_context *context, struct transfer *transfer);
 /* Progress: do what can be done now; OPERATION_*. */

@@ -23,6 +23,8 @@ static int clean(void **state)
 		"PF_RUN_MAX",    "PF_BLOCK_SIZE",  "PF_SINGLE_COPY", "PF_FAULT_RETRIES",
 		"PF_IDLE_POLLS", "PF_IDLE_SLEEP",  "PF_THREADS",     "PF_CALIBRATE",
 		"PF_MODE",       "PF_POLICY",      "PF_RESIDENCY",   "PF_COLLAPSE",
+		"PF_NETWORK",    "PF_AUTH",        "PF_NET_FAULT",   "PF_BACKUP_RING",
+		"PF_IF_INCLUDE", "PF_IF_EXCLUDE",  "PF_PEER_TIMEOUT",
 	};
 	size_t i;
 
@@ -35,6 +37,7 @@ static int clean(void **state)
 static void test_table(void **state)
 {
 	const pf_option_info *info, *other;
+	const pf_text_info *text;
 	size_t count = 0;
 
 	for (info = pf_option_table(); info->name; info++, count++) {
@@ -47,6 +50,12 @@ static void test_table(void **state)
 			assert_true(other->offset != info->offset);
 			assert_string_not_equal(other->name, info->name);
 		}
+	}
+	for (text = pf_text_table(); text->name; text++, count++) {
+		assert_true(text->offset % sizeof(char *) == 0);
+		assert_true(text->offset < sizeof(pf_options));
+		assert_in_range(text->level, 1, 9);
+		assert_true(strlen(text->help) > 10);
 	}
 	assert_int_equal(count, sizeof(pf_options) / sizeof(uint64_t));
 }

@@ -245,6 +245,18 @@ unsigned interfaces_find(struct interface *list, unsigned most, const char *incl
 	return count;
 }
 
+unsigned interface_mtu(const struct interface *interface)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	unsigned mtu;
+
+	if (fd < 0)
+		return interface->mtu;
+	mtu = read_mtu(fd, interface->name);
+	close(fd);
+	return mtu;
+}
+
 bool interface_reaches(const struct interface *interface, const union interface_address *address)
 {
 	return interface->address.any.sa_family == address->any.sa_family &&

@@ -40,6 +40,8 @@ unsigned interfaces_find(struct interface *list, unsigned most, const char *incl
 			 const char *exclude, const char **why);
 /* Is this a list that interfaces_find understands? */
 bool interfaces_valid(const char *list);
+/* Its longest packet now. */
+unsigned interface_mtu(const struct interface *interface);
 /* Does the interface's network hold that address, so that no router is between? */
 bool interface_reaches(const struct interface *interface, const union interface_address *address);
 

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "context.h"
+#include "link.h"
+#include "memory.h"
+#include "peer.h"
+
+/* Receive calls for one socket before the others, and sending, get their turn. */
+#define RECEIVES_MOST 8
+/* Rounds of receiving and sending in one drive: messages of other transports may be waiting. */
+#define ROUNDS_POLL 2
+#define ROUNDS_SERVE 64
+/* Without a packet for so many polls, only every so manieth looks: a look is a system call. */
+#define POLLS_QUIET 4096
+#define POLLS_BETWEEN 32
+/* The first message after a poll goes at once; of others, so many wait for each other. */
+#define SENDS_TOGETHER 16
+#define SECOND 1000000000ull
+/* A context that closes waits so long for acknowledgements. */
+#define LINGER (SECOND / 2)
+
+/* ---- making it ---- */
+
+static size_t packet_most(void *user, const struct net_endpoint *to)
+{
+	struct engine *engine = user;
+	struct endpoint endpoint;
+
+	memcpy(&endpoint, to, sizeof(endpoint));
+	return endpoint.socket < engine->count ?
+		       socket_packet_most(&engine->interfaces[endpoint.socket]) :
+		       NET_PACKET_LEAST;
+}
+
+static void random_bytes(void *user, void *bytes, size_t length)
+{
+	(void)user;
+	randombytes_buf(bytes, length);
+}
+
+static void publish(struct engine *engine, struct address *address)
+{
+	unsigned i;
+
+	for (i = 0; i < engine->count; i++) {
+		const struct interface *interface = &engine->interfaces[i];
+		struct address_endpoint *endpoint = &address->endpoints[i];
+		bool version6 = interface->address.any.sa_family == AF_INET6;
+
+		endpoint->family = version6 ? 6 : 4;
+		endpoint->prefix = (uint8_t)interface->prefix;
+		endpoint->port = engine->sockets[i].port;
+		if (version6)
+			memcpy(endpoint->address, &interface->address.in6.sin6_addr, 16);
+		else
+			memcpy(endpoint->address, &interface->address.in.sin_addr, 4);
+	}
+	address->endpoints_count = (uint8_t)engine->count;
+}
+
+static void open_sockets(struct engine *engine, const struct interface *found, unsigned count)
+{
+	unsigned i;
+
+	/* An address that cannot be bound is one that is just going away. */
+	for (i = 0; i < count; i++) {
+		if (socket_open(&engine->sockets[engine->count], (uint8_t)engine->count,
+				&found[i]) == PF_OK)
+			engine->interfaces[engine->count++] = found[i];
+	}
+}
+
+static int create_core(struct engine *engine)
+{
+	const pf_options *options = &engine->context->options;
+	struct net_callbacks callbacks = {
+		.source = memory_source,
+		.destination = memory_destination,
+		.place = memory_place,
+		.atomic = memory_atomic,
+		.deliver = link_deliver,
+		.complete = link_complete,
+		.accept = link_accept,
+		.gone = link_gone,
+		.packet_most = packet_most,
+		.random = random_bytes,
+		.user = engine,
+	};
+	struct net_options net;
+
+	net_options_init(&net);
+	memcpy(net.id, engine->context->address.id, sizeof(net.id));
+	memcpy(net.key, engine->context->address.key, sizeof(net.key));
+	net.auth = (enum net_auth)options->auth;
+	net.fault_mode = (enum net_fault_mode)options->net_fault;
+	if (options->block_size >= 4096 && options->block_size <= 65536)
+		net.block_size = (uint32_t)options->block_size;
+	net.backup_ring = (uint32_t)(options->backup_ring < UINT32_MAX ? options->backup_ring :
+									 UINT32_MAX);
+	net.receive_buffer = engine->sockets[0].receive_buffer;
+	net.peer_timeout = options->peer_timeout * SECOND;
+	engine->core = net_create(&net, &callbacks);
+	sodium_memzero(&net, sizeof(net));
+	return engine->core ? PF_OK : PF_ERR_MEMORY;
+}
+
+static int create_batches(struct engine *engine)
+{
+	const size_t room = NET_BATCH_BYTES + 1024;
+	unsigned i;
+
+	engine->batches = calloc(SEND_BATCHES, sizeof(*engine->batches));
+	if (!engine->batches)
+		return PF_ERR_MEMORY;
+	if (engine->context->options.auth != PF_AUTH_ENCRYPT)
+		return PF_OK;
+	engine->rooms = malloc(SEND_BATCHES * room);
+	if (!engine->rooms)
+		return PF_ERR_MEMORY;
+	for (i = 0; i < SEND_BATCHES; i++)
+		engine->batches[i].room = engine->rooms + i * room;
+	return PF_OK;
+}
+
+static void destroy(struct engine *engine)
+{
+	if (engine->core)
+		net_destroy(engine->core);
+	while (engine->links) {
+		struct link *link = engine->links;
+
+		engine->links = link->next;
+		sodium_memzero(&link->address, sizeof(link->address));
+		free(link);
+	}
+	while (engine->count)
+		socket_close(&engine->sockets[--engine->count]);
+	receiver_destroy(engine->receiver);
+	free(engine->batches);
+	free(engine->rooms);
+	if (engine->wake >= 0)
+		close(engine->wake);
+	pthread_mutex_destroy(&engine->lock);
+	free(engine);
+}
+
+int engine_open(pf_context *context, struct engine **result, const char **why)
+{
+	struct interface found[INTERFACES_MOST];
+	const pf_options *options = &context->options;
+	struct engine *engine;
+	unsigned count;
+	int status;
+
+	*result = NULL;
+	*why = "on another host, and the option network is off";
+	if (options->network == PF_NETWORK_OFF)
+		return PF_OK;
+	count = interfaces_find(found, INTERFACES_MOST, options->if_include, options->if_exclude,
+				why);
+	if (!count)
+		return PF_OK;
+	engine = calloc(1, sizeof(*engine));
+	if (!engine)
+		return PF_ERR_MEMORY;
+	engine->context = context;
+	engine->finished_last = &engine->finished;
+	pthread_mutex_init(&engine->lock, NULL);
+	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	status = engine->wake < 0 ? PF_ERR_SYSTEM : PF_OK;
+	open_sockets(engine, found, count);
+	if (status == PF_OK && !engine->count) {
+		*why = "on another host, and no UDP socket could be opened here";
+		destroy(engine);
+		return PF_OK;
+	}
+	engine->receiver = receiver_create();
+	if (status == PF_OK && !engine->receiver)
+		status = PF_ERR_MEMORY;
+	if (status == PF_OK)
+		status = create_batches(engine);
+	if (status == PF_OK)
+		status = create_core(engine);
+	if (status != PF_OK) {
+		destroy(engine);
+		return status;
+	}
+	context->address.auth = (uint8_t)options->auth;
+	publish(engine, &context->address);
+	*result = engine;
+	return PF_OK;
+}
+
+/* ---- driving: with the lock, by one at a time ---- */
+
+static uint64_t now(void)
+{
+	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
+}
+
+static void hear_complaints(struct engine *engine, struct socket *socket)
+{
+	struct socket_complaint complaint;
+
+	while (socket_complaint(socket, &complaint)) {
+		if (complaint.refused)
+			net_refused(engine->core, &complaint.to);
+		if (complaint.most)
+			net_too_big(engine->core, &complaint.to, complaint.most);
+	}
+}
+
+static unsigned receive(struct engine *engine, struct socket *socket)
+{
+	struct net_place places[NET_BATCH_MOST];
+	unsigned calls, total = 0, predicted;
+	int count;
+
+	for (calls = 0; calls < RECEIVES_MOST; calls++) {
+		predicted = engine->misplaced ? 0 :
+						net_predict(engine->core, places, NET_BATCH_MOST);
+		count = socket_receive(socket, engine->receiver, places, predicted);
+		if (count > 0) {
+			engine->misplaced = false;
+			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count);
+			total += (unsigned)count;
+			continue;
+		}
+		/* What was meant for a place that is no more is lost; the core finds out as it asks again. */
+		if (count == PF_ERR_FAULT) {
+			engine->misplaced = true;
+			continue;
+		}
+		break;
+	}
+	if (socket->complaining)
+		hear_complaints(engine, socket);
+	return total;
+}
+
+/* The next batch of a run could not be sent. Returns whether others may be. */
+static bool could_not_send(struct engine *engine, struct net_batch *batch, enum socket_sent why)
+{
+	struct endpoint endpoint;
+	unsigned mtu;
+
+	memcpy(&endpoint, &batch->to, sizeof(endpoint));
+	switch (why) {
+	case SOCKET_FAULT:
+		engine->suspicious = true;
+		net_unsent(engine->core, batch);
+		return true;
+	case SOCKET_TOO_LONG:
+		mtu = interface_mtu(&engine->interfaces[endpoint.socket]);
+		engine->interfaces[endpoint.socket].mtu = mtu;
+		/* A probe that is too long has its answer by being lost. */
+		if (batch->probe)
+			return true;
+		net_unsent(engine->core, batch);
+		net_too_big(engine->core, &batch->to,
+			    socket_packet_most(&engine->interfaces[endpoint.socket]));
+		return true;
+	default:
+		net_unsent(engine->core, batch);
+		return false;
+	}
+}
+
+static uint8_t socket_of(const struct net_batch *batch)
+{
+	struct endpoint endpoint;
+
+	memcpy(&endpoint, &batch->to, sizeof(endpoint));
+	return endpoint.socket;
+}
+
+/* Send count batches, in runs of the same socket. False: a socket is full. */
+static bool send_batches(struct engine *engine, unsigned count)
+{
+	struct net_batch *run[SEND_BATCHES];
+	bool room = true, fault = false;
+	enum socket_sent stopped;
+	unsigned at = 0, length, sent;
+
+	while (at < count) {
+		uint8_t number = socket_of(&engine->batches[at]);
+
+		for (length = 0; at + length < count; length++) {
+			if (socket_of(&engine->batches[at + length]) != number)
+				break;
+			run[length] = &engine->batches[at + length];
+		}
+		if (!room) {
+			net_unsent(engine->core, &engine->batches[at++]);
+			continue;
+		}
+		sent = socket_send(&engine->sockets[number], run, length, &stopped);
+		at += sent;
+		if (sent == length)
+			continue;
+		room = could_not_send(engine, &engine->batches[at], stopped);
+		fault |= stopped == SOCKET_FAULT;
+		at++;
+	}
+	if (!fault)
+		engine->suspicious = false;
+	return room;
+}
+
+static unsigned transmit(struct engine *engine)
+{
+	unsigned count, total = 0;
+	bool room = true;
+
+	atomic_store_explicit(&engine->posted, false, memory_order_seq_cst);
+	do {
+		uint64_t time = now();
+
+		for (count = 0; count < SEND_BATCHES; count++) {
+			if (!net_output(engine->core, time, &engine->batches[count]))
+				break;
+		}
+		if (!count)
+			break;
+		room = send_batches(engine, count);
+		total += count;
+	} while (count == SEND_BATCHES && room);
+	return total;
+}
+
+static unsigned drive(struct engine *engine, unsigned rounds)
+{
+	unsigned total = 0, received, i;
+
+	do {
+		received = 0;
+		total += memory_tell(engine);
+		for (i = 0; i < engine->count; i++)
+			received += receive(engine, &engine->sockets[i]);
+		if (net_deadline(engine->core) <= now())
+			net_advance(engine->core, now());
+		total += received + transmit(engine);
+	} while (received && --rounds);
+	return total;
+}
+
+static bool start_driving(struct engine *engine)
+{
+	return !atomic_exchange_explicit(&engine->driving, true, memory_order_seq_cst);
+}
+
+/* Without the lock. What was posted when the driver had looked already goes now. */
+static void stop_driving(struct engine *engine)
+{
+	atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
+	while (atomic_load_explicit(&engine->posted, memory_order_seq_cst) &&
+	       start_driving(engine)) {
+		engine_lock(engine);
+		transmit(engine);
+		engine_unlock(engine);
+		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
+	}
+}
+
+/* What the core counts goes into the context's statistics now and then. */
+static void count(struct engine *engine)
+{
+	const struct net_statistics *statistics = net_statistics(engine->core);
+	struct statistics *to = &engine->context->statistics;
+	struct net_statistics *before = &engine->counted;
+	uint64_t dropped = 0, drops;
+	unsigned i;
+
+	statistic_add_elsewhere(to, PF_STAT_NET_SENT,
+				statistics->packets_sent - before->packets_sent);
+	statistic_add_elsewhere(to, PF_STAT_NET_RECEIVED,
+				statistics->packets_received - before->packets_received);
+	statistic_add_elsewhere(to, PF_STAT_NET_BYTES, statistics->bytes_sent - before->bytes_sent);
+	statistic_add_elsewhere(to, PF_STAT_NET_LOST, statistics->lost - before->lost);
+	statistic_add_elsewhere(to, PF_STAT_NET_NACKS, statistics->nacks_sent - before->nacks_sent);
+	statistic_add_elsewhere(to, PF_STAT_NET_REFUSED,
+				statistics->refused + statistics->forged + statistics->replayed -
+					before->refused - before->forged - before->replayed);
+	*before = *statistics;
+	for (i = 0; i < engine->count; i++)
+		dropped += engine->sockets[i].dropped;
+	drops = dropped - engine->dropped;
+	engine->dropped = dropped;
+	if (drops)
+		statistic_add_elsewhere(to, PF_STAT_NET_DROPPED, drops);
+}
+
+/* Messages that came while nobody could be called. */
+static unsigned deliver(struct engine *engine)
+{
+	engine->undelivered = false;
+	return net_deliver(engine->core);
+}
+
+/* ---- who drives ---- */
+
+int engine_poll(struct engine *engine)
+{
+	uint64_t polls;
+	int total;
+
+	if (!atomic_load_explicit(&engine->active, memory_order_relaxed))
+		return 0;
+	polls = atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1;
+	atomic_store_explicit(&engine->polls, polls, memory_order_relaxed);
+	if (engine->quiet > POLLS_QUIET && polls % POLLS_BETWEEN &&
+	    !atomic_load_explicit(&engine->posted, memory_order_relaxed))
+		return 0;
+	if (!start_driving(engine))
+		return 0;
+	engine_lock(engine);
+	engine->calling = true;
+	atomic_store_explicit(&engine->unflushed, 0, memory_order_relaxed);
+	total = engine->undelivered ? (int)deliver(engine) : 0;
+	total += (int)drive(engine, ROUNDS_POLL);
+	if (polls % 1024 == 0)
+		count(engine);
+	engine->calling = false;
+	engine_unlock(engine);
+	stop_driving(engine);
+	if (atomic_exchange_explicit(&engine->untold, false, memory_order_acquire)) {
+		total += (int)link_finish(engine);
+		total += (int)link_tell_gone(engine);
+	}
+	engine->quiet = total ? 0 : engine->quiet + 1;
+	return total;
+}
+
+uint64_t engine_serve(struct engine *engine)
+{
+	uint64_t deadline, time;
+	bool call;
+
+	if (!start_driving(engine))
+		return SECOND / 1000;
+	engine_lock(engine);
+	drive(engine, ROUNDS_SERVE);
+	count(engine);
+	deadline = net_deadline(engine->core);
+	call = engine->undelivered || atomic_load_explicit(&engine->untold, memory_order_relaxed);
+	engine_unlock(engine);
+	stop_driving(engine);
+	/* Progress may be asleep. */
+	if (call)
+		inbox_wake(engine->context->inbox.memory, INBOX_SUDDEN);
+	if (deadline == NET_NEVER)
+		return NET_NEVER;
+	time = now();
+	return deadline > time ? deadline - time : 0;
+}
+
+void engine_flush(struct engine *engine)
+{
+	atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);
+	/* A crowd goes together, with the next poll at the latest. */
+	if (atomic_fetch_add_explicit(&engine->unflushed, 1, memory_order_relaxed) % SENDS_TOGETHER)
+		return;
+	/* Whoever drives now looks again when it stops. */
+	if (!start_driving(engine))
+		return;
+	engine_lock(engine);
+	transmit(engine);
+	engine_unlock(engine);
+	stop_driving(engine);
+}
+
+/* Is anything on its way that has not arrived? */
+static bool in_flight(struct engine *engine)
+{
+	struct net_path_info info;
+	struct link *link;
+	unsigned path;
+
+	for (link = engine->links; link; link = link->next) {
+		for (path = 0; link->association && !link->gone; path++) {
+			if (!net_path_info(link->association, path, &info))
+				break;
+			if (info.in_flight)
+				return true;
+		}
+	}
+	return false;
+}
+
+void engine_linger(struct engine *engine)
+{
+	uint64_t end = now() + LINGER;
+	bool busy = true;
+
+	while (busy && now() < end) {
+		if (!start_driving(engine))
+			continue;
+		engine_lock(engine);
+		drive(engine, 1);
+		busy = in_flight(engine);
+		engine_unlock(engine);
+		stop_driving(engine);
+	}
+}
+
+void engine_close(struct engine *engine)
+{
+	struct link *link;
+
+	if (!engine)
+		return;
+	engine_lock(engine);
+	count(engine);
+	for (link = engine->links; link; link = link->next) {
+		if (link->association)
+			net_close(link->association);
+	}
+	transmit(engine);
+	engine_unlock(engine);
+	memory_forget(engine);
+	destroy(engine);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The protocol core of a context, its sockets, and who drives them.
+ *
+ * Driving is receiving, sending and looking after time. One thread at a time
+ * drives ("driving"): the one inside pf_progress, or the service thread while
+ * the application does not poll. The core's state is under "lock", which the
+ * driver holds but for the application's callbacks: during these the driver is
+ * inside the core, and other threads may post (net_send, net_put, net_get,
+ * net_atomic), which is what the core permits then.
+ *
+ * Only progress calls the application. What the service thread meets waits:
+ * messages in the core, completions and ends of peers in lists here.
+ */
+#ifndef PF_ENGINE_H
+#define PF_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "fault/policy.h"
+#include "fault/resolver.h"
+#include "net.h"
+#include "operation.h"
+#include "pf.h"
+#include "socket.h"
+
+struct link;
+struct resolved;
+
+/* Finished while the service thread was driving. */
+struct finished {
+	struct finished *next;
+	struct operation *operation;
+	struct net_completion completion;
+};
+
+struct engine {
+	pf_context *context;
+	struct net_core *core;
+	struct interface interfaces[INTERFACES_MOST];
+	struct socket sockets[INTERFACES_MOST];
+	unsigned count;
+	struct receiver *receiver;
+	struct net_batch *batches; /* SEND_BATCHES */
+	uint8_t *rooms;            /* PF_AUTH_ENCRYPT: one for each batch */
+
+	pthread_mutex_t lock;
+	_Atomic bool driving;
+	_Atomic bool posted;        /* something to send since the driver looked */
+	_Atomic bool active;        /* there are links */
+	_Atomic uint64_t polls;     /* of the application */
+	bool calling;               /* the driver may call the application */
+	bool undelivered;           /* messages wait in the core for progress */
+	bool suspicious;            /* the system could not read a source: look closely */
+	bool misplaced;             /* the system could not write a place: predict none for now */
+	_Atomic unsigned unflushed; /* posts since the last poll */
+	_Atomic bool untold;        /* something finished or ended that progress has to tell */
+	struct finished *finished, **finished_last;
+	struct link *links;
+	struct window source_window, destination_window;
+	struct net_statistics counted; /* that the context's statistics have */
+	uint64_t dropped;              /* by the sockets, likewise */
+	uint64_t quiet;                /* polls without anything; progress's own */
+
+	/* From threads that resolve; taken by the driver. */
+	_Atomic(struct resolved *) resolved;
+	struct resolver *resolver;
+	_Atomic bool attended; /* the service thread looks after us: wake it */
+	int wake;              /* eventfd */
+};
+
+/*
+ * Sockets on the interfaces that the options choose; their endpoints go into the
+ * context's address. PF_OK with *engine NULL and *why if there is no network.
+ */
+int engine_open(pf_context *context, struct engine **engine, const char **why);
+/* Before the service thread ends: wait a moment for what was sent to arrive. */
+void engine_linger(struct engine *engine);
+/* After the service thread has ended: say goodbye, and forget everything. */
+void engine_close(struct engine *engine);
+
+/* Progress: drive, call the application. Returns how many things happened. */
+int engine_poll(struct engine *engine);
+/*
+ * The service thread: drive in place of an application that does not poll.
+ * Returns the nanoseconds until it must be called again at the latest, or
+ * NET_NEVER.
+ */
+uint64_t engine_serve(struct engine *engine);
+/* Any thread, after posting to the core: send what may go now. */
+void engine_flush(struct engine *engine);
+
+static inline void engine_lock(struct engine *engine)
+{
+	pthread_mutex_lock(&engine->lock);
+}
+
+static inline void engine_unlock(struct engine *engine)
+{
+	pthread_mutex_unlock(&engine->lock);
+}
+
+#endif

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "link.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+#include "operation.h"
+#include "peer.h"
+#include "transport/transport.h"
+
+static const char path_net[] = "packets over the network (UDP)";
+
+static void to_socket_address(const struct address_endpoint *endpoint,
+			      union interface_address *address)
+{
+	memset(address, 0, sizeof(*address));
+	if (endpoint->family == 4) {
+		address->in.sin_family = AF_INET;
+		address->in.sin_port = endpoint->port;
+		memcpy(&address->in.sin_addr, endpoint->address, 4);
+	} else {
+		address->in6.sin6_family = AF_INET6;
+		address->in6.sin6_port = endpoint->port;
+		memcpy(&address->in6.sin6_addr, endpoint->address, 16);
+	}
+}
+
+static bool is_loopback(const union interface_address *address)
+{
+	if (address->any.sa_family == AF_INET)
+		return (ntohl(address->in.sin_addr.s_addr) >> 24) == 127;
+	return IN6_IS_ADDR_LOOPBACK(&address->in6.sin6_addr);
+}
+
+/*
+ * Paths of one family: each interface of ours with the first address of the
+ * peer in the same network that no other has taken; routed, if there is none.
+ */
+static unsigned paths_of(const struct engine *engine, const struct address *address, uint8_t family,
+			 bool routed, struct net_endpoint *paths)
+{
+	const sa_family_t wanted = family == 4 ? AF_INET : AF_INET6;
+	bool same_host = !address_unreachable(&engine->context->address, address);
+	union interface_address there;
+	unsigned count = 0, i, j;
+	uint32_t taken = 0;
+
+	for (i = 0; i < engine->count && count < NET_PATHS_MOST; i++) {
+		const struct interface *interface = &engine->interfaces[i];
+
+		if (interface->address.any.sa_family != wanted)
+			continue;
+		for (j = 0; j < address->endpoints_count; j++) {
+			if (address->endpoints[j].family != family || taken >> j & 1)
+				continue;
+			to_socket_address(&address->endpoints[j], &there);
+			if ((interface->loopback || is_loopback(&there)) &&
+			    !(same_host && interface->loopback && is_loopback(&there)))
+				continue;
+			if (!routed && !interface_reaches(interface, &there))
+				continue;
+			taken |= 1u << j;
+			endpoint_make(&paths[count++], (uint8_t)i, &there);
+			break;
+		}
+	}
+	return count;
+}
+
+/* IPv4 or IPv6, not both, which would be the same cables. */
+static unsigned find_paths(const struct engine *engine, const struct address *address,
+			   struct net_endpoint paths[NET_PATHS_MOST])
+{
+	unsigned count = 0, way;
+
+	for (way = 0; way < 4 && !count; way++)
+		count = paths_of(engine, address, way % 2 ? 6 : 4, way >= 2, paths);
+	return count;
+}
+
+const char *link_unreachable(const struct engine *engine, const struct address *address)
+{
+	struct net_endpoint paths[NET_PATHS_MOST];
+
+	if (address->auth != engine->context->address.auth)
+		return "on another host, and the option auth differs there";
+	if (!address->endpoints_count)
+		return "on another host, which offers no network address (see its if_include)";
+	if (!find_paths(engine, address, paths))
+		return "on another host, and no interface that we use leads to one that it uses "
+		       "(see if_include)";
+	return NULL;
+}
+
+static struct link *link_of_id(struct engine *engine, const uint8_t id[NET_ID_BYTES])
+{
+	struct link *link = engine->links;
+
+	while (link && memcmp(link->address.id, id, NET_ID_BYTES) != 0)
+		link = link->next;
+	return link;
+}
+
+static struct link *link_new(struct engine *engine, const struct address *address)
+{
+	struct link *link = calloc(1, sizeof(*link));
+
+	if (!link)
+		return NULL;
+	link->engine = engine;
+	link->address = *address;
+	link->next = engine->links;
+	engine->links = link;
+	atomic_store_explicit(&engine->active, true, memory_order_relaxed);
+	return link;
+}
+
+/* ---- what the core tells ---- */
+
+bool link_accept(void *user, struct net_association *association, const uint8_t id[NET_ID_BYTES],
+		 const void *info, size_t length, void **peer)
+{
+	struct engine *engine = user;
+	struct address address;
+	struct link *link;
+
+	/* Who it says that it is must be who it has proved to be. */
+	if (address_parse(&address, info, length) != PF_OK ||
+	    memcmp(address.id, id, sizeof(address.id)) != 0)
+		return false;
+	link = link_of_id(engine, id);
+	if (!link)
+		link = link_new(engine, &address);
+	if (!link)
+		return false;
+	link->association = association;
+	*peer = link;
+	return true;
+}
+
+/* Under the engine's lock. */
+static void bind_peer(struct link *link, pf_peer *peer)
+{
+	link->peer = peer;
+	if (peer->link)
+		return;
+	peer->link = link;
+	peer_net_linked(peer, path_net);
+}
+
+/* Progress, without the lock: the peer of a link, made for one that only ever called us. */
+static pf_peer *peer_of(struct link *link)
+{
+	struct engine *engine = link->engine;
+	pf_peer *peer;
+
+	engine_lock(engine);
+	peer = link->peer;
+	engine_unlock(engine);
+	if (peer)
+		return peer;
+	peer = peer_find(engine->context, &link->address);
+	if (!peer)
+		return NULL;
+	engine_lock(engine);
+	bind_peer(link, peer);
+	engine_unlock(engine);
+	return peer;
+}
+
+bool link_deliver(void *user, struct net_association *from, uint8_t tag, void *data, size_t length)
+{
+	struct link *link = net_association_user(from);
+	struct engine *engine = user;
+	pf_context *context = engine->context;
+	pf_peer *peer = link->peer;
+
+	if (!engine->calling) {
+		engine->undelivered = true;
+		return false;
+	}
+	engine_unlock(engine);
+	if (__builtin_expect(!peer, 0))
+		peer = peer_of(link);
+	if (peer) {
+		statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
+		statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
+		if (context->receive)
+			context->receive(context, peer, tag, data, length, context->receive_arg);
+	}
+	engine_lock(engine);
+	engine->undelivered |= !peer;
+	return peer != NULL;
+}
+
+static void finish(struct engine *engine, struct operation *operation,
+		   const struct net_completion *completion)
+{
+	operation->completion.status = completion->status;
+	operation->completion.side = completion->side;
+	operation->completion.address = completion->address;
+	operation->completion.value = completion->value;
+	operation_finish(engine->context, operation);
+}
+
+void link_complete(void *user, struct net_association *association, void *arg,
+		   const struct net_completion *completion)
+{
+	struct engine *engine = user;
+	struct net_operation *operation = arg;
+	struct finished *finished;
+
+	(void)association;
+	if (engine->calling) {
+		engine_unlock(engine);
+		finish(engine, &operation->operation, completion);
+		engine_lock(engine);
+		return;
+	}
+	/* Inside the operation, so that no memory can be wanting. */
+	finished = &operation->finished;
+	finished->next = NULL;
+	finished->operation = &operation->operation;
+	finished->completion = *completion;
+	*engine->finished_last = finished;
+	engine->finished_last = &finished->next;
+	atomic_store_explicit(&engine->untold, true, memory_order_release);
+}
+
+void link_gone(void *user, struct net_association *association, int status, const char *why)
+{
+	struct link *link = net_association_user(association);
+
+	(void)why;
+	link->gone = true;
+	link->status = status;
+	atomic_store_explicit(&((struct engine *)user)->untold, true, memory_order_release);
+}
+
+unsigned link_finish(struct engine *engine)
+{
+	struct finished *finished, *next;
+	unsigned count = 0;
+
+	engine_lock(engine);
+	finished = engine->finished;
+	engine->finished = NULL;
+	engine->finished_last = &engine->finished;
+	engine_unlock(engine);
+	for (; finished; finished = next, count++) {
+		struct net_completion completion = finished->completion;
+
+		next = finished->next;
+		finish(engine, finished->operation, &completion);
+	}
+	return count;
+}
+
+static struct link *next_gone(struct engine *engine)
+{
+	struct link *link;
+
+	engine_lock(engine);
+	for (link = engine->links; link; link = link->next) {
+		if (link->gone && !link->told)
+			break;
+	}
+	if (link)
+		link->told = true;
+	engine_unlock(engine);
+	return link;
+}
+
+unsigned link_tell_gone(struct engine *engine)
+{
+	unsigned count = 0;
+	struct link *link;
+	pf_peer *peer;
+
+	for (; (link = next_gone(engine)); count++) {
+		peer = peer_of(link);
+		if (peer)
+			peer_gone(peer, link->status == PF_OK ? PF_ERR_PEER : link->status,
+				  link->status == PF_OK);
+	}
+	return count;
+}
+
+/* ---- what libpf asks ---- */
+
+/* Under the engine's lock: the association, opened if there is none. NULL with *status. */
+static struct net_association *association_of(pf_peer *peer, int *status)
+{
+	struct engine *engine = peer->context->engine;
+	struct net_endpoint paths[NET_PATHS_MOST];
+	struct link *link = peer->link;
+	struct address own;
+	unsigned count, i;
+
+	if (peer_state(peer) == PEER_GONE) {
+		*status = peer->gone_status;
+		return NULL;
+	}
+	if (!link)
+		link = link_of_id(engine, peer->address.id);
+	if (link && link->association)
+		goto found;
+	*status = PF_ERR_MEMORY;
+	if (!link)
+		link = link_new(engine, &peer->address);
+	if (!link)
+		return NULL;
+	link->address = peer->address;
+	count = find_paths(engine, &peer->address, paths);
+	if (!count) {
+		*status = PF_ERR_UNREACHABLE;
+		return NULL;
+	}
+	/* What we say of ourselves is not secret; the key is. */
+	own = peer->context->address;
+	sodium_memzero(own.key, sizeof(own.key));
+	link->association = net_open(engine->core, peer->address.id, peer->address.key, &paths[0],
+				     &own, sizeof(own), link);
+	if (!link->association)
+		return NULL;
+	for (i = 1; i < count; i++)
+		net_path_add(link->association, &paths[i]);
+	statistic_add(&peer->context->statistics, PF_STAT_PEERS, 1);
+found:
+	if (!link->peer)
+		bind_peer(link, peer);
+	if (link->gone) {
+		*status = link->status == PF_OK ? PF_ERR_PEER : link->status;
+		return NULL;
+	}
+	return link->association;
+}
+
+static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+			      const void *payload, size_t length, pf_pack_fn pack, void *arg)
+{
+	struct statistics *statistics = &peer->context->statistics;
+	struct engine *engine = peer->context->engine;
+	struct net_association *association;
+	int status;
+
+	engine_lock(engine);
+	association = association_of(peer, &status);
+	if (association)
+		status = pack ? net_send_pack(association, tag, header, header_length, length, pack,
+					      arg) :
+				net_send(association, tag, header, header_length, payload, length);
+	engine_unlock(engine);
+	if (status == PF_DONE) {
+		statistic_add(statistics, PF_STAT_SENDS, 1);
+		statistic_add(statistics, PF_STAT_SEND_BYTES, header_length + length);
+	} else if (status == PF_ERR_AGAIN) {
+		statistic_add(statistics, PF_STAT_RING_FULL, 1);
+		atomic_store_explicit(&peer->context->turned_away, true, memory_order_relaxed);
+	}
+	engine_flush(engine);
+	return status;
+}
+
+static struct net_operation *operation_new(pf_peer *peer, enum operation_kind kind,
+					   pf_complete_fn complete, void *arg)
+{
+	struct net_operation *operation = calloc(1, sizeof(*operation));
+
+	if (!operation)
+		return NULL;
+	operation->operation.kind = kind;
+	operation->operation.peer = peer;
+	operation->operation.complete = complete;
+	operation->operation.completion.arg = arg;
+	return operation;
+}
+
+static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char *local,
+				  uint64_t remote, size_t length, pf_complete_fn complete,
+				  void *arg)
+{
+	struct net_operation *operation = operation_new(peer, kind, complete, arg);
+	uint64_t here = (uint64_t)(uintptr_t)local;
+	struct engine *engine = peer->context->engine;
+	struct net_association *association;
+	int status;
+
+	if (!operation)
+		return PF_ERR_MEMORY;
+	if (kind == OPERATION_GET)
+		policy_expect(peer->context, here, length);
+	operation_send_away(peer->context, &operation->operation);
+	engine_lock(engine);
+	association = association_of(peer, &status);
+	if (association)
+		status = kind == OPERATION_PUT ?
+				 net_put(association, here, remote, length, operation) :
+				 net_get(association, here, remote, length, operation);
+	engine_unlock(engine);
+	if (status != PF_OK)
+		operation_take_back(peer->context, &operation->operation);
+	else
+		engine_flush(engine);
+	return status;
+}
+
+static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width,
+				uint64_t remote, uint64_t operand, uint64_t compare,
+				pf_complete_fn complete, void *arg)
+{
+	struct net_operation *operation = operation_new(peer, OPERATION_ATOMIC, complete, arg);
+	struct engine *engine = peer->context->engine;
+	struct net_association *association;
+	int status;
+
+	if (!operation)
+		return PF_ERR_MEMORY;
+	operation_send_away(peer->context, &operation->operation);
+	engine_lock(engine);
+	association = association_of(peer, &status);
+	if (association)
+		status = net_atomic(association, op, width, remote, operand, compare, operation);
+	engine_unlock(engine);
+	if (status != PF_OK)
+		operation_take_back(peer->context, &operation->operation);
+	else
+		engine_flush(engine);
+	return status;
+}
+
+static void net_transport_release(struct operation *operation)
+{
+	(void)operation;
+}
+
+/* Its operations are never in progress's hands: the core completes them all. */
+const struct transport transport_net = {
+	.name = "net",
+	.send = net_transport_send,
+	.transfer = net_transport_transfer,
+	.atomic = net_transport_atomic,
+	.release = net_transport_release,
+};

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers that the network reaches: the association of one, and libpf's
+ * operations in the core's terms.
+ */
+#ifndef PF_LINK_H
+#define PF_LINK_H
+
+#include "address.h"
+#include "engine.h"
+#include "operation.h"
+
+/* One for each process talked to; lives until the engine closes. Under the engine's lock. */
+struct link {
+	struct link *next;
+	struct engine *engine;
+	struct net_association *association;
+	struct address address; /* the key is 0 if it was the peer that began */
+	pf_peer *peer;          /* progress's own; NULL until it is needed */
+	bool gone, told;
+	int status;
+};
+
+/* A put, get or atomic that the core carries out. */
+struct net_operation {
+	struct operation operation;
+	struct finished finished;
+};
+
+/* NULL if packets get from the engine to the owner of that address, else why not. */
+const char *link_unreachable(const struct engine *engine, const struct address *address);
+
+/* Callbacks of struct net_callbacks. */
+bool link_accept(void *user, struct net_association *association, const uint8_t id[NET_ID_BYTES],
+		 const void *info, size_t length, void **peer);
+bool link_deliver(void *user, struct net_association *from, uint8_t tag, void *data, size_t length);
+void link_complete(void *user, struct net_association *association, void *arg,
+		   const struct net_completion *completion);
+void link_gone(void *user, struct net_association *association, int status, const char *why);
+
+/* Progress, without the lock: finish what ended while the service thread was driving. */
+unsigned link_finish(struct engine *engine);
+/* Progress, without the lock: tell the application of peers that are gone. */
+unsigned link_tell_gone(struct engine *engine);
+
+#endif

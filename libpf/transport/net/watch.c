@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "watch.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "context.h"
+
+/* How often it is looked whether the application polls, and with how many polls it does. */
+#define LOOK_MICROSECONDS 4000
+#define POLLS_LEAST 8
+
+struct watch {
+	struct engine *engine;
+	struct event *readable[INTERFACES_MOST];
+	struct event *woken, *timer;
+	uint64_t polls; /* at the last look */
+	bool attending;
+};
+
+static void set_timer(struct watch *watch, uint64_t nanoseconds)
+{
+	const uint64_t microseconds = (nanoseconds + 999) / 1000;
+	const struct timeval time = { .tv_sec = (time_t)(microseconds / 1000000),
+				      .tv_usec = (suseconds_t)(microseconds % 1000000) };
+
+	event_add(watch->timer, &time);
+}
+
+static void attend(struct watch *watch, bool attending)
+{
+	unsigned i;
+
+	if (watch->attending == attending)
+		return;
+	watch->attending = attending;
+	atomic_store_explicit(&watch->engine->attended, attending, memory_order_seq_cst);
+	for (i = 0; i < watch->engine->count; i++) {
+		if (attending)
+			event_add(watch->readable[i], NULL);
+		else
+			event_del(watch->readable[i]);
+	}
+}
+
+/* Has the application looked after the network itself since the last look? */
+static bool application_polls(struct watch *watch)
+{
+	uint64_t polls = atomic_load_explicit(&watch->engine->polls, memory_order_relaxed);
+	bool enough = polls - watch->polls >= POLLS_LEAST;
+
+	watch->polls = polls;
+	return enough;
+}
+
+static void look(struct watch *watch)
+{
+	uint64_t next;
+
+	/* One that sleeps between polls does not hear the sockets: there, both look. */
+	if (application_polls(watch) && !watch->engine->context->sleepy) {
+		attend(watch, false);
+		set_timer(watch, LOOK_MICROSECONDS * 1000ull);
+		return;
+	}
+	attend(watch, true);
+	next = engine_serve(watch->engine);
+	if (next == NET_NEVER)
+		event_del(watch->timer);
+	else
+		set_timer(watch, next);
+}
+
+static void on_timer(int fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	look(arg);
+}
+
+static void on_readable(int fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	look(arg);
+}
+
+static void on_wake(int fd, short what, void *arg)
+{
+	uint64_t count;
+
+	(void)what;
+	/* It is a counter: empty if the application was quicker. */
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
+	look(arg);
+}
+
+int watch_create(struct watch **result, struct event_base *base, struct engine *engine)
+{
+	struct watch *watch = calloc(1, sizeof(*watch));
+	unsigned i;
+
+	if (!watch)
+		return PF_ERR_MEMORY;
+	watch->engine = engine;
+	watch->timer = event_new(base, -1, 0, on_timer, watch);
+	watch->woken = event_new(base, engine->wake, EV_READ | EV_PERSIST, on_wake, watch);
+	if (!watch->timer || !watch->woken || event_add(watch->woken, NULL))
+		goto fail;
+	for (i = 0; i < engine->count; i++) {
+		watch->readable[i] = event_new(base, engine->sockets[i].fd, EV_READ | EV_PERSIST,
+					       on_readable, watch);
+		if (!watch->readable[i])
+			goto fail;
+	}
+	attend(watch, true);
+	*result = watch;
+	return PF_OK;
+fail:
+	watch_destroy(watch);
+	return PF_ERR_MEMORY;
+}
+
+void watch_destroy(struct watch *watch)
+{
+	unsigned i;
+
+	if (!watch)
+		return;
+	for (i = 0; i < INTERFACES_MOST; i++) {
+		if (watch->readable[i])
+			event_free(watch->readable[i]);
+	}
+	if (watch->woken)
+		event_free(watch->woken);
+	if (watch->timer)
+		event_free(watch->timer);
+	free(watch);
+}
