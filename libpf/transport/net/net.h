@@ -198,16 +198,17 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 /*
  * Where the payloads of the next packets likely go, in memory that was found
  * ready and that holds nothing received yet. So a receive call may scatter:
- * NET_PREDICT_HEADER bytes to a buffer, the payload to its place, and so on. All
- * but the last place returned have the same length. Valid until the next call
- * of net_input, to which the packets are given as they lie. Returns how many.
+ * *header bytes to a buffer, the payload to its place, and so on. All but the
+ * last place returned have the same length. Valid until the next call of
+ * net_input, to which the packets are given as they lie. Returns how many, 0
+ * with NET_AUTH_ENCRYPT.
  */
-#define NET_PREDICT_HEADER 48
 struct net_place {
 	void *address;
 	uint32_t length;
 };
-unsigned net_predict(struct net_core *core, struct net_place *places, unsigned most);
+unsigned net_predict(struct net_core *core, struct net_place *places, unsigned most,
+		     uint32_t *header);
 
 /* Packets to send to one endpoint in one call. */
 struct net_batch {
@@ -217,13 +218,13 @@ struct net_batch {
 	uint32_t length;  /* bytes of all */
 	bool probe;       /* of the path MTU: longer than what is known to pass; may fail */
 	uint32_t vectors;
-	struct iovec vector[3 * NET_BATCH_MOST];
+	struct iovec vector[2 * NET_BATCH_MOST];
 	/* The core's own. */
 	uint32_t association, path;
 	uint64_t number;
 	uint32_t used;
 	_Alignas(8) uint8_t slab[8192];
-	/* For NET_AUTH_ENCRYPT only, the caller's: NET_BATCH_BYTES + 1024, else NULL. */
+	/* For NET_AUTH_ENCRYPT only, the caller's: NET_BATCH_BYTES + 2048, aligned to 8; else NULL. */
 	uint8_t *room;
 };
 

@@ -18,7 +18,8 @@
 #define WIRE_TAG 16
 #define WIRE_HEADER 32 /* tag and fixed header */
 #define WIRE_DATA 16   /* what DATA has at the start of its control section */
-#define WIRE_MAC 16    /* behind the payload when encrypted */
+#define WIRE_DIGEST 8  /* of the payload, at the end of the control section, with auth=full */
+#define WIRE_MAC 16    /* at the packet's end, when encrypted */
 #define WIRE_CONTROL_MOST 1144 /* fits with the header into NET_PACKET_LEAST, a MAC included */
 #define WIRE_ACK_WORDS 16
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Keys and tags of packets (doc/wire.md, "Keys and tags"). A tag is computed in
+ * place: the 16 bytes that hold it carry, for the calculation, what is not in
+ * the packet.
+ */
+#ifndef PF_NET_AUTH_H
+#define PF_NET_AUTH_H
+
+#include "wire.h"
+
+#define AUTH_HASH_KEY 16
+
+/* Of one direction. */
+struct auth_keys {
+	uint8_t hash[AUTH_HASH_KEY];
+	uint8_t payload[AUTH_HASH_KEY];
+	uint8_t cipher[32];
+};
+
+/* One side of the opening, as it goes into the session's key. */
+struct auth_party {
+	const uint8_t *id, *nonce;
+	uint64_t incarnation;
+};
+
+void auth_hello_key(uint8_t hash[AUTH_HASH_KEY], const uint8_t key[NET_KEY_BYTES]);
+void auth_welcome_key(uint8_t hash[AUTH_HASH_KEY], const uint8_t key[NET_KEY_BYTES],
+		      const uint8_t nonce[WIRE_NONCE]);
+void auth_session(struct auth_keys *opener, struct auth_keys *accepter,
+		  const uint8_t key[NET_KEY_BYTES], const struct auth_party *open,
+		  const struct auth_party *accept);
+
+/* Write the tag over header and control section. */
+void auth_tag(uint8_t *packet, size_t control, const uint8_t hash[AUTH_HASH_KEY], uint64_t number);
+/* Is the tag right? Leaves it so only if it is. */
+bool auth_check(uint8_t *packet, size_t control, const uint8_t hash[AUTH_HASH_KEY],
+		uint64_t number);
+uint64_t auth_digest(const struct auth_keys *keys, const void *payload, size_t length);
+/*
+ * All behind the header, length bytes with WIRE_MAC more behind them, in place.
+ * Before the tag is written, after it was checked.
+ */
+void auth_encrypt(const struct auth_keys *keys, uint8_t *packet, uint64_t number, size_t length);
+/* length with the MAC; false: forged. */
+bool auth_decrypt(const struct auth_keys *keys, uint8_t *packet, uint64_t number, size_t length);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How much may be under way on a path. Follows Swift (Kumar et al., SIGCOMM
+ * 2020, algorithm 1): additive increase while the queueing delay is below a
+ * target, multiplicative decrease in proportion to the excess, at most once a
+ * round trip; windows below one packet are paced. It differs in this:
+ *   - the delay of a round is the least that its acknowledgements saw, as in
+ *     Copa (NSDI 2018): a process that lost its core for a moment is no queue;
+ *   - ECN marks reduce it as in DCTCP (RFC 8257), by the marked share;
+ *   - a loss halves the window, as in Swift, only if there was a queue at that
+ *     time; otherwise the share of lost packets counts as a share of marks
+ *     would, so that random loss costs in proportion;
+ *   - it starts with slow start (RFC 9002, 7.3.1).
+ */
+#ifndef PF_NET_CONGESTION_H
+#define PF_NET_CONGESTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct congestion {
+	uint64_t window; /* bytes, in 256ths */
+	uint64_t round;  /* ends when this packet number is acknowledged */
+	uint64_t delay;  /* least round trip of this round, ns */
+	uint64_t rtt_min, rtt_min_next, rtt_min_time; /* of the last minutes */
+	uint32_t acknowledged, lost, marked; /* packets in this round */
+	uint16_t marked_share, lost_share;   /* moving averages, in 1/65536 */
+	bool slow_start, limited;
+};
+
+void congestion_init(struct congestion *congestion, uint32_t packet);
+/*
+ * An acknowledgement: packets and bytes that it newly covers, CE marks that it
+ * newly reports, a sample of the round trip (0: none), the number of the
+ * largest packet and of the next one to be sent.
+ */
+void congestion_acknowledged(struct congestion *congestion, uint64_t now, uint32_t packets,
+			     uint32_t bytes, uint32_t marks, uint64_t rtt, uint64_t largest,
+			     uint64_t next, uint64_t target, uint32_t packet);
+void congestion_lost(struct congestion *congestion, uint32_t packets);
+/* Several time-outs without a word: start anew. */
+void congestion_silent(struct congestion *congestion, uint32_t packet);
+
+static inline uint64_t congestion_window(const struct congestion *congestion)
+{
+	return congestion->window >> 8;
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control stream: what the two cores tell each other, as entries. */
+#ifndef PF_NET_CONTROL_H
+#define PF_NET_CONTROL_H
+
+#include "association.h"
+
+/* Is there room for one more entry? */
+bool control_room(const struct net_association *association);
+void control_write(struct net_association *association, const struct wire_entry *entry);
+/* Write what there is to be told. */
+void control_output(struct net_association *association);
+/* Read what came; false: the peer broke the rules. */
+bool control_arrived(struct net_association *association);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A core: its associations, which of them have something to send, and which are due next. */
+#ifndef PF_NET_CORE_H
+#define PF_NET_CORE_H
+
+#include "association.h"
+
+#define CORE_IDS 256
+
+struct net_core {
+	struct net_options options;
+	struct net_callbacks callbacks;
+	struct net_statistics statistics;
+	uint64_t now;
+	uint8_t hello_key[AUTH_HASH_KEY];
+	struct net_association *by_id[CORE_IDS];
+	struct net_association **associations; /* by index - 1 */
+	uint32_t count, room;
+	struct net_association *ready, **ready_last;
+	struct net_association *undelivered;
+	/* A heap by deadline; the first entry is not used. */
+	struct net_association **due;
+	uint32_t due_count;
+	uint32_t active; /* associations that are busy */
+	uint32_t backup_used;
+	uint32_t generation; /* of records */
+	struct net_transfer *free_transfers;
+	uint32_t free_count;
+	struct net_association *latest; /* where data came last */
+	/* The packets of this net_input that were not looked at yet. */
+	struct net_packet *later;
+	unsigned later_count;
+	const uint8_t *payload; /* of the packet in hand */
+	uint8_t *stash;         /* holds what lay where other bytes belong */
+	uint8_t *gathered;      /* a packet in one piece */
+};
+
+struct net_association *core_find(struct net_core *core, const uint8_t id[NET_ID_BYTES]);
+bool core_add(struct net_core *core, struct net_association *association);
+void core_remove(struct net_core *core, struct net_association *association);
+/* Its deadline may have changed. */
+void core_schedule(struct net_core *core, struct net_association *association);
+/* Bytes are about to be written to memory where later packets may lie. */
+void core_stash(struct net_core *core);
+/* Receive credit of one path now. */
+uint32_t core_credit(const struct net_core *core);
+
+#endif

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The destination of a transfer's data: where bytes are placed, or wait for their page. */
+#include <stdlib.h>
+
+#include "core.h"
+
+static struct absent *find_absent(const struct net_transfer *transfer, unsigned block)
+{
+	struct absent *absent;
+
+	for (absent = transfer->faults; absent && absent->block != block; absent = absent->next)
+		;
+	return absent;
+}
+
+static void free_kept(struct net_core *core, struct absent *absent)
+{
+	struct kept *kept = absent->kept;
+
+	absent->kept = kept->next;
+	core->backup_used -= (uint32_t)sizeof(*kept) + kept->length;
+	free(kept);
+}
+
+static void free_absent(struct net_core *core, struct net_transfer *transfer, struct absent *absent)
+{
+	struct absent **at = &transfer->faults;
+
+	while (*at != absent)
+		at = &(*at)->next;
+	*at = absent->next;
+	while (absent->kept)
+		free_kept(core, absent);
+	free(absent);
+}
+
+void destination_free(struct net_association *association, struct net_transfer *transfer)
+{
+	while (transfer->faults)
+		free_absent(association->core, transfer, transfer->faults);
+}
+
+static void note_finished(struct transfer_numbers *numbers, uint32_t id)
+{
+	numbers->finished_bits[id % TRANSFERS_MOST / 64] |= 1ull << id % 64;
+	while (numbers->finished_bits[numbers->finished % TRANSFERS_MOST / 64] >>
+		       numbers->finished % 64 &
+	       1) {
+		numbers->finished_bits[numbers->finished % TRANSFERS_MOST / 64] &=
+			~(1ull << numbers->finished % 64);
+		numbers->finished++;
+	}
+}
+
+/* Nothing more is needed: of the record remains what the source has to be told. */
+static void finish(struct net_association *association, struct net_transfer *transfer, int status,
+		   uint64_t bad)
+{
+	struct transfers *transfers = &association->busy->transfers;
+
+	destination_free(association, transfer);
+	transfer->finished = true;
+	transfer->status = (int8_t)status;
+	transfer->address = bad;
+	transfer->absent = transfer->tell_nack = transfer->tell_again = 0;
+	transfer->tell = 0;
+	if (transfers->latest == transfer)
+		transfers->latest = NULL;
+	transfer_tell(association, transfer, TELL_DONE);
+	if (transfer->get) {
+		transfer_end(association, transfer, status,
+			     status == PF_OK ? PF_SIDE_NONE : PF_SIDE_LOCAL, bad);
+	} else {
+		transfers->peers[0][transfer->id % TRANSFERS_MOST] = NULL;
+		note_finished(&association->numbers, transfer->id);
+	}
+}
+
+/* Granules that came. True: that was the last of the transfer. */
+static bool have(struct net_association *association, struct net_transfer *transfer, unsigned block,
+		 uint64_t granules)
+{
+	transfer->granules[block] |= granules;
+	if (transfer->granules[block] == transfer_block_granules(association, transfer, block))
+		transfer->done |= 1ull << block;
+	if (transfer->done != granule_mask(0, transfer->blocks))
+		return false;
+	finish(association, transfer, PF_OK, 0);
+	return true;
+}
+
+static struct net_wait wait_for(const struct net_association *association,
+				const struct net_transfer *transfer, unsigned block)
+{
+	return (struct net_wait){
+		.token = transfer_token(association, transfer, block),
+		.address = transfer->local + (uint64_t)block * association->block_size,
+		.length = transfer_block_length(association, transfer, block),
+		.end = transfer->local + transfer->length,
+		.write = true,
+	};
+}
+
+/* A put's record is made by the first of its packets to come. *taken: it had one, and is over. */
+static struct net_transfer *put_record(struct net_association *association, uint32_t id,
+				       const struct wire_data *data, bool *taken)
+{
+	const struct transfer_numbers *numbers = &association->numbers;
+	uint32_t ahead = id - numbers->finished;
+	struct net_transfer *transfer;
+
+	*taken = false;
+	if (ahead >= TRANSFERS_MOST) {
+		*taken = (int32_t)ahead < 0;
+		return NULL;
+	}
+	if (numbers->finished_bits[id % TRANSFERS_MOST / 64] >> id % 64 & 1) {
+		*taken = true;
+		return NULL;
+	}
+	transfer = association->busy->transfers.peers[0][id % TRANSFERS_MOST];
+	if (transfer)
+		return transfer;
+	transfer = transfer_new(association, false, false);
+	if (!transfer)
+		return NULL;
+	transfer->id = id;
+	transfer->local = data->address;
+	transfer->length = data->length;
+	transfer->blocks =
+		(uint8_t)((data->length + association->block_size - 1) / association->block_size);
+	memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
+	association->busy->transfers.peers[0][id % TRANSFERS_MOST] = transfer;
+	return transfer;
+}
+
+static bool sound(const struct net_association *association, const struct wire_data *data,
+		  uint32_t length)
+{
+	uint32_t block_size = association->block_size, granule = block_size / GRANULES;
+
+	return data->length && data->length <= block_size * TRANSFER_BLOCKS &&
+	       data->address + data->length >= data->address && length &&
+	       data->offset % granule == 0 && data->offset < data->length &&
+	       length <= data->length - data->offset &&
+	       length <= block_size - data->offset % block_size &&
+	       (length % granule == 0 || data->offset + length == data->length);
+}
+
+/* The page is absent: keep the packet, or drop it and say so. */
+static bool postpone(struct net_association *association, struct net_transfer *transfer,
+		     unsigned block, uint64_t granules, uint32_t offset, uint32_t length)
+{
+	struct net_core *core = association->core;
+	struct absent *absent = find_absent(transfer, block);
+	struct kept *kept = NULL;
+
+	if (!absent) {
+		absent = calloc(1, sizeof(*absent));
+		if (!absent)
+			return false;
+		absent->block = (uint8_t)block;
+		absent->next = transfer->faults;
+		transfer->faults = absent;
+	}
+	granules &= ~(absent->held | absent->dropped);
+	if (!granules)
+		return true;
+	if (core->options.fault_mode == NET_FAULT_BACKUP) {
+		if (core->backup_used + sizeof(*kept) + length <= core->options.backup_ring)
+			kept = malloc(sizeof(*kept) + length);
+		if (!kept)
+			core->statistics.backup_full++;
+	}
+	if (kept) {
+		kept->offset = offset;
+		kept->length = length;
+		memcpy(kept->bytes, core->payload, length);
+		kept->next = absent->kept;
+		absent->kept = kept;
+		absent->held |= granules;
+		core->backup_used += (uint32_t)sizeof(*kept) + length;
+		core->statistics.backup_held++;
+		return true;
+	}
+	absent->dropped |= granules;
+	if (!absent->told) {
+		transfer->tell_nack |= 1ull << block;
+		transfer_tell(association, transfer, 0);
+	}
+	return true;
+}
+
+/* Write the granules given of a piece of a block: PF_OK or what place says. *done: those written. */
+static int place(struct net_association *association, struct net_transfer *transfer, unsigned block,
+		 uint64_t granules, uint32_t offset, const uint8_t *bytes, uint32_t length,
+		 uint64_t *done, uint64_t *bad)
+{
+	uint32_t granule = association->block_size / GRANULES;
+	uint32_t start = block * association->block_size;
+	struct net_core *core = association->core;
+	struct net_wait wait = wait_for(association, transfer, block);
+
+	*done = 0;
+	while (granules) {
+		unsigned first = (unsigned)__builtin_ctzll(granules);
+		uint64_t rest = ~(granules >> first);
+		unsigned count = rest ? (unsigned)__builtin_ctzll(rest) : 64;
+		uint32_t from = start + first * granule, to = from + count * granule;
+		int status;
+
+		if (to > offset + length)
+			to = offset + length;
+		status = core->callbacks.place(core->callbacks.user, &wait, transfer->local + from,
+					       bytes + (from - offset), to - from, bad);
+		if (status != PF_OK)
+			return status;
+		*done |= granule_mask(first, count);
+		granules &= ~granule_mask(first, count);
+	}
+	return PF_OK;
+}
+
+static enum destination_result arrive(struct net_association *association,
+				      struct net_transfer *transfer, unsigned block,
+				      uint64_t granules, uint32_t offset, uint32_t length)
+{
+	struct net_core *core = association->core;
+	uint64_t bit = 1ull << block, done, bad = 0;
+	int status = PF_ERR_AGAIN;
+
+	if (transfer->absent & bit)
+		return postpone(association, transfer, block, granules, offset, length) ?
+			       DESTINATION_TAKEN :
+			       DESTINATION_REFUSED;
+	if (transfer->predicted & bit &&
+	    (uint64_t)(uintptr_t)core->payload == transfer->local + offset) {
+		core->statistics.data_in_place++;
+		have(association, transfer, block, granules);
+		return DESTINATION_TAKEN;
+	}
+	core_stash(core);
+	status = place(association, transfer, block, granules, offset, core->payload, length, &done,
+		       &bad);
+	if (done && have(association, transfer, block, done))
+		return DESTINATION_TAKEN;
+	if (status == PF_OK)
+		return DESTINATION_TAKEN;
+	if (status != PF_ERR_AGAIN) {
+		finish(association, transfer, PF_ERR_FAULT, bad);
+		return DESTINATION_TAKEN;
+	}
+	transfer->absent |= bit;
+	transfer->predicted &= ~bit;
+	core->statistics.destination_faults++;
+	return postpone(association, transfer, block, granules & ~done, offset, length) ?
+		       DESTINATION_TAKEN :
+		       DESTINATION_REFUSED;
+}
+
+enum destination_result destination_data(struct net_association *association, bool get, uint32_t id,
+					 const struct wire_data *data, uint32_t length)
+{
+	struct transfers *transfers = &association->busy->transfers;
+	struct net_core *core = association->core;
+	uint32_t granule = association->block_size / GRANULES;
+	struct net_transfer *transfer;
+	unsigned block, first;
+	uint64_t granules;
+	bool taken = true;
+
+	if (!sound(association, data, length))
+		return DESTINATION_REFUSED;
+	transfer = get ? transfer_find(association, true, false, id) :
+			 put_record(association, id, data, &taken);
+	if (!transfer) {
+		core->statistics.data_duplicate += taken;
+		return taken ? DESTINATION_TAKEN : DESTINATION_REFUSED;
+	}
+	if (transfer->length != data->length || (!get && transfer->local != data->address))
+		return DESTINATION_REFUSED;
+	block = data->offset / association->block_size;
+	first = data->offset % association->block_size / granule;
+	granules = granule_mask(first, (length + granule - 1) / granule);
+	core->latest = association;
+	transfers->latest = transfer;
+	transfers->latest_end = data->offset + length;
+	if (length > transfers->latest_length || first + (length + granule - 1) / granule < 64)
+		transfers->latest_length = length;
+	granules &= ~transfer->granules[block];
+	if (!granules) {
+		core->statistics.data_duplicate++;
+		return DESTINATION_TAKEN;
+	}
+	return arrive(association, transfer, block, granules, data->offset, length);
+}
+
+/* What was kept goes to its place. False: the transfer is over. */
+static bool place_kept(struct net_association *association, struct net_transfer *transfer,
+		       struct absent *absent)
+{
+	uint32_t granule = association->block_size / GRANULES;
+	struct net_core *core = association->core;
+	uint64_t done, bad = 0, granules;
+	unsigned block = absent->block;
+	struct kept *kept;
+	int status;
+
+	while ((kept = absent->kept)) {
+		granules = granule_mask(kept->offset % association->block_size / granule,
+					(kept->length + granule - 1) / granule);
+		granules &= absent->held & ~transfer->granules[block];
+		status = place(association, transfer, block, granules, kept->offset, kept->bytes,
+			       kept->length, &done, &bad);
+		absent->held &= ~done;
+		if (status == PF_ERR_AGAIN) {
+			transfer->granules[block] |= done;
+			transfer->absent |= 1ull << block;
+			core->statistics.destination_faults++;
+			return true;
+		}
+		if (status != PF_OK) {
+			finish(association, transfer, PF_ERR_FAULT, bad);
+			return false;
+		}
+		free_kept(core, absent);
+		/* finish would free absent: the last ones are reported behind the loop. */
+		transfer->granules[block] |= done;
+	}
+	return true;
+}
+
+void destination_resolved(struct net_association *association, struct net_transfer *transfer,
+			  unsigned block, int status, uint64_t bad)
+{
+	struct net_core *core = association->core;
+	uint64_t bit = 1ull << block;
+	struct absent *absent;
+
+	if (transfer->finished || !(transfer->absent & bit))
+		return;
+	if (status != PF_OK) {
+		finish(association, transfer, PF_ERR_FAULT, bad);
+		return;
+	}
+	transfer->absent &= ~bit;
+	absent = find_absent(transfer, block);
+	if (!absent)
+		return;
+	if (!place_kept(association, transfer, absent) || transfer->absent & bit)
+		return;
+	if (absent->dropped) {
+		transfer->tell_again |= bit;
+		transfer_tell(association, transfer, 0);
+	} else {
+		free_absent(core, transfer, absent);
+	}
+	have(association, transfer, block, 0);
+}
+
+bool destination_again(struct net_association *association, struct net_transfer *transfer,
+		       unsigned block, uint64_t *granules)
+{
+	struct absent *absent = find_absent(transfer, block);
+	uint64_t bit = 1ull << block;
+
+	transfer->tell_again &= ~bit;
+	if (!absent || transfer->absent & bit)
+		return false;
+	transfer->tell_nack &= ~bit;
+	*granules = absent->dropped & ~transfer->granules[block];
+	free_absent(association->core, transfer, absent);
+	return true;
+}
+
+bool destination_nack(struct net_transfer *transfer, unsigned block)
+{
+	struct absent *absent = find_absent(transfer, block);
+
+	transfer->tell_nack &= ~(1ull << block);
+	if (!absent || absent->told)
+		return false;
+	absent->told = true;
+	return true;
+}
+
+void destination_cancel(struct net_association *association, uint32_t id)
+{
+	struct wire_data data = { .length = 1 };
+	struct net_transfer *transfer;
+	bool taken;
+
+	transfer = put_record(association, id, &data, &taken);
+	if (transfer)
+		finish(association, transfer, PF_ERR_FAULT, 0);
+}
+
+unsigned destination_predict(struct net_association *association, struct net_place *places,
+			     unsigned most)
+{
+	struct transfers *transfers = &association->busy->transfers;
+	struct net_transfer *transfer = transfers->latest;
+	uint32_t granule = association->block_size / GRANULES, offset, length;
+	struct net_core *core = association->core;
+	unsigned count = 0, block, first;
+	uint64_t granules, bad = 0;
+
+	if (!transfer)
+		return 0;
+	for (offset = transfers->latest_end; count < most && offset < transfer->length;
+	     offset += length) {
+		block = offset / association->block_size;
+		length = transfer_block_length(association, transfer, block) -
+			 offset % association->block_size;
+		if (length > transfers->latest_length)
+			length = transfers->latest_length;
+		first = offset % association->block_size / granule;
+		granules = granule_mask(first, (length + granule - 1) / granule);
+		if (transfer->granules[block] & granules || transfer->absent >> block & 1 ||
+		    find_absent(transfer, block))
+			break;
+		if (!(transfer->predicted >> block & 1)) {
+			struct net_wait wait = wait_for(association, transfer, block);
+
+			if (core->callbacks.destination(core->callbacks.user, &wait, wait.address,
+							(uint32_t)wait.length, &bad) != PF_OK)
+				break;
+			transfer->predicted |= 1ull << block;
+		}
+		places[count].address = (void *)(uintptr_t)(transfer->local + offset);
+		places[count++].length = length;
+		if (length < transfers->latest_length)
+			break;
+	}
+	return count;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mtu.h"
+
+#include "net.h"
+
+#define TRIES 3                       /* RFC 8899's MAX_PROBES */
+#define RAISE_PERIOD 600000000000ull  /* its PMTU_RAISE_TIMER */
+#define SWALLOWED_MOST 12
+
+/* Ethernet with jumbo frames, FDDI, Ethernet, PPPoE, tunnels: less IP's and UDP's headers. */
+static const uint16_t usual[] = { 16384, 8952, 8160, 4304, 1472, 1448, 1392, 1320 };
+
+void mtu_init(struct mtu *mtu, uint32_t most)
+{
+	if (most > NET_PACKET_MOST)
+		most = NET_PACKET_MOST;
+	if (most < NET_PACKET_LEAST)
+		most = NET_PACKET_LEAST;
+	*mtu = (struct mtu){ .size = NET_PACKET_LEAST,
+			     .most = (uint16_t)(most & ~7u),
+			     .failed = (uint16_t)((most & ~7u) + 8) };
+}
+
+uint32_t mtu_wanted(const struct mtu *mtu, uint64_t now)
+{
+	unsigned i;
+
+	if (mtu->probing || (mtu->raise && now < mtu->raise))
+		return 0;
+	if (mtu->raise || mtu->failed > mtu->most)
+		return mtu->most > mtu->size ? mtu->most : 0;
+	for (i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+		if (usual[i] < mtu->failed && usual[i] < mtu->most)
+			return usual[i] > mtu->size ? usual[i] : 0;
+	}
+	return 0;
+}
+
+void mtu_sent(struct mtu *mtu, uint32_t size, uint64_t number)
+{
+	if (mtu->raise) {
+		mtu->raise = 0;
+		mtu->failed = (uint16_t)(mtu->most + 8);
+	}
+	mtu->probing = (uint16_t)size;
+	mtu->number = number;
+}
+
+/* Nothing left to try: the same again later. */
+static void settle(struct mtu *mtu, uint64_t now)
+{
+	if (!mtu_wanted(mtu, now) && mtu->size < mtu->most)
+		mtu->raise = now + RAISE_PERIOD;
+}
+
+void mtu_acknowledged(struct mtu *mtu, uint64_t now)
+{
+	if (mtu->probing > mtu->size)
+		mtu->size = mtu->probing;
+	mtu->probing = 0;
+	mtu->tries = 0;
+	mtu->swallowed = 0;
+	settle(mtu, now);
+}
+
+void mtu_lost(struct mtu *mtu, uint64_t now)
+{
+	if (++mtu->tries >= TRIES) {
+		if (mtu->probing < mtu->failed)
+			mtu->failed = mtu->probing;
+		mtu->tries = 0;
+	}
+	mtu->probing = 0;
+	settle(mtu, now);
+}
+
+static bool fall(struct mtu *mtu)
+{
+	mtu->swallowed = 0;
+	if (mtu->size == NET_PACKET_LEAST)
+		return false;
+	mtu->size = NET_PACKET_LEAST;
+	mtu->failed = (uint16_t)(mtu->most + 8);
+	mtu->raise = 0;
+	mtu->tries = 0;
+	return true;
+}
+
+bool mtu_passed(struct mtu *mtu, uint32_t size, bool passed)
+{
+	if (size <= NET_PACKET_LEAST)
+		return false;
+	if (passed) {
+		mtu->swallowed = 0;
+		return false;
+	}
+	return ++mtu->swallowed >= SWALLOWED_MOST && fall(mtu);
+}
+
+bool mtu_silent(struct mtu *mtu)
+{
+	return fall(mtu);
+}
+
+void mtu_limit(struct mtu *mtu, uint32_t most)
+{
+	most &= ~7u;
+	if (most >= mtu->most || most < NET_PACKET_LEAST)
+		return;
+	mtu->most = (uint16_t)most;
+	mtu->failed = (uint16_t)(most + 8);
+	mtu->tries = 0;
+	if (mtu->size > most)
+		mtu->size = (uint16_t)most;
+}

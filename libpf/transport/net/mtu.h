@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The longest packet that a path takes, found by probing (RFC 8899, packets
+ * instead of bytes being lost or not): starts with what every path takes, tries
+ * the interface's size at once, then the usual smaller ones. A path that begins
+ * to swallow long packets (a black hole) is probed anew.
+ */
+#ifndef PF_NET_MTU_H
+#define PF_NET_MTU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mtu {
+	uint64_t number;  /* packet number of the probe under way */
+	uint64_t raise;   /* when to look for more again */
+	uint16_t size;    /* known to pass */
+	uint16_t most;    /* of the interface, or what the network told */
+	uint16_t failed;  /* known not to pass; most + 8 at first */
+	uint16_t probing; /* size of the probe under way, 0: none */
+	uint8_t tries;
+	uint8_t swallowed; /* long packets lost in a row */
+};
+
+void mtu_init(struct mtu *mtu, uint32_t most);
+/* Size to probe now, 0: nothing to probe. */
+uint32_t mtu_wanted(const struct mtu *mtu, uint64_t now);
+void mtu_sent(struct mtu *mtu, uint32_t size, uint64_t number);
+void mtu_acknowledged(struct mtu *mtu, uint64_t now);
+void mtu_lost(struct mtu *mtu, uint64_t now);
+/* A packet of that size, no probe, arrived or not. True: a black hole, size fell. */
+bool mtu_passed(struct mtu *mtu, uint32_t size, bool passed);
+/* Long packets got no answer for several time-outs. True: size fell. */
+bool mtu_silent(struct mtu *mtu);
+/* The network says so. */
+void mtu_limit(struct mtu *mtu, uint32_t most);
+
+#endif

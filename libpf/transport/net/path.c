@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "path.h"
+
+#include <stdlib.h>
+
+#define CAPACITY_FIRST 64
+#define REORDER_LEAST 3 /* RFC 9002's kPacketThreshold */
+#define REORDER_MOST 512
+#define REORDER_MEMORY 4096 /* packets after which reordering is forgotten by halves */
+#define TIMEOUT_FIRST 50000000ull
+#define TIMEOUT_MOST 1000000000ull
+#define TIMEOUTS_SILENT 3 /* in a row, after which the path is learned anew */
+#define PATIENCE_MOST 100000000ull
+
+void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most)
+{
+	*path = (struct path){ .to = *to, .loss_time = NET_NEVER, .reorder = REORDER_LEAST };
+	window_init(&path->window);
+	mtu_init(&path->mtu, (uint32_t)packet_most);
+	congestion_init(&path->congestion, path->mtu.most);
+}
+
+void path_rest(struct path *path)
+{
+	free(path->sent);
+	path->sent = NULL;
+	path->capacity = 0;
+	path->oldest = path->next;
+	path->in_flight = 0;
+	path->loss_time = NET_NEVER;
+}
+
+static struct sent *record(const struct path *path, uint64_t number)
+{
+	return &path->sent[number & (path->capacity - 1)];
+}
+
+static bool grow(struct path *path)
+{
+	uint32_t capacity = path->capacity ? 2 * path->capacity : CAPACITY_FIRST;
+	struct sent *sent;
+	uint64_t number;
+
+	if (capacity > SENT_MOST)
+		return false;
+	sent = calloc(capacity, sizeof(*sent));
+	if (!sent)
+		return false;
+	for (number = path->oldest; number < path->next; number++)
+		sent[number & (capacity - 1)] = *record(path, number);
+	free(path->sent);
+	path->sent = sent;
+	path->capacity = capacity;
+	return true;
+}
+
+struct sent *path_record(struct path *path)
+{
+	struct sent *sent;
+
+	if (path->next - path->oldest >= path->capacity && !grow(path))
+		return NULL;
+	sent = record(path, path->next);
+	*sent = (struct sent){ .number = (uint32_t)path->next };
+	return sent;
+}
+
+void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks)
+{
+	sent->time = now;
+	sent->bytes = bytes;
+	path->next++;
+	if (!asks) {
+		sent->state = SENT_NOTHING;
+		if (path->oldest == path->next - 1)
+			path->oldest++;
+		return;
+	}
+	sent->state = SENT_UNDER_WAY;
+	path->in_flight += bytes;
+	path->asked = now;
+	if (path->probes)
+		path->probes--;
+	/* Swift's windows below one packet. */
+	if (congestion_window(&path->congestion) < bytes && path->rtt)
+		path->paced = now + path->rtt * bytes / (congestion_window(&path->congestion) + 1);
+	if (path->in_flight + bytes > congestion_window(&path->congestion))
+		path->congestion.limited = true;
+}
+
+static void skip_settled(struct path *path)
+{
+	while (path->oldest < path->next && record(path, path->oldest)->state != SENT_UNDER_WAY)
+		path->oldest++;
+}
+
+static void lose(struct path *path, struct sent *sent, const struct path_events *events)
+{
+	sent->state = SENT_LOST;
+	path->in_flight -= sent->bytes;
+	events->lost(events->association, path, sent);
+}
+
+void path_unsent(struct path *path, uint64_t number, uint32_t count,
+		 const struct path_events *events)
+{
+	for (; count && number < path->next; number++, count--) {
+		struct sent *sent = record(path, number);
+
+		if (sent->number == (uint32_t)number && sent->state == SENT_UNDER_WAY) {
+			lose(path, sent, events);
+			sent->state = SENT_NOTHING;
+		}
+	}
+	skip_settled(path);
+}
+
+void path_sample(struct path *path, uint64_t rtt)
+{
+	uint64_t apart;
+
+	if (!path->rtt) {
+		path->rtt = rtt;
+		path->variation = rtt / 2;
+		return;
+	}
+	apart = rtt > path->rtt ? rtt - path->rtt : path->rtt - rtt;
+	path->variation = path->variation - path->variation / 4 + apart / 4;
+	path->rtt = path->rtt - path->rtt / 8 + rtt / 8;
+	if (!path->rtt)
+		path->rtt = 1;
+}
+
+static void declare_lost(struct path *path, uint64_t now, const struct path_events *events,
+			 struct net_statistics *statistics)
+{
+	uint64_t threshold = path->rtt + path->rtt / 8 + path->patience, number;
+	uint32_t count = 0;
+
+	path->loss_time = NET_NEVER;
+	for (number = path->oldest; number + 1 < path->newest; number++) {
+		struct sent *sent = record(path, number);
+
+		if (sent->state != SENT_UNDER_WAY)
+			continue;
+		if (path->newest - 1 - number < path->reorder && sent->time + threshold > now) {
+			path->loss_time = sent->time + threshold;
+			break;
+		}
+		statistics->lost++;
+		if (sent->kind == SENT_PROBE) {
+			mtu_lost(&path->mtu, now);
+		} else {
+			count++;
+			if (mtu_passed(&path->mtu, sent->bytes, false))
+				statistics->black_holes++;
+		}
+		lose(path, sent, events);
+	}
+	skip_settled(path);
+	if (count)
+		congestion_lost(&path->congestion, count);
+	if (path->reorder > REORDER_LEAST && path->next - path->spurious > REORDER_MEMORY) {
+		path->spurious = path->next;
+		path->patience /= 2;
+		path->reorder /= 2;
+		if (path->reorder < REORDER_LEAST)
+			path->reorder = REORDER_LEAST;
+	}
+}
+
+/* It came late: allow for as much from now on. */
+static void arrived_late(struct path *path, struct sent *sent, uint64_t now,
+			 const struct path_events *events, struct net_statistics *statistics)
+{
+	uint64_t behind = path->newest - 1 - wire_widen(path->newest, sent->number);
+	uint64_t took = now - sent->time;
+
+	statistics->spurious++;
+	path->spurious = path->next;
+	if (behind >= path->reorder)
+		path->reorder = behind + 1 < REORDER_MOST ? (uint16_t)(behind + 1) : REORDER_MOST;
+	if (took > path->rtt + path->rtt / 8 + path->patience && !path->timeouts) {
+		path->patience = took - path->rtt;
+		if (path->patience > 4 * path->rtt)
+			path->patience = 4 * path->rtt;
+		if (path->patience > PATIENCE_MOST)
+			path->patience = PATIENCE_MOST;
+	}
+	events->spurious(events->association, path, sent);
+}
+
+bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
+		      uint64_t target, const struct path_events *events,
+		      struct net_statistics *statistics)
+{
+	uint64_t largest = wire_widen(path->next, frame->ack.largest), rtt = 0, first;
+	uint32_t packets = 0, bytes = 0, marks = 0;
+	unsigned w;
+
+	if (largest >= path->next)
+		return false;
+	if (!path->sent)
+		return true;
+	if (largest + 1 > path->newest)
+		path->newest = largest + 1;
+	first = path->next > path->capacity ? path->next - path->capacity : 0;
+	for (w = 0; w < frame->ack.words && largest >= 64 * (uint64_t)w; w++) {
+		uint64_t bits = frame->ack.bits[w], top = largest - 64 * (uint64_t)w;
+
+		for (; bits; bits &= bits - 1) {
+			unsigned i = (unsigned)__builtin_ctzll(bits);
+			struct sent *sent;
+
+			if (i > top || top - i < first)
+				break;
+			sent = record(path, top - i);
+			if (sent->number != (uint32_t)(top - i))
+				continue;
+			if (sent->state == SENT_LOST) {
+				sent->state = SENT_TAKEN;
+				arrived_late(path, sent, now, events, statistics);
+			}
+			if (sent->state != SENT_UNDER_WAY)
+				continue;
+			sent->state = SENT_TAKEN;
+			path->in_flight -= sent->bytes;
+			packets++;
+			bytes += sent->bytes;
+			if (sent->kind == SENT_PROBE)
+				mtu_acknowledged(&path->mtu, now);
+			else
+				mtu_passed(&path->mtu, sent->bytes, true);
+			if (top - i == largest)
+				rtt = now - sent->time;
+			events->taken(events->association, path, sent);
+		}
+		if (top < first)
+			break;
+	}
+	if (rtt) {
+		rtt = rtt > frame->ack.delay ? rtt - frame->ack.delay : 1;
+		path_sample(path, rtt);
+	}
+	if ((int32_t)(frame->ack.marks - path->marks) > 0) {
+		marks = frame->ack.marks - path->marks;
+		path->marks = frame->ack.marks;
+		statistics->ecn_marks += marks;
+	}
+	if (!packets)
+		return true;
+	path->timeouts = 0;
+	skip_settled(path);
+	declare_lost(path, now, events, statistics);
+	congestion_acknowledged(&path->congestion, now, packets, bytes, marks, rtt, largest,
+				path->next, target, path->mtu.size);
+	return true;
+}
+
+static uint64_t timeout(const struct path *path, uint64_t timeout_min, uint64_t ack_delay)
+{
+	uint64_t time = TIMEOUT_FIRST;
+
+	if (path->rtt) {
+		time = path->rtt + 4 * path->variation + path->patience;
+		if (time < timeout_min)
+			time = timeout_min;
+		time += ack_delay;
+	}
+	time <<= path->timeouts < 10 ? path->timeouts : 10;
+	return time < TIMEOUT_MOST ? time : TIMEOUT_MOST;
+}
+
+uint64_t path_deadline(const struct path *path, uint64_t timeout_min, uint64_t ack_delay)
+{
+	uint64_t time;
+
+	if (path->oldest == path->next)
+		return NET_NEVER;
+	time = path->asked + timeout(path, timeout_min, ack_delay);
+	return path->loss_time < time ? path->loss_time : time;
+}
+
+void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_t ack_delay,
+		  const struct path_events *events, struct net_statistics *statistics)
+{
+	uint64_t number;
+	unsigned count = 0;
+
+	if (path->oldest == path->next)
+		return;
+	if (path->loss_time <= now) {
+		declare_lost(path, now, events, statistics);
+		return;
+	}
+	if (now < path->asked + timeout(path, timeout_min, ack_delay))
+		return;
+	statistics->timeouts++;
+	path->timeouts += path->timeouts < 255;
+	path->asked = now;
+	for (number = path->oldest; number < path->next && count < 2; number++) {
+		struct sent *sent = record(path, number);
+
+		if (sent->state != SENT_UNDER_WAY)
+			continue;
+		if (sent->kind == SENT_PROBE)
+			mtu_lost(&path->mtu, now);
+		else
+			count++;
+		statistics->lost++;
+		lose(path, sent, events);
+	}
+	skip_settled(path);
+	path->probes = 2;
+	if (path->timeouts == TIMEOUTS_SILENT) {
+		if (mtu_silent(&path->mtu))
+			statistics->black_holes++;
+		congestion_silent(&path->congestion, path->mtu.size);
+	}
+}
+
+bool path_open(const struct path *path, uint64_t now, uint32_t bytes, uint32_t credit)
+{
+	uint64_t window = congestion_window(&path->congestion);
+
+	if (path->probes)
+		return true;
+	if (now < path->paced)
+		return false;
+	if (window > credit)
+		window = credit;
+	return !path->in_flight || path->in_flight + bytes <= window;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One path of an association: its packet numbers in both directions, what is
+ * under way, and what that tells of the network. Loss is told as in RFC 9002: by
+ * packets sent later that arrived, and by a time-out with a probe when nothing
+ * arrives at all.
+ */
+#ifndef PF_NET_PATH_H
+#define PF_NET_PATH_H
+
+#include "congestion.h"
+#include "mtu.h"
+#include "window.h"
+
+enum sent_state { SENT_NOTHING, SENT_UNDER_WAY, SENT_TAKEN, SENT_LOST };
+enum sent_kind { SENT_FRAMES, SENT_DATA_PUT, SENT_DATA_GET, SENT_PROBE };
+
+/* What a packet carried, for when it is lost. */
+struct sent {
+	uint64_t time;
+	uint32_t number; /* low half */
+	uint32_t bytes;
+	uint32_t place; /* DATA: transfer; FRAMES: low half of the position in the control stream */
+	uint32_t message; /* ... in the message stream */
+	uint16_t control_length, message_length;
+	uint8_t state, kind;
+	uint8_t block, granule, granules; /* DATA */
+};
+
+#define SENT_MOST WINDOW_NUMBERS
+
+struct path {
+	struct net_endpoint to;
+	struct window window; /* receiving */
+	struct congestion congestion;
+	struct mtu mtu;
+	struct sent *sent; /* a ring by number, NULL while idle */
+	uint32_t capacity;
+	uint32_t in_flight; /* bytes */
+	uint64_t next;      /* number of the next packet */
+	uint64_t oldest;    /* first that is under way, or next */
+	uint64_t newest;    /* first above the largest acknowledged */
+	uint64_t rtt, variation;
+	uint64_t asked;     /* when the last packet that wants an answer was sent */
+	uint64_t loss_time; /* when the next one is lost by time; NET_NEVER */
+	uint64_t paced;     /* nothing before this */
+	uint64_t spurious;  /* number of the last packet wrongly declared lost */
+	uint64_t patience;  /* ns that a packet may be overtaken by */
+	uint32_t marks;     /* the peer reported */
+	uint16_t reorder;   /* packets that may overtake before one is lost */
+	uint8_t timeouts;   /* in a row */
+	uint8_t probes;     /* packets that may be sent although the window is full */
+};
+
+/* What becomes of packets: given by the association, which knows their contents. */
+struct path_events {
+	void (*taken)(void *association, struct path *path, const struct sent *sent);
+	void (*lost)(void *association, struct path *path, const struct sent *sent);
+	/* It was declared lost, and arrived. */
+	void (*spurious)(void *association, struct path *path, const struct sent *sent);
+	void *association;
+};
+
+void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most);
+/* Give the ring back; nothing is under way. */
+void path_rest(struct path *path);
+/* A record for the next packet, NULL if there can be none more. Not counted before path_sent. */
+struct sent *path_record(struct path *path);
+void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks);
+/* Take back the last packets from number on: they never left. Their contents are lost. */
+void path_unsent(struct path *path, uint64_t number, uint32_t count,
+		 const struct path_events *events);
+/* False: an acknowledgement of what was never sent. */
+bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
+		      uint64_t target, const struct path_events *events,
+		      struct net_statistics *statistics);
+/* Loss by time, and time-outs. */
+void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_t ack_delay,
+		  const struct path_events *events, struct net_statistics *statistics);
+uint64_t path_deadline(const struct path *path, uint64_t timeout_min, uint64_t ack_delay);
+/* May a packet of so many bytes be sent? credit: the receiver's. */
+bool path_open(const struct path *path, uint64_t now, uint32_t bytes, uint32_t credit);
+void path_sample(struct path *path, uint64_t rtt);
+
+#endif

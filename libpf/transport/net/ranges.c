@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ranges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The first interval that ends at or behind position. */
+static uint32_t find(const struct ranges *ranges, uint64_t position)
+{
+	uint32_t low = 0, high = ranges->count;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (ranges->list[middle].end < position)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool make_room(struct ranges *ranges)
+{
+	uint32_t room = ranges->room ? 2 * ranges->room : 8;
+	struct range *list;
+
+	if (ranges->count < ranges->room)
+		return true;
+	if (room > RANGES_MOST)
+		return false;
+	list = realloc(ranges->list, room * sizeof(*list));
+	if (!list)
+		return false;
+	ranges->list = list;
+	ranges->room = room;
+	return true;
+}
+
+static void cut(struct ranges *ranges, uint32_t at, uint32_t count)
+{
+	memmove(ranges->list + at, ranges->list + at + count,
+		(ranges->count - at - count) * sizeof(*ranges->list));
+	ranges->count -= count;
+}
+
+static void insert(struct ranges *ranges, uint32_t at, struct range range)
+{
+	memmove(ranges->list + at + 1, ranges->list + at,
+		(ranges->count - at) * sizeof(*ranges->list));
+	ranges->list[at] = range;
+	ranges->count++;
+}
+
+bool ranges_add(struct ranges *ranges, uint64_t start, uint64_t end)
+{
+	uint32_t first, last;
+
+	if (start >= end)
+		return true;
+	first = find(ranges, start);
+	for (last = first; last < ranges->count && ranges->list[last].start <= end; last++)
+		;
+	if (first == last) {
+		if (!make_room(ranges))
+			return false;
+		insert(ranges, first, (struct range){ start, end });
+		return true;
+	}
+	if (ranges->list[first].start > start)
+		ranges->list[first].start = start;
+	if (ranges->list[last - 1].end > end)
+		end = ranges->list[last - 1].end;
+	ranges->list[first].end = end;
+	cut(ranges, first + 1, last - first - 1);
+	return true;
+}
+
+bool ranges_remove(struct ranges *ranges, uint64_t start, uint64_t end)
+{
+	uint32_t at = find(ranges, start);
+
+	if (start >= end)
+		return true;
+	for (; at < ranges->count && ranges->list[at].start < end; at++) {
+		struct range *range = &ranges->list[at];
+
+		if (range->end <= start)
+			continue;
+		if (range->start < start && range->end > end) {
+			struct range behind = { end, range->end };
+
+			if (!make_room(ranges))
+				return false;
+			ranges->list[at].end = start;
+			insert(ranges, at + 1, behind);
+			return true;
+		}
+		if (range->start < start) {
+			range->end = start;
+		} else if (range->end > end) {
+			range->start = end;
+		} else {
+			cut(ranges, at, 1);
+			at--;
+		}
+	}
+	return true;
+}
+
+void ranges_trim(struct ranges *ranges, uint64_t end)
+{
+	uint32_t count = 0;
+
+	while (count < ranges->count && ranges->list[count].end <= end)
+		count++;
+	if (count)
+		cut(ranges, 0, count);
+	if (ranges->count && ranges->list[0].start < end)
+		ranges->list[0].start = end;
+}
+
+void ranges_destroy(struct ranges *ranges)
+{
+	free(ranges->list);
+	*ranges = (struct ranges){ 0 };
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The source of a transfer's data: what to send, and what to send again. */
+#include "core.h"
+
+static void start_sending(struct net_association *association, struct net_transfer *transfer)
+{
+	struct transfers *transfers = &association->busy->transfers;
+
+	association_wake(association);
+	if (transfer->sending)
+		return;
+	transfer->sending = true;
+	transfer->next_sending = NULL;
+	*transfers->sending_last = transfer;
+	transfers->sending_last = &transfer->next_sending;
+}
+
+/* Blocks with granules to send are READY unless something keeps them. */
+static void make_ready(struct net_association *association, struct net_transfer *transfer,
+		       unsigned block)
+{
+	uint64_t bit = 1ull << block;
+
+	if (!transfer->granules[block] || transfer->cancelled || transfer->status != PF_OK ||
+	    (transfer->parked | transfer->held) & bit)
+		return;
+	transfer->ready |= bit;
+	start_sending(association, transfer);
+}
+
+void source_start(struct net_association *association, struct net_transfer *transfer)
+{
+	unsigned block;
+
+	for (block = 0; block < transfer->blocks; block++)
+		transfer->granules[block] = ~0ull;
+	block = transfer->blocks - 1u;
+	transfer->granules[block] = transfer_block_granules(association, transfer, block);
+	transfer->ready = granule_mask(0, transfer->blocks);
+	start_sending(association, transfer);
+}
+
+void source_failed(struct net_association *association, struct net_transfer *transfer,
+		   uint64_t bad)
+{
+	if (transfer->status != PF_OK)
+		return;
+	transfer->ready = transfer->parked = transfer->held = 0;
+	transfer->status = PF_ERR_FAULT;
+	transfer->side = PF_SIDE_LOCAL;
+	transfer->address = bad;
+	if (transfer->operation) {
+		transfer->cancelled = true;
+		transfer_tell(association, transfer, TELL_CANCEL);
+	} else {
+		transfer_tell(association, transfer, TELL_FAILED);
+	}
+}
+
+/* Can the block be read now? Otherwise it is not READY any more. */
+static bool check(struct net_association *association, struct net_transfer *transfer,
+		  unsigned block)
+{
+	struct net_core *core = association->core;
+	uint64_t bit = 1ull << block, bad = 0;
+	struct net_wait wait = {
+		.token = transfer_token(association, transfer, block),
+		.address = transfer->local + (uint64_t)block * association->block_size,
+		.length = transfer_block_length(association, transfer, block),
+		.end = transfer->local + transfer->length,
+	};
+	int status;
+
+	if (transfer->checked & bit)
+		return true;
+	status = core->callbacks.source(core->callbacks.user, &wait, wait.address,
+					(uint32_t)wait.length, &bad);
+	if (status == PF_OK) {
+		transfer->checked |= bit;
+		return true;
+	}
+	if (status == PF_ERR_AGAIN) {
+		transfer->ready &= ~bit;
+		transfer->parked |= bit;
+		core->statistics.source_faults++;
+		return false;
+	}
+	source_failed(association, transfer, bad);
+	return false;
+}
+
+/* The next transfer with a block READY. */
+static struct net_transfer *next_transfer(struct net_association *association)
+{
+	struct transfers *transfers = &association->busy->transfers;
+	struct net_transfer *transfer;
+
+	for (;;) {
+		transfer = transfers->sending;
+		if (!transfer) {
+			if (!transfer_cut_put(association))
+				return NULL;
+			continue;
+		}
+		if (transfer->ready)
+			return transfer;
+		transfers->sending = transfer->next_sending;
+		if (!transfers->sending)
+			transfers->sending_last = &transfers->sending;
+		transfer->sending = false;
+	}
+}
+
+bool source_next(struct net_association *association, unsigned most, struct run *run)
+{
+	uint32_t granule = association->block_size / GRANULES, end;
+	struct net_transfer *transfer;
+	unsigned block, count;
+	uint64_t granules;
+
+	do {
+		transfer = next_transfer(association);
+		if (!transfer)
+			return false;
+		block = (unsigned)__builtin_ctzll(transfer->ready);
+	} while (!check(association, transfer, block));
+
+	granules = transfer->granules[block];
+	run->transfer = transfer;
+	run->block = (uint8_t)block;
+	run->granule = (uint8_t)__builtin_ctzll(granules);
+	granules >>= run->granule;
+	count = ~granules ? (unsigned)__builtin_ctzll(~granules) : 64;
+	/* As few packets as possible, of one size. */
+	if (count > most) {
+		unsigned packets = (count + most - 1) / most;
+
+		count = (count + packets - 1) / packets;
+	}
+	run->granules = (uint8_t)count;
+	run->offset = block * association->block_size + run->granule * granule;
+	end = run->offset + count * granule;
+	run->length = (end < transfer->length ? end : transfer->length) - run->offset;
+	return true;
+}
+
+void source_sent(struct net_association *association, const struct run *run)
+{
+	struct net_statistics *statistics = &association->core->statistics;
+	struct net_transfer *transfer = run->transfer;
+	uint64_t bit = 1ull << run->block;
+
+	statistics->data_sent++;
+	statistics->data_again += (transfer->again & bit) != 0;
+	statistics->asked_again += (transfer->asked & bit) != 0;
+	transfer->granules[run->block] &= ~granule_mask(run->granule, run->granules);
+	if (transfer->granules[run->block])
+		return;
+	transfer->ready &= ~bit;
+	transfer->checked &= ~bit;
+	transfer->again &= ~bit;
+	transfer->asked &= ~bit;
+}
+
+static struct net_transfer *sent_transfer(struct net_association *association,
+					  const struct sent *sent)
+{
+	struct net_transfer *transfer =
+		transfer_find(association, sent->kind == SENT_DATA_GET, true, sent->place);
+
+	return transfer && sent->block < transfer->blocks ? transfer : NULL;
+}
+
+void source_lost(struct net_association *association, const struct sent *sent)
+{
+	struct net_transfer *transfer = sent_transfer(association, sent);
+
+	if (!transfer)
+		return;
+	transfer->granules[sent->block] |= granule_mask(sent->granule, sent->granules);
+	transfer->again |= 1ull << sent->block;
+	make_ready(association, transfer, sent->block);
+}
+
+void source_spurious(struct net_association *association, const struct sent *sent)
+{
+	struct net_transfer *transfer = sent_transfer(association, sent);
+
+	/* A granule asked for again since then is not to be taken out. */
+	if (!transfer || transfer->asked >> sent->block & 1)
+		return;
+	transfer->granules[sent->block] &= ~granule_mask(sent->granule, sent->granules);
+	if (!transfer->granules[sent->block]) {
+		transfer->ready &= ~(1ull << sent->block);
+		transfer->again &= ~(1ull << sent->block);
+	}
+}
+
+void source_resolved(struct net_association *association, struct net_transfer *transfer,
+		     unsigned block, int status, uint64_t bad)
+{
+	uint64_t bit = 1ull << block;
+
+	if (!(transfer->parked & bit))
+		return;
+	transfer->parked &= ~bit;
+	if (status == PF_OK)
+		make_ready(association, transfer, block);
+	else
+		source_failed(association, transfer, bad);
+}
+
+void source_nack(struct net_association *association, const struct wire_entry *entry)
+{
+	struct net_transfer *transfer =
+		transfer_find(association, entry->get, true, entry->transfer);
+
+	association->core->statistics.nacks_received++;
+	if (!transfer || entry->block >= transfer->blocks)
+		return;
+	transfer->held |= 1ull << entry->block;
+	transfer->ready &= ~(1ull << entry->block);
+}
+
+void source_again(struct net_association *association, const struct wire_entry *entry)
+{
+	struct net_transfer *transfer =
+		transfer_find(association, entry->get, true, entry->transfer);
+	uint64_t all, bit = 1ull << entry->block;
+
+	if (!transfer || entry->block >= transfer->blocks)
+		return;
+	all = transfer_block_granules(association, transfer, entry->block);
+	transfer->held &= ~bit;
+	transfer->granules[entry->block] |= entry->address & all;
+	transfer->asked |= bit;
+	make_ready(association, transfer, entry->block);
+}

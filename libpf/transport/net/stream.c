@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void stream_out_init(struct stream_out *out, uint32_t size, uint32_t spare, uint64_t position)
+{
+	*out = (struct stream_out){ .size = size,
+				    .spare = spare,
+				    .base = position,
+				    .sent = position,
+				    .end = position,
+				    .limit = position + size };
+}
+
+void stream_out_destroy(struct stream_out *out)
+{
+	free(out->ring);
+	ranges_destroy(&out->lost);
+	ranges_destroy(&out->acknowledged);
+}
+
+uint8_t *stream_out_reserve(struct stream_out *out, size_t length, bool *memory)
+{
+	*memory = false;
+	if (out->end - out->base + length > out->size)
+		return NULL;
+	if (!out->ring) {
+		out->ring = malloc((size_t)out->size + out->spare);
+		if (!out->ring) {
+			*memory = true;
+			return NULL;
+		}
+	}
+	return out->ring + out->end % out->size;
+}
+
+void stream_out_commit(struct stream_out *out, size_t length)
+{
+	size_t end = out->end % out->size + length;
+
+	if (end > out->size)
+		memcpy(out->ring, out->ring + out->size, end - out->size);
+	out->end += length;
+}
+
+uint32_t stream_out_next(const struct stream_out *out, uint32_t most, uint64_t *position)
+{
+	uint64_t length;
+
+	if (out->lost.count) {
+		*position = out->lost.list[0].start;
+		length = out->lost.list[0].end - *position;
+	} else {
+		uint64_t end = out->end < out->limit ? out->end : out->limit;
+
+		*position = out->sent;
+		length = end > out->sent ? end - out->sent : 0;
+	}
+	if (length > out->size - *position % out->size)
+		length = out->size - *position % out->size;
+	return length < most ? (uint32_t)length : most;
+}
+
+uint8_t *stream_out_bytes(const struct stream_out *out, uint64_t position)
+{
+	return out->ring + position % out->size;
+}
+
+void stream_out_sent(struct stream_out *out, uint64_t position, uint32_t length)
+{
+	if (position < out->sent)
+		ranges_remove(&out->lost, position, position + length);
+	if (position + length > out->sent)
+		out->sent = position + length;
+}
+
+void stream_out_lost(struct stream_out *out, uint64_t position, uint32_t length)
+{
+	uint64_t end = position + length;
+	uint32_t i;
+
+	if (end > out->sent)
+		end = out->sent;
+	if (position < out->base)
+		position = out->base;
+	/* What came by another packet is not lost. */
+	for (i = 0; i < out->acknowledged.count && position < end; i++) {
+		const struct range *here = &out->acknowledged.list[i];
+
+		if (here->end <= position)
+			continue;
+		if (here->start >= end)
+			break;
+		if (here->start > position && !ranges_add(&out->lost, position, here->start))
+			goto rewind;
+		position = here->end;
+	}
+	if (position >= end || ranges_add(&out->lost, position, end))
+		return;
+rewind:
+	/* No record of single losses is possible: all from here on is sent again. */
+	out->sent = position;
+	ranges_trim(&out->lost, 0);
+	while (out->lost.count && out->lost.list[out->lost.count - 1].start >= position)
+		out->lost.count--;
+	if (out->lost.count && out->lost.list[out->lost.count - 1].end > position)
+		out->lost.list[out->lost.count - 1].end = position;
+}
+
+void stream_out_acknowledged(struct stream_out *out, uint64_t position, uint32_t length)
+{
+	uint64_t end = position + length;
+
+	if (end <= out->base || end > out->end)
+		return;
+	if (position < out->base)
+		position = out->base;
+	if (position > out->base) {
+		/* Without a record it will have to be sent once more. */
+		if (!ranges_add(&out->acknowledged, position, end)) {
+			stream_out_lost(out, position, length);
+			return;
+		}
+		ranges_remove(&out->lost, position, end);
+		return;
+	}
+	out->base = end;
+	if (out->acknowledged.count && out->acknowledged.list[0].start <= end) {
+		if (out->acknowledged.list[0].end > out->base)
+			out->base = out->acknowledged.list[0].end;
+		ranges_trim(&out->acknowledged, out->base);
+	}
+	ranges_trim(&out->lost, out->base);
+	if (out->sent < out->base)
+		out->sent = out->base;
+}
+
+void stream_in_init(struct stream_in *in, uint32_t size, uint32_t spare, uint64_t position)
+{
+	*in = (struct stream_in){
+		.size = size, .spare = spare, .taken = position, .next = position
+	};
+}
+
+void stream_in_destroy(struct stream_in *in)
+{
+	free(in->ring);
+	ranges_destroy(&in->ahead);
+}
+
+bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes, uint32_t length)
+{
+	uint64_t end = position + length;
+	uint32_t start, first;
+
+	if (end <= in->next)
+		return true;
+	if (end > in->taken + in->size)
+		return false;
+	if (position < in->next) {
+		bytes += in->next - position;
+		position = in->next;
+		length = (uint32_t)(end - position);
+	}
+	if (!in->ring) {
+		in->ring = malloc((size_t)in->size + in->spare);
+		if (!in->ring)
+			return false;
+	}
+	if (position > in->next && !ranges_add(&in->ahead, position, end))
+		return false;
+	start = (uint32_t)(position % in->size);
+	first = length < in->size - start ? length : in->size - start;
+	memcpy(in->ring + start, bytes, first);
+	memcpy(in->ring, bytes + first, length - first);
+	if (position == in->next) {
+		in->next = end;
+		if (in->ahead.count && in->ahead.list[0].start <= end) {
+			if (in->ahead.list[0].end > end)
+				in->next = in->ahead.list[0].end;
+			ranges_trim(&in->ahead, in->next);
+		}
+	}
+	return true;
+}
+
+uint8_t *stream_in_peek(struct stream_in *in, size_t length)
+{
+	size_t start = in->taken % in->size;
+
+	if (start + length > in->size)
+		memcpy(in->ring + in->size, in->ring, start + length - in->size);
+	return in->ring + start;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "window.h"
+
+static bool test(const struct window *window, uint64_t number)
+{
+	return window->bits[number / 64 % (WINDOW_NUMBERS / 64)] >> number % 64 & 1;
+}
+
+void window_init(struct window *window)
+{
+	unsigned i;
+
+	*window = (struct window){ .due = NET_NEVER };
+	for (i = 0; i < WINDOW_REPEAT; i++)
+		window->news[i] = NET_NEVER;
+}
+
+bool window_seen(const struct window *window, uint64_t number)
+{
+	if (number >= window->next)
+		return false;
+	return window->next - number > WINDOW_NUMBERS || test(window, number);
+}
+
+/* Forget [from, to) of the last round, whose places are needed. */
+static void clear(struct window *window, uint64_t from, uint64_t to)
+{
+	if (to - from >= WINDOW_NUMBERS) {
+		memset(window->bits, 0, sizeof(window->bits));
+		return;
+	}
+	for (; from < to; from++)
+		window->bits[from / 64 % (WINDOW_NUMBERS / 64)] &= ~(1ull << from % 64);
+}
+
+void window_take(struct window *window, uint64_t number, uint64_t now, bool asks, bool mark,
+		 uint64_t delay)
+{
+	bool gap = number != window->next;
+
+	if (number >= window->next) {
+		clear(window, window->next, number + 1);
+		window->next = number + 1;
+		window->largest_time = now;
+	}
+	window->bits[number / 64 % (WINDOW_NUMBERS / 64)] |= 1ull << number % 64;
+	if (number < window->news[0])
+		window->news[0] = number;
+	if (mark)
+		window->marks++;
+	if (!asks)
+		return;
+	if (gap || mark || ++window->unacknowledged >= 2)
+		window->due = now;
+	else if (window->due == NET_NEVER)
+		window->due = now + delay;
+}
+
+/* Bits number, number - 1, ... number - 63, the first in bit 0. */
+static uint64_t backwards(const struct window *window, uint64_t number)
+{
+	unsigned word = (unsigned)(number / 64 % (WINDOW_NUMBERS / 64)), shift = number % 64;
+	uint64_t bits = window->bits[word] << (63 - shift);
+
+	if (shift < 63)
+		bits |= window->bits[(word + WINDOW_NUMBERS / 64 - 1) % (WINDOW_NUMBERS / 64)] >>
+			(shift + 1);
+	/* bit 63 is number now */
+	bits = __builtin_bswap64(bits);
+	bits = (bits & 0x0f0f0f0f0f0f0f0full) << 4 | (bits >> 4 & 0x0f0f0f0f0f0f0f0full);
+	bits = (bits & 0x3333333333333333ull) << 2 | (bits >> 2 & 0x3333333333333333ull);
+	return (bits & 0x5555555555555555ull) << 1 | (bits >> 1 & 0x5555555555555555ull);
+}
+
+void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *frame)
+{
+	uint64_t largest = window->next - 1, lowest = largest, delay = now - window->largest_time;
+	unsigned i, words;
+
+	for (i = 0; i < WINDOW_REPEAT; i++) {
+		if (window->news[i] < lowest)
+			lowest = window->news[i];
+	}
+	words = (unsigned)((largest - lowest) / 64) + 1;
+	if (words > WIRE_ACK_WORDS)
+		words = WIRE_ACK_WORDS;
+	frame->type = FRAME_ACK;
+	frame->ack.words = (uint8_t)words;
+	frame->ack.delay = delay < UINT32_MAX ? (uint32_t)delay : UINT32_MAX;
+	frame->ack.largest = (uint32_t)largest;
+	frame->ack.marks = window->marks;
+	for (i = 0; i < words; i++)
+		frame->ack.bits[i] = backwards(window, largest - 64 * (uint64_t)i);
+	memmove(window->news + 1, window->news, (WINDOW_REPEAT - 1) * sizeof(window->news[0]));
+	window->news[0] = NET_NEVER;
+	window->unacknowledged = 0;
+	window->due = NET_NEVER;
+}
