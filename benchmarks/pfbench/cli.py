@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-from . import comparison, transports
+from . import comparison, hosts, transports
 from .programs import NoPrograms
 from .suite import DEFAULT_TESTS, TESTS
 from .transports import SUBJECT
@@ -65,18 +65,31 @@ def parser() -> argparse.ArgumentParser:
         "-n", type=positive, metavar="RANKS", help="of --collectives (default 64)"
     )
     what.add_argument(
+        "--hosts",
+        action="store_true",
+        help="between two hosts made on this machine (tests/hosts), against tcp, UCX and "
+        "libfabric: warm, cold, with loss; --tests of: "
+        + " ".join(test.name for test in hosts.TESTS),
+    )
+    what.add_argument(
+        "--mtu",
+        type=positive,
+        default=9000,
+        metavar="BYTES",
+        help="of their network (default 9000)",
+    )
+    what.add_argument(
         "--max",
         type=size,
-        default=1 << 40,
         metavar="SIZE",
-        help="no message above this; K, M or G may follow",
+        help="no message above this; K, M or G may follow (--hosts: default 4M)",
     )
     what.add_argument(
         "-r",
         "--repetitions",
         type=positive,
         metavar="N",
-        help="default 5; 2 with --quick, 3 with --collectives",
+        help="default 5; 2 with --quick, 3 with --collectives or --hosts",
     )
 
     who = parse.add_argument_group("what to compare")
@@ -144,6 +157,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parse.parse_args(arguments)
     if options.n and not options.collectives:
         parse.error("-n goes with --collectives: the other tests run between two ranks")
+    if options.collectives and options.hosts:
+        parse.error("--collectives runs on one host: leave --hosts out")
     if options.collectives and options.tests:
         parse.error("--collectives is a set of tests already: leave --tests out")
     return guarded("compare", lambda: comparison.run(options))

@@ -8,9 +8,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Optional, Sequence, Union
+from typing import Callable, Mapping, Optional, Sequence, Union
 
-from . import environment, goals, launch, plot, programs, store, table, transports
+from . import environment, goals, hosts, launch, plot, programs, store, table, transports
 from .programs import NoPrograms, Programs
 from .progress import Progress
 from .results import Results
@@ -36,22 +36,36 @@ class Comparison:
     # Prints the tables.
     show: Callable[[Results], None]
     goals: Sequence[Union[goals.Goal, goals.Limit]]
+    # Makes the network as a test wants it.
+    prepare: Callable[[Mapping[str, str]], None] = lambda network: None
 
 
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
+    if options.hosts:
+        with hosts.Hosts(options.mtu).made() as made:
+            return _run(options, made)
+    return _run(options, None)
+
+
+def _run(options: argparse.Namespace, made: Optional[hosts.Hosts]) -> int:
     depth = options.depth or "default"
     build = find_build(options.build)
     env = launch.environment(build)
     present = components(env)
     chosen = _transports(options, present)
-    placement = launch.place(
-        options.n or 64 if options.collectives else 2, launch.cores()
+    placement = (
+        made.placement
+        if made
+        else launch.place(
+            options.n or 64 if options.collectives else 2, launch.cores()
+        )
     )
 
     own = programs.own(build)
     osu = None if options.own else _usable_osu(options.osu, env)
-    jobs = make_jobs(_tests(options), osu, own, depth, options.max)
+    largest = options.max or (hosts.LARGEST if made else sys.maxsize)
+    jobs = make_jobs(_tests(options), osu, own, depth, largest)
     return carry_out(
         Comparison(
             env,
@@ -61,7 +75,8 @@ def run(options: argparse.Namespace) -> int:
             jobs,
             options.repetitions or _repetitions(options, depth),
             _show,
-            goals.COLLECTIVES if options.collectives else goals.TWO_RANKS,
+            _goals(options),
+            *((made.prepare,) if made else ()),
         ),
         options,
     )
@@ -80,6 +95,7 @@ def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
         placement,
         env,
         options.timeout or (3600 if options.depth == "full" else 120),
+        prepare=comparison.prepare,
     )
     print(
         f"{placement.text}; {repetitions} repetitions; programs: "
@@ -142,10 +158,12 @@ def find_build(given: Optional[Path]) -> Optional[Path]:
 def _transports(
     options: argparse.Namespace, present: set[tuple[str, str]]
 ) -> list[Transport]:
+    known = hosts.TRANSPORTS if options.hosts else transports.KNOWN
     if options.transports:
-        chosen = [transports.by_name(name) for name in options.transports.split(",")]
+        names = options.transports.split(",")
+        chosen = [transports.by_name(name, known) for name in names]
     else:
-        chosen = transports.default(present)
+        chosen = transports.default(present, known)
         if options.collectives:
             chosen = [t for t in chosen if t.name in (SUBJECT, "vader", "sm")]
     chosen += [transports.custom(text) for text in options.add]
@@ -158,18 +176,26 @@ def _transports(
 def _tests(options: argparse.Namespace) -> list[Test]:
     if options.collectives:
         return [test for test in TESTS if test.collective]
-    known = {test.name: test for test in TESTS if not test.collective}
-    wanted = options.tests.split(",") if options.tests else DEFAULT_TESTS
+    all_tests = hosts.TESTS if options.hosts else TESTS
+    known = {test.name: test for test in all_tests if not test.collective}
+    usual = known if options.hosts else DEFAULT_TESTS
+    wanted = options.tests.split(",") if options.tests else usual
     for name in wanted:
         if name not in known:
             raise ValueError(f"no test {name}: there are {', '.join(known)}")
     return [known[name] for name in wanted]
 
 
+def _goals(options: argparse.Namespace) -> Sequence[Union[goals.Goal, goals.Limit]]:
+    if options.hosts:
+        return goals.HOSTS
+    return goals.COLLECTIVES if options.collectives else goals.TWO_RANKS
+
+
 def _repetitions(options: argparse.Namespace, depth: str) -> int:
     if depth == "quick":
         return 2
-    return 3 if options.collectives else 5
+    return 3 if options.collectives or options.hosts else 5
 
 
 def _usable_osu(given: Optional[Path], env: dict[str, str]) -> Optional[Programs]:

@@ -199,6 +199,59 @@ FAULTS = (
 )
 
 
+_NET_PEERS = ("tcp", "ucx", "libfabric")
+
+
+def _kept(percent: str, limit: float) -> Limit:
+    lost = measures.LOSS_BANDWIDTH
+    return Limit(
+        f"bandwidth, {percent} % lost, at least {limit} of that without loss",
+        Figure((lost[percent],), over=lost["0"]),
+        limit,
+        256 * KIB,
+        MIB,
+        at_most=False,
+    )
+
+
+HOSTS = (
+    Goal(
+        "latency, 1 B to 8 KiB, at most 0.75 of the best of tcp, ucx and libfabric",
+        measures.LATENCY,
+        _NET_PEERS,
+        0.75,
+        1,
+        8 * KIB,
+    ),
+    Goal(
+        "bandwidth, 4 MiB, at least 4 of the best peer",
+        measures.BANDWIDTH,
+        _NET_PEERS,
+        4.0,
+        4 * MIB,
+        4 * MIB,
+    ),
+    Goal(
+        "message rate, 1 byte, at least 8 of the best peer",
+        measures.RATE,
+        _NET_PEERS,
+        8.0,
+        1,
+        1,
+    ),
+    _kept("1", 0.6),
+    _kept("10", 0.3),
+    Goal(
+        "destination cold, 4 MiB, at least 2 of the bandwidth of tcp",
+        measures.COLD_BANDWIDTH["destination"],
+        ("tcp",),
+        2.0,
+        4 * MIB,
+        4 * MIB,
+    ),
+)
+
+
 def judge(results: Results, goals: Sequence[Union[Goal, Limit]]) -> list[Finding]:
     return [
         _judge(results, goal) if isinstance(goal, Goal) else _judge_limit(results, goal)

@@ -35,6 +35,8 @@ class Placement:
     # Each rank to a core of its own.
     bound: bool
     text: str
+    # mpirun, or what takes its arguments.
+    launcher: tuple[str, ...] = ("mpirun",)
 
 
 def cores() -> int:

@@ -67,6 +67,12 @@ COLD_CPU = {
     for cold, (name, text) in COLD.items()
 }
 
+# Between hosts, by the percentage of packets lost; each packet on its own, as on a cable.
+LOSS_BANDWIDTH = {
+    percent: _bandwidth(f"bandwidth-loss-{percent}", f"Bandwidth, {percent} % lost")
+    for percent in ("0", "0.1", "1", "10")
+}
+
 # What fault_cost prints.
 MINOR_TOUCH = _time("minor-touch", "Processor's touch of untouched pages", "")
 MINOR_WARM = _time("minor-warm", "Get, pages present", "")

@@ -40,7 +40,7 @@ class Step:
                 self.span.arguments()
             )
         return [
-            "mpirun",
+            *placement.launcher,
             "-n",
             str(placement.ranks),
             *placement.arguments,
@@ -95,6 +95,7 @@ class Runner:
         env: dict[str, str],
         timeout: float,
         start: Callable[..., launch.Outcome] = launch.run,
+        prepare: Callable[[Mapping[str, str]], None] = lambda network: None,
     ) -> None:
         self.results = results
         self.placement = placement
@@ -108,6 +109,7 @@ class Runner:
         self._env = env
         self._timeout = timeout
         self._start = start
+        self._prepare = prepare
 
     def pending(self, step: Step) -> bool:
         """A transport that failed in a test is not run in that test again."""
@@ -119,6 +121,7 @@ class Runner:
     def run(self, step: Step) -> Optional[Failure]:
         command = step.command(self.placement)
         self.commands.setdefault(tuple(command))
+        self._prepare(step.job.test.network)
         outcome = self._start(command, self._env, self._timeout)
         bound = launch.bindings(outcome.errors)
         if bound:

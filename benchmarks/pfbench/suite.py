@@ -58,6 +58,8 @@ class Test:
     collective: bool = False
     # Under mpirun, with every transport; otherwise a program of libpf alone.
     mpi: bool = True
+    # Between hosts: settings of the network, as tests/hosts names them.
+    network: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sized(self) -> bool:
@@ -209,7 +211,7 @@ COLD_BANDWIDTH_SPANS = {
 }
 
 
-def _cold(name: str, program: str, spans, *kinds, arguments=()) -> Test:
+def cold_test(name: str, program: str, spans, *kinds, arguments=(), **more) -> Test:
     """A program's --cold, which prints these kinds of measures for every cold."""
     columns = {
         kind[cold]: 1 + len(kinds) * place + offset
@@ -217,7 +219,7 @@ def _cold(name: str, program: str, spans, *kinds, arguments=()) -> Test:
         for offset, kind in enumerate(kinds)
     }
     cold = ("--cold", ",".join(measures.COLD), "--validate")
-    return Test(name, program, columns, spans, arguments=(*cold, *arguments))
+    return Test(name, program, columns, spans, arguments=(*cold, *arguments), **more)
 
 
 def _cost(name: str, figures, default: Span, quick: Span) -> Test:
@@ -234,8 +236,8 @@ def _cost(name: str, figures, default: Span, quick: Span) -> Test:
 
 _STREAMS = (Span(0, 0, 8, 1), Span(0, 0, 4, 1))
 COLD_TESTS = (
-    _cold("cold-latency", "latency", COLD_LATENCY_SPANS, measures.COLD_LATENCY),
-    _cold(
+    cold_test("cold-latency", "latency", COLD_LATENCY_SPANS, measures.COLD_LATENCY),
+    cold_test(
         "cold-bandwidth",
         "bw",
         COLD_BANDWIDTH_SPANS,

@@ -114,7 +114,7 @@ static int create_core(struct engine *engine)
 
 static int create_batches(struct engine *engine)
 {
-	const size_t room = NET_BATCH_BYTES + 1024;
+	const size_t room = NET_BATCH_BYTES + 2048;
 	unsigned i;
 
 	engine->batches = calloc(SEND_BATCHES, sizeof(*engine->batches));
@@ -222,12 +222,14 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 {
 	struct net_place places[NET_BATCH_MOST];
 	unsigned calls, total = 0, predicted;
+	uint32_t header = 0;
 	int count;
 
 	for (calls = 0; calls < RECEIVES_MOST; calls++) {
-		predicted = engine->misplaced ? 0 :
-						net_predict(engine->core, places, NET_BATCH_MOST);
-		count = socket_receive(socket, engine->receiver, places, predicted);
+		predicted = engine->misplaced ?
+				    0 :
+				    net_predict(engine->core, places, NET_BATCH_MOST, &header);
+		count = socket_receive(socket, engine->receiver, places, predicted, header);
 		if (count > 0) {
 			engine->misplaced = false;
 			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count);

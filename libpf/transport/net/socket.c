@@ -438,7 +438,7 @@ static uint32_t gather(struct receiver *receiver, const struct iovec *vectors, u
 }
 
 static int receive_predicted(struct socket *socket, struct receiver *receiver,
-			     const struct net_place *places, unsigned places_count)
+			     const struct net_place *places, unsigned places_count, uint32_t header)
 {
 	struct iovec vectors[2 * NET_BATCH_MOST + 1];
 	union interface_address address;
@@ -452,7 +452,7 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 	if (places_count > NET_BATCH_MOST)
 		places_count = NET_BATCH_MOST;
 	for (i = 0; i < places_count; i++) {
-		vectors[2 * i] = (struct iovec){ receiver->headers[i], NET_PREDICT_HEADER };
+		vectors[2 * i] = (struct iovec){ receiver->headers[i], header };
 		vectors[2 * i + 1] = (struct iovec){ places[i].address, places[i].length };
 	}
 	vectors[2 * i] = (struct iovec){ receiver->buffers[0], RECEIVE_BYTES };
@@ -466,7 +466,7 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 	read_control(socket, &message.msg_hdr, &received);
 
 	for (i = 0; i < places_count && at < received.length; i++, at += size) {
-		uint32_t room = NET_PREDICT_HEADER + places[i].length;
+		uint32_t room = header + places[i].length;
 		struct net_packet *packet;
 
 		size = received.length - at < received.segment ? received.length - at :
@@ -476,7 +476,7 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 			break;
 		packet = add_packet(receiver, &count, &received);
 		packet->header = receiver->headers[i];
-		packet->header_length = size < NET_PREDICT_HEADER ? size : NET_PREDICT_HEADER;
+		packet->header_length = size < header ? size : header;
 		packet->payload = places[i].address;
 		packet->payload_length = size - packet->header_length;
 	}
@@ -492,9 +492,10 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 }
 
 int socket_receive(struct socket *socket, struct receiver *receiver, const struct net_place *places,
-		   unsigned count)
+		   unsigned count, uint32_t header)
 {
-	return count ? receive_predicted(socket, receiver, places, count) :
+	return count && header <= PREDICT_HEADER_MOST ?
+		       receive_predicted(socket, receiver, places, count, header) :
 		       receive_plain(socket, receiver);
 }
 

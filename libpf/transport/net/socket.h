@@ -22,6 +22,8 @@
 /* The kernel gathers up to 64 KiB in a datagram; more packets than these are dropped. */
 #define RECEIVE_BYTES (64u << 10)
 #define RECEIVE_PACKETS 1024
+/* Longest header that packets are foreseen with. */
+#define PREDICT_HEADER_MOST 256
 /* Batches sent by one call. */
 #define SEND_BATCHES 8
 
@@ -74,7 +76,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 struct receiver {
 	struct net_packet packets[RECEIVE_PACKETS];
 	struct net_endpoint from[RECEIVE_MESSAGES];
-	_Alignas(8) uint8_t headers[NET_BATCH_MOST][NET_PREDICT_HEADER];
+	_Alignas(8) uint8_t headers[NET_BATCH_MOST][PREDICT_HEADER_MOST];
 	_Alignas(8) uint8_t buffers[RECEIVE_MESSAGES][RECEIVE_BYTES];
 	/* For what lay elsewhere than predicted, brought together. */
 	_Alignas(8) uint8_t gathered[RECEIVE_BYTES];
@@ -85,7 +87,8 @@ void receiver_destroy(struct receiver *receiver);
 
 /*
  * Receive what there is, up to RECEIVE_MESSAGES datagrams; one if there are
- * places (net_predict), to which payloads go then. Returns the number of
+ * places (net_predict), to which payloads go then, what is before them being
+ * header bytes, a multiple of 8. Returns the number of
  * receiver->packets, 0 for none, or PF_ERR_FAULT: a place could not be written,
  * and the packets meant for it are lost. Never waits.
  */
