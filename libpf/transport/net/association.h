@@ -48,7 +48,8 @@ struct net_association {
 	bool accepter;
 	bool welcome;   /* to be sent */
 	bool ping;      /* to be sent */
-	bool goodbye;   /* to be sent, and then to be freed */
+	bool goodbye;   /* to be sent */
+	bool closing;   /* the user let go of it: to be freed when it has nothing to send */
 	bool undelivered; /* in the core's list */
 	uint8_t hellos; /* sent without an answer */
 	uint8_t paths_count, refusals;
@@ -56,13 +57,14 @@ struct net_association {
 	uint64_t deadline;
 	uint64_t heard;   /* when last */
 	uint64_t silent;  /* since when an answer is due, NET_NEVER: none */
-	uint64_t hello_due;
+	uint64_t hello_due, hello_sent;
 	uint64_t refused; /* since when, 0: not */
 	uint64_t incarnation;
 	uint8_t id[NET_ID_BYTES];
 	uint8_t nonce[WIRE_NONCE], peer_nonce[WIRE_NONCE];
 	struct auth_keys sending, receiving;
 	uint64_t positions[2 * STREAMS]; /* of the streams, while not busy: out, in */
+	uint64_t message_limit; /* up to which the peer has room */
 	struct transfer_numbers numbers;
 	struct net_association *next_undelivered;
 	struct path *paths[NET_PATHS_MOST];
@@ -81,6 +83,7 @@ void association_free(struct net_association *association);
 int association_use(struct net_association *association);
 /* Something happened to it: have it looked at by net_output. */
 void association_wake(struct net_association *association);
+void association_unready(struct net_association *association);
 /* It ends, for this reason: what waits completes, gone is called. */
 void association_fail(struct net_association *association, int status, const char *why);
 struct path *association_path(struct net_association *association, unsigned number,
@@ -90,6 +93,12 @@ void association_advance(struct net_association *association, uint64_t now);
 /* Sent something that wants an answer. */
 void association_asked(struct net_association *association, uint64_t now);
 void association_heard(struct net_association *association, uint64_t now);
+/* What the paths' events do to it. It is busy. */
+struct path_events association_events(struct net_association *association);
+/* Messages were sent or credit came. */
+void association_credit(struct net_association *association, uint64_t now);
+/* Time until the next HELLO. */
+uint64_t association_hello_delay(const struct net_association *association);
 
 /* Opening (open.c). packet is authentic as to its length only. */
 void open_hello(struct net_core *core, uint64_t now, uint8_t *packet, size_t length,

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "association.h"
+
+#include <stdlib.h>
+
+#include "core.h"
+
+#define HELLO_FIRST 20000000ull
+#define HELLO_MOST 1000000000ull
+#define CREDIT_PERIOD 100000000ull
+
+static bool make_busy(struct net_association *association)
+{
+	static const uint32_t size[STREAMS] = { CONTROL_RING, MESSAGE_RING };
+	static const uint32_t spare[STREAMS] = { 2 * WIRE_ENTRY_MOST, MESSAGE_SPARE };
+	struct busy *busy;
+	unsigned i;
+
+	association->core->active++;
+	busy = malloc(sizeof(*busy));
+	if (!busy) {
+		association->core->active--;
+		return false;
+	}
+	for (i = 0; i < STREAMS; i++) {
+		stream_out_init(&busy->out[i], size[i], spare[i], association->positions[i]);
+		stream_in_init(&busy->in[i], size[i], spare[i], association->positions[STREAMS + i]);
+	}
+	busy->out[STREAM_MESSAGE].limit = association->message_limit;
+	transfers_init(&busy->transfers, &association->numbers);
+	busy->credit_told = busy->in[STREAM_MESSAGE].taken + MESSAGE_RING;
+	busy->credit_probe = NET_NEVER;
+	busy->used = association->core->now;
+	association->busy = busy;
+	return true;
+}
+
+static void give_back(struct net_association *association)
+{
+	struct busy *busy = association->busy;
+	unsigned i;
+
+	association->message_limit = busy->out[STREAM_MESSAGE].limit;
+	for (i = 0; i < STREAMS; i++) {
+		association->positions[i] = busy->out[i].end;
+		association->positions[STREAMS + i] = busy->in[i].taken;
+		stream_out_destroy(&busy->out[i]);
+		stream_in_destroy(&busy->in[i]);
+	}
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (association->paths[i])
+			path_rest(association->paths[i]);
+	}
+	free(busy);
+	association->busy = NULL;
+	association->core->active--;
+}
+
+struct net_association *association_new(struct net_core *core, const uint8_t id[NET_ID_BYTES])
+{
+	struct net_association *association = calloc(1, sizeof(*association));
+
+	if (!association)
+		return NULL;
+	association->core = core;
+	association->state = KNOWN;
+	association->silent = NET_NEVER;
+	association->heard = core->now;
+	association->block_size = core->options.block_size;
+	association->credit = 64u << 10;
+	association->message_limit = MESSAGE_RING;
+	association->deadline = NET_NEVER;
+	memcpy(association->id, id, NET_ID_BYTES);
+	core->callbacks.random(core->callbacks.user, association->nonce, WIRE_NONCE);
+	if (!core_add(core, association)) {
+		free(association);
+		return NULL;
+	}
+	return association;
+}
+
+void association_free(struct net_association *association)
+{
+	unsigned i;
+
+	if (association->busy) {
+		transfers_abandon(association, PF_ERR_PEER);
+		give_back(association);
+	}
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (association->paths[i])
+			path_rest(association->paths[i]);
+		free(association->paths[i]);
+	}
+	free(association->opening);
+	core_remove(association->core, association);
+	free(association);
+}
+
+struct path *association_path(struct net_association *association, unsigned number,
+			      const struct net_endpoint *to)
+{
+	struct net_core *core = association->core;
+	struct path *path = malloc(sizeof(*path));
+
+	if (!path)
+		return NULL;
+	path_init(path, to, core->callbacks.packet_most(core->callbacks.user, to));
+	association->paths[number] = path;
+	association->paths_count++;
+	return path;
+}
+
+int association_use(struct net_association *association)
+{
+	if (association->state == GONE)
+		return PF_ERR_PEER;
+	if (association->busy) {
+		association->busy->used = association->core->now;
+		return PF_OK;
+	}
+	if (!make_busy(association))
+		return PF_ERR_MEMORY;
+	if (association->state == KNOWN) {
+		association->state = OPENING;
+		association->hello_due = association->core->now;
+		association_wake(association);
+	}
+	core_schedule(association->core, association);
+	return PF_OK;
+}
+
+void association_wake(struct net_association *association)
+{
+	struct net_core *core = association->core;
+
+	if (association->ready)
+		return;
+	association->ready = true;
+	association->next_ready = NULL;
+	*core->ready_last = association;
+	core->ready_last = &association->next_ready;
+}
+
+void association_fail(struct net_association *association, int status, const char *why)
+{
+	struct net_core *core = association->core;
+
+	if (association->state == GONE)
+		return;
+	association->state = GONE;
+	if (association->busy) {
+		transfers_abandon(association, status);
+		give_back(association);
+	}
+	free(association->opening);
+	association->opening = NULL;
+	core_schedule(core, association);
+	if (!association->closing)
+		core->callbacks.gone(core->callbacks.user, association, status, why);
+}
+
+void association_asked(struct net_association *association, uint64_t now)
+{
+	if (association->silent == NET_NEVER)
+		association->silent = now;
+}
+
+void association_heard(struct net_association *association, uint64_t now)
+{
+	association->heard = now;
+	association->silent = NET_NEVER;
+	association->refused = 0;
+	association->refusals = 0;
+	if (association->busy)
+		association->busy->used = now;
+}
+
+static uint64_t keepalive(const struct net_options *options)
+{
+	return options->keepalive ? options->keepalive : options->peer_timeout / 4;
+}
+
+static bool idle(const struct net_association *association)
+{
+	const struct busy *busy = association->busy;
+	unsigned i;
+
+	if (!transfers_idle(&busy->transfers) || association->undelivered)
+		return false;
+	for (i = 0; i < STREAMS; i++) {
+		if (!stream_out_empty(&busy->out[i]) || busy->in[i].taken != busy->in[i].next ||
+		    busy->in[i].ahead.count)
+			return false;
+	}
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		const struct path *path = association->paths[i];
+
+		if (path && path->oldest != path->next)
+			return false;
+	}
+	return true;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t open_deadline(const struct net_association *association)
+{
+	const struct net_options *options = &association->core->options;
+	uint64_t due = NET_NEVER;
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		const struct path *path = association->paths[i];
+
+		if (!path)
+			continue;
+		due = earlier(due, path_deadline(path, options->timeout_min, options->ack_delay));
+		if (association->ready)
+			continue;
+		due = earlier(due, path->window.due);
+		if (path->paced > association->core->now)
+			due = earlier(due, path->paced);
+	}
+	if (association->silent == NET_NEVER && !association->ready)
+		due = earlier(due, association->heard + keepalive(options));
+	if (association->busy) {
+		due = earlier(due, association->busy->credit_probe);
+		if (idle(association))
+			due = earlier(due, association->busy->used + options->idle_release);
+	}
+	return due;
+}
+
+uint64_t association_deadline(const struct net_association *association)
+{
+	const struct net_options *options = &association->core->options;
+	uint64_t due = NET_NEVER;
+
+	if (association->state == OPEN)
+		due = open_deadline(association);
+	else if (association->state == OPENING && !association->ready)
+		due = association->hello_due;
+	if (association->state == GONE)
+		return NET_NEVER;
+	if (association->silent != NET_NEVER)
+		due = earlier(due, association->silent + options->peer_timeout);
+	if (association->refused)
+		due = earlier(due, association->refused + options->refused_timeout);
+	return due;
+}
+
+/* True: it is. */
+static bool check_dead(struct net_association *association, uint64_t now)
+{
+	const struct net_options *options = &association->core->options;
+
+	if (association->silent != NET_NEVER &&
+	    now >= association->silent + options->peer_timeout) {
+		association_fail(association, PF_ERR_PEER, "nothing was heard for peer_timeout");
+		return true;
+	}
+	if (!association->refused || now < association->refused + options->refused_timeout)
+		return false;
+	if (association->refusals >= 2) {
+		association_fail(association, PF_ERR_PEER,
+				 "its host says that nobody listens on its port");
+		return true;
+	}
+	/* One word of it alone may have been about something else. */
+	association->refused = 0;
+	association->refusals = 0;
+	return false;
+}
+
+static void taken(void *arg, struct path *path, const struct sent *sent)
+{
+	struct net_association *association = arg;
+	struct busy *busy = association->busy;
+
+	if (sent->kind != SENT_FRAMES)
+		return;
+	if (sent->control_length)
+		stream_out_acknowledged(
+			&busy->out[STREAM_CONTROL],
+			wire_widen(busy->out[STREAM_CONTROL].base, sent->place),
+			sent->control_length);
+	if (sent->message_length)
+		stream_out_acknowledged(
+			&busy->out[STREAM_MESSAGE],
+			wire_widen(busy->out[STREAM_MESSAGE].base, sent->message),
+			sent->message_length);
+}
+
+static void lost(void *arg, struct path *path, const struct sent *sent)
+{
+	struct net_association *association = arg;
+	struct busy *busy = association->busy;
+
+	association_wake(association);
+	if (sent->kind == SENT_DATA_PUT || sent->kind == SENT_DATA_GET) {
+		source_lost(association, sent);
+		return;
+	}
+	if (sent->kind != SENT_FRAMES)
+		return;
+	if (sent->control_length)
+		stream_out_lost(&busy->out[STREAM_CONTROL],
+				wire_widen(busy->out[STREAM_CONTROL].base, sent->place),
+				sent->control_length);
+	if (sent->message_length)
+		stream_out_lost(&busy->out[STREAM_MESSAGE],
+				wire_widen(busy->out[STREAM_MESSAGE].base, sent->message),
+				sent->message_length);
+}
+
+static void spurious(void *arg, struct path *path, const struct sent *sent)
+{
+	if (sent->kind == SENT_DATA_PUT || sent->kind == SENT_DATA_GET)
+		source_spurious(arg, sent);
+	else
+		taken(arg, path, sent);
+}
+
+struct path_events association_events(struct net_association *association)
+{
+	return (struct path_events){ taken, lost, spurious, association };
+}
+
+static void advance_open(struct net_association *association, uint64_t now)
+{
+	struct net_core *core = association->core;
+	const struct net_options *options = &core->options;
+	struct path_events events = association_events(association);
+	struct busy *busy = association->busy;
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		struct path *path = association->paths[i];
+
+		if (!path)
+			continue;
+		path_advance(path, now, options->timeout_min, options->ack_delay, &events,
+			     &core->statistics);
+		if (path->probes || path->window.due <= now || path->paced)
+			association_wake(association);
+		if (path->paced <= now)
+			path->paced = 0;
+	}
+	if (association->silent == NET_NEVER && now >= association->heard + keepalive(options) &&
+	    !association->ping) {
+		association->ping = true;
+		association_wake(association);
+	}
+	if (!busy)
+		return;
+	if (busy->credit_probe <= now) {
+		busy->credit_probe = now + CREDIT_PERIOD;
+		association->ping = true;
+		association_wake(association);
+	}
+	if (now >= busy->used + options->idle_release && idle(association))
+		give_back(association);
+}
+
+void association_advance(struct net_association *association, uint64_t now)
+{
+	if (association->state == GONE || check_dead(association, now))
+		return;
+	if (association->state == OPEN)
+		advance_open(association, now);
+	else if (association->state == OPENING && now >= association->hello_due)
+		association_wake(association);
+}
+
+/* The sender of messages waits for room: have the peer asked, should its word be lost. */
+void association_credit(struct net_association *association, uint64_t now)
+{
+	struct busy *busy = association->busy;
+	const struct stream_out *out = &busy->out[STREAM_MESSAGE];
+	bool waits = out->sent >= out->limit && out->end > out->sent;
+
+	if (!waits)
+		busy->credit_probe = NET_NEVER;
+	else if (busy->credit_probe == NET_NEVER)
+		busy->credit_probe = now + CREDIT_PERIOD;
+}
+
+uint64_t association_hello_delay(const struct net_association *association)
+{
+	uint64_t delay = HELLO_FIRST << (association->hellos < 6 ? association->hellos : 6);
+
+	return delay < HELLO_MOST ? delay : HELLO_MOST;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How an association is opened: HELLO and WELCOME. */
+#include <stdlib.h>
+
+#include "core.h"
+
+#define WELCOME_PERIOD 1000000ull /* no more than one in it, to whom it may concern */
+
+static struct auth_party party(const uint8_t *id, const uint8_t *nonce, uint64_t incarnation)
+{
+	return (struct auth_party){ .id = id, .nonce = nonce, .incarnation = incarnation };
+}
+
+static bool understood(const struct net_core *core, const struct wire_hello *hello)
+{
+	return hello->auth == core->options.auth && hello->index &&
+	       hello->block_size >= 4096 && hello->block_size <= 65536 &&
+	       !(hello->block_size & (hello->block_size - 1));
+}
+
+/* What both ends take from the other's hello. */
+static void agree(struct net_association *association, const struct wire_hello *hello)
+{
+	association->peer_index = hello->index;
+	association->incarnation = hello->incarnation;
+	memcpy(association->peer_nonce, hello->nonce, WIRE_NONCE);
+	if (hello->block_size < association->block_size)
+		association->block_size = hello->block_size;
+}
+
+static void answer(struct net_association *association)
+{
+	association->welcome = true;
+	association_wake(association);
+}
+
+/* Become the accepter of the association that this HELLO wants. */
+static void accept_hello(struct net_association *association, const struct wire_hello *hello,
+			 const struct net_endpoint *from)
+{
+	struct net_core *core = association->core;
+	const struct net_options *options = &core->options;
+	struct auth_party opener, accepter;
+
+	if (association->paths[0])
+		association->paths[0]->to = *from;
+	else if (!association_path(association, 0, from))
+		return;
+	agree(association, hello);
+	opener = party(association->id, association->peer_nonce, hello->incarnation);
+	accepter = party(options->id, association->nonce, options->incarnation);
+	auth_session(&association->receiving, &association->sending, options->key, &opener,
+		     &accepter);
+	association->accepter = true;
+	association->state = ACCEPTED;
+	association->silent = NET_NEVER;
+	answer(association);
+}
+
+static void forget(struct net_association *association)
+{
+	association_fail(association, PF_ERR_PEER, "its process ended and another took its place");
+	/* Found by index until net_close, by id no more. */
+	core_hide(association->core, association);
+}
+
+/* An association that is known already. NULL: nothing more to do. */
+static struct net_association *known_hello(struct net_association *association,
+					   const struct wire_hello *hello, uint64_t now)
+{
+	const uint8_t *own = association->core->options.id;
+
+	switch (association->state) {
+	case KNOWN:
+		return association;
+	case OPENING:
+		/* Both opened: the lower id stays the opener. */
+		return memcmp(hello->id, own, NET_ID_BYTES) < 0 ? association : NULL;
+	case ACCEPTED:
+	case OPEN:
+		if (association->accepter &&
+		    !memcmp(hello->nonce, association->peer_nonce, WIRE_NONCE) &&
+		    now >= association->hello_due) {
+			association->hello_due = now + WELCOME_PERIOD;
+			answer(association);
+		}
+		return NULL;
+	default:
+		return NULL;
+	}
+}
+
+void open_hello(struct net_core *core, uint64_t now, uint8_t *packet, size_t length,
+		const struct wire_header *header, const struct net_endpoint *from)
+{
+	struct net_association *association;
+	struct wire_hello hello;
+	void *user = NULL;
+
+	if (header->index || header->number || length != WIRE_HEADER + (size_t)header->control) {
+		core->statistics.refused++;
+		return;
+	}
+	if (!auth_check(packet, header->control, core->hello_key, 0)) {
+		core->statistics.forged++;
+		return;
+	}
+	if (!wire_get_hello(packet + WIRE_HEADER, header->control, &hello) ||
+	    !understood(core, &hello) || !memcmp(hello.id, core->options.id, NET_ID_BYTES)) {
+		core->statistics.refused++;
+		return;
+	}
+	association = core_find(core, hello.id);
+	if (association && association->state >= ACCEPTED) {
+		if (hello.incarnation < association->incarnation) {
+			core->statistics.replayed++;
+			return;
+		}
+		if (hello.incarnation > association->incarnation) {
+			forget(association);
+			association = NULL;
+		}
+	}
+	if (association) {
+		association = known_hello(association, &hello, now);
+		if (association)
+			accept_hello(association, &hello, from);
+		return;
+	}
+	association = association_new(core, hello.id);
+	if (!association)
+		return;
+	accept_hello(association, &hello, from);
+	if (association->state != ACCEPTED ||
+	    !core->callbacks.accept(core->callbacks.user, association, hello.id, hello.info,
+				    hello.info_length, &user)) {
+		association_unready(association);
+		association_free(association);
+		return;
+	}
+	association->user = user;
+}
+
+void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t length,
+		  const struct wire_header *header)
+{
+	struct net_association *association = core_index(core, header->index);
+	const struct net_options *options = &core->options;
+	struct auth_party opener, accepter;
+	uint8_t key[AUTH_HASH_KEY];
+	struct wire_hello hello;
+
+	if (!association || association->state != OPENING || header->number ||
+	    length != WIRE_HEADER + (size_t)header->control) {
+		core->statistics.refused++;
+		return;
+	}
+	auth_welcome_key(key, association->opening->key, association->nonce);
+	if (!auth_check(packet, header->control, key, 0)) {
+		core->statistics.forged++;
+		return;
+	}
+	if (!wire_get_hello(packet + WIRE_HEADER, header->control, &hello) ||
+	    !understood(core, &hello) || memcmp(hello.id, association->id, NET_ID_BYTES) ||
+	    memcmp(hello.echo, association->nonce, WIRE_NONCE)) {
+		core->statistics.refused++;
+		return;
+	}
+	agree(association, &hello);
+	opener = party(options->id, association->nonce, options->incarnation);
+	accepter = party(association->id, association->peer_nonce, hello.incarnation);
+	auth_session(&association->sending, &association->receiving, association->opening->key,
+		     &opener, &accepter);
+	free(association->opening);
+	association->opening = NULL;
+	association->state = OPEN;
+	association_heard(association, now);
+	/* Of a repeated HELLO it is not known which one was answered. */
+	if (association->hellos == 1)
+		path_sample(association->paths[0], now - association->hello_sent);
+	association->ping = true;
+	association_wake(association);
+}
+
+size_t open_output(struct net_association *association, uint64_t now, uint8_t *packet)
+{
+	const struct net_options *options = &association->core->options;
+	struct wire_hello hello = { .incarnation = options->incarnation,
+				    .index = association->index,
+				    .block_size = options->block_size,
+				    .auth = (uint8_t)options->auth };
+	struct wire_header header = { .type = WIRE_HELLO };
+	uint8_t key[AUTH_HASH_KEY];
+
+	memcpy(hello.id, options->id, NET_ID_BYTES);
+	memcpy(hello.nonce, association->nonce, WIRE_NONCE);
+	if (association->welcome) {
+		association->welcome = false;
+		header.type = WIRE_WELCOME;
+		header.index = association->peer_index;
+		memcpy(hello.echo, association->peer_nonce, WIRE_NONCE);
+		auth_welcome_key(key, options->key, association->peer_nonce);
+	} else {
+		hello.info = association->opening->info;
+		hello.info_length = association->info_length;
+		auth_hello_key(key, association->opening->key);
+		association->hello_sent = now;
+		association->hello_due = now + association_hello_delay(association);
+		association->hellos += association->hellos < 255;
+		association->core->statistics.hellos++;
+		association_asked(association, now);
+	}
+	header.control = (uint16_t)wire_put_hello(packet + WIRE_HEADER, &hello);
+	wire_put_header(packet, &header);
+	auth_tag(packet, header.control, key, 0);
+	return WIRE_HEADER + (size_t)header.control;
+}

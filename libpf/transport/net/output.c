@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets to be sent, in batches of one size. */
+#include <stdlib.h>
+
+#include "control.h"
+#include "core.h"
+
+#define CONTROL_LEAST 16 /* bytes of the control stream worth a frame */
+
+/* A packet being written: in the batch's slab, or where it is encrypted. */
+struct draft {
+	struct net_batch *batch;
+	struct net_association *association;
+	struct path *path;
+	unsigned number;  /* of the path */
+	uint8_t *packet;
+	uint32_t control; /* bytes so far */
+	uint32_t most;    /* bytes of the control section and the payload */
+	struct sent *sent;
+	bool asks;
+};
+
+static uint32_t overhead(const struct net_core *core)
+{
+	switch (core->options.auth) {
+	case NET_AUTH_FULL:
+		return WIRE_HEADER + WIRE_DIGEST;
+	case NET_AUTH_ENCRYPT:
+		return WIRE_HEADER + WIRE_MAC;
+	default:
+		return WIRE_HEADER;
+	}
+}
+
+/* False: no room in the batch, or too many packets under way. */
+static bool draft_start(struct draft *draft, struct net_batch *batch,
+			struct net_association *association, unsigned number)
+{
+	struct net_core *core = association->core;
+	bool encrypt = core->options.auth == NET_AUTH_ENCRYPT;
+
+	*draft = (struct draft){ .batch = batch,
+				 .association = association,
+				 .path = association->paths[number],
+				 .number = number,
+				 .packet = encrypt ? batch->room + batch->length :
+						     batch->slab + batch->used };
+	draft->most = draft->path->mtu.size - overhead(core);
+	if (batch->count == NET_BATCH_MOST ||
+	    batch->length + draft->path->mtu.size > NET_BATCH_BYTES ||
+	    (!encrypt && batch->used + WIRE_HEADER + WIRE_CONTROL_MOST + WIRE_DIGEST >
+				 sizeof(batch->slab)))
+		return batch->count == 0;
+	return true;
+}
+
+static void draft_frame(struct draft *draft, const struct wire_frame *frame)
+{
+	draft->control += (uint32_t)wire_put_frame(
+		draft->packet + WIRE_HEADER + draft->control, frame);
+}
+
+/* Seal the packet and put it into the batch. payload: NULL for padding. */
+static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfer,
+		      const uint8_t *payload, uint32_t length, uint64_t now)
+{
+	static const uint8_t padding[NET_PACKET_MOST];
+	struct net_association *association = draft->association;
+	struct net_core *core = association->core;
+	struct net_batch *batch = draft->batch;
+	struct path *path = draft->path;
+	uint64_t number = path->next;
+	struct wire_header header = { .type = (uint8_t)type,
+				      .path = (uint8_t)draft->number,
+				      .index = association->peer_index,
+				      .number = (uint32_t)number,
+				      .transfer = transfer };
+	uint32_t bytes;
+
+	if (!payload)
+		payload = padding;
+	if (core->options.auth == NET_AUTH_FULL) {
+		wire_put64(draft->packet + WIRE_HEADER + draft->control,
+			   type == WIRE_PROBE ?
+				   0 :
+				   auth_digest(&association->sending, payload, length));
+		draft->control += WIRE_DIGEST;
+	}
+	header.control = (uint16_t)draft->control;
+	wire_put_header(draft->packet, &header);
+	bytes = WIRE_HEADER + draft->control;
+	if (core->options.auth == NET_AUTH_ENCRYPT) {
+		memcpy(draft->packet + bytes, payload, length);
+		auth_encrypt(&association->sending, draft->packet, number, draft->control + length);
+		bytes += length + WIRE_MAC;
+		batch->vector[batch->vectors++] = (struct iovec){ draft->packet, bytes };
+	} else {
+		batch->vector[batch->vectors++] = (struct iovec){ draft->packet, bytes };
+		batch->used += bytes;
+		if (length)
+			batch->vector[batch->vectors++] =
+				(struct iovec){ (void *)(uintptr_t)payload, length };
+		bytes += length;
+	}
+	auth_tag(draft->packet, draft->control, association->sending.hash, number);
+	if (!batch->count++)
+		batch->segment = bytes;
+	batch->length += bytes;
+	core->statistics.packets_sent++;
+	core->statistics.bytes_sent += bytes;
+	path_sent(path, draft->sent, now, bytes, draft->asks);
+	if (draft->asks)
+		association_asked(association, now);
+}
+
+static void put_acknowledgements(struct draft *draft, uint64_t now)
+{
+	struct net_association *association = draft->association;
+	struct wire_frame frame;
+	bool any = false;
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		struct path *path = association->paths[i];
+
+		if (!path || path->window.due == NET_NEVER)
+			continue;
+		window_acknowledge(&path->window, now, &frame);
+		frame.ack.path = (uint8_t)i;
+		draft_frame(draft, &frame);
+		any = true;
+	}
+	if (!any || !association->busy)
+		return;
+	association->busy->credit_told = association->busy->in[STREAM_MESSAGE].taken + MESSAGE_RING;
+	frame = (struct wire_frame){ .type = FRAME_CREDIT,
+				     .credit = { .window = core_credit(association->core),
+						 .messages = association->busy->credit_told } };
+	draft_frame(draft, &frame);
+}
+
+static void put_control(struct draft *draft)
+{
+	struct stream_out *out = &draft->association->busy->out[STREAM_CONTROL];
+	uint32_t most = draft->most < WIRE_CONTROL_MOST - WIRE_DIGEST ?
+				draft->most :
+				WIRE_CONTROL_MOST - WIRE_DIGEST;
+	uint64_t position;
+	uint32_t length;
+
+	/* Leave room for a message's frame and a ping. */
+	if (draft->control + 32 > most)
+		return;
+	length = stream_out_next(out, most - draft->control - 32, &position);
+	if (!length)
+		return;
+	draft_frame(draft, &(struct wire_frame){
+				   .type = FRAME_CONTROL,
+				   .stream = { .length = (uint16_t)length,
+					       .offset = (uint32_t)position,
+					       .bytes = stream_out_bytes(out, position) } });
+	stream_out_sent(out, position, length);
+	draft->sent->place = (uint32_t)position;
+	draft->sent->control_length = (uint16_t)length;
+	draft->asks = true;
+}
+
+/* Returns the bytes of the message stream that the packet carries. */
+static uint32_t put_message(struct draft *draft, const uint8_t **payload)
+{
+	struct stream_out *out = &draft->association->busy->out[STREAM_MESSAGE];
+	uint64_t position;
+	uint32_t length;
+
+	length = stream_out_next(out, (draft->most - draft->control - 8) & ~7u, &position);
+	if (!length)
+		return 0;
+	*payload = stream_out_bytes(out, position);
+	draft_frame(draft, &(struct wire_frame){ .type = FRAME_MESSAGE,
+						 .stream = { .length = (uint16_t)length,
+							     .offset = (uint32_t)position } });
+	stream_out_sent(out, position, length);
+	draft->sent->message = (uint32_t)position;
+	draft->sent->message_length = (uint16_t)length;
+	draft->asks = true;
+	return length;
+}
+
+static bool stream_waits(const struct net_association *association, unsigned stream)
+{
+	uint64_t position;
+
+	return association->busy &&
+	       stream_out_next(&association->busy->out[stream], 8, &position);
+}
+
+static bool acknowledgement_due(const struct net_association *association, uint64_t now)
+{
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (association->paths[i] && association->paths[i]->window.due <= now)
+			return true;
+	}
+	return false;
+}
+
+/* A length that a following packet of the batch may not exceed, and has to have if more follow. */
+static bool fits(const struct net_batch *batch, uint32_t bytes)
+{
+	return !batch->count || bytes <= batch->segment;
+}
+
+static bool complete(const struct net_batch *batch)
+{
+	return batch->count && batch->length != batch->count * batch->segment;
+}
+
+/* Packets of frames; open: the window allows more than acknowledgements. */
+static void frames(struct net_batch *batch, struct net_association *association, unsigned number,
+		   uint64_t now, bool open)
+{
+	struct path *path = association->paths[number];
+	struct sent unrecorded = { 0 }; /* a lone acknowledgement needs no record */
+	struct draft draft;
+
+	if (association->ping)
+		association_use(association);
+	do {
+		const uint8_t *payload = NULL;
+		uint32_t length = 0;
+
+		if (!draft_start(&draft, batch, association, number))
+			break;
+		draft.sent = association->busy ? path_record(path) : &unrecorded;
+		if (!draft.sent)
+			break;
+		draft.sent->kind = SENT_FRAMES;
+		if (!batch->count)
+			put_acknowledgements(&draft, now);
+		if (association->ping && association->busy) {
+			draft_frame(&draft, &(struct wire_frame){ .type = FRAME_PING });
+			association->ping = false;
+			draft.asks = true;
+		}
+		if (open && association->busy) {
+			put_control(&draft);
+			length = put_message(&draft, &payload);
+		}
+		if (!draft.control)
+			break;
+		association->core->statistics.acks_sent += !draft.asks;
+		draft_end(&draft, WIRE_FRAMES, 0, payload, length, now);
+		open = open && path_open(path, now, path->mtu.size, association->credit);
+	} while (open && !complete(batch) && batch->segment == path->mtu.size &&
+		 stream_waits(association, STREAM_MESSAGE));
+	if (association->busy)
+		association_credit(association, now);
+}
+
+static void probe(struct net_batch *batch, struct net_association *association, unsigned number,
+		  uint64_t now, uint32_t size)
+{
+	struct net_core *core = association->core;
+	struct path *path = association->paths[number];
+	struct draft draft;
+
+	if (!draft_start(&draft, batch, association, number))
+		return;
+	draft.sent = path_record(path);
+	if (!draft.sent)
+		return;
+	draft.sent->kind = SENT_PROBE;
+	draft.asks = true;
+	mtu_sent(&path->mtu, size, path->next);
+	core->statistics.probes++;
+	batch->probe = true;
+	draft_frame(&draft, &(struct wire_frame){ .type = FRAME_PING });
+	draft_end(&draft, WIRE_PROBE, 0, NULL, size - overhead(core) - draft.control, now);
+}
+
+static void data(struct net_batch *batch, struct net_association *association, unsigned number,
+		 uint64_t now)
+{
+	uint32_t granule = association->block_size / GRANULES, extra, bytes;
+	struct path *path = association->paths[number];
+	struct draft draft;
+	struct run run;
+
+	extra = overhead(association->core) + WIRE_DATA;
+	while (!complete(batch) && draft_start(&draft, batch, association, number) &&
+	       source_next(association, (path->mtu.size - extra) / granule, &run)) {
+		bytes = extra + run.length;
+		if (!fits(batch, bytes) || !path_open(path, now, bytes, association->credit))
+			break;
+		draft.sent = path_record(path);
+		if (!draft.sent)
+			break;
+		draft.sent->kind = run.transfer->get ? SENT_DATA_GET : SENT_DATA_PUT;
+		draft.sent->place = run.transfer->id;
+		draft.sent->block = run.block;
+		draft.sent->granule = run.granule;
+		draft.sent->granules = run.granules;
+		draft.asks = true;
+		wire_put_data(draft.packet + WIRE_HEADER,
+			      &(struct wire_data){ .offset = run.offset,
+						   .length = run.transfer->length,
+						   .address = run.transfer->get ?
+								      0 :
+								      run.transfer->remote });
+		draft.control = WIRE_DATA;
+		source_sent(association, &run);
+		draft_end(&draft, run.transfer->get ? WIRE_DATA_GET : WIRE_DATA_PUT,
+			  run.transfer->id,
+			  (const uint8_t *)(uintptr_t)(run.transfer->local + run.offset),
+			  run.length, now);
+	}
+}
+
+static void output_path(struct net_batch *batch, struct net_association *association,
+			unsigned number, uint64_t now)
+{
+	struct path *path = association->paths[number];
+	bool busy = association->busy != NULL, open;
+	uint32_t size;
+
+	open = busy && path_open(path, now, path->mtu.size, association->credit);
+	if (acknowledgement_due(association, now) || association->ping ||
+	    (open && (stream_waits(association, STREAM_CONTROL) ||
+		      stream_waits(association, STREAM_MESSAGE))))
+		frames(batch, association, number, now, open);
+	if (batch->count || !open)
+		return;
+	size = mtu_wanted(&path->mtu, now);
+	/* While something is under way, so that the answer, or none, tells of the probe alone. */
+	if (size && path->rtt) {
+		probe(batch, association, number, now, size);
+		if (batch->count)
+			return;
+	}
+	data(batch, association, number, now);
+	if (batch->count || !path->probes)
+		return;
+	association->ping = true;
+	frames(batch, association, number, now, true);
+	path->probes = 0;
+}
+
+static void single(struct net_batch *batch, struct net_association *association, size_t length)
+{
+	batch->vector[0] = (struct iovec){ batch->slab, length };
+	batch->vectors = batch->count = 1;
+	batch->segment = batch->length = (uint32_t)length;
+	association->core->statistics.packets_sent++;
+	association->core->statistics.bytes_sent += length;
+}
+
+static void goodbye(struct net_batch *batch, struct net_association *association, uint64_t now)
+{
+	struct draft draft;
+	struct sent sent = { 0 };
+
+	if (!draft_start(&draft, batch, association, 0))
+		return;
+	draft.sent = &sent;
+	draft_frame(&draft, &(struct wire_frame){ .type = FRAME_GOODBYE });
+	draft_end(&draft, WIRE_FRAMES, 0, NULL, 0, now);
+}
+
+/* Paths that answer first, and of those the one with the most room. */
+static unsigned best_path(const struct net_association *association, unsigned tried)
+{
+	unsigned i, best = NET_PATHS_MOST;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		const struct path *path = association->paths[i], *other;
+
+		if (!path || tried >> i & 1)
+			continue;
+		if (best == NET_PATHS_MOST) {
+			best = i;
+			continue;
+		}
+		other = association->paths[best];
+		if (path->timeouts < other->timeouts ||
+		    (path->timeouts == other->timeouts && path->in_flight < other->in_flight))
+			best = i;
+	}
+	return best;
+}
+
+static void output(struct net_batch *batch, struct net_association *association, uint64_t now)
+{
+	unsigned number, tried = 0;
+
+	batch->count = batch->length = batch->used = batch->vectors = 0;
+	batch->probe = false;
+	batch->association = association->index;
+	if (association->state == GONE) {
+		if (!association->goodbye)
+			return;
+		association->goodbye = false;
+		batch->to = association->paths[0]->to;
+		batch->path = 0;
+		batch->number = association->paths[0]->next;
+		goodbye(batch, association, now);
+		return;
+	}
+	if (association->welcome ||
+	    (association->state == OPENING && now >= association->hello_due)) {
+		batch->to = association->paths[0]->to;
+		batch->path = NET_PATHS_MOST;
+		single(batch, association, open_output(association, now, batch->slab));
+		return;
+	}
+	if (association->state != OPEN)
+		return;
+	if (association->busy)
+		control_output(association);
+	while (!batch->count && (number = best_path(association, tried)) < NET_PATHS_MOST) {
+		struct path *path = association->paths[number];
+
+		tried |= 1u << number;
+		batch->to = path->to;
+		batch->path = number;
+		batch->number = path->next;
+		output_path(batch, association, number, now);
+	}
+}
+
+unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch)
+{
+	struct net_association *association;
+
+	if (now > core->now)
+		core->now = now;
+	while ((association = core->ready)) {
+		/* First, so that what comes up meanwhile is not missed. */
+		association_unready(association);
+		output(batch, association, core->now);
+		if (batch->count) {
+			/* There may be more; the others first. */
+			association_wake(association);
+			return batch->count;
+		}
+		if (association->ready)
+			continue;
+		if (association->state == GONE && association->closing)
+			association_free(association);
+		else
+			core_schedule(core, association);
+	}
+	return 0;
+}
+
+void net_unsent(struct net_core *core, const struct net_batch *batch)
+{
+	struct net_association *association = core_index(core, batch->association);
+	struct path_events events;
+	struct path *path;
+	unsigned i;
+
+	if (!association)
+		return;
+	if (association->state == OPENING)
+		association->hello_due = core->now;
+	else if (association->state == ACCEPTED)
+		association->welcome = true;
+	association_wake(association);
+	if (batch->path >= NET_PATHS_MOST || association->state != OPEN || !association->busy)
+		return;
+	path = association->paths[batch->path];
+	if (batch->probe)
+		mtu_lost(&path->mtu, core->now);
+	events = association_events(association);
+	path_unsent(path, batch->number, batch->count, &events);
+	/* There may have been acknowledgements in it. */
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (association->paths[i] && association->paths[i]->window.next)
+			association->paths[i]->window.due = core->now;
+	}
+	core_schedule(core, association);
+}
