@@ -154,7 +154,7 @@ static void complete(struct net_association *association, struct net_atomic *ato
 	core->callbacks.complete(core->callbacks.user, association, arg, &completion);
 }
 
-bool atomic_answered(struct net_association *association, const struct wire_entry *entry)
+bool atomic_result_came(struct net_association *association, const struct wire_entry *entry)
 {
 	struct transfers *transfers = &association->busy->transfers;
 	struct net_atomic *atomic = transfers->our_atomics[entry->transfer % ATOMICS_MOST];

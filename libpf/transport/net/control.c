@@ -185,7 +185,7 @@ static bool handle(struct net_association *association, const struct wire_entry 
 	case ENTRY_ATOMIC:
 		return atomic_requested(association, entry);
 	default:
-		return atomic_answered(association, entry);
+		return atomic_result_came(association, entry);
 	}
 }
 

@@ -93,7 +93,7 @@ void receiver_destroy(struct receiver *receiver);
  * and the packets meant for it are lost. Never waits.
  */
 int socket_receive(struct socket *socket, struct receiver *receiver, const struct net_place *places,
-		   unsigned count);
+		   unsigned count, uint32_t header);
 
 /* What the network said about packets of ours. */
 struct socket_complaint {

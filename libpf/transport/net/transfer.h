@@ -204,7 +204,7 @@ void atomics_abandon(struct net_association *association, int status);
 void atomics_output(struct net_association *association);
 /* From the peer; false: it broke the rules. */
 bool atomic_requested(struct net_association *association, const struct wire_entry *entry);
-bool atomic_answered(struct net_association *association, const struct wire_entry *entry);
+bool atomic_result_came(struct net_association *association, const struct wire_entry *entry);
 void atomic_resolved(struct net_association *association, struct net_token token, int status,
 		     uint64_t bad);
 
