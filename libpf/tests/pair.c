@@ -57,6 +57,10 @@ pf_options pair_options(void)
 		cleaned = true;
 	}
 	pf_options_init(&options, NULL);
+#ifdef PAIR_OVER_NET
+	options.network = PF_NETWORK_ALWAYS;
+	options.if_include = "lo";
+#endif
 	return options;
 }
 
