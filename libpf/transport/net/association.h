@@ -74,7 +74,7 @@ struct net_association {
 /* What is needed until the WELCOME. */
 struct opening {
 	uint8_t key[NET_KEY_BYTES];
-	uint8_t info[NET_INFO_MOST];
+	uint8_t info[]; /* info_length */
 };
 
 struct net_association *association_new(struct net_core *core, const uint8_t id[NET_ID_BYTES]);

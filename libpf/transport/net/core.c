@@ -257,7 +257,7 @@ struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_
 	if (!association)
 		return NULL;
 	association->user = peer;
-	association->opening = calloc(1, sizeof(*association->opening));
+	association->opening = malloc(sizeof(*association->opening) + length);
 	if (!association->opening || !association_path(association, 0, to)) {
 		association_free(association);
 		return NULL;
@@ -398,7 +398,7 @@ size_t net_association_memory(const struct net_association *association)
 	unsigned i;
 
 	if (association->opening)
-		bytes += sizeof(*association->opening);
+		bytes += sizeof(*association->opening) + association->info_length;
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		const struct path *path = association->paths[i];
 

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "load.h"
+
+#define SLOTS 8
+#define GUARD 64
+#define SOURCE (128u << 10)
+#define COUNTERS WORLD_PAGE
+#define MESSAGE_LONGEST 20000u
+#define SETTLED (2 * SECOND) /* after which nothing of a dead host is on its way */
+#define SEEN_MOST (1u << 16)
+
+enum kind { PUT, GET, ATOMIC };
+
+struct operation {
+	struct load *load;
+	enum kind kind;
+	unsigned from, to, slot;
+	uint32_t peer_life;
+	uint32_t length;
+	uint64_t source; /* offset */
+	bool bad_local, bad_remote;
+	bool used;
+};
+
+struct pair {
+	uint32_t sent, sent_life, sent_peer_life;
+	uint32_t got, got_life, got_own_life;
+};
+
+struct load {
+	struct world *world;
+	struct load_settings settings;
+	struct load_result result;
+	size_t slot;
+	uint64_t outstanding;
+	bool (*slots)[SLOTS]; /* in use, by host */
+	uint32_t (*filled)[SLOTS]; /* bytes of canary in it */
+	struct operation *operations;
+	struct pair *pairs; /* from * hosts + to */
+	uint64_t *added, *doubtful;
+	uint8_t *seen;
+	bool ending;
+};
+
+static struct load *the_load; /* callbacks have no other way */
+
+static size_t source_length(const struct load_settings *settings)
+{
+	return settings->longest > SOURCE ? settings->longest : SOURCE;
+}
+
+static size_t slot_length(const struct load_settings *settings)
+{
+	return (settings->longest + GUARD + WORLD_PAGE - 1) & ~(size_t)(WORLD_PAGE - 1);
+}
+
+size_t load_arena(const struct load_settings *settings)
+{
+	return source_length(settings) + COUNTERS + SLOTS * slot_length(settings);
+}
+
+static uint8_t *slot_of(const struct load *load, unsigned host, unsigned slot)
+{
+	return load->world->hosts[host].arena + source_length(&load->settings) + COUNTERS +
+	       slot * load->slot;
+}
+
+static uint64_t *counter_of(const struct load *load, unsigned host)
+{
+	return (uint64_t *)(void *)(load->world->hosts[host].arena +
+				    source_length(&load->settings));
+}
+
+static bool all(const uint8_t *bytes, size_t length, uint8_t value)
+{
+	return !length || (bytes[0] == value && !memcmp(bytes, bytes + 1, length - 1));
+}
+
+static void free_slot(struct load *load, unsigned host, unsigned slot, uint32_t length)
+{
+	/* Whoever writes there from now on is late. */
+	memset(slot_of(load, host, slot), 0x5a, length + GUARD);
+	load->filled[host][slot] = length + GUARD;
+	load->slots[host][slot] = false;
+}
+
+struct late {
+	struct load *load;
+	unsigned host, slot;
+	uint32_t length;
+};
+
+static void free_late(struct world *world, void *arg)
+{
+	struct late *late = arg;
+
+	free_slot(late->load, late->host, late->slot, late->length);
+	free(late);
+}
+
+static void free_slot_later(struct load *load, unsigned host, unsigned slot, uint32_t length)
+{
+	struct late *late = malloc(sizeof(*late));
+
+	if (!late)
+		abort();
+	*late = (struct late){ load, host, slot, length };
+	world_call(load->world, load->world->now + SETTLED, free_late, late);
+}
+
+static int find_slot(struct load *load, unsigned host)
+{
+	unsigned slot = (unsigned)world_below(load->world, SLOTS), i;
+
+	for (i = 0; i < SLOTS; i++, slot = (slot + 1) % SLOTS) {
+		if (load->slots[host][slot])
+			continue;
+		if (!all(slot_of(load, host, slot), load->filled[host][slot], 0x5a))
+			world_fail(load->world, "host %u slot %u was written after its end", host,
+				   slot);
+		load->slots[host][slot] = true;
+		return (int)slot;
+	}
+	return -1;
+}
+
+static unsigned partner(struct load *load, unsigned from)
+{
+	struct world *world = load->world;
+	unsigned hosts = world->settings.hosts, to;
+
+	do {
+		if (world_below(world, 10))
+			to = (unsigned)(from + hosts + world_below(world, 5) - 2) % hosts;
+		else
+			to = (unsigned)world_below(world, hosts);
+	} while (to == from);
+	return to;
+}
+
+static uint32_t random_length(struct load *load, size_t longest)
+{
+	unsigned bits = 64 - (unsigned)__builtin_clzll(longest);
+	uint64_t most = 1ull << world_below(load->world, bits + 1);
+
+	if (most > longest)
+		most = longest;
+	return (uint32_t)world_below(load->world, most) + 1;
+}
+
+static void message_fill(uint8_t *bytes, uint32_t length, uint32_t what)
+{
+	uint32_t i;
+
+	for (i = 0; i < length; i++)
+		bytes[i] = (uint8_t)(what + i * 7);
+}
+
+static void send_message(struct load *load, unsigned from, unsigned to)
+{
+	static uint8_t payload[MESSAGE_LONGEST];
+	struct world *world = load->world;
+	struct host *host = &world->hosts[from];
+	struct net_association *peer = host_peer(host, to);
+	struct pair *pair = &load->pairs[from * world->settings.hosts + to];
+	uint32_t length = random_length(load, world_below(world, 8) ? 100 : MESSAGE_LONGEST);
+	uint32_t header[4] = { from, host->life, 0, length };
+
+	if (!peer)
+		return;
+	if (pair->sent_life != host->life || pair->sent_peer_life != host->peer_life[to]) {
+		pair->sent = 0;
+		pair->sent_life = host->life;
+		pair->sent_peer_life = host->peer_life[to];
+	}
+	header[2] = pair->sent;
+	message_fill(payload, length, pair->sent);
+	if (net_send(peer, 7, header, sizeof(header), payload, length) == PF_DONE)
+		pair->sent++;
+}
+
+static bool deliver(struct host *host, struct host *peer, uint8_t tag, const void *data,
+		    size_t length)
+{
+	struct load *load = the_load;
+	struct world *world = host->world;
+	const uint8_t *bytes = data;
+	uint32_t header[4], i;
+	struct pair *pair;
+
+	if (length < sizeof(header)) {
+		world_fail(world, "a message of %zu bytes was never sent", length);
+		return true;
+	}
+	memcpy(header, data, sizeof(header));
+	if (tag != 7 || header[0] >= world->settings.hosts || peer->number != header[0] ||
+	    length != sizeof(header) + header[3]) {
+		world_fail(world, "a message is not as it was sent");
+		return true;
+	}
+	pair = &load->pairs[header[0] * world->settings.hosts + host->number];
+	/* The last words of one that died. */
+	if (pair->got_own_life == host->life && header[1] < pair->got_life)
+		return true;
+	if (pair->got_life != header[1] || pair->got_own_life != host->life) {
+		pair->got = 0;
+		pair->got_life = header[1];
+		pair->got_own_life = host->life;
+	}
+	if (header[2] != pair->got)
+		world_fail(world, "message %u from %u to %u came when %u was due", header[2],
+			   header[0], host->number, pair->got);
+	pair->got++;
+	bytes += sizeof(header);
+	for (i = 0; i < header[3]; i++) {
+		if (bytes[i] != (uint8_t)(header[2] + i * 7)) {
+			world_fail(world, "message %u from %u is damaged", header[2], header[0]);
+			break;
+		}
+	}
+	load->result.messages++;
+	return true;
+}
+
+static struct operation *unused(struct load *load, unsigned from)
+{
+	struct operation *operation = &load->operations[from * load->settings.depth];
+	unsigned i;
+
+	for (i = 0; i < load->settings.depth; i++) {
+		if (!operation[i].used)
+			return &operation[i];
+	}
+	return NULL;
+}
+
+static void post(struct load *load, unsigned from);
+
+static void retry(struct world *world, void *arg)
+{
+	struct host *host = arg;
+
+	if (!host->core || host->stopped) {
+		world_call(world, world->now + MILLISECOND, retry, arg);
+		return;
+	}
+	post(the_load, host->number);
+	host_pump(host);
+}
+
+static void post(struct load *load, unsigned from)
+{
+	struct world *world = load->world;
+	struct host *host = &world->hosts[from];
+	struct operation *operation = unused(load, from);
+	struct net_association *peer;
+	uint64_t remote, local;
+	unsigned owner;
+	int status, slot = -1;
+
+	if (load->ending || !operation)
+		return;
+	*operation = (struct operation){ .load = load, .from = from, .to = partner(load, from) };
+	operation->kind = (enum kind)world_below(world, 8);
+	operation->kind = operation->kind < 4 ? PUT : operation->kind < 7 ? GET : ATOMIC;
+	peer = host_peer(host, operation->to);
+	owner = operation->kind == PUT ? operation->to : from;
+	if (peer && operation->kind != ATOMIC)
+		slot = find_slot(load, owner);
+	if (!peer || (operation->kind != ATOMIC && slot < 0)) {
+		world_call(world, world->now + world_below(world, MILLISECOND), retry, host);
+		return;
+	}
+	if (world_below(world, 2))
+		send_message(load, from, operation->to);
+	operation->used = true;
+	operation->peer_life = host->peer_life[operation->to];
+	load->outstanding++;
+	if (operation->kind == ATOMIC) {
+		load->doubtful[operation->to]++;
+		status = net_atomic(peer, PF_ADD, 8,
+				    (uint64_t)(uintptr_t)counter_of(load, operation->to), 1, 0,
+				    operation);
+	} else {
+		operation->slot = (unsigned)slot;
+		operation->length = random_length(load, load->settings.longest);
+		operation->source = world_below(
+			world, source_length(&load->settings) - operation->length + 1);
+		memset(slot_of(load, owner, operation->slot), 0x5a, operation->length + GUARD);
+		local = (uint64_t)(uintptr_t)(host->arena + operation->source);
+		remote = (uint64_t)(uintptr_t)slot_of(load, operation->to, operation->slot);
+		if (operation->kind == GET) {
+			remote = (uint64_t)(uintptr_t)(world->hosts[operation->to].arena +
+						       operation->source);
+			local = (uint64_t)(uintptr_t)slot_of(load, from, operation->slot);
+		}
+		if (world_chance(world, load->settings.bad)) {
+			/* The last byte, and more, is behind the arena. */
+			operation->bad_remote = world_below(world, 2);
+			operation->bad_local = !operation->bad_remote;
+			if (operation->bad_remote)
+				remote = (uint64_t)(uintptr_t)world->hosts[operation->to].arena +
+					 world->settings.arena;
+			else
+				local = (uint64_t)(uintptr_t)host->arena + world->settings.arena;
+		}
+		status = operation->kind == PUT ?
+				 net_put(peer, local, remote, operation->length, operation) :
+				 net_get(peer, local, remote, operation->length, operation);
+	}
+	if (status != PF_OK)
+		world_fail(world, "posting failed: %d", status);
+}
+
+static void check_transfer(struct load *load, struct operation *operation, unsigned owner,
+			   const struct net_completion *completion)
+{
+	struct world *world = load->world;
+	unsigned other = operation->kind == PUT ? operation->from : operation->to;
+	const uint8_t *slot = slot_of(load, owner, operation->slot);
+	bool bad = operation->bad_local || operation->bad_remote;
+	unsigned side = operation->bad_local ? operation->from : operation->to;
+	uint64_t end = (uint64_t)(uintptr_t)world->hosts[side].arena + world->settings.arena;
+
+	if (bad) {
+		load->result.faults++;
+		if (completion->status != PF_ERR_FAULT || completion->address != end ||
+		    completion->side !=
+			    (operation->bad_local ? PF_SIDE_LOCAL : PF_SIDE_REMOTE))
+			world_fail(world, "a bad address ended with %d, side %d",
+				   completion->status, completion->side);
+		return;
+	}
+	if (completion->status != PF_OK) {
+		world_fail(world, "a transfer ended with %d", completion->status);
+		return;
+	}
+	if (memcmp(slot, world->hosts[other].arena + operation->source, operation->length))
+		world_fail(world, "%s of %u bytes from %u with %u has wrong contents",
+			   operation->kind == PUT ? "put" : "get", operation->length,
+			   operation->from, operation->to);
+	if (!all(slot + operation->length, GUARD, 0x5a))
+		world_fail(world, "bytes behind a transfer were written");
+}
+
+static void check_atomic(struct load *load, struct operation *operation,
+			 const struct net_completion *completion)
+{
+	struct world *world = load->world;
+	uint8_t *seen = load->seen + (size_t)operation->to * (SEEN_MOST / 8);
+
+	if (completion->status != PF_OK) {
+		world_fail(world, "an atomic ended with %d", completion->status);
+		return;
+	}
+	load->result.atomics++;
+	load->doubtful[operation->to]--;
+	load->added[operation->to]++;
+	if (completion->value >= SEEN_MOST)
+		return;
+	if (seen[completion->value / 8] >> completion->value % 8 & 1)
+		world_fail(world, "an atomic's old value came twice");
+	seen[completion->value / 8] |= (uint8_t)(1u << completion->value % 8);
+}
+
+static void complete(struct host *host, void *arg, const struct net_completion *completion)
+{
+	struct operation *operation = arg;
+	struct load *load = operation->load;
+	struct world *world = load->world;
+	unsigned owner = operation->kind == PUT ? operation->to : operation->from;
+
+	if (!operation->used) {
+		world_fail(world, "an operation completed twice");
+		return;
+	}
+	operation->used = false;
+	load->outstanding--;
+	load->result.operations++;
+	if (completion->status == PF_ERR_PEER) {
+		load->result.lost_peers++;
+		if (host->core && world->hosts[operation->to].life == operation->peer_life)
+			world_fail(world, "host %u was taken for dead by %u", operation->to,
+				   operation->from);
+		if (operation->kind != ATOMIC)
+			free_slot_later(load, owner, operation->slot, operation->length);
+	} else if (operation->kind == ATOMIC) {
+		check_atomic(load, operation, completion);
+	} else {
+		check_transfer(load, operation, owner, completion);
+		if (operation->bad_remote || operation->bad_local)
+			free_slot_later(load, owner, operation->slot, operation->length);
+		else
+			free_slot(load, owner, operation->slot, operation->length);
+	}
+	if (world->packets >= load->settings.packets)
+		load->ending = true;
+	if (world_chance(world, world->settings.absent)) {
+		size_t offset = world_below(world, world->settings.arena);
+
+		host_evict(host, offset,
+			   world_below(world, world->settings.arena - offset) / 4 + 1);
+	}
+	/* Not from here: completions of short ones would nest. */
+	world_call(world, world->now, retry, host);
+}
+
+/* ---- misfortunes ---- */
+
+static uint64_t soon(struct world *world, uint64_t mean)
+{
+	return world->now + world_below(world, 2 * mean) + 1;
+}
+
+static void restart(struct world *world, void *arg)
+{
+	struct host *host = arg;
+	unsigned i;
+
+	host_start(host);
+	for (i = 0; i < the_load->settings.depth; i++)
+		post(the_load, host->number);
+	host_pump(host);
+}
+
+static void crash(struct world *world, void *arg)
+{
+	struct load *load = arg;
+	struct host *host = &world->hosts[world_below(world, world->settings.hosts)];
+
+	if (load->ending)
+		return;
+	if (host->core && !host->stopped) {
+		host_crash(host);
+		world_call(world, soon(world, 20 * MILLISECOND), restart, host);
+	}
+	world_call(world, soon(world, load->settings.crash), crash, load);
+}
+
+static void go_on(struct world *world, void *arg)
+{
+	host_continue(arg);
+}
+
+static void stop(struct world *world, void *arg)
+{
+	struct load *load = arg;
+	struct host *host = &world->hosts[world_below(world, world->settings.hosts)];
+
+	if (load->ending)
+		return;
+	if (host->core && !host->stopped) {
+		host_stop(host);
+		world_call(world, soon(world, 50 * MILLISECOND), go_on, host);
+	}
+	world_call(world, soon(world, load->settings.stop), stop, load);
+}
+
+static void look_again(struct world *world, void *arg)
+{
+	struct host *host = arg;
+
+	host->closed = false;
+	if (!host->core || host->stopped)
+		return;
+	net_deliver(host->core);
+	host_pump(host);
+}
+
+static void look_away(struct world *world, void *arg)
+{
+	struct load *load = arg;
+	struct host *host = &world->hosts[world_below(world, world->settings.hosts)];
+
+	if (load->ending)
+		return;
+	if (!host->closed) {
+		host->closed = true;
+		world_call(world, soon(world, 10 * MILLISECOND), look_again, host);
+	}
+	world_call(world, soon(world, load->settings.close), look_away, load);
+}
+
+/* ---- */
+
+static bool finished(struct world *world)
+{
+	return the_load->ending && !the_load->outstanding;
+}
+
+static void check_end(struct load *load)
+{
+	struct world *world = load->world;
+	unsigned hosts = world->settings.hosts, from, to;
+
+	for (to = 0; to < hosts; to++) {
+		uint64_t counted = *counter_of(load, to);
+
+		if (counted < load->added[to] || counted > load->added[to] + load->doubtful[to])
+			world_fail(world, "host %u counted %llu of %llu atomics", to,
+				   (unsigned long long)counted,
+				   (unsigned long long)load->added[to]);
+		for (from = 0; from < hosts; from++) {
+			struct pair *pair = &load->pairs[from * hosts + to];
+			struct host *host = &world->hosts[from];
+			struct net_association *peer = host->peers ? host->peers[to] : NULL;
+
+			if (peer && pair->sent_life == host->life &&
+			    pair->sent_peer_life == world->hosts[to].life &&
+			    (pair->got_own_life != world->hosts[to].life ||
+			     pair->got_life != host->life || pair->got != pair->sent) &&
+			    pair->sent)
+				world_fail(world, "%u of %u messages from %u to %u came", pair->got,
+					   pair->sent, from, to);
+			if (peer && net_association_memory(peer) > 1024)
+				world_fail(world, "an idle association holds %zu bytes",
+					   net_association_memory(peer));
+		}
+	}
+}
+
+bool load_run(struct world *world, const struct load_settings *settings, struct load_result *result)
+{
+	unsigned hosts = world->settings.hosts, i, j;
+	struct load load = { .world = world, .settings = *settings };
+
+	the_load = &load;
+	load.slot = slot_length(settings);
+	load.slots = calloc(hosts, sizeof(*load.slots));
+	load.filled = calloc(hosts, sizeof(*load.filled));
+	load.operations = calloc((size_t)hosts * settings->depth, sizeof(*load.operations));
+	load.pairs = calloc((size_t)hosts * hosts, sizeof(*load.pairs));
+	load.added = calloc(hosts, sizeof(*load.added));
+	load.doubtful = calloc(hosts, sizeof(*load.doubtful));
+	load.seen = calloc(hosts, SEEN_MOST / 8);
+	for (i = 0; i < hosts; i++) {
+		struct host *host = &world->hosts[i];
+		uint64_t *words = (uint64_t *)(void *)host->arena;
+
+		for (j = 0; j < source_length(settings) / 8; j++)
+			words[j] = world_random(world);
+		*counter_of(&load, i) = 0;
+		host->deliver = deliver;
+		host->complete = complete;
+	}
+	for (i = 0; i < hosts; i++) {
+		for (j = 0; j < settings->depth; j++)
+			post(&load, i);
+		host_pump(&world->hosts[i]);
+	}
+	if (settings->crash)
+		world_call(world, soon(world, settings->crash), crash, &load);
+	if (settings->stop)
+		world_call(world, soon(world, settings->stop), stop, &load);
+	if (settings->close)
+		world_call(world, soon(world, settings->close), look_away, &load);
+	while (!load.ending && !world->failed) {
+		uint64_t before = load.result.operations;
+
+		if (world_run(world, world->now + 100 * SECOND, finished))
+			break;
+		if (before == load.result.operations && !world->failed)
+			world_fail(world, "nothing completes any more");
+	}
+	if (!world->failed && !finished(world) &&
+	    !world_run(world, world->now + 100 * SECOND, finished) && !world->failed)
+		world_fail(world, "%llu operations never complete",
+			   (unsigned long long)load.outstanding);
+	/* Late packets, acknowledgements, the return of idle memory. */
+	world_run(world, world->now + 10 * SECOND, NULL);
+	if (!world->failed)
+		check_end(&load);
+	*result = load.result;
+	for (i = 0; i < hosts; i++) {
+		world->hosts[i].complete = NULL;
+		world->hosts[i].deliver = NULL;
+	}
+	free(load.slots);
+	free(load.filled);
+	free(load.operations);
+	free(load.pairs);
+	free(load.added);
+	free(load.doubtful);
+	free(load.seen);
+	return !world->failed;
+}

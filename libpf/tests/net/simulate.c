@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pf_simulate: the protocol between hosts as it is shipped, in virtual time,
+ * under everything that a network and processes may do to it. Runs rounds, each
+ * of its own seed and shape, until a number of packets or of seconds is reached;
+ * a round that fails prints its seed, which replays it alone.
+ */
+#include "load.h"
+
+#include <getopt.h>
+#include <time.h>
+
+struct arguments {
+	unsigned hosts; /* 0: by the seed */
+	uint64_t packets, seed, seconds, round;
+	bool verbose;
+};
+
+static double clock_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static uint32_t one_of(struct world *dice, const uint32_t *values, unsigned count)
+{
+	return values[world_below(dice, count)];
+}
+#define ONE_OF(dice, ...)                                                                          \
+	one_of(dice, (const uint32_t[]){ __VA_ARGS__ },                                            \
+	       sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+
+/* The shape of a round follows from its seed. */
+static void shape(const struct arguments *arguments, uint64_t seed, struct settings *settings,
+		  struct load_settings *load)
+{
+	struct world dice = { .random = seed * 0xd1342543de82ef95ull };
+
+	settings_init(settings);
+	settings->seed = seed;
+	settings->hosts = arguments->hosts ? arguments->hosts :
+					     ONE_OF(&dice, 2, 2, 3, 4, 8, 16, 64, 256);
+	settings->loss = PER_MILLION(ONE_OF(&dice, 0, 0, 1000, 10000, 100000));
+	settings->duplicate = PER_MILLION(ONE_OF(&dice, 0, 1000, 50000));
+	settings->corrupt = PER_MILLION(ONE_OF(&dice, 0, 1000, 10000));
+	settings->mark = PER_MILLION(ONE_OF(&dice, 0, 0, 10000));
+	settings->reorder = PER_MILLION(ONE_OF(&dice, 0, 1000, 50000, 500000));
+	settings->delay = ONE_OF(&dice, 2, 10, 50, 1000) * MICROSECOND;
+	settings->jitter = ONE_OF(&dice, 10, 100, 1000, 10000) * MICROSECOND;
+	settings->rate = ONE_OF(&dice, 0, 0, 100, 1000) * 1000000ull;
+	settings->queue = ONE_OF(&dice, 20000, 200000, 2000000);
+	settings->interface_mtu = ONE_OF(&dice, 1472, 1472, 8952, 1232);
+	settings->mtu = settings->interface_mtu;
+	if (!world_below(&dice, 4))
+		settings->mtu = ONE_OF(&dice, 1200, 1300, 1472);
+	settings->absent = PER_MILLION(ONE_OF(&dice, 0, 10000, 200000));
+	settings->resolve = ONE_OF(&dice, 2, 50, 1000) * MICROSECOND;
+	settings->options.block_size = ONE_OF(&dice, 4096, 4096, 16384, 65536);
+	settings->options.auth = (enum net_auth)ONE_OF(&dice, NET_AUTH_HEADER, NET_AUTH_HEADER,
+						       NET_AUTH_HEADER, NET_AUTH_FULL,
+						       NET_AUTH_ENCRYPT);
+	settings->options.fault_mode = (enum net_fault_mode)world_below(&dice, 2);
+	settings->options.backup_ring = ONE_OF(&dice, 4096, 65536, 262144);
+	settings->options.receive_buffer = ONE_OF(&dice, 65536, 1 << 20);
+	settings->options.peer_timeout = 20 * SECOND;
+	settings->options.keepalive = 60 * SECOND; /* so that idle ones are seen idle */
+	settings->options.idle_release = ONE_OF(&dice, 1, 100) * 10 * MILLISECOND;
+	load->packets = arguments->round;
+	load->depth = ONE_OF(&dice, 1, 4, 8);
+	load->longest = settings->hosts > 64 ? 16384 : ONE_OF(&dice, 3000, 20000, 100000, 600000);
+	load->bad = PER_MILLION(ONE_OF(&dice, 0, 2000));
+	load->crash = ONE_OF(&dice, 0, 0, 50, 500) * MILLISECOND;
+	load->stop = ONE_OF(&dice, 0, 0, 20, 200) * MILLISECOND;
+	load->close = ONE_OF(&dice, 0, 5, 50) * MILLISECOND;
+	settings->arena = (load_arena(load) + WORLD_PAGE - 1) & ~(size_t)(WORLD_PAGE - 1);
+}
+
+static bool run_round(const struct arguments *arguments, uint64_t seed, uint64_t *packets)
+{
+	struct load_settings load = { 0 };
+	struct load_result result;
+	struct settings settings;
+	struct world *world;
+	double start = clock_now();
+	bool passed;
+
+	shape(arguments, seed, &settings, &load);
+	world = world_create(&settings);
+	passed = load_run(world, &load, &result);
+	*packets += world->packets;
+	if (arguments->verbose || !passed)
+		printf("# seed %llu: %u hosts, %llu packets, %llu lost on the way, %llu operations, "
+		       "%llu messages, %llu atomics, %llu bad addresses, %llu of dead peers, "
+		       "%.3f s of virtual time, %.0f packets/s\n",
+		       (unsigned long long)seed, settings.hosts,
+		       (unsigned long long)world->packets, (unsigned long long)world->dropped,
+		       (unsigned long long)result.operations, (unsigned long long)result.messages,
+		       (unsigned long long)result.atomics, (unsigned long long)result.faults,
+		       (unsigned long long)result.lost_peers, (double)world->now / 1e9,
+		       (double)world->packets / (clock_now() - start));
+	if (!passed)
+		printf("# again with: pf_simulate --seed %llu --packets 1 --round %llu%s\n",
+		       (unsigned long long)seed, (unsigned long long)arguments->round,
+		       arguments->hosts ? " --hosts (as before)" : "");
+	fflush(stdout);
+	world_destroy(world);
+	return passed;
+}
+
+static void usage(FILE *file)
+{
+	fprintf(file, "Usage: pf_simulate [--packets N] [--seconds N] [--seed N] [--hosts N] "
+		      "[--round N] [--verbose]\n"
+		      "  --packets N  until so many were sent (default 1000000)\n"
+		      "  --seconds N  or so much time has passed\n"
+		      "  --seed N     of the first round; the next ones count up (default: the time)\n"
+		      "  --hosts N    in every round, up to 1024 (default: by the seed)\n"
+		      "  --round N    packets of one round (default 500000)\n"
+		      "  --verbose    a line for every round\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "packets", required_argument, NULL, 'p' },
+		{ "seconds", required_argument, NULL, 't' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "hosts", required_argument, NULL, 'h' },
+		{ "round", required_argument, NULL, 'r' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, '?' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct arguments arguments = { .packets = 1000000,
+				       .seed = (uint64_t)time(NULL) * 1000,
+				       .seconds = UINT64_MAX,
+				       .round = 500000 };
+	uint64_t packets = 0, rounds = 0, seed;
+	double start = clock_now(), took;
+	bool passed = true;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		uint64_t value = optarg ? strtoull(optarg, NULL, 0) : 0;
+
+		switch (option) {
+		case 'p':
+			arguments.packets = value;
+			break;
+		case 't':
+			arguments.seconds = value;
+			arguments.packets = UINT64_MAX;
+			break;
+		case 's':
+			arguments.seed = value;
+			break;
+		case 'h':
+			arguments.hosts = (unsigned)value;
+			break;
+		case 'r':
+			arguments.round = value;
+			break;
+		case 'v':
+			arguments.verbose = true;
+			break;
+		default:
+			usage(optopt ? stderr : stdout);
+			return optopt ? 2 : 0;
+		}
+	}
+	if (arguments.hosts == 1 || arguments.hosts > 1024) {
+		usage(stderr);
+		return 2;
+	}
+	printf("# first seed %llu\n", (unsigned long long)arguments.seed);
+	fflush(stdout);
+	for (seed = arguments.seed; passed && packets < arguments.packets &&
+				    clock_now() - start < (double)arguments.seconds;
+	     seed++, rounds++)
+		passed = run_round(&arguments, seed, &packets);
+	took = clock_now() - start;
+	printf("%s %llu packets in %llu rounds, %.1f s, %.0f packets/s\n", passed ? "ok" : "not ok",
+	       (unsigned long long)packets, (unsigned long long)rounds, took,
+	       (double)packets / took);
+	return passed ? 0 : 1;
+}
