@@ -2,6 +2,7 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include "fault/resolver.h"
 #include "pf.h"
 #include "transport/host/copy.h"
+#include "transport/net/interface.h"
 
 struct list {
 	pf_capability *entries;
@@ -180,6 +182,35 @@ static void device(struct list *list)
 		close(fd);
 }
 
+/* As a context opened now would use it. */
+static void network(struct list *list)
+{
+	struct interface interfaces[INTERFACES_MOST];
+	char text[sizeof(list->entries->detail)] = "", address[INET6_ADDRSTRLEN];
+	const char *why = "the option network is off";
+	pf_options options;
+	unsigned count = 0, i;
+	size_t used = 0;
+
+	pf_options_init(&options, NULL);
+	if (options.network != PF_NETWORK_OFF)
+		count = interfaces_find(interfaces, INTERFACES_MOST, options.if_include,
+					options.if_exclude, &why);
+	for (i = 0; i < count && used < sizeof(text); i++) {
+		const union interface_address *own = &interfaces[i].address;
+		bool version6 = own->any.sa_family == AF_INET6;
+
+		inet_ntop(own->any.sa_family,
+			  version6 ? (const void *)&own->in6.sin6_addr :
+				     (const void *)&own->in.sin_addr,
+			  address, sizeof(address));
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %s (MTU %u)",
+					 i ? ", " : "", interfaces[i].name, address,
+					 interfaces[i].mtu);
+	}
+	add(list, "network", count > 0, "%s", count ? text : why);
+}
+
 int pf_capabilities(pf_capability *entries, int most)
 {
 	struct list list = { .entries = entries, .most = most };
@@ -191,6 +222,7 @@ int pf_capabilities(pf_capability *entries, int most)
 	detection(&list);
 	pagers(&list);
 	user_interrupts(&list);
+	network(&list);
 	device(&list);
 	return list.count < most ? list.count : most;
 }

@@ -115,6 +115,7 @@ static int register_options(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	const pf_option_info *info;
+	const pf_text_info *text;
 	int index;
 
 	component->culprit = NULL;
@@ -135,6 +136,15 @@ static int register_options(void)
 			index = register_option(info, help);
 			component->idle_polls_index = index;
 		}
+		if (index < 0)
+			return index;
+	}
+	for (text = pf_text_table(); text->name; text++) {
+		index = mca_base_component_var_register(
+			&component->super.btl_version, text->name, text->help,
+			MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0,
+			(mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + text->level - 1),
+			MCA_BASE_VAR_SCOPE_LOCAL, (char *)&component->options + text->offset);
 		if (index < 0)
 			return index;
 	}

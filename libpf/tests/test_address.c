@@ -48,6 +48,7 @@ static void test_parse(void **state)
 static void test_reachable(void **state)
 {
 	struct address here, other;
+	pf_options options;
 	pf_context *context;
 	const char *why;
 	pf_peer *peer;
@@ -59,6 +60,28 @@ static void test_reachable(void **state)
 	assert_int_equal(pf_reachable(context, &here, length, NULL), PF_OK);
 	assert_int_equal(pf_reachable(context, &here, length, &why), PF_OK);
 
+	/* Over the network, from here to here. */
+	other = here;
+	other.host[3] ^= 1;
+	assert_int_equal(pf_reachable(context, &other, length, &why), PF_OK);
+	assert_non_null(strstr(why, "network"));
+	other.auth = PF_AUTH_ENCRYPT;
+	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	assert_non_null(strstr(why, "auth"));
+	other.auth = PF_AUTH_HEADER;
+	/* An interface of no network of ours; then none at all. */
+	other.endpoints_count = 0;
+	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	assert_non_null(strstr(why, "if_include"));
+	pf_close(context);
+
+	/* Without the network. */
+	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	options.network = PF_NETWORK_OFF;
+	assert_int_equal(pf_open(&options, &context), PF_OK);
+	length = sizeof(here);
+	assert_int_equal(pf_address(context, &here, &length), PF_OK);
+	assert_int_equal(here.endpoints_count, 0);
 	other = here;
 	other.host[3] ^= 1;
 	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
@@ -67,7 +90,7 @@ static void test_reachable(void **state)
 	other = here;
 	other.network_namespace++;
 	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
-	assert_non_null(strstr(why, "network namespace"));
+	assert_non_null(strstr(why, "network"));
 	assert_int_equal(pf_reachable(context, &here, length - 1, &why), PF_ERR_ARGUMENT);
 	assert_non_null(why);
 	assert_int_equal(pf_peer_open(context, &here, length - 1, NULL, &peer), PF_ERR_ARGUMENT);

@@ -68,6 +68,7 @@ static void print_options(const struct info *info)
 {
 	const struct origins *origins = &info->origins;
 	const pf_option_info *option;
+	const pf_text_info *text;
 	char variable[64];
 
 	json_start("options", '[');
@@ -84,6 +85,18 @@ static void print_options(const struct info *info)
 		option_names(option);
 		json_number("level", (uint64_t)option->level);
 		json_string("help", option->help);
+		json_end('}');
+	}
+	for (text = pf_text_table(); text->name; text++) {
+		const char *value = *option_text((pf_options *)&origins->in_force, text);
+
+		json_start(NULL, '{');
+		json_string("name", text->name);
+		json_string("value", value ? value : "");
+		json_string("default", "");
+		json_string("origin", value ? "environment" : "default");
+		json_number("level", (uint64_t)text->level);
+		json_string("help", text->help);
 		json_end('}');
 	}
 	json_end(']');

@@ -75,6 +75,7 @@ static void print_options(const struct info *info, bool details)
 {
 	const struct origins *origins = &info->origins;
 	const pf_option_info *option;
+	const pf_text_info *text;
 	char number[32];
 
 	title("Options");
@@ -87,6 +88,14 @@ static void print_options(const struct info *info, bool details)
 		       origin_name(origin_of(origins, option)));
 		if (details)
 			print_option_details(option);
+	}
+	for (text = pf_text_table(); text->name; text++) {
+		const char *value = *option_text((pf_options *)&origins->in_force, text);
+
+		printf("  %-18s %-10s %s\n", text->name, value ? value : "none",
+		       value ? "environment" : "default");
+		if (details)
+			printf("      %s\n", text->help);
 	}
 	if (!details)
 		printf("  (pf_info --options explains them)\n");
