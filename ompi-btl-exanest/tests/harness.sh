@@ -10,8 +10,8 @@ btl=${EXANEST_TEST_BTL:-exanest,self}
 asan='' sanitizer=''
 
 # For a caller to fill before mpirun_command: what comes before mpirun, on its
-# command line, and before the program.
-wrap=() options=() launcher=()
+# command line, and before the program; and what is mpirun.
+wrap=() options=() launcher=() mpirun=(mpirun)
 
 fail()
 {
@@ -72,7 +72,7 @@ mpirun_command()
 {
 	local ranks=$1
 	shift
-	command=(env "TMPDIR=$session" "EXANEST_MPI_RUN=$job" "${wrap[@]}" mpirun -n "$ranks"
+	command=(env "TMPDIR=$session" "EXANEST_MPI_RUN=$job" "${wrap[@]}" "${mpirun[@]}" -n "$ranks"
 		--oversubscribe --mca pml ob1 --mca btl "$btl" "${options[@]}")
 	# Open MPI's handler for crashes would hide the sanitizer's report.
 	[[ -z $asan ]] || command+=(--mca opal_signal "")
