@@ -324,7 +324,9 @@ static void check_transfer(struct load *load, struct operation *operation, unsig
 
 	if (bad) {
 		load->result.faults++;
-		if (completion->status != PF_ERR_FAULT || completion->address != end ||
+		/* Of its blocks whichever came first. */
+		if (completion->status != PF_ERR_FAULT || completion->address < end ||
+		    completion->address >= end + operation->length ||
 		    completion->side !=
 			    (operation->bad_local ? PF_SIDE_LOCAL : PF_SIDE_REMOTE))
 			world_fail(world, "a bad address ended with %d, side %d",

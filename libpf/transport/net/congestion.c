@@ -5,6 +5,10 @@
 #define INITIAL_BYTES (64u << 10)
 #define INCREASE_BYTES (16u << 10) /* a round trip */
 #define WINDOW_MOST ((uint64_t)64 << 20)
+#define SLOW_PERIOD 16000000ull /* ns, and */
+#define SLOW_PERIOD_TRIPS 64
+#define SLOW_ROUNDS 2
+#define SLOW_LEAST 4 /* packets; who has less makes no queue */
 #define RTT_MIN_PERIOD 5000000000ull
 /* Swift's beta and max_mdf */
 #define BETA_PERCENT 80
@@ -73,11 +77,36 @@ static uint64_t cut(uint64_t window, uint64_t percent)
 	return window - window / 100 * percent;
 }
 
+static uint32_t root(uint64_t x)
+{
+	uint32_t r = 0, bit;
+
+	for (bit = 1u << 20; bit; bit >>= 1) {
+		if ((uint64_t)(r | bit) * (r | bit) <= x)
+			r |= bit;
+	}
+	return r;
+}
+
+/*
+ * Swift's flow scaling (3.5): the smaller a window, the more delay it bears, so
+ * that shares become even. Up to 3 targets more at a tenth of a packet, none at
+ * a hundred.
+ */
+static uint64_t scaled(uint64_t target, uint64_t window, uint32_t packet)
+{
+	uint64_t more = 4014 / (root(window / packet) + 1);
+
+	more = more > 25 ? more - 25 : 0;
+	return target + target * (more < 768 ? more : 768) / 256;
+}
+
 static void end_round(struct congestion *congestion, uint64_t target, uint32_t packet)
 {
 	uint64_t window = congestion->window, queue = 0, increase;
 	uint32_t whole = congestion->acknowledged + congestion->lost;
 
+	target = scaled(target, window, packet);
 	if (congestion->delay != UINT64_MAX)
 		queue = congestion->delay - congestion->rtt_min;
 	congestion->marked_share = average(
@@ -91,7 +120,7 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 		increase = INCREASE_BYTES > 2 * packet ? INCREASE_BYTES : 2 * packet;
 		/* Below one packet as if it were one: Swift's ai * num_acked. */
 		if (window < (uint64_t)packet << 8)
-			increase = packet / 8;
+			increase = packet / 4;
 		window += increase << 8;
 	}
 	if (congestion->marked) {
@@ -114,6 +143,18 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 	congestion->limited = false;
 }
 
+static void shrink(struct congestion *congestion, uint64_t now, uint64_t rtt, uint32_t packet)
+{
+	if (congestion->slow_start)
+		congestion->slow_time = now;
+	if (now - congestion->slow_time < SLOW_PERIOD ||
+	    congestion->window < (uint64_t)SLOW_LEAST * packet << 8 ||
+	    now - congestion->slow_time < SLOW_PERIOD_TRIPS * rtt)
+		return;
+	congestion->slow_time = now;
+	congestion->slow = SLOW_ROUNDS;
+}
+
 void congestion_acknowledged(struct congestion *congestion, uint64_t now, uint32_t packets,
 			     uint32_t bytes, uint32_t marks, uint64_t rtt, uint64_t largest,
 			     uint64_t next, uint64_t target, uint32_t packet)
@@ -129,7 +170,15 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now, uint32
 	}
 	if (largest < congestion->round)
 		return;
-	end_round(congestion, target, packet);
+	if (congestion->slow) {
+		/* What it sees in these rounds is what others do. */
+		congestion->slow--;
+		congestion->delay = UINT64_MAX;
+		congestion->acknowledged = congestion->lost = congestion->marked = 0;
+	} else {
+		end_round(congestion, target, packet);
+		shrink(congestion, now, rtt, packet);
+	}
 	congestion->round = next;
 }
 

@@ -10,6 +10,10 @@
  *   - a loss halves the window, as in Swift, only if there was a queue at that
  *     time; otherwise the share of lost packets counts as a share of marks
  *     would, so that random loss costs in proportion;
+ *   - the target is over the least round trip that was seen. Who came when there
+ *     was a queue already would take that for the path's: so everybody shrinks
+ *     for a moment now and then, as in LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus),
+ *     and all see the path without his queue;
  *   - it starts with slow start (RFC 9002, 7.3.1).
  */
 #ifndef PF_NET_CONGESTION_H
@@ -17,6 +21,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define CONGESTION_SHRINK 3 /* log2 */
 
 struct congestion {
 	uint64_t window; /* bytes, in 256ths */
@@ -26,6 +32,8 @@ struct congestion {
 	uint32_t acknowledged, lost, marked; /* packets in this round */
 	uint16_t marked_share, lost_share;   /* moving averages, in 1/65536 */
 	bool slow_start, limited;
+	uint8_t slow;       /* rounds for which it is shrunk */
+	uint64_t slow_time; /* when last */
 };
 
 void congestion_init(struct congestion *congestion, uint32_t packet);
@@ -43,7 +51,7 @@ void congestion_silent(struct congestion *congestion, uint32_t packet);
 
 static inline uint64_t congestion_window(const struct congestion *congestion)
 {
-	return congestion->window >> 8;
+	return congestion->window >> (congestion->slow ? 8 + CONGESTION_SHRINK : 8);
 }
 
 #endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the congestion control makes of a network: in virtual time, so the figures are always the same. */
+#include "unit.h"
+
+#include "net/world.h"
+
+#define LENGTH ((size_t)32 << 20)
+#define RATE 1250000000ull /* bytes a second: 10 Gbit/s */
+
+static uint64_t finished_at[8];
+static unsigned finished;
+
+static void complete(struct host *host, void *arg, const struct net_completion *completion)
+{
+	assert_int_equal(completion->status, PF_OK);
+	finished_at[(uintptr_t)arg] = host->world->now;
+	finished++;
+}
+
+static bool all_finished(struct world *world)
+{
+	return finished == world->settings.hosts - 1;
+}
+
+static void put(struct world *world, unsigned from, unsigned to, size_t length)
+{
+	struct host *host = &world->hosts[from];
+
+	host->complete = complete;
+	assert_int_equal(net_put(host_peer(host, to), (uint64_t)(uintptr_t)host->arena,
+				 (uint64_t)(uintptr_t)world->hosts[to].arena, length,
+				 (void *)(uintptr_t)from),
+			 PF_OK);
+	host_pump(host);
+}
+
+static struct world *make(unsigned hosts, uint32_t loss, uint64_t delay, uint32_t mtu)
+{
+	struct settings settings;
+
+	settings_init(&settings);
+	settings.hosts = hosts;
+	settings.loss = loss;
+	settings.delay = delay;
+	settings.rate = RATE;
+	settings.queue = 4u << 20;
+	settings.mtu = settings.interface_mtu = mtu;
+	settings.arena = LENGTH;
+	finished = 0;
+	return world_create(&settings);
+}
+
+/* Bytes a second. */
+static double throughput(uint32_t loss, uint64_t delay, uint32_t mtu)
+{
+	struct world *world = make(2, loss, delay, mtu);
+	uint64_t start = world->now;
+	double rate;
+
+	put(world, 0, 1, LENGTH);
+	assert_true(world_run(world, world->now + 100 * SECOND, all_finished));
+	rate = (double)LENGTH * 1e9 / (double)(finished_at[0] - start);
+	print_message("# loss %.1f %%, delay %llu us, packets of %u: %.0f MB/s of %.0f, %llu time-outs, "
+		      "%llu lost, %llu of them spuriously\n",
+		      loss / 42949672.96, (unsigned long long)(delay / MICROSECOND), mtu, rate / 1e6,
+		      RATE / 1e6, (unsigned long long)WORLD_SUM(world, timeouts),
+		      (unsigned long long)WORLD_SUM(world, lost),
+		      (unsigned long long)WORLD_SUM(world, spurious));
+	world_destroy(world);
+	return rate;
+}
+
+static void check_loss(uint64_t delay, uint32_t mtu)
+{
+	double lossless = throughput(0, delay, mtu);
+
+	assert_true(lossless > 0.8 * RATE);
+	assert_true(throughput(PER_MILLION(1000), delay, mtu) > 0.8 * lossless);
+	assert_true(throughput(PER_MILLION(10000), delay, mtu) > 0.6 * lossless);
+	assert_true(throughput(PER_MILLION(100000), delay, mtu) > 0.3 * lossless);
+}
+
+static void test_random_loss(void **state)
+{
+	check_loss(5 * MICROSECOND, 8952);
+	check_loss(20 * MICROSECOND, 8952);
+	check_loss(20 * MICROSECOND, 1472);
+}
+
+/* Three at once into one: each gets its share, and the queue stays short. */
+static void test_fair(void **state)
+{
+	struct world *world = make(4, 0, 10 * MICROSECOND, 8952);
+	struct net_path_info info;
+	uint64_t first = NET_NEVER, last = 0;
+	unsigned i;
+
+	for (i = 1; i < 4; i++)
+		put(world, i, 0, LENGTH);
+	world_run(world, world->now + 20 * MILLISECOND, NULL);
+	for (i = 1; i < 4; i++) {
+		assert_true(net_path_info(host_peer(&world->hosts[i], 0), 0, &info));
+		print_message("# window %llu, round trip %llu us, least %llu us\n",
+			      (unsigned long long)info.window,
+			      (unsigned long long)info.rtt / MICROSECOND,
+			      (unsigned long long)info.rtt_min / MICROSECOND);
+		assert_true(info.rtt < 600 * MICROSECOND);
+	}
+	assert_true(world_run(world, world->now + 100 * SECOND, all_finished));
+	for (i = 1; i < 4; i++) {
+		if (finished_at[i] < first)
+			first = finished_at[i];
+		if (finished_at[i] > last)
+			last = finished_at[i];
+	}
+	first -= SECOND;
+	last -= SECOND;
+	print_message("# three ended after %llu to %llu us\n",
+		      (unsigned long long)first / MICROSECOND, (unsigned long long)last / MICROSECOND);
+	assert_true(first * 10 > last * 6);
+	assert_int_equal(world->dropped, 0);
+	assert_true(last < 4 * LENGTH * 1000 / (RATE / MILLISECOND));
+	world_destroy(world);
+}
+
+/* A short queue that overflows: no collapse, and no storm of losses. */
+static void test_short_queue(void **state)
+{
+	struct world *world = make(2, 0, 50 * MICROSECOND, 8952);
+	uint64_t start = world->now;
+	double rate;
+
+	world->settings.queue = 100000;
+	put(world, 0, 1, LENGTH);
+	assert_true(world_run(world, world->now + 100 * SECOND, all_finished));
+	rate = (double)LENGTH * 1e9 / (double)(finished_at[0] - start);
+	print_message("# short queue: %.0f MB/s, %llu of %llu packets lost\n", rate / 1e6,
+		      (unsigned long long)world->dropped, (unsigned long long)world->packets);
+	assert_true(rate > 0.5 * RATE);
+	assert_true(world->dropped < world->packets / 10);
+	world_destroy(world);
+}
+
+/* Marks reduce the window as a queue does. */
+static void test_marks(void **state)
+{
+	struct world *plain = make(2, 0, 50 * MICROSECOND, 8952), *marked;
+	struct net_path_info info;
+	uint64_t window;
+
+	put(plain, 0, 1, LENGTH);
+	world_run(plain, plain->now + 5 * MILLISECOND, NULL);
+	net_path_info(host_peer(&plain->hosts[0], 1), 0, &info);
+	window = info.window;
+	world_destroy(plain);
+
+	marked = make(2, 0, 50 * MICROSECOND, 8952);
+	marked->settings.mark = PER_MILLION(500000);
+	put(marked, 0, 1, LENGTH);
+	world_run(marked, marked->now + 5 * MILLISECOND, NULL);
+	net_path_info(host_peer(&marked->hosts[0], 1), 0, &info);
+	assert_true(WORLD_SUM(marked, ecn_marks) > 0);
+	print_message("# window %llu, with marks %llu\n", (unsigned long long)window,
+		      (unsigned long long)info.window);
+	assert_true(info.window < window / 2);
+	world_destroy(marked);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random_loss),
+		cmocka_unit_test(test_fair),
+		cmocka_unit_test(test_short_queue),
+		cmocka_unit_test(test_marks),
+	};
+
+	return cmocka_run_group_tests_name("net_congestion", tests, NULL, NULL);
+}
