@@ -462,8 +462,12 @@ static void look_again(struct world *world, void *arg)
 {
 	struct host *host = arg;
 
+	if (host->stopped) {
+		world_call(world, world->now + MILLISECOND, look_again, arg);
+		return;
+	}
 	host->closed = false;
-	if (!host->core || host->stopped)
+	if (!host->core)
 		return;
 	net_deliver(host->core);
 	host_pump(host);

@@ -194,6 +194,8 @@ static void transmit(struct world *world, struct host *from, struct packet *pack
 	uint64_t time = world->now + settings->delay;
 
 	world->packets++;
+	if (world->tap)
+		world->tap(world, from->number, packet->to, packet->bytes, packet->length);
 	if (packet->length > settings->mtu || world_chance(world, settings->loss))
 		goto drop;
 	if (settings->rate) {
@@ -228,6 +230,17 @@ static void transmit(struct world *world, struct host *from, struct packet *pack
 drop:
 	world->dropped++;
 	packet_free(world, packet);
+}
+
+void world_inject(struct world *world, unsigned from, unsigned to, const void *bytes, size_t length)
+{
+	struct packet *packet = packet_new(world, length);
+
+	memcpy(packet->bytes, bytes, length);
+	packet->from = endpoint_of(from);
+	packet->to = to;
+	packet->ecn = 0;
+	push(world, (struct event){ .time = world->now, .kind = EVENT_PACKET, .packet = packet });
 }
 
 static size_t copy_out(uint8_t *to, const struct iovec *vector, unsigned count)

@@ -81,6 +81,9 @@ struct world {
 	struct packet *free_packets;
 	struct net_batch *batch;
 	bool failed;
+	/* Sees each packet as it is sent. */
+	void (*tap)(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+		    size_t length);
 };
 
 struct world *world_create(const struct settings *settings);
@@ -94,6 +97,9 @@ uint64_t world_below(struct world *world, uint64_t limit);
 void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void world_call(struct world *world, uint64_t time, void (*call)(struct world *world, void *arg),
 		void *arg);
+
+/* A packet from nowhere, as if it came from that host. */
+void world_inject(struct world *world, unsigned from, unsigned to, const void *bytes, size_t length);
 
 void host_start(struct host *host);
 /* Without a word, as kill -9. */

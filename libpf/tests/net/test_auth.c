@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit.h"
+
+#include "transport/net/auth.h"
+#include "transport/net/window.h"
+
+#define LENGTH 200
+#define CONTROL 40
+
+static struct auth_keys opener, accepter;
+
+static void make_keys(struct auth_keys *first, struct auth_keys *second, uint8_t key_byte,
+		      uint8_t nonce_byte, uint64_t incarnation)
+{
+	uint8_t key[NET_KEY_BYTES], id[2][NET_ID_BYTES] = { { 1 }, { 2 } }, nonce[WIRE_NONCE];
+	struct auth_party open = { id[0], nonce, incarnation }, accept = { id[1], nonce, 1 };
+
+	memset(key, key_byte, sizeof(key));
+	memset(nonce, nonce_byte, sizeof(nonce));
+	auth_session(first, second, key, &open, &accept);
+}
+
+static void make_packet(uint8_t *packet)
+{
+	struct wire_header header = { .type = WIRE_FRAMES, .control = CONTROL, .index = 3 };
+
+	memset(packet, 0x77, LENGTH);
+	wire_put_header(packet, &header);
+}
+
+static void test_keys_differ(void **state)
+{
+	struct auth_keys others[6];
+
+	make_keys(&others[0], &others[1], 9, 8, 7);
+	make_keys(&others[2], &others[3], 1, 1, 7);
+	make_keys(&others[4], &others[5], 1, 8, 8);
+	make_keys(&opener, &accepter, 1, 8, 7);
+	assert_memory_not_equal(&opener, &accepter, sizeof(opener));
+	assert_memory_not_equal(opener.hash, opener.payload, AUTH_HASH_KEY);
+	assert_memory_not_equal(&opener, &others[0], sizeof(opener));
+	assert_memory_not_equal(&opener, &others[2], sizeof(opener));
+	assert_memory_not_equal(&opener, &others[4], sizeof(opener));
+}
+
+/* Any bit of header and control section, and the number's high half. */
+static void test_tag(void **state)
+{
+	_Alignas(8) uint8_t packet[LENGTH], copy[LENGTH];
+	unsigned bit;
+
+	make_keys(&opener, &accepter, 1, 8, 7);
+	make_packet(packet);
+	auth_tag(packet, CONTROL, opener.hash, 5);
+	for (bit = 0; bit < 8 * (WIRE_HEADER + CONTROL); bit++) {
+		memcpy(copy, packet, LENGTH);
+		copy[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_false(auth_check(copy, CONTROL, opener.hash, 5));
+	}
+	memcpy(copy, packet, LENGTH);
+	assert_false(auth_check(copy, CONTROL, opener.hash, 5 + (1ull << 32)));
+	memcpy(copy, packet, LENGTH);
+	assert_false(auth_check(copy, CONTROL, accepter.hash, 5));
+	memcpy(copy, packet, LENGTH);
+	assert_true(auth_check(copy, CONTROL, opener.hash, 5));
+	assert_memory_equal(copy, packet, LENGTH);
+}
+
+static void test_digest(void **state)
+{
+	uint8_t payload[64] = { 1 };
+	uint64_t digest;
+
+	make_keys(&opener, &accepter, 1, 8, 7);
+	digest = auth_digest(&opener, payload, sizeof(payload));
+	assert_true(digest == auth_digest(&opener, payload, sizeof(payload)));
+	assert_true(digest != auth_digest(&accepter, payload, sizeof(payload)));
+	payload[63] ^= 1;
+	assert_true(digest != auth_digest(&opener, payload, sizeof(payload)));
+}
+
+static void test_encrypt(void **state)
+{
+	_Alignas(8) uint8_t packet[LENGTH + WIRE_MAC], copy[LENGTH + WIRE_MAC];
+	size_t inside = LENGTH - WIRE_HEADER, i;
+
+	make_keys(&opener, &accepter, 1, 8, 7);
+	make_packet(packet);
+	auth_encrypt(&opener, packet, 5, inside);
+	for (i = WIRE_HEADER; i + 8 < LENGTH; i += 8)
+		assert_memory_not_equal(packet + i, "\x77\x77\x77\x77\x77\x77\x77\x77", 8);
+	for (i = WIRE_TAG; i < sizeof(packet); i++) {
+		memcpy(copy, packet, sizeof(packet));
+		copy[i] ^= 1;
+		assert_false(auth_decrypt(&opener, copy, 5, inside + WIRE_MAC));
+	}
+	memcpy(copy, packet, sizeof(packet));
+	assert_false(auth_decrypt(&opener, copy, 6, inside + WIRE_MAC));
+	assert_false(auth_decrypt(&opener, copy, 5, WIRE_MAC - 1));
+	memcpy(copy, packet, sizeof(packet));
+	assert_true(auth_decrypt(&opener, copy, 5, inside + WIRE_MAC));
+	for (i = WIRE_HEADER; i < LENGTH; i++)
+		assert_int_equal(copy[i], 0x77);
+}
+
+/* The window against a list of all numbers taken. */
+static void test_replay(void **state)
+{
+	struct random_numbers numbers = random_start("replay");
+	static bool taken[100000];
+	struct window window;
+	uint64_t highest = 0;
+	unsigned i;
+
+	memset(taken, 0, sizeof(taken));
+	window_init(&window);
+	assert_false(window_seen(&window, 0));
+	for (i = 0; i < 90000; i++) {
+		uint64_t number = highest + random_below(&numbers, 3);
+		bool seen;
+
+		if (random_below(&numbers, 3))
+			number -= random_below(&numbers, number < 2000 ? number + 1 : 2000);
+		if (random_below(&numbers, 5000) == 0)
+			number = highest + random_below(&numbers, 3000);
+		if (number >= sizeof(taken))
+			break;
+		seen = highest >= number + WINDOW_NUMBERS || taken[number];
+		assert_int_equal(window_seen(&window, number), seen);
+		if (seen)
+			continue;
+		window_take(&window, number, i, true, false, 10);
+		taken[number] = true;
+		if (number > highest)
+			highest = number;
+	}
+	assert_true(highest > 20000);
+}
+
+/* An acknowledgement tells of what was taken and of nothing else, each at least four times. */
+static void test_acknowledgement(void **state)
+{
+	struct random_numbers numbers = random_start("acknowledgement");
+	static uint8_t taken[40000], told[40000];
+	struct window window;
+	uint64_t next = 0;
+	unsigned i, w, b;
+
+	memset(taken, 0, sizeof(taken));
+	memset(told, 0, sizeof(told));
+	window_init(&window);
+	while (next < 39000) {
+		struct wire_frame frame;
+		unsigned burst = (unsigned)random_below(&numbers, 100) + 1;
+
+		for (i = 0; i < burst; i++) {
+			uint64_t number = next++;
+
+			if (random_below(&numbers, 10) == 0)
+				continue;
+			if (random_below(&numbers, 20) == 0 && number > 60)
+				number -= random_below(&numbers, 60);
+			if (window_seen(&window, number))
+				continue;
+			window_take(&window, number, next, true, false, 10);
+			taken[number] = 1;
+		}
+		if (!window.next)
+			continue;
+		window_acknowledge(&window, next, &frame);
+		assert_true(window.due == NET_NEVER);
+		for (w = 0; w < frame.ack.words; w++) {
+			for (b = 0; b < 64; b++) {
+				int64_t number = (int64_t)frame.ack.largest - 64 * w - b;
+
+				if (!(frame.ack.bits[w] >> b & 1))
+					continue;
+				assert_true(number >= 0);
+				assert_int_equal(taken[number], 1);
+				told[number]++;
+			}
+		}
+	}
+	for (i = 0; i < 38000; i++) {
+		if (taken[i])
+			assert_true(told[i] >= WINDOW_REPEAT);
+	}
+}
+
+static void test_when_to_acknowledge(void **state)
+{
+	struct wire_frame frame;
+	struct window window;
+
+	window_init(&window);
+	window_take(&window, 0, 100, false, false, 10);
+	assert_true(window.due == NET_NEVER);
+	window_take(&window, 1, 100, true, false, 10);
+	assert_int_equal(window.due, 110);
+	window_take(&window, 2, 103, true, false, 10);
+	assert_int_equal(window.due, 103);
+	window_acknowledge(&window, 105, &frame);
+	assert_int_equal(frame.ack.delay, 2);
+	/* A gap, at once; what fills it, too; a mark, too. */
+	window_take(&window, 4, 200, true, false, 10);
+	assert_int_equal(window.due, 200);
+	window_acknowledge(&window, 205, &frame);
+	window_take(&window, 3, 300, true, false, 10);
+	assert_int_equal(window.due, 300);
+	window_acknowledge(&window, 305, &frame);
+	window_take(&window, 5, 400, true, true, 10);
+	assert_int_equal(window.due, 400);
+	window_acknowledge(&window, 405, &frame);
+	assert_int_equal(frame.ack.marks, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_keys_differ), cmocka_unit_test(test_tag),
+		cmocka_unit_test(test_digest),	    cmocka_unit_test(test_encrypt),
+		cmocka_unit_test(test_replay),	    cmocka_unit_test(test_acknowledgement),
+		cmocka_unit_test(test_when_to_acknowledge),
+	};
+
+	return cmocka_run_group_tests_name("net_auth", tests, NULL, NULL);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages and atomics: in order, once, gathered while they have to wait, never held back otherwise. */
+#include "unit.h"
+
+#include "net/world.h"
+
+static uint32_t received, mistakes;
+static size_t longest;
+
+/* Messages that hold their number and a pattern. */
+static bool deliver(struct host *host, struct host *from, uint8_t tag, const void *data,
+		    size_t length)
+{
+	uint32_t number;
+
+	memcpy(&number, data, sizeof(number));
+	if (number != received || tag != (uint8_t)number || (uintptr_t)data % 8 ||
+	    pattern_differs((const uint8_t *)data + sizeof(number), length - sizeof(number),
+			    number) != length - sizeof(number))
+		mistakes++;
+	received++;
+	if (length > longest)
+		longest = length;
+	return true;
+}
+
+static struct world *make(uint32_t loss, uint32_t reorder)
+{
+	struct settings settings;
+	struct world *world;
+
+	settings_init(&settings);
+	settings.loss = settings.duplicate = loss;
+	settings.reorder = reorder;
+	settings.jitter = 100 * MICROSECOND;
+	world = world_create(&settings);
+	world->hosts[1].deliver = deliver;
+	received = mistakes = 0;
+	longest = 0;
+	return world;
+}
+
+static int send(struct world *world, uint32_t number, size_t length)
+{
+	static uint8_t payload[NET_MESSAGE_MOST];
+
+	pattern_fill(payload, length, number);
+	return net_send(host_peer(&world->hosts[0], 1), (uint8_t)number, &number, sizeof(number),
+			payload, length);
+}
+
+static void check_many(uint32_t loss, uint32_t reorder, unsigned count)
+{
+	struct random_numbers numbers = random_start("messages");
+	struct world *world = make(loss, reorder);
+	uint32_t sent = 0;
+
+	while (sent < count) {
+		uint64_t length = random_below(&numbers, 20) ?
+					  random_below(&numbers, 300) :
+					  random_below(&numbers, NET_MESSAGE_MOST - 4);
+		int status = send(world, sent, length);
+
+		if (status == PF_DONE) {
+			sent++;
+		} else {
+			assert_int_equal(status, PF_ERR_AGAIN);
+			host_pump(&world->hosts[0]);
+			world_run(world, world->now + 20 * MICROSECOND, NULL);
+		}
+	}
+	host_pump(&world->hosts[0]);
+	world_run(world, world->now + 10 * SECOND, NULL);
+	assert_int_equal(received, sent);
+	assert_int_equal(mistakes, 0);
+	assert_true(longest > 10000);
+	world_destroy(world);
+}
+
+static void test_in_order_once(void **state)
+{
+	check_many(0, 0, 5000);
+	check_many(PER_MILLION(50000), PER_MILLION(200000), 5000);
+}
+
+/* One that finds the socket idle leaves at once; those behind it share packets. */
+static void test_gathered(void **state)
+{
+	struct world *world = make(0, 0);
+	uint64_t before;
+	uint32_t i;
+
+	send(world, 0, 8);
+	host_pump(&world->hosts[0]);
+	world_run(world, world->now + MILLISECOND, NULL);
+	assert_int_equal(received, 1);
+	before = host_statistics(&world->hosts[0])->packets_sent;
+	send(world, 1, 8);
+	host_pump(&world->hosts[0]);
+	assert_int_equal(host_statistics(&world->hosts[0])->packets_sent - before, 1);
+	world_run(world, world->now + MILLISECOND, NULL);
+	before = host_statistics(&world->hosts[0])->packets_sent;
+	for (i = 2; i < 1002; i++)
+		assert_int_equal(send(world, i, 8), PF_DONE);
+	host_pump(&world->hosts[0]);
+	world_run(world, world->now + MILLISECOND, NULL);
+	assert_int_equal(received, 1002);
+	assert_int_equal(mistakes, 0);
+	/* 24 bytes each: three packets of 8,952, and few words about them. */
+	assert_in_range(host_statistics(&world->hosts[0])->packets_sent - before, 3, 5);
+	world_destroy(world);
+}
+
+static void test_too_long(void **state)
+{
+	struct world *world = make(0, 0);
+
+	assert_int_equal(send(world, 0, NET_MESSAGE_MOST - 3), PF_ERR_TOO_LONG);
+	assert_int_equal(send(world, 0, NET_MESSAGE_MOST - 4), PF_DONE);
+	host_pump(&world->hosts[0]);
+	world_run(world, world->now + 10 * MILLISECOND, NULL);
+	assert_int_equal(received, 1);
+	assert_int_equal(mistakes, 0);
+	world_destroy(world);
+}
+
+/* Whoever does not look at his messages stops their sender, and nothing else. */
+static bool transferred;
+
+static void complete(struct host *host, void *arg, const struct net_completion *completion)
+{
+	assert_int_equal(completion->status, PF_OK);
+	transferred = true;
+}
+
+static void test_credit(void **state)
+{
+	struct world *world = make(0, 0);
+	struct host *host = &world->hosts[0];
+	uint32_t sent = 0, stuck = 0;
+
+	world->hosts[1].closed = true;
+	while (stuck < 100) {
+		if (send(world, sent, 1000) == PF_DONE) {
+			sent++;
+			stuck = 0;
+			continue;
+		}
+		stuck++;
+		host_pump(host);
+		world_run(world, world->now + MILLISECOND, NULL);
+	}
+	assert_int_equal(received, 0);
+	/* What both ends' rings hold. */
+	assert_in_range(sent, 400, 600);
+	assert_int_equal(WORLD_SUM(world, lost), 0);
+	assert_int_equal(WORLD_SUM(world, timeouts), 0);
+	host->complete = complete;
+	transferred = false;
+	net_put(host_peer(host, 1), (uint64_t)(uintptr_t)host->arena,
+		(uint64_t)(uintptr_t)world->hosts[1].arena, 100000, NULL);
+	host_pump(host);
+	world_run(world, world->now + MILLISECOND, NULL);
+	assert_true(transferred);
+	world->hosts[1].closed = false;
+	assert_int_equal(net_deliver(world->hosts[1].core), 1);
+	host_pump(&world->hosts[1]);
+	world_run(world, world->now + 200 * MILLISECOND, NULL);
+	assert_int_equal(received, sent);
+	assert_int_equal(mistakes, 0);
+	world_destroy(world);
+}
+
+#define ATOMICS 500
+
+static uint64_t values[ATOMICS];
+static unsigned answered;
+
+static void on_value(struct host *host, void *arg, const struct net_completion *completion)
+{
+	assert_int_equal(completion->status, PF_OK);
+	values[(uintptr_t)arg] = completion->value;
+	answered++;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Each executed once, each with its own value before, whatever gets lost or repeated. */
+static void test_atomics(void **state)
+{
+	struct world *world = make(PER_MILLION(100000), PER_MILLION(200000));
+	struct host *host = &world->hosts[0];
+	uint64_t *target = (uint64_t *)(void *)(world->hosts[1].arena + 64);
+	unsigned i;
+
+	*target = 7;
+	answered = 0;
+	host->complete = on_value;
+	host_evict(&world->hosts[1], 0, 4096);
+	for (i = 0; i < ATOMICS; i++)
+		assert_int_equal(net_atomic(host_peer(host, 1), PF_ADD, 8,
+					    (uint64_t)(uintptr_t)target, 1, 0,
+					    (void *)(uintptr_t)i),
+				 PF_OK);
+	host_pump(host);
+	world_run(world, world->now + 10 * SECOND, NULL);
+	assert_int_equal(answered, ATOMICS);
+	assert_int_equal(*target, 7 + ATOMICS);
+	qsort(values, ATOMICS, sizeof(values[0]), compare);
+	for (i = 0; i < ATOMICS; i++)
+		assert_int_equal(values[i], 7 + i);
+	assert_int_equal(net_atomic(host_peer(host, 1), PF_ADD, 8, (uint64_t)(uintptr_t)target + 4,
+				    1, 0, NULL),
+			 PF_ERR_ARGUMENT);
+	assert_int_equal(net_atomic(host_peer(host, 1), PF_ADD, 2, (uint64_t)(uintptr_t)target, 1,
+				    0, NULL),
+			 PF_ERR_ARGUMENT);
+	world_destroy(world);
+}
+
+static void on_bad(struct host *host, void *arg, const struct net_completion *completion)
+{
+	assert_int_equal(completion->status, PF_ERR_FAULT);
+	assert_int_equal(completion->side, PF_SIDE_REMOTE);
+	assert_int_equal(completion->address, (uintptr_t)arg);
+	answered++;
+}
+
+static void test_bad_atomic(void **state)
+{
+	struct world *world = make(0, 0);
+	struct host *host = &world->hosts[0];
+	uint64_t bad = (uint64_t)(uintptr_t)world->hosts[1].arena + world->settings.arena;
+
+	answered = 0;
+	host->complete = on_bad;
+	net_atomic(host_peer(host, 1), PF_ADD, 8, bad, 1, 0, (void *)(uintptr_t)bad);
+	host_pump(host);
+	world_run(world, world->now + MILLISECOND, NULL);
+	assert_int_equal(answered, 1);
+	world_destroy(world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_in_order_once), cmocka_unit_test(test_gathered),
+		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_atomics),	      cmocka_unit_test(test_bad_atomic),
+	};
+
+	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Losses, time-outs and packet sizes, one packet at a time. */
+#include "unit.h"
+
+#include "transport/net/path.h"
+
+#define PACKET 1000u
+#define TIMEOUT_MIN 1000000u
+#define ACK_DELAY 100000u
+#define TARGET 100000u
+
+struct fixture {
+	struct path path;
+	struct net_statistics statistics;
+	struct path_events events;
+	unsigned taken, lost, spurious;
+	uint32_t lost_places[2048];
+};
+
+static void on_taken(void *arg, struct path *path, const struct sent *sent)
+{
+	((struct fixture *)arg)->taken++;
+}
+
+static void on_lost(void *arg, struct path *path, const struct sent *sent)
+{
+	struct fixture *fixture = arg;
+
+	fixture->lost_places[fixture->lost++ % 2048] = sent->place;
+}
+
+static void on_spurious(void *arg, struct path *path, const struct sent *sent)
+{
+	((struct fixture *)arg)->spurious++;
+}
+
+static struct fixture *open_path(void)
+{
+	static const struct net_endpoint to;
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	assert_non_null(fixture);
+	path_init(&fixture->path, &to, 8952);
+	fixture->events = (struct path_events){ on_taken, on_lost, on_spurious, fixture };
+	return fixture;
+}
+
+static void close_path(struct fixture *fixture)
+{
+	path_rest(&fixture->path);
+	free(fixture);
+}
+
+/* count packets, whose place is their number. */
+static void send(struct fixture *fixture, unsigned count, uint64_t now)
+{
+	while (count--) {
+		struct sent *sent = path_record(&fixture->path);
+
+		assert_non_null(sent);
+		sent->kind = SENT_DATA_PUT;
+		sent->place = (uint32_t)fixture->path.next;
+		path_sent(&fixture->path, sent, now, PACKET, true);
+	}
+}
+
+static bool acknowledge(struct fixture *fixture, uint32_t largest, uint64_t bits, uint64_t now)
+{
+	struct wire_frame frame = { .type = FRAME_ACK, .ack = { .words = 1 } };
+
+	frame.ack.largest = largest;
+	frame.ack.bits[0] = bits;
+	return path_acknowledge(&fixture->path, &frame, now, TARGET, &fixture->events,
+				&fixture->statistics);
+}
+
+static void advance(struct fixture *fixture, uint64_t now)
+{
+	path_advance(&fixture->path, now, TIMEOUT_MIN, ACK_DELAY, &fixture->events,
+		     &fixture->statistics);
+}
+
+static uint64_t deadline(struct fixture *fixture)
+{
+	return path_deadline(&fixture->path, TIMEOUT_MIN, ACK_DELAY);
+}
+
+static void test_gap(void **state)
+{
+	struct fixture *fixture = open_path();
+
+	send(fixture, 6, 1000);
+	/* 0 is missing: 1 and 2 may have overtaken it, 3 may not. */
+	assert_true(acknowledge(fixture, 2, 3, 11000));
+	assert_int_equal(fixture->lost, 0);
+	assert_int_equal(fixture->path.in_flight, 4 * PACKET);
+	assert_true(acknowledge(fixture, 3, 7, 11000));
+	assert_int_equal(fixture->lost, 1);
+	assert_int_equal(fixture->lost_places[0], 0);
+	assert_int_equal(fixture->path.in_flight, 2 * PACKET);
+	assert_int_equal(fixture->statistics.timeouts, 0);
+	assert_int_equal(fixture->path.rtt, 10000);
+	close_path(fixture);
+}
+
+/* Overtaken by fewer, it is lost by time, still long before a time-out. */
+static void test_gap_by_time(void **state)
+{
+	struct fixture *fixture = open_path();
+
+	send(fixture, 2, 1000);
+	acknowledge(fixture, 1, 1, 11000);
+	assert_int_equal(fixture->lost, 0);
+	assert_int_equal(deadline(fixture), 1000 + 10000 + 1250);
+	advance(fixture, deadline(fixture));
+	assert_int_equal(fixture->lost, 1);
+	assert_int_equal(fixture->statistics.timeouts, 0);
+	assert_true(deadline(fixture) == NET_NEVER);
+	close_path(fixture);
+}
+
+static void test_timeout(void **state)
+{
+	struct fixture *fixture = open_path();
+	uint64_t first, second;
+
+	send(fixture, 1, 1000);
+	acknowledge(fixture, 0, 1, 11000);
+	send(fixture, 5, 20000);
+	first = deadline(fixture);
+	assert_int_equal(first, 20000 + TIMEOUT_MIN + ACK_DELAY);
+	advance(fixture, first - 1);
+	assert_int_equal(fixture->statistics.timeouts, 0);
+	advance(fixture, first);
+	assert_int_equal(fixture->statistics.timeouts, 1);
+	/* A probe of two, whatever the window says; the others stay under way. */
+	assert_int_equal(fixture->lost, 2);
+	assert_int_equal(fixture->path.in_flight, 3 * PACKET);
+	assert_true(path_open(&fixture->path, first, PACKET, 0));
+	send(fixture, 2, first);
+	assert_false(path_open(&fixture->path, first, PACKET, 0));
+	second = deadline(fixture);
+	assert_int_equal(second - first, 2 * (TIMEOUT_MIN + ACK_DELAY));
+	/* They were only late. */
+	assert_true(acknowledge(fixture, 5, 0x1f, first + 5000));
+	assert_int_equal(fixture->spurious, 2);
+	assert_int_equal(fixture->statistics.spurious, 2);
+	assert_int_equal(fixture->path.timeouts, 0);
+	assert_int_equal(fixture->path.in_flight, 2 * PACKET);
+	close_path(fixture);
+}
+
+/* Time-outs of a silent peer come ever more seldom, but come. */
+static void test_silence(void **state)
+{
+	struct fixture *fixture = open_path();
+	uint64_t now = 1000, before = 0;
+	unsigned i;
+
+	send(fixture, 60, now);
+	for (i = 0; i < 20; i++) {
+		uint64_t next = deadline(fixture);
+
+		assert_in_range(next - now, before, 1000000000);
+		before = next - now;
+		now = next;
+		advance(fixture, now);
+		assert_int_equal(fixture->path.probes, 2);
+		send(fixture, 2, now);
+	}
+	assert_int_equal(before, 1000000000);
+	assert_int_equal(fixture->path.in_flight, 60 * PACKET);
+	close_path(fixture);
+}
+
+/* Reordering is learned: the same distance is no loss the next time. */
+static void test_reordering(void **state)
+{
+	struct fixture *fixture = open_path();
+
+	send(fixture, 20, 1000);
+	acknowledge(fixture, 10, 1, 11000); /* 10 alone */
+	assert_int_equal(fixture->lost, 8);
+	acknowledge(fixture, 10, 0x7ff, 11500);
+	assert_int_equal(fixture->spurious, 8);
+	assert_int_equal(fixture->path.reorder, 11);
+	send(fixture, 20, 12000);
+	fixture->lost = 0;
+	acknowledge(fixture, 19, 0x3ff, 21000);
+	acknowledge(fixture, 30, 1, 22000);
+	assert_int_equal(fixture->lost, 0);
+	close_path(fixture);
+}
+
+static void test_unsent_is_refused(void **state)
+{
+	struct fixture *fixture = open_path();
+
+	send(fixture, 3, 1000);
+	assert_false(acknowledge(fixture, 3, 1, 2000));
+	assert_false(acknowledge(fixture, 0x7fffffff, ~0ull, 2000));
+	assert_int_equal(fixture->taken, 0);
+	assert_true(acknowledge(fixture, 2, ~0ull, 2000));
+	assert_int_equal(fixture->taken, 3);
+	assert_true(acknowledge(fixture, 2, ~0ull, 2000));
+	assert_int_equal(fixture->taken, 3);
+	close_path(fixture);
+}
+
+static void test_most_under_way(void **state)
+{
+	struct fixture *fixture = open_path();
+
+	send(fixture, SENT_MOST, 1000);
+	assert_null(path_record(&fixture->path));
+	assert_true(acknowledge(fixture, 0, 1, 2000));
+	assert_non_null(path_record(&fixture->path));
+	close_path(fixture);
+}
+
+static void test_never_sent(void **state)
+{
+	struct fixture *fixture = open_path();
+
+	send(fixture, 5, 1000);
+	path_unsent(&fixture->path, 3, 2, &fixture->events);
+	assert_int_equal(fixture->lost, 2);
+	assert_int_equal(fixture->path.in_flight, 3 * PACKET);
+	assert_int_equal(fixture->statistics.lost, 0);
+	close_path(fixture);
+}
+
+/* Probe all that is wanted against a path of this size; returns what was found. */
+static uint32_t discover(struct mtu *mtu, uint32_t real, uint64_t now, unsigned *probes)
+{
+	uint32_t size;
+
+	for (*probes = 0; (size = mtu_wanted(mtu, now)) && *probes < 100; (*probes)++) {
+		mtu_sent(mtu, size, 0);
+		assert_int_equal(mtu_wanted(mtu, now), 0);
+		if (size <= real)
+			mtu_acknowledged(mtu, now);
+		else
+			mtu_lost(mtu, now);
+	}
+	assert_true(*probes < 100);
+	return mtu->size;
+}
+
+static void test_mtu(void **state)
+{
+	struct mtu mtu;
+	unsigned probes, i;
+
+	mtu_init(&mtu, 8952);
+	assert_int_equal(mtu.size, NET_PACKET_LEAST);
+	assert_int_equal(discover(&mtu, 8952, 1, &probes), 8952);
+	assert_int_equal(probes, 1);
+	mtu_init(&mtu, 8952);
+	assert_int_equal(discover(&mtu, 1472, 1, &probes), 1472);
+	mtu_init(&mtu, 8952);
+	assert_int_equal(discover(&mtu, 1200, 1, &probes), 1200);
+	/* It is tried again, but not soon. */
+	assert_int_equal(mtu_wanted(&mtu, 599000000000), 0);
+	assert_int_equal(mtu_wanted(&mtu, 601000000000), 8952);
+	assert_int_equal(discover(&mtu, 8952, 601000000000, &probes), 8952);
+	/* A path that swallows long packets; single losses do not count. */
+	for (i = 0; i < 100; i++) {
+		assert_false(mtu_passed(&mtu, 8952, false));
+		if (i % 4 == 3)
+			mtu_passed(&mtu, 8952, true);
+	}
+	for (i = 0; i < 11; i++)
+		assert_false(mtu_passed(&mtu, 8952, false));
+	assert_true(mtu_passed(&mtu, 8952, false));
+	assert_int_equal(mtu.size, NET_PACKET_LEAST);
+	assert_int_equal(discover(&mtu, 1472, 601000000000, &probes), 1472);
+	/* What the network says is at most believed downwards, and never below the least. */
+	mtu_limit(&mtu, 100);
+	assert_int_equal(mtu.size, 1472);
+	mtu_limit(&mtu, 1301);
+	assert_int_equal(mtu.size, 1296);
+	mtu_limit(&mtu, 8952);
+	assert_int_equal(mtu.size, 1296);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_gap),		cmocka_unit_test(test_gap_by_time),
+		cmocka_unit_test(test_timeout),		cmocka_unit_test(test_silence),
+		cmocka_unit_test(test_reordering),	cmocka_unit_test(test_unsent_is_refused),
+		cmocka_unit_test(test_most_under_way),	cmocka_unit_test(test_never_sent),
+		cmocka_unit_test(test_mtu),
+	};
+
+	return cmocka_run_group_tests_name("net_path", tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transfers that meet faults, above all the two patterns in which networks
+ * with on-demand paging are known to collapse: a second transfer behind one
+ * that waits for its page, and many peers faulting at once ("Pitfalls of
+ * InfiniBand with On-Demand Paging", ISPASS 2021). Nothing may time out, and
+ * nothing healthy may be sent again.
+ */
+#include "unit.h"
+
+#include "net/world.h"
+
+#define ARENA ((size_t)8 << 20)
+#define HALF (ARENA / 2)
+#define MOST 64
+
+static struct net_completion completions[MOST];
+static uint64_t completed_at[MOST];
+static unsigned completed;
+
+static void complete(struct host *host, void *arg, const struct net_completion *completion)
+{
+	assert_int_equal(completed_at[(uintptr_t)arg], 0);
+	completions[(uintptr_t)arg] = *completion;
+	completed_at[(uintptr_t)arg] = host->world->now;
+	completed++;
+}
+
+static unsigned expected;
+
+static bool all_completed(struct world *world)
+{
+	return completed == expected;
+}
+
+static struct world *make(unsigned hosts, enum net_fault_mode mode)
+{
+	struct settings settings;
+	struct world *world;
+	unsigned i;
+
+	settings_init(&settings);
+	settings.hosts = hosts;
+	settings.arena = ARENA;
+	settings.options.fault_mode = mode;
+	/* Far beyond every time-out there could be. */
+	settings.resolve = 100 * MILLISECOND;
+	world = world_create(&settings);
+	for (i = 0; i < hosts; i++) {
+		pattern_fill(world->hosts[i].arena, HALF, i);
+		memset(world->hosts[i].arena + HALF, 0, HALF);
+		world->hosts[i].complete = complete;
+	}
+	memset(completed_at, 0, sizeof(completed_at));
+	completed = expected = 0;
+	return world;
+}
+
+static uint64_t at(const struct world *world, unsigned host, size_t offset)
+{
+	return (uint64_t)(uintptr_t)(world->hosts[host].arena + offset);
+}
+
+/* Numbered by arg, in the order of calls. */
+static void put(struct world *world, unsigned from, unsigned to, size_t source, size_t destination,
+		size_t length)
+{
+	assert_int_equal(net_put(host_peer(&world->hosts[from], to), at(world, from, source),
+				 at(world, to, destination), length, (void *)(uintptr_t)expected),
+			 PF_OK);
+	expected++;
+	host_pump(&world->hosts[from]);
+}
+
+static void get(struct world *world, unsigned from, unsigned to, size_t destination, size_t source,
+		size_t length)
+{
+	assert_int_equal(net_get(host_peer(&world->hosts[from], to), at(world, from, destination),
+				 at(world, to, source), length, (void *)(uintptr_t)expected),
+			 PF_OK);
+	expected++;
+	host_pump(&world->hosts[from]);
+}
+
+static void warm(struct world *world, unsigned from, unsigned to)
+{
+	put(world, from, to, 0, HALF, 1000000);
+	assert_true(world_run(world, world->now + SECOND, all_completed));
+	assert_int_equal(completions[expected - 1].status, PF_OK);
+	world_run(world, world->now + MILLISECOND, NULL);
+}
+
+static void assert_same(struct world *world, unsigned from, size_t source, unsigned to,
+			size_t destination, size_t length)
+{
+	assert_memory_equal(world->hosts[from].arena + source, world->hosts[to].arena + destination,
+			    length);
+}
+
+static void assert_no_waste(struct world *world)
+{
+	assert_int_equal(WORLD_SUM(world, timeouts), 0);
+	assert_int_equal(WORLD_SUM(world, lost), 0);
+	assert_int_equal(WORLD_SUM(world, data_again), 0);
+	assert_int_equal(WORLD_SUM(world, data_duplicate), 0);
+}
+
+static void finish(struct world *world)
+{
+	unsigned i;
+
+	assert_true(world_run(world, world->now + 10 * SECOND, all_completed));
+	for (i = 0; i < expected; i++)
+		assert_int_equal(completions[i].status, PF_OK);
+}
+
+/* A second transfer, posted while the first waits for its page, does not wait. */
+static void check_second(enum net_fault_mode mode, bool by_get, bool source)
+{
+	struct world *world = make(2, mode);
+	struct host *cold = &world->hosts[(by_get && source) || (!by_get && !source)];
+	size_t cold_at = source ? 0 : HALF;
+	uint64_t start;
+	unsigned first;
+
+	warm(world, 0, 1);
+	first = expected;
+	host_evict(cold, cold_at, 65536);
+	start = world->now;
+	if (by_get) {
+		get(world, 0, 1, HALF, 0, 65536);
+		get(world, 0, 1, HALF + 2000000, 100000, 1000000);
+	} else {
+		put(world, 0, 1, 0, HALF, 65536);
+		put(world, 0, 1, 100000, HALF + 2000000, 1000000);
+	}
+	finish(world);
+	assert_true(completed_at[first + 1] - start < 2 * MILLISECOND);
+	assert_true(completed_at[first] > completed_at[first + 1] + MILLISECOND);
+	assert_same(world, by_get, 0, !by_get, HALF, 65536);
+	assert_same(world, by_get, 100000, !by_get, HALF + 2000000, 1000000);
+	assert_no_waste(world);
+	assert_true(WORLD_SUM(world, source_faults) + WORLD_SUM(world, destination_faults) >= 4);
+	if (!source && mode == NET_FAULT_NACK) {
+		assert_true(WORLD_SUM(world, nacks_sent) >= 4);
+		assert_true(WORLD_SUM(world, asked_again) >= 4);
+		assert_int_equal(WORLD_SUM(world, backup_held), 0);
+	} else {
+		assert_int_equal(WORLD_SUM(world, nacks_sent), 0);
+		assert_int_equal(WORLD_SUM(world, asked_again), 0);
+	}
+	if (!source && mode == NET_FAULT_BACKUP)
+		assert_true(WORLD_SUM(world, backup_held) >= 4);
+	world_destroy(world);
+}
+
+static void test_second_transfer(void **state)
+{
+	int i;
+
+	for (i = 0; i < 8; i++)
+		check_second(i & 1 ? NET_FAULT_BACKUP : NET_FAULT_NACK, i & 2, i & 4);
+}
+
+/* Many peers fault at once, at one target. */
+static void check_many(enum net_fault_mode mode)
+{
+	struct world *world = make(33, mode);
+	unsigned i;
+
+	for (i = 1; i < 33; i++)
+		warm(world, i, 0);
+	host_evict(&world->hosts[0], HALF, HALF);
+	for (i = 1; i < 33; i++)
+		put(world, i, 0, 4096 * i, HALF + (size_t)i * 65536, 65536);
+	finish(world);
+	for (i = 1; i < 33; i++)
+		assert_same(world, i, 4096 * i, 0, HALF + (size_t)i * 65536, 65536);
+	assert_no_waste(world);
+	if (mode == NET_FAULT_BACKUP) {
+		/* The ring holds some; the others are told. */
+		assert_true(WORLD_SUM(world, backup_held) > 0);
+		assert_true(WORLD_SUM(world, backup_full) > 0);
+	}
+	assert_true(WORLD_SUM(world, nacks_sent) > 0);
+	world_destroy(world);
+}
+
+static void test_many_peers(void **state)
+{
+	check_many(NET_FAULT_NACK);
+	check_many(NET_FAULT_BACKUP);
+}
+
+/* Healthy blocks of the transfer that faults pass the faulted one. */
+static void test_only_the_block(void **state)
+{
+	struct world *world = make(2, NET_FAULT_NACK);
+	uint64_t sent;
+
+	warm(world, 0, 1);
+	host_evict(&world->hosts[1], HALF + 5 * 16384, 16384);
+	sent = host_statistics(&world->hosts[0])->data_sent;
+	put(world, 0, 1, 0, HALF, 20 * 16384);
+	world_run(world, world->now + MILLISECOND, NULL);
+	assert_int_equal(completed, 1);
+	assert_same(world, 0, 0, 1, HALF, 5 * 16384);
+	assert_same(world, 0, 6 * 16384, 1, HALF + 6 * 16384, 14 * 16384);
+	finish(world);
+	assert_same(world, 0, 0, 1, HALF, 20 * 16384);
+	/* Two packets a block: the faulted block's were sent once more at most. */
+	assert_true(host_statistics(&world->hosts[0])->data_sent - sent <= 42);
+	assert_no_waste(world);
+	world_destroy(world);
+}
+
+static void assert_fault(unsigned number, enum pf_side side, uint64_t from, uint64_t to)
+{
+	assert_int_equal(completions[number].status, PF_ERR_FAULT);
+	assert_int_equal(completions[number].side, side);
+	assert_in_range(completions[number].address, from, to);
+}
+
+/* An address that does not exist is an error for the initiator, and for nobody else. */
+static void test_bad_address(void **state)
+{
+	struct world *world = make(2, NET_FAULT_NACK);
+	unsigned i, first;
+
+	warm(world, 0, 1);
+	first = expected;
+	put(world, 0, 1, ARENA - 20000, HALF, 100000); /* source */
+	put(world, 0, 1, 0, ARENA - 20000, 100000);    /* destination */
+	get(world, 0, 1, ARENA - 20000, 0, 100000);    /* destination */
+	get(world, 0, 1, HALF, ARENA - 20000, 100000); /* source */
+	put(world, 0, 1, 0, HALF + 1000000, 100000);   /* healthy */
+	assert_true(world_run(world, world->now + SECOND, all_completed));
+	assert_fault(first, PF_SIDE_LOCAL, at(world, 0, ARENA), at(world, 0, ARENA + 80000));
+	assert_fault(first + 1, PF_SIDE_REMOTE, at(world, 1, ARENA), at(world, 1, ARENA + 80000));
+	assert_fault(first + 2, PF_SIDE_LOCAL, at(world, 0, ARENA), at(world, 0, ARENA + 80000));
+	assert_fault(first + 3, PF_SIDE_REMOTE, at(world, 1, ARENA), at(world, 1, ARENA + 80000));
+	assert_int_equal(completions[first + 4].status, PF_OK);
+	assert_same(world, 0, 0, 1, HALF + 1000000, 100000);
+	for (i = 0; i < 300; i++) {
+		completed_at[0] = 0;
+		assert_int_equal(net_put(host_peer(&world->hosts[0], 1), at(world, 0, ARENA),
+					 at(world, 1, HALF), 10, NULL),
+				 PF_OK);
+		host_pump(&world->hosts[0]);
+		expected++;
+		assert_true(world_run(world, world->now + SECOND, all_completed));
+	}
+	/* What comes behind the end of a transfer that failed is no loss. */
+	assert_int_equal(WORLD_SUM(world, timeouts), 0);
+	assert_int_equal(WORLD_SUM(world, lost), 0);
+	world_destroy(world);
+}
+
+static void test_lengths(void **state)
+{
+	static const size_t lengths[] = { 1,	  2,	   255,	    256,      257,	4095,
+					  16383,  16384,   16385,   65536,    1048575,	1048576,
+					  1048577, 2097153, 3000001 };
+	static const uint32_t blocks[] = { 4096, 16384, 65536 };
+	struct net_options options;
+	unsigned i, b;
+
+	net_options_init(&options);
+	for (b = 0; b < 3; b++) {
+		struct world *world = make(2, NET_FAULT_NACK);
+
+		for (i = 0; i < 2; i++) {
+			host_crash(&world->hosts[i]);
+			world->settings.options.block_size = blocks[b];
+			host_start(&world->hosts[i]);
+		}
+		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+			memset(world->hosts[1].arena + HALF, 0, lengths[i] + 100);
+			put(world, 0, 1, i, HALF, lengths[i]);
+			finish(world);
+			assert_same(world, 0, i, 1, HALF, lengths[i]);
+			assert_int_equal(world->hosts[1].arena[HALF + lengths[i]], 0);
+			get(world, 1, 0, HALF, i + 7, lengths[i]);
+			finish(world);
+			assert_same(world, 0, i + 7, 1, HALF, lengths[i]);
+			assert_int_equal(world->hosts[1].arena[HALF + lengths[i]], 0);
+		}
+		assert_no_waste(world);
+		world_destroy(world);
+	}
+}
+
+static bool never(struct world *world)
+{
+	return false;
+}
+
+/* The path begins to swallow long packets while a transfer is under way. */
+static void test_mtu_changes(void **state)
+{
+	struct world *world = make(2, NET_FAULT_NACK);
+	struct net_path_info info;
+
+	warm(world, 0, 1);
+	assert_true(net_path_info(host_peer(&world->hosts[0], 1), 0, &info));
+	assert_int_equal(info.packet, 8952);
+	world->settings.rate = 1250000000;
+	world->settings.queue = 1u << 20;
+	put(world, 0, 1, 0, HALF, 3000000);
+	world_run(world, world->now + 200 * MICROSECOND, never);
+	world->settings.mtu = 1472;
+	finish(world);
+	assert_same(world, 0, 0, 1, HALF, 3000000);
+	assert_true(WORLD_SUM(world, black_holes) > 0);
+	put(world, 0, 1, 0, HALF, 3000000);
+	finish(world);
+	assert_true(net_path_info(host_peer(&world->hosts[0], 1), 0, &info));
+	assert_int_equal(info.packet, 1472);
+	world_destroy(world);
+}
+
+/* What is placed where it belongs is not moved; what lies elsewhere finds its place. */
+static void test_prediction(void **state)
+{
+	struct world *world = make(2, NET_FAULT_NACK);
+	struct net_place places[16];
+	uint32_t header;
+	unsigned count, i;
+
+	warm(world, 0, 1);
+	put(world, 0, 1, 0, HALF, 1000000);
+	do {
+		world_run(world, world->now + 3 * MICROSECOND, NULL);
+		count = net_predict(world->hosts[1].core, places, 16, &header);
+	} while (!count);
+	assert_int_equal(header, 48);
+	for (i = 0; i < count; i++) {
+		size_t offset = (size_t)((uint8_t *)places[i].address - world->hosts[1].arena);
+
+		assert_in_range(offset, HALF, HALF + 1000000);
+		/* Nothing was received there; so what is written by mistake does no harm. */
+		memset(places[i].address, 0xee, places[i].length);
+		if (i)
+			assert_ptr_equal(places[i].address,
+					 (uint8_t *)places[i - 1].address + places[i - 1].length);
+	}
+	finish(world);
+	assert_same(world, 0, 0, 1, HALF, 1000000);
+	world_destroy(world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_second_transfer), cmocka_unit_test(test_many_peers),
+		cmocka_unit_test(test_only_the_block),	cmocka_unit_test(test_bad_address),
+		cmocka_unit_test(test_lengths),		cmocka_unit_test(test_mtu_changes),
+		cmocka_unit_test(test_prediction),
+	};
+
+	return cmocka_run_group_tests_name("net_transfer", tests, NULL, NULL);
+}
