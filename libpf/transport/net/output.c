@@ -77,7 +77,8 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 				      .transfer = transfer };
 	uint32_t bytes;
 
-	if (!payload)
+	/* A transfer's bytes may be asked for at address 0 as well. */
+	if (type == WIRE_PROBE)
 		payload = padding;
 	if (core->options.auth == NET_AUTH_FULL) {
 		wire_put64(draft->packet + WIRE_HEADER + draft->control,
