@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine.h"
 
+#include <sched.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -409,6 +410,15 @@ static unsigned deliver(struct engine *engine)
 
 /* ---- who drives ---- */
 
+static int thread_id(void)
+{
+	static _Thread_local int id;
+
+	if (!id)
+		id = gettid();
+	return id;
+}
+
 int engine_poll(struct engine *engine)
 {
 	uint64_t polls;
@@ -421,8 +431,14 @@ int engine_poll(struct engine *engine)
 	if (engine->quiet > POLLS_QUIET && polls % POLLS_BETWEEN &&
 	    !atomic_load_explicit(&engine->posted, memory_order_relaxed))
 		return 0;
-	if (!start_driving(engine))
+	if (atomic_load_explicit(&engine->poller, memory_order_relaxed) != thread_id())
+		atomic_store_explicit(&engine->poller, thread_id(), memory_order_relaxed);
+	if (!start_driving(engine)) {
+		/* The service thread, which may have lost its processor in the middle of it. */
+		if (atomic_load_explicit(&engine->attended, memory_order_relaxed))
+			sched_yield();
 		return 0;
+	}
 	engine_lock(engine);
 	engine->calling = true;
 	atomic_store_explicit(&engine->unflushed, 0, memory_order_relaxed);

@@ -51,6 +51,7 @@ struct engine {
 	_Atomic bool posted;        /* something to send since the driver looked */
 	_Atomic bool active;        /* there are links */
 	_Atomic uint64_t polls;     /* of the application */
+	_Atomic int poller;         /* the thread that polled last */
 	bool calling;               /* the driver may call the application */
 	bool undelivered;           /* messages wait in the core for progress */
 	bool suspicious;            /* the system could not read a source: look closely */

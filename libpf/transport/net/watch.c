@@ -2,7 +2,9 @@
 #include "watch.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "context.h"
@@ -10,12 +12,15 @@
 /* How often it is looked whether the application polls, and with how many polls it does. */
 #define LOOK_MICROSECONDS 4000
 #define POLLS_LEAST 8
+/* Less than this of a processor between two looks is not computing. */
+#define STARVING_NANOSECONDS 1000000
 
 struct watch {
 	struct engine *engine;
 	struct event *readable[INTERFACES_MOST];
 	struct event *woken, *timer;
 	uint64_t polls; /* at the last look */
+	uint64_t used;  /* by the thread that polls, of a processor, then; ns */
 	bool attending;
 };
 
@@ -54,12 +59,48 @@ static bool application_polls(struct watch *watch)
 	return enough;
 }
 
+/*
+ * Does the thread that polls only wait for a processor? Then there is none to
+ * spare for us either, and what it would have to wait for on top is us. One that
+ * computes uses its processor between two looks.
+ */
+static bool application_starves(struct watch *watch)
+{
+	int thread = atomic_load_explicit(&watch->engine->poller, memory_order_relaxed);
+	unsigned long long used = 0;
+	char path[64], text[512], state = 0;
+	const char *rest;
+	bool idle;
+	FILE *file;
+
+	if (!thread)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+	fclose(file);
+	rest = strrchr(text, ')');
+	if (!rest || sscanf(rest + 1, " %c", &state) != 1 || state != 'R')
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", thread);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	idle = fscanf(file, "%llu", &used) == 1 && used - watch->used < STARVING_NANOSECONDS;
+	fclose(file);
+	watch->used = used;
+	return idle;
+}
+
 static void look(struct watch *watch)
 {
 	uint64_t next;
 
 	/* One that sleeps between polls does not hear the sockets: there, both look. */
-	if (application_polls(watch) && !watch->engine->context->sleepy) {
+	if (!watch->engine->context->sleepy &&
+	    (application_polls(watch) || application_starves(watch))) {
 		attend(watch, false);
 		set_timer(watch, LOOK_MICROSECONDS * 1000ull);
 		return;
