@@ -65,7 +65,7 @@ static void shape(const struct arguments *arguments, uint64_t seed, struct setti
 	settings->options.backup_ring = ONE_OF(&dice, 4096, 65536, 262144);
 	settings->options.receive_buffer = ONE_OF(&dice, 65536, 1 << 20);
 	settings->options.peer_timeout = 20 * SECOND;
-	settings->options.keepalive = 60 * SECOND; /* so that idle ones are seen idle */
+	settings->options.keepalive = 1000000 * SECOND; /* idle ones are looked at */
 	settings->options.idle_release = ONE_OF(&dice, 1, 100) * 10 * MILLISECOND;
 	load->packets = arguments->round;
 	load->depth = ONE_OF(&dice, 1, 4, 8);
