@@ -5,6 +5,13 @@
 
 static uint8_t arena[FUZZ_ARENA];
 
+/* Each execution takes and gives back much memory: remember less of it, and be four times as fast. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "quarantine_size_mb=8:malloc_context_size=4";
+}
+
 uint64_t fuzz_address(uint64_t offset)
 {
 	return (uint64_t)(uintptr_t)arena + offset % FUZZ_ARENA;

@@ -183,9 +183,9 @@ static bool handle(struct net_association *association, const struct wire_entry 
 		failed(association, entry);
 		return true;
 	case ENTRY_ATOMIC:
-		return atomic_requested(association, entry);
+		return net_atomic_requested(association, entry);
 	default:
-		return atomic_answered(association, entry);
+		return net_atomic_answered(association, entry);
 	}
 }
 

@@ -345,7 +345,7 @@ void net_resolved(struct net_core *core, struct net_token token, int status, uin
 	if (!association || !association->busy)
 		return;
 	if (token.side == NET_ATOMIC) {
-		atomic_resolved(association, token, status, bad);
+		net_atomic_resolved(association, token, status, bad);
 	} else {
 		transfer = transfer_find(association, token.served, token.side == NET_SOURCE,
 					 token.transfer);

@@ -203,9 +203,9 @@ void atomics_abandon(struct net_association *association, int status);
 /* Queue entries for the control stream while there is room. */
 void atomics_output(struct net_association *association);
 /* From the peer; false: it broke the rules. */
-bool atomic_requested(struct net_association *association, const struct wire_entry *entry);
-bool atomic_answered(struct net_association *association, const struct wire_entry *entry);
-void atomic_resolved(struct net_association *association, struct net_token token, int status,
+bool net_atomic_requested(struct net_association *association, const struct wire_entry *entry);
+bool net_atomic_answered(struct net_association *association, const struct wire_entry *entry);
+void net_atomic_resolved(struct net_association *association, struct net_token token, int status,
 		     uint64_t bad);
 
 #endif
