@@ -9,7 +9,8 @@ static uint8_t arena[FUZZ_ARENA];
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
-	return "quarantine_size_mb=8:malloc_context_size=4";
+	return "quarantine_size_mb=4:thread_local_quarantine_size_kb=256:"
+	       "malloc_context_size=4:max_malloc_fill_size=0";
 }
 
 uint64_t fuzz_address(uint64_t offset)
@@ -51,7 +52,8 @@ static int atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op,
 	return look(user, wait, wait->address, width, bad);
 }
 
-static bool deliver(void *user, struct net_association *from, uint8_t tag, void *data, size_t length)
+static bool deliver(void *user, struct net_association *from, uint8_t tag, void *data,
+		    size_t length)
 {
 	const uint8_t *bytes = data;
 	volatile uint8_t sum = 0;
@@ -90,9 +92,15 @@ static void not_random(void *user, void *bytes, size_t length)
 void fuzz_open(struct fuzz *fuzz, uint8_t shape)
 {
 	static const struct net_callbacks callbacks = {
-		.source = look,	      .destination = look, .place = place,
-		.atomic = atomic,     .deliver = deliver,  .complete = complete,
-		.accept = accept_one, .gone = gone,	   .packet_most = packet_most,
+		.source = look,
+		.destination = look,
+		.place = place,
+		.atomic = atomic,
+		.deliver = deliver,
+		.complete = complete,
+		.accept = accept_one,
+		.gone = gone,
+		.packet_most = packet_most,
 		.random = not_random,
 	};
 	static const struct net_endpoint endpoint;

@@ -20,7 +20,7 @@ struct fuzz {
 	uint64_t now, number;
 	struct net_token waits[FUZZ_WAITS];
 	unsigned waits_count;
-	uint8_t dice; /* what the callbacks answer, from the input */
+	uint8_t dice;   /* what the callbacks answer, from the input */
 	bool door_open; /* HELLOs are accepted */
 };
 

@@ -119,7 +119,7 @@ bool net_atomic_requested(struct net_association *association, const struct wire
 }
 
 void net_atomic_resolved(struct net_association *association, struct net_token token, int status,
-		     uint64_t bad)
+			 uint64_t bad)
 {
 	struct transfers *transfers = &association->busy->transfers;
 	struct net_atomic *atomic = transfers->peer_atomics[token.transfer % ATOMICS_MOST];

@@ -20,7 +20,8 @@ void net_options_init(struct net_options *options)
 	};
 }
 
-struct net_core *net_create(const struct net_options *options, const struct net_callbacks *callbacks)
+struct net_core *net_create(const struct net_options *options,
+			    const struct net_callbacks *callbacks)
 {
 	struct net_core *core;
 
