@@ -49,7 +49,8 @@ static int no_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op 
 	return PF_ERR_FAULT;
 }
 
-static bool deliver(void *user, struct net_association *from, uint8_t tag, void *data, size_t length)
+static bool deliver(void *user, struct net_association *from, uint8_t tag, void *data,
+		    size_t length)
 {
 	((struct end *)user)->delivered++;
 	return true;
@@ -86,9 +87,9 @@ static void not_random(void *user, void *bytes, size_t length)
 static void start(struct end *end, uint8_t number, enum net_auth auth)
 {
 	struct net_options options;
-	struct net_callbacks callbacks = { look,       look,	place, no_atomic,	deliver,
-					   complete,   accept_all, gone,  packet_most, not_random,
-					   end };
+	struct net_callbacks callbacks = { look,        look,       place,      no_atomic,
+					   deliver,     complete,   accept_all, gone,
+					   packet_most, not_random, end };
 
 	net_options_init(&options);
 	options.auth = auth;
@@ -112,9 +113,8 @@ static unsigned hand_over(struct end *from, struct end *to, uint64_t now)
 
 	while (net_output(from->core, now, batch)) {
 		for (i = v = 0; i < batch->count; i++) {
-			uint32_t length = i + 1 < batch->count ?
-						  batch->segment :
-						  batch->length - i * batch->segment;
+			uint32_t length = i + 1 < batch->count ? batch->segment :
+								 batch->length - i * batch->segment;
 			struct iovec *first = &batch->vector[v++];
 
 			packets[i] = (struct net_packet){ .header = first->iov_base,

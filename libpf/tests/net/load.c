@@ -33,7 +33,7 @@ struct load {
 	struct load_result result;
 	size_t slot;
 	uint64_t outstanding;
-	bool (*slots)[SLOTS]; /* in use, by host */
+	bool (*slots)[SLOTS];      /* in use, by host */
 	uint32_t (*filled)[SLOTS]; /* bytes of canary in it */
 	struct operation *operations;
 	struct pair *pairs; /* from * hosts + to */
@@ -284,8 +284,8 @@ static void post(struct load *load, unsigned from)
 	} else {
 		operation->slot = (unsigned)slot;
 		operation->length = random_length(load, load->settings.longest);
-		operation->source = world_below(
-			world, source_length(&load->settings) - operation->length + 1);
+		operation->source =
+			world_below(world, source_length(&load->settings) - operation->length + 1);
 		memset(slot_of(load, owner, operation->slot), 0x5a, operation->length + GUARD);
 		local = (uint64_t)(uintptr_t)(host->arena + operation->source);
 		remote = (uint64_t)(uintptr_t)slot_of(load, operation->to, operation->slot);
@@ -327,8 +327,7 @@ static void check_transfer(struct load *load, struct operation *operation, unsig
 		/* Of its blocks whichever came first. */
 		if (completion->status != PF_ERR_FAULT || completion->address < end ||
 		    completion->address >= end + operation->length ||
-		    completion->side !=
-			    (operation->bad_local ? PF_SIDE_LOCAL : PF_SIDE_REMOTE))
+		    completion->side != (operation->bad_local ? PF_SIDE_LOCAL : PF_SIDE_REMOTE))
 			world_fail(world, "a bad address ended with %d, side %d",
 				   completion->status, completion->side);
 		return;

@@ -10,10 +10,10 @@
 #include "world.h"
 
 struct load_settings {
-	uint64_t packets;   /* after so many nothing new is posted */
-	unsigned depth;     /* operations of each host at a time */
-	size_t longest;     /* transfer */
-	uint32_t bad;       /* operations on addresses that do not exist */
+	uint64_t packets;            /* after so many nothing new is posted */
+	unsigned depth;              /* operations of each host at a time */
+	size_t longest;              /* transfer */
+	uint32_t bad;                /* operations on addresses that do not exist */
 	uint64_t crash, stop, close; /* mean time between them, over all hosts; 0: never */
 };
 

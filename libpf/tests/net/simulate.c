@@ -65,7 +65,7 @@ static void shape(const struct arguments *arguments, uint64_t seed, struct setti
 	settings->options.backup_ring = ONE_OF(&dice, 4096, 65536, 262144);
 	settings->options.receive_buffer = ONE_OF(&dice, 65536, 1 << 20);
 	settings->options.peer_timeout = 20 * SECOND;
-	settings->options.keepalive = 60 * SECOND; /* so that idle ones are seen idle */
+	settings->options.keepalive = 1000000 * SECOND; /* idle ones are looked at */
 	settings->options.idle_release = ONE_OF(&dice, 1, 100) * 10 * MILLISECOND;
 	load->packets = arguments->round;
 	load->depth = ONE_OF(&dice, 1, 4, 8);
@@ -94,12 +94,11 @@ static bool run_round(const struct arguments *arguments, uint64_t seed, uint64_t
 		printf("# seed %llu: %u hosts, %llu packets, %llu lost on the way, %llu operations, "
 		       "%llu messages, %llu atomics, %llu bad addresses, %llu of dead peers, "
 		       "%.3f s of virtual time, %.0f packets/s\n",
-		       (unsigned long long)seed, settings.hosts,
-		       (unsigned long long)world->packets, (unsigned long long)world->dropped,
-		       (unsigned long long)result.operations, (unsigned long long)result.messages,
-		       (unsigned long long)result.atomics, (unsigned long long)result.faults,
-		       (unsigned long long)result.lost_peers, (double)world->now / 1e9,
-		       (double)world->packets / (clock_now() - start));
+		       (unsigned long long)seed, settings.hosts, (unsigned long long)world->packets,
+		       (unsigned long long)world->dropped, (unsigned long long)result.operations,
+		       (unsigned long long)result.messages, (unsigned long long)result.atomics,
+		       (unsigned long long)result.faults, (unsigned long long)result.lost_peers,
+		       (double)world->now / 1e9, (double)world->packets / (clock_now() - start));
 	if (!passed)
 		printf("# again with: pf_simulate --seed %llu --packets 1 --round %llu%s\n",
 		       (unsigned long long)seed, (unsigned long long)arguments->round,
@@ -111,14 +110,15 @@ static bool run_round(const struct arguments *arguments, uint64_t seed, uint64_t
 
 static void usage(FILE *file)
 {
-	fprintf(file, "Usage: pf_simulate [--packets N] [--seconds N] [--seed N] [--hosts N] "
-		      "[--round N] [--verbose]\n"
-		      "  --packets N  until so many were sent (default 1000000)\n"
-		      "  --seconds N  or so much time has passed\n"
-		      "  --seed N     of the first round; the next ones count up (default: the time)\n"
-		      "  --hosts N    in every round, up to 1024 (default: by the seed)\n"
-		      "  --round N    packets of one round (default 500000)\n"
-		      "  --verbose    a line for every round\n");
+	fprintf(file,
+		"Usage: pf_simulate [--packets N] [--seconds N] [--seed N] [--hosts N] "
+		"[--round N] [--verbose]\n"
+		"  --packets N  until so many were sent (default 1000000)\n"
+		"  --seconds N  or so much time has passed\n"
+		"  --seed N     of the first round; the next ones count up (default: the time)\n"
+		"  --hosts N    in every round, up to 1024 (default: by the seed)\n"
+		"  --round N    packets of one round (default 500000)\n"
+		"  --verbose    a line for every round\n");
 }
 
 int main(int argc, char **argv)

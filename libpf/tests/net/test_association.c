@@ -432,11 +432,11 @@ static void test_idle_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_open),	   cmocka_unit_test(test_auth_differs),
-		cmocka_unit_test(test_forged),	   cmocka_unit_test(test_restart),
-		cmocka_unit_test(test_stopped),	   cmocka_unit_test(test_link_down),
-		cmocka_unit_test(test_dead),	   cmocka_unit_test(test_false_refusal),
-		cmocka_unit_test(test_goodbye),	   cmocka_unit_test(test_idle_memory),
+		cmocka_unit_test(test_open),    cmocka_unit_test(test_auth_differs),
+		cmocka_unit_test(test_forged),  cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_stopped), cmocka_unit_test(test_link_down),
+		cmocka_unit_test(test_dead),    cmocka_unit_test(test_false_refusal),
+		cmocka_unit_test(test_goodbye), cmocka_unit_test(test_idle_memory),
 	};
 
 	return cmocka_run_group_tests_name("net_association", tests, NULL, NULL);

@@ -217,9 +217,12 @@ static void test_when_to_acknowledge(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_keys_differ), cmocka_unit_test(test_tag),
-		cmocka_unit_test(test_digest),	    cmocka_unit_test(test_encrypt),
-		cmocka_unit_test(test_replay),	    cmocka_unit_test(test_acknowledgement),
+		cmocka_unit_test(test_keys_differ),
+		cmocka_unit_test(test_tag),
+		cmocka_unit_test(test_digest),
+		cmocka_unit_test(test_encrypt),
+		cmocka_unit_test(test_replay),
+		cmocka_unit_test(test_acknowledgement),
 		cmocka_unit_test(test_when_to_acknowledge),
 	};
 

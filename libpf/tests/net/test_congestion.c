@@ -60,12 +60,13 @@ static double throughput(uint32_t loss, uint64_t delay, uint32_t mtu)
 	put(world, 0, 1, LENGTH);
 	assert_true(world_run(world, world->now + 100 * SECOND, all_finished));
 	rate = (double)LENGTH * 1e9 / (double)(finished_at[0] - start);
-	print_message("# loss %.1f %%, delay %llu us, packets of %u: %.0f MB/s of %.0f, %llu time-outs, "
-		      "%llu lost, %llu of them spuriously\n",
-		      loss / 42949672.96, (unsigned long long)(delay / MICROSECOND), mtu, rate / 1e6,
-		      RATE / 1e6, (unsigned long long)WORLD_SUM(world, timeouts),
-		      (unsigned long long)WORLD_SUM(world, lost),
-		      (unsigned long long)WORLD_SUM(world, spurious));
+	print_message(
+		"# loss %.1f %%, delay %llu us, packets of %u: %.0f MB/s of %.0f, %llu time-outs, "
+		"%llu lost, %llu of them spuriously\n",
+		loss / 42949672.96, (unsigned long long)(delay / MICROSECOND), mtu, rate / 1e6,
+		RATE / 1e6, (unsigned long long)WORLD_SUM(world, timeouts),
+		(unsigned long long)WORLD_SUM(world, lost),
+		(unsigned long long)WORLD_SUM(world, spurious));
 	world_destroy(world);
 	return rate;
 }
@@ -116,7 +117,8 @@ static void test_fair(void **state)
 	first -= SECOND;
 	last -= SECOND;
 	print_message("# three ended after %llu to %llu us\n",
-		      (unsigned long long)first / MICROSECOND, (unsigned long long)last / MICROSECOND);
+		      (unsigned long long)first / MICROSECOND,
+		      (unsigned long long)last / MICROSECOND);
 	assert_true(first * 10 > last * 6);
 	assert_int_equal(world->dropped, 0);
 	assert_true(last < 4 * LENGTH * 1000 / (RATE / MILLISECOND));

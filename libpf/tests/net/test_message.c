@@ -251,7 +251,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_order_once), cmocka_unit_test(test_gathered),
 		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_atomics),	      cmocka_unit_test(test_bad_atomic),
+		cmocka_unit_test(test_atomics),       cmocka_unit_test(test_bad_atomic),
 	};
 
 	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);

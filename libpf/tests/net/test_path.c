@@ -287,10 +287,14 @@ static void test_mtu(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_gap),		cmocka_unit_test(test_gap_by_time),
-		cmocka_unit_test(test_timeout),		cmocka_unit_test(test_silence),
-		cmocka_unit_test(test_reordering),	cmocka_unit_test(test_unsent_is_refused),
-		cmocka_unit_test(test_most_under_way),	cmocka_unit_test(test_never_sent),
+		cmocka_unit_test(test_gap),
+		cmocka_unit_test(test_gap_by_time),
+		cmocka_unit_test(test_timeout),
+		cmocka_unit_test(test_silence),
+		cmocka_unit_test(test_reordering),
+		cmocka_unit_test(test_unsent_is_refused),
+		cmocka_unit_test(test_most_under_way),
+		cmocka_unit_test(test_never_sent),
 		cmocka_unit_test(test_mtu),
 	};
 

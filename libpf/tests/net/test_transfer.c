@@ -258,9 +258,9 @@ static void test_bad_address(void **state)
 
 static void test_lengths(void **state)
 {
-	static const size_t lengths[] = { 1,	  2,	   255,	    256,      257,	4095,
-					  16383,  16384,   16385,   65536,    1048575,	1048576,
-					  1048577, 2097153, 3000001 };
+	static const size_t lengths[] = { 1,       2,       255,     256,     257,
+					  4095,    16383,   16384,   16385,   65536,
+					  1048575, 1048576, 1048577, 2097153, 3000001 };
 	static const uint32_t blocks[] = { 4096, 16384, 65536 };
 	struct net_options options;
 	unsigned i, b;
@@ -353,8 +353,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_second_transfer), cmocka_unit_test(test_many_peers),
-		cmocka_unit_test(test_only_the_block),	cmocka_unit_test(test_bad_address),
-		cmocka_unit_test(test_lengths),		cmocka_unit_test(test_mtu_changes),
+		cmocka_unit_test(test_only_the_block),  cmocka_unit_test(test_bad_address),
+		cmocka_unit_test(test_lengths),         cmocka_unit_test(test_mtu_changes),
 		cmocka_unit_test(test_prediction),
 	};
 

@@ -7,11 +7,13 @@
 
 static void test_header(void **state)
 {
-	static const struct wire_header header = {
-		.type = WIRE_DATA_GET, .path = 3, .control = 16, .index = 0x01020304,
-		.number = 0xfffefdfc, .transfer = 0x11223344
-	};
-	static const uint8_t bytes[] = { 0x15, 3,    16,   0,	 4,    3,    2,	   1,
+	static const struct wire_header header = { .type = WIRE_DATA_GET,
+						   .path = 3,
+						   .control = 16,
+						   .index = 0x01020304,
+						   .number = 0xfffefdfc,
+						   .transfer = 0x11223344 };
+	static const uint8_t bytes[] = { 0x15, 3,    16,   0,    4,    3,    2,    1,
 					 0xfc, 0xfd, 0xfe, 0xff, 0x44, 0x33, 0x22, 0x11 };
 	struct wire_header back;
 	uint8_t packet[48] = { 0 };
@@ -120,10 +122,9 @@ static void test_frames(void **state)
 
 	check_frame(&(struct wire_frame){ .type = FRAME_CREDIT, .credit = { 7, 1ull << 40 } });
 	for (i = 1; i < 20; i++)
-		check_frame(&(struct wire_frame){ .type = FRAME_CONTROL,
-						  .stream = { .length = (uint16_t)i,
-							      .offset = 77,
-							      .bytes = bytes } });
+		check_frame(&(struct wire_frame){
+			.type = FRAME_CONTROL,
+			.stream = { .length = (uint16_t)i, .offset = 77, .bytes = bytes } });
 	check_frame(&(struct wire_frame){ .type = FRAME_MESSAGE, .stream = { .length = 8 } });
 	check_frame(&(struct wire_frame){ .type = FRAME_PING });
 	check_frame(&(struct wire_frame){ .type = FRAME_GOODBYE });
@@ -328,10 +329,14 @@ static void test_stream(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_header),	cmocka_unit_test(test_hello),
-		cmocka_unit_test(test_frames),	cmocka_unit_test(test_entries),
-		cmocka_unit_test(test_status_of_entries), cmocka_unit_test(test_widen),
-		cmocka_unit_test(test_ranges),	cmocka_unit_test(test_ranges_full),
+		cmocka_unit_test(test_header),
+		cmocka_unit_test(test_hello),
+		cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_status_of_entries),
+		cmocka_unit_test(test_widen),
+		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_ranges_full),
 		cmocka_unit_test(test_stream),
 	};
 

@@ -22,7 +22,7 @@ struct event {
 			struct net_token token;
 			size_t first, count;
 			uint32_t life;
-		} *resolve;
+		} * resolve;
 		struct {
 			void (*call)(struct world *world, void *arg);
 			void *arg;
@@ -124,8 +124,7 @@ static struct event pop(struct world *world)
 
 void world_call(struct world *world, uint64_t time, void (*call)(struct world *, void *), void *arg)
 {
-	push(world, (struct event){
-			    .time = time, .kind = EVENT_CALL, .call = { call, arg } });
+	push(world, (struct event){ .time = time, .kind = EVENT_CALL, .call = { call, arg } });
 }
 
 /* ---- the network ---- */
@@ -376,8 +375,8 @@ static int look(struct host *host, const struct net_wait *wait, uint64_t address
 	event.time = world->now + world_below(world, 2 * world->settings.resolve);
 	event.resolve->token = wait->token;
 	event.resolve->first = (wait->address - start) / WORLD_PAGE;
-	event.resolve->count =
-		(wait->address - start + wait->length - 1) / WORLD_PAGE + 1 - event.resolve->first;
+	event.resolve->count = (wait->address - start + wait->length - 1) / WORLD_PAGE + 1 -
+			       event.resolve->first;
 	event.resolve->life = host->life;
 	push(world, event);
 	return PF_ERR_AGAIN;
@@ -439,8 +438,7 @@ static bool on_deliver(void *user, struct net_association *from, uint8_t tag, vo
 		world_fail(host->world, "a message is not aligned");
 	if (host->closed)
 		return false;
-	return !host->deliver ||
-	       host->deliver(host, net_association_user(from), tag, data, length);
+	return !host->deliver || host->deliver(host, net_association_user(from), tag, data, length);
 }
 
 static void on_complete(void *user, struct net_association *association, void *arg,

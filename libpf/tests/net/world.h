@@ -23,7 +23,7 @@
 #define SECOND 1000000000ull
 
 /* Probabilities are in 2^-32. */
-#define PER_MILLION(n) ((uint32_t)((n) * 4294.967295))
+#define PER_MILLION(n) ((uint32_t)((n)*4294.967295))
 
 struct settings {
 	unsigned hosts;
@@ -31,12 +31,12 @@ struct settings {
 	uint32_t loss, duplicate, corrupt, mark;
 	uint32_t reorder; /* delayed by up to jitter more */
 	uint64_t delay, jitter;
-	uint64_t rate; /* bytes a second that a host's link carries; 0: any */
-	uint64_t queue; /* bytes that wait for a link, more are lost */
-	uint32_t mtu;  /* longest UDP payload that passes */
+	uint64_t rate;          /* bytes a second that a host's link carries; 0: any */
+	uint64_t queue;         /* bytes that wait for a link, more are lost */
+	uint32_t mtu;           /* longest UDP payload that passes */
 	uint32_t interface_mtu; /* ... that the interface claims */
-	uint32_t absent; /* a page is not there when it is looked at after an eviction */
-	uint64_t resolve; /* mean time until it is */
+	uint32_t absent;        /* a page is not there when it is looked at after an eviction */
+	uint64_t resolve;       /* mean time until it is */
 	size_t arena;
 	struct net_options options;
 };
@@ -54,14 +54,14 @@ struct host {
 	struct net_core *core; /* NULL: dead */
 	uint8_t id[NET_ID_BYTES], key[NET_KEY_BYTES];
 	uint8_t *arena;
-	uint8_t *present;  /* by page */
-	uint64_t timer;    /* scheduled for */
-	uint64_t link;     /* busy until */
-	uint32_t life;     /* how often it was started */
-	bool stopped;      /* takes no packets, which wait or get lost */
-	uint64_t waiting;  /* bytes of them */
+	uint8_t *present; /* by page */
+	uint64_t timer;   /* scheduled for */
+	uint64_t link;    /* busy until */
+	uint32_t life;    /* how often it was started */
+	bool stopped;     /* takes no packets, which wait or get lost */
+	uint64_t waiting; /* bytes of them */
 	struct packet *queue, **queue_last;
-	bool closed;       /* deliver turns messages away */
+	bool closed; /* deliver turns messages away */
 	/* Of cores that died. */
 	struct net_association **peers; /* by host */
 	uint32_t *peer_life;
@@ -99,7 +99,8 @@ void world_call(struct world *world, uint64_t time, void (*call)(struct world *w
 		void *arg);
 
 /* A packet from nowhere, as if it came from that host. */
-void world_inject(struct world *world, unsigned from, unsigned to, const void *bytes, size_t length);
+void world_inject(struct world *world, unsigned from, unsigned to, const void *bytes,
+		  size_t length);
 
 void host_start(struct host *host);
 /* Without a word, as kill -9. */

@@ -24,7 +24,8 @@ static bool make_busy(struct net_association *association)
 	}
 	for (i = 0; i < STREAMS; i++) {
 		stream_out_init(&busy->out[i], size[i], spare[i], association->positions[i]);
-		stream_in_init(&busy->in[i], size[i], spare[i], association->positions[STREAMS + i]);
+		stream_in_init(&busy->in[i], size[i], spare[i],
+			       association->positions[STREAMS + i]);
 	}
 	/* What is acknowledged of the control stream was taken, but for a piece of an entry. */
 	busy->out[STREAM_CONTROL].size -= 64;
@@ -287,15 +288,13 @@ static void taken(void *arg, struct path *path, const struct sent *sent)
 	if (sent->kind != SENT_FRAMES)
 		return;
 	if (sent->control_length)
-		stream_out_acknowledged(
-			&busy->out[STREAM_CONTROL],
-			wire_widen(busy->out[STREAM_CONTROL].base, sent->place),
-			sent->control_length);
+		stream_out_acknowledged(&busy->out[STREAM_CONTROL],
+					wire_widen(busy->out[STREAM_CONTROL].base, sent->place),
+					sent->control_length);
 	if (sent->message_length)
-		stream_out_acknowledged(
-			&busy->out[STREAM_MESSAGE],
-			wire_widen(busy->out[STREAM_MESSAGE].base, sent->message),
-			sent->message_length);
+		stream_out_acknowledged(&busy->out[STREAM_MESSAGE],
+					wire_widen(busy->out[STREAM_MESSAGE].base, sent->message),
+					sent->message_length);
 }
 
 static void lost(void *arg, struct path *path, const struct sent *sent)

@@ -28,9 +28,9 @@ struct busy {
 	struct stream_out out[STREAMS];
 	struct stream_in in[STREAMS];
 	struct transfers transfers;
-	uint64_t credit_told; /* end of the message stream last told to the peer */
+	uint64_t credit_told;  /* end of the message stream last told to the peer */
 	uint64_t credit_probe; /* when to ask for credit again */
-	uint64_t used;        /* when last */
+	uint64_t used;         /* when last */
 };
 
 struct net_association {
@@ -40,23 +40,23 @@ struct net_association {
 	struct net_association *next_id; /* of the core's table */
 	struct net_association *next_ready;
 	uint32_t index, peer_index;
-	uint32_t place; /* in the deadlines, 0: not there */
+	uint32_t place;  /* in the deadlines, 0: not there */
 	uint32_t credit; /* bytes the peer takes on a path */
 	uint32_t block_size;
 	uint8_t state;
-	bool ready;     /* in the core's queue */
+	bool ready; /* in the core's queue */
 	bool accepter;
-	bool welcome;   /* to be sent */
-	bool ping;      /* to be sent */
-	bool goodbye;   /* to be sent */
-	bool closing;   /* the user let go of it: to be freed when it has nothing to send */
+	bool welcome;     /* to be sent */
+	bool ping;        /* to be sent */
+	bool goodbye;     /* to be sent */
+	bool closing;     /* the user let go of it: to be freed when it has nothing to send */
 	bool undelivered; /* in the core's list */
-	uint8_t hellos; /* sent without an answer */
+	uint8_t hellos;   /* sent without an answer */
 	uint8_t paths_count, refusals;
 	uint16_t info_length;
 	uint64_t deadline;
-	uint64_t heard;   /* when last */
-	uint64_t silent;  /* since when an answer is due, NET_NEVER: none */
+	uint64_t heard;  /* when last */
+	uint64_t silent; /* since when an answer is due, NET_NEVER: none */
 	uint64_t hello_due, hello_sent;
 	uint64_t refused; /* since when, 0: not */
 	uint64_t incarnation;
@@ -64,7 +64,7 @@ struct net_association {
 	uint8_t nonce[WIRE_NONCE], peer_nonce[WIRE_NONCE];
 	struct auth_keys sending, receiving;
 	uint64_t positions[2 * STREAMS]; /* of the streams, while not busy: out, in */
-	uint64_t message_limit; /* up to which the peer has room */
+	uint64_t message_limit;          /* up to which the peer has room */
 	struct transfer_numbers numbers;
 	struct net_association *next_undelivered;
 	struct path *paths[NET_PATHS_MOST];
@@ -112,6 +112,5 @@ size_t open_output(struct net_association *association, uint64_t now, uint8_t *p
 bool message_deliver(struct net_association *association);
 bool message_arrived(struct net_association *association, uint64_t position, uint8_t *bytes,
 		     uint32_t length, bool *taken);
-
 
 #endif

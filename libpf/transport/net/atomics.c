@@ -97,7 +97,7 @@ static void execute(struct net_association *association, struct net_atomic *atom
 	association_wake(association);
 }
 
-bool atomic_requested(struct net_association *association, const struct wire_entry *entry)
+bool net_atomic_requested(struct net_association *association, const struct wire_entry *entry)
 {
 	struct transfers *transfers = &association->busy->transfers;
 	struct net_atomic **slot = &transfers->peer_atomics[entry->transfer % ATOMICS_MOST];
@@ -118,8 +118,8 @@ bool atomic_requested(struct net_association *association, const struct wire_ent
 	return true;
 }
 
-void atomic_resolved(struct net_association *association, struct net_token token, int status,
-		     uint64_t bad)
+void net_atomic_resolved(struct net_association *association, struct net_token token, int status,
+			 uint64_t bad)
 {
 	struct transfers *transfers = &association->busy->transfers;
 	struct net_atomic *atomic = transfers->peer_atomics[token.transfer % ATOMICS_MOST];
@@ -154,7 +154,7 @@ static void complete(struct net_association *association, struct net_atomic *ato
 	core->callbacks.complete(core->callbacks.user, association, arg, &completion);
 }
 
-bool atomic_result_came(struct net_association *association, const struct wire_entry *entry)
+bool net_atomic_answered(struct net_association *association, const struct wire_entry *entry)
 {
 	struct transfers *transfers = &association->busy->transfers;
 	struct net_atomic *atomic = transfers->our_atomics[entry->transfer % ATOMICS_MOST];

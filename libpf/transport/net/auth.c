@@ -60,8 +60,7 @@ void auth_tag(uint8_t *packet, size_t control, const uint8_t hash[AUTH_HASH_KEY]
 	memcpy(packet, tag, WIRE_TAG);
 }
 
-bool auth_check(uint8_t *packet, size_t control, const uint8_t hash[AUTH_HASH_KEY],
-		uint64_t number)
+bool auth_check(uint8_t *packet, size_t control, const uint8_t hash[AUTH_HASH_KEY], uint64_t number)
 {
 	uint8_t claimed[WIRE_TAG];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "congestion.h"
 
-#define INITIAL_PACKETS 10       /* RFC 6928 */
+#define INITIAL_PACKETS 10 /* RFC 6928 */
 #define INITIAL_BYTES (64u << 10)
 #define INCREASE_BYTES (16u << 10) /* a round trip */
 #define WINDOW_MOST ((uint64_t)64 << 20)
@@ -109,8 +109,9 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 	target = scaled(target, window, packet);
 	if (congestion->delay != UINT64_MAX)
 		queue = congestion->delay - congestion->rtt_min;
-	congestion->marked_share = average(
-		congestion->marked_share, congestion->marked < whole ? congestion->marked : whole, whole);
+	congestion->marked_share = average(congestion->marked_share,
+					   congestion->marked < whole ? congestion->marked : whole,
+					   whole);
 	congestion->lost_share = average(congestion->lost_share, congestion->lost, whole);
 
 	if (queue > target) {

@@ -29,8 +29,8 @@ struct congestion {
 	uint64_t round;  /* ends when this packet number is acknowledged */
 	uint64_t delay;  /* least round trip of this round, ns */
 	uint64_t rtt_min, rtt_min_next, rtt_min_time; /* of the last minutes */
-	uint32_t acknowledged, lost, marked; /* packets in this round */
-	uint16_t marked_share, lost_share;   /* moving averages, in 1/65536 */
+	uint32_t acknowledged, lost, marked;          /* packets in this round */
+	uint16_t marked_share, lost_share;            /* moving averages, in 1/65536 */
 	bool slow_start, limited;
 	uint8_t slow;       /* rounds for which it is shrunk */
 	uint64_t slow_time; /* when last */

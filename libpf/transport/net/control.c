@@ -125,8 +125,8 @@ static bool get_requested(struct net_association *association, const struct wire
 
 static void done(struct net_association *association, const struct wire_entry *entry)
 {
-	struct net_transfer *transfer =
-		transfer_find(association, entry->get, true, entry->transfer);
+	struct net_transfer *transfer = transfer_find(association, entry->get, true,
+						      entry->transfer);
 	int status = entry->status;
 
 	if (!transfer)
@@ -147,8 +147,7 @@ static void done(struct net_association *association, const struct wire_entry *e
 
 static void failed(struct net_association *association, const struct wire_entry *entry)
 {
-	struct net_transfer *transfer =
-		transfer_find(association, true, false, entry->transfer);
+	struct net_transfer *transfer = transfer_find(association, true, false, entry->transfer);
 
 	if (!transfer)
 		return;
@@ -183,9 +182,9 @@ static bool handle(struct net_association *association, const struct wire_entry 
 		failed(association, entry);
 		return true;
 	case ENTRY_ATOMIC:
-		return atomic_requested(association, entry);
+		return net_atomic_requested(association, entry);
 	default:
-		return atomic_result_came(association, entry);
+		return net_atomic_answered(association, entry);
 	}
 }
 

@@ -20,7 +20,8 @@ void net_options_init(struct net_options *options)
 	};
 }
 
-struct net_core *net_create(const struct net_options *options, const struct net_callbacks *callbacks)
+struct net_core *net_create(const struct net_options *options,
+			    const struct net_callbacks *callbacks)
 {
 	struct net_core *core;
 
@@ -345,7 +346,7 @@ void net_resolved(struct net_core *core, struct net_token token, int status, uin
 	if (!association || !association->busy)
 		return;
 	if (token.side == NET_ATOMIC) {
-		atomic_resolved(association, token, status, bad);
+		net_atomic_resolved(association, token, status, bad);
 	} else {
 		transfer = transfer_find(association, token.served, token.side == NET_SOURCE,
 					 token.transfer);

@@ -66,7 +66,8 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		return true;
 	case FRAME_CREDIT:
 		association->credit = frame->credit.window;
-		if (busy && (int64_t)(frame->credit.messages - busy->out[STREAM_MESSAGE].limit) > 0) {
+		if (busy &&
+		    (int64_t)(frame->credit.messages - busy->out[STREAM_MESSAGE].limit) > 0) {
 			busy->out[STREAM_MESSAGE].limit = frame->credit.messages;
 			association_credit(association, now);
 			association_wake(association);
@@ -249,8 +250,8 @@ static void receive(struct net_core *core, uint64_t now, struct net_packet *pack
 	statistics->packets_received++;
 	if (packet->payload_length && packet->header_length < WIRE_HEADER && !gather(core, packet))
 		return;
-	if (!wire_get_header(packet->header,
-			     packet->header_length + (size_t)packet->payload_length, &header)) {
+	if (!wire_get_header(packet->header, packet->header_length + (size_t)packet->payload_length,
+			     &header)) {
 		statistics->refused++;
 		return;
 	}

@@ -3,8 +3,8 @@
 
 #include "net.h"
 
-#define TRIES 3                       /* RFC 8899's MAX_PROBES */
-#define RAISE_PERIOD 600000000000ull  /* its PMTU_RAISE_TIMER */
+#define TRIES 3                      /* RFC 8899's MAX_PROBES */
+#define RAISE_PERIOD 600000000000ull /* its PMTU_RAISE_TIMER */
 #define SWALLOWED_MOST 12
 
 /* Ethernet with jumbo frames, FDDI, Ethernet, PPPoE, tunnels: less IP's and UDP's headers. */

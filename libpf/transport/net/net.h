@@ -27,11 +27,11 @@
 
 #define NET_ID_BYTES 16
 #define NET_KEY_BYTES 32
-#define NET_INFO_MOST 256    /* bytes about itself that a process tells whom it opens */
-#define NET_PATHS_MOST 4     /* of one association */
+#define NET_INFO_MOST 256     /* bytes about itself that a process tells whom it opens */
+#define NET_PATHS_MOST 4      /* of one association */
 #define NET_PACKET_MOST 65496 /* longest packet: what UDP over IPv4 carries, in eights */
 #define NET_PACKET_LEAST 1200 /* every path carries that: RFC 8899, 5.1.2 */
-#define NET_BATCH_MOST 64    /* packets for one call with UDP_SEGMENT */
+#define NET_BATCH_MOST 64     /* packets for one call with UDP_SEGMENT */
 #define NET_BATCH_BYTES 65000
 #define NET_NEVER UINT64_MAX
 
@@ -62,16 +62,16 @@ struct net_options {
 	uint64_t incarnation;       /* higher each time a process takes this id again */
 	enum net_auth auth;
 	enum net_fault_mode fault_mode;
-	uint32_t block_size;     /* unit of faults: a power of two from 4 KiB to 64 KiB */
-	uint32_t backup_ring;    /* bytes of packets kept for faulted blocks, over all peers */
-	uint32_t receive_buffer; /* bytes that the socket keeps while nobody reads it */
-	uint64_t peer_timeout;   /* ns of silence after which a peer is dead */
+	uint32_t block_size;      /* unit of faults: a power of two from 4 KiB to 64 KiB */
+	uint32_t backup_ring;     /* bytes of packets kept for faulted blocks, over all peers */
+	uint32_t receive_buffer;  /* bytes that the socket keeps while nobody reads it */
+	uint64_t peer_timeout;    /* ns of silence after which a peer is dead */
 	uint64_t refused_timeout; /* ns of the same, if its host says that nobody listens */
-	uint64_t keepalive;      /* ns between probes of a silent peer; 0: peer_timeout / 4 */
-	uint64_t timeout_min;    /* ns, least retransmission time-out */
-	uint64_t ack_delay;      /* ns for which an acknowledgement may wait for company */
-	uint64_t queue_target;   /* ns of queueing delay that congestion control aims at */
-	uint64_t idle_release;   /* ns after which an idle association gives back its buffers */
+	uint64_t keepalive;       /* ns between probes of a silent peer; 0: peer_timeout / 4 */
+	uint64_t timeout_min;     /* ns, least retransmission time-out */
+	uint64_t ack_delay;       /* ns for which an acknowledgement may wait for company */
+	uint64_t queue_target;    /* ns of queueing delay that congestion control aims at */
+	uint64_t idle_release;    /* ns after which an idle association gives back its buffers */
 };
 
 /* Defaults; id, key and incarnation stay zero. */
@@ -129,7 +129,8 @@ struct net_callbacks {
 	 * itself. Returns false to refuse it; *peer is then ignored.
 	 */
 	bool (*accept)(void *user, struct net_association *association,
-		       const uint8_t id[NET_ID_BYTES], const void *info, size_t length, void **peer);
+		       const uint8_t id[NET_ID_BYTES], const void *info, size_t length,
+		       void **peer);
 	/* After the completion of all that waited. The association stays until net_close. */
 	void (*gone)(void *user, struct net_association *association, int status, const char *why);
 	/* Longest packet (UDP payload) that the interface towards that endpoint takes. */
@@ -140,7 +141,8 @@ struct net_callbacks {
 };
 
 /* NULL: no memory. options and callbacks are copied. */
-struct net_core *net_create(const struct net_options *options, const struct net_callbacks *callbacks);
+struct net_core *net_create(const struct net_options *options,
+			    const struct net_callbacks *callbacks);
 /* Without a word to anybody: close and output first. */
 void net_destroy(struct net_core *core);
 
@@ -255,14 +257,14 @@ void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, siz
 /* Monotonic counters of one core. */
 struct net_statistics {
 	uint64_t packets_sent, packets_received;
-	uint64_t bytes_sent; /* whole packets */
-	uint64_t acks_sent;  /* packets that only acknowledge */
-	uint64_t refused;    /* not of a packet's form, or of no association */
-	uint64_t forged;     /* wrong hash */
-	uint64_t replayed;   /* number seen before */
-	uint64_t lost;       /* packets declared lost */
-	uint64_t spurious;   /* of these, acknowledged after all */
-	uint64_t timeouts;   /* retransmission time-outs */
+	uint64_t bytes_sent;            /* whole packets */
+	uint64_t acks_sent;             /* packets that only acknowledge */
+	uint64_t refused;               /* not of a packet's form, or of no association */
+	uint64_t forged;                /* wrong hash */
+	uint64_t replayed;              /* number seen before */
+	uint64_t lost;                  /* packets declared lost */
+	uint64_t spurious;              /* of these, acknowledged after all */
+	uint64_t timeouts;              /* retransmission time-outs */
 	uint64_t data_sent, data_again; /* packets of transfers; of these, sent after a loss */
 	uint64_t data_duplicate;        /* received, with nothing new in them */
 	uint64_t data_in_place;         /* received where they belong */

@@ -13,9 +13,8 @@ static struct auth_party party(const uint8_t *id, const uint8_t *nonce, uint64_t
 
 static bool understood(const struct net_core *core, const struct wire_hello *hello)
 {
-	return hello->auth == core->options.auth && hello->index &&
-	       hello->block_size >= 4096 && hello->block_size <= 65536 &&
-	       !(hello->block_size & (hello->block_size - 1));
+	return hello->auth == core->options.auth && hello->index && hello->block_size >= 4096 &&
+	       hello->block_size <= 65536 && !(hello->block_size & (hello->block_size - 1));
 }
 
 /* What both ends take from the other's hello. */

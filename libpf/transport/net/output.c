@@ -12,7 +12,7 @@ struct draft {
 	struct net_batch *batch;
 	struct net_association *association;
 	struct path *path;
-	unsigned number;  /* of the path */
+	unsigned number; /* of the path */
 	uint8_t *packet;
 	uint32_t control; /* bytes so far */
 	uint32_t most;    /* bytes of the control section and the payload */
@@ -48,16 +48,16 @@ static bool draft_start(struct draft *draft, struct net_batch *batch,
 	draft->most = draft->path->mtu.size - overhead(core);
 	if (batch->count == NET_BATCH_MOST ||
 	    batch->length + draft->path->mtu.size > NET_BATCH_BYTES ||
-	    (!encrypt && batch->used + WIRE_HEADER + WIRE_CONTROL_MOST + WIRE_DIGEST >
-				 sizeof(batch->slab)))
+	    (!encrypt &&
+	     batch->used + WIRE_HEADER + WIRE_CONTROL_MOST + WIRE_DIGEST > sizeof(batch->slab)))
 		return batch->count == 0;
 	return true;
 }
 
 static void draft_frame(struct draft *draft, const struct wire_frame *frame)
 {
-	draft->control += (uint32_t)wire_put_frame(
-		draft->packet + WIRE_HEADER + draft->control, frame);
+	draft->control += (uint32_t)wire_put_frame(draft->packet + WIRE_HEADER + draft->control,
+						   frame);
 }
 
 /* Seal the packet and put it into the batch. payload: NULL for padding. */
@@ -155,11 +155,11 @@ static void put_control(struct draft *draft)
 	length = stream_out_next(out, most - draft->control - 32, &position);
 	if (!length)
 		return;
-	draft_frame(draft, &(struct wire_frame){
-				   .type = FRAME_CONTROL,
-				   .stream = { .length = (uint16_t)length,
-					       .offset = (uint32_t)position,
-					       .bytes = stream_out_bytes(out, position) } });
+	draft_frame(draft,
+		    &(struct wire_frame){ .type = FRAME_CONTROL,
+					  .stream = { .length = (uint16_t)length,
+						      .offset = (uint32_t)position,
+						      .bytes = stream_out_bytes(out, position) } });
 	stream_out_sent(out, position, length);
 	draft->sent->place = (uint32_t)position;
 	draft->sent->control_length = (uint16_t)length;
@@ -191,8 +191,7 @@ static bool stream_waits(const struct net_association *association, unsigned str
 {
 	uint64_t position;
 
-	return association->busy &&
-	       stream_out_next(&association->busy->out[stream], 8, &position);
+	return association->busy && stream_out_next(&association->busy->out[stream], 8, &position);
 }
 
 static bool acknowledgement_due(const struct net_association *association, uint64_t now)
@@ -304,11 +303,10 @@ static void data(struct net_batch *batch, struct net_association *association, u
 		draft.sent->granules = run.granules;
 		draft.asks = true;
 		wire_put_data(draft.packet + WIRE_HEADER,
-			      &(struct wire_data){ .offset = run.offset,
-						   .length = run.transfer->length,
-						   .address = run.transfer->get ?
-								      0 :
-								      run.transfer->remote });
+			      &(struct wire_data){
+				      .offset = run.offset,
+				      .length = run.transfer->length,
+				      .address = run.transfer->get ? 0 : run.transfer->remote });
 		draft.control = WIRE_DATA;
 		source_sent(association, &run);
 		draft_end(&draft, run.transfer->get ? WIRE_DATA_GET : WIRE_DATA_PUT,

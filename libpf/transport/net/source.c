@@ -40,8 +40,7 @@ void source_start(struct net_association *association, struct net_transfer *tran
 	start_sending(association, transfer);
 }
 
-void source_failed(struct net_association *association, struct net_transfer *transfer,
-		   uint64_t bad)
+void source_failed(struct net_association *association, struct net_transfer *transfer, uint64_t bad)
 {
 	if (transfer->status != PF_OK)
 		return;
@@ -165,8 +164,8 @@ void source_sent(struct net_association *association, const struct run *run)
 static struct net_transfer *sent_transfer(struct net_association *association,
 					  const struct sent *sent)
 {
-	struct net_transfer *transfer =
-		transfer_find(association, sent->kind == SENT_DATA_GET, true, sent->place);
+	struct net_transfer *transfer = transfer_find(association, sent->kind == SENT_DATA_GET,
+						      true, sent->place);
 
 	return transfer && sent->block < transfer->blocks ? transfer : NULL;
 }
@@ -212,8 +211,8 @@ void source_resolved(struct net_association *association, struct net_transfer *t
 
 void source_nack(struct net_association *association, const struct wire_entry *entry)
 {
-	struct net_transfer *transfer =
-		transfer_find(association, entry->get, true, entry->transfer);
+	struct net_transfer *transfer = transfer_find(association, entry->get, true,
+						      entry->transfer);
 
 	association->core->statistics.nacks_received++;
 	if (!transfer || entry->block >= transfer->blocks)
@@ -224,8 +223,8 @@ void source_nack(struct net_association *association, const struct wire_entry *e
 
 void source_again(struct net_association *association, const struct wire_entry *entry)
 {
-	struct net_transfer *transfer =
-		transfer_find(association, entry->get, true, entry->transfer);
+	struct net_transfer *transfer = transfer_find(association, entry->get, true,
+						      entry->transfer);
 	uint64_t all, bit = 1ull << entry->block;
 
 	if (!transfer || entry->block >= transfer->blocks)

@@ -100,8 +100,8 @@ void transfer_free(struct net_association *association, struct net_transfer *tra
 {
 	struct transfers *transfers = &association->busy->transfers;
 	struct net_core *core = association->core;
-	struct net_transfer **here =
-		slot(association, transfer->get, transfer->source, transfer->id);
+	struct net_transfer **here = slot(association, transfer->get, transfer->source,
+					  transfer->id);
 
 	if (*here == transfer)
 		*here = NULL;

@@ -34,9 +34,9 @@ struct operation_posted {
 	struct operation_posted *next, *previous; /* all of the association; a ring */
 	struct operation_posted *next_uncut;      /* those with bytes in no transfer yet */
 	uint64_t local, remote, length;
-	uint64_t cut;  /* bytes in transfers */
+	uint64_t cut;       /* bytes in transfers */
 	uint64_t failed_at; /* offset of the error */
-	uint32_t open; /* transfers */
+	uint32_t open;      /* transfers */
 	bool get;
 	int8_t status;
 	uint8_t side;
@@ -72,7 +72,7 @@ struct net_transfer {
 	uint8_t blocks;
 	bool get, source;
 	bool sending, telling; /* in those lists */
-	bool finished; /* only to be told about, then free */
+	bool finished;         /* only to be told about, then free */
 	bool cancelled;
 	uint8_t tell;
 	int8_t status;
@@ -87,8 +87,8 @@ struct net_transfer {
 	uint64_t asked;   /* with granules that the destination asked for again */
 	/* Destination: */
 	uint64_t done;
-	uint64_t absent;     /* waiting for their page */
-	uint64_t predicted;  /* found ready to be written */
+	uint64_t absent;    /* waiting for their page */
+	uint64_t predicted; /* found ready to be written */
 	uint64_t tell_nack, tell_again;
 	struct absent *faults;
 	/* Source: granules to send. Destination: granules here. */
@@ -108,13 +108,13 @@ struct net_atomic {
 
 /* Numbers in force while not busy. */
 struct transfer_numbers {
-	uint32_t put, get, atomic; /* next of ours */
-	uint32_t finished;         /* of the peer's puts: all before */
+	uint32_t put, get, atomic;                   /* next of ours */
+	uint32_t finished;                           /* of the peer's puts: all before */
 	uint64_t finished_bits[TRANSFERS_MOST / 64]; /* and these, by number modulo 256 */
 };
 
 struct transfers {
-	struct operation_posted posted; /* head of a ring */
+	struct operation_posted posted;                     /* head of a ring */
 	struct operation_posted *uncut[2], **uncut_last[2]; /* puts, gets */
 	struct net_transfer *sending, **sending_last;
 	struct net_transfer *telling, **telling_last;
@@ -145,7 +145,8 @@ struct net_transfer *transfer_find(struct net_association *association, bool get
 /* An operation's transfer ended. */
 void transfer_end(struct net_association *association, struct net_transfer *transfer, int status,
 		  enum pf_side side, uint64_t address);
-void transfer_tell(struct net_association *association, struct net_transfer *transfer, uint8_t what);
+void transfer_tell(struct net_association *association, struct net_transfer *transfer,
+		   uint8_t what);
 /* Cut operations into transfers as far as windows allow. */
 void transfer_cut_gets(struct net_association *association);
 bool transfer_cut_put(struct net_association *association);
@@ -203,9 +204,9 @@ void atomics_abandon(struct net_association *association, int status);
 /* Queue entries for the control stream while there is room. */
 void atomics_output(struct net_association *association);
 /* From the peer; false: it broke the rules. */
-bool atomic_requested(struct net_association *association, const struct wire_entry *entry);
-bool atomic_result_came(struct net_association *association, const struct wire_entry *entry);
-void atomic_resolved(struct net_association *association, struct net_token token, int status,
-		     uint64_t bad);
+bool net_atomic_requested(struct net_association *association, const struct wire_entry *entry);
+bool net_atomic_answered(struct net_association *association, const struct wire_entry *entry);
+void net_atomic_resolved(struct net_association *association, struct net_token token, int status,
+			 uint64_t bad);
 
 #endif

@@ -36,15 +36,15 @@ enum wire_type {
 struct wire_header {
 	uint8_t type;
 	uint8_t path;
-	uint16_t control; /* bytes of the control section */
-	uint32_t index;   /* the receiver's, of the association */
-	uint32_t number;  /* low half of the packet number */
+	uint16_t control;  /* bytes of the control section */
+	uint32_t index;    /* the receiver's, of the association */
+	uint32_t number;   /* low half of the packet number */
 	uint32_t transfer; /* DATA; otherwise 0 */
 };
 
 struct wire_data {
-	uint32_t offset; /* of the payload, in the transfer */
-	uint32_t length; /* of the transfer */
+	uint32_t offset;  /* of the payload, in the transfer */
+	uint32_t length;  /* of the transfer */
 	uint64_t address; /* of the transfer at the destination (put), at the source (get) */
 };
 
@@ -77,13 +77,13 @@ struct wire_frame {
 	union {
 		struct {
 			uint8_t path, words;
-			uint32_t delay;   /* ns since largest was received */
-			uint32_t largest; /* low half */
-			uint32_t marks;   /* CE marks received on that path */
+			uint32_t delay;                /* ns since largest was received */
+			uint32_t largest;              /* low half */
+			uint32_t marks;                /* CE marks received on that path */
 			uint64_t bits[WIRE_ACK_WORDS]; /* bit i of word w: largest - 64 w - i */
 		} ack;
 		struct {
-			uint32_t window; /* bytes that may be under way on one path */
+			uint32_t window;   /* bytes that may be under way on one path */
 			uint64_t messages; /* end of the message stream that there is room for */
 		} credit;
 		struct {
@@ -168,7 +168,8 @@ static inline uint64_t wire_widen(uint64_t near, uint32_t low)
 	int64_t apart = (int32_t)(low - (uint32_t)near);
 
 	/* Numbers start at 0. */
-	return apart < 0 && (uint64_t)-apart > near ? near + (uint32_t)apart : near + (uint64_t)apart;
+	return apart < 0 && (uint64_t)-apart > near ? near + (uint32_t)apart :
+						      near + (uint64_t)apart;
 }
 
 /* All but the tag. */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the fuzzers share: a core with one open association whose keys are
+ * known, so that what they make up can be given a right tag and gets behind
+ * the door.
+ */
+#ifndef PF_TESTS_NET_FUZZ_H
+#define PF_TESTS_NET_FUZZ_H
+
+#include "transport/net/core.h"
+
+#define FUZZ_ARENA 65536u
+#define FUZZ_PACKET_MOST 2048u
+#define FUZZ_WAITS 16u
+
+struct fuzz {
+	struct net_core *core;
+	struct net_association *association;
+	struct net_batch *batch;
+	uint64_t now, number;
+	struct net_token waits[FUZZ_WAITS];
+	unsigned waits_count;
+	uint8_t dice;   /* what the callbacks answer, from the input */
+	bool door_open; /* HELLOs are accepted */
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+void fuzz_open(struct fuzz *fuzz, uint8_t shape);
+void fuzz_close(struct fuzz *fuzz);
+/* A real address inside the arena. */
+uint64_t fuzz_address(uint64_t offset);
+/*
+ * Hand in a packet: what it is made of, and what is right about it. Returns with
+ * the packet taken or refused.
+ */
+enum fuzz_kind { FUZZ_RAW, FUZZ_HELLO, FUZZ_SESSION, FUZZ_SCATTERED, FUZZ_KINDS };
+void fuzz_packet(struct fuzz *fuzz, enum fuzz_kind kind, const uint8_t *bytes, size_t length);
+/* Take all packets out; what they refer to is read. */
+void fuzz_output(struct fuzz *fuzz);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A sequence of packets of a peer that knows the keys and no manners, and of
+ * what the user, the clock and the pages do meanwhile. Each step is a byte
+ * that says what, and as many more as that takes.
+ */
+#include "fuzz.h"
+
+struct input {
+	const uint8_t *bytes;
+	size_t left;
+};
+
+static uint64_t take(struct input *input, unsigned count)
+{
+	uint64_t value = 0;
+
+	while (count-- && input->left) {
+		value = value << 8 | *input->bytes++;
+		input->left--;
+	}
+	return value;
+}
+
+static void packet(struct fuzz *fuzz, struct input *input, enum fuzz_kind kind)
+{
+	size_t length = take(input, 1) * 2;
+
+	if (length > input->left)
+		length = input->left;
+	fuzz_packet(fuzz, kind, input->bytes, length);
+	input->bytes += length;
+	input->left -= length;
+}
+
+static void post(struct fuzz *fuzz, struct input *input)
+{
+	struct net_association *association = fuzz->association;
+	uint64_t local = fuzz_address(take(input, 2)), length = take(input, 2);
+
+	switch (take(input, 1) % 4) {
+	case 0:
+		net_put(association, local, 0x10000, length, NULL);
+		break;
+	case 1:
+		net_get(association, local, 0x10000, length, NULL);
+		break;
+	case 2:
+		net_atomic(association, PF_ADD, 8, 0x10000, length, 0, NULL);
+		break;
+	default:
+		net_send(association, 1, NULL, 0, (void *)(uintptr_t)fuzz_address(0),
+			 length % FUZZ_ARENA);
+		break;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input input = { data, size };
+	struct net_place places[8];
+	struct fuzz fuzz;
+	unsigned steps;
+	uint32_t header;
+
+	fuzz_open(&fuzz, (uint8_t)take(&input, 1));
+	for (steps = 0; input.left && steps < 64; steps++) {
+		unsigned step = (unsigned)take(&input, 1);
+
+		switch (step % 16) {
+		case 0:
+			fuzz_output(&fuzz);
+			break;
+		case 1:
+			fuzz.now += take(&input, 1) << (step >> 3 & 30);
+			net_advance(fuzz.core, fuzz.now);
+			break;
+		case 2:
+			post(&fuzz, &input);
+			break;
+		case 3:
+			if (fuzz.waits_count)
+				net_resolved(fuzz.core, fuzz.waits[--fuzz.waits_count],
+					     step & 16 ? PF_ERR_FAULT : PF_OK, fuzz_address(0));
+			break;
+		case 4:
+			net_deliver(fuzz.core);
+			break;
+		case 5:
+			net_predict(fuzz.core, places, 8, &header);
+			break;
+		case 6:
+			if (net_output(fuzz.core, fuzz.now, fuzz.batch))
+				net_unsent(fuzz.core, fuzz.batch);
+			break;
+		case 7:
+			net_too_big(fuzz.core, &(struct net_endpoint){ { 0 } }, take(&input, 2));
+			break;
+		case 8:
+			packet(&fuzz, &input, FUZZ_HELLO);
+			break;
+		case 9:
+			packet(&fuzz, &input, FUZZ_SCATTERED);
+			break;
+		default:
+			packet(&fuzz, &input, FUZZ_SESSION);
+			break;
+		}
+	}
+	fuzz_output(&fuzz);
+	fuzz_close(&fuzz);
+	return 0;
+}
