@@ -154,7 +154,7 @@ void association_fail(struct net_association *association, int status, const cha
 		return;
 	association->state = GONE;
 	if (association->busy) {
-		transfers_abandon(association, status);
+		transfers_abandon(association, status == PF_OK ? PF_ERR_PEER : status);
 		give_back(association);
 	}
 	free(association->opening);

@@ -2,6 +2,7 @@
 #include "congestion.h"
 
 #define INITIAL_PACKETS 10 /* RFC 6928 */
+#define LEAST_PACKETS 2
 #define INITIAL_BYTES (64u << 10)
 #define INCREASE_BYTES (16u << 10) /* a round trip */
 #define WINDOW_MOST ((uint64_t)64 << 20)
@@ -16,7 +17,7 @@
 
 static uint64_t least(uint32_t packet)
 {
-	return ((uint64_t)packet << 8) / 16;
+	return ((uint64_t)packet << 8) * LEAST_PACKETS;
 }
 
 static void set(struct congestion *congestion, uint64_t window, uint32_t packet)
@@ -137,6 +138,17 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 		/* A queue too short to be seen overflows by the half of what doubling sends. */
 		if (congestion->lost * 4 > whole)
 			congestion->slow_start = false;
+	}
+	/*
+	 * Delay alone may be a peer that waits for a processor, which no window
+	 * helps against: below what is safe to begin with only losses and marks count.
+	 */
+	if (!congestion->lost && !congestion->marked) {
+		uint64_t safe = initial(packet) < congestion->window ? initial(packet) :
+								       congestion->window;
+
+		if (window < safe)
+			window = safe;
 	}
 	set(congestion, window, packet);
 	congestion->delay = UINT64_MAX;

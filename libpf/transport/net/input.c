@@ -103,7 +103,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		*asks = true;
 		return true;
 	default:
-		association_fail(association, PF_ERR_PEER, "it said goodbye");
+		association_fail(association, PF_OK, "it said goodbye");
 		return true;
 	}
 }

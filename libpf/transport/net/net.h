@@ -131,7 +131,7 @@ struct net_callbacks {
 	bool (*accept)(void *user, struct net_association *association,
 		       const uint8_t id[NET_ID_BYTES], const void *info, size_t length,
 		       void **peer);
-	/* After the completion of all that waited. The association stays until net_close. */
+	/* After the completion of all that waited; status is PF_OK if the peer said goodbye. The association stays until net_close. */
 	void (*gone)(void *user, struct net_association *association, int status, const char *why);
 	/* Longest packet (UDP payload) that the interface towards that endpoint takes. */
 	size_t (*packet_most)(void *user, const struct net_endpoint *endpoint);
