@@ -19,11 +19,11 @@ static const pf_option_info *find(const char *name)
 static int clean(void **state)
 {
 	static const char *const names[] = {
-		"PF_RING_SIZE",  "PF_RING_MEMORY", "PF_EAGER_LIMIT", "PF_SHARE_MIN",
-		"PF_RUN_MAX",    "PF_BLOCK_SIZE",  "PF_SINGLE_COPY", "PF_FAULT_RETRIES",
-		"PF_IDLE_POLLS", "PF_IDLE_SLEEP",  "PF_THREADS",     "PF_CALIBRATE",
-		"PF_MODE",       "PF_POLICY",      "PF_RESIDENCY",   "PF_COLLAPSE",
-		"PF_NETWORK",    "PF_AUTH",        "PF_NET_FAULT",   "PF_BACKUP_RING",
+		"PF_RING_SIZE",  "PF_RING_MEMORY", "PF_EAGER_LIMIT",  "PF_SHARE_MIN",
+		"PF_RUN_MAX",    "PF_BLOCK_SIZE",  "PF_SINGLE_COPY",  "PF_FAULT_RETRIES",
+		"PF_IDLE_POLLS", "PF_IDLE_SLEEP",  "PF_THREADS",      "PF_CALIBRATE",
+		"PF_MODE",       "PF_POLICY",      "PF_RESIDENCY",    "PF_COLLAPSE",
+		"PF_NETWORK",    "PF_AUTH",        "PF_NET_FAULT",    "PF_BACKUP_RING",
 		"PF_IF_INCLUDE", "PF_IF_EXCLUDE",  "PF_PEER_TIMEOUT",
 	};
 	size_t i;
