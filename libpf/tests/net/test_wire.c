@@ -326,6 +326,35 @@ static void test_stream(void **state)
 	stream_in_destroy(&in);
 }
 
+/* A piece that was cut anew covers one that is here and ends where the next one starts. */
+static void test_cut_anew(void **state)
+{
+	static const uint8_t bytes[64];
+	struct stream_out out;
+	struct stream_in in;
+	bool memory;
+
+	stream_in_init(&in, RING, 128, 0);
+	assert_true(stream_in_add(&in, 8, bytes, 8));
+	assert_true(stream_in_add(&in, 24, bytes, 8));
+	assert_true(stream_in_add(&in, 0, bytes, 24));
+	assert_int_equal(in.next, 32);
+	assert_int_equal(in.ahead.count, 0);
+	stream_in_destroy(&in);
+
+	stream_out_init(&out, RING, 128, 0);
+	out.limit = NET_NEVER;
+	assert_non_null(stream_out_reserve(&out, 64, &memory));
+	stream_out_commit(&out, 64);
+	stream_out_sent(&out, 0, 64);
+	stream_out_acknowledged(&out, 8, 8);
+	stream_out_acknowledged(&out, 24, 8);
+	stream_out_acknowledged(&out, 0, 24);
+	assert_int_equal(out.base, 32);
+	assert_int_equal(out.acknowledged.count, 0);
+	stream_out_destroy(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +367,7 @@ int main(void)
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_ranges_full),
 		cmocka_unit_test(test_stream),
+		cmocka_unit_test(test_cut_anew),
 	};
 
 	return cmocka_run_group_tests_name("net_wire", tests, NULL, NULL);

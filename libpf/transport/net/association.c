@@ -130,6 +130,9 @@ int association_use(struct net_association *association)
 		association->hello_due = association->core->now;
 		association_wake(association);
 	}
+	/* Its opener may have died before its first packet. */
+	if (association->state == ACCEPTED)
+		association_asked(association, association->core->now);
 	core_schedule(association->core, association);
 	return PF_OK;
 }

@@ -52,7 +52,7 @@ static void accept_hello(struct net_association *association, const struct wire_
 		     &accepter);
 	association->accepter = true;
 	association->state = ACCEPTED;
-	association->silent = NET_NEVER;
+	association->silent = association->busy ? core->now : NET_NEVER;
 	answer(association);
 }
 

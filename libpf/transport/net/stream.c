@@ -109,6 +109,20 @@ rewind:
 		out->lost.list[out->lost.count - 1].end = position;
 }
 
+/*
+ * All before end is there: what of the others joins it goes out of the set. A
+ * piece cut anew may cover several of them. Returns the new end.
+ */
+static uint64_t join(struct ranges *ranges, uint64_t end)
+{
+	while (ranges->count && ranges->list[0].start <= end) {
+		if (ranges->list[0].end > end)
+			end = ranges->list[0].end;
+		ranges_trim(ranges, end);
+	}
+	return end;
+}
+
 void stream_out_acknowledged(struct stream_out *out, uint64_t position, uint32_t length)
 {
 	uint64_t end = position + length;
@@ -126,12 +140,7 @@ void stream_out_acknowledged(struct stream_out *out, uint64_t position, uint32_t
 		ranges_remove(&out->lost, position, end);
 		return;
 	}
-	out->base = end;
-	if (out->acknowledged.count && out->acknowledged.list[0].start <= end) {
-		if (out->acknowledged.list[0].end > out->base)
-			out->base = out->acknowledged.list[0].end;
-		ranges_trim(&out->acknowledged, out->base);
-	}
+	out->base = join(&out->acknowledged, end);
 	ranges_trim(&out->lost, out->base);
 	if (out->sent < out->base)
 		out->sent = out->base;
@@ -176,12 +185,7 @@ bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes
 	memcpy(in->ring + start, bytes, first);
 	memcpy(in->ring, bytes + first, length - first);
 	if (position == in->next) {
-		in->next = end;
-		if (in->ahead.count && in->ahead.list[0].start <= end) {
-			if (in->ahead.list[0].end > end)
-				in->next = in->ahead.list[0].end;
-			ranges_trim(&in->ahead, in->next);
-		}
+		in->next = join(&in->ahead, end);
 	}
 	return true;
 }

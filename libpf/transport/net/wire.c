@@ -113,7 +113,7 @@ size_t wire_put_frame(uint8_t *control, const struct wire_frame *frame)
 	case FRAME_CONTROL:
 		wire_put64(control + length - 8, 0);
 		memcpy(control + 8, frame->stream.bytes, frame->stream.length);
-		/* fallthrough */
+		__attribute__((fallthrough));
 	case FRAME_MESSAGE:
 		control[0] = frame->type;
 		wire_put16(control + 2, frame->stream.length);
@@ -203,7 +203,7 @@ size_t wire_put_entry(uint8_t *bytes, const struct wire_entry *entry)
 		break;
 	case ENTRY_DONE:
 		bytes[1] = entry->get;
-		/* fallthrough */
+		__attribute__((fallthrough));
 	case ENTRY_FAILED:
 	case ENTRY_RESULT:
 		bytes[2] = (uint8_t)entry->status;
