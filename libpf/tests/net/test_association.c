@@ -356,6 +356,36 @@ static void test_dead(void **state)
 	world_destroy(world);
 }
 
+/* It acknowledged every packet and died before it said that the bytes are in place. */
+static void test_dead_in_debt(void **state)
+{
+	struct settings settings;
+	struct net_path_info path;
+	struct world *world;
+	uint64_t start;
+
+	prepare(&settings);
+	settings.options.peer_timeout = 5 * SECOND;
+	settings.options.keepalive = 1000000 * SECOND;
+	settings.resolve = 30 * SECOND;
+	world = make(&settings);
+	put_and_check(world, 0, 1);
+	host_evict(&world->hosts[1], 0, settings.arena);
+	put(world, 0, 1);
+	world_run(world, world->now + SECOND / 2, NULL);
+	assert_int_equal(completed, 1);
+	assert_true(net_path_info(world->hosts[0].peers[1], 0, &path));
+	assert_int_equal(path.in_flight, 0);
+	start = world->now;
+	world->settings.loss = UINT32_MAX;
+	host_crash(&world->hosts[1]);
+	world_run(world, world->now + 100 * SECOND, NULL);
+	assert_int_equal(completed, 2);
+	assert_int_equal(last_status, PF_ERR_PEER);
+	assert_in_range(gone_at - start, 5 * SECOND, 7 * SECOND);
+	world_destroy(world);
+}
+
 /* Anybody can say that a port is closed. Who is alive is not believed dead. */
 static void test_false_refusal(void **state)
 {
@@ -432,11 +462,12 @@ static void test_idle_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_open),    cmocka_unit_test(test_auth_differs),
-		cmocka_unit_test(test_forged),  cmocka_unit_test(test_restart),
-		cmocka_unit_test(test_stopped), cmocka_unit_test(test_link_down),
-		cmocka_unit_test(test_dead),    cmocka_unit_test(test_false_refusal),
-		cmocka_unit_test(test_goodbye), cmocka_unit_test(test_idle_memory),
+		cmocka_unit_test(test_open),          cmocka_unit_test(test_auth_differs),
+		cmocka_unit_test(test_forged),        cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_stopped),       cmocka_unit_test(test_link_down),
+		cmocka_unit_test(test_dead),          cmocka_unit_test(test_dead_in_debt),
+		cmocka_unit_test(test_false_refusal), cmocka_unit_test(test_goodbye),
+		cmocka_unit_test(test_idle_memory),
 	};
 
 	return cmocka_run_group_tests_name("net_association", tests, NULL, NULL);

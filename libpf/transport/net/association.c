@@ -8,6 +8,7 @@
 #define HELLO_FIRST 20000000ull
 #define HELLO_MOST 1000000000ull
 #define CREDIT_PERIOD 100000000ull
+#define WAITING_PERIOD 1000000000ull
 
 static bool make_busy(struct net_association *association)
 {
@@ -183,9 +184,20 @@ void association_heard(struct net_association *association, uint64_t now)
 		association->busy->used = now;
 }
 
-static uint64_t keepalive(const struct net_options *options)
+/*
+ * How long a peer may be silent before it is probed. It may have acknowledged
+ * all that an operation sent and died before it answered: nothing of the path's
+ * own is under way then.
+ */
+static uint64_t keepalive(const struct net_association *association)
 {
-	return options->keepalive ? options->keepalive : options->peer_timeout / 4;
+	const struct net_options *options = &association->core->options;
+	uint64_t period = options->keepalive ? options->keepalive : options->peer_timeout / 4;
+
+	if (association->busy && period > WAITING_PERIOD &&
+	    transfers_waiting(&association->busy->transfers, &association->numbers))
+		return WAITING_PERIOD;
+	return period;
 }
 
 static bool idle(const struct net_association *association)
@@ -233,7 +245,7 @@ static uint64_t open_deadline(const struct net_association *association)
 			due = earlier(due, path->paced);
 	}
 	if (association->silent == NET_NEVER && !association->ready)
-		due = earlier(due, association->heard + keepalive(options));
+		due = earlier(due, association->heard + keepalive(association));
 	if (association->busy) {
 		due = earlier(due, association->busy->credit_probe);
 		if (idle(association))
@@ -355,8 +367,8 @@ static void advance_open(struct net_association *association, uint64_t now)
 		if (path->paced <= now)
 			path->paced = 0;
 	}
-	if (association->silent == NET_NEVER && now >= association->heard + keepalive(options) &&
-	    !association->ping) {
+	if (association->silent == NET_NEVER &&
+	    now >= association->heard + keepalive(association) && !association->ping) {
 		association->ping = true;
 		association_wake(association);
 	}
