@@ -61,6 +61,9 @@ pf_options pair_options(void)
 	options.network = PF_NETWORK_ALWAYS;
 	options.if_include = "lo";
 #endif
+#ifdef PAIR_AUTH
+	options.auth = PAIR_AUTH;
+#endif
 	return options;
 }
 

@@ -376,7 +376,12 @@ static void test_partner_away(void **state)
 	before = pf_stat(pair->context, PF_STAT_SINGLE_COPY_BYTES);
 	one_put(pair, local + GUARD, pair->window + 4096, LONGEST, 1);
 	one_get(pair, local + GUARD, pair->window + 4096, LONGEST, 2);
+	/* Over the network its service thread has done it; there is no other way. */
+#ifndef PAIR_OVER_NET
 	assert_int_equal(pf_stat(pair->context, PF_STAT_SINGLE_COPY_BYTES) - before, 2 * LONGEST);
+#else
+	assert_int_equal(pf_stat(pair->context, PF_STAT_SINGLE_COPY_BYTES), before);
+#endif
 	pair_say(pair, 2);
 	free(local);
 	pair_end(pair);

@@ -43,6 +43,13 @@ static int place(void *user, const struct net_wait *wait, uint64_t address, cons
 	return PF_OK;
 }
 
+static int fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
+		 uint32_t length, uint64_t *bad)
+{
+	memcpy(to, (const void *)(uintptr_t)address, length);
+	return PF_OK;
+}
+
 static int no_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		     uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
 {
@@ -87,9 +94,10 @@ static void not_random(void *user, void *bytes, size_t length)
 static void start(struct end *end, uint8_t number, enum net_auth auth)
 {
 	struct net_options options;
-	struct net_callbacks callbacks = { look,        look,       place,      no_atomic,
-					   deliver,     complete,   accept_all, gone,
-					   packet_most, not_random, end };
+	struct net_callbacks callbacks = {
+		look,     look,       place, fetch,       no_atomic,  deliver,
+		complete, accept_all, gone,  packet_most, not_random, end,
+	};
 
 	net_options_init(&options);
 	options.auth = auth;

@@ -45,6 +45,16 @@ static int place(void *user, const struct net_wait *wait, uint64_t address, cons
 	return status;
 }
 
+static int fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
+		 uint32_t length, uint64_t *bad)
+{
+	int status = look(user, wait, address, length, bad);
+
+	if (status == PF_OK)
+		memcpy(to, (const void *)(uintptr_t)address, length);
+	return status;
+}
+
 static int atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		  uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
 {
@@ -95,6 +105,7 @@ void fuzz_open(struct fuzz *fuzz, uint8_t shape)
 		.source = look,
 		.destination = look,
 		.place = place,
+		.fetch = fetch,
 		.atomic = atomic,
 		.deliver = deliver,
 		.complete = complete,

@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 6:
 			if (net_output(fuzz.core, fuzz.now, fuzz.batch))
-				net_unsent(fuzz.core, fuzz.batch);
+				net_unsent(fuzz.core, fuzz.batch, fuzz.dice & 1);
 			break;
 		case 7:
 			net_too_big(fuzz.core, &(struct net_endpoint){ { 0 } }, take(&input, 2));

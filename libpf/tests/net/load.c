@@ -324,9 +324,8 @@ static void check_transfer(struct load *load, struct operation *operation, unsig
 
 	if (bad) {
 		load->result.faults++;
-		/* Of its blocks whichever came first. */
-		if (completion->status != PF_ERR_FAULT || completion->address < end ||
-		    completion->address >= end + operation->length ||
+		/* The first byte, in whatever order packets came. */
+		if (completion->status != PF_ERR_FAULT || completion->address != end ||
 		    completion->side != (operation->bad_local ? PF_SIDE_LOCAL : PF_SIDE_REMOTE))
 			world_fail(world, "a bad address ended with %d, side %d",
 				   completion->status, completion->side);
@@ -571,8 +570,8 @@ bool load_run(struct world *world, const struct load_settings *settings, struct 
 	    !world_run(world, world->now + 100 * SECOND, finished) && !world->failed)
 		world_fail(world, "%llu operations never complete",
 			   (unsigned long long)load.outstanding);
-	/* Late packets, acknowledgements, the return of idle memory. */
-	world_run(world, world->now + 10 * SECOND, NULL);
+	/* Late packets, acknowledgements, the end of the dead, the return of idle memory. */
+	world_run(world, world->now + world->settings.options.peer_timeout + 10 * SECOND, NULL);
 	if (!world->failed)
 		check_end(&load);
 	*result = load.result;

@@ -414,6 +414,16 @@ static int on_place(void *user, const struct net_wait *wait, uint64_t address, c
 	return status;
 }
 
+static int on_fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
+		    uint32_t length, uint64_t *bad)
+{
+	int status = look(user, wait, address, length, bad);
+
+	if (status == PF_OK)
+		memcpy(to, (const void *)(uintptr_t)address, length);
+	return status;
+}
+
 static int on_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		     uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
 {
@@ -500,6 +510,7 @@ void host_start(struct host *host)
 	struct net_callbacks callbacks = { .source = on_look,
 					   .destination = on_look,
 					   .place = on_place,
+					   .fetch = on_fetch,
 					   .atomic = on_atomic,
 					   .deliver = on_deliver,
 					   .complete = on_complete,

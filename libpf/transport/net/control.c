@@ -118,6 +118,7 @@ static bool get_requested(struct net_association *association, const struct wire
 	transfer->length = entry->length;
 	transfer->blocks =
 		(uint8_t)((entry->length + association->block_size - 1) / association->block_size);
+	transfer->limit = transfer->blocks;
 	*slot = transfer;
 	source_start(association, transfer);
 	return true;
@@ -148,9 +149,17 @@ static void done(struct net_association *association, const struct wire_entry *e
 static void failed(struct net_association *association, const struct wire_entry *entry)
 {
 	struct net_transfer *transfer = transfer_find(association, true, false, entry->transfer);
+	enum pf_side side = PF_SIDE_REMOTE;
+	uint64_t address = entry->address;
 
 	if (!transfer)
 		return;
+	/* Both sides have a bad page: the first counts. */
+	if (transfer->status != PF_OK &&
+	    transfer->address - transfer->local < address - transfer->remote) {
+		side = PF_SIDE_LOCAL;
+		address = transfer->address;
+	}
 	destination_free(association, transfer);
 	transfer->finished = true;
 	transfer->tell = 0;
@@ -158,7 +167,7 @@ static void failed(struct net_association *association, const struct wire_entry 
 	if (association->busy->transfers.latest == transfer)
 		association->busy->transfers.latest = NULL;
 	transfer_tell(association, transfer, TELL_DONE);
-	transfer_end(association, transfer, PF_ERR_FAULT, PF_SIDE_REMOTE, entry->address);
+	transfer_end(association, transfer, PF_ERR_FAULT, side, address);
 }
 
 static bool handle(struct net_association *association, const struct wire_entry *entry)

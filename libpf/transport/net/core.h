@@ -31,6 +31,7 @@ struct net_core {
 	struct net_packet *later;
 	unsigned later_count;
 	const uint8_t *payload; /* of the packet in hand */
+	bool unreadable;        /* what is lost now, the system could not read */
 	uint8_t *stash;         /* holds what lay where other bytes belong */
 	uint8_t *gathered;      /* a packet in one piece */
 };

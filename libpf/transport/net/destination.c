@@ -76,6 +76,16 @@ static void finish(struct net_association *association, struct net_transfer *tra
 	}
 }
 
+/* Has all come that is wanted? Then it is over. */
+static bool settle(struct net_association *association, struct net_transfer *transfer)
+{
+	if (~transfer->done & granule_mask(0, transfer->limit) ||
+	    (transfer->before && ~transfer->granules[transfer->limit] & transfer->before))
+		return false;
+	finish(association, transfer, transfer->status, transfer->address);
+	return true;
+}
+
 /* Granules that came. True: that was the last of the transfer. */
 static bool have(struct net_association *association, struct net_transfer *transfer, unsigned block,
 		 uint64_t granules)
@@ -83,10 +93,34 @@ static bool have(struct net_association *association, struct net_transfer *trans
 	transfer->granules[block] |= granules;
 	if (transfer->granules[block] == transfer_block_granules(association, transfer, block))
 		transfer->done |= 1ull << block;
-	if (transfer->done != granule_mask(0, transfer->blocks))
-		return false;
-	finish(association, transfer, PF_OK, 0);
-	return true;
+	return settle(association, transfer);
+}
+
+/*
+ * A block cannot be written. What comes before it is waited for all the same:
+ * the address that is reported is the first, in whatever order packets come.
+ */
+static void fail(struct net_association *association, struct net_transfer *transfer, unsigned block,
+		 uint64_t bad, uint64_t granules)
+{
+	uint64_t before = granule_mask(0, block);
+	struct absent **at = &transfer->faults;
+
+	transfer->limit = (uint8_t)block;
+	transfer->before = granules;
+	transfer->status = PF_ERR_FAULT;
+	transfer->address = bad;
+	transfer->absent &= before;
+	transfer->predicted &= before;
+	transfer->tell_nack &= before;
+	transfer->tell_again &= before;
+	while (*at) {
+		if ((*at)->block >= block)
+			free_absent(association->core, transfer, *at);
+		else
+			at = &(*at)->next;
+	}
+	settle(association, transfer);
 }
 
 static struct net_wait wait_for(const struct net_association *association,
@@ -129,6 +163,7 @@ static struct net_transfer *put_record(struct net_association *association, uint
 	transfer->length = data->length;
 	transfer->blocks =
 		(uint8_t)((data->length + association->block_size - 1) / association->block_size);
+	transfer->limit = transfer->blocks;
 	memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
 	association->busy->transfers.peers[0][id % TRANSFERS_MOST] = transfer;
 	return transfer;
@@ -200,6 +235,8 @@ static int place(struct net_association *association, struct net_transfer *trans
 	uint32_t start = block * association->block_size;
 	struct net_core *core = association->core;
 	struct net_wait wait = wait_for(association, transfer, block);
+	int result, failed = PF_OK;
+	uint64_t before;
 
 	*done = 0;
 	while (granules) {
@@ -207,18 +244,36 @@ static int place(struct net_association *association, struct net_transfer *trans
 		uint64_t rest = ~(granules >> first);
 		unsigned count = rest ? (unsigned)__builtin_ctzll(rest) : 64;
 		uint32_t from = start + first * granule, to = from + count * granule;
-		int status;
 
 		if (to > offset + length)
 			to = offset + length;
-		status = core->callbacks.place(core->callbacks.user, &wait, transfer->local + from,
+		result = core->callbacks.place(core->callbacks.user, &wait, transfer->local + from,
 					       bytes + (from - offset), to - from, bad);
-		if (status != PF_OK)
-			return status;
-		*done |= granule_mask(first, count);
-		granules &= ~granule_mask(first, count);
+		if (result == PF_OK) {
+			*done |= granule_mask(first, count);
+			granules &= ~granule_mask(first, count);
+			continue;
+		}
+		/* What comes before a bad address goes to its place all the same. */
+		before = (*bad - transfer->local - from) / granule;
+		if (result == PF_ERR_AGAIN || *bad < transfer->local + from || before >= count)
+			return result;
+		failed = result;
+		granules &= granule_mask(first, (unsigned)before);
 	}
-	return PF_OK;
+	return failed;
+}
+
+/* What of a block comes before a bad address that one of its packets met. */
+static uint64_t granules_before(const struct net_association *association,
+				const struct net_transfer *transfer, unsigned block, uint64_t bad)
+{
+	uint64_t offset = bad - transfer->local - (uint64_t)block * association->block_size;
+
+	/* Resolved a moment ago, it has granules that the source still has to be asked for. */
+	if (find_absent(transfer, block) || offset >= association->block_size)
+		return 0;
+	return granule_mask(0, (unsigned)(offset / (association->block_size / GRANULES)));
 }
 
 static enum destination_result arrive(struct net_association *association,
@@ -247,7 +302,8 @@ static enum destination_result arrive(struct net_association *association,
 	if (status == PF_OK)
 		return DESTINATION_TAKEN;
 	if (status != PF_ERR_AGAIN) {
-		finish(association, transfer, PF_ERR_FAULT, bad);
+		fail(association, transfer, block, bad,
+		     granules_before(association, transfer, block, bad));
 		return DESTINATION_TAKEN;
 	}
 	transfer->absent |= bit;
@@ -292,10 +348,15 @@ enum destination_result destination_data(struct net_association *association, bo
 		core->statistics.data_duplicate++;
 		return DESTINATION_TAKEN;
 	}
+	if (block >= transfer->limit) {
+		granules &= block == transfer->limit ? transfer->before : 0;
+		if (!granules)
+			return DESTINATION_TAKEN;
+	}
 	return arrive(association, transfer, block, granules, data->offset, length);
 }
 
-/* What was kept goes to its place. False: the transfer is over. */
+/* What was kept goes to its place. False: it cannot, and nothing is kept any more. */
 static bool place_kept(struct net_association *association, struct net_transfer *transfer,
 		       struct absent *absent)
 {
@@ -320,7 +381,7 @@ static bool place_kept(struct net_association *association, struct net_transfer 
 			return true;
 		}
 		if (status != PF_OK) {
-			finish(association, transfer, PF_ERR_FAULT, bad);
+			fail(association, transfer, block, bad, 0);
 			return false;
 		}
 		free_kept(core, absent);
@@ -340,7 +401,7 @@ void destination_resolved(struct net_association *association, struct net_transf
 	if (transfer->finished || !(transfer->absent & bit))
 		return;
 	if (status != PF_OK) {
-		finish(association, transfer, PF_ERR_FAULT, bad);
+		fail(association, transfer, block, bad, 0);
 		return;
 	}
 	transfer->absent &= ~bit;
@@ -416,8 +477,8 @@ unsigned destination_predict(struct net_association *association, struct net_pla
 			length = transfers->latest_length;
 		first = offset % association->block_size / granule;
 		granules = granule_mask(first, (length + granule - 1) / granule);
-		if (transfer->granules[block] & granules || transfer->absent >> block & 1 ||
-		    find_absent(transfer, block))
+		if (block >= transfer->limit || transfer->granules[block] & granules ||
+		    transfer->absent >> block & 1 || find_absent(transfer, block))
 			break;
 		if (!(transfer->predicted >> block & 1)) {
 			struct net_wait wait = wait_for(association, transfer, block);

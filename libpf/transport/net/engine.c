@@ -86,6 +86,7 @@ static int create_core(struct engine *engine)
 		.source = memory_source,
 		.destination = memory_destination,
 		.place = memory_place,
+		.fetch = memory_fetch,
 		.atomic = memory_atomic,
 		.deliver = link_deliver,
 		.complete = link_complete,
@@ -121,7 +122,7 @@ static int create_batches(struct engine *engine)
 	engine->batches = calloc(SEND_BATCHES, sizeof(*engine->batches));
 	if (!engine->batches)
 		return PF_ERR_MEMORY;
-	if (engine->context->options.auth != PF_AUTH_ENCRYPT)
+	if (engine->context->options.auth == PF_AUTH_HEADER)
 		return PF_OK;
 	engine->rooms = malloc(SEND_BATCHES * room);
 	if (!engine->rooms)
@@ -258,8 +259,7 @@ static bool could_not_send(struct engine *engine, struct net_batch *batch, enum 
 	memcpy(&endpoint, &batch->to, sizeof(endpoint));
 	switch (why) {
 	case SOCKET_FAULT:
-		engine->suspicious = true;
-		net_unsent(engine->core, batch);
+		net_unsent(engine->core, batch, true);
 		return true;
 	case SOCKET_TOO_LONG:
 		mtu = interface_mtu(&engine->interfaces[endpoint.socket]);
@@ -267,12 +267,12 @@ static bool could_not_send(struct engine *engine, struct net_batch *batch, enum 
 		/* A probe that is too long has its answer by being lost. */
 		if (batch->probe)
 			return true;
-		net_unsent(engine->core, batch);
+		net_unsent(engine->core, batch, false);
 		net_too_big(engine->core, &batch->to,
 			    socket_packet_most(&engine->interfaces[endpoint.socket]));
 		return true;
 	default:
-		net_unsent(engine->core, batch);
+		net_unsent(engine->core, batch, false);
 		return false;
 	}
 }
@@ -289,7 +289,7 @@ static uint8_t socket_of(const struct net_batch *batch)
 static bool send_batches(struct engine *engine, unsigned count)
 {
 	struct net_batch *run[SEND_BATCHES];
-	bool room = true, fault = false;
+	bool room = true;
 	enum socket_sent stopped;
 	unsigned at = 0, length, sent;
 
@@ -302,7 +302,7 @@ static bool send_batches(struct engine *engine, unsigned count)
 			run[length] = &engine->batches[at + length];
 		}
 		if (!room) {
-			net_unsent(engine->core, &engine->batches[at++]);
+			net_unsent(engine->core, &engine->batches[at++], false);
 			continue;
 		}
 		sent = socket_send(&engine->sockets[number], run, length, &stopped);
@@ -310,11 +310,8 @@ static bool send_batches(struct engine *engine, unsigned count)
 		if (sent == length)
 			continue;
 		room = could_not_send(engine, &engine->batches[at], stopped);
-		fault |= stopped == SOCKET_FAULT;
 		at++;
 	}
-	if (!fault)
-		engine->suspicious = false;
 	return room;
 }
 
@@ -373,32 +370,34 @@ static void stop_driving(struct engine *engine)
 	}
 }
 
-/* What the core counts goes into the context's statistics now and then. */
+static void add(struct statistics *to, enum pf_stat stat, uint64_t now, uint64_t before)
+{
+	if (now != before)
+		statistic_add_elsewhere(to, stat, now - before);
+}
+
+/* What the core counts goes into the context's statistics. */
 static void count(struct engine *engine)
 {
 	const struct net_statistics *statistics = net_statistics(engine->core);
 	struct statistics *to = &engine->context->statistics;
 	struct net_statistics *before = &engine->counted;
-	uint64_t dropped = 0, drops;
+	uint64_t dropped = 0;
 	unsigned i;
 
-	statistic_add_elsewhere(to, PF_STAT_NET_SENT,
-				statistics->packets_sent - before->packets_sent);
-	statistic_add_elsewhere(to, PF_STAT_NET_RECEIVED,
-				statistics->packets_received - before->packets_received);
-	statistic_add_elsewhere(to, PF_STAT_NET_BYTES, statistics->bytes_sent - before->bytes_sent);
-	statistic_add_elsewhere(to, PF_STAT_NET_LOST, statistics->lost - before->lost);
-	statistic_add_elsewhere(to, PF_STAT_NET_NACKS, statistics->nacks_sent - before->nacks_sent);
-	statistic_add_elsewhere(to, PF_STAT_NET_REFUSED,
-				statistics->refused + statistics->forged + statistics->replayed -
-					before->refused - before->forged - before->replayed);
+	add(to, PF_STAT_NET_SENT, statistics->packets_sent, before->packets_sent);
+	add(to, PF_STAT_NET_RECEIVED, statistics->packets_received, before->packets_received);
+	add(to, PF_STAT_NET_BYTES, statistics->bytes_sent, before->bytes_sent);
+	add(to, PF_STAT_NET_LOST, statistics->lost, before->lost);
+	add(to, PF_STAT_NET_NACKS, statistics->nacks_sent, before->nacks_sent);
+	add(to, PF_STAT_NET_REFUSED,
+	    statistics->refused + statistics->forged + statistics->replayed,
+	    before->refused + before->forged + before->replayed);
 	*before = *statistics;
 	for (i = 0; i < engine->count; i++)
 		dropped += engine->sockets[i].dropped;
-	drops = dropped - engine->dropped;
+	add(to, PF_STAT_NET_DROPPED, dropped, engine->dropped);
 	engine->dropped = dropped;
-	if (drops)
-		statistic_add_elsewhere(to, PF_STAT_NET_DROPPED, drops);
 }
 
 /* Messages that came while nobody could be called. */
@@ -444,7 +443,7 @@ int engine_poll(struct engine *engine)
 	atomic_store_explicit(&engine->unflushed, 0, memory_order_relaxed);
 	total = engine->undelivered ? (int)deliver(engine) : 0;
 	total += (int)drive(engine, ROUNDS_POLL);
-	if (polls % 1024 == 0)
+	if (total)
 		count(engine);
 	engine->calling = false;
 	engine_unlock(engine);

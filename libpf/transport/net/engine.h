@@ -44,7 +44,7 @@ struct engine {
 	unsigned count;
 	struct receiver *receiver;
 	struct net_batch *batches; /* SEND_BATCHES */
-	uint8_t *rooms;            /* PF_AUTH_ENCRYPT: one for each batch */
+	uint8_t *rooms;            /* one for each batch, unless PF_AUTH_HEADER */
 
 	pthread_mutex_t lock;
 	_Atomic bool driving;
@@ -54,7 +54,6 @@ struct engine {
 	_Atomic int poller;         /* the thread that polled last */
 	bool calling;               /* the driver may call the application */
 	bool undelivered;           /* messages wait in the core for progress */
-	bool suspicious;            /* the system could not read a source: look closely */
 	bool misplaced;             /* the system could not write a place: predict none for now */
 	_Atomic unsigned unflushed; /* posts since the last poll */
 	_Atomic bool untold;        /* something finished or ended that progress has to tell */

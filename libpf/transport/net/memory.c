@@ -149,9 +149,8 @@ int memory_source(void *user, const struct net_wait *wait, uint64_t address, uin
 
 	if (policy_prepare(engine->context, address, length, false) < length)
 		return resolve(engine, wait, &engine->source_window);
-	if (__builtin_expect(!engine->suspicious, 1))
+	if (__builtin_expect(!wait->suspect, 1))
 		return PF_OK;
-	/* The system has just been unable to read something: is it here? */
 	if (readable(address, length, bad))
 		return PF_OK;
 	if (is_pagers(engine, *bad))
@@ -185,6 +184,23 @@ int memory_place(void *user, const struct net_wait *wait, uint64_t address, cons
 	*bad = address + (moved > 0 ? (uint64_t)moved : 0);
 	if (is_pagers(engine, *bad))
 		return resolve(engine, wait, &engine->destination_window);
+	return PF_ERR_FAULT;
+}
+
+int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *bytes,
+		 uint32_t length, uint64_t *bad)
+{
+	struct iovec from = { (void *)(uintptr_t)address, length };
+	struct iovec to = { bytes, length };
+	struct engine *engine = user;
+	ssize_t moved;
+
+	moved = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+	if (moved == (ssize_t)length)
+		return PF_OK;
+	*bad = address + (moved > 0 ? (uint64_t)moved : 0);
+	if (is_pagers(engine, *bad))
+		return resolve(engine, wait, &engine->source_window);
 	return PF_ERR_FAULT;
 }
 

@@ -15,6 +15,8 @@ int memory_destination(void *user, const struct net_wait *wait, uint64_t address
 		       uint64_t *bad);
 int memory_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
 		 uint32_t length, uint64_t *bad);
+int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
+		 uint32_t length, uint64_t *bad);
 int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		  uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad);
 

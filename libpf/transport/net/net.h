@@ -93,6 +93,7 @@ struct net_wait {
 	uint64_t address, length; /* the block, here: make it ready */
 	uint64_t end;             /* of the transfer, as far as known: touch ahead up to here */
 	bool write;
+	bool suspect; /* the system could not read it when it was sent (net_unsent) */
 };
 
 struct net_completion {
@@ -103,8 +104,8 @@ struct net_completion {
 };
 
 /*
- * What the core asks of its user. source, destination, place and atomic return
- * PF_OK, PF_ERR_AGAIN if the memory is absent (the user resolves wait's range
+ * What the core asks of its user. source, destination, place, fetch and atomic
+ * return PF_OK, PF_ERR_AGAIN if the memory is absent (the user resolves wait's range
  * and calls net_resolved with wait's token, later and exactly once), or
  * PF_ERR_FAULT with the address in *bad.
  */
@@ -116,6 +117,9 @@ struct net_callbacks {
 			   uint32_t length, uint64_t *bad);
 	/* Write bytes, without waiting. */
 	int (*place)(void *user, const struct net_wait *wait, uint64_t address, const void *data,
+		     uint32_t length, uint64_t *bad);
+	/* Copy bytes from there, without waiting. Not called with NET_AUTH_HEADER. */
+	int (*fetch)(void *user, const struct net_wait *wait, uint64_t address, void *to,
 		     uint32_t length, uint64_t *bad);
 	int (*atomic)(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		      uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad);
@@ -226,7 +230,7 @@ struct net_batch {
 	uint64_t number;
 	uint32_t used;
 	_Alignas(8) uint8_t slab[8192];
-	/* For NET_AUTH_ENCRYPT only, the caller's: NET_BATCH_BYTES + 2048, aligned to 8; else NULL. */
+	/* The caller's: NET_BATCH_BYTES + 2048, aligned to 8. With NET_AUTH_HEADER: NULL. */
 	uint8_t *room;
 };
 
@@ -240,7 +244,7 @@ unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch
  * It was not sent: the socket was full, or the system could not read the
  * memory. Its contents are queued anew, sources being asked again.
  */
-void net_unsent(struct net_core *core, const struct net_batch *batch);
+void net_unsent(struct net_core *core, const struct net_batch *batch, bool unreadable);
 
 /* When net_advance is to be called at the latest; NET_NEVER if it need not be. */
 uint64_t net_deadline(const struct net_core *core);

@@ -7,7 +7,7 @@
 
 #define CONTROL_LEAST 16 /* bytes of the control stream worth a frame */
 
-/* A packet being written: in the batch's slab, or where it is encrypted. */
+/* A packet being written: in the batch's slab, or whole in its room. */
 struct draft {
 	struct net_batch *batch;
 	struct net_association *association;
@@ -32,23 +32,32 @@ static uint32_t overhead(const struct net_core *core)
 	}
 }
 
+/*
+ * What is hashed or encrypted is copied first: the application may change it,
+ * or take it away, while that is done.
+ */
+static bool copied(const struct net_core *core)
+{
+	return core->options.auth != NET_AUTH_HEADER;
+}
+
 /* False: no room in the batch, or too many packets under way. */
 static bool draft_start(struct draft *draft, struct net_batch *batch,
 			struct net_association *association, unsigned number)
 {
 	struct net_core *core = association->core;
-	bool encrypt = core->options.auth == NET_AUTH_ENCRYPT;
+	bool copy = copied(core);
 
 	*draft = (struct draft){ .batch = batch,
 				 .association = association,
 				 .path = association->paths[number],
 				 .number = number,
-				 .packet = encrypt ? batch->room + batch->length :
-						     batch->slab + batch->used };
+				 .packet = copy ? batch->room + batch->length :
+						  batch->slab + batch->used };
 	draft->most = draft->path->mtu.size - overhead(core);
 	if (batch->count == NET_BATCH_MOST ||
 	    batch->length + draft->path->mtu.size > NET_BATCH_BYTES ||
-	    (!encrypt &&
+	    (!copy &&
 	     batch->used + WIRE_HEADER + WIRE_CONTROL_MOST + WIRE_DIGEST > sizeof(batch->slab)))
 		return batch->count == 0;
 	return true;
@@ -60,7 +69,15 @@ static void draft_frame(struct draft *draft, const struct wire_frame *frame)
 						   frame);
 }
 
-/* Seal the packet and put it into the batch. payload: NULL for padding. */
+/* Where the payload goes in a packet that is in one piece. */
+static uint8_t *draft_payload(const struct draft *draft)
+{
+	uint32_t digest = draft->association->core->options.auth == NET_AUTH_FULL ? WIRE_DIGEST : 0;
+
+	return draft->packet + WIRE_HEADER + draft->control + digest;
+}
+
+/* Seal the packet and put it into the batch. */
 static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfer,
 		      const uint8_t *payload, uint32_t length, uint64_t now)
 {
@@ -80,6 +97,10 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 	/* A transfer's bytes may be asked for at address 0 as well. */
 	if (type == WIRE_PROBE)
 		payload = padding;
+	if (copied(core) && length && payload != draft_payload(draft)) {
+		memcpy(draft_payload(draft), payload, length);
+		payload = draft_payload(draft);
+	}
 	if (core->options.auth == NET_AUTH_FULL) {
 		wire_put64(draft->packet + WIRE_HEADER + draft->control,
 			   type == WIRE_PROBE ?
@@ -90,10 +111,13 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 	header.control = (uint16_t)draft->control;
 	wire_put_header(draft->packet, &header);
 	bytes = WIRE_HEADER + draft->control;
-	if (core->options.auth == NET_AUTH_ENCRYPT) {
-		memcpy(draft->packet + bytes, payload, length);
-		auth_encrypt(&association->sending, draft->packet, number, draft->control + length);
-		bytes += length + WIRE_MAC;
+	if (copied(core)) {
+		bytes += length;
+		if (core->options.auth == NET_AUTH_ENCRYPT) {
+			auth_encrypt(&association->sending, draft->packet, number,
+				     draft->control + length);
+			bytes += WIRE_MAC;
+		}
 		batch->vector[batch->vectors++] = (struct iovec){ draft->packet, bytes };
 	} else {
 		batch->vector[batch->vectors++] = (struct iovec){ draft->packet, bytes };
@@ -290,9 +314,18 @@ static void data(struct net_batch *batch, struct net_association *association, u
 	extra = overhead(association->core) + WIRE_DATA;
 	while (!complete(batch) && draft_start(&draft, batch, association, number) &&
 	       source_next(association, (path->mtu.size - extra) / granule, &run)) {
+		const uint8_t *payload =
+			(const uint8_t *)(uintptr_t)(run.transfer->local + run.offset);
+
 		bytes = extra + run.length;
 		if (!fits(batch, bytes) || !path_open(path, now, bytes, association->credit))
 			break;
+		draft.control = WIRE_DATA;
+		if (copied(association->core)) {
+			payload = draft_payload(&draft);
+			if (!source_fetch(association, &run, draft_payload(&draft)))
+				continue;
+		}
 		draft.sent = path_record(path);
 		if (!draft.sent)
 			break;
@@ -307,12 +340,9 @@ static void data(struct net_batch *batch, struct net_association *association, u
 				      .offset = run.offset,
 				      .length = run.transfer->length,
 				      .address = run.transfer->get ? 0 : run.transfer->remote });
-		draft.control = WIRE_DATA;
 		source_sent(association, &run);
 		draft_end(&draft, run.transfer->get ? WIRE_DATA_GET : WIRE_DATA_PUT,
-			  run.transfer->id,
-			  (const uint8_t *)(uintptr_t)(run.transfer->local + run.offset),
-			  run.length, now);
+			  run.transfer->id, payload, run.length, now);
 	}
 }
 
@@ -452,7 +482,7 @@ unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch
 	return 0;
 }
 
-void net_unsent(struct net_core *core, const struct net_batch *batch)
+void net_unsent(struct net_core *core, const struct net_batch *batch, bool unreadable)
 {
 	struct net_association *association = core_index(core, batch->association);
 	struct path_events events;
@@ -472,7 +502,9 @@ void net_unsent(struct net_core *core, const struct net_batch *batch)
 	if (batch->probe)
 		mtu_lost(&path->mtu, core->now);
 	events = association_events(association);
+	core->unreadable = unreadable;
 	path_unsent(path, batch->number, batch->count, &events);
+	core->unreadable = false;
 	/* There may have been acknowledgements in it. */
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		if (association->paths[i] && association->paths[i]->window.next)

@@ -21,7 +21,7 @@ static void make_ready(struct net_association *association, struct net_transfer 
 {
 	uint64_t bit = 1ull << block;
 
-	if (!transfer->granules[block] || transfer->cancelled || transfer->status != PF_OK ||
+	if (!transfer->granules[block] || transfer->cancelled || block >= transfer->limit ||
 	    (transfer->parked | transfer->held) & bit)
 		return;
 	transfer->ready |= bit;
@@ -40,20 +40,62 @@ void source_start(struct net_association *association, struct net_transfer *tran
 	start_sending(association, transfer);
 }
 
-void source_failed(struct net_association *association, struct net_transfer *transfer, uint64_t bad)
+/* One that has a bad block is given up when all before that is sent. */
+static void give_up(struct net_association *association, struct net_transfer *transfer)
 {
-	if (transfer->status != PF_OK)
+	if (transfer->status == PF_OK || transfer->cancelled ||
+	    transfer->ready | transfer->parked | transfer->held)
 		return;
-	transfer->ready = transfer->parked = transfer->held = 0;
+	transfer->cancelled = true;
+	transfer_tell(association, transfer, transfer->operation ? TELL_CANCEL : TELL_FAILED);
+}
+
+/*
+ * A block cannot be read. Those before it are sent all the same: one of them
+ * may be bad as well, and the address that is reported is the first.
+ */
+static void fail(struct net_association *association, struct net_transfer *transfer, unsigned block,
+		 uint64_t bad)
+{
+	uint64_t before = granule_mask(0, block);
+
+	if (transfer->cancelled || block >= transfer->limit)
+		return;
+	transfer->limit = (uint8_t)block;
+	transfer->ready &= before;
+	transfer->parked &= before;
+	transfer->held &= before;
 	transfer->status = PF_ERR_FAULT;
 	transfer->side = PF_SIDE_LOCAL;
 	transfer->address = bad;
-	if (transfer->operation) {
-		transfer->cancelled = true;
-		transfer_tell(association, transfer, TELL_CANCEL);
-	} else {
-		transfer_tell(association, transfer, TELL_FAILED);
+	give_up(association, transfer);
+}
+
+static struct net_wait wait_for(const struct net_association *association,
+				const struct net_transfer *transfer, unsigned block)
+{
+	return (struct net_wait){
+		.token = transfer_token(association, transfer, block),
+		.address = transfer->local + (uint64_t)block * association->block_size,
+		.length = transfer_block_length(association, transfer, block),
+		.end = transfer->local + transfer->length,
+		.suspect = transfer->suspect >> block & 1,
+	};
+}
+
+/* A block is not there: wait for it, or fail. */
+static void missing(struct net_association *association, struct net_transfer *transfer,
+		    unsigned block, int status, uint64_t bad)
+{
+	uint64_t bit = 1ull << block;
+
+	if (status != PF_ERR_AGAIN) {
+		fail(association, transfer, block, bad);
+		return;
 	}
+	transfer->ready &= ~bit;
+	transfer->parked |= bit;
+	association->core->statistics.source_faults++;
 }
 
 /* Can the block be read now? Otherwise it is not READY any more. */
@@ -61,30 +103,36 @@ static bool check(struct net_association *association, struct net_transfer *tran
 		  unsigned block)
 {
 	struct net_core *core = association->core;
+	struct net_wait wait = wait_for(association, transfer, block);
 	uint64_t bit = 1ull << block, bad = 0;
-	struct net_wait wait = {
-		.token = transfer_token(association, transfer, block),
-		.address = transfer->local + (uint64_t)block * association->block_size,
-		.length = transfer_block_length(association, transfer, block),
-		.end = transfer->local + transfer->length,
-	};
 	int status;
 
 	if (transfer->checked & bit)
 		return true;
 	status = core->callbacks.source(core->callbacks.user, &wait, wait.address,
 					(uint32_t)wait.length, &bad);
-	if (status == PF_OK) {
-		transfer->checked |= bit;
-		return true;
-	}
-	if (status == PF_ERR_AGAIN) {
-		transfer->ready &= ~bit;
-		transfer->parked |= bit;
-		core->statistics.source_faults++;
+	if (status != PF_OK) {
+		missing(association, transfer, block, status, bad);
 		return false;
 	}
-	source_failed(association, transfer, bad);
+	transfer->checked |= bit;
+	transfer->suspect &= ~bit;
+	return true;
+}
+
+bool source_fetch(struct net_association *association, const struct run *run, void *to)
+{
+	struct net_wait wait = wait_for(association, run->transfer, run->block);
+	struct net_core *core = association->core;
+	uint64_t bad = 0;
+	int status = core->callbacks.fetch(core->callbacks.user, &wait,
+					   run->transfer->local + run->offset, to, run->length,
+					   &bad);
+
+	if (status == PF_OK)
+		return true;
+	run->transfer->checked &= ~(1ull << run->block);
+	missing(association, run->transfer, run->block, status, bad);
 	return false;
 }
 
@@ -159,6 +207,7 @@ void source_sent(struct net_association *association, const struct run *run)
 	transfer->checked &= ~bit;
 	transfer->again &= ~bit;
 	transfer->asked &= ~bit;
+	give_up(association, transfer);
 }
 
 static struct net_transfer *sent_transfer(struct net_association *association,
@@ -178,6 +227,9 @@ void source_lost(struct net_association *association, const struct sent *sent)
 		return;
 	transfer->granules[sent->block] |= granule_mask(sent->granule, sent->granules);
 	transfer->again |= 1ull << sent->block;
+	transfer->checked &= ~(1ull << sent->block);
+	if (association->core->unreadable)
+		transfer->suspect |= 1ull << sent->block;
 	make_ready(association, transfer, sent->block);
 }
 
@@ -192,6 +244,7 @@ void source_spurious(struct net_association *association, const struct sent *sen
 	if (!transfer->granules[sent->block]) {
 		transfer->ready &= ~(1ull << sent->block);
 		transfer->again &= ~(1ull << sent->block);
+		give_up(association, transfer);
 	}
 }
 
@@ -206,7 +259,7 @@ void source_resolved(struct net_association *association, struct net_transfer *t
 	if (status == PF_OK)
 		make_ready(association, transfer, block);
 	else
-		source_failed(association, transfer, bad);
+		fail(association, transfer, block, bad);
 }
 
 void source_nack(struct net_association *association, const struct wire_entry *entry)
@@ -217,8 +270,9 @@ void source_nack(struct net_association *association, const struct wire_entry *e
 	association->core->statistics.nacks_received++;
 	if (!transfer || entry->block >= transfer->blocks)
 		return;
-	transfer->held |= 1ull << entry->block;
 	transfer->ready &= ~(1ull << entry->block);
+	if (entry->block < transfer->limit)
+		transfer->held |= 1ull << entry->block;
 }
 
 void source_again(struct net_association *association, const struct wire_entry *entry)
@@ -234,4 +288,5 @@ void source_again(struct net_association *association, const struct wire_entry *
 	transfer->granules[entry->block] |= entry->address & all;
 	transfer->asked |= bit;
 	make_ready(association, transfer, entry->block);
+	give_up(association, transfer);
 }

@@ -224,6 +224,7 @@ static struct net_transfer *cut(struct net_association *association, bool get)
 	transfer->length = (uint32_t)length;
 	transfer->blocks =
 		(uint8_t)((length + association->block_size - 1) / association->block_size);
+	transfer->limit = transfer->blocks;
 	transfers->ours[get][transfer->id % TRANSFERS_MOST] = transfer;
 	operation->open++;
 	operation->cut += length;

@@ -70,10 +70,11 @@ struct net_transfer {
 	uint32_t id, length;
 	uint32_t generation; /* of the record */
 	uint8_t blocks;
+	uint8_t limit; /* blocks before the first that is bad here; blocks, if none is */
 	bool get, source;
 	bool sending, telling; /* in those lists */
 	bool finished;         /* only to be told about, then free */
-	bool cancelled;
+	bool cancelled;        /* the source has given up */
 	uint8_t tell;
 	int8_t status;
 	uint8_t side;
@@ -83,12 +84,14 @@ struct net_transfer {
 	uint64_t parked;  /* absent here */
 	uint64_t held;    /* the destination waits for its page */
 	uint64_t checked; /* found ready to be read since their last fault */
+	uint64_t suspect; /* could not be read when they were sent */
 	uint64_t again;   /* with granules that were lost */
 	uint64_t asked;   /* with granules that the destination asked for again */
 	/* Destination: */
 	uint64_t done;
 	uint64_t absent;    /* waiting for their page */
 	uint64_t predicted; /* found ready to be written */
+	uint64_t before;    /* granules of the block at the limit that come before what is bad */
 	uint64_t tell_nack, tell_again;
 	struct absent *faults;
 	/* Source: granules to send. Destination: granules here. */
@@ -182,8 +185,8 @@ void source_resolved(struct net_association *association, struct net_transfer *t
 		     unsigned block, int status, uint64_t bad);
 void source_nack(struct net_association *association, const struct wire_entry *entry);
 void source_again(struct net_association *association, const struct wire_entry *entry);
-void source_failed(struct net_association *association, struct net_transfer *transfer,
-		   uint64_t bad);
+/* Copy the run's bytes. False: they are not there, and the run is not to be sent. */
+bool source_fetch(struct net_association *association, const struct run *run, void *to);
 
 /* Destination. The payload is core->payload. */
 enum destination_result { DESTINATION_TAKEN, DESTINATION_REFUSED };
