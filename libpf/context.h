@@ -22,6 +22,7 @@
 #include "address.h"
 #include "event.h"
 #include "fault/collapse.h"
+#include "fault/pace.h"
 #include "fault/pager.h"
 #include "fault/residency.h"
 #include "fault/registration.h"
@@ -56,6 +57,7 @@ struct pf_context {
 	struct answers answers;
 	struct requests requests;
 	struct collapse collapse;
+	struct pace pace;
 	struct pagers pagers;
 	struct residency residency; /* of our own memory */
 	struct registrations registrations;

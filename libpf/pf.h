@@ -87,6 +87,7 @@ typedef struct pf_options {
 	uint64_t policy; /* enum pf_policy */
 	uint64_t residency; /* microseconds for which memory found present is trusted to be so; 0: never */
 	uint64_t fault_retries; /* resolve attempts for one block before PF_ERR_FAULT */
+	uint64_t resolve_share; /* percent of a processor that resolving takes from a busy pf_progress */
 	uint64_t collapse; /* bytes moved in a 2 MiB range before it is made a huge page; 0: never */
 	uint64_t idle_polls; /* empty calls of pf_progress, with no work between, before it sleeps; 0: never */
 	uint64_t idle_sleep; /* longest such sleep, microseconds */

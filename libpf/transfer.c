@@ -71,6 +71,7 @@ static struct block *block_new(struct transfer *transfer, uint64_t offset, uint6
 	block->length = length;
 	block->next = transfer->blocks;
 	transfer->blocks = block;
+	transfer->recorded++;
 	return block;
 }
 
@@ -81,6 +82,7 @@ static void block_free(struct block *block)
 	while (*link != block)
 		link = &(*link)->next;
 	*link = block->next;
+	block->transfer->recorded--;
 	free(block);
 }
 
@@ -169,6 +171,9 @@ static struct block *ready_block(struct transfer *transfer)
 {
 	struct block *block;
 
+	/* Looked for at every poll, however many are parked. */
+	if (transfer->recorded == transfer->moving + transfer->parked)
+		return NULL;
 	for (block = transfer->blocks; block; block = block->next) {
 		if (block->state == BLOCK_READY && !given_up(transfer, block))
 			return block;
@@ -454,15 +459,21 @@ static bool claim(pf_context *context, struct transfer *transfer)
 	return true;
 }
 
+static void close_share(struct transfer *transfer)
+{
+	if (transfer->share)
+		transfer->operation.peer->shares_free |= 1ull << transfer->slot;
+	transfer->share = NULL;
+	transfer->front = transfer->length;
+}
+
 /* Has the peer moved all that it claimed? It may hand back a run that it could not move. */
-static bool peer_finished(struct transfer *transfer)
+static bool peer_moved(struct transfer *transfer)
 {
 	struct granules run;
 	uint64_t returned;
 	uint64_t moved;
 
-	if (!transfer->share)
-		return true;
 	if (!transfer->closed) {
 		transfer->peer_granules = share_close(transfer->share, transfer->granules);
 		transfer->closed = true;
@@ -485,11 +496,18 @@ static bool peer_finished(struct transfer *transfer)
 	return true;
 }
 
-static void close_share(struct transfer *transfer)
+/* Then it is left alone: blocks may wait for their pages long after. */
+static bool peer_finished(struct transfer *transfer)
 {
-	if (transfer->share)
-		transfer->operation.peer->shares_free |= 1ull << transfer->slot;
-	transfer->share = NULL;
+	if (transfer->share && peer_moved(transfer))
+		close_share(transfer);
+	return !transfer->share;
+}
+
+bool transfer_waits(const struct transfer *transfer)
+{
+	return transfer->parked && transfer->run >= transfer->run_end &&
+	       !transfer->share && transfer->front == transfer->length;
 }
 
 int transfer_advance(pf_context *context, struct transfer *transfer)
@@ -515,10 +533,8 @@ int transfer_advance(pf_context *context, struct transfer *transfer)
 					   stream_block(context, transfer);
 	}
 	if (peer_finished(transfer) && transfer->run >= transfer->run_end && !transfer->moving &&
-	    !transfer->parked) {
-		close_share(transfer);
+	    !transfer->parked)
 		return OPERATION_FINISHED;
-	}
 	if (state == PEER_GONE)
 		goto lost;
 	return transfer->run < transfer->run_end ? OPERATION_MOVED : OPERATION_IDLE;

@@ -41,7 +41,8 @@ struct transfer {
 	uint64_t front;          /* bytes before it are claimed by this side */
 	uint64_t run, run_end;   /* the claimed run in hand */
 	struct block *blocks;    /* those with a record */
-	unsigned moving, parked; /* blocks with a record, by where they are */
+	unsigned recorded;       /* how many */
+	unsigned moving, parked; /* of those, by where they are */
 
 	struct share *share; /* NULL: moved from this end only */
 	unsigned slot, shift;
@@ -56,6 +57,8 @@ struct transfer {
 
 /* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
 void transfer_offer(pf_context *context, struct transfer *transfer);
+/* Progress: is there nothing left of it but blocks whose pages are being resolved? */
+bool transfer_waits(const struct transfer *transfer);
 /* Progress: do what can be done now; OPERATION_*. */
 int transfer_advance(pf_context *context, struct transfer *transfer);
 /* Progress: the peer is gone; forget what was on its way. */

@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "context.h"
+#include "pace.h"
 #include "pager.h"
 #include "probe.h"
 #include "residency.h"
@@ -62,46 +63,46 @@ int resolver_touch(uint64_t address, uint64_t length, bool write, uint64_t *fail
 	return PF_OK;
 }
 
-/* By pieces, some of them a pager's. */
-static int resolve_range(pf_context *context, struct resolution *resolution)
+/*
+ * By pieces, some of them a pager's. used: of a resolver thread, which rests
+ * between them; NULL elsewhere.
+ */
+static int resolve_range(pf_context *context, struct resolution *resolution, uint64_t *used)
 {
-	uint64_t at = resolution->address, end = at + resolution->length, page, done;
-	bool quick;
+	bool pagers = atomic_load_explicit(&context->pagers.any, memory_order_relaxed), quick;
+	uint64_t at = resolution->address, end = at + resolution->length, done;
+	uint64_t step = pagers ? (uint64_t)sysconf(_SC_PAGESIZE) : PIECE;
 
-	if (!atomic_load_explicit(&context->pagers.any, memory_order_relaxed))
-		return resolver_touch(at, resolution->length, resolution->write,
-				      &resolution->failed);
-	page = (uint64_t)sysconf(_SC_PAGESIZE);
-	while (at < end) {
-		if (pager_owns(&context->pagers, at, &quick)) {
+	for (; at < end; at = done) {
+		if (used)
+			pace_rest(&context->pace, used);
+		if (pagers && pager_owns(&context->pagers, at, &quick)) {
 			resolution->kind = FAULT_PAGER;
 			if (pager_supply(&context->pagers, context, at, end - at, &done) != PF_OK) {
 				resolution->failed = at + done;
 				return PF_ERR_FAULT;
 			}
+			done += at;
 			/* It may have been unregistered this moment: then the page is as others are. */
-			if (done) {
-				at += done;
+			if (done > at)
 				continue;
-			}
 		}
-		done = (at / page + 1) * page;
+		done = (at / step + 1) * step;
 		if (done > end)
 			done = end;
 		if (resolver_touch(at, done - at, resolution->write, &resolution->failed) != PF_OK)
 			return PF_ERR_FAULT;
-		at = done;
 	}
 	return PF_OK;
 }
 
-static void resolve(struct resolver *resolver, struct resolution *resolution)
+static void resolve(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
 {
 	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC);
 
 	probe_resolve_start(resolution->address, resolution->length,
 			    (enum pf_policy)resolver->context->options.policy);
-	resolution->status = resolve_range(resolver->context, resolution);
+	resolution->status = resolve_range(resolver->context, resolution, used);
 	if (resolution->status != PF_OK)
 		resolution->kind = FAULT_PERMISSION;
 	probe_resolve_done(resolution->address, resolution->length, resolution->status,
@@ -112,7 +113,9 @@ static void resolve(struct resolver *resolver, struct resolution *resolution)
 static void *run(void *arg)
 {
 	struct resolver *resolver = arg;
+	struct pace *pace = &resolver->context->pace;
 	struct resolution *resolution;
+	uint64_t used = pace_used();
 
 	pthread_setname_np(pthread_self(), "libpf resolver");
 	pthread_mutex_lock(&resolver->lock);
@@ -128,7 +131,8 @@ static void *run(void *arg)
 		if (!resolver->first)
 			resolver->last = &resolver->first;
 		pthread_mutex_unlock(&resolver->lock);
-		resolve(resolver, resolution);
+		resolve(resolver, resolution, &used);
+		pace_end(pace);
 		pthread_mutex_lock(&resolver->lock);
 	}
 	pthread_mutex_unlock(&resolver->lock);
@@ -157,6 +161,7 @@ void resolver_destroy(struct resolver *resolver)
 		struct resolution *resolution = resolver->first;
 
 		resolver->first = resolution->next;
+		pace_end(&resolver->context->pace);
 		resolution->status = PF_ERR_FAULT;
 		resolution->failed = resolution->address;
 		resolution->done(resolution);
@@ -218,10 +223,11 @@ void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 			resolution->next = NULL;
 			*resolver->last = resolution;
 			resolver->last = &resolution->next;
+			pace_begin(&resolver->context->pace);
 			pthread_cond_signal(&resolver->work);
 		}
 		pthread_mutex_unlock(&resolver->lock);
 	}
 	if (here)
-		resolve(resolver, resolution);
+		resolve(resolver, resolution, NULL);
 }
