@@ -228,6 +228,25 @@ static void test_let_in(void **state)
 	pf_close(context);
 }
 
+/* Its end is no accident, though it never read our answer. */
+static void test_farewell_at_once(void **state)
+{
+	pf_context *context = open_context();
+	struct address to = stranger_address_of(context), from = stranger_address();
+	struct connection_message hello = stranger_hello(&to, &from);
+	struct connection_message bye = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_BYE };
+	int caller = stranger_dial(&to), channel = make_channel();
+
+	shutdown(caller, SHUT_RD);
+	stranger_say(caller, &hello, hello_length, &channel, 1);
+	stranger_say(caller, &bye, connection_length(CONNECTION_BYE), NULL, 0);
+	close(caller);
+	close(channel);
+	progress_for(context, 30);
+	assert_int_equal(error.count, 0);
+	pf_close(context);
+}
+
 static void refused(pf_context *context, const struct connection_message *message, size_t length,
 		    const int *fds, unsigned count, const char *what)
 {
@@ -592,11 +611,17 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_seal),        cmocka_unit_test(test_receive),
-		cmocka_unit_test(test_descriptors), cmocka_unit_test(test_hang_up_early),
-		cmocka_unit_test(test_let_in),      cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_nonsense),    cmocka_unit_test(test_hostile_resolve),
-		cmocka_unit_test(test_never_reads), cmocka_unit_test(test_called),
+		cmocka_unit_test(test_seal),
+		cmocka_unit_test(test_receive),
+		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_hang_up_early),
+		cmocka_unit_test(test_let_in),
+		cmocka_unit_test(test_farewell_at_once),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_hostile_resolve),
+		cmocka_unit_test(test_never_reads),
+		cmocka_unit_test(test_called),
 		cmocka_unit_test(test_crowd),
 	};
 
