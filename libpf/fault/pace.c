@@ -7,7 +7,7 @@
 #include "clock.h"
 
 /* Waking up costs some microseconds of the processor that is to be spared. */
-#define WORTH_NANOSECONDS 40000
+#define WORTH_NANOSECONDS 100000
 /* Polls come up empty for some microseconds, too, while a peer moves its end of a transfer. */
 #define WAITS_POLLS 500
 
