@@ -339,7 +339,8 @@ int pf_progress(pf_context *context)
 	if (__builtin_expect(context->answers.first != NULL, 0))
 		count += answers_advance(context);
 	if (__builtin_expect(pace_asked(&context->pace), 0))
-		pace_called(&context->pace, count != 0);
+		pace_called(&context->pace, context->moved, count != 0);
+	context->moved = false;
 	if (count)
 		context->idle = 0;
 	else if (context->sleepy)

@@ -43,6 +43,7 @@ struct pf_context {
 	bool threads;
 	_Atomic bool progressing;
 	bool sleepy;              /* idle_polls != 0 */
+	bool moved;               /* something other than blocks sent again, in this progress */
 	_Atomic bool turned_away; /* a message waits for room, of which nobody tells us */
 	uint64_t idle;            /* empty polls in a row */
 	uint64_t idle_unclocked;  /* empty polls since idle_clock */

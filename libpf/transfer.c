@@ -160,6 +160,9 @@ void block_resolved(pf_context *context, struct block *block, int status, uint64
 		block_free(block);
 		return;
 	}
+	/* Pages that the application evicts again and again come again and again. */
+	if (kind == FAULT_PAGER)
+		block->retries = 0;
 	block->state = BLOCK_READY;
 	statistic_resolved(&context->statistics,
 			   clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
@@ -189,7 +192,6 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 	char *local = transfer->local + offset;
 	uint64_t remote = transfer->remote + offset;
 	enum pf_side side;
-	bool quick;
 
 	if (error == ENOMEM) {
 		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
@@ -206,7 +208,7 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 		block = block_new(transfer, offset, length);
 	if (!block)
 		return;
-	if (pager_owns(&context->pagers, (uint64_t)(uintptr_t)local, &quick))
+	if (pager_lacks(&context->pagers, (uint64_t)(uintptr_t)local))
 		side = PF_SIDE_LOCAL;
 	else
 		side = copy_fault_side(peer->pid, is_put(transfer), local, remote);
@@ -271,6 +273,7 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 			block_free(block);
 		return OPERATION_COPIED;
 	}
+	context->moved = true;
 	transfer->run += moved;
 	if (error) {
 		/* Park the rest of the block that stopped it; go on behind. */
@@ -303,6 +306,7 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 		if (!block)
 			return OPERATION_MOVED;
 		transfer->run += length;
+		context->moved = true;
 	} else if (block->length > most) {
 		/* It was cut for single copy: the front of it goes now. */
 		if (!block_new(transfer, block->offset + most, block->length - most))
@@ -506,8 +510,8 @@ static bool peer_finished(struct transfer *transfer)
 
 bool transfer_waits(const struct transfer *transfer)
 {
-	return transfer->parked && transfer->run >= transfer->run_end &&
-	       !transfer->share && transfer->front == transfer->length;
+	return transfer->parked && transfer->run >= transfer->run_end && !transfer->share &&
+	       transfer->front == transfer->length;
 }
 
 int transfer_advance(pf_context *context, struct transfer *transfer)

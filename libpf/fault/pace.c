@@ -85,13 +85,14 @@ void pace_rest(struct pace *pace, uint64_t *used)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
-void pace_called(struct pace *pace, bool moved)
+void pace_called(struct pace *pace, bool moved, bool busy)
 {
 	if (moved) {
 		pace->empty = 0;
 		atomic_store_explicit(&pace->caller, PACE_MOVES, memory_order_relaxed);
 	} else if (++pace->empty >= WAITS_POLLS) {
 		atomic_store_explicit(&pace->caller, PACE_WAITS, memory_order_relaxed);
-		sched_yield();
+		if (!busy)
+			sched_yield();
 	}
 }

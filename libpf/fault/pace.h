@@ -42,8 +42,11 @@ void pace_end(struct pace *pace);
 uint64_t pace_used(void);
 /* Resolver threads: *used is what pace_used said before the work, and is renewed. */
 void pace_rest(struct pace *pace, uint64_t *used);
-/* Progress, while something is being resolved: did it move anything? */
-void pace_called(struct pace *pace, bool moved);
+/*
+ * Progress, while something is being resolved: did it move anything but what
+ * was resolved before, and did it do anything at all?
+ */
+void pace_called(struct pace *pace, bool moved, bool busy);
 
 static inline bool pace_asked(const struct pace *pace)
 {

@@ -91,6 +91,17 @@ bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick)
 	return pager != NULL;
 }
 
+bool pager_lacks(struct pagers *pagers, uint64_t address)
+{
+	uint64_t size = page_size();
+	unsigned char present;
+	bool quick;
+
+	return pager_owns(pagers, address, &quick) &&
+	       !mincore((void *)(uintptr_t)(address & ~(size - 1)), size, &present) &&
+	       !(present & 1);
+}
+
 static void note_time(struct pf_pager *pager, uint64_t nanoseconds)
 {
 	uint64_t average = atomic_load_explicit(&pager->nanoseconds, memory_order_relaxed);
@@ -134,7 +145,7 @@ static int supply_page(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 }
 
 int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, uint64_t length,
-		 uint64_t *done)
+		 uint64_t *done, bool *supplied)
 {
 	uint64_t size = page_size(), start = address & ~(size - 1), end = address + length;
 	unsigned char present[WINDOW];
@@ -142,6 +153,7 @@ int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, u
 	int status = PF_OK;
 
 	(void)context;
+	*supplied = false;
 	for (page = start; page < end && status == PF_OK; page += pages * size) {
 		pages = (end - page + size - 1) / size;
 		if (pages > WINDOW)
@@ -156,8 +168,10 @@ int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, u
 			/* Anew for each page: unregistering need not wait for them all. */
 			pthread_rwlock_rdlock(&pagers->lock);
 			pager = find(pagers, page + i * size);
-			if (pager && !(present[i] & 1))
+			if (pager && !(present[i] & 1)) {
 				status = supply_page(pagers, pager, page + i * size);
+				*supplied = true;
+			}
 			pthread_rwlock_unlock(&pagers->lock);
 			if (!pager || status != PF_OK) {
 				page += i * size;

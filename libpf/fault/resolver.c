@@ -64,6 +64,26 @@ int resolver_touch(uint64_t address, uint64_t length, bool write, uint64_t *fail
 }
 
 /*
+ * As far as it is a pager's, *done. Pages that are all there and cannot be
+ * touched lack permission, unless they were evicted this moment.
+ */
+static int resolve_paged(pf_context *context, struct resolution *resolution, uint64_t at,
+			 uint64_t length, uint64_t *done)
+{
+	bool supplied;
+	int status = pager_supply(&context->pagers, context, at, length, done, &supplied);
+
+	resolution->failed = at + *done;
+	if (supplied)
+		resolution->kind = FAULT_PAGER;
+	if (status != PF_OK || supplied || !*done ||
+	    resolver_touch(at, *done, resolution->write, &resolution->failed) == PF_OK)
+		return status;
+	status = pager_supply(&context->pagers, context, at, length, done, &supplied);
+	return supplied ? status : PF_ERR_FAULT;
+}
+
+/*
  * By pieces, some of them a pager's. used: of a resolver thread, which rests
  * between them; NULL elsewhere.
  */
@@ -77,11 +97,8 @@ static int resolve_range(pf_context *context, struct resolution *resolution, uin
 		if (used)
 			pace_rest(&context->pace, used);
 		if (pagers && pager_owns(&context->pagers, at, &quick)) {
-			resolution->kind = FAULT_PAGER;
-			if (pager_supply(&context->pagers, context, at, end - at, &done) != PF_OK) {
-				resolution->failed = at + done;
+			if (resolve_paged(context, resolution, at, end - at, &done) != PF_OK)
 				return PF_ERR_FAULT;
-			}
 			done += at;
 			/* It may have been unregistered this moment: then the page is as others are. */
 			if (done > at)
@@ -189,7 +206,7 @@ static bool is_quick(pf_context *context, struct resolution *resolution)
 	bool quick;
 
 	if (pager_owns(&context->pagers, resolution->address, &quick)) {
-		resolution->kind = FAULT_PAGER;
+		resolution->kind = FAULT_MINOR;
 		return quick;
 	}
 	if (residency_look(&context->residency, resolution->address, resolution->length, &cold) <

@@ -18,6 +18,7 @@ const struct memory_kind *const memory_kinds[] = {
 	memory_file_kinds,
 	memory_huge_kinds,
 	memory_map_kinds,
+	memory_pager_kinds,
 	NULL,
 };
 

@@ -43,6 +43,7 @@ struct memory_kind {
 	const char *name;
 	enum outcome source, destination;
 	enum contents holds;
+	bool engine; /* only where there is a memory_pager */
 	bool loses;  /* what arrives may get lost again: zeros in its place */
 	size_t only; /* not 0: the one length it makes sense for */
 	size_t most; /* not 0: the longest buffer there is */
@@ -68,6 +69,7 @@ extern const struct memory_kind memory_fork_kinds[];
 extern const struct memory_kind memory_file_kinds[];
 extern const struct memory_kind memory_huge_kinds[];
 extern const struct memory_kind memory_map_kinds[];
+extern const struct memory_kind memory_pager_kinds[];
 
 /* All arrays, ended by NULL. The first kind of all is memory without anything special. */
 extern const struct memory_kind *const memory_kinds[];
@@ -93,6 +95,16 @@ struct memory {
 	_Atomic bool stop;
 	const char *failure;
 };
+
+/*
+ * Of who has an engine with a user-space pager: from start to stop the pages of
+ * the mapping that are absent hold what memory->other has. NULL: there is none.
+ */
+struct memory_pager {
+	const char *(*start)(struct memory *memory);
+	void (*stop)(struct memory *memory); /* also if start failed, or never was */
+};
+extern const struct memory_pager *memory_pager;
 
 /* Where a buffer that is offset bytes off a page's start begins in its mapping. */
 static inline size_t memory_position(size_t offset)

@@ -40,6 +40,34 @@ struct buffer {
 static struct memory memory;
 static bool is_open;
 
+static pf_context *context_here;
+static pf_pager *pager;
+
+static int supply(pf_context *context, uint64_t address, void *page, size_t length, void *arg)
+{
+	const struct memory *paged = arg;
+
+	memcpy(page, (uint8_t *)paged->other + (address - (uint64_t)(uintptr_t)paged->map), length);
+	return PF_OK;
+}
+
+static const char *start_pager(struct memory *paged)
+{
+	int status = pf_pager_register(context_here, paged->map, paged->size, supply, paged,
+				       &pager);
+
+	return status == PF_OK ? NULL : pf_strerror(status);
+}
+
+static void stop_pager(struct memory *paged)
+{
+	if (pager)
+		pf_pager_unregister(pager);
+	pager = NULL;
+}
+
+static const struct memory_pager engine_pager = { start_pager, stop_pager };
+
 static const char *grant(enum wish wish, const struct memory_kind *kind, bool source, size_t length,
 			 size_t offset, uint64_t seed)
 {
@@ -76,6 +104,7 @@ static void serve(struct pair *me)
 	unsigned done = 0;
 	const char *error;
 
+	context_here = me->context;
 	while (pair_progress(me)) {
 		if (is_open)
 			atomic_store(pair_value(me, 1, 2), atomic_load(&memory.turns));
@@ -294,6 +323,7 @@ static void run_cell(void **state)
 	setup.here.single_copy = setup.there.single_copy = !cell->ring;
 	wishes = 0;
 	pair = pair_start(&setup);
+	context_here = pair->context;
 	each_length(pair, cell, &numbers);
 	pair_end(pair);
 }
@@ -305,6 +335,7 @@ static int teardown(void **state)
 	if (is_open)
 		memory_close(&memory);
 	is_open = false;
+	context_here = NULL;
 	pair_teardown(state);
 	error = machine_restore();
 	if (error)
@@ -374,6 +405,7 @@ int main(int argc, char **argv)
 
 	if (!tests || !cells)
 		return 1;
+	memory_pager = &engine_pager;
 	name_cells(cells, tests);
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);

@@ -36,7 +36,7 @@ static void test_moving(void **state)
 	pace_begin(&pace);
 	assert_true(pace_asked(&pace));
 	used = pace_used();
-	pace_called(&pace, true);
+	pace_called(&pace, true, true);
 	/* A tenth of the processor for 200 us of work. */
 	assert_true(rest(&pace, &used) >= 9 * 200000);
 	pace_end(&pace);
@@ -56,7 +56,7 @@ static void test_silent(void **state)
 	used = pace_used();
 	assert_int_equal(rest(&pace, &used), 0);
 	assert_int_equal(rest(&pace, &used), 0);
-	pace_called(&pace, true);
+	pace_called(&pace, true, true);
 	assert_true(rest(&pace, &used) > 0);
 	assert_int_equal(rest(&pace, &used), 0);
 	pace_end(&pace);
@@ -74,13 +74,13 @@ static void test_waiting(void **state)
 	pace_init(&pace, 10);
 	pace_begin(&pace);
 	used = pace_used();
-	pace_called(&pace, true);
+	pace_called(&pace, true, true);
 	for (i = 0; i < 10; i++)
-		pace_called(&pace, false);
+		pace_called(&pace, false, i % 2);
 	assert_true(rest(&pace, &used) > 0);
-	pace_called(&pace, true);
+	pace_called(&pace, true, true);
 	for (i = 0; i < 100000; i++)
-		pace_called(&pace, false);
+		pace_called(&pace, false, i % 2);
 	assert_int_equal(rest(&pace, &used), 0);
 	pace_end(&pace);
 	pace_destroy(&pace);
@@ -95,7 +95,7 @@ static void test_all(void **state)
 	pace_init(&pace, 100);
 	pace_begin(&pace);
 	used = pace_used();
-	pace_called(&pace, true);
+	pace_called(&pace, true, true);
 	assert_int_equal(rest(&pace, &used), 0);
 	pace_end(&pace);
 	pace_destroy(&pace);
@@ -112,7 +112,7 @@ static void test_together(void **state)
 	pace_begin(&pace);
 	pace_begin(&pace);
 	used = pace_used();
-	pace_called(&pace, true);
+	pace_called(&pace, true, true);
 	due = clock_nanoseconds(CLOCK_MONOTONIC) + 20000000;
 	pace.due = due;
 	assert_true(rest(&pace, &used) > 0);
