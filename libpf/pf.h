@@ -315,8 +315,11 @@ enum pf_stat {
 	PF_STAT_GETS,
 	PF_STAT_ATOMICS,
 	PF_STAT_SINGLE_COPY_BYTES, /* moved by this process for its own transfers, one copy */
-	PF_STAT_SHARED_BYTES,  /* moved by this process for a peer's transfer, from the other end */
-	PF_STAT_STREAM_BYTES,  /* of transfers that went through the ring */
+	PF_STAT_SHARED_BYTES, /* moved by this process for a peer's transfer, from the other end */
+	PF_STAT_STREAM_BYTES, /* of transfers that went through the ring */
+	PF_STAT_PREFAULT_BYTES, /* of buffers made ready by pf_register, by mode */
+	PF_STAT_PIN_BYTES,
+	PF_STAT_PIN_CACHE_BYTES,
 	PF_STAT_LOCAL_FAULTS,  /* blocks that met a fault here */
 	PF_STAT_REMOTE_FAULTS, /* ... or in the peer */
 	/* Those and, of minor faults, the runs that the kernel settled in place, by kind: */
