@@ -273,7 +273,7 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 			block_free(block);
 		return OPERATION_COPIED;
 	}
-	context->moved = true;
+	context_moved(context);
 	transfer->run += moved;
 	if (error) {
 		/* Park the rest of the block that stopped it; go on behind. */
@@ -306,7 +306,7 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 		if (!block)
 			return OPERATION_MOVED;
 		transfer->run += length;
-		context->moved = true;
+		context_moved(context);
 	} else if (block->length > most) {
 		/* It was cut for single copy: the front of it goes now. */
 		if (!block_new(transfer, block->offset + most, block->length - most))
@@ -590,6 +590,7 @@ static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t r
 		int error = copy_process(peer->pid, kind == OPERATION_PUT, local, remote, length,
 					 &moved);
 
+		context_moved(context);
 		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
 		if (!error) {
 			statistic_add(&context->statistics,
