@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "context.h"
@@ -17,6 +18,8 @@
 #define STREAM_WINDOW 8
 /* A block whose pages are gone again so often is copied all the same, and may wait for them. */
 #define RETRIES_PARKED 2
+/* A pager brings all pages of a block so often before it is taken for one that cannot hold them. */
+#define SUPPLIED_WHOLE 4
 
 static bool is_put(const struct transfer *transfer)
 {
@@ -140,6 +143,22 @@ static void block_fault(pf_context *context, struct block *block, enum pf_side s
 	block_resolve(context, block);
 }
 
+/*
+ * Pages that the application evicts again and again come again and again. A
+ * pager that holds fewer of them than the block has gets it by the page.
+ */
+static void supplied_again(struct block *block, uint64_t start)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), front = page - start % page;
+
+	block->retries = 0;
+	if (++block->supplied <= SUPPLIED_WHOLE || front >= block->length ||
+	    !block_new(block->transfer, block->offset + front, block->length - front))
+		return;
+	block->length = front;
+	block->supplied = 0;
+}
+
 void block_resolved(pf_context *context, struct block *block, int status, uint64_t address,
 		    enum fault_kind kind)
 {
@@ -160,9 +179,8 @@ void block_resolved(pf_context *context, struct block *block, int status, uint64
 		block_free(block);
 		return;
 	}
-	/* Pages that the application evicts again and again come again and again. */
 	if (kind == FAULT_PAGER)
-		block->retries = 0;
+		supplied_again(block, start);
 	block->state = BLOCK_READY;
 	statistic_resolved(&context->statistics,
 			   clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
@@ -348,6 +366,8 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 	struct transfer *transfer = block->transfer;
 	enum pf_side side = PF_SIDE_REMOTE;
 
+	if (!block->faulted)
+		context_moved(context);
 	transfer->moving--;
 	if (status == PF_ERR_TOO_LONG && address >= 1024 && address < block->length) {
 		transfer->operation.peer->block_most = address;
@@ -510,7 +530,8 @@ static bool peer_finished(struct transfer *transfer)
 
 bool transfer_waits(const struct transfer *transfer)
 {
-	return transfer->parked && transfer->run >= transfer->run_end && !transfer->share &&
+	return transfer->parked && transfer->recorded == transfer->parked &&
+	       transfer->run >= transfer->run_end && !transfer->share &&
 	       transfer->front == transfer->length;
 }
 

@@ -30,6 +30,7 @@ struct block {
 	enum pf_side side; /* FAULTED, RESOLVING: whose page */
 	uint64_t address;  /* and which */
 	unsigned retries;
+	unsigned supplied; /* times that a pager brought its pages, since it was cut */
 	uint64_t faulted; /* when it last met a fault, ns */
 };
 
@@ -57,7 +58,7 @@ struct transfer {
 
 /* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
 void transfer_offer(pf_context *context, struct transfer *transfer);
-/* Progress: is there nothing left of it but blocks whose pages are being resolved? */
+/* Progress: does all that is left of it wait for pages? */
 bool transfer_waits(const struct transfer *transfer);
 /* Progress: do what can be done now; OPERATION_*. */
 int transfer_advance(pf_context *context, struct transfer *transfer);

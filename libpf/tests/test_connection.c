@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "context.h"
 #include "transport/host/inbox.h"
 
 static const size_t hello_length = offsetof(struct connection_message, u.handshake.sealed) +
@@ -243,6 +244,9 @@ static void test_farewell_at_once(void **state)
 	close(caller);
 	close(channel);
 	progress_for(context, 30);
+	/* It was let in, and it is gone. */
+	assert_non_null(context->peers);
+	assert_non_null(strstr(pf_peer_path(context->peers), "gone"));
 	assert_int_equal(error.count, 0);
 	pf_close(context);
 }
