@@ -425,7 +425,7 @@ static void test_never_reads(void **state)
 
 /* ---- a stranger that is called ---- */
 
-enum answer {
+enum reply {
 	ANSWER_RIGHT,
 	ANSWER_WRONG_KEY,
 	ANSWER_REPLAYED,
@@ -483,7 +483,7 @@ static void test_called(void **state)
 		assert_int_equal(message.kind, CONNECTION_HELLO);
 		close(fd);
 		fd = inbox;
-		switch ((enum answer)which) {
+		switch ((enum reply)which) {
 		case ANSWER_WRONG_KEY:
 			message = make_welcome(&other, message.u.handshake.nonce);
 			break;
