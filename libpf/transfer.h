@@ -31,7 +31,7 @@ struct block {
 	uint64_t address;  /* and which */
 	unsigned retries;
 	unsigned supplied; /* times that a pager brought its pages, since it was cut */
-	uint64_t faulted; /* when it last met a fault, ns */
+	uint64_t faulted;  /* when it last met a fault, ns */
 };
 
 struct transfer {
