@@ -76,6 +76,7 @@ int pf_open(const pf_options *options, pf_context **result)
 	statistics_create(&context->statistics, context->threads);
 	residency_open(&context->residency, getpid(), context->options.residency);
 	pagers_init(&context->pagers);
+	pace_init(&context->pace, context->options.resolve_share);
 	status = inbox_create(&context->inbox, sleeper(&context->options));
 	if (status != PF_OK)
 		goto fail_statistics;
@@ -97,6 +98,7 @@ fail_engine:
 fail_inbox:
 	inbox_destroy(&context->inbox);
 fail_statistics:
+	pace_destroy(&context->pace);
 	pagers_destroy(&context->pagers);
 	residency_close(&context->residency);
 	statistics_destroy(&context->statistics);
@@ -142,6 +144,7 @@ void pf_close(pf_context *context)
 	}
 	inbox_destroy(&context->inbox);
 	pagers_destroy(&context->pagers);
+	pace_destroy(&context->pace);
 	residency_close(&context->residency);
 	statistics_destroy(&context->statistics);
 	registrations_destroy(&context->registrations);
@@ -350,6 +353,11 @@ int pf_progress(pf_context *context)
 		count += operations_advance(context);
 	if (__builtin_expect(context->answers.first != NULL, 0))
 		count += answers_advance(context);
+	if (__builtin_expect(pace_asked(&context->pace), 0))
+		pace_called(&context->pace,
+			    atomic_load_explicit(&context->moved, memory_order_relaxed),
+			    count != 0);
+	atomic_store_explicit(&context->moved, false, memory_order_relaxed);
 	if (count)
 		context->idle = 0;
 	else if (context->sleepy)

@@ -22,6 +22,7 @@
 #include "address.h"
 #include "event.h"
 #include "fault/collapse.h"
+#include "fault/pace.h"
 #include "fault/pager.h"
 #include "fault/residency.h"
 #include "fault/registration.h"
@@ -42,7 +43,8 @@ struct pf_context {
 	struct event_queue events;
 	bool threads;
 	_Atomic bool progressing;
-	bool sleepy;              /* idle_polls != 0 */
+	bool sleepy;        /* idle_polls != 0 */
+	_Atomic bool moved; /* something other than blocks sent again, since progress ended last */
 	_Atomic bool turned_away; /* a message waits for room, of which nobody tells us */
 	uint64_t idle;            /* empty polls in a row */
 	uint64_t idle_unclocked;  /* empty polls since idle_clock */
@@ -57,6 +59,7 @@ struct pf_context {
 	struct answers answers;
 	struct requests requests;
 	struct collapse collapse;
+	struct pace pace;
 	struct pagers pagers;
 	struct residency residency; /* of our own memory */
 	struct registrations registrations;
@@ -76,6 +79,12 @@ struct pf_context {
 
 	struct statistics statistics; /* two pages of their own */
 };
+
+/* So that what is resolved meanwhile is given no more than its share: see fault/pace.h. */
+static inline void context_moved(pf_context *context)
+{
+	atomic_store_explicit(&context->moved, true, memory_order_relaxed);
+}
 
 static inline void context_lock(pf_context *context)
 {

@@ -139,9 +139,13 @@ static void offer_ahead(pf_context *context)
 	unsigned ahead = 0;
 
 	for (operation = head->next; operation != head && ahead < OFFERS_AHEAD;
-	     operation = operation->next, ahead++) {
+	     operation = operation->next) {
+		/* One that waits for its pages is in nobody's way. */
+		if (is_transfer(operation) && transfer_waits((struct transfer *)operation))
+			continue;
 		if (is_transfer(operation))
 			transfer_offer(context, (struct transfer *)operation);
+		ahead++;
 	}
 }
 

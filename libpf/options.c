@@ -61,6 +61,9 @@ static const pf_option_info table[] = {
 	       "before every copy"),
 	OPTION(fault_retries, 1, 1000, 6,
 	       "How often one block's fault is resolved before its transfer fails"),
+	OPTION(resolve_share, 1, 100, 6,
+	       "Percent of a processor that bringing pages in may take from a process that keeps "
+	       "moving other blocks; one that has nothing else to do gives all"),
 	OPTION(collapse, 0, UINT64_MAX, 5,
 	       "Bytes moved within 2 MiB of a buffer before those are made one huge page, in the "
 	       "background and without more memory; 0: never"),
@@ -112,6 +115,7 @@ static const pf_options defaults = {
 	.policy = PF_POLICY_ADAPTIVE,
 	.residency = 10000,
 	.fault_retries = 8,
+	.resolve_share = 1,
 	.collapse = 32 << 20,
 	.idle_polls = 0,
 	.idle_sleep = 1000,

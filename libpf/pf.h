@@ -107,6 +107,7 @@ typedef struct pf_options {
 	uint64_t policy; /* enum pf_policy */
 	uint64_t residency; /* microseconds for which memory found present is trusted to be so; 0: never */
 	uint64_t fault_retries; /* resolve attempts for one block before PF_ERR_FAULT */
+	uint64_t resolve_share; /* percent of a processor that resolving takes from a busy pf_progress */
 	uint64_t collapse; /* bytes moved in a 2 MiB range before it is made a huge page; 0: never */
 	uint64_t idle_polls; /* empty calls of pf_progress, with no work between, before it sleeps; 0: never */
 	uint64_t idle_sleep; /* longest such sleep, microseconds */
@@ -352,8 +353,11 @@ enum pf_stat {
 	PF_STAT_GETS,
 	PF_STAT_ATOMICS,
 	PF_STAT_SINGLE_COPY_BYTES, /* moved by this process for its own transfers, one copy */
-	PF_STAT_SHARED_BYTES,  /* moved by this process for a peer's transfer, from the other end */
-	PF_STAT_STREAM_BYTES,  /* of transfers that went through the ring */
+	PF_STAT_SHARED_BYTES, /* moved by this process for a peer's transfer, from the other end */
+	PF_STAT_STREAM_BYTES, /* of transfers that went through the ring */
+	PF_STAT_PREFAULT_BYTES, /* of buffers made ready by pf_register, by mode */
+	PF_STAT_PIN_BYTES,
+	PF_STAT_PIN_CACHE_BYTES,
 	PF_STAT_LOCAL_FAULTS,  /* blocks that met a fault here */
 	PF_STAT_REMOTE_FAULTS, /* ... or in the peer */
 	/* Those and, of minor faults, the runs that the kernel settled in place, by kind: */

@@ -209,6 +209,7 @@ static int admit(struct connection *connection, const struct connection_message 
 	struct incoming *incoming;
 	struct welcome welcome;
 	struct hello hello;
+	int status;
 
 	if (fd < 0)
 		return PF_ERR_REFUSED;
@@ -241,9 +242,9 @@ static int admit(struct connection *connection, const struct connection_message 
 	connection->established = true;
 	service->strangers--;
 	tell(service, (struct event){ .kind = EVENT_INCOMING, .incoming = incoming });
-	return connection_send(connection->socket, &answer, context->inbox.fd) == PF_OK ?
-		       PF_OK :
-		       PF_ERR_PEER;
+	status = connection_send(connection->socket, &answer, context->inbox.fd);
+	/* It may have ended meanwhile, in good order even: what it said before is still to be read. */
+	return status == PF_ERR_AGAIN ? PF_ERR_PEER : PF_OK;
 }
 
 /* The side that called: the peer let us in. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "context.h"
@@ -18,6 +19,8 @@
 #define STREAM_WINDOW 8
 /* A block whose pages are gone again so often is copied all the same, and may wait for them. */
 #define RETRIES_PARKED 2
+/* A pager brings all pages of a block so often before it is taken for one that cannot hold them. */
+#define SUPPLIED_WHOLE 4
 
 static bool is_put(const struct transfer *transfer)
 {
@@ -72,6 +75,7 @@ static struct block *block_new(struct transfer *transfer, uint64_t offset, uint6
 	block->length = length;
 	block->next = transfer->blocks;
 	transfer->blocks = block;
+	transfer->recorded++;
 	return block;
 }
 
@@ -82,6 +86,7 @@ static void block_free(struct block *block)
 	while (*link != block)
 		link = &(*link)->next;
 	*link = block->next;
+	block->transfer->recorded--;
 	free(block);
 }
 
@@ -139,6 +144,22 @@ static void block_fault(pf_context *context, struct block *block, enum pf_side s
 	block_resolve(context, block);
 }
 
+/*
+ * Pages that the application evicts again and again come again and again. A
+ * pager that holds fewer of them than the block has gets it by the page.
+ */
+static void supplied_again(struct block *block, uint64_t start)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), front = page - start % page;
+
+	block->retries = 0;
+	if (++block->supplied <= SUPPLIED_WHOLE || front >= block->length ||
+	    !block_new(block->transfer, block->offset + front, block->length - front))
+		return;
+	block->length = front;
+	block->supplied = 0;
+}
+
 void block_resolved(pf_context *context, struct block *block, int status, uint64_t address,
 		    enum fault_kind kind)
 {
@@ -159,6 +180,8 @@ void block_resolved(pf_context *context, struct block *block, int status, uint64
 		block_free(block);
 		return;
 	}
+	if (kind == FAULT_PAGER)
+		supplied_again(block, start);
 	block->state = BLOCK_READY;
 	statistic_resolved(&context->statistics,
 			   clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
@@ -170,6 +193,9 @@ static struct block *ready_block(struct transfer *transfer)
 {
 	struct block *block;
 
+	/* Looked for at every poll, however many are parked. */
+	if (transfer->recorded == transfer->moving + transfer->parked)
+		return NULL;
 	for (block = transfer->blocks; block; block = block->next) {
 		if (block->state == BLOCK_READY && !given_up(transfer, block))
 			return block;
@@ -185,7 +211,6 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 	char *local = transfer->local + offset;
 	uint64_t remote = transfer->remote + offset;
 	enum pf_side side;
-	bool quick;
 
 	if (error == ENOMEM) {
 		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
@@ -202,7 +227,7 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 		block = block_new(transfer, offset, length);
 	if (!block)
 		return;
-	if (pager_owns(&context->pagers, (uint64_t)(uintptr_t)local, &quick))
+	if (pager_lacks(&context->pagers, (uint64_t)(uintptr_t)local))
 		side = PF_SIDE_LOCAL;
 	else
 		side = copy_fault_side(peer->pid, is_put(transfer), local, remote);
@@ -267,6 +292,7 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 			block_free(block);
 		return OPERATION_COPIED;
 	}
+	context_moved(context);
 	transfer->run += moved;
 	if (error) {
 		/* Park the rest of the block that stopped it; go on behind. */
@@ -299,6 +325,7 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 		if (!block)
 			return OPERATION_MOVED;
 		transfer->run += length;
+		context_moved(context);
 	} else if (block->length > most) {
 		/* It was cut for single copy: the front of it goes now. */
 		if (!block_new(transfer, block->offset + most, block->length - most))
@@ -340,6 +367,8 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 	struct transfer *transfer = block->transfer;
 	enum pf_side side = PF_SIDE_REMOTE;
 
+	if (!block->faulted)
+		context_moved(context);
 	transfer->moving--;
 	if (status == PF_ERR_TOO_LONG && address >= 1024 && address < block->length) {
 		transfer->operation.peer->block_most = address;
@@ -455,15 +484,21 @@ static bool claim(pf_context *context, struct transfer *transfer)
 	return true;
 }
 
+static void close_share(struct transfer *transfer)
+{
+	if (transfer->share)
+		transfer->operation.peer->shares_free |= 1ull << transfer->slot;
+	transfer->share = NULL;
+	transfer->front = transfer->length;
+}
+
 /* Has the peer moved all that it claimed? It may hand back a run that it could not move. */
-static bool peer_finished(struct transfer *transfer)
+static bool peer_moved(struct transfer *transfer)
 {
 	struct granules run;
 	uint64_t returned;
 	uint64_t moved;
 
-	if (!transfer->share)
-		return true;
 	if (!transfer->closed) {
 		transfer->peer_granules = share_close(transfer->share, transfer->granules);
 		transfer->closed = true;
@@ -486,11 +521,19 @@ static bool peer_finished(struct transfer *transfer)
 	return true;
 }
 
-static void close_share(struct transfer *transfer)
+/* Then it is left alone: blocks may wait for their pages long after. */
+static bool peer_finished(struct transfer *transfer)
 {
-	if (transfer->share)
-		transfer->operation.peer->shares_free |= 1ull << transfer->slot;
-	transfer->share = NULL;
+	if (transfer->share && peer_moved(transfer))
+		close_share(transfer);
+	return !transfer->share;
+}
+
+bool transfer_waits(const struct transfer *transfer)
+{
+	return transfer->parked && transfer->recorded == transfer->parked &&
+	       transfer->run >= transfer->run_end && !transfer->share &&
+	       transfer->front == transfer->length;
 }
 
 int transfer_advance(pf_context *context, struct transfer *transfer)
@@ -516,10 +559,8 @@ int transfer_advance(pf_context *context, struct transfer *transfer)
 					   stream_block(context, transfer);
 	}
 	if (peer_finished(transfer) && transfer->run >= transfer->run_end && !transfer->moving &&
-	    !transfer->parked) {
-		close_share(transfer);
+	    !transfer->parked)
 		return OPERATION_FINISHED;
-	}
 	if (state == PEER_GONE)
 		goto lost;
 	return transfer->run < transfer->run_end ? OPERATION_MOVED : OPERATION_IDLE;
@@ -567,6 +608,7 @@ int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t
 		int error = copy_process(peer->pid, kind == OPERATION_PUT, local, remote, length,
 					 &moved);
 
+		context_moved(context);
 		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
 		if (!error) {
 			statistic_add(&context->statistics,

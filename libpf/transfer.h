@@ -30,7 +30,8 @@ struct block {
 	enum pf_side side; /* FAULTED, RESOLVING: whose page */
 	uint64_t address;  /* and which */
 	unsigned retries;
-	uint64_t faulted; /* when it last met a fault, ns */
+	unsigned supplied; /* times that a pager brought its pages, since it was cut */
+	uint64_t faulted;  /* when it last met a fault, ns */
 };
 
 struct transfer {
@@ -41,7 +42,8 @@ struct transfer {
 	uint64_t front;          /* bytes before it are claimed by this side */
 	uint64_t run, run_end;   /* the claimed run in hand */
 	struct block *blocks;    /* those with a record */
-	unsigned moving, parked; /* blocks with a record, by where they are */
+	unsigned recorded;       /* how many */
+	unsigned moving, parked; /* of those, by where they are */
 
 	struct share *share; /* NULL: moved from this end only */
 	unsigned slot, shift;
@@ -59,6 +61,8 @@ int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t
 		  size_t length, pf_complete_fn complete, void *arg);
 /* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
 void transfer_offer(pf_context *context, struct transfer *transfer);
+/* Progress: does all that is left of it wait for pages? */
+bool transfer_waits(const struct transfer *transfer);
 /* Progress: do what can be done now; OPERATION_*. */
 int transfer_advance(pf_context *context, struct transfer *transfer);
 /* Progress: the peer is gone; forget what was on its way. */

@@ -65,7 +65,8 @@ class MadeUp(unittest.TestCase):
     def script(self, name, text):
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!{sys.executable}\n{text}")
+        # Hundreds are started: without site-packages, and without the environment.
+        path.write_text(f"#!{sys.executable} -IS\n{text}")
         path.chmod(0o755)
 
     def listing(self, components):

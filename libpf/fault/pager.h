@@ -34,13 +34,15 @@ void pagers_destroy(struct pagers *pagers);
 
 /* Any thread: is this the memory of a pager? *quick: of one that is known to take next to no time. */
 bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick);
+/* Any thread: is the page there a pager's, and absent? */
+bool pager_lacks(struct pagers *pagers, uint64_t address);
 /*
  * Any thread: supply what is absent of [address, address + length) as far as it
- * is a pager's; *done is how far that is. PF_OK, or PF_ERR_FAULT: the page at
- * address + *done cannot be had.
+ * is a pager's; *done is how far that is, *supplied whether anything came.
+ * PF_OK, or PF_ERR_FAULT: the page at address + *done cannot be had.
  */
 int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, uint64_t length,
-		 uint64_t *done);
+		 uint64_t *done, bool *supplied);
 /* Service thread: processors wait for pages. */
 void pager_answer(struct pagers *pagers, pf_context *context);
 

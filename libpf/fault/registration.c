@@ -270,11 +270,18 @@ static int register_pinned(struct registrations *registrations, uint64_t start, 
 	return status;
 }
 
+static const enum pf_stat counters[] = {
+	[PF_MODE_PREFAULT] = PF_STAT_PREFAULT_BYTES,
+	[PF_MODE_PIN] = PF_STAT_PIN_BYTES,
+	[PF_MODE_PIN_CACHE] = PF_STAT_PIN_CACHE_BYTES,
+};
+
 int pf_register(pf_context *context, void *address, size_t length, int write,
 		pf_registration **registration)
 {
 	struct registrations *registrations = &context->registrations;
 	uint64_t page = page_size(), start = (uint64_t)(uintptr_t)address, end, failed;
+	int status;
 
 	*registration = NULL;
 	if (registrations->mode == PF_MODE_FAULT || !length)
@@ -284,8 +291,12 @@ int pf_register(pf_context *context, void *address, size_t length, int write,
 	if (end <= start || end - start < length)
 		return PF_ERR_FAULT;
 	if (registrations->mode == PF_MODE_PREFAULT)
-		return resolver_touch(start, end - start, write, &failed);
-	return register_pinned(registrations, start, end, write, registration);
+		status = resolver_touch(start, end - start, write, &failed);
+	else
+		status = register_pinned(registrations, start, end, write, registration);
+	if (status == PF_OK)
+		statistic_add(&context->statistics, counters[registrations->mode], length);
+	return status;
 }
 
 void pf_deregister(pf_context *context, pf_registration *registration)

@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "context.h"
+#include "pace.h"
 #include "pager.h"
 #include "probe.h"
 #include "residency.h"
@@ -20,6 +21,8 @@
 #endif
 
 #define PIECE (64u << 10)
+/* Of looks at a pager's pages that are there and then are not. */
+#define EVICTED_ROUNDS 4
 
 static bool populate(uint64_t start, uint64_t length, bool write)
 {
@@ -62,46 +65,69 @@ int resolver_touch(uint64_t address, uint64_t length, bool write, uint64_t *fail
 	return PF_OK;
 }
 
-/* By pieces, some of them a pager's. */
-static int resolve_range(pf_context *context, struct resolution *resolution)
+/*
+ * As far as it is a pager's, *done. Pages that are all there and cannot be
+ * touched lack permission, unless they were just evicted, or were and came back.
+ */
+static int resolve_paged(pf_context *context, struct resolution *resolution, uint64_t at,
+			 uint64_t length, uint64_t *done)
 {
-	uint64_t at = resolution->address, end = at + resolution->length, page, done;
-	bool quick;
+	bool supplied;
+	int round, status;
 
-	if (!atomic_load_explicit(&context->pagers.any, memory_order_relaxed))
-		return resolver_touch(at, resolution->length, resolution->write,
-				      &resolution->failed);
-	page = (uint64_t)sysconf(_SC_PAGESIZE);
-	while (at < end) {
-		if (pager_owns(&context->pagers, at, &quick)) {
+	for (round = 0; round < EVICTED_ROUNDS; round++) {
+		status = pager_supply(&context->pagers, context, at, length, done, &supplied);
+		resolution->failed = at + *done;
+		if (supplied)
 			resolution->kind = FAULT_PAGER;
-			if (pager_supply(&context->pagers, context, at, end - at, &done) != PF_OK) {
-				resolution->failed = at + done;
+		if (status != PF_OK || supplied || !*done)
+			return status;
+		/* What the kernel has swapped out is a pager's no more. */
+		status = resolver_touch(at, *done, resolution->write, &resolution->failed);
+		if (status == PF_OK)
+			return PF_OK;
+	}
+	return PF_ERR_FAULT;
+}
+
+/*
+ * By pieces, some of them a pager's. used: of a resolver thread, which rests
+ * between them; NULL elsewhere.
+ */
+static int resolve_range(pf_context *context, struct resolution *resolution, uint64_t *used)
+{
+	bool pagers = atomic_load_explicit(&context->pagers.any, memory_order_relaxed), quick;
+	uint64_t at = resolution->address, end = at + resolution->length, done, length;
+	uint64_t step = pagers ? (uint64_t)sysconf(_SC_PAGESIZE) : PIECE;
+
+	for (; at < end; at = done) {
+		if (used)
+			pace_rest(&context->pace, used);
+		if (pagers && pager_owns(&context->pagers, at, &quick)) {
+			length = end - at < PIECE ? end - at : PIECE;
+			if (resolve_paged(context, resolution, at, length, &done) != PF_OK)
 				return PF_ERR_FAULT;
-			}
+			done += at;
 			/* It may have been unregistered this moment: then the page is as others are. */
-			if (done) {
-				at += done;
+			if (done > at)
 				continue;
-			}
 		}
-		done = (at / page + 1) * page;
+		done = (at / step + 1) * step;
 		if (done > end)
 			done = end;
 		if (resolver_touch(at, done - at, resolution->write, &resolution->failed) != PF_OK)
 			return PF_ERR_FAULT;
-		at = done;
 	}
 	return PF_OK;
 }
 
-static void resolve(struct resolver *resolver, struct resolution *resolution)
+static void resolve(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
 {
 	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC);
 
 	probe_resolve_start(resolution->address, resolution->length,
 			    (enum pf_policy)resolver->context->options.policy);
-	resolution->status = resolve_range(resolver->context, resolution);
+	resolution->status = resolve_range(resolver->context, resolution, used);
 	if (resolution->status != PF_OK)
 		resolution->kind = FAULT_PERMISSION;
 	probe_resolve_done(resolution->address, resolution->length, resolution->status,
@@ -112,7 +138,9 @@ static void resolve(struct resolver *resolver, struct resolution *resolution)
 static void *run(void *arg)
 {
 	struct resolver *resolver = arg;
+	struct pace *pace = &resolver->context->pace;
 	struct resolution *resolution;
+	uint64_t used = pace_used();
 
 	pthread_setname_np(pthread_self(), "libpf resolver");
 	pthread_mutex_lock(&resolver->lock);
@@ -128,7 +156,8 @@ static void *run(void *arg)
 		if (!resolver->first)
 			resolver->last = &resolver->first;
 		pthread_mutex_unlock(&resolver->lock);
-		resolve(resolver, resolution);
+		resolve(resolver, resolution, &used);
+		pace_end(pace);
 		pthread_mutex_lock(&resolver->lock);
 	}
 	pthread_mutex_unlock(&resolver->lock);
@@ -151,12 +180,14 @@ void resolver_destroy(struct resolver *resolver)
 	resolver->stopping = true;
 	pthread_cond_broadcast(&resolver->work);
 	pthread_mutex_unlock(&resolver->lock);
+	pace_end_rests(&resolver->context->pace);
 	for (i = 0; i < resolver->started; i++)
 		pthread_join(resolver->threads[i], NULL);
 	while (resolver->first) {
 		struct resolution *resolution = resolver->first;
 
 		resolver->first = resolution->next;
+		pace_end(&resolver->context->pace);
 		resolution->status = PF_ERR_FAULT;
 		resolution->failed = resolution->address;
 		resolution->done(resolution);
@@ -184,7 +215,7 @@ static bool is_quick(pf_context *context, struct resolution *resolution)
 	bool quick;
 
 	if (pager_owns(&context->pagers, resolution->address, &quick)) {
-		resolution->kind = FAULT_PAGER;
+		resolution->kind = FAULT_MINOR;
 		return quick;
 	}
 	if (residency_look(&context->residency, resolution->address, resolution->length, &cold) <
@@ -218,10 +249,11 @@ void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 			resolution->next = NULL;
 			*resolver->last = resolution;
 			resolver->last = &resolution->next;
+			pace_begin(&resolver->context->pace);
 			pthread_cond_signal(&resolver->work);
 		}
 		pthread_mutex_unlock(&resolver->lock);
 	}
 	if (here)
-		resolve(resolver, resolution);
+		resolve(resolver, resolution, NULL);
 }

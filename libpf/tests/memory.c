@@ -12,13 +12,8 @@
 #include <unistd.h>
 
 const struct memory_kind *const memory_kinds[] = {
-	memory_anonymous_kinds,
-	memory_swap_kinds,
-	memory_fork_kinds,
-	memory_file_kinds,
-	memory_huge_kinds,
-	memory_map_kinds,
-	NULL,
+	memory_anonymous_kinds, memory_swap_kinds, memory_fork_kinds,  memory_file_kinds,
+	memory_huge_kinds,      memory_map_kinds,  memory_pager_kinds, NULL,
 };
 
 /*
@@ -43,7 +38,7 @@ const char *memory_error(const char *format, ...)
 	return text;
 }
 
-void *memory_place(size_t size)
+void *memory_reserve(size_t size)
 {
 	static uint64_t next;
 	uint64_t place;
@@ -59,7 +54,7 @@ void *memory_place(size_t size)
 
 const char *memory_map_anonymous(struct memory *memory, int flags)
 {
-	memory->map = mmap(memory_place(memory->size), memory->size, PROT_READ | PROT_WRITE,
+	memory->map = mmap(memory_reserve(memory->size), memory->size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 	return memory->map == MAP_FAILED ? memory_error("mmap of %zu bytes", memory->size) : NULL;
 }

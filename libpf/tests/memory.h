@@ -43,10 +43,12 @@ struct memory_kind {
 	const char *name;
 	enum outcome source, destination;
 	enum contents holds;
-	bool loses;  /* what arrives may get lost again: zeros in its place */
-	size_t only; /* not 0: the one length it makes sense for */
-	size_t most; /* not 0: the longest buffer there is */
-	size_t unit; /* not 0: of its pages */
+	bool source_only; /* what is put there would be lost */
+	bool engine;      /* only where there is a memory_pager */
+	bool loses;       /* what arrives may get lost again: zeros in its place */
+	size_t only;      /* not 0: the one length it makes sense for */
+	size_t most;      /* not 0: the longest buffer there is */
+	size_t unit;      /* not 0: of its pages */
 	/* Prepare the machine, once for all processes: NULL, or why it cannot be had here. */
 	const char *(*machine)(void);
 	/* Fill in memory->map, size bytes; NULL: private anonymous memory. */
@@ -68,6 +70,7 @@ extern const struct memory_kind memory_fork_kinds[];
 extern const struct memory_kind memory_file_kinds[];
 extern const struct memory_kind memory_huge_kinds[];
 extern const struct memory_kind memory_map_kinds[];
+extern const struct memory_kind memory_pager_kinds[];
 
 /* All arrays, ended by NULL. The first kind of all is memory without anything special. */
 extern const struct memory_kind *const memory_kinds[];
@@ -94,6 +97,16 @@ struct memory {
 	const char *failure;
 };
 
+/*
+ * Of who has an engine with a user-space pager: from start to stop the pages of
+ * the mapping that are absent hold what memory->other has. NULL: there is none.
+ */
+struct memory_pager {
+	const char *(*start)(struct memory *memory);
+	void (*stop)(struct memory *memory); /* also if start failed, or never was */
+};
+extern const struct memory_pager *memory_pager;
+
 /* Where a buffer that is offset bytes off a page's start begins in its mapping. */
 static inline size_t memory_position(size_t offset)
 {
@@ -118,7 +131,7 @@ const char *memory_check_around(const struct memory *memory);
 void memory_close(struct memory *memory);
 
 /* For the kinds: addresses that no other mapping is ever given, so that holes stay holes. */
-void *memory_place(size_t size);
+void *memory_reserve(size_t size);
 /* Anonymous private memory there, or an error. */
 const char *memory_map_anonymous(struct memory *memory, int flags);
 /* Text with errno's. */

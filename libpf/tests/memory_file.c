@@ -30,8 +30,8 @@ static const char *map_file(struct memory *memory)
 	const char *error = make_file(memory);
 
 	if (!error) {
-		memory->map = mmap(memory_place(memory->size), memory->size, PROT_READ | PROT_WRITE,
-				   MAP_SHARED, memory->fd, 0);
+		memory->map = mmap(memory_reserve(memory->size), memory->size,
+				   PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
 		if (memory->map != MAP_FAILED)
 			return NULL;
 		error = memory_error("mmap of a file");

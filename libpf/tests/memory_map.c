@@ -63,7 +63,7 @@ static const char *keep_moving(struct memory *memory, unsigned turn)
 	const char *error;
 
 	if (!memory->other)
-		memory->other = memory_place(memory->size);
+		memory->other = memory_reserve(memory->size);
 	error = move(memory, memory->map, memory->other);
 	usleep(turn % 20);
 	if (!error)

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "context.h"
 #include "transport/host/inbox.h"
 
 static const size_t hello_length = offsetof(struct connection_message, u.handshake.sealed) +
@@ -228,6 +229,28 @@ static void test_let_in(void **state)
 	pf_close(context);
 }
 
+/* Its end is no accident, though it never read our answer. */
+static void test_farewell_at_once(void **state)
+{
+	pf_context *context = open_context();
+	struct address to = stranger_address_of(context), from = stranger_address();
+	struct connection_message hello = stranger_hello(&to, &from);
+	struct connection_message bye = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_BYE };
+	int caller = stranger_dial(&to), channel = make_channel();
+
+	shutdown(caller, SHUT_RD);
+	stranger_say(caller, &hello, hello_length, &channel, 1);
+	stranger_say(caller, &bye, connection_length(CONNECTION_BYE), NULL, 0);
+	close(caller);
+	close(channel);
+	progress_for(context, 30);
+	/* It was let in, and it is gone. */
+	assert_non_null(context->peers);
+	assert_non_null(strstr(pf_peer_path(context->peers), "gone"));
+	assert_int_equal(error.count, 0);
+	pf_close(context);
+}
+
 static void refused(pf_context *context, const struct connection_message *message, size_t length,
 		    const int *fds, unsigned count, const char *what)
 {
@@ -402,7 +425,7 @@ static void test_never_reads(void **state)
 
 /* ---- a stranger that is called ---- */
 
-enum answer {
+enum reply {
 	ANSWER_RIGHT,
 	ANSWER_WRONG_KEY,
 	ANSWER_REPLAYED,
@@ -460,7 +483,7 @@ static void test_called(void **state)
 		assert_int_equal(message.kind, CONNECTION_HELLO);
 		close(fd);
 		fd = inbox;
-		switch ((enum answer)which) {
+		switch ((enum reply)which) {
 		case ANSWER_WRONG_KEY:
 			message = make_welcome(&other, message.u.handshake.nonce);
 			break;
@@ -592,11 +615,17 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_seal),        cmocka_unit_test(test_receive),
-		cmocka_unit_test(test_descriptors), cmocka_unit_test(test_hang_up_early),
-		cmocka_unit_test(test_let_in),      cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_nonsense),    cmocka_unit_test(test_hostile_resolve),
-		cmocka_unit_test(test_never_reads), cmocka_unit_test(test_called),
+		cmocka_unit_test(test_seal),
+		cmocka_unit_test(test_receive),
+		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_hang_up_early),
+		cmocka_unit_test(test_let_in),
+		cmocka_unit_test(test_farewell_at_once),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_hostile_resolve),
+		cmocka_unit_test(test_never_reads),
+		cmocka_unit_test(test_called),
 		cmocka_unit_test(test_crowd),
 	};
 

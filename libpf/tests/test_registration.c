@@ -126,6 +126,7 @@ static void test_prefault_mode(void **state)
 	expect_status(context, memory, PAGES * page, 1, PF_OK);
 	assert_int_equal(present(memory, PAGES), PAGES);
 	assert_int_equal(locked(), 0);
+	assert_int_equal(pf_stat(context, PF_STAT_PREFAULT_BYTES), (3 + PAGES) * page);
 	pf_close(context);
 	munmap(memory, PAGES * page);
 }
@@ -174,6 +175,7 @@ static void test_pin_mode(void **state)
 	assert_int_equal(locked(), 0);
 	assert_int_equal(pf_register(context, memory + page - 1, 2, 1, &registration), PF_OK);
 	assert_int_equal(locked(), 2);
+	assert_int_equal(pf_stat(context, PF_STAT_PIN_BYTES), PAGES * page + 2);
 	/* pf_close unlocks what was not deregistered. */
 	pf_close(context);
 	assert_int_equal(locked(), 0);
@@ -236,6 +238,7 @@ static void test_cache(void **state)
 	pf_deregister(context, part);
 	pf_deregister(context, whole);
 	assert_int_equal(locked(), PAGES);
+	assert_int_equal(pf_stat(context, PF_STAT_PIN_CACHE_BYTES), (2 * PAGES + 3) * page);
 	pf_close(context);
 	assert_int_equal(locked(), 0);
 	munmap(memory, PAGES * page);

@@ -61,6 +61,7 @@ static int host_send(pf_peer *peer, uint8_t tag, const void *header, size_t head
 	peer_commit(peer, total, MESSAGE_USER, tag);
 	peer_unlock(peer);
 sent:
+	context_moved(peer->context);
 	statistic_add(statistics, PF_STAT_SENDS, 1);
 	statistic_add(statistics, PF_STAT_SEND_BYTES, total);
 	return PF_DONE;

@@ -443,8 +443,10 @@ int engine_poll(struct engine *engine)
 	atomic_store_explicit(&engine->unflushed, 0, memory_order_relaxed);
 	total = engine->undelivered ? (int)deliver(engine) : 0;
 	total += (int)drive(engine, ROUNDS_POLL);
-	if (total)
+	if (total) {
+		context_moved(engine->context);
 		count(engine);
+	}
 	engine->calling = false;
 	engine_unlock(engine);
 	stop_driving(engine);
