@@ -85,6 +85,17 @@ static uint64_t deadline(struct fixture *fixture)
 	return path_deadline(&fixture->path, TIMEOUT_MIN, ACK_DELAY);
 }
 
+/* In order, one by one. */
+static void send_and_take(struct fixture *fixture, unsigned count)
+{
+	uint64_t now = 1000000;
+
+	for (; count; count--, now += 20000) {
+		send(fixture, 1, now);
+		acknowledge(fixture, (uint32_t)fixture->path.next - 1, 1, now + 10000);
+	}
+}
+
 static void test_gap(void **state)
 {
 	struct fixture *fixture = open_path();
@@ -111,7 +122,7 @@ static void test_gap_by_time(void **state)
 	send(fixture, 2, 1000);
 	acknowledge(fixture, 1, 1, 11000);
 	assert_int_equal(fixture->lost, 0);
-	assert_int_equal(deadline(fixture), 1000 + 10000 + 1250);
+	assert_int_equal(deadline(fixture), 1000 + 10000 + 2500);
 	advance(fixture, deadline(fixture));
 	assert_int_equal(fixture->lost, 1);
 	assert_int_equal(fixture->statistics.timeouts, 0);
@@ -133,20 +144,49 @@ static void test_timeout(void **state)
 	assert_int_equal(fixture->statistics.timeouts, 0);
 	advance(fixture, first);
 	assert_int_equal(fixture->statistics.timeouts, 1);
-	/* A probe of two, whatever the window says; the others stay under way. */
-	assert_int_equal(fixture->lost, 2);
-	assert_int_equal(fixture->path.in_flight, 3 * PACKET);
-	assert_true(path_open(&fixture->path, first, PACKET, 0));
-	send(fixture, 2, first);
+	/* A probe, whatever the window says; nothing is lost yet. */
+	assert_true(fixture->path.probe);
+	assert_int_equal(fixture->lost, 0);
+	assert_int_equal(fixture->path.in_flight, 5 * PACKET);
 	assert_false(path_open(&fixture->path, first, PACKET, 0));
+	send(fixture, 1, first);
 	second = deadline(fixture);
 	assert_int_equal(second - first, 2 * (TIMEOUT_MIN + ACK_DELAY));
-	/* They were only late. */
-	assert_true(acknowledge(fixture, 5, 0x1f, first + 5000));
-	assert_int_equal(fixture->spurious, 2);
-	assert_int_equal(fixture->statistics.spurious, 2);
+	/* Of five, the third and the fifth got through; the answer to the probe tells at once. */
+	assert_true(acknowledge(fixture, 6, 0x15, first + 5000));
 	assert_int_equal(fixture->path.timeouts, 0);
-	assert_int_equal(fixture->path.in_flight, 2 * PACKET);
+	assert_int_equal(fixture->lost, 3);
+	assert_int_equal(fixture->lost_places[0], 1);
+	assert_int_equal(fixture->lost_places[1], 3);
+	assert_int_equal(fixture->lost_places[2], 5);
+	assert_int_equal(fixture->path.in_flight, 0);
+	assert_int_equal(fixture->spurious, 0);
+	close_path(fixture);
+}
+
+/* The peer got no processor for long: it is late with all it has, and has it all. */
+static void test_late_peer(void **state)
+{
+	struct fixture *fixture = open_path();
+	uint64_t now = 1000;
+	unsigned i;
+
+	send(fixture, 1, now);
+	acknowledge(fixture, 0, 1, now + 10000);
+	send(fixture, 10, now = 20000);
+	for (i = 0; i < 5; i++) {
+		now = deadline(fixture);
+		advance(fixture, now);
+		send(fixture, 1, now);
+	}
+	assert_true(now > 20 * TIMEOUT_MIN);
+	/* First a part, whose last took as long as those before it. */
+	assert_true(acknowledge(fixture, 2, 2, now));
+	assert_int_equal(fixture->lost, 0);
+	assert_true(acknowledge(fixture, 15, 0x7fff, now + 1000));
+	assert_int_equal(fixture->lost, 0);
+	assert_int_equal(fixture->path.in_flight, 0);
+	assert_int_equal(fixture->statistics.lost, 0);
 	close_path(fixture);
 }
 
@@ -165,30 +205,44 @@ static void test_silence(void **state)
 		before = next - now;
 		now = next;
 		advance(fixture, now);
-		assert_int_equal(fixture->path.probes, 2);
-		send(fixture, 2, now);
+		assert_true(fixture->path.probe);
+		fixture->path.probe = false;
+		send(fixture, 1, now);
 	}
 	assert_int_equal(before, 1000000000);
-	assert_int_equal(fixture->path.in_flight, 60 * PACKET);
+	assert_int_equal(fixture->path.in_flight, 80 * PACKET);
+	assert_int_equal(fixture->lost, 0);
 	close_path(fixture);
 }
 
-/* Reordering is learned: the same distance is no loss the next time. */
+/* Reordering is learned: what was as late as others before is no loss the next time. */
 static void test_reordering(void **state)
 {
 	struct fixture *fixture = open_path();
+	uint64_t window;
 
 	send(fixture, 20, 1000);
 	acknowledge(fixture, 10, 1, 11000); /* 10 alone */
 	assert_int_equal(fixture->lost, 8);
-	acknowledge(fixture, 10, 0x7ff, 11500);
+	acknowledge(fixture, 10, 0x7ff, 15000);
 	assert_int_equal(fixture->spurious, 8);
-	assert_int_equal(fixture->path.reorder, 11);
-	send(fixture, 20, 12000);
+	assert_int_equal(fixture->path.patience, 4000);
+	acknowledge(fixture, 19, 0x3ff, 15000);
+	send(fixture, 20, 20000);
 	fixture->lost = 0;
-	acknowledge(fixture, 19, 0x3ff, 21000);
-	acknowledge(fixture, 30, 1, 22000);
+	acknowledge(fixture, 30, 1, 30000);
 	assert_int_equal(fixture->lost, 0);
+	assert_int_equal(deadline(fixture), 20000 + 10000 + 4000);
+	acknowledge(fixture, 30, 0x7fd, 33000); /* but one */
+	assert_int_equal(fixture->lost, 0);
+	advance(fixture, deadline(fixture));
+	assert_int_equal(fixture->lost, 1);
+	assert_int_equal(fixture->lost_places[0], 29);
+	/* And is forgotten where it comes no more. */
+	window = fixture->path.patience;
+	send_and_take(fixture, 20000);
+	assert_true(fixture->path.patience < window / 8);
+	assert_false(fixture->path.reorders);
 	close_path(fixture);
 }
 
@@ -210,11 +264,25 @@ static void test_unsent_is_refused(void **state)
 static void test_most_under_way(void **state)
 {
 	struct fixture *fixture = open_path();
+	uint64_t next;
+	unsigned i;
 
 	send(fixture, SENT_MOST, 1000);
 	assert_null(path_record(&fixture->path));
 	assert_true(acknowledge(fixture, 0, 1, 2000));
 	assert_non_null(path_record(&fixture->path));
+	send(fixture, 1, 2000);
+	assert_null(path_record(&fixture->path));
+	/* However long it is silent, there is room to ask. */
+	for (i = 0; i < 3 * SENT_MOST; i++) {
+		next = deadline(fixture);
+		advance(fixture, next);
+		assert_non_null(path_record(&fixture->path));
+		send(fixture, 1, next);
+	}
+	/* What was forgotten to make room may have arrived; that is no sign of reordering. */
+	acknowledge(fixture, (uint32_t)fixture->path.next - 1, ~0ull, next);
+	assert_false(fixture->path.reorders);
 	close_path(fixture);
 }
 
@@ -290,6 +358,7 @@ int main(void)
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_gap_by_time),
 		cmocka_unit_test(test_timeout),
+		cmocka_unit_test(test_late_peer),
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_reordering),
 		cmocka_unit_test(test_unsent_is_refused),

@@ -186,8 +186,8 @@ void association_heard(struct net_association *association, uint64_t now)
 
 /*
  * How long a peer may be silent before it is probed. It may have acknowledged
- * all that an operation sent and died before it answered: nothing of the path's
- * own is under way then.
+ * all that an operation sent and died before it answered, or before it sent
+ * the rest: nothing of the path's own is under way then.
  */
 static uint64_t keepalive(const struct net_association *association)
 {
@@ -195,7 +195,7 @@ static uint64_t keepalive(const struct net_association *association)
 	uint64_t period = options->keepalive ? options->keepalive : options->peer_timeout / 4;
 
 	if (association->busy && period > WAITING_PERIOD &&
-	    transfers_waiting(&association->busy->transfers, &association->numbers))
+	    !transfers_idle(&association->busy->transfers))
 		return WAITING_PERIOD;
 	return period;
 }
@@ -362,7 +362,7 @@ static void advance_open(struct net_association *association, uint64_t now)
 			continue;
 		path_advance(path, now, options->timeout_min, options->ack_delay, &events,
 			     &core->statistics);
-		if (path->probes || path->window.due <= now || path->paced)
+		if (path->probe || path->window.due <= now || path->paced)
 			association_wake(association);
 		if (path->paced <= now)
 			path->paced = 0;

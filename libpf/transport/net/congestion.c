@@ -129,6 +129,8 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 		window -= (window >> 17) * congestion->marked_share;
 		congestion->slow_start = false;
 	}
+	congestion->mourned = congestion->marked ? 0 : congestion->lost;
+	congestion->before = congestion->window;
 	if (congestion->lost && queue > target / 2) {
 		if (queue <= target)
 			window = cut(window, CUT_MOST_PERCENT);
@@ -198,6 +200,18 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now, uint32
 void congestion_lost(struct congestion *congestion, uint32_t packets)
 {
 	congestion->lost += packets;
+}
+
+void congestion_spurious(struct congestion *congestion)
+{
+	if (congestion->lost) {
+		congestion->lost--;
+		return;
+	}
+	if (!congestion->mourned || --congestion->mourned)
+		return;
+	if (congestion->window < congestion->before)
+		congestion->window = congestion->before;
 }
 
 void congestion_silent(struct congestion *congestion, uint32_t packet)

@@ -31,6 +31,8 @@ struct congestion {
 	uint64_t rtt_min, rtt_min_next, rtt_min_time; /* of the last minutes */
 	uint32_t acknowledged, lost, marked;          /* packets in this round */
 	uint16_t marked_share, lost_share;            /* moving averages, in 1/65536 */
+	uint64_t before;                              /* the window, before it was cut for */
+	uint32_t mourned;                             /* so many packets lost */
 	bool slow_start, limited;
 	uint8_t slow;       /* rounds for which it is shrunk */
 	uint64_t slow_time; /* when last */
@@ -46,6 +48,8 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now, uint32
 			     uint32_t bytes, uint32_t marks, uint64_t rtt, uint64_t largest,
 			     uint64_t next, uint64_t target, uint32_t packet);
 void congestion_lost(struct congestion *congestion, uint32_t packets);
+/* One of them had only been overtaken. When all that a cut was for had, it is undone (RFC 4015). */
+void congestion_spurious(struct congestion *congestion);
 /* Several time-outs without a word: start anew. */
 void congestion_silent(struct congestion *congestion, uint32_t packet);
 

@@ -387,7 +387,7 @@ bool net_path_info(const struct net_association *association, unsigned path,
 		.window = congestion_window(&found->congestion),
 		.in_flight = found->in_flight,
 		.packet = found->mtu.size,
-		.reorder = found->reorder,
+		.reordering = found->patience,
 	};
 	return true;
 }

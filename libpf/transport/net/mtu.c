@@ -97,11 +97,6 @@ bool mtu_passed(struct mtu *mtu, uint32_t size, bool passed)
 	return ++mtu->swallowed >= SWALLOWED_MOST && fall(mtu);
 }
 
-bool mtu_silent(struct mtu *mtu)
-{
-	return fall(mtu);
-}
-
 void mtu_limit(struct mtu *mtu, uint32_t most)
 {
 	most &= ~7u;

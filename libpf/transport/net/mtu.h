@@ -30,8 +30,6 @@ void mtu_acknowledged(struct mtu *mtu, uint64_t now);
 void mtu_lost(struct mtu *mtu, uint64_t now);
 /* A packet of that size, no probe, arrived or not. True: a black hole, size fell. */
 bool mtu_passed(struct mtu *mtu, uint32_t size, bool passed);
-/* Long packets got no answer for several time-outs. True: size fell. */
-bool mtu_silent(struct mtu *mtu);
 /* The network says so. */
 void mtu_limit(struct mtu *mtu, uint32_t most);
 

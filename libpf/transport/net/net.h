@@ -287,7 +287,7 @@ struct net_path_info {
 	uint64_t rtt, rtt_min, rtt_variation; /* ns; 0: unknown */
 	uint64_t window, in_flight;           /* bytes */
 	uint32_t packet;                      /* bytes of the longest that passes */
-	uint32_t reorder;                     /* packets that may overtake before one is lost */
+	uint64_t reordering;                  /* ns by which packets were overtaken */
 };
 bool net_path_info(const struct net_association *association, unsigned path,
 		   struct net_path_info *info);

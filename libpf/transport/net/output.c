@@ -247,9 +247,12 @@ static void frames(struct net_batch *batch, struct net_association *association,
 	struct path *path = association->paths[number];
 	struct sent unrecorded = { 0 }; /* a lone acknowledgement needs no record */
 	struct draft draft;
+	bool probe;
 
 	if (association->ping)
 		association_use(association);
+	probe = path->probe && association->busy;
+	path->probe = false;
 	do {
 		const uint8_t *payload = NULL;
 		uint32_t length = 0;
@@ -262,9 +265,9 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		draft.sent->kind = SENT_FRAMES;
 		if (!batch->count)
 			put_acknowledgements(&draft, now);
-		if (association->ping && association->busy) {
+		if ((association->ping || probe) && association->busy) {
 			draft_frame(&draft, &(struct wire_frame){ .type = FRAME_PING });
-			association->ping = false;
+			association->ping = probe = false;
 			draft.asks = true;
 		}
 		if (open && association->busy) {
@@ -354,7 +357,7 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 	uint32_t size;
 
 	open = busy && path_open(path, now, path->mtu.size, association->credit);
-	if (acknowledgement_due(association, now) || association->ping ||
+	if (acknowledgement_due(association, now) || association->ping || path->probe ||
 	    (open && (stream_waits(association, STREAM_CONTROL) ||
 		      stream_waits(association, STREAM_MESSAGE))))
 		frames(batch, association, number, now, open);
@@ -368,11 +371,6 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 			return;
 	}
 	data(batch, association, number, now);
-	if (batch->count || !path->probes)
-		return;
-	association->ping = true;
-	frames(batch, association, number, now, true);
-	path->probes = 0;
 }
 
 static void single(struct net_batch *batch, struct net_association *association, size_t length)

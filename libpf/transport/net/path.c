@@ -4,17 +4,17 @@
 #include <stdlib.h>
 
 #define CAPACITY_FIRST 64
-#define REORDER_LEAST 3 /* RFC 9002's kPacketThreshold */
-#define REORDER_MOST 512
+#define OVERTAKERS 3        /* RFC 8985's DupThresh: where nothing reorders, that is a loss */
 #define REORDER_MEMORY 4096 /* packets after which reordering is forgotten by halves */
+#define RECORDS_SPARE 4     /* for probes */
 #define TIMEOUT_FIRST 50000000ull
 #define TIMEOUT_MOST 1000000000ull
-#define TIMEOUTS_SILENT 3 /* in a row, after which the path is learned anew */
+#define TIMEOUTS_SILENT 9 /* in a row, about a second: the path may be another one now */
 #define PATIENCE_MOST 100000000ull
 
 void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most)
 {
-	*path = (struct path){ .to = *to, .loss_time = NET_NEVER, .reorder = REORDER_LEAST };
+	*path = (struct path){ .to = *to, .loss_time = NET_NEVER };
 	window_init(&path->window);
 	mtu_init(&path->mtu, (uint32_t)packet_most);
 	congestion_init(&path->congestion, path->mtu.most);
@@ -79,8 +79,6 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 	sent->state = SENT_UNDER_WAY;
 	path->in_flight += bytes;
 	path->asked = now;
-	if (path->probes)
-		path->probes--;
 	/* Swift's windows below one packet. */
 	if (congestion_window(&path->congestion) < bytes && path->rtt)
 		path->paced = now + path->rtt * bytes / (congestion_window(&path->congestion) + 1);
@@ -131,20 +129,33 @@ void path_sample(struct path *path, uint64_t rtt)
 		path->rtt = 1;
 }
 
+/* RFC 8985, 6.2, step 4: for how long a packet may be overtaken by others. */
+static uint64_t reordering_window(const struct path *path, uint64_t overtakers)
+{
+	uint64_t least = path->congestion.rtt_min < path->trip ? path->congestion.rtt_min :
+								 path->trip;
+
+	if (!path->reorders && overtakers >= OVERTAKERS)
+		return 0;
+	return least / 4 > path->patience ? least / 4 : path->patience;
+}
+
 static void declare_lost(struct path *path, uint64_t now, const struct path_events *events,
 			 struct net_statistics *statistics)
 {
-	uint64_t threshold = path->rtt + path->rtt / 8 + path->patience, number;
 	uint32_t count = 0;
+	uint64_t number;
 
 	path->loss_time = NET_NEVER;
 	for (number = path->oldest; number + 1 < path->newest; number++) {
 		struct sent *sent = record(path, number);
+		uint64_t due;
 
 		if (sent->state != SENT_UNDER_WAY)
 			continue;
-		if (path->newest - 1 - number < path->reorder && sent->time + threshold > now) {
-			path->loss_time = sent->time + threshold;
+		due = sent->time + path->trip + reordering_window(path, path->newest - 1 - number);
+		if (due > now) {
+			path->loss_time = due;
 			break;
 		}
 		statistics->lost++;
@@ -160,12 +171,12 @@ static void declare_lost(struct path *path, uint64_t now, const struct path_even
 	skip_settled(path);
 	if (count)
 		congestion_lost(&path->congestion, count);
-	if (path->reorder > REORDER_LEAST && path->next - path->spurious > REORDER_MEMORY) {
+	if (path->reorders && path->next - path->spurious > REORDER_MEMORY) {
 		path->spurious = path->next;
 		path->patience /= 2;
-		path->reorder /= 2;
-		if (path->reorder < REORDER_LEAST)
-			path->reorder = REORDER_LEAST;
+		path->reorders = path->patience > path->trip / 8;
+		if (!path->reorders)
+			path->patience = 0;
 	}
 }
 
@@ -173,20 +184,19 @@ static void declare_lost(struct path *path, uint64_t now, const struct path_even
 static void arrived_late(struct path *path, struct sent *sent, uint64_t now,
 			 const struct path_events *events, struct net_statistics *statistics)
 {
-	uint64_t behind = path->newest - 1 - wire_widen(path->newest, sent->number);
-	uint64_t took = now - sent->time;
+	uint64_t late = now - sent->time;
 
+	late = late > path->trip ? late - path->trip : 0;
 	statistics->spurious++;
+	congestion_spurious(&path->congestion);
 	path->spurious = path->next;
-	if (behind >= path->reorder)
-		path->reorder = behind + 1 < REORDER_MOST ? (uint16_t)(behind + 1) : REORDER_MOST;
-	if (took > path->rtt + path->rtt / 8 + path->patience && !path->timeouts) {
-		path->patience = took - path->rtt;
-		if (path->patience > 4 * path->rtt)
-			path->patience = 4 * path->rtt;
-		if (path->patience > PATIENCE_MOST)
-			path->patience = PATIENCE_MOST;
-	}
+	path->reorders = true;
+	if (late > 4 * path->rtt)
+		late = 4 * path->rtt;
+	if (late > PATIENCE_MOST)
+		late = PATIENCE_MOST;
+	if (path->patience < late)
+		path->patience = late;
 	events->spurious(events->association, path, sent);
 }
 
@@ -202,8 +212,6 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 		return false;
 	if (!path->sent)
 		return true;
-	if (largest + 1 > path->newest)
-		path->newest = largest + 1;
 	first = path->next > path->capacity ? path->next - path->capacity : 0;
 	for (w = 0; w < frame->ack.words && largest >= 64 * (uint64_t)w; w++) {
 		uint64_t bits = frame->ack.bits[w], top = largest - 64 * (uint64_t)w;
@@ -220,6 +228,9 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 			if (sent->state == SENT_LOST) {
 				sent->state = SENT_TAKEN;
 				arrived_late(path, sent, now, events, statistics);
+			} else if (sent->state == SENT_FORGOTTEN) {
+				sent->state = SENT_TAKEN;
+				events->spurious(events->association, path, sent);
 			}
 			if (sent->state != SENT_UNDER_WAY)
 				continue;
@@ -233,6 +244,10 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 				mtu_passed(&path->mtu, sent->bytes, true);
 			if (top - i == largest)
 				rtt = now - sent->time;
+			if (top - i >= path->newest) {
+				path->newest = top - i + 1;
+				path->trip = now - sent->time;
+			}
 			events->taken(events->association, path, sent);
 		}
 		if (top < first)
@@ -284,9 +299,6 @@ uint64_t path_deadline(const struct path *path, uint64_t timeout_min, uint64_t a
 void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_t ack_delay,
 		  const struct path_events *events, struct net_statistics *statistics)
 {
-	uint64_t number;
-	unsigned count = 0;
-
 	if (path->oldest == path->next)
 		return;
 	if (path->loss_time <= now) {
@@ -298,33 +310,25 @@ void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_
 	statistics->timeouts++;
 	path->timeouts += path->timeouts < 255;
 	path->asked = now;
-	for (number = path->oldest; number < path->next && count < 2; number++) {
-		struct sent *sent = record(path, number);
+	path->probe = true;
+	/* The probe needs a record, and so may be the last of which there is room for one. */
+	while (path->next - path->oldest > SENT_MOST - RECORDS_SPARE) {
+		struct sent *sent = record(path, path->oldest);
 
-		if (sent->state != SENT_UNDER_WAY)
-			continue;
 		if (sent->kind == SENT_PROBE)
 			mtu_lost(&path->mtu, now);
-		else
-			count++;
-		statistics->lost++;
 		lose(path, sent, events);
+		sent->state = SENT_FORGOTTEN;
+		skip_settled(path);
 	}
-	skip_settled(path);
-	path->probes = 2;
-	if (path->timeouts == TIMEOUTS_SILENT) {
-		if (mtu_silent(&path->mtu))
-			statistics->black_holes++;
+	if (path->timeouts == TIMEOUTS_SILENT)
 		congestion_silent(&path->congestion, path->mtu.size);
-	}
 }
 
 bool path_open(const struct path *path, uint64_t now, uint32_t bytes, uint32_t credit)
 {
 	uint64_t window = congestion_window(&path->congestion);
 
-	if (path->probes)
-		return true;
 	if (now < path->paced)
 		return false;
 	if (window > credit)

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One path of an association: its packet numbers in both directions, what is
- * under way, and what that tells of the network. Loss is told as in RFC 9002: by
- * packets sent later that arrived, and by a time-out with a probe when nothing
- * arrives at all.
+ * under way, and what that tells of the network. Loss is told by time, as in
+ * RACK (RFC 8985): one that was sent before another that arrived is lost when a
+ * round trip, the one that the other took, and a reordering window have passed
+ * since. The round trip just seen, and not an average, counts because a peer
+ * that had to wait for a processor is late with everything. When nothing
+ * arrives for a time-out, a probe asks what did (RFC 9002's PTO); nothing is
+ * taken for lost before that is answered.
  */
 #ifndef PF_NET_PATH_H
 #define PF_NET_PATH_H
@@ -12,7 +16,13 @@
 #include "mtu.h"
 #include "window.h"
 
-enum sent_state { SENT_NOTHING, SENT_UNDER_WAY, SENT_TAKEN, SENT_LOST };
+enum sent_state {
+	SENT_NOTHING,
+	SENT_UNDER_WAY,
+	SENT_TAKEN,
+	SENT_LOST,
+	SENT_FORGOTTEN, /* to make room; neither lost nor taken, as far as known */
+};
 enum sent_kind { SENT_FRAMES, SENT_DATA_PUT, SENT_DATA_GET, SENT_PROBE };
 
 /* What a packet carried, for when it is lost. */
@@ -44,12 +54,13 @@ struct path {
 	uint64_t asked;     /* when the last packet that wants an answer was sent */
 	uint64_t loss_time; /* when the next one is lost by time; NET_NEVER */
 	uint64_t paced;     /* nothing before this */
-	uint64_t spurious;  /* number of the last packet wrongly declared lost */
-	uint64_t patience;  /* ns that a packet may be overtaken by */
+	uint64_t trip;      /* that newest - 1 took, ns */
+	uint64_t spurious;  /* next, when a packet came that had been declared lost */
+	uint64_t patience;  /* ns by which such packets were late */
 	uint32_t marks;     /* the peer reported */
-	uint16_t reorder;   /* packets that may overtake before one is lost */
 	uint8_t timeouts;   /* in a row */
-	uint8_t probes;     /* packets that may be sent although the window is full */
+	bool reorders;      /* packets overtake each other here */
+	bool probe;         /* ask what arrived, although the window is full */
 };
 
 /* What becomes of packets: given by the association, which knows their contents. */

@@ -29,12 +29,6 @@ bool transfers_idle(const struct transfers *transfers)
 	       !transfers->atomics_open && !transfers->atomics_uncut;
 }
 
-bool transfers_waiting(const struct transfers *transfers, const struct transfer_numbers *numbers)
-{
-	return transfers->posted.next != &transfers->posted || transfers->atomics_uncut ||
-	       transfers->oldest_atomic != numbers->atomic;
-}
-
 /* Where the record of a transfer is found by its number. */
 static struct net_transfer **slot(struct net_association *association, bool get, bool source,
 				  uint32_t id)

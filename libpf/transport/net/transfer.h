@@ -136,8 +136,6 @@ struct transfers {
 
 void transfers_init(struct transfers *transfers, const struct transfer_numbers *numbers);
 bool transfers_idle(const struct transfers *transfers);
-/* Does anything that was posted here wait for the peer? */
-bool transfers_waiting(const struct transfers *transfers, const struct transfer_numbers *numbers);
 /* All operations and atomics complete with this status; everything is freed. */
 void transfers_abandon(struct net_association *association, int status);
 
