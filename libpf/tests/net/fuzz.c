@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fuzz.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 static uint8_t arena[FUZZ_ARENA];
@@ -11,6 +12,14 @@ const char *__asan_default_options(void)
 {
 	return "quarantine_size_mb=4:thread_local_quarantine_size_kb=256:"
 	       "malloc_context_size=4:max_malloc_fill_size=0";
+}
+
+/* Without a sanitizer's allocator: rings are not mapped anew for each execution. */
+int LLVMFuzzerInitialize(int *count, char ***arguments)
+{
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
+	return 0;
 }
 
 uint64_t fuzz_address(uint64_t offset)

@@ -24,6 +24,7 @@ struct fuzz {
 	bool door_open; /* HELLOs are accepted */
 };
 
+int LLVMFuzzerInitialize(int *count, char ***arguments);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 void fuzz_open(struct fuzz *fuzz, uint8_t shape);
