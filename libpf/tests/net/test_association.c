@@ -262,6 +262,35 @@ static void test_restart(void **state)
 	world_destroy(world);
 }
 
+/* One that has the id of another before it is known by its incarnation to be its successor. */
+static void test_incarnation(void **state)
+{
+	struct settings settings;
+	struct world *world;
+	unsigned i;
+
+	prepare(&settings);
+	settings.same_id = true;
+	world = make(&settings);
+	world->tap = keep;
+	put_and_check(world, 1, 0);
+	world->tap = NULL;
+	host_crash(&world->hosts[1]);
+	host_start(&world->hosts[1]);
+	put_and_check(world, 1, 0);
+	assert_int_equal(gone, 1);
+	assert_int_equal(gone_status, PF_ERR_PEER);
+	/* The first one's HELLO comes late: its successor stays. */
+	for (i = 0; i < kept_count; i++)
+		world_inject(world, kept[i].from, kept[i].to, kept[i].bytes, kept[i].length);
+	world_run(world, world->now + MILLISECOND, NULL);
+	put_and_check(world, 1, 0);
+	put_and_check(world, 0, 1);
+	assert_int_equal(gone, 1);
+	forget();
+	world_destroy(world);
+}
+
 /* ---- silence and death ---- */
 
 static void test_stopped(void **state)
@@ -430,6 +459,41 @@ static void test_goodbye(void **state)
 	world_destroy(world);
 }
 
+/* ---- several paths ---- */
+
+static void test_paths(void **state)
+{
+	struct settings settings;
+	struct net_path_info info[2];
+	struct world *world;
+	unsigned i;
+
+	prepare(&settings);
+	settings.paths = 2;
+	world = make(&settings);
+	put_and_check(world, 0, 1);
+	for (i = 0; i < 20; i++)
+		put_and_check(world, i % 2, !(i % 2));
+	for (i = 0; i < 2; i++) {
+		assert_true(net_path_info(world->hosts[0].peers[1], i, &info[i]));
+		assert_true(info[i].rtt > 0);
+	}
+	/* One goes down with packets under way, which take the other; and comes up again. */
+	put(world, 0, 1);
+	world_run(world, world->now + 2 * MICROSECOND, NULL);
+	world->settings.paths_down = 2;
+	world_run(world, world->now + 100 * MILLISECOND, NULL);
+	assert_int_equal(completed, 22);
+	for (i = 0; i < 20; i++)
+		put_and_check(world, 0, 1);
+	world->settings.paths_down = 1;
+	world_run(world, world->now + 2 * SECOND, NULL);
+	put_and_check(world, 0, 1);
+	put_and_check(world, 1, 0);
+	assert_int_equal(gone, 0);
+	world_destroy(world);
+}
+
 /* ---- memory ---- */
 
 static void test_idle_memory(void **state)
@@ -467,6 +531,7 @@ int main(void)
 		cmocka_unit_test(test_stopped),       cmocka_unit_test(test_link_down),
 		cmocka_unit_test(test_dead),          cmocka_unit_test(test_dead_in_debt),
 		cmocka_unit_test(test_false_refusal), cmocka_unit_test(test_goodbye),
+		cmocka_unit_test(test_incarnation),   cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_idle_memory),
 	};
 

@@ -40,6 +40,7 @@ void settings_init(struct settings *settings)
 				       .mtu = 8952,
 				       .interface_mtu = 8952,
 				       .resolve = 50 * MICROSECOND,
+				       .paths = 1,
 				       .arena = (size_t)1 << 20 };
 	net_options_init(&settings->options);
 }
@@ -156,11 +157,12 @@ static void packet_free(struct world *world, struct packet *packet)
 	world->free_packets = packet;
 }
 
-static struct net_endpoint endpoint_of(unsigned number)
+static struct net_endpoint endpoint_of(unsigned number, unsigned path)
 {
 	struct net_endpoint endpoint = { { 0 } };
 
 	memcpy(endpoint.bytes, &number, sizeof(number));
+	endpoint.bytes[sizeof(number)] = (uint8_t)path;
 	return endpoint;
 }
 
@@ -195,7 +197,8 @@ static void transmit(struct world *world, struct host *from, struct packet *pack
 	world->packets++;
 	if (world->tap)
 		world->tap(world, from->number, packet->to, packet->bytes, packet->length);
-	if (packet->length > settings->mtu || world_chance(world, settings->loss))
+	if (packet->length > settings->mtu || world_chance(world, settings->loss) ||
+	    settings->paths_down >> packet->from.bytes[sizeof(unsigned)] & 1)
 		goto drop;
 	if (settings->rate) {
 		struct host *to = &world->hosts[packet->to];
@@ -236,7 +239,7 @@ void world_inject(struct world *world, unsigned from, unsigned to, const void *b
 	struct packet *packet = packet_new(world, length);
 
 	memcpy(packet->bytes, bytes, length);
-	packet->from = endpoint_of(from);
+	packet->from = endpoint_of(from, 0);
 	packet->to = to;
 	packet->ecn = 0;
 	push(world, (struct event){ .time = world->now, .kind = EVENT_PACKET, .packet = packet });
@@ -271,7 +274,7 @@ static void send_batch(struct host *host, const struct net_batch *batch)
 		if (got != length)
 			world_fail(world, "a batch's packets are not of one size");
 		copy_out(packet->bytes, &batch->vector[first], v - first);
-		packet->from = endpoint_of(host->number);
+		packet->from = endpoint_of(host->number, batch->to.bytes[sizeof(unsigned)]);
 		packet->to = number_of(&batch->to);
 		packet->ecn = 2;
 		transmit(world, host, packet);
@@ -329,7 +332,7 @@ static void arrive(struct world *world, struct packet *packet)
 
 		/* Its system says that nobody listens, if that gets through. */
 		if (from->core && !from->stopped && world_chance(world, ~world->settings.loss)) {
-			struct net_endpoint endpoint = endpoint_of(host->number);
+			struct net_endpoint endpoint = endpoint_of(host->number, 0);
 
 			net_refused(from->core, &endpoint);
 			host_pump(from);
@@ -521,7 +524,8 @@ void host_start(struct host *host)
 					   .user = host };
 
 	host->life++;
-	on_random(host, host->id, sizeof(host->id));
+	if (host->life == 1 || !world->settings.same_id)
+		on_random(host, host->id, sizeof(host->id));
 	on_random(host, host->key, sizeof(host->key));
 	memcpy(options.id, host->id, sizeof(options.id));
 	memcpy(options.key, host->key, sizeof(options.key));
@@ -568,8 +572,9 @@ void host_continue(struct host *host)
 struct net_association *host_peer(struct host *host, unsigned peer)
 {
 	struct host *other = &host->world->hosts[peer];
-	struct net_endpoint endpoint = endpoint_of(peer);
+	struct net_endpoint endpoint = endpoint_of(peer, 0);
 	uint32_t who[2] = { host->number, host->life };
+	unsigned path;
 
 	if (host->peers[peer])
 		return host->peers[peer];
@@ -577,6 +582,10 @@ struct net_association *host_peer(struct host *host, unsigned peer)
 		return NULL;
 	host->peers[peer] = net_open(host->core, other->id, other->key, &endpoint, who, sizeof(who),
 				     other);
+	for (path = 1; host->peers[peer] && path < host->world->settings.paths; path++) {
+		endpoint = endpoint_of(peer, path);
+		net_path_add(host->peers[peer], &endpoint);
+	}
 	host->peer_life[peer] = other->life;
 	return host->peers[peer];
 }

@@ -38,6 +38,9 @@ struct settings {
 	uint32_t absent;        /* a page is not there when it is looked at after an eviction */
 	uint64_t resolve;       /* mean time until it is */
 	size_t arena;
+	unsigned paths;      /* between two hosts */
+	uint32_t paths_down; /* bits: those that carry nothing */
+	bool same_id;        /* of a host that is started again */
 	struct net_options options;
 };
 

@@ -9,6 +9,7 @@
 #define HELLO_MOST 1000000000ull
 #define CREDIT_PERIOD 100000000ull
 #define WAITING_PERIOD 1000000000ull
+#define TIMEOUTS_DOUBTFUL 3
 
 static bool make_busy(struct net_association *association)
 {
@@ -347,6 +348,19 @@ struct path_events association_events(struct net_association *association)
 	return (struct path_events){ taken, lost, spurious, association };
 }
 
+bool association_doubts(const struct net_association *association, const struct path *path)
+{
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST && path->timeouts >= TIMEOUTS_DOUBTFUL; i++) {
+		const struct path *other = association->paths[i];
+
+		if (other && other->timeouts < TIMEOUTS_DOUBTFUL)
+			return true;
+	}
+	return false;
+}
+
 static void advance_open(struct net_association *association, uint64_t now)
 {
 	struct net_core *core = association->core;
@@ -362,6 +376,8 @@ static void advance_open(struct net_association *association, uint64_t now)
 			continue;
 		path_advance(path, now, options->timeout_min, options->ack_delay, &events,
 			     &core->statistics);
+		if (path->probe && association_doubts(association, path))
+			path_forget(path, now, &events);
 		if (path->probe || path->window.due <= now || path->paced)
 			association_wake(association);
 		if (path->paced <= now)

@@ -97,6 +97,8 @@ void association_heard(struct net_association *association, uint64_t now);
 struct path_events association_events(struct net_association *association);
 /* Messages were sent or credit came. */
 void association_credit(struct net_association *association, uint64_t now);
+/* Does it get no answer on this path, but on another one? Then it only probes there. */
+bool association_doubts(const struct net_association *association, const struct path *path);
 /* Time until the next HELLO. */
 uint64_t association_hello_delay(const struct net_association *association);
 

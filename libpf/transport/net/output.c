@@ -356,7 +356,8 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 	bool busy = association->busy != NULL, open;
 	uint32_t size;
 
-	open = busy && path_open(path, now, path->mtu.size, association->credit);
+	open = busy && path_open(path, now, path->mtu.size, association->credit) &&
+	       !association_doubts(association, path);
 	if (acknowledgement_due(association, now) || association->ping || path->probe ||
 	    (open && (stream_waits(association, STREAM_CONTROL) ||
 		      stream_waits(association, STREAM_MESSAGE))))

@@ -230,6 +230,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 				arrived_late(path, sent, now, events, statistics);
 			} else if (sent->state == SENT_FORGOTTEN) {
 				sent->state = SENT_TAKEN;
+				path->timeouts = 0;
 				events->spurious(events->association, path, sent);
 			}
 			if (sent->state != SENT_UNDER_WAY)
@@ -296,6 +297,24 @@ uint64_t path_deadline(const struct path *path, uint64_t timeout_min, uint64_t a
 	return path->loss_time < time ? path->loss_time : time;
 }
 
+static void forget_oldest(struct path *path, uint64_t now, const struct path_events *events)
+{
+	struct sent *sent = record(path, path->oldest);
+
+	if (sent->kind == SENT_PROBE)
+		mtu_lost(&path->mtu, now);
+	lose(path, sent, events);
+	sent->state = SENT_FORGOTTEN;
+	skip_settled(path);
+}
+
+void path_forget(struct path *path, uint64_t now, const struct path_events *events)
+{
+	while (path->oldest < path->next)
+		forget_oldest(path, now, events);
+	path->loss_time = NET_NEVER;
+}
+
 void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_t ack_delay,
 		  const struct path_events *events, struct net_statistics *statistics)
 {
@@ -311,16 +330,9 @@ void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_
 	path->timeouts += path->timeouts < 255;
 	path->asked = now;
 	path->probe = true;
-	/* The probe needs a record, and so may be the last of which there is room for one. */
-	while (path->next - path->oldest > SENT_MOST - RECORDS_SPARE) {
-		struct sent *sent = record(path, path->oldest);
-
-		if (sent->kind == SENT_PROBE)
-			mtu_lost(&path->mtu, now);
-		lose(path, sent, events);
-		sent->state = SENT_FORGOTTEN;
-		skip_settled(path);
-	}
+	/* The probe needs a record. */
+	while (path->next - path->oldest > SENT_MOST - RECORDS_SPARE)
+		forget_oldest(path, now, events);
 	if (path->timeouts == TIMEOUTS_SILENT)
 		congestion_silent(&path->congestion, path->mtu.size);
 }

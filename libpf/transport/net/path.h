@@ -85,6 +85,8 @@ void path_unsent(struct path *path, uint64_t number, uint32_t count,
 bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
 		      uint64_t target, const struct path_events *events,
 		      struct net_statistics *statistics);
+/* Nothing of it is waited for any more: it goes other ways. */
+void path_forget(struct path *path, uint64_t now, const struct path_events *events);
 /* Loss by time, and time-outs. */
 void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_t ack_delay,
 		  const struct path_events *events, struct net_statistics *statistics);
