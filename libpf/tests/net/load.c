@@ -496,6 +496,7 @@ static void check_end(struct load *load)
 {
 	struct world *world = load->world;
 	unsigned hosts = world->settings.hosts, from, to;
+	size_t idle = 1024 + (world->settings.paths - 1) * 512;
 
 	for (to = 0; to < hosts; to++) {
 		uint64_t counted = *counter_of(load, to);
@@ -516,7 +517,7 @@ static void check_end(struct load *load)
 			    pair->sent)
 				world_fail(world, "%u of %u messages from %u to %u came", pair->got,
 					   pair->sent, from, to);
-			if (peer && net_association_memory(peer) > 1024)
+			if (peer && net_association_memory(peer) > idle)
 				world_fail(world, "an idle association holds %zu bytes",
 					   net_association_memory(peer));
 		}

@@ -75,7 +75,7 @@ static void shape(const struct arguments *arguments, uint64_t seed, struct setti
 	load->stop = ONE_OF(&dice, 0, 0, 20, 200) * MILLISECOND;
 	load->close = ONE_OF(&dice, 0, 5, 50) * MILLISECOND;
 	settings->paths = ONE_OF(&dice, 1, 1, 2, 4);
-	settings->paths_down = settings->paths > 1 ? ONE_OF(&dice, 0, 0, 2) : 0;
+	settings->paths_down = settings->paths > 1 ? ONE_OF(&dice, 0, 0, 1, 2) : 0;
 	settings->arena = (load_arena(load) + WORLD_PAGE - 1) & ~(size_t)(WORLD_PAGE - 1);
 }
 

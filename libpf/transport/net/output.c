@@ -138,24 +138,18 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 		association_asked(association, now);
 }
 
-static void put_acknowledgements(struct draft *draft, uint64_t now)
+/* On the path that it is about: which others work nobody knows better than the peer. */
+static void put_acknowledgement(struct draft *draft, uint64_t now)
 {
 	struct net_association *association = draft->association;
 	struct wire_frame frame;
-	bool any = false;
-	unsigned i;
 
-	for (i = 0; i < NET_PATHS_MOST; i++) {
-		struct path *path = association->paths[i];
-
-		if (!path || path->window.due == NET_NEVER)
-			continue;
-		window_acknowledge(&path->window, now, &frame);
-		frame.ack.path = (uint8_t)i;
-		draft_frame(draft, &frame);
-		any = true;
-	}
-	if (!any || !association->busy)
+	if (draft->path->window.due == NET_NEVER)
+		return;
+	window_acknowledge(&draft->path->window, now, &frame);
+	frame.ack.path = (uint8_t)draft->number;
+	draft_frame(draft, &frame);
+	if (!association->busy)
 		return;
 	association->busy->credit_told = association->busy->in[STREAM_MESSAGE].taken + MESSAGE_RING;
 	frame = (struct wire_frame){ .type = FRAME_CREDIT,
@@ -218,17 +212,6 @@ static bool stream_waits(const struct net_association *association, unsigned str
 	return association->busy && stream_out_next(&association->busy->out[stream], 8, &position);
 }
 
-static bool acknowledgement_due(const struct net_association *association, uint64_t now)
-{
-	unsigned i;
-
-	for (i = 0; i < NET_PATHS_MOST; i++) {
-		if (association->paths[i] && association->paths[i]->window.due <= now)
-			return true;
-	}
-	return false;
-}
-
 /* A length that a following packet of the batch may not exceed, and has to have if more follow. */
 static bool fits(const struct net_batch *batch, uint32_t bytes)
 {
@@ -264,7 +247,7 @@ static void frames(struct net_batch *batch, struct net_association *association,
 			break;
 		draft.sent->kind = SENT_FRAMES;
 		if (!batch->count)
-			put_acknowledgements(&draft, now);
+			put_acknowledgement(&draft, now);
 		if ((association->ping || probe) && association->busy) {
 			draft_frame(&draft, &(struct wire_frame){ .type = FRAME_PING });
 			association->ping = probe = false;
@@ -358,7 +341,7 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 
 	open = busy && path_open(path, now, path->mtu.size, association->credit) &&
 	       !association_doubts(association, path);
-	if (acknowledgement_due(association, now) || association->ping || path->probe ||
+	if (path->window.due <= now || association->ping || path->probe ||
 	    (open && (stream_waits(association, STREAM_CONTROL) ||
 		      stream_waits(association, STREAM_MESSAGE))))
 		frames(batch, association, number, now, open);
@@ -383,12 +366,13 @@ static void single(struct net_batch *batch, struct net_association *association,
 	association->core->statistics.bytes_sent += length;
 }
 
-static void goodbye(struct net_batch *batch, struct net_association *association, uint64_t now)
+static void goodbye(struct net_batch *batch, struct net_association *association, unsigned number,
+		    uint64_t now)
 {
 	struct draft draft;
 	struct sent sent = { 0 };
 
-	if (!draft_start(&draft, batch, association, 0))
+	if (!draft_start(&draft, batch, association, number))
 		return;
 	draft.sent = &sent;
 	draft_frame(&draft, &(struct wire_frame){ .type = FRAME_GOODBYE });
@@ -428,15 +412,18 @@ static void output(struct net_batch *batch, struct net_association *association,
 		if (!association->goodbye)
 			return;
 		association->goodbye = false;
-		batch->to = association->paths[0]->to;
-		batch->path = 0;
-		batch->number = association->paths[0]->next;
-		goodbye(batch, association, now);
+		number = best_path(association, 0);
+		batch->to = association->paths[number]->to;
+		batch->path = number;
+		batch->number = association->paths[number]->next;
+		goodbye(batch, association, number, now);
 		return;
 	}
 	if (association->welcome ||
 	    (association->state == OPENING && now >= association->hello_due)) {
-		batch->to = association->paths[0]->to;
+		/* An accepter answers where the HELLO came from; an opener tries all paths in turn. */
+		number = association->welcome ? 0 : association->hellos % association->paths_count;
+		batch->to = association->paths[number]->to;
 		batch->path = NET_PATHS_MOST;
 		single(batch, association, open_output(association, now, batch->slab));
 		return;
