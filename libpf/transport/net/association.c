@@ -201,6 +201,19 @@ static uint64_t keepalive(const struct net_association *association)
 	return period;
 }
 
+bool association_doubts(const struct net_association *association, const struct path *path)
+{
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST && path->timeouts >= TIMEOUTS_DOUBTFUL; i++) {
+		const struct path *other = association->paths[i];
+
+		if (other && other->timeouts < TIMEOUTS_DOUBTFUL)
+			return true;
+	}
+	return false;
+}
+
 static bool idle(const struct net_association *association)
 {
 	const struct busy *busy = association->busy;
@@ -216,7 +229,8 @@ static bool idle(const struct net_association *association)
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		const struct path *path = association->paths[i];
 
-		if (path && path->oldest != path->next)
+		/* Probes of one that is down do not keep the others busy. */
+		if (path && path->oldest != path->next && !association_doubts(association, path))
 			return false;
 	}
 	return true;
@@ -346,19 +360,6 @@ static void spurious(void *arg, struct path *path, const struct sent *sent)
 struct path_events association_events(struct net_association *association)
 {
 	return (struct path_events){ taken, lost, spurious, association };
-}
-
-bool association_doubts(const struct net_association *association, const struct path *path)
-{
-	unsigned i;
-
-	for (i = 0; i < NET_PATHS_MOST && path->timeouts >= TIMEOUTS_DOUBTFUL; i++) {
-		const struct path *other = association->paths[i];
-
-		if (other && other->timeouts < TIMEOUTS_DOUBTFUL)
-			return true;
-	}
-	return false;
 }
 
 static void advance_open(struct net_association *association, uint64_t now)

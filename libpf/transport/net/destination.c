@@ -457,19 +457,20 @@ void destination_cancel(struct net_association *association, uint32_t id)
 }
 
 unsigned destination_predict(struct net_association *association, struct net_place *places,
-			     unsigned most)
+			     unsigned most, uint32_t header)
 {
 	struct transfers *transfers = &association->busy->transfers;
 	struct net_transfer *transfer = transfers->latest;
-	uint32_t granule = association->block_size / GRANULES, offset, length;
+	uint32_t granule = association->block_size / GRANULES, offset, length, bytes = 0;
 	struct net_core *core = association->core;
 	unsigned count = 0, block, first;
 	uint64_t granules, bad = 0;
 
 	if (!transfer)
 		return 0;
-	for (offset = transfers->latest_end; count < most && offset < transfer->length;
-	     offset += length) {
+	for (offset = transfers->latest_end;
+	     count < most && offset < transfer->length && bytes < NET_BATCH_BYTES;
+	     offset += length, bytes += header + length) {
 		block = offset / association->block_size;
 		length = transfer_block_length(association, transfer, block) -
 			 offset % association->block_size;

@@ -315,15 +315,13 @@ static bool send_batches(struct engine *engine, unsigned count)
 	return room;
 }
 
-static unsigned transmit(struct engine *engine)
+static unsigned transmit(struct engine *engine, uint64_t time)
 {
 	unsigned count, total = 0;
 	bool room = true;
 
 	atomic_store_explicit(&engine->posted, false, memory_order_seq_cst);
-	do {
-		uint64_t time = now();
-
+	for (;; time = now()) {
 		for (count = 0; count < SEND_BATCHES; count++) {
 			if (!net_output(engine->core, time, &engine->batches[count]))
 				break;
@@ -332,22 +330,26 @@ static unsigned transmit(struct engine *engine)
 			break;
 		room = send_batches(engine, count);
 		total += count;
-	} while (count == SEND_BATCHES && room);
+		if (count < SEND_BATCHES || !room)
+			break;
+	}
 	return total;
 }
 
 static unsigned drive(struct engine *engine, unsigned rounds)
 {
 	unsigned total = 0, received, i;
+	uint64_t time;
 
 	do {
 		received = 0;
 		total += memory_tell(engine);
 		for (i = 0; i < engine->count; i++)
 			received += receive(engine, &engine->sockets[i]);
-		if (net_deadline(engine->core) <= now())
-			net_advance(engine->core, now());
-		total += received + transmit(engine);
+		time = now();
+		if (net_deadline(engine->core) <= time)
+			net_advance(engine->core, time);
+		total += received + transmit(engine, time);
 	} while (received && --rounds);
 	return total;
 }
@@ -364,7 +366,7 @@ static void stop_driving(struct engine *engine)
 	while (atomic_load_explicit(&engine->posted, memory_order_seq_cst) &&
 	       start_driving(engine)) {
 		engine_lock(engine);
-		transmit(engine);
+		transmit(engine, now());
 		engine_unlock(engine);
 		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
 	}
@@ -491,7 +493,7 @@ void engine_flush(struct engine *engine)
 	if (!start_driving(engine))
 		return;
 	engine_lock(engine);
-	transmit(engine);
+	transmit(engine, now());
 	engine_unlock(engine);
 	stop_driving(engine);
 }
@@ -542,7 +544,7 @@ void engine_close(struct engine *engine)
 		if (link->association)
 			net_close(link->association);
 	}
-	transmit(engine);
+	transmit(engine, now());
 	engine_unlock(engine);
 	memory_forget(engine);
 	destroy(engine);

@@ -301,5 +301,5 @@ unsigned net_predict(struct net_core *core, struct net_place *places, unsigned m
 		*header += WIRE_DIGEST;
 	if (core->options.auth == NET_AUTH_ENCRYPT || !core->latest || !core->latest->busy)
 		return 0;
-	return destination_predict(core->latest, places, most);
+	return destination_predict(core->latest, places, most, *header);
 }

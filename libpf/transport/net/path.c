@@ -28,6 +28,8 @@ void path_rest(struct path *path)
 	path->oldest = path->next;
 	path->in_flight = 0;
 	path->loss_time = NET_NEVER;
+	path->timeouts = 0;
+	path->probe = false;
 }
 
 static struct sent *record(const struct path *path, uint64_t number)

@@ -199,8 +199,9 @@ bool destination_again(struct net_association *association, struct net_transfer 
 /* The initiator of a put gives up. */
 void destination_cancel(struct net_association *association, uint32_t id);
 void destination_free(struct net_association *association, struct net_transfer *transfer);
+/* header: bytes before each payload. */
 unsigned destination_predict(struct net_association *association, struct net_place *places,
-			     unsigned most);
+			     unsigned most, uint32_t header);
 
 /* Atomics (atomics.c). */
 void atomics_abandon(struct net_association *association, int status);
