@@ -185,22 +185,6 @@ void association_heard(struct net_association *association, uint64_t now)
 		association->busy->used = now;
 }
 
-/*
- * How long a peer may be silent before it is probed. It may have acknowledged
- * all that an operation sent and died before it answered, or before it sent
- * the rest: nothing of the path's own is under way then.
- */
-static uint64_t keepalive(const struct net_association *association)
-{
-	const struct net_options *options = &association->core->options;
-	uint64_t period = options->keepalive ? options->keepalive : options->peer_timeout / 4;
-
-	if (association->busy && period > WAITING_PERIOD &&
-	    !transfers_idle(&association->busy->transfers))
-		return WAITING_PERIOD;
-	return period;
-}
-
 bool association_doubts(const struct net_association *association, const struct path *path)
 {
 	unsigned i;
@@ -234,6 +218,21 @@ static bool idle(const struct net_association *association)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * How long a peer may be silent before it is probed. It may have acknowledged
+ * all that an operation sent and died before it answered, or before it sent
+ * the rest of a message: no packet of ours is under way then.
+ */
+static uint64_t keepalive(const struct net_association *association)
+{
+	const struct net_options *options = &association->core->options;
+	uint64_t period = options->keepalive ? options->keepalive : options->peer_timeout / 4;
+
+	if (association->busy && period > WAITING_PERIOD && !idle(association))
+		return WAITING_PERIOD;
+	return period;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
