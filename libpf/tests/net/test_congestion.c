@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "net/world.h"
+#include "transport/net/congestion.h"
 
 #define LENGTH ((size_t)32 << 20)
 #define RATE 1250000000ull /* bytes a second: 10 Gbit/s */
@@ -168,13 +169,45 @@ static void test_marks(void **state)
 	world_destroy(marked);
 }
 
+/* Rounds of 100 packets whose answers come late; so many of each are lost. */
+static uint64_t window_after(unsigned rounds, unsigned lost)
+{
+	const uint32_t packet = 8952;
+	struct congestion congestion;
+	uint64_t now = SECOND, number = 0;
+
+	congestion_init(&congestion, packet);
+	congestion_acknowledged(&congestion, now, 1, packet, 0, 20 * MICROSECOND, number,
+				number + 1, 100 * MICROSECOND, packet);
+	while (rounds--) {
+		now += 5 * MILLISECOND;
+		number += 100;
+		congestion_lost(&congestion, lost);
+		congestion_acknowledged(&congestion, now, 100 - lost, (100 - lost) * packet, 0,
+					5 * MILLISECOND, number, number + 1, 100 * MICROSECOND,
+					packet);
+	}
+	return congestion_window(&congestion);
+}
+
+/*
+ * A peer that waits for a processor answers late: neither that nor a few losses
+ * beside it say that the network is full. Many losses do.
+ */
+static void test_slow_peer(void **state)
+{
+	assert_true(window_after(200, 0) >= 64 << 10);
+	assert_true(window_after(200, 1) >= 64 << 10);
+	assert_true(window_after(200, 10) >= 64 << 10);
+	assert_in_range(window_after(200, 30), 1, 32 << 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_loss),
-		cmocka_unit_test(test_fair),
-		cmocka_unit_test(test_short_queue),
-		cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_random_loss), cmocka_unit_test(test_fair),
+		cmocka_unit_test(test_short_queue), cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_slow_peer),
 	};
 
 	return cmocka_run_group_tests_name("net_congestion", tests, NULL, NULL);

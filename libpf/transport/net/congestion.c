@@ -6,6 +6,7 @@
 #define INITIAL_BYTES (64u << 10)
 #define INCREASE_BYTES (16u << 10) /* a round trip */
 #define WINDOW_MOST ((uint64_t)64 << 20)
+#define LOST_MANY (65536 / 8) /* a share */
 #define SLOW_PERIOD 16000000ull /* ns, and */
 #define SLOW_PERIOD_TRIPS 64
 #define SLOW_ROUNDS 2
@@ -142,10 +143,11 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 			congestion->slow_start = false;
 	}
 	/*
-	 * Delay alone may be a peer that waits for a processor, which no window
-	 * helps against: below what is safe to begin with only losses and marks count.
+	 * Delay may be a peer that waits for a processor, which no window helps
+	 * against, and few losses are no queue either: below what is safe to begin
+	 * with only many of them, and marks, count.
 	 */
-	if (!congestion->lost && !congestion->marked) {
+	if (congestion->lost_share < LOST_MANY && !congestion->marked) {
 		uint64_t safe = initial(packet) < congestion->window ? initial(packet) :
 								       congestion->window;
 
