@@ -88,6 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 5:
 			net_predict(fuzz.core, places, 8, &header);
+			if (step & 16)
+				net_misplaced(fuzz.core);
 			break;
 		case 6:
 			if (net_output(fuzz.core, fuzz.now, fuzz.batch))

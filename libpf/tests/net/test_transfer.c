@@ -353,13 +353,41 @@ static void test_prediction(void **state)
 	world_destroy(world);
 }
 
+/* What is foreseen and absent is resolved ahead, once, however often one asks. */
+static void test_prediction_resolves(void **state)
+{
+	struct world *world = make(2, NET_FAULT_NACK);
+	struct net_place places[16];
+	uint32_t header;
+	uint64_t faults;
+	unsigned i;
+
+	warm(world, 0, 1);
+	put(world, 0, 1, 0, HALF, 1000000);
+	do {
+		world_run(world, world->now + 3 * MICROSECOND, NULL);
+	} while (!net_predict(world->hosts[1].core, places, 16, &header));
+	host_evict(&world->hosts[1], HALF, 1000000);
+	faults = host_statistics(&world->hosts[1])->destination_faults;
+	for (i = 0; i < 10; i++)
+		net_predict(world->hosts[1].core, places, 16, &header);
+	assert_in_range(host_statistics(&world->hosts[1])->destination_faults, faults, faults + 1);
+	/* Where the system could not write, nothing more is foreseen. */
+	net_misplaced(world->hosts[1].core);
+	assert_int_equal(net_predict(world->hosts[1].core, places, 16, &header), 0);
+	finish(world);
+	assert_same(world, 0, 0, 1, HALF, 1000000);
+	assert_int_equal(WORLD_SUM(world, lost), 0);
+	world_destroy(world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_second_transfer), cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_only_the_block),  cmocka_unit_test(test_bad_address),
 		cmocka_unit_test(test_lengths),         cmocka_unit_test(test_mtu_changes),
-		cmocka_unit_test(test_prediction),
+		cmocka_unit_test(test_prediction),      cmocka_unit_test(test_prediction_resolves),
 	};
 
 	return cmocka_run_group_tests_name("net_transfer", tests, NULL, NULL);

@@ -6,7 +6,7 @@
 #define INITIAL_BYTES (64u << 10)
 #define INCREASE_BYTES (16u << 10) /* a round trip */
 #define WINDOW_MOST ((uint64_t)64 << 20)
-#define LOST_MANY (65536 / 8) /* a share */
+#define LOST_MANY (65536 / 8)   /* a share */
 #define SLOW_PERIOD 16000000ull /* ns, and */
 #define SLOW_PERIOD_TRIPS 64
 #define SLOW_ROUNDS 2

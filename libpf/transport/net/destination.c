@@ -301,6 +301,9 @@ static enum destination_result arrive(struct net_association *association,
 		return DESTINATION_TAKEN;
 	if (status == PF_OK)
 		return DESTINATION_TAKEN;
+	/* As if it had been lost: it comes again. */
+	if (status == PF_ERR_MEMORY)
+		return DESTINATION_REFUSED;
 	if (status != PF_ERR_AGAIN) {
 		fail(association, transfer, block, bad,
 		     granules_before(association, transfer, block, bad));
@@ -465,8 +468,9 @@ unsigned destination_predict(struct net_association *association, struct net_pla
 	struct net_core *core = association->core;
 	unsigned count = 0, block, first;
 	uint64_t granules, bad = 0;
+	int status;
 
-	if (!transfer)
+	if (!transfer || transfer->unforeseen)
 		return 0;
 	for (offset = transfers->latest_end;
 	     count < most && offset < transfer->length && bytes < NET_BATCH_BYTES;
@@ -484,8 +488,15 @@ unsigned destination_predict(struct net_association *association, struct net_pla
 		if (!(transfer->predicted >> block & 1)) {
 			struct net_wait wait = wait_for(association, transfer, block);
 
-			if (core->callbacks.destination(core->callbacks.user, &wait, wait.address,
-							(uint32_t)wait.length, &bad) != PF_OK)
+			status = core->callbacks.destination(core->callbacks.user, &wait,
+							     wait.address, (uint32_t)wait.length,
+							     &bad);
+			/* It is being resolved now, which is not to be asked for again. */
+			if (status == PF_ERR_AGAIN) {
+				transfer->absent |= 1ull << block;
+				core->statistics.destination_faults++;
+			}
+			if (status != PF_OK)
 				break;
 			transfer->predicted |= 1ull << block;
 		}

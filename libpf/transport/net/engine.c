@@ -228,19 +228,15 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 	int count;
 
 	for (calls = 0; calls < RECEIVES_MOST; calls++) {
-		predicted = engine->misplaced ?
-				    0 :
-				    net_predict(engine->core, places, NET_BATCH_MOST, &header);
+		predicted = net_predict(engine->core, places, NET_BATCH_MOST, &header);
 		count = socket_receive(socket, engine->receiver, places, predicted, header);
 		if (count > 0) {
-			engine->misplaced = false;
 			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count);
 			total += (unsigned)count;
 			continue;
 		}
-		/* What was meant for a place that is no more is lost; the core finds out as it asks again. */
 		if (count == PF_ERR_FAULT) {
-			engine->misplaced = true;
+			net_misplaced(engine->core);
 			continue;
 		}
 		break;

@@ -54,7 +54,6 @@ struct engine {
 	_Atomic int poller;         /* the thread that polled last */
 	bool calling;               /* the driver may call the application */
 	bool undelivered;           /* messages wait in the core for progress */
-	bool misplaced;             /* the system could not write a place: predict none for now */
 	_Atomic unsigned unflushed; /* posts since the last poll */
 	_Atomic bool untold;        /* something finished or ended that progress has to tell */
 	struct finished *finished, **finished_last;

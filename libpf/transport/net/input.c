@@ -293,6 +293,16 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 	core->stash = NULL;
 }
 
+void net_misplaced(struct net_core *core)
+{
+	struct busy *busy = core->latest ? core->latest->busy : NULL;
+
+	if (!busy || !busy->transfers.latest)
+		return;
+	busy->transfers.latest->unforeseen = true;
+	busy->transfers.latest->predicted = 0;
+}
+
 unsigned net_predict(struct net_core *core, struct net_place *places, unsigned most,
 		     uint32_t *header)
 {

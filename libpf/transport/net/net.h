@@ -106,8 +106,8 @@ struct net_completion {
 /*
  * What the core asks of its user. source, destination, place, fetch and atomic
  * return PF_OK, PF_ERR_AGAIN if the memory is absent (the user resolves wait's range
- * and calls net_resolved with wait's token, later and exactly once), or
- * PF_ERR_FAULT with the address in *bad.
+ * and calls net_resolved with wait's token, later and exactly once),
+ * PF_ERR_FAULT with the address in *bad, or PF_ERR_MEMORY.
  */
 struct net_callbacks {
 	/* Can [address, address + length) be read (written) without waiting? */
@@ -215,6 +215,13 @@ struct net_place {
 };
 unsigned net_predict(struct net_core *core, struct net_place *places, unsigned most,
 		     uint32_t *header);
+
+/*
+ * The system could not write to a place of the last net_predict; what came with
+ * that call is lost. None are foreseen in that transfer any more, so that what
+ * comes again is written by place, which knows what is wrong.
+ */
+void net_misplaced(struct net_core *core);
 
 /* Packets to send to one endpoint in one call. */
 struct net_batch {

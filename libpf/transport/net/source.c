@@ -55,7 +55,7 @@ static void give_up(struct net_association *association, struct net_transfer *tr
  * may be bad as well, and the address that is reported is the first.
  */
 static void fail(struct net_association *association, struct net_transfer *transfer, unsigned block,
-		 uint64_t bad)
+		 int status, uint64_t bad)
 {
 	uint64_t before = granule_mask(0, block);
 
@@ -65,7 +65,7 @@ static void fail(struct net_association *association, struct net_transfer *trans
 	transfer->ready &= before;
 	transfer->parked &= before;
 	transfer->held &= before;
-	transfer->status = PF_ERR_FAULT;
+	transfer->status = (int8_t)status;
 	transfer->side = PF_SIDE_LOCAL;
 	transfer->address = bad;
 	give_up(association, transfer);
@@ -90,7 +90,7 @@ static void missing(struct net_association *association, struct net_transfer *tr
 	uint64_t bit = 1ull << block;
 
 	if (status != PF_ERR_AGAIN) {
-		fail(association, transfer, block, bad);
+		fail(association, transfer, block, status, bad);
 		return;
 	}
 	transfer->ready &= ~bit;
@@ -259,7 +259,7 @@ void source_resolved(struct net_association *association, struct net_transfer *t
 	if (status == PF_OK)
 		make_ready(association, transfer, block);
 	else
-		fail(association, transfer, block, bad);
+		fail(association, transfer, block, PF_ERR_FAULT, bad);
 }
 
 void source_nack(struct net_association *association, const struct wire_entry *entry)

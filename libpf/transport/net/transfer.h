@@ -75,6 +75,7 @@ struct net_transfer {
 	bool sending, telling; /* in those lists */
 	bool finished;         /* only to be told about, then free */
 	bool cancelled;        /* the source has given up */
+	bool unforeseen;       /* its places cannot all be written */
 	uint8_t tell;
 	int8_t status;
 	uint8_t side;
