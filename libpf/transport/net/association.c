@@ -376,8 +376,11 @@ static void advance_open(struct net_association *association, uint64_t now)
 			continue;
 		path_advance(path, now, options->timeout_min, options->ack_delay, &events,
 			     &core->statistics);
-		if (path->probe && association_doubts(association, path))
+		if (path->probe && association_doubts(association, path)) {
 			path_forget(path, now, &events);
+			/* What was asked here is asked on another one. */
+			association->ping |= association->silent != NET_NEVER;
+		}
 		if (path->probe || path->window.due <= now || path->paced)
 			association_wake(association);
 		if (path->paced <= now)

@@ -134,7 +134,7 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 	core->statistics.packets_sent++;
 	core->statistics.bytes_sent += bytes;
 	path_sent(path, draft->sent, now, bytes, draft->asks);
-	if (draft->asks)
+	if (draft->asks && !association_doubts(association, path))
 		association_asked(association, now);
 }
 
