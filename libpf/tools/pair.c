@@ -252,8 +252,10 @@ static int child(const pf_options *options, int core, int socket, pid_t parent)
 	pf_context *context;
 	int status;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent) {
+		warnx("the partner is left alone: process %d is gone", (int)parent);
 		return -1;
+	}
 	if (core_bind(core))
 		return -1;
 	status = pf_open(options, &context);
