@@ -100,7 +100,9 @@ static void check_partners(struct pair *me)
 		if (!test.pids[side] || waitpid(test.pids[side], &status, WNOHANG) <= 0)
 			continue;
 		test.pids[side] = 0;
-		fail_msg("partner %u ended by itself, status %#x", side, status);
+		/* One with a part of its own may be through with it before others have begun. */
+		if (status || !test.setup.partner)
+			fail_msg("partner %u ended by itself, status %#x", side, status);
 	}
 }
 
