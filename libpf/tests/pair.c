@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pair.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -258,29 +257,41 @@ static void start_process(struct pair *pair, unsigned side)
 	_exit(0);
 }
 
-/* Of a test that waits in a loop of its own, without a look at its partners. */
-static void tell_why(void)
+/* What a signal handler may call is write(2), and little else. */
+static void tell(const char *text, uint64_t number)
 {
-	unsigned side;
-	int status;
+	char line[80];
+	size_t length = strlen(text), digits = 1;
+	uint64_t rest;
 
-	if (atomic_load(&test.pair->shared->failed))
-		dprintf(STDOUT_FILENO, "# %s\n", test.pair->shared->failure);
-	for (side = 1; side <= test.pair->partners; side++) {
-		if (test.pids[side] && waitpid(test.pids[side], &status, WNOHANG) > 0)
-			dprintf(STDOUT_FILENO, "# partner %u has ended, status %#x\n", side,
-				status);
-	}
-	for (side = 0; side <= test.pair->partners; side++)
-		dprintf(STDOUT_FILENO, "# side %u at step %u, first value %" PRIu64 "\n", side,
-			atomic_load(&test.pair->shared->sides[side].step),
-			atomic_load(&test.pair->shared->sides[side].values[0]));
+	for (rest = number / 10; rest; rest /= 10)
+		digits++;
+	memcpy(line, text, length);
+	length += digits;
+	line[length] = '\n';
+	for (rest = length; digits--; number /= 10)
+		line[--rest] = (char)('0' + number % 10);
+	if (write(STDOUT_FILENO, line, length + 1) < 0)
+		_exit(2);
 }
 
+/* The test may wait in a loop of its own, without a look at its partners. */
 static void hung(int number)
 {
-	dprintf(STDOUT_FILENO, "# no end after %d seconds: a hang\n", PAIR_SECONDS);
-	tell_why();
+	struct pair_shared *shared = test.pair->shared;
+	unsigned side;
+
+	tell("# a hang, no end after seconds: ", PAIR_SECONDS);
+	if (atomic_load(&shared->failed) &&
+	    write(STDOUT_FILENO, shared->failure, strlen(shared->failure)) < 0)
+		_exit(2);
+	for (side = 0; side <= test.pair->partners; side++) {
+		tell("# side: ", side);
+		tell("#   step: ", atomic_load(&shared->sides[side].step));
+		tell("#   first value: ", atomic_load(&shared->sides[side].values[0]));
+		if (side && test.pids[side] && waitpid(test.pids[side], NULL, WNOHANG) > 0)
+			tell("#   has ended, as process ", (uint64_t)test.pids[side]);
+	}
 	_exit(1);
 }
 
