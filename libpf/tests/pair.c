@@ -258,21 +258,22 @@ static void start_process(struct pair *pair, unsigned side)
 }
 
 /* What a signal handler may call is write(2), and little else. */
-static void tell(const char *text, uint64_t number)
+static void say(const char *text)
 {
-	char line[80];
-	size_t length = strlen(text), digits = 1;
-	uint64_t rest;
-
-	for (rest = number / 10; rest; rest /= 10)
-		digits++;
-	memcpy(line, text, length);
-	length += digits;
-	line[length] = '\n';
-	for (rest = length; digits--; number /= 10)
-		line[--rest] = (char)('0' + number % 10);
-	if (write(STDOUT_FILENO, line, length + 1) < 0)
+	if (write(STDOUT_FILENO, text, strlen(text)) < 0)
 		_exit(2);
+}
+
+static void say_number(const char *text, uint64_t number)
+{
+	char digits[24], *at = digits + sizeof(digits) - 2;
+
+	memcpy(at, "\n", 2);
+	do
+		*--at = (char)('0' + number % 10);
+	while (number /= 10);
+	say(text);
+	say(at);
 }
 
 /* The test may wait in a loop of its own, without a look at its partners. */
@@ -281,16 +282,18 @@ static void hung(int number)
 	struct pair_shared *shared = test.pair->shared;
 	unsigned side;
 
-	tell("# a hang, no end after seconds: ", PAIR_SECONDS);
-	if (atomic_load(&shared->failed) &&
-	    write(STDOUT_FILENO, shared->failure, strlen(shared->failure)) < 0)
-		_exit(2);
+	say_number("# a hang, no end after seconds: ", PAIR_SECONDS);
+	if (atomic_load(&shared->failed)) {
+		say("# ");
+		say(shared->failure);
+		say("\n");
+	}
 	for (side = 0; side <= test.pair->partners; side++) {
-		tell("# side: ", side);
-		tell("#   step: ", atomic_load(&shared->sides[side].step));
-		tell("#   first value: ", atomic_load(&shared->sides[side].values[0]));
+		say_number("# side: ", side);
+		say_number("#   step: ", atomic_load(&shared->sides[side].step));
+		say_number("#   first value: ", atomic_load(&shared->sides[side].values[0]));
 		if (side && test.pids[side] && waitpid(test.pids[side], NULL, WNOHANG) > 0)
-			tell("#   has ended, as process ", (uint64_t)test.pids[side]);
+			say_number("#   has ended, as process ", (uint64_t)test.pids[side]);
 	}
 	_exit(1);
 }
