@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pair.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -265,29 +264,44 @@ static void start_process(struct pair *pair, unsigned side)
 	_exit(0);
 }
 
-/* Of a test that waits in a loop of its own, without a look at its partners. */
-static void tell_why(void)
+/* What a signal handler may call is write(2), and little else. */
+static void say(const char *text)
 {
-	unsigned side;
-	int status;
-
-	if (atomic_load(&test.pair->shared->failed))
-		dprintf(STDOUT_FILENO, "# %s\n", test.pair->shared->failure);
-	for (side = 1; side <= test.pair->partners; side++) {
-		if (test.pids[side] && waitpid(test.pids[side], &status, WNOHANG) > 0)
-			dprintf(STDOUT_FILENO, "# partner %u has ended, status %#x\n", side,
-				status);
-	}
-	for (side = 0; side <= test.pair->partners; side++)
-		dprintf(STDOUT_FILENO, "# side %u at step %u, first value %" PRIu64 "\n", side,
-			atomic_load(&test.pair->shared->sides[side].step),
-			atomic_load(&test.pair->shared->sides[side].values[0]));
+	if (write(STDOUT_FILENO, text, strlen(text)) < 0)
+		_exit(2);
 }
 
+static void say_number(const char *text, uint64_t number)
+{
+	char digits[24], *at = digits + sizeof(digits) - 2;
+
+	memcpy(at, "\n", 2);
+	do
+		*--at = (char)('0' + number % 10);
+	while (number /= 10);
+	say(text);
+	say(at);
+}
+
+/* The test may wait in a loop of its own, without a look at its partners. */
 static void hung(int number)
 {
-	dprintf(STDOUT_FILENO, "# no end after %d seconds: a hang\n", PAIR_SECONDS);
-	tell_why();
+	struct pair_shared *shared = test.pair->shared;
+	unsigned side;
+
+	say_number("# a hang, no end after seconds: ", PAIR_SECONDS);
+	if (atomic_load(&shared->failed)) {
+		say("# ");
+		say(shared->failure);
+		say("\n");
+	}
+	for (side = 0; side <= test.pair->partners; side++) {
+		say_number("# side: ", side);
+		say_number("#   step: ", atomic_load(&shared->sides[side].step));
+		say_number("#   first value: ", atomic_load(&shared->sides[side].values[0]));
+		if (side && test.pids[side] && waitpid(test.pids[side], NULL, WNOHANG) > 0)
+			say_number("#   has ended, as process ", (uint64_t)test.pids[side]);
+	}
 	_exit(1);
 }
 
