@@ -584,10 +584,28 @@ static void attach_and_detach(void)
 	mpitest_end();
 }
 
+/*
+ * Before Open MPI 4.1.5, osc/rdma takes a lock twice, and waits for itself, when
+ * it first looks at a dynamic window of another host, over any BTL
+ * (open-mpi/ompi#10473).
+ */
+static int dynamic_hangs(void)
+{
+	const char *osc = getenv("OMPI_MCA_osc");
+	MPI_Comm host;
+	int size;
+
+	MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+	MPI_Comm_size(host, &size);
+	MPI_Comm_free(&host);
+	return OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION < 2 && OMPI_RELEASE_VERSION < 5 &&
+	       size < mpitest.size && !(osc && !strcmp(osc, "pt2pt"));
+}
+
 int main(int argc, char **argv)
 {
 	MPI_Group world;
-	int kind;
+	int kind, kinds = KINDS;
 
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
 	if (mpitest.size > MOST_RANKS) {
@@ -600,7 +618,12 @@ int main(int argc, char **argv)
 	MPI_Group_incl(world, 1, &left, &left_group);
 	MPI_Group_incl(world, 1, &right, &right_group);
 
-	for (kind = 0; kind < KINDS; kind++) {
+	if (dynamic_hangs()) {
+		mpitest_skip("dynamic windows", "osc/rdma of Open MPI %d.%d.%d hangs there",
+			     OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
+		kinds = DYNAMIC;
+	}
+	for (kind = 0; kind < kinds; kind++) {
 		open_window((enum kind)kind);
 		in_epochs((enum kind)kind);
 		fetch_and_op((enum kind)kind);
@@ -611,7 +634,8 @@ int main(int argc, char **argv)
 		close_window((enum kind)kind);
 	}
 	displacement_unit();
-	attach_and_detach();
+	if (kinds > DYNAMIC)
+		attach_and_detach();
 
 	MPI_Group_free(&left_group);
 	MPI_Group_free(&right_group);
