@@ -30,11 +30,16 @@ BEGIN_C_DECLS
 typedef struct mca_btl_exanest_component_t {
 	mca_btl_base_component_t super;
 
+	pf_context *context;
 	pf_options options;
 	/* MCA variables whose values have names must be ints: of all options, in their order. */
 	int choices[sizeof(pf_options) / sizeof(uint64_t)];
 	int idle_polls_index;          /* MCA variable, to see whether the user has set it */
 	const pf_option_info *culprit; /* PF_* environment variable that could not be used */
+
+	/* Of the module between hosts. */
+	size_t net_eager_limit;
+	size_t net_max_send_size;
 
 	int free_list_num;
 	int free_list_max;
@@ -48,27 +53,38 @@ typedef struct mca_btl_exanest_component_t {
 	volatile size_t waiting_count; /* of them, and those being worked on */
 	opal_hash_table_t endpoints;   /* by opal_proc_t */
 	bool has_remote_peers;         /* there was an endpoint of another host */
-} mca_btl_exanest_component_t;
-
-typedef struct mca_btl_exanest_module_t {
-	mca_btl_base_module_t super;
-	pf_context *context;
-	mca_btl_base_module_error_cb_fn_t error_cb;
+	unsigned modules;              /* not finalized yet */
 	bool fault_reported;
 	bool stray_reported;
 	bool registration_reported;
+} mca_btl_exanest_component_t;
+
+/*
+ * Two modules over one context, because Open MPI has one set of limits for each:
+ * one for processes of this host, one for all others. The second reaches those
+ * of this host, too, but for one-sided communication only: osc/rdma wants one
+ * module that reaches every process of a job.
+ */
+typedef struct mca_btl_exanest_module_t {
+	mca_btl_base_module_t super;
+	mca_btl_base_module_error_cb_fn_t error_cb;
 } mca_btl_exanest_module_t;
 
 OPAL_DECLSPEC extern mca_btl_exanest_component_t mca_btl_exanest_component;
 extern mca_btl_exanest_module_t mca_btl_exanest_module;
+extern mca_btl_exanest_module_t mca_btl_exanest_net_module;
 
 /* One for each opal_proc_t, counted by add_procs and del_procs. */
 typedef struct mca_btl_base_endpoint_t {
 	opal_list_item_t super; /* on component.waiting */
+	mca_btl_exanest_module_t *module;
 	opal_proc_t *proc;
 	pf_peer *peer;
 	int count;
-	volatile bool is_waiting; /* sends must queue behind pending */
+	/* The other module's for a process of this host: has our peer, and is one of our count. */
+	struct mca_btl_base_endpoint_t *one_sided;
+	struct mca_btl_base_endpoint_t *owner; /* whose one_sided this is */
+	volatile bool is_waiting;              /* sends must queue behind pending */
 	bool error_reported;
 	opal_list_t pending; /* frags the ring had no room for, oldest first */
 } mca_btl_base_endpoint_t;

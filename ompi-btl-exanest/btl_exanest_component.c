@@ -16,6 +16,9 @@
 
 #include "btl_exanest_frag.h"
 
+#define NET_EAGER_LIMIT (32 * 1024 + MCA_BTL_EXANEST_HEADER_ROOM)
+#define NET_SEND_SIZE (64 * 1024)
+
 static int component_register(void);
 static int component_open(void);
 static int component_close(void);
@@ -159,6 +162,29 @@ static int register_free_list(const char *name, const char *help, int value, int
 					       OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_LOCAL, storage);
 }
 
+static int register_size(const char *name, const char *help, size_t value, size_t *storage)
+{
+	*storage = value;
+	return mca_base_component_var_register(&mca_btl_exanest_component.super.btl_version, name,
+					       help, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0,
+					       OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_LOCAL, storage);
+}
+
+static int register_net_limits(void)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	int rc;
+
+	rc = register_size("net_eager_limit",
+			   "As eager_limit, for messages between hosts: what is longer is fetched "
+			   "by its receiver, which takes a round trip more and saves two copies",
+			   NET_EAGER_LIMIT, &component->net_eager_limit);
+	if (rc < 0)
+		return rc;
+	return register_size("net_max_send_size", "As max_send_size, for messages between hosts",
+			     NET_SEND_SIZE, &component->net_max_send_size);
+}
+
 /*
  * The help file is installed beside the component, which is not always where
  * Open MPI keeps its own.
@@ -230,6 +256,9 @@ static int component_register(void)
 
 	rc = mca_btl_base_param_register(&component->super.btl_version, btl);
 	if (OPAL_SUCCESS != rc)
+		return rc;
+	rc = register_net_limits();
+	if (rc < 0)
 		return rc;
 	return mca_btl_exanest_register_pvars();
 }
@@ -350,11 +379,35 @@ static void lower(size_t *limit, size_t most, const char *name)
 	*limit = most;
 }
 
+static void limit(mca_btl_base_module_t *btl, size_t most)
+{
+	lower(&btl->btl_eager_limit, most, "eager_limit");
+	lower(&btl->btl_max_send_size, most, "max_send_size");
+	lower(&btl->btl_rndv_eager_limit, btl->btl_eager_limit, "rndv_eager_limit");
+}
+
+/* All but the limits, and what ob1 and osc/rdma choose by, is as on one host. */
+static void init_net_module(void)
+{
+	const mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	mca_btl_base_module_t *btl = &mca_btl_exanest_net_module.super;
+
+	*btl = mca_btl_exanest_module.super;
+	btl->btl_eager_limit = component->net_eager_limit;
+	btl->btl_max_send_size = component->net_max_send_size;
+	btl->btl_rndv_eager_limit = btl->btl_eager_limit < btl->btl_max_send_size ?
+					    btl->btl_eager_limit :
+					    btl->btl_max_send_size;
+	btl->btl_rdma_pipeline_send_length = btl->btl_max_send_size;
+	/* For a process that both reach the other one is better. */
+	btl->btl_exclusivity--;
+	btl->btl_latency *= 4;
+	btl->btl_bandwidth /= 4;
+}
+
 static int open_context(bool threads)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	mca_btl_exanest_module_t *module = &mca_btl_exanest_module;
-	mca_btl_base_module_t *btl = &module->super;
 	pf_attributes attributes;
 	int status;
 
@@ -363,21 +416,21 @@ static int open_context(bool threads)
 	    yields_when_idle())
 		component->options.idle_polls = PF_IDLE_POLLS_SHARED_CORE;
 
-	status = pf_open(&component->options, &module->context);
+	status = pf_open(&component->options, &component->context);
 	if (status < 0) {
 		opal_show_help(MCA_BTL_EXANEST_HELP, "cannot open", true,
 			       opal_process_info.nodename, pf_strerror(status),
 			       status == PF_ERR_SYSTEM ? strerror(errno) : "none");
 		return mca_btl_exanest_error(status);
 	}
-	pf_set_receive(module->context, mca_btl_exanest_receive, module);
-	pf_set_error(module->context, mca_btl_exanest_peer_error, module);
+	pf_set_receive(component->context, mca_btl_exanest_receive, NULL);
+	pf_set_error(component->context, mca_btl_exanest_peer_error, NULL);
 
-	pf_query(module->context, &attributes);
-	lower(&btl->btl_eager_limit, attributes.send_max, "eager_limit");
-	lower(&btl->btl_max_send_size, attributes.send_max, "max_send_size");
-	lower(&btl->btl_rndv_eager_limit, btl->btl_eager_limit, "rndv_eager_limit");
-	mca_btl_exanest_init_registration(btl);
+	pf_query(component->context, &attributes);
+	mca_btl_exanest_init_registration(&mca_btl_exanest_module.super);
+	init_net_module();
+	limit(&mca_btl_exanest_module.super, attributes.send_max);
+	limit(&mca_btl_exanest_net_module.super, attributes.send_max);
 	return OPAL_SUCCESS;
 }
 
@@ -387,7 +440,7 @@ static int publish_address(void)
 	size_t length = sizeof(address);
 	int rc;
 
-	rc = mca_btl_exanest_error(pf_address(mca_btl_exanest_module.context, address, &length));
+	rc = mca_btl_exanest_error(pf_address(mca_btl_exanest_component.context, address, &length));
 	if (OPAL_SUCCESS == rc)
 		OPAL_MODEX_SEND(rc, MCA_BTL_EXANEST_MODEX_SCOPE,
 				&mca_btl_exanest_component.super.btl_version, address, length);
@@ -398,14 +451,13 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 					      bool enable_mpi_threads)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	mca_btl_exanest_module_t *module = &mca_btl_exanest_module;
 	mca_btl_base_module_t **btls;
 
 	*num_btls = 0;
 	read_choices();
 	if (!options_valid())
 		return NULL;
-	btls = malloc(sizeof(*btls));
+	btls = malloc(2 * sizeof(*btls));
 	if (NULL == btls)
 		return NULL;
 	if (OPAL_SUCCESS != open_context(enable_mpi_threads || opal_using_threads()))
@@ -421,13 +473,14 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 		goto close_context;
 	if (OPAL_SUCCESS != publish_address())
 		goto close_context;
-	btls[0] = &module->super;
-	*num_btls = 1;
+	btls[0] = &mca_btl_exanest_module.super;
+	btls[1] = &mca_btl_exanest_net_module.super;
+	component->modules = *num_btls = 2;
 	return btls;
 
 close_context:
-	pf_close(module->context);
-	module->context = NULL;
+	pf_close(component->context);
+	component->context = NULL;
 free_btls:
 	free(btls);
 	return NULL;
@@ -435,7 +488,7 @@ free_btls:
 
 static int component_progress(void)
 {
-	int count = pf_progress(mca_btl_exanest_module.context);
+	int count = pf_progress(mca_btl_exanest_component.context);
 
 	if (OPAL_UNLIKELY(mca_btl_exanest_component.waiting_count))
 		count += mca_btl_exanest_send_pending();

@@ -46,15 +46,20 @@ static int init_list(opal_free_list_t *list, size_t inline_size, size_t buffer_s
 				   NULL, init, list);
 }
 
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
 int mca_btl_exanest_init_frags(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	const mca_btl_base_module_t *btl = &mca_btl_exanest_module.super;
-	size_t buffer_size = btl->btl_max_send_size;
+	const mca_btl_base_module_t *here = &mca_btl_exanest_module.super;
+	const mca_btl_base_module_t *net = &mca_btl_exanest_net_module.super;
+	size_t buffer_size = larger(larger(here->btl_max_send_size, here->btl_eager_limit),
+				    larger(net->btl_max_send_size, net->btl_eager_limit));
 	int rc;
 
-	if (buffer_size < btl->btl_eager_limit)
-		buffer_size = btl->btl_eager_limit;
 	rc = init_list(&component->control_frags, MCA_BTL_EXANEST_CONTROL_SIZE, 0, control_init);
 	if (OPAL_SUCCESS != rc)
 		return rc;

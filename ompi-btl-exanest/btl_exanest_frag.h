@@ -21,7 +21,7 @@ static inline void mca_btl_exanest_frag_complete(mca_btl_exanest_frag_t *frag, i
 	const uint32_t flags = frag->base.des_flags;
 
 	if ((flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && frag->base.des_cbfunc)
-		frag->base.des_cbfunc(&mca_btl_exanest_module.super, frag->endpoint, &frag->base,
+		frag->base.des_cbfunc(&frag->endpoint->module->super, frag->endpoint, &frag->base,
 				      rc);
 	if (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)
 		mca_btl_exanest_frag_return(frag);

@@ -16,6 +16,9 @@
 
 static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 {
+	endpoint->module = NULL;
+	endpoint->one_sided = NULL;
+	endpoint->owner = NULL;
 	endpoint->proc = NULL;
 	endpoint->peer = NULL;
 	endpoint->count = 0;
@@ -28,8 +31,10 @@ static void endpoint_destruct(mca_btl_base_endpoint_t *endpoint)
 {
 	opal_list_item_t *item;
 
-	if (endpoint->peer)
+	if (endpoint->peer && !endpoint->owner)
 		pf_peer_close(endpoint->peer);
+	if (endpoint->one_sided)
+		OBJ_RELEASE(endpoint->one_sided);
 	while (NULL != (item = opal_list_remove_first(&endpoint->pending)))
 		mca_btl_exanest_frag_return((mca_btl_exanest_frag_t *)item);
 	OBJ_DESTRUCT(&endpoint->pending);
@@ -80,14 +85,15 @@ void mca_btl_exanest_report_peer(mca_btl_base_endpoint_t *endpoint, int status)
 void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, const char *text,
 				void *arg)
 {
-	mca_btl_exanest_module_t *module = arg;
 	mca_btl_base_endpoint_t *endpoint = pf_peer_user(peer);
+	mca_btl_exanest_module_t *module;
 	char info[128];
 
 	/* Nobody here has named this process, or it has been disconnected from. */
 	if (!endpoint)
 		return;
 	mca_btl_exanest_report_peer(endpoint, status);
+	module = endpoint->module;
 	if (!module->error_cb)
 		return;
 	/* ob1 takes this for a format. */
@@ -116,12 +122,21 @@ static int find_address(opal_proc_t *proc, void **address, size_t *length)
 	*address = malloc(*length);
 	if (NULL == *address)
 		return OPAL_ERR_OUT_OF_RESOURCE;
-	return mca_btl_exanest_error(pf_address(mca_btl_exanest_module.context, *address, length));
+	return mca_btl_exanest_error(
+		pf_address(mca_btl_exanest_component.context, *address, length));
+}
+
+static mca_btl_exanest_module_t *module_of(const opal_proc_t *proc)
+{
+	if (mca_btl_exanest_component.options.network != PF_NETWORK_ALWAYS &&
+	    OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
+		return &mca_btl_exanest_module;
+	return &mca_btl_exanest_net_module;
 }
 
 static mca_btl_base_endpoint_t *new_endpoint(opal_proc_t *proc)
 {
-	pf_context *context = mca_btl_exanest_module.context;
+	pf_context *context = mca_btl_exanest_component.context;
 	const char *why = "it did not load this component";
 	mca_btl_base_endpoint_t *endpoint = NULL;
 	void *address = NULL;
@@ -139,6 +154,7 @@ static mca_btl_base_endpoint_t *new_endpoint(opal_proc_t *proc)
 	if (NULL == endpoint)
 		goto free_address;
 	endpoint->proc = proc;
+	endpoint->module = module_of(proc);
 	if (pf_peer_open(context, address, length, endpoint, &endpoint->peer) < 0) {
 		OBJ_RELEASE(endpoint);
 		endpoint = NULL;
@@ -165,9 +181,40 @@ static mca_btl_base_endpoint_t *find_endpoint(opal_proc_t *proc)
 	return endpoint;
 }
 
+/* The endpoint of a process as this module has it, counted; NULL: none. */
+static mca_btl_base_endpoint_t *take_endpoint(const mca_btl_exanest_module_t *module,
+					      opal_proc_t *proc)
+{
+	mca_btl_base_endpoint_t *endpoint, *one_sided;
+
+	/* The PML would send through the first module that says it can. */
+	if (module == &mca_btl_exanest_module && module_of(proc) != module)
+		return NULL;
+	endpoint = find_endpoint(proc);
+	if (!endpoint || endpoint->module == module) {
+		if (endpoint)
+			endpoint->count++;
+		return endpoint;
+	}
+	one_sided = endpoint->one_sided;
+	if (!one_sided) {
+		one_sided = OBJ_NEW(mca_btl_base_endpoint_t);
+		if (NULL == one_sided)
+			return NULL;
+		one_sided->module = &mca_btl_exanest_net_module;
+		one_sided->proc = proc;
+		one_sided->peer = endpoint->peer;
+		one_sided->owner = endpoint;
+		endpoint->one_sided = one_sided;
+		endpoint->count++;
+	}
+	one_sided->count++;
+	return one_sided;
+}
+
 /*
  * This process is a peer of its own, too: osc/rdma of a job on several hosts
- * wants one BTL that reaches every process. Messages to self stay with
+ * wants one module that reaches every process. Messages to self stay with
  * btl/self, whose exclusivity is higher.
  */
 static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
@@ -179,10 +226,9 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs && OPAL_SUCCESS == rc; i++) {
-		endpoints[i] = find_endpoint(procs[i]);
+		endpoints[i] = take_endpoint((mca_btl_exanest_module_t *)btl, procs[i]);
 		if (!endpoints[i])
 			continue;
-		endpoints[i]->count++;
 		if (!OPAL_PROC_ON_LOCAL_NODE(procs[i]->proc_flags))
 			component->has_remote_peers = true;
 		if (reachable)
@@ -196,15 +242,33 @@ static void release_endpoint(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 
-	opal_output_verbose(MCA_BASE_VERBOSE_INFO, opal_btl_base_framework.framework_output,
-			    "btl:exanest: %s was reached: %s",
-			    OPAL_NAME_PRINT(endpoint->proc->proc_name),
-			    pf_peer_path(endpoint->peer));
+	if (!endpoint->owner)
+		opal_output_verbose(MCA_BASE_VERBOSE_INFO, opal_btl_base_framework.framework_output,
+				    "btl:exanest: %s was reached: %s",
+				    OPAL_NAME_PRINT(endpoint->proc->proc_name),
+				    pf_peer_path(endpoint->peer));
 	if (endpoint->is_waiting) {
 		opal_list_remove_item(&component->waiting, &endpoint->super);
 		component->waiting_count--;
 	}
 	OBJ_RELEASE(endpoint);
+}
+
+static void drop_endpoint(mca_btl_base_endpoint_t *endpoint)
+{
+	mca_btl_base_endpoint_t *owner = endpoint->owner;
+
+	if (--endpoint->count)
+		return;
+	if (owner) {
+		owner->one_sided = NULL;
+		release_endpoint(endpoint);
+		drop_endpoint(owner);
+		return;
+	}
+	opal_hash_table_remove_value_uint64(&mca_btl_exanest_component.endpoints,
+					    (uintptr_t)endpoint->proc);
+	release_endpoint(endpoint);
 }
 
 static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
@@ -216,13 +280,8 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs; i++) {
 		/* Left as it is: bml/r2 finds by it that the endpoint is deleted already. */
-		mca_btl_base_endpoint_t *endpoint = endpoints[i];
-
-		if (!endpoint || --endpoint->count)
-			continue;
-		opal_hash_table_remove_value_uint64(&component->endpoints,
-						    (uintptr_t)endpoint->proc);
-		release_endpoint(endpoint);
+		if (endpoints[i])
+			drop_endpoint(endpoints[i]);
 	}
 	OPAL_THREAD_UNLOCK(&component->lock);
 	return OPAL_SUCCESS;
@@ -231,26 +290,28 @@ static int del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
 static int finalize(mca_btl_base_module_t *btl)
 {
 	mca_btl_exanest_module_t *module = (mca_btl_exanest_module_t *)btl;
-	opal_hash_table_t *endpoints = &mca_btl_exanest_component.endpoints;
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	opal_hash_table_t *endpoints = &component->endpoints;
+	pf_context *context = component->context;
 	mca_btl_base_endpoint_t *endpoint;
-	pf_context *context = module->context;
 	uint64_t key;
 	void *node;
 
+	module->error_cb = NULL;
+	if (--component->modules)
+		return OPAL_SUCCESS;
 	while (OPAL_SUCCESS ==
 	       opal_hash_table_get_first_key_uint64(endpoints, &key, (void **)&endpoint, &node)) {
 		opal_hash_table_remove_value_uint64(endpoints, key);
 		release_endpoint(endpoint);
 	}
-	module->context = NULL;
-	module->error_cb = NULL;
+	component->context = NULL;
 	pf_close(context);
 	return OPAL_SUCCESS;
 }
 
 static void dump(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, int verbose)
 {
-	const mca_btl_exanest_module_t *module = (mca_btl_exanest_module_t *)btl;
 	const pf_stat_info *table = pf_stat_table();
 	int stat;
 
@@ -262,8 +323,11 @@ static void dump(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, 
 		return;
 	for (stat = 0; stat < PF_STAT_COUNT; stat++)
 		opal_output(0, "btl:exanest: %s %llu", table[stat].name,
-			    (unsigned long long)pf_stat(module->context, stat));
+			    (unsigned long long)pf_stat(mca_btl_exanest_component.context, stat));
 }
+
+/* Filled in from the other one, with other limits. */
+mca_btl_exanest_module_t mca_btl_exanest_net_module;
 
 mca_btl_exanest_module_t mca_btl_exanest_module = {
 	.super = {

@@ -9,7 +9,7 @@
 
 static int get_value(const mca_base_pvar_t *pvar, void *value, void *object)
 {
-	const pf_context *context = mca_btl_exanest_module.context;
+	const pf_context *context = mca_btl_exanest_component.context;
 
 	/* Also readable before MPI_Init and after MPI_Finalize. */
 	*(unsigned long long *)value =
@@ -19,7 +19,7 @@ static int get_value(const mca_base_pvar_t *pvar, void *value, void *object)
 
 static int get_resolve_time(const mca_base_pvar_t *pvar, void *value, void *object)
 {
-	const pf_context *context = mca_btl_exanest_module.context;
+	const pf_context *context = mca_btl_exanest_component.context;
 	unsigned long long *buckets = value;
 	unsigned i;
 

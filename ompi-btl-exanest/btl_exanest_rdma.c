@@ -16,12 +16,12 @@ OBJ_CLASS_INSTANCE(mca_btl_exanest_operation_t, opal_free_list_item_t, NULL, NUL
 static void report_fault(const mca_btl_exanest_operation_t *operation,
 			 const pf_completion *completion)
 {
-	mca_btl_exanest_module_t *module = &mca_btl_exanest_module;
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	char address[32];
 
-	if (module->fault_reported)
+	if (component->fault_reported)
 		return;
-	module->fault_reported = true;
+	component->fault_reported = true;
 	snprintf(address, sizeof(address), "0x%" PRIx64, completion->address);
 	opal_show_help(MCA_BTL_EXANEST_HELP, "fault", true, operation->name,
 		       opal_process_info.nodename, OPAL_NAME_PRINT(OPAL_PROC_MY_NAME),
@@ -36,7 +36,7 @@ static void finish(mca_btl_exanest_operation_t *operation, int rc)
 
 	opal_free_list_return(&mca_btl_exanest_component.operations, &operation->super);
 	if (done.cbfunc)
-		done.cbfunc(&mca_btl_exanest_module.super, done.endpoint, done.local_address,
+		done.cbfunc(&done.endpoint->module->super, done.endpoint, done.local_address,
 			    done.local_handle, done.cbcontext, done.cbdata, rc);
 }
 
@@ -226,10 +226,9 @@ int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoi
 /* Sends are no part of it, but a flush is a good moment to get rid of them. */
 int mca_btl_exanest_flush(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint)
 {
-	const mca_btl_exanest_module_t *module = (mca_btl_exanest_module_t *)btl;
 	int status;
 
-	status = pf_flush(module->context, endpoint ? endpoint->peer : NULL);
+	status = pf_flush(mca_btl_exanest_component.context, endpoint ? endpoint->peer : NULL);
 	(void)mca_btl_exanest_send_pending();
 	return mca_btl_exanest_error(status);
 }

@@ -21,13 +21,13 @@ static const char *mode_name(void)
 }
 
 /* What was to be compared is not what runs then, so that it must not pass in silence. */
-static void report_failure(mca_btl_exanest_module_t *module, void *base, size_t size, int status)
+static void report_failure(void *base, size_t size, int status)
 {
 	char address[32];
 
-	if (module->registration_reported)
+	if (mca_btl_exanest_component.registration_reported)
 		return;
-	module->registration_reported = true;
+	mca_btl_exanest_component.registration_reported = true;
 	snprintf(address, sizeof(address), "%p", base);
 	opal_show_help(MCA_BTL_EXANEST_HELP, "not registered", true, opal_process_info.nodename,
 		       OPAL_NAME_PRINT(OPAL_PROC_MY_NAME), (int)getpid(), mode_name(), address,
@@ -42,7 +42,6 @@ static mca_btl_base_registration_handle_t *register_mem(mca_btl_base_module_t *b
 							mca_btl_base_endpoint_t *endpoint,
 							void *base, size_t size, uint32_t flags)
 {
-	mca_btl_exanest_module_t *module = (mca_btl_exanest_module_t *)btl;
 	mca_btl_base_registration_handle_t *handle = malloc(sizeof(*handle));
 	const int write = 0 !=
 			  (flags & (MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE |
@@ -51,19 +50,18 @@ static mca_btl_base_registration_handle_t *register_mem(mca_btl_base_module_t *b
 
 	if (OPAL_UNLIKELY(NULL == handle))
 		return NULL;
-	status = pf_register(module->context, base, size, write, &handle->registration);
+	status = pf_register(mca_btl_exanest_component.context, base, size, write,
+			     &handle->registration);
 	if (OPAL_UNLIKELY(status < 0))
-		report_failure(module, base, size, status);
+		report_failure(base, size, status);
 	return handle;
 }
 
 static int deregister_mem(mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle)
 {
-	mca_btl_exanest_module_t *module = (mca_btl_exanest_module_t *)btl;
-
 	/* Without a context, pf_close has undone all registrations. */
-	if (module->context)
-		pf_deregister(module->context, handle->registration);
+	if (mca_btl_exanest_component.context)
+		pf_deregister(mca_btl_exanest_component.context, handle->registration);
 	free(handle);
 	return OPAL_SUCCESS;
 }

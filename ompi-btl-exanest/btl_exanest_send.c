@@ -156,19 +156,29 @@ int mca_btl_exanest_send_pending(void)
 	return count;
 }
 
+/*
+ * Of a process that the PML has not named yet, as those of this host are at the
+ * start, the module between hosts: ob1 fetches what it announces through that.
+ */
+static mca_btl_base_module_t *module_of(const mca_btl_base_endpoint_t *endpoint)
+{
+	return OPAL_LIKELY(NULL != endpoint) ? &endpoint->module->super :
+					       &mca_btl_exanest_net_module.super;
+}
+
 void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 			     size_t length, void *arg)
 {
-	mca_btl_exanest_module_t *module = arg;
 	mca_btl_base_segment_t segment = { .seg_addr.pval = data, .seg_len = length };
+	mca_btl_base_endpoint_t *endpoint = pf_peer_user(from);
 
 	if (OPAL_LIKELY(tag < MCA_BTL_TAG_MAX && mca_btl_base_active_message_trigger[tag].cbfunc)) {
-		mca_btl_exanest_deliver(&module->super, pf_peer_user(from), tag, &segment);
+		mca_btl_exanest_deliver(module_of(endpoint), endpoint, tag, &segment);
 		return;
 	}
-	if (module->stray_reported)
+	if (mca_btl_exanest_component.stray_reported)
 		return;
-	module->stray_reported = true;
+	mca_btl_exanest_component.stray_reported = true;
 	opal_show_help(MCA_BTL_EXANEST_HELP, "stray message", true, opal_process_info.nodename,
 		       (int)getpid(), (unsigned)tag, length);
 }

@@ -121,7 +121,7 @@ static void check_batch(struct ends *ends, unsigned count, uint32_t segment, uin
 
 	send_all(ends, 1);
 	while ((size_t)(next - got) < length && tries++ < 1000) {
-		received = socket_receive(&ends->b, ends->receiver, NULL, 0, 0);
+		received = socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, NULL, 0, 0);
 		assert_true(received >= 0);
 		collect(ends, received, &next);
 		packets += (unsigned)received;
@@ -130,7 +130,7 @@ static void check_batch(struct ends *ends, unsigned count, uint32_t segment, uin
 	assert_int_equal(packets, count);
 	assert_int_equal(pattern_differs(got, length, 1), length);
 	free(got);
-	assert_int_equal(socket_receive(&ends->b, ends->receiver, NULL, 0, 0), 0);
+	assert_int_equal(socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, NULL, 0, 0), 0);
 }
 
 static void check_batches(const char *network)
@@ -175,7 +175,10 @@ static void test_many(void **state)
 			length += batch_make(ends, i, 1 + i % 3 * 4, 500 + 40 * i, 40 + i)->length;
 		send_all(ends, SEND_BATCHES);
 		while ((size_t)(next - got) < length && tries++ < 1000)
-			collect(ends, socket_receive(&ends->b, ends->receiver, NULL, 0, 0), &next);
+			collect(ends,
+				socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, NULL, 0,
+					       0),
+				&next);
 		assert_int_equal(next - got, length);
 		for (i = 0; i < SEND_BATCHES; i++) {
 			assert_memory_equal(got + at, ends->bytes, ends->batches[i].length);
@@ -206,7 +209,8 @@ static void check_prediction(struct ends *ends, unsigned places_count, uint32_t 
 	places[places_count - 1].length = last_place;
 	send_all(ends, 1);
 	while ((size_t)(next - got) < length && tries++ < 1000) {
-		received = socket_receive(&ends->b, ends->receiver, places, places_count, HEADER);
+		received = socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, places,
+					  places_count, HEADER);
 		assert_true(received >= 0);
 		for (i = 0; first && (int)i < received && i < places_count; i++) {
 			struct net_packet *packet = &ends->receiver->packets[i];
@@ -268,7 +272,8 @@ static void test_bad_place(void **state)
 	batch_make(ends, 0, 1, PACKET, PACKET);
 	send_all(ends, 1);
 	while (!status && tries++ < 1000)
-		status = socket_receive(&ends->b, ends->receiver, &place, 1, HEADER);
+		status = socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, &place, 1,
+					HEADER);
 	assert_int_equal(status, PF_ERR_FAULT);
 	check_batch(ends, 3, PACKET, PACKET);
 	munmap(nothing, 4096);
@@ -313,7 +318,8 @@ static void check_refused(const char *network)
 	batch_make(ends, 0, 1, 100, 100);
 	send_all(ends, 1);
 	while (!ends->a.complaining && tries++ < 1000) {
-		assert_int_equal(socket_receive(&ends->a, ends->receiver, NULL, 0, 0), 0);
+		assert_int_equal(
+			socket_receive(&ends->a, ends->receiver, RECEIVE_MESSAGES, NULL, 0, 0), 0);
 		usleep(1000);
 	}
 	assert_true(socket_complaint(&ends->a, &complaint));
@@ -349,13 +355,14 @@ static void test_dropped(void **state)
 
 		sent += socket_send(&ends->a, &batch, 1, &stopped);
 	}
-	while ((received = socket_receive(&ends->b, ends->receiver, NULL, 0, 0)) > 0)
+	while ((received = socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, NULL, 0, 0)) >
+	       0)
 		got += (unsigned)received;
 	assert_true(got < sent);
 	/* The count comes with the next packet that is not dropped. */
 	batch_make(ends, 0, 1, PACKET, PACKET);
 	send_all(ends, 1);
-	received = socket_receive(&ends->b, ends->receiver, NULL, 0, 0);
+	received = socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, NULL, 0, 0);
 	assert_int_equal(received, 1);
 	assert_int_equal(ends->b.dropped, sent - got);
 	ends_close(ends);

@@ -323,6 +323,41 @@ static void test_mtu_changes(void **state)
 	world_destroy(world);
 }
 
+/* What is foreseen at host 1 in the midst of a put of 1000000 bytes from host 0. */
+static unsigned predict_amid(struct world *world, struct net_place *places, unsigned most,
+			     uint32_t *header)
+{
+	unsigned count = 0;
+	uint64_t end;
+
+	world->settings.rate = 1250000000;
+	world->settings.queue = 1u << 20;
+	put(world, 0, 1, 0, HALF, 1000000);
+	end = world->now + 1000 * MICROSECOND;
+	while (!count && world->now < end) {
+		world_run(world, world->now + 3 * MICROSECOND, NULL);
+		count = net_predict(world->hosts[1].core, places, most, header);
+	}
+	assert_true(count > 0);
+	return count;
+}
+
+/* A get's first packet is foreseen, too, once it is known how long packets are. */
+static void test_prediction_of_get(void **state)
+{
+	struct world *world = make(2, NET_FAULT_NACK);
+	struct net_place places[16];
+	uint32_t header;
+
+	warm(world, 0, 1);
+	get(world, 1, 0, HALF, 0, 100000);
+	assert_true(net_predict(world->hosts[1].core, places, 16, &header) > 0);
+	assert_ptr_equal(places[0].address, world->hosts[1].arena + HALF);
+	finish(world);
+	assert_same(world, 0, 0, 1, HALF, 100000);
+	world_destroy(world);
+}
+
 /* What is placed where it belongs is not moved; what lies elsewhere finds its place. */
 static void test_prediction(void **state)
 {
@@ -332,11 +367,7 @@ static void test_prediction(void **state)
 	unsigned count, i;
 
 	warm(world, 0, 1);
-	put(world, 0, 1, 0, HALF, 1000000);
-	do {
-		world_run(world, world->now + 3 * MICROSECOND, NULL);
-		count = net_predict(world->hosts[1].core, places, 16, &header);
-	} while (!count);
+	count = predict_amid(world, places, 16, &header);
 	assert_int_equal(header, 48);
 	for (i = 0; i < count; i++) {
 		size_t offset = (size_t)((uint8_t *)places[i].address - world->hosts[1].arena);
@@ -363,10 +394,7 @@ static void test_prediction_resolves(void **state)
 	unsigned i;
 
 	warm(world, 0, 1);
-	put(world, 0, 1, 0, HALF, 1000000);
-	do {
-		world_run(world, world->now + 3 * MICROSECOND, NULL);
-	} while (!net_predict(world->hosts[1].core, places, 16, &header));
+	predict_amid(world, places, 16, &header);
 	host_evict(&world->hosts[1], HALF, 1000000);
 	faults = host_statistics(&world->hosts[1])->destination_faults;
 	for (i = 0; i < 10; i++)
@@ -384,10 +412,15 @@ static void test_prediction_resolves(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_second_transfer), cmocka_unit_test(test_many_peers),
-		cmocka_unit_test(test_only_the_block),  cmocka_unit_test(test_bad_address),
-		cmocka_unit_test(test_lengths),         cmocka_unit_test(test_mtu_changes),
-		cmocka_unit_test(test_prediction),      cmocka_unit_test(test_prediction_resolves),
+		cmocka_unit_test(test_second_transfer),
+		cmocka_unit_test(test_many_peers),
+		cmocka_unit_test(test_only_the_block),
+		cmocka_unit_test(test_bad_address),
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_mtu_changes),
+		cmocka_unit_test(test_prediction),
+		cmocka_unit_test(test_prediction_resolves),
+		cmocka_unit_test(test_prediction_of_get),
 	};
 
 	return cmocka_run_group_tests_name("net_transfer", tests, NULL, NULL);

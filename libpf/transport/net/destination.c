@@ -470,7 +470,7 @@ unsigned destination_predict(struct net_association *association, struct net_pla
 	uint64_t granules, bad = 0;
 	int status;
 
-	if (!transfer || transfer->unforeseen)
+	if (!transfer || transfer->unforeseen || !transfers->latest_length)
 		return 0;
 	for (offset = transfers->latest_end;
 	     count < most && offset < transfer->length && bytes < NET_BATCH_BYTES;

@@ -22,6 +22,11 @@
 /* Without a packet for so many polls, only every so manieth looks: a look is a system call. */
 #define POLLS_QUIET 4096
 #define POLLS_BETWEEN 32
+/* Without a packet, every so manieth looks at the clock. */
+#define POLLS_CLOCK 8
+/* A socket that nothing came by for so many polls is looked at in every so manieth. */
+#define POLLS_UNHEARD 4096
+#define POLLS_ELSEWHERE 16
 /* The first message after a poll goes at once; of others, so many wait for each other. */
 #define SENDS_TOGETHER 16
 #define SECOND 1000000000ull
@@ -220,19 +225,33 @@ static void hear_complaints(struct engine *engine, struct socket *socket)
 	}
 }
 
+/* Each look is a system call, and most jobs have more addresses than ways that packets come. */
+static bool is_due(const struct engine *engine, const struct socket *socket)
+{
+	uint64_t polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+
+	return !engine->calling || polls - socket->heard < POLLS_UNHEARD ||
+	       engine->heard == socket || polls % POLLS_ELSEWHERE == 0;
+}
+
 static unsigned receive(struct engine *engine, struct socket *socket)
 {
 	struct net_place places[NET_BATCH_MOST];
-	unsigned calls, total = 0, predicted;
+	unsigned calls, total = 0, predicted, most = 1;
+	uint64_t told = engine->told;
 	uint32_t header = 0;
 	int count;
 
 	for (calls = 0; calls < RECEIVES_MOST; calls++) {
 		predicted = net_predict(engine->core, places, NET_BATCH_MOST, &header);
-		count = socket_receive(socket, engine->receiver, places, predicted, header);
+		count = socket_receive(socket, engine->receiver, most, places, predicted, header);
 		if (count > 0) {
 			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count);
 			total += (unsigned)count;
+			/* What it may have waited for is more urgent than what else there is. */
+			if (engine->told != told)
+				break;
+			most = RECEIVE_MESSAGES;
 			continue;
 		}
 		if (count == PF_ERR_FAULT) {
@@ -243,6 +262,10 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 	}
 	if (socket->complaining)
 		hear_complaints(engine, socket);
+	if (total) {
+		socket->heard = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+		engine->heard = socket;
+	}
 	return total;
 }
 
@@ -332,21 +355,35 @@ static unsigned transmit(struct engine *engine, uint64_t time)
 	return total;
 }
 
+/* What became due, and what may be sent. */
+static unsigned advance(struct engine *engine)
+{
+	uint64_t time = now();
+
+	if (net_deadline(engine->core) <= time)
+		net_advance(engine->core, time);
+	return transmit(engine, time);
+}
+
 static unsigned drive(struct engine *engine, unsigned rounds)
 {
-	unsigned total = 0, received, i;
-	uint64_t time;
+	unsigned total = 0, received, resolved, i;
+	uint64_t told = engine->told;
 
 	do {
 		received = 0;
-		total += memory_tell(engine);
-		for (i = 0; i < engine->count; i++)
-			received += receive(engine, &engine->sockets[i]);
-		time = now();
-		if (net_deadline(engine->core) <= time)
-			net_advance(engine->core, time);
-		total += received + transmit(engine, time);
-	} while (received && --rounds);
+		resolved = memory_tell(engine);
+		for (i = 0; i < engine->count; i++) {
+			if (is_due(engine, &engine->sockets[i]))
+				received += receive(engine, &engine->sockets[i]);
+		}
+		total += received + resolved;
+		/* A poll that finds nothing is short, and the next one comes soon. */
+		if (received || resolved || !engine->calling ||
+		    atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
+		    atomic_load_explicit(&engine->polls, memory_order_relaxed) % POLLS_CLOCK == 0)
+			total += advance(engine);
+	} while (received && --rounds && engine->told == told);
 	return total;
 }
 

@@ -53,6 +53,8 @@ struct engine {
 	_Atomic uint64_t polls;     /* of the application */
 	_Atomic int poller;         /* the thread that polled last */
 	bool calling;               /* the driver may call the application */
+	uint64_t told;              /* how often it did; the driver's own */
+	const struct socket *heard; /* by which something came last; likewise */
 	bool undelivered;           /* messages wait in the core for progress */
 	_Atomic unsigned unflushed; /* posts since the last poll */
 	_Atomic bool untold;        /* something finished or ended that progress has to tell */

@@ -181,6 +181,7 @@ bool link_deliver(void *user, struct net_association *from, uint8_t tag, void *d
 		engine->undelivered = true;
 		return false;
 	}
+	engine->told++;
 	engine_unlock(engine);
 	if (__builtin_expect(!peer, 0))
 		peer = peer_of(link);
@@ -214,6 +215,7 @@ void link_complete(void *user, struct net_association *association, void *arg,
 
 	(void)association;
 	if (engine->calling) {
+		engine->told++;
 		engine_unlock(engine);
 		finish(engine, &operation->operation, completion);
 		engine_lock(engine);

@@ -6,6 +6,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Linux 4.18 and 5.0; older C libraries do not name them. */
@@ -24,6 +25,31 @@ union control {
 	struct cmsghdr align;
 	uint8_t bytes[CONTROL_MOST];
 };
+
+/*
+ * The C library's functions are cancellation points, which costs a process that
+ * has threads more than the kernel takes to say that nothing came. For a single
+ * message the system calls without a vector of them are the quicker ones.
+ */
+static int send_messages(int fd, struct mmsghdr *messages, unsigned count)
+{
+	if (count == 1)
+		return syscall(SYS_sendmsg, fd, &messages[0].msg_hdr, 0) < 0 ? -1 : 1;
+	return (int)syscall(SYS_sendmmsg, fd, messages, count, 0);
+}
+
+static int receive_messages(int fd, struct mmsghdr *messages, unsigned count)
+{
+	long length;
+
+	if (count > 1)
+		return (int)syscall(SYS_recvmmsg, fd, messages, count, MSG_DONTWAIT, NULL);
+	length = syscall(SYS_recvmsg, fd, &messages[0].msg_hdr, MSG_DONTWAIT);
+	if (length < 0)
+		return -1;
+	messages[0].msg_len = (unsigned)length;
+	return 1;
+}
 
 void endpoint_make(struct net_endpoint *result, uint8_t socket,
 		   const union interface_address *address)
@@ -218,7 +244,7 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		free += message->msg_iovlen;
 	}
 	while (done < batch->count) {
-		sent = sendmmsg(socket->fd, messages + done, batch->count - done, 0);
+		sent = send_messages(socket->fd, messages + done, batch->count - done);
 		if (sent > 0) {
 			done += (unsigned)sent;
 			continue;
@@ -265,7 +291,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		/* Without segments, up to the next batch that has to be cut here. */
 		for (i = done; i < count && (socket->segments || batches[i]->count == 1); i++)
 			;
-		sent = sendmmsg(socket->fd, messages + done, i - done, 0);
+		sent = send_messages(socket->fd, messages + done, i - done);
 		if (sent > 0) {
 			done += (unsigned)sent;
 			continue;
@@ -383,14 +409,14 @@ static int receive(struct socket *socket, struct mmsghdr *messages, unsigned cou
 	int received;
 
 	do {
-		received = recvmmsg(socket->fd, messages, count, MSG_DONTWAIT, NULL);
+		received = receive_messages(socket->fd, messages, count);
 	} while (received < 0 && errno == EINTR);
 	if (received < 0 && errno != EAGAIN)
 		socket->complaining = true;
 	return received;
 }
 
-static int receive_plain(struct socket *socket, struct receiver *receiver)
+static int receive_plain(struct socket *socket, struct receiver *receiver, unsigned most)
 {
 	union interface_address addresses[RECEIVE_MESSAGES];
 	union control controls[RECEIVE_MESSAGES];
@@ -400,11 +426,13 @@ static int receive_plain(struct socket *socket, struct receiver *receiver)
 	unsigned i, count = 0;
 	int messages_received;
 
-	for (i = 0; i < RECEIVE_MESSAGES; i++) {
+	if (most > RECEIVE_MESSAGES)
+		most = RECEIVE_MESSAGES;
+	for (i = 0; i < most; i++) {
 		vectors[i] = (struct iovec){ receiver->buffers[i], RECEIVE_BYTES };
 		prepare(&messages[i], &addresses[i], &controls[i], &vectors[i], 1);
 	}
-	messages_received = receive(socket, messages, RECEIVE_MESSAGES);
+	messages_received = receive(socket, messages, most);
 	for (i = 0; (int)i < messages_received; i++) {
 		endpoint_make(&receiver->from[i], socket->number, &addresses[i]);
 		received.from = &receiver->from[i];
@@ -491,12 +519,12 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 	return (int)count;
 }
 
-int socket_receive(struct socket *socket, struct receiver *receiver, const struct net_place *places,
-		   unsigned count, uint32_t header)
+int socket_receive(struct socket *socket, struct receiver *receiver, unsigned most,
+		   const struct net_place *places, unsigned count, uint32_t header)
 {
 	return count && header <= PREDICT_HEADER_MOST ?
 		       receive_predicted(socket, receiver, places, count, header) :
-		       receive_plain(socket, receiver);
+		       receive_plain(socket, receiver, most);
 }
 
 /* ---- what the network says ---- */

@@ -51,6 +51,7 @@ struct socket {
 	uint32_t dropped;        /* datagrams for which that had no room, modulo 2^32 */
 	uint16_t port;           /* network order */
 	bool complaining;        /* ask for complaints */
+	uint64_t heard;          /* the owner's: when something came last */
 };
 
 /* Bound to the interface's address and a port of the system's choice. PF_OK or PF_ERR_SYSTEM. */
@@ -86,14 +87,14 @@ struct receiver *receiver_create(void);
 void receiver_destroy(struct receiver *receiver);
 
 /*
- * Receive what there is, up to RECEIVE_MESSAGES datagrams; one if there are
- * places (net_predict), to which payloads go then, what is before them being
+ * Receive what there is, up to most datagrams, and RECEIVE_MESSAGES; one if there
+ * are places (net_predict), to which payloads go then, what is before them being
  * header bytes, a multiple of 8. Returns the number of
  * receiver->packets, 0 for none, or PF_ERR_FAULT: a place could not be written,
  * and the packets meant for it are lost. Never waits.
  */
-int socket_receive(struct socket *socket, struct receiver *receiver, const struct net_place *places,
-		   unsigned count, uint32_t header);
+int socket_receive(struct socket *socket, struct receiver *receiver, unsigned most,
+		   const struct net_place *places, unsigned count, uint32_t header);
 
 /* What the network said about packets of ours. */
 struct socket_complaint {

@@ -251,6 +251,11 @@ void transfer_cut_gets(struct net_association *association)
 		transfers->get_bytes += transfer->length;
 		memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
 		transfer_tell(association, transfer, TELL_GET);
+		if (transfers->latest)
+			continue;
+		transfers->latest = transfer;
+		transfers->latest_end = 0;
+		association->core->latest = association;
 	}
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "window.h"
 
+#define TOGETHER_PART 16 /* of the time for which an acknowledgement may wait */
+
 static bool test(const struct window *window, uint64_t number)
 {
 	return window->bits[number / 64 % (WINDOW_NUMBERS / 64)] >> number % 64 & 1;
@@ -37,6 +39,7 @@ void window_take(struct window *window, uint64_t number, uint64_t now, bool asks
 		 uint64_t delay)
 {
 	bool gap = number != window->next;
+	uint64_t due = now + delay;
 
 	if (number >= window->next) {
 		clear(window, window->next, number + 1);
@@ -50,10 +53,13 @@ void window_take(struct window *window, uint64_t number, uint64_t now, bool asks
 		window->marks++;
 	if (!asks)
 		return;
-	if (gap || mark || ++window->unacknowledged >= 2)
-		window->due = now;
-	else if (window->due == NET_NEVER)
-		window->due = now + delay;
+	/* The second one's, too, waits a moment for what answers it or comes behind it. */
+	if (gap || mark)
+		due = now;
+	else if (++window->unacknowledged >= 2)
+		due = now + delay / TOGETHER_PART;
+	if (due < window->due)
+		window->due = due;
 }
 
 /* Bits number, number - 1, ... number - 63, the first in bit 0. */
