@@ -12,24 +12,6 @@ struct packet {
 	_Alignas(8) uint8_t bytes[];
 };
 
-struct event {
-	uint64_t time, order;
-	enum event_kind kind;
-	struct host *host;
-	union {
-		struct packet *packet;
-		struct {
-			struct net_token token;
-			size_t first, count;
-			uint32_t life;
-		} * resolve;
-		struct {
-			void (*call)(struct world *world, void *arg);
-			void *arg;
-		} call;
-	};
-};
-
 #define POOLED 2048 /* bytes of packets that are kept for the next ones */
 
 void settings_init(struct settings *settings)
@@ -81,51 +63,12 @@ void world_fail(struct world *world, const char *format, ...)
 	world->failed = true;
 }
 
-/* ---- events: a heap by time, then by order ---- */
-
-static bool before(const struct event *a, const struct event *b)
-{
-	return a->time != b->time ? a->time < b->time : a->order < b->order;
-}
-
-static void push(struct world *world, struct event event)
-{
-	static uint64_t order;
-	size_t at;
-
-	if (world->heap_count + 2 > world->heap_room) {
-		world->heap_room = world->heap_room ? 2 * world->heap_room : 1024;
-		world->heap = realloc(world->heap, world->heap_room * sizeof(event));
-		if (!world->heap)
-			abort();
-	}
-	event.order = order++;
-	for (at = ++world->heap_count; at > 1 && before(&event, &world->heap[at / 2]); at /= 2)
-		world->heap[at] = world->heap[at / 2];
-	world->heap[at] = event;
-}
-
-static struct event pop(struct world *world)
-{
-	struct event top = world->heap[1], last = world->heap[world->heap_count--];
-	size_t at = 1, child;
-
-	while ((child = 2 * at) <= world->heap_count) {
-		if (child < world->heap_count &&
-		    before(&world->heap[child + 1], &world->heap[child]))
-			child++;
-		if (!before(&world->heap[child], &last))
-			break;
-		world->heap[at] = world->heap[child];
-		at = child;
-	}
-	world->heap[at] = last;
-	return top;
-}
+/* ---- events ---- */
 
 void world_call(struct world *world, uint64_t time, void (*call)(struct world *, void *), void *arg)
 {
-	push(world, (struct event){ .time = time, .kind = EVENT_CALL, .call = { call, arg } });
+	events_push(&world->events,
+		    (struct event){ .time = time, .kind = EVENT_CALL, .call = { call, arg } });
 }
 
 /* ---- the network ---- */
@@ -221,13 +164,15 @@ static void transmit(struct world *world, struct host *from, struct packet *pack
 		copy->from = packet->from;
 		copy->to = packet->to;
 		copy->ecn = packet->ecn;
-		push(world, (struct event){ .time = time + world_below(world, settings->jitter + 1),
+		events_push(&world->events,
+			    (struct event){ .time = time + world_below(world, settings->jitter + 1),
 					    .kind = EVENT_PACKET,
 					    .packet = copy });
 	}
 	if (world_chance(world, settings->corrupt) && !corrupt(world, packet))
 		goto drop;
-	push(world, (struct event){ .time = time, .kind = EVENT_PACKET, .packet = packet });
+	events_push(&world->events,
+		    (struct event){ .time = time, .kind = EVENT_PACKET, .packet = packet });
 	return;
 drop:
 	world->dropped++;
@@ -242,7 +187,8 @@ void world_inject(struct world *world, unsigned from, unsigned to, const void *b
 	packet->from = endpoint_of(from, 0);
 	packet->to = to;
 	packet->ecn = 0;
-	push(world, (struct event){ .time = world->now, .kind = EVENT_PACKET, .packet = packet });
+	events_push(&world->events,
+		    (struct event){ .time = world->now, .kind = EVENT_PACKET, .packet = packet });
 }
 
 static size_t copy_out(uint8_t *to, const struct iovec *vector, unsigned count)
@@ -295,7 +241,8 @@ void host_pump(struct host *host)
 		deadline = world->now + 1;
 	if (deadline < host->timer) {
 		host->timer = deadline;
-		push(world, (struct event){ .time = deadline, .kind = EVENT_TIMER, .host = host });
+		events_push(&world->events,
+			    (struct event){ .time = deadline, .kind = EVENT_TIMER, .host = host });
 	}
 }
 
@@ -381,7 +328,7 @@ static int look(struct host *host, const struct net_wait *wait, uint64_t address
 	event.resolve->count = (wait->address - start + wait->length - 1) / WORLD_PAGE + 1 -
 			       event.resolve->first;
 	event.resolve->life = host->life;
-	push(world, event);
+	events_push(&world->events, event);
 	return PF_ERR_AGAIN;
 }
 
@@ -649,8 +596,8 @@ struct world *world_create(const struct settings *settings)
 
 bool world_run(struct world *world, uint64_t until, bool (*done)(struct world *))
 {
-	while (world->heap_count && world->heap[1].time <= until && !world->failed) {
-		struct event event = pop(world);
+	while (world->events.count && world->events.heap[1].time <= until && !world->failed) {
+		struct event event = events_pop(&world->events);
 		struct host *host = event.host;
 
 		world->now = event.time;
@@ -687,8 +634,8 @@ void world_destroy(struct world *world)
 	struct packet *packet;
 	unsigned i;
 
-	while (world->heap_count) {
-		struct event event = pop(world);
+	while (world->events.count) {
+		struct event event = events_pop(&world->events);
 
 		if (event.kind == EVENT_PACKET)
 			packet_free(world, event.packet);
@@ -717,6 +664,6 @@ void world_destroy(struct world *world)
 	free(world->batch->room);
 	free(world->batch);
 	free(world->hosts);
-	free(world->heap);
+	free(world->events.heap);
 	free(world);
 }

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "events.h"
 #include "transport/net/net.h"
 
 #define WORLD_PAGE 4096u
@@ -46,11 +47,6 @@ struct settings {
 
 void settings_init(struct settings *settings);
 
-struct world;
-struct host;
-
-enum event_kind { EVENT_PACKET, EVENT_TIMER, EVENT_RESOLVE, EVENT_CALL };
-
 struct host {
 	struct world *world;
 	unsigned number;
@@ -78,8 +74,7 @@ struct world {
 	struct settings settings;
 	uint64_t now, random;
 	struct host *hosts;
-	struct event *heap;
-	size_t heap_count, heap_room;
+	struct events events;
 	uint64_t packets, dropped;
 	struct packet *free_packets;
 	struct net_batch *batch;

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What will happen in a world: a heap by time, then by the order in which it was decided. */
+#ifndef PF_TESTS_NET_EVENTS_H
+#define PF_TESTS_NET_EVENTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/net/net.h"
+
+struct world;
+struct host;
+struct packet;
+
+enum event_kind { EVENT_PACKET, EVENT_TIMER, EVENT_RESOLVE, EVENT_CALL };
+
+struct event {
+	uint64_t time, order;
+	enum event_kind kind;
+	struct host *host;
+	union {
+		struct packet *packet;
+		struct {
+			struct net_token token;
+			size_t first, count;
+			uint32_t life;
+		} * resolve;
+		struct {
+			void (*call)(struct world *world, void *arg);
+			void *arg;
+		} call;
+	};
+};
+
+struct events {
+	struct event *heap; /* the first is not used */
+	size_t count, room;
+	uint64_t order;
+};
+
+void events_push(struct events *events, struct event event);
+/* There must be one. */
+struct event events_pop(struct events *events);
+
+#endif
