@@ -28,7 +28,7 @@
 #define POLLS_UNHEARD 4096
 #define POLLS_ELSEWHERE 16
 /* The first message after a poll goes at once; of others, so many wait for each other. */
-#define SENDS_TOGETHER 16
+#define SENDS_TOGETHER 32
 #define SECOND 1000000000ull
 /* A context that closes waits so long for acknowledgements. */
 #define LINGER (SECOND / 2)
