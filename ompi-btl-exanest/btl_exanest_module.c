@@ -126,10 +126,17 @@ static int find_address(opal_proc_t *proc, void **address, size_t *length)
 		pf_address(mca_btl_exanest_component.context, *address, length));
 }
 
+/*
+ * This process is a peer of its own, too: osc/rdma of a job on several hosts
+ * wants one module that reaches every process. It must be that one alone: a
+ * module with global atomics counts as one that reaches this process anyhow, and
+ * one that does besides would seem to reach another process more. Messages to
+ * self stay with btl/self, whose exclusivity is higher.
+ */
 static mca_btl_exanest_module_t *module_of(const opal_proc_t *proc)
 {
 	if (mca_btl_exanest_component.options.network != PF_NETWORK_ALWAYS &&
-	    OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
+	    proc != opal_proc_local_get() && OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
 		return &mca_btl_exanest_module;
 	return &mca_btl_exanest_net_module;
 }
@@ -212,11 +219,6 @@ static mca_btl_base_endpoint_t *take_endpoint(const mca_btl_exanest_module_t *mo
 	return one_sided;
 }
 
-/*
- * This process is a peer of its own, too: osc/rdma of a job on several hosts
- * wants one module that reaches every process. Messages to self stay with
- * btl/self, whose exclusivity is higher.
- */
 static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
 		     mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {

@@ -71,15 +71,16 @@ static void quit(const char *what)
 	exit(2);
 }
 
+/* Of all protocols: what a bridge forwards is shown to those sockets only. */
 static void open_side(struct side *side, const char *interface)
 {
-	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP) };
+	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
 
 	side->name = interface;
 	address.sll_ifindex = (int)if_nametoindex(interface);
 	if (!address.sll_ifindex)
 		quit(interface);
-	side->socket = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_IP));
+	side->socket = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL));
 	if (side->socket < 0 ||
 	    bind(side->socket, (struct sockaddr *)&address, sizeof(address)) < 0)
 		quit(interface);
@@ -125,6 +126,7 @@ static bool listen_to(const struct side *side, unsigned to, struct sample *sampl
 				  &size);
 
 	if (length < HEADERS + 32 || from.sll_pkttype == PACKET_OUTGOING ||
+	    frame[12] != ETH_P_IP >> 8 || frame[13] != (ETH_P_IP & 0xff) ||
 	    frame[ETH_HLEN] != 0x45 || frame[ETH_HLEN + 9] != IPPROTO_UDP)
 		return false;
 	/* Several in one piece: the first of them, cut short. */
