@@ -86,6 +86,9 @@ static const pf_option_info table[] = {
 	OPTION(backup_ring, 0, 1ull << 32, 6,
 	       "Bytes of memory in which blocks are kept that wait for their pages, with net_fault "
 	       "backup"),
+	OPTION(socket_buffer, 4096, 1 << 30, 6,
+	       "Bytes that the system is asked to keep of packets sent and received, for each "
+	       "network address and direction"),
 	OPTION(peer_timeout, 1, 1000000, 4,
 	       "Seconds of silence after which a process on another host is taken for dead; one "
 	       "that computes is not silent, one that is stopped is"),
@@ -125,6 +128,7 @@ static const pf_options defaults = {
 	.auth = PF_AUTH_HEADER,
 	.net_fault = PF_NET_FAULT_NACK,
 	.backup_ring = 1 << 20,
+	.socket_buffer = 8 << 20,
 	.peer_timeout = 120,
 };
 

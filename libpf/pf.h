@@ -116,7 +116,8 @@ typedef struct pf_options {
 	uint64_t network;    /* enum pf_network */
 	uint64_t auth;       /* enum pf_auth */
 	uint64_t net_fault;  /* enum pf_net_fault */
-	uint64_t backup_ring;  /* bytes kept for blocks that wait for their pages, for all peers */
+	uint64_t backup_ring; /* bytes kept for blocks that wait for their pages, for all peers */
+	uint64_t socket_buffer; /* bytes that the system keeps of packets, for each address and direction */
 	uint64_t peer_timeout; /* seconds of silence after which a peer on another host is dead */
 	/* Texts, NULL for none; pf_open does not keep them. */
 	const char *if_include; /* interfaces to use: names and networks, separated by commas */

@@ -43,8 +43,8 @@ static struct ends *ends_open(const char *network)
 		free(ends);
 		skip();
 	}
-	assert_int_equal(socket_open(&ends->a, 3, &ends->interface), PF_OK);
-	assert_int_equal(socket_open(&ends->b, 5, &ends->interface), PF_OK);
+	assert_int_equal(socket_open(&ends->a, 3, &ends->interface, 1u << 20), PF_OK);
+	assert_int_equal(socket_open(&ends->b, 5, &ends->interface, 1u << 20), PF_OK);
 	name(&ends->to_a, &ends->b, &ends->a, &ends->interface);
 	name(&ends->to_b, &ends->a, &ends->b, &ends->interface);
 	ends->receiver = receiver_create();

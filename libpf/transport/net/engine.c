@@ -78,8 +78,8 @@ static void open_sockets(struct engine *engine, const struct interface *found, u
 
 	/* An address that cannot be bound is one that is just going away. */
 	for (i = 0; i < count; i++) {
-		if (socket_open(&engine->sockets[engine->count], (uint8_t)engine->count,
-				&found[i]) == PF_OK)
+		if (socket_open(&engine->sockets[engine->count], (uint8_t)engine->count, &found[i],
+				(uint32_t)engine->context->options.socket_buffer) == PF_OK)
 			engine->interfaces[engine->count++] = found[i];
 	}
 }

@@ -95,16 +95,16 @@ static void set(int fd, int level, int option, int value)
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-static void set_buffer(int fd, int forced, int option)
+static void set_buffer(int fd, int forced, int option, uint32_t bytes)
 {
-	int wanted = SOCKET_BUFFER;
+	int wanted = (int)bytes;
 
 	/* Beyond the system's limit only for whoever administers the network. */
 	if (setsockopt(fd, SOL_SOCKET, forced, &wanted, sizeof(wanted)) < 0)
 		set(fd, SOL_SOCKET, option, wanted);
 }
 
-static void set_options(struct socket *socket, bool version6)
+static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 {
 	int fd = socket->fd, granted = 0;
 	socklen_t size = sizeof(granted);
@@ -124,8 +124,8 @@ static void set_options(struct socket *socket, bool version6)
 	}
 	set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	set(fd, SOL_UDP, UDP_GRO, 1);
-	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF);
-	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, buffer);
+	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, buffer);
 	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &size);
 	socket->receive_buffer = granted < 0 ? 0 : (uint32_t)granted;
 	granted = 0;
@@ -133,7 +133,8 @@ static void set_options(struct socket *socket, bool version6)
 	socket->segments = !getsockopt(fd, SOL_UDP, UDP_SEGMENT, &granted, &size);
 }
 
-int socket_open(struct socket *result, uint8_t number, const struct interface *interface)
+int socket_open(struct socket *result, uint8_t number, const struct interface *interface,
+		uint32_t buffer)
 {
 	bool version6 = interface->address.any.sa_family == AF_INET6;
 	union interface_address address = interface->address;
@@ -144,7 +145,7 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 	result->fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (result->fd < 0)
 		return PF_ERR_SYSTEM;
-	set_options(result, version6);
+	set_options(result, version6, buffer);
 	if (version6)
 		address.in6.sin6_port = 0;
 	else

@@ -15,8 +15,6 @@
 #include "interface.h"
 #include "net.h"
 
-/* Tried for a socket's buffers; what the system grants may be less. */
-#define SOCKET_BUFFER (8u << 20)
 /* Datagrams received by one call. */
 #define RECEIVE_MESSAGES 8
 /* The kernel gathers up to 64 KiB in a datagram; more packets than these are dropped. */
@@ -54,8 +52,12 @@ struct socket {
 	uint64_t heard;          /* the owner's: when something came last */
 };
 
-/* Bound to the interface's address and a port of the system's choice. PF_OK or PF_ERR_SYSTEM. */
-int socket_open(struct socket *socket, uint8_t number, const struct interface *interface);
+/*
+ * Bound to the interface's address and a port of the system's choice, with
+ * buffers of so many bytes, or what the system grants. PF_OK or PF_ERR_SYSTEM.
+ */
+int socket_open(struct socket *socket, uint8_t number, const struct interface *interface,
+		uint32_t buffer);
 void socket_close(struct socket *socket);
 
 enum socket_sent {
