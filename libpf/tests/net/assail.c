@@ -27,23 +27,24 @@
 #define SAMPLES 64
 #define FRAME_MOST 9014 /* bytes that a cable of MTU 9000 carries */
 #define HEADERS (ETH_HLEN + 28)
-/* A sample is replaced after so many packets made of it. */
-#define WEAR 16
+/* Samples are taken anew after so many packets made of them. */
+#define WEAR 20000
 #define SILENCE_SECONDS 10
+#define LISTEN_SECONDS 0.05
 
 enum kind { REPLAYED, CUT, TURNED, INVENTED, KINDS };
 static const char *const kind_names[KINDS] = { "replayed", "cut short", "with bits turned",
 					       "invented" };
 
 struct side {
-	int socket;
-	const char *name;
+	const char *interface;
+	int socket; /* for sending only */
 };
 
 struct sample {
 	uint8_t frame[FRAME_MOST];
-	size_t length; /* 0: none yet */
-	unsigned to;   /* the side that it was sent to */
+	size_t length;
+	unsigned to; /* the side that it was sent to */
 };
 
 static uint64_t random_state;
@@ -71,19 +72,17 @@ static void quit(const char *what)
 	exit(2);
 }
 
-/* Of all protocols: what a bridge forwards is shown to those sockets only. */
-static void open_side(struct side *side, const char *interface)
+/* protocol: what it is to hear, 0 for nothing. */
+static int open_socket(const char *interface, uint16_t protocol)
 {
-	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
+	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_protocol = htons(protocol) };
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	side->name = interface;
 	address.sll_ifindex = (int)if_nametoindex(interface);
-	if (!address.sll_ifindex)
+	if (!address.sll_ifindex || fd < 0 ||
+	    bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		quit(interface);
-	side->socket = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL));
-	if (side->socket < 0 ||
-	    bind(side->socket, (struct sockaddr *)&address, sizeof(address)) < 0)
-		quit(interface);
+	return fd;
 }
 
 static uint16_t ip_checksum(const uint8_t *header)
@@ -116,18 +115,15 @@ static void finish(uint8_t *frame, size_t payload)
 	put16(udp + 6, 0);
 }
 
-/* What comes from one host is a sample of what the other one gets. False: nothing did. */
-static bool listen_to(const struct side *side, unsigned to, struct sample *sample)
+static bool hear(int fd, unsigned to, struct sample *sample)
 {
 	static uint8_t frame[65536 + 256];
 	struct sockaddr_ll from;
 	socklen_t size = sizeof(from);
-	ssize_t length = recvfrom(side->socket, frame, sizeof(frame), 0, (struct sockaddr *)&from,
-				  &size);
+	ssize_t length = recvfrom(fd, frame, sizeof(frame), 0, (struct sockaddr *)&from, &size);
 
-	if (length < HEADERS + 32 || from.sll_pkttype == PACKET_OUTGOING ||
-	    frame[12] != ETH_P_IP >> 8 || frame[13] != (ETH_P_IP & 0xff) ||
-	    frame[ETH_HLEN] != 0x45 || frame[ETH_HLEN + 9] != IPPROTO_UDP)
+	if (length < HEADERS + 32 || from.sll_pkttype == PACKET_OUTGOING || frame[12] != 0x08 ||
+	    frame[13] != 0x00 || frame[ETH_HLEN] != 0x45 || frame[ETH_HLEN + 9] != IPPROTO_UDP)
 		return false;
 	/* Several in one piece: the first of them, cut short. */
 	if (length > FRAME_MOST)
@@ -136,6 +132,32 @@ static bool listen_to(const struct side *side, unsigned to, struct sample *sampl
 	sample->length = (size_t)length;
 	sample->to = to;
 	return true;
+}
+
+/*
+ * What comes from one host is a sample of what the other one gets. Heard for a
+ * moment only, and not all the time, which would cost the job more than what it
+ * is sent. Returns how many there are.
+ */
+static unsigned take_samples(const struct side *sides, struct sample *samples)
+{
+	/* Of all protocols: to others a bridge shows nothing of what it forwards. */
+	int sockets[2] = { open_socket(sides[0].interface, ETH_P_ALL),
+			   open_socket(sides[1].interface, ETH_P_ALL) };
+	double end = now() + LISTEN_SECONDS;
+	unsigned taken[2] = { 0 }, count = 0, i;
+
+	while (now() < end && count < SAMPLES) {
+		for (i = 0; i < 2; i++) {
+			if (taken[i] == SAMPLES / 2 || !hear(sockets[i], 1 - i, &samples[count]))
+				continue;
+			taken[i]++;
+			count++;
+		}
+	}
+	close(sockets[0]);
+	close(sockets[1]);
+	return count;
 }
 
 static enum kind make(const struct sample *sample, uint8_t *frame, size_t *length)
@@ -158,8 +180,11 @@ static enum kind make(const struct sample *sample, uint8_t *frame, size_t *lengt
 		break;
 	case INVENTED:
 		/* The start of the fixed header remains now and then, so that some of it fits. */
-		for (i = number() % 32; i < payload; i++)
-			frame[HEADERS + i] = (uint8_t)number();
+		for (i = number() % 32; i + 8 <= payload; i += 8) {
+			uint64_t bytes = number();
+
+			memcpy(frame + HEADERS + i, &bytes, sizeof(bytes));
+		}
 		break;
 	default:
 		break;
@@ -171,13 +196,14 @@ static enum kind make(const struct sample *sample, uint8_t *frame, size_t *lengt
 
 static void usage(void)
 {
-	puts("Usage: pf_assail [--packets N] [--rate N] [--seed N] INTERFACE INTERFACE\n\n"
+	puts("Usage: pf_assail [--packets N] [--rate N] [--seed N] [--miss] INTERFACE INTERFACE\n\n"
 	     "Sends what two hosts must refuse to both, while they talk to each other over UDP\n"
 	     "and IPv4: replayed, truncated, damaged and invented packets. The interfaces are the\n"
 	     "other ends of the hosts' links. Needs CAP_NET_RAW.\n\n"
 	     "  --packets N  100000\n"
 	     "  --rate N     packets a second, 0: as fast as it goes (0)\n"
-	     "  --seed N     of what is random\n");
+	     "  --seed N     of what is random\n"
+	     "  --miss       to addresses that no host has: what sending alone costs\n");
 }
 
 int main(int argc, char **argv)
@@ -185,15 +211,17 @@ int main(int argc, char **argv)
 	static const struct option options[] = { { "packets", required_argument, NULL, 'p' },
 						 { "rate", required_argument, NULL, 'r' },
 						 { "seed", required_argument, NULL, 's' },
+						 { "miss", no_argument, NULL, 'm' },
 						 { "help", no_argument, NULL, 'h' },
 						 { 0 } };
 	static struct sample samples[SAMPLES];
-	uint64_t packets = 100000, rate = 0, sent = 0, seed = (uint64_t)time(NULL);
+	uint64_t packets = 100000, rate = 0, sent = 0, wanted = 0, seed = (uint64_t)time(NULL);
 	uint64_t counts[KINDS] = { 0 };
 	static uint8_t frame[FRAME_MOST];
 	struct side sides[2];
 	double began, heard;
-	unsigned i, next = 0;
+	unsigned i, count = 0;
+	bool miss = false;
 	size_t length;
 	int c;
 
@@ -204,14 +232,18 @@ int main(int argc, char **argv)
 			rate = strtoull(optarg, NULL, 0);
 		else if (c == 's')
 			seed = strtoull(optarg, NULL, 0);
+		else if (c == 'm')
+			miss = true;
 		else
 			return usage(), c == 'h' ? 0 : 2;
 	}
 	if (argc - optind != 2)
 		return usage(), 2;
 	random_state = seed * 0x9e3779b97f4a7c15ull + 1;
-	for (i = 0; i < 2; i++)
-		open_side(&sides[i], argv[optind + (int)i]);
+	for (i = 0; i < 2; i++) {
+		sides[i].interface = argv[optind + (int)i];
+		sides[i].socket = open_socket(sides[i].interface, 0);
+	}
 	printf("# seed %llu\n", (unsigned long long)seed);
 	fflush(stdout);
 	began = heard = now();
@@ -219,25 +251,27 @@ int main(int argc, char **argv)
 		struct sample *sample;
 		enum kind kind;
 
-		if (sent % WEAR == 0 || !samples[0].length) {
-			for (i = 0; i < 2; i++) {
-				if (!listen_to(&sides[i], 1 - i, &samples[next]))
-					continue;
-				next = (next + 1) % SAMPLES;
+		if (sent == wanted) {
+			count = take_samples(sides, samples);
+			if (count) {
+				wanted = sent + WEAR;
 				heard = now();
-			}
-			if (now() - heard > SILENCE_SECONDS) {
+			} else if (now() - heard > SILENCE_SECONDS) {
 				fprintf(stderr, "pf_assail: nothing is heard on %s and %s\n",
-					sides[0].name, sides[1].name);
+					sides[0].interface, sides[1].interface);
 				return 1;
+			} else {
+				continue;
 			}
 		}
-		sample = &samples[number() % SAMPLES];
-		if (!sample->length || (rate && (double)sent / (double)rate > now() - began)) {
+		if (rate && (double)sent / (double)rate > now() - began) {
 			usleep(50);
 			continue;
 		}
+		sample = &samples[number() % count];
 		kind = make(sample, frame, &length);
+		if (miss)
+			frame[ETH_ALEN - 1] ^= 0x55;
 		if (send(sides[sample->to].socket, frame, length, 0) < 0) {
 			/* The link's queue is full, or shorter packets are the rule by now. */
 			if (errno != ENOBUFS && errno != EAGAIN && errno != EMSGSIZE)
