@@ -286,6 +286,26 @@ static void test_most_under_way(void **state)
 	close_path(fixture);
 }
 
+/* However much may be under way, there is room for acknowledgements. */
+static void test_room_for_answers(void **state)
+{
+	struct fixture *fixture = open_path();
+	struct path *path = &fixture->path;
+	unsigned i;
+
+	path->congestion.window = UINT64_MAX;
+	while (path_open(path, 1, PACKET, UINT32_MAX))
+		send(fixture, 1, 1);
+	assert_true(path->next > 512);
+	for (i = 0; i < 32; i++) {
+		struct sent *sent = path_record(path);
+
+		assert_non_null(sent);
+		path_sent(path, sent, 1, 72, false);
+	}
+	close_path(fixture);
+}
+
 static void test_never_sent(void **state)
 {
 	struct fixture *fixture = open_path();
@@ -363,6 +383,7 @@ int main(void)
 		cmocka_unit_test(test_reordering),
 		cmocka_unit_test(test_unsent_is_refused),
 		cmocka_unit_test(test_most_under_way),
+		cmocka_unit_test(test_room_for_answers),
 		cmocka_unit_test(test_never_sent),
 		cmocka_unit_test(test_mtu),
 	};

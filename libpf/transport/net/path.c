@@ -6,7 +6,8 @@
 #define CAPACITY_FIRST 64
 #define OVERTAKERS 3        /* RFC 8985's DupThresh: where nothing reorders, that is a loss */
 #define REORDER_MEMORY 4096 /* packets after which reordering is forgotten by halves */
-#define RECORDS_SPARE 4     /* for probes */
+#define RECORDS_SPARE 4     /* for probes, */
+#define RECORDS_ANSWERS 64  /* and for acknowledgements */
 #define TIMEOUT_FIRST 50000000ull
 #define TIMEOUT_MOST 1000000000ull
 #define TIMEOUTS_SILENT 9 /* in a row, about a second: the path may be another one now */
@@ -344,6 +345,9 @@ bool path_open(const struct path *path, uint64_t now, uint32_t bytes, uint32_t c
 	uint64_t window = congestion_window(&path->congestion);
 
 	if (now < path->paced)
+		return false;
+	/* Two ends that had used up all theirs would wait for each other's time-out. */
+	if (path->next - path->oldest > SENT_MOST - RECORDS_ANSWERS)
 		return false;
 	if (window > credit)
 		window = credit;
