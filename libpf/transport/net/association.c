@@ -203,7 +203,8 @@ static bool idle(const struct net_association *association)
 	const struct busy *busy = association->busy;
 	unsigned i;
 
-	if (!transfers_idle(&busy->transfers) || association->undelivered)
+	/* At rest, it would forget which path the ping is not to take. */
+	if (!transfers_idle(&busy->transfers) || association->undelivered || association->ping)
 		return false;
 	for (i = 0; i < STREAMS; i++) {
 		if (!stream_out_empty(&busy->out[i]) || busy->in[i].taken != busy->in[i].next ||
