@@ -123,6 +123,20 @@ static int need_bring_in(const struct need *need, unsigned int first, unsigned i
 	return 0; /* what is still missing, because it was taken away again, is met again */
 }
 
+static bool need_absent(const struct need *need, unsigned int page)
+{
+	return !(READ_ONCE(need->translation->entries[page]) & HMM_PFN_VALID);
+}
+
+/* The process provides the page, and what else is absent behind it; up to which page. */
+static unsigned int need_forward(const struct need *need, unsigned int page)
+{
+	do
+		page++;
+	while (page < need->end && need_absent(need, page));
+	return page;
+}
+
 /* Resolve what the page tables do not have. */
 static int need_resolve(struct need *need, struct exanest_context *owner,
 			struct exanest_block *block, u64 *address)
@@ -134,10 +148,11 @@ static int need_resolve(struct need *need, struct exanest_context *owner,
 	for (page = need_missing(need, need->first); page < need->end;
 	     page = need_missing(need, end)) {
 		covered = exanest_pager_covers(owner, page_address_in(need, page));
-		if (covered && !(READ_ONCE(need->translation->entries[page]) & HMM_PFN_VALID)) {
+		if (covered && need_absent(need, page)) {
+			end = need_forward(need, page);
 			*address = page_address_in(need, page);
 			if (exanest_pager_forward(owner, block, *address,
-						  page_address_in(need, need->end) - *address))
+						  page_address_in(need, end) - *address))
 				return FORWARDED;
 			return -ECONNRESET;
 		}

@@ -152,10 +152,15 @@ struct exanest_completion {
 	__u32 fault_side;    /* and whose it was: enum exanest_side */
 };
 
-/* A fault in a range whose pages the process itself provides. */
+/*
+ * A fault in a range whose pages the process itself provides. They have to
+ * appear whole (UFFDIO_COPY, mremap(2)), since the engine takes a page for what
+ * it is as soon as it is there, and may be there before the event is read, for
+ * another block.
+ */
 struct exanest_fault {
 	__u64 address; /* of the first absent page */
-	__u64 length;  /* bytes the parked block needs from there on, in whole pages */
+	__u64 length;  /* bytes absent from there on that the parked block needs, in whole pages */
 	__u64 ticket;  /* for EXANEST_IOC_RESOLVED */
 	__u32 write;   /* 1: the engine is going to write */
 	__u32 reserved;
