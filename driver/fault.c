@@ -94,7 +94,8 @@ static unsigned int need_ahead(const struct need *need, const struct exanest_con
 		return need->end;
 	if (policy == EXANEST_POLICY_HUGE)
 		return need->last;
-	*window = *window ? min(2 * *window, EXANEST_SPAN_PAGES) : EXANEST_BLOCK_SIZE >> PAGE_SHIFT;
+	*window = *window ? min(2 * *window, EXANEST_SPAN_PAGES) :
+			    DIV_ROUND_UP(EXANEST_BLOCK_SIZE, PAGE_SIZE);
 	return min(need->end + *window, need->last);
 }
 
@@ -128,12 +129,12 @@ static bool need_absent(const struct need *need, unsigned int page)
 	return !(READ_ONCE(need->translation->entries[page]) & HMM_PFN_VALID);
 }
 
-/* The process provides the page, and what else is absent behind it; up to which page. */
-static unsigned int need_forward(const struct need *need, unsigned int page)
+/* The process provides the page, and what is absent behind it, up to limit; up to which page. */
+static unsigned int need_forward(const struct need *need, unsigned int page, u64 limit)
 {
 	do
 		page++;
-	while (page < need->end && need_absent(need, page));
+	while (page < need->end && page_address_in(need, page) < limit && need_absent(need, page));
 	return page;
 }
 
@@ -142,14 +143,14 @@ static int need_resolve(struct need *need, struct exanest_context *owner,
 			struct exanest_block *block, u64 *address)
 {
 	unsigned int page, end, bad;
-	bool covered;
+	u64 limit;
 	int error;
 
 	for (page = need_missing(need, need->first); page < need->end;
 	     page = need_missing(need, end)) {
-		covered = exanest_pager_covers(owner, page_address_in(need, page));
-		if (covered && need_absent(need, page)) {
-			end = need_forward(need, page);
+		limit = exanest_pager_end(owner, page_address_in(need, page));
+		if (limit && need_absent(need, page)) {
+			end = need_forward(need, page, limit);
 			*address = page_address_in(need, page);
 			if (exanest_pager_forward(owner, block, *address,
 						  page_address_in(need, end) - *address))
@@ -159,7 +160,7 @@ static int need_resolve(struct need *need, struct exanest_context *owner,
 		/* One by one where a process provides some of the pages and the kernel others. */
 		end = READ_ONCE(owner->pager.range_count) ? page + 1 : need->end;
 		error = need_bring_in(need, page, end, &bad);
-		if (error && !covered) {
+		if (error && !limit) {
 			*address = page_address_in(need, bad);
 			return error == -ESRCH ? -ECONNRESET : error == -ENOMEM ? -ENOMEM : -EFAULT;
 		}

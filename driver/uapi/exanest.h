@@ -66,7 +66,8 @@ struct exanest_join {
 };
 
 /*
- * Make the rings, once in a context's life (-EALREADY). The kernel clamps
+ * Make the rings, once in a context's life (-EALREADY), after
+ * EXANEST_IOC_JOIN (-ENOTCONN). The kernel clamps
  * nothing: a count that is not a power of two, or is above
  * exanest_query.ring_entries, is -EINVAL. The caller maps map_bytes of the
  * descriptor, shared, at offset 0; the offsets lead to the rings' heads and
@@ -170,6 +171,8 @@ struct exanest_fault {
  * Take over (enable 1), or give back (0), the faults of a page-aligned range of
  * the caller's own memory. It is given back as it was taken over, else -ENOENT.
  * Faults that are out when a range is given back are resolved by the kernel.
+ * -ENXIO: no fault ring; -EEXIST: the range overlaps another; -ENOSPC: the
+ * context has 1024 of them.
  */
 struct exanest_pager {
 	__u32 size;
