@@ -43,7 +43,7 @@ static void waiting_take(struct exanest_pagers *pager, bool all, struct list_hea
 	}
 }
 
-/* lock is held, and time has passed: the context is counted for the work. */
+/* lock is held. The context is counted for the work. */
 static void timeout_arm(struct exanest_context *context, unsigned long delay)
 {
 	exanest_context_get(context);
@@ -178,6 +178,9 @@ void exanest_pagers_gone(struct exanest_context *context)
 	waiting_take(&context->pager, true, &blocks);
 	spin_unlock(&context->pager.lock);
 	resolve_all(&blocks);
+	/* Nothing waits any more, and nothing will: the timer is armed under the lock. */
+	if (cancel_delayed_work(&context->pager.timeout))
+		exanest_context_put(context);
 }
 
 static int range_add(struct exanest_pagers *pager, struct interval_tree_node *range)
