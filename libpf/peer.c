@@ -17,6 +17,8 @@ static const char path_opening[] =
 static const char path_single[] = "single copy, long transfers from both ends";
 static const char path_disabled[] = "through the ring: single_copy is 0";
 static const char path_device[] = "by the engine of /dev/exanest";
+static const char path_device_copy[] =
+	"by the engine of /dev/exanest, short transfers by single copy";
 static const char path_no_device[] =
 	"none: transport is device, and /dev/exanest does not reach the peer";
 static const char path_gone[] = "none: the peer's process is gone";
@@ -117,26 +119,35 @@ int peer_connect(pf_peer *peer)
 	return PF_OK;
 }
 
-static void set_transport(pf_peer *peer, const struct transport *transport, const char *path)
+static void set_transport(pf_peer *peer, const struct transport *transport, uint64_t at_once,
+			  const char *path)
 {
 	atomic_store_explicit(&peer->transport, transport, memory_order_relaxed);
+	atomic_store_explicit(&peer->at_once, at_once, memory_order_relaxed);
 	set_path(peer, path);
 }
 
 static void choose_transport(pf_peer *peer)
 {
 	const pf_options *options = &peer->context->options;
+	bool copies = options->single_copy && !peer->copy_error;
 
-	if (peer->engine && device_engine(&peer->context->device))
-		set_transport(peer, &transport_device, path_device);
-	else if (options->transport == PF_TRANSPORT_DEVICE)
-		set_transport(peer, &transport_none, path_no_device);
-	else if (!options->single_copy)
-		set_transport(peer, &transport_stream, path_disabled);
-	else if (peer->copy_error)
-		set_transport(peer, &transport_stream, copy_refusal(peer->copy_error));
-	else
-		set_transport(peer, &transport_copy, path_single);
+	if (peer->engine && device_engine(&peer->context->device)) {
+		/* Less than a block is copied sooner than an engine is woken. */
+		if (options->transport == PF_TRANSPORT_AUTO && copies)
+			set_transport(peer, &transport_device, options->block_size,
+				      path_device_copy);
+		else
+			set_transport(peer, &transport_device, 0, path_device);
+	} else if (options->transport == PF_TRANSPORT_DEVICE) {
+		set_transport(peer, &transport_none, 0, path_no_device);
+	} else if (copies) {
+		set_transport(peer, &transport_copy, options->share_min, path_single);
+	} else {
+		set_transport(peer, &transport_stream, 0,
+			      options->single_copy ? copy_refusal(peer->copy_error) :
+						     path_disabled);
+	}
 }
 
 void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid, int copy_error,

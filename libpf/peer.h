@@ -33,7 +33,8 @@ struct pf_peer {
 	enum inbox_sleeper sleeper; /* may it be asleep? */
 	_Atomic int state;
 	_Atomic(const struct transport *) transport; /* NULL until linked */
-	bool self;                                   /* this very process */
+	_Atomic uint64_t at_once; /* shorter transfers are copied by whoever posts them */
+	bool self;                /* this very process */
 	pf_context *context;
 	_Atomic(void *) user;
 	unsigned answers_waiting; /* for room in out; progress's own */
@@ -77,6 +78,11 @@ uint64_t peer_ready(pf_peer *peer, bool put, const void *local, uint64_t remote,
 void peer_refuse_copy(pf_peer *peer, int error);
 /* Progress: /dev/exanest does not reach the peer any more. */
 void peer_lose_device(pf_peer *peer);
+
+static inline uint64_t peer_at_once(const pf_peer *peer)
+{
+	return atomic_load_explicit(&((pf_peer *)peer)->at_once, memory_order_relaxed);
+}
 
 static inline const struct transport *peer_transport(const pf_peer *peer)
 {

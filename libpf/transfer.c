@@ -175,7 +175,7 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 	return OPERATION_MOVED;
 }
 
-const struct transport transport_copy = { .move = copy_run, .at_once = true, .shares = true };
+const struct transport transport_copy = { .move = copy_run, .shares = true };
 const struct transport transport_stream = { .move = stream_block };
 
 void block_answered(pf_context *context, struct block *block, int status, uint64_t address,
@@ -408,8 +408,7 @@ static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t r
 	if (remote + length < remote || (uint64_t)(uintptr_t)local + length < length)
 		return PF_ERR_ARGUMENT;
 	/* A short transfer to a peer that we may copy from is one system call: do it here. */
-	if (length < context->options.share_min && peer_state(peer) == PEER_LINKED &&
-	    peer_transport(peer)->at_once &&
+	if (length < peer_at_once(peer) && peer_state(peer) == PEER_LINKED &&
 	    peer_ready(peer, kind == OPERATION_PUT, local, remote, length, &side) == length) {
 		int error = copy_process(peer->pid, kind == OPERATION_PUT, local, remote, length,
 					 &moved);

@@ -18,8 +18,7 @@ struct transport {
 	int (*move)(pf_context *context, struct transfer *transfer);
 	/* Progress: the same for an atomic; NULL: a message asks the peer to execute it. */
 	int (*atomic)(pf_context *context, struct atomic_operation *atomic);
-	bool at_once; /* short transfers can be done by the caller */
-	bool shares;  /* long ones can be moved by both processes, each from its end */
+	bool shares; /* long ones can be moved by both processes, each from its end */
 };
 
 extern const struct transport transport_copy;   /* process_vm_readv, process_vm_writev */

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exanest.h"
+#include "../../../driver/uapi/exanest.h"
 
 struct device_ring {
 	struct exanest_ring_head *head;
