@@ -30,40 +30,39 @@ MODULE_PARM_DESC(engine_cpus, "List of processors that they are bound to in turn
 static struct task_struct *threads[THREADS_MAX];
 static DECLARE_WAIT_QUEUE_HEAD(threads_wait);
 
-/* A stretch of one side within one span, its translation held for reading. */
+/* A stretch of one side within one span. */
 struct stretch {
 	struct exanest_translation *translation;
-	u32 side;
-	unsigned int offset; /* in the span */
+	unsigned int offset;     /* in the span */
 	unsigned int first, end; /* pages */
 	bool write;
 };
 
-/* Returns whether it is held and all of it is there; else *missing is the first byte that is not. */
-static bool stretch_hold(struct stretch *stretch, struct exanest_context *owner, u64 address,
-			 u32 length, u64 *missing)
+static bool stretch_find(struct stretch *stretch, struct exanest_context *owner, u64 address,
+			 u32 length)
 {
-	struct exanest_translation *translation = exanest_translation_find(&owner->space, address);
-	unsigned int page;
-
-	*missing = address;
-	if (!translation || !read_trylock(&translation->lock))
-		return false;
-	stretch->translation = translation;
+	stretch->translation = exanest_translation_find(&owner->space, address);
 	stretch->offset = address & (EXANEST_SPAN_SIZE - 1);
 	stretch->first = stretch->offset >> PAGE_SHIFT;
 	stretch->end = ((stretch->offset + length - 1) >> PAGE_SHIFT) + 1;
-	page = exanest_translation_missing(translation, stretch->first, stretch->end,
-					   stretch->write);
+	return stretch->translation;
+}
+
+/* Its lock is held. If not all of it is there, *address becomes the first byte that is not. */
+static bool stretch_present(const struct stretch *stretch, u64 *address)
+{
+	unsigned int page = exanest_translation_missing(stretch->translation, stretch->first,
+							stretch->end, stretch->write);
+
 	if (page == stretch->end)
 		return true;
-	*missing = max(address, (address & ~(EXANEST_SPAN_SIZE - 1)) + ((u64)page << PAGE_SHIFT));
-	read_unlock(&translation->lock);
+	if (page > stretch->first)
+		*address += ((u64)page << PAGE_SHIFT) - stretch->offset;
 	return false;
 }
 
-/* Bits are looked at before they are set: in a buffer in use they are. */
-static void stretch_release(struct stretch *stretch)
+/* Its lock is held. Bits are looked at before they are set: in a buffer in use they are. */
+static void stretch_mark(const struct stretch *stretch)
 {
 	struct exanest_translation *translation = stretch->translation;
 	unsigned int page;
@@ -78,7 +77,6 @@ static void stretch_release(struct stretch *stretch)
 			folio_mark_dirty(page_folio(hmm_pfn_to_page(translation->entries[page])));
 		}
 	}
-	read_unlock(&translation->lock);
 }
 
 /* Bytes from an offset in the span on that lie in one piece of memory, at most most. */
@@ -190,65 +188,91 @@ static u32 to_end_of_span(u64 address, u32 length)
 	return min_t(u64, length, EXANEST_SPAN_SIZE - (address & (EXANEST_SPAN_SIZE - 1)));
 }
 
-/*
- * Move what both sides have within one span each. RCU keeps the translations,
- * which eviction may be about to free, until their locks are held, and they
- * cannot be freed then. Returns the bytes moved; 0: fault.
- */
-static u32 move_stretch(struct exanest_block *block)
+/* Where a block meets a fault. */
+struct meeting {
+	u32 side;
+	u64 address;
+};
+
+/* The remote side is held. */
+static bool move_local(struct exanest_transfer *transfer, const struct stretch *remote,
+		       struct meeting *fault, u32 length)
 {
-	struct exanest_transfer *transfer = block->transfer;
-	bool put = exanest_block_writes(block, EXANEST_SIDE_REMOTE);
-	struct stretch local = { .side = EXANEST_SIDE_LOCAL, .write = !put };
-	struct stretch remote = { .side = EXANEST_SIDE_REMOTE, .write = put };
-	bool atomic = transfer->submission.op == EXANEST_OP_ATOMIC;
-	u64 here = exanest_block_address(block, EXANEST_SIDE_LOCAL);
-	u64 there = exanest_block_address(block, EXANEST_SIDE_REMOTE);
-	u32 length = to_end_of_span(there, block->length);
-	u32 side = EXANEST_SIDE_REMOTE;
-	u64 missing;
+	struct stretch local = { .write = !remote->write };
 
-	if (!atomic)
-		length = to_end_of_span(here, length);
-
-	rcu_read_lock();
-	if (!stretch_hold(&remote, transfer->peer, there, length, &missing))
-		goto fault;
-	if (atomic) {
-		stretch_atomic(&remote, transfer);
-		goto moved;
+	if (!stretch_find(&local, transfer->context, fault->address, length))
+		return false;
+	if (!read_trylock(&local.translation->lock))
+		return false;
+	if (!stretch_present(&local, &fault->address)) {
+		read_unlock(&local.translation->lock);
+		return false;
 	}
-	if (!stretch_hold(&local, transfer->context, here, length, &missing)) {
-		read_unlock(&remote.translation->lock);
-		side = EXANEST_SIDE_LOCAL;
-		goto fault;
-	}
-	if (put)
-		stretch_copy(&remote, &local, length);
+	if (remote->write)
+		stretch_copy(remote, &local, length);
 	else
-		stretch_copy(&local, &remote, length);
-	stretch_release(&local);
-moved:
-	stretch_release(&remote);
-	rcu_read_unlock();
-	return length;
-
-fault:
-	rcu_read_unlock();
-	exanest_block_fault(block, side, missing);
-	return 0;
+		stretch_copy(&local, remote, length);
+	stretch_mark(&local);
+	read_unlock(&local.translation->lock);
+	return true;
 }
 
+/* What both sides have within one span each. false: *fault is where one of them has nothing. */
+static bool move_sides(const struct exanest_block *block, u32 length, struct meeting *fault)
+{
+	struct exanest_transfer *transfer = block->transfer;
+	struct stretch remote = { .write = exanest_block_writes(block, EXANEST_SIDE_REMOTE) };
+	bool moved = false;
+
+	fault->side = EXANEST_SIDE_REMOTE;
+	fault->address = exanest_block_address(block, EXANEST_SIDE_REMOTE);
+	if (!stretch_find(&remote, transfer->peer, fault->address, length))
+		return false;
+	if (!read_trylock(&remote.translation->lock))
+		return false;
+	if (!stretch_present(&remote, &fault->address))
+		goto unlock;
+	if (transfer->submission.op == EXANEST_OP_ATOMIC) {
+		stretch_atomic(&remote, transfer);
+		moved = true;
+	} else {
+		fault->side = EXANEST_SIDE_LOCAL;
+		fault->address = exanest_block_address(block, EXANEST_SIDE_LOCAL);
+		moved = move_local(transfer, &remote, fault, length);
+	}
+	if (moved)
+		stretch_mark(&remote);
+unlock:
+	read_unlock(&remote.translation->lock);
+	return moved;
+}
+
+/*
+ * RCU keeps the translations, which eviction may be about to free, until their
+ * locks are held; eviction takes these for writing before it frees.
+ */
 static void software_move(struct exanest_engine *engine, struct exanest_block *block)
 {
-	u32 total = block->length, moved;
+	bool atomic = block->transfer->submission.op == EXANEST_OP_ATOMIC;
+	u32 total = block->length, length;
+	struct meeting fault;
+	bool moved;
 
 	while (block->length) {
-		moved = move_stretch(block);
-		if (!moved)
+		length = to_end_of_span(exanest_block_address(block, EXANEST_SIDE_REMOTE),
+					block->length);
+		if (!atomic)
+			length = to_end_of_span(exanest_block_address(block, EXANEST_SIDE_LOCAL),
+						length);
+		rcu_read_lock();
+		moved = move_sides(block, length, &fault);
+		rcu_read_unlock();
+		if (!moved) {
+			exanest_block_fault(block, fault.side, fault.address);
 			return;
-		block->offset += moved;
-		block->length -= moved;
+		}
+		block->offset += length;
+		block->length -= length;
 	}
 	exanest_block_done(block, total);
 }
