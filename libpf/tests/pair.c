@@ -51,7 +51,8 @@ pf_options pair_options(void)
 			snprintf(name, sizeof(name), "PF_%s", info->name);
 			for (i = 0; name[i]; i++)
 				name[i] = (char)(name[i] >= 'a' ? name[i] - 32 : name[i]);
-			unsetenv(name);
+			if (strcmp(name, "PF_TRANSPORT") != 0)
+				unsetenv(name);
 		}
 		setenv("PF_CALIBRATE", "0", 1);
 		cleaned = true;
@@ -183,6 +184,8 @@ static void open_context(struct pair *me, const pf_options *options, pf_receive_
 	pair_check(me, pf_open(options, &me->context) == PF_OK);
 	pf_set_receive(me->context, receive, me);
 	pf_set_error(me->context, error, me);
+	if (test.setup.opened)
+		test.setup.opened(me);
 	own->window = me->window;
 	own->address_length = sizeof(own->address);
 	pair_check(me, pf_address(me->context, own->address, &own->address_length) == PF_OK);
