@@ -126,10 +126,10 @@ long exanest_join_ioctl(struct exanest_context *context, void __user *argument)
 	if (!error)
 		join.address = context->address;
 	mutex_unlock(&context->setup_lock);
+	if (!error)
+		error = exanest_copy_out(argument, &join, sizeof(join));
 	memzero_explicit(join.secret, sizeof(join.secret));
-	if (error)
-		return error;
-	return exanest_copy_out(argument, &join, sizeof(join));
+	return error;
 }
 
 void exanest_domain_leave(struct exanest_context *context)

@@ -252,7 +252,7 @@ static s64 ring_room(const struct exanest_ring *ring)
 {
 	u32 used = ring->counter - smp_load_acquire(&ring->head->consumer);
 
-	return used > ring->entries ? -1 : ring->entries - used;
+	return used > ring->entries ? -1 : (s64)ring->entries - used;
 }
 
 static void ring_post(struct exanest_ring *ring, const void *entry, size_t size)
