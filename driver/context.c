@@ -64,7 +64,8 @@ static void context_free(struct work_struct *work)
 
 static void context_release(struct kref *reference)
 {
-	struct exanest_context *context = container_of(reference, struct exanest_context, reference);
+	struct exanest_context *context = container_of(reference, struct exanest_context,
+						       reference);
 
 	queue_work(exanest_workqueue, &context->free_work);
 }
@@ -80,8 +81,7 @@ void exanest_context_for_each(void (*call)(struct exanest_context *context, void
 	struct exanest_context *context;
 
 	mutex_lock(&contexts_lock);
-	list_for_each_entry(context, &contexts, link)
-		call(context, argument);
+	list_for_each_entry(context, &contexts, link) call(context, argument);
 	mutex_unlock(&contexts_lock);
 }
 

@@ -26,8 +26,8 @@ static LIST_HEAD(domains);
 static DEFINE_MUTEX(domains_lock);
 static atomic64_t last_address = ATOMIC64_INIT(0);
 
-static bool domain_admits(const struct exanest_domain *domain, const struct exanest_context *context,
-			  const u8 *secret)
+static bool domain_admits(const struct exanest_domain *domain,
+			  const struct exanest_context *context, const u8 *secret)
 {
 	return uid_eq(domain->uid, context->cred->euid) &&
 	       domain->user_ns == context->cred->user_ns &&
@@ -58,9 +58,8 @@ static struct exanest_domain *domain_get(const struct exanest_context *context, 
 	struct exanest_domain *domain;
 
 	mutex_lock(&domains_lock);
-	list_for_each_entry(domain, &domains, link)
-		if (domain_admits(domain, context, secret))
-			goto found;
+	list_for_each_entry(domain, &domains,
+			    link) if (domain_admits(domain, context, secret)) goto found;
 	domain = domain_create(context, secret);
 found:
 	if (domain)
@@ -114,8 +113,7 @@ long exanest_join_ioctl(struct exanest_context *context, void __user *argument)
 	error = exanest_copy_in(&join, sizeof(join), argument);
 	if (error)
 		return error;
-	if (join.policy > EXANEST_POLICY_HUGE ||
-	    !memchr_inv(join.secret, 0, sizeof(join.secret)))
+	if (join.policy > EXANEST_POLICY_HUGE || !memchr_inv(join.secret, 0, sizeof(join.secret)))
 		error = -EINVAL;
 
 	mutex_lock(&context->setup_lock);

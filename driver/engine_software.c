@@ -87,16 +87,15 @@ static unsigned int stretch_contiguous(const struct stretch *stretch, unsigned i
 	unsigned int bytes = PAGE_SIZE - offset_in_page(offset);
 	unsigned long pfn = stretch->translation->entries[page] & ~HMM_PFN_FLAGS;
 
-	while (bytes < most &&
-	       (stretch->translation->entries[++page] & ~HMM_PFN_FLAGS) == ++pfn)
+	while (bytes < most && (stretch->translation->entries[++page] & ~HMM_PFN_FLAGS) == ++pfn)
 		bytes += PAGE_SIZE;
 	return min(bytes, most);
 }
 
 static void *stretch_map(const struct stretch *stretch, unsigned int offset)
 {
-	return kmap_local_page(hmm_pfn_to_page(
-		       stretch->translation->entries[offset >> PAGE_SHIFT])) +
+	return kmap_local_page(
+		       hmm_pfn_to_page(stretch->translation->entries[offset >> PAGE_SHIFT])) +
 	       offset_in_page(offset);
 }
 

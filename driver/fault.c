@@ -94,8 +94,7 @@ static unsigned int need_ahead(const struct need *need, const struct exanest_con
 		return need->end;
 	if (policy == EXANEST_POLICY_HUGE)
 		return need->last;
-	*window = *window ? min(2 * *window, EXANEST_SPAN_PAGES) :
-			    EXANEST_BLOCK_SIZE >> PAGE_SHIFT;
+	*window = *window ? min(2 * *window, EXANEST_SPAN_PAGES) : EXANEST_BLOCK_SIZE >> PAGE_SHIFT;
 	return min(need->end + *window, need->last);
 }
 
@@ -147,9 +146,7 @@ static int need_resolve(struct need *need, struct exanest_context *owner,
 		error = need_bring_in(need, page, end, &bad);
 		if (error && !covered) {
 			*address = page_address_in(need, bad);
-			return error == -ESRCH ? -ECONNRESET :
-			       error == -ENOMEM ? -ENOMEM :
-						  -EFAULT;
+			return error == -ESRCH ? -ECONNRESET : error == -ENOMEM ? -ENOMEM : -EFAULT;
 		}
 	}
 	return READY;

@@ -15,7 +15,8 @@
 
 static uint poll_us_max = 100;
 module_param(poll_us_max, uint, 0644);
-MODULE_PARM_DESC(poll_us_max, "Longest time, us, that the engine watches the rings of an idle context");
+MODULE_PARM_DESC(poll_us_max,
+		 "Longest time, us, that the engine watches the rings of an idle context");
 
 static bool entries_valid(u32 entries)
 {
@@ -102,8 +103,8 @@ static struct exanest_ring_set *ring_set_create(struct exanest_rings *request)
 			   &request->submission_head, &request->submission_entries);
 	bytes = ring_place(&rings->completion, sizeof(struct exanest_completion), bytes,
 			   &request->completion_head, &request->completion_entries);
-	bytes = ring_place(&rings->fault, sizeof(struct exanest_fault), bytes,
-			   &request->fault_head, &request->fault_entries);
+	bytes = ring_place(&rings->fault, sizeof(struct exanest_fault), bytes, &request->fault_head,
+			   &request->fault_entries);
 	bytes = PAGE_ALIGN(bytes);
 	request->map_bytes = bytes;
 

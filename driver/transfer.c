@@ -61,8 +61,8 @@ static bool submission_valid(const struct exanest_submission *s)
 		return !(s->local | s->remote | s->length | s->operand | s->compare | s->atomic);
 	case EXANEST_OP_PUT:
 	case EXANEST_OP_GET:
-		return !(s->operand | s->compare | s->atomic) &&
-		       range_valid(s->local, s->length) && range_valid(s->remote, s->length);
+		return !(s->operand | s->compare | s->atomic) && range_valid(s->local, s->length) &&
+		       range_valid(s->remote, s->length);
 	case EXANEST_OP_ATOMIC:
 		return s->atomic <= EXANEST_ATOMIC_COMPARE_SWAP && !s->local &&
 		       (s->length == 4 || s->length == 8) && !(s->remote & (s->length - 1)) &&
@@ -106,9 +106,9 @@ static void fences_advance(struct exanest_context *context, const struct exanest
 {
 	struct exanest_transfer *fence, *next;
 
-	list_for_each_entry_safe(fence, next, &context->fences, link)
-		if (fence->peer == peer && fence->sequence > sequence && !--fence->waiting)
-			transfer_end(fence);
+	list_for_each_entry_safe(fence, next, &context->fences,
+				 link) if (fence->peer == peer && fence->sequence > sequence &&
+					   !--fence->waiting) transfer_end(fence);
 }
 
 static void transfer_finish(struct exanest_transfer *transfer)
@@ -133,8 +133,8 @@ static unsigned int transfers_to(struct exanest_context *context,
 static void transfer_start(struct exanest_context *context,
 			   const struct exanest_submission *submission)
 {
-	struct exanest_transfer *transfer =
-		list_first_entry(&context->idle, struct exanest_transfer, link);
+	struct exanest_transfer *transfer = list_first_entry(&context->idle,
+							     struct exanest_transfer, link);
 	bool fence = submission->op == EXANEST_OP_FENCE;
 	struct exanest_context *peer = NULL;
 
@@ -220,7 +220,8 @@ static struct exanest_block *transfer_issue(struct exanest_transfer *transfer)
 	struct exanest_block *block, *next;
 
 	if (transfer->status) {
-		list_for_each_entry_safe(block, next, &transfer->retry, link) {
+		list_for_each_entry_safe(block, next, &transfer->retry, link)
+		{
 			list_del_init(&block->link);
 			block_free(block);
 		}
@@ -270,17 +271,19 @@ static void transfers_drop(struct exanest_context *context)
 	unsigned int i;
 
 	spin_lock(&context->lock);
-	list_for_each_entry_safe(transfer, next, &context->fences, link) {
+	list_for_each_entry_safe(transfer, next, &context->fences, link)
+	{
 		transfer->status = -ECONNRESET;
 		transfer_end(transfer);
 	}
-	for (transfer = context->transfers;
-	     transfer < context->transfers + context->transfer_count; transfer++) {
+	for (transfer = context->transfers; transfer < context->transfers + context->transfer_count;
+	     transfer++) {
 		if (!transfer->peer)
 			continue;
 		transfer->status = -ECONNRESET;
 		busy = ~transfer->free_blocks & ALL_FREE;
-		for_each_set_bit(i, &busy, EXANEST_TRANSFER_BLOCKS) {
+		for_each_set_bit(i, &busy, EXANEST_TRANSFER_BLOCKS)
+		{
 			block = &transfer->blocks[i];
 			owner = exanest_block_owner(block, READ_ONCE(block->side));
 			if (exanest_pager_cancel(owner, block))
@@ -381,8 +384,8 @@ void exanest_block_fail(struct exanest_block *block, int status, u64 address)
 	bool first;
 
 	spin_lock(&context->lock);
-	first = !transfer->status || (transfer->fault_side == block->side &&
-				      transfer->fault_address > address);
+	first = !transfer->status ||
+		(transfer->fault_side == block->side && transfer->fault_address > address);
 	if (first) {
 		transfer->status = status;
 		transfer->fault_side = block->side;

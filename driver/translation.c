@@ -47,8 +47,8 @@ static void translation_clear(struct exanest_translation *translation, unsigned 
 static bool translation_invalidate(struct mmu_interval_notifier *notifier,
 				   const struct mmu_notifier_range *range, unsigned long sequence)
 {
-	struct exanest_translation *translation =
-		container_of(notifier, struct exanest_translation, notifier);
+	struct exanest_translation *translation = container_of(notifier, struct exanest_translation,
+							       notifier);
 	unsigned long start = max(range->start, span_start(translation));
 	unsigned long end = min(range->end, span_start(translation) + EXANEST_SPAN_SIZE);
 	unsigned int first = (start & (EXANEST_SPAN_SIZE - 1)) >> PAGE_SHIFT;
@@ -163,7 +163,8 @@ void exanest_space_invalidate(struct exanest_space *space)
 	WRITE_ONCE(space->gone, true);
 	smp_mb();
 	rcu_read_lock();
-	xa_for_each(&space->spans, index, translation) {
+	xa_for_each(&space->spans, index, translation)
+	{
 		write_lock(&translation->lock);
 		translation_clear(translation, 0, EXANEST_SPAN_PAGES);
 		write_unlock(&translation->lock);
@@ -173,8 +174,8 @@ void exanest_space_invalidate(struct exanest_space *space)
 
 static void translation_free(struct rcu_head *rcu)
 {
-	struct exanest_translation *translation =
-		container_of(rcu, struct exanest_translation, rcu);
+	struct exanest_translation *translation = container_of(rcu, struct exanest_translation,
+							       rcu);
 
 	kfree(translation->entries);
 	kfree(translation);
@@ -199,7 +200,8 @@ void exanest_space_close(struct exanest_space *space)
 	struct exanest_translation *translation;
 	unsigned long index;
 
-	xa_for_each(&space->spans, index, translation) {
+	xa_for_each(&space->spans, index, translation)
+	{
 		translation_remove(translation);
 		cond_resched();
 	}
@@ -313,8 +315,7 @@ static bool fill_exclude(struct exanest_space *space, const struct hmm_range *ra
 		if (vma->vm_flags & VM_SHADOW_STACK)
 			keep = ~HMM_PFN_WRITE;
 		if (vma->vm_file &&
-		    (vma_is_dax(vma) ||
-		     file_inode(vma->vm_file)->i_sb->s_magic == SECRETMEM_MAGIC))
+		    (vma_is_dax(vma) || file_inode(vma->vm_file)->i_sb->s_magic == SECRETMEM_MAGIC))
 			keep = 0;
 		for (; address < end; address += PAGE_SIZE) {
 			entry = &range->hmm_pfns[(address - range->start) >> PAGE_SHIFT];

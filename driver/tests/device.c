@@ -217,8 +217,7 @@ static void doorbell(struct device *device)
 void device_submit(struct device *device, const struct exanest_submission *submission)
 {
 	struct exanest_ring_head *head = device_submission_head(device);
-	struct exanest_submission *slots =
-		(void *)(device->map + device->rings.submission_entries);
+	struct exanest_submission *slots = (void *)(device->map + device->rings.submission_entries);
 	struct timespec deadline = deadline_start();
 	uint32_t entries = device->rings.submissions;
 
@@ -234,8 +233,7 @@ void device_submit(struct device *device, const struct exanest_submission *submi
 bool device_reap(struct device *device, struct exanest_completion *completion)
 {
 	struct exanest_ring_head *head = device_completion_head(device);
-	struct exanest_completion *slots =
-		(void *)(device->map + device->rings.completion_entries);
+	struct exanest_completion *slots = (void *)(device->map + device->rings.completion_entries);
 
 	if (__atomic_load_n(&head->producer, __ATOMIC_ACQUIRE) == device->reaped)
 		return false;

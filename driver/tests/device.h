@@ -14,10 +14,10 @@
 #include "../uapi/exanest.h"
 
 /* Says what did not hold, and ends the process. */
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) \
-			check_failed(__FILE__, __LINE__, #condition); \
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			check_failed(__FILE__, __LINE__, #condition);                              \
 	} while (0)
 #define CHECK_EQUAL(a, b) check_equal(__FILE__, __LINE__, #a " == " #b, (int64_t)(a), (int64_t)(b))
 
@@ -55,7 +55,7 @@ struct device {
 };
 
 struct device_options {
-	unsigned char secret;                         /* every byte of it; 0: 's' */
+	unsigned char secret;                          /* every byte of it; 0: 's' */
 	unsigned int submissions, completions, faults; /* 0: 64, 64, none */
 	int completion_eventfd, fault_eventfd;         /* 0: none */
 	unsigned int policy, poll_us;
@@ -89,15 +89,15 @@ struct exanest_statistics device_statistics(const struct device *device);
  * is told.
  */
 enum partner_request {
-	PARTNER_MAP,     /* length, protection, flags -> address; private and anonymous if flags 0 */
-	PARTNER_UNMAP,   /* address, length */
+	PARTNER_MAP,   /* length, protection, flags -> address; private and anonymous if flags 0 */
+	PARTNER_UNMAP, /* address, length */
 	PARTNER_PROTECT, /* address, length, protection */
 	PARTNER_ADVISE,  /* address, length, advice -> 0 or -errno */
 	PARTNER_FILL,    /* address, length, what */
 	PARTNER_DIFFERS, /* address, length, what -> position */
 	PARTNER_FORK,    /* -> pid of a child that shares all pages, and sleeps */
-	PARTNER_FILE,    /* length, 1: shared, protection -> address of an unlinked file's mapping */
-	PARTNER_CALL,    /* function, a, b: for what only one test needs */
+	PARTNER_FILE, /* length, 1: shared, protection -> address of an unlinked file's mapping */
+	PARTNER_CALL, /* function, a, b: for what only one test needs */
 };
 
 struct partner {

@@ -51,8 +51,8 @@ static uint64_t answer(const struct message *m)
 
 	switch (m->request) {
 	case PARTNER_MAP:
-		return (uintptr_t)mmap(NULL, m->a, m->b,
-				       m->c ? m->c : MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		return (uintptr_t)mmap(NULL, m->a, m->b, m->c ? m->c : MAP_PRIVATE | MAP_ANONYMOUS,
+				       -1, 0);
 	case PARTNER_UNMAP:
 		return munmap(memory, m->b);
 	case PARTNER_PROTECT:

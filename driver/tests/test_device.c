@@ -64,8 +64,11 @@ static void setup(void)
 {
 	struct exanest_join join = { .size = sizeof(join) };
 	struct exanest_rings rings = {
-		.size = sizeof(rings), .submissions = 8, .completions = 8,
-		.completion_eventfd = -1, .fault_eventfd = -1,
+		.size = sizeof(rings),
+		.submissions = 8,
+		.completions = 8,
+		.completion_eventfd = -1,
+		.fault_eventfd = -1,
 	};
 	struct exanest_rings wrong;
 	int fd = open(EXANEST_DEVICE, O_RDWR);
@@ -182,8 +185,13 @@ static struct exanest_completion atomic(struct device *device, uint64_t peer, ui
 					uint64_t compare)
 {
 	struct exanest_submission submission = {
-		.peer = peer, .remote = remote, .length = width, .operand = operand,
-		.compare = compare, .op = EXANEST_OP_ATOMIC, .atomic = op,
+		.peer = peer,
+		.remote = remote,
+		.length = width,
+		.operand = operand,
+		.compare = compare,
+		.op = EXANEST_OP_ATOMIC,
+		.atomic = op,
 	};
 
 	return device_do(device, &submission);
@@ -211,9 +219,9 @@ static void atomics(void)
 	words[0] = words[1] = 77;
 	expect = 77;
 	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		struct exanest_completion c =
-			atomic(&device, device.address, (uintptr_t)words, steps[i].op, 8,
-			       steps[i].operand, steps[i].compare);
+		struct exanest_completion c = atomic(&device, device.address, (uintptr_t)words,
+						     steps[i].op, 8, steps[i].operand,
+						     steps[i].compare);
 
 		CHECK_EQUAL(c.status, 0);
 		CHECK_EQUAL(c.value, expect);
@@ -223,9 +231,9 @@ static void atomics(void)
 	CHECK_EQUAL(words[1], 77);
 
 	words[0] = 0xaaaaaaaaffffffff;
-	CHECK_EQUAL(atomic(&device, device.address, (uintptr_t)words, EXANEST_ATOMIC_ADD, 4, 2, 0)
-			    .value,
-		    0xffffffff);
+	CHECK_EQUAL(
+		atomic(&device, device.address, (uintptr_t)words, EXANEST_ATOMIC_ADD, 4, 2, 0).value,
+		0xffffffff);
 	CHECK_EQUAL(words[0], 0xaaaaaaaa00000001);
 	CHECK_EQUAL(atomic(&device, device.address, (uintptr_t)words + 4,
 			   EXANEST_ATOMIC_COMPARE_SWAP, 4, 5, 0xaaaaaaaa)
@@ -316,8 +324,10 @@ static void malformed(void)
 		{ { .op = 0xffff }, -EINVAL },
 		{ { .op = EXANEST_OP_PUT, .reserved = 1 }, -EINVAL },
 		{ { .op = EXANEST_OP_PUT, .operand = 1 }, -EINVAL },
-		{ { .op = EXANEST_OP_PUT, .local = 0xfffffffffffff000, .length = 0x1001 }, -EINVAL },
-		{ { .op = EXANEST_OP_GET, .remote = 0xfffffffffffff000, .length = 0x1001 }, -EINVAL },
+		{ { .op = EXANEST_OP_PUT, .local = 0xfffffffffffff000, .length = 0x1001 },
+		  -EINVAL },
+		{ { .op = EXANEST_OP_GET, .remote = 0xfffffffffffff000, .length = 0x1001 },
+		  -EINVAL },
 		{ { .op = EXANEST_OP_GET, .length = (1ull << 40) + 1 }, -EINVAL },
 		{ { .op = EXANEST_OP_PUT, .peer = 1ull << 60 }, -EHOSTUNREACH },
 		{ { .op = EXANEST_OP_PUT, .peer = 0 }, -EHOSTUNREACH },
@@ -596,8 +606,8 @@ static void nothing_pinned(void)
 	FILE *file;
 
 	device_open(&device, NULL);
-	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, device.address, local,
-				    (uintptr_t)copy, WINDOW, NULL),
+	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, device.address, local, (uintptr_t)copy,
+				    WINDOW, NULL),
 		    0);
 	file = fopen("/proc/self/status", "r");
 	CHECK(file);

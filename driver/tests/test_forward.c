@@ -33,7 +33,9 @@ static void provide(const struct exanest_fault *fault)
 {
 	uint64_t offset = fault->address - (uintptr_t)provided;
 	struct uffdio_copy copy = {
-		.dst = fault->address, .src = (uintptr_t)pattern + offset, .len = fault->length,
+		.dst = fault->address,
+		.src = (uintptr_t)pattern + offset,
+		.len = fault->length,
 	};
 
 	CHECK(offset % PAGE == 0 && fault->length % PAGE == 0 && fault->length);
@@ -128,7 +130,7 @@ static uint64_t give_back(uint64_t unused, uint64_t unused2)
 	return pager(&partner_device, 0, provided, LENGTH);
 }
 
-#define ASK(partner, function, a, b) \
+#define ASK(partner, function, a, b)                                                               \
 	partner_ask(partner, PARTNER_CALL, (uintptr_t)(function), (uint64_t)(a), (uint64_t)(b))
 
 static struct device device;
@@ -154,6 +156,7 @@ static void stop(void)
 
 static void provided_on_demand(void)
 {
+	unsigned char whole[6 * PAGE];
 	uint64_t remote;
 	int round;
 
@@ -166,14 +169,22 @@ static void provided_on_demand(void)
 			    0);
 		CHECK_EQUAL(pattern_differs(local, LENGTH, 9), LENGTH);
 		CHECK(ASK(&partner, served, 0, 0) >= (round + 1) * LENGTH / 65536);
-		CHECK_EQUAL(partner_ask(&partner, PARTNER_ADVISE, remote, LENGTH, MADV_DONTNEED), 0);
+		CHECK_EQUAL(partner_ask(&partner, PARTNER_ADVISE, remote, LENGTH, MADV_DONTNEED),
+			    0);
 	}
-	/* A part of it only. */
+	/* A part of a page that is not there: the rest of it is as provided. */
 	memset(local, 0, LENGTH);
 	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, partner.address, local,
 				    remote + 5 * PAGE + 9, 100, NULL),
 		    0);
-	CHECK_EQUAL(partner_ask(&partner, PARTNER_DIFFERS, remote, 5 * PAGE + 9, 9), 5 * PAGE + 9);
+	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH,
+				    NULL),
+		    0);
+	CHECK_EQUAL(pattern_differs(local, LENGTH, 9), 5 * PAGE + 9);
+	CHECK(!local[5 * PAGE + 9] && !memcmp(local + 5 * PAGE + 9, local + 5 * PAGE + 10, 99));
+	pattern_fill(whole, 5 * PAGE + 109, 9);
+	memcpy(local, whole, 5 * PAGE + 109);
+	CHECK_EQUAL(pattern_differs(local, LENGTH, 9), LENGTH);
 	stop();
 }
 
@@ -190,7 +201,8 @@ static void small_ring(void)
 					    LENGTH, NULL),
 			    0);
 		CHECK_EQUAL(pattern_differs(local, LENGTH, 9), LENGTH);
-		CHECK_EQUAL(partner_ask(&partner, PARTNER_ADVISE, remote, LENGTH, MADV_DONTNEED), 0);
+		CHECK_EQUAL(partner_ask(&partner, PARTNER_ADVISE, remote, LENGTH, MADV_DONTNEED),
+			    0);
 	}
 	stop();
 }
@@ -204,8 +216,11 @@ static void refused(void)
 	start(8);
 	remote = ASK(&partner, provide_range, 0, 0);
 	get = (struct exanest_submission){
-		.peer = partner.address, .local = (uintptr_t)local, .remote = remote + 3 * PAGE + 5,
-		.length = 100, .op = EXANEST_OP_GET,
+		.peer = partner.address,
+		.local = (uintptr_t)local,
+		.remote = remote + 3 * PAGE + 5,
+		.length = 100,
+		.op = EXANEST_OP_GET,
 	};
 	device_submit(&device, &get);
 	ticket = ASK(&partner, next_fault, 60000, 0);
@@ -219,7 +234,7 @@ static void refused(void)
 	CHECK_EQUAL(completion.fault_side, EXANEST_SIDE_REMOTE);
 	CHECK_EQUAL(completion.fault_address, remote + 3 * PAGE + 5);
 
-	/* Given back while a block waits: the kernel's zeros it is. */
+	/* Given back while a block waits: the kernel's whole it is. */
 	memset(local, 1, 100);
 	device_submit(&device, &get);
 	CHECK_EQUAL(ASK(&partner, next_fault, 60000, 1), remote + 3 * PAGE);
@@ -353,14 +368,10 @@ static void userfaultfd(void)
 }
 
 static const struct test tests[] = {
-	{ "arguments", arguments },
-	{ "provided_on_demand", provided_on_demand },
-	{ "small_ring", small_ring },
-	{ "refused", refused },
-	{ "not_answered", not_answered },
-	{ "death", death },
-	{ "userfaultfd", userfaultfd },
-	{ NULL, NULL },
+	{ "arguments", arguments },       { "provided_on_demand", provided_on_demand },
+	{ "small_ring", small_ring },     { "refused", refused },
+	{ "not_answered", not_answered }, { "death", death },
+	{ "userfaultfd", userfaultfd },   { NULL, NULL },
 };
 
 int main(int argc, char **argv)

@@ -114,8 +114,10 @@ static void files(void)
 	uint64_t remote;
 
 	start(0);
-	round_trip(partner_ask(&partner, PARTNER_FILE, LENGTH, 1, PROT_READ | PROT_WRITE), LENGTH, 1);
-	round_trip(partner_ask(&partner, PARTNER_FILE, LENGTH, 0, PROT_READ | PROT_WRITE), LENGTH, 2);
+	round_trip(partner_ask(&partner, PARTNER_FILE, LENGTH, 1, PROT_READ | PROT_WRITE), LENGTH,
+		   1);
+	round_trip(partner_ask(&partner, PARTNER_FILE, LENGTH, 0, PROT_READ | PROT_WRITE), LENGTH,
+		   2);
 	/* A read-only source is as good as any; a read-only destination is an error. */
 	remote = partner_ask(&partner, PARTNER_FILE, LENGTH, 1, PROT_READ);
 	CHECK_EQUAL(get(remote, LENGTH), 0);
@@ -367,7 +369,8 @@ static void freed_lazily(void)
 /* mremap(2) takes pages along: they are met at their new address, and not at the old one. */
 static uint64_t move_pages_away(uint64_t address, uint64_t length)
 {
-	void *moved = mremap((void *)address, length, length, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
+	void *moved = mremap((void *)address, length, length, MREMAP_MAYMOVE | MREMAP_DONTUNMAP,
+			     NULL);
 
 	return moved == MAP_FAILED ? 0 : (uintptr_t)moved;
 }
