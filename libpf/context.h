@@ -29,6 +29,7 @@
 #include "pf.h"
 #include "request.h"
 #include "statistics.h"
+#include "transport/device/device.h"
 #include "transport/host/answer.h"
 #include "transport/host/inbox.h"
 #include "transport/host/incoming.h"
@@ -58,6 +59,7 @@ struct pf_context {
 	struct collapse collapse;
 	struct pagers pagers;
 	struct residency residency; /* of our own memory */
+	struct device device;
 	struct registrations registrations;
 
 	pf_options options;

@@ -16,7 +16,7 @@
 #define STATISTICS_NAME "libpf-statistics"
 #define STATISTICS_MAGIC 0x3173746174736670 /* "pfstats1" */
 /* Raise it whenever a statistic changes its place or its meaning, or the page its layout. */
-#define STATISTICS_VERSION 1
+#define STATISTICS_VERSION 2
 #define STATISTICS_SIZE 4096
 /* log2 of the nanoseconds that faults in the first bucket took less than. */
 #define STATISTICS_BUCKET_FIRST 8
