@@ -348,7 +348,7 @@ static unsigned long neighbour(pid_t fuzzer, int *status)
 
 int main(int argc, char **argv)
 {
-	unsigned long calls = argc > 1 ? strtoul(argv[1], NULL, 0) : 100000, rounds;
+	unsigned long calls = argc > 1 ? strtoul(argv[1], NULL, 0) : 1000000, rounds;
 	uint64_t seed;
 	int status;
 	pid_t pid;
