@@ -48,48 +48,36 @@ static bool stretch_find(struct stretch *stretch, struct exanest_context *owner,
 	return stretch->translation;
 }
 
-/* Its lock is held. If not all of it is there, *address becomes the first byte that is not. */
-static bool stretch_present(const struct stretch *stretch, u64 *address)
+/* Its lock is held. How many bytes of it, from its beginning on, are there. */
+static u32 stretch_present(const struct stretch *stretch, u32 length)
 {
 	unsigned int page = exanest_translation_missing(stretch->translation, stretch->first,
 							stretch->end, stretch->write);
 
 	if (page == stretch->end)
-		return true;
-	if (page > stretch->first)
-		*address += ((u64)page << PAGE_SHIFT) - stretch->offset;
-	return false;
+		return length;
+	return page == stretch->first ? 0 : (page << PAGE_SHIFT) - stretch->offset;
 }
 
-/* Its lock is held. Bits are looked at before they are set: in a buffer in use they are. */
-static void stretch_mark(const struct stretch *stretch)
+/* Its lock is held. In a buffer in use, all of these bits are set. */
+static void stretch_mark(const struct stretch *stretch, u32 length)
 {
 	struct exanest_translation *translation = stretch->translation;
-	unsigned int page;
+	unsigned long end = ((stretch->offset + length - 1) >> PAGE_SHIFT) + 1, page;
 
 	if (!READ_ONCE(translation->used))
 		WRITE_ONCE(translation->used, true);
-	for (page = stretch->first; page < stretch->end; page++) {
-		if (!test_bit(page, translation->accessed))
-			set_bit(page, translation->accessed);
-		if (stretch->write && !test_bit(page, translation->dirty)) {
-			set_bit(page, translation->dirty);
-			folio_mark_dirty(page_folio(hmm_pfn_to_page(translation->entries[page])));
-		}
+	page = stretch->first;
+	for_each_clear_bit_from(page, translation->accessed, end)
+		set_bit(page, translation->accessed);
+	if (!stretch->write)
+		return;
+	page = stretch->first;
+	for_each_clear_bit_from(page, translation->dirty, end)
+	{
+		set_bit(page, translation->dirty);
+		folio_mark_dirty(page_folio(hmm_pfn_to_page(translation->entries[page])));
 	}
-}
-
-/* Bytes from an offset in the span on that lie in one piece of memory, at most most. */
-static unsigned int stretch_contiguous(const struct stretch *stretch, unsigned int offset,
-				       unsigned int most)
-{
-	unsigned int page = offset >> PAGE_SHIFT;
-	unsigned int bytes = PAGE_SIZE - offset_in_page(offset);
-	unsigned long pfn = stretch->translation->entries[page] & ~HMM_PFN_FLAGS;
-
-	while (bytes < most && (stretch->translation->entries[++page] & ~HMM_PFN_FLAGS) == ++pfn)
-		bytes += PAGE_SIZE;
-	return min(bytes, most);
 }
 
 static void *stretch_map(const struct stretch *stretch, unsigned int offset)
@@ -99,36 +87,37 @@ static void *stretch_map(const struct stretch *stretch, unsigned int offset)
 	       offset_in_page(offset);
 }
 
-/* Whole pages have a copy of their own, the best that the architecture knows. */
-static void copy(void *to, const void *from, unsigned int length)
+/* Pages of both sides begin together: whole ones have the architecture's own copy. */
+static unsigned int stretch_copy_pages(const struct stretch *to, const struct stretch *from,
+				       unsigned int length)
 {
-	if (offset_in_page(to) | offset_in_page(from)) {
-		memcpy(to, from, length);
-		return;
-	}
-	for (; length >= PAGE_SIZE; length -= PAGE_SIZE) {
-		copy_page(to, (void *)from);
-		to += PAGE_SIZE;
-		from += PAGE_SIZE;
-	}
-	memcpy(to, from, length);
-}
-
-/*
- * A mapping made for the first page of a piece serves all of it: a 64-bit
- * kernel maps what is contiguous in memory contiguously (see compat.h).
- */
-static void stretch_copy(const struct stretch *to, const struct stretch *from, unsigned int length)
-{
-	unsigned int done, bytes;
 	void *destination, *source;
+	unsigned int done;
 
-	for (done = 0; done < length; done += bytes) {
-		bytes = stretch_contiguous(from, from->offset + done, length - done);
-		bytes = stretch_contiguous(to, to->offset + done, bytes);
+	for (done = 0; done + PAGE_SIZE <= length; done += PAGE_SIZE) {
 		source = stretch_map(from, from->offset + done);
 		destination = stretch_map(to, to->offset + done);
-		copy(destination, source, bytes);
+		copy_page(destination, source);
+		kunmap_local(destination);
+		kunmap_local(source);
+	}
+	return done;
+}
+
+static void stretch_copy(const struct stretch *to, const struct stretch *from, unsigned int length)
+{
+	unsigned int done = 0, bytes, rest;
+	void *destination, *source;
+
+	if (!offset_in_page(to->offset | from->offset))
+		done = stretch_copy_pages(to, from, length);
+	for (; done < length; done += bytes) {
+		rest = PAGE_SIZE -
+		       max(offset_in_page(to->offset + done), offset_in_page(from->offset + done));
+		bytes = min(length - done, rest);
+		source = stretch_map(from, from->offset + done);
+		destination = stretch_map(to, to->offset + done);
+		memcpy(destination, source, bytes);
 		kunmap_local(destination);
 		kunmap_local(source);
 	}
@@ -187,63 +176,52 @@ static u32 to_end_of_span(u64 address, u32 length)
 	return min_t(u64, length, EXANEST_SPAN_SIZE - (address & (EXANEST_SPAN_SIZE - 1)));
 }
 
-/* Where a block meets a fault. */
-struct meeting {
-	u32 side;
-	u64 address;
-};
-
-/* The remote side is held. */
-static bool move_local(struct exanest_transfer *transfer, const struct stretch *remote,
-		       struct meeting *fault, u32 length)
+/* The remote side is held. Returns the bytes moved; 0: the local side's first is not there. */
+static u32 move_local(const struct exanest_block *block, const struct stretch *remote, u32 length)
 {
 	struct stretch local = { .write = !remote->write };
 
-	if (!stretch_find(&local, transfer->context, fault->address, length))
-		return false;
+	if (!stretch_find(&local, block->transfer->context,
+			  exanest_block_address(block, EXANEST_SIDE_LOCAL), length))
+		return 0;
 	if (!read_trylock(&local.translation->lock))
-		return false;
-	if (!stretch_present(&local, &fault->address)) {
-		read_unlock(&local.translation->lock);
-		return false;
+		return 0;
+	length = stretch_present(&local, length);
+	if (length) {
+		if (remote->write)
+			stretch_copy(remote, &local, length);
+		else
+			stretch_copy(&local, remote, length);
+		stretch_mark(&local, length);
 	}
-	if (remote->write)
-		stretch_copy(remote, &local, length);
-	else
-		stretch_copy(&local, remote, length);
-	stretch_mark(&local);
 	read_unlock(&local.translation->lock);
-	return true;
+	return length;
 }
 
-/* What both sides have within one span each. false: *fault is where one of them has nothing. */
-static bool move_sides(const struct exanest_block *block, u32 length, struct meeting *fault)
+/* Of what both sides have within one span each. Returns the bytes moved; 0: fault, on *side. */
+static u32 move_sides(const struct exanest_block *block, u32 length, u32 *side)
 {
 	struct exanest_transfer *transfer = block->transfer;
 	struct stretch remote = { .write = exanest_block_writes(block, EXANEST_SIDE_REMOTE) };
-	bool moved = false;
 
-	fault->side = EXANEST_SIDE_REMOTE;
-	fault->address = exanest_block_address(block, EXANEST_SIDE_REMOTE);
-	if (!stretch_find(&remote, transfer->peer, fault->address, length))
-		return false;
+	*side = EXANEST_SIDE_REMOTE;
+	if (!stretch_find(&remote, transfer->peer,
+			  exanest_block_address(block, EXANEST_SIDE_REMOTE), length))
+		return 0;
 	if (!read_trylock(&remote.translation->lock))
-		return false;
-	if (!stretch_present(&remote, &fault->address))
-		goto unlock;
-	if (transfer->submission.op == EXANEST_OP_ATOMIC) {
-		stretch_atomic(&remote, transfer);
-		moved = true;
-	} else {
-		fault->side = EXANEST_SIDE_LOCAL;
-		fault->address = exanest_block_address(block, EXANEST_SIDE_LOCAL);
-		moved = move_local(transfer, &remote, fault, length);
+		return 0;
+	length = stretch_present(&remote, length);
+	if (length) {
+		*side = EXANEST_SIDE_LOCAL;
+		if (transfer->submission.op == EXANEST_OP_ATOMIC)
+			stretch_atomic(&remote, transfer);
+		else
+			length = move_local(block, &remote, length);
+		if (length)
+			stretch_mark(&remote, length);
 	}
-	if (moved)
-		stretch_mark(&remote);
-unlock:
 	read_unlock(&remote.translation->lock);
-	return moved;
+	return length;
 }
 
 /*
@@ -253,9 +231,7 @@ unlock:
 static void software_move(struct exanest_engine *engine, struct exanest_block *block)
 {
 	bool atomic = block->transfer->submission.op == EXANEST_OP_ATOMIC;
-	u32 total = block->length, length;
-	struct meeting fault;
-	bool moved;
+	u32 total = 0, length, side;
 
 	while (block->length) {
 		length = to_end_of_span(exanest_block_address(block, EXANEST_SIDE_REMOTE),
@@ -264,16 +240,19 @@ static void software_move(struct exanest_engine *engine, struct exanest_block *b
 			length = to_end_of_span(exanest_block_address(block, EXANEST_SIDE_LOCAL),
 						length);
 		rcu_read_lock();
-		moved = move_sides(block, length, &fault);
+		length = move_sides(block, length, &side);
 		rcu_read_unlock();
-		if (!moved) {
-			exanest_block_fault(block, fault.side, fault.address);
-			return;
-		}
+		if (!length)
+			break;
 		block->offset += length;
 		block->length -= length;
+		total += length;
 	}
-	exanest_block_done(block, total);
+	exanest_block_moved(block, total);
+	if (block->length)
+		exanest_block_fault(block, side);
+	else
+		exanest_block_done(block);
 }
 
 static int software_thread(void *data)

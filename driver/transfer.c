@@ -197,22 +197,44 @@ static void block_free(struct exanest_block *block)
 	block->transfer->free_blocks |= BIT(block - block->transfer->blocks);
 }
 
-/* The written side is cut at multiples of the block size, so that blocks share no page there. */
-static struct exanest_block *block_cut(struct exanest_transfer *transfer)
+/* Bytes from an offset on up to the end of its block. */
+static u64 to_end_of_block(const struct exanest_transfer *transfer, u64 offset)
 {
 	const struct exanest_submission *submission = &transfer->submission;
-	struct exanest_block *block = &transfer->blocks[__ffs(transfer->free_blocks)];
 	u64 written = submission->op == EXANEST_OP_GET ? submission->local : submission->remote;
-	u32 most = EXANEST_BLOCK_SIZE - ((written + transfer->next) & (EXANEST_BLOCK_SIZE - 1));
+
+	return EXANEST_BLOCK_SIZE - ((written + offset) & (EXANEST_BLOCK_SIZE - 1));
+}
+
+/* The written side is cut at multiples of the block size, so that blocks share no page there. */
+static struct exanest_block *run_cut(struct exanest_transfer *transfer)
+{
+	struct exanest_block *block = &transfer->blocks[__ffs(transfer->free_blocks)];
+	u64 most = to_end_of_block(transfer, transfer->next) + EXANEST_RUN_SIZE -
+		   EXANEST_BLOCK_SIZE;
 
 	transfer->free_blocks &= ~BIT(block - transfer->blocks);
 	memset(block, 0, sizeof(*block));
 	INIT_LIST_HEAD(&block->link);
 	block->transfer = transfer;
 	block->offset = transfer->next;
-	block->length = min_t(u64, submission->length - transfer->next, most);
+	block->length = min(transfer->submission.length - transfer->next, most);
 	transfer->next += block->length;
 	return block;
+}
+
+/* Of a run that met a fault, what lies behind the block that did is cut again. */
+static void run_give_back(struct exanest_block *block)
+{
+	struct exanest_transfer *transfer = block->transfer;
+	u64 length = to_end_of_block(transfer, block->offset);
+
+	spin_lock(&transfer->context->lock);
+	if (length < block->length && transfer->next == block->offset + block->length) {
+		transfer->next = block->offset + length;
+		block->length = length;
+	}
+	spin_unlock(&transfer->context->lock);
 }
 
 static struct exanest_block *transfer_issue(struct exanest_transfer *transfer)
@@ -235,11 +257,11 @@ static struct exanest_block *transfer_issue(struct exanest_transfer *transfer)
 		return block;
 	}
 	if (transfer->next < transfer->submission.length && transfer->free_blocks)
-		return block_cut(transfer);
+		return run_cut(transfer);
 	return NULL;
 }
 
-/* The transfers of a context take turns, a block each. */
+/* The transfers of a context take turns, a run each. */
 static struct exanest_block *transfers_issue(struct exanest_context *context)
 {
 	struct exanest_transfer *transfer;
@@ -299,7 +321,7 @@ bool exanest_transfers_serve(struct exanest_engine *engine, struct exanest_conte
 	struct exanest_ring_set *rings = smp_load_acquire(&context->rings);
 	bool gone = exanest_context_gone(context), busy = false;
 	struct exanest_block *block;
-	unsigned int moved;
+	unsigned int runs, bytes = 0;
 
 	if (!rings)
 		return false;
@@ -310,45 +332,55 @@ bool exanest_transfers_serve(struct exanest_engine *engine, struct exanest_conte
 		busy = transfers_take(context);
 	}
 
-	for (moved = 0; moved < EXANEST_QUANTUM; moved++) {
+	for (runs = 0; runs < EXANEST_TURN_RUNS && bytes < EXANEST_TURN_BYTES; runs++) {
 		block = transfers_issue(context);
 		if (!block)
 			break;
+		bytes += block->length;
 		engine->operations->move(engine, block);
 	}
 	exanest_completion_signal(context);
 
-	if (moved == EXANEST_QUANTUM)
+	if (runs == EXANEST_TURN_RUNS || bytes >= EXANEST_TURN_BYTES)
 		return true;
 	if (gone)
 		return false;
-	if (exanest_ring_set_watched(rings, busy || moved))
+	if (exanest_ring_set_watched(rings, busy || runs))
 		return true;
 	exanest_doorbell_need(rings, true);
 	return transfers_take(context);
 }
 
-void exanest_block_done(struct exanest_block *block, u32 bytes)
+void exanest_block_moved(struct exanest_block *block, u32 bytes)
+{
+	struct exanest_counters *counters = &block->transfer->context->counters;
+
+	if (!bytes)
+		return;
+	exanest_count(counters, EXANEST_BYTES, bytes);
+	exanest_count(counters, EXANEST_BLOCKS, DIV_ROUND_UP(bytes, EXANEST_BLOCK_SIZE));
+}
+
+void exanest_block_done(struct exanest_block *block)
 {
 	struct exanest_transfer *transfer = block->transfer;
 	struct exanest_context *context = transfer->context;
 
-	exanest_count(&context->counters, EXANEST_BYTES, bytes);
-	exanest_count(&context->counters, EXANEST_BLOCKS, 1);
 	spin_lock(&context->lock);
 	block_free(block);
 	transfer_runnable(transfer);
 	spin_unlock(&context->lock);
 }
 
-void exanest_block_fault(struct exanest_block *block, u32 side, u64 address)
+void exanest_block_fault(struct exanest_block *block, u32 side)
 {
+	run_give_back(block);
 	block->write = exanest_block_writes(block, side);
-	block->address = address;
+	block->address = exanest_block_address(block, side);
 	block->detected = ktime_get_ns();
 	WRITE_ONCE(block->side, side);
 	if (block->retries > READ_ONCE(retries))
-		exanest_block_fail(block, -EBUSY, address);
+		exanest_block_fail(block, -EBUSY, block->address);
 	else
 		exanest_fault_queue(block);
 }

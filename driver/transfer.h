@@ -4,6 +4,10 @@
  * into. A transfer and its blocks come out of a table that its context has
  * from the start, so an engine allocates nothing.
  *
+ * Blocks go to the engine in runs, which look like one long block until they
+ * meet a fault: what lies before it has been moved by then, the block that met
+ * it is parked, and what lies behind it is cut again.
+ *
  * A block is READY (on its transfer's retry list, or not cut yet), MOVING (at
  * the engine), or parked: FAULTED (with the resolver of the side that it met
  * the fault on) or waiting for a pager. Whoever has it writes to it; it
@@ -23,8 +27,11 @@
 /* Transfers of one context in hand at a time, and blocks of one transfer. */
 #define EXANEST_TRANSFERS_MAX 128U
 #define EXANEST_TRANSFER_BLOCKS 8
-/* Blocks that a context may have moved before it is the next one's turn. */
-#define EXANEST_QUANTUM 4
+/* Blocks that an engine is given at a time, as one, for as long as they meet no fault. */
+#define EXANEST_RUN_SIZE (4 * EXANEST_BLOCK_SIZE)
+/* What a context may have moved before it is the next one's turn: bytes, and runs. */
+#define EXANEST_TURN_BYTES EXANEST_RUN_SIZE
+#define EXANEST_TURN_RUNS 8
 
 struct exanest_context;
 struct exanest_engine;
@@ -42,7 +49,7 @@ struct exanest_block {
 	bool waits;            /* for a pager; under its lock, as are: */
 	u64 ticket;            /* 0: the event is still to be sent */
 	unsigned long expires; /* jiffies */
-	u64 address, needs;    /* what the pager is asked for; address: see exanest_block_fault */
+	u64 address, needs;    /* what the pager is asked for; address: of the fault */
 	u64 detected;          /* ns */
 };
 
@@ -100,10 +107,15 @@ static inline struct exanest_context *exanest_block_owner(const struct exanest_b
  * How a block leaves an engine, in one of three ways, during
  * exanest_engine_operations.move or later; later, exanest_engine_ready follows.
  */
-/* All of it was moved. bytes: by this move, or more than one if it was sent again. */
-void exanest_block_done(struct exanest_block *block, u32 bytes);
-/* There is no translation for address, the first byte on that side that could not be reached. */
-void exanest_block_fault(struct exanest_block *block, u32 side, u64 address);
+/* So much of it was moved; it is the engine's still, and offset and length are of the rest. */
+void exanest_block_moved(struct exanest_block *block, u32 bytes);
+/* All of it was moved. */
+void exanest_block_done(struct exanest_block *block);
+/*
+ * What is still to be moved begins with a byte on that side that has no
+ * translation, or none that may be written to.
+ */
+void exanest_block_fault(struct exanest_block *block, u32 side);
 
 /* How it leaves the resolver: to be sent again, or as the end of its transfer. */
 void exanest_block_ready(struct exanest_block *block);
