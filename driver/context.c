@@ -21,6 +21,7 @@ static DECLARE_WAIT_QUEUE_HEAD(contexts_drained);
 long exanest_copy_in(void *structure, size_t size, const void __user *argument)
 {
 	u32 theirs;
+	int error;
 
 	if (get_user(theirs, (const u32 __user *)argument))
 		return -EFAULT;
@@ -28,8 +29,9 @@ long exanest_copy_in(void *structure, size_t size, const void __user *argument)
 		return -EINVAL;
 	if (theirs > PAGE_SIZE)
 		return -E2BIG;
-	if (copy_struct_from_user(structure, size, argument, theirs))
-		return -E2BIG;
+	error = copy_struct_from_user(structure, size, argument, theirs);
+	if (error)
+		return error;
 	/* Whatever it has become meanwhile, copy_out writes no more than was meant. */
 	*(u32 *)structure = theirs;
 	return 0;

@@ -94,7 +94,8 @@ static unsigned int need_ahead(const struct need *need, const struct exanest_con
 		return need->end;
 	if (policy == EXANEST_POLICY_HUGE)
 		return need->last;
-	*window = *window ? min(2 * *window, EXANEST_SPAN_PAGES) : EXANEST_BLOCK_SIZE >> PAGE_SHIFT;
+	*window = *window ? min(2 * *window, EXANEST_SPAN_PAGES) :
+			    DIV_ROUND_UP(EXANEST_BLOCK_SIZE, PAGE_SIZE);
 	return min(need->end + *window, need->last);
 }
 
@@ -123,28 +124,43 @@ static int need_bring_in(const struct need *need, unsigned int first, unsigned i
 	return 0; /* what is still missing, because it was taken away again, is met again */
 }
 
+static bool need_absent(const struct need *need, unsigned int page)
+{
+	return !(READ_ONCE(need->translation->entries[page]) & HMM_PFN_VALID);
+}
+
+/* The process provides the page, and what is absent behind it, up to limit; up to which page. */
+static unsigned int need_forward(const struct need *need, unsigned int page, u64 limit)
+{
+	do
+		page++;
+	while (page < need->end && page_address_in(need, page) < limit && need_absent(need, page));
+	return page;
+}
+
 /* Resolve what the page tables do not have. */
 static int need_resolve(struct need *need, struct exanest_context *owner,
 			struct exanest_block *block, u64 *address)
 {
 	unsigned int page, end, bad;
-	bool covered;
+	u64 limit;
 	int error;
 
 	for (page = need_missing(need, need->first); page < need->end;
 	     page = need_missing(need, end)) {
-		covered = exanest_pager_covers(owner, page_address_in(need, page));
-		if (covered && !(READ_ONCE(need->translation->entries[page]) & HMM_PFN_VALID)) {
+		limit = exanest_pager_end(owner, page_address_in(need, page));
+		if (limit && need_absent(need, page)) {
+			end = need_forward(need, page, limit);
 			*address = page_address_in(need, page);
 			if (exanest_pager_forward(owner, block, *address,
-						  page_address_in(need, need->end) - *address))
+						  page_address_in(need, end) - *address))
 				return FORWARDED;
 			return -ECONNRESET;
 		}
 		/* One by one where a process provides some of the pages and the kernel others. */
 		end = READ_ONCE(owner->pager.range_count) ? page + 1 : need->end;
 		error = need_bring_in(need, page, end, &bad);
-		if (error && !covered) {
+		if (error && !limit) {
 			*address = page_address_in(need, bad);
 			return error == -ESRCH ? -ECONNRESET : error == -ENOMEM ? -ENOMEM : -EFAULT;
 		}

@@ -83,17 +83,19 @@ void exanest_pagers_init(struct exanest_pagers *pager)
 	INIT_DELAYED_WORK(&pager->timeout, pager_timeout);
 }
 
-bool exanest_pager_covers(struct exanest_context *context, unsigned long address)
+unsigned long exanest_pager_end(struct exanest_context *context, unsigned long address)
 {
 	struct exanest_pagers *pager = &context->pager;
-	bool covers;
+	struct interval_tree_node *range;
+	unsigned long end;
 
 	if (!READ_ONCE(pager->range_count))
-		return false;
+		return 0;
 	spin_lock(&pager->lock);
-	covers = interval_tree_iter_first(&pager->ranges, address, address);
+	range = interval_tree_iter_first(&pager->ranges, address, address);
+	end = range ? range->last + 1 : 0;
 	spin_unlock(&pager->lock);
-	return covers;
+	return end;
 }
 
 /* lock is held. Send the events that there was no room for, oldest first. */

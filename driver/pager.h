@@ -29,8 +29,8 @@ void exanest_pagers_init(struct exanest_pagers *pager);
 long exanest_pager_ioctl(struct exanest_context *context, void __user *argument);
 long exanest_resolved_ioctl(struct exanest_context *context, void __user *argument);
 
-/* Whether the process provides the page at address. */
-bool exanest_pager_covers(struct exanest_context *context, unsigned long address);
+/* Up to which address the process provides the pages from address on; 0: it does not. */
+unsigned long exanest_pager_end(struct exanest_context *context, unsigned long address);
 /* Hand a block's fault to the process, which is not gone: then true, and the block waits. */
 bool exanest_pager_forward(struct exanest_context *context, struct exanest_block *block,
 			   unsigned long address, unsigned long length);

@@ -14,6 +14,7 @@
 #include "context.h"
 #include "transfer.h"
 
+/* clang-format off */
 TRACE_EVENT(exanest_transfer_start,
 	TP_PROTO(const struct exanest_transfer *transfer),
 	TP_ARGS(transfer),
@@ -159,6 +160,7 @@ TRACE_EVENT(exanest_invalidate,
 	),
 	TP_printk("start=%#lx end=%#lx event=%d", __entry->start, __entry->end, __entry->event)
 );
+/* clang-format on */
 
 #endif
 

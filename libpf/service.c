@@ -515,8 +515,13 @@ static void watch(struct service *service, const struct command *command)
 static void fault_resolved(struct resolution *resolution)
 {
 	struct device_fault *fault = (struct device_fault *)resolution;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	int status = resolution->status;
 
-	device_resolved(fault->device, fault->ticket, resolution->status);
+	/* Some pages are there: the engine goes on to the one that is not, and asks for that one. */
+	if (status != PF_OK && resolution->failed / page != resolution->address / page)
+		status = PF_OK;
+	device_resolved(fault->device, fault->ticket, status);
 	free(fault);
 }
 

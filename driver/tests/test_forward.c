@@ -29,6 +29,17 @@ static unsigned char *pattern;
 static unsigned int faults_served;
 static int userfault = -1;
 
+static void *map(size_t length)
+{
+	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+
+	CHECK(memory != MAP_FAILED);
+	/* A huge page would make a range present because of its neighbour. */
+	madvise(memory, length, MADV_NOHUGEPAGE);
+	return memory;
+}
+
 static void provide(const struct exanest_fault *fault)
 {
 	uint64_t offset = fault->address - (uintptr_t)provided;
@@ -37,13 +48,18 @@ static void provide(const struct exanest_fault *fault)
 		.src = (uintptr_t)pattern + offset,
 		.len = fault->length,
 	};
+	void *page;
 
 	CHECK(offset % PAGE == 0 && fault->length % PAGE == 0 && fault->length);
 	CHECK(offset + fault->length <= LENGTH);
-	if (userfault < 0)
-		memcpy(provided + offset, pattern + offset, fault->length);
-	else if (ioctl(userfault, UFFDIO_COPY, &copy))
-		CHECK(errno == EEXIST); /* in part, because of another block's fault */
+	if (userfault < 0) {
+		page = map(fault->length);
+		memcpy(page, pattern + offset, fault->length);
+		CHECK(mremap(page, fault->length, fault->length, MREMAP_MAYMOVE | MREMAP_FIXED,
+			     provided + offset) == provided + offset);
+	} else if (ioctl(userfault, UFFDIO_COPY, &copy)) {
+		CHECK(errno == EEXIST);
+	}
 }
 
 static void *serve(void *unused)
@@ -73,15 +89,6 @@ static int pager(struct device *device, int enable, void *address, size_t length
 	};
 
 	return ioctl(device->fd, EXANEST_IOC_PAGER, &request) ? -errno : 0;
-}
-
-static void *map(size_t length)
-{
-	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
-
-	CHECK(memory != MAP_FAILED);
-	return memory;
 }
 
 /* In the partner. serving: with a pager that answers. */

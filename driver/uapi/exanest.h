@@ -66,7 +66,8 @@ struct exanest_join {
 };
 
 /*
- * Make the rings, once in a context's life (-EALREADY). The kernel clamps
+ * Make the rings, once in a context's life (-EALREADY), after
+ * EXANEST_IOC_JOIN (-ENOTCONN). The kernel clamps
  * nothing: a count that is not a power of two, or is above
  * exanest_query.ring_entries, is -EINVAL. The caller maps map_bytes of the
  * descriptor, shared, at offset 0; the offsets lead to the rings' heads and
@@ -152,10 +153,15 @@ struct exanest_completion {
 	__u32 fault_side;    /* and whose it was: enum exanest_side */
 };
 
-/* A fault in a range whose pages the process itself provides. */
+/*
+ * A fault in a range whose pages the process itself provides. They have to
+ * appear whole (UFFDIO_COPY, mremap(2)), since the engine takes a page for what
+ * it is as soon as it is there, and may be there before the event is read, for
+ * another block.
+ */
 struct exanest_fault {
 	__u64 address; /* of the first absent page */
-	__u64 length;  /* bytes the parked block needs from there on, in whole pages */
+	__u64 length;  /* bytes absent from there on that the parked block needs, in whole pages */
 	__u64 ticket;  /* for EXANEST_IOC_RESOLVED */
 	__u32 write;   /* 1: the engine is going to write */
 	__u32 reserved;
@@ -165,6 +171,8 @@ struct exanest_fault {
  * Take over (enable 1), or give back (0), the faults of a page-aligned range of
  * the caller's own memory. It is given back as it was taken over, else -ENOENT.
  * Faults that are out when a range is given back are resolved by the kernel.
+ * -ENXIO: no fault ring; -EEXIST: the range overlaps another; -ENOSPC: the
+ * context has 1024 of them.
  */
 struct exanest_pager {
 	__u32 size;

@@ -331,6 +331,7 @@ static void stop_self(struct pair *me)
 /* A stopped process is not a dead one: nothing is lost, it is only late. */
 static void test_stopped(void **state)
 {
+	pf_options options = options_of((enum mode)(uintptr_t)*state);
 	struct pair *pair = start(state, stop_self, NULL);
 	struct pair_done done = { 0 };
 	uint8_t *local = malloc(MIB);
@@ -351,7 +352,8 @@ static void test_stopped(void **state)
 			 PF_OK);
 	linger(pair);
 	assert_int_equal(error.count, 0);
-	assert_true(done.count <= 1);
+	/* An engine does not need it to run. */
+	assert_true(done.count <= (pair_on_device(&options) ? 2 : 1));
 	kill(pair_pid(pair, 1), SIGCONT);
 	assert_int_equal(pf_flush(pair->context, NULL), PF_OK);
 	assert_int_equal(done.count, 2);
@@ -467,10 +469,15 @@ static void post_again(pf_context *context, const pf_completion *completion)
 
 static void test_post_from_failure(void **state)
 {
-	struct pair *pair = start(state, NULL, NULL);
+	pf_options options = options_of((enum mode)(uintptr_t)*state);
 	struct pair_done first = { 0 }, again = { 0 };
 	int i, status, posted = 0;
+	struct pair *pair;
 
+	/* Nothing that an engine does waits for a process that is stopped. */
+	if (pair_on_device(&options))
+		skip();
+	pair = start(state, NULL, NULL);
 	assert_int_equal(pair_put(pair, pair->peer, &first, remote_address(pair->window), 8).status,
 			 PF_OK);
 	second = &again;
