@@ -251,9 +251,10 @@ static int admit(struct connection *connection, const struct connection_message 
 	connection->established = true;
 	service->strangers--;
 	tell(service, (struct event){ .kind = EVENT_INCOMING, .incoming = incoming });
-	return connection_send(connection->socket, &answer, context->inbox.fd) == PF_OK ?
-		       PF_OK :
-		       PF_ERR_PEER;
+	/* One that is gone already may have said good-bye, which is still to be read. */
+	return connection_send(connection->socket, &answer, context->inbox.fd) == PF_ERR_AGAIN ?
+		       PF_ERR_PEER :
+		       PF_OK;
 }
 
 /* The side that called: the peer let us in. */
