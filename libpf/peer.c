@@ -225,7 +225,7 @@ void peer_refuse_copy(pf_peer *peer, int error)
 void peer_lose_device(pf_peer *peer)
 {
 	peer->engine = 0;
-	if (peer_transport(peer) == &transport_device)
+	if (peer_state(peer) == PEER_LINKED && peer_transport(peer) == &transport_device)
 		choose_transport(peer);
 }
 

@@ -251,9 +251,10 @@ static int admit(struct connection *connection, const struct connection_message 
 	connection->established = true;
 	service->strangers--;
 	tell(service, (struct event){ .kind = EVENT_INCOMING, .incoming = incoming });
-	return connection_send(connection->socket, &answer, context->inbox.fd) == PF_OK ?
-		       PF_OK :
-		       PF_ERR_PEER;
+	/* One that is gone already may have said good-bye, which is still to be read. */
+	return connection_send(connection->socket, &answer, context->inbox.fd) == PF_ERR_AGAIN ?
+		       PF_ERR_PEER :
+		       PF_OK;
 }
 
 /* The side that called: the peer let us in. */
@@ -515,8 +516,13 @@ static void watch(struct service *service, const struct command *command)
 static void fault_resolved(struct resolution *resolution)
 {
 	struct device_fault *fault = (struct device_fault *)resolution;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	int status = resolution->status;
 
-	device_resolved(fault->device, fault->ticket, resolution->status);
+	/* Some pages are there: the engine goes on to the one that is not, and asks for that one. */
+	if (status != PF_OK && resolution->failed / page != resolution->address / page)
+		status = PF_OK;
+	device_resolved(fault->device, fault->ticket, status);
 	free(fault);
 }
 

@@ -186,6 +186,8 @@ static void open_context(struct pair *me, const pf_options *options, pf_receive_
 	pf_set_error(me->context, error, me);
 	if (test.setup.opened)
 		test.setup.opened(me);
+	else if (pair_on_device(options))
+		pf_join(me->context, "tests", strlen("tests"));
 	own->window = me->window;
 	own->address_length = sizeof(own->address);
 	pair_check(me, pf_address(me->context, own->address, &own->address_length) == PF_OK);

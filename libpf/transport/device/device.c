@@ -77,7 +77,7 @@ bool device_describe(char *text, size_t size)
 
 void device_open(struct device *device, const pf_options *options, struct pagers *pagers)
 {
-	struct exanest_query query;
+	struct exanest_query query = { 0 };
 	const char *why = NULL;
 
 	*device = (struct device){
