@@ -14,6 +14,7 @@
 
 #include "fault/resolver.h"
 #include "pf.h"
+#include "transport/device/device.h"
 #include "transport/host/copy.h"
 
 struct list {
@@ -170,14 +171,10 @@ static void user_interrupts(struct list *list)
 
 static void device(struct list *list)
 {
-	int fd = open("/dev/exanest", O_RDWR | O_CLOEXEC);
+	char text[192];
+	bool available = device_describe(text, sizeof(text));
 
-	if (fd >= 0)
-		add(list, "/dev/exanest", 0, "present, but this version has no device transport");
-	else
-		add(list, "/dev/exanest", 0, "%s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
+	add(list, "/dev/exanest", available, "%s", text);
 }
 
 int pf_capabilities(pf_capability *entries, int most)

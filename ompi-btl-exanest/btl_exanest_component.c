@@ -340,6 +340,15 @@ static void lower(size_t *limit, size_t most, const char *name)
 	*limit = most;
 }
 
+/* What the launcher gives to every process of a job for its transports, as mtl/psm2 has it. */
+static void join_job(pf_context *context)
+{
+	const char *key = getenv(OPAL_MCA_PREFIX "orte_precondition_transports");
+
+	if (key)
+		pf_join(context, key, strlen(key));
+}
+
 static int open_context(bool threads)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -360,6 +369,7 @@ static int open_context(bool threads)
 			       status == PF_ERR_SYSTEM ? strerror(errno) : "none");
 		return mca_btl_exanest_error(status);
 	}
+	join_job(module->context);
 	pf_set_receive(module->context, mca_btl_exanest_receive, module);
 	pf_set_error(module->context, mca_btl_exanest_peer_error, module);
 

@@ -51,7 +51,8 @@ pf_options pair_options(void)
 			snprintf(name, sizeof(name), "PF_%s", info->name);
 			for (i = 0; name[i]; i++)
 				name[i] = (char)(name[i] >= 'a' ? name[i] - 32 : name[i]);
-			unsetenv(name);
+			if (strcmp(name, "PF_TRANSPORT") != 0)
+				unsetenv(name);
 		}
 		setenv("PF_CALIBRATE", "0", 1);
 		cleaned = true;
@@ -183,6 +184,10 @@ static void open_context(struct pair *me, const pf_options *options, pf_receive_
 	pair_check(me, pf_open(options, &me->context) == PF_OK);
 	pf_set_receive(me->context, receive, me);
 	pf_set_error(me->context, error, me);
+	if (test.setup.opened)
+		test.setup.opened(me);
+	else if (pair_on_device(options))
+		pf_join(me->context, "tests", strlen("tests"));
 	own->window = me->window;
 	own->address_length = sizeof(own->address);
 	pair_check(me, pf_address(me->context, own->address, &own->address_length) == PF_OK);
@@ -257,11 +262,20 @@ static void start_process(struct pair *pair, unsigned side)
 
 static void hung(int number)
 {
-	static const char text[] = "# no end after 60 seconds: a hang\n";
+	static const char text[] = "# no end after a minute: a hang\n";
 
 	if (write(STDOUT_FILENO, text, sizeof(text) - 1) < 0)
 		_exit(2);
 	_exit(1);
+}
+
+/* How much slower than usual this machine may be, such as one that is emulated. */
+static unsigned patience(void)
+{
+	const char *factor = getenv("EXANEST_TEST_PATIENCE");
+	unsigned value = factor ? (unsigned)strtoul(factor, NULL, 10) : 1;
+
+	return value ? value : 1;
 }
 
 struct pair *pair_start(const struct pair_setup *setup)
@@ -289,7 +303,7 @@ struct pair *pair_start(const struct pair_setup *setup)
 		assert_non_null(pair->window);
 	}
 	signal(SIGALRM, hung);
-	alarm(PAIR_SECONDS);
+	alarm(PAIR_SECONDS * patience());
 	/* Processes first: a fork from among threads is no clean one. */
 	for (side = 1; side <= pair->partners; side++) {
 		if (test.setup.thread)

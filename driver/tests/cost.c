@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What transfers cost, the peer beside it in the same run: cost [ROUNDS].
+ * Prints the median of the rounds in ns of the guest's clock; under
+ * driver/tests/vm --count that clock counts instructions. One line each:
+ *
+ *	warm: 4 MiB in 4 KiB pages, present on both sides, translations too
+ *	cold: 4 MiB absent on both sides, against pages locked for the transfer
+ *	neighbour: eight warm transfers while a ninth keeps meeting faults
+ */
+#include "device.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LENGTH (4ul << 20)
+#define WARM 8
+
+static unsigned int rounds = 21;
+
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static uint64_t median(uint64_t *values)
+{
+	qsort(values, rounds, sizeof(*values), compare);
+	return values[rounds / 2];
+}
+
+static void *map(size_t length)
+{
+	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+
+	CHECK(memory != MAP_FAILED);
+	madvise(memory, length, MADV_NOHUGEPAGE);
+	return memory;
+}
+
+static uint64_t partner_map(uint64_t length, uint64_t unused)
+{
+	void *memory = map(length);
+
+	(void)unused;
+	memset(memory, 1, length);
+	return (uintptr_t)memory;
+}
+
+/* Asleep, so that it is not the waiting that is counted. */
+static void wait_one(struct device *device)
+{
+	struct pollfd entry = { .fd = device->fd, .events = POLLIN };
+	struct exanest_completion completion;
+
+	while (!device_reap(device, &completion))
+		poll(&entry, 1, -1);
+	CHECK_EQUAL(completion.status, 0);
+}
+
+static void submit(struct device *device, unsigned int op, uint64_t peer, void *local,
+		   uint64_t remote, size_t length)
+{
+	struct exanest_submission submission = {
+		.peer = peer,
+		.local = (uintptr_t)local,
+		.remote = remote,
+		.length = length,
+		.op = op,
+	};
+
+	device_submit(device, &submission);
+}
+
+/* offset: of the remote side in its page. */
+static void warm(size_t offset)
+{
+	uint64_t *device_ns = calloc(rounds, 8), *call_ns = calloc(rounds, 8), start;
+	struct partner partner;
+	struct device device;
+	unsigned char *local;
+	uint64_t remote;
+	unsigned int i;
+
+	partner_start(&partner, NULL);
+	device_open(&device, NULL);
+	local = map(LENGTH);
+	memset(local, 2, LENGTH);
+	remote = partner_ask(&partner, PARTNER_CALL, (uintptr_t)partner_map, LENGTH + 4096, 0) +
+		 offset;
+	for (i = 0; i < rounds; i++) {
+		struct iovec here = { local, LENGTH }, there = { (void *)remote, LENGTH };
+
+		submit(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH);
+		wait_one(&device);
+		start = now();
+		submit(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH);
+		wait_one(&device);
+		device_ns[i] = now() - start;
+		start = now();
+		CHECK(process_vm_readv(partner.pid, &here, 1, &there, 1, 0) == (ssize_t)LENGTH);
+		call_ns[i] = now() - start;
+	}
+	printf("warm offset=%zu device=%llu process_vm_readv=%llu ratio=%.3f\n", offset,
+	       (unsigned long long)median(device_ns), (unsigned long long)median(call_ns),
+	       (double)device_ns[rounds / 2] / call_ns[rounds / 2]);
+	device_close(&device);
+	partner_stop(&partner);
+}
+
+static void cold(unsigned int policy, const char *name)
+{
+	uint64_t *fault_ns = calloc(rounds, 8), *pin_ns = calloc(rounds, 8), start;
+	struct device_options options = { .policy = policy };
+	unsigned char *local = map(LENGTH), *remote = map(LENGTH);
+	struct device device;
+	unsigned int i, pin;
+
+	device_open(&device, &options);
+	for (i = 0; i < 2 * rounds; i++) {
+		pin = i & 1;
+		madvise(local, LENGTH, MADV_DONTNEED);
+		madvise(remote, LENGTH, MADV_DONTNEED);
+		start = now();
+		if (pin)
+			CHECK(!mlock(local, LENGTH) && !mlock(remote, LENGTH));
+		submit(&device, EXANEST_OP_PUT, device.address, local, (uintptr_t)remote, LENGTH);
+		wait_one(&device);
+		if (pin)
+			CHECK(!munlock(local, LENGTH) && !munlock(remote, LENGTH));
+		(pin ? pin_ns : fault_ns)[i / 2] = now() - start;
+	}
+	printf("cold policy=%s device=%llu pinned=%llu ratio=%.3f\n", name,
+	       (unsigned long long)median(fault_ns), (unsigned long long)median(pin_ns),
+	       (double)fault_ns[rounds / 2] / pin_ns[rounds / 2]);
+	device_close(&device);
+}
+
+/* The ninth: a page is there a millisecond after it was asked for, and is taken away again. */
+struct ninth {
+	struct device device;
+	unsigned char *provided, *local;
+	int events;
+	volatile int stop;
+	unsigned long faults;
+};
+
+static void *ninth_run(void *argument)
+{
+	struct ninth *ninth = argument;
+	struct exanest_completion completion;
+	struct exanest_fault fault;
+	struct pollfd entry = { .fd = ninth->device.fd, .events = POLLIN };
+
+	while (!ninth->stop) {
+		madvise(ninth->provided, LENGTH, MADV_DONTNEED);
+		submit(&ninth->device, EXANEST_OP_GET, ninth->device.address, ninth->local,
+		       (uintptr_t)ninth->provided, LENGTH);
+		while (!device_reap(&ninth->device, &completion)) {
+			poll(&entry, 1, -1);
+			while (device_fault(&ninth->device, &fault)) {
+				usleep(1000);
+				memset((void *)(uintptr_t)fault.address, 1, fault.length);
+				device_resolved(&ninth->device, fault.ticket, 0);
+				ninth->faults++;
+			}
+		}
+	}
+	return NULL;
+}
+
+static void ninth_open(struct ninth *ninth)
+{
+	struct device_options options = { .faults = 64 };
+	struct exanest_pager pager = { .size = sizeof(pager), .enable = 1, .length = LENGTH };
+
+	memset(ninth, 0, sizeof(*ninth));
+	device_open(&ninth->device, &options);
+	ninth->provided = map(LENGTH);
+	ninth->local = map(LENGTH);
+	pager.address = (uintptr_t)ninth->provided;
+	CHECK_EQUAL(ioctl(ninth->device.fd, EXANEST_IOC_PAGER, &pager), 0);
+}
+
+static uint64_t eight(struct device *devices, unsigned char **memory)
+{
+	uint64_t start = now();
+	unsigned int i;
+
+	for (i = 0; i < WARM; i++)
+		submit(&devices[i], EXANEST_OP_PUT, devices[i].address, memory[i],
+		       (uintptr_t)memory[i] + LENGTH, LENGTH);
+	for (i = 0; i < WARM; i++)
+		wait_one(&devices[i]);
+	return now() - start;
+}
+
+static void neighbour(void)
+{
+	uint64_t *alone = calloc(rounds, 8), *beside = calloc(rounds, 8);
+	struct device devices[WARM];
+	unsigned char *memory[WARM];
+	struct ninth ninth;
+	unsigned long faults = 0;
+	pthread_t thread;
+	unsigned int i;
+
+	for (i = 0; i < WARM; i++) {
+		device_open(&devices[i], NULL);
+		memory[i] = map(2 * LENGTH);
+		memset(memory[i], i, 2 * LENGTH);
+	}
+	eight(devices, memory);
+	for (i = 0; i < rounds; i++) {
+		alone[i] = eight(devices, memory);
+		ninth_open(&ninth);
+		CHECK(pthread_create(&thread, NULL, ninth_run, &ninth) == 0);
+		usleep(5000);
+		beside[i] = eight(devices, memory);
+		ninth.stop = 1;
+		CHECK(pthread_join(thread, NULL) == 0);
+		device_close(&ninth.device);
+		munmap(ninth.provided, LENGTH);
+		munmap(ninth.local, LENGTH);
+		faults += ninth.faults;
+	}
+	printf("neighbour alone=%llu beside=%llu ratio=%.3f faults=%lu\n",
+	       (unsigned long long)median(alone), (unsigned long long)median(beside),
+	       (double)beside[rounds / 2] / alone[rounds / 2], faults);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		rounds = atoi(argv[1]);
+	CHECK(rounds > 0);
+	warm(0);
+	warm(8);
+	cold(EXANEST_POLICY_TOUCH, "touch");
+	cold(EXANEST_POLICY_AHEAD, "ahead");
+	cold(EXANEST_POLICY_HUGE, "huge");
+	neighbour();
+	return 0;
+}
