@@ -130,6 +130,7 @@ static void set_transport(pf_peer *peer, const struct transport *transport, uint
 static void choose_transport(pf_peer *peer)
 {
 	const pf_options *options = &peer->context->options;
+	const char *why = atomic_load(&peer->context->device.why);
 	bool copies = options->single_copy && !peer->copy_error;
 
 	if (peer->engine && device_engine(&peer->context->device)) {
@@ -140,7 +141,7 @@ static void choose_transport(pf_peer *peer)
 		else
 			set_transport(peer, &transport_device, 0, path_device);
 	} else if (options->transport == PF_TRANSPORT_DEVICE) {
-		set_transport(peer, &transport_none, 0, path_no_device);
+		set_transport(peer, &transport_none, 0, why ? why : path_no_device);
 	} else if (copies) {
 		set_transport(peer, &transport_copy, options->share_min, path_single);
 	} else {
