@@ -129,6 +129,7 @@ static void set_route(pf_peer *peer, const struct route *route, uint64_t at_once
 static void choose_route(pf_peer *peer)
 {
 	const pf_options *options = &peer->context->options;
+	const char *why = atomic_load(&peer->context->device.why);
 	bool copies = options->single_copy && !peer->copy_error;
 
 	if (peer->engine && device_engine(&peer->context->device)) {
@@ -138,7 +139,7 @@ static void choose_route(pf_peer *peer)
 		else
 			set_route(peer, &route_device, 0, path_device);
 	} else if (options->transport == PF_TRANSPORT_DEVICE) {
-		set_route(peer, &route_none, 0, path_no_device);
+		set_route(peer, &route_none, 0, why ? why : path_no_device);
 	} else if (copies) {
 		set_route(peer, &route_copy, options->share_min, path_single);
 	} else {

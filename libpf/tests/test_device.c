@@ -160,7 +160,7 @@ static void test_absent(void **state)
 					 .status,
 				 expected);
 		if (expected != PF_OK)
-			assert_non_null(strstr(pf_peer_path(pair->peer), "transport is device"));
+			assert_non_null(strstr(pf_peer_path(pair->peer), "/dev/exanest"));
 		/* Messages and what they carry are no business of the device's. */
 		assert_int_equal(pair_atomic(pair, pair->peer, PF_ADD, 8,
 					     pair_there(pair, 1, pair->window), 5, 0)

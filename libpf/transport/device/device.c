@@ -102,10 +102,8 @@ void device_open(struct device *device, const pf_options *options, struct pagers
 	device->entries = query.ring_entries;
 	device->completion_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	device->fault_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (device->completion_event >= 0 && device->fault_event >= 0) {
-		set_why(device, "no peer has it yet");
+	if (device->completion_event >= 0 && device->fault_event >= 0)
 		return;
-	}
 	device_close(device);
 	set_why(device, "out of descriptors");
 }

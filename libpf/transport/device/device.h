@@ -40,7 +40,7 @@ struct device {
 	bool refused;         /* joining failed: not tried again */
 	struct exanest_statistics counted;
 	uint64_t counted_at;       /* ns; progress's own */
-	_Atomic(const char *) why; /* of no use now, static text; NULL: it is */
+	_Atomic(const char *) why; /* there is none, static text; NULL: there is one */
 };
 
 /* policy: how the kernel resolves faults in our memory. No device is no error. */
