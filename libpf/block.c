@@ -2,6 +2,7 @@
 #include "block.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "context.h"
@@ -12,6 +13,8 @@
 
 /* A block whose pages are gone again so often is copied all the same, and may wait for them. */
 #define RETRIES_PARKED 2
+/* A pager brings all pages of a block so often before it is taken for one that cannot hold them. */
+#define SUPPLIED_WHOLE 4
 
 static uint64_t offset_of(const struct transfer *transfer, enum pf_side side, uint64_t address)
 {
@@ -118,6 +121,22 @@ void block_fault(pf_context *context, struct block *block, enum pf_side side, ui
 	block_resolve(context, block);
 }
 
+/*
+ * Pages that the application evicts again and again come again and again. A
+ * pager that holds fewer of them than the block has gets it by the page.
+ */
+static void supplied_again(struct block *block, uint64_t start)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), front = page - start % page;
+
+	block->retries = 0;
+	if (++block->supplied <= SUPPLIED_WHOLE || front >= block->length ||
+	    !block_new(block->transfer, block->offset + front, block->length - front))
+		return;
+	block->length = front;
+	block->supplied = 0;
+}
+
 void block_resolved(pf_context *context, struct block *block, int status, uint64_t address,
 		    enum fault_kind kind)
 {
@@ -138,9 +157,8 @@ void block_resolved(pf_context *context, struct block *block, int status, uint64
 		block_free(block);
 		return;
 	}
-	/* Pages that the application evicts again and again come again and again. */
 	if (kind == FAULT_PAGER)
-		block->retries = 0;
+		supplied_again(block, start);
 	block->state = BLOCK_READY;
 	statistic_resolved(&context->statistics,
 			   clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);

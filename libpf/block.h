@@ -31,6 +31,7 @@ struct block {
 	enum pf_side side; /* FAULTED, RESOLVING: whose page */
 	uint64_t address;  /* and which */
 	unsigned retries;
+	unsigned supplied; /* times that a pager brought its pages, since it was cut */
 	bool on_device;   /* MOVING: by its engine, else by a message */
 	uint64_t faulted; /* when it last met a fault, ns */
 };

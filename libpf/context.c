@@ -363,8 +363,10 @@ int pf_progress(pf_context *context)
 	if (__builtin_expect(context->answers.first != NULL, 0))
 		count += answers_advance(context);
 	if (__builtin_expect(pace_asked(&context->pace), 0))
-		pace_called(&context->pace, context->moved, count != 0);
-	context->moved = false;
+		pace_called(&context->pace,
+			    atomic_load_explicit(&context->moved, memory_order_relaxed),
+			    count != 0);
+	atomic_store_explicit(&context->moved, false, memory_order_relaxed);
 	if (count)
 		context->idle = 0;
 	else if (context->sleepy)
@@ -445,6 +447,7 @@ static int send_message(pf_peer *peer, uint8_t tag, const void *header, size_t h
 	peer_commit(peer, total, MESSAGE_USER, tag);
 	peer_unlock(peer);
 sent:
+	context_moved(peer->context);
 	statistic_add(statistics, PF_STAT_SENDS, 1);
 	statistic_add(statistics, PF_STAT_SEND_BYTES, total);
 	return PF_DONE;

@@ -43,8 +43,8 @@ struct pf_context {
 	struct event_queue events;
 	bool threads;
 	_Atomic bool progressing;
-	bool sleepy;              /* idle_polls != 0 */
-	bool moved;               /* something other than blocks sent again, in this progress */
+	bool sleepy;        /* idle_polls != 0 */
+	_Atomic bool moved; /* something other than blocks sent again, since progress ended last */
 	_Atomic bool turned_away; /* a message waits for room, of which nobody tells us */
 	uint64_t idle;            /* empty polls in a row */
 	uint64_t idle_unclocked;  /* empty polls since idle_clock */
@@ -78,6 +78,12 @@ struct pf_context {
 
 	struct statistics statistics; /* two pages of their own */
 };
+
+/* So that what is resolved meanwhile is given no more than its share: see fault/pace.h. */
+static inline void context_moved(pf_context *context)
+{
+	atomic_store_explicit(&context->moved, true, memory_order_relaxed);
+}
 
 static inline void context_lock(pf_context *context)
 {

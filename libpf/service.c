@@ -254,7 +254,7 @@ static int admit(struct connection *connection, const struct connection_message 
 	tell(service, (struct event){ .kind = EVENT_INCOMING, .incoming = incoming });
 	status = connection_send(connection->socket, &answer, context->inbox.fd);
 	/* It may have ended meanwhile, in good order even: what it said before is still to be read. */
-	return status == PF_ERR_PEER ? PF_OK : status;
+	return status == PF_ERR_AGAIN ? PF_ERR_PEER : PF_OK;
 }
 
 /* The side that called: the peer let us in. */

@@ -106,7 +106,7 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 			block_free(block);
 		return OPERATION_COPIED;
 	}
-	context->moved = true;
+	context_moved(context);
 	transfer->run += moved;
 	if (error) {
 		/* Park the rest of the block that stopped it; go on behind. */
@@ -139,7 +139,7 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 		if (!block)
 			return OPERATION_MOVED;
 		transfer->run += length;
-		context->moved = true;
+		context_moved(context);
 	} else if (block->length > most) {
 		/* It was cut for single copy: the front of it goes now. */
 		if (!block_new(transfer, block->offset + most, block->length - most))
@@ -185,6 +185,8 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 	struct transfer *transfer = block->transfer;
 	enum pf_side side = PF_SIDE_REMOTE;
 
+	if (!block->faulted)
+		context_moved(context);
 	transfer->moving--;
 	if (status == PF_ERR_TOO_LONG && address >= 1024 && address < block->length) {
 		transfer->operation.peer->block_most = address;
@@ -347,7 +349,8 @@ static bool peer_finished(struct transfer *transfer)
 
 bool transfer_waits(const struct transfer *transfer)
 {
-	return transfer->parked && transfer->run >= transfer->run_end && !transfer->share &&
+	return transfer->parked && transfer->recorded == transfer->parked &&
+	       transfer->run >= transfer->run_end && !transfer->share &&
 	       transfer->front == transfer->length;
 }
 
@@ -425,6 +428,7 @@ static int post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t r
 		int error = copy_process(peer->pid, kind == OPERATION_PUT, local, remote, length,
 					 &moved);
 
+		context_moved(context);
 		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
 		if (!error) {
 			statistic_add(&context->statistics,

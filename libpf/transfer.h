@@ -42,7 +42,7 @@ static inline bool transfer_is_put(const struct transfer *transfer)
 
 /* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
 void transfer_offer(pf_context *context, struct transfer *transfer);
-/* Progress: is there nothing left of it but blocks whose pages are being resolved? */
+/* Progress: does all that is left of it wait for pages? */
 bool transfer_waits(const struct transfer *transfer);
 /* Progress: do what can be done now; OPERATION_*. */
 int transfer_advance(pf_context *context, struct transfer *transfer);

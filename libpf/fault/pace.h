@@ -26,11 +26,16 @@ enum pace_caller {
 struct pace {
 	_Atomic unsigned resolving; /* resolutions that threads have or will have in hand */
 	_Atomic int caller;         /* enum pace_caller */
+	_Atomic bool begun;         /* something new since progress looked last */
+	_Atomic bool rests;         /* a thread does */
 	unsigned empty;             /* polls in a row; progress's own */
 	uint64_t share;             /* percent of a processor; 100: all of it */
 	pthread_mutex_t lock;
-	bool asked;   /* the caller had its chance to show itself */
-	uint64_t due; /* when the share allows for more, ns */
+	pthread_cond_t rested;
+	unsigned wakes; /* that ended all rests before their time */
+	bool stopped;   /* no more rests */
+	bool asked;     /* the caller had its chance to show itself */
+	uint64_t due;   /* when the share allows for more, ns */
 };
 
 void pace_init(struct pace *pace, uint64_t share);
@@ -42,6 +47,8 @@ void pace_end(struct pace *pace);
 uint64_t pace_used(void);
 /* Resolver threads: *used is what pace_used said before the work, and is renewed. */
 void pace_rest(struct pace *pace, uint64_t *used);
+/* Any thread: who rests goes on, and nobody rests again. */
+void pace_end_rests(struct pace *pace);
 /*
  * Progress, while something is being resolved: did it move anything but what
  * was resolved before, and did it do anything at all?

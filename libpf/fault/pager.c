@@ -114,22 +114,27 @@ static void note_time(struct pf_pager *pager, uint64_t nanoseconds)
 	atomic_store_explicit(&pager->nanoseconds, average, memory_order_relaxed);
 }
 
-static int install(int userfault, uint64_t address, const void *page, uint64_t size)
+/* *installed: false where a page is already, here or in swap, brought by whomever. */
+static int install(int userfault, uint64_t address, const void *page, uint64_t size,
+		   bool *installed)
 {
 	struct uffdio_copy copy = { .dst = address, .src = (uint64_t)(uintptr_t)page, .len = size };
 
+	*installed = false;
 	while (ioctl(userfault, UFFDIO_COPY, &copy) < 0) {
-		/* EEXIST: another thread was quicker. EAGAIN: the mappings are just changing. */
+		/* EAGAIN: the mappings are just changing. */
 		if (errno == EEXIST)
 			return PF_OK;
 		if (errno != EAGAIN && errno != EINTR)
 			return PF_ERR_FAULT;
 		copy.copy = 0;
 	}
+	*installed = true;
 	return PF_OK;
 }
 
-static int supply_page(struct pagers *pagers, struct pf_pager *pager, uint64_t address)
+static int supply_page(struct pagers *pagers, struct pf_pager *pager, uint64_t address,
+		       bool *installed)
 {
 	uint64_t size = page_size(), before = clock_nanoseconds(CLOCK_MONOTONIC);
 	void *page = malloc(size);
@@ -139,7 +144,8 @@ static int supply_page(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 		return PF_ERR_FAULT;
 	status = pager->supply(pager->context, address, page, size, pager->arg);
 	note_time(pager, clock_nanoseconds(CLOCK_MONOTONIC) - before);
-	status = status == PF_OK ? install(pagers->userfault, address, page, size) : PF_ERR_FAULT;
+	status = status == PF_OK ? install(pagers->userfault, address, page, size, installed) :
+				   PF_ERR_FAULT;
 	free(page);
 	return status;
 }
@@ -150,6 +156,7 @@ int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, u
 	uint64_t size = page_size(), start = address & ~(size - 1), end = address + length;
 	unsigned char present[WINDOW];
 	uint64_t page, pages, i;
+	bool installed = false;
 	int status = PF_OK;
 
 	(void)context;
@@ -169,8 +176,8 @@ int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, u
 			pthread_rwlock_rdlock(&pagers->lock);
 			pager = find(pagers, page + i * size);
 			if (pager && !(present[i] & 1)) {
-				status = supply_page(pagers, pager, page + i * size);
-				*supplied = true;
+				status = supply_page(pagers, pager, page + i * size, &installed);
+				*supplied = *supplied || installed;
 			}
 			pthread_rwlock_unlock(&pagers->lock);
 			if (!pager || status != PF_OK) {
@@ -192,12 +199,13 @@ static void answer(struct pagers *pagers, uint64_t address)
 	struct uffdio_range range = { address & ~(size - 1), size };
 	struct uffdio_poison poison = { .range = range };
 	struct pf_pager *pager;
+	bool installed;
 	int status = PF_OK;
 
 	pthread_rwlock_rdlock(&pagers->lock);
 	pager = find(pagers, range.start);
 	if (pager)
-		status = supply_page(pagers, pager, range.start);
+		status = supply_page(pagers, pager, range.start, &installed);
 	pthread_rwlock_unlock(&pagers->lock);
 	if (pager && status == PF_OK)
 		return;

@@ -43,7 +43,7 @@ bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick);
 bool pager_lacks(struct pagers *pagers, uint64_t address);
 /*
  * Any thread: supply what is absent of [address, address + length) as far as it
- * is a pager's; *done is how far that is, *supplied whether anything was absent.
+ * is a pager's; *done is how far that is, *supplied whether anything came.
  * PF_OK, or PF_ERR_FAULT: the page at address + *done cannot be had.
  */
 int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, uint64_t length,

@@ -21,6 +21,8 @@
 #endif
 
 #define PIECE (64u << 10)
+/* Of looks at a pager's pages that are there and then are not. */
+#define EVICTED_ROUNDS 4
 
 static bool populate(uint64_t start, uint64_t length, bool write)
 {
@@ -65,22 +67,27 @@ int resolver_touch(uint64_t address, uint64_t length, bool write, uint64_t *fail
 
 /*
  * As far as it is a pager's, *done. Pages that are all there and cannot be
- * touched lack permission, unless they were evicted this moment.
+ * touched lack permission, unless they were just evicted, or were and came back.
  */
 static int resolve_paged(pf_context *context, struct resolution *resolution, uint64_t at,
 			 uint64_t length, uint64_t *done)
 {
 	bool supplied;
-	int status = pager_supply(&context->pagers, context, at, length, done, &supplied);
+	int round, status;
 
-	resolution->failed = at + *done;
-	if (supplied)
-		resolution->kind = FAULT_PAGER;
-	if (status != PF_OK || supplied || !*done ||
-	    resolver_touch(at, *done, resolution->write, &resolution->failed) == PF_OK)
-		return status;
-	status = pager_supply(&context->pagers, context, at, length, done, &supplied);
-	return supplied ? status : PF_ERR_FAULT;
+	for (round = 0; round < EVICTED_ROUNDS; round++) {
+		status = pager_supply(&context->pagers, context, at, length, done, &supplied);
+		resolution->failed = at + *done;
+		if (supplied)
+			resolution->kind = FAULT_PAGER;
+		if (status != PF_OK || supplied || !*done)
+			return status;
+		/* What the kernel has swapped out is a pager's no more. */
+		status = resolver_touch(at, *done, resolution->write, &resolution->failed);
+		if (status == PF_OK)
+			return PF_OK;
+	}
+	return PF_ERR_FAULT;
 }
 
 /*
@@ -90,14 +97,15 @@ static int resolve_paged(pf_context *context, struct resolution *resolution, uin
 static int resolve_range(pf_context *context, struct resolution *resolution, uint64_t *used)
 {
 	bool pagers = atomic_load_explicit(&context->pagers.any, memory_order_relaxed), quick;
-	uint64_t at = resolution->address, end = at + resolution->length, done;
+	uint64_t at = resolution->address, end = at + resolution->length, done, length;
 	uint64_t step = pagers ? (uint64_t)sysconf(_SC_PAGESIZE) : PIECE;
 
 	for (; at < end; at = done) {
 		if (used)
 			pace_rest(&context->pace, used);
 		if (pagers && pager_owns(&context->pagers, at, &quick)) {
-			if (resolve_paged(context, resolution, at, end - at, &done) != PF_OK)
+			length = end - at < PIECE ? end - at : PIECE;
+			if (resolve_paged(context, resolution, at, length, &done) != PF_OK)
 				return PF_ERR_FAULT;
 			done += at;
 			/* It may have been unregistered this moment: then the page is as others are. */
@@ -172,6 +180,7 @@ void resolver_destroy(struct resolver *resolver)
 	resolver->stopping = true;
 	pthread_cond_broadcast(&resolver->work);
 	pthread_mutex_unlock(&resolver->lock);
+	pace_end_rests(&resolver->context->pace);
 	for (i = 0; i < resolver->started; i++)
 		pthread_join(resolver->threads[i], NULL);
 	while (resolver->first) {

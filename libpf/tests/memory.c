@@ -12,14 +12,8 @@
 #include <unistd.h>
 
 const struct memory_kind *const memory_kinds[] = {
-	memory_anonymous_kinds,
-	memory_swap_kinds,
-	memory_fork_kinds,
-	memory_file_kinds,
-	memory_huge_kinds,
-	memory_map_kinds,
-	memory_pager_kinds,
-	NULL,
+	memory_anonymous_kinds, memory_swap_kinds, memory_fork_kinds,  memory_file_kinds,
+	memory_huge_kinds,      memory_map_kinds,  memory_pager_kinds, NULL,
 };
 
 /*

@@ -43,11 +43,12 @@ struct memory_kind {
 	const char *name;
 	enum outcome source, destination;
 	enum contents holds;
-	bool engine; /* only where there is a memory_pager */
-	bool loses;  /* what arrives may get lost again: zeros in its place */
-	size_t only; /* not 0: the one length it makes sense for */
-	size_t most; /* not 0: the longest buffer there is */
-	size_t unit; /* not 0: of its pages */
+	bool source_only; /* what is put there would be lost */
+	bool engine;      /* only where there is a memory_pager */
+	bool loses;       /* what arrives may get lost again: zeros in its place */
+	size_t only;      /* not 0: the one length it makes sense for */
+	size_t most;      /* not 0: the longest buffer there is */
+	size_t unit;      /* not 0: of its pages */
 	/* Prepare the machine, once for all processes: NULL, or why it cannot be had here. */
 	const char *(*machine)(void);
 	/* Fill in memory->map, size bytes; NULL: private anonymous memory. */

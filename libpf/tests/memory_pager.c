@@ -11,7 +11,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "machine.h"
 #include "memory.h"
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
 
 const struct memory_pager *memory_pager;
 
@@ -45,11 +50,32 @@ static const char *page_by_engine(struct memory *memory)
 	return error ? error : drop(memory);
 }
 
-/* What a transfer put there would be lost. */
 static const char *keep_evicting(struct memory *memory, unsigned turn)
 {
 	usleep(turn % 200);
-	return memory->source ? drop(memory) : NULL;
+	return drop(memory);
+}
+
+/* Swapped out by the kernel, they are absent, and not the pager's to bring. */
+static const char *page_and_swap_out(struct memory *memory)
+{
+	const char *error = page_by_engine(memory);
+	volatile uint8_t *byte = memory->map;
+	size_t i;
+
+	if (error)
+		return error;
+	for (i = 0; i < memory->size; i += PAGE)
+		(void)byte[i];
+	return madvise(memory->map, memory->size, MADV_PAGEOUT) ? memory_error("MADV_PAGEOUT") :
+								  NULL;
+}
+
+static const char *engine_and_swap(void)
+{
+	const char *reason = engine_there();
+
+	return reason ? reason : machine_swap(512 * MIB);
 }
 
 static void unmap_engine(struct memory *memory)
@@ -64,7 +90,7 @@ static struct {
 	int userfault, stop[2];
 	pthread_t thread;
 	bool started;
-} own = { .userfault = -1 };
+} own = { .userfault = -1, .stop = { -1, -1 } };
 
 static int open_userfault(void)
 {
@@ -152,8 +178,14 @@ const struct memory_kind memory_pager_kinds[] = {
 	  .machine = engine_there,
 	  .prepare = page_by_engine,
 	  .unmap = unmap_engine },
+	{ .name = "given by a pager, then swapped out",
+	  .engine = true,
+	  .machine = engine_and_swap,
+	  .prepare = page_and_swap_out,
+	  .unmap = unmap_engine },
 	{ .name = "given by a pager, evicted during",
 	  .engine = true,
+	  .source_only = true,
 	  .machine = engine_there,
 	  .prepare = page_by_engine,
 	  .disturb = keep_evicting,

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "context.h"
 #include "transport/host/inbox.h"
 
 static const size_t hello_length = offsetof(struct connection_message, u.handshake.sealed) +
@@ -243,6 +244,9 @@ static void test_farewell_at_once(void **state)
 	close(caller);
 	close(channel);
 	progress_for(context, 30);
+	/* It was let in, and it is gone. */
+	assert_non_null(context->peers);
+	assert_non_null(strstr(pf_peer_path(context->peers), "gone"));
 	assert_int_equal(error.count, 0);
 	pf_close(context);
 }
@@ -421,7 +425,7 @@ static void test_never_reads(void **state)
 
 /* ---- a stranger that is called ---- */
 
-enum answer {
+enum reply {
 	ANSWER_RIGHT,
 	ANSWER_WRONG_KEY,
 	ANSWER_REPLAYED,
@@ -479,7 +483,7 @@ static void test_called(void **state)
 		assert_int_equal(message.kind, CONNECTION_HELLO);
 		close(fd);
 		fd = inbox;
-		switch ((enum answer)which) {
+		switch ((enum reply)which) {
 		case ANSWER_WRONG_KEY:
 			message = make_welcome(&other, message.u.handshake.nonce);
 			break;

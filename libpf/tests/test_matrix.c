@@ -215,10 +215,6 @@ static void check_completion(const pf_completion *completion, struct buffers *bu
 	if (completion->address - at->start >= length)
 		fail_msg("%zu bytes: a fault at an address outside, by %td", length,
 			 (ptrdiff_t)(completion->address - at->start));
-	/*
-	 * Fails in some runs of "file truncated before: put both faults": of two
-	 * blocks that cannot be resolved, one on each side, the later one is named.
-	 */
 	if (outcome_of(at) == OUTCOME_FAULTS && completion->address != at->bad)
 		fail_msg("%zu bytes: a fault at byte %td, expected at %td", length,
 			 (ptrdiff_t)(completion->address - at->start),
@@ -354,24 +350,33 @@ static const char *outcome_name(const struct cell *cell)
 	return from == OUTCOME_EITHER || to == OUTCOME_EITHER ? "moves or faults" : "moves";
 }
 
-static size_t count_kinds(void)
-{
-	const struct memory_kind *const *list, *kind;
-	size_t count = 0;
-
-	for (list = memory_kinds; *list; list++) {
-		for (kind = *list; kind->name; kind++)
-			count++;
-	}
-	return count;
-}
-
 /* Of a kind: put and get, three roles, two ways; one where the thread sanitizer makes it slow. */
 #if defined(__SANITIZE_THREAD__)
 #define CELLS 6
 #else
 #define CELLS 12
 #endif
+
+/* What has one length only takes seconds for each. */
+static bool has_cell(const struct memory_kind *kind, unsigned i)
+{
+	return (!kind->only || i < 6) && (!kind->source_only || i % 3 == ROLE_SOURCE);
+}
+
+static size_t count_cells(void)
+{
+	const struct memory_kind *const *list, *kind;
+	size_t count = 0;
+	unsigned i;
+
+	for (list = memory_kinds; *list; list++) {
+		for (kind = *list; kind->name; kind++) {
+			for (i = 0; i < CELLS; i++)
+				count += has_cell(kind, i);
+		}
+	}
+	return count;
+}
 
 static void name_cells(struct cell *cells, struct CMUnitTest *tests)
 {
@@ -381,7 +386,9 @@ static void name_cells(struct cell *cells, struct CMUnitTest *tests)
 
 	for (list = memory_kinds; *list; list++) {
 		for (kind = *list; kind->name; kind++) {
-			for (i = 0; i < CELLS; i++, cells++, tests++) {
+			for (i = 0; i < CELLS; i++) {
+				if (!has_cell(kind, i))
+					continue;
 				cells->kind = kind;
 				cells->role = (enum role)(i % 3);
 				cells->put = i / 3 % 2 == 0;
@@ -389,8 +396,9 @@ static void name_cells(struct cell *cells, struct CMUnitTest *tests)
 				snprintf(cells->name, sizeof(cells->name), "%s: %s %s %s%s",
 					 kind->name, cells->put ? "put" : "get", roles[cells->role],
 					 outcome_name(cells), cells->ring ? ", ring" : "");
-				*tests = (struct CMUnitTest){ cells->name, run_cell, NULL, teardown,
-							      cells };
+				*tests++ = (struct CMUnitTest){ cells->name, run_cell, NULL,
+								teardown, cells };
+				cells++;
 			}
 		}
 	}
@@ -398,7 +406,7 @@ static void name_cells(struct cell *cells, struct CMUnitTest *tests)
 
 int main(int argc, char **argv)
 {
-	size_t count = count_kinds() * CELLS;
+	size_t count = count_cells();
 	struct CMUnitTest *tests = calloc(count, sizeof(*tests));
 	struct cell *cells = calloc(count, sizeof(*cells));
 	int status;

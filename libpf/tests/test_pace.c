@@ -2,6 +2,9 @@
 /* What resolver threads leave of a processor to whoever calls progress. */
 #include "unit.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include "clock.h"
 #include "fault/pace.h"
 
@@ -79,11 +82,57 @@ static void test_waiting(void **state)
 		pace_called(&pace, false, i % 2);
 	assert_true(rest(&pace, &used) > 0);
 	pace_called(&pace, true, true);
-	for (i = 0; i < 100000; i++)
+	for (i = 0; i < 1000; i++)
 		pace_called(&pace, false, i % 2);
 	assert_int_equal(rest(&pace, &used), 0);
 	pace_end(&pace);
 	pace_destroy(&pace);
+}
+
+static void *rest_long(void *arg)
+{
+	struct pace *pace = arg;
+	uint64_t used = pace_used();
+
+	work(&used);
+	pace_rest(pace, &used);
+	return NULL;
+}
+
+/* A rest of an hour ends when there is nothing left to make way for, or at the end of all. */
+static void end_of_rest(bool at_close)
+{
+	struct pace pace = { 0 };
+	pthread_t thread;
+
+	pace_init(&pace, 10);
+	pace_begin(&pace);
+	pace_called(&pace, true, true);
+	pace.due = clock_nanoseconds(CLOCK_MONOTONIC) + 3600 * 1000000000ull;
+	assert_int_equal(pthread_create(&thread, NULL, rest_long, &pace), 0);
+	while (!atomic_load(&pace.rests))
+		sched_yield();
+	if (at_close)
+		pace_end_rests(&pace);
+	while (atomic_load(&pace.rests)) {
+		if (!at_close)
+			pace_called(&pace, false, true);
+	}
+	pthread_join(thread, NULL);
+	pace_end(&pace);
+	pace_destroy(&pace);
+}
+
+static void test_end_of_rest(void **state)
+{
+	(void)state;
+	end_of_rest(false);
+}
+
+static void test_close(void **state)
+{
+	(void)state;
+	end_of_rest(true);
 }
 
 static void test_all(void **state)
@@ -127,7 +176,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_moving),   cmocka_unit_test(test_silent),
-		cmocka_unit_test(test_waiting),  cmocka_unit_test(test_all),
+		cmocka_unit_test(test_waiting),  cmocka_unit_test(test_end_of_rest),
+		cmocka_unit_test(test_close),    cmocka_unit_test(test_all),
 		cmocka_unit_test(test_together),
 	};
 

@@ -27,6 +27,8 @@ struct paged {
 	pf_pager *pager;
 	_Atomic unsigned calls, delay; /* microseconds */
 	_Atomic uint64_t bad;          /* the page that it cannot supply */
+	bool small;                    /* there is room for one page only: */
+	_Atomic uint64_t last;         /* this one */
 };
 
 static int supply(pf_context *context, uint64_t address, void *page, size_t length, void *arg)
@@ -38,6 +40,12 @@ static int supply(pf_context *context, uint64_t address, void *page, size_t leng
 		usleep(atomic_load(&paged->delay));
 	if (address == atomic_load(&paged->bad))
 		return PF_ERR_SYSTEM;
+	if (paged->small) {
+		uint64_t last = atomic_exchange(&paged->last, address);
+
+		if (last && last != address)
+			madvise((void *)(uintptr_t)last, PAGE, MADV_DONTNEED);
+	}
 	pattern_fill(page, length, address);
 	return PF_OK;
 }
@@ -107,6 +115,27 @@ static void test_local(void **state)
 	}
 	assert_true(pf_stat(pair->context, PF_STAT_LOCAL_PAGER) > 0);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_FAULT_ERRORS), 0);
+	paged_close(&paged);
+	pair_end(pair);
+}
+
+/* A pager that never has more than one page present, which is less than a block. */
+static void test_small(void **state)
+{
+	enum mode mode = (enum mode)(uintptr_t)*state;
+	struct pair_setup setup = { .here = options_of(mode),
+				    .there = options_of(mode),
+				    .window = LENGTH };
+	struct pair *pair = pair_start(&setup);
+	struct paged paged = { .small = true };
+	const size_t length = 300001;
+
+	assert_int_equal(paged_open(&paged, pair->context), PF_OK);
+	assert_int_equal(pair_put(pair, pair->peer, paged.start + 77,
+				  pair_there(pair, 1, pair->window), length)
+				 .status,
+			 PF_OK);
+	assert_true(is_supplied(pair->window, remote_address(paged.start + 77), length));
 	paged_close(&paged);
 	pair_end(pair);
 }
@@ -313,11 +342,9 @@ static void test_arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_ALL(test_local),
-		IN_ALL(test_remote),
-		IN_ALL(test_loads),
-		IN_ALL(test_slow),
-		cmocka_unit_test_teardown(test_arguments, pair_teardown),
+		IN_ALL(test_local),  IN_ALL(test_small),
+		IN_ALL(test_remote), IN_ALL(test_loads),
+		IN_ALL(test_slow),   cmocka_unit_test_teardown(test_arguments, pair_teardown),
 	};
 
 	return cmocka_run_group_tests_name("pager", tests, NULL, NULL);

@@ -154,6 +154,7 @@ static bool do_atomic(pf_context *context, struct incoming *incoming,
 
 bool answer_request(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
 {
+	context_moved(context);
 	switch (entry->kind) {
 	case MESSAGE_PUT_BLOCK:
 		return put_block(context, incoming, entry);

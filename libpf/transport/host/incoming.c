@@ -82,7 +82,7 @@ int incoming_add(pf_context *context, struct incoming *incoming)
 static void deliver(pf_context *context, struct incoming *incoming, const struct ring_entry *entry,
 		    uint8_t *data, size_t length)
 {
-	context->moved = true;
+	context_moved(context);
 	statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
 	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
 	if (context->receive)

@@ -91,7 +91,7 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 	/* From the peer's side a get is written to the initiator, a put read from it. */
 	error = copy_process(incoming->pid, !offer->put, (void *)(uintptr_t)(offer->target + start),
 			     offer->initiator + start, end - start, &moved);
-	context->moved = true;
+	context_moved(context);
 	statistic_add(&context->statistics, PF_STAT_SHARED_BYTES, moved);
 	if (context->options.collapse && offer->length <= COLLAPSE_TRANSFER_MOST)
 		collapse_note(&context->collapse, context->service, context->options.collapse,
