@@ -32,8 +32,8 @@ struct block {
 	uint64_t address;  /* and which */
 	unsigned retries;
 	unsigned supplied; /* times that a pager brought its pages, since it was cut */
-	bool on_device;   /* MOVING: by its engine, else by a message */
-	uint64_t faulted; /* when it last met a fault, ns */
+	bool on_device;    /* MOVING: by its engine, else by a message */
+	uint64_t faulted;  /* when it last met a fault, ns */
 };
 
 /* A READY one; NULL without memory, with which the transfer has failed. */

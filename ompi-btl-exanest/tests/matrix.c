@@ -151,6 +151,9 @@ static void run_cell(const struct memory_kind *kind, enum role role)
 	/* The engine is the component's: a program has no hold of its pagers. */
 	if (kind->engine)
 		return;
+	/* What has one length only takes seconds. */
+	if (kind->only && mpitest.quick)
+		return;
 	if ((role != ROLE_RECEIVE && kind->source != OUTCOME_MOVES) ||
 	    (role != ROLE_SEND && kind->destination != OUTCOME_MOVES))
 		return;
