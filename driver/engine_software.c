@@ -14,6 +14,7 @@
 #include "compat.h"
 #include "context.h"
 #include "engine.h"
+#include "priority.h"
 #include "transfer.h"
 #include "translation.h"
 
@@ -258,14 +259,19 @@ static void software_move(struct exanest_engine *engine, struct exanest_block *b
 static int software_thread(void *data)
 {
 	struct exanest_engine *engine = data;
+	struct exanest_priority priority;
 
+	exanest_priority_start(&priority);
 	while (!kthread_should_stop()) {
 		if (exanest_engine_serve(engine)) {
+			exanest_priority_spend(&priority);
 			cond_resched();
 			continue;
 		}
+		exanest_priority_sleep(&priority);
 		wait_event_idle_exclusive(threads_wait,
 					  !exanest_engine_idle(engine) || kthread_should_stop());
+		exanest_priority_wake(&priority);
 	}
 	return 0;
 }

@@ -25,10 +25,11 @@ static pf_options options_of(enum mode mode)
 struct paged {
 	uint8_t *start;
 	pf_pager *pager;
-	_Atomic unsigned calls, delay; /* microseconds */
-	_Atomic uint64_t bad;          /* the page that it cannot supply */
-	bool small;                    /* there is room for one page only: */
-	_Atomic uint64_t last;         /* this one */
+	_Atomic unsigned calls;
+	_Atomic bool held;     /* supplies nothing until told to */
+	_Atomic uint64_t bad;  /* the page that it cannot supply */
+	bool small;            /* there is room for one page only: */
+	_Atomic uint64_t last; /* this one */
 };
 
 static int supply(pf_context *context, uint64_t address, void *page, size_t length, void *arg)
@@ -36,8 +37,8 @@ static int supply(pf_context *context, uint64_t address, void *page, size_t leng
 	struct paged *paged = arg;
 
 	atomic_fetch_add(&paged->calls, 1);
-	if (atomic_load(&paged->delay))
-		usleep(atomic_load(&paged->delay));
+	while (atomic_load(&paged->held))
+		usleep(1000);
 	if (address == atomic_load(&paged->bad))
 		return PF_ERR_SYSTEM;
 	if (paged->small) {
@@ -288,7 +289,7 @@ static void test_slow(void **state)
 	assert_int_equal(paged_open(&paged, pair->context), PF_OK);
 	pattern_fill(other, PAGE, 5);
 	assert_int_equal(pair_put(pair, pair->peer, other, window, 8).status, PF_OK);
-	atomic_store(&paged.delay, 100000);
+	atomic_store(&paged.held, true);
 	assert_int_equal(pf_put(pair->peer, paged.start, window, 4 * PAGE, pair_completed, &slow),
 			 PF_OK);
 	for (i = 0; i < 100; i++) {
@@ -296,6 +297,7 @@ static void test_slow(void **state)
 			pair_put(pair, pair->peer, other, window + LENGTH / 2, PAGE).status, PF_OK);
 		assert_int_equal(slow.count, 0);
 	}
+	atomic_store(&paged.held, false);
 	pair_await_done(pair, &slow, 1);
 	assert_int_equal(slow.last.status, PF_OK);
 	assert_true(is_supplied(pair->window, remote_address(paged.start), 4 * PAGE));
