@@ -88,9 +88,10 @@ mpirun_command()
 # Processes that bear this run's mark.
 remaining_processes()
 {
-	local process
-	for process in /proc/[0-9]*; do
-		grep -qsz "^EXANEST_MPI_RUN=$job\$" "$process/environ" || continue
+	local file process
+	# One grep for all: this is called after every run, and a start of a program can be slow.
+	grep -lszFx "EXANEST_MPI_RUN=$job" /proc/[0-9]*/environ | while read -r file; do
+		process=${file%/environ}
 		echo "process ${process#/proc/}: $(tr '\0' ' ' <"$process/cmdline" 2>/dev/null)"
 	done
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who has the processors when everybody wants them: the engine, and everybody else. */
+/*
+ * Who has the processors when everybody wants them: the engine, and everybody
+ * else. For driver/tests/vm --count, where no other machine's load is in it.
+ */
 #include "device.h"
 
 #include <fcntl.h>
@@ -13,8 +16,8 @@
 #include <unistd.h>
 
 #define PARAMETER "/sys/module/exanest/parameters/engine_share"
-#define ROUNDS 101
-#define LENGTH (4ul << 20)
+#define ROUNDS 51
+#define LENGTH (2ul << 20)
 #define SECONDS 3
 
 static uint64_t clock_ns(clockid_t clock)
@@ -92,20 +95,20 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static uint64_t slowest(uint64_t *values)
+static uint64_t ninth_tenth(uint64_t *values)
 {
 	qsort(values, ROUNDS, sizeof(*values), compare);
 	return values[ROUNDS * 9 / 10];
 }
 
-/* Time of one transfer of a caller that polls, as long as a message is. */
+/* Time of one transfer of a caller that polls. */
 static uint64_t polled(struct device *device, unsigned char *memory)
 {
 	struct exanest_submission submission = {
 		.peer = device->address,
 		.local = (uintptr_t)memory,
 		.remote = (uintptr_t)memory + LENGTH,
-		.length = 65536,
+		.length = LENGTH,
 		.op = EXANEST_OP_PUT,
 	};
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
@@ -134,19 +137,17 @@ static void pollers(void)
 	for (cpu = 1; cpu < cpus; cpu++)
 		pids[cpu] = spinner(cpu, &used[cpu]);
 	bind_to(0);
-	for (i = 0; i < ROUNDS; i++) {
-		share_write(0);
-		polled(&device, memory);
+	share_write(0);
+	for (i = 0; i < ROUNDS; i++)
 		equal[i] = polled(&device, memory);
-		share_write(share);
-		polled(&device, memory);
+	share_write(share);
+	for (i = 0; i < ROUNDS; i++)
 		before[i] = polled(&device, memory);
-	}
 	end(pids + 1, cpus - 1);
-	printf("# the ninth tenth of 64 KiB: %llu us, as an equal %llu us\n",
-	       (unsigned long long)slowest(before) / 1000,
-	       (unsigned long long)slowest(equal) / 1000);
-	CHECK(slowest(before) * 2 < slowest(equal));
+	printf("# nine of ten transfers take at most %llu us, %llu by an equal\n",
+	       (unsigned long long)ninth_tenth(before) / 1000,
+	       (unsigned long long)ninth_tenth(equal) / 1000);
+	CHECK(ninth_tenth(before) * 2 < ninth_tenth(equal));
 	device_close(&device);
 }
 
