@@ -4,7 +4,7 @@
  * sides, through the kernel's own mapping of all memory.
  */
 #include <linux/cpumask.h>
-#include <linux/highmem.h>
+#include <linux/io.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -81,46 +81,29 @@ static void stretch_mark(const struct stretch *stretch, u32 length)
 	}
 }
 
-static void *stretch_map(const struct stretch *stretch, unsigned int offset)
+/* All memory is mapped (compat.h), so a page frame number is as good as an address. */
+static void *stretch_at(const struct stretch *stretch, unsigned int offset)
 {
-	return kmap_local_page(
-		       hmm_pfn_to_page(stretch->translation->entries[offset >> PAGE_SHIFT])) +
-	       offset_in_page(offset);
-}
+	unsigned long entry = stretch->translation->entries[offset >> PAGE_SHIFT];
 
-/* Pages of both sides begin together: whole ones have the architecture's own copy. */
-static unsigned int stretch_copy_pages(const struct stretch *to, const struct stretch *from,
-				       unsigned int length)
-{
-	void *destination, *source;
-	unsigned int done;
-
-	for (done = 0; done + PAGE_SIZE <= length; done += PAGE_SIZE) {
-		source = stretch_map(from, from->offset + done);
-		destination = stretch_map(to, to->offset + done);
-		copy_page(destination, source);
-		kunmap_local(destination);
-		kunmap_local(source);
-	}
-	return done;
+	return phys_to_virt(PFN_PHYS(entry & ~HMM_PFN_FLAGS)) + offset_in_page(offset);
 }
 
 static void stretch_copy(const struct stretch *to, const struct stretch *from, unsigned int length)
 {
 	unsigned int done = 0, bytes, rest;
-	void *destination, *source;
 
+	/* Where pages of both sides begin together, whole ones have the architecture's own copy. */
 	if (!offset_in_page(to->offset | from->offset))
-		done = stretch_copy_pages(to, from, length);
+		for (; done + PAGE_SIZE <= length; done += PAGE_SIZE)
+			copy_page(stretch_at(to, to->offset + done),
+				  stretch_at(from, from->offset + done));
 	for (; done < length; done += bytes) {
 		rest = PAGE_SIZE -
 		       max(offset_in_page(to->offset + done), offset_in_page(from->offset + done));
 		bytes = min(length - done, rest);
-		source = stretch_map(from, from->offset + done);
-		destination = stretch_map(to, to->offset + done);
-		memcpy(destination, source, bytes);
-		kunmap_local(destination);
-		kunmap_local(source);
+		memcpy(stretch_at(to, to->offset + done), stretch_at(from, from->offset + done),
+		       bytes);
 	}
 }
 
@@ -163,13 +146,12 @@ static u64 atomic_64(u64 *word, const struct exanest_submission *s)
 
 static void stretch_atomic(const struct stretch *stretch, struct exanest_transfer *transfer)
 {
-	void *word = stretch_map(stretch, stretch->offset);
+	void *word = stretch_at(stretch, stretch->offset);
 
 	if (transfer->submission.length == 4)
 		transfer->value = atomic_32(word, &transfer->submission);
 	else
 		transfer->value = atomic_64(word, &transfer->submission);
-	kunmap_local(word);
 }
 
 static u32 to_end_of_span(u64 address, u32 length)

@@ -28,7 +28,7 @@
 #define EXANEST_TRANSFERS_MAX 128U
 #define EXANEST_TRANSFER_BLOCKS 8
 /* Blocks that an engine is given at a time, as one, for as long as they meet no fault. */
-#define EXANEST_RUN_SIZE (4 * EXANEST_BLOCK_SIZE)
+#define EXANEST_RUN_SIZE (8 * EXANEST_BLOCK_SIZE)
 /* What a context may have moved before it is the next one's turn: bytes, and runs. */
 #define EXANEST_TURN_BYTES EXANEST_RUN_SIZE
 #define EXANEST_TURN_RUNS 8
