@@ -21,7 +21,7 @@
 	} while (0)
 #define CHECK_EQUAL(a, b) check_equal(__FILE__, __LINE__, #a " == " #b, (int64_t)(a), (int64_t)(b))
 
-_Noreturn void check_failed(const char *file, int line, const char *what);
+void check_failed(const char *file, int line, const char *what) __attribute__((noreturn));
 void check_equal(const char *file, int line, const char *what, int64_t a, int64_t b);
 
 struct test {

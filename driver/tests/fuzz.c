@@ -236,8 +236,8 @@ static void random_memory(void)
 		munmap(start, length);
 		break;
 	default:
-		mmap(start, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-		     -1, 0);
+		(void)mmap(start, length, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 		break;
 	}
 }
@@ -343,6 +343,8 @@ static unsigned long neighbour(pid_t fuzzer, int *status)
 		usleep(10000);
 	}
 	device_close(&device);
+	free(from);
+	free(to);
 	return round;
 }
 

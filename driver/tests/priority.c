@@ -131,7 +131,7 @@ static void pollers(void)
 	unsigned char *memory = map(2 * LENGTH);
 	struct device_options options = { .poll_us = 20 };
 	struct device device;
-	pid_t pids[cpus];
+	pid_t *pids = calloc(cpus, sizeof(*pids));
 
 	device_open(&device, &options);
 	for (cpu = 1; cpu < cpus; cpu++)
@@ -144,6 +144,7 @@ static void pollers(void)
 	for (i = 0; i < ROUNDS; i++)
 		before[i] = polled(&device, memory);
 	end(pids + 1, cpus - 1);
+	free(pids);
 	printf("# nine of ten transfers take at most %llu us, %llu by an equal\n",
 	       (unsigned long long)ninth_tenth(before) / 1000,
 	       (unsigned long long)ninth_tenth(equal) / 1000);
@@ -192,7 +193,7 @@ static void rest(void)
 	unsigned int share = share_read(), least = 100;
 	volatile uint64_t *used = map(4096);
 	uint64_t start, passed;
-	pid_t pids[3 * cpus];
+	pid_t *pids = calloc(3 * cpus, sizeof(*pids));
 
 	for (i = 0; i < floods; i++)
 		pids[i] = flood();
@@ -212,6 +213,7 @@ static void rest(void)
 			least = percent;
 	}
 	end(pids, floods + cpus);
+	free(pids);
 	/* A processor's time is counted in ticks, and the floods themselves need some of it. */
 	CHECK(least >= (100 - share) / 3);
 }

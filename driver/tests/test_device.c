@@ -171,7 +171,8 @@ static void many(void)
 		}
 		device_wait(&device, &completion);
 		CHECK_EQUAL(completion.status, 0);
-		CHECK(completion.cookie < COUNT && !seen[completion.cookie]);
+		CHECK(completion.cookie < COUNT);
+		CHECK(!seen[completion.cookie]);
 		seen[completion.cookie] = true;
 		done++;
 	}
