@@ -248,10 +248,10 @@ static void test_loads(void **state)
 	struct toucher touchers[2] = { { &paged, 0 }, { &paged, 0 } };
 	uint64_t window = pair_there(pair, 1, pair->window);
 	pthread_t threads[2];
-	unsigned round, i;
+	unsigned rounds = getenv("PF_TEST_QUICK") ? 2 : 20, round, i;
 
 	assert_int_equal(paged_open(&paged, pair->context), PF_OK);
-	for (round = 0; round < 20; round++) {
+	for (round = 0; round < rounds; round++) {
 		for (i = 0; i < 2; i++)
 			assert_int_equal(pthread_create(&threads[i], NULL, touch, &touchers[i]), 0);
 		for (i = 0; i < 8; i++) {
