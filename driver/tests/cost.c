@@ -54,7 +54,7 @@ static uint64_t median(uint64_t *values)
 static void result(int good, const char *name)
 {
 	failed += !good;
-	printf("%sok %u - cost: %s\n", good ? "" : "not ", ++number, name);
+	printf("%sok %u - %s\n", good ? "" : "not ", ++number, name);
 }
 
 static void *map(size_t length)
