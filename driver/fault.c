@@ -129,12 +129,21 @@ static bool need_absent(const struct need *need, unsigned int page)
 	return !(READ_ONCE(need->translation->entries[page]) & HMM_PFN_VALID);
 }
 
-/* The process provides the page, and what is absent behind it, up to limit; up to which page. */
-static unsigned int need_forward(const struct need *need, unsigned int page, u64 limit)
+/* Times that a block is sent again, for a fault and a look-up, if what was provided stays. */
+#define FORWARD_RETRIES 2
+
+/*
+ * The process provides the page, and what is absent behind it, up to limit; up
+ * to which page. It may have room for less than that, and take the first away
+ * for the last: then it is asked for one at a time.
+ */
+static unsigned int need_forward(const struct need *need, const struct exanest_block *block,
+				 unsigned int page, u64 limit)
 {
 	do
 		page++;
-	while (page < need->end && page_address_in(need, page) < limit && need_absent(need, page));
+	while (block->retries <= FORWARD_RETRIES && page < need->end &&
+	       page_address_in(need, page) < limit && need_absent(need, page));
 	return page;
 }
 
@@ -150,7 +159,7 @@ static int need_resolve(struct need *need, struct exanest_context *owner,
 	     page = need_missing(need, end)) {
 		limit = exanest_pager_end(owner, page_address_in(need, page));
 		if (limit && need_absent(need, page)) {
-			end = need_forward(need, page, limit);
+			end = need_forward(need, block, page, limit);
 			*address = page_address_in(need, page);
 			if (exanest_pager_forward(owner, block, *address,
 						  page_address_in(need, end) - *address))
