@@ -10,6 +10,8 @@ from pathlib import Path
 from pfbench import launch, osu, swap
 from pfbench.suite import COLD_TESTS, COST_TESTS, TESTS
 
+from quick import thorough
+
 BUILD = Path(os.environ.get("BUILD", "/nonexistent"))
 CORRUPT = BUILD / "benchmarks/tests/.libs/corrupt.so"
 
@@ -53,6 +55,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual(sorted(rows), [4096, 8192] if test.sized else [0])
                 self.assertIn("Pass", outcome.output)
 
+    @thorough
     def test_validation_notices_wrong_data(self):
         for test in TESTS:
             with self.subTest(test.program):
@@ -80,6 +83,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual(sorted(rows), [4096, 8192])
                 self.assertEqual(outcome.output.count("Pass"), 2)
 
+    @thorough
     def test_validation_of_cold_buffers_notices_wrong_data(self):
         for test in COLD_TESTS:
             for cold in ("none", "source", "destination", "both"):
@@ -112,6 +116,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(outcome.failure, "", outcome.errors)
         self.assertIn("[ pairs: 2 ]", outcome.output)
 
+    @thorough
     def test_synchronization_of_one_sided_programs(self):
         create = {"flush": "allocate", "lock": "create", "fence": "create"}
         for program in ("put_latency", "get_latency", "put_bw", "get_bw"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from pfbench.suite import COST_TESTS, TESTS
 
 from made_up import MadeUp
+from quick import thorough
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
@@ -20,6 +21,7 @@ def commands():
 class Readme(MadeUp):
     programs = tuple(test.program for test in TESTS)
 
+    @thorough
     def test_commands(self):
         self.listing(["btl:exanest", "btl:vader", "btl:tcp", "pml:ucx"])
         self.assertGreater(len(commands()), 8)

@@ -255,6 +255,13 @@ static void test_operations_stream(void **state)
 
 #define SENDERS 12
 
+/* Some are done before others have begun. */
+static void begin_late(struct pair *me)
+{
+	if (me->side == 1)
+		usleep(200000);
+}
+
 static void send_few(struct pair *me)
 {
 	int i;
@@ -280,6 +287,7 @@ static void test_many_senders(void **state)
 	struct pair_setup setup = { .partners = SENDERS,
 				    .here = sleepy(1),
 				    .there = pair_options(),
+				    .prepare = begin_late,
 				    .partner = send_few,
 				    .receive_here = count };
 	struct pair *pair = pair_start(&setup);

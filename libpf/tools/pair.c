@@ -252,8 +252,10 @@ static int child(const pf_options *options, int core, int socket, pid_t parent)
 	pf_context *context;
 	int status;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent) {
+		warnx("the partner is left alone: process %d is gone", (int)parent);
 		return -1;
+	}
 	if (core_bind(core))
 		return -1;
 	status = pf_open(options, &context);
@@ -273,6 +275,24 @@ static int child(const pf_options *options, int core, int socket, pid_t parent)
 	pf_close(context);
 	partner_destroy(partner);
 	return 0;
+}
+
+static int wait_child(struct pair *pair)
+{
+	int status;
+
+	if (pair->failed)
+		kill(pair->child, SIGKILL);
+	while (waitpid(pair->child, &status, 0) < 0) {
+		if (errno != EINTR)
+			return -1;
+	}
+	pair->child = 0;
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		return 0;
+	if (!pair->failed && WIFSIGNALED(status))
+		warnx("the partner was killed by signal %d", WTERMSIG(status));
+	return -1;
 }
 
 int pair_fork(struct pair *pair, const pf_options *options, const struct cores *cores)
@@ -309,6 +329,9 @@ int pair_fork(struct pair *pair, const pf_options *options, const struct cores *
 	close(sockets[0]);
 	if (length > 0 && !greet(pair, address, (size_t)length))
 		return 0;
+	/* A partner that died on its way here has not said why. */
+	if (!length && !wait_child(pair))
+		warnx("the partner ended before it began");
 	pair->failed = true;
 	pair_close(pair);
 	return -1;
@@ -374,23 +397,6 @@ out:
 	if (partner)
 		partner_destroy(partner);
 	return status;
-}
-
-static int wait_child(struct pair *pair)
-{
-	int status;
-
-	if (pair->failed)
-		kill(pair->child, SIGKILL);
-	while (waitpid(pair->child, &status, 0) < 0) {
-		if (errno != EINTR)
-			return -1;
-	}
-	if (WIFEXITED(status) && !WEXITSTATUS(status))
-		return 0;
-	if (!pair->failed && WIFSIGNALED(status))
-		warnx("the partner was killed by signal %d", WTERMSIG(status));
-	return -1;
 }
 
 int pair_close(struct pair *pair)

@@ -124,8 +124,10 @@ int cores_choose(struct cores *cores)
 	most = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
 	if (set && most > 0)
 		list = calloc((size_t)most, sizeof(hwloc_obj_t));
-	if (!list)
+	if (!list) {
+		warnx("hwloc finds no processor, or there is no memory for a list of %d", most);
 		goto out;
+	}
 	count = first_processors(topology, set, list, most);
 	if (count) {
 		nearest(topology, list, count, cores);
