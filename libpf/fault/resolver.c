@@ -21,8 +21,12 @@
 #endif
 
 #define PIECE (64u << 10)
-/* Of looks at a pager's pages that are there and then are not. */
-#define EVICTED_ROUNDS 4
+/*
+ * Of looks at a pager's pages that are there and then are not. Others bring them
+ * in while the application evicts them, so it may happen some times on end; for
+ * pages without permission, of which it is always so, it takes 0.1 ms.
+ */
+#define EVICTED_ROUNDS 64
 
 static bool populate(uint64_t start, uint64_t length, bool write)
 {

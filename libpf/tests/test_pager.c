@@ -272,6 +272,60 @@ static void test_loads(void **state)
 	pair_end(pair);
 }
 
+static _Atomic bool evicting;
+
+static void *evict(void *arg)
+{
+	struct paged *paged = arg;
+	unsigned turn;
+
+	for (turn = 0; atomic_load(&evicting); turn++) {
+		usleep(turn % 60);
+		if (pf_pager_evict(paged->pager, paged->start, LENGTH) != PF_OK)
+			break;
+	}
+	return NULL;
+}
+
+static void serve_evicted(struct pair *me)
+{
+	struct paged paged = { 0 };
+	pthread_t thread;
+
+	pair_check_status(me, paged_open(&paged, me->context), PF_OK);
+	atomic_store(pair_value(me, 1, 0), remote_address(paged.start));
+	atomic_store(&evicting, true);
+	pair_check(me, pthread_create(&thread, NULL, evict, &paged) == 0);
+	pair_say(me, 1);
+	pair_serve(me);
+	atomic_store(&evicting, false);
+	pthread_join(thread, NULL);
+	paged_close(&paged);
+}
+
+/* Whatever part of a block is there when another part is asked for: no eviction is an error. */
+static void test_evicted(void **state)
+{
+	enum mode mode = (enum mode)(uintptr_t)*state;
+	struct pair_setup setup = { .here = options_of(mode),
+				    .there = options_of(mode),
+				    .partner = serve_evicted };
+	struct pair *pair = pair_start(&setup);
+	const size_t length = 65536;
+	uint8_t *local = malloc(length);
+	uint64_t remote;
+	unsigned i;
+
+	pair_await(pair, 1, 1);
+	remote = atomic_load(pair_value(pair, 1, 0)) + 77;
+	for (i = 0; i < REPEAT(2000); i++) {
+		assert_int_equal(pair_get(pair, pair->peer, local, remote, length).status, PF_OK);
+		assert_true(is_supplied(local, remote, length));
+	}
+	free(local);
+	pair_end(pair);
+}
+
 /* A slow pager holds up its own transfer, and neither the caller nor another one. */
 static void test_slow(void **state)
 {
@@ -344,9 +398,13 @@ static void test_arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_ALL(test_local),  IN_ALL(test_small),
-		IN_ALL(test_remote), IN_ALL(test_loads),
-		IN_ALL(test_slow),   cmocka_unit_test_teardown(test_arguments, pair_teardown),
+		IN_ALL(test_local),
+		IN_ALL(test_small),
+		IN_ALL(test_remote),
+		IN_ALL(test_loads),
+		IN_ALL(test_slow),
+		IN_ALL(test_evicted),
+		cmocka_unit_test_teardown(test_arguments, pair_teardown),
 	};
 
 	return cmocka_run_group_tests_name("pager", tests, NULL, NULL);
