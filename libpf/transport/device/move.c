@@ -106,6 +106,37 @@ static int move_nothing(pf_context *context, struct transfer *transfer)
 const struct route route_device = { .move = move, .atomic = move_atomic };
 const struct route route_none = { .move = move_nothing };
 
+/*
+ * The kernel cannot have a page there. That is not the last word: where the
+ * program gives its pages itself, by a userfaultfd of its own, they come once
+ * it touches them. So its owner is asked, as for any other fault, and what
+ * lies before and behind goes on.
+ */
+static void block_refused(pf_context *context, struct block *block, enum pf_side side,
+			  uint64_t address)
+{
+	struct transfer *transfer = block->transfer;
+	uint64_t start = side == PF_SIDE_REMOTE ?
+				 transfer->remote + block->offset :
+				 (uint64_t)(uintptr_t)transfer->local + block->offset;
+	uint64_t front = address - start, size = context->options.block_size;
+
+	if (side == PF_SIDE_NONE || front >= block->length) {
+		transfer_fail(transfer, PF_ERR_FAULT, side, address);
+		block_free(block);
+		return;
+	}
+	if ((front && !block_new(transfer, block->offset, front)) ||
+	    (block->length - front > size &&
+	     !block_new(transfer, block->offset + front + size, block->length - front - size))) {
+		block_free(block);
+		return;
+	}
+	block->offset += front;
+	block->length = block->length - front > size ? size : block->length - front;
+	block_fault(context, block, side, address, FAULT_PERMISSION);
+}
+
 static void block_done(pf_context *context, struct block *block,
 		       const struct exanest_completion *completion)
 {
@@ -126,6 +157,9 @@ static void block_done(pf_context *context, struct block *block,
 		peer_lose_device(peer);
 		block->state = BLOCK_READY;
 		return;
+	case -EFAULT:
+		block_refused(context, block, side_of(completion), completion->fault_address);
+		return;
 	case -EBUSY:
 		if (block->retries++ < context->options.fault_retries) {
 			statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
@@ -133,7 +167,6 @@ static void block_done(pf_context *context, struct block *block,
 			return;
 		}
 		/* fall through */
-	case -EFAULT:
 	case -ETIMEDOUT:
 		transfer_fail(transfer, PF_ERR_FAULT, side_of(completion),
 			      completion->fault_address);
