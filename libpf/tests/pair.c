@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pair.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -36,6 +35,7 @@ static struct {
 	pid_t pids[PAIR_SIDES]; /* 0: no process, or seen off */
 	bool threaded[PAIR_SIDES];
 	int window; /* descriptor, -1 if there is none */
+	unsigned seconds; /* until a test hangs */
 } test;
 
 pf_options pair_options(void)
@@ -263,23 +263,45 @@ static void start_process(struct pair *pair, unsigned side)
 	_exit(0);
 }
 
-/* Of a test that waits in a loop of its own, without a look at its partners. */
-static void tell_why(void)
+/* What a signal handler may call is write(2), and little else. */
+static void say(const char *text)
 {
-	unsigned side;
-	int status;
+	if (write(STDOUT_FILENO, text, strlen(text)) < 0)
+		_exit(2);
+}
 
-	if (atomic_load(&test.pair->shared->failed))
-		dprintf(STDOUT_FILENO, "# %s\n", test.pair->shared->failure);
-	for (side = 1; side <= test.pair->partners; side++) {
-		if (test.pids[side] && waitpid(test.pids[side], &status, WNOHANG) > 0)
-			dprintf(STDOUT_FILENO, "# partner %u has ended, status %#x\n", side,
-				status);
+static void say_number(const char *text, uint64_t number)
+{
+	char digits[24], *at = digits + sizeof(digits) - 2;
+
+	memcpy(at, "\n", 2);
+	do
+		*--at = (char)('0' + number % 10);
+	while (number /= 10);
+	say(text);
+	say(at);
+}
+
+/* The test may wait in a loop of its own, without a look at its partners. */
+static void hung(int number)
+{
+	struct pair_shared *shared = test.pair->shared;
+	unsigned side;
+
+	say_number("# a hang, no end after seconds: ", test.seconds);
+	if (atomic_load(&shared->failed)) {
+		say("# ");
+		say(shared->failure);
+		say("\n");
 	}
-	for (side = 0; side <= test.pair->partners; side++)
-		dprintf(STDOUT_FILENO, "# side %u at step %u, first value %" PRIu64 "\n", side,
-			atomic_load(&test.pair->shared->sides[side].step),
-			atomic_load(&test.pair->shared->sides[side].values[0]));
+	for (side = 0; side <= test.pair->partners; side++) {
+		say_number("# side: ", side);
+		say_number("#   step: ", atomic_load(&shared->sides[side].step));
+		say_number("#   first value: ", atomic_load(&shared->sides[side].values[0]));
+		if (side && test.pids[side] && waitpid(test.pids[side], NULL, WNOHANG) > 0)
+			say_number("#   has ended, as process ", (uint64_t)test.pids[side]);
+	}
+	_exit(1);
 }
 
 /* How much slower than usual this machine may be, such as one that is emulated. */
@@ -289,13 +311,6 @@ static unsigned patience(void)
 	unsigned value = factor ? (unsigned)strtoul(factor, NULL, 10) : 1;
 
 	return value ? value : 1;
-}
-
-static void hung(int number)
-{
-	dprintf(STDOUT_FILENO, "# no end after %u seconds: a hang\n", PAIR_SECONDS * patience());
-	tell_why();
-	_exit(1);
 }
 
 struct pair *pair_start(const struct pair_setup *setup)
@@ -311,6 +326,7 @@ struct pair *pair_start(const struct pair_setup *setup)
 	test.setup.thread = true;
 #endif
 	test.window = -1;
+	test.seconds = PAIR_SECONDS * patience();
 	pair->partners = setup->partners ? setup->partners : 1;
 	assert_true(pair->partners < PAIR_SIDES);
 	pair->shared = mmap(NULL, sizeof(*pair->shared), PROT_READ | PROT_WRITE,
@@ -323,7 +339,7 @@ struct pair *pair_start(const struct pair_setup *setup)
 		assert_non_null(pair->window);
 	}
 	signal(SIGALRM, hung);
-	alarm(PAIR_SECONDS * patience());
+	alarm(test.seconds);
 	/* Processes first: a fork from among threads is no clean one. */
 	for (side = 1; side <= pair->partners; side++) {
 		if (test.setup.thread)

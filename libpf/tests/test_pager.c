@@ -21,6 +21,18 @@ static pf_options options_of(enum mode mode)
 	return options;
 }
 
+/* The mode is the test's state; partner: NULL to serve. */
+static struct pair *start(void **state, void (*partner)(struct pair *me))
+{
+	enum mode mode = (enum mode)(uintptr_t)*state;
+	struct pair_setup setup = { .here = options_of(mode),
+				    .there = options_of(mode),
+				    .window = LENGTH,
+				    .partner = partner };
+
+	return pair_start(&setup);
+}
+
 /* A pager's memory, and what its supply is to do. */
 struct paged {
 	uint8_t *start;
@@ -87,11 +99,7 @@ static const size_t lengths[] = { 1, 4096, 16385, 300001, LENGTH };
 
 static void test_local(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = { .here = options_of(mode),
-				    .there = options_of(mode),
-				    .window = LENGTH };
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair = start(state, NULL);
 	struct paged paged = { 0 };
 	size_t i;
 
@@ -123,11 +131,7 @@ static void test_local(void **state)
 /* A pager that never has more than one page present, which is less than a block. */
 static void test_small(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = { .here = options_of(mode),
-				    .there = options_of(mode),
-				    .window = LENGTH };
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair = start(state, NULL);
 	struct paged paged = { .small = true };
 	const size_t length = 300001;
 
@@ -175,11 +179,7 @@ static void wish(struct pair *pair, unsigned number, uint64_t bad)
 
 static void test_remote(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = { .here = options_of(mode),
-				    .there = options_of(mode),
-				    .partner = serve_paged };
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair = start(state, serve_paged);
 	uint8_t *local = malloc(LENGTH);
 	pf_completion completion;
 	unsigned number = 0;
@@ -239,11 +239,7 @@ static void *touch(void *arg)
 /* Loads of two threads, transfers, and pages that go at any time. */
 static void test_loads(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = { .here = options_of(mode),
-				    .there = options_of(mode),
-				    .window = LENGTH };
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair = start(state, NULL);
 	struct paged paged = { 0 };
 	struct toucher touchers[2] = { { &paged, 0 }, { &paged, 0 } };
 	uint64_t window = pair_there(pair, 1, pair->window);
@@ -306,11 +302,7 @@ static void serve_evicted(struct pair *me)
 /* Whatever part of a block is there when another part is asked for: no eviction is an error. */
 static void test_evicted(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = { .here = options_of(mode),
-				    .there = options_of(mode),
-				    .partner = serve_evicted };
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair = start(state, serve_evicted);
 	const size_t length = 65536;
 	uint8_t *local = malloc(length);
 	uint64_t remote;
@@ -329,11 +321,7 @@ static void test_evicted(void **state)
 /* A slow pager holds up its own transfer, and neither the caller nor another one. */
 static void test_slow(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = { .here = options_of(mode),
-				    .there = options_of(mode),
-				    .window = LENGTH };
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair = start(state, NULL);
 	uint64_t window = pair_there(pair, 1, pair->window);
 	struct pair_done slow = { 0 };
 	struct paged paged = { 0 };
