@@ -34,7 +34,7 @@ static struct {
 	pthread_t threads[PAIR_SIDES];
 	pid_t pids[PAIR_SIDES]; /* 0: no process, or seen off */
 	bool threaded[PAIR_SIDES];
-	int window; /* descriptor, -1 if there is none */
+	int window;       /* descriptor, -1 if there is none */
 	unsigned seconds; /* until a test hangs */
 } test;
 
