@@ -179,6 +179,7 @@ static void wish(struct pair *pair, unsigned number, uint64_t bad)
 
 static void test_remote(void **state)
 {
+	pf_options options = options_of((enum mode)(uintptr_t)*state);
 	struct pair *pair = start(state, serve_paged);
 	uint8_t *local = malloc(LENGTH);
 	pf_completion completion;
@@ -202,7 +203,7 @@ static void test_remote(void **state)
 		assert_int_equal(pattern_differs(local, lengths[i], i), lengths[i]);
 	}
 	/* Over the device, whoever has the memory counts its faults. */
-	if (pair_on_device(&setup.here))
+	if (pair_on_device(&options))
 		assert_true(atomic_load(pair_value(pair, 1, 1)) > 0);
 	else
 		assert_true(pf_stat(pair->context, PF_STAT_REMOTE_PAGER) > 0);
@@ -305,12 +306,12 @@ static void test_evicted(void **state)
 	struct pair *pair = start(state, serve_evicted);
 	const size_t length = 65536;
 	uint8_t *local = malloc(length);
+	unsigned rounds = getenv("PF_TEST_QUICK") ? 200 : REPEAT(2000), i;
 	uint64_t remote;
-	unsigned i;
 
 	pair_await(pair, 1, 1);
 	remote = atomic_load(pair_value(pair, 1, 0)) + 77;
-	for (i = 0; i < REPEAT(2000); i++) {
+	for (i = 0; i < rounds; i++) {
 		assert_int_equal(pair_get(pair, pair->peer, local, remote, length).status, PF_OK);
 		assert_true(is_supplied(local, remote, length));
 	}
