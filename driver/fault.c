@@ -69,6 +69,12 @@ static u64 page_address_in(const struct need *need, unsigned int page)
 	return need->span + ((u64)page << PAGE_SHIFT);
 }
 
+/*
+ * A pager may have room for less than a block, and take its first page away for
+ * its last. After so many tries a page at a time is resolved, and moved.
+ */
+#define FORWARD_WHOLE 2
+
 static void need_init(struct need *need, const struct exanest_block *block)
 {
 	const struct exanest_transfer *transfer = block->transfer;
@@ -78,6 +84,8 @@ static void need_init(struct need *need, const struct exanest_block *block)
 	need->span = block->address & ~((u64)EXANEST_SPAN_SIZE - 1);
 	need->first = (block->address - need->span) >> PAGE_SHIFT;
 	need->end = span_pages_up_to(need, end);
+	if (block->forwards > FORWARD_WHOLE)
+		need->end = min(need->end, need->first + 1);
 	need->last = span_pages_up_to(need, start - block->offset + transfer->submission.length);
 	need->ahead = need->end;
 	need->write = block->write;
@@ -129,21 +137,12 @@ static bool need_absent(const struct need *need, unsigned int page)
 	return !(READ_ONCE(need->translation->entries[page]) & HMM_PFN_VALID);
 }
 
-/* Times that a block is sent again, for a fault and a look-up, if what was provided stays. */
-#define FORWARD_RETRIES 2
-
-/*
- * The process provides the page, and what is absent behind it, up to limit; up
- * to which page. It may have room for less than that, and take the first away
- * for the last: then it is asked for one at a time.
- */
-static unsigned int need_forward(const struct need *need, const struct exanest_block *block,
-				 unsigned int page, u64 limit)
+/* The process provides the page, and what is absent behind it, up to limit; up to which page. */
+static unsigned int need_forward(const struct need *need, unsigned int page, u64 limit)
 {
 	do
 		page++;
-	while (block->retries <= FORWARD_RETRIES && page < need->end &&
-	       page_address_in(need, page) < limit && need_absent(need, page));
+	while (page < need->end && page_address_in(need, page) < limit && need_absent(need, page));
 	return page;
 }
 
@@ -159,7 +158,7 @@ static int need_resolve(struct need *need, struct exanest_context *owner,
 	     page = need_missing(need, end)) {
 		limit = exanest_pager_end(owner, page_address_in(need, page));
 		if (limit && need_absent(need, page)) {
-			end = need_forward(need, block, page, limit);
+			end = need_forward(need, page, limit);
 			*address = page_address_in(need, page);
 			if (exanest_pager_forward(owner, block, *address,
 						  page_address_in(need, end) - *address))

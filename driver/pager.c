@@ -134,6 +134,7 @@ bool exanest_pager_forward(struct exanest_context *context, struct exanest_block
 		block->address = max_t(u64, block->address, address);
 		block->needs = length;
 		block->ticket = 0;
+		block->forwards++;
 		block->expires = jiffies + timeout_jiffies();
 		block->waits = true;
 		if (list_empty(&pager->waiting))

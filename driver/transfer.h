@@ -42,6 +42,7 @@ struct exanest_block {
 	u64 offset; /* in the transfer, of what is still to be moved */
 	u32 length;
 	u32 retries;
+	u32 forwards; /* to a pager */
 	/* The fault that it met: */
 	u32 side; /* enum exanest_side */
 	bool write;
