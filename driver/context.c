@@ -77,13 +77,14 @@ void exanest_context_put(struct exanest_context *context)
 	kref_put(&context->reference, context_release);
 }
 
-void exanest_context_for_each(void (*call)(struct exanest_context *context, void *argument),
-			      void *argument)
+void exanest_context_for_each (void (*call)(struct exanest_context *context, void *argument),
+			       void *argument)
 {
 	struct exanest_context *context;
 
 	mutex_lock(&contexts_lock);
-	list_for_each_entry(context, &contexts, link) call(context, argument);
+	list_for_each_entry (context, &contexts, link)
+		call(context, argument);
 	mutex_unlock(&contexts_lock);
 }
 

@@ -58,8 +58,9 @@ static struct exanest_domain *domain_get(const struct exanest_context *context, 
 	struct exanest_domain *domain;
 
 	mutex_lock(&domains_lock);
-	list_for_each_entry(domain, &domains,
-			    link) if (domain_admits(domain, context, secret)) goto found;
+	list_for_each_entry (domain, &domains, link)
+		if (domain_admits(domain, context, secret))
+			goto found;
 	domain = domain_create(context, secret);
 found:
 	if (domain)
