@@ -69,6 +69,14 @@ void block_free(struct block *block)
 	free(block);
 }
 
+uint64_t block_address(const struct block *block, enum pf_side side)
+{
+	const struct transfer *transfer = block->transfer;
+
+	return block->offset +
+	       (side == PF_SIDE_REMOTE ? transfer->remote : (uint64_t)(uintptr_t)transfer->local);
+}
+
 bool block_is_patient(const struct block *block)
 {
 	return block->retries >= RETRIES_PARKED;
@@ -80,9 +88,7 @@ static void block_resolve(pf_context *context, struct block *block)
 	struct transfer *transfer = block->transfer;
 	pf_peer *peer = transfer->operation.peer, *owner;
 	bool write = transfer_is_put(transfer) == (block->side == PF_SIDE_REMOTE);
-	uint64_t start = block->side == PF_SIDE_REMOTE ?
-				 transfer->remote + block->offset :
-				 (uint64_t)(uintptr_t)transfer->local + block->offset;
+	uint64_t start = block_address(block, block->side);
 	uint64_t token;
 
 	statistic_add(&context->statistics,
@@ -141,10 +147,7 @@ void block_resolved(pf_context *context, struct block *block, int status, uint64
 		    enum fault_kind kind)
 {
 	struct transfer *transfer = block->transfer;
-
-	uint64_t start = block->side == PF_SIDE_REMOTE ?
-				 transfer->remote + block->offset :
-				 (uint64_t)(uintptr_t)transfer->local + block->offset;
+	uint64_t start = block_address(block, block->side);
 
 	transfer->parked--;
 	/* A fault further on, in what was resolved along with it. */

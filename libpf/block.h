@@ -41,6 +41,8 @@ struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t len
 void block_free(struct block *block);
 /* One that is READY, or NULL. */
 struct block *block_ready(struct transfer *transfer);
+/* Of its first byte, at that side. */
+uint64_t block_address(const struct block *block, enum pf_side side);
 /* The transfer has failed before it. */
 bool block_given_up(const struct transfer *transfer, const struct block *block);
 /* Its pages were brought in and are gone again, more than once: waiting for them is the way forward. */

@@ -53,8 +53,6 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 static void park(pf_context *context, struct transfer *transfer, struct block *block,
 		 enum pf_side side)
 {
-	uint64_t address;
-
 	if (!block) {
 		uint64_t length = policy_window((enum pf_policy)context->options.policy,
 						&transfer->windows[side], transfer->run,
@@ -65,9 +63,7 @@ static void park(pf_context *context, struct transfer *transfer, struct block *b
 			return;
 		transfer->run += length;
 	}
-	address = side == PF_SIDE_REMOTE ? transfer->remote + block->offset :
-					   (uint64_t)(uintptr_t)transfer->local + block->offset;
-	block_fault(context, block, side, address, FAULT_MAJOR);
+	block_fault(context, block, side, block_address(block, side), FAULT_MAJOR);
 }
 
 /* Copy one run, or retransmit one block. */

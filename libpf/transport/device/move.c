@@ -116,10 +116,7 @@ static void block_refused(pf_context *context, struct block *block, enum pf_side
 			  uint64_t address)
 {
 	struct transfer *transfer = block->transfer;
-	uint64_t start = side == PF_SIDE_REMOTE ?
-				 transfer->remote + block->offset :
-				 (uint64_t)(uintptr_t)transfer->local + block->offset;
-	uint64_t front = address - start, size = context->options.block_size;
+	uint64_t front = address - block_address(block, side), size = context->options.block_size;
 
 	if (side == PF_SIDE_NONE || front >= block->length) {
 		transfer_fail(transfer, PF_ERR_FAULT, side, address);
