@@ -21,11 +21,14 @@
 
 #define DESCRIPTORS 6
 #define AREA (4ul << 20)
+/* No transfer is likely to get past so much that is not there. */
+#define GUARD (8ul << 20)
+#define WINDOW (1ul << 20)
 
 struct context {
 	int fd;
-	unsigned char *map;
-	size_t map_bytes;
+	unsigned char *window; /* WINDOW bytes of addresses for its rings */
+	unsigned char *map;    /* the window, or NULL */
 	struct exanest_rings rings;
 	uint64_t address;
 };
@@ -34,6 +37,19 @@ static struct context contexts[DESCRIPTORS];
 static unsigned char *area;
 static uint64_t addresses[DESCRIPTORS + 1];
 static unsigned long done[16];
+
+/*
+ * Addresses that nothing else is put at: holes that random_memory leaves in the
+ * area must not be where the next rings are, for it makes memory read-only too.
+ */
+static void *reserve(void *at, size_t size)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0);
+	void *reserved = mmap(at, size, PROT_NONE, flags, -1, 0);
+
+	CHECK(reserved != MAP_FAILED);
+	return reserved;
+}
 
 static uint64_t interesting(void)
 {
@@ -128,7 +144,7 @@ static void scribble(struct context *context)
 		return;
 	switch (random_below(16)) {
 	case 0:
-		random_bytes(context->map + (random_below(context->map_bytes) & ~7ull), 8);
+		random_bytes(context->map + (random_below(context->rings.map_bytes) & ~7ull), 8);
 		break;
 	default: /* some submissions, and a doorbell */
 		head = (void *)(context->map + context->rings.submission_head);
@@ -151,7 +167,7 @@ static void scribble(struct context *context)
 static void context_close(struct context *context)
 {
 	if (context->map)
-		munmap(context->map, context->map_bytes);
+		reserve(context->window, WINDOW);
 	if (context->fd >= 0)
 		close(context->fd);
 	context->map = NULL;
@@ -181,11 +197,10 @@ static void context_open(struct context *context)
 	};
 	if (ioctl(context->fd, EXANEST_IOC_RINGS, rings))
 		return;
-	context->map_bytes = rings->map_bytes;
-	context->map = mmap(NULL, context->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-			    context->fd, 0);
-	if (context->map == MAP_FAILED)
-		context->map = NULL;
+	CHECK(rings->map_bytes <= WINDOW);
+	if (mmap(context->window, rings->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		 context->fd, 0) != MAP_FAILED)
+		context->map = context->window;
 }
 
 /* Sizes mostly right, the rest mostly not. */
@@ -225,7 +240,7 @@ static void random_memory(void)
 	unsigned char *start = area + random_below(AREA / 4096) * 4096;
 	size_t length = (1 + random_below((area + AREA - start) / 4096)) * 4096;
 
-	switch (random_below(5)) {
+	switch (random_below(6)) {
 	case 0:
 		madvise(start, length, MADV_DONTNEED);
 		break;
@@ -233,6 +248,9 @@ static void random_memory(void)
 		mprotect(start, length, random_below(4));
 		break;
 	case 2:
+		reserve(start, length);
+		break;
+	case 3:
 		munmap(start, length);
 		break;
 	default:
@@ -311,11 +329,13 @@ static void fuzz(unsigned long calls, uint64_t seed)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	random_set(seed);
-	for (i = 0; i < DESCRIPTORS; i++)
+	for (i = 0; i < DESCRIPTORS; i++) {
 		contexts[i].fd = -1;
+		contexts[i].window = reserve(NULL, WINDOW);
+	}
 	addresses[DESCRIPTORS] = 1ull << 50;
-	area = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(area != MAP_FAILED);
+	area = (unsigned char *)reserve(NULL, GUARD + AREA + GUARD) + GUARD;
+	CHECK(!mprotect(area, AREA, PROT_READ | PROT_WRITE));
 	CHECK(pthread_create(&thread, NULL, scribbler, NULL) == 0);
 	while (calls--)
 		one_call();
