@@ -14,6 +14,10 @@
 
 struct workqueue_struct *exanest_workqueue;
 
+static uint contexts_max = 1024;
+module_param(contexts_max, uint, 0644);
+MODULE_PARM_DESC(contexts_max, "Contexts that one user may have open");
+
 static LIST_HEAD(contexts);
 static DEFINE_MUTEX(contexts_lock);
 static DECLARE_WAIT_QUEUE_HEAD(contexts_drained);
@@ -45,6 +49,33 @@ long exanest_copy_out(void __user *argument, void *structure, size_t size)
 	return copy_to_user(argument, structure, min(theirs, size)) ? -EFAULT : 0;
 }
 
+/* What a context has of the kernel is not all charged to its user: so there are only so many. */
+static int contexts_add(struct exanest_context *context)
+{
+	struct exanest_context *other;
+	unsigned int count = 0;
+	int error = 0;
+
+	mutex_lock(&contexts_lock);
+	list_for_each_entry (other, &contexts, link)
+		count += uid_eq(other->cred->euid, context->cred->euid);
+	if (count < READ_ONCE(contexts_max))
+		list_add_tail(&context->link, &contexts);
+	else
+		error = -EMFILE;
+	mutex_unlock(&contexts_lock);
+	return error;
+}
+
+static void contexts_remove(struct exanest_context *context)
+{
+	mutex_lock(&contexts_lock);
+	list_del(&context->link);
+	if (list_empty(&contexts))
+		wake_up_all(&contexts_drained);
+	mutex_unlock(&contexts_lock);
+}
+
 static void context_free(struct work_struct *work)
 {
 	struct exanest_context *context = container_of(work, struct exanest_context, free_work);
@@ -54,13 +85,8 @@ static void context_free(struct work_struct *work)
 	exanest_ring_set_free(context->rings);
 	exanest_pagers_free(&context->pager);
 	exanest_transfers_free(context);
+	contexts_remove(context);
 	put_cred(context->cred);
-
-	mutex_lock(&contexts_lock);
-	list_del(&context->link);
-	if (list_empty(&contexts))
-		wake_up_all(&contexts_drained);
-	mutex_unlock(&contexts_lock);
 	kfree_rcu(context, rcu); /* exanest_domain_find may look at it */
 }
 
@@ -77,8 +103,8 @@ void exanest_context_put(struct exanest_context *context)
 	kref_put(&context->reference, context_release);
 }
 
-void exanest_context_for_each (void (*call)(struct exanest_context *context, void *argument),
-			       void *argument)
+void exanest_contexts_call(void (*call)(struct exanest_context *context, void *argument),
+			   void *argument)
 {
 	struct exanest_context *context;
 
@@ -137,31 +163,42 @@ static int context_open(struct inode *inode, struct file *file)
 	context->pid = task_tgid_nr(current);
 	get_task_comm(context->comm, current);
 
-	error = exanest_space_open(&context->space, &context->counters, context_gone);
-	if (error) {
-		kfree(context);
-		return error;
-	}
 	context->cred = get_current_cred();
-	mutex_lock(&contexts_lock);
-	list_add_tail(&context->link, &contexts);
-	mutex_unlock(&contexts_lock);
+	error = contexts_add(context);
+	if (error)
+		goto free;
+	error = exanest_space_open(&context->space, &context->counters, context_gone);
+	if (error)
+		goto remove;
 	file->private_data = context;
 	return nonseekable_open(inode, file);
+
+remove:
+	contexts_remove(context);
+free:
+	put_cred(context->cred);
+	kfree(context);
+	return error;
 }
 
 /*
- * The last descriptor is closed. From here on nothing of the context is
- * accessed; giving its translations back is for its resolver, which may be in
- * the middle of a fault that takes its time.
+ * From here on nothing of the context is accessed; giving its translations back
+ * is for its resolver, which may be in the middle of a fault that takes its time.
  */
+static long context_leave(struct exanest_context *context)
+{
+	exanest_domain_leave(context);
+	exanest_space_invalidate(&context->space);
+	context_gone(&context->space);
+	return 0;
+}
+
+/* The last descriptor is closed, and the rings are mapped no more. */
 static int context_close(struct inode *inode, struct file *file)
 {
 	struct exanest_context *context = file->private_data;
 
-	exanest_domain_leave(context);
-	exanest_space_invalidate(&context->space);
-	context_gone(&context->space);
+	context_leave(context);
 	exanest_faults_close(context);
 	exanest_context_put(context);
 	return 0;
@@ -217,6 +254,8 @@ static long context_ioctl(struct file *file, unsigned int command, unsigned long
 		return exanest_resolved_ioctl(context, argument);
 	case EXANEST_IOC_STATISTICS:
 		return exanest_statistics_ioctl(context, argument);
+	case EXANEST_IOC_LEAVE:
+		return context_leave(context);
 	}
 	return -ENOTTY;
 }

@@ -96,8 +96,8 @@ static inline bool exanest_context_gone(const struct exanest_context *context)
 }
 
 /* Call with all of them, in turn, under the lock of the list. */
-void exanest_context_for_each (void (*call)(struct exanest_context *context, void *argument),
-			       void *argument);
+void exanest_contexts_call(void (*call)(struct exanest_context *context, void *argument),
+			   void *argument);
 
 /* Sleeps until the last context is freed. No descriptor is open any more. */
 void exanest_context_drain(void);

@@ -40,7 +40,8 @@ static struct exanest_domain *domain_create(const struct exanest_context *contex
 
 	if (!domain)
 		return NULL;
-	domain->resolver = alloc_workqueue("exanest", WQ_UNBOUND, 0);
+	domain->resolver = alloc_workqueue("exanest/%lld", WQ_UNBOUND, 0,
+					   atomic64_read(&last_address));
 	if (!domain->resolver) {
 		kfree(domain);
 		return NULL;
@@ -48,7 +49,7 @@ static struct exanest_domain *domain_create(const struct exanest_context *contex
 	memcpy(domain->secret, secret, sizeof(domain->secret));
 	domain->uid = context->cred->euid;
 	domain->user_ns = get_user_ns(context->cred->user_ns);
-	xa_init(&domain->members);
+	xa_init_flags(&domain->members, XA_FLAGS_ACCOUNT);
 	list_add(&domain->link, &domains);
 	return domain;
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/cred.h>
 #include <linux/ktime.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched/mm.h>
@@ -160,6 +162,8 @@ static int need_resolve(struct need *need, struct exanest_context *owner,
 		if (limit && need_absent(need, page)) {
 			end = need_forward(need, page, limit);
 			*address = page_address_in(need, page);
+			if (exanest_block_exhausted(block))
+				return -EBUSY;
 			if (exanest_pager_forward(owner, block, *address,
 						  page_address_in(need, end) - *address))
 				return FORWARDED;
@@ -168,7 +172,7 @@ static int need_resolve(struct need *need, struct exanest_context *owner,
 		/* One by one where a process provides some of the pages and the kernel others. */
 		end = READ_ONCE(owner->pager.range_count) ? page + 1 : need->end;
 		error = need_bring_in(need, page, end, &bad);
-		if (error && !limit) {
+		if (error && !(limit && need_absent(need, page))) {
 			*address = page_address_in(need, bad);
 			return error == -ESRCH ? -ECONNRESET : error == -ENOMEM ? -ENOMEM : -EFAULT;
 		}
@@ -219,9 +223,12 @@ static int resolve(struct need *need, struct exanest_context *owner, struct exan
  */
 static void fault_resolve(struct exanest_context *owner, struct exanest_block *block)
 {
+	struct mem_cgroup *memcg, *previous;
 	u64 address = block->address, took;
 	struct need need;
 	int result;
+
+	const struct cred *cred;
 
 	need_init(&need, block);
 	if (exanest_context_gone(owner) || exanest_context_gone(block->transfer->context) ||
@@ -229,6 +236,10 @@ static void fault_resolve(struct exanest_context *owner, struct exanest_block *b
 		exanest_block_fail(block, -ECONNRESET, address);
 		return;
 	}
+	/* Quotas, limits and charges are the owner's: nobody gains by having his faults met here. */
+	cred = override_creds(owner->cred);
+	memcg = get_mem_cgroup_from_mm(owner->space.mm);
+	previous = set_active_memcg(memcg);
 	result = resolve(&need, owner, block, &address);
 	if (result == FORWARDED)
 		goto put;
@@ -246,6 +257,9 @@ static void fault_resolve(struct exanest_context *owner, struct exanest_block *b
 		exanest_translation_fill(need.translation, need.end, need.ahead - need.end,
 					 need_request(&need));
 put:
+	set_active_memcg(previous);
+	mem_cgroup_put(memcg);
+	revert_creds(cred);
 	mmput(owner->space.mm);
 }
 

@@ -58,8 +58,7 @@ static void contexts_show_one(struct exanest_context *context, void *argument)
 
 static int contexts_show(struct seq_file *file, void *unused)
 {
-	exanest_context_for_each (contexts_show_one, file)
-		;
+	exanest_contexts_call(contexts_show_one, file);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(contexts);

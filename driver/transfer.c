@@ -13,7 +13,9 @@
 
 static uint retries = 1000;
 module_param(retries, uint, 0644);
-MODULE_PARM_DESC(retries, "Times that a block is sent again before its transfer ends with -EBUSY");
+MODULE_PARM_DESC(
+	retries,
+	"Times that a block is sent again, or to a pager, before its transfer ends with -EBUSY");
 
 #define ALL_FREE (BIT(EXANEST_TRANSFER_BLOCKS) - 1)
 
@@ -170,18 +172,17 @@ static void transfer_start(struct exanest_context *context,
 		list_add_tail(&transfer->link, &context->runnable);
 }
 
-/* Returns whether there was any. */
+/* Returns whether there was any. The caller may fill the ring as fast as it is read: a turn ends. */
 static bool transfers_take(struct exanest_context *context)
 {
 	struct exanest_submission submission;
-	bool taken = false;
+	unsigned int taken;
 
 	spin_lock(&context->lock);
-	while (!list_empty(&context->idle) &&
-	       exanest_submission_take(context->rings, context->outstanding, &submission)) {
+	for (taken = 0; taken < EXANEST_TRANSFERS_MAX && !list_empty(&context->idle) &&
+			exanest_submission_take(context->rings, context->outstanding, &submission);
+	     taken++)
 		transfer_start(context, &submission);
-		taken = true;
-	}
 	spin_unlock(&context->lock);
 	return taken;
 }
@@ -369,6 +370,11 @@ void exanest_block_done(struct exanest_block *block)
 	spin_unlock(&context->lock);
 }
 
+bool exanest_block_exhausted(const struct exanest_block *block)
+{
+	return block->retries + block->forwards > READ_ONCE(retries);
+}
+
 void exanest_block_fault(struct exanest_block *block, u32 side)
 {
 	run_give_back(block);
@@ -376,7 +382,7 @@ void exanest_block_fault(struct exanest_block *block, u32 side)
 	block->address = exanest_block_address(block, side);
 	block->detected = ktime_get_ns();
 	WRITE_ONCE(block->side, side);
-	if (block->retries > READ_ONCE(retries))
+	if (exanest_block_exhausted(block))
 		exanest_block_fail(block, -EBUSY, block->address);
 	else
 		exanest_fault_queue(block);

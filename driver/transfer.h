@@ -118,6 +118,9 @@ void exanest_block_done(struct exanest_block *block);
  */
 void exanest_block_fault(struct exanest_block *block, u32 side);
 
+/* It was sent again, or to a pager, too often: its transfer is to end with -EBUSY. */
+bool exanest_block_exhausted(const struct exanest_block *block);
+
 /* How it leaves the resolver: to be sent again, or as the end of its transfer. */
 void exanest_block_ready(struct exanest_block *block);
 void exanest_block_fail(struct exanest_block *block, int status, u64 address);

@@ -132,7 +132,7 @@ int exanest_space_open(struct exanest_space *space, struct exanest_counters *cou
 {
 	int error;
 
-	xa_init(&space->spans);
+	xa_init_flags(&space->spans, XA_FLAGS_ACCOUNT);
 	space->counters = counters;
 	space->on_gone = on_gone;
 	space->buffer = kmalloc_array(EXANEST_SPAN_PAGES, sizeof(*space->buffer),
@@ -180,16 +180,20 @@ static void translation_free(struct rcu_head *rcu)
 	kfree(translation);
 }
 
-/* Its entries are cleared first: an engine may still have it in hand. */
+/*
+ * Its entries are cleared first: an engine may still have it in hand, and
+ * exanest_space_invalidate, which does not find it any more, relies on that.
+ * Nobody but the resolver, whose this is, would fill them again.
+ */
 static void translation_remove(struct exanest_translation *translation)
 {
 	struct exanest_space *space = translation->space;
 
-	xa_erase(&space->spans, span_start(translation) >> EXANEST_SPAN_SHIFT);
-	space->count--;
 	write_lock(&translation->lock);
 	translation_clear(translation, 0, EXANEST_SPAN_PAGES);
 	write_unlock(&translation->lock);
+	xa_erase(&space->spans, span_start(translation) >> EXANEST_SPAN_SHIFT);
+	space->count--;
 	mmu_interval_notifier_remove(&translation->notifier);
 	call_rcu(&translation->rcu, translation_free);
 }
@@ -232,23 +236,20 @@ static void space_evict(struct exanest_space *space)
 	}
 }
 
-static struct exanest_translation *translation_alloc(struct exanest_space *space)
+/* Charged to whom the resolver works for. */
+static struct exanest_translation *translation_alloc(void)
 {
-	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(space->mm);
-	struct mem_cgroup *previous = set_active_memcg(memcg);
 	struct exanest_translation *translation;
 
 	translation = kzalloc(sizeof(*translation), GFP_KERNEL_ACCOUNT);
-	if (translation) {
-		translation->entries = kcalloc(EXANEST_SPAN_PAGES, sizeof(*translation->entries),
-					       GFP_KERNEL_ACCOUNT);
-		if (!translation->entries) {
-			kfree(translation);
-			translation = NULL;
-		}
+	if (!translation)
+		return NULL;
+	translation->entries = kcalloc(EXANEST_SPAN_PAGES, sizeof(*translation->entries),
+				       GFP_KERNEL_ACCOUNT);
+	if (!translation->entries) {
+		kfree(translation);
+		return NULL;
 	}
-	set_active_memcg(previous);
-	mem_cgroup_put(memcg);
 	return translation;
 }
 
@@ -264,7 +265,7 @@ struct exanest_translation *exanest_translation_get(struct exanest_space *space,
 	while (space->count >= max(READ_ONCE(translations_max), TRANSLATIONS_MIN))
 		space_evict(space);
 
-	translation = translation_alloc(space);
+	translation = translation_alloc();
 	if (!translation)
 		return ERR_PTR(-ENOMEM);
 	rwlock_init(&translation->lock);
@@ -275,7 +276,7 @@ struct exanest_translation *exanest_translation_get(struct exanest_space *space,
 					     &translation_ops);
 	if (error)
 		goto free;
-	error = xa_err(xa_store(&space->spans, index, translation, GFP_KERNEL));
+	error = xa_err(xa_store(&space->spans, index, translation, GFP_KERNEL_ACCOUNT));
 	if (error)
 		goto remove;
 	space->count++;
@@ -396,7 +397,7 @@ unsigned int exanest_translation_missing(struct exanest_translation *translation
 {
 	unsigned long want = write ? EXANEST_ENTRY_WRITE : HMM_PFN_VALID;
 
-	while (first < end && (translation->entries[first] & want) == want)
+	while (first < end && (READ_ONCE(translation->entries[first]) & want) == want)
 		first++;
 	return first;
 }

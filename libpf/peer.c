@@ -240,7 +240,7 @@ void peer_gone(pf_peer *peer, int status, bool farewell)
 	peer_lock(peer);
 	peer->gone_status = status;
 	set_state(peer, PEER_GONE);
-	set_path(peer, path_gone);
+	set_route(peer, &route_none, 0, path_gone);
 	peer_unlock(peer);
 	/* What its engine still moves must not outlive the transfers that end here. */
 	device_drain(context, peer);

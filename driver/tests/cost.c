@@ -111,8 +111,8 @@ static void copy_steps(void *to, const void *from, size_t length)
 #endif
 }
 
-/* offset: of the remote side in its page. */
-static void warm(size_t offset, const char *name)
+/* offset: of the remote side in its page. At most half of the call's, with or without the copy. */
+static void warm(size_t offset, bool copied, const char *name)
 {
 	uint64_t *device_ns = calloc(rounds, 8), *call_ns = calloc(rounds, 8);
 	uint64_t *copy_ns = calloc(rounds, 8), device_all, call, copy, start;
@@ -151,7 +151,7 @@ static void warm(size_t offset, const char *name)
 	       (unsigned long long)device_all, (unsigned long long)call, (double)device_all / call);
 	printf("# ... without the copy's %llu steps: ratio=%.3f\n", (unsigned long long)copy,
 	       ((double)device_all - copy) / ((double)call - copy));
-	result(2 * (device_all - copy) <= call - copy, name);
+	result(copied ? 2 * device_all <= call : 2 * (device_all - copy) <= call - copy, name);
 	device_close(&device);
 	partner_stop(&partner);
 }
@@ -289,8 +289,8 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		rounds = atoi(argv[1]);
 	CHECK(rounds > 0);
-	warm(0, "4 MiB cost at most half of process_vm_readv's instructions");
-	warm(8, "the same where pages of both sides do not begin together");
+	warm(0, true, "4 MiB cost at most half of process_vm_readv's instructions");
+	warm(8, false, "the same without the copy's, where pages do not begin together");
 	cold(EXANEST_POLICY_TOUCH, "touch");
 	result(cold(EXANEST_POLICY_AHEAD, "ahead") < 1,
 	       "absent pages cost less than locking them for the transfer");

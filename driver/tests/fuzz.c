@@ -206,17 +206,28 @@ static void context_open(struct context *context)
 /* Sizes mostly right, the rest mostly not. */
 static void random_ioctl(struct context *context)
 {
-	static const unsigned int commands[] = {
-		EXANEST_IOC_QUERY,    EXANEST_IOC_JOIN,       EXANEST_IOC_DOORBELL,
-		EXANEST_IOC_PAGER,    EXANEST_IOC_PAGER,      EXANEST_IOC_RESOLVED,
-		EXANEST_IOC_RESOLVED, EXANEST_IOC_STATISTICS, EXANEST_IOC_RINGS,
+	static const struct {
+		unsigned int command;
+		uint32_t size;
+	} calls[] = {
+		{ EXANEST_IOC_QUERY, sizeof(struct exanest_query) },
+		{ EXANEST_IOC_JOIN, sizeof(struct exanest_join) },
+		{ EXANEST_IOC_DOORBELL, 0 },
+		{ EXANEST_IOC_PAGER, sizeof(struct exanest_pager) },
+		{ EXANEST_IOC_PAGER, sizeof(struct exanest_pager) },
+		{ EXANEST_IOC_RESOLVED, sizeof(struct exanest_resolved) },
+		{ EXANEST_IOC_RESOLVED, sizeof(struct exanest_resolved) },
+		{ EXANEST_IOC_STATISTICS, sizeof(struct exanest_statistics) },
+		{ EXANEST_IOC_RINGS, sizeof(struct exanest_rings) },
 	};
-	unsigned int command = random_below(16) ? commands[random_below(9)] :
-						  _IOC(random_below(4), EXANEST_IOC_MAGIC,
-						       random_below(9), random_below(200));
+	unsigned int which = random_below(sizeof(calls) / sizeof(calls[0]));
+	unsigned int command = calls[which].command;
+	uint32_t size = calls[which].size;
 	uint64_t argument[40];
-	uint32_t size = _IOC_SIZE(command);
 
+	if (!random_below(16))
+		command = _IOC(random_below(4), EXANEST_IOC_MAGIC, random_below(9),
+			       random_below(200));
 	random_bytes(argument, sizeof(argument));
 	if (command == EXANEST_IOC_PAGER) {
 		struct exanest_pager *pager = (void *)argument;
@@ -290,6 +301,10 @@ static void one_call(void)
 		done[1]++;
 	} else if (kind < 8) {
 		context_close(context);
+		done[2]++;
+	} else if (kind < 9) {
+		if (context->fd >= 0)
+			ioctl(context->fd, EXANEST_IOC_LEAVE);
 		done[2]++;
 	} else if (kind < 30) {
 		random_memory();

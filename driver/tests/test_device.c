@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
@@ -390,6 +391,113 @@ static void broken_counters(void)
 	device_close(&device);
 }
 
+static _Atomic bool refilling;
+
+static void *refill(void *argument)
+{
+	struct exanest_ring_head *submissions = device_submission_head(argument);
+	struct exanest_ring_head *completions = device_completion_head(argument);
+	struct device *device = argument;
+
+	while (refilling) {
+		__atomic_store_n(&completions->consumer,
+				 __atomic_load_n(&completions->producer, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+		__atomic_store_n(&submissions->producer,
+				 __atomic_load_n(&submissions->consumer, __ATOMIC_ACQUIRE) +
+					 device->rings.submissions,
+				 __ATOMIC_RELEASE);
+		if (__atomic_load_n(&submissions->flags, __ATOMIC_RELAXED) &
+		    EXANEST_RING_NEED_DOORBELL)
+			ioctl(device->fd, EXANEST_IOC_DOORBELL);
+	}
+	return NULL;
+}
+
+/* A ring of NOPs that is never empty: the engine has others to serve. */
+static void refilled(void)
+{
+	struct device_options options = { .submissions = 1024, .completions = 1024 };
+	unsigned char *local = map(WINDOW), *copy = map(WINDOW);
+	struct device device, other;
+	pthread_t thread;
+	int i;
+
+	device_open(&device, NULL);
+	device_open(&other, &options);
+	refilling = true;
+	CHECK(pthread_create(&thread, NULL, refill, &other) == 0);
+	for (i = 0; i < 200; i++) {
+		pattern_fill(local, 4096, i);
+		CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, device.address, local,
+					    (uintptr_t)copy, 4096, NULL),
+			    0);
+		CHECK_EQUAL(pattern_differs(copy, 4096, i), 4096);
+	}
+	refilling = false;
+	pthread_join(thread, NULL);
+	device_close(&other);
+	device_close(&device);
+}
+
+static void set_contexts(const char *most)
+{
+	FILE *file = fopen("/sys/module/exanest/parameters/contexts_max", "w");
+
+	CHECK(file && fputs(most, file) >= 0 && fclose(file) == 0);
+}
+
+/* A user has only so many contexts; a closed one counts until its kernel memory is free. */
+static void limited(void)
+{
+	int fds[4], fd, i, tries;
+
+	for (i = 0; i < 4; i++)
+		CHECK((fds[i] = open(EXANEST_DEVICE, O_RDWR)) >= 0);
+	set_contexts("4");
+	fd = open(EXANEST_DEVICE, O_RDWR);
+	CHECK(fd < 0 && errno == EMFILE);
+	for (i = 0; i < 4; i++)
+		close(fds[i]);
+	for (tries = 0; fd < 0 && tries < 10000; tries++) {
+		fd = open(EXANEST_DEVICE, O_RDWR);
+		CHECK(fd >= 0 || errno == EMFILE);
+		usleep(1000);
+	}
+	set_contexts("1024");
+	CHECK(fd >= 0);
+	close(fd);
+}
+
+/* Its end, though a child has all that a closed descriptor would leave. */
+static void left(void)
+{
+	unsigned char *local = map(WINDOW), *copy = map(WINDOW);
+	struct device device, other;
+	int status;
+	pid_t pid;
+
+	device_open(&device, NULL);
+	device_open(&other, NULL);
+	CHECK_EQUAL(device_transfer(&other, EXANEST_OP_PUT, device.address, local, (uintptr_t)copy,
+				    WINDOW, NULL),
+		    0);
+	pid = fork();
+	if (pid == 0) {
+		CHECK(ioctl(device.fd, EXANEST_IOC_LEAVE) == -1 && errno == EPERM);
+		pause();
+	}
+	CHECK_EQUAL(ioctl(device.fd, EXANEST_IOC_LEAVE), 0);
+	CHECK_EQUAL(ioctl(device.fd, EXANEST_IOC_LEAVE), 0);
+	CHECK_EQUAL(device_transfer(&other, EXANEST_OP_PUT, device.address, local, (uintptr_t)copy,
+				    WINDOW, NULL),
+		    -EHOSTUNREACH);
+	device_close(&device);
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, &status, 0) == pid);
+	device_close(&other);
+}
+
 /* poll(2) and both eventfds wake who sleeps; nothing spins. */
 static void waiting(void)
 {
@@ -634,6 +742,9 @@ static const struct test tests[] = {
 	{ "fences", fences },
 	{ "malformed", malformed },
 	{ "broken_counters", broken_counters },
+	{ "refilled", refilled },
+	{ "limited", limited },
+	{ "left", left },
 	{ "waiting", waiting },
 	{ "watched", watched },
 	{ "strangers", strangers },

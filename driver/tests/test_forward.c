@@ -79,6 +79,21 @@ static void *serve(void *unused)
 	return NULL;
 }
 
+/* Answers, and provides nothing. */
+static void *pretend(void *unused)
+{
+	struct exanest_fault fault;
+	uint64_t count;
+
+	(void)unused;
+	for (;;) {
+		CHECK(read(events, &count, sizeof(count)) == sizeof(count));
+		while (device_fault(&partner_device, &fault))
+			CHECK_EQUAL(device_resolved(&partner_device, fault.ticket, 0), 0);
+	}
+	return NULL;
+}
+
 static int pager(struct device *device, int enable, void *address, size_t length)
 {
 	struct exanest_pager request = {
@@ -91,18 +106,17 @@ static int pager(struct device *device, int enable, void *address, size_t length
 	return ioctl(device->fd, EXANEST_IOC_PAGER, &request) ? -errno : 0;
 }
 
-/* In the partner. serving: with a pager that answers. */
-static uint64_t provide_range(uint64_t serving, uint64_t unused)
+/* In the partner. serving: with a thread that answers. */
+static uint64_t provide_range(uint64_t serving, uint64_t pretending)
 {
 	pthread_t thread;
 
-	(void)unused;
 	provided = map(LENGTH);
 	pattern = map(LENGTH);
 	pattern_fill(pattern, LENGTH, 9);
 	CHECK_EQUAL(pager(&partner_device, 1, provided, LENGTH), 0);
 	if (serving)
-		CHECK(pthread_create(&thread, NULL, serve, NULL) == 0);
+		CHECK(pthread_create(&thread, NULL, pretending ? pretend : serve, NULL) == 0);
 	return (uintptr_t)provided;
 }
 
@@ -254,6 +268,50 @@ static void refused(void)
 	stop();
 }
 
+/* What is there, but may not be written, is no pager's to provide. */
+static void read_only(void)
+{
+	struct exanest_submission add = { .op = EXANEST_OP_ATOMIC, .length = 8 };
+	struct exanest_completion completion;
+	uint64_t remote;
+
+	start(8);
+	remote = ASK(&partner, provide_range, 1, 0);
+	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH,
+				    NULL),
+		    0);
+	CHECK_EQUAL(partner_ask(&partner, PARTNER_PROTECT, remote, LENGTH, PROT_READ), 0);
+	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, partner.address, local,
+				    remote + 7 * PAGE, 100, &completion),
+		    -EFAULT);
+	CHECK_EQUAL(completion.fault_address, remote + 7 * PAGE);
+	add.peer = partner.address;
+	add.remote = remote + 8 * PAGE;
+	completion = device_do(&device, &add);
+	CHECK_EQUAL(completion.status, -EFAULT);
+	CHECK_EQUAL(completion.fault_address, remote + 8 * PAGE);
+	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH,
+				    NULL),
+		    0);
+	CHECK_EQUAL(pattern_differs(local, LENGTH, 9), LENGTH);
+	stop();
+}
+
+/* A pager that says yes, and does nothing: its peer's transfers end. */
+static void pretended(void)
+{
+	struct exanest_completion completion;
+	uint64_t remote;
+
+	start(8);
+	remote = ASK(&partner, provide_range, 1, 1);
+	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_GET, partner.address, local,
+				    remote + 5 * PAGE, 100, &completion),
+		    -EBUSY);
+	CHECK_EQUAL(completion.fault_side, EXANEST_SIDE_REMOTE);
+	stop();
+}
+
 static void set_timeout(const char *ms)
 {
 	FILE *file = fopen("/sys/module/exanest/parameters/pager_timeout_ms", "w");
@@ -377,6 +435,7 @@ static void userfaultfd(void)
 static const struct test tests[] = {
 	{ "arguments", arguments },       { "provided_on_demand", provided_on_demand },
 	{ "small_ring", small_ring },     { "refused", refused },
+	{ "read_only", read_only },       { "pretended", pretended },
 	{ "not_answered", not_answered }, { "death", death },
 	{ "userfaultfd", userfaultfd },   { NULL, NULL },
 };

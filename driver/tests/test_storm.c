@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -375,23 +376,48 @@ static long group_current(void)
 	return bytes;
 }
 
-/* What a fault brings in is the owner's to pay for, not that of who caused it. */
-static void charged_to_owner(void)
-{
-	uint64_t remote;
-	long before;
+#define FILES "/tmp/exanest-test"
 
-	start();
-	if (!group_make("max", "max"))
-		test_skip("no memory cgroup");
-	CHECK(ASK(&partner, enter_group, 0, 0));
-	remote = ASK(&partner, partner_map, LENGTH, 0);
+/* In the partner: a sparse file of a file system that keeps it in the page cache. */
+static uint64_t partner_map_file(uint64_t length, uint64_t unused)
+{
+	void *memory;
+	int fd;
+
+	(void)unused;
+	mkdir(FILES, 0700);
+	CHECK(mount("ramfs", FILES, "ramfs", 0, NULL) == 0);
+	fd = open(FILES "/file", O_RDWR | O_CREAT, 0600);
+	CHECK(fd >= 0 && ftruncate(fd, length) == 0);
+	memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(memory != MAP_FAILED);
+	close(fd);
+	CHECK(umount2(FILES, MNT_DETACH) == 0);
+	return (uintptr_t)memory;
+}
+
+static void charged(uint64_t (*map_there)(uint64_t length, uint64_t unused))
+{
+	long before;
+	uint64_t remote = ASK(&partner, map_there, LENGTH, 0);
+
 	memset(local, 1, LENGTH);
 	before = group_current();
 	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, partner.address, local, remote, LENGTH,
 				    NULL),
 		    0);
 	CHECK(group_current() - before >= (long)LENGTH * 9 / 10);
+}
+
+/* What a fault brings in is the owner's to pay for, not that of who caused it. */
+static void charged_to_owner(void)
+{
+	start();
+	if (!group_make("max", "max"))
+		test_skip("no memory cgroup");
+	CHECK(ASK(&partner, enter_group, 0, 0));
+	charged(partner_map);
+	charged(partner_map_file);
 	stop();
 	rmdir(GROUP);
 }

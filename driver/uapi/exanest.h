@@ -148,9 +148,9 @@ enum exanest_side {
 struct exanest_completion {
 	__u64 cookie;
 	__u64 value;         /* atomics: the value before the operation */
-	__u64 fault_address; /* status -EFAULT: the first address that could not be reached, */
+	__u64 fault_address; /* where a fault ended it: the first address that could not be had, */
 	__s32 status;        /* 0 or a negative errno */
-	__u32 fault_side;    /* and whose it was: enum exanest_side */
+	__u32 fault_side;    /* and whose it was, enum exanest_side; else 0 */
 };
 
 /*
@@ -213,13 +213,21 @@ struct exanest_statistics {
 	__u64 resolve_ns; /* from a fault's detection to its block's being ready, summed up */
 };
 
+/*
+ * The numbers hold no sizes: the structures do, and grow.
+ *
+ * EXANEST_IOC_LEAVE ends the context, as closing its last descriptor and
+ * unmapping its rings does, though a child of fork may still have them: when it
+ * returns, nothing of the caller's memory is read or written any more.
+ */
 #define EXANEST_IOC_MAGIC 0xEA
-#define EXANEST_IOC_QUERY _IOWR(EXANEST_IOC_MAGIC, 0x00, struct exanest_query)
-#define EXANEST_IOC_JOIN _IOWR(EXANEST_IOC_MAGIC, 0x01, struct exanest_join)
-#define EXANEST_IOC_RINGS _IOWR(EXANEST_IOC_MAGIC, 0x02, struct exanest_rings)
-#define EXANEST_IOC_DOORBELL _IO(EXANEST_IOC_MAGIC, 0x03)
-#define EXANEST_IOC_PAGER _IOWR(EXANEST_IOC_MAGIC, 0x04, struct exanest_pager)
-#define EXANEST_IOC_RESOLVED _IOWR(EXANEST_IOC_MAGIC, 0x05, struct exanest_resolved)
-#define EXANEST_IOC_STATISTICS _IOWR(EXANEST_IOC_MAGIC, 0x06, struct exanest_statistics)
+#define EXANEST_IOC_QUERY _IO(EXANEST_IOC_MAGIC, 0x00)      /* struct exanest_query */
+#define EXANEST_IOC_JOIN _IO(EXANEST_IOC_MAGIC, 0x01)       /* struct exanest_join */
+#define EXANEST_IOC_RINGS _IO(EXANEST_IOC_MAGIC, 0x02)      /* struct exanest_rings */
+#define EXANEST_IOC_DOORBELL _IO(EXANEST_IOC_MAGIC, 0x03)   /* no argument */
+#define EXANEST_IOC_PAGER _IO(EXANEST_IOC_MAGIC, 0x04)      /* struct exanest_pager */
+#define EXANEST_IOC_RESOLVED _IO(EXANEST_IOC_MAGIC, 0x05)   /* struct exanest_resolved */
+#define EXANEST_IOC_STATISTICS _IO(EXANEST_IOC_MAGIC, 0x06) /* struct exanest_statistics */
+#define EXANEST_IOC_LEAVE _IO(EXANEST_IOC_MAGIC, 0x07)      /* no argument */
 
 #endif

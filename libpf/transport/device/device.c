@@ -112,9 +112,11 @@ void device_close(struct device *device)
 {
 	pthread_mutex_lock(&device->lock);
 	atomic_store_explicit(&device->engine, 0, memory_order_relaxed);
-	/* The kernel ends what is in flight before close returns. */
-	if (device->fd >= 0)
+	/* Ends what is in flight, though a child of fork may have the descriptor and the rings too. */
+	if (device->fd >= 0) {
+		ioctl(device->fd, EXANEST_IOC_LEAVE);
 		close(device->fd);
+	}
 	device->fd = -1;
 	device->in_flight = 0;
 	if (device->memory)

@@ -193,9 +193,12 @@ static void atomic_done(pf_context *context, struct atomic_operation *atomic,
 		atomic->sent = false;
 		return;
 	case -EBUSY:
-		statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
-		atomic->sent = false;
-		return;
+		if (atomic->retries++ < context->options.fault_retries) {
+			statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
+			atomic->sent = false;
+			return;
+		}
+		/* fall through */
 	case -EFAULT:
 	case -ETIMEDOUT:
 		atomic_answered(atomic, PF_ERR_FAULT, completion->fault_address);
