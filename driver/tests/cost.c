@@ -57,19 +57,9 @@ static void result(int good, const char *name)
 	printf("%sok %u - %s\n", good ? "" : "not ", ++number, name);
 }
 
-static void *map(size_t length)
-{
-	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
-
-	CHECK(memory != MAP_FAILED);
-	madvise(memory, length, MADV_NOHUGEPAGE);
-	return memory;
-}
-
 static uint64_t partner_map(uint64_t length, uint64_t unused)
 {
-	void *memory = map(length);
+	void *memory = map_private(length, false);
 
 	(void)unused;
 	memset(memory, 1, length);
@@ -124,7 +114,7 @@ static void warm(size_t offset, bool copied, const char *name)
 
 	partner_start(&partner, NULL);
 	device_open(&device, NULL);
-	local = map(2 * LENGTH);
+	local = map_private(2 * LENGTH, false);
 	memset(local, 2, 2 * LENGTH);
 	remote = partner_ask(&partner, PARTNER_CALL, (uintptr_t)partner_map, LENGTH + 4096, 0) +
 		 offset;
@@ -161,7 +151,7 @@ static double cold(unsigned int policy, const char *name)
 	uint64_t *fault_ns = calloc(rounds, 8), *pin_ns = calloc(rounds, 8);
 	uint64_t faulted, pinned, start;
 	struct device_options options = { .policy = policy };
-	unsigned char *local = map(LENGTH), *remote = map(LENGTH);
+	unsigned char *local = map_private(LENGTH, false), *remote = map_private(LENGTH, false);
 	struct device device;
 	unsigned int i, pin;
 
@@ -227,8 +217,8 @@ static void ninth_open(struct ninth *ninth)
 
 	memset(ninth, 0, sizeof(*ninth));
 	device_open(&ninth->device, &options);
-	ninth->provided = map(LENGTH);
-	ninth->local = map(LENGTH);
+	ninth->provided = map_private(LENGTH, false);
+	ninth->local = map_private(LENGTH, false);
 	pager.address = (uintptr_t)ninth->provided;
 	CHECK_EQUAL(ioctl(ninth->device.fd, EXANEST_IOC_PAGER, &pager), 0);
 }
@@ -258,7 +248,7 @@ static void neighbour(void)
 
 	for (i = 0; i < WARM; i++) {
 		device_open(&devices[i], NULL);
-		memory[i] = map(2 * LENGTH);
+		memory[i] = map_private(2 * LENGTH, false);
 		memset(memory[i], i, 2 * LENGTH);
 	}
 	eight(devices, memory);

@@ -143,6 +143,17 @@ size_t pattern_differs(const void *memory, size_t length, uint64_t what)
 	return length;
 }
 
+void *map_private(size_t length, bool huge)
+{
+	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+
+	CHECK(memory != MAP_FAILED);
+	if (!huge)
+		madvise(memory, length, MADV_NOHUGEPAGE);
+	return memory;
+}
+
 void device_open(struct device *device, const struct device_options *options)
 {
 	static const struct device_options defaults;

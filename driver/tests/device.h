@@ -46,6 +46,9 @@ void pattern_fill(void *memory, size_t length, uint64_t what);
 /* The first position that differs, length if none. */
 size_t pattern_differs(const void *memory, size_t length, uint64_t what);
 
+/* Zeros. Not huge: pages that are absent whatever their neighbours are. */
+void *map_private(size_t length, bool huge);
+
 struct device {
 	int fd;
 	uint64_t address;

@@ -18,15 +18,6 @@
 #define WINDOW (5ul << 20)
 #define GUARD 64
 
-static void *map(size_t length)
-{
-	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
-
-	CHECK(memory != MAP_FAILED);
-	return memory;
-}
-
 static void query(void)
 {
 	struct exanest_query query = { .size = sizeof(query) };
@@ -108,7 +99,7 @@ static void setup(void)
 static void contents(void)
 {
 	static const size_t lengths[] = { 1, 7, 64, 4095, 4096, 4097, 16384, 100000, 4ul << 20 };
-	unsigned char *local = map(WINDOW), *copy = map(WINDOW);
+	unsigned char *local = map_private(WINDOW, true), *copy = map_private(WINDOW, true);
 	struct partner partner;
 	struct device device;
 	uint64_t remote, at;
@@ -145,7 +136,8 @@ static void contents(void)
 static void many(void)
 {
 	enum { COUNT = 1000, LENGTH = 30000, SLOTS = 40 };
-	unsigned char *local = map(SLOTS * LENGTH), *copy = map(SLOTS * LENGTH);
+	unsigned char *local = map_private(SLOTS * LENGTH, true),
+		      *copy = map_private(SLOTS * LENGTH, true);
 	struct device_options options = { .submissions = 16, .completions = 8 };
 	unsigned int posted = 0, done = 0, i;
 	struct exanest_completion completion;
@@ -213,7 +205,7 @@ static void atomics(void)
 		{ EXANEST_ATOMIC_COMPARE_SWAP, 7, 8, 0x100000004 },
 		{ EXANEST_ATOMIC_COMPARE_SWAP, 7, 0x100000004, 7 },
 	};
-	uint64_t *words = map(4096), expect;
+	uint64_t *words = map_private(4096, true), expect;
 	struct device device;
 	unsigned int i;
 
@@ -277,7 +269,8 @@ static void atomics_together(void)
 static void fences(void)
 {
 	enum { ROUNDS = 50, EACH = 5, LENGTH = 200000 };
-	unsigned char *local = map(EACH * LENGTH), *copy = map(EACH * LENGTH);
+	unsigned char *local = map_private(EACH * LENGTH, true),
+		      *copy = map_private(EACH * LENGTH, true);
 	struct exanest_completion completion;
 	struct device device;
 	int round, i, before;
@@ -418,7 +411,7 @@ static void *refill(void *argument)
 static void refilled(void)
 {
 	struct device_options options = { .submissions = 1024, .completions = 1024 };
-	unsigned char *local = map(WINDOW), *copy = map(WINDOW);
+	unsigned char *local = map_private(WINDOW, true), *copy = map_private(WINDOW, true);
 	struct device device, other;
 	pthread_t thread;
 	int i;
@@ -472,7 +465,7 @@ static void limited(void)
 /* Its end, though a child has all that a closed descriptor would leave. */
 static void left(void)
 {
-	unsigned char *local = map(WINDOW), *copy = map(WINDOW);
+	unsigned char *local = map_private(WINDOW, true), *copy = map_private(WINDOW, true);
 	struct device device, other;
 	int status;
 	pid_t pid;
@@ -546,7 +539,7 @@ static void watched(void)
 static void strangers(void)
 {
 	struct device_options other = { .secret = 'x' };
-	unsigned char *local = map(4096);
+	unsigned char *local = map_private(4096, true);
 	struct partner partner;
 	struct device device;
 	uint64_t remote;
@@ -646,7 +639,7 @@ static int executed(const char *fd)
 
 static void exec_of_peer(void)
 {
-	unsigned char *local = map(WINDOW);
+	unsigned char *local = map_private(WINDOW, true);
 	struct partner partner;
 	struct device device;
 	uint64_t remote;
@@ -682,7 +675,7 @@ static void exec_of_peer(void)
 /* An engine's idle threads and a context without work cost nothing. */
 static void two_devices(void)
 {
-	unsigned char *local = map(WINDOW), *copy = map(WINDOW);
+	unsigned char *local = map_private(WINDOW, true), *copy = map_private(WINDOW, true);
 	struct device first, second;
 	int i;
 
@@ -707,7 +700,7 @@ static void two_devices(void)
 /* Nothing is pinned or locked by transfers. */
 static void nothing_pinned(void)
 {
-	unsigned char *local = map(WINDOW), *copy = map(WINDOW);
+	unsigned char *local = map_private(WINDOW, true), *copy = map_private(WINDOW, true);
 	char line[128];
 	unsigned long value;
 	struct device device;

@@ -29,17 +29,6 @@ static unsigned char *pattern;
 static unsigned int faults_served;
 static int userfault = -1;
 
-static void *map(size_t length)
-{
-	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
-
-	CHECK(memory != MAP_FAILED);
-	/* A huge page would make a range present because of its neighbour. */
-	madvise(memory, length, MADV_NOHUGEPAGE);
-	return memory;
-}
-
 static void provide(const struct exanest_fault *fault)
 {
 	uint64_t offset = fault->address - (uintptr_t)provided;
@@ -53,7 +42,7 @@ static void provide(const struct exanest_fault *fault)
 	CHECK(offset % PAGE == 0 && fault->length % PAGE == 0 && fault->length);
 	CHECK(offset + fault->length <= LENGTH);
 	if (userfault < 0) {
-		page = map(fault->length);
+		page = map_private(fault->length, false);
 		memcpy(page, pattern + offset, fault->length);
 		CHECK(mremap(page, fault->length, fault->length, MREMAP_MAYMOVE | MREMAP_FIXED,
 			     provided + offset) == provided + offset);
@@ -111,8 +100,8 @@ static uint64_t provide_range(uint64_t serving, uint64_t pretending)
 {
 	pthread_t thread;
 
-	provided = map(LENGTH);
-	pattern = map(LENGTH);
+	provided = map_private(LENGTH, false);
+	pattern = map_private(LENGTH, false);
 	pattern_fill(pattern, LENGTH, 9);
 	CHECK_EQUAL(pager(&partner_device, 1, provided, LENGTH), 0);
 	if (serving)
@@ -166,7 +155,7 @@ static void start(unsigned int faults)
 	partner_start(&partner, &options);
 	options.fault_eventfd = 0;
 	device_open(&device, &options);
-	local = map(LENGTH);
+	local = map_private(LENGTH, false);
 }
 
 static void stop(void)
@@ -370,7 +359,7 @@ static void arguments(void)
 {
 	struct device_options options = { .faults = 8 };
 	struct device with, without;
-	void *memory = map(LENGTH);
+	void *memory = map_private(LENGTH, false);
 
 	device_open(&with, &options);
 	device_open(&without, NULL);
