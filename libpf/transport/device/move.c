@@ -134,6 +134,15 @@ static void block_refused(pf_context *context, struct block *block, enum pf_side
 	block_fault(context, block, side, address, FAULT_PERMISSION);
 }
 
+/* Its pages were taken away again and again: is it to be tried once more? */
+static bool try_again(pf_context *context, int status, unsigned *retries)
+{
+	if (status != -EBUSY || (*retries)++ >= context->options.fault_retries)
+		return false;
+	statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
+	return true;
+}
+
 static void block_done(pf_context *context, struct block *block,
 		       const struct exanest_completion *completion)
 {
@@ -158,13 +167,11 @@ static void block_done(pf_context *context, struct block *block,
 		block_refused(context, block, side_of(completion), completion->fault_address);
 		return;
 	case -EBUSY:
-		if (block->retries++ < context->options.fault_retries) {
-			statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
+	case -ETIMEDOUT:
+		if (try_again(context, completion->status, &block->retries)) {
 			block->state = BLOCK_READY;
 			return;
 		}
-		/* fall through */
-	case -ETIMEDOUT:
 		transfer_fail(transfer, PF_ERR_FAULT, side_of(completion),
 			      completion->fault_address);
 		break;
@@ -193,14 +200,12 @@ static void atomic_done(pf_context *context, struct atomic_operation *atomic,
 		atomic->sent = false;
 		return;
 	case -EBUSY:
-		if (atomic->retries++ < context->options.fault_retries) {
-			statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
+	case -EFAULT:
+	case -ETIMEDOUT:
+		if (try_again(context, completion->status, &atomic->retries)) {
 			atomic->sent = false;
 			return;
 		}
-		/* fall through */
-	case -EFAULT:
-	case -ETIMEDOUT:
 		atomic_answered(atomic, PF_ERR_FAULT, completion->fault_address);
 		return;
 	case -ECONNRESET:
