@@ -11,11 +11,14 @@
 int atomic_advance(pf_context *context, struct atomic_operation *atomic)
 {
 	pf_peer *peer = atomic->operation.peer;
+	const struct route *route = peer_route(peer);
 	int status = PF_OK;
 	uint8_t *payload;
 
 	if (atomic->answered)
 		return OPERATION_FINISHED;
+	if (!atomic->sent && route && route->atomic)
+		return route->atomic(context, atomic);
 	if (atomic->sent || peer->requests_waiting >= REQUESTS_MOST)
 		return OPERATION_IDLE;
 	atomic->message.token = request_open(&context->requests, REQUEST_ATOMIC, atomic, peer);

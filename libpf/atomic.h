@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Atomic operations: carried out by the peer's own processor inside its
- * pf_progress, so they are atomic towards everything on that host.
+ * pf_progress, or by a device's engine with the same instructions, so they are
+ * atomic towards everything on that host.
  */
 #ifndef PF_ATOMIC_H
 #define PF_ATOMIC_H
@@ -15,6 +16,7 @@ struct atomic_operation {
 	struct operation operation;
 	struct message_atomic message;
 	bool sent, answered;
+	unsigned retries; /* of a device, whose page went away each time */
 };
 
 /* To a peer on this host; as pf_atomic. */

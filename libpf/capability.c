@@ -15,6 +15,7 @@
 
 #include "fault/resolver.h"
 #include "pf.h"
+#include "transport/device/device.h"
 #include "transport/host/copy.h"
 #include "transport/net/interface.h"
 
@@ -172,14 +173,10 @@ static void user_interrupts(struct list *list)
 
 static void device(struct list *list)
 {
-	int fd = open("/dev/exanest", O_RDWR | O_CLOEXEC);
+	char text[192];
+	bool available = device_describe(text, sizeof(text));
 
-	if (fd >= 0)
-		add(list, "/dev/exanest", 0, "present, but this version has no device transport");
-	else
-		add(list, "/dev/exanest", 0, "%s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
+	add(list, "/dev/exanest", available, "%s", text);
 }
 
 /* As a context opened now would use it. */

@@ -37,6 +37,7 @@ struct hello {
 
 struct welcome {
 	uint64_t cookie_address, cookie;
+	uint64_t engine; /* of the side that is called: its address at /dev/exanest, or 0 */
 	uint32_t slot;
 	uint32_t unused;
 	uint8_t nonce[crypto_secretbox_NONCEBYTES]; /* of the hello that this answers */

@@ -15,6 +15,8 @@
 #include "transfer.h"
 #include "transport/net/engine.h"
 #include "transport/transport.h"
+#include "transport/device/move.h"
+#include "transport/host/message.h"
 
 /* More processor time than this between two polls is work of the application. */
 #define WAITING_NANOSECONDS 5000
@@ -77,6 +79,7 @@ int pf_open(const pf_options *options, pf_context **result)
 	residency_open(&context->residency, getpid(), context->options.residency);
 	pagers_init(&context->pagers);
 	pace_init(&context->pace, context->options.resolve_share);
+	device_open(&context->device, &context->options, &context->pagers);
 	status = inbox_create(&context->inbox, sleeper(&context->options));
 	if (status != PF_OK)
 		goto fail_statistics;
@@ -99,6 +102,7 @@ fail_inbox:
 	inbox_destroy(&context->inbox);
 fail_statistics:
 	pace_destroy(&context->pace);
+	device_destroy(&context->device);
 	pagers_destroy(&context->pagers);
 	residency_close(&context->residency);
 	statistics_destroy(&context->statistics);
@@ -131,6 +135,8 @@ void pf_close(pf_context *context)
 		engine_linger(context->engine);
 	service_stop(context->service);
 	engine_close(context->engine);
+	/* Before the operations, whose memory the engine may be at work in. */
+	device_destroy(&context->device);
 	drop_events(context);
 	operations_destroy(&context->operations);
 	answers_destroy(&context->answers);
@@ -151,6 +157,11 @@ void pf_close(pf_context *context)
 	pthread_mutex_destroy(&context->lock);
 	sodium_memzero(&context->address, sizeof(context->address));
 	munmap(context, sizeof(*context));
+}
+
+void pf_join(pf_context *context, const void *secret, size_t length)
+{
+	device_join(&context->device, secret, length);
 }
 
 void pf_query(const pf_context *context, pf_attributes *attributes)
@@ -235,7 +246,8 @@ static bool handle_event(pf_context *context, const struct event *event)
 	case EVENT_INCOMING:
 		return add_incoming(context, event->incoming);
 	case EVENT_LINKED:
-		peer_link(peer, event->inbox, event->slot, event->pid, event->copy_error);
+		peer_link(peer, event->inbox, event->slot, event->pid, event->copy_error,
+			  event->engine);
 		break;
 	case EVENT_GONE:
 		if (!peer)
@@ -296,6 +308,8 @@ static bool only_waits(pf_context *context)
 /* Nothing happened for a while: let others have the processor. */
 static __attribute__((noinline)) void idle(pf_context *context)
 {
+	bool engine;
+
 	context->idle++;
 	if (++context->idle_unclocked < CLOCK_POLLS && context->idle < context->options.idle_polls)
 		return;
@@ -305,15 +319,21 @@ static __attribute__((noinline)) void idle(pf_context *context)
 		inbox_announce(&context->inbox);
 	if (context->idle < context->options.idle_polls)
 		return;
-	/* A peer that moves its end of a transfer of ours does not ring when it is done. */
-	if (operations_pending(context, NULL, UINT64_MAX) || context->answers.first ||
+	/* An engine tells when it is done; a peer that moves its end of a transfer of ours does not. */
+	engine = operations_on_device(context);
+	if ((!engine && operations_pending(context, NULL, UINT64_MAX)) || context->answers.first ||
 	    atomic_exchange_explicit(&context->turned_away, false, memory_order_relaxed)) {
 		sched_yield();
 		return;
 	}
 	if (context->options.idle_polls <= INBOX_DROWSY)
 		inbox_announce(&context->inbox);
-	if (incoming_any(context) || events_waiting(&context->events) ||
+	if (engine) {
+		device_settle(&context->device);
+		service_await_device(context->service);
+	}
+	if ((engine && device_completed(&context->device)) || incoming_any(context) ||
+	    events_waiting(&context->events) ||
 	    atomic_load_explicit(&context->operations.waiting, memory_order_relaxed) ||
 	    atomic_load_explicit(&context->inbox.memory->bell, memory_order_relaxed)) {
 		inbox_stay(&context->inbox);
@@ -349,8 +369,13 @@ int pf_progress(pf_context *context)
 	if (context->engine)
 		count += engine_poll(context->engine);
 	operations_collect(context);
-	if (operations->active.next != &operations->active)
+	if (operations->active.next != &operations->active) {
+		if (context->device.in_flight)
+			count += device_progress(context);
 		count += operations_advance(context);
+		if (context->device.in_flight)
+			count += device_wake(context);
+	}
 	if (__builtin_expect(context->answers.first != NULL, 0))
 		count += answers_advance(context);
 	if (__builtin_expect(pace_asked(&context->pace), 0))

@@ -30,6 +30,7 @@
 #include "pf.h"
 #include "request.h"
 #include "statistics.h"
+#include "transport/device/device.h"
 #include "transport/host/answer.h"
 #include "transport/host/inbox.h"
 #include "transport/host/incoming.h"
@@ -62,6 +63,7 @@ struct pf_context {
 	struct pace pace;
 	struct pagers pagers;
 	struct residency residency; /* of our own memory */
+	struct device device;
 	struct registrations registrations;
 
 	pf_options options;

@@ -36,6 +36,7 @@ struct event {
 	uint32_t slot;
 	pid_t pid;
 	int copy_error;          /* LINKED: 0, or why single copy is impossible */
+	uint64_t engine;         /* LINKED: its address at /dev/exanest, or 0 */
 	int status;              /* GONE, RESOLVED */
 	uint64_t token, address; /* RESOLVED */
 	enum fault_kind fault;

@@ -190,6 +190,17 @@ void operations_fail(pf_context *context, pf_peer *peer, int status)
 	}
 }
 
+bool operations_on_device(pf_context *context)
+{
+	struct operation *head = &context->operations.active, *operation;
+
+	for (operation = head->next; operation != head; operation = operation->next) {
+		if (peer_route(operation->peer) != &route_device)
+			return false;
+	}
+	return context->device.in_flight;
+}
+
 static bool pending_in(const struct operation *head, const pf_peer *peer, uint64_t sequence)
 {
 	const struct operation *operation;

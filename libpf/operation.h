@@ -49,6 +49,8 @@ int operations_advance(pf_context *context);
 void operations_fail(pf_context *context, pf_peer *peer, int status);
 /* Progress: deliver the completion, and free. */
 void operation_finish(pf_context *context, struct operation *operation);
+/* Progress: does everything that is active wait for /dev/exanest, and something? */
+bool operations_on_device(pf_context *context);
 /* Is anything posted up to this sequence number, to peer or to anybody, unfinished? */
 bool operations_pending(pf_context *context, const pf_peer *peer, uint64_t sequence);
 

@@ -24,6 +24,7 @@
 	}
 
 static const char *const modes[] = { "fault", "prefault", "pin", "pin-cache", NULL };
+static const char *const transports[] = { "auto", "host", "device", NULL };
 static const char *const policies[] = { "touch", "ahead", "huge", "adaptive", NULL };
 
 static const char *const networks[] = { "off", "remote", "always", NULL };
@@ -49,6 +50,9 @@ static const pf_option_info table[] = {
 	OPTION(single_copy, 0, 1, 3,
 	       "1: move transfers with process_vm_readv/writev where the kernel permits it; "
 	       "0: always through the ring"),
+	CHOICE(transport, transports, 3,
+	       "What moves transfers: auto (/dev/exanest where it reaches the peer, else host), host "
+	       "(process_vm_readv/writev or the ring), device (/dev/exanest or nothing)"),
 	CHOICE(mode, modes, 4,
 	       "What is done to a buffer before a transfer: fault (nothing), prefault (touch it), "
 	       "pin (lock it in memory for the transfer), pin-cache (and leave it locked); for "
@@ -114,6 +118,7 @@ static const pf_options defaults = {
 	.run_max = 512 << 10,
 	.block_size = 16 << 10, /* ExaNeSt's block */
 	.single_copy = 1,
+	.transport = PF_TRANSPORT_AUTO,
 	.mode = PF_MODE_FAULT,
 	.policy = PF_POLICY_ADAPTIVE,
 	.residency = 10000,

@@ -8,6 +8,7 @@
 #include "fault/policy.h"
 #include "probe.h"
 #include "service.h"
+#include "transport/device/move.h"
 #include "transport/host/copy.h"
 #include "transport/net/link.h"
 #include "transport/transport.h"
@@ -17,6 +18,11 @@ static const char path_opening[] =
 	"messages through the ring; transfers wait for the peer's answer";
 static const char path_single[] = "single copy, long transfers from both ends";
 static const char path_disabled[] = "through the ring: single_copy is 0";
+static const char path_device[] = "by the engine of /dev/exanest";
+static const char path_device_copy[] =
+	"by the engine of /dev/exanest, short transfers by single copy";
+static const char path_no_device[] =
+	"none: transport is device, and /dev/exanest does not reach the peer";
 static const char path_gone[] = "none: the peer's process is gone";
 
 static void set_path(pf_peer *peer, const char *path)
@@ -147,7 +153,37 @@ int peer_connect(pf_peer *peer)
 	return PF_OK;
 }
 
-void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid, int copy_error)
+static void set_route(pf_peer *peer, const struct route *route, uint64_t at_once, const char *path)
+{
+	atomic_store_explicit(&peer->route, route, memory_order_relaxed);
+	atomic_store_explicit(&peer->at_once, at_once, memory_order_relaxed);
+	set_path(peer, path);
+}
+
+static void choose_route(pf_peer *peer)
+{
+	const pf_options *options = &peer->context->options;
+	const char *why = atomic_load(&peer->context->device.why);
+	bool copies = options->single_copy && !peer->copy_error;
+
+	if (peer->engine && device_engine(&peer->context->device)) {
+		/* Less than a block is copied sooner than an engine is woken. */
+		if (options->transport == PF_TRANSPORT_AUTO && copies)
+			set_route(peer, &route_device, options->block_size, path_device_copy);
+		else
+			set_route(peer, &route_device, 0, path_device);
+	} else if (options->transport == PF_TRANSPORT_DEVICE) {
+		set_route(peer, &route_none, 0, why ? why : path_no_device);
+	} else if (copies) {
+		set_route(peer, &route_copy, options->share_min, path_single);
+	} else {
+		set_route(peer, &route_stream, 0,
+			  options->single_copy ? copy_refusal(peer->copy_error) : path_disabled);
+	}
+}
+
+void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid, int copy_error,
+	       uint64_t engine)
 {
 	peer_lock(peer);
 	if (peer_state(peer) != PEER_OPEN) {
@@ -159,11 +195,9 @@ void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t p
 	peer->sleeper = inbox->sleeper;
 	peer->pid = pid;
 	peer->inbox = inbox;
-	peer->single_copy = peer->context->options.single_copy && !copy_error;
-	if (!peer->context->options.single_copy)
-		set_path(peer, path_disabled);
-	else
-		set_path(peer, copy_error ? copy_refusal(copy_error) : path_single);
+	peer->engine = engine;
+	peer->copy_error = copy_error;
+	choose_route(peer);
 	set_state(peer, PEER_LINKED);
 	peer_unlock(peer);
 	/* What was written before we could ring or wake it. */
@@ -216,8 +250,15 @@ uint64_t peer_ready(pf_peer *peer, bool put, const void *local, uint64_t remote,
 
 void peer_refuse_copy(pf_peer *peer, int error)
 {
-	peer->single_copy = false;
-	set_path(peer, copy_refusal(error));
+	peer->copy_error = error;
+	choose_route(peer);
+}
+
+void peer_lose_device(pf_peer *peer)
+{
+	peer->engine = 0;
+	if (peer_state(peer) == PEER_LINKED && peer_route(peer) == &route_device)
+		choose_route(peer);
 }
 
 void peer_gone(pf_peer *peer, int status, bool farewell)
@@ -233,8 +274,10 @@ void peer_gone(pf_peer *peer, int status, bool farewell)
 	peer_lock(peer);
 	peer->gone_status = status;
 	set_state(peer, PEER_GONE);
-	set_path(peer, path_gone);
+	set_route(peer, &route_none, 0, path_gone);
 	peer_unlock(peer);
+	/* What its engine still moves must not outlive the transfers that end here. */
+	device_drain(context, peer);
 	operations_advance(context);
 	operations_fail(context, peer, status);
 	answers_forget(context, peer);

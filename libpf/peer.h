@@ -17,6 +17,7 @@
 #include "pf.h"
 #include "transport/host/channel.h"
 #include "transport/host/inbox.h"
+#include "transport/route.h"
 
 enum peer_state {
 	PEER_KNOWN, /* never used */
@@ -31,8 +32,9 @@ struct pf_peer {
 	uint32_t slot;              /* ours in its inbox */
 	enum inbox_sleeper sleeper; /* may it be asleep? */
 	_Atomic int state;
-	_Atomic bool single_copy;
-	bool self; /* this very process */
+	_Atomic(const struct route *) route; /* on this host; NULL until linked */
+	_Atomic uint64_t at_once; /* shorter transfers are copied by whoever posts them */
+	bool self;                /* this very process */
 	const struct transport *transport;
 	struct link *link; /* over the network: NULL until used; under the engine's lock */
 	pf_context *context;
@@ -49,8 +51,11 @@ struct pf_peer {
 	uint32_t share_generation;
 	struct incoming *incoming; /* its channel to us, if any; progress's own */
 	uint64_t block_most; /* longest block its rings carry, once it said so; progress's own */
-	unsigned requests_waiting;             /* of ours, for its answer; progress's own */
-	struct connection *connection;         /* service thread's own */
+	unsigned requests_waiting;     /* of ours, for its answer; progress's own */
+	uint64_t engine;               /* its engine address at /dev/exanest, 0: none */
+	unsigned device_moving;        /* submissions of ours to it in flight; progress's own */
+	int copy_error;                /* 0, or why single copy is impossible */
+	struct connection *connection; /* service thread's own */
 	_Atomic(struct residency *) residency; /* of its memory; NULL before the first transfer */
 	struct pf_peer *next;
 };
@@ -60,8 +65,9 @@ pf_peer *peer_find(pf_context *context, const struct address *address);
 void peer_destroy(pf_peer *peer);
 /* Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not. */
 int peer_connect(pf_peer *peer);
-/* Progress: the peer answered. */
-void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid, int copy_error);
+/* Progress: the peer answered. engine: its address at /dev/exanest, or 0. */
+void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid, int copy_error,
+	       uint64_t engine);
 /* Any thread: it is reached over the network, along this path. */
 void peer_net_linked(pf_peer *peer, const char *path);
 /* The transport that reaches an address from here, or NULL with *why. */
@@ -77,6 +83,18 @@ uint64_t peer_ready(pf_peer *peer, bool put, const void *local, uint64_t remote,
 		    enum pf_side *side);
 /* Progress: the kernel has stopped permitting single copy. */
 void peer_refuse_copy(pf_peer *peer, int error);
+/* Progress: /dev/exanest does not reach the peer any more. */
+void peer_lose_device(pf_peer *peer);
+
+static inline uint64_t peer_at_once(const pf_peer *peer)
+{
+	return atomic_load_explicit(&((pf_peer *)peer)->at_once, memory_order_relaxed);
+}
+
+static inline const struct route *peer_route(const pf_peer *peer)
+{
+	return atomic_load_explicit(&((pf_peer *)peer)->route, memory_order_relaxed);
+}
 
 static inline int peer_state(const pf_peer *peer)
 {

@@ -91,6 +91,13 @@ enum pf_net_fault {
 	PF_NET_FAULT_BACKUP, /* keeps it meanwhile (ASPLOS'17) */
 };
 
+/* What moves the bytes of transfers between processes of one host. */
+enum pf_transport {
+	PF_TRANSPORT_AUTO,   /* /dev/exanest where it reaches the peer, else the host's */
+	PF_TRANSPORT_HOST,   /* process_vm_readv, process_vm_writev, shared memory */
+	PF_TRANSPORT_DEVICE, /* /dev/exanest, or none */
+};
+
 /*
  * Options. Every field has a line in the option tables below, from which the
  * PF_* environment variables, MCA parameters and the manual are made.
@@ -103,8 +110,9 @@ typedef struct pf_options {
 	uint64_t run_max;    /* most bytes moved by one call to pf_progress for one transfer */
 	uint64_t block_size; /* unit of faults and retransmission */
 	uint64_t single_copy; /* 1: process_vm_readv/writev where permitted; 0: always through the ring */
-	uint64_t mode;        /* enum pf_mode */
-	uint64_t policy; /* enum pf_policy */
+	uint64_t transport; /* enum pf_transport */
+	uint64_t mode;      /* enum pf_mode */
+	uint64_t policy;    /* enum pf_policy */
 	uint64_t residency; /* microseconds for which memory found present is trusted to be so; 0: never */
 	uint64_t fault_retries; /* resolve attempts for one block before PF_ERR_FAULT */
 	uint64_t resolve_share; /* percent of a processor that resolving takes from a busy pf_progress */
@@ -171,6 +179,16 @@ int pf_open(const pf_options *options, pf_context **context);
  * callbacks. No other thread may be inside libpf with this context.
  */
 void pf_close(pf_context *context);
+
+/*
+ * Join the protection domain of a job, whose processes all know the secret and
+ * nobody else does: length bytes, of any kind. To be called before the address
+ * is given away. Only processes of one domain reach each other over
+ * /dev/exanest. Without this call a context joins that of the first peer it
+ * meets, which is enough for two; those that the device does not reach use
+ * the host's transport. Once in a context's life; later calls do nothing.
+ */
+void pf_join(pf_context *context, const void *secret, size_t length);
 
 typedef struct pf_attributes {
 	size_t send_max;       /* longest header + payload that pf_send takes */
@@ -329,7 +347,8 @@ enum pf_atomic_op { PF_ADD, PF_AND, PF_OR, PF_XOR, PF_SWAP, PF_COMPARE_SWAP };
  * (width 4 or 8), atomic towards every processor of that host. The value
  * before it is in pf_completion.value. operand is added, combined or stored;
  * PF_COMPARE_SWAP stores operand if the value equals compare. fetch = 0 says
- * that the old value is not wanted. The peer executes it in its pf_progress.
+ * that the old value is not wanted. The peer executes it in its pf_progress,
+ * unless /dev/exanest does.
  */
 int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, uint64_t remote,
 	      uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg);
@@ -359,6 +378,7 @@ enum pf_stat {
 	PF_STAT_PREFAULT_BYTES, /* of buffers made ready by pf_register, by mode */
 	PF_STAT_PIN_BYTES,
 	PF_STAT_PIN_CACHE_BYTES,
+	PF_STAT_DEVICE_BYTES,  /* of transfers moved by /dev/exanest */
 	PF_STAT_LOCAL_FAULTS,  /* blocks that met a fault here */
 	PF_STAT_REMOTE_FAULTS, /* ... or in the peer */
 	/* Those and, of minor faults, the runs that the kernel settled in place, by kind: */

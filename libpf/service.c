@@ -56,6 +56,7 @@ struct command {
 		COMMAND_RESOLVE,
 		COMMAND_ANSWER,
 		COMMAND_WATCH,
+		COMMAND_AWAIT,
 		COMMAND_COLLAPSE
 	} kind;
 	pf_peer *peer;
@@ -73,6 +74,13 @@ struct asked {
 	uint64_t token;
 };
 
+/* A range that the engine of /dev/exanest waits for. */
+struct device_fault {
+	struct resolution resolution;
+	struct device *device;
+	uint64_t ticket;
+};
+
 struct service {
 	pf_context *context;
 	struct resolver resolver;
@@ -80,8 +88,10 @@ struct service {
 	struct event_base *base;
 	int listener, wake;
 	struct event *acceptable, *woken;
-	struct event *faulted; /* pagers: a processor waits for a page */
-	struct watch *watch;   /* of the network; NULL without */
+	struct watch *watch;            /* of the network; NULL without */
+	struct event *faulted;          /* pagers: a processor waits for a page */
+	struct event *device_faulted;   /* and so does the engine of /dev/exanest */
+	struct event *device_completed; /* only while progress sleeps */
 	struct connection *connections;
 	uint64_t numbers; /* given to connections */
 	unsigned strangers;
@@ -231,9 +241,11 @@ static int admit(struct connection *connection, const struct connection_message 
 						copy_probe(incoming->pid, hello.cookie_address,
 							   hello.cookie);
 	incoming->slot = take_slot(service);
+	device_join_pair(&context->device, &context->address, &hello.from);
 
 	welcome = (struct welcome){ .cookie_address = (uint64_t)(uintptr_t)&context->cookie,
 				    .cookie = context->cookie,
+				    .engine = device_engine(&context->device),
 				    .slot = incoming->slot };
 	memcpy(welcome.nonce, message->u.handshake.nonce, sizeof(welcome.nonce));
 	connection_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);
@@ -266,6 +278,8 @@ static int link_up(struct connection *connection, const struct connection_messag
 	if (inbox_map(&inbox, fd) != PF_OK)
 		return PF_ERR_REFUSED;
 	connection->established = true;
+	device_join_pair(&service->context->device, &service->context->address,
+			 &connection->peer->address);
 	pid = connection_pid(connection->socket);
 	tell(service, (struct event){ .kind = EVENT_LINKED,
 				      .peer = connection->peer,
@@ -274,7 +288,8 @@ static int link_up(struct connection *connection, const struct connection_messag
 				      .pid = pid,
 				      .copy_error = pid ? copy_probe(pid, welcome.cookie_address,
 								     welcome.cookie) :
-							  ESRCH });
+							  ESRCH,
+				      .engine = welcome.engine });
 	return PF_OK;
 }
 
@@ -500,6 +515,64 @@ static void watch(struct service *service, const struct command *command)
 	event_add(service->faulted, NULL);
 }
 
+static void fault_resolved(struct resolution *resolution)
+{
+	struct device_fault *fault = (struct device_fault *)resolution;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	int status = resolution->status;
+
+	/* Some pages are there: the engine goes on to the one that is not, and asks for that one. */
+	if (status != PF_OK && resolution->failed / page != resolution->address / page)
+		status = PF_OK;
+	device_resolved(fault->device, fault->ticket, status);
+	free(fault);
+}
+
+static void on_device_fault(int fd, short what, void *arg)
+{
+	struct service *service = arg;
+	struct device *device = &service->context->device;
+	struct exanest_fault news;
+
+	(void)fd;
+	(void)what;
+	while (device_take_fault(device, &news)) {
+		struct device_fault *fault = allocate(sizeof(*fault));
+
+		*fault = (struct device_fault){ .resolution = { .address = news.address,
+								.length = news.length,
+								.write = news.write,
+								.done = fault_resolved },
+						.device = device,
+						.ticket = news.ticket };
+		resolver_submit(&service->resolver, &fault->resolution);
+	}
+}
+
+static void on_device_completion(int fd, short what, void *arg)
+{
+	struct service *service = arg;
+
+	(void)fd;
+	(void)what;
+	inbox_wake(service->context->inbox.memory, INBOX_SUDDEN);
+}
+
+/* Without a device nothing is watched. False: out of memory. */
+static bool watch_device(struct service *service)
+{
+	const struct device *device = &service->context->device;
+
+	if (device->fd < 0)
+		return true;
+	service->device_faulted = event_new(service->base, device->fault_event,
+					    EV_READ | EV_PERSIST, on_device_fault, service);
+	service->device_completed = event_new(service->base, device->completion_event, EV_READ,
+					      on_device_completion, service);
+	return service->device_faulted && service->device_completed &&
+	       !event_add(service->device_faulted, NULL);
+}
+
 static void obey(struct service *service, const struct command *command)
 {
 	struct connection_message message = { .magic = CONNECTION_MAGIC,
@@ -514,6 +587,9 @@ static void obey(struct service *service, const struct command *command)
 		break;
 	case COMMAND_WATCH:
 		watch(service, command);
+		break;
+	case COMMAND_AWAIT:
+		event_add(service->device_completed, NULL);
 		break;
 	case COMMAND_COLLAPSE:
 		if (collapse_range(command->resolve.address))
@@ -599,6 +675,10 @@ static void service_free(struct service *service)
 	if (service->faulted)
 		event_free(service->faulted);
 	watch_destroy(service->watch);
+	if (service->device_faulted)
+		event_free(service->device_faulted);
+	if (service->device_completed)
+		event_free(service->device_completed);
 	if (service->base)
 		event_base_free(service->base);
 	if (service->listener >= 0)
@@ -664,7 +744,7 @@ int service_start(pf_context *context, struct service **result)
 			goto fail;
 	}
 	if (!service->acceptable || !service->woken || event_add(service->acceptable, NULL) ||
-	    event_add(service->woken, NULL) || start_thread(service))
+	    event_add(service->woken, NULL) || !watch_device(service) || start_thread(service))
 		goto fail;
 	*result = service;
 	return PF_OK;
@@ -761,6 +841,17 @@ int service_watch_pagers(struct service *service, int userfault)
 	request->socket = userfault;
 	command(service, request);
 	return PF_OK;
+}
+
+void service_await_device(struct service *service)
+{
+	struct command *request = calloc(1, sizeof(*request));
+
+	/* Without it the sleep lasts its full time. */
+	if (!request)
+		return;
+	request->kind = COMMAND_AWAIT;
+	command(service, request);
 }
 
 void service_collapse(struct service *service, uint64_t address)

@@ -32,6 +32,9 @@ int service_resolve(struct service *service, pf_peer *peer, uint64_t token, uint
 /* Any thread: have the messages of this userfaultfd answered (pager_answer), until the service stops. */
 int service_watch_pagers(struct service *service, int userfault);
 
+/* Have progress woken from its sleep by the next completion of /dev/exanest. */
+void service_await_device(struct service *service);
+
 /* Have a 2 MiB range of our own memory made a huge page, some time, where that does no harm. */
 void service_collapse(struct service *service, uint64_t address);
 

@@ -35,6 +35,7 @@ static const pf_stat_info table[PF_STAT_COUNT] = {
 	[PF_STAT_PIN_BYTES] = { "pin_bytes", "bytes of buffers locked for a transfer" },
 	[PF_STAT_PIN_CACHE_BYTES] = { "pin_cache_bytes",
 				      "bytes of buffers found or put in the cache of locked memory" },
+	[PF_STAT_DEVICE_BYTES] = { "device_bytes", "bytes of transfers moved by /dev/exanest" },
 	[PF_STAT_LOCAL_FAULTS] = { "local_faults", "blocks parked for a fault here" },
 	[PF_STAT_REMOTE_FAULTS] = { "remote_faults", "blocks parked for a fault in the peer" },
 	[PF_STAT_LOCAL_MINOR] = { "local_minor_faults", "faults on memory here never touched" },
@@ -148,6 +149,9 @@ void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds)
 
 uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
 {
+	pf_context *counted = (pf_context *)(uintptr_t)context;
+
+	device_count(&counted->device, &counted->statistics);
 	return (unsigned)stat < PF_STAT_COUNT ? statistic_read(&context->statistics.page, stat) : 0;
 }
 

@@ -3,13 +3,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "clock.h"
 #include "context.h"
 #include "peer.h"
-#include "probe.h"
-#include "service.h"
 #include "transport/host/copy.h"
 #include "transport/host/message.h"
 #include "transport/host/stream.h"
@@ -17,190 +13,9 @@
 
 /* Blocks of one transfer on their way through the ring at a time. */
 #define STREAM_WINDOW 8
-/* A block whose pages are gone again so often is copied all the same, and may wait for them. */
-#define RETRIES_PARKED 2
-/* A pager brings all pages of a block so often before it is taken for one that cannot hold them. */
-#define SUPPLIED_WHOLE 4
-
-static bool is_put(const struct transfer *transfer)
-{
-	return transfer->operation.kind == OPERATION_PUT;
-}
-
 static uint64_t shorter(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
-}
-
-static uint64_t offset_of(const struct transfer *transfer, enum pf_side side, uint64_t address)
-{
-	return address -
-	       (side == PF_SIDE_REMOTE ? transfer->remote : (uint64_t)(uintptr_t)transfer->local);
-}
-
-/*
- * The rest of the transfer is not started any more. Faults may be found and
- * resolved in any order, but it is the one in front that is reported: so what
- * is before it goes on.
- */
-static void fail(struct transfer *transfer, int status, enum pf_side side, uint64_t address)
-{
-	uint64_t offset = status == PF_ERR_FAULT ? offset_of(transfer, side, address) : 0;
-
-	if (!transfer->failed || offset < transfer->failed_at) {
-		transfer->failed_at = offset;
-		transfer->operation.completion.status = status;
-		transfer->operation.completion.side = side;
-		transfer->operation.completion.address = address;
-	}
-	transfer->failed = true;
-	transfer->run = transfer->run_end;
-}
-
-static bool given_up(const struct transfer *transfer, const struct block *block)
-{
-	return transfer->failed && block->offset >= transfer->failed_at;
-}
-
-static struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t length)
-{
-	struct block *block = calloc(1, sizeof(*block));
-
-	if (!block) {
-		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
-		return NULL;
-	}
-	block->transfer = transfer;
-	block->offset = offset;
-	block->length = length;
-	block->next = transfer->blocks;
-	transfer->blocks = block;
-	transfer->recorded++;
-	return block;
-}
-
-static void block_free(struct block *block)
-{
-	struct block **link = &block->transfer->blocks;
-
-	while (*link != block)
-		link = &(*link)->next;
-	*link = block->next;
-	block->transfer->recorded--;
-	free(block);
-}
-
-/* Its pages were brought in and are gone again, more than once: waiting for them is the way forward. */
-static bool is_patient(const struct block *block)
-{
-	return block->retries >= RETRIES_PARKED;
-}
-
-/* FAULTED -> RESOLVING: ask the side that owns the page. */
-static void block_resolve(pf_context *context, struct block *block)
-{
-	struct transfer *transfer = block->transfer;
-	pf_peer *peer = transfer->operation.peer, *owner;
-	bool write = is_put(transfer) == (block->side == PF_SIDE_REMOTE);
-	uint64_t start = block->side == PF_SIDE_REMOTE ?
-				 transfer->remote + block->offset :
-				 (uint64_t)(uintptr_t)transfer->local + block->offset;
-	uint64_t token;
-
-	statistic_add(&context->statistics,
-		      block->side == PF_SIDE_REMOTE ? PF_STAT_REMOTE_FAULTS : PF_STAT_LOCAL_FAULTS,
-		      1);
-	if (given_up(transfer, block)) {
-		block_free(block);
-		return;
-	}
-	if (block->retries++ >= context->options.fault_retries) {
-		fail(transfer, PF_ERR_FAULT, block->side, block->address);
-		block_free(block);
-		return;
-	}
-	owner = block->side == PF_SIDE_REMOTE ? peer : NULL;
-	token = request_open(&context->requests, REQUEST_RESOLVE, block, owner);
-	if (!token ||
-	    service_resolve(context->service, owner, token, start, block->length, write) != PF_OK) {
-		request_close(&context->requests, token, REQUEST_RESOLVE, owner);
-		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
-		block_free(block);
-		return;
-	}
-	block->state = BLOCK_RESOLVING;
-	transfer->parked++;
-}
-
-/* kind: what it looks like; the side that owns the page finds out what it is. */
-static void block_fault(pf_context *context, struct block *block, enum pf_side side,
-			uint64_t address, enum fault_kind kind)
-{
-	block->state = BLOCK_FAULTED;
-	block->side = side;
-	block->address = address;
-	block->faulted = clock_nanoseconds(CLOCK_MONOTONIC);
-	probe_fault(context, block->transfer, side, kind, address);
-	block_resolve(context, block);
-}
-
-/*
- * Pages that the application evicts again and again come again and again. A
- * pager that holds fewer of them than the block has gets it by the page.
- */
-static void supplied_again(struct block *block, uint64_t start)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), front = page - start % page;
-
-	block->retries = 0;
-	if (++block->supplied <= SUPPLIED_WHOLE || front >= block->length ||
-	    !block_new(block->transfer, block->offset + front, block->length - front))
-		return;
-	block->length = front;
-	block->supplied = 0;
-}
-
-void block_resolved(pf_context *context, struct block *block, int status, uint64_t address,
-		    enum fault_kind kind)
-{
-	struct transfer *transfer = block->transfer;
-
-	uint64_t start = block->side == PF_SIDE_REMOTE ?
-				 transfer->remote + block->offset :
-				 (uint64_t)(uintptr_t)transfer->local + block->offset;
-
-	transfer->parked--;
-	/* A fault further on, in what was resolved along with it. */
-	if (status == PF_ERR_FAULT && address >= start + block->length)
-		status = PF_OK;
-	statistic_fault(&context->statistics, block->side, kind);
-	if (status != PF_OK)
-		fail(transfer, status, block->side, address);
-	if (given_up(transfer, block) || status != PF_OK) {
-		block_free(block);
-		return;
-	}
-	if (kind == FAULT_PAGER)
-		supplied_again(block, start);
-	block->state = BLOCK_READY;
-	statistic_resolved(&context->statistics,
-			   clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
-	statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
-	probe_retransmit(transfer, block->offset, block->length);
-}
-
-static struct block *ready_block(struct transfer *transfer)
-{
-	struct block *block;
-
-	/* Looked for at every poll, however many are parked. */
-	if (transfer->recorded == transfer->moving + transfer->parked)
-		return NULL;
-	for (block = transfer->blocks; block; block = block->next) {
-		if (block->state == BLOCK_READY && !given_up(transfer, block))
-			return block;
-	}
-	return NULL;
 }
 
 /* The kernel stopped at moved bytes into [offset, offset + length). */
@@ -213,7 +28,7 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 	enum pf_side side;
 
 	if (error == ENOMEM) {
-		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
 	} else if (error != EFAULT) {
 		/* Permission lost: what is left goes through the ring. */
 		peer_refuse_copy(peer, error);
@@ -230,7 +45,7 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 	if (pager_lacks(&context->pagers, (uint64_t)(uintptr_t)local))
 		side = PF_SIDE_LOCAL;
 	else
-		side = copy_fault_side(peer->pid, is_put(transfer), local, remote);
+		side = copy_fault_side(peer->pid, transfer_is_put(transfer), local, remote);
 	block_fault(context, block, side,
 		    side == PF_SIDE_LOCAL ? (uint64_t)(uintptr_t)local : remote, FAULT_PERMISSION);
 }
@@ -239,8 +54,6 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 static void park(pf_context *context, struct transfer *transfer, struct block *block,
 		 enum pf_side side)
 {
-	uint64_t address;
-
 	if (!block) {
 		uint64_t length = policy_window((enum pf_policy)context->options.policy,
 						&transfer->windows[side], transfer->run,
@@ -251,23 +64,21 @@ static void park(pf_context *context, struct transfer *transfer, struct block *b
 			return;
 		transfer->run += length;
 	}
-	address = side == PF_SIDE_REMOTE ? transfer->remote + block->offset :
-					   (uint64_t)(uintptr_t)transfer->local + block->offset;
-	block_fault(context, block, side, address, FAULT_MAJOR);
+	block_fault(context, block, side, block_address(block, side), FAULT_MAJOR);
 }
 
 /* Copy one run, or retransmit one block. */
 static int copy_run(pf_context *context, struct transfer *transfer)
 {
-	struct block *block = ready_block(transfer);
+	struct block *block = block_ready(transfer);
 	uint64_t offset = block ? block->offset : transfer->run;
 	uint64_t left = block ? block->length : transfer->run_end - transfer->run;
 	size_t length = shorter(left, context->options.run_max), moved;
 	enum pf_side side;
 	int error;
 
-	if (!block || !is_patient(block)) {
-		length = peer_ready(transfer->operation.peer, is_put(transfer),
+	if (!block || !block_is_patient(block)) {
+		length = peer_ready(transfer->operation.peer, transfer_is_put(transfer),
 				    transfer->local + offset, transfer->remote + offset, length,
 				    &side);
 		if (!length) {
@@ -275,7 +86,7 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 			return OPERATION_MOVED;
 		}
 	}
-	error = copy_process(transfer->operation.peer->pid, is_put(transfer),
+	error = copy_process(transfer->operation.peer->pid, transfer_is_put(transfer),
 			     transfer->local + offset, transfer->remote + offset, length, &moved);
 	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
 	if (context->options.collapse && transfer->length <= COLLAPSE_TRANSFER_MOST)
@@ -310,7 +121,7 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 static int stream_block(pf_context *context, struct transfer *transfer)
 {
 	pf_peer *peer = transfer->operation.peer;
-	struct block *block = ready_block(transfer);
+	struct block *block = block_ready(transfer);
 	uint64_t most = stream_block_most(peer, context->options.block_size);
 	enum pf_side side = PF_SIDE_NONE;
 	uint64_t address = 0, token;
@@ -334,15 +145,16 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 	}
 	token = request_open(&context->requests, REQUEST_BLOCK, block, peer);
 	if (!token) {
-		fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
 		block_free(block);
 		return OPERATION_MOVED;
 	}
-	status = is_put(transfer) ? stream_put(peer, token, transfer->local + block->offset,
-					       transfer->remote + block->offset, block->length,
-					       is_patient(block), &address) :
-				    stream_get(peer, token, transfer->remote + block->offset,
-					       block->length, is_patient(block));
+	status = transfer_is_put(transfer) ?
+			 stream_put(peer, token, transfer->local + block->offset,
+				    transfer->remote + block->offset, block->length,
+				    block_is_patient(block), &address) :
+			 stream_get(peer, token, transfer->remote + block->offset, block->length,
+				    block_is_patient(block));
 	if (status == PF_OK) {
 		block->state = BLOCK_MOVING;
 		transfer->moving++;
@@ -356,10 +168,13 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 		block_fault(context, block, side, address, FAULT_MAJOR);
 		return OPERATION_MOVED;
 	}
-	fail(transfer, status, side, 0);
+	transfer_fail(transfer, status, side, 0);
 	block_free(block);
 	return OPERATION_MOVED;
 }
+
+const struct route route_copy = { .move = copy_run, .shares = true };
+const struct route route_stream = { .move = stream_block };
 
 void block_answered(pf_context *context, struct block *block, int status, uint64_t address,
 		    const struct channel *from, const uint8_t *data)
@@ -375,9 +190,9 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 		block->state = BLOCK_READY;
 		return;
 	}
-	if (status == PF_OK && data && !given_up(transfer, block)) {
+	if (status == PF_OK && data && !block_given_up(transfer, block)) {
 		status = stream_place(context, from, data, transfer->local + block->offset,
-				      block->length, is_patient(block), &address);
+				      block->length, block_is_patient(block), &address);
 		side = PF_SIDE_LOCAL;
 	}
 	if (status == PF_OK) {
@@ -386,7 +201,7 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 	} else if (status == PF_ERR_FAULT) {
 		block_fault(context, block, side, address, FAULT_MAJOR);
 	} else {
-		fail(transfer, status, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, status, PF_SIDE_NONE, 0);
 		block_free(block);
 	}
 }
@@ -403,7 +218,7 @@ void transfer_offer(pf_context *context, struct transfer *transfer)
 	if (context->sleepy)
 		return;
 	if (transfer->front || transfer->failed || transfer->length < context->options.share_min ||
-	    peer_state(peer) != PEER_LINKED || !peer->single_copy || !peer->shares_free ||
+	    peer_state(peer) != PEER_LINKED || !peer_route(peer)->shares || !peer->shares_free ||
 	    peer->self)
 		return;
 	transfer->slot = (unsigned)__builtin_ctzll(peer->shares_free);
@@ -427,7 +242,7 @@ void transfer_offer(pf_context *context, struct transfer *transfer)
 			.length = transfer->length,
 			.generation = peer->share_generation,
 			.slot = (uint16_t)transfer->slot,
-			.put = is_put(transfer),
+			.put = transfer_is_put(transfer),
 			.shift = (uint8_t)transfer->shift,
 		};
 		peer_commit(peer, sizeof(*message), MESSAGE_OFFER, 0);
@@ -470,7 +285,7 @@ static bool claim(pf_context *context, struct transfer *transfer)
 			return false;
 		/* The claim word is the peer's to scribble on too: stay inside the transfer. */
 		if (run.end > transfer->granules) {
-			fail(transfer, PF_ERR_REFUSED, PF_SIDE_NONE, 0);
+			transfer_fail(transfer, PF_ERR_REFUSED, PF_SIDE_NONE, 0);
 			return false;
 		}
 		take_granules(transfer, run);
@@ -547,16 +362,15 @@ int transfer_advance(pf_context *context, struct transfer *transfer)
 		peer_unlock(peer);
 		if (status == PF_OK || status == PF_ERR_AGAIN)
 			return OPERATION_IDLE;
-		fail(transfer, status, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, status, PF_SIDE_NONE, 0);
 		return OPERATION_FINISHED;
 	}
 	transfer_offer(context, transfer);
-	if (ready_block(transfer) || transfer->run < transfer->run_end ||
+	if (block_ready(transfer) || transfer->run < transfer->run_end ||
 	    claim(context, transfer)) {
 		if (state == PEER_GONE)
 			goto lost;
-		return peer->single_copy ? copy_run(context, transfer) :
-					   stream_block(context, transfer);
+		return peer_route(peer)->move(context, transfer);
 	}
 	if (peer_finished(transfer) && transfer->run >= transfer->run_end && !transfer->moving &&
 	    !transfer->parked)
@@ -567,7 +381,7 @@ int transfer_advance(pf_context *context, struct transfer *transfer)
 
 lost:
 	/* It was not done when the peer ended, and so never will be. */
-	fail(transfer, peer->gone_status, PF_SIDE_NONE, 0);
+	transfer_fail(transfer, peer->gone_status, PF_SIDE_NONE, 0);
 	transfer_abandon(context, transfer);
 	return OPERATION_FINISHED;
 }
@@ -602,8 +416,7 @@ int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t
 	size_t moved = 0;
 
 	/* A short transfer to a peer that we may copy from is one system call: do it here. */
-	if (length < context->options.share_min && peer_state(peer) == PEER_LINKED &&
-	    peer->single_copy &&
+	if (length < peer_at_once(peer) && peer_state(peer) == PEER_LINKED &&
 	    peer_ready(peer, kind == OPERATION_PUT, local, remote, length, &side) == length) {
 		int error = copy_process(peer->pid, kind == OPERATION_PUT, local, remote, length,
 					 &moved);

@@ -2,37 +2,16 @@
 /*
  * A transfer: one put or get, cut into blocks. Blocks are READY by being
  * ahead of the cursor, MOVING while a copy or message carries them, DONE by
- * being counted. A block gets a record of its own only when it is on its way
- * through the ring or has met a fault:
- *
- *   READY -> MOVING -> DONE
- *              |
- *           FAULTED -> RESOLVING -> READY (retransmit)
- *
- * The faulted block waits for the resolver of the side that owns the page;
- * all others keep moving.
+ * being counted. A block gets a record of its own (block.h) only when it is on
+ * its way through a ring or has met a fault.
  */
 #ifndef PF_TRANSFER_H
 #define PF_TRANSFER_H
 
-#include "fault/fault.h"
+#include "block.h"
 #include "fault/policy.h"
 #include "operation.h"
 #include "transport/host/channel.h"
-
-enum block_state { BLOCK_READY, BLOCK_MOVING, BLOCK_FAULTED, BLOCK_RESOLVING };
-
-struct block {
-	struct block *next;
-	struct transfer *transfer;
-	enum block_state state;
-	uint64_t offset, length;
-	enum pf_side side; /* FAULTED, RESOLVING: whose page */
-	uint64_t address;  /* and which */
-	unsigned retries;
-	unsigned supplied; /* times that a pager brought its pages, since it was cut */
-	uint64_t faulted;  /* when it last met a fault, ns */
-};
 
 struct transfer {
 	struct operation operation;
@@ -56,6 +35,11 @@ struct transfer {
 	struct window windows[3]; /* by enum pf_side */
 };
 
+static inline bool transfer_is_put(const struct transfer *transfer)
+{
+	return transfer->operation.kind == OPERATION_PUT;
+}
+
 /* To a peer on this host: move what can be moved at once, and post the rest. As pf_put and pf_get. */
 int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
 		  size_t length, pf_complete_fn complete, void *arg);
@@ -72,8 +56,5 @@ void transfer_release(struct transfer *transfer);
 /* Progress: a block's answer came; data is its payload in the ring of from (gets). */
 void block_answered(pf_context *context, struct block *block, int status, uint64_t address,
 		    const struct channel *from, const uint8_t *data);
-/* Progress: the resolver is done with a block's fault. */
-void block_resolved(pf_context *context, struct block *block, int status, uint64_t address,
-		    enum fault_kind kind);
 
 #endif

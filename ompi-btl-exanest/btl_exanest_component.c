@@ -405,6 +405,15 @@ static void init_net_module(void)
 	btl->btl_bandwidth /= 4;
 }
 
+/* What the launcher gives to every process of a job for its transports, as mtl/psm2 has it. */
+static void join_job(pf_context *context)
+{
+	const char *key = getenv(OPAL_MCA_PREFIX "orte_precondition_transports");
+
+	if (key)
+		pf_join(context, key, strlen(key));
+}
+
 static int open_context(bool threads)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -423,6 +432,7 @@ static int open_context(bool threads)
 			       status == PF_ERR_SYSTEM ? strerror(errno) : "none");
 		return mca_btl_exanest_error(status);
 	}
+	join_job(component->context);
 	pf_set_receive(component->context, mca_btl_exanest_receive, NULL);
 	pf_set_error(component->context, mca_btl_exanest_peer_error, NULL);
 

@@ -18,6 +18,7 @@ int cost_warm(const struct cost *cost);
 int cost_pager(const struct cost *cost);
 int cost_beside_pager(const struct cost *cost);
 int cost_beside_swap(const struct cost *cost);
+int cost_device(const struct cost *cost);
 
 /*
  * A partner with a buffer of length bytes at *remote, filled with the pattern

@@ -55,6 +55,18 @@ static const struct test tests[] = {
 	  .columns = { "Alone (MB/s)", "Beside (MB/s)", "Slow one took (us)" },
 	  .defaults = { .small = { 10, 1 } },
 	  .run = cost_beside_swap },
+	{ .name = "device",
+	  .about = "a get by the engine of /dev/exanest beside process_vm_readv and the same get\n"
+		   "into locked memory, all warm; then into pages never touched: by\n"
+		   "process_vm_readv, by the engine, and locked before and unlocked after it:\n"
+		   "medians, in turns. On one processor the engine's own work is in it",
+	  .columns = { "readv (us)", "Engine (us)", "Engine, locked (us)", "Cold readv (us)",
+		       "Cold engine (us)", "Cold, locked (us)" },
+	  .defaults = { .min_size = 4 << 20,
+			.max_size = 4 << 20,
+			.small = { 20, 3 },
+			.large = { 20, 3 } },
+	  .run = cost_device },
 };
 
 enum { TESTS = sizeof(tests) / sizeof(tests[0]) };

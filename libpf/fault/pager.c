@@ -249,6 +249,27 @@ static int open_userfault(struct pagers *pagers, pf_context *context)
 	return PF_OK;
 }
 
+void pagers_forward(struct pagers *pagers, pagers_forward_fn forward, void *arg)
+{
+	struct pf_pager *pager;
+
+	pthread_rwlock_wrlock(&pagers->lock);
+	pagers->forward = forward;
+	pagers->forward_arg = arg;
+	for (pager = pagers->first; pager; pager = pager->next)
+		forward(arg, pager->start, pager->end - pager->start, true);
+	pthread_rwlock_unlock(&pagers->lock);
+}
+
+/* Under the lock. */
+static int tell_forward(struct pagers *pagers, const struct pf_pager *pager, bool enable)
+{
+	if (!pagers->forward)
+		return PF_OK;
+	return pagers->forward(pagers->forward_arg, pager->start, pager->end - pager->start,
+			       enable);
+}
+
 static bool overlaps(struct pagers *pagers, uint64_t start, uint64_t end)
 {
 	struct pf_pager *pager;
@@ -289,6 +310,11 @@ int pf_pager_register(pf_context *context, void *address, size_t length, pf_supp
 				!(range.ioctls & 1 << _UFFDIO_ZEROPAGE)))
 		status = PF_ERR_ARGUMENT;
 	if (status == PF_OK) {
+		status = tell_forward(pagers, pager, true);
+		if (status != PF_OK)
+			ioctl(pagers->userfault, UFFDIO_UNREGISTER, &range.range);
+	}
+	if (status == PF_OK) {
 		pager->next = pagers->first;
 		pagers->first = pager;
 		atomic_store_explicit(&pagers->any, true, memory_order_relaxed);
@@ -328,6 +354,8 @@ void pf_pager_unregister(pf_pager *pager)
 		atomic_store_explicit(&pagers->any, false, memory_order_relaxed);
 	/* Threads that wait for a page of it go on. */
 	ioctl(pagers->userfault, UFFDIO_UNREGISTER, &range);
+	/* Not before: faults that are out by now must find ordinary memory. */
+	tell_forward(pagers, pager, false);
 	pthread_rwlock_unlock(&pagers->lock);
 	free(pager);
 }

@@ -22,11 +22,16 @@
 /* A supply that takes longer than this is not waited for in pf_progress. */
 #define PAGER_QUICK_NANOSECONDS 20000
 
+/* Takes over the faults of a range for somebody else than a processor, or gives them back. */
+typedef int (*pagers_forward_fn)(void *arg, uint64_t start, uint64_t length, bool enable);
+
 struct pagers {
 	pthread_rwlock_t lock;
 	struct pf_pager *first;
 	_Atomic bool any;
 	int userfault; /* -1: not open yet */
+	pagers_forward_fn forward;
+	void *forward_arg;
 };
 
 void pagers_init(struct pagers *pagers);
@@ -43,6 +48,8 @@ bool pager_lacks(struct pagers *pagers, uint64_t address);
  */
 int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, uint64_t length,
 		 uint64_t *done, bool *supplied);
+/* Any thread, once: forward is told of all ranges, those that there are and those to come. */
+void pagers_forward(struct pagers *pagers, pagers_forward_fn forward, void *arg);
 /* Service thread: processors wait for pages. */
 void pager_answer(struct pagers *pagers, pf_context *context);
 

@@ -34,7 +34,8 @@ static struct {
 	pthread_t threads[PAIR_SIDES];
 	pid_t pids[PAIR_SIDES]; /* 0: no process, or seen off */
 	bool threaded[PAIR_SIDES];
-	int window; /* descriptor, -1 if there is none */
+	int window;       /* descriptor, -1 if there is none */
+	unsigned seconds; /* until a test hangs */
 } test;
 
 pf_options pair_options(void)
@@ -51,7 +52,8 @@ pf_options pair_options(void)
 			snprintf(name, sizeof(name), "PF_%s", info->name);
 			for (i = 0; name[i]; i++)
 				name[i] = (char)(name[i] >= 'a' ? name[i] - 32 : name[i]);
-			unsetenv(name);
+			if (strcmp(name, "PF_TRANSPORT") != 0)
+				unsetenv(name);
 		}
 		setenv("PF_CALIBRATE", "0", 1);
 		cleaned = true;
@@ -192,6 +194,10 @@ static void open_context(struct pair *me, const pf_options *options, pf_receive_
 	pair_check(me, pf_open(options, &me->context) == PF_OK);
 	pf_set_receive(me->context, receive, me);
 	pf_set_error(me->context, error, me);
+	if (test.setup.opened)
+		test.setup.opened(me);
+	else if (pair_on_device(options))
+		pf_join(me->context, "tests", strlen("tests"));
 	own->window = me->window;
 	own->address_length = sizeof(own->address);
 	pair_check(me, pf_address(me->context, own->address, &own->address_length) == PF_OK);
@@ -289,7 +295,7 @@ static void hung(int number)
 	struct pair_shared *shared = test.pair->shared;
 	unsigned side;
 
-	say_number("# a hang, no end after seconds: ", PAIR_SECONDS);
+	say_number("# a hang, no end after seconds: ", test.seconds);
 	if (atomic_load(&shared->failed)) {
 		say("# ");
 		say(shared->failure);
@@ -305,6 +311,15 @@ static void hung(int number)
 	_exit(1);
 }
 
+/* How much slower than usual this machine may be, such as one that is emulated. */
+static unsigned patience(void)
+{
+	const char *factor = getenv("EXANEST_TEST_PATIENCE");
+	unsigned value = factor ? (unsigned)strtoul(factor, NULL, 10) : 1;
+
+	return value ? value : 1;
+}
+
 struct pair *pair_start(const struct pair_setup *setup)
 {
 	struct pair *pair = calloc(1, sizeof(*pair));
@@ -318,6 +333,7 @@ struct pair *pair_start(const struct pair_setup *setup)
 	test.setup.thread = true;
 #endif
 	test.window = -1;
+	test.seconds = PAIR_SECONDS * patience();
 	pair->partners = setup->partners ? setup->partners : 1;
 	assert_true(pair->partners < PAIR_SIDES);
 	pair->shared = mmap(NULL, sizeof(*pair->shared), PROT_READ | PROT_WRITE,
@@ -330,7 +346,7 @@ struct pair *pair_start(const struct pair_setup *setup)
 		assert_non_null(pair->window);
 	}
 	signal(SIGALRM, hung);
-	alarm(PAIR_SECONDS);
+	alarm(test.seconds);
 	/* Processes first: a fork from among threads is no clean one. */
 	for (side = 1; side <= pair->partners; side++) {
 		if (test.setup.thread)

@@ -39,14 +39,23 @@ struct pair_setup {
 	pf_options here, there;           /* of the test, of the partners; from pair_options */
 	size_t window;                    /* bytes */
 	void (*prepare)(struct pair *me); /* of the partner, before it opens its context */
+	void (*opened)(struct pair *me);  /* of each side, before its address is known */
 	void (*partner)(struct pair *me); /* NULL: pair_serve */
 	/* Of the partner, and of the test; arg is the struct pair of the side. */
 	pf_receive_fn receive, receive_here;
 	pf_error_fn error, error_here;
 };
 
-/* The defaults, whatever the environment says. */
+/*
+ * The defaults, whatever the environment says, but for PF_TRANSPORT: with
+ * PF_TRANSPORT=device the tests of transfers run over /dev/exanest.
+ */
 pf_options pair_options(void);
+/* Do they? */
+static inline bool pair_on_device(const pf_options *options)
+{
+	return options->transport == PF_TRANSPORT_DEVICE;
+}
 struct pair *pair_start(const struct pair_setup *setup);
 /* Tells the partners to end, and sees that they ended well. */
 void pair_end(struct pair *pair);

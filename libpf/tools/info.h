@@ -44,7 +44,7 @@ struct info {
 	int capability_count;
 	struct permission permissions[8];
 	int permission_count;
-	struct path paths[8];
+	struct path paths[12];
 	int path_count;
 	struct origins origins;
 	char calibration_path[4096];

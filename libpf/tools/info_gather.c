@@ -154,14 +154,22 @@ static __attribute__((format(printf, 3, 4))) void path(struct info *info, const 
 	va_end(args);
 }
 
-static void gather_paths(struct info *info)
+/* The text of a capability that is missing, or "". */
+static const char *why_not(const struct info *info, const char *name)
+{
+	int i;
+
+	for (i = 0; i < info->capability_count; i++)
+		if (!strcmp(info->capabilities[i].name, name))
+			return info->capabilities[i].available ? "" : info->capabilities[i].detail;
+	return "";
+}
+
+static void host_paths(struct info *info, bool permitted)
 {
 	const pf_options *options = &info->origins.in_force;
-	unsigned long long share = options->share_min, ring = options->ring_size;
-	bool permitted = capable_of(info, "single copy");
+	unsigned long long share = options->share_min;
 
-	path(info, "messages",
-	     "a ring in shared memory for each direction, which grows up to %llu bytes", ring);
 	if (permitted && options->single_copy) {
 		path(info, "short transfers",
 		     "below %llu bytes: single copy, by the caller at once", share);
@@ -173,6 +181,49 @@ static void gather_paths(struct info *info)
 		     permitted ? "single_copy is 0" : "single copy is not available");
 	}
 	path(info, "atomics", "executed by the peer in its pf_progress");
+}
+
+static void device_paths(struct info *info, bool copies)
+{
+	const pf_options *options = &info->origins.in_force;
+	unsigned long long block = options->block_size;
+
+	if (copies) {
+		path(info, "short transfers",
+		     "below %llu bytes: single copy, by the caller at once", block);
+		path(info, "long transfers", "from %llu bytes: by the engine of /dev/exanest",
+		     block);
+	} else {
+		path(info, "transfers", "by the engine of /dev/exanest");
+	}
+	path(info, "atomics", "executed by the engine of /dev/exanest");
+}
+
+/* What is between two processes of one job on this host, and why. */
+static void gather_paths(struct info *info)
+{
+	const pf_options *options = &info->origins.in_force;
+	unsigned long long ring = options->ring_size;
+	bool permitted = capable_of(info, "single copy");
+	bool device = capable_of(info, "/dev/exanest");
+	bool automatic = options->transport == PF_TRANSPORT_AUTO;
+
+	path(info, "messages",
+	     "a ring in shared memory for each direction, which grows up to %llu bytes", ring);
+	if (options->transport == PF_TRANSPORT_DEVICE && !device)
+		path(info, "transfers", "none: transport is device, and %s",
+		     why_not(info, "/dev/exanest"));
+	else if (device &&
+		 (options->transport == PF_TRANSPORT_DEVICE || (automatic && options->single_copy)))
+		device_paths(info, automatic && permitted);
+	else
+		host_paths(info, permitted);
+	if (options->transport == PF_TRANSPORT_HOST)
+		path(info, "/dev/exanest", "not used: transport is host");
+	else if (!device && automatic)
+		path(info, "/dev/exanest", "not used: %s", why_not(info, "/dev/exanest"));
+	else if (automatic && !options->single_copy)
+		path(info, "/dev/exanest", "not used: single_copy is 0");
 	path(info, "faults", "%s",
 	     capable_of(info, "fault resolution") ?
 		     "resolved by the process that owns the page, then the block is sent again" :

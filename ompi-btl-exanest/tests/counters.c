@@ -4,6 +4,7 @@
  * carried the traffic, and by which path.
  *
  *   --path single   large messages must have gone by single copy
+ *   --path device   ... by /dev/exanest
  *   --path ring     ... must have gone through the ring, none by single copy
  *   --rma           one-sided operations must be the BTL's (run with --mca osc rdma)
  */
@@ -75,7 +76,7 @@ static void large_messages(void)
 {
 	const char *path = mpitest_option("--path");
 	unsigned char *out = mpitest_alloc(LARGE), *in = mpitest_alloc(LARGE);
-	long long single, shared, ring, wanted;
+	long long single, shared, ring, device, wanted;
 	int left, right;
 
 	mpitest_begin("large messages are counted%s%s", path ? ", path " : "", path ? path : "");
@@ -88,12 +89,16 @@ static void large_messages(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 
 	single = counted("single_copy_bytes");
+	device = counted("device_bytes");
 	shared = counted("shared_bytes");
 	ring = counted("stream_bytes") + counted("send_bytes");
 	wanted = (long long)LARGE * mpitest.size;
-	mpitest_expect(single + shared + ring >= wanted,
-		       "%lld + %lld + %lld bytes are counted for %lld", single, shared, ring,
-		       wanted);
+	mpitest_expect(single + shared + ring + device >= wanted,
+		       "%lld + %lld + %lld + %lld bytes are counted for %lld", single, shared, ring,
+		       device, wanted);
+	if (path && strcmp(path, "device") == 0)
+		mpitest_expect(device >= wanted, "only %lld of %lld bytes went by the device",
+			       device, wanted);
 	if (path && strcmp(path, "ring") == 0)
 		mpitest_expect(single + shared == 0 && ring >= wanted,
 			       "%lld bytes went by single copy, %lld through the ring",

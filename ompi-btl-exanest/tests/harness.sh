@@ -8,6 +8,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$here/../../build         # where quickstart builds
 btl=${EXANEST_TEST_BTL:-exanest,self}
 asan='' sanitizer=''
+# How much slower than usual this machine may be; the programs look at it, too.
+patience=${EXANEST_TEST_PATIENCE:-1}
 
 # For a caller to fill before mpirun_command: what comes before mpirun, on its
 # command line, and before the program; and what is mpirun.
@@ -86,9 +88,10 @@ mpirun_command()
 # Processes that bear this run's mark.
 remaining_processes()
 {
-	local process
-	for process in /proc/[0-9]*; do
-		grep -qsz "^EXANEST_MPI_RUN=$job\$" "$process/environ" || continue
+	local file process
+	# One grep for all: this is called after every run, and a start of a program can be slow.
+	grep -lszFx "EXANEST_MPI_RUN=$job" /proc/[0-9]*/environ | while read -r file; do
+		process=${file%/environ}
 		echo "process ${process#/proc/}: $(tr '\0' ' ' <"$process/cmdline" 2>/dev/null)"
 	done
 }
@@ -140,7 +143,7 @@ show_stderr()
 # shellcheck disable=SC2034 # the caller reads them
 launch()
 {
-	local seconds=$1 began=$EPOCHREALTIME
+	local seconds=$(($1 * patience)) began=$EPOCHREALTIME
 	status=0
 	timeout -k 5 "$seconds" "${command[@]}" >"$work/out" 2>"$work/err" </dev/null || status=$?
 	elapsed=$(((${EPOCHREALTIME/./} - ${began/./}) / 1000))

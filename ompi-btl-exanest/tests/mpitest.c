@@ -127,6 +127,15 @@ static uint64_t choose_seed(void)
 	return mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) >> 32;
 }
 
+/* How much slower than usual this machine may be, such as one that is emulated. */
+static unsigned patience(void)
+{
+	const char *factor = getenv("EXANEST_TEST_PATIENCE");
+	unsigned value = factor ? (unsigned)strtoul(factor, NULL, 10) : 1;
+
+	return value ? value : 1;
+}
+
 void mpitest_init(int *argc, char ***argv, int thread_level)
 {
 	MPI_Comm parent;
@@ -134,7 +143,7 @@ void mpitest_init(int *argc, char ***argv, int thread_level)
 
 	argument_count = *argc;
 	arguments = *argv;
-	timeout_seconds = (unsigned)mpitest_number("--timeout", DEFAULT_TIMEOUT);
+	timeout_seconds = (unsigned)mpitest_number("--timeout", DEFAULT_TIMEOUT) * patience();
 	mpitest.quick = mpitest_option("--quick") != NULL;
 	snprintf(test_name, sizeof(test_name), "MPI_Init");
 	snprintf(hung_line, sizeof(hung_line), "# hung in MPI_Init\n");

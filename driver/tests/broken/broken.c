@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A module that goes wrong as it is told to, to see that the harness notices. */
+#include <linux/completion.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+static char *fault = "none";
+module_param(fault, charp, 0444);
+MODULE_PARM_DESC(fault, "none, warn, oops, leak, overrun, hang or refuse");
+
+static struct kmem_cache *cache;
+
+/* Nobody ever completes it. */
+static int hang(void *unused)
+{
+	DECLARE_COMPLETION_ONSTACK(never);
+
+	wait_for_completion(&never);
+	return 0;
+}
+
+static void overrun(void)
+{
+	char *object = kmem_cache_alloc(cache, GFP_KERNEL);
+
+	if (!object)
+		return;
+	OPTIMIZER_HIDE_VAR(object);
+	object[40] = 1;
+	kmem_cache_free(cache, object);
+}
+
+static int __init broken_init(void)
+{
+	struct task_struct *task;
+
+	if (!strcmp(fault, "refuse"))
+		return -ENODEV;
+	cache = kmem_cache_create("broken", 40, 0, 0, NULL);
+	if (!cache)
+		return -ENOMEM;
+	if (!strcmp(fault, "warn"))
+		WARN(1, "a warning as asked for\n");
+	if (!strcmp(fault, "oops"))
+		*(volatile int *)8 = 1;
+	if (!strcmp(fault, "overrun"))
+		overrun();
+	if (!strcmp(fault, "leak") && !kmem_cache_alloc(cache, GFP_KERNEL))
+		pr_info("no memory to leak\n");
+	if (!strcmp(fault, "hang")) {
+		task = kthread_run(hang, NULL, "broken_hang");
+		if (IS_ERR(task))
+			return PTR_ERR(task);
+		__module_get(THIS_MODULE);
+	}
+	pr_info("broken: loaded\n");
+	return 0;
+}
+
+static void __exit broken_exit(void)
+{
+	kmem_cache_destroy(cache);
+}
+
+module_init(broken_init);
+module_exit(broken_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("exanest: a module that goes wrong on request");

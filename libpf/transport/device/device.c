@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define RING_ENTRIES 256
+#define FAULT_ENTRIES 64
+/* The engine watches this long for the next submission of one who polls, too. */
+#define POLL_MICROSECONDS 20
+
+static void set_why(struct device *device, const char *why)
+{
+	atomic_store_explicit(&device->why, why, memory_order_relaxed);
+}
+
+/* A static sentence for what open(2) said. */
+static const char *open_refusal(int error)
+{
+	switch (error) {
+	case ENOENT:
+	case ENXIO:
+	case ENODEV:
+		return "there is no " EXANEST_DEVICE ": the module exanest is not loaded";
+	case EACCES:
+	case EPERM:
+		return EXANEST_DEVICE " may not be opened by this user";
+	default:
+		return EXANEST_DEVICE " cannot be opened";
+	}
+}
+
+/* A descriptor, or -1 with *why. */
+static int open_device(struct exanest_query *query, const char **why)
+{
+	int fd = open(EXANEST_DEVICE, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0) {
+		*why = open_refusal(errno);
+		return -1;
+	}
+	*query = (struct exanest_query){ .size = sizeof(*query) };
+	if (ioctl(fd, EXANEST_IOC_QUERY, query) < 0)
+		*why = EXANEST_DEVICE " does not answer as the module exanest does";
+	else if (query->abi_version != EXANEST_ABI_VERSION)
+		*why = "the module exanest is of another version than libpf";
+	else if (!(query->features & EXANEST_FEATURE_ATOMICS) || !query->transfer_max)
+		*why = "the engine of " EXANEST_DEVICE " lacks what libpf needs";
+	else
+		return fd;
+	close(fd);
+	return -1;
+}
+
+bool device_describe(char *text, size_t size)
+{
+	struct exanest_query query;
+	const char *why;
+	int fd = open_device(&query, &why);
+
+	if (fd < 0) {
+		snprintf(text, size, "%s", why);
+		return false;
+	}
+	close(fd);
+	snprintf(text, size, "engine %.*s, blocks of %u bytes", (int)sizeof(query.engine),
+		 query.engine, query.block_size);
+	return true;
+}
+
+void device_open(struct device *device, const pf_options *options, struct pagers *pagers)
+{
+	struct exanest_query query = { 0 };
+	const char *why = NULL;
+
+	*device = (struct device){
+		.fd = -1, .completion_event = -1, .fault_event = -1, .pagers = pagers, .rung = true
+	};
+	pthread_mutex_init(&device->lock, NULL);
+	device->policy = (enum pf_policy)options->policy;
+	device->sleepy = options->idle_polls != 0;
+	if (options->transport == PF_TRANSPORT_HOST) {
+		set_why(device, "transport is host");
+		return;
+	}
+	if (!options->single_copy && options->transport == PF_TRANSPORT_AUTO) {
+		set_why(device, "single_copy is 0");
+		return;
+	}
+	device->fd = open_device(&query, &why);
+	set_why(device, why);
+	if (device->fd < 0)
+		return;
+	device->transfer_max = query.transfer_max;
+	device->entries = query.ring_entries;
+	device->completion_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	device->fault_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (device->completion_event >= 0 && device->fault_event >= 0)
+		return;
+	device_close(device);
+	set_why(device, "out of descriptors");
+}
+
+void device_close(struct device *device)
+{
+	pthread_mutex_lock(&device->lock);
+	atomic_store_explicit(&device->engine, 0, memory_order_relaxed);
+	/* Ends what is in flight, though a child of fork may have the descriptor and the rings too. */
+	if (device->fd >= 0) {
+		ioctl(device->fd, EXANEST_IOC_LEAVE);
+		close(device->fd);
+	}
+	device->fd = -1;
+	device->in_flight = 0;
+	if (device->memory)
+		munmap(device->memory, device->memory_bytes);
+	device->memory = NULL;
+	pthread_mutex_unlock(&device->lock);
+}
+
+void device_destroy(struct device *device)
+{
+	device_close(device);
+	if (device->completion_event >= 0)
+		close(device->completion_event);
+	if (device->fault_event >= 0)
+		close(device->fault_event);
+	pthread_mutex_destroy(&device->lock);
+}
+
+static struct device_ring ring_at(const struct device *device, uint64_t head, uint64_t entries,
+				  uint32_t count)
+{
+	return (struct device_ring){ .head = (void *)((char *)device->memory + head),
+				     .entries = (char *)device->memory + entries,
+				     .count = count };
+}
+
+/* Under the lock. */
+static const char *make_rings(struct device *device)
+{
+	struct exanest_rings rings = {
+		.size = sizeof(rings),
+		.submissions = device->entries < RING_ENTRIES ? device->entries : RING_ENTRIES,
+		.faults = device->entries < FAULT_ENTRIES ? device->entries : FAULT_ENTRIES,
+		.completion_eventfd = device->sleepy ? device->completion_event : -1,
+		.fault_eventfd = device->fault_event,
+		.poll_us = device->sleepy ? 0 : POLL_MICROSECONDS,
+	};
+
+	rings.completions = rings.submissions;
+	if (ioctl(device->fd, EXANEST_IOC_RINGS, &rings) < 0)
+		return EXANEST_DEVICE " refused its rings";
+	device->memory_bytes = rings.map_bytes;
+	device->memory = mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			      device->fd, 0);
+	if (device->memory == MAP_FAILED) {
+		device->memory = NULL;
+		return EXANEST_DEVICE " cannot be mapped";
+	}
+	device->submissions = ring_at(device, rings.submission_head, rings.submission_entries,
+				      rings.submissions);
+	device->completions = ring_at(device, rings.completion_head, rings.completion_entries,
+				      rings.completions);
+	device->faults = ring_at(device, rings.fault_head, rings.fault_entries, rings.faults);
+	return NULL;
+}
+
+/* Under the lock. */
+static const char *join(struct device *device, const uint8_t secret[EXANEST_SECRET_BYTES])
+{
+	static const uint32_t policies[] = {
+		[PF_POLICY_TOUCH] = EXANEST_POLICY_TOUCH,
+		[PF_POLICY_AHEAD] = EXANEST_POLICY_AHEAD,
+		[PF_POLICY_HUGE] = EXANEST_POLICY_HUGE,
+		[PF_POLICY_ADAPTIVE] = EXANEST_POLICY_DEFAULT,
+	};
+	struct exanest_join request = { .size = sizeof(request),
+					.policy = policies[device->policy] };
+	const char *why;
+
+	memcpy(request.secret, secret, sizeof(request.secret));
+	if (ioctl(device->fd, EXANEST_IOC_JOIN, &request) < 0) {
+		sodium_memzero(request.secret, sizeof(request.secret));
+		return EXANEST_DEVICE " refused to join a protection domain";
+	}
+	sodium_memzero(request.secret, sizeof(request.secret));
+	why = make_rings(device);
+	if (!why)
+		atomic_store_explicit(&device->engine, request.address, memory_order_release);
+	return why;
+}
+
+static int forward(void *arg, uint64_t start, uint64_t length, bool enable)
+{
+	struct device *device = arg;
+	struct exanest_pager request = {
+		.size = sizeof(request), .enable = enable, .address = start, .length = length
+	};
+	int status = PF_OK;
+
+	pthread_mutex_lock(&device->lock);
+	if (device_engine(device) && ioctl(device->fd, EXANEST_IOC_PAGER, &request) < 0)
+		status = PF_ERR_SYSTEM;
+	pthread_mutex_unlock(&device->lock);
+	return status;
+}
+
+static void join_once(struct device *device, const uint8_t *bytes, size_t length)
+{
+	uint8_t secret[EXANEST_SECRET_BYTES];
+	bool joined = false;
+	const char *why;
+
+	pthread_mutex_lock(&device->lock);
+	if (device->fd >= 0 && !device_engine(device) && !device->refused) {
+		crypto_generichash(secret, sizeof(secret), bytes, length, NULL, 0);
+		why = join(device, secret);
+		sodium_memzero(secret, sizeof(secret));
+		device->refused = why != NULL;
+		joined = !why;
+		set_why(device, why);
+	}
+	pthread_mutex_unlock(&device->lock);
+	/* Ranges that pagers had before; nobody knows our engine address yet. */
+	if (joined)
+		pagers_forward(device->pagers, forward, device);
+}
+
+void device_join(struct device *device, const void *secret, size_t length)
+{
+	join_once(device, secret, length);
+}
+
+void device_join_pair(struct device *device, const struct address *own, const struct address *other)
+{
+	/* Both processes come to the same choice, whichever of them called. */
+	const struct address *first = memcmp(own->id, other->id, sizeof(own->id)) < 0 ? own : other;
+
+	join_once(device, first->key, sizeof(first->key));
+}
+
+bool device_submit(struct device *device, const struct exanest_submission *submission)
+{
+	if (!device_ring_put(&device->submissions, submission))
+		return false;
+	device->in_flight++;
+	device->rung = false;
+	return true;
+}
+
+bool device_complete(struct device *device, struct exanest_completion *completion)
+{
+	if (!device_ring_take_completion(&device->completions, completion))
+		return false;
+	device->in_flight--;
+	/* There is a place again, for which the engine may have gone to sleep. */
+	device->rung = false;
+	return true;
+}
+
+bool device_ring_bell(struct device *device)
+{
+	if (device->rung)
+		return true;
+	device->rung = true;
+	if (!device->in_flight || !device_ring_asleep(&device->submissions))
+		return true;
+	while (ioctl(device->fd, EXANEST_IOC_DOORBELL) < 0) {
+		if (errno != EINTR && errno != EAGAIN)
+			return false;
+	}
+	return true;
+}
+
+void device_settle(struct device *device)
+{
+	uint64_t count;
+
+	while (read(device->completion_event, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+void device_count(struct device *device, struct statistics *statistics)
+{
+	struct exanest_statistics now = { .size = sizeof(now) }, *before = &device->counted;
+	uint64_t faults, failed, pager;
+
+	if (!device_engine(device))
+		return;
+	pthread_mutex_lock(&device->lock);
+	if (device->fd >= 0 && !ioctl(device->fd, EXANEST_IOC_STATISTICS, &now)) {
+		faults = now.faults - before->faults;
+		failed = now.faults_failed - before->faults_failed;
+		pager = now.faults_pager - before->faults_pager;
+		statistic_add_elsewhere(statistics, PF_STAT_LOCAL_FAULTS, faults);
+		statistic_add_elsewhere(statistics, PF_STAT_LOCAL_PERMISSION, failed);
+		statistic_add_elsewhere(statistics, PF_STAT_LOCAL_PAGER, pager);
+		if (faults > failed + pager)
+			statistic_add_elsewhere(statistics, PF_STAT_LOCAL_MINOR,
+						faults - failed - pager);
+		statistic_add_elsewhere(statistics, PF_STAT_RETRANSMITS,
+					now.retransmits - before->retransmits);
+		*before = now;
+	}
+	pthread_mutex_unlock(&device->lock);
+}
+
+bool device_take_fault(struct device *device, struct exanest_fault *fault)
+{
+	uint64_t count;
+	bool taken;
+
+	while (read(device->fault_event, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+	pthread_mutex_lock(&device->lock);
+	taken = device_engine(device) && device_ring_take_fault(&device->faults, fault);
+	pthread_mutex_unlock(&device->lock);
+	return taken;
+}
+
+void device_resolved(struct device *device, uint64_t ticket, int status)
+{
+	struct exanest_resolved answer = { .size = sizeof(answer),
+					   .status = status == PF_OK ? 0 : -EFAULT,
+					   .ticket = ticket };
+
+	pthread_mutex_lock(&device->lock);
+	/* A fault that nobody waits for any more is no concern of ours. */
+	if (device->fd >= 0)
+		ioctl(device->fd, EXANEST_IOC_RESOLVED, &answer);
+	pthread_mutex_unlock(&device->lock);
+}
