@@ -57,7 +57,7 @@ static int contexts_add(struct exanest_context *context)
 	int error = 0;
 
 	mutex_lock(&contexts_lock);
-	list_for_each_entry (other, &contexts, link)
+	list_for_each_entry(other, &contexts, link)
 		count += uid_eq(other->cred->euid, context->cred->euid);
 	if (count < READ_ONCE(contexts_max))
 		list_add_tail(&context->link, &contexts);
@@ -109,7 +109,7 @@ void exanest_contexts_call(void (*call)(struct exanest_context *context, void *a
 	struct exanest_context *context;
 
 	mutex_lock(&contexts_lock);
-	list_for_each_entry (context, &contexts, link)
+	list_for_each_entry(context, &contexts, link)
 		call(context, argument);
 	mutex_unlock(&contexts_lock);
 }
@@ -185,12 +185,11 @@ free:
  * From here on nothing of the context is accessed; giving its translations back
  * is for its resolver, which may be in the middle of a fault that takes its time.
  */
-static long context_leave(struct exanest_context *context)
+static void context_leave(struct exanest_context *context)
 {
 	exanest_domain_leave(context);
 	exanest_space_invalidate(&context->space);
 	context_gone(&context->space);
-	return 0;
 }
 
 /* The last descriptor is closed, and the rings are mapped no more. */
@@ -255,7 +254,8 @@ static long context_ioctl(struct file *file, unsigned int command, unsigned long
 	case EXANEST_IOC_STATISTICS:
 		return exanest_statistics_ioctl(context, argument);
 	case EXANEST_IOC_LEAVE:
-		return context_leave(context);
+		context_leave(context);
+		return 0;
 	}
 	return -ENOTTY;
 }

@@ -4,9 +4,10 @@
  *
  * It is counted by its descriptor, by each transfer that has it on either
  * side, by the engine while it is ready or served, and by its resolver while
- * that is queued. It is gone once its descriptor is closed or its address
- * space is empty, whichever comes first: nothing of it is accessed from then
- * on, its own transfers are dropped, and those of others end with -ECONNRESET.
+ * that is queued. It is gone once it is left, its descriptor is closed or its
+ * address space is empty, whichever comes first: nothing of it is accessed from
+ * then on, its own transfers are dropped, and those of others end with
+ * -ECONNRESET.
  *
  * Locks, outer first: setup_lock; lock; pager.lock; then, apart from each
  * other and with nothing inside, faults.lock, the engine's lock and the wait

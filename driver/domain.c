@@ -59,7 +59,7 @@ static struct exanest_domain *domain_get(const struct exanest_context *context, 
 	struct exanest_domain *domain;
 
 	mutex_lock(&domains_lock);
-	list_for_each_entry (domain, &domains, link)
+	list_for_each_entry(domain, &domains, link)
 		if (domain_admits(domain, context, secret))
 			goto found;
 	domain = domain_create(context, secret);

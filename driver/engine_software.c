@@ -69,12 +69,12 @@ static void stretch_mark(const struct stretch *stretch, u32 length)
 	if (!READ_ONCE(translation->used))
 		WRITE_ONCE(translation->used, true);
 	page = stretch->first;
-	for_each_clear_bit_from (page, translation->accessed, end)
+	for_each_clear_bit_from(page, translation->accessed, end)
 		set_bit(page, translation->accessed);
 	if (!stretch->write)
 		return;
 	page = stretch->first;
-	for_each_clear_bit_from (page, translation->dirty, end) {
+	for_each_clear_bit_from(page, translation->dirty, end) {
 		set_bit(page, translation->dirty);
 		folio_mark_dirty(page_folio(hmm_pfn_to_page(translation->entries[page])));
 	}

@@ -34,7 +34,7 @@ static void waiting_take(struct exanest_pagers *pager, bool all, struct list_hea
 {
 	struct exanest_block *block, *next;
 
-	list_for_each_entry_safe (block, next, &pager->waiting, link) {
+	list_for_each_entry_safe(block, next, &pager->waiting, link) {
 		if (!all && time_before(jiffies, block->expires))
 			break;
 		waiting_remove(block);
@@ -65,7 +65,7 @@ static void pager_timeout(struct work_struct *work)
 		timeout_arm(context, block->expires - jiffies + 1);
 	spin_unlock(&pager->lock);
 
-	list_for_each_entry_safe (block, next, &late, link) {
+	list_for_each_entry_safe(block, next, &late, link) {
 		list_del_init(&block->link);
 		exanest_count(&context->counters, EXANEST_FAULTS_FAILED, 1);
 		exanest_block_fail(block, -ETIMEDOUT, block->address);
@@ -102,7 +102,7 @@ static void events_send(struct exanest_context *context)
 	struct exanest_pagers *pager = &context->pager;
 	struct exanest_block *block;
 
-	list_for_each_entry (block, &pager->waiting, link) {
+	list_for_each_entry(block, &pager->waiting, link) {
 		struct exanest_fault fault = {
 			.address = block->address & PAGE_MASK,
 			.length = block->needs,
@@ -161,7 +161,7 @@ static void resolve_all(struct list_head *blocks)
 {
 	struct exanest_block *block, *next;
 
-	list_for_each_entry_safe (block, next, blocks, link) {
+	list_for_each_entry_safe(block, next, blocks, link) {
 		list_del_init(&block->link);
 		exanest_fault_queue(block);
 	}
@@ -277,7 +277,7 @@ long exanest_resolved_ioctl(struct exanest_context *context, void __user *argume
 		return -ENXIO;
 
 	spin_lock(&pager->lock);
-	list_for_each_entry (block, &pager->waiting, link) {
+	list_for_each_entry(block, &pager->waiting, link) {
 		if (block->ticket == answer.ticket) {
 			found = block;
 			waiting_remove(found);

@@ -13,9 +13,7 @@
 
 static uint retries = 1000;
 module_param(retries, uint, 0644);
-MODULE_PARM_DESC(
-	retries,
-	"Times that a block is sent again, or to a pager, before its transfer ends with -EBUSY");
+MODULE_PARM_DESC(retries, "Times that a block is sent again, or to a pager, before -EBUSY");
 
 #define ALL_FREE (BIT(EXANEST_TRANSFER_BLOCKS) - 1)
 
@@ -108,7 +106,7 @@ static void fences_advance(struct exanest_context *context, const struct exanest
 {
 	struct exanest_transfer *fence, *next;
 
-	list_for_each_entry_safe (fence, next, &context->fences, link)
+	list_for_each_entry_safe(fence, next, &context->fences, link)
 		if (fence->peer == peer && fence->sequence > sequence && !--fence->waiting)
 			transfer_end(fence);
 }
@@ -243,7 +241,7 @@ static struct exanest_block *transfer_issue(struct exanest_transfer *transfer)
 	struct exanest_block *block, *next;
 
 	if (transfer->status) {
-		list_for_each_entry_safe (block, next, &transfer->retry, link) {
+		list_for_each_entry_safe(block, next, &transfer->retry, link) {
 			list_del_init(&block->link);
 			block_free(block);
 		}
@@ -293,7 +291,7 @@ static void transfers_drop(struct exanest_context *context)
 	unsigned int i;
 
 	spin_lock(&context->lock);
-	list_for_each_entry_safe (transfer, next, &context->fences, link) {
+	list_for_each_entry_safe(transfer, next, &context->fences, link) {
 		transfer->status = -ECONNRESET;
 		transfer_end(transfer);
 	}
@@ -303,7 +301,7 @@ static void transfers_drop(struct exanest_context *context)
 			continue;
 		transfer->status = -ECONNRESET;
 		busy = ~transfer->free_blocks & ALL_FREE;
-		for_each_set_bit (i, &busy, EXANEST_TRANSFER_BLOCKS) {
+		for_each_set_bit(i, &busy, EXANEST_TRANSFER_BLOCKS) {
 			block = &transfer->blocks[i];
 			owner = exanest_block_owner(block, READ_ONCE(block->side));
 			if (exanest_pager_cancel(owner, block))

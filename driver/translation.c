@@ -163,7 +163,7 @@ void exanest_space_invalidate(struct exanest_space *space)
 	WRITE_ONCE(space->gone, true);
 	smp_mb();
 	rcu_read_lock();
-	xa_for_each (&space->spans, index, translation) {
+	xa_for_each(&space->spans, index, translation) {
 		write_lock(&translation->lock);
 		translation_clear(translation, 0, EXANEST_SPAN_PAGES);
 		write_unlock(&translation->lock);
@@ -203,7 +203,7 @@ void exanest_space_close(struct exanest_space *space)
 	struct exanest_translation *translation;
 	unsigned long index;
 
-	xa_for_each (&space->spans, index, translation) {
+	xa_for_each(&space->spans, index, translation) {
 		translation_remove(translation);
 		cond_resched();
 	}

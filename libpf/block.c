@@ -16,15 +16,14 @@
 /* A pager brings all pages of a block so often before it is taken for one that cannot hold them. */
 #define SUPPLIED_WHOLE 4
 
-static uint64_t offset_of(const struct transfer *transfer, enum pf_side side, uint64_t address)
+static uint64_t transfer_address(const struct transfer *transfer, enum pf_side side)
 {
-	return address -
-	       (side == PF_SIDE_REMOTE ? transfer->remote : (uint64_t)(uintptr_t)transfer->local);
+	return side == PF_SIDE_REMOTE ? transfer->remote : (uint64_t)(uintptr_t)transfer->local;
 }
 
 void transfer_fail(struct transfer *transfer, int status, enum pf_side side, uint64_t address)
 {
-	uint64_t offset = status == PF_ERR_FAULT ? offset_of(transfer, side, address) : 0;
+	uint64_t offset = status == PF_ERR_FAULT ? address - transfer_address(transfer, side) : 0;
 
 	if (!transfer->failed || offset < transfer->failed_at) {
 		transfer->failed_at = offset;
@@ -71,10 +70,7 @@ void block_free(struct block *block)
 
 uint64_t block_address(const struct block *block, enum pf_side side)
 {
-	const struct transfer *transfer = block->transfer;
-
-	return block->offset +
-	       (side == PF_SIDE_REMOTE ? transfer->remote : (uint64_t)(uintptr_t)transfer->local);
+	return transfer_address(block->transfer, side) + block->offset;
 }
 
 bool block_is_patient(const struct block *block)

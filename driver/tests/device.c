@@ -143,6 +143,34 @@ size_t pattern_differs(const void *memory, size_t length, uint64_t what)
 	return length;
 }
 
+static FILE *parameter_open(const char *name, const char *mode)
+{
+	char path[100];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/module/exanest/parameters/%s", name);
+	file = fopen(path, mode);
+	CHECK(file);
+	return file;
+}
+
+unsigned int parameter_get(const char *name)
+{
+	FILE *file = parameter_open(name, "r");
+	unsigned int value;
+
+	CHECK(fscanf(file, "%u", &value) == 1);
+	fclose(file);
+	return value;
+}
+
+void parameter_set(const char *name, unsigned int value)
+{
+	FILE *file = parameter_open(name, "w");
+
+	CHECK(fprintf(file, "%u", value) > 0 && fclose(file) == 0);
+}
+
 void *map_private(size_t length, bool huge)
 {
 	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,

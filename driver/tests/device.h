@@ -46,6 +46,10 @@ void pattern_fill(void *memory, size_t length, uint64_t what);
 /* The first position that differs, length if none. */
 size_t pattern_differs(const void *memory, size_t length, uint64_t what);
 
+/* Of the module. */
+unsigned int parameter_get(const char *name);
+void parameter_set(const char *name, unsigned int value);
+
 /* Zeros. Not huge: pages that are absent whatever their neighbours are. */
 void *map_private(size_t length, bool huge);
 

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PARAMETER "/sys/module/exanest/parameters/engine_share"
+#define PARAMETER "engine_share"
 #define ROUNDS 51
 #define LENGTH (2ul << 20)
 #define SECONDS 3
@@ -26,23 +26,6 @@ static uint64_t clock_ns(clockid_t clock)
 
 	clock_gettime(clock, &time);
 	return (uint64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
-static unsigned int share_read(void)
-{
-	unsigned int share;
-	FILE *file = fopen(PARAMETER, "r");
-
-	CHECK(file && fscanf(file, "%u", &share) == 1);
-	fclose(file);
-	return share;
-}
-
-static void share_write(unsigned int share)
-{
-	FILE *file = fopen(PARAMETER, "w");
-
-	CHECK(file && fprintf(file, "%u", share) > 0 && fclose(file) == 0);
 }
 
 static void bind_to(int cpu)
@@ -126,7 +109,7 @@ static void pollers(void)
 {
 	int cpus = sysconf(_SC_NPROCESSORS_ONLN), cpu;
 	uint64_t before[ROUNDS], equal[ROUNDS];
-	unsigned int share = share_read(), i;
+	unsigned int share = parameter_get(PARAMETER), i;
 	volatile uint64_t *used = map(4096);
 	unsigned char *memory = map(2 * LENGTH);
 	struct device_options options = { .poll_us = 20 };
@@ -137,10 +120,10 @@ static void pollers(void)
 	for (cpu = 1; cpu < cpus; cpu++)
 		pids[cpu] = spinner(cpu, &used[cpu]);
 	bind_to(0);
-	share_write(0);
+	parameter_set(PARAMETER, 0);
 	for (i = 0; i < ROUNDS; i++)
 		equal[i] = polled(&device, memory);
-	share_write(share);
+	parameter_set(PARAMETER, share);
 	for (i = 0; i < ROUNDS; i++)
 		before[i] = polled(&device, memory);
 	end(pids + 1, cpus - 1);
@@ -190,7 +173,7 @@ static pid_t flood(void)
 static void rest(void)
 {
 	int cpus = sysconf(_SC_NPROCESSORS_ONLN), floods = 2 * cpus, cpu, i;
-	unsigned int share = share_read(), least = 100;
+	unsigned int share = parameter_get(PARAMETER), least = 100;
 	volatile uint64_t *used = map(4096);
 	uint64_t start, passed;
 	pid_t *pids = calloc(3 * cpus, sizeof(*pids));

@@ -51,34 +51,20 @@ static void provide(const struct exanest_fault *fault)
 	}
 }
 
-static void *serve(void *unused)
+/* pretending: answers, and provides nothing. */
+static void *serve(void *pretending)
 {
 	struct exanest_fault fault;
 	uint64_t count;
 
-	(void)unused;
 	for (;;) {
 		CHECK(read(events, &count, sizeof(count)) == sizeof(count));
 		while (device_fault(&partner_device, &fault)) {
-			provide(&fault);
+			if (!pretending)
+				provide(&fault);
 			faults_served++;
 			CHECK_EQUAL(device_resolved(&partner_device, fault.ticket, 0), 0);
 		}
-	}
-	return NULL;
-}
-
-/* Answers, and provides nothing. */
-static void *pretend(void *unused)
-{
-	struct exanest_fault fault;
-	uint64_t count;
-
-	(void)unused;
-	for (;;) {
-		CHECK(read(events, &count, sizeof(count)) == sizeof(count));
-		while (device_fault(&partner_device, &fault))
-			CHECK_EQUAL(device_resolved(&partner_device, fault.ticket, 0), 0);
 	}
 	return NULL;
 }
@@ -105,7 +91,7 @@ static uint64_t provide_range(uint64_t serving, uint64_t pretending)
 	pattern_fill(pattern, LENGTH, 9);
 	CHECK_EQUAL(pager(&partner_device, 1, provided, LENGTH), 0);
 	if (serving)
-		CHECK(pthread_create(&thread, NULL, pretending ? pretend : serve, NULL) == 0);
+		CHECK(pthread_create(&thread, NULL, serve, (void *)pretending) == 0);
 	return (uintptr_t)provided;
 }
 
@@ -301,19 +287,12 @@ static void pretended(void)
 	stop();
 }
 
-static void set_timeout(const char *ms)
-{
-	FILE *file = fopen("/sys/module/exanest/parameters/pager_timeout_ms", "w");
-
-	CHECK(file && fputs(ms, file) >= 0 && fclose(file) == 0);
-}
-
 static void not_answered(void)
 {
 	struct exanest_completion completion;
 	uint64_t remote;
 
-	set_timeout("200");
+	parameter_set("pager_timeout_ms", 200);
 	start(8);
 	remote = ASK(&partner, provide_range, 0, 0);
 	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH,
@@ -321,7 +300,7 @@ static void not_answered(void)
 		    -ETIMEDOUT);
 	CHECK_EQUAL(completion.fault_side, EXANEST_SIDE_REMOTE);
 	CHECK_EQUAL(completion.fault_address, remote);
-	set_timeout("10000");
+	parameter_set("pager_timeout_ms", 10000);
 	stop();
 }
 
@@ -333,7 +312,7 @@ static void death(void)
 	uint64_t remote;
 	int status;
 
-	set_timeout("600000");
+	parameter_set("pager_timeout_ms", 600000);
 	start(8);
 	remote = ASK(&partner, provide_range, 0, 0);
 	get.peer = partner.address;
@@ -352,7 +331,7 @@ static void death(void)
 	CHECK_EQUAL(completion.status, -ECONNRESET);
 	waitpid(partner.pid, &status, 0);
 	device_close(&device);
-	set_timeout("10000");
+	parameter_set("pager_timeout_ms", 10000);
 }
 
 static void arguments(void)

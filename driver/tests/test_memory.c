@@ -392,21 +392,15 @@ static void remapped(void)
 	stop();
 }
 
-static void set_translations_max(const char *text)
-{
-	FILE *file = fopen("/sys/module/exanest/parameters/translations_max", "w");
-
-	CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
 /* More spans than translations are kept of: each pushes another out. */
 static void more_than_translations(void)
 {
 	enum { SPANS = 200 };
+	unsigned int before = parameter_get("translations_max");
 	uint64_t remote;
 	int round, i;
 
-	set_translations_max("64");
+	parameter_set("translations_max", 64);
 	start(0);
 	remote = map_remote(SPANS * HUGE, PROT_READ | PROT_WRITE);
 	for (round = 0; round < 3; round++) {
@@ -420,7 +414,7 @@ static void more_than_translations(void)
 		}
 	}
 	stop();
-	set_translations_max("8192");
+	parameter_set("translations_max", before);
 }
 
 static const struct test tests[] = {

@@ -3,10 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -92,10 +91,37 @@ static bool undo(const struct change *change)
 	return false;
 }
 
+/*
+ * Reclaim looks at statistics of the group that the kernel adds up every two
+ * seconds only: a group that turns all its memory over in less is killed for
+ * lack of memory (seen with Linux 6.18). Reading them adds them up. From outside
+ * the group, or reading would wait for its memory; and not to be kept from it by
+ * those who turn the memory over.
+ */
+static void read_statistics(const char *group, int end)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+	const struct timespec between = { .tv_nsec = 200000 };
+	struct pollfd ended = { .fd = end, .events = POLLIN };
+	char path[sizeof(changes->list[0].path) + 20], byte;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/memory.stat", group);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		setpriority(PRIO_PROCESS, 0, -20);
+	while (fd >= 0 && pread(fd, &byte, 1, 0) == 1 && ppoll(&ended, 1, &between, NULL) <= 0)
+		;
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A byte in end says that the last change is a group; its end, that all users are gone. */
 static _Noreturn void keep(int ready, int end)
 {
 	int lock = open(LOCK, O_RDONLY | O_CLOEXEC);
 	int status = 0;
+	ssize_t length;
 	char byte = 0;
 
 	setsid();
@@ -106,8 +132,9 @@ static _Noreturn void keep(int ready, int end)
 		;
 	if (write(ready, &byte, 1) != 1)
 		_exit(0);
-	while (read(end, &byte, 1) < 0 && errno == EINTR)
-		;
+	while ((length = read(end, &byte, 1)) > 0 || (length < 0 && errno == EINTR))
+		if (length > 0)
+			read_statistics(changes->list[changes->count - 1].path, end);
 	while (changes->count) {
 		if (!undo(&changes->list[changes->count - 1]) && !status)
 			status = (int)changes->count;
@@ -307,7 +334,9 @@ const char *machine_group(size_t limit)
 	snprintf(file, sizeof(file), "%s/%s", path,
 		 unified ? "memory.max" : "memory.limit_in_bytes");
 	snprintf(text, sizeof(text), "%zu", limit);
-	return write_file(file, text) ? NULL : because(file);
+	if (!write_file(file, text))
+		return because(file);
+	return write(keeper_end, "", 1) == 1 ? NULL : because("the process that undoes changes");
 }
 
 /* Where this process was before it entered the group. */
@@ -334,33 +363,6 @@ static bool find_home(const char *folder, bool unified)
 	return home[0];
 }
 
-/*
- * Reclaim looks at statistics of the group that the kernel adds up every two
- * seconds only: a group that turns all its memory over in less is killed for
- * lack of memory (seen with Linux 6.18). Reading them adds them up.
- */
-static struct {
-	pthread_t thread;
-	_Atomic bool stop;
-	bool started;
-	char path[300];
-} refresh;
-
-static void *read_statistics(void *arg)
-{
-	const struct sched_param first = { .sched_priority = 1 };
-	char text[64];
-
-	/* Not to be kept from it by those who turn the memory over. */
-	if (sched_setscheduler(0, SCHED_FIFO, &first))
-		setpriority(PRIO_PROCESS, (id_t)gettid(), -20);
-	while (!atomic_load(&refresh.stop)) {
-		read_file(refresh.path, text, sizeof(text));
-		usleep(200);
-	}
-	return NULL;
-}
-
 const char *machine_enter(void)
 {
 	char folder[200], path[260];
@@ -369,21 +371,11 @@ const char *machine_enter(void)
 	if (!find_controller(folder, sizeof(folder), &unified) || !find_home(folder, unified))
 		return "there is no memory control group";
 	snprintf(path, sizeof(path), "%s/" GROUP "/cgroup.procs", folder);
-	if (!write_file(path, "0"))
-		return because(path);
-	snprintf(refresh.path, sizeof(refresh.path), "%s/" GROUP "/memory.stat", folder);
-	atomic_store(&refresh.stop, false);
-	refresh.started = !pthread_create(&refresh.thread, NULL, read_statistics, NULL);
-	return refresh.started ? NULL : "no thread";
+	return write_file(path, "0") ? NULL : because(path);
 }
 
 const char *machine_leave(void)
 {
-	if (refresh.started) {
-		atomic_store(&refresh.stop, true);
-		pthread_join(refresh.thread, NULL);
-		refresh.started = false;
-	}
 	if (!home[0] || write_file(home, "0")) {
 		home[0] = 0;
 		return NULL;
