@@ -8,12 +8,27 @@
 #include "load.h"
 
 #include <getopt.h>
+#include <limits.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 struct arguments {
 	unsigned hosts; /* 0: by the seed */
+	unsigned jobs;
 	uint64_t packets, seed, seconds, round;
 	bool verbose;
+};
+
+/* Of all jobs. */
+struct progress {
+	_Atomic uint64_t seed, packets, rounds;
+	_Atomic bool failed;
 };
 
 static double clock_now(void)
@@ -117,16 +132,42 @@ static bool run_round(const struct arguments *arguments, uint64_t seed, uint64_t
 	return passed;
 }
 
+static void run_rounds(const struct arguments *arguments, double start, struct progress *progress)
+{
+	uint64_t packets;
+
+	while (!progress->failed && progress->packets < arguments->packets &&
+	       clock_now() - start < (double)arguments->seconds) {
+		packets = 0;
+		if (!run_round(arguments, progress->seed++, &packets))
+			progress->failed = true;
+		progress->packets += packets;
+		progress->rounds++;
+	}
+}
+
+/* False: one has died. */
+static bool wait_for_all(void)
+{
+	bool well = true;
+	int status;
+
+	while (wait(&status) > 0)
+		well &= status == 0;
+	return well;
+}
+
 static void usage(FILE *file)
 {
 	fprintf(file,
 		"Usage: pf_simulate [--packets N] [--seconds N] [--seed N] [--hosts N] "
-		"[--round N] [--verbose]\n"
+		"[--round N] [--jobs N] [--verbose]\n"
 		"  --packets N  until so many were sent (default 1000000)\n"
 		"  --seconds N  or so much time has passed\n"
 		"  --seed N     of the first round; the next ones count up (default: the time)\n"
 		"  --hosts N    in every round, up to 1024 (default: by the seed)\n"
 		"  --round N    packets of one round (default 500000)\n"
+		"  --jobs N     rounds at a time, each in a process of its own (default 1)\n"
 		"  --verbose    a line for every round\n");
 }
 
@@ -138,6 +179,7 @@ int main(int argc, char **argv)
 		{ "seed", required_argument, NULL, 's' },
 		{ "hosts", required_argument, NULL, 'h' },
 		{ "round", required_argument, NULL, 'r' },
+		{ "jobs", required_argument, NULL, 'j' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, '?' },
 		{ NULL, 0, NULL, 0 },
@@ -145,10 +187,12 @@ int main(int argc, char **argv)
 	struct arguments arguments = { .packets = 1000000,
 				       .seed = (uint64_t)time(NULL) * 1000,
 				       .seconds = UINT64_MAX,
-				       .round = 500000 };
-	uint64_t packets = 0, rounds = 0, seed;
+				       .round = 500000,
+				       .jobs = 1 };
+	struct progress *progress;
 	double start = clock_now(), took;
-	bool passed = true;
+	unsigned job;
+	bool passed;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -171,6 +215,9 @@ int main(int argc, char **argv)
 		case 'r':
 			arguments.round = value;
 			break;
+		case 'j':
+			arguments.jobs = (unsigned)value;
+			break;
 		case 'v':
 			arguments.verbose = true;
 			break;
@@ -179,19 +226,38 @@ int main(int argc, char **argv)
 			return optopt ? 2 : 0;
 		}
 	}
-	if (arguments.hosts == 1 || arguments.hosts > 1024) {
+	if (arguments.hosts == 1 || arguments.hosts > 1024 || !arguments.jobs) {
 		usage(stderr);
 		return 2;
 	}
+	/* Every round needs the same memory: not a fault and a zeroing for each page again. */
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	printf("# first seed %llu\n", (unsigned long long)arguments.seed);
 	fflush(stdout);
-	for (seed = arguments.seed; passed && packets < arguments.packets &&
-				    clock_now() - start < (double)arguments.seconds;
-	     seed++, rounds++)
-		passed = run_round(&arguments, seed, &packets);
+	progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (progress == MAP_FAILED) {
+		perror("pf_simulate");
+		return 1;
+	}
+	progress->seed = arguments.seed;
+	for (job = 1; job < arguments.jobs; job++) {
+		pid_t child = fork();
+
+		if (child < 0)
+			perror("pf_simulate: fewer jobs");
+		if (!child) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			run_rounds(&arguments, start, progress);
+			exit(0);
+		}
+	}
+	run_rounds(&arguments, start, progress);
+	passed = wait_for_all() && !progress->failed;
 	took = clock_now() - start;
 	printf("%s %llu packets in %llu rounds, %.1f s, %.0f packets/s\n", passed ? "ok" : "not ok",
-	       (unsigned long long)packets, (unsigned long long)rounds, took,
-	       (double)packets / took);
+	       (unsigned long long)progress->packets, (unsigned long long)progress->rounds, took,
+	       (double)progress->packets / took);
 	return passed ? 0 : 1;
 }
