@@ -494,6 +494,29 @@ static void test_paths(void **state)
 	world_destroy(world);
 }
 
+/* Each look at an idle peer begins anew, and has to find the path that is not down. */
+static void test_idle_paths(void **state)
+{
+	struct settings settings;
+	struct world *world;
+	uint32_t down;
+
+	prepare(&settings);
+	settings.paths = 2;
+	settings.options.peer_timeout = 4 * SECOND;
+	settings.options.idle_release = MILLISECOND;
+	for (down = 1; down < 3; down++) {
+		world = make(&settings);
+		put_and_check(world, 0, 1);
+		world_run(world, world->now + 100 * MILLISECOND, NULL);
+		world->settings.paths_down = down;
+		world_run(world, world->now + 60 * SECOND, NULL);
+		assert_int_equal(gone, 0);
+		put_and_check(world, 1, 0);
+		world_destroy(world);
+	}
+}
+
 /* ---- memory ---- */
 
 static void test_idle_memory(void **state)
@@ -532,7 +555,7 @@ int main(void)
 		cmocka_unit_test(test_dead),          cmocka_unit_test(test_dead_in_debt),
 		cmocka_unit_test(test_false_refusal), cmocka_unit_test(test_goodbye),
 		cmocka_unit_test(test_incarnation),   cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_idle_memory),
+		cmocka_unit_test(test_idle_paths),    cmocka_unit_test(test_idle_memory),
 	};
 
 	return cmocka_run_group_tests_name("net_association", tests, NULL, NULL);
