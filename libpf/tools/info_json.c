@@ -73,7 +73,7 @@ static void print_options(const struct info *info)
 
 	json_start("options", '[');
 	for (option = pf_option_table(); option->name; option++) {
-		option_variable(option, variable, sizeof(variable));
+		option_variable(option->name, variable, sizeof(variable));
 		json_start(NULL, '{');
 		json_string("name", option->name);
 		option_value("value", option, &origins->in_force);
@@ -90,11 +90,13 @@ static void print_options(const struct info *info)
 	for (text = pf_text_table(); text->name; text++) {
 		const char *value = *option_text((pf_options *)&origins->in_force, text);
 
+		option_variable(text->name, variable, sizeof(variable));
 		json_start(NULL, '{');
 		json_string("name", text->name);
 		json_string("value", value ? value : "");
 		json_string("default", "");
 		json_string("origin", value ? "environment" : "default");
+		json_string("variable", variable);
 		json_number("level", (uint64_t)text->level);
 		json_string("help", text->help);
 		json_end('}');

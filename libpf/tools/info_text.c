@@ -61,7 +61,7 @@ static void print_option_details(const pf_option_info *info)
 {
 	char name[64], least[32], most[32], allowed[128];
 
-	option_variable(info, name, sizeof(name));
+	option_variable(info->name, name, sizeof(name));
 	format_value(info->minimum, least, sizeof(least));
 	format_value(info->maximum, most, sizeof(most));
 	if (info->names)
@@ -76,7 +76,7 @@ static void print_options(const struct info *info, bool details)
 	const struct origins *origins = &info->origins;
 	const pf_option_info *option;
 	const pf_text_info *text;
-	char number[32];
+	char number[32], variable[64];
 
 	title("Options");
 	for (option = pf_option_table(); option->name; option++) {
@@ -94,8 +94,9 @@ static void print_options(const struct info *info, bool details)
 
 		printf("  %-18s %-10s %s\n", text->name, value ? value : "none",
 		       value ? "environment" : "default");
+		option_variable(text->name, variable, sizeof(variable));
 		if (details)
-			printf("      %s\n", text->help);
+			printf("      %s\n      %s\n", text->help, variable);
 	}
 	if (!details)
 		printf("  (pf_info --options explains them)\n");

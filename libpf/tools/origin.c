@@ -13,11 +13,11 @@
 
 #define OPTIONS_MOST (sizeof(((struct origins *)0)->calibrated) / sizeof(bool))
 
-void option_variable(const pf_option_info *info, char *name, size_t size)
+void option_variable(const char *option, char *name, size_t size)
 {
 	size_t i;
 
-	snprintf(name, size, "PF_%s", info->name);
+	snprintf(name, size, "PF_%s", option);
 	for (i = 0; name[i]; i++)
 		name[i] = (char)toupper((unsigned char)name[i]);
 }
@@ -33,7 +33,7 @@ static void load_defaults(pf_options *options)
 	for (info = table; info->name && info - table < (int)OPTIONS_MOST; info++) {
 		const char *value;
 
-		option_variable(info, name, sizeof(name));
+		option_variable(info->name, name, sizeof(name));
 		value = getenv(name);
 		if (value)
 			values[info - table] = strdup(value);
@@ -45,7 +45,7 @@ static void load_defaults(pf_options *options)
 	pf_options_init(&calibrated, NULL);
 	options->calibrate = calibrated.calibrate;
 	for (info = table; info->name && info - table < (int)OPTIONS_MOST; info++) {
-		option_variable(info, name, sizeof(name));
+		option_variable(info->name, name, sizeof(name));
 		if (values[info - table])
 			setenv(name, values[info - table], 1);
 		free(values[info - table]);
@@ -84,7 +84,7 @@ enum origin origin_of(const struct origins *origins, const pf_option_info *info)
 	const char *text;
 	uint64_t value;
 
-	option_variable(info, name, sizeof(name));
+	option_variable(info->name, name, sizeof(name));
 	text = getenv(name);
 	if (text)
 		return option_parse(info, text, &value) ? ORIGIN_ENVIRONMENT : ORIGIN_DEFAULT;
@@ -111,7 +111,7 @@ int origins_check_environment(const struct origins *origins)
 	char name[64], allowed[128];
 
 	for (info = pf_option_table(); origins->culprit && info->name; info++) {
-		option_variable(info, name, sizeof(name));
+		option_variable(info->name, name, sizeof(name));
 		if (!getenv(name) || origin_of(origins, info) == ORIGIN_ENVIRONMENT)
 			continue;
 		option_allowed(info, allowed, sizeof(allowed));

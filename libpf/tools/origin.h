@@ -26,6 +26,6 @@ const char *origin_name(enum origin origin);
 /* Name each PF_* variable that libpf does not take on standard error; -1 if there is one. */
 int origins_check_environment(const struct origins *origins);
 /* "PF_EAGER_LIMIT" */
-void option_variable(const pf_option_info *info, char *name, size_t size);
+void option_variable(const char *option, char *name, size_t size);
 
 #endif

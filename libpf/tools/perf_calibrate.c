@@ -335,7 +335,7 @@ static void warn_of_environment(const struct calibration *calibration)
 	unsigned i;
 
 	for (i = 0; i < calibration->count; i++) {
-		option_variable(calibration->entries[i].info, name, sizeof(name));
+		option_variable(calibration->entries[i].info->name, name, sizeof(name));
 		if (getenv(name))
 			warnx("%s is set and goes before the calibration", name);
 	}
