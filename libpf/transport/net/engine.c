@@ -145,7 +145,7 @@ static void destroy(struct engine *engine)
 		struct link *link = engine->links;
 
 		engine->links = link->next;
-		sodium_memzero(&link->address, sizeof(link->address));
+		free(link->caller);
 		free(link);
 	}
 	while (engine->count)

@@ -98,19 +98,19 @@ static struct link *link_of_id(struct engine *engine, const uint8_t id[NET_ID_BY
 {
 	struct link *link = engine->links;
 
-	while (link && memcmp(link->address.id, id, NET_ID_BYTES) != 0)
+	while (link && memcmp(link->id, id, NET_ID_BYTES) != 0)
 		link = link->next;
 	return link;
 }
 
-static struct link *link_new(struct engine *engine, const struct address *address)
+static struct link *link_new(struct engine *engine, const uint8_t id[NET_ID_BYTES])
 {
 	struct link *link = calloc(1, sizeof(*link));
 
 	if (!link)
 		return NULL;
 	link->engine = engine;
-	link->address = *address;
+	memcpy(link->id, id, NET_ID_BYTES);
 	link->next = engine->links;
 	engine->links = link;
 	atomic_store_explicit(&engine->active, true, memory_order_relaxed);
@@ -132,9 +132,15 @@ bool link_accept(void *user, struct net_association *association, const uint8_t 
 		return false;
 	link = link_of_id(engine, id);
 	if (!link)
-		link = link_new(engine, &address);
+		link = link_new(engine, id);
 	if (!link)
 		return false;
+	if (!link->peer && !link->caller) {
+		link->caller = malloc(sizeof(*link->caller));
+		if (!link->caller)
+			return false;
+		*link->caller = address;
+	}
 	link->association = association;
 	*peer = link;
 	return true;
@@ -144,6 +150,8 @@ bool link_accept(void *user, struct net_association *association, const uint8_t 
 static void bind_peer(struct link *link, pf_peer *peer)
 {
 	link->peer = peer;
+	free(link->caller);
+	link->caller = NULL;
 	if (peer->link)
 		return;
 	peer->link = link;
@@ -154,14 +162,17 @@ static void bind_peer(struct link *link, pf_peer *peer)
 static pf_peer *peer_of(struct link *link)
 {
 	struct engine *engine = link->engine;
+	struct address address;
 	pf_peer *peer;
 
 	engine_lock(engine);
 	peer = link->peer;
+	if (!peer)
+		address = *link->caller;
 	engine_unlock(engine);
 	if (peer)
 		return peer;
-	peer = peer_find(engine->context, &link->address);
+	peer = peer_find(engine->context, &address);
 	if (!peer)
 		return NULL;
 	engine_lock(engine);
@@ -311,10 +322,9 @@ static struct net_association *association_of(pf_peer *peer, int *status)
 		goto found;
 	*status = PF_ERR_MEMORY;
 	if (!link)
-		link = link_new(engine, &peer->address);
+		link = link_new(engine, peer->address.id);
 	if (!link)
 		return NULL;
-	link->address = peer->address;
 	count = find_paths(engine, &peer->address, paths);
 	if (!count) {
 		*status = PF_ERR_UNREACHABLE;

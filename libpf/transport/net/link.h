@@ -15,8 +15,9 @@ struct link {
 	struct link *next;
 	struct engine *engine;
 	struct net_association *association;
-	struct address address; /* the key is 0 if it was the peer that began */
-	pf_peer *peer;          /* progress's own; NULL until it is needed */
+	uint8_t id[NET_ID_BYTES];
+	pf_peer *peer;          /* NULL until it is needed */
+	struct address *caller; /* of one that called us, until there is a peer; its key is 0 */
 	bool gone, told;
 	int status;
 };
