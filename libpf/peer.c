@@ -2,7 +2,9 @@
 #include "peer.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fault/policy.h"
@@ -304,8 +306,9 @@ int pf_peer_open(pf_context *context, const void *bytes, size_t length, void *us
 	if (!peer)
 		return PF_ERR_MEMORY;
 	context_lock(context);
-	/* Of one that called us first the key was not known. */
-	peer->address = address;
+	/* Of one that called us over the network; nobody reads it before it is known. */
+	if (sodium_is_zero(peer->address.key, sizeof(peer->address.key)))
+		memcpy(peer->address.key, address.key, sizeof(peer->address.key));
 	peer->count++;
 	if (user)
 		peer->user = user;

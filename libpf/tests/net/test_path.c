@@ -96,6 +96,25 @@ static void send_and_take(struct fixture *fixture, unsigned count)
 	}
 }
 
+/* Acknowledgements that lie between do not overtake anything that is heard of. */
+static void test_gap_of_answers(void **state)
+{
+	struct fixture *fixture = open_path();
+	struct sent *sent;
+	unsigned i;
+
+	send(fixture, 1, 1000);
+	for (i = 0; i < 3; i++) {
+		sent = path_record(&fixture->path);
+		assert_non_null(sent);
+		path_sent(&fixture->path, sent, 1000, 72, false);
+	}
+	send(fixture, 1, 1000);
+	assert_true(acknowledge(fixture, 4, 1, 11000));
+	assert_int_equal(fixture->lost, 0);
+	close_path(fixture);
+}
+
 static void test_gap(void **state)
 {
 	struct fixture *fixture = open_path();
@@ -222,7 +241,7 @@ static void test_reordering(void **state)
 	uint64_t window;
 
 	send(fixture, 20, 1000);
-	acknowledge(fixture, 10, 1, 11000); /* 10 alone */
+	acknowledge(fixture, 10, 7, 11000); /* 8, 9 and 10 */
 	assert_int_equal(fixture->lost, 8);
 	acknowledge(fixture, 10, 0x7ff, 15000);
 	assert_int_equal(fixture->spurious, 8);
@@ -273,10 +292,11 @@ static void test_most_under_way(void **state)
 	assert_non_null(path_record(&fixture->path));
 	send(fixture, 1, 2000);
 	assert_null(path_record(&fixture->path));
-	/* However long it is silent, there is room to ask. */
+	/* However long it is silent, there is room to ask and to answer. */
 	for (i = 0; i < 3 * SENT_MOST; i++) {
 		next = deadline(fixture);
 		advance(fixture, next);
+		path_make_room(&fixture->path, next, &fixture->events);
 		assert_non_null(path_record(&fixture->path));
 		send(fixture, 1, next);
 	}
@@ -324,7 +344,7 @@ static uint32_t discover(struct mtu *mtu, uint32_t real, uint64_t now, unsigned 
 	uint32_t size;
 
 	for (*probes = 0; (size = mtu_wanted(mtu, now)) && *probes < 100; (*probes)++) {
-		mtu_sent(mtu, size, 0);
+		mtu_sent(mtu, size);
 		assert_int_equal(mtu_wanted(mtu, now), 0);
 		if (size <= real)
 			mtu_acknowledged(mtu, now);
@@ -364,18 +384,35 @@ static void test_mtu(void **state)
 	assert_int_equal(mtu.size, NET_PACKET_LEAST);
 	assert_int_equal(discover(&mtu, 1472, 601000000000, &probes), 1472);
 	/* What the network says is at most believed downwards, and never below the least. */
-	mtu_limit(&mtu, 100);
+	mtu_limit(&mtu, 601000000000, 100);
 	assert_int_equal(mtu.size, 1472);
-	mtu_limit(&mtu, 1301);
+	mtu_limit(&mtu, 601000000000, 1301);
 	assert_int_equal(mtu.size, 1296);
-	mtu_limit(&mtu, 8952);
+	mtu_limit(&mtu, 601000000000, 8952);
 	assert_int_equal(mtu.size, 1296);
+	/* ... for some minutes. */
+	assert_int_equal(mtu_wanted(&mtu, 1200000000000), 0);
+	assert_int_equal(discover(&mtu, 8952, 1202000000000, &probes), 8952);
+	/* A probe that is answered after the network has said that it is too long. */
+	mtu_init(&mtu, 8952);
+	mtu_sent(&mtu, 8952);
+	mtu_limit(&mtu, 1, 1472);
+	mtu_acknowledged(&mtu, 2);
+	assert_int_equal(mtu.size, 1472);
+	/* One that never left says nothing of the path. */
+	mtu_init(&mtu, 8952);
+	for (i = 0; i < 10; i++) {
+		mtu_sent(&mtu, mtu_wanted(&mtu, 1));
+		mtu_unsent(&mtu);
+	}
+	assert_int_equal(mtu_wanted(&mtu, 1), 8952);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gap),
+		cmocka_unit_test(test_gap_of_answers),
 		cmocka_unit_test(test_gap_by_time),
 		cmocka_unit_test(test_timeout),
 		cmocka_unit_test(test_late_peer),

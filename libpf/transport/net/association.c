@@ -198,6 +198,27 @@ bool association_doubts(const struct net_association *association, const struct 
 	return false;
 }
 
+unsigned association_best_path(const struct net_association *association, unsigned tried)
+{
+	unsigned i, best = NET_PATHS_MOST;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		const struct path *path = association->paths[i], *other;
+
+		if (!path || tried >> i & 1)
+			continue;
+		if (best == NET_PATHS_MOST) {
+			best = i;
+			continue;
+		}
+		other = association->paths[best];
+		if (path->timeouts < other->timeouts ||
+		    (path->timeouts == other->timeouts && path->in_flight < other->in_flight))
+			best = i;
+	}
+	return best;
+}
+
 static bool idle(const struct net_association *association)
 {
 	const struct busy *busy = association->busy;
@@ -280,8 +301,11 @@ uint64_t association_deadline(const struct net_association *association)
 		due = association->hello_due;
 	if (association->state == GONE)
 		return NET_NEVER;
-	if (association->silent != NET_NEVER)
+	/* In between, to know that time has passed here as well: core_clock. */
+	if (association->silent != NET_NEVER) {
 		due = earlier(due, association->silent + options->peer_timeout);
+		due = earlier(due, association->core->now + CORE_LOOK / 2);
+	}
 	if (association->refused)
 		due = earlier(due, association->refused + options->refused_timeout);
 	return due;
@@ -318,12 +342,10 @@ static void taken(void *arg, struct path *path, const struct sent *sent)
 	if (sent->kind != SENT_FRAMES)
 		return;
 	if (sent->control_length)
-		stream_out_acknowledged(&busy->out[STREAM_CONTROL],
-					wire_widen(busy->out[STREAM_CONTROL].base, sent->place),
+		stream_out_acknowledged(&busy->out[STREAM_CONTROL], sent->place,
 					sent->control_length);
 	if (sent->message_length)
-		stream_out_acknowledged(&busy->out[STREAM_MESSAGE],
-					wire_widen(busy->out[STREAM_MESSAGE].base, sent->message),
+		stream_out_acknowledged(&busy->out[STREAM_MESSAGE], sent->message,
 					sent->message_length);
 }
 
@@ -340,13 +362,9 @@ static void lost(void *arg, struct path *path, const struct sent *sent)
 	if (sent->kind != SENT_FRAMES)
 		return;
 	if (sent->control_length)
-		stream_out_lost(&busy->out[STREAM_CONTROL],
-				wire_widen(busy->out[STREAM_CONTROL].base, sent->place),
-				sent->control_length);
+		stream_out_lost(&busy->out[STREAM_CONTROL], sent->place, sent->control_length);
 	if (sent->message_length)
-		stream_out_lost(&busy->out[STREAM_MESSAGE],
-				wire_widen(busy->out[STREAM_MESSAGE].base, sent->message),
-				sent->message_length);
+		stream_out_lost(&busy->out[STREAM_MESSAGE], sent->message, sent->message_length);
 }
 
 static void spurious(void *arg, struct path *path, const struct sent *sent)

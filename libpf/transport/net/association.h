@@ -53,6 +53,7 @@ struct net_association {
 	bool undelivered; /* in the core's list */
 	uint8_t hellos;   /* sent without an answer */
 	uint8_t paths_count, refusals;
+	uint8_t welcome_path; /* where it is to go */
 	uint16_t info_length;
 	uint64_t deadline;
 	uint64_t heard;  /* when last */
@@ -74,7 +75,8 @@ struct net_association {
 /* What is needed until the WELCOME. */
 struct opening {
 	uint8_t key[NET_KEY_BYTES];
-	uint8_t info[]; /* info_length */
+	uint8_t welcome_key[AUTH_HASH_KEY]; /* of the answer */
+	uint8_t info[];                     /* info_length */
 };
 
 struct net_association *association_new(struct net_core *core, const uint8_t id[NET_ID_BYTES]);
@@ -99,6 +101,8 @@ struct path_events association_events(struct net_association *association);
 void association_credit(struct net_association *association, uint64_t now);
 /* Does it get no answer on this path, but on another one? Then it only probes there. */
 bool association_doubts(const struct net_association *association, const struct path *path);
+/* Of those not tried (bits) one that answers, with the most room; NET_PATHS_MOST: none. */
+unsigned association_best_path(const struct net_association *association, unsigned tried);
 /* Time until the next HELLO. */
 uint64_t association_hello_delay(const struct net_association *association);
 
@@ -107,8 +111,9 @@ void open_hello(struct net_core *core, uint64_t now, uint8_t *packet, size_t len
 		const struct wire_header *header, const struct net_endpoint *from);
 void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t length,
 		  const struct wire_header *header);
-/* Write a HELLO or WELCOME that is due; its length. */
-size_t open_output(struct net_association *association, uint64_t now, uint8_t *packet);
+/* Write a HELLO or WELCOME that is due, for this path; its length. */
+size_t open_output(struct net_association *association, unsigned path, uint64_t now,
+		   uint8_t *packet);
 
 /* Messages (message.c). False: the peer broke the rules. */
 bool message_deliver(struct net_association *association);

@@ -167,7 +167,8 @@ bool net_atomic_answered(struct net_association *association, const struct wire_
 	       !transfers->our_atomics[transfers->oldest_atomic % ATOMICS_MOST])
 		transfers->oldest_atomic++;
 	association_wake(association);
-	complete(association, atomic, entry->status, entry->address);
+	complete(association, atomic, entry->status == PF_OK ? PF_OK : PF_ERR_FAULT,
+		 entry->address);
 	return true;
 }
 

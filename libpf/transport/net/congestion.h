@@ -3,7 +3,7 @@
  * How much may be under way on a path. Follows Swift (Kumar et al., SIGCOMM
  * 2020, algorithm 1): additive increase while the queueing delay is below a
  * target, multiplicative decrease in proportion to the excess, at most once a
- * round trip; windows below one packet are paced. It differs in this:
+ * round trip; the window is two packets at least. It differs in this:
  *   - the delay of a round is the least that its acknowledgements saw, as in
  *     Copa (NSDI 2018): a process that lost its core for a moment is no queue;
  *   - ECN marks reduce it as in DCTCP (RFC 8257), by the marked share;
@@ -28,7 +28,7 @@ struct congestion {
 	uint64_t window; /* bytes, in 256ths */
 	uint64_t round;  /* ends when this packet number is acknowledged */
 	uint64_t delay;  /* least round trip of this round, ns */
-	uint64_t rtt_min, rtt_min_next, rtt_min_time; /* of the last minutes */
+	uint64_t rtt_min, rtt_min_next, rtt_min_time; /* of the last 5 to 10 s */
 	uint32_t acknowledged, lost, marked;          /* packets in this round */
 	uint16_t marked_share, lost_share;            /* moving averages, in 1/65536 */
 	uint64_t before;                              /* the window, before it was cut for */

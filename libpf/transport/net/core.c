@@ -197,6 +197,27 @@ void core_schedule(struct net_core *core, struct net_association *association)
 		sift(core, place, last);
 }
 
+/*
+ * Whoever was not run himself for a while has not listened either: that time
+ * says nothing of his peers.
+ */
+void core_clock(struct net_core *core, uint64_t now)
+{
+	uint64_t passed = core->now && now > core->now ? now - core->now : 0;
+	uint32_t i;
+
+	if (now > core->now)
+		core->now = now;
+	for (i = 0; i < core->room && passed > CORE_LOOK; i++) {
+		struct net_association *association = core->associations[i];
+
+		if (association && association->silent != NET_NEVER)
+			association->silent += passed;
+		if (association && association->refused)
+			association->refused += passed;
+	}
+}
+
 uint64_t net_deadline(const struct net_core *core)
 {
 	return core->due_count ? core->due[1]->deadline : NET_NEVER;
@@ -206,8 +227,7 @@ void net_advance(struct net_core *core, uint64_t now)
 {
 	struct net_association *association;
 
-	if (now > core->now)
-		core->now = now;
+	core_clock(core, now);
 	while (core->due_count && (association = core->due[1])->deadline <= now) {
 		association_advance(association, now);
 		association->deadline = association_deadline(association);
@@ -264,6 +284,7 @@ struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_
 		return NULL;
 	}
 	memcpy(association->opening->key, key, NET_KEY_BYTES);
+	auth_welcome_key(association->opening->welcome_key, key, association->nonce);
 	if (length)
 		memcpy(association->opening->info, info, length);
 	association->info_length = (uint16_t)length;
@@ -333,7 +354,7 @@ void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, siz
 			struct path *path = association->paths[p];
 
 			if (path && same(&path->to, endpoint))
-				mtu_limit(&path->mtu, (uint32_t)most);
+				mtu_limit(&path->mtu, core->now, (uint32_t)most);
 		}
 	}
 }

@@ -6,6 +6,8 @@
 #include "association.h"
 
 #define CORE_IDS 256
+/* A core that waits for answers is looked at more often than this, unless its process stands still. */
+#define CORE_LOOK 2000000000ull
 
 struct net_core {
 	struct net_options options;
@@ -42,6 +44,8 @@ bool core_add(struct net_core *core, struct net_association *association);
 /* No longer found by its id. */
 void core_hide(struct net_core *core, struct net_association *association);
 void core_remove(struct net_core *core, struct net_association *association);
+/* It is now; what time nobody looked in is not held against peers. */
+void core_clock(struct net_core *core, uint64_t now);
 /* Its deadline may have changed. */
 void core_schedule(struct net_core *core, struct net_association *association);
 /* Bytes are about to be written to memory where later packets may lie. */

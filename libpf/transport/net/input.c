@@ -192,6 +192,11 @@ static void session(struct net_core *core, uint64_t now, struct net_packet *pack
 		return;
 	}
 	path = association->paths[header->path];
+	/* Paths are the opener's affair. */
+	if (!path && !association->accepter) {
+		statistics->refused++;
+		return;
+	}
 	next = path ? path->window.next : 0;
 	number = wire_widen(next, header->number);
 	if (number > next + AHEAD_MOST) {
@@ -279,8 +284,7 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 {
 	unsigned i;
 
-	if (now > core->now)
-		core->now = now;
+	core_clock(core, now);
 	for (i = 0; i < count; i++) {
 		core->later = packets + i;
 		core->later_count = core->stash ? 0 : count - i;

@@ -41,13 +41,13 @@ static void done(struct resolution *resolution)
 /* The block, and more behind it as the policy has it. */
 static int resolve(struct engine *engine, const struct net_wait *wait, struct window *window)
 {
-	struct resolved *resolved = malloc(sizeof(*resolved));
 	pf_context *context = engine->context;
 	uint64_t length = wait->length;
+	struct resolved *resolved;
 
-	/* Like a lost packet: the core asks again. */
-	if (!resolved)
-		return PF_ERR_MEMORY;
+	/* Lack of memory here is waited out: it is not the application's fault. */
+	while (!(resolved = malloc(sizeof(*resolved))))
+		usleep(1000);
 	if (wait->end > wait->address + wait->length) {
 		length = policy_window((enum pf_policy)context->options.policy, window,
 				       wait->address, wait->length, wait->end);

@@ -95,9 +95,12 @@ static void offer_credit(struct net_association *association)
 {
 	struct busy *busy = association->busy;
 	const struct stream_in *in = &busy->in[STREAM_MESSAGE];
-	struct path *path = association->paths[0];
+	struct path *path;
 
-	if (in->taken + in->size - busy->credit_told < in->size / 4 || !path->window.next)
+	if (in->taken + in->size - busy->credit_told < in->size / 4)
+		return;
+	path = association->paths[association_best_path(association, 0)];
+	if (!path->window.next)
 		return;
 	path->window.due = association->core->now;
 	association_wake(association);

@@ -17,6 +17,7 @@ void mtu_init(struct mtu *mtu, uint32_t most)
 	if (most < NET_PACKET_LEAST)
 		most = NET_PACKET_LEAST;
 	*mtu = (struct mtu){ .size = NET_PACKET_LEAST,
+			     .own = (uint16_t)(most & ~7u),
 			     .most = (uint16_t)(most & ~7u),
 			     .failed = (uint16_t)((most & ~7u) + 8) };
 }
@@ -27,7 +28,9 @@ uint32_t mtu_wanted(const struct mtu *mtu, uint64_t now)
 
 	if (mtu->probing || (mtu->raise && now < mtu->raise))
 		return 0;
-	if (mtu->raise || mtu->failed > mtu->most)
+	if (mtu->raise)
+		return mtu->own > mtu->size ? mtu->own : 0;
+	if (mtu->failed > mtu->most)
 		return mtu->most > mtu->size ? mtu->most : 0;
 	for (i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
 		if (usual[i] < mtu->failed && usual[i] < mtu->most)
@@ -36,25 +39,33 @@ uint32_t mtu_wanted(const struct mtu *mtu, uint64_t now)
 	return 0;
 }
 
-void mtu_sent(struct mtu *mtu, uint32_t size, uint64_t number)
+void mtu_sent(struct mtu *mtu, uint32_t size)
 {
 	if (mtu->raise) {
 		mtu->raise = 0;
+		mtu->most = mtu->own;
 		mtu->failed = (uint16_t)(mtu->most + 8);
 	}
 	mtu->probing = (uint16_t)size;
-	mtu->number = number;
+}
+
+void mtu_unsent(struct mtu *mtu)
+{
+	mtu->probing = 0;
 }
 
 /* Nothing left to try: the same again later. */
 static void settle(struct mtu *mtu, uint64_t now)
 {
-	if (!mtu_wanted(mtu, now) && mtu->size < mtu->most)
+	if (!mtu->probing && !mtu_wanted(mtu, now) && mtu->size < mtu->own)
 		mtu->raise = now + RAISE_PERIOD;
 }
 
 void mtu_acknowledged(struct mtu *mtu, uint64_t now)
 {
+	/* What the network has said since is newer. */
+	if (mtu->probing > mtu->most)
+		mtu->probing = mtu->most;
 	if (mtu->probing > mtu->size)
 		mtu->size = mtu->probing;
 	mtu->probing = 0;
@@ -97,7 +108,7 @@ bool mtu_passed(struct mtu *mtu, uint32_t size, bool passed)
 	return ++mtu->swallowed >= SWALLOWED_MOST && fall(mtu);
 }
 
-void mtu_limit(struct mtu *mtu, uint32_t most)
+void mtu_limit(struct mtu *mtu, uint64_t now, uint32_t most)
 {
 	most &= ~7u;
 	if (most >= mtu->most || most < NET_PACKET_LEAST)
@@ -105,6 +116,8 @@ void mtu_limit(struct mtu *mtu, uint32_t most)
 	mtu->most = (uint16_t)most;
 	mtu->failed = (uint16_t)(most + 8);
 	mtu->tries = 0;
+	mtu->raise = 0;
 	if (mtu->size > most)
 		mtu->size = (uint16_t)most;
+	settle(mtu, now);
 }

@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 struct mtu {
-	uint64_t number;  /* packet number of the probe under way */
 	uint64_t raise;   /* when to look for more again */
 	uint16_t size;    /* known to pass */
-	uint16_t most;    /* of the interface, or what the network told */
+	uint16_t own;     /* of the interface */
+	uint16_t most;    /* what the network told, at most own; believed until raise */
 	uint16_t failed;  /* known not to pass; most + 8 at first */
 	uint16_t probing; /* size of the probe under way, 0: none */
 	uint8_t tries;
@@ -25,12 +25,14 @@ struct mtu {
 void mtu_init(struct mtu *mtu, uint32_t most);
 /* Size to probe now, 0: nothing to probe. */
 uint32_t mtu_wanted(const struct mtu *mtu, uint64_t now);
-void mtu_sent(struct mtu *mtu, uint32_t size, uint64_t number);
+void mtu_sent(struct mtu *mtu, uint32_t size);
+/* It never left, or is waited for no more. */
+void mtu_unsent(struct mtu *mtu);
 void mtu_acknowledged(struct mtu *mtu, uint64_t now);
 void mtu_lost(struct mtu *mtu, uint64_t now);
 /* A packet of that size, no probe, arrived or not. True: a black hole, size fell. */
 bool mtu_passed(struct mtu *mtu, uint32_t size, bool passed);
 /* The network says so. */
-void mtu_limit(struct mtu *mtu, uint32_t most);
+void mtu_limit(struct mtu *mtu, uint64_t now, uint32_t most);
 
 #endif

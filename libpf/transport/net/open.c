@@ -33,18 +33,50 @@ static void answer(struct net_association *association)
 	association_wake(association);
 }
 
+/*
+ * A path is where its HELLO came from, the last one: one that somebody else
+ * repeats from elsewhere is put right by the opener's next. The answer goes the
+ * same way. Nothing else has been sent there yet.
+ */
+static bool take_path(struct net_association *association, unsigned number,
+		      const struct net_endpoint *from)
+{
+	struct net_core *core = association->core;
+	struct path *path = association->paths[number];
+
+	if (path)
+		path_init(path, from, core->callbacks.packet_most(core->callbacks.user, from));
+	else if (!association_path(association, number, from))
+		return false;
+	association->welcome_path = (uint8_t)number;
+	return true;
+}
+
+/* Which numbers paths have is the opener's affair: ours were for opening. */
+static void drop_other_paths(struct net_association *association, unsigned number)
+{
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (i == number)
+			continue;
+		free(association->paths[i]);
+		association->paths[i] = NULL;
+	}
+	association->paths_count = 1;
+}
+
 /* Become the accepter of the association that this HELLO wants. */
 static void accept_hello(struct net_association *association, const struct wire_hello *hello,
-			 const struct net_endpoint *from)
+			 unsigned path, const struct net_endpoint *from)
 {
 	struct net_core *core = association->core;
 	const struct net_options *options = &core->options;
 	struct auth_party opener, accepter;
 
-	if (association->paths[0])
-		association->paths[0]->to = *from;
-	else if (!association_path(association, 0, from))
+	if (!take_path(association, path, from))
 		return;
+	drop_other_paths(association, path);
 	agree(association, hello);
 	opener = party(association->id, association->peer_nonce, hello->incarnation);
 	accepter = party(options->id, association->nonce, options->incarnation);
@@ -53,6 +85,7 @@ static void accept_hello(struct net_association *association, const struct wire_
 	association->accepter = true;
 	association->state = ACCEPTED;
 	association->silent = association->busy ? core->now : NET_NEVER;
+	association->hello_due = core->now;
 	answer(association);
 }
 
@@ -65,7 +98,8 @@ static void forget(struct net_association *association)
 
 /* An association that is known already. NULL: nothing more to do. */
 static struct net_association *known_hello(struct net_association *association,
-					   const struct wire_hello *hello, uint64_t now)
+					   const struct wire_hello *hello, unsigned path,
+					   const struct net_endpoint *from, uint64_t now)
 {
 	const uint8_t *own = association->core->options.id;
 
@@ -76,15 +110,14 @@ static struct net_association *known_hello(struct net_association *association,
 		/* Both opened: the lower id stays the opener. */
 		return memcmp(hello->id, own, NET_ID_BYTES) < 0 ? association : NULL;
 	case ACCEPTED:
-	case OPEN:
-		if (association->accepter &&
-		    !memcmp(hello->nonce, association->peer_nonce, WIRE_NONCE) &&
-		    now >= association->hello_due) {
+		if (!memcmp(hello->nonce, association->peer_nonce, WIRE_NONCE) &&
+		    now >= association->hello_due && take_path(association, path, from)) {
 			association->hello_due = now + WELCOME_PERIOD;
 			answer(association);
 		}
 		return NULL;
 	default:
+		/* Of one that is OPEN the opener has had its WELCOME. */
 		return NULL;
 	}
 }
@@ -121,15 +154,15 @@ void open_hello(struct net_core *core, uint64_t now, uint8_t *packet, size_t len
 		}
 	}
 	if (association) {
-		association = known_hello(association, &hello, now);
+		association = known_hello(association, &hello, header->path, from, now);
 		if (association)
-			accept_hello(association, &hello, from);
+			accept_hello(association, &hello, header->path, from);
 		return;
 	}
 	association = association_new(core, hello.id);
 	if (!association)
 		return;
-	accept_hello(association, &hello, from);
+	accept_hello(association, &hello, header->path, from);
 	if (association->state != ACCEPTED ||
 	    !core->callbacks.accept(core->callbacks.user, association, hello.id, hello.info,
 				    hello.info_length, &user)) {
@@ -146,7 +179,6 @@ void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t l
 	struct net_association *association = core_index(core, header->index);
 	const struct net_options *options = &core->options;
 	struct auth_party opener, accepter;
-	uint8_t key[AUTH_HASH_KEY];
 	struct wire_hello hello;
 
 	if (!association || association->state != OPENING || header->number ||
@@ -154,8 +186,7 @@ void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t l
 		core->statistics.refused++;
 		return;
 	}
-	auth_welcome_key(key, association->opening->key, association->nonce);
-	if (!auth_check(packet, header->control, key, 0)) {
+	if (!auth_check(packet, header->control, association->opening->welcome_key, 0)) {
 		core->statistics.forged++;
 		return;
 	}
@@ -181,14 +212,15 @@ void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t l
 	association_wake(association);
 }
 
-size_t open_output(struct net_association *association, uint64_t now, uint8_t *packet)
+size_t open_output(struct net_association *association, unsigned path, uint64_t now,
+		   uint8_t *packet)
 {
 	const struct net_options *options = &association->core->options;
 	struct wire_hello hello = { .incarnation = options->incarnation,
 				    .index = association->index,
 				    .block_size = options->block_size,
 				    .auth = (uint8_t)options->auth };
-	struct wire_header header = { .type = WIRE_HELLO };
+	struct wire_header header = { .type = WIRE_HELLO, .path = (uint8_t)path };
 	uint8_t key[AUTH_HASH_KEY];
 
 	memcpy(hello.id, options->id, NET_ID_BYTES);

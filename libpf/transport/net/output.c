@@ -5,8 +5,6 @@
 #include "control.h"
 #include "core.h"
 
-#define CONTROL_LEAST 16 /* bytes of the control stream worth a frame */
-
 /* A packet being written: in the batch's slab, or whole in its room. */
 struct draft {
 	struct net_batch *batch;
@@ -143,18 +141,22 @@ static void put_acknowledgement(struct draft *draft, uint64_t now)
 {
 	struct net_association *association = draft->association;
 	struct wire_frame frame;
+	uint64_t room;
 
 	if (draft->path->window.due == NET_NEVER)
 		return;
 	window_acknowledge(&draft->path->window, now, &frame);
 	frame.ack.path = (uint8_t)draft->number;
 	draft_frame(draft, &frame);
-	if (!association->busy)
-		return;
-	association->busy->credit_told = association->busy->in[STREAM_MESSAGE].taken + MESSAGE_RING;
+	/* At rest, too: the word of it that was lost may be what the peer waits for. */
+	room = association->positions[STREAMS + STREAM_MESSAGE] + MESSAGE_RING;
+	if (association->busy) {
+		room = association->busy->in[STREAM_MESSAGE].taken + MESSAGE_RING;
+		association->busy->credit_told = room;
+	}
 	frame = (struct wire_frame){ .type = FRAME_CREDIT,
 				     .credit = { .window = core_credit(association->core),
-						 .messages = association->busy->credit_told } };
+						 .messages = room } };
 	draft_frame(draft, &frame);
 }
 
@@ -179,7 +181,7 @@ static void put_control(struct draft *draft)
 						      .offset = (uint32_t)position,
 						      .bytes = stream_out_bytes(out, position) } });
 	stream_out_sent(out, position, length);
-	draft->sent->place = (uint32_t)position;
+	draft->sent->place = position;
 	draft->sent->control_length = (uint16_t)length;
 	draft->asks = true;
 }
@@ -199,7 +201,7 @@ static uint32_t put_message(struct draft *draft, const uint8_t **payload)
 						 .stream = { .length = (uint16_t)length,
 							     .offset = (uint32_t)position } });
 	stream_out_sent(out, position, length);
-	draft->sent->message = (uint32_t)position;
+	draft->sent->message = position;
 	draft->sent->message_length = (uint16_t)length;
 	draft->asks = true;
 	return length;
@@ -228,6 +230,7 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		   uint64_t now, bool open)
 {
 	struct path *path = association->paths[number];
+	struct path_events events = association_events(association);
 	struct sent unrecorded = { 0 }; /* a lone acknowledgement needs no record */
 	struct draft draft;
 	bool probe;
@@ -242,6 +245,8 @@ static void frames(struct net_batch *batch, struct net_association *association,
 
 		if (!draft_start(&draft, batch, association, number))
 			break;
+		if (association->busy)
+			path_make_room(path, now, &events);
 		draft.sent = association->busy ? path_record(path) : &unrecorded;
 		if (!draft.sent)
 			break;
@@ -282,7 +287,7 @@ static void probe(struct net_batch *batch, struct net_association *association, 
 		return;
 	draft.sent->kind = SENT_PROBE;
 	draft.asks = true;
-	mtu_sent(&path->mtu, size, path->next);
+	mtu_sent(&path->mtu, size);
 	core->statistics.probes++;
 	batch->probe = true;
 	draft_frame(&draft, &(struct wire_frame){ .type = FRAME_PING });
@@ -348,7 +353,6 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 	if (batch->count || !open)
 		return;
 	size = mtu_wanted(&path->mtu, now);
-	/* While something is under way, so that the answer, or none, tells of the probe alone. */
 	if (size && path->rtt) {
 		probe(batch, association, number, now, size);
 		if (batch->count)
@@ -379,28 +383,6 @@ static void goodbye(struct net_batch *batch, struct net_association *association
 	draft_end(&draft, WIRE_FRAMES, 0, NULL, 0, now);
 }
 
-/* Paths that answer first, and of those the one with the most room. */
-static unsigned best_path(const struct net_association *association, unsigned tried)
-{
-	unsigned i, best = NET_PATHS_MOST;
-
-	for (i = 0; i < NET_PATHS_MOST; i++) {
-		const struct path *path = association->paths[i], *other;
-
-		if (!path || tried >> i & 1)
-			continue;
-		if (best == NET_PATHS_MOST) {
-			best = i;
-			continue;
-		}
-		other = association->paths[best];
-		if (path->timeouts < other->timeouts ||
-		    (path->timeouts == other->timeouts && path->in_flight < other->in_flight))
-			best = i;
-	}
-	return best;
-}
-
 static void output(struct net_batch *batch, struct net_association *association, uint64_t now)
 {
 	unsigned number, tried = 0;
@@ -412,7 +394,7 @@ static void output(struct net_batch *batch, struct net_association *association,
 		if (!association->goodbye)
 			return;
 		association->goodbye = false;
-		number = best_path(association, 0);
+		number = association_best_path(association, 0);
 		batch->to = association->paths[number]->to;
 		batch->path = number;
 		batch->number = association->paths[number]->next;
@@ -422,17 +404,19 @@ static void output(struct net_batch *batch, struct net_association *association,
 	if (association->welcome ||
 	    (association->state == OPENING && now >= association->hello_due)) {
 		/* An accepter answers where the HELLO came from; an opener tries all paths in turn. */
-		number = association->welcome ? 0 : association->hellos % association->paths_count;
+		number = association->welcome ? association->welcome_path :
+						association->hellos % association->paths_count;
 		batch->to = association->paths[number]->to;
 		batch->path = NET_PATHS_MOST;
-		single(batch, association, open_output(association, now, batch->slab));
+		single(batch, association, open_output(association, number, now, batch->slab));
 		return;
 	}
 	if (association->state != OPEN)
 		return;
 	if (association->busy)
 		control_output(association);
-	while (!batch->count && (number = best_path(association, tried)) < NET_PATHS_MOST) {
+	while (!batch->count &&
+	       (number = association_best_path(association, tried)) < NET_PATHS_MOST) {
 		struct path *path = association->paths[number];
 
 		tried |= 1u << number;
@@ -447,8 +431,7 @@ unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch
 {
 	struct net_association *association;
 
-	if (now > core->now)
-		core->now = now;
+	core_clock(core, now);
 	while ((association = core->ready)) {
 		/* First, so that what comes up meanwhile is not missed. */
 		association_unready(association);
@@ -486,7 +469,9 @@ void net_unsent(struct net_core *core, const struct net_batch *batch, bool unrea
 		return;
 	path = association->paths[batch->path];
 	if (batch->probe)
-		mtu_lost(&path->mtu, core->now);
+		mtu_unsent(&path->mtu);
+	/* What the peer was asked in it. */
+	association->ping |= association->silent != NET_NEVER;
 	events = association_events(association);
 	core->unreadable = unreadable;
 	path_unsent(path, batch->number, batch->count, &events);

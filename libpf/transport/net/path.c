@@ -6,8 +6,7 @@
 #define CAPACITY_FIRST 64
 #define OVERTAKERS 3        /* RFC 8985's DupThresh: where nothing reorders, that is a loss */
 #define REORDER_MEMORY 4096 /* packets after which reordering is forgotten by halves */
-#define RECORDS_SPARE 4     /* for probes, */
-#define RECORDS_ANSWERS 64  /* and for acknowledgements */
+#define RECORDS_ANSWERS 64  /* for acknowledgements and probes */
 #define TIMEOUT_FIRST 50000000ull
 #define TIMEOUT_MOST 1000000000ull
 #define TIMEOUTS_SILENT 9 /* in a row, about a second: the path may be another one now */
@@ -18,7 +17,7 @@ void path_init(struct path *path, const struct net_endpoint *to, size_t packet_m
 	*path = (struct path){ .to = *to, .loss_time = NET_NEVER };
 	window_init(&path->window);
 	mtu_init(&path->mtu, (uint32_t)packet_most);
-	congestion_init(&path->congestion, path->mtu.most);
+	congestion_init(&path->congestion, path->mtu.size);
 }
 
 void path_rest(struct path *path)
@@ -31,6 +30,7 @@ void path_rest(struct path *path)
 	path->loss_time = NET_NEVER;
 	path->timeouts = 0;
 	path->probe = false;
+	mtu_unsent(&path->mtu);
 }
 
 static struct sent *record(const struct path *path, uint64_t number)
@@ -132,13 +132,24 @@ void path_sample(struct path *path, uint64_t rtt)
 		path->rtt = 1;
 }
 
+/* Is it known of OVERTAKERS packets sent after this one that they arrived? */
+static bool overtaken(const struct path *path, uint64_t number)
+{
+	unsigned count = 0;
+	uint64_t other;
+
+	for (other = path->newest - 1; other > number && count < OVERTAKERS; other--)
+		count += record(path, other)->state == SENT_TAKEN;
+	return count == OVERTAKERS;
+}
+
 /* RFC 8985, 6.2, step 4: for how long a packet may be overtaken by others. */
-static uint64_t reordering_window(const struct path *path, uint64_t overtakers)
+static uint64_t reordering_window(const struct path *path, uint64_t number)
 {
 	uint64_t least = path->congestion.rtt_min < path->trip ? path->congestion.rtt_min :
 								 path->trip;
 
-	if (!path->reorders && overtakers >= OVERTAKERS)
+	if (!path->reorders && overtaken(path, number))
 		return 0;
 	return least / 4 > path->patience ? least / 4 : path->patience;
 }
@@ -156,7 +167,7 @@ static void declare_lost(struct path *path, uint64_t now, const struct path_even
 
 		if (sent->state != SENT_UNDER_WAY)
 			continue;
-		due = sent->time + path->trip + reordering_window(path, path->newest - 1 - number);
+		due = sent->time + path->trip + reordering_window(path, number);
 		if (due > now) {
 			path->loss_time = due;
 			break;
@@ -311,6 +322,12 @@ static void forget_oldest(struct path *path, uint64_t now, const struct path_eve
 	skip_settled(path);
 }
 
+void path_make_room(struct path *path, uint64_t now, const struct path_events *events)
+{
+	while (path->next - path->oldest >= SENT_MOST)
+		forget_oldest(path, now, events);
+}
+
 void path_forget(struct path *path, uint64_t now, const struct path_events *events)
 {
 	while (path->oldest < path->next)
@@ -333,9 +350,6 @@ void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_
 	path->timeouts += path->timeouts < 255;
 	path->asked = now;
 	path->probe = true;
-	/* The probe needs a record. */
-	while (path->next - path->oldest > SENT_MOST - RECORDS_SPARE)
-		forget_oldest(path, now, events);
 	if (path->timeouts == TIMEOUTS_SILENT)
 		congestion_silent(&path->congestion, path->mtu.size);
 }

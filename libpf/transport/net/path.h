@@ -30,8 +30,8 @@ struct sent {
 	uint64_t time;
 	uint32_t number; /* low half */
 	uint32_t bytes;
-	uint32_t place; /* DATA: transfer; FRAMES: low half of the position in the control stream */
-	uint32_t message; /* ... in the message stream */
+	uint64_t place;   /* DATA: transfer; FRAMES: position in the control stream */
+	uint64_t message; /* ... in the message stream */
 	uint16_t control_length, message_length;
 	uint8_t state, kind;
 	uint8_t block, granule, granules; /* DATA */
@@ -77,6 +77,8 @@ void path_init(struct path *path, const struct net_endpoint *to, size_t packet_m
 void path_rest(struct path *path);
 /* A record for the next packet, NULL if there can be none more. Not counted before path_sent. */
 struct sent *path_record(struct path *path);
+/* Have a record for one more, if need be by waiting for the oldest no more: it is sent again. */
+void path_make_room(struct path *path, uint64_t now, const struct path_events *events);
 void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks);
 /* Take back the last packets from number on: they never left. Their contents are lost. */
 void path_unsent(struct path *path, uint64_t number, uint32_t count,

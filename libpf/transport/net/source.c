@@ -66,7 +66,6 @@ static void fail(struct net_association *association, struct net_transfer *trans
 	transfer->parked &= before;
 	transfer->held &= before;
 	transfer->status = (int8_t)status;
-	transfer->side = PF_SIDE_LOCAL;
 	transfer->address = bad;
 	give_up(association, transfer);
 }
@@ -214,7 +213,7 @@ static struct net_transfer *sent_transfer(struct net_association *association,
 					  const struct sent *sent)
 {
 	struct net_transfer *transfer = transfer_find(association, sent->kind == SENT_DATA_GET,
-						      true, sent->place);
+						      true, (uint32_t)sent->place);
 
 	return transfer && sent->block < transfer->blocks ? transfer : NULL;
 }
@@ -237,8 +236,11 @@ void source_spurious(struct net_association *association, const struct sent *sen
 {
 	struct net_transfer *transfer = sent_transfer(association, sent);
 
-	/* A granule asked for again since then is not to be taken out. */
-	if (!transfer || transfer->asked >> sent->block & 1)
+	/*
+	 * That it arrived says nothing of a granule that the destination dropped, its
+	 * page being absent, and has asked for since.
+	 */
+	if (!transfer || transfer->dropped >> sent->block & 1)
 		return;
 	transfer->granules[sent->block] &= ~granule_mask(sent->granule, sent->granules);
 	if (!transfer->granules[sent->block]) {
@@ -256,10 +258,13 @@ void source_resolved(struct net_association *association, struct net_transfer *t
 	if (!(transfer->parked & bit))
 		return;
 	transfer->parked &= ~bit;
-	if (status == PF_OK)
-		make_ready(association, transfer, block);
-	else
+	if (status != PF_OK) {
 		fail(association, transfer, block, PF_ERR_FAULT, bad);
+		return;
+	}
+	make_ready(association, transfer, block);
+	/* What it had to send may have arrived meanwhile. */
+	give_up(association, transfer);
 }
 
 void source_nack(struct net_association *association, const struct wire_entry *entry)
@@ -287,6 +292,7 @@ void source_again(struct net_association *association, const struct wire_entry *
 	transfer->held &= ~bit;
 	transfer->granules[entry->block] |= entry->address & all;
 	transfer->asked |= bit;
+	transfer->dropped |= bit;
 	make_ready(association, transfer, entry->block);
 	give_up(association, transfer);
 }

@@ -78,7 +78,6 @@ struct net_transfer {
 	bool unforeseen;       /* its places cannot all be written */
 	uint8_t tell;
 	int8_t status;
-	uint8_t side;
 	uint64_t address; /* of the fault */
 	/* Blocks. Source: */
 	uint64_t ready;   /* with granules to send now */
@@ -88,6 +87,7 @@ struct net_transfer {
 	uint64_t suspect; /* could not be read when they were sent */
 	uint64_t again;   /* with granules that were lost */
 	uint64_t asked;   /* with granules that the destination asked for again */
+	uint64_t dropped; /* of which the destination dropped some: see source_spurious */
 	/* Destination: */
 	uint64_t done;
 	uint64_t absent;    /* waiting for their page */
@@ -104,7 +104,6 @@ struct net_atomic {
 	struct wire_entry entry;
 	void *arg;
 	bool waiting; /* for its page */
-	bool result;  /* to be told */
 	uint32_t generation;
 	int8_t status;
 	uint64_t value;
