@@ -180,6 +180,45 @@ static void test_credit_at_rest(void **state)
 	world_destroy(world);
 }
 
+/* The peer goes before its messages, which were acknowledged, are handed out. */
+static void test_goodbye_after_messages(void **state)
+{
+	static const uint8_t bytes[5000];
+	struct net_association *peer;
+	struct settings settings;
+	struct world *world;
+	unsigned i, killed;
+
+	for (killed = 0; killed < 2; killed++) {
+		prepare(&settings, 1);
+		settings.options.peer_timeout = SECOND;
+		settings.options.keepalive = SECOND / 4;
+		world = make(&settings);
+		world->hosts[1].closed = true;
+		for (i = 0; i < 3; i++)
+			assert_int_equal(net_send(host_peer(&world->hosts[0], 1), 1, bytes,
+						  sizeof(bytes), NULL, 0),
+					 PF_DONE);
+		host_pump(&world->hosts[0]);
+		run(world, 100 * MILLISECOND);
+		peer = world->hosts[1].peers[0];
+		if (killed)
+			host_crash(&world->hosts[0]);
+		else
+			net_close(world->hosts[0].peers[1]);
+		if (!killed)
+			host_pump(&world->hosts[0]);
+		run(world, 5 * SECOND);
+		assert_int_equal(gone, 1);
+		assert_int_equal(received, 0);
+		world->hosts[1].closed = false;
+		assert_int_equal(net_deliver(world->hosts[1].core), 1);
+		assert_int_equal(received, 3);
+		assert_true(net_association_memory(peer) <= 1024);
+		world_destroy(world);
+	}
+}
+
 /* ---- opening over several paths ---- */
 
 static bool welcomed;
@@ -286,6 +325,7 @@ int main(void)
 		cmocka_unit_test(test_late_answers),
 		cmocka_unit_test(test_late_answers_of_bad_put),
 		cmocka_unit_test(test_credit_at_rest),
+		cmocka_unit_test(test_goodbye_after_messages),
 		cmocka_unit_test(test_open_other_path),
 		cmocka_unit_test(test_open_second_path),
 		cmocka_unit_test(test_job_suspended),

@@ -160,13 +160,21 @@ void association_fail(struct net_association *association, int status, const cha
 	association->state = GONE;
 	if (association->busy) {
 		transfers_abandon(association, status == PF_OK ? PF_ERR_PEER : status);
-		give_back(association);
+		/* The peer was told that its messages are here: they are handed out all the same. */
+		if (!association->undelivered || association->closing)
+			give_back(association);
 	}
 	free(association->opening);
 	association->opening = NULL;
 	core_schedule(core, association);
 	if (!association->closing)
 		core->callbacks.gone(core->callbacks.user, association, status, why);
+}
+
+void association_delivered(struct net_association *association)
+{
+	if (association->state == GONE && association->busy && !association->undelivered)
+		give_back(association);
 }
 
 void association_asked(struct net_association *association, uint64_t now)

@@ -88,6 +88,8 @@ void association_wake(struct net_association *association);
 void association_unready(struct net_association *association);
 /* It ends, for this reason: what waits completes, gone is called. */
 void association_fail(struct net_association *association, int status, const char *why);
+/* Its messages were handed out, the last thing that one that is GONE is kept for. */
+void association_delivered(struct net_association *association);
 struct path *association_path(struct net_association *association, unsigned number,
 			      const struct net_endpoint *to);
 uint64_t association_deadline(const struct net_association *association);

@@ -171,7 +171,7 @@ unsigned net_deliver(struct net_core *core)
 
 		list = association->next_undelivered;
 		association->undelivered = false;
-		if (!association->busy || association->state == GONE)
+		if (!association->busy)
 			continue;
 		before = association->busy->in[STREAM_MESSAGE].taken;
 		if (!message_deliver(association))
@@ -179,6 +179,7 @@ unsigned net_deliver(struct net_core *core)
 					 "the peer's messages are not to be read");
 		else if (association->busy->in[STREAM_MESSAGE].taken != before)
 			count++;
+		association_delivered(association);
 		core_schedule(core, association);
 	}
 	return count;
