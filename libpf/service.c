@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "connection.h"
+#include "connection_message.h"
 #include "context.h"
 #include "fault/collapse.h"
 #include "fault/resolver.h"
@@ -182,7 +182,7 @@ static void on_writable(int socket, short what, void *arg)
 	while (connection->outbox) {
 		struct outgoing *outgoing = connection->outbox;
 
-		if (connection_send(socket, &outgoing->message, -1) == PF_ERR_AGAIN)
+		if (connection_message_send(socket, &outgoing->message, -1) == PF_ERR_AGAIN)
 			return;
 		connection->outbox = outgoing->next;
 		if (!connection->outbox)
@@ -198,7 +198,8 @@ static void post(struct connection *connection, const struct connection_message 
 {
 	struct outgoing *outgoing;
 
-	if (!connection->outbox && connection_send(connection->socket, message, -1) != PF_ERR_AGAIN)
+	if (!connection->outbox &&
+	    connection_message_send(connection->socket, message, -1) != PF_ERR_AGAIN)
 		return;
 	outgoing = allocate(sizeof(*outgoing));
 	outgoing->message = *message;
@@ -224,7 +225,7 @@ static int admit(struct connection *connection, const struct connection_message 
 	if (fd < 0)
 		return PF_ERR_REFUSED;
 	if (message->kind != CONNECTION_HELLO ||
-	    !connection_unseal(message, &hello, context->address.key) ||
+	    !connection_message_unseal(message, &hello, context->address.key) ||
 	    address_parse(&hello.from, &hello.from, sizeof(hello.from)) != PF_OK) {
 		close(fd);
 		return PF_ERR_REFUSED;
@@ -248,13 +249,13 @@ static int admit(struct connection *connection, const struct connection_message 
 				    .engine = device_engine(&context->device),
 				    .slot = incoming->slot };
 	memcpy(welcome.nonce, message->u.handshake.nonce, sizeof(welcome.nonce));
-	connection_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);
+	connection_message_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);
 	connection->slot = incoming->slot;
 	connection->from = hello.from;
 	connection->established = true;
 	service->strangers--;
 	tell(service, (struct event){ .kind = EVENT_INCOMING, .incoming = incoming });
-	status = connection_send(connection->socket, &answer, context->inbox.fd);
+	status = connection_message_send(connection->socket, &answer, context->inbox.fd);
 	/* It may have ended meanwhile, in good order even: what it said before is still to be read. */
 	return status == PF_ERR_AGAIN ? PF_ERR_PEER : PF_OK;
 }
@@ -270,7 +271,7 @@ static int link_up(struct connection *connection, const struct connection_messag
 	if (fd < 0)
 		return PF_ERR_REFUSED;
 	if (message->kind != CONNECTION_WELCOME ||
-	    !connection_unseal(message, &welcome, connection->peer->address.key) ||
+	    !connection_message_unseal(message, &welcome, connection->peer->address.key) ||
 	    memcmp(welcome.nonce, connection->nonce, sizeof(welcome.nonce))) {
 		close(fd);
 		return PF_ERR_REFUSED;
@@ -410,7 +411,7 @@ static void on_readable(int socket, short what, void *arg)
 		connection_lost(connection, PF_ERR_REFUSED);
 		return;
 	}
-	status = connection_receive(socket, &message, &fd);
+	status = connection_message_receive(socket, &message, &fd);
 	if (status == PF_ERR_AGAIN)
 		return;
 	if (status == PF_OK)
@@ -422,7 +423,7 @@ static void on_readable(int socket, short what, void *arg)
 		return;
 	}
 	if (stranger && status == PF_ERR_REFUSED)
-		connection_send(socket, &refusal, -1);
+		connection_message_send(socket, &refusal, -1);
 	connection_lost(connection, status);
 }
 
@@ -766,7 +767,7 @@ void service_stop(struct service *service)
 	/* What is still being resolved is answered to nobody. */
 	resolver_destroy(&service->resolver);
 	for (connection = service->connections; connection; connection = connection->next)
-		connection_send(connection->socket, &bye, -1);
+		connection_message_send(connection->socket, &bye, -1);
 	service_free(service);
 }
 
@@ -795,9 +796,9 @@ int service_connect(struct service *service, pf_peer *peer)
 						 PF_ERR_SYSTEM;
 		goto fail;
 	}
-	connection_seal(&message, CONNECTION_HELLO, &hello, peer->address.key);
+	connection_message_seal(&message, CONNECTION_HELLO, &hello, peer->address.key);
 	memcpy(adopt->nonce, message.u.handshake.nonce, sizeof(adopt->nonce));
-	status = connection_send(adopt->socket, &message, peer->out.fd);
+	status = connection_message_send(adopt->socket, &message, peer->out.fd);
 	if (status != PF_OK)
 		goto fail;
 	command(service, adopt);

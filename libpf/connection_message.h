@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The socket between two service threads, one for each channel: the handshake
- * that hands over the channel and the inbox, requests to resolve, and the end
- * of the process at the other side. Sequenced packets: a message is whole or
- * not there.
+ * What is said on the socket between two service threads: the handshake that
+ * hands over the channel and the inbox, requests to resolve, and the end of the
+ * process at the other side. Sequenced packets: a message is whole or not there.
  *
  * The body of the handshake is sealed (XSalsa20-Poly1305) with the key in the
  * address of the side that is called, so only those who were given the
  * address get in, and whoever usurps the name of a dead socket learns nothing.
  */
-#ifndef PF_CONNECTION_H
-#define PF_CONNECTION_H
+#ifndef PF_CONNECTION_MESSAGE_H
+#define PF_CONNECTION_MESSAGE_H
 
 #include <sodium.h>
 #include <stdbool.h>
@@ -21,7 +20,7 @@
 
 #define CONNECTION_MAGIC 0x31706670 /* "pfp1" */
 
-enum connection_kind {
+enum connection_message_kind {
 	CONNECTION_HELLO = 1, /* caller: sealed struct hello, the channel's descriptor */
 	CONNECTION_WELCOME,   /* called: sealed struct welcome, the inbox's descriptor */
 	CONNECTION_REFUSED,   /* called: the handshake failed; nothing follows */
@@ -66,16 +65,16 @@ struct connection_message {
 };
 
 /* Bytes of a message of this kind on the wire; 0 for a kind that does not exist. */
-size_t connection_length(uint32_t kind);
+size_t connection_message_length(uint32_t kind);
 /* PF_OK, PF_ERR_AGAIN if the socket is full, PF_ERR_PEER. fd may be -1. */
-int connection_send(int socket, const struct connection_message *message, int fd);
+int connection_message_send(int socket, const struct connection_message *message, int fd);
 /* The same; *fd is -1 if none came. PF_ERR_REFUSED for bytes that are no message. */
-int connection_receive(int socket, struct connection_message *message, int *fd);
+int connection_message_receive(int socket, struct connection_message *message, int *fd);
 /* Seal and open a handshake of this kind. */
-void connection_seal(struct connection_message *message, enum connection_kind kind,
-		     const void *body, const uint8_t key[ADDRESS_KEY_BYTES]);
-bool connection_unseal(const struct connection_message *message, void *body,
-		       const uint8_t key[ADDRESS_KEY_BYTES]);
+void connection_message_seal(struct connection_message *message, enum connection_message_kind kind,
+			     const void *body, const uint8_t key[ADDRESS_KEY_BYTES]);
+bool connection_message_unseal(const struct connection_message *message, void *body,
+			       const uint8_t key[ADDRESS_KEY_BYTES]);
 /* The process at the other end, in our PID namespace; 0 if it has no number there. */
 pid_t connection_pid(int socket);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "connection.h"
+#include "connection_message.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@ static size_t body_length(uint32_t kind)
 	return kind == CONNECTION_HELLO ? sizeof(struct hello) : sizeof(struct welcome);
 }
 
-size_t connection_length(uint32_t kind)
+size_t connection_message_length(uint32_t kind)
 {
 	switch (kind) {
 	case CONNECTION_HELLO:
@@ -30,13 +30,14 @@ size_t connection_length(uint32_t kind)
 	}
 }
 
-int connection_send(int socket, const struct connection_message *message, int fd)
+int connection_message_send(int socket, const struct connection_message *message, int fd)
 {
 	union {
 		struct cmsghdr header;
 		char space[CMSG_SPACE(sizeof(int))];
 	} control;
-	struct iovec bytes = { (void *)(uintptr_t)message, connection_length(message->kind) };
+	struct iovec bytes = { (void *)(uintptr_t)message,
+			       connection_message_length(message->kind) };
 	struct msghdr packet = { .msg_iov = &bytes, .msg_iovlen = 1 };
 
 	if (fd >= 0) {
@@ -86,7 +87,7 @@ static int take_descriptor(struct msghdr *packet)
 	return -1;
 }
 
-int connection_receive(int socket, struct connection_message *message, int *fd)
+int connection_message_receive(int socket, struct connection_message *message, int *fd)
 {
 	union {
 		struct cmsghdr header;
@@ -112,7 +113,7 @@ int connection_receive(int socket, struct connection_message *message, int *fd)
 	if (!(packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 	    (size_t)length >= offsetof(struct connection_message, u) &&
 	    message->magic == CONNECTION_MAGIC &&
-	    (size_t)length == connection_length(message->kind))
+	    (size_t)length == connection_message_length(message->kind))
 		return PF_OK;
 	if (*fd >= 0)
 		close(*fd);
@@ -120,8 +121,8 @@ int connection_receive(int socket, struct connection_message *message, int *fd)
 	return PF_ERR_REFUSED;
 }
 
-void connection_seal(struct connection_message *message, enum connection_kind kind,
-		     const void *body, const uint8_t key[ADDRESS_KEY_BYTES])
+void connection_message_seal(struct connection_message *message, enum connection_message_kind kind,
+			     const void *body, const uint8_t key[ADDRESS_KEY_BYTES])
 {
 	message->magic = CONNECTION_MAGIC;
 	message->kind = kind;
@@ -130,8 +131,8 @@ void connection_seal(struct connection_message *message, enum connection_kind ki
 			      message->u.handshake.nonce, key);
 }
 
-bool connection_unseal(const struct connection_message *message, void *body,
-		       const uint8_t key[ADDRESS_KEY_BYTES])
+bool connection_message_unseal(const struct connection_message *message, void *body,
+			       const uint8_t key[ADDRESS_KEY_BYTES])
 {
 	return !crypto_secretbox_open_easy(body, message->u.handshake.sealed,
 					   crypto_secretbox_MACBYTES + body_length(message->kind),
