@@ -138,13 +138,3 @@ bool connection_message_unseal(const struct connection_message *message, void *b
 					   crypto_secretbox_MACBYTES + body_length(message->kind),
 					   message->u.handshake.nonce, key);
 }
-
-pid_t connection_pid(int socket)
-{
-	struct ucred who = { 0 };
-	socklen_t length = sizeof(who);
-
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0)
-		return 0;
-	return who.pid;
-}

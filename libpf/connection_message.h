@@ -75,7 +75,5 @@ void connection_message_seal(struct connection_message *message, enum connection
 			     const void *body, const uint8_t key[ADDRESS_KEY_BYTES]);
 bool connection_message_unseal(const struct connection_message *message, void *body,
 			       const uint8_t key[ADDRESS_KEY_BYTES]);
-/* The process at the other end, in our PID namespace; 0 if it has no number there. */
-pid_t connection_pid(int socket);
 
 #endif
