@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The socket between two service threads, one for each channel: the handshake
- * that hands over the channel and the inbox, requests to resolve, and the end
- * of the process at the other side. Sequenced packets: a message is whole or
- * not there.
+ * The sockets between our service thread and others, one for each channel: of
+ * those that we called and of those that called us. Who gets in, what is asked
+ * and answered, and that the other side is gone.
  *
- * The body of the handshake is sealed (XSalsa20-Poly1305) with the key in the
- * address of the side that is called, so only those who were given the
- * address get in, and whoever usurps the name of a dead socket learns nothing.
+ * All of it, peer->connection too, is the service thread's own, or of whoever
+ * has waited for that thread's end; connection_dial alone is called by others.
+ * The library's events (event.h) go to progress, requests of the other side to
+ * whoever set "resolve".
+ *
+ * A connection is freed when its socket ends, so only two things lead to one:
+ * peer->connection, which is NULL without, and, for an answer that takes its
+ * time, the connection's number, which is never given again.
  */
 #ifndef PF_CONNECTION_H
 #define PF_CONNECTION_H
@@ -16,67 +20,55 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "address.h"
+#include "connection_message.h"
 #include "pf.h"
+#include "transport/host/inbox.h"
 
-#define CONNECTION_MAGIC 0x31706670 /* "pfp1" */
+struct connection;
+struct event_base;
 
-enum connection_kind {
-	CONNECTION_HELLO = 1, /* caller: sealed struct hello, the channel's descriptor */
-	CONNECTION_WELCOME,   /* called: sealed struct welcome, the inbox's descriptor */
-	CONNECTION_REFUSED,   /* called: the handshake failed; nothing follows */
-	CONNECTION_RESOLVE,   /* either: make this range present */
-	CONNECTION_RESOLVED,  /* answer */
-	CONNECTION_BYE,       /* the context closes in good order */
+/* Have a range resolved, then connections_answer called with this number. */
+typedef void (*connections_resolve_fn)(void *arg, uint64_t number, const struct resolve *request);
+
+struct connections {
+	pf_context *context;
+	struct event_base *base;
+	connections_resolve_fn resolve;
+	void *resolve_arg;
+	struct connection *newest;
+	uint64_t numbers;   /* given to connections */
+	unsigned strangers; /* those that called and have not shown that they know the key */
+	bool slots[INBOX_SLOTS];
 };
 
-struct hello {
-	struct address from;
-	uint64_t cookie_address, cookie;
+/* A call that the peer has not answered yet. */
+struct call {
+	int socket;
+	uint8_t nonce[crypto_secretbox_NONCEBYTES]; /* of the hello */
 };
 
-struct welcome {
-	uint64_t cookie_address, cookie;
-	uint64_t engine; /* of the side that is called: its address at /dev/exanest, or 0 */
-	uint32_t slot;
-	uint32_t unused;
-	uint8_t nonce[crypto_secretbox_NONCEBYTES]; /* of the hello that this answers */
-};
+/* The base stays the caller's, and lives longer. */
+void connections_init(struct connections *connections, pf_context *context, struct event_base *base,
+		      connections_resolve_fn resolve, void *resolve_arg);
+/* Closes them all and tells nobody. Without connections_init, all zero will do. */
+void connections_destroy(struct connections *connections);
+/* Say good-bye to all, before they are destroyed. */
+void connections_say_bye(struct connections *connections);
 
-struct resolve {
-	uint64_t token, address, length;
-	int32_t status; /* RESOLVED */
-	uint32_t write; /* RESOLVE */
-	uint32_t kind;  /* RESOLVED: enum fault_kind */
-	uint32_t unused;
-};
+/* Somebody calls at this socket. */
+void connections_accept(struct connections *connections, int listener);
+/*
+ * Any thread, under the peer's lock: call it and hand our channel over. PF_OK:
+ * the call is for the service thread to adopt, or its socket to be closed.
+ */
+int connection_dial(pf_context *context, pf_peer *peer, struct call *call);
+/* From here on peer->connection, until it is lost, which progress is told as EVENT_GONE. */
+void connections_adopt(struct connections *connections, pf_peer *peer, const struct call *call);
 
-#define CONNECTION_SEALED_MOST (crypto_secretbox_MACBYTES + sizeof(struct hello))
-
-struct connection_message {
-	uint32_t magic;
-	uint32_t kind;
-	union {
-		struct resolve resolve;
-		struct {
-			uint8_t nonce[crypto_secretbox_NONCEBYTES];
-			uint8_t sealed[CONNECTION_SEALED_MOST];
-		} handshake;
-	} u;
-};
-
-/* Bytes of a message of this kind on the wire; 0 for a kind that does not exist. */
-size_t connection_length(uint32_t kind);
-/* PF_OK, PF_ERR_AGAIN if the socket is full, PF_ERR_PEER. fd may be -1. */
-int connection_send(int socket, const struct connection_message *message, int fd);
-/* The same; *fd is -1 if none came. PF_ERR_REFUSED for bytes that are no message. */
-int connection_receive(int socket, struct connection_message *message, int *fd);
-/* Seal and open a handshake of this kind. */
-void connection_seal(struct connection_message *message, enum connection_kind kind,
-		     const void *body, const uint8_t key[ADDRESS_KEY_BYTES]);
-bool connection_unseal(const struct connection_message *message, void *body,
-		       const uint8_t key[ADDRESS_KEY_BYTES]);
-/* The process at the other end, in our PID namespace; 0 if it has no number there. */
-pid_t connection_pid(int socket);
+/* Ask for a range of the other side's memory. Progress is told the answer as EVENT_RESOLVED. */
+void connection_ask(struct connection *connection, const struct resolve *request);
+/* Answer what was asked by the connection with this number, if there still is one. */
+void connections_answer(struct connections *connections, uint64_t number,
+			const struct resolve *result);
 
 #endif

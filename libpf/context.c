@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "allocate.h"
 #include "options.h"
 #include "peer.h"
 #include "service.h"
@@ -235,6 +236,15 @@ static void resolved(pf_context *context, const struct event *event)
 
 	if (block)
 		block_resolved(context, block, event->status, event->address, event->fault);
+}
+
+void context_tell(pf_context *context, struct event news)
+{
+	struct event *event = allocate_or_wait(sizeof(*event));
+
+	*event = news;
+	event_push(&context->events, event);
+	inbox_wake(context->inbox.memory, INBOX_SUDDEN);
 }
 
 /* False: out of memory, to be tried again. */

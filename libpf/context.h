@@ -88,6 +88,9 @@ static inline void context_moved(pf_context *context)
 	atomic_store_explicit(&context->moved, true, memory_order_relaxed);
 }
 
+/* Any thread: tell progress, and wake it. Waits for memory. */
+void context_tell(pf_context *context, struct event news);
+
 static inline void context_lock(pf_context *context)
 {
 	if (context->threads)

@@ -66,7 +66,7 @@ struct connection_message stranger_hello(const struct address *to, const struct 
 	struct connection_message message;
 
 	memset(&message, 0, sizeof(message));
-	connection_seal(&message, CONNECTION_HELLO, &hello, to->key);
+	connection_message_seal(&message, CONNECTION_HELLO, &hello, to->key);
 	return message;
 }
 
@@ -97,7 +97,7 @@ int stranger_hear(int socket, struct connection_message *message, int *fd)
 
 	if (poll(&ready, 1, WHILE_MS) != 1)
 		return PF_ERR_AGAIN;
-	return connection_receive(socket, message, fd);
+	return connection_message_receive(socket, message, fd);
 }
 
 bool stranger_hung_up(int socket)
@@ -131,8 +131,8 @@ void intruder_enter(struct intruder *intruder, pf_context *context)
 	intruder->channel.ring.lap = intruder->channel.ring.size;
 	intruder->channel.ring.allowance = NULL;
 	intruder->socket = stranger_dial(&to);
-	connection_seal(&message, CONNECTION_HELLO, &hello, to.key);
-	stranger_say(intruder->socket, &message, connection_length(CONNECTION_HELLO),
+	connection_message_seal(&message, CONNECTION_HELLO, &hello, to.key);
+	stranger_say(intruder->socket, &message, connection_message_length(CONNECTION_HELLO),
 		     &intruder->channel.fd, 1);
 	assert_int_equal(stranger_hear(intruder->socket, &message, &fd), PF_OK);
 	assert_int_equal(message.kind, CONNECTION_WELCOME);

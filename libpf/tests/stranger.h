@@ -6,7 +6,7 @@
 #ifndef PF_TESTS_STRANGER_H
 #define PF_TESTS_STRANGER_H
 
-#include "connection.h"
+#include "connection_message.h"
 #include "transport/host/channel.h"
 #include "unit.h"
 

@@ -82,13 +82,13 @@ static void test_seal(void **state)
 	struct hello hello;
 	size_t i;
 
-	assert_true(connection_unseal(&message, &hello, address.key));
+	assert_true(connection_message_unseal(&message, &hello, address.key));
 	assert_memory_equal(&hello.from, &other, sizeof(other));
-	assert_false(connection_unseal(&message, &hello, other.key));
+	assert_false(connection_message_unseal(&message, &hello, other.key));
 	for (i = offsetof(struct connection_message, u); i < hello_length; i++) {
 		changed = message;
 		((uint8_t *)&changed)[i] ^= 1;
-		assert_false(connection_unseal(&changed, &hello, address.key));
+		assert_false(connection_message_unseal(&changed, &hello, address.key));
 	}
 	/* Never twice the same. */
 	changed = stranger_hello(&address, &other);
@@ -104,37 +104,39 @@ static void test_receive(void **state)
 	size_t length;
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-	assert_int_equal(connection_receive(ends[1], &message, &fd), PF_ERR_AGAIN);
+	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_ERR_AGAIN);
 	stranger_say(ends[0], &good, hello_length, NULL, 0);
-	assert_int_equal(connection_receive(ends[1], &message, &fd), PF_OK);
+	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_OK);
 	assert_int_equal(fd, -1);
 	assert_memory_equal(&message, &good, hello_length);
 
 	for (length = 1; length < hello_length; length++) {
 		stranger_say(ends[0], &good, length, NULL, 0);
-		assert_int_equal(connection_receive(ends[1], &message, &fd), PF_ERR_REFUSED);
+		assert_int_equal(connection_message_receive(ends[1], &message, &fd),
+				 PF_ERR_REFUSED);
 	}
 	memcpy(large, &good, sizeof(good));
 	stranger_say(ends[0], large, hello_length + 1, NULL, 0);
-	assert_int_equal(connection_receive(ends[1], &message, &fd), PF_ERR_REFUSED);
+	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_ERR_REFUSED);
 	stranger_say(ends[0], large, sizeof(large), NULL, 0);
-	assert_int_equal(connection_receive(ends[1], &message, &fd), PF_ERR_REFUSED);
+	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_ERR_REFUSED);
 	message = good;
 	message.magic ^= 1;
 	stranger_say(ends[0], &message, hello_length, NULL, 0);
-	assert_int_equal(connection_receive(ends[1], &message, &fd), PF_ERR_REFUSED);
+	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_ERR_REFUSED);
 	for (i = -1; i < 100; i++) {
-		length = connection_length((uint32_t)i);
+		length = connection_message_length((uint32_t)i);
 		assert_true(length <= sizeof(message));
 		if (length)
 			continue;
 		message = good;
 		message.kind = (uint32_t)i;
 		stranger_say(ends[0], &message, hello_length, NULL, 0);
-		assert_int_equal(connection_receive(ends[1], &message, &fd), PF_ERR_REFUSED);
+		assert_int_equal(connection_message_receive(ends[1], &message, &fd),
+				 PF_ERR_REFUSED);
 	}
 	close(ends[0]);
-	assert_int_equal(connection_receive(ends[1], &message, &fd), PF_ERR_PEER);
+	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_ERR_PEER);
 	close(ends[1]);
 }
 
@@ -152,7 +154,7 @@ static void test_descriptors(void **state)
 	before = count_descriptors();
 	for (count = 1; count <= 16; count++) {
 		stranger_say(ends[0], &good, hello_length, fds, count);
-		status = connection_receive(ends[1], &message, &fd);
+		status = connection_message_receive(ends[1], &message, &fd);
 		if (count == 1) {
 			assert_int_equal(status, PF_OK);
 			assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
@@ -163,10 +165,11 @@ static void test_descriptors(void **state)
 		assert_int_equal(count_descriptors(), before);
 
 		stranger_say(ends[0], &good, hello_length - 1, fds, count);
-		assert_int_equal(connection_receive(ends[1], &message, &fd), PF_ERR_REFUSED);
+		assert_int_equal(connection_message_receive(ends[1], &message, &fd),
+				 PF_ERR_REFUSED);
 		assert_int_equal(count_descriptors(), before);
 		stranger_say(ends[0], &good, 0, fds, count);
-		assert_int_not_equal(connection_receive(ends[1], &message, &fd), PF_OK);
+		assert_int_not_equal(connection_message_receive(ends[1], &message, &fd), PF_OK);
 		assert_int_equal(count_descriptors(), before);
 	}
 	close(ends[0]);
@@ -184,8 +187,8 @@ static void test_hang_up_early(void **state)
 	stranger_say(ends[1], &good, hello_length, NULL, 0);
 	stranger_say(ends[0], &good, hello_length, NULL, 0);
 	close(ends[0]);
-	assert_int_equal(connection_receive(ends[1], &message, &fd), PF_OK);
-	assert_int_equal(connection_receive(ends[1], &message, &fd), PF_ERR_PEER);
+	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_OK);
+	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_ERR_PEER);
 	close(ends[1]);
 }
 
@@ -203,7 +206,7 @@ static void test_let_in(void **state)
 	stranger_say(caller, &message, hello_length, &channel, 1);
 	assert_int_equal(stranger_hear(caller, &answer, &fd), PF_OK);
 	assert_int_equal(answer.kind, CONNECTION_WELCOME);
-	assert_true(connection_unseal(&answer, &welcome, to.key));
+	assert_true(connection_message_unseal(&answer, &welcome, to.key));
 	assert_memory_equal(welcome.nonce, message.u.handshake.nonce, sizeof(welcome.nonce));
 	assert_int_equal(inbox_map(&inbox, fd), PF_OK);
 	inbox_destroy(&inbox);
@@ -214,14 +217,14 @@ static void test_let_in(void **state)
 	message.u.resolve = (struct resolve){ .token = 77,
 					      .length = 8,
 					      .address = (uint64_t)(uintptr_t)&message };
-	stranger_say(caller, &message, connection_length(CONNECTION_RESOLVE), NULL, 0);
+	stranger_say(caller, &message, connection_message_length(CONNECTION_RESOLVE), NULL, 0);
 	assert_int_equal(stranger_hear(caller, &answer, &fd), PF_OK);
 	assert_int_equal(answer.kind, CONNECTION_RESOLVED);
 	assert_int_equal(answer.u.resolve.token, 77);
 	assert_int_equal(answer.u.resolve.status, PF_OK);
 
 	message.kind = CONNECTION_BYE;
-	stranger_say(caller, &message, connection_length(CONNECTION_BYE), NULL, 0);
+	stranger_say(caller, &message, connection_message_length(CONNECTION_BYE), NULL, 0);
 	close(caller);
 	close(channel);
 	progress_for(context, 30);
@@ -240,7 +243,7 @@ static void test_farewell_at_once(void **state)
 
 	shutdown(caller, SHUT_RD);
 	stranger_say(caller, &hello, hello_length, &channel, 1);
-	stranger_say(caller, &bye, connection_length(CONNECTION_BYE), NULL, 0);
+	stranger_say(caller, &bye, connection_message_length(CONNECTION_BYE), NULL, 0);
 	close(caller);
 	close(channel);
 	progress_for(context, 30);
@@ -298,12 +301,14 @@ static void test_refused(void **state)
 	memcpy(large, &good, sizeof(good));
 	refused(context, (void *)large, sizeof(large), &channel, 1, "oversized");
 	message = (struct connection_message){ .magic = CONNECTION_MAGIC, .kind = CONNECTION_BYE };
-	refused(context, &message, connection_length(CONNECTION_BYE), NULL, 0, "good-bye first");
+	refused(context, &message, connection_message_length(CONNECTION_BYE), NULL, 0,
+		"good-bye first");
 	message.kind = CONNECTION_RESOLVE;
-	refused(context, &message, connection_length(CONNECTION_RESOLVE), NULL, 0, "resolve first");
+	refused(context, &message, connection_message_length(CONNECTION_RESOLVE), NULL, 0,
+		"resolve first");
 	message = good;
 	message.kind = CONNECTION_WELCOME;
-	refused(context, &message, connection_length(CONNECTION_WELCOME), &channel, 1,
+	refused(context, &message, connection_message_length(CONNECTION_WELCOME), &channel, 1,
 		"welcome first");
 	progress_for(context, 10);
 	assert_int_equal(error.count, 0);
@@ -323,13 +328,13 @@ static void test_nonsense(void **state)
 		struct address to = stranger_address_of(context);
 		struct intruder intruder;
 		struct connection_message message;
+		size_t length;
 
 		intruder_enter(&intruder, context);
 		message = stranger_hello(&to, &intruder.address);
 		message.kind = kinds[i];
-		stranger_say(intruder.socket, &message,
-			     connection_length(kinds[i]) ? connection_length(kinds[i]) : 8, NULL,
-			     0);
+		length = connection_message_length(kinds[i]);
+		stranger_say(intruder.socket, &message, length ? length : 8, NULL, 0);
 		assert_true(stranger_hung_up(intruder.socket));
 		await_error(context);
 		assert_int_equal(error.status, PF_ERR_REFUSED);
@@ -363,7 +368,8 @@ static void test_hostile_resolve(void **state)
 						      .address = ranges[i].address,
 						      .length = ranges[i].length,
 						      .write = 1 };
-		stranger_say(intruder.socket, &message, connection_length(message.kind), NULL, 0);
+		stranger_say(intruder.socket, &message, connection_message_length(message.kind),
+			     NULL, 0);
 		assert_int_equal(stranger_hear(intruder.socket, &answer, &fd), PF_OK);
 		assert_int_equal(answer.u.resolve.token, i);
 		assert_int_equal(answer.u.resolve.status, PF_ERR_FAULT);
@@ -376,7 +382,8 @@ static void test_hostile_resolve(void **state)
 						      .length = 1ull << 28,
 						      .write = 1,
 						      .address = (uint64_t)(uintptr_t)sparse };
-		stranger_say(intruder.socket, &message, connection_length(message.kind), NULL, 0);
+		stranger_say(intruder.socket, &message, connection_message_length(message.kind),
+			     NULL, 0);
 		assert_int_equal(stranger_hear(intruder.socket, &answer, &fd), PF_OK);
 		assert_int_equal(answer.u.resolve.status, PF_ERR_FAULT);
 		munmap(sparse, 1ull << 28);
@@ -402,14 +409,15 @@ static void test_never_reads(void **state)
 					      .length = 8 };
 	fcntl(deaf.socket, F_SETFL, O_NONBLOCK);
 	for (i = 0; i < 20000 && sent < 100000; i++) {
-		if (send(deaf.socket, &message, connection_length(message.kind), MSG_NOSIGNAL) < 0)
+		if (send(deaf.socket, &message, connection_message_length(message.kind),
+			 MSG_NOSIGNAL) < 0)
 			usleep(20);
 		else
 			sent++;
 	}
 	assert_true(sent < 10000);
 	message.u.resolve.token = 5;
-	stranger_say(other.socket, &message, connection_length(message.kind), NULL, 0);
+	stranger_say(other.socket, &message, connection_message_length(message.kind), NULL, 0);
 	assert_int_equal(stranger_hear(other.socket, &answer, &fd), PF_OK);
 	assert_int_equal(answer.u.resolve.token, 5);
 	/* When it does read, it gets all it asked for. */
@@ -454,7 +462,7 @@ static struct connection_message make_welcome(const struct address *address, con
 
 	memset(&message, 0, sizeof(message));
 	memcpy(welcome.nonce, nonce, sizeof(welcome.nonce));
-	connection_seal(&message, CONNECTION_WELCOME, &welcome, address->key);
+	connection_message_seal(&message, CONNECTION_WELCOME, &welcome, address->key);
 	return message;
 }
 
@@ -469,7 +477,7 @@ static void test_called(void **state)
 	assert_int_equal(ftruncate(unsealed, sizeof(struct inbox_memory)), 0);
 	for (which = 0; which < ANSWERS; which++) {
 		pf_context *context = open_context();
-		size_t length = connection_length(CONNECTION_WELCOME);
+		size_t length = connection_message_length(CONNECTION_WELCOME);
 		struct connection_message message;
 		unsigned i;
 		pf_peer *peer;
@@ -504,7 +512,7 @@ static void test_called(void **state)
 			break;
 		case ANSWER_REFUSED:
 			message.kind = CONNECTION_REFUSED;
-			length = connection_length(CONNECTION_REFUSED);
+			length = connection_message_length(CONNECTION_REFUSED);
 			fd = -1;
 			break;
 		case ANSWER_HELLO:

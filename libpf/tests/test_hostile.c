@@ -398,8 +398,9 @@ static void *welcome(void *arg)
 		abort();
 	memcpy(answer.nonce, message.u.handshake.nonce, sizeof(answer.nonce));
 	memset(&message, 0, sizeof(message));
-	connection_seal(&message, CONNECTION_WELCOME, &answer, target->address.key);
-	stranger_say(target->socket, &message, connection_length(CONNECTION_WELCOME), &inbox, 1);
+	connection_message_seal(&message, CONNECTION_WELCOME, &answer, target->address.key);
+	stranger_say(target->socket, &message, connection_message_length(CONNECTION_WELCOME),
+		     &inbox, 1);
 	close(inbox);
 	return NULL;
 }

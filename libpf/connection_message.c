@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "connection_message.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static size_t body_length(uint32_t kind)
+{
+	return kind == CONNECTION_HELLO ? sizeof(struct hello) : sizeof(struct welcome);
+}
+
+size_t connection_message_length(uint32_t kind)
+{
+	switch (kind) {
+	case CONNECTION_HELLO:
+	case CONNECTION_WELCOME:
+		return offsetof(struct connection_message, u.handshake.sealed) +
+		       crypto_secretbox_MACBYTES + body_length(kind);
+	case CONNECTION_RESOLVE:
+	case CONNECTION_RESOLVED:
+		return offsetof(struct connection_message, u) + sizeof(struct resolve);
+	case CONNECTION_REFUSED:
+	case CONNECTION_BYE:
+		return offsetof(struct connection_message, u);
+	default:
+		return 0;
+	}
+}
+
+int connection_message_send(int socket, const struct connection_message *message, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec bytes = { (void *)(uintptr_t)message,
+			       connection_message_length(message->kind) };
+	struct msghdr packet = { .msg_iov = &bytes, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		memset(&control, 0, sizeof(control));
+		packet.msg_control = &control;
+		packet.msg_controllen = sizeof(control.space);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	}
+	while (sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+		/* ETOOMANYREFS: too many descriptors of ours are on their way to others. */
+		if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
+			return PF_ERR_AGAIN;
+		if (errno != EINTR)
+			return PF_ERR_PEER;
+	}
+	return PF_OK;
+}
+
+/*
+ * The descriptor that came along, -1 if none or more than one. The kernel has
+ * installed whatever came, wanted or not: what is not taken must be closed.
+ */
+static int take_descriptor(struct msghdr *packet)
+{
+	struct cmsghdr *header;
+	int taken = -1, fd;
+	size_t count = 0, i, here;
+
+	for (header = CMSG_FIRSTHDR(packet); header; header = CMSG_NXTHDR(packet, header)) {
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+			continue;
+		here = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (i = 0; i < here; i++, count++) {
+			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
+			if (count)
+				close(fd);
+			else
+				taken = fd;
+		}
+	}
+	if (count < 2)
+		return taken;
+	close(taken);
+	return -1;
+}
+
+int connection_message_receive(int socket, struct connection_message *message, int *fd)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec bytes = { message, sizeof(*message) };
+	struct msghdr packet = { .msg_iov = &bytes,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control.space) };
+	ssize_t length;
+
+	*fd = -1;
+	/* A reset comes before what the other side had sent, which it only cut off from our answer. */
+	do {
+		length = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	} while (length < 0 && (errno == EINTR || errno == ECONNRESET));
+	if (length < 0)
+		return errno == EAGAIN ? PF_ERR_AGAIN : PF_ERR_PEER;
+	*fd = take_descriptor(&packet);
+	if (!length && *fd < 0)
+		return PF_ERR_PEER;
+	if (!(packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+	    (size_t)length >= offsetof(struct connection_message, u) &&
+	    message->magic == CONNECTION_MAGIC &&
+	    (size_t)length == connection_message_length(message->kind))
+		return PF_OK;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return PF_ERR_REFUSED;
+}
+
+void connection_message_seal(struct connection_message *message, enum connection_message_kind kind,
+			     const void *body, const uint8_t key[ADDRESS_KEY_BYTES])
+{
+	message->magic = CONNECTION_MAGIC;
+	message->kind = kind;
+	randombytes_buf(message->u.handshake.nonce, sizeof(message->u.handshake.nonce));
+	crypto_secretbox_easy(message->u.handshake.sealed, body, body_length(kind),
+			      message->u.handshake.nonce, key);
+}
+
+bool connection_message_unseal(const struct connection_message *message, void *body,
+			       const uint8_t key[ADDRESS_KEY_BYTES])
+{
+	return !crypto_secretbox_open_easy(body, message->u.handshake.sealed,
+					   crypto_secretbox_MACBYTES + body_length(message->kind),
+					   message->u.handshake.nonce, key);
+}
