@@ -91,7 +91,7 @@ static void execute(struct net_association *association, struct net_atomic *atom
 		core->statistics.destination_faults++;
 		return;
 	}
-	atomic->status = (int8_t)(status == PF_OK ? PF_OK : PF_ERR_FAULT);
+	atomic->status = status == PF_OK ? PF_OK : PF_ERR_FAULT;
 	atomic->value = status == PF_OK ? value : bad;
 	association->busy->transfers.atomic_results |= 1ull << entry->transfer % ATOMICS_MOST;
 	association_wake(association);
@@ -167,8 +167,7 @@ bool net_atomic_answered(struct net_association *association, const struct wire_
 	       !transfers->our_atomics[transfers->oldest_atomic % ATOMICS_MOST])
 		transfers->oldest_atomic++;
 	association_wake(association);
-	complete(association, atomic, entry->status == PF_OK ? PF_OK : PF_ERR_FAULT,
-		 entry->address);
+	complete(association, atomic, entry->status, entry->address);
 	return true;
 }
 

@@ -128,7 +128,7 @@ static void done(struct net_association *association, const struct wire_entry *e
 {
 	struct net_transfer *transfer = transfer_find(association, entry->get, true,
 						      entry->transfer);
-	int status = entry->status == PF_OK ? PF_OK : PF_ERR_FAULT;
+	int status = entry->status;
 
 	if (!transfer)
 		return;

@@ -60,7 +60,7 @@ static void finish(struct net_association *association, struct net_transfer *tra
 
 	destination_free(association, transfer);
 	transfer->finished = true;
-	transfer->status = (int8_t)status;
+	transfer->status = status;
 	transfer->address = bad;
 	transfer->absent = transfer->tell_nack = transfer->tell_again = 0;
 	transfer->tell = 0;

@@ -65,7 +65,7 @@ static void fail(struct net_association *association, struct net_transfer *trans
 	transfer->ready &= before;
 	transfer->parked &= before;
 	transfer->held &= before;
-	transfer->status = (int8_t)status;
+	transfer->status = status;
 	transfer->address = bad;
 	give_up(association, transfer);
 }

@@ -38,7 +38,7 @@ struct operation_posted {
 	uint64_t failed_at; /* offset of the error */
 	uint32_t open;      /* transfers */
 	bool get;
-	int8_t status;
+	int status;
 	uint8_t side;
 	uint64_t address;
 	void *arg;
@@ -77,7 +77,7 @@ struct net_transfer {
 	bool cancelled;        /* the source has given up */
 	bool unforeseen;       /* its places cannot all be written */
 	uint8_t tell;
-	int8_t status;
+	int status;
 	uint64_t address; /* of the fault */
 	/* Blocks. Source: */
 	uint64_t ready;   /* with granules to send now */
@@ -105,7 +105,7 @@ struct net_atomic {
 	void *arg;
 	bool waiting; /* for its page */
 	uint32_t generation;
-	int8_t status;
+	int status;
 	uint64_t value;
 };
 

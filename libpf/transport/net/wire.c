@@ -245,7 +245,7 @@ int wire_get_entry(const uint8_t *bytes, size_t length, struct wire_entry *entry
 	case ENTRY_RESULT:
 		entry->get = bytes[1] != 0;
 		entry->block = bytes[2];
-		entry->status = (int8_t)bytes[2];
+		entry->status = bytes[2] == PF_OK ? PF_OK : PF_ERR_FAULT;
 		break;
 	case ENTRY_GET:
 		entry->length = wire_get32(bytes + 16);

@@ -112,7 +112,7 @@ struct wire_entry {
 	bool get; /* DONE, NACK, AGAIN: of a get, otherwise of a put */
 	uint8_t block;
 	uint8_t op, width;
-	int8_t status;
+	int status; /* PF_OK or PF_ERR_FAULT */
 	uint32_t transfer;
 	uint32_t length;
 	uint64_t address; /* or mask of granules, or value */
