@@ -184,10 +184,18 @@ static void test_entries(void **state)
 static void test_status_of_entries(void **state)
 {
 	struct wire_entry entry = { .type = ENTRY_DONE, .status = PF_ERR_FAULT }, back;
+	static const uint8_t others[] = { 1, 127, (uint8_t)PF_ERR_AGAIN, (uint8_t)PF_ERR_PEER };
 	uint8_t bytes[WIRE_ENTRY_MOST];
+	unsigned i;
 
 	assert_int_equal(wire_get_entry(bytes, wire_put_entry(bytes, &entry), &back), 16);
 	assert_int_equal(back.status, PF_ERR_FAULT);
+	/* What a peer invents is not handed on. */
+	for (i = 0; i < sizeof(others); i++) {
+		bytes[2] = others[i];
+		assert_int_equal(wire_get_entry(bytes, 16, &back), 16);
+		assert_int_equal(back.status, PF_ERR_FAULT);
+	}
 }
 
 static void test_widen(void **state)
