@@ -539,7 +539,8 @@ static void test_idle_memory(void **state)
 	assert_true(net_association_memory(peer) > 1024);
 	world_run(world, world->now + 2 * SECOND, NULL);
 	print_message("# never used %zu bytes, idle %zu\n", known, net_association_memory(peer));
-	assert_true(net_association_memory(peer) <= 1024);
+	/* To which link.c adds what libpf has of a peer. */
+	assert_true(net_association_memory(peer) <= 960);
 	assert_true(net_association_memory(world->hosts[1].peers[0]) <= 1024);
 	put_and_check(world, 0, 1);
 	put_and_check(world, 1, 0);
