@@ -250,9 +250,13 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 			done += (unsigned)sent;
 			continue;
 		}
-		/* Some went out: what did not is lost to the core, which it is used to. */
+		/*
+		 * Some went out: what did not is lost to the core, which it is used to.
+		 * But memory that cannot be read it has to hear of, or it goes on to
+		 * the next block and reports that one.
+		 */
 		if (errno != EINTR)
-			return done ? SOCKET_SENT : classify(errno, false);
+			return done && errno != EFAULT ? SOCKET_SENT : classify(errno, false);
 	}
 	return SOCKET_SENT;
 }
