@@ -409,6 +409,29 @@ static void test_prediction_resolves(void **state)
 	world_destroy(world);
 }
 
+/* Who falls silent amid a put may be dead: what others send does not go to where it wrote. */
+static void test_prediction_of_silent(void **state)
+{
+	struct world *world = make(2, NET_FAULT_NACK);
+	struct net_place places[16];
+	uint32_t header;
+
+	/* Only a part of it can be under way. */
+	host_crash(&world->hosts[1]);
+	world->settings.options.receive_buffer = 65536;
+	host_start(&world->hosts[1]);
+	warm(world, 0, 1);
+	predict_amid(world, places, 16, &header);
+	host_stop(&world->hosts[0]);
+	/* It is asked once a second. */
+	world_run(world, world->now + 2 * SECOND, NULL);
+	assert_int_equal(net_predict(world->hosts[1].core, places, 16, &header), 0);
+	host_continue(&world->hosts[0]);
+	finish(world);
+	assert_same(world, 0, 0, 1, HALF, 1000000);
+	world_destroy(world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +444,7 @@ int main(void)
 		cmocka_unit_test(test_prediction),
 		cmocka_unit_test(test_prediction_resolves),
 		cmocka_unit_test(test_prediction_of_get),
+		cmocka_unit_test(test_prediction_of_silent),
 	};
 
 	return cmocka_run_group_tests_name("net_transfer", tests, NULL, NULL);
