@@ -78,7 +78,7 @@ void path_rest(struct path *path);
 /* A record for the next packet, NULL if there can be none more. Not counted before path_sent. */
 struct sent *path_record(struct path *path);
 void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks);
-/* Take back the last packets from number on: they never left. Their contents are lost. */
+/* Take back the last packets from number on: they never left. What they asked is asked again. */
 void path_unsent(struct path *path, uint64_t number, uint32_t count,
 		 const struct path_events *events);
 /* False: an acknowledgement of what was never sent. */
