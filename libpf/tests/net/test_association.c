@@ -2,7 +2,7 @@
 /* Who is let in, who is dead and who only silent, and what it all costs while nothing happens. */
 #include "unit.h"
 
-#include "net/world.h"
+#include "net/sockets.h"
 
 #define LENGTH 50000u
 
@@ -419,7 +419,7 @@ static void test_dead_in_debt(void **state)
 static void test_false_refusal(void **state)
 {
 	struct settings settings;
-	struct net_endpoint endpoint = { { 1 } };
+	struct net_endpoint endpoint = sockets_endpoint(1, 0);
 	struct world *world;
 	unsigned i;
 
