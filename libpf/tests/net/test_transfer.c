@@ -8,7 +8,8 @@
  */
 #include "unit.h"
 
-#include "net/world.h"
+#include "net/sockets.h"
+#include "transport/net/wire.h"
 
 #define ARENA ((size_t)8 << 20)
 #define HALF (ARENA / 2)
@@ -432,6 +433,84 @@ static void test_prediction_of_silent(void **state)
 	world_destroy(world);
 }
 
+static struct {
+	uint8_t *bytes;
+	size_t length;
+} caught[8];
+static unsigned caught_count;
+
+/* What host 0 sends is caught, and lost. */
+static void catch_packet(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+			 size_t length)
+{
+	if (from)
+		return;
+	world->settings.loss = UINT32_MAX;
+	assert_true(caught_count < 8);
+	caught[caught_count].bytes = malloc(length);
+	caught[caught_count].length = length;
+	memcpy(caught[caught_count++].bytes, bytes, length);
+}
+
+static struct host *victim;
+
+/* The application may do with its memory what it likes. */
+static void complete_and_overwrite(struct host *host, void *arg,
+				   const struct net_completion *completion)
+{
+	complete(host, arg, completion);
+	memset(host->arena + HALF, 0xee, 100000);
+	victim = host;
+}
+
+/* Packets that lie in memory of a transfer are not harmed by its end. */
+static void test_end_under_packets(void **state)
+{
+	struct world *world = make(2, NET_FAULT_NACK);
+	struct host *host = &world->hosts[1];
+	struct net_packet packets[8];
+	unsigned i, data = 0, frames = 0;
+	uint8_t *place = host->arena + HALF + 4096;
+	struct net_endpoint from;
+
+	warm(world, 0, 1);
+	memset(host->arena + HALF, 0, HALF);
+	/* A get that fails at its source, and a put behind it. */
+	world->tap = catch_packet;
+	host->complete = complete_and_overwrite;
+	get(world, 1, 0, HALF, ARENA, 100000);
+	world_run(world, world->now + 20 * MICROSECOND, NULL);
+	put(world, 0, 1, 0, HALF + 1000000, 1000);
+	from = sockets_endpoint(0, 0);
+	/* They come together; the put's bytes, to where the get's were foreseen. */
+	for (i = 0; i < caught_count; i++) {
+		packets[i] = (struct net_packet){ .header = caught[i].bytes,
+						  .header_length = (uint32_t)caught[i].length,
+						  .from = &from };
+		if ((caught[i].bytes[16] & 15) != WIRE_DATA_PUT) {
+			frames++;
+			continue;
+		}
+		data++;
+		packets[i].header_length = WIRE_HEADER + WIRE_DATA;
+		packets[i].payload_length = (uint32_t)caught[i].length - packets[i].header_length;
+		memcpy(place, caught[i].bytes + packets[i].header_length,
+		       packets[i].payload_length);
+		packets[i].payload = place;
+	}
+	assert_int_equal(data, 1);
+	assert_true(frames > 0);
+	net_input(host->core, world->now, packets, caught_count);
+	assert_ptr_equal(victim, host);
+	assert_same(world, 0, 0, 1, HALF + 1000000, 1000);
+	world->tap = NULL;
+	world->settings.loss = 0;
+	assert_true(world_run(world, world->now + 10 * SECOND, all_completed));
+	while (caught_count)
+		free(caught[--caught_count].bytes);
+	world_destroy(world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +524,7 @@ int main(void)
 		cmocka_unit_test(test_prediction_resolves),
 		cmocka_unit_test(test_prediction_of_get),
 		cmocka_unit_test(test_prediction_of_silent),
+		cmocka_unit_test(test_end_under_packets),
 	};
 
 	return cmocka_run_group_tests_name("net_transfer", tests, NULL, NULL);

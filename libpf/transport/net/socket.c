@@ -402,8 +402,8 @@ static void cut(struct receiver *receiver, unsigned *count, const struct receive
 		if (!packet)
 			return;
 		packet->header = data + i * stride;
-		packet->header_length =
-			length - i * segment < segment ? length - i * segment : segment;
+		packet->header_length = length - i * segment < segment ? length - i * segment :
+									 segment;
 	}
 }
 
