@@ -34,20 +34,12 @@ static bool all_completed(struct world *world)
 	return completed == expected;
 }
 
-static struct world *make(unsigned hosts, enum net_fault_mode mode)
+static struct world *make_as(const struct settings *settings)
 {
-	struct settings settings;
-	struct world *world;
+	struct world *world = world_create(settings);
 	unsigned i;
 
-	settings_init(&settings);
-	settings.hosts = hosts;
-	settings.arena = ARENA;
-	settings.options.fault_mode = mode;
-	/* Far beyond every time-out there could be. */
-	settings.resolve = 100 * MILLISECOND;
-	world = world_create(&settings);
-	for (i = 0; i < hosts; i++) {
+	for (i = 0; i < settings->hosts; i++) {
 		pattern_fill(world->hosts[i].arena, HALF, i);
 		memset(world->hosts[i].arena + HALF, 0, HALF);
 		world->hosts[i].complete = complete;
@@ -55,6 +47,24 @@ static struct world *make(unsigned hosts, enum net_fault_mode mode)
 	memset(completed_at, 0, sizeof(completed_at));
 	completed = expected = 0;
 	return world;
+}
+
+static void prepare(struct settings *settings, unsigned hosts, enum net_fault_mode mode)
+{
+	settings_init(settings);
+	settings->hosts = hosts;
+	settings->arena = ARENA;
+	settings->options.fault_mode = mode;
+	/* Far beyond every time-out there could be. */
+	settings->resolve = 100 * MILLISECOND;
+}
+
+static struct world *make(unsigned hosts, enum net_fault_mode mode)
+{
+	struct settings settings;
+
+	prepare(&settings, hosts, mode);
+	return make_as(&settings);
 }
 
 static uint64_t at(const struct world *world, unsigned host, size_t offset)
@@ -255,6 +265,44 @@ static void test_bad_address(void **state)
 	assert_int_equal(WORLD_SUM(world, timeouts), 0);
 	assert_int_equal(WORLD_SUM(world, lost), 0);
 	world_destroy(world);
+}
+
+/* The first byte that is not there is named, also when only the system finds out. */
+static void check_bad_memory(bool no_segments, enum net_auth auth)
+{
+	struct settings settings;
+	struct world *world;
+	unsigned first, i;
+
+	prepare(&settings, 2, NET_FAULT_NACK);
+	settings.beyond = 40 * WORLD_PAGE;
+	settings.no_segments = no_segments;
+	settings.options.auth = auth;
+	settings.interface_mtu = settings.mtu = 1472;
+	world = make_as(&settings);
+	warm(world, 0, 1);
+	first = expected;
+	put(world, 0, 1, ARENA - 20000, HALF, 100000);
+	get(world, 0, 1, HALF + 100000, ARENA - 20001, 100000);
+	put(world, 0, 1, 0, ARENA - 20002, 100000);
+	get(world, 0, 1, ARENA - 40003, 0, 100000);
+	put(world, 0, 1, 0, HALF + 1000000, 100000);
+	assert_true(world_run(world, world->now + SECOND, all_completed));
+	for (i = 0; i < 4; i++)
+		assert_fault(first + i, i % 3 ? PF_SIDE_REMOTE : PF_SIDE_LOCAL,
+			     at(world, i % 3 != 0, ARENA), at(world, i % 3 != 0, ARENA));
+	assert_int_equal(completions[first + 4].status, PF_OK);
+	assert_same(world, 0, 0, 1, HALF + 1000000, 100000);
+	assert_false(world->failed);
+	world_destroy(world);
+}
+
+static void test_bad_memory(void **state)
+{
+	check_bad_memory(false, NET_AUTH_HEADER);
+	check_bad_memory(true, NET_AUTH_HEADER);
+	check_bad_memory(false, NET_AUTH_FULL);
+	check_bad_memory(false, NET_AUTH_ENCRYPT);
 }
 
 static void test_lengths(void **state)
@@ -518,6 +566,7 @@ int main(void)
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_only_the_block),
 		cmocka_unit_test(test_bad_address),
+		cmocka_unit_test(test_bad_memory),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_mtu_changes),
 		cmocka_unit_test(test_prediction),
