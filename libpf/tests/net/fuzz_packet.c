@@ -2,14 +2,39 @@
 /* The packet door: one packet, raw or with a right tag. */
 #include "fuzz.h"
 
+#include <stdlib.h>
+
+#define SECOND 1000000000ull
+
+/* What nobody of the job sent changes nothing, holds no memory and is not answered, now or later. */
+static void assert_ignored(struct fuzz *fuzz, size_t memory)
+{
+	const struct net_core *core = fuzz->core;
+
+	if (net_association_memory(fuzz->association) != memory || fuzz->association->busy ||
+	    core->count != 1 || core->active || core->backup_used || core->stash || core->gathered)
+		abort();
+	if (net_output(fuzz->core, fuzz->now, fuzz->batch) || core->statistics.packets_sent)
+		abort();
+	/* That is the next look at a peer that is silent. */
+	if (net_deadline(core) != NET_NEVER && net_deadline(core) < fuzz->now + SECOND)
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	enum fuzz_kind kind;
 	struct fuzz fuzz;
+	size_t memory;
 
 	if (size < 2)
 		return 0;
+	kind = (enum fuzz_kind)(data[1] % FUZZ_KINDS);
 	fuzz_open(&fuzz, data[0]);
-	fuzz_packet(&fuzz, (enum fuzz_kind)(data[1] % FUZZ_KINDS), data + 2, size - 2);
+	memory = net_association_memory(fuzz.association);
+	fuzz_packet(&fuzz, kind, data + 2, size - 2);
+	if (kind == FUZZ_RAW)
+		assert_ignored(&fuzz, memory);
 	fuzz_output(&fuzz);
 	fuzz_close(&fuzz);
 	return 0;

@@ -39,6 +39,7 @@ struct load {
 	struct pair *pairs; /* from * hosts + to */
 	uint64_t *added, *doubtful;
 	uint8_t *seen;
+	uint32_t paths_down, mtu; /* as they were */
 	bool ending;
 };
 
@@ -56,7 +57,14 @@ static size_t slot_length(const struct load_settings *settings)
 
 size_t load_arena(const struct load_settings *settings)
 {
-	return source_length(settings) + COUNTERS + SLOTS * slot_length(settings);
+	/* At the end, what operations that cross it may write to. */
+	return source_length(settings) + COUNTERS + SLOTS * slot_length(settings) +
+	       slot_length(settings);
+}
+
+size_t load_beyond(const struct load_settings *settings)
+{
+	return slot_length(settings);
 }
 
 static uint8_t *slot_of(const struct load *load, unsigned host, unsigned slot)
@@ -69,6 +77,11 @@ static uint64_t *counter_of(const struct load *load, unsigned host)
 {
 	return (uint64_t *)(void *)(load->world->hosts[host].arena +
 				    source_length(&load->settings));
+}
+
+static uint64_t arena_end(const struct world *world, unsigned host)
+{
+	return (uint64_t)(uintptr_t)world->hosts[host].arena + world->settings.arena;
 }
 
 static bool all(const uint8_t *bytes, size_t length, uint8_t value)
@@ -295,14 +308,15 @@ static void post(struct load *load, unsigned from)
 			local = (uint64_t)(uintptr_t)slot_of(load, from, operation->slot);
 		}
 		if (world_chance(world, load->settings.bad)) {
-			/* The last byte, and more, is behind the arena. */
+			/* Its end at least is behind the arena. */
+			uint64_t before = world_below(world, operation->length);
+
 			operation->bad_remote = world_below(world, 2);
 			operation->bad_local = !operation->bad_remote;
 			if (operation->bad_remote)
-				remote = (uint64_t)(uintptr_t)world->hosts[operation->to].arena +
-					 world->settings.arena;
+				remote = arena_end(world, operation->to) - before;
 			else
-				local = (uint64_t)(uintptr_t)host->arena + world->settings.arena;
+				local = arena_end(world, from) - before;
 		}
 		status = operation->kind == PUT ?
 				 net_put(peer, local, remote, operation->length, operation) :
@@ -320,15 +334,17 @@ static void check_transfer(struct load *load, struct operation *operation, unsig
 	const uint8_t *slot = slot_of(load, owner, operation->slot);
 	bool bad = operation->bad_local || operation->bad_remote;
 	unsigned side = operation->bad_local ? operation->from : operation->to;
-	uint64_t end = (uint64_t)(uintptr_t)world->hosts[side].arena + world->settings.arena;
+	uint64_t end = arena_end(world, side);
 
 	if (bad) {
 		load->result.faults++;
 		/* The first byte, in whatever order packets came. */
 		if (completion->status != PF_ERR_FAULT || completion->address != end ||
 		    completion->side != (operation->bad_local ? PF_SIDE_LOCAL : PF_SIDE_REMOTE))
-			world_fail(world, "a bad address ended with %d, side %d",
-				   completion->status, completion->side);
+			world_fail(world,
+				   "a %s with a bad address ended with %d, side %d, %lld bytes off",
+				   operation->kind == PUT ? "put" : "get", completion->status,
+				   completion->side, (long long)(completion->address - end));
 		return;
 	}
 	if (completion->status != PF_OK) {
@@ -382,16 +398,16 @@ static void complete(struct host *host, void *arg, const struct net_completion *
 		if (host->core && world->hosts[operation->to].life == operation->peer_life)
 			world_fail(world, "host %u was taken for dead by %u", operation->to,
 				   operation->from);
-		if (operation->kind != ATOMIC)
+		/* Our own memory is ours again at once; the peer's, when it knows that we are dead. */
+		if (operation->kind == PUT)
 			free_slot_later(load, owner, operation->slot, operation->length);
+		else if (operation->kind == GET)
+			free_slot(load, owner, operation->slot, operation->length);
 	} else if (operation->kind == ATOMIC) {
 		check_atomic(load, operation, completion);
 	} else {
 		check_transfer(load, operation, owner, completion);
-		if (operation->bad_remote || operation->bad_local)
-			free_slot_later(load, owner, operation->slot, operation->length);
-		else
-			free_slot(load, owner, operation->slot, operation->length);
+		free_slot(load, owner, operation->slot, operation->length);
 	}
 	if (world->packets >= load->settings.packets)
 		load->ending = true;
@@ -485,6 +501,37 @@ static void look_away(struct world *world, void *arg)
 	world_call(world, soon(world, load->settings.close), look_away, load);
 }
 
+static void restore_paths(struct world *world, void *arg)
+{
+	world->settings.paths_down = the_load->paths_down;
+}
+
+/* Some paths carry nothing for a while, perhaps none does. */
+static void cut_paths(struct world *world, void *arg)
+{
+	struct load *load = arg;
+
+	if (load->ending)
+		return;
+	world->settings.paths_down |= (uint32_t)world_below(world, 1ull << NET_PATHS_MOST);
+	world_call(world, soon(world, 50 * MILLISECOND), restore_paths, load);
+	world_call(world, soon(world, load->settings.cut), cut_paths, load);
+}
+
+/* Packets take another way, or the interface was told to take longer or shorter ones. */
+static void change_mtu(struct world *world, void *arg)
+{
+	static const uint32_t sizes[] = { NET_PACKET_LEAST, 1300, 1472 };
+	uint64_t size = world_below(world, 4);
+	struct load *load = arg;
+
+	if (load->ending)
+		return;
+	world->settings.mtu = size < 3 && sizes[size] < load->mtu ? sizes[size] : load->mtu;
+	world->settings.interface_mtu = world_below(world, 2) ? load->mtu : world->settings.mtu;
+	world_call(world, soon(world, load->settings.mtu), change_mtu, load);
+}
+
 /* ---- */
 
 static bool finished(struct world *world)
@@ -531,6 +578,8 @@ bool load_run(struct world *world, const struct load_settings *settings, struct 
 
 	the_load = &load;
 	load.slot = slot_length(settings);
+	load.paths_down = world->settings.paths_down;
+	load.mtu = world->settings.interface_mtu;
 	load.slots = calloc(hosts, sizeof(*load.slots));
 	load.filled = calloc(hosts, sizeof(*load.filled));
 	load.operations = calloc((size_t)hosts * settings->depth, sizeof(*load.operations));
@@ -559,6 +608,10 @@ bool load_run(struct world *world, const struct load_settings *settings, struct 
 		world_call(world, soon(world, settings->stop), stop, &load);
 	if (settings->close)
 		world_call(world, soon(world, settings->close), look_away, &load);
+	if (settings->cut)
+		world_call(world, soon(world, settings->cut), cut_paths, &load);
+	if (settings->mtu)
+		world_call(world, soon(world, settings->mtu), change_mtu, &load);
 	while (!load.ending && !world->failed) {
 		uint64_t before = load.result.operations;
 

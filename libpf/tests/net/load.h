@@ -10,11 +10,13 @@
 #include "world.h"
 
 struct load_settings {
-	uint64_t packets;            /* after so many nothing new is posted */
-	unsigned depth;              /* operations of each host at a time */
-	size_t longest;              /* transfer */
-	uint32_t bad;                /* operations on addresses that do not exist */
-	uint64_t crash, stop, close; /* mean time between them, over all hosts; 0: never */
+	uint64_t packets; /* after so many nothing new is posted */
+	unsigned depth;   /* operations of each host at a time */
+	size_t longest;   /* transfer */
+	uint32_t bad;     /* operations on addresses that do not exist */
+	/* Mean time between them, over all hosts; 0: never. */
+	uint64_t crash, stop, close;
+	uint64_t cut, mtu; /* of paths, changes of what passes */
 };
 
 struct load_result {
@@ -23,6 +25,8 @@ struct load_result {
 
 /* Arena that hosts need. */
 size_t load_arena(const struct load_settings *settings);
+/* And what addresses that do not exist are within, behind it. */
+size_t load_beyond(const struct load_settings *settings);
 /* False: something was wrong, which was said. */
 bool load_run(struct world *world, const struct load_settings *settings,
 	      struct load_result *result);

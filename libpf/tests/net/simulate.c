@@ -98,6 +98,16 @@ static void shape(const struct arguments *arguments, uint64_t seed, struct setti
 	load->close = ONE_OF(&dice, 0, 5, 50) * MILLISECOND;
 	settings->paths = ONE_OF(&dice, 1, 1, 2, 4);
 	settings->paths_down = settings->paths > 1 ? ONE_OF(&dice, 0, 0, 1, 2) : 0;
+	load->cut = ONE_OF(&dice, 0, 0, 500, 2000) * MILLISECOND;
+	load->mtu = ONE_OF(&dice, 0, 0, 50, 500) * MILLISECOND;
+	settings->too_big = PER_MILLION(ONE_OF(&dice, 0, 100000));
+	settings->predict = PER_MILLION(ONE_OF(&dice, 0, 500000, 999999, 999999));
+	settings->away = PER_MILLION(ONE_OF(&dice, 0, 20000, 500000));
+	settings->away_time = ONE_OF(&dice, 2, 20, 200) * MICROSECOND;
+	settings->fault = PER_MILLION(ONE_OF(&dice, 0, 0, 1000));
+	settings->full = PER_MILLION(ONE_OF(&dice, 0, 1000, 20000));
+	settings->no_segments = !world_below(&dice, 8);
+	settings->beyond = load_beyond(load);
 	settings->arena = (load_arena(load) + WORLD_PAGE - 1) & ~(size_t)(WORLD_PAGE - 1);
 }
 
@@ -117,16 +127,21 @@ static bool run_round(const struct arguments *arguments, uint64_t seed, uint64_t
 	if (arguments->verbose || !passed)
 		printf("# seed %llu: %u hosts, %llu packets, %llu lost on the way, %llu operations, "
 		       "%llu messages, %llu atomics, %llu bad addresses, %llu of dead peers, "
+		       "%llu received in place, "
 		       "%.3f s of virtual time, %.0f packets/s\n",
 		       (unsigned long long)seed, settings.hosts, (unsigned long long)world->packets,
 		       (unsigned long long)world->dropped, (unsigned long long)result.operations,
 		       (unsigned long long)result.messages, (unsigned long long)result.atomics,
 		       (unsigned long long)result.faults, (unsigned long long)result.lost_peers,
+		       (unsigned long long)WORLD_SUM(world, data_in_place),
 		       (double)world->now / 1e9, (double)world->packets / (clock_now() - start));
-	if (!passed)
-		printf("# again with: pf_simulate --seed %llu --packets 1 --round %llu%s\n",
-		       (unsigned long long)seed, (unsigned long long)arguments->round,
-		       arguments->hosts ? " --hosts (as before)" : "");
+	if (!passed) {
+		printf("# again with: pf_simulate --seed %llu --packets 1 --round %llu",
+		       (unsigned long long)seed, (unsigned long long)arguments->round);
+		if (arguments->hosts)
+			printf(" --hosts %u", arguments->hosts);
+		printf("\n");
+	}
 	fflush(stdout);
 	world_destroy(world);
 	return passed;
@@ -181,7 +196,7 @@ int main(int argc, char **argv)
 		{ "round", required_argument, NULL, 'r' },
 		{ "jobs", required_argument, NULL, 'j' },
 		{ "verbose", no_argument, NULL, 'v' },
-		{ "help", no_argument, NULL, '?' },
+		{ "help", no_argument, NULL, 'H' },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct arguments arguments = { .packets = 1000000,
@@ -196,8 +211,14 @@ int main(int argc, char **argv)
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		uint64_t value = optarg ? strtoull(optarg, NULL, 0) : 0;
+		char *end = NULL;
+		uint64_t value = optarg ? strtoull(optarg, &end, 0) : 0;
 
+		if (optarg && (end == optarg || *end)) {
+			fprintf(stderr, "pf_simulate: %s: not a number\n", optarg);
+			usage(stderr);
+			return 2;
+		}
 		switch (option) {
 		case 'p':
 			arguments.packets = value;
@@ -221,10 +242,18 @@ int main(int argc, char **argv)
 		case 'v':
 			arguments.verbose = true;
 			break;
+		case 'H':
+			usage(stdout);
+			return 0;
 		default:
-			usage(optopt ? stderr : stdout);
-			return optopt ? 2 : 0;
+			usage(stderr);
+			return 2;
 		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "pf_simulate: %s: there are options only\n", argv[optind]);
+		usage(stderr);
+		return 2;
 	}
 	if (arguments.hosts == 1 || arguments.hosts > 1024 || !arguments.jobs) {
 		usage(stderr);

@@ -83,6 +83,30 @@ static void test_in_order_once(void **state)
 	check_many(PER_MILLION(50000), PER_MILLION(200000), 5000);
 }
 
+/* A packet that was received together with one of odd length is aligned as any other. */
+static void test_behind_odd_length(void **state)
+{
+	struct world *world = make(0, 0);
+	struct host *host = &world->hosts[0];
+	uint32_t i;
+
+	world->settings.away = UINT32_MAX;
+	for (i = 0; i < 100; i++) {
+		assert_int_equal(net_put(host_peer(host, 1), (uint64_t)(uintptr_t)host->arena,
+					 (uint64_t)(uintptr_t)world->hosts[1].arena, 101 + i, NULL),
+				 PF_OK);
+		host_pump(host);
+		assert_int_equal(send(world, i, 20), PF_DONE);
+		host_pump(host);
+		world_run(world, world->now + MILLISECOND, NULL);
+	}
+	world_run(world, world->now + SECOND, NULL);
+	assert_int_equal(received, 100);
+	assert_int_equal(mistakes, 0);
+	assert_false(world->failed);
+	world_destroy(world);
+}
+
 /* One that finds the socket idle leaves at once; those behind it share packets. */
 static void test_gathered(void **state)
 {
@@ -249,9 +273,10 @@ static void test_bad_atomic(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_in_order_once), cmocka_unit_test(test_gathered),
-		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_atomics),       cmocka_unit_test(test_bad_atomic),
+		cmocka_unit_test(test_in_order_once), cmocka_unit_test(test_behind_odd_length),
+		cmocka_unit_test(test_gathered),      cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_credit),        cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_bad_atomic),
 	};
 
 	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);

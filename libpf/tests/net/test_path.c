@@ -85,6 +85,24 @@ static uint64_t deadline(struct fixture *fixture)
 	return path_deadline(&fixture->path, TIMEOUT_MIN, ACK_DELAY);
 }
 
+/* A ping that did not leave is asked again: no time-out would, with nothing under way. */
+static void test_unsent(void **state)
+{
+	struct fixture *fixture = open_path();
+
+	send(fixture, 2, 1000);
+	path_unsent(&fixture->path, 1, 1, &fixture->events);
+	assert_int_equal(fixture->lost, 1);
+	assert_int_equal(fixture->path.in_flight, PACKET);
+	assert_false(fixture->path.probe);
+	path_unsent(&fixture->path, 0, 1, &fixture->events);
+	assert_int_equal(fixture->lost, 2);
+	assert_int_equal(fixture->path.in_flight, 0);
+	assert_int_equal(deadline(fixture), NET_NEVER);
+	assert_true(fixture->path.probe);
+	close_path(fixture);
+}
+
 /* In order, one by one. */
 static void send_and_take(struct fixture *fixture, unsigned count)
 {
@@ -415,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_gap_of_answers),
 		cmocka_unit_test(test_gap_by_time),
 		cmocka_unit_test(test_timeout),
+		cmocka_unit_test(test_unsent),
 		cmocka_unit_test(test_late_peer),
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_reordering),

@@ -8,7 +8,8 @@
  */
 #include "unit.h"
 
-#include "net/world.h"
+#include "net/sockets.h"
+#include "transport/net/wire.h"
 
 #define ARENA ((size_t)8 << 20)
 #define HALF (ARENA / 2)
@@ -33,20 +34,12 @@ static bool all_completed(struct world *world)
 	return completed == expected;
 }
 
-static struct world *make(unsigned hosts, enum net_fault_mode mode)
+static struct world *make_as(const struct settings *settings)
 {
-	struct settings settings;
-	struct world *world;
+	struct world *world = world_create(settings);
 	unsigned i;
 
-	settings_init(&settings);
-	settings.hosts = hosts;
-	settings.arena = ARENA;
-	settings.options.fault_mode = mode;
-	/* Far beyond every time-out there could be. */
-	settings.resolve = 100 * MILLISECOND;
-	world = world_create(&settings);
-	for (i = 0; i < hosts; i++) {
+	for (i = 0; i < settings->hosts; i++) {
 		pattern_fill(world->hosts[i].arena, HALF, i);
 		memset(world->hosts[i].arena + HALF, 0, HALF);
 		world->hosts[i].complete = complete;
@@ -54,6 +47,24 @@ static struct world *make(unsigned hosts, enum net_fault_mode mode)
 	memset(completed_at, 0, sizeof(completed_at));
 	completed = expected = 0;
 	return world;
+}
+
+static void prepare(struct settings *settings, unsigned hosts, enum net_fault_mode mode)
+{
+	settings_init(settings);
+	settings->hosts = hosts;
+	settings->arena = ARENA;
+	settings->options.fault_mode = mode;
+	/* Far beyond every time-out there could be. */
+	settings->resolve = 100 * MILLISECOND;
+}
+
+static struct world *make(unsigned hosts, enum net_fault_mode mode)
+{
+	struct settings settings;
+
+	prepare(&settings, hosts, mode);
+	return make_as(&settings);
 }
 
 static uint64_t at(const struct world *world, unsigned host, size_t offset)
@@ -256,6 +267,44 @@ static void test_bad_address(void **state)
 	world_destroy(world);
 }
 
+/* The first byte that is not there is named, also when only the system finds out. */
+static void check_bad_memory(bool no_segments, enum net_auth auth)
+{
+	struct settings settings;
+	struct world *world;
+	unsigned first, i;
+
+	prepare(&settings, 2, NET_FAULT_NACK);
+	settings.beyond = 40 * WORLD_PAGE;
+	settings.no_segments = no_segments;
+	settings.options.auth = auth;
+	settings.interface_mtu = settings.mtu = 1472;
+	world = make_as(&settings);
+	warm(world, 0, 1);
+	first = expected;
+	put(world, 0, 1, ARENA - 20000, HALF, 100000);
+	get(world, 0, 1, HALF + 100000, ARENA - 20001, 100000);
+	put(world, 0, 1, 0, ARENA - 20002, 100000);
+	get(world, 0, 1, ARENA - 40003, 0, 100000);
+	put(world, 0, 1, 0, HALF + 1000000, 100000);
+	assert_true(world_run(world, world->now + SECOND, all_completed));
+	for (i = 0; i < 4; i++)
+		assert_fault(first + i, i % 3 ? PF_SIDE_REMOTE : PF_SIDE_LOCAL,
+			     at(world, i % 3 != 0, ARENA), at(world, i % 3 != 0, ARENA));
+	assert_int_equal(completions[first + 4].status, PF_OK);
+	assert_same(world, 0, 0, 1, HALF + 1000000, 100000);
+	assert_false(world->failed);
+	world_destroy(world);
+}
+
+static void test_bad_memory(void **state)
+{
+	check_bad_memory(false, NET_AUTH_HEADER);
+	check_bad_memory(true, NET_AUTH_HEADER);
+	check_bad_memory(false, NET_AUTH_FULL);
+	check_bad_memory(false, NET_AUTH_ENCRYPT);
+}
+
 static void test_lengths(void **state)
 {
 	static const size_t lengths[] = { 1,       2,       255,     256,     257,
@@ -409,6 +458,107 @@ static void test_prediction_resolves(void **state)
 	world_destroy(world);
 }
 
+/* Who falls silent amid a put may be dead: what others send does not go to where it wrote. */
+static void test_prediction_of_silent(void **state)
+{
+	struct world *world = make(2, NET_FAULT_NACK);
+	struct net_place places[16];
+	uint32_t header;
+
+	/* Only a part of it can be under way. */
+	host_crash(&world->hosts[1]);
+	world->settings.options.receive_buffer = 65536;
+	host_start(&world->hosts[1]);
+	warm(world, 0, 1);
+	predict_amid(world, places, 16, &header);
+	host_stop(&world->hosts[0]);
+	/* It is asked once a second. */
+	world_run(world, world->now + 2 * SECOND, NULL);
+	assert_int_equal(net_predict(world->hosts[1].core, places, 16, &header), 0);
+	host_continue(&world->hosts[0]);
+	finish(world);
+	assert_same(world, 0, 0, 1, HALF, 1000000);
+	world_destroy(world);
+}
+
+static struct {
+	uint8_t *bytes;
+	size_t length;
+} caught[8];
+static unsigned caught_count;
+
+/* What host 0 sends is caught, and lost. */
+static void catch_packet(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+			 size_t length)
+{
+	if (from)
+		return;
+	world->settings.loss = UINT32_MAX;
+	assert_true(caught_count < 8);
+	caught[caught_count].bytes = malloc(length);
+	caught[caught_count].length = length;
+	memcpy(caught[caught_count++].bytes, bytes, length);
+}
+
+static struct host *victim;
+
+/* The application may do with its memory what it likes. */
+static void complete_and_overwrite(struct host *host, void *arg,
+				   const struct net_completion *completion)
+{
+	complete(host, arg, completion);
+	memset(host->arena + HALF, 0xee, 100000);
+	victim = host;
+}
+
+/* Packets that lie in memory of a transfer are not harmed by its end. */
+static void test_end_under_packets(void **state)
+{
+	struct world *world = make(2, NET_FAULT_NACK);
+	struct host *host = &world->hosts[1];
+	struct net_packet packets[8];
+	unsigned i, data = 0, frames = 0;
+	uint8_t *place = host->arena + HALF + 4096;
+	struct net_endpoint from;
+
+	warm(world, 0, 1);
+	memset(host->arena + HALF, 0, HALF);
+	/* A get that fails at its source, and a put behind it. */
+	world->tap = catch_packet;
+	host->complete = complete_and_overwrite;
+	get(world, 1, 0, HALF, ARENA, 100000);
+	world_run(world, world->now + 20 * MICROSECOND, NULL);
+	put(world, 0, 1, 0, HALF + 1000000, 1000);
+	from = sockets_endpoint(0, 0);
+	/* They come together; the put's bytes, to where the get's were foreseen. */
+	for (i = 0; i < caught_count; i++) {
+		packets[i] = (struct net_packet){ .header = caught[i].bytes,
+						  .header_length = (uint32_t)caught[i].length,
+						  .from = &from };
+		if ((caught[i].bytes[16] & 15) != WIRE_DATA_PUT) {
+			frames++;
+			continue;
+		}
+		data++;
+		packets[i].header_length = WIRE_HEADER + WIRE_DATA;
+		packets[i].payload_length = (uint32_t)caught[i].length - packets[i].header_length;
+		memcpy(place, caught[i].bytes + packets[i].header_length,
+		       packets[i].payload_length);
+		packets[i].payload = place;
+	}
+	assert_int_equal(data, 1);
+	assert_true(frames > 0);
+	net_input(host->core, world->now, packets, caught_count);
+	assert_ptr_equal(victim, host);
+	assert_same(world, 0, 0, 1, HALF + 1000000, 1000);
+	world->tap = NULL;
+	world->settings.loss = 0;
+	assert_true(world_run(world, world->now + 10 * SECOND, all_completed));
+	while (caught_count)
+		free(caught[--caught_count].bytes);
+	world_destroy(world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -416,11 +566,14 @@ int main(void)
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_only_the_block),
 		cmocka_unit_test(test_bad_address),
+		cmocka_unit_test(test_bad_memory),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_mtu_changes),
 		cmocka_unit_test(test_prediction),
 		cmocka_unit_test(test_prediction_resolves),
 		cmocka_unit_test(test_prediction_of_get),
+		cmocka_unit_test(test_prediction_of_silent),
+		cmocka_unit_test(test_end_under_packets),
 	};
 
 	return cmocka_run_group_tests_name("net_transfer", tests, NULL, NULL);

@@ -3,16 +3,8 @@
 
 #include <stdarg.h>
 
-struct packet {
-	struct packet *next;
-	struct net_endpoint from;
-	unsigned to;
-	uint32_t length;
-	uint8_t ecn;
-	_Alignas(8) uint8_t bytes[];
-};
-
-#define POOLED 2048 /* bytes of packets that are kept for the next ones */
+#include "network.h"
+#include "sockets.h"
 
 void settings_init(struct settings *settings)
 {
@@ -23,6 +15,8 @@ void settings_init(struct settings *settings)
 				       .interface_mtu = 8952,
 				       .resolve = 50 * MICROSECOND,
 				       .paths = 1,
+				       .predict = UINT32_MAX,
+				       .away_time = 20 * MICROSECOND,
 				       .arena = (size_t)1 << 20 };
 	net_options_init(&settings->options);
 }
@@ -71,160 +65,18 @@ void world_call(struct world *world, uint64_t time, void (*call)(struct world *,
 		    (struct event){ .time = time, .kind = EVENT_CALL, .call = { call, arg } });
 }
 
-/* ---- the network ---- */
+/* ---- packets arrive ---- */
 
-static struct packet *packet_new(struct world *world, size_t length)
-{
-	struct packet *packet = world->free_packets;
-
-	if (length > POOLED)
-		packet = malloc(sizeof(*packet) + length);
-	else if (packet)
-		world->free_packets = packet->next;
-	else
-		packet = malloc(sizeof(*packet) + POOLED);
-	if (!packet)
-		abort();
-	packet->length = (uint32_t)length;
-	packet->next = NULL;
-	return packet;
-}
-
-static void packet_free(struct world *world, struct packet *packet)
-{
-	if (packet->length > POOLED) {
-		free(packet);
-		return;
-	}
-	packet->next = world->free_packets;
-	world->free_packets = packet;
-}
-
-static struct net_endpoint endpoint_of(unsigned number, unsigned path)
-{
-	struct net_endpoint endpoint = { { 0 } };
-
-	memcpy(endpoint.bytes, &number, sizeof(number));
-	endpoint.bytes[sizeof(number)] = (uint8_t)path;
-	return endpoint;
-}
-
-static unsigned number_of(const struct net_endpoint *endpoint)
-{
-	unsigned number;
-
-	memcpy(&number, endpoint->bytes, sizeof(number));
-	return number;
-}
-
-/* False: UDP's checksum finds it. */
-static bool corrupt(struct world *world, struct packet *packet)
-{
-	size_t at = world_below(world, packet->length);
-
-	/* The hash covers the header only: behind it lies what only the checksum protects. */
-	if (world->settings.options.auth == NET_AUTH_HEADER) {
-		if (packet->length < 32)
-			return false;
-		at = world_below(world, 32);
-	}
-	packet->bytes[at] ^= (uint8_t)(1u << world_below(world, 8));
-	return true;
-}
-
-static void transmit(struct world *world, struct host *from, struct packet *packet)
-{
-	const struct settings *settings = &world->settings;
-	uint64_t time = world->now + settings->delay;
-
-	world->packets++;
-	if (world->tap)
-		world->tap(world, from->number, packet->to, packet->bytes, packet->length);
-	if (packet->length > settings->mtu || world_chance(world, settings->loss) ||
-	    settings->paths_down >> packet->from.bytes[sizeof(unsigned)] & 1)
-		goto drop;
-	if (settings->rate) {
-		struct host *to = &world->hosts[packet->to];
-		uint64_t takes = packet->length * SECOND / settings->rate;
-		uint64_t start = to->link > world->now ? to->link : world->now;
-
-		if ((start - world->now) * settings->rate / SECOND > settings->queue)
-			goto drop;
-		to->link = start + takes;
-		time += to->link - world->now;
-	}
-	if (world_chance(world, settings->reorder))
-		time += world_below(world, settings->jitter);
-	if (world_chance(world, settings->mark))
-		packet->ecn = 3;
-	if (world_chance(world, settings->duplicate)) {
-		struct packet *copy = packet_new(world, packet->length);
-
-		memcpy(copy->bytes, packet->bytes, packet->length);
-		copy->from = packet->from;
-		copy->to = packet->to;
-		copy->ecn = packet->ecn;
-		events_push(&world->events,
-			    (struct event){ .time = time + world_below(world, settings->jitter + 1),
-					    .kind = EVENT_PACKET,
-					    .packet = copy });
-	}
-	if (world_chance(world, settings->corrupt) && !corrupt(world, packet))
-		goto drop;
-	events_push(&world->events,
-		    (struct event){ .time = time, .kind = EVENT_PACKET, .packet = packet });
-	return;
-drop:
-	world->dropped++;
-	packet_free(world, packet);
-}
-
-void world_inject(struct world *world, unsigned from, unsigned to, const void *bytes, size_t length)
-{
-	struct packet *packet = packet_new(world, length);
-
-	memcpy(packet->bytes, bytes, length);
-	packet->from = endpoint_of(from, 0);
-	packet->to = to;
-	packet->ecn = 0;
-	events_push(&world->events,
-		    (struct event){ .time = world->now, .kind = EVENT_PACKET, .packet = packet });
-}
-
-static size_t copy_out(uint8_t *to, const struct iovec *vector, unsigned count)
-{
-	size_t length = 0;
-	unsigned i;
-
-	for (i = 0; i < count; i++) {
-		memcpy(to + length, vector[i].iov_base, vector[i].iov_len);
-		length += vector[i].iov_len;
-	}
-	return length;
-}
-
-static void send_batch(struct host *host, const struct net_batch *batch)
+static void visit_later(struct host *host)
 {
 	struct world *world = host->world;
-	unsigned v = 0, i;
 
-	for (i = 0; i < batch->count; i++) {
-		uint32_t length = i + 1 < batch->count ? batch->segment :
-							 batch->length - i * batch->segment;
-		struct packet *packet = packet_new(world, length);
-		uint32_t got = 0;
-		unsigned first = v;
-
-		while (got < length)
-			got += (uint32_t)batch->vector[v++].iov_len;
-		if (got != length)
-			world_fail(world, "a batch's packets are not of one size");
-		copy_out(packet->bytes, &batch->vector[first], v - first);
-		packet->from = endpoint_of(host->number, batch->to.bytes[sizeof(unsigned)]);
-		packet->to = number_of(&batch->to);
-		packet->ecn = 2;
-		transmit(world, host, packet);
-	}
+	host->away = true;
+	events_push(&world->events,
+		    (struct event){ .time = world->now +
+					    world_below(world, 2 * world->settings.away_time),
+				    .kind = EVENT_VISIT,
+				    .host = host });
 }
 
 void host_pump(struct host *host)
@@ -234,8 +86,8 @@ void host_pump(struct host *host)
 
 	if (!host->core || host->stopped)
 		return;
-	while (net_output(host->core, world->now, world->batch))
-		send_batch(host, world->batch);
+	if (!sockets_transmit(host) && !host->away)
+		visit_later(host);
 	deadline = net_deadline(host->core);
 	if (deadline <= world->now)
 		deadline = world->now + 1;
@@ -246,46 +98,53 @@ void host_pump(struct host *host)
 	}
 }
 
-static void receive(struct host *host, struct packet *packet)
+/* The host does all that it finds to do. */
+static void visit(struct host *host)
 {
-	struct net_packet in = { .header = packet->bytes,
-				 .header_length = packet->length,
-				 .from = &packet->from,
-				 .ecn = packet->ecn };
-
-	net_input(host->core, host->world->now, &in, 1);
+	host->away = false;
+	if (!host->core || host->stopped)
+		return;
+	while (host->queue) {
+		sockets_receive(host);
+		if (host->queue)
+			sockets_transmit(host);
+	}
+	if (net_deadline(host->core) <= host->world->now)
+		net_advance(host->core, host->world->now);
+	host_pump(host);
 }
 
 static void arrive(struct world *world, struct packet *packet)
 {
 	struct host *host = &world->hosts[packet->to];
 
-	if (host->stopped) {
-		if (host->waiting + packet->length > world->settings.options.receive_buffer) {
-			packet_free(world, packet);
-			return;
-		}
-		host->waiting += packet->length;
-		packet->next = NULL;
-		*host->queue_last = packet;
-		host->queue_last = &packet->next;
-		return;
-	}
-	if (host->core) {
-		receive(host, packet);
-		host_pump(host);
-	} else {
-		struct host *from = &world->hosts[number_of(&packet->from)];
+	if (!host->core && !host->stopped) {
+		struct host *from = &world->hosts[packet->from];
 
 		/* Its system says that nobody listens, if that gets through. */
 		if (from->core && !from->stopped && world_chance(world, ~world->settings.loss)) {
-			struct net_endpoint endpoint = endpoint_of(host->number, 0);
+			struct net_endpoint endpoint = sockets_endpoint(host->number, packet->path);
 
 			net_refused(from->core, &endpoint);
 			host_pump(from);
 		}
+		packet_free(world, packet);
+		return;
 	}
-	packet_free(world, packet);
+	if (host->waiting + packet->length > world->settings.options.receive_buffer) {
+		packet_free(world, packet);
+		return;
+	}
+	host->waiting += packet->length;
+	packet->next = NULL;
+	*host->queue_last = packet;
+	host->queue_last = &packet->next;
+	if (host->stopped || host->away)
+		return;
+	if (world_chance(world, world->settings.away))
+		visit_later(host);
+	else
+		visit(host);
 }
 
 /* ---- a host ---- */
@@ -297,27 +156,41 @@ static bool inside(const struct host *host, uint64_t address, uint64_t length)
 	return address >= start && length <= size && address - start <= size - length;
 }
 
+/* The first address that is not. */
+static uint64_t outside(const struct host *host, uint64_t address)
+{
+	uint64_t start = (uint64_t)(uintptr_t)host->arena;
+	uint64_t end = start + host->world->settings.arena;
+
+	return address < start || address > end ? address : end;
+}
+
+/* Bytes that only the system will find not to be there. */
+static bool beyond(const struct host *host, uint64_t address, uint64_t length)
+{
+	const struct settings *settings = &host->world->settings;
+	uint64_t start = (uint64_t)(uintptr_t)host->arena;
+
+	return settings->beyond && address >= start &&
+	       address - start + length <= settings->arena + settings->beyond;
+}
+
 /* Is it there? If not, it will be: the range of wait. */
-static int look(struct host *host, const struct net_wait *wait, uint64_t address, uint64_t length,
-		uint64_t *bad)
+static int look(struct host *host, const struct net_wait *wait, uint64_t address, uint64_t length)
 {
 	struct world *world = host->world;
 	uint64_t start = (uint64_t)(uintptr_t)host->arena;
 	struct event event = { .kind = EVENT_RESOLVE, .host = host };
-	size_t page, last;
+	size_t page, end;
 
-	if (!inside(host, address, length)) {
-		*bad = address < start ? address : start + world->settings.arena;
-		if (*bad < address)
-			*bad = address;
-		return PF_ERR_FAULT;
-	}
-	last = (address - start + length - 1) / WORLD_PAGE;
-	for (page = (address - start) / WORLD_PAGE; page <= last; page++) {
+	end = (address - start + length - 1) / WORLD_PAGE + 1;
+	if (end > world->settings.arena / WORLD_PAGE)
+		end = world->settings.arena / WORLD_PAGE;
+	for (page = (address - start) / WORLD_PAGE; page < end; page++) {
 		if (!host->present[page])
 			break;
 	}
-	if (page > last)
+	if (page >= end)
 		return PF_OK;
 	event.resolve = malloc(sizeof(*event.resolve));
 	if (!event.resolve)
@@ -336,28 +209,59 @@ static void resolved(struct world *world, struct event *event)
 {
 	struct host *host = event->host;
 	size_t page, last = event->resolve->first + event->resolve->count;
+	size_t pages = world->settings.arena / WORLD_PAGE;
+	int status = last > pages ? PF_ERR_FAULT : PF_OK;
 
-	for (page = event->resolve->first; page < last; page++) {
-		if (page < world->settings.arena / WORLD_PAGE)
-			host->present[page] = 1;
-	}
+	for (page = event->resolve->first; page < last && page < pages; page++)
+		host->present[page] = 1;
 	if (host->core && host->life == event->resolve->life) {
-		net_resolved(host->core, event->resolve->token, PF_OK, 0);
+		net_resolved(host->core, event->resolve->token, status,
+			     status == PF_OK ?
+				     0 :
+				     (uint64_t)(uintptr_t)host->arena + world->settings.arena);
 		host_pump(host);
 	}
 	free(event->resolve);
 }
 
-static int on_look(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
-		   uint64_t *bad)
+/* As memory.c has it: what is no memory at all is found by using it. */
+static int on_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
+		     uint64_t *bad)
 {
-	return look(user, wait, address, length, bad);
+	struct host *host = user;
+
+	if (inside(host, address, length))
+		return look(host, wait, address, length);
+	if (!wait->suspect && beyond(host, address, length))
+		return look(host, wait, address, length);
+	*bad = outside(host, address);
+	return PF_ERR_FAULT;
+}
+
+static int on_destination(void *user, const struct net_wait *wait, uint64_t address,
+			  uint32_t length, uint64_t *bad)
+{
+	struct host *host = user;
+
+	if (inside(host, address, length) || beyond(host, address, length))
+		return look(host, wait, address, length);
+	*bad = outside(host, address);
+	return PF_ERR_FAULT;
+}
+
+static int reach(struct host *host, const struct net_wait *wait, uint64_t address, uint64_t length,
+		 uint64_t *bad)
+{
+	if (inside(host, address, length))
+		return look(host, wait, address, length);
+	*bad = outside(host, address);
+	return PF_ERR_FAULT;
 }
 
 static int on_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
 		    uint32_t length, uint64_t *bad)
 {
-	int status = look(user, wait, address, length, bad);
+	int status = reach(user, wait, address, length, bad);
 
 	if (status == PF_OK)
 		memcpy((void *)(uintptr_t)address, data, length);
@@ -367,7 +271,7 @@ static int on_place(void *user, const struct net_wait *wait, uint64_t address, c
 static int on_fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
 		    uint32_t length, uint64_t *bad)
 {
-	int status = look(user, wait, address, length, bad);
+	int status = reach(user, wait, address, length, bad);
 
 	if (status == PF_OK)
 		memcpy(to, (const void *)(uintptr_t)address, length);
@@ -378,7 +282,7 @@ static int on_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op 
 		     uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
 {
 	uint64_t *target = (uint64_t *)(uintptr_t)wait->address;
-	int status = look(user, wait, wait->address, width, bad);
+	int status = reach(user, wait, wait->address, width, bad);
 
 	if (status != PF_OK)
 		return status;
@@ -457,8 +361,8 @@ void host_start(struct host *host)
 {
 	struct world *world = host->world;
 	struct net_options options = world->settings.options;
-	struct net_callbacks callbacks = { .source = on_look,
-					   .destination = on_look,
+	struct net_callbacks callbacks = { .source = on_source,
+					   .destination = on_destination,
 					   .place = on_place,
 					   .fetch = on_fetch,
 					   .atomic = on_atomic,
@@ -483,6 +387,18 @@ void host_start(struct host *host)
 	host->timer = NET_NEVER;
 }
 
+static void forget_packets(struct host *host)
+{
+	struct packet *packet;
+
+	while ((packet = host->queue)) {
+		host->queue = packet->next;
+		packet_free(host->world, packet);
+	}
+	host->queue_last = &host->queue;
+	host->waiting = 0;
+}
+
 void host_crash(struct host *host)
 {
 	struct net_core *core = host->core;
@@ -491,6 +407,7 @@ void host_crash(struct host *host)
 	host->core = NULL;
 	memset(host->peers, 0, host->world->settings.hosts * sizeof(struct net_association *));
 	net_destroy(core);
+	forget_packets(host);
 }
 
 void host_stop(struct host *host)
@@ -500,26 +417,14 @@ void host_stop(struct host *host)
 
 void host_continue(struct host *host)
 {
-	struct packet *packet;
-
 	host->stopped = false;
-	host->waiting = 0;
-	while ((packet = host->queue)) {
-		host->queue = packet->next;
-		if (host->core)
-			receive(host, packet);
-		packet_free(host->world, packet);
-	}
-	host->queue_last = &host->queue;
-	if (host->core)
-		net_advance(host->core, host->world->now);
-	host_pump(host);
+	visit(host);
 }
 
 struct net_association *host_peer(struct host *host, unsigned peer)
 {
 	struct host *other = &host->world->hosts[peer];
-	struct net_endpoint endpoint = endpoint_of(peer, 0);
+	struct net_endpoint endpoint = sockets_endpoint(peer, 0);
 	uint32_t who[2] = { host->number, host->life };
 	unsigned path;
 
@@ -530,7 +435,7 @@ struct net_association *host_peer(struct host *host, unsigned peer)
 	host->peers[peer] = net_open(host->core, other->id, other->key, &endpoint, who, sizeof(who),
 				     other);
 	for (path = 1; host->peers[peer] && path < host->world->settings.paths; path++) {
-		endpoint = endpoint_of(peer, path);
+		endpoint = sockets_endpoint(peer, path);
 		net_path_add(host->peers[peer], &endpoint);
 	}
 	host->peer_life[peer] = other->life;
@@ -576,14 +481,13 @@ struct world *world_create(const struct settings *settings)
 	world->random = settings->seed * 0x9e3779b97f4a7c15ull + 1;
 	world->now = SECOND;
 	world->hosts = calloc(settings->hosts, sizeof(*world->hosts));
-	world->batch = calloc(1, sizeof(*world->batch));
-	world->batch->room = aligned_alloc(64, (NET_BATCH_BYTES + 2048 + 63) & ~63u);
+	world->sockets = sockets_create(world);
 	for (i = 0; i < settings->hosts; i++) {
 		struct host *host = &world->hosts[i];
 
 		host->world = world;
 		host->number = i;
-		host->arena = aligned_alloc(WORLD_PAGE, settings->arena);
+		host->arena = aligned_alloc(WORLD_PAGE, settings->arena + settings->beyond);
 		host->present = malloc(settings->arena / WORLD_PAGE);
 		memset(host->present, 1, settings->arena / WORLD_PAGE);
 		host->peers = calloc(settings->hosts, sizeof(struct net_association *));
@@ -609,10 +513,11 @@ bool world_run(struct world *world, uint64_t until, bool (*done)(struct world *)
 			if (host->timer != event.time)
 				break;
 			host->timer = NET_NEVER;
-			if (!host->core || host->stopped)
-				break;
-			net_advance(host->core, world->now);
-			host_pump(host);
+			visit(host);
+			break;
+		case EVENT_VISIT:
+			if (host->away)
+				visit(host);
 			break;
 		case EVENT_RESOLVE:
 			resolved(world, &event);
@@ -631,7 +536,6 @@ bool world_run(struct world *world, uint64_t until, bool (*done)(struct world *)
 
 void world_destroy(struct world *world)
 {
-	struct packet *packet;
 	unsigned i;
 
 	while (world->events.count) {
@@ -646,10 +550,7 @@ void world_destroy(struct world *world)
 		struct host *host = &world->hosts[i];
 
 		host->complete = NULL;
-		while ((packet = host->queue)) {
-			host->queue = packet->next;
-			packet_free(world, packet);
-		}
+		forget_packets(host);
 		if (host->core)
 			net_destroy(host->core);
 		free(host->arena);
@@ -657,12 +558,8 @@ void world_destroy(struct world *world)
 		free(host->peers);
 		free(host->peer_life);
 	}
-	while ((packet = world->free_packets)) {
-		world->free_packets = packet->next;
-		free(packet);
-	}
-	free(world->batch->room);
-	free(world->batch);
+	packets_destroy(world);
+	sockets_destroy(world->sockets);
 	free(world->hosts);
 	free(world->events.heap);
 	free(world);

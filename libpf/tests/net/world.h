@@ -35,10 +35,18 @@ struct settings {
 	uint64_t rate;          /* bytes a second that a host's link carries; 0: any */
 	uint64_t queue;         /* bytes that wait for a link, more are lost */
 	uint32_t mtu;           /* longest UDP payload that passes */
-	uint32_t interface_mtu; /* ... that the interface claims */
+	uint32_t interface_mtu; /* ... that the interface takes */
+	uint32_t too_big;       /* the network says that a packet is longer than passes */
 	uint32_t absent;        /* a page is not there when it is looked at after an eviction */
 	uint64_t resolve;       /* mean time until it is */
+	uint32_t fault;         /* the system cannot read or write memory that is there */
+	uint32_t full;          /* it has no room for packets to be sent */
+	uint32_t predict;       /* payloads are received where the core foresees them */
+	uint32_t away;          /* the host does not look when a packet comes, */
+	uint64_t away_time;     /* but so much later, on average */
+	bool no_segments;       /* packets are sent one by one */
 	size_t arena;
+	size_t beyond;       /* bytes behind it that are the host's as well, but not there */
 	unsigned paths;      /* between two hosts */
 	uint32_t paths_down; /* bits: those that carry nothing */
 	bool same_id;        /* of a host that is started again */
@@ -58,6 +66,7 @@ struct host {
 	uint64_t link;    /* busy until */
 	uint32_t life;    /* how often it was started */
 	bool stopped;     /* takes no packets, which wait or get lost */
+	bool away;        /* will look at its packets later */
 	uint64_t waiting; /* bytes of them */
 	struct packet *queue, **queue_last;
 	bool closed; /* deliver turns messages away */
@@ -77,7 +86,7 @@ struct world {
 	struct events events;
 	uint64_t packets, dropped;
 	struct packet *free_packets;
-	struct net_batch *batch;
+	struct sockets *sockets;
 	bool failed;
 	/* Sees each packet as it is sent. */
 	void (*tap)(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,

@@ -5,7 +5,8 @@
 #include "control.h"
 #include "core.h"
 
-#define AHEAD_MOST (1u << 24) /* of the packet numbers seen, for a number to be believed */
+#define AHEAD_MOST (1u << 24)  /* of the packet numbers seen, for a number to be believed */
+#define FORESEEN_MOST 10000000 /* ns since a peer was heard, for more of its data to be foreseen */
 
 /* A packet in hand: authentic, decrypted. */
 struct view {
@@ -314,6 +315,12 @@ unsigned net_predict(struct net_core *core, struct net_place *places, unsigned m
 	if (core->options.auth == NET_AUTH_FULL)
 		*header += WIRE_DIGEST;
 	if (core->options.auth == NET_AUTH_ENCRYPT || !core->latest || !core->latest->busy)
+		return 0;
+	/*
+	 * What it began to write it may never finish: the packets of others are not
+	 * to go there until it is known to be dead. That memory may have another use.
+	 */
+	if (core->now - core->latest->heard > FORESEEN_MOST)
 		return 0;
 	return destination_predict(core->latest, places, most, *header);
 }

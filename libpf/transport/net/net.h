@@ -207,7 +207,8 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
  * *header bytes to a buffer, the payload to its place, and so on. All but the
  * last place returned have the same length, and they are no more than one receive
  * call with UDP_GRO can fill. Valid until the next call of net_input, to which
- * the packets are given as they lie. Returns how many, 0 with NET_AUTH_ENCRYPT.
+ * the packets are given as they lie. Returns how many, 0 with NET_AUTH_ENCRYPT,
+ * and while the peer that sent data last is silent.
  */
 struct net_place {
 	void *address;

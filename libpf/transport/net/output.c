@@ -470,8 +470,6 @@ void net_unsent(struct net_core *core, const struct net_batch *batch, bool unrea
 	path = association->paths[batch->path];
 	if (batch->probe)
 		mtu_unsent(&path->mtu);
-	/* What the peer was asked in it. */
-	association->ping |= association->silent != NET_NEVER;
 	events = association_events(association);
 	core->unreadable = unreadable;
 	path_unsent(path, batch->number, batch->count, &events);

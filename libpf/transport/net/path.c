@@ -105,15 +105,21 @@ static void lose(struct path *path, struct sent *sent, const struct path_events 
 void path_unsent(struct path *path, uint64_t number, uint32_t count,
 		 const struct path_events *events)
 {
+	bool asked = false;
+
 	for (; count && number < path->next; number++, count--) {
 		struct sent *sent = record(path, number);
 
 		if (sent->number == (uint32_t)number && sent->state == SENT_UNDER_WAY) {
 			lose(path, sent, events);
 			sent->state = SENT_NOTHING;
+			asked = true;
 		}
 	}
 	skip_settled(path);
+	/* A ping may have been all there was, and no time-out would ask again. */
+	if (asked && path->oldest == path->next)
+		path->probe = true;
 }
 
 void path_sample(struct path *path, uint64_t rtt)

@@ -80,7 +80,7 @@ struct sent *path_record(struct path *path);
 /* Have a record for one more, if need be by waiting for the oldest no more: it is sent again. */
 void path_make_room(struct path *path, uint64_t now, const struct path_events *events);
 void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks);
-/* Take back the last packets from number on: they never left. Their contents are lost. */
+/* Take back the last packets from number on: they never left. What they asked is asked again. */
 void path_unsent(struct path *path, uint64_t number, uint32_t count,
 		 const struct path_events *events);
 /* False: an acknowledgement of what was never sent. */

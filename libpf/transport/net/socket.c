@@ -250,9 +250,13 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 			done += (unsigned)sent;
 			continue;
 		}
-		/* Some went out: what did not is lost to the core, which it is used to. */
+		/*
+		 * Some went out: what did not is lost to the core, which it is used to.
+		 * But memory that cannot be read it has to hear of, or it goes on to
+		 * the next block and reports that one.
+		 */
 		if (errno != EINTR)
-			return done ? SOCKET_SENT : classify(errno, false);
+			return done && errno != EFAULT ? SOCKET_SENT : classify(errno, false);
 	}
 	return SOCKET_SENT;
 }
@@ -374,20 +378,32 @@ static struct net_packet *add_packet(struct receiver *receiver, unsigned *count,
 	return packet;
 }
 
-/* Packets that lie one behind the other from data on. */
+/*
+ * Packets that lie one behind the other from data on, in a buffer of RECEIVE_ROOM.
+ * The kernel gathers what is of one length, the last one excepted, and a
+ * transfer's last packet may have any: the core wants every header aligned.
+ */
 static void cut(struct receiver *receiver, unsigned *count, const struct received *received,
 		uint8_t *data, uint32_t length)
 {
-	uint32_t at, size;
+	uint32_t segment = received->segment, stride = (segment + 7) & ~7u, i, last;
 
-	for (at = 0; at < length; at += size) {
+	if (!length)
+		return;
+	last = (length - 1) / segment;
+	if (last > (RECEIVE_ROOM - segment) / stride)
+		last = (RECEIVE_ROOM - segment) / stride;
+	for (i = last; i && stride != segment; i--)
+		memmove(data + i * stride, data + i * segment,
+			length - i * segment < segment ? length - i * segment : segment);
+	for (i = 0; i <= last; i++) {
 		struct net_packet *packet = add_packet(receiver, count, received);
 
 		if (!packet)
 			return;
-		size = length - at < received->segment ? length - at : received->segment;
-		packet->header = data + at;
-		packet->header_length = size;
+		packet->header = data + i * stride;
+		packet->header_length = length - i * segment < segment ? length - i * segment :
+									 segment;
 	}
 }
 

@@ -19,6 +19,8 @@
 #define RECEIVE_MESSAGES 8
 /* The kernel gathers up to 64 KiB in a datagram; more packets than these are dropped. */
 #define RECEIVE_BYTES (64u << 10)
+/* So that each of them can be moved to where it is aligned. */
+#define RECEIVE_ROOM (RECEIVE_BYTES + 1024)
 #define RECEIVE_PACKETS 1024
 /* Longest header that packets are foreseen with. */
 #define PREDICT_HEADER_MOST 256
@@ -80,9 +82,9 @@ struct receiver {
 	struct net_packet packets[RECEIVE_PACKETS];
 	struct net_endpoint from[RECEIVE_MESSAGES];
 	_Alignas(8) uint8_t headers[NET_BATCH_MOST][PREDICT_HEADER_MOST];
-	_Alignas(8) uint8_t buffers[RECEIVE_MESSAGES][RECEIVE_BYTES];
+	_Alignas(8) uint8_t buffers[RECEIVE_MESSAGES][RECEIVE_ROOM];
 	/* For what lay elsewhere than predicted, brought together. */
-	_Alignas(8) uint8_t gathered[RECEIVE_BYTES];
+	_Alignas(8) uint8_t gathered[RECEIVE_ROOM];
 };
 
 struct receiver *receiver_create(void);

@@ -161,6 +161,9 @@ static void complete(struct net_association *association, struct operation_poste
 	operation->previous->next = operation->next;
 	operation->next->previous = operation->previous;
 	free(operation);
+	/* Before all of it came: later packets may lie in its memory, which is the user's now. */
+	if (completion.status != PF_OK)
+		core_stash(core);
 	core->callbacks.complete(core->callbacks.user, association, arg, &completion);
 }
 

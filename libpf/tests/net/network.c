@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "network.h"
+
+#include "sockets.h"
+#include "transport/net/wire.h"
+
+#define POOLED 2048 /* bytes of packets that are kept for the next ones */
+
+struct packet *packet_new(struct world *world, size_t length)
+{
+	struct packet *packet = world->free_packets;
+
+	if (length > POOLED)
+		packet = malloc(sizeof(*packet) + length);
+	else if (packet)
+		world->free_packets = packet->next;
+	else
+		packet = malloc(sizeof(*packet) + POOLED);
+	if (!packet)
+		abort();
+	packet->length = (uint32_t)length;
+	packet->path = packet->ecn = 0;
+	packet->corrupt = false;
+	packet->next = NULL;
+	return packet;
+}
+
+void packet_free(struct world *world, struct packet *packet)
+{
+	if (packet->length > POOLED) {
+		free(packet);
+		return;
+	}
+	packet->next = world->free_packets;
+	world->free_packets = packet;
+}
+
+/* Bytes of a packet that a hash covers. */
+static size_t covered(enum net_auth auth, const struct packet *packet)
+{
+	size_t header;
+
+	if (packet->length < WIRE_HEADER)
+		return 0;
+	header = WIRE_HEADER + (size_t)wire_get16(packet->bytes + 18);
+	if (header > packet->length)
+		return 0;
+	/* With NET_AUTH_HEADER the payload has UDP's checksum only, and padding never more. */
+	if (auth == NET_AUTH_HEADER ||
+	    (auth == NET_AUTH_FULL && (packet->bytes[16] & 15) == WIRE_PROBE))
+		return header;
+	return packet->length;
+}
+
+/* A packet as a forger makes it, whom UDP's checksum does not stop. */
+static void corrupt(struct world *world, struct packet *packet)
+{
+	size_t length = covered(world->settings.options.auth, packet), i;
+
+	if (!length)
+		return;
+	packet->bytes[world_below(world, length)] ^= (uint8_t)(1u << world_below(world, 8));
+	packet->corrupt = true;
+	/* So it is refused, and what the payload is does not matter: other bytes are found out. */
+	for (i = length; i < packet->length && i < length + 64; i++)
+		packet->bytes[i] = (uint8_t)~packet->bytes[i];
+}
+
+struct complaint {
+	struct host *host;
+	struct net_endpoint to;
+	uint32_t life;
+	size_t most;
+};
+
+static void complain(struct world *world, void *arg)
+{
+	struct complaint *complaint = arg;
+	struct host *host = complaint->host;
+
+	if (host->core && host->life == complaint->life) {
+		net_too_big(host->core, &complaint->to, complaint->most);
+		host_pump(host);
+	}
+	free(complaint);
+}
+
+/* A router says that this is the longest. */
+static void too_big(struct world *world, const struct packet *packet)
+{
+	struct complaint *complaint = malloc(sizeof(*complaint));
+	struct host *host = &world->hosts[packet->from];
+
+	if (!complaint)
+		abort();
+	*complaint = (struct complaint){ host, sockets_endpoint(packet->to, packet->path),
+					 host->life, world->settings.mtu };
+	world_call(world, world->now + world->settings.delay, complain, complaint);
+}
+
+static void packet_push(struct world *world, uint64_t time, struct packet *packet)
+{
+	events_push(&world->events,
+		    (struct event){ .time = time, .kind = EVENT_PACKET, .packet = packet });
+}
+
+void packet_transmit(struct world *world, struct packet *packet)
+{
+	const struct settings *settings = &world->settings;
+	uint64_t time = world->now + settings->delay;
+
+	world->packets++;
+	if (world->tap)
+		world->tap(world, packet->from, packet->to, packet->bytes, packet->length);
+	if (packet->length > settings->mtu && world_chance(world, settings->too_big))
+		too_big(world, packet);
+	if (packet->length > settings->mtu || world_chance(world, settings->loss) ||
+	    settings->paths_down >> packet->path & 1)
+		goto drop;
+	if (settings->rate) {
+		struct host *to = &world->hosts[packet->to];
+		uint64_t takes = packet->length * SECOND / settings->rate;
+		uint64_t start = to->link > world->now ? to->link : world->now;
+
+		if ((start - world->now) * settings->rate / SECOND > settings->queue)
+			goto drop;
+		to->link = start + takes;
+		time += to->link - world->now;
+	}
+	if (world_chance(world, settings->reorder))
+		time += world_below(world, settings->jitter);
+	if (world_chance(world, settings->mark))
+		packet->ecn = 3;
+	if (world_chance(world, settings->duplicate)) {
+		struct packet *copy = packet_new(world, packet->length);
+
+		memcpy(copy, packet, sizeof(*packet) + packet->length);
+		packet_push(world, time + world_below(world, settings->jitter + 1), copy);
+	}
+	if (world_chance(world, settings->corrupt))
+		corrupt(world, packet);
+	packet_push(world, time, packet);
+	return;
+drop:
+	world->dropped++;
+	packet_free(world, packet);
+}
+
+void world_inject(struct world *world, unsigned from, unsigned to, const void *bytes, size_t length)
+{
+	struct packet *packet = packet_new(world, length);
+
+	memcpy(packet->bytes, bytes, length);
+	packet->from = from;
+	packet->to = to;
+	packet_push(world, world->now, packet);
+}
+
+void packets_destroy(struct world *world)
+{
+	struct packet *packet;
+
+	while ((packet = world->free_packets)) {
+		world->free_packets = packet->next;
+		free(packet);
+	}
+}
