@@ -128,11 +128,18 @@ unused_shared_memory()
 	done
 }
 
+# leftovers_elsewhere ACTION: of find(1); for who has ranks with files of their own to replace it
+leftovers_elsewhere()
+{
+	:
+}
+
 leftovers()
 {
 	remaining_processes
 	unused_shared_memory
 	find "$session" -mindepth 1 ! -type d -printf 'file %p\n'
+	leftovers_elsewhere -print
 }
 
 # Processes take a moment to die and their files to go.
@@ -146,6 +153,7 @@ check_leftovers()
 	[[ -n $found ]] || return 0
 	printf '# left behind: %s\n' "$found"
 	remaining_processes | sed 's/^process \([0-9]*\):.*/\1/' | xargs -r kill -9
+	leftovers_elsewhere -delete
 	return 1
 }
 

@@ -16,6 +16,18 @@ on_hosts()
 		--mtu 9000 --link up && { (($# == 0)) || "$host_script" set "$@"; }
 }
 
+# The hosts' own files, which nobody but a run makes.
+leftovers_elsewhere()
+{
+	local host
+	[[ -n $hosts ]] || return 0
+	for host in h0 h1 h2 h3 front; do
+		# shellcheck disable=SC2016 # the host's shell expands it
+		"$host_script" exec "$host" sh -c 'find /dev/shm "$TMPDIR" -mindepth 1 ! -type d "$@"' \
+			sh "$@" | sed "s/^/file on $host: /"
+	done
+}
+
 # ---- whether what a variant is about has happened ----
 
 # What the hosts' kernels have counted so far, for variants that no counter of "hosts status" tells of.
