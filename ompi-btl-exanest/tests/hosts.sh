@@ -5,13 +5,32 @@
 
 host_script=$here/../../tests/hosts
 # Where the programs are that are looked for among the processes; the caller sets it.
-programs=
+programs= silent=
+
+# A host that says nothing where nobody listens, as one behind a firewall, or without power.
+silence()
+{
+	"$host_script" exec "$1" nft 'table inet silence {
+		chain output {
+			type filter hook output priority 0;
+			meta l4proto icmp drop
+			icmpv6 type destination-unreachable drop
+		}
+	}' && silent=$1
+}
+
+speak()
+{
+	[[ -z $silent ]] || "$host_script" exec "$silent" nft delete table inet silence || return
+	silent=
+}
 
 # on_hosts LIST [SETTING...]
 on_hosts()
 {
 	mpirun=("$host_script" run --host "$1")
 	shift
+	speak || return
 	"$host_script" set --loss 0 --duplicate 0 --reorder 0 --corrupt 0 --checksum off --wire off \
 		--mtu 9000 --link up && { (($# == 0)) || "$host_script" set "$@"; }
 }
@@ -172,4 +191,42 @@ refused_packets()
 {
 	"$host_script" exec "$1" "$build/libpf/tools/pf_info" --job --json |
 		sed -n 's/.*"sum":.*"net_refused":\([0-9]*\).*/\1/p'
+}
+
+# ---- a rank dies, and mpirun kills nobody ----
+
+# run_survivors SECONDS NAME: all ranks have to end themselves within that time from the death on.
+# mpirun (Open MPI 4.1) itself stays when ranks of several hosts have ended with an error.
+run_survivors()
+{
+	local seconds=$(($1 * patience)) name=$2 began='' start=${EPOCHREALTIME/[.,]/} now verdict=ok
+	elapsed=0
+	timeout -k 5 $((seconds + 60 * patience)) "${command[@]}" >"$work/out" 2>"$work/err" </dev/null &
+	while [[ -n $(jobs -pr) ]]; do
+		pause 0.1
+		now=${EPOCHREALTIME/[.,]/}
+		if [[ -z $began ]]; then
+			! grep -q 'kills itself' "$work/err" || began=$now
+			continue
+		fi
+		find_rank >/dev/null || break
+		((now - began < seconds * 1000000)) || break
+	done
+	elapsed=$(((${EPOCHREALTIME/[.,]/} - start) / 1000))
+	if [[ -z $began ]]; then
+		note "no rank got as far as killing itself"
+		verdict="not ok"
+	elif find_rank >/dev/null; then
+		note "a rank is still there $seconds s after the death of another"
+		verdict="not ok"
+	else
+		note "after $(((now - began) / 1000)) ms no rank was there any more"
+	fi
+	told_of_death || verdict="not ok"
+	[[ $verdict == ok ]] || show_stderr
+	result "$verdict" "$name: the others are told in time, and end"
+	# Nor has it a chance to tidy up then.
+	end_background
+	remaining_processes | sed 's/^process \([0-9]*\):.*/\1/' | xargs -r kill -9
+	leftovers_elsewhere -delete
 }
