@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Callable, Optional, Sequence
+from typing import Callable, NoReturn, Optional, Sequence
 
 from . import comparison, hosts, transports
 from .programs import NoPrograms
@@ -165,7 +166,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 def guarded(command: str, run: Callable[[], int]) -> int:
-    """The exit code, also of what cannot be run."""
+    """The exit code, also of what cannot be run. What was begun is ended on SIGTERM, too."""
+    signal.signal(signal.SIGTERM, _end)
     try:
         return run()
     except (NoPrograms, ValueError) as error:
@@ -175,6 +177,10 @@ def guarded(command: str, run: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return 130
     return 2
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _explain(error: Exception) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,8 @@ class Hosts:
         self._script = script
         self._mtu = mtu
         self._settings: dict[str, str] = {}
+        # A set of our own, beside one that the user may have.
+        self._name = f"compare-{os.getpid()}"
 
     @property
     def placement(self) -> Placement:
@@ -119,13 +122,13 @@ class Hosts:
             False,
             f"2 ranks on 2 hosts (namespaces of this machine, MTU {self._mtu}), "
             "each host with a core of its own",
-            launcher=(str(self._script), "run"),
+            launcher=("env", f"EXANEST_HOSTS={self._name}", str(self._script), "run"),
         )
 
     @contextlib.contextmanager
     def made(self) -> Iterator[Hosts]:
-        self._call("up", "2", "--core", "--mtu", str(self._mtu))
         try:
+            self._call("up", "2", "--core", "--mtu", str(self._mtu))
             yield self
         finally:
             self._call("down")
@@ -140,7 +143,11 @@ class Hosts:
 
     def _call(self, *arguments: str) -> None:
         done = subprocess.run(
-            [str(self._script), *arguments], capture_output=True, text=True, timeout=120
+            [str(self._script), *arguments],
+            env={**os.environ, "EXANEST_HOSTS": self._name},
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         if done.returncode:
             text = done.stderr.strip() or f"exit code {done.returncode}"

@@ -5,6 +5,8 @@
  *
  *   finalize PATTERN    one of those that finalize --list prints
  */
+#include "mpi_t.h"
+
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +108,38 @@ static void ring(void)
 	MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/*
+ * Who talks to two others connects to two, and everybody is connected by now:
+ * the ranks' counts are added up on their way around the ring.
+ */
+static void neighbours(void)
+{
+	int right = (rank + 1) % size, left = (rank + size - 1) % size;
+	long long most = size < 3 ? size - 1 : 2, peers, before = 0, sum;
+	char mine = 1, other;
+
+	mpi_t_watch();
+	MPI_Sendrecv(&mine, 1, MPI_CHAR, right, TAG, &other, 1, MPI_CHAR, left, TAG, MPI_COMM_WORLD,
+		     MPI_STATUS_IGNORE);
+	MPI_Sendrecv(&mine, 1, MPI_CHAR, left, TAG, &other, 1, MPI_CHAR, right, TAG, MPI_COMM_WORLD,
+		     MPI_STATUS_IGNORE);
+	peers = mpi_t_counted("peers");
+	mpi_t_unwatch();
+	if (peers < 0 && strcmp(mpi_t_btl(), "exanest") != 0)
+		return;
+	if (rank)
+		MPI_Recv(&before, 1, MPI_LONG_LONG, left, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	sum = before + peers;
+	if (rank < size - 1)
+		MPI_Send(&sum, 1, MPI_LONG_LONG, right, TAG, MPI_COMM_WORLD);
+	/* Between hosts only who begins counts. */
+	if (peers >= 0 && peers <= most && (rank < size - 1 || sum >= (size > 2 ? size : most)))
+		return;
+	fprintf(stderr, "# rank %d: %lld peers, %lld with the ranks before it, of %d neighbours\n",
+		rank, peers, sum, (int)most);
+	wrong++;
+}
+
 static void star(void)
 {
 	int who;
@@ -165,19 +199,13 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } patterns[] = {
-	{ "nothing", nothing },
-	{ "to_oneself", to_oneself },
-	{ "one_small", one_small },
-	{ "one_small_taken_late", one_small_taken_late },
-	{ "one_large", one_large },
-	{ "freed_large_send", freed_large_send },
-	{ "ring", ring },
-	{ "star", star },
-	{ "pairs", pairs },
-	{ "everybody", everybody },
-	{ "late_ranks", late_ranks },
-	{ "window", window },
-	{ "barrier", barrier },
+	{ "nothing", nothing },     { "to_oneself", to_oneself },
+	{ "one_small", one_small }, { "one_small_taken_late", one_small_taken_late },
+	{ "one_large", one_large }, { "freed_large_send", freed_large_send },
+	{ "ring", ring },           { "neighbours", neighbours },
+	{ "star", star },           { "pairs", pairs },
+	{ "everybody", everybody }, { "late_ranks", late_ranks },
+	{ "window", window },       { "barrier", barrier },
 };
 #define PATTERNS (sizeof(patterns) / sizeof(*patterns))
 

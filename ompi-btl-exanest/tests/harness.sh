@@ -44,6 +44,22 @@ sanitizer_of()
 	ldd "$(command -v "$1")" 2>/dev/null | awk '/asan/ { print $3 }'
 }
 
+# A signal may come while anything runs: nothing of it may stay.
+end_background()
+{
+	local job
+	for job in $(jobs -pr); do
+		kill -TERM "$job" 2>/dev/null
+		wait "$job" 2>/dev/null
+	done
+}
+
+# As sleep, but no process, which would stay when the shell is killed.
+pause()
+{
+	read -r -t "$1" <> <(:) || :
+}
+
 # use_build DIR: its component, and a folder for what the jobs write.
 use_build()
 {
@@ -57,7 +73,7 @@ use_build()
 
 	# Short, because sockets are made in it.
 	work=$(mktemp -d "${TMPDIR:-/tmp}/mpi.XXXXXX") || exit 2
-	trap 'rm -rf "$work"' EXIT
+	trap 'end_background; rm -rf "$work"' EXIT
 	trap 'exit 130' HUP INT PIPE TERM
 	mark=$$-$RANDOM
 }
@@ -112,11 +128,18 @@ unused_shared_memory()
 	done
 }
 
+# leftovers_elsewhere ACTION: of find(1); for who has ranks with files of their own to replace it
+leftovers_elsewhere()
+{
+	:
+}
+
 leftovers()
 {
 	remaining_processes
 	unused_shared_memory
 	find "$session" -mindepth 1 ! -type d -printf 'file %p\n'
+	leftovers_elsewhere -print
 }
 
 # Processes take a moment to die and their files to go.
@@ -130,6 +153,7 @@ check_leftovers()
 	[[ -n $found ]] || return 0
 	printf '# left behind: %s\n' "$found"
 	remaining_processes | sed 's/^process \([0-9]*\):.*/\1/' | xargs -r kill -9
+	leftovers_elsewhere -delete
 	return 1
 }
 
@@ -143,10 +167,12 @@ show_stderr()
 # shellcheck disable=SC2034 # the caller reads them
 launch()
 {
-	local seconds=$(($1 * patience)) began=$EPOCHREALTIME
+	local seconds=$(($1 * patience)) began=${EPOCHREALTIME/[.,]/}
 	status=0
-	timeout -k 5 "$seconds" "${command[@]}" >"$work/out" 2>"$work/err" </dev/null || status=$?
-	elapsed=$(((${EPOCHREALTIME/./} - ${began/./}) / 1000))
+	# In the background, or bash would not look at signals before it ends.
+	timeout -k 5 "$seconds" "${command[@]}" >"$work/out" 2>"$work/err" </dev/null &
+	wait $! || status=$?
+	elapsed=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
 }
 
 # A job has its own session folder, and a mark in its processes' environment.

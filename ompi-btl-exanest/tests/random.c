@@ -2,6 +2,9 @@
 /*
  * Random traffic that --seed replays: who sends what to whom is the same plan
  * on every rank; when it is posted and how it is waited for is each rank's own.
+ *
+ *   --rounds N    of each kind of receives
+ *   --seconds N   as many rounds as take N seconds together, on any machine
  */
 #include "mpitest.h"
 
@@ -30,6 +33,7 @@ static struct buffer buffers[2 * MOST_MESSAGES];
 static MPI_Request requests[2 * MOST_MESSAGES];
 static int planned, request_count;
 static uint64_t own_state;
+static double seconds; /* of one kind of receives; 0: as many rounds as given */
 
 static void make_plan(uint64_t *state, int unique_tags)
 {
@@ -230,15 +234,29 @@ static void wildcard_receives(void)
 	wait_for_all();
 }
 
+/* What rank 0's clock says: all have to end after the same round. */
+static int goes_on(double end)
+{
+	int more = MPI_Wtime() < end;
+
+	MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	return more;
+}
+
 static void traffic(const char *name, void (*run)(void), int unique_tags, int rounds)
 {
 	int i, round, sum;
 	uint64_t state;
+	double end;
 
-	mpitest_begin("%d rounds, %s", rounds, name);
+	if (seconds > 0)
+		mpitest_begin("%g s, %s", seconds, name);
+	else
+		mpitest_begin("%d rounds, %s", rounds, name);
 	state = mpitest.test_seed;
 	own_state = mpitest.test_seed + 1 + (uint64_t)mpitest.rank;
-	for (round = 0; round < rounds; round++) {
+	end = MPI_Wtime() + seconds;
+	for (round = 0; seconds > 0 ? goes_on(end) : round < rounds; round++) {
 		make_plan(&state, unique_tags);
 		memset(buffers, 0, sizeof(buffers));
 		run();
@@ -257,6 +275,7 @@ int main(int argc, char **argv)
 
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
 	rounds = (int)mpitest_number("--rounds", mpitest.quick ? 40 : 200);
+	seconds = (double)mpitest_number("--seconds", 0) / 2;
 	traffic("receives by source and tag", named_receives, 0, rounds);
 	traffic("receives of whatever comes", wildcard_receives, 1, rounds);
 	return mpitest_finish();
