@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pfbench.hosts import Hosts
 
-SCRIPT = """\
-#!/bin/sh
+# Not at the start of a line, where it would be this file's own.
+SCRIPT = """#!/bin/sh
 echo "$EXANEST_HOSTS $1" >>"$0.log"
 [ "$1" != "$(cat "$0.failing" 2>/dev/null)" ]
 """
