@@ -485,10 +485,8 @@ int engine_poll(struct engine *engine)
 	engine->calling = false;
 	engine_unlock(engine);
 	stop_driving(engine);
-	if (atomic_exchange_explicit(&engine->untold, false, memory_order_acquire)) {
-		total += (int)link_finish(engine);
-		total += (int)link_tell_gone(engine);
-	}
+	if (atomic_exchange_explicit(&engine->untold, false, memory_order_acquire))
+		total += (int)link_tell(engine);
 	engine->quiet = total ? 0 : engine->quiet + 1;
 	return total;
 }

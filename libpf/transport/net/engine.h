@@ -57,9 +57,9 @@ struct engine {
 	const struct socket *heard; /* by which something came last; likewise */
 	bool undelivered;           /* messages wait in the core for progress */
 	_Atomic unsigned unflushed; /* posts since the last poll */
-	_Atomic bool untold;        /* something finished or ended that progress has to tell */
+	_Atomic bool untold;        /* progress has something to tell the application */
 	struct finished *finished, **finished_last;
-	struct link *links;
+	struct link *links, *gone; /* gone: not told yet */
 	struct window source_window, destination_window;
 	struct net_statistics counted; /* that the context's statistics have */
 	uint64_t dropped;              /* by the sockets, likewise */
@@ -92,6 +92,13 @@ int engine_poll(struct engine *engine);
 uint64_t engine_serve(struct engine *engine);
 /* Any thread, after posting to the core: send what may go now. */
 void engine_flush(struct engine *engine);
+
+/* Progress, before it sleeps: is there anything for it to send or to tell? */
+static inline bool engine_waits(struct engine *engine)
+{
+	return atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
+	       atomic_load_explicit(&engine->untold, memory_order_relaxed);
+}
 
 static inline void engine_lock(struct engine *engine)
 {
