@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "access.h"
 #include "fault/policy.h"
 #include "fault/resolver.h"
 #include "net.h"
@@ -61,12 +62,14 @@ struct engine {
 	struct finished *finished, **finished_last;
 	struct link *links, *gone; /* gone: not told yet */
 	struct window source_window, destination_window;
+	struct access access;          /* to this process's memory */
 	struct net_statistics counted; /* that the context's statistics have */
 	uint64_t dropped;              /* by the sockets, likewise */
 	uint64_t quiet;                /* polls without anything; progress's own */
 
 	/* From threads that resolve; taken by the driver. */
 	_Atomic(struct resolved *) resolved;
+	struct resolved *deferred; /* what only progress may do; under the lock */
 	struct resolver *resolver;
 	_Atomic bool attended; /* the service thread looks after us: wake it */
 	int wake;              /* eventfd */
@@ -103,6 +106,11 @@ static inline bool engine_waits(struct engine *engine)
 static inline void engine_lock(struct engine *engine)
 {
 	pthread_mutex_lock(&engine->lock);
+}
+
+static inline bool engine_trylock(struct engine *engine)
+{
+	return !pthread_mutex_trylock(&engine->lock);
 }
 
 static inline void engine_unlock(struct engine *engine)

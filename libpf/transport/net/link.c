@@ -427,14 +427,50 @@ static void posted(struct engine *engine)
 		inbox_wake(context->inbox.memory, INBOX_SUDDEN);
 }
 
+/*
+ * Is some of it a pager's? Then a page may be absent, and whoever sends it is to
+ * wait for that without the lock, which all others need.
+ */
+static bool is_paged(pf_context *context, const void *memory, size_t length)
+{
+	return pagers_own(&context->pagers, (uint64_t)(uintptr_t)memory, length);
+}
+
+/* In one piece; NULL: no memory. */
+static uint8_t *gather(const void *header, size_t header_length, const void *payload, size_t length)
+{
+	uint8_t *message = malloc(header_length + length);
+
+	if (!message)
+		return NULL;
+	if (header_length)
+		memcpy(message, header, header_length);
+	if (length)
+		memcpy(message + header_length, payload, length);
+	return message;
+}
+
 static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
 			      const void *payload, size_t length, pf_pack_fn pack, void *arg)
 {
 	struct statistics *statistics = &peer->context->statistics;
 	struct engine *engine = peer->context->engine;
 	struct net_association *association;
+	uint8_t *gathered = NULL;
 	int status;
 
+	if (!pack && (is_paged(peer->context, header, header_length) ||
+		      is_paged(peer->context, payload, length))) {
+		gathered = gather(header, header_length, payload, length);
+		if (!gathered)
+			return PF_ERR_MEMORY;
+		payload = gathered + header_length;
+		header = gathered;
+	}
+	/*
+	 * pack is called under the lock, for it is called only if there is room. If it
+	 * meets a pager's absent page, the service thread, which waits for no lock, brings it.
+	 */
 	engine_lock(engine);
 	association = association_of(peer, &status);
 	if (association)
@@ -442,6 +478,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 					      arg) :
 				net_send(association, tag, header, header_length, payload, length);
 	engine_unlock(engine);
+	free(gathered);
 	if (status == PF_DONE) {
 		statistic_add(statistics, PF_STAT_SENDS, 1);
 		statistic_add(statistics, PF_STAT_SEND_BYTES, header_length + length);
