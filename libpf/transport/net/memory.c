@@ -25,8 +25,9 @@ struct resolved {
 	struct net_token token;
 	uint64_t end; /* of the block: what is bad behind it is not its own */
 	uint64_t detected;
-	pthread_t thread; /* that asked */
-	bool here;        /* it was resolved at once, by the thread that asked */
+	/* Only for the thread that asks: is it still at that, and was it resolved meanwhile? */
+	pthread_t thread;
+	bool asking, here;
 };
 
 /* Any thread. */
@@ -36,7 +37,8 @@ static void done(struct resolution *resolution)
 	struct engine *engine = resolved->engine;
 	uint64_t one = 1;
 
-	if (pthread_equal(resolved->thread, pthread_self())) {
+	/* The same thread may also be the one that ends the resolver. */
+	if (pthread_equal(resolved->thread, pthread_self()) && resolved->asking) {
 		resolved->here = true;
 		return;
 	}
@@ -98,11 +100,13 @@ static int resolve(struct engine *engine, const struct net_wait *wait, struct wi
 		.end = wait->address + wait->length,
 		.detected = clock_nanoseconds(CLOCK_MONOTONIC),
 		.thread = pthread_self(),
+		.asking = true,
 	};
 	statistic_add_elsewhere(&context->statistics, PF_STAT_LOCAL_FAULTS, 1);
 	probe_fault(context, NULL, PF_SIDE_LOCAL, FAULT_MAJOR, wait->address);
 	resolver_submit(engine->resolver, &resolved->resolution);
 	/* Another thread leaves it to the driver, who is this one, to free it. */
+	resolved->asking = false;
 	return resolved->here ? conclude(engine, resolved, bad) : PF_ERR_AGAIN;
 }
 
