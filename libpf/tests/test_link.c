@@ -95,8 +95,9 @@ static pf_context *context;
 
 static int begin(void **state)
 {
-	context = calloc(1, sizeof(*context));
+	context = aligned_alloc(_Alignof(pf_context), sizeof(*context));
 	assert_non_null(context);
+	memset(context, 0, sizeof(*context));
 	engine.context = context;
 	assert_int_equal(address_create(&context->address), PF_OK);
 	assert_int_equal(address_create(&address), PF_OK);
