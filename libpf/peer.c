@@ -65,19 +65,26 @@ void peer_net_linked(pf_peer *peer, const char *path)
 	set_state(peer, PEER_LINKED);
 }
 
+const struct transport *peer_transport_back(const pf_context *context,
+					    const struct address *address)
+{
+	const char *why;
+	const struct transport *transport = peer_transport(context, address, &why);
+
+	if (transport)
+		return transport;
+	/* It reached us: then it is for the network to say that we do not reach it. */
+	return address_unreachable(&context->address, address) ? &transport_net : &transport_host;
+}
+
 static pf_peer *peer_new(pf_context *context, const struct address *address)
 {
 	pf_peer *peer = calloc(1, sizeof(*peer));
-	const char *why;
 
 	if (!peer)
 		return NULL;
 	peer->context = context;
-	peer->transport = peer_transport(context, address, &why);
-	/* It reached us: then it is for the network to say that we do not reach it. */
-	if (!peer->transport)
-		peer->transport = address_unreachable(&context->address, address) ? &transport_net :
-										    &transport_host;
+	peer->transport = peer_transport_back(context, address);
 	peer->address = *address;
 	peer->self = address_same(address, &context->address);
 	peer->shares_free = ~0ull;

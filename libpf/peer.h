@@ -73,6 +73,9 @@ void peer_net_linked(pf_peer *peer, const char *path);
 /* The transport that reaches an address from here, or NULL with *why. */
 const struct transport *peer_transport(const pf_context *context, const struct address *address,
 				       const char **why);
+/* The same for one that called us, by whatever way it came. */
+const struct transport *peer_transport_back(const pf_context *context,
+					    const struct address *address);
 /* Progress: its process ended (farewell: in good order), or it refused us. */
 void peer_gone(pf_peer *peer, int status, bool farewell);
 /*

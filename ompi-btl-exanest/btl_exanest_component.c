@@ -400,7 +400,8 @@ static void init_net_module(void)
 					    btl->btl_max_send_size;
 	btl->btl_rdma_pipeline_send_length = btl->btl_max_send_size;
 	/* For a process that both reach the other one is better. */
-	btl->btl_exclusivity--;
+	if (btl->btl_exclusivity)
+		btl->btl_exclusivity--;
 	btl->btl_latency *= 4;
 	btl->btl_bandwidth /= 4;
 }

@@ -76,6 +76,30 @@ static struct pf_pager *find(struct pagers *pagers, uint64_t address)
 	return pager;
 }
 
+/* Under the lock. */
+static bool overlaps(struct pagers *pagers, uint64_t start, uint64_t end)
+{
+	struct pf_pager *pager;
+
+	for (pager = pagers->first; pager; pager = pager->next) {
+		if (start < pager->end && pager->start < end)
+			return true;
+	}
+	return false;
+}
+
+bool pagers_own(struct pagers *pagers, uint64_t address, uint64_t length)
+{
+	bool owned;
+
+	if (!atomic_load_explicit(&pagers->any, memory_order_relaxed))
+		return false;
+	pthread_rwlock_rdlock(&pagers->lock);
+	owned = overlaps(pagers, address, address + length);
+	pthread_rwlock_unlock(&pagers->lock);
+	return owned;
+}
+
 bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick)
 {
 	struct pf_pager *pager;
@@ -268,17 +292,6 @@ static int tell_forward(struct pagers *pagers, const struct pf_pager *pager, boo
 		return PF_OK;
 	return pagers->forward(pagers->forward_arg, pager->start, pager->end - pager->start,
 			       enable);
-}
-
-static bool overlaps(struct pagers *pagers, uint64_t start, uint64_t end)
-{
-	struct pf_pager *pager;
-
-	for (pager = pagers->first; pager; pager = pager->next) {
-		if (start < pager->end && pager->start < end)
-			return true;
-	}
-	return false;
 }
 
 int pf_pager_register(pf_context *context, void *address, size_t length, pf_supply_fn supply,

@@ -39,6 +39,8 @@ void pagers_destroy(struct pagers *pagers);
 
 /* Any thread: is this the memory of a pager? *quick: of one that is known to take next to no time. */
 bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick);
+/* Any thread: is any of [address, address + length) the memory of a pager? */
+bool pagers_own(struct pagers *pagers, uint64_t address, uint64_t length);
 /* Any thread: is the page there a pager's, and absent? */
 bool pager_lacks(struct pagers *pagers, uint64_t address);
 /*

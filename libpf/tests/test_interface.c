@@ -71,6 +71,7 @@ static const struct device usual[] = {
 	{ "ib0", "192.168.7.1", "255.255.0.0", IFF_UP },
 	{ "docker0", "172.17.0.1", "255.255.0.0", IFF_UP },
 	{ "virbr0", "192.168.122.1", "255.255.255.0", IFF_UP },
+	{ "vboxnet0", "192.168.56.1", "255.255.255.0", IFF_UP },
 	{ "eth1", "10.9.9.9", "255.0.0.0", 0 },
 };
 #define USUAL (sizeof(usual) / sizeof(usual[0]))
@@ -126,9 +127,10 @@ static void test_include(void **state)
 	assert_string_equal(found("10.1.2.3", NULL), "eth0 10.1.2.3/24");
 	assert_string_equal(found("fd00::/8", NULL), "eth0 fd00::5/64");
 	assert_string_equal(found("fe80::/10", NULL), "eth0 fe80::1/64");
-	assert_string_equal(found("0.0.0.0/0,ib0", "ib0"),
-			    "lo 127.0.0.1/8, eth0 10.1.2.3/24, ib0 192.168.7.1/16, "
-			    "docker0 172.17.0.1/16, virbr0 192.168.122.1/24");
+	assert_string_equal(
+		found("0.0.0.0/0,ib0", "ib0"),
+		"lo 127.0.0.1/8, eth0 10.1.2.3/24, ib0 192.168.7.1/16, "
+		"docker0 172.17.0.1/16, virbr0 192.168.122.1/24, vboxnet0 192.168.56.1/24");
 	/* Names are whole names, and an interface that is down is none. */
 	assert_non_null(strstr(found("eth", NULL), "if_include"));
 	assert_non_null(strstr(found("eth1", NULL), "if_include"));

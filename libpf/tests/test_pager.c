@@ -3,6 +3,7 @@
 #include "pair.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -128,6 +129,8 @@ static void test_local(void **state)
 	pair_end(pair);
 }
 
+/* A packet goes out from all of its pages at once. */
+#ifndef PAIR_OVER_NET
 /* A pager that never has more than one page present, which is less than a block. */
 static void test_small(void **state)
 {
@@ -144,6 +147,8 @@ static void test_small(void **state)
 	paged_close(&paged);
 	pair_end(pair);
 }
+
+#endif
 
 /*
  * The partner's values: 0 where its memory is, 1 its pager's faults; set by the
@@ -202,8 +207,8 @@ static void test_remote(void **state)
 		assert_int_equal(pair_get(pair, pair->peer, local, at, lengths[i]).status, PF_OK);
 		assert_int_equal(pattern_differs(local, lengths[i], i), lengths[i]);
 	}
-	/* Over the device, whoever has the memory counts its faults. */
-	if (pair_on_device(&options))
+	/* Over the device and the network, whoever has the memory counts its faults. */
+	if (pair_on_device(&options) || options.network == PF_NETWORK_ALWAYS)
 		assert_true(atomic_load(pair_value(pair, 1, 1)) > 0);
 	else
 		assert_true(pf_stat(pair->context, PF_STAT_REMOTE_PAGER) > 0);
@@ -349,6 +354,137 @@ static void test_slow(void **state)
 	pair_end(pair);
 }
 
+#define LETTER ((size_t)4000)
+
+static void letter(void *destination, size_t length, void *from)
+{
+	memcpy(destination, from, length);
+}
+
+static _Atomic unsigned letters;
+
+/* A page's address, then what the pager has for it. */
+static void receive_letter(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+			   size_t length, void *arg)
+{
+	struct pair *me = arg;
+	uint64_t address;
+
+	pair_check(me, length == sizeof(address) + LETTER);
+	memcpy(&address, data, sizeof(address));
+	pair_check(me, is_supplied((uint8_t *)data + sizeof(address), address, LETTER));
+	atomic_fetch_add(&letters, 1);
+}
+
+static void disturb(struct pair *me)
+{
+	uint64_t number = 0;
+
+	do {
+		number++;
+		if (pf_send(me->peer, 9, NULL, 0, &number, sizeof(number)) == PF_ERR_AGAIN)
+			sched_yield();
+		atomic_store(pair_value(me, 1, 0), atomic_load(&letters));
+	} while (pair_progress(me));
+}
+
+static void ignore(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+		   void *arg)
+{
+}
+
+/*
+ * Messages out of absent pages, which the service thread has to bring while it
+ * has messages of the peer's to look after as well.
+ */
+static void test_messages(void **state)
+{
+	struct pair_setup setup = { .here = options_of((enum mode)(uintptr_t)*state),
+				    .there = options_of((enum mode)(uintptr_t)*state),
+				    .receive = receive_letter,
+				    .receive_here = ignore,
+				    .partner = disturb };
+	unsigned rounds = getenv("PF_TEST_QUICK") ? 200 : REPEAT(2000), round;
+	struct paged paged = { 0 };
+	struct pair *pair;
+	int status;
+
+	/* One that sleeps has the service thread look after the network at all times. */
+	setup.here.idle_polls = 100;
+	pair = pair_start(&setup);
+	assert_int_equal(paged_open(&paged, pair->context), PF_OK);
+	for (round = 0; round < rounds; round++) {
+		uint8_t *page = paged.start + round % (LENGTH / PAGE) * PAGE;
+		uint64_t address = remote_address(page);
+
+		assert_int_equal(pf_pager_evict(paged.pager, page, PAGE), PF_OK);
+		do {
+			pair_progress(pair);
+			status = round % 2 ? pf_send(pair->peer, 1, &address, sizeof(address), page,
+						     LETTER) :
+					     pf_send_pack(pair->peer, 1, &address, sizeof(address),
+							  LETTER, letter, page);
+		} while (status == PF_ERR_AGAIN);
+		assert_int_equal(status, PF_DONE);
+	}
+	while (atomic_load(pair_value(pair, 1, 0)) < rounds)
+		pair_progress(pair);
+	paged_close(&paged);
+	pair_end(pair);
+}
+
+#ifdef PAIR_OVER_NET
+/* An atomic's page may go again before it is carried out, by whichever thread. */
+static void test_atomics(void **state)
+{
+	unsigned rounds = getenv("PF_TEST_QUICK") ? 200 : REPEAT(2000), i;
+	struct pair_setup setup = { .here = options_of((enum mode)(uintptr_t)*state),
+				    .there = options_of((enum mode)(uintptr_t)*state),
+				    .partner = serve_evicted };
+	struct pair *pair;
+	uint64_t remote;
+
+	setup.there.idle_polls = 100;
+	pair = pair_start(&setup);
+	pair_await(pair, 1, 1);
+	remote = atomic_load(pair_value(pair, 1, 0));
+	for (i = 0; i < rounds; i++)
+		assert_int_equal(pair_atomic(pair, pair->peer, PF_ADD, 8,
+					     remote + random() % (LENGTH / 8) * 8, 1, 0)
+					 .status,
+				 PF_OK);
+	pair_end(pair);
+}
+
+/* What comes for absent pages of a quick pager is not lost for that. */
+static void test_none_lost(void **state)
+{
+	struct pair *pair = start(state, serve_paged);
+	uint8_t *local = calloc(1, LENGTH);
+	unsigned number = 0, round, i;
+	uint64_t before, remote;
+
+	assert_non_null(local);
+	pair_await(pair, 1, 1);
+	remote = atomic_load(pair_value(pair, 1, 0));
+	/* A machine that is busy elsewhere may lose some: but not in all rounds. */
+	for (round = 0; round < 50; round++) {
+		before = pf_stat(pair->context, PF_STAT_NET_LOST);
+		for (i = 0; i < 10; i++) {
+			wish(pair, ++number, 0);
+			assert_int_equal(
+				pair_put(pair, pair->peer, local, remote, LENGTH / 2).status,
+				PF_OK);
+		}
+		if (pf_stat(pair->context, PF_STAT_NET_LOST) == before)
+			break;
+	}
+	assert_int_not_equal(round, 50);
+	free(local);
+	pair_end(pair);
+}
+#endif
+
 static void test_arguments(void **state)
 {
 	struct pair_setup setup = { .here = pair_options(), .there = pair_options() };
@@ -388,7 +524,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_ALL(test_local),
+#ifndef PAIR_OVER_NET
 		IN_ALL(test_small),
+#else
+		IN(test_atomics, SHARED),
+		IN(test_atomics, THREADS),
+		IN(test_none_lost, SHARED),
+#endif
+		IN(test_messages, SHARED),
+		IN(test_messages, THREADS),
 		IN_ALL(test_remote),
 		IN_ALL(test_loads),
 		IN_ALL(test_slow),

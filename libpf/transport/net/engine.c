@@ -155,6 +155,7 @@ static void destroy(struct engine *engine)
 	free(engine->rooms);
 	if (engine->wake >= 0)
 		close(engine->wake);
+	access_close(&engine->access);
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);
 }
@@ -181,6 +182,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	engine->context = context;
 	engine->finished_last = &engine->finished;
 	pthread_mutex_init(&engine->lock, NULL);
+	access_open(&engine->access);
 	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	status = engine->wake < 0 ? PF_ERR_SYSTEM : PF_OK;
 	open_sockets(engine, found, count);
@@ -485,10 +487,8 @@ int engine_poll(struct engine *engine)
 	engine->calling = false;
 	engine_unlock(engine);
 	stop_driving(engine);
-	if (atomic_exchange_explicit(&engine->untold, false, memory_order_acquire)) {
-		total += (int)link_finish(engine);
-		total += (int)link_tell_gone(engine);
-	}
+	if (atomic_exchange_explicit(&engine->untold, false, memory_order_acquire))
+		total += (int)link_tell(engine);
 	engine->quiet = total ? 0 : engine->quiet + 1;
 	return total;
 }
@@ -500,16 +500,23 @@ uint64_t engine_serve(struct engine *engine)
 
 	if (!start_driving(engine))
 		return SECOND / 1000;
-	engine_lock(engine);
+	/* Its owner may wait for a page that we have to bring: this thread never waits for it. */
+	if (!engine_trylock(engine)) {
+		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
+		return SECOND / 1000;
+	}
 	drive(engine, ROUNDS_SERVE);
 	count(engine);
 	deadline = net_deadline(engine->core);
 	call = engine->undelivered || atomic_load_explicit(&engine->untold, memory_order_relaxed);
 	engine_unlock(engine);
-	stop_driving(engine);
+	atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
 	/* Progress may be asleep. */
 	if (call)
 		inbox_wake(engine->context->inbox.memory, INBOX_SUDDEN);
+	/* What was posted meanwhile was left to us. */
+	if (atomic_load_explicit(&engine->posted, memory_order_seq_cst))
+		return 0;
 	if (deadline == NET_NEVER)
 		return NET_NEVER;
 	time = now();

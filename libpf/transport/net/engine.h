@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "access.h"
 #include "fault/policy.h"
 #include "fault/resolver.h"
 #include "net.h"
@@ -57,16 +58,18 @@ struct engine {
 	const struct socket *heard; /* by which something came last; likewise */
 	bool undelivered;           /* messages wait in the core for progress */
 	_Atomic unsigned unflushed; /* posts since the last poll */
-	_Atomic bool untold;        /* something finished or ended that progress has to tell */
+	_Atomic bool untold;        /* progress has something to tell the application */
 	struct finished *finished, **finished_last;
-	struct link *links;
+	struct link *links, *gone; /* gone: not told yet */
 	struct window source_window, destination_window;
+	struct access access;          /* to this process's memory */
 	struct net_statistics counted; /* that the context's statistics have */
 	uint64_t dropped;              /* by the sockets, likewise */
 	uint64_t quiet;                /* polls without anything; progress's own */
 
 	/* From threads that resolve; taken by the driver. */
 	_Atomic(struct resolved *) resolved;
+	struct resolved *deferred; /* what only progress may do; under the lock */
 	struct resolver *resolver;
 	_Atomic bool attended; /* the service thread looks after us: wake it */
 	int wake;              /* eventfd */
@@ -93,9 +96,21 @@ uint64_t engine_serve(struct engine *engine);
 /* Any thread, after posting to the core: send what may go now. */
 void engine_flush(struct engine *engine);
 
+/* Progress, before it sleeps: is there anything for it to send or to tell? */
+static inline bool engine_waits(struct engine *engine)
+{
+	return atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
+	       atomic_load_explicit(&engine->untold, memory_order_relaxed);
+}
+
 static inline void engine_lock(struct engine *engine)
 {
 	pthread_mutex_lock(&engine->lock);
+}
+
+static inline bool engine_trylock(struct engine *engine)
+{
+	return !pthread_mutex_trylock(&engine->lock);
 }
 
 static inline void engine_unlock(struct engine *engine)

@@ -21,8 +21,9 @@ struct pattern {
 };
 
 /* What hypervisors and container engines make for their guests: a peer elsewhere is never there. */
-static const char *const virtual[] = { "docker", "virbr", "veth", "vnet",    "lxc",   "lxd",
-				       "br-",    "cni",   "cali", "flannel", "podman" };
+static const char *const virtual[] = { "docker", "virbr",   "veth",    "vnet", "lxc",
+				       "lxd",    "br-",     "cni",     "cali", "flannel",
+				       "podman", "nerdctl", "vboxnet", "vmnet" };
 
 static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
 {

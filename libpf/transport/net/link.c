@@ -30,11 +30,73 @@ static void to_socket_address(const struct address_endpoint *endpoint,
 	}
 }
 
+static bool same_address(const union interface_address *a, const union interface_address *b)
+{
+	if (a->any.sa_family != b->any.sa_family)
+		return false;
+	return a->any.sa_family == AF_INET ?
+		       a->in.sin_addr.s_addr == b->in.sin_addr.s_addr :
+		       !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr));
+}
+
+/*
+ * A network inside each host, as of its virtual machines, has the same addresses
+ * on all of them: what is sent there would come to us.
+ */
+static bool is_ours(const struct engine *engine, const union interface_address *address)
+{
+	unsigned i;
+
+	for (i = 0; i < engine->count; i++) {
+		if (same_address(&engine->interfaces[i].address, address))
+			return true;
+	}
+	return false;
+}
+
 static bool is_loopback(const union interface_address *address)
 {
 	if (address->any.sa_family == AF_INET)
 		return (ntohl(address->in.sin_addr.s_addr) >> 24) == 127;
 	return IN6_IS_ADDR_LOOPBACK(&address->in6.sin6_addr);
+}
+
+static bool is_link_local(const union interface_address *address)
+{
+	return address->any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&address->in6.sin6_addr);
+}
+
+/* Can packets leave by that interface for an address of the peer? Sets its scope. */
+static bool leads_to(const struct engine *engine, const struct interface *interface,
+		     union interface_address *there, bool same_host, bool routed)
+{
+	if (interface->loopback || is_loopback(there)) {
+		if (!same_host || !interface->loopback || !is_loopback(there))
+			return false;
+	}
+	if (!same_host && is_ours(engine, there))
+		return false;
+	/* Such an address is one on a link, and which link is for each host to say. */
+	if (is_link_local(there)) {
+		there->in6.sin6_scope_id = interface->index;
+		routed = false;
+	}
+	return routed || interface_reaches(interface, there);
+}
+
+/* Has one of these paths the same interface, by another address of it? That is the same cable. */
+static bool is_used(const struct engine *engine, const struct interface *interface,
+		    const struct net_endpoint *paths, unsigned count)
+{
+	struct endpoint endpoint;
+	unsigned i;
+
+	for (i = 0; i < count; i++) {
+		memcpy(&endpoint, &paths[i], sizeof(endpoint));
+		if (engine->interfaces[endpoint.socket].index == interface->index)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -53,16 +115,14 @@ static unsigned paths_of(const struct engine *engine, const struct address *addr
 	for (i = 0; i < engine->count && count < NET_PATHS_MOST; i++) {
 		const struct interface *interface = &engine->interfaces[i];
 
-		if (interface->address.any.sa_family != wanted)
+		if (interface->address.any.sa_family != wanted ||
+		    is_used(engine, interface, paths, count))
 			continue;
 		for (j = 0; j < address->endpoints_count; j++) {
 			if (address->endpoints[j].family != family || taken >> j & 1)
 				continue;
 			to_socket_address(&address->endpoints[j], &there);
-			if ((interface->loopback || is_loopback(&there)) &&
-			    !(same_host && interface->loopback && is_loopback(&there)))
-				continue;
-			if (!routed && !interface_reaches(interface, &there))
+			if (!leads_to(engine, interface, &there, same_host, routed))
 				continue;
 			taken |= 1u << j;
 			endpoint_make(&paths[count++], (uint8_t)i, &there);
@@ -73,8 +133,8 @@ static unsigned paths_of(const struct engine *engine, const struct address *addr
 }
 
 /* IPv4 or IPv6, not both, which would be the same cables. */
-static unsigned find_paths(const struct engine *engine, const struct address *address,
-			   struct net_endpoint paths[NET_PATHS_MOST])
+unsigned link_paths(const struct engine *engine, const struct address *address,
+		    struct net_endpoint paths[NET_PATHS_MOST])
 {
 	unsigned count = 0, way;
 
@@ -91,7 +151,7 @@ const char *link_unreachable(const struct engine *engine, const struct address *
 		return "on another host, and the option auth differs there";
 	if (!address->endpoints_count)
 		return "on another host, which offers no network address (see its if_include)";
-	if (!find_paths(engine, address, paths))
+	if (!link_paths(engine, address, paths))
 		return "on another host, and no interface that we use leads to one that it uses "
 		       "(see if_include)";
 	return NULL;
@@ -133,7 +193,13 @@ bool link_accept(void *user, struct net_association *association, const uint8_t 
 	if (address_parse(&address, info, length) != PF_OK ||
 	    memcmp(address.id, id, sizeof(address.id)) != 0)
 		return false;
+	/* The option network differs there: what we have for it goes another way. */
+	if (peer_transport_back(engine->context, &address) != &transport_net)
+		return false;
 	link = link_of_id(engine, id);
+	/* To the application a peer that is gone stays so. */
+	if (link && link->gone)
+		return false;
 	if (!link)
 		link = link_new(engine, id);
 	if (!link)
@@ -193,6 +259,7 @@ bool link_deliver(void *user, struct net_association *from, uint8_t tag, void *d
 
 	if (!engine->calling) {
 		engine->undelivered = true;
+		atomic_store_explicit(&engine->untold, true, memory_order_release);
 		return false;
 	}
 	engine->told++;
@@ -248,22 +315,47 @@ void link_complete(void *user, struct net_association *association, void *arg,
 void link_gone(void *user, struct net_association *association, int status, const char *why)
 {
 	struct link *link = net_association_user(association);
+	struct engine *engine = user;
 
 	(void)why;
 	link->gone = true;
 	link->status = status;
-	atomic_store_explicit(&((struct engine *)user)->untold, true, memory_order_release);
+	link->next_gone = engine->gone;
+	engine->gone = link;
+	atomic_store_explicit(&engine->untold, true, memory_order_release);
 }
 
-unsigned link_finish(struct engine *engine)
+/* Without memory for the peer it is to be told later. */
+static void tell_gone(struct link *link)
+{
+	struct engine *engine = link->engine;
+	pf_peer *peer = peer_of(link);
+
+	if (peer) {
+		peer_gone(peer, link->status == PF_OK ? PF_ERR_PEER : link->status,
+			  link->status == PF_OK);
+		return;
+	}
+	engine_lock(engine);
+	link->next_gone = engine->gone;
+	engine->gone = link;
+	engine_unlock(engine);
+	atomic_store_explicit(&engine->untold, true, memory_order_release);
+}
+
+unsigned link_tell(struct engine *engine)
 {
 	struct finished *finished, *next;
+	struct link *gone, *next_gone;
 	unsigned count = 0;
 
+	/* At one moment, so that what a peer left unfinished is finished before it is gone. */
 	engine_lock(engine);
 	finished = engine->finished;
 	engine->finished = NULL;
 	engine->finished_last = &engine->finished;
+	gone = engine->gone;
+	engine->gone = NULL;
 	engine_unlock(engine);
 	for (; finished; finished = next, count++) {
 		struct net_completion completion = finished->completion;
@@ -271,35 +363,9 @@ unsigned link_finish(struct engine *engine)
 		next = finished->next;
 		finish(engine, finished->operation, &completion);
 	}
-	return count;
-}
-
-static struct link *next_gone(struct engine *engine)
-{
-	struct link *link;
-
-	engine_lock(engine);
-	for (link = engine->links; link; link = link->next) {
-		if (link->gone && !link->told)
-			break;
-	}
-	if (link)
-		link->told = true;
-	engine_unlock(engine);
-	return link;
-}
-
-unsigned link_tell_gone(struct engine *engine)
-{
-	unsigned count = 0;
-	struct link *link;
-	pf_peer *peer;
-
-	for (; (link = next_gone(engine)); count++) {
-		peer = peer_of(link);
-		if (peer)
-			peer_gone(peer, link->status == PF_OK ? PF_ERR_PEER : link->status,
-				  link->status == PF_OK);
+	for (; gone; gone = next_gone, count++) {
+		next_gone = gone->next_gone;
+		tell_gone(gone);
 	}
 	return count;
 }
@@ -328,7 +394,7 @@ static struct net_association *association_of(pf_peer *peer, int *status)
 		link = link_new(engine, peer->address.id);
 	if (!link)
 		return NULL;
-	count = find_paths(engine, &peer->address, paths);
+	count = link_paths(engine, &peer->address, paths);
 	if (!count) {
 		*status = PF_ERR_UNREACHABLE;
 		return NULL;
@@ -353,14 +419,61 @@ found:
 	return link->association;
 }
 
+/* Without the lock, after posting to the core. */
+static void posted(struct engine *engine)
+{
+	pf_context *context = engine->context;
+
+	engine_flush(engine);
+	/* What waits for company goes with the next poll: another thread may be asleep in it. */
+	if (context->threads && context->sleepy)
+		inbox_wake(context->inbox.memory, INBOX_SUDDEN);
+}
+
+/*
+ * Is some of it a pager's? Then a page may be absent, and whoever sends it is to
+ * wait for that without the lock, which all others need.
+ */
+static bool is_paged(pf_context *context, const void *memory, size_t length)
+{
+	return pagers_own(&context->pagers, (uint64_t)(uintptr_t)memory, length);
+}
+
+/* In one piece; NULL: no memory. */
+static uint8_t *gather(const void *header, size_t header_length, const void *payload, size_t length)
+{
+	uint8_t *message = malloc(header_length + length);
+
+	if (!message)
+		return NULL;
+	if (header_length)
+		memcpy(message, header, header_length);
+	if (length)
+		memcpy(message + header_length, payload, length);
+	return message;
+}
+
 static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
 			      const void *payload, size_t length, pf_pack_fn pack, void *arg)
 {
 	struct statistics *statistics = &peer->context->statistics;
 	struct engine *engine = peer->context->engine;
 	struct net_association *association;
+	uint8_t *gathered = NULL;
 	int status;
 
+	if (!pack && (is_paged(peer->context, header, header_length) ||
+		      is_paged(peer->context, payload, length))) {
+		gathered = gather(header, header_length, payload, length);
+		if (!gathered)
+			return PF_ERR_MEMORY;
+		payload = gathered + header_length;
+		header = gathered;
+	}
+	/*
+	 * pack is called under the lock, for it is called only if there is room. If it
+	 * meets a pager's absent page, the service thread, which waits for no lock, brings it.
+	 */
 	engine_lock(engine);
 	association = association_of(peer, &status);
 	if (association)
@@ -368,6 +481,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 					      arg) :
 				net_send(association, tag, header, header_length, payload, length);
 	engine_unlock(engine);
+	free(gathered);
 	if (status == PF_DONE) {
 		statistic_add(statistics, PF_STAT_SENDS, 1);
 		statistic_add(statistics, PF_STAT_SEND_BYTES, header_length + length);
@@ -375,7 +489,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		statistic_add(statistics, PF_STAT_RING_FULL, 1);
 		atomic_store_explicit(&peer->context->turned_away, true, memory_order_relaxed);
 	}
-	engine_flush(engine);
+	posted(engine);
 	return status;
 }
 
@@ -418,7 +532,7 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 	if (status != PF_OK)
 		operation_take_back(peer->context, &operation->operation);
 	else
-		engine_flush(engine);
+		posted(engine);
 	return status;
 }
 
@@ -442,7 +556,7 @@ static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned wi
 	if (status != PF_OK)
 		operation_take_back(peer->context, &operation->operation);
 	else
-		engine_flush(engine);
+		posted(engine);
 	return status;
 }
 

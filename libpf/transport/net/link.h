@@ -12,13 +12,13 @@
 
 /* One for each process talked to; lives until the engine closes. Under the engine's lock. */
 struct link {
-	struct link *next;
+	struct link *next, *next_gone;
 	struct engine *engine;
 	struct net_association *association;
 	uint8_t id[NET_ID_BYTES];
 	pf_peer *peer;          /* NULL until it is needed */
 	struct address *caller; /* of one that called us, until there is a peer; its key is 0 */
-	bool gone, told;
+	bool gone;
 	int status;
 };
 
@@ -28,6 +28,9 @@ struct net_operation {
 	struct finished finished;
 };
 
+/* The paths to the owner of that address, the first of them to open it by. Returns how many. */
+unsigned link_paths(const struct engine *engine, const struct address *address,
+		    struct net_endpoint paths[NET_PATHS_MOST]);
 /* NULL if packets get from the engine to the owner of that address, else why not. */
 const char *link_unreachable(const struct engine *engine, const struct address *address);
 
@@ -39,9 +42,10 @@ void link_complete(void *user, struct net_association *association, void *arg,
 		   const struct net_completion *completion);
 void link_gone(void *user, struct net_association *association, int status, const char *why);
 
-/* Progress, without the lock: finish what ended while the service thread was driving. */
-unsigned link_finish(struct engine *engine);
-/* Progress, without the lock: tell the application of peers that are gone. */
-unsigned link_tell_gone(struct engine *engine);
+/*
+ * Progress, without the lock: finish what ended while the service thread was
+ * driving, then tell the application of peers that are gone. Returns how many.
+ */
+unsigned link_tell(struct engine *engine);
 
 #endif

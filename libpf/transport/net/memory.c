@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "memory.h"
 
+#include <pthread.h>
 #include <stdlib.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "atomic.h"
@@ -10,6 +10,12 @@
 #include "context.h"
 #include "fault/pager.h"
 #include "probe.h"
+
+/*
+ * Of tries to touch a pager's page that is gone again, evicted by the application,
+ * as the resolver has it.
+ */
+#define EVICTED_ROUNDS 64
 
 /* A range being resolved for the core, then what became of it. */
 struct resolved {
@@ -19,6 +25,9 @@ struct resolved {
 	struct net_token token;
 	uint64_t end; /* of the block: what is bad behind it is not its own */
 	uint64_t detected;
+	/* Only for the thread that asks: is it still at that, and was it resolved meanwhile? */
+	pthread_t thread;
+	bool asking, here;
 };
 
 /* Any thread. */
@@ -28,6 +37,11 @@ static void done(struct resolution *resolution)
 	struct engine *engine = resolved->engine;
 	uint64_t one = 1;
 
+	/* The same thread may also be the one that ends the resolver. */
+	if (pthread_equal(resolved->thread, pthread_self()) && resolved->asking) {
+		resolved->here = true;
+		return;
+	}
 	resolved->next = atomic_load_explicit(&engine->resolved, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&engine->resolved, &resolved->next, resolved,
 						      memory_order_seq_cst, memory_order_relaxed))
@@ -38,8 +52,30 @@ static void done(struct resolution *resolution)
 		return;
 }
 
-/* The block, and more behind it as the policy has it. */
-static int resolve(struct engine *engine, const struct net_wait *wait, struct window *window)
+/* It is over: PF_OK, or PF_ERR_FAULT with *bad. Frees it. */
+static int conclude(struct engine *engine, struct resolved *resolved, uint64_t *bad)
+{
+	struct statistics *statistics = &engine->context->statistics;
+	int status = resolved->resolution.status;
+
+	*bad = resolved->resolution.failed;
+	if (status != PF_OK && *bad >= resolved->end)
+		status = PF_OK;
+	statistic_fault(statistics, PF_SIDE_LOCAL, resolved->resolution.kind);
+	if (status == PF_OK)
+		statistic_resolved(statistics,
+				   clock_nanoseconds(CLOCK_MONOTONIC) - resolved->detected);
+	free(resolved);
+	return status;
+}
+
+/*
+ * The block, and more behind it as the policy has it. PF_ERR_AGAIN: the core will
+ * be told; PF_OK: a pager was so quick that it is there now, unless it is evicted
+ * again already; PF_ERR_FAULT with *bad.
+ */
+static int resolve(struct engine *engine, const struct net_wait *wait, struct window *window,
+		   uint64_t *bad)
 {
 	pf_context *context = engine->context;
 	uint64_t length = wait->length;
@@ -63,52 +99,62 @@ static int resolve(struct engine *engine, const struct net_wait *wait, struct wi
 		.token = wait->token,
 		.end = wait->address + wait->length,
 		.detected = clock_nanoseconds(CLOCK_MONOTONIC),
+		.thread = pthread_self(),
+		.asking = true,
 	};
 	statistic_add_elsewhere(&context->statistics, PF_STAT_LOCAL_FAULTS, 1);
 	probe_fault(context, NULL, PF_SIDE_LOCAL, FAULT_MAJOR, wait->address);
 	resolver_submit(engine->resolver, &resolved->resolution);
-	return PF_ERR_AGAIN;
+	/* Another thread leaves it to the driver, who is this one, to free it. */
+	resolved->asking = false;
+	return resolved->here ? conclude(engine, resolved, bad) : PF_ERR_AGAIN;
 }
 
 unsigned memory_tell(struct engine *engine)
 {
-	struct statistics *statistics = &engine->context->statistics;
-	struct resolved *resolved;
+	struct resolved *resolved = NULL, *deferred = NULL, *next;
 	unsigned count = 0;
 
-	if (!atomic_load_explicit(&engine->resolved, memory_order_relaxed))
-		return 0;
-	resolved = atomic_exchange_explicit(&engine->resolved, NULL, memory_order_acquire);
-	while (resolved) {
-		struct resolved *next = resolved->next;
-		int status = resolved->resolution.status;
+	if (engine->calling && engine->deferred) {
+		deferred = engine->deferred;
+		engine->deferred = NULL;
+	}
+	if (atomic_load_explicit(&engine->resolved, memory_order_relaxed))
+		resolved = atomic_exchange_explicit(&engine->resolved, NULL, memory_order_acquire);
+	for (; resolved; resolved = next, count++) {
+		struct net_token token = resolved->token;
+		uint64_t bad;
+		int status;
 
-		if (status != PF_OK && resolved->resolution.failed >= resolved->end)
-			status = PF_OK;
-		statistic_fault(statistics, PF_SIDE_LOCAL, resolved->resolution.kind);
-		if (status == PF_OK) {
-			statistic_resolved(statistics,
-					   clock_nanoseconds(CLOCK_MONOTONIC) - resolved->detected);
-			statistic_add_elsewhere(statistics, PF_STAT_RETRANSMITS, 1);
-		}
-		net_resolved(engine->core, resolved->token, status, resolved->resolution.failed);
-		free(resolved);
-		resolved = next;
-		count++;
+		next = resolved->next;
+		status = conclude(engine, resolved, &bad);
+		if (status == PF_OK)
+			statistic_add_elsewhere(&engine->context->statistics, PF_STAT_RETRANSMITS,
+						1);
+		net_resolved(engine->core, token, status, bad);
+	}
+	for (; deferred; deferred = next, count++) {
+		next = deferred->next;
+		net_resolved(engine->core, deferred->token, PF_OK, 0);
+		free(deferred);
 	}
 	return count;
 }
 
+static void forget(struct resolved *resolved)
+{
+	struct resolved *next;
+
+	for (; resolved; resolved = next) {
+		next = resolved->next;
+		free(resolved);
+	}
+}
+
 void memory_forget(struct engine *engine)
 {
-	struct resolved *resolved = atomic_exchange(&engine->resolved, NULL);
-
-	while (resolved) {
-		struct resolved *next = resolved->next;
-
-		free(resolved);
-		resolved = next;
-	}
+	forget(atomic_exchange(&engine->resolved, NULL));
+	forget(engine->deferred);
 }
 
 static bool is_pagers(const struct engine *engine, uint64_t address)
@@ -118,43 +164,24 @@ static bool is_pagers(const struct engine *engine, uint64_t address)
 	return pager_owns(&engine->context->pagers, address, &quick);
 }
 
-/* Does the system read a byte of every page? If not, *bad is in the first that it does not. */
-static bool readable(uint64_t address, uint64_t length, uint64_t *bad)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = address + length;
-	struct iovec from[64];
-	uint8_t bytes[64];
-	struct iovec to = { bytes, sizeof(bytes) };
-	unsigned long count;
-	ssize_t moved;
-
-	while (address < end) {
-		for (count = 0; count < 64 && address + count * page < end; count++)
-			from[count] = (struct iovec){ (void *)(uintptr_t)(address + count * page),
-						      1 };
-		moved = process_vm_readv(getpid(), &to, 1, from, count, 0);
-		if (moved != (ssize_t)count) {
-			*bad = address + (moved > 0 ? (uint64_t)moved : 0) * page;
-			return false;
-		}
-		address = (address + count * page) & ~(page - 1);
-	}
-	return true;
-}
-
 int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
 		  uint64_t *bad)
 {
 	struct engine *engine = user;
+	int status, round;
 
 	if (policy_prepare(engine->context, address, length, false) < length)
-		return resolve(engine, wait, &engine->source_window);
+		return resolve(engine, wait, &engine->source_window, bad);
 	if (__builtin_expect(!wait->suspect, 1))
 		return PF_OK;
-	if (readable(address, length, bad))
-		return PF_OK;
-	if (is_pagers(engine, *bad))
-		return resolve(engine, wait, &engine->source_window);
+	for (round = 0; round < EVICTED_ROUNDS; round++) {
+		status = access_look(&engine->access, address, length, bad);
+		if (status != PF_ERR_FAULT || !is_pagers(engine, *bad))
+			return status;
+		status = resolve(engine, wait, &engine->source_window, bad);
+		if (status != PF_OK)
+			return status;
+	}
 	return PF_ERR_FAULT;
 }
 
@@ -162,46 +189,66 @@ int memory_destination(void *user, const struct net_wait *wait, uint64_t address
 		       uint64_t *bad)
 {
 	struct engine *engine = user;
+	int status = PF_OK;
 
-	(void)bad;
+	/*
+	 * A pager's pages may be evicted at any moment. A packet received into one
+	 * would be lost, and to read it there could stop the very thread that answers
+	 * pagers: such memory is written by memory_place only.
+	 */
+	if (pagers_own(&engine->context->pagers, address, length))
+		return PF_ERR_REFUSED;
 	if (policy_prepare(engine->context, address, length, true) < length)
-		return resolve(engine, wait, &engine->destination_window);
-	return PF_OK;
+		status = resolve(engine, wait, &engine->destination_window, bad);
+	return status;
 }
 
 int memory_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
 		 uint32_t length, uint64_t *bad)
 {
-	struct iovec from = { (void *)(uintptr_t)data, length };
-	struct iovec to = { (void *)(uintptr_t)address, length };
 	struct engine *engine = user;
-	ssize_t moved;
+	int status, round;
 
-	/* By the kernel, for whom a bad address is an error and not a signal. */
-	moved = process_vm_writev(getpid(), &from, 1, &to, 1, 0);
-	if (moved == (ssize_t)length)
-		return PF_OK;
-	*bad = address + (moved > 0 ? (uint64_t)moved : 0);
-	if (is_pagers(engine, *bad))
-		return resolve(engine, wait, &engine->destination_window);
+	for (round = 0; round < EVICTED_ROUNDS; round++) {
+		status = access_write(&engine->access, address, data, length, bad);
+		if (status != PF_ERR_FAULT || !is_pagers(engine, *bad))
+			return status;
+		status = resolve(engine, wait, &engine->destination_window, bad);
+		if (status != PF_OK)
+			return status;
+	}
 	return PF_ERR_FAULT;
 }
 
 int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *bytes,
 		 uint32_t length, uint64_t *bad)
 {
-	struct iovec from = { (void *)(uintptr_t)address, length };
-	struct iovec to = { bytes, length };
 	struct engine *engine = user;
-	ssize_t moved;
+	int status, round;
 
-	moved = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-	if (moved == (ssize_t)length)
-		return PF_OK;
-	*bad = address + (moved > 0 ? (uint64_t)moved : 0);
-	if (is_pagers(engine, *bad))
-		return resolve(engine, wait, &engine->source_window);
+	for (round = 0; round < EVICTED_ROUNDS; round++) {
+		status = access_read(&engine->access, address, bytes, length, bad);
+		if (status != PF_ERR_FAULT || !is_pagers(engine, *bad))
+			return status;
+		status = resolve(engine, wait, &engine->source_window, bad);
+		if (status != PF_OK)
+			return status;
+	}
 	return PF_ERR_FAULT;
+}
+
+/* Progress will do it, being called if it is asleep. */
+static int defer(struct engine *engine, const struct net_wait *wait)
+{
+	struct resolved *resolved;
+
+	while (!(resolved = calloc(1, sizeof(*resolved))))
+		usleep(1000);
+	resolved->token = wait->token;
+	resolved->next = engine->deferred;
+	engine->deferred = resolved;
+	atomic_store_explicit(&engine->untold, true, memory_order_release);
+	return PF_ERR_AGAIN;
 }
 
 int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
@@ -213,15 +260,28 @@ int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op,
 						.op = (uint8_t)op,
 						.width = (uint8_t)width };
 	struct engine *engine = user;
-	int status;
+	int status, round;
+	bool paged;
 
 	if (!atomic_valid(op, width, wait->address))
 		return PF_ERR_ARGUMENT;
-	if ((is_pagers(engine, wait->address) && !readable(wait->address, width, bad)) ||
-	    policy_prepare(engine->context, wait->address, width, true) < width)
-		return resolve(engine, wait, &engine->destination_window);
-	status = atomic_execute(&message, value);
-	if (status == PF_ERR_FAULT)
-		*bad = *value;
-	return status;
+	paged = is_pagers(engine, wait->address);
+	/*
+	 * It is this processor that touches the page, evicted as it may be by then: the
+	 * service thread, which would have to bring it, must not be the one to wait.
+	 */
+	if (paged && !engine->calling)
+		return defer(engine, wait);
+	for (round = 0; round < EVICTED_ROUNDS; round++) {
+		if (policy_prepare(engine->context, wait->address, width, true) == width) {
+			status = atomic_execute(&message, value);
+			*bad = *value;
+			if (status != PF_ERR_FAULT || !paged)
+				return status;
+		}
+		status = resolve(engine, wait, &engine->destination_window, bad);
+		if (status != PF_OK)
+			return status;
+	}
+	return PF_ERR_FAULT;
 }

@@ -110,7 +110,10 @@ struct net_completion {
  * PF_ERR_FAULT with the address in *bad, or PF_ERR_MEMORY.
  */
 struct net_callbacks {
-	/* Can [address, address + length) be read (written) without waiting? */
+	/*
+	 * Can [address, address + length) be read (written) without waiting?
+	 * PF_ERR_REFUSED of destination: it can, but not by a receive call.
+	 */
 	int (*source)(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
 		      uint64_t *bad);
 	int (*destination)(void *user, const struct net_wait *wait, uint64_t address,

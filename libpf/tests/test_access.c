@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* This process's memory by way of the kernel: by its calls, and by a file where they are refused. */
+#include "unit.h"
+
+#include <sys/mman.h>
+
+#include "pf.h"
+#include "transport/net/access.h"
+
+#define PAGE ((size_t)4096)
+#define PAGES 200
+#define HOLE 150 /* the page that is not there */
+
+static uint8_t *memory;
+static struct access access_;
+
+static int begin(void **state)
+{
+	access_open(&access_);
+	access_.refused = *state != NULL;
+	memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
+	if (memory == MAP_FAILED)
+		return -1;
+	return mprotect(memory + HOLE * PAGE, PAGE, PROT_NONE);
+}
+
+static int end(void **state)
+{
+	access_close(&access_);
+	return munmap(memory, PAGES * PAGE);
+}
+
+static uint64_t at(size_t offset)
+{
+	return (uint64_t)(uintptr_t)memory + offset;
+}
+
+static void test_copies(void **state)
+{
+	static const size_t lengths[] = { 1, 8, 4095, 4097, 65536, 5 };
+	static uint8_t bytes[65536], back[65536];
+	uint64_t bad = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		pattern_fill(bytes, lengths[i], i);
+		assert_int_equal(access_write(&access_, at(i * 77), bytes, lengths[i], &bad),
+				 PF_OK);
+		assert_int_equal(pattern_differs(memory + i * 77, lengths[i], i), lengths[i]);
+		assert_int_equal(access_read(&access_, at(i * 77), back, lengths[i], &bad), PF_OK);
+		assert_int_equal(pattern_differs(back, lengths[i], i), lengths[i]);
+	}
+}
+
+/* What is before it is written all the same. */
+static void test_faults(void **state)
+{
+	static uint8_t bytes[3 * 4096];
+	uint64_t bad = 0, hole = at(HOLE * PAGE);
+
+	pattern_fill(bytes, sizeof(bytes), 9);
+	assert_int_equal(access_write(&access_, hole - 100, bytes, 200, &bad), PF_ERR_FAULT);
+	assert_true(bad == hole);
+	assert_int_equal(pattern_differs(memory + HOLE * PAGE - 100, 100, 9), 100);
+	assert_int_equal(access_read(&access_, hole - PAGE - 7, bytes, sizeof(bytes), &bad),
+			 PF_ERR_FAULT);
+	assert_true(bad == hole);
+	assert_int_equal(access_read(&access_, hole + 5, bytes, 8, &bad), PF_ERR_FAULT);
+	assert_true(bad == hole + 5);
+	assert_int_equal(access_write(&access_, 0, bytes, 8, &bad), PF_ERR_FAULT);
+	assert_true(!bad);
+	/* To be read and no more. */
+	assert_int_equal(mprotect(memory, PAGE, PROT_READ), 0);
+	assert_int_equal(access_write(&access_, at(8), bytes, 8, &bad), PF_ERR_FAULT);
+	assert_true(bad == at(8));
+	assert_int_equal(access_read(&access_, at(8), bytes, 8, &bad), PF_OK);
+	assert_int_equal(mprotect(memory, PAGE, PROT_READ | PROT_WRITE), 0);
+}
+
+static void test_looks(void **state)
+{
+	uint64_t bad = 0, hole = at(HOLE * PAGE);
+
+	assert_int_equal(access_look(&access_, at(3), HOLE * PAGE - 3, &bad), PF_OK);
+	assert_int_equal(access_look(&access_, at(HOLE * PAGE - 1), 1, &bad), PF_OK);
+	assert_int_equal(access_look(&access_, at(3), PAGES * PAGE - 3, &bad), PF_ERR_FAULT);
+	assert_true(bad == hole);
+	assert_int_equal(access_look(&access_, hole - 1, 2, &bad), PF_ERR_FAULT);
+	assert_true(bad == hole);
+	assert_int_equal(access_look(&access_, hole + 9, 2, &bad), PF_ERR_FAULT);
+	assert_true(bad == hole + 9);
+	assert_int_equal(access_look(&access_, hole + PAGE, 2 * PAGE, &bad), PF_OK);
+}
+
+#define BOTH(test)                                                                                 \
+	{ #test " calls", test, begin, end, NULL },                                                \
+	{                                                                                          \
+#test " file", test, begin, end, &access_                                          \
+	}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { BOTH(test_copies), BOTH(test_faults),
+					    BOTH(test_looks) };
+
+	return cmocka_run_group_tests_name("access", tests, NULL, NULL);
+}

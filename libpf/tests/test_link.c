@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which paths lead to a peer, from the interfaces here and the addresses that it says it has. */
+#include "unit.h"
+
+#include <arpa/inet.h>
+
+#include "context.h"
+#include "transport/net/link.h"
+
+struct here {
+	const char *name, *address;
+	unsigned prefix, index;
+};
+
+static void fill(union interface_address *address, const char *text)
+{
+	memset(address, 0, sizeof(*address));
+	if (inet_pton(AF_INET, text, &address->in.sin_addr) == 1) {
+		address->in.sin_family = AF_INET;
+		return;
+	}
+	assert_int_equal(inet_pton(AF_INET6, text, &address->in6.sin6_addr), 1);
+	address->in6.sin6_family = AF_INET6;
+}
+
+static void set_here(struct engine *engine, const struct here *here, unsigned count)
+{
+	unsigned i;
+
+	engine->count = count;
+	for (i = 0; i < count; i++) {
+		struct interface *interface = &engine->interfaces[i];
+
+		memset(interface, 0, sizeof(*interface));
+		snprintf(interface->name, sizeof(interface->name), "%s", here[i].name);
+		fill(&interface->address, here[i].address);
+		interface->prefix = here[i].prefix;
+		interface->index = here[i].index;
+		interface->loopback = !strcmp(here[i].name, "lo");
+	}
+}
+
+static void set_there(struct address *address, const char *const *there, unsigned count)
+{
+	unsigned i;
+
+	memset(address->endpoints, 0, sizeof(address->endpoints));
+	address->endpoints_count = (uint8_t)count;
+	for (i = 0; i < count; i++) {
+		struct address_endpoint *endpoint = &address->endpoints[i];
+
+		endpoint->family = inet_pton(AF_INET, there[i], endpoint->address) == 1  ? 4 :
+				   inet_pton(AF_INET6, there[i], endpoint->address) == 1 ? 6 :
+											   0;
+		assert_true(endpoint->family);
+		endpoint->port = htons((uint16_t)(1000 + i));
+	}
+}
+
+/* The paths found, as one text. */
+static const char *paths(const struct engine *engine, const struct address *address)
+{
+	struct net_endpoint found[NET_PATHS_MOST];
+	unsigned count = link_paths(engine, address, found), i;
+	static char text[512];
+
+	text[0] = 0;
+	for (i = 0; i < count; i++) {
+		struct endpoint endpoint;
+		char name[64];
+
+		memcpy(&endpoint, &found[i], sizeof(endpoint));
+		inet_ntop(endpoint.family == 4 ? AF_INET : AF_INET6, endpoint.address, name,
+			  sizeof(name));
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s > %s",
+			 i ? ", " : "", engine->interfaces[endpoint.socket].name, name);
+		if (endpoint.scope)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%%%u",
+				 endpoint.scope);
+	}
+	return text;
+}
+
+#define PATHS(...)                                                                                 \
+	(set_there(&address, (const char *const[]){ __VA_ARGS__ },                                 \
+		   sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)),                 \
+	 paths(&engine, &address))
+#define HERE(...)                                                                                  \
+	set_here(&engine, (const struct here[]){ __VA_ARGS__ },                                    \
+		 sizeof((const struct here[]){ __VA_ARGS__ }) / sizeof(struct here))
+
+static struct engine engine;
+static struct address address;
+static pf_context *context;
+
+static int begin(void **state)
+{
+	context = aligned_alloc(_Alignof(pf_context), sizeof(*context));
+	assert_non_null(context);
+	memset(context, 0, sizeof(*context));
+	engine.context = context;
+	assert_int_equal(address_create(&context->address), PF_OK);
+	assert_int_equal(address_create(&address), PF_OK);
+	address.host[0] ^= 1;
+	return 0;
+}
+
+static int end(void **state)
+{
+	free(context);
+	return 0;
+}
+
+static void test_networks(void **state)
+{
+	HERE({ "eth0", "10.1.0.1", 24, 2 }, { "eth1", "10.2.0.1", 24, 3 },
+	     { "eth0", "fd00::1", 64, 2 });
+	assert_string_equal(PATHS("10.2.0.9", "10.1.0.9"), "eth0 > 10.1.0.9, eth1 > 10.2.0.9");
+	assert_string_equal(PATHS("10.2.0.9", "fd00::9"), "eth1 > 10.2.0.9");
+	assert_string_equal(PATHS("10.3.0.9", "fd00::9"), "eth0 > fd00::9");
+	/* By a router, if nothing else. */
+	assert_string_equal(PATHS("10.3.0.9"), "eth0 > 10.3.0.9");
+	assert_string_equal(PATHS("127.0.0.1"), "");
+}
+
+/* Two addresses of one interface are the same cable twice. */
+static void test_cable(void **state)
+{
+	HERE({ "eth0", "10.1.0.1", 24, 2 }, { "eth0", "10.1.1.1", 24, 2 },
+	     { "eth1", "10.2.0.1", 24, 3 });
+	assert_string_equal(PATHS("10.1.0.9", "10.1.1.9", "10.2.0.9"),
+			    "eth0 > 10.1.0.9, eth1 > 10.2.0.9");
+	assert_string_equal(PATHS("10.1.1.9", "10.2.0.9"), "eth0 > 10.1.1.9, eth1 > 10.2.0.9");
+}
+
+/* What a hypervisor makes is 192.168.56.1 on every host. */
+static void test_equal(void **state)
+{
+	HERE({ "private", "192.168.56.1", 24, 2 }, { "eth0", "10.1.0.1", 24, 3 });
+	assert_string_equal(PATHS("192.168.56.1", "10.1.0.9"), "eth0 > 10.1.0.9");
+	assert_string_equal(PATHS("192.168.56.1"), "");
+	assert_string_equal(PATHS("192.168.56.2"), "private > 192.168.56.2");
+	/* On this host it is the address of both. */
+	address.host[0] ^= 1;
+	assert_string_equal(PATHS("10.1.0.1"), "eth0 > 10.1.0.1");
+	HERE({ "lo", "127.0.0.1", 8, 1 });
+	assert_string_equal(PATHS("127.0.0.1"), "lo > 127.0.0.1");
+	address.host[0] ^= 1;
+	assert_string_equal(PATHS("127.0.0.1"), "");
+}
+
+/* An address on the link is one only together with the interface here. */
+static void test_link_local(void **state)
+{
+	HERE({ "eth0", "fe80::1", 64, 2 }, { "eth1", "fe80::2", 64, 7 });
+	assert_string_equal(PATHS("fe80::8", "fe80::9"), "eth0 > fe80::8%2, eth1 > fe80::9%7");
+	HERE({ "eth0", "fd00::1", 64, 2 });
+	assert_string_equal(PATHS("fe80::8"), "");
+	assert_string_equal(PATHS("fd01::8"), "eth0 > fd01::8");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_networks),
+		cmocka_unit_test(test_cable),
+		cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_link_local),
+	};
+
+	return cmocka_run_group_tests_name("link", tests, begin, end);
+}

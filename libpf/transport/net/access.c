@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "access.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "pf.h"
+
+/* Pages looked at by one call. */
+#define LOOK_PAGES 64
+
+void access_open(struct access *access)
+{
+	access->pid = getpid();
+	access->file = -1;
+	access->refused = false;
+}
+
+void access_close(struct access *access)
+{
+	if (access->file >= 0)
+		close(access->file);
+}
+
+/* What errno says of a copy: PF_ERR_AGAIN to try again, by the file if the calls are refused. */
+static int judge(struct access *access)
+{
+	if (errno == EFAULT)
+		return PF_ERR_FAULT;
+	if (errno == EINTR || errno == ENOMEM) {
+		usleep(1000);
+		return PF_ERR_AGAIN;
+	}
+	if (access->refused)
+		return PF_ERR_MEMORY;
+	access->refused = true;
+	return PF_ERR_AGAIN;
+}
+
+static bool open_file(struct access *access)
+{
+	if (access->file < 0)
+		access->file = memfd_create("libpf access", MFD_CLOEXEC);
+	return access->file >= 0;
+}
+
+/* Between the file and memory that is there for certain. */
+static bool exchange(const struct access *access, bool fill, char *bytes, size_t length)
+{
+	size_t done = 0;
+	ssize_t moved;
+
+	while (done < length) {
+		moved = fill ? pwrite(access->file, bytes + done, length - done, (off_t)done) :
+			       pread(access->file, bytes + done, length - done, (off_t)done);
+		if (moved > 0)
+			done += (size_t)moved;
+		else if (!moved || errno != EINTR)
+			return false;
+	}
+	return true;
+}
+
+/* Some of it, at least the first byte; or errno. */
+static ssize_t copy_some(const struct access *access, bool write, uint64_t address, char *bytes,
+			 size_t length, size_t done)
+{
+	struct iovec there = { (void *)(uintptr_t)(address + done), length - done };
+	struct iovec here = { bytes + done, length - done };
+
+	if (access->refused)
+		return write ? pread(access->file, there.iov_base, there.iov_len, (off_t)done) :
+			       pwrite(access->file, there.iov_base, there.iov_len, (off_t)done);
+	return write ? process_vm_writev(access->pid, &here, 1, &there, 1, 0) :
+		       process_vm_readv(access->pid, &here, 1, &there, 1, 0);
+}
+
+static int copy(struct access *access, bool write, uint64_t address, char *bytes, size_t length,
+		uint64_t *bad)
+{
+	bool by_file = false;
+	size_t done = 0;
+	ssize_t moved;
+	int status;
+
+	/* A short count does not say why; the next call starts at the cause and does. */
+	while (done < length) {
+		if (access->refused && !by_file) {
+			by_file = true;
+			done = 0;
+			if (!open_file(access) || (write && !exchange(access, true, bytes, length)))
+				return PF_ERR_MEMORY;
+		}
+		moved = copy_some(access, write, address, bytes, length, done);
+		if (moved > 0) {
+			done += (size_t)moved;
+			continue;
+		}
+		status = moved ? judge(access) : PF_ERR_FAULT;
+		*bad = address + done;
+		if (status != PF_ERR_AGAIN)
+			return status;
+	}
+	if (by_file && !write && !exchange(access, false, bytes, length))
+		return PF_ERR_MEMORY;
+	return PF_OK;
+}
+
+int access_write(struct access *access, uint64_t address, const void *from, size_t length,
+		 uint64_t *bad)
+{
+	return copy(access, true, address, (char *)(uintptr_t)from, length, bad);
+}
+
+int access_read(struct access *access, uint64_t address, void *to, size_t length, uint64_t *bad)
+{
+	return copy(access, false, address, to, length, bad);
+}
+
+int access_look(struct access *access, uint64_t address, size_t length, uint64_t *bad)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = address + length, at;
+	struct iovec pages[LOOK_PAGES];
+	uint8_t bytes[LOOK_PAGES];
+	struct iovec to = { bytes, sizeof(bytes) };
+	int count, status;
+	ssize_t moved;
+
+	while (address < end) {
+		for (at = address, count = 0; count < LOOK_PAGES && at < end; count++) {
+			pages[count] = (struct iovec){ (void *)(uintptr_t)at, 1 };
+			at = (at & ~(page - 1)) + page;
+		}
+		if (access->refused && !open_file(access))
+			return PF_ERR_MEMORY;
+		moved = access->refused ?
+				pwritev(access->file, pages, count, 0) :
+				process_vm_readv(access->pid, &to, 1, pages, (unsigned)count, 0);
+		if (moved > 0) {
+			address = (address & ~(page - 1)) + (uint64_t)moved * page;
+			continue;
+		}
+		status = moved ? judge(access) : PF_ERR_FAULT;
+		*bad = address;
+		if (status != PF_ERR_AGAIN)
+			return status;
+	}
+	return PF_OK;
+}
