@@ -334,6 +334,8 @@ static __attribute__((noinline)) void idle(pf_context *context)
 	}
 	if ((engine && device_completed(&context->device)) || incoming_any(context) ||
 	    events_waiting(&context->events) ||
+	    (context->engine &&
+	     atomic_load_explicit(&context->engine->news, memory_order_relaxed)) ||
 	    atomic_load_explicit(&context->operations.waiting, memory_order_relaxed) ||
 	    atomic_load_explicit(&context->inbox.memory->bell, memory_order_relaxed)) {
 		inbox_stay(&context->inbox);
