@@ -183,6 +183,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 		return PF_ERR_MEMORY;
 	engine->context = context;
 	engine->finished_last = &engine->finished;
+	engine->alarm = NET_NEVER;
 	pthread_mutex_init(&engine->lock, NULL);
 	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	status = engine->wake < 0 ? PF_ERR_SYSTEM : PF_OK;
