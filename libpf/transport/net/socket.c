@@ -297,16 +297,14 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 	if (count > SEND_BATCHES)
 		count = SEND_BATCHES;
 	for (i = 0; i < count; i++) {
-		struct msghdr *message = &messages[i].msg_hdr;
-
-		*message = (struct msghdr){
+		messages[i].msg_hdr = (struct msghdr){
 			.msg_name = &addresses[i],
 			.msg_namelen = endpoint_address(&batches[i]->to, &addresses[i]),
 			.msg_iov = (struct iovec *)(uintptr_t)batches[i]->vector,
 			.msg_iovlen = batches[i]->vectors,
 		};
 		if (batches[i]->count > 1 && socket->segments)
-			set_segment(message, &controls[i], batches[i]->segment);
+			set_segment(&messages[i].msg_hdr, &controls[i], batches[i]->segment);
 	}
 	while (done < count) {
 		if (batches[done]->count > 1 && !socket->segments) {
@@ -466,7 +464,7 @@ static int receive_plain(struct socket *socket, struct receiver *receiver, unsig
 		prepare(&messages[i], &addresses[i], &controls[i], &vectors[i], 1);
 	}
 	messages_received = receive(socket, messages, most);
-	for (i = 0; (int)i < messages_received; i++) {
+	for (i = 0; i < most && (int)i < messages_received; i++) {
 		endpoint_make(&receiver->from[i], socket->number, &addresses[i]);
 		received.from = &receiver->from[i];
 		received.length = messages[i].msg_len;
