@@ -547,13 +547,15 @@ static bool has_news(struct engine *engine)
 	return true;
 }
 
-bool engine_serve(struct engine *engine, uint64_t *alarm)
+bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 {
 	uint64_t due;
 	unsigned i;
 	bool news;
 
 	if (!start_driving(engine)) {
+		if (!tell)
+			return false;
 		atomic_store_explicit(&engine->awaited, true, memory_order_seq_cst);
 		if (!start_driving(engine))
 			return false;

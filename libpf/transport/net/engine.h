@@ -92,9 +92,9 @@ int engine_poll(struct engine *engine);
 /*
  * The service thread: drive in place of an application that does not poll, and
  * again at *alarm at the latest, or whenever wake is written. False: another
- * thread drives, and will write wake when it stops.
+ * thread drives; asked to tell, it will write wake when it stops.
  */
-bool engine_serve(struct engine *engine, uint64_t *alarm);
+bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm);
 /* Any thread, after posting to the core: send what may go now. */
 void engine_flush(struct engine *engine);
 

@@ -17,6 +17,9 @@
 #define SAMPLE_NANOSECONDS 3000000ull
 /* Less than this of a processor between two samples is not computing. */
 #define STARVING_NANOSECONDS 1000000
+/* Found driving so many times in a row, another thread is at it for long: inside a callback. */
+#define REFUSALS_MOST 64
+#define RETRY_NANOSECONDS 1000000ull
 
 struct watch {
 	struct engine *engine;
@@ -28,6 +31,7 @@ struct watch {
 	uint64_t used;  /* by the thread that polls, of a processor, by then; ns */
 	bool spared;    /* it looks after the network, or could not while we do */
 	bool listening; /* to the sockets */
+	unsigned refusals;
 };
 
 static void set_timer(struct watch *watch, uint64_t nanoseconds)
@@ -135,11 +139,17 @@ static void look(struct watch *watch)
 		return;
 	}
 	attend(watch, true);
-	if (!engine_serve(watch->engine, &alarm)) {
-		/* That may take long, such as inside a callback, and the sockets stay readable. */
-		listen_to_sockets(watch, false);
+	if (!engine_serve(watch->engine, watch->refusals == REFUSALS_MOST, &alarm)) {
+		/* While it is, readable sockets stay so; most often it is a moment. */
+		if (watch->refusals == REFUSALS_MOST) {
+			listen_to_sockets(watch, false);
+			return;
+		}
+		watch->refusals++;
+		set_timer(watch, RETRY_NANOSECONDS);
 		return;
 	}
+	watch->refusals = 0;
 	if (alarm == NET_NEVER) {
 		event_del(watch->timer);
 		return;
