@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -341,6 +342,67 @@ static void test_refused_6(void **state)
 	check_refused("::1");
 }
 
+/* An error of the sender's own is in the queue as well, and nowhere else: somebody must read it. */
+static void check_own_error(unsigned count, bool segments)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	struct net_batch *batch = batch_make(ends, 0, 1, 65520, 65520);
+	struct pollfd error = { .fd = ends->a.fd };
+	struct socket_complaint complaint;
+	enum socket_sent stopped;
+
+	ends->a.segments = segments;
+	/* Whose second packet holds bytes of the first again. */
+	batch->count = count;
+	batch->length = count * 65520;
+	for (batch->vectors = 0; batch->vectors < count; batch->vectors++)
+		batch->vector[batch->vectors] = (struct iovec){ ends->bytes, 65520 };
+	assert_int_equal(socket_send(&ends->a, &batch, 1, &stopped), 0);
+	assert_int_equal(stopped, SOCKET_TOO_LONG);
+	assert_true(ends->a.complaining);
+	while (socket_complaint(&ends->a, &complaint))
+		;
+	assert_int_equal(poll(&error, 1, 0), 0);
+	ends_close(ends);
+}
+
+static void test_own_error(void **state)
+{
+	check_own_error(1, true);
+	check_own_error(2, false);
+}
+
+/* What is heard of a peer that is gone keeps nothing back that another one is to get. */
+static void check_refused_another(unsigned count, bool segments)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	struct net_endpoint to_b = ends->to_b;
+	struct pollfd error = { .fd = ends->a.fd };
+	struct socket_complaint complaint;
+	struct socket gone;
+
+	assert_int_equal(socket_open(&gone, 7, &ends->interface, 1u << 20), PF_OK);
+	name(&ends->to_b, &ends->a, &gone, &ends->interface);
+	socket_close(&gone);
+	ends->a.segments = segments;
+	batch_make(ends, 0, 1, 100, 100);
+	send_all(ends, 1);
+	assert_int_equal(poll(&error, 1, 10000), 1);
+	ends->to_b = to_b;
+	check_batch(ends, count, PACKET, PACKET);
+	assert_true(ends->a.complaining);
+	assert_true(socket_complaint(&ends->a, &complaint));
+	assert_true(complaint.refused);
+	ends_close(ends);
+}
+
+static void test_refused_another(void **state)
+{
+	check_refused_another(1, true);
+	check_refused_another(45, true);
+	check_refused_another(45, false);
+}
+
 /* More than the receiver's buffer holds is dropped, and counted. */
 static void test_dropped(void **state)
 {
@@ -398,6 +460,7 @@ int main(void)
 		cmocka_unit_test(test_bad_place), cmocka_unit_test(test_bad_source),
 		cmocka_unit_test(test_too_long),  cmocka_unit_test(test_refused_4),
 		cmocka_unit_test(test_refused_6), cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_own_error), cmocka_unit_test(test_refused_another),
 		cmocka_unit_test(test_endpoint),
 	};
 

@@ -227,6 +227,24 @@ unsigned association_best_path(const struct net_association *association, unsign
 	return best;
 }
 
+bool association_outgoing(const struct net_association *association)
+{
+	unsigned i;
+
+	for (i = 0; i < STREAMS; i++) {
+		if (!stream_out_empty(&association->busy->out[i]))
+			return true;
+	}
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		const struct path *path = association->paths[i];
+
+		/* Probes of one that is down do not keep the others busy. */
+		if (path && path->oldest != path->next && !association_doubts(association, path))
+			return true;
+	}
+	return false;
+}
+
 static bool idle(const struct net_association *association)
 {
 	const struct busy *busy = association->busy;
@@ -236,18 +254,10 @@ static bool idle(const struct net_association *association)
 	if (!transfers_idle(&busy->transfers) || association->undelivered || association->ping)
 		return false;
 	for (i = 0; i < STREAMS; i++) {
-		if (!stream_out_empty(&busy->out[i]) || busy->in[i].taken != busy->in[i].next ||
-		    busy->in[i].ahead.count)
+		if (busy->in[i].taken != busy->in[i].next || busy->in[i].ahead.count)
 			return false;
 	}
-	for (i = 0; i < NET_PATHS_MOST; i++) {
-		const struct path *path = association->paths[i];
-
-		/* Probes of one that is down do not keep the others busy. */
-		if (path && path->oldest != path->next && !association_doubts(association, path))
-			return false;
-	}
-	return true;
+	return !association_outgoing(association);
 }
 
 /*

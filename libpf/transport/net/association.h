@@ -83,6 +83,8 @@ struct net_association *association_new(struct net_core *core, const uint8_t id[
 void association_free(struct net_association *association);
 /* Something is to be started: have the buffers, and open if need be. PF_OK or why not. */
 int association_use(struct net_association *association);
+/* It is busy: has it anything to send, or sent and not acknowledged? */
+bool association_outgoing(const struct net_association *association);
 /* Something happened to it: have it looked at by net_output. */
 void association_wake(struct net_association *association);
 void association_unready(struct net_association *association);

@@ -63,6 +63,19 @@ void net_destroy(struct net_core *core)
 	free(core);
 }
 
+bool net_busy(const struct net_core *core)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->room; i++) {
+		const struct net_association *association = core->associations[i];
+
+		if (association && association->busy && association_outgoing(association))
+			return true;
+	}
+	return false;
+}
+
 /* ---- by id and by index ---- */
 
 struct net_association *core_find(struct net_core *core, const uint8_t id[NET_ID_BYTES])

@@ -29,7 +29,10 @@
 #define POLLS_ELSEWHERE 16
 /* The first message after a poll goes at once; of others, so many wait for each other. */
 #define SENDS_TOGETHER 32
+/* So many times in a row, all that is to be sent may come back; then it waits for a moment. */
+#define RETURNS_MOST 64
 #define SECOND 1000000000ull
+#define RETRY (SECOND / 1000)
 /* A context that closes waits so long for acknowledgements. */
 #define LINGER (SECOND / 2)
 
@@ -181,6 +184,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 		return PF_ERR_MEMORY;
 	engine->context = context;
 	engine->finished_last = &engine->finished;
+	engine->alarm = NET_NEVER;
 	pthread_mutex_init(&engine->lock, NULL);
 	access_open(&engine->access);
 	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -271,33 +275,6 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 	return total;
 }
 
-/* The next batch of a run could not be sent. Returns whether others may be. */
-static bool could_not_send(struct engine *engine, struct net_batch *batch, enum socket_sent why)
-{
-	struct endpoint endpoint;
-	unsigned mtu;
-
-	memcpy(&endpoint, &batch->to, sizeof(endpoint));
-	switch (why) {
-	case SOCKET_FAULT:
-		net_unsent(engine->core, batch, true);
-		return true;
-	case SOCKET_TOO_LONG:
-		mtu = interface_mtu(&engine->interfaces[endpoint.socket]);
-		engine->interfaces[endpoint.socket].mtu = mtu;
-		/* A probe that is too long has its answer by being lost. */
-		if (batch->probe)
-			return true;
-		net_unsent(engine->core, batch, false);
-		net_too_big(engine->core, &batch->to,
-			    socket_packet_most(&engine->interfaces[endpoint.socket]));
-		return true;
-	default:
-		net_unsent(engine->core, batch, false);
-		return false;
-	}
-}
-
 static uint8_t socket_of(const struct net_batch *batch)
 {
 	struct endpoint endpoint;
@@ -306,13 +283,31 @@ static uint8_t socket_of(const struct net_batch *batch)
 	return endpoint.socket;
 }
 
-/* Send count batches, in runs of the same socket. False: a socket is full. */
-static bool send_batches(struct engine *engine, unsigned count)
+/* The core takes a batch back that is too long to be sent. False: it is lost. */
+static bool shorten(struct engine *engine, const struct net_batch *batch)
 {
-	struct net_batch *run[SEND_BATCHES];
-	bool room = true;
+	struct interface *interface = &engine->interfaces[socket_of(batch)];
+	size_t most;
+
+	interface->mtu = interface_mtu(interface);
+	/* A probe has its answer by being lost; so have packets that every path should carry. */
+	if (batch->probe || batch->segment <= NET_PACKET_LEAST)
+		return false;
+	/* The way to that peer may be by another interface, of which we do not know. */
+	most = socket_packet_most(interface);
+	if (most > batch->segment - 8)
+		most = batch->segment - 8;
+	net_unsent(engine->core, batch, false);
+	net_too_big(engine->core, &batch->to, most > NET_PACKET_LEAST ? most : NET_PACKET_LEAST);
+	return true;
+}
+
+/* Send count batches, in runs of the same socket. Returns how many the core took back. */
+static unsigned send_batches(struct engine *engine, unsigned count, bool *full)
+{
+	struct net_batch *run[SEND_BATCHES], *batch;
 	enum socket_sent stopped;
-	unsigned at = 0, length, sent;
+	unsigned at = 0, returned = 0, length, sent;
 
 	while (at < count) {
 		uint8_t number = socket_of(&engine->batches[at]);
@@ -322,24 +317,31 @@ static bool send_batches(struct engine *engine, unsigned count)
 				break;
 			run[length] = &engine->batches[at + length];
 		}
-		if (!room) {
+		if (*full) {
 			net_unsent(engine->core, &engine->batches[at++], false);
+			returned++;
 			continue;
 		}
 		sent = socket_send(&engine->sockets[number], run, length, &stopped);
 		at += sent;
 		if (sent == length)
 			continue;
-		room = could_not_send(engine, &engine->batches[at], stopped);
-		at++;
+		batch = &engine->batches[at++];
+		if (stopped == SOCKET_TOO_LONG) {
+			returned += shorten(engine, batch);
+			continue;
+		}
+		*full = stopped == SOCKET_FULL;
+		net_unsent(engine->core, batch, stopped == SOCKET_FAULT);
+		returned++;
 	}
-	return room;
+	return returned;
 }
 
 static unsigned transmit(struct engine *engine, uint64_t time)
 {
-	unsigned count, total = 0;
-	bool room = true;
+	unsigned count, returned, barren = 0, total = 0;
+	bool full = false;
 
 	atomic_store_explicit(&engine->posted, false, memory_order_seq_cst);
 	for (;; time = now()) {
@@ -347,13 +349,13 @@ static unsigned transmit(struct engine *engine, uint64_t time)
 			if (!net_output(engine->core, time, &engine->batches[count]))
 				break;
 		}
-		if (!count)
-			break;
-		room = send_batches(engine, count);
-		total += count;
-		if (count < SEND_BATCHES || !room)
+		returned = send_batches(engine, count, &full);
+		total += count - returned;
+		barren = returned < count ? 0 : barren + 1;
+		if (full || barren == RETURNS_MOST || (count < SEND_BATCHES && !returned))
 			break;
 	}
+	engine->held = returned != 0;
 	return total;
 }
 
@@ -394,17 +396,56 @@ static bool start_driving(struct engine *engine)
 	return !atomic_exchange_explicit(&engine->driving, true, memory_order_seq_cst);
 }
 
-/* Without the lock. What was posted when the driver had looked already goes now. */
+/* When somebody must drive again at the latest. */
+static uint64_t deadline(const struct engine *engine)
+{
+	uint64_t due = net_deadline(engine->core), retry;
+
+	if (!engine->held)
+		return due;
+	retry = now() + RETRY;
+	return retry < due ? retry : due;
+}
+
+/* Does the service thread, which alone looks at the clock now, sleep for too long? */
+static bool oversleeps(struct engine *engine)
+{
+	uint64_t due;
+
+	if (!atomic_load_explicit(&engine->attended, memory_order_relaxed))
+		return false;
+	due = deadline(engine);
+	if (due >= engine->alarm)
+		return false;
+	engine->alarm = due;
+	return true;
+}
+
+/*
+ * With the lock, which it gives back. What was posted when the driver had looked
+ * already goes now. The service thread sets "awaited" before it finds that
+ * another one drives: then that one finds it set here.
+ */
 static void stop_driving(struct engine *engine)
 {
-	atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
-	while (atomic_load_explicit(&engine->posted, memory_order_seq_cst) &&
-	       start_driving(engine)) {
-		engine_lock(engine);
-		transmit(engine, now());
+	const uint64_t one = 1;
+	bool wake;
+
+	for (wake = false;;) {
+		wake |= oversleeps(engine);
 		engine_unlock(engine);
 		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
+		if (!atomic_load_explicit(&engine->posted, memory_order_seq_cst) ||
+		    !start_driving(engine))
+			break;
+		engine_lock(engine);
+		transmit(engine, now());
 	}
+	wake |= atomic_load_explicit(&engine->awaited, memory_order_seq_cst) &&
+		atomic_exchange_explicit(&engine->awaited, false, memory_order_seq_cst);
+	/* It can only fail when the counter is full, and the thread awake. */
+	if (wake && write(engine->wake, &one, sizeof(one)) < 0)
+		return;
 }
 
 static void add(struct statistics *to, enum pf_stat stat, uint64_t now, uint64_t before)
@@ -457,7 +498,7 @@ static int thread_id(void)
 
 int engine_poll(struct engine *engine)
 {
-	uint64_t polls;
+	uint64_t polls, looks;
 	int total;
 
 	if (!atomic_load_explicit(&engine->active, memory_order_relaxed))
@@ -465,8 +506,11 @@ int engine_poll(struct engine *engine)
 	polls = atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1;
 	atomic_store_explicit(&engine->polls, polls, memory_order_relaxed);
 	if (engine->quiet > POLLS_QUIET && polls % POLLS_BETWEEN &&
-	    !atomic_load_explicit(&engine->posted, memory_order_relaxed))
+	    !atomic_load_explicit(&engine->posted, memory_order_relaxed) &&
+	    !atomic_load_explicit(&engine->untold, memory_order_relaxed))
 		return 0;
+	looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) + 1;
+	atomic_store_explicit(&engine->looks, looks, memory_order_relaxed);
 	if (atomic_load_explicit(&engine->poller, memory_order_relaxed) != thread_id())
 		atomic_store_explicit(&engine->poller, thread_id(), memory_order_relaxed);
 	if (!start_driving(engine)) {
@@ -485,7 +529,6 @@ int engine_poll(struct engine *engine)
 		count(engine);
 	}
 	engine->calling = false;
-	engine_unlock(engine);
 	stop_driving(engine);
 	if (atomic_exchange_explicit(&engine->untold, false, memory_order_acquire))
 		total += (int)link_tell(engine);
@@ -493,67 +536,70 @@ int engine_poll(struct engine *engine)
 	return total;
 }
 
-uint64_t engine_serve(struct engine *engine)
+/* Others than progress have something for it: it may be asleep. */
+static void tell_progress(struct engine *engine)
 {
-	uint64_t deadline, time;
-	bool call;
+	if (atomic_load_explicit(&engine->untold, memory_order_acquire))
+		inbox_wake(engine->context->inbox.memory, INBOX_SUDDEN);
+}
 
-	if (!start_driving(engine))
-		return SECOND / 1000;
-	/* Its owner may wait for a page that we have to bring: this thread never waits for it. */
+/*
+ * This thread never waits for the lock, whose owner may be waiting for a page
+ * that this thread is to bring: a pager's, of a message that it sends.
+ */
+bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
+{
+	uint64_t due;
+	unsigned i;
+
+	if (!start_driving(engine)) {
+		if (!tell)
+			return false;
+		atomic_store_explicit(&engine->awaited, true, memory_order_seq_cst);
+		if (!start_driving(engine))
+			return false;
+	}
+	atomic_store_explicit(&engine->awaited, false, memory_order_relaxed);
 	if (!engine_trylock(engine)) {
 		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
-		return SECOND / 1000;
+		*alarm = now() + RETRY;
+		return true;
 	}
-	drive(engine, ROUNDS_SERVE);
+	/* A socket that woke us, and has no packet, has an error to tell. */
+	if (!drive(engine, ROUNDS_SERVE)) {
+		for (i = 0; i < engine->count; i++)
+			hear_complaints(engine, &engine->sockets[i]);
+	}
 	count(engine);
-	deadline = net_deadline(engine->core);
-	call = engine->undelivered || atomic_load_explicit(&engine->untold, memory_order_relaxed);
+	/* A sleep that ends early costs less than one system call for each post to end it. */
+	due = deadline(engine);
+	if (due < engine->alarm || engine->alarm <= now())
+		engine->alarm = due;
+	*alarm = engine->alarm;
 	engine_unlock(engine);
 	atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
-	/* Progress may be asleep. */
-	if (call)
-		inbox_wake(engine->context->inbox.memory, INBOX_SUDDEN);
+	tell_progress(engine);
 	/* What was posted meanwhile was left to us. */
 	if (atomic_load_explicit(&engine->posted, memory_order_seq_cst))
-		return 0;
-	if (deadline == NET_NEVER)
-		return NET_NEVER;
-	time = now();
-	return deadline > time ? deadline - time : 0;
+		*alarm = now();
+	return true;
 }
 
 void engine_flush(struct engine *engine)
 {
 	atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);
-	/* A crowd goes together, with the next poll at the latest. */
-	if (atomic_fetch_add_explicit(&engine->unflushed, 1, memory_order_relaxed) % SENDS_TOGETHER)
+	/* A crowd goes together, with the next poll at the latest; without polls, each at once. */
+	if (atomic_fetch_add_explicit(&engine->unflushed, 1, memory_order_relaxed) %
+		    SENDS_TOGETHER &&
+	    !atomic_load_explicit(&engine->attended, memory_order_seq_cst))
 		return;
 	/* Whoever drives now looks again when it stops. */
 	if (!start_driving(engine))
 		return;
 	engine_lock(engine);
 	transmit(engine, now());
-	engine_unlock(engine);
 	stop_driving(engine);
-}
-
-/* Is anything on its way that has not arrived? */
-static bool in_flight(struct engine *engine)
-{
-	struct net_path_info info;
-	struct link *link;
-	unsigned path;
-
-	for (link = engine->links; link; link = link->next) {
-		for (path = 0; link->association && !link->gone; path++) {
-			if (!net_path_info(link->association, path, &info))
-				break;
-			if (info.in_flight)
-				return true;
-		}
-	}
-	return false;
+	tell_progress(engine);
 }
 
 void engine_linger(struct engine *engine)
@@ -566,8 +612,7 @@ void engine_linger(struct engine *engine)
 			continue;
 		engine_lock(engine);
 		drive(engine, 1);
-		busy = in_flight(engine);
-		engine_unlock(engine);
+		busy = net_busy(engine->core);
 		stop_driving(engine);
 	}
 }

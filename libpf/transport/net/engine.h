@@ -52,11 +52,13 @@ struct engine {
 	_Atomic bool posted;        /* something to send since the driver looked */
 	_Atomic bool active;        /* there are links */
 	_Atomic uint64_t polls;     /* of the application */
+	_Atomic uint64_t looks;     /* of these, those that looked at the network */
 	_Atomic int poller;         /* the thread that polled last */
 	bool calling;               /* the driver may call the application */
 	uint64_t told;              /* how often it did; the driver's own */
 	const struct socket *heard; /* by which something came last; likewise */
 	bool undelivered;           /* messages wait in the core for progress */
+	bool held;                  /* the sockets did not take all that may be sent */
 	_Atomic unsigned unflushed; /* posts since the last poll */
 	_Atomic bool untold;        /* progress has something to tell the application */
 	struct finished *finished, **finished_last;
@@ -72,6 +74,8 @@ struct engine {
 	struct resolved *deferred; /* what only progress may do; under the lock */
 	struct resolver *resolver;
 	_Atomic bool attended; /* the service thread looks after us: wake it */
+	_Atomic bool awaited;  /* it does, and waits for whoever drives to stop */
+	uint64_t alarm;        /* until when it sleeps at most, while it attends */
 	int wake;              /* eventfd */
 };
 
@@ -88,11 +92,11 @@ void engine_close(struct engine *engine);
 /* Progress: drive, call the application. Returns how many things happened. */
 int engine_poll(struct engine *engine);
 /*
- * The service thread: drive in place of an application that does not poll.
- * Returns the nanoseconds until it must be called again at the latest, or
- * NET_NEVER.
+ * The service thread: drive in place of an application that does not poll, and
+ * again at *alarm at the latest, or whenever wake is written. False: another
+ * thread drives; asked to tell, it will write wake when it stops.
  */
-uint64_t engine_serve(struct engine *engine);
+bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm);
 /* Any thread, after posting to the core: send what may go now. */
 void engine_flush(struct engine *engine);
 

@@ -354,8 +354,12 @@ unsigned link_tell(struct engine *engine)
 	finished = engine->finished;
 	engine->finished = NULL;
 	engine->finished_last = &engine->finished;
-	gone = engine->gone;
-	engine->gone = NULL;
+	/* Its last messages come first, with the next poll. */
+	gone = engine->undelivered ? NULL : engine->gone;
+	if (gone)
+		engine->gone = NULL;
+	else if (engine->gone)
+		atomic_store_explicit(&engine->untold, true, memory_order_release);
 	engine_unlock(engine);
 	for (; finished; finished = next, count++) {
 		struct net_completion completion = finished->completion;

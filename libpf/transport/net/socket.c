@@ -181,6 +181,25 @@ static void set_segment(struct msghdr *message, union control *control, uint32_t
 	memcpy(CMSG_DATA(header), &value, sizeof(value));
 }
 
+/* Has an error to do with us alone, not with the network, which says more of it elsewhere? */
+static bool is_own(int error)
+{
+	return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == EFAULT ||
+	       error == EINTR;
+}
+
+/*
+ * What the network said of an earlier packet, to whomever that was, keeps the next
+ * one from being sent, and no other. True: this may be it.
+ */
+static bool is_news(struct socket *socket, int error)
+{
+	if (!is_own(error))
+		socket->complaining = true;
+	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
+	       error == EMSGSIZE;
+}
+
 static enum socket_sent classify(int error, bool segmented)
 {
 	switch (error) {
@@ -231,6 +250,7 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 	socklen_t length = endpoint_address(&batch->to, &address);
 	uint32_t at = 0, size;
 	unsigned i, done = 0;
+	bool again = true;
 	int sent;
 
 	memset(messages, 0, sizeof(messages[0]) * batch->count);
@@ -248,6 +268,13 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		sent = send_messages(socket->fd, messages + done, batch->count - done);
 		if (sent > 0) {
 			done += (unsigned)sent;
+			again = true;
+			continue;
+		}
+		if (errno == EINTR)
+			continue;
+		if (is_news(socket, errno) && again) {
+			again = false;
 			continue;
 		}
 		/*
@@ -255,8 +282,7 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		 * But memory that cannot be read it has to hear of, or it goes on to
 		 * the next block and reports that one.
 		 */
-		if (errno != EINTR)
-			return done && errno != EFAULT ? SOCKET_SENT : classify(errno, false);
+		return done && errno != EFAULT ? SOCKET_SENT : classify(errno, false);
 	}
 	return SOCKET_SENT;
 }
@@ -268,22 +294,21 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 	union control controls[SEND_BATCHES];
 	struct mmsghdr messages[SEND_BATCHES];
 	unsigned i, done = 0;
+	bool again = true;
 	int sent;
 
 	*stopped = SOCKET_SENT;
 	if (count > SEND_BATCHES)
 		count = SEND_BATCHES;
 	for (i = 0; i < count; i++) {
-		struct msghdr *message = &messages[i].msg_hdr;
-
-		*message = (struct msghdr){
+		messages[i].msg_hdr = (struct msghdr){
 			.msg_name = &addresses[i],
 			.msg_namelen = endpoint_address(&batches[i]->to, &addresses[i]),
 			.msg_iov = (struct iovec *)(uintptr_t)batches[i]->vector,
 			.msg_iovlen = batches[i]->vectors,
 		};
 		if (batches[i]->count > 1 && socket->segments)
-			set_segment(message, &controls[i], batches[i]->segment);
+			set_segment(&messages[i].msg_hdr, &controls[i], batches[i]->segment);
 	}
 	while (done < count) {
 		if (batches[done]->count > 1 && !socket->segments) {
@@ -299,6 +324,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		sent = send_messages(socket->fd, messages + done, i - done);
 		if (sent > 0) {
 			done += (unsigned)sent;
+			again = true;
 			continue;
 		}
 		if (errno == EINTR)
@@ -308,12 +334,16 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 			socket->segments = false;
 			continue;
 		}
+		if (is_news(socket, errno) && again) {
+			again = false;
+			continue;
+		}
 		*stopped = classify(errno, batches[done]->count > 1);
 		if (*stopped != SOCKET_SENT)
 			return done;
-		/* Refused by a filter or a route, or the answer to an earlier one: lost. */
-		socket->complaining = true;
+		/* Refused by a filter or a route: lost. */
 		done++;
+		again = true;
 	}
 	return done;
 }
@@ -428,7 +458,7 @@ static int receive(struct socket *socket, struct mmsghdr *messages, unsigned cou
 	do {
 		received = receive_messages(socket->fd, messages, count);
 	} while (received < 0 && errno == EINTR);
-	if (received < 0 && errno != EAGAIN)
+	if (received < 0 && !is_own(errno))
 		socket->complaining = true;
 	return received;
 }
@@ -450,7 +480,7 @@ static int receive_plain(struct socket *socket, struct receiver *receiver, unsig
 		prepare(&messages[i], &addresses[i], &controls[i], &vectors[i], 1);
 	}
 	messages_received = receive(socket, messages, most);
-	for (i = 0; (int)i < messages_received; i++) {
+	for (i = 0; i < most && (int)i < messages_received; i++) {
 		endpoint_make(&receiver->from[i], socket->number, &addresses[i]);
 		received.from = &receiver->from[i];
 		received.length = messages[i].msg_len;

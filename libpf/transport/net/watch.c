@@ -7,21 +7,31 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "context.h"
 
 /* How often it is looked whether the application polls, and with how many polls it does. */
-#define LOOK_MICROSECONDS 4000
+#define LOOK_NANOSECONDS 4000000ull
 #define POLLS_LEAST 8
-/* Less than this of a processor between two looks is not computing. */
+/* Packets make us look at any time, and in a moment even one that computes uses little. */
+#define SAMPLE_NANOSECONDS 3000000ull
+/* Less than this of a processor between two samples is not computing. */
 #define STARVING_NANOSECONDS 1000000
+/* Found driving so many times in a row, another thread is at it for long: inside a callback. */
+#define REFUSALS_MOST 64
+#define RETRY_NANOSECONDS 1000000ull
 
 struct watch {
 	struct engine *engine;
 	struct event *readable[INTERFACES_MOST];
 	struct event *woken, *timer;
-	uint64_t polls; /* at the last look */
-	uint64_t used;  /* by the thread that polls, of a processor, then; ns */
-	bool attending;
+	/* A sample of the application: when it was taken, and what came of it. */
+	uint64_t sampled;
+	uint64_t polls; /* by then */
+	uint64_t used;  /* by the thread that polls, of a processor, by then; ns */
+	bool spared;    /* it looks after the network, or could not while we do */
+	bool listening; /* to the sockets */
+	unsigned refusals;
 };
 
 static void set_timer(struct watch *watch, uint64_t nanoseconds)
@@ -33,27 +43,33 @@ static void set_timer(struct watch *watch, uint64_t nanoseconds)
 	event_add(watch->timer, &time);
 }
 
-static void attend(struct watch *watch, bool attending)
+static void listen_to_sockets(struct watch *watch, bool listening)
 {
 	unsigned i;
 
-	if (watch->attending == attending)
+	if (watch->listening == listening)
 		return;
-	watch->attending = attending;
-	atomic_store_explicit(&watch->engine->attended, attending, memory_order_seq_cst);
+	watch->listening = listening;
 	for (i = 0; i < watch->engine->count; i++) {
-		if (attending)
+		if (listening)
 			event_add(watch->readable[i], NULL);
 		else
 			event_del(watch->readable[i]);
 	}
 }
 
-/* Has the application looked after the network itself since the last look? */
-static bool application_polls(struct watch *watch)
+static void attend(struct watch *watch, bool attending)
 {
-	uint64_t polls = atomic_load_explicit(&watch->engine->polls, memory_order_relaxed);
-	bool enough = polls - watch->polls >= POLLS_LEAST;
+	atomic_store_explicit(&watch->engine->attended, attending, memory_order_seq_cst);
+	listen_to_sockets(watch, attending);
+}
+
+/* Has the application looked after the network itself for the time since the last sample? */
+static bool application_polls(struct watch *watch, uint64_t passed)
+{
+	uint64_t polls = atomic_load_explicit(&watch->engine->looks, memory_order_relaxed);
+	uint64_t least = passed < LOOK_NANOSECONDS ? 1 : passed / LOOK_NANOSECONDS;
+	bool enough = polls - watch->polls >= POLLS_LEAST * least;
 
 	watch->polls = polls;
 	return enough;
@@ -62,7 +78,7 @@ static bool application_polls(struct watch *watch)
 /*
  * Does the thread that polls only wait for a processor? Then there is none to
  * spare for us either, and what it would have to wait for on top is us. One that
- * computes uses its processor between two looks.
+ * computes uses its processor between two samples.
  */
 static bool application_starves(struct watch *watch)
 {
@@ -94,23 +110,52 @@ static bool application_starves(struct watch *watch)
 	return idle;
 }
 
-static void look(struct watch *watch)
+static bool is_spared(struct watch *watch, uint64_t time)
 {
-	uint64_t next;
+	uint64_t passed = time - watch->sampled;
 
 	/* One that sleeps between polls does not hear the sockets: there, both look. */
-	if (!watch->engine->context->sleepy &&
-	    (application_polls(watch) || application_starves(watch))) {
+	if (watch->engine->context->sleepy)
+		return false;
+	if (passed < SAMPLE_NANOSECONDS)
+		return watch->spared;
+	watch->sampled = time;
+	watch->spared = application_polls(watch, passed) || application_starves(watch);
+	return watch->spared;
+}
+
+static uint64_t now(void)
+{
+	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
+}
+
+static void look(struct watch *watch)
+{
+	uint64_t alarm, time = now();
+
+	if (is_spared(watch, time)) {
 		attend(watch, false);
-		set_timer(watch, LOOK_MICROSECONDS * 1000ull);
+		set_timer(watch, LOOK_NANOSECONDS);
 		return;
 	}
 	attend(watch, true);
-	next = engine_serve(watch->engine);
-	if (next == NET_NEVER)
+	if (!engine_serve(watch->engine, watch->refusals == REFUSALS_MOST, &alarm)) {
+		/* While it is, readable sockets stay so; most often it is a moment. */
+		if (watch->refusals == REFUSALS_MOST) {
+			listen_to_sockets(watch, false);
+			return;
+		}
+		watch->refusals++;
+		set_timer(watch, RETRY_NANOSECONDS);
+		return;
+	}
+	watch->refusals = 0;
+	if (alarm == NET_NEVER) {
 		event_del(watch->timer);
-	else
-		set_timer(watch, next);
+		return;
+	}
+	time = now();
+	set_timer(watch, alarm > time ? alarm - time : 0);
 }
 
 static void on_timer(int fd, short what, void *arg)
