@@ -211,6 +211,7 @@ bool link_accept(void *user, struct net_association *association, const uint8_t 
 		*link->caller = address;
 	}
 	link->association = association;
+	statistic_add_elsewhere(&engine->context->statistics, PF_STAT_PEERS, 1);
 	*peer = link;
 	return true;
 }
@@ -463,8 +464,8 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 	struct statistics *statistics = &peer->context->statistics;
 	struct engine *engine = peer->context->engine;
 	struct net_association *association;
+	int status = PF_ERR_MEMORY;
 	uint8_t *gathered = NULL;
-	int status;
 
 	if (!pack && (is_paged(peer->context, header, header_length) ||
 		      is_paged(peer->context, payload, length))) {
