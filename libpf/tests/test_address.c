@@ -53,6 +53,7 @@ static void test_reachable(void **state)
 	const char *why;
 	pf_peer *peer;
 	size_t length = sizeof(here);
+	unsigned i;
 
 	assert_int_equal(pf_open(NULL, &context), PF_OK);
 	assert_int_equal(pf_address(context, &here, &length), PF_OK);
@@ -60,9 +61,12 @@ static void test_reachable(void **state)
 	assert_int_equal(pf_reachable(context, &here, length, NULL), PF_OK);
 	assert_int_equal(pf_reachable(context, &here, length, &why), PF_OK);
 
-	/* Over the network, from here to here. */
+	/* Over the network, to a neighbour; one with our own addresses is reached by none of them. */
 	other = here;
 	other.host[3] ^= 1;
+	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	for (i = 0; i < other.endpoints_count; i++)
+		other.endpoints[i].address[other.endpoints[i].family == 4 ? 3 : 15] ^= 1;
 	assert_int_equal(pf_reachable(context, &other, length, &why), PF_OK);
 	assert_non_null(strstr(why, "network"));
 	other.auth = PF_AUTH_ENCRYPT;
