@@ -386,6 +386,7 @@ static struct net_association *association_of(pf_peer *peer, int *status)
 	struct address own;
 	unsigned count, i;
 
+	*status = PF_ERR_MEMORY;
 	if (peer_state(peer) == PEER_GONE) {
 		*status = peer->gone_status;
 		return NULL;
@@ -394,7 +395,6 @@ static struct net_association *association_of(pf_peer *peer, int *status)
 		link = link_of_id(engine, peer->address.id);
 	if (link && link->association)
 		goto found;
-	*status = PF_ERR_MEMORY;
 	if (!link)
 		link = link_new(engine, peer->address.id);
 	if (!link)
