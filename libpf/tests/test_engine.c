@@ -391,18 +391,24 @@ static void test_error(void **state)
 static void test_rare_polls(void **state)
 {
 	struct pair *pair = start(NULL);
-	uint64_t start, next, looks;
-	unsigned i;
+	uint64_t start, next, looks = 0;
+	unsigned i, round;
 
 	do {
 		connect_pair(pair);
 		for (i = 0; i < 20000; i++)
 			pf_progress(pair->context);
 	} while (attended(pair));
-	looks = atomic_load(&engine_of(pair)->looks);
-	for (i = 0; i < 8000; i++)
-		pf_progress(pair->context);
-	assert_in_range(atomic_load(&engine_of(pair)->looks) - looks, 1, 1000);
+	/* A late packet keeps it looking for a while. */
+	for (round = 0; round < 20; round++) {
+		looks = atomic_load(&engine_of(pair)->looks);
+		for (i = 0; i < 8000; i++)
+			pf_progress(pair->context);
+		looks = atomic_load(&engine_of(pair)->looks) - looks;
+		if (looks <= 1000)
+			break;
+	}
+	assert_in_range(looks, 1, 1000);
 	start = next = clock_nanoseconds(CLOCK_MONOTONIC);
 	while (!attended(pair) && next < start + 5000000000) {
 		pf_progress(pair->context);
