@@ -407,7 +407,7 @@ static void *refill(void *argument)
 	return NULL;
 }
 
-/* A ring of NOPs that is never empty: the engine has others to serve. */
+/* A ring of NOPs that is never empty, as a stress; full_ring shows that others are served. */
 static void refilled(void)
 {
 	struct device_options options = { .submissions = 1024, .completions = 1024 };

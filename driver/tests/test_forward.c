@@ -289,6 +289,7 @@ static void pretended(void)
 
 static void not_answered(void)
 {
+	unsigned int before = parameter_get("pager_timeout_ms");
 	struct exanest_completion completion;
 	uint64_t remote;
 
@@ -300,7 +301,7 @@ static void not_answered(void)
 		    -ETIMEDOUT);
 	CHECK_EQUAL(completion.fault_side, EXANEST_SIDE_REMOTE);
 	CHECK_EQUAL(completion.fault_address, remote);
-	parameter_set("pager_timeout_ms", 10000);
+	parameter_set("pager_timeout_ms", before);
 	stop();
 }
 
@@ -308,6 +309,7 @@ static void not_answered(void)
 static void death(void)
 {
 	struct exanest_submission get = { .op = EXANEST_OP_GET };
+	unsigned int before = parameter_get("pager_timeout_ms");
 	struct exanest_completion completion;
 	uint64_t remote;
 	int status;
@@ -331,7 +333,7 @@ static void death(void)
 	CHECK_EQUAL(completion.status, -ECONNRESET);
 	waitpid(partner.pid, &status, 0);
 	device_close(&device);
-	parameter_set("pager_timeout_ms", 10000);
+	parameter_set("pager_timeout_ms", before);
 }
 
 static void arguments(void)

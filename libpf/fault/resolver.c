@@ -24,7 +24,7 @@
 /*
  * Of looks at a pager's pages that are there and then are not. Others bring them
  * in while the application evicts them, so it may happen some times on end; for
- * pages without permission, of which it is always so, they take microseconds.
+ * pages without permission it is always so.
  */
 #define EVICTED_ROUNDS 64
 
