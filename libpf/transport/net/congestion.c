@@ -67,7 +67,11 @@ static void sample(struct congestion *congestion, uint64_t now, uint64_t rtt)
 /* g = 1/8, in 1/65536 */
 static uint16_t average(uint16_t share, uint32_t part, uint32_t whole)
 {
-	uint32_t now = whole ? (uint32_t)((uint64_t)65535 * part / whole) : 0;
+	uint32_t now;
+
+	if (!part && !share)
+		return 0;
+	now = whole ? (uint32_t)((uint64_t)65535 * part / whole) : 0;
 
 	return (uint16_t)(share - share / 8 + now / 8);
 }
@@ -108,9 +112,10 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 	uint64_t window = congestion->window, queue = 0, increase;
 	uint32_t whole = congestion->acknowledged + congestion->lost;
 
-	target = scaled(target, window, packet);
 	if (congestion->delay != UINT64_MAX)
 		queue = congestion->delay - congestion->rtt_min;
+	if (queue > target / 2)
+		target = scaled(target, window, packet);
 	congestion->marked_share = average(congestion->marked_share,
 					   congestion->marked < whole ? congestion->marked : whole,
 					   whole);

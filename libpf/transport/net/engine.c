@@ -340,40 +340,88 @@ static unsigned send_batches(struct engine *engine, unsigned count, bool *full)
 
 static unsigned transmit(struct engine *engine, uint64_t time)
 {
-	unsigned count, returned, barren = 0, total = 0;
+	unsigned count, most, returned, barren = 0, total = 0;
 	bool full = false;
 
-	atomic_store_explicit(&engine->posted, false, memory_order_seq_cst);
-	for (;; time = now()) {
-		for (count = 0; count < SEND_BATCHES; count++) {
+	atomic_store_explicit(&engine->posted, false, memory_order_relaxed);
+	/* The first goes at once: what else there is is looked for while it is on its way. */
+	for (most = 1;; time = now(), most = SEND_BATCHES) {
+		for (count = 0; count < most; count++) {
 			if (!net_output(engine->core, time, &engine->batches[count]))
 				break;
 		}
 		returned = send_batches(engine, count, &full);
 		total += count - returned;
 		barren = returned < count ? 0 : barren + 1;
-		if (full || barren == RETURNS_MOST || (count < SEND_BATCHES && !returned))
+		if (full || barren == RETURNS_MOST || (count < most && !returned))
 			break;
 	}
 	engine->held = returned != 0;
 	return total;
 }
 
+static void add(struct statistics *to, enum pf_stat stat, uint64_t now, uint64_t before)
+{
+	if (now != before)
+		statistic_add_elsewhere(to, stat, now - before);
+}
+
+/* What the core counts goes into the context's statistics. */
+static void count(struct engine *engine)
+{
+	const struct net_statistics *statistics = net_statistics(engine->core);
+	struct statistics *to = &engine->context->statistics;
+	struct net_statistics *before = &engine->counted;
+	uint64_t dropped = 0;
+	unsigned i;
+
+	add(to, PF_STAT_NET_SENT, statistics->packets_sent, before->packets_sent);
+	add(to, PF_STAT_NET_RECEIVED, statistics->packets_received, before->packets_received);
+	add(to, PF_STAT_NET_BYTES, statistics->bytes_sent, before->bytes_sent);
+	add(to, PF_STAT_NET_LOST, statistics->lost, before->lost);
+	add(to, PF_STAT_NET_NACKS, statistics->nacks_sent, before->nacks_sent);
+	add(to, PF_STAT_NET_REFUSED,
+	    statistics->refused + statistics->forged + statistics->replayed,
+	    before->refused + before->forged + before->replayed);
+	*before = *statistics;
+	for (i = 0; i < engine->count; i++)
+		dropped += engine->sockets[i].dropped;
+	add(to, PF_STAT_NET_DROPPED, dropped, engine->dropped);
+	engine->dropped = dropped;
+}
+
 /* What became due, and what may be sent. */
 static unsigned advance(struct engine *engine)
 {
 	uint64_t time = now();
+	unsigned sent;
 
+	atomic_store_explicit(&engine->behind, false, memory_order_relaxed);
 	if (net_deadline(engine->core) <= time)
 		net_advance(engine->core, time);
-	return transmit(engine, time);
+	sent = transmit(engine, time);
+	count(engine);
+	return sent;
 }
 
+/*
+ * The application was told something: that is more urgent than acknowledging it,
+ * which its answer does as well. True: the next poll sees to the rest.
+ */
+static bool put_off(struct engine *engine, uint64_t told)
+{
+	if (engine->told == told || atomic_load_explicit(&engine->attended, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
+	return true;
+}
 static unsigned drive(struct engine *engine, unsigned rounds)
 {
 	unsigned total = 0, received, resolved, i;
 	uint64_t told = engine->told;
 
+	if (atomic_load_explicit(&engine->behind, memory_order_relaxed))
+		total += advance(engine);
 	do {
 		received = 0;
 		resolved = memory_tell(engine);
@@ -382,6 +430,8 @@ static unsigned drive(struct engine *engine, unsigned rounds)
 				received += receive(engine, &engine->sockets[i]);
 		}
 		total += received + resolved;
+		if (put_off(engine, told))
+			break;
 		/* A poll that finds nothing is short, and the next one comes soon. */
 		if (received || resolved || !engine->calling ||
 		    atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
@@ -448,36 +498,6 @@ static void stop_driving(struct engine *engine)
 		return;
 }
 
-static void add(struct statistics *to, enum pf_stat stat, uint64_t now, uint64_t before)
-{
-	if (now != before)
-		statistic_add_elsewhere(to, stat, now - before);
-}
-
-/* What the core counts goes into the context's statistics. */
-static void count(struct engine *engine)
-{
-	const struct net_statistics *statistics = net_statistics(engine->core);
-	struct statistics *to = &engine->context->statistics;
-	struct net_statistics *before = &engine->counted;
-	uint64_t dropped = 0;
-	unsigned i;
-
-	add(to, PF_STAT_NET_SENT, statistics->packets_sent, before->packets_sent);
-	add(to, PF_STAT_NET_RECEIVED, statistics->packets_received, before->packets_received);
-	add(to, PF_STAT_NET_BYTES, statistics->bytes_sent, before->bytes_sent);
-	add(to, PF_STAT_NET_LOST, statistics->lost, before->lost);
-	add(to, PF_STAT_NET_NACKS, statistics->nacks_sent, before->nacks_sent);
-	add(to, PF_STAT_NET_REFUSED,
-	    statistics->refused + statistics->forged + statistics->replayed,
-	    before->refused + before->forged + before->replayed);
-	*before = *statistics;
-	for (i = 0; i < engine->count; i++)
-		dropped += engine->sockets[i].dropped;
-	add(to, PF_STAT_NET_DROPPED, dropped, engine->dropped);
-	engine->dropped = dropped;
-}
-
 /* Messages that came while nobody could be called. */
 static unsigned deliver(struct engine *engine)
 {
@@ -521,13 +541,11 @@ int engine_poll(struct engine *engine)
 	}
 	engine_lock(engine);
 	engine->calling = true;
-	atomic_store_explicit(&engine->unflushed, 0, memory_order_relaxed);
+	engine->unflushed = 0;
 	total = engine->undelivered ? (int)deliver(engine) : 0;
 	total += (int)drive(engine, ROUNDS_POLL);
-	if (total) {
+	if (total)
 		context_moved(engine->context);
-		count(engine);
-	}
 	engine->calling = false;
 	stop_driving(engine);
 	if (atomic_exchange_explicit(&engine->untold, false, memory_order_acquire))
@@ -570,7 +588,6 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 		for (i = 0; i < engine->count; i++)
 			hear_complaints(engine, &engine->sockets[i]);
 	}
-	count(engine);
 	/* A sleep that ends early costs less than one system call for each post to end it. */
 	due = deadline(engine);
 	if (due < engine->alarm || engine->alarm <= now())
@@ -585,18 +602,20 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 	return true;
 }
 
-void engine_flush(struct engine *engine)
+void engine_post(struct engine *engine)
 {
-	atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);
 	/* A crowd goes together, with the next poll at the latest; without polls, each at once. */
-	if (atomic_fetch_add_explicit(&engine->unflushed, 1, memory_order_relaxed) %
-		    SENDS_TOGETHER &&
-	    !atomic_load_explicit(&engine->attended, memory_order_seq_cst))
-		return;
-	/* Whoever drives now looks again when it stops. */
-	if (!start_driving(engine))
-		return;
-	engine_lock(engine);
+	bool waits = engine->unflushed++ % SENDS_TOGETHER &&
+		     !atomic_load_explicit(&engine->attended, memory_order_seq_cst);
+
+	if (waits || !start_driving(engine)) {
+		atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);
+		/* Whoever drives now looks again when it stops, unless it has done so. */
+		if (waits || !start_driving(engine)) {
+			engine_unlock(engine);
+			return;
+		}
+	}
 	transmit(engine, now());
 	stop_driving(engine);
 	tell_progress(engine);

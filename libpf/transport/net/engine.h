@@ -59,7 +59,8 @@ struct engine {
 	const struct socket *heard; /* by which something came last; likewise */
 	bool undelivered;           /* messages wait in the core for progress */
 	bool held;                  /* the sockets did not take all that may be sent */
-	_Atomic unsigned unflushed; /* posts since the last poll */
+	unsigned unflushed;         /* posts since the last poll */
+	_Atomic bool behind;        /* packets came that were not answered yet */
 	_Atomic bool untold;        /* progress has something to tell the application */
 	struct finished *finished, **finished_last;
 	struct link *links, *gone; /* gone: not told yet */
@@ -97,13 +98,14 @@ int engine_poll(struct engine *engine);
  * thread drives; asked to tell, it will write wake when it stops.
  */
 bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm);
-/* Any thread, after posting to the core: send what may go now. */
-void engine_flush(struct engine *engine);
+/* With the lock, which it gives back, after posting to the core: send what may go now. */
+void engine_post(struct engine *engine);
 
 /* Progress, before it sleeps: is there anything for it to send or to tell? */
 static inline bool engine_waits(struct engine *engine)
 {
 	return atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
+	       atomic_load_explicit(&engine->behind, memory_order_relaxed) ||
 	       atomic_load_explicit(&engine->untold, memory_order_relaxed);
 }
 

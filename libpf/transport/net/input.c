@@ -245,7 +245,9 @@ static void session(struct net_core *core, uint64_t now, struct net_packet *pack
 		    core->options.ack_delay);
 	if (path->window.due <= now)
 		association_wake(association);
-	core_schedule(core, association);
+	/* net_output does it for one that is ready. */
+	if (!association->ready)
+		core_schedule(core, association);
 }
 
 static void receive(struct net_core *core, uint64_t now, struct net_packet *packet)

@@ -424,12 +424,12 @@ found:
 	return link->association;
 }
 
-/* Without the lock, after posting to the core. */
+/* With the lock, which it gives back, after posting to the core. */
 static void posted(struct engine *engine)
 {
 	pf_context *context = engine->context;
 
-	engine_flush(engine);
+	engine_post(engine);
 	/* What waits for company goes with the next poll: another thread may be asleep in it. */
 	if (context->threads && context->sleepy)
 		inbox_wake(context->inbox.memory, INBOX_SUDDEN);
@@ -485,7 +485,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		status = pack ? net_send_pack(association, tag, header, header_length, length, pack,
 					      arg) :
 				net_send(association, tag, header, header_length, payload, length);
-	engine_unlock(engine);
+	posted(engine);
 	free(gathered);
 	if (status == PF_DONE) {
 		statistic_add(statistics, PF_STAT_SENDS, 1);
@@ -494,7 +494,6 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		statistic_add(statistics, PF_STAT_RING_FULL, 1);
 		atomic_store_explicit(&peer->context->turned_away, true, memory_order_relaxed);
 	}
-	posted(engine);
 	return status;
 }
 
@@ -533,11 +532,12 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 		status = kind == OPERATION_PUT ?
 				 net_put(association, here, remote, length, operation) :
 				 net_get(association, here, remote, length, operation);
-	engine_unlock(engine);
-	if (status != PF_OK)
-		operation_take_back(peer->context, &operation->operation);
-	else
+	if (status == PF_OK) {
 		posted(engine);
+		return PF_OK;
+	}
+	engine_unlock(engine);
+	operation_take_back(peer->context, &operation->operation);
 	return status;
 }
 
@@ -557,11 +557,12 @@ static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned wi
 	association = association_of(peer, &status);
 	if (association)
 		status = net_atomic(association, op, width, remote, operand, compare, operation);
-	engine_unlock(engine);
-	if (status != PF_OK)
-		operation_take_back(peer->context, &operation->operation);
-	else
+	if (status == PF_OK) {
 		posted(engine);
+		return PF_OK;
+	}
+	engine_unlock(engine);
+	operation_take_back(peer->context, &operation->operation);
 	return status;
 }
 

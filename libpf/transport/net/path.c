@@ -97,8 +97,13 @@ static void skip_settled(struct path *path)
 
 static void lose(struct path *path, struct sent *sent, const struct path_events *events)
 {
+	uint64_t number;
+
 	sent->state = SENT_LOST;
 	path->in_flight -= sent->bytes;
+	number = wire_widen(path->next, sent->number);
+	if (path->given_up <= number)
+		path->given_up = number + 1;
 	events->lost(events->association, path, sent);
 }
 
@@ -220,6 +225,18 @@ static void arrived_late(struct path *path, struct sent *sent, uint64_t now,
 	events->spurious(events->association, path, sent);
 }
 
+/* The first of the numbers an acknowledgement names that it may tell something new about. */
+static uint64_t unsettled(const struct path *path, const struct wire_frame *frame, uint64_t largest)
+{
+	uint64_t first = path->next > path->capacity ? path->next - path->capacity : 0;
+	uint64_t named = 64 * (uint64_t)frame->ack.words;
+
+	/* It repeats what others said, and of most packets that was the last word. */
+	if (path->given_up + named <= largest + 1 || !path->given_up)
+		first = path->oldest;
+	return first;
+}
+
 bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
 		      uint64_t target, const struct path_events *events,
 		      struct net_statistics *statistics)
@@ -232,7 +249,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 		return false;
 	if (!path->sent)
 		return true;
-	first = path->next > path->capacity ? path->next - path->capacity : 0;
+	first = unsettled(path, frame, largest);
 	for (w = 0; w < frame->ack.words && largest >= 64 * (uint64_t)w; w++) {
 		uint64_t bits = frame->ack.bits[w], top = largest - 64 * (uint64_t)w;
 

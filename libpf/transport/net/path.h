@@ -50,6 +50,7 @@ struct path {
 	uint64_t next;      /* number of the next packet */
 	uint64_t oldest;    /* first that is under way, or next */
 	uint64_t newest;    /* first above the largest acknowledged */
+	uint64_t given_up;  /* first above all that were declared lost or forgotten */
 	uint64_t rtt, variation;
 	uint64_t asked;     /* when the last packet that wants an answer was sent */
 	uint64_t loss_time; /* when the next one is lost by time; NET_NEVER */
