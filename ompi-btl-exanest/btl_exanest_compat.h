@@ -79,11 +79,13 @@ static inline void mca_btl_exanest_deliver(mca_btl_base_module_t *btl,
 					   mca_btl_base_tag_t tag, mca_btl_base_segment_t *segment)
 {
 	const mca_btl_active_message_callback_t *reg = mca_btl_base_active_message_trigger + tag;
-	mca_btl_base_descriptor_t message = {
-		.des_segments = segment,
-		.des_segment_count = 1,
-	};
+	mca_btl_base_descriptor_t message;
 
+	/* The rest is the sender's; to clear it takes as long as all else here. */
+	message.des_segments = segment;
+	message.des_segment_count = 1;
+	message.des_cbdata = NULL;
+	message.des_flags = 0;
 	reg->cbfunc(btl, tag, &message, reg->cbdata);
 }
 

@@ -67,6 +67,28 @@ static void draft_frame(struct draft *draft, const struct wire_frame *frame)
 						   frame);
 }
 
+/* A frame that says nothing more. */
+static void draft_word(struct draft *draft, enum wire_frame_type type)
+{
+	struct wire_frame frame;
+
+	frame.type = (uint8_t)type;
+	draft_frame(draft, &frame);
+}
+
+/* bytes: NULL, if they are the payload. */
+static void draft_stream(struct draft *draft, enum wire_frame_type type, uint64_t position,
+			 uint8_t *bytes, uint32_t length)
+{
+	struct wire_frame frame;
+
+	frame.type = (uint8_t)type;
+	frame.stream.length = (uint16_t)length;
+	frame.stream.offset = (uint32_t)position;
+	frame.stream.bytes = bytes;
+	draft_frame(draft, &frame);
+}
+
 /* Where the payload goes in a packet that is in one piece. */
 static uint8_t *draft_payload(const struct draft *draft)
 {
@@ -154,9 +176,9 @@ static void put_acknowledgement(struct draft *draft, uint64_t now)
 		room = association->busy->in[STREAM_MESSAGE].taken + MESSAGE_RING;
 		association->busy->credit_told = room;
 	}
-	frame = (struct wire_frame){ .type = FRAME_CREDIT,
-				     .credit = { .window = core_credit(association->core),
-						 .messages = room } };
+	frame.type = FRAME_CREDIT;
+	frame.credit.window = core_credit(association->core);
+	frame.credit.messages = room;
 	draft_frame(draft, &frame);
 }
 
@@ -175,11 +197,7 @@ static void put_control(struct draft *draft)
 	length = stream_out_next(out, most - draft->control - 32, &position);
 	if (!length)
 		return;
-	draft_frame(draft,
-		    &(struct wire_frame){ .type = FRAME_CONTROL,
-					  .stream = { .length = (uint16_t)length,
-						      .offset = (uint32_t)position,
-						      .bytes = stream_out_bytes(out, position) } });
+	draft_stream(draft, FRAME_CONTROL, position, stream_out_bytes(out, position), length);
 	stream_out_sent(out, position, length);
 	draft->sent->place = position;
 	draft->sent->control_length = (uint16_t)length;
@@ -197,9 +215,7 @@ static uint32_t put_message(struct draft *draft, const uint8_t **payload)
 	if (!length)
 		return 0;
 	*payload = stream_out_bytes(out, position);
-	draft_frame(draft, &(struct wire_frame){ .type = FRAME_MESSAGE,
-						 .stream = { .length = (uint16_t)length,
-							     .offset = (uint32_t)position } });
+	draft_stream(draft, FRAME_MESSAGE, position, NULL, length);
 	stream_out_sent(out, position, length);
 	draft->sent->message = position;
 	draft->sent->message_length = (uint16_t)length;
@@ -254,7 +270,7 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		if (!batch->count)
 			put_acknowledgement(&draft, now);
 		if ((association->ping || probe) && association->busy) {
-			draft_frame(&draft, &(struct wire_frame){ .type = FRAME_PING });
+			draft_word(&draft, FRAME_PING);
 			association->ping = probe = false;
 			draft.asks = true;
 		}
@@ -290,7 +306,7 @@ static void probe(struct net_batch *batch, struct net_association *association, 
 	mtu_sent(&path->mtu, size);
 	core->statistics.probes++;
 	batch->probe = true;
-	draft_frame(&draft, &(struct wire_frame){ .type = FRAME_PING });
+	draft_word(&draft, FRAME_PING);
 	draft_end(&draft, WIRE_PROBE, 0, NULL, size - overhead(core) - draft.control, now);
 }
 
@@ -379,7 +395,7 @@ static void goodbye(struct net_batch *batch, struct net_association *association
 	if (!draft_start(&draft, batch, association, number))
 		return;
 	draft.sent = &sent;
-	draft_frame(&draft, &(struct wire_frame){ .type = FRAME_GOODBYE });
+	draft_word(&draft, FRAME_GOODBYE);
 	draft_end(&draft, WIRE_FRAMES, 0, NULL, 0, now);
 }
 

@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static uint32_t offset(uint64_t position, uint32_t size)
+{
+	return (uint32_t)(position & (size - 1));
+}
+
 void stream_out_init(struct stream_out *out, uint32_t size, uint32_t spare, uint64_t position)
 {
 	*out = (struct stream_out){ .size = size,
@@ -33,12 +38,12 @@ uint8_t *stream_out_reserve(struct stream_out *out, size_t length, bool *memory)
 			return NULL;
 		}
 	}
-	return out->ring + out->end % out->size;
+	return out->ring + offset(out->end, out->size);
 }
 
 void stream_out_commit(struct stream_out *out, size_t length)
 {
-	size_t end = out->end % out->size + length;
+	size_t end = offset(out->end, out->size) + length;
 
 	if (end > out->size)
 		memcpy(out->ring, out->ring + out->size, end - out->size);
@@ -47,7 +52,7 @@ void stream_out_commit(struct stream_out *out, size_t length)
 
 uint32_t stream_out_next(const struct stream_out *out, uint32_t most, uint64_t *position)
 {
-	uint64_t length;
+	uint64_t length, behind;
 
 	if (out->lost.count) {
 		*position = out->lost.list[0].start;
@@ -58,14 +63,15 @@ uint32_t stream_out_next(const struct stream_out *out, uint32_t most, uint64_t *
 		*position = out->sent;
 		length = end > out->sent ? end - out->sent : 0;
 	}
-	if (length > out->size - *position % out->size)
-		length = out->size - *position % out->size;
+	behind = out->size - offset(*position, out->size);
+	if (length > behind)
+		length = behind;
 	return length < most ? (uint32_t)length : most;
 }
 
 uint8_t *stream_out_bytes(const struct stream_out *out, uint64_t position)
 {
-	return out->ring + position % out->size;
+	return out->ring + offset(position, out->size);
 }
 
 void stream_out_sent(struct stream_out *out, uint64_t position, uint32_t length)
@@ -180,7 +186,7 @@ bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes
 	}
 	if (position > in->next && !ranges_add(&in->ahead, position, end))
 		return false;
-	start = (uint32_t)(position % in->size);
+	start = offset(position, in->size);
 	first = length < in->size - start ? length : in->size - start;
 	memcpy(in->ring + start, bytes, first);
 	memcpy(in->ring, bytes + first, length - first);
@@ -192,7 +198,7 @@ bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes
 
 uint8_t *stream_in_peek(struct stream_in *in, size_t length)
 {
-	size_t start = in->taken % in->size;
+	size_t start = offset(in->taken, in->size);
 
 	if (start + length > in->size)
 		memcpy(in->ring + in->size, in->ring, start + length - in->size);

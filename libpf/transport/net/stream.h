@@ -30,7 +30,7 @@ struct stream_in {
 	struct ranges ahead;
 };
 
-/* Positions start where the last use ended. Rings are made at first use. */
+/* Positions start where the last use ended. Rings, of a power of two, are made at first use. */
 void stream_out_init(struct stream_out *out, uint32_t size, uint32_t spare, uint64_t position);
 void stream_out_destroy(struct stream_out *out);
 /* A place for length <= spare bytes; NULL: no room now. *memory: because there is none. */
