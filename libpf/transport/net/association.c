@@ -29,8 +29,6 @@ static bool make_busy(struct net_association *association)
 		stream_in_init(&busy->in[i], size[i], spare[i],
 			       association->positions[STREAMS + i]);
 	}
-	/* What is acknowledged of the control stream was taken, but for a piece of an entry. */
-	busy->out[STREAM_CONTROL].size -= 64;
 	busy->out[STREAM_CONTROL].limit = NET_NEVER;
 	busy->out[STREAM_MESSAGE].limit = association->message_limit;
 	transfers_init(&busy->transfers, &association->numbers);

@@ -21,6 +21,9 @@
 #define MESSAGE_SPARE (NET_MESSAGE_MOST + 64)
 #define GRANULES 64
 
+_Static_assert(!(CONTROL_RING & (CONTROL_RING - 1)) && !(MESSAGE_RING & (MESSAGE_RING - 1)),
+	       "rings are found by a mask");
+
 enum association_state { KNOWN, OPENING, ACCEPTED, OPEN, GONE };
 enum { STREAM_CONTROL, STREAM_MESSAGE, STREAMS };
 
