@@ -7,6 +7,7 @@
 #include "pair.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -180,6 +181,9 @@ static struct sides *start(enum pf_auth auth, enum pf_net_fault net_fault)
 	struct pair *pair;
 
 	assert_non_null(sides);
+	/* cmocka would go on, without what the library was about to do. */
+	signal(SIGSEGV, SIG_DFL);
+	signal(SIGBUS, SIG_DFL);
 	setup.here.auth = setup.there.auth = auth;
 	setup.here.net_fault = setup.there.net_fault = net_fault;
 	sides->numbers = random_start("unmap");
