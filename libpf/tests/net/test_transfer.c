@@ -563,9 +563,10 @@ static void test_end_under_packets(void **state)
 
 /*
  * What lies in memory that is gone, from the second packet on, is lost, and comes
- * again. header: bytes that lie elsewhere, 0 for what the packet has.
+ * again. together: with the first one, which is placed; BACKUP: or kept, its page
+ * being absent. header: bytes that lie elsewhere, 0 for what the packet has.
  */
-static void check_gone(enum net_auth auth, enum net_fault_mode mode, uint32_t header)
+static void check_gone(enum net_auth auth, enum net_fault_mode mode, uint32_t header, bool together)
 {
 	struct wire_header first;
 	struct net_packet packets[8];
@@ -582,8 +583,8 @@ static void check_gone(enum net_auth auth, enum net_fault_mode mode, uint32_t he
 	host = &world->hosts[1];
 	gone = host->arena + HALF + 4 * WORLD_PAGE;
 	warm(world, 0, 1);
-	/* The packets' own page is absent: there is more to do than to place them. */
-	host_evict(host, HALF + 2000000, 16384);
+	if (mode == NET_FAULT_BACKUP)
+		host_evict(host, HALF + 2000000, 16384);
 	world->tap = catch_packet;
 	put(world, 0, 1, 0, HALF + 2000000, 16384);
 	world->tap = NULL;
@@ -603,9 +604,11 @@ static void check_gone(enum net_auth auth, enum net_fault_mode mode, uint32_t he
 		packets[i].payload = gone;
 		packets[i].payload_length = (uint32_t)caught[i].length - packets[i].header_length;
 	}
+	if (!together)
+		net_input(host->core, world->now, packets, 1);
 	assert_int_equal(mprotect(gone, 4 * WORLD_PAGE, PROT_NONE), 0);
 	world->settings.fault = UINT32_MAX;
-	net_input(host->core, world->now, packets, caught_count);
+	net_input(host->core, world->now, packets + !together, caught_count - !together);
 	world->settings.fault = 0;
 	assert_int_equal(mprotect(gone, 4 * WORLD_PAGE, PROT_READ | PROT_WRITE), 0);
 	while (caught_count)
@@ -617,13 +620,18 @@ static void check_gone(enum net_auth auth, enum net_fault_mode mode, uint32_t he
 
 static void test_gone(void **state)
 {
-	check_gone(NET_AUTH_HEADER, NET_FAULT_NACK, 0);
-	check_gone(NET_AUTH_HEADER, NET_FAULT_BACKUP, 0);
-	check_gone(NET_AUTH_HEADER, NET_FAULT_NACK, WIRE_HEADER + 8);
-	check_gone(NET_AUTH_HEADER, NET_FAULT_NACK, 8);
-	check_gone(NET_AUTH_FULL, NET_FAULT_NACK, 0);
-	check_gone(NET_AUTH_FULL, NET_FAULT_BACKUP, 0);
-	check_gone(NET_AUTH_ENCRYPT, NET_FAULT_NACK, WIRE_HEADER);
+	const uint32_t other = WIRE_HEADER + 8;
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		check_gone(NET_AUTH_HEADER, NET_FAULT_NACK, 0, i);
+		check_gone(NET_AUTH_HEADER, NET_FAULT_BACKUP, 0, i);
+		check_gone(NET_AUTH_HEADER, NET_FAULT_NACK, other, i);
+		check_gone(NET_AUTH_HEADER, NET_FAULT_NACK, 8, i);
+		check_gone(NET_AUTH_FULL, NET_FAULT_NACK, 0, i);
+		check_gone(NET_AUTH_FULL, NET_FAULT_BACKUP, 0, i);
+		check_gone(NET_AUTH_ENCRYPT, NET_FAULT_NACK, other, i);
+	}
 }
 
 int main(void)
