@@ -93,6 +93,29 @@ static void test_looks(void **state)
 	assert_int_equal(access_look(&access_, hole + PAGE, 2 * PAGE, &bad), PF_OK);
 }
 
+/* Pieces in any order, more of them than a system call takes; all or nothing. */
+static void test_gathers(void **state)
+{
+	static uint8_t bytes[3000 * 4], expected[sizeof(bytes)];
+	static struct iovec from[3000];
+	size_t i, length = 0;
+
+	for (i = 0; i < PAGE; i++)
+		memory[i] = (uint8_t)(i * 7 + i / 256);
+	for (i = 0; i < 3000; i++) {
+		from[i] = (struct iovec){ memory + i * 1237 % (PAGE - 4), i % 5 };
+		memcpy(expected + length, from[i].iov_base, from[i].iov_len);
+		length += from[i].iov_len;
+	}
+	assert_int_equal(access_gather(&access_, from, 3000, bytes), PF_OK);
+	assert_memory_equal(bytes, expected, length);
+	assert_int_equal(access_gather(&access_, from, 0, bytes), PF_OK);
+	from[2998].iov_base = memory + HOLE * PAGE - 1;
+	assert_int_equal(access_gather(&access_, from, 3000, bytes), PF_ERR_FAULT);
+	assert_int_equal(access_gather(&access_, from + 2998, 1, bytes), PF_ERR_FAULT);
+	assert_int_equal(access_gather(&access_, from, 2998, bytes), PF_OK);
+}
+
 #define BOTH(test)                                                                                 \
 	{ #test " calls", test, begin, end, NULL },                                                \
 	{                                                                                          \
@@ -101,8 +124,8 @@ static void test_looks(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { BOTH(test_copies), BOTH(test_faults),
-					    BOTH(test_looks) };
+	const struct CMUnitTest tests[] = { BOTH(test_copies), BOTH(test_faults), BOTH(test_looks),
+					    BOTH(test_gathers) };
 
 	return cmocka_run_group_tests_name("access", tests, NULL, NULL);
 }

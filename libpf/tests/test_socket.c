@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "transport/net/access.h"
 #include "transport/net/socket.h"
 
 #define PACKET 1400
@@ -14,6 +16,7 @@
 #define PAYLOAD (PACKET - HEADER)
 
 struct ends {
+	struct access access;
 	struct interface interface;
 	struct socket a, b;
 	struct net_endpoint to_a, to_b;
@@ -34,6 +37,11 @@ static void name(struct net_endpoint *endpoint, const struct socket *from, const
 	endpoint_make(endpoint, from->number, &address);
 }
 
+static bool gather(void *user, const struct iovec *from, unsigned count, void *to)
+{
+	return access_gather(user, from, count, to) == PF_OK;
+}
+
 static struct ends *ends_open(const char *network)
 {
 	struct ends *ends = calloc(1, sizeof(*ends));
@@ -48,7 +56,8 @@ static struct ends *ends_open(const char *network)
 	assert_int_equal(socket_open(&ends->b, 5, &ends->interface, 1u << 20), PF_OK);
 	name(&ends->to_a, &ends->b, &ends->a, &ends->interface);
 	name(&ends->to_b, &ends->a, &ends->b, &ends->interface);
-	ends->receiver = receiver_create();
+	access_open(&ends->access);
+	ends->receiver = receiver_create(gather, &ends->access);
 	assert_non_null(ends->receiver);
 	pattern_fill(ends->bytes, sizeof(ends->bytes), 1);
 	return ends;
@@ -57,6 +66,7 @@ static struct ends *ends_open(const char *network)
 static void ends_close(struct ends *ends)
 {
 	receiver_destroy(ends->receiver);
+	access_close(&ends->access);
 	socket_close(&ends->a);
 	socket_close(&ends->b);
 	free(ends);
@@ -281,6 +291,61 @@ static void test_bad_place(void **state)
 	ends_close(ends);
 }
 
+static void *taken_away;
+static size_t taken_length;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+/* Memory that another thread takes away as soon as something was received. */
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	long result = __real_syscall(number, a, b, c, d, e, f);
+
+	if (taken_away && result >= 0 && (number == SYS_recvmsg || number == SYS_recvmmsg)) {
+		assert_int_equal(munmap(taken_away, taken_length), 0);
+		taken_away = NULL;
+	}
+	return result;
+}
+
+/*
+ * What came to a place and belongs elsewhere has to be read there, which may be
+ * gone by then: it is lost, or it came to another place.
+ */
+static void check_place_unmapped(uint32_t place, unsigned count, uint32_t segment)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	struct net_place places[4];
+	unsigned i, tries = 0;
+	uint8_t *memory;
+	int status = 0;
+
+	taken_length = RECEIVE_BYTES;
+	memory = mmap(NULL, taken_length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	for (i = 0; i < 4; i++)
+		places[i] = (struct net_place){ memory + i * (size_t)place, place };
+	batch_make(ends, 0, count, segment, segment);
+	send_all(ends, 1);
+	taken_away = memory;
+	while (!status && tries++ < 1000)
+		status = socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, places, 4,
+					HEADER);
+	assert_null(taken_away);
+	assert_int_equal(status, PF_ERR_FAULT);
+	check_batch(ends, 3, PACKET, PACKET);
+	ends_close(ends);
+}
+
+static void test_place_unmapped(void **state)
+{
+	check_place_unmapped(PAYLOAD, 3, PACKET - 8);
+	check_place_unmapped(PAYLOAD, 3, PACKET + 8);
+	check_place_unmapped(4096, 10, 60);
+}
+
 static void test_bad_source(void **state)
 {
 	struct ends *ends = ends_open("127.0.0.1");
@@ -455,12 +520,19 @@ static void test_endpoint(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_batches_4), cmocka_unit_test(test_batches_6),
-		cmocka_unit_test(test_many),      cmocka_unit_test(test_prediction),
-		cmocka_unit_test(test_bad_place), cmocka_unit_test(test_bad_source),
-		cmocka_unit_test(test_too_long),  cmocka_unit_test(test_refused_4),
-		cmocka_unit_test(test_refused_6), cmocka_unit_test(test_dropped),
-		cmocka_unit_test(test_own_error), cmocka_unit_test(test_refused_another),
+		cmocka_unit_test(test_batches_4),
+		cmocka_unit_test(test_batches_6),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_prediction),
+		cmocka_unit_test(test_bad_place),
+		cmocka_unit_test(test_place_unmapped),
+		cmocka_unit_test(test_bad_source),
+		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_refused_4),
+		cmocka_unit_test(test_refused_6),
+		cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_own_error),
+		cmocka_unit_test(test_refused_another),
 		cmocka_unit_test(test_endpoint),
 	};
 

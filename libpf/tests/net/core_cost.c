@@ -50,6 +50,15 @@ static int fetch(void *user, const struct net_wait *wait, uint64_t address, void
 	return PF_OK;
 }
 
+static bool gather(void *user, const struct iovec *from, unsigned count, void *to)
+{
+	uint8_t *bytes = to;
+
+	for (; count; bytes += from->iov_len, from++, count--)
+		memcpy(bytes, from->iov_base, from->iov_len);
+	return true;
+}
+
 static int no_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		     uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
 {
@@ -95,7 +104,7 @@ static void start(struct end *end, uint8_t number, enum net_auth auth)
 {
 	struct net_options options;
 	struct net_callbacks callbacks = {
-		look,     look,       place, fetch,       no_atomic,  deliver,
+		look,     look,       place, fetch,       gather,     no_atomic, deliver,
 		complete, accept_all, gone,  packet_most, not_random, end,
 	};
 

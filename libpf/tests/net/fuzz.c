@@ -64,6 +64,17 @@ static int fetch(void *user, const struct net_wait *wait, uint64_t address, void
 	return status;
 }
 
+static bool gather(void *user, const struct iovec *from, unsigned count, void *to)
+{
+	struct fuzz *fuzz = user;
+	uint8_t *bytes = to;
+
+	fuzz->dice = (uint8_t)(fuzz->dice * 5 + 3);
+	for (; fuzz->dice % 8 && count; bytes += from->iov_len, from++, count--)
+		memcpy(bytes, from->iov_base, from->iov_len);
+	return !count;
+}
+
 static int atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		  uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
 {
@@ -115,6 +126,7 @@ void fuzz_open(struct fuzz *fuzz, uint8_t shape)
 		.destination = look,
 		.place = place,
 		.fetch = fetch,
+		.gather = gather,
 		.atomic = atomic,
 		.deliver = deliver,
 		.complete = complete,

@@ -33,6 +33,11 @@ struct sockets {
 
 static struct sockets *the_sockets; /* system calls have no other way */
 
+static bool gather(void *user, const struct iovec *from, unsigned count, void *to)
+{
+	return sockets_gather(((struct sockets *)user)->host, from, count, to);
+}
+
 struct sockets *sockets_create(struct world *world)
 {
 	bool copied = world->settings.options.auth != NET_AUTH_HEADER;
@@ -42,7 +47,7 @@ struct sockets *sockets_create(struct world *world)
 	if (!sockets)
 		abort();
 	sockets->world = world;
-	sockets->receiver = receiver_create();
+	sockets->receiver = receiver_create(gather, sockets);
 	sockets->batches = aligned_alloc(64, SEND_BATCHES * sizeof(struct net_batch));
 	if (!sockets->receiver || !sockets->batches)
 		abort();
@@ -114,6 +119,21 @@ static enum memory memory_of(struct host *host, const void *bytes, size_t length
 		host->present[page] = 1;
 	}
 	return MEMORY_THERE;
+}
+
+bool sockets_gather(struct host *host, const struct iovec *from, unsigned count, void *to)
+{
+	uint8_t *bytes = to;
+
+	for (; count; bytes += from->iov_len, from++, count--) {
+		if (memory_of(host, from->iov_base, from->iov_len) == MEMORY_NOT_THERE) {
+			/* Those that are damaged may be among what is lost. */
+			host->world->sockets->corrupt = 0;
+			return false;
+		}
+		memcpy(bytes, from->iov_base, from->iov_len);
+	}
+	return true;
 }
 
 /* ---- receiving ---- */

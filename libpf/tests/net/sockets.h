@@ -19,6 +19,8 @@ void sockets_destroy(struct sockets *sockets);
 struct net_endpoint sockets_endpoint(unsigned number, unsigned path);
 /* Packets that wait for the host are received, as many as a turn of the engine takes. */
 void sockets_receive(struct host *host);
+/* What was received is read where it lies; false: it is not there any more. */
+bool sockets_gather(struct host *host, const struct iovec *from, unsigned count, void *to);
 /* The core's packets are sent. False: there was no room for all of them. */
 bool sockets_transmit(struct host *host);
 

@@ -8,6 +8,8 @@
  */
 #include "unit.h"
 
+#include <sys/mman.h>
+
 #include "net/sockets.h"
 #include "transport/net/wire.h"
 
@@ -559,6 +561,79 @@ static void test_end_under_packets(void **state)
 	world_destroy(world);
 }
 
+/*
+ * What lies in memory that is gone, from the second packet on, is lost, and comes
+ * again. together: with the first one, which is placed; BACKUP: or kept, its page
+ * being absent. header: bytes that lie elsewhere, 0 for what the packet has.
+ */
+static void check_gone(enum net_auth auth, enum net_fault_mode mode, uint32_t header, bool together)
+{
+	struct wire_header first;
+	struct net_packet packets[8];
+	struct settings settings;
+	struct net_endpoint from;
+	struct world *world;
+	struct host *host;
+	uint8_t *gone;
+	unsigned i;
+
+	prepare(&settings, 2, mode);
+	settings.options.auth = auth;
+	world = make_as(&settings);
+	host = &world->hosts[1];
+	gone = host->arena + HALF + 4 * WORLD_PAGE;
+	warm(world, 0, 1);
+	if (mode == NET_FAULT_BACKUP)
+		host_evict(host, HALF + 2000000, 16384);
+	world->tap = catch_packet;
+	put(world, 0, 1, 0, HALF + 2000000, 16384);
+	world->tap = NULL;
+	world->settings.loss = 0;
+	assert_in_range(caught_count, 2, 8);
+	from = sockets_endpoint(0, 0);
+	for (i = 0; i < caught_count; i++) {
+		packets[i] = (struct net_packet){ .header = caught[i].bytes,
+						  .header_length = (uint32_t)caught[i].length,
+						  .from = &from };
+		if (!i)
+			continue;
+		assert_true(wire_get_header(caught[i].bytes, caught[i].length, &first));
+		packets[i].header_length = header;
+		if (!header)
+			packets[i].header_length = WIRE_HEADER + first.control;
+		packets[i].payload = gone;
+		packets[i].payload_length = (uint32_t)caught[i].length - packets[i].header_length;
+	}
+	if (!together)
+		net_input(host->core, world->now, packets, 1);
+	assert_int_equal(mprotect(gone, 4 * WORLD_PAGE, PROT_NONE), 0);
+	world->settings.fault = UINT32_MAX;
+	net_input(host->core, world->now, packets + !together, caught_count - !together);
+	world->settings.fault = 0;
+	assert_int_equal(mprotect(gone, 4 * WORLD_PAGE, PROT_READ | PROT_WRITE), 0);
+	while (caught_count)
+		free(caught[--caught_count].bytes);
+	finish(world);
+	assert_same(world, 0, 0, 1, HALF + 2000000, 16384);
+	world_destroy(world);
+}
+
+static void test_gone(void **state)
+{
+	const uint32_t other = WIRE_HEADER + 8;
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		check_gone(NET_AUTH_HEADER, NET_FAULT_NACK, 0, i);
+		check_gone(NET_AUTH_HEADER, NET_FAULT_BACKUP, 0, i);
+		check_gone(NET_AUTH_HEADER, NET_FAULT_NACK, other, i);
+		check_gone(NET_AUTH_HEADER, NET_FAULT_NACK, 8, i);
+		check_gone(NET_AUTH_FULL, NET_FAULT_NACK, 0, i);
+		check_gone(NET_AUTH_FULL, NET_FAULT_BACKUP, 0, i);
+		check_gone(NET_AUTH_ENCRYPT, NET_FAULT_NACK, other, i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -574,6 +649,7 @@ int main(void)
 		cmocka_unit_test(test_prediction_of_get),
 		cmocka_unit_test(test_prediction_of_silent),
 		cmocka_unit_test(test_end_under_packets),
+		cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests_name("net_transfer", tests, NULL, NULL);

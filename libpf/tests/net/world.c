@@ -278,6 +278,11 @@ static int on_fetch(void *user, const struct net_wait *wait, uint64_t address, v
 	return status;
 }
 
+static bool on_gather(void *user, const struct iovec *from, unsigned count, void *to)
+{
+	return sockets_gather(user, from, count, to);
+}
+
 static int on_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		     uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
 {
@@ -365,6 +370,7 @@ void host_start(struct host *host)
 					   .destination = on_destination,
 					   .place = on_place,
 					   .fetch = on_fetch,
+					   .gather = on_gather,
 					   .atomic = on_atomic,
 					   .deliver = on_deliver,
 					   .complete = on_complete,

@@ -3,13 +3,14 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "pf.h"
 
 /* Pages looked at by one call. */
 #define LOOK_PAGES 64
+/* Vectors that a system call takes: UIO_MAXIOV. */
+#define VECTORS_MOST 1024
 
 void access_open(struct access *access)
 {
@@ -117,6 +118,36 @@ int access_write(struct access *access, uint64_t address, const void *from, size
 int access_read(struct access *access, uint64_t address, void *to, size_t length, uint64_t *bad)
 {
 	return copy(access, false, address, to, length, bad);
+}
+
+int access_gather(struct access *access, const struct iovec *from, unsigned count, void *to)
+{
+	struct iovec here = { to, 0 };
+	unsigned some, i;
+	ssize_t moved;
+	int status;
+
+	for (; count; from += some, count -= some) {
+		some = count < VECTORS_MOST ? count : VECTORS_MOST;
+		here.iov_base = (char *)here.iov_base + here.iov_len;
+		for (i = 0, here.iov_len = 0; i < some; i++)
+			here.iov_len += from[i].iov_len;
+		do {
+			if (access->refused && !open_file(access))
+				return PF_ERR_MEMORY;
+			moved = access->refused ?
+					pwritev(access->file, from, (int)some, 0) :
+					process_vm_readv(access->pid, &here, 1, from, some, 0);
+			status = moved < 0 ? judge(access) : PF_OK;
+		} while (status == PF_ERR_AGAIN);
+		if (status != PF_OK)
+			return status;
+		if ((size_t)moved < here.iov_len)
+			return PF_ERR_FAULT;
+		if (access->refused && !exchange(access, false, here.iov_base, here.iov_len))
+			return PF_ERR_MEMORY;
+	}
+	return PF_OK;
 }
 
 int access_look(struct access *access, uint64_t address, size_t length, uint64_t *bad)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /* One thread at a time. */
 struct access {
@@ -30,7 +31,9 @@ void access_close(struct access *access);
 int access_write(struct access *access, uint64_t address, const void *from, size_t length,
 		 uint64_t *bad);
 int access_read(struct access *access, uint64_t address, void *to, size_t length, uint64_t *bad);
-/* The same for reading, without the bytes: only a look at each page. */
+/* What count vectors name, one behind the other; PF_ERR_FAULT if some of it is not there. */
+int access_gather(struct access *access, const struct iovec *from, unsigned count, void *to);
+/* The same as access_read, without the bytes: only a look at each page. */
 int access_look(struct access *access, uint64_t address, size_t length, uint64_t *bad);
 
 #endif

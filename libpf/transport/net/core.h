@@ -32,9 +32,10 @@ struct net_core {
 	/* The packets of this net_input that were not looked at yet. */
 	struct net_packet *later;
 	unsigned later_count;
-	const uint8_t *payload; /* of the packet in hand */
+	const uint8_t *payload; /* of the packet in hand: not to be read before core_stash */
+	uint64_t received_at;   /* where it was received to */
 	bool unreadable;        /* what is lost now, the system could not read */
-	uint8_t *stash;         /* holds what lay where other bytes belong */
+	void *stash;            /* holds what lay where other bytes belong */
 	uint8_t *gathered;      /* a packet in one piece */
 };
 
@@ -48,8 +49,12 @@ void core_remove(struct net_core *core, struct net_association *association);
 void core_clock(struct net_core *core, uint64_t now);
 /* Its deadline may have changed. */
 void core_schedule(struct net_core *core, struct net_association *association);
-/* Bytes are about to be written to memory where later packets may lie. */
-void core_stash(struct net_core *core);
+/*
+ * Payloads may lie in the user's memory, that of the packet in hand and of later
+ * ones: before any is read, and before that memory is written to or the user's
+ * again, they are copied from there. False: the one in hand is lost.
+ */
+bool core_stash(struct net_core *core);
 /* Receive credit of one path now. */
 uint32_t core_credit(const struct net_core *core);
 

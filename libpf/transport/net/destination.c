@@ -206,6 +206,10 @@ static bool postpone(struct net_association *association, struct net_transfer *t
 			kept = malloc(sizeof(*kept) + length);
 		if (!kept)
 			core->statistics.backup_full++;
+		if (kept && !core_stash(core)) {
+			free(kept);
+			return false;
+		}
 	}
 	if (kept) {
 		kept->offset = offset;
@@ -288,13 +292,13 @@ static enum destination_result arrive(struct net_association *association,
 		return postpone(association, transfer, block, granules, offset, length) ?
 			       DESTINATION_TAKEN :
 			       DESTINATION_REFUSED;
-	if (transfer->predicted & bit &&
-	    (uint64_t)(uintptr_t)core->payload == transfer->local + offset) {
+	if (transfer->predicted & bit && core->received_at == transfer->local + offset) {
 		core->statistics.data_in_place++;
 		have(association, transfer, block, granules);
 		return DESTINATION_TAKEN;
 	}
-	core_stash(core);
+	if (!core_stash(core))
+		return DESTINATION_REFUSED;
 	status = place(association, transfer, block, granules, offset, core->payload, length, &done,
 		       &bad);
 	if (done && have(association, transfer, block, done))

@@ -95,6 +95,7 @@ static int create_core(struct engine *engine)
 		.destination = memory_destination,
 		.place = memory_place,
 		.fetch = memory_fetch,
+		.gather = memory_gather,
 		.atomic = memory_atomic,
 		.deliver = link_deliver,
 		.complete = link_complete,
@@ -195,7 +196,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 		destroy(engine);
 		return PF_OK;
 	}
-	engine->receiver = receiver_create();
+	engine->receiver = receiver_create(memory_gather, engine);
 	if (status == PF_OK && !engine->receiver)
 		status = PF_ERR_MEMORY;
 	if (status == PF_OK)

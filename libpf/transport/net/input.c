@@ -13,38 +13,49 @@ struct view {
 	const struct wire_header *header;
 	uint8_t *control, *payload;
 	uint32_t control_length, payload_length;
+	uint64_t received_at; /* where the payload was received to */
 };
 
-/* Bytes are about to be written where packets that were not looked at yet may lie. */
-void core_stash(struct net_core *core)
+bool core_stash(struct net_core *core)
 {
+	unsigned i, count = core->later_count, elsewhere = 0, listed = 0;
+	struct net_packet *later = core->later;
+	struct iovec *vectors;
+	bool in_hand, there;
 	size_t length = 0;
-	unsigned i;
+	uint8_t *bytes;
 
-	for (i = 0; i < core->later_count; i++)
-		length += wire_pad(core->later[i].payload_length);
-	if (!length)
-		return;
-	free(core->stash);
-	core->stash = malloc(length);
-	length = 0;
-	for (i = 0; i < core->later_count; i++) {
-		struct net_packet *packet = &core->later[i];
-
-		if (!packet->payload_length)
+	core->later_count = 0;
+	for (i = 0; i < count; i++) {
+		length += later[i].payload_length;
+		elsewhere += later[i].payload_length != 0;
+	}
+	if (!elsewhere)
+		return true;
+	in_hand = later[0].payload_length != 0;
+	core->stash = vectors = malloc(elsewhere * sizeof(*vectors) + length);
+	bytes = vectors ? (uint8_t *)(vectors + elsewhere) : NULL;
+	for (i = 0; vectors && i < count; i++) {
+		if (later[i].payload_length)
+			vectors[listed++] = (struct iovec){ later[i].payload,
+							    later[i].payload_length };
+	}
+	there = vectors && core->callbacks.gather(core->callbacks.user, vectors, listed, bytes);
+	for (i = 0; i < count; i++) {
+		if (!later[i].payload_length)
 			continue;
-		if (!core->stash) {
-			/* As if they had been lost; the one in hand is placed from where it lies. */
-			packet->header_length = packet->payload_length = 0;
+		if (!there) {
+			/* As if it had been lost. */
+			later[i].header_length = later[i].payload_length = 0;
 			continue;
 		}
-		memcpy(core->stash + length, packet->payload, packet->payload_length);
-		if (i == 0 && core->payload == packet->payload)
-			core->payload = core->stash + length;
-		packet->payload = core->stash + length;
-		length += wire_pad(packet->payload_length);
+		later[i].payload = bytes;
+		bytes += later[i].payload_length;
 	}
-	core->later_count = 0;
+	if (!in_hand)
+		return true;
+	core->payload = there ? later[0].payload : NULL;
+	return there;
 }
 
 static bool take_frame(struct net_association *association, struct wire_frame *frame,
@@ -124,6 +135,7 @@ static bool take(struct net_association *association, struct view *view, uint64_
 			return false;
 		wire_get_data(view->control, &data);
 		core->payload = view->payload;
+		core->received_at = view->received_at;
 		if (destination_data(association, type == WIRE_DATA_GET, view->header->transfer,
 				     &data, view->payload_length) != DESTINATION_TAKEN)
 			return false;
@@ -145,19 +157,31 @@ static bool take(struct net_association *association, struct view *view, uint64_
 	return true;
 }
 
-/* Header and control section, or all of it, in one piece. */
-static bool gather(struct net_core *core, struct net_packet *packet)
+/* A payload that lies elsewhere, to the core's own memory; false: it is lost. */
+static bool fetch_payload(struct net_core *core, struct net_packet *packet, size_t at)
 {
+	const struct iovec from = { packet->payload, packet->payload_length };
+
 	if (!core->gathered)
 		core->gathered = malloc(NET_PACKET_MOST + 64);
-	if (!core->gathered ||
-	    packet->header_length + (size_t)packet->payload_length > NET_PACKET_MOST + 64)
+	if (!core->gathered || at + from.iov_len > NET_PACKET_MOST + 64 ||
+	    !core->callbacks.gather(core->callbacks.user, &from, 1, core->gathered + at))
+		return false;
+	packet->payload = core->gathered + at;
+	packet->payload_length = 0;
+	return true;
+}
+
+/* Header and payload in one piece. */
+static bool gather(struct net_core *core, struct net_packet *packet)
+{
+	uint32_t length = packet->payload_length;
+
+	if (!fetch_payload(core, packet, packet->header_length))
 		return false;
 	memcpy(core->gathered, packet->header, packet->header_length);
-	memcpy(core->gathered + packet->header_length, packet->payload, packet->payload_length);
 	packet->header = core->gathered;
-	packet->header_length += packet->payload_length;
-	packet->payload_length = 0;
+	packet->header_length += length;
 	return true;
 }
 
@@ -215,6 +239,7 @@ static void session(struct net_core *core, uint64_t now, struct net_packet *pack
 	/* The payload is what follows, or lies elsewhere, all of it. */
 	view.payload = packet->payload_length ? packet->payload : view.control + header->control;
 	view.payload_length = packet->payload_length ? packet->payload_length : own;
+	view.received_at = (uint64_t)(uintptr_t)view.payload;
 	if (core->options.auth == NET_AUTH_ENCRYPT) {
 		if (!auth_decrypt(&association->receiving, bytes, number,
 				  packet->header_length - WIRE_HEADER)) {
@@ -224,9 +249,17 @@ static void session(struct net_core *core, uint64_t now, struct net_packet *pack
 		if (view.payload_length < WIRE_MAC)
 			return;
 		view.payload_length -= WIRE_MAC;
-	} else if (core->options.auth == NET_AUTH_FULL && !payload_authentic(association, &view)) {
-		statistics->forged++;
-		return;
+	} else if (core->options.auth == NET_AUTH_FULL) {
+		/* The bytes that are hashed are those that are placed, if they are: not read twice. */
+		if (packet->payload_length) {
+			if (!fetch_payload(core, packet, 0))
+				return;
+			view.payload = packet->payload;
+		}
+		if (!payload_authentic(association, &view)) {
+			statistics->forged++;
+			return;
+		}
 	}
 	if (!path)
 		path = association_path(association, header->path, packet->from);

@@ -237,6 +237,13 @@ int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void
 	return PF_ERR_FAULT;
 }
 
+bool memory_gather(void *user, const struct iovec *from, unsigned count, void *to)
+{
+	struct engine *engine = user;
+
+	return access_gather(&engine->access, from, count, to) == PF_OK;
+}
+
 /* Progress will do it, being called if it is asleep. */
 static int defer(struct engine *engine, const struct net_wait *wait)
 {

@@ -17,6 +17,7 @@ int memory_place(void *user, const struct net_wait *wait, uint64_t address, cons
 		 uint32_t length, uint64_t *bad);
 int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
 		 uint32_t length, uint64_t *bad);
+bool memory_gather(void *user, const struct iovec *from, unsigned count, void *to);
 int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		  uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad);
 

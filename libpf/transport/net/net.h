@@ -13,7 +13,7 @@
  *   - callbacks are called from within the functions below; they must not call
  *     back into the core, except net_send, net_put, net_get and net_atomic;
  *   - addresses are this or the peer's process's, never followed by the core: the
- *     callbacks source, destination, place and atomic do that.
+ *     callbacks source, destination, place, fetch, gather and atomic do that.
  */
 #ifndef PF_NET_H
 #define PF_NET_H
@@ -104,6 +104,12 @@ struct net_completion {
 };
 
 /*
+ * Copy what count vectors name, one behind the other. False: some of it is there
+ * no more, as the memory may be that a packet was received into.
+ */
+typedef bool (*net_gather_fn)(void *user, const struct iovec *from, unsigned count, void *to);
+
+/*
  * What the core asks of its user. source, destination, place, fetch and atomic
  * return PF_OK, PF_ERR_AGAIN if the memory is absent (the user resolves wait's range
  * and calls net_resolved with wait's token, later and exactly once),
@@ -124,6 +130,8 @@ struct net_callbacks {
 	/* Copy bytes from there, without waiting. Not called with NET_AUTH_HEADER. */
 	int (*fetch)(void *user, const struct net_wait *wait, uint64_t address, void *to,
 		     uint32_t length, uint64_t *bad);
+	/* Of payloads where net_predict had them received: they are read by nothing else. */
+	net_gather_fn gather;
 	int (*atomic)(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		      uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad);
 	/* A message; false: not now, until net_deliver. data is aligned to 8. */
@@ -193,8 +201,8 @@ unsigned net_deliver(struct net_core *core);
 
 /*
  * One packet that came. Its bytes are header, then payload; the cut may be
- * anywhere, payload_length is 0 for a packet in one piece. Both are written to.
- * header is aligned to 8.
+ * anywhere, payload_length is 0 for a packet in one piece. The header is written
+ * to, and aligned to 8; the payload is read by gather.
  */
 struct net_packet {
 	void *header, *payload;
@@ -223,8 +231,8 @@ unsigned net_predict(struct net_core *core, struct net_place *places, unsigned m
 		     uint32_t *header);
 
 /*
- * The system could not write to a place of the last net_predict; what came with
- * that call is lost. None are foreseen in that transfer any more, so that what
+ * The system could not write to a place of the last net_predict, or read there what
+ * belongs elsewhere; what came with that call is lost. None are foreseen in that transfer any more, so that what
  * comes again is written by place, which knows what is wrong.
  */
 void net_misplaced(struct net_core *core);

@@ -219,14 +219,14 @@ static enum socket_sent classify(int error, bool segmented)
 	}
 }
 
-/* The vectors of the bytes [start, start + length) of a batch; returns how many. */
-static unsigned slice(const struct net_batch *batch, uint32_t start, uint32_t length,
-		      struct iovec *vectors)
+/* What count vectors name, its bytes [start, start + length), as vectors; returns how many. */
+static unsigned slice(const struct iovec *vectors, unsigned count, uint32_t start, uint32_t length,
+		      struct iovec *pieces)
 {
-	unsigned i, count = 0;
+	unsigned i, pieces_count = 0;
 
-	for (i = 0; i < batch->vectors && length; i++) {
-		const struct iovec *vector = &batch->vector[i];
+	for (i = 0; i < count && length; i++) {
+		const struct iovec *vector = &vectors[i];
 		size_t piece;
 
 		if (start >= vector->iov_len) {
@@ -234,11 +234,11 @@ static unsigned slice(const struct net_batch *batch, uint32_t start, uint32_t le
 			continue;
 		}
 		piece = vector->iov_len - start < length ? vector->iov_len - start : length;
-		vectors[count++] = (struct iovec){ (char *)vector->iov_base + start, piece };
+		pieces[pieces_count++] = (struct iovec){ (char *)vector->iov_base + start, piece };
 		length -= (uint32_t)piece;
 		start = 0;
 	}
-	return count;
+	return pieces_count;
 }
 
 /* Where the system does not cut: a message for each packet. */
@@ -261,7 +261,7 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		message->msg_name = &address;
 		message->msg_namelen = length;
 		message->msg_iov = free;
-		message->msg_iovlen = slice(batch, at, size, free);
+		message->msg_iovlen = slice(batch->vector, batch->vectors, at, size, free);
 		free += message->msg_iovlen;
 	}
 	while (done < batch->count) {
@@ -350,13 +350,17 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 
 /* ---- receiving ---- */
 
-struct receiver *receiver_create(void)
+struct receiver *receiver_create(net_gather_fn gather, void *user)
 {
 	/* Not touched before it is used, and then no more of it than is. */
 	struct receiver *receiver = mmap(NULL, sizeof(*receiver), PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	return receiver == MAP_FAILED ? NULL : receiver;
+	if (receiver == MAP_FAILED)
+		return NULL;
+	receiver->gather = gather;
+	receiver->user = user;
+	return receiver;
 }
 
 void receiver_destroy(struct receiver *receiver)
@@ -490,32 +494,10 @@ static int receive_plain(struct socket *socket, struct receiver *receiver, unsig
 	return (int)count;
 }
 
-/* Bytes from position at on of what was scattered, brought together. */
-static uint32_t gather(struct receiver *receiver, const struct iovec *vectors, unsigned count,
-		       uint32_t at, uint32_t end)
-{
-	uint32_t start = 0, done = 0;
-	unsigned i;
-
-	for (i = 0; i < count && at < end; i++) {
-		uint32_t length = (uint32_t)vectors[i].iov_len, piece;
-
-		if (at < start + length) {
-			piece = (end < start + length ? end : start + length) - at;
-			memcpy(receiver->gathered + done,
-			       (uint8_t *)vectors[i].iov_base + (at - start), piece);
-			done += piece;
-			at += piece;
-		}
-		start += length;
-	}
-	return done;
-}
-
 static int receive_predicted(struct socket *socket, struct receiver *receiver,
 			     const struct net_place *places, unsigned places_count, uint32_t header)
 {
-	struct iovec vectors[2 * NET_BATCH_MOST + 1];
+	struct iovec vectors[2 * NET_BATCH_MOST + 1], pieces[2 * NET_BATCH_MOST + 1];
 	union interface_address address;
 	struct received received;
 	struct mmsghdr message;
@@ -561,8 +543,10 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 		cut(receiver, &count, &received, receiver->buffers[0], received.length - at);
 		return (int)count;
 	}
-	size = gather(receiver, vectors, 2 * places_count + 1, at, received.length);
-	cut(receiver, &count, &received, receiver->gathered, size);
+	i = slice(vectors, 2 * places_count + 1, at, received.length - at, pieces);
+	if (!receiver->gather(receiver->user, pieces, i, receiver->gathered))
+		return PF_ERR_FAULT;
+	cut(receiver, &count, &received, receiver->gathered, received.length - at);
 	return (int)count;
 }
 

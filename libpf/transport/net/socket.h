@@ -79,6 +79,8 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 
 /* Where packets are received; reused for every call, and big: one for each thread of use. */
 struct receiver {
+	net_gather_fn gather;
+	void *user;
 	struct net_packet packets[RECEIVE_PACKETS];
 	struct net_endpoint from[RECEIVE_MESSAGES];
 	_Alignas(8) uint8_t headers[NET_BATCH_MOST][PREDICT_HEADER_MOST];
@@ -87,7 +89,8 @@ struct receiver {
 	_Alignas(8) uint8_t gathered[RECEIVE_ROOM];
 };
 
-struct receiver *receiver_create(void);
+/* gather reads what went to another place than it belongs to; called with user. NULL: no memory. */
+struct receiver *receiver_create(net_gather_fn gather, void *user);
 void receiver_destroy(struct receiver *receiver);
 
 /*
@@ -95,7 +98,7 @@ void receiver_destroy(struct receiver *receiver);
  * are places (net_predict), to which payloads go then, what is before them being
  * header bytes, a multiple of 8. Returns the number of
  * receiver->packets, 0 for none, or PF_ERR_FAULT: a place could not be written,
- * and the packets meant for it are lost. Never waits.
+ * or not be read, and the packets that came are lost. Never waits.
  */
 int socket_receive(struct socket *socket, struct receiver *receiver, unsigned most,
 		   const struct net_place *places, unsigned count, uint32_t header);
