@@ -319,6 +319,11 @@ void *net_association_user(const struct net_association *association)
 	return association->user;
 }
 
+const uint8_t *net_association_id(const struct net_association *association)
+{
+	return association->id;
+}
+
 void net_close(struct net_association *association)
 {
 	if (association->closing)
