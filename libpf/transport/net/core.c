@@ -287,20 +287,16 @@ struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_
 		association->user = peer;
 		return association;
 	}
-	association = association_new(core, id);
+	association = association_new(core, id, info, length);
 	if (!association)
 		return NULL;
 	association->user = peer;
-	association->opening = malloc(sizeof(*association->opening) + length);
-	if (!association->opening || !association_path(association, 0, to)) {
+	if (!association_path(association, 0, to)) {
 		association_free(association);
 		return NULL;
 	}
 	memcpy(association->opening->key, key, NET_KEY_BYTES);
-	auth_welcome_key(association->opening->welcome_key, key, association->nonce);
-	if (length)
-		memcpy(association->opening->info, info, length);
-	association->info_length = (uint16_t)length;
+	auth_welcome_key(association->opening->welcome_key, key, association->opening->nonce);
 	return association;
 }
 
@@ -438,7 +434,7 @@ size_t net_association_memory(const struct net_association *association)
 	unsigned i;
 
 	if (association->opening)
-		bytes += sizeof(*association->opening) + association->info_length;
+		bytes += sizeof(*association->opening) + association->opening->info_length;
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		const struct path *path = association->paths[i];
 
