@@ -417,7 +417,7 @@ bool net_path_info(const struct net_association *association, unsigned path,
 		return false;
 	*info = (struct net_path_info){
 		.rtt = found->rtt,
-		.rtt_min = found->congestion.rtt_min == UINT64_MAX ? 0 : found->congestion.rtt_min,
+		.rtt_min = found->congestion.rtt_min == TRIP_MOST ? 0 : found->congestion.rtt_min,
 		.rtt_variation = found->variation,
 		.window = congestion_window(&found->congestion),
 		.in_flight = found->in_flight,
