@@ -10,7 +10,7 @@
 #include "peer.h"
 #include "transport/transport.h"
 
-/* With an association at rest 1 KiB, README.md says; test_association.c has the other part. */
+/* With an association at rest 1 KiB, README.md says; association.c has the other part. */
 _Static_assert(sizeof(struct pf_peer) + sizeof(struct link) <= 128, "each peer costs it");
 
 static const char path_net[] = "packets over the network (UDP)";
