@@ -339,7 +339,11 @@ static void tell_gone(struct engine *engine, struct link *link)
 	atomic_store_explicit(&engine->untold, true, memory_order_release);
 }
 
-/* Under the engine's lock: which of those that called us lately had the application opened? */
+/*
+ * Under the engine's lock: which of those that called us lately had the
+ * application opened? The context's lock is taken inside the engine's, which
+ * nobody does the other way round.
+ */
 static void meet_callers(struct engine *engine)
 {
 	struct link *link;
