@@ -19,7 +19,7 @@ int atomic_advance(pf_context *context, struct atomic_operation *atomic)
 		return OPERATION_FINISHED;
 	if (!atomic->sent && route && route->atomic)
 		return route->atomic(context, atomic);
-	if (atomic->sent || peer->requests_waiting >= REQUESTS_MOST)
+	if (atomic->sent || peer->host->requests_waiting >= REQUESTS_MOST)
 		return OPERATION_IDLE;
 	atomic->message.token = request_open(&context->requests, REQUEST_ATOMIC, atomic, peer);
 	if (!atomic->message.token) {

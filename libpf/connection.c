@@ -12,6 +12,7 @@
 #include "context.h"
 #include "peer.h"
 #include "transport/host/copy.h"
+#include "transport/transport.h"
 
 /* Unauthenticated callers: how long and how many. */
 #define HANDSHAKE_SECONDS 30
@@ -58,7 +59,7 @@ static void connection_close(struct connection *connection)
 	struct connections *connections = connection->connections;
 
 	if (connection->peer) {
-		connection->peer->connection = NULL;
+		connection->peer->host->connection = NULL;
 	} else if (connection->established) {
 		if (connection->slot < INBOX_SLOTS)
 			connections->slots[connection->slot] = false;
@@ -157,7 +158,9 @@ static int admit(struct connection *connection, const struct connection_message 
 		return PF_ERR_REFUSED;
 	if (message->kind != CONNECTION_HELLO ||
 	    !connection_message_unseal(message, &hello, context->address.key) ||
-	    address_parse(&hello.from, &hello.from, sizeof(hello.from)) != PF_OK) {
+	    address_parse(&hello.from, &hello.from, sizeof(hello.from)) != PF_OK ||
+	    /* The option network differs there: what we have for it goes another way. */
+	    peer_transport_back(context, &hello.from) != &transport_host) {
 		close(fd);
 		return PF_ERR_REFUSED;
 	}
@@ -202,7 +205,7 @@ static int link_up(struct connection *connection, const struct connection_messag
 	if (fd < 0)
 		return PF_ERR_REFUSED;
 	if (message->kind != CONNECTION_WELCOME ||
-	    !connection_message_unseal(message, &welcome, connection->peer->address.key) ||
+	    !connection_message_unseal(message, &welcome, connection->peer->address->key) ||
 	    memcmp(welcome.nonce, connection->nonce, sizeof(welcome.nonce))) {
 		close(fd);
 		return PF_ERR_REFUSED;
@@ -210,7 +213,7 @@ static int link_up(struct connection *connection, const struct connection_messag
 	if (inbox_map(&inbox, fd) != PF_OK)
 		return PF_ERR_REFUSED;
 	connection->established = true;
-	device_join_pair(&context->device, &context->address, &connection->peer->address);
+	device_join_pair(&context->device, &context->address, connection->peer->address);
 	pid = process_of(connection->socket);
 	context_tell(context,
 		     (struct event){ .kind = EVENT_LINKED,
@@ -375,7 +378,7 @@ int connection_dial(pf_context *context, pf_peer *peer, struct call *call)
 	struct hello hello = { .from = context->address,
 			       .cookie_address = (uint64_t)(uintptr_t)&context->cookie,
 			       .cookie = context->cookie };
-	socklen_t length = address_socket(&peer->address, &name);
+	socklen_t length = address_socket(peer->address, &name);
 	int status;
 
 	call->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -387,9 +390,9 @@ int connection_dial(pf_context *context, pf_peer *peer, struct call *call)
 						 PF_ERR_SYSTEM;
 		goto fail;
 	}
-	connection_message_seal(&message, CONNECTION_HELLO, &hello, peer->address.key);
+	connection_message_seal(&message, CONNECTION_HELLO, &hello, peer->address->key);
 	memcpy(call->nonce, message.u.handshake.nonce, sizeof(call->nonce));
-	status = connection_message_send(call->socket, &message, peer->out.fd);
+	status = connection_message_send(call->socket, &message, peer->host->out.fd);
 	if (status != PF_OK)
 		goto fail;
 	return PF_OK;
@@ -403,7 +406,7 @@ void connections_adopt(struct connections *connections, pf_peer *peer, const str
 	struct connection *connection = connection_new(connections, call->socket, peer);
 
 	memcpy(connection->nonce, call->nonce, sizeof(connection->nonce));
-	peer->connection = connection;
+	peer->host->connection = connection;
 }
 
 void connection_ask(struct connection *connection, const struct resolve *request)

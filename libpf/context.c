@@ -215,17 +215,21 @@ static bool add_incoming(pf_context *context, struct incoming *incoming)
 
 	if (!peer)
 		return false;
-	/* A second channel from one peer, or one from the dead, is not libpf's doing. */
-	if (peer->incoming || peer_state(peer) == PEER_GONE) {
+	/*
+	 * A second channel from one peer, or one from the dead, is not libpf's doing,
+	 * nor is one from a peer whose address said that it is on another host.
+	 */
+	if (peer->transport != &transport_host || peer->host->incoming ||
+	    peer_state(peer) == PEER_GONE) {
 		incoming_destroy(incoming);
 		return true;
 	}
 	incoming->peer = peer;
-	if (!peer->pid)
-		peer->pid = incoming->pid;
+	if (!peer->host->pid)
+		peer->host->pid = incoming->pid;
 	if (incoming_add(context, incoming) != PF_OK)
 		return false;
-	peer->incoming = incoming;
+	peer->host->incoming = incoming;
 	return true;
 }
 

@@ -2,7 +2,6 @@
 #include "peer.h"
 
 #include <errno.h>
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,34 +76,55 @@ const struct transport *peer_transport_back(const pf_context *context,
 	return address_unreachable(&context->address, address) ? &transport_net : &transport_host;
 }
 
-static pf_peer *peer_new(pf_context *context, const struct address *address)
+/* address: NULL for one that nobody will have to look for. */
+static pf_peer *peer_new(pf_context *context, const uint8_t id[ADDRESS_ID_BYTES],
+			 const struct address *address, const struct transport *transport)
 {
-	pf_peer *peer = calloc(1, sizeof(*peer));
+	bool on_host = transport == &transport_host;
+	pf_peer *peer = calloc(1, sizeof(*peer) + (on_host ? sizeof(peer->host[0]) : 0));
 
 	if (!peer)
 		return NULL;
+	if (address) {
+		peer->address = malloc(sizeof(*peer->address));
+		if (!peer->address) {
+			free(peer);
+			return NULL;
+		}
+		*peer->address = *address;
+	}
 	peer->context = context;
-	peer->transport = peer_transport_back(context, address);
-	peer->address = *address;
-	peer->self = address_same(address, &context->address);
-	peer->shares_free = ~0ull;
-	peer->slot = INBOX_NO_SLOT;
-	pthread_mutex_init(&peer->lock, NULL);
+	peer->transport = transport;
+	memcpy(peer->id, id, sizeof(peer->id));
 	set_path(peer, path_unused);
+	if (!on_host)
+		return peer;
+	peer->host->self = !memcmp(id, context->address.id, sizeof(peer->id));
+	peer->host->shares_free = ~0ull;
+	peer->host->slot = INBOX_NO_SLOT;
+	pthread_mutex_init(&peer->host->lock, NULL);
 	return peer;
 }
 
-pf_peer *peer_find(pf_context *context, const struct address *address)
+/* Under the context's lock. */
+static pf_peer *look_up(const pf_context *context, const uint8_t id[ADDRESS_ID_BYTES])
+{
+	pf_peer *peer = context->peers;
+
+	while (peer && memcmp(peer->id, id, sizeof(peer->id)) != 0)
+		peer = peer->next;
+	return peer;
+}
+
+static pf_peer *find(pf_context *context, const uint8_t id[ADDRESS_ID_BYTES],
+		     const struct address *address, const struct transport *transport)
 {
 	pf_peer *peer;
 
 	context_lock(context);
-	for (peer = context->peers; peer; peer = peer->next) {
-		if (address_same(&peer->address, address))
-			break;
-	}
+	peer = look_up(context, id);
 	if (!peer) {
-		peer = peer_new(context, address);
+		peer = peer_new(context, id, address, transport);
 		if (peer) {
 			peer->next = context->peers;
 			context->peers = peer;
@@ -114,23 +134,46 @@ pf_peer *peer_find(pf_context *context, const struct address *address)
 	return peer;
 }
 
+pf_peer *peer_known(pf_context *context, const uint8_t id[ADDRESS_ID_BYTES])
+{
+	pf_peer *peer;
+
+	context_lock(context);
+	peer = look_up(context, id);
+	context_unlock(context);
+	return peer;
+}
+
+pf_peer *peer_find(pf_context *context, const struct address *address)
+{
+	return find(context, address->id, address, peer_transport_back(context, address));
+}
+
+pf_peer *peer_find_caller(pf_context *context, const uint8_t id[ADDRESS_ID_BYTES])
+{
+	return find(context, id, NULL, &transport_net);
+}
+
 static void drop_mappings(pf_peer *peer)
 {
-	if (peer->out.memory)
-		channel_destroy(&peer->out);
-	if (peer->inbox)
-		inbox_destroy(&(struct inbox){ .memory = peer->inbox, .fd = -1 });
-	peer->inbox = NULL;
+	if (peer->host->out.memory)
+		channel_destroy(&peer->host->out);
+	if (peer->host->inbox)
+		inbox_destroy(&(struct inbox){ .memory = peer->host->inbox, .fd = -1 });
+	peer->host->inbox = NULL;
 }
 
 void peer_destroy(pf_peer *peer)
 {
-	drop_mappings(peer);
-	if (peer->residency) {
-		residency_close(peer->residency);
-		free(peer->residency);
+	if (peer->transport == &transport_host) {
+		drop_mappings(peer);
+		if (peer->host->residency) {
+			residency_close(peer->host->residency);
+			free(peer->host->residency);
+		}
+		pthread_mutex_destroy(&peer->host->lock);
 	}
-	pthread_mutex_destroy(&peer->lock);
+	free(peer->address);
 	free(peer);
 }
 
@@ -140,17 +183,17 @@ int peer_connect(pf_peer *peer)
 
 	if (peer_state(peer) == PEER_GONE)
 		return peer->gone_status;
-	if (peer->out.memory)
+	if (peer->host->out.memory)
 		return PF_OK;
-	status = channel_create(&peer->out, peer->context->options.ring_size,
+	status = channel_create(&peer->host->out, peer->context->options.ring_size,
 				&peer->context->ring_allowance);
 	if (status != PF_OK)
 		return status;
 	if (peer->context->sleepy)
-		peer->out.ring.short_most = UINT64_MAX;
+		peer->host->out.ring.short_most = UINT64_MAX;
 	status = service_connect(peer->context->service, peer);
 	if (status != PF_OK) {
-		channel_destroy(&peer->out);
+		channel_destroy(&peer->host->out);
 		/* Progress draws the consequences; whoever tries again before learns the same. */
 		if (status == PF_ERR_PEER)
 			events_tell_gone(&peer->context->events, peer, status);
@@ -164,8 +207,8 @@ int peer_connect(pf_peer *peer)
 
 static void set_route(pf_peer *peer, const struct route *route, uint64_t at_once, const char *path)
 {
-	atomic_store_explicit(&peer->route, route, memory_order_relaxed);
-	atomic_store_explicit(&peer->at_once, at_once, memory_order_relaxed);
+	atomic_store_explicit(&peer->host->route, route, memory_order_relaxed);
+	atomic_store_explicit(&peer->host->at_once, at_once, memory_order_relaxed);
 	set_path(peer, path);
 }
 
@@ -173,9 +216,9 @@ static void choose_route(pf_peer *peer)
 {
 	const pf_options *options = &peer->context->options;
 	const char *why = atomic_load(&peer->context->device.why);
-	bool copies = options->single_copy && !peer->copy_error;
+	bool copies = options->single_copy && !peer->host->copy_error;
 
-	if (peer->engine && device_engine(&peer->context->device)) {
+	if (peer->host->engine && device_engine(&peer->context->device)) {
 		/* Less than a block is copied sooner than an engine is woken. */
 		if (options->transport == PF_TRANSPORT_AUTO && copies)
 			set_route(peer, &route_device, options->block_size, path_device_copy);
@@ -187,7 +230,8 @@ static void choose_route(pf_peer *peer)
 		set_route(peer, &route_copy, options->share_min, path_single);
 	} else {
 		set_route(peer, &route_stream, 0,
-			  options->single_copy ? copy_refusal(peer->copy_error) : path_disabled);
+			  options->single_copy ? copy_refusal(peer->host->copy_error) :
+						 path_disabled);
 	}
 }
 
@@ -200,12 +244,12 @@ void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t p
 		inbox_destroy(&(struct inbox){ .memory = inbox, .fd = -1 });
 		return;
 	}
-	peer->slot = slot;
-	peer->sleeper = inbox->sleeper;
-	peer->pid = pid;
-	peer->inbox = inbox;
-	peer->engine = engine;
-	peer->copy_error = copy_error;
+	peer->host->slot = slot;
+	peer->host->sleeper = inbox->sleeper;
+	peer->host->pid = pid;
+	peer->host->inbox = inbox;
+	peer->host->engine = engine;
+	peer->host->copy_error = copy_error;
 	choose_route(peer);
 	set_state(peer, PEER_LINKED);
 	peer_unlock(peer);
@@ -217,16 +261,17 @@ void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t p
 /* Opened by whoever comes first. NULL without memory: then it is taken to be all there. */
 static struct residency *remote_residency(pf_peer *peer)
 {
-	struct residency *residency = atomic_load_explicit(&peer->residency, memory_order_acquire);
+	struct residency *residency = atomic_load_explicit(&peer->host->residency,
+							   memory_order_acquire);
 	struct residency *expected = NULL;
 
-	if (residency || peer->self)
-		return peer->self ? &peer->context->residency : residency;
+	if (residency || peer->host->self)
+		return peer->host->self ? &peer->context->residency : residency;
 	residency = malloc(sizeof(*residency));
 	if (!residency)
 		return NULL;
-	residency_open(residency, peer->pid, peer->context->options.residency);
-	if (atomic_compare_exchange_strong_explicit(&peer->residency, &expected, residency,
+	residency_open(residency, peer->host->pid, peer->context->options.residency);
+	if (atomic_compare_exchange_strong_explicit(&peer->host->residency, &expected, residency,
 						    memory_order_acq_rel, memory_order_acquire))
 		return residency;
 	residency_close(residency);
@@ -259,30 +304,34 @@ uint64_t peer_ready(pf_peer *peer, bool put, const void *local, uint64_t remote,
 
 void peer_refuse_copy(pf_peer *peer, int error)
 {
-	peer->copy_error = error;
+	peer->host->copy_error = error;
 	choose_route(peer);
 }
 
 void peer_lose_device(pf_peer *peer)
 {
-	peer->engine = 0;
+	if (peer->transport != &transport_host)
+		return;
+	peer->host->engine = 0;
 	if (peer_state(peer) == PEER_LINKED && peer_route(peer) == &route_device)
 		choose_route(peer);
 }
 
-void peer_gone(pf_peer *peer, int status, bool farewell)
+static void set_gone(pf_peer *peer, int status)
 {
-	pf_context *context = peer->context;
-	struct incoming *incoming = peer->incoming;
-
-	if (peer_state(peer) == PEER_GONE)
-		return;
-	/* Answers that it sent before it ended complete what they answer. */
-	if (incoming)
-		incoming_drop(context, incoming);
-	peer_lock(peer);
 	peer->gone_status = status;
 	set_state(peer, PEER_GONE);
+}
+
+static void host_gone(pf_peer *peer, int status)
+{
+	pf_context *context = peer->context;
+
+	/* Answers that it sent before it ended complete what they answer. */
+	if (peer->host->incoming)
+		incoming_drop(context, peer->host->incoming);
+	peer_lock(peer);
+	set_gone(peer, status);
 	set_route(peer, &route_none, 0, path_gone);
 	peer_unlock(peer);
 	/* What its engine still moves must not outlive the transfers that end here. */
@@ -293,6 +342,20 @@ void peer_gone(pf_peer *peer, int status, bool farewell)
 	peer_lock(peer);
 	drop_mappings(peer);
 	peer_unlock(peer);
+}
+
+void peer_gone(pf_peer *peer, int status, bool farewell)
+{
+	pf_context *context = peer->context;
+
+	if (peer_state(peer) == PEER_GONE)
+		return;
+	if (peer->transport == &transport_host) {
+		host_gone(peer, status);
+	} else {
+		set_gone(peer, status);
+		set_path(peer, path_gone);
+	}
 	if (context->error && !farewell)
 		context->error(context, peer, status, pf_strerror(status), context->error_arg);
 }
@@ -313,13 +376,12 @@ int pf_peer_open(pf_context *context, const void *bytes, size_t length, void *us
 	if (!peer)
 		return PF_ERR_MEMORY;
 	context_lock(context);
-	/* Of one that called us over the network; nobody reads it before it is known. */
-	if (sodium_is_zero(peer->address.key, sizeof(peer->address.key)))
-		memcpy(peer->address.key, address.key, sizeof(peer->address.key));
 	peer->count++;
 	if (user)
 		peer->user = user;
 	context_unlock(context);
+	if (peer->transport == &transport_net)
+		link_meet(peer);
 	*result = peer;
 	return PF_OK;
 }

@@ -52,7 +52,7 @@ uint64_t request_open(struct requests *requests, enum request_kind kind, void *o
 	request->peer = peer;
 	request->kind = kind;
 	if (owed(request))
-		peer->requests_waiting++;
+		peer->host->requests_waiting++;
 	return (uint64_t)request->generation << 32 | index;
 }
 
@@ -61,7 +61,7 @@ static void release(struct requests *requests, uint32_t index)
 	struct request *request = &requests->table[index];
 
 	if (owed(request))
-		request->peer->requests_waiting--;
+		request->peer->host->requests_waiting--;
 	request->kind = REQUEST_NONE;
 	request->generation += 1 + (request->generation == UINT32_MAX); /* never 0 */
 	request->next_free = requests->free;

@@ -246,8 +246,8 @@ static void obey(struct service *service, const struct command *command)
 						1);
 		break;
 	case COMMAND_RESOLVE:
-		if (command->peer->connection)
-			connection_ask(command->peer->connection, &command->resolve);
+		if (command->peer->host->connection)
+			connection_ask(command->peer->host->connection, &command->resolve);
 		break;
 	}
 }

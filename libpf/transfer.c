@@ -45,7 +45,7 @@ static void copy_stopped(pf_context *context, struct transfer *transfer, struct 
 	if (pager_lacks(&context->pagers, (uint64_t)(uintptr_t)local))
 		side = PF_SIDE_LOCAL;
 	else
-		side = copy_fault_side(peer->pid, transfer_is_put(transfer), local, remote);
+		side = copy_fault_side(peer->host->pid, transfer_is_put(transfer), local, remote);
 	block_fault(context, block, side,
 		    side == PF_SIDE_LOCAL ? (uint64_t)(uintptr_t)local : remote, FAULT_PERMISSION);
 }
@@ -86,7 +86,7 @@ static int copy_run(pf_context *context, struct transfer *transfer)
 			return OPERATION_MOVED;
 		}
 	}
-	error = copy_process(transfer->operation.peer->pid, transfer_is_put(transfer),
+	error = copy_process(transfer->operation.peer->host->pid, transfer_is_put(transfer),
 			     transfer->local + offset, transfer->remote + offset, length, &moved);
 	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
 	if (context->options.collapse && transfer->length <= COLLAPSE_TRANSFER_MOST)
@@ -127,7 +127,7 @@ static int stream_block(pf_context *context, struct transfer *transfer)
 	uint64_t address = 0, token;
 	int status;
 
-	if (transfer->moving >= STREAM_WINDOW || peer->requests_waiting >= REQUESTS_MOST)
+	if (transfer->moving >= STREAM_WINDOW || peer->host->requests_waiting >= REQUESTS_MOST)
 		return OPERATION_IDLE;
 	if (!block) {
 		uint64_t length = shorter(transfer->run_end - transfer->run, most);
@@ -186,7 +186,7 @@ void block_answered(pf_context *context, struct block *block, int status, uint64
 		context_moved(context);
 	transfer->moving--;
 	if (status == PF_ERR_TOO_LONG && address >= 1024 && address < block->length) {
-		transfer->operation.peer->block_most = address;
+		transfer->operation.peer->host->block_most = address;
 		block->state = BLOCK_READY;
 		return;
 	}
@@ -218,13 +218,13 @@ void transfer_offer(pf_context *context, struct transfer *transfer)
 	if (context->sleepy)
 		return;
 	if (transfer->front || transfer->failed || transfer->length < context->options.share_min ||
-	    peer_state(peer) != PEER_LINKED || !peer_route(peer)->shares || !peer->shares_free ||
-	    peer->self)
+	    peer_state(peer) != PEER_LINKED || !peer_route(peer)->shares ||
+	    !peer->host->shares_free || peer->host->self)
 		return;
-	transfer->slot = (unsigned)__builtin_ctzll(peer->shares_free);
+	transfer->slot = (unsigned)__builtin_ctzll(peer->host->shares_free);
 	transfer->shift = share_granule_shift(transfer->length);
 	transfer->granules = (uint32_t)((transfer->length - 1) >> transfer->shift) + 1;
-	share = &peer->out.memory->shares[transfer->slot];
+	share = &peer->host->out.memory->shares[transfer->slot];
 	front = (transfer->granules + 1) / 2;
 	if ((uint64_t)front << transfer->shift > context->options.run_max)
 		front = (uint32_t)(context->options.run_max >> transfer->shift);
@@ -234,13 +234,13 @@ void transfer_offer(pf_context *context, struct transfer *transfer)
 	peer_lock(peer);
 	message = (struct message_offer *)peer_reserve(peer, sizeof(*message), &status);
 	if (message) {
-		peer->share_generation = (peer->share_generation + 1) & 0xffffff;
-		share_open(share, peer->share_generation, front, transfer->granules);
+		peer->host->share_generation = (peer->host->share_generation + 1) & 0xffffff;
+		share_open(share, peer->host->share_generation, front, transfer->granules);
 		*message = (struct message_offer){
 			.initiator = (uint64_t)(uintptr_t)transfer->local,
 			.target = transfer->remote,
 			.length = transfer->length,
-			.generation = peer->share_generation,
+			.generation = peer->host->share_generation,
 			.slot = (uint16_t)transfer->slot,
 			.put = transfer_is_put(transfer),
 			.shift = (uint8_t)transfer->shift,
@@ -250,7 +250,7 @@ void transfer_offer(pf_context *context, struct transfer *transfer)
 	peer_unlock(peer);
 	if (!message)
 		return;
-	peer->shares_free &= ~(1ull << transfer->slot);
+	peer->host->shares_free &= ~(1ull << transfer->slot);
 	transfer->share = share;
 	transfer->run_end = shorter((uint64_t)front << transfer->shift, transfer->length);
 	transfer->front = transfer->run_end;
@@ -302,7 +302,7 @@ static bool claim(pf_context *context, struct transfer *transfer)
 static void close_share(struct transfer *transfer)
 {
 	if (transfer->share)
-		transfer->operation.peer->shares_free |= 1ull << transfer->slot;
+		transfer->operation.peer->host->shares_free |= 1ull << transfer->slot;
 	transfer->share = NULL;
 	transfer->front = transfer->length;
 }
@@ -418,8 +418,8 @@ int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t
 	/* A short transfer to a peer that we may copy from is one system call: do it here. */
 	if (length < peer_at_once(peer) && peer_state(peer) == PEER_LINKED &&
 	    peer_ready(peer, kind == OPERATION_PUT, local, remote, length, &side) == length) {
-		int error = copy_process(peer->pid, kind == OPERATION_PUT, local, remote, length,
-					 &moved);
+		int error = copy_process(peer->host->pid, kind == OPERATION_PUT, local, remote,
+					 length, &moved);
 
 		context_moved(context);
 		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);

@@ -8,9 +8,11 @@ static char object_memory[4096]; /* only addresses in it matter */
 
 static pf_peer *peer(int i)
 {
-	static pf_peer peers[2];
+	static pf_peer *peers[2];
 
-	return &peers[i];
+	if (!peers[i])
+		peers[i] = calloc(1, sizeof(pf_peer) + sizeof(struct host_peer));
+	return peers[i];
 }
 
 static void test_open_close(void **state)
@@ -137,20 +139,20 @@ static void test_waiting(void **state)
 	struct requests requests = { 0 };
 	uint64_t a, b, c;
 
-	assert_int_equal(peer(1)->requests_waiting, 0);
+	assert_int_equal(peer(1)->host->requests_waiting, 0);
 	a = request_open(&requests, REQUEST_BLOCK, object_memory, peer(1));
 	b = request_open(&requests, REQUEST_ATOMIC, object_memory + 1, peer(1));
 	c = request_open(&requests, REQUEST_RESOLVE, object_memory + 2, peer(1));
-	assert_int_equal(peer(1)->requests_waiting, 2);
+	assert_int_equal(peer(1)->host->requests_waiting, 2);
 	request_close(&requests, a, REQUEST_BLOCK, peer(0));
-	assert_int_equal(peer(1)->requests_waiting, 2);
+	assert_int_equal(peer(1)->host->requests_waiting, 2);
 	request_close(&requests, a, REQUEST_BLOCK, peer(1));
 	request_close(&requests, a, REQUEST_BLOCK, peer(1));
 	request_close(&requests, c, REQUEST_RESOLVE, peer(1));
-	assert_int_equal(peer(1)->requests_waiting, 1);
+	assert_int_equal(peer(1)->host->requests_waiting, 1);
 	request_forget(&requests, object_memory + 1);
 	assert_null(request_close(&requests, b, REQUEST_ATOMIC, peer(1)));
-	assert_int_equal(peer(1)->requests_waiting, 0);
+	assert_int_equal(peer(1)->host->requests_waiting, 0);
 	requests_destroy(&requests);
 }
 

@@ -155,10 +155,10 @@ void fuzz_open(struct fuzz *fuzz, uint8_t shape)
 	if (!fuzz->core)
 		abort();
 	fuzz->core->now = fuzz->now;
-	fuzz->association = association_new(fuzz->core, id);
+	fuzz->association = association_new(fuzz->core, id, NULL, 0);
 	if (!fuzz->association || !association_path(fuzz->association, 0, &endpoint))
 		abort();
-	fuzz->association->state = OPEN;
+	association_opened(fuzz->association);
 	fuzz->association->accepter = true;
 	fuzz->association->peer_index = 1;
 	fuzz->association->heard = fuzz->now;

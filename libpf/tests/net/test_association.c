@@ -604,8 +604,8 @@ static void test_idle_memory(void **state)
 	world_run(world, world->now + 2 * SECOND, NULL);
 	print_message("# never used %zu bytes, idle %zu\n", known, net_association_memory(peer));
 	/* To which link.c adds what libpf has of a peer. */
-	assert_true(net_association_memory(peer) <= 960);
-	assert_true(net_association_memory(world->hosts[1].peers[0]) <= 1024);
+	assert_true(net_association_memory(peer) <= 824);
+	assert_true(net_association_memory(world->hosts[1].peers[0]) <= 824);
 	put_and_check(world, 0, 1);
 	put_and_check(world, 1, 0);
 	world_destroy(world);

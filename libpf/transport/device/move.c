@@ -32,10 +32,10 @@ static enum pf_side side_of(const struct exanest_completion *completion)
 
 static bool submit(pf_context *context, pf_peer *peer, struct exanest_submission *submission)
 {
-	submission->peer = peer->engine;
+	submission->peer = peer->host->engine;
 	if (!device_submit(&context->device, submission))
 		return false;
-	peer->device_moving++;
+	peer->host->device_moving++;
 	return true;
 }
 
@@ -150,7 +150,7 @@ static void block_done(pf_context *context, struct block *block,
 	pf_peer *peer = transfer->operation.peer;
 
 	transfer->moving--;
-	peer->device_moving--;
+	peer->host->device_moving--;
 	block->on_device = false;
 	switch (completion->status) {
 	case 0:
@@ -189,7 +189,7 @@ static void atomic_done(pf_context *context, struct atomic_operation *atomic,
 {
 	pf_peer *peer = atomic->operation.peer;
 
-	peer->device_moving--;
+	peer->host->device_moving--;
 	switch (completion->status) {
 	case 0:
 		atomic_answered(atomic, PF_OK, completion->value);
@@ -246,12 +246,12 @@ static void take_back(pf_context *context)
 
 			/* Nobody knows whether it was executed. */
 			if (atomic->sent && !atomic->message.token && !atomic->answered) {
-				operation->peer->device_moving--;
+				operation->peer->host->device_moving--;
 				atomic_answered(atomic, PF_ERR_SYSTEM, 0);
 			}
 			continue;
 		}
-		if (!operation->peer->device_moving)
+		if (!operation->peer->host->device_moving)
 			continue;
 		for (block = ((struct transfer *)operation)->blocks; block; block = block->next) {
 			if (block->state == BLOCK_MOVING && block->on_device)
@@ -305,7 +305,7 @@ void device_drain(pf_context *context, pf_peer *peer)
 {
 	uint64_t start = clock_nanoseconds(CLOCK_MONOTONIC);
 
-	while (peer->device_moving) {
+	while (peer->host->device_moving) {
 		if (take_completions(context))
 			continue;
 		if (!device_ring_bell(&context->device) ||

@@ -59,11 +59,11 @@ static int send_answer(pf_context *context, const struct answer *answer)
 		*message = answer->message;
 		if (length) {
 			size_t ready = policy_prepare(context, answer->address, length, false);
-			size_t moved = ready < length && !answer->patient ?
-					       ready :
-					       channel_fill(&peer->out, (uint8_t *)(message + 1),
-							    (void *)(uintptr_t)answer->address,
-							    length);
+			size_t moved =
+				ready < length && !answer->patient ?
+					ready :
+					channel_fill(&peer->host->out, (uint8_t *)(message + 1),
+						     (void *)(uintptr_t)answer->address, length);
 			if (moved < length) {
 				message->status = PF_ERR_FAULT;
 				message->value = answer->address + moved;
@@ -84,7 +84,7 @@ static bool give(pf_context *context, struct incoming *incoming, const struct an
 	struct answer *waiting;
 
 	/* In order: a waiting answer is not overtaken, so none waits for ever. */
-	if (!incoming->peer->answers_waiting && send_answer(context, answer) != PF_ERR_AGAIN)
+	if (!incoming->peer->host->answers_waiting && send_answer(context, answer) != PF_ERR_AGAIN)
 		return true;
 	waiting = answers->spare;
 	answers->spare = NULL;
@@ -92,7 +92,7 @@ static bool give(pf_context *context, struct incoming *incoming, const struct an
 	waiting->next = NULL;
 	*answers->last = waiting;
 	answers->last = &waiting->next;
-	incoming->peer->answers_waiting++;
+	incoming->peer->host->answers_waiting++;
 	return true;
 }
 
@@ -214,7 +214,7 @@ int answers_advance(pf_context *context)
 			continue;
 		}
 		*link = answer->next;
-		answer->peer->answers_waiting--;
+		answer->peer->host->answers_waiting--;
 		free(answer);
 		count++;
 	}
@@ -233,7 +233,7 @@ void answers_forget(pf_context *context, const pf_peer *peer)
 
 		if (answer->peer == peer) {
 			*link = answer->next;
-			answer->peer->answers_waiting--;
+			answer->peer->host->answers_waiting--;
 			free(answer);
 		} else {
 			link = &answer->next;

@@ -160,7 +160,7 @@ static int poll_messages(pf_context *context, struct incoming *incoming)
 		}
 		ring_consume(ring, &entry);
 		count++;
-		if (incoming->peer->answers_waiting > ANSWERS_MOST)
+		if (incoming->peer->host->answers_waiting > ANSWERS_MOST)
 			break;
 	}
 	return count;
@@ -179,7 +179,7 @@ static __attribute__((noinline)) int poll_busy(pf_context *context, struct incom
 {
 	int count;
 
-	if (incoming->broken || incoming->peer->answers_waiting > ANSWERS_MOST)
+	if (incoming->broken || incoming->peer->host->answers_waiting > ANSWERS_MOST)
 		return 0;
 	count = poll_messages(context, incoming);
 	if (incoming->serves.count)
@@ -321,8 +321,8 @@ void incoming_drop(pf_context *context, struct incoming *incoming)
 	}
 	if (incoming->slot < INBOX_SLOTS)
 		polling->by_slot[incoming->slot] = NULL;
-	if (incoming->peer->incoming == incoming)
-		incoming->peer->incoming = NULL;
+	if (incoming->peer->host->incoming == incoming)
+		incoming->peer->host->incoming = NULL;
 	incoming_destroy(incoming);
 }
 

@@ -9,8 +9,8 @@ uint64_t stream_block_most(const pf_peer *peer, uint64_t block_size)
 {
 	uint64_t longest = stream_answer_most(peer->context);
 
-	if (peer->block_most && peer->block_most < longest)
-		longest = peer->block_most;
+	if (peer->host->block_most && peer->host->block_most < longest)
+		longest = peer->host->block_most;
 	return longest < block_size ? longest : block_size;
 }
 
@@ -35,7 +35,7 @@ int stream_put(pf_peer *peer, uint64_t token, const void *local, uint64_t remote
 	message = (struct message_block *)peer_reserve(peer, sizeof(*message) + length, &status);
 	if (message) {
 		*message = (struct message_block){ token, remote, length, patient };
-		moved = channel_fill(&peer->out, (uint8_t *)(message + 1), local, length);
+		moved = channel_fill(&peer->host->out, (uint8_t *)(message + 1), local, length);
 		if (moved == length) {
 			peer_commit(peer, sizeof(*message) + length, MESSAGE_PUT_BLOCK, 0);
 		} else {

@@ -11,6 +11,9 @@
 #define WAITING_PERIOD 1000000000ull
 #define TIMEOUTS_DOUBTFUL 3
 
+/* At rest 1 KiB with what link.c has of a peer, README.md says; test_footprint.c counts it. */
+_Static_assert(sizeof(struct net_association) + sizeof(struct path) <= 824, "each peer costs it");
+
 static bool make_busy(struct net_association *association)
 {
 	static const uint32_t size[STREAMS] = { CONTROL_RING, MESSAGE_RING };
@@ -60,12 +63,14 @@ static void give_back(struct net_association *association)
 	association->core->active--;
 }
 
-struct net_association *association_new(struct net_core *core, const uint8_t id[NET_ID_BYTES])
+struct net_association *association_new(struct net_core *core, const uint8_t id[NET_ID_BYTES],
+					const void *info, size_t length)
 {
 	struct net_association *association = calloc(1, sizeof(*association));
+	struct opening *opening = calloc(1, sizeof(*opening) + length);
 
-	if (!association)
-		return NULL;
+	if (!association || !opening)
+		goto fail;
 	association->core = core;
 	association->state = KNOWN;
 	association->silent = NET_NEVER;
@@ -75,12 +80,30 @@ struct net_association *association_new(struct net_core *core, const uint8_t id[
 	association->message_limit = MESSAGE_RING;
 	association->deadline = NET_NEVER;
 	memcpy(association->id, id, NET_ID_BYTES);
-	core->callbacks.random(core->callbacks.user, association->nonce, WIRE_NONCE);
-	if (!core_add(core, association)) {
-		free(association);
-		return NULL;
-	}
-	return association;
+	association->opening = opening;
+	core->callbacks.random(core->callbacks.user, opening->nonce, WIRE_NONCE);
+	opening->info_length = (uint16_t)length;
+	if (length)
+		memcpy(opening->info, info, length);
+	if (core_add(core, association))
+		return association;
+fail:
+	free(opening);
+	free(association);
+	return NULL;
+}
+
+static void end_opening(struct net_association *association)
+{
+	free(association->opening);
+	association->opening = NULL;
+	association->welcome = false;
+}
+
+void association_opened(struct net_association *association)
+{
+	association->state = OPEN;
+	end_opening(association);
 }
 
 void association_free(struct net_association *association)
@@ -127,7 +150,7 @@ int association_use(struct net_association *association)
 		return PF_ERR_MEMORY;
 	if (association->state == KNOWN) {
 		association->state = OPENING;
-		association->hello_due = association->core->now;
+		association->opening->hello_due = association->core->now;
 		association_wake(association);
 	}
 	/* Its opener may have died before its first packet. */
@@ -162,8 +185,7 @@ void association_fail(struct net_association *association, int status, const cha
 		if (!association->undelivered || association->closing)
 			give_back(association);
 	}
-	free(association->opening);
-	association->opening = NULL;
+	end_opening(association);
 	core_schedule(core, association);
 	if (!association->closing)
 		core->callbacks.gone(core->callbacks.user, association, status, why);
@@ -314,7 +336,7 @@ uint64_t association_deadline(const struct net_association *association)
 	if (association->state == OPEN)
 		due = open_deadline(association);
 	else if (association->state == OPENING && !association->ready)
-		due = association->hello_due;
+		due = association->opening->hello_due;
 	if (association->state == GONE)
 		return NET_NEVER;
 	/* In between, to know that time has passed here as well: core_clock. */
@@ -443,7 +465,7 @@ void association_advance(struct net_association *association, uint64_t now)
 		return;
 	if (association->state == OPEN)
 		advance_open(association, now);
-	else if (association->state == OPENING && now >= association->hello_due)
+	else if (association->state == OPENING && now >= association->opening->hello_due)
 		association_wake(association);
 }
 
@@ -462,7 +484,8 @@ void association_credit(struct net_association *association, uint64_t now)
 
 uint64_t association_hello_delay(const struct net_association *association)
 {
-	uint64_t delay = HELLO_FIRST << (association->hellos < 6 ? association->hellos : 6);
+	uint64_t delay = HELLO_FIRST
+			 << (association->opening->hellos < 6 ? association->opening->hellos : 6);
 
 	return delay < HELLO_MOST ? delay : HELLO_MOST;
 }

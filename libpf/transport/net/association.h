@@ -54,35 +54,40 @@ struct net_association {
 	bool goodbye;     /* to be sent */
 	bool closing;     /* the user let go of it: to be freed when it has nothing to send */
 	bool undelivered; /* in the core's list */
-	uint8_t hellos;   /* sent without an answer */
 	uint8_t paths_count, refusals;
-	uint8_t welcome_path; /* where it is to go */
-	uint16_t info_length;
 	uint64_t deadline;
-	uint64_t heard;  /* when last */
-	uint64_t silent; /* since when an answer is due, NET_NEVER: none */
-	uint64_t hello_due, hello_sent;
+	uint64_t heard;   /* when last */
+	uint64_t silent;  /* since when an answer is due, NET_NEVER: none */
 	uint64_t refused; /* since when, 0: not */
 	uint64_t incarnation;
 	uint8_t id[NET_ID_BYTES];
-	uint8_t nonce[WIRE_NONCE], peer_nonce[WIRE_NONCE];
 	struct auth_keys sending, receiving;
 	uint64_t positions[2 * STREAMS]; /* of the streams, while not busy: out, in */
 	uint64_t message_limit;          /* up to which the peer has room */
 	struct transfer_numbers numbers;
 	struct net_association *next_undelivered;
 	struct path *paths[NET_PATHS_MOST];
-	struct opening *opening; /* while KNOWN or OPENING */
+	struct opening *opening; /* until it is OPEN or GONE */
 };
 
-/* What is needed until the WELCOME. */
+/* What is needed until both ends have what they share. */
 struct opening {
+	uint64_t hello_due, hello_sent;
+	uint8_t hellos;       /* sent without an answer */
+	uint8_t welcome_path; /* where it is to go */
+	uint16_t info_length;
+	uint8_t nonce[WIRE_NONCE], peer_nonce[WIRE_NONCE];
+	/* The opener's: */
 	uint8_t key[NET_KEY_BYTES];
 	uint8_t welcome_key[AUTH_HASH_KEY]; /* of the answer */
 	uint8_t info[];                     /* info_length */
 };
 
-struct net_association *association_new(struct net_core *core, const uint8_t id[NET_ID_BYTES]);
+/* info: what is said to whom it opens. */
+struct net_association *association_new(struct net_core *core, const uint8_t id[NET_ID_BYTES],
+					const void *info, size_t length);
+/* Both ends have what they share. */
+void association_opened(struct net_association *association);
 void association_free(struct net_association *association);
 /* Something is to be started: have the buffers, and open if need be. PF_OK or why not. */
 int association_use(struct net_association *association);

@@ -41,15 +41,15 @@ void congestion_init(struct congestion *congestion, uint32_t packet)
 {
 	*congestion = (struct congestion){
 		.window = initial(packet),
-		.delay = UINT64_MAX,
-		.rtt_min = UINT64_MAX,
-		.rtt_min_next = UINT64_MAX,
+		.delay = TRIP_MOST,
+		.rtt_min = TRIP_MOST,
+		.rtt_min_next = TRIP_MOST,
 		.slow_start = true,
 	};
 }
 
 /* The least of the last one to two periods: routes change. */
-static void sample(struct congestion *congestion, uint64_t now, uint64_t rtt)
+static void sample(struct congestion *congestion, uint64_t now, uint32_t rtt)
 {
 	if (now - congestion->rtt_min_time > RTT_MIN_PERIOD) {
 		congestion->rtt_min = congestion->rtt_min_next;
@@ -112,7 +112,7 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 	uint64_t window = congestion->window, queue = 0, increase;
 	uint32_t whole = congestion->acknowledged + congestion->lost;
 
-	if (congestion->delay != UINT64_MAX)
+	if (congestion->delay != TRIP_MOST)
 		queue = congestion->delay - congestion->rtt_min;
 	if (queue > target / 2)
 		target = scaled(target, window, packet);
@@ -160,7 +160,7 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 			window = safe;
 	}
 	set(congestion, window, packet);
-	congestion->delay = UINT64_MAX;
+	congestion->delay = TRIP_MOST;
 	congestion->acknowledged = congestion->lost = congestion->marked = 0;
 	congestion->limited = false;
 }
@@ -182,7 +182,7 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now, uint32
 			     uint64_t next, uint64_t target, uint32_t packet)
 {
 	if (rtt)
-		sample(congestion, now, rtt);
+		sample(congestion, now, trip_time(rtt));
 	congestion->acknowledged += packets;
 	congestion->marked += marks;
 	if (congestion->slow_start && congestion->limited) {
@@ -195,7 +195,7 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now, uint32
 	if (congestion->slow) {
 		/* What it sees in these rounds is what others do. */
 		congestion->slow--;
-		congestion->delay = UINT64_MAX;
+		congestion->delay = TRIP_MOST;
 		congestion->acknowledged = congestion->lost = congestion->marked = 0;
 	} else {
 		end_round(congestion, target, packet);
@@ -229,5 +229,5 @@ void congestion_silent(struct congestion *congestion, uint32_t packet)
 		congestion->window = window;
 	congestion->slow_start = true;
 	congestion->acknowledged = congestion->lost = congestion->marked = 0;
-	congestion->delay = UINT64_MAX;
+	congestion->delay = TRIP_MOST;
 }

@@ -24,19 +24,28 @@
 
 #define CONGESTION_SHRINK 3 /* log2 */
 
+/* Round trips are in ns. One of 4 s or longer says nothing of a path: it is as good as none. */
+#define TRIP_MOST UINT32_MAX
+
 struct congestion {
-	uint64_t window; /* bytes, in 256ths */
-	uint64_t round;  /* ends when this packet number is acknowledged */
-	uint64_t delay;  /* least round trip of this round, ns */
-	uint64_t rtt_min, rtt_min_next, rtt_min_time; /* of the last 5 to 10 s */
-	uint32_t acknowledged, lost, marked;          /* packets in this round */
-	uint16_t marked_share, lost_share;            /* moving averages, in 1/65536 */
-	uint64_t before;                              /* the window, before it was cut for */
-	uint32_t mourned;                             /* so many packets lost */
+	uint64_t window;                /* bytes, in 256ths */
+	uint64_t round;                 /* ends when this packet number is acknowledged */
+	uint32_t delay;                 /* least round trip of this round */
+	uint32_t rtt_min, rtt_min_next; /* of the last 5 to 10 s */
+	uint64_t rtt_min_time;
+	uint32_t acknowledged, lost, marked; /* packets in this round */
+	uint16_t marked_share, lost_share;   /* moving averages, in 1/65536 */
+	uint64_t before;                     /* the window, before it was cut for */
+	uint32_t mourned;                    /* so many packets lost */
 	bool slow_start, limited;
 	uint8_t slow;       /* rounds for which it is shrunk */
 	uint64_t slow_time; /* when last */
 };
+
+static inline uint32_t trip_time(uint64_t nanoseconds)
+{
+	return nanoseconds < TRIP_MOST ? (uint32_t)nanoseconds : TRIP_MOST;
+}
 
 void congestion_init(struct congestion *congestion, uint32_t packet);
 /*

@@ -287,20 +287,16 @@ struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_
 		association->user = peer;
 		return association;
 	}
-	association = association_new(core, id);
+	association = association_new(core, id, info, length);
 	if (!association)
 		return NULL;
 	association->user = peer;
-	association->opening = malloc(sizeof(*association->opening) + length);
-	if (!association->opening || !association_path(association, 0, to)) {
+	if (!association_path(association, 0, to)) {
 		association_free(association);
 		return NULL;
 	}
 	memcpy(association->opening->key, key, NET_KEY_BYTES);
-	auth_welcome_key(association->opening->welcome_key, key, association->nonce);
-	if (length)
-		memcpy(association->opening->info, info, length);
-	association->info_length = (uint16_t)length;
+	auth_welcome_key(association->opening->welcome_key, key, association->opening->nonce);
 	return association;
 }
 
@@ -317,6 +313,11 @@ int net_path_add(struct net_association *association, const struct net_endpoint 
 void *net_association_user(const struct net_association *association)
 {
 	return association->user;
+}
+
+const uint8_t *net_association_id(const struct net_association *association)
+{
+	return association->id;
 }
 
 void net_close(struct net_association *association)
@@ -416,7 +417,7 @@ bool net_path_info(const struct net_association *association, unsigned path,
 		return false;
 	*info = (struct net_path_info){
 		.rtt = found->rtt,
-		.rtt_min = found->congestion.rtt_min == UINT64_MAX ? 0 : found->congestion.rtt_min,
+		.rtt_min = found->congestion.rtt_min == TRIP_MOST ? 0 : found->congestion.rtt_min,
 		.rtt_variation = found->variation,
 		.window = congestion_window(&found->congestion),
 		.in_flight = found->in_flight,
@@ -433,7 +434,7 @@ size_t net_association_memory(const struct net_association *association)
 	unsigned i;
 
 	if (association->opening)
-		bytes += sizeof(*association->opening) + association->info_length;
+		bytes += sizeof(*association->opening) + association->opening->info_length;
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		const struct path *path = association->paths[i];
 

@@ -149,7 +149,6 @@ static void destroy(struct engine *engine)
 		struct link *link = engine->links;
 
 		engine->links = link->next;
-		free(link->caller);
 		free(link);
 	}
 	while (engine->count)
@@ -645,10 +644,8 @@ void engine_close(struct engine *engine)
 		return;
 	engine_lock(engine);
 	count(engine);
-	for (link = engine->links; link; link = link->next) {
-		if (link->association)
-			net_close(link->association);
-	}
+	for (link = engine->links; link; link = link->next)
+		net_close(link->association);
 	transmit(engine, now());
 	engine_unlock(engine);
 	memory_forget(engine);

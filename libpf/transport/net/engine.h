@@ -64,6 +64,7 @@ struct engine {
 	_Atomic bool untold;        /* progress has something to tell the application */
 	struct finished *finished, **finished_last;
 	struct link *links, *gone; /* gone: not told yet */
+	struct link *met;          /* before it in links: those that progress has not seen */
 	struct window source_window, destination_window;
 	struct access access;          /* to this process's memory */
 	struct net_statistics counted; /* that the context's statistics have */

@@ -266,9 +266,7 @@ static void session(struct net_core *core, uint64_t now, struct net_packet *pack
 	if (!path)
 		return;
 	if (association->state == ACCEPTED) {
-		association->state = OPEN;
-		free(association->opening);
-		association->opening = NULL;
+		association_opened(association);
 		association_wake(association);
 	}
 	association_heard(association, now);

@@ -10,8 +10,8 @@
 #include "peer.h"
 #include "transport/transport.h"
 
-/* With an association at rest 1.5 KiB, README.md says; test_association.c has the other part. */
-_Static_assert(sizeof(struct pf_peer) + sizeof(struct link) <= 592, "each peer costs it");
+/* With an association at rest 1 KiB, README.md says; association.c has the other part. */
+_Static_assert(sizeof(struct pf_peer) + sizeof(struct link) <= 128, "each peer costs it");
 
 static const char path_net[] = "packets over the network (UDP)";
 
@@ -161,23 +161,18 @@ static struct link *link_of_id(struct engine *engine, const uint8_t id[NET_ID_BY
 {
 	struct link *link = engine->links;
 
-	while (link && memcmp(link->id, id, NET_ID_BYTES) != 0)
+	while (link && memcmp(net_association_id(link->association), id, NET_ID_BYTES) != 0)
 		link = link->next;
 	return link;
 }
 
-static struct link *link_new(struct engine *engine, const uint8_t id[NET_ID_BYTES])
+static void link_add(struct engine *engine, struct link *link, struct net_association *association)
 {
-	struct link *link = calloc(1, sizeof(*link));
-
-	if (!link)
-		return NULL;
-	link->engine = engine;
-	memcpy(link->id, id, NET_ID_BYTES);
+	link->association = association;
 	link->next = engine->links;
 	engine->links = link;
 	atomic_store_explicit(&engine->active, true, memory_order_relaxed);
-	return link;
+	statistic_add_elsewhere(&engine->context->statistics, PF_STAT_PEERS, 1);
 }
 
 /* ---- what the core tells ---- */
@@ -196,22 +191,14 @@ bool link_accept(void *user, struct net_association *association, const uint8_t 
 	/* The option network differs there: what we have for it goes another way. */
 	if (peer_transport_back(engine->context, &address) != &transport_net)
 		return false;
-	link = link_of_id(engine, id);
 	/* To the application a peer that is gone stays so. */
-	if (link && link->gone)
+	if (link_of_id(engine, id))
 		return false;
-	if (!link)
-		link = link_new(engine, id);
+	link = calloc(1, sizeof(*link));
 	if (!link)
 		return false;
-	if (!link->peer && !link->caller) {
-		link->caller = malloc(sizeof(*link->caller));
-		if (!link->caller)
-			return false;
-		*link->caller = address;
-	}
-	link->association = association;
-	statistic_add_elsewhere(&engine->context->statistics, PF_STAT_PEERS, 1);
+	link_add(engine, link, association);
+	atomic_store_explicit(&engine->untold, true, memory_order_release);
 	*peer = link;
 	return true;
 }
@@ -220,29 +207,38 @@ bool link_accept(void *user, struct net_association *association, const uint8_t 
 static void bind_peer(struct link *link, pf_peer *peer)
 {
 	link->peer = peer;
-	free(link->caller);
-	link->caller = NULL;
-	if (peer->link)
+	/* Its address, unlike its call, said that it is on this host: it is reached that way. */
+	if (peer->link || peer->transport != &transport_net)
 		return;
 	peer->link = link;
+	free(peer->address);
+	peer->address = NULL;
 	peer_net_linked(peer, path_net);
 }
 
-/* Progress, without the lock: the peer of a link, made for one that only ever called us. */
-static pf_peer *peer_of(struct link *link)
+void link_meet(pf_peer *peer)
 {
-	struct engine *engine = link->engine;
-	struct address address;
+	struct engine *engine = peer->context->engine;
+	struct link *link;
+
+	engine_lock(engine);
+	link = link_of_id(engine, peer->id);
+	if (link && !link->peer)
+		bind_peer(link, peer);
+	engine_unlock(engine);
+}
+
+/* Progress, without the lock: the peer of a link, made for one that only ever called us. */
+static pf_peer *peer_of(struct engine *engine, struct link *link)
+{
 	pf_peer *peer;
 
 	engine_lock(engine);
 	peer = link->peer;
-	if (!peer)
-		address = *link->caller;
 	engine_unlock(engine);
 	if (peer)
 		return peer;
-	peer = peer_find(engine->context, &address);
+	peer = peer_find_caller(engine->context, net_association_id(link->association));
 	if (!peer)
 		return NULL;
 	engine_lock(engine);
@@ -266,7 +262,7 @@ bool link_deliver(void *user, struct net_association *from, uint8_t tag, void *d
 	engine->told++;
 	engine_unlock(engine);
 	if (__builtin_expect(!peer, 0))
-		peer = peer_of(link);
+		peer = peer_of(engine, link);
 	if (peer) {
 		statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
 		statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
@@ -327,10 +323,9 @@ void link_gone(void *user, struct net_association *association, int status, cons
 }
 
 /* Without memory for the peer it is to be told later. */
-static void tell_gone(struct link *link)
+static void tell_gone(struct engine *engine, struct link *link)
 {
-	struct engine *engine = link->engine;
-	pf_peer *peer = peer_of(link);
+	pf_peer *peer = peer_of(engine, link);
 
 	if (peer) {
 		peer_gone(peer, link->status == PF_OK ? PF_ERR_PEER : link->status,
@@ -342,6 +337,26 @@ static void tell_gone(struct link *link)
 	engine->gone = link;
 	engine_unlock(engine);
 	atomic_store_explicit(&engine->untold, true, memory_order_release);
+}
+
+/*
+ * Under the engine's lock: which of those that called us lately had the
+ * application opened? The context's lock is taken inside the engine's, which
+ * nobody does the other way round.
+ */
+static void meet_callers(struct engine *engine)
+{
+	struct link *link;
+	pf_peer *peer;
+
+	for (link = engine->links; link != engine->met; link = link->next) {
+		if (link->peer)
+			continue;
+		peer = peer_known(engine->context, net_association_id(link->association));
+		if (peer)
+			bind_peer(link, peer);
+	}
+	engine->met = engine->links;
 }
 
 unsigned link_tell(struct engine *engine)
@@ -361,6 +376,7 @@ unsigned link_tell(struct engine *engine)
 		engine->gone = NULL;
 	else if (engine->gone)
 		atomic_store_explicit(&engine->untold, true, memory_order_release);
+	meet_callers(engine);
 	engine_unlock(engine);
 	for (; finished; finished = next, count++) {
 		struct net_completion completion = finished->completion;
@@ -370,51 +386,62 @@ unsigned link_tell(struct engine *engine)
 	}
 	for (; gone; gone = next_gone, count++) {
 		next_gone = gone->next_gone;
-		tell_gone(gone);
+		tell_gone(engine, gone);
 	}
 	return count;
 }
 
 /* ---- what libpf asks ---- */
 
-/* Under the engine's lock: the association, opened if there is none. NULL with *status. */
-static struct net_association *association_of(pf_peer *peer, int *status)
+/* The first use of a peer that has not called us. NULL with *status. */
+static struct link *link_open(const pf_peer *peer, int *status)
 {
 	struct engine *engine = peer->context->engine;
 	struct net_endpoint paths[NET_PATHS_MOST];
-	struct link *link = peer->link;
+	struct net_association *association;
 	struct address own;
+	struct link *link;
 	unsigned count, i;
 
+	count = link_paths(engine, peer->address, paths);
+	if (!count) {
+		*status = PF_ERR_UNREACHABLE;
+		return NULL;
+	}
 	*status = PF_ERR_MEMORY;
+	link = calloc(1, sizeof(*link));
+	if (!link)
+		return NULL;
+	/* What we say of ourselves is not secret; the key is. */
+	own = peer->context->address;
+	sodium_memzero(own.key, sizeof(own.key));
+	association = net_open(engine->core, peer->id, peer->address->key, &paths[0], &own,
+			       sizeof(own), link);
+	if (!association) {
+		free(link);
+		return NULL;
+	}
+	for (i = 1; i < count; i++)
+		net_path_add(association, &paths[i]);
+	link_add(engine, link, association);
+	return link;
+}
+
+/* Under the engine's lock: the association, opened if there is none. NULL with *status. */
+static struct net_association *association_of(pf_peer *peer, int *status)
+{
+	struct link *link = peer->link;
+
 	if (peer_state(peer) == PEER_GONE) {
 		*status = peer->gone_status;
 		return NULL;
 	}
 	if (!link)
-		link = link_of_id(engine, peer->address.id);
-	if (link && link->association)
-		goto found;
+		link = link_of_id(peer->context->engine, peer->id);
 	if (!link)
-		link = link_new(engine, peer->address.id);
+		link = link_open(peer, status);
 	if (!link)
 		return NULL;
-	count = link_paths(engine, &peer->address, paths);
-	if (!count) {
-		*status = PF_ERR_UNREACHABLE;
-		return NULL;
-	}
-	/* What we say of ourselves is not secret; the key is. */
-	own = peer->context->address;
-	sodium_memzero(own.key, sizeof(own.key));
-	link->association = net_open(engine->core, peer->address.id, peer->address.key, &paths[0],
-				     &own, sizeof(own), link);
-	if (!link->association)
-		return NULL;
-	for (i = 1; i < count; i++)
-		net_path_add(link->association, &paths[i]);
-	statistic_add(&peer->context->statistics, PF_STAT_PEERS, 1);
-found:
 	if (!link->peer)
 		bind_peer(link, peer);
 	if (link->gone) {

@@ -13,11 +13,8 @@
 /* One for each process talked to; lives until the engine closes. Under the engine's lock. */
 struct link {
 	struct link *next, *next_gone;
-	struct engine *engine;
 	struct net_association *association;
-	uint8_t id[NET_ID_BYTES];
-	pf_peer *peer;          /* NULL until it is needed */
-	struct address *caller; /* of one that called us, until there is a peer; its key is 0 */
+	pf_peer *peer; /* NULL until it is needed */
 	bool gone;
 	int status;
 };
@@ -33,6 +30,9 @@ unsigned link_paths(const struct engine *engine, const struct address *address,
 		    struct net_endpoint paths[NET_PATHS_MOST]);
 /* NULL if packets get from the engine to the owner of that address, else why not. */
 const char *link_unreachable(const struct engine *engine, const struct address *address);
+
+/* The application opens the peer: it may have called us before. */
+void link_meet(pf_peer *peer);
 
 /* Callbacks of struct net_callbacks. */
 bool link_accept(void *user, struct net_association *association, const uint8_t id[NET_ID_BYTES],

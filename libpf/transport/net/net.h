@@ -174,6 +174,7 @@ struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_
 /* Another path, used together with the first; PF_ERR_ARGUMENT when there are too many. */
 int net_path_add(struct net_association *association, const struct net_endpoint *to);
 void *net_association_user(const struct net_association *association);
+const uint8_t *net_association_id(const struct net_association *association);
 /* Say goodbye: what waits completes with PF_ERR_PEER. The pointer is dead after net_output was empty. */
 void net_close(struct net_association *association);
 

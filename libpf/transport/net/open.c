@@ -22,7 +22,7 @@ static void agree(struct net_association *association, const struct wire_hello *
 {
 	association->peer_index = hello->index;
 	association->incarnation = hello->incarnation;
-	memcpy(association->peer_nonce, hello->nonce, WIRE_NONCE);
+	memcpy(association->opening->peer_nonce, hello->nonce, WIRE_NONCE);
 	if (hello->block_size < association->block_size)
 		association->block_size = hello->block_size;
 }
@@ -48,7 +48,7 @@ static bool take_path(struct net_association *association, unsigned number,
 		path_init(path, from, core->callbacks.packet_most(core->callbacks.user, from));
 	else if (!association_path(association, number, from))
 		return false;
-	association->welcome_path = (uint8_t)number;
+	association->opening->welcome_path = (uint8_t)number;
 	return true;
 }
 
@@ -72,20 +72,21 @@ static void accept_hello(struct net_association *association, const struct wire_
 {
 	struct net_core *core = association->core;
 	const struct net_options *options = &core->options;
+	struct opening *opening = association->opening;
 	struct auth_party opener, accepter;
 
 	if (!take_path(association, path, from))
 		return;
 	drop_other_paths(association, path);
 	agree(association, hello);
-	opener = party(association->id, association->peer_nonce, hello->incarnation);
-	accepter = party(options->id, association->nonce, options->incarnation);
+	opener = party(association->id, opening->peer_nonce, hello->incarnation);
+	accepter = party(options->id, opening->nonce, options->incarnation);
 	auth_session(&association->receiving, &association->sending, options->key, &opener,
 		     &accepter);
 	association->accepter = true;
 	association->state = ACCEPTED;
 	association->silent = association->busy ? core->now : NET_NEVER;
-	association->hello_due = core->now;
+	opening->hello_due = core->now;
 	answer(association);
 }
 
@@ -110,9 +111,9 @@ static struct net_association *known_hello(struct net_association *association,
 		/* Both opened: the lower id stays the opener. */
 		return memcmp(hello->id, own, NET_ID_BYTES) < 0 ? association : NULL;
 	case ACCEPTED:
-		if (!memcmp(hello->nonce, association->peer_nonce, WIRE_NONCE) &&
-		    now >= association->hello_due && take_path(association, path, from)) {
-			association->hello_due = now + WELCOME_PERIOD;
+		if (!memcmp(hello->nonce, association->opening->peer_nonce, WIRE_NONCE) &&
+		    now >= association->opening->hello_due && take_path(association, path, from)) {
+			association->opening->hello_due = now + WELCOME_PERIOD;
 			answer(association);
 		}
 		return NULL;
@@ -159,7 +160,7 @@ void open_hello(struct net_core *core, uint64_t now, uint8_t *packet, size_t len
 			accept_hello(association, &hello, header->path, from);
 		return;
 	}
-	association = association_new(core, hello.id);
+	association = association_new(core, hello.id, NULL, 0);
 	if (!association)
 		return;
 	accept_hello(association, &hello, header->path, from);
@@ -179,6 +180,7 @@ void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t l
 	struct net_association *association = core_index(core, header->index);
 	const struct net_options *options = &core->options;
 	struct auth_party opener, accepter;
+	struct opening *opening;
 	struct wire_hello hello;
 
 	if (!association || association->state != OPENING || header->number ||
@@ -186,28 +188,27 @@ void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t l
 		core->statistics.refused++;
 		return;
 	}
-	if (!auth_check(packet, header->control, association->opening->welcome_key, 0)) {
+	opening = association->opening;
+	if (!auth_check(packet, header->control, opening->welcome_key, 0)) {
 		core->statistics.forged++;
 		return;
 	}
 	if (!wire_get_hello(packet + WIRE_HEADER, header->control, &hello) ||
 	    !understood(core, &hello) || memcmp(hello.id, association->id, NET_ID_BYTES) ||
-	    memcmp(hello.echo, association->nonce, WIRE_NONCE)) {
+	    memcmp(hello.echo, opening->nonce, WIRE_NONCE)) {
 		core->statistics.refused++;
 		return;
 	}
 	agree(association, &hello);
-	opener = party(options->id, association->nonce, options->incarnation);
-	accepter = party(association->id, association->peer_nonce, hello.incarnation);
-	auth_session(&association->sending, &association->receiving, association->opening->key,
-		     &opener, &accepter);
-	free(association->opening);
-	association->opening = NULL;
-	association->state = OPEN;
-	association_heard(association, now);
+	opener = party(options->id, opening->nonce, options->incarnation);
+	accepter = party(association->id, opening->peer_nonce, hello.incarnation);
+	auth_session(&association->sending, &association->receiving, opening->key, &opener,
+		     &accepter);
 	/* Of a repeated HELLO it is not known which one was answered. */
-	if (association->hellos == 1)
-		path_sample(association->paths[0], now - association->hello_sent);
+	if (opening->hellos == 1)
+		path_sample(association->paths[0], now - opening->hello_sent);
+	association_opened(association);
+	association_heard(association, now);
 	association->ping = true;
 	association_wake(association);
 }
@@ -221,24 +222,25 @@ size_t open_output(struct net_association *association, unsigned path, uint64_t 
 				    .block_size = options->block_size,
 				    .auth = (uint8_t)options->auth };
 	struct wire_header header = { .type = WIRE_HELLO, .path = (uint8_t)path };
+	struct opening *opening = association->opening;
 	uint8_t key[AUTH_HASH_KEY];
 
 	memcpy(hello.id, options->id, NET_ID_BYTES);
-	memcpy(hello.nonce, association->nonce, WIRE_NONCE);
+	memcpy(hello.nonce, opening->nonce, WIRE_NONCE);
 	if (association->welcome) {
 		association->welcome = false;
 		header.type = WIRE_WELCOME;
 		header.index = association->peer_index;
-		memcpy(hello.echo, association->peer_nonce, WIRE_NONCE);
-		auth_welcome_key(key, options->key, association->peer_nonce);
+		memcpy(hello.echo, opening->peer_nonce, WIRE_NONCE);
+		auth_welcome_key(key, options->key, opening->peer_nonce);
 	} else {
-		hello.info = association->opening->info;
-		hello.info_length = association->info_length;
-		auth_hello_key(key, association->opening->key);
-		association->hello_sent = now;
-		association->hello_due = now + association_hello_delay(association);
+		hello.info = opening->info;
+		hello.info_length = opening->info_length;
+		auth_hello_key(key, opening->key);
+		opening->hello_sent = now;
+		opening->hello_due = now + association_hello_delay(association);
 		/* Paths take turns for ever: 252 is a multiple of any number of them. */
-		association->hellos = association->hellos < 255 ? association->hellos + 1 : 252;
+		opening->hellos = opening->hellos < 255 ? opening->hellos + 1 : 252;
 		association->core->statistics.hellos++;
 		association_asked(association, now);
 	}

@@ -418,10 +418,11 @@ static void output(struct net_batch *batch, struct net_association *association,
 		return;
 	}
 	if (association->welcome ||
-	    (association->state == OPENING && now >= association->hello_due)) {
+	    (association->state == OPENING && now >= association->opening->hello_due)) {
 		/* An accepter answers where the HELLO came from; an opener tries all paths in turn. */
-		number = association->welcome ? association->welcome_path :
-						association->hellos % association->paths_count;
+		number = association->welcome ?
+				 association->opening->welcome_path :
+				 association->opening->hellos % association->paths_count;
 		batch->to = association->paths[number]->to;
 		batch->path = NET_PATHS_MOST;
 		single(batch, association, open_output(association, number, now, batch->slab));
@@ -477,7 +478,7 @@ void net_unsent(struct net_core *core, const struct net_batch *batch, bool unrea
 	if (!association)
 		return;
 	if (association->state == OPENING)
-		association->hello_due = core->now;
+		association->opening->hello_due = core->now;
 	else if (association->state == ACCEPTED)
 		association->welcome = true;
 	association_wake(association);

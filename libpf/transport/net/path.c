@@ -84,7 +84,8 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 	path->asked = now;
 	/* Swift's windows below one packet. */
 	if (congestion_window(&path->congestion) < bytes && path->rtt)
-		path->paced = now + path->rtt * bytes / (congestion_window(&path->congestion) + 1);
+		path->paced = now + (uint64_t)path->rtt * bytes /
+					    (congestion_window(&path->congestion) + 1);
 	if (path->in_flight + bytes > congestion_window(&path->congestion))
 		path->congestion.limited = true;
 }
@@ -127,9 +128,9 @@ void path_unsent(struct path *path, uint64_t number, uint32_t count,
 		path->probe = true;
 }
 
-void path_sample(struct path *path, uint64_t rtt)
+void path_sample(struct path *path, uint64_t time)
 {
-	uint64_t apart;
+	uint32_t rtt = trip_time(time), apart;
 
 	if (!path->rtt) {
 		path->rtt = rtt;
@@ -157,7 +158,7 @@ static bool overtaken(const struct path *path, uint64_t number)
 /* RFC 8985, 6.2, step 4: for how long a packet may be overtaken by others. */
 static uint64_t reordering_window(const struct path *path, uint64_t number)
 {
-	uint64_t least = path->congestion.rtt_min < path->trip ? path->congestion.rtt_min :
+	uint32_t least = path->congestion.rtt_min < path->trip ? path->congestion.rtt_min :
 								 path->trip;
 
 	if (!path->reorders && overtaken(path, number))
@@ -216,12 +217,12 @@ static void arrived_late(struct path *path, struct sent *sent, uint64_t now,
 	congestion_spurious(&path->congestion);
 	path->spurious = path->next;
 	path->reorders = true;
-	if (late > 4 * path->rtt)
-		late = 4 * path->rtt;
+	if (late > 4 * (uint64_t)path->rtt)
+		late = 4 * (uint64_t)path->rtt;
 	if (late > PATIENCE_MOST)
 		late = PATIENCE_MOST;
 	if (path->patience < late)
-		path->patience = late;
+		path->patience = (uint32_t)late;
 	events->spurious(events->association, path, sent);
 }
 
@@ -284,7 +285,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 				rtt = now - sent->time;
 			if (top - i >= path->newest) {
 				path->newest = top - i + 1;
-				path->trip = now - sent->time;
+				path->trip = trip_time(now - sent->time);
 			}
 			events->taken(events->association, path, sent);
 		}
@@ -315,7 +316,7 @@ static uint64_t timeout(const struct path *path, uint64_t timeout_min, uint64_t 
 	uint64_t time = TIMEOUT_FIRST;
 
 	if (path->rtt) {
-		time = path->rtt + 4 * path->variation + path->patience;
+		time = path->rtt + 4 * (uint64_t)path->variation + path->patience;
 		if (time < timeout_min)
 			time = timeout_min;
 		time += ack_delay;

@@ -46,22 +46,22 @@ struct path {
 	struct mtu mtu;
 	struct sent *sent; /* a ring by number, NULL while idle */
 	uint32_t capacity;
-	uint32_t in_flight; /* bytes */
-	uint64_t next;      /* number of the next packet */
-	uint64_t oldest;    /* first that is under way, or next */
-	uint64_t newest;    /* first above the largest acknowledged */
-	uint64_t given_up;  /* first above all that were declared lost or forgotten */
-	uint64_t rtt, variation;
-	uint64_t asked;     /* when the last packet that wants an answer was sent */
-	uint64_t loss_time; /* when the next one is lost by time; NET_NEVER */
-	uint64_t paced;     /* nothing before this */
-	uint64_t trip;      /* that newest - 1 took, ns */
-	uint64_t spurious;  /* next, when a packet came that had been declared lost */
-	uint64_t patience;  /* ns by which such packets were late */
-	uint32_t marks;     /* the peer reported */
-	uint8_t timeouts;   /* in a row */
-	bool reorders;      /* packets overtake each other here */
-	bool probe;         /* ask what arrived, although the window is full */
+	uint32_t in_flight;      /* bytes */
+	uint64_t next;           /* number of the next packet */
+	uint64_t oldest;         /* first that is under way, or next */
+	uint64_t newest;         /* first above the largest acknowledged */
+	uint64_t given_up;       /* first above all that were declared lost or forgotten */
+	uint64_t asked;          /* when the last packet that wants an answer was sent */
+	uint64_t loss_time;      /* when the next one is lost by time; NET_NEVER */
+	uint64_t paced;          /* nothing before this */
+	uint64_t spurious;       /* next, when a packet came that had been declared lost */
+	uint32_t patience;       /* ns by which such packets were late */
+	uint32_t rtt, variation; /* ns */
+	uint32_t trip;           /* that newest - 1 took, ns */
+	uint32_t marks;          /* the peer reported */
+	uint8_t timeouts;        /* in a row */
+	bool reorders;           /* packets overtake each other here */
+	bool probe;              /* ask what arrived, although the window is full */
 };
 
 /* What becomes of packets: given by the association, which knows their contents. */
@@ -96,6 +96,7 @@ void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_
 uint64_t path_deadline(const struct path *path, uint64_t timeout_min, uint64_t ack_delay);
 /* May a packet of so many bytes be sent? credit: the receiver's. */
 bool path_open(const struct path *path, uint64_t now, uint32_t bytes, uint32_t credit);
-void path_sample(struct path *path, uint64_t rtt);
+/* A round trip took so long, ns. */
+void path_sample(struct path *path, uint64_t time);
 
 #endif

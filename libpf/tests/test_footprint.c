@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a peer over the network costs: heap as malloc gives it out, its own
+ * overhead included, over contexts that all know each other. README.md says it.
+ */
+#include "unit.h"
+
+#include <malloc.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "pf.h"
+
+#define CONTEXTS 32
+#define PEERS (CONTEXTS * (CONTEXTS - 2)) /* records: each has all others, but for the first */
+#define UNUSED_MOST 384
+#define AT_REST_MOST 1024
+#define PATIENCE 30000 /* ms */
+
+static _Atomic int64_t heap;
+
+static int64_t bytes_of(void *memory)
+{
+	return memory ? (int64_t)(malloc_usable_size(memory) + sizeof(size_t)) : 0;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void __wrap_free(void *memory);
+
+void *__wrap_malloc(size_t size)
+{
+	void *memory = __real_malloc(size);
+
+	heap += bytes_of(memory);
+	return memory;
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	void *memory = __real_calloc(count, size);
+
+	heap += bytes_of(memory);
+	return memory;
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+	int64_t before = bytes_of(memory);
+	void *moved = __real_realloc(memory, size);
+
+	if (moved)
+		heap += bytes_of(moved) - before;
+	return moved;
+}
+
+void __wrap_free(void *memory)
+{
+	heap -= bytes_of(memory);
+	__real_free(memory);
+}
+
+static pf_context *contexts[CONTEXTS];
+static uint8_t addresses[CONTEXTS][PF_ADDRESS_MAX];
+static size_t lengths[CONTEXTS];
+static pf_peer *peers[CONTEXTS][CONTEXTS]; /* by context, and whom it stands for */
+static unsigned received;
+
+static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+		    void *arg)
+{
+	received++;
+}
+
+static void completed(pf_context *context, const pf_completion *completion)
+{
+	assert_int_equal(completion->status, PF_OK);
+	*(bool *)completion->arg = true;
+}
+
+static void progress(unsigned a, unsigned b)
+{
+	pf_progress(contexts[a]);
+	pf_progress(contexts[b]);
+}
+
+static void put(unsigned from, unsigned to)
+{
+	uint64_t source = 1000 * from + to, destination = 0;
+	bool done = false;
+
+	assert_int_equal(pf_put(peers[from][to], &source, (uint64_t)(uintptr_t)&destination,
+				sizeof(source), completed, &done),
+			 PF_OK);
+	while (!done)
+		progress(from, to);
+	assert_int_equal(destination, source);
+}
+
+static void send_message(unsigned from, unsigned to)
+{
+	unsigned before = received;
+
+	assert_int_equal(pf_send(peers[from][to], 1, "x", 1, NULL, 0), PF_DONE);
+	while (received == before)
+		progress(from, to);
+	assert_int_equal(received, before + 1);
+}
+
+static void open_peer(unsigned from, unsigned to)
+{
+	assert_int_equal(pf_peer_open(contexts[from], addresses[to], lengths[to], NULL,
+				      &peers[from][to]),
+			 PF_OK);
+}
+
+static void open_contexts(void)
+{
+	pf_options options;
+	unsigned i;
+
+	setenv("PF_CALIBRATE", "0", 1);
+	pf_options_init(&options, NULL);
+	options.network = PF_NETWORK_ALWAYS;
+	options.if_include = "lo";
+	for (i = 0; i < CONTEXTS; i++) {
+		lengths[i] = sizeof(addresses[i]);
+		assert_int_equal(pf_open(&options, &contexts[i]), PF_OK);
+		pf_set_receive(contexts[i], receive, NULL);
+		assert_int_equal(pf_address(contexts[i], addresses[i], &lengths[i]), PF_OK);
+	}
+}
+
+/* Bytes a peer since then, once they are that few, or as they are after a while. */
+static int64_t cost(int64_t before, unsigned count, int64_t most)
+{
+	int64_t each = 0;
+	unsigned tries, i;
+
+	for (tries = 0; tries < PATIENCE; tries++) {
+		for (i = 0; i < CONTEXTS; i++)
+			pf_progress(contexts[i]);
+		each = (heap - before) / count;
+		if (each <= most)
+			break;
+		usleep(1000);
+	}
+	return each;
+}
+
+/* So that what a context makes at first use, for all its peers, is there. */
+static void warm_up(void)
+{
+	int64_t before = heap;
+	unsigned a;
+
+	for (a = 0; a < CONTEXTS; a++)
+		open_peer(a, a ^ 1);
+	for (a = 0; a < CONTEXTS; a++) {
+		put(a, a ^ 1);
+		send_message(a, a ^ 1);
+	}
+	assert_in_range(cost(before, CONTEXTS, 4 * AT_REST_MOST), 1, 4 * AT_REST_MOST);
+}
+
+static void check(const char *what, int64_t before, int64_t most)
+{
+	int64_t each = cost(before, PEERS, most);
+
+	print_message("# %s: %lld bytes each\n", what, (long long)each);
+	assert_in_range(each, 1, most);
+}
+
+static void test_peers(void **state)
+{
+	int64_t before;
+	unsigned a, b;
+
+	open_contexts();
+	warm_up();
+	before = heap;
+	for (a = 0; a < CONTEXTS; a++) {
+		for (b = 0; b < CONTEXTS; b++) {
+			if (!peers[a][b] && a != b)
+				open_peer(a, b);
+		}
+	}
+	check("never used", before, UNUSED_MOST);
+
+	/* One side only ever answers: its record is to be no larger for that. */
+	for (a = 0; a < CONTEXTS; a++) {
+		for (b = a + 1; b < CONTEXTS; b++)
+			put(a, b);
+	}
+	assert_true(heap - before > 4ll * PEERS * AT_REST_MOST);
+	check("at rest after puts", before, AT_REST_MOST);
+
+	for (a = 0; a < CONTEXTS; a++) {
+		for (b = 0; b < a; b++)
+			send_message(a, b);
+	}
+	assert_true(heap - before > 4ll * PEERS * AT_REST_MOST);
+	check("at rest after messages", before, AT_REST_MOST);
+	for (a = 0; a < CONTEXTS; a++)
+		pf_close(contexts[a]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_peers),
+	};
+
+	return cmocka_run_group_tests_name("footprint", tests, NULL, NULL);
+}
