@@ -280,19 +280,45 @@ static uint64_t granules_before(const struct net_association *association,
 	return granule_mask(0, (unsigned)(offset / (association->block_size / GRANULES)));
 }
 
+/*
+ * Can the block be written without waiting? PF_OK, once for all its packets;
+ * PF_ERR_AGAIN: it is absent from now on, and being resolved.
+ */
+static int look(struct net_association *association, struct net_transfer *transfer, unsigned block)
+{
+	struct net_core *core = association->core;
+	struct net_wait wait = wait_for(association, transfer, block);
+	uint64_t bit = 1ull << block, bad;
+	int status;
+
+	if (transfer->predicted & bit)
+		return PF_OK;
+	status = core->callbacks.destination(core->callbacks.user, &wait, wait.address,
+					     (uint32_t)wait.length, &bad);
+	if (status == PF_OK)
+		transfer->predicted |= bit;
+	if (status == PF_ERR_AGAIN) {
+		transfer->absent |= bit;
+		core->statistics.destination_faults++;
+	}
+	return status;
+}
+
 static enum destination_result arrive(struct net_association *association,
 				      struct net_transfer *transfer, unsigned block,
 				      uint64_t granules, uint32_t offset, uint32_t length)
 {
 	struct net_core *core = association->core;
 	uint64_t bit = 1ull << block, done, bad = 0;
-	int status = PF_ERR_AGAIN;
+	bool foreseen = transfer->predicted & bit && core->received_at == transfer->local + offset;
+	int status;
 
-	if (transfer->absent & bit)
+	/* A bad address is place's to tell: it has the first, and writes what is before it. */
+	if (transfer->absent & bit || look(association, transfer, block) == PF_ERR_AGAIN)
 		return postpone(association, transfer, block, granules, offset, length) ?
 			       DESTINATION_TAKEN :
 			       DESTINATION_REFUSED;
-	if (transfer->predicted & bit && core->received_at == transfer->local + offset) {
+	if (foreseen) {
 		core->statistics.data_in_place++;
 		have(association, transfer, block, granules);
 		return DESTINATION_TAKEN;
@@ -412,6 +438,8 @@ void destination_resolved(struct net_association *association, struct net_transf
 		return;
 	}
 	transfer->absent &= ~bit;
+	/* Should it go again at once, what comes waits for it: somebody has to get on. */
+	transfer->predicted |= bit;
 	absent = find_absent(transfer, block);
 	if (!absent)
 		return;
@@ -469,10 +497,8 @@ unsigned destination_predict(struct net_association *association, struct net_pla
 	struct transfers *transfers = &association->busy->transfers;
 	struct net_transfer *transfer = transfers->latest;
 	uint32_t granule = association->block_size / GRANULES, offset, length, bytes = 0;
-	struct net_core *core = association->core;
 	unsigned count = 0, block, first;
-	uint64_t granules, bad = 0;
-	int status;
+	uint64_t granules;
 
 	if (!transfer || transfer->unforeseen || !transfers->latest_length)
 		return 0;
@@ -489,21 +515,8 @@ unsigned destination_predict(struct net_association *association, struct net_pla
 		if (block >= transfer->limit || transfer->granules[block] & granules ||
 		    transfer->absent >> block & 1 || find_absent(transfer, block))
 			break;
-		if (!(transfer->predicted >> block & 1)) {
-			struct net_wait wait = wait_for(association, transfer, block);
-
-			status = core->callbacks.destination(core->callbacks.user, &wait,
-							     wait.address, (uint32_t)wait.length,
-							     &bad);
-			/* It is being resolved now, which is not to be asked for again. */
-			if (status == PF_ERR_AGAIN) {
-				transfer->absent |= 1ull << block;
-				core->statistics.destination_faults++;
-			}
-			if (status != PF_OK)
-				break;
-			transfer->predicted |= 1ull << block;
-		}
+		if (look(association, transfer, block) != PF_OK)
+			break;
 		places[count].address = (void *)(uintptr_t)(transfer->local + offset);
 		places[count++].length = length;
 		if (length < transfers->latest_length)
