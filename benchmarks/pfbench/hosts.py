@@ -23,7 +23,7 @@ from .suite import (
     Test,
     cold_test,
 )
-from .transports import SUBJECT, Transport
+from .transports import SUBJECT, Transport, with_parameter
 
 _SCRIPT = Path(__file__).resolve().parents[2] / "tests" / "hosts"
 _OB1 = ("--mca", "pml", "ob1", "--mca", "btl")
@@ -46,6 +46,13 @@ TRANSPORTS = (
         ("mtl", "ofi"),
         optional=True,
     ),
+)
+# What a destination does with a block whose page is absent: the default, each way.
+WAYS = (
+    TRANSPORTS[0],
+    with_parameter(TRANSPORTS[0], "nack", "net_fault", 0),
+    with_parameter(TRANSPORTS[0], "backup", "net_fault", 1),
+    *TRANSPORTS[1:],
 )
 
 # Settings of the network that a test begins with.
@@ -70,18 +77,7 @@ def _wire(percent: str, measure: Measure) -> Test:
     return Test(name, "bw", {measure: 1}, _LOSS, network=settings)
 
 
-TESTS = (
-    Test("latency", "latency", {measures.LATENCY: 1}, _LATENCY, network=_CLEAN),
-    Test(
-        "bandwidth",
-        "bw",
-        {measures.BANDWIDTH: 1},
-        _BANDWIDTH,
-        own_arguments=("--cpu",),
-        own_columns={measures.CPU: 2},
-        network=_CLEAN,
-    ),
-    Test("rate", "mbw_mr", {measures.RATE: 2}, RATE_SPANS, network=_CLEAN),
+COLD_TESTS = (
     cold_test(
         "cold-latency",
         "latency",
@@ -98,6 +94,20 @@ TESTS = (
         arguments=("--cpu",),
         network=_CLEAN,
     ),
+)
+TESTS = (
+    Test("latency", "latency", {measures.LATENCY: 1}, _LATENCY, network=_CLEAN),
+    Test(
+        "bandwidth",
+        "bw",
+        {measures.BANDWIDTH: 1},
+        _BANDWIDTH,
+        own_arguments=("--cpu",),
+        own_columns={measures.CPU: 2},
+        network=_CLEAN,
+    ),
+    Test("rate", "mbw_mr", {measures.RATE: 2}, RATE_SPANS, network=_CLEAN),
+    *COLD_TESTS,
     *(_wire(percent, measure) for percent, measure in measures.LOSS_BANDWIDTH.items()),
 )
 # No message above this, unless --max says otherwise.
