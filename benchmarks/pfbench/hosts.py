@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Iterator, Mapping
+from typing import Iterator, Mapping, Sequence
 
 from . import measures
 from .launch import Placement
@@ -132,8 +132,12 @@ class Hosts:
             False,
             f"2 ranks on 2 hosts (namespaces of this machine, MTU {self._mtu}), "
             "each host with a core of its own",
-            launcher=("env", f"EXANEST_HOSTS={self._name}", str(self._script), "run"),
+            launcher=(*self._script_command, "run"),
         )
+
+    @property
+    def _script_command(self) -> tuple[str, ...]:
+        return ("env", f"EXANEST_HOSTS={self._name}", str(self._script))
 
     @contextlib.contextmanager
     def made(self) -> Iterator[Hosts]:
@@ -150,6 +154,18 @@ class Hosts:
             arguments = [part for k, v in changed.items() for part in (f"--{k}", v)]
             self._call("set", *arguments)
             self._settings.update(changed)
+
+    def limit(self, host: str, rate: str, queue: str) -> None:
+        """The rate of a host's link, and the length of the queue before it."""
+        self._call("set", "--host", host, "--rate", rate, "--queue", queue)
+
+    def inside(self, host: str, command: Sequence[str]) -> list[str]:
+        """The command line that runs it inside a host."""
+        return [*self._script_command, "exec", host, *command]
+
+    def write(self, host: str, path: str, text: str) -> None:
+        """Into a file of the host's /proc/sys."""
+        self._call("exec", host, "sh", "-c", 'echo "$1" >"$2"', "sh", text, path)
 
     def _call(self, *arguments: str) -> None:
         done = subprocess.run(
