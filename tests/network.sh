@@ -205,7 +205,7 @@ apply()
 	rules | nft -f -
 	make_detours
 	port_tables >"$state/rules"
-	nft -f "$state/rules" || fail "--reorder, --duplicate and --corrupt are beyond this kernel or nft"
+	nft -f "$state/rules" || fail "--rate, --reorder, --duplicate and --corrupt are beyond this kernel or nft"
 }
 
 lab_status()

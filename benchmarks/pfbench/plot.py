@@ -49,7 +49,7 @@ def draw_time(
         'set ylabel "MB/s"',
         'set xlabel "seconds"',
         "set yrange [0:*]",
-        "set key top left",
+        "set key outside top center horizontal",
     ]
     curves = []
     for index, (name, values) in enumerate(rates.items()):

@@ -91,7 +91,7 @@ class TcpStream(unittest.TestCase):
         self.assertEqual(errors, "")
         rates = parse_steps(output, begin, begin + 0.5)
         self.assertEqual(len(rates), 5)
-        self.assertTrue(all(rates))
+        self.assertGreater(sum(rates), 0)
 
     def test_too_late(self):
         begin = time.monotonic() - 1
@@ -122,7 +122,7 @@ class Flow(unittest.TestCase):
         self.assertEqual(outcome.failure, "", outcome.errors)
         rates = parse_steps(outcome.output, begin, begin + 0.5)
         self.assertEqual(len(rates), 5)
-        self.assertTrue(all(rates))
+        self.assertGreater(sum(rates), 0)
 
     def test_too_late(self):
         begin = time.monotonic() - 1
