@@ -31,9 +31,13 @@ port_rules()
 	mapfile -t ends < <(detour "$host" "$cable")
 	echo "	chain to_${host}_$cable {"
 	echo "		type filter hook egress device \"$port\" priority 0;"
+	# A socket knows what it has in queues of its own machine, and TCP then sends less. Of
+	# what waits in a switch it knows nothing: the queue gets a copy, which is nobody's.
+	[[ $(setting "$host" rate) == 0 ]] || echo "		meta mark 0 ether type { ip, ip6 }" \
+		"meta mark set 2 dup to \"$port\" drop"
 	part=$(millionths "$(setting "$host" reorder)")
 	# Once: it comes back to this rule. The mark is gone when the packet is at the host.
-	((part == 0)) || echo "		meta mark 0 ether type { ip, ip6 }" \
+	((part == 0)) || echo "		meta mark != 1 ether type { ip, ip6 }" \
 		"numgen random mod 1000000 < $part counter meta mark set 1" \
 		"fwd to \"${ends[0]}\" comment \"reordered to $host\""
 	part=$(millionths "$(setting "$host" duplicate)")
@@ -63,6 +67,17 @@ any_set()
 	return 1
 }
 
+# Whether there is something that a bridge cannot do.
+any_port_rule()
+{
+	local host
+	! any_set reorder duplicate corrupt || return 0
+	for host in "${hosts[@]}"; do
+		[[ $(setting "$host" rate) == 0 ]] || return 0
+	done
+	return 1
+}
+
 port_tables()
 {
 	local host cable offset
@@ -71,7 +86,7 @@ port_tables()
 		echo "delete table netdev exanest"
 		rm "$state/tables"
 	fi
-	any_set reorder duplicate corrupt || return 0
+	any_port_rule || return 0
 	touch "$state/tables"
 	echo "table netdev exanest {"
 	echo "	chain corrupt {"
@@ -94,7 +109,7 @@ port_tables()
 make_detours()
 {
 	local host cable ends end setting
-	any_set reorder duplicate corrupt || return 0
+	any_port_rule || return 0
 	for host in "${hosts[@]}"; do
 		for ((cable = 0; cable < $(cables); cable++)); do
 			mapfile -t ends < <(detour "$host" "$cable")
@@ -135,15 +150,18 @@ rules()
 	echo "}"
 }
 
-# limit RATE INTERFACE [COMMAND IN FRONT...]
+# limit HOST INTERFACE [COMMAND IN FRONT...]
 limit()
 {
-	local rate=$1 interface=$2
+	local rate queue interface=$2
+	rate=$(setting "$1" rate)
+	queue=$(setting "$1" queue)
 	shift 2
 	if [[ $rate == 0 ]]; then
 		"$@" tc qdisc delete dev "$interface" root 2>/dev/null || :
 	else
-		"$@" tc qdisc replace dev "$interface" root tbf rate "$rate" burst 128kb latency 10ms
+		"$@" tc qdisc replace dev "$interface" root tbf rate "$rate" burst 128kb \
+			latency "$queue"
 	fi
 }
 
@@ -158,8 +176,8 @@ apply()
 			port=$(port_of "$host" "$cable")
 			"${inside[@]}" ip link set "eth$cable" mtu "$(setting "$host" mtu)"
 			ip link set "$port" mtu "$(setting "$host" mtu)"
-			limit "$(setting "$host" rate)" "$port"
-			limit "$(setting "$host" rate)" "eth$cable" "${inside[@]}"
+			limit "$host" "$port"
+			limit "$host" "eth$cable" "${inside[@]}"
 			ip link set "$port" "$(setting "$host" link)"
 		done
 	done
@@ -187,7 +205,7 @@ apply()
 	rules | nft -f -
 	make_detours
 	port_tables >"$state/rules"
-	nft -f "$state/rules" || fail "--reorder, --duplicate and --corrupt are beyond this kernel or nft"
+	nft -f "$state/rules" || fail "--rate, --reorder, --duplicate and --corrupt are beyond this kernel or nft"
 }
 
 lab_status()

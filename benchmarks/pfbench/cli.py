@@ -65,19 +65,11 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument(
         "-n", type=positive, metavar="RANKS", help="of --collectives (default 64)"
     )
-    what.add_argument(
-        "--hosts",
-        action="store_true",
-        help="between two hosts made on this machine (tests/hosts), against tcp, UCX and "
+    add_hosts(
+        what,
+        "between two hosts made on this machine (tests/hosts), against tcp, UCX and "
         "libfabric: warm, cold, with loss; --tests of: "
         + " ".join(test.name for test in hosts.TESTS),
-    )
-    what.add_argument(
-        "--mtu",
-        type=positive,
-        default=9000,
-        metavar="BYTES",
-        help="of their network (default 9000)",
     )
     what.add_argument(
         "--max",
@@ -124,6 +116,17 @@ def parser() -> argparse.ArgumentParser:
         help="give up on one run after this long (120; 3600 with --full)",
     )
     return parse
+
+
+def add_hosts(group: argparse._ArgumentGroup, about: str) -> None:
+    group.add_argument("--hosts", action="store_true", help=about)
+    group.add_argument(
+        "--mtu",
+        type=positive,
+        default=9000,
+        metavar="BYTES",
+        help="of their network (default 9000)",
+    )
 
 
 def add_results(group: argparse._ArgumentGroup) -> None:

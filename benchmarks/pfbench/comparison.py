@@ -20,6 +20,10 @@ from .transports import SUBJECT, Transport
 
 _TOP = Path(__file__).resolve().parents[2]
 _BUSY = 0.5
+SUBJECT_ABSENT = (
+    f"ompi_info shows no btl {SUBJECT}: build it, then "
+    'eval "$(./quickstart env)", or give --build'
+)
 
 
 @dataclass(frozen=True)
@@ -265,7 +269,7 @@ def _absent(transport: Transport, jobs: Sequence[Job], results: Results) -> None
     framework, component = transport.component
     text = f"ompi_info shows no {framework} {component}"
     if transport.name == SUBJECT:
-        text += ': build it, then eval "$(./quickstart env)", or give --build'
+        text = SUBJECT_ABSENT
     print(f"{transport.name}: {text}", file=sys.stderr)
     for job in jobs:
         for measure in job.columns if job.test.mpi else ():

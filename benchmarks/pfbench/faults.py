@@ -8,7 +8,7 @@ import contextlib
 import sys
 from typing import Iterator, Optional, Sequence
 
-from . import cli, comparison, goals, launch, measures, programs, swap, table
+from . import cli, comparison, goals, hosts, launch, measures, programs, swap, table
 from .comparison import Comparison
 from .results import Figure, Results
 from .suite import COLD_TESTS, COST_TESTS, KIB, MIB, Test, size_text
@@ -20,6 +20,10 @@ Measures what page faults cost, and the ways to live with them, in one run:
 ahead, huge) and mode (prefault, pin, pin-cache), beside vader and UCX. Buffers
 are warm, or absent at the source, at the destination or at both when the
 transfer begins. Then what a fault costs libpf itself: see fault_cost --help.
+
+Between hosts (--hosts): what a destination does with a block whose page is
+absent, that is, ask for it again (nack) or keep it meanwhile (backup), beside
+tcp, UCX and libfabric.
 
 The ways take turns, several times over; tables show medians. Results go to
 results/ below the current folder, or where --out says: CSV files, tables.txt
@@ -50,11 +54,14 @@ def parser() -> argparse.ArgumentParser:
         default="default",
         help="a first look: 2 repetitions, sizes to 4 MiB, few iterations",
     )
+    cli.add_hosts(what, "between two hosts made on this machine (tests/hosts)")
     what.add_argument(
         "--ways",
         metavar="LIST",
         help="separated by commas, of: "
         + " ".join(way.name for way in WAYS)
+        + "; with --hosts: "
+        + " ".join(way.name for way in hosts.WAYS)
         + " (default: those that ompi_info shows)",
     )
     what.add_argument(
@@ -62,14 +69,14 @@ def parser() -> argparse.ArgumentParser:
         metavar="LIST",
         help="separated by commas, of: "
         + " ".join(test.name for test in (*COLD_TESTS, *COST_TESTS))
-        + f" (default: all; {_SWAP_TEST} where there is swap space)",
+        + f" (default: all; {_SWAP_TEST} where there is swap space); with --hosts: "
+        + " ".join(test.name for test in hosts.COLD_TESTS),
     )
     what.add_argument(
         "--max",
         type=cli.size,
-        default=1 << 40,
         metavar="SIZE",
-        help="no message above this; K, M or G may follow",
+        help="no message above this; K, M or G may follow (--hosts: default 4M)",
     )
     what.add_argument(
         "-r",
@@ -102,47 +109,63 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
+    if options.zram and options.hosts:
+        raise ValueError(f"--zram is for {_SWAP_TEST}, on one host: leave --hosts out")
+    if options.hosts:
+        with hosts.Hosts(options.mtu).made() as made:
+            return _run(options, made)
+    return _run(options, None)
+
+
+def _run(options: argparse.Namespace, made: Optional[hosts.Hosts]) -> int:
     build = comparison.find_build(options.build)
     env = launch.environment(build)
     present = comparison.components(env)
-    chosen = _ways(options.ways, present)
+    chosen = _ways(options.ways, present, hosts.WAYS if made else WAYS)
+    tests = hosts.COLD_TESTS if made else (*COLD_TESTS, *COST_TESTS)
+    largest = options.max or (hosts.LARGEST if made else sys.maxsize)
     own = programs.own(build)
     with swap.zram() if options.zram else contextlib.nullcontext():
         jobs = comparison.make_jobs(
-            _tests(options.tests), None, own, options.depth, options.max
+            _tests(options.tests, tests), None, own, options.depth, largest
         )
         return comparison.carry_out(
             Comparison(
                 env,
                 present,
                 chosen,
-                launch.place(2, launch.cores()),
+                made.placement if made else launch.place(2, launch.cores()),
                 jobs,
                 options.repetitions or (2 if options.depth == "quick" else 3),
                 show,
-                goals.FAULTS,
+                goals.HOSTS_COLD if made else goals.FAULTS,
+                *((made.prepare,) if made else ()),
             ),
             options,
         )
 
 
-def _ways(wanted: Optional[str], present: set[tuple[str, str]]) -> list[Transport]:
+def _ways(
+    wanted: Optional[str],
+    present: set[tuple[str, str]],
+    known: Sequence[Transport],
+) -> list[Transport]:
     if not wanted:
-        return default(present, WAYS)
+        return default(present, known)
     names = wanted.split(",")
     if len(set(names)) < len(names):
         raise ValueError(f"--ways {wanted}: a way is named twice")
-    return [by_name(name, WAYS) for name in names]
+    return [by_name(name, known) for name in names]
 
 
-def _tests(wanted: Optional[str]) -> list[Test]:
-    known = {test.name: test for test in (*COLD_TESTS, *COST_TESTS)}
+def _tests(wanted: Optional[str], tests: Sequence[Test]) -> list[Test]:
+    known = {test.name: test for test in tests}
     if wanted:
         for name in wanted.split(","):
             if name not in known:
                 raise ValueError(f"no test {name}: there are {', '.join(known)}")
         return [known[name] for name in dict.fromkeys(wanted.split(","))]
-    if not swap.present():
+    if _SWAP_TEST in known and not swap.present():
         del known[_SWAP_TEST]
         print(
             f"{_SWAP_TEST} is left out: there is no swap space (root: --zram)",

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Iterator, Mapping
+from typing import Iterator, Mapping, Sequence
 
 from . import measures
 from .launch import Placement
@@ -23,7 +23,7 @@ from .suite import (
     Test,
     cold_test,
 )
-from .transports import SUBJECT, Transport
+from .transports import SUBJECT, Transport, with_parameter
 
 _SCRIPT = Path(__file__).resolve().parents[2] / "tests" / "hosts"
 _OB1 = ("--mca", "pml", "ob1", "--mca", "btl")
@@ -46,6 +46,13 @@ TRANSPORTS = (
         ("mtl", "ofi"),
         optional=True,
     ),
+)
+# What a destination does with a block whose page is absent: the default, each way.
+WAYS = (
+    TRANSPORTS[0],
+    with_parameter(TRANSPORTS[0], "nack", "net_fault", 0),
+    with_parameter(TRANSPORTS[0], "backup", "net_fault", 1),
+    *TRANSPORTS[1:],
 )
 
 # Settings of the network that a test begins with.
@@ -70,18 +77,7 @@ def _wire(percent: str, measure: Measure) -> Test:
     return Test(name, "bw", {measure: 1}, _LOSS, network=settings)
 
 
-TESTS = (
-    Test("latency", "latency", {measures.LATENCY: 1}, _LATENCY, network=_CLEAN),
-    Test(
-        "bandwidth",
-        "bw",
-        {measures.BANDWIDTH: 1},
-        _BANDWIDTH,
-        own_arguments=("--cpu",),
-        own_columns={measures.CPU: 2},
-        network=_CLEAN,
-    ),
-    Test("rate", "mbw_mr", {measures.RATE: 2}, RATE_SPANS, network=_CLEAN),
+COLD_TESTS = (
     cold_test(
         "cold-latency",
         "latency",
@@ -98,6 +94,20 @@ TESTS = (
         arguments=("--cpu",),
         network=_CLEAN,
     ),
+)
+TESTS = (
+    Test("latency", "latency", {measures.LATENCY: 1}, _LATENCY, network=_CLEAN),
+    Test(
+        "bandwidth",
+        "bw",
+        {measures.BANDWIDTH: 1},
+        _BANDWIDTH,
+        own_arguments=("--cpu",),
+        own_columns={measures.CPU: 2},
+        network=_CLEAN,
+    ),
+    Test("rate", "mbw_mr", {measures.RATE: 2}, RATE_SPANS, network=_CLEAN),
+    *COLD_TESTS,
     *(_wire(percent, measure) for percent, measure in measures.LOSS_BANDWIDTH.items()),
 )
 # No message above this, unless --max says otherwise.
@@ -122,8 +132,12 @@ class Hosts:
             False,
             f"2 ranks on 2 hosts (namespaces of this machine, MTU {self._mtu}), "
             "each host with a core of its own",
-            launcher=("env", f"EXANEST_HOSTS={self._name}", str(self._script), "run"),
+            launcher=(*self._script_command, "run"),
         )
+
+    @property
+    def _script_command(self) -> tuple[str, ...]:
+        return ("env", f"EXANEST_HOSTS={self._name}", str(self._script))
 
     @contextlib.contextmanager
     def made(self) -> Iterator[Hosts]:
@@ -140,6 +154,18 @@ class Hosts:
             arguments = [part for k, v in changed.items() for part in (f"--{k}", v)]
             self._call("set", *arguments)
             self._settings.update(changed)
+
+    def limit(self, host: str, rate: str, queue: str) -> None:
+        """The rate of a host's link, and the length of the queue before it."""
+        self._call("set", "--host", host, "--rate", rate, "--queue", queue)
+
+    def inside(self, host: str, command: Sequence[str]) -> list[str]:
+        """The command line that runs it inside a host."""
+        return [*self._script_command, "exec", host, *command]
+
+    def write(self, host: str, path: str, text: str) -> None:
+        """Into a file of the host's /proc/sys."""
+        self._call("exec", host, "sh", "-c", 'echo "$1" >"$2"', "sh", text, path)
 
     def _call(self, *arguments: str) -> None:
         done = subprocess.run(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 from .measures import BANDWIDTH, LATENCY, Measure
 from .results import Results
@@ -15,13 +15,14 @@ from .suite import size_text
 # Okabe and Ito's palette: distinct for the colour-blind too.
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _COLOURS += ("#F0E442", "#999999")
+_NO_GNUPLOT = "no plots: gnuplot is not installed (Debian: gnuplot-nox)"
 _POINTS = (7, 5, 9, 11, 13, 6, 4, 8, 10)
 
 
 def draw(results: Results, folder: Path, subject: str, caption: str) -> Optional[str]:
     """None, or why there is no plot."""
     if not shutil.which("gnuplot"):
-        return "no plots: gnuplot is not installed (Debian: gnuplot-nox)"
+        return _NO_GNUPLOT
     scripts = {
         measure.name: _measure_script(results, measure, caption)
         for measure in results.measures()
@@ -31,16 +32,44 @@ def draw(results: Results, folder: Path, subject: str, caption: str) -> Optional
     if ratio:
         scripts["ratio"] = ratio
     for name, script in scripts.items():
-        done = subprocess.run(
-            ["gnuplot"],
-            input=_terminal(folder / f"{name}.svg") + script,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            last = done.stderr.strip().splitlines()[-1:]
-            return f"no {name}.svg: gnuplot: {' '.join(last)}"
+        reason = _gnuplot(folder / f"{name}.svg", script)
+        if reason:
+            return reason
     return None
+
+
+def draw_time(
+    path: Path, title: str, step: float, rates: Mapping[str, Sequence[float]]
+) -> Optional[str]:
+    """MB/s, step by step, of several at the same time. None, or why there is no plot."""
+    if not shutil.which("gnuplot"):
+        return _NO_GNUPLOT
+    lines = [
+        f'set title "{_quoted(title)}" noenhanced',
+        'set ylabel "MB/s"',
+        'set xlabel "seconds"',
+        "set yrange [0:*]",
+        "set key outside top center horizontal",
+    ]
+    curves = []
+    for index, (name, values) in enumerate(rates.items()):
+        rows = [f"{(i + 0.5) * step:.6g} {rate:.6g}" for i, rate in enumerate(values)]
+        lines.append(_block(index, rows))
+        curves.append(
+            f"$data{index} using 1:2 with lines "
+            f"title \"{_quoted(name)}\" noenhanced lc rgb '{_COLOURS[index]}' lw 2"
+        )
+    return _gnuplot(path, "\n".join(lines) + "\nplot " + ", ".join(curves) + "\n")
+
+
+def _gnuplot(path: Path, script: str) -> Optional[str]:
+    done = subprocess.run(
+        ["gnuplot"], input=_terminal(path) + script, capture_output=True, text=True
+    )
+    if not done.returncode:
+        return None
+    last = done.stderr.strip().splitlines()[-1:]
+    return f"no {path.name}: gnuplot: {' '.join(last)}"
 
 
 def _terminal(path: Path) -> str:

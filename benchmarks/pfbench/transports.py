@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Sequence
 
 SUBJECT = "exanest"
@@ -49,20 +49,23 @@ KNOWN = (
 )
 
 
-def _exanest(name: str, parameter: str, value: int) -> Transport:
+def with_parameter(
+    subject: Transport, name: str, parameter: str, value: int
+) -> Transport:
+    """Ours with one of its parameters set, under a name of its own."""
     arguments = ("--mca", f"btl_{SUBJECT}_{parameter}", str(value))
-    return Transport(name, (*KNOWN[0].arguments, *arguments), KNOWN[0].component)
+    return replace(subject, name=name, arguments=(*subject.arguments, *arguments))
 
 
 # The ways to live with faults: the default, resolver policies, modes.
 WAYS = (
     KNOWN[0],
-    _exanest("touch", "policy", 0),
-    _exanest("ahead", "policy", 1),
-    _exanest("huge", "policy", 2),
-    _exanest("prefault", "mode", 1),
-    _exanest("pin", "mode", 2),
-    _exanest("pin-cache", "mode", 3),
+    with_parameter(KNOWN[0], "touch", "policy", 0),
+    with_parameter(KNOWN[0], "ahead", "policy", 1),
+    with_parameter(KNOWN[0], "huge", "policy", 2),
+    with_parameter(KNOWN[0], "prefault", "mode", 1),
+    with_parameter(KNOWN[0], "pin", "mode", 2),
+    with_parameter(KNOWN[0], "pin-cache", "mode", 3),
     *(transport for transport in KNOWN if transport.name in ("vader", "sm", "ucx")),
 )
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from pfbench import suite, swap
 from pfbench.suite import KIB, MIB, doubled
 
+from hosts_here import hosts_obstacle
 from made_up import MadeUp
+from quick import thorough
 
 class Faults(MadeUp):
     command_name = "faults"
@@ -73,6 +75,20 @@ class Faults(MadeUp):
         self.assertNotIn("vader", done.stdout)
         self.assertNotIn("userfaultfd", done.stdout)
 
+    @thorough
+    def test_between_hosts(self):
+        if hosts_obstacle():
+            self.skipTest(f"there can be no hosts: {hosts_obstacle()}")
+        self.listing(["btl:exanest", "btl:tcp", "pml:ucx"])
+        done = self.start("--quick", "--hosts", "--goals")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("destination cold, 4 MiB, at least 2 of the bandwidth of tcp", done.stdout)
+        environment = (self.folder / "out/environment.txt").read_text()
+        runs = re.findall("^  env .*/hosts run .*/latency.*$", environment, re.MULTILINE)
+        self.assertEqual(len(runs), 5, environment)
+        parameters = re.findall(r"--mca btl_exanest_(\w+ \d)", "\n".join(runs))
+        self.assertEqual(parameters, ["net_fault 0", "net_fault 1"])
+
     def test_a_cost_cannot_be_measured(self):
         (self.folder / "FAILING").write_text("pager")
         done = self.start("--quick", "--tests", "minor,pager")
@@ -88,6 +104,9 @@ class Faults(MadeUp):
             ["--tests", "nonsense"],
             ["--max", "1", "--tests", "minor"],
             ["-r", "0"],
+            ["--hosts", "--ways", "pin"],
+            ["--hosts", "--tests", "minor"],
+            ["--hosts", "--zram"],
         ):
             with self.subTest(arguments):
                 done = self.start(*arguments)

@@ -14,7 +14,10 @@
  *     was a queue already would take that for the path's: so everybody shrinks
  *     for a moment now and then, as in LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus),
  *     and all see the path without his queue;
- *   - it starts with slow start (RFC 9002, 7.3.1).
+ *   - it starts with slow start (RFC 9002, 7.3.1), and what that begins with, ten
+ *     packets or 64 KiB, remains the least unless there are marks or an eighth is
+ *     lost. It is also what is left beside a TCP that fills the queue, as cubic
+ *     does: whoever keeps a queue short yields to that.
  */
 #ifndef PF_NET_CONGESTION_H
 #define PF_NET_CONGESTION_H
