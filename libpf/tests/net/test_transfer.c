@@ -127,6 +127,30 @@ static void finish(struct world *world)
 		assert_int_equal(completions[i].status, PF_OK);
 }
 
+/* Writing to an absent page waits for it: also what begins a transfer is looked at before. */
+static void test_first_packet(void **state)
+{
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		struct world *world = make(2, i & 1 ? NET_FAULT_BACKUP : NET_FAULT_NACK);
+
+		warm(world, 0, 1);
+		host_evict(&world->hosts[i >> 1 ? 0 : 1], HALF, 65536);
+		if (i >> 1)
+			get(world, 0, 1, HALF + 100, 100, 1000);
+		else
+			put(world, 0, 1, 100, HALF + 100, 1000);
+		finish(world);
+		assert_same(world, i >> 1, 100, !(i >> 1), HALF + 100, 1000);
+		assert_int_equal(WORLD_SUM(world, destination_faults), 1);
+		assert_int_equal(world->hosts[0].absent_writes, 0);
+		assert_int_equal(world->hosts[1].absent_writes, 0);
+		assert_no_waste(world);
+		world_destroy(world);
+	}
+}
+
 /* A second transfer, posted while the first waits for its page, does not wait. */
 static void check_second(enum net_fault_mode mode, bool by_get, bool source)
 {
@@ -637,6 +661,7 @@ static void test_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_first_packet),
 		cmocka_unit_test(test_second_transfer),
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_only_the_block),

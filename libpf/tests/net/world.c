@@ -262,9 +262,11 @@ static int on_place(void *user, const struct net_wait *wait, uint64_t address, c
 		    uint32_t length, uint64_t *bad)
 {
 	int status = reach(user, wait, address, length, bad);
+	struct host *host = user;
 
 	if (status == PF_OK)
 		memcpy((void *)(uintptr_t)address, data, length);
+	host->absent_writes += status == PF_ERR_AGAIN;
 	return status;
 }
 

@@ -69,7 +69,8 @@ struct host {
 	bool away;        /* will look at its packets later */
 	uint64_t waiting; /* bytes of them */
 	struct packet *queue, **queue_last;
-	bool closed; /* deliver turns messages away */
+	bool closed;            /* deliver turns messages away */
+	unsigned absent_writes; /* place was called for a page that is absent */
 	/* Of cores that died. */
 	struct net_association **peers; /* by host */
 	uint32_t *peer_life;
