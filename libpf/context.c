@@ -268,7 +268,9 @@ static bool handle_event(pf_context *context, const struct event *event)
 			peer = peer_find(context, &event->from);
 		if (!peer)
 			return false;
-		peer_gone(peer, event->status, event->farewell);
+		/* Who only claims to be one that the network reaches has no say in it. */
+		if (peer->transport != &transport_net)
+			peer_gone(peer, event->status, event->farewell);
 		break;
 	case EVENT_RESOLVED:
 		resolved(context, event);

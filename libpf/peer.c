@@ -2,6 +2,7 @@
 #include "peer.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -173,8 +174,17 @@ void peer_destroy(pf_peer *peer)
 		}
 		pthread_mutex_destroy(&peer->host->lock);
 	}
-	free(peer->address);
+	peer_forget_address(peer);
 	free(peer);
+}
+
+void peer_forget_address(pf_peer *peer)
+{
+	/* There is a key in it. */
+	if (peer->address)
+		sodium_memzero(peer->address, sizeof(*peer->address));
+	free(peer->address);
+	peer->address = NULL;
 }
 
 int peer_connect(pf_peer *peer)

@@ -73,6 +73,8 @@ pf_peer *peer_find_caller(pf_context *context, const uint8_t id[ADDRESS_ID_BYTES
 /* NULL: unknown. */
 pf_peer *peer_known(pf_context *context, const uint8_t id[ADDRESS_ID_BYTES]);
 void peer_destroy(pf_peer *peer);
+/* The network's association has what it needs of it. */
+void peer_forget_address(pf_peer *peer);
 /* Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not. */
 int peer_connect(pf_peer *peer);
 /* Progress: the peer answered. engine: its address at /dev/exanest, or 0. */

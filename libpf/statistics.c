@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "context.h"
+#include "transport/net/engine.h"
 
 /* Linux 5.1; older C libraries do not name it. */
 #ifndef F_SEAL_FUTURE_WRITE
@@ -152,6 +153,7 @@ uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
 	pf_context *counted = (pf_context *)(uintptr_t)context;
 
 	device_count(&counted->device, &counted->statistics);
+	engine_count(counted->engine);
 	return (unsigned)stat < PF_STAT_COUNT ? statistic_read(&context->statistics.page, stat) : 0;
 }
 

@@ -13,6 +13,7 @@ static const struct column {
 	const char *group, *name;
 	enum unit unit;
 	unsigned value;
+	bool network; /* only for a job that uses it */
 } columns[] = {
 	{ "faults here", "minor", COUNT, PF_STAT_LOCAL_MINOR },
 	{ "", "major", COUNT, PF_STAT_LOCAL_MAJOR },
@@ -30,12 +31,22 @@ static const struct column {
 	{ "by mode", "prefault", BYTES, PF_STAT_PREFAULT_BYTES },
 	{ "", "pin", BYTES, PF_STAT_PIN_BYTES },
 	{ "", "pin-cache", BYTES, PF_STAT_PIN_CACHE_BYTES },
+	{ "packets", "sent", COUNT, PF_STAT_NET_SENT, true },
+	{ "", "received", COUNT, PF_STAT_NET_RECEIVED, true },
+	{ "", "lost", COUNT, PF_STAT_NET_LOST, true },
+	{ "", "dropped", COUNT, PF_STAT_NET_DROPPED, true },
+	{ "", "refused", COUNT, PF_STAT_NET_REFUSED, true },
 	{ "resolved in less than", "median", TIME, 50 },
 	{ "", "99%", TIME, 99 },
 	{ "", "longest", TIME, 100 },
 };
 
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+static bool is_shown(const struct column *column, const struct counters *sum)
+{
+	return !column->network || sum->stat[PF_STAT_NET_SENT];
+}
 
 static int width(const struct column *column)
 {
@@ -79,13 +90,15 @@ static void print_value(const struct column *column, const struct counters *coun
 	printf("%*s", width(column), text);
 }
 
-static void print_head(void)
+static void print_head(const struct counters *sum)
 {
 	size_t i;
 	int at = 0, reached = 0;
 
 	printf("%6s%9s", "", "");
 	for (i = 0; i < COLUMNS; i++) {
+		if (!is_shown(&columns[i], sum))
+			continue;
 		if (columns[i].group[0]) {
 			/* Two columns of space, as the numbers below have them at least. */
 			printf("%*s%s", at - reached + 2, "", columns[i].group);
@@ -94,27 +107,31 @@ static void print_head(void)
 		at += width(&columns[i]);
 	}
 	printf("\n%6s%9s", "rank", "pid");
-	for (i = 0; i < COLUMNS; i++)
-		printf("%*s", width(&columns[i]), columns[i].name);
+	for (i = 0; i < COLUMNS; i++) {
+		if (is_shown(&columns[i], sum))
+			printf("%*s", width(&columns[i]), columns[i].name);
+	}
 	printf("  command\n");
 }
 
-static void print_counters(const struct counters *counters)
+static void print_counters(const struct counters *counters, const struct counters *sum)
 {
 	size_t i;
 
-	for (i = 0; i < COLUMNS; i++)
-		print_value(&columns[i], counters);
+	for (i = 0; i < COLUMNS; i++) {
+		if (is_shown(&columns[i], sum))
+			print_value(&columns[i], counters);
+	}
 }
 
-static void print_process(const struct process *process)
+static void print_process(const struct process *process, const struct counters *sum)
 {
 	char rank[16] = "-";
 
 	if (process->rank >= 0)
 		snprintf(rank, sizeof(rank), "%d", process->rank);
 	printf("%6s%9d", rank, (int)process->pid);
-	print_counters(&process->counters);
+	print_counters(&process->counters, sum);
 	printf("  %s\n", process->command);
 }
 
@@ -145,15 +162,15 @@ void job_print_text(const struct processes *processes, double seconds)
 			putchar('\n');
 		again = true;
 		print_title(job, end - first, seconds);
-		print_head();
+		sum = job_sum(processes, first, end);
+		print_head(&sum);
 		for (i = first; i < end; i++)
-			print_process(&processes->list[i]);
+			print_process(&processes->list[i], &sum);
 		/* Of processes that have nothing to do with each other it would say nothing. */
 		if (!job[0] || end - first == 1)
 			continue;
-		sum = job_sum(processes, first, end);
 		printf("%15s", "sum");
-		print_counters(&sum);
+		print_counters(&sum, &sum);
 		putchar('\n');
 	}
 }

@@ -107,6 +107,48 @@ static void test_behind_odd_length(void **state)
 	world_destroy(world);
 }
 
+static unsigned owed;
+
+static bool deliver_and_ask(struct host *host, struct host *from, uint8_t tag, const void *data,
+			    size_t length)
+{
+	owed += net_owes(host->core);
+	received++;
+	return true;
+}
+
+/* A message's acknowledgement may wait for the answer; that a put is done its owner waits for. */
+static void test_owes(void **state)
+{
+	struct world *world = make(0, 0);
+	struct host *host = &world->hosts[0];
+	uint32_t i;
+
+	world->hosts[1].deliver = deliver_and_ask;
+	for (i = 0; i < 3; i++) {
+		owed = 0;
+		assert_int_equal(send(world, i, 20), PF_DONE);
+		host_pump(host);
+		world_run(world, world->now + 10 * MILLISECOND, NULL);
+	}
+	assert_int_equal(received, 3);
+	assert_int_equal(owed, 0);
+	host_stop(&world->hosts[1]);
+	assert_int_equal(net_put(host_peer(host, 1), (uint64_t)(uintptr_t)host->arena,
+				 (uint64_t)(uintptr_t)world->hosts[1].arena, 100, NULL),
+			 PF_OK);
+	host_pump(host);
+	world_run(world, world->now + MILLISECOND / 2, NULL);
+	assert_int_equal(send(world, i, 20), PF_DONE);
+	host_pump(host);
+	world_run(world, world->now + MILLISECOND / 2, NULL);
+	host_continue(&world->hosts[1]);
+	world_run(world, world->now + 10 * MILLISECOND, NULL);
+	assert_int_equal(received, 4);
+	assert_int_equal(owed, 1);
+	world_destroy(world);
+}
+
 /* One that finds the socket idle leaves at once; those behind it share packets. */
 static void test_gathered(void **state)
 {
@@ -274,9 +316,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_order_once), cmocka_unit_test(test_behind_odd_length),
-		cmocka_unit_test(test_gathered),      cmocka_unit_test(test_too_long),
-		cmocka_unit_test(test_credit),        cmocka_unit_test(test_atomics),
-		cmocka_unit_test(test_bad_atomic),
+		cmocka_unit_test(test_owes),          cmocka_unit_test(test_gathered),
+		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_atomics),       cmocka_unit_test(test_bad_atomic),
 	};
 
 	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);

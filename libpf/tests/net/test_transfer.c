@@ -151,6 +151,31 @@ static void test_first_packet(void **state)
 	}
 }
 
+/* More to say of blocks than the control ring holds until the peer has acknowledged some of it. */
+static void test_full_ring(void **state)
+{
+	struct settings settings;
+	struct world *world;
+	int i;
+
+	prepare(&settings, 2, NET_FAULT_NACK);
+	settings.options.block_size = 4096;
+	settings.delay = 10 * MILLISECOND;
+	settings.resolve = MILLISECOND;
+	world = make_as(&settings);
+	for (i = 0; i < 8; i++) {
+		put(world, 0, 1, 0, HALF, HALF);
+		finish(world);
+	}
+	host_evict(&world->hosts[1], HALF, HALF);
+	put(world, 0, 1, 0, HALF, HALF);
+	finish(world);
+	assert_same(world, 0, 0, 1, HALF, HALF);
+	/* Each is 8 bytes in it, and 16 when the page is there. */
+	assert_true(WORLD_SUM(world, nacks_sent) * 24 > 20000);
+	world_destroy(world);
+}
+
 /* A second transfer, posted while the first waits for its page, does not wait. */
 static void check_second(enum net_fault_mode mode, bool by_get, bool source)
 {
@@ -662,6 +687,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_packet),
+		cmocka_unit_test(test_full_ring),
 		cmocka_unit_test(test_second_transfer),
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_only_the_block),

@@ -95,7 +95,13 @@ fail:
 
 static void end_opening(struct net_association *association)
 {
-	free(association->opening);
+	struct opening *opening = association->opening;
+
+	if (opening) {
+		auth_forget(opening->key, sizeof(opening->key));
+		auth_forget(opening->welcome_key, sizeof(opening->welcome_key));
+	}
+	free(opening);
 	association->opening = NULL;
 	association->welcome = false;
 }
@@ -119,8 +125,10 @@ void association_free(struct net_association *association)
 			path_rest(association->paths[i]);
 		free(association->paths[i]);
 	}
-	free(association->opening);
+	end_opening(association);
 	core_remove(association->core, association);
+	auth_forget(&association->sending, sizeof(association->sending));
+	auth_forget(&association->receiving, sizeof(association->receiving));
 	free(association);
 }
 

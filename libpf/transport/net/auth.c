@@ -18,6 +18,11 @@ static void derive(void *to, size_t length, const uint8_t key[32], const char *w
 	crypto_generichash_final(&state, to, length);
 }
 
+void auth_forget(void *key, size_t length)
+{
+	sodium_memzero(key, length);
+}
+
 void auth_hello_key(uint8_t hash[AUTH_HASH_KEY], const uint8_t key[NET_KEY_BYTES])
 {
 	derive(hash, AUTH_HASH_KEY, key, "pf hello", NULL, 0);

@@ -24,6 +24,8 @@ struct auth_party {
 	uint64_t incarnation;
 };
 
+/* Before its memory is free for others. */
+void auth_forget(void *key, size_t length);
 void auth_hello_key(uint8_t hash[AUTH_HASH_KEY], const uint8_t key[NET_KEY_BYTES]);
 void auth_welcome_key(uint8_t hash[AUTH_HASH_KEY], const uint8_t key[NET_KEY_BYTES],
 		      const uint8_t nonce[WIRE_NONCE]);

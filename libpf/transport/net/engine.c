@@ -390,6 +390,15 @@ static void count(struct engine *engine)
 	engine->dropped = dropped;
 }
 
+void engine_count(struct engine *engine)
+{
+	/* Whoever has the lock counts himself, or is in the application's hands. */
+	if (!engine || !engine_trylock(engine))
+		return;
+	count(engine);
+	engine_unlock(engine);
+}
+
 /* What became due, and what may be sent. */
 static unsigned advance(struct engine *engine)
 {
@@ -405,16 +414,19 @@ static unsigned advance(struct engine *engine)
 }
 
 /*
- * The application was told something: that is more urgent than acknowledging it,
- * which its answer does as well. True: the next poll sees to the rest.
+ * The application was told something, and its answer will acknowledge what came;
+ * nothing else is to be sent. True: the next poll sees to it, if the application
+ * has no answer; without one, the service thread's first round.
  */
 static bool put_off(struct engine *engine, uint64_t told)
 {
-	if (engine->told == told || atomic_load_explicit(&engine->attended, memory_order_relaxed))
+	if (engine->told == told || atomic_load_explicit(&engine->attended, memory_order_relaxed) ||
+	    net_owes(engine->core))
 		return false;
 	atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
 	return true;
 }
+
 static unsigned drive(struct engine *engine, unsigned rounds)
 {
 	unsigned total = 0, received, resolved, i;
@@ -580,7 +592,9 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 	atomic_store_explicit(&engine->awaited, false, memory_order_relaxed);
 	if (!engine_trylock(engine)) {
 		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
-		*alarm = now() + RETRY;
+		*alarm = atomic_load_explicit(&engine->posted, memory_order_seq_cst) ?
+				 now() :
+				 now() + RETRY;
 		return true;
 	}
 	/* A socket that woke us, and has no packet, has an error to tell. */

@@ -102,6 +102,9 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm);
 /* With the lock, which it gives back, after posting to the core: send what may go now. */
 void engine_post(struct engine *engine);
 
+/* Any thread: the context's statistics are as the core counted. */
+void engine_count(struct engine *engine);
+
 /* Progress, before it sleeps: is there anything for it to send or to tell? */
 static inline bool engine_waits(struct engine *engine)
 {

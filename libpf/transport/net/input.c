@@ -41,6 +41,8 @@ bool core_stash(struct net_core *core)
 							    later[i].payload_length };
 	}
 	there = vectors && core->callbacks.gather(core->callbacks.user, vectors, listed, bytes);
+	if (!there)
+		net_misplaced(core);
 	for (i = 0; i < count; i++) {
 		if (!later[i].payload_length)
 			continue;
@@ -164,9 +166,12 @@ static bool fetch_payload(struct net_core *core, struct net_packet *packet, size
 
 	if (!core->gathered)
 		core->gathered = malloc(NET_PACKET_MOST + 64);
-	if (!core->gathered || at + from.iov_len > NET_PACKET_MOST + 64 ||
-	    !core->callbacks.gather(core->callbacks.user, &from, 1, core->gathered + at))
+	if (!core->gathered || at + from.iov_len > NET_PACKET_MOST + 64)
 		return false;
+	if (!core->callbacks.gather(core->callbacks.user, &from, 1, core->gathered + at)) {
+		net_misplaced(core);
+		return false;
+	}
 	packet->payload = core->gathered + at;
 	packet->payload_length = 0;
 	return true;

@@ -211,8 +211,7 @@ static void bind_peer(struct link *link, pf_peer *peer)
 	if (peer->link || peer->transport != &transport_net)
 		return;
 	peer->link = link;
-	free(peer->address);
-	peer->address = NULL;
+	peer_forget_address(peer);
 	peer_net_linked(peer, path_net);
 }
 
@@ -327,6 +326,8 @@ static void tell_gone(struct engine *engine, struct link *link)
 {
 	pf_peer *peer = peer_of(engine, link);
 
+	if (peer && peer->link != link)
+		return;
 	if (peer) {
 		peer_gone(peer, link->status == PF_OK ? PF_ERR_PEER : link->status,
 			  link->status == PF_OK);

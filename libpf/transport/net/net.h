@@ -233,8 +233,9 @@ unsigned net_predict(struct net_core *core, struct net_place *places, unsigned m
 
 /*
  * The system could not write to a place of the last net_predict, or read there what
- * belongs elsewhere; what came with that call is lost. None are foreseen in that transfer any more, so that what
- * comes again is written by place, which knows what is wrong.
+ * belongs elsewhere; what came with that call is lost. None are foreseen in that
+ * transfer any more, so that what comes again is written by place, which knows what
+ * is wrong.
  */
 void net_misplaced(struct net_core *core);
 
@@ -262,6 +263,8 @@ struct net_batch {
  * or given to net_unsent, before any other function than net_output is called.
  */
 unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch);
+/* Does a peer wait for it? False: acknowledgements at most, which have some time yet. */
+bool net_owes(const struct net_core *core);
 /*
  * It was not sent: the socket was full, or the system could not read the
  * memory. Its contents are queued anew, sources being asked again.

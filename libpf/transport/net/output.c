@@ -444,6 +444,35 @@ static void output(struct net_batch *batch, struct net_association *association,
 	}
 }
 
+/* Has it more to say than what arrived? */
+static bool owes(const struct net_association *association)
+{
+	const struct busy *busy = association->busy;
+	unsigned i;
+
+	if (association->state != OPEN || !busy || association->ping)
+		return true;
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		const struct path *path = association->paths[i];
+
+		if (path && (path->probe || path->window.due <= association->core->now))
+			return true;
+	}
+	return busy->transfers.telling || busy->transfers.sending || busy->transfers.uncut[0] ||
+	       busy->transfers.uncut[1] || busy->transfers.atomics_uncut ||
+	       busy->transfers.atomic_results || stream_waits(association, STREAM_CONTROL) ||
+	       stream_waits(association, STREAM_MESSAGE);
+}
+
+bool net_owes(const struct net_core *core)
+{
+	const struct net_association *association = core->ready;
+
+	while (association && !owes(association))
+		association = association->next_ready;
+	return association != NULL;
+}
+
 unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch)
 {
 	struct net_association *association;
