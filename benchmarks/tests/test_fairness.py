@@ -131,7 +131,7 @@ class Flow(unittest.TestCase):
         self.assertIn("give a later one", outcome.errors)
 
     def test_wrong_usage(self):
-        for arguments in ([], [1, 2], [2, 1, 1], [1, 2, 0], [1, "x", 1], [1, 9e9, 1]):
+        for arguments in ([], [2, 1, 1], [1, "x", 1]):
             with self.subTest(arguments):
                 outcome = self.flow(*arguments)
                 self.assertEqual(outcome.failure, "exit code 1")
@@ -169,8 +169,7 @@ class Run(unittest.TestCase):
             self.assertIn("<svg", (folder / "exanest+tcp-10ms.svg").read_text())
 
     @thorough
-    def test_tcp_fills_a_queue_at_the_switch(self):
-        """It would not if it knew of its packets there: marks and rate act on all of them."""
+    def test_marks_slow_tcp(self):
         if hosts_obstacle():
             self.skipTest(f"there can be no hosts: {hosts_obstacle()}")
         rows, _ = self.run_fairness("--cases", "tcp", "--mark", "10")

@@ -162,7 +162,8 @@ static void contents_survive(void)
 	remote = ASK(&partner, partner_map, LENGTH, 0);
 	CHECK_EQUAL(ASK(&partner, churn_start, remote, random_next()), 0);
 	CHECK_EQUAL(churn_start((uintptr_t)local, random_next()), 0);
-	for (what = 1; now() < end; what++) {
+	/* On a busy machine it takes its time until the two get in each other's way. */
+	for (what = 1; now() < end || device_statistics(&device).invalidations <= 10; what++) {
 		from = random_below(LENGTH - 1);
 		length = 1 + random_below(LENGTH - from);
 		pattern_fill(local + from, length, what);
@@ -184,7 +185,6 @@ static void contents_survive(void)
 	       (unsigned long long)what * 2, (unsigned long long)statistics.invalidations,
 	       (unsigned long long)statistics.faults,
 	       (unsigned long long)statistics.translation_misses);
-	CHECK(statistics.invalidations > 10);
 	stop();
 }
 

@@ -315,7 +315,7 @@ static void each_round(enum pf_auth auth, enum pf_net_fault net_fault)
 	struct sides *sides = start(auth, net_fault);
 	unsigned round, kind;
 
-	for (round = 0; round < REPEAT(8); round++) {
+	for (round = 0; round < (REPEAT(8) + 1) / 2; round++) {
 		for (kind = PROTECTED; kind < KINDS; kind++) {
 			one_round(sides, true, PF_SIDE_REMOTE, (enum kind)kind);
 			one_round(sides, true, PF_SIDE_LOCAL, (enum kind)kind);
