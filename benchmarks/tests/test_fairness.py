@@ -107,6 +107,7 @@ class TcpStream(unittest.TestCase):
         self.assertIn("congestion control nonsense", errors)
 
 
+@thorough
 @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
 @unittest.skipUnless(FLOW.exists(), "BUILD is not set")
 class Flow(unittest.TestCase):
@@ -139,6 +140,7 @@ class Flow(unittest.TestCase):
         self.assertIn("mpirun -n 2", self.flow(1, 2, 1, ranks=1).errors)
 
 
+@thorough
 @unittest.skipUnless(FLOW.exists(), "BUILD is not set")
 class Run(unittest.TestCase):
     def run_fairness(self, *arguments):
@@ -168,7 +170,6 @@ class Run(unittest.TestCase):
         if shutil.which("gnuplot"):
             self.assertIn("<svg", (folder / "exanest+tcp-10ms.svg").read_text())
 
-    @thorough
     def test_marks_slow_tcp(self):
         if hosts_obstacle():
             self.skipTest(f"there can be no hosts: {hosts_obstacle()}")

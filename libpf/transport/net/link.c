@@ -394,7 +394,7 @@ unsigned link_tell(struct engine *engine)
 
 /* ---- what libpf asks ---- */
 
-/* The first use of a peer that has not called us. NULL with *status. */
+/* The first use of a peer that has not called us. NULL: no memory, or why not in *status. */
 static struct link *link_open(const pf_peer *peer, int *status)
 {
 	struct engine *engine = peer->context->engine;
@@ -409,7 +409,6 @@ static struct link *link_open(const pf_peer *peer, int *status)
 		*status = PF_ERR_UNREACHABLE;
 		return NULL;
 	}
-	*status = PF_ERR_MEMORY;
 	link = calloc(1, sizeof(*link));
 	if (!link)
 		return NULL;
@@ -433,6 +432,7 @@ static struct net_association *association_of(pf_peer *peer, int *status)
 {
 	struct link *link = peer->link;
 
+	*status = PF_ERR_MEMORY;
 	if (peer_state(peer) == PEER_GONE) {
 		*status = peer->gone_status;
 		return NULL;
