@@ -181,7 +181,7 @@ static const char *merge(struct memory *memory)
 	if (madvise(memory->map, memory->size, MADV_MERGEABLE))
 		return memory_error("MADV_MERGEABLE");
 	/* Some of the time most are, and on a busy machine it takes its time. */
-	for (tries = 0; tries < 20000 && merged < pages * (tries < 1000 ? 3 : 2) / 4; tries++) {
+	for (tries = 0; tries < 40000 && merged < pages * (tries < 1000 ? 3 : 2) / 4; tries++) {
 		usleep(1000);
 		merged = read_text("/proc/self/ksm_merging_pages", text, sizeof(text)) ?
 				 strtol(text, NULL, 10) :
