@@ -46,6 +46,7 @@ class Programs(unittest.TestCase):
     def columns(self, test):
         return {**test.columns, **test.own_columns}
 
+    @thorough
     def test_output_is_as_osu_prints_it(self):
         for test in TESTS:
             with self.subTest(test.program):
@@ -133,6 +134,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(outcome.failure, "", outcome.errors)
         self.assertEqual(list(osu.parse(outcome.output, {"latency": 1})), [0, 1])
 
+    @thorough
     def test_wrong_usage(self):
         for program, arguments, text in (
             ("latency", ["-m", "8:4"], "MIN not above MAX"),
@@ -179,6 +181,7 @@ class Cost(unittest.TestCase):
     def cost(self, *arguments):
         return launch.run([str(COST), *arguments], dict(os.environ), timeout=60)
 
+    @thorough
     def test_output(self):
         for test in COST_TESTS:
             if test.name == "beside-swap" and not swap.present():
