@@ -153,7 +153,7 @@ static unsigned hand_over(struct end *from, struct end *to, uint64_t now)
 			packets[i].payload_length = 0;
 		}
 		/* What the socket side asks before it receives. */
-		net_predict(to->core, places, NET_BATCH_MOST, &header);
+		net_predict(to->core, now, places, NET_BATCH_MOST, &header);
 		net_input(to->core, now, packets, batch->count);
 		total += batch->count;
 	}

@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			net_deliver(fuzz.core);
 			break;
 		case 5:
-			net_predict(fuzz.core, places, 8, &header);
+			net_predict(fuzz.core, fuzz.now, places, 8, &header);
 			if (step & 16)
 				net_misplaced(fuzz.core);
 			break;

@@ -276,9 +276,9 @@ static unsigned predict(struct host *host, struct net_place *places, uint32_t *h
 	const struct settings *settings = &host->world->settings;
 	unsigned count, i;
 
-	if (!world_chance(host->world, settings->predict))
+	if (!world_chance(host->world, settings->predict) || !net_foresees(host->core))
 		return 0;
-	count = net_predict(host->core, places, NET_BATCH_MOST, header);
+	count = net_predict(host->core, host->world->now, places, NET_BATCH_MOST, header);
 	for (i = 0; i < count; i++) {
 		size_t offset = (uintptr_t)places[i].address - (uintptr_t)host->arena;
 		size_t end = settings->arena + settings->beyond;

@@ -15,7 +15,7 @@
 
 #define ARENA ((size_t)8 << 20)
 #define HALF (ARENA / 2)
-#define MOST 64
+#define MOST 512
 
 static struct net_completion completions[MOST];
 static uint64_t completed_at[MOST];
@@ -436,7 +436,7 @@ static unsigned predict_amid(struct world *world, struct net_place *places, unsi
 	end = world->now + 1000 * MICROSECOND;
 	while (!count && world->now < end) {
 		world_run(world, world->now + 3 * MICROSECOND, NULL);
-		count = net_predict(world->hosts[1].core, places, most, header);
+		count = net_predict(world->hosts[1].core, world->now, places, most, header);
 	}
 	assert_true(count > 0);
 	return count;
@@ -451,7 +451,7 @@ static void test_prediction_of_get(void **state)
 
 	warm(world, 0, 1);
 	get(world, 1, 0, HALF, 0, 100000);
-	assert_true(net_predict(world->hosts[1].core, places, 16, &header) > 0);
+	assert_true(net_predict(world->hosts[1].core, world->now, places, 16, &header) > 0);
 	assert_ptr_equal(places[0].address, world->hosts[1].arena + HALF);
 	finish(world);
 	assert_same(world, 0, 0, 1, HALF, 100000);
@@ -484,6 +484,39 @@ static void test_prediction(void **state)
 	world_destroy(world);
 }
 
+/* Where bytes were received nothing is foreseen, whatever lengths they came in. */
+static void test_prediction_beside(void **state)
+{
+	struct net_place places[16];
+	struct settings settings;
+	unsigned i, j, count;
+	struct world *world;
+	uint32_t header;
+
+	prepare(&settings, 2, NET_FAULT_NACK);
+	settings.mtu = settings.interface_mtu = 1472;
+	settings.options.block_size = 4096;
+	settings.reorder = UINT32_MAX;
+	settings.jitter = 20 * MICROSECOND;
+	settings.predict = 0;
+	world = make_as(&settings);
+	for (i = 0; i < MOST / 2; i++) {
+		put(world, 0, 1, 0, HALF, 1399);
+		finish(world);
+		put(world, 0, 1, i, HALF, 8192);
+		while (completed < expected) {
+			world_run(world, world->now + 500, NULL);
+			if (!net_foresees(world->hosts[1].core))
+				continue;
+			count = net_predict(world->hosts[1].core, world->now, places, 16, &header);
+			for (j = 0; j < count; j++)
+				memset(places[j].address, 0xee, places[j].length);
+		}
+		assert_same(world, 0, i, 1, HALF, 8192);
+	}
+	world_destroy(world);
+}
+
 /* What is foreseen and absent is resolved ahead, once, however often one asks. */
 static void test_prediction_resolves(void **state)
 {
@@ -498,11 +531,11 @@ static void test_prediction_resolves(void **state)
 	host_evict(&world->hosts[1], HALF, 1000000);
 	faults = host_statistics(&world->hosts[1])->destination_faults;
 	for (i = 0; i < 10; i++)
-		net_predict(world->hosts[1].core, places, 16, &header);
+		net_predict(world->hosts[1].core, world->now, places, 16, &header);
 	assert_in_range(host_statistics(&world->hosts[1])->destination_faults, faults, faults + 1);
 	/* Where the system could not write, nothing more is foreseen. */
 	net_misplaced(world->hosts[1].core);
-	assert_int_equal(net_predict(world->hosts[1].core, places, 16, &header), 0);
+	assert_int_equal(net_predict(world->hosts[1].core, world->now, places, 16, &header), 0);
 	finish(world);
 	assert_same(world, 0, 0, 1, HALF, 1000000);
 	assert_int_equal(WORLD_SUM(world, lost), 0);
@@ -523,9 +556,12 @@ static void test_prediction_of_silent(void **state)
 	warm(world, 0, 1);
 	predict_amid(world, places, 16, &header);
 	host_stop(&world->hosts[0]);
+	/* This process may not have looked at the time either. */
+	assert_int_equal(
+		net_predict(world->hosts[1].core, world->now + SECOND, places, 16, &header), 0);
 	/* It is asked once a second. */
 	world_run(world, world->now + 2 * SECOND, NULL);
-	assert_int_equal(net_predict(world->hosts[1].core, places, 16, &header), 0);
+	assert_int_equal(net_predict(world->hosts[1].core, world->now, places, 16, &header), 0);
 	host_continue(&world->hosts[0]);
 	finish(world);
 	assert_same(world, 0, 0, 1, HALF, 1000000);
@@ -696,6 +732,7 @@ int main(void)
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_mtu_changes),
 		cmocka_unit_test(test_prediction),
+		cmocka_unit_test(test_prediction_beside),
 		cmocka_unit_test(test_prediction_resolves),
 		cmocka_unit_test(test_prediction_of_get),
 		cmocka_unit_test(test_prediction_of_silent),

@@ -352,7 +352,7 @@ enum destination_result destination_data(struct net_association *association, bo
 {
 	struct transfers *transfers = &association->busy->transfers;
 	struct net_core *core = association->core;
-	uint32_t granule = association->block_size / GRANULES;
+	uint32_t granule = association->block_size / GRANULES, whole;
 	struct net_transfer *transfer;
 	unsigned block, first;
 	uint64_t granules;
@@ -370,12 +370,15 @@ enum destination_result destination_data(struct net_association *association, bo
 		return DESTINATION_REFUSED;
 	block = data->offset / association->block_size;
 	first = data->offset % association->block_size / granule;
-	granules = granule_mask(first, (length + granule - 1) / granule);
+	whole = (length + granule - 1) / granule;
+	granules = granule_mask(first, whole);
 	core->latest = association;
 	transfers->latest = transfer;
 	transfers->latest_end = data->offset + length;
-	if (length > transfers->latest_length || first + (length + granule - 1) / granule < 64)
-		transfers->latest_length = length;
+	/* In whole granules: of a part of one nobody could say whether it is there. */
+	if (whole * granule > transfers->latest_length ||
+	    (first + whole < GRANULES && data->offset + length < data->length))
+		transfers->latest_length = whole * granule;
 	granules &= ~transfer->granules[block];
 	if (!granules) {
 		core->statistics.data_duplicate++;
@@ -500,7 +503,7 @@ unsigned destination_predict(struct net_association *association, struct net_pla
 	unsigned count = 0, block, first;
 	uint64_t granules;
 
-	if (!transfer || transfer->unforeseen || !transfers->latest_length)
+	if (transfer->unforeseen || !transfers->latest_length)
 		return 0;
 	for (offset = transfers->latest_end;
 	     count < most && offset < transfer->length && bytes < NET_BATCH_BYTES;

@@ -249,7 +249,9 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 	int count;
 
 	for (calls = 0; calls < RECEIVES_MOST; calls++) {
-		predicted = net_predict(engine->core, places, NET_BATCH_MOST, &header);
+		predicted = net_foresees(engine->core) ? net_predict(engine->core, now(), places,
+								     NET_BATCH_MOST, &header) :
+							 0;
 		count = socket_receive(socket, engine->receiver, most, places, predicted, header);
 		if (count > 0) {
 			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count);

@@ -346,19 +346,25 @@ void net_misplaced(struct net_core *core)
 	busy->transfers.latest->predicted = 0;
 }
 
-unsigned net_predict(struct net_core *core, struct net_place *places, unsigned most,
+bool net_foresees(const struct net_core *core)
+{
+	return core->options.auth != NET_AUTH_ENCRYPT && core->latest && core->latest->busy &&
+	       core->latest->busy->transfers.latest;
+}
+
+unsigned net_predict(struct net_core *core, uint64_t now, struct net_place *places, unsigned most,
 		     uint32_t *header)
 {
 	*header = WIRE_HEADER + WIRE_DATA;
 	if (core->options.auth == NET_AUTH_FULL)
 		*header += WIRE_DIGEST;
-	if (core->options.auth == NET_AUTH_ENCRYPT || !core->latest || !core->latest->busy)
+	if (!net_foresees(core))
 		return 0;
 	/*
 	 * What it began to write it may never finish: the packets of others are not
 	 * to go there until it is known to be dead. That memory may have another use.
 	 */
-	if (core->now - core->latest->heard > FORESEEN_MOST)
+	if (now - core->latest->heard > FORESEEN_MOST)
 		return 0;
 	return destination_predict(core->latest, places, most, *header);
 }

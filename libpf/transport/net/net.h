@@ -223,12 +223,14 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
  * call with UDP_GRO can fill. Valid until the next call of net_input, to which
  * the packets are given as they lie. Returns how many, 0 with NET_AUTH_ENCRYPT,
  * and while the peer that sent data last is silent.
+ * net_foresees: it is worth asking, and what the time is.
  */
 struct net_place {
 	void *address;
 	uint32_t length;
 };
-unsigned net_predict(struct net_core *core, struct net_place *places, unsigned most,
+bool net_foresees(const struct net_core *core);
+unsigned net_predict(struct net_core *core, uint64_t now, struct net_place *places, unsigned most,
 		     uint32_t *header);
 
 /*
