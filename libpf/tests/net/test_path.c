@@ -167,37 +167,68 @@ static void test_gap_by_time(void **state)
 	close_path(fixture);
 }
 
-static void test_timeout(void **state)
+/* Nothing behind the last packets tells of their loss: soon a probe asks. */
+static void test_tail(void **state)
 {
 	struct fixture *fixture = open_path();
-	uint64_t first, second;
+	uint64_t first;
 
 	send(fixture, 1, 1000);
 	acknowledge(fixture, 0, 1, 11000);
 	send(fixture, 5, 20000);
 	first = deadline(fixture);
-	assert_int_equal(first, 20000 + TIMEOUT_MIN + ACK_DELAY);
+	assert_int_equal(first, 20000 + 2 * 10000 + ACK_DELAY);
 	advance(fixture, first - 1);
-	assert_int_equal(fixture->statistics.timeouts, 0);
+	assert_false(fixture->path.probe);
 	advance(fixture, first);
-	assert_int_equal(fixture->statistics.timeouts, 1);
-	/* A probe, whatever the window says; nothing is lost yet. */
+	/* Whatever the window says; nothing is lost yet. */
 	assert_true(fixture->path.probe);
+	assert_int_equal(fixture->statistics.tail_probes, 1);
+	assert_int_equal(fixture->statistics.timeouts, 0);
 	assert_int_equal(fixture->lost, 0);
 	assert_int_equal(fixture->path.in_flight, 5 * PACKET);
 	assert_false(path_open(&fixture->path, first, PACKET, 0));
 	send(fixture, 1, first);
-	second = deadline(fixture);
-	assert_int_equal(second - first, 2 * (TIMEOUT_MIN + ACK_DELAY));
+	/* It may be lost as well. */
+	assert_int_equal(deadline(fixture) - first, 2 * (2 * 10000 + ACK_DELAY));
 	/* Of five, the third and the fifth got through; the answer to the probe tells at once. */
 	assert_true(acknowledge(fixture, 6, 0x15, first + 5000));
-	assert_int_equal(fixture->path.timeouts, 0);
+	assert_int_equal(fixture->path.tail_probes, 0);
 	assert_int_equal(fixture->lost, 3);
 	assert_int_equal(fixture->lost_places[0], 1);
 	assert_int_equal(fixture->lost_places[1], 3);
 	assert_int_equal(fixture->lost_places[2], 5);
 	assert_int_equal(fixture->path.in_flight, 0);
 	assert_int_equal(fixture->spurious, 0);
+	close_path(fixture);
+}
+
+/* No answer to these probes either: time-outs, each twice as long. */
+static void test_timeout(void **state)
+{
+	struct fixture *fixture = open_path();
+	uint64_t now;
+
+	send(fixture, 1, 1000);
+	acknowledge(fixture, 0, 1, 11000);
+	send(fixture, 5, now = 20000);
+	while ((2 * 10000 + ACK_DELAY) << fixture->statistics.tail_probes < TIMEOUT_MIN) {
+		now = deadline(fixture);
+		advance(fixture, now);
+		send(fixture, 1, now);
+	}
+	assert_int_equal(fixture->statistics.timeouts, 0);
+	assert_int_equal(deadline(fixture) - now, TIMEOUT_MIN + ACK_DELAY);
+	now = deadline(fixture);
+	advance(fixture, now);
+	assert_true(fixture->path.probe);
+	assert_int_equal(fixture->statistics.timeouts, 1);
+	assert_int_equal(fixture->lost, 0);
+	send(fixture, 1, now);
+	assert_int_equal(deadline(fixture) - now, 2 * (TIMEOUT_MIN + ACK_DELAY));
+	now = deadline(fixture);
+	acknowledge(fixture, (uint32_t)fixture->path.next - 1, 1, now);
+	assert_int_equal(fixture->path.timeouts, 0);
 	close_path(fixture);
 }
 
@@ -211,7 +242,7 @@ static void test_late_peer(void **state)
 	send(fixture, 1, now);
 	acknowledge(fixture, 0, 1, now + 10000);
 	send(fixture, 10, now = 20000);
-	for (i = 0; i < 5; i++) {
+	for (i = 0; i < 9; i++) {
 		now = deadline(fixture);
 		advance(fixture, now);
 		send(fixture, 1, now);
@@ -220,7 +251,7 @@ static void test_late_peer(void **state)
 	/* First a part, whose last took as long as those before it. */
 	assert_true(acknowledge(fixture, 2, 2, now));
 	assert_int_equal(fixture->lost, 0);
-	assert_true(acknowledge(fixture, 15, 0x7fff, now + 1000));
+	assert_true(acknowledge(fixture, 19, 0x7ffff, now + 1000));
 	assert_int_equal(fixture->lost, 0);
 	assert_int_equal(fixture->path.in_flight, 0);
 	assert_int_equal(fixture->statistics.lost, 0);
@@ -432,6 +463,7 @@ int main(void)
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_gap_of_answers),
 		cmocka_unit_test(test_gap_by_time),
+		cmocka_unit_test(test_tail),
 		cmocka_unit_test(test_timeout),
 		cmocka_unit_test(test_unsent),
 		cmocka_unit_test(test_late_peer),

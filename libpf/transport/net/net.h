@@ -296,6 +296,7 @@ struct net_statistics {
 	uint64_t lost;                  /* packets declared lost */
 	uint64_t spurious;              /* of these, acknowledged after all */
 	uint64_t timeouts;              /* retransmission time-outs */
+	uint64_t tail_probes;           /* for the last packets, before that */
 	uint64_t data_sent, data_again; /* packets of transfers; of these, sent after a loss */
 	uint64_t data_duplicate;        /* received, with nothing new in them */
 	uint64_t data_in_place;         /* received where they belong */

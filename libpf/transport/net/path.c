@@ -9,6 +9,7 @@
 #define RECORDS_ANSWERS 64  /* for acknowledgements and probes */
 #define TIMEOUT_FIRST 50000000ull
 #define TIMEOUT_MOST 1000000000ull
+#define TAIL_PROBES_MOST 20
 #define TIMEOUTS_SILENT 9 /* in a row, about a second: the path may be another one now */
 #define PATIENCE_MOST 100000000ull
 
@@ -29,6 +30,7 @@ void path_rest(struct path *path)
 	path->in_flight = 0;
 	path->loss_time = NET_NEVER;
 	path->timeouts = 0;
+	path->tail_probes = 0;
 	path->probe = false;
 	mtu_unsent(&path->mtu);
 }
@@ -304,6 +306,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	if (!packets)
 		return true;
 	path->timeouts = 0;
+	path->tail_probes = 0;
 	skip_settled(path);
 	declare_lost(path, now, events, statistics);
 	congestion_acknowledged(&path->congestion, now, packets, bytes, marks, rtt, largest,
@@ -325,14 +328,28 @@ static uint64_t timeout(const struct path *path, uint64_t timeout_min, uint64_t 
 	return time < TIMEOUT_MOST ? time : TIMEOUT_MOST;
 }
 
+/*
+ * RFC 8985, 7.2: the last packets have none behind them whose arrival would tell
+ * of their loss. So has the probe.
+ */
+static uint64_t tail_timeout(const struct path *path, uint64_t ack_delay)
+{
+	if (!path->rtt || path->timeouts)
+		return NET_NEVER;
+	return (2 * (uint64_t)path->rtt + ack_delay) << path->tail_probes;
+}
+
 uint64_t path_deadline(const struct path *path, uint64_t timeout_min, uint64_t ack_delay)
 {
-	uint64_t time;
+	uint64_t wait, tail;
 
 	if (path->oldest == path->next)
 		return NET_NEVER;
-	time = path->asked + timeout(path, timeout_min, ack_delay);
-	return path->loss_time < time ? path->loss_time : time;
+	wait = timeout(path, timeout_min, ack_delay);
+	tail = tail_timeout(path, ack_delay);
+	if (tail < wait)
+		wait = tail;
+	return path->loss_time < path->asked + wait ? path->loss_time : path->asked + wait;
 }
 
 static void forget_oldest(struct path *path, uint64_t now, const struct path_events *events)
@@ -368,8 +385,14 @@ void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_
 		declare_lost(path, now, events, statistics);
 		return;
 	}
-	if (now < path->asked + timeout(path, timeout_min, ack_delay))
+	if (now < path->asked + timeout(path, timeout_min, ack_delay)) {
+		if (now - path->asked < tail_timeout(path, ack_delay))
+			return;
+		statistics->tail_probes++;
+		path->tail_probes += path->tail_probes < TAIL_PROBES_MOST;
+		path->probe = true;
 		return;
+	}
 	statistics->timeouts++;
 	path->timeouts += path->timeouts < 255;
 	path->asked = now;

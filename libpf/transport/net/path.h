@@ -6,8 +6,9 @@
  * round trip, the one that the other took, and a reordering window have passed
  * since. The round trip just seen, and not an average, counts because a peer
  * that had to wait for a processor is late with everything. When nothing
- * arrives for a time-out, a probe asks what did (RFC 9002's PTO); nothing is
- * taken for lost before that is answered.
+ * arrives for two round trips, a probe asks what did (RFC 8985's TLP), and again
+ * after each time-out (RFC 9002's PTO); nothing is taken for lost before that is
+ * answered.
  */
 #ifndef PF_NET_PATH_H
 #define PF_NET_PATH_H
@@ -61,6 +62,7 @@ struct path {
 	uint32_t marks;          /* the peer reported */
 	uint8_t timeouts;        /* in a row */
 	bool reorders;           /* packets overtake each other here */
+	uint8_t tail_probes;     /* ... before them */
 	bool probe;              /* ask what arrived, although the window is full */
 };
 
