@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define TELL_EVERY 10 /* s */
+
 struct arguments {
 	unsigned hosts; /* 0: by the seed */
 	unsigned jobs;
@@ -28,6 +30,7 @@ struct arguments {
 /* Of all jobs. */
 struct progress {
 	_Atomic uint64_t seed, packets, rounds;
+	_Atomic uint64_t told; /* seconds that had passed when a line said so */
 	_Atomic bool failed;
 };
 
@@ -147,6 +150,19 @@ static bool run_round(const struct arguments *arguments, uint64_t seed, uint64_t
 	return passed;
 }
 
+/* A line every ten seconds, from whichever job comes to it first. */
+static void tell_progress(struct progress *progress, double passed)
+{
+	uint64_t told = progress->told;
+
+	if (passed < (double)told + TELL_EVERY ||
+	    !atomic_compare_exchange_strong(&progress->told, &told, (uint64_t)passed))
+		return;
+	printf("# %llu packets in %llu rounds after %.0f s\n",
+	       (unsigned long long)progress->packets, (unsigned long long)progress->rounds, passed);
+	fflush(stdout);
+}
+
 static void run_rounds(const struct arguments *arguments, double start, struct progress *progress)
 {
 	uint64_t packets;
@@ -158,6 +174,7 @@ static void run_rounds(const struct arguments *arguments, double start, struct p
 			progress->failed = true;
 		progress->packets += packets;
 		progress->rounds++;
+		tell_progress(progress, clock_now() - start);
 	}
 }
 
