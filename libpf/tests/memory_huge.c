@@ -227,7 +227,9 @@ const struct memory_kind memory_huge_kinds[] = {
 	  .unit = HUGE_PAGE,
 	  .machine = with_hugetlb,
 	  .map = map_hugetlb },
+	/* The kernel's thread may get next to nothing of a busy processor: not the longest. */
 	{ .name = "merged by KSM",
+	  .most = 4 * MIB,
 	  .holds = CONTENTS_PAGES,
 	  .machine = with_merging,
 	  .prepare = merge },
