@@ -150,8 +150,8 @@ change_mtu()
 		for mtu in 1500 9000 1280 4000; do
 			pause 0.3
 			"$host_script" set --mtu "$mtu" || return
+			note "happened: MTU $mtu"
 		done
-		note "happened: MTU 1280 to 9000"
 	done
 }
 
