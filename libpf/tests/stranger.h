@@ -6,8 +6,8 @@
 #ifndef PF_TESTS_STRANGER_H
 #define PF_TESTS_STRANGER_H
 
-#include "connection_message.h"
-#include "transport/host/channel.h"
+#include "host/connection_message.h"
+#include "host/channel.h"
 #include "unit.h"
 
 /* The address of a context, as its peers know it. */

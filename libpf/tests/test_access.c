@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "pf.h"
-#include "transport/net/access.h"
+#include "net/access.h"
 
 #define PAGE ((size_t)4096)
 #define PAGES 200

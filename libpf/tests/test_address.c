@@ -3,7 +3,7 @@
 
 #include <sodium.h>
 
-#include "address.h"
+#include "base/address.h"
 
 static void test_create(void **state)
 {

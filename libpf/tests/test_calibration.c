@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "calibration.h"
+#include "base/calibration.h"
 
 static char folder[64];
 

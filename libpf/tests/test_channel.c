@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "pf.h"
-#include "transport/host/channel.h"
-#include "transport/host/inbox.h"
+#include "host/channel.h"
+#include "host/inbox.h"
 
 #define RING_SIZE ((size_t)16384)
 #define PAGE ((size_t)4096)

@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "context.h"
-#include "transport/host/inbox.h"
+#include "context/context.h"
+#include "host/inbox.h"
 
 static const size_t hello_length = offsetof(struct connection_message, u.handshake.sealed) +
 				   CONNECTION_SEALED_MOST;

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transport/device/device.h"
+#include "device/device.h"
 
 #define MIB ((size_t)1 << 20)
 #define ENTRIES 4

@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "context.h"
-#include "transport/net/engine.h"
-#include "transport/net/link.h"
+#include "base/clock.h"
+#include "context/context.h"
+#include "net/engine.h"
+#include "net/link.h"
 
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "event.h"
+#include "host/event.h"
 
 #define PUSHERS 4
 #define EVENTS 20000ul

@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "transport/host/inbox.h"
-#include "transport/host/message.h"
+#include "host/inbox.h"
+#include "host/message.h"
 
 static struct {
 	unsigned count;

@@ -5,7 +5,7 @@
 #include <ifaddrs.h>
 #include <sys/socket.h>
 
-#include "transport/net/interface.h"
+#include "net/interface.h"
 
 /* What getifaddrs says here: the tests bring a host of their own. */
 static struct ifaddrs *host;

@@ -4,8 +4,8 @@
 
 #include <arpa/inet.h>
 
-#include "context.h"
-#include "transport/net/link.h"
+#include "context/context.h"
+#include "net/link.h"
 
 struct here {
 	const char *name, *address;

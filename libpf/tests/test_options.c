@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit.h"
 
-#include "options.h"
+#include "base/options.h"
 
 static const pf_option_info *find(const char *name)
 {

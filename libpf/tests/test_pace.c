@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "clock.h"
-#include "fault/pace.h"
+#include "base/clock.h"
+#include "memory/pace.h"
 
 /* Enough processor time to be worth a rest. */
 static void work(const uint64_t *used)

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "context.h"
+#include "context/context.h"
 
 #define PAGES 64
 

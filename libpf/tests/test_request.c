@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit.h"
 
-#include "peer.h"
-#include "request.h"
+#include "common/peer.h"
+#include "host/request.h"
 
 static char object_memory[4096]; /* only addresses in it matter */
 

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fault/resolver.h"
+#include "memory/resolver.h"
 
 #define PAGE ((size_t)4096)
 #define PAGES ((size_t)16)

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "pf.h"
-#include "transport/host/channel.h"
+#include "host/channel.h"
 
 #define RING_MOST ((size_t)256 << 10)
 #define MOST_ENTRIES (RING_MOST / RING_HEADER)

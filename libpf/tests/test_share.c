@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "transport/host/share.h"
+#include "host/share.h"
 
 static void test_granule_shift(void **state)
 {

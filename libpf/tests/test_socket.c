@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "transport/net/access.h"
-#include "transport/net/socket.h"
+#include "net/access.h"
+#include "net/socket.h"
 
 #define PACKET 1400
 #define HEADER 48

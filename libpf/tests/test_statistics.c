@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "statistics.h"
+#include "base/statistics.h"
 
 #define PAGE "/memfd:" STATISTICS_NAME " (deleted)"
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "calibration.h"
+#include "base/calibration.h"
 
 static int make_folders(char *path)
 {

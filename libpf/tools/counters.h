@@ -3,7 +3,7 @@
 #ifndef TOOLS_COUNTERS_H
 #define TOOLS_COUNTERS_H
 
-#include "statistics.h"
+#include "base/statistics.h"
 
 struct counters {
 	uint64_t stat[PF_STAT_COUNT];

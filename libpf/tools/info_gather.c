@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "calibration.h"
+#include "base/calibration.h"
 #include "pair.h"
 #include "pattern.h"
 

@@ -3,7 +3,7 @@
 
 #include "info.h"
 #include "json.h"
-#include "options.h"
+#include "base/options.h"
 
 static void print_capabilities(const struct info *info)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "info.h"
-#include "options.h"
+#include "base/options.h"
 
 static void title(const char *text)
 {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "job.h"
 #include "json.h"
 

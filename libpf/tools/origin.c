@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibration.h"
-#include "options.h"
+#include "base/calibration.h"
+#include "base/options.h"
 
 #define OPTIONS_MOST (sizeof(((struct origins *)0)->calibrated) / sizeof(bool))
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "calibration_file.h"
-#include "options.h"
+#include "base/options.h"
 #include "origin.h"
 #include "perf_compare.h"
 

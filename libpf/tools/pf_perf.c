@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options.h"
+#include "base/options.h"
 #include "origin.h"
 #include "perf_calibrate.h"
 #include "perf_output.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "transport/net/net.h"
+#include "net/net.h"
 
 #define ARENA ((size_t)16 << 20)
 #define QUEUE 256

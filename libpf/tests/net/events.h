@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/net/net.h"
+#include "net/net.h"
 
 struct world;
 struct host;

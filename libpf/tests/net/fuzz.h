@@ -7,7 +7,7 @@
 #ifndef PF_TESTS_NET_FUZZ_H
 #define PF_TESTS_NET_FUZZ_H
 
-#include "transport/net/core.h"
+#include "net/core.h"
 
 #define FUZZ_ARENA 65536u
 #define FUZZ_PACKET_MOST 2048u

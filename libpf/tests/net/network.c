@@ -2,7 +2,7 @@
 #include "network.h"
 
 #include "sockets.h"
-#include "transport/net/wire.h"
+#include "net/wire.h"
 
 #define POOLED 2048 /* bytes of packets that are kept for the next ones */
 

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 
 #include "network.h"
-#include "transport/net/socket.h"
+#include "net/socket.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "net/sockets.h"
-#include "transport/net/wire.h"
+#include "net/wire.h"
 
 #define LENGTH 50000u
 

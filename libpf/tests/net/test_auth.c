@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit.h"
 
-#include "transport/net/auth.h"
-#include "transport/net/window.h"
+#include "net/auth.h"
+#include "net/window.h"
 
 #define LENGTH 200
 #define CONTROL 40

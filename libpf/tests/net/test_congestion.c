@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "net/world.h"
-#include "transport/net/congestion.h"
+#include "net/congestion.h"
 
 #define LENGTH ((size_t)32 << 20)
 #define RATE 1250000000ull /* bytes a second: 10 Gbit/s */

@@ -2,7 +2,7 @@
 /* Losses, time-outs and packet sizes, one packet at a time. */
 #include "unit.h"
 
-#include "transport/net/path.h"
+#include "net/path.h"
 
 #define PACKET 1000u
 #define TIMEOUT_MIN 1000000u

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "net/world.h"
-#include "transport/net/core.h"
+#include "net/core.h"
 
 #define ARENA ((size_t)2 << 20)
 

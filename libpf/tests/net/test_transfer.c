@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "net/sockets.h"
-#include "transport/net/wire.h"
+#include "net/wire.h"
 
 #define ARENA ((size_t)8 << 20)
 #define HALF (ARENA / 2)

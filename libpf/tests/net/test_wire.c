@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit.h"
 
-#include "transport/net/ranges.h"
-#include "transport/net/stream.h"
-#include "transport/net/wire.h"
+#include "net/ranges.h"
+#include "net/stream.h"
+#include "net/wire.h"
 
 static void test_header(void **state)
 {

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "events.h"
-#include "transport/net/net.h"
+#include "net/net.h"
 
 #define WORLD_PAGE 4096u
 #define MICROSECOND 1000ull

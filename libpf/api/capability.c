@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memory/resolver.h"
+#include "pf.h"
+#include "device/device.h"
+#include "host/copy.h"
+#include "net/interface.h"
+
+struct list {
+	pf_capability *entries;
+	int most, count;
+};
+
+static __attribute__((format(printf, 4, 5))) void add(struct list *list, const char *name,
+						      int available, const char *format, ...)
+{
+	pf_capability *entry;
+	va_list args;
+
+	if (list->count++ >= list->most)
+		return;
+	entry = &list->entries[list->count - 1];
+	entry->name = name;
+	entry->available = available;
+	va_start(args, format);
+	vsnprintf(entry->detail, sizeof(entry->detail), format, args);
+	va_end(args);
+}
+
+static int read_number(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	int number = -1;
+
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &number) != 1)
+		number = -1;
+	fclose(file);
+	return number;
+}
+
+/* Try on a sibling-like process: a child that is no descendant of the one that copies. */
+static int copy_from_parent(uint64_t *cookie)
+{
+	pid_t parent = getpid(), child = fork();
+	int status = 0;
+
+	if (child < 0)
+		return errno;
+	if (!child)
+		_exit(copy_probe(parent, (uint64_t)(uintptr_t)cookie, *cookie));
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+}
+
+static void single_copy(struct list *list)
+{
+	uint64_t cookie = 0x5f3759df5f3759df;
+	int error = copy_from_parent(&cookie);
+	int scope = read_number("/proc/sys/kernel/yama/ptrace_scope");
+
+	if (!error)
+		add(list, "single copy", 1,
+		    "process_vm_readv/writev is permitted between processes of one user");
+	else if (scope > 0)
+		add(list, "single copy", 0,
+		    "process_vm_readv: %s; Yama's kernel.yama.ptrace_scope is %d, 0 permits it",
+		    strerror(error), scope);
+	else
+		add(list, "single copy", 0,
+		    "process_vm_readv: %s; a seccomp filter or container may forbid it",
+		    strerror(error));
+}
+
+static void populate(struct list *list)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint64_t failed;
+	void *area = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (area == MAP_FAILED)
+		return;
+	if (resolver_touch((uint64_t)(uintptr_t)area, page, true, &failed) == PF_OK)
+		add(list, "fault resolution", 1, "madvise(MADV_POPULATE_WRITE) brings pages in");
+	else
+		add(list, "fault resolution", 0,
+		    "madvise(MADV_POPULATE_WRITE) fails; it needs Linux 5.14 or later");
+	munmap(area, page);
+}
+
+static void memory_files(struct list *list)
+{
+	int fd = memfd_create("libpf test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd >= 0)
+		add(list, "shared memory", 1, "memfd: rings without names, nothing in /dev/shm");
+	else
+		add(list, "shared memory", 0, "memfd_create: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void huge_pages(struct list *list)
+{
+	char text[128] = "";
+	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+
+	if (!file || !fgets(text, sizeof(text), file))
+		add(list, "huge pages", 0, "no transparent huge pages in this kernel");
+	else
+		add(list, "huge pages", !strstr(text, "[never]"),
+		    "transparent_hugepage/enabled: %.*s", (int)strcspn(text, "\n"), text);
+	if (file)
+		fclose(file);
+}
+
+static void detection(struct list *list)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		add(list, "fault detection", 1,
+		    "/proc/PID/pagemap shows absent pages before a copy would wait for them");
+	else
+		add(list, "fault detection", 0,
+		    "/proc/self/pagemap: %s; a copy may wait for an absent page", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void pagers(struct list *list)
+{
+	/* 1: UFFD_USER_MODE_ONLY, as a pager opens it. */
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1);
+
+	if (fd >= 0)
+		add(list, "user-space pagers", 1,
+		    "userfaultfd, of the kind that needs no privilege");
+	else
+		add(list, "user-space pagers", 0, "userfaultfd: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void user_interrupts(struct list *list)
+{
+	bool processor = false;
+#ifdef __x86_64__
+	unsigned a, b, c, d;
+
+	/* Intel SDM 2A, CPUID.(EAX=07H,ECX=0):EDX[5] */
+	processor = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & 1u << 5;
+#endif
+	add(list, "user interrupts", 0, "%s",
+	    processor ? "this processor has them, no released Linux offers them; not used" :
+			"this processor has none; not used");
+}
+
+static void device(struct list *list)
+{
+	char text[192];
+	bool available = device_describe(text, sizeof(text));
+
+	add(list, "/dev/exanest", available, "%s", text);
+}
+
+/* As a context opened now would use it. */
+static void network(struct list *list)
+{
+	struct interface interfaces[INTERFACES_MOST];
+	char text[sizeof(list->entries->detail)] = "", address[INET6_ADDRSTRLEN];
+	const char *why = "the option network is off";
+	pf_options options;
+	unsigned count = 0, i;
+	size_t used = 0;
+
+	pf_options_init(&options, NULL);
+	if (options.network != PF_NETWORK_OFF)
+		count = interfaces_find(interfaces, INTERFACES_MOST, options.if_include,
+					options.if_exclude, &why);
+	for (i = 0; i < count && used < sizeof(text); i++) {
+		const union interface_address *own = &interfaces[i].address;
+		bool version6 = own->any.sa_family == AF_INET6;
+
+		inet_ntop(own->any.sa_family,
+			  version6 ? (const void *)&own->in6.sin6_addr :
+				     (const void *)&own->in.sin_addr,
+			  address, sizeof(address));
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %s (MTU %u)",
+					 i ? ", " : "", interfaces[i].name, address,
+					 interfaces[i].mtu);
+	}
+	add(list, "network", count > 0, "%s", count ? text : why);
+}
+
+int pf_capabilities(pf_capability *entries, int most)
+{
+	struct list list = { .entries = entries, .most = most };
+
+	memory_files(&list);
+	single_copy(&list);
+	populate(&list);
+	huge_pages(&list);
+	detection(&list);
+	pagers(&list);
+	user_interrupts(&list);
+	network(&list);
+	device(&list);
+	return list.count < most ? list.count : most;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "statistics.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "context/context.h"
+#include "net/engine.h"
+
+/* Linux 5.1; older C libraries do not name it. */
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+static_assert(sizeof(struct statistics_page) <= STATISTICS_SIZE, "the statistics are one page");
+
+static const pf_stat_info table[PF_STAT_COUNT] = {
+	[PF_STAT_SENDS] = { "sends", "messages sent" },
+	[PF_STAT_SEND_BYTES] = { "send_bytes", "bytes of messages sent through the ring" },
+	[PF_STAT_RECEIVES] = { "receives", "messages received" },
+	[PF_STAT_RECEIVE_BYTES] = { "receive_bytes", "bytes of messages received" },
+	[PF_STAT_PUTS] = { "puts", "puts completed" },
+	[PF_STAT_GETS] = { "gets", "gets completed" },
+	[PF_STAT_ATOMICS] = { "atomics", "atomic operations completed" },
+	[PF_STAT_SINGLE_COPY_BYTES] = { "single_copy_bytes",
+					"bytes moved by single copy for transfers of this process" },
+	[PF_STAT_SHARED_BYTES] = { "shared_bytes", "bytes moved by single copy from the other "
+						   "end, for transfers of peers" },
+	[PF_STAT_STREAM_BYTES] = { "stream_bytes",
+				   "bytes of transfers that went through the ring" },
+	[PF_STAT_PREFAULT_BYTES] = { "prefault_bytes",
+				     "bytes of buffers touched before transfers" },
+	[PF_STAT_PIN_BYTES] = { "pin_bytes", "bytes of buffers locked for a transfer" },
+	[PF_STAT_PIN_CACHE_BYTES] = { "pin_cache_bytes",
+				      "bytes of buffers found or put in the cache of locked memory" },
+	[PF_STAT_DEVICE_BYTES] = { "device_bytes", "bytes of transfers moved by /dev/exanest" },
+	[PF_STAT_LOCAL_FAULTS] = { "local_faults", "blocks parked for a fault here" },
+	[PF_STAT_REMOTE_FAULTS] = { "remote_faults", "blocks parked for a fault in the peer" },
+	[PF_STAT_LOCAL_MINOR] = { "local_minor_faults", "faults on memory here never touched" },
+	[PF_STAT_LOCAL_MAJOR] = { "local_major_faults", "faults on pages here in swap or a file" },
+	[PF_STAT_LOCAL_PAGER] = { "local_pager_faults", "faults on pages of a pager here" },
+	[PF_STAT_LOCAL_PERMISSION] = { "local_permission_faults",
+				       "faults here that could not be resolved" },
+	[PF_STAT_REMOTE_MINOR] = { "remote_minor_faults",
+				   "faults on memory of the peer never touched" },
+	[PF_STAT_REMOTE_MAJOR] = { "remote_major_faults",
+				   "faults on pages of the peer in swap or a file" },
+	[PF_STAT_REMOTE_PAGER] = { "remote_pager_faults", "faults on pages of the peer's pager" },
+	[PF_STAT_REMOTE_PERMISSION] = { "remote_permission_faults",
+					"faults in the peer that could not be resolved" },
+	[PF_STAT_RETRANSMITS] = { "retransmits",
+				  "blocks sent again after their fault was resolved" },
+	[PF_STAT_FAULT_ERRORS] = { "fault_errors", "transfers ended by a fault that could not be "
+						   "resolved" },
+	[PF_STAT_RING_FULL] = { "ring_full", "sends turned away because the ring was full" },
+	[PF_STAT_COLLAPSED] = { "collapsed", "2 MiB ranges of hot buffers made huge pages" },
+	[PF_STAT_SLEEPS] = { "sleeps", "times the progress function slept for want of work" },
+	[PF_STAT_PEERS] = { "peers", "peers connected to" },
+	[PF_STAT_NET_SENT] = { "net_sent", "packets sent to other hosts" },
+	[PF_STAT_NET_RECEIVED] = { "net_received", "packets received from other hosts" },
+	[PF_STAT_NET_BYTES] = { "net_bytes", "bytes of the packets sent to other hosts" },
+	[PF_STAT_NET_LOST] = { "net_lost", "packets sent to other hosts that got lost" },
+	[PF_STAT_NET_DROPPED] = { "net_dropped",
+				  "packets from other hosts that the sockets had no room for" },
+	[PF_STAT_NET_NACKS] = { "net_nacks",
+				"blocks from other hosts that were refused for want of a page" },
+	[PF_STAT_NET_REFUSED] = { "net_refused",
+				  "packets that were forged, replayed or none of this job's" },
+};
+
+const pf_stat_info *pf_stat_table(void)
+{
+	return table;
+}
+
+/* Readers rely on its size, and on nobody else's writing there where the kernel can forbid it. */
+static int seal(int fd)
+{
+	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+	return fcntl(fd, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) ? fcntl(fd, F_ADD_SEALS, seals) :
+								     0;
+}
+
+/* The file for others to find, mapped where the page is. -1: the page stays as private as it was. */
+static int share(struct statistics_page *page)
+{
+	int fd = memfd_create(STATISTICS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -1;
+	if (!ftruncate(fd, STATISTICS_SIZE) &&
+	    mmap(page, STATISTICS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) !=
+		    MAP_FAILED &&
+	    !seal(fd))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+void statistics_create(struct statistics *statistics, bool threads)
+{
+	struct statistics_page *page = &statistics->page;
+
+	statistics->threads = threads;
+	/* That others can look is no reason to fail. */
+	statistics->fd = share(page);
+	page->version = STATISTICS_VERSION;
+	page->stats = PF_STAT_COUNT;
+	page->buckets = PF_RESOLVE_BUCKETS;
+	page->pid = getpid();
+	page->started = clock_nanoseconds(CLOCK_BOOTTIME);
+	/* Last: a reader that sees it sees the rest. */
+	atomic_thread_fence(memory_order_release);
+	page->magic = STATISTICS_MAGIC;
+}
+
+void statistics_destroy(struct statistics *statistics)
+{
+	if (statistics->fd >= 0)
+		close(statistics->fd);
+}
+
+void statistic_fault(struct statistics *statistics, enum pf_side side, enum fault_kind kind)
+{
+	static const enum pf_stat stats[][4] = {
+		[PF_SIDE_LOCAL] = { PF_STAT_LOCAL_MINOR, PF_STAT_LOCAL_MAJOR, PF_STAT_LOCAL_PAGER,
+				    PF_STAT_LOCAL_PERMISSION },
+		[PF_SIDE_REMOTE] = { PF_STAT_REMOTE_MINOR, PF_STAT_REMOTE_MAJOR,
+				     PF_STAT_REMOTE_PAGER, PF_STAT_REMOTE_PERMISSION },
+	};
+
+	if (side != PF_SIDE_NONE)
+		statistic_add_elsewhere(statistics, stats[side][kind], 1);
+}
+
+void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds)
+{
+	unsigned bucket = 0;
+
+	if (nanoseconds >> STATISTICS_BUCKET_FIRST)
+		bucket = 64 - STATISTICS_BUCKET_FIRST - (unsigned)__builtin_clzll(nanoseconds);
+	if (bucket >= PF_RESOLVE_BUCKETS)
+		bucket = PF_RESOLVE_BUCKETS - 1;
+	atomic_fetch_add_explicit(&statistics->page.resolve[bucket], 1, memory_order_relaxed);
+}
+
+uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
+{
+	pf_context *counted = (pf_context *)(uintptr_t)context;
+
+	device_count(&counted->device, &counted->statistics);
+	engine_count(counted->engine);
+	return (unsigned)stat < PF_STAT_COUNT ? statistic_read(&context->statistics.page, stat) : 0;
+}
+
+uint64_t pf_stat_resolve_time(const pf_context *context, unsigned bucket)
+{
+	return bucket < PF_RESOLVE_BUCKETS ?
+		       statistic_read_bucket(&context->statistics.page, bucket) :
+		       0;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The statistics of a context live in a page of their own: a memfd, so that
+ * pf_info --job finds and reads them in /proc while the process runs, without
+ * a word to it and at no cost to it. Nobody but the context can write there.
+ */
+#ifndef PF_STATISTICS_H
+#define PF_STATISTICS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "fault.h"
+#include "pf.h"
+
+#define STATISTICS_NAME "libpf-statistics"
+#define STATISTICS_MAGIC 0x3173746174736670 /* "pfstats1" */
+/* Raise it whenever a statistic changes its place or its meaning, or the page its layout. */
+#define STATISTICS_VERSION 3
+#define STATISTICS_SIZE 4096
+/* log2 of the nanoseconds that faults in the first bucket took less than. */
+#define STATISTICS_BUCKET_FIRST 8
+/* Processors fetch pairs of lines. */
+#define STATISTICS_LINE 128
+
+struct statistics_page {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t stats, buckets; /* PF_STAT_COUNT and PF_RESOLVE_BUCKETS of the writer */
+	int32_t pid;             /* of the writer, in its own namespace */
+	uint64_t started;        /* CLOCK_BOOTTIME, ns */
+	/* By the application's threads, and on lines of their own by all others. */
+	_Alignas(STATISTICS_LINE) _Atomic uint64_t value[PF_STAT_COUNT];
+	_Alignas(STATISTICS_LINE) _Atomic uint64_t elsewhere[PF_STAT_COUNT];
+	_Alignas(STATISTICS_LINE) _Atomic uint64_t resolve[PF_RESOLVE_BUCKETS];
+};
+
+/* Inside the context, where the page takes no pointer to get at: it is mapped over its place. */
+struct statistics {
+	_Alignas(STATISTICS_SIZE) struct statistics_page page;
+	_Alignas(STATISTICS_SIZE) bool threads;
+	int fd; /* -1: private memory, which nobody finds */
+};
+
+/*
+ * statistics is zeroed memory of the caller's. The page stays mapped over it
+ * until the caller unmaps it, and must not be freed by other means. threads:
+ * several at a time may call statistic_add.
+ */
+void statistics_create(struct statistics *statistics, bool threads);
+void statistics_destroy(struct statistics *statistics);
+
+/*
+ * Progress and callers: a lone writer needs no locked instruction, but a load
+ * and a store, each atomic for readers.
+ */
+static inline void statistic_add(struct statistics *statistics, enum pf_stat stat, uint64_t amount)
+{
+	_Atomic uint64_t *value = &statistics->page.value[stat];
+
+	if (statistics->threads)
+		atomic_fetch_add_explicit(value, amount, memory_order_relaxed);
+	else
+		atomic_store_explicit(value,
+				      atomic_load_explicit(value, memory_order_relaxed) + amount,
+				      memory_order_relaxed);
+}
+
+/* The same for any thread: the service thread, resolvers. */
+static inline void statistic_add_elsewhere(struct statistics *statistics, enum pf_stat stat,
+					   uint64_t amount)
+{
+	atomic_fetch_add_explicit(&statistics->page.elsewhere[stat], amount, memory_order_relaxed);
+}
+
+static inline uint64_t statistic_read(const struct statistics_page *page, enum pf_stat stat)
+{
+	struct statistics_page *counters = (struct statistics_page *)(uintptr_t)page;
+
+	return atomic_load_explicit(&counters->value[stat], memory_order_relaxed) +
+	       atomic_load_explicit(&counters->elsewhere[stat], memory_order_relaxed);
+}
+
+static inline uint64_t statistic_read_bucket(const struct statistics_page *page, unsigned bucket)
+{
+	struct statistics_page *counters = (struct statistics_page *)(uintptr_t)page;
+
+	return atomic_load_explicit(&counters->resolve[bucket], memory_order_relaxed);
+}
+
+/*
+ * Any thread: a fault by its kind. The blocks that it parks are counted on
+ * their own, by PF_STAT_LOCAL_FAULTS and PF_STAT_REMOTE_FAULTS.
+ */
+void statistic_fault(struct statistics *statistics, enum pf_side side, enum fault_kind kind);
+/* Any thread: a fault was resolved, so long after it was detected. */
+void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds);
+
+#endif

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "connection.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/allocate.h"
+#include "context/context.h"
+#include "common/peer.h"
+#include "copy.h"
+#include "common/transport.h"
+
+/* Unauthenticated callers: how long and how many. */
+#define HANDSHAKE_SECONDS 30
+#define STRANGERS_MOST 256
+/* A peer with this many answers unread is not read from. */
+#define OUTBOX_MOST 1024
+
+struct outgoing {
+	struct outgoing *next;
+	struct connection_message message;
+};
+
+struct connection {
+	struct connection *next, *previous;
+	struct connections *connections;
+	uint64_t number; /* never used again, from 1 */
+	int socket;
+	struct event *readable, *writable;
+	struct outgoing *outbox, **outbox_last;
+	unsigned outbox_count;
+	pf_peer *peer; /* the side that called; NULL on the side that was called */
+	bool established;
+	bool farewell;       /* a BYE came: its end is no accident */
+	struct address from; /* the side that was called: who called */
+	uint32_t slot;
+	uint8_t nonce[crypto_secretbox_NONCEBYTES];
+};
+
+static uint32_t take_slot(struct connections *connections)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < INBOX_SLOTS; slot++) {
+		if (!connections->slots[slot]) {
+			connections->slots[slot] = true;
+			return slot;
+		}
+	}
+	return INBOX_NO_SLOT;
+}
+
+static void connection_close(struct connection *connection)
+{
+	struct connections *connections = connection->connections;
+
+	if (connection->peer) {
+		connection->peer->host->connection = NULL;
+	} else if (connection->established) {
+		if (connection->slot < INBOX_SLOTS)
+			connections->slots[connection->slot] = false;
+	} else {
+		connections->strangers--;
+	}
+	*(connection->previous ? &connection->previous->next :
+				 &connections->newest) = connection->next;
+	if (connection->next)
+		connection->next->previous = connection->previous;
+	while (connection->outbox) {
+		struct outgoing *outgoing = connection->outbox;
+
+		connection->outbox = outgoing->next;
+		free(outgoing);
+	}
+	event_free(connection->readable);
+	event_free(connection->writable);
+	close(connection->socket);
+	free(connection);
+}
+
+/* The other side is gone, or must be: tell progress, unless it never got in. */
+static void connection_lost(struct connection *connection, int status)
+{
+	if (connection->peer || connection->established)
+		context_tell(connection->connections->context,
+			     (struct event){ .kind = EVENT_GONE,
+					     .peer = connection->peer,
+					     .from = connection->from,
+					     .status = status,
+					     .farewell = connection->farewell });
+	connection_close(connection);
+}
+
+static void on_writable(int socket, short what, void *arg)
+{
+	struct connection *connection = arg;
+
+	(void)what;
+	while (connection->outbox) {
+		struct outgoing *outgoing = connection->outbox;
+
+		if (connection_message_send(socket, &outgoing->message, -1) == PF_ERR_AGAIN)
+			return;
+		connection->outbox = outgoing->next;
+		if (!connection->outbox)
+			connection->outbox_last = &connection->outbox;
+		connection->outbox_count--;
+		free(outgoing);
+	}
+	event_del(connection->writable);
+	event_add(connection->readable, NULL);
+}
+
+static void post(struct connection *connection, const struct connection_message *message)
+{
+	struct outgoing *outgoing;
+
+	if (!connection->outbox &&
+	    connection_message_send(connection->socket, message, -1) != PF_ERR_AGAIN)
+		return;
+	outgoing = allocate_or_wait(sizeof(*outgoing));
+	outgoing->message = *message;
+	*connection->outbox_last = outgoing;
+	connection->outbox_last = &outgoing->next;
+	event_add(connection->writable, NULL);
+	/* Not where we ask: two that each wait to be read from would wait for ever. */
+	if (++connection->outbox_count > OUTBOX_MOST && !connection->peer)
+		event_del(connection->readable);
+}
+
+/* The process at the other end, in our PID namespace; 0 if it has no number there. */
+static pid_t process_of(int socket)
+{
+	struct ucred who = { 0 };
+	socklen_t length = sizeof(who);
+
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0)
+		return 0;
+	return who.pid;
+}
+
+/* The side that was called. PF_OK or why the caller is sent away. */
+static int admit(struct connection *connection, const struct connection_message *message, int fd)
+{
+	struct connections *connections = connection->connections;
+	pf_context *context = connections->context;
+	struct connection_message answer;
+	struct incoming *incoming;
+	struct welcome welcome;
+	struct hello hello;
+	int status;
+
+	if (fd < 0)
+		return PF_ERR_REFUSED;
+	if (message->kind != CONNECTION_HELLO ||
+	    !connection_message_unseal(message, &hello, context->address.key) ||
+	    address_parse(&hello.from, &hello.from, sizeof(hello.from)) != PF_OK ||
+	    /* The option network differs there: what we have for it goes another way. */
+	    peer_transport_back(context, &hello.from) != &transport_host) {
+		close(fd);
+		return PF_ERR_REFUSED;
+	}
+	incoming = allocate_or_wait(sizeof(*incoming));
+	if (channel_map(&incoming->channel, fd) != PF_OK) {
+		free(incoming);
+		return PF_ERR_REFUSED;
+	}
+	incoming->from = hello.from;
+	incoming->pid = process_of(connection->socket);
+	incoming->copy_error = !context->options.single_copy ? ENOSYS :
+			       !incoming->pid                ? ESRCH :
+						copy_probe(incoming->pid, hello.cookie_address,
+							   hello.cookie);
+	incoming->slot = take_slot(connections);
+	device_join_pair(&context->device, &context->address, &hello.from);
+
+	welcome = (struct welcome){ .cookie_address = (uint64_t)(uintptr_t)&context->cookie,
+				    .cookie = context->cookie,
+				    .engine = device_engine(&context->device),
+				    .slot = incoming->slot };
+	memcpy(welcome.nonce, message->u.handshake.nonce, sizeof(welcome.nonce));
+	connection_message_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);
+	connection->slot = incoming->slot;
+	connection->from = hello.from;
+	connection->established = true;
+	connections->strangers--;
+	context_tell(context, (struct event){ .kind = EVENT_INCOMING, .incoming = incoming });
+	status = connection_message_send(connection->socket, &answer, context->inbox.fd);
+	/* It may have ended meanwhile, in good order even: what it said before is still to be read. */
+	return status == PF_ERR_AGAIN ? PF_ERR_PEER : PF_OK;
+}
+
+/* The side that called: the peer let us in. */
+static int link_up(struct connection *connection, const struct connection_message *message, int fd)
+{
+	pf_context *context = connection->connections->context;
+	struct inbox inbox;
+	struct welcome welcome;
+	pid_t pid;
+
+	if (fd < 0)
+		return PF_ERR_REFUSED;
+	if (message->kind != CONNECTION_WELCOME ||
+	    !connection_message_unseal(message, &welcome, connection->peer->address->key) ||
+	    memcmp(welcome.nonce, connection->nonce, sizeof(welcome.nonce))) {
+		close(fd);
+		return PF_ERR_REFUSED;
+	}
+	if (inbox_map(&inbox, fd) != PF_OK)
+		return PF_ERR_REFUSED;
+	connection->established = true;
+	device_join_pair(&context->device, &context->address, connection->peer->address);
+	pid = process_of(connection->socket);
+	context_tell(context,
+		     (struct event){ .kind = EVENT_LINKED,
+				     .peer = connection->peer,
+				     .inbox = inbox.memory,
+				     .slot = welcome.slot,
+				     .pid = pid,
+				     .copy_error = pid ? copy_probe(pid, welcome.cookie_address,
+								    welcome.cookie) :
+							 ESRCH,
+				     .engine = welcome.engine });
+	return PF_OK;
+}
+
+static void hear_answer(const struct connection *connection, const struct resolve *result)
+{
+	context_tell(connection->connections->context,
+		     (struct event){ .kind = EVENT_RESOLVED,
+				     .peer = connection->peer,
+				     .token = result->token,
+				     .status = result->status == PF_OK ? PF_OK : PF_ERR_FAULT,
+				     .fault = (enum fault_kind)(result->kind & 3),
+				     .address = result->address });
+}
+
+/* PF_OK, or why the connection ends. */
+static int handle(struct connection *connection, const struct connection_message *message, int fd)
+{
+	struct connections *connections = connection->connections;
+
+	if (!connection->established)
+		return connection->peer ? link_up(connection, message, fd) :
+					  admit(connection, message, fd);
+	if (fd >= 0)
+		close(fd);
+	switch (message->kind) {
+	case CONNECTION_RESOLVE:
+		connections->resolve(connections->resolve_arg, connection->number,
+				     &message->u.resolve);
+		return PF_OK;
+	case CONNECTION_RESOLVED:
+		/* Only the side that called asks on this socket. */
+		if (!connection->peer)
+			return PF_ERR_REFUSED;
+		hear_answer(connection, &message->u.resolve);
+		return PF_OK;
+	case CONNECTION_BYE:
+		connection->farewell = true;
+		return PF_OK;
+	default:
+		return PF_ERR_REFUSED;
+	}
+}
+
+static void on_readable(int socket, short what, void *arg)
+{
+	struct connection_message refusal = { .magic = CONNECTION_MAGIC,
+					      .kind = CONNECTION_REFUSED };
+	struct connection *connection = arg;
+	struct connection_message message;
+	bool stranger = !connection->peer && !connection->established;
+	int status, fd;
+
+	if (what & EV_TIMEOUT) {
+		connection_lost(connection, PF_ERR_REFUSED);
+		return;
+	}
+	status = connection_message_receive(socket, &message, &fd);
+	if (status == PF_ERR_AGAIN)
+		return;
+	if (status == PF_OK)
+		status = handle(connection, &message, fd);
+	if (status == PF_OK) {
+		/* The deadline was for the handshake. */
+		if (stranger)
+			event_remove_timer(connection->readable);
+		return;
+	}
+	if (stranger && status == PF_ERR_REFUSED)
+		connection_message_send(socket, &refusal, -1);
+	connection_lost(connection, status);
+}
+
+static struct connection *connection_new(struct connections *connections, int socket, pf_peer *peer)
+{
+	const struct timeval deadline = { .tv_sec = HANDSHAKE_SECONDS };
+	struct connection *connection = allocate_or_wait(sizeof(*connection));
+
+	connection->connections = connections;
+	connection->number = ++connections->numbers;
+	connection->socket = socket;
+	connection->peer = peer;
+	connection->outbox_last = &connection->outbox;
+	connection->readable = event_new(connections->base, socket, EV_READ | EV_PERSIST,
+					 on_readable, connection);
+	connection->writable = event_new(connections->base, socket, EV_WRITE | EV_PERSIST,
+					 on_writable, connection);
+	connection->next = connections->newest;
+	if (connection->next)
+		connection->next->previous = connection;
+	connections->newest = connection;
+	if (!peer)
+		connections->strangers++;
+	/* A peer whose process is stopped may take any time to answer us. */
+	event_add(connection->readable, peer ? NULL : &deadline);
+	return connection;
+}
+
+static struct connection *oldest_stranger(struct connections *connections)
+{
+	struct connection *connection, *oldest = NULL;
+
+	for (connection = connections->newest; connection; connection = connection->next) {
+		if (!connection->peer && !connection->established)
+			oldest = connection;
+	}
+	return oldest;
+}
+
+void connections_init(struct connections *connections, pf_context *context, struct event_base *base,
+		      connections_resolve_fn resolve, void *resolve_arg)
+{
+	memset(connections, 0, sizeof(*connections));
+	connections->context = context;
+	connections->base = base;
+	connections->resolve = resolve;
+	connections->resolve_arg = resolve_arg;
+}
+
+void connections_destroy(struct connections *connections)
+{
+	/* The analyzer does not see that closing takes it off the list. */
+	while (connections->newest)
+		connection_close(connections->newest); /* NOLINT(clang-analyzer-unix.Malloc) */
+}
+
+void connections_say_bye(struct connections *connections)
+{
+	struct connection_message bye = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_BYE };
+	struct connection *connection;
+
+	for (connection = connections->newest; connection; connection = connection->next)
+		connection_message_send(connection->socket, &bye, -1);
+}
+
+void connections_accept(struct connections *connections, int listener)
+{
+	int socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (socket < 0)
+		return;
+	if (connections->strangers >= STRANGERS_MOST)
+		connection_close(oldest_stranger(connections));
+	/* Whoever knows the key has said so by now, so no crowd can keep it out. */
+	on_readable(socket, EV_READ, connection_new(connections, socket, NULL));
+}
+
+int connection_dial(pf_context *context, pf_peer *peer, struct call *call)
+{
+	struct connection_message message;
+	struct sockaddr_un name;
+	struct hello hello = { .from = context->address,
+			       .cookie_address = (uint64_t)(uintptr_t)&context->cookie,
+			       .cookie = context->cookie };
+	socklen_t length = address_socket(peer->address, &name);
+	int status;
+
+	call->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (call->socket < 0)
+		return PF_ERR_SYSTEM;
+	if (connect(call->socket, (struct sockaddr *)&name, length) < 0) {
+		status = errno == EAGAIN       ? PF_ERR_AGAIN :
+			 errno == ECONNREFUSED ? PF_ERR_PEER :
+						 PF_ERR_SYSTEM;
+		goto fail;
+	}
+	connection_message_seal(&message, CONNECTION_HELLO, &hello, peer->address->key);
+	memcpy(call->nonce, message.u.handshake.nonce, sizeof(call->nonce));
+	status = connection_message_send(call->socket, &message, peer->host->out.fd);
+	if (status != PF_OK)
+		goto fail;
+	return PF_OK;
+fail:
+	close(call->socket);
+	return status;
+}
+
+void connections_adopt(struct connections *connections, pf_peer *peer, const struct call *call)
+{
+	struct connection *connection = connection_new(connections, call->socket, peer);
+
+	memcpy(connection->nonce, call->nonce, sizeof(connection->nonce));
+	peer->host->connection = connection;
+}
+
+void connection_ask(struct connection *connection, const struct resolve *request)
+{
+	struct connection_message message = { .magic = CONNECTION_MAGIC,
+					      .kind = CONNECTION_RESOLVE };
+
+	message.u.resolve = *request;
+	post(connection, &message);
+}
+
+void connections_answer(struct connections *connections, uint64_t number,
+			const struct resolve *result)
+{
+	struct connection_message answer = { .magic = CONNECTION_MAGIC,
+					     .kind = CONNECTION_RESOLVED };
+	struct connection *connection = connections->newest;
+
+	while (connection && connection->number != number)
+		connection = connection->next;
+	if (!connection)
+		return;
+	answer.u.resolve = *result;
+	post(connection, &answer);
+}

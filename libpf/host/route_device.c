@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "route_device.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#include "atomic.h"
+#include "base/clock.h"
+#include "context/context.h"
+#include "common/peer.h"
+#include "transfer.h"
+#include "route.h"
+
+/* The lowest bit of a cookie tells the two kinds of objects apart. */
+#define COOKIE_ATOMIC 1u
+/* The kernel lets go of a peer that is gone within far less; then the whole device is given up. */
+#define DRAIN_NANOSECONDS 1000000000
+/* How often the kernel's counters are looked at for those who watch from outside. */
+#define COUNT_NANOSECONDS 10000000
+
+static enum pf_side side_of(const struct exanest_completion *completion)
+{
+	switch (completion->fault_side) {
+	case EXANEST_SIDE_LOCAL:
+		return PF_SIDE_LOCAL;
+	case EXANEST_SIDE_REMOTE:
+		return PF_SIDE_REMOTE;
+	default:
+		return PF_SIDE_NONE;
+	}
+}
+
+static bool submit(pf_context *context, pf_peer *peer, struct exanest_submission *submission)
+{
+	submission->peer = peer->host->engine;
+	if (!device_submit(&context->device, submission))
+		return false;
+	peer->host->device_moving++;
+	return true;
+}
+
+static int move(pf_context *context, struct transfer *transfer)
+{
+	pf_peer *peer = transfer->operation.peer;
+	struct block *block = block_ready(transfer);
+	struct exanest_submission submission;
+
+	if (device_full(&context->device))
+		return OPERATION_IDLE;
+	if (!block) {
+		uint64_t length = transfer->run_end - transfer->run;
+
+		if (length > context->device.transfer_max)
+			length = context->device.transfer_max;
+		block = block_new(transfer, transfer->run, length);
+		if (!block)
+			return OPERATION_MOVED;
+		transfer->run += length;
+	}
+	submission = (struct exanest_submission){
+		.cookie = (uint64_t)(uintptr_t)block,
+		.local = (uint64_t)(uintptr_t)transfer->local + block->offset,
+		.remote = transfer->remote + block->offset,
+		.length = block->length,
+		.op = transfer_is_put(transfer) ? EXANEST_OP_PUT : EXANEST_OP_GET,
+	};
+	if (!submit(context, peer, &submission))
+		return OPERATION_IDLE;
+	block->state = BLOCK_MOVING;
+	block->on_device = true;
+	transfer->moving++;
+	return OPERATION_MOVED;
+}
+
+static int move_atomic(pf_context *context, struct atomic_operation *atomic)
+{
+	static const uint16_t ops[] = {
+		[PF_ADD] = EXANEST_ATOMIC_ADD,   [PF_AND] = EXANEST_ATOMIC_AND,
+		[PF_OR] = EXANEST_ATOMIC_OR,     [PF_XOR] = EXANEST_ATOMIC_XOR,
+		[PF_SWAP] = EXANEST_ATOMIC_SWAP, [PF_COMPARE_SWAP] = EXANEST_ATOMIC_COMPARE_SWAP,
+	};
+	const struct message_atomic *message = &atomic->message;
+	struct exanest_submission submission = {
+		.cookie = (uint64_t)(uintptr_t)atomic | COOKIE_ATOMIC,
+		.remote = message->address,
+		.length = message->width,
+		.operand = message->operand,
+		.compare = message->op == PF_COMPARE_SWAP ? message->compare : 0,
+		.op = EXANEST_OP_ATOMIC,
+		.atomic = ops[message->op],
+	};
+
+	if (!submit(context, atomic->operation.peer, &submission))
+		return OPERATION_IDLE;
+	atomic->sent = true;
+	return OPERATION_MOVED;
+}
+
+static int move_nothing(pf_context *context, struct transfer *transfer)
+{
+	(void)context;
+	transfer_fail(transfer, PF_ERR_UNREACHABLE, PF_SIDE_NONE, 0);
+	return OPERATION_MOVED;
+}
+
+const struct route route_device = { .move = move, .atomic = move_atomic };
+const struct route route_none = { .move = move_nothing };
+
+/*
+ * The kernel cannot have a page there. That is not the last word: where the
+ * program gives its pages itself, by a userfaultfd of its own, they come once
+ * it touches them. So its owner is asked, as for any other fault, and what
+ * lies before and behind goes on.
+ */
+static void block_refused(pf_context *context, struct block *block, enum pf_side side,
+			  uint64_t address)
+{
+	struct transfer *transfer = block->transfer;
+	uint64_t front = address - block_address(block, side), size = context->options.block_size;
+
+	if (side == PF_SIDE_NONE || front >= block->length) {
+		transfer_fail(transfer, PF_ERR_FAULT, side, address);
+		block_free(block);
+		return;
+	}
+	if ((front && !block_new(transfer, block->offset, front)) ||
+	    (block->length - front > size &&
+	     !block_new(transfer, block->offset + front + size, block->length - front - size))) {
+		block_free(block);
+		return;
+	}
+	block->offset += front;
+	block->length = block->length - front > size ? size : block->length - front;
+	block_fault(context, block, side, address, FAULT_PERMISSION);
+}
+
+/* Its pages were taken away again and again: is it to be tried once more? */
+static bool try_again(pf_context *context, int status, unsigned *retries)
+{
+	if (status != -EBUSY || (*retries)++ >= context->options.fault_retries)
+		return false;
+	statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
+	return true;
+}
+
+static void block_done(pf_context *context, struct block *block,
+		       const struct exanest_completion *completion)
+{
+	struct transfer *transfer = block->transfer;
+	pf_peer *peer = transfer->operation.peer;
+
+	transfer->moving--;
+	peer->host->device_moving--;
+	block->on_device = false;
+	switch (completion->status) {
+	case 0:
+		statistic_add(&context->statistics, PF_STAT_DEVICE_BYTES, block->length);
+		block_free(block);
+		return;
+	case -EHOSTUNREACH:
+	case -ECONNRESET:
+		/* If its process is gone, its connection says so soon. */
+		peer_lose_device(peer);
+		block->state = BLOCK_READY;
+		return;
+	case -EFAULT:
+		block_refused(context, block, side_of(completion), completion->fault_address);
+		return;
+	case -EBUSY:
+	case -ETIMEDOUT:
+		if (try_again(context, completion->status, &block->retries)) {
+			block->state = BLOCK_READY;
+			return;
+		}
+		transfer_fail(transfer, PF_ERR_FAULT, side_of(completion),
+			      completion->fault_address);
+		break;
+	case -ENOMEM:
+		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		break;
+	default:
+		transfer_fail(transfer, PF_ERR_SYSTEM, PF_SIDE_NONE, 0);
+	}
+	block_free(block);
+}
+
+static void atomic_done(pf_context *context, struct atomic_operation *atomic,
+			const struct exanest_completion *completion)
+{
+	pf_peer *peer = atomic->operation.peer;
+
+	peer->host->device_moving--;
+	switch (completion->status) {
+	case 0:
+		atomic_answered(atomic, PF_OK, completion->value);
+		return;
+	case -EHOSTUNREACH:
+		/* It was not begun. */
+		peer_lose_device(peer);
+		atomic->sent = false;
+		return;
+	case -EBUSY:
+	case -EFAULT:
+	case -ETIMEDOUT:
+		if (try_again(context, completion->status, &atomic->retries)) {
+			atomic->sent = false;
+			return;
+		}
+		atomic_answered(atomic, PF_ERR_FAULT, completion->fault_address);
+		return;
+	case -ECONNRESET:
+		atomic_answered(atomic, PF_ERR_PEER, 0);
+		return;
+	default:
+		atomic_answered(atomic, PF_ERR_SYSTEM, 0);
+	}
+}
+
+static int take_completions(pf_context *context)
+{
+	struct exanest_completion completion;
+	int count = 0;
+
+	while (device_complete(&context->device, &completion)) {
+		void *object = (void *)(uintptr_t)(completion.cookie & ~(uint64_t)COOKIE_ATOMIC);
+
+		if (completion.cookie & COOKIE_ATOMIC)
+			atomic_done(context, object, &completion);
+		else
+			block_done(context, object, &completion);
+		count++;
+	}
+	return count;
+}
+
+/* Every object in flight is told that it is not any more. */
+static void take_back(pf_context *context)
+{
+	const struct exanest_completion lost = { .status = -EHOSTUNREACH };
+	struct operation *head = &context->operations.active, *operation;
+	struct block *block;
+
+	for (operation = head->next; operation != head; operation = operation->next) {
+		if (operation->kind == OPERATION_ATOMIC) {
+			struct atomic_operation *atomic = (struct atomic_operation *)operation;
+
+			/* Nobody knows whether it was executed. */
+			if (atomic->sent && !atomic->message.token && !atomic->answered) {
+				operation->peer->host->device_moving--;
+				atomic_answered(atomic, PF_ERR_SYSTEM, 0);
+			}
+			continue;
+		}
+		if (!operation->peer->host->device_moving)
+			continue;
+		for (block = ((struct transfer *)operation)->blocks; block; block = block->next) {
+			if (block->state == BLOCK_MOVING && block->on_device)
+				block_done(context, block, &lost);
+		}
+	}
+}
+
+static void give_up(pf_context *context)
+{
+	pf_peer *peer;
+
+	device_close(&context->device);
+	atomic_store(&context->device.why, "the engine of " EXANEST_DEVICE " is out of order");
+	take_back(context);
+	context_lock(context);
+	for (peer = context->peers; peer; peer = peer->next)
+		peer_lose_device(peer);
+	context_unlock(context);
+}
+
+static void count_at_times(pf_context *context)
+{
+	struct device *device = &context->device;
+	uint64_t now = clock_nanoseconds(CLOCK_MONOTONIC);
+
+	if (now - device->counted_at < COUNT_NANOSECONDS)
+		return;
+	device->counted_at = now;
+	device_count(device, &context->statistics);
+}
+
+int device_progress(pf_context *context)
+{
+	int count = take_completions(context);
+
+	if (count)
+		count_at_times(context);
+	return count;
+}
+
+int device_wake(pf_context *context)
+{
+	if (device_ring_bell(&context->device))
+		return 0;
+	give_up(context);
+	return 1;
+}
+
+void device_drain(pf_context *context, pf_peer *peer)
+{
+	uint64_t start = clock_nanoseconds(CLOCK_MONOTONIC);
+
+	while (peer->host->device_moving) {
+		if (take_completions(context))
+			continue;
+		if (!device_ring_bell(&context->device) ||
+		    clock_nanoseconds(CLOCK_MONOTONIC) - start > DRAIN_NANOSECONDS) {
+			give_up(context);
+			return;
+		}
+		sched_yield();
+	}
+}

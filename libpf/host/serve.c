@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "serve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "context/context.h"
+#include "copy.h"
+#include "memory/policy.h"
+#include "incoming.h"
+#include "common/peer.h"
+
+bool serve_offer(pf_context *context, struct incoming *incoming, const void *payload, size_t length)
+{
+	struct serves *serves = &incoming->serves;
+	struct message_offer offer;
+
+	if (length != sizeof(offer))
+		return false;
+	memcpy(&offer, payload, sizeof(offer));
+	if (offer.slot >= CHANNEL_SHARES || offer.shift < SHARE_GRANULE_SHIFT || offer.shift > 40 ||
+	    !offer.length || (offer.length - 1) >> offer.shift >= SHARE_GRANULES_MAX ||
+	    offer.initiator + offer.length < offer.length ||
+	    offer.target + offer.length < offer.length)
+		return false;
+	/* Taking part is a favour: who may not copy, or has too many, lets the offer pass. */
+	if (incoming->copy_error || serves->count == CHANNEL_SHARES)
+		return true;
+	if (!serves->offers)
+		serves->offers = malloc(CHANNEL_SHARES * sizeof(*serves->offers));
+	if (!serves->offers)
+		return true;
+	if (offer.put)
+		policy_expect(context, offer.target, offer.length);
+	serves->offers[(serves->first + serves->count++) % CHANNEL_SHARES] = offer;
+	return true;
+}
+
+void serves_destroy(struct serves *serves)
+{
+	free(serves->offers);
+}
+
+static void done_with_offer(struct serves *serves)
+{
+	serves->first = (serves->first + 1) % CHANNEL_SHARES;
+	serves->count--;
+}
+
+/* Faults are the initiator's to resolve and report: step aside. */
+static void hand_back(struct serves *serves, struct share *share, struct granules run)
+{
+	atomic_store_explicit(&share->returned, (uint64_t)run.start << 32 | run.end,
+			      memory_order_release);
+	done_with_offer(serves);
+}
+
+int serve_advance(pf_context *context, struct incoming *incoming)
+{
+	struct serves *serves = &incoming->serves;
+	const struct message_offer *offer = &serves->offers[serves->first];
+	struct share *share = &incoming->channel.memory->shares[offer->slot];
+	uint32_t least = SHARE_BACK_LEAST >> offer->shift;
+	uint32_t most = (uint32_t)(context->options.run_max >> offer->shift);
+	uint64_t start, end;
+	struct granules run;
+	enum pf_side side;
+	size_t moved;
+	bool last;
+	int error;
+
+	if (!share_claim_back(share, offer->generation, least ? least : 1, most ? most : 1, &run,
+			      &last)) {
+		done_with_offer(serves);
+		return 0;
+	}
+	start = (uint64_t)run.start << offer->shift;
+	end = (uint64_t)run.end << offer->shift;
+	/* The claim word is the initiator's to scribble on: stay inside the offer. */
+	if (start >= offer->length || end <= start) {
+		incoming->broken = true;
+		return 0;
+	}
+	if (end > offer->length)
+		end = offer->length;
+	if (peer_ready(incoming->peer, !offer->put, (void *)(uintptr_t)(offer->target + start),
+		       offer->initiator + start, end - start, &side) < end - start) {
+		hand_back(serves, share, run);
+		return 1;
+	}
+	/* From the peer's side a get is written to the initiator, a put read from it. */
+	error = copy_process(incoming->pid, !offer->put, (void *)(uintptr_t)(offer->target + start),
+			     offer->initiator + start, end - start, &moved);
+	context_moved(context);
+	statistic_add(&context->statistics, PF_STAT_SHARED_BYTES, moved);
+	if (context->options.collapse && offer->length <= COLLAPSE_TRANSFER_MOST)
+		collapse_note(&context->collapse, context->service, context->options.collapse,
+			      (void *)(uintptr_t)(offer->target + start), moved);
+	if (!error) {
+		uint64_t before = atomic_load_explicit(&share->moved, memory_order_relaxed);
+
+		atomic_store_explicit(&share->moved, before + granules_count(run),
+				      memory_order_release);
+		if (last)
+			done_with_offer(serves);
+		return 1;
+	}
+	hand_back(serves, share, run);
+	if (error != EFAULT)
+		incoming->copy_error = error;
+	return 1;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The resolver makes a range of this process's own memory present. It knows
+ * nothing of transports. What may take long, because a page has to be read or
+ * a pager is slow, is done on threads of its own, which are started when they
+ * are first needed and sleep otherwise.
+ */
+#ifndef PF_RESOLVER_H
+#define PF_RESOLVER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/fault.h"
+#include "pf.h"
+
+/* Nobody asks for more at a time: the longest block. */
+#define RESOLVER_MOST (1u << 24)
+#define RESOLVER_THREADS 4
+
+/* One range to be made present, and what became of it. */
+struct resolution {
+	struct resolution *next;
+	uint64_t address, length;
+	bool write;
+	int status;      /* PF_OK or PF_ERR_FAULT */
+	uint64_t failed; /* the first address that cannot be had */
+	enum fault_kind kind;
+	/* On the thread that resolved it; owns the resolution from here on. */
+	void (*done)(struct resolution *resolution);
+};
+
+struct resolver {
+	pf_context *context;
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	struct resolution *first, **last;
+	pthread_t threads[RESOLVER_THREADS];
+	unsigned started, idle;
+	bool stopping;
+};
+
+void resolver_init(struct resolver *resolver, pf_context *context);
+/* Ends the threads; resolutions not yet begun are given to done with PF_ERR_FAULT. */
+void resolver_destroy(struct resolver *resolver);
+/* Here, if it is quick; otherwise on another thread. done is called either way. */
+void resolver_submit(struct resolver *resolver, struct resolution *resolution);
+
+/*
+ * Policy touch: bring in every page of [address, address + length), writable
+ * if write. Returns PF_OK, or PF_ERR_FAULT with the first address that cannot
+ * be had in *failed.
+ */
+int resolver_touch(uint64_t address, uint64_t length, bool write, uint64_t *failed);
+
+#endif

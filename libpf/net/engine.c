@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine.h"
+
+#include <sched.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "context/context.h"
+#include "link.h"
+#include "memory.h"
+#include "common/peer.h"
+
+/* Receive calls for one socket before the others, and sending, get their turn. */
+#define RECEIVES_MOST 8
+/* Rounds of receiving and sending in one drive: messages of other transports may be waiting. */
+#define ROUNDS_POLL 2
+#define ROUNDS_SERVE 64
+/* Without a packet for so many polls, only every so manieth looks: a look is a system call. */
+#define POLLS_QUIET 4096
+#define POLLS_BETWEEN 32
+/* Without a packet, every so manieth looks at the clock. */
+#define POLLS_CLOCK 8
+/* A socket that nothing came by for so many polls is looked at in every so manieth. */
+#define POLLS_UNHEARD 4096
+#define POLLS_ELSEWHERE 16
+/* The first message after a poll goes at once; of others, so many wait for each other. */
+#define SENDS_TOGETHER 32
+/* So many times in a row, all that is to be sent may come back; then it waits for a moment. */
+#define RETURNS_MOST 64
+#define SECOND 1000000000ull
+#define RETRY (SECOND / 1000)
+/* A context that closes waits so long for acknowledgements. */
+#define LINGER (SECOND / 2)
+
+/* ---- making it ---- */
+
+static size_t packet_most(void *user, const struct net_endpoint *to)
+{
+	struct engine *engine = user;
+	struct endpoint endpoint;
+
+	memcpy(&endpoint, to, sizeof(endpoint));
+	return endpoint.socket < engine->count ?
+		       socket_packet_most(&engine->interfaces[endpoint.socket]) :
+		       NET_PACKET_LEAST;
+}
+
+static void random_bytes(void *user, void *bytes, size_t length)
+{
+	(void)user;
+	randombytes_buf(bytes, length);
+}
+
+static void publish(struct engine *engine, struct address *address)
+{
+	unsigned i;
+
+	for (i = 0; i < engine->count; i++) {
+		const struct interface *interface = &engine->interfaces[i];
+		struct address_endpoint *endpoint = &address->endpoints[i];
+		bool version6 = interface->address.any.sa_family == AF_INET6;
+
+		endpoint->family = version6 ? 6 : 4;
+		endpoint->prefix = (uint8_t)interface->prefix;
+		endpoint->port = engine->sockets[i].port;
+		if (version6)
+			memcpy(endpoint->address, &interface->address.in6.sin6_addr, 16);
+		else
+			memcpy(endpoint->address, &interface->address.in.sin_addr, 4);
+	}
+	address->endpoints_count = (uint8_t)engine->count;
+}
+
+static void open_sockets(struct engine *engine, const struct interface *found, unsigned count)
+{
+	unsigned i;
+
+	/* An address that cannot be bound is one that is just going away. */
+	for (i = 0; i < count; i++) {
+		if (socket_open(&engine->sockets[engine->count], (uint8_t)engine->count, &found[i],
+				(uint32_t)engine->context->options.socket_buffer) == PF_OK)
+			engine->interfaces[engine->count++] = found[i];
+	}
+}
+
+static int create_core(struct engine *engine)
+{
+	const pf_options *options = &engine->context->options;
+	struct net_callbacks callbacks = {
+		.source = memory_source,
+		.destination = memory_destination,
+		.place = memory_place,
+		.fetch = memory_fetch,
+		.gather = memory_gather,
+		.atomic = memory_atomic,
+		.deliver = link_deliver,
+		.complete = link_complete,
+		.accept = link_accept,
+		.gone = link_gone,
+		.packet_most = packet_most,
+		.random = random_bytes,
+		.user = engine,
+	};
+	struct net_options net;
+
+	net_options_init(&net);
+	memcpy(net.id, engine->context->address.id, sizeof(net.id));
+	memcpy(net.key, engine->context->address.key, sizeof(net.key));
+	net.auth = (enum net_auth)options->auth;
+	net.fault_mode = (enum net_fault_mode)options->net_fault;
+	if (options->block_size >= 4096 && options->block_size <= 65536)
+		net.block_size = (uint32_t)options->block_size;
+	net.backup_ring = (uint32_t)(options->backup_ring < UINT32_MAX ? options->backup_ring :
+									 UINT32_MAX);
+	net.receive_buffer = engine->sockets[0].receive_buffer;
+	net.peer_timeout = options->peer_timeout * SECOND;
+	engine->core = net_create(&net, &callbacks);
+	sodium_memzero(&net, sizeof(net));
+	return engine->core ? PF_OK : PF_ERR_MEMORY;
+}
+
+static int create_batches(struct engine *engine)
+{
+	const size_t room = NET_BATCH_BYTES + 2048;
+	unsigned i;
+
+	engine->batches = calloc(SEND_BATCHES, sizeof(*engine->batches));
+	if (!engine->batches)
+		return PF_ERR_MEMORY;
+	if (engine->context->options.auth == PF_AUTH_HEADER)
+		return PF_OK;
+	engine->rooms = malloc(SEND_BATCHES * room);
+	if (!engine->rooms)
+		return PF_ERR_MEMORY;
+	for (i = 0; i < SEND_BATCHES; i++)
+		engine->batches[i].room = engine->rooms + i * room;
+	return PF_OK;
+}
+
+static void destroy(struct engine *engine)
+{
+	if (engine->core)
+		net_destroy(engine->core);
+	while (engine->links) {
+		struct link *link = engine->links;
+
+		engine->links = link->next;
+		free(link);
+	}
+	while (engine->count)
+		socket_close(&engine->sockets[--engine->count]);
+	receiver_destroy(engine->receiver);
+	free(engine->batches);
+	free(engine->rooms);
+	if (engine->wake >= 0)
+		close(engine->wake);
+	access_close(&engine->access);
+	pthread_mutex_destroy(&engine->lock);
+	free(engine);
+}
+
+int engine_open(pf_context *context, struct engine **result, const char **why)
+{
+	struct interface found[INTERFACES_MOST];
+	const pf_options *options = &context->options;
+	struct engine *engine;
+	unsigned count;
+	int status;
+
+	*result = NULL;
+	*why = "on another host, and the option network is off";
+	if (options->network == PF_NETWORK_OFF)
+		return PF_OK;
+	count = interfaces_find(found, INTERFACES_MOST, options->if_include, options->if_exclude,
+				why);
+	if (!count)
+		return PF_OK;
+	engine = calloc(1, sizeof(*engine));
+	if (!engine)
+		return PF_ERR_MEMORY;
+	engine->context = context;
+	engine->finished_last = &engine->finished;
+	engine->alarm = NET_NEVER;
+	pthread_mutex_init(&engine->lock, NULL);
+	access_open(&engine->access);
+	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	status = engine->wake < 0 ? PF_ERR_SYSTEM : PF_OK;
+	open_sockets(engine, found, count);
+	if (status == PF_OK && !engine->count) {
+		*why = "on another host, and no UDP socket could be opened here";
+		destroy(engine);
+		return PF_OK;
+	}
+	engine->receiver = receiver_create(memory_gather, engine);
+	if (status == PF_OK && !engine->receiver)
+		status = PF_ERR_MEMORY;
+	if (status == PF_OK)
+		status = create_batches(engine);
+	if (status == PF_OK)
+		status = create_core(engine);
+	if (status != PF_OK) {
+		destroy(engine);
+		return status;
+	}
+	context->address.auth = (uint8_t)options->auth;
+	publish(engine, &context->address);
+	*result = engine;
+	return PF_OK;
+}
+
+/* ---- driving: with the lock, by one at a time ---- */
+
+static uint64_t now(void)
+{
+	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
+}
+
+static void hear_complaints(struct engine *engine, struct socket *socket)
+{
+	struct socket_complaint complaint;
+
+	while (socket_complaint(socket, &complaint)) {
+		if (complaint.refused)
+			net_refused(engine->core, &complaint.to);
+		if (complaint.most)
+			net_too_big(engine->core, &complaint.to, complaint.most);
+	}
+}
+
+/* Each look is a system call, and most jobs have more addresses than ways that packets come. */
+static bool is_due(const struct engine *engine, const struct socket *socket)
+{
+	uint64_t polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+
+	return !engine->calling || polls - socket->heard < POLLS_UNHEARD ||
+	       engine->heard == socket || polls % POLLS_ELSEWHERE == 0;
+}
+
+static unsigned receive(struct engine *engine, struct socket *socket)
+{
+	struct net_place places[NET_BATCH_MOST];
+	unsigned calls, total = 0, predicted, most = 1;
+	uint64_t told = engine->told;
+	uint32_t header = 0;
+	int count;
+
+	for (calls = 0; calls < RECEIVES_MOST; calls++) {
+		predicted = net_foresees(engine->core) ? net_predict(engine->core, now(), places,
+								     NET_BATCH_MOST, &header) :
+							 0;
+		count = socket_receive(socket, engine->receiver, most, places, predicted, header);
+		if (count > 0) {
+			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count);
+			total += (unsigned)count;
+			/* What it may have waited for is more urgent than what else there is. */
+			if (engine->told != told)
+				break;
+			most = RECEIVE_MESSAGES;
+			continue;
+		}
+		if (count == PF_ERR_FAULT) {
+			net_misplaced(engine->core);
+			continue;
+		}
+		break;
+	}
+	if (socket->complaining)
+		hear_complaints(engine, socket);
+	if (total) {
+		socket->heard = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+		engine->heard = socket;
+	}
+	return total;
+}
+
+static uint8_t socket_of(const struct net_batch *batch)
+{
+	struct endpoint endpoint;
+
+	memcpy(&endpoint, &batch->to, sizeof(endpoint));
+	return endpoint.socket;
+}
+
+/* The core takes a batch back that is too long to be sent. False: it is lost. */
+static bool shorten(struct engine *engine, const struct net_batch *batch)
+{
+	struct interface *interface = &engine->interfaces[socket_of(batch)];
+	size_t most;
+
+	interface->mtu = interface_mtu(interface);
+	/* A probe has its answer by being lost; so have packets that every path should carry. */
+	if (batch->probe || batch->segment <= NET_PACKET_LEAST)
+		return false;
+	/* The way to that peer may be by another interface, of which we do not know. */
+	most = socket_packet_most(interface);
+	if (most > batch->segment - 8)
+		most = batch->segment - 8;
+	net_unsent(engine->core, batch, false);
+	net_too_big(engine->core, &batch->to, most > NET_PACKET_LEAST ? most : NET_PACKET_LEAST);
+	return true;
+}
+
+/* Send count batches, in runs of the same socket. Returns how many the core took back. */
+static unsigned send_batches(struct engine *engine, unsigned count, bool *full)
+{
+	struct net_batch *run[SEND_BATCHES], *batch;
+	enum socket_sent stopped;
+	unsigned at = 0, returned = 0, length, sent;
+
+	while (at < count) {
+		uint8_t number = socket_of(&engine->batches[at]);
+
+		for (length = 0; at + length < count; length++) {
+			if (socket_of(&engine->batches[at + length]) != number)
+				break;
+			run[length] = &engine->batches[at + length];
+		}
+		if (*full) {
+			net_unsent(engine->core, &engine->batches[at++], false);
+			returned++;
+			continue;
+		}
+		sent = socket_send(&engine->sockets[number], run, length, &stopped);
+		at += sent;
+		if (sent == length)
+			continue;
+		batch = &engine->batches[at++];
+		if (stopped == SOCKET_TOO_LONG) {
+			returned += shorten(engine, batch);
+			continue;
+		}
+		*full = stopped == SOCKET_FULL;
+		net_unsent(engine->core, batch, stopped == SOCKET_FAULT);
+		returned++;
+	}
+	return returned;
+}
+
+static unsigned transmit(struct engine *engine, uint64_t time)
+{
+	unsigned count, most, returned, barren = 0, total = 0;
+	bool full = false;
+
+	atomic_store_explicit(&engine->posted, false, memory_order_relaxed);
+	/* The first goes at once: what else there is is looked for while it is on its way. */
+	for (most = 1;; time = now(), most = SEND_BATCHES) {
+		for (count = 0; count < most; count++) {
+			if (!net_output(engine->core, time, &engine->batches[count]))
+				break;
+		}
+		returned = send_batches(engine, count, &full);
+		total += count - returned;
+		barren = returned < count ? 0 : barren + 1;
+		if (full || barren == RETURNS_MOST || (count < most && !returned))
+			break;
+	}
+	engine->held = returned != 0;
+	return total;
+}
+
+static void add(struct statistics *to, enum pf_stat stat, uint64_t now, uint64_t before)
+{
+	if (now != before)
+		statistic_add_elsewhere(to, stat, now - before);
+}
+
+/* What the core counts goes into the context's statistics. */
+static void count(struct engine *engine)
+{
+	const struct net_statistics *statistics = net_statistics(engine->core);
+	struct statistics *to = &engine->context->statistics;
+	struct net_statistics *before = &engine->counted;
+	uint64_t dropped = 0;
+	unsigned i;
+
+	add(to, PF_STAT_NET_SENT, statistics->packets_sent, before->packets_sent);
+	add(to, PF_STAT_NET_RECEIVED, statistics->packets_received, before->packets_received);
+	add(to, PF_STAT_NET_BYTES, statistics->bytes_sent, before->bytes_sent);
+	add(to, PF_STAT_NET_LOST, statistics->lost, before->lost);
+	add(to, PF_STAT_NET_NACKS, statistics->nacks_sent, before->nacks_sent);
+	add(to, PF_STAT_NET_REFUSED,
+	    statistics->refused + statistics->forged + statistics->replayed,
+	    before->refused + before->forged + before->replayed);
+	*before = *statistics;
+	for (i = 0; i < engine->count; i++)
+		dropped += engine->sockets[i].dropped;
+	add(to, PF_STAT_NET_DROPPED, dropped, engine->dropped);
+	engine->dropped = dropped;
+}
+
+void engine_count(struct engine *engine)
+{
+	/* Whoever has the lock counts himself, or is in the application's hands. */
+	if (!engine || !engine_trylock(engine))
+		return;
+	count(engine);
+	engine_unlock(engine);
+}
+
+/* What became due, and what may be sent. */
+static unsigned advance(struct engine *engine)
+{
+	uint64_t time = now();
+	unsigned sent;
+
+	atomic_store_explicit(&engine->behind, false, memory_order_relaxed);
+	if (net_deadline(engine->core) <= time)
+		net_advance(engine->core, time);
+	sent = transmit(engine, time);
+	count(engine);
+	return sent;
+}
+
+/*
+ * The application was told something, and its answer will acknowledge what came;
+ * nothing else is to be sent. True: the next poll sees to it, if the application
+ * has no answer; without one, the service thread's first round.
+ */
+static bool put_off(struct engine *engine, uint64_t told)
+{
+	if (engine->told == told || atomic_load_explicit(&engine->attended, memory_order_relaxed) ||
+	    net_owes(engine->core))
+		return false;
+	atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
+	return true;
+}
+
+static unsigned drive(struct engine *engine, unsigned rounds)
+{
+	unsigned total = 0, received, resolved, i;
+	uint64_t told = engine->told;
+
+	if (atomic_load_explicit(&engine->behind, memory_order_relaxed))
+		total += advance(engine);
+	do {
+		received = 0;
+		resolved = memory_tell(engine);
+		for (i = 0; i < engine->count; i++) {
+			if (is_due(engine, &engine->sockets[i]))
+				received += receive(engine, &engine->sockets[i]);
+		}
+		total += received + resolved;
+		if (put_off(engine, told))
+			break;
+		/* A poll that finds nothing is short, and the next one comes soon. */
+		if (received || resolved || !engine->calling ||
+		    atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
+		    atomic_load_explicit(&engine->polls, memory_order_relaxed) % POLLS_CLOCK == 0)
+			total += advance(engine);
+	} while (received && --rounds && engine->told == told);
+	return total;
+}
+
+static bool start_driving(struct engine *engine)
+{
+	return !atomic_exchange_explicit(&engine->driving, true, memory_order_seq_cst);
+}
+
+/* When somebody must drive again at the latest. */
+static uint64_t deadline(const struct engine *engine)
+{
+	uint64_t due = net_deadline(engine->core), retry;
+
+	if (!engine->held)
+		return due;
+	retry = now() + RETRY;
+	return retry < due ? retry : due;
+}
+
+/* Does the service thread, which alone looks at the clock now, sleep for too long? */
+static bool oversleeps(struct engine *engine)
+{
+	uint64_t due;
+
+	if (!atomic_load_explicit(&engine->attended, memory_order_relaxed))
+		return false;
+	due = deadline(engine);
+	if (due >= engine->alarm)
+		return false;
+	engine->alarm = due;
+	return true;
+}
+
+/*
+ * With the lock, which it gives back. What was posted when the driver had looked
+ * already goes now. The service thread sets "awaited" before it finds that
+ * another one drives: then that one finds it set here.
+ */
+static void stop_driving(struct engine *engine)
+{
+	const uint64_t one = 1;
+	bool wake;
+
+	for (wake = false;;) {
+		wake |= oversleeps(engine);
+		engine_unlock(engine);
+		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
+		if (!atomic_load_explicit(&engine->posted, memory_order_seq_cst) ||
+		    !start_driving(engine))
+			break;
+		engine_lock(engine);
+		transmit(engine, now());
+	}
+	wake |= atomic_load_explicit(&engine->awaited, memory_order_seq_cst) &&
+		atomic_exchange_explicit(&engine->awaited, false, memory_order_seq_cst);
+	/* It can only fail when the counter is full, and the thread awake. */
+	if (wake && write(engine->wake, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* Messages that came while nobody could be called. */
+static unsigned deliver(struct engine *engine)
+{
+	engine->undelivered = false;
+	return net_deliver(engine->core);
+}
+
+/* ---- who drives ---- */
+
+static int thread_id(void)
+{
+	static _Thread_local int id;
+
+	if (!id)
+		id = gettid();
+	return id;
+}
+
+int engine_poll(struct engine *engine)
+{
+	uint64_t polls, looks;
+	int total;
+
+	if (!atomic_load_explicit(&engine->active, memory_order_relaxed))
+		return 0;
+	polls = atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1;
+	atomic_store_explicit(&engine->polls, polls, memory_order_relaxed);
+	if (engine->quiet > POLLS_QUIET && polls % POLLS_BETWEEN &&
+	    !atomic_load_explicit(&engine->posted, memory_order_relaxed) &&
+	    !atomic_load_explicit(&engine->untold, memory_order_relaxed))
+		return 0;
+	looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) + 1;
+	atomic_store_explicit(&engine->looks, looks, memory_order_relaxed);
+	if (atomic_load_explicit(&engine->poller, memory_order_relaxed) != thread_id())
+		atomic_store_explicit(&engine->poller, thread_id(), memory_order_relaxed);
+	if (!start_driving(engine)) {
+		/* The service thread, which may have lost its processor in the middle of it. */
+		if (atomic_load_explicit(&engine->attended, memory_order_relaxed))
+			sched_yield();
+		return 0;
+	}
+	engine_lock(engine);
+	engine->calling = true;
+	engine->unflushed = 0;
+	total = engine->undelivered ? (int)deliver(engine) : 0;
+	total += (int)drive(engine, ROUNDS_POLL);
+	if (total)
+		context_moved(engine->context);
+	engine->calling = false;
+	stop_driving(engine);
+	if (atomic_exchange_explicit(&engine->untold, false, memory_order_acquire))
+		total += (int)link_tell(engine);
+	engine->quiet = total ? 0 : engine->quiet + 1;
+	return total;
+}
+
+/* Others than progress have something for it: it may be asleep. */
+static void tell_progress(struct engine *engine)
+{
+	if (atomic_load_explicit(&engine->untold, memory_order_acquire))
+		inbox_wake(engine->context->inbox.memory, INBOX_SUDDEN);
+}
+
+/*
+ * This thread never waits for the lock, whose owner may be waiting for a page
+ * that this thread is to bring: a pager's, of a message that it sends.
+ */
+bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
+{
+	uint64_t due;
+	unsigned i;
+
+	if (!start_driving(engine)) {
+		if (!tell)
+			return false;
+		atomic_store_explicit(&engine->awaited, true, memory_order_seq_cst);
+		if (!start_driving(engine))
+			return false;
+	}
+	atomic_store_explicit(&engine->awaited, false, memory_order_relaxed);
+	if (!engine_trylock(engine)) {
+		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
+		*alarm = atomic_load_explicit(&engine->posted, memory_order_seq_cst) ?
+				 now() :
+				 now() + RETRY;
+		return true;
+	}
+	/* A socket that woke us, and has no packet, has an error to tell. */
+	if (!drive(engine, ROUNDS_SERVE)) {
+		for (i = 0; i < engine->count; i++)
+			hear_complaints(engine, &engine->sockets[i]);
+	}
+	/* A sleep that ends early costs less than one system call for each post to end it. */
+	due = deadline(engine);
+	if (due < engine->alarm || engine->alarm <= now())
+		engine->alarm = due;
+	*alarm = engine->alarm;
+	engine_unlock(engine);
+	atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
+	tell_progress(engine);
+	/* What was posted meanwhile was left to us. */
+	if (atomic_load_explicit(&engine->posted, memory_order_seq_cst))
+		*alarm = now();
+	return true;
+}
+
+void engine_post(struct engine *engine)
+{
+	/* A crowd goes together, with the next poll at the latest; without polls, each at once. */
+	bool waits = engine->unflushed++ % SENDS_TOGETHER &&
+		     !atomic_load_explicit(&engine->attended, memory_order_seq_cst);
+
+	if (waits || !start_driving(engine)) {
+		atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);
+		/* Whoever drives now looks again when it stops, unless it has done so. */
+		if (waits || !start_driving(engine)) {
+			engine_unlock(engine);
+			return;
+		}
+	}
+	transmit(engine, now());
+	stop_driving(engine);
+	tell_progress(engine);
+}
+
+void engine_linger(struct engine *engine)
+{
+	uint64_t end = now() + LINGER;
+	bool busy = true;
+
+	while (busy && now() < end) {
+		if (!start_driving(engine))
+			continue;
+		engine_lock(engine);
+		drive(engine, 1);
+		busy = net_busy(engine->core);
+		stop_driving(engine);
+	}
+}
+
+void engine_close(struct engine *engine)
+{
+	struct link *link;
+
+	if (!engine)
+		return;
+	engine_lock(engine);
+	count(engine);
+	for (link = engine->links; link; link = link->next)
+		net_close(link->association);
+	transmit(engine, now());
+	engine_unlock(engine);
+	memory_forget(engine);
+	destroy(engine);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The protocol core of a context, its sockets, and who drives them.
+ *
+ * Driving is receiving, sending and looking after time. One thread at a time
+ * drives ("driving"): the one inside pf_progress, or the service thread while
+ * the application does not poll. The core's state is under "lock", which the
+ * driver holds but for the application's callbacks: during these the driver is
+ * inside the core, and other threads may post (net_send, net_put, net_get,
+ * net_atomic), which is what the core permits then.
+ *
+ * Only progress calls the application. What the service thread meets waits:
+ * messages in the core, completions and ends of peers in lists here.
+ */
+#ifndef PF_ENGINE_H
+#define PF_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "access.h"
+#include "memory/policy.h"
+#include "memory/resolver.h"
+#include "net.h"
+#include "common/operation.h"
+#include "pf.h"
+#include "socket.h"
+
+struct link;
+struct resolved;
+
+/* Finished while the service thread was driving. */
+struct finished {
+	struct finished *next;
+	struct operation *operation;
+	struct net_completion completion;
+};
+
+struct engine {
+	pf_context *context;
+	struct net_core *core;
+	struct interface interfaces[INTERFACES_MOST];
+	struct socket sockets[INTERFACES_MOST];
+	unsigned count;
+	struct receiver *receiver;
+	struct net_batch *batches; /* SEND_BATCHES */
+	uint8_t *rooms;            /* one for each batch, unless PF_AUTH_HEADER */
+
+	pthread_mutex_t lock;
+	_Atomic bool driving;
+	_Atomic bool posted;        /* something to send since the driver looked */
+	_Atomic bool active;        /* there are links */
+	_Atomic uint64_t polls;     /* of the application */
+	_Atomic uint64_t looks;     /* of these, those that looked at the network */
+	_Atomic int poller;         /* the thread that polled last */
+	bool calling;               /* the driver may call the application */
+	uint64_t told;              /* how often it did; the driver's own */
+	const struct socket *heard; /* by which something came last; likewise */
+	bool undelivered;           /* messages wait in the core for progress */
+	bool held;                  /* the sockets did not take all that may be sent */
+	unsigned unflushed;         /* posts since the last poll */
+	_Atomic bool behind;        /* packets came that were not answered yet */
+	_Atomic bool untold;        /* progress has something to tell the application */
+	struct finished *finished, **finished_last;
+	struct link *links, *gone; /* gone: not told yet */
+	struct link *met;          /* before it in links: those that progress has not seen */
+	struct window source_window, destination_window;
+	struct access access;          /* to this process's memory */
+	struct net_statistics counted; /* that the context's statistics have */
+	uint64_t dropped;              /* by the sockets, likewise */
+	uint64_t quiet;                /* polls without anything; progress's own */
+
+	/* From threads that resolve; taken by the driver. */
+	_Atomic(struct resolved *) resolved;
+	struct resolved *deferred; /* what only progress may do; under the lock */
+	struct resolver *resolver;
+	_Atomic bool attended; /* the service thread looks after us: wake it */
+	_Atomic bool awaited;  /* it does, and waits for whoever drives to stop */
+	uint64_t alarm;        /* until when it sleeps at most, while it attends */
+	int wake;              /* eventfd */
+};
+
+/*
+ * Sockets on the interfaces that the options choose; their endpoints go into the
+ * context's address. PF_OK with *engine NULL and *why if there is no network.
+ */
+int engine_open(pf_context *context, struct engine **engine, const char **why);
+/* Before the service thread ends: wait a moment for what was sent to arrive. */
+void engine_linger(struct engine *engine);
+/* After the service thread has ended: say goodbye, and forget everything. */
+void engine_close(struct engine *engine);
+
+/* Progress: drive, call the application. Returns how many things happened. */
+int engine_poll(struct engine *engine);
+/*
+ * The service thread: drive in place of an application that does not poll, and
+ * again at *alarm at the latest, or whenever wake is written. False: another
+ * thread drives; asked to tell, it will write wake when it stops.
+ */
+bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm);
+/* With the lock, which it gives back, after posting to the core: send what may go now. */
+void engine_post(struct engine *engine);
+
+/* Any thread: the context's statistics are as the core counted. */
+void engine_count(struct engine *engine);
+
+/* Progress, before it sleeps: is there anything for it to send or to tell? */
+static inline bool engine_waits(struct engine *engine)
+{
+	return atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
+	       atomic_load_explicit(&engine->behind, memory_order_relaxed) ||
+	       atomic_load_explicit(&engine->untold, memory_order_relaxed);
+}
+
+static inline void engine_lock(struct engine *engine)
+{
+	pthread_mutex_lock(&engine->lock);
+}
+
+static inline bool engine_trylock(struct engine *engine)
+{
+	return !pthread_mutex_trylock(&engine->lock);
+}
+
+static inline void engine_unlock(struct engine *engine)
+{
+	pthread_mutex_unlock(&engine->lock);
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers that the network reaches: the association of one, and libpf's
+ * operations in the core's terms.
+ */
+#ifndef PF_LINK_H
+#define PF_LINK_H
+
+#include "base/address.h"
+#include "engine.h"
+#include "common/operation.h"
+
+/* One for each process talked to; lives until the engine closes. Under the engine's lock. */
+struct link {
+	struct link *next, *next_gone;
+	struct net_association *association;
+	pf_peer *peer; /* NULL until it is needed */
+	bool gone;
+	int status;
+};
+
+/* A put, get or atomic that the core carries out. */
+struct net_operation {
+	struct operation operation;
+	struct finished finished;
+};
+
+/* The paths to the owner of that address, the first of them to open it by. Returns how many. */
+unsigned link_paths(const struct engine *engine, const struct address *address,
+		    struct net_endpoint paths[NET_PATHS_MOST]);
+/* NULL if packets get from the engine to the owner of that address, else why not. */
+const char *link_unreachable(const struct engine *engine, const struct address *address);
+
+/* The application opens the peer: it may have called us before. */
+void link_meet(pf_peer *peer);
+
+/* Callbacks of struct net_callbacks. */
+bool link_accept(void *user, struct net_association *association, const uint8_t id[NET_ID_BYTES],
+		 const void *info, size_t length, void **peer);
+bool link_deliver(void *user, struct net_association *from, uint8_t tag, void *data, size_t length);
+void link_complete(void *user, struct net_association *association, void *arg,
+		   const struct net_completion *completion);
+void link_gone(void *user, struct net_association *association, int status, const char *why);
+
+/*
+ * Progress, without the lock: finish what ended while the service thread was
+ * driving, then tell the application of peers that are gone. Returns how many.
+ */
+unsigned link_tell(struct engine *engine);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "host/atomic.h"
+#include "base/clock.h"
+#include "context/context.h"
+#include "memory/pager.h"
+#include "base/probe.h"
+
+/*
+ * Of tries to touch a pager's page that is gone again, evicted by the application,
+ * as the resolver has it.
+ */
+#define EVICTED_ROUNDS 64
+
+/* A range being resolved for the core, then what became of it. */
+struct resolved {
+	struct resolution resolution;
+	struct engine *engine;
+	struct resolved *next;
+	struct net_token token;
+	uint64_t end; /* of the block: what is bad behind it is not its own */
+	uint64_t detected;
+	/* Only for the thread that asks: is it still at that, and was it resolved meanwhile? */
+	pthread_t thread;
+	bool asking, here;
+};
+
+/* Any thread. */
+static void done(struct resolution *resolution)
+{
+	struct resolved *resolved = (struct resolved *)resolution;
+	struct engine *engine = resolved->engine;
+	uint64_t one = 1;
+
+	/* The same thread may also be the one that ends the resolver. */
+	if (pthread_equal(resolved->thread, pthread_self()) && resolved->asking) {
+		resolved->here = true;
+		return;
+	}
+	resolved->next = atomic_load_explicit(&engine->resolved, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&engine->resolved, &resolved->next, resolved,
+						      memory_order_seq_cst, memory_order_relaxed))
+		;
+	/* Whoever polls finds it; the service thread may be asleep. It can only fail when awake. */
+	if (atomic_load_explicit(&engine->attended, memory_order_seq_cst) &&
+	    write(engine->wake, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* It is over: PF_OK, or PF_ERR_FAULT with *bad. Frees it. */
+static int conclude(struct engine *engine, struct resolved *resolved, uint64_t *bad)
+{
+	struct statistics *statistics = &engine->context->statistics;
+	int status = resolved->resolution.status;
+
+	*bad = resolved->resolution.failed;
+	if (status != PF_OK && *bad >= resolved->end)
+		status = PF_OK;
+	statistic_fault(statistics, PF_SIDE_LOCAL, resolved->resolution.kind);
+	if (status == PF_OK)
+		statistic_resolved(statistics,
+				   clock_nanoseconds(CLOCK_MONOTONIC) - resolved->detected);
+	free(resolved);
+	return status;
+}
+
+/*
+ * The block, and more behind it as the policy has it. PF_ERR_AGAIN: the core will
+ * be told; PF_OK: a pager was so quick that it is there now, unless it is evicted
+ * again already; PF_ERR_FAULT with *bad.
+ */
+static int resolve(struct engine *engine, const struct net_wait *wait, struct window *window,
+		   uint64_t *bad)
+{
+	pf_context *context = engine->context;
+	uint64_t length = wait->length;
+	struct resolved *resolved;
+
+	/* Lack of memory here is waited out: it is not the application's fault. */
+	while (!(resolved = malloc(sizeof(*resolved))))
+		usleep(1000);
+	if (wait->end > wait->address + wait->length) {
+		length = policy_window((enum pf_policy)context->options.policy, window,
+				       wait->address, wait->length, wait->end);
+		if (length < wait->length)
+			length = wait->length;
+	}
+	*resolved = (struct resolved){
+		.resolution = { .address = wait->address,
+				.length = length,
+				.write = wait->write,
+				.done = done },
+		.engine = engine,
+		.token = wait->token,
+		.end = wait->address + wait->length,
+		.detected = clock_nanoseconds(CLOCK_MONOTONIC),
+		.thread = pthread_self(),
+		.asking = true,
+	};
+	statistic_add_elsewhere(&context->statistics, PF_STAT_LOCAL_FAULTS, 1);
+	probe_fault(context, NULL, PF_SIDE_LOCAL, FAULT_MAJOR, wait->address);
+	resolver_submit(engine->resolver, &resolved->resolution);
+	/* Another thread leaves it to the driver, who is this one, to free it. */
+	resolved->asking = false;
+	return resolved->here ? conclude(engine, resolved, bad) : PF_ERR_AGAIN;
+}
+
+unsigned memory_tell(struct engine *engine)
+{
+	struct resolved *resolved = NULL, *deferred = NULL, *next;
+	unsigned count = 0;
+
+	if (engine->calling && engine->deferred) {
+		deferred = engine->deferred;
+		engine->deferred = NULL;
+	}
+	if (atomic_load_explicit(&engine->resolved, memory_order_relaxed))
+		resolved = atomic_exchange_explicit(&engine->resolved, NULL, memory_order_acquire);
+	for (; resolved; resolved = next, count++) {
+		struct net_token token = resolved->token;
+		uint64_t bad;
+		int status;
+
+		next = resolved->next;
+		status = conclude(engine, resolved, &bad);
+		if (status == PF_OK)
+			statistic_add_elsewhere(&engine->context->statistics, PF_STAT_RETRANSMITS,
+						1);
+		net_resolved(engine->core, token, status, bad);
+	}
+	for (; deferred; deferred = next, count++) {
+		next = deferred->next;
+		net_resolved(engine->core, deferred->token, PF_OK, 0);
+		free(deferred);
+	}
+	return count;
+}
+
+static void forget(struct resolved *resolved)
+{
+	struct resolved *next;
+
+	for (; resolved; resolved = next) {
+		next = resolved->next;
+		free(resolved);
+	}
+}
+
+void memory_forget(struct engine *engine)
+{
+	forget(atomic_exchange(&engine->resolved, NULL));
+	forget(engine->deferred);
+}
+
+static bool is_pagers(const struct engine *engine, uint64_t address)
+{
+	bool quick;
+
+	return pager_owns(&engine->context->pagers, address, &quick);
+}
+
+int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
+		  uint64_t *bad)
+{
+	struct engine *engine = user;
+	int status, round;
+
+	if (policy_prepare(engine->context, address, length, false) < length)
+		return resolve(engine, wait, &engine->source_window, bad);
+	if (__builtin_expect(!wait->suspect, 1))
+		return PF_OK;
+	for (round = 0; round < EVICTED_ROUNDS; round++) {
+		status = access_look(&engine->access, address, length, bad);
+		if (status != PF_ERR_FAULT || !is_pagers(engine, *bad))
+			return status;
+		status = resolve(engine, wait, &engine->source_window, bad);
+		if (status != PF_OK)
+			return status;
+	}
+	return PF_ERR_FAULT;
+}
+
+int memory_destination(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
+		       uint64_t *bad)
+{
+	struct engine *engine = user;
+	int status = PF_OK;
+
+	/*
+	 * A pager's pages may be evicted at any moment. A packet received into one
+	 * would be lost, and to read it there could stop the very thread that answers
+	 * pagers: such memory is written by memory_place only.
+	 */
+	if (pagers_own(&engine->context->pagers, address, length))
+		return PF_ERR_REFUSED;
+	if (policy_prepare(engine->context, address, length, true) < length)
+		status = resolve(engine, wait, &engine->destination_window, bad);
+	return status;
+}
+
+int memory_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
+		 uint32_t length, uint64_t *bad)
+{
+	struct engine *engine = user;
+	int status, round;
+
+	for (round = 0; round < EVICTED_ROUNDS; round++) {
+		status = access_write(&engine->access, address, data, length, bad);
+		if (status != PF_ERR_FAULT || !is_pagers(engine, *bad))
+			return status;
+		status = resolve(engine, wait, &engine->destination_window, bad);
+		if (status != PF_OK)
+			return status;
+	}
+	return PF_ERR_FAULT;
+}
+
+int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *bytes,
+		 uint32_t length, uint64_t *bad)
+{
+	struct engine *engine = user;
+	int status, round;
+
+	for (round = 0; round < EVICTED_ROUNDS; round++) {
+		status = access_read(&engine->access, address, bytes, length, bad);
+		if (status != PF_ERR_FAULT || !is_pagers(engine, *bad))
+			return status;
+		status = resolve(engine, wait, &engine->source_window, bad);
+		if (status != PF_OK)
+			return status;
+	}
+	return PF_ERR_FAULT;
+}
+
+bool memory_gather(void *user, const struct iovec *from, unsigned count, void *to)
+{
+	struct engine *engine = user;
+
+	return access_gather(&engine->access, from, count, to) == PF_OK;
+}
+
+/* Progress will do it, being called if it is asleep. */
+static int defer(struct engine *engine, const struct net_wait *wait)
+{
+	struct resolved *resolved;
+
+	while (!(resolved = calloc(1, sizeof(*resolved))))
+		usleep(1000);
+	resolved->token = wait->token;
+	resolved->next = engine->deferred;
+	engine->deferred = resolved;
+	atomic_store_explicit(&engine->untold, true, memory_order_release);
+	return PF_ERR_AGAIN;
+}
+
+int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
+		  uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
+{
+	const struct message_atomic message = { .address = wait->address,
+						.operand = operand,
+						.compare = compare,
+						.op = (uint8_t)op,
+						.width = (uint8_t)width };
+	struct engine *engine = user;
+	int status, round;
+	bool paged;
+
+	if (!atomic_valid(op, width, wait->address))
+		return PF_ERR_ARGUMENT;
+	paged = is_pagers(engine, wait->address);
+	/*
+	 * It is this processor that touches the page, evicted as it may be by then: the
+	 * service thread, which would have to bring it, must not be the one to wait.
+	 */
+	if (paged && !engine->calling)
+		return defer(engine, wait);
+	for (round = 0; round < EVICTED_ROUNDS; round++) {
+		if (policy_prepare(engine->context, wait->address, width, true) == width) {
+			status = atomic_execute(&message, value);
+			*bad = *value;
+			if (status != PF_ERR_FAULT || !paged)
+				return status;
+		}
+		status = resolve(engine, wait, &engine->destination_window, bad);
+		if (status != PF_OK)
+			return status;
+	}
+	return PF_ERR_FAULT;
+}
