@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memory/resolver.h"
+#include "memory/touch.h"
 #include "pf.h"
 #include "device/device.h"
 #include "host/copy.h"
@@ -95,7 +95,7 @@ static void populate(struct list *list)
 
 	if (area == MAP_FAILED)
 		return;
-	if (resolver_touch((uint64_t)(uintptr_t)area, page, true, &failed) == PF_OK)
+	if (touch_range((uint64_t)(uintptr_t)area, page, true, &failed) == PF_OK)
 		add(list, "fault resolution", 1, "madvise(MADV_POPULATE_WRITE) brings pages in");
 	else
 		add(list, "fault resolution", 0,

@@ -1,57 +1,70 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What transfers and atomics have in common: a peer, a completion to deliver,
- * and a place in the order of posting, which flush goes by.
+ * and a place in the order of posting, by which pf_flush waits. Transports
+ * embed struct operation in their own records; here are only the lists.
  */
 #ifndef PF_OPERATION_H
 #define PF_OPERATION_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
+#include "base/statistics.h"
 #include "pf.h"
 
 enum operation_kind { OPERATION_PUT, OPERATION_GET, OPERATION_ATOMIC };
-
-/* What advancing an operation did: nothing, something small, copied a run, finished it. */
-enum { OPERATION_IDLE, OPERATION_MOVED, OPERATION_COPIED, OPERATION_FINISHED };
 
 struct operation {
 	struct operation *next, *previous;
 	enum operation_kind kind;
 	pf_peer *peer;
-	uint64_t sequence;
+	uint64_t sequence; /* in the order of posting, from 1 */
 	pf_complete_fn complete;
 	pf_completion completion;
 };
 
 struct operations {
+	pf_context *context; /* handed to completion callbacks */
+	struct statistics *statistics;
+	bool threads;
+	_Atomic bool waiting;    /* posted is not empty */
 	struct operation active; /* head of a ring; progress's own */
-	struct operation posted; /* head of a ring; under context->lock */
-	struct operation
-		away; /* with a transport that tells when they are done; under context->lock */
-	_Atomic bool waiting; /* posted is not empty */
-	uint64_t sequence;    /* of the last one posted */
+	/* Under the lock. */
+	pthread_mutex_t lock;
+	struct operation posted; /* head of a ring: not seen by progress yet */
+	struct operation away;   /* head of a ring: the transport reports when they end */
+	uint64_t sequence;       /* of the operation posted last */
 };
 
-void operations_init(struct operations *operations);
+/* The statistics are the caller's and live longer. */
+void operations_init(struct operations *operations, pf_context *context,
+		     struct statistics *statistics, bool threads);
+/* The lists must be empty. */
 void operations_destroy(struct operations *operations);
-/* Give an operation over to progress. */
-void operation_post(pf_context *context, struct operation *operation);
-/* Any thread: the same, for a transport that calls operation_finish by itself. */
-void operation_send_away(pf_context *context, struct operation *operation);
-/* It could not be started after all: free it. */
-void operation_take_back(pf_context *context, struct operation *operation);
-/* Progress: take what was posted into the active list. Returns how many. */
-int operations_collect(pf_context *context);
-/* Progress: advance every active operation. Returns how many things happened. */
-int operations_advance(pf_context *context);
-/* Progress: fail everything that waits for this peer. */
-void operations_fail(pf_context *context, pf_peer *peer, int status);
-/* Progress: deliver the completion, and free. */
-void operation_finish(pf_context *context, struct operation *operation);
-/* Progress: does everything that is active wait for /dev/exanest, and something? */
-bool operations_on_device(pf_context *context);
-/* Is anything posted up to this sequence number, to peer or to anybody, unfinished? */
-bool operations_pending(pf_context *context, const pf_peer *peer, uint64_t sequence);
+
+/* Any thread: give an operation to progress, which finds it in active. */
+void operation_post(struct operations *operations, struct operation *operation);
+/* Any thread: record an operation that the transport advances by itself. */
+void operation_send_away(struct operations *operations, struct operation *operation);
+/* Any thread: the transport could not start it after all. The caller frees it. */
+void operation_take_back(struct operations *operations, struct operation *operation);
+/* Progress: move what was posted to the active list. */
+void operations_collect(struct operations *operations);
+/* Progress: deliver the completion and take it off its list. The caller frees it. */
+void operation_finish(struct operations *operations, struct operation *operation);
+/* Closing: an operation of the list with this head, taken off it without a completion; NULL at the end. */
+struct operation *operations_drop(struct operation *head);
+/* Any thread: is an operation up to this sequence number, to peer or to any (NULL), unfinished? */
+bool operations_pending(struct operations *operations, const pf_peer *peer, uint64_t sequence);
+/* Any thread: is there an operation that the transport advances by itself? */
+bool operations_away(struct operations *operations);
+/* Any thread: the sequence number of the operation posted last. */
+uint64_t operations_last(struct operations *operations);
+
+static inline bool operations_active(const struct operations *operations)
+{
+	return operations->active.next != &operations->active;
+}
 
 #endif

@@ -4,24 +4,21 @@
 #include <stdlib.h>
 
 #include "atomic.h"
-#include "context/context.h"
-#include "memory/policy.h"
 #include "message.h"
-#include "common/peer.h"
-#include "stream.h"
-#include "transfer.h"
+#include "route_stream.h"
 
 struct answer {
 	struct answer *next;
-	pf_peer *peer;
+	struct host_peer *peer;
 	uint8_t kind;
 	struct message_answer message;
 	uint64_t address, length; /* gets: the block to send along */
-	bool patient;
+	bool may_wait;            /* for an absent page of the block */
 };
 
-void answers_init(struct answers *answers)
+void answers_init(struct answers *answers, pf_context *context)
 {
+	answers->context = context;
 	answers->first = NULL;
 	answers->last = &answers->first;
 }
@@ -48,22 +45,24 @@ void answers_destroy(struct answers *answers)
 /* PF_OK: sent, or never will be. */
 static int send_answer(pf_context *context, const struct answer *answer)
 {
-	pf_peer *peer = answer->peer;
+	struct host_peer *peer = answer->peer;
 	uint64_t length = answer->message.status == PF_OK ? answer->length : 0;
 	struct message_answer *message;
 	int status = PF_OK;
 
-	peer_lock(peer);
-	message = (struct message_answer *)peer_reserve(peer, sizeof(*message) + length, &status);
+	host_peer_lock(peer);
+	message = (struct message_answer *)message_reserve(peer, sizeof(*message) + length,
+							   &status);
 	if (message) {
 		*message = answer->message;
 		if (length) {
-			size_t ready = policy_prepare(context, answer->address, length, false);
-			size_t moved =
-				ready < length && !answer->patient ?
-					ready :
-					channel_fill(&peer->host->out, (uint8_t *)(message + 1),
-						     (void *)(uintptr_t)answer->address, length);
+			size_t ready = memory_ready(&context->memory, answer->address, length,
+						    false);
+			size_t moved = ready < length && !answer->may_wait ?
+					       ready :
+					       channel_fill(&peer->out, (uint8_t *)(message + 1),
+							    (void *)(uintptr_t)answer->address,
+							    length);
 			if (moved < length) {
 				message->status = PF_ERR_FAULT;
 				message->value = answer->address + moved;
@@ -72,19 +71,19 @@ static int send_answer(pf_context *context, const struct answer *answer)
 				statistic_add(&context->statistics, PF_STAT_STREAM_BYTES, length);
 			}
 		}
-		peer_commit(peer, sizeof(*message) + length, answer->kind, 0);
+		message_commit(peer, sizeof(*message) + length, answer->kind, 0);
 	}
-	peer_unlock(peer);
+	host_peer_unlock(peer);
 	return status;
 }
 
-static bool give(pf_context *context, struct incoming *incoming, const struct answer *answer)
+static bool give(struct answers *answers, struct incoming *incoming, const struct answer *answer)
 {
-	struct answers *answers = &context->answers;
 	struct answer *waiting;
 
 	/* In order: a waiting answer is not overtaken, so none waits for ever. */
-	if (!incoming->peer->host->answers_waiting && send_answer(context, answer) != PF_ERR_AGAIN)
+	if (!incoming->peer->answers_waiting &&
+	    send_answer(answers->context, answer) != PF_ERR_AGAIN)
 		return true;
 	waiting = answers->spare;
 	answers->spare = NULL;
@@ -92,11 +91,11 @@ static bool give(pf_context *context, struct incoming *incoming, const struct an
 	waiting->next = NULL;
 	*answers->last = waiting;
 	answers->last = &waiting->next;
-	incoming->peer->host->answers_waiting++;
+	incoming->peer->answers_waiting++;
 	return true;
 }
 
-static bool put_block(pf_context *context, struct incoming *incoming,
+static bool put_block(struct answers *answers, struct incoming *incoming,
 		      const struct ring_entry *entry)
 {
 	struct answer answer = { .peer = incoming->peer, .kind = MESSAGE_PUT_ANSWER };
@@ -108,14 +107,14 @@ static bool put_block(pf_context *context, struct incoming *incoming,
 	if (block.length != entry->length - sizeof(block))
 		return false;
 	answer.message.token = block.token;
-	answer.message.status = stream_place(context, &incoming->channel,
+	answer.message.status = stream_place(answers->context, &incoming->channel,
 					     entry->payload + sizeof(block),
 					     (void *)(uintptr_t)block.address, block.length,
-					     block.patient, &answer.message.value);
-	return give(context, incoming, &answer);
+					     block.may_wait, &answer.message.value);
+	return give(answers, incoming, &answer);
 }
 
-static bool get_block(pf_context *context, struct incoming *incoming,
+static bool get_block(struct answers *answers, struct incoming *incoming,
 		      const struct ring_entry *entry)
 {
 	struct answer answer = { .peer = incoming->peer, .kind = MESSAGE_GET_ANSWER };
@@ -127,16 +126,16 @@ static bool get_block(pf_context *context, struct incoming *incoming,
 	answer.message.token = block.token;
 	answer.address = block.address;
 	answer.length = block.length;
-	answer.patient = block.patient;
+	answer.may_wait = block.may_wait;
 	/* Our ring may be smaller than the asker's: say how much it carries. */
-	if (block.length > stream_answer_most(context)) {
+	if (block.length > stream_answer_most(answers->context)) {
 		answer.message.status = PF_ERR_TOO_LONG;
-		answer.message.value = stream_answer_most(context);
+		answer.message.value = stream_answer_most(answers->context);
 	}
-	return give(context, incoming, &answer);
+	return give(answers, incoming, &answer);
 }
 
-static bool do_atomic(pf_context *context, struct incoming *incoming,
+static bool do_atomic(struct answers *answers, struct incoming *incoming,
 		      const struct ring_entry *entry)
 {
 	struct answer answer = { .peer = incoming->peer, .kind = MESSAGE_ATOMIC_ANSWER };
@@ -145,29 +144,31 @@ static bool do_atomic(pf_context *context, struct incoming *incoming,
 	if (entry->length != sizeof(message))
 		return false;
 	memcpy(&message, entry->payload, sizeof(message));
-	if (!atomic_valid(message.op, message.width, message.address))
+	if (!atomic_valid(message.request.op, message.request.width, message.request.address))
 		return false;
 	answer.message.token = message.token;
-	answer.message.status = atomic_execute(&message, &answer.message.value);
-	return give(context, incoming, &answer);
+	answer.message.status = atomic_execute(&message.request, &answer.message.value);
+	return give(answers, incoming, &answer);
 }
 
-bool answer_request(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
+bool answer_request(struct answers *answers, struct incoming *incoming,
+		    const struct ring_entry *entry)
 {
-	context_moved(context);
+	context_moved(answers->context);
 	switch (entry->kind) {
 	case MESSAGE_PUT_BLOCK:
-		return put_block(context, incoming, entry);
+		return put_block(answers, incoming, entry);
 	case MESSAGE_GET_BLOCK:
-		return get_block(context, incoming, entry);
+		return get_block(answers, incoming, entry);
 	case MESSAGE_ATOMIC:
-		return do_atomic(context, incoming, entry);
+		return do_atomic(answers, incoming, entry);
 	default:
 		return false;
 	}
 }
 
-bool answer_arrived(pf_context *context, struct incoming *incoming, const struct ring_entry *entry)
+bool answer_arrived(struct host_state *host, struct incoming *incoming,
+		    const struct ring_entry *entry)
 {
 	bool atomic = entry->kind == MESSAGE_ATOMIC_ANSWER;
 	struct message_answer message;
@@ -179,8 +180,8 @@ bool answer_arrived(pf_context *context, struct incoming *incoming, const struct
 	memcpy(&message, entry->payload, sizeof(message));
 	if (message.status > PF_OK || message.status < PF_ERR_SYSTEM)
 		return false;
-	object = request_close(&context->requests, message.token,
-			       atomic ? REQUEST_ATOMIC : REQUEST_BLOCK, incoming->peer);
+	object = request_close(&host->requests, message.token,
+			       atomic ? REQUEST_ATOMIC : REQUEST_BLOCK, &incoming->peer->peer);
 	/* A token that we never gave out, or gave up: not an error of ours. */
 	if (!object)
 		return true;
@@ -193,28 +194,27 @@ bool answer_arrived(pf_context *context, struct incoming *incoming, const struct
 			message.status = PF_ERR_REFUSED;
 		data = entry->payload + sizeof(message);
 	}
-	block_answered(context, object, message.status, message.value, &incoming->channel, data);
+	stream_answered(host, object, message.status, message.value, &incoming->channel, data);
 	return true;
 }
 
-int answers_advance(pf_context *context)
+int answers_advance(struct answers *answers)
 {
-	struct answers *answers = &context->answers;
 	struct answer **link = &answers->first;
-	const pf_peer *full = NULL;
+	const struct host_peer *full = NULL;
 	int count = 0;
 
 	/* A peer whose ring is full holds up its own answers, not those of others. */
 	while (*link) {
 		struct answer *answer = *link;
 
-		if (answer->peer == full || send_answer(context, answer) == PF_ERR_AGAIN) {
+		if (answer->peer == full || send_answer(answers->context, answer) == PF_ERR_AGAIN) {
 			full = answer->peer;
 			link = &answer->next;
 			continue;
 		}
 		*link = answer->next;
-		answer->peer->host->answers_waiting--;
+		answer->peer->answers_waiting--;
 		free(answer);
 		count++;
 	}
@@ -222,9 +222,8 @@ int answers_advance(pf_context *context)
 	return count;
 }
 
-void answers_forget(pf_context *context, const pf_peer *peer)
+void answers_forget(struct answers *answers, const struct host_peer *peer)
 {
-	struct answers *answers = &context->answers;
 	struct answer **link = &answers->first;
 
 	answers->last = &answers->first;
@@ -233,7 +232,7 @@ void answers_forget(pf_context *context, const pf_peer *peer)
 
 		if (answer->peer == peer) {
 			*link = answer->next;
-			answer->peer->host->answers_waiting--;
+			answer->peer->answers_waiting--;
 			free(answer);
 		} else {
 			link = &answer->next;

@@ -1,38 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The peer's side of blocks and atomics: do what was asked and answer. An
- * answer that finds the ring full waits here; whoever has many waiting is not
- * listened to until they are gone.
+ * The peer's side of blocks and atomics: do what was asked, and answer. An
+ * answer that finds the ring full waits here; while many wait for one peer, no more
+ * of its messages are read. Progress's own.
  */
 #ifndef PF_ANSWER_H
 #define PF_ANSWER_H
 
 #include <stdbool.h>
 
+#include "incoming.h"
+#include "peer.h"
 #include "pf.h"
 #include "ring.h"
 
-struct incoming;
 struct answer;
 
 struct answers {
+	pf_context *context;
 	struct answer *first, **last;
-	struct answer *spare; /* so that what was executed can always be answered */
+	struct answer *spare; /* so that a request that was executed can always be answered */
 };
 
 #define ANSWERS_MOST 1024 /* waiting, for one peer */
 
-void answers_init(struct answers *answers);
+void answers_init(struct answers *answers, pf_context *context);
 void answers_destroy(struct answers *answers);
-/* May a request be executed? False without memory for its answer: it stays where it is. */
+/* May a request be executed? False: out of memory for its answer; it stays in the ring. */
 bool answers_prepare(struct answers *answers);
-/* A request arrived, after answers_prepare. False: it makes no sense, the channel is not to be trusted. */
-bool answer_request(pf_context *context, struct incoming *incoming, const struct ring_entry *entry);
-/* An answer to a request of ours arrived. False likewise. */
-bool answer_arrived(pf_context *context, struct incoming *incoming, const struct ring_entry *entry);
-/* Send what waits and now finds room. */
-int answers_advance(pf_context *context);
-/* The peer is gone: nobody wants its answers. */
-void answers_forget(pf_context *context, const pf_peer *peer);
+/* A request arrived, after answers_prepare. False: it is malformed, the channel is not to be trusted. */
+bool answer_request(struct answers *answers, struct incoming *incoming,
+		    const struct ring_entry *entry);
+/* An answer to a request of this process arrived. False likewise. */
+bool answer_arrived(struct host_state *host, struct incoming *incoming,
+		    const struct ring_entry *entry);
+/* Send the waiting answers that find room now. Returns how many. */
+int answers_advance(struct answers *answers);
+/* The peer is gone: drop the answers that wait for it. */
+void answers_forget(struct answers *answers, const struct host_peer *peer);
 
 #endif

@@ -1,33 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations: carried out by the peer's own processor inside its
- * pf_progress, or by a device's engine with the same instructions, so they are
- * atomic towards everything on that host.
+ * Atomic operations on the memory of a peer of this host: executed by the
+ * peer's processor inside its pf_progress, or by the engine of /dev/exanest
+ * with the same instructions, so they are atomic towards everything on that host.
  */
-#ifndef PF_ATOMIC_H
-#define PF_ATOMIC_H
+#ifndef PF_HOST_ATOMIC_H
+#define PF_HOST_ATOMIC_H
 
 #include <stdbool.h>
 
 #include "common/operation.h"
 #include "message.h"
+#include "peer.h"
+#include "route.h"
 
 struct atomic_operation {
 	struct operation operation;
 	struct message_atomic message;
 	bool sent, answered;
-	unsigned retries; /* of a device, whose page went away each time */
+	unsigned retries; /* by a device, whose page went away each time */
 };
 
-/* To a peer on this host; as pf_atomic. */
+/* As pf_atomic, with valid arguments. */
 int atomic_post(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t remote,
 		uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg);
-int atomic_advance(pf_context *context, struct atomic_operation *atomic);
-void atomic_abandon(pf_context *context, struct atomic_operation *atomic);
+/* Progress: do what can be done now. */
+enum advanced atomic_advance(struct host_state *host, struct atomic_operation *atomic);
+/* Progress: the peer is gone; forget what was under way. */
+void atomic_abandon(struct host_state *host, struct atomic_operation *atomic);
+/* Progress: value: that before the operation; PF_ERR_FAULT: the address. */
 void atomic_answered(struct atomic_operation *atomic, int status, uint64_t value);
 
-bool atomic_valid(unsigned op, unsigned width, uint64_t address);
-/* On our own memory. PF_OK, or PF_ERR_FAULT with the address in *value. */
-int atomic_execute(const struct message_atomic *message, uint64_t *value);
+static inline struct host_peer *atomic_peer(const struct atomic_operation *atomic)
+{
+	return (struct host_peer *)atomic->operation.peer;
+}
 
 #endif

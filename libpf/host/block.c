@@ -5,15 +5,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "context/context.h"
-#include "common/peer.h"
 #include "base/probe.h"
-#include "context/service.h"
-#include "transfer.h"
+#include "resolve.h"
 
-/* A block whose pages are gone again so often is copied all the same, and may wait for them. */
+/* After this many retries a block is copied even if the copy has to wait for its pages. */
 #define RETRIES_PARKED 2
-/* A pager brings all pages of a block so often before it is taken for one that cannot hold them. */
+/* After a pager has brought all pages of a block this many times, it is asked for single pages. */
 #define SUPPLIED_WHOLE 4
 
 static uint64_t transfer_address(const struct transfer *transfer, enum pf_side side)
@@ -73,16 +70,19 @@ uint64_t block_address(const struct block *block, enum pf_side side)
 	return transfer_address(block->transfer, side) + block->offset;
 }
 
-bool block_is_patient(const struct block *block)
+bool block_may_wait(const struct block *block)
 {
 	return block->retries >= RETRIES_PARKED;
 }
 
 /* FAULTED -> RESOLVING: ask the side that owns the page. */
-static void block_resolve(pf_context *context, struct block *block)
+static void block_resolve(struct host_state *host, struct block *block)
 {
+	struct host_peer *owner = block->side == PF_SIDE_REMOTE ? transfer_peer(block->transfer) :
+								  NULL;
+	const pf_peer *answerer = owner ? &owner->peer : NULL;
 	struct transfer *transfer = block->transfer;
-	pf_peer *peer = transfer->operation.peer, *owner;
+	pf_context *context = host->context;
 	bool write = transfer_is_put(transfer) == (block->side == PF_SIDE_REMOTE);
 	uint64_t start = block_address(block, block->side);
 	uint64_t token;
@@ -99,11 +99,10 @@ static void block_resolve(pf_context *context, struct block *block)
 		block_free(block);
 		return;
 	}
-	owner = block->side == PF_SIDE_REMOTE ? peer : NULL;
-	token = request_open(&context->requests, REQUEST_RESOLVE, block, owner);
-	if (!token ||
-	    service_resolve(context->service, owner, token, start, block->length, write) != PF_OK) {
-		request_close(&context->requests, token, REQUEST_RESOLVE, owner);
+	/* Not counted among those that fill rings: it goes by way of the service threads. */
+	token = request_open(&host->requests, REQUEST_RESOLVE, block, answerer, NULL);
+	if (!token || resolve_request(host, owner, token, start, block->length, write) != PF_OK) {
+		request_close(&host->requests, token, REQUEST_RESOLVE, answerer);
 		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
 		block_free(block);
 		return;
@@ -112,20 +111,21 @@ static void block_resolve(pf_context *context, struct block *block)
 	transfer->parked++;
 }
 
-void block_fault(pf_context *context, struct block *block, enum pf_side side, uint64_t address,
+void block_fault(struct host_state *host, struct block *block, enum pf_side side, uint64_t address,
 		 enum fault_kind kind)
 {
 	block->state = BLOCK_FAULTED;
 	block->side = side;
 	block->address = address;
 	block->faulted = clock_nanoseconds(CLOCK_MONOTONIC);
-	probe_fault(context, block->transfer, side, kind, address);
-	block_resolve(context, block);
+	probe_fault(host->context, block->transfer, side, kind, address);
+	block_resolve(host, block);
 }
 
 /*
- * Pages that the application evicts again and again come again and again. A
- * pager that holds fewer of them than the block has gets it by the page.
+ * The application may evict pages of a pager at any time, so those do not count as
+ * failed retries. A pager that holds fewer pages than the block has is asked for
+ * single pages after a while: the block is cut.
  */
 static void supplied_again(struct block *block, uint64_t start)
 {
@@ -139,9 +139,10 @@ static void supplied_again(struct block *block, uint64_t start)
 	block->supplied = 0;
 }
 
-void block_resolved(pf_context *context, struct block *block, int status, uint64_t address,
+void block_resolved(struct host_state *host, struct block *block, int status, uint64_t address,
 		    enum fault_kind kind)
 {
+	struct statistics *statistics = &host->context->statistics;
 	struct transfer *transfer = block->transfer;
 	uint64_t start = block_address(block, block->side);
 
@@ -149,7 +150,7 @@ void block_resolved(pf_context *context, struct block *block, int status, uint64
 	/* A fault further on, in what was resolved along with it. */
 	if (status == PF_ERR_FAULT && address >= start + block->length)
 		status = PF_OK;
-	statistic_fault(&context->statistics, block->side, kind);
+	statistic_fault(statistics, block->side, kind);
 	if (status != PF_OK)
 		transfer_fail(transfer, status, block->side, address);
 	if (block_given_up(transfer, block) || status != PF_OK) {
@@ -159,9 +160,8 @@ void block_resolved(pf_context *context, struct block *block, int status, uint64
 	if (kind == FAULT_PAGER)
 		supplied_again(block, start);
 	block->state = BLOCK_READY;
-	statistic_resolved(&context->statistics,
-			   clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
-	statistic_add(&context->statistics, PF_STAT_RETRANSMITS, 1);
+	statistic_resolved(statistics, clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
+	statistic_add(statistics, PF_STAT_RETRANSMITS, 1);
 	probe_retransmit(transfer, block->offset, block->length);
 }
 

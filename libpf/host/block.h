@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block of a transfer that has a record of its own, because it is on its
- * way or has met a fault:
+ * A transfer is one put or get. Its blocks are READY by lying ahead of the
+ * cursor, MOVING while a copy or a message carries them, DONE by being counted.
+ * A block has a record of its own only while a message or the device carries
+ * it, or once it has met a fault:
  *
  *   READY -> MOVING -> DONE
  *              |
  *           FAULTED -> RESOLVING -> READY (retransmit)
  *
- * The faulted block waits for the resolver of the side that owns the page;
- * all others keep moving.
+ * The faulted block waits until the side that owns the page has resolved it;
+ * all others keep moving. Everything here is progress's own.
  */
 #ifndef PF_BLOCK_H
 #define PF_BLOCK_H
@@ -17,9 +19,33 @@
 #include <stdint.h>
 
 #include "base/fault.h"
+#include "common/operation.h"
+#include "memory/policy.h"
+#include "peer.h"
 #include "pf.h"
+#include "share.h"
 
-struct transfer;
+struct transfer {
+	struct operation operation;
+	char *local;
+	uint64_t remote;
+	uint64_t length;
+	uint64_t front;          /* bytes before it are claimed by this side */
+	uint64_t run, run_end;   /* the claimed run in hand */
+	struct block *blocks;    /* those with a record */
+	unsigned recorded;       /* how many */
+	unsigned moving, parked; /* of those, in MOVING and in RESOLVING */
+
+	struct share *share; /* NULL: moved from this end only */
+	unsigned slot, shift;
+	uint32_t granules;
+	bool joined;            /* the peer took part */
+	bool closed;            /* no more can be claimed */
+	uint32_t peer_granules; /* claimed by the peer, once closed */
+	bool failed;
+	uint64_t failed_at;       /* offset of the error reported */
+	struct window windows[3]; /* by enum pf_side */
+};
 
 enum block_state { BLOCK_READY, BLOCK_MOVING, BLOCK_FAULTED, BLOCK_RESOLVING };
 
@@ -28,37 +54,52 @@ struct block {
 	struct transfer *transfer;
 	enum block_state state;
 	uint64_t offset, length;
-	enum pf_side side; /* FAULTED, RESOLVING: whose page */
-	uint64_t address;  /* and which */
+	enum pf_side side; /* FAULTED, RESOLVING: the side that owns the page */
+	uint64_t address;  /* FAULTED, RESOLVING: that could not be accessed */
 	unsigned retries;
 	unsigned supplied; /* times that a pager brought its pages, since it was cut */
-	bool on_device;    /* MOVING: by its engine, else by a message */
-	uint64_t faulted;  /* when it last met a fault, ns */
+	bool on_device;    /* MOVING: by /dev/exanest, else by a message */
+	uint64_t faulted;  /* when it last met a fault, ns; 0: never */
 };
 
-/* A READY one; NULL without memory, with which the transfer has failed. */
+static inline bool transfer_is_put(const struct transfer *transfer)
+{
+	return transfer->operation.kind == OPERATION_PUT;
+}
+
+static inline struct host_peer *transfer_peer(const struct transfer *transfer)
+{
+	return (struct host_peer *)transfer->operation.peer;
+}
+
+/* A READY block; NULL without memory, with which the transfer has failed. */
 struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t length);
 void block_free(struct block *block);
-/* One that is READY, or NULL. */
+/* A block that is READY, or NULL. */
 struct block *block_ready(struct transfer *transfer);
-/* Of its first byte, at that side. */
+/* The address of its first byte, on that side. */
 uint64_t block_address(const struct block *block, enum pf_side side);
-/* The transfer has failed before it. */
+/* Has the transfer failed before this block? */
 bool block_given_up(const struct transfer *transfer, const struct block *block);
-/* Its pages were brought in and are gone again, more than once: waiting for them is the way forward. */
-bool block_is_patient(const struct block *block);
+/*
+ * Should a copy of it wait for absent pages? So it is once its pages were brought in and
+ * were gone again, more than once.
+ */
+bool block_may_wait(const struct block *block);
 
-/* Progress: it met a fault; kind: what it looks like. The side that owns the page finds out what it is. */
-void block_fault(pf_context *context, struct block *block, enum pf_side side, uint64_t address,
+/*
+ * The block met a fault: FAULTED, then RESOLVING, by the side that owns the page. kind: what
+ * it looks like from here; the owner finds out what it is.
+ */
+void block_fault(struct host_state *host, struct block *block, enum pf_side side, uint64_t address,
 		 enum fault_kind kind);
-/* Progress: the resolver is done with its fault. */
-void block_resolved(pf_context *context, struct block *block, int status, uint64_t address,
+/* The resolver is done with its fault: READY again, or the transfer has failed. */
+void block_resolved(struct host_state *host, struct block *block, int status, uint64_t address,
 		    enum fault_kind kind);
 
 /*
- * The rest of the transfer is not started any more. Faults may be found and
- * resolved in any order, but it is the one in front that is reported: so what
- * is before it goes on.
+ * Do not start the rest of the transfer. Faults may be found and resolved in any order,
+ * but the first address is reported: so blocks before it still move.
  */
 void transfer_fail(struct transfer *transfer, int status, enum pf_side side, uint64_t address);
 

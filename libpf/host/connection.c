@@ -9,10 +9,8 @@
 #include <unistd.h>
 
 #include "base/allocate.h"
-#include "context/context.h"
-#include "common/peer.h"
 #include "copy.h"
-#include "common/transport.h"
+#include "incoming.h"
 
 /* Unauthenticated callers: how long and how many. */
 #define HANDSHAKE_SECONDS 30
@@ -33,11 +31,12 @@ struct connection {
 	struct event *readable, *writable;
 	struct outgoing *outbox, **outbox_last;
 	unsigned outbox_count;
-	pf_peer *peer; /* the side that called; NULL on the side that was called */
+	pf_peer *peer;             /* on the calling side; NULL on the called side */
+	struct connection **owner; /* on the calling side: the peer's pointer to this */
 	bool established;
-	bool farewell;       /* a BYE came: its end is no accident */
-	struct address from; /* the side that was called: who called */
-	uint32_t slot;
+	bool farewell;       /* a BYE came: the process ends in good order */
+	struct address from; /* on the called side: the caller */
+	uint32_t slot;       /* on the called side: given to the caller */
 	uint8_t nonce[crypto_secretbox_NONCEBYTES];
 };
 
@@ -59,7 +58,7 @@ static void connection_close(struct connection *connection)
 	struct connections *connections = connection->connections;
 
 	if (connection->peer) {
-		connection->peer->host->connection = NULL;
+		*connection->owner = NULL;
 	} else if (connection->established) {
 		if (connection->slot < INBOX_SLOTS)
 			connections->slots[connection->slot] = false;
@@ -82,16 +81,17 @@ static void connection_close(struct connection *connection)
 	free(connection);
 }
 
-/* The other side is gone, or must be: tell progress, unless it never got in. */
-static void connection_lost(struct connection *connection, int status)
+/* The other side is gone, or must go: tell progress, unless it was never admitted. */
+static void connection_lost(struct connection *connection, int status, const char *why)
 {
 	if (connection->peer || connection->established)
-		context_tell(connection->connections->context,
-			     (struct event){ .kind = EVENT_GONE,
-					     .peer = connection->peer,
-					     .from = connection->from,
-					     .status = status,
-					     .farewell = connection->farewell });
+		notices_report(connection->connections->notices,
+			       &(struct notice){ .kind = NOTICE_GONE,
+						 .peer = connection->peer,
+						 .from = connection->from,
+						 .status = status,
+						 .why = why,
+						 .farewell = connection->farewell });
 	connection_close(connection);
 }
 
@@ -160,7 +160,7 @@ static int admit(struct connection *connection, const struct connection_message 
 	    !connection_message_unseal(message, &hello, context->address.key) ||
 	    address_parse(&hello.from, &hello.from, sizeof(hello.from)) != PF_OK ||
 	    /* The option network differs there: what we have for it goes another way. */
-	    peer_transport_back(context, &hello.from) != &transport_host) {
+	    context->transport_back(context, &hello.from) != &transport_host) {
 		close(fd);
 		return PF_ERR_REFUSED;
 	}
@@ -178,8 +178,8 @@ static int admit(struct connection *connection, const struct connection_message 
 	incoming->slot = take_slot(connections);
 	device_join_pair(&context->device, &context->address, &hello.from);
 
-	welcome = (struct welcome){ .cookie_address = (uint64_t)(uintptr_t)&context->cookie,
-				    .cookie = context->cookie,
+	welcome = (struct welcome){ .cookie_address = (uint64_t)(uintptr_t)connections->cookie,
+				    .cookie = *connections->cookie,
 				    .engine = device_engine(&context->device),
 				    .slot = incoming->slot };
 	memcpy(welcome.nonce, message->u.handshake.nonce, sizeof(welcome.nonce));
@@ -188,8 +188,9 @@ static int admit(struct connection *connection, const struct connection_message 
 	connection->from = hello.from;
 	connection->established = true;
 	connections->strangers--;
-	context_tell(context, (struct event){ .kind = EVENT_INCOMING, .incoming = incoming });
-	status = connection_message_send(connection->socket, &answer, context->inbox.fd);
+	notices_report(connections->notices,
+		       &(struct notice){ .kind = NOTICE_INCOMING, .incoming = incoming });
+	status = connection_message_send(connection->socket, &answer, connections->inbox_fd);
 	/* It may have ended meanwhile, in good order even: what it said before is still to be read. */
 	return status == PF_ERR_AGAIN ? PF_ERR_PEER : PF_OK;
 }
@@ -215,28 +216,28 @@ static int link_up(struct connection *connection, const struct connection_messag
 	connection->established = true;
 	device_join_pair(&context->device, &context->address, connection->peer->address);
 	pid = process_of(connection->socket);
-	context_tell(context,
-		     (struct event){ .kind = EVENT_LINKED,
-				     .peer = connection->peer,
-				     .inbox = inbox.memory,
-				     .slot = welcome.slot,
-				     .pid = pid,
-				     .copy_error = pid ? copy_probe(pid, welcome.cookie_address,
-								    welcome.cookie) :
-							 ESRCH,
-				     .engine = welcome.engine });
+	notices_report(connection->connections->notices,
+		       &(struct notice){ .kind = NOTICE_LINKED,
+					 .peer = connection->peer,
+					 .inbox = inbox.memory,
+					 .slot = welcome.slot,
+					 .pid = pid,
+					 .copy_error = pid ? copy_probe(pid, welcome.cookie_address,
+									welcome.cookie) :
+							     ESRCH,
+					 .engine = welcome.engine });
 	return PF_OK;
 }
 
 static void hear_answer(const struct connection *connection, const struct resolve *result)
 {
-	context_tell(connection->connections->context,
-		     (struct event){ .kind = EVENT_RESOLVED,
-				     .peer = connection->peer,
-				     .token = result->token,
-				     .status = result->status == PF_OK ? PF_OK : PF_ERR_FAULT,
-				     .fault = (enum fault_kind)(result->kind & 3),
-				     .address = result->address });
+	notices_report(connection->connections->notices,
+		       &(struct notice){ .kind = NOTICE_RESOLVED,
+					 .peer = connection->peer,
+					 .token = result->token,
+					 .status = result->status == PF_OK ? PF_OK : PF_ERR_FAULT,
+					 .fault = (enum fault_kind)(result->kind & 3),
+					 .address = result->address });
 }
 
 /* PF_OK, or why the connection ends. */
@@ -268,6 +269,13 @@ static int handle(struct connection *connection, const struct connection_message
 	}
 }
 
+static const char *why_lost(int status)
+{
+	return status == PF_ERR_REFUSED ?
+		       "refused in the handshake: another protection domain or version of libpf" :
+		       "the peer's process is gone";
+}
+
 static void on_readable(int socket, short what, void *arg)
 {
 	struct connection_message refusal = { .magic = CONNECTION_MAGIC,
@@ -278,7 +286,7 @@ static void on_readable(int socket, short what, void *arg)
 	int status, fd;
 
 	if (what & EV_TIMEOUT) {
-		connection_lost(connection, PF_ERR_REFUSED);
+		connection_lost(connection, PF_ERR_REFUSED, why_lost(PF_ERR_REFUSED));
 		return;
 	}
 	status = connection_message_receive(socket, &message, &fd);
@@ -294,7 +302,7 @@ static void on_readable(int socket, short what, void *arg)
 	}
 	if (stranger && status == PF_ERR_REFUSED)
 		connection_message_send(socket, &refusal, -1);
-	connection_lost(connection, status);
+	connection_lost(connection, status, why_lost(status));
 }
 
 static struct connection *connection_new(struct connections *connections, int socket, pf_peer *peer)
@@ -307,10 +315,10 @@ static struct connection *connection_new(struct connections *connections, int so
 	connection->socket = socket;
 	connection->peer = peer;
 	connection->outbox_last = &connection->outbox;
-	connection->readable = event_new(connections->base, socket, EV_READ | EV_PERSIST,
-					 on_readable, connection);
-	connection->writable = event_new(connections->base, socket, EV_WRITE | EV_PERSIST,
-					 on_writable, connection);
+	connection->readable = event_new(connections->context->service.base, socket,
+					 EV_READ | EV_PERSIST, on_readable, connection);
+	connection->writable = event_new(connections->context->service.base, socket,
+					 EV_WRITE | EV_PERSIST, on_writable, connection);
 	connection->next = connections->newest;
 	if (connection->next)
 		connection->next->previous = connection;
@@ -333,21 +341,67 @@ static struct connection *oldest_stranger(struct connections *connections)
 	return oldest;
 }
 
-void connections_init(struct connections *connections, pf_context *context, struct event_base *base,
-		      connections_resolve_fn resolve, void *resolve_arg)
+static int listen_on(const struct address *address)
+{
+	struct sockaddr_un name;
+	socklen_t length = address_socket(address, &name);
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (listener < 0)
+		return -1;
+	if (!bind(listener, (struct sockaddr *)&name, length) && !listen(listener, SOMAXCONN))
+		return listener;
+	close(listener);
+	return -1;
+}
+
+static void on_caller(int listener, short what, void *arg)
+{
+	struct connections *connections = arg;
+	int socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	(void)what;
+	if (socket < 0)
+		return;
+	if (connections->strangers >= STRANGERS_MOST)
+		connection_close(oldest_stranger(connections));
+	/* A caller that knows the key has sent its HELLO by now, so strangers cannot keep it out. */
+	on_readable(socket, EV_READ, connection_new(connections, socket, NULL));
+}
+
+int connections_open(struct connections *connections, pf_context *context, struct notices *notices,
+		     int inbox_fd, const uint64_t *cookie, connections_resolve_fn resolve,
+		     void *resolve_arg)
 {
 	memset(connections, 0, sizeof(*connections));
 	connections->context = context;
-	connections->base = base;
+	connections->notices = notices;
+	connections->inbox_fd = inbox_fd;
+	connections->cookie = cookie;
 	connections->resolve = resolve;
 	connections->resolve_arg = resolve_arg;
+	connections->listener = listen_on(&context->address);
+	if (connections->listener < 0)
+		return PF_ERR_SYSTEM;
+	connections->acceptable = event_new(context->service.base, connections->listener,
+					    EV_READ | EV_PERSIST, on_caller, connections);
+	if (connections->acceptable && !event_add(connections->acceptable, NULL))
+		return PF_OK;
+	connections_close(connections);
+	return PF_ERR_SYSTEM;
 }
 
-void connections_destroy(struct connections *connections)
+void connections_close(struct connections *connections)
 {
+	if (!connections->context)
+		return;
 	/* The analyzer does not see that closing takes it off the list. */
 	while (connections->newest)
 		connection_close(connections->newest); /* NOLINT(clang-analyzer-unix.Malloc) */
+	if (connections->acceptable)
+		event_free(connections->acceptable);
+	close(connections->listener);
+	connections->context = NULL;
 }
 
 void connections_say_bye(struct connections *connections)
@@ -359,26 +413,15 @@ void connections_say_bye(struct connections *connections)
 		connection_message_send(connection->socket, &bye, -1);
 }
 
-void connections_accept(struct connections *connections, int listener)
-{
-	int socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-	if (socket < 0)
-		return;
-	if (connections->strangers >= STRANGERS_MOST)
-		connection_close(oldest_stranger(connections));
-	/* Whoever knows the key has said so by now, so no crowd can keep it out. */
-	on_readable(socket, EV_READ, connection_new(connections, socket, NULL));
-}
-
-int connection_dial(pf_context *context, pf_peer *peer, struct call *call)
+int connection_dial(const struct connections *connections, const struct address *address,
+		    int channel, struct call *call)
 {
 	struct connection_message message;
 	struct sockaddr_un name;
-	struct hello hello = { .from = context->address,
-			       .cookie_address = (uint64_t)(uintptr_t)&context->cookie,
-			       .cookie = context->cookie };
-	socklen_t length = address_socket(peer->address, &name);
+	struct hello hello = { .from = connections->context->address,
+			       .cookie_address = (uint64_t)(uintptr_t)connections->cookie,
+			       .cookie = *connections->cookie };
+	socklen_t length = address_socket(address, &name);
 	int status;
 
 	call->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -390,9 +433,9 @@ int connection_dial(pf_context *context, pf_peer *peer, struct call *call)
 						 PF_ERR_SYSTEM;
 		goto fail;
 	}
-	connection_message_seal(&message, CONNECTION_HELLO, &hello, peer->address->key);
+	connection_message_seal(&message, CONNECTION_HELLO, &hello, address->key);
 	memcpy(call->nonce, message.u.handshake.nonce, sizeof(call->nonce));
-	status = connection_message_send(call->socket, &message, peer->host->out.fd);
+	status = connection_message_send(call->socket, &message, channel);
 	if (status != PF_OK)
 		goto fail;
 	return PF_OK;
@@ -401,12 +444,14 @@ fail:
 	return status;
 }
 
-void connections_adopt(struct connections *connections, pf_peer *peer, const struct call *call)
+void connections_adopt(struct connections *connections, pf_peer *peer, const struct call *call,
+		       struct connection **owner)
 {
 	struct connection *connection = connection_new(connections, call->socket, peer);
 
 	memcpy(connection->nonce, call->nonce, sizeof(connection->nonce));
-	peer->host->connection = connection;
+	connection->owner = owner;
+	*owner = connection;
 }
 
 void connection_ask(struct connection *connection, const struct resolve *request)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sockets between our service thread and others, one for each channel: of
- * those that we called and of those that called us. Who gets in, what is asked
- * and answered, and that the other side is gone.
+ * The sockets between this process's service thread and others, one for each
+ * channel: of peers that this process called and of those that called it. They
+ * carry the handshake, requests to resolve and their answers, and their end
+ * shows that the other process ended.
  *
- * All of it, peer->connection too, is the service thread's own, or of whoever
- * has waited for that thread's end; connection_dial alone is called by others.
- * The library's events (event.h) go to progress, requests of the other side to
- * whoever set "resolve".
+ * Everything here belongs to the service thread, or, after service_stop, to
+ * the thread that closes; only connection_dial is for any thread. Progress
+ * gets notices; requests of the other side go to the function "resolve".
  *
- * A connection is freed when its socket ends, so only two things lead to one:
- * peer->connection, which is NULL without, and, for an answer that takes its
- * time, the connection's number, which is never given again.
+ * A connection is freed when its socket ends. Two things refer to one: the
+ * pointer given to connections_adopt, which is then set to NULL, and, for an
+ * answer that takes its time, the connection's number, which is never used
+ * again.
  */
 #ifndef PF_CONNECTION_H
 #define PF_CONNECTION_H
@@ -20,24 +21,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/context.h"
 #include "connection_message.h"
-#include "pf.h"
 #include "inbox.h"
+#include "notice.h"
+#include "pf.h"
 
 struct connection;
-struct event_base;
 
 /* Have a range resolved, then connections_answer called with this number. */
 typedef void (*connections_resolve_fn)(void *arg, uint64_t number, const struct resolve *request);
 
 struct connections {
 	pf_context *context;
-	struct event_base *base;
+	struct notices *notices;
+	int inbox_fd;           /* handed to peers that are admitted */
+	const uint64_t *cookie; /* read by peers that may copy from this process */
 	connections_resolve_fn resolve;
 	void *resolve_arg;
+	int listener;
+	struct event *acceptable;
 	struct connection *newest;
-	uint64_t numbers;   /* given to connections */
-	unsigned strangers; /* those that called and have not shown that they know the key */
+	uint64_t numbers;   /* given to connections so far */
+	unsigned strangers; /* callers that have not shown yet that they know the key */
 	bool slots[INBOX_SLOTS];
 };
 
@@ -47,27 +53,35 @@ struct call {
 	uint8_t nonce[crypto_secretbox_NONCEBYTES]; /* of the hello */
 };
 
-/* The base stays the caller's, and lives longer. */
-void connections_init(struct connections *connections, pf_context *context, struct event_base *base,
-		      connections_resolve_fn resolve, void *resolve_arg);
-/* Closes them all and tells nobody. Without connections_init, all zero will do. */
-void connections_destroy(struct connections *connections);
-/* Say good-bye to all, before they are destroyed. */
+/*
+ * Before service_start: listen at the context's address. What it is given belongs to the caller and
+ * lives longer. PF_OK or PF_ERR_SYSTEM.
+ */
+int connections_open(struct connections *connections, pf_context *context, struct notices *notices,
+		     int inbox_fd, const uint64_t *cookie, connections_resolve_fn resolve,
+		     void *resolve_arg);
+/* Closes all sockets. Zeroed memory without connections_open is allowed. */
+void connections_close(struct connections *connections);
+/* Tell all peers that this process closes in good order. */
 void connections_say_bye(struct connections *connections);
 
-/* Somebody calls at this socket. */
-void connections_accept(struct connections *connections, int listener);
 /*
- * Any thread, under the peer's lock: call it and hand our channel over. PF_OK:
- * the call is for the service thread to adopt, or its socket to be closed.
+ * Any thread, under the peer's lock: call the owner of this address and hand over the channel
+ * with this descriptor. PF_OK: the call is for the service thread to adopt, or its socket to
+ * be closed. PF_ERR_AGAIN; PF_ERR_PEER: the process is gone; PF_ERR_SYSTEM with errno.
  */
-int connection_dial(pf_context *context, pf_peer *peer, struct call *call);
-/* From here on peer->connection, until it is lost, which progress is told as EVENT_GONE. */
-void connections_adopt(struct connections *connections, pf_peer *peer, const struct call *call);
+int connection_dial(const struct connections *connections, const struct address *address,
+		    int channel, struct call *call);
+/*
+ * *connection is the peer's from here on, until its socket ends: then it is NULL, and progress
+ * gets NOTICE_GONE.
+ */
+void connections_adopt(struct connections *connections, pf_peer *peer, const struct call *call,
+		       struct connection **connection);
 
-/* Ask for a range of the other side's memory. Progress is told the answer as EVENT_RESOLVED. */
+/* Ask the other side to resolve a range. Progress gets the answer as NOTICE_RESOLVED. */
 void connection_ask(struct connection *connection, const struct resolve *request);
-/* Answer what was asked by the connection with this number, if there still is one. */
+/* Answer what was asked by the connection with this number, if it still exists. */
 void connections_answer(struct connections *connections, uint64_t number,
 			const struct resolve *result);
 

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transport to processes of this host, from its parts. */
+#include "host.h"
+
+#include <sodium.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "advance.h"
 #include "atomic.h"
-#include "context/context.h"
 #include "message.h"
-#include "common/peer.h"
+#include "peer.h"
+#include "resolve.h"
+#include "route_device.h"
 #include "transfer.h"
-#include "common/transport.h"
 
-/* Make it visible first, then write it piece by piece. */
+/* ---- the table of the transport ---- */
+
+/* Write a message that the reader sees already, piece by piece (message.h). */
 static void write_long(uint8_t *destination, const void *header, size_t header_length,
 		       const char *payload, size_t length)
 {
@@ -28,28 +34,29 @@ static void write_long(uint8_t *destination, const void *header, size_t header_l
 	}
 }
 
-static int host_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t header_length,
 		     const void *payload, size_t length, pf_pack_fn pack, void *arg)
 {
-	struct statistics *statistics = &peer->context->statistics;
+	struct host_peer *peer = (struct host_peer *)base;
+	struct statistics *statistics = &base->context->statistics;
 	bool in_pieces = length >= MESSAGE_LONG_LEAST && !pack;
 	size_t total = header_length + length;
 	int status = PF_DONE;
 	uint8_t *destination;
 
-	peer_lock(peer);
-	destination = peer_reserve(peer, in_pieces ? total + sizeof(uint64_t) : total, &status);
+	host_peer_lock(peer);
+	destination = message_reserve(peer, in_pieces ? total + sizeof(uint64_t) : total, &status);
 	if (__builtin_expect(!destination, 0)) {
-		peer_unlock(peer);
+		host_peer_unlock(peer);
 		if (status == PF_ERR_AGAIN)
 			statistic_add(statistics, PF_STAT_RING_FULL, 1);
 		return status;
 	}
 	if (in_pieces) {
 		atomic_store_explicit((_Atomic uint64_t *)destination, 0, memory_order_relaxed);
-		peer_commit(peer, total + sizeof(uint64_t), MESSAGE_LONG, tag);
+		message_commit(peer, total + sizeof(uint64_t), MESSAGE_LONG, tag);
 		write_long(destination, header, header_length, payload, length);
-		peer_unlock(peer);
+		host_peer_unlock(peer);
 		goto sent;
 	}
 	if (header_length)
@@ -58,42 +65,280 @@ static int host_send(pf_peer *peer, uint8_t tag, const void *header, size_t head
 		pack(destination + header_length, length, arg);
 	else if (length)
 		memcpy(destination + header_length, payload, length);
-	peer_commit(peer, total, MESSAGE_USER, tag);
-	peer_unlock(peer);
+	message_commit(peer, total, MESSAGE_USER, tag);
+	host_peer_unlock(peer);
 sent:
-	context_moved(peer->context);
+	context_moved(base->context);
 	statistic_add(statistics, PF_STAT_SENDS, 1);
 	statistic_add(statistics, PF_STAT_SEND_BYTES, total);
 	return PF_DONE;
 }
 
-static int host_advance(pf_context *context, struct operation *operation)
-{
-	return operation->kind == OPERATION_ATOMIC ?
-		       atomic_advance(context, (struct atomic_operation *)operation) :
-		       transfer_advance(context, (struct transfer *)operation);
-}
-
-static void host_abandon(pf_context *context, struct operation *operation)
-{
-	if (operation->kind == OPERATION_ATOMIC)
-		atomic_abandon(context, (struct atomic_operation *)operation);
-	else
-		transfer_abandon(context, (struct transfer *)operation);
-}
-
-static void host_release(struct operation *operation)
-{
-	if (operation->kind != OPERATION_ATOMIC)
-		transfer_release((struct transfer *)operation);
-}
-
 const struct transport transport_host = {
 	.name = "host",
+	.peer_size = sizeof(struct host_peer),
+	.peer_init = host_peer_init,
+	.peer_destroy = host_peer_destroy,
 	.send = host_send,
 	.transfer = transfer_post,
 	.atomic = atomic_post,
-	.advance = host_advance,
-	.abandon = host_abandon,
-	.release = host_release,
 };
+
+/* ---- opening and closing ---- */
+
+static enum inbox_sleeper sleeper(const pf_options *options)
+{
+	if (!options->idle_polls)
+		return INBOX_NEVER_SLEEPS;
+	return options->idle_polls > INBOX_ANNOUNCED_POLLS ? INBOX_SLEEPS_ANNOUNCED :
+							     INBOX_SLEEPS_AT_ONCE;
+}
+
+void host_wake(pf_context *context)
+{
+	inbox_wake(context->host->inbox.memory, INBOX_SLEEPS_AT_ONCE);
+}
+
+int host_open(struct host *host, pf_context *context)
+{
+	struct host_state *state = &host->state;
+	int status = inbox_create(&state->inbox, sleeper(&context->options));
+
+	if (status != PF_OK)
+		return status;
+	context->host = state;
+	state->context = context;
+	state->notices.inbox = state->inbox.memory;
+	atomic_init(&state->ring_allowance, (int64_t)context->options.ring_memory);
+	randombytes_buf(&state->cookie, sizeof(state->cookie));
+	answers_init(&host->answers, context);
+	polling_init(&host->polling, state, &host->answers);
+	status = connections_open(&state->connections, context, &state->notices, state->inbox.fd,
+				  &state->cookie, resolve_for_peer, state);
+	if (status != PF_OK)
+		goto fail_inbox;
+	status = device_watch_open(&state->device_watch, &context->device, &context->memory,
+				   &context->service, host_wake, context);
+	if (status == PF_OK)
+		return PF_OK;
+	connections_close(&state->connections);
+fail_inbox:
+	inbox_destroy(&state->inbox);
+	return status;
+}
+
+void host_disconnect(struct host *host)
+{
+	connections_say_bye(&host->state.connections);
+	connections_close(&host->state.connections);
+	device_watch_close(&host->state.device_watch);
+}
+
+static void drop_notices(struct host_state *state)
+{
+	struct notice *notice = notices_take(&state->notices);
+
+	while (notice) {
+		struct notice *next = notice->next;
+
+		if (notice->kind == NOTICE_INCOMING)
+			incoming_destroy(notice->incoming);
+		else if (notice->kind == NOTICE_LINKED)
+			inbox_destroy(&(struct inbox){ .memory = notice->inbox, .fd = -1 });
+		free(notice);
+		notice = next;
+	}
+}
+
+void host_close(struct host *host)
+{
+	struct host_state *state = &host->state;
+
+	drop_notices(state);
+	operations_release(state);
+	answers_destroy(&host->answers);
+	requests_destroy(&state->requests);
+	polling_destroy(&host->polling);
+	inbox_destroy(&state->inbox);
+}
+
+/* ---- notices of the service thread ---- */
+
+/* NULL: out of memory. */
+static pf_peer *peer_of(struct host *host, const struct address *address)
+{
+	pf_context *context = host->state.context;
+
+	return peers_get(&context->peers, context, address->id, address,
+			 context->transport_back(context, address));
+}
+
+/* False: out of memory, nothing happened. */
+static bool add_incoming(struct host *host, struct incoming *incoming)
+{
+	pf_peer *base = peer_of(host, &incoming->from);
+	struct host_peer *peer = (struct host_peer *)base;
+
+	if (!base)
+		return false;
+	/*
+	 * libpf never makes a second channel from one peer, nor one from a peer that is
+	 * gone, nor one from a peer whose address says that it is on another host.
+	 */
+	if (base->transport != &transport_host || peer->incoming || peer_state(base) == PEER_GONE) {
+		incoming_destroy(incoming);
+		return true;
+	}
+	incoming->peer = peer;
+	if (!peer->pid)
+		peer->pid = incoming->pid;
+	if (polling_add(&host->polling, incoming) != PF_OK)
+		return false;
+	peer->incoming = incoming;
+	return true;
+}
+
+static void handle_gone(struct host *host, pf_peer *base, const struct notice *notice)
+{
+	struct host_peer *peer = (struct host_peer *)base;
+	struct host_state *state = &host->state;
+
+	/* A process that only claims to be a peer of the network has no say in its end. */
+	if (base->transport != &transport_host || peer_state(base) == PEER_GONE)
+		return;
+	/* Answers that it sent before it ended complete what they answer. */
+	if (peer->incoming)
+		polling_drop(&host->polling, peer->incoming);
+	host_peer_unlink(peer, notice->status, notice->why, notice->farewell);
+	/* What the device still moves must not outlive the transfers that end here. */
+	device_drain(state, peer);
+	operations_advance(state);
+	operations_fail(state, peer, notice->status);
+	answers_forget(&host->answers, peer);
+	host_peer_lock(peer);
+	host_peer_unmap(peer);
+	host_peer_unlock(peer);
+}
+
+static void handle_resolved(struct host_state *state, const struct notice *notice)
+{
+	struct block *block = request_close(&state->requests, notice->token, REQUEST_RESOLVE,
+					    notice->peer);
+
+	if (block)
+		block_resolved(state, block, notice->status, notice->address, notice->fault);
+}
+
+/* False: out of memory, to be tried again. */
+static bool handle(struct host *host, const struct notice *notice)
+{
+	pf_peer *peer = notice->peer;
+
+	switch (notice->kind) {
+	case NOTICE_INCOMING:
+		return add_incoming(host, notice->incoming);
+	case NOTICE_LINKED:
+		host_peer_link((struct host_peer *)peer, notice->inbox, notice->slot, notice->pid,
+			       notice->copy_error, notice->engine);
+		break;
+	case NOTICE_GONE:
+		if (!peer)
+			peer = peer_of(host, &notice->from);
+		if (!peer)
+			return false;
+		handle_gone(host, peer, notice);
+		break;
+	case NOTICE_RESOLVED:
+		handle_resolved(&host->state, notice);
+		break;
+	}
+	return true;
+}
+
+static __attribute__((noinline)) int handle_notices(struct host *host)
+{
+	struct notice *notice = notices_take(&host->state.notices);
+	int count = 0;
+
+	while (notice) {
+		struct notice *next = notice->next;
+
+		if (handle(host, notice))
+			free(notice);
+		else
+			notice_push(&host->state.notices, notice);
+		notice = next;
+		count++;
+	}
+	return count;
+}
+
+/* ---- progress ---- */
+
+int host_poll(struct host *host)
+{
+	int count = polling_poll(&host->polling);
+
+	if (__builtin_expect(notices_waiting(&host->state.notices), 0))
+		count += handle_notices(host);
+	return count;
+}
+
+int host_advance(struct host *host)
+{
+	struct host_state *state = &host->state;
+	pf_context *context = state->context;
+	int count = 0;
+
+	if (operations_active(&context->operations)) {
+		if (context->device.in_flight)
+			count += device_progress(state);
+		count += operations_advance(state);
+		if (context->device.in_flight)
+			count += device_wake(state);
+	}
+	if (__builtin_expect(host->answers.first != NULL, 0))
+		count += answers_advance(&host->answers);
+	return count;
+}
+
+/* ---- sleeping ---- */
+
+bool host_may_sleep(struct host *host)
+{
+	struct host_state *state = &host->state;
+
+	/* The device reports what it is done with; a peer that moves its end of a transfer does not. */
+	return (!operations_active(&state->context->operations) || operations_on_device(state)) &&
+	       !host->answers.first;
+}
+
+void host_announce_sleep(struct host *host)
+{
+	inbox_announce_sleep(&host->state.inbox);
+}
+
+bool host_has_work(struct host *host)
+{
+	struct host_state *state = &host->state;
+	struct device *device = &state->context->device;
+
+	if (device->in_flight) {
+		device_settle(device);
+		device_watch_await(&state->device_watch);
+		if (device_completed(device))
+			return true;
+	}
+	return polling_any(&host->polling) || notices_waiting(&state->notices) ||
+	       atomic_load_explicit(&state->inbox.memory->bell, memory_order_relaxed);
+}
+
+void host_sleep(struct host *host, uint64_t microseconds)
+{
+	inbox_sleep(&host->state.inbox, microseconds);
+}
+
+void host_stay_awake(struct host *host)
+{
+	inbox_stay_awake(&host->state.inbox);
+}

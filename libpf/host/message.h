@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "memory/atomic.h"
+
 /*
  * User messages from this length on are written in pieces that the reader
  * draws into its cache while the next is written.
@@ -43,14 +45,12 @@ struct message_block {
 	uint64_t token;
 	uint64_t address; /* in the peer */
 	uint64_t length;
-	uint64_t patient; /* not 0: rather wait for a page than answer with a fault again */
+	uint64_t may_wait; /* not 0: the copy waits for an absent page instead of answering with a fault */
 };
 
 struct message_atomic {
 	uint64_t token;
-	uint64_t address;
-	uint64_t operand, compare;
-	uint8_t op, width;
+	struct atomic_request request;
 };
 
 struct message_answer {

@@ -4,20 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/peer.h"
-
 #define NONE UINT32_MAX
 
 void requests_destroy(struct requests *requests)
 {
 	free(requests->table);
 	memset(requests, 0, sizeof(*requests));
-}
-
-/* What the resolver is asked goes by way of the service threads, not of the rings. */
-static bool owed(const struct request *request)
-{
-	return request->peer && request->kind != REQUEST_RESOLVE;
 }
 
 static int grow(struct requests *requests)
@@ -38,7 +30,7 @@ static int grow(struct requests *requests)
 }
 
 uint64_t request_open(struct requests *requests, enum request_kind kind, void *object,
-		      pf_peer *peer)
+		      const pf_peer *peer, unsigned *owed)
 {
 	struct request *request;
 	uint32_t index;
@@ -51,8 +43,9 @@ uint64_t request_open(struct requests *requests, enum request_kind kind, void *o
 	request->object = object;
 	request->peer = peer;
 	request->kind = kind;
-	if (owed(request))
-		peer->host->requests_waiting++;
+	request->owed = owed;
+	if (owed)
+		++*owed;
 	return (uint64_t)request->generation << 32 | index;
 }
 
@@ -60,8 +53,8 @@ static void release(struct requests *requests, uint32_t index)
 {
 	struct request *request = &requests->table[index];
 
-	if (owed(request))
-		request->peer->host->requests_waiting--;
+	if (request->owed)
+		--*request->owed;
 	request->kind = REQUEST_NONE;
 	request->generation += 1 + (request->generation == UINT32_MAX); /* never 0 */
 	request->next_free = requests->free;

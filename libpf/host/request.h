@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests on their way to a peer or to a resolver, found again by the token
- * in the answer. Tokens come back from other processes: a stale or invented
- * one finds nothing.
+ * Requests under way to a peer or to a resolver, found again by the token in
+ * the answer. Tokens come back from other processes: a stale or invented one
+ * finds nothing. Progress's own.
  */
 #ifndef PF_REQUEST_H
 #define PF_REQUEST_H
@@ -10,9 +10,9 @@
 #include "pf.h"
 
 /*
- * Requests of ours that one peer may owe an answer to at a time. Not more than
- * it keeps answers for without ceasing to listen (answer.h), or two that send
- * each other requests might both wait for room for ever.
+ * Most requests that one peer may owe an answer to at a time. Not more than the
+ * answers that it keeps before it stops reading (answer.h): otherwise two processes that send
+ * each other requests could both wait for room for ever.
  */
 #define REQUESTS_MOST 1024
 
@@ -20,7 +20,8 @@ enum request_kind { REQUEST_NONE, REQUEST_BLOCK, REQUEST_RESOLVE, REQUEST_ATOMIC
 
 struct request {
 	void *object;
-	pf_peer *peer;
+	const pf_peer *peer; /* that must answer; NULL: this process itself */
+	unsigned *owed;      /* count of such requests to that peer; may be NULL */
 	uint32_t generation;
 	uint32_t next_free;
 	enum request_kind kind;
@@ -32,13 +33,16 @@ struct requests {
 };
 
 void requests_destroy(struct requests *requests);
-/* A token for object, 0 when out of memory. */
+/*
+ * A token for object, which peer (NULL: this process) must answer; 0 when out of memory. owed,
+ * if not NULL, is counted up until the token is spent, and lives as long.
+ */
 uint64_t request_open(struct requests *requests, enum request_kind kind, void *object,
-		      pf_peer *peer);
+		      const pf_peer *peer, unsigned *owed);
 /* The object of this kind that waits for this peer, or NULL; the token is spent. */
 void *request_close(struct requests *requests, uint64_t token, enum request_kind kind,
 		    const pf_peer *peer);
-/* Nobody waits for answers to this object any more. Linear: for error paths. */
+/* Spend all tokens of this object. Linear in the number of requests: for error paths. */
 void request_forget(struct requests *requests, const void *object);
 
 #endif

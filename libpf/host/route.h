@@ -1,23 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The routes that blocks take between here and a linked peer of this host: one
- * for each, chosen when the peer is linked, changed when it is lost.
+ * The routes by which blocks move between this process and a linked peer of
+ * this host: one for each peer, chosen when it is linked, changed when it is
+ * lost.
  */
 #ifndef PF_ROUTE_H
 #define PF_ROUTE_H
 
 #include <stdbool.h>
 
-#include "pf.h"
-
+struct host_state;
 struct transfer;
 struct atomic_operation;
 
+/* What advancing an operation did. */
+enum advanced {
+	ADVANCED_NOTHING,
+	ADVANCED_LITTLE, /* something small */
+	ADVANCED_COPY,   /* copied a run */
+	ADVANCED_TO_END, /* the operation is finished */
+};
+
 struct route {
-	/* Progress: move a READY block, or the next of the run in hand; OPERATION_*. */
-	int (*move)(pf_context *context, struct transfer *transfer);
+	/* Progress: move a READY block, or the next of the run in hand. */
+	enum advanced (*move)(struct host_state *host, struct transfer *transfer);
 	/* Progress: the same for an atomic; NULL: a message asks the peer to execute it. */
-	int (*atomic)(pf_context *context, struct atomic_operation *atomic);
+	enum advanced (*atomic)(struct host_state *host, struct atomic_operation *atomic);
 	bool shares; /* long ones can be moved by both processes, each from its end */
 };
 

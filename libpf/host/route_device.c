@@ -6,9 +6,7 @@
 
 #include "atomic.h"
 #include "base/clock.h"
-#include "context/context.h"
-#include "common/peer.h"
-#include "transfer.h"
+#include "block.h"
 #include "route.h"
 
 /* The lowest bit of a cookie tells the two kinds of objects apart. */
@@ -30,31 +28,32 @@ static enum pf_side side_of(const struct exanest_completion *completion)
 	}
 }
 
-static bool submit(pf_context *context, pf_peer *peer, struct exanest_submission *submission)
+static bool submit(struct host_state *host, struct host_peer *peer,
+		   struct exanest_submission *submission)
 {
-	submission->peer = peer->host->engine;
-	if (!device_submit(&context->device, submission))
+	submission->peer = peer->engine;
+	if (!device_submit(&host->context->device, submission))
 		return false;
-	peer->host->device_moving++;
+	peer->device_moving++;
 	return true;
 }
 
-static int move(pf_context *context, struct transfer *transfer)
+static enum advanced move(struct host_state *host, struct transfer *transfer)
 {
-	pf_peer *peer = transfer->operation.peer;
+	struct device *device = &host->context->device;
 	struct block *block = block_ready(transfer);
 	struct exanest_submission submission;
 
-	if (device_full(&context->device))
-		return OPERATION_IDLE;
+	if (device_full(device))
+		return ADVANCED_NOTHING;
 	if (!block) {
 		uint64_t length = transfer->run_end - transfer->run;
 
-		if (length > context->device.transfer_max)
-			length = context->device.transfer_max;
+		if (length > device->transfer_max)
+			length = device->transfer_max;
 		block = block_new(transfer, transfer->run, length);
 		if (!block)
-			return OPERATION_MOVED;
+			return ADVANCED_LITTLE;
 		transfer->run += length;
 	}
 	submission = (struct exanest_submission){
@@ -64,43 +63,43 @@ static int move(pf_context *context, struct transfer *transfer)
 		.length = block->length,
 		.op = transfer_is_put(transfer) ? EXANEST_OP_PUT : EXANEST_OP_GET,
 	};
-	if (!submit(context, peer, &submission))
-		return OPERATION_IDLE;
+	if (!submit(host, transfer_peer(transfer), &submission))
+		return ADVANCED_NOTHING;
 	block->state = BLOCK_MOVING;
 	block->on_device = true;
 	transfer->moving++;
-	return OPERATION_MOVED;
+	return ADVANCED_LITTLE;
 }
 
-static int move_atomic(pf_context *context, struct atomic_operation *atomic)
+static enum advanced move_atomic(struct host_state *host, struct atomic_operation *atomic)
 {
 	static const uint16_t ops[] = {
 		[PF_ADD] = EXANEST_ATOMIC_ADD,   [PF_AND] = EXANEST_ATOMIC_AND,
 		[PF_OR] = EXANEST_ATOMIC_OR,     [PF_XOR] = EXANEST_ATOMIC_XOR,
 		[PF_SWAP] = EXANEST_ATOMIC_SWAP, [PF_COMPARE_SWAP] = EXANEST_ATOMIC_COMPARE_SWAP,
 	};
-	const struct message_atomic *message = &atomic->message;
+	const struct atomic_request *request = &atomic->message.request;
 	struct exanest_submission submission = {
 		.cookie = (uint64_t)(uintptr_t)atomic | COOKIE_ATOMIC,
-		.remote = message->address,
-		.length = message->width,
-		.operand = message->operand,
-		.compare = message->op == PF_COMPARE_SWAP ? message->compare : 0,
+		.remote = request->address,
+		.length = request->width,
+		.operand = request->operand,
+		.compare = request->op == PF_COMPARE_SWAP ? request->compare : 0,
 		.op = EXANEST_OP_ATOMIC,
-		.atomic = ops[message->op],
+		.atomic = ops[request->op],
 	};
 
-	if (!submit(context, atomic->operation.peer, &submission))
-		return OPERATION_IDLE;
+	if (!submit(host, atomic_peer(atomic), &submission))
+		return ADVANCED_NOTHING;
 	atomic->sent = true;
-	return OPERATION_MOVED;
+	return ADVANCED_LITTLE;
 }
 
-static int move_nothing(pf_context *context, struct transfer *transfer)
+static enum advanced move_nothing(struct host_state *host, struct transfer *transfer)
 {
-	(void)context;
+	(void)host;
 	transfer_fail(transfer, PF_ERR_UNREACHABLE, PF_SIDE_NONE, 0);
-	return OPERATION_MOVED;
+	return ADVANCED_LITTLE;
 }
 
 const struct route route_device = { .move = move, .atomic = move_atomic };
@@ -112,11 +111,12 @@ const struct route route_none = { .move = move_nothing };
  * it touches them. So its owner is asked, as for any other fault, and what
  * lies before and behind goes on.
  */
-static void block_refused(pf_context *context, struct block *block, enum pf_side side,
+static void block_refused(struct host_state *host, struct block *block, enum pf_side side,
 			  uint64_t address)
 {
 	struct transfer *transfer = block->transfer;
-	uint64_t front = address - block_address(block, side), size = context->options.block_size;
+	uint64_t front = address - block_address(block, side),
+		 size = host->context->options.block_size;
 
 	if (side == PF_SIDE_NONE || front >= block->length) {
 		transfer_fail(transfer, PF_ERR_FAULT, side, address);
@@ -131,7 +131,7 @@ static void block_refused(pf_context *context, struct block *block, enum pf_side
 	}
 	block->offset += front;
 	block->length = block->length - front > size ? size : block->length - front;
-	block_fault(context, block, side, address, FAULT_PERMISSION);
+	block_fault(host, block, side, address, FAULT_PERMISSION);
 }
 
 /* Its pages were taken away again and again: is it to be tried once more? */
@@ -143,14 +143,15 @@ static bool try_again(pf_context *context, int status, unsigned *retries)
 	return true;
 }
 
-static void block_done(pf_context *context, struct block *block,
+static void block_done(struct host_state *host, struct block *block,
 		       const struct exanest_completion *completion)
 {
 	struct transfer *transfer = block->transfer;
-	pf_peer *peer = transfer->operation.peer;
+	struct host_peer *peer = transfer_peer(transfer);
+	pf_context *context = host->context;
 
 	transfer->moving--;
-	peer->host->device_moving--;
+	peer->device_moving--;
 	block->on_device = false;
 	switch (completion->status) {
 	case 0:
@@ -160,11 +161,11 @@ static void block_done(pf_context *context, struct block *block,
 	case -EHOSTUNREACH:
 	case -ECONNRESET:
 		/* If its process is gone, its connection says so soon. */
-		peer_lose_device(peer);
+		host_peer_lose_device(peer);
 		block->state = BLOCK_READY;
 		return;
 	case -EFAULT:
-		block_refused(context, block, side_of(completion), completion->fault_address);
+		block_refused(host, block, side_of(completion), completion->fault_address);
 		return;
 	case -EBUSY:
 	case -ETIMEDOUT:
@@ -187,16 +188,16 @@ static void block_done(pf_context *context, struct block *block,
 static void atomic_done(pf_context *context, struct atomic_operation *atomic,
 			const struct exanest_completion *completion)
 {
-	pf_peer *peer = atomic->operation.peer;
+	struct host_peer *peer = atomic_peer(atomic);
 
-	peer->host->device_moving--;
+	peer->device_moving--;
 	switch (completion->status) {
 	case 0:
 		atomic_answered(atomic, PF_OK, completion->value);
 		return;
 	case -EHOSTUNREACH:
 		/* It was not begun. */
-		peer_lose_device(peer);
+		host_peer_lose_device(peer);
 		atomic->sent = false;
 		return;
 	case -EBUSY:
@@ -216,28 +217,28 @@ static void atomic_done(pf_context *context, struct atomic_operation *atomic,
 	}
 }
 
-static int take_completions(pf_context *context)
+static int take_completions(struct host_state *host)
 {
 	struct exanest_completion completion;
 	int count = 0;
 
-	while (device_complete(&context->device, &completion)) {
+	while (device_complete(&host->context->device, &completion)) {
 		void *object = (void *)(uintptr_t)(completion.cookie & ~(uint64_t)COOKIE_ATOMIC);
 
 		if (completion.cookie & COOKIE_ATOMIC)
-			atomic_done(context, object, &completion);
+			atomic_done(host->context, object, &completion);
 		else
-			block_done(context, object, &completion);
+			block_done(host, object, &completion);
 		count++;
 	}
 	return count;
 }
 
 /* Every object in flight is told that it is not any more. */
-static void take_back(pf_context *context)
+static void take_back(struct host_state *host)
 {
 	const struct exanest_completion lost = { .status = -EHOSTUNREACH };
-	struct operation *head = &context->operations.active, *operation;
+	struct operation *head = &host->context->operations.active, *operation;
 	struct block *block;
 
 	for (operation = head->next; operation != head; operation = operation->next) {
@@ -246,31 +247,34 @@ static void take_back(pf_context *context)
 
 			/* Nobody knows whether it was executed. */
 			if (atomic->sent && !atomic->message.token && !atomic->answered) {
-				operation->peer->host->device_moving--;
+				atomic_peer(atomic)->device_moving--;
 				atomic_answered(atomic, PF_ERR_SYSTEM, 0);
 			}
 			continue;
 		}
-		if (!operation->peer->host->device_moving)
+		if (!((struct host_peer *)operation->peer)->device_moving)
 			continue;
 		for (block = ((struct transfer *)operation)->blocks; block; block = block->next) {
 			if (block->state == BLOCK_MOVING && block->on_device)
-				block_done(context, block, &lost);
+				block_done(host, block, &lost);
 		}
 	}
 }
 
-static void give_up(pf_context *context)
+static void give_up(struct host_state *host)
 {
+	pf_context *context = host->context;
 	pf_peer *peer;
 
 	device_close(&context->device);
 	atomic_store(&context->device.why, "the engine of " EXANEST_DEVICE " is out of order");
-	take_back(context);
-	context_lock(context);
-	for (peer = context->peers; peer; peer = peer->next)
-		peer_lose_device(peer);
-	context_unlock(context);
+	take_back(host);
+	peers_lock(&context->peers);
+	for (peer = context->peers.first; peer; peer = peer->next) {
+		if (peer->transport == &transport_host)
+			host_peer_lose_device((struct host_peer *)peer);
+	}
+	peers_unlock(&context->peers);
 }
 
 static void count_at_times(pf_context *context)
@@ -284,33 +288,33 @@ static void count_at_times(pf_context *context)
 	device_count(device, &context->statistics);
 }
 
-int device_progress(pf_context *context)
+int device_progress(struct host_state *host)
 {
-	int count = take_completions(context);
+	int count = take_completions(host);
 
 	if (count)
-		count_at_times(context);
+		count_at_times(host->context);
 	return count;
 }
 
-int device_wake(pf_context *context)
+int device_wake(struct host_state *host)
 {
-	if (device_ring_bell(&context->device))
+	if (device_ring_bell(&host->context->device))
 		return 0;
-	give_up(context);
+	give_up(host);
 	return 1;
 }
 
-void device_drain(pf_context *context, pf_peer *peer)
+void device_drain(struct host_state *host, struct host_peer *peer)
 {
 	uint64_t start = clock_nanoseconds(CLOCK_MONOTONIC);
 
-	while (peer->host->device_moving) {
-		if (take_completions(context))
+	while (peer->device_moving) {
+		if (take_completions(host))
 			continue;
-		if (!device_ring_bell(&context->device) ||
+		if (!device_ring_bell(&host->context->device) ||
 		    clock_nanoseconds(CLOCK_MONOTONIC) - start > DRAIN_NANOSECONDS) {
-			give_up(context);
+			give_up(host);
 			return;
 		}
 		sched_yield();

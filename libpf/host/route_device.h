@@ -8,16 +8,19 @@
  * Lifetime: an object that is in flight is the completion's cookie. It is not
  * freed before its completion is taken (device_drain), or the device is closed.
  */
-#ifndef PF_DEVICE_MOVE_H
-#define PF_DEVICE_MOVE_H
+#ifndef PF_ROUTE_DEVICE_H
+#define PF_ROUTE_DEVICE_H
 
-#include "pf.h"
+#include "peer.h"
 
-/* Progress: take completions; how many things happened. */
-int device_progress(pf_context *context);
-/* Progress: wake the engine if it sleeps and there is something for it to do; the same. */
-int device_wake(pf_context *context);
-/* Progress: nothing of this peer's is in flight when it returns. The peer is gone, so that is soon. */
-void device_drain(pf_context *context, pf_peer *peer);
+/* Progress: take completions. Returns how many. */
+int device_progress(struct host_state *host);
+/* Progress: wake the engine if it sleeps and has work. Returns whether the device was given up. */
+int device_wake(struct host_state *host);
+/*
+ * Progress: once it returns, nothing for this peer is in flight. The peer is gone, so that takes
+ * little time.
+ */
+void device_drain(struct host_state *host, struct host_peer *peer);
 
 #endif

@@ -4,13 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "context/context.h"
 #include "copy.h"
-#include "memory/policy.h"
-#include "incoming.h"
-#include "common/peer.h"
 
-bool serve_offer(pf_context *context, struct incoming *incoming, const void *payload, size_t length)
+bool serve_offer(struct host_state *host, struct incoming *incoming, const void *payload,
+		 size_t length)
 {
 	struct serves *serves = &incoming->serves;
 	struct message_offer offer;
@@ -31,14 +28,9 @@ bool serve_offer(pf_context *context, struct incoming *incoming, const void *pay
 	if (!serves->offers)
 		return true;
 	if (offer.put)
-		policy_expect(context, offer.target, offer.length);
+		memory_expect(&host->context->memory, offer.target, offer.length);
 	serves->offers[(serves->first + serves->count++) % CHANNEL_SHARES] = offer;
 	return true;
-}
-
-void serves_destroy(struct serves *serves)
-{
-	free(serves->offers);
 }
 
 static void done_with_offer(struct serves *serves)
@@ -55,8 +47,9 @@ static void hand_back(struct serves *serves, struct share *share, struct granule
 	done_with_offer(serves);
 }
 
-int serve_advance(pf_context *context, struct incoming *incoming)
+int serve_advance(struct host_state *host, struct incoming *incoming)
 {
+	pf_context *context = host->context;
 	struct serves *serves = &incoming->serves;
 	const struct message_offer *offer = &serves->offers[serves->first];
 	struct share *share = &incoming->channel.memory->shares[offer->slot];
@@ -83,8 +76,8 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 	}
 	if (end > offer->length)
 		end = offer->length;
-	if (peer_ready(incoming->peer, !offer->put, (void *)(uintptr_t)(offer->target + start),
-		       offer->initiator + start, end - start, &side) < end - start) {
+	if (host_peer_ready(incoming->peer, !offer->put, (void *)(uintptr_t)(offer->target + start),
+			    offer->initiator + start, end - start, &side) < end - start) {
 		hand_back(serves, share, run);
 		return 1;
 	}
@@ -93,9 +86,8 @@ int serve_advance(pf_context *context, struct incoming *incoming)
 			     offer->initiator + start, end - start, &moved);
 	context_moved(context);
 	statistic_add(&context->statistics, PF_STAT_SHARED_BYTES, moved);
-	if (context->options.collapse && offer->length <= COLLAPSE_TRANSFER_MOST)
-		collapse_note(&context->collapse, context->service, context->options.collapse,
-			      (void *)(uintptr_t)(offer->target + start), moved);
+	memory_moved(&context->memory, (void *)(uintptr_t)(offer->target + start), moved,
+		     offer->length);
 	if (!error) {
 		uint64_t before = atomic_load_explicit(&share->moved, memory_order_relaxed);
 

@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "context/service.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -22,8 +20,45 @@
 #define PAGEMAP_FILE (1ull << 61)
 #define PAGEMAP_PRESENT (1ull << 63)
 
-void collapse_note(struct collapse *collapse, struct service *service, uint64_t threshold,
-		   const void *memory, uint64_t length)
+struct collapse_task {
+	struct task task;
+	struct collapse *collapse;
+	uint64_t address;
+};
+
+/* Service thread. */
+static void run_task(struct task *task, bool dropped)
+{
+	const struct collapse_task *work = (struct collapse_task *)task;
+
+	if (!dropped && collapse_range(work->address))
+		statistic_add_concurrent(work->collapse->statistics, PF_STAT_COLLAPSED, 1);
+	free(task);
+}
+
+/* Without memory for the task the range stays as it is: huge pages only save time. */
+static void ask(struct collapse *collapse, uint64_t address)
+{
+	struct collapse_task *work = malloc(sizeof(*work));
+
+	if (!work)
+		return;
+	*work = (struct collapse_task){ .task.run = run_task,
+					.collapse = collapse,
+					.address = address };
+	service_run(collapse->service, &work->task);
+}
+
+void collapse_init(struct collapse *collapse, uint64_t threshold, struct service *service,
+		   struct statistics *statistics)
+{
+	memset(collapse, 0, sizeof(*collapse));
+	collapse->threshold = threshold;
+	collapse->service = service;
+	collapse->statistics = statistics;
+}
+
+void collapse_note(struct collapse *collapse, const void *memory, uint64_t length)
 {
 	uint64_t address = (uint64_t)(uintptr_t)memory, end = address + length;
 
@@ -45,10 +80,10 @@ void collapse_note(struct collapse *collapse, struct service *service, uint64_t 
 			collapse->ranges[i].asked = 0;
 		}
 		collapse->ranges[i].bytes += bytes;
-		if (collapse->ranges[i].bytes < threshold || collapse->ranges[i].asked)
+		if (collapse->ranges[i].bytes < collapse->threshold || collapse->ranges[i].asked)
 			continue;
 		collapse->ranges[i].asked = 1;
-		service_collapse(service, range << COLLAPSE_SHIFT);
+		ask(collapse, range << COLLAPSE_SHIFT);
 	}
 }
 

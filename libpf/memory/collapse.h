@@ -12,7 +12,8 @@
 
 #include <stdint.h>
 
-#include "pf.h"
+#include "base/service.h"
+#include "base/statistics.h"
 
 #define COLLAPSE_SHIFT 21
 #define COLLAPSE_RANGES 128
@@ -20,6 +21,9 @@
 #define COLLAPSE_TRANSFER_MOST (4ull << 20)
 
 struct collapse {
+	uint64_t threshold; /* bytes moved in a range before it is collapsed; 0: never */
+	struct service *service;
+	struct statistics *statistics;
 	struct {
 		uint64_t range; /* address >> COLLAPSE_SHIFT */
 		uint64_t bytes;
@@ -27,12 +31,15 @@ struct collapse {
 	} ranges[COLLAPSE_RANGES];
 };
 
-struct service;
-
-/* Progress: bytes of ours were moved. Cheap: a counter for every 2 MiB that they lie in. */
-void collapse_note(struct collapse *collapse, struct service *service, uint64_t threshold,
-		   const void *address, uint64_t length);
-/* Service thread: collapse one range if that is without harm. Returns whether it is huge now. */
+/* The service and the statistics are the caller's and live longer. */
+void collapse_init(struct collapse *collapse, uint64_t threshold, struct service *service,
+		   struct statistics *statistics);
+/*
+ * Progress: length bytes of this process's memory were moved. Cheap: a counter for
+ * every 2 MiB that they lie in. Not called with a threshold of 0.
+ */
+void collapse_note(struct collapse *collapse, const void *address, uint64_t length);
+/* Collapse one range if that does no harm. Returns whether it is a huge page now. */
 int collapse_range(uint64_t address);
 
 #endif

@@ -2,6 +2,7 @@
 #include "pager.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <stdlib.h>
@@ -11,8 +12,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "context/context.h"
-#include "context/service.h"
 
 /* Linux 5.11 and 6.6; the headers that we are built with may be older. */
 #ifndef UFFD_USER_MODE_ONLY
@@ -33,7 +32,7 @@ struct uffdio_poison {
 
 struct pf_pager {
 	struct pf_pager *next;
-	pf_context *context;
+	struct pagers *pagers;
 	uint64_t start, end;
 	pf_supply_fn supply;
 	void *arg;
@@ -46,8 +45,10 @@ static uint64_t page_size(void)
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void pagers_init(struct pagers *pagers)
+void pagers_init(struct pagers *pagers, pf_context *context, struct service *service)
 {
+	pagers->context = context;
+	pagers->service = service;
 	pthread_rwlock_init(&pagers->lock, NULL);
 	pagers->first = NULL;
 	pagers->userfault = -1;
@@ -61,6 +62,8 @@ void pagers_destroy(struct pagers *pagers)
 		pagers->first = pager->next;
 		free(pager);
 	}
+	if (pagers->faulted)
+		event_free(pagers->faulted);
 	/* Its end releases every thread that waits, to find zeros: as the header says, unregister first. */
 	if (pagers->userfault >= 0)
 		close(pagers->userfault);
@@ -166,7 +169,7 @@ static int supply_page(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 
 	if (!page)
 		return PF_ERR_FAULT;
-	status = pager->supply(pager->context, address, page, size, pager->arg);
+	status = pager->supply(pagers->context, address, page, size, pager->arg);
 	note_time(pager, clock_nanoseconds(CLOCK_MONOTONIC) - before);
 	status = status == PF_OK ? install(pagers->userfault, address, page, size, installed) :
 				   PF_ERR_FAULT;
@@ -174,8 +177,8 @@ static int supply_page(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 	return status;
 }
 
-int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, uint64_t length,
-		 uint64_t *done, bool *supplied)
+int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint64_t *done,
+		 bool *supplied)
 {
 	uint64_t size = page_size(), start = address & ~(size - 1), end = address + length;
 	unsigned char present[WINDOW];
@@ -183,7 +186,6 @@ int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, u
 	bool installed = false;
 	int status = PF_OK;
 
-	(void)context;
 	*supplied = false;
 	for (page = start; page < end && status == PF_OK; page += pages * size) {
 		pages = (end - page + size - 1) / size;
@@ -238,22 +240,47 @@ static void answer(struct pagers *pagers, uint64_t address)
 		ioctl(pagers->userfault, UFFDIO_WAKE, &range);
 }
 
-void pager_answer(struct pagers *pagers, pf_context *context)
+/* Service thread: processors wait for pages. */
+static void on_fault(int userfault, short what, void *arg)
 {
 	struct uffd_msg messages[MESSAGES];
-	ssize_t bytes = read(pagers->userfault, messages, sizeof(messages));
+	ssize_t bytes = read(userfault, messages, sizeof(messages));
+	struct pagers *pagers = arg;
 	size_t i;
 
-	(void)context;
+	(void)what;
 	for (i = 0; bytes > 0 && i < (size_t)bytes / sizeof(messages[0]); i++) {
 		if (messages[i].event == UFFD_EVENT_PAGEFAULT)
 			answer(pagers, messages[i].arg.pagefault.address);
 	}
 }
 
-/* Under the lock. */
-static int open_userfault(struct pagers *pagers, pf_context *context)
+struct watch_task {
+	struct task task;
+	struct pagers *pagers;
+};
+
+/* Service thread. Out of memory on this thread is waited out. */
+static void start_watch(struct task *task, bool dropped)
 {
+	struct pagers *pagers = ((struct watch_task *)task)->pagers;
+
+	free(task);
+	if (dropped)
+		return;
+	while (!pagers->faulted) {
+		pagers->faulted = event_new(pagers->service->base, pagers->userfault,
+					    EV_READ | EV_PERSIST, on_fault, pagers);
+		if (!pagers->faulted)
+			usleep(1000);
+	}
+	event_add(pagers->faulted, NULL);
+}
+
+/* Under the lock. */
+static int open_userfault(struct pagers *pagers)
+{
+	struct watch_task *watch;
 	struct uffdio_api api = { .api = UFFD_API };
 	int fd;
 
@@ -262,14 +289,15 @@ static int open_userfault(struct pagers *pagers, pf_context *context)
 	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	if (fd < 0)
 		return PF_ERR_SYSTEM;
-	/* Before the service thread is told of it, which then finds it here. */
-	pagers->userfault = fd;
-	if (ioctl(fd, UFFDIO_API, &api) < 0 ||
-	    service_watch_pagers(context->service, fd) != PF_OK) {
-		pagers->userfault = -1;
+	watch = malloc(sizeof(*watch));
+	if (!watch || ioctl(fd, UFFDIO_API, &api) < 0) {
+		free(watch);
 		close(fd);
 		return PF_ERR_SYSTEM;
 	}
+	pagers->userfault = fd;
+	*watch = (struct watch_task){ .task.run = start_watch, .pagers = pagers };
+	service_run(pagers->service, &watch->task);
 	return PF_OK;
 }
 
@@ -294,13 +322,12 @@ static int tell_forward(struct pagers *pagers, const struct pf_pager *pager, boo
 			       enable);
 }
 
-int pf_pager_register(pf_context *context, void *address, size_t length, pf_supply_fn supply,
-		      void *arg, pf_pager **result)
+int pager_register(struct pagers *pagers, void *address, size_t length, pf_supply_fn supply,
+		   void *arg, struct pf_pager **result)
 {
 	uint64_t start = (uint64_t)(uintptr_t)address, size = page_size();
 	struct uffdio_register range = { .range = { start, length },
 					 .mode = UFFDIO_REGISTER_MODE_MISSING };
-	struct pagers *pagers = &context->pagers;
 	struct pf_pager *pager;
 	int status;
 
@@ -309,7 +336,7 @@ int pf_pager_register(pf_context *context, void *address, size_t length, pf_supp
 	pager = calloc(1, sizeof(*pager));
 	if (!pager)
 		return PF_ERR_MEMORY;
-	*pager = (struct pf_pager){ .context = context,
+	*pager = (struct pf_pager){ .pagers = pagers,
 				    .start = start,
 				    .end = start + length,
 				    .supply = supply,
@@ -317,7 +344,7 @@ int pf_pager_register(pf_context *context, void *address, size_t length, pf_supp
 				    .nanoseconds = UINT64_MAX };
 	pthread_rwlock_wrlock(&pagers->lock);
 	status = overlaps(pagers, pager->start, pager->end) ? PF_ERR_ARGUMENT :
-							      open_userfault(pagers, context);
+							      open_userfault(pagers);
 	/* Memory with pages of another size takes no zero page of this one. */
 	if (status == PF_OK && (ioctl(pagers->userfault, UFFDIO_REGISTER, &range) < 0 ||
 				!(range.ioctls & 1 << _UFFDIO_ZEROPAGE)))
@@ -341,7 +368,7 @@ int pf_pager_register(pf_context *context, void *address, size_t length, pf_supp
 	return PF_OK;
 }
 
-int pf_pager_evict(pf_pager *pager, void *address, size_t length)
+int pager_evict(struct pf_pager *pager, void *address, size_t length)
 {
 	uint64_t start = (uint64_t)(uintptr_t)address, size = page_size();
 
@@ -353,9 +380,9 @@ int pf_pager_evict(pf_pager *pager, void *address, size_t length)
 	return PF_OK;
 }
 
-void pf_pager_unregister(pf_pager *pager)
+void pager_unregister(struct pf_pager *pager)
 {
-	struct pagers *pagers = &pager->context->pagers;
+	struct pagers *pagers = pager->pagers;
 	struct uffdio_range range = { pager->start, pager->end - pager->start };
 	struct pf_pager **link = &pagers->first;
 

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/service.h"
 #include "pf.h"
 
 /* A supply that takes longer than this is not waited for in pf_progress. */
@@ -26,16 +27,27 @@
 typedef int (*pagers_forward_fn)(void *arg, uint64_t start, uint64_t length, bool enable);
 
 struct pagers {
+	pf_context *context; /* handed to the callbacks */
+	struct service *service;
 	pthread_rwlock_t lock;
 	struct pf_pager *first;
 	_Atomic bool any;
-	int userfault; /* -1: not open yet */
+	int userfault;         /* -1: not open yet */
+	struct event *faulted; /* the service thread's: the userfaultfd is readable */
 	pagers_forward_fn forward;
 	void *forward_arg;
 };
 
-void pagers_init(struct pagers *pagers);
+/* context: for the callbacks. The service is the caller's and lives longer. */
+void pagers_init(struct pagers *pagers, pf_context *context, struct service *service);
+/* After service_stop. */
 void pagers_destroy(struct pagers *pagers);
+
+/* As pf_pager_register, _evict, _unregister. */
+int pager_register(struct pagers *pagers, void *address, size_t length, pf_supply_fn supply,
+		   void *arg, struct pf_pager **pager);
+int pager_evict(struct pf_pager *pager, void *address, size_t length);
+void pager_unregister(struct pf_pager *pager);
 
 /* Any thread: is this the memory of a pager? *quick: of one that is known to take next to no time. */
 bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick);
@@ -48,11 +60,9 @@ bool pager_lacks(struct pagers *pagers, uint64_t address);
  * is a pager's; *done is how far that is, *supplied whether anything came.
  * PF_OK, or PF_ERR_FAULT: the page at address + *done cannot be had.
  */
-int pager_supply(struct pagers *pagers, pf_context *context, uint64_t address, uint64_t length,
-		 uint64_t *done, bool *supplied);
+int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint64_t *done,
+		 bool *supplied);
 /* Any thread, once: forward is told of all ranges, those that there are and those to come. */
 void pagers_forward(struct pagers *pagers, pagers_forward_fn forward, void *arg);
-/* Service thread: processors wait for pages. */
-void pager_answer(struct pagers *pagers, pf_context *context);
 
 #endif

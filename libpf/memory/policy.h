@@ -25,14 +25,4 @@ struct window {
 uint64_t policy_window(enum pf_policy policy, struct window *window, uint64_t offset,
 		       uint64_t block, uint64_t length);
 
-/* Any thread: memory of ours will be written, all of it. Huge pages, where the policy asks for them. */
-void policy_expect(pf_context *context, uint64_t address, uint64_t length);
-
-/*
- * Any thread, before a copy from or to memory of ours: how many bytes can be
- * copied without waiting. Memory never touched is brought in here, in one go,
- * where the policy is more than touch.
- */
-uint64_t policy_prepare(pf_context *context, uint64_t address, uint64_t length, bool write);
-
 #endif

@@ -29,8 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "context/context.h"
-#include "resolver.h"
+#include "touch.h"
 
 /* linux/Documentation/admin-guide/mm/pagemap.rst */
 #define PAGEMAP_PRESENT (1ull << 63)
@@ -241,7 +240,7 @@ static int pin(struct registrations *registrations, uint64_t start, uint64_t end
 		if (errno != ENOMEM)
 			return errno == EPERM ? PF_ERR_MEMORY : PF_ERR_SYSTEM;
 		/* Is there no memory, or not so much that we may lock? */
-		status = resolver_touch(start, end - start, write, &failed);
+		status = touch_range(start, end - start, write, &failed);
 		if (status != PF_OK)
 			return status;
 		if (!evict(registrations))
@@ -249,7 +248,7 @@ static int pin(struct registrations *registrations, uint64_t start, uint64_t end
 	}
 	if (hit && all_present(registrations, start, end, write))
 		return PF_OK;
-	return resolver_touch(start, end - start, write, &failed);
+	return touch_range(start, end - start, write, &failed);
 }
 
 static int register_pinned(struct registrations *registrations, uint64_t start, uint64_t end,
@@ -276,10 +275,9 @@ static const enum pf_stat counters[] = {
 	[PF_MODE_PIN_CACHE] = PF_STAT_PIN_CACHE_BYTES,
 };
 
-int pf_register(pf_context *context, void *address, size_t length, int write,
-		pf_registration **registration)
+int registration_add(struct registrations *registrations, void *address, size_t length, bool write,
+		     pf_registration **registration)
 {
-	struct registrations *registrations = &context->registrations;
 	uint64_t page = page_size(), start = (uint64_t)(uintptr_t)address, end, failed;
 	int status;
 
@@ -291,28 +289,26 @@ int pf_register(pf_context *context, void *address, size_t length, int write,
 	if (end <= start || end - start < length)
 		return PF_ERR_FAULT;
 	if (registrations->mode == PF_MODE_PREFAULT)
-		status = resolver_touch(start, end - start, write, &failed);
+		status = touch_range(start, end - start, write, &failed);
 	else
 		status = register_pinned(registrations, start, end, write, registration);
 	if (status == PF_OK)
-		statistic_add(&context->statistics, counters[registrations->mode], length);
+		statistic_add(registrations->statistics, counters[registrations->mode], length);
 	return status;
 }
 
-void pf_deregister(pf_context *context, pf_registration *registration)
+void registration_remove(struct registrations *registrations, pf_registration *registration)
 {
-	struct registrations *registrations = &context->registrations;
-
-	if (!registration)
-		return;
 	pthread_mutex_lock(&registrations->lock);
 	leave(registrations, registration, registrations->mode == PF_MODE_PIN_CACHE);
 	pthread_mutex_unlock(&registrations->lock);
 }
 
-void registrations_init(struct registrations *registrations, enum pf_mode mode)
+void registrations_init(struct registrations *registrations, enum pf_mode mode,
+			struct statistics *statistics)
 {
 	registrations->mode = mode;
+	registrations->statistics = statistics;
 	registrations->cache_bytes = REGISTRATION_CACHE_BYTES;
 	registrations->cache_ranges = REGISTRATION_CACHE_RANGES;
 	registrations->pagemap = -1;

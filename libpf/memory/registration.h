@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/statistics.h"
 #include "pf.h"
 
 /* What pin-cache keeps locked for nobody, of one context: bytes, and ranges. */
@@ -17,6 +18,7 @@
 
 struct registrations {
 	enum pf_mode mode;
+	struct statistics *statistics;
 	pthread_mutex_t lock;
 	int pagemap; /* -1: not to be had */
 	/* In use, and those that the cache keeps; the most recently used first. */
@@ -25,8 +27,14 @@ struct registrations {
 	unsigned cached_ranges, cache_ranges; /* and how many ranges they are */
 };
 
-void registrations_init(struct registrations *registrations, enum pf_mode mode);
+/* The statistics are the caller's and live longer. */
+void registrations_init(struct registrations *registrations, enum pf_mode mode,
+			struct statistics *statistics);
 /* Unlocks what is locked, whether deregistered or not. */
 void registrations_destroy(struct registrations *registrations);
+/* As pf_register and pf_deregister. */
+int registration_add(struct registrations *registrations, void *address, size_t length, bool write,
+		     pf_registration **registration);
+void registration_remove(struct registrations *registrations, pf_registration *registration);
 
 #endif

@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "resolver.h"
 
-#include <errno.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "context/context.h"
 #include "pace.h"
 #include "pager.h"
 #include "base/probe.h"
 #include "residency.h"
+#include "touch.h"
 
-/* Linux 5.14; older C libraries do not name them. */
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
-
-#define PIECE (64u << 10)
 /*
  * Of looks at a pager's pages that are there and then are not. Others bring them
  * in while the application evicts them, so it may happen some times on end; for
@@ -28,66 +18,25 @@
  */
 #define EVICTED_ROUNDS 64
 
-static bool populate(uint64_t start, uint64_t length, bool write)
-{
-	uint64_t end = start + length, piece;
-	int error = 0;
-
-	/* A memory cgroup under pressure reclaims between pieces what a long one would hold. */
-	for (; start < end && !error; start += piece) {
-		piece = end - start < PIECE ? end - start : PIECE;
-		do {
-			error = madvise((void *)(uintptr_t)start, piece,
-					write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) ?
-					errno :
-					0;
-		} while (error == EINTR || error == EAGAIN);
-	}
-	return !error;
-}
-
-int resolver_touch(uint64_t address, uint64_t length, bool write, uint64_t *failed)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t start = address & ~(page - 1);
-	uint64_t end = (address + length + page - 1) & ~(page - 1);
-
-	/* Past the end of the address space, or in its last page: nobody has memory there. */
-	if (address + length < address || end <= start) {
-		*failed = address;
-		return PF_ERR_FAULT;
-	}
-	if (populate(start, end - start, write))
-		return PF_OK;
-	/* Which page was it? The error path may take its time. */
-	for (; start < end; start += page) {
-		if (!populate(start, page, write)) {
-			*failed = start > address ? start : address;
-			return PF_ERR_FAULT;
-		}
-	}
-	return PF_OK;
-}
-
 /*
  * As far as it is a pager's, *done. Pages that are all there and cannot be
  * touched lack permission, unless they were just evicted, or were and came back.
  */
-static int resolve_paged(pf_context *context, struct resolution *resolution, uint64_t at,
+static int resolve_paged(struct resolver *resolver, struct resolution *resolution, uint64_t at,
 			 uint64_t length, uint64_t *done)
 {
 	bool supplied;
 	int round, status;
 
 	for (round = 0; round < EVICTED_ROUNDS; round++) {
-		status = pager_supply(&context->pagers, context, at, length, done, &supplied);
+		status = pager_supply(resolver->pagers, at, length, done, &supplied);
 		resolution->failed = at + *done;
 		if (supplied)
 			resolution->kind = FAULT_PAGER;
 		if (status != PF_OK || supplied || !*done)
 			return status;
 		/* What the kernel has swapped out is a pager's no more. */
-		status = resolver_touch(at, *done, resolution->write, &resolution->failed);
+		status = touch_range(at, *done, resolution->write, &resolution->failed);
 		if (status == PF_OK)
 			return PF_OK;
 	}
@@ -98,18 +47,18 @@ static int resolve_paged(pf_context *context, struct resolution *resolution, uin
  * By pieces, some of them a pager's. used: of a resolver thread, which rests
  * between them; NULL elsewhere.
  */
-static int resolve_range(pf_context *context, struct resolution *resolution, uint64_t *used)
+static int resolve_range(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
 {
-	bool pagers = atomic_load_explicit(&context->pagers.any, memory_order_relaxed), quick;
+	bool pagers = atomic_load_explicit(&resolver->pagers->any, memory_order_relaxed), quick;
 	uint64_t at = resolution->address, end = at + resolution->length, done, length;
-	uint64_t step = pagers ? (uint64_t)sysconf(_SC_PAGESIZE) : PIECE;
+	uint64_t step = pagers ? (uint64_t)sysconf(_SC_PAGESIZE) : TOUCH_PIECE;
 
 	for (; at < end; at = done) {
 		if (used)
-			pace_rest(&context->pace, used);
-		if (pagers && pager_owns(&context->pagers, at, &quick)) {
-			length = end - at < PIECE ? end - at : PIECE;
-			if (resolve_paged(context, resolution, at, length, &done) != PF_OK)
+			pace_rest(resolver->pace, used);
+		if (pagers && pager_owns(resolver->pagers, at, &quick)) {
+			length = end - at < TOUCH_PIECE ? end - at : TOUCH_PIECE;
+			if (resolve_paged(resolver, resolution, at, length, &done) != PF_OK)
 				return PF_ERR_FAULT;
 			done += at;
 			/* It may have been unregistered this moment: then the page is as others are. */
@@ -119,7 +68,7 @@ static int resolve_range(pf_context *context, struct resolution *resolution, uin
 		done = (at / step + 1) * step;
 		if (done > end)
 			done = end;
-		if (resolver_touch(at, done - at, resolution->write, &resolution->failed) != PF_OK)
+		if (touch_range(at, done - at, resolution->write, &resolution->failed) != PF_OK)
 			return PF_ERR_FAULT;
 	}
 	return PF_OK;
@@ -129,9 +78,8 @@ static void resolve(struct resolver *resolver, struct resolution *resolution, ui
 {
 	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC);
 
-	probe_resolve_start(resolution->address, resolution->length,
-			    (enum pf_policy)resolver->context->options.policy);
-	resolution->status = resolve_range(resolver->context, resolution, used);
+	probe_resolve_start(resolution->address, resolution->length, resolver->policy);
+	resolution->status = resolve_range(resolver, resolution, used);
 	if (resolution->status != PF_OK)
 		resolution->kind = FAULT_PERMISSION;
 	probe_resolve_done(resolution->address, resolution->length, resolution->status,
@@ -142,7 +90,6 @@ static void resolve(struct resolver *resolver, struct resolution *resolution, ui
 static void *run(void *arg)
 {
 	struct resolver *resolver = arg;
-	struct pace *pace = &resolver->context->pace;
 	struct resolution *resolution;
 	uint64_t used = pace_used();
 
@@ -161,16 +108,20 @@ static void *run(void *arg)
 			resolver->last = &resolver->first;
 		pthread_mutex_unlock(&resolver->lock);
 		resolve(resolver, resolution, &used);
-		pace_end(pace);
+		pace_end(resolver->pace);
 		pthread_mutex_lock(&resolver->lock);
 	}
 	pthread_mutex_unlock(&resolver->lock);
 	return NULL;
 }
 
-void resolver_init(struct resolver *resolver, pf_context *context)
+void resolver_init(struct resolver *resolver, struct pagers *pagers, struct residency *residency,
+		   struct pace *pace, enum pf_policy policy)
 {
-	resolver->context = context;
+	resolver->pagers = pagers;
+	resolver->residency = residency;
+	resolver->pace = pace;
+	resolver->policy = policy;
 	resolver->last = &resolver->first;
 	pthread_mutex_init(&resolver->lock, NULL);
 	pthread_cond_init(&resolver->work, NULL);
@@ -184,14 +135,14 @@ void resolver_destroy(struct resolver *resolver)
 	resolver->stopping = true;
 	pthread_cond_broadcast(&resolver->work);
 	pthread_mutex_unlock(&resolver->lock);
-	pace_end_rests(&resolver->context->pace);
+	pace_end_rests(resolver->pace);
 	for (i = 0; i < resolver->started; i++)
 		pthread_join(resolver->threads[i], NULL);
 	while (resolver->first) {
 		struct resolution *resolution = resolver->first;
 
 		resolver->first = resolution->next;
-		pace_end(&resolver->context->pace);
+		pace_end(resolver->pace);
 		resolution->status = PF_ERR_FAULT;
 		resolution->failed = resolution->address;
 		resolution->done(resolution);
@@ -213,16 +164,16 @@ static void start_thread(struct resolver *resolver)
 }
 
 /* What the kernel brings in without waiting never comes here: only a pager is quick. */
-static bool is_quick(pf_context *context, struct resolution *resolution)
+static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 {
 	uint64_t cold;
 	bool quick;
 
-	if (pager_owns(&context->pagers, resolution->address, &quick)) {
+	if (pager_owns(resolver->pagers, resolution->address, &quick)) {
 		resolution->kind = FAULT_MINOR;
 		return quick;
 	}
-	if (residency_look(&context->residency, resolution->address, resolution->length, &cold) <
+	if (residency_look(resolver->residency, resolution->address, resolution->length, &cold) <
 	    resolution->length)
 		resolution->kind = FAULT_MAJOR;
 	else
@@ -242,7 +193,7 @@ void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 		resolution->done(resolution);
 		return;
 	}
-	here = is_quick(resolver->context, resolution);
+	here = is_quick(resolver, resolution);
 	if (!here) {
 		pthread_mutex_lock(&resolver->lock);
 		if (!resolver->idle && resolver->started < RESOLVER_THREADS)
@@ -253,7 +204,7 @@ void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 			resolution->next = NULL;
 			*resolver->last = resolution;
 			resolver->last = &resolution->next;
-			pace_begin(&resolver->context->pace);
+			pace_begin(resolver->pace);
 			pthread_cond_signal(&resolver->work);
 		}
 		pthread_mutex_unlock(&resolver->lock);

@@ -12,7 +12,10 @@
 #include <stdbool.h>
 
 #include "base/fault.h"
+#include "pace.h"
+#include "pager.h"
 #include "pf.h"
+#include "residency.h"
 
 /* Nobody asks for more at a time: the longest block. */
 #define RESOLVER_MOST (1u << 24)
@@ -31,7 +34,10 @@ struct resolution {
 };
 
 struct resolver {
-	pf_context *context;
+	struct pagers *pagers;
+	struct residency *residency; /* of this process */
+	struct pace *pace;
+	enum pf_policy policy; /* for probes */
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	struct resolution *first, **last;
@@ -40,17 +46,12 @@ struct resolver {
 	bool stopping;
 };
 
-void resolver_init(struct resolver *resolver, pf_context *context);
+/* What it is given belongs to the caller and lives longer. */
+void resolver_init(struct resolver *resolver, struct pagers *pagers, struct residency *residency,
+		   struct pace *pace, enum pf_policy policy);
 /* Ends the threads; resolutions not yet begun are given to done with PF_ERR_FAULT. */
 void resolver_destroy(struct resolver *resolver);
 /* Here, if it is quick; otherwise on another thread. done is called either way. */
 void resolver_submit(struct resolver *resolver, struct resolution *resolution);
-
-/*
- * Policy touch: bring in every page of [address, address + length), writable
- * if write. Returns PF_OK, or PF_ERR_FAULT with the first address that cannot
- * be had in *failed.
- */
-int resolver_touch(uint64_t address, uint64_t length, bool write, uint64_t *failed);
 
 #endif

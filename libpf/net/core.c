@@ -49,7 +49,7 @@ void net_destroy(struct net_core *core)
 		if (!association)
 			continue;
 		association->closing = true;
-		association_fail(association, PF_ERR_PEER, "");
+		association_fail(association, PF_ERR_PEER, "closed by this process");
 		association_free(association);
 	}
 	while ((transfer = core->free_transfers)) {
@@ -326,7 +326,7 @@ void net_close(struct net_association *association)
 		return;
 	association->closing = true;
 	association->goodbye = association->state == OPEN || association->state == ACCEPTED;
-	association_fail(association, PF_ERR_PEER, "");
+	association_fail(association, PF_ERR_PEER, "closed by this process");
 	association_wake(association);
 }
 

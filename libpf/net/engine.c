@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "context/context.h"
+#include "common/context.h"
 #include "link.h"
 #include "memory.h"
-#include "common/peer.h"
+#include "watch.h"
 
 /* Receive calls for one socket before the others, and sending, get their turn. */
 #define RECEIVES_MOST 8
@@ -143,6 +143,7 @@ static int create_batches(struct engine *engine)
 
 static void destroy(struct engine *engine)
 {
+	watch_destroy(engine->watch);
 	if (engine->core)
 		net_destroy(engine->core);
 	while (engine->links) {
@@ -202,6 +203,11 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 		status = create_batches(engine);
 	if (status == PF_OK)
 		status = create_core(engine);
+	if (status != PF_OK) {
+		destroy(engine);
+		return status;
+	}
+	status = watch_create(&engine->watch, context->service.base, engine);
 	if (status != PF_OK) {
 		destroy(engine);
 		return status;
@@ -365,7 +371,7 @@ static unsigned transmit(struct engine *engine, uint64_t time)
 static void add(struct statistics *to, enum pf_stat stat, uint64_t now, uint64_t before)
 {
 	if (now != before)
-		statistic_add_elsewhere(to, stat, now - before);
+		statistic_add_concurrent(to, stat, now - before);
 }
 
 /* What the core counts goes into the context's statistics. */
@@ -572,7 +578,7 @@ int engine_poll(struct engine *engine)
 static void tell_progress(struct engine *engine)
 {
 	if (atomic_load_explicit(&engine->untold, memory_order_acquire))
-		inbox_wake(engine->context->inbox.memory, INBOX_SUDDEN);
+		engine->context->wake(engine->context);
 }
 
 /*

@@ -21,7 +21,6 @@
 
 #include "access.h"
 #include "memory/policy.h"
-#include "memory/resolver.h"
 #include "net.h"
 #include "common/operation.h"
 #include "pf.h"
@@ -29,6 +28,7 @@
 
 struct link;
 struct resolved;
+struct watch;
 
 /* Finished while the service thread was driving. */
 struct finished {
@@ -74,11 +74,11 @@ struct engine {
 	/* From threads that resolve; taken by the driver. */
 	_Atomic(struct resolved *) resolved;
 	struct resolved *deferred; /* what only progress may do; under the lock */
-	struct resolver *resolver;
 	_Atomic bool attended; /* the service thread looks after us: wake it */
 	_Atomic bool awaited;  /* it does, and waits for whoever drives to stop */
 	uint64_t alarm;        /* until when it sleeps at most, while it attends */
 	int wake;              /* eventfd */
+	struct watch *watch;   /* the service thread's look after this */
 };
 
 /*

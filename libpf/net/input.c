@@ -98,7 +98,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 			return false;
 		if (!control_arrived(association))
 			association_fail(association, PF_ERR_REFUSED,
-					 "the peer's control stream is not to be read");
+					 "malformed control stream from the peer");
 		return true;
 	case FRAME_MESSAGE:
 		*asks = true;
@@ -110,14 +110,14 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		if (!message_arrived(association, position, view->payload, frame->stream.length,
 				     &taken))
 			association_fail(association, PF_ERR_REFUSED,
-					 "the peer's messages are not to be read");
+					 "malformed message stream from the peer");
 		view->payload_length = 0;
 		return taken;
 	case FRAME_PING:
 		*asks = true;
 		return true;
 	default:
-		association_fail(association, PF_OK, "it said goodbye");
+		association_fail(association, PF_OK, "gone: the peer closed its context");
 		return true;
 	}
 }

@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "context/context.h"
-#include "common/operation.h"
-#include "common/peer.h"
-#include "common/transport.h"
+#include "common/context.h"
 
 /* With an association at rest 1 KiB, README.md says; association.c has the other part. */
-_Static_assert(sizeof(struct pf_peer) + sizeof(struct link) <= 128, "each peer costs it");
+_Static_assert(sizeof(struct net_peer) + sizeof(struct link) <= 136, "each peer costs it");
 
 static const char path_net[] = "packets over the network (UDP)";
 
@@ -172,7 +169,7 @@ static void link_add(struct engine *engine, struct link *link, struct net_associ
 	link->next = engine->links;
 	engine->links = link;
 	atomic_store_explicit(&engine->active, true, memory_order_relaxed);
-	statistic_add_elsewhere(&engine->context->statistics, PF_STAT_PEERS, 1);
+	statistic_add_concurrent(&engine->context->statistics, PF_STAT_PEERS, 1);
 }
 
 /* ---- what the core tells ---- */
@@ -189,7 +186,7 @@ bool link_accept(void *user, struct net_association *association, const uint8_t 
 	    memcmp(address.id, id, sizeof(address.id)) != 0)
 		return false;
 	/* The option network differs there: what we have for it goes another way. */
-	if (peer_transport_back(engine->context, &address) != &transport_net)
+	if (engine->context->transport_back(engine->context, &address) != &transport_net)
 		return false;
 	/* To the application a peer that is gone stays so. */
 	if (link_of_id(engine, id))
@@ -208,11 +205,12 @@ static void bind_peer(struct link *link, pf_peer *peer)
 {
 	link->peer = peer;
 	/* Its address, unlike its call, said that it is on this host: it is reached that way. */
-	if (peer->link || peer->transport != &transport_net)
+	if (peer->transport != &transport_net || net_peer(peer)->link)
 		return;
-	peer->link = link;
+	net_peer(peer)->link = link;
 	peer_forget_address(peer);
-	peer_net_linked(peer, path_net);
+	peer_set_path(peer, path_net);
+	peer_set_state(peer, PEER_LINKED);
 }
 
 void link_meet(pf_peer *peer)
@@ -237,7 +235,8 @@ static pf_peer *peer_of(struct engine *engine, struct link *link)
 	engine_unlock(engine);
 	if (peer)
 		return peer;
-	peer = peer_find_caller(engine->context, net_association_id(link->association));
+	peer = peers_get(&engine->context->peers, engine->context,
+			 net_association_id(link->association), NULL, &transport_net);
 	if (!peer)
 		return NULL;
 	engine_lock(engine);
@@ -280,7 +279,8 @@ static void finish(struct engine *engine, struct operation *operation,
 	operation->completion.side = completion->side;
 	operation->completion.address = completion->address;
 	operation->completion.value = completion->value;
-	operation_finish(engine->context, operation);
+	operation_finish(&engine->context->operations, operation);
+	free(operation);
 }
 
 void link_complete(void *user, struct net_association *association, void *arg,
@@ -313,7 +313,7 @@ void link_gone(void *user, struct net_association *association, int status, cons
 	struct link *link = net_association_user(association);
 	struct engine *engine = user;
 
-	(void)why;
+	link->why = why;
 	link->gone = true;
 	link->status = status;
 	link->next_gone = engine->gone;
@@ -326,11 +326,13 @@ static void tell_gone(struct engine *engine, struct link *link)
 {
 	pf_peer *peer = peer_of(engine, link);
 
-	if (peer && peer->link != link)
+	if (peer && (peer->transport != &transport_net || net_peer(peer)->link != link))
 		return;
 	if (peer) {
-		peer_gone(peer, link->status == PF_OK ? PF_ERR_PEER : link->status,
-			  link->status == PF_OK);
+		if (peer_state(peer) != PEER_GONE)
+			peer_set_gone(&engine->context->peers, peer,
+				      link->status == PF_OK ? PF_ERR_PEER : link->status, link->why,
+				      link->status == PF_OK);
 		return;
 	}
 	engine_lock(engine);
@@ -353,7 +355,8 @@ static void meet_callers(struct engine *engine)
 	for (link = engine->links; link != engine->met; link = link->next) {
 		if (link->peer)
 			continue;
-		peer = peer_known(engine->context, net_association_id(link->association));
+		peer = peers_find(&engine->context->peers,
+				  net_association_id(link->association));
 		if (peer)
 			bind_peer(link, peer);
 	}
@@ -430,7 +433,7 @@ static struct link *link_open(const pf_peer *peer, int *status)
 /* Under the engine's lock: the association, opened if there is none. NULL with *status. */
 static struct net_association *association_of(pf_peer *peer, int *status)
 {
-	struct link *link = peer->link;
+	struct link *link = net_peer(peer)->link;
 
 	*status = PF_ERR_MEMORY;
 	if (peer_state(peer) == PEER_GONE) {
@@ -460,7 +463,7 @@ static void posted(struct engine *engine)
 	engine_post(engine);
 	/* What waits for company goes with the next poll: another thread may be asleep in it. */
 	if (context->threads && context->sleepy)
-		inbox_wake(context->inbox.memory, INBOX_SUDDEN);
+		context->wake(context);
 }
 
 /*
@@ -469,7 +472,7 @@ static void posted(struct engine *engine)
  */
 static bool is_paged(pf_context *context, const void *memory, size_t length)
 {
-	return pagers_own(&context->pagers, (uint64_t)(uintptr_t)memory, length);
+	return pagers_own(&context->memory.pagers, (uint64_t)(uintptr_t)memory, length);
 }
 
 /* In one piece; NULL: no memory. */
@@ -520,7 +523,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		statistic_add(statistics, PF_STAT_SEND_BYTES, header_length + length);
 	} else if (status == PF_ERR_AGAIN) {
 		statistic_add(statistics, PF_STAT_RING_FULL, 1);
-		atomic_store_explicit(&peer->context->turned_away, true, memory_order_relaxed);
+		atomic_store_explicit(&peer->context->refused_room, true, memory_order_relaxed);
 	}
 	return status;
 }
@@ -552,8 +555,8 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 	if (!operation)
 		return PF_ERR_MEMORY;
 	if (kind == OPERATION_GET)
-		policy_expect(peer->context, here, length);
-	operation_send_away(peer->context, &operation->operation);
+		memory_expect(&peer->context->memory, here, length);
+	operation_send_away(&peer->context->operations, &operation->operation);
 	engine_lock(engine);
 	association = association_of(peer, &status);
 	if (association)
@@ -565,7 +568,8 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 		return PF_OK;
 	}
 	engine_unlock(engine);
-	operation_take_back(peer->context, &operation->operation);
+	operation_take_back(&peer->context->operations, &operation->operation);
+	free(operation);
 	return status;
 }
 
@@ -580,7 +584,7 @@ static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned wi
 
 	if (!operation)
 		return PF_ERR_MEMORY;
-	operation_send_away(peer->context, &operation->operation);
+	operation_send_away(&peer->context->operations, &operation->operation);
 	engine_lock(engine);
 	association = association_of(peer, &status);
 	if (association)
@@ -590,20 +594,16 @@ static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned wi
 		return PF_OK;
 	}
 	engine_unlock(engine);
-	operation_take_back(peer->context, &operation->operation);
+	operation_take_back(&peer->context->operations, &operation->operation);
+	free(operation);
 	return status;
 }
 
-static void net_transport_release(struct operation *operation)
-{
-	(void)operation;
-}
-
-/* Its operations are never in progress's hands: the core completes them all. */
+/* Its operations are never in the active list: the protocol core completes them all. */
 const struct transport transport_net = {
 	.name = "net",
+	.peer_size = sizeof(struct net_peer),
 	.send = net_transport_send,
 	.transfer = net_transport_transfer,
 	.atomic = net_transport_atomic,
-	.release = net_transport_release,
 };

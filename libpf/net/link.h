@@ -7,8 +7,9 @@
 #define PF_LINK_H
 
 #include "base/address.h"
-#include "engine.h"
 #include "common/operation.h"
+#include "common/peer.h"
+#include "engine.h"
 
 /* One for each process talked to; lives until the engine closes. Under the engine's lock. */
 struct link {
@@ -17,7 +18,18 @@ struct link {
 	pf_peer *peer; /* NULL until it is needed */
 	bool gone;
 	int status;
+	const char *why; /* gone: static text */
 };
+
+struct net_peer {
+	pf_peer peer;
+	struct link *link; /* NULL until used; under the engine's lock */
+};
+
+static inline struct net_peer *net_peer(const pf_peer *peer)
+{
+	return (struct net_peer *)(uintptr_t)peer;
+}
 
 /* A put, get or atomic that the core carries out. */
 struct net_operation {

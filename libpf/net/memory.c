@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "host/atomic.h"
 #include "base/clock.h"
-#include "context/context.h"
-#include "memory/pager.h"
+#include "common/context.h"
+#include "memory/atomic.h"
 #include "base/probe.h"
 
 /*
@@ -85,7 +84,7 @@ static int resolve(struct engine *engine, const struct net_wait *wait, struct wi
 	while (!(resolved = malloc(sizeof(*resolved))))
 		usleep(1000);
 	if (wait->end > wait->address + wait->length) {
-		length = policy_window((enum pf_policy)context->options.policy, window,
+		length = policy_window(context->memory.policy, window,
 				       wait->address, wait->length, wait->end);
 		if (length < wait->length)
 			length = wait->length;
@@ -102,9 +101,9 @@ static int resolve(struct engine *engine, const struct net_wait *wait, struct wi
 		.thread = pthread_self(),
 		.asking = true,
 	};
-	statistic_add_elsewhere(&context->statistics, PF_STAT_LOCAL_FAULTS, 1);
+	statistic_add_concurrent(&context->statistics, PF_STAT_LOCAL_FAULTS, 1);
 	probe_fault(context, NULL, PF_SIDE_LOCAL, FAULT_MAJOR, wait->address);
-	resolver_submit(engine->resolver, &resolved->resolution);
+	memory_resolve(&context->memory, &resolved->resolution);
 	/* Another thread leaves it to the driver, who is this one, to free it. */
 	resolved->asking = false;
 	return resolved->here ? conclude(engine, resolved, bad) : PF_ERR_AGAIN;
@@ -129,8 +128,8 @@ unsigned memory_tell(struct engine *engine)
 		next = resolved->next;
 		status = conclude(engine, resolved, &bad);
 		if (status == PF_OK)
-			statistic_add_elsewhere(&engine->context->statistics, PF_STAT_RETRANSMITS,
-						1);
+			statistic_add_concurrent(&engine->context->statistics, PF_STAT_RETRANSMITS,
+						 1);
 		net_resolved(engine->core, token, status, bad);
 	}
 	for (; deferred; deferred = next, count++) {
@@ -161,7 +160,7 @@ static bool is_pagers(const struct engine *engine, uint64_t address)
 {
 	bool quick;
 
-	return pager_owns(&engine->context->pagers, address, &quick);
+	return pager_owns(&engine->context->memory.pagers, address, &quick);
 }
 
 int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
@@ -170,7 +169,7 @@ int memory_source(void *user, const struct net_wait *wait, uint64_t address, uin
 	struct engine *engine = user;
 	int status, round;
 
-	if (policy_prepare(engine->context, address, length, false) < length)
+	if (memory_ready(&engine->context->memory, address, length, false) < length)
 		return resolve(engine, wait, &engine->source_window, bad);
 	if (__builtin_expect(!wait->suspect, 1))
 		return PF_OK;
@@ -196,9 +195,9 @@ int memory_destination(void *user, const struct net_wait *wait, uint64_t address
 	 * would be lost, and to read it there could stop the very thread that answers
 	 * pagers: such memory is written by memory_place only.
 	 */
-	if (pagers_own(&engine->context->pagers, address, length))
+	if (pagers_own(&engine->context->memory.pagers, address, length))
 		return PF_ERR_REFUSED;
-	if (policy_prepare(engine->context, address, length, true) < length)
+	if (memory_ready(&engine->context->memory, address, length, true) < length)
 		status = resolve(engine, wait, &engine->destination_window, bad);
 	return status;
 }
@@ -261,7 +260,7 @@ static int defer(struct engine *engine, const struct net_wait *wait)
 int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		  uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
 {
-	const struct message_atomic message = { .address = wait->address,
+	const struct atomic_request request = { .address = wait->address,
 						.operand = operand,
 						.compare = compare,
 						.op = (uint8_t)op,
@@ -280,8 +279,8 @@ int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op,
 	if (paged && !engine->calling)
 		return defer(engine, wait);
 	for (round = 0; round < EVICTED_ROUNDS; round++) {
-		if (policy_prepare(engine->context, wait->address, width, true) == width) {
-			status = atomic_execute(&message, value);
+		if (memory_ready(&engine->context->memory, wait->address, width, true) == width) {
+			status = atomic_execute(&request, value);
 			*bad = *value;
 			if (status != PF_ERR_FAULT || !paged)
 				return status;

@@ -176,7 +176,7 @@ unsigned net_deliver(struct net_core *core)
 		before = association->busy->in[STREAM_MESSAGE].taken;
 		if (!message_deliver(association))
 			association_fail(association, PF_ERR_REFUSED,
-					 "the peer's messages are not to be read");
+					 "malformed message stream from the peer");
 		else if (association->busy->in[STREAM_MESSAGE].taken != before)
 			count++;
 		association_delivered(association);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "context/context.h"
+#include "common/context.h"
 
 /* How often it is looked whether the application polls, and with how many polls it does. */
 #define LOOK_NANOSECONDS 4000000ull

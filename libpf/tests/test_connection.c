@@ -7,11 +7,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "context/context.h"
+#include "common/context.h"
 #include "host/inbox.h"
 
 static const size_t hello_length = offsetof(struct connection_message, u.handshake.sealed) +
-				   CONNECTION_SEALED_MOST;
+				   CONNECTION_SEALED_MAX;
 
 static struct {
 	unsigned count;
@@ -248,8 +248,8 @@ static void test_farewell_at_once(void **state)
 	close(channel);
 	progress_for(context, 30);
 	/* It was let in, and it is gone. */
-	assert_non_null(context->peers);
-	assert_non_null(strstr(pf_peer_path(context->peers), "gone"));
+	assert_non_null(context->peers.first);
+	assert_non_null(strstr(pf_peer_path(context->peers.first), "gone"));
 	assert_int_equal(error.count, 0);
 	pf_close(context);
 }

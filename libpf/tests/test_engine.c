@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "context/context.h"
+#include "common/context.h"
 #include "net/engine.h"
 #include "net/link.h"
 

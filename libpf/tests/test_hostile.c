@@ -190,22 +190,24 @@ static void test_blocks(void **state)
 
 static void test_atomics(void **state)
 {
-	const struct message_atomic good = { .token = 1, .address = 4096, .op = PF_ADD, .width = 8 };
+	const struct message_atomic good = {
+		.token = 1, .request = { .address = 4096, .op = PF_ADD, .width = 8 }
+	};
 	struct message_atomic atomic = good;
 	unsigned width;
 
-	atomic.op = PF_COMPARE_SWAP + 1;
+	atomic.request.op = PF_COMPARE_SWAP + 1;
 	throws_out(MESSAGE_ATOMIC, &atomic, sizeof(atomic), "no such operation");
-	atomic.op = 255;
+	atomic.request.op = 255;
 	throws_out(MESSAGE_ATOMIC, &atomic, sizeof(atomic), "no such operation");
 	atomic = good;
 	for (width = 0; width < 17; width++) {
-		atomic.width = (uint8_t)width;
+		atomic.request.width = (uint8_t)width;
 		if (width != 4 && width != 8)
 			throws_out(MESSAGE_ATOMIC, &atomic, sizeof(atomic), "no such width");
 	}
 	atomic = good;
-	atomic.address += 4;
+	atomic.request.address += 4;
 	throws_out(MESSAGE_ATOMIC, &atomic, sizeof(atomic), "not aligned");
 }
 

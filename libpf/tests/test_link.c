@@ -4,7 +4,7 @@
 
 #include <arpa/inet.h>
 
-#include "context/context.h"
+#include "common/context.h"
 #include "net/link.h"
 
 struct here {

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "context/context.h"
+#include "common/context.h"
 
 #define PAGES 64
 
@@ -253,7 +253,7 @@ static void test_cache_bounds(void **state)
 	size_t i;
 
 	needs_locks();
-	context->registrations.cache_bytes = 6 * page;
+	context->memory.registrations.cache_bytes = 6 * page;
 	/* The first two overlap: of the first, one page goes when it goes, for the other is kept. */
 	pf_deregister(context, registered(context, memory, 2));
 	pf_deregister(context, registered(context, memory + page, 2));
@@ -262,22 +262,22 @@ static void test_cache_bounds(void **state)
 	assert_int_equal(locked(), 5);
 	pf_deregister(context, registered(context, memory + 20 * page, 1));
 	assert_int_equal(locked(), 5);
-	assert_int_equal(context->registrations.cached, 5 * page);
+	assert_int_equal(context->memory.registrations.cached, 5 * page);
 	/* What is in use is no part of it. */
 	used = registered(context, memory + 30 * page, 30);
 	assert_int_equal(locked(), 35);
 	pf_deregister(context, used);
 	assert_int_equal(locked(), 0);
 
-	context->registrations.cache_bytes = PAGES * page;
-	context->registrations.cache_ranges = 4;
+	context->memory.registrations.cache_bytes = PAGES * page;
+	context->memory.registrations.cache_ranges = 4;
 	for (i = 0; i < 10; i++) {
 		pf_deregister(context, registered(context, memory + 2 * i * page, 1));
 		/* Used all the time, so it stays. */
 		pf_deregister(context, registered(context, memory, 1));
 		assert_true(locked() <= 4);
 	}
-	assert_int_equal(context->registrations.cached_ranges, 4);
+	assert_int_equal(context->memory.registrations.cached_ranges, 4);
 	assert_int_equal(locked(), 4);
 	pf_close(context);
 	assert_int_equal(locked(), 0);

@@ -4,7 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "memory/resolver.h"
+#include "memory/touch.h"
+#include "pf.h"
 
 #define PAGE ((size_t)4096)
 #define PAGES ((size_t)16)
@@ -36,7 +37,7 @@ static int resident(char *memory)
 static int touch(const void *address, uint64_t length, bool write, uint64_t *failed)
 {
 	*failed = 0;
-	return resolver_touch((uint64_t)(uintptr_t)address, length, write, failed);
+	return touch_range((uint64_t)(uintptr_t)address, length, write, failed);
 }
 
 static void test_brings_in(void **state)
@@ -135,7 +136,7 @@ static void test_end_of_memory(void **state)
 
 	for (i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
 		failed = 0;
-		if (resolver_touch(ranges[i].address, ranges[i].length, true, &failed) !=
+		if (touch_range(ranges[i].address, ranges[i].length, true, &failed) !=
 		    PF_ERR_FAULT)
 			fail_msg("%#llx + %#llx is said to be there",
 				 (unsigned long long)ranges[i].address,
@@ -155,5 +156,5 @@ int main(void)
 		cmocka_unit_test(test_end_of_memory),
 	};
 
-	return cmocka_run_group_tests_name("resolver", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("touch", tests, NULL, NULL);
 }

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts and their progress: pf.h documents every function here. */
+#include "context/context.h"
+
+#include <string.h>
+
+#include "context/progress.h"
+
+int pf_open(const pf_options *options, pf_context **context)
+{
+	pf_options defaults;
+
+	if (options)
+		return context_open(options, context);
+	pf_options_init(&defaults, NULL);
+	return context_open(&defaults, context);
+}
+
+void pf_close(pf_context *context)
+{
+	if (context)
+		context_close(context);
+}
+
+void pf_join(pf_context *context, const void *secret, size_t length)
+{
+	device_join(&context->device, secret, length);
+}
+
+void pf_query(const pf_context *context, pf_attributes *attributes)
+{
+	attributes->send_max = context->send_max;
+	attributes->eager_limit = context->options.eager_limit < attributes->send_max ?
+					  context->options.eager_limit :
+					  attributes->send_max;
+	attributes->address_length = sizeof(context->address);
+}
+
+int pf_address(const pf_context *context, void *buffer, size_t *length)
+{
+	if (*length < sizeof(context->address))
+		return PF_ERR_ARGUMENT;
+	memcpy(buffer, &context->address, sizeof(context->address));
+	*length = sizeof(context->address);
+	return PF_OK;
+}
+
+int pf_reachable(const pf_context *context, const void *bytes, size_t length, const char **why)
+{
+	const char *reason = "not an address of this version of libpf";
+	struct address address;
+	int status = address_parse(&address, bytes, length);
+
+	if (status == PF_OK && !context_transport(context, &address, &reason))
+		status = PF_ERR_UNREACHABLE;
+	if (why)
+		*why = reason;
+	return status;
+}
+
+void pf_set_receive(pf_context *context, pf_receive_fn receive, void *arg)
+{
+	context->receive = receive;
+	context->receive_arg = arg;
+}
+
+void pf_set_error(pf_context *context, pf_error_fn error, void *arg)
+{
+	context->error = error;
+	context->error_arg = arg;
+}
+
+int pf_progress(pf_context *context)
+{
+	return context_progress(context);
+}
+
+int pf_flush(pf_context *context, pf_peer *peer)
+{
+	return context_flush(context, peer);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "service.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "pf.h"
+#include "slice.h"
+
+static void wake(struct service *service)
+{
+	uint64_t one = 1;
+
+	/* It can only fail when the counter is full, and then the thread is awake. */
+	if (write(service->wake, &one, sizeof(one)) < 0)
+		return;
+}
+
+static struct task *take_tasks(struct service *service, bool *stopping)
+{
+	struct task *tasks;
+
+	pthread_mutex_lock(&service->lock);
+	tasks = service->tasks;
+	service->tasks = NULL;
+	service->tasks_last = &service->tasks;
+	*stopping = service->stopping;
+	pthread_mutex_unlock(&service->lock);
+	return tasks;
+}
+
+static void run_tasks(struct task *task, bool dropped)
+{
+	while (task) {
+		struct task *next = task->next;
+
+		task->run(task, dropped);
+		task = next;
+	}
+}
+
+static void on_wake(int fd, short what, void *arg)
+{
+	struct service *service = arg;
+	uint64_t count;
+	bool stopping;
+
+	(void)what;
+	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+	run_tasks(take_tasks(service, &stopping), false);
+	if (stopping)
+		event_base_loopbreak(service->base);
+}
+
+static void *run(void *arg)
+{
+	struct service *service = arg;
+
+	slice_request_short();
+	event_base_dispatch(service->base);
+	return NULL;
+}
+
+void service_run(struct service *service, struct task *task)
+{
+	task->next = NULL;
+	pthread_mutex_lock(&service->lock);
+	*service->tasks_last = task;
+	service->tasks_last = &task->next;
+	pthread_mutex_unlock(&service->lock);
+	wake(service);
+}
+
+int service_open(struct service *service)
+{
+	memset(service, 0, sizeof(*service));
+	service->tasks_last = &service->tasks;
+	pthread_mutex_init(&service->lock, NULL);
+	service->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	service->base = event_base_new();
+	if (service->wake >= 0 && service->base)
+		service->woken = event_new(service->base, service->wake, EV_READ | EV_PERSIST,
+					   on_wake, service);
+	if (service->woken && !event_add(service->woken, NULL))
+		return PF_OK;
+	service_close(service);
+	return PF_ERR_SYSTEM;
+}
+
+int service_start(struct service *service)
+{
+	sigset_t all, before;
+	int error;
+
+	/* Signals are the application's: none is delivered to this thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&service->thread, NULL, run, service);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		return PF_ERR_SYSTEM;
+	pthread_setname_np(service->thread, "libpf service");
+	return PF_OK;
+}
+
+void service_stop(struct service *service)
+{
+	pthread_mutex_lock(&service->lock);
+	service->stopping = true;
+	pthread_mutex_unlock(&service->lock);
+	wake(service);
+	pthread_join(service->thread, NULL);
+}
+
+void service_close(struct service *service)
+{
+	bool stopping;
+
+	run_tasks(take_tasks(service, &stopping), true);
+	if (service->woken)
+		event_free(service->woken);
+	if (service->base)
+		event_base_free(service->base);
+	if (service->wake >= 0)
+		close(service->wake);
+	pthread_mutex_destroy(&service->lock);
+}

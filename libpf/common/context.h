@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The record of a context: what the transports share, and their own states as
+ * pointers. Its lifetime and pf_progress are in context/.
+ *
+ * Who may touch what:
+ *   - the thread inside pf_progress (one at a time, "progressing") owns the host
+ *     transport's state and the active operations;
+ *   - posted operations are under operations.lock, the list of peers under
+ *     peers.lock; each transport has locks of its own for what callers share;
+ *   - the service thread owns connections and its events; it reports to progress
+ *     through queues alone, and is asked through tasks (base/service.h).
+ * The first two kinds of locks are taken only if pf_options.threads says that
+ * there may be more than one caller.
+ */
+#ifndef PF_CONTEXT_H
+#define PF_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/address.h"
+#include "base/service.h"
+#include "base/statistics.h"
+#include "device/device.h"
+#include "memory/memory.h"
+#include "operation.h"
+#include "peer.h"
+#include "pf.h"
+
+struct host_state;
+struct engine;
+
+struct pf_context {
+	/* What every poll looks at comes first. */
+	struct host_state *host;
+	struct engine *engine; /* of the network; NULL without one */
+	_Atomic bool progressing;
+	_Atomic bool moved; /* anything but retransmitted blocks moved since the last progress */
+	bool threads;       /* several threads may call at the same time */
+	bool sleepy;        /* idle_polls != 0 */
+	_Atomic bool refused_room; /* a caller was told PF_ERR_AGAIN: room comes without a message */
+	uint64_t idle;             /* empty polls in a row */
+	uint64_t idle_unclocked;   /* empty polls since idle_clock */
+	int64_t idle_clock;        /* processor time of this thread when it was last read, ns */
+	struct operations operations;
+
+	pf_receive_fn receive;
+	void *receive_arg;
+	pf_error_fn error;
+	void *error_arg;
+
+	struct peers peers;
+	pf_options options;
+	size_t send_max; /* pf_attributes */
+	struct address address;
+	const char *no_network; /* why engine is NULL; static text */
+	struct service service;
+
+	/* What the layers below context/ need from above, given at the creation. */
+	/* Any thread: wake progress if it sleeps. */
+	void (*wake)(pf_context *context);
+	/* Any thread: the transport by which this process answers the owner of that address. */
+	const struct transport *(*transport_back)(const pf_context *context,
+						  const struct address *address);
+
+	struct device device;
+	struct memory memory;
+	struct statistics statistics; /* two pages of their own */
+};
+
+/* Any thread: progress was made on other blocks than those resolved (memory/pace.h). */
+static inline void context_moved(pf_context *context)
+{
+	atomic_store_explicit(&context->moved, true, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Progress: what one call of pf_progress does, and when it sleeps. */
+#ifndef PF_PROGRESS_H
+#define PF_PROGRESS_H
+
+#include "common/context.h"
+
+/* As pf_progress and pf_flush. */
+int context_progress(pf_context *context);
+int context_flush(pf_context *context, pf_peer *peer);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "watch.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/allocate.h"
+
+/* A range that the engine of /dev/exanest waits for. */
+struct device_fault {
+	struct resolution resolution;
+	struct device *device;
+	uint64_t ticket;
+};
+
+/* Any thread. */
+static void fault_resolved(struct resolution *resolution)
+{
+	struct device_fault *fault = (struct device_fault *)resolution;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	int status = resolution->status;
+
+	/* The first page is there: the engine goes on to the absent one, and reports that. */
+	if (status != PF_OK && resolution->failed / page != resolution->address / page)
+		status = PF_OK;
+	device_resolved(fault->device, fault->ticket, status);
+	free(fault);
+}
+
+static void on_fault(int fd, short what, void *arg)
+{
+	struct device_watch *watch = arg;
+	struct exanest_fault reported;
+
+	(void)fd;
+	(void)what;
+	while (device_take_fault(watch->device, &reported)) {
+		struct device_fault *fault = allocate_or_wait(sizeof(*fault));
+
+		*fault = (struct device_fault){ .resolution = { .address = reported.address,
+								.length = reported.length,
+								.write = reported.write,
+								.done = fault_resolved },
+						.device = watch->device,
+						.ticket = reported.ticket };
+		memory_resolve(watch->memory, &fault->resolution);
+	}
+}
+
+static void on_completion(int fd, short what, void *arg)
+{
+	struct device_watch *watch = arg;
+
+	(void)fd;
+	(void)what;
+	watch->wake(watch->context);
+}
+
+int device_watch_open(struct device_watch *watch, struct device *device, struct memory *memory,
+		      struct service *service, void (*wake)(pf_context *context),
+		      pf_context *context)
+{
+	*watch = (struct device_watch){ .device = device,
+					.memory = memory,
+					.service = service,
+					.wake = wake,
+					.context = context };
+	if (device->fd < 0)
+		return PF_OK;
+	watch->faulted = event_new(service->base, device->fault_event, EV_READ | EV_PERSIST,
+				   on_fault, watch);
+	watch->completed = event_new(service->base, device->completion_event, EV_READ,
+				     on_completion, watch);
+	if (watch->faulted && watch->completed && !event_add(watch->faulted, NULL))
+		return PF_OK;
+	device_watch_close(watch);
+	return PF_ERR_MEMORY;
+}
+
+void device_watch_close(struct device_watch *watch)
+{
+	if (watch->faulted)
+		event_free(watch->faulted);
+	if (watch->completed)
+		event_free(watch->completed);
+	watch->faulted = NULL;
+	watch->completed = NULL;
+}
+
+struct await_task {
+	struct task task;
+	struct device_watch *watch;
+};
+
+/* Service thread. */
+static void await_completion(struct task *task, bool dropped)
+{
+	const struct await_task *await = (struct await_task *)task;
+
+	if (!dropped)
+		event_add(await->watch->completed, NULL);
+	free(task);
+}
+
+void device_watch_await(struct device_watch *watch)
+{
+	struct await_task *await = malloc(sizeof(*await));
+
+	/* Without memory the sleep lasts its full time. */
+	if (!await)
+		return;
+	*await = (struct await_task){ .task.run = await_completion, .watch = watch };
+	service_run(watch->service, &await->task);
+}

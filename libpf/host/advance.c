@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "advance.h"
+
+#include <stdlib.h>
+
+#include "atomic.h"
+#include "transfer.h"
+
+/* Transfers offered to peers before they are advanced; see offer_ahead. */
+#define OFFERS_AHEAD 4
+
+static bool is_atomic(const struct operation *operation)
+{
+	return operation->kind == OPERATION_ATOMIC;
+}
+
+static void release(struct operation *operation)
+{
+	if (!is_atomic(operation))
+		transfer_release((struct transfer *)operation);
+	free(operation);
+}
+
+static void finish(struct host_state *host, struct operation *operation)
+{
+	operation_finish(&host->context->operations, operation);
+	release(operation);
+}
+
+/* So that a peer that is done with its end of one transfer finds the next without waiting. */
+static void offer_ahead(struct host_state *host)
+{
+	struct operation *head = &host->context->operations.active;
+	struct operation *operation;
+	unsigned ahead = 0;
+
+	for (operation = head->next; operation != head && ahead < OFFERS_AHEAD;
+	     operation = operation->next) {
+		/* A transfer that waits for its pages does not hold up others. */
+		if (!is_atomic(operation)) {
+			if (transfer_waits((struct transfer *)operation))
+				continue;
+			transfer_offer(host, (struct transfer *)operation);
+		}
+		ahead++;
+	}
+}
+
+int operations_advance(struct host_state *host)
+{
+	struct operation *head = &host->context->operations.active;
+	struct operation *operation, *next;
+	int count = 0;
+
+	offer_ahead(host);
+	for (operation = head->next; operation != head; operation = next) {
+		enum advanced advanced =
+			is_atomic(operation) ?
+				atomic_advance(host, (struct atomic_operation *)operation) :
+				transfer_advance(host, (struct transfer *)operation);
+
+		/* Only now: it may have posted to this list, but nothing else takes from it. */
+		next = operation->next;
+		if (advanced == ADVANCED_TO_END)
+			finish(host, operation);
+		count += advanced != ADVANCED_NOTHING;
+		/*
+		 * One copied run is enough for one call: messages may be waiting. The
+		 * oldest transfer goes first, so both ends work on the same one.
+		 */
+		if (advanced == ADVANCED_COPY)
+			break;
+	}
+	return count;
+}
+
+void operations_fail(struct host_state *host, struct host_peer *peer, int status)
+{
+	struct operation *head = &host->context->operations.active;
+	struct operation *operation, *next;
+
+	operations_collect(&host->context->operations);
+	for (operation = head->next; operation != head; operation = next) {
+		next = operation->next;
+		if (operation->peer != &peer->peer)
+			continue;
+		operation->completion.status = status;
+		if (is_atomic(operation))
+			atomic_abandon(host, (struct atomic_operation *)operation);
+		else
+			transfer_abandon(host, (struct transfer *)operation);
+		finish(host, operation);
+	}
+}
+
+bool operations_on_device(struct host_state *host)
+{
+	struct operation *head = &host->context->operations.active, *operation;
+
+	for (operation = head->next; operation != head; operation = operation->next) {
+		if (host_peer_route((struct host_peer *)operation->peer) != &route_device)
+			return false;
+	}
+	return host->context->device.in_flight;
+}
+
+void operations_release(struct host_state *host)
+{
+	struct operations *operations = &host->context->operations;
+	struct operation *operation;
+
+	while ((operation = operations_drop(&operations->active)) ||
+	       (operation = operations_drop(&operations->posted)))
+		release(operation);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The transport to processes of this host, as the context uses it. */
+#ifndef PF_HOST_H
+#define PF_HOST_H
+
+#include "answer.h"
+#include "polling.h"
+#include "state.h"
+
+struct host {
+	struct polling polling; /* what every poll looks at comes first */
+	struct answers answers;
+	struct host_state state;
+};
+
+/* The address of the context must be known. PF_OK, or an error with nothing left open. */
+int host_open(struct host *host, pf_context *context);
+/* After service_stop: tell all peers that this process closes, and close the connections. */
+void host_disconnect(struct host *host);
+/* After host_disconnect: free everything but the peers' records. No callbacks. */
+void host_close(struct host *host);
+
+/* Progress: read messages, handle notices. Returns how many things happened. */
+int host_poll(struct host *host);
+/* Progress, after the operations were collected: advance them. Returns how many things happened. */
+int host_advance(struct host *host);
+
+/* Any thread: wake progress if it sleeps. */
+void host_wake(pf_context *context);
+/*
+ * Progress, with nothing to do: may it sleep until it is woken? False: something is under way
+ * of whose end no other process tells this one.
+ */
+bool host_may_sleep(struct host *host);
+/* Progress: announce a sleep: whatever happens after this call returns wakes it. */
+void host_announce_sleep(struct host *host);
+/* Progress, announced: is there anything to do after all? */
+bool host_has_work(struct host *host);
+/* Progress, announced: sleep until woken, at most so long; or do not sleep. */
+void host_sleep(struct host *host, uint64_t microseconds);
+void host_stay_awake(struct host *host);
+
+#endif

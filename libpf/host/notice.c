@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "notice.h"
+
+#include <stdlib.h>
+
+#include "base/allocate.h"
+
+void notice_push(struct notices *notices, struct notice *notice)
+{
+	notice->next = atomic_load_explicit(&notices->newest, memory_order_relaxed);
+	/* Release: progress, which takes the stack with acquire, sees what the notice says. */
+	while (!atomic_compare_exchange_weak_explicit(&notices->newest, &notice->next, notice,
+						      memory_order_release, memory_order_relaxed))
+		;
+}
+
+void notices_report(struct notices *notices, const struct notice *notice)
+{
+	struct notice *copy = allocate_or_wait(sizeof(*copy));
+
+	*copy = *notice;
+	notice_push(notices, copy);
+	inbox_wake(notices->inbox, INBOX_SLEEPS_AT_ONCE);
+}
+
+bool notices_report_gone(struct notices *notices, pf_peer *peer, int status, const char *why)
+{
+	struct notice *notice = calloc(1, sizeof(*notice));
+
+	if (!notice)
+		return false;
+	notice->kind = NOTICE_GONE;
+	notice->peer = peer;
+	notice->status = status;
+	notice->why = why;
+	notice_push(notices, notice);
+	return true;
+}
+
+struct notice *notices_take(struct notices *notices)
+{
+	struct notice *notice = atomic_exchange_explicit(&notices->newest, NULL,
+							 memory_order_acquire);
+	struct notice *oldest = NULL;
+
+	while (notice) {
+		struct notice *next = notice->next;
+
+		notice->next = oldest;
+		oldest = notice;
+		notice = next;
+	}
+	return oldest;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What other threads report to the thread in pf_progress about peers of this
+ * host. A stack that writers push to and progress takes whole: a look costs one
+ * load of a line that only a rare notice writes.
+ */
+#ifndef PF_NOTICE_H
+#define PF_NOTICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/address.h"
+#include "base/fault.h"
+#include "inbox.h"
+#include "pf.h"
+
+struct incoming;
+
+enum notice_kind {
+	NOTICE_INCOMING, /* a peer opened a channel to this process */
+	NOTICE_LINKED,   /* a peer accepted this process's channel */
+	NOTICE_GONE,     /* a peer's process ended, or refused this one */
+	NOTICE_RESOLVED, /* a fault was resolved, or cannot be */
+};
+
+struct notice {
+	struct notice *next;
+	enum notice_kind kind;
+	struct incoming *incoming;  /* INCOMING */
+	pf_peer *peer;              /* LINKED, RESOLVED; GONE: the peer that was called */
+	struct address from;        /* GONE without peer: the peer that called */
+	bool farewell;              /* GONE: in good order */
+	const char *why;            /* GONE: static sentence */
+	struct inbox_memory *inbox; /* LINKED */
+	uint32_t slot;              /* LINKED: of this process in that inbox */
+	pid_t pid;
+	int copy_error;          /* LINKED: 0, or the errno that makes single copy impossible */
+	uint64_t engine;         /* LINKED: its address at /dev/exanest, or 0 */
+	int status;              /* GONE, RESOLVED */
+	uint64_t token, address; /* RESOLVED */
+	enum fault_kind fault;
+};
+
+struct notices {
+	_Atomic(struct notice *) newest;
+	struct inbox_memory *inbox; /* of this process: woken by notices_report */
+};
+
+static inline bool notices_waiting(const struct notices *notices)
+{
+	return atomic_load_explicit(&notices->newest, memory_order_relaxed) != NULL;
+}
+
+/* Any thread: push a notice of the heap; progress frees it. */
+void notice_push(struct notices *notices, struct notice *notice);
+/* Any thread but progress: report a copy of the notice, and wake progress. Waits for memory. */
+void notices_report(struct notices *notices, const struct notice *notice);
+/* Progress: report that a peer is gone, from where it cannot be handled. False: out of memory. */
+bool notices_report_gone(struct notices *notices, pf_peer *peer, int status, const char *why);
+/* Progress: all notices, oldest first, linked by next; the caller frees each. */
+struct notice *notices_take(struct notices *notices);
+
+#endif

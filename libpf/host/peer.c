@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "peer.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/probe.h"
+#include "copy.h"
+
+static const char path_opening[] =
+	"messages through the ring; transfers wait for the peer's answer";
+static const char path_single[] = "single copy, long transfers from both ends";
+static const char path_disabled[] = "through the ring: single_copy is 0";
+static const char path_device[] = "by the engine of /dev/exanest";
+static const char path_device_copy[] =
+	"by the engine of /dev/exanest, short transfers by single copy";
+static const char path_no_device[] =
+	"none: transport is device, and /dev/exanest does not reach the peer";
+
+void host_peer_init(pf_peer *base)
+{
+	struct host_peer *peer = (struct host_peer *)base;
+
+	peer->self = !memcmp(base->id, base->context->address.id, sizeof(base->id));
+	peer->shares_free = ~0ull;
+	peer->slot = INBOX_NO_SLOT;
+	pthread_mutex_init(&peer->lock, NULL);
+}
+
+void host_peer_unmap(struct host_peer *peer)
+{
+	struct residency *residency = atomic_exchange(&peer->residency, NULL);
+
+	if (peer->out.memory)
+		channel_destroy(&peer->out);
+	if (peer->inbox)
+		inbox_destroy(&(struct inbox){ .memory = peer->inbox, .fd = -1 });
+	peer->inbox = NULL;
+	if (residency)
+		residency_close(residency);
+	free(residency);
+}
+
+void host_peer_destroy(pf_peer *base)
+{
+	struct host_peer *peer = (struct host_peer *)base;
+
+	host_peer_unmap(peer);
+	pthread_mutex_destroy(&peer->lock);
+}
+
+struct adopt_task {
+	struct task task;
+	struct host_peer *peer;
+	struct call call;
+};
+
+/* Service thread. */
+static void adopt(struct task *task, bool dropped)
+{
+	struct adopt_task *adopt = (struct adopt_task *)task;
+	struct host_peer *peer = adopt->peer;
+
+	if (dropped)
+		close(adopt->call.socket);
+	else
+		connections_adopt(&peer->peer.context->host->connections, &peer->peer, &adopt->call,
+				  &peer->connection);
+	free(adopt);
+}
+
+/* Call the peer, and have the service thread wait for its answer. */
+static int call_peer(struct host_peer *peer)
+{
+	pf_context *context = peer->peer.context;
+	struct adopt_task *work = calloc(1, sizeof(*work));
+	int status;
+
+	if (!work)
+		return PF_ERR_MEMORY;
+	status = connection_dial(&context->host->connections, peer->peer.address, peer->out.fd,
+				 &work->call);
+	if (status != PF_OK) {
+		free(work);
+		return status;
+	}
+	work->task.run = adopt;
+	work->peer = peer;
+	service_run(&context->service, &work->task);
+	return PF_OK;
+}
+
+int host_peer_connect(struct host_peer *peer)
+{
+	pf_context *context = peer->peer.context;
+	int status;
+
+	if (peer_state(&peer->peer) == PEER_GONE)
+		return peer->peer.gone_status;
+	if (peer->out.memory)
+		return PF_OK;
+	status = channel_create(&peer->out, context->options.ring_size,
+				&context->host->ring_allowance);
+	if (status != PF_OK)
+		return status;
+	if (context->sleepy)
+		peer->out.ring.short_most = UINT64_MAX;
+	status = call_peer(peer);
+	if (status != PF_OK) {
+		channel_destroy(&peer->out);
+		/* Progress ends what waits for the peer; a caller that tries before gets the same status. */
+		if (status == PF_ERR_PEER)
+			notices_report_gone(&context->host->notices, &peer->peer, status,
+					    "the peer's process is gone");
+		return status;
+	}
+	statistic_add(&context->statistics, PF_STAT_PEERS, 1);
+	peer_set_path(&peer->peer, path_opening);
+	peer_set_state(&peer->peer, PEER_OPEN);
+	return PF_OK;
+}
+
+static void set_route(struct host_peer *peer, const struct route *route, uint64_t at_once,
+		      const char *path)
+{
+	atomic_store_explicit(&peer->route, route, memory_order_relaxed);
+	atomic_store_explicit(&peer->at_once, at_once, memory_order_relaxed);
+	peer_set_path(&peer->peer, path);
+}
+
+static void choose_route(struct host_peer *peer)
+{
+	pf_context *context = peer->peer.context;
+	const pf_options *options = &context->options;
+	const char *why = atomic_load(&context->device.why);
+	bool copies = options->single_copy && !peer->copy_error;
+
+	if (peer->engine && device_engine(&context->device)) {
+		/* Less than a block is copied sooner than an engine is woken. */
+		if (options->transport == PF_TRANSPORT_AUTO && copies)
+			set_route(peer, &route_device, options->block_size, path_device_copy);
+		else
+			set_route(peer, &route_device, 0, path_device);
+	} else if (options->transport == PF_TRANSPORT_DEVICE) {
+		set_route(peer, &route_none, 0, why ? why : path_no_device);
+	} else if (copies) {
+		set_route(peer, &route_copy, options->share_min, path_single);
+	} else {
+		set_route(peer, &route_stream, 0,
+			  options->single_copy ? copy_refusal(peer->copy_error) : path_disabled);
+	}
+}
+
+void host_peer_link(struct host_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid,
+		    int copy_error, uint64_t engine)
+{
+	host_peer_lock(peer);
+	if (peer_state(&peer->peer) != PEER_OPEN) {
+		host_peer_unlock(peer);
+		inbox_destroy(&(struct inbox){ .memory = inbox, .fd = -1 });
+		return;
+	}
+	peer->slot = slot;
+	peer->sleeper = inbox->sleeper;
+	peer->pid = pid;
+	peer->inbox = inbox;
+	peer->engine = engine;
+	peer->copy_error = copy_error;
+	choose_route(peer);
+	peer_set_state(&peer->peer, PEER_LINKED);
+	host_peer_unlock(peer);
+	/* For what was written before its bell could be rung. */
+	inbox_ring(inbox, slot);
+	inbox_wake(inbox, INBOX_SLEEPS_AT_ONCE);
+}
+
+void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell)
+{
+	host_peer_lock(peer);
+	set_route(peer, &route_none, 0, why);
+	peer_set_gone(&peer->peer.context->peers, &peer->peer, status, why, farewell);
+	host_peer_unlock(peer);
+}
+
+/* Opened by the first thread that needs it. NULL without memory: then all pages count as present. */
+static struct residency *remote_residency(struct host_peer *peer)
+{
+	struct residency *residency = atomic_load_explicit(&peer->residency, memory_order_acquire);
+	struct residency *expected = NULL;
+
+	if (residency || peer->self)
+		return peer->self ? &peer->peer.context->memory.residency : residency;
+	residency = malloc(sizeof(*residency));
+	if (!residency)
+		return NULL;
+	residency_open(residency, peer->pid, peer->peer.context->options.residency);
+	if (atomic_compare_exchange_strong_explicit(&peer->residency, &expected, residency,
+						    memory_order_acq_rel, memory_order_acquire))
+		return residency;
+	residency_close(residency);
+	free(residency);
+	return expected;
+}
+
+uint64_t host_peer_ready(struct host_peer *peer, bool put, const void *local, uint64_t remote,
+			 uint64_t length, enum pf_side *side)
+{
+	pf_context *context = peer->peer.context;
+	uint64_t ready = memory_ready(&context->memory, (uint64_t)(uintptr_t)local, length, !put);
+	struct residency *residency;
+	uint64_t cold;
+
+	*side = PF_SIDE_LOCAL;
+	if (!ready)
+		return 0;
+	*side = PF_SIDE_REMOTE;
+	residency = remote_residency(peer);
+	if (!residency)
+		return ready;
+	ready = residency_look(residency, remote, ready, &cold);
+	if (cold) {
+		statistic_fault(&context->statistics, PF_SIDE_REMOTE, FAULT_MINOR);
+		probe_fault(context, NULL, PF_SIDE_REMOTE, FAULT_MINOR, remote);
+	}
+	return ready;
+}
+
+void host_peer_refuse_copy(struct host_peer *peer, int error)
+{
+	peer->copy_error = error;
+	choose_route(peer);
+}
+
+void host_peer_lose_device(struct host_peer *peer)
+{
+	peer->engine = 0;
+	if (peer_state(&peer->peer) == PEER_LINKED && host_peer_route(peer) == &route_device)
+		choose_route(peer);
+}

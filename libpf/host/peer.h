@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A peer of this host: a record until first use, then a channel to it, then,
+ * when its service thread has answered, a link: its inbox, its process number,
+ * and whether the kernel permits to copy from and to its memory.
+ */
+#ifndef PF_HOST_PEER_H
+#define PF_HOST_PEER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "channel.h"
+#include "common/peer.h"
+#include "inbox.h"
+#include "pf.h"
+#include "route.h"
+#include "state.h"
+
+struct host_peer {
+	pf_peer peer;
+	struct channel out;
+	struct inbox_memory *inbox;          /* of the peer; NULL until linked */
+	uint32_t slot;                       /* of this process in that inbox */
+	enum inbox_sleeper sleeper;          /* may the peer be asleep? */
+	_Atomic(const struct route *) route; /* NULL until linked */
+	_Atomic uint64_t at_once; /* shorter transfers are copied by the caller that posts them */
+	bool self;                /* this very process */
+	unsigned answers_waiting; /* for room in out; progress's own */
+	pid_t pid;
+	pthread_mutex_t lock; /* the sending side: out, inbox, state */
+	uint64_t shares_free; /* bit set: slot in out is free; progress's own */
+	uint32_t share_generation;
+	struct incoming *incoming; /* its channel to this process, if any; progress's own */
+	uint64_t block_most; /* longest block its rings carry, once it said so; progress's own */
+	unsigned requests_waiting;     /* for an answer of the peer; progress's own */
+	uint64_t engine;               /* its address at /dev/exanest; 0: none */
+	unsigned device_moving;        /* submissions to it in flight; progress's own */
+	int copy_error;                /* 0, or the errno that makes single copy impossible */
+	struct connection *connection; /* the service thread's own */
+	_Atomic(struct residency *) residency; /* of its memory; NULL before the first transfer */
+};
+
+/* For the table of the transport. */
+void host_peer_init(pf_peer *peer);
+void host_peer_destroy(pf_peer *peer);
+
+/* Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not. */
+int host_peer_connect(struct host_peer *peer);
+/* Progress: the peer answered the call. Takes over the inbox. engine: its address at /dev/exanest, or 0. */
+void host_peer_link(struct host_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid,
+		    int copy_error, uint64_t engine);
+/* Progress: it is gone; nothing is sent to it any more. */
+void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell);
+/* Progress, once nothing of it is in use: unmap what is shared with it. */
+void host_peer_unmap(struct host_peer *peer);
+/*
+ * Any thread: how many bytes can be copied between this process and the linked peer
+ * (put: towards it) without waiting for a page. 0: *side has the page.
+ */
+uint64_t host_peer_ready(struct host_peer *peer, bool put, const void *local, uint64_t remote,
+			 uint64_t length, enum pf_side *side);
+/* Progress: the kernel has stopped permitting single copy, with this errno. */
+void host_peer_refuse_copy(struct host_peer *peer, int error);
+/* Progress: /dev/exanest does not reach the peer any more. */
+void host_peer_lose_device(struct host_peer *peer);
+
+static inline uint64_t host_peer_at_once(const struct host_peer *peer)
+{
+	return atomic_load_explicit(&((struct host_peer *)peer)->at_once, memory_order_relaxed);
+}
+
+static inline const struct route *host_peer_route(const struct host_peer *peer)
+{
+	return atomic_load_explicit(&((struct host_peer *)peer)->route, memory_order_relaxed);
+}
+
+static inline void host_peer_lock(struct host_peer *peer)
+{
+	if (peer->peer.context->threads)
+		pthread_mutex_lock(&peer->lock);
+}
+
+static inline void host_peer_unlock(struct host_peer *peer)
+{
+	if (peer->peer.context->threads)
+		pthread_mutex_unlock(&peer->lock);
+}
+
+/* Under the peer's lock: have it read the channel. */
+static inline void host_peer_ring(struct host_peer *peer)
+{
+	inbox_ring(peer->inbox, peer->slot);
+	inbox_wake(peer->inbox, peer->sleeper);
+}
+
+/*
+ * Under the peer's lock: a message of length bytes to fill and then commit. NULL with
+ * *status: PF_ERR_AGAIN, or an error that stays.
+ */
+static inline uint8_t *message_reserve(struct host_peer *peer, size_t length, int *status)
+{
+	uint8_t *payload;
+
+	if (__builtin_expect(!peer->out.memory || peer_state(&peer->peer) == PEER_GONE, 0)) {
+		*status = host_peer_connect(peer);
+		if (*status != PF_OK)
+			return NULL;
+	}
+	if (__builtin_expect(length > ring_longest(&peer->out.ring), 0)) {
+		*status = PF_ERR_TOO_LONG;
+		return NULL;
+	}
+	payload = ring_reserve(&peer->out.ring, length);
+	if (__builtin_expect(!payload, 0)) {
+		*status = PF_ERR_AGAIN;
+		atomic_store_explicit(&peer->peer.context->refused_room, true,
+				      memory_order_relaxed);
+		/* Room may lie behind an entry that only skips, for which the bell was not rung. */
+		if (peer->sleeper)
+			host_peer_ring(peer);
+	}
+	return payload;
+}
+
+/* Under the peer's lock: publish what message_reserve gave, with the same length. */
+static inline void message_commit(struct host_peer *peer, size_t length, uint8_t kind, uint8_t tag)
+{
+	struct inbox_memory *inbox = peer->inbox;
+
+	ring_commit(&peer->out.ring, length, kind, tag);
+	/* host_peer_link rings for what was written before the inbox was known. */
+	if (!inbox)
+		return;
+	if (__builtin_expect(peer->sleeper, 0)) {
+		host_peer_ring(peer);
+	} else if (!atomic_load_explicit(&peer->out.memory->polled, memory_order_relaxed)) {
+		inbox_ring(inbox, peer->slot);
+	}
+}
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "polling.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "message.h"
+#include "peer.h"
+#include "serve.h"
+
+/* Messages taken from one channel before the next gets its turn. */
+#define BUDGET 64
+
+static void set_polled(struct incoming *incoming, bool polled)
+{
+	incoming->polled = polled;
+	atomic_store_explicit(&incoming->channel.memory->polled, polled, memory_order_relaxed);
+}
+
+static void stop_polling(struct polling *polling, struct incoming *incoming)
+{
+	unsigned i;
+
+	for (i = 0; i < polling->polled_count; i++) {
+		if (polling->polled[i] == incoming)
+			polling->polled[i] = polling->polled[--polling->polled_count];
+	}
+	set_polled(incoming, false);
+}
+
+/* It carried something: poll it from now on, in place of another if need be. */
+static void start_polling(struct polling *polling, struct incoming *incoming)
+{
+	if (polling->polled_count == POLLED_MOST)
+		stop_polling(polling, polling->polled[polling->victim++ % POLLED_MOST]);
+	polling->polled[polling->polled_count++] = incoming;
+	set_polled(incoming, true);
+}
+
+static int mark_slot(struct polling *polling, struct incoming *incoming)
+{
+	/* answer_bell looks at eight at a time. */
+	unsigned slots = (incoming->slot | 7) + 1;
+	struct incoming **by_slot;
+
+	if (incoming->slot >= INBOX_SLOTS)
+		return PF_OK;
+	if (polling->slots < slots) {
+		by_slot = realloc(polling->by_slot, slots * sizeof(*by_slot));
+		if (!by_slot)
+			return PF_ERR_MEMORY;
+		memset(by_slot + polling->slots, 0, (slots - polling->slots) * sizeof(*by_slot));
+		polling->by_slot = by_slot;
+		polling->slots = slots;
+	}
+	polling->by_slot[incoming->slot] = incoming;
+	return PF_OK;
+}
+
+int polling_add(struct polling *polling, struct incoming *incoming)
+{
+	if (polling->all_count == polling->all_room) {
+		unsigned room = polling->all_room ? 2 * polling->all_room : 16;
+		struct incoming **all = realloc(polling->all, room * sizeof(*all));
+
+		if (!all)
+			return PF_ERR_MEMORY;
+		polling->all = all;
+		polling->all_room = room;
+	}
+	if (mark_slot(polling, incoming) != PF_OK)
+		return PF_ERR_MEMORY;
+	polling->all[polling->all_count++] = incoming;
+	polling->silent++;
+	start_polling(polling, incoming);
+	return PF_OK;
+}
+
+static void deliver(struct polling *polling, struct incoming *incoming,
+		    const struct ring_entry *entry, uint8_t *data, size_t length)
+{
+	pf_context *context = polling->context;
+
+	context_moved(context);
+	statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
+	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
+	if (context->receive)
+		context->receive(context, &incoming->peer->peer, entry->tag, data, length,
+				 context->receive_arg);
+}
+
+enum dispatched { DISPATCHED, UNFINISHED, BROKEN };
+
+/* Both processors at work on one message: while the writer copies in, draw near what is there. */
+static enum dispatched long_message(struct polling *polling, struct incoming *incoming,
+				    const struct ring_entry *entry)
+{
+	uint64_t length = entry->length - sizeof(uint64_t), written;
+	uint8_t *data = entry->payload + sizeof(uint64_t);
+
+	if (entry->length < sizeof(uint64_t))
+		return BROKEN;
+	written = atomic_load_explicit((_Atomic uint64_t *)entry->payload, memory_order_acquire);
+	if (written > length)
+		return BROKEN;
+	if (written == length) {
+		incoming->fetched = 0;
+		deliver(polling, incoming, entry, data, length);
+		return DISPATCHED;
+	}
+	for (; incoming->fetched < written; incoming->fetched += 64)
+		__builtin_prefetch(data + incoming->fetched, 0);
+	return UNFINISHED;
+}
+
+static enum dispatched dispatched(bool sound)
+{
+	return sound ? DISPATCHED : BROKEN;
+}
+
+static enum dispatched dispatch(struct polling *polling, struct incoming *incoming,
+				const struct ring_entry *entry)
+{
+	switch (entry->kind) {
+	case MESSAGE_USER:
+		deliver(polling, incoming, entry, entry->payload, entry->length);
+		return DISPATCHED;
+	case MESSAGE_LONG:
+		return long_message(polling, incoming, entry);
+	case MESSAGE_OFFER:
+		return dispatched(
+			serve_offer(polling->host, incoming, entry->payload, entry->length));
+	case MESSAGE_PUT_BLOCK:
+	case MESSAGE_GET_BLOCK:
+	case MESSAGE_ATOMIC:
+		if (!answers_prepare(polling->answers))
+			return UNFINISHED;
+		return dispatched(answer_request(polling->answers, incoming, entry));
+	case MESSAGE_PUT_ANSWER:
+	case MESSAGE_GET_ANSWER:
+	case MESSAGE_ATOMIC_ANSWER:
+		return dispatched(answer_arrived(polling->host, incoming, entry));
+	default:
+		return BROKEN;
+	}
+}
+
+static int poll_messages(struct polling *polling, struct incoming *incoming)
+{
+	struct ring *ring = &incoming->channel.ring;
+	struct ring_entry entry;
+	int count = 0, found;
+
+	while (count < BUDGET && (found = ring_peek(ring, &entry)) != 0) {
+		enum dispatched state = found < 0 ? BROKEN : dispatch(polling, incoming, &entry);
+
+		if (state != DISPATCHED) {
+			incoming->broken = state == BROKEN;
+			break;
+		}
+		ring_consume(ring, &entry);
+		count++;
+		if (incoming->peer->answers_waiting > ANSWERS_MOST)
+			break;
+	}
+	return count;
+}
+
+/* Nothing more can be made of what this peer writes. As an event: callers still use incoming. */
+static void give_up(struct polling *polling, struct incoming *incoming)
+{
+	/* Without memory it is found again at the next look. */
+	if (!notices_report_gone(&polling->host->notices, &incoming->peer->peer, PF_ERR_REFUSED,
+				 "malformed message in the channel from the peer"))
+		incoming->broken = false;
+}
+
+/* Kept out of the way of the usual look that finds nothing. */
+static __attribute__((noinline)) int poll_busy(struct polling *polling, struct incoming *incoming)
+{
+	int count;
+
+	if (incoming->broken || incoming->peer->answers_waiting > ANSWERS_MOST)
+		return 0;
+	count = poll_messages(polling, incoming);
+	if (incoming->serves.count)
+		count += serve_advance(polling->host, incoming);
+	if (incoming->broken)
+		give_up(polling, incoming);
+	return count;
+}
+
+static inline bool busy(const struct incoming *incoming)
+{
+	return ring_ready(&incoming->channel.ring) || incoming->serves.count;
+}
+
+static int poll_unpolled(struct polling *polling, struct incoming *incoming)
+{
+	int count;
+
+	if (incoming->polled || !busy(incoming))
+		return 0;
+	count = poll_busy(polling, incoming);
+	if (!incoming->rings)
+		start_polling(polling, incoming);
+	else if (busy(incoming))
+		inbox_ring(polling->inbox, incoming->slot);
+	return count;
+}
+
+/* From now on its writer rings whenever it has written. */
+static void trust_bell(struct polling *polling, struct incoming *incoming)
+{
+	if (incoming->rings)
+		return;
+	incoming->rings = true;
+	polling->silent--;
+	stop_polling(polling, incoming);
+}
+
+static int poll_all_unpolled(struct polling *polling)
+{
+	int count = 0;
+	unsigned i;
+
+	for (i = 0; i < polling->all_count; i++)
+		count += poll_unpolled(polling, polling->all[i]);
+	return count;
+}
+
+static __attribute__((noinline)) int answer_bell(struct polling *polling)
+{
+	struct inbox_memory *inbox = polling->inbox;
+	int count = 0;
+	unsigned i, j;
+
+	/* Silence the bell before looking at the marks: a mark set later rings again. */
+	atomic_exchange_explicit(&inbox->bell, 0, memory_order_seq_cst);
+	for (i = 0; i < polling->slots; i += 8) {
+		/* A relaxed look at eight marks; a torn one is found by the next bell. */
+		if (!*(volatile uint64_t *)&inbox->pending[i])
+			continue;
+		for (j = i; j < i + 8; j++) {
+			if (!atomic_exchange_explicit(&inbox->pending[j], 0, memory_order_acquire))
+				continue;
+			if (!polling->by_slot[j])
+				continue;
+			if (polling->context->sleepy)
+				trust_bell(polling, polling->by_slot[j]);
+			count += poll_unpolled(polling, polling->by_slot[j]);
+		}
+	}
+	if (atomic_exchange_explicit(&inbox->overflow, 0, memory_order_acquire))
+		count += poll_all_unpolled(polling);
+	return count;
+}
+
+int polling_poll(struct polling *polling)
+{
+	int count = 0;
+	unsigned i;
+
+	for (i = 0; i < polling->polled_count; i++) {
+		if (busy(polling->polled[i]))
+			count += poll_busy(polling, polling->polled[i]);
+	}
+	if (__builtin_expect(atomic_load_explicit(&polling->inbox->bell, memory_order_relaxed), 0))
+		count += answer_bell(polling);
+	if (polling->all_count > polling->polled_count && polling->silent) {
+		if (++polling->rotation >= polling->all_count)
+			polling->rotation = 0;
+		count += poll_unpolled(polling, polling->all[polling->rotation]);
+	}
+	return count;
+}
+
+bool polling_any(struct polling *polling)
+{
+	unsigned i;
+
+	for (i = 0; i < polling->all_count && polling->silent; i++) {
+		if (busy(polling->all[i]))
+			return true;
+	}
+	return false;
+}
+
+void polling_drop(struct polling *polling, struct incoming *incoming)
+{
+	uint64_t end = incoming->channel.ring.position + incoming->channel.ring.size, before;
+	unsigned i;
+
+	/*
+	 * What it wrote before it ended counts, unless it was still writing; more
+	 * than a ring it cannot be.
+	 */
+	do {
+		before = incoming->channel.ring.position;
+		poll_messages(polling, incoming);
+	} while (!incoming->broken && incoming->channel.ring.position != before &&
+		 incoming->channel.ring.position < end);
+	stop_polling(polling, incoming);
+	if (!incoming->rings)
+		polling->silent--;
+	for (i = 0; i < polling->all_count; i++) {
+		if (polling->all[i] == incoming)
+			polling->all[i] = polling->all[--polling->all_count];
+	}
+	if (incoming->slot < INBOX_SLOTS)
+		polling->by_slot[incoming->slot] = NULL;
+	if (incoming->peer->incoming == incoming)
+		incoming->peer->incoming = NULL;
+	incoming_destroy(incoming);
+}
+
+void polling_init(struct polling *polling, struct host_state *host, struct answers *answers)
+{
+	polling->host = host;
+	polling->context = host->context;
+	polling->inbox = host->inbox.memory;
+	polling->answers = answers;
+}
+
+void polling_destroy(struct polling *polling)
+{
+	unsigned i;
+
+	for (i = 0; i < polling->all_count; i++)
+		incoming_destroy(polling->all[i]);
+	free(polling->all);
+	free(polling->by_slot);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which channels are read when: those that carried something lately at every
+ * progress, those whose writer rang the bell at once, and of the others one
+ * each progress in rotation, which finds what a missed bell did not announce.
+ * So an empty poll costs the same with two peers as with a thousand.
+ *
+ * Where processes share a core, the other processes evict this one's caches
+ * and address translations before each poll. There a poll is one look at the
+ * bell alone, once every writer has rung it for the first time. That is enough:
+ * a writer to a reader that may sleep uses a fence anyway, and with the fence no bell
+ * is missed.
+ */
+#ifndef PF_POLLING_H
+#define PF_POLLING_H
+
+#include <stdbool.h>
+
+#include "answer.h"
+#include "inbox.h"
+#include "incoming.h"
+#include "pf.h"
+#include "state.h"
+
+#define POLLED_MOST 8
+
+struct polling {
+	pf_context *context;
+	struct inbox_memory *inbox; /* of this process */
+	struct host_state *host;
+	struct answers *answers;
+	struct incoming *polled[POLLED_MOST];
+	unsigned polled_count;
+	unsigned victim; /* the next to be dropped from polled when another becomes active */
+	struct incoming **all;
+	unsigned all_count, all_room, rotation;
+	struct incoming **by_slot;
+	unsigned slots;  /* entries of by_slot */
+	unsigned silent; /* those of all that do not ring for every message yet */
+};
+
+/* All of these are progress's own. */
+void polling_init(struct polling *polling, struct host_state *host, struct answers *answers);
+void polling_destroy(struct polling *polling);
+/* Read this channel from now on. PF_OK or PF_ERR_MEMORY. */
+int polling_add(struct polling *polling, struct incoming *incoming);
+/* The writer is gone: deliver what it had sent, then destroy the channel. */
+void polling_drop(struct polling *polling, struct incoming *incoming);
+/* Read and handle messages. Returns how many. */
+int polling_poll(struct polling *polling);
+/* Is there a message in a channel whose writer does not ring for every message? */
+bool polling_any(struct polling *polling);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Blocks through the ring, for peers whose memory the kernel does not let this
+ * process copy: slower, but the same blocks, faults and errors. The initiator
+ * sends or asks for one block, the peer answers and keeps no state between blocks.
+ */
+#ifndef PF_ROUTE_STREAM_H
+#define PF_ROUTE_STREAM_H
+
+#include "block.h"
+#include "channel.h"
+#include "pf.h"
+
+/* Longest block that the rings of this process carry in an answer, bytes. */
+uint64_t stream_answer_most(const pf_context *context);
+/*
+ * Copy a block that arrived in a ring to its address in this process. may_wait: the copy may wait
+ * for an absent page. PF_OK, or PF_ERR_FAULT with *address.
+ */
+int stream_place(pf_context *context, const struct channel *from, const uint8_t *data, void *local,
+		 uint64_t length, bool may_wait, uint64_t *address);
+/* Progress: a block's answer came; data is its payload in the ring of from (gets), or NULL. */
+void stream_answered(struct host_state *host, struct block *block, int status, uint64_t address,
+		     const struct channel *from, const uint8_t *data);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the parts of the host transport share, for one context. */
+#ifndef PF_HOST_STATE_H
+#define PF_HOST_STATE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "common/context.h"
+#include "connection.h"
+#include "device/watch.h"
+#include "inbox.h"
+#include "notice.h"
+#include "request.h"
+
+struct host_state {
+	pf_context *context;
+	struct inbox inbox;
+	struct notices notices;
+	struct requests requests;       /* progress's own */
+	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */
+	uint64_t cookie;                /* a peer that may copy from this process can read it */
+	struct connections connections; /* the service thread's own */
+	struct device_watch device_watch;
+};
+
+/* Any thread: give an operation to progress. Another thread may sleep in it, and no other enters meanwhile. */
+static inline void host_post(pf_context *context, struct operation *operation)
+{
+	operation_post(&context->operations, operation);
+	if (context->threads && context->sleepy)
+		inbox_wake(context->host->inbox.memory, INBOX_SLEEPS_AT_ONCE);
+}
+
+#endif
