@@ -84,12 +84,10 @@ void operation_take_back(struct operations *operations, struct operation *operat
 	unlock(operations);
 }
 
-void operations_collect(struct operations *operations)
+void operations_take_posted(struct operations *operations)
 {
 	struct operation *operation;
 
-	if (!atomic_load_explicit(&operations->waiting, memory_order_relaxed))
-		return;
 	lock(operations);
 	while ((operation = operations_drop(&operations->posted)))
 		append(&operations->active, operation);

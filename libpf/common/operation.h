@@ -8,6 +8,7 @@
 #define PF_OPERATION_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/statistics.h"
@@ -50,7 +51,7 @@ void operation_send_away(struct operations *operations, struct operation *operat
 /* Any thread: the transport could not start it after all. The caller frees it. */
 void operation_take_back(struct operations *operations, struct operation *operation);
 /* Progress: move what was posted to the active list. */
-void operations_collect(struct operations *operations);
+void operations_take_posted(struct operations *operations);
 /* Progress: deliver the completion and take it off its list. The caller frees it. */
 void operation_finish(struct operations *operations, struct operation *operation);
 /* Closing: an operation of the list with this head, taken off it without a completion; NULL at the end. */
@@ -61,6 +62,13 @@ bool operations_pending(struct operations *operations, const pf_peer *peer, uint
 bool operations_away(struct operations *operations);
 /* Any thread: the sequence number of the operation posted last. */
 uint64_t operations_last(struct operations *operations);
+
+/* Progress: the same, at the cost of one load if nothing was posted. */
+static inline void operations_collect(struct operations *operations)
+{
+	if (atomic_load_explicit(&operations->waiting, memory_order_relaxed))
+		operations_take_posted(operations);
+}
 
 static inline bool operations_active(const struct operations *operations)
 {

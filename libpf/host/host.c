@@ -255,7 +255,7 @@ static bool handle(struct host *host, const struct notice *notice)
 	return true;
 }
 
-static __attribute__((noinline)) int handle_notices(struct host *host)
+int host_handle_notices(struct host *host)
 {
 	struct notice *notice = notices_take(&host->state.notices);
 	int count = 0;
@@ -275,30 +275,17 @@ static __attribute__((noinline)) int handle_notices(struct host *host)
 
 /* ---- progress ---- */
 
-int host_poll(struct host *host)
-{
-	int count = polling_poll(&host->polling);
-
-	if (__builtin_expect(notices_waiting(&host->state.notices), 0))
-		count += handle_notices(host);
-	return count;
-}
-
-int host_advance(struct host *host)
+int host_advance_operations(struct host *host)
 {
 	struct host_state *state = &host->state;
-	pf_context *context = state->context;
+	struct device *device = &state->context->device;
 	int count = 0;
 
-	if (operations_active(&context->operations)) {
-		if (context->device.in_flight)
-			count += device_progress(state);
-		count += operations_advance(state);
-		if (context->device.in_flight)
-			count += device_wake(state);
-	}
-	if (__builtin_expect(host->answers.first != NULL, 0))
-		count += answers_advance(&host->answers);
+	if (device->in_flight)
+		count += device_progress(state);
+	count += operations_advance(state);
+	if (device->in_flight)
+		count += device_wake(state);
 	return count;
 }
 

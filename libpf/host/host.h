@@ -20,10 +20,31 @@ void host_disconnect(struct host *host);
 /* After host_disconnect: free everything but the peers' records. No callbacks. */
 void host_close(struct host *host);
 
+/* For host_poll and host_advance: the parts that an empty poll does not need. */
+int host_handle_notices(struct host *host);
+int host_advance_operations(struct host *host);
+
 /* Progress: read messages, handle notices. Returns how many things happened. */
-int host_poll(struct host *host);
-/* Progress, after the operations were collected: advance them. Returns how many things happened. */
-int host_advance(struct host *host);
+static inline int host_poll(struct host *host)
+{
+	int count = polling_poll(&host->polling);
+
+	if (__builtin_expect(notices_waiting(&host->state.notices), 0))
+		count += host_handle_notices(host);
+	return count;
+}
+
+/* Progress, after operations_collect: advance them. Returns how many things happened. */
+static inline int host_advance(struct host *host)
+{
+	int count = 0;
+
+	if (operations_active(&host->state.context->operations))
+		count = host_advance_operations(host);
+	if (__builtin_expect(host->answers.first != NULL, 0))
+		count += answers_advance(&host->answers);
+	return count;
+}
 
 /* Any thread: wake progress if it sleeps. */
 void host_wake(pf_context *context);
