@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/activity.h"
 #include "base/address.h"
 #include "base/service.h"
 #include "base/statistics.h"
@@ -36,13 +37,12 @@ struct pf_context {
 	struct host_state *host;
 	struct engine *engine; /* of the network; NULL without one */
 	_Atomic bool progressing;
-	_Atomic bool moved; /* anything but retransmitted blocks moved since the last progress */
 	bool threads;       /* several threads may call at the same time */
 	bool sleepy;        /* idle_polls != 0 */
 	_Atomic bool refused_room; /* a caller was told PF_ERR_AGAIN: room comes without a message */
-	uint64_t idle;             /* empty polls in a row */
-	uint64_t idle_unclocked;   /* empty polls since idle_clock */
-	int64_t idle_clock;        /* processor time of this thread when it was last read, ns */
+	struct activity activity;  /* of the thread that polls */
+	uint64_t announced_at; /* activity.empty when a sleep was announced; 0: none is */
+	uint64_t sleep;        /* length of the next sleep, microseconds */
 	struct operations operations;
 
 	pf_receive_fn receive;
@@ -68,11 +68,5 @@ struct pf_context {
 	struct memory memory;
 	struct statistics statistics; /* two pages of their own */
 };
-
-/* Any thread: progress was made on other blocks than those resolved (memory/pace.h). */
-static inline void context_moved(pf_context *context)
-{
-	atomic_store_explicit(&context->moved, true, memory_order_relaxed);
-}
 
 #endif

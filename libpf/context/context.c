@@ -98,7 +98,8 @@ int context_open(const pf_options *options, pf_context **result)
 	statistics_create(&context->statistics, context->threads);
 	operations_init(&context->operations, context, &context->statistics, context->threads);
 	peers_init(&context->peers, context->threads);
-	memory_init(&context->memory, context, options, &context->statistics, &context->service);
+	memory_init(&context->memory, context, options, &context->statistics, &context->service,
+		    &context->activity);
 	device_open(&context->device, options, &context->memory.pagers);
 	status = host_open(&contents->host, context);
 	if (status != PF_OK)

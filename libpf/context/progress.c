@@ -2,74 +2,91 @@
 #include "progress.h"
 
 #include <sched.h>
+#include <stddef.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "host/host.h"
 #include "net/engine.h"
 
-/* More processor time than this between two polls is work of the application. */
-#define WAITING_NANOSECONDS 5000
+/* How often an idle poll asks for the processor time between polls, which is a system call. */
 #define CLOCK_POLLS 32
+/* The first sleep of a row, microseconds; each that ends without news doubles the next. */
+#define SLEEP_FIRST 1000
 
 static struct host *host_of(pf_context *context)
 {
 	return (struct host *)((char *)context->host - offsetof(struct host, state));
 }
 
-static int64_t processor_time(void)
+/* Something happened, or the application works between polls: begin to count anew. */
+static void stay_awake(pf_context *context)
 {
-	struct timespec used;
+	if (context->announced_at)
+		host_stay_awake(host_of(context));
+	context->announced_at = 0;
+	context->sleep = SLEEP_FIRST;
+	atomic_store_explicit(&context->activity.empty, 0, memory_order_relaxed);
+}
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+/* May progress sleep as far as other operations and callers go? */
+static bool may_sleep(pf_context *context)
+{
+	return host_may_sleep(host_of(context)) && !operations_away(&context->operations) &&
+	       !atomic_exchange_explicit(&context->refused_room, false, memory_order_relaxed);
+}
+
+static bool has_work(pf_context *context)
+{
+	return host_has_work(host_of(context)) ||
+	       (context->engine && engine_waits(context->engine)) ||
+	       atomic_load_explicit(&context->operations.waiting, memory_order_relaxed);
 }
 
 /*
- * Does the application only wait? Then there is next to no processor time
- * between two polls, however long others had the processor. One that looks
- * for messages between pieces of work must not be put to sleep for it. Looked
- * at rarely: the clock of a thread is a system call.
+ * Nothing has happened for so many polls: after idle_polls of them, sleep until woken.
+ * The sleep is announced INBOX_ANNOUNCED_POLLS polls ahead, or, where idle_polls is
+ * not more than that, at once (inbox.h). An application that works between polls is
+ * never put to sleep.
  */
-static bool only_waits(pf_context *context)
+static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 {
-	int64_t now = processor_time(), before = context->idle_clock;
-	int64_t enough = (int64_t)context->idle_unclocked * WAITING_NANOSECONDS;
+	uint64_t polls = context->options.idle_polls;
+	bool ahead = polls > INBOX_ANNOUNCED_POLLS;
+	enum inbox_slept slept;
 
-	context->idle_clock = now;
-	context->idle_unclocked = 0;
-	return now - before < enough;
-}
-
-/* Nothing happened for a while: let others have the processor. */
-static __attribute__((noinline)) void idle(pf_context *context)
-{
-	struct host *host = host_of(context);
-
-	context->idle++;
-	if (++context->idle_unclocked < CLOCK_POLLS && context->idle < context->options.idle_polls)
-		return;
-	if (!only_waits(context))
-		context->idle = 0;
-	if (context->idle + INBOX_ANNOUNCED_POLLS == context->options.idle_polls)
-		host_announce_sleep(host);
-	if (context->idle < context->options.idle_polls)
-		return;
-	if (!host_may_sleep(host) || operations_away(&context->operations) ||
-	    atomic_exchange_explicit(&context->refused_room, false, memory_order_relaxed)) {
-		sched_yield();
+	if (empty % CLOCK_POLLS == 0 && !activity_waits(&context->activity,
+							clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID))) {
+		stay_awake(context);
 		return;
 	}
-	if (context->options.idle_polls <= INBOX_ANNOUNCED_POLLS)
-		host_announce_sleep(host);
-	if (host_has_work(host) || (context->engine && engine_waits(context->engine)) ||
-	    atomic_load_explicit(&context->operations.waiting, memory_order_relaxed)) {
-		host_stay_awake(host);
+	if (empty < (ahead ? polls - INBOX_ANNOUNCED_POLLS : polls))
+		return;
+	if (!context->announced_at) {
+		if (!may_sleep(context)) {
+			if (empty >= polls)
+				sched_yield();
+			return;
+		}
+		host_announce_sleep(host_of(context));
+		context->announced_at = empty;
+	}
+	if (ahead && empty < context->announced_at + INBOX_ANNOUNCED_POLLS)
+		return;
+	context->announced_at = 0;
+	if (!may_sleep(context) || has_work(context)) {
+		host_stay_awake(host_of(context));
 		return;
 	}
-	statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
-	host_sleep(host, context->options.idle_sleep);
-	/* Polls again as often: if it did more than wait after all, it is not slowed much. */
-	context->idle = 0;
+	slept = host_sleep(host_of(context), context->sleep < context->options.idle_sleep ?
+						     context->sleep :
+						     context->options.idle_sleep);
+	if (slept != INBOX_NOT_SLEPT)
+		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
+	if (slept != INBOX_TIMED_OUT)
+		context->sleep = SLEEP_FIRST;
+	else if (context->sleep < context->options.idle_sleep)
+		context->sleep *= 2;
 }
 
 /* Report peers that are gone; their operations have completed. */
@@ -106,6 +123,7 @@ static inline bool progress_enter(pf_context *context)
 int context_progress(pf_context *context)
 {
 	struct host *host = host_of(context);
+	uint64_t empty;
 	int count;
 
 	if (!progress_enter(context))
@@ -117,15 +135,15 @@ int context_progress(pf_context *context)
 	count += host_advance(host);
 	if (__builtin_expect(context->peers.gone, 0))
 		report_gone(context);
+	empty = activity_polled(&context->activity, count != 0);
 	if (__builtin_expect(pace_asked(&context->memory.pace), 0))
-		pace_called(&context->memory.pace,
-			    atomic_load_explicit(&context->moved, memory_order_relaxed),
-			    count != 0);
-	atomic_store_explicit(&context->moved, false, memory_order_relaxed);
-	if (count)
-		context->idle = 0;
-	else if (context->sleepy)
-		idle(context);
+		pace_polled(&context->memory.pace, count != 0);
+	if (context->sleepy) {
+		if (empty)
+			idle(context, empty);
+		else if (context->announced_at || context->sleep != SLEEP_FIRST)
+			stay_awake(context);
+	}
 	atomic_store_explicit(&context->progressing, false, memory_order_release);
 	return count;
 }

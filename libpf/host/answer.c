@@ -154,7 +154,7 @@ static bool do_atomic(struct answers *answers, struct incoming *incoming,
 bool answer_request(struct answers *answers, struct incoming *incoming,
 		    const struct ring_entry *entry)
 {
-	context_moved(answers->context);
+	activity_moved(&answers->context->activity);
 	switch (entry->kind) {
 	case MESSAGE_PUT_BLOCK:
 		return put_block(answers, incoming, entry);

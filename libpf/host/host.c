@@ -68,7 +68,7 @@ static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t head
 	message_commit(peer, total, MESSAGE_USER, tag);
 	host_peer_unlock(peer);
 sent:
-	context_moved(base->context);
+	activity_moved(&base->context->activity);
 	statistic_add(statistics, PF_STAT_SENDS, 1);
 	statistic_add(statistics, PF_STAT_SEND_BYTES, total);
 	return PF_DONE;
@@ -320,9 +320,9 @@ bool host_has_work(struct host *host)
 	       atomic_load_explicit(&state->inbox.memory->bell, memory_order_relaxed);
 }
 
-void host_sleep(struct host *host, uint64_t microseconds)
+enum inbox_slept host_sleep(struct host *host, uint64_t microseconds)
 {
-	inbox_sleep(&host->state.inbox, microseconds);
+	return inbox_sleep(&host->state.inbox, microseconds);
 }
 
 void host_stay_awake(struct host *host)

@@ -58,7 +58,7 @@ void host_announce_sleep(struct host *host);
 /* Progress, announced: is there anything to do after all? */
 bool host_has_work(struct host *host);
 /* Progress, announced: sleep until woken, at most so long; or do not sleep. */
-void host_sleep(struct host *host, uint64_t microseconds);
+enum inbox_slept host_sleep(struct host *host, uint64_t microseconds);
 void host_stay_awake(struct host *host);
 
 #endif

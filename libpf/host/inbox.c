@@ -2,6 +2,7 @@
 #include "inbox.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -75,13 +76,19 @@ void inbox_announce_sleep(struct inbox *inbox)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-void inbox_sleep(struct inbox *inbox, uint64_t microseconds)
+enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(microseconds / 1000000),
 				    .tv_nsec = (long)(microseconds % 1000000) * 1000 };
+	int error = syscall(SYS_futex, &inbox->memory->sleeping, FUTEX_WAIT, 1, &timeout, NULL, 0) ?
+			    errno :
+			    0;
 
-	syscall(SYS_futex, &inbox->memory->sleeping, FUTEX_WAIT, 1, &timeout, NULL, 0);
 	inbox_stay_awake(inbox);
+	/* EAGAIN: a writer woke it after the announcement, before it slept. */
+	return error == ETIMEDOUT ? INBOX_TIMED_OUT :
+	       error == EAGAIN    ? INBOX_NOT_SLEPT :
+				    INBOX_WOKEN;
 }
 
 void inbox_stay_awake(struct inbox *inbox)

@@ -84,7 +84,9 @@ static inline void inbox_wake(struct inbox_memory *memory, enum inbox_sleeper sl
  * inbox_stay_awake.
  */
 void inbox_announce_sleep(struct inbox *inbox);
-void inbox_sleep(struct inbox *inbox, uint64_t microseconds);
+enum inbox_slept { INBOX_NOT_SLEPT, INBOX_WOKEN, INBOX_TIMED_OUT };
+/* At most so long; a writer that saw the announcement ends it. */
+enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds);
 void inbox_stay_awake(struct inbox *inbox);
 
 #endif

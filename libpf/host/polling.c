@@ -81,7 +81,7 @@ static void deliver(struct polling *polling, struct incoming *incoming,
 {
 	pf_context *context = polling->context;
 
-	context_moved(context);
+	activity_moved(&context->activity);
 	statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
 	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
 	if (context->receive)

@@ -96,7 +96,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 			block_free(block);
 		return ADVANCED_COPY;
 	}
-	context_moved(context);
+	activity_moved(&context->activity);
 	transfer->run += moved;
 	if (error) {
 		/* Park the rest of the block that stopped it; go on behind. */

@@ -103,7 +103,7 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 		if (!block)
 			return ADVANCED_LITTLE;
 		transfer->run += length;
-		context_moved(host->context);
+		activity_moved(&host->context->activity);
 	} else if (block->length > most) {
 		/* It was cut for single copy: the front of it goes now. */
 		if (!block_new(transfer, block->offset + most, block->length - most))
@@ -151,7 +151,7 @@ void stream_answered(struct host_state *host, struct block *block, int status, u
 	enum pf_side side = PF_SIDE_REMOTE;
 
 	if (!block->faulted)
-		context_moved(context);
+		activity_moved(&context->activity);
 	transfer->moving--;
 	if (status == PF_ERR_TOO_LONG && address >= 1024 && address < block->length) {
 		transfer_peer(transfer)->block_most = address;

@@ -228,7 +228,7 @@ int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t
 		int error = copy_process(peer->pid, kind == OPERATION_PUT, local, remote, length,
 					 &moved);
 
-		context_moved(context);
+		activity_moved(&context->activity);
 		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
 		if (!error) {
 			statistic_add(&context->statistics,

@@ -10,14 +10,15 @@
 #define HUGE_SIZE (2ull << 20)
 
 void memory_init(struct memory *memory, pf_context *context, const pf_options *options,
-		 struct statistics *statistics, struct service *service)
+		 struct statistics *statistics, struct service *service,
+		 const struct activity *activity)
 {
 	memory->context = context;
 	memory->statistics = statistics;
 	memory->policy = (enum pf_policy)options->policy;
 	residency_open(&memory->residency, getpid(), options->residency);
 	pagers_init(&memory->pagers, context, service);
-	pace_init(&memory->pace, options->resolve_share);
+	pace_init(&memory->pace, options->resolve_share, activity);
 	resolver_init(&memory->resolver, &memory->pagers, &memory->residency, &memory->pace,
 		      memory->policy);
 	collapse_init(&memory->collapse, options->collapse, service, statistics);

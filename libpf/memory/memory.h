@@ -3,7 +3,7 @@
  * This process's memory, as transports see it: which of it can be copied
  * without waiting, and how absent pages are made present. It knows no
  * transport. What it is given at its creation (options, statistics, the service
- * thread) belongs to the caller and lives longer.
+ * thread, the activity) belongs to the caller and lives longer.
  */
 #ifndef PF_MEMORY_H
 #define PF_MEMORY_H
@@ -33,7 +33,8 @@ struct memory {
 
 /* context: handed to probes and to the callbacks of pagers. */
 void memory_init(struct memory *memory, pf_context *context, const pf_options *options,
-		 struct statistics *statistics, struct service *service);
+		 struct statistics *statistics, struct service *service,
+		 const struct activity *activity);
 /*
  * After service_stop: end the resolver threads. What is not resolved yet is reported
  * as PF_ERR_FAULT; nothing may be submitted any more.

@@ -9,13 +9,12 @@
 
 /* Waking up costs some microseconds of the processor that is to be spared. */
 #define WORTH_NANOSECONDS 100000
-/* Polls come up empty for some microseconds, too, while a peer moves its end of a transfer. */
-#define WAITS_POLLS 500
 
-void pace_init(struct pace *pace, uint64_t share)
+void pace_init(struct pace *pace, uint64_t share, const struct activity *activity)
 {
 	pthread_condattr_t monotonic;
 
+	pace->activity = activity;
 	pace->share = share;
 	pthread_mutex_init(&pace->lock, NULL);
 	pthread_condattr_init(&monotonic);
@@ -37,11 +36,10 @@ uint64_t pace_used(void)
 
 void pace_begin(struct pace *pace)
 {
-	atomic_store_explicit(&pace->begun, true, memory_order_relaxed);
 	if (atomic_fetch_add_explicit(&pace->resolving, 1, memory_order_relaxed))
 		return;
 	pthread_mutex_lock(&pace->lock);
-	pace->asked = false;
+	pace->let_in = false;
 	pthread_mutex_unlock(&pace->lock);
 }
 
@@ -51,22 +49,19 @@ void pace_end(struct pace *pace)
 }
 
 /*
- * A caller on this very processor cannot show itself while we have it, so it
- * is let in once. Who stays silent then, computes.
+ * Under the lock. A caller on this very processor cannot poll while this thread has
+ * it, so it is let in once. If it does not poll then, it computes.
  */
 static bool must_rest(struct pace *pace)
 {
-	for (;;) {
-		int caller = atomic_exchange_explicit(&pace->caller, PACE_SILENT,
-						      memory_order_relaxed);
+	enum activity_state state = activity_observe(pace->activity, &pace->observer);
 
-		if (caller != PACE_SILENT || pace->asked) {
-			pace->asked = true;
-			return caller == PACE_MOVES;
-		}
-		pace->asked = true;
+	if (state == ACTIVITY_COMPUTING && !pace->let_in) {
 		sched_yield();
+		state = activity_observe(pace->activity, &pace->observer);
 	}
+	pace->let_in = true;
+	return state == ACTIVITY_POLLING;
 }
 
 /* Under the lock: until due, or until the caller has nothing else to do. */
@@ -120,21 +115,13 @@ void pace_end_rests(struct pace *pace)
 	wake(pace);
 }
 
-void pace_called(struct pace *pace, bool moved, bool busy)
+void pace_polled(struct pace *pace, bool busy)
 {
-	if (atomic_load_explicit(&pace->begun, memory_order_relaxed)) {
-		atomic_store_explicit(&pace->begun, false, memory_order_relaxed);
-		pace->empty = 0;
-	}
-	if (moved) {
-		pace->empty = 0;
-		atomic_store_explicit(&pace->caller, PACE_MOVES, memory_order_relaxed);
-	} else if (++pace->empty >= WAITS_POLLS) {
-		atomic_store_explicit(&pace->caller, PACE_WAITS, memory_order_relaxed);
-		/* One that lies down this moment is found at the next poll. */
-		if (atomic_load_explicit(&pace->rests, memory_order_relaxed))
-			wake(pace);
-		if (!busy)
-			sched_yield();
-	}
+	if (activity_still(pace->activity) < ACTIVITY_WAITING_POLLS)
+		return;
+	/* A thread that begins to rest right now is found at the next poll. */
+	if (atomic_load_explicit(&pace->rests, memory_order_relaxed))
+		wake(pace);
+	if (!busy)
+		sched_yield();
 }

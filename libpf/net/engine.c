@@ -240,7 +240,7 @@ static void hear_complaints(struct engine *engine, struct socket *socket)
 /* Each look is a system call, and most jobs have more addresses than ways that packets come. */
 static bool is_due(const struct engine *engine, const struct socket *socket)
 {
-	uint64_t polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+	uint64_t polls = activity_read(&engine->context->activity.polls);
 
 	return !engine->calling || polls - socket->heard < POLLS_UNHEARD ||
 	       engine->heard == socket || polls % POLLS_ELSEWHERE == 0;
@@ -277,7 +277,7 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 	if (socket->complaining)
 		hear_complaints(engine, socket);
 	if (total) {
-		socket->heard = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+		socket->heard = activity_read(&engine->context->activity.polls);
 		engine->heard = socket;
 	}
 	return total;
@@ -455,7 +455,7 @@ static unsigned drive(struct engine *engine, unsigned rounds)
 		/* A poll that finds nothing is short, and the next one comes soon. */
 		if (received || resolved || !engine->calling ||
 		    atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
-		    atomic_load_explicit(&engine->polls, memory_order_relaxed) % POLLS_CLOCK == 0)
+		    activity_read(&engine->context->activity.polls) % POLLS_CLOCK == 0)
 			total += advance(engine);
 	} while (received && --rounds && engine->told == told);
 	return total;
@@ -538,21 +538,18 @@ static int thread_id(void)
 
 int engine_poll(struct engine *engine)
 {
-	uint64_t polls, looks;
+	struct activity *activity = &engine->context->activity;
 	int total;
 
 	if (!atomic_load_explicit(&engine->active, memory_order_relaxed))
 		return 0;
-	polls = atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1;
-	atomic_store_explicit(&engine->polls, polls, memory_order_relaxed);
-	if (engine->quiet > POLLS_QUIET && polls % POLLS_BETWEEN &&
+	if (engine->quiet > POLLS_QUIET && activity_read(&activity->polls) % POLLS_BETWEEN &&
 	    !atomic_load_explicit(&engine->posted, memory_order_relaxed) &&
 	    !atomic_load_explicit(&engine->untold, memory_order_relaxed))
 		return 0;
-	looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) + 1;
-	atomic_store_explicit(&engine->looks, looks, memory_order_relaxed);
-	if (atomic_load_explicit(&engine->poller, memory_order_relaxed) != thread_id())
-		atomic_store_explicit(&engine->poller, thread_id(), memory_order_relaxed);
+	activity_count(&activity->looks);
+	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) != thread_id())
+		atomic_store_explicit(&activity->thread, thread_id(), memory_order_relaxed);
 	if (!start_driving(engine)) {
 		/* The service thread, which may have lost its processor in the middle of it. */
 		if (atomic_load_explicit(&engine->attended, memory_order_relaxed))
@@ -565,7 +562,7 @@ int engine_poll(struct engine *engine)
 	total = engine->undelivered ? (int)deliver(engine) : 0;
 	total += (int)drive(engine, ROUNDS_POLL);
 	if (total)
-		context_moved(engine->context);
+		activity_moved(&engine->context->activity);
 	engine->calling = false;
 	stop_driving(engine);
 	if (atomic_exchange_explicit(&engine->untold, false, memory_order_acquire))

@@ -51,9 +51,6 @@ struct engine {
 	_Atomic bool driving;
 	_Atomic bool posted;        /* something to send since the driver looked */
 	_Atomic bool active;        /* there are links */
-	_Atomic uint64_t polls;     /* of the application */
-	_Atomic uint64_t looks;     /* of these, those that looked at the network */
-	_Atomic int poller;         /* the thread that polled last */
 	bool calling;               /* the driver may call the application */
 	uint64_t told;              /* how often it did; the driver's own */
 	const struct socket *heard; /* by which something came last; likewise */

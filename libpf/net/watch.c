@@ -10,13 +10,10 @@
 #include "base/clock.h"
 #include "common/context.h"
 
-/* How often it is looked whether the application polls, and with how many polls it does. */
+/* How often this thread looks whether the application polls. */
 #define LOOK_NANOSECONDS 4000000ull
-#define POLLS_LEAST 8
 /* Packets make us look at any time, and in a moment even one that computes uses little. */
 #define SAMPLE_NANOSECONDS 3000000ull
-/* Less than this of a processor between two samples is not computing. */
-#define STARVING_NANOSECONDS 1000000
 /* Found driving so many times in a row, another thread is at it for long: inside a callback. */
 #define REFUSALS_MOST 64
 #define RETRY_NANOSECONDS 1000000ull
@@ -25,11 +22,8 @@ struct watch {
 	struct engine *engine;
 	struct event *readable[INTERFACES_MOST];
 	struct event *woken, *timer;
-	/* A sample of the application: when it was taken, and what came of it. */
-	uint64_t sampled;
-	uint64_t polls; /* by then */
-	uint64_t used;  /* by the thread that polls, of a processor, by then; ns */
-	bool spared;    /* it looks after the network, or could not while we do */
+	struct activity_observer observer; /* of the application */
+	bool spared;    /* the application serves the network, or could not while this thread does */
 	bool listening; /* to the sockets */
 	unsigned refusals;
 };
@@ -64,63 +58,19 @@ static void attend(struct watch *watch, bool attending)
 	listen_to_sockets(watch, attending);
 }
 
-/* Has the application looked after the network itself for the time since the last sample? */
-static bool application_polls(struct watch *watch, uint64_t passed)
-{
-	uint64_t polls = atomic_load_explicit(&watch->engine->looks, memory_order_relaxed);
-	uint64_t least = passed < LOOK_NANOSECONDS ? 1 : passed / LOOK_NANOSECONDS;
-	bool enough = polls - watch->polls >= POLLS_LEAST * least;
-
-	watch->polls = polls;
-	return enough;
-}
-
-/*
- * Does the thread that polls only wait for a processor? Then there is none to
- * spare for us either, and what it would have to wait for on top is us. One that
- * computes uses its processor between two samples.
- */
-static bool application_starves(struct watch *watch)
-{
-	int thread = atomic_load_explicit(&watch->engine->poller, memory_order_relaxed);
-	unsigned long long used = 0;
-	char path[64], text[512], state = 0;
-	const char *rest;
-	bool idle;
-	FILE *file;
-
-	if (!thread)
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
-	fclose(file);
-	rest = strrchr(text, ')');
-	if (!rest || sscanf(rest + 1, " %c", &state) != 1 || state != 'R')
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", thread);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	idle = fscanf(file, "%llu", &used) == 1 && used - watch->used < STARVING_NANOSECONDS;
-	fclose(file);
-	watch->used = used;
-	return idle;
-}
-
 static bool is_spared(struct watch *watch, uint64_t time)
 {
-	uint64_t passed = time - watch->sampled;
+	const pf_context *context = watch->engine->context;
+	enum activity_state state;
 
 	/* One that sleeps between polls does not hear the sockets: there, both look. */
-	if (watch->engine->context->sleepy)
+	if (context->sleepy)
 		return false;
-	if (passed < SAMPLE_NANOSECONDS)
+	if (time - watch->observer.time < SAMPLE_NANOSECONDS)
 		return watch->spared;
-	watch->sampled = time;
-	watch->spared = application_polls(watch, passed) || application_starves(watch);
+	state = activity_observe_looks(&context->activity, &watch->observer, time, activity_thread);
+	/* A starved thread would have to wait for this one on top. */
+	watch->spared = state != ACTIVITY_COMPUTING;
 	return watch->spared;
 }
 

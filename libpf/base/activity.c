@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "activity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* An application that polls looks at the network at least so often in each period. */
+#define LOOKS_LEAST 8
+#define LOOKS_PERIOD 4000000ull /* ns */
+/* Less processor time than this between two samples of some milliseconds is not computing, ns. */
+#define STARVED_MOST 1000000
+
+bool activity_waits(struct activity *activity, uint64_t used)
+{
+	uint64_t polls = activity_read(&activity->polls);
+	uint64_t work = (polls - activity->asked_polls) * ACTIVITY_WORK_NANOSECONDS;
+	bool waits = used - activity->asked_used < work;
+
+	activity->asked_polls = polls;
+	activity->asked_used = used;
+	return waits;
+}
+
+enum activity_state activity_observe(const struct activity *activity,
+				     struct activity_observer *observer)
+{
+	uint64_t polls = activity_read(&activity->polls);
+	uint64_t moved_at = activity_read(&activity->moved_at);
+	bool polled = polls != observer->polls, moved = moved_at != observer->moved_at;
+
+	observer->polls = polls;
+	observer->moved_at = moved_at;
+	if (moved)
+		return ACTIVITY_POLLING;
+	return polled && polls - moved_at >= ACTIVITY_WAITING_POLLS ? ACTIVITY_WAITING :
+								      ACTIVITY_COMPUTING;
+}
+
+bool activity_thread(int thread, bool *runnable, uint64_t *used)
+{
+	unsigned long long nanoseconds;
+	char path[64], text[512], state;
+	const char *rest;
+	FILE *file;
+	bool known;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+	fclose(file);
+	/* The name before it, in brackets, may hold anything. */
+	rest = strrchr(text, ')');
+	if (!rest || sscanf(rest + 1, " %c", &state) != 1)
+		return false;
+	*runnable = state == 'R';
+	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", thread);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	known = fscanf(file, "%llu", &nanoseconds) == 1;
+	fclose(file);
+	*used = nanoseconds;
+	return known;
+}
+
+enum activity_state activity_observe_looks(const struct activity *activity,
+					   struct activity_observer *observer, uint64_t now,
+					   activity_thread_fn thread)
+{
+	uint64_t looks = activity_read(&activity->looks), passed = now - observer->time;
+	uint64_t periods = passed < LOOKS_PERIOD ? 1 : passed / LOOKS_PERIOD;
+	bool enough = looks - observer->looks >= LOOKS_LEAST * periods;
+	int number = atomic_load_explicit(&((struct activity *)(uintptr_t)activity)->thread,
+					  memory_order_relaxed);
+	uint64_t used, before = observer->used;
+	bool runnable;
+
+	observer->time = now;
+	observer->looks = looks;
+	if (enough)
+		return ACTIVITY_POLLING;
+	if (!number || !thread(number, &runnable, &used))
+		return ACTIVITY_COMPUTING;
+	observer->used = used;
+	return runnable && used - before < STARVED_MOST ? ACTIVITY_STARVED : ACTIVITY_COMPUTING;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the application's thread does, as seen from its calls of pf_progress:
+ * it polls and something happens, it only waits, it computes between calls or
+ * instead of calling, or it would like to run but has no processor. Progress
+ * sleeps, resolver threads rest and the service thread serves the network by
+ * this one measure. No clock is read here: times are arguments.
+ *
+ * Progress writes the counters with relaxed stores; observers on other threads
+ * read them without any order towards other data: they are hints.
+ */
+#ifndef PF_ACTIVITY_H
+#define PF_ACTIVITY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum activity_state {
+	ACTIVITY_POLLING,   /* calls progress, and something new moves */
+	ACTIVITY_WAITING,   /* calls progress again and again, and nothing new moves */
+	ACTIVITY_COMPUTING, /* does not call, or works between calls */
+	ACTIVITY_STARVED,   /* does not call, because it waits for a processor */
+};
+
+/* More processor time than this between two polls is work of the application, ns. */
+#define ACTIVITY_WORK_NANOSECONDS 5000
+/*
+ * Fewer polls than this without new movement do not mean waiting: there are some
+ * microseconds of them also while a peer moves its end of a transfer.
+ */
+#define ACTIVITY_WAITING_POLLS 500
+
+struct activity {
+	_Atomic uint64_t polls; /* calls of progress */
+	_Atomic uint64_t looks; /* of these, those that looked at the network */
+	_Atomic uint64_t moved_at; /* the value of polls when something new moved last */
+	_Atomic uint64_t empty; /* since the last that did anything */
+	_Atomic bool moved;     /* something new moved since the last poll ended; any thread */
+	_Atomic int thread;     /* the thread that looked last, as gettid; 0: none yet */
+	/* Progress's own: when activity_waits was asked last. */
+	uint64_t asked_polls;
+	uint64_t asked_used;
+};
+
+/* Any thread: something moved other than what was retransmitted after a fault. */
+static inline void activity_moved(struct activity *activity)
+{
+	atomic_store_explicit(&activity->moved, true, memory_order_relaxed);
+}
+
+static inline uint64_t activity_read(const _Atomic uint64_t *counter)
+{
+	return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)counter, memory_order_relaxed);
+}
+
+/* Progress: one writer, so a load and a store. */
+static inline void activity_count(_Atomic uint64_t *counter)
+{
+	atomic_store_explicit(counter, activity_read(counter) + 1, memory_order_relaxed);
+}
+
+/* Progress, at the end of a poll. busy: it did anything. Returns the empty polls in a row. */
+static inline uint64_t activity_polled(struct activity *activity, bool busy)
+{
+	uint64_t empty = busy ? 0 : activity_read(&activity->empty) + 1;
+
+	activity_count(&activity->polls);
+	if (atomic_load_explicit(&activity->moved, memory_order_relaxed)) {
+		atomic_store_explicit(&activity->moved, false, memory_order_relaxed);
+		atomic_store_explicit(&activity->moved_at, activity_read(&activity->polls),
+				      memory_order_relaxed);
+	}
+	atomic_store_explicit(&activity->empty, empty, memory_order_relaxed);
+	return empty;
+}
+
+/*
+ * Progress: has the application only waited since this was asked last? Then there is
+ * next to no processor time between two polls, however long other processes had
+ * the processor. used: processor time of this thread, ns.
+ */
+bool activity_waits(struct activity *activity, uint64_t used);
+
+/* What an observer on another thread knew when it looked last. Zeroed at first. */
+struct activity_observer {
+	uint64_t time; /* ns */
+	uint64_t polls, looks, moved_at;
+	uint64_t used; /* processor time of the thread observed, ns */
+};
+
+/* Any thread: polls since something new moved. */
+static inline uint64_t activity_still(const struct activity *activity)
+{
+	return activity_read(&activity->polls) - activity_read(&activity->moved_at);
+}
+
+/*
+ * What the thread did since the observer looked last: POLLING, WAITING, or COMPUTING,
+ * which here means that it did not call, or not often enough to tell.
+ */
+enum activity_state activity_observe(const struct activity *activity,
+				     struct activity_observer *observer);
+
+/*
+ * Whether the thread is able to run, and the processor time that it has used, ns. False: it
+ * is not known.
+ */
+typedef bool (*activity_thread_fn)(int thread, bool *runnable, uint64_t *used);
+/* The same of a thread of this process, from /proc. */
+bool activity_thread(int thread, bool *runnable, uint64_t *used);
+
+/*
+ * Does the thread look at the network often enough since the observer looked last, which was
+ * before now (ns)? POLLING if so, else STARVED or COMPUTING, by what "thread" tells of it.
+ */
+enum activity_state activity_observe_looks(const struct activity *activity,
+					   struct activity_observer *observer, uint64_t now,
+					   activity_thread_fn thread);
+
+#endif
