@@ -49,7 +49,7 @@ int address_parse(struct address *address, const void *bytes, size_t length)
 		return PF_ERR_ARGUMENT;
 	memcpy(address, bytes, sizeof(*address));
 	if (address->magic != ADDRESS_MAGIC || address->version != ADDRESS_VERSION ||
-	    address->length != length || address->endpoints_count > ADDRESS_ENDPOINTS_MOST)
+	    address->length != length || address->endpoints_count > ADDRESS_ENDPOINTS_MAX)
 		return PF_ERR_ARGUMENT;
 	return PF_OK;
 }

@@ -16,7 +16,7 @@
 #define ADDRESS_ID_BYTES 16
 #define ADDRESS_KEY_BYTES 32
 
-#define ADDRESS_ENDPOINTS_MOST 6
+#define ADDRESS_ENDPOINTS_MAX 6
 
 /* A UDP socket. */
 struct address_endpoint {
@@ -36,7 +36,7 @@ struct address {
 	uint8_t auth;                 /* enum pf_auth that it insists on */
 	uint8_t endpoints_count;
 	uint8_t unused[6]; /* 0 */
-	struct address_endpoint endpoints[ADDRESS_ENDPOINTS_MOST];
+	struct address_endpoint endpoints[ADDRESS_ENDPOINTS_MAX];
 	uint8_t key[ADDRESS_KEY_BYTES]; /* random; seals the handshake */
 };
 _Static_assert(sizeof(struct address) <= PF_ADDRESS_MAX, "buffers are that long");

@@ -7,7 +7,7 @@
 
 #define SLICE_NANOSECONDS 100000 /* the shortest that the kernel takes */
 
-void slice_ask_short(void)
+void slice_request_short(void)
 {
 	struct sched_attr attributes = { 0 };
 

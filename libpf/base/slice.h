@@ -9,6 +9,6 @@
  * From 6.12 on a thread that asks for a short slice need not wait for that; the
  * share of the processor stays the same. Other kernels take no notice.
  */
-void slice_ask_short(void);
+void slice_request_short(void);
 
 #endif

@@ -134,7 +134,7 @@ void statistic_fault(struct statistics *statistics, enum pf_side side, enum faul
 	};
 
 	if (side != PF_SIDE_NONE)
-		statistic_add_elsewhere(statistics, stats[side][kind], 1);
+		statistic_add_concurrent(statistics, stats[side][kind], 1);
 }
 
 void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds)

@@ -31,7 +31,7 @@ struct statistics_page {
 	uint64_t started;        /* CLOCK_BOOTTIME, ns */
 	/* By the application's threads, and on lines of their own by all others. */
 	_Alignas(STATISTICS_LINE) _Atomic uint64_t value[PF_STAT_COUNT];
-	_Alignas(STATISTICS_LINE) _Atomic uint64_t elsewhere[PF_STAT_COUNT];
+	_Alignas(STATISTICS_LINE) _Atomic uint64_t concurrent[PF_STAT_COUNT];
 	_Alignas(STATISTICS_LINE) _Atomic uint64_t resolve[PF_RESOLVE_BUCKETS];
 };
 
@@ -67,10 +67,10 @@ static inline void statistic_add(struct statistics *statistics, enum pf_stat sta
 }
 
 /* The same for any thread: the service thread, resolvers. */
-static inline void statistic_add_elsewhere(struct statistics *statistics, enum pf_stat stat,
-					   uint64_t amount)
+static inline void statistic_add_concurrent(struct statistics *statistics, enum pf_stat stat,
+					    uint64_t amount)
 {
-	atomic_fetch_add_explicit(&statistics->page.elsewhere[stat], amount, memory_order_relaxed);
+	atomic_fetch_add_explicit(&statistics->page.concurrent[stat], amount, memory_order_relaxed);
 }
 
 static inline uint64_t statistic_read(const struct statistics_page *page, enum pf_stat stat)
@@ -78,7 +78,7 @@ static inline uint64_t statistic_read(const struct statistics_page *page, enum p
 	struct statistics_page *counters = (struct statistics_page *)(uintptr_t)page;
 
 	return atomic_load_explicit(&counters->value[stat], memory_order_relaxed) +
-	       atomic_load_explicit(&counters->elsewhere[stat], memory_order_relaxed);
+	       atomic_load_explicit(&counters->concurrent[stat], memory_order_relaxed);
 }
 
 static inline uint64_t statistic_read_bucket(const struct statistics_page *page, unsigned bucket)

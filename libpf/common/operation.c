@@ -76,7 +76,7 @@ void operation_post(pf_context *context, struct operation *operation)
 	context_unlock(context);
 	/* Another thread may be asleep in pf_progress, and nobody else gets in before it wakes. */
 	if (context->threads && context->sleepy)
-		inbox_wake(context->inbox.memory, INBOX_SUDDEN);
+		inbox_wake(context->inbox.memory, INBOX_SLEEPS_AT_ONCE);
 }
 
 void operation_send_away(pf_context *context, struct operation *operation)

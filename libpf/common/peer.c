@@ -265,7 +265,7 @@ void peer_link(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t p
 	peer_unlock(peer);
 	/* What was written before we could ring or wake it. */
 	inbox_ring(inbox, slot);
-	inbox_wake(inbox, INBOX_SUDDEN);
+	inbox_wake(inbox, INBOX_SLEEPS_AT_ONCE);
 }
 
 /* Opened by whoever comes first. NULL without memory: then it is taken to be all there. */

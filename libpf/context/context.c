@@ -40,8 +40,9 @@ static int check_options(const pf_options *options)
 static enum inbox_sleeper sleeper(const pf_options *options)
 {
 	if (!options->idle_polls)
-		return INBOX_AWAKE;
-	return options->idle_polls > INBOX_DROWSY ? INBOX_HERALDED : INBOX_SUDDEN;
+		return INBOX_NEVER_SLEEPS;
+	return options->idle_polls > INBOX_ANNOUNCED_POLLS ? INBOX_SLEEPS_ANNOUNCED :
+							     INBOX_SLEEPS_AT_ONCE;
 }
 
 int pf_open(const pf_options *options, pf_context **result)
@@ -248,7 +249,7 @@ void context_tell(pf_context *context, struct event news)
 
 	*event = news;
 	event_push(&context->events, event);
-	inbox_wake(context->inbox.memory, INBOX_SUDDEN);
+	inbox_wake(context->inbox.memory, INBOX_SLEEPS_AT_ONCE);
 }
 
 /* False: out of memory, to be tried again. */
@@ -331,8 +332,8 @@ static __attribute__((noinline)) void idle(pf_context *context)
 		return;
 	if (!only_waits(context))
 		context->idle = 0;
-	if (context->idle + INBOX_DROWSY == context->options.idle_polls)
-		inbox_announce(&context->inbox);
+	if (context->idle + INBOX_ANNOUNCED_POLLS == context->options.idle_polls)
+		inbox_announce_sleep(&context->inbox);
 	if (context->idle < context->options.idle_polls)
 		return;
 	/* An engine tells when it is done; a peer that moves its end of a transfer of ours does not. */
@@ -342,8 +343,8 @@ static __attribute__((noinline)) void idle(pf_context *context)
 		sched_yield();
 		return;
 	}
-	if (context->options.idle_polls <= INBOX_DROWSY)
-		inbox_announce(&context->inbox);
+	if (context->options.idle_polls <= INBOX_ANNOUNCED_POLLS)
+		inbox_announce_sleep(&context->inbox);
 	if (engine) {
 		device_settle(&context->device);
 		service_await_device(context->service);
@@ -353,7 +354,7 @@ static __attribute__((noinline)) void idle(pf_context *context)
 	    (context->engine && engine_waits(context->engine)) ||
 	    atomic_load_explicit(&context->operations.waiting, memory_order_relaxed) ||
 	    atomic_load_explicit(&context->inbox.memory->bell, memory_order_relaxed)) {
-		inbox_stay(&context->inbox);
+		inbox_stay_awake(&context->inbox);
 		return;
 	}
 	statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);

@@ -207,7 +207,7 @@ static void on_device_completion(int fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	inbox_wake(service->context->inbox.memory, INBOX_SUDDEN);
+	inbox_wake(service->context->inbox.memory, INBOX_SLEEPS_AT_ONCE);
 }
 
 /* Without a device nothing is watched. False: out of memory. */
@@ -242,8 +242,8 @@ static void obey(struct service *service, const struct command *command)
 		break;
 	case COMMAND_COLLAPSE:
 		if (collapse_range(command->resolve.address))
-			statistic_add_elsewhere(&service->context->statistics, PF_STAT_COLLAPSED,
-						1);
+			statistic_add_concurrent(&service->context->statistics, PF_STAT_COLLAPSED,
+						 1);
 		break;
 	case COMMAND_RESOLVE:
 		if (command->peer->host->connection)
@@ -283,7 +283,7 @@ static void *run(void *arg)
 {
 	struct service *service = arg;
 
-	slice_ask_short();
+	slice_request_short();
 	event_base_dispatch(service->base);
 	return NULL;
 }

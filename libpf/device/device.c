@@ -300,14 +300,14 @@ void device_count(struct device *device, struct statistics *statistics)
 		faults = now.faults - before->faults;
 		failed = now.faults_failed - before->faults_failed;
 		pager = now.faults_pager - before->faults_pager;
-		statistic_add_elsewhere(statistics, PF_STAT_LOCAL_FAULTS, faults);
-		statistic_add_elsewhere(statistics, PF_STAT_LOCAL_PERMISSION, failed);
-		statistic_add_elsewhere(statistics, PF_STAT_LOCAL_PAGER, pager);
+		statistic_add_concurrent(statistics, PF_STAT_LOCAL_FAULTS, faults);
+		statistic_add_concurrent(statistics, PF_STAT_LOCAL_PERMISSION, failed);
+		statistic_add_concurrent(statistics, PF_STAT_LOCAL_PAGER, pager);
 		if (faults > failed + pager)
-			statistic_add_elsewhere(statistics, PF_STAT_LOCAL_MINOR,
-						faults - failed - pager);
-		statistic_add_elsewhere(statistics, PF_STAT_RETRANSMITS,
-					now.retransmits - before->retransmits);
+			statistic_add_concurrent(statistics, PF_STAT_LOCAL_MINOR,
+						 faults - failed - pager);
+		statistic_add_concurrent(statistics, PF_STAT_RETRANSMITS,
+					 now.retransmits - before->retransmits);
 		*before = now;
 	}
 	pthread_mutex_unlock(&device->lock);

@@ -39,7 +39,7 @@ static int map(struct channel *channel, size_t ring_size)
 		.size = ring_size,
 		.lap = ring_size < RING_LAP_FIRST ? ring_size : RING_LAP_FIRST,
 		.tail = &channel->memory->tail,
-		.short_most = RING_AHEAD,
+		.short_most = RING_PREFETCH_MAX,
 	};
 	return PF_OK;
 }

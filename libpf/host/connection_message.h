@@ -50,7 +50,7 @@ struct resolve {
 	uint32_t unused;
 };
 
-#define CONNECTION_SEALED_MOST (crypto_secretbox_MACBYTES + sizeof(struct hello))
+#define CONNECTION_SEALED_MAX (crypto_secretbox_MACBYTES + sizeof(struct hello))
 
 struct connection_message {
 	uint32_t magic;
@@ -59,7 +59,7 @@ struct connection_message {
 		struct resolve resolve;
 		struct {
 			uint8_t nonce[crypto_secretbox_NONCEBYTES];
-			uint8_t sealed[CONNECTION_SEALED_MOST];
+			uint8_t sealed[CONNECTION_SEALED_MAX];
 		} handshake;
 	} u;
 };

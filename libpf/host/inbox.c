@@ -69,7 +69,7 @@ void inbox_wake_sleeper(struct inbox_memory *memory)
 		syscall(SYS_futex, &memory->sleeping, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-void inbox_announce(struct inbox *inbox)
+void inbox_announce_sleep(struct inbox *inbox)
 {
 	atomic_store_explicit(&inbox->memory->sleeping, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
@@ -81,10 +81,10 @@ void inbox_sleep(struct inbox *inbox, uint64_t microseconds)
 				    .tv_nsec = (long)(microseconds % 1000000) * 1000 };
 
 	syscall(SYS_futex, &inbox->memory->sleeping, FUTEX_WAIT, 1, &timeout, NULL, 0);
-	inbox_stay(inbox);
+	inbox_stay_awake(inbox);
 }
 
-void inbox_stay(struct inbox *inbox)
+void inbox_stay_awake(struct inbox *inbox)
 {
 	atomic_store_explicit(&inbox->memory->sleeping, 0, memory_order_relaxed);
 }

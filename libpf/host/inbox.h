@@ -11,7 +11,7 @@
  * The writer's order is: message, then a look at "polled", mark and bell, and,
  * if the reader ever sleeps, a fence and a look at "sleeping". The reader's is:
  * "sleeping", a fence, then a last look at the bell. So one of them sees the
- * other. A reader that announces its sleep INBOX_DROWSY polls ahead needs no
+ * other. A reader that announces its sleep INBOX_ANNOUNCED_POLLS polls ahead needs no
  * fence of its writers, which is 7 % of a barrier of 64 ranks on two cores:
  * what they wrote before they looked at "sleeping" has left their store buffers
  * by then, or, if one was stopped just there, is found when the sleep's time is
@@ -33,12 +33,12 @@
 #define INBOX_SLOTS (4096 - 16)
 #define INBOX_NO_SLOT UINT32_MAX
 
-#define INBOX_DROWSY 32
+#define INBOX_ANNOUNCED_POLLS 32
 
 enum inbox_sleeper {
-	INBOX_AWAKE,   /* always */
-	INBOX_SUDDEN,  /* it falls asleep with the announcement */
-	INBOX_HERALDED /* INBOX_DROWSY polls after it */
+	INBOX_NEVER_SLEEPS,    /* always */
+	INBOX_SLEEPS_AT_ONCE,  /* it falls asleep with the announcement */
+	INBOX_SLEEPS_ANNOUNCED /* INBOX_ANNOUNCED_POLLS polls after it */
 };
 
 /* A writer that rings touches all of them: for the first few peers that is one cache line. */
@@ -46,7 +46,7 @@ struct inbox_memory {
 	_Atomic uint32_t bell;
 	uint32_t sleeper; /* enum inbox_sleeper; constant */
 	_Atomic uint32_t sleeping;
-	_Atomic uint8_t crowd; /* somebody without a slot */
+	_Atomic uint8_t overflow; /* a writer without a slot has rung */
 	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS];
 };
 
@@ -62,7 +62,7 @@ void inbox_destroy(struct inbox *inbox);
 
 static inline void inbox_ring(struct inbox_memory *memory, uint32_t slot)
 {
-	atomic_store_explicit(slot < INBOX_SLOTS ? &memory->pending[slot] : &memory->crowd, 1,
+	atomic_store_explicit(slot < INBOX_SLOTS ? &memory->pending[slot] : &memory->overflow, 1,
 			      memory_order_relaxed);
 	atomic_store_explicit(&memory->bell, 1, memory_order_release);
 }
@@ -72,7 +72,7 @@ void inbox_wake_sleeper(struct inbox_memory *memory);
 /* After a message to a reader that sleeps at times, or after any other news for it. */
 static inline void inbox_wake(struct inbox_memory *memory, enum inbox_sleeper sleeper)
 {
-	if (sleeper != INBOX_HERALDED)
+	if (sleeper != INBOX_SLEEPS_ANNOUNCED)
 		atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&memory->sleeping, memory_order_relaxed))
 		inbox_wake_sleeper(memory);
@@ -81,10 +81,10 @@ static inline void inbox_wake(struct inbox_memory *memory, enum inbox_sleeper sl
 /*
  * Reader: announce sleep, so that every message not seen after this call
  * returns will wake it; then look around once more, then inbox_sleep or
- * inbox_stay.
+ * inbox_stay_awake.
  */
-void inbox_announce(struct inbox *inbox);
+void inbox_announce_sleep(struct inbox *inbox);
 void inbox_sleep(struct inbox *inbox, uint64_t microseconds);
-void inbox_stay(struct inbox *inbox);
+void inbox_stay_awake(struct inbox *inbox);
 
 #endif

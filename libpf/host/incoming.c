@@ -252,7 +252,7 @@ static __attribute__((noinline)) int answer_bell(pf_context *context)
 			count += poll_unpolled(context, polling->by_slot[j]);
 		}
 	}
-	if (atomic_exchange_explicit(&inbox->crowd, 0, memory_order_acquire))
+	if (atomic_exchange_explicit(&inbox->overflow, 0, memory_order_acquire))
 		count += poll_all_unpolled(context);
 	return count;
 }

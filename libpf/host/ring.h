@@ -35,7 +35,7 @@
  * ones it gains no latency, and a writer in full stream takes lines away that
  * the reader is still busy with: 1 KiB messages lost half their rate.
  */
-#define RING_AHEAD 768
+#define RING_PREFETCH_MAX 768
 
 #define RING_LAP_FIRST (8u << 10)
 /* Every ring may grow so far without a share of the allowance. */
@@ -118,7 +118,7 @@ static inline void ring_commit(struct ring *ring, size_t length, uint8_t kind, u
 	 * copy of an earlier lap. The reader polls the first line, so that one
 	 * is lost again anyway.
 	 */
-	ahead = ring_span(length) <= RING_AHEAD ? ring_span(length) : 0;
+	ahead = ring_span(length) <= RING_PREFETCH_MAX ? ring_span(length) : 0;
 	for (line = 64; line <= ahead + 64; line += 64)
 		__builtin_prefetch(ring->base + ((next + line) & (ring->size - 1)), 1);
 	ring->position = next;
@@ -169,7 +169,7 @@ static inline int ring_peek(struct ring *ring, struct ring_entry *entry)
 	if (header >> 48 || !entry->kind || entry->length > ring_longest(ring))
 		return -1;
 	/* Fetch the lines side by side while the receiver still looks at the first. */
-	if (entry->length <= RING_AHEAD)
+	if (entry->length <= RING_PREFETCH_MAX)
 		for (line = 64; line < entry->length + RING_HEADER; line += 64)
 			__builtin_prefetch(entry->payload + line, 0);
 	return 1;

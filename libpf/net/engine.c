@@ -365,7 +365,7 @@ static unsigned transmit(struct engine *engine, uint64_t time)
 static void add(struct statistics *to, enum pf_stat stat, uint64_t now, uint64_t before)
 {
 	if (now != before)
-		statistic_add_elsewhere(to, stat, now - before);
+		statistic_add_concurrent(to, stat, now - before);
 }
 
 /* What the core counts goes into the context's statistics. */
@@ -572,7 +572,7 @@ int engine_poll(struct engine *engine)
 static void tell_progress(struct engine *engine)
 {
 	if (atomic_load_explicit(&engine->untold, memory_order_acquire))
-		inbox_wake(engine->context->inbox.memory, INBOX_SUDDEN);
+		inbox_wake(engine->context->inbox.memory, INBOX_SLEEPS_AT_ONCE);
 }
 
 /*

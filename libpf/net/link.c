@@ -172,7 +172,7 @@ static void link_add(struct engine *engine, struct link *link, struct net_associ
 	link->next = engine->links;
 	engine->links = link;
 	atomic_store_explicit(&engine->active, true, memory_order_relaxed);
-	statistic_add_elsewhere(&engine->context->statistics, PF_STAT_PEERS, 1);
+	statistic_add_concurrent(&engine->context->statistics, PF_STAT_PEERS, 1);
 }
 
 /* ---- what the core tells ---- */
@@ -460,7 +460,7 @@ static void posted(struct engine *engine)
 	engine_post(engine);
 	/* What waits for company goes with the next poll: another thread may be asleep in it. */
 	if (context->threads && context->sleepy)
-		inbox_wake(context->inbox.memory, INBOX_SUDDEN);
+		inbox_wake(context->inbox.memory, INBOX_SLEEPS_AT_ONCE);
 }
 
 /*

@@ -102,7 +102,7 @@ static int resolve(struct engine *engine, const struct net_wait *wait, struct wi
 		.thread = pthread_self(),
 		.asking = true,
 	};
-	statistic_add_elsewhere(&context->statistics, PF_STAT_LOCAL_FAULTS, 1);
+	statistic_add_concurrent(&context->statistics, PF_STAT_LOCAL_FAULTS, 1);
 	probe_fault(context, NULL, PF_SIDE_LOCAL, FAULT_MAJOR, wait->address);
 	resolver_submit(engine->resolver, &resolved->resolution);
 	/* Another thread leaves it to the driver, who is this one, to free it. */
@@ -129,8 +129,8 @@ unsigned memory_tell(struct engine *engine)
 		next = resolved->next;
 		status = conclude(engine, resolved, &bad);
 		if (status == PF_OK)
-			statistic_add_elsewhere(&engine->context->statistics, PF_STAT_RETRANSMITS,
-						1);
+			statistic_add_concurrent(&engine->context->statistics, PF_STAT_RETRANSMITS,
+						 1);
 		net_resolved(engine->core, token, status, bad);
 	}
 	for (; deferred; deferred = next, count++) {

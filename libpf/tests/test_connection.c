@@ -11,7 +11,7 @@
 #include "host/inbox.h"
 
 static const size_t hello_length = offsetof(struct connection_message, u.handshake.sealed) +
-				   CONNECTION_SEALED_MOST;
+				   CONNECTION_SEALED_MAX;
 
 static struct {
 	unsigned count;

@@ -99,7 +99,7 @@ static void test_read_only(void **state)
 	assert_int_equal(page->pid, getpid());
 	assert_int_equal(statistic_read(page, PF_STAT_PUTS), 0);
 	statistic_add(statistics, PF_STAT_PUTS, 3);
-	statistic_add_elsewhere(statistics, PF_STAT_PUTS, 4);
+	statistic_add_concurrent(statistics, PF_STAT_PUTS, 4);
 	assert_int_equal(statistic_read(page, PF_STAT_PUTS), 7);
 	munmap(page, STATISTICS_SIZE);
 }
@@ -181,7 +181,7 @@ static void *add_elsewhere(void *arg)
 	int i;
 
 	for (i = 0; i < TIMES; i++) {
-		statistic_add_elsewhere(arg, PF_STAT_COLLAPSED, 1);
+		statistic_add_concurrent(arg, PF_STAT_COLLAPSED, 1);
 		statistic_fault(arg, PF_SIDE_LOCAL, FAULT_MAJOR);
 		statistic_resolved(arg, 1000);
 	}

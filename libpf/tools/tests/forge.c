@@ -26,9 +26,9 @@ static void fill(struct statistics_page *page)
 static void count(struct statistics_page *page)
 {
 	page->value[PF_STAT_LOCAL_MINOR] = 90;
-	page->elsewhere[PF_STAT_LOCAL_MINOR] = 8;
-	page->elsewhere[PF_STAT_REMOTE_PAGER] = 1;
-	page->elsewhere[PF_STAT_REMOTE_MAJOR] = 1;
+	page->concurrent[PF_STAT_LOCAL_MINOR] = 8;
+	page->concurrent[PF_STAT_REMOTE_PAGER] = 1;
+	page->concurrent[PF_STAT_REMOTE_MAJOR] = 1;
 	page->value[PF_STAT_RETRANSMITS] = 100;
 	page->value[PF_STAT_STREAM_BYTES] = 3 << 20;
 	page->resolve[1] = 98;
