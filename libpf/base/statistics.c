@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "context/context.h"
-#include "net/engine.h"
 
 /* Linux 5.1; older C libraries do not name it. */
 #ifndef F_SEAL_FUTURE_WRITE
@@ -146,20 +144,4 @@ void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds)
 	if (bucket >= PF_RESOLVE_BUCKETS)
 		bucket = PF_RESOLVE_BUCKETS - 1;
 	atomic_fetch_add_explicit(&statistics->page.resolve[bucket], 1, memory_order_relaxed);
-}
-
-uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
-{
-	pf_context *counted = (pf_context *)(uintptr_t)context;
-
-	device_count(&counted->device, &counted->statistics);
-	engine_count(counted->engine);
-	return (unsigned)stat < PF_STAT_COUNT ? statistic_read(&context->statistics.page, stat) : 0;
-}
-
-uint64_t pf_stat_resolve_time(const pf_context *context, unsigned bucket)
-{
-	return bucket < PF_RESOLVE_BUCKETS ?
-		       statistic_read_bucket(&context->statistics.page, bucket) :
-		       0;
 }
