@@ -59,9 +59,9 @@ int pf_open(const pf_options *options, pf_context **result)
 		return PF_ERR_MEMORY;
 	if (options)
 		context->options = *options;
-	else
-		pf_options_init(&context->options, NULL);
-	status = check_options(&context->options);
+	status = options ? PF_OK : pf_options_init(&context->options, NULL);
+	if (status == PF_OK)
+		status = check_options(&context->options);
 	if (status != PF_OK)
 		goto fail;
 	context->threads = context->options.threads;

@@ -12,10 +12,11 @@
 #include <stdbool.h>
 
 #include "base/fault.h"
+#include "base/limits.h"
 #include "pf.h"
 
 /* Nobody asks for more at a time: the longest block. */
-#define RESOLVER_MOST (1u << 24)
+#define RESOLVER_MOST BLOCK_SIZE_MAX
 #define RESOLVER_THREADS 4
 
 /* One range to be made present, and what became of it. */
