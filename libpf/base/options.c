@@ -34,7 +34,7 @@ static const char *const auths[] = { "header", "full", "encrypt", NULL };
 static const char *const net_faults[] = { "nack", "backup", NULL };
 
 static const pf_option_info table[] = {
-	OPTION(ring_size, 16384, 1 << 30, 5,
+	OPTION(ring_size, RING_SIZE_MIN, RING_SIZE_MAX, 5,
 	       "Maximum size in bytes of the ring (shared memory) that carries messages from one "
 	       "process to another, a power of two; the ring starts with 8 KiB and grows with "
 	       "traffic"),

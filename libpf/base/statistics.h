@@ -11,13 +11,15 @@
 #include <stdbool.h>
 
 #include "fault.h"
+#include "limits.h"
 #include "pf.h"
 
 #define STATISTICS_NAME "libpf-statistics"
 #define STATISTICS_MAGIC 0x3173746174736670 /* "pfstats1" */
 /* Raise it whenever a statistic changes its place or its meaning, or the page its layout. */
 #define STATISTICS_VERSION 3
-#define STATISTICS_SIZE 4096
+/* Bytes of the file: whole pages, whatever their size; only the start has memory. */
+#define STATISTICS_SIZE PAGE_SIZE_MAX
 /* log2 of the nanoseconds that faults in the first bucket took less than. */
 #define STATISTICS_BUCKET_FIRST 8
 /* Processors fetch pairs of lines. */
@@ -35,17 +37,20 @@ struct statistics_page {
 	_Alignas(STATISTICS_LINE) _Atomic uint64_t resolve[PF_RESOLVE_BUCKETS];
 };
 
-/* Inside the context, where the page takes no pointer to get at: it is mapped over its place. */
+/* Part of the context, so that no pointer has to be loaded to reach the page. */
 struct statistics {
-	_Alignas(STATISTICS_SIZE) struct statistics_page page;
-	_Alignas(STATISTICS_SIZE) bool threads;
-	int fd; /* -1: private memory, which nobody finds */
+	union {
+		struct statistics_page page;
+		char room[STATISTICS_SIZE]; /* nothing else is where the page is mapped */
+	};
+	bool threads; /* several threads at a time may call statistic_add */
+	int fd;       /* of the page; -1 if it is private memory */
 };
 
 /*
- * statistics is zeroed memory of the caller's. The page stays mapped over it
- * until the caller unmaps it, and must not be freed by other means. threads:
- * several at a time may call statistic_add.
+ * Map the page over its place in *statistics, which is zeroed memory at the start of
+ * a mapping of the caller. Only munmap releases it. If the page cannot be shared,
+ * the statistics are private to this process.
  */
 void statistics_create(struct statistics *statistics, bool threads);
 void statistics_destroy(struct statistics *statistics);

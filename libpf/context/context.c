@@ -52,7 +52,7 @@ int pf_open(const pf_options *options, pf_context **result)
 
 	if (sodium_init() < 0)
 		return PF_ERR_SYSTEM;
-	/* What every poll looks at is in front, in one page. */
+	/* What every poll looks at is in one page, behind that of the statistics. */
 	context = mmap(NULL, sizeof(*context), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		       -1, 0);
 	if (context == MAP_FAILED)

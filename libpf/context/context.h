@@ -39,6 +39,7 @@ struct engine;
 struct service;
 
 struct pf_context {
+	struct statistics statistics; /* first: its page is mapped here, so it starts a page */
 	struct polling polling;
 	struct inbox inbox;
 	struct event_queue events;
@@ -78,8 +79,6 @@ struct pf_context {
 
 	pthread_mutex_t lock;
 	struct pf_peer *peers;
-
-	struct statistics statistics; /* two pages of their own */
 };
 
 /* So that what is resolved meanwhile is given no more than its share: see memory/pace.h. */

@@ -10,14 +10,14 @@
 #include "host/channel.h"
 #include "host/inbox.h"
 
-#define RING_SIZE ((size_t)16384)
-#define PAGE ((size_t)4096)
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
+#define RING_SIZE channel_ring_size(RING_SIZE_MIN, PAGE)
 
 static int create(struct channel *channel)
 {
 	static _Atomic int64_t allowance;
 
-	return channel_create(channel, RING_SIZE, &allowance);
+	return channel_create(channel, RING_SIZE_MIN, &allowance);
 }
 
 static bool is_open(int fd)
@@ -87,10 +87,28 @@ static void refuse_channel(int fd, const char *what)
 		fail_msg("descriptor left open: %s", what);
 }
 
+/* Both mappings start at a page, whatever its size, and a ring fills its pages. */
+static void test_page_sizes(void **state)
+{
+	uint64_t page, wanted, size;
+
+	for (page = 4096; page <= 65536; page *= 4) {
+		assert_int_equal(CHANNEL_RING % page, 0);
+		for (wanted = RING_SIZE_MIN; wanted <= RING_SIZE_MAX; wanted *= 2) {
+			size = channel_ring_size(wanted, page);
+			assert_true(channel_ring_valid(size, page));
+			assert_int_equal(size % page, 0);
+			assert_int_equal(size, wanted < page ? page : wanted);
+		}
+		assert_false(channel_ring_valid(page / 2, page));
+		assert_false(channel_ring_valid(3 * page, page));
+	}
+}
+
 static void test_hostile_files(void **state)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-	const off_t header = (off_t)sizeof(struct channel_memory), good = header + 16384;
+	const off_t header = CHANNEL_RING, good = header + (off_t)RING_SIZE;
 	struct channel model;
 	uint64_t head[2], changed[2];
 	int ends[2];
@@ -103,9 +121,10 @@ static void test_hostile_files(void **state)
 	refuse_channel(make_file(good, F_SEAL_GROW, head, 16), "may shrink");
 	refuse_channel(make_file(0, seals, NULL, 0), "empty");
 	refuse_channel(make_file(16, seals, head, 16), "sixteen bytes");
+	refuse_channel(make_file(header - 1, seals, head, 16), "cut header");
 	refuse_channel(make_file(header, seals, head, 16), "no ring");
 	refuse_channel(make_file(header + 1, seals, head, 16), "ring of one byte");
-	refuse_channel(make_file(header + 8192, seals, head, 16), "ring too small");
+	refuse_channel(make_file(header + (off_t)RING_SIZE / 2, seals, head, 16), "ring too small");
 	refuse_channel(make_file(good + (off_t)PAGE, seals, head, 16), "ring no power of two");
 	refuse_channel(make_file(header + ((off_t)2 << 30), seals, head, 16), "ring too large");
 	refuse_channel(make_file(good, seals, NULL, 0), "no magic");
@@ -150,11 +169,11 @@ static void test_hostile_inbox(void **state)
 		off_t size;
 		int seals;
 	} files[] = {
-		{ PAGE, 0 },
-		{ PAGE, F_SEAL_GROW },
+		{ sizeof(struct inbox_memory), 0 },
+		{ sizeof(struct inbox_memory), F_SEAL_GROW },
 		{ 0, F_SEAL_SHRINK },
-		{ PAGE - 1, F_SEAL_SHRINK },
-		{ 2 * PAGE, F_SEAL_SHRINK },
+		{ sizeof(struct inbox_memory) - 1, F_SEAL_SHRINK },
+		{ 2 * sizeof(struct inbox_memory), F_SEAL_SHRINK },
 	};
 	struct inbox inbox;
 	size_t i;
@@ -165,7 +184,7 @@ static void test_hostile_inbox(void **state)
 		assert_int_not_equal(inbox_map(&inbox, fd), PF_OK);
 		assert_false(is_open(fd));
 	}
-	fd = make_file(PAGE, F_SEAL_SHRINK, NULL, 0);
+	fd = make_file(sizeof(struct inbox_memory), F_SEAL_SHRINK, NULL, 0);
 	assert_int_equal(inbox_map(&inbox, fd), PF_OK);
 	assert_false(is_open(fd));
 	/* A slot number is the other side's word: none may reach outside the page. */
@@ -261,7 +280,7 @@ int main(void)
 		cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_sealed),
 		cmocka_unit_test(test_hostile_files), cmocka_unit_test(test_read_only_file),
 		cmocka_unit_test(test_hostile_inbox), cmocka_unit_test(test_fill_and_place),
-		cmocka_unit_test(test_bad_memory),
+		cmocka_unit_test(test_bad_memory),    cmocka_unit_test(test_page_sizes),
 	};
 
 	return cmocka_run_group_tests_name("channel", tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "pf.h"
 #include "host/channel.h"
@@ -15,7 +16,7 @@
 static const struct shape {
 	size_t size;
 	int64_t allowance;
-} smallest = { 16384, 0 }, growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 };
+} smallest = { RING_SIZE_MIN, 0 }, growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 };
 
 /* The two ends of one ring, as the two processes hold them. */
 struct ends {
@@ -179,10 +180,10 @@ static void test_longest(void **state)
 static size_t pages_of(struct ends *ends)
 {
 	unsigned char resident[RING_MOST / 4096];
-	size_t count = 0, i;
+	size_t count = 0, i, page = (size_t)sysconf(_SC_PAGESIZE);
 
 	assert_int_equal(mincore(ends->writer.base, ends->writer.size, resident), 0);
-	for (i = 0; i < ends->writer.size / 4096; i++)
+	for (i = 0; i < ends->writer.size / page; i++)
 		count += resident[i] & 1;
 	return count;
 }
@@ -192,21 +193,22 @@ static void test_memory(void **state)
 {
 	const struct shape *shape = *state;
 	struct ends *ends = open_ends(state);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int i;
 
 	for (i = 0; i < 300; i++) {
 		assert_true(write_entry(ends, 100));
 		read_all(ends);
 	}
-	assert_true(pages_of(ends) <= RING_LAP_FIRST / 4096 + 1);
+	assert_true(pages_of(ends) <= RING_LAP_FIRST / page + 1);
 	for (i = 0; i < 50000; i++) {
 		while (!write_entry(ends, 100))
 			read_all(ends);
 	}
 	if (shape->allowance)
-		assert_int_equal(pages_of(ends), shape->size / 4096);
+		assert_int_equal(pages_of(ends), ends->writer.size / page);
 	else
-		assert_true(pages_of(ends) <= RING_LAP_FREE / 4096 + 1);
+		assert_true(pages_of(ends) <= RING_LAP_FREE / page + 1);
 	assert_true(atomic_load(&ends->allowance) >= 0);
 	close_ends(ends);
 }
