@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "pf.h"
 #include "host/channel.h"
+#include "host/connection_message.h"
 #include "host/inbox.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
@@ -195,6 +198,27 @@ static void test_hostile_inbox(void **state)
 	inbox_destroy(&inbox);
 }
 
+/* Out of descriptors is not taken for a malformed message. */
+static void test_no_descriptor_left(void **state)
+{
+	struct connection_message message = { CONNECTION_MAGIC, CONNECTION_WELCOME };
+	struct rlimit before, limit;
+	int ends[2], fd;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	assert_int_equal(connection_message_send(ends[0], &message, ends[0]), PF_OK);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = (struct rlimit){ (rlim_t)ends[1] + 1, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	errno = 0;
+	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_ERR_SYSTEM);
+	assert_int_equal(errno, EMFILE);
+	assert_int_equal(fd, -1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 /*
  * A page between two that cannot be reached. They are mapped, if without any
  * permission, so that nothing else moves in.
@@ -277,10 +301,11 @@ static void test_bad_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_sealed),
-		cmocka_unit_test(test_hostile_files), cmocka_unit_test(test_read_only_file),
-		cmocka_unit_test(test_hostile_inbox), cmocka_unit_test(test_fill_and_place),
-		cmocka_unit_test(test_bad_memory),    cmocka_unit_test(test_page_sizes),
+		cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_sealed),
+		cmocka_unit_test(test_hostile_files),      cmocka_unit_test(test_read_only_file),
+		cmocka_unit_test(test_hostile_inbox),      cmocka_unit_test(test_fill_and_place),
+		cmocka_unit_test(test_bad_memory),         cmocka_unit_test(test_page_sizes),
+		cmocka_unit_test(test_no_descriptor_left),
 	};
 
 	return cmocka_run_group_tests_name("channel", tests, NULL, NULL);
