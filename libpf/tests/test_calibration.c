@@ -41,7 +41,7 @@ static int no_variables(void **state)
 	return 0;
 }
 
-/* machine NULL: this one. */
+/* machine NULL: this machine. */
 static void write_file(const char *title, const char *machine, const char *rest)
 {
 	char path[96], here[320];
@@ -68,9 +68,9 @@ static void test_path(void **state)
 
 	/* A relative cache folder is invalid by the XDG specification: ignored. */
 	setenv("XDG_CACHE_HOME", "relative", 1);
-	setenv("HOME", "/somebody", 1);
+	setenv("HOME", "/home/user", 1);
 	pf_calibration_path(path, sizeof(path));
-	assert_string_equal(path, "/somebody/.cache/libpf/calibration");
+	assert_string_equal(path, "/home/user/.cache/libpf/calibration");
 	setenv("XDG_CACHE_HOME", folder, 1);
 }
 

@@ -28,7 +28,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* A file as a hostile peer may hand it over. */
+/* A file as a hostile peer may send it. */
 static int make_file(off_t size, int seals, const void *head, size_t head_length)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -59,7 +59,7 @@ static void test_round_trip(void **state)
 	assert_int_equal(ring_peek(&in.ring, &entry), 1);
 	assert_int_equal(entry.length, 5);
 	assert_memory_equal(entry.payload, "hello", 5);
-	/* The ring is there twice in a row, at both ends. */
+	/* Both processes map the ring twice in a row. */
 	in.ring.base[3] = 77;
 	assert_int_equal(in.ring.base[RING_SIZE + 3], 77);
 	assert_int_equal(out.ring.base[RING_SIZE + 3], 77);
@@ -69,7 +69,7 @@ static void test_round_trip(void **state)
 	assert_false(is_open(out.fd));
 }
 
-/* Nobody can shrink the file afterwards: that would be a SIGBUS at the other end. */
+/* The size is fixed: a shorter file would raise SIGBUS in the other process. */
 static void test_sealed(void **state)
 {
 	struct channel channel;
@@ -145,7 +145,7 @@ static void test_hostile_files(void **state)
 	close(ends[1]);
 	refuse_channel(ends[0], "a pipe");
 
-	/* That was not for some other reason. */
+	/* A correct file is accepted. */
 	struct channel channel;
 
 	assert_int_equal(channel_map(&channel, make_file(good, seals, head, 16)), PF_OK);
@@ -190,7 +190,7 @@ static void test_hostile_inbox(void **state)
 	fd = make_file(sizeof(struct inbox_memory), F_SEAL_SHRINK, NULL, 0);
 	assert_int_equal(inbox_map(&inbox, fd), PF_OK);
 	assert_false(is_open(fd));
-	/* A slot number is the other side's word: none may reach outside the page. */
+	/* The peer chooses the slot: no number may lead outside the page. */
 	inbox_ring(inbox.memory, 0);
 	inbox_ring(inbox.memory, INBOX_SLOTS - 1);
 	inbox_ring(inbox.memory, INBOX_SLOTS);
@@ -198,7 +198,7 @@ static void test_hostile_inbox(void **state)
 	inbox_destroy(&inbox);
 }
 
-/* Out of descriptors is not taken for a malformed message. */
+/* Running out of descriptors is not reported as a malformed message. */
 static void test_no_descriptor_left(void **state)
 {
 	struct connection_message message = { CONNECTION_MAGIC, CONNECTION_WELCOME };
@@ -220,8 +220,8 @@ static void test_no_descriptor_left(void **state)
 }
 
 /*
- * A page between two that cannot be reached. They are mapped, if without any
- * permission, so that nothing else moves in.
+ * A page between two that cannot be accessed. These are mapped without permission, so
+ * that no other mapping takes their place.
  */
 static char *island(void)
 {

@@ -123,7 +123,7 @@ static void test_parse(void **state)
 		if (number_parse(bad[i], &value))
 			fail_msg("'%s' is taken", bad[i]);
 	}
-	/* Nobody who writes 0100 for one hundred means sixty-four. */
+	/* 0100 is one hundred: numbers are decimal. */
 	assert_true(number_parse("0100", &value) && value == 100);
 }
 
@@ -143,7 +143,7 @@ static void test_ranges(void **state)
 	assert_false(option_valid(copy, 2));
 }
 
-/* Names and numbers name the same values, and every value has a name. */
+/* A choice accepts names and numbers, and every value of it has a name. */
 static void test_names(void **state)
 {
 	static const char *const bad[] = { "", "pin-", "Pin", "pin ", "4", "-1", "fault,pin", "1K" };
@@ -170,7 +170,7 @@ static void test_names(void **state)
 	}
 	assert_true(option_parse(mode, "pin-cache", &parsed) && parsed == PF_MODE_PIN_CACHE);
 	assert_true(option_parse(policy, "huge", &parsed) && parsed == PF_POLICY_HUGE);
-	/* The names of one option are not those of another; what is refused changes nothing. */
+	/* Each option has names of its own; an invalid one changes nothing. */
 	assert_false(option_parse(policy, "pin", &parsed));
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		if (option_parse(mode, bad[i], &parsed))
@@ -235,7 +235,7 @@ static void test_culprit(void **state)
 		assert_int_equal(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
 		unsetenv(wrong[i].variable);
 	}
-	/* One wrong variable does not keep the others from being read. */
+	/* The other variables count all the same. */
 	setenv("PF_RING_SIZE", "7", 1);
 	setenv("PF_RUN_MAX", "8192", 1);
 	assert_int_equal(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);

@@ -12,13 +12,13 @@
 #define RING_MOST ((size_t)256 << 10)
 #define MOST_ENTRIES (RING_MOST / RING_HEADER)
 
-/* A ring as small as it may be, one with all its memory, and one that may not grow. */
+/* The smallest ring, one that may grow to its full size, and one that may not grow. */
 static const struct shape {
 	size_t size;
 	int64_t allowance;
 } smallest = { RING_SIZE_MIN, 0 }, growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 };
 
-/* The two ends of one ring, as the two processes hold them. */
+/* One ring, as its two processes see it. */
 struct ends {
 	struct channel channel;
 	_Atomic int64_t allowance;
@@ -46,7 +46,7 @@ static void close_ends(struct ends *ends)
 	free(ends);
 }
 
-/* Kind and tag follow from the number, so that a mixed up entry shows. */
+/* Kind and tag depend on the number, so that a wrong entry is detected. */
 static uint8_t kind_of(uint64_t number)
 {
 	return (uint8_t)(1 + number % 200);
@@ -72,7 +72,7 @@ static bool entry_is(const struct ring_entry *entry, size_t length, uint64_t num
 	       pattern_differs(entry->payload, length, number) == length;
 }
 
-/* The first look may find only that the writer turned back. */
+/* The first call may find only that the writer wrapped. */
 static int look(struct ring *ring, struct ring_entry *entry)
 {
 	int found = ring_peek(ring, entry);
@@ -107,7 +107,7 @@ static void test_empty(void **state)
 
 	assert_false(ring_ready(&ends->reader));
 	assert_int_equal(ring_peek(&ends->reader, &entry), 0);
-	/* What is reserved but not committed is not there. */
+	/* An entry that is reserved but not committed is invisible. */
 	memset(ring_reserve(&ends->writer, 100), 0xff, 100);
 	assert_false(ring_ready(&ends->reader));
 	assert_true(write_entry(ends, 0));
@@ -115,7 +115,7 @@ static void test_empty(void **state)
 	close_ends(ends);
 }
 
-/* Lengths that leave a little room, none, or too little, at every position of the wrap. */
+/* Random lengths: at the end of the ring there is enough room, just enough, or too little. */
 static void test_random(void **state)
 {
 	struct random_numbers numbers = random_start("ring, random lengths");
@@ -148,13 +148,13 @@ static void test_full(void **state)
 			;
 		assert_null(ring_reserve(&ends->writer, 56));
 		assert_true(ends->written - before >= 150);
-		/* A header cleared for the next entry must not have hit the oldest one. */
+		/* Clearing the next header must not overwrite the oldest entry. */
 		read_all(ends);
 	}
 	close_ends(ends);
 }
 
-/* The reader publishes its position only now and then: the longest must find room all the same. */
+/* The longest entry has room although the reader does not publish every position. */
 static void test_longest(void **state)
 {
 	struct ends *ends = open_ends(state);
@@ -163,7 +163,7 @@ static void test_longest(void **state)
 	for (step = 0; step < 3000; step++) {
 		bool written = write_entry(ends, longest);
 
-		/* At most after a look by the reader, who may have to follow to the start. */
+		/* At the latest after the reader has read everything. */
 		if (!written) {
 			read_all(ends);
 			written = write_entry(ends, longest);
@@ -188,7 +188,7 @@ static size_t pages_of(struct ends *ends)
 	return count;
 }
 
-/* Little traffic uses little memory; much uses the whole ring, if the allowance is there for it. */
+/* A ring uses few pages with little traffic, and all of them if it may grow. */
 static void test_memory(void **state)
 {
 	const struct shape *shape = *state;
@@ -239,7 +239,7 @@ static void test_hostile_header(void **state)
 	close_ends(ends);
 }
 
-/* An entry that skips may reach to the end of the ring, no less and no more. */
+/* An entry that skips must reach exactly to the end of the ring. */
 static void test_hostile_skip(void **state)
 {
 	struct ends *ends = open_ends(state);
@@ -259,14 +259,14 @@ static void test_hostile_skip(void **state)
 		assert_int_equal(ring_peek(&ends->reader, &entry), -1);
 		assert_int_equal(ends->reader.position, 0);
 	}
-	/* The whole ring, over and over: no end of it, so each look has to come back. */
+	/* An endless chain of skips: each call must return. */
 	atomic_store(ring_header(&ends->writer, 0), (ends->reader.size - 8) | skip);
 	for (i = 0; i < 10; i++)
 		assert_int_not_equal(ring_peek(&ends->reader, &entry), 1);
 	close_ends(ends);
 }
 
-/* Whatever a reader claims to have read, the writer stays inside the ring and comes back. */
+/* Whatever tail a reader stores, the writer stays inside the ring and returns. */
 static void test_lying_tail(void **state)
 {
 	struct random_numbers numbers = random_start("ring, lying tail");
@@ -288,7 +288,7 @@ static void test_lying_tail(void **state)
 		assert_true(payload >= first && payload + length <= end);
 		ring_commit(&ends->writer, length, 1, 0);
 	}
-	/* A tail ahead of the writer is no room, however far ahead. */
+	/* A tail ahead of the writer, or too far behind it, is no room. */
 	while (ring_reserve(&ends->writer, 1000))
 		ring_commit(&ends->writer, 1000, 1, 0);
 	atomic_store(ends->writer.tail, ends->writer.position + 8);
@@ -348,7 +348,7 @@ static void test_threads(void **state)
 		wrong += found != 1 || !entry_is(&entry, length, number);
 		ring_consume(&ends->reader, &entry);
 	}
-	/* A writer whose reader has given up would never end. */
+	/* After an error the reader has stopped, and the writer would never end. */
 	if (!wrong)
 		pthread_join(writer, NULL);
 	assert_int_equal(wrong, 0);
