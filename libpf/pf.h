@@ -167,10 +167,18 @@ const pf_text_info *pf_text_table(void);
 int pf_options_init(pf_options *options, const pf_option_info **culprit);
 
 /*
- * Open a context: one per process is the rule. options may be NULL, which is
- * pf_options_init's; it is copied. Costs one thread (asleep unless a peer
- * connects, dies, or asks for a page), one socket and two shared pages, of
- * which pf_info --job reads one to show this process's statistics.
+ * Why pf_open(options, ...) returns PF_ERR_ARGUMENT: name, value and permitted
+ * values of the first invalid option, or of the first invalid PF_* variable if
+ * options is NULL. Returns the length as snprintf does; 0 if all are valid.
+ */
+int pf_options_error(const pf_options *options, char *buffer, size_t size);
+
+/*
+ * Open a context: one per process is the rule. *options is copied; NULL stands
+ * for what pf_options_init gives, and PF_ERR_ARGUMENT follows if that fails.
+ * Costs one thread (asleep unless a peer connects, dies, or asks for a page),
+ * one socket and two shared pages, of which pf_info --job reads one to show
+ * this process's statistics.
  */
 int pf_open(const pf_options *options, pf_context **context);
 

@@ -10,10 +10,12 @@ int pf_open(const pf_options *options, pf_context **context)
 {
 	pf_options defaults;
 
+	int status;
+
 	if (options)
 		return context_open(options, context);
-	pf_options_init(&defaults, NULL);
-	return context_open(&defaults, context);
+	status = pf_options_init(&defaults, NULL);
+	return status == PF_OK ? context_open(&defaults, context) : status;
 }
 
 void pf_close(pf_context *context)

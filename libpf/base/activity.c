@@ -30,10 +30,9 @@ enum activity_state activity_observe(const struct activity *activity,
 
 	observer->polls = polls;
 	observer->moved_at = moved_at;
-	if (moved)
-		return ACTIVITY_POLLING;
-	return polled && polls - moved_at >= ACTIVITY_WAITING_POLLS ? ACTIVITY_WAITING :
-								      ACTIVITY_COMPUTING;
+	if (polled && polls - moved_at >= ACTIVITY_WAITING_POLLS)
+		return ACTIVITY_WAITING;
+	return moved ? ACTIVITY_POLLING : ACTIVITY_COMPUTING;
 }
 
 bool activity_thread(int thread, bool *runnable, uint64_t *used)

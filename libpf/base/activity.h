@@ -32,12 +32,12 @@ enum activity_state {
 #define ACTIVITY_WAITING_POLLS 500
 
 struct activity {
-	_Atomic uint64_t polls; /* calls of progress */
-	_Atomic uint64_t looks; /* of these, those that looked at the network */
+	_Atomic uint64_t polls;    /* calls of progress */
+	_Atomic uint64_t looks;    /* of these, those that looked at the network */
 	_Atomic uint64_t moved_at; /* the value of polls when something new moved last */
-	_Atomic uint64_t empty; /* since the last that did anything */
-	_Atomic bool moved;     /* something new moved since the last poll ended; any thread */
-	_Atomic int thread;     /* the thread that looked last, as gettid; 0: none yet */
+	_Atomic uint64_t empty;    /* since the last that did anything */
+	_Atomic bool moved;        /* something new moved since the last poll ended; any thread */
+	_Atomic int thread;        /* the thread that looked last, as gettid; 0: none yet */
 	/* Progress's own: when activity_waits was asked last. */
 	uint64_t asked_polls;
 	uint64_t asked_used;

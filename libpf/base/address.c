@@ -73,7 +73,7 @@ socklen_t address_socket(const struct address *address, struct sockaddr_un *name
 	char hex[2 * ADDRESS_ID_BYTES + 1];
 	int length;
 
-	/* A leading NUL makes the name abstract: it lives as long as the socket, no file. */
+	/* A leading NUL makes the name abstract: no file, and it ends with the socket. */
 	memset(name, 0, sizeof(*name));
 	name->sun_family = AF_UNIX;
 	sodium_bin2hex(hex, sizeof(hex), address->id, sizeof(address->id));

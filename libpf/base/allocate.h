@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 /*
- * Zeroed memory where being out of it would lose an event, and with that at worst
- * a completion: so wait for some.
+ * Allocate zeroed memory; wait until there is some. For events: without memory an event,
+ * and perhaps a completion, would be lost.
  */
 static inline void *allocate_or_wait(size_t size)
 {

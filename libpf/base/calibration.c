@@ -1,46 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "calibration.h"
 
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "options.h"
+/*
+ * The lines of /proc/cpuinfo that tell one kind of processor from another: x86, where
+ * virtual machines show one model name for several models, and arm64 (MIDR_EL1).
+ */
+static const char *const processor_keys[] = {
+	"vendor_id",       "cpu family",  "model",    "model name",
+	"CPU implementer", "CPU variant", "CPU part", "CPU revision",
+};
 
-static void processor_name(char *buffer, size_t size)
+static bool names_processor(const char *key, size_t length)
 {
-	FILE *cpuinfo = fopen("/proc/cpuinfo", "re");
-	char line[256];
+	size_t i;
+
+	for (i = 0; i < sizeof(processor_keys) / sizeof(processor_keys[0]); i++) {
+		if (strlen(processor_keys[i]) == length && !memcmp(processor_keys[i], key, length))
+			return true;
+	}
+	return false;
+}
+
+void calibration_processor(FILE *cpuinfo, char *buffer, size_t size)
+{
+	size_t used = 0, room = 0;
+	char *line = NULL;
 
 	snprintf(buffer, size, "unknown processor");
-	if (!cpuinfo)
-		return;
-	/* Virtual machines show one name for many processors: family and model tell them apart. */
-	size_t used = 0;
+	/* The first processor stands for all. */
+	while (getline(&line, &room, cpuinfo) > 0 && line[0] != '\n' && used < size) {
+		char *colon = strchr(line, ':'), *value;
+		size_t key = strcspn(line, "\t:");
 
-	while (fgets(line, sizeof(line), cpuinfo) && line[0] != '\n') {
-		char *value = strchr(line, ':');
-
-		if (!value || (strncmp(line, "cpu family", 10) && strncmp(line, "model", 5) &&
-			       strncmp(line, "vendor_id", 9)))
+		if (!colon || !names_processor(line, key))
 			continue;
-		value += 1 + (value[1] == ' ');
+		value = colon + 1 + (colon[1] == ' ');
 		value[strcspn(value, "\n")] = 0;
-		if (used < size)
-			used += (size_t)snprintf(buffer + used, size - used, "%s%s",
-						 used ? " " : "", value);
+		used += (size_t)snprintf(buffer + used, size - used, "%s%s", used ? " " : "",
+					 value);
 	}
-	fclose(cpuinfo);
+	free(line);
 }
 
 void pf_calibration_machine(char *buffer, size_t size)
 {
-	char processor[192];
+	FILE *cpuinfo = fopen("/proc/cpuinfo", "re");
+	char processor[192] = "unknown processor";
 	struct utsname system;
 
-	processor_name(processor, sizeof(processor));
+	if (cpuinfo) {
+		calibration_processor(cpuinfo, processor, sizeof(processor));
+		fclose(cpuinfo);
+	}
 	if (uname(&system) < 0)
 		snprintf(system.release, sizeof(system.release), "unknown");
 	snprintf(buffer, size, "%s, %ld cores, Linux %s", processor, sysconf(_SC_NPROCESSORS_ONLN),
@@ -57,55 +74,35 @@ int pf_calibration_path(char *buffer, size_t size)
 	return snprintf(buffer, size, "%s/.cache/libpf/calibration", home ? home : "");
 }
 
-/* One "name = value" line into *options; false if it is malformed. */
-static bool apply(char *line, pf_options *options)
+static int check_heading(FILE *file)
 {
-	const pf_option_info *info;
-	uint64_t unknown;
-	char name[32], text[32], rest[2];
+	char machine[320], line[512];
 
-	if (sscanf(line, "%31s = %31s %1s", name, text, rest) != 2)
-		return false;
-	for (info = pf_option_table(); info->name; info++) {
-		if (!strcmp(info->name, name))
-			return option_parse(info, text, option_field(options, info));
-	}
-	/* An option of another version. */
-	return number_parse(text, &unknown);
+	if (!fgets(line, sizeof(line), file) ||
+	    strncmp(line, CALIBRATION_TITLE "\n", sizeof(CALIBRATION_TITLE)))
+		return PF_ERR_ARGUMENT;
+	if (!fgets(line, sizeof(line), file) || strncmp(line, "machine = ", 10))
+		return PF_ERR_ARGUMENT;
+	line[strcspn(line, "\n")] = 0;
+	pf_calibration_machine(machine, sizeof(machine));
+	return strcmp(line + 10, machine) ? PF_ERR_REFUSED : PF_OK;
 }
 
-int calibration_read(pf_options *options)
+int calibration_open(FILE **result)
 {
-	char path[4096], machine[320], line[512];
-	pf_options read = *options;
-	int status = PF_ERR_ARGUMENT;
+	char path[4096];
 	FILE *file;
+	int status;
 
 	if ((size_t)pf_calibration_path(path, sizeof(path)) >= sizeof(path))
 		return PF_ERR_SYSTEM;
 	file = fopen(path, "re");
 	if (!file)
 		return PF_ERR_SYSTEM;
-	if (!fgets(line, sizeof(line), file) ||
-	    strncmp(line, CALIBRATION_TITLE "\n", sizeof(CALIBRATION_TITLE)))
-		goto out;
-	if (!fgets(line, sizeof(line), file) || strncmp(line, "machine = ", 10))
-		goto out;
-	line[strcspn(line, "\n")] = 0;
-	pf_calibration_machine(machine, sizeof(machine));
-	if (strcmp(line + 10, machine)) {
-		status = PF_ERR_REFUSED;
-		goto out;
-	}
-	while (fgets(line, sizeof(line), file)) {
-		if (line[0] == '#' || line[0] == '\n')
-			continue;
-		if (!apply(line, &read))
-			goto out;
-	}
-	*options = read;
-	status = PF_OK;
-out:
-	fclose(file);
+	status = check_heading(file);
+	if (status == PF_OK)
+		*result = file;
+	else
+		fclose(file);
 	return status;
 }

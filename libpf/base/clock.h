@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* The clock in nanoseconds: CLOCK_MONOTONIC for durations. */
+/* Time of the clock, ns; CLOCK_MONOTONIC for durations. */
 static inline uint64_t clock_nanoseconds(clockid_t clock)
 {
 	struct timespec now;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a fault was, by what had to be done about it. */
+/* The kinds of page faults, by what resolves them. */
 #ifndef PF_FAULT_H
 #define PF_FAULT_H
 
 enum fault_kind {
-	FAULT_MINOR,      /* a page never touched: the kernel gives memory, without waiting */
-	FAULT_MAJOR,      /* a page that has to be read: from swap, or of a file */
-	FAULT_PAGER,      /* a page that a pager of the application supplies */
-	FAULT_PERMISSION, /* no such mapping, or the access is not permitted: never resolved */
+	FAULT_MINOR,      /* a page never touched: the kernel provides memory without waiting */
+	FAULT_MAJOR,      /* a page that the kernel has to read from swap or from a file */
+	FAULT_PAGER,      /* a page that a pager of the program supplies */
+	FAULT_PERMISSION, /* no mapping, or an access that it does not permit: cannot be resolved */
 };
 
 #endif

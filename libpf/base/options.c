@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "options.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "calibration.h"
-#include "memory/resolver.h"
+#include "limits.h"
 
 #define OPTION(field, low, high, lvl, text)                                                        \
 	{                                                                                          \
@@ -32,80 +34,90 @@ static const char *const auths[] = { "header", "full", "encrypt", NULL };
 static const char *const net_faults[] = { "nack", "backup", NULL };
 
 static const pf_option_info table[] = {
-	OPTION(ring_size, 16384, 1 << 30, 5,
-	       "Most bytes of shared memory for messages from one process to another, a power of "
-	       "two; grows with traffic from 8 KiB on first use"),
+	OPTION(ring_size, RING_SIZE_MIN, RING_SIZE_MAX, 5,
+	       "Maximum size in bytes of the ring (shared memory) that carries messages from one "
+	       "process to another, a power of two; the ring starts with 8 KiB and grows with "
+	       "traffic"),
 	OPTION(ring_memory, 0, 1ull << 40, 5,
-	       "Bytes that all rings together may grow by with their traffic, beyond the first 32 KiB "
-	       "of each"),
+	       "Bytes by which all rings of a process together may grow beyond the first 32 KiB of "
+	       "each"),
 	OPTION(eager_limit, 64, 1 << 24, 4,
-	       "Messages up to this many bytes are copied through the ring; longer ones are fetched "
-	       "by the receiver"),
+	       "Messages of up to this many bytes are copied through the ring; the receiver fetches "
+	       "longer ones"),
 	OPTION(share_min, 4096, UINT64_MAX, 5,
-	       "Transfers of at least this many bytes are moved from both ends by both processes"),
+	       "Both processes move a transfer of at least this many bytes, each from its end"),
 	OPTION(run_max, 4096, 1 << 30, 7,
-	       "Most bytes of one transfer moved by one call of the progress function"),
-	OPTION(block_size, 4096, RESOLVER_MOST, 7,
-	       "Bytes of a block, the unit of faults and retransmission; a power of two"),
+	       "Maximum number of bytes of one transfer that one call of the progress function "
+	       "moves"),
+	OPTION(block_size, 4096, BLOCK_SIZE_MAX, 7,
+	       "Size in bytes of a block, the unit of page faults and retransmission, a power of "
+	       "two"),
 	OPTION(single_copy, 0, 1, 3,
-	       "1: move transfers with process_vm_readv/writev where the kernel permits it; "
-	       "0: always through the ring"),
+	       "1: move transfers with process_vm_readv and process_vm_writev where the kernel "
+	       "permits it; 0: always move them through the ring"),
 	CHOICE(transport, transports, 3,
-	       "What moves transfers: auto (/dev/exanest where it reaches the peer, else host), host "
-	       "(process_vm_readv/writev or the ring), device (/dev/exanest or nothing)"),
+	       "How transfers between processes of one host are moved: auto (by /dev/exanest where "
+	       "it reaches the peer, otherwise as host), host (by process_vm_readv and "
+	       "process_vm_writev, or through the ring), device (by /dev/exanest only)"),
 	CHOICE(mode, modes, 4,
-	       "What is done to a buffer before a transfer: fault (nothing), prefault (touch it), "
-	       "pin (lock it in memory for the transfer), pin-cache (and leave it locked); for "
-	       "comparison"),
+	       "What is done to a buffer before a transfer, for comparison with other networks: "
+	       "fault (nothing), prefault (touch its pages), pin (lock it in memory for the "
+	       "transfer), pin-cache (lock it and keep it locked)"),
 	CHOICE(policy, policies, 5,
-	       "How absent pages are brought in: touch (the block), ahead (and a growing window "
-	       "behind it), huge (as huge pages where a transfer covers them), adaptive"),
+	       "How page faults are resolved: touch (the pages of the block), ahead (also pages "
+	       "behind it, more each time), huge (huge pages where a transfer covers them), "
+	       "adaptive (huge and ahead, by the faults seen before)"),
 	OPTION(residency, 0, 1000000, 6,
-	       "Microseconds for which memory that was found present is trusted to be so; 0: look "
-	       "before every copy"),
+	       "Microseconds for which memory that was found present is assumed to be present; "
+	       "0: check before every copy"),
 	OPTION(fault_retries, 1, 1000, 6,
-	       "How often one block's fault is resolved before its transfer fails"),
+	       "Number of times that a page fault of one block is resolved before its transfer "
+	       "fails"),
 	OPTION(resolve_share, 1, 100, 6,
-	       "Percent of a processor that bringing pages in may take from a process that keeps "
-	       "moving other blocks; one that has nothing else to do gives all"),
+	       "Percentage of a processor that resolving page faults may take from a process that "
+	       "is moving other blocks; a process without other work gives all of it"),
 	OPTION(collapse, 0, UINT64_MAX, 5,
-	       "Bytes moved within 2 MiB of a buffer before those are made one huge page, in the "
-	       "background and without more memory; 0: never"),
+	       "Bytes moved within a 2 MiB range of a buffer before the range is made a huge page, "
+	       "in the background and without additional memory; 0: never"),
 	OPTION(idle_polls, 0, UINT64_MAX, 5,
-	       "Empty calls of the progress function in a row, without work of the application "
-	       "between them, before it sleeps until a message arrives; 0: never sleep"),
-	OPTION(idle_sleep, 1, 10000000, 6, "Longest such sleep in microseconds"),
+	       "Number of calls of the progress function in a row that find nothing to do, without "
+	       "computation between them, before it sleeps until a message arrives; 0: never "
+	       "sleep"),
+	OPTION(idle_sleep, 1, 10000000, 6, "Maximum duration of one such sleep in microseconds"),
 	OPTION(threads, 0, 1, 9, "1: several threads may use the context at the same time"),
 	OPTION(calibrate, 0, 1, 6,
-	       "1: thresholds not set otherwise come from this machine's calibration file"),
+	       "1: options that are not set otherwise take their values from the calibration file "
+	       "of this machine"),
 	CHOICE(network, networks, 4,
 	       "When the network (UDP) is used: off, remote (to processes that shared memory does "
-	       "not reach), always (for comparison)"),
+	       "not reach), always (to all other processes, for comparison)"),
 	CHOICE(auth, auths, 4,
-	       "What protects packets between hosts: header (a keyed hash over all but the moved "
-	       "bytes), full (over those too), encrypt; the same for all processes of a job"),
+	       "How packets between hosts are protected: header (a keyed hash over all but the "
+	       "data), full (over the data too), encrypt (and the data is encrypted); all processes "
+	       "of a job need the same value"),
 	CHOICE(net_fault, net_faults, 6,
-	       "What becomes of a block from another host whose page is absent: nack (it is asked "
-	       "for again), backup (it is kept meanwhile)"),
+	       "What the receiver does with a block from another host whose page is absent: nack "
+	       "(drop it and request it again), backup (keep it until the page is present)"),
 	OPTION(backup_ring, 0, 1ull << 32, 6,
-	       "Bytes of memory in which blocks are kept that wait for their pages, with net_fault "
-	       "backup"),
+	       "Bytes of memory for the blocks that net_fault backup keeps, of all peers together"),
 	OPTION(socket_buffer, 4096, 1 << 30, 6,
-	       "Bytes that the system is asked to keep of packets sent and received, for each "
-	       "network address and direction"),
+	       "Size in bytes requested from the kernel for the send buffer and for the receive "
+	       "buffer of each UDP socket"),
 	OPTION(peer_timeout, 1, 1000000, 4,
-	       "Seconds of silence after which a process on another host is taken for dead; one "
-	       "that computes is not silent, one that is stopped is"),
+	       "Seconds without a packet from a process on another host after which it counts as "
+	       "dead; a process that computes still answers, one that is stopped does not"),
 	{ .name = NULL },
 };
+static_assert(sizeof(table) / sizeof(table[0]) <= OPTIONS_MAX, "an entry for every option");
 
 static const pf_text_info text_table[] = {
 	{ "if_include",
-	  "Network interfaces to use: names and networks in CIDR notation, separated by commas; "
-	  "none: those that are up and lead to other hosts",
+	  "Network interfaces to use, separated by commas: names, addresses, or networks in CIDR "
+	  "notation; if neither this nor if_exclude is set, those that are up and lead to other "
+	  "hosts",
 	  offsetof(pf_options, if_include), 2 },
 	{ "if_exclude",
-	  "Network interfaces not to use, as in if_include; of no effect together with it",
+	  "Network interfaces not to use, in the form of if_include; ignored if that is set",
 	  offsetof(pf_options, if_exclude), 2 },
 	{ .name = NULL },
 };
@@ -126,7 +138,7 @@ static const pf_options defaults = {
 	.resolve_share = 1,
 	.collapse = 32 << 20,
 	.idle_polls = 0,
-	.idle_sleep = 1000,
+	.idle_sleep = 50000,
 	.threads = 0,
 	.calibrate = 1,
 	.network = PF_NETWORK_REMOTE,
@@ -238,8 +250,9 @@ void option_allowed(const pf_option_info *info, char *buffer, size_t size)
 	size_t used = 0;
 
 	if (!info->names) {
-		snprintf(buffer, size, "from %llu to %llu", (unsigned long long)info->minimum,
-			 (unsigned long long)info->maximum);
+		snprintf(buffer, size, "%sfrom %llu to %llu",
+			 needs_power_of_two(info) ? "a power of two " : "",
+			 (unsigned long long)info->minimum, (unsigned long long)info->maximum);
 		return;
 	}
 	buffer[0] = 0;
@@ -256,19 +269,86 @@ const char **option_text(pf_options *options, const pf_text_info *info)
 	return (const char **)((char *)options + info->offset);
 }
 
+void option_variable(const char *option, char *buffer, size_t size)
+{
+	size_t i;
+
+	snprintf(buffer, size, "PF_%s", option);
+	for (i = 0; buffer[i]; i++)
+		buffer[i] = (char)toupper((unsigned char)buffer[i]);
+}
+
 static const char *environment(const char *option)
 {
 	char name[64];
-	size_t i;
 
-	snprintf(name, sizeof(name), "PF_%s", option);
-	for (i = 0; name[i]; i++)
-		name[i] = (char)toupper((unsigned char)name[i]);
+	option_variable(option, name, sizeof(name));
 	return getenv(name);
 }
 
-/* The first variable in error is the culprit; none keeps the others from counting. */
-static int read_environment(pf_options *options, const pf_option_info **culprit)
+static void note(enum option_origin *origins, const pf_option_info *info, enum option_origin origin)
+{
+	if (origins)
+		origins[info - table] = origin;
+}
+
+void options_read_defaults(pf_options *options, enum option_origin *origins)
+{
+	const pf_option_info *info;
+
+	*options = defaults;
+	for (info = table; info->name; info++)
+		note(origins, info, OPTION_DEFAULT);
+}
+
+/* One line "name = value" of a calibration file; false if it is malformed. */
+static bool read_line(const char *line, pf_options *options, enum option_origin *origins)
+{
+	char name[32], text[32], rest[2];
+	const pf_option_info *info;
+	uint64_t unknown;
+
+	if (line[0] == '#' || line[0] == '\n')
+		return true;
+	if (sscanf(line, "%31s = %31s %1s", name, text, rest) != 2)
+		return false;
+	for (info = table; info->name; info++) {
+		if (strcmp(info->name, name) != 0)
+			continue;
+		note(origins, info, OPTION_CALIBRATION);
+		return option_parse(info, text, option_field(options, info));
+	}
+	/* An option of another version. */
+	return number_parse(text, &unknown);
+}
+
+int options_read_calibration(pf_options *options, enum option_origin *origins)
+{
+	enum option_origin read_origins[OPTIONS_MAX];
+	pf_options read = *options;
+	char line[512];
+	FILE *file;
+	int status = calibration_open(&file);
+
+	if (status != PF_OK)
+		return status;
+	if (origins)
+		memcpy(read_origins, origins, sizeof(read_origins));
+	while (status == PF_OK && fgets(line, sizeof(line), file)) {
+		if (!read_line(line, &read, origins ? read_origins : NULL))
+			status = PF_ERR_ARGUMENT;
+	}
+	fclose(file);
+	if (status != PF_OK)
+		return status;
+	*options = read;
+	if (origins)
+		memcpy(origins, read_origins, sizeof(read_origins));
+	return PF_OK;
+}
+
+int options_read_environment(pf_options *options, enum option_origin *origins,
+			     const pf_option_info **culprit)
 {
 	const pf_text_info *text_info;
 	const pf_option_info *info;
@@ -279,8 +359,12 @@ static int read_environment(pf_options *options, const pf_option_info **culprit)
 	for (info = table; info->name; info++) {
 		const char *text = environment(info->name);
 
-		if (!text || option_parse(info, text, option_field(options, info)))
+		if (!text)
 			continue;
+		if (option_parse(info, text, option_field(options, info))) {
+			note(origins, info, OPTION_ENVIRONMENT);
+			continue;
+		}
 		if (culprit && status == PF_OK)
 			*culprit = info;
 		status = PF_ERR_ARGUMENT;
@@ -288,14 +372,133 @@ static int read_environment(pf_options *options, const pf_option_info **culprit)
 	return status;
 }
 
+int options_load(pf_options *options, enum option_origin *origins, const pf_option_info **culprit)
+{
+	pf_options environment_only;
+
+	options_read_defaults(options, origins);
+	/* The environment overrides the calibration, and says whether to read it. */
+	environment_only = *options;
+	options_read_environment(&environment_only, NULL, NULL);
+	if (environment_only.calibrate)
+		options_read_calibration(options, origins);
+	return options_read_environment(options, origins, culprit);
+}
+
 int pf_options_init(pf_options *options, const pf_option_info **culprit)
 {
-	int status;
+	return options_load(options, NULL, culprit);
+}
 
-	*options = defaults;
-	status = read_environment(options, culprit);
-	/* Calibration lies below the environment, which alone says whether to look at it. */
-	if (options->calibrate && calibration_read(options) == PF_OK)
-		status = read_environment(options, culprit);
-	return status;
+int option_error(const char *name, const char *value, const char *allowed, char *buffer,
+		 size_t size)
+{
+	return snprintf(buffer, size, "%s=%s is invalid: must be %s", name, value, allowed);
+}
+
+int options_error(const pf_options *options, char *buffer, size_t size)
+{
+	const pf_option_info *info;
+
+	for (info = table; info->name; info++) {
+		char name[64], number[32], allowed[128];
+		const char *value = number;
+		uint64_t parsed;
+
+		if (options) {
+			parsed = *option_field((pf_options *)(uintptr_t)options, info);
+			if (option_valid(info, parsed))
+				continue;
+			snprintf(name, sizeof(name), "%s", info->name);
+			snprintf(number, sizeof(number), "%llu", (unsigned long long)parsed);
+		} else {
+			value = environment(info->name);
+			if (!value || option_parse(info, value, &parsed))
+				continue;
+			option_variable(info->name, name, sizeof(name));
+		}
+		option_allowed(info, allowed, sizeof(allowed));
+		return option_error(name, value, allowed, buffer, size);
+	}
+	if (size)
+		buffer[0] = 0;
+	return 0;
+}
+
+/* Insertions, deletions and replacements that make b of a, case aside. */
+static unsigned edit_distance(const char *a, const char *b)
+{
+	unsigned row[64], i, j, length = (unsigned)strnlen(b, 63);
+
+	for (j = 0; j <= length; j++)
+		row[j] = j;
+	for (i = 1; a[i - 1]; i++) {
+		unsigned diagonal = row[0];
+
+		row[0] = i;
+		for (j = 1; j <= length; j++) {
+			unsigned above = row[j], least;
+
+			least = diagonal + (tolower((unsigned char)a[i - 1]) !=
+					    tolower((unsigned char)b[j - 1]));
+			if (least > above + 1)
+				least = above + 1;
+			if (least > row[j - 1] + 1)
+				least = row[j - 1] + 1;
+			row[j] = least;
+			diagonal = above;
+		}
+	}
+	return row[length];
+}
+
+/* The i-th option of both tables; NULL behind the last one. */
+static const char *option_name(size_t i)
+{
+	const size_t numbers = sizeof(table) / sizeof(table[0]) - 1;
+
+	return i < numbers ? table[i].name : text_table[i - numbers].name;
+}
+
+const char *option_nearest(const char *name)
+{
+	/* More than a third of the letters wrong is another word. */
+	unsigned least = (unsigned)strlen(name) / 3 + 1;
+	const char *nearest = NULL, *option;
+	size_t i;
+
+	for (i = 0; (option = option_name(i)); i++) {
+		unsigned distance = edit_distance(name, option);
+
+		if (distance >= least)
+			continue;
+		least = distance;
+		nearest = option;
+	}
+	return nearest;
+}
+
+size_t options_unknown(void (*report)(const char *name, const char *nearest, void *arg), void *arg)
+{
+	char name[64], variable[64];
+	size_t count = 0;
+	char **entry;
+
+	for (entry = environ; entry && *entry; entry++) {
+		size_t length = strcspn(*entry, "=");
+		const char *nearest;
+
+		if (strncmp(*entry, "PF_", 3) || !strncmp(*entry, "PF_TEST_", 8))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)length, *entry);
+		nearest = option_nearest(name + 3);
+		if (nearest) {
+			option_variable(nearest, variable, sizeof(variable));
+			if (!strcmp(variable, name))
+				continue;
+		}
+		report(name, nearest ? variable : NULL, arg);
+		count++;
+	}
+	return count;
 }

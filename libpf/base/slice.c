@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLICE_NANOSECONDS 100000 /* the shortest that the kernel takes */
+#define SLICE_NANOSECONDS 100000 /* the shortest that the kernel accepts */
 
 void slice_request_short(void)
 {

@@ -3,11 +3,11 @@
 #define PF_SLICE_H
 
 /*
- * For the calling thread, which runs rarely and shortly: let it run as soon as
- * it wakes. The application's thread usually spins on the very same core, and
- * since Linux 6.6 would do so for the rest of a slice of some milliseconds.
- * From 6.12 on a thread that asks for a short slice need not wait for that; the
- * share of the processor stays the same. Other kernels take no notice.
+ * Ask the scheduler to run the calling thread, which runs rarely and briefly, as soon as
+ * it wakes. The application's thread often spins on the same core, and since Linux 6.6
+ * it would keep the core for the rest of a slice of some milliseconds. Since 6.12 a
+ * thread that requests a short slice preempts it; the share of each thread stays the
+ * same. Other kernels ignore the request.
  */
 void slice_request_short(void);
 

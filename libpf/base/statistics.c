@@ -17,56 +17,64 @@ static_assert(sizeof(struct statistics_page) <= STATISTICS_SIZE, "the statistics
 
 static const pf_stat_info table[PF_STAT_COUNT] = {
 	[PF_STAT_SENDS] = { "sends", "messages sent" },
-	[PF_STAT_SEND_BYTES] = { "send_bytes", "bytes of messages sent through the ring" },
+	[PF_STAT_SEND_BYTES] = { "send_bytes", "bytes of messages sent" },
 	[PF_STAT_RECEIVES] = { "receives", "messages received" },
 	[PF_STAT_RECEIVE_BYTES] = { "receive_bytes", "bytes of messages received" },
 	[PF_STAT_PUTS] = { "puts", "puts completed" },
 	[PF_STAT_GETS] = { "gets", "gets completed" },
 	[PF_STAT_ATOMICS] = { "atomics", "atomic operations completed" },
 	[PF_STAT_SINGLE_COPY_BYTES] = { "single_copy_bytes",
-					"bytes moved by single copy for transfers of this process" },
-	[PF_STAT_SHARED_BYTES] = { "shared_bytes", "bytes moved by single copy from the other "
-						   "end, for transfers of peers" },
+					"bytes that this process moved by single copy for its own transfers" },
+	[PF_STAT_SHARED_BYTES] = { "shared_bytes",
+				   "bytes that this process moved by single copy for transfers of its peers, from the other end" },
 	[PF_STAT_STREAM_BYTES] = { "stream_bytes",
 				   "bytes of transfers that went through the ring" },
 	[PF_STAT_PREFAULT_BYTES] = { "prefault_bytes",
-				     "bytes of buffers touched before transfers" },
-	[PF_STAT_PIN_BYTES] = { "pin_bytes", "bytes of buffers locked for a transfer" },
+				     "bytes of buffers whose pages were touched before a transfer" },
+	[PF_STAT_PIN_BYTES] = { "pin_bytes", "bytes of buffers locked in memory for a transfer" },
 	[PF_STAT_PIN_CACHE_BYTES] = { "pin_cache_bytes",
-				      "bytes of buffers found or put in the cache of locked memory" },
-	[PF_STAT_DEVICE_BYTES] = { "device_bytes", "bytes of transfers moved by /dev/exanest" },
-	[PF_STAT_LOCAL_FAULTS] = { "local_faults", "blocks parked for a fault here" },
-	[PF_STAT_REMOTE_FAULTS] = { "remote_faults", "blocks parked for a fault in the peer" },
-	[PF_STAT_LOCAL_MINOR] = { "local_minor_faults", "faults on memory here never touched" },
-	[PF_STAT_LOCAL_MAJOR] = { "local_major_faults", "faults on pages here in swap or a file" },
-	[PF_STAT_LOCAL_PAGER] = { "local_pager_faults", "faults on pages of a pager here" },
+				      "bytes of buffers found in or added to the cache of locked memory" },
+	[PF_STAT_DEVICE_BYTES] = { "device_bytes", "bytes of transfers that /dev/exanest moved" },
+	[PF_STAT_LOCAL_FAULTS] = { "local_faults",
+				   "blocks parked because of a page fault in this process" },
+	[PF_STAT_REMOTE_FAULTS] = { "remote_faults",
+				    "blocks parked because of a page fault in the peer" },
+	[PF_STAT_LOCAL_MINOR] = { "local_minor_faults",
+				  "page faults in this process on memory never touched" },
+	[PF_STAT_LOCAL_MAJOR] = { "local_major_faults",
+				  "page faults in this process on pages in swap or in a file" },
+	[PF_STAT_LOCAL_PAGER] = { "local_pager_faults",
+				  "page faults in this process on pages of a pager" },
 	[PF_STAT_LOCAL_PERMISSION] = { "local_permission_faults",
-				       "faults here that could not be resolved" },
+				       "page faults in this process that could not be resolved" },
 	[PF_STAT_REMOTE_MINOR] = { "remote_minor_faults",
-				   "faults on memory of the peer never touched" },
+				   "page faults in the peer on memory never touched" },
 	[PF_STAT_REMOTE_MAJOR] = { "remote_major_faults",
-				   "faults on pages of the peer in swap or a file" },
-	[PF_STAT_REMOTE_PAGER] = { "remote_pager_faults", "faults on pages of the peer's pager" },
+				   "page faults in the peer on pages in swap or in a file" },
+	[PF_STAT_REMOTE_PAGER] = { "remote_pager_faults",
+				   "page faults in the peer on pages of a pager" },
 	[PF_STAT_REMOTE_PERMISSION] = { "remote_permission_faults",
-					"faults in the peer that could not be resolved" },
+					"page faults in the peer that could not be resolved" },
 	[PF_STAT_RETRANSMITS] = { "retransmits",
-				  "blocks sent again after their fault was resolved" },
-	[PF_STAT_FAULT_ERRORS] = { "fault_errors", "transfers ended by a fault that could not be "
-						   "resolved" },
-	[PF_STAT_RING_FULL] = { "ring_full", "sends turned away because the ring was full" },
-	[PF_STAT_COLLAPSED] = { "collapsed", "2 MiB ranges of hot buffers made huge pages" },
-	[PF_STAT_SLEEPS] = { "sleeps", "times the progress function slept for want of work" },
-	[PF_STAT_PEERS] = { "peers", "peers connected to" },
+				  "blocks sent again after their page fault was resolved" },
+	[PF_STAT_FAULT_ERRORS] = { "fault_errors",
+				   "transfers that failed because a page fault could not be resolved" },
+	[PF_STAT_RING_FULL] = { "ring_full", "sends refused because the ring was full" },
+	[PF_STAT_COLLAPSED] = { "collapsed", "2 MiB ranges of buffers made huge pages" },
+	[PF_STAT_SLEEPS] = { "sleeps",
+			     "times the progress function slept because there was nothing to do" },
+	[PF_STAT_PEERS] = { "peers", "peers connected" },
 	[PF_STAT_NET_SENT] = { "net_sent", "packets sent to other hosts" },
 	[PF_STAT_NET_RECEIVED] = { "net_received", "packets received from other hosts" },
 	[PF_STAT_NET_BYTES] = { "net_bytes", "bytes of the packets sent to other hosts" },
-	[PF_STAT_NET_LOST] = { "net_lost", "packets sent to other hosts that got lost" },
+	[PF_STAT_NET_LOST] = { "net_lost",
+			       "packets to other hosts that were lost; what they carried was sent again" },
 	[PF_STAT_NET_DROPPED] = { "net_dropped",
-				  "packets from other hosts that the sockets had no room for" },
+				  "packets from other hosts dropped because a socket buffer was full" },
 	[PF_STAT_NET_NACKS] = { "net_nacks",
-				"blocks from other hosts that were refused for want of a page" },
+				"blocks from other hosts refused because a page was absent" },
 	[PF_STAT_NET_REFUSED] = { "net_refused",
-				  "packets that were forged, replayed or none of this job's" },
+				  "packets that were forged, replayed, malformed or not of this job" },
 };
 
 const pf_stat_info *pf_stat_table(void)
@@ -74,7 +82,7 @@ const pf_stat_info *pf_stat_table(void)
 	return table;
 }
 
-/* Readers rely on its size, and on nobody else's writing there where the kernel can forbid it. */
+/* Readers rely on the size. Where the kernel supports it, other processes cannot write. */
 static int seal(int fd)
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -83,8 +91,8 @@ static int seal(int fd)
 								     0;
 }
 
-/* The file for others to find, mapped where the page is. -1: the page stays as private as it was. */
-static int share(struct statistics_page *page)
+/* Map a file that others can find where the page is. Returns -1 if the page stays private. */
+static int map_shared(struct statistics_page *page)
 {
 	int fd = memfd_create(STATISTICS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -104,14 +112,14 @@ void statistics_create(struct statistics *statistics, bool threads)
 	struct statistics_page *page = &statistics->page;
 
 	statistics->threads = threads;
-	/* That others can look is no reason to fail. */
-	statistics->fd = share(page);
+	/* A page that others cannot see is no error. */
+	statistics->fd = map_shared(page);
 	page->version = STATISTICS_VERSION;
 	page->stats = PF_STAT_COUNT;
 	page->buckets = PF_RESOLVE_BUCKETS;
 	page->pid = getpid();
 	page->started = clock_nanoseconds(CLOCK_BOOTTIME);
-	/* Last: a reader that sees it sees the rest. */
+	/* Last: a reader that sees the magic sees the rest. */
 	atomic_thread_fence(memory_order_release);
 	page->magic = STATISTICS_MAGIC;
 }

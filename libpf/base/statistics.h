@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The statistics of a context live in a page of their own: a memfd, so that
- * pf_info --job finds and reads them in /proc while the process runs, without
- * a word to it and at no cost to it. Nobody but the context can write there.
+ * The statistics of a context, in a page of their own: a memfd, which pf_info --job finds
+ * and reads in /proc while the process runs, without its help and at no cost to it. Only
+ * the context can write there.
  */
 #ifndef PF_STATISTICS_H
 #define PF_STATISTICS_H
@@ -11,48 +11,53 @@
 #include <stdbool.h>
 
 #include "fault.h"
+#include "limits.h"
 #include "pf.h"
 
 #define STATISTICS_NAME "libpf-statistics"
 #define STATISTICS_MAGIC 0x3173746174736670 /* "pfstats1" */
-/* Raise it whenever a statistic changes its place or its meaning, or the page its layout. */
+/* Increase it with every change of the layout, or of the meaning of a statistic. */
 #define STATISTICS_VERSION 3
-#define STATISTICS_SIZE 4096
-/* log2 of the nanoseconds that faults in the first bucket took less than. */
+/* Bytes of the file: whole pages, whatever their size; only the start has memory. */
+#define STATISTICS_SIZE PAGE_SIZE_MAX
+/* Log2 of the upper bound of the first bucket, ns. */
 #define STATISTICS_BUCKET_FIRST 8
-/* Processors fetch pairs of lines. */
+/* Bytes: processors fetch cache lines in pairs. */
 #define STATISTICS_LINE 128
 
 struct statistics_page {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t stats, buckets; /* PF_STAT_COUNT and PF_RESOLVE_BUCKETS of the writer */
-	int32_t pid;             /* of the writer, in its own namespace */
+	int32_t pid;             /* of the writer, in its own PID namespace */
 	uint64_t started;        /* CLOCK_BOOTTIME, ns */
-	/* By the application's threads, and on lines of their own by all others. */
+	/* Counted by the threads of the application, and by all other threads. */
 	_Alignas(STATISTICS_LINE) _Atomic uint64_t value[PF_STAT_COUNT];
 	_Alignas(STATISTICS_LINE) _Atomic uint64_t concurrent[PF_STAT_COUNT];
 	_Alignas(STATISTICS_LINE) _Atomic uint64_t resolve[PF_RESOLVE_BUCKETS];
 };
 
-/* Inside the context, where the page takes no pointer to get at: it is mapped over its place. */
+/* Part of the context, so that no pointer has to be loaded to reach the page. */
 struct statistics {
-	_Alignas(STATISTICS_SIZE) struct statistics_page page;
-	_Alignas(STATISTICS_SIZE) bool threads;
-	int fd; /* -1: private memory, which nobody finds */
+	union {
+		struct statistics_page page;
+		char room[STATISTICS_SIZE]; /* nothing else is where the page is mapped */
+	};
+	bool threads; /* several threads at a time may call statistic_add */
+	int fd;       /* of the page; -1 if it is private memory */
 };
 
 /*
- * statistics is zeroed memory of the caller's. The page stays mapped over it
- * until the caller unmaps it, and must not be freed by other means. threads:
- * several at a time may call statistic_add.
+ * Map the page over its place in *statistics, which is zeroed memory at the start of
+ * a mapping of the caller. Only munmap releases it. If the page cannot be shared,
+ * the statistics are private to this process.
  */
 void statistics_create(struct statistics *statistics, bool threads);
 void statistics_destroy(struct statistics *statistics);
 
 /*
- * Progress and callers: a lone writer needs no locked instruction, but a load
- * and a store, each atomic for readers.
+ * Count on a thread of the application. If there is only one, a load and a store, each
+ * atomic for readers, are cheaper than a locked instruction.
  */
 static inline void statistic_add(struct statistics *statistics, enum pf_stat stat, uint64_t amount)
 {
@@ -66,7 +71,7 @@ static inline void statistic_add(struct statistics *statistics, enum pf_stat sta
 				      memory_order_relaxed);
 }
 
-/* The same for any thread: the service thread, resolvers. */
+/* Count on any thread: the service thread, resolvers. */
 static inline void statistic_add_concurrent(struct statistics *statistics, enum pf_stat stat,
 					    uint64_t amount)
 {
@@ -89,11 +94,11 @@ static inline uint64_t statistic_read_bucket(const struct statistics_page *page,
 }
 
 /*
- * Any thread: a fault by its kind. The blocks that it parks are counted on
- * their own, by PF_STAT_LOCAL_FAULTS and PF_STAT_REMOTE_FAULTS.
+ * Any thread: count a page fault by its kind. PF_STAT_LOCAL_FAULTS and
+ * PF_STAT_REMOTE_FAULTS count the blocks that it parks.
  */
 void statistic_fault(struct statistics *statistics, enum pf_side side, enum fault_kind kind);
-/* Any thread: a fault was resolved, so long after it was detected. */
+/* Any thread: count a page fault that was resolved so long after it was detected. */
 void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds);
 
 #endif

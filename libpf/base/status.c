@@ -9,7 +9,7 @@ const char *pf_strerror(int status)
 	case PF_DONE:
 		return "already finished";
 	case PF_ERR_AGAIN:
-		return "no room now, try again after progress";
+		return "no room now: call pf_progress and try again";
 	case PF_ERR_FAULT:
 		return "address could not be resolved";
 	case PF_ERR_PEER:
@@ -17,11 +17,11 @@ const char *pf_strerror(int status)
 	case PF_ERR_UNREACHABLE:
 		return "no transport reaches this address";
 	case PF_ERR_ARGUMENT:
-		return "argument out of range";
+		return "invalid argument";
 	case PF_ERR_MEMORY:
 		return "out of memory";
 	case PF_ERR_TOO_LONG:
-		return "message longer than the peer's ring takes";
+		return "message longer than pf_attributes.send_max";
 	case PF_ERR_REFUSED:
 		return "refused by the peer: wrong protection domain or version";
 	case PF_ERR_SYSTEM:

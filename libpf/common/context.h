@@ -33,16 +33,17 @@ struct host_state;
 struct engine;
 
 struct pf_context {
-	/* What every poll looks at comes first. */
+	struct statistics statistics; /* first: its page is mapped here, so it starts a page */
+	/* What every poll looks at comes next. */
 	struct host_state *host;
 	struct engine *engine; /* of the network; NULL without one */
 	_Atomic bool progressing;
-	bool threads;       /* several threads may call at the same time */
-	bool sleepy;        /* idle_polls != 0 */
+	bool threads;              /* several threads may call at the same time */
+	bool sleepy;               /* idle_polls != 0 */
 	_Atomic bool refused_room; /* a caller was told PF_ERR_AGAIN: room comes without a message */
 	struct activity activity;  /* of the thread that polls */
-	uint64_t announced_at; /* activity.empty when a sleep was announced; 0: none is */
-	uint64_t sleep;        /* length of the next sleep, microseconds */
+	uint64_t announced_at;     /* activity.empty when a sleep was announced; 0: none is */
+	uint64_t sleep;            /* length of the next sleep, microseconds */
 	struct operations operations;
 
 	pf_receive_fn receive;
@@ -66,7 +67,6 @@ struct pf_context {
 
 	struct device device;
 	struct memory memory;
-	struct statistics statistics; /* two pages of their own */
 };
 
 #endif

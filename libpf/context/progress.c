@@ -11,8 +11,6 @@
 
 /* How often an idle poll asks for the processor time between polls, which is a system call. */
 #define CLOCK_POLLS 32
-/* The first sleep of a row, microseconds; each that ends without news doubles the next. */
-#define SLEEP_FIRST 1000
 
 static struct host *host_of(pf_context *context)
 {
@@ -25,7 +23,7 @@ static void stay_awake(pf_context *context)
 	if (context->announced_at)
 		host_stay_awake(host_of(context));
 	context->announced_at = 0;
-	context->sleep = SLEEP_FIRST;
+	context->sleep = PROGRESS_SLEEP_FIRST;
 	atomic_store_explicit(&context->activity.empty, 0, memory_order_relaxed);
 }
 
@@ -55,8 +53,8 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	bool ahead = polls > INBOX_ANNOUNCED_POLLS;
 	enum inbox_slept slept;
 
-	if (empty % CLOCK_POLLS == 0 && !activity_waits(&context->activity,
-							clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID))) {
+	if (empty % CLOCK_POLLS == 0 &&
+	    !activity_waits(&context->activity, clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID))) {
 		stay_awake(context);
 		return;
 	}
@@ -84,7 +82,7 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	if (slept != INBOX_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
 	if (slept != INBOX_TIMED_OUT)
-		context->sleep = SLEEP_FIRST;
+		context->sleep = PROGRESS_SLEEP_FIRST;
 	else if (context->sleep < context->options.idle_sleep)
 		context->sleep *= 2;
 }
@@ -141,7 +139,7 @@ int context_progress(pf_context *context)
 	if (context->sleepy) {
 		if (empty)
 			idle(context, empty);
-		else if (context->announced_at || context->sleep != SLEEP_FIRST)
+		else if (context->announced_at || context->sleep != PROGRESS_SLEEP_FIRST)
 			stay_awake(context);
 	}
 	atomic_store_explicit(&context->progressing, false, memory_order_release);

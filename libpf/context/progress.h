@@ -5,6 +5,9 @@
 
 #include "common/context.h"
 
+/* The first sleep of a row, microseconds; each that ends without news doubles the next. */
+#define PROGRESS_SLEEP_FIRST 1000
+
 /* As pf_progress and pf_flush. */
 int context_progress(pf_context *context);
 int context_flush(pf_context *context, pf_peer *peer);

@@ -10,32 +10,36 @@
 
 #include "pf.h"
 
-#define CHANNEL_MAGIC 0x316c656e6e616863 /* "channel1" */
-/* Without these a peer could shrink the file under us, which is a SIGBUS. */
+#define CHANNEL_MAGIC 0x326c656e6e616863 /* "channel2" */
+/* If the peer shrank the file, an access behind its end would raise SIGBUS. */
 #define CHANNEL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-static_assert(sizeof(struct channel_memory) % 4096 == 0, "the ring starts on a page");
+static_assert(sizeof(struct channel_memory) <= CHANNEL_RING, "the header ends before the ring");
+
+static uint64_t page_size(void)
+{
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
 
 static int map(struct channel *channel, size_t ring_size)
 {
-	size_t header = sizeof(struct channel_memory);
 	uint8_t *area;
 
-	channel->mapped = header + 2 * ring_size;
+	channel->mapped = CHANNEL_RING + 2 * ring_size;
 	area = mmap(NULL, channel->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 		    -1, 0);
 	if (area == MAP_FAILED)
 		return PF_ERR_MEMORY;
-	if (mmap(area, header + ring_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+	if (mmap(area, CHANNEL_RING + ring_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 		 channel->fd, 0) == MAP_FAILED ||
-	    mmap(area + header + ring_size, ring_size, PROT_READ | PROT_WRITE,
-		 MAP_SHARED | MAP_FIXED, channel->fd, (off_t)header) == MAP_FAILED) {
+	    mmap(area + CHANNEL_RING + ring_size, ring_size, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED, channel->fd, CHANNEL_RING) == MAP_FAILED) {
 		munmap(area, channel->mapped);
 		return PF_ERR_MEMORY;
 	}
 	channel->memory = (struct channel_memory *)area;
 	channel->ring = (struct ring){
-		.base = area + header,
+		.base = area + CHANNEL_RING,
 		.size = ring_size,
 		.lap = ring_size < RING_LAP_FIRST ? ring_size : RING_LAP_FIRST,
 		.tail = &channel->memory->tail,
@@ -48,10 +52,11 @@ int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *a
 {
 	int status = PF_ERR_SYSTEM;
 
+	ring_size = channel_ring_size(ring_size, page_size());
 	channel->fd = memfd_create("libpf channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (channel->fd < 0)
 		return status;
-	if (ftruncate(channel->fd, (off_t)(sizeof(struct channel_memory) + ring_size)) < 0 ||
+	if (ftruncate(channel->fd, (off_t)(CHANNEL_RING + ring_size)) < 0 ||
 	    fcntl(channel->fd, F_ADD_SEALS, CHANNEL_SEALS | F_SEAL_SEAL) < 0)
 		goto fail;
 	status = map(channel, ring_size);
@@ -77,10 +82,10 @@ int channel_map(struct channel *channel, int fd)
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & CHANNEL_SEALS) != CHANNEL_SEALS || fstat(fd, &file) < 0)
 		goto fail;
-	if (file.st_size <= (off_t)sizeof(struct channel_memory))
+	if (file.st_size < CHANNEL_RING)
 		goto fail;
-	ring_size = (uint64_t)file.st_size - sizeof(struct channel_memory);
-	if (ring_size < 16384 || ring_size > 1 << 30 || (ring_size & (ring_size - 1)))
+	ring_size = (uint64_t)file.st_size - CHANNEL_RING;
+	if (!channel_ring_valid(ring_size, page_size()))
 		goto fail;
 	status = map(channel, ring_size);
 	if (status != PF_OK)
@@ -105,7 +110,7 @@ void channel_destroy(struct channel *channel)
 	channel->memory = NULL;
 }
 
-/* The file holds the ring once: where an entry wraps, it is two pieces. */
+/* The file holds the ring once, so an entry that wraps is copied in two pieces. */
 static size_t copy(const struct channel *channel, const uint8_t *payload, char *memory,
 		   size_t length, bool fill)
 {
@@ -114,7 +119,7 @@ static size_t copy(const struct channel *channel, const uint8_t *payload, char *
 	while (done < length) {
 		size_t at = (size_t)(payload - channel->ring.base + done) & (size - 1);
 		size_t piece = length - done < size - at ? length - done : size - at;
-		off_t offset = (off_t)(sizeof(struct channel_memory) + at);
+		off_t offset = (off_t)(CHANNEL_RING + at);
 		ssize_t bytes = fill ? pwrite(channel->fd, memory + done, piece, offset) :
 				       pread(channel->fd, memory + done, piece, offset);
 

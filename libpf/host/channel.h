@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One direction between two processes on a host: a sealed memory file made by
- * the sender, mapped by both, holding the ring and the slots for transfers
- * moved from both ends. It has no name, so nothing is left behind however the
- * processes end.
+ * One direction between two processes on a host: a sealed memory file that holds
+ * the ring and the slots for transfers that both ends move. The sender makes it
+ * and both map it. It has no name, so nothing remains when the processes end,
+ * however they end.
  */
 #ifndef PF_CHANNEL_H
 #define PF_CHANNEL_H
 
 #include <stdalign.h>
 
+#include "base/limits.h"
 #include "ring.h"
 #include "share.h"
 
 #define CHANNEL_SHARES 64
+/* Offset of the ring. The file has no memory between the header and the ring. */
+#define CHANNEL_RING PAGE_SIZE_MAX
 
+/* The start of the file. */
 struct channel_memory {
 	uint64_t magic;
 	uint64_t ring_size;
-	/* Written by the reader. */
-	alignas(128) _Atomic uint64_t tail;
-	alignas(128) _Atomic uint32_t
-		polled; /* the reader looks here at every progress: no doorbell needed */
+	/* Stored by the reader. */
+	alignas(128) _Atomic uint64_t tail;   /* see ring.h */
+	alignas(128) _Atomic uint32_t polled; /* see inbox.h; 0: ring the doorbell */
 	alignas(4096) struct share shares[CHANNEL_SHARES];
 };
 
@@ -29,18 +32,38 @@ struct channel {
 	struct ring ring;
 	struct channel_memory *memory;
 	int fd;
-	size_t mapped;
+	size_t mapped; /* bytes at memory */
 };
 
-/* allowance: see ring.h. Both return PF_OK, PF_ERR_MEMORY, PF_ERR_SYSTEM; channel_map PF_ERR_ARGUMENT for a file not ours. */
+/* Bytes of a ring of the wanted size, a power of two, where pages are that long. */
+static inline uint64_t channel_ring_size(uint64_t wanted, uint64_t page)
+{
+	return wanted < page ? page : wanted;
+}
+
+/* Whether a ring of this size can be mapped where pages are that long. */
+static inline bool channel_ring_valid(uint64_t size, uint64_t page)
+{
+	return size >= RING_SIZE_MIN && size <= RING_SIZE_MAX && !(size & (size - 1)) &&
+	       size >= page;
+}
+
+/*
+ * ring_size is a power of two; a ring is at least a page. allowance: see ring.h.
+ * Returns PF_OK, PF_ERR_MEMORY or PF_ERR_SYSTEM.
+ */
 int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *allowance);
-/* Takes over fd, also when it fails. The file is hostile until checked: size, seals and header are. */
+/*
+ * Map a channel that a peer created. Takes over fd, also when it fails. The file is
+ * not trusted: its seals, size and header are checked. Returns as channel_create,
+ * and PF_ERR_ARGUMENT for a file that is no channel.
+ */
 int channel_map(struct channel *channel, int fd);
 void channel_destroy(struct channel *channel);
 
 /*
- * Copy between the ring and memory that may not be there, by way of the
- * kernel: what would be a signal in a memcpy is a short count here.
+ * Copy between the ring and memory that may be absent or not permitted. The kernel
+ * copies, so where memcpy would raise a signal the count returned is short.
  */
 size_t channel_fill(const struct channel *channel, uint8_t *payload, const void *from,
 		    size_t length);

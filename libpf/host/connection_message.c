@@ -50,7 +50,7 @@ int connection_message_send(int socket, const struct connection_message *message
 		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
 	}
 	while (sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-		/* ETOOMANYREFS: too many descriptors of ours are on their way to others. */
+		/* ETOOMANYREFS: too many descriptors of this user are in flight. */
 		if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
 			return PF_ERR_AGAIN;
 		if (errno != EINTR)
@@ -60,8 +60,8 @@ int connection_message_send(int socket, const struct connection_message *message
 }
 
 /*
- * The descriptor that came along, -1 if none or more than one. The kernel has
- * installed whatever came, wanted or not: what is not taken must be closed.
+ * Return the descriptor that came with a packet, -1 if there is none or more than one. The
+ * kernel has installed all of them, so those that are not returned must be closed.
  */
 static int take_descriptor(struct msghdr *packet)
 {
@@ -101,7 +101,7 @@ int connection_message_receive(int socket, struct connection_message *message, i
 	ssize_t length;
 
 	*fd = -1;
-	/* A reset comes before what the other side had sent, which it only cut off from our answer. */
+	/* ECONNRESET: the peer closed with messages unread; what it sent can still be read. */
 	do {
 		length = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (length < 0 && (errno == EINTR || errno == ECONNRESET));
@@ -115,6 +115,11 @@ int connection_message_receive(int socket, struct connection_message *message, i
 	    message->magic == CONNECTION_MAGIC &&
 	    (size_t)length == connection_message_length(message->kind))
 		return PF_OK;
+	/* The kernel drops a descriptor for which this process has no number left. */
+	if (packet.msg_flags & MSG_CTRUNC && !CMSG_FIRSTHDR(&packet)) {
+		errno = EMFILE;
+		return PF_ERR_SYSTEM;
+	}
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;

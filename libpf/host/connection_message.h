@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is said on the socket between two service threads: the handshake that
- * hands over the channel and the inbox, requests to resolve, and the end of the
- * process at the other side. Sequenced packets: a message is whole or not there.
+ * Messages on the socket between two service threads: the handshake, which hands over
+ * the channel and the inbox, requests to resolve page faults, and the farewell. The socket
+ * keeps packets whole (SOCK_SEQPACKET).
  *
- * The body of the handshake is sealed (XSalsa20-Poly1305) with the key in the
- * address of the side that is called, so only those who were given the
- * address get in, and whoever usurps the name of a dead socket learns nothing.
+ * The body of the handshake is encrypted and authenticated (XSalsa20-Poly1305) with the
+ * key in the address of the side that is called. So only a process that was given the
+ * address is admitted, and a process that takes the name of a closed socket learns nothing.
  */
 #ifndef PF_CONNECTION_MESSAGE_H
 #define PF_CONNECTION_MESSAGE_H
@@ -21,25 +21,25 @@
 #define CONNECTION_MAGIC 0x31706670 /* "pfp1" */
 
 enum connection_message_kind {
-	CONNECTION_HELLO = 1, /* caller: sealed struct hello, the channel's descriptor */
-	CONNECTION_WELCOME,   /* called: sealed struct welcome, the inbox's descriptor */
-	CONNECTION_REFUSED,   /* called: the handshake failed; nothing follows */
-	CONNECTION_RESOLVE,   /* either: make this range present */
-	CONNECTION_RESOLVED,  /* answer */
-	CONNECTION_BYE,       /* the context closes in good order */
+	CONNECTION_HELLO = 1, /* from the caller: sealed struct hello, descriptor of the channel */
+	CONNECTION_WELCOME,   /* the answer: sealed struct welcome, descriptor of the inbox */
+	CONNECTION_REFUSED,   /* or: the handshake failed; nothing follows */
+	CONNECTION_RESOLVE,   /* from either side: make this range present */
+	CONNECTION_RESOLVED,  /* the answer */
+	CONNECTION_BYE,       /* the context was closed: its end is no failure */
 };
 
 struct hello {
 	struct address from;
-	uint64_t cookie_address, cookie;
+	uint64_t cookie_address, cookie; /* see copy_probe */
 };
 
 struct welcome {
 	uint64_t cookie_address, cookie;
-	uint64_t engine; /* of the side that is called: its address at /dev/exanest, or 0 */
-	uint32_t slot;
+	uint64_t engine; /* address of the sender at /dev/exanest; 0: none */
+	uint32_t slot;   /* of the caller in the inbox */
 	uint32_t unused;
-	uint8_t nonce[crypto_secretbox_NONCEBYTES]; /* of the hello that this answers */
+	uint8_t nonce[crypto_secretbox_NONCEBYTES]; /* of the hello that is answered */
 };
 
 struct resolve {
@@ -66,11 +66,15 @@ struct connection_message {
 
 /* Bytes of a message of this kind on the wire; 0 for a kind that does not exist. */
 size_t connection_message_length(uint32_t kind);
-/* PF_OK, PF_ERR_AGAIN if the socket is full, PF_ERR_PEER. fd may be -1. */
+/* fd may be -1. Returns PF_OK, PF_ERR_AGAIN (the socket is full) or PF_ERR_PEER. */
 int connection_message_send(int socket, const struct connection_message *message, int fd);
-/* The same; *fd is -1 if none came. PF_ERR_REFUSED for bytes that are no message. */
+/*
+ * *fd is -1 if no descriptor came. Returns PF_OK, PF_ERR_AGAIN (nothing to read),
+ * PF_ERR_PEER, PF_ERR_REFUSED (malformed), or PF_ERR_SYSTEM with errno EMFILE: this
+ * process has too many descriptors open to receive the one that came.
+ */
 int connection_message_receive(int socket, struct connection_message *message, int *fd);
-/* Seal and open a handshake of this kind. */
+/* Encrypt the body of a handshake, and decrypt it; false: it was not made with this key. */
 void connection_message_seal(struct connection_message *message, enum connection_message_kind kind,
 			     const void *body, const uint8_t key[ADDRESS_KEY_BYTES]);
 bool connection_message_unseal(const struct connection_message *message, void *body,

@@ -19,7 +19,7 @@ int copy_process(pid_t pid, bool put, void *local, uint64_t remote, size_t lengt
 	size_t done = 0;
 	ssize_t bytes;
 
-	/* A short count does not say why; the next call starts at the cause and does. */
+	/* After a short count, the next call starts at the cause and returns its errno. */
 	while (done < length) {
 		bytes = copy_once(pid, put, (char *)local + done, remote + done, length - done);
 		if (bytes <= 0) {

@@ -13,7 +13,7 @@
 
 #include "pf.h"
 
-static_assert(sizeof(struct inbox_memory) == 4096, "an inbox is one page");
+static_assert(sizeof(struct inbox_memory) == 4096, "at most a page, whatever its size");
 
 static int map(struct inbox *inbox, int fd)
 {

@@ -1,25 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a process is called when it does not look: one page of shared memory
- * that every process that sends to it maps.
+ * The inbox of a process: a page of shared memory that every process that sends to it
+ * maps. A writer marks there that its channel has messages.
  *
- * A reader polls the few channels that carried something lately. The writer
- * of any other channel marks its slot and rings the bell (two plain stores),
- * so the cost of an idle poll does not grow with the number of silent peers.
- * A reader with nothing to do may sleep on the futex word.
+ * A reader polls only the few channels that had messages lately ("polled" in
+ * channel.h). The writer of any other channel sets its mark and rings the bell, two
+ * stores, so the cost of an idle poll does not grow with the number of silent peers. A
+ * reader with nothing to do may sleep on the futex word "sleeping".
  *
- * The writer's order is: message, then a look at "polled", mark and bell, and,
- * if the reader ever sleeps, a fence and a look at "sleeping". The reader's is:
- * "sleeping", a fence, then a last look at the bell. So one of them sees the
- * other. A reader that announces its sleep INBOX_ANNOUNCED_POLLS polls ahead needs no
- * fence of its writers, which is 7 % of a barrier of 64 ranks on two cores:
- * what they wrote before they looked at "sleeping" has left their store buffers
- * by then, or, if one was stopped just there, is found when the sleep's time is
- * over. There is no fence before "polled", as it would cost every message: a
- * bell that is not rung for that reason is made up for by the reader's rotation
- * over all channels; one that ever sleeps never claims to poll. (membarrier by
- * the reader would spare the writer its fence too, but was measured at 15 us in
- * a virtual machine, for every sleep.)
+ * Order of memory accesses, the same on x86 and arm64:
+ *
+ *     writer                              reader
+ *     W1  header = ...   release          R1  bell = 0      exchange, seq_cst
+ *     W2  polled?        relaxed          R2  mark = 0      exchange, acquire
+ *     W3  mark = 1       release          R3  header?       acquire
+ *     W4  bell = 1       release
+ *     W5  fence          seq_cst          S1  sleeping = 1  relaxed
+ *     W6  sleeping?      relaxed          S2  fence         seq_cst
+ *                                         S3  bell?         relaxed
+ *
+ *   - W1 before W3: a reader that takes the mark finds the message. If the mark became
+ *     visible first, a reader that another writer's bell brings here would take it, find
+ *     no message, and later find a bell without a mark (a relaxed W3 on arm64; x86 keeps
+ *     stores in order).
+ *   - W3 before W4, R1 before R2: a reader that takes the bell finds the mark. A mark set
+ *     after R2 rings the bell after R1, so the reader comes back. If a second writer's W4
+ *     overwrites the first one's before R1, the C11 rules order R1 after the second one
+ *     only. x86 and arm64 order it after both: a store becomes visible to all other
+ *     processors at once.
+ *   - W4, W5, W6 and S1, S2, S3: each side stores, then loads what the other stored, with
+ *     a full fence between. So either the reader sees the bell, or the writer sees that
+ *     the reader sleeps and wakes it.
+ *   - W1 and W2 are a store and a load without a fence, which would cost every message: a
+ *     writer may see "polled" when the reader has just stopped polling. The reader visits
+ *     all other channels in rotation and finds the message. A reader that ever sleeps
+ *     does not rotate, so its writers do not look at "polled" and always ring.
+ *
+ * A reader that announces its sleep INBOX_ANNOUNCED_POLLS polls ahead spares its writers
+ * W5 (7 % of a barrier of 64 ranks on two cores). By S3, what a writer stored before W6
+ * has left its store buffer. If not, because the writer was stopped just there, the
+ * reader finds it when the time of its sleep is over. (The reader could spare the writers
+ * W5 with membarrier(2) as well, but that took 15 us for each sleep in a virtual machine.)
+ *
+ * tests/models/doorbell.pml checks the first three, and that a message is lost if W3 or
+ * W4 is relaxed or W5 is missing.
  */
 #ifndef PF_INBOX_H
 #define PF_INBOX_H
@@ -29,47 +53,54 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A multiple of 8. */
+/* Fills a page of 4 KiB; a multiple of 8, because the reader looks at 8 marks at a time. */
 #define INBOX_SLOTS (4096 - 16)
 #define INBOX_NO_SLOT UINT32_MAX
 
+/* Empty polls between the announcement of a sleep and the sleep. */
 #define INBOX_ANNOUNCED_POLLS 32
 
 enum inbox_sleeper {
-	INBOX_NEVER_SLEEPS,    /* always */
-	INBOX_SLEEPS_AT_ONCE,  /* it falls asleep with the announcement */
-	INBOX_SLEEPS_ANNOUNCED /* INBOX_ANNOUNCED_POLLS polls after it */
+	INBOX_NEVER_SLEEPS,
+	INBOX_SLEEPS_AT_ONCE,   /* when it announces it: a writer needs a fence */
+	INBOX_SLEEPS_ANNOUNCED, /* INBOX_ANNOUNCED_POLLS polls later */
 };
 
-/* A writer that rings touches all of them: for the first few peers that is one cache line. */
+/* A writer that rings stores to all of it: for the first few peers that is one cache line. */
 struct inbox_memory {
-	_Atomic uint32_t bell;
-	uint32_t sleeper; /* enum inbox_sleeper; constant */
-	_Atomic uint32_t sleeping;
-	_Atomic uint8_t overflow; /* a writer without a slot has rung */
-	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS];
+	_Atomic uint32_t bell;     /* 1: marks were set since the reader looked last */
+	uint32_t sleeper;          /* enum inbox_sleeper of the reader; constant */
+	_Atomic uint32_t sleeping; /* 1: the reader sleeps or is about to; a futex */
+	_Atomic uint8_t overflow;  /* the mark that all writers without a slot share */
+	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS]; /* marks by slot */
 };
 
 struct inbox {
 	struct inbox_memory *memory;
-	int fd; /* -1 in those who only map it */
+	int fd; /* -1 in a writer */
 };
 
+/* Returns PF_OK, PF_ERR_MEMORY or PF_ERR_SYSTEM. */
 int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper);
-/* Takes over fd, also when it fails. */
+/* Map a peer's inbox. Takes over fd, also when it fails; PF_ERR_ARGUMENT: it is no inbox. */
 int inbox_map(struct inbox *inbox, int fd);
 void inbox_destroy(struct inbox *inbox);
 
+/* Writer: set the mark of the slot and ring the bell. */
 static inline void inbox_ring(struct inbox_memory *memory, uint32_t slot)
 {
 	atomic_store_explicit(slot < INBOX_SLOTS ? &memory->pending[slot] : &memory->overflow, 1,
-			      memory_order_relaxed);
+			      memory_order_release);
 	atomic_store_explicit(&memory->bell, 1, memory_order_release);
 }
 
 void inbox_wake_sleeper(struct inbox_memory *memory);
 
-/* After a message to a reader that sleeps at times, or after any other news for it. */
+/*
+ * Wake the reader if it sleeps: after inbox_ring, or after another store that the reader
+ * looks at before it sleeps. sleeper: the reader's, or INBOX_SLEEPS_AT_ONCE for a fence in
+ * any case.
+ */
 static inline void inbox_wake(struct inbox_memory *memory, enum inbox_sleeper sleeper)
 {
 	if (sleeper != INBOX_SLEEPS_ANNOUNCED)
@@ -79,9 +110,9 @@ static inline void inbox_wake(struct inbox_memory *memory, enum inbox_sleeper sl
 }
 
 /*
- * Reader: announce sleep, so that every message not seen after this call
- * returns will wake it; then look around once more, then inbox_sleep or
- * inbox_stay_awake.
+ * Reader: announce sleep. Whatever a writer stores later, and the reader does not find
+ * when it looks at the bell once more, wakes it. Then call inbox_sleep, or
+ * inbox_stay_awake if there was something to find.
  */
 void inbox_announce_sleep(struct inbox *inbox);
 enum inbox_slept { INBOX_NOT_SLEPT, INBOX_WOKEN, INBOX_TIMED_OUT };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ring.h"
 
+/* Double the lap; false if the allowance is used up. */
 static bool grow(struct ring *ring)
 {
 	int64_t more = ring->lap < RING_LAP_FREE ? 0 : (int64_t)ring->lap;
@@ -13,15 +14,15 @@ static bool grow(struct ring *ring)
 	return true;
 }
 
-bool ring_turn(struct ring *ring, size_t length)
+bool ring_wrap_or_grow(struct ring *ring, size_t length)
 {
 	uint64_t offset = ring->position & (ring->size - 1);
 	uint64_t tail = atomic_load_explicit(ring->tail, memory_order_acquire);
 	uint64_t unread = ring->position - tail;
 	uint64_t end = ring->position - offset + ring->size;
 
-	/* The last lap that doubles is the whole ring, which turns by itself. */
-	if ((unread >= 2 * RING_PUBLISH_DRY || length > ring->short_most) && grow(ring))
+	/* A lap of the whole ring never gets here: its positions wrap by themselves. */
+	if ((unread >= 2 * RING_PUBLISH_EMPTY || length > ring->short_most) && grow(ring))
 		return true;
 	if (unread > ring->lap / 2)
 		return false;

@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A ring of messages from one writer to one reader, in memory that both map
- * twice in a row, so that an entry is contiguous wherever it starts.
+ * A ring of messages from one writer to one reader, in memory that both processes map
+ * twice in a row, so that every entry is contiguous.
  *
- * An entry is an 8-byte header and its payload, padded to 8 bytes. A header
- * that reads 0 is an entry not yet written: the writer clears the header
- * behind an entry before it stores (release) the entry's own, so the reader
- * (acquire) never takes bytes of an earlier lap for a header. Header and
- * payload share cache lines; several small entries share one. The reader
- * publishes how far it read only every few kilobytes, and the writer looks only
- * when it must, so in the steady state the two processes exchange no cache
- * line but those that carry the messages.
+ * An entry is a header of 8 bytes and its payload, padded to 8 bytes. A header that is 0
+ * is an entry not yet written. Header and payload share cache lines, and so do small
+ * entries. The reader publishes its position (tail) only every few kilobytes, and the
+ * writer reads it only when the ring seems full. So in the steady state the two
+ * processes exchange only the cache lines that carry messages.
  *
- * Memory grows with need: the writer turns back to the start after a short
- * lap, by an entry that skips the rest. Where its reader is behind, it goes on
- * into a lap of twice the length, while the allowance that all rings of a
- * process share lasts. So short questions and answers stay in a few pages; a
- * writer that is well ahead of its reader gets the whole ring, and is the
- * faster for it (2.8x for 1 KiB messages). So does one of long entries: lines
- * that were read long ago are quicker to take from the reader (0.80 instead of
- * 1.0 us for a message of 2 KiB), unless other processes use up the caches.
+ * Order of memory accesses, the same on x86 and arm64:
+ *   - The writer writes the payload, clears the header behind the entry, then stores the
+ *     header (release). The reader loads the header (acquire). So it sees the whole
+ *     payload, and never takes bytes of an earlier lap for the next header.
+ *   - The reader reads the payload, then stores the tail (release). The writer loads the
+ *     tail (acquire) before it writes there again, the cleared header included. So it
+ *     overwrites nothing that is still read.
+ *   - ring_ready is relaxed: the reader acts on nothing before ring_peek's acquire.
+ *   - The allowance is a count that guards no memory: relaxed.
+ * Every location has one writer process, so no other order is needed.
+ *
+ * Memory grows with need. The writer wraps at the end of a lap, which is a part of the
+ * ring at first: an entry that skips the rest leads back to the start. If the reader is
+ * behind, the writer doubles the lap instead, as long as the allowance that all rings of
+ * a process share permits. So requests with short answers use a few pages, and a writer
+ * far ahead of its reader uses the whole ring, which made 1 KiB messages 2.8 times as
+ * fast. Long entries use the whole ring as well: lines that the reader read long ago are
+ * cheaper to write (2 KiB messages: 0.80 instead of 1.0 us), unless other processes use
+ * up the caches.
  */
 #ifndef PF_RING_H
 #define PF_RING_H
@@ -31,31 +39,30 @@
 
 #define RING_HEADER sizeof(uint64_t)
 /*
- * Entries up to this length are prefetched whole, by both sides. For longer
- * ones it gains no latency, and a writer in full stream takes lines away that
- * the reader is still busy with: 1 KiB messages lost half their rate.
+ * Both sides prefetch entries up to this length, bytes. Longer ones gain no latency, and
+ * a writer ahead of its reader would take lines away that the reader still uses: 1 KiB
+ * messages lost half their rate.
  */
 #define RING_PREFETCH_MAX 768
 
+/* Length of the first lap, and of the longest that takes nothing from the allowance, bytes. */
 #define RING_LAP_FIRST (8u << 10)
-/* Every ring may grow so far without a share of the allowance. */
 #define RING_LAP_FREE (32u << 10)
-/* The reader says how far it is after so many bytes, or fewer when it has caught up. */
+/* The reader stores the tail after so many bytes, or after fewer if the ring is empty. */
 #define RING_PUBLISH (4u << 10)
-#define RING_PUBLISH_DRY 512
-/* The kind of an entry that only reaches to the end of the ring. */
+#define RING_PUBLISH_EMPTY 512
+/* The kind of an entry without contents that reaches to the end of the ring. */
 #define RING_SKIP 255
 
 struct ring {
 	uint8_t *base;       /* size bytes, mapped twice */
 	uint64_t size;       /* a power of two */
-	uint64_t position;   /* writer: of the next entry to write; reader: to read */
-	uint64_t tail_seen;  /* writer: last value of *tail it saw; reader: last it stored */
-	uint64_t lap;        /* writer: where it turns back */
-	uint64_t short_most; /* writer: entries up to this length are at home in a short lap */
-	_Atomic int64_t
-		*allowance;     /* writer: bytes that laps may still grow by beyond RING_LAP_FREE */
-	_Atomic uint64_t *tail; /* shared: the reader is done with everything before this */
+	uint64_t position;   /* of the next entry to write or to read, in bytes since the start */
+	uint64_t tail_seen;  /* writer: value of *tail last loaded; reader: last stored */
+	uint64_t lap;        /* writer: offset at which it wraps */
+	uint64_t short_most; /* writer: entries up to this length do not grow the lap */
+	_Atomic int64_t *allowance; /* writer: bytes that laps may grow by beyond RING_LAP_FREE */
+	_Atomic uint64_t *tail;     /* shared: position up to which the reader is done */
 };
 
 struct ring_entry {
@@ -65,7 +72,7 @@ struct ring_entry {
 	uint8_t tag;
 };
 
-/* Entries up to half the ring always find room once the reader has caught up. */
+/* An entry of up to half the ring has room once the reader has read everything. */
 static inline size_t ring_longest(const struct ring *ring)
 {
 	return ring->size / 2 - 2 * RING_HEADER;
@@ -81,21 +88,27 @@ static inline _Atomic uint64_t *ring_header(const struct ring *ring, uint64_t po
 	return (_Atomic uint64_t *)(ring->base + (position & (ring->size - 1)));
 }
 
-/* Writer, past its lap: back to the start, or go on with a longer lap. False: not yet. */
-bool ring_turn(struct ring *ring, size_t length);
+/*
+ * Writer at the end of its lap: wrap, or grow the lap for an entry of that length. False
+ * if neither is possible now.
+ */
+bool ring_wrap_or_grow(struct ring *ring, size_t length);
 
-/* Writer: room for length bytes, or NULL. Nothing is visible before ring_commit. */
+/*
+ * Writer: return room for a payload of length bytes, NULL if there is none now. The
+ * reader sees nothing of it before ring_commit.
+ */
 static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
 {
 	uint64_t need = ring_span(length) + RING_HEADER;
 
 	if (__builtin_expect((ring->position & (ring->size - 1)) >= ring->lap, 0) &&
-	    !ring_turn(ring, length))
+	    !ring_wrap_or_grow(ring, length))
 		return NULL;
 	if (__builtin_expect(ring->position + need - ring->tail_seen > ring->size, 0)) {
 		uint64_t tail = atomic_load_explicit(ring->tail, memory_order_acquire);
 
-		/* A reader that lies about its tail only spoils its own ring. */
+		/* A wrong tail from a hostile reader must not lead outside the ring. */
 		if (ring->position - tail > ring->size || ring->position + need - tail > ring->size)
 			return NULL;
 		ring->tail_seen = tail;
@@ -103,7 +116,7 @@ static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
 	return (uint8_t *)ring_header(ring, ring->position) + RING_HEADER;
 }
 
-/* Writer: publish what ring_reserve gave, with the same length. */
+/* Writer: publish the entry that ring_reserve returned, with the same length. */
 static inline void ring_commit(struct ring *ring, size_t length, uint8_t kind, uint8_t tag)
 {
 	uint64_t next = ring->position + ring_span(length);
@@ -113,10 +126,10 @@ static inline void ring_commit(struct ring *ring, size_t length, uint8_t kind, u
 	atomic_store_explicit(ring_header(ring, next), 0, memory_order_relaxed);
 	atomic_store_explicit(ring_header(ring, ring->position), header, memory_order_release);
 	/*
-	 * Own the lines of the next entry, likely of the same length, before it
-	 * is written: each of its stores would otherwise wait for the reader's
-	 * copy of an earlier lap. The reader polls the first line, so that one
-	 * is lost again anyway.
+	 * Get the lines of the next entry, probably of the same length, before it is
+	 * written: otherwise each of its stores waits until the reader's copy of the
+	 * line is invalidated. Not the first line: the reader polls it, so it would be
+	 * lost again.
 	 */
 	ahead = ring_span(length) <= RING_PREFETCH_MAX ? ring_span(length) : 0;
 	for (line = 64; line <= ahead + 64; line += 64)
@@ -124,13 +137,13 @@ static inline void ring_commit(struct ring *ring, size_t length, uint8_t kind, u
 	ring->position = next;
 }
 
-/* Reader: is there an entry? Costs one load of a line in this core's cache when there is none. */
+/* Reader: is there an entry? While there is none, the load hits this core's cache. */
 static inline bool ring_ready(const struct ring *ring)
 {
 	return atomic_load_explicit(ring_header(ring, ring->position), memory_order_relaxed) != 0;
 }
 
-/* Reader: done with everything up to the present position. */
+/* Reader: give everything before its position back to the writer. */
 static inline void ring_publish(struct ring *ring)
 {
 	atomic_store_explicit(ring->tail, ring->position, memory_order_release);
@@ -138,8 +151,8 @@ static inline void ring_publish(struct ring *ring)
 }
 
 /*
- * Reader: the next entry. Returns 1, 0 if there is none, and -1 if the header
- * cannot have been written by ring_commit: the writer is not to be trusted.
+ * Reader: get the next entry. Returns 1, 0 if there is none now, or -1 if the header is
+ * malformed: the writer does not keep to the protocol.
  */
 static inline int ring_peek(struct ring *ring, struct ring_entry *entry)
 {
@@ -148,7 +161,7 @@ static inline int ring_peek(struct ring *ring, struct ring_entry *entry)
 	uint32_t line;
 
 	if (!header) {
-		if (ring->position - ring->tail_seen >= RING_PUBLISH_DRY)
+		if (ring->position - ring->tail_seen >= RING_PUBLISH_EMPTY)
 			ring_publish(ring);
 		return 0;
 	}
@@ -163,19 +176,19 @@ static inline int ring_peek(struct ring *ring, struct ring_entry *entry)
 			return -1;
 		ring->position = end;
 		ring_publish(ring);
-		/* What is behind it is found by the next look. */
+		/* The next call finds the entry at the start. */
 		return 0;
 	}
 	if (header >> 48 || !entry->kind || entry->length > ring_longest(ring))
 		return -1;
-	/* Fetch the lines side by side while the receiver still looks at the first. */
+	/* Fetch all lines in parallel while the caller handles the first one. */
 	if (entry->length <= RING_PREFETCH_MAX)
 		for (line = 64; line < entry->length + RING_HEADER; line += 64)
 			__builtin_prefetch(entry->payload + line, 0);
 	return 1;
 }
 
-/* Reader: done with the entry that ring_peek showed; its payload may be overwritten from now on. */
+/* Reader: release the entry that ring_peek returned; the writer may overwrite its payload. */
 static inline void ring_consume(struct ring *ring, const struct ring_entry *entry)
 {
 	ring->position += ring_span(entry->length);

@@ -48,7 +48,7 @@ bool share_claim_front(struct share *share, uint32_t least, uint32_t most, struc
 		back = back_of(claim);
 		if (front >= back)
 			return false;
-		/* Half of what is left keeps the last runs short, so both finish together. */
+		/* Half of what is left: the last runs are short, so both finish together. */
 		take = between((back - front) / 2, least, most);
 		if (take > back - front)
 			take = back - front;
@@ -70,8 +70,8 @@ bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, 
 		back = back_of(claim);
 		if (generation_of(claim) != (generation & 0xffffff) || front >= back)
 			return false;
-		/* The initiator took its half with the offer: this end takes most of
-		 * the other, for the same finishing time. */
+		/* The initiator claimed half with its offer; most of the rest makes both
+		 * finish at the same time. */
 		take = between((back - front) / 4 * 3, least, most);
 		if (take > back - front)
 			take = back - front;

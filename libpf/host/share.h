@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transfer moved from both ends: the initiator takes runs of granules from
- * the front, the peer from the back, until they meet. Each keeps its end of
- * the buffers in its own cache, and nobody waits for a slow partner longer
- * than for the run it has in hand. Handing out blocks from one counter
- * instead loses a quarter to cold caches.
+ * A transfer that both processes move: the initiator claims runs of granules from the
+ * front, the peer from the back, until they meet. So each process keeps its part of the
+ * buffers in its own cache, and waits at the end for one run of the other at most.
+ * (Handing out blocks from one counter was a quarter slower, because of cold caches.)
  *
- * claim packs generation:24 | front:20 | back:20; granules [front, back) are
- * unclaimed, both ends claim by compare-and-swap. The generation changes with
- * every reuse of the slot, so a peer that comes late with an old offer cannot
- * claim from the new transfer.
+ * The claim word packs generation:24 | front:20 | back:20. Granules [front, back) are
+ * unclaimed. The generation changes whenever the slot is reused, so a peer that handles
+ * an old offer late cannot claim from the new transfer.
  *
- * Lifetime: the initiator owns the slot, and reuses it only when every
- * granule the peer claimed is accounted for in moved or given back.
+ * Lifetime: the initiator owns the slot. It reuses it only when every granule that the
+ * peer claimed is counted in moved or returned.
+ *
+ * Order of memory accesses, the same on x86 and arm64:
+ *   - claim: read-modify-write (acquire and release) by both, so each granule is claimed
+ *     once. share_open stores it last (release): a peer that claims (acquire) stores to
+ *     moved and returned after they were cleared.
+ *   - moved, returned: the peer stores them (release) after its copy; the initiator loads
+ *     them (acquire) before it completes the transfer or opens the slot again. The peer
+ *     stores moved before returned, and after returned nothing.
+ *   - share_joined is a hint: relaxed.
  */
 #ifndef PF_SHARE_H
 #define PF_SHARE_H
@@ -24,17 +31,19 @@
 
 #define SHARE_GRANULES_MAX ((1u << 20) - 1)
 #define SHARE_GRANULE_SHIFT 12
-/* A claim costs two cache misses and a system call: below these it balances less than it costs. */
+/* Least bytes to claim: a claim costs two cache misses and a system call. */
 #define SHARE_FRONT_LEAST (64u << 10)
 #define SHARE_BACK_LEAST (256u << 10)
 
 struct share {
 	alignas(128) _Atomic uint64_t claim;
-	/* Written by the peer alone; in the line of the claim, for whoever looks at one wants both. */
-	_Atomic uint64_t moved;    /* granules it finished */
-	_Atomic uint64_t returned; /* start:32 | end:32, a claimed run it could not move */
+	/* Stored by the peer only; in the line of claim, because it is read along with that. */
+	_Atomic uint64_t moved; /* number of granules it moved */
+	_Atomic uint64_t
+		returned; /* start:32 | end:32 of a claimed run it could not move; 0: none */
 };
 
+/* [start, end) */
 struct granules {
 	uint32_t start, end;
 };
@@ -44,7 +53,7 @@ static inline uint32_t granules_count(struct granules run)
 	return run.end - run.start;
 }
 
-/* Smallest shift at which length fits the claim word. */
+/* Log2 of the size of a granule: the smallest at which a transfer of length bytes fits. */
 static inline unsigned share_granule_shift(uint64_t length)
 {
 	unsigned shift = SHARE_GRANULE_SHIFT;
@@ -54,21 +63,24 @@ static inline unsigned share_granule_shift(uint64_t length)
 	return shift;
 }
 
-/* Initiator: open the slot with [0, front) already claimed by itself. */
+/* Initiator: open the slot, with granules [0, front) of [0, back) claimed by itself. */
 void share_open(struct share *share, uint32_t generation, uint32_t front, uint32_t back);
 
-/* Initiator: claim at most most granules from the front; false when none are left. */
+/*
+ * Initiator: claim half of what is left, but at least least and at most most granules,
+ * from the front. False when none are left.
+ */
 bool share_claim_front(struct share *share, uint32_t least, uint32_t most, struct granules *run);
 /*
- * Peer: the same from the back; false also when the slot is not of this
- * generation any more. *last: nothing is left behind this run.
+ * Peer: claim three quarters of what is left, within the same limits, from the back. False
+ * when none are left or the slot has another generation. *last: none are left now.
  */
 bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, uint32_t most,
 		      struct granules *run, bool *last);
 
-/* Initiator: close the rest; nobody can claim any more. Returns how many the peer claimed. */
+/* Initiator: claim the rest, so that the peer cannot. Returns how many the peer has claimed. */
 uint32_t share_close(struct share *share, uint32_t total);
-/* Initiator: has the peer claimed anything yet? */
+/* Initiator: whether the peer has claimed anything yet. */
 bool share_joined(const struct share *share, uint32_t total);
 
 #endif

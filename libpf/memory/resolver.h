@@ -12,13 +12,14 @@
 #include <stdbool.h>
 
 #include "base/fault.h"
+#include "base/limits.h"
 #include "pace.h"
 #include "pager.h"
 #include "pf.h"
 #include "residency.h"
 
 /* Nobody asks for more at a time: the longest block. */
-#define RESOLVER_MOST (1u << 24)
+#define RESOLVER_MOST BLOCK_SIZE_MAX
 #define RESOLVER_THREADS 4
 
 /* One range to be made present, and what became of it. */

@@ -71,11 +71,11 @@ struct engine {
 	/* From threads that resolve; taken by the driver. */
 	_Atomic(struct resolved *) resolved;
 	struct resolved *deferred; /* what only progress may do; under the lock */
-	_Atomic bool attended; /* the service thread looks after us: wake it */
-	_Atomic bool awaited;  /* it does, and waits for whoever drives to stop */
-	uint64_t alarm;        /* until when it sleeps at most, while it attends */
-	int wake;              /* eventfd */
-	struct watch *watch;   /* the service thread's look after this */
+	_Atomic bool attended;     /* the service thread looks after us: wake it */
+	_Atomic bool awaited;      /* it does, and waits for whoever drives to stop */
+	uint64_t alarm;            /* until when it sleeps at most, while it attends */
+	int wake;                  /* eventfd */
+	struct watch *watch;       /* the service thread's look after this */
 };
 
 /*

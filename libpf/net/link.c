@@ -355,8 +355,7 @@ static void meet_callers(struct engine *engine)
 	for (link = engine->links; link != engine->met; link = link->next) {
 		if (link->peer)
 			continue;
-		peer = peers_find(&engine->context->peers,
-				  net_association_id(link->association));
+		peer = peers_find(&engine->context->peers, net_association_id(link->association));
 		if (peer)
 			bind_peer(link, peer);
 	}

@@ -84,8 +84,8 @@ static int resolve(struct engine *engine, const struct net_wait *wait, struct wi
 	while (!(resolved = malloc(sizeof(*resolved))))
 		usleep(1000);
 	if (wait->end > wait->address + wait->length) {
-		length = policy_window(context->memory.policy, window,
-				       wait->address, wait->length, wait->end);
+		length = policy_window(context->memory.policy, window, wait->address, wait->length,
+				       wait->end);
 		if (length < wait->length)
 			length = wait->length;
 	}

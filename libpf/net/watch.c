@@ -23,7 +23,7 @@ struct watch {
 	struct event *readable[INTERFACES_MOST];
 	struct event *woken, *timer;
 	struct activity_observer observer; /* of the application */
-	bool spared;    /* the application serves the network, or could not while this thread does */
+	bool spared; /* the application serves the network, or could not while this thread does */
 	bool listening; /* to the sockets */
 	unsigned refusals;
 };

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/calibration.h"
+#include "base/options.h"
 
 static char folder[64];
 
@@ -40,7 +41,7 @@ static int no_variables(void **state)
 	return 0;
 }
 
-/* machine NULL: this one. */
+/* machine NULL: this machine. */
 static void write_file(const char *title, const char *machine, const char *rest)
 {
 	char path[96], here[320];
@@ -67,9 +68,9 @@ static void test_path(void **state)
 
 	/* A relative cache folder is invalid by the XDG specification: ignored. */
 	setenv("XDG_CACHE_HOME", "relative", 1);
-	setenv("HOME", "/somebody", 1);
+	setenv("HOME", "/home/user", 1);
 	pf_calibration_path(path, sizeof(path));
-	assert_string_equal(path, "/somebody/.cache/libpf/calibration");
+	assert_string_equal(path, "/home/user/.cache/libpf/calibration");
 	setenv("XDG_CACHE_HOME", folder, 1);
 }
 
@@ -79,11 +80,11 @@ static void test_read(void **state)
 
 	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
 	options = before;
-	assert_int_equal(calibration_read(&options), PF_ERR_SYSTEM);
+	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_SYSTEM);
 
 	write_file(CALIBRATION_TITLE, NULL,
 		   "# measured\n\nshare_min = 96K\neager_limit = 2048\nnot_yet_invented = 5\n");
-	assert_int_equal(calibration_read(&options), PF_OK);
+	assert_int_equal(options_read_calibration(&options, NULL), PF_OK);
 	assert_int_equal(options.share_min, 96 << 10);
 	assert_int_equal(options.eager_limit, 2048);
 	options.share_min = before.share_min;
@@ -91,27 +92,78 @@ static void test_read(void **state)
 	assert_memory_equal(&options, &before, sizeof(options));
 }
 
+static enum option_origin origin_of(const enum option_origin *origins, const char *name)
+{
+	const pf_option_info *info = pf_option_table();
+
+	while (strcmp(info->name, name) != 0)
+		info++;
+	return origins[info - pf_option_table()];
+}
+
 static void test_precedence(void **state)
 {
+	enum option_origin origins[OPTIONS_MAX];
 	pf_options options, defaults;
 
 	setenv("PF_CALIBRATE", "0", 1);
 	write_file(CALIBRATION_TITLE, NULL, "share_min = 96K\neager_limit = 2048\n");
-	assert_int_equal(pf_options_init(&defaults, NULL), PF_OK);
+	assert_int_equal(options_load(&defaults, origins, NULL), PF_OK);
 	assert_int_not_equal(defaults.share_min, 96 << 10);
 	assert_int_not_equal(defaults.eager_limit, 2048);
+	assert_int_equal(origin_of(origins, "calibrate"), OPTION_ENVIRONMENT);
+	assert_int_equal(origin_of(origins, "share_min"), OPTION_DEFAULT);
 
 	unsetenv("PF_CALIBRATE");
 	setenv("PF_SHARE_MIN", "7000", 1);
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_int_equal(options_load(&options, origins, NULL), PF_OK);
 	assert_int_equal(options.share_min, 7000);
 	assert_int_equal(options.eager_limit, 2048);
 	assert_int_equal(options.ring_size, defaults.ring_size);
+	assert_int_equal(origin_of(origins, "share_min"), OPTION_ENVIRONMENT);
+	assert_int_equal(origin_of(origins, "eager_limit"), OPTION_CALIBRATION);
+	assert_int_equal(origin_of(origins, "ring_size"), OPTION_DEFAULT);
 
-	/* A variable in error leaves its option as it was: calibrated. */
+	/* An invalid variable leaves its option, and where that comes from, as it was. */
 	setenv("PF_SHARE_MIN", "seven", 1);
-	assert_int_equal(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
+	assert_int_equal(options_load(&options, origins, NULL), PF_ERR_ARGUMENT);
 	assert_int_equal(options.share_min, 96 << 10);
+	assert_int_equal(origin_of(origins, "share_min"), OPTION_CALIBRATION);
+}
+
+/* Machines that differ in their processors have different names. */
+static void test_processor(void **state)
+{
+	static const struct {
+		const char *cpuinfo, *name;
+	} processors[] = {
+		{ "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"
+		  "model name\t: Intel(R) Xeon(R)\nstepping\t: 8\n\nprocessor\t: 1\n"
+		  "vendor_id\t: Other\n",
+		  "GenuineIntel 6 143 Intel(R) Xeon(R)" },
+		{ "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd evtstrm aes\n"
+		  "CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x3\n"
+		  "CPU part\t: 0xd0c\nCPU revision\t: 1\n\n",
+		  "0x41 0x3 0xd0c 1" },
+		{ "CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x1\n"
+		  "CPU part\t: 0xd40\nCPU revision\t: 1\n",
+		  "0x41 0x1 0xd40 1" },
+		{ "processor\t: 0\nhart\t\t: 0\n", "unknown processor" },
+	};
+	char name[64], cut[8];
+	FILE *cpuinfo;
+	size_t i;
+
+	for (i = 0; i < sizeof(processors) / sizeof(processors[0]); i++) {
+		cpuinfo = fmemopen((void *)(uintptr_t)processors[i].cpuinfo,
+				   strlen(processors[i].cpuinfo), "r");
+		calibration_processor(cpuinfo, name, sizeof(name));
+		assert_string_equal(name, processors[i].name);
+		rewind(cpuinfo);
+		calibration_processor(cpuinfo, cut, sizeof(cut));
+		assert_memory_equal(cut, name, sizeof(cut) - 1);
+		fclose(cpuinfo);
+	}
 }
 
 static void test_ignored(void **state)
@@ -140,19 +192,19 @@ static void test_ignored(void **state)
 
 	write_file(CALIBRATION_TITLE, "a Cray-1, 1 cores, Linux 0.01", "share_min = 96K\n");
 	options = defaults;
-	assert_int_equal(calibration_read(&options), PF_ERR_REFUSED);
+	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_REFUSED);
 	assert_memory_equal(&options, &defaults, sizeof(options));
 	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
 	assert_memory_equal(&options, &defaults, sizeof(options));
 
 	write_file("# libpf calibration 2", NULL, "share_min = 96K\n");
-	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
+	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_ARGUMENT);
 	write_file("", NULL, "share_min = 96K\n");
-	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
+	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_ARGUMENT);
 
 	for (i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
 		write_file(CALIBRATION_TITLE, NULL, malformed[i]);
-		if (calibration_read(&options) != PF_ERR_ARGUMENT)
+		if (options_read_calibration(&options, NULL) != PF_ERR_ARGUMENT)
 			fail_msg("taken: %s", malformed[i]);
 		/* All or nothing: the good lines before the bad one do not count. */
 		assert_memory_equal(&options, &defaults, sizeof(options));
@@ -163,9 +215,9 @@ static void test_ignored(void **state)
 	memset(huge, 'x', sizeof(huge) - 1);
 	huge[sizeof(huge) - 1] = 0;
 	write_file(CALIBRATION_TITLE, huge, "share_min = 96K\n");
-	assert_int_equal(calibration_read(&options), PF_ERR_REFUSED);
+	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_REFUSED);
 	write_file(CALIBRATION_TITLE, NULL, huge);
-	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
+	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_ARGUMENT);
 	assert_memory_equal(&options, &defaults, sizeof(options));
 }
 
@@ -175,6 +227,7 @@ int main(void)
 		cmocka_unit_test_setup(test_path, no_variables),
 		cmocka_unit_test_setup(test_read, no_variables),
 		cmocka_unit_test_setup(test_precedence, no_variables),
+		cmocka_unit_test_setup(test_processor, no_variables),
 		cmocka_unit_test_setup(test_ignored, no_variables),
 	};
 

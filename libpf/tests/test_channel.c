@@ -4,20 +4,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "pf.h"
 #include "host/channel.h"
+#include "host/connection_message.h"
 #include "host/inbox.h"
 
-#define RING_SIZE ((size_t)16384)
-#define PAGE ((size_t)4096)
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
+#define RING_SIZE channel_ring_size(RING_SIZE_MIN, PAGE)
 
 static int create(struct channel *channel)
 {
 	static _Atomic int64_t allowance;
 
-	return channel_create(channel, RING_SIZE, &allowance);
+	return channel_create(channel, RING_SIZE_MIN, &allowance);
 }
 
 static bool is_open(int fd)
@@ -25,7 +28,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* A file as a hostile peer may hand it over. */
+/* A file as a hostile peer may send it. */
 static int make_file(off_t size, int seals, const void *head, size_t head_length)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -56,7 +59,7 @@ static void test_round_trip(void **state)
 	assert_int_equal(ring_peek(&in.ring, &entry), 1);
 	assert_int_equal(entry.length, 5);
 	assert_memory_equal(entry.payload, "hello", 5);
-	/* The ring is there twice in a row, at both ends. */
+	/* Both processes map the ring twice in a row. */
 	in.ring.base[3] = 77;
 	assert_int_equal(in.ring.base[RING_SIZE + 3], 77);
 	assert_int_equal(out.ring.base[RING_SIZE + 3], 77);
@@ -66,7 +69,7 @@ static void test_round_trip(void **state)
 	assert_false(is_open(out.fd));
 }
 
-/* Nobody can shrink the file afterwards: that would be a SIGBUS at the other end. */
+/* The size is fixed: a shorter file would raise SIGBUS in the other process. */
 static void test_sealed(void **state)
 {
 	struct channel channel;
@@ -87,10 +90,28 @@ static void refuse_channel(int fd, const char *what)
 		fail_msg("descriptor left open: %s", what);
 }
 
+/* Both mappings start at a page, whatever its size, and a ring fills its pages. */
+static void test_page_sizes(void **state)
+{
+	uint64_t page, wanted, size;
+
+	for (page = 4096; page <= 65536; page *= 4) {
+		assert_int_equal(CHANNEL_RING % page, 0);
+		for (wanted = RING_SIZE_MIN; wanted <= RING_SIZE_MAX; wanted *= 2) {
+			size = channel_ring_size(wanted, page);
+			assert_true(channel_ring_valid(size, page));
+			assert_int_equal(size % page, 0);
+			assert_int_equal(size, wanted < page ? page : wanted);
+		}
+		assert_false(channel_ring_valid(page / 2, page));
+		assert_false(channel_ring_valid(3 * page, page));
+	}
+}
+
 static void test_hostile_files(void **state)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-	const off_t header = (off_t)sizeof(struct channel_memory), good = header + 16384;
+	const off_t header = CHANNEL_RING, good = header + (off_t)RING_SIZE;
 	struct channel model;
 	uint64_t head[2], changed[2];
 	int ends[2];
@@ -103,9 +124,10 @@ static void test_hostile_files(void **state)
 	refuse_channel(make_file(good, F_SEAL_GROW, head, 16), "may shrink");
 	refuse_channel(make_file(0, seals, NULL, 0), "empty");
 	refuse_channel(make_file(16, seals, head, 16), "sixteen bytes");
+	refuse_channel(make_file(header - 1, seals, head, 16), "cut header");
 	refuse_channel(make_file(header, seals, head, 16), "no ring");
 	refuse_channel(make_file(header + 1, seals, head, 16), "ring of one byte");
-	refuse_channel(make_file(header + 8192, seals, head, 16), "ring too small");
+	refuse_channel(make_file(header + (off_t)RING_SIZE / 2, seals, head, 16), "ring too small");
 	refuse_channel(make_file(good + (off_t)PAGE, seals, head, 16), "ring no power of two");
 	refuse_channel(make_file(header + ((off_t)2 << 30), seals, head, 16), "ring too large");
 	refuse_channel(make_file(good, seals, NULL, 0), "no magic");
@@ -123,7 +145,7 @@ static void test_hostile_files(void **state)
 	close(ends[1]);
 	refuse_channel(ends[0], "a pipe");
 
-	/* That was not for some other reason. */
+	/* A correct file is accepted. */
 	struct channel channel;
 
 	assert_int_equal(channel_map(&channel, make_file(good, seals, head, 16)), PF_OK);
@@ -150,11 +172,11 @@ static void test_hostile_inbox(void **state)
 		off_t size;
 		int seals;
 	} files[] = {
-		{ PAGE, 0 },
-		{ PAGE, F_SEAL_GROW },
+		{ sizeof(struct inbox_memory), 0 },
+		{ sizeof(struct inbox_memory), F_SEAL_GROW },
 		{ 0, F_SEAL_SHRINK },
-		{ PAGE - 1, F_SEAL_SHRINK },
-		{ 2 * PAGE, F_SEAL_SHRINK },
+		{ sizeof(struct inbox_memory) - 1, F_SEAL_SHRINK },
+		{ 2 * sizeof(struct inbox_memory), F_SEAL_SHRINK },
 	};
 	struct inbox inbox;
 	size_t i;
@@ -165,10 +187,10 @@ static void test_hostile_inbox(void **state)
 		assert_int_not_equal(inbox_map(&inbox, fd), PF_OK);
 		assert_false(is_open(fd));
 	}
-	fd = make_file(PAGE, F_SEAL_SHRINK, NULL, 0);
+	fd = make_file(sizeof(struct inbox_memory), F_SEAL_SHRINK, NULL, 0);
 	assert_int_equal(inbox_map(&inbox, fd), PF_OK);
 	assert_false(is_open(fd));
-	/* A slot number is the other side's word: none may reach outside the page. */
+	/* The peer chooses the slot: no number may lead outside the page. */
 	inbox_ring(inbox.memory, 0);
 	inbox_ring(inbox.memory, INBOX_SLOTS - 1);
 	inbox_ring(inbox.memory, INBOX_SLOTS);
@@ -176,9 +198,30 @@ static void test_hostile_inbox(void **state)
 	inbox_destroy(&inbox);
 }
 
+/* Running out of descriptors is not reported as a malformed message. */
+static void test_no_descriptor_left(void **state)
+{
+	struct connection_message message = { CONNECTION_MAGIC, CONNECTION_WELCOME };
+	struct rlimit before, limit;
+	int ends[2], fd;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	assert_int_equal(connection_message_send(ends[0], &message, ends[0]), PF_OK);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = (struct rlimit){ (rlim_t)ends[1] + 1, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	errno = 0;
+	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_ERR_SYSTEM);
+	assert_int_equal(errno, EMFILE);
+	assert_int_equal(fd, -1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 /*
- * A page between two that cannot be reached. They are mapped, if without any
- * permission, so that nothing else moves in.
+ * A page between two that cannot be accessed. These are mapped without permission, so
+ * that no other mapping takes their place.
  */
 static char *island(void)
 {
@@ -258,10 +301,11 @@ static void test_bad_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_sealed),
-		cmocka_unit_test(test_hostile_files), cmocka_unit_test(test_read_only_file),
-		cmocka_unit_test(test_hostile_inbox), cmocka_unit_test(test_fill_and_place),
-		cmocka_unit_test(test_bad_memory),
+		cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_sealed),
+		cmocka_unit_test(test_hostile_files),      cmocka_unit_test(test_read_only_file),
+		cmocka_unit_test(test_hostile_inbox),      cmocka_unit_test(test_fill_and_place),
+		cmocka_unit_test(test_bad_memory),         cmocka_unit_test(test_page_sizes),
+		cmocka_unit_test(test_no_descriptor_left),
 	};
 
 	return cmocka_run_group_tests_name("channel", tests, NULL, NULL);

@@ -401,10 +401,10 @@ static void test_rare_polls(void **state)
 	} while (attended(pair));
 	/* A late packet keeps it looking for a while. */
 	for (round = 0; round < 20; round++) {
-		looks = atomic_load(&engine_of(pair)->looks);
+		looks = atomic_load(&pair->context->activity.looks);
 		for (i = 0; i < 8000; i++)
 			pf_progress(pair->context);
-		looks = atomic_load(&engine_of(pair)->looks) - looks;
+		looks = atomic_load(&pair->context->activity.looks) - looks;
 		if (looks <= 1000)
 			break;
 	}

@@ -15,21 +15,21 @@ static const pf_option_info *find(const char *name)
 	return NULL;
 }
 
-/* Nothing from outside: no variables, no calibration file. */
+/* Without variables and without a calibration file. */
 static int clean(void **state)
 {
-	static const char *const names[] = {
-		"PF_RING_SIZE",  "PF_RING_MEMORY", "PF_EAGER_LIMIT",  "PF_SHARE_MIN",
-		"PF_RUN_MAX",    "PF_BLOCK_SIZE",  "PF_SINGLE_COPY",  "PF_FAULT_RETRIES",
-		"PF_IDLE_POLLS", "PF_IDLE_SLEEP",  "PF_THREADS",      "PF_CALIBRATE",
-		"PF_MODE",       "PF_POLICY",      "PF_RESIDENCY",    "PF_COLLAPSE",
-		"PF_NETWORK",    "PF_AUTH",        "PF_NET_FAULT",    "PF_BACKUP_RING",
-		"PF_IF_INCLUDE", "PF_IF_EXCLUDE",  "PF_PEER_TIMEOUT",
-	};
-	size_t i;
+	const pf_option_info *info;
+	const pf_text_info *text;
+	char name[64];
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		unsetenv(names[i]);
+	for (info = pf_option_table(); info->name; info++) {
+		option_variable(info->name, name, sizeof(name));
+		unsetenv(name);
+	}
+	for (text = pf_text_table(); text->name; text++) {
+		option_variable(text->name, name, sizeof(name));
+		unsetenv(name);
+	}
 	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
 	return 0;
 }
@@ -123,7 +123,7 @@ static void test_parse(void **state)
 		if (number_parse(bad[i], &value))
 			fail_msg("'%s' is taken", bad[i]);
 	}
-	/* Nobody who writes 0100 for one hundred means sixty-four. */
+	/* 0100 is one hundred: numbers are decimal. */
 	assert_true(number_parse("0100", &value) && value == 100);
 }
 
@@ -143,7 +143,7 @@ static void test_ranges(void **state)
 	assert_false(option_valid(copy, 2));
 }
 
-/* Names and numbers name the same values, and every value has a name. */
+/* A choice accepts names and numbers, and every value of it has a name. */
 static void test_names(void **state)
 {
 	static const char *const bad[] = { "", "pin-", "Pin", "pin ", "4", "-1", "fault,pin", "1K" };
@@ -170,7 +170,7 @@ static void test_names(void **state)
 	}
 	assert_true(option_parse(mode, "pin-cache", &parsed) && parsed == PF_MODE_PIN_CACHE);
 	assert_true(option_parse(policy, "huge", &parsed) && parsed == PF_POLICY_HUGE);
-	/* The names of one option are not those of another; what is refused changes nothing. */
+	/* Each option has names of its own; an invalid one changes nothing. */
 	assert_false(option_parse(policy, "pin", &parsed));
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		if (option_parse(mode, bad[i], &parsed))
@@ -181,6 +181,8 @@ static void test_names(void **state)
 	assert_string_equal(allowed, "fault, prefault, pin or pin-cache");
 	option_allowed(find("threads"), allowed, sizeof(allowed));
 	assert_string_equal(allowed, "from 0 to 1");
+	option_allowed(find("ring_size"), allowed, sizeof(allowed));
+	assert_string_equal(allowed, "a power of two from 16384 to 1073741824");
 	option_allowed(mode, cut, sizeof(cut));
 	assert_string_equal(cut, "fault, ");
 }
@@ -233,7 +235,7 @@ static void test_culprit(void **state)
 		assert_int_equal(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
 		unsetenv(wrong[i].variable);
 	}
-	/* One wrong variable does not keep the others from being read. */
+	/* The other variables count all the same. */
 	setenv("PF_RING_SIZE", "7", 1);
 	setenv("PF_RUN_MAX", "8192", 1);
 	assert_int_equal(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
@@ -241,20 +243,74 @@ static void test_culprit(void **state)
 	assert_int_equal(options.ring_size, before.ring_size);
 }
 
+/* pf_open refuses an invalid option wherever it comes from, and pf_options_error names it. */
 static void test_open_checks(void **state)
 {
+	static const struct {
+		const char *variable, *value, *text;
+	} wrong[] = {
+		{ "PF_AUTH", "encrpyt",
+		  "PF_AUTH=encrpyt is invalid: must be header, full or encrypt" },
+		{ "PF_RING_SIZE", "100000",
+		  "PF_RING_SIZE=100000 is invalid: must be a power of two from 16384 to 1073741824" },
+		{ "PF_IF_INCLUDE", "lo,10.0.0.0/99",
+		  "PF_IF_INCLUDE=lo,10.0.0.0/99 is invalid: must be names, addresses or networks "
+		  "(10.0.0.0/8) separated by commas" },
+	};
 	pf_context *context = NULL;
 	pf_options options;
+	char text[256];
+	size_t i;
 
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		setenv(wrong[i].variable, wrong[i].value, 1);
+		assert_int_equal(pf_open(NULL, &context), PF_ERR_ARGUMENT);
+		assert_null(context);
+		assert_int_equal(pf_options_error(NULL, text, sizeof(text)), strlen(wrong[i].text));
+		assert_string_equal(text, wrong[i].text);
+		unsetenv(wrong[i].variable);
+	}
+	assert_int_equal(pf_options_error(NULL, text, sizeof(text)), 0);
+	assert_string_equal(text, "");
 	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
-	options.ring_size = 12345;
+	options.threads = 2;
 	assert_int_equal(pf_open(&options, &context), PF_ERR_ARGUMENT);
-	assert_null(context);
-	/* An environment in error is not one that pf_open may fail for: it has defaults. */
-	setenv("PF_RING_SIZE", "12345", 1);
-	assert_int_equal(pf_open(NULL, &context), PF_OK);
-	pf_close(context);
+	pf_options_error(&options, text, sizeof(text));
+	assert_string_equal(text, "threads=2 is invalid: must be from 0 to 1");
+	options.threads = 0;
+	options.if_exclude = "eth0/8";
+	assert_int_equal(pf_open(&options, &context), PF_ERR_ARGUMENT);
+	assert_true(pf_options_error(&options, text, 18) > 18);
+	assert_string_equal(text, "if_exclude=eth0/8");
 	pf_close(NULL);
+}
+
+static void collect_unknown(const char *name, const char *nearest, void *arg)
+{
+	char *text = arg;
+
+	sprintf(text + strlen(text), "%s %s\n", name, nearest ? nearest : "-");
+}
+
+static void test_unknown(void **state)
+{
+	static const char *const names[] = { "PF_RNG_SIZE", "PF_TRANPORT", "PF_if_include",
+					     "PF_PRINTER",  "PF_",         "PF_RING_SIZE",
+					     "PF_TEST_X" };
+	char text[256] = "";
+	size_t i;
+
+	assert_int_equal(options_unknown(collect_unknown, text), 0);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		setenv(names[i], "1", 1);
+	assert_int_equal(options_unknown(collect_unknown, text), 5);
+	assert_non_null(strstr(text, "PF_RNG_SIZE PF_RING_SIZE\n"));
+	assert_non_null(strstr(text, "PF_TRANPORT PF_TRANSPORT\n"));
+	assert_non_null(strstr(text, "PF_if_include PF_IF_INCLUDE\n"));
+	assert_non_null(strstr(text, "PF_PRINTER -\n"));
+	assert_non_null(strstr(text, "PF_ -\n"));
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
 }
 
 static void test_strerror(void **state)
@@ -300,6 +356,7 @@ int main(void)
 		cmocka_unit_test_setup(test_environment, clean),
 		cmocka_unit_test_setup(test_culprit, clean),
 		cmocka_unit_test_setup(test_open_checks, clean),
+		cmocka_unit_test_setup(test_unknown, clean),
 		cmocka_unit_test_setup(test_strerror, clean),
 		cmocka_unit_test_setup(test_statistics, clean),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What resolver threads leave of a processor to whoever calls progress. */
+/* What resolver threads leave of a processor to the thread that calls progress. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -7,6 +7,17 @@
 
 #include "base/clock.h"
 #include "memory/pace.h"
+
+static struct activity activity;
+
+/* What one call of progress tells. */
+static void poll(struct pace *pace, bool moved, bool busy)
+{
+	if (moved)
+		activity_moved(&activity);
+	activity_polled(&activity, busy);
+	pace_polled(pace, busy);
+}
 
 /* Enough processor time to be worth a rest. */
 static void work(const uint64_t *used)
@@ -34,12 +45,13 @@ static void test_moving(void **state)
 	uint64_t used;
 
 	(void)state;
-	pace_init(&pace, 10);
+	memset(&activity, 0, sizeof(activity));
+	pace_init(&pace, 10, &activity);
 	assert_false(pace_asked(&pace));
 	pace_begin(&pace);
 	assert_true(pace_asked(&pace));
 	used = pace_used();
-	pace_called(&pace, true, true);
+	poll(&pace, true, true);
 	/* A tenth of the processor for 200 us of work. */
 	assert_true(rest(&pace, &used) >= 9 * 200000);
 	pace_end(&pace);
@@ -54,12 +66,13 @@ static void test_silent(void **state)
 	uint64_t used;
 
 	(void)state;
-	pace_init(&pace, 10);
+	memset(&activity, 0, sizeof(activity));
+	pace_init(&pace, 10, &activity);
 	pace_begin(&pace);
 	used = pace_used();
 	assert_int_equal(rest(&pace, &used), 0);
 	assert_int_equal(rest(&pace, &used), 0);
-	pace_called(&pace, true, true);
+	poll(&pace, true, true);
 	assert_true(rest(&pace, &used) > 0);
 	assert_int_equal(rest(&pace, &used), 0);
 	pace_end(&pace);
@@ -74,16 +87,17 @@ static void test_waiting(void **state)
 	int i;
 
 	(void)state;
-	pace_init(&pace, 10);
+	memset(&activity, 0, sizeof(activity));
+	pace_init(&pace, 10, &activity);
 	pace_begin(&pace);
 	used = pace_used();
-	pace_called(&pace, true, true);
+	poll(&pace, true, true);
 	for (i = 0; i < 10; i++)
-		pace_called(&pace, false, i % 2);
+		poll(&pace, false, i % 2);
 	assert_true(rest(&pace, &used) > 0);
-	pace_called(&pace, true, true);
+	poll(&pace, true, true);
 	for (i = 0; i < 1000; i++)
-		pace_called(&pace, false, i % 2);
+		poll(&pace, false, i % 2);
 	assert_int_equal(rest(&pace, &used), 0);
 	pace_end(&pace);
 	pace_destroy(&pace);
@@ -105,9 +119,10 @@ static void end_of_rest(bool at_close)
 	struct pace pace = { 0 };
 	pthread_t thread;
 
-	pace_init(&pace, 10);
+	memset(&activity, 0, sizeof(activity));
+	pace_init(&pace, 10, &activity);
 	pace_begin(&pace);
-	pace_called(&pace, true, true);
+	poll(&pace, true, true);
 	pace.due = clock_nanoseconds(CLOCK_MONOTONIC) + 3600 * 1000000000ull;
 	assert_int_equal(pthread_create(&thread, NULL, rest_long, &pace), 0);
 	while (!atomic_load(&pace.rests))
@@ -116,7 +131,7 @@ static void end_of_rest(bool at_close)
 		pace_end_rests(&pace);
 	while (atomic_load(&pace.rests)) {
 		if (!at_close)
-			pace_called(&pace, false, true);
+			poll(&pace, false, true);
 	}
 	pthread_join(thread, NULL);
 	pace_end(&pace);
@@ -141,10 +156,11 @@ static void test_all(void **state)
 	uint64_t used;
 
 	(void)state;
-	pace_init(&pace, 100);
+	memset(&activity, 0, sizeof(activity));
+	pace_init(&pace, 100, &activity);
 	pace_begin(&pace);
 	used = pace_used();
-	pace_called(&pace, true, true);
+	poll(&pace, true, true);
 	assert_int_equal(rest(&pace, &used), 0);
 	pace_end(&pace);
 	pace_destroy(&pace);
@@ -157,11 +173,12 @@ static void test_together(void **state)
 	uint64_t used, due;
 
 	(void)state;
-	pace_init(&pace, 50);
+	memset(&activity, 0, sizeof(activity));
+	pace_init(&pace, 50, &activity);
 	pace_begin(&pace);
 	pace_begin(&pace);
 	used = pace_used();
-	pace_called(&pace, true, true);
+	poll(&pace, true, true);
 	due = clock_nanoseconds(CLOCK_MONOTONIC) + 20000000;
 	pace.due = due;
 	assert_true(rest(&pace, &used) > 0);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "pf.h"
 #include "host/channel.h"
@@ -11,13 +12,13 @@
 #define RING_MOST ((size_t)256 << 10)
 #define MOST_ENTRIES (RING_MOST / RING_HEADER)
 
-/* A ring as small as it may be, one with all its memory, and one that may not grow. */
+/* The smallest ring, one that may grow to its full size, and one that may not grow. */
 static const struct shape {
 	size_t size;
 	int64_t allowance;
-} smallest = { 16384, 0 }, growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 };
+} smallest = { RING_SIZE_MIN, 0 }, growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 };
 
-/* The two ends of one ring, as the two processes hold them. */
+/* One ring, as its two processes see it. */
 struct ends {
 	struct channel channel;
 	_Atomic int64_t allowance;
@@ -45,7 +46,7 @@ static void close_ends(struct ends *ends)
 	free(ends);
 }
 
-/* Kind and tag follow from the number, so that a mixed up entry shows. */
+/* Kind and tag depend on the number, so that a wrong entry is detected. */
 static uint8_t kind_of(uint64_t number)
 {
 	return (uint8_t)(1 + number % 200);
@@ -71,7 +72,7 @@ static bool entry_is(const struct ring_entry *entry, size_t length, uint64_t num
 	       pattern_differs(entry->payload, length, number) == length;
 }
 
-/* The first look may find only that the writer turned back. */
+/* The first call may find only that the writer wrapped. */
 static int look(struct ring *ring, struct ring_entry *entry)
 {
 	int found = ring_peek(ring, entry);
@@ -106,7 +107,7 @@ static void test_empty(void **state)
 
 	assert_false(ring_ready(&ends->reader));
 	assert_int_equal(ring_peek(&ends->reader, &entry), 0);
-	/* What is reserved but not committed is not there. */
+	/* An entry that is reserved but not committed is invisible. */
 	memset(ring_reserve(&ends->writer, 100), 0xff, 100);
 	assert_false(ring_ready(&ends->reader));
 	assert_true(write_entry(ends, 0));
@@ -114,7 +115,7 @@ static void test_empty(void **state)
 	close_ends(ends);
 }
 
-/* Lengths that leave a little room, none, or too little, at every position of the wrap. */
+/* Random lengths: at the end of the ring there is enough room, just enough, or too little. */
 static void test_random(void **state)
 {
 	struct random_numbers numbers = random_start("ring, random lengths");
@@ -147,13 +148,13 @@ static void test_full(void **state)
 			;
 		assert_null(ring_reserve(&ends->writer, 56));
 		assert_true(ends->written - before >= 150);
-		/* A header cleared for the next entry must not have hit the oldest one. */
+		/* Clearing the next header must not overwrite the oldest entry. */
 		read_all(ends);
 	}
 	close_ends(ends);
 }
 
-/* The reader publishes its position only now and then: the longest must find room all the same. */
+/* The longest entry has room although the reader does not publish every position. */
 static void test_longest(void **state)
 {
 	struct ends *ends = open_ends(state);
@@ -162,7 +163,7 @@ static void test_longest(void **state)
 	for (step = 0; step < 3000; step++) {
 		bool written = write_entry(ends, longest);
 
-		/* At most after a look by the reader, who may have to follow to the start. */
+		/* At the latest after the reader has read everything. */
 		if (!written) {
 			read_all(ends);
 			written = write_entry(ends, longest);
@@ -179,34 +180,35 @@ static void test_longest(void **state)
 static size_t pages_of(struct ends *ends)
 {
 	unsigned char resident[RING_MOST / 4096];
-	size_t count = 0, i;
+	size_t count = 0, i, page = (size_t)sysconf(_SC_PAGESIZE);
 
 	assert_int_equal(mincore(ends->writer.base, ends->writer.size, resident), 0);
-	for (i = 0; i < ends->writer.size / 4096; i++)
+	for (i = 0; i < ends->writer.size / page; i++)
 		count += resident[i] & 1;
 	return count;
 }
 
-/* Little traffic uses little memory; much uses the whole ring, if the allowance is there for it. */
+/* A ring uses few pages with little traffic, and all of them if it may grow. */
 static void test_memory(void **state)
 {
 	const struct shape *shape = *state;
 	struct ends *ends = open_ends(state);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int i;
 
 	for (i = 0; i < 300; i++) {
 		assert_true(write_entry(ends, 100));
 		read_all(ends);
 	}
-	assert_true(pages_of(ends) <= RING_LAP_FIRST / 4096 + 1);
+	assert_true(pages_of(ends) <= RING_LAP_FIRST / page + 1);
 	for (i = 0; i < 50000; i++) {
 		while (!write_entry(ends, 100))
 			read_all(ends);
 	}
 	if (shape->allowance)
-		assert_int_equal(pages_of(ends), shape->size / 4096);
+		assert_int_equal(pages_of(ends), ends->writer.size / page);
 	else
-		assert_true(pages_of(ends) <= RING_LAP_FREE / 4096 + 1);
+		assert_true(pages_of(ends) <= RING_LAP_FREE / page + 1);
 	assert_true(atomic_load(&ends->allowance) >= 0);
 	close_ends(ends);
 }
@@ -237,7 +239,7 @@ static void test_hostile_header(void **state)
 	close_ends(ends);
 }
 
-/* An entry that skips may reach to the end of the ring, no less and no more. */
+/* An entry that skips must reach exactly to the end of the ring. */
 static void test_hostile_skip(void **state)
 {
 	struct ends *ends = open_ends(state);
@@ -257,14 +259,14 @@ static void test_hostile_skip(void **state)
 		assert_int_equal(ring_peek(&ends->reader, &entry), -1);
 		assert_int_equal(ends->reader.position, 0);
 	}
-	/* The whole ring, over and over: no end of it, so each look has to come back. */
+	/* An endless chain of skips: each call must return. */
 	atomic_store(ring_header(&ends->writer, 0), (ends->reader.size - 8) | skip);
 	for (i = 0; i < 10; i++)
 		assert_int_not_equal(ring_peek(&ends->reader, &entry), 1);
 	close_ends(ends);
 }
 
-/* Whatever a reader claims to have read, the writer stays inside the ring and comes back. */
+/* Whatever tail a reader stores, the writer stays inside the ring and returns. */
 static void test_lying_tail(void **state)
 {
 	struct random_numbers numbers = random_start("ring, lying tail");
@@ -286,7 +288,7 @@ static void test_lying_tail(void **state)
 		assert_true(payload >= first && payload + length <= end);
 		ring_commit(&ends->writer, length, 1, 0);
 	}
-	/* A tail ahead of the writer is no room, however far ahead. */
+	/* A tail ahead of the writer, or too far behind it, is no room. */
 	while (ring_reserve(&ends->writer, 1000))
 		ring_commit(&ends->writer, 1000, 1, 0);
 	atomic_store(ends->writer.tail, ends->writer.position + 8);
@@ -346,7 +348,7 @@ static void test_threads(void **state)
 		wrong += found != 1 || !entry_is(&entry, length, number);
 		ring_consume(&ends->reader, &entry);
 	}
-	/* A writer whose reader has given up would never end. */
+	/* After an error the reader has stopped, and the writer would never end. */
 	if (!wrong)
 		pthread_join(writer, NULL);
 	assert_int_equal(wrong, 0);

@@ -48,7 +48,7 @@ static void test_claims(void **state)
 	assert_int_equal(run.start, 84);
 	assert_false(last);
 	assert_true(share_joined(&share, 100));
-	/* Never less than asked for while there is so much, never more than there is. */
+	/* At least least while so much is left, and never more than is left. */
 	assert_true(share_claim_front(&share, 50, 50, &run));
 	assert_int_equal(granules_count(run), 50);
 	assert_true(share_claim_back(&share, 7, 30, 30, &run, &last));
@@ -60,7 +60,7 @@ static void test_claims(void **state)
 	assert_int_equal(share_close(&share, 100), 24);
 }
 
-/* most is a promise (run_max); least is only advice. */
+/* If least exceeds most, most counts: it is run_max. */
 static void test_most_wins(void **state)
 {
 	struct share share = { 0 };
@@ -88,7 +88,7 @@ static void test_generation(void **state)
 	assert_false(share_claim_back(&share, 0xfffffe, 1, 1, &run, &last));
 	assert_false(share_joined(&share, 10));
 	assert_true(share_claim_back(&share, 0xffffff, 1, 1, &run, &last));
-	/* 24 bits of it are kept, at both ends alike. */
+	/* Both ends use the low 24 bits. */
 	share_open(&share, 0x1000000, 1, 10);
 	assert_false(share_claim_back(&share, 0xffffff, 1, 1, &run, &last));
 	assert_true(share_claim_back(&share, 0, 1, 1, &run, &last));
@@ -140,7 +140,7 @@ struct back {
 	uint32_t total, wrong;
 };
 
-/* The peer: claims until it is told no, keeps count, sometimes returns its last run. */
+/* The peer: claim until nothing is left, count, sometimes return the last run. */
 static void *claim_back(void *arg)
 {
 	struct back *back = arg;
@@ -180,7 +180,7 @@ static void *claim_back(void *arg)
 	return NULL;
 }
 
-/* Both ends at work: each granule exactly once, and a slot is reused only when all is accounted for. */
+/* Two threads claim: each granule is claimed once, and no slot is reused too early. */
 static void test_threads(void **state)
 {
 	struct random_numbers numbers = random_start("share, two threads");
@@ -203,7 +203,7 @@ static void test_threads(void **state)
 		memset(back->count, 0, sizeof(back->count));
 		share_open(&back->share, generation, front, total);
 		atomic_store_explicit(&back->offered, generation, memory_order_release);
-		/* In the other rounds the peer comes late, or in the middle of a claim. */
+		/* In the other rounds the peer is late, or claims at the same time. */
 		while (generation % 4 &&
 		       atomic_load_explicit(&back->seen, memory_order_acquire) < generation)
 			sched_yield();
@@ -213,7 +213,7 @@ static void test_threads(void **state)
 		} while (random_below(&numbers, 500) &&
 			 share_claim_front(&back->share, 1 + random_below(&numbers, 9),
 					   1 + random_below(&numbers, 200), &run));
-		/* An initiator that fails midway leaves the rest unclaimed. */
+		/* An initiator that stops early leaves the rest unclaimed. */
 		claimed = share_close(&back->share, total);
 		for (;;) {
 			moved = atomic_load_explicit(&back->share.moved, memory_order_acquire);

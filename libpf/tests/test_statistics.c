@@ -12,7 +12,7 @@
 
 #define PAGE "/memfd:" STATISTICS_NAME " (deleted)"
 
-/* The linker puts it in place of the C library's. */
+/* The linker replaces memfd_create by it. */
 int __wrap_memfd_create(const char *name, unsigned flags);
 int __real_memfd_create(const char *name, unsigned flags);
 static bool no_memfd;
@@ -68,7 +68,7 @@ static void test_found_in_proc(void **state)
 	assert_int_equal(number_of_pages(), 1);
 }
 
-/* What another process of this user sees and may do. */
+/* What another process of this user can see and do. */
 static void test_read_only(void **state)
 {
 	struct statistics *statistics = *state;
@@ -152,7 +152,7 @@ static void test_faults(void **state)
 	assert_int_equal(sum, 11 * (1 + 2 + 3 + 4));
 }
 
-/* Both sides of every bound, by the definition in pf.h. */
+/* Times on both sides of every bound, as pf.h defines them. */
 static void test_buckets(void **state)
 {
 	struct statistics *statistics = *state;
@@ -188,7 +188,7 @@ static void *add_elsewhere(void *arg)
 	return NULL;
 }
 
-/* The caller's plain stores lose nothing of the other threads', nor they of each other's. */
+/* No count is lost: the caller counts with plain stores, other threads with atomics. */
 static void test_threads(void **state)
 {
 	struct statistics *statistics = *state;

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What calls of progress tell of the application, with made-up clocks. */
+#include "unit.h"
+
+#include <unistd.h>
+
+#include "base/activity.h"
+
+#define MILLISECOND 1000000ull
+
+static void poll(struct activity *activity, unsigned times, bool moved, bool busy)
+{
+	while (times--) {
+		if (moved)
+			activity_moved(activity);
+		activity_polled(activity, busy);
+	}
+}
+
+static void test_counts(void **state)
+{
+	struct activity activity = { 0 };
+
+	assert_int_equal(activity_polled(&activity, false), 1);
+	assert_int_equal(activity_polled(&activity, false), 2);
+	assert_int_equal(activity_polled(&activity, true), 0);
+	assert_int_equal(activity_polled(&activity, false), 1);
+	assert_int_equal(activity_read(&activity.polls), 4);
+	assert_int_equal(activity_still(&activity), 4);
+	poll(&activity, 1, true, true);
+	assert_int_equal(activity_still(&activity), 1);
+}
+
+/* Waiting is next to no processor time for each poll, over any number of them. */
+static void test_waits(void **state)
+{
+	struct activity activity = { 0 };
+	uint64_t used = 5 * MILLISECOND;
+
+	poll(&activity, 100, false, false);
+	activity_waits(&activity, used);
+	poll(&activity, 32, false, false);
+	assert_true(activity_waits(&activity, used += 32 * 1000));
+	poll(&activity, 32, false, false);
+	assert_false(activity_waits(&activity, used += 32 * 6000));
+	poll(&activity, 1, false, false);
+	assert_true(activity_waits(&activity, used += 4999));
+	poll(&activity, 1, false, false);
+	assert_false(activity_waits(&activity, used += ACTIVITY_WORK_NANOSECONDS));
+}
+
+static void test_observe(void **state)
+{
+	struct activity activity = { 0 };
+	struct activity_observer observer = { 0 };
+
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_COMPUTING);
+	poll(&activity, 1, true, true);
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_POLLING);
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_COMPUTING);
+	/* Not enough of them to tell, busy or not. */
+	poll(&activity, ACTIVITY_WAITING_POLLS - 2, false, true);
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_COMPUTING);
+	poll(&activity, 2, false, false);
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_WAITING);
+	/* It waited, and then did not call any more. */
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_COMPUTING);
+	/* Something moved long before the end of what was observed. */
+	poll(&activity, 1, true, true);
+	poll(&activity, ACTIVITY_WAITING_POLLS, false, false);
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_WAITING);
+}
+
+/* A thread as the test says it is. */
+static bool known, runnable;
+static uint64_t used;
+
+static bool thread_state(int thread, bool *is_runnable, uint64_t *has_used)
+{
+	assert_int_equal(thread, 42);
+	*is_runnable = runnable;
+	*has_used = used;
+	return known;
+}
+
+static void test_observe_looks(void **state)
+{
+	struct activity activity = { 0 };
+	struct activity_observer observer = { 0 };
+	uint64_t now = 1000 * MILLISECOND;
+	int i;
+
+	known = true;
+	/* No thread has ever looked: nothing is asked about it. */
+	assert_int_equal(activity_observe_looks(&activity, &observer, now, thread_state),
+			 ACTIVITY_COMPUTING);
+	atomic_store(&activity.thread, 42);
+	for (i = 0; i < 8; i++)
+		activity_count(&activity.looks);
+	assert_int_equal(activity_observe_looks(&activity, &observer, now += 4 * MILLISECOND,
+						thread_state),
+			 ACTIVITY_POLLING);
+	/* Enough for 4 ms are not enough for 8. */
+	for (i = 0; i < 8; i++)
+		activity_count(&activity.looks);
+	assert_int_equal(activity_observe_looks(&activity, &observer, now += 8 * MILLISECOND,
+						thread_state),
+			 ACTIVITY_COMPUTING);
+	/* It could run, and has not: it has no processor. */
+	runnable = true;
+	assert_int_equal(activity_observe_looks(&activity, &observer, now += 4 * MILLISECOND,
+						thread_state),
+			 ACTIVITY_STARVED);
+	/* It runs: it computes. */
+	used += 3 * MILLISECOND;
+	assert_int_equal(activity_observe_looks(&activity, &observer, now += 4 * MILLISECOND,
+						thread_state),
+			 ACTIVITY_COMPUTING);
+	/* It sleeps, in the application's hands. */
+	runnable = false;
+	assert_int_equal(activity_observe_looks(&activity, &observer, now += 4 * MILLISECOND,
+						thread_state),
+			 ACTIVITY_COMPUTING);
+	known = false;
+	runnable = true;
+	assert_int_equal(activity_observe_looks(&activity, &observer, now += 4 * MILLISECOND,
+						thread_state),
+			 ACTIVITY_COMPUTING);
+}
+
+/* The real one, of a thread that certainly runs: this one. */
+static void test_thread(void **state)
+{
+	uint64_t before, after;
+	volatile unsigned i;
+	bool running;
+
+	assert_true(activity_thread(gettid(), &running, &before));
+	assert_true(running);
+	for (i = 0; i < 10000000; i++)
+		;
+	assert_true(activity_thread(gettid(), &running, &after));
+	assert_true(after > before);
+	assert_false(activity_thread(INT32_MAX, &running, &after));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_counts),  cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_observe), cmocka_unit_test(test_observe_looks),
+		cmocka_unit_test(test_thread),
+	};
+
+	return cmocka_run_group_tests_name("activity", tests, NULL, NULL);
+}
