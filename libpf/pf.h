@@ -174,9 +174,10 @@ int pf_options_init(pf_options *options, const pf_option_info **culprit);
  * *options is copied; NULL means what pf_options_init gives. A context costs a
  * service thread (asleep unless a peer connects, ends or asks for a page), its
  * sockets and two pages of shared memory, one of which holds the statistics that
- * pf_info --job shows. Returns PF_ERR_ARGUMENT for an option out of range,
- * PF_ERR_MEMORY, PF_ERR_SYSTEM. Thread safe as pf_options_init is. A context does
- * not survive fork: the child must not use it.
+ * pf_info --job shows. Returns PF_ERR_ARGUMENT for an option out of range or, if
+ * options is NULL, an invalid PF_* variable; PF_ERR_MEMORY; PF_ERR_SYSTEM. Thread
+ * safe as pf_options_init is. A context does not survive fork: the child must not
+ * use it.
  */
 int pf_open(const pf_options *options, pf_context **context);
 

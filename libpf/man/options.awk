@@ -56,7 +56,7 @@ file == 1 && /^      / {
 		fail("this is not a variable: " $0)
 	allowed = $0
 	sub(/^ *[A-Z_]*(, )?/, "", allowed)
-	if (allowed && allowed !~ /^from /)
+	if (allowed && allowed !~ /(^| )from /)
 		allowed = values(allowed)
 	list = list ".TP\n.BR " name " \" (\" " variable " )\n" roff(help) ".\n.br\nDefault: " \
 		roff(standard) (allowed ? "; allowed: " allowed : "") ".\n"
