@@ -6,7 +6,7 @@
  * transfer is cut into blocks. A block that meets an absent page is parked; the
  * process that owns the page resolves it, that is, makes it accessible; then the
  * block is retransmitted (ExaNeSt, arXiv 2511.21018; PART, IEEE TPDS 33/12,
- * 2022). doc/glossary.md defines the words.
+ * 2022). The words are defined in the source's doc/glossary.md.
  *
  * Conventions, unless a function says otherwise:
  *   - lengths and offsets are in bytes;

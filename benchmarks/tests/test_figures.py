@@ -30,7 +30,8 @@ class Figures(unittest.TestCase):
     def test_stale_readme_is_noticed(self):
         with tempfile.TemporaryDirectory() as folder:
             stale = Path(folder) / "README.md"
-            stale.write_text((TOP / "README.md").read_text().replace("| latency", "| Latency"))
+            text = (TOP / "README.md").read_text()
+            stale.write_text(text.replace("| latency", "| Latency"))
             self.assertEqual(figures("--check", stale).returncode, 1)
 
     def test_cells(self):
