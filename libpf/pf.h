@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libpf: a fault-tolerant DMA engine in user space.
+ * libpf: page-fault-tolerant transfers between the memories of processes.
  *
- * Any virtual address is a buffer: nothing is registered and nothing is
- * pinned. A transfer is cut into blocks; a block that meets an absent page is
- * parked, the page is resolved by the side that owns it, and the block is
- * sent again (ExaNeSt, arXiv 2511.21018; PART, IEEE TPDS 33/12, 2022).
+ * Any virtual address is a buffer; memory is neither registered nor pinned. A
+ * transfer is cut into blocks. A block that meets an absent page is parked; the
+ * process that owns the page resolves it, that is, makes it accessible; then the
+ * block is retransmitted (ExaNeSt, arXiv 2511.21018; PART, IEEE TPDS 33/12,
+ * 2022). The words are defined in the source's doc/glossary.md.
  *
  * Conventions, unless a function says otherwise:
- *   - lengths and offsets are bytes;
- *   - functions return PF_OK (0) or PF_DONE (1), or a negative PF_ERR_*;
- *   - a context and all that hangs off it may be used by one thread at a
- *     time, or by any number of threads if it was opened with
- *     pf_options.threads = 1;
- *   - callbacks run inside pf_progress (or pf_flush, which calls it), on the
- *     thread that called it, with no lock held that pf_send, pf_put, pf_get
- *     or pf_atomic need: all four may be called from a callback. pf_progress
- *     called from a callback returns 0 at once;
- *   - nothing here prints, exits, or raises a signal.
+ *   - lengths and offsets are in bytes;
+ *   - int functions return PF_OK (0) or PF_DONE (1), or a negative PF_ERR_*;
+ *   - the caller owns what it passes in; libpf does not keep a pointer to it
+ *     after the call. Texts that libpf returns are static;
+ *   - one thread at a time may use a context and its peers; any number of
+ *     threads at the same time if pf_options.threads is 1. "Thread safe" on a
+ *     function means: by any threads at the same time, with any options;
+ *   - callbacks run inside pf_progress, or pf_flush, which calls it, on the
+ *     thread that called it. A callback may call pf_send, pf_send_pack, pf_put,
+ *     pf_get and pf_atomic. pf_progress called from a callback returns 0 at once;
+ *   - libpf does not print, exit or raise a signal.
  */
 #ifndef PF_H
 #define PF_H
@@ -36,231 +38,249 @@ typedef struct pf_context pf_context;
 typedef struct pf_peer pf_peer;
 
 enum pf_status {
-	PF_OK = 0,         /* accepted; a completion callback will follow where one was given */
-	PF_DONE = 1,       /* already finished with success; no callback follows */
-	PF_ERR_AGAIN = -1, /* no room now: call pf_progress and repeat */
-	PF_ERR_FAULT = -2, /* an address could not be resolved: see pf_completion */
-	PF_ERR_PEER = -3,  /* the peer's process is gone */
+	PF_OK = 0,               /* success, or accepted: the completion callback will follow */
+	PF_DONE = 1,             /* complete on return; no callback follows */
+	PF_ERR_AGAIN = -1,       /* no room now: call pf_progress, then repeat the call */
+	PF_ERR_FAULT = -2,       /* an address cannot be resolved: see pf_completion */
+	PF_ERR_PEER = -3,        /* the peer's process ended or closed its context */
 	PF_ERR_UNREACHABLE = -4, /* no transport reaches this address */
 	PF_ERR_ARGUMENT = -5,    /* an argument is out of range */
 	PF_ERR_MEMORY = -6,      /* out of memory */
 	PF_ERR_TOO_LONG = -7,    /* longer than pf_attributes.send_max */
-	PF_ERR_REFUSED = -8,     /* the peer refused us: wrong protection domain or version */
-	PF_ERR_SYSTEM = -9,      /* a system call failed: errno is kept */
+	PF_ERR_REFUSED = -8,     /* wrong key, other version, or broken protocol */
+	PF_ERR_SYSTEM = -9,      /* a system call failed: errno says why */
 };
 
-/* A short English text for any pf_status; never NULL. Thread safe. */
+/* Return a short English text for any status; static, never NULL. Thread safe. */
 const char *pf_strerror(int status);
 
-/*
- * How this process's buffers live with page faults. Only pf_register asks for
- * the mode; the engine itself takes faults in all of them.
- */
+/* What pf_register does to a buffer. Transfers take page faults in every mode. */
 enum pf_mode {
-	PF_MODE_FAULT,     /* nothing is done ahead: a fault is resolved where it happens */
-	PF_MODE_PREFAULT,  /* pf_register touches every page */
-	PF_MODE_PIN,       /* pf_register locks the pages in memory until pf_deregister */
-	PF_MODE_PIN_CACHE, /* the same, but they stay locked in a cache for the next time */
+	PF_MODE_FAULT,     /* nothing: a fault is resolved when a block meets it */
+	PF_MODE_PREFAULT,  /* touch every page */
+	PF_MODE_PIN,       /* lock the pages in memory until pf_deregister */
+	PF_MODE_PIN_CACHE, /* the same; pf_deregister leaves them locked for the next time */
 };
 
-/* How the resolver brings absent pages in. */
+/* How much of a buffer is resolved with one fault. */
 enum pf_policy {
 	PF_POLICY_TOUCH,    /* the block that met the fault */
-	PF_POLICY_AHEAD,    /* and more behind it, twice as much each time faults come in order */
+	PF_POLICY_AHEAD,    /* and a window behind it, which doubles while faults are in order */
 	PF_POLICY_HUGE,     /* huge pages where a transfer covers them whole, otherwise touch */
-	PF_POLICY_ADAPTIVE, /* huge and ahead, by what it saw */
+	PF_POLICY_ADAPTIVE, /* both huge and ahead */
 };
 
-/* When the network is used. */
+/* Which peers are reached over the network. */
 enum pf_network {
-	PF_NETWORK_OFF,
-	PF_NETWORK_REMOTE, /* to processes that shared memory does not reach */
-	PF_NETWORK_ALWAYS, /* to all others, for comparison and for tests */
+	PF_NETWORK_OFF,    /* none */
+	PF_NETWORK_REMOTE, /* those that shared memory does not reach */
+	PF_NETWORK_ALWAYS, /* all but this process itself, for comparison and tests */
 };
 
-/* What protects a packet between hosts; all processes of a job need the same. */
+/* What protects a packet between hosts; the same in all processes of a job. */
 enum pf_auth {
-	PF_AUTH_HEADER,  /* a keyed hash over all that says what is to be done */
-	PF_AUTH_FULL,    /* and over the bytes that are moved */
-	PF_AUTH_ENCRYPT, /* and nobody else can read those */
+	PF_AUTH_HEADER,  /* keyed hash over everything but the payload */
+	PF_AUTH_FULL,    /* keyed hash over the payload too */
+	PF_AUTH_ENCRYPT, /* the payload is also encrypted */
 };
 
-/* What the receiver of a block from the network does whose page is absent. */
+/* What the receiver of a block does when the block's page is absent. */
 enum pf_net_fault {
-	PF_NET_FAULT_NACK,   /* asks for it again when the page is there (ExaNeSt) */
-	PF_NET_FAULT_BACKUP, /* keeps it meanwhile (ASPLOS'17) */
+	PF_NET_FAULT_NACK,   /* drop it; ask for it again when the page is present (ExaNeSt) */
+	PF_NET_FAULT_BACKUP, /* keep it until the page is present (ASPLOS'17) */
 };
 
-/* What moves the bytes of transfers between processes of one host. */
+/* What moves blocks between processes of one host. */
 enum pf_transport {
-	PF_TRANSPORT_AUTO,   /* /dev/exanest where it reaches the peer, else the host's */
-	PF_TRANSPORT_HOST,   /* process_vm_readv, process_vm_writev, shared memory */
-	PF_TRANSPORT_DEVICE, /* /dev/exanest, or none */
+	PF_TRANSPORT_AUTO,   /* /dev/exanest where it reaches the peer, else as HOST */
+	PF_TRANSPORT_HOST,   /* process_vm_readv, process_vm_writev, or the ring */
+	PF_TRANSPORT_DEVICE, /* /dev/exanest, or none: PF_ERR_UNREACHABLE */
 };
 
 /*
- * Options. Every field has a line in the option tables below, from which the
- * PF_* environment variables, MCA parameters and the manual are made.
+ * Options. The tables of pf_option_table and pf_text_table have the meaning, the
+ * range and the environment variable of each field; libpf(7) is generated from
+ * them.
  */
 typedef struct pf_options {
-	uint64_t ring_size; /* bytes of one ring (one direction between two processes), a power of two */
-	uint64_t ring_memory; /* bytes that all rings together may grow by beyond their first 32 KiB each */
-	uint64_t eager_limit; /* advice to users of pf_send: longer payloads are faster by pf_get */
-	uint64_t share_min; /* transfers at least this long are moved from both ends by both processes */
-	uint64_t run_max;    /* most bytes moved by one call to pf_progress for one transfer */
-	uint64_t block_size; /* unit of faults and retransmission */
-	uint64_t single_copy; /* 1: process_vm_readv/writev where permitted; 0: always through the ring */
-	uint64_t transport; /* enum pf_transport */
-	uint64_t mode;      /* enum pf_mode */
-	uint64_t policy;    /* enum pf_policy */
-	uint64_t residency; /* microseconds for which memory found present is trusted to be so; 0: never */
-	uint64_t fault_retries; /* resolve attempts for one block before PF_ERR_FAULT */
-	uint64_t resolve_share; /* percent of a processor that resolving takes from a busy pf_progress */
-	uint64_t collapse; /* bytes moved in a 2 MiB range before it is made a huge page; 0: never */
-	uint64_t idle_polls; /* empty calls of pf_progress, with no work between, before it sleeps; 0: never */
-	uint64_t idle_sleep; /* longest such sleep, microseconds */
-	uint64_t threads;    /* 1: several threads may use the context at the same time */
-	uint64_t calibrate;  /* 1: thresholds left alone come from the machine's calibration file */
-	uint64_t network;    /* enum pf_network */
-	uint64_t auth;       /* enum pf_auth */
-	uint64_t net_fault;  /* enum pf_net_fault */
-	uint64_t backup_ring; /* bytes kept for blocks that wait for their pages, for all peers */
-	uint64_t socket_buffer; /* bytes that the system keeps of packets, for each address and direction */
-	uint64_t peer_timeout; /* seconds of silence after which a peer on another host is dead */
-	/* Texts, NULL for none; pf_open does not keep them. */
-	const char *if_include; /* interfaces to use: names and networks, separated by commas */
-	const char *if_exclude; /* without if_include: those not to use */
+	uint64_t ring_size;     /* bytes */
+	uint64_t ring_memory;   /* bytes */
+	uint64_t eager_limit;   /* bytes */
+	uint64_t share_min;     /* bytes */
+	uint64_t run_max;       /* bytes */
+	uint64_t block_size;    /* bytes */
+	uint64_t single_copy;   /* 0 or 1 */
+	uint64_t transport;     /* enum pf_transport */
+	uint64_t mode;          /* enum pf_mode */
+	uint64_t policy;        /* enum pf_policy */
+	uint64_t residency;     /* microseconds; 0: never trusted */
+	uint64_t fault_retries; /* times */
+	uint64_t resolve_share; /* percent of one processor */
+	uint64_t collapse;      /* bytes; 0: never */
+	uint64_t idle_polls;    /* calls of pf_progress; 0: never sleep */
+	uint64_t idle_sleep;    /* microseconds */
+	uint64_t threads;       /* 0 or 1 */
+	uint64_t calibrate;     /* 0 or 1 */
+	uint64_t network;       /* enum pf_network */
+	uint64_t auth;          /* enum pf_auth */
+	uint64_t net_fault;     /* enum pf_net_fault */
+	uint64_t backup_ring;   /* bytes */
+	uint64_t socket_buffer; /* bytes */
+	uint64_t peer_timeout;  /* seconds */
+	/* Texts; NULL: not set. */
+	const char *if_include; /* "eth0,10.0.0.0/8" */
+	const char *if_exclude; /* the same */
 } pf_options;
 
+/* An option that is a number. */
 typedef struct pf_option_info {
 	const char *name; /* "eager_limit"; the environment variable is PF_EAGER_LIMIT */
 	const char *help; /* one sentence */
-	size_t offset;    /* of the field in pf_options */
+	size_t offset;    /* of the uint64_t in pf_options */
 	uint64_t minimum, maximum;
-	int level;                /* MPI_T verbosity level 1..9: who should care */
-	const char *const *names; /* not NULL: names of the values from minimum on, ended by NULL */
+	int level;                /* who should care: MPI_T verbosity level, 1 (users) to 9 */
+	const char *const *names; /* of the values from minimum on, ended by NULL; or NULL */
 } pf_option_info;
 
-/* The options that are numbers, ended by an entry whose name is NULL. Static, thread safe. */
+/* Return the options that are numbers; static, ended by an entry without a name. Thread safe. */
 const pf_option_info *pf_option_table(void);
 
+/* An option that is a text. */
 typedef struct pf_text_info {
-	const char *name;
-	const char *help;
-	size_t offset; /* of the const char * in pf_options */
-	int level;
+	const char *name; /* "if_include"; the environment variable is PF_IF_INCLUDE */
+	const char *help; /* one sentence */
+	size_t offset;    /* of the const char * in pf_options */
+	int level;        /* as in pf_option_info */
 } pf_text_info;
 
-/* The options that are texts, likewise. */
+/* Return the options that are texts; static, ended by an entry without a name. Thread safe. */
 const pf_text_info *pf_text_table(void);
 
-/* A good idle_polls where processes share a core; the default, 0, is for those that own theirs. */
+/* A good idle_polls for processes that share a core. The default, 0, suits one core each. */
 #define PF_IDLE_POLLS_SHARED_CORE 1000
 
 /*
- * Fill *options: built-in defaults, then the machine's calibration (see
- * pf_info(1)), then PF_* environment variables, which accept the suffixes
- * K, M and G. Returns PF_ERR_ARGUMENT for a variable that cannot be parsed or
- * is out of range, and then *culprit, if culprit is not NULL, is its option.
- * A variable in error leaves its option as it was.
+ * Fill *options with the built-in defaults, then the machine's calibration file,
+ * then the PF_* environment variables, whose numbers may end in K, M or G (powers
+ * of 1024). A variable that cannot be parsed or is out of range is skipped: the
+ * call goes on with the others and returns PF_ERR_ARGUMENT, and *culprit, unless
+ * culprit is NULL, is the first such option. The texts point into the environment.
+ * Thread safe while no thread changes the environment.
  */
 int pf_options_init(pf_options *options, const pf_option_info **culprit);
 
 /*
- * Why pf_open(options, ...) returns PF_ERR_ARGUMENT: name, value and permitted
- * values of the first invalid option, or of the first invalid PF_* variable if
- * options is NULL. Returns the length as snprintf does; 0 if all are valid.
+ * Describe why pf_open(options, ...) returns PF_ERR_ARGUMENT: name, value and
+ * permitted values of the first invalid option; of the first invalid PF_* variable
+ * if options is NULL. Stores at most size bytes and returns the length as snprintf
+ * does; 0 if all are valid. Thread safe while no thread changes the environment.
  */
 int pf_options_error(const pf_options *options, char *buffer, size_t size);
 
 /*
- * Open a context: one per process is the rule. *options is copied; NULL stands
- * for what pf_options_init gives, and PF_ERR_ARGUMENT follows if that fails.
- * Costs one thread (asleep unless a peer connects, dies, or asks for a page),
- * one socket and two shared pages, of which pf_info --job reads one to show
- * this process's statistics.
+ * Open a context, which stands for this process; one per process is the rule.
+ * *options is copied; NULL means what pf_options_init gives. A context costs a
+ * service thread (asleep unless a peer connects, ends or asks for a page), its
+ * sockets and two pages of shared memory, one of which holds the statistics that
+ * pf_info --job shows. Returns PF_ERR_ARGUMENT for an option out of range or, if
+ * options is NULL, an invalid PF_* variable; PF_ERR_MEMORY; PF_ERR_SYSTEM. Thread
+ * safe as pf_options_init is. A context does not survive fork: the child must not
+ * use it.
  */
 int pf_open(const pf_options *options, pf_context **context);
 
 /*
- * Close a context and all peers. Transfers in flight are abandoned without
- * callbacks. No other thread may be inside libpf with this context.
+ * Close a context and free all its peers. Unfinished transfers end without a
+ * callback. Messages that pf_send accepted still reach a peer of this host; of
+ * those to another host, the ones that its process acknowledges within half a
+ * second (see pf_send(3)). No other thread may use the context. NULL is allowed.
  */
 void pf_close(pf_context *context);
 
 /*
- * Join the protection domain of a job, whose processes all know the secret and
- * nobody else does: length bytes, of any kind. To be called before the address
- * is given away. Only processes of one domain reach each other over
- * /dev/exanest. Without this call a context joins that of the first peer it
- * meets, which is enough for two; those that the device does not reach use
- * the host's transport. Once in a context's life; later calls do nothing.
+ * Join the protection domain of a job. secret is length bytes that all processes
+ * of the job know, and no other process. Call it before the address is given to
+ * other processes. Only processes of one domain reach each other over
+ * /dev/exanest; others use the host transport. Without this call a context joins
+ * the domain of the first peer that it meets, which is enough for two processes.
+ * Only the first call counts. Thread safe.
  */
 void pf_join(pf_context *context, const void *secret, size_t length);
 
 typedef struct pf_attributes {
-	size_t send_max;       /* longest header + payload that pf_send takes */
+	size_t send_max;       /* longest header plus payload that pf_send takes */
 	size_t eager_limit;    /* pf_options.eager_limit in force, at most send_max */
 	size_t address_length; /* of pf_address */
 } pf_attributes;
 
+/* Fill *attributes. Thread safe. */
 void pf_query(const pf_context *context, pf_attributes *attributes);
 
 /*
- * The context's address: opaque bytes to hand to other processes out of band
- * (a modex, a file, a pipe). It holds the key that admits whoever knows it to
- * this process's memory: treat it as a secret of the job.
+ * Store the context's address in buffer, which has room for *length bytes, and its
+ * length in *length. PF_ADDRESS_MAX bytes are always enough; PF_ERR_ARGUMENT if
+ * *length is too short. An address is opaque bytes, to be handed to other
+ * processes out of band (a modex, a file, a pipe). It contains the key to this
+ * process's memory: treat it as a secret of the job. Thread safe.
  */
 #define PF_ADDRESS_MAX 256
 int pf_address(const pf_context *context, void *buffer, size_t *length);
 
 /*
- * PF_OK when some transport reaches the owner of this address from here,
- * PF_ERR_UNREACHABLE when none does (another host, and no network in common),
- * PF_ERR_ARGUMENT when the bytes are no address. *why, if not
- * NULL, gets a static text that explains.
+ * Return PF_OK if a transport reaches the owner of this address,
+ * PF_ERR_UNREACHABLE if none does, PF_ERR_ARGUMENT if the bytes are not an address
+ * of this version. Unless why is NULL, *why is a static text with the reason.
+ * Sends nothing: the process may have ended. Thread safe.
  */
 int pf_reachable(const pf_context *context, const void *address, size_t length, const char **why);
 
 /*
- * Make a peer from its address (the context's own is allowed). Nothing is
- * allocated for it or sent to it before first use. user is returned by
- * pf_peer_user. Opening the same address twice returns the same peer, counted.
+ * Make a peer from its address; the context's own is allowed. Nothing is sent
+ * before first use. user is what pf_peer_user returns. Opening an address again
+ * returns the same peer and counts. A peer belongs to the context: it is valid
+ * until pf_close, also after its process ended. Errors as pf_reachable's, and
+ * PF_ERR_MEMORY.
  */
 int pf_peer_open(pf_context *context, const void *address, size_t length, void *user,
 		 pf_peer **peer);
-/* Drop one count; transfers in flight finish first, messages still arrive. */
+/*
+ * Drop one count; with the last, pf_peer_user becomes NULL. Frees nothing:
+ * transfers in flight go on, messages still arrive, and the pointer stays valid.
+ */
 void pf_peer_close(pf_peer *peer);
-/* The user pointer; NULL for a peer that only ever called us. */
+/* Return the user pointer; NULL for a peer that is not open. Thread safe. */
 void *pf_peer_user(const pf_peer *peer);
 /*
- * Which way bytes go to this peer and why, as a sentence, e.g. "single copy
- * from both ends" or "through the ring: process_vm_readv is not permitted".
- * Static text, thread safe, valid for ever; changes when first use finds out.
+ * Return how bytes reach this peer and why, e.g. "through the ring: single_copy is
+ * 0"; static. It changes when the first use finds out. Thread safe.
  */
 const char *pf_peer_path(const pf_peer *peer);
 
-/* Which address space an address belongs to. */
+/* Whose memory an address is in. */
 enum pf_side { PF_SIDE_NONE, PF_SIDE_LOCAL, PF_SIDE_REMOTE };
 
 typedef struct pf_completion {
 	int status;        /* PF_OK or PF_ERR_* */
-	enum pf_side side; /* PF_ERR_FAULT: whose memory it was, */
-	uint64_t address;  /* and the first address that could not be reached */
-	uint64_t value;    /* fetching atomics: the value before the operation */
-	void *arg;
+	enum pf_side side; /* with PF_ERR_FAULT: whose memory; otherwise PF_SIDE_NONE */
+	uint64_t address;  /* with PF_ERR_FAULT: first address that could not be resolved */
+	uint64_t value;    /* of pf_atomic: the integer before the operation */
+	void *arg;         /* as given to the operation */
 } pf_completion;
 
-/* *completion lives only during the call. */
+/* Called once for an operation that returned PF_OK. *completion is valid during the call. */
 typedef void (*pf_complete_fn)(pf_context *context, const pf_completion *completion);
 
 /*
- * Move length bytes from local to the peer's address remote (put) or back
- * (get). Both buffers belong to the transfer until it completes, which for a
- * put means: the bytes are in the peer's memory. Returns PF_OK, PF_DONE, or
- * an error (never PF_ERR_AGAIN), after which nothing was started and complete
- * is not called. After a PF_ERR_FAULT completion the destination's contents are undefined, and
- * nothing outside it was touched. complete may be NULL if nobody cares.
+ * Copy length bytes from local to the address remote in the peer (put), or from
+ * there to local (get). Both buffers belong to the transfer until it completes; a
+ * put is complete when the bytes are in the peer's memory. Returns
+ *   PF_DONE  the transfer is complete; complete is not called;
+ *   PF_OK    complete will be called, unless it is NULL;
+ *   PF_ERR_* nothing was started; complete is not called. Never PF_ERR_AGAIN.
+ * An error may come on return or as the completion's status, whichever finds it
+ * first: handle both alike (pf_put(3) has the pattern). After a completion with an
+ * error the contents of the destination are undefined; memory outside of it was
+ * not changed.
  */
 int pf_put(pf_peer *peer, const void *local, uint64_t remote, size_t length,
 	   pf_complete_fn complete, void *arg);
@@ -268,180 +288,202 @@ int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length, pf_comple
 	   void *arg);
 
 /*
- * Make [address, address + length) ready for transfers as pf_options.mode asks.
- * Only for comparison with networks that need it: transfers never do. In
- * PF_MODE_FAULT, the default, it does nothing and returns PF_DONE with
- * *registration NULL. write: the transfers write there. Returns PF_OK, PF_DONE,
- * PF_ERR_FAULT for memory that is not there, PF_ERR_MEMORY where the limit of
- * locked memory (ulimit -l) is reached. Thread safe.
+ * Make [address, address + length) ready as pf_options.mode says, for comparison
+ * with networks that need registration; transfers do not. write: transfers will
+ * write there. *registration is for pf_deregister, NULL if there is nothing to
+ * undo. Returns PF_OK; PF_DONE if there was nothing to do, as always in
+ * PF_MODE_FAULT; PF_ERR_FAULT for a page that is not mapped or not permitted;
+ * PF_ERR_MEMORY when the limit of locked memory (ulimit -l) is reached;
+ * PF_ERR_SYSTEM. Thread safe.
  */
 typedef struct pf_registration pf_registration;
 int pf_register(pf_context *context, void *address, size_t length, int write,
 		pf_registration **registration);
-/* Undo it; NULL is allowed. */
+/* Undo pf_register and free the registration; NULL is allowed. Thread safe. */
 void pf_deregister(pf_context *context, pf_registration *registration);
 
 /*
- * A user-space pager: the pages of [address, address + length), which must be
- * page aligned, private and anonymous, come from supply whenever they are
- * absent: now where they are not there yet, and after each pf_pager_evict or
- * MADV_DONTNEED, which are legal at any time. supply fills length bytes at page
- * with what belongs at address, and returns PF_OK, or any PF_ERR_* when it
- * cannot: a transfer then fails with PF_ERR_FAULT.
+ * A user-space pager: supply fills the pages of [address, address + length)
+ * whenever they are absent, also after pf_pager_evict or MADV_DONTNEED, which are
+ * allowed at any time. The range is page aligned, private, anonymous memory; pages
+ * that are present stay.
  *
- * A transfer of this process or of a peer that meets such a page is parked; the
- * fault is forwarded straight to supply, on the thread that found it while
- * supply is quick, on a resolver thread once it was seen to take long. A
- * processor's fault in the range (a load or store of any thread) is served by
- * the service thread. So supply may be called on several threads at a time,
- * and must neither touch the range nor call libpf.
+ * supply writes length bytes to page, the contents of address, and returns PF_OK.
+ * If it cannot, it returns any PF_ERR_*, and a transfer ends with PF_ERR_FAULT. It
+ * is called on the thread that met the fault while it is quick, on a resolver
+ * thread once it was slow, and on the service thread for loads and stores of this
+ * process, on several threads at the same time. It must not touch the range or call
+ * libpf.
  *
- * Uses userfaultfd in the way that needs no privilege, in which system calls
- * (read(2) into the range, say) do not wait for absent pages but fail with
- * EFAULT: evicted pages have to be touched before they are handed to one.
+ * System calls do not wait for absent pages of the range but fail with EFAULT:
+ * touch evicted pages first. Unregister before the range is unmapped, moved or
+ * resized, and before pf_close; present pages keep their contents. After fork the
+ * range is ordinary memory in the child.
  *
- * pf_pager_register returns PF_ERR_ARGUMENT for a range that is no such
- * memory, PF_ERR_SYSTEM where there is no userfaultfd. Unregister before the
- * memory is unmapped and before pf_close; pages present then stay as they are.
+ * Returns PF_ERR_ARGUMENT for a range that is no such memory or overlaps another
+ * pager's, PF_ERR_MEMORY, PF_ERR_SYSTEM without userfaultfd. Thread safe.
  */
 typedef struct pf_pager pf_pager;
 typedef int (*pf_supply_fn)(pf_context *context, uint64_t address, void *page, size_t length,
 			    void *arg);
 int pf_pager_register(pf_context *context, void *address, size_t length, pf_supply_fn supply,
 		      void *arg, pf_pager **pager);
-/* Drop pages; what is in them is lost. Page aligned, within the range. Thread safe. */
+/* Drop the pages of a page-aligned part of the range; their contents are lost. Thread safe. */
 int pf_pager_evict(pf_pager *pager, void *address, size_t length);
+/* Make the range ordinary memory and free the pager; waits for calls of supply. Thread safe. */
 void pf_pager_unregister(pf_pager *pager);
 
 /*
- * Send an active message: header, then payload, arrive as one contiguous
- * piece at the peer's receive callback, in the order sent, exactly once. The
- * buffers are free again on return. PF_DONE: sent; PF_ERR_AGAIN: the ring is
- * full, nothing was sent. header and payload may be NULL where their length
- * is 0.
+ * Send an active message: header, then payload, reach the peer's receive callback
+ * as one contiguous piece, in order and exactly once. Both buffers are the
+ * caller's again on return; either may be NULL if its length is 0. Returns PF_DONE
+ * when libpf has taken the message, or an error: then nothing was sent.
+ * PF_ERR_AGAIN: the ring is full; call pf_progress, then repeat. PF_ERR_TOO_LONG:
+ * more than pf_attributes.send_max. Otherwise as pf_put.
  */
 int pf_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
 	    const void *payload, size_t payload_length);
 
 /*
- * As pf_send, but pack writes the payload straight into the ring: called at
- * most once, before pf_send_pack returns, and must write exactly length bytes
- * at destination. It must not call libpf.
+ * The same with a payload that pack writes: exactly length bytes to destination.
+ * pack is called at most once, before pf_send_pack returns; it must not call libpf.
  */
 typedef void (*pf_pack_fn)(void *destination, size_t length, void *arg);
 int pf_send_pack(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
 		 size_t length, pf_pack_fn pack, void *arg);
 
 /*
- * Called for each message that arrives. data lives only during the call and
- * is aligned to 8 bytes. Set it before the address is given away.
+ * Called for each message that arrives. from is the same pointer that pf_peer_open
+ * returns for the sender's address, whether or not it was opened, and valid until
+ * pf_close. data is valid during the call and aligned to 8 bytes. The sender can
+ * still change it: copy what you check before you use it, unless you trust the
+ * peer.
  */
 typedef void (*pf_receive_fn)(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 			      size_t length, void *arg);
+/*
+ * Set it before the address is given to other processes; without it messages are
+ * dropped. Not while another thread uses the context.
+ */
 void pf_set_receive(pf_context *context, pf_receive_fn receive, void *arg);
 
 /*
- * Called once for a peer that died or refused us, after every transfer that
- * was waiting for it has completed with the same status.
+ * Called once for a peer whose process died or that rejected the connection, after
+ * all its unfinished operations have completed with the same status. Not called
+ * for a peer that closed its context. text is valid during the call.
  */
 typedef void (*pf_error_fn)(pf_context *context, pf_peer *peer, int status, const char *text,
 			    void *arg);
+/* As pf_set_receive. */
 void pf_set_error(pf_context *context, pf_error_fn error, void *arg);
 
 enum pf_atomic_op { PF_ADD, PF_AND, PF_OR, PF_XOR, PF_SWAP, PF_COMPARE_SWAP };
 
 /*
- * One atomic operation on the peer's naturally aligned 32- or 64-bit integer
- * (width 4 or 8), atomic towards every processor of that host. The value
- * before it is in pf_completion.value. operand is added, combined or stored;
- * PF_COMPARE_SWAP stores operand if the value equals compare. fetch = 0 says
- * that the old value is not wanted. The peer executes it in its pf_progress,
- * unless /dev/exanest does.
+ * Change the aligned integer of width 4 or 8 bytes at remote in the peer. operand is
+ * added, combined or stored; PF_COMPARE_SWAP stores it if the integer equals
+ * compare. It is atomic towards all processors of the peer's host. The value
+ * before is in pf_completion.value; fetch 0: not wanted. The peer executes it in
+ * its pf_progress, unless /dev/exanest does. Returns PF_OK, or an error as pf_put
+ * does; never PF_DONE.
  */
 int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, uint64_t remote,
 	      uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg);
 
 /*
- * Call pf_progress until every transfer and atomic posted to peer (to any
- * peer, if NULL) before the call has completed, which for as long as a peer is
- * alive but does not poll may be never. Not from a callback: PF_ERR_ARGUMENT.
+ * Call pf_progress until all transfers and atomics posted to peer (NULL: to all
+ * peers) before this call are complete. It does not return while a peer that has
+ * to take part is alive but does not call pf_progress. Returns PF_OK, also if
+ * operations failed: their callbacks have the status. Not from a callback.
  */
 int pf_flush(pf_context *context, pf_peer *peer);
 
-/* Move what can be moved; returns how many things happened, 0 if none. Never waits for a page. */
+/*
+ * Take what arrived, move what can be moved, call callbacks. Returns how many things
+ * happened, 0 if none. Never waits for a page; sleeps only as pf_options.idle_polls
+ * says. If another thread is in it, it returns 0 at once.
+ */
 int pf_progress(pf_context *context);
 
-/* Statistics: monotonic counters; reading them is thread safe at any time. */
+/* Counters of a context; they only grow. */
 enum pf_stat {
-	PF_STAT_SENDS, /* messages sent */
-	PF_STAT_SEND_BYTES,
-	PF_STAT_RECEIVES,
+	PF_STAT_SENDS,      /* messages sent */
+	PF_STAT_SEND_BYTES, /* their bytes, header and payload */
+	PF_STAT_RECEIVES,   /* messages received */
 	PF_STAT_RECEIVE_BYTES,
-	PF_STAT_PUTS, /* transfers completed, by operation */
+	PF_STAT_PUTS, /* puts completed without error */
 	PF_STAT_GETS,
 	PF_STAT_ATOMICS,
-	PF_STAT_SINGLE_COPY_BYTES, /* moved by this process for its own transfers, one copy */
-	PF_STAT_SHARED_BYTES, /* moved by this process for a peer's transfer, from the other end */
-	PF_STAT_STREAM_BYTES, /* of transfers that went through the ring */
-	PF_STAT_PREFAULT_BYTES, /* of buffers made ready by pf_register, by mode */
+	PF_STAT_SINGLE_COPY_BYTES, /* moved by single copy, for transfers of this process */
+	PF_STAT_SHARED_BYTES,      /* moved by single copy, for transfers of peers */
+	PF_STAT_STREAM_BYTES,      /* of transfers, moved through the ring */
+	PF_STAT_PREFAULT_BYTES,    /* of buffers that pf_register made ready, by mode */
 	PF_STAT_PIN_BYTES,
 	PF_STAT_PIN_CACHE_BYTES,
-	PF_STAT_DEVICE_BYTES,  /* of transfers moved by /dev/exanest */
-	PF_STAT_LOCAL_FAULTS,  /* blocks that met a fault here */
-	PF_STAT_REMOTE_FAULTS, /* ... or in the peer */
-	/* Those and, of minor faults, the runs that the kernel settled in place, by kind: */
-	PF_STAT_LOCAL_MINOR,      /* a page never touched: memory, no waiting */
-	PF_STAT_LOCAL_MAJOR,      /* a page in swap or in a file */
-	PF_STAT_LOCAL_PAGER,      /* a page that a pager had to supply */
-	PF_STAT_LOCAL_PERMISSION, /* no such mapping, or not permitted: the transfer failed */
+	PF_STAT_DEVICE_BYTES,  /* of transfers, moved by /dev/exanest */
+	PF_STAT_LOCAL_FAULTS,  /* blocks parked for a page of this process */
+	PF_STAT_REMOTE_FAULTS, /* blocks parked for a page of the peer */
+	/* By kind; minor faults include those that the kernel settled without parking a block. */
+	PF_STAT_LOCAL_MINOR,      /* page never touched before */
+	PF_STAT_LOCAL_MAJOR,      /* page in swap or in a file */
+	PF_STAT_LOCAL_PAGER,      /* page that a pager supplies */
+	PF_STAT_LOCAL_PERMISSION, /* not mapped, or access not permitted */
 	PF_STAT_REMOTE_MINOR,
 	PF_STAT_REMOTE_MAJOR,
 	PF_STAT_REMOTE_PAGER,
 	PF_STAT_REMOTE_PERMISSION,
-	PF_STAT_RETRANSMITS,  /* blocks sent again after a fault was resolved */
-	PF_STAT_FAULT_ERRORS, /* transfers that ended with PF_ERR_FAULT */
-	PF_STAT_RING_FULL,    /* sends turned away with PF_ERR_AGAIN */
-	PF_STAT_COLLAPSED,    /* 2 MiB ranges of hot buffers made huge pages */
-	PF_STAT_SLEEPS,       /* times pf_progress slept for want of work */
+	PF_STAT_RETRANSMITS,  /* blocks retransmitted after a fault was resolved */
+	PF_STAT_FAULT_ERRORS, /* operations that ended with PF_ERR_FAULT */
+	PF_STAT_RING_FULL,    /* messages turned away with PF_ERR_AGAIN */
+	PF_STAT_COLLAPSED,    /* 2 MiB ranges of often used buffers made huge pages */
+	PF_STAT_SLEEPS,       /* times pf_progress slept */
 	PF_STAT_PEERS,        /* peers connected to */
 	PF_STAT_NET_SENT,     /* packets sent to other hosts */
-	PF_STAT_NET_RECEIVED, /* ... and received */
+	PF_STAT_NET_RECEIVED, /* packets received from other hosts */
 	PF_STAT_NET_BYTES,    /* bytes of the packets sent */
-	PF_STAT_NET_LOST,     /* packets of ours that got lost, and were made up for */
-	PF_STAT_NET_DROPPED,  /* packets for us that the sockets had no room for */
+	PF_STAT_NET_LOST,     /* packets sent that were lost; their contents were retransmitted */
+	PF_STAT_NET_DROPPED,  /* packets that arrived here when the socket buffer was full */
 	PF_STAT_NET_NACKS,    /* blocks from other hosts that waited for a page here */
-	PF_STAT_NET_REFUSED,  /* packets that were forged, replayed or no packets of ours */
+	PF_STAT_NET_REFUSED,  /* packets dropped: forged, replayed or malformed */
 	PF_STAT_COUNT
 };
 
 typedef struct pf_stat_info {
 	const char *name; /* "single_copy_bytes" */
-	const char *help;
+	const char *help; /* one phrase */
 } pf_stat_info;
 
-const pf_stat_info *pf_stat_table(void); /* PF_STAT_COUNT entries, static */
+/* Return names and meanings: PF_STAT_COUNT entries, static. Thread safe. */
+const pf_stat_info *pf_stat_table(void);
+/* Return a counter; 0 if there is no such counter. Thread safe. */
 uint64_t pf_stat(const pf_context *context, enum pf_stat stat);
 
 /*
- * How long faults took from their detection to their block's being ready
- * again: faults that took less than 2^(bucket + 8) ns and not less than half of
- * that; the first bucket also counts everything shorter, the last everything
- * longer. 0 for a bucket that does not exist. Thread safe at any time.
+ * Return how many faults were resolved in less than 2^(bucket + 8) ns, but not in
+ * less than half of that; the time is from detection until the block was ready to
+ * move again. The first bucket includes all shorter times, the last all longer
+ * ones. 0 for a bucket that does not exist. Thread safe.
  */
 #define PF_RESOLVE_BUCKETS 24
 uint64_t pf_stat_resolve_time(const pf_context *context, unsigned bucket);
 
-/* What this machine offers, for pf_info(1): static names, texts filled in. Returns how many. */
 typedef struct pf_capability {
-	const char *name;
-	int available;
-	char detail[192];
+	const char *name; /* "single copy"; static */
+	int available;    /* 0 or 1 */
+	char detail[192]; /* what was found, or why it is not available */
 } pf_capability;
+
+/*
+ * Try what this machine offers and fill list, which has room for most entries.
+ * Returns how many were filled. Forks a child and waits for it. Thread safe while no
+ * thread changes the environment.
+ */
 int pf_capabilities(pf_capability *list, int most);
 
 /*
- * Path of the calibration file that pf_options_init reads for this machine
- * (it need not exist). Returns the length as snprintf does.
+ * Store the path of the calibration file that pf_options_init reads, cut to size
+ * bytes; the file need not exist. Returns the length as snprintf does. Thread safe
+ * while no thread changes the environment.
  */
 int pf_calibration_path(char *buffer, size_t size);
 
