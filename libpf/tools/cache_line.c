@@ -48,7 +48,7 @@ static void answer(_Atomic uint32_t *line, int core)
 		atomic_store_explicit(line, value + 1, memory_order_release);
 }
 
-/* Returns the seconds of one way, the median of the batches; negative: the other process is gone. */
+/* Return the seconds of one way, the median of the batches. -1: the other process is gone. */
 static double measure(_Atomic uint32_t *line)
 {
 	double values[BATCHES_MAX], begin = sample_seconds(), start;

@@ -258,7 +258,7 @@ int pair_connect(struct pair *pair, const pf_options *options, const char *file)
 	return -1;
 }
 
-/* Wait until the partner has exited. Returns -1, after a message unless one was printed, on error. */
+/* Wait until the partner has exited. Returns -1 if it failed, which has been reported. */
 static int wait_for_child(struct pair *pair)
 {
 	int status;

@@ -9,7 +9,7 @@
 
 struct partner;
 
-/* Set the context's callbacks. Call it before the context's address is passed on. NULL: no memory. */
+/* Set the context's callbacks, before its address is passed on. NULL: no memory. */
 struct partner *partner_create(pf_context *context);
 
 /*

@@ -16,7 +16,7 @@
 
 /* The gain that a value other than the default must bring, beside the noise. */
 #define GAIN_MIN 0.05
-/* With more noise than this, or a smaller share of a core, the machine is busy: ignore the times. */
+/* With more noise, or a smaller share of a core, the machine is busy: ignore the times. */
 #define NOISE_MAX 0.25
 #define SHARE_MIN 0.6
 #define STREAM_WINDOW 64

@@ -68,7 +68,7 @@ static hwloc_obj_t common(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t 
 	return cache ? cache : object;
 }
 
-/* Rank what two processors share, the nearest first: caches by level, parts of the machine, the machine. */
+/* Rank what two processors share: caches by level, then parts of the machine, then the machine. */
 static int distance(hwloc_obj_t object)
 {
 	if (hwloc_obj_type_is_cache(object->type))
@@ -144,7 +144,7 @@ out:
 	return status;
 }
 
-/* Parse a processor number that ends with the character after, and move *text behind it. -1: malformed. */
+/* Parse a number that ends with the character after; move *text behind it. -1: malformed. */
 static int parse_number(const char **text, char after)
 {
 	const int max = 1 << 20;
