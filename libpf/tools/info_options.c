@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/options.h"
 #include "info.h"
@@ -85,26 +86,29 @@ static void print_details(const char *name, const char *help, const char *allowe
 	printf("      %s\n      %s%s\n", help, variable, allowed);
 }
 
-/* Format the permitted values. */
+/* Format the permitted values as option_allowed does, but with suffixes. */
 static void describe_range(const pf_option_info *option, char *text, size_t size)
 {
-	char least[32], most[32];
+	char allowed[128], minimum[32], maximum[32];
+	const char *from;
 
-	if (option->names) {
-		snprintf(text, size, ", ");
-		option_allowed(option, text + 2, size - 2);
+	option_allowed(option, allowed, sizeof(allowed));
+	from = option->names ? NULL : strstr(allowed, "from ");
+	if (!from) {
+		snprintf(text, size, ", %s", allowed);
 		return;
 	}
-	size_format(option->minimum, least, sizeof(least));
-	size_format(option->maximum, most, sizeof(most));
-	snprintf(text, size, ", from %s to %s", least, most);
+	size_format(option->minimum, minimum, sizeof(minimum));
+	size_format(option->maximum, maximum, sizeof(maximum));
+	snprintf(text, size, ", %.*sfrom %s to %s", (int)(from - allowed), allowed, minimum,
+		 maximum);
 }
 
 static void print_text(const struct origins *origins, bool details)
 {
 	const pf_option_info *option;
 	const pf_text_info *text;
-	char number[32], allowed[128];
+	char number[32], allowed[256];
 
 	for (option = pf_option_table(); option->name; option++) {
 		uint64_t value = *option_field((pf_options *)&origins->in_force, option);
