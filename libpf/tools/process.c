@@ -111,6 +111,7 @@ static bool is_page(int descriptors, const char *name)
 	return length == sizeof(PAGE_LINK) - 1 && !memcmp(link, PAGE_LINK, sizeof(PAGE_LINK) - 1);
 }
 
+/* Map a page, whose file may be longer in another version. */
 static struct statistics_page *map_page(int fd, ino_t *inode)
 {
 	struct stat file;
@@ -119,10 +120,10 @@ static struct statistics_page *map_page(int fd, ino_t *inode)
 
 	/* Without the seal the owner could shrink the file, and reading it would be a SIGBUS. */
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &file) ||
-	    file.st_size != STATISTICS_SIZE)
+	    file.st_size < (off_t)sizeof(struct statistics_page))
 		return NULL;
 	*inode = file.st_ino;
-	page = mmap(NULL, STATISTICS_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+	page = mmap(NULL, sizeof(struct statistics_page), PROT_READ, MAP_SHARED, fd, 0);
 	return page == MAP_FAILED ? NULL : page;
 }
 
@@ -160,7 +161,7 @@ static enum verdict read_page(int descriptors, const char *name, int pid, struct
 		counters_read(&process->total, page);
 		process->counters = process->total;
 	}
-	munmap(page, STATISTICS_SIZE);
+	munmap(page, sizeof(*page));
 	return verdict;
 }
 
