@@ -99,7 +99,7 @@ void info_print_paths(const struct info *info, bool json)
 	row_print(
 		json, "faults", "%s",
 		info_is_available(info, "fault resolution") ?
-			"resolved by the process that owns the page; then the block is sent again" :
+			"resolved by the process that owns the page; then the block is retransmitted" :
 			"cannot be resolved: a transfer that meets an absent page fails");
 	row_print(json, "idle processes", "%s",
 		  options->idle_polls ? "sleep after idle_polls empty polls" :
