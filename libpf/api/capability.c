@@ -21,7 +21,8 @@
 
 struct list {
 	pf_capability *entries;
-	int most, count;
+	int size;  /* of entries */
+	int count; /* also those that did not fit */
 };
 
 static __attribute__((format(printf, 4, 5))) void add(struct list *list, const char *name,
@@ -30,7 +31,7 @@ static __attribute__((format(printf, 4, 5))) void add(struct list *list, const c
 	pf_capability *entry;
 	va_list args;
 
-	if (list->count++ >= list->most)
+	if (list->count++ >= list->size)
 		return;
 	entry = &list->entries[list->count - 1];
 	entry->name = name;
@@ -53,7 +54,7 @@ static int read_number(const char *path)
 	return number;
 }
 
-/* Try on a sibling-like process: a child that is no descendant of the one that copies. */
+/* Let a child copy from its parent, which is not its descendant, as between processes of a job. */
 static int copy_from_parent(uint64_t *cookie)
 {
 	pid_t parent = getpid(), child = fork();
@@ -70,20 +71,20 @@ static int copy_from_parent(uint64_t *cookie)
 
 static void single_copy(struct list *list)
 {
-	uint64_t cookie = 0x5f3759df5f3759df;
+	uint64_t cookie = 0x5f3759df5f3759df; /* any value that the copy must equal */
 	int error = copy_from_parent(&cookie);
 	int scope = read_number("/proc/sys/kernel/yama/ptrace_scope");
 
 	if (!error)
 		add(list, "single copy", 1,
-		    "process_vm_readv/writev is permitted between processes of one user");
+		    "process_vm_readv and process_vm_writev work between processes of this user");
 	else if (scope > 0)
 		add(list, "single copy", 0,
-		    "process_vm_readv: %s; Yama's kernel.yama.ptrace_scope is %d, 0 permits it",
+		    "process_vm_readv: %s; kernel.yama.ptrace_scope is %d: set it to 0 to permit it",
 		    strerror(error), scope);
 	else
 		add(list, "single copy", 0,
-		    "process_vm_readv: %s; a seccomp filter or container may forbid it",
+		    "process_vm_readv: %s; a seccomp filter or a container may forbid it",
 		    strerror(error));
 }
 
@@ -96,10 +97,11 @@ static void populate(struct list *list)
 	if (area == MAP_FAILED)
 		return;
 	if (touch_range((uint64_t)(uintptr_t)area, page, true, &failed) == PF_OK)
-		add(list, "fault resolution", 1, "madvise(MADV_POPULATE_WRITE) brings pages in");
+		add(list, "fault resolution", 1,
+		    "madvise(MADV_POPULATE_WRITE) makes absent pages present");
 	else
 		add(list, "fault resolution", 0,
-		    "madvise(MADV_POPULATE_WRITE) fails; it needs Linux 5.14 or later");
+		    "madvise(MADV_POPULATE_WRITE) fails: Linux 5.14 or later is needed");
 	munmap(area, page);
 }
 
@@ -108,7 +110,7 @@ static void memory_files(struct list *list)
 	int fd = memfd_create("libpf test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd >= 0)
-		add(list, "shared memory", 1, "memfd: rings without names, nothing in /dev/shm");
+		add(list, "shared memory", 1, "memfd_create: rings need no files in /dev/shm");
 	else
 		add(list, "shared memory", 0, "memfd_create: %s", strerror(errno));
 	if (fd >= 0)
@@ -121,7 +123,7 @@ static void huge_pages(struct list *list)
 	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
 
 	if (!file || !fgets(text, sizeof(text), file))
-		add(list, "huge pages", 0, "no transparent huge pages in this kernel");
+		add(list, "huge pages", 0, "this kernel has no transparent huge pages");
 	else
 		add(list, "huge pages", !strstr(text, "[never]"),
 		    "transparent_hugepage/enabled: %.*s", (int)strcspn(text, "\n"), text);
@@ -135,22 +137,22 @@ static void detection(struct list *list)
 
 	if (fd >= 0)
 		add(list, "fault detection", 1,
-		    "/proc/PID/pagemap shows absent pages before a copy would wait for them");
+		    "/proc/PID/pagemap shows absent pages before a copy meets them");
 	else
 		add(list, "fault detection", 0,
-		    "/proc/self/pagemap: %s; a copy may wait for an absent page", strerror(errno));
+		    "/proc/self/pagemap: %s; a copy that meets an absent page waits for it",
+		    strerror(errno));
 	if (fd >= 0)
 		close(fd);
 }
 
 static void pagers(struct list *list)
 {
-	/* 1: UFFD_USER_MODE_ONLY, as a pager opens it. */
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1);
+	int fd = (int)syscall(SYS_userfaultfd,
+			      O_CLOEXEC | O_NONBLOCK | 1 /* UFFD_USER_MODE_ONLY */);
 
 	if (fd >= 0)
-		add(list, "user-space pagers", 1,
-		    "userfaultfd, of the kind that needs no privilege");
+		add(list, "user-space pagers", 1, "userfaultfd in user mode, without privilege");
 	else
 		add(list, "user-space pagers", 0, "userfaultfd: %s", strerror(errno));
 	if (fd >= 0)
@@ -167,8 +169,8 @@ static void user_interrupts(struct list *list)
 	processor = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & 1u << 5;
 #endif
 	add(list, "user interrupts", 0, "%s",
-	    processor ? "this processor has them, no released Linux offers them; not used" :
-			"this processor has none; not used");
+	    processor ? "not used: this processor has them, but no released Linux supports them" :
+			"not used: this processor has none");
 }
 
 static void device(struct list *list)
@@ -179,38 +181,63 @@ static void device(struct list *list)
 	add(list, "/dev/exanest", available, "%s", text);
 }
 
-/* As a context opened now would use it. */
-static void network(struct list *list)
+/* Describe the first malformed element of a list of interfaces. False: the list is valid. */
+static bool malformed(struct list *list, const char *option, const char *interfaces)
 {
-	struct interface interfaces[INTERFACES_MOST];
-	char text[sizeof(list->entries->detail)] = "", address[INET6_ADDRSTRLEN];
-	const char *why = "the option network is off";
-	pf_options options;
-	unsigned count = 0, i;
-	size_t used = 0;
+	int length;
+	const char *element = interfaces ? interfaces_malformed(interfaces, &length) : NULL;
 
-	pf_options_init(&options, NULL);
-	if (options.network != PF_NETWORK_OFF)
-		count = interfaces_find(interfaces, INTERFACES_MOST, options.if_include,
-					options.if_exclude, &why);
+	if (element)
+		add(list, "network", 0,
+		    "%s: %.*s is neither an interface nor an address nor a network", option, length,
+		    element);
+	return element;
+}
+
+static void list_interfaces(struct list *list, const struct interface *interfaces, unsigned count)
+{
+	char text[sizeof(list->entries->detail)] = "", address[INET6_ADDRSTRLEN];
+	size_t used = 0;
+	unsigned i;
+
 	for (i = 0; i < count && used < sizeof(text); i++) {
 		const union interface_address *own = &interfaces[i].address;
-		bool version6 = own->any.sa_family == AF_INET6;
 
 		inet_ntop(own->any.sa_family,
-			  version6 ? (const void *)&own->in6.sin6_addr :
-				     (const void *)&own->in.sin_addr,
+			  own->any.sa_family == AF_INET6 ? (const void *)&own->in6.sin6_addr :
+							   (const void *)&own->in.sin_addr,
 			  address, sizeof(address));
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %s (MTU %u)",
 					 i ? ", " : "", interfaces[i].name, address,
 					 interfaces[i].mtu);
 	}
-	add(list, "network", count > 0, "%s", count ? text : why);
+	add(list, "network", 1, "%s", text);
 }
 
-int pf_capabilities(pf_capability *entries, int most)
+/* Report the interfaces that a context would use if it were opened now. */
+static void network(struct list *list)
 {
-	struct list list = { .entries = entries, .most = most };
+	struct interface interfaces[INTERFACES_MOST];
+	const char *why = "the option network is off";
+	pf_options options;
+	unsigned count = 0;
+
+	pf_options_init(&options, NULL);
+	if (malformed(list, "if_include", options.if_include) ||
+	    malformed(list, "if_exclude", options.if_exclude))
+		return;
+	if (options.network != PF_NETWORK_OFF)
+		count = interfaces_find(interfaces, INTERFACES_MOST, options.if_include,
+					options.if_exclude, &why);
+	if (count)
+		list_interfaces(list, interfaces, count);
+	else
+		add(list, "network", 0, "%s", why);
+}
+
+int pf_capabilities(pf_capability *entries, int size)
+{
+	struct list list = { .entries = entries, .size = size };
 
 	memory_files(&list);
 	single_copy(&list);
@@ -221,5 +248,5 @@ int pf_capabilities(pf_capability *entries, int most)
 	user_interrupts(&list);
 	network(&list);
 	device(&list);
-	return list.count < most ? list.count : most;
+	return list.count < size ? list.count : size;
 }

@@ -86,14 +86,28 @@ static bool next(const char **list, struct pattern *pattern, bool *valid)
 	return true;
 }
 
-bool interfaces_valid(const char *list)
+const char *interfaces_malformed(const char *list, int *length)
 {
 	struct pattern pattern;
+	const char *element;
 	bool valid = true;
 
-	while (valid && next(&list, &pattern, &valid))
-		;
-	return valid;
+	do {
+		element = list + strspn(list, " ,");
+		if (!next(&list, &pattern, &valid))
+			return NULL;
+	} while (valid);
+	while (list[-1] == ' ')
+		list--;
+	*length = (int)(list - element);
+	return element;
+}
+
+bool interfaces_valid(const char *list)
+{
+	int length;
+
+	return !interfaces_malformed(list, &length);
 }
 
 static bool matches(const struct interface *interface, const struct pattern *pattern)

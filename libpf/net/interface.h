@@ -38,7 +38,11 @@ struct interface {
  */
 unsigned interfaces_find(struct interface *list, unsigned most, const char *include,
 			 const char *exclude, const char **why);
-/* Is this a list that interfaces_find understands? */
+/*
+ * Return the first element of a list that is neither a name nor an address or a network with a
+ * valid prefix, and set its length; NULL if the list is valid.
+ */
+const char *interfaces_malformed(const char *list, int *length);
 bool interfaces_valid(const char *list);
 /* Its longest packet now. */
 unsigned interface_mtu(const struct interface *interface);

@@ -181,6 +181,27 @@ static void test_valid(void **state)
 		assert_false(interfaces_valid(bad[i]));
 }
 
+static void test_malformed(void **state)
+{
+	static const char *const lists[][2] = {
+		{ "10.0.0.0/99", "10.0.0.0/99" },
+		{ "eth0, 10.0.0.0/33 ,ib0", "10.0.0.0/33" },
+		{ "10.0.0.0/8,fd00::/129,eth0/8", "fd00::/129" },
+	};
+	int length = -1;
+	size_t i;
+
+	assert_null(interfaces_malformed("eth0, 10.0.0.0/8", &length));
+	assert_int_equal(length, -1);
+	for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		const char *element = interfaces_malformed(lists[i][0], &length);
+
+		assert_non_null(element);
+		assert_int_equal(length, strlen(lists[i][1]));
+		assert_memory_equal(element, lists[i][1], strlen(lists[i][1]));
+	}
+}
+
 static void test_reaches(void **state)
 {
 	struct interface list[INTERFACES_MOST];
@@ -204,10 +225,10 @@ static void test_reaches(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_default), cmocka_unit_test(test_alone),
-		cmocka_unit_test(test_include), cmocka_unit_test(test_exclude),
-		cmocka_unit_test(test_many),    cmocka_unit_test(test_valid),
-		cmocka_unit_test(test_reaches),
+		cmocka_unit_test(test_default),   cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_include),   cmocka_unit_test(test_exclude),
+		cmocka_unit_test(test_many),      cmocka_unit_test(test_valid),
+		cmocka_unit_test(test_malformed), cmocka_unit_test(test_reaches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

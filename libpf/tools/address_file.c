@@ -15,7 +15,7 @@
 #include "pf.h"
 
 #define TITLE "# libpf address 1\n"
-#define FILE_MOST (sizeof(TITLE) + 2 * PF_ADDRESS_MAX + 1)
+#define FILE_MAX (sizeof(TITLE) + 2 * PF_ADDRESS_MAX + 1)
 #define WAIT_SECONDS 5
 
 static int write_all(int file, const char *text, size_t length)
@@ -33,7 +33,7 @@ static int write_all(int file, const char *text, size_t length)
 	return 0;
 }
 
-/* text has room for two digits of each byte, and the end of the line. */
+/* Write two digits a byte and a newline. */
 static void encode(char *text, const uint8_t *address, size_t length)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -49,7 +49,7 @@ static void encode(char *text, const uint8_t *address, size_t length)
 
 int address_file_create(const char *name, const void *address, size_t length)
 {
-	char text[FILE_MOST] = TITLE;
+	char text[FILE_MAX] = TITLE;
 	char *temporary = NULL;
 	int file, status = -1;
 
@@ -68,7 +68,8 @@ int address_file_create(const char *name, const void *address, size_t length)
 	else if (!link(temporary, name))
 		status = 0;
 	else if (errno == EEXIST)
-		warnx("%s exists: another process listens there, or remove it", name);
+		warnx("%s exists: choose another file, or remove it if no process listens with it",
+		      name);
 	else
 		warn("%s", name);
 	close(file);
@@ -78,7 +79,7 @@ out:
 	return status;
 }
 
-static int open_when_there(const char *name)
+static int open_when_it_exists(const char *name)
 {
 	const struct timespec pause = { .tv_nsec = 20000000 };
 	int tries = 0, file;
@@ -108,15 +109,17 @@ static int decode(const char *text, uint8_t *address, size_t *length)
 
 int address_file_read(const char *name, void *address, size_t *length)
 {
-	char text[FILE_MOST + 1] = "";
-	int file = open_when_there(name), status = -1;
+	char text[FILE_MAX + 1] = "";
+	int file = open_when_it_exists(name), status = -1;
 	struct stat info;
 	ssize_t bytes;
 
 	if (file < 0) {
-		warn("%s", name);
 		if (errno == ENOENT)
-			warnx("start the other process with --listen %s", name);
+			warnx("%s does not exist: start the other process with --listen %s", name,
+			      name);
+		else
+			warn("%s", name);
 		return -1;
 	}
 	if (fstat(file, &info) < 0 || !S_ISREG(info.st_mode)) {
@@ -124,8 +127,8 @@ int address_file_read(const char *name, void *address, size_t *length)
 		goto out;
 	}
 	if (info.st_mode & (S_IRWXG | S_IRWXO)) {
-		warnx("%s: others have access to it (mode %03o), and who reads it gets at the "
-		      "owner's memory; it should have mode 600",
+		warnx("%s: refused, because other users have access to it (mode %03o): it gives "
+		      "access to the owner's memory and must have mode 600",
 		      name, info.st_mode & 0777);
 		goto out;
 	}

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An address in a file, for two processes that did not start each other. The
- * key to the owner's memory is inside: only its user may read it.
+ * A context's address in a file, for two processes that did not start each other. The address
+ * holds the key to the owner's memory: only the owner's user may read the file.
  */
 #ifndef TOOLS_ADDRESS_FILE_H
 #define TOOLS_ADDRESS_FILE_H
 
 #include <stddef.h>
 
-/* Both return 0, or -1 after a message on standard error. */
+/* Both functions return 0, or -1 with a message on standard error. */
 
-/* Create the file, mode 0600; it must not exist. Whoever sees it sees it whole. */
+/* Create the file with mode 0600, complete from the start. It must not exist. */
 int address_file_create(const char *name, const void *address, size_t length);
 
-/* Read it, waiting some seconds for it to appear. *length: room, then the address's length. */
+/* Read the file; wait some seconds until it exists. *length: size of address, then bytes read. */
 int address_file_read(const char *name, void *address, size_t *length);
 
 #endif

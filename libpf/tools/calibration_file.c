@@ -28,7 +28,7 @@ static int make_folders(char *path)
 	return 0;
 }
 
-/* The file's path and that of the one that is to replace it, open. -1 after a message. */
+/* Open the temporary file that replaces path. Returns its descriptor, or -1 after a message. */
 static int open_temporary(char path[PATH_MAX], char temporary[PATH_MAX + 8])
 {
 	int descriptor;
@@ -65,7 +65,8 @@ static int print(FILE *file, const struct calibration_entry *entries, unsigned c
 
 	pf_calibration_machine(machine, sizeof(machine));
 	fprintf(file, "%s\nmachine = %s\n", CALIBRATION_TITLE, machine);
-	fprintf(file, "# Measured by pf_perf --calibrate. Without this file the defaults hold.\n");
+	fprintf(file,
+		"# Measured by pf_perf --calibrate. Without this file libpf uses its defaults.\n");
 	for (i = 0; i < count; i++)
 		fprintf(file, "%s = %llu\n", entries[i].info->name,
 			(unsigned long long)entries[i].value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writing the file that the library's calibration.h reads. */
+/* Write the file that base/calibration.h reads. */
 #ifndef TOOLS_CALIBRATION_FILE_H
 #define TOOLS_CALIBRATION_FILE_H
 
@@ -12,12 +12,12 @@ struct calibration_entry {
 	uint64_t value;
 };
 
-/* Could calibration_write do its work? Returns 0, or -1 after a message on standard error. */
+/* Check that the file can be written. Returns 0, or -1 with a message on standard error. */
 int calibration_writable(void);
 
 /*
- * Replace this machine's file at once, its folders made if need be, and say
- * on standard output where it is. The same.
+ * Replace this machine's file atomically, make missing folders, and print the file's path on
+ * standard output. Returns 0, or -1 with a message on standard error.
  */
 int calibration_write(const struct calibration_entry *entries, unsigned count);
 

@@ -44,7 +44,7 @@ uint64_t counters_resolved(const struct counters *counters)
 uint64_t counters_percentile(const struct counters *counters, unsigned percent)
 {
 	uint64_t count = counters_resolved(counters), seen = 0;
-	/* Rounded up, without overflow: the counts may be anybody's invention. */
+	/* Round up without overflow: the counts may be forged. */
 	uint64_t wanted = count / 100 * percent + (count % 100 * percent + 99) / 100;
 	unsigned i;
 

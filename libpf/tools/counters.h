@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A copy of the statistics of one context, or of several together. */
+/* A copy of the statistics of a context, or their sum over several. */
 #ifndef TOOLS_COUNTERS_H
 #define TOOLS_COUNTERS_H
 
@@ -12,14 +12,14 @@ struct counters {
 
 void counters_read(struct counters *counters, const struct statistics_page *page);
 void counters_add(struct counters *sum, const struct counters *counters);
-/* What was counted since before. */
+/* Subtract what was counted before. */
 void counters_subtract(struct counters *counters, const struct counters *before);
 
-/* Faults in the histogram. */
+/* Return the number of faults in the histogram. */
 uint64_t counters_resolved(const struct counters *counters);
 /*
- * The time that percent of the resolved faults took less than: a bound of the
- * histogram in nanoseconds. 0 if there are none, UINT64_MAX beyond the last.
+ * Return the bound of the histogram, in ns, below which that percentage of the faults lies: 0 if
+ * there are no faults, UINT64_MAX if it is beyond the last bound.
  */
 uint64_t counters_percentile(const struct counters *counters, unsigned percent);
 

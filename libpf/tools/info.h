@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pf_info knows, gathered once and printed as text or as JSON. */
+/* What pf_info shows: the facts, and a function for each section that prints them. */
 #ifndef TOOLS_INFO_H
 #define TOOLS_INFO_H
 
@@ -9,58 +9,40 @@
 #include "pf.h"
 #include "topology.h"
 
-enum section {
-	SECTION_CAPABILITIES = 1,
-	SECTION_PERMISSIONS = 2,
-	SECTION_PATHS = 4,
-	SECTION_OPTIONS = 8,
-	SECTION_CALIBRATION = 16,
-	SECTION_TOPOLOGY = 32,
-	SECTION_LIVE = 64,
-};
-
-/* What decides whether one process may copy from another, and what it is here. */
-struct permission {
-	const char *name;
-	char detail[160];
-};
-
-struct path {
-	const char *what;
-	char how[200];
-};
-
+/* Result of a put and a get between two processes, contents verified. */
 struct live {
-	char path[160];             /* from here to the partner, by pf_peer_path */
-	char partner_path[160];     /* and back */
-	size_t length;              /* of the put and of the get, contents verified */
-	uint64_t single_copy_bytes; /* moved by this process, */
-	uint64_t shared_bytes;      /* by the partner for it, */
-	uint64_t stream_bytes;      /* and through the ring */
+	char path[160];             /* pf_peer_path of this process */
+	char partner_path[160];     /* pf_peer_path of its partner */
+	size_t length;              /* bytes of the put and of the get */
+	uint64_t single_copy_bytes; /* moved by this process */
+	uint64_t shared_bytes;      /* moved by the partner */
+	uint64_t stream_bytes;      /* moved through the ring */
 };
 
 struct info {
 	pf_capability capabilities[16];
 	int capability_count;
-	struct permission permissions[8];
-	int permission_count;
-	struct path paths[12];
-	int path_count;
 	struct origins origins;
-	char calibration_path[4096];
-	char machine[512];
-	const char *calibration;      /* "in force", ... */
-	char calibration_detail[256]; /* what to do about it, or "" */
-	struct topology topology;
-	struct cores cores;
-	struct live live;
+	struct topology topology; /* unset unless it is shown */
+	struct cores cores;       /* unset unless topology or live is shown */
+	struct live live;         /* unset unless it is shown */
+	bool details;             /* show ranges, variables and help texts of the options */
 };
 
-/* sections: a sum of enum section. Returns 0, or -1 after a message on standard error. */
-int info_gather(struct info *info, unsigned sections);
+/* Returns NULL if libpf does not report a capability of this name. */
+const pf_capability *info_capability(const struct info *info, const char *name);
+bool info_is_available(const struct info *info, const char *name);
 
-/* details: with ranges, variables and help of the options. */
-void info_print_text(const struct info *info, unsigned sections, bool details);
-void info_print_json(const struct info *info, unsigned sections);
+/* Connect two processes and fill info->live. Returns 0, or -1 with a message on standard error. */
+int info_load_live(struct info *info);
+
+/* Print the contents of a section as text or into the JSON array or object that is open. */
+void info_print_capabilities(const struct info *info, bool json);
+void info_print_permissions(const struct info *info, bool json);
+void info_print_paths(const struct info *info, bool json);
+void info_print_options(const struct info *info, bool json);
+void info_print_calibration(const struct info *info, bool json);
+void info_print_topology(const struct info *info, bool json);
+void info_print_live(const struct info *info, bool json);
 
 #endif

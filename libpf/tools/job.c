@@ -1,144 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "job.h"
 
-#include <err.h>
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "sample.h"
-
-size_t job_end(const struct processes *processes, size_t first)
+bool job_next(struct job *job, const struct processes *processes)
 {
-	size_t end = first;
+	const struct process *end = processes->list + processes->count, *process;
 
-	while (end < processes->count &&
-	       !strcmp(processes->list[end].job, processes->list[first].job))
-		end++;
-	return end;
+	job->processes = job->processes ? job->processes + job->count : processes->list;
+	if (job->processes == end)
+		return false;
+	job->name = job->processes->job;
+	job->sum = (struct counters){ .stat = { 0 } };
+	for (process = job->processes; process < end && !strcmp(process->job, job->name); process++)
+		counters_add(&job->sum, &process->counters);
+	job->count = (size_t)(process - job->processes);
+	return true;
 }
 
-struct counters job_sum(const struct processes *processes, size_t first, size_t end)
+void job_select(struct processes *processes, pid_t pid)
 {
-	struct counters sum = { { 0 } };
-
-	for (; first < end; first++)
-		counters_add(&sum, &processes->list[first].counters);
-	return sum;
-}
-
-/* Leave only the job of pid, or pid if it is in none. */
-static void choose(struct processes *processes, pid_t pid)
-{
+	char job[sizeof(processes->list->job)] = "";
 	size_t i, kept = 0;
-	const char *name = NULL;
-	char job[sizeof(processes->list->job)];
 
-	for (i = 0; i < processes->count && !name; i++) {
+	for (i = 0; i < processes->count; i++) {
 		if (processes->list[i].pid == pid)
-			name = memcpy(job, processes->list[i].job, sizeof(job));
+			memcpy(job, processes->list[i].job, sizeof(job));
 	}
 	for (i = 0; i < processes->count; i++) {
 		const struct process *process = &processes->list[i];
 
-		if (process->pid == pid || (name && name[0] && !strcmp(process->job, name)))
+		if (process->pid == pid || (job[0] && !strcmp(process->job, job)))
 			processes->list[kept++] = *process;
 	}
 	processes->count = kept;
-}
-
-static void subtract(struct processes *processes, const struct processes *before)
-{
-	size_t i, k;
-
-	for (i = 0; i < processes->count; i++) {
-		struct process *process = &processes->list[i];
-
-		for (k = 0; k < before->count; k++) {
-			const struct process *old = &before->list[k];
-
-			if (old->pid == process->pid && old->page == process->page &&
-			    old->started == process->started)
-				counters_subtract(&process->counters, &old->total);
-		}
-	}
-}
-
-static int find(struct processes *processes, pid_t pid, bool complain)
-{
-	if (processes_find(processes, pid, complain))
-		return -1;
-	if (pid)
-		choose(processes, pid);
-	return 0;
-}
-
-static void explain_none(const struct processes *processes, pid_t pid)
-{
-	if (pid && kill(pid, 0) && errno == ESRCH)
-		warnx("there is no process %d", (int)pid);
-	else if (pid && processes->closed)
-		warnx("process %d does not let this user look into it, or does not use libpf",
-		      (int)pid);
-	else if (pid)
-		warnx("process %d does not use libpf now; pf_info --job lists those that do",
-		      (int)pid);
-	else if (processes->closed)
-		warnx("no process of this user on this host uses libpf now, but %u of them cannot "
-		      "be looked into",
-		      processes->closed);
-	else
-		warnx("no process of this user on this host uses libpf now");
-}
-
-static void sleep_until(double when)
-{
-	struct timespec end = { .tv_sec = (time_t)when };
-
-	end.tv_nsec = (long)((when - (double)end.tv_sec) * 1e9);
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
-		;
-}
-
-static int print(const struct processes *processes, double seconds, bool json)
-{
-	if (json)
-		job_print_json(processes, seconds);
-	else
-		job_print_text(processes, seconds);
-	if (!fflush(stdout) && !ferror(stdout))
-		return 0;
-	warn("standard output");
-	return -1;
-}
-
-int job_show(pid_t pid, double interval, bool json)
-{
-	struct processes before, now;
-	double time = sample_seconds(), last = time;
-	int status;
-
-	if (find(&before, pid, true))
-		return -1;
-	if (!before.count) {
-		explain_none(&before, pid);
-		processes_free(&before);
-		return -1;
-	}
-	status = print(&before, 0, json);
-	while (interval > 0 && !status && before.count) {
-		sleep_until(time += interval);
-		status = find(&now, pid, false);
-		if (!status && now.count) {
-			subtract(&now, &before);
-			status = print(&now, sample_seconds() - last, json);
-		}
-		last = sample_seconds();
-		processes_free(&before);
-		before = now;
-	}
-	processes_free(&before);
-	return status;
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <stdio.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "job.h"
+#include "job_print.h"
 #include "json.h"
 
 static void print_bound(const char *key, const struct counters *counters, unsigned percent)
 {
 	uint64_t bound = counters_percentile(counters, percent);
 
-	/* Unknown: there is none, or it is beyond the histogram. */
+	/* No fault, or one beyond the histogram. */
 	if (!bound || bound == UINT64_MAX)
 		json_null(key);
 	else
@@ -57,30 +56,26 @@ static void print_process(const struct process *process)
 
 void job_print_json(const struct processes *processes, double seconds)
 {
-	struct counters sum;
-	char version[32];
-	size_t first, end, i;
+	struct job job = { .processes = NULL };
+	size_t i;
 
-	snprintf(version, sizeof(version), "%d.%d", PF_VERSION_MAJOR, PF_VERSION_MINOR);
 	json_start(NULL, '{');
-	json_string("version", version);
+	json_version();
 	if (seconds > 0)
 		json_real("seconds", seconds);
 	json_start("jobs", '[');
-	for (first = 0; first < processes->count; first = end) {
-		end = job_end(processes, first);
-		sum = job_sum(processes, first, end);
+	while (job_next(&job, processes)) {
 		json_start(NULL, '{');
-		if (processes->list[first].job[0])
-			json_string("name", processes->list[first].job);
+		if (job.name[0])
+			json_string("name", job.name);
 		else
 			json_null("name");
 		json_start("processes", '[');
-		for (i = first; i < end; i++)
-			print_process(&processes->list[i]);
+		for (i = 0; i < job.count; i++)
+			print_process(&job.processes[i]);
 		json_end(']');
 		json_start("sum", '{');
-		print_counters(&sum);
+		print_counters(&job.sum);
 		json_end('}');
 		json_end('}');
 	}

@@ -2,18 +2,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "job.h"
+#include "job_print.h"
 
-#define WIDTH_LEAST 7
+#define WIDTH_MIN 7
 
 enum unit { COUNT, BYTES, TIME };
 
-/* Of the table that has a line for each process. value: enum pf_stat; TIME: percent. */
+/* Columns of the table, which has a line for each process. */
 static const struct column {
-	const char *group, *name;
+	const char *group; /* heading above this and the next columns; "": see the one before */
+	const char *name;
 	enum unit unit;
-	unsigned value;
-	bool network; /* only for a job that uses it */
+	unsigned value; /* enum pf_stat; with TIME a percentage of the faults */
+	bool network;   /* show it only for a job that uses the network */
 } columns[] = {
 	{ "faults here", "minor", COUNT, PF_STAT_LOCAL_MINOR },
 	{ "", "major", COUNT, PF_STAT_LOCAL_MAJOR },
@@ -52,10 +53,10 @@ static int width(const struct column *column)
 {
 	int length = (int)strlen(column->name) + 1;
 
-	return length < WIDTH_LEAST ? WIDTH_LEAST : length;
+	return length < WIDTH_MIN ? WIDTH_MIN : length;
 }
 
-/* Exact if it is short, else three figures that count. */
+/* Format a small number exactly, a larger one with three significant digits. */
 static void format(char *text, size_t size, uint64_t number, enum unit unit)
 {
 	static const char *const suffixes[][6] = {
@@ -93,18 +94,18 @@ static void print_value(const struct column *column, const struct counters *coun
 static void print_head(const struct counters *sum)
 {
 	size_t i;
-	int at = 0, reached = 0;
+	int column = 0, printed = 0;
 
 	printf("%6s%9s", "", "");
 	for (i = 0; i < COLUMNS; i++) {
 		if (!is_shown(&columns[i], sum))
 			continue;
 		if (columns[i].group[0]) {
-			/* Two columns of space, as the numbers below have them at least. */
-			printf("%*s%s", at - reached + 2, "", columns[i].group);
-			reached = at + 2 + (int)strlen(columns[i].group);
+			/* Indent by two, as the numbers below are. */
+			printf("%*s%s", column - printed + 2, "", columns[i].group);
+			printed = column + 2 + (int)strlen(columns[i].group);
 		}
-		at += width(&columns[i]);
+		column += width(&columns[i]);
 	}
 	printf("\n%6s%9s", "rank", "pid");
 	for (i = 0; i < COLUMNS; i++) {
@@ -135,13 +136,13 @@ static void print_process(const struct process *process, const struct counters *
 	printf("  %s\n", process->command);
 }
 
-static void print_title(const char *job, size_t count, double seconds)
+static void print_title(const struct job *job, double seconds)
 {
-	if (job[0])
-		printf("Job %s, ", job);
+	if (job->name[0])
+		printf("Job %s, ", job->name);
 	else
 		printf("Outside of jobs, ");
-	printf("%zu process%s", count, count == 1 ? "" : "es");
+	printf("%zu process%s", job->count, job->count == 1 ? "" : "es");
 	if (seconds > 0)
 		printf(", in the last %.2f s\n", seconds);
 	else
@@ -150,27 +151,22 @@ static void print_title(const char *job, size_t count, double seconds)
 
 void job_print_text(const struct processes *processes, double seconds)
 {
-	static bool again;
-	struct counters sum;
-	size_t first, end, i;
+	static const char *separator = "";
+	struct job job = { .processes = NULL };
+	size_t i;
 
-	for (first = 0; first < processes->count; first = end) {
-		const char *job = processes->list[first].job;
-
-		end = job_end(processes, first);
-		if (again)
-			putchar('\n');
-		again = true;
-		print_title(job, end - first, seconds);
-		sum = job_sum(processes, first, end);
-		print_head(&sum);
-		for (i = first; i < end; i++)
-			print_process(&processes->list[i], &sum);
-		/* Of processes that have nothing to do with each other it would say nothing. */
-		if (!job[0] || end - first == 1)
+	while (job_next(&job, processes)) {
+		fputs(separator, stdout);
+		separator = "\n";
+		print_title(&job, seconds);
+		print_head(&job.sum);
+		for (i = 0; i < job.count; i++)
+			print_process(&job.processes[i], &job.sum);
+		/* Processes outside of jobs are unrelated. */
+		if (!job.name[0] || job.count == 1)
 			continue;
 		printf("%15s", "sum");
-		print_counters(&sum, &sum);
+		print_counters(&job.sum, &job.sum);
 		putchar('\n');
 	}
 }

@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Is the next thing the first of its object or array? */
+#include "pf.h"
+
+/* The next member is the first of its object or array. */
 static bool first = true;
 
 static void text(const char *string)
@@ -81,4 +83,12 @@ void json_null(const char *key)
 {
 	member(key);
 	fputs("null", stdout);
+}
+
+void json_version(void)
+{
+	char version[32];
+
+	snprintf(version, sizeof(version), "%d.%d", PF_VERSION_MAJOR, PF_VERSION_MINOR);
+	json_string("version", version);
 }

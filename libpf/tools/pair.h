@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The side that measures: its context, its partner's process, and questions
- * to it. Functions that return int return 0, or -1 after a message on
- * standard error.
+ * The side that measures: its context, its partner, and requests to the partner. Functions that
+ * return int return 0, or -1 with a message on standard error.
  */
 #ifndef TOOLS_PAIR_H
 #define TOOLS_PAIR_H
@@ -19,47 +18,49 @@
 struct pair {
 	pf_context *context;
 	pf_peer *peer;
-	size_t send_max;         /* in both directions */
-	pid_t child;             /* the partner, if it was forked */
-	uint64_t arrived;        /* echoes and notices that came back */
-	uint64_t completed;      /* puts, gets and atomics that called back */
-	uint64_t value;          /* of the last of them */
-	const uint8_t *expected; /* echoes are compared with this, unless NULL */
+	size_t send_max;         /* bytes, the lower limit of both directions */
+	pid_t child;             /* the partner's process; 0 when it was not forked */
+	uint64_t arrived;        /* number of echoes and notices received */
+	uint64_t completed;      /* number of puts, gets and atomics completed */
+	uint64_t value;          /* value of the last completion */
+	const uint8_t *expected; /* contents of each echo; NULL: do not compare */
 	size_t expected_length;
-	uint64_t wrong;   /* echoes that differed */
-	bool failed;      /* said on standard error already */
-	uint64_t answers; /* to pair_ask; the last is: */
-	struct control answer;
+	uint64_t wrong;       /* number of echoes that differed */
+	bool failed;          /* the first failure was reported on standard error */
+	uint64_t replies;     /* number of replies to pair_ask */
+	struct control reply; /* the last of them */
 };
 
 /* Fork the partner, bind both processes, connect them. options as for pf_open. */
 int pair_fork(struct pair *pair, const pf_options *options, const struct cores *cores);
-/* Connect to the process that wrote the address file with pair_listen. */
+/* Connect to the process that wrote the file with partner_listen. */
 int pair_connect(struct pair *pair, const pf_options *options, const char *file);
-/* Be the partner of one pair_connect. After -1 the process is to end. */
-int pair_listen(const pf_options *options, const char *file);
-/* Say goodbye. Returns -1 if the partner ended badly. */
+/* End the partner. Returns -1 also when the partner ended with an error. */
 int pair_close(struct pair *pair);
 
-/* pf_progress until *counter, which a callback counts, has reached value. */
-int pair_wait(struct pair *pair, const uint64_t *counter, uint64_t value);
-/* pf_send, repeated while the ring is full. */
-int pair_send(struct pair *pair, enum tag tag, const void *data, size_t length);
-/* The result of pf_put, pf_get or pf_atomic: count it if it is done, report it if it failed. */
-int pair_posted(struct pair *pair, const char *what, int status);
-/* For these: counts in pair->completed. Its arg is the pair. */
-void pair_complete(pf_context *context, const pf_completion *completion);
+/* The two steps of pair_fork and pair_connect: open the context, connect to the address. */
+int pair_open(struct pair *pair, const pf_options *options);
+int pair_greet(struct pair *pair, const void *address, size_t length);
 
-/* See protocol.h. */
+/* Call pf_progress until *counter, which a callback increments, has reached value. */
+int pair_wait(struct pair *pair, const uint64_t *counter, uint64_t value);
+/* Call pf_send, and repeat it while the ring is full. */
+int pair_send(struct pair *pair, enum tag tag, const void *data, size_t length);
+/* Count a pf_put, pf_get or pf_atomic that is done; report one that failed. */
+int pair_posted(struct pair *pair, const char *what, int status);
+/* Completion callback of puts, gets and atomics; arg is the pair. */
+void pair_complete(pf_context *context, const pf_completion *completion);
+/* Send a request and replace it with the reply. */
 int pair_ask(struct pair *pair, struct control *control);
+/* Let the partner fill its buffer (CONTROL_PREPARE). *remote: the buffer's address. */
 int pair_prepare(struct pair *pair, size_t length, size_t stride, uint64_t slots, uint64_t seed,
 		 bool verify, uint64_t *remote);
-/* *wrong: how many messages and slots had wrong contents. */
+/* Let the partner check its buffer. *wrong: number of messages and slots with wrong contents. */
 int pair_check(struct pair *pair, size_t length, size_t stride, uint64_t slots, uint64_t seed,
 	       uint64_t *wrong);
-/* Memory for transfers, its pages present; to be given to munmap. NULL after a message. */
+/* Map a buffer with its pages present; free it with munmap. NULL after a message. */
 uint8_t *pair_buffer(size_t length);
-/* pf_peer_path once a first transfer has found it out. */
+/* Make a first transfer, which decides the path, and return pf_peer_path. */
 const char *pair_path(struct pair *pair);
 
 #endif

@@ -11,105 +11,63 @@
 
 #include "pattern.h"
 #include "protocol.h"
+#include "ranges.h"
+#include "reply.h"
 #include "sample.h"
-
-/* An answer that found the ring full. */
-struct held {
-	struct held *next;
-	size_t length;
-	uint8_t tag;
-	uint8_t data[];
-};
 
 struct partner {
 	pf_context *context;
-	pf_peer *caller;
+	pf_peer *caller; /* the process that measures; NULL before its first message */
 	uint8_t *buffer;
-	size_t room; /* of buffer */
-	bool verify;
+	size_t buffer_size;
+	bool verify;    /* compare each message that arrives with the buffer */
 	uint64_t wrong; /* messages with wrong contents */
-	struct held *held;
-	struct held **held_last;
-	pf_registration **registrations; /* RANGES_MOST of them, once there is one */
+	struct reply_queue replies;
+	struct ranges ranges;
 	bool done;
-	int status;
+	int status; /* why it is done */
 };
 
-static void fail(struct partner *partner, int status)
+static void finish(struct partner *partner, int status)
 {
 	partner->status = status;
 	partner->done = true;
 }
 
-static void hold(struct partner *partner, uint8_t tag, const void *data, size_t length)
-{
-	struct held *held = malloc(sizeof(*held) + length);
-
-	if (!held) {
-		fail(partner, PF_ERR_MEMORY);
-		return;
-	}
-	held->next = NULL;
-	held->length = length;
-	held->tag = tag;
-	memcpy(held->data, data, length);
-	*partner->held_last = held;
-	partner->held_last = &held->next;
-}
-
 static void reply(struct partner *partner, uint8_t tag, const void *data, size_t length)
 {
-	int status = PF_ERR_AGAIN;
+	int status = reply_send(&partner->replies, partner->caller, tag, data, length);
 
-	if (!partner->held)
-		status = pf_send(partner->caller, tag, data, length, NULL, 0);
-	if (status == PF_ERR_AGAIN)
-		hold(partner, tag, data, length);
-	else if (status < 0)
-		fail(partner, status);
+	if (status != PF_OK)
+		finish(partner, status);
 }
 
-static void send_held(struct partner *partner)
-{
-	struct held *held = partner->held;
-	int status = pf_send(partner->caller, held->tag, held->data, held->length, NULL, 0);
-
-	if (status == PF_ERR_AGAIN)
-		return;
-	if (status < 0)
-		fail(partner, status);
-	partner->held = held->next;
-	if (!partner->held)
-		partner->held_last = &partner->held;
-	free(held);
-}
-
-static void notice(struct partner *partner)
+static void send_notice(struct partner *partner)
 {
 	uint64_t nothing = 0;
 
 	reply(partner, TAG_NOTICE, &nothing, sizeof(nothing));
 }
 
-static bool slots_fit(const struct control *control, uint64_t room)
+static bool slots_fit(const struct control *control, uint64_t size)
 {
 	return control->length <= control->stride && control->count &&
-	       control->stride <= room / control->count;
+	       control->stride <= size / control->count;
 }
 
-static int make_room(struct partner *partner, uint64_t room)
+static int grow_buffer(struct partner *partner, uint64_t size)
 {
-	uint8_t *area;
+	uint8_t *buffer;
 
-	if (room <= partner->room)
+	if (size <= partner->buffer_size)
 		return PF_OK;
-	area = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (area == MAP_FAILED)
+	buffer = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (buffer == MAP_FAILED)
 		return PF_ERR_MEMORY;
 	if (partner->buffer)
-		munmap(partner->buffer, partner->room);
-	partner->buffer = area;
-	partner->room = room;
+		munmap(partner->buffer, partner->buffer_size);
+	partner->buffer = buffer;
+	partner->buffer_size = size;
 	return PF_OK;
 }
 
@@ -120,7 +78,7 @@ static void prepare(struct partner *partner, struct control *control)
 	control->status = PF_ERR_ARGUMENT;
 	if (!slots_fit(control, INT64_MAX))
 		return;
-	control->status = make_room(partner, control->stride * control->count);
+	control->status = grow_buffer(partner, control->stride * control->count);
 	if (control->status != PF_OK)
 		return;
 	for (slot = 0; slot < control->count; slot++)
@@ -136,7 +94,7 @@ static void check(struct partner *partner, struct control *control)
 	uint64_t slot;
 
 	control->status = PF_ERR_ARGUMENT;
-	if (!slots_fit(control, partner->room))
+	if (!slots_fit(control, partner->buffer_size))
 		return;
 	control->status = PF_OK;
 	control->wrong = partner->wrong;
@@ -145,7 +103,15 @@ static void check(struct partner *partner, struct control *control)
 						   control->length, control->seed + slot);
 }
 
-static void obey(struct partner *partner, const void *data, size_t length)
+static uint64_t send_max(const struct partner *partner)
+{
+	pf_attributes attributes;
+
+	pf_query(partner->context, &attributes);
+	return attributes.send_max;
+}
+
+static void run_control(struct partner *partner, const void *data, size_t length)
 {
 	struct control control;
 
@@ -154,15 +120,11 @@ static void obey(struct partner *partner, const void *data, size_t length)
 	memcpy(&control, data, sizeof(control));
 	if (control.magic != PROTOCOL_MAGIC)
 		return;
+	control.status = PF_OK;
 	switch (control.kind) {
-	case CONTROL_HELLO: {
-		pf_attributes attributes;
-
-		pf_query(partner->context, &attributes);
-		control.status = PF_OK;
-		control.length = attributes.send_max;
+	case CONTROL_HELLO:
+		control.length = send_max(partner);
 		break;
-	}
 	case CONTROL_PREPARE:
 		prepare(partner, &control);
 		break;
@@ -170,15 +132,12 @@ static void obey(struct partner *partner, const void *data, size_t length)
 		check(partner, &control);
 		break;
 	case CONTROL_PATH:
-		control.status = PF_OK;
 		snprintf(control.text, sizeof(control.text), "%s", pf_peer_path(partner->caller));
 		break;
 	case CONTROL_STATISTIC:
-		control.status = PF_OK;
 		control.length = pf_stat(partner->context, (enum pf_stat)control.seed);
 		break;
 	case CONTROL_PROCESSOR:
-		control.status = PF_OK;
 		control.length = (uint64_t)(sample_processor_seconds() * 1e9);
 		break;
 	case CONTROL_BYE:
@@ -190,30 +149,31 @@ static void obey(struct partner *partner, const void *data, size_t length)
 	reply(partner, TAG_CONTROL, &control, sizeof(control));
 }
 
-static void look_at(struct partner *partner, const void *data, size_t length)
+static void verify(struct partner *partner, const void *data, size_t length)
 {
 	if (partner->verify &&
-	    (length > partner->room || memcmp(data, partner->buffer, length) != 0))
+	    (length > partner->buffer_size || memcmp(data, partner->buffer, length) != 0))
 		partner->wrong++;
 }
 
-static void keep(struct partner *partner, const void *data, size_t length)
+static void store(struct partner *partner, const void *data, size_t length)
 {
-	if (length <= partner->room)
+	if (length <= partner->buffer_size)
 		memcpy(partner->buffer, data, length);
 }
 
-static void report(struct partner *partner, int status, const char *what)
+/* Reply with a notice, or say which function failed. */
+static void report(struct partner *partner, int status, const char *function)
 {
 	struct control failed = { .magic = PROTOCOL_MAGIC,
 				  .kind = CONTROL_FAILED,
 				  .status = status };
 
 	if (status == PF_OK) {
-		notice(partner);
+		send_notice(partner);
 		return;
 	}
-	snprintf(failed.text, sizeof(failed.text), "%s", what);
+	snprintf(failed.text, sizeof(failed.text), "%s", function);
 	reply(partner, TAG_CONTROL, &failed, sizeof(failed));
 }
 
@@ -225,59 +185,47 @@ static void fetched(pf_context *context, const pf_completion *completion)
 
 static void fetch(struct partner *partner, const void *data, size_t length)
 {
-	pf_completion completion = { .status = PF_ERR_ARGUMENT, .arg = partner };
 	struct fetch fetch = { 0 };
+	int status = PF_ERR_ARGUMENT;
 
 	if (length == sizeof(fetch))
 		memcpy(&fetch, data, sizeof(fetch));
-	if (fetch.length && fetch.length <= partner->room)
-		completion.status = pf_get(partner->caller, partner->buffer, fetch.address,
-					   fetch.length, fetched, partner);
-	if (completion.status == PF_OK)
-		return;
-	if (completion.status == PF_DONE)
-		completion.status = PF_OK;
-	fetched(partner->context, &completion);
+	if (fetch.length && fetch.length <= partner->buffer_size)
+		status = pf_get(partner->caller, partner->buffer, fetch.address, fetch.length,
+				fetched, partner);
+	if (status != PF_OK)
+		report(partner, status == PF_DONE ? PF_OK : status, "pf_get");
 }
 
-/* The registration that a range stands for; NULL if it is none within the buffer. */
-static pf_registration **registration_of(struct partner *partner, const void *data, size_t length,
-					 struct range *range)
+/* Copy a range from a message. False unless it lies in the buffer. */
+static bool read_range(const struct partner *partner, const void *data, size_t length,
+		       struct range *range)
 {
-	uint64_t start = (uint64_t)(uintptr_t)partner->buffer;
+	uint64_t start = (uint64_t)(uintptr_t)partner->buffer, size = partner->buffer_size;
 
 	if (length != sizeof(*range))
-		return NULL;
+		return false;
 	memcpy(range, data, sizeof(*range));
-	if (range->number >= RANGES_MOST || range->address < start ||
-	    range->length > partner->room || range->address - start > partner->room - range->length)
-		return NULL;
-	if (!partner->registrations)
-		partner->registrations = calloc(RANGES_MOST, sizeof(*partner->registrations));
-	return partner->registrations ? &partner->registrations[range->number] : NULL;
+	return range->address >= start && range->length <= size &&
+	       range->address - start <= size - range->length;
 }
 
 static void register_range(struct partner *partner, const void *data, size_t length)
 {
 	struct range range;
-	pf_registration **registration = registration_of(partner, data, length, &range);
 	int status = PF_ERR_ARGUMENT;
 
-	if (registration && !*registration)
-		status = pf_register(partner->context, (void *)(uintptr_t)range.address,
-				     range.length, range.write != 0, registration);
-	report(partner, status == PF_DONE ? PF_OK : status, "pf_register");
+	if (read_range(partner, data, length, &range))
+		status = ranges_register(&partner->ranges, partner->context, &range);
+	report(partner, status, "pf_register");
 }
 
 static void deregister_range(struct partner *partner, const void *data, size_t length)
 {
 	struct range range;
-	pf_registration **registration = registration_of(partner, data, length, &range);
 
-	if (!registration)
-		return;
-	pf_deregister(partner->context, *registration);
-	*registration = NULL;
+	if (read_range(partner, data, length, &range))
+		ranges_deregister(&partner->ranges, partner->context, &range);
 }
 
 static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
@@ -291,23 +239,20 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 	if (partner->caller != from)
 		return;
 	switch (tag) {
+	case TAG_CONTROL:
+		run_control(partner, data, length);
+		break;
 	case TAG_ECHO:
-		look_at(partner, data, length);
+		verify(partner, data, length);
 		reply(partner, TAG_ECHO, data, length);
 		break;
-	case TAG_TAKE:
-		look_at(partner, data, length);
+	case TAG_DISCARD:
+	case TAG_DISCARD_LAST:
+		verify(partner, data, length);
 		break;
-	case TAG_TAKE_LAST:
-		look_at(partner, data, length);
-		notice(partner);
-		break;
-	case TAG_KEEP:
-		keep(partner, data, length);
-		break;
-	case TAG_KEEP_LAST:
-		keep(partner, data, length);
-		notice(partner);
+	case TAG_STORE:
+	case TAG_STORE_LAST:
+		store(partner, data, length);
 		break;
 	case TAG_FETCH:
 		fetch(partner, data, length);
@@ -318,20 +263,19 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 	case TAG_DEREGISTER:
 		deregister_range(partner, data, length);
 		break;
-	case TAG_CONTROL:
-		obey(partner, data, length);
-		break;
 	}
+	if (tag == TAG_DISCARD_LAST || tag == TAG_STORE_LAST)
+		send_notice(partner);
 }
 
-static void gone(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+static void lose_peer(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
 {
 	struct partner *partner = arg;
 
 	(void)context;
 	(void)text;
 	if (peer == partner->caller && !partner->done)
-		fail(partner, status);
+		finish(partner, status);
 }
 
 struct partner *partner_create(pf_context *context)
@@ -341,25 +285,29 @@ struct partner *partner_create(pf_context *context)
 	if (!partner)
 		return NULL;
 	partner->context = context;
-	partner->held_last = &partner->held;
+	STAILQ_INIT(&partner->replies);
 	pf_set_receive(context, receive, partner);
-	pf_set_error(context, gone, partner);
+	pf_set_error(context, lose_peer, partner);
 	return partner;
 }
 
 int partner_serve(struct partner *partner, const volatile sig_atomic_t *stop)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
+	int status;
 
-	/* Nobody is there yet, and it may take hours: leave the processor alone. */
+	/* The first message may come after hours: do not spin until then. */
 	while (!partner->caller && !partner->done && !(stop && *stop)) {
 		if (!pf_progress(partner->context))
 			nanosleep(&pause, NULL);
 	}
 	while (!partner->done && !(stop && *stop)) {
 		pf_progress(partner->context);
-		if (partner->held)
-			send_held(partner);
+		if (STAILQ_EMPTY(&partner->replies))
+			continue;
+		status = reply_flush(&partner->replies, partner->caller);
+		if (status != PF_OK)
+			finish(partner, status);
 	}
 	if (partner->status == PF_OK)
 		return 0;
@@ -369,15 +317,9 @@ int partner_serve(struct partner *partner, const volatile sig_atomic_t *stop)
 
 void partner_destroy(struct partner *partner)
 {
-	while (partner->held) {
-		struct held *held = partner->held;
-
-		partner->held = held->next;
-		free(held);
-	}
+	reply_discard(&partner->replies);
 	if (partner->buffer)
-		munmap(partner->buffer, partner->room);
-	/* pf_close undoes the registrations themselves. */
-	free(partner->registrations);
+		munmap(partner->buffer, partner->buffer_size);
+	ranges_free(&partner->ranges);
 	free(partner);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The process at the other end of a measurement: does what protocol.h says it is asked for. */
+/* The process at the other end of a measurement: it serves the requests of protocol.h. */
 #ifndef TOOLS_PARTNER_H
 #define TOOLS_PARTNER_H
 
@@ -9,16 +9,21 @@
 
 struct partner;
 
-/* Ready to be called: to be done before the context's address is given away. NULL: no memory. */
+/* Set the context's callbacks, before its address is passed on. NULL: no memory. */
 struct partner *partner_create(pf_context *context);
 
 /*
- * Serve the first process that says hello until it says goodbye. Returns 0,
- * or -1 after a message on standard error, if that process died. *stop, if
- * stop is not NULL, ends the wait for a caller.
+ * Serve the first process that says hello until it says goodbye or *stop, if stop is not NULL,
+ * becomes nonzero. Returns 0, or -1 with a message on standard error when that process died.
  */
 int partner_serve(struct partner *partner, const volatile sig_atomic_t *stop);
 
 void partner_destroy(struct partner *partner);
+
+/*
+ * Be the partner of one process that calls pair_connect with this file. Returns 0, or -1 with a
+ * message on standard error, after which the process must exit.
+ */
+int partner_listen(const pf_options *options, const char *file);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contents that show a wrong, lost or misplaced byte. A shorter pattern is a prefix of a longer. */
+/*
+ * Contents that reveal a wrong, lost or misplaced byte. A shorter pattern is a prefix of a longer
+ * one with the same seed.
+ */
 #ifndef TOOLS_PATTERN_H
 #define TOOLS_PATTERN_H
 

@@ -8,23 +8,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "calibration_file.h"
 #include "base/options.h"
+#include "cache_line.h"
+#include "calibration_file.h"
 #include "origin.h"
 #include "perf_compare.h"
 
-/* Nothing changes for the sake of less. */
-#define WORTH 0.05
-/* With more noise than this, or less of a core, the machine is busy and the times say nothing. */
-#define NOISE_MOST 0.25
-#define SHARE_LEAST 0.6
+/* The gain that a value other than the default must bring, beside the noise. */
+#define GAIN_MIN 0.05
+/* With more noise, or a smaller share of a core, the machine is busy: ignore the times. */
+#define NOISE_MAX 0.25
+#define SHARE_MIN 0.6
 #define STREAM_WINDOW 64
 
 struct calibration {
 	const struct cores *cores;
 	bool force;
 	pf_options defaults;
-	pf_options options; /* with what is decided already */
+	pf_options options; /* the defaults, and the values decided so far */
 	struct calibration_entry entries[8];
 	unsigned count;
 };
@@ -72,7 +73,7 @@ static const pf_option_info *option(const char *name)
 	return info;
 }
 
-/* From here on the option has this value, if libpf takes it. */
+/* Give the option this value, also in the comparisons that follow, unless the machine is busy. */
 static int decide(struct calibration *calibration, const struct comparison *comparison,
 		  uint64_t value)
 {
@@ -80,8 +81,8 @@ static int decide(struct calibration *calibration, const struct comparison *comp
 	uint64_t before = *option_field(&calibration->defaults, info);
 
 	if (!calibration->force &&
-	    (comparison->noise > NOISE_MOST || comparison->share < SHARE_LEAST)) {
-		printf("%s stays %llu: the machine is busy (%.0f %% of a core for us, noise %.0f %%)\n",
+	    (comparison->noise > NOISE_MAX || comparison->share < SHARE_MIN)) {
+		printf("%s stays %llu: the machine is busy (%.0f %% of a core available, noise %.0f %%)\n",
 		       info->name, (unsigned long long)before, comparison->share * 100,
 		       comparison->noise * 100);
 		return 0;
@@ -114,22 +115,23 @@ static void add_size(struct comparison *comparison, size_t size)
 	comparison->sizes[comparison->size_count++] = size;
 }
 
-/* One of two rivals at one size, in each of the ways in which they were measured: the mean. */
-static double rival(const struct comparison *comparison, unsigned which, unsigned size)
+/*
+ * A split comparison has two groups of methods: the even ones, for sizes below the limit that is
+ * sought, and the odd ones, for sizes from it on. Return the geometric mean of a group's times.
+ */
+static double group_time(const struct comparison *comparison, unsigned group, unsigned size)
 {
 	double product = 1;
 	unsigned method;
 
-	for (method = which; method < comparison->method_count; method += 2)
+	for (method = group; method < comparison->method_count; method += 2)
 		product *= comparison->time[method][size];
 	return pow(product, 2.0 / comparison->method_count);
 }
 
 /*
- * The methods are two rivals by turns. How many of the sizes the first one is
- * for, the rest being the second's: so that all times together are least.
- * by_default is how many it has now; it stays if no size between the two is
- * better off by enough.
+ * Return the number of sizes for which the even methods are used, so that the product of all times
+ * is least. Return by_default, the number in force, if no size gains enough.
  */
 static unsigned split(const struct comparison *comparison, unsigned by_default)
 {
@@ -140,17 +142,17 @@ static unsigned split(const struct comparison *comparison, unsigned by_default)
 		double cost = 0;
 
 		for (size = 0; size < comparison->size_count; size++)
-			cost += log(rival(comparison, size >= at, size));
+			cost += log(group_time(comparison, size >= at, size));
 		if (cost < least) {
 			least = cost;
 			best = at;
 		}
 	}
 	for (size = 0; size < comparison->size_count; size++) {
-		double now = rival(comparison, size >= by_default, size);
-		double then = rival(comparison, size >= best, size);
+		double now = group_time(comparison, size >= by_default, size);
+		double then = group_time(comparison, size >= best, size);
 
-		if (now > then * (1 + WORTH + comparison->noise))
+		if (now > then * (1 + GAIN_MIN + comparison->noise))
 			return best;
 	}
 	return by_default;
@@ -185,7 +187,7 @@ static int calibrate_share_min(struct calibration *calibration)
 			      2 * comparison.sizes[comparison.size_count - 1]);
 }
 
-/* One at a time, and in a stream: a limit that is good for one alone spoils the other. */
+/* Measure single messages and windows: the best limit for one of them slows the other. */
 static int calibrate_eager_limit(struct calibration *calibration)
 {
 	struct comparison comparison = { .name = "eager_limit" };
@@ -193,9 +195,9 @@ static int calibrate_eager_limit(struct calibration *calibration)
 	unsigned place, best;
 	size_t size;
 
-	add_method(&comparison, "pf_send", OPERATION_KEEP, 1, &calibration->options);
+	add_method(&comparison, "pf_send", OPERATION_STORE, 1, &calibration->options);
 	add_method(&comparison, "pf_get", OPERATION_FETCH, 1, &calibration->options);
-	add_method(&comparison, "pf_send many", OPERATION_KEEP, STREAM_WINDOW,
+	add_method(&comparison, "pf_send many", OPERATION_STORE, STREAM_WINDOW,
 		   &calibration->options);
 	add_method(&comparison, "pf_get many", OPERATION_FETCH, STREAM_WINDOW,
 		   &calibration->options);
@@ -218,8 +220,8 @@ static int calibrate_eager_limit(struct calibration *calibration)
 }
 
 /*
- * Of methods that differ in one option, ordered by it, the one with the least
- * time over all sizes: the default if it is as good, else the smallest that is.
+ * The methods differ in one option and are ordered by it. Return the one with the least time over
+ * all sizes: the default if it is good enough, else the first that is.
  */
 static unsigned choose(const struct comparison *comparison, unsigned by_default)
 {
@@ -233,7 +235,7 @@ static unsigned choose(const struct comparison *comparison, unsigned by_default)
 		if (cost[method] < least)
 			least = cost[method];
 	}
-	enough = least + log(1 + WORTH + comparison->noise);
+	enough = least + log(1 + GAIN_MIN + comparison->noise);
 	if (cost[by_default] <= enough)
 		return by_default;
 	for (method = 0; method < comparison->method_count; method++) {
@@ -243,18 +245,17 @@ static unsigned choose(const struct comparison *comparison, unsigned by_default)
 	return by_default;
 }
 
-/* Try the powers of two from least to most, and the default among them. */
+/* Try the powers of two from min to max, which must include the default. */
 static int calibrate_candidates(struct calibration *calibration, struct comparison *comparison,
-				enum operation operation, unsigned window, uint64_t least,
-				uint64_t most)
+				enum operation operation, unsigned window, uint64_t min,
+				uint64_t max)
 {
 	const pf_option_info *info = option(comparison->name);
 	uint64_t value, values[COMPARE_METHODS] = { 0 };
 	unsigned by_default = COMPARE_METHODS;
 	char name[24];
 
-	for (value = least; value <= most && comparison->method_count < COMPARE_METHODS;
-	     value *= 2) {
+	for (value = min; value <= max && comparison->method_count < COMPARE_METHODS; value *= 2) {
 		pf_options options = calibration->options;
 
 		if (value == *option_field(&calibration->defaults, info))
@@ -276,16 +277,16 @@ static int calibrate_candidates(struct calibration *calibration, struct comparis
 static int calibrate_ring_size(struct calibration *calibration)
 {
 	struct comparison comparison = { .name = "ring_size" };
-	uint64_t eager = calibration->options.eager_limit, least = 64 << 10;
+	uint64_t eager = calibration->options.eager_limit, min = 64 << 10;
 
-	/* Several messages of the longest kind are to be under way. */
-	while (least < 8 * eager && least < calibration->defaults.ring_size)
-		least *= 2;
+	/* The ring must hold several of the longest messages. */
+	while (min < 8 * eager && min < calibration->defaults.ring_size)
+		min *= 2;
 	add_size(&comparison, 8);
 	add_size(&comparison, 4096);
 	if (eager > 4096)
 		add_size(&comparison, eager);
-	return calibrate_candidates(calibration, &comparison, OPERATION_TAKE, STREAM_WINDOW, least,
+	return calibrate_candidates(calibration, &comparison, OPERATION_DISCARD, STREAM_WINDOW, min,
 				    1 << 20);
 }
 
@@ -299,28 +300,28 @@ static int calibrate_run_max(struct calibration *calibration)
 	return calibrate_candidates(calibration, &comparison, OPERATION_GET, 1, 128 << 10, 2 << 20);
 }
 
-/* Does single copy work between two processes here? *why says how it is otherwise. */
-static int single_copy(const struct calibration *calibration, bool *works, const char **why)
+/* Find out whether transfers are moved by single copy. *path: how they are moved. */
+static int probe_single_copy(const struct calibration *calibration, bool *works, const char **path)
 {
 	struct pair pair;
 
 	if (pair_fork(&pair, &calibration->options, calibration->cores))
 		return -1;
-	*why = pair_path(&pair);
+	*path = pair_path(&pair);
 	*works = pf_stat(pair.context, PF_STAT_SINGLE_COPY_BYTES) > 0;
 	return pair_close(&pair);
 }
 
 static int measure(struct calibration *calibration)
 {
-	const char *why;
+	const char *path;
 	bool works;
 
-	if (single_copy(calibration, &works, &why))
+	if (probe_single_copy(calibration, &works, &path))
 		return -1;
 	if (!works) {
 		printf("share_min, eager_limit and run_max are not measured: transfers go %s\n",
-		       why);
+		       path);
 		return calibrate_ring_size(calibration);
 	}
 	if (calibrate_share_min(calibration) || calibrate_eager_limit(calibration) ||
@@ -337,7 +338,7 @@ static void warn_of_environment(const struct calibration *calibration)
 	for (i = 0; i < calibration->count; i++) {
 		option_variable(calibration->entries[i].info->name, name, sizeof(name));
 		if (getenv(name))
-			warnx("%s is set and goes before the calibration", name);
+			warnx("%s is set and overrides the calibration", name);
 	}
 }
 
@@ -345,23 +346,25 @@ int calibrate(const struct cores *cores, bool show, bool force)
 {
 	struct calibration calibration = { .cores = cores, .force = force };
 	struct origins origins;
+	char line[96];
 
 	if (cores->first == CORE_ANY || cores_shared(cores)) {
-		warnx("--calibrate needs two cores, to which its processes are bound");
+		warnx("--calibrate needs two cores to bind its processes to");
 		return -1;
 	}
-	/* Better known now than after the measurements. */
+	/* Fail before the measurements, not after them. */
 	if (!show && calibration_writable())
 		return -1;
 	origins_load(&origins);
 	calibration.defaults = origins.defaults;
 	calibration.options = origins.defaults;
-	printf("Calibration on cores %s\n", cores->text);
+	cache_line_describe(cores, line, sizeof(line));
+	printf("Calibration on cores %s; cache line: %s\n", cores->text, line);
 	if (measure(&calibration))
 		return -1;
 	warn_of_environment(&calibration);
 	if (!calibration.count) {
-		warnx("nothing could be measured: calibrate again when the machine is quiet, or with --force");
+		warnx("nothing was calibrated: repeat when the machine is idle, or with --force");
 		return -1;
 	}
 	if (show)

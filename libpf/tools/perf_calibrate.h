@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pf_perf --calibrate: thresholds from measurements between two cores. A
- * default is left as it is unless another value is better by more than 5 %
- * and the noise.
+ * pf_perf --calibrate: find thresholds by measurements between two cores. A default stays unless
+ * another value is better by more than 5 % and the noise.
  */
 #ifndef TOOLS_PERF_CALIBRATE_H
 #define TOOLS_PERF_CALIBRATE_H
@@ -12,9 +11,9 @@
 #include "topology.h"
 
 /*
- * Measure, print, and unless show, write the file. An option whose figures the
- * rest of the machine's work has spoilt is left out, unless force. Returns 0,
- * or -1 after a message on standard error.
+ * Measure, print the results, and write the calibration file unless show is set. Leave out an
+ * option whose figures other programs have disturbed, unless force is set. Returns 0, or -1 with a
+ * message on standard error.
  */
 int calibrate(const struct cores *cores, bool show, bool force);
 

@@ -6,134 +6,136 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "bench.h"
 #include "pattern.h"
-#include "perf_tests.h"
 #include "sample.h"
 
-#define REPETITIONS 7
-#define REPETITIONS_LEAST 3 /* on a machine so busy that they take longer than */
-#define PATIENCE_SECONDS 3.0
+#define REPETITIONS_MAX 7
+#define REPETITIONS_MIN 3 /* after COMPARISON_SECONDS, on a busy machine */
+#define COMPARISON_SECONDS 3.0
 #define SLICE_SECONDS 0.007 /* one method, one size, one repetition */
-#define BATCH_SECONDS 20e-6 /* long against the clock, short against a time slice */
-#define BATCHES_MOST 1024
-#define BATCHES_LEAST 3
+#define BATCH_SECONDS 20e-6 /* long against a clock reading, short against a time slice */
+#define BATCHES_MAX 1024
+#define BATCHES_MIN 3
 #define SEED 7
 
-/* What no machine does: whoever reads this knows that the clock jumped or the process was stopped. */
-#define SECONDS_LEAST 1e-9
-#define SECONDS_MOST 1.0
+/* An operation outside of this range: the clock jumped or the process was stopped. */
+#define OPERATION_SECONDS_MIN 1e-9
+#define OPERATION_SECONDS_MAX 1.0
 
-static int get(struct bench *bench, unsigned window)
+static int get(struct bench *bench)
 {
 	struct pair *pair = bench->pair;
 	unsigned i;
 
 	pair->completed = 0;
-	for (i = 0; i < window; i++) {
+	for (i = 0; i < bench->window; i++) {
 		if (pair_posted(pair, "pf_get",
 				pf_get(pair->peer, bench->local, bench->remote, bench->size,
 				       pair_complete, pair)))
 			return -1;
 	}
-	return pair_wait(pair, &pair->completed, window);
+	return pair_wait(pair, &pair->completed, bench->window);
 }
 
-/* A window of messages; the receiver says when the last of them is done. */
-static int send_messages(struct bench *bench, enum tag tag, enum tag last, unsigned window)
+/* Send a window of messages; the receiver replies to the last. */
+static int send_messages(struct bench *bench, enum tag tag, enum tag last)
 {
 	uint64_t arrived = bench->pair->arrived;
 	unsigned i;
 
-	for (i = 1; i <= window; i++) {
-		if (pair_send(bench->pair, i < window ? tag : last, bench->local, bench->size))
+	for (i = 1; i <= bench->window; i++) {
+		if (pair_send(bench->pair, i < bench->window ? tag : last, bench->local,
+			      bench->size))
 			return -1;
 	}
 	return pair_wait(bench->pair, &bench->pair->arrived, arrived + 1);
 }
 
-/* The same by pf_get: as in a rendezvous, the sender is told of each. */
-static int send_headers(struct bench *bench, unsigned window)
+/* Send a window of headers; the receiver calls pf_get for each, and replies, as in a rendezvous. */
+static int send_headers(struct bench *bench)
 {
 	struct fetch fetch = { (uint64_t)(uintptr_t)bench->local, bench->size };
 	uint64_t arrived = bench->pair->arrived;
 	unsigned i;
 
-	for (i = 0; i < window; i++) {
+	for (i = 0; i < bench->window; i++) {
 		if (pair_send(bench->pair, TAG_FETCH, &fetch, sizeof(fetch)))
 			return -1;
 	}
-	return pair_wait(bench->pair, &bench->pair->arrived, arrived + window);
+	return pair_wait(bench->pair, &bench->pair->arrived, arrived + bench->window);
 }
 
-static int operate(struct bench *bench, enum operation operation)
+static int run_operation(struct bench *bench, enum operation operation)
 {
 	switch (operation) {
-	case OPERATION_TAKE:
-		return send_messages(bench, TAG_TAKE, TAG_TAKE_LAST, bench->window);
-	case OPERATION_KEEP:
-		return send_messages(bench, TAG_KEEP, TAG_KEEP_LAST, bench->window);
+	case OPERATION_DISCARD:
+		return send_messages(bench, TAG_DISCARD, TAG_DISCARD_LAST);
+	case OPERATION_STORE:
+		return send_messages(bench, TAG_STORE, TAG_STORE_LAST);
 	case OPERATION_FETCH:
-		return send_headers(bench, bench->window);
+		return send_headers(bench);
 	default:
-		return get(bench, bench->window);
+		return get(bench);
 	}
 }
 
-/* Seconds for count windows. */
-static int batch(struct bench *bench, enum operation operation, unsigned count, double *seconds)
+/* Measure count windows. */
+static int run_batch(struct bench *bench, enum operation operation, unsigned count, double *seconds)
 {
 	double start = sample_seconds();
 	unsigned i;
 
 	for (i = 0; i < count; i++) {
-		if (operate(bench, operation))
+		if (run_operation(bench, operation))
 			return -1;
 	}
 	*seconds = sample_seconds() - start;
 	return 0;
 }
 
-static int slice(struct bench *bench, enum operation operation, double *result)
+/* Measure one size. *result: seconds of an operation. */
+static int run_slice(struct bench *bench, enum operation operation, double *result)
 {
-	double values[BATCHES_MOST], seconds, end;
+	double values[BATCHES_MAX], seconds, end;
 	unsigned count = 1, batches = 0;
 
-	/* The first one meets cold caches and sleeping processors. */
-	if (batch(bench, operation, 4, &seconds))
+	/* Warm caches and wake processors first. */
+	if (run_batch(bench, operation, 4, &seconds))
 		return -1;
 	for (;; count *= 2) {
-		if (batch(bench, operation, count, &seconds))
+		if (run_batch(bench, operation, count, &seconds))
 			return -1;
 		if (seconds >= BATCH_SECONDS)
 			break;
 	}
 	end = sample_seconds() + SLICE_SECONDS;
 	do {
-		if (batch(bench, operation, count, &seconds))
+		if (run_batch(bench, operation, count, &seconds))
 			return -1;
 		values[batches++] = seconds / count;
-	} while (batches < BATCHES_LEAST || (batches < BATCHES_MOST && sample_seconds() < end));
+	} while (batches < BATCHES_MIN || (batches < BATCHES_MAX && sample_seconds() < end));
 	/*
-	 * Whatever else runs here only adds time, and takes away the partner, of
-	 * whom the methods make different use: the undisturbed batches count.
+	 * Other programs only add time, and they delay the partner, on which the methods depend
+	 * differently: use the tenth percentile.
 	 */
 	sample_summary(values, batches);
 	*result = values[batches / 10] / bench->window;
-	if (*result >= SECONDS_LEAST && *result <= SECONDS_MOST)
+	if (*result >= OPERATION_SECONDS_MIN && *result <= OPERATION_SECONDS_MAX)
 		return 0;
-	warnx("a measured time of %g s for %zu bytes cannot be right: is the machine busy?",
+	warnx("a measured time of %g s for %zu bytes cannot be right: repeat on an idle machine",
 	      *result, bench->size);
 	return -1;
 }
 
-/* Have the bytes been where the method says that it brings them? */
+/* Verify that the operations moved the bytes. */
 static int check(struct bench *bench, enum operation operation)
 {
 	uint64_t wrong = 0;
 
 	if (operation == OPERATION_GET)
 		wrong = !pattern_matches(bench->local, bench->size, SEED);
-	else if (operation != OPERATION_TAKE &&
+	else if (operation != OPERATION_DISCARD &&
 		 pair_check(bench->pair, bench->size, bench->size, 1, SEED, &wrong))
 		return -1;
 	if (wrong)
@@ -151,9 +153,9 @@ static int partner_seconds(struct pair *pair, double *seconds)
 	return 0;
 }
 
-/* All sizes, in time[]; *share: of its core that the slower process had meanwhile. */
-static int slices(struct bench *bench, const struct comparison *comparison,
-		  enum operation operation, double *time, double *share)
+/* Measure all sizes. *share: processor time of the process that had less, over elapsed time. */
+static int run_slices(struct bench *bench, const struct comparison *comparison,
+		      enum operation operation, double *time, double *share)
 {
 	double start, own, partner, before;
 	unsigned i;
@@ -164,7 +166,7 @@ static int slices(struct bench *bench, const struct comparison *comparison,
 	own = sample_processor_seconds();
 	for (i = 0; i < comparison->size_count; i++) {
 		bench->size = comparison->sizes[i];
-		if (slice(bench, operation, &time[i]))
+		if (run_slice(bench, operation, &time[i]))
 			return -1;
 	}
 	own = sample_processor_seconds() - own;
@@ -175,9 +177,9 @@ static int slices(struct bench *bench, const struct comparison *comparison,
 	return 0;
 }
 
-/* All sizes by one method, once, by a new pair of processes. */
-static int repetition(const struct comparison *comparison, unsigned method,
-		      const struct cores *cores, double *time, double *share)
+/* Measure all sizes by one method, with a new pair of processes. */
+static int run_repetition(const struct comparison *comparison, unsigned method,
+			  const struct cores *cores, double *time, double *share)
 {
 	const struct method *how = &comparison->methods[method];
 	size_t largest = comparison->sizes[comparison->size_count - 1];
@@ -194,7 +196,7 @@ static int repetition(const struct comparison *comparison, unsigned method,
 	pattern_fill(bench.local, largest, get ? SEED + 1 : SEED);
 	if (pair_prepare(&pair, largest, largest, 1, get ? SEED : SEED + 1, false, &bench.remote))
 		goto out;
-	if (slices(&bench, comparison, how->operation, time, share))
+	if (run_slices(&bench, comparison, how->operation, time, share))
 		goto out;
 	status = check(&bench, how->operation);
 out:
@@ -204,12 +206,12 @@ out:
 }
 
 struct repetitions {
-	double time[COMPARE_METHODS][COMPARE_SIZES][REPETITIONS];
-	double share[COMPARE_METHODS * REPETITIONS];
+	double time[COMPARE_METHODS][COMPARE_SIZES][REPETITIONS_MAX];
+	double share[COMPARE_METHODS * REPETITIONS_MAX];
 	unsigned count;
 };
 
-/* Medians of the repetitions, and the noise between them. */
+/* Compute the medians of the repetitions and the noise between them. */
 static void summarize(struct comparison *comparison, struct repetitions *repetitions)
 {
 	double noise[COMPARE_METHODS * COMPARE_SIZES];
@@ -237,15 +239,15 @@ int compare_methods(struct comparison *comparison, const struct cores *cores,
 	struct repetitions repetitions = { .count = 0 };
 	unsigned method, size, steps = 0;
 
-	while (repetitions.count < REPETITIONS) {
-		if (repetitions.count >= REPETITIONS_LEAST &&
-		    sample_seconds() - start > PATIENCE_SECONDS)
+	while (repetitions.count < REPETITIONS_MAX) {
+		if (repetitions.count >= REPETITIONS_MIN &&
+		    sample_seconds() - start > COMPARISON_SECONDS)
 			break;
 		for (method = 0; method < comparison->method_count; method++) {
 			progress(comparison,
-				 (double)steps / (REPETITIONS * comparison->method_count));
-			if (repetition(comparison, method, cores, once,
-				       &repetitions.share[steps++]))
+				 (double)steps / (REPETITIONS_MAX * comparison->method_count));
+			if (run_repetition(comparison, method, cores, once,
+					   &repetitions.share[steps++]))
 				return -1;
 			for (size = 0; size < comparison->size_count; size++)
 				repetitions.time[method][size][repetitions.count] = once[size];

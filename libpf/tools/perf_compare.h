@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several methods of doing the same measured against each other, at several
- * sizes, interleaved: what disturbs the machine for a while disturbs all.
+ * Compare several methods of moving the same bytes, at several sizes. The methods take turns, so
+ * that a disturbance of the machine affects all of them.
  */
 #ifndef TOOLS_PERF_COMPARE_H
 #define TOOLS_PERF_COMPARE_H
@@ -12,35 +12,35 @@
 #define COMPARE_SIZES 16
 
 enum operation {
-	OPERATION_GET,   /* pf_get while the partner polls */
-	OPERATION_TAKE,  /* pf_send, seen by the receiver */
-	OPERATION_KEEP,  /* pf_send, copied out by the receiver */
-	OPERATION_FETCH, /* a header by pf_send, pf_get by the receiver, and a notice of that */
+	OPERATION_GET,     /* pf_get while the partner polls */
+	OPERATION_DISCARD, /* pf_send; the receiver does not read the payload */
+	OPERATION_STORE,   /* pf_send; the receiver copies the payload out of the ring */
+	OPERATION_FETCH,   /* a header by pf_send, pf_get by the receiver, and its reply */
 };
 
 struct method {
 	char name[24];
 	enum operation operation;
-	unsigned window; /* how many follow one another without waiting */
+	unsigned window; /* operations in progress at a time */
 	pf_options options;
 };
 
 struct comparison {
-	const char *name; /* of the option that it decides */
+	const char *name; /* the option that the comparison decides */
 	struct method methods[COMPARE_METHODS];
 	unsigned method_count;
 	size_t sizes[COMPARE_SIZES];
 	unsigned size_count;
-	/* Results: seconds for one operation when nothing disturbs it, */
-	double time[COMPARE_METHODS][COMPARE_SIZES];
-	double noise; /* median of the cells' relative interquartile range, */
-	double share; /* and of its core that the slower process had, 0 to 1 */
+	/* Results: */
+	double time[COMPARE_METHODS][COMPARE_SIZES]; /* seconds of an undisturbed operation */
+	double noise; /* interquartile range over median: the median of all methods and sizes */
+	double share; /* share of its core that the process with less of it had, 0 to 1 */
 };
 
-/* done: how much of the comparison, from 0 to 1 */
+/* done: share of the comparison that is complete, from 0 to 1 */
 typedef void (*compare_progress_fn)(const struct comparison *comparison, double done);
 
-/* Returns 0, or -1 after a message on standard error. */
+/* Returns 0, or -1 with a message on standard error. */
 int compare_methods(struct comparison *comparison, const struct cores *cores,
 		    compare_progress_fn progress);
 

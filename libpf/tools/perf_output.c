@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 void output_start(bool csv, const struct settings *settings, const struct cores *cores,
-		  const char *path)
+		  const char *cache_line, const char *path)
 {
 	if (csv) {
 		printf("test,bytes,unit,median,lowest,highest,repetitions,iterations,contents\n");
@@ -12,7 +12,7 @@ void output_start(bool csv, const struct settings *settings, const struct cores 
 		return;
 	}
 	printf("# pf_perf %d.%d; cores: %s\n", PF_VERSION_MAJOR, PF_VERSION_MINOR, cores->text);
-	printf("# transfers: %s\n", path);
+	printf("# cache line: %s\n# transfers: %s\n", cache_line, path);
 	printf("# median, lowest and highest of %u repetitions; window %u\n", settings->repetitions,
 	       settings->window);
 	fflush(stdout);
@@ -26,8 +26,8 @@ void output_test(bool csv, const struct perf_test *test)
 	printf("%12s %12s %12s %12s %12s\n", "bytes", "median", "lowest", "highest", "iterations");
 }
 
-/* Four figures that count, however large the number is. */
-static int digits(double value)
+/* Decimal places that give four significant digits. */
+static int decimal_places(double value)
 {
 	return value < 10 ? 3 : value < 100 ? 2 : value < 1000 ? 1 : 0;
 }
@@ -36,7 +36,7 @@ void output_row(bool csv, const struct perf_test *test, const struct settings *s
 		const struct row *row)
 {
 	const struct summary *summary = &row->summary;
-	int places = digits(summary->median);
+	int places = decimal_places(summary->median);
 
 	if (csv)
 		printf("%s,%zu,%s,%.6g,%.6g,%.6g,%u,%llu,%s\n", test->name, row->size,

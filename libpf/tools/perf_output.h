@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Results of pf_perf on standard output, as a table or as comma-separated values. */
+/* Results of pf_perf on standard output, as tables or as comma-separated values. */
 #ifndef TOOLS_PERF_OUTPUT_H
 #define TOOLS_PERF_OUTPUT_H
 
-#include "perf_tests.h"
+#include "perf_measure.h"
 
+/* cache_line: from cache_line_describe; path: from pair_path. */
 void output_start(bool csv, const struct settings *settings, const struct cores *cores,
-		  const char *path);
+		  const char *cache_line, const char *path);
 void output_test(bool csv, const struct perf_test *test);
 void output_row(bool csv, const struct perf_test *test, const struct settings *settings,
 		const struct row *row);
-
-/* A remark among the rows; values have no place for one. */
+/* Print a remark between rows; nothing with csv. */
 void output_note(bool csv, const char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pf_perf: latency, bandwidth and rates between two processes, and the calibration. */
+/* pf_perf: measure latency, bandwidth and rates between two processes, and calibrate libpf. */
 #include <err.h>
 #include <errno.h>
 #include <getopt.h>
@@ -8,44 +8,46 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "origin.h"
+#include "cache_line.h"
+#include "environment.h"
+#include "net/interface.h"
+#include "partner.h"
 #include "perf_calibrate.h"
 #include "perf_output.h"
 #include "perf_tests.h"
 
-/* Exit status, besides EXIT_SUCCESS and EXIT_FAILURE. */
-#define EXIT_USAGE 2
+#define EXIT_USAGE 2 /* exit status */
 
 static const char usage_text[] =
 	"Usage: pf_perf [OPTION]...\n"
 	"       pf_perf --calibrate[=show] [--force] [--cores A,B]\n"
 	"\n"
-	"Measures libpf between this process and a partner that it forks.\n"
+	"Measures libpf between this process and a partner, which it forks.\n"
 	"\n"
-	"  -t, --test NAME[,NAME...]  what to measure (default: all); --test help names them\n"
-	"  -s, --sizes MIN[:MAX]      bytes, doubling from MIN to MAX (default 1:4M)\n"
-	"  -n, --iterations N         operations in a repetition (default: by --seconds)\n"
-	"  -d, --seconds S            length of a repetition (default 0.02)\n"
-	"  -r, --repetitions N        of which the median is shown (default 7)\n"
+	"  -t, --test NAME[,NAME...]  tests to run (default: all); --test help lists them\n"
+	"  -s, --sizes MIN[:MAX]      bytes, doubled from MIN to MAX (default 1:4M)\n"
+	"  -n, --iterations N         operations in a repetition (default: see --seconds)\n"
+	"  -d, --seconds S            duration of a repetition (default 0.02)\n"
+	"  -r, --repetitions N        repetitions, whose median is shown (default 7)\n"
 	"  -w, --warm-up N            operations before the first repetition\n"
-	"  -W, --window N             operations under way at a time in bandwidth and rate\n"
+	"  -W, --window N             operations in progress at a time in bandwidth and rate\n"
 	"                             tests (default 64)\n"
-	"  -c, --cores A,B|none       bind this process and its partner (default: two cores\n"
-	"                             that share the nearest cache)\n"
-	"  -v, --verify               verify contents\n"
+	"  -c, --cores A,B|none       bind this process to core A and its partner to core B\n"
+	"                             (default: two cores that share the nearest cache)\n"
+	"  -v, --verify               verify the contents\n"
 	"      --csv                  print comma-separated values\n"
 	"      --listen FILE          be the partner of another process; write the address\n"
 	"                             to FILE, which must not exist\n"
-	"      --connect FILE         measure with the process that listens with FILE\n"
+	"      --connect FILE         use the process that listens with FILE as the partner\n"
 	"      --calibrate[=show]     measure libpf's thresholds and write the calibration\n"
-	"                             file; show: do not write\n"
-	"      --force                calibrate also while the machine is busy\n"
+	"                             file; show: do not write it\n"
+	"      --force                calibrate even if the machine is busy\n"
 	"  -h, --help                 print this text\n"
 	"  -V, --version              print the version\n"
 	"\n"
-	"Numbers take the suffixes K, M and G. PF_* environment variables set libpf's\n"
-	"options: see pf_info --options. Exit status: 0, 1 if a measurement failed or\n"
-	"contents were wrong, 2 for a mistake in the command line.\n";
+	"Numbers accept the suffixes K, M and G (powers of 1024). PF_* environment\n"
+	"variables set libpf's options: see pf_info --options. Exit status: 0 on success,\n"
+	"1 if a measurement failed or contents were wrong, 2 for a wrong command line.\n";
 
 enum { OPTION_CSV = 256, OPTION_LISTEN, OPTION_CONNECT, OPTION_CALIBRATE, OPTION_FORCE };
 
@@ -72,33 +74,33 @@ static const struct option long_options[] = {
 struct command {
 	struct settings settings;
 	const char *tests; /* NULL: all */
-	const char *cores; /* NULL: chosen by hwloc */
+	const char *cores; /* NULL: see cores_choose */
 	const char *listen, *connect;
 	bool csv, calibrate, show, force;
 };
 
-static __attribute__((noreturn)) void mistake(const char *option, const char *text,
-					      const char *wanted)
+static __attribute__((noreturn)) void reject(const char *option, const char *text,
+					     const char *expected)
 {
-	errx(EXIT_USAGE, "%s %s: %s; see pf_perf --help", option, text, wanted);
+	errx(EXIT_USAGE, "%s %s: %s; see pf_perf --help", option, text, expected);
 }
 
-static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
+static uint64_t parse_number(const char *option, const char *text, uint64_t min, uint64_t max)
 {
-	char wanted[96];
+	char expected[96];
 	uint64_t value;
 
-	if (number_parse(text, &value) && value >= least && value <= most)
+	if (number_parse(text, &value) && value >= min && value <= max)
 		return value;
-	snprintf(wanted, sizeof(wanted), "must be a number from %llu to %llu",
-		 (unsigned long long)least, (unsigned long long)most);
-	mistake(option, text, wanted);
+	snprintf(expected, sizeof(expected), "must be a number from %llu to %llu",
+		 (unsigned long long)min, (unsigned long long)max);
+	reject(option, text, expected);
 }
 
 static void parse_sizes(struct settings *settings, const char *text)
 {
-	static const char wanted[] = "must be MIN:MAX, in bytes, from 1 to 1024G";
-	const uint64_t most = 1ull << 40;
+	static const char expected[] = "must be MIN[:MAX], in bytes, from 1 to 1024G";
+	const uint64_t max = 1ull << 40;
 	const char *colon = strchr(text, ':');
 	char first[32];
 	uint64_t smallest, largest;
@@ -106,13 +108,13 @@ static void parse_sizes(struct settings *settings, const char *text)
 	if (!colon)
 		colon = text + strlen(text);
 	if ((size_t)(colon - text) >= sizeof(first))
-		mistake("--sizes", text, wanted);
+		reject("--sizes", text, expected);
 	memcpy(first, text, (size_t)(colon - text));
 	first[colon - text] = 0;
 	if (!number_parse(first, &smallest) ||
 	    !number_parse(*colon ? colon + 1 : first, &largest) || !smallest ||
-	    smallest > largest || largest > most)
-		mistake("--sizes", text, wanted);
+	    smallest > largest || largest > max)
+		reject("--sizes", text, expected);
 	settings->smallest = smallest;
 	settings->largest = largest;
 }
@@ -125,7 +127,7 @@ static double parse_seconds(const char *text)
 	errno = 0;
 	value = strtod(text, &end);
 	if (errno || end == text || *end || !(value >= 0.001 && value <= 60))
-		mistake("--seconds", text, "must be a number from 0.001 to 60");
+		reject("--seconds", text, "must be a number from 0.001 to 60");
 	return value;
 }
 
@@ -137,8 +139,8 @@ static void show_tests(void)
 		printf("%-16s %s, %s\n", test->name, test->title, perf_unit(test));
 }
 
-/* Is name one of the list a,b,c? */
-static bool listed(const char *list, const char *name)
+/* True when name is an element of the list "a,b,c". */
+static bool is_listed(const char *list, const char *name)
 {
 	size_t length = strlen(name);
 
@@ -159,7 +161,7 @@ static void check_tests(const char *list)
 		for (test = perf_tests; test->name && strcmp(test->name, name); test++)
 			;
 		if (!test->name)
-			mistake("--test", name, "no test of this name; --test help names them");
+			reject("--test", name, "no test has this name; --test help lists them");
 	}
 	free(copy);
 }
@@ -192,19 +194,20 @@ static void parse(struct command *command, int argc, char **argv)
 			parse_sizes(settings, text);
 			break;
 		case 'n':
-			settings->iterations = number("--iterations", text, 1, 1ull << 40);
+			settings->iterations = parse_number("--iterations", text, 1, 1ull << 40);
 			break;
 		case 'd':
 			settings->seconds = parse_seconds(text);
 			break;
 		case 'r':
-			settings->repetitions = (unsigned)number("--repetitions", text, 1, 10000);
+			settings->repetitions = (unsigned)parse_number("--repetitions", text, 1,
+								       10000);
 			break;
 		case 'w':
-			settings->warm_up = number("--warm-up", text, 0, 1ull << 40);
+			settings->warm_up = parse_number("--warm-up", text, 0, 1ull << 40);
 			break;
 		case 'W':
-			settings->window = (unsigned)number("--window", text, 1, RANGES_MOST);
+			settings->window = (unsigned)parse_number("--window", text, 1, RANGES_MAX);
 			break;
 		case 'c':
 			command->cores = text;
@@ -225,7 +228,8 @@ static void parse(struct command *command, int argc, char **argv)
 			command->calibrate = true;
 			command->show = !strcmp(text, "show");
 			if (optarg && !command->show)
-				mistake("--calibrate", text, "only --calibrate=show is known");
+				reject("--calibrate", text,
+				       "must be --calibrate or --calibrate=show");
 			break;
 		case OPTION_FORCE:
 			command->force = true;
@@ -242,9 +246,9 @@ static void parse(struct command *command, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		mistake("argument", argv[optind], "only options are known");
+		reject("argument", argv[optind], "pf_perf has only options");
 	if (!!command->listen + !!command->connect + command->calibrate > 1)
-		errx(EXIT_USAGE, "--listen, --connect and --calibrate exclude each other");
+		errx(EXIT_USAGE, "use only one of --listen, --connect and --calibrate");
 }
 
 static int load_options(pf_options *options, const struct cores *cores)
@@ -252,10 +256,10 @@ static int load_options(pf_options *options, const struct cores *cores)
 	struct origins origins;
 
 	origins_load(&origins);
-	if (origins_check_environment(&origins))
+	if (environment_check(&origins))
 		return -1;
 	*options = origins.in_force;
-	/* Two processes that spin on one core only wait for each other's time slice to end. */
+	/* Two processes that poll on one core would wait for the end of each other's time slices. */
 	if (cores_shared(cores) && !getenv("PF_IDLE_POLLS"))
 		options->idle_polls = PF_IDLE_POLLS_SHARED_CORE;
 	return 0;
@@ -281,24 +285,42 @@ static int measure_test(const struct command *command, const struct perf_test *t
 	return 0;
 }
 
+/* Fail when the network was asked for and is not used: shared memory would be measured instead. */
+static int check_network(const pf_options *options, const struct pair *pair, const char *path)
+{
+	struct interface interfaces[INTERFACES_MOST];
+	const char *why = "no UDP socket could be opened";
+
+	if (options->network != PF_NETWORK_ALWAYS || pf_stat(pair->context, PF_STAT_NET_SENT))
+		return 0;
+	interfaces_find(interfaces, INTERFACES_MOST, options->if_include, options->if_exclude,
+			&why);
+	warnx("PF_NETWORK=always, but the network is not used: %s; the path would be: %s", why,
+	      path);
+	return -1;
+}
+
 static int measure(const struct command *command, const struct cores *cores,
 		   const pf_options *options)
 {
+	char cache_line[96] = "not measured: the partner is not a child of this process";
 	const struct perf_test *test;
 	const char *path;
 	struct pair pair;
 	int status = -1;
 
+	if (!command->connect)
+		cache_line_describe(cores, cache_line, sizeof(cache_line));
 	if (command->connect ?
 		    core_bind(cores->first) || pair_connect(&pair, options, command->connect) :
 		    pair_fork(&pair, options, cores))
 		return -1;
 	path = pair_path(&pair);
-	if (!path)
+	if (!path || check_network(options, &pair, path))
 		goto out;
-	output_start(command->csv, &command->settings, cores, path);
+	output_start(command->csv, &command->settings, cores, cache_line, path);
 	for (test = perf_tests; test->name; test++) {
-		if (command->tests && !listed(command->tests, test->name))
+		if (command->tests && !is_listed(command->tests, test->name))
 			continue;
 		if (measure_test(command, test, &pair))
 			goto out;
@@ -324,7 +346,7 @@ int main(int argc, char **argv)
 	if (command.calibrate)
 		status = calibrate(&cores, command.show, command.force);
 	else if (command.listen)
-		status = core_bind(cores.second) || pair_listen(&options, command.listen);
+		status = core_bind(cores.second) || partner_listen(&options, command.listen);
 	else
 		status = measure(&command, &cores, &options);
 	if (fflush(stdout) || ferror(stdout)) {

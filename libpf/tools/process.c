@@ -15,8 +15,8 @@
 
 #define PAGE_LINK "/memfd:" STATISTICS_NAME " (deleted)"
 
-/* One digit after the other, nothing else; -1 if it is no such number. */
-static int number(const char *text)
+/* Parse a number that consists of digits only; -1: malformed. */
+static int parse_number(const char *text)
 {
 	char *end;
 	long value;
@@ -28,7 +28,7 @@ static int number(const char *text)
 	return errno || *end || value > INT_MAX ? -1 : (int)value;
 }
 
-/* What others may have put into their names must not reach a terminal. */
+/* Names come from other processes: do not send control characters to a terminal. */
 static void copy_printable(char *to, size_t size, const char *from)
 {
 	size_t i;
@@ -63,7 +63,7 @@ static void read_command(int folder, struct process *process)
 		fclose(file);
 }
 
-/* Its number as it knows it itself: in the innermost namespace. */
+/* Return the process's number in its own PID namespace, the innermost one. */
 static int own_pid(int folder)
 {
 	FILE *file = open_file(folder, "status");
@@ -75,7 +75,7 @@ static int own_pid(int folder)
 			continue;
 		line[strcspn(line, "\n")] = 0;
 		last = strrchr(line, '\t');
-		pid = last ? number(last + 1) : -1;
+		pid = last ? parse_number(last + 1) : -1;
 	}
 	if (file)
 		fclose(file);
@@ -93,9 +93,9 @@ static void read_environment(int folder, struct process *process)
 		if (!strncmp(line, "PMIX_NAMESPACE=", 15))
 			copy_printable(process->job, sizeof(process->job), line + 15);
 		else if (!strncmp(line, "OMPI_COMM_WORLD_RANK=", 21))
-			rank = number(line + 21);
+			rank = parse_number(line + 21);
 		else if (!strncmp(line, "PMIX_RANK=", 10))
-			pmix_rank = number(line + 10);
+			pmix_rank = parse_number(line + 10);
 	}
 	process->rank = rank >= 0 ? rank : pmix_rank;
 	free(line);
@@ -111,24 +111,25 @@ static bool is_page(int descriptors, const char *name)
 	return length == sizeof(PAGE_LINK) - 1 && !memcmp(link, PAGE_LINK, sizeof(PAGE_LINK) - 1);
 }
 
+/* Map a page, whose file may be longer in another version. */
 static struct statistics_page *map_page(int fd, ino_t *inode)
 {
 	struct stat file;
 	int seals = fcntl(fd, F_GET_SEALS);
 	void *page;
 
-	/* One that could still shrink would be a SIGBUS, whenever its owner likes. */
+	/* Without the seal the owner could shrink the file, and reading it would be a SIGBUS. */
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &file) ||
-	    file.st_size != STATISTICS_SIZE)
+	    file.st_size < (off_t)sizeof(struct statistics_page))
 		return NULL;
 	*inode = file.st_ino;
-	page = mmap(NULL, STATISTICS_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+	page = mmap(NULL, sizeof(struct statistics_page), PROT_READ, MAP_SHARED, fd, 0);
 	return page == MAP_FAILED ? NULL : page;
 }
 
-enum verdict { USABLE, NOT_ITS_OWN, MALFORMED, OTHER_VERSION };
+enum verdict { USABLE, INHERITED, MALFORMED, OTHER_VERSION };
 
-static enum verdict judge(const struct statistics_page *page, int pid)
+static enum verdict check_page(const struct statistics_page *page, int pid)
 {
 	if (page->magic != STATISTICS_MAGIC)
 		return MALFORMED;
@@ -137,34 +138,34 @@ static enum verdict judge(const struct statistics_page *page, int pid)
 	    page->buckets != PF_RESOLVE_BUCKETS)
 		return OTHER_VERSION;
 	/* A child inherits the descriptor, but not the context. */
-	return page->pid == pid ? USABLE : NOT_ITS_OWN;
+	return page->pid == pid ? USABLE : INHERITED;
 }
 
-/* One page of a process. Fills all that comes from it. */
+/* Read the page behind a descriptor of a process into *process. */
 static enum verdict read_page(int descriptors, const char *name, int pid, struct process *process)
 {
-	/* The link is only a text: behind it may be anything, even what waits for a writer. */
+	/* The name may belong to any file, even to a FIFO, which must not block. */
 	int fd = openat(descriptors, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct statistics_page *page;
 	enum verdict verdict;
 
 	if (fd < 0)
-		return NOT_ITS_OWN;
+		return INHERITED;
 	page = map_page(fd, &process->page);
 	close(fd);
 	if (!page)
 		return MALFORMED;
-	verdict = judge(page, pid);
+	verdict = check_page(page, pid);
 	if (verdict == USABLE) {
 		process->started = page->started;
 		counters_read(&process->total, page);
 		process->counters = process->total;
 	}
-	munmap(page, STATISTICS_SIZE);
+	munmap(page, sizeof(*page));
 	return verdict;
 }
 
-static bool known(const struct processes *processes, const struct process *process)
+static bool is_known(const struct processes *processes, const struct process *process)
 {
 	size_t i;
 
@@ -179,8 +180,8 @@ static void add(struct processes *processes, const struct process *process)
 {
 	struct process *list;
 
-	/* A duplicate of a descriptor is the same page. */
-	if (known(processes, process))
+	/* Duplicates of a descriptor show the same page. */
+	if (is_known(processes, process))
 		return;
 	list = realloc(processes->list, (processes->count + 1) * sizeof(*list));
 	if (!list)
@@ -189,18 +190,18 @@ static void add(struct processes *processes, const struct process *process)
 	list[processes->count++] = *process;
 }
 
-static void complain_of(const struct process *process, enum verdict verdict)
+static void report(const struct process *process, enum verdict verdict)
 {
 	if (verdict == MALFORMED)
 		warnx("process %d (%s): ignored, its statistics page is malformed",
 		      (int)process->pid, process->command);
 	else if (verdict == OTHER_VERSION)
-		warnx("process %d (%s): ignored, it uses another version of libpf; its own pf_info "
-		      "can show it",
+		warnx("process %d (%s): ignored, it uses another version of libpf; use the pf_info of "
+		      "that version",
 		      (int)process->pid, process->command);
 }
 
-static void look_into(struct processes *processes, int folder, pid_t pid, bool complain)
+static void add_pages(struct processes *processes, int folder, pid_t pid, bool complain)
 {
 	int fd = openat(folder, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *descriptors = fd < 0 ? NULL : fdopendir(fd);
@@ -208,7 +209,7 @@ static void look_into(struct processes *processes, int folder, pid_t pid, bool c
 	const struct dirent *entry;
 	enum verdict verdict;
 	bool first = true;
-	int itself = -1;
+	int own = -1; /* pid in its own namespace */
 
 	if (!descriptors) {
 		processes->closed += errno == EACCES || errno == EPERM;
@@ -220,16 +221,16 @@ static void look_into(struct processes *processes, int folder, pid_t pid, bool c
 		if (!is_page(dirfd(descriptors), entry->d_name))
 			continue;
 		if (first) {
-			itself = own_pid(folder);
+			own = own_pid(folder);
 			read_command(folder, &process);
 			read_environment(folder, &process);
 			first = false;
 		}
-		verdict = read_page(dirfd(descriptors), entry->d_name, itself, &process);
+		verdict = read_page(dirfd(descriptors), entry->d_name, own, &process);
 		if (verdict == USABLE)
 			add(processes, &process);
 		else if (complain)
-			complain_of(&process, verdict);
+			report(&process, verdict);
 	}
 	closedir(descriptors);
 }
@@ -262,15 +263,15 @@ int processes_find(struct processes *processes, pid_t only, bool complain)
 		return -1;
 	}
 	while ((entry = readdir(all))) {
-		pid = number(entry->d_name);
+		pid = parse_number(entry->d_name);
 		if (pid <= 0)
 			continue;
 		folder = openat(dirfd(all), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (folder < 0)
 			continue;
-		/* What is not dumpable belongs to root there, and is not ours to look into. */
+		/* Files of a process that is not dumpable belong to root: it is skipped. */
 		if (pid == only || (!fstat(folder, &owner) && owner.st_uid == geteuid()))
-			look_into(processes, folder, pid, complain);
+			add_pages(processes, folder, pid, complain);
 		close(folder);
 	}
 	closedir(all);

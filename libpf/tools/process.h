@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes that use libpf, as another process of their user sees them: by the
- * statistics page that each has open. All that is read comes from processes
- * that may be anything, and is checked.
+ * Processes that use libpf, seen from outside: each has a statistics page open. What is read comes
+ * from other processes, may be forged, and is checked.
  */
 #ifndef TOOLS_PROCESS_H
 #define TOOLS_PROCESS_H
@@ -15,25 +14,25 @@
 
 struct process {
 	pid_t pid;
-	ino_t page;               /* which of its contexts, if it has several */
-	uint64_t started;         /* the context; CLOCK_BOOTTIME, ns */
+	ino_t page;               /* inode of the statistics page: one for each context */
+	uint64_t started;         /* when the context was opened: CLOCK_BOOTTIME, ns */
 	char job[64];             /* PMIX_NAMESPACE; "" outside of a job */
-	int rank;                 /* -1: not known */
+	int rank;                 /* -1: unknown */
 	char command[32];         /* printable */
 	struct counters total;    /* since the context was opened */
-	struct counters counters; /* what is to be shown: the same, or a part of it */
+	struct counters counters; /* to show: the total, or what was counted in an interval */
 };
 
 struct processes {
-	struct process *list; /* by job, rank and pid; those without a job last */
+	struct process *list; /* sorted by job, rank and pid; those outside of jobs are last */
 	size_t count;
-	unsigned closed; /* processes of this user that do not let us look */
+	unsigned closed; /* processes of this user that it may not look into */
 };
 
 /*
- * All of this user, and only too, whosever it is, if that is not 0. complain:
- * say on standard error which pages are not usable. Returns 0, or -1 after a
- * message. Free with processes_free.
+ * Find the processes of this user, and the process only, of any user, if it is not 0. complain:
+ * report unusable pages on standard error. Returns 0, or -1 after a message. Free the list with
+ * processes_free.
  */
 int processes_find(struct processes *processes, pid_t only, bool complain);
 void processes_free(struct processes *processes);

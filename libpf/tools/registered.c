@@ -7,7 +7,7 @@
 struct transfer {
 	struct pair *pair;
 	pf_registration *registration;
-	struct range range; /* the partner's */
+	struct range range; /* in the partner */
 	uint64_t complete;
 };
 
@@ -68,8 +68,9 @@ static int finish(struct transfer *transfer)
 	return pair_send(pair, TAG_DEREGISTER, &transfer->range, sizeof(transfer->range));
 }
 
-static int run(struct bench *bench, uint64_t iterations, unsigned window, bool put)
+int registered_transfers(struct bench *bench, uint64_t iterations, bool put)
 {
+	unsigned window = bench->window;
 	struct transfer *transfers = calloc(window, sizeof(*transfers));
 	uint64_t started = 0, finished = 0;
 	int status = -1;
@@ -94,14 +95,4 @@ static int run(struct bench *bench, uint64_t iterations, unsigned window, bool p
 out:
 	free(transfers);
 	return status;
-}
-
-int registered_puts(struct bench *bench, uint64_t iterations, unsigned window)
-{
-	return run(bench, iterations, window, true);
-}
-
-int registered_gets(struct bench *bench, uint64_t iterations, unsigned window)
-{
-	return run(bench, iterations, window, false);
 }

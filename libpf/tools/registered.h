@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets as a network needs them that cannot take a fault: both
- * buffers are registered before each transfer, and deregistered after it.
+ * Puts and gets as networks need them that cannot take a page fault: both buffers are registered
+ * before each transfer and deregistered after it.
  */
 #ifndef TOOLS_REGISTERED_H
 #define TOOLS_REGISTERED_H
 
-#include "perf_tests.h"
+#include "bench.h"
 
-/* That many transfers, window of them at a time. Returns 0, or -1 after a message. */
-int registered_puts(struct bench *bench, uint64_t iterations, unsigned window);
-int registered_gets(struct bench *bench, uint64_t iterations, unsigned window);
+/* Make that many puts or gets, a window of them at a time. Returns 0, or -1 after a message. */
+int registered_transfers(struct bench *bench, uint64_t iterations, bool put);
 
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Time, and what repeated measurements of it say. */
+/* Clocks, and the median and range of repeated measurements. */
 #ifndef TOOLS_SAMPLE_H
 #define TOOLS_SAMPLE_H
 
 #include <stddef.h>
 
-/* Of the monotonic clock. */
+/* Seconds of the monotonic clock. */
 double sample_seconds(void);
 
-/* Processor time of this thread. */
+/* Seconds of processor time that this thread has used. */
 double sample_processor_seconds(void);
 
 struct summary {
 	double median, lowest, highest;
 };
 
-/* Sorts values; count is at least 1. */
+/* Sort the values and summarize them. count must be at least 1. */
 struct summary sample_summary(double *values, size_t count);
 
 #endif

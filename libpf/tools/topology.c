@@ -23,8 +23,8 @@ static int load(hwloc_topology_t *topology)
 	return -1;
 }
 
-/* The processors that this process may run on; NULL if that cannot be told. */
-static hwloc_bitmap_t usable(hwloc_topology_t topology)
+/* Return the processors that this process may run on; NULL without memory. */
+static hwloc_bitmap_t usable_processors(hwloc_topology_t topology)
 {
 	hwloc_bitmap_t set = hwloc_bitmap_alloc();
 
@@ -35,14 +35,14 @@ static hwloc_bitmap_t usable(hwloc_topology_t topology)
 	return set;
 }
 
-/* The first usable processor of each core into list; returns how many. */
+/* List the first usable processor of each core. Returns their number. */
 static int first_processors(hwloc_topology_t topology, hwloc_const_bitmap_t set, hwloc_obj_t *list,
-			    int most)
+			    int size)
 {
 	hwloc_obj_t core = NULL;
 	int count = 0;
 
-	while (count < most &&
+	while (count < size &&
 	       (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core))) {
 		hwloc_obj_t processor = NULL;
 
@@ -57,6 +57,7 @@ static int first_processors(hwloc_topology_t topology, hwloc_const_bitmap_t set,
 	return count;
 }
 
+/* Return the nearest cache that two objects share, or else their nearest common object. */
 static hwloc_obj_t common(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t b)
 {
 	hwloc_obj_t object = hwloc_get_common_ancestor_obj(topology, a, b);
@@ -67,7 +68,7 @@ static hwloc_obj_t common(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t 
 	return cache ? cache : object;
 }
 
-/* Smaller is nearer: the cache level, then whatever is below the machine. */
+/* Rank what two processors share: caches by level, then parts of the machine, then the machine. */
 static int distance(hwloc_obj_t object)
 {
 	if (hwloc_obj_type_is_cache(object->type))
@@ -87,8 +88,9 @@ static void describe(struct cores *cores, hwloc_obj_t object)
 		snprintf(cores->text, sizeof(cores->text), "%d and %d, sharing %s", cores->first,
 			 cores->second, type);
 	else
-		snprintf(cores->text, sizeof(cores->text), "%d and %d, sharing no cache but one %s",
-			 cores->first, cores->second, type);
+		snprintf(cores->text, sizeof(cores->text),
+			 "%d and %d, sharing no cache, but one %s", cores->first, cores->second,
+			 type);
 }
 
 static void nearest(hwloc_topology_t topology, hwloc_obj_t *list, int count, struct cores *cores)
@@ -116,24 +118,24 @@ int cores_choose(struct cores *cores)
 	hwloc_topology_t topology;
 	hwloc_obj_t *list = NULL;
 	hwloc_bitmap_t set;
-	int most, count, status = -1;
+	int size, count, status = -1;
 
 	if (load(&topology))
 		return -1;
-	set = usable(topology);
-	most = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
-	if (set && most > 0)
-		list = calloc((size_t)most, sizeof(hwloc_obj_t));
+	set = usable_processors(topology);
+	size = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
+	if (set && size > 0)
+		list = calloc((size_t)size, sizeof(hwloc_obj_t));
 	if (!list) {
-		warnx("hwloc finds no processor, or there is no memory for a list of %d", most);
+		warnx("no memory for a list of %d processors", size);
 		goto out;
 	}
-	count = first_processors(topology, set, list, most);
+	count = first_processors(topology, set, list, size);
 	if (count) {
 		nearest(topology, list, count, cores);
 		status = 0;
 	} else {
-		warnx("hwloc finds no core that this process may use; --cores names two");
+		warnx("hwloc finds no core that this process may use: name two with --cores");
 	}
 out:
 	free(list);
@@ -142,17 +144,17 @@ out:
 	return status;
 }
 
-/* A core's number and the character after it, which *text is moved behind; -1 if it is none. */
+/* Parse a number that ends with the character after; move *text behind it. -1: malformed. */
 static int parse_number(const char **text, char after)
 {
-	const int most = 1 << 20;
+	const int max = 1 << 20;
 	char *end;
 	long number;
 
 	if (**text < '0' || **text > '9')
 		return -1;
 	number = strtol(*text, &end, 10);
-	if (*end != after || number > most)
+	if (*end != after || number > max)
 		return -1;
 	*text = end + 1;
 	return (int)number;
@@ -173,12 +175,12 @@ int cores_parse(struct cores *cores, const char *argument)
 	cores->first = parse_number(&text, ',');
 	cores->second = cores->first < 0 ? -1 : parse_number(&text, 0);
 	if (cores->second < 0) {
-		warnx("--cores %s: two core numbers A,B, or none", argument);
+		warnx("--cores %s: must be two core numbers A,B, or none", argument);
 		return -1;
 	}
 	if (load(&topology))
 		return -1;
-	set = usable(topology);
+	set = usable_processors(topology);
 	first = hwloc_get_pu_obj_by_os_index(topology, (unsigned)cores->first);
 	second = hwloc_get_pu_obj_by_os_index(topology, (unsigned)cores->second);
 	if (set && first && second && hwloc_bitmap_isset(set, first->os_index) &&
@@ -187,7 +189,7 @@ int cores_parse(struct cores *cores, const char *argument)
 		status = 0;
 	} else if (set) {
 		hwloc_bitmap_list_snprintf(list, sizeof(list), set);
-		warnx("--cores %s: this process may use %s", argument, list);
+		warnx("--cores %s: this process may only use %s", argument, list);
 	}
 	hwloc_bitmap_free(set);
 	hwloc_topology_destroy(topology);
@@ -244,7 +246,7 @@ int topology_load(struct topology *result)
 	memset(result, 0, sizeof(*result));
 	if (load(&topology))
 		return -1;
-	set = usable(topology);
+	set = usable_processors(topology);
 	result->packages = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE);
 	result->cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
 	result->processors = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);

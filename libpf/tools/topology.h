@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which cores there are and which two are near each other, by hwloc. Numbers are the system's. */
+/*
+ * Processors and caches, by hwloc. Processors have the system's numbers. Functions that return int
+ * return 0, or -1 with a message on standard error.
+ */
 #ifndef TOOLS_TOPOLOGY_H
 #define TOOLS_TOPOLOGY_H
 
@@ -8,28 +11,27 @@
 
 #define CORE_ANY -1
 
-/* For the side that measures and for its partner. */
 struct cores {
-	int first, second; /* CORE_ANY: not bound */
-	char text[96];     /* "0 and 1, sharing L3" */
+	int first;     /* processor of the side that measures; CORE_ANY: not bound */
+	int second;    /* processor of its partner; CORE_ANY: not bound */
+	char text[96]; /* "0 and 1, sharing L3" */
 };
 
 /*
- * Two different cores, of those this process may use, that share the nearest
- * cache; the same one twice if there is no other. Returns 0, or -1 after a
- * message on standard error.
+ * Choose two processors of different cores that share the nearest cache, of those that this process
+ * may use. If it may use one core only, choose one processor for both.
  */
 int cores_choose(struct cores *cores);
-/* "A,B" or "none". The same. */
+/* Parse "A,B" or "none". */
 int cores_parse(struct cores *cores, const char *argument);
-/* Do both run on one? */
+/* True when both processes are bound to the same processor. */
 bool cores_shared(const struct cores *cores);
-/* Bind this process; the same. */
+/* Bind this process; do nothing for CORE_ANY. */
 int core_bind(int core);
 
 struct topology {
 	int packages, cores, processors, numa_nodes;
-	int usable; /* processors this process may run on */
+	int usable; /* processors that this process may run on */
 	struct {
 		char name[8]; /* "L1d", "L3" */
 		unsigned long long bytes;
@@ -38,7 +40,6 @@ struct topology {
 	int cache_count;
 };
 
-/* The same. */
 int topology_load(struct topology *result);
 
 #endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the operations of a measurement work on. */
+#ifndef TOOLS_BENCH_H
+#define TOOLS_BENCH_H
+
+#include "pair.h"
+
+struct bench {
+	struct pair *pair;
+	size_t size;     /* bytes of an operation */
+	unsigned window; /* operations in progress at a time */
+	bool verify;
+	bool registered; /* register the buffers of each put and get */
+	uint8_t *local;
+	uint64_t remote; /* the partner's buffer */
+	size_t stride;   /* bytes from slot to slot, of both buffers */
+	unsigned slots;  /* with verify, each operation of a window has a slot of its own */
+	uint64_t seed;   /* of the next patterns */
+	uint64_t wrong;  /* fetched values that were wrong */
+};
+
+#endif

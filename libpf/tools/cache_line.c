@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cache_line.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sample.h"
+
+#define ROUND_TRIPS 200 /* of a batch: long against a clock reading, short against a time slice */
+#define BATCHES_MAX 101
+#define BATCHES_MIN 3
+#define MEASURE_SECONDS 0.03  /* then no further batch begins */
+#define TIMEOUT_SECONDS 5.0   /* then the other process is not running */
+#define POLLS_PER_CLOCK 65536 /* polls between two looks at the clock */
+
+/* Wait for the other process's store. Returns -1 when it does not come. */
+static int wait_for(_Atomic uint32_t *line, uint32_t value)
+{
+	double deadline = 0;
+	unsigned polls = 0;
+
+	while (atomic_load_explicit(line, memory_order_acquire) != value) {
+		if (++polls % POLLS_PER_CLOCK)
+			continue;
+		if (deadline == 0)
+			deadline = sample_seconds() + TIMEOUT_SECONDS;
+		else if (sample_seconds() > deadline)
+			return -1;
+	}
+	return 0;
+}
+
+/* The other process: answer each odd value with the next even one until it is killed. */
+static void answer(_Atomic uint32_t *line, int core)
+{
+	uint32_t value;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || core_bind(core))
+		return;
+	for (value = 1; !wait_for(line, value); value += 2)
+		atomic_store_explicit(line, value + 1, memory_order_release);
+}
+
+/* Return the seconds of one way, the median of the batches. -1: the other process is gone. */
+static double measure(_Atomic uint32_t *line)
+{
+	double values[BATCHES_MAX], begin = sample_seconds(), start;
+	uint32_t value = 1;
+	size_t batches = 0, i;
+
+	while (batches < BATCHES_MAX &&
+	       (batches < BATCHES_MIN || sample_seconds() < begin + MEASURE_SECONDS)) {
+		start = sample_seconds();
+		for (i = 0; i < ROUND_TRIPS; i++, value += 2) {
+			atomic_store_explicit(line, value, memory_order_release);
+			if (wait_for(line, value + 1))
+				return -1;
+		}
+		values[batches++] = (sample_seconds() - start) / (2 * ROUND_TRIPS);
+	}
+	return sample_summary(values, batches).median;
+}
+
+static double measure_between(const struct cores *cores)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	_Atomic uint32_t *line = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	double seconds = -1;
+	pid_t child;
+
+	if (line == MAP_FAILED)
+		return -1;
+	child = fork();
+	if (!child) {
+		answer(line, cores->second);
+		_exit(1);
+	}
+	if (child > 0) {
+		if (!core_bind(cores->first))
+			seconds = measure(line);
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	munmap(line, size);
+	return seconds;
+}
+
+void cache_line_describe(const struct cores *cores, char *text, size_t size)
+{
+	double seconds;
+
+	if (cores->first == CORE_ANY || cores_shared(cores)) {
+		snprintf(text, size, "not measured: the processes are not bound to two cores");
+		return;
+	}
+	seconds = measure_between(cores);
+	if (seconds < 0)
+		snprintf(text, size, "not measured: no second process runs on core %d",
+			 cores->second);
+	else
+		snprintf(text, size, "%.0f ns from one core to the other", seconds * 1e9);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <err.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pair.h"
+#include "partner.h"
+
+/* Send this context's address to the parent, then serve it. */
+static int serve(pf_context *context, int socket)
+{
+	struct partner *partner = partner_create(context);
+	unsigned char address[PF_ADDRESS_MAX];
+	size_t length = sizeof(address);
+	int status;
+
+	if (!partner || pf_address(context, address, &length) != PF_OK ||
+	    send(socket, address, length, MSG_NOSIGNAL) != (ssize_t)length) {
+		warn("address of the partner");
+		return -1;
+	}
+	close(socket);
+	status = partner_serve(partner, NULL);
+	if (status)
+		return status;
+	pf_close(context);
+	partner_destroy(partner);
+	return 0;
+}
+
+static int run_child(const pf_options *options, int core, int socket, pid_t parent)
+{
+	pf_context *context;
+	int status;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent) {
+		warnx("the partner ends: process %d is gone", (int)parent);
+		return -1;
+	}
+	if (core_bind(core))
+		return -1;
+	status = pf_open(options, &context);
+	if (status == PF_OK)
+		return serve(context, socket);
+	warnx("pf_open in the partner: %s", pf_strerror(status));
+	return -1;
+}
+
+/* Connect to the child, whose address comes from the socket. */
+static int connect_child(struct pair *pair, const pf_options *options, int core, int socket)
+{
+	unsigned char address[PF_ADDRESS_MAX];
+	ssize_t length;
+
+	if (core_bind(core) || pair_open(pair, options)) {
+		pair->failed = true;
+		return -1;
+	}
+	length = recv(socket, address, sizeof(address), 0);
+	if (length > 0)
+		return pair_greet(pair, address, (size_t)length);
+	/* 0: the child has exited after a message, or was killed, which pair_close reports. */
+	if (length < 0) {
+		warn("address of the partner");
+		pair->failed = true;
+	}
+	return -1;
+}
+
+int pair_fork(struct pair *pair, const pf_options *options, const struct cores *cores)
+{
+	pid_t parent = getpid();
+	int sockets[2], status;
+
+	memset(pair, 0, sizeof(*pair));
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0) {
+		warn("socketpair");
+		return -1;
+	}
+	fflush(stdout);
+	pair->child = fork();
+	if (!pair->child) {
+		close(sockets[0]);
+		_exit(run_child(options, cores->second, sockets[1], parent) ? 1 : 0);
+	}
+	close(sockets[1]);
+	if (pair->child < 0) {
+		warn("fork");
+		status = -1;
+	} else {
+		status = connect_child(pair, options, cores->first, sockets[0]);
+	}
+	close(sockets[0]);
+	if (status)
+		pair_close(pair);
+	return status;
+}

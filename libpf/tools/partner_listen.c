@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <err.h>
+#include <unistd.h>
+
+#include "address_file.h"
+#include "partner.h"
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number)
+{
+	(void)number;
+	stop = 1;
+}
+
+/* Let a signal end partner_serve, so that the address file is removed. */
+static void catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+}
+
+int partner_listen(const pf_options *options, const char *file)
+{
+	unsigned char address[PF_ADDRESS_MAX];
+	size_t length = sizeof(address);
+	struct partner *partner;
+	pf_context *context;
+	int status = pf_open(options, &context);
+
+	if (status != PF_OK) {
+		warnx("pf_open: %s", pf_strerror(status));
+		return -1;
+	}
+	status = -1;
+	partner = partner_create(context);
+	if (!partner) {
+		warn("partner");
+		goto out;
+	}
+	catch_signals();
+	if (pf_address(context, address, &length) != PF_OK ||
+	    address_file_create(file, address, length))
+		goto out;
+	status = partner_serve(partner, &stop);
+	unlink(file);
+	if (status) {
+		/* Without pf_close the caller sees a process that died, not one that left. */
+		partner_destroy(partner);
+		return -1;
+	}
+out:
+	pf_close(context);
+	if (partner)
+		partner_destroy(partner);
+	return status;
+}

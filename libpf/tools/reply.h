@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Replies of the partner. One that finds the ring full waits in a queue. */
+#ifndef TOOLS_REPLY_H
+#define TOOLS_REPLY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "pf.h"
+
+STAILQ_HEAD(reply_queue, reply);
+
+/* Send a reply, or queue it. Replies stay in order. Returns PF_OK or PF_ERR_*. */
+int reply_send(struct reply_queue *queue, pf_peer *peer, uint8_t tag, const void *data,
+	       size_t length);
+/* Send queued replies until the ring is full. Returns PF_OK or PF_ERR_*. */
+int reply_flush(struct reply_queue *queue, pf_peer *peer);
+void reply_discard(struct reply_queue *queue);
+
+#endif
