@@ -3,9 +3,10 @@
 #ifndef TOOLS_ENVIRONMENT_H
 #define TOOLS_ENVIRONMENT_H
 
-#include "origin.h"
-
-/* Report each invalid variable on standard error. Returns -1 if there is one, else 0. */
-int environment_check(const struct origins *origins);
+/*
+ * Report each variable that is invalid or unknown on standard error. Returns -1 if one is invalid,
+ * else 0.
+ */
+int environment_check(void);
 
 #endif

@@ -54,8 +54,8 @@ static void print_json(const struct origins *origins)
 
 	for (option = pf_option_table(); option->name; option++) {
 		json_start(NULL, '{');
-		print_json_common(option->name, origin_name(origin_of(origins, option)),
-				  option->level, option->help);
+		print_json_common(option->name, origin_name(origins, option), option->level,
+				  option->help);
 		print_json_value("value", option, &origins->in_force);
 		print_json_value("default", option, &origins->defaults);
 		print_json_range(option);
@@ -116,8 +116,7 @@ static void print_text(const struct origins *origins, bool details)
 
 		size_format(value, number, sizeof(number));
 		describe_range(option, allowed, sizeof(allowed));
-		print_option(option->name, name ? name : number,
-			     origin_name(origin_of(origins, option)));
+		print_option(option->name, name ? name : number, origin_name(origins, option));
 		if (details)
 			print_details(option->name, option->help, allowed);
 	}

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "origin.h"
 
-#include <err.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "base/options.h"
 
 void origins_load(struct origins *origins)
 {
@@ -18,17 +14,12 @@ void origins_load(struct origins *origins)
 	errno = 0;
 	origins->calibration = options_read_calibration(&calibrated, NULL);
 	origins->calibration_errno = errno;
-	options_load(&origins->in_force, origins->origin, &origins->culprit);
+	options_load(&origins->in_force, origins->origin, NULL);
 }
 
-enum option_origin origin_of(const struct origins *origins, const pf_option_info *info)
+const char *origin_name(const struct origins *origins, const pf_option_info *info)
 {
-	return origins->origin[info - pf_option_table()];
-}
-
-const char *origin_name(enum option_origin origin)
-{
-	switch (origin) {
+	switch (origins->origin[info - pf_option_table()]) {
 	case OPTION_CALIBRATION:
 		return "calibration";
 	case OPTION_ENVIRONMENT:
@@ -36,19 +27,4 @@ const char *origin_name(enum option_origin origin)
 	default:
 		return "default";
 	}
-}
-
-int origins_check_environment(const struct origins *origins)
-{
-	const pf_option_info *info;
-	char name[64], allowed[128];
-
-	for (info = pf_option_table(); origins->culprit && info->name; info++) {
-		option_variable(info->name, name, sizeof(name));
-		if (!getenv(name) || origin_of(origins, info) == OPTION_ENVIRONMENT)
-			continue;
-		option_allowed(info, allowed, sizeof(allowed));
-		warnx("%s=%s is invalid: must be %s (%s)", name, getenv(name), allowed, info->help);
-	}
-	return origins->culprit ? -1 : 0;
 }

@@ -11,7 +11,6 @@
 #include "base/options.h"
 #include "cache_line.h"
 #include "calibration_file.h"
-#include "origin.h"
 #include "perf_compare.h"
 
 /* The gain that a value other than the default must bring, beside the noise. */
@@ -345,7 +344,6 @@ static void warn_of_environment(const struct calibration *calibration)
 int calibrate(const struct cores *cores, bool show, bool force)
 {
 	struct calibration calibration = { .cores = cores, .force = force };
-	struct origins origins;
 	char line[96];
 
 	if (cores->first == CORE_ANY || cores_shared(cores)) {
@@ -355,9 +353,8 @@ int calibrate(const struct cores *cores, bool show, bool force)
 	/* Fail before the measurements, not after them. */
 	if (!show && calibration_writable())
 		return -1;
-	origins_load(&origins);
-	calibration.defaults = origins.defaults;
-	calibration.options = origins.defaults;
+	options_read_defaults(&calibration.defaults, NULL);
+	calibration.options = calibration.defaults;
 	cache_line_describe(cores, line, sizeof(line));
 	printf("Calibration on cores %s; cache line: %s\n", cores->text, line);
 	if (measure(&calibration))

@@ -150,7 +150,7 @@ static int show_machine(const struct command *command)
 		warn("standard output");
 		status = -1;
 	}
-	return environment_check(&info.origins) ? -1 : status;
+	return environment_check() ? -1 : status;
 }
 
 static bool is_calibrated(void)

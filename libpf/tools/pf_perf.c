@@ -253,12 +253,9 @@ static void parse(struct command *command, int argc, char **argv)
 
 static int load_options(pf_options *options, const struct cores *cores)
 {
-	struct origins origins;
-
-	origins_load(&origins);
-	if (environment_check(&origins))
+	if (environment_check())
 		return -1;
-	*options = origins.in_force;
+	pf_options_init(options, NULL);
 	/* Two processes that poll on one core would wait for the end of each other's time slices. */
 	if (cores_shared(cores) && !getenv("PF_IDLE_POLLS"))
 		options->idle_polls = PF_IDLE_POLLS_SHARED_CORE;
