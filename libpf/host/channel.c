@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "pf.h"
 
 #define CHANNEL_MAGIC 0x326c656e6e616863 /* "channel2" */
@@ -53,7 +54,9 @@ int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *a
 	int status = PF_ERR_SYSTEM;
 
 	ring_size = channel_ring_size(ring_size, page_size());
-	channel->fd = memfd_create("libpf channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	do {
+		channel->fd = memfd_create("libpf channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	} while (channel->fd < 0 && descriptor_limit_raised(errno));
 	if (channel->fd < 0)
 		return status;
 	if (ftruncate(channel->fd, (off_t)(CHANNEL_RING + ring_size)) < 0 ||

@@ -3,20 +3,31 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/allocate.h"
+#include "base/descriptor.h"
 #include "copy.h"
 #include "incoming.h"
+#include "process.h"
+
+/* Linux 6.5; older C libraries do not name it. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 /* Unauthenticated callers: how long and how many. */
 #define HANDSHAKE_SECONDS 30
 #define STRANGERS_MOST 256
 /* A peer with this many answers unread is not read from. */
 #define OUTBOX_MOST 1024
+/* How long callers wait while there is no descriptor to tell them so. */
+#define PAUSE_MICROSECONDS 100000
 
 struct outgoing {
 	struct outgoing *next;
@@ -38,6 +49,9 @@ struct connection {
 	struct address from; /* on the called side: the caller */
 	uint32_t slot;       /* on the called side: given to the caller */
 	uint8_t nonce[crypto_secretbox_NONCEBYTES];
+	struct process *process; /* the other side, once established; a reference */
+	int pidfd;               /* readable once that process has ended; -1: not watched here */
+	struct event *ended;
 };
 
 static uint32_t take_slot(struct connections *connections)
@@ -77,6 +91,11 @@ static void connection_close(struct connection *connection)
 	}
 	event_free(connection->readable);
 	event_free(connection->writable);
+	if (connection->ended)
+		event_free(connection->ended);
+	if (connection->pidfd >= 0)
+		close(connection->pidfd);
+	process_put(connection->process);
 	close(connection->socket);
 	free(connection);
 }
@@ -84,6 +103,9 @@ static void connection_close(struct connection *connection)
 /* The other side is gone, or must go: tell progress, unless it was never admitted. */
 static void connection_lost(struct connection *connection, int status, const char *why)
 {
+	/* First: from here on nothing is copied to or from it any more. */
+	if (connection->process)
+		atomic_store_explicit(&connection->process->dead, true, memory_order_relaxed);
 	if (connection->peer || connection->established)
 		notices_report(connection->connections->notices,
 			       &(struct notice){ .kind = NOTICE_GONE,
@@ -132,15 +154,63 @@ static void post(struct connection *connection, const struct connection_message 
 		event_del(connection->readable);
 }
 
-/* The process at the other end, in our PID namespace; 0 if it has no number there. */
-static pid_t process_of(int socket)
+static const uint8_t *other_side(const struct connection *connection)
 {
-	struct ucred who = { 0 };
-	socklen_t length = sizeof(who);
+	return connection->peer ? connection->peer->id : connection->from.id;
+}
 
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0)
-		return 0;
-	return who.pid;
+static void on_ended(int pidfd, short what, void *arg);
+
+/*
+ * The end of the socket does not always show the end of the process: a child that was forked
+ * without exec keeps the socket open. So the process itself is watched, where the kernel can
+ * (SO_PEERPIDFD is Linux 6.5, pidfd_open 5.3).
+ */
+static void watch_process(struct connection *connection)
+{
+	socklen_t length = sizeof(connection->pidfd);
+
+	if (getsockopt(connection->socket, SOL_SOCKET, SO_PEERPIDFD, &connection->pidfd, &length) <
+	    0)
+		connection->pidfd = connection->process->pid ?
+					    (int)syscall(SYS_pidfd_open, connection->process->pid,
+							 0) :
+					    -1;
+	if (connection->pidfd < 0)
+		return;
+	connection->ended = event_new(connection->connections->context->service.base,
+				      connection->pidfd, EV_READ | EV_PERSIST, on_ended,
+				      connection);
+	event_add(connection->ended, NULL);
+}
+
+/* The other side is known now: one process, and one watch, for all connections with it. */
+static void identify_process(struct connection *connection)
+{
+	struct ucred credentials = { 0 };
+	socklen_t length = sizeof(credentials);
+	struct connection *other;
+
+	for (other = connection->connections->newest; other; other = other->next) {
+		if (other->process &&
+		    !memcmp(other_side(other), other_side(connection), ADDRESS_ID_BYTES)) {
+			connection->process = process_get(other->process);
+			return;
+		}
+	}
+	/* Its number in the PID namespace of this process; 0 if it has none there. */
+	if (getsockopt(connection->socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0)
+		credentials.pid = 0;
+	connection->process = process_new(credentials.pid);
+	watch_process(connection);
+}
+
+/* 0, or the errno that makes single copy to and from the other side impossible. */
+static int copy_check(const struct connection *connection, uint64_t cookie_address, uint64_t cookie)
+{
+	pid_t pid = connection->process->pid;
+
+	return pid ? copy_probe(pid, cookie_address, cookie) : ESRCH;
 }
 
 /* The side that was called. PF_OK or why the caller is sent away. */
@@ -169,12 +239,15 @@ static int admit(struct connection *connection, const struct connection_message 
 		free(incoming);
 		return PF_ERR_REFUSED;
 	}
+	connection->from = hello.from;
+	connection->established = true;
+	connections->strangers--;
+	identify_process(connection);
 	incoming->from = hello.from;
-	incoming->pid = process_of(connection->socket);
-	incoming->copy_error = !context->options.single_copy ? ENOSYS :
-			       !incoming->pid                ? ESRCH :
-						copy_probe(incoming->pid, hello.cookie_address,
-							   hello.cookie);
+	incoming->process = process_get(connection->process);
+	incoming->copy_error = context->options.single_copy ?
+				       copy_check(connection, hello.cookie_address, hello.cookie) :
+				       ENOSYS;
 	incoming->slot = take_slot(connections);
 	device_join_pair(&context->device, &context->address, &hello.from);
 
@@ -185,9 +258,6 @@ static int admit(struct connection *connection, const struct connection_message 
 	memcpy(welcome.nonce, message->u.handshake.nonce, sizeof(welcome.nonce));
 	connection_message_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);
 	connection->slot = incoming->slot;
-	connection->from = hello.from;
-	connection->established = true;
-	connections->strangers--;
 	notices_report(connections->notices,
 		       &(struct notice){ .kind = NOTICE_INCOMING, .incoming = incoming });
 	status = connection_message_send(connection->socket, &answer, connections->inbox_fd);
@@ -201,7 +271,6 @@ static int link_up(struct connection *connection, const struct connection_messag
 	pf_context *context = connection->connections->context;
 	struct inbox inbox;
 	struct welcome welcome;
-	pid_t pid;
 
 	if (fd < 0)
 		return PF_ERR_REFUSED;
@@ -215,16 +284,16 @@ static int link_up(struct connection *connection, const struct connection_messag
 		return PF_ERR_REFUSED;
 	connection->established = true;
 	device_join_pair(&context->device, &context->address, connection->peer->address);
-	pid = process_of(connection->socket);
+	identify_process(connection);
 	notices_report(connection->connections->notices,
 		       &(struct notice){ .kind = NOTICE_LINKED,
 					 .peer = connection->peer,
 					 .inbox = inbox.memory,
 					 .slot = welcome.slot,
-					 .pid = pid,
-					 .copy_error = pid ? copy_probe(pid, welcome.cookie_address,
-									welcome.cookie) :
-							     ESRCH,
+					 .process = process_get(connection->process),
+					 .copy_error = copy_check(connection,
+								  welcome.cookie_address,
+								  welcome.cookie),
 					 .engine = welcome.engine });
 	return PF_OK;
 }
@@ -271,38 +340,86 @@ static int handle(struct connection *connection, const struct connection_message
 
 static const char *why_lost(int status)
 {
-	return status == PF_ERR_REFUSED ?
-		       "refused in the handshake: another protection domain or version of libpf" :
-		       "the peer's process is gone";
+	switch (status) {
+	case PF_ERR_REFUSED:
+		return "refused in the handshake: another protection domain or version of libpf";
+	case PF_ERR_SYSTEM:
+		return "out of file descriptors in this process: raise its limit (ulimit -n)";
+	default:
+		return "the peer's process is gone";
+	}
 }
 
-static void on_readable(int socket, short what, void *arg)
+enum received { RECEIVED_NOTHING, RECEIVED_MESSAGE, RECEIVED_END /* the connection is freed */ };
+
+static enum received receive(struct connection *connection)
 {
 	struct connection_message refusal = { .magic = CONNECTION_MAGIC,
 					      .kind = CONNECTION_REFUSED };
-	struct connection *connection = arg;
-	struct connection_message message;
 	bool stranger = !connection->peer && !connection->established;
+	struct connection_message message;
 	int status, fd;
 
-	if (what & EV_TIMEOUT) {
-		connection_lost(connection, PF_ERR_REFUSED, why_lost(PF_ERR_REFUSED));
-		return;
-	}
-	status = connection_message_receive(socket, &message, &fd);
+	status = connection_message_receive(connection->socket, &message, &fd);
 	if (status == PF_ERR_AGAIN)
-		return;
+		return RECEIVED_NOTHING;
+	if (status == PF_OK && message.kind == CONNECTION_EXHAUSTED && connection->peer) {
+		if (fd >= 0)
+			close(fd);
+		connection_lost(connection, PF_ERR_SYSTEM,
+				"the peer's process is out of file descriptors: raise its limit "
+				"(ulimit -n)");
+		return RECEIVED_END;
+	}
 	if (status == PF_OK)
 		status = handle(connection, &message, fd);
 	if (status == PF_OK) {
 		/* The deadline was for the handshake. */
 		if (stranger)
 			event_remove_timer(connection->readable);
-		return;
+		return RECEIVED_MESSAGE;
 	}
-	if (stranger && status == PF_ERR_REFUSED)
-		connection_message_send(socket, &refusal, -1);
+	if (stranger && status == PF_ERR_SYSTEM)
+		refusal.kind = CONNECTION_EXHAUSTED;
+	if (stranger && status != PF_ERR_PEER)
+		connection_message_send(connection->socket, &refusal, -1);
 	connection_lost(connection, status, why_lost(status));
+	return RECEIVED_END;
+}
+
+static void on_readable(int socket, short what, void *arg)
+{
+	(void)socket;
+	if (what & EV_TIMEOUT)
+		connection_lost(arg, PF_ERR_REFUSED, why_lost(PF_ERR_REFUSED));
+	else
+		receive(arg);
+}
+
+/* The process at the other side has ended: so have all connections with it. */
+static void on_ended(int pidfd, short what, void *arg)
+{
+	struct connections *connections = ((struct connection *)arg)->connections;
+	struct process *process = process_get(((struct connection *)arg)->process);
+	struct connection *connection = connections->newest;
+	enum received received;
+
+	(void)pidfd;
+	(void)what;
+	while (connection) {
+		if (connection->process != process) {
+			connection = connection->next;
+			continue;
+		}
+		/* What it sent before it ended counts: a farewell, above all. */
+		do {
+			received = receive(connection);
+		} while (received == RECEIVED_MESSAGE);
+		if (received == RECEIVED_NOTHING)
+			connection_lost(connection, PF_ERR_PEER, why_lost(PF_ERR_PEER));
+		connection = connections->newest;
+	}
+	process_put(process);
 }
 
 static struct connection *connection_new(struct connections *connections, int socket, pf_peer *peer)
@@ -314,6 +431,7 @@ static struct connection *connection_new(struct connections *connections, int so
 	connection->number = ++connections->numbers;
 	connection->socket = socket;
 	connection->peer = peer;
+	connection->pidfd = -1;
 	connection->outbox_last = &connection->outbox;
 	connection->readable = event_new(connections->context->service.base, socket,
 					 EV_READ | EV_PERSIST, on_readable, connection);
@@ -355,18 +473,70 @@ static int listen_on(const struct address *address)
 	return -1;
 }
 
+static void on_pause_over(int fd, short what, void *arg);
+
+/* Without a spare descriptor callers have to wait, but this thread must not spin. */
+static void keep_spare(struct connections *connections)
+{
+	const struct timeval pause = { .tv_usec = PAUSE_MICROSECONDS };
+
+	connections->spare = fcntl(connections->listener, F_DUPFD_CLOEXEC, 0);
+	if (connections->spare >= 0)
+		return;
+	event_del(connections->acceptable);
+	event_base_once(connections->context->service.base, -1, EV_TIMEOUT, on_pause_over,
+			connections, &pause);
+}
+
+static void on_pause_over(int fd, short what, void *arg)
+{
+	struct connections *connections = arg;
+
+	(void)fd;
+	(void)what;
+	event_add(connections->acceptable, NULL);
+	keep_spare(connections);
+}
+
+/*
+ * Out of descriptors: tell the caller so, instead of leaving it to wait, by way of the
+ * descriptor that was kept for this.
+ */
+static void turn_away(struct connections *connections)
+{
+	const struct connection_message exhausted = { .magic = CONNECTION_MAGIC,
+						      .kind = CONNECTION_EXHAUSTED };
+	int socket;
+
+	close(connections->spare);
+	socket = accept4(connections->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (socket >= 0) {
+		connection_message_send(socket, &exhausted, -1);
+		close(socket);
+	}
+	keep_spare(connections);
+}
+
 static void on_caller(int listener, short what, void *arg)
 {
 	struct connections *connections = arg;
-	int socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int socket;
 
 	(void)what;
-	if (socket < 0)
+	do {
+		socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	} while (socket < 0 && descriptor_limit_raised(errno));
+	if (socket < 0) {
+		if (errno == EMFILE || errno == ENFILE)
+			turn_away(connections);
 		return;
+	}
+	/* The descriptor of the caller's channel would be lost without room for it. */
+	descriptor_limit_ensure(socket);
 	if (connections->strangers >= STRANGERS_MOST)
 		connection_close(oldest_stranger(connections));
 	/* A caller that knows the key has sent its HELLO by now, so strangers cannot keep it out. */
-	on_readable(socket, EV_READ, connection_new(connections, socket, NULL));
+	receive(connection_new(connections, socket, NULL));
 }
 
 int connections_open(struct connections *connections, pf_context *context, struct notices *notices,
@@ -383,6 +553,7 @@ int connections_open(struct connections *connections, pf_context *context, struc
 	connections->listener = listen_on(&context->address);
 	if (connections->listener < 0)
 		return PF_ERR_SYSTEM;
+	connections->spare = fcntl(connections->listener, F_DUPFD_CLOEXEC, 0);
 	connections->acceptable = event_new(context->service.base, connections->listener,
 					    EV_READ | EV_PERSIST, on_caller, connections);
 	if (connections->acceptable && !event_add(connections->acceptable, NULL))
@@ -401,6 +572,8 @@ void connections_close(struct connections *connections)
 	if (connections->acceptable)
 		event_free(connections->acceptable);
 	close(connections->listener);
+	if (connections->spare >= 0)
+		close(connections->spare);
 	connections->context = NULL;
 }
 
@@ -424,9 +597,12 @@ int connection_dial(const struct connections *connections, const struct address 
 	socklen_t length = address_socket(address, &name);
 	int status;
 
-	call->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	do {
+		call->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	} while (call->socket < 0 && descriptor_limit_raised(errno));
 	if (call->socket < 0)
 		return PF_ERR_SYSTEM;
+	descriptor_limit_ensure(call->socket);
 	if (connect(call->socket, (struct sockaddr *)&name, length) < 0) {
 		status = errno == EAGAIN       ? PF_ERR_AGAIN :
 			 errno == ECONNREFUSED ? PF_ERR_PEER :

@@ -40,6 +40,7 @@ struct connections {
 	connections_resolve_fn resolve;
 	void *resolve_arg;
 	int listener;
+	int spare; /* kept open, to be closed when a caller has to be told that there are no more */
 	struct event *acceptable;
 	struct connection *newest;
 	uint64_t numbers;   /* given to connections so far */

@@ -24,6 +24,7 @@ size_t connection_message_length(uint32_t kind)
 		return offsetof(struct connection_message, u) + sizeof(struct resolve);
 	case CONNECTION_REFUSED:
 	case CONNECTION_BYE:
+	case CONNECTION_EXHAUSTED:
 		return offsetof(struct connection_message, u);
 	default:
 		return 0;

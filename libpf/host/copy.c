@@ -14,7 +14,8 @@ static ssize_t copy_once(pid_t pid, bool put, void *local, uint64_t remote, size
 		     process_vm_readv(pid, &here, 1, &there, 1, 0);
 }
 
-int copy_process(pid_t pid, bool put, void *local, uint64_t remote, size_t length, size_t *moved)
+static int copy_range(pid_t pid, bool put, void *local, uint64_t remote, size_t length,
+		      size_t *moved)
 {
 	size_t done = 0;
 	ssize_t bytes;
@@ -32,9 +33,19 @@ int copy_process(pid_t pid, bool put, void *local, uint64_t remote, size_t lengt
 	return 0;
 }
 
-enum pf_side copy_fault_side(pid_t pid, bool put, const void *local, uint64_t remote)
+int copy_process(const struct process *process, bool put, void *local, uint64_t remote,
+		 size_t length, size_t *moved)
 {
-	pid_t source = put ? getpid() : pid;
+	*moved = 0;
+	return process_is_dead(process) ?
+		       ESRCH :
+		       copy_range(process->pid, put, local, remote, length, moved);
+}
+
+enum pf_side copy_fault_side(const struct process *process, bool put, const void *local,
+			     uint64_t remote)
+{
+	pid_t source = put ? getpid() : process->pid;
 	uint64_t address = put ? (uint64_t)(uintptr_t)local : remote;
 	char byte;
 
@@ -47,7 +58,7 @@ int copy_probe(pid_t pid, uint64_t cookie_address, uint64_t cookie)
 {
 	uint64_t value = 0;
 	size_t moved;
-	int error = copy_process(pid, false, &value, cookie_address, sizeof(value), &moved);
+	int error = copy_range(pid, false, &value, cookie_address, sizeof(value), &moved);
 
 	if (error)
 		return error;

@@ -10,16 +10,20 @@
 #include <sys/types.h>
 
 #include "pf.h"
+#include "process.h"
 
 /*
- * Copy length bytes to process pid (put) or from it. *moved is the number of bytes
+ * Copy length bytes to the process (put) or from it. *moved is the number of bytes
  * copied. Returns 0 if that is all, otherwise the errno that stopped the copy: EFAULT
- * because of an address, any other because of the process.
+ * because of an address, ESRCH because the process is dead, any other because the kernel
+ * does not permit it. Any thread.
  */
-int copy_process(pid_t pid, bool put, void *local, uint64_t remote, size_t length, size_t *moved);
+int copy_process(const struct process *process, bool put, void *local, uint64_t remote,
+		 size_t length, size_t *moved);
 
 /* The side whose address failed, after EFAULT at these addresses. */
-enum pf_side copy_fault_side(pid_t pid, bool put, const void *local, uint64_t remote);
+enum pf_side copy_fault_side(const struct process *process, bool put, const void *local,
+			     uint64_t remote);
 
 /*
  * Check that the memory of pid may be copied: its cookie must have the expected value,

@@ -143,8 +143,10 @@ static void drop_notices(struct host_state *state)
 
 		if (notice->kind == NOTICE_INCOMING)
 			incoming_destroy(notice->incoming);
-		else if (notice->kind == NOTICE_LINKED)
+		else if (notice->kind == NOTICE_LINKED) {
 			inbox_destroy(&(struct inbox){ .memory = notice->inbox, .fd = -1 });
+			process_put(notice->process);
+		}
 		free(notice);
 		notice = next;
 	}
@@ -190,8 +192,8 @@ static bool add_incoming(struct host *host, struct incoming *incoming)
 		return true;
 	}
 	incoming->peer = peer;
-	if (!peer->pid)
-		peer->pid = incoming->pid;
+	if (!peer->process)
+		peer->process = process_get(incoming->process);
 	if (polling_add(&host->polling, incoming) != PF_OK)
 		return false;
 	peer->incoming = incoming;
@@ -238,8 +240,8 @@ static bool handle(struct host *host, const struct notice *notice)
 	case NOTICE_INCOMING:
 		return add_incoming(host, notice->incoming);
 	case NOTICE_LINKED:
-		host_peer_link((struct host_peer *)peer, notice->inbox, notice->slot, notice->pid,
-			       notice->copy_error, notice->engine);
+		host_peer_link((struct host_peer *)peer, notice->inbox, notice->slot,
+			       notice->process, notice->copy_error, notice->engine);
 		break;
 	case NOTICE_GONE:
 		if (!peer)

@@ -7,5 +7,6 @@ void incoming_destroy(struct incoming *incoming)
 {
 	free(incoming->serves.offers);
 	channel_destroy(&incoming->channel);
+	process_put(incoming->process);
 	free(incoming);
 }

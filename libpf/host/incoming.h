@@ -9,6 +9,7 @@
 #include "base/address.h"
 #include "channel.h"
 #include "message.h"
+#include "process.h"
 
 struct host_peer;
 
@@ -29,8 +30,8 @@ struct incoming {
 	uint64_t fetched; /* bytes prefetched of a long message that is still being written */
 	/* From the handshake. */
 	struct address from;
-	pid_t pid;
-	int copy_error; /* 0: this process may copy from and to the writer's memory */
+	struct process *process; /* the writer; a reference */
+	int copy_error;          /* 0: this process may copy from and to the writer's memory */
 };
 
 /* Unmap and free it; it must not be in polling any more. */

@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "inbox.h"
 #include "pf.h"
+#include "process.h"
 
 struct incoming;
 
@@ -35,11 +36,11 @@ struct notice {
 	const char *why;            /* GONE: static sentence */
 	struct inbox_memory *inbox; /* LINKED */
 	uint32_t slot;              /* LINKED: of this process in that inbox */
-	pid_t pid;
-	int copy_error;          /* LINKED: 0, or the errno that makes single copy impossible */
-	uint64_t engine;         /* LINKED: its address at /dev/exanest, or 0 */
-	int status;              /* GONE, RESOLVED */
-	uint64_t token, address; /* RESOLVED */
+	struct process *process;    /* LINKED: a reference, which progress takes over */
+	int copy_error;             /* LINKED: 0, or the errno that makes single copy impossible */
+	uint64_t engine;            /* LINKED: its address at /dev/exanest, or 0 */
+	int status;                 /* GONE, RESOLVED */
+	uint64_t token, address;    /* RESOLVED */
 	enum fault_kind fault;
 };
 

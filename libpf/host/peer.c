@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "peer.h"
 
-#include <sodium.h>
+#include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,10 @@ static const char path_device_copy[] =
 static const char path_no_device[] =
 	"none: transport is device, and /dev/exanest does not reach the peer";
 
+static const char path_no_descriptors[] =
+	"none: out of file descriptors in this process: raise its limit (ulimit -n)";
+static const char path_system[] = "none: a system call failed while connecting to the peer";
+
 void host_peer_init(pf_peer *base)
 {
 	struct host_peer *peer = (struct host_peer *)base;
@@ -31,8 +36,12 @@ void host_peer_init(pf_peer *base)
 
 void host_peer_unmap(struct host_peer *peer)
 {
-	struct residency *residency = atomic_exchange(&peer->residency, NULL);
+	struct residency *residency;
 
+	/* Callers that began before the peer was marked gone; see host_peer_enter. */
+	while (atomic_load_explicit(&peer->posting, memory_order_seq_cst))
+		sched_yield();
+	residency = atomic_exchange(&peer->residency, NULL);
 	if (peer->out.memory)
 		channel_destroy(&peer->out);
 	if (peer->inbox)
@@ -48,6 +57,7 @@ void host_peer_destroy(pf_peer *base)
 	struct host_peer *peer = (struct host_peer *)base;
 
 	host_peer_unmap(peer);
+	process_put(peer->process);
 	pthread_mutex_destroy(&peer->lock);
 }
 
@@ -92,10 +102,22 @@ static int call_peer(struct host_peer *peer)
 	return PF_OK;
 }
 
+/* Say why in the path, for those who ask for it; returns the status, and keeps errno. */
+static int report_failure(struct host_peer *peer, int status)
+{
+	if (status == PF_ERR_SYSTEM)
+		peer_set_path(&peer->peer, errno == EMFILE || errno == ENFILE ?
+						   path_no_descriptors :
+						   path_system);
+	else if (status == PF_ERR_MEMORY)
+		peer_set_path(&peer->peer, "none: out of memory for a channel to the peer");
+	return status;
+}
+
 int host_peer_connect(struct host_peer *peer)
 {
 	pf_context *context = peer->peer.context;
-	int status;
+	int status, error;
 
 	if (peer_state(&peer->peer) == PEER_GONE)
 		return peer->peer.gone_status;
@@ -104,17 +126,19 @@ int host_peer_connect(struct host_peer *peer)
 	status = channel_create(&peer->out, context->options.ring_size,
 				&context->host->ring_allowance);
 	if (status != PF_OK)
-		return status;
+		return report_failure(peer, status);
 	if (context->sleepy)
 		peer->out.ring.short_most = UINT64_MAX;
 	status = call_peer(peer);
 	if (status != PF_OK) {
+		error = errno;
 		channel_destroy(&peer->out);
+		errno = error;
 		/* Progress ends what waits for the peer; a caller that tries before gets the same status. */
 		if (status == PF_ERR_PEER)
 			notices_report_gone(&context->host->notices, &peer->peer, status,
 					    "the peer's process is gone");
-		return status;
+		return report_failure(peer, status);
 	}
 	statistic_add(&context->statistics, PF_STAT_PEERS, 1);
 	peer_set_path(&peer->peer, path_opening);
@@ -153,18 +177,20 @@ static void choose_route(struct host_peer *peer)
 	}
 }
 
-void host_peer_link(struct host_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid,
-		    int copy_error, uint64_t engine)
+void host_peer_link(struct host_peer *peer, struct inbox_memory *inbox, uint32_t slot,
+		    struct process *process, int copy_error, uint64_t engine)
 {
 	host_peer_lock(peer);
 	if (peer_state(&peer->peer) != PEER_OPEN) {
 		host_peer_unlock(peer);
 		inbox_destroy(&(struct inbox){ .memory = inbox, .fd = -1 });
+		process_put(process);
 		return;
 	}
 	peer->slot = slot;
 	peer->sleeper = inbox->sleeper;
-	peer->pid = pid;
+	process_put(peer->process);
+	peer->process = process;
 	peer->inbox = inbox;
 	peer->engine = engine;
 	peer->copy_error = copy_error;
@@ -181,6 +207,7 @@ void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool 
 	host_peer_lock(peer);
 	set_route(peer, &route_none, 0, why);
 	peer_set_gone(&peer->peer.context->peers, &peer->peer, status, why, farewell);
+	atomic_thread_fence(memory_order_seq_cst);
 	host_peer_unlock(peer);
 }
 
@@ -195,7 +222,7 @@ static struct residency *remote_residency(struct host_peer *peer)
 	residency = malloc(sizeof(*residency));
 	if (!residency)
 		return NULL;
-	residency_open(residency, peer->pid, peer->peer.context->options.residency);
+	residency_open(residency, peer->process->pid, peer->peer.context->options.residency);
 	if (atomic_compare_exchange_strong_explicit(&peer->residency, &expected, residency,
 						    memory_order_acq_rel, memory_order_acquire))
 		return residency;

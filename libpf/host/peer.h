@@ -16,6 +16,7 @@
 #include "common/peer.h"
 #include "inbox.h"
 #include "pf.h"
+#include "process.h"
 #include "route.h"
 #include "state.h"
 
@@ -27,11 +28,13 @@ struct host_peer {
 	enum inbox_sleeper sleeper;          /* may the peer be asleep? */
 	_Atomic(const struct route *) route; /* NULL until linked */
 	_Atomic uint64_t at_once; /* shorter transfers are copied by the caller that posts them */
-	bool self;                /* this very process */
+	_Atomic unsigned
+		posting; /* callers that do so right now; only counted with several threads */
+	bool self;       /* this very process */
 	unsigned answers_waiting; /* for room in out; progress's own */
-	pid_t pid;
-	pthread_mutex_t lock; /* the sending side: out, inbox, state */
-	uint64_t shares_free; /* bit set: slot in out is free; progress's own */
+	struct process *process;  /* a reference; NULL before it linked or called */
+	pthread_mutex_t lock;     /* the sending side: out, inbox, state */
+	uint64_t shares_free;     /* bit set: slot in out is free; progress's own */
 	uint32_t share_generation;
 	struct incoming *incoming; /* its channel to this process, if any; progress's own */
 	uint64_t block_most; /* longest block its rings carry, once it said so; progress's own */
@@ -49,9 +52,9 @@ void host_peer_destroy(pf_peer *peer);
 
 /* Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not. */
 int host_peer_connect(struct host_peer *peer);
-/* Progress: the peer answered the call. Takes over the inbox. engine: its address at /dev/exanest, or 0. */
-void host_peer_link(struct host_peer *peer, struct inbox_memory *inbox, uint32_t slot, pid_t pid,
-		    int copy_error, uint64_t engine);
+/* Progress: the peer answered the call. Takes over the inbox and the process. engine: its address at /dev/exanest, or 0. */
+void host_peer_link(struct host_peer *peer, struct inbox_memory *inbox, uint32_t slot,
+		    struct process *process, int copy_error, uint64_t engine);
 /* Progress: it is gone; nothing is sent to it any more. */
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell);
 /* Progress, once nothing of it is in use: unmap what is shared with it. */
@@ -94,6 +97,29 @@ static inline void host_peer_ring(struct host_peer *peer)
 {
 	inbox_ring(peer->inbox, peer->slot);
 	inbox_wake(peer->inbox, peer->sleeper);
+}
+
+/*
+ * Any thread: begin to copy to or from the peer's memory outside of progress. False: it is
+ * not linked. Until host_peer_leave, host_peer_unmap waits. Either this thread sees the
+ * state that host_peer_unlink stored, or host_peer_unmap sees the count: both store,
+ * then load what the other stored, with a full fence between.
+ */
+static inline bool host_peer_enter(struct host_peer *peer)
+{
+	if (!peer->peer.context->threads)
+		return peer_state(&peer->peer) == PEER_LINKED;
+	atomic_fetch_add_explicit(&peer->posting, 1, memory_order_seq_cst);
+	if (peer_state(&peer->peer) == PEER_LINKED)
+		return true;
+	atomic_fetch_sub_explicit(&peer->posting, 1, memory_order_release);
+	return false;
+}
+
+static inline void host_peer_leave(struct host_peer *peer)
+{
+	if (peer->peer.context->threads)
+		atomic_fetch_sub_explicit(&peer->posting, 1, memory_order_release);
 }
 
 /*

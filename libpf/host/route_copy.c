@@ -24,7 +24,11 @@ static void copy_stopped(struct host_state *host, struct transfer *transfer, str
 		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
 	} else if (error != EFAULT) {
 		/* Permission lost: what is left goes through the ring. */
-		host_peer_refuse_copy(peer, error);
+		if (error != ESRCH)
+			host_peer_refuse_copy(peer, error);
+		else
+			notices_report_gone(&host->notices, &peer->peer, PF_ERR_PEER,
+					    "the peer's process is gone");
 		if (!block)
 			block = block_new(transfer, offset, length);
 		if (block)
@@ -38,7 +42,7 @@ static void copy_stopped(struct host_state *host, struct transfer *transfer, str
 	if (pager_lacks(&host->context->memory.pagers, (uint64_t)(uintptr_t)local))
 		side = PF_SIDE_LOCAL;
 	else
-		side = copy_fault_side(peer->pid, transfer_is_put(transfer), local, remote);
+		side = copy_fault_side(peer->process, transfer_is_put(transfer), local, remote);
 	block_fault(host, block, side, side == PF_SIDE_LOCAL ? (uint64_t)(uintptr_t)local : remote,
 		    FAULT_PERMISSION);
 }
@@ -81,7 +85,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 			return ADVANCED_LITTLE;
 		}
 	}
-	error = copy_process(peer->pid, transfer_is_put(transfer), transfer->local + offset,
+	error = copy_process(peer->process, transfer_is_put(transfer), transfer->local + offset,
 			     transfer->remote + offset, length, &moved);
 	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
 	memory_moved(&context->memory, transfer->local + offset, moved, transfer->length);

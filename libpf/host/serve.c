@@ -82,8 +82,9 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 		return 1;
 	}
 	/* From the peer's side a get is written to the initiator, a put read from it. */
-	error = copy_process(incoming->pid, !offer->put, (void *)(uintptr_t)(offer->target + start),
-			     offer->initiator + start, end - start, &moved);
+	error = copy_process(incoming->process, !offer->put,
+			     (void *)(uintptr_t)(offer->target + start), offer->initiator + start,
+			     end - start, &moved);
 	activity_moved(&context->activity);
 	statistic_add(&context->statistics, PF_STAT_SHARED_BYTES, moved);
 	memory_moved(&context->memory, (void *)(uintptr_t)(offer->target + start), moved,

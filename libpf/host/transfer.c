@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transfer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "copy.h"
@@ -213,31 +214,42 @@ void transfer_release(struct transfer *transfer)
 	}
 }
 
+/* True: all of it was moved; else *moved bytes. */
+static bool copy_at_once(struct host_peer *peer, bool put, char *local, uint64_t remote,
+			 size_t length, size_t *moved)
+{
+	pf_context *context = peer->peer.context;
+	enum pf_side side;
+	int error = EAGAIN;
+
+	if (!host_peer_enter(peer))
+		return false;
+	if (host_peer_ready(peer, put, local, remote, length, &side) == length) {
+		error = copy_process(peer->process, put, local, remote, length, moved);
+		activity_moved(&context->activity);
+		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, *moved);
+	}
+	host_peer_leave(peer);
+	return !error;
+}
+
 int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t remote,
 		  size_t length, pf_complete_fn complete, void *arg)
 {
 	struct host_peer *peer = (struct host_peer *)base;
 	pf_context *context = base->context;
 	struct transfer *transfer;
-	enum pf_side side;
 	size_t moved = 0;
 
 	/* A short transfer by single copy is one system call: do it here. */
-	if (length < host_peer_at_once(peer) && peer_state(base) == PEER_LINKED &&
-	    host_peer_ready(peer, kind == OPERATION_PUT, local, remote, length, &side) == length) {
-		int error = copy_process(peer->pid, kind == OPERATION_PUT, local, remote, length,
-					 &moved);
-
-		activity_moved(&context->activity);
-		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
-		if (!error) {
-			statistic_add(&context->statistics,
-				      kind == OPERATION_PUT ? PF_STAT_PUTS : PF_STAT_GETS, 1);
-			return PF_DONE;
-		}
-	} else if (peer_state(base) == PEER_GONE) {
-		return base->gone_status;
+	if (length < host_peer_at_once(peer) &&
+	    copy_at_once(peer, kind == OPERATION_PUT, local, remote, length, &moved)) {
+		statistic_add(&context->statistics,
+			      kind == OPERATION_PUT ? PF_STAT_PUTS : PF_STAT_GETS, 1);
+		return PF_DONE;
 	}
+	if (peer_state(base) == PEER_GONE)
+		return base->gone_status;
 	if (kind == OPERATION_GET)
 		memory_expect(&context->memory, (uint64_t)(uintptr_t)local, length);
 	transfer = malloc(sizeof(*transfer));

@@ -606,7 +606,7 @@ static void test_crowd(void **state)
 	for (i = 0; i < connected; i++)
 		close(crowd[i]);
 	/* The late one's: a socket and a channel, both ends of each in this process. */
-	assert_true(descriptors_are(before + 4));
+	assert_true(descriptors_are(before + 5));
 	exchange(a, to_b, b, 10);
 	exchange(late, late_to_b, b, 10);
 	pf_close(late);

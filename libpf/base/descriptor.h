@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef PF_DESCRIPTOR_H
+#define PF_DESCRIPTOR_H
+
+#include <stdbool.h>
+
+/*
+ * After a system call failed with this errno for want of a descriptor: raise the soft limit
+ * (RLIMIT_NOFILE) up to the hard limit. True: it was raised, so the call may succeed now. False:
+ * errno is as it was. Any thread. The limit is left alone until then, because a program that
+ * uses select(2) relies on descriptors below 1024.
+ */
+bool descriptor_limit_raised(int error);
+/*
+ * The same ahead of need, where a descriptor that finds no room would be lost: newest is the
+ * one opened last, and a few more are to come.
+ */
+void descriptor_limit_ensure(int newest);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "process.h"
+
+#include <stdlib.h>
+
+#include "base/allocate.h"
+
+struct process *process_new(pid_t pid)
+{
+	struct process *process = allocate_or_wait(sizeof(*process));
+
+	process->pid = pid;
+	atomic_init(&process->references, 1);
+	return process;
+}
+
+struct process *process_get(struct process *process)
+{
+	atomic_fetch_add_explicit(&process->references, 1, memory_order_relaxed);
+	return process;
+}
+
+void process_put(struct process *process)
+{
+	/* Release what this thread did with it, acquire what others did, before it is freed. */
+	if (process &&
+	    atomic_fetch_sub_explicit(&process->references, 1, memory_order_acq_rel) == 1)
+		free(process);
+}
