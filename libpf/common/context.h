@@ -38,6 +38,7 @@ struct pf_context {
 	struct host_state *host;
 	struct engine *engine; /* of the network; NULL without one */
 	_Atomic bool progressing;
+	_Atomic(const void *) progress_thread; /* a mark of the thread inside; NULL: none */
 	bool threads;              /* several threads may call at the same time */
 	bool sleepy;               /* idle_polls != 0 */
 	_Atomic bool refused_room; /* a caller was told PF_ERR_AGAIN: room comes without a message */

@@ -107,11 +107,29 @@ static __attribute__((noinline)) void report_gone(pf_context *context)
 	}
 }
 
+/* Its address is another one in each thread. */
+static _Thread_local char thread_mark;
+
+/* Is this thread inside progress, in a callback? */
+static bool progress_is_here(pf_context *context)
+{
+	if (context->threads)
+		return atomic_load_explicit(&context->progress_thread, memory_order_relaxed) ==
+		       &thread_mark;
+	return atomic_load_explicit(&context->progressing, memory_order_relaxed);
+}
+
 /* One thread at a time, and never from within itself. */
 static inline bool progress_enter(pf_context *context)
 {
-	if (context->threads)
-		return !atomic_exchange_explicit(&context->progressing, true, memory_order_acquire);
+	if (context->threads) {
+		if (atomic_exchange_explicit(&context->progressing, true, memory_order_acquire))
+			return false;
+		/* Only this thread compares it with its own mark, so no order is needed. */
+		atomic_store_explicit(&context->progress_thread, &thread_mark,
+				      memory_order_relaxed);
+		return true;
+	}
 	if (atomic_load_explicit(&context->progressing, memory_order_relaxed))
 		return false;
 	atomic_store_explicit(&context->progressing, true, memory_order_relaxed);
@@ -142,6 +160,8 @@ int context_progress(pf_context *context)
 		else if (context->announced_at || context->sleep != PROGRESS_SLEEP_FIRST)
 			stay_awake(context);
 	}
+	if (context->threads)
+		atomic_store_explicit(&context->progress_thread, NULL, memory_order_relaxed);
 	atomic_store_explicit(&context->progressing, false, memory_order_release);
 	return count;
 }
@@ -150,11 +170,10 @@ int context_flush(pf_context *context, pf_peer *peer)
 {
 	uint64_t sequence = operations_last(&context->operations);
 
-	while (operations_pending(&context->operations, peer, sequence)) {
-		if (atomic_load_explicit(&context->progressing, memory_order_relaxed) &&
-		    !context->threads)
-			return PF_ERR_ARGUMENT;
+	/* An operation whose callback is running counts as pending, so it would wait for itself. */
+	if (progress_is_here(context))
+		return PF_ERR_ARGUMENT;
+	while (operations_pending(&context->operations, peer, sequence))
 		context_progress(context);
-	}
 	return PF_OK;
 }

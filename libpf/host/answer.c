@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "atomic.h"
+#include "base/allocate.h"
 #include "message.h"
 #include "route_stream.h"
 
@@ -77,13 +78,12 @@ static int send_answer(pf_context *context, const struct answer *answer)
 	return status;
 }
 
-static bool give(struct answers *answers, struct incoming *incoming, const struct answer *answer)
+static bool give(struct answers *answers, struct host_peer *peer, const struct answer *answer)
 {
 	struct answer *waiting;
 
 	/* In order: a waiting answer is not overtaken, so none waits for ever. */
-	if (!incoming->peer->answers_waiting &&
-	    send_answer(answers->context, answer) != PF_ERR_AGAIN)
+	if (!peer->answers_waiting && send_answer(answers->context, answer) != PF_ERR_AGAIN)
 		return true;
 	waiting = answers->spare;
 	answers->spare = NULL;
@@ -91,7 +91,7 @@ static bool give(struct answers *answers, struct incoming *incoming, const struc
 	waiting->next = NULL;
 	*answers->last = waiting;
 	answers->last = &waiting->next;
-	incoming->peer->answers_waiting++;
+	peer->answers_waiting++;
 	return true;
 }
 
@@ -111,7 +111,7 @@ static bool put_block(struct answers *answers, struct incoming *incoming,
 					     entry->payload + sizeof(block),
 					     (void *)(uintptr_t)block.address, block.length,
 					     block.may_wait, &answer.message.value);
-	return give(answers, incoming, &answer);
+	return give(answers, incoming->peer, &answer);
 }
 
 static bool get_block(struct answers *answers, struct incoming *incoming,
@@ -132,23 +132,138 @@ static bool get_block(struct answers *answers, struct incoming *incoming,
 		answer.message.status = PF_ERR_TOO_LONG;
 		answer.message.value = stream_answer_most(answers->context);
 	}
-	return give(answers, incoming, &answer);
+	return give(answers, incoming->peer, &answer);
+}
+
+/*
+ * An atomic of a peer whose page is absent: progress does not wait for it, the resolver
+ * does. It is executed by progress once the page is there.
+ */
+struct parked_atomic {
+	struct resolution resolution;
+	struct host_state *host;
+	struct host_peer *peer;
+	struct message_atomic message;
+	unsigned rounds; /* pages that were resolved, and were gone again */
+};
+
+/* Pages that a pager resolved and that were gone again, for one atomic, before that is an error. */
+#define EVICTED_ROUNDS 64
+
+/* As atomic_execute; PF_ERR_AGAIN: the page has to be resolved first. */
+static int try_atomic(struct memory *memory, const struct atomic_request *request, uint64_t *value)
+{
+	bool quick;
+	int status;
+
+	if (memory_ready(memory, request->address, request->width, true) < request->width ||
+	    pager_lacks(&memory->pagers, request->address))
+		return PF_ERR_AGAIN;
+	status = atomic_execute(request, value);
+	/* The application may evict a pager's page at any moment. */
+	if (status == PF_ERR_FAULT && pager_owns(&memory->pagers, request->address, &quick))
+		return PF_ERR_AGAIN;
+	return status;
+}
+
+static bool answer_atomic(struct answers *answers, struct host_peer *peer, uint64_t token,
+			  int status, uint64_t value)
+{
+	const struct answer answer = { .peer = peer,
+				       .kind = MESSAGE_ATOMIC_ANSWER,
+				       .message = {
+					       .token = token, .status = status, .value = value } };
+
+	return give(answers, peer, &answer);
+}
+
+/* Any thread. */
+static void atomic_resolved(struct resolution *resolution)
+{
+	struct parked_atomic *parked = (struct parked_atomic *)resolution;
+
+	notices_report(&parked->host->notices,
+		       &(struct notice){ .kind = NOTICE_ATOMIC, .atomic = parked });
+}
+
+static void park_atomic(struct answers *answers, struct parked_atomic *parked)
+{
+	const struct atomic_request *request = &parked->message.request;
+
+	statistic_add(&answers->context->statistics, PF_STAT_LOCAL_FAULTS, 1);
+	parked->resolution = (struct resolution){ .address = request->address,
+						  .length = request->width,
+						  .write = true,
+						  .done = atomic_resolved };
+	memory_resolve(&answers->context->memory, &parked->resolution);
 }
 
 static bool do_atomic(struct answers *answers, struct incoming *incoming,
 		      const struct ring_entry *entry)
 {
-	struct answer answer = { .peer = incoming->peer, .kind = MESSAGE_ATOMIC_ANSWER };
+	struct memory *memory = &answers->context->memory;
+	struct host_peer *peer = incoming->peer;
 	struct message_atomic message;
+	struct parked_atomic *parked;
+	uint64_t value = 0;
+	int status;
 
 	if (entry->length != sizeof(message))
 		return false;
 	memcpy(&message, entry->payload, sizeof(message));
 	if (!atomic_valid(message.request.op, message.request.width, message.request.address))
 		return false;
-	answer.message.token = message.token;
-	answer.message.status = atomic_execute(&message.request, &answer.message.value);
-	return give(answers, incoming, &answer);
+	status = try_atomic(memory, &message.request, &value);
+	if (status == PF_ERR_AGAIN) {
+		parked = calloc(1, sizeof(*parked));
+		if (parked) {
+			parked->host = answers->context->host;
+			parked->peer = peer;
+			parked->message = message;
+			peer->atomics_parked++;
+			park_atomic(answers, parked);
+			return true;
+		}
+		/* Without memory progress waits for the page after all. */
+		status = atomic_execute(&message.request, &value);
+	}
+	return answer_atomic(answers, peer, message.token, status, value);
+}
+
+void parked_atomic_free(struct parked_atomic *atomic)
+{
+	free(atomic);
+}
+
+void answers_atomic_resolved(struct answers *answers, struct parked_atomic *parked)
+{
+	const struct atomic_request *request = &parked->message.request;
+	uint64_t value = parked->resolution.failed;
+	int status = parked->resolution.status;
+	struct host_peer *peer = parked->peer;
+
+	statistic_fault(&answers->context->statistics, PF_SIDE_LOCAL, parked->resolution.kind);
+	if (peer_state(&peer->peer) == PEER_GONE) {
+		peer->atomics_parked--;
+		free(parked);
+		return;
+	}
+	if (status == PF_OK) {
+		status = try_atomic(&answers->context->memory, request, &value);
+		if (status == PF_ERR_AGAIN && parked->rounds++ < EVICTED_ROUNDS) {
+			park_atomic(answers, parked);
+			return;
+		}
+		if (status == PF_ERR_AGAIN) {
+			status = PF_ERR_FAULT;
+			value = request->address;
+		}
+	}
+	if (!answers->spare)
+		answers->spare = allocate_or_wait(sizeof(*answers->spare));
+	answer_atomic(answers, peer, parked->message.token, status, value);
+	peer->atomics_parked--;
+	free(parked);
 }
 
 bool answer_request(struct answers *answers, struct incoming *incoming,

@@ -15,6 +15,7 @@
 #include "ring.h"
 
 struct answer;
+struct parked_atomic;
 
 struct answers {
 	pf_context *context;
@@ -22,10 +23,16 @@ struct answers {
 	struct answer *spare; /* so that a request that was executed can always be answered */
 };
 
-#define ANSWERS_MOST 1024 /* waiting, for one peer */
+#define ANSWERS_MOST 1024 /* waiting, for one peer, or parked atomics of it */
 
 void answers_init(struct answers *answers, pf_context *context);
 void answers_destroy(struct answers *answers);
+/* Does so much wait for this peer that none of its messages are read for now? */
+static inline bool answers_are_full(const struct host_peer *peer)
+{
+	return peer->answers_waiting + peer->atomics_parked > ANSWERS_MOST;
+}
+
 /* May a request be executed? False: out of memory for its answer; it stays in the ring. */
 bool answers_prepare(struct answers *answers);
 /* A request arrived, after answers_prepare. False: it is malformed, the channel is not to be trusted. */
@@ -34,6 +41,10 @@ bool answer_request(struct answers *answers, struct incoming *incoming,
 /* An answer to a request of this process arrived. False likewise. */
 bool answer_arrived(struct host_state *host, struct incoming *incoming,
 		    const struct ring_entry *entry);
+/* NOTICE_ATOMIC: execute it and answer, unless the peer is gone; it is freed. */
+void answers_atomic_resolved(struct answers *answers, struct parked_atomic *atomic);
+/* The same without an answer, when the context closes. */
+void parked_atomic_free(struct parked_atomic *atomic);
 /* Send the waiting answers that find room now. Returns how many. */
 int answers_advance(struct answers *answers);
 /* The peer is gone: drop the answers that wait for it. */

@@ -146,6 +146,8 @@ static void drop_notices(struct host_state *state)
 		else if (notice->kind == NOTICE_LINKED) {
 			inbox_destroy(&(struct inbox){ .memory = notice->inbox, .fd = -1 });
 			process_put(notice->process);
+		} else if (notice->kind == NOTICE_ATOMIC) {
+			parked_atomic_free(notice->atomic);
 		}
 		free(notice);
 		notice = next;
@@ -252,6 +254,9 @@ static bool handle(struct host *host, const struct notice *notice)
 		break;
 	case NOTICE_RESOLVED:
 		handle_resolved(&host->state, notice);
+		break;
+	case NOTICE_ATOMIC:
+		answers_atomic_resolved(&host->answers, notice->atomic);
 		break;
 	}
 	return true;

@@ -18,12 +18,14 @@
 #include "process.h"
 
 struct incoming;
+struct parked_atomic;
 
 enum notice_kind {
 	NOTICE_INCOMING, /* a peer opened a channel to this process */
 	NOTICE_LINKED,   /* a peer accepted this process's channel */
 	NOTICE_GONE,     /* a peer's process ended, or refused this one */
 	NOTICE_RESOLVED, /* a fault was resolved, or cannot be */
+	NOTICE_ATOMIC,   /* the page of a peer's atomic was resolved, or cannot be */
 };
 
 struct notice {
@@ -41,6 +43,7 @@ struct notice {
 	uint64_t engine;            /* LINKED: its address at /dev/exanest, or 0 */
 	int status;                 /* GONE, RESOLVED */
 	uint64_t token, address;    /* RESOLVED */
+	struct parked_atomic *atomic; /* ATOMIC: progress takes it over */
 	enum fault_kind fault;
 };
 

@@ -32,6 +32,7 @@ struct host_peer {
 		posting; /* callers that do so right now; only counted with several threads */
 	bool self;       /* this very process */
 	unsigned answers_waiting; /* for room in out; progress's own */
+	unsigned atomics_parked;  /* for a page of this process; progress's own */
 	struct process *process;  /* a reference; NULL before it linked or called */
 	pthread_mutex_t lock;     /* the sending side: out, inbox, state */
 	uint64_t shares_free;     /* bit set: slot in out is free; progress's own */

@@ -160,7 +160,7 @@ static int poll_messages(struct polling *polling, struct incoming *incoming)
 		}
 		ring_consume(ring, &entry);
 		count++;
-		if (incoming->peer->answers_waiting > ANSWERS_MOST)
+		if (answers_are_full(incoming->peer))
 			break;
 	}
 	return count;
@@ -180,7 +180,7 @@ static __attribute__((noinline)) int poll_busy(struct polling *polling, struct i
 {
 	int count;
 
-	if (incoming->broken || incoming->peer->answers_waiting > ANSWERS_MOST)
+	if (incoming->broken || answers_are_full(incoming->peer))
 		return 0;
 	count = poll_messages(polling, incoming);
 	if (incoming->serves.count)

@@ -605,8 +605,8 @@ static void test_crowd(void **state)
 	assert_int_equal(error.count, 0);
 	for (i = 0; i < connected; i++)
 		close(crowd[i]);
-	/* The late one's: a socket and a channel, both ends of each in this process. */
-	assert_true(descriptors_are(before + 5));
+	/* The late one's: a socket, a channel and a pidfd, both ends of each in this process. */
+	assert_true(descriptors_are(before + 6));
 	exchange(a, to_b, b, 10);
 	exchange(late, late_to_b, b, 10);
 	pf_close(late);

@@ -433,8 +433,7 @@ static void test_messages(void **state)
 	pair_end(pair);
 }
 
-#ifdef PAIR_OVER_NET
-/* An atomic's page may go again before it is carried out, by whichever thread. */
+/* An atomic's page may go again before it is executed, by whichever thread. */
 static void test_atomics(void **state)
 {
 	unsigned rounds = getenv("PF_TEST_QUICK") ? 200 : REPEAT(2000), i;
@@ -456,6 +455,7 @@ static void test_atomics(void **state)
 	pair_end(pair);
 }
 
+#ifdef PAIR_OVER_NET
 /* What comes for absent pages of a quick pager is not lost for that. */
 static void test_none_lost(void **state)
 {
@@ -527,10 +527,10 @@ int main(void)
 #ifndef PAIR_OVER_NET
 		IN_ALL(test_small),
 #else
-		IN(test_atomics, SHARED),
-		IN(test_atomics, THREADS),
 		IN(test_none_lost, SHARED),
 #endif
+		IN(test_atomics, SHARED),
+		IN(test_atomics, THREADS),
 		IN(test_messages, SHARED),
 		IN(test_messages, THREADS),
 		IN_ALL(test_remote),
