@@ -612,9 +612,9 @@ int connection_dial(const struct connections *connections, const struct address 
 	connection_message_seal(&message, CONNECTION_HELLO, &hello, address->key);
 	memcpy(call->nonce, message.u.handshake.nonce, sizeof(call->nonce));
 	status = connection_message_send(call->socket, &message, channel);
-	if (status != PF_OK)
-		goto fail;
-	return PF_OK;
+	/* It has closed the socket already: the service thread reads why. */
+	if (status == PF_OK || status == PF_ERR_PEER)
+		return PF_OK;
 fail:
 	close(call->socket);
 	return status;

@@ -108,6 +108,27 @@ static void test_long(void **state)
 	pair_end(pair);
 }
 
+/* The sleep comes soon after idle_polls empty polls, whatever their number is. */
+static void test_every_number(void **state)
+{
+	static const uint64_t numbers[] = { 1, 20, 32, 33, 34, 63, 64, 65, 999, 1000, 1013, 1024 };
+	unsigned i, polls;
+
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		pf_options options = sleepy(numbers[i]);
+		pf_context *context;
+
+		options.idle_sleep = 1;
+		assert_int_equal(pf_open(&options, &context), PF_OK);
+		for (polls = 0; !pf_stat(context, PF_STAT_SLEEPS); polls++) {
+			assert_true(polls <= numbers[i] + 64);
+			pf_progress(context);
+		}
+		assert_true(polls >= numbers[i]);
+		pf_close(context);
+	}
+}
+
 static void test_both_sleep(void **state)
 {
 	one_pair(sleepy(1), sleepy(1), PINGS);
@@ -315,6 +336,7 @@ static void test_many_senders(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_number),
 		cmocka_unit_test_teardown(test_both_sleep, pair_teardown),
 		cmocka_unit_test_teardown(test_one_sleeps, pair_teardown),
 		cmocka_unit_test_teardown(test_shared_core, pair_teardown),

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The process behind a peer: its end, however that shows, and its descriptors. */
+#include "pair.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static struct {
+	unsigned count;
+	int status;
+	char text[200];
+} error;
+
+static void on_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+{
+	error.count++;
+	error.status = status;
+	snprintf(error.text, sizeof(error.text), "%s", text);
+}
+
+static void await_error(struct pair *pair)
+{
+	while (!error.count)
+		pair_progress(pair);
+}
+
+static struct pair *start(void (*partner)(struct pair *me))
+{
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = 4096,
+				    .partner = partner,
+				    .error_here = on_error };
+
+	memset(&error, 0, sizeof(error));
+	return pair_start(&setup);
+}
+
+static unsigned descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	assert_non_null(folder);
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count;
+}
+
+/* Its child has the sockets too, and keeps them open for as long as it lives. */
+static void leave_child(struct pair *me)
+{
+	pid_t child;
+
+	pair_check_status(me, pair_send(me, me->peer, 0, "x", 1), PF_DONE);
+	pair_await(me, 0, 1);
+	child = fork();
+	if (!child) {
+		for (;;)
+			pause();
+	}
+	atomic_store(pair_value(me, 1, 0), (uint64_t)child);
+	_exit(0);
+}
+
+static void test_forked_child(void **state)
+{
+	struct pair *pair = start(leave_child);
+	uint8_t byte = 1;
+	pid_t child;
+
+	assert_int_equal(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status,
+			 PF_OK);
+	pair_say(pair, 1);
+	await_error(pair);
+	child = (pid_t)atomic_load(pair_value(pair, 1, 0));
+	assert_int_equal(kill(child, 0), 0);
+	kill(child, SIGKILL);
+	assert_int_equal(error.status, PF_ERR_PEER);
+	assert_int_equal(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status,
+			 PF_ERR_PEER);
+	pair_wait_exit(pair, 1);
+	pair_end(pair);
+}
+
+static void test_descriptors_return(void **state)
+{
+	struct pair *pair = start(NULL);
+	unsigned before = descriptors();
+	uint8_t bytes[4096] = { 0 };
+
+	/* Both directions, and a look at the partner's pages. */
+	assert_int_equal(pair_put(pair, pair->peer, bytes, remote_address(pair->window),
+				  sizeof(bytes))
+				 .status,
+			 PF_OK);
+	assert_int_equal(
+		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status,
+		PF_OK);
+	assert_true(descriptors() > before);
+	pair_kill(pair, 1);
+	await_error(pair);
+	while (descriptors() > before)
+		pair_progress(pair);
+	pair_end(pair);
+}
+
+/* No descriptor more than are open already; hard: not even on request. */
+static void limit_descriptors(struct pair *me, bool hard)
+{
+	struct rlimit limit;
+	int next = dup(0);
+
+	pair_check(me, next > 0 && !getrlimit(RLIMIT_NOFILE, &limit));
+	close(next);
+	limit.rlim_cur = (rlim_t)next;
+	if (hard)
+		limit.rlim_max = (rlim_t)next;
+	pair_check(me, !setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+static void call_exhausted(struct pair *me)
+{
+	limit_descriptors(me, true);
+	pair_check_status(me, pf_send(me->peer, 0, "x", 1, NULL, 0), PF_ERR_SYSTEM);
+	pair_check(me, errno == EMFILE);
+	pair_check(me, strstr(pf_peer_path(me->peer), "ulimit -n") != NULL);
+}
+
+/* The caller learns it at once, with the reason. */
+static void test_caller_exhausted(void **state)
+{
+	struct pair *pair = start(call_exhausted);
+
+	pair_wait_exit(pair, 1);
+	assert_int_equal(error.count, 0);
+	pair_end(pair);
+}
+
+static void serve_exhausted(struct pair *me)
+{
+	limit_descriptors(me, true);
+	pair_say(me, 1);
+	pair_serve(me);
+}
+
+/* One that is called, and has no descriptor for the caller, says so instead of nothing. */
+static void test_called_exhausted(void **state)
+{
+	struct pair *pair = start(serve_exhausted);
+	uint8_t byte = 1;
+
+	pair_await(pair, 1, 1);
+	assert_int_equal(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status,
+			 PF_ERR_SYSTEM);
+	await_error(pair);
+	assert_int_equal(error.status, PF_ERR_SYSTEM);
+	assert_non_null(strstr(error.text, "the peer's process is out of file descriptors"));
+	assert_non_null(strstr(pf_peer_path(pair->peer), "out of file descriptors"));
+	pair_end(pair);
+}
+
+static void serve_soft_limit(struct pair *me)
+{
+	limit_descriptors(me, false);
+	pair_say(me, 1);
+	pair_serve(me);
+}
+
+/* Only the soft limit is in the way: it is raised when it is reached. */
+static void test_soft_limit(void **state)
+{
+	struct pair *pair = start(serve_soft_limit);
+	uint8_t byte = 1;
+
+	pair_await(pair, 1, 1);
+	assert_int_equal(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status,
+			 PF_OK);
+	assert_int_equal(error.count, 0);
+	pair_end(pair);
+}
+
+static int flushed;
+
+static void flush_inside(pf_context *context, const pf_completion *completion)
+{
+	flushed = pf_flush(context, NULL);
+}
+
+/* From a callback, pf_flush would wait for the very operation that the callback is of. */
+static void flush_in_callback(bool threads)
+{
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = 4096 };
+	struct pair *pair;
+
+	setup.here.threads = threads;
+	pair = pair_start(&setup);
+	flushed = 1;
+	assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
+				   flush_inside, NULL),
+			 PF_OK);
+	assert_int_equal(pf_flush(pair->context, NULL), PF_OK);
+	assert_int_equal(flushed, PF_ERR_ARGUMENT);
+	pair_end(pair);
+}
+
+static void test_flush(void **state)
+{
+	flush_in_callback(false);
+	flush_in_callback(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_forked_child, pair_teardown),
+		cmocka_unit_test_teardown(test_descriptors_return, pair_teardown),
+		cmocka_unit_test_teardown(test_caller_exhausted, pair_teardown),
+		cmocka_unit_test_teardown(test_called_exhausted, pair_teardown),
+		cmocka_unit_test_teardown(test_soft_limit, pair_teardown),
+		cmocka_unit_test_teardown(test_flush, pair_teardown),
+	};
+
+	return cmocka_run_group_tests_name("process", tests, NULL, NULL);
+}
