@@ -12,11 +12,11 @@
 
 bool activity_waits(struct activity *activity, uint64_t used)
 {
-	uint64_t polls = activity_read(&activity->polls);
-	uint64_t work = (polls - activity->asked_polls) * ACTIVITY_WORK_NANOSECONDS;
-	bool waits = used - activity->asked_used < work;
+	/* Signed: another thread may have polled last, which has used less. */
+	int64_t spent = (int64_t)(used - activity->asked_used);
+	bool waits = spent < (int64_t)(activity->unasked * ACTIVITY_WORK_NANOSECONDS);
 
-	activity->asked_polls = polls;
+	activity->unasked = 0;
 	activity->asked_used = used;
 	return waits;
 }
@@ -30,7 +30,8 @@ enum activity_state activity_observe(const struct activity *activity,
 
 	observer->polls = polls;
 	observer->moved_at = moved_at;
-	if (polled && polls - moved_at >= ACTIVITY_WAITING_POLLS)
+	/* Signed: progress may have polled, and moved, between the two loads. */
+	if (polled && (int64_t)(polls - moved_at) >= ACTIVITY_WAITING_POLLS)
 		return ACTIVITY_WAITING;
 	return moved ? ACTIVITY_POLLING : ACTIVITY_COMPUTING;
 }

@@ -38,8 +38,8 @@ struct activity {
 	_Atomic uint64_t empty;    /* since the last that did anything */
 	_Atomic bool moved;        /* something new moved since the last poll ended; any thread */
 	_Atomic int thread;        /* the thread that looked last, as gettid; 0: none yet */
-	/* Progress's own: when activity_waits was asked last. */
-	uint64_t asked_polls;
+	/* Progress's own: empty polls, and processor time, since activity_waits was asked last. */
+	uint64_t unasked;
 	uint64_t asked_used;
 };
 
@@ -77,8 +77,8 @@ static inline uint64_t activity_polled(struct activity *activity, bool busy)
 
 /*
  * Progress: has the application only waited since this was asked last? Then there is
- * next to no processor time between two polls, however long other processes had
- * the processor. used: processor time of this thread, ns.
+ * next to no processor time for each empty poll, which the caller counts in unasked, however
+ * long other processes had the processor. used: processor time of this thread, ns.
  */
 bool activity_waits(struct activity *activity, uint64_t used);
 
@@ -89,7 +89,7 @@ struct activity_observer {
 	uint64_t used; /* processor time of the thread observed, ns */
 };
 
-/* Any thread: polls since something new moved. */
+/* Progress: polls since something new moved. */
 static inline uint64_t activity_still(const struct activity *activity)
 {
 	return activity_read(&activity->polls) - activity_read(&activity->moved_at);

@@ -39,12 +39,13 @@ struct pf_context {
 	struct engine *engine; /* of the network; NULL without one */
 	_Atomic bool progressing;
 	_Atomic(const void *) progress_thread; /* a mark of the thread inside; NULL: none */
-	bool threads;              /* several threads may call at the same time */
-	bool sleepy;               /* idle_polls != 0 */
+	bool threads;                          /* several threads may call at the same time */
+	bool sleepy;                           /* idle_polls != 0 */
 	_Atomic bool refused_room; /* a caller was told PF_ERR_AGAIN: room comes without a message */
 	struct activity activity;  /* of the thread that polls */
 	uint64_t announced_at;     /* activity.empty when a sleep was announced; 0: none is */
 	uint64_t sleep;            /* length of the next sleep, microseconds */
+	uint64_t sleep_first;      /* and of the first of a row */
 	struct operations operations;
 
 	pf_receive_fn receive;

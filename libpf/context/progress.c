@@ -23,7 +23,7 @@ static void stay_awake(pf_context *context)
 	if (context->announced_at)
 		host_stay_awake(host_of(context));
 	context->announced_at = 0;
-	context->sleep = PROGRESS_SLEEP_FIRST;
+	context->sleep = context->sleep_first;
 	atomic_store_explicit(&context->activity.empty, 0, memory_order_relaxed);
 }
 
@@ -49,16 +49,20 @@ static bool has_work(pf_context *context)
  */
 static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 {
-	uint64_t polls = context->options.idle_polls;
-	bool ahead = polls > INBOX_ANNOUNCED_POLLS;
+	struct host *host = host_of(context);
+	uint64_t ahead = host_announces_ahead(host) ? INBOX_ANNOUNCED_POLLS : 0;
+	uint64_t polls = context->options.idle_polls, longest;
+	bool due = context->announced_at ? empty >= context->announced_at + ahead :
+					   !ahead && empty >= polls;
 	enum inbox_slept slept;
 
-	if (empty % CLOCK_POLLS == 0 &&
+	context->activity.unasked++;
+	if ((due || empty % CLOCK_POLLS == 0) &&
 	    !activity_waits(&context->activity, clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID))) {
 		stay_awake(context);
 		return;
 	}
-	if (empty < (ahead ? polls - INBOX_ANNOUNCED_POLLS : polls))
+	if (empty + ahead < polls)
 		return;
 	if (!context->announced_at) {
 		if (!may_sleep(context)) {
@@ -66,24 +70,24 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 				sched_yield();
 			return;
 		}
-		host_announce_sleep(host_of(context));
+		host_announce_sleep(host);
 		context->announced_at = empty;
 	}
-	if (ahead && empty < context->announced_at + INBOX_ANNOUNCED_POLLS)
+	if (empty < context->announced_at + ahead)
 		return;
 	context->announced_at = 0;
+	host_prepare_sleep(host);
 	if (!may_sleep(context) || has_work(context)) {
-		host_stay_awake(host_of(context));
+		host_stay_awake(host);
 		return;
 	}
-	slept = host_sleep(host_of(context), context->sleep < context->options.idle_sleep ?
-						     context->sleep :
-						     context->options.idle_sleep);
+	longest = host_all_ring(host) ? context->options.idle_sleep : context->sleep_first;
+	slept = host_sleep(host, context->sleep < longest ? context->sleep : longest);
 	if (slept != INBOX_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
 	if (slept != INBOX_TIMED_OUT)
-		context->sleep = PROGRESS_SLEEP_FIRST;
-	else if (context->sleep < context->options.idle_sleep)
+		context->sleep = context->sleep_first;
+	else if (context->sleep < longest)
 		context->sleep *= 2;
 }
 
@@ -157,7 +161,7 @@ int context_progress(pf_context *context)
 	if (context->sleepy) {
 		if (empty)
 			idle(context, empty);
-		else if (context->announced_at || context->sleep != PROGRESS_SLEEP_FIRST)
+		else if (context->announced_at || context->sleep != context->sleep_first)
 			stay_awake(context);
 	}
 	if (context->threads)

@@ -5,7 +5,10 @@
 
 #include "common/context.h"
 
-/* The first sleep of a row, microseconds; each that ends without news doubles the next. */
+/*
+ * The first sleep of a row, microseconds; each that ends without news doubles the next. Also the
+ * longest while a peer may write without ringing.
+ */
 #define PROGRESS_SLEEP_FIRST 1000
 
 /* As pf_progress and pf_flush. */

@@ -312,18 +312,24 @@ void host_announce_sleep(struct host *host)
 	inbox_announce_sleep(&host->state.inbox);
 }
 
+void host_prepare_sleep(struct host *host)
+{
+	struct host_state *state = &host->state;
+	struct device *device = &state->context->device;
+
+	if (!device->in_flight)
+		return;
+	device_settle(device);
+	device_watch_await(&state->device_watch);
+}
+
 bool host_has_work(struct host *host)
 {
 	struct host_state *state = &host->state;
 	struct device *device = &state->context->device;
 
-	if (device->in_flight) {
-		device_settle(device);
-		device_watch_await(&state->device_watch);
-		if (device_completed(device))
-			return true;
-	}
-	return polling_any(&host->polling) || notices_waiting(&state->notices) ||
+	return (device->in_flight && device_completed(device)) || polling_any(&host->polling) ||
+	       notices_waiting(&state->notices) ||
 	       atomic_load_explicit(&state->inbox.memory->bell, memory_order_relaxed);
 }
 

@@ -53,8 +53,25 @@ void host_wake(pf_context *context);
  * of whose end no other process tells this one.
  */
 bool host_may_sleep(struct host *host);
+/*
+ * Progress: does every peer with a channel to this process ring for its messages? A peer does
+ * once its progress knows this process's inbox; until then its messages wait for the next poll.
+ */
+static inline bool host_all_ring(const struct host *host)
+{
+	return !host->polling.silent;
+}
+
 /* Progress: announce a sleep: whatever happens after this call returns wakes it. */
 void host_announce_sleep(struct host *host);
+/* Is a sleep announced INBOX_ANNOUNCED_POLLS ahead? Peers rely on it. */
+static inline bool host_announces_ahead(const struct host *host)
+{
+	return host->state.inbox.memory->sleeper == INBOX_SLEEPS_ANNOUNCED;
+}
+
+/* Progress, announced, just before host_has_work: have /dev/exanest wake it, too. */
+void host_prepare_sleep(struct host *host);
 /* Progress, announced: is there anything to do after all? */
 bool host_has_work(struct host *host);
 /* Progress, announced: sleep until woken, at most so long; or do not sleep. */

@@ -657,6 +657,8 @@ void engine_linger(struct engine *engine)
 
 void engine_close(struct engine *engine)
 {
+	struct operations *operations;
+	struct operation *operation;
 	struct link *link;
 
 	if (!engine)
@@ -668,5 +670,9 @@ void engine_close(struct engine *engine)
 	transmit(engine, now());
 	engine_unlock(engine);
 	memory_forget(engine);
+	operations = &engine->context->operations;
 	destroy(engine);
+	/* What the core did not complete; struct operation comes first in it. */
+	while ((operation = operations_drop(&operations->away)))
+		free(operation);
 }

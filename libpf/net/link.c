@@ -165,9 +165,14 @@ static struct link *link_of_id(struct engine *engine, const uint8_t id[NET_ID_BY
 
 static void link_add(struct engine *engine, struct link *link, struct net_association *association)
 {
+	unsigned i;
+
 	link->association = association;
 	link->next = engine->links;
 	engine->links = link;
+	/* No socket has been unheard for long before the first link. */
+	for (i = 0; !engine->links->next && i < engine->count; i++)
+		engine->sockets[i].heard = activity_read(&engine->context->activity.polls);
 	atomic_store_explicit(&engine->active, true, memory_order_relaxed);
 	statistic_add_concurrent(&engine->context->statistics, PF_STAT_PEERS, 1);
 }

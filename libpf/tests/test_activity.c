@@ -31,22 +31,25 @@ static void test_counts(void **state)
 	assert_int_equal(activity_still(&activity), 0);
 }
 
-/* Waiting is next to no processor time for each poll, over any number of them. */
+static bool waits(struct activity *activity, unsigned polls, uint64_t used)
+{
+	activity->unasked += polls;
+	return activity_waits(activity, used);
+}
+
+/* Waiting is next to no processor time for each empty poll, over any number of them. */
 static void test_waits(void **state)
 {
 	struct activity activity = { 0 };
 	uint64_t used = 5 * MILLISECOND;
 
-	poll(&activity, 100, false, false);
-	activity_waits(&activity, used);
-	poll(&activity, 32, false, false);
-	assert_true(activity_waits(&activity, used += 32 * 1000));
-	poll(&activity, 32, false, false);
-	assert_false(activity_waits(&activity, used += 32 * 6000));
-	poll(&activity, 1, false, false);
-	assert_true(activity_waits(&activity, used += 4999));
-	poll(&activity, 1, false, false);
-	assert_false(activity_waits(&activity, used += ACTIVITY_WORK_NANOSECONDS));
+	waits(&activity, 100, used);
+	assert_true(waits(&activity, 32, used += 32 * 1000));
+	assert_false(waits(&activity, 32, used += 32 * 6000));
+	assert_true(waits(&activity, 1, used += 4999));
+	assert_false(waits(&activity, 1, used += ACTIVITY_WORK_NANOSECONDS));
+	/* Another thread polls now, which has used less. */
+	assert_true(waits(&activity, 1, MILLISECOND));
 }
 
 static void test_observe(void **state)
@@ -69,6 +72,10 @@ static void test_observe(void **state)
 	poll(&activity, 1, true, true);
 	poll(&activity, ACTIVITY_WAITING_POLLS, false, false);
 	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_WAITING);
+	/* Progress polls between the two loads: what moved is ahead of the polls seen. */
+	atomic_store(&activity.moved_at, activity_read(&activity.polls) + 1);
+	observer.polls--;
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_POLLING);
 }
 
 /* A thread as the test says it is. */

@@ -9,6 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "common/context.h"
+
 /* A message as long as the first lap of a ring. */
 #define LONG 8192
 
@@ -61,13 +64,20 @@ static void told(struct pair *me)
 	serve_until_stop(me);
 }
 
+/* Not a second is slept in vain: a wake-up that gets lost is a test that hangs. */
+static void sleep_long(struct pair *me)
+{
+	me->context->sleep_first = me->context->sleep = 10000000;
+}
+
 static void one_pair(pf_options here, pf_options there, uint64_t count)
 {
 	struct pair_setup setup = { .here = here,
 				    .there = there,
 				    .partner = told,
 				    .receive = answer,
-				    .receive_here = answer };
+				    .receive_here = answer,
+				    .opened = sleep_long };
 	struct pair *pair = pair_start(&setup);
 	uint64_t n;
 
@@ -92,7 +102,8 @@ static void test_long(void **state)
 				    .there = sleepy(1),
 				    .partner = told,
 				    .receive = answer,
-				    .receive_here = answer };
+				    .receive_here = answer,
+				    .opened = sleep_long };
 	struct pair *pair = pair_start(&setup);
 	static uint8_t bytes[LONG];
 	uint64_t n;
@@ -125,6 +136,29 @@ static void test_every_number(void **state)
 			pf_progress(context);
 		}
 		assert_true(polls >= numbers[i]);
+		pf_close(context);
+	}
+}
+
+/* One that works between its polls is not put to sleep, whatever the number. */
+static void test_work(void **state)
+{
+	static const uint64_t numbers[] = { 1, 20, 31, 32, 33, 1000 };
+	unsigned i, polls;
+
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		pf_options options = sleepy(numbers[i]);
+		pf_context *context;
+
+		assert_int_equal(pf_open(&options, &context), PF_OK);
+		for (polls = 0; polls < 2000; polls++) {
+			uint64_t start = clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID);
+
+			while (clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - start < 20000)
+				;
+			pf_progress(context);
+		}
+		assert_int_equal(pf_stat(context, PF_STAT_SLEEPS), 0);
 		pf_close(context);
 	}
 }
@@ -164,6 +198,7 @@ static void test_stream(void **state)
 
 	setup.receive = answer;
 	setup.receive_here = answer;
+	setup.opened = sleep_long;
 	pair = pair_start(&setup);
 	atomic_store(pair_value(pair, 0, 1), PINGS);
 	pair_say(pair, 1);
@@ -201,7 +236,8 @@ static void test_costs_nothing(void **state)
 				    .there = sleepy(32),
 				    .partner = serve_stop_message,
 				    .receive = answer,
-				    .receive_here = answer };
+				    .receive_here = answer,
+				    .opened = sleep_long };
 	struct pair *pair = pair_start(&setup);
 
 	assert_int_equal(pair_put(pair, pair->peer, &setup, remote_address(pair->shared), 0).status,
@@ -230,7 +266,8 @@ static void operations(pf_options options)
 				    .window = 4 << 20,
 				    .partner = serve_sleeping,
 				    .receive = answer,
-				    .receive_here = answer };
+				    .receive_here = answer,
+				    .opened = sleep_long };
 	struct pair *pair = pair_start(&setup);
 	uint8_t *local = malloc(1 << 20);
 	struct pair_done done = { 0 };
@@ -320,7 +357,8 @@ static void test_many_senders(void **state)
 				    .there = pair_options(),
 				    .prepare = begin_late,
 				    .partner = send_few,
-				    .receive_here = count };
+				    .receive_here = count,
+				    .opened = sleep_long };
 	struct pair *pair = pair_start(&setup);
 	unsigned side;
 
@@ -337,6 +375,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_number),
+		cmocka_unit_test(test_work),
 		cmocka_unit_test_teardown(test_both_sleep, pair_teardown),
 		cmocka_unit_test_teardown(test_one_sleeps, pair_teardown),
 		cmocka_unit_test_teardown(test_shared_core, pair_teardown),
