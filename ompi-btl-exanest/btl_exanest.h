@@ -34,6 +34,7 @@ typedef struct mca_btl_exanest_component_t {
 	pf_options options;
 	/* MCA variables whose values have names must be ints: of all options, in their order. */
 	int choices[sizeof(pf_options) / sizeof(uint64_t)];
+	bool automatic;                /* used without being named in the parameter btl */
 	int idle_polls_index;          /* MCA variable, to see whether the user has set it */
 	const pf_option_info *culprit; /* PF_* environment variable that could not be used */
 

@@ -230,7 +230,15 @@ static int component_register(void)
 	register_free_list("free_list_inc", "Descriptors to allocate when there is none", 8,
 			   &component->free_list_inc);
 
-	/* Below self and vader, so that exanest takes over only where it is asked for. */
+	component->automatic = false;
+	(void)mca_base_component_var_register(
+		&component->super.btl_version, "auto",
+		"Take part also in jobs whose parameter btl does not name exanest; between hosts it "
+		"then replaces tcp",
+		MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_ALL_EQ,
+		&component->automatic);
+
+	/* Below self and vader (sm). */
 	btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1;
 	btl->btl_eager_limit = component->options.eager_limit + MCA_BTL_EXANEST_HEADER_ROOM;
 	/* What cannot be fetched by the receiver (it is not contiguous) goes in such pieces. */
@@ -288,6 +296,19 @@ static int component_close(void)
 	OBJ_DESTRUCT(&component->packed_frags);
 	OBJ_DESTRUCT(&component->control_frags);
 	return OPAL_SUCCESS;
+}
+
+/*
+ * Open MPI opens a component that the parameter btl names, or any if btl is
+ * empty or only excludes ("^tcp"). A list of names that has let us in names us.
+ */
+static bool is_selected(void)
+{
+	const char *selection = opal_btl_base_framework.framework_selection;
+
+	if (selection && selection[0] && selection[0] != '^')
+		return true;
+	return mca_btl_exanest_component.automatic;
 }
 
 static bool is_set_by_user(int index)
@@ -465,6 +486,8 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	mca_btl_base_module_t **btls;
 
 	*num_btls = 0;
+	if (!is_selected())
+		return NULL;
 	read_choices();
 	if (!options_valid())
 		return NULL;
