@@ -82,11 +82,12 @@ static const char *remedy(int status, bool remote)
 	case PF_ERR_REFUSED:
 		return "All processes of a job need the same version of BTL exanest and libpf, and\n"
 		       "the same btl_exanest_auth and btl_exanest_network: compare\n"
-		       "\"ompi_info --param btl exanest --level 9\" on both hosts.";
+		       "\"ompi_info --param btl exanest --level 9\" on both hosts. A peer that is out of\n"
+		       "file descriptors (ulimit -n) or of memory refuses connections, too.";
 	case PF_ERR_MEMORY:
 	case PF_ERR_SYSTEM:
 		return "If file descriptors ran out, raise their limit (ulimit -n): each peer on the\n"
-		       "same host needs up to 6. If memory ran out, look at ulimit -v and at the\n"
+		       "same host needs a few. If memory ran out, look at ulimit -v and at the\n"
 		       "limits of the job's control group.";
 	default:
 		return "Run pf_info on both hosts to see what is missing.";
