@@ -456,26 +456,6 @@ static void report_value(const char *name, const char *value, const char *permit
 		meaning ? meaning : "", meaning ? "\n" : "");
 }
 
-/* value: the number that was refused, or NULL where the text was none. */
-static void describe_permitted(const pf_option_info *info, const unsigned long long *value,
-			       char *text, size_t size)
-{
-	/* libpf has one more rule. */
-	const bool power = value && *value >= info->minimum && *value <= info->maximum;
-	const char *const *name;
-	size_t used = 0;
-
-	if (!info->names) {
-		snprintf(text, size, "%s%llu to %llu, with an optional suffix K, M or G",
-			 power ? "powers of two from " : "", (unsigned long long)info->minimum,
-			 (unsigned long long)info->maximum);
-		return;
-	}
-	text[0] = '\0';
-	for (name = info->names; *name && used < size; name++)
-		used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", *name);
-}
-
 static const pf_option_info *find_option(const char *name)
 {
 	const pf_option_info *info;
@@ -485,6 +465,40 @@ static const pf_option_info *find_option(const char *name)
 			return info;
 	}
 	return NULL;
+}
+
+static void describe_names(mca_base_var_enum_t *names, char *text, size_t size)
+{
+	const char *name;
+	size_t used = 0;
+	int value, i;
+
+	for (i = 0; used < size && OPAL_SUCCESS == names->get_value(names, i, &value, &name); i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", name);
+}
+
+/* What a parameter may be. value: the number that was refused, or NULL if the text is none. */
+static void describe_permitted(const char *name, const unsigned long long *value, char *text,
+			       size_t size)
+{
+	const pf_option_info *info = find_option(name);
+	const mca_base_var_t *variable;
+	const char *rule = "";
+
+	if (OPAL_SUCCESS == mca_base_var_get(find_variable(name), &variable) &&
+	    variable->mbv_enumerator) {
+		describe_names(variable->mbv_enumerator, text, size);
+		return;
+	}
+	if (!info) {
+		snprintf(text, size, "a number, with an optional suffix K, M or G");
+		return;
+	}
+	/* The one rule of libpf that is not in its table. */
+	if (value && *value >= info->minimum && *value <= info->maximum)
+		rule = "powers of two from ";
+	snprintf(text, size, "%s%llu to %llu, with an optional suffix K, M or G", rule,
+		 (unsigned long long)info->minimum, (unsigned long long)info->maximum);
 }
 
 /* As Open MPI reads numbers, but to the end. A sign is for counts, where -1 is "no limit". */
@@ -539,7 +553,6 @@ static void check_setting(const char *name, const char *value, const char *file,
 	char permitted[256], full[160];
 	const int index = find_variable(name);
 	bool *valid = arg;
-	char *names;
 
 	if (index < 0 || OPAL_SUCCESS != mca_base_var_get(index, &variable)) {
 		check_name(name, file);
@@ -548,17 +561,7 @@ static void check_setting(const char *name, const char *value, const char *file,
 	if (!is_in_force(index, file) || is_value_valid(variable, value))
 		return;
 	*valid = false;
-	if (info) {
-		describe_permitted(info, NULL, permitted, sizeof(permitted));
-	} else if (variable->mbv_enumerator &&
-		   OPAL_SUCCESS ==
-			   variable->mbv_enumerator->dump(variable->mbv_enumerator, &names)) {
-		snprintf(permitted, sizeof(permitted), "%s", names);
-		free(names);
-	} else {
-		snprintf(permitted, sizeof(permitted),
-			 "a number, with an optional suffix K, M or G");
-	}
+	describe_permitted(name, NULL, permitted, sizeof(permitted));
 	snprintf(full, sizeof(full), PREFIX "%s", name);
 	report_value(full, value, permitted, info ? info->help : NULL);
 }
@@ -582,7 +585,7 @@ static void check_environment(bool *valid)
 	environment_name(info->name, name, sizeof(name));
 	value = getenv(name);
 	number = strtoull(value, NULL, 10);
-	describe_permitted(info, is_number(value, false) ? &number : NULL, permitted,
+	describe_permitted(info->name, is_number(value, false) ? &number : NULL, permitted,
 			   sizeof(permitted));
 	report_value(name, value, permitted, info->help);
 	*valid = false;
@@ -685,7 +688,7 @@ void mca_btl_exanest_report_refused(void)
 			continue;
 		snprintf(name, sizeof(name), PREFIX "%s", info->name);
 		snprintf(value, sizeof(value), "%llu", *option_field(info));
-		describe_permitted(info, option_field(info), permitted, sizeof(permitted));
+		describe_permitted(info->name, option_field(info), permitted, sizeof(permitted));
 		report_value(name, value, permitted, info->help);
 	}
 	for (text = pf_text_table(); text->name; text++) {
