@@ -4,6 +4,10 @@
  * so there is no rcache, no mpool, and no btl_register_mem unless
  * btl_exanest_mode asks for one. libpf makes every protocol decision (ring,
  * single copy, page faults, retransmission).
+ *
+ * Accelerators: nothing here knows of them. ob1 packs buffers in their memory, so
+ * messages work; one-sided communication with such a buffer fails with an address
+ * error. Neither is tested.
  */
 #ifndef MCA_BTL_EXANEST_H
 #define MCA_BTL_EXANEST_H
@@ -133,9 +137,11 @@ OBJ_CLASS_DECLARATION(mca_btl_exanest_operation_t);
 
 /* btl_exanest_parameter.c */
 int mca_btl_exanest_register_parameters(void);
+
+/* btl_exanest_setting.c */
 /* Report each setting that is wrong. False: exanest cannot be used with them. */
-bool mca_btl_exanest_check_parameters(void);
-/* The same for what pf_open has refused with PF_ERR_ARGUMENT. */
+bool mca_btl_exanest_check_settings(void);
+/* The same for values that pf_open has refused with PF_ERR_ARGUMENT. */
 void mca_btl_exanest_report_refused(void);
 
 /* btl_exanest_report.c */

@@ -35,6 +35,11 @@ mca_btl_exanest_component_t mca_btl_exanest_component = {
 	},
 };
 
+/* By which static builds of Open MPI 6.0 find a component. */
+#ifdef MCA_BASE_COMPONENT_INIT
+MCA_BASE_COMPONENT_INIT(opal, btl, exanest)
+#endif
+
 static int component_register(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -152,7 +157,7 @@ static void init_net_module(void)
 	btl->btl_bandwidth /= 4;
 }
 
-/* The secret that the launcher gives to all processes of a job for their transports; mtl/psm2 uses it, too. */
+/* The launcher gives all processes of a job a secret for their transports. */
 static void join_job(pf_context *context)
 {
 	const char *key = getenv(OPAL_MCA_PREFIX "orte_precondition_transports");
@@ -228,7 +233,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	*num_btls = 0;
 	if (!is_selected())
 		return NULL;
-	if (!mca_btl_exanest_check_parameters())
+	if (!mca_btl_exanest_check_settings())
 		return NULL;
 	btls = malloc(2 * sizeof(*btls));
 	if (NULL == btls)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The modules: their functions, their end, and what they show of themselves.
+ * The modules: the table of their functions, and what concerns a whole module.
  */
 #include "btl_exanest.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Active messages. libpf copies a message into the peer's ring before it
- * returns, so that a send is complete at once unless the ring is full; then
- * the frag waits at its endpoint, and everything sent later waits behind it.
+ * returns, so that a send is complete at once unless the ring is full. Then the
+ * frag waits at its endpoint, and later ones wait behind it.
  */
 #include "btl_exanest.h"
 
@@ -57,6 +57,7 @@ int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
 	return OPAL_SUCCESS;
 }
 
+/* For pf_send_pack. Packing from this host's memory cannot fail. */
 static void pack(void *destination, size_t length, void *convertor)
 {
 	struct iovec iov = { .iov_base = destination, .iov_len = length };
