@@ -325,6 +325,9 @@ static void check_environment(bool *valid)
 		return;
 	mca_btl_exanest_environment_name(info->name, name, sizeof(name));
 	value = getenv(name);
+	/* It may have been corrected since the parameters were registered. */
+	if (!value)
+		return;
 	number = strtoull(value, NULL, 10);
 	describe_permitted(info->name, is_number(value, false) ? &number : NULL, permitted,
 			   sizeof(permitted));
