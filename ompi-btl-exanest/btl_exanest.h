@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * BTL exanest: Open MPI over libpf. Memory is neither registered nor pinned,
- * so there is no btl_register_mem (but for comparison, see btl_exanest_mode), no
- * rcache and no mpool; every protocol decision (ring, single copy, faults,
- * retransmission) is libpf's.
+ * so there is no rcache, no mpool, and no btl_register_mem unless
+ * btl_exanest_mode asks for one. libpf makes every protocol decision (ring,
+ * single copy, page faults, retransmission).
+ *
+ * Accelerators: nothing here knows of them. ob1 packs buffers in their memory, so
+ * messages work; one-sided communication with such a buffer fails with an address
+ * error. Neither is tested.
  */
 #ifndef MCA_BTL_EXANEST_H
 #define MCA_BTL_EXANEST_H
@@ -12,6 +16,7 @@
 
 #include <pf.h>
 
+#include "opal/class/opal_bitmap.h"
 #include "opal/class/opal_free_list.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
@@ -19,25 +24,26 @@
 
 BEGIN_C_DECLS
 
-#define MCA_BTL_EXANEST_HELP "help-mpi-btl-exanest.txt"
-
 /*
- * The PML's eager limit counts its header, libpf's does not. This is what we
- * add, so that a payload of exactly libpf's limit is still sent eagerly.
+ * The PML's eager limit counts the PML's header, libpf's does not. This is added
+ * to libpf's, so that a payload of exactly that length is still sent eagerly. It
+ * is also the least that a limit must be: ob1 puts a header into each piece.
  */
 #define MCA_BTL_EXANEST_HEADER_ROOM 64
 
 typedef struct mca_btl_exanest_component_t {
 	mca_btl_base_component_t super;
 
-	pf_context *context;
+	pf_context *context; /* NULL unless this job uses exanest */
 	pf_options options;
-	/* MCA variables whose values have names must be ints: of all options, in their order. */
+	pf_options defaults; /* of libpf on this machine, before the parameters are read */
+	/* MCA variables whose values have names must be ints: one for each option, in their order. */
 	int choices[sizeof(pf_options) / sizeof(uint64_t)];
-	int idle_polls_index;          /* MCA variable, to see whether the user has set it */
-	const pf_option_info *culprit; /* PF_* environment variable that could not be used */
+	bool automatic;                /* used without being named in the parameter btl */
+	bool idle_polls_set;           /* by the user */
+	const pf_option_info *culprit; /* option whose PF_* environment variable is wrong, or NULL */
 
-	/* Of the module between hosts. */
+	/* Limits of the module between hosts. */
 	size_t net_eager_limit;
 	size_t net_max_send_size;
 
@@ -48,22 +54,25 @@ typedef struct mca_btl_exanest_component_t {
 	opal_free_list_t packed_frags;  /* buffers for packed payloads */
 	opal_free_list_t operations;    /* put, get and atomics in flight */
 
-	opal_mutex_t lock;             /* of all below */
-	opal_list_t waiting;           /* endpoints with pending frags */
-	volatile size_t waiting_count; /* of them, and those being worked on */
-	opal_hash_table_t endpoints;   /* by opal_proc_t */
+	opal_mutex_t lock;             /* protects all fields below */
+	opal_list_t waiting;           /* endpoints whose queue is WAITING */
+	volatile size_t waiting_count; /* endpoints whose queue is not EMPTY */
+	opal_list_t retired;           /* endpoints given up, until btl_finalize */
+	opal_hash_table_t endpoints;   /* in use, by opal_proc_t */
 	bool has_remote_peers;         /* there was an endpoint of another host */
 	unsigned modules;              /* not finalized yet */
+	/* Reports that a process makes once. */
 	bool fault_reported;
 	bool stray_reported;
 	bool registration_reported;
+	bool unreachable_reported;
 } mca_btl_exanest_component_t;
 
 /*
- * Two modules over one context, because Open MPI has one set of limits for each:
- * one for processes of this host, one for all others. The second reaches those
- * of this host, too, but for one-sided communication only: osc/rdma wants one
- * module that reaches every process of a job.
+ * Two modules over one context, because Open MPI has one set of limits for each
+ * module: one for processes of this host, one for those of other hosts. The
+ * second one also reaches processes of this host, for one-sided communication
+ * only: osc/rdma needs one module that reaches every process of a job.
  */
 typedef struct mca_btl_exanest_module_t {
 	mca_btl_base_module_t super;
@@ -74,19 +83,30 @@ OPAL_DECLSPEC extern mca_btl_exanest_component_t mca_btl_exanest_component;
 extern mca_btl_exanest_module_t mca_btl_exanest_module;
 extern mca_btl_exanest_module_t mca_btl_exanest_net_module;
 
+/* What an endpoint does with sends. */
+enum {
+	MCA_BTL_EXANEST_EMPTY,   /* they go to libpf: none is pending */
+	MCA_BTL_EXANEST_WAITING, /* they are queued; the endpoint is on component.waiting */
+	MCA_BTL_EXANEST_SENDING, /* they are queued; a thread sends what is pending */
+};
+
 /* One for each opal_proc_t, counted by add_procs and del_procs. */
 typedef struct mca_btl_base_endpoint_t {
-	opal_list_item_t super; /* on component.waiting */
+	opal_list_item_t super; /* on component.waiting or component.retired */
 	mca_btl_exanest_module_t *module;
-	opal_proc_t *proc;
+	opal_proc_t *proc; /* not to be used once the endpoint is retired */
 	pf_peer *peer;
 	int count;
-	/* The other module's for a process of this host: has our peer, and is one of our count. */
+	/*
+	 * For a process of this host, the endpoint that the module between hosts has
+	 * for it. It shares the peer, and counts as one use of this endpoint.
+	 */
 	struct mca_btl_base_endpoint_t *one_sided;
-	struct mca_btl_base_endpoint_t *owner; /* whose one_sided this is */
-	volatile bool is_waiting;              /* sends must queue behind pending */
-	bool error_reported;
-	opal_list_t pending; /* frags the ring had no room for, oldest first */
+	struct mca_btl_base_endpoint_t *owner; /* the endpoint whose one_sided this is */
+	volatile int queue;                    /* MCA_BTL_EXANEST_EMPTY and so on */
+	volatile bool retired;                 /* del_procs has given it up */
+	bool failed;                           /* its failure was reported */
+	opal_list_t pending; /* frags that libpf has not taken yet, oldest first */
 } mca_btl_base_endpoint_t;
 
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
@@ -115,17 +135,56 @@ typedef struct mca_btl_exanest_operation_t {
 
 OBJ_CLASS_DECLARATION(mca_btl_exanest_operation_t);
 
-/* btl_exanest_module.c */
+/* btl_exanest_parameter.c */
+int mca_btl_exanest_register_parameters(void);
+
+/* btl_exanest_setting.c */
+/* Report each setting that is wrong. False: exanest cannot be used with them. */
+bool mca_btl_exanest_check_settings(void);
+/* The same for values that pf_open has refused with PF_ERR_ARGUMENT. */
+void mca_btl_exanest_report_refused(void);
+
+/* btl_exanest_report.c */
+enum mca_btl_exanest_scope {
+	MCA_BTL_EXANEST_PROCESS, /* concerns this process */
+	MCA_BTL_EXANEST_HOST, /* is the same for all processes of this host: the first reports it */
+};
+/* Look for the help file, while there are file descriptors to do it with. */
+void mca_btl_exanest_find_help(void);
+/* The first line of the text says what happened, where and why; the rest, what to do. */
+__attribute__((format(printf, 3, 4))) void mca_btl_exanest_report(enum mca_btl_exanest_scope scope,
+								  const char *topic,
+								  const char *format, ...);
+struct mca_btl_exanest_name {
+	char text[64];
+};
+/* "rank 3" */
+struct mca_btl_exanest_name mca_btl_exanest_name(opal_process_name_t process);
+
+/* btl_exanest_endpoint.c */
 /* An OPAL_* code for a pf_status. */
 int mca_btl_exanest_error(int status);
-/* Tell the user, once an endpoint, that its process cannot be reached any more. */
-void mca_btl_exanest_report_peer(mca_btl_base_endpoint_t *endpoint, int status);
-
+/*
+ * Report that an endpoint's peer has failed for good, to the user and to the PML,
+ * once. text: the reason, or NULL to take it from status and errno (0: unknown).
+ */
+void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, const char *text);
 void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, const char *text,
 				void *arg);
+int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
+			      mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
+int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
+			      mca_btl_base_endpoint_t **endpoints);
+/* Under the component's lock: drop what is pending, and close the peer. */
+void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint);
+void mca_btl_exanest_free_endpoints(void);
+#if MCA_BTL_EXANEST_AM_RDMA
+/* The endpoint of a process of this job that has called and that Open MPI has not named. */
+mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from);
+#endif
 
 /* btl_exanest_registration.c */
-/* Give the module functions for registration, if the mode is one that registers. */
+/* Give the module functions for registration, if btl_exanest_mode asks for it. */
 void mca_btl_exanest_init_registration(mca_btl_base_module_t *btl);
 
 /* btl_exanest_pvar.c */
@@ -149,7 +208,7 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 			  opal_convertor_t *convertor, void *header, size_t header_size,
 			  size_t payload_size, uint8_t order, uint32_t flags,
 			  mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
-/* Send what is pending, as far as there is room. Returns how many. */
+/* Send what is pending, as far as there is room. Returns the number of messages sent. */
 int mca_btl_exanest_send_pending(void);
 void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 			     size_t length, void *arg);

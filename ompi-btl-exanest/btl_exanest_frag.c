@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors. Those that never wait live for one call of btl_send only; the
- * free lists grow with what the ring had no room for.
+ * Descriptors. Most live for one call of btl_send; the free lists grow with those
+ * that wait for room in a ring.
  */
 #include "btl_exanest.h"
 
@@ -22,7 +22,7 @@ static int frag_init(opal_free_list_item_t *item, void *list)
 	return OPAL_SUCCESS;
 }
 
-/* Small frags: the buffer is a part of the frag. */
+/* A small frag has its buffer behind it. */
 static int control_init(opal_free_list_item_t *item, void *list)
 {
 	item->ptr = (mca_btl_exanest_frag_t *)item + 1;
@@ -35,9 +35,9 @@ static int init_list(opal_free_list_t *list, size_t inline_size, size_t buffer_s
 	const mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 
 	/*
-	 * Buffers of whole pages: opal_free_list_grow_st fills up the last page
-	 * with buffers that it does not hold against the limit, and once over
-	 * the limit never stops growing.
+	 * Buffers are whole pages: opal_free_list_grow_st fills the rest of the last
+	 * page with buffers that it does not count, and a list that gets over its
+	 * limit this way never stops growing.
 	 */
 	return opal_free_list_init(list, sizeof(mca_btl_exanest_frag_t) + inline_size,
 				   opal_cache_line_size, OBJ_CLASS(mca_btl_exanest_frag_t),

@@ -4,10 +4,10 @@
 
 #include "btl_exanest.h"
 
-/* Holds every header of the PML, and what it sends without a payload. */
+/* Enough for each header of the PML, and for its messages without a payload. */
 #define MCA_BTL_EXANEST_CONTROL_SIZE 256
 
-/* After the limits of the module are known. */
+/* To be called when the limits of both modules are known. */
 int mca_btl_exanest_init_frags(void);
 
 static inline void mca_btl_exanest_frag_return(mca_btl_exanest_frag_t *frag)
@@ -15,7 +15,7 @@ static inline void mca_btl_exanest_frag_return(mca_btl_exanest_frag_t *frag)
 	opal_free_list_return(frag->list, &frag->base.super);
 }
 
-/* The callback may free the frag if it is not ours to free. */
+/* The callback may free a frag that the BTL does not own. */
 static inline void mca_btl_exanest_frag_complete(mca_btl_exanest_frag_t *frag, int rc)
 {
 	const uint32_t flags = frag->base.des_flags;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI_T performance variables: every statistic of libpf, and its histogram of
+ * MPI_T performance variables: each statistic of libpf, and its histogram of
  * resolve times as an array of counters.
  */
 #include "btl_exanest.h"
@@ -11,7 +11,7 @@ static int get_value(const mca_base_pvar_t *pvar, void *value, void *object)
 {
 	const pf_context *context = mca_btl_exanest_component.context;
 
-	/* Also readable before MPI_Init and after MPI_Finalize. */
+	/* MPI_T reads variables before MPI_Init and after MPI_Finalize, too. */
 	*(unsigned long long *)value =
 		context ? pf_stat(context, (enum pf_stat)(uintptr_t)pvar->ctx) : 0;
 	return OPAL_SUCCESS;
@@ -28,7 +28,7 @@ static int get_resolve_time(const mca_base_pvar_t *pvar, void *value, void *obje
 	return OPAL_SUCCESS;
 }
 
-/* A handle asks here how many values it has. */
+/* Tell a handle how many values it has. */
 static int notify_resolve_time(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
 			       int *count)
 {
@@ -60,8 +60,10 @@ int mca_btl_exanest_register_pvars(void)
 		if (rc < 0)
 			return rc;
 	}
-	rc = register_pvar("resolve_time",
-			   "faults resolved within 2^(8 + index) ns and half of that: a histogram",
-			   get_resolve_time, notify_resolve_time, NULL);
+	rc = register_pvar(
+		"resolve_time",
+		"Histogram of resolve times: page faults resolved in less than 2^(8 + index) ns "
+		"and not less than half of that",
+		get_resolve_time, notify_resolve_time, NULL);
 	return rc < 0 ? rc : OPAL_SUCCESS;
 }

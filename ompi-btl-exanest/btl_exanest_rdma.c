@@ -1,33 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Put, get and atomics. No address needs to be registered, so the handles that
- * the interface passes around are only handed back; most are NULL.
+ * Put, get and atomics. No address needs to be registered: registration handles
+ * are passed back to the caller and not looked at.
  */
 #include "btl_exanest.h"
 
+#include <errno.h>
 #include <inttypes.h>
-
-#include "opal/mca/btl/base/btl_base_error.h"
-#include "opal/util/show_help.h"
+#include <unistd.h>
 
 OBJ_CLASS_INSTANCE(mca_btl_exanest_operation_t, opal_free_list_item_t, NULL, NULL);
 
-/* One fault tells what there is to know; an application with one usually has thousands. */
+/* The first one says enough: a program with one usually has thousands. */
 static void report_fault(const mca_btl_exanest_operation_t *operation,
 			 const pf_completion *completion)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	char address[32];
+	const mca_btl_base_endpoint_t *endpoint = operation->endpoint;
+	const bool local = completion->side == PF_SIDE_LOCAL;
 
-	if (component->fault_reported)
+	if (component->fault_reported || endpoint->retired)
 		return;
 	component->fault_reported = true;
-	snprintf(address, sizeof(address), "0x%" PRIx64, completion->address);
-	opal_show_help(MCA_BTL_EXANEST_HELP, "fault", true, operation->name,
-		       opal_process_info.nodename, OPAL_NAME_PRINT(OPAL_PROC_MY_NAME),
-		       (int)getpid(), OPAL_NAME_PRINT(operation->endpoint->proc->proc_name),
-		       address,
-		       completion->side == PF_SIDE_LOCAL ? "this process" : "the peer process");
+	mca_btl_exanest_report(
+		MCA_BTL_EXANEST_PROCESS, "fault",
+		"%s on %s (pid %d): %s with %s failed at address 0x%" PRIx64
+		" of %s, which is not mapped or may not be accessed so\n"
+		"\n"
+		"This is usually an error in the program: a buffer that was freed or is too short, or\n"
+		"one in read-only memory. Memory of an accelerator cannot be a buffer of one-sided\n"
+		"communication either. Only the first such failure of a process is reported.",
+		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
+		(int)getpid(), operation->name,
+		mca_btl_exanest_name(endpoint->proc->proc_name).text, completion->address,
+		local ? "this process" : "the peer");
 }
 
 static void finish(mca_btl_exanest_operation_t *operation, int rc)
@@ -40,6 +46,13 @@ static void finish(mca_btl_exanest_operation_t *operation, int rc)
 			    done.local_handle, done.cbcontext, done.cbdata, rc);
 }
 
+/* An operation that ended with an error which is no page fault; error: errno, if it is known. */
+static void fail(const mca_btl_exanest_operation_t *operation, int status, int error)
+{
+	errno = error;
+	mca_btl_exanest_fail_peer(operation->endpoint, status, NULL);
+}
+
 static void complete(pf_context *context, const pf_completion *completion)
 {
 	mca_btl_exanest_operation_t *operation = completion->arg;
@@ -47,7 +60,7 @@ static void complete(pf_context *context, const pf_completion *completion)
 	if (OPAL_UNLIKELY(completion->status == PF_ERR_FAULT))
 		report_fault(operation, completion);
 	else if (OPAL_UNLIKELY(completion->status < 0))
-		mca_btl_exanest_report_peer(operation->endpoint, completion->status);
+		fail(operation, completion->status, 0);
 	else if (operation->result_width == sizeof(uint64_t))
 		*(uint64_t *)operation->local_address = completion->value;
 	else if (operation->result_width == sizeof(uint32_t))
@@ -77,7 +90,7 @@ new_operation(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
 	return operation;
 }
 
-/* The interface's 1 for "complete" is not understood by every caller: call back instead. */
+/* Not every caller understands the interface's 1 for "complete": call back instead. */
 static int started(mca_btl_exanest_operation_t *operation, int status)
 {
 	if (OPAL_LIKELY(status == PF_OK))
@@ -86,6 +99,9 @@ static int started(mca_btl_exanest_operation_t *operation, int status)
 		finish(operation, OPAL_SUCCESS);
 		return OPAL_SUCCESS;
 	}
+	/* What is wrong with an argument is for the caller to say. */
+	if (status != PF_ERR_AGAIN && status != PF_ERR_ARGUMENT)
+		fail(operation, status, errno);
 	opal_free_list_return(&mca_btl_exanest_component.operations, &operation->super);
 	return mca_btl_exanest_error(status);
 }
@@ -124,7 +140,7 @@ int mca_btl_exanest_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
 					 complete, operation));
 }
 
-/* -1 for what btl_atomic_flags does not promise. */
+/* -1: an operation that btl_atomic_flags does not offer. */
 static int atomic_op(mca_btl_base_atomic_op_t op)
 {
 	switch (op) {
@@ -158,9 +174,9 @@ static int atomic(mca_btl_exanest_operation_t *operation, int op, bool fetch,
 }
 
 /*
- * btl.h names OPAL_ERR_NOT_AVAILABLE for what is not, but osc/rdma, which tries
- * operations without a look at btl_atomic_flags, repeats them for ever unless
- * it gets OPAL_ERR_NOT_SUPPORTED.
+ * btl.h wants OPAL_ERR_NOT_AVAILABLE for an operation that a BTL does not have.
+ * osc/rdma tries operations without checking btl_atomic_flags, and repeats them
+ * for ever on any error but OPAL_ERR_NOT_SUPPORTED.
  */
 static bool atomic_supported(int op, uint64_t remote_address, int flags)
 {
@@ -210,9 +226,9 @@ int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoi
 				 void *cbdata)
 {
 	/*
-	 * While all peers are on this host, osc/rdma keeps its locks in shared
-	 * memory and has the window's there too, or a way without us: so to
-	 * refuse costs little, where to obey would write to a wrong address.
+	 * The address may be wrong (see MCA_BTL_EXANEST_CSWAP_MISUSED). While all
+	 * peers are on this host, osc/rdma has its locks and the window in shared
+	 * memory, or does without this function: refusing costs little.
 	 */
 	if (MCA_BTL_EXANEST_CSWAP_MISUSED && !mca_btl_exanest_component.has_remote_peers)
 		return OPAL_ERR_NOT_SUPPORTED;
@@ -223,7 +239,7 @@ int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoi
 		      PF_COMPARE_SWAP, true, remote_address, value, compare, flags);
 }
 
-/* Sends are no part of it, but a flush is a good moment to get rid of them. */
+/* A flush does not cover sends; try to send what waits all the same. */
 int mca_btl_exanest_flush(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint)
 {
 	int status;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration, for comparison with networks that cannot do without: there is
- * none unless btl_exanest_mode asks for it, and no transfer needs it.
+ * Registration, to compare with networks that need it: none unless
+ * btl_exanest_mode asks for it. No transfer needs it.
  */
 #include "btl_exanest.h"
 
-#include "opal/util/show_help.h"
+#include <unistd.h>
 
 struct mca_btl_base_registration_handle_t {
 	pf_registration *registration; /* NULL: there is nothing to undo */
@@ -20,23 +20,28 @@ static const char *mode_name(void)
 	return info->names[mca_btl_exanest_component.options.mode];
 }
 
-/* What was to be compared is not what runs then, so that it must not pass in silence. */
-static void report_failure(void *base, size_t size, int status)
+/* Not silently: what is measured then is not what was asked for. */
+static void report_failure(const void *base, size_t size, int status)
 {
-	char address[32];
-
 	if (mca_btl_exanest_component.registration_reported)
 		return;
 	mca_btl_exanest_component.registration_reported = true;
-	snprintf(address, sizeof(address), "%p", base);
-	opal_show_help(MCA_BTL_EXANEST_HELP, "not registered", true, opal_process_info.nodename,
-		       OPAL_NAME_PRINT(OPAL_PROC_MY_NAME), (int)getpid(), mode_name(), address,
-		       size, pf_strerror(status));
+	mca_btl_exanest_report(
+		MCA_BTL_EXANEST_PROCESS, "not registered",
+		"%s on %s (pid %d) could not register %zu bytes at %p in mode %s: %s\n"
+		"\n"
+		"Transfers work without registration, so the job goes on, but what it measures is not\n"
+		"what btl_exanest_mode asks for. If memory is the reason, look at the limit of locked\n"
+		"memory (ulimit -l). If it is an address that cannot be resolved, the memory may not\n"
+		"be written to: leave btl_exanest_mode at \"fault\".\n"
+		"Only the first such failure of a process is reported.",
+		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
+		(int)getpid(), size, base, mode_name(), pf_strerror(status));
 }
 
 /*
- * A buffer that cannot be registered gets its handle all the same: transfers
- * work without, and ob1 of 4.1 repeats for ever what a BTL refuses here.
+ * A buffer that cannot be registered gets a handle, too: transfers work without
+ * registration, and ob1 of 4.1 repeats for ever what a BTL refuses here.
  */
 static mca_btl_base_registration_handle_t *register_mem(mca_btl_base_module_t *btl,
 							mca_btl_base_endpoint_t *endpoint,
@@ -59,7 +64,7 @@ static mca_btl_base_registration_handle_t *register_mem(mca_btl_base_module_t *b
 
 static int deregister_mem(mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle)
 {
-	/* Without a context, pf_close has undone all registrations. */
+	/* After pf_close there is no context, and no registration left to undo. */
 	if (mca_btl_exanest_component.context)
 		pf_deregister(mca_btl_exanest_component.context, handle->registration);
 	free(handle);
@@ -72,6 +77,6 @@ void mca_btl_exanest_init_registration(mca_btl_base_module_t *btl)
 		return;
 	btl->btl_register_mem = register_mem;
 	btl->btl_deregister_mem = deregister_mem;
-	/* Peers need an address and no key, so none of it travels. */
+	/* Peers need an address and no key: the handle is not sent to them. */
 	btl->btl_registration_handle_size = 0;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Active messages. libpf copies a message into the peer's ring before it
- * returns, so that a send is complete at once unless the ring is full; then
- * the frag waits at its endpoint, and everything sent later waits behind it.
+ * returns, so that a send is complete at once unless the ring is full. Then the
+ * frag waits at its endpoint, and later ones wait behind it.
  */
 #include "btl_exanest.h"
 
-#include "opal/mca/btl/base/btl_base_error.h"
-#include "opal/util/show_help.h"
+#include <unistd.h>
 
 #include "btl_exanest_frag.h"
 
@@ -28,36 +27,37 @@ static void append_pending(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_fr
 
 	OPAL_THREAD_LOCK(&component->lock);
 	opal_list_append(&endpoint->pending, &frag->base.super.super);
-	if (!endpoint->is_waiting) {
-		endpoint->is_waiting = true;
+	if (endpoint->queue == MCA_BTL_EXANEST_EMPTY) {
+		endpoint->queue = MCA_BTL_EXANEST_WAITING;
 		opal_list_append(&component->waiting, &endpoint->super);
 		component->waiting_count++;
 	}
 	OPAL_THREAD_UNLOCK(&component->lock);
 }
 
+/*
+ * A send that fails for good is queued like one that has no room: progress tries
+ * it again, and then reports the failure to the user and to the PML, after
+ * libpf's error callback, which knows more about it.
+ */
 int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
 			 mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
 	mca_btl_exanest_frag_t *frag = (mca_btl_exanest_frag_t *)descriptor;
-	int status = PF_ERR_AGAIN;
 
 	frag->endpoint = endpoint;
 	frag->tag = tag;
-	if (OPAL_LIKELY(!endpoint->is_waiting))
-		status = frag_send(frag);
-	if (OPAL_LIKELY(status >= 0)) {
+	if (OPAL_LIKELY(endpoint->queue == MCA_BTL_EXANEST_EMPTY && frag_send(frag) >= 0)) {
 		mca_btl_exanest_frag_complete(frag, OPAL_SUCCESS);
 		return 1;
 	}
-	if (status != PF_ERR_AGAIN)
-		return mca_btl_exanest_error(status);
 	/* The PML learns of the end only if it is called, see open-mpi/ompi#3845. */
 	frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
 	append_pending(endpoint, frag);
 	return OPAL_SUCCESS;
 }
 
+/* For pf_send_pack. Packing from this host's memory cannot fail. */
 static void pack(void *destination, size_t length, void *convertor)
 {
 	struct iovec iov = { .iov_base = destination, .iov_len = length };
@@ -74,7 +74,7 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 	void *payload = NULL;
 	int status;
 
-	if (OPAL_UNLIKELY(endpoint->is_waiting)) {
+	if (OPAL_UNLIKELY(endpoint->queue != MCA_BTL_EXANEST_EMPTY)) {
 		status = PF_ERR_AGAIN;
 	} else if (payload_size && mca_btl_exanest_must_pack(convertor)) {
 		status = pf_send_pack(endpoint->peer, tag, header, header_size, payload_size, pack,
@@ -87,10 +87,7 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 	}
 	if (OPAL_LIKELY(status >= 0))
 		return OPAL_SUCCESS;
-	if (descriptor)
-		*descriptor = NULL;
-	if (status != PF_ERR_AGAIN)
-		return mca_btl_exanest_error(status);
+	/* For btl_send, whatever the reason: see there. */
 	if (descriptor)
 		*descriptor = mca_btl_exanest_alloc(btl, endpoint, order,
 						    header_size + payload_size, flags);
@@ -98,44 +95,44 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 }
 
 /*
- * Only one thread at a time is here for an endpoint: it has taken it off the
- * waiting list, and as is_waiting stays set nobody puts it back. The frag
- * being sent stays on the list, so that the list is empty only when the last
- * one is in the ring.
+ * Send what waits at an endpoint that this thread has taken off the waiting
+ * list. While its queue is SENDING, no other thread puts it back there, sends
+ * to it or retires it. The frag being sent stays on the list of pending ones, so
+ * that what is sent meanwhile waits behind it.
  */
 static int send_endpoint(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	mca_btl_exanest_frag_t *frag;
-	int status, count = 0;
+	int status = PF_OK, count = 0;
 
-	for (;;) {
-		OPAL_THREAD_LOCK(&component->lock);
+	OPAL_THREAD_LOCK(&component->lock);
+	while (!endpoint->retired && !opal_list_is_empty(&endpoint->pending)) {
 		frag = (mca_btl_exanest_frag_t *)opal_list_get_first(&endpoint->pending);
-		if (opal_list_is_empty(&endpoint->pending)) {
-			endpoint->is_waiting = false;
-			component->waiting_count--;
-			OPAL_THREAD_UNLOCK(&component->lock);
-			return count;
-		}
 		OPAL_THREAD_UNLOCK(&component->lock);
-
 		status = frag_send(frag);
-
+		if (OPAL_UNLIKELY(status < 0 && status != PF_ERR_AGAIN))
+			mca_btl_exanest_fail_peer(endpoint, status, NULL);
 		OPAL_THREAD_LOCK(&component->lock);
-		if (status == PF_ERR_AGAIN) {
-			opal_list_append(&component->waiting, &endpoint->super);
-			OPAL_THREAD_UNLOCK(&component->lock);
-			return count;
-		}
+		if (status == PF_ERR_AGAIN)
+			break;
 		opal_list_remove_first(&endpoint->pending);
 		OPAL_THREAD_UNLOCK(&component->lock);
-
-		if (status < 0)
-			mca_btl_exanest_report_peer(endpoint, status);
 		mca_btl_exanest_frag_complete(frag, mca_btl_exanest_error(status));
 		count++;
+		OPAL_THREAD_LOCK(&component->lock);
 	}
+	if (status == PF_ERR_AGAIN && !endpoint->retired) {
+		endpoint->queue = MCA_BTL_EXANEST_WAITING;
+		opal_list_append(&component->waiting, &endpoint->super);
+	} else {
+		endpoint->queue = MCA_BTL_EXANEST_EMPTY;
+		component->waiting_count--;
+		if (endpoint->retired)
+			mca_btl_exanest_retire(endpoint);
+	}
+	OPAL_THREAD_UNLOCK(&component->lock);
+	return count;
 }
 
 int mca_btl_exanest_send_pending(void)
@@ -148,6 +145,8 @@ int mca_btl_exanest_send_pending(void)
 	while (rounds--) {
 		OPAL_THREAD_LOCK(&component->lock);
 		endpoint = (mca_btl_base_endpoint_t *)opal_list_remove_first(&component->waiting);
+		if (endpoint)
+			endpoint->queue = MCA_BTL_EXANEST_SENDING;
 		OPAL_THREAD_UNLOCK(&component->lock);
 		if (!endpoint)
 			break;
@@ -157,8 +156,9 @@ int mca_btl_exanest_send_pending(void)
 }
 
 /*
- * Of a process that the PML has not named yet, as those of this host are at the
- * start, the module between hosts: ob1 fetches what it announces through that.
+ * The module to deliver a message with. A sender that Open MPI has not named yet,
+ * as those of this host at the start, has the module between hosts: ob1 fetches
+ * through it what such a message announces.
  */
 static mca_btl_base_module_t *module_of(const mca_btl_base_endpoint_t *endpoint)
 {
@@ -172,6 +172,10 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 	mca_btl_base_segment_t segment = { .seg_addr.pval = data, .seg_len = length };
 	mca_btl_base_endpoint_t *endpoint = pf_peer_user(from);
 
+#if MCA_BTL_EXANEST_AM_RDMA
+	if (OPAL_UNLIKELY(!endpoint && mca_btl_exanest_is_answered(tag)))
+		endpoint = mca_btl_exanest_find_sender(from);
+#endif
 	if (OPAL_LIKELY(tag < MCA_BTL_TAG_MAX && mca_btl_base_active_message_trigger[tag].cbfunc)) {
 		mca_btl_exanest_deliver(module_of(endpoint), endpoint, tag, &segment);
 		return;
@@ -179,6 +183,13 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 	if (mca_btl_exanest_component.stray_reported)
 		return;
 	mca_btl_exanest_component.stray_reported = true;
-	opal_show_help(MCA_BTL_EXANEST_HELP, "stray message", true, opal_process_info.nodename,
-		       (int)getpid(), (unsigned)tag, length);
+	mca_btl_exanest_report(
+		MCA_BTL_EXANEST_PROCESS, "stray message",
+		"%s on %s (pid %d) dropped a message of %zu bytes with tag %u, for which no part of "
+		"Open MPI is registered\n"
+		"\n"
+		"All processes of a job need the same version of Open MPI. Only the first such\n"
+		"message of a process is reported.",
+		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
+		(int)getpid(), length, (unsigned)tag);
 }

@@ -48,6 +48,11 @@ AC_DEFUN([MCA_opal_btl_exanest_CONFIG],[
              [AC_MSG_ERROR([BTL exanest was asked for with --with-libpf=$with_libpf, but no libpf is there])])
          $2])
 
+    # Open MPI 4.1 has a prefix for its libraries, 5.0 and later a name for this one.
+    AS_IF([test -n "$OPAL_LIB_NAME"],
+        [btl_exanest_opal="lib$OPAL_LIB_NAME.la"],
+        [btl_exanest_opal="lib${OPAL_LIB_PREFIX}open-pal.la"])
+    AC_SUBST([btl_exanest_opal])
     AC_SUBST([btl_exanest_CPPFLAGS])
     AC_SUBST([btl_exanest_LDFLAGS])
     AC_SUBST([btl_exanest_LIBS])

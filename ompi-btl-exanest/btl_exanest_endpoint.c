@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Endpoints: the component's view of other processes, one for each opal_proc_t,
+ * and one more where the module between hosts reaches a process of this host.
+ *
+ * An endpoint that del_procs gives up is retired and freed only in
+ * btl_finalize, as libpf keeps its record of the process: another thread may be
+ * sending what waits at it, or delivering a message or a completion from it.
+ */
+#include "btl_exanest.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "opal/class/opal_bitmap.h"
+#include "opal/mca/btl/base/btl_base_error.h"
+#include "opal/util/output.h"
+
+#include "btl_exanest_frag.h"
+
+static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
+{
+	endpoint->module = NULL;
+	endpoint->proc = NULL;
+	endpoint->peer = NULL;
+	endpoint->count = 0;
+	endpoint->one_sided = NULL;
+	endpoint->owner = NULL;
+	endpoint->queue = MCA_BTL_EXANEST_EMPTY;
+	endpoint->retired = false;
+	endpoint->failed = false;
+	OBJ_CONSTRUCT(&endpoint->pending, opal_list_t);
+}
+
+static void endpoint_destruct(mca_btl_base_endpoint_t *endpoint)
+{
+	OBJ_DESTRUCT(&endpoint->pending);
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, endpoint_construct,
+		   endpoint_destruct);
+
+int mca_btl_exanest_error(int status)
+{
+	switch (status) {
+	case PF_OK:
+	case PF_DONE:
+		return OPAL_SUCCESS;
+	case PF_ERR_AGAIN:
+		return OPAL_ERR_OUT_OF_RESOURCE;
+	case PF_ERR_PEER:
+	case PF_ERR_UNREACHABLE:
+	case PF_ERR_REFUSED:
+		return OPAL_ERR_UNREACH;
+	case PF_ERR_ARGUMENT:
+		return OPAL_ERR_BAD_PARAM;
+	case PF_ERR_TOO_LONG:
+		return OPAL_ERR_VALUE_OUT_OF_BOUNDS;
+	case PF_ERR_SYSTEM:
+		return OPAL_ERR_IN_ERRNO;
+	default:
+		/* PF_ERR_MEMORY, too: callers repeat for ever what is out of resources. */
+		return OPAL_ERROR;
+	}
+}
+
+/* ---- failures ---- */
+
+static const char *remedy(int status, bool remote)
+{
+	switch (status) {
+	case PF_ERR_PEER:
+		if (!remote)
+			return "It has most likely crashed or been killed: look for its own messages "
+			       "first.";
+		return "It has most likely crashed or been killed: look for its own messages first.\n"
+		       "If it still runs, look at the network: does a firewall between the hosts let\n"
+		       "UDP pass?";
+	case PF_ERR_UNREACHABLE:
+		return "Run pf_info on both hosts to see which ways are open between them.";
+	case PF_ERR_REFUSED:
+		return "All processes of a job need the same version of BTL exanest and libpf, and\n"
+		       "the same btl_exanest_auth and btl_exanest_network: compare\n"
+		       "\"ompi_info --param btl exanest --level 9\" on both hosts. A peer that is out of\n"
+		       "file descriptors (ulimit -n) or of memory refuses connections, too.";
+	case PF_ERR_MEMORY:
+	case PF_ERR_SYSTEM:
+		return "If file descriptors ran out, raise their limit (ulimit -n): each peer on the\n"
+		       "same host needs a few. If memory ran out, look at ulimit -v and at the\n"
+		       "limits of the job's control group.";
+	default:
+		return "Run pf_info on both hosts to see what is missing.";
+	}
+}
+
+static const char *topic(int status)
+{
+	switch (status) {
+	case PF_ERR_PEER:
+		return "peer lost";
+	case PF_ERR_REFUSED:
+		return "peer refused";
+	default:
+		return "peer failed";
+	}
+}
+
+/* The reason where libpf's error callback has not given one. */
+static const char *reason(int status, char *buffer, size_t size)
+{
+	if (status != PF_ERR_SYSTEM || !errno)
+		return pf_strerror(status);
+	snprintf(buffer, size, "%s: %s", pf_strerror(status), strerror(errno));
+	return buffer;
+}
+
+void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, const char *text)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	char host[OPAL_MAXHOSTNAMELEN], buffer[256];
+	opal_proc_t *proc = endpoint->proc;
+	mca_btl_exanest_module_t *module;
+	bool known;
+
+	if (!text)
+		text = reason(status, buffer, sizeof(buffer));
+	/* The owner and its endpoint for one-sided communication have one peer. */
+	if (endpoint->owner)
+		endpoint = endpoint->owner;
+	module = endpoint->module;
+	OPAL_THREAD_LOCK(&component->lock);
+	known = endpoint->failed || endpoint->retired;
+	endpoint->failed = true;
+	OPAL_THREAD_UNLOCK(&component->lock);
+	if (known)
+		return;
+	mca_btl_exanest_hostname(proc, host, sizeof(host));
+	mca_btl_exanest_report(MCA_BTL_EXANEST_PROCESS, topic(status),
+			       "%s on %s (pid %d) has lost %s on %s: %s\n"
+			       "\n"
+			       "%s\n"
+			       "Only the first failure of each peer is reported.",
+			       mca_btl_exanest_name(OPAL_PROC_MY_NAME).text,
+			       opal_process_info.nodename, (int)getpid(),
+			       mca_btl_exanest_name(proc->proc_name).text, host, text,
+			       remedy(status, !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)));
+	/* The PML decides what becomes of the job; ob1 of 4.1 aborts it. */
+	if (!module->error_cb)
+		return;
+	/* ob1 takes this for a format. */
+	snprintf(buffer, sizeof(buffer), "btl:exanest: connection to process %s lost",
+		 OPAL_NAME_PRINT(proc->proc_name));
+	module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, buffer);
+}
+
+void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, const char *text,
+				void *arg)
+{
+	mca_btl_base_endpoint_t *endpoint = pf_peer_user(peer);
+
+	/* Open MPI has not named this process, or has disconnected from it. */
+	if (endpoint)
+		mca_btl_exanest_fail_peer(endpoint, status, text);
+}
+
+/* ---- from processes to endpoints ---- */
+
+/* The caller frees the address. */
+static int find_address(const opal_process_name_t *name, void **address, size_t *length)
+{
+	int rc;
+
+	if (opal_compare_proc(*name, OPAL_PROC_MY_NAME) != 0) {
+		OPAL_MODEX_RECV(rc, &mca_btl_exanest_component.super.btl_version, name, address,
+				length);
+		return rc;
+	}
+	*length = PF_ADDRESS_MAX;
+	*address = malloc(*length);
+	if (NULL == *address)
+		return OPAL_ERR_OUT_OF_RESOURCE;
+	return mca_btl_exanest_error(
+		pf_address(mca_btl_exanest_component.context, *address, length));
+}
+
+/*
+ * This process is a peer of its own, too: osc/rdma of a job on several hosts
+ * needs one module that reaches every process. Only the module between hosts
+ * may reach this process: each module with global atomics counts as one that
+ * does, so that a second one would seem to reach one process more. Messages to
+ * self stay with btl/self, whose exclusivity is higher.
+ */
+static mca_btl_exanest_module_t *module_of(const opal_proc_t *proc)
+{
+	if (mca_btl_exanest_component.options.network != PF_NETWORK_ALWAYS &&
+	    proc != opal_proc_local_get() && OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
+		return &mca_btl_exanest_module;
+	return &mca_btl_exanest_net_module;
+}
+
+static void report_unreachable(const opal_proc_t *proc, const char *why)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	const bool off = component->options.network == PF_NETWORK_OFF &&
+			 !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
+	char host[OPAL_MAXHOSTNAMELEN];
+
+	mca_btl_exanest_hostname(proc, host, sizeof(host));
+	opal_output_verbose(MCA_BASE_VERBOSE_COMPONENT, opal_btl_base_framework.framework_output,
+			    "btl:exanest: %s on %s is not reachable: %s",
+			    mca_btl_exanest_name(proc->proc_name).text, host, why);
+	if (component->unreachable_reported)
+		return;
+	component->unreachable_reported = true;
+	/* The user has turned the network off: one process of a host is enough to say so. */
+	mca_btl_exanest_report(
+		off ? MCA_BTL_EXANEST_HOST : MCA_BTL_EXANEST_PROCESS, "peer unreachable",
+		"%s on %s (pid %d) cannot reach %s on %s: %s\n"
+		"\n"
+		"If the parameter btl lists no other transport that reaches it, MPI calls that\n"
+		"communicate with it fail. \"pf_info\" on both hosts shows which ways are open;\n"
+		"btl_exanest_if_include, btl_exanest_if_exclude and btl_exanest_network choose among\n"
+		"them, and btl_exanest_auth has to be the same in all processes of a job.\n"
+		"Only the first such peer of a process is reported.",
+		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
+		(int)getpid(), mca_btl_exanest_name(proc->proc_name).text, host, why);
+}
+
+static mca_btl_base_endpoint_t *new_endpoint(opal_proc_t *proc)
+{
+	pf_context *context = mca_btl_exanest_component.context;
+	const char *why = "it does not use BTL exanest";
+	mca_btl_base_endpoint_t *endpoint;
+	void *address = NULL;
+	size_t length = 0;
+	int status;
+
+	endpoint = OBJ_NEW(mca_btl_base_endpoint_t);
+	if (NULL == endpoint)
+		return NULL;
+	endpoint->proc = proc;
+	endpoint->module = module_of(proc);
+	if (OPAL_SUCCESS == find_address(&proc->proc_name, &address, &length) &&
+	    pf_reachable(context, address, length, &why) == PF_OK) {
+		status = pf_peer_open(context, address, length, endpoint, &endpoint->peer);
+		why = pf_strerror(status);
+	}
+	free(address);
+	if (endpoint->peer)
+		return endpoint;
+	report_unreachable(proc, why);
+	OBJ_RELEASE(endpoint);
+	return NULL;
+}
+
+static mca_btl_base_endpoint_t *find_endpoint(opal_proc_t *proc)
+{
+	opal_hash_table_t *endpoints = &mca_btl_exanest_component.endpoints;
+	const uint64_t key = (uintptr_t)proc;
+	mca_btl_base_endpoint_t *endpoint;
+
+	if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(endpoints, key, (void **)&endpoint))
+		return endpoint;
+	endpoint = new_endpoint(proc);
+	if (endpoint &&
+	    OPAL_SUCCESS != opal_hash_table_set_value_uint64(endpoints, key, endpoint)) {
+		mca_btl_exanest_retire(endpoint);
+		endpoint = NULL;
+	}
+	return endpoint;
+}
+
+#if MCA_BTL_EXANEST_AM_RDMA
+/*
+ * libpf knows the sender by its address only, and returns the same peer for the
+ * same address: look for the process of this job whose address that is.
+ */
+mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	opal_process_name_t name = { .jobid = OPAL_PROC_MY_NAME.jobid };
+	mca_btl_base_endpoint_t *endpoint = NULL;
+	opal_proc_t *proc;
+	pf_peer *peer;
+	void *address;
+	size_t length;
+	bool same;
+
+	for (name.vpid = 0; name.vpid < opal_process_info.num_procs; name.vpid++) {
+		address = NULL;
+		same = OPAL_SUCCESS == find_address(&name, &address, &length) &&
+		       pf_peer_open(component->context, address, length, NULL, &peer) == PF_OK;
+		free(address);
+		if (!same)
+			continue;
+		same = peer == from;
+		pf_peer_close(peer);
+		if (!same)
+			continue;
+		proc = opal_proc_for_name(name);
+		if (!proc)
+			break;
+		OPAL_THREAD_LOCK(&component->lock);
+		endpoint = find_endpoint(proc);
+		OPAL_THREAD_UNLOCK(&component->lock);
+		break;
+	}
+	return endpoint;
+}
+#endif
+
+/* The endpoint that this module has for a process, counted. NULL: none. */
+static mca_btl_base_endpoint_t *take_endpoint(const mca_btl_exanest_module_t *module,
+					      opal_proc_t *proc)
+{
+	mca_btl_base_endpoint_t *endpoint, *one_sided;
+
+	/* The PML would send through the first module that says it can. */
+	if (module == &mca_btl_exanest_module && module_of(proc) != module)
+		return NULL;
+	endpoint = find_endpoint(proc);
+	if (!endpoint || endpoint->module == module) {
+		if (endpoint)
+			endpoint->count++;
+		return endpoint;
+	}
+	one_sided = endpoint->one_sided;
+	if (!one_sided) {
+		one_sided = OBJ_NEW(mca_btl_base_endpoint_t);
+		if (NULL == one_sided)
+			return NULL;
+		one_sided->module = &mca_btl_exanest_net_module;
+		one_sided->proc = proc;
+		one_sided->peer = endpoint->peer;
+		one_sided->owner = endpoint;
+		endpoint->one_sided = one_sided;
+		endpoint->count++;
+	}
+	one_sided->count++;
+	return one_sided;
+}
+
+int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
+			      mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	int rc = OPAL_SUCCESS;
+	size_t i;
+
+	OPAL_THREAD_LOCK(&component->lock);
+	for (i = 0; i < nprocs && OPAL_SUCCESS == rc; i++) {
+		endpoints[i] = take_endpoint((mca_btl_exanest_module_t *)btl, procs[i]);
+		if (!endpoints[i])
+			continue;
+		if (!OPAL_PROC_ON_LOCAL_NODE(procs[i]->proc_flags))
+			component->has_remote_peers = true;
+		if (reachable)
+			rc = opal_bitmap_set_bit(reachable, (int)i);
+	}
+	OPAL_THREAD_UNLOCK(&component->lock);
+	return rc;
+}
+
+/* ---- the end of endpoints; all under the component's lock ---- */
+
+void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	opal_list_item_t *item;
+
+	endpoint->retired = true;
+	/* The thread that sends what waits here retires the endpoint when it notices. */
+	if (endpoint->queue == MCA_BTL_EXANEST_SENDING)
+		return;
+	if (endpoint->queue == MCA_BTL_EXANEST_WAITING) {
+		opal_list_remove_item(&component->waiting, &endpoint->super);
+		component->waiting_count--;
+	}
+	endpoint->queue = MCA_BTL_EXANEST_EMPTY;
+	while (NULL != (item = opal_list_remove_first(&endpoint->pending)))
+		mca_btl_exanest_frag_return((mca_btl_exanest_frag_t *)item);
+	if (!endpoint->owner) {
+		opal_output_verbose(MCA_BASE_VERBOSE_INFO, opal_btl_base_framework.framework_output,
+				    "btl:exanest: %s was reached: %s",
+				    OPAL_NAME_PRINT(endpoint->proc->proc_name),
+				    pf_peer_path(endpoint->peer));
+		pf_peer_close(endpoint->peer);
+	}
+	opal_list_append(&component->retired, &endpoint->super);
+}
+
+static void drop_endpoint(mca_btl_base_endpoint_t *endpoint)
+{
+	mca_btl_base_endpoint_t *owner = endpoint->owner;
+
+	if (--endpoint->count)
+		return;
+	if (owner)
+		owner->one_sided = NULL;
+	else
+		opal_hash_table_remove_value_uint64(&mca_btl_exanest_component.endpoints,
+						    (uintptr_t)endpoint->proc);
+	mca_btl_exanest_retire(endpoint);
+	if (owner)
+		drop_endpoint(owner);
+}
+
+int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
+			      mca_btl_base_endpoint_t **endpoints)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	size_t i;
+
+	OPAL_THREAD_LOCK(&component->lock);
+	for (i = 0; i < nprocs; i++) {
+		/* Left as it is: bml/r2 finds by it that the endpoint is deleted already. */
+		if (endpoints[i])
+			drop_endpoint(endpoints[i]);
+	}
+	OPAL_THREAD_UNLOCK(&component->lock);
+	return OPAL_SUCCESS;
+}
+
+/* No other thread is inside the component any more. */
+void mca_btl_exanest_free_endpoints(void)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	opal_hash_table_t *endpoints = &component->endpoints;
+	mca_btl_base_endpoint_t *endpoint;
+	opal_list_item_t *item;
+	uint64_t key;
+	void *node;
+
+	while (OPAL_SUCCESS ==
+	       opal_hash_table_get_first_key_uint64(endpoints, &key, (void **)&endpoint, &node)) {
+		opal_hash_table_remove_value_uint64(endpoints, key);
+		if (endpoint->one_sided)
+			mca_btl_exanest_retire(endpoint->one_sided);
+		mca_btl_exanest_retire(endpoint);
+	}
+	while (NULL != (item = opal_list_remove_first(&component->retired)))
+		OBJ_RELEASE(item);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * MCA parameters, made from libpf's tables of options, and where their values
+ * come from.
+ */
+#include "btl_exanest_parameter.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define NET_EAGER_LIMIT (32 * 1024 + MCA_BTL_EXANEST_HEADER_ROOM)
+#define NET_SEND_SIZE (64 * 1024)
+
+/*
+ * Options for which Open MPI has a parameter or an answer of its own, and
+ * calibrate, which has had its effect before there are parameters.
+ */
+static bool is_not_parameter(const pf_option_info *info)
+{
+	return info->offset == offsetof(pf_options, eager_limit) ||
+	       info->offset == offsetof(pf_options, threads) ||
+	       info->offset == offsetof(pf_options, calibrate);
+}
+
+static int *choice(const pf_option_info *info)
+{
+	return &mca_btl_exanest_component.choices[info->offset / sizeof(uint64_t)];
+}
+
+static int register_variable(const char *name, const char *help, mca_base_var_type_t type,
+			     mca_base_var_enum_t *names, int level, void *storage)
+{
+	int index = mca_base_component_var_register(
+		&mca_btl_exanest_component.super.btl_version, name, help, type, names, 0,
+		(mca_base_var_flag_t)0, (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + level - 1),
+		MCA_BASE_VAR_SCOPE_LOCAL, storage);
+
+	/* The value is wrong: Open MPI has told the user, and the parameter has its default. */
+	return index == OPAL_ERR_VALUE_OUT_OF_BOUNDS ? OPAL_SUCCESS : index;
+}
+
+static int register_choice(const pf_option_info *info)
+{
+	const size_t count = (size_t)(info->maximum - info->minimum + 1);
+	mca_base_var_enum_value_t *values = calloc(count + 1, sizeof(*values));
+	mca_base_var_enum_t *names;
+	size_t i;
+	int rc;
+
+	if (NULL == values)
+		return OPAL_ERR_OUT_OF_RESOURCE;
+	for (i = 0; i < count; i++) {
+		values[i].value = (int)(info->minimum + i);
+		values[i].string = info->names[i];
+	}
+	rc = mca_base_var_enum_create(info->name, values, &names);
+	free(values);
+	if (OPAL_SUCCESS != rc)
+		return rc;
+	*choice(info) = (int)*mca_btl_exanest_option(info);
+	rc = register_variable(info->name, info->help, MCA_BASE_VAR_TYPE_INT, names, info->level,
+			       choice(info));
+	OBJ_RELEASE(names);
+	return rc;
+}
+
+void mca_btl_exanest_read_choices(void)
+{
+	const pf_option_info *info;
+
+	for (info = pf_option_table(); info->name; info++) {
+		if (info->names)
+			*mca_btl_exanest_option(info) = (unsigned long long)*choice(info);
+	}
+}
+
+static int register_option(const pf_option_info *info)
+{
+	const char *help = info->help;
+	char longer[512];
+
+	if (info->names)
+		return register_choice(info);
+	if (info->offset == offsetof(pf_options, idle_polls)) {
+		snprintf(longer, sizeof(longer),
+			 "%s. If it is not set, %d applies when Open MPI yields the processor "
+			 "while idle (mpi_yield_when_idle, which mpirun sets for more processes "
+			 "than cores)",
+			 help, PF_IDLE_POLLS_SHARED_CORE);
+		help = longer;
+	}
+	return register_variable(info->name, help, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
+				 info->level, mca_btl_exanest_option(info));
+}
+
+static int register_options(void)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	const pf_option_info *info;
+	const pf_text_info *text;
+	int rc;
+
+	component->culprit = NULL;
+	(void)pf_options_init(&component->options, &component->culprit);
+	component->defaults = component->options;
+	for (info = pf_option_table(); info->name; info++) {
+		rc = is_not_parameter(info) ? OPAL_SUCCESS : register_option(info);
+		if (rc < 0)
+			return rc;
+	}
+	for (text = pf_text_table(); text->name; text++) {
+		rc = register_variable(text->name, text->help, MCA_BASE_VAR_TYPE_STRING, NULL,
+				       text->level, (char *)&component->options + text->offset);
+		if (rc < 0)
+			return rc;
+	}
+	return OPAL_SUCCESS;
+}
+
+static void register_descriptors(const char *name, const char *help, int value, int *storage)
+{
+	*storage = value;
+	(void)register_variable(name, help, MCA_BASE_VAR_TYPE_INT, NULL, 9, storage);
+}
+
+static void register_size(const char *name, const char *help, size_t value, size_t *storage)
+{
+	*storage = value;
+	(void)register_variable(name, help, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 4, storage);
+}
+
+/* What Open MPI needs to know of the module, and lets the user change. */
+static int register_module(mca_btl_base_module_t *btl)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+
+	/* Below self and vader (sm). */
+	btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1;
+	btl->btl_eager_limit = component->options.eager_limit + MCA_BTL_EXANEST_HEADER_ROOM;
+	/* The pieces of what the receiver cannot fetch because it is not contiguous. */
+	btl->btl_max_send_size = 32 * 1024;
+	btl->btl_rndv_eager_limit = btl->btl_eager_limit < btl->btl_max_send_size ?
+					    btl->btl_eager_limit :
+					    btl->btl_max_send_size;
+	btl->btl_rdma_pipeline_send_length = btl->btl_max_send_size;
+	btl->btl_rdma_pipeline_frag_size = SIZE_MAX;
+	/* A pipeline would hide the cost of registration, and there is none. */
+	btl->btl_min_rdma_pipeline_size = SIZE_MAX;
+	btl->btl_put_limit = SIZE_MAX;
+	btl->btl_get_limit = SIZE_MAX;
+	btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS |
+			 MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_RDMA_FLUSH |
+			 MCA_BTL_EXANEST_FLAGS;
+	btl->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
+				MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
+				MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP |
+				MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+	btl->btl_latency = 1;       /* microseconds */
+	btl->btl_bandwidth = 40000; /* Mbit/s */
+	return mca_btl_base_param_register(&component->super.btl_version, btl);
+}
+
+/* ---- where defaults come from, for ompi_info ---- */
+
+int mca_btl_exanest_find_variable(const char *name)
+{
+	return mca_base_var_find("opal", "btl", "exanest", name);
+}
+
+mca_base_var_source_t mca_btl_exanest_source(int index, const char **file)
+{
+	mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+
+	if (index >= 0)
+		(void)mca_base_var_get_value(index, NULL, &source, file);
+	return source;
+}
+
+/* Open MPI has the value already, and takes it for a built-in default. */
+static void set_source(const char *option, mca_base_var_source_t source, const char *file)
+{
+	const int index = mca_btl_exanest_find_variable(option);
+	const mca_base_var_t *variable;
+	const void *value = NULL;
+	bool settable;
+
+	if (mca_btl_exanest_source(index, NULL) != MCA_BASE_VAR_SOURCE_DEFAULT || index < 0 ||
+	    OPAL_SUCCESS != mca_base_var_get(index, &variable) ||
+	    OPAL_SUCCESS != mca_base_var_get_value(index, &value, NULL, NULL))
+		return;
+	settable = variable->mbv_flags & MCA_BASE_VAR_FLAG_SETTABLE;
+	(void)mca_base_var_set_flag(index, MCA_BASE_VAR_FLAG_SETTABLE, true);
+	(void)mca_base_var_set_value(index, value, 0, source, file);
+	(void)mca_base_var_set_flag(index, MCA_BASE_VAR_FLAG_SETTABLE, settable);
+}
+
+void mca_btl_exanest_environment_name(const char *option, char *name, size_t size)
+{
+	size_t i;
+
+	snprintf(name, size, "PF_%s", option);
+	for (i = 0; name[i]; i++)
+		name[i] = (char)toupper((unsigned char)name[i]);
+}
+
+static void set_calibrated(const char *name, const char *value, const char *file, void *arg)
+{
+	const char *defaults = (const char *)&mca_btl_exanest_component.defaults;
+	const pf_option_info *info;
+
+	for (info = pf_option_table(); info->name; info++) {
+		/* Another value: libpf has not used the file, because it is another machine's. */
+		if (!strcmp(info->name, name) &&
+		    *(const uint64_t *)(defaults + info->offset) == strtoull(value, NULL, 10))
+			set_source(name, MCA_BASE_VAR_SOURCE_FILE, file);
+	}
+}
+
+static void set_sources(void)
+{
+	const pf_option_info *info;
+	char name[64], path[OPAL_PATH_MAX];
+
+	for (info = pf_option_table(); info->name; info++) {
+		mca_btl_exanest_environment_name(info->name, name, sizeof(name));
+		if (getenv(name) && info != mca_btl_exanest_component.culprit)
+			set_source(info->name, MCA_BASE_VAR_SOURCE_ENV, NULL);
+	}
+	if (mca_btl_exanest_component.defaults.calibrate &&
+	    (size_t)pf_calibration_path(path, sizeof(path)) < sizeof(path))
+		mca_btl_exanest_read_file(path, set_calibrated, NULL);
+}
+
+int mca_btl_exanest_register_parameters(void)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	int rc;
+
+	rc = register_options();
+	if (rc < 0)
+		return rc;
+	component->automatic = false;
+	(void)register_variable(
+		"auto",
+		"Take part also in jobs whose parameter btl does not name exanest; between hosts it "
+		"then replaces tcp",
+		MCA_BASE_VAR_TYPE_BOOL, NULL, 3, &component->automatic);
+	register_descriptors("free_list_num", "Descriptors to allocate at the start", 0,
+			     &component->free_list_num);
+	register_descriptors(
+		"free_list_max",
+		"Most descriptors that may wait for room in the peers' rings (at least "
+		"2; -1: no limit)",
+		512, &component->free_list_max);
+	register_descriptors("free_list_inc", "Descriptors to allocate when there is none", 8,
+			     &component->free_list_inc);
+	rc = register_module(&mca_btl_exanest_module.super);
+	if (OPAL_SUCCESS != rc)
+		return rc;
+	register_size(
+		"net_eager_limit",
+		"As eager_limit, for messages between hosts: the receiver fetches longer ones, "
+		"which takes a round trip more and saves two copies",
+		NET_EAGER_LIMIT, &component->net_eager_limit);
+	register_size("net_max_send_size", "As max_send_size, for messages between hosts",
+		      NET_SEND_SIZE, &component->net_max_send_size);
+	set_sources();
+	component->idle_polls_set =
+		mca_btl_exanest_source(mca_btl_exanest_find_variable("idle_polls"), NULL) !=
+		MCA_BASE_VAR_SOURCE_DEFAULT;
+	return OPAL_SUCCESS;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef MCA_BTL_EXANEST_PARAMETER_H
+#define MCA_BTL_EXANEST_PARAMETER_H
+
+#include "btl_exanest.h"
+
+#include "opal/mca/base/mca_base_var.h"
+
+static inline unsigned long long *mca_btl_exanest_option(const pf_option_info *info)
+{
+	_Static_assert(sizeof(unsigned long long) == sizeof(uint64_t), "an option is a uint64_t");
+
+	return (void *)((char *)&mca_btl_exanest_component.options + info->offset);
+}
+
+/* btl_exanest_parameter.c */
+/* Copy what was chosen by name into libpf's options. */
+void mca_btl_exanest_read_choices(void);
+/* The index of a parameter, or a negative error. */
+int mca_btl_exanest_find_variable(const char *name);
+mca_base_var_source_t mca_btl_exanest_source(int index, const char **file);
+/* The environment variable of libpf for an option: "PF_RING_SIZE". */
+void mca_btl_exanest_environment_name(const char *option, char *name, size_t size);
+
+/* btl_exanest_setting.c */
+/* file: NULL for the environment. */
+typedef void (*mca_btl_exanest_setting_fn)(const char *name, const char *value, const char *file,
+					   void *arg);
+/* Call for each line "name = value", as in files of MCA parameters and in libpf's calibration. */
+void mca_btl_exanest_read_file(const char *path, mca_btl_exanest_setting_fn call, void *arg);
+
+#endif

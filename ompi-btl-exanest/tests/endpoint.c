@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls the BTL interface as bml/r2 and ob1 do, without MPI communication, so
+ * that the endpoints are this program's own. Rank 0 gives endpoints up while
+ * messages are pending at them and another thread sends those to rank 1; and it
+ * sends and puts to rank 2 with no file descriptor left to connect with. Needs 3
+ * ranks with --mca btl exanest,self --bind-to none.
+ */
+#include "../btl_exanest.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAG MCA_BTL_TAG_USR
+#define LENGTH 4096
+#define SECONDS 3
+/* As many as keep the ring full. */
+#define MESSAGES 80
+
+static mca_btl_exanest_component_t *component;
+static mca_btl_base_module_t *module;  /* for processes of this host */
+static mca_btl_base_module_t *between; /* and the one between hosts */
+static atomic_bool stop;
+static int numbers, failures;
+
+static void result(bool passed, const char *name)
+{
+	printf("%sok %d - %s\n", passed ? "" : "not ", ++numbers, name);
+	failures += !passed;
+}
+
+/* Rank 1: the last message has another first byte. */
+#if BTL_VERSION >= 330
+/* Of AM-RDMA, and not used by it. */
+#define ANSWERED_TAG (MCA_BTL_TAG_BTL_BASE + 15)
+
+static void receive_answered(mca_btl_base_module_t *btl,
+			     const mca_btl_base_receive_descriptor_t *message)
+{
+	const mca_btl_base_endpoint_t *sender = message->endpoint;
+
+	result(sender && sender->proc->proc_name.vpid == 0,
+	       "a message that is answered has the endpoint of a sender that was not named");
+}
+
+static void receive(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *message)
+{
+	const mca_btl_base_segment_t *segment = message->des_segments;
+#else
+static void receive(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
+		    mca_btl_base_descriptor_t *message, void *arg)
+{
+	const mca_btl_base_segment_t *segment = message->des_segments;
+#endif
+	if (*(const char *)segment->seg_addr.pval == 'e')
+		atomic_store(&stop, true);
+}
+
+static bool find_modules(void)
+{
+	mca_btl_base_selected_module_t *selected;
+
+	OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized,
+			  mca_btl_base_selected_module_t) {
+		if (strcmp(selected->btl_component->btl_version.mca_component_name, "exanest"))
+			continue;
+		component = (mca_btl_exanest_component_t *)selected->btl_component;
+		if (!module)
+			module = selected->btl_module;
+		between = selected->btl_module;
+	}
+	return component != NULL;
+}
+
+/* MPI_Init has had an endpoint made for each process of this host: drop that use, too. */
+static void drop_uses(mca_btl_base_module_t *btl, opal_proc_t *proc)
+{
+	mca_btl_base_endpoint_t *endpoint = NULL;
+	int uses;
+
+	btl->btl_add_procs(btl, 1, &proc, &endpoint, NULL);
+	for (uses = endpoint->count; uses > 0; uses--)
+		btl->btl_del_procs(btl, 1, &proc, &endpoint);
+}
+
+static void *make_progress(void *arg)
+{
+	while (!atomic_load(&stop))
+		component->super.btl_progress();
+	return NULL;
+}
+
+/* 1: sent, 0: queued. */
+static int send_message(mca_btl_base_endpoint_t *endpoint, mca_btl_base_tag_t tag, char first)
+{
+	mca_btl_base_descriptor_t *descriptor = module->btl_alloc(
+		module, endpoint, MCA_BTL_NO_ORDER, LENGTH, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+
+	if (!descriptor)
+		return -1;
+	*(char *)descriptor->des_segments[0].seg_addr.pval = first;
+	return module->btl_send(module, endpoint, descriptor, tag);
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void give_up_endpoints(opal_proc_t *proc)
+{
+	const double end = now() + SECONDS;
+	const size_t before = opal_list_get_size(&component->retired);
+	unsigned rounds = 0, pending = 0, i;
+	mca_btl_base_endpoint_t *endpoint;
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, make_progress, NULL);
+	while (now() < end) {
+		endpoint = NULL;
+		module->btl_add_procs(module, 1, &proc, &endpoint, NULL);
+		for (i = 0; endpoint && i < MESSAGES; i++)
+			(void)send_message(endpoint, TAG, 'm');
+		pending += endpoint && endpoint->queue != MCA_BTL_EXANEST_EMPTY;
+		module->btl_del_procs(module, 1, &proc, &endpoint);
+		rounds++;
+	}
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+	printf("# %u endpoints, %u of them given up while messages were pending\n", rounds,
+	       pending);
+	result(pending > 100, "endpoints were given up while messages were pending");
+	result(component->waiting_count == 0 && opal_list_is_empty(&component->waiting),
+	       "no endpoint that was given up waits for room");
+	result(opal_list_get_size(&component->retired) == before + rounds,
+	       "each endpoint was retired, and once");
+}
+
+static opal_proc_t *find_process(unsigned rank)
+{
+	opal_process_name_t name = OPAL_PROC_MY_NAME;
+	opal_proc_t *proc;
+
+	name.vpid = rank;
+	proc = opal_proc_for_name(name);
+	drop_uses(between, proc);
+	drop_uses(module, proc);
+	return proc;
+}
+
+/* ---- failures ---- */
+
+static int errors, completions, completion_status;
+
+static void count_error(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *proc, char *info)
+{
+	errors++;
+}
+
+static void complete_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+			  mca_btl_base_descriptor_t *descriptor, int status)
+{
+	completions++;
+	completion_status = status;
+}
+
+static void complete_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local,
+			 mca_btl_base_registration_handle_t *handle, void *context, void *data,
+			 int status)
+{
+	completions++;
+	completion_status = status;
+}
+
+static mca_btl_base_endpoint_t *new_endpoint(opal_proc_t *proc)
+{
+	mca_btl_base_endpoint_t *endpoint = NULL;
+
+	module->btl_add_procs(module, 1, &proc, &endpoint, NULL);
+	errors = completions = completion_status = 0;
+	return endpoint;
+}
+
+static void make_some_progress(void)
+{
+	int i;
+
+	for (i = 0; i < 1000; i++)
+		component->super.btl_progress();
+}
+
+static void fail_to_send(opal_proc_t *proc)
+{
+	mca_btl_base_endpoint_t *endpoint = new_endpoint(proc);
+	mca_btl_base_descriptor_t *descriptor = NULL;
+	char header[64] = "m";
+	int rc;
+
+	rc = module->btl_sendi(module, endpoint, NULL, header, sizeof(header), 0, MCA_BTL_NO_ORDER,
+			       MCA_BTL_DES_FLAGS_BTL_OWNERSHIP, TAG, &descriptor);
+	result(rc == OPAL_ERR_RESOURCE_BUSY && descriptor,
+	       "a btl_sendi that cannot connect leaves a descriptor");
+	if (!descriptor)
+		return;
+	*(char *)descriptor->des_segments[0].seg_addr.pval = 'm';
+	descriptor->des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+	descriptor->des_cbfunc = complete_send;
+	rc = module->btl_send(module, endpoint, descriptor, TAG);
+	result(rc == OPAL_SUCCESS, "btl_send takes it");
+	make_some_progress();
+	result(completions == 1 && completion_status < 0, "it completes with an error");
+	result(errors == 1, "the PML's error callback is called, once");
+	module->btl_del_procs(module, 1, &proc, &endpoint);
+}
+
+static void fail_to_put(opal_proc_t *proc)
+{
+	mca_btl_base_endpoint_t *endpoint = new_endpoint(proc);
+	uint64_t local = 0;
+	int rc;
+
+	rc = module->btl_put(module, endpoint, &local, (uintptr_t)&local, NULL, NULL, sizeof(local),
+			     0, MCA_BTL_NO_ORDER, complete_put, NULL, NULL);
+	make_some_progress();
+	if (rc == OPAL_SUCCESS)
+		rc = completion_status;
+	result(rc < 0 && rc != OPAL_ERR_OUT_OF_RESOURCE && rc != OPAL_ERR_TEMP_OUT_OF_RESOURCE,
+	       "a btl_put that cannot connect fails with an error that is not repeated");
+	result(errors == 1, "the PML's error callback is called, once");
+	module->btl_del_procs(module, 1, &proc, &endpoint);
+}
+
+/* libpf needs descriptors to connect; those that are open stay. */
+static void fail_to_connect(opal_proc_t *proc)
+{
+	mca_btl_base_module_error_cb_fn_t before = ((mca_btl_exanest_module_t *)module)->error_cb;
+	struct rlimit limit, none;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	none = limit;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	module->btl_register_error(module, count_error);
+	fail_to_send(proc);
+	fail_to_put(proc);
+	module->btl_register_error(module, before);
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void end_receiver(opal_proc_t *proc)
+{
+	mca_btl_base_endpoint_t *endpoint = NULL;
+
+	module->btl_add_procs(module, 1, &proc, &endpoint, NULL);
+	result(endpoint != NULL, "there is a next endpoint");
+	if (!endpoint)
+		return;
+#if BTL_VERSION >= 330
+	(void)send_message(endpoint, ANSWERED_TAG, 'm');
+#endif
+	(void)send_message(endpoint, TAG, 'e');
+	while (endpoint->queue != MCA_BTL_EXANEST_EMPTY)
+		component->super.btl_progress();
+	module->btl_del_procs(module, 1, &proc, &endpoint);
+}
+
+static void sender(void)
+{
+	opal_proc_t *proc = find_process(1);
+
+	give_up_endpoints(proc);
+	end_receiver(proc);
+	fail_to_connect(find_process(2));
+	printf("1..%d\n", numbers);
+}
+
+/* Slow enough that the ring is full most of the time. */
+static void receiver(void)
+{
+	(void)find_process(0);
+#if BTL_VERSION >= 330
+	mca_btl_base_active_message_trigger[ANSWERED_TAG].cbfunc = receive_answered;
+#endif
+	while (!atomic_load(&stop)) {
+		component->super.btl_progress();
+		usleep(100);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int provided, rank, size;
+
+	alarm(60);
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	if (size != 3 || provided != MPI_THREAD_MULTIPLE || !find_modules()) {
+		fprintf(stderr, "needs 3 ranks, MPI_THREAD_MULTIPLE and --mca btl exanest,self\n");
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+	mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
+	if (rank == 0)
+		sender();
+	else if (rank == 1)
+		receiver();
+	MPI_Finalize();
+	return failures != 0;
+}
