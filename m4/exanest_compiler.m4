@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
-# EXANEST_COMPILER: C11 with atomics, and the warnings our own code is held to.
+# EXANEST_COMPILER: find C11 with atomics, and the warnings that our code is compiled with.
 AC_DEFUN([EXANEST_COMPILER], [
 	AC_MSG_CHECKING([for C11 atomics without a library])
 	AC_LINK_IFELSE([AC_LANG_PROGRAM([[
@@ -36,7 +36,7 @@ AC_DEFUN([EXANEST_COMPILER], [
 	AC_CHECK_HEADERS([sys/sdt.h])
 ])
 
-# EXANEST_PTHREAD: glibc before 2.34 needs -pthread, later ones do not mind it.
+# EXANEST_PTHREAD: add -pthread, which glibc before 2.34 needs and later ones accept.
 AC_DEFUN([EXANEST_PTHREAD], [
 	EXANEST_TRY_FLAG([-pthread], [
 		EXANEST_CFLAGS="$EXANEST_CFLAGS -pthread"
@@ -46,13 +46,16 @@ AC_DEFUN([EXANEST_PTHREAD], [
 
 # EXANEST_TRY_FLAG(FLAG, IF-TAKEN, [IF-NOT])
 AC_DEFUN([EXANEST_TRY_FLAG], [
-	AC_MSG_CHECKING([whether $CC takes $1])
-	exanest_saved_cflags=$CFLAGS
-	CFLAGS="$CFLAGS -Werror $1"
-	AC_LINK_IFELSE([AC_LANG_PROGRAM()], [exanest_taken=yes], [exanest_taken=no])
-	CFLAGS=$exanest_saved_cflags
-	AC_MSG_RESULT([$exanest_taken])
-	AS_IF([test $exanest_taken = yes], [$2], [$3])
+	AS_VAR_PUSHDEF([exanest_taken], [exanest_cv_flag_$1])
+	AC_CACHE_CHECK([whether $CC takes $1], [exanest_taken], [
+		exanest_saved_cflags=$CFLAGS
+		CFLAGS="$CFLAGS -Werror $1"
+		AC_LINK_IFELSE([AC_LANG_PROGRAM()],
+			[AS_VAR_SET([exanest_taken], [yes])], [AS_VAR_SET([exanest_taken], [no])])
+		CFLAGS=$exanest_saved_cflags
+	])
+	AS_VAR_IF([exanest_taken], [yes], [$2], [$3])
+	AS_VAR_POPDEF([exanest_taken])
 ])
 
 # EXANEST_SANITIZERS: --enable-sanitizers=LIST instruments everything we build.
@@ -64,7 +67,7 @@ AC_DEFUN([EXANEST_SANITIZERS], [
 		[], [enable_sanitizers=no])
 	AS_CASE([$enable_sanitizers],
 		[no], [
-			# A sanitizer's own symbols come from the program, so only here.
+			# Not with sanitizers: the program defines their symbols.
 			EXANEST_TRY_FLAG([-Wl,-z,defs],
 				[EXANEST_LIBRARY_LDFLAGS="-Wl,-z,defs"])
 		],
@@ -74,7 +77,7 @@ AC_DEFUN([EXANEST_SANITIZERS], [
 			exanest_flags="-fsanitize=$enable_sanitizers -fno-omit-frame-pointer"
 			AS_CASE([$enable_sanitizers], [*undefined*],
 				[exanest_flags="$exanest_flags -fno-sanitize-recover=undefined"])
-			# gcc warns of every fence, which its thread sanitizer cannot see.
+			# gcc warns about every fence, because its thread sanitizer ignores fences.
 			AS_CASE([$enable_sanitizers], [*thread*], [
 				EXANEST_TRY_FLAG([-Wno-tsan], [exanest_flags="$exanest_flags -Wno-tsan"])
 			])

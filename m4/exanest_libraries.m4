@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
-# EXANEST_SAY(PART, FOUND, COST-IF-MISSING, PACKAGE): one line of the summary.
+# EXANEST_SAY(PART, FOUND, COST-IF-MISSING, PACKAGE): add a line to the summary.
 # FOUND is a version or text, empty if the part is missing.
 AC_DEFUN([EXANEST_SAY], [
 	AS_IF([test -n "$2"], [
@@ -13,7 +13,7 @@ $exanest_row"
 ])
 
 # EXANEST_LIBRARY(VARIABLE, MODULE, PKG-CONFIG MODULES, COST, PACKAGE, required|optional)
-# MODULE names the part and has its version.
+# MODULE is the name of the part in the summary; its version is shown.
 AC_DEFUN([EXANEST_LIBRARY], [
 	PKG_CHECK_MODULES([$1], [$3],
 		[exanest_found_$1=`$PKG_CONFIG --modversion $2`],
@@ -47,24 +47,53 @@ AC_DEFUN([EXANEST_PROGRAMS], [
 		[benchmarks/compare does not run], [python3])
 ])
 
-# EXANEST_REQUIRE: end here if a required part is missing, naming all of them at once.
+# EXANEST_REQUIRE: end here if a required part is missing or Open MPI cannot be used, naming all
+# reasons at once.
 AC_DEFUN([EXANEST_REQUIRE], [
-	AS_IF([test -n "$exanest_missing"], [
-		AS_ECHO(["$exanest_rows"])
-		AC_MSG_ERROR([required libraries are missing; on Debian: apt-get install$exanest_missing])
+	AS_IF([test -n "$exanest_missing$exanest_ompi_obstacle"], [
+		AS_ECHO(["$exanest_rows
+"])
+		exanest_error=
+		AS_IF([test -n "$exanest_missing"],
+			[exanest_error="required libraries are missing; on Debian: apt-get install$exanest_missing
+"])
+		AS_IF([test -n "$exanest_ompi_obstacle"],
+			[exanest_error="${exanest_error}the component cannot be built for Open MPI $exanest_ompi_version (${MPICC:-$OMPI_INFO}):
+$exanest_ompi_obstacle
+To build libpf and its tools alone: configure --without-ompi"])
+		AC_MSG_ERROR([$exanest_error])
 	])
 ])
 
+# EXANEST_LIBDIR: set exanest_prefix and exanest_libdir, and begin exanest_note with what programs
+# need to find an installed libpf.so.
+AC_DEFUN([EXANEST_LIBDIR], [
+	exanest_prefix=$prefix
+	AS_IF([test "x$exanest_prefix" = xNONE], [exanest_prefix=$ac_default_prefix])
+	exanest_libdir=`prefix=$exanest_prefix; exec_prefix=$exanest_prefix; eval echo "$libdir"`
+	# libtool's list, made from the linker's configuration.
+	AS_CASE([" $sys_lib_dlsearch_path_spec "],
+		[*" $exanest_libdir "*], [exanest_note="After make install, run ldconfig as root, so that the dynamic linker finds libpf.so.
+"],
+		[exanest_note="The dynamic linker does not search $exanest_libdir. A program that uses the
+installed libpf is built by
+  export PKG_CONFIG_PATH=$exanest_libdir/pkgconfig
+  cc program.c \$(pkg-config --cflags --libs libpf) -Wl,-rpath,$exanest_libdir
+or, without -rpath, run with LD_LIBRARY_PATH=$exanest_libdir. For all users, as root:
+  echo $exanest_libdir >/etc/ld.so.conf.d/libpf.conf && ldconfig
+"])
+])
+
+# EXANEST_SUMMARY: print what was found. "make install" prints the note again, from install-note.
 AC_DEFUN([EXANEST_SUMMARY], [
 	AS_ECHO(["
 $PACKAGE $VERSION is configured
 $exanest_rows
 
-  prefix             $prefix
+  prefix             $exanest_prefix
   component folder   ${exanest_btl_dir_shown}
   compiler           $CC $CFLAGS
   sanitizers         $enable_sanitizers
-"])
-	AS_IF([test -n "$exanest_note"], [AS_ECHO(["$exanest_note
-"])])
+
+$exanest_note"])
 ])
