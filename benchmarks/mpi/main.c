@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The main() of every benchmark program. The build defines BENCHMARK for each. */
+#include "benchmark.h"
+
+int main(int argc, char **argv)
+{
+	return benchmark_main(&BENCHMARK, argc, argv);
+}
