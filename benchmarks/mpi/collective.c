@@ -52,6 +52,7 @@ static void report(const struct run *run, const struct timing *timing)
 		printf("%18.2f%18.2f%12d", least, most, timing->iterations);
 }
 
+#define COLLECTIVE .ranks = RANKS_ANY, .header = header, .exchange = exchange, .report = report
 #define COLLECTIVE_LOOPS .small = { 1000, 200 }, .large = { 100, 10 }, .window = 1
 #define COLLECTIVE_SIZE_MOST ((size_t)1 << 20)
 
@@ -113,12 +114,9 @@ const struct benchmark benchmark_barrier = {
 	.about = "Time of MPI_Barrier, mean over the ranks.",
 	.groups = TAKES_FULL,
 	.defaults = { COLLECTIVE_LOOPS },
-	.ranks = RANKS_ANY,
 	.prepare = barrier_prepare,
-	.header = header,
 	.operation = barrier,
-	.exchange = exchange,
-	.report = report,
+	COLLECTIVE,
 	.fill = barrier_fill,
 	.check = barrier_check,
 };
@@ -146,11 +144,8 @@ const struct benchmark benchmark_bcast = {
 	.about = "Time of MPI_Bcast from rank 0, mean over the ranks.",
 	.groups = TAKES_SIZES | TAKES_FULL,
 	.defaults = { .min_size = 1, .max_size = COLLECTIVE_SIZE_MOST, COLLECTIVE_LOOPS },
-	.ranks = RANKS_ANY,
-	.header = header,
 	.operation = bcast,
-	.exchange = exchange,
-	.report = report,
+	COLLECTIVE,
 	.fill = bcast_fill,
 	.check = bcast_check,
 };
@@ -215,12 +210,9 @@ const struct benchmark benchmark_allreduce = {
 	.defaults = { .min_size = sizeof(float),
 		      .max_size = COLLECTIVE_SIZE_MOST,
 		      COLLECTIVE_LOOPS },
-	.ranks = RANKS_ANY,
 	.prepare = allreduce_prepare,
-	.header = header,
 	.operation = allreduce,
-	.exchange = exchange,
-	.report = report,
+	COLLECTIVE,
 	.fill = allreduce_fill,
 	.check = allreduce_check,
 };
@@ -256,12 +248,9 @@ const struct benchmark benchmark_alltoall = {
 	.about = "Time of MPI_Alltoall, mean over the ranks; the size is that of one message.",
 	.groups = TAKES_SIZES | TAKES_FULL,
 	.defaults = { .min_size = 1, .max_size = COLLECTIVE_SIZE_MOST, COLLECTIVE_LOOPS },
-	.ranks = RANKS_ANY,
 	.hold = HOLD_MESSAGE_PER_RANK,
-	.header = header,
 	.operation = alltoall,
-	.exchange = exchange,
-	.report = report,
+	COLLECTIVE,
 	.fill = alltoall_fill,
 	.check = alltoall_check,
 };

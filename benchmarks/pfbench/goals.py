@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The performance goals of this project, judged from one comparison run."""
+"""The performance goals of this project, and their judgement from one run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from typing import Optional, Sequence, Union
 from . import measures
 from .measures import Measure
 from .osu import NO_SIZE
-from .results import Figure, Ratio, Results, geometric_mean
+from .results import Figure, Results, geometric_mean
 from .suite import KIB, MIB, doubled, size_text
 from .transports import SUBJECT
 
 
 @dataclass(frozen=True)
+class Finding:
+    text: str
+    measured: str
+    # None: it was not measured.
+    met: Optional[bool]
+
+
+@dataclass(frozen=True)
 class Goal:
-    """The ratio of ours to the better of the peers, at most (or at least) a limit."""
+    """
+    A limit of the subject's ratio to its best peer, from the size low to the
+    size high: an upper limit if lower values are better, else a lower limit.
+    """
 
     text: str
     measure: Measure
@@ -24,13 +35,34 @@ class Goal:
     limit: float
     low: int
     high: int
-    # Judge the geometric mean over the sizes, not every size.
+    # Of the geometric mean over the sizes; otherwise of every size.
     mean: bool = False
+
+    def judge(self, results: Results) -> Finding:
+        if results.failed(self.measure, SUBJECT):
+            return Finding(self.text, f"{SUBJECT} failed", False)
+        ratios = []
+        for size in doubled(self.low, self.high):
+            ratio = results.ratio(self.measure, SUBJECT, self.peers, size)
+            if ratio is None:
+                return _not_measured(self.text, size)
+            ratios.append(ratio)
+        at_most = self.measure.lower_is_better
+        if self.mean:
+            value = geometric_mean(ratio.value for ratio in ratios)
+            return Finding(self.text, f"{value:.3f}", _within(value, self.limit, at_most))
+        worst = (max if at_most else min)(ratios, key=lambda ratio: ratio.value)
+        measured = f"{worst.value:.2f} of {worst.peer}"
+        if len(ratios) > 1:
+            missed = sum(not _within(r.value, self.limit, at_most) for r in ratios)
+            measured += f" at {size_text(worst.size)}, the worst size"
+            measured += f" ({missed} of {len(ratios)} sizes miss)" if missed else ""
+        return Finding(self.text, measured, _within(worst.value, self.limit, at_most))
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What our own medians add up to, or the quotient of two of them, and its limit."""
+    """A limit of a figure of the subject, from the size low to the size high."""
 
     text: str
     figure: Figure
@@ -39,13 +71,27 @@ class Limit:
     high: int = NO_SIZE
     at_most: bool = True
 
+    def judge(self, results: Results) -> Finding:
+        values = {}
+        for size in doubled(self.low, self.high):
+            value = results.figure(self.figure, SUBJECT, size)
+            if value is None:
+                return _not_measured(self.text, size)
+            values[value] = size
+        worst = (max if self.at_most else min)(values)
+        measured = f"{worst:.3f}" if self.figure.over else f"{worst:.3f} us"
+        if self.high > self.low:
+            measured += f" at {size_text(values[worst])}, the worst size"
+        return Finding(self.text, measured, _within(worst, self.limit, self.at_most))
 
-@dataclass(frozen=True)
-class Finding:
-    goal: Union[Goal, Limit]
-    measured: str
-    # None: it was not measured.
-    met: Optional[bool]
+
+def _not_measured(text: str, size: int) -> Finding:
+    where = f" at {size_text(size)}" if size else ""
+    return Finding(text, f"not measured{where}", None)
+
+
+def _within(value: float, limit: float, at_most: bool) -> bool:
+    return value <= limit if at_most else value >= limit
 
 
 # Open MPI 5 calls vader sm.
@@ -87,7 +133,7 @@ TWO_RANKS = (
         128 * MIB,
     ),
     Goal(
-        "bandwidth, every size, at least tcp's",
+        "bandwidth, every size, at least that of tcp",
         measures.BANDWIDTH,
         ("tcp",),
         1.0,
@@ -95,7 +141,7 @@ TWO_RANKS = (
         128 * MIB,
     ),
     Goal(
-        "message rate, 1 byte, at least the better peer's",
+        "message rate, 1 byte, at least that of the better peer",
         measures.RATE,
         _PEERS,
         1.0,
@@ -103,7 +149,7 @@ TWO_RANKS = (
         1,
     ),
     Goal(
-        "CPU time for each GB, geometric mean, at most vader's",
+        "CPU time per GB, geometric mean, at most that of vader",
         measures.CPU,
         _SHARED_MEMORY,
         1.0,
@@ -112,7 +158,7 @@ TWO_RANKS = (
         mean=True,
     ),
     Goal(
-        "CPU time for each GB, every size, at most vader's",
+        "CPU time per GB, every size, at most that of vader",
         measures.CPU,
         _SHARED_MEMORY,
         1.0,
@@ -140,11 +186,11 @@ COLLECTIVES = (
 )
 
 
-# An untouched page, less the same get warm, less the processor's own touch of it.
+# A get into untouched pages, less a warm get, less the processor's own access to them.
 MINOR_ADDED = Figure(
     (measures.MINOR_COLD,), less=(measures.MINOR_WARM, measures.MINOR_TOUCH)
 )
-LOOK_ADDED = Figure((measures.LOOK_DEFAULT,), less=(measures.LOOK_RARELY,))
+CHECK_ADDED = Figure((measures.CHECK_DEFAULT,), less=(measures.CHECK_RARELY,))
 PAGER_RATIO = Figure((measures.PAGER_FORWARDED,), over=measures.PAGER_THREAD)
 PAGER_KEPT = Figure((measures.PAGER_BESIDE,), over=measures.PAGER_ALONE)
 SWAP_KEPT = Figure((measures.SWAP_BESIDE,), over=measures.SWAP_ALONE)
@@ -166,33 +212,33 @@ FAULTS = (
         4 * MIB,
     ),
     Limit(
-        "a minor destination fault adds at most 2 us to the system's own touch",
+        "a minor page fault at the destination adds at most 2 us to a processor's own",
         MINOR_ADDED,
         2.0,
         4 * KIB,
         16 * KIB,
     ),
     Limit(
-        "being able to fault costs a warm transfer at most 0.1 us",
-        LOOK_ADDED,
+        "tolerating page faults costs a warm transfer at most 0.1 us",
+        CHECK_ADDED,
         0.1,
         4 * KIB,
         16 * KIB,
     ),
     Limit(
-        "warm streams beside a pager of 1 ms a page keep at least 0.95",
+        "warm streams keep at least 0.95 during a get from a pager of 1 ms a page",
         PAGER_KEPT,
         0.95,
         at_most=False,
     ),
     Limit(
-        "warm streams beside a transfer out of swap keep at least 0.95",
+        "warm streams keep at least 0.95 during a put from swap",
         SWAP_KEPT,
         0.95,
         at_most=False,
     ),
     Limit(
-        "a forwarded pager fault takes at most 0.5 of a userfaultfd thread's",
+        "a page fault forwarded to a pager takes at most 0.5 of a userfaultfd thread's",
         PAGER_RATIO,
         0.5,
     ),
@@ -205,7 +251,7 @@ _NET_PEERS = ("tcp", "ucx", "libfabric")
 def _kept(percent: str, limit: float) -> Limit:
     lost = measures.LOSS_BANDWIDTH
     return Limit(
-        f"bandwidth, {percent} % lost, at least {limit} of that without loss",
+        f"bandwidth, {percent} % packet loss, at least {limit} of that without loss",
         Figure((lost[percent],), over=lost["0"]),
         limit,
         256 * KIB,
@@ -255,66 +301,8 @@ HOSTS = (
 )
 
 
-def judge(results: Results, goals: Sequence[Union[Goal, Limit]]) -> list[Finding]:
-    return [
-        _judge(results, goal) if isinstance(goal, Goal) else _judge_limit(results, goal)
-        for goal in goals
-    ]
-
-
-def _judge_limit(results: Results, goal: Limit) -> Finding:
-    values = {}
-    for size in doubled(goal.low, goal.high):
-        value = results.figure(goal.figure, SUBJECT, size)
-        if value is None:
-            where = f" at {size_text(size)}" if size else ""
-            return Finding(goal, f"not measured{where}", None)
-        values[size] = value
-    choose = max if goal.at_most else min
-    worst = choose(values, key=lambda size: values[size])
-    value = values[worst]
-    text = f"{value:.3f}" if goal.figure.over else f"{value:.3f} us"
-    if len(values) > 1:
-        text += f" at {size_text(worst)}, the worst size"
-    met = value <= goal.limit if goal.at_most else value >= goal.limit
-    return Finding(goal, text, met)
-
-
-def _judge(results: Results, goal: Goal) -> Finding:
-    if results.failed(goal.measure, SUBJECT):
-        return Finding(goal, f"{SUBJECT} failed", False)
-    ratios = []
-    for size in doubled(goal.low, goal.high):
-        ratio = results.ratio(goal.measure, SUBJECT, goal.peers, size)
-        if ratio is None:
-            where = f" at {size_text(size)}" if size else ""
-            return Finding(goal, f"not measured{where}", None)
-        ratios.append(ratio)
-    if goal.mean:
-        value = geometric_mean(ratio.value for ratio in ratios)
-        return Finding(goal, f"{value:.3f}", _within(goal, value))
-    worst = _worst(goal, ratios)
-    text = f"{worst.value:.2f} of {worst.peer}"
-    if len(ratios) > 1:
-        outside = sum(not _within(goal, ratio.value) for ratio in ratios)
-        text += f" at {size_text(worst.size)}, the worst size"
-        text += f" ({outside} of {len(ratios)} sizes miss)" if outside else ""
-    return Finding(goal, text, _within(goal, worst.value))
-
-
-def _within(goal: Goal, value: float) -> bool:
-    return value <= goal.limit if goal.measure.lower_is_better else value >= goal.limit
-
-
-def _worst(goal: Goal, ratios: Sequence[Ratio]) -> Ratio:
-    choose = max if goal.measure.lower_is_better else min
-    return choose(ratios, key=lambda ratio: ratio.value)
-
-
-def render(findings: Sequence[Finding]) -> str:
+def render(results: Results, goals: Sequence[Union[Goal, Limit]]) -> str:
     words = {True: "met", False: "NOT MET", None: "unknown"}
-    lines = ["Goals"]
-    for finding in findings:
-        word = words[finding.met]
-        lines.append(f"  {word:8} {finding.goal.text}: {finding.measured}")
-    return "\n".join(lines)
+    findings = [goal.judge(results) for goal in goals]
+    lines = [f"  {words[f.met]:8} {f.text}: {f.measured}" for f in findings]
+    return "\n".join(["Goals", *lines])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The results as text."""
+"""Tables of the results."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def grid(
     columns: Sequence[tuple[str, Union[Measure, Figure]]],
 ) -> str:
     """
-    Rows, each a label, a transport and a size; columns, each a head and what to
-    show. Only rows with something in them.
+    A table with a row for each label, transport and size, and a column for each
+    head and quantity. Rows without values are left out; empty if all are.
     """
     cells = [["", *(head for head, _ in columns)]]
     for label, transport, size in rows:
@@ -107,6 +107,6 @@ def _ratio_text(ratio: Optional[Ratio]) -> str:
 
 
 def digits(value: float) -> str:
-    """Three significant digits, without an exponent."""
+    """Format with three significant digits and without an exponent."""
     decimals = max(0, 2 - math.floor(math.log10(value)))
     return f"{value:.{decimals}f}"
