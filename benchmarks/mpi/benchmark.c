@@ -98,12 +98,15 @@ static void columns_header(const struct run *run, const char *first, const char 
 	}
 }
 
+/*
+ * The reports have four decimals where OSU has two: 0.12 us would be rounded by
+ * up to 4 %, and a slow transport's 0.004 MB/s to 0.
+ */
 void latency_header(const struct run *run)
 {
 	columns_header(run, "Latency (us)", NULL);
 }
 
-/* OSU prints two decimals, which is 4 % of 0.12 us. */
 void latency_report(const struct run *run, const struct timing *timing)
 {
 	if (run->rank == 0)
@@ -125,7 +128,7 @@ void bandwidth_report(const struct run *run, const struct timing *timing)
 		MPI_Reduce(&timing->cpu, &cpu, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
 	if (run->rank)
 		return;
-	printf("%20.2f", bytes / 1e6 / timing->seconds);
+	printf("%20.4f", bytes / 1e6 / timing->seconds);
 	if (run->options->cpu)
 		printf("%20.6f", cpu / (bytes / 1e9));
 }

@@ -169,7 +169,7 @@ static void pairs_report(const struct run *run, const struct timing *timing)
 	if (run->rank)
 		return;
 	seconds /= pairs(run);
-	printf("%20.2f%20.2f", messages * (double)run->size / 1e6 / seconds, messages / seconds);
+	printf("%20.4f%20.2f", messages * (double)run->size / 1e6 / seconds, messages / seconds);
 }
 
 const struct benchmark benchmark_mbw_mr = {

@@ -27,7 +27,7 @@ def write_samples(results: Results, folder: Path) -> None:
                             sample.transport,
                             sample.size,
                             sample.repetition + 1,
-                            sample.value,
+                            _text(sample.value),
                             measure.unit,
                         ]
                     )
@@ -59,14 +59,19 @@ def write_summary(
                         ratio = results.ratio(measure, name, results.transports, size)
                     out.writerow(
                         [measure.name, *where, name, size, measure.unit]
-                        + [summary.repetitions, summary.median]
-                        + [summary.minimum, summary.maximum]
+                        + [summary.repetitions, _text(summary.median)]
+                        + [_text(summary.minimum), _text(summary.maximum)]
                         + ([f"{ratio.value:.4f}", ratio.peer] if ratio else ["", ""])
                     )
             for name in results.transports:
                 if results.failed(measure, name):
                     row = [measure.name, *where, name, "", measure.unit, 0, "failed"]
                     out.writerow(row + [""] * 4)
+
+
+def _text(value: float) -> str:
+    """Without the digits that only rounding to binary adds."""
+    return f"{value:.10g}"
 
 
 def write_failures(failures: Sequence[Failure], folder: Path) -> None:

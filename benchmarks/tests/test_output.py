@@ -40,9 +40,11 @@ def test_failed_transport_in_a_table(made):
     assert lines[-1] == "vader FAILED: exit code 1"
 
 
-def test_columns_are_aligned(made):
-    rows = table.render(made, LATENCY, "exanest").splitlines()[1:4]
+def test_columns_are_aligned_and_separated(results):
+    long = {"exanest": {1: [0.006061, 1.0]}, "vader": {1: [0.006061, 0.01]}}
+    rows = table.render(results(LATENCY, long), LATENCY, "exanest").splitlines()[1:3]
     assert len({len(row) for row in rows}) == 1
+    assert "0.503 (198%)  0.00803 ( 49%)  " in rows[1]
 
 
 def test_digits():
@@ -91,6 +93,11 @@ def test_summary(made, tmp_path):
         ("ratio_to_best", "0.5000"),
         ("best", "vader"),
     ]
+
+
+def test_values_are_as_short_as_they_were_measured(results, tmp_path):
+    made = results(LATENCY, {"exanest": {1: [0.3903, 0.3906]}})
+    assert summary(made, tmp_path)[0]["median"] == "0.39045"
 
 
 def test_summary_of_a_machine_in_an_unknown_state(made, tmp_path):

@@ -2,6 +2,7 @@
 """The programs of the build tree that BUILD names."""
 
 import os
+import re
 import resource
 import shutil
 
@@ -71,6 +72,13 @@ def test_output_is_that_of_osu(run, test):
     rows = osu.parse(outcome.output, columns, test.sized)
     assert sorted(rows) == ([4096, 8192] if test.sized else [0])
     assert "Pass" in outcome.output
+
+
+@pytest.mark.parametrize("program", ["bw", "mbw_mr"])
+def test_slow_transports_have_a_bandwidth(run, program):
+    """OSU's two decimals would be 0.00 MB/s, which is no result."""
+    outcome = run(program, "-m", "1:1", "-W", "1", "-i", "1")
+    assert re.search(r"^1 +\d+\.\d{4} ?", outcome.output, re.MULTILINE)
 
 
 @pytest.mark.thorough
