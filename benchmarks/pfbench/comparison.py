@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional, Sequence, Union
 
-from . import cache_line, environment, goals, launch, plot, programs, store, table, transports
+from . import cache_line, environment, goals, launch, plot, programs, store, table
+from . import transports
 from .cache_line import CacheLine
 from .cli import Unusable
 from .hosts import Hosts

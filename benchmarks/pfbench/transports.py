@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass, replace
-from typing import Sequence
 
 SUBJECT = "exanest"
 

@@ -46,7 +46,8 @@ class Tap:
 
     def pytest_runtest_logreport(self, report):
         if report.skipped:
-            self.print("ok", report, " # SKIP " + report.longrepr[2].removeprefix("Skipped: "))
+            reason = report.longrepr[2].removeprefix("Skipped: ")
+            self.print("ok", report, f" # SKIP {reason}")
         elif report.failed or report.when == "call":
             self.print("ok" if report.passed else "not ok", report)
 

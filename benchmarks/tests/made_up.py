@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A build tree and an Open MPI whose programs are short scripts, for tests of the commands."""
+"""A build tree and an Open MPI with scripts as programs, for tests of the commands."""
 
 import os
 import subprocess

@@ -42,6 +42,7 @@ def test_measured_by_path(made_up, monkeypatch):
         ("print('# pf_perf 0.1')", "pf_perf: its output has no cache line"),
         ("import sys; sys.exit('no processor')", "pf_perf: no processor"),
     ],
+    ids=["no line", "no processor"],
 )
 def test_not_measured(made_up, script, reason):
     made_up.script("libpf/tools/pf_perf", script)

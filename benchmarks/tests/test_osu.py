@@ -54,23 +54,23 @@ def test_warnings_in_between():
     assert len(osu.parse(text, {"latency": 1})) == 3
 
 
-@pytest.mark.parametrize(
-    "text, columns, reason",
-    [
-        ("# OSU MPI Latency Test\n", {"latency": 1}, "no results"),
-        ("1  7.5\n", {"cpu": 2}, "column 3"),
-        (LATENCY + "8192\n", {"latency": 1}, "column 2"),
-        (OSU_7.replace("Pass", "Fail"), {"bw": 1}, "validation"),
-        ("1  0.00\n", {"latency": 1}, "impossible"),
-        ("1  -1\n", {"latency": 1}, "impossible"),
-        ("1  nan\n", {"latency": 1}, "impossible"),
-        ("1  inf\n", {"latency": 1}, "impossible"),
-        ("1.5  2\n", {"latency": 1}, "invalid size"),
-    ],
-)
-def test_unusable_output(text, columns, reason):
+UNUSABLE = {
+    "no rows": ("# OSU MPI Latency Test\n", 1, "no results"),
+    "no column": ("1  7.5\n", 2, "column 3"),
+    "incomplete line": (LATENCY + "8192\n", 1, "column 2"),
+    "wrong contents": (OSU_7.replace("Pass", "Fail"), 1, "validation"),
+    "zero": ("1  0.00\n", 1, "impossible"),
+    "negative": ("1  -1\n", 1, "impossible"),
+    "nan": ("1  nan\n", 1, "impossible"),
+    "inf": ("1  inf\n", 1, "impossible"),
+    "no size": ("1.5  2\n", 1, "invalid size"),
+}
+
+
+@pytest.mark.parametrize("text, column, reason", UNUSABLE.values(), ids=UNUSABLE)
+def test_unusable_output(text, column, reason):
     with pytest.raises(osu.OutputError, match=reason):
-        osu.parse(text, columns)
+        osu.parse(text, {"latency": column})
 
 
 def test_all_sizes_present():
