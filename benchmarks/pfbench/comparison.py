@@ -84,12 +84,11 @@ def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
         placement,
         setup.env,
         options.timeout or (3600 if options.depth == "full" else 120),
+        prepare=comparison.made.prepare if comparison.made else None,
     )
-    if comparison.made:
-        runner.prepare = comparison.made.prepare
     line = setup.line()
     print(
-        f"{placement.text}; cache line: {line.text}; {repetitions} repetitions; "
+        f"{placement.text}; cache line: {line.text}; repetitions: {repetitions}; "
         "programs: " + ", ".join(sorted({str(job.program.parent) for job in jobs})),
         file=sys.stderr,
     )
@@ -112,7 +111,7 @@ def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
         "duration": f"{time.monotonic() - start:.0f} s",
         "interrupted": "yes" if interrupted else "no",
     }
-    _write(runner, folder, facts, setup.env, line)
+    _write(comparison, runner, folder, facts, line)
     print("\nMedians; in brackets (maximum - minimum) / median of the repetitions.")
     comparison.show(results)
     if options.goals:
@@ -234,10 +233,10 @@ def _report(progress: Progress, failure: Failure) -> None:
 
 
 def _write(
+    comparison: Comparison,
     runner: Runner,
     folder: Path,
     facts: dict[str, str],
-    env: dict[str, str],
     line: CacheLine,
 ) -> None:
     results, placement = runner.results, runner.placement
@@ -245,13 +244,18 @@ def _write(
     store.write_summary(results, folder, SUBJECT, placement, line)
     store.write_failures(runner.failures, folder)
     (folder / "environment.txt").write_text(
-        environment.describe(env, facts, runner.bindings, runner.commands)
+        environment.describe(
+            comparison.setup.env, facts, runner.bindings, runner.commands
+        )
     )
     tables = [table.render(results, measure, SUBJECT) for measure in results.measures()]
     (folder / "tables.txt").write_text("\n\n".join(tables) + "\n")
-    caption = f"{environment.cpu_model()}, {placement.text}"
+    caption = (
+        f"{environment.cpu_model()}, {placement.text}, "
+        f"median of {comparison.repetitions}"
+    )
     if line.nanoseconds:
         caption += f", cache line {line.nanoseconds:.0f} ns"
-    reason = plot.draw(results, folder, SUBJECT, caption)
-    if reason:
-        print(reason, file=sys.stderr)
+    no_plots = plot.draw(results, folder, SUBJECT, caption)
+    if no_plots:
+        print(no_plots, file=sys.stderr)

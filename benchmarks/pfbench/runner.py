@@ -95,7 +95,7 @@ class Runner:
         env: dict[str, str],
         timeout: float,
         start: Callable[..., launch.Outcome] = launch.run,
-        prepare: Callable[[Mapping[str, str]], None] = lambda network: None,
+        prepare: Optional[Callable[[Mapping[str, str]], None]] = None,
     ) -> None:
         self.results = results
         self.placement = placement
@@ -121,7 +121,8 @@ class Runner:
     def run(self, step: Step) -> Optional[Failure]:
         command = step.command(self.placement)
         self.commands.setdefault(tuple(command))
-        self._prepare(step.job.test.network)
+        if self._prepare:
+            self._prepare(step.job.test.network)
         outcome = self._start(command, self._env, self._timeout)
         bound = launch.bindings(outcome.errors)
         if bound:

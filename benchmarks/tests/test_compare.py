@@ -2,6 +2,7 @@
 """The command compare, with made-up programs."""
 
 import csv
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,9 @@ def test_all_well(made_up):
     environment = made_up.environment_text()
     assert "vader rank 1: core 1" in environment
     assert "--mca btl exanest,self" in environment
+    if shutil.which("gnuplot"):
+        plot = (made_up.out / "ratio.svg").read_text()
+        assert "median of 2, cache line 54 ns" in plot
 
 
 def test_goals_are_not_shown_by_default(made_up):
@@ -90,8 +94,25 @@ def test_rows_of_one_and_of_two_hosts_can_stand_in_one_file(made_up, monkeypatch
     assert {row["transport"] for row in two} == {"exanest", "tcp"}
     assert {row["cache_line_ns"] for row in one + two} == {"54.0"}
     assert list(one[0]) == list(two[0])
-    calls = made_up.hosts_calls()
-    assert calls[0] == "up 2 --core --mtu 1500" and calls[-1] == "down"
+
+
+def test_every_test_between_hosts_has_its_network(made_up, monkeypatch):
+    made_up.hosts(monkeypatch)
+    options = ["--hosts", "--mtu", "1500", "-r", "1", "--transports", "exanest"]
+    tests = ["--tests", "latency,rate,loss-1"]
+    assert compare.main([*made_up.folders(), "--own", *options, *tests]) == 0
+    calls = [
+        re.sub(r"^run .*benchmarks/mpi/(\w+) .*", r"\1", call)
+        for call in made_up.hosts_calls()
+    ]
+    assert calls == [
+        "up 2 --core --mtu 1500",
+        "set --loss 0 --wire off",
+        *("latency", "latency", "mbw_mr"),
+        "set --loss 1 --wire on",
+        "bw",
+        "down",
+    ]
 
 
 def test_the_state_of_the_machine_is_recorded(made_up):
