@@ -53,17 +53,12 @@ class Case:
         return "+".join(self.streams)
 
 
-CASES = tuple(
-    map(
-        Case,
-        (
-            (SUBJECT,),
-            (_TCP,),
-            (SUBJECT, SUBJECT),
-            (SUBJECT, _TCP),
-            (_TCP, _TCP),
-        ),
-    )
+CASES = (
+    Case((SUBJECT,)),
+    Case((_TCP,)),
+    Case((SUBJECT, SUBJECT)),
+    Case((SUBJECT, _TCP)),
+    Case((_TCP, _TCP)),
 )
 
 

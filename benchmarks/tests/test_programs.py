@@ -16,6 +16,22 @@ each_cold = pytest.mark.parametrize("test", COLD_TESTS, ids=lambda test: test.na
 each_cost = pytest.mark.parametrize("test", COST_TESTS, ids=lambda test: test.name)
 
 
+ABOUT = {
+    "latency": "round-trip time",
+    "bw": "acknowledges the window",
+    "mbw_mr": "Pairs of ranks",
+    "bibw": "Both ranks send",
+    "put_latency": "Time of one MPI_Put",
+    "get_latency": "Time of one MPI_Get",
+    "put_bw": "a window of MPI_Put",
+    "get_bw": "a window of MPI_Get",
+    "barrier": "Time of MPI_Barrier",
+    "bcast": "Time of MPI_Bcast",
+    "allreduce": "Time of MPI_Allreduce",
+    "alltoall": "Time of MPI_Alltoall",
+}
+
+
 @pytest.fixture
 def run(build):
     if not shutil.which("mpirun"):
@@ -203,6 +219,8 @@ def test_help(run_alone, test):
     outcome = run_alone(test.program, "--help")
     assert outcome.failure == ""
     assert "Usage:" in outcome.output
+    # No other program has its description.
+    assert ABOUT[test.program] in outcome.output
 
 
 @pytest.fixture
