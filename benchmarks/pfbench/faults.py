@@ -147,60 +147,36 @@ def _beside(alone, beside, kept, took):
 
 
 _BY_SIZE = (
-    (
-        "A get into untouched pages, us: what a minor page fault at the destination adds",
-        (
-            ("processor's access", measures.MINOR_TOUCH),
-            ("warm get", measures.MINOR_WARM),
-            ("cold get", measures.MINOR_COLD),
-            ("cold - warm - access", goals.MINOR_ADDED),
-        ),
-    ),
-    (
-        "A warm get, us: what tolerating page faults costs",
-        (
-            ("check before every copy", measures.CHECK_ALWAYS),
-            ("default", measures.CHECK_DEFAULT),
-            ("check rarely", measures.CHECK_RARELY),
-            ("default - rarely", goals.CHECK_ADDED),
-        ),
-    ),
+    ("A get into untouched pages, us: what a minor page fault at the destination adds", (
+        ("processor's access", measures.MINOR_TOUCH),
+        ("warm get", measures.MINOR_WARM),
+        ("cold get", measures.MINOR_COLD),
+        ("cold - warm - access", goals.MINOR_ADDED),
+    )),
+    ("A warm get, us: what tolerating page faults costs", (
+        ("check before every copy", measures.CHECK_ALWAYS),
+        ("default", measures.CHECK_DEFAULT),
+        ("check rarely", measures.CHECK_RARELY),
+        ("default - rarely", goals.CHECK_ADDED),
+    )),
 )
 _ALONE = (
-    (
-        "A page fault that a pager in user space resolves, us",
-        (
-            ("userfaultfd thread", measures.PAGER_THREAD),
-            ("thread that spins", measures.PAGER_SPINNING),
-            ("forwarded", measures.PAGER_FORWARDED),
-            ("forwarded/thread", goals.PAGER_RATIO),
-        ),
-    ),
-    (
-        "Parts of the forwarded page fault, us",
-        (
-            ("detect, notify", measures.PAGER_NOTIFY),
-            ("supply", measures.PAGER_SUPPLY),
-            ("install, retransmit", measures.PAGER_RETRANSMIT),
-            ("(the thread's UFFDIO_COPY)", measures.PAGER_COPY),
-        ),
-    ),
-    (
-        "Eight warm streams and a get from a pager of 1 ms a page, MB/s",
-        _beside(
-            measures.PAGER_ALONE,
-            measures.PAGER_BESIDE,
-            goals.PAGER_KEPT,
-            measures.PAGER_TOOK,
-        ),
-    ),
-    (
-        "Eight warm streams and a put from swap, MB/s",
-        _beside(
-            measures.SWAP_ALONE,
-            measures.SWAP_BESIDE,
-            goals.SWAP_KEPT,
-            measures.SWAP_TOOK,
-        ),
-    ),
+    ("A page fault that a pager in user space resolves, us", (
+        ("userfaultfd thread", measures.PAGER_THREAD),
+        ("thread that spins", measures.PAGER_SPINNING),
+        ("forwarded", measures.PAGER_FORWARDED),
+        ("forwarded/thread", goals.PAGER_RATIO),
+    )),
+    ("Parts of the forwarded page fault, us", (
+        ("detect, notify", measures.PAGER_NOTIFY),
+        ("supply", measures.PAGER_SUPPLY),
+        ("install, retransmit", measures.PAGER_RETRANSMIT),
+        ("(the thread's UFFDIO_COPY)", measures.PAGER_COPY),
+    )),
+    ("Eight warm streams and a get from a pager of 1 ms a page, MB/s", _beside(
+        measures.PAGER_ALONE, measures.PAGER_BESIDE, goals.PAGER_KEPT, measures.PAGER_TOOK
+    )),
+    ("Eight warm streams and a put from swap, MB/s", _beside(
+        measures.SWAP_ALONE, measures.SWAP_BESIDE, goals.SWAP_KEPT, measures.SWAP_TOOK
+    )),
 )

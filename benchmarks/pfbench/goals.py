@@ -99,90 +99,34 @@ _SHARED_MEMORY = ("vader", "sm")
 _PEERS = (*_SHARED_MEMORY, "ucx")
 
 TWO_RANKS = (
-    Goal(
-        "latency, every size, at most 1.05 of the better of vader and ucx",
-        measures.LATENCY,
-        _PEERS,
-        1.05,
-        1,
-        16 * MIB,
-    ),
-    Goal(
-        "latency, geometric mean, at most 0.85 of the better of vader and ucx",
-        measures.LATENCY,
-        _PEERS,
-        0.85,
-        1,
-        16 * MIB,
-        mean=True,
-    ),
-    Goal(
-        "bandwidth, 256 KiB to 16 MiB, at least 1.7 of the better peer",
-        measures.BANDWIDTH,
-        _PEERS,
-        1.7,
-        256 * KIB,
-        16 * MIB,
-    ),
-    Goal(
-        "bandwidth, 128 MiB, at least 1.3 of the better peer",
-        measures.BANDWIDTH,
-        _PEERS,
-        1.3,
-        128 * MIB,
-        128 * MIB,
-    ),
-    Goal(
-        "bandwidth, every size, at least that of tcp",
-        measures.BANDWIDTH,
-        ("tcp",),
-        1.0,
-        1,
-        128 * MIB,
-    ),
-    Goal(
-        "message rate, 1 byte, at least that of the better peer",
-        measures.RATE,
-        _PEERS,
-        1.0,
-        1,
-        1,
-    ),
-    Goal(
-        "CPU time per GB, geometric mean, at most that of vader",
-        measures.CPU,
-        _SHARED_MEMORY,
-        1.0,
-        1,
-        128 * MIB,
-        mean=True,
-    ),
-    Goal(
-        "CPU time per GB, every size, at most that of vader",
-        measures.CPU,
-        _SHARED_MEMORY,
-        1.0,
-        1,
-        128 * MIB,
-    ),
+    Goal("latency, every size, at most 1.05 of the better of vader and ucx",
+         measures.LATENCY, _PEERS, 1.05, 1, 16 * MIB),
+    Goal("latency, geometric mean, at most 0.85 of the better of vader and ucx",
+         measures.LATENCY, _PEERS, 0.85, 1, 16 * MIB, mean=True),
+    Goal("bandwidth, 256 KiB to 16 MiB, at least 1.7 of the better peer",
+         measures.BANDWIDTH, _PEERS, 1.7, 256 * KIB, 16 * MIB),
+    Goal("bandwidth, 128 MiB, at least 1.3 of the better peer",
+         measures.BANDWIDTH, _PEERS, 1.3, 128 * MIB, 128 * MIB),
+    Goal("bandwidth, every size, at least that of tcp",
+         measures.BANDWIDTH, ("tcp",), 1.0, 1, 128 * MIB),
+    Goal("message rate, 1 byte, at least that of the better peer",
+         measures.RATE, _PEERS, 1.0, 1, 1),
+    Goal("CPU time per GB, geometric mean, at most that of vader",
+         measures.CPU, _SHARED_MEMORY, 1.0, 1, 128 * MIB, mean=True),
+    Goal("CPU time per GB, every size, at most that of vader",
+         measures.CPU, _SHARED_MEMORY, 1.0, 1, 128 * MIB),
 )
 COLLECTIVES = (
     Goal("barrier, not slower than vader", measures.BARRIER, _SHARED_MEMORY, 1.0, 0, 0),
-) + tuple(
-    Goal(
-        f"{measure.name}, geometric mean, not slower than vader",
-        measure,
-        _SHARED_MEMORY,
-        1.0,
-        4,
-        high,
-        mean=True,
-    )
-    for measure, high in (
-        (measures.BCAST, 64 * KIB),
-        (measures.ALLREDUCE, 64 * KIB),
-        (measures.ALLTOALL, 16 * KIB),
-    )
+    *(
+        Goal(f"{measure.name}, geometric mean, not slower than vader",
+             measure, _SHARED_MEMORY, 1.0, 4, high, mean=True)
+        for measure, high in (
+            (measures.BCAST, 64 * KIB),
+            (measures.ALLREDUCE, 64 * KIB),
+            (measures.ALLTOALL, 16 * KIB),
+        )
+    ),
 )
 
 
@@ -194,109 +138,43 @@ CHECK_ADDED = Figure((measures.CHECK_DEFAULT,), less=(measures.CHECK_RARELY,))
 PAGER_RATIO = Figure((measures.PAGER_FORWARDED,), over=measures.PAGER_THREAD)
 PAGER_KEPT = Figure((measures.PAGER_BESIDE,), over=measures.PAGER_ALONE)
 SWAP_KEPT = Figure((measures.SWAP_BESIDE,), over=measures.SWAP_ALONE)
+_COLD = measures.COLD_BANDWIDTH["destination"]
 FAULTS = (
-    Goal(
-        "destination cold, 4 MiB, at least 2.5 of the bandwidth of pin",
-        measures.COLD_BANDWIDTH["destination"],
-        ("pin",),
-        2.5,
-        4 * MIB,
-        4 * MIB,
-    ),
-    Goal(
-        "destination cold, 4 MiB, at least 2 of the bandwidth of vader",
-        measures.COLD_BANDWIDTH["destination"],
-        _SHARED_MEMORY,
-        2.0,
-        4 * MIB,
-        4 * MIB,
-    ),
-    Limit(
-        "a minor page fault at the destination adds at most 2 us to a processor's own",
-        MINOR_ADDED,
-        2.0,
-        4 * KIB,
-        16 * KIB,
-    ),
-    Limit(
-        "tolerating page faults costs a warm transfer at most 0.1 us",
-        CHECK_ADDED,
-        0.1,
-        4 * KIB,
-        16 * KIB,
-    ),
-    Limit(
-        "warm streams keep at least 0.95 during a get from a pager of 1 ms a page",
-        PAGER_KEPT,
-        0.95,
-        at_most=False,
-    ),
-    Limit(
-        "warm streams keep at least 0.95 during a put from swap",
-        SWAP_KEPT,
-        0.95,
-        at_most=False,
-    ),
-    Limit(
-        "a page fault forwarded to a pager takes at most 0.5 of a userfaultfd thread's",
-        PAGER_RATIO,
-        0.5,
-    ),
+    Goal("destination cold, 4 MiB, at least 2.5 of the bandwidth of pin",
+         _COLD, ("pin",), 2.5, 4 * MIB, 4 * MIB),
+    Goal("destination cold, 4 MiB, at least 2 of the bandwidth of vader",
+         _COLD, _SHARED_MEMORY, 2.0, 4 * MIB, 4 * MIB),
+    Limit("a minor page fault at the destination adds at most 2 us to a processor's own",
+          MINOR_ADDED, 2.0, 4 * KIB, 16 * KIB),
+    Limit("tolerating page faults costs a warm transfer at most 0.1 us",
+          CHECK_ADDED, 0.1, 4 * KIB, 16 * KIB),
+    Limit("warm streams keep at least 0.95 during a get from a pager of 1 ms a page",
+          PAGER_KEPT, 0.95, at_most=False),
+    Limit("warm streams keep at least 0.95 during a put from swap",
+          SWAP_KEPT, 0.95, at_most=False),
+    Limit("a page fault forwarded to a pager takes at most 0.5 of a userfaultfd thread's",
+          PAGER_RATIO, 0.5),
 )
-
 
 _NET_PEERS = ("tcp", "ucx", "libfabric")
-
-
-def _kept(percent: str, limit: float) -> Limit:
-    lost = measures.LOSS_BANDWIDTH
-    return Limit(
-        f"bandwidth, {percent} % packet loss, at least {limit} of that without loss",
-        Figure((lost[percent],), over=lost["0"]),
-        limit,
-        256 * KIB,
-        MIB,
-        at_most=False,
-    )
-
-
+_LOSS = measures.LOSS_BANDWIDTH
 HOSTS_COLD = (
-    Goal(
-        "destination cold, 4 MiB, at least 2 of the bandwidth of tcp",
-        measures.COLD_BANDWIDTH["destination"],
-        ("tcp",),
-        2.0,
-        4 * MIB,
-        4 * MIB,
-    ),
+    Goal("destination cold, 4 MiB, at least 2 of the bandwidth of tcp",
+         _COLD, ("tcp",), 2.0, 4 * MIB, 4 * MIB),
 )
 HOSTS = (
-    Goal(
-        "latency, 1 B to 8 KiB, at most 0.75 of the best of tcp, ucx and libfabric",
-        measures.LATENCY,
-        _NET_PEERS,
-        0.75,
-        1,
-        8 * KIB,
+    Goal("latency, 1 B to 8 KiB, at most 0.75 of the best of tcp, ucx and libfabric",
+         measures.LATENCY, _NET_PEERS, 0.75, 1, 8 * KIB),
+    Goal("bandwidth, 4 MiB, at least 4 of the best peer",
+         measures.BANDWIDTH, _NET_PEERS, 4.0, 4 * MIB, 4 * MIB),
+    Goal("message rate, 1 byte, at least 8 of the best peer",
+         measures.RATE, _NET_PEERS, 8.0, 1, 1),
+    *(
+        Limit(f"bandwidth, {percent} % packet loss, at least {limit} of that without loss",
+              Figure((_LOSS[percent],), over=_LOSS["0"]),
+              limit, 256 * KIB, MIB, at_most=False)
+        for percent, limit in (("1", 0.6), ("10", 0.3))
     ),
-    Goal(
-        "bandwidth, 4 MiB, at least 4 of the best peer",
-        measures.BANDWIDTH,
-        _NET_PEERS,
-        4.0,
-        4 * MIB,
-        4 * MIB,
-    ),
-    Goal(
-        "message rate, 1 byte, at least 8 of the best peer",
-        measures.RATE,
-        _NET_PEERS,
-        8.0,
-        1,
-        1,
-    ),
-    _kept("1", 0.6),
-    _kept("10", 0.3),
     *HOSTS_COLD,
 )
 

@@ -238,30 +238,25 @@ COLD_TESTS = (
         arguments=("--cpu",),
     ),
 )
+_SIZES = (4 * KIB, 16 * KIB)
 COST_TESTS = (
     _cost(
         "minor",
         (measures.MINOR_TOUCH, measures.MINOR_WARM, measures.MINOR_COLD),
-        Span(4 * KIB, 16 * KIB, 4000, 50),
-        Span(4 * KIB, 16 * KIB, 1000, 50),
+        Span(*_SIZES, 4000, 50),
+        Span(*_SIZES, 1000, 50),
     ),
     _cost(
         "warm",
         (measures.CHECK_ALWAYS, measures.CHECK_DEFAULT, measures.CHECK_RARELY),
-        Span(4 * KIB, 16 * KIB, 10, 1),
-        Span(4 * KIB, 16 * KIB, 5, 1),
+        Span(*_SIZES, 10, 1),
+        Span(*_SIZES, 5, 1),
     ),
     _cost(
         "pager",
-        (
-            measures.PAGER_THREAD,
-            measures.PAGER_SPINNING,
-            measures.PAGER_FORWARDED,
-            measures.PAGER_NOTIFY,
-            measures.PAGER_SUPPLY,
-            measures.PAGER_RETRANSMIT,
-            measures.PAGER_COPY,
-        ),
+        (measures.PAGER_THREAD, measures.PAGER_SPINNING, measures.PAGER_FORWARDED)
+        + (measures.PAGER_NOTIFY, measures.PAGER_SUPPLY, measures.PAGER_RETRANSMIT)
+        + (measures.PAGER_COPY,),
         Span(0, 0, 2000, 100),
         Span(0, 0, 500, 50),
     ),
