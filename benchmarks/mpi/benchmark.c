@@ -1,53 +1,76 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "benchmark.h"
 
-#include "pattern.h"
-
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "pattern.h"
+
 #define VALIDATION_ROUNDS 5
-/* Least length of a buffer then, so that a whole window of small messages fits side by side. */
+/* Least length of a buffer with --validate: separate places for a window of small messages. */
 #define VALIDATION_LENGTH ((size_t)4 << 20)
-/* Room for the four-byte acknowledgement of the bandwidth tests. */
-#define LENGTH_MIN 8
+/* At least the four-byte acknowledgement of the bandwidth benchmarks. */
+#define LENGTH_LEAST 8
 /*
- * Between two ranks: what OSU's default run, up to 4 MiB, allocates. A run for
- * a part of the sizes shall not be about smaller buffers than the whole would.
+ * Least length of a buffer between two ranks: the length that OSU's default
+ * run allocates. A run of a few sizes then uses the same buffers as a run of
+ * all of them.
  */
-#define LENGTH_TWO_RANKS ((size_t)4 << 20)
+#define LENGTH_TWO_RANKS SIZE_MOST
 
 static double cpu_seconds(void)
 {
 	struct timespec used;
 
-	/* What getrusage adds up, but not cut to microseconds: --cold times one message. */
+	/* In ns where getrusage has us: --cold times single messages. */
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
 	return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 }
 
-uint64_t benchmark_seed(const struct run *run, int source, int index)
+/* Different for every message of a run: rounds are not counted anew at each size. */
+static uint64_t seed(const struct run *run, int source, int index)
 {
-	uint64_t seed = pattern_seed(run->size, (uint64_t)run->round);
+	const int ranks = run->ranks, window = run->options->window;
+	const uint64_t indices = (uint64_t)(ranks > window ? ranks : window);
 
-	return pattern_seed(pattern_seed(seed, (uint64_t)source), (uint64_t)index);
+	return ((uint64_t)run->round * (uint64_t)ranks + (uint64_t)source) * indices +
+	       (uint64_t)index;
 }
 
-int benchmark_check(const struct run *run, const char *message, int source, int index)
+void message_fill(const struct run *run, char *message, int source, int index)
 {
-	size_t wrong = pattern_check(message, run->size, benchmark_seed(run, source, index));
+	pattern_fill(message, run->size, seed(run, source, index));
+}
 
-	if (wrong == run->size)
+int message_check(const struct run *run, const char *message, int source, int index)
+{
+	if (pattern_matches(message, run->size, seed(run, source, index)))
 		return 0;
-	fprintf(stderr,
-		"rank %d: message %d from rank %d, %zu bytes, round %d: byte %zu is wrong\n",
-		run->rank, index, source, run->size, run->round, wrong);
+	fprintf(stderr, "rank %d: wrong contents in message %d from rank %d, %zu bytes, round %d\n",
+		run->rank, index, source, run->size, run->round);
 	return -1;
+}
+
+void window_fill(const struct run *run, char *buffer)
+{
+	int i;
+
+	for (i = 0; i < run->window; i++)
+		message_fill(run, buffer + (size_t)i * run->stride, run->rank, i);
+}
+
+int window_check(const struct run *run, const char *buffer, int source)
+{
+	int i;
+
+	for (i = 0; i < run->window; i++)
+		if (message_check(run, buffer + (size_t)i * run->stride, source, i))
+			return -1;
+	return 0;
 }
 
 static void columns_header(const struct run *run, const char *first, const char *second)
@@ -55,6 +78,9 @@ static void columns_header(const struct run *run, const char *first, const char 
 	const struct options *options = run->options;
 	int i, columns = options->colds ? options->colds : 1;
 
+	if (run->win != MPI_WIN_NULL)
+		printf("# Window creation: MPI_Win_%s\n# Synchronization: MPI_Win_%s\n",
+		       rma_create_name(options->create), rma_sync_name(options->sync));
 	if (options->colds)
 		printf("%-10s", "# Cold");
 	for (i = 0; i < options->colds; i++) {
@@ -72,16 +98,19 @@ static void columns_header(const struct run *run, const char *first, const char 
 	}
 }
 
+/*
+ * The reports have four decimals where OSU has two: 0.12 us would be rounded by
+ * up to 4 %, and a slow transport's 0.004 MB/s to 0.
+ */
 void latency_header(const struct run *run)
 {
 	columns_header(run, "Latency (us)", NULL);
 }
 
-/* More digits than OSU's two: 0.12 us would be rounded by 4 %. */
-void latency_report(const struct run *run, double microseconds)
+void latency_report(const struct run *run, const struct timing *timing)
 {
 	if (run->rank == 0)
-		printf("%20.4f", microseconds);
+		printf("%20.4f", timing->seconds * 1e6 / timing->iterations);
 }
 
 void bandwidth_header(const struct run *run)
@@ -89,22 +118,24 @@ void bandwidth_header(const struct run *run)
 	columns_header(run, "Bandwidth (MB/s)", run->options->cpu ? "CPU (s/GB)" : NULL);
 }
 
-void bandwidth_report(const struct run *run, const struct timing *timing, double bytes)
+void bandwidth_report(const struct run *run, const struct timing *timing)
 {
+	double directions = run->benchmark->one_way ? 1 : 2;
+	double bytes = directions * (double)run->size * run->window * timing->iterations;
 	double cpu = 0;
 
 	if (run->options->cpu)
 		MPI_Reduce(&timing->cpu, &cpu, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
 	if (run->rank)
 		return;
-	printf("%20.2f", bytes / 1e6 / timing->seconds);
+	printf("%20.4f", bytes / 1e6 / timing->seconds);
 	if (run->options->cpu)
 		printf("%20.6f", cpu / (bytes / 1e9));
 }
 
-static size_t messages_held(const struct benchmark *benchmark, const struct run *run)
+static size_t messages_held(const struct run *run)
 {
-	switch (benchmark->hold) {
+	switch (run->benchmark->hold) {
 	case HOLD_MESSAGE_PER_RANK:
 		return (size_t)run->ranks;
 	case HOLD_WINDOW:
@@ -114,30 +145,36 @@ static size_t messages_held(const struct benchmark *benchmark, const struct run 
 	}
 }
 
-/* Cold buffers again, and every rank has them. */
+static void fail_to_map(const struct run *run)
+{
+	fprintf(stderr, "rank %d: cannot map cold buffers of %zu bytes: %s\n", run->rank,
+		run->length, strerror(errno));
+	MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* Make the cold buffers of this rank cold again. */
 static void renew(struct run *run)
 {
-	if (cold_renew(run->cold)) {
-		fprintf(stderr, "rank %d: cannot map cold buffers: %s\n", run->rank,
-			strerror(errno));
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	}
+	if (cold_renew(run->cold))
+		fail_to_map(run);
 	run->send = run->cold->send;
 	run->receive = run->cold->receive;
 }
 
-/* Returns 0 if every rank found every byte right. */
-static int validate(const struct benchmark *benchmark, struct run *run)
+/* Returns 0 if every rank found all contents right. */
+static int validate(struct run *run)
 {
+	const struct benchmark *benchmark = run->benchmark;
 	size_t places = run->size ? run->length / run->size : SIZE_MAX;
-	/* With --cold, every column has its own, and messages are long. */
-	const int rounds = run->cold ? 1 : VALIDATION_ROUNDS;
+	/* One round with --cold: each column has its own, and messages are long. */
+	int rounds = run->cold ? 1 : VALIDATION_ROUNDS;
 	int wrong = 0, any = 0;
 
 	if (places < (size_t)run->window)
 		run->window = (int)places;
 	run->stride = run->size;
-	for (run->round = 0; run->round < rounds; run->round++) {
+	for (; rounds > 0; rounds--) {
+		run->round++;
 		benchmark->fill(run);
 		if (run->cold)
 			renew(run);
@@ -151,8 +188,8 @@ static int validate(const struct benchmark *benchmark, struct run *run)
 	return any;
 }
 
-/* With --cold, every iteration has a clock and cold buffers of its own. */
-static struct timing timed(const struct benchmark *benchmark, struct run *run, int iterations)
+/* With --cold, each iteration is timed by itself and has newly mapped buffers. */
+static struct timing timed(struct run *run, int iterations)
 {
 	const int rounds = run->cold ? iterations : 1;
 	struct timing timing = { .iterations = iterations };
@@ -164,77 +201,73 @@ static struct timing timed(const struct benchmark *benchmark, struct run *run, i
 			MPI_Barrier(MPI_COMM_WORLD);
 		}
 		timing.cpu -= cpu_seconds();
-		timing.seconds += benchmark->exchange(run, iterations / rounds);
+		timing.seconds += run->benchmark->exchange(run, iterations / rounds);
 		timing.cpu += cpu_seconds();
 	}
 	return timing;
 }
 
-/* One column, or two with --cpu. */
-static int measure(const struct benchmark *benchmark, struct run *run)
+/* Measure and print what report prints. */
+static int measure(struct run *run)
 {
 	const struct options *options = run->options;
 	const struct loops *loops = run->size > LARGE_MESSAGE ? &options->large : &options->small;
-	size_t touched = run->size * messages_held(benchmark, run);
+	size_t touched = run->cold ? run->length : run->size * messages_held(run);
 	struct timing timing;
 	int wrong = 0;
 
 	if (options->validate)
-		wrong = validate(benchmark, run);
+		wrong = validate(run);
 
 	run->window = options->window;
-	run->stride = run->cold || benchmark->hold == HOLD_WINDOW ? run->size : 0;
-	if (run->cold)
-		touched = run->length;
+	run->stride = run->cold || run->benchmark->hold == HOLD_WINDOW ? run->size : 0;
 	memset(run->send, 'a', touched);
 	if (run->receive)
 		memset(run->receive, 'b', touched);
 	MPI_Barrier(MPI_COMM_WORLD);
 
 	if (loops->skip)
-		timed(benchmark, run, loops->skip);
-	timing = timed(benchmark, run, loops->iterations);
-	benchmark->report(run, &timing);
+		timed(run, loops->skip);
+	timing = timed(run, loops->iterations);
+	run->benchmark->report(run, &timing);
 	return wrong;
 }
 
-/* The same with buffers that are cold, in the place of the run's. */
-static int measure_cold(const struct benchmark *benchmark, const struct run *warm, unsigned cold)
+/* The same with cold buffers in place of those of the run. */
+static int measure_cold(struct run *warm, unsigned cold)
 {
+	const bool both = !warm->benchmark->one_way;
 	struct run run = *warm;
 	struct cold buffers;
 	int wrong;
 
-	run.length = run.size * (size_t)run.options->window;
-	if (run.length < LENGTH_MIN)
-		run.length = LENGTH_MIN;
-	if (cold_begin(&buffers, run.length,
-		       cold & COLD_SOURCE && (run.rank == 0 || !benchmark->one_way),
-		       cold & COLD_DESTINATION && (run.rank == 1 || !benchmark->one_way))) {
-		fprintf(stderr, "rank %d: cannot map %zu bytes: %s\n", run.rank, run.length,
-			strerror(errno));
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	}
+	run.window = run.options->window;
+	run.length = run.size * (size_t)run.window;
+	if (run.length < LENGTH_LEAST)
+		run.length = LENGTH_LEAST;
+	if (cold_begin(&buffers, run.length, cold & COLD_SOURCE && (run.rank == 0 || both),
+		       cold & COLD_DESTINATION && (run.rank == 1 || both)))
+		fail_to_map(&run);
 	run.cold = &buffers;
 	run.send = buffers.send;
 	run.receive = buffers.receive;
-	run.window = run.options->window;
-	wrong = measure(benchmark, &run);
+	wrong = measure(&run);
+	warm->round = run.round;
 	cold_end(&buffers);
 	return wrong;
 }
 
-static int measure_size(const struct benchmark *benchmark, struct run *run)
+static int measure_size(struct run *run)
 {
 	const struct options *options = run->options;
 	int wrong = 0, i;
 
-	if (run->rank == 0 && benchmark->groups & TAKES_SIZES)
+	if (run->rank == 0 && run->benchmark->groups & TAKES_SIZES)
 		printf("%-10zu", run->size);
 	if (!options->colds)
-		wrong = measure(benchmark, run);
+		wrong = measure(run);
 	for (i = 0; i < options->colds; i++)
-		wrong |= measure_cold(benchmark, run, options->cold[i]);
+		wrong |= measure_cold(run, options->cold[i]);
 	if (run->rank == 0) {
 		if (options->validate)
 			printf("%20s", wrong ? "Fail" : "Pass");
@@ -254,7 +287,7 @@ static void *allocate_touched(size_t length)
 	return buffer;
 }
 
-static const char *wrong_ranks(const struct benchmark *benchmark, int ranks)
+static const char *check_ranks(const struct benchmark *benchmark, int ranks)
 {
 	if (benchmark->ranks == RANKS_TWO && ranks != 2)
 		return "this benchmark runs between two ranks: start it with mpirun -n 2";
@@ -264,14 +297,14 @@ static const char *wrong_ranks(const struct benchmark *benchmark, int ranks)
 	return NULL;
 }
 
-static int run_all(const struct benchmark *benchmark, struct run *run)
+static int run_all(struct run *run)
 {
 	const struct options *options = run->options;
 	int wrong = 0;
 
 	if (run->rank == 0) {
-		printf("# %s\n", benchmark->title);
-		benchmark->header(run);
+		printf("# %s\n", run->benchmark->title);
+		run->benchmark->header(run);
 		if (options->validate)
 			printf("%20s", "Validation");
 		printf("\n");
@@ -279,25 +312,26 @@ static int run_all(const struct benchmark *benchmark, struct run *run)
 	}
 	for (run->size = options->min_size; run->size <= options->max_size;
 	     run->size = run->size ? run->size * 2 : 1)
-		wrong |= measure_size(benchmark, run);
+		wrong |= measure_size(run);
 	return wrong;
 }
 
 int benchmark_main(const struct benchmark *benchmark, int argc, char **argv)
 {
 	struct options options = benchmark->defaults;
-	struct run run = { .options = &options, .win = MPI_WIN_NULL };
+	struct run run = { .benchmark = benchmark, .options = &options, .win = MPI_WIN_NULL };
 	const bool one_sided = benchmark->groups & TAKES_RMA;
-	char error[256];
-	const char *complaint = NULL;
+	char option_error[256];
+	const char *error = NULL;
 	int status = 1, short_of_memory;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &run.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &run.ranks);
 
-	if (options_parse(&options, benchmark->groups, argc, argv, error, sizeof(error))) {
-		complaint = error;
+	if (options_parse(&options, benchmark->groups, argc, argv, option_error,
+			  sizeof(option_error))) {
+		error = option_error;
 		goto finalize;
 	}
 	if (options.help) {
@@ -307,15 +341,15 @@ int benchmark_main(const struct benchmark *benchmark, int argc, char **argv)
 		status = 0;
 		goto finalize;
 	}
-	complaint = wrong_ranks(benchmark, run.ranks);
-	if (complaint)
+	error = check_ranks(benchmark, run.ranks);
+	if (error)
 		goto finalize;
 
 	run.window = options.window;
-	run.length = benchmark->ranks == RANKS_TWO ? LENGTH_TWO_RANKS : LENGTH_MIN;
+	run.length = benchmark->ranks == RANKS_TWO ? LENGTH_TWO_RANKS : LENGTH_LEAST;
 	if (run.length < options.max_size)
 		run.length = options.max_size;
-	run.length *= messages_held(benchmark, &run);
+	run.length *= messages_held(&run);
 	if (options.validate && run.length < VALIDATION_LENGTH)
 		run.length = VALIDATION_LENGTH;
 	run.send = allocate_touched(run.length);
@@ -324,20 +358,20 @@ int benchmark_main(const struct benchmark *benchmark, int argc, char **argv)
 	short_of_memory = !run.send || (!run.receive && !one_sided) || !run.requests;
 	MPI_Allreduce(MPI_IN_PLACE, &short_of_memory, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 	if (short_of_memory) {
-		complaint = "not enough memory for the buffers: lower MAX of -m (or -W)";
+		error = "not enough memory for the buffers: lower MAX of -m (or -W)";
 		goto finalize;
 	}
-	complaint = benchmark->prepare ? benchmark->prepare(&run) : NULL;
-	if (complaint)
+	error = benchmark->prepare ? benchmark->prepare(&run) : NULL;
+	if (error)
 		goto finalize;
-	status = run_all(benchmark, &run);
+	status = run_all(&run);
 	if (benchmark->finish)
 		benchmark->finish(&run);
 	if (status)
-		complaint = "validation failed: wrong data arrived";
+		error = "validation failed: wrong contents arrived";
 finalize:
-	if (complaint && run.rank == 0)
-		fprintf(stderr, "%s: %s\n", argv[0], complaint);
+	if (error && run.rank == 0)
+		fprintf(stderr, "%s: %s\n", argv[0], error);
 	free(run.requests);
 	free(run.receive);
 	free(run.send);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part that all MPI benchmarks share: buffers, warm-up and timed loops,
+ * The MPI benchmarks, and what they share: buffers, warm-up, timed loops,
  * validation, and output in the format of the OSU micro-benchmarks.
  */
 #ifndef BENCHMARK_H
@@ -10,78 +10,92 @@
 #include "options.h"
 
 #include <mpi.h>
-#include <stdint.h>
 
-/* One rank's state. */
+struct benchmark;
+
+/* State of one rank. */
 struct run {
+	const struct benchmark *benchmark;
 	const struct options *options;
 	int rank, ranks;
-	size_t size; /* of one message, bytes */
+	size_t size; /* length of one message, bytes */
 	int window;  /* messages in flight */
 	/*
-	 * Distance between the messages of a window in the buffers. As in OSU,
-	 * two-sided ones share a place (0) and one-sided ones do not;
-	 * validation always keeps them apart.
+	 * Distance between the messages of a window in a buffer, bytes. As in
+	 * OSU, the messages of a two-sided window share one place (0), those of
+	 * a one-sided window do not. Validation always separates them.
 	 */
 	size_t stride;
-	char *send, *receive; /* page aligned, length bytes each; one-sided: send alone */
-	size_t length;
-	MPI_Request *requests; /* 2 * options->window */
-	MPI_Win win;           /* one-sided benchmarks: the window */
-	char *exposed;         /* ... and this rank's memory in it */
-	int round;             /* of validation */
-	struct cold *cold;     /* --cold: send and receive are these */
+	char *send, *receive;  /* page-aligned buffers; one-sided: receive is NULL */
+	size_t length;         /* length of each buffer, bytes */
+	MPI_Request *requests; /* array of 2 * options->window */
+	MPI_Win win;           /* window of one-sided communication, or MPI_WIN_NULL */
+	char *exposed;         /* memory of this rank in win */
+	int round;             /* number of validation rounds so far, equal on all ranks */
+	struct cold *cold;     /* with --cold: owner of send and receive */
 };
 
 struct timing {
-	double seconds; /* of this rank's timed loop */
-	double cpu;     /* user and system time of this rank meanwhile */
+	double seconds; /* sum of what exchange returned */
+	double cpu;     /* user and system time of this rank in the timed loop, s */
 	int iterations;
 };
 
 struct benchmark {
-	const char *title; /* as OSU prints it, without "OSU" */
+	const char *title; /* OSU's title without "OSU" */
 	const char *about; /* one or two sentences for --help */
-	unsigned groups;   /* enum option_group */
+	unsigned groups;   /* set of enum option_group */
 	struct options defaults;
 	enum { RANKS_TWO, RANKS_EVEN, RANKS_ANY } ranks;
-	/* Messages go from rank 0 to rank 1 only: --cold leaves the other buffers warm. */
+	/* Messages move from rank 0 to rank 1 only, or only gets by rank 0 move them. */
 	bool one_way;
-	/* What the buffers hold. */
+	/* Capacity of a buffer. */
 	enum { HOLD_MESSAGE, HOLD_MESSAGE_PER_RANK, HOLD_WINDOW } hold;
 
 	/*
-	 * Optional: collective set-up after the buffers exist, and its end.
-	 * prepare returns NULL or, on every rank, what is wrong.
+	 * Collective, optional: set-up after the allocation of the buffers, and
+	 * its reversal. prepare returns NULL or, on every rank, an error message.
 	 */
 	const char *(*prepare)(struct run *run);
 	void (*finish)(struct run *run);
 
-	/* Lines between the title and the first result, with the column names, without its end. */
+	/* Print the column names, without the end of the line. */
 	void (*header)(const struct run *run);
-	/* Do it repeats times; returns the seconds to report. */
+	/* Start message number index; for collectives: the whole call. For use by exchange. */
+	void (*operation)(struct run *run, int peer, int index);
+	/* Do it repeats times. Return the time to report for all of them, s. */
 	double (*exchange)(struct run *run, int repeats);
-	/* Collective; rank 0 prints what follows the size. With --cold, once for each column. */
+	/* Collective: rank 0 prints the columns of one size, or of one --cold of that size. */
 	void (*report)(const struct run *run, const struct timing *timing);
 
-	/* Validation: fill what is sent in run->round; check what came (0: all right). */
+	/* Validation: write what is sent in run->round; return 0 if what arrived is right. */
 	void (*fill)(struct run *run);
 	int (*check)(struct run *run);
 };
 
-/* The whole of main(). */
+extern const struct benchmark benchmark_latency, benchmark_bw, benchmark_bibw, benchmark_mbw_mr;
+extern const struct benchmark benchmark_barrier, benchmark_bcast, benchmark_allreduce,
+	benchmark_alltoall;
+extern const struct benchmark benchmark_put_latency, benchmark_get_latency, benchmark_put_bw,
+	benchmark_get_bw;
+
+/* Default options of the latency and of the bandwidth benchmarks; the numbers are OSU's. */
+#define LATENCY_LOOPS .small = { 10000, 100 }, .large = { 1000, 10 }, .window = 1
+#define BANDWIDTH_LOOPS .small = { 100, 10 }, .large = { 20, 2 }, .window = 64
+#define SIZE_MOST ((size_t)1 << 22)
+
 int benchmark_main(const struct benchmark *benchmark, int argc, char **argv);
 
-/* Seed for what `source` sends as message number `index` in this round. */
-uint64_t benchmark_seed(const struct run *run, int source, int index);
-/* Check one message; complains on stderr and returns -1 if it is wrong. */
-int benchmark_check(const struct run *run, const char *message, int source, int index);
+/* Write the pattern of message number index from source; return 0 if message holds it. */
+void message_fill(const struct run *run, char *message, int source, int index);
+int message_check(const struct run *run, const char *message, int source, int index);
+/* The same for all messages of a window. */
+void window_fill(const struct run *run, char *buffer);
+int window_check(const struct run *run, const char *buffer, int source);
 
-/* Headers and reports that several benchmarks share. */
 void latency_header(const struct run *run);
-void latency_report(const struct run *run, double microseconds);
+void latency_report(const struct run *run, const struct timing *timing);
 void bandwidth_header(const struct run *run);
-/* bytes: moved by all ranks in the timed loop. */
-void bandwidth_report(const struct run *run, const struct timing *timing, double bytes);
+void bandwidth_report(const struct run *run, const struct timing *timing);
 
 #endif

@@ -9,11 +9,11 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Pages freed on one processor come back on another after about so many iterations. */
+/* Iterations after which the kernel reuses pages that another processor freed, roughly. */
 #define ALLOCATOR_ROUNDS 4
-#define ALLOCATOR_LEAST ((size_t)64 << 20)
+#define ALLOCATOR_LEAST ((size_t)64 << 20) /* bytes */
 
-/* file -1: anonymous memory. */
+/* Map anonymous memory if file is -1. */
 static char *map(size_t length, int file, int more)
 {
 	int flags = (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) | more;
@@ -30,9 +30,9 @@ static void unmap(char **buffer, size_t length)
 }
 
 /*
- * Under a hypervisor, memory that was free for some time is taken back, and the
- * next touch of it is another machine's page fault. That is not what is to be
- * measured: have so much that it lasts until the loop recycles its own.
+ * A hypervisor may reclaim memory that was free for some time. The next touch
+ * of it is then also a page fault of the host, which is not to be measured.
+ * Touch enough memory to last until the timed loop reuses its own.
  */
 static void warm_allocator(size_t length)
 {

@@ -7,22 +7,18 @@
 #include <stddef.h>
 
 struct cold {
-	char *send, *receive; /* page aligned, length bytes each */
-	size_t length;
-	bool source, destination; /* which of them are cold here */
-	int file;                 /* behind a cold source; else -1 */
+	char *send, *receive;     /* page-aligned buffers */
+	size_t length;            /* length of each, bytes */
+	bool source, destination; /* send, receive is cold in this process */
+	int file;                 /* memfd of a cold source, or -1 */
 };
 
-/*
- * The buffers, all pages present. Returns 0, or -1 with errno: then there is
- * nothing to end.
- */
+/* Map the buffers, with all pages present. Returns 0, or -1 with errno and nothing to end. */
 int cold_begin(struct cold *cold, size_t length, bool source, bool destination);
 
 /*
- * Make the cold ones cold again, at an address that may be another one. What
- * was written to the source is in it. Returns 0, or -1 with errno: then only
- * cold_end is possible.
+ * Map the cold buffers anew, possibly at another address. The source keeps its
+ * contents. Returns 0, or -1 with errno: then only cold_end may follow.
  */
 int cold_renew(struct cold *cold);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A stream of messages from rank 0 to rank 1 until a point in time. Others may
- * run at the same time: what arrived is counted from the same moment on for all
- * of them, by the system's monotonic clock, which all processes of a machine
- * have in common, its namespaces too.
+ * A stream of messages from rank 0 to rank 1, until a given time. Several jobs
+ * can run at the same time and count what arrives over the same interval:
+ * CLOCK_MONOTONIC is common to all processes of a machine, also to those in
+ * other namespaces.
  */
 #include <errno.h>
 #include <math.h>
@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "sample.h"
 
 #define MESSAGE_BYTES (256 << 10)
 #define WINDOW 16
@@ -20,17 +21,10 @@
 #define TAG_END 2
 
 struct span {
-	double begin, end, step; /* seconds of CLOCK_MONOTONIC, and between lines */
+	double begin, end; /* CLOCK_MONOTONIC, s */
+	double step;       /* interval of one line of output, s */
 	int steps;
 };
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void *allocate(size_t count, size_t size)
 {
@@ -44,18 +38,19 @@ static void *allocate(size_t count, size_t size)
 }
 
 /*
- * The receiver says how many messages it has been ready for; the answer is how
- * many there are in all, the last of them empty.
+ * At the end the receiver reports the number of receives that it posted, and
+ * the sender replies with the number of messages: as many, or more that are
+ * under way already. Empty messages match the receives that are left.
  */
 static void send_all(void)
 {
 	char *buffer = allocate(WINDOW, MESSAGE_BYTES);
 	MPI_Request requests[WINDOW + 1];
-	long long sent = 0, wanted = 0;
+	long long sent = 0, total = 0;
 	int i;
 
 	memset(buffer, 1, (size_t)WINDOW * MESSAGE_BYTES);
-	MPI_Irecv(&wanted, 1, MPI_LONG_LONG, 1, TAG_END, MPI_COMM_WORLD, &requests[WINDOW]);
+	MPI_Irecv(&total, 1, MPI_LONG_LONG, 1, TAG_END, MPI_COMM_WORLD, &requests[WINDOW]);
 	for (i = 0; i < WINDOW; i++)
 		requests[i] = MPI_REQUEST_NULL;
 	for (i = 0; i < WINDOW; i++, sent++)
@@ -69,22 +64,22 @@ static void send_all(void)
 			  MPI_COMM_WORLD, &requests[i]);
 		sent++;
 	}
-	if (wanted < sent)
-		wanted = sent;
-	MPI_Send(&wanted, 1, MPI_LONG_LONG, 1, TAG_END, MPI_COMM_WORLD);
-	for (; sent < wanted; sent++)
+	if (total < sent)
+		total = sent;
+	MPI_Send(&total, 1, MPI_LONG_LONG, 1, TAG_END, MPI_COMM_WORLD);
+	for (; sent < total; sent++)
 		MPI_Send(buffer, 0, MPI_CHAR, 1, TAG_DATA, MPI_COMM_WORLD);
 	MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
 	free(buffer);
 }
 
-/* Returns when the first message came. */
+/* Count bytes by step. Returns the time at which the first message arrived. */
 static double receive_all(const struct span *span, unsigned long long *bytes)
 {
 	char *buffer = allocate(WINDOW, MESSAGE_BYTES);
 	MPI_Request requests[WINDOW];
-	double first = 0, at;
-	long long posted, all;
+	double first = 0, now;
+	long long posted, total;
 	int i;
 
 	memset(buffer, 1, (size_t)WINDOW * MESSAGE_BYTES);
@@ -93,22 +88,20 @@ static double receive_all(const struct span *span, unsigned long long *bytes)
 			  TAG_DATA, MPI_COMM_WORLD, &requests[posted]);
 	for (;; posted++) {
 		MPI_Waitany(WINDOW, requests, &i, MPI_STATUS_IGNORE);
-		at = now();
+		now = sample_seconds();
 		if (first == 0)
-			first = at;
-		if (at >= span->end)
+			first = now;
+		if (now >= span->end)
 			break;
-		if (at >= span->begin)
-			bytes[(int)((at - span->begin) / span->step)] += MESSAGE_BYTES;
+		if (now >= span->begin)
+			bytes[(int)((now - span->begin) / span->step)] += MESSAGE_BYTES;
 		MPI_Irecv(buffer + (size_t)i * MESSAGE_BYTES, MESSAGE_BYTES, MPI_CHAR, 0, TAG_DATA,
 			  MPI_COMM_WORLD, &requests[i]);
 	}
 	MPI_Send(&posted, 1, MPI_LONG_LONG, 0, TAG_END, MPI_COMM_WORLD);
-	MPI_Recv(&all, 1, MPI_LONG_LONG, 0, TAG_END, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	for (;; posted++) {
-		if (posted == all)
-			break;
-		/* The one that is free; afterwards whichever comes to be. */
+	MPI_Recv(&total, 1, MPI_LONG_LONG, 0, TAG_END, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	for (; posted < total; posted++) {
+		/* Request i is complete. */
 		MPI_Irecv(buffer + (size_t)i * MESSAGE_BYTES, MESSAGE_BYTES, MPI_CHAR, 0, TAG_DATA,
 			  MPI_COMM_WORLD, &requests[i]);
 		MPI_Waitany(WINDOW, requests, &i, MPI_STATUS_IGNORE);
@@ -147,11 +140,11 @@ static int report(const struct span *span, double first, const unsigned long lon
 
 	if (first > span->begin) {
 		fprintf(stderr,
-			"flow: the first message came %.3f s after BEGIN: give a later one\n",
+			"flow: the first message arrived %.3f s after BEGIN: give a later BEGIN\n",
 			first - span->begin);
 		return 1;
 	}
-	printf("# Bytes received until so many seconds after BEGIN, since the line before\n");
+	printf("# End of the step in s after BEGIN, bytes received in the step\n");
 	for (i = 0; i < span->steps; i++)
 		printf("%.3f %llu\n", (i + 1) * span->step, bytes[i]);
 	return 0;
@@ -165,9 +158,9 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))) {
 		printf("Usage: mpirun -n 2 [...] flow BEGIN END STEP\n"
-		       "Rank 0 sends messages to rank 1 from the start on, until END. Rank 1 prints "
-		       "how many bytes came\nin every STEP from BEGIN to END: seconds, the first two "
-		       "of CLOCK_MONOTONIC.\n");
+		       "Rank 0 sends messages to rank 1 until END. Rank 1 prints the number of bytes "
+		       "that arrived in each STEP\nfrom BEGIN to END. All three are in seconds; "
+		       "BEGIN and END are times of CLOCK_MONOTONIC.\n");
 		return 0;
 	}
 	MPI_Init(&argc, &argv);
@@ -175,8 +168,8 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	if (ranks != 2 || parse(&span, argc, argv)) {
 		if (rank == 0)
-			fprintf(stderr, "flow: give mpirun -n 2, and BEGIN END STEP in seconds: "
-					"see --help\n");
+			fprintf(stderr,
+				"flow: needs mpirun -n 2, and BEGIN END STEP in seconds: see --help\n");
 		MPI_Finalize();
 		return 1;
 	}

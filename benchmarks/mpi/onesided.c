@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "onesided.h"
+/*
+ * The one-sided benchmarks: put_latency, get_latency, put_bw, get_bw. Rank 0 is
+ * the origin, rank 1 the target; with -s fence the latency benchmarks take
+ * turns, as OSU's do.
+ */
+#include "benchmark.h"
 
-#include "pattern.h"
-
-#include <stdio.h>
 #include <string.h>
 
 #define ORIGIN 0
 #define TARGET 1
 
-void onesided_put(struct run *run, int peer, int index)
+static void put(struct run *run, int peer, int index)
 {
 	const size_t offset = (size_t)index * run->stride;
 
@@ -17,7 +19,7 @@ void onesided_put(struct run *run, int peer, int index)
 		(int)run->size, MPI_CHAR, run->win);
 }
 
-void onesided_get(struct run *run, int peer, int index)
+static void get(struct run *run, int peer, int index)
 {
 	const size_t offset = (size_t)index * run->stride;
 
@@ -25,8 +27,16 @@ void onesided_get(struct run *run, int peer, int index)
 		(int)run->size, MPI_CHAR, run->win);
 }
 
-/* Where the fences are is OSU's choice. */
-static double latency_fence(struct run *run, int repeats, onesided_fn operation)
+static void start_window(struct run *run)
+{
+	int i;
+
+	for (i = 0; i < run->window; i++)
+		run->benchmark->operation(run, TARGET, i);
+}
+
+/* The fences are where OSU has them. */
+static double latency_fence(struct run *run, int repeats)
 {
 	double start = MPI_Wtime();
 	int i;
@@ -34,21 +44,35 @@ static double latency_fence(struct run *run, int repeats, onesided_fn operation)
 	for (i = 0; i < repeats; i++) {
 		MPI_Win_fence(0, run->win);
 		if (run->rank == ORIGIN)
-			operation(run, TARGET, 0);
+			run->benchmark->operation(run, TARGET, 0);
 		MPI_Win_fence(0, run->win);
 		if (run->rank == TARGET)
-			operation(run, ORIGIN, 0);
+			run->benchmark->operation(run, ORIGIN, 0);
+		MPI_Win_fence(0, run->win);
+	}
+	return (MPI_Wtime() - start) / 2;
+}
+
+static double bandwidth_fence(struct run *run, int repeats)
+{
+	double start = MPI_Wtime();
+	int i;
+
+	for (i = 0; i < repeats; i++) {
+		MPI_Win_fence(0, run->win);
+		if (run->rank == ORIGIN)
+			start_window(run);
 		MPI_Win_fence(0, run->win);
 	}
 	return MPI_Wtime() - start;
 }
 
-/* One epoch for all (flush), or one for each window of operations (lock). */
-static double origin_passive(struct run *run, int repeats, int window, onesided_fn operation)
+/* One epoch for all windows (flush), or one for each (lock). */
+static double origin_passive(struct run *run, int repeats)
 {
-	const int lock_once = run->options->sync == SYNC_FLUSH;
+	const bool lock_once = run->options->sync == SYNC_FLUSH;
 	double start, seconds;
-	int i, j;
+	int i;
 
 	if (lock_once)
 		MPI_Win_lock(MPI_LOCK_SHARED, TARGET, 0, run->win);
@@ -56,8 +80,7 @@ static double origin_passive(struct run *run, int repeats, int window, onesided_
 	for (i = 0; i < repeats; i++) {
 		if (!lock_once)
 			MPI_Win_lock(MPI_LOCK_SHARED, TARGET, 0, run->win);
-		for (j = 0; j < window; j++)
-			operation(run, TARGET, j);
+		start_window(run);
 		if (lock_once)
 			MPI_Win_flush(TARGET, run->win);
 		else
@@ -69,46 +92,30 @@ static double origin_passive(struct run *run, int repeats, int window, onesided_
 	return seconds;
 }
 
-/* The target waits in a barrier, as OSU's: that makes progress for operations that need it. */
-static double passive(struct run *run, int repeats, int window, onesided_fn operation)
+/* As in OSU, the target waits in a barrier: that makes progress for operations that need it. */
+static double passive(struct run *run, int repeats)
 {
 	double seconds = 0;
 
 	if (run->rank == ORIGIN)
-		seconds = origin_passive(run, repeats, window, operation);
+		seconds = origin_passive(run, repeats);
 	MPI_Barrier(MPI_COMM_WORLD);
 	return seconds;
 }
 
-double onesided_latency(struct run *run, int repeats, onesided_fn operation)
+static double latency(struct run *run, int repeats)
 {
-	if (run->options->sync == SYNC_FENCE)
-		return latency_fence(run, repeats, operation);
-	return passive(run, repeats, 1, operation);
+	return run->options->sync == SYNC_FENCE ? latency_fence(run, repeats) :
+						  passive(run, repeats);
 }
 
-static double bandwidth_fence(struct run *run, int repeats, onesided_fn operation)
+static double bandwidth(struct run *run, int repeats)
 {
-	double start = MPI_Wtime();
-	int i, j;
-
-	for (i = 0; i < repeats; i++) {
-		MPI_Win_fence(0, run->win);
-		for (j = 0; j < run->window && run->rank == ORIGIN; j++)
-			operation(run, TARGET, j);
-		MPI_Win_fence(0, run->win);
-	}
-	return MPI_Wtime() - start;
+	return run->options->sync == SYNC_FENCE ? bandwidth_fence(run, repeats) :
+						  passive(run, repeats);
 }
 
-double onesided_bandwidth(struct run *run, int repeats, onesided_fn operation)
-{
-	if (run->options->sync == SYNC_FENCE)
-		return bandwidth_fence(run, repeats, operation);
-	return passive(run, repeats, run->window, operation);
-}
-
-const char *onesided_prepare(struct run *run)
+static const char *prepare(struct run *run)
 {
 	const MPI_Aint length = (MPI_Aint)run->length;
 
@@ -123,78 +130,67 @@ const char *onesided_prepare(struct run *run)
 	return NULL;
 }
 
-void onesided_finish(struct run *run)
+static void finish(struct run *run)
 {
 	MPI_Win_free(&run->win);
 	if (run->options->create == CREATE_FROM_MEMORY)
 		MPI_Free_mem(run->exposed);
 }
 
-static void describe_window(const struct run *run)
+static bool is_get(const struct run *run)
 {
-	printf("# Window creation: MPI_Win_%s\n# Synchronization: MPI_Win_%s\n",
-	       rma_create_name(run->options->create), rma_sync_name(run->options->sync));
+	return run->benchmark->operation == get;
 }
 
-void onesided_latency_header(const struct run *run)
+static void fill(struct run *run)
 {
-	describe_window(run);
-	latency_header(run);
+	window_fill(run, is_get(run) ? run->exposed : run->send);
 }
 
-void onesided_latency_report(const struct run *run, const struct timing *timing)
+static int check(struct run *run)
 {
-	double turns = run->options->sync == SYNC_FENCE ? 2 : 1;
-
-	latency_report(run, timing->seconds * 1e6 / (turns * timing->iterations));
+	if (run->rank != (is_get(run) ? ORIGIN : TARGET))
+		return 0;
+	return window_check(run, is_get(run) ? run->send : run->exposed, 1 - run->rank);
 }
 
-void onesided_bandwidth_header(const struct run *run)
-{
-	describe_window(run);
-	bandwidth_header(run);
-}
+#define LATENCY                                                                                    \
+	.groups = TAKES_SIZES | TAKES_RMA,                                                         \
+	.defaults = { .min_size = 1, .max_size = SIZE_MOST, LATENCY_LOOPS }, .ranks = RANKS_TWO,   \
+	.prepare = prepare, .finish = finish, .header = latency_header, .exchange = latency,       \
+	.report = latency_report, .fill = fill, .check = check
 
-void onesided_bandwidth_report(const struct run *run, const struct timing *timing)
-{
-	bandwidth_report(run, timing, (double)run->size * run->window * timing->iterations);
-}
+#define BANDWIDTH                                                                                  \
+	.groups = TAKES_SIZES | TAKES_WINDOW | TAKES_CPU | TAKES_RMA,                              \
+	.defaults = { .min_size = 1, .max_size = SIZE_MOST, BANDWIDTH_LOOPS }, .ranks = RANKS_TWO, \
+	.one_way = true, .hold = HOLD_WINDOW, .prepare = prepare, .finish = finish,                \
+	.header = bandwidth_header, .exchange = bandwidth, .report = bandwidth_report,             \
+	.fill = fill, .check = check
 
-static void fill(struct run *run, char *buffer)
-{
-	int i;
+const struct benchmark benchmark_put_latency = {
+	.title = "MPI_Put Latency Test",
+	.about = "Time of one MPI_Put and its synchronization.",
+	.operation = put,
+	LATENCY,
+};
 
-	for (i = 0; i < run->window; i++)
-		pattern_fill(buffer + (size_t)i * run->stride, run->size,
-			     benchmark_seed(run, run->rank, i));
-}
+const struct benchmark benchmark_get_latency = {
+	.title = "MPI_Get Latency Test",
+	.about = "Time of one MPI_Get and its synchronization.",
+	.operation = get,
+	LATENCY,
+};
 
-static int check(struct run *run, const char *buffer, int source)
-{
-	int i;
+const struct benchmark benchmark_put_bw = {
+	.title = "MPI_Put Bandwidth Test",
+	.about = "Rank 0 starts a window of MPI_Put and completes them together.",
+	.operation = put,
+	BANDWIDTH,
+};
 
-	for (i = 0; i < run->window; i++)
-		if (benchmark_check(run, buffer + (size_t)i * run->stride, source, i))
-			return -1;
-	return 0;
-}
-
-void onesided_fill_put(struct run *run)
-{
-	fill(run, run->send);
-}
-
-int onesided_check_put(struct run *run)
-{
-	return run->rank == TARGET ? check(run, run->exposed, ORIGIN) : 0;
-}
-
-void onesided_fill_get(struct run *run)
-{
-	fill(run, run->exposed);
-}
-
-int onesided_check_get(struct run *run)
-{
-	return run->rank == ORIGIN ? check(run, run->send, TARGET) : 0;
-}
+const struct benchmark benchmark_get_bw = {
+	.title = "MPI_Get Bandwidth Test",
+	.about = "Rank 0 starts a window of MPI_Get and completes them together.",
+	.operation = get,
+	BANDWIDTH,
+};

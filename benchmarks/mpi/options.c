@@ -28,21 +28,6 @@ static const char *const cold_names[COLD_CHOICES] = {
 	[COLD_SOURCE | COLD_DESTINATION] = "both",
 };
 
-static const struct option long_options[] = {
-	{ "message-size", required_argument, NULL, 'm' },
-	{ "iterations", required_argument, NULL, 'i' },
-	{ "warmup", required_argument, NULL, 'x' },
-	{ "window-size", required_argument, NULL, 'W' },
-	{ "validate", no_argument, NULL, 'c' },
-	{ "cpu", no_argument, NULL, 'C' },
-	{ "cold", required_argument, NULL, 'o' },
-	{ "full", no_argument, NULL, 'f' },
-	{ "sync-option", required_argument, NULL, 's' },
-	{ "win-option", required_argument, NULL, 'w' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
 const char *rma_sync_name(enum rma_sync sync)
 {
 	return sync_names[sync];
@@ -58,10 +43,12 @@ const char *cold_name(unsigned cold)
 	return cold_names[cold];
 }
 
-/* A decimal number with an optional K, M or G; *end is where it stops. */
+/* Read a decimal number with an optional K, M or G; *end is the first character after it. */
 static int parse_number(const char *text, char **end, unsigned long long *number)
 {
-	unsigned long long scale = 1;
+	static const char suffixes[] = "KMG";
+	const char *suffix;
+	unsigned long long scale;
 
 	if (*text < '0' || *text > '9')
 		return -1;
@@ -69,19 +56,10 @@ static int parse_number(const char *text, char **end, unsigned long long *number
 	*number = strtoull(text, end, 10);
 	if (errno)
 		return -1;
-	switch (**end) {
-	case 'K':
-		scale = 1ull << 10;
-		break;
-	case 'M':
-		scale = 1ull << 20;
-		break;
-	case 'G':
-		scale = 1ull << 30;
-		break;
-	default:
+	suffix = **end ? strchr(suffixes, **end) : NULL;
+	if (!suffix)
 		return 0;
-	}
+	scale = 1ull << 10 * (suffix - suffixes + 1);
 	if (*number > ULLONG_MAX / scale)
 		return -1;
 	*number *= scale;
@@ -99,6 +77,27 @@ static int parse_count(const char *text, unsigned long long least, unsigned long
 		return -1;
 	*count = (int)number;
 	return 0;
+}
+
+static int parse_iterations(const char *text, struct options *options)
+{
+	if (parse_count(text, 1, INT_MAX, &options->small.iterations))
+		return -1;
+	options->large.iterations = options->small.iterations;
+	return 0;
+}
+
+static int parse_warm_up(const char *text, struct options *options)
+{
+	if (parse_count(text, 0, INT_MAX, &options->small.skip))
+		return -1;
+	options->large.skip = options->small.skip;
+	return 0;
+}
+
+static int parse_window(const char *text, struct options *options)
+{
+	return parse_count(text, 1, WINDOW_MAX, &options->window);
 }
 
 /* OSU's forms: MAX, MIN:MAX, MIN: and :MAX. */
@@ -130,7 +129,23 @@ static int parse_name(const char *text, const char *const *names, int count)
 	return -1;
 }
 
-/* Names separated by commas, none of them twice. */
+static int parse_sync(const char *text, struct options *options)
+{
+	int choice = parse_name(text, sync_names, SYNC_FENCE + 1);
+
+	options->sync = (enum rma_sync)choice;
+	return choice < 0 ? -1 : 0;
+}
+
+static int parse_create(const char *text, struct options *options)
+{
+	int choice = parse_name(text, create_names, CREATE_FROM_MEMORY + 1);
+
+	options->create = (enum rma_create)choice;
+	return choice < 0 ? -1 : 0;
+}
+
+/* Names separated by commas, each at most once. */
 static int parse_cold(const char *text, struct options *options)
 {
 	char name[16];
@@ -154,119 +169,90 @@ static int parse_cold(const char *text, struct options *options)
 	}
 }
 
-static unsigned group_of(int letter)
+/* Options without a letter of their own. */
+enum { OPTION_CPU = UCHAR_MAX + 1, OPTION_COLD };
+
+static const struct entry {
+	int letter;
+	const char *name;
+	unsigned group; /* 0: all benchmarks take it */
+	/* With a value: returns 0, or -1 if it is none of those that expected names. */
+	int (*parse)(const char *value, struct options *options);
+	const char *expected;
+	size_t flag; /* without a value: offset of the bool that it sets */
+} entries[] = {
+	{ 'm', "message-size", TAKES_SIZES, parse_sizes,
+	  "MIN:MAX or MAX in bytes (K, M and G may follow), MIN not above MAX and MAX below 2G" },
+	{ 'i', "iterations", 0, parse_iterations, "a number from 1 to 2147483647" },
+	{ 'x', "warmup", 0, parse_warm_up, "a number from 0 to 2147483647" },
+	{ 'W', "window-size", TAKES_WINDOW, parse_window, "a number from 1 to 65536" },
+	{ 's', "sync-option", TAKES_RMA, parse_sync, "flush, lock or fence" },
+	{ 'w', "win-option", TAKES_RMA, parse_create, "allocate or create" },
+	{ OPTION_COLD, "cold", TAKES_COLD, parse_cold,
+	  "none, source, destination, both, or several of them separated by commas" },
+	{ OPTION_CPU, "cpu", TAKES_CPU, .flag = offsetof(struct options, cpu) },
+	{ 'f', "full", TAKES_FULL, .flag = offsetof(struct options, full) },
+	{ 'c', "validate", .flag = offsetof(struct options, validate) },
+	{ 'h', "help", .flag = offsetof(struct options, help) },
+};
+
+enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
+
+/* The entries as getopt_long takes them. */
+static void describe(struct option *long_options, char *letters)
 {
-	switch (letter) {
-	case 'm':
-		return TAKES_SIZES;
-	case 'W':
-		return TAKES_WINDOW;
-	case 'C':
-		return TAKES_CPU;
-	case 'o':
-		return TAKES_COLD;
-	case 'f':
-		return TAKES_FULL;
-	case 's':
-	case 'w':
-		return TAKES_RMA;
-	default:
-		return 0;
+	int i;
+
+	for (i = 0; i < ENTRIES; i++) {
+		const struct entry *entry = &entries[i];
+
+		long_options[i] = (struct option){ entry->name,
+						   entry->parse ? required_argument : no_argument,
+						   NULL, entry->letter };
+		if (entry->letter > UCHAR_MAX)
+			continue;
+		*letters++ = (char)entry->letter;
+		if (entry->parse)
+			*letters++ = ':';
 	}
+	long_options[ENTRIES] = (struct option){ NULL, 0, NULL, 0 };
+	*letters = '\0';
 }
 
 int options_parse(struct options *options, unsigned groups, int argc, char **argv, char *error,
 		  size_t error_size)
 {
-	int letter, choice;
+	struct option long_options[ENTRIES + 1];
+	char letters[2 * ENTRIES + 1], name[16];
+	int letter;
 
+	describe(long_options, letters);
 	opterr = 0;
-	while ((letter = getopt_long(argc, argv, "m:i:x:W:cfs:w:h", long_options, NULL)) != -1) {
-		if (group_of(letter) & ~groups) {
-			char name[] = { '-', (char)letter, '\0' };
+	while ((letter = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
+		const struct entry *entry = entries;
 
-			snprintf(error, error_size, "this benchmark has no use for %s: see --help",
-				 letter == 'C' ? "--cpu" :
-				 letter == 'o' ? "--cold" :
-						 name);
-			return -1;
-		}
-		switch (letter) {
-		case 'm':
-			if (parse_sizes(optarg, options)) {
-				snprintf(error, error_size,
-					 "-m %s: give MIN:MAX or MAX in bytes (K, M and G may "
-					 "follow), MIN not above MAX and MAX below 2G",
-					 optarg);
-				return -1;
-			}
-			break;
-		case 'i':
-			if (parse_count(optarg, 1, INT_MAX, &options->small.iterations)) {
-				snprintf(error, error_size, "-i %s: give a number from 1 to %d",
-					 optarg, INT_MAX);
-				return -1;
-			}
-			options->large.iterations = options->small.iterations;
-			break;
-		case 'x':
-			if (parse_count(optarg, 0, INT_MAX, &options->small.skip)) {
-				snprintf(error, error_size, "-x %s: give a number from 0 to %d",
-					 optarg, INT_MAX);
-				return -1;
-			}
-			options->large.skip = options->small.skip;
-			break;
-		case 'W':
-			if (parse_count(optarg, 1, WINDOW_MAX, &options->window)) {
-				snprintf(error, error_size, "-W %s: give a number from 1 to %d",
-					 optarg, WINDOW_MAX);
-				return -1;
-			}
-			break;
-		case 's':
-			choice = parse_name(optarg, sync_names, SYNC_FENCE + 1);
-			if (choice < 0) {
-				snprintf(error, error_size, "-s %s: give flush, lock or fence",
-					 optarg);
-				return -1;
-			}
-			options->sync = (enum rma_sync)choice;
-			break;
-		case 'w':
-			choice = parse_name(optarg, create_names, CREATE_FROM_MEMORY + 1);
-			if (choice < 0) {
-				snprintf(error, error_size, "-w %s: give allocate or create",
-					 optarg);
-				return -1;
-			}
-			options->create = (enum rma_create)choice;
-			break;
-		case 'c':
-			options->validate = true;
-			break;
-		case 'C':
-			options->cpu = true;
-			break;
-		case 'o':
-			if (parse_cold(optarg, options)) {
-				snprintf(error, error_size,
-					 "--cold %s: give none, source, destination, both, or "
-					 "several of them separated by commas",
-					 optarg);
-				return -1;
-			}
-			break;
-		case 'f':
-			options->full = true;
-			break;
-		case 'h':
-			options->help = true;
-			break;
-		default:
+		while (entry < entries + ENTRIES && entry->letter != letter)
+			entry++;
+		if (entry == entries + ENTRIES) {
 			snprintf(error, error_size,
 				 "%s: unknown option, or its value is missing: see --help",
 				 argv[optind - 1]);
+			return -1;
+		}
+		if (letter > UCHAR_MAX)
+			snprintf(name, sizeof(name), "--%s", entry->name);
+		else
+			snprintf(name, sizeof(name), "-%c", letter);
+		if (entry->group & ~groups) {
+			snprintf(error, error_size, "this benchmark does not take %s: see --help",
+				 name);
+			return -1;
+		}
+		if (!entry->parse) {
+			*(bool *)((char *)options + entry->flag) = true;
+		} else if (entry->parse(optarg, options)) {
+			snprintf(error, error_size, "%s %s: give %s", name, optarg,
+				 entry->expected);
 			return -1;
 		}
 	}
@@ -303,27 +289,26 @@ void options_help(const struct options *options, unsigned groups, const char *pr
 	if (groups & TAKES_CPU)
 		printf("      --cpu                     add a column: CPU seconds, user and system, "
 		       "of all ranks\n"
-		       "                                for each 10^9 bytes moved\n");
+		       "                                per 10^9 bytes moved\n");
 	if (groups & TAKES_COLD)
-		printf("      --cold LIST               a column for each of none, source, destination "
-		       "and both,\n"
-		       "                                that is, of the buffers that are cold: absent "
+		printf("      --cold LIST               add a column for each of none, source, "
+		       "destination, both:\n"
+		       "                                the buffers that are cold, that is, absent "
 		       "from the page\n"
-		       "                                tables of their process. A cold destination is "
-		       "memory mapped\n"
-		       "                                anew and never touched; a cold source is a "
-		       "file in memory\n"
-		       "                                (memfd) mapped anew, so that its pages exist. "
-		       "That is done\n"
-		       "                                before every iteration and is not timed: a "
-		       "barrier follows,\n"
-		       "                                then the clock starts. Every message of a "
-		       "window has a\n"
-		       "                                place of its own; so it has with none, where "
-		       "the same pages,\n"
-		       "                                touched before, are used again\n");
+		       "                                table of their process. A cold destination is "
+		       "newly mapped\n"
+		       "                                memory that was never touched. A cold source "
+		       "is a newly mapped\n"
+		       "                                memfd: its pages exist. Both are mapped before "
+		       "each iteration\n"
+		       "                                and before a barrier, after which the clock "
+		       "starts. Each message\n"
+		       "                                of a window has its own memory, also in the "
+		       "column none, where\n"
+		       "                                the same touched pages are used in each "
+		       "iteration\n");
 	if (groups & TAKES_FULL)
 		printf("  -f, --full                    add minimum and maximum over the ranks\n");
 	printf("  -c, --validate                check what arrives, before each timed loop\n"
-	       "  -h, --help                    this text\n");
+	       "  -h, --help                    print this text\n");
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Command line of the MPI benchmarks: the options of the OSU
- * micro-benchmarks, under the same letters, and a few more.
- */
+/* Options of the benchmark programs: those of OSU, with the same letters, and a few more. */
 #ifndef BENCHMARK_OPTIONS_H
 #define BENCHMARK_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Messages above this many bytes are "large" and get fewer iterations (OSU's limit). */
+/* Messages of more bytes are "large" and have fewer iterations; OSU's limit. */
 #define LARGE_MESSAGE 8192
 
-/* Which options a benchmark takes besides the common ones. */
+/* The options that only some benchmarks take. */
 enum option_group {
 	TAKES_SIZES = 1 << 0,
 	TAKES_WINDOW = 1 << 1,
@@ -25,7 +22,7 @@ enum option_group {
 enum rma_sync { SYNC_FLUSH, SYNC_LOCK, SYNC_FENCE };
 enum rma_create { CREATE_ALLOCATE, CREATE_FROM_MEMORY };
 
-/* Whose buffers are cold: bits. */
+/* The buffers that are cold: a set. */
 enum cold_side { COLD_SOURCE = 1, COLD_DESTINATION = 2 };
 #define COLD_CHOICES 4
 
@@ -44,18 +41,18 @@ struct options {
 	bool help;
 	enum rma_sync sync;
 	enum rma_create create;
-	unsigned cold[COLD_CHOICES]; /* what to measure, of enum cold_side's bits */
-	int colds;                   /* how many; 0: buffers as OSU has them */
+	unsigned cold[COLD_CHOICES]; /* sets of enum cold_side to measure */
+	int colds;                   /* their number; 0: measure OSU's buffers */
 };
 
 /*
- * Change *options, which holds the defaults, as argv asks. Returns 0, or -1
- * with a sentence in error.
+ * Change *options, which holds the defaults, to what argv says. Returns 0, or
+ * -1 with a message in error.
  */
 int options_parse(struct options *options, unsigned groups, int argc, char **argv, char *error,
 		  size_t error_size);
 
-/* Print the help text; *options holds the defaults it shows. */
+/* Print the help text, with the defaults that *options holds. */
 void options_help(const struct options *options, unsigned groups, const char *program,
 		  const char *about);
 

@@ -1,50 +1,186 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pt2pt.h"
+/* The two-sided benchmarks: latency, bw, bibw, mbw_mr. */
+#include "benchmark.h"
 
-#include "pattern.h"
+#include <stdio.h>
 
 #define TAG_MESSAGE 100
 #define TAG_ACKNOWLEDGE 101
 #define ACKNOWLEDGE_BYTES 4
 
-void pt2pt_send_window(struct run *run, int peer)
-{
-	int i;
-
-	for (i = 0; i < run->window; i++)
-		MPI_Isend(run->send + (size_t)i * run->stride, (int)run->size, MPI_CHAR, peer,
-			  TAG_MESSAGE, MPI_COMM_WORLD, &run->requests[i]);
-	MPI_Waitall(run->window, run->requests, MPI_STATUSES_IGNORE);
-	MPI_Recv(run->receive, ACKNOWLEDGE_BYTES, MPI_CHAR, peer, TAG_ACKNOWLEDGE, MPI_COMM_WORLD,
-		 MPI_STATUS_IGNORE);
-}
-
-void pt2pt_receive_window(struct run *run, int peer)
+static void receive_window(struct run *run, int peer, MPI_Request *requests)
 {
 	int i;
 
 	for (i = 0; i < run->window; i++)
 		MPI_Irecv(run->receive + (size_t)i * run->stride, (int)run->size, MPI_CHAR, peer,
-			  TAG_MESSAGE, MPI_COMM_WORLD, &run->requests[i]);
-	MPI_Waitall(run->window, run->requests, MPI_STATUSES_IGNORE);
-	MPI_Send(run->send, ACKNOWLEDGE_BYTES, MPI_CHAR, peer, TAG_ACKNOWLEDGE, MPI_COMM_WORLD);
+			  TAG_MESSAGE, MPI_COMM_WORLD, &requests[i]);
 }
 
-void pt2pt_fill(struct run *run)
+static void send_window(struct run *run, int peer, MPI_Request *requests)
 {
 	int i;
 
 	for (i = 0; i < run->window; i++)
-		pattern_fill(run->send + (size_t)i * run->stride, run->size,
-			     benchmark_seed(run, run->rank, i));
+		MPI_Isend(run->send + (size_t)i * run->stride, (int)run->size, MPI_CHAR, peer,
+			  TAG_MESSAGE, MPI_COMM_WORLD, &requests[i]);
 }
 
-int pt2pt_check(struct run *run, int peer)
+static void fill(struct run *run)
 {
+	window_fill(run, run->send);
+}
+
+static int check_from_other(struct run *run)
+{
+	return window_check(run, run->receive, 1 - run->rank);
+}
+
+static double ping_pong(struct run *run, int repeats)
+{
+	const int size = (int)run->size, peer = 1 - run->rank;
+	double start = MPI_Wtime();
 	int i;
 
-	for (i = 0; i < run->window; i++)
-		if (benchmark_check(run, run->receive + (size_t)i * run->stride, peer, i))
-			return -1;
-	return 0;
+	for (i = 0; i < repeats; i++) {
+		if (run->rank == 0)
+			MPI_Send(run->send, size, MPI_CHAR, peer, TAG_MESSAGE, MPI_COMM_WORLD);
+		MPI_Recv(run->receive, size, MPI_CHAR, peer, TAG_MESSAGE, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
+		if (run->rank == 1)
+			MPI_Send(run->send, size, MPI_CHAR, peer, TAG_MESSAGE, MPI_COMM_WORLD);
+	}
+	return (MPI_Wtime() - start) / 2;
 }
+
+const struct benchmark benchmark_latency = {
+	.title = "MPI Latency Test",
+	.about = "Half the round-trip time between two ranks, with blocking send and receive.",
+	.groups = TAKES_SIZES | TAKES_COLD,
+	.defaults = { .max_size = SIZE_MOST, LATENCY_LOOPS },
+	.ranks = RANKS_TWO,
+	.header = latency_header,
+	.exchange = ping_pong,
+	.report = latency_report,
+	.fill = fill,
+	.check = check_from_other,
+};
+
+/* Ranks of the first half send to those of the second; with two ranks, 0 to 1. */
+static int pairs(const struct run *run)
+{
+	return run->ranks / 2;
+}
+
+static bool is_sender(const struct run *run)
+{
+	return run->rank < pairs(run);
+}
+
+/* The receiver acknowledges each window. */
+static double one_way(struct run *run, int repeats)
+{
+	const int peer = is_sender(run) ? run->rank + pairs(run) : run->rank - pairs(run);
+	double start = MPI_Wtime();
+	int i;
+
+	for (i = 0; i < repeats; i++) {
+		if (is_sender(run)) {
+			send_window(run, peer, run->requests);
+			MPI_Waitall(run->window, run->requests, MPI_STATUSES_IGNORE);
+			MPI_Recv(run->receive, ACKNOWLEDGE_BYTES, MPI_CHAR, peer, TAG_ACKNOWLEDGE,
+				 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		} else {
+			receive_window(run, peer, run->requests);
+			MPI_Waitall(run->window, run->requests, MPI_STATUSES_IGNORE);
+			MPI_Send(run->send, ACKNOWLEDGE_BYTES, MPI_CHAR, peer, TAG_ACKNOWLEDGE,
+				 MPI_COMM_WORLD);
+		}
+	}
+	return MPI_Wtime() - start;
+}
+
+static int check_one_way(struct run *run)
+{
+	return is_sender(run) ? 0 : window_check(run, run->receive, run->rank - pairs(run));
+}
+
+const struct benchmark benchmark_bw = {
+	.title = "MPI Bandwidth Test",
+	.about = "Rank 0 sends a window of messages; rank 1 acknowledges the window.",
+	.groups = TAKES_SIZES | TAKES_WINDOW | TAKES_CPU | TAKES_COLD,
+	.defaults = { .min_size = 1, .max_size = SIZE_MOST, BANDWIDTH_LOOPS },
+	.ranks = RANKS_TWO,
+	.one_way = true,
+	.header = bandwidth_header,
+	.exchange = one_way,
+	.report = bandwidth_report,
+	.fill = fill,
+	.check = check_one_way,
+};
+
+/* As in OSU, without acknowledgements. */
+static double both_ways(struct run *run, int repeats)
+{
+	const int peer = 1 - run->rank;
+	double start = MPI_Wtime();
+	int i;
+
+	for (i = 0; i < repeats; i++) {
+		receive_window(run, peer, run->requests);
+		send_window(run, peer, run->requests + run->window);
+		MPI_Waitall(2 * run->window, run->requests, MPI_STATUSES_IGNORE);
+	}
+	return MPI_Wtime() - start;
+}
+
+const struct benchmark benchmark_bibw = {
+	.title = "MPI Bi-Directional Bandwidth Test",
+	.about = "Both ranks send each other a window of messages at the same time.",
+	.groups = TAKES_SIZES | TAKES_WINDOW | TAKES_CPU,
+	.defaults = { .min_size = 1, .max_size = SIZE_MOST, BANDWIDTH_LOOPS },
+	.ranks = RANKS_TWO,
+	.header = bandwidth_header,
+	.exchange = both_ways,
+	.report = bandwidth_report,
+	.fill = fill,
+	.check = check_from_other,
+};
+
+static double pairs_one_way(struct run *run, int repeats)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+	return one_way(run, repeats);
+}
+
+static void pairs_header(const struct run *run)
+{
+	printf("# [ pairs: %d ] [ window size: %d ]\n", pairs(run), run->window);
+	printf("%-10s%20s%20s", "# Size", "MB/s", "Messages/s");
+}
+
+/* As in OSU: all messages over the mean time of the senders. */
+static void pairs_report(const struct run *run, const struct timing *timing)
+{
+	double messages = (double)pairs(run) * run->window * timing->iterations;
+	double mine = is_sender(run) ? timing->seconds : 0, seconds = 0;
+
+	MPI_Reduce(&mine, &seconds, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+	if (run->rank)
+		return;
+	seconds /= pairs(run);
+	printf("%20.4f%20.2f", messages * (double)run->size / 1e6 / seconds, messages / seconds);
+}
+
+const struct benchmark benchmark_mbw_mr = {
+	.title = "MPI Multiple Bandwidth / Message Rate Test",
+	.about = "Pairs of ranks, one sending windows of messages to the other.",
+	.groups = TAKES_SIZES | TAKES_WINDOW,
+	.defaults = { .min_size = 1, .max_size = SIZE_MOST, BANDWIDTH_LOOPS },
+	.ranks = RANKS_EVEN,
+	.header = pairs_header,
+	.exchange = pairs_one_way,
+	.report = pairs_report,
+	.fill = fill,
+	.check = check_one_way,
+};

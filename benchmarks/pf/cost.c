@@ -3,6 +3,7 @@
 
 #include <err.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ int cost_open(struct pair *pair, const struct cost *cost, const pf_options *opti
 {
 	if (pair_fork(pair, options, cost->cores))
 		return -1;
-	/* The first transfer finds out the way. */
+	/* The first transfer determines the path. */
 	if (pair_path(pair) && !pair_prepare(pair, length, length, 1, COST_SEED, false, remote) &&
 	    !kill(pair->child, SIGSTOP))
 		return 0;
@@ -24,14 +25,14 @@ int cost_open(struct pair *pair, const struct cost *cost, const pf_options *opti
 	return -1;
 }
 
-void cost_wake_partner(const struct pair *pair)
+void cost_continue_partner(const struct pair *pair)
 {
 	kill(pair->child, SIGCONT);
 }
 
 int cost_close(struct pair *pair)
 {
-	cost_wake_partner(pair);
+	cost_continue_partner(pair);
 	return pair_close(pair);
 }
 
@@ -55,7 +56,7 @@ uint8_t *cost_untouched(size_t length)
 		warn("%zu bytes of memory", length);
 		return NULL;
 	}
-	/* So that one page is what one fault brings, whatever the system's setting. */
+	/* One page fault then makes one page present, whatever the system's setting. */
 	madvise(area, length, MADV_NOHUGEPAGE);
 	return area;
 }
@@ -77,7 +78,22 @@ long cost_present(const void *address, size_t length)
 	return count;
 }
 
-double cost_of_clock(void)
+int cost_samples(double **samples, size_t rows, size_t count)
+{
+	size_t i;
+
+	samples[0] = calloc(rows * count, sizeof(double));
+	if (!samples[0]) {
+		warn("memory for %zu samples", rows * count);
+		return -1;
+	}
+	for (i = 1; i < rows; i++)
+		samples[i] = samples[0] + i * count;
+	return 0;
+}
+
+/* Median time between two readings of the clock, s. */
+static double clock_cost(void)
 {
 	static double median;
 	double readings[CLOCK_READINGS];
@@ -94,7 +110,11 @@ double cost_of_clock(void)
 	return median;
 }
 
-double cost_microseconds(double *seconds, size_t count)
+void cost_print(double **samples, size_t rows, size_t skip, size_t count)
 {
-	return 1e6 * (sample_summary(seconds, count).median - cost_of_clock());
+	size_t i;
+
+	for (i = 0; i < rows; i++)
+		printf("%20.4f",
+		       1e6 * (sample_summary(samples[i] + skip, count).median - clock_cost()));
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a get by the engine of /dev/exanest costs, in all of the system: beside
- * process_vm_readv, and beside the same engine with pinned memory. Meant for a
- * machine of one processor, or one that counts instructions: then the clock
- * counts what the engine's thread does, too.
+ * The time of a get by the engine of /dev/exanest, compared with
+ * process_vm_readv and with a get by the engine into locked memory. Run it on
+ * one processor, or where a nanosecond is an instruction: the time then
+ * includes the work of the engine's thread.
  */
 #include "cost.h"
 
@@ -23,7 +23,7 @@ enum kind {
 	ENGINE_PINNED,
 	COLD_READV,
 	COLD_ENGINE,
-	COLD_PINNED, /* locked before and unlocked after the transfer */
+	COLD_PINNED, /* with mlock before the transfer and munlock after it */
 	KINDS
 };
 
@@ -32,7 +32,7 @@ struct device {
 	uint64_t remote;
 	size_t size;
 	uint8_t *warm, *pinned; /* destinations */
-	double *seconds[KINDS];
+	double *samples[KINDS]; /* s */
 };
 
 static int copy(struct device *device, uint8_t *local)
@@ -62,7 +62,7 @@ static int get_pinned(struct device *device, uint8_t *local)
 	return munlock(local, device->size);
 }
 
-static int one(struct device *device, enum kind kind, size_t number)
+static int measure_once(struct device *device, enum kind kind, size_t number)
 {
 	bool cold = kind >= COLD_READV;
 	uint8_t *local = kind == ENGINE_PINNED ? device->pinned : device->warm;
@@ -86,7 +86,7 @@ static int one(struct device *device, enum kind kind, size_t number)
 	default:
 		status = get(device, local);
 	}
-	device->seconds[kind][number] = sample_seconds() - start;
+	device->samples[kind][number] = sample_seconds() - start;
 	if (!status && !pattern_matches(local, device->size, COST_SEED)) {
 		warnx("wrong contents after a transfer of %zu bytes", device->size);
 		status = -1;
@@ -98,8 +98,8 @@ static int one(struct device *device, enum kind kind, size_t number)
 	return status;
 }
 
-/* The kernel's own word, from the line of /proc/self/status, in KiB. */
-static long kernel_says(const char *name)
+/* The value of a line of /proc/self/status, KiB; -1 if there is no such line. */
+static long read_status(const char *name)
 {
 	FILE *file = fopen("/proc/self/status", "re");
 	long value = -1;
@@ -115,9 +115,9 @@ static long kernel_says(const char *name)
 
 static int check_pins(void)
 {
-	if (kernel_says("VmLck:") == 0 && kernel_says("VmPin:") == 0)
+	if (read_status("VmLck:") == 0 && read_status("VmPin:") == 0)
 		return 0;
-	warnx("pages are pinned or locked that should not be");
+	warnx("pages are pinned or locked after a transfer: see VmLck and VmPin");
 	return -1;
 }
 
@@ -129,7 +129,7 @@ static int measure(struct device *device, const struct cost *cost)
 		for (kind = 0; kind < KINDS; kind++) {
 			if (kind == ENGINE_PINNED && mlock(device->pinned, device->size))
 				return -1;
-			if (one(device, (enum kind)kind, i))
+			if (measure_once(device, (enum kind)kind, i))
 				return -1;
 			if (kind == ENGINE_PINNED && munlock(device->pinned, device->size))
 				return -1;
@@ -137,13 +137,11 @@ static int measure(struct device *device, const struct cost *cost)
 				return -1;
 		}
 	}
-	for (kind = 0; kind < KINDS; kind++)
-		printf("%20.4f",
-		       cost_microseconds(device->seconds[kind] + skip, (size_t)cost->iterations));
+	cost_print(device->samples, KINDS, skip, (size_t)cost->iterations);
 	return 0;
 }
 
-/* Present pages of the usual size. */
+/* Map and touch pages of the base size. */
 static uint8_t *buffer(size_t size)
 {
 	uint8_t *area = cost_untouched(size);
@@ -159,17 +157,11 @@ int cost_device(const struct cost *cost)
 	size_t count = (size_t)(cost->iterations + cost->warm_up);
 	pf_options options = *cost->options;
 	int status = -1;
-	size_t kind;
 
 	options.transport = PF_TRANSPORT_DEVICE;
 	device.warm = buffer(cost->size);
 	device.pinned = buffer(cost->size);
-	for (kind = 0; kind < KINDS; kind++) {
-		device.seconds[kind] = calloc(count, sizeof(double));
-		if (!device.seconds[kind])
-			goto out;
-	}
-	if (!device.warm || !device.pinned ||
+	if (!device.warm || !device.pinned || cost_samples(device.samples, KINDS, count) ||
 	    cost_open(&device.pair, cost, &options, cost->size, &device.remote))
 		goto out;
 	if (strstr(pf_peer_path(device.pair.peer), "engine"))
@@ -179,8 +171,7 @@ int cost_device(const struct cost *cost)
 	if (cost_close(&device.pair))
 		status = -1;
 out:
-	for (kind = 0; kind < KINDS; kind++)
-		free(device.seconds[kind]);
+	free(device.samples[0]);
 	if (device.warm)
 		munmap(device.warm, cost->size);
 	if (device.pinned)

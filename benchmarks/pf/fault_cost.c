@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault_cost: what faults, and the ability to have them, cost libpf's transfers. */
+/* fault_cost: the time that page faults, and the ability to tolerate them, add to transfers. */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 
 struct test {
 	const char *name, *about;
-	const char *columns[8]; /* ended by NULL */
+	const char *columns[8]; /* the last is NULL */
 	struct options defaults;
 	int (*run)(const struct cost *cost);
 };
 
 static const struct test tests[] = {
 	{ .name = "minor",
-	  .about = "a get into pages never touched, the same get again, and a processor's own\n"
-		   "store to each of as many such pages: medians, in turns",
+	  .about = "a processor's store to each of a number of untouched pages, a warm get, and a\n"
+		   "get into untouched pages: medians, interleaved",
 	  .columns = { "Touch (us)", "Warm get (us)", "Cold get (us)" },
 	  .defaults = { .min_size = 4096,
 			.max_size = 16384,
@@ -27,39 +27,43 @@ static const struct test tests[] = {
 			.large = { 4000, 50 } },
 	  .run = cost_minor },
 	{ .name = "warm",
-	  .about = "a warm get while pages are looked for before every copy, by default, and\n"
-		   "with the highest residency: medians of the means of batches of 12 ms",
-	  .columns = { "Always look (us)", "Default (us)", "Rarely look (us)" },
+	  .about = "a warm get with a residency check before every copy, with the default\n"
+		   "residency, and with the longest: medians of the means of batches of 12 ms,\n"
+		   "interleaved",
+	  .columns = { "Always check (us)", "Default (us)", "Rarely check (us)" },
 	  .defaults = { .min_size = 4096,
 			.max_size = 16384,
 			.small = { 20, 1 },
 			.large = { 20, 1 } },
 	  .run = cost_warm },
 	{ .name = "pager",
-	  .about = "a processor's touch of an evicted page that a userfaultfd thread serves, one\n"
-		   "that sleeps in poll and one that spins; a get into an evicted page, its fault\n"
-		   "forwarded to the pager; and of that get: post to pager's call, the call, from\n"
-		   "its return to completion; and the thread's UFFDIO_COPY: medians, in turns",
+	  .about =
+		  "a processor's access to an evicted page that a userfaultfd thread supplies,\n"
+		  "with a thread that sleeps in poll and with one that spins; a get into an\n"
+		  "evicted page, whose page fault is forwarded to a pager; the parts of that get:\n"
+		  "from the post to the call of the pager, the call, from its return to the\n"
+		  "completion; and the thread's UFFDIO_COPY: medians, interleaved",
 	  .columns = { "Thread (us)", "Spinning (us)", "Forwarded (us)", "Notified (us)",
 		       "Supplied (us)", "Retransmitted (us)", "UFFDIO_COPY (us)" },
 	  .defaults = { .small = { 2000, 100 } },
 	  .run = cost_pager },
 	{ .name = "beside-pager",
-	  .about = "eight streams of warm gets, alone and while a get goes into memory of a pager\n"
-		   "that takes 1 ms a page: medians, in turns",
-	  .columns = { "Alone (MB/s)", "Beside (MB/s)", "Slow one took (us)" },
+	  .about = "eight streams of warm gets, alone and during a get into the memory of a pager\n"
+		   "that takes 1 ms a page; the duration of that get: medians, interleaved",
+	  .columns = { "Alone (MB/s)", "Beside (MB/s)", "Slow one (us)" },
 	  .defaults = { .small = { 10, 1 } },
 	  .run = cost_beside_pager },
 	{ .name = "beside-swap",
-	  .about = "the same while a put comes out of swap",
-	  .columns = { "Alone (MB/s)", "Beside (MB/s)", "Slow one took (us)" },
+	  .about = "the same during a put of memory that is swapped out",
+	  .columns = { "Alone (MB/s)", "Beside (MB/s)", "Slow one (us)" },
 	  .defaults = { .small = { 10, 1 } },
 	  .run = cost_beside_swap },
 	{ .name = "device",
-	  .about = "a get by the engine of /dev/exanest beside process_vm_readv and the same get\n"
-		   "into locked memory, all warm; then into pages never touched: by\n"
-		   "process_vm_readv, by the engine, and locked before and unlocked after it:\n"
-		   "medians, in turns. On one processor the engine's own work is in it",
+	  .about =
+		  "warm: process_vm_readv, a get by the engine of /dev/exanest, and such a get\n"
+		  "into locked memory; into untouched pages: process_vm_readv, the get, and the\n"
+		  "get with mlock before and munlock after it: medians, interleaved. On a machine\n"
+		  "with one processor the times include the engine's work",
 	  .columns = { "readv (us)", "Engine (us)", "Engine, locked (us)", "Cold readv (us)",
 		       "Cold engine (us)", "Cold, locked (us)" },
 	  .defaults = { .min_size = 4 << 20,
@@ -76,8 +80,8 @@ static void help(const char *program)
 	int i;
 
 	printf("Usage: %s TEST [-m [MIN:]MAX] [-i ITERATIONS] [-x WARM-UP]\n\n"
-	       "What page faults cost transfers of libpf, between this process and a partner that\n"
-	       "it forks. PF_* environment variables set libpf's options. Tests:\n",
+	       "Measure the cost of page faults in transfers of libpf, between this process and a\n"
+	       "partner that it forks. PF_* environment variables set libpf's options. Tests:\n",
 	       program);
 	for (i = 0; i < TESTS; i++)
 		printf("\n%s: %s.\n", tests[i].name, tests[i].about);
@@ -142,7 +146,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (!test)
-		errx(2, "name a test first: see --help");
+		errx(2, "the first argument must be the name of a test: see --help");
 	options = test->defaults;
 	if (options_parse(&options, options.max_size ? TAKES_SIZES : 0, argc - 1, argv + 1, error,
 			  sizeof(error)))
@@ -152,9 +156,9 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (options.max_size && (!options.min_size || options.min_size % page))
-		errx(2, "-m: give whole pages of %zu bytes", page);
+		errx(2, "-m: give multiples of the page size, %zu bytes", page);
 	if (pf_options_init(&pf, &culprit) != PF_OK)
-		errx(2, "%s: not a possible value: see pf_info --options",
+		errx(2, "%s: invalid value: see pf_info --options",
 		     culprit ? culprit->name : "PF_ variable");
 	if (cores_choose(&cores))
 		return 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a minor fault at the destination adds to a get, beside what the
- * processor's own touch of such pages takes.
+ * The time that minor page faults at the destination add to a get, compared
+ * with the time of a processor's own access to such pages.
  */
 #include "cost.h"
 
@@ -20,9 +20,9 @@ struct minor {
 	struct pair pair;
 	uint64_t remote;
 	size_t size, page;
-	size_t places;             /* a power of two */
-	uint8_t *gotten, *touched; /* of that many transfers each */
-	double *seconds[KINDS];
+	size_t places;             /* number of transfers that a buffer holds, a power of two */
+	uint8_t *gotten, *touched; /* the destination of gets, the memory that is touched */
+	double *samples[KINDS];    /* s */
 };
 
 static size_t power_of_two(size_t least)
@@ -34,7 +34,10 @@ static size_t power_of_two(size_t least)
 	return power;
 }
 
-/* Every place once, and neighbours far apart in time: nobody can have prepared the next. */
+/*
+ * Use every place once, and neighbours at different times: pages that the
+ * kernel or libpf makes present ahead of a transfer are then not the next ones.
+ */
 static size_t place(const struct minor *minor, size_t number)
 {
 	return (number * 0x9e3779b1u & (minor->places - 1)) * minor->size;
@@ -48,7 +51,7 @@ static void touch(struct minor *minor, size_t number)
 
 	for (at = 0; at < minor->size; at += minor->page)
 		area[at] = 1;
-	minor->seconds[TOUCH][number] = sample_seconds() - start;
+	minor->samples[TOUCH][number] = sample_seconds() - start;
 }
 
 static int get(struct minor *minor, size_t number, enum kind kind)
@@ -57,14 +60,14 @@ static int get(struct minor *minor, size_t number, enum kind kind)
 	double start = sample_seconds();
 	int status = cost_get(&minor->pair, local, minor->remote, minor->size);
 
-	minor->seconds[kind][number] = sample_seconds() - start;
+	minor->samples[kind][number] = sample_seconds() - start;
 	return status;
 }
 
-static int one(struct minor *minor, size_t number)
+static int measure_once(struct minor *minor, size_t number)
 {
 	if (cost_present(minor->gotten + place(minor, number), minor->size)) {
-		warnx("pages that nobody touched are present: not a cold transfer");
+		warnx("untouched pages are present: this is not a cold transfer");
 		return -1;
 	}
 	if (number % 2)
@@ -94,20 +97,19 @@ static int measure(struct minor *minor, const struct cost *cost)
 	size_t skip = (size_t)cost->warm_up, count = (size_t)cost->iterations, i;
 
 	for (i = 0; i < skip + count; i++)
-		if (one(minor, i))
+		if (measure_once(minor, i))
 			return -1;
 	if (verify(minor, skip + count))
 		return -1;
-	for (i = 0; i < KINDS; i++)
-		printf("%20.4f", cost_microseconds(minor->seconds[i] + skip, count));
+	cost_print(minor->samples, KINDS, skip, count);
 	return 0;
 }
 
 /*
- * So that the system then gives memory that was in use before: under a
- * hypervisor the first use ever of a page waits for the host.
+ * Use memory and free it, so that the system allocates it again: under a
+ * hypervisor the first use of a page is also a page fault of the host.
  */
-static int use_memory(size_t length)
+static int warm_allocator(size_t length)
 {
 	uint8_t *area = pair_buffer(length);
 
@@ -121,33 +123,25 @@ int cost_minor(const struct cost *cost)
 {
 	size_t total = (size_t)cost->iterations + (size_t)cost->warm_up;
 	struct minor minor = { .size = cost->size, .page = (size_t)sysconf(_SC_PAGESIZE) };
-	size_t length, kind;
+	size_t length;
 	int status = -1;
 
 	minor.places = power_of_two(total);
 	length = minor.places * minor.size;
-	if (use_memory(2 * length))
+	if (warm_allocator(2 * length))
 		return -1;
 	minor.gotten = cost_untouched(length);
 	minor.touched = cost_untouched(length);
 	if (!minor.gotten || !minor.touched)
 		goto unmap;
-	for (kind = 0; kind < KINDS; kind++) {
-		minor.seconds[kind] = calloc(total, sizeof(double));
-		if (!minor.seconds[kind]) {
-			warn("memory for %zu samples", total);
-			goto release;
-		}
-	}
-	if (cost_open(&minor.pair, cost, cost->options, minor.size, &minor.remote))
-		goto release;
+	if (cost_samples(minor.samples, KINDS, total) ||
+	    cost_open(&minor.pair, cost, cost->options, minor.size, &minor.remote))
+		goto unmap;
 	status = measure(&minor, cost);
 	if (cost_close(&minor.pair))
 		status = -1;
-release:
-	for (kind = 0; kind < KINDS; kind++)
-		free(minor.seconds[kind]);
 unmap:
+	free(minor.samples[0]);
 	if (minor.gotten)
 		munmap(minor.gotten, length);
 	if (minor.touched)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a fault on an evicted page to what it stopped going on again: a
- * processor's touch that a userfaultfd thread serves, beside a get whose fault
- * is forwarded to a pager. Both are supplied with the same page.
+ * The time from an access to an evicted page until that access succeeds: an
+ * access by a processor that a userfaultfd thread serves, compared with a get
+ * whose page fault is forwarded to a pager. Both supply the same contents.
  */
 #include "cost.h"
 
@@ -18,7 +18,7 @@
 #include "userfault.h"
 
 #define PAGES 64
-/* So many in a row of each way, then the next way has its turn. */
+/* Measurements of one kind before those of the next. */
 #define TURN 50
 
 enum kind { THREAD, SPINNING, FORWARDED, NOTIFIED, SUPPLIED, RETRANSMITTED, COPY, KINDS };
@@ -27,16 +27,17 @@ struct paging {
 	struct pair pair;
 	uint64_t remote;
 	size_t page, length;
-	uint8_t *paged, *served; /* by the pager, by the userfaultfd thread */
-	uint8_t *content;        /* of every page */
+	uint8_t *paged;   /* memory of the pager */
+	uint8_t *served;  /* memory of the userfaultfd thread */
+	uint8_t *content; /* contents of every page */
 	pf_pager *pager;
 	struct userfault *userfault;
-	double called, returned; /* the pager */
-	unsigned calls;
-	double *seconds[KINDS];
+	double called, returned; /* times of the last call of the pager, s */
+	unsigned calls;          /* number of calls of the pager */
+	double *samples[KINDS];  /* s */
 };
 
-/* The userfaultfd thread's supply has no argument of its own. */
+/* userfault_supply_fn has no argument for it. */
 static const uint8_t *thread_content;
 
 static void supply_thread(uint64_t address, void *page, size_t length)
@@ -70,11 +71,11 @@ static int touch(struct paging *paging, size_t number, enum kind kind)
 	}
 	start = sample_seconds();
 	found = *page;
-	paging->seconds[kind][number] = sample_seconds() - start;
-	paging->seconds[COPY][number] = userfault_copy_seconds(paging->userfault);
+	paging->samples[kind][number] = sample_seconds() - start;
+	paging->samples[COPY][number] = userfault_copy_seconds(paging->userfault);
 	if (found == *paging->content)
 		return 0;
-	warnx("the userfaultfd thread gave a wrong page");
+	warnx("wrong contents in a page that the userfaultfd thread supplied");
 	return -1;
 }
 
@@ -98,17 +99,17 @@ static int get(struct paging *paging, size_t number)
 		      paging->calls - calls);
 		return -1;
 	}
-	paging->seconds[FORWARDED][number] = end - start;
-	paging->seconds[NOTIFIED][number] = paging->called - start;
-	paging->seconds[SUPPLIED][number] = paging->returned - paging->called;
-	paging->seconds[RETRANSMITTED][number] = end - paging->returned;
+	paging->samples[FORWARDED][number] = end - start;
+	paging->samples[NOTIFIED][number] = paging->called - start;
+	paging->samples[SUPPLIED][number] = paging->returned - paging->called;
+	paging->samples[RETRANSMITTED][number] = end - paging->returned;
 	if (pattern_matches(page, paging->page, COST_SEED))
 		return 0;
 	warnx("wrong contents after a get into an evicted page");
 	return -1;
 }
 
-static int one(struct paging *paging, size_t number, enum kind kind)
+static int measure_once(struct paging *paging, size_t number, enum kind kind)
 {
 	return kind == FORWARDED ? get(paging, number) : touch(paging, number, kind);
 }
@@ -122,16 +123,15 @@ static int measure(struct paging *paging, size_t skip, size_t count)
 		for (kind = THREAD; kind <= FORWARDED; kind++) {
 			userfault_spin(paging->userfault, kind == SPINNING);
 			for (i = first; i < first + TURN && i < skip + count; i++)
-				if (one(paging, i, (enum kind)kind))
+				if (measure_once(paging, i, (enum kind)kind))
 					return -1;
 		}
 	}
-	for (kind = 0; kind < KINDS; kind++)
-		printf("%20.4f", cost_microseconds(paging->seconds[kind] + skip, count));
+	cost_print(paging->samples, KINDS, skip, count);
 	return 0;
 }
 
-/* A spinning thread stands in its own way on a core that it shares with the one it serves. */
+/* A userfaultfd thread that spins must not share a core with the thread that it serves. */
 static int start(struct paging *paging, const struct cost *cost)
 {
 	int status;
@@ -150,7 +150,7 @@ static int start(struct paging *paging, const struct cost *cost)
 	if (status == PF_OK || status == PF_DONE)
 		return 0;
 	paging->pager = NULL;
-	warn("pf_pager_register: %s", pf_strerror(status));
+	warnx("pf_pager_register: %s", pf_strerror(status));
 	return -1;
 }
 
@@ -158,7 +158,7 @@ int cost_pager(const struct cost *cost)
 {
 	size_t skip = (size_t)cost->warm_up, count = (size_t)cost->iterations;
 	struct paging paging = { .page = (size_t)sysconf(_SC_PAGESIZE) };
-	int status = -1, kind;
+	int status = -1;
 
 	paging.length = PAGES * paging.page;
 	paging.paged = cost_untouched(paging.length);
@@ -167,15 +167,9 @@ int cost_pager(const struct cost *cost)
 	if (!paging.paged || !paging.served || !paging.content)
 		goto unmap;
 	pattern_fill(paging.content, paging.page, COST_SEED + 1);
-	for (kind = 0; kind < KINDS; kind++) {
-		paging.seconds[kind] = calloc(skip + count, sizeof(double));
-		if (!paging.seconds[kind]) {
-			warn("memory for %zu samples", skip + count);
-			goto release;
-		}
-	}
-	if (cost_open(&paging.pair, cost, cost->options, paging.page, &paging.remote))
-		goto release;
+	if (cost_samples(paging.samples, KINDS, skip + count) ||
+	    cost_open(&paging.pair, cost, cost->options, paging.page, &paging.remote))
+		goto unmap;
 	if (!start(&paging, cost))
 		status = measure(&paging, skip, count);
 	if (paging.pager)
@@ -184,10 +178,8 @@ int cost_pager(const struct cost *cost)
 		userfault_stop(paging.userfault);
 	if (cost_close(&paging.pair))
 		status = -1;
-release:
-	for (kind = 0; kind < KINDS; kind++)
-		free(paging.seconds[kind]);
 unmap:
+	free(paging.samples[0]);
 	if (paging.paged)
 		munmap(paging.paged, paging.length);
 	if (paging.served)

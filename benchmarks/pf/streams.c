@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eight streams of warm gets, alone and beside one transfer whose pages come
- * slowly: for as long as that one is under way.
+ * The throughput of eight streams of warm gets, alone and during one transfer
+ * whose pages become present slowly.
  */
 #include "cost.h"
 
@@ -25,10 +25,12 @@
 #define PAGER_PAGES 64
 #define PAGER_NANOSECONDS 1000000
 #define SWAP_LENGTH ((size_t)4 << 20)
-/* Less than this of it swapped out is no transfer out of swap. */
+/* Least part of the slow transfer's pages that must be swapped out. */
 #define SWAPPED_LEAST 0.9
-/* A slow transfer that takes no longer than this cannot have been slow. */
-#define SLICE_LEAST 0.001
+/* Least duration of a slow transfer, s; below it, its pages were present. */
+#define SLOW_LEAST 0.001
+
+enum kind { ALONE, BESIDE, DURATION, KINDS }; /* MB/s, MB/s, s */
 
 struct slot {
 	struct streams *streams;
@@ -38,17 +40,16 @@ struct slot {
 
 struct streams {
 	struct pair pair;
-	uint64_t remote; /* of the warm slots; the slow transfer's place follows */
-	uint8_t *local;
+	uint64_t remote; /* address of the warm slots, and after them of the slow transfer */
+	uint8_t *local;  /* the warm slots */
 	struct slot slots[SLOTS];
-	uint64_t bytes;
-	unsigned busy;
-	uint8_t *slow;
-	size_t slow_length;
-	pf_pager *pager;
+	uint64_t bytes;     /* bytes of warm gets that are complete */
+	unsigned busy;      /* number of busy slots */
+	uint8_t *slow;      /* memory of the slow transfer */
+	size_t slow_length; /* bytes */
+	pf_pager *pager;    /* NULL: the slow transfer comes out of swap */
 	bool slow_done, failed;
-	double *alone, *beside; /* MB/s */
-	double *took;           /* the slow transfer, seconds */
+	double *samples[KINDS];
 };
 
 static void fail(struct streams *streams, const char *what, int status)
@@ -57,7 +58,7 @@ static void fail(struct streams *streams, const char *what, int status)
 	streams->failed = true;
 }
 
-static void arrived(struct slot *slot)
+static void finish(struct slot *slot)
 {
 	slot->streams->bytes += SLOT_LENGTH;
 	slot->streams->busy--;
@@ -69,7 +70,7 @@ static void slot_complete(pf_context *context, const pf_completion *completion)
 	struct slot *slot = completion->arg;
 
 	(void)context;
-	arrived(slot);
+	finish(slot);
 	if (completion->status != PF_OK)
 		fail(slot->streams, "warm get", completion->status);
 }
@@ -95,7 +96,7 @@ static void post(struct streams *streams, struct slot *slot)
 			slot_complete, slot);
 	if (status == PF_OK)
 		return;
-	arrived(slot);
+	finish(slot);
 	if (status != PF_DONE)
 		fail(streams, "pf_get", status);
 }
@@ -120,8 +121,8 @@ static void post_slow(struct streams *streams)
 }
 
 /*
- * Throughput, in MB/s, for so many seconds, or, if seconds is 0, until the slow
- * transfer is done; *taken is how long that was.
+ * Return the throughput, MB/s, over the given number of seconds; if it is 0,
+ * start the slow transfer and measure until it is done. *taken is the duration.
  */
 static double flow(struct streams *streams, double seconds, double *taken)
 {
@@ -159,7 +160,7 @@ static int supply(pf_context *context, uint64_t address, void *page, size_t leng
 	return PF_OK;
 }
 
-/* The slow transfer's pages shall be absent. */
+/* Make the pages of the slow transfer absent. */
 static int evict(struct streams *streams)
 {
 	long present, pages = (long)(streams->slow_length / (size_t)sysconf(_SC_PAGESIZE));
@@ -179,28 +180,29 @@ static int evict(struct streams *streams)
 	present = cost_present(streams->slow, streams->slow_length);
 	if (present >= 0 && (double)present <= (1 - SWAPPED_LEAST) * (double)pages)
 		return 0;
-	warnx("%ld of %ld pages stayed in memory: is there swap space?", present, pages);
+	warnx("%ld of %ld pages are still present after MADV_PAGEOUT: is there swap space?",
+	      present, pages);
 	return -1;
 }
 
-static int one(struct streams *streams, int number)
+static int measure_once(struct streams *streams, int number)
 {
 	double beside, alone, taken, again;
 
 	if (evict(streams))
 		return -1;
 	beside = flow(streams, 0, &taken);
-	if (taken < SLICE_LEAST) {
-		warnx("the slow transfer took %.0f us only: its pages were there", 1e6 * taken);
+	if (taken < SLOW_LEAST) {
+		warnx("the slow transfer took only %.0f us: its pages were present", 1e6 * taken);
 		return -1;
 	}
 	alone = flow(streams, taken, &again);
 	if (streams->failed || streams->pair.failed)
 		return -1;
 	if (number >= 0) {
-		streams->beside[number] = beside;
-		streams->alone[number] = alone;
-		streams->took[number] = taken;
+		streams->samples[BESIDE][number] = beside;
+		streams->samples[ALONE][number] = alone;
+		streams->samples[DURATION][number] = taken;
 	}
 	return 0;
 }
@@ -215,12 +217,12 @@ static int verify(struct streams *streams)
 	}
 	if (streams->pager)
 		return 0;
-	/* One slot as long as both parts: the put wrote what stood there in the pattern. */
+	/* The put wrote the part of the pattern that was there before: check both parts as one. */
 	if (pair_check(&streams->pair, WARM_LENGTH + streams->slow_length,
 		       WARM_LENGTH + streams->slow_length, 1, COST_SEED, &wrong))
 		return -1;
 	if (wrong)
-		warnx("wrong contents came out of swap");
+		warnx("wrong contents after a put out of swap");
 	return wrong ? -1 : 0;
 }
 
@@ -230,13 +232,13 @@ static int measure(struct streams *streams, const struct cost *cost)
 	int i;
 
 	for (i = -cost->warm_up; i < cost->iterations; i++)
-		if (one(streams, i))
+		if (measure_once(streams, i))
 			return -1;
 	if (verify(streams))
 		return -1;
-	printf("%20.2f%20.2f%20.2f", sample_summary(streams->alone, count).median,
-	       sample_summary(streams->beside, count).median,
-	       1e6 * sample_summary(streams->took, count).median);
+	printf("%20.2f%20.2f%20.2f", sample_summary(streams->samples[ALONE], count).median,
+	       sample_summary(streams->samples[BESIDE], count).median,
+	       1e6 * sample_summary(streams->samples[DURATION], count).median);
 	return 0;
 }
 
@@ -271,22 +273,15 @@ static int beside(const struct cost *cost, bool pager, size_t slow_length)
 
 	for (i = 0; i < SLOTS; i++)
 		streams.slots[i] = (struct slot){ .streams = &streams, .number = (size_t)i };
-	streams.alone = calloc((size_t)cost->iterations, sizeof(double));
-	streams.beside = calloc((size_t)cost->iterations, sizeof(double));
-	streams.took = calloc((size_t)cost->iterations, sizeof(double));
 	streams.local = pair_buffer(WARM_LENGTH);
 	streams.slow = cost_untouched(slow_length);
-	if (!streams.alone || !streams.beside || !streams.took) {
-		warn("memory for %d samples", cost->iterations);
-		goto release;
-	}
-	if (!streams.local || !streams.slow)
-		goto release;
-	if (cost_open(&streams.pair, cost, cost->options, WARM_LENGTH + slow_length,
+	if (!streams.local || !streams.slow ||
+	    cost_samples(streams.samples, KINDS, (size_t)cost->iterations) ||
+	    cost_open(&streams.pair, cost, cost->options, WARM_LENGTH + slow_length,
 		      &streams.remote))
 		goto release;
-	/* Long transfers are moved from both ends. */
-	cost_wake_partner(&streams.pair);
+	/* Both processes move long transfers. */
+	cost_continue_partner(&streams.pair);
 	if (!(pager ? start_pager(&streams) : fill_swapped(&streams)))
 		status = measure(&streams, cost);
 	if (streams.pager)
@@ -298,9 +293,7 @@ release:
 		munmap(streams.slow, slow_length);
 	if (streams.local)
 		munmap(streams.local, WARM_LENGTH);
-	free(streams.alone);
-	free(streams.beside);
-	free(streams.took);
+	free(streams.samples[0]);
 	return status;
 }
 

@@ -18,7 +18,7 @@
 #include "topology.h"
 
 struct userfault {
-	int faults, end; /* file descriptors */
+	int faults, end; /* userfaultfd; eventfd that ends the thread */
 	int core;
 	size_t page;
 	void *staging;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The usual way to page in user space, to be compared against: a thread that
- * polls a userfaultfd, reads each fault, and fills the page with UFFDIO_COPY
+ * The usual paging in user space, for comparison: a thread that polls a
+ * userfaultfd, reads each page fault, and fills the page with UFFDIO_COPY
  * (userfaultfd(2)).
  */
 #ifndef BENCHMARK_USERFAULT_H
@@ -13,18 +13,18 @@
 
 struct userfault;
 
-/* Writes length bytes, a page, of what belongs at address. */
+/* Write the contents of the page at address to page. */
 typedef void (*userfault_supply_fn)(uint64_t address, void *page, size_t length);
 
 /*
- * Serve the pages of memory from a thread on this core (CORE_ANY: any).
- * Returns NULL after a message on stderr.
+ * Start a thread that serves the page faults of memory, bound to a core, or not
+ * (CORE_ANY). Returns NULL after an error message.
  */
 struct userfault *userfault_start(void *memory, size_t length, int core,
 				  userfault_supply_fn supply);
-/* Whether the thread asks again and again instead of sleeping in poll. */
+/* Let the thread read without a pause, or sleep in poll. */
 void userfault_spin(struct userfault *userfault, bool spin);
-/* How long the last UFFDIO_COPY took, seconds. */
+/* Duration of the last UFFDIO_COPY, s. */
 double userfault_copy_seconds(const struct userfault *userfault);
 void userfault_stop(struct userfault *userfault);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What it costs a warm get that it could meet a fault: pages looked for before
- * every copy, as often as by default, and as rarely as can be.
+ * The cost of tolerating page faults in a warm get: residency is checked before
+ * every copy, as often as by default, and as rarely as possible.
  */
 #include "cost.h"
 
@@ -15,19 +15,18 @@
 #include "pattern.h"
 #include "sample.h"
 
-enum { LOOKS = 3 };
+enum { KINDS = 3 };
 
-/* A batch outlasts the default residency, so that its mean holds the looks that are due. */
+/* Longer than the default residency: the mean of a batch includes the checks that are due. */
 #define BATCH_SECONDS 0.012
 #define BURST 64
 
-struct look {
+struct kind {
 	struct pair pair;
 	uint64_t remote;
-	double *means; /* of a get in each batch, seconds */
 };
 
-static uint64_t most_residency(void)
+static uint64_t longest_residency(void)
 {
 	const pf_option_info *info;
 
@@ -37,15 +36,15 @@ static uint64_t most_residency(void)
 	return 0;
 }
 
-/* Mean time of a get, or less than 0. */
-static double batch(struct look *look, uint8_t *local, size_t size)
+/* Return the mean time of a get, s, or less than 0 after an error. */
+static double batch(struct kind *kind, uint8_t *local, size_t size)
 {
 	double start = sample_seconds(), elapsed;
 	unsigned gets = 0, i;
 
 	do {
 		for (i = 0; i < BURST; i++)
-			if (cost_get(&look->pair, local, look->remote, size))
+			if (cost_get(&kind->pair, local, kind->remote, size))
 				return -1;
 		gets += BURST;
 		elapsed = sample_seconds() - start;
@@ -53,60 +52,55 @@ static double batch(struct look *look, uint8_t *local, size_t size)
 	return elapsed / gets;
 }
 
-static int measure(struct look *looks, const struct cost *cost, uint8_t *local)
+static int measure(struct kind *kinds, double **samples, const struct cost *cost, uint8_t *local)
 {
 	int skip = cost->warm_up, i, k;
 
 	for (i = -skip; i < cost->iterations; i++) {
-		for (k = 0; k < LOOKS; k++) {
-			double mean = batch(&looks[k], local, cost->size);
+		for (k = 0; k < KINDS; k++) {
+			double mean = batch(&kinds[k], local, cost->size);
 
 			if (mean < 0)
 				return -1;
 			if (i >= 0)
-				looks[k].means[i] = mean;
+				samples[k][i] = mean;
 		}
 	}
 	if (!pattern_matches(local, cost->size, COST_SEED)) {
 		warnx("wrong contents after a get of %zu bytes", cost->size);
 		return -1;
 	}
-	for (k = 0; k < LOOKS; k++)
-		printf("%20.4f",
-		       1e6 * sample_summary(looks[k].means, (size_t)cost->iterations).median);
+	for (k = 0; k < KINDS; k++)
+		printf("%20.4f", 1e6 * sample_summary(samples[k], (size_t)cost->iterations).median);
 	return 0;
 }
 
 int cost_warm(const struct cost *cost)
 {
-	const uint64_t residency[LOOKS] = { 0, cost->options->residency, most_residency() };
-	struct look looks[LOOKS];
+	const uint64_t residency[KINDS] = { 0, cost->options->residency, longest_residency() };
+	struct kind kinds[KINDS];
 	uint8_t *local = pair_buffer(cost->size);
+	double *samples[KINDS] = { NULL }; /* mean time of a get, by batch, s */
 	int open = 0, status = -1, i;
 
-	memset(looks, 0, sizeof(looks));
-	if (!local)
-		return -1;
-	for (i = 0; i < LOOKS; i++) {
+	memset(kinds, 0, sizeof(kinds));
+	if (!local || cost_samples(samples, KINDS, (size_t)cost->iterations))
+		goto out;
+	for (i = 0; i < KINDS; i++) {
 		pf_options options = *cost->options;
 
-		looks[i].means = calloc((size_t)cost->iterations, sizeof(double));
-		if (!looks[i].means) {
-			warn("memory for %d samples", cost->iterations);
-			goto out;
-		}
 		options.residency = residency[i];
-		if (cost_open(&looks[i].pair, cost, &options, cost->size, &looks[i].remote))
+		if (cost_open(&kinds[i].pair, cost, &options, cost->size, &kinds[i].remote))
 			goto out;
 		open++;
 	}
-	status = measure(looks, cost, local);
+	status = measure(kinds, samples, cost, local);
 out:
-	for (i = 0; i < LOOKS; i++) {
-		if (i < open && cost_close(&looks[i].pair))
+	for (i = 0; i < open; i++)
+		if (cost_close(&kinds[i].pair))
 			status = -1;
-		free(looks[i].means);
-	}
-	munmap(local, cost->size);
+	free(samples[0]);
+	if (local)
+		munmap(local, cost->size);
 	return status;
 }

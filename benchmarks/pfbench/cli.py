@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line of benchmarks/compare."""
+"""Options and exit codes that the commands share."""
 
 from __future__ import annotations
 
@@ -8,134 +8,93 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Callable, NoReturn, Optional, Sequence
+from typing import Callable, Iterable, NoReturn, Optional, TypeVar
 
-from . import comparison, hosts, transports
-from .programs import NoPrograms
-from .suite import DEFAULT_TESTS, TESTS
-from .transports import SUBJECT
-
-_ABOUT = f"""\
-Compares {SUBJECT} with the other transports of this machine's Open MPI.
-
-Every test runs with every transport, the transports taking turns, several
-times over; tables show medians. Results go to results/ below the current
-folder, or where --out says: CSV files, environment.txt, SVG plots.
-"""
-_EXIT_CODES = f"""\
-exit codes: 0 done; 1 {SUBJECT} failed a test (others may have: see the tables);
-2 nothing could be run; 130 interrupted, the tables show what was measured.
-"""
+Named = TypeVar("Named")
 
 
-def parser() -> argparse.ArgumentParser:
-    names = " ".join(test.name for test in TESTS if not test.collective)
-    parse = argparse.ArgumentParser(
-        prog="compare",
-        description=_ABOUT,
-        epilog=_EXIT_CODES,
+class Unusable(Exception):
+    """There is nothing to run; the text says what to do."""
+
+
+def parser(command: str, about: str, exit_codes: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=command,
+        description=about,
+        epilog=exit_codes,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    what = parse.add_argument_group("what to measure")
-    depth = what.add_mutually_exclusive_group()
-    depth.add_argument(
+
+
+def add_quick(group, about: str) -> None:
+    group.add_argument(
         "--quick",
         dest="depth",
         action="store_const",
         const="quick",
-        help="a first look: 2 repetitions, sizes to 4 MiB, few iterations",
-    )
-    depth.add_argument(
-        "--full",
-        dest="depth",
-        action="store_const",
-        const="full",
-        help="the benchmarks' own number of iterations and window: half an hour",
-    )
-    what.add_argument(
-        "--tests",
-        metavar="LIST",
-        help=f"separated by commas, of: {names} (default {','.join(DEFAULT_TESTS)})",
-    )
-    what.add_argument(
-        "--collectives",
-        action="store_true",
-        help="barrier, bcast, allreduce and alltoall, verified, against vader",
-    )
-    what.add_argument(
-        "-n", type=positive, metavar="RANKS", help="of --collectives (default 64)"
-    )
-    add_hosts(
-        what,
-        "between two hosts made on this machine (tests/hosts), against tcp, UCX and "
-        "libfabric: warm, cold, with loss; --tests of: "
-        + " ".join(test.name for test in hosts.TESTS),
-    )
-    what.add_argument(
-        "--max",
-        type=size,
-        metavar="SIZE",
-        help="no message above this; K, M or G may follow (--hosts: default 4M)",
-    )
-    what.add_argument(
-        "-r",
-        "--repetitions",
-        type=positive,
-        metavar="N",
-        help="default 5; 2 with --quick, 3 with --collectives or --hosts",
+        default="default",
+        help="a first look: " + about,
     )
 
-    who = parse.add_argument_group("what to compare")
-    who.add_argument(
-        "--transports",
-        metavar="LIST",
-        help="separated by commas, of: "
-        + " ".join(t.name for t in transports.KNOWN)
-        + " (default: those that ompi_info shows)",
-    )
-    who.add_argument(
-        "--add",
-        action="append",
-        default=[],
-        metavar="NAME=ARGUMENTS",
-        help="one more transport, as arguments of mpirun",
-    )
 
-    how = parse.add_argument_group("programs and results")
-    how.add_argument(
-        "--osu", type=Path, metavar="DIR", help="OSU micro-benchmarks are below DIR"
-    )
-    how.add_argument(
-        "--own", action="store_true", help="our programs, even if OSU's are here"
-    )
-    add_results(how)
-    how.add_argument(
-        "--timeout",
-        type=positive,
-        metavar="SECONDS",
-        help="give up on one run after this long (120; 3600 with --full)",
-    )
-    return parse
+def add_list(group, option: str, known: Iterable[str], more: str) -> None:
+    about = f"separated by commas, of: {' '.join(known)}{more}"
+    group.add_argument(option, metavar="LIST", help=about)
 
 
-def add_hosts(group: argparse._ArgumentGroup, about: str) -> None:
+def add_hosts(group, about: str) -> None:
     group.add_argument("--hosts", action="store_true", help=about)
+
+
+def add_mtu(group) -> None:
     group.add_argument(
         "--mtu",
         type=positive,
         default=9000,
         metavar="BYTES",
-        help="of their network (default 9000)",
+        help="of the network between the hosts (default 9000)",
     )
 
 
-def add_results(group: argparse._ArgumentGroup) -> None:
+def add_largest(group) -> None:
+    group.add_argument(
+        "--max",
+        type=size,
+        metavar="SIZE",
+        help="the largest message; K, M or G may follow (--hosts: default 4M)",
+    )
+
+
+def add_repetitions(group, default: str) -> None:
+    group.add_argument(
+        "-r", "--repetitions", type=positive, metavar="N", help=f"default {default}"
+    )
+
+
+def add_results(group) -> None:
     group.add_argument(
         "--build", type=Path, metavar="DIR", help="the build tree (default: build/)"
     )
-    group.add_argument("--out", type=Path, metavar="DIR", help="write results here")
     group.add_argument(
-        "--goals", action="store_true", help="judge this project's performance goals"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="the folder for the results (default: results/DATE-TIME)",
+    )
+
+
+def add_goals(group) -> None:
+    group.add_argument(
+        "--goals", action="store_true", help="compare with this project's goals"
+    )
+
+
+def add_timeout(group, about: str) -> None:
+    group.add_argument(
+        "--timeout",
+        type=positive,
+        metavar="SECONDS",
+        help=f"stop a run after this time ({about})",
     )
 
 
@@ -156,26 +115,30 @@ def size(text: str) -> int:
     return int(digits) << scale
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parse = parser()
-    options = parse.parse_args(arguments)
-    if options.n and not options.collectives:
-        parse.error("-n goes with --collectives: the other tests run between two ranks")
-    if options.collectives and options.hosts:
-        parse.error("--collectives runs on one host: leave --hosts out")
-    if options.collectives and options.tests:
-        parse.error("--collectives is a set of tests already: leave --tests out")
-    return guarded("compare", lambda: comparison.run(options))
+def named(
+    option: str, text: Optional[str], known: Iterable[Named], default: Iterable[Named]
+) -> list[Named]:
+    """Those whose names the value of an option lists; the default without a value."""
+    if text is None:
+        return list(default)
+    by_name = {each.name: each for each in known}
+    names = text.split(",")
+    if len(set(names)) < len(names) or not set(names) <= set(by_name):
+        raise ValueError(
+            f"{option} {text}: give names of {', '.join(by_name)}, each once at most"
+        )
+    return [by_name[name] for name in names]
 
 
 def guarded(command: str, run: Callable[[], int]) -> int:
-    """The exit code, also of what cannot be run. What was begun is ended on SIGTERM, too."""
+    """
+    Run a command and return its exit code. Errors become messages. SIGTERM ends
+    the command as an exception does, so that it removes its hosts.
+    """
     signal.signal(signal.SIGTERM, _end)
     try:
         return run()
-    except (NoPrograms, ValueError) as error:
-        print(f"{command}: {error}", file=sys.stderr)
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, Unusable, subprocess.SubprocessError) as error:
         print(f"{command}: {_explain(error)}", file=sys.stderr)
     except KeyboardInterrupt:
         return 130

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One comparison: chooses what to run, runs it, writes and prints what came out."""
+"""One run: measures what was chosen, writes the results and prints them."""
 
 from __future__ import annotations
 
@@ -8,31 +8,60 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Mapping, Optional, Sequence, Union
+from typing import Callable, Optional, Sequence, Union
 
-from . import environment, goals, hosts, launch, plot, programs, store, table, transports
-from .programs import NoPrograms, Programs
+from . import cache_line, environment, goals, launch, plot, programs, store, table
+from . import transports
+from .cache_line import CacheLine
+from .cli import Unusable
+from .hosts import Hosts
+from .programs import Programs
 from .progress import Progress
 from .results import Results
 from .runner import Failure, Job, Runner, plan
-from .suite import DEFAULT_TESTS, TESTS, Test
+from .suite import Test
 from .transports import SUBJECT, Transport
 
 _TOP = Path(__file__).resolve().parents[2]
 _BUSY = 0.5
+EXIT_CODES = f"""\
+exit codes: 0 done; 1 {SUBJECT} failed a test (others may have failed: see the
+tables); 2 nothing could be run; 130 interrupted, the tables show what was
+measured until then.
+"""
 SUBJECT_ABSENT = (
     f"ompi_info shows no btl {SUBJECT}: build it, then "
     'eval "$(./quickstart env)", or give --build'
 )
 
 
+class Setup:
+    """The build tree, its environment, and what Open MPI and the build tree have."""
+
+    def __init__(self, build: Optional[Path]) -> None:
+        self.build = _find_build(build)
+        self.env = launch.environment(self.build)
+        self.components = transports.components(self.env)
+        if ("btl", "self") not in self.components:
+            path = self.env.get("OMPI_MCA_mca_base_component_path", "")
+            raise ValueError(
+                "ompi_info does not even list btl self: does every folder of "
+                f"OMPI_MCA_mca_base_component_path exist? ({path})"
+            )
+        self.own = programs.own(self.build)
+
+    def default(self, known: Sequence[Transport]) -> list[Transport]:
+        return [t for t in known if not t.optional or t.component in self.components]
+
+    def line(self) -> CacheLine:
+        return cache_line.measure(self.build, self.env)
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """What to run, decided."""
+    """What to run, and how to show it."""
 
-    env: dict[str, str]
-    # What Open MPI has.
-    present: set[tuple[str, str]]
+    setup: Setup
     chosen: Sequence[Transport]
     placement: launch.Placement
     jobs: Sequence[Job]
@@ -40,96 +69,53 @@ class Comparison:
     # Prints the tables.
     show: Callable[[Results], None]
     goals: Sequence[Union[goals.Goal, goals.Limit]]
-    # Makes the network as a test wants it.
-    prepare: Callable[[Mapping[str, str]], None] = lambda network: None
-
-
-def run(options: argparse.Namespace) -> int:
-    """Returns the exit code."""
-    if options.hosts:
-        with hosts.Hosts(options.mtu).made() as made:
-            return _run(options, made)
-    return _run(options, None)
-
-
-def _run(options: argparse.Namespace, made: Optional[hosts.Hosts]) -> int:
-    depth = options.depth or "default"
-    build = find_build(options.build)
-    env = launch.environment(build)
-    present = components(env)
-    chosen = _transports(options, present)
-    placement = (
-        made.placement
-        if made
-        else launch.place(
-            options.n or 64 if options.collectives else 2, launch.cores()
-        )
-    )
-
-    own = programs.own(build)
-    osu = None if options.own else _usable_osu(options.osu, env)
-    largest = options.max or (hosts.LARGEST if made else sys.maxsize)
-    jobs = make_jobs(_tests(options), osu, own, depth, largest)
-    return carry_out(
-        Comparison(
-            env,
-            present,
-            chosen,
-            placement,
-            jobs,
-            options.repetitions or _repetitions(options, depth),
-            _show,
-            _goals(options),
-            *((made.prepare,) if made else ()),
-        ),
-        options,
-    )
+    made: Optional[Hosts] = None
 
 
 def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
     """Run it, write and print the results. Returns the exit code."""
-    env, chosen, jobs = comparison.env, comparison.chosen, comparison.jobs
+    setup, chosen, jobs = comparison.setup, comparison.chosen, comparison.jobs
     placement, repetitions = comparison.placement, comparison.repetitions
-    folder = options.out or Path("results") / time.strftime("%Y-%m-%d-%H%M%S")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = results_folder(options.out)
 
     results = Results(transport.name for transport in chosen)
     runner = Runner(
         results,
         placement,
-        env,
+        setup.env,
         options.timeout or (3600 if options.depth == "full" else 120),
-        prepare=comparison.prepare,
+        prepare=comparison.made.prepare if comparison.made else None,
     )
+    line = setup.line()
     print(
-        f"{placement.text}; {repetitions} repetitions; programs: "
-        + ", ".join(sorted({str(job.program.parent) for job in jobs})),
+        f"{placement.text}; cache line: {line.text}; repetitions: {repetitions}; "
+        "programs: " + ", ".join(sorted({str(job.program.parent) for job in jobs})),
         file=sys.stderr,
     )
     if environment.busy() > _BUSY:
         print(
-            "warning: other processes are running here, which will disturb the results",
+            "warning: other processes are running; they will disturb the measurement",
             file=sys.stderr,
         )
     for transport in chosen:
-        if transport.component[0] and transport.component not in comparison.present:
+        if transport.component[0] and transport.component not in setup.components:
             _absent(transport, jobs, results)
 
     start = time.monotonic()
     interrupted = _run_all(runner, jobs, chosen, repetitions)
-    caption = f"{environment.cpu_model()}, {placement.text}, median of {repetitions}"
     facts = {
         "programs": "; ".join(f"{job.test.name}: {job.program}" for job in jobs),
         "placement": placement.text,
+        **line_facts(line, setup.line()),
         "repetitions": str(repetitions),
         "duration": f"{time.monotonic() - start:.0f} s",
         "interrupted": "yes" if interrupted else "no",
     }
-    _write(runner, folder, facts, env, caption)
+    _write(comparison, runner, folder, facts, line)
     print("\nMedians; in brackets (maximum - minimum) / median of the repetitions.")
     comparison.show(results)
     if options.goals:
-        print("\n" + goals.render(goals.judge(results, comparison.goals)))
+        print("\n" + goals.render(results, comparison.goals))
     unbound = runner.unbound()
     if unbound:
         print(f"\nmpirun reports no binding to cores for: {', '.join(unbound)}")
@@ -139,96 +125,31 @@ def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
     return 1 if any(name == SUBJECT for _, name in results.failures) else 0
 
 
-def components(env: dict[str, str]) -> set[tuple[str, str]]:
-    present = transports.components(env)
-    if ("btl", "self") not in present:
-        path = env.get("OMPI_MCA_mca_base_component_path", "")
-        raise ValueError(
-            "ompi_info does not even list btl self: does every folder of "
-            f"OMPI_MCA_mca_base_component_path exist? ({path})"
+def results_folder(given: Optional[Path]) -> Path:
+    folder = given or Path("results") / time.strftime("%Y-%m-%d-%H%M%S")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def line_facts(start: CacheLine, end: CacheLine) -> dict[str, str]:
+    """For environment.txt: the state of the machine. Warns if it changed in the run."""
+    if end.differs(start):
+        print(
+            "warning: the processors changed their distance during the run, so the "
+            "figures are of two states of the machine; a cache line took "
+            f"{start.text} at the start, {end.text} at the end",
+            file=sys.stderr,
         )
-    return present
+    return {"cache line at the start": start.text, "cache line at the end": end.text}
 
 
-def find_build(given: Optional[Path]) -> Optional[Path]:
+def _find_build(given: Optional[Path]) -> Optional[Path]:
     if given:
         return given.resolve()
     for folder in (_TOP / "build", Path.cwd(), _TOP):
         if (folder / "benchmarks" / "mpi" / "latency").exists():
             return folder.resolve()
     return None
-
-
-def _transports(
-    options: argparse.Namespace, present: set[tuple[str, str]]
-) -> list[Transport]:
-    known = hosts.TRANSPORTS if options.hosts else transports.KNOWN
-    if options.transports:
-        names = options.transports.split(",")
-        chosen = [transports.by_name(name, known) for name in names]
-    else:
-        chosen = transports.default(present, known)
-        if options.collectives:
-            chosen = [t for t in chosen if t.name in (SUBJECT, "vader", "sm")]
-    chosen += [transports.custom(text) for text in options.add]
-    names = [transport.name for transport in chosen]
-    if len(set(names)) < len(names):
-        raise ValueError(f"a transport is named twice: {', '.join(names)}")
-    return sorted(chosen, key=lambda transport: transport.name != SUBJECT)
-
-
-def _tests(options: argparse.Namespace) -> list[Test]:
-    if options.collectives:
-        return [test for test in TESTS if test.collective]
-    all_tests = hosts.TESTS if options.hosts else TESTS
-    known = {test.name: test for test in all_tests if not test.collective}
-    usual = known if options.hosts else DEFAULT_TESTS
-    wanted = options.tests.split(",") if options.tests else usual
-    for name in wanted:
-        if name not in known:
-            raise ValueError(f"no test {name}: there are {', '.join(known)}")
-    return [known[name] for name in wanted]
-
-
-def _goals(options: argparse.Namespace) -> Sequence[Union[goals.Goal, goals.Limit]]:
-    if options.hosts:
-        return goals.HOSTS
-    return goals.COLLECTIVES if options.collectives else goals.TWO_RANKS
-
-
-def _repetitions(options: argparse.Namespace, depth: str) -> int:
-    if depth == "quick":
-        return 2
-    return 3 if options.collectives or options.hosts else 5
-
-
-def _usable_osu(given: Optional[Path], env: dict[str, str]) -> Optional[Programs]:
-    """OSU's programs, if they run under the mpirun of this environment."""
-    if given:
-        found = programs.osu_in(given.resolve())
-        if not found:
-            raise NoPrograms(f"--osu {given}: no osu_latency there or below")
-        reason = _probe(found, env)
-        if reason:
-            raise NoPrograms(f"--osu {given}: {reason}")
-        return found
-    for found in programs.osu_anywhere(env):
-        reason = _probe(found, env)
-        if not reason:
-            return found
-        print(f"not used: OSU in {found.origin}: {reason}", file=sys.stderr)
-    return None
-
-
-def _probe(found: Programs, env: dict[str, str]) -> str:
-    """Empty if the programs work; those of another MPI each see one rank only."""
-    command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none"]
-    command += [str(found.paths["latency"]), "-m", "8:8", "-i", "10"]
-    outcome = launch.run(command, env, timeout=60)
-    if not outcome.failure:
-        return ""
-    tail = launch.error_tail(outcome.errors or outcome.output)
-    return f"does not run under this mpirun ({outcome.failure}): {' '.join(tail[-1:])}"
 
 
 def make_jobs(
@@ -241,8 +162,8 @@ def make_jobs(
     jobs = []
     for test in tests:
         spans = tuple(test.cut(depth, largest))
-        from_osu = osu.get(test.program) if osu else None
-        from_own = own.get(test.program) if own else None
+        from_osu = osu.paths.get(test.program) if osu else None
+        from_own = own.paths.get(test.program) if own else None
         if test.collective and from_own:
             # Ours verify what arrives.
             from_osu = None
@@ -256,12 +177,12 @@ def make_jobs(
             columns = {**test.columns, **test.own_columns}
             jobs.append(Job(test, from_own, spans, columns, test.own_arguments))
         else:
-            raise NoPrograms(
-                f"no benchmark program {test.program}: run ./quickstart build, or say "
-                "where a build tree (--build) or OSU's programs (--osu) are"
+            raise Unusable(
+                f"there is no program {test.program}: run ./quickstart build, or give "
+                "a build tree (--build) or the folder of OSU's programs (--osu)"
             )
     if not any(job.spans for job in jobs):
-        raise ValueError(f"--max {largest}: no test has so small a size")
+        raise ValueError(f"--max {largest}: every test begins with a larger size")
     return jobs
 
 
@@ -279,7 +200,7 @@ def _absent(transport: Transport, jobs: Sequence[Job], results: Results) -> None
 def _run_all(
     runner: Runner, jobs: Sequence[Job], chosen: Sequence[Transport], repetitions: int
 ) -> bool:
-    """True if the user stopped it."""
+    """Returns True if the user interrupted it."""
     steps = plan(jobs, chosen, repetitions)
     progress = Progress(sys.stderr, len(steps), repetitions)
     try:
@@ -293,7 +214,7 @@ def _run_all(
                     time.monotonic() - start,
                 )
                 if failure:
-                    _complain(progress, failure)
+                    _report(progress, failure)
             else:
                 progress.skipped()
             following = steps[index + 1].repetition if index + 1 < len(steps) else None
@@ -305,37 +226,36 @@ def _run_all(
     return False
 
 
-def _complain(progress: Progress, failure: Failure) -> None:
+def _report(progress: Progress, failure: Failure) -> None:
     progress.say(f"FAILED: {failure.step}: {failure.text}")
     for line in launch.error_tail(failure.errors):
         progress.say(f"    {line}")
 
 
 def _write(
+    comparison: Comparison,
     runner: Runner,
     folder: Path,
     facts: dict[str, str],
-    env: dict[str, str],
-    caption: str,
+    line: CacheLine,
 ) -> None:
-    store.write_samples(runner.results, folder)
-    store.write_summary(runner.results, folder, SUBJECT)
+    results, placement = runner.results, runner.placement
+    store.write_samples(results, folder)
+    store.write_summary(results, folder, SUBJECT, placement, line)
     store.write_failures(runner.failures, folder)
     (folder / "environment.txt").write_text(
-        environment.describe(env, facts, runner.bindings, runner.commands)
-    )
-    (folder / "tables.txt").write_text(
-        "\n\n".join(
-            table.render(runner.results, measure, SUBJECT)
-            for measure in runner.results.measures()
+        environment.describe(
+            comparison.setup.env, facts, runner.bindings, runner.commands
         )
-        + "\n"
     )
-    reason = plot.draw(runner.results, folder, SUBJECT, caption)
-    if reason:
-        print(reason, file=sys.stderr)
-
-
-def _show(results: Results) -> None:
-    for measure in results.measures():
-        print("\n" + table.render(results, measure, SUBJECT))
+    tables = [table.render(results, measure, SUBJECT) for measure in results.measures()]
+    (folder / "tables.txt").write_text("\n\n".join(tables) + "\n")
+    caption = (
+        f"{environment.cpu_model()}, {placement.text}, "
+        f"median of {comparison.repetitions}"
+    )
+    if line.nanoseconds:
+        caption += f", cache line {line.nanoseconds:.0f} ns"
+    no_plots = plot.draw(results, folder, SUBJECT, caption)
+    if no_plots:
+        print(no_plots, file=sys.stderr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""On what machine and with which software a comparison ran."""
+"""Describes the machine and the software of a run."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cpu_model() -> str:
 
 
 def busy() -> float:
-    """Runnable processes for each usable CPU, over the last minute."""
+    """Runnable processes per usable CPU, mean of the last minute."""
     return os.getloadavg()[0] / len(os.sched_getaffinity(0))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How jobs share a link between hosts: the run and the table of benchmarks/fairness."""
+"""The command benchmarks/fairness."""
 
 from __future__ import annotations
 
@@ -13,55 +13,58 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence
 
-from . import cli, comparison, environment, hosts, launch, plot, programs
-from .transports import SUBJECT
+from . import cli, comparison, environment, hosts, launch, plot
+from .comparison import Setup
+from .transports import KNOWN, SUBJECT
 
 _ABOUT = f"""\
-Measures how two streams from one host to another share the link where all of
-them have to wait: {SUBJECT} beside itself, beside the kernel's TCP, and TCP
-beside itself; each alone, too. The hosts are made on this machine (tests/hosts);
-the link to the receiving one has a rate, and a queue at the switch. Bytes are
-counted where they arrive, while both streams run, after a time to find their
-shares.
+Measure how two streams share a link between two hosts: two of {SUBJECT},
+{SUBJECT} and the kernel's TCP, two of TCP, and each alone. The hosts are made
+on this machine (tests/hosts). The link to the receiving host has a limited rate
+and a queue at the switch. The receivers count bytes while both streams run,
+after some time in which the streams find their shares.
 
-Results go to results/ below the current folder, or where --out says:
-fairness.csv, tables.txt, environment.txt, an SVG plot for each pair.
+The results are fairness.csv, tables.txt, environment.txt and an SVG plot for
+each pair, in results/DATE-TIME below the current folder or where --out says.
 """
 _EXIT_CODES = """\
 exit codes: 0 done; 1 a stream failed; 2 nothing could be run; 130 interrupted.
 """
 _TCP = "tcp"
-_CASES = (
-    (SUBJECT,),
-    (_TCP,),
-    (SUBJECT, SUBJECT),
-    (SUBJECT, _TCP),
-    (_TCP, _TCP),
-)
+# Interval of a row of fairness.csv, s.
 _STEP = 0.1
-# To start, and to find their shares.
+# Time to start, and to find their shares, s.
 _WARM_UP = 4.0
-# Beyond the end: mpirun's own.
-_PATIENCE = 30.0
+# Time for mpirun to end, s.
+_TIMEOUT = 30.0
 _PORT = 5201
 _STREAM = Path(__file__).resolve().with_name("tcp_stream.py")
 
 
 @dataclass(frozen=True)
 class Case:
-    """Streams that run at the same time, and the queue before which they meet."""
+    """Streams that run at the same time, and the length of the queue that they share."""
 
     streams: tuple[str, ...]
-    queue: str
+    queue: str = ""
 
     @property
     def name(self) -> str:
         return "+".join(self.streams)
 
 
+CASES = (
+    Case((SUBJECT,)),
+    Case((_TCP,)),
+    Case((SUBJECT, SUBJECT)),
+    Case((SUBJECT, _TCP)),
+    Case((_TCP, _TCP)),
+)
+
+
 @dataclass(frozen=True)
 class Shared:
-    """One run of a case: MB/s of every stream, step by step."""
+    """One run of a case: the rate of every stream in every step, MB/s."""
 
     case: Case
     repetition: int
@@ -73,13 +76,13 @@ class Shared:
 
 
 def jain(rates: Sequence[float]) -> float:
-    """Jain's fairness index: 1 if all have the same, 1/n if one has everything."""
+    """Jain's fairness index: 1 for equal rates, 1/n if all rates but one are 0."""
     squares = sum(rate * rate for rate in rates)
     return sum(rates) ** 2 / (len(rates) * squares) if squares else 0.0
 
 
 def parse_steps(output: str, begin: float, end: float) -> tuple[float, ...]:
-    """MB/s in each step, of what mpi/flow and tcp_stream.py print."""
+    """The rate in each step, MB/s, from the output of mpi/flow or tcp_stream.py."""
     rates, before = [], 0.0
     for line in output.splitlines():
         if line.startswith("#") or not line.strip():
@@ -89,34 +92,19 @@ def parse_steps(output: str, begin: float, end: float) -> tuple[float, ...]:
             rates.append(int(count) / 1e6 / (float(until) - before))
             before = float(until)
         except (ValueError, ZeroDivisionError):
-            raise ValueError(f"not a line of a stream: {line}") from None
+            raise ValueError(f"invalid line in the output of a stream: {line}") from None
     if abs(before - (end - begin)) > _STEP:
-        raise ValueError(f"{before:.1f} s were counted, not {end - begin:.1f}")
+        raise ValueError(f"a stream counted {before:.1f} s instead of {end - begin:.1f}")
     return tuple(rates)
 
 
 def parser() -> argparse.ArgumentParser:
-    parse = argparse.ArgumentParser(
-        prog="fairness",
-        description=_ABOUT,
-        epilog=_EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parse = cli.parser("fairness", _ABOUT, _EXIT_CODES)
     what = parse.add_argument_group("what to measure")
+    cli.add_quick(what, "1 repetition of 2 s, a queue of 10ms")
+    cli.add_list(what, "--cases", [case.name for case in CASES], " (default: all)")
     what.add_argument(
-        "--quick",
-        action="store_true",
-        help="a first look: 1 repetition of 2 s, a queue of 10ms",
-    )
-    what.add_argument(
-        "--cases",
-        metavar="LIST",
-        help="separated by commas, of: "
-        + " ".join("+".join(streams) for streams in _CASES)
-        + " (default: all)",
-    )
-    what.add_argument(
-        "--rate", default="1gbit", help="of the link, as tc(8) has it (default 1gbit)"
+        "--rate", default="1gbit", help="of the link, as for tc(8) (default 1gbit)"
     )
     what.add_argument(
         "--queue",
@@ -129,38 +117,22 @@ def parser() -> argparse.ArgumentParser:
         default="0",
         metavar="PERCENT",
         help='of the packets are marked "congestion experienced", at random; TCP '
-        "then uses ECN, too (default 0)",
+        "then uses ECN (default 0)",
     )
     what.add_argument(
         "--control",
         default="cubic",
         help="TCP's congestion control (default cubic)",
     )
-    what.add_argument(
-        "--mtu",
-        type=cli.positive,
-        default=9000,
-        metavar="BYTES",
-        help="of the network (default 9000)",
-    )
+    cli.add_mtu(what)
     what.add_argument(
         "--seconds",
         type=cli.positive,
         metavar="N",
-        help=f"of a run that count, after {_WARM_UP:.0f} that do not (default 6)",
+        help=f"that a run counts, after {_WARM_UP:.0f} that it does not (default 6)",
     )
-    what.add_argument(
-        "-r",
-        "--repetitions",
-        type=cli.positive,
-        metavar="N",
-        help="default 3; 1 with --quick",
-    )
-    how = parse.add_argument_group("programs and results")
-    how.add_argument(
-        "--build", type=Path, metavar="DIR", help="the build tree (default: build/)"
-    )
-    how.add_argument("--out", type=Path, metavar="DIR", help="write results here")
+    cli.add_repetitions(what, "3; 1 with --quick")
+    cli.add_results(parse.add_argument_group("programs and results"))
     return parse
 
 
@@ -171,61 +143,43 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
-    cases = _cases(options)
-    build = comparison.find_build(options.build)
-    env = launch.environment(build)
-    present = comparison.components(env)
-    if ("btl", SUBJECT) not in present:
-        raise ValueError(comparison.SUBJECT_ABSENT)
-    own = programs.own(build)
-    flow = own.get("flow") if own else None
-    if not flow:
-        raise programs.NoPrograms("no program flow: run ./quickstart build")
-    folder = options.out or Path("results") / time.strftime("%Y-%m-%d-%H%M%S")
+    cases = cases_of(options)
+    setup = Setup(options.build)
+    if KNOWN[0].component not in setup.components:
+        raise cli.Unusable(comparison.SUBJECT_ABSENT)
+    if not setup.own or "flow" not in setup.own.paths:
+        raise cli.Unusable("there is no program flow: run ./quickstart build")
     with hosts.Hosts(options.mtu).made() as made:
         made.prepare({"wire": "on", "mark": options.mark})
         if float(options.mark):
             made.write("h0", "/proc/sys/net/ipv4/tcp_ecn", "1")
-        streams = Streams(made, env, flow, options)
-        return _measure(streams, cases, folder, options)
+        return _measure(Streams(made, setup, options), cases, options)
 
 
-def _cases(options: argparse.Namespace) -> list[Case]:
-    known = {"+".join(streams): streams for streams in _CASES}
-    names = options.cases.split(",") if options.cases else list(known)
-    for name in names:
-        if name not in known:
-            raise ValueError(f"no case {name}: there are {', '.join(known)}")
-    queues = options.queue or ("10ms" if options.quick else "1ms,10ms")
-    return [
-        Case(known[name], queue)
-        for queue in dict.fromkeys(queues.split(","))
-        for name in dict.fromkeys(names)
-    ]
+def cases_of(options: argparse.Namespace) -> list[Case]:
+    quick = options.depth == "quick"
+    queues = options.queue or ("10ms" if quick else "1ms,10ms")
+    chosen = cli.named("--cases", options.cases, CASES, CASES)
+    return [Case(case.streams, queue) for queue in queues.split(",") for case in chosen]
 
 
 class Streams:
-    """Starts them, all of a case at once."""
+    """Runs the streams of a case."""
 
     def __init__(
-        self,
-        made: hosts.Hosts,
-        env: dict[str, str],
-        flow: Path,
-        options: argparse.Namespace,
+        self, made: hosts.Hosts, setup: Setup, options: argparse.Namespace
     ) -> None:
-        self.seconds = options.seconds or (2 if options.quick else 6)
-        self.rate = options.rate
-        # Unlike each other but for times, in order: for the record.
+        self.seconds = options.seconds or (2 if options.depth == "quick" else 6)
+        # Distinct command lines, in order.
         self.commands: dict[tuple[str, ...], None] = {}
+        self.setup = setup
         self._made = made
-        self.env = env
-        self._flow = flow
+        self._rate = options.rate
         self._control = options.control
 
     def run(self, case: Case, repetition: int) -> Shared:
-        """ValueError says which stream failed, and why."""
-        self._made.limit("h1", self.rate, case.queue)
+        """Raises ValueError if a stream fails."""
+        self._made.limit("h1", self._rate, case.queue)
         begin = time.monotonic() + _WARM_UP
         end = begin + self.seconds
         span = [f"{begin:.6f}", f"{end:.6f}", str(_STEP)]
@@ -237,13 +191,9 @@ class Streams:
         for command in commands:
             shown = ["TIME" if part in span[:2] else part for part in command]
             self.commands.setdefault(tuple(shown))
-        timeout = _WARM_UP + self.seconds + _PATIENCE
+        timeout, env = _WARM_UP + self.seconds + _TIMEOUT, self.setup.env
         with ThreadPoolExecutor(len(commands)) as pool:
-            outcomes = list(
-                pool.map(
-                    lambda command: launch.run(command, self.env, timeout), commands
-                )
-            )
+            outcomes = list(pool.map(lambda c: launch.run(c, env, timeout), commands))
         for command, outcome in zip(commands, outcomes):
             if outcome.failure:
                 tail = launch.error_tail(outcome.errors or outcome.output)
@@ -258,14 +208,10 @@ class Streams:
     def _commands(self, stream: str, port: int, span: list[str]) -> list[list[str]]:
         if stream == SUBJECT:
             placement = self._made.placement
-            # There are more processes that poll than processors.
-            polite = ["--mca", "mpi_yield_when_idle", "1"]
-            arguments = hosts.TRANSPORTS[0].mca(False)
-            ranks = ["-n", str(placement.ranks)]
-            return [
-                [*placement.launcher, *ranks, *polite, *arguments]
-                + [str(self._flow), *span]
-            ]
+            command = [*placement.launcher, "-n", str(placement.ranks)]
+            # There are more polling processes than processors.
+            command += ["--mca", "mpi_yield_when_idle", "1", *KNOWN[0].mca(False)]
+            return [[*command, str(self.setup.own.paths["flow"]), *span]]
         python = [sys.executable, "-B", str(_STREAM)]
         sink = [*python, "sink", str(port), *span]
         source = [*python, "source", "h1", str(port), self._control]
@@ -273,13 +219,12 @@ class Streams:
 
 
 def _measure(
-    streams: Streams,
-    cases: Sequence[Case],
-    folder: Path,
-    options: argparse.Namespace,
+    streams: Streams, cases: Sequence[Case], options: argparse.Namespace
 ) -> int:
-    repetitions = options.repetitions or (1 if options.quick else 3)
-    folder.mkdir(parents=True, exist_ok=True)
+    repetitions = options.repetitions or (1 if options.depth == "quick" else 3)
+    folder = comparison.results_folder(options.out)
+    line = streams.setup.line()
+    print(f"cache line: {line.text}", file=sys.stderr)
     shared: list[Shared] = []
     failed = interrupted = False
     try:
@@ -297,7 +242,18 @@ def _measure(
     except KeyboardInterrupt:
         interrupted = True
     text = render(shared)
-    _write(shared, folder, text, streams, options)
+    _write_rates(shared, folder)
+    (folder / "tables.txt").write_text(text + "\n")
+    facts = {
+        "link": f"rate {options.rate}, MTU {options.mtu}, marked {options.mark} %",
+        "tcp": options.control,
+        "seconds": f"{streams.seconds}, after {_WARM_UP:.0f} not counted",
+        **comparison.line_facts(line, streams.setup.line()),
+    }
+    (folder / "environment.txt").write_text(
+        environment.describe(streams.setup.env, facts, {}, streams.commands)
+    )
+    _draw(shared, folder, options.rate)
     print(f"\n{text}\n\nResults: {folder}")
     if interrupted:
         return 130
@@ -308,7 +264,7 @@ _HEADS = ("queue", "streams", "first, MB/s", "second, MB/s", "of the first", "Ja
 
 
 def render(shared: Sequence[Shared]) -> str:
-    """Medians of the repetitions, and where one has been several times the range."""
+    """A table of the medians, with the range if there are several repetitions."""
     lines = [_HEADS]
     for case in dict.fromkeys(one.case for one in shared):
         means = [one.means for one in shared if one.case == case]
@@ -319,7 +275,7 @@ def render(shared: Sequence[Shared]) -> str:
             line.append(_range([jain(mean) for mean in means], 3))
         lines.append((*line, *[""] * (len(_HEADS) - len(line))))
     widths = [max(map(len, column)) for column in zip(*lines)]
-    title = "Throughput beside one another; medians, in brackets least and most"
+    title = "Throughput of each stream; medians, in brackets minimum and maximum"
     return "\n".join(
         [title]
         + [
@@ -336,13 +292,7 @@ def _range(values: Sequence[float], digits: int) -> str:
     return text
 
 
-def _write(
-    shared: Sequence[Shared],
-    folder: Path,
-    text: str,
-    streams: Streams,
-    options: argparse.Namespace,
-) -> None:
+def _write_rates(shared: Sequence[Shared], folder: Path) -> None:
     with open(folder / "fairness.csv", "w", newline="") as file:
         out = csv.writer(file)
         out.writerow(
@@ -356,22 +306,16 @@ def _write(
                         + [one.case.streams[number], one.repetition + 1]
                         + [f"{(step + 1) * _STEP:.1f}", f"{rate:.3f}"]
                     )
-    (folder / "tables.txt").write_text(text + "\n")
-    facts = {
-        "link": f"rate {options.rate}, MTU {options.mtu}, marked {options.mark} %",
-        "tcp": options.control,
-        "seconds": f"{streams.seconds}, after {_WARM_UP:.0f} not counted",
-    }
-    (folder / "environment.txt").write_text(
-        environment.describe(streams.env, facts, {}, streams.commands)
-    )
+
+
+def _draw(shared: Sequence[Shared], folder: Path, rate: str) -> None:
     for one in shared:
         if one.repetition or len(one.rates) < 2:
             continue
         names = [f"{name} {i + 1}" for i, name in enumerate(one.case.streams)]
         reason = plot.draw_time(
             folder / f"{one.case.name}-{one.case.queue}.svg",
-            f"{one.case.name}, {options.rate}, queue {one.case.queue}",
+            f"{one.case.name}, {rate}, queue {one.case.queue}",
             _STEP,
             dict(zip(names, one.rates)),
         )

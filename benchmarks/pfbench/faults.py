@@ -1,259 +1,182 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What page faults cost: the run and the tables of benchmarks/faults."""
+"""The command benchmarks/faults."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import sys
-from typing import Iterator, Optional, Sequence
+from typing import Optional, Sequence
 
-from . import cli, comparison, goals, hosts, launch, measures, programs, swap, table
-from .comparison import Comparison
-from .results import Figure, Results
+from . import cli, comparison, goals, hosts, launch, measures, swap, table
+from .comparison import Comparison, Setup
+from .results import Results
 from .suite import COLD_TESTS, COST_TESTS, KIB, MIB, Test, size_text
-from .transports import SUBJECT, WAYS, Transport, by_name, default
+from .transports import SUBJECT, WAYS
 
 _ABOUT = f"""\
-Measures what page faults cost, and the ways to live with them, in one run:
-{SUBJECT} as it is (mode fault, policy adaptive), with each other policy (touch,
-ahead, huge) and mode (prefault, pin, pin-cache), beside vader and UCX. Buffers
-are warm, or absent at the source, at the destination or at both when the
-transfer begins. Then what a fault costs libpf itself: see fault_cost --help.
+Measure the cost of page faults and of the ways to handle them: {SUBJECT} with
+its defaults (mode fault, policy adaptive), with each other policy (touch,
+ahead, huge) and each other mode (prefault, pin, pin-cache), vader and UCX.
+Buffers are warm, or cold at the source, at the destination or at both. Then
+the cost of page faults in libpf itself: see fault_cost --help.
 
-Between hosts (--hosts): what a destination does with a block whose page is
-absent, that is, ask for it again (nack) or keep it meanwhile (backup), beside
-tcp, UCX and libfabric.
+With --hosts: what the destination does with a block that meets a page fault,
+that is, request it again (nack) or keep it meanwhile (backup), and tcp, UCX and
+libfabric.
 
-The ways take turns, several times over; tables show medians. Results go to
-results/ below the current folder, or where --out says: CSV files, tables.txt
-with every size, environment.txt, SVG plots.
-"""
-_EXIT_CODES = f"""\
-exit codes: 0 done; 1 {SUBJECT} failed a test (others may have: see the tables);
-2 nothing could be run; 130 interrupted, the tables show what was measured.
+The ways are interleaved and repeated; the tables show medians. The results are
+CSV files, tables.txt with every size, environment.txt and SVG plots, in
+results/DATE-TIME below the current folder or where --out says.
 """
 _SWAP_TEST = "beside-swap"
-# Tables on the terminal.
+# Sizes of the tables on the terminal.
 _SIZES = (4 * KIB, 64 * KIB, 512 * KIB, 4 * MIB, 64 * MIB)
 
 
 def parser() -> argparse.ArgumentParser:
-    parse = argparse.ArgumentParser(
-        prog="faults",
-        description=_ABOUT,
-        epilog=_EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parse = cli.parser("faults", _ABOUT, comparison.EXIT_CODES)
     what = parse.add_argument_group("what to measure")
-    what.add_argument(
-        "--quick",
-        dest="depth",
-        action="store_const",
-        const="quick",
-        default="default",
-        help="a first look: 2 repetitions, sizes to 4 MiB, few iterations",
-    )
+    cli.add_quick(what, "2 repetitions, sizes to 4 MiB, few iterations")
     cli.add_hosts(what, "between two hosts made on this machine (tests/hosts)")
-    what.add_argument(
+    cli.add_mtu(what)
+    cli.add_list(
+        what,
         "--ways",
-        metavar="LIST",
-        help="separated by commas, of: "
-        + " ".join(way.name for way in WAYS)
-        + "; with --hosts: "
-        + " ".join(way.name for way in hosts.WAYS)
-        + " (default: those that ompi_info shows)",
+        [way.name for way in WAYS],
+        f"; with --hosts: {' '.join(way.name for way in hosts.WAYS)} "
+        "(default: those that ompi_info shows)",
     )
-    what.add_argument(
+    cli.add_list(
+        what,
         "--tests",
-        metavar="LIST",
-        help="separated by commas, of: "
-        + " ".join(test.name for test in (*COLD_TESTS, *COST_TESTS))
-        + f" (default: all; {_SWAP_TEST} where there is swap space); with --hosts: "
+        [test.name for test in (*COLD_TESTS, *COST_TESTS)],
+        f" (default: all; {_SWAP_TEST} if there is swap space); with --hosts: "
         + " ".join(test.name for test in hosts.COLD_TESTS),
     )
-    what.add_argument(
-        "--max",
-        type=cli.size,
-        metavar="SIZE",
-        help="no message above this; K, M or G may follow (--hosts: default 4M)",
-    )
-    what.add_argument(
-        "-r",
-        "--repetitions",
-        type=cli.positive,
-        metavar="N",
-        help="default 3; 2 with --quick",
-    )
+    cli.add_largest(what)
+    cli.add_repetitions(what, "3; 2 with --quick")
     what.add_argument(
         "--zram",
         action="store_true",
-        help=f"add swap space in compressed memory for the run, for {_SWAP_TEST} (root)",
+        help=f"add swap space in compressed memory during the run, for {_SWAP_TEST} "
+        "(root)",
     )
     how = parse.add_argument_group("programs and results")
     cli.add_results(how)
-    how.add_argument(
-        "--timeout",
-        type=cli.positive,
-        default=120,
-        metavar="SECONDS",
-        help="give up on one run after this long (120)",
-    )
+    cli.add_goals(how)
+    cli.add_timeout(how, "default 120")
     return parse
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    options = parser().parse_args(arguments)
+    parse = parser()
+    options = parse.parse_args(arguments)
+    if options.zram and options.hosts:
+        parse.error(f"--zram is for {_SWAP_TEST} on one host: give it without --hosts")
     return cli.guarded("faults", lambda: run(options))
 
 
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
-    if options.zram and options.hosts:
-        raise ValueError(f"--zram is for {_SWAP_TEST}, on one host: leave --hosts out")
-    if options.hosts:
-        with hosts.Hosts(options.mtu).made() as made:
-            return _run(options, made)
-    return _run(options, None)
-
-
-def _run(options: argparse.Namespace, made: Optional[hosts.Hosts]) -> int:
-    build = comparison.find_build(options.build)
-    env = launch.environment(build)
-    present = comparison.components(env)
-    chosen = _ways(options.ways, present, hosts.WAYS if made else WAYS)
-    tests = hosts.COLD_TESTS if made else (*COLD_TESTS, *COST_TESTS)
-    largest = options.max or (hosts.LARGEST if made else sys.maxsize)
-    own = programs.own(build)
+    setup = Setup(options.build)
+    known = hosts.WAYS if options.hosts else WAYS
+    chosen = cli.named("--ways", options.ways, known, setup.default(known))
+    largest = options.max or (hosts.LARGEST if options.hosts else sys.maxsize)
     with swap.zram() if options.zram else contextlib.nullcontext():
         jobs = comparison.make_jobs(
-            _tests(options.tests, tests), None, own, options.depth, largest
+            _tests(options), None, setup.own, options.depth, largest
         )
-        return comparison.carry_out(
-            Comparison(
-                env,
-                present,
-                chosen,
-                made.placement if made else launch.place(2, launch.cores()),
-                jobs,
-                options.repetitions or (2 if options.depth == "quick" else 3),
-                show,
-                goals.HOSTS_COLD if made else goals.FAULTS,
-                *((made.prepare,) if made else ()),
-            ),
-            options,
-        )
+        with hosts.made_if(options.hosts, options.mtu) as made:
+            return comparison.carry_out(
+                Comparison(
+                    setup,
+                    chosen,
+                    made.placement if made else launch.place(2, launch.cores()),
+                    jobs,
+                    options.repetitions or (2 if options.depth == "quick" else 3),
+                    show,
+                    goals.HOSTS_COLD if made else goals.FAULTS,
+                    made,
+                ),
+                options,
+            )
 
 
-def _ways(
-    wanted: Optional[str],
-    present: set[tuple[str, str]],
-    known: Sequence[Transport],
-) -> list[Transport]:
-    if not wanted:
-        return default(present, known)
-    names = wanted.split(",")
-    if len(set(names)) < len(names):
-        raise ValueError(f"--ways {wanted}: a way is named twice")
-    return [by_name(name, known) for name in names]
-
-
-def _tests(wanted: Optional[str], tests: Sequence[Test]) -> list[Test]:
-    known = {test.name: test for test in tests}
-    if wanted:
-        for name in wanted.split(","):
-            if name not in known:
-                raise ValueError(f"no test {name}: there are {', '.join(known)}")
-        return [known[name] for name in dict.fromkeys(wanted.split(","))]
-    if _SWAP_TEST in known and not swap.present():
-        del known[_SWAP_TEST]
+def _tests(options: argparse.Namespace) -> list[Test]:
+    known = hosts.COLD_TESTS if options.hosts else (*COLD_TESTS, *COST_TESTS)
+    default = [test for test in known if test.name != _SWAP_TEST or swap.present()]
+    if not options.tests and len(default) < len(known):
         print(
             f"{_SWAP_TEST} is left out: there is no swap space (root: --zram)",
             file=sys.stderr,
         )
-    return list(known.values())
+    return cli.named("--tests", options.tests, known, default)
 
 
 def show(results: Results) -> None:
-    for text in _tables(results):
+    texts = [
+        table.grid(
+            results,
+            f"{size_text(size)}, {title}",
+            [(name, name, size) for name in results.transports],
+            (
+                ("latency, us", measures.COLD_LATENCY[cold]),
+                ("throughput, MB/s", measures.COLD_BANDWIDTH[cold]),
+                ("CPU, s/GB", measures.COLD_CPU[cold]),
+            ),
+        )
+        for cold, (_, title) in measures.COLD.items()
+        for size in sorted({s.size for s in results.samples if s.size in _SIZES})
+    ]
+    sizes = [(size_text(size), SUBJECT, size) for size in (4 * KIB, 8 * KIB, 16 * KIB)]
+    alone = [(SUBJECT, SUBJECT, 0)]
+    texts += [table.grid(results, title, sizes, cells) for title, cells in _BY_SIZE]
+    texts += [table.grid(results, title, alone, cells) for title, cells in _ALONE]
+    for text in filter(None, texts):
         print("\n" + text)
 
 
-def _tables(results: Results) -> Iterator[str]:
-    sizes = sorted({s.size for s in results.samples if s.size in _SIZES})
-    for cold, (_, title) in measures.COLD.items():
-        columns = [
-            ("latency, us", measures.COLD_LATENCY[cold]),
-            ("throughput, MB/s", measures.COLD_BANDWIDTH[cold]),
-            ("CPU, s/GB", measures.COLD_CPU[cold]),
-        ]
-        for size in sizes:
-            rows = [(name, name, size) for name in results.transports]
-            heading = f"{size_text(size)}, {title}"
-            yield from _some(table.grid(results, heading, rows, columns))
-    rows = [
-        (size_text(size), SUBJECT, size) for size in (4 * KIB, 8 * KIB, 16 * KIB)
-    ]
-    yield from _some(table.grid(results, _MINOR, rows, _MINOR_COLUMNS))
-    yield from _some(table.grid(results, _WARM, rows, _WARM_COLUMNS))
-    alone = [(SUBJECT, SUBJECT, 0)]
-    for title, columns in _ALONE:
-        yield from _some(table.grid(results, title, alone, columns))
+def _beside(alone, beside, kept, took):
+    return (
+        ("alone", alone),
+        ("beside it", beside),
+        ("kept", kept),
+        ("the transfer, us", took),
+    )
 
 
-def _some(text: str) -> list[str]:
-    return [text] if text else []
-
-
-_MINOR = "A get into untouched pages, us: what a minor fault at the destination adds"
-_MINOR_COLUMNS = (
-    ("processor's touch", measures.MINOR_TOUCH),
-    ("warm get", measures.MINOR_WARM),
-    ("cold get", measures.MINOR_COLD),
-    ("cold - warm - touch", goals.MINOR_ADDED),
-)
-_WARM = "A warm get, us: what being able to fault costs"
-_WARM_COLUMNS = (
-    ("look before every copy", measures.LOOK_ALWAYS),
-    ("default", measures.LOOK_DEFAULT),
-    ("look rarely", measures.LOOK_RARELY),
-    ("default - rarely", goals.LOOK_ADDED),
+_BY_SIZE = (
+    ("A get into untouched pages, us: what a minor page fault at the destination adds", (
+        ("processor's access", measures.MINOR_TOUCH),
+        ("warm get", measures.MINOR_WARM),
+        ("cold get", measures.MINOR_COLD),
+        ("cold - warm - access", goals.MINOR_ADDED),
+    )),
+    ("A warm get, us: what tolerating page faults costs", (
+        ("check before every copy", measures.CHECK_ALWAYS),
+        ("default", measures.CHECK_DEFAULT),
+        ("check rarely", measures.CHECK_RARELY),
+        ("default - rarely", goals.CHECK_ADDED),
+    )),
 )
 _ALONE = (
-    (
-        "A fault on a page that a user-space pager supplies, us",
-        (
-            ("userfaultfd thread", measures.PAGER_THREAD),
-            ("thread that spins", measures.PAGER_SPINNING),
-            ("forwarded", measures.PAGER_FORWARDED),
-            ("forwarded/thread", goals.PAGER_RATIO),
-        ),
-    ),
-    (
-        "... of the forwarded one, us",
-        (
-            ("detect, notify", measures.PAGER_NOTIFY),
-            ("supply", measures.PAGER_SUPPLY),
-            ("install, retransmit", measures.PAGER_RETRANSMIT),
-            ("(the thread's UFFDIO_COPY)", measures.PAGER_COPY),
-        ),
-    ),
-    (
-        "Eight warm streams and a transfer into a pager of 1 ms a page, MB/s",
-        (
-            ("alone", measures.PAGER_ALONE),
-            ("beside it", measures.PAGER_BESIDE),
-            ("kept", goals.PAGER_KEPT),
-            ("the transfer, us", measures.PAGER_TOOK),
-        ),
-    ),
-    (
-        "Eight warm streams and a transfer out of swap, MB/s",
-        (
-            ("alone", measures.SWAP_ALONE),
-            ("beside it", measures.SWAP_BESIDE),
-            ("kept", goals.SWAP_KEPT),
-            ("the transfer, us", measures.SWAP_TOOK),
-        ),
-    ),
+    ("A page fault that a pager in user space resolves, us", (
+        ("userfaultfd thread", measures.PAGER_THREAD),
+        ("thread that spins", measures.PAGER_SPINNING),
+        ("forwarded", measures.PAGER_FORWARDED),
+        ("forwarded/thread", goals.PAGER_RATIO),
+    )),
+    ("Parts of the forwarded page fault, us", (
+        ("detect, notify", measures.PAGER_NOTIFY),
+        ("supply", measures.PAGER_SUPPLY),
+        ("install, retransmit", measures.PAGER_RETRANSMIT),
+        ("(the thread's UFFDIO_COPY)", measures.PAGER_COPY),
+    )),
+    ("Eight warm streams and a get from a pager of 1 ms a page, MB/s", _beside(
+        measures.PAGER_ALONE, measures.PAGER_BESIDE, goals.PAGER_KEPT, measures.PAGER_TOOK
+    )),
+    ("Eight warm streams and a put from swap, MB/s", _beside(
+        measures.SWAP_ALONE, measures.SWAP_BESIDE, goals.SWAP_KEPT, measures.SWAP_TOOK
+    )),
 )

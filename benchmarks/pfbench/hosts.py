@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Between two hosts that tests/hosts makes on this machine: what is measured, and where."""
+"""The tests between two hosts that tests/hosts makes on this machine, and those hosts."""
 
 from __future__ import annotations
 
@@ -7,38 +7,22 @@ import contextlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Iterator, Mapping, Sequence
+from typing import ContextManager, Iterator, Mapping, Optional, Sequence
 
-from . import measures
+from . import measures, suite, transports
 from .launch import Placement
-from .measures import Measure
-from .suite import (
-    COLD_BANDWIDTH_SPANS,
-    COLD_LATENCY_SPANS,
-    KIB,
-    MIB,
-    RATE_SPANS,
-    Span,
-    Test,
-    cold_test,
-)
-from .transports import SUBJECT, Transport, with_parameter
+from .suite import KIB, MIB, Span, Test
+from .transports import OB1, Transport, with_parameter
 
-_SCRIPT = Path(__file__).resolve().parents[2] / "tests" / "hosts"
-_OB1 = ("--mca", "pml", "ob1", "--mca", "btl")
+SCRIPT = Path(__file__).resolve().parents[2] / "tests" / "hosts"
+_SUBJECT = transports.KNOWN[0]
+_UCX = next(known for known in transports.KNOWN if known.name == "ucx")
 TRANSPORTS = (
-    Transport(SUBJECT, (*_OB1, f"{SUBJECT},self"), ("btl", SUBJECT)),
-    Transport("tcp", (*_OB1, "tcp,self"), ("btl", "tcp"), optional=True),
-    Transport(
-        "ucx",
-        ("--mca", "pml", "ucx")
-        + ("--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any")
-        + ("-x", "UCX_TLS=tcp,self"),
-        ("pml", "ucx"),
-        one_sided=("--mca", "osc", "ucx"),
-        optional=True,
-    ),
+    _SUBJECT,
+    Transport("tcp", (*OB1, "tcp,self"), ("btl", "tcp"), optional=True),
+    replace(_UCX, arguments=(*_UCX.arguments, "-x", "UCX_TLS=tcp,self")),
     Transport(
         "libfabric",
         ("--mca", "pml", "cm", "--mca", "mtl", "ofi")
@@ -47,17 +31,18 @@ TRANSPORTS = (
         optional=True,
     ),
 )
-# What a destination does with a block whose page is absent: the default, each way.
+# What the destination does with a block that meets a page fault: the default, each way.
 WAYS = (
-    TRANSPORTS[0],
-    with_parameter(TRANSPORTS[0], "nack", "net_fault", 0),
-    with_parameter(TRANSPORTS[0], "backup", "net_fault", 1),
+    _SUBJECT,
+    with_parameter(_SUBJECT, "nack", "net_fault", 0),
+    with_parameter(_SUBJECT, "backup", "net_fault", 1),
     *TRANSPORTS[1:],
 )
 
-# Settings of the network that a test begins with.
+# The largest message, unless --max is given.
+LARGEST = 4 * MIB
+# Settings of the network for a test.
 _CLEAN = {"loss": "0", "wire": "off"}
-_WIRE = {"loss": "0", "wire": "on"}
 
 _LATENCY = {
     "quick": (Span(1, 8 * KIB, 500, 50), Span(16 * KIB, 4 * MIB, 20, 4)),
@@ -67,61 +52,41 @@ _BANDWIDTH = {
     "quick": (Span(1, 8 * KIB, 50, 5), Span(16 * KIB, 4 * MIB, 2, 1)),
     "default": (Span(1, 8 * KIB, 200, 20), Span(16 * KIB, 4 * MIB, 5, 1)),
 }
-# TCP moves next to nothing when a tenth is lost.
+# Few and short messages: with 10 % loss TCP is very slow.
 _LOSS = {"default": (Span(256 * KIB, 1 * MIB, 4, 1, window=4),)}
 
 
-def _wire(percent: str, measure: Measure) -> Test:
-    settings = {**_WIRE, "loss": percent}
-    name = f"loss-{percent}"
-    return Test(name, "bw", {measure: 1}, _LOSS, network=settings)
+def _from_suite(name: str, **changes) -> Test:
+    test = next(test for test in suite.TESTS if test.name == name)
+    return replace(test, network=_CLEAN, **changes)
 
 
-COLD_TESTS = (
-    cold_test(
-        "cold-latency",
-        "latency",
-        COLD_LATENCY_SPANS,
-        measures.COLD_LATENCY,
-        network=_CLEAN,
-    ),
-    cold_test(
-        "cold-bandwidth",
-        "bw",
-        COLD_BANDWIDTH_SPANS,
-        measures.COLD_BANDWIDTH,
-        measures.COLD_CPU,
-        arguments=("--cpu",),
-        network=_CLEAN,
-    ),
-)
+COLD_TESTS = tuple(replace(test, network=_CLEAN) for test in suite.COLD_TESTS)
 TESTS = (
-    Test("latency", "latency", {measures.LATENCY: 1}, _LATENCY, network=_CLEAN),
-    Test(
-        "bandwidth",
-        "bw",
-        {measures.BANDWIDTH: 1},
-        _BANDWIDTH,
-        own_arguments=("--cpu",),
-        own_columns={measures.CPU: 2},
-        network=_CLEAN,
-    ),
-    Test("rate", "mbw_mr", {measures.RATE: 2}, RATE_SPANS, network=_CLEAN),
+    _from_suite("latency", spans=_LATENCY),
+    _from_suite("bandwidth", spans=_BANDWIDTH),
+    _from_suite("rate"),
     *COLD_TESTS,
-    *(_wire(percent, measure) for percent, measure in measures.LOSS_BANDWIDTH.items()),
+    *(
+        Test(
+            f"loss-{percent}",
+            "bw",
+            {measure: 1},
+            _LOSS,
+            network={"loss": percent, "wire": "on"},
+        )
+        for percent, measure in measures.LOSS_BANDWIDTH.items()
+    ),
 )
-# No message above this, unless --max says otherwise.
-LARGEST = 4 * MIB
 
 
 class Hosts:
-    """Two hosts, there while the context manager is entered."""
+    """Two hosts, which exist inside the context of made()."""
 
-    def __init__(self, mtu: int, script: Path = _SCRIPT) -> None:
-        self._script = script
+    def __init__(self, mtu: int) -> None:
         self._mtu = mtu
         self._settings: dict[str, str] = {}
-        # A set of our own, beside one that the user may have.
+        # Other sets of hosts can exist at the same time.
         self._name = f"compare-{os.getpid()}"
 
     @property
@@ -132,12 +97,14 @@ class Hosts:
             False,
             f"2 ranks on 2 hosts (namespaces of this machine, MTU {self._mtu}), "
             "each host with a core of its own",
-            launcher=(*self._script_command, "run"),
+            (*self._script_command, "run"),
+            hosts=2,
+            mtu=self._mtu,
         )
 
     @property
     def _script_command(self) -> tuple[str, ...]:
-        return ("env", f"EXANEST_HOSTS={self._name}", str(self._script))
+        return ("env", f"EXANEST_HOSTS={self._name}", str(SCRIPT))
 
     @contextlib.contextmanager
     def made(self) -> Iterator[Hosts]:
@@ -148,7 +115,7 @@ class Hosts:
             self._call("down")
 
     def prepare(self, network: Mapping[str, str]) -> None:
-        """Make the network as a test wants it."""
+        """Change the network to the settings of a test."""
         changed = {k: v for k, v in network.items() if self._settings.get(k) != v}
         if changed:
             arguments = [part for k, v in changed.items() for part in (f"--{k}", v)]
@@ -156,20 +123,20 @@ class Hosts:
             self._settings.update(changed)
 
     def limit(self, host: str, rate: str, queue: str) -> None:
-        """The rate of a host's link, and the length of the queue before it."""
+        """Limit the rate of a host's link and the length of the queue in front of it."""
         self._call("set", "--host", host, "--rate", rate, "--queue", queue)
 
     def inside(self, host: str, command: Sequence[str]) -> list[str]:
-        """The command line that runs it inside a host."""
+        """The command line that runs a command inside a host."""
         return [*self._script_command, "exec", host, *command]
 
     def write(self, host: str, path: str, text: str) -> None:
-        """Into a file of the host's /proc/sys."""
+        """Write to a file of a host's /proc/sys."""
         self._call("exec", host, "sh", "-c", 'echo "$1" >"$2"', "sh", text, path)
 
     def _call(self, *arguments: str) -> None:
         done = subprocess.run(
-            [str(self._script), *arguments],
+            [str(SCRIPT), *arguments],
             env={**os.environ, "EXANEST_HOSTS": self._name},
             capture_output=True,
             text=True,
@@ -180,3 +147,7 @@ class Hosts:
             raise ValueError(f"tests/hosts {' '.join(arguments)}: {text}")
         if done.stderr:
             print(done.stderr.rstrip(), file=sys.stderr)
+
+
+def made_if(wanted: bool, mtu: int) -> ContextManager[Optional[Hosts]]:
+    return Hosts(mtu).made() if wanted else contextlib.nullcontext()

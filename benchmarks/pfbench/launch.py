@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Starts one benchmark program under mpirun."""
+"""Runs one benchmark program, and reads what mpirun reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Optional
 
 ERROR_LINES = 12
-# Lines of Open MPI's messages that never say what went wrong.
+# Lines of Open MPI's messages that do not tell the error.
 _NOISE = re.compile(
     r"^-+$|ORTE_ERROR_LOG|PRTE ERROR"
     r"|\*\*\* +(reported by|on a NULL|Unknown error|and potentially)"
@@ -28,19 +28,22 @@ _BOUND = re.compile(
 
 @dataclass(frozen=True)
 class Placement:
-    """How many ranks, and where mpirun puts them."""
+    """The number of ranks and hosts, and where mpirun puts the ranks."""
 
     ranks: int
     arguments: tuple[str, ...]
-    # Each rank to a core of its own.
+    # Each rank is bound to a core of its own.
     bound: bool
     text: str
-    # mpirun, or what takes its arguments.
+    # mpirun, or a command with its arguments.
     launcher: tuple[str, ...] = ("mpirun",)
+    hosts: int = 1
+    # Of the network between the hosts, bytes.
+    mtu: Optional[int] = None
 
 
 def cores() -> int:
-    """Physical cores that this process may use."""
+    """The number of physical cores that this process may use."""
     seen = set()
     for cpu in os.sched_getaffinity(0):
         topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
@@ -73,7 +76,7 @@ def place(ranks: int, available: int) -> Placement:
 
 
 def environment(build: Optional[Path]) -> dict[str, str]:
-    """This process's environment, and the build tree's unless that is set already."""
+    """This process's environment, with the build tree's component unless it has one."""
     env = dict(os.environ)
     script = build / "environment" if build else None
     if "OMPI_MCA_mca_base_component_path" not in env and script and script.exists():
@@ -97,7 +100,7 @@ class Outcome:
     output: str
     errors: str
     seconds: float
-    # Empty: the program ended well.
+    # Empty if the exit code was 0.
     failure: str
 
 
@@ -117,7 +120,7 @@ def run(command: list[str], env: dict[str, str], timeout: float) -> Outcome:
     try:
         output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        failure = f"no end after {timeout:.0f} s: stopped"
+        failure = f"stopped after {timeout:.0f} s"
         output, errors = _stop(process)
     except BaseException:
         _stop(process)
@@ -130,14 +133,14 @@ def run(command: list[str], env: dict[str, str], timeout: float) -> Outcome:
 
 
 def _stop(process: subprocess.Popen) -> tuple[str, str]:
-    """End mpirun, which ends its ranks; ranks that lose mpirun end themselves."""
+    """End mpirun, which ends its ranks. Ranks without an mpirun end themselves."""
     for end in (process.terminate, process.kill):
         end()
         try:
             return process.communicate(timeout=10)
         except subprocess.TimeoutExpired:
             continue
-    return "", "mpirun was killed, but a rank still holds its output open"
+    return "", "mpirun was killed, but a rank did not close its output"
 
 
 def error_tail(text: str) -> list[str]:
@@ -151,7 +154,7 @@ def error_tail(text: str) -> list[str]:
 
 
 def bindings(errors: str) -> dict[int, str]:
-    """Where mpirun says it bound each rank; empty text: nowhere."""
+    """The cores of each rank, as mpirun reports them; empty if it is not bound."""
     return {
         int(match.group(1)): (match.group(2) or "").strip()
         for match in map(_BOUND.search, errors.splitlines())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures that are compared, and how they are shown."""
+"""The quantities that are measured, and their presentation."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure for every size. CSV files keep unit, the unit of the program."""
+    """A quantity with a value for every size. CSV files have the program's unit."""
 
     name: str
     title: str
     unit: str
     lower_is_better: bool
-    # Tables and plots show value * scale in this unit.
+    # Unit of tables and plots, and the factor for values in it.
     shown_unit: str
     scale: float
-    # Vertical axis of the plot: "log", "zero" (linear from zero) or "" (no plot).
+    # Vertical axis of the plot: "log", "zero" (linear, from zero) or "" (no plot).
     axis: str
 
 
@@ -47,7 +47,7 @@ BCAST = _time("bcast", "Broadcast, mean over the ranks")
 ALLREDUCE = _time("allreduce", "Allreduce, mean over the ranks")
 ALLTOALL = _time("alltoall", "All-to-all, mean over the ranks")
 
-# Buffers that are cold, as the programs' --cold names them: in file names, in titles.
+# By the value of the programs' --cold: the words in file names and in titles.
 COLD = {
     "none": ("warm", "warm"),
     "source": ("source-cold", "source cold"),
@@ -67,29 +67,29 @@ COLD_CPU = {
     for cold, (name, text) in COLD.items()
 }
 
-# Between hosts, by the percentage of packets lost; each packet on its own, as on a cable.
+# Between hosts, by the percentage of lost packets.
 LOSS_BANDWIDTH = {
-    percent: _bandwidth(f"bandwidth-loss-{percent}", f"Bandwidth, {percent} % lost")
+    percent: _bandwidth(f"bandwidth-loss-{percent}", f"Bandwidth, {percent} % packet loss")
     for percent in ("0", "0.1", "1", "10")
 }
 
-# What fault_cost prints.
-MINOR_TOUCH = _time("minor-touch", "Processor's touch of untouched pages", "")
-MINOR_WARM = _time("minor-warm", "Get, pages present", "")
+# Columns of fault_cost.
+MINOR_TOUCH = _time("minor-touch", "Processor's access to untouched pages", "")
+MINOR_WARM = _time("minor-warm", "Warm get", "")
 MINOR_COLD = _time("minor-cold", "Get into untouched pages", "")
-LOOK_ALWAYS = _time("look-always", "Warm get, pages looked for before every copy", "")
-LOOK_DEFAULT = _time("look-default", "Warm get, default residency", "")
-LOOK_RARELY = _time("look-rarely", "Warm get, highest residency", "")
-PAGER_THREAD = _time("pager-thread", "Touch, userfaultfd thread", "")
-PAGER_SPINNING = _time("pager-spinning", "Touch, userfaultfd thread that spins", "")
-PAGER_FORWARDED = _time("pager-forwarded", "Get, fault forwarded to the pager", "")
-PAGER_NOTIFY = _time("pager-notify", "... until the pager is called", "")
+CHECK_ALWAYS = _time("check-always", "Warm get, residency check before every copy", "")
+CHECK_DEFAULT = _time("check-default", "Warm get, default residency", "")
+CHECK_RARELY = _time("check-rarely", "Warm get, longest residency", "")
+PAGER_THREAD = _time("pager-thread", "Access, userfaultfd thread", "")
+PAGER_SPINNING = _time("pager-spinning", "Access, userfaultfd thread that spins", "")
+PAGER_FORWARDED = _time("pager-forwarded", "Get, page fault forwarded to the pager", "")
+PAGER_NOTIFY = _time("pager-notify", "... until the call of the pager", "")
 PAGER_SUPPLY = _time("pager-supply", "... in the pager", "")
-PAGER_RETRANSMIT = _time("pager-retransmit", "... installed and sent again", "")
+PAGER_RETRANSMIT = _time("pager-retransmit", "... until the completion", "")
 PAGER_COPY = _time("pager-copy", "UFFDIO_COPY by the userfaultfd thread", "")
-PAGER_ALONE = _bandwidth("pager-alone", "Eight warm streams, slow pager: alone", "")
-PAGER_BESIDE = _bandwidth("pager-beside", "Eight warm streams, slow pager: beside", "")
-PAGER_TOOK = _time("pager-took", "Transfer into the slow pager's memory", "")
-SWAP_ALONE = _bandwidth("swap-alone", "Eight warm streams, swap: alone", "")
-SWAP_BESIDE = _bandwidth("swap-beside", "Eight warm streams, swap: beside", "")
-SWAP_TOOK = _time("swap-took", "Transfer out of swap", "")
+PAGER_ALONE = _bandwidth("pager-alone", "Eight warm streams, alone (pager)", "")
+PAGER_BESIDE = _bandwidth("pager-beside", "Eight warm streams, during a slow get", "")
+PAGER_TOOK = _time("pager-took", "Get into the memory of a slow pager", "")
+SWAP_ALONE = _bandwidth("swap-alone", "Eight warm streams, alone (swap)", "")
+SWAP_BESIDE = _bandwidth("swap-beside", "Eight warm streams, during a put from swap", "")
+SWAP_TOOK = _time("swap-took", "Put of memory that is swapped out", "")

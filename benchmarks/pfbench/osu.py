@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads what the OSU micro-benchmarks, and our programs, print."""
+"""Parses the output of the OSU micro-benchmarks and of our programs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ NO_SIZE = 0
 
 
 class OutputError(Exception):
-    """The output is not what the benchmark should have printed."""
+    """The output is not that of a benchmark, or it reports wrong contents."""
 
 
 def parse(
     text: str, columns: Mapping[str, int], sized: bool = True
 ) -> dict[int, dict[str, float]]:
     """
-    Values by size and measure. columns says in which column, counted from 0,
-    each measure stands. Benchmarks without sizes (the barrier's) have one row,
-    which is stored under NO_SIZE.
+    Values by size and measure. columns has the column of each measure, counted
+    from 0. A benchmark without sizes, as barrier, has one row: that of NO_SIZE.
     """
     rows: dict[int, dict[str, float]] = {}
     for line in text.splitlines():
@@ -27,12 +26,12 @@ def parse(
         if not fields or fields[0].startswith("#"):
             continue
         if not _is_number(fields[0]):
-            # Open MPI and UCX also write warnings to standard output.
+            # Open MPI and UCX print warnings on standard output, too.
             continue
         if "Fail" in fields:
             raise OutputError(f"validation failed: {line.strip()}")
         if sized and not fields[0].isdigit():
-            raise OutputError(f"not a size: {line.strip()}")
+            raise OutputError(f"invalid size: {line.strip()}")
         size = int(fields[0]) if sized else NO_SIZE
         rows[size] = {
             measure: _value(fields, column, line) for measure, column in columns.items()
@@ -42,9 +41,7 @@ def parse(
     return rows
 
 
-def check_sizes(
-    rows: Mapping[int, Mapping[str, float]], expected: list[int]
-) -> None:
+def check_sizes(rows: Mapping[int, Mapping[str, float]], expected: list[int]) -> None:
     missing = [size for size in expected if size not in rows]
     if missing:
         raise OutputError(f"the output has no result for size {missing[0]}")
@@ -64,5 +61,5 @@ def _value(fields: list[str], column: int, line: str) -> float:
     except (IndexError, ValueError):
         raise OutputError(f"no number in column {column + 1}: {line.strip()}") from None
     if not math.isfinite(value) or value <= 0:
-        raise OutputError(f"not a possible result: {line.strip()}")
+        raise OutputError(f"impossible result: {line.strip()}")
     return value

@@ -12,7 +12,7 @@ from .measures import BANDWIDTH, LATENCY, Measure
 from .results import Results
 from .suite import size_text
 
-# Okabe and Ito's palette: distinct for the colour-blind too.
+# The palette of Okabe and Ito, which colour-blind readers can tell apart.
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _COLOURS += ("#F0E442", "#999999")
 _NO_GNUPLOT = "no plots: gnuplot is not installed (Debian: gnuplot-nox)"
@@ -20,7 +20,7 @@ _POINTS = (7, 5, 9, 11, 13, 6, 4, 8, 10)
 
 
 def draw(results: Results, folder: Path, subject: str, caption: str) -> Optional[str]:
-    """None, or why there is no plot."""
+    """Draw a plot for each measure. Return None, or why there are no plots."""
     if not shutil.which("gnuplot"):
         return _NO_GNUPLOT
     scripts = {
@@ -41,7 +41,7 @@ def draw(results: Results, folder: Path, subject: str, caption: str) -> Optional
 def draw_time(
     path: Path, title: str, step: float, rates: Mapping[str, Sequence[float]]
 ) -> Optional[str]:
-    """MB/s, step by step, of several at the same time. None, or why there is no plot."""
+    """Draw MB/s over time. Return None, or why there is no plot."""
     if not shutil.which("gnuplot"):
         return _NO_GNUPLOT
     lines = [
@@ -86,7 +86,7 @@ def _terminal(path: Path) -> str:
 
 
 def _size_axis(sizes: Sequence[int]) -> str:
-    # Every second power keeps the labels apart.
+    # Labels of all sizes would overlap.
     ticks = ", ".join(f'"{size_text(size)}" {size}' for size in sizes[::2])
     return (
         "set logscale x 2\n"
@@ -102,10 +102,8 @@ def _measure_script(results: Results, measure: Measure, caption: str) -> str:
         f'set ylabel "{measure.shown_unit}"',
         _size_axis(results.sizes(measure)),
     ]
-    if measure.axis == "zero":
-        lines += ["set yrange [0:*]", "set key top left"]
-    else:
-        lines += ["set logscale y 10", "set key top left"]
+    lines.append("set yrange [0:*]" if measure.axis == "zero" else "set logscale y 10")
+    lines.append("set key top left")
     blocks, curves = [], []
     for index, name in enumerate(results.transports):
         rows = []
@@ -143,7 +141,7 @@ def _ratio_script(results: Results, subject: str, caption: str) -> str:
     if not curves:
         return ""
     lines = [
-        f'set title "{subject} / best of the others\\n{_quoted(caption)}" noenhanced',
+        f'set title "{subject} / best peer\\n{_quoted(caption)}" noenhanced',
         'set ylabel "ratio"',
         "set logscale y 2",
         "set key bottom left",

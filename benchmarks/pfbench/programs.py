@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds the benchmark programs: OSU's where the machine has them, or our own."""
+"""Finds the benchmark programs: those of OSU, or those of the build tree."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -16,21 +15,11 @@ _MODULES = ("osu-micro-benchmarks", "OSU-Micro-Benchmarks", "osu")
 _VARIABLES = ("OSU_HOME", "OSU_DIR", "EBROOTOSUMINMICROMINBENCHMARKS")
 
 
-class NoPrograms(Exception):
-    """There is nothing to run; the text says what to do."""
-
-
 @dataclass(frozen=True)
 class Programs:
-    # "OSU" or "own"
-    kind: str
-    # Where they were found, for people.
-    origin: str
-    # File name without "osu_" to path.
+    folder: Path
+    # By file name without "osu_".
     paths: dict[str, Path]
-
-    def get(self, program: str) -> Optional[Path]:
-        return self.paths.get(program)
 
 
 def own(build: Optional[Path]) -> Optional[Programs]:
@@ -38,31 +27,29 @@ def own(build: Optional[Path]) -> Optional[Programs]:
     if not folder or not _executable(folder / "latency"):
         return None
     return Programs(
-        "own",
-        str(folder),
+        folder,
         {
             path.name: path
             for place in (folder, folder.parent / "pf")
-            for path in (place.iterdir() if place.is_dir() else ())
+            if place.is_dir()
+            for path in place.iterdir()
             if _executable(path)
         },
     )
 
 
 def osu_in(folder: Path) -> Optional[Programs]:
-    """OSU's programs anywhere below a folder, or beside it as installed."""
+    """OSU's programs anywhere below a folder."""
     found: dict[str, Path] = {}
     for path in sorted(folder.rglob("osu_*")):
         if _executable(path):
             found.setdefault(path.name[len("osu_") :], path)
-    return Programs("OSU", str(folder), found) if "latency" in found else None
+    return Programs(folder, found) if "latency" in found else None
 
 
 def osu_anywhere(env: dict[str, str]) -> Iterator[Programs]:
-    """OSU's programs in PATH, by variables, from Spack, from environment modules."""
+    """OSU's programs of PATH, of variables, of Spack, of environment modules."""
     for place in _places(env):
-        if not place.is_dir():
-            continue
         programs = osu_in(place)
         if programs:
             yield programs
@@ -88,13 +75,13 @@ def _places(env: dict[str, str]) -> Iterator[Path]:
 
 
 def _root_of(program: Path) -> Path:
-    """OSU installs pt2pt, collective and one-sided side by side."""
+    """The folder of the programs' folders: pt2pt, collective and one-sided."""
     folder = program.parent
     return folder.parent if folder.name == "pt2pt" else folder
 
 
 def _output(command: list[str], env: dict[str, str]) -> str:
-    """The last line that a command prints; empty if it fails."""
+    """The last line that a command prints; empty if the command fails."""
     try:
         done = subprocess.run(
             command, env=env, capture_output=True, text=True, timeout=60
@@ -107,9 +94,3 @@ def _output(command: list[str], env: dict[str, str]) -> str:
 
 def _executable(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
-
-
-def version_in(output: str) -> str:
-    """The first line of a program's output: '# OSU MPI Latency Test v5.7'."""
-    match = re.search(r"^# (.*Test.*)$", output, re.MULTILINE)
-    return match.group(1).strip() if match else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How far the runs are: a status line on a terminal, and a line per repetition."""
+"""Progress of the runs: a status line on a terminal, and a line for each repetition."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Progress:
         )
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line above the status line."""
         self._status("")
         self._stream.write(text + "\n")
         self._stream.flush()
@@ -59,7 +59,7 @@ class Progress:
         self._stream.flush()
 
     def _left(self) -> str:
-        """By the mean of what every kind of run took last; empty until one is known."""
+        """Time left, by the mean of the last duration of every kind of run; or empty."""
         if not self._seconds:
             return ""
         mean = sum(self._seconds.values()) / len(self._seconds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was measured, and the figures made from it."""
+"""The samples of a run, and the figures computed from them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Median of one transport over the median of the best of others."""
+    """The median of one transport over that of its best peer."""
 
     value: float
     peer: str
@@ -46,7 +46,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Figure:
-    """Medians added up, others subtracted, divided by another."""
+    """A sum of medians, less others, over another."""
 
     terms: tuple[Measure, ...]
     less: tuple[Measure, ...] = ()
@@ -72,7 +72,7 @@ class Results:
         return (measure, transport) in self.failures
 
     def measures(self) -> list[Measure]:
-        """In the order of first use; those where everything failed too."""
+        """In the order of first use, also those without samples because of failures."""
         seen = [sample.measure for sample in self.samples]
         seen += [measure for measure, _ in self.failures]
         return list(dict.fromkeys(seen))
@@ -83,7 +83,7 @@ class Results:
     def summary(
         self, measure: Measure, transport: str, size: int
     ) -> Optional[Summary]:
-        """None if it was not measured, or the transport failed in this measure."""
+        """None if there is no sample, or if the transport failed in this measure."""
         values = self._values.get((measure, transport, size))
         if not values or self.failed(measure, transport):
             return None
@@ -92,7 +92,7 @@ class Results:
         )
 
     def figure(self, figure: Figure, transport: str, size: int) -> Optional[float]:
-        """None unless all of its measures were measured."""
+        """None if one of its measures has no samples."""
         needed = [*figure.terms, *figure.less, *((figure.over,) if figure.over else ())]
         medians = {}
         for measure in needed:
@@ -107,7 +107,7 @@ class Results:
     def ratio(
         self, measure: Measure, transport: str, peers: Iterable[str], size: int
     ) -> Optional[Ratio]:
-        """Against the best of the peers that were measured; None without both."""
+        """None if the transport, or every peer, has no samples."""
         mine = self.summary(measure, transport, size)
         others = {
             peer: summary.median
@@ -134,5 +134,5 @@ class Results:
 def geometric_mean(values: Iterable[float]) -> float:
     values = list(values)
     if not values:
-        raise ValueError("the geometric mean of nothing")
+        raise ValueError("geometric mean of no values")
     return math.exp(sum(math.log(value) for value in values) / len(values))

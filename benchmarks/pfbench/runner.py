@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the tests: transports interleaved, everything repeated."""
+"""Runs the tests, interleaved and repeated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .transports import SUBJECT, Transport
 
 @dataclass(frozen=True)
 class Job:
-    """A test with the program that runs it."""
+    """A test and the program that runs it."""
 
     test: Test
     program: Path
@@ -69,9 +69,9 @@ def plan(
     jobs: Sequence[Job], transports: Sequence[Transport], repetitions: int
 ) -> list[Step]:
     """
-    All runs. The transports take turns at every span, so that a slow minute of
-    the machine meets all of them, and who goes first changes by repetition.
-    What is not MPI's is about one transport only.
+    All runs, in order. The transports are interleaved at every span, so that a
+    slow phase of the machine affects all of them, and each repetition begins
+    with another one. Tests without MPI run for the subject only.
     """
     steps = []
     for repetition in range(repetitions):
@@ -95,16 +95,16 @@ class Runner:
         env: dict[str, str],
         timeout: float,
         start: Callable[..., launch.Outcome] = launch.run,
-        prepare: Callable[[Mapping[str, str]], None] = lambda network: None,
+        prepare: Optional[Callable[[Mapping[str, str]], None]] = None,
     ) -> None:
         self.results = results
         self.placement = placement
         self.failures: list[Failure] = []
-        # By rank, as mpirun reports it; the first report for each transport.
+        # By transport and rank, from the first report of mpirun.
         self.bindings: dict[str, dict[int, str]] = {}
-        # Unlike each other, in order: for the record.
+        # Distinct command lines, in order.
         self.commands: dict[tuple[str, ...], None] = {}
-        # Transports with results of a run by mpirun, in order.
+        # Transports with results of MPI programs, in order.
         self._bindable: dict[str, None] = {}
         self._env = env
         self._timeout = timeout
@@ -112,7 +112,7 @@ class Runner:
         self._prepare = prepare
 
     def pending(self, step: Step) -> bool:
-        """A transport that failed in a test is not run in that test again."""
+        """False if the transport failed in this test before."""
         return not any(
             self.results.failed(measure, step.transport.name)
             for measure in step.job.columns
@@ -121,7 +121,8 @@ class Runner:
     def run(self, step: Step) -> Optional[Failure]:
         command = step.command(self.placement)
         self.commands.setdefault(tuple(command))
-        self._prepare(step.job.test.network)
+        if self._prepare:
+            self._prepare(step.job.test.network)
         outcome = self._start(command, self._env, self._timeout)
         bound = launch.bindings(outcome.errors)
         if bound:
@@ -146,7 +147,7 @@ class Runner:
         return None
 
     def unbound(self) -> list[str]:
-        """Transports that ran with a rank not bound, though all should have been."""
+        """Transports that ran with an unbound rank although the placement binds all."""
         if not self.placement.bound:
             return []
         return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The results as files."""
+"""Writes the results to files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import csv
 from pathlib import Path
 from typing import Sequence
 
+from .cache_line import CacheLine
+from .launch import Placement
 from .results import Results
 from .runner import Failure
 
 
 def write_samples(results: Results, folder: Path) -> None:
-    """One tidy file for each measure: a line for every value measured."""
+    """Write a file for each measure, with a row for every sample."""
     for measure in results.measures():
         with open(folder / f"{measure.name}.csv", "w", newline="") as file:
             out = csv.writer(file)
@@ -25,19 +27,26 @@ def write_samples(results: Results, folder: Path) -> None:
                             sample.transport,
                             sample.size,
                             sample.repetition + 1,
-                            sample.value,
+                            _text(sample.value),
                             measure.unit,
                         ]
                     )
 
 
-def write_summary(results: Results, folder: Path, subject: str) -> None:
-    """Medians, ranges, and the subject's ratio to the best of the others."""
+def write_summary(
+    results: Results, folder: Path, subject: str, placement: Placement, line: CacheLine
+) -> None:
+    """
+    Write medians, ranges, and the subject's ratio to its best peer. Every row
+    says on how many hosts and in which state of the machine it was measured:
+    the rows of several runs can stand in one file.
+    """
+    where = [placement.hosts, placement.mtu, line.nanoseconds]
     with open(folder / "summary.csv", "w", newline="") as file:
         out = csv.writer(file)
         out.writerow(
-            ["test", "transport", "size", "unit", "repetitions", "median", "minimum"]
-            + ["maximum", "ratio_to_best", "best"]
+            ["test", "hosts", "mtu", "cache_line_ns", "transport", "size", "unit"]
+            + ["repetitions", "median", "minimum", "maximum", "ratio_to_best", "best"]
         )
         for measure in results.measures():
             for size in results.sizes(measure):
@@ -49,14 +58,20 @@ def write_summary(results: Results, folder: Path, subject: str) -> None:
                     if name == subject:
                         ratio = results.ratio(measure, name, results.transports, size)
                     out.writerow(
-                        [measure.name, name, size, measure.unit, summary.repetitions]
-                        + [summary.median, summary.minimum, summary.maximum]
+                        [measure.name, *where, name, size, measure.unit]
+                        + [summary.repetitions, _text(summary.median)]
+                        + [_text(summary.minimum), _text(summary.maximum)]
                         + ([f"{ratio.value:.4f}", ratio.peer] if ratio else ["", ""])
                     )
             for name in results.transports:
                 if results.failed(measure, name):
-                    row = [measure.name, name, "", measure.unit, 0, "failed"]
+                    row = [measure.name, *where, name, "", measure.unit, 0, "failed"]
                     out.writerow(row + [""] * 4)
+
+
+def _text(value: float) -> str:
+    """Without the digits that only rounding to binary adds."""
+    return f"{value:.10g}"
 
 
 def write_failures(failures: Sequence[Failure], folder: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The benchmark programs, what they give, and the sizes and iterations of a run."""
+"""The tests: their programs, columns, sizes and iterations."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MIB = 1 << 20
 @dataclass(frozen=True)
 class Span:
     """
-    The sizes low, 2 low, ... high, measured by one run; high 0: the program
-    has no sizes. None leaves the program's default, which is OSU's.
+    The sizes of one run of a program: low, 2 low, ... high. 0: the program has
+    no sizes. None: the default of the program, which is OSU's.
     """
 
     low: int
@@ -45,36 +45,32 @@ class Span:
 class Test:
     name: str
     program: str
-    # In which column, counted from 0, a measure stands.
+    # The column of each measure, counted from 0.
     columns: Mapping[Measure, int]
-    # By depth. "quick" may be missing, which is "default"; "full" too, which
-    # is the sizes of "default" with the programs' own iterations and window.
+    # By depth. Without "quick", "default" is used; without "full", the sizes of
+    # "default" with the programs' iterations and window.
     spans: Mapping[str, tuple[Span, ...]]
     arguments: tuple[str, ...] = ()
-    # Arguments that only our own program takes, and the columns that they add.
+    # Arguments that OSU's program does not take, and the columns that they add.
     own_arguments: tuple[str, ...] = ()
     own_columns: Mapping[Measure, int] = field(default_factory=dict)
     one_sided: bool = False
     collective: bool = False
-    # Under mpirun, with every transport; otherwise a program of libpf alone.
+    # Run by mpirun with every transport; otherwise a program that uses libpf alone.
     mpi: bool = True
-    # Between hosts: settings of the network, as tests/hosts names them.
+    # Settings of the network between hosts, as tests/hosts names them.
     network: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sized(self) -> bool:
         return self.spans["default"][0].high > 0
 
-    @property
-    def measures(self) -> list[Measure]:
-        return [*self.columns, *self.own_columns]
-
     def cut(self, depth: str, largest: int) -> list[Span]:
-        """The spans of this depth without the sizes above the largest."""
+        """The spans of this depth, without sizes above the largest."""
         if depth in self.spans or depth == "quick":
             spans = self.spans.get(depth, self.spans["default"])
         else:
-            spans = tuple(map(with_program_defaults, self.spans["default"]))
+            spans = tuple(Span(span.low, span.high) for span in self.spans["default"])
         return [
             replace(span, high=min(span.high, largest))
             for span in spans
@@ -82,12 +78,8 @@ class Test:
         ]
 
 
-def with_program_defaults(span: Span) -> Span:
-    return Span(span.low, span.high)
-
-
 def doubled(low: int, high: int) -> list[int]:
-    """low, 2 low, ... up to high; no size at all is a size of 0."""
+    """low, 2 low, ... up to high."""
     sizes = [low]
     while 0 < sizes[-1] <= high // 2:
         sizes.append(sizes[-1] * 2)
@@ -121,7 +113,7 @@ BANDWIDTH_SPANS = {
         Span(1, 8 * KIB, 500, 20),
         Span(16 * KIB, 512 * KIB, 20, 2),
         Span(1 * MIB, 16 * MIB, 3, 1),
-        # A window of 64 would make one run move 64 GB.
+        # A run with a window of 64 would move 64 GB.
         Span(32 * MIB, 128 * MIB, 2, 1, window=8),
     ),
 }
@@ -130,7 +122,7 @@ RATE_SPANS = {
     "default": (Span(1, 8, 1000, 100),),
     "full": (Span(1, 8, 10000, 1000),),
 }
-# These programs hold a whole window of messages, so the largest is smaller.
+# The programs allocate a window of messages: the largest message is smaller.
 ONE_SIDED_BANDWIDTH_SPANS = {
     "default": (
         Span(1, 8 * KIB, 500, 20),
@@ -144,8 +136,8 @@ def _two_ranks(name: str, program: str, measure: Measure, spans, **more) -> Test
 
 
 def _one_sided(name: str, program: str, measure: Measure, spans) -> Test:
-    # With MPI_Win_allocate osc/rdma would reach a rank of this host by shared
-    # memory of its own, whatever the BTL.
+    # With MPI_Win_allocate, osc/rdma would use its own shared memory between
+    # ranks of a host, and not the BTL.
     arguments = ("-w", "create")
     return _two_ranks(
         name, program, measure, spans, arguments=arguments, one_sided=True
@@ -191,7 +183,7 @@ TESTS = (
 )
 DEFAULT_TESTS = ("latency", "bandwidth", "rate")
 
-# Of `faults`: buffers present and absent, and what a fault costs libpf itself.
+# Tests of faults: warm and cold buffers, and the cost of page faults in libpf.
 COLD_LATENCY_SPANS = {
     "quick": (Span(4 * KIB, 4 * MIB, 10, 1),),
     "default": (
@@ -205,14 +197,14 @@ COLD_BANDWIDTH_SPANS = {
     "default": (
         Span(4 * KIB, 512 * KIB, 20, 2, window=16),
         Span(1 * MIB, 4 * MIB, 5, 1, window=8),
-        # Every message has memory of its own.
+        # Every message has its own memory.
         Span(8 * MIB, 64 * MIB, 3, 1, window=1),
     ),
 }
 
 
 def cold_test(name: str, program: str, spans, *kinds, arguments=(), **more) -> Test:
-    """A program's --cold, which prints these kinds of measures for every cold."""
+    """A program with --cold, which prints these kinds of measures for each value."""
     columns = {
         kind[cold]: 1 + len(kinds) * place + offset
         for place, cold in enumerate(measures.COLD)
@@ -246,30 +238,25 @@ COLD_TESTS = (
         arguments=("--cpu",),
     ),
 )
+_SIZES = (4 * KIB, 16 * KIB)
 COST_TESTS = (
     _cost(
         "minor",
         (measures.MINOR_TOUCH, measures.MINOR_WARM, measures.MINOR_COLD),
-        Span(4 * KIB, 16 * KIB, 4000, 50),
-        Span(4 * KIB, 16 * KIB, 1000, 50),
+        Span(*_SIZES, 4000, 50),
+        Span(*_SIZES, 1000, 50),
     ),
     _cost(
         "warm",
-        (measures.LOOK_ALWAYS, measures.LOOK_DEFAULT, measures.LOOK_RARELY),
-        Span(4 * KIB, 16 * KIB, 10, 1),
-        Span(4 * KIB, 16 * KIB, 5, 1),
+        (measures.CHECK_ALWAYS, measures.CHECK_DEFAULT, measures.CHECK_RARELY),
+        Span(*_SIZES, 10, 1),
+        Span(*_SIZES, 5, 1),
     ),
     _cost(
         "pager",
-        (
-            measures.PAGER_THREAD,
-            measures.PAGER_SPINNING,
-            measures.PAGER_FORWARDED,
-            measures.PAGER_NOTIFY,
-            measures.PAGER_SUPPLY,
-            measures.PAGER_RETRANSMIT,
-            measures.PAGER_COPY,
-        ),
+        (measures.PAGER_THREAD, measures.PAGER_SPINNING, measures.PAGER_FORWARDED)
+        + (measures.PAGER_NOTIFY, measures.PAGER_SUPPLY, measures.PAGER_RETRANSMIT)
+        + (measures.PAGER_COPY,),
         Span(0, 0, 2000, 100),
         Span(0, 0, 500, 50),
     ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Swap space: whether there is any, and some for the time of a run."""
+"""Swap space: is there any, and how to add some for a run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _BYTES = 256 << 20
 
 
 def present(table: Path = Path("/proc/swaps")) -> bool:
-    """The first line is a heading."""
     try:
+        # The first line is a heading.
         return len(table.read_text().splitlines()) > 1
     except OSError:
         return False
@@ -23,7 +23,7 @@ def present(table: Path = Path("/proc/swaps")) -> bool:
 
 @contextlib.contextmanager
 def zram() -> Iterator[None]:
-    """A device of its own, which is removed afterwards."""
+    """Add swap space on a zram device, and remove both at the end."""
     if os.geteuid() != 0 or not _CONTROL.exists():
         raise ValueError("--zram needs root, and the kernel's zram (modprobe zram)")
     number = (_CONTROL / "hot_add").read_text().strip()
@@ -31,7 +31,7 @@ def zram() -> Iterator[None]:
         device = f"/dev/zram{number}"
         Path(f"/sys/block/zram{number}/disksize").write_text(str(_BYTES))
         _run("mkswap", device)
-        # Before any other, so that what is to go out goes here.
+        # The highest priority: the kernel uses it before other swap space.
         _run("swapon", "--priority", "32767", device)
         try:
             yield

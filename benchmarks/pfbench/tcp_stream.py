@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A TCP stream of the kernel's, beside which benchmarks/fairness runs other jobs:
+A TCP stream without MPI, for benchmarks/fairness:
     tcp_stream.py sink PORT BEGIN END STEP
     tcp_stream.py source HOST PORT CONTROL
-The sink prints what mpi/flow prints; CONTROL names a congestion control.
+The arguments of the sink and its output are those of mpi/flow. CONTROL is a
+congestion control of the kernel.
 """
 
 import math
@@ -12,36 +13,40 @@ import sys
 import time
 
 _BYTES = 1 << 20
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 
 
 def sink(port: int, begin: float, end: float, step: float) -> None:
-    counts = [0] * math.ceil((end - begin) / step)
-    buffer = bytearray(_BYTES)
     with socket.create_server(("", port)) as server:
         server.settimeout(max(0.1, end - time.monotonic()))
         connection, _ = server.accept()
     with connection:
-        connection.settimeout(_PATIENCE)
-        first = None
-        while True:
-            length = connection.recv_into(buffer)
-            now = time.monotonic()
-            first = first or now
-            if now >= end:
-                break
-            if not length:
-                sys.exit("tcp_stream: the source ended before END")
-            if now >= begin:
-                counts[int((now - begin) / step)] += length
-    if first > begin:
-        sys.exit(f"tcp_stream: the first bytes came {first - begin:.3f} s after BEGIN")
-    for index, count in enumerate(counts):
-        print(f"{(index + 1) * step:.3f} {count}")
+        connection.settimeout(_TIMEOUT)
+        counts = count(connection, begin, end, step)
+    for index, received in enumerate(counts):
+        print(f"{(index + 1) * step:.3f} {received}")
+
+
+def count(connection, begin, end, step, clock=time.monotonic) -> list[int]:
+    """The bytes received in each step from begin to end."""
+    counts = [0] * math.ceil((end - begin) / step)
+    buffer = bytearray(_BYTES)
+    length = connection.recv_into(buffer)
+    now = clock()
+    if now > begin:
+        sys.exit(f"tcp_stream: the first bytes arrived {now - begin:.3f} s after BEGIN")
+    while now < end:
+        if not length:
+            sys.exit("tcp_stream: the source ended before END")
+        if now >= begin:
+            counts[min(int((now - begin) / step), len(counts) - 1)] += length
+        length = connection.recv_into(buffer)
+        now = clock()
+    return counts
 
 
 def source(host: str, port: int, control: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while True:
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -57,7 +62,7 @@ def source(host: str, port: int, control: str) -> None:
             connection.connect((host, port))
             break
         except ConnectionRefusedError:
-            # The sink is being started.
+            # The sink does not listen yet.
             connection.close()
             if time.monotonic() > deadline:
                 raise
@@ -67,7 +72,7 @@ def source(host: str, port: int, control: str) -> None:
         while True:
             connection.sendall(data)
     except (BrokenPipeError, ConnectionResetError):
-        # The sink has what it wants.
+        # The sink reached END.
         pass
 
 

@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ways for Open MPI to move messages that are compared."""
+"""The transports of Open MPI that are compared."""
 
 from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass, replace
-from typing import Sequence
 
 SUBJECT = "exanest"
 
-_OB1 = ("--mca", "pml", "ob1", "--mca", "btl")
+OB1 = ("--mca", "pml", "ob1", "--mca", "btl")
 
 
 @dataclass(frozen=True)
 class Transport:
     name: str
     arguments: tuple[str, ...]
-    # What ompi_info must list, as (framework, component).
+    # Framework and component that ompi_info must list.
     component: tuple[str, str]
-    # Keeps one-sided tests on this transport: osc/sm and osc/ucx bypass a BTL.
+    # For one-sided tests: over a BTL not osc/sm or osc/ucx, which bypass it.
     one_sided: tuple[str, ...] = ("--mca", "osc", "rdma,pt2pt")
-    # Left out silently where Open MPI has it not.
+    # Left out without an error if Open MPI does not have it.
     optional: bool = False
 
     def mca(self, one_sided: bool) -> list[str]:
@@ -28,10 +27,10 @@ class Transport:
 
 
 KNOWN = (
-    Transport(SUBJECT, (*_OB1, f"{SUBJECT},self"), ("btl", SUBJECT)),
-    Transport("vader", (*_OB1, "vader,self"), ("btl", "vader"), optional=True),
+    Transport(SUBJECT, (*OB1, f"{SUBJECT},self"), ("btl", SUBJECT)),
+    Transport("vader", (*OB1, "vader,self"), ("btl", "vader"), optional=True),
     # Open MPI 5 calls vader sm.
-    Transport("sm", (*_OB1, "sm,self"), ("btl", "sm"), optional=True),
+    Transport("sm", (*OB1, "sm,self"), ("btl", "sm"), optional=True),
     Transport(
         "ucx",
         ("--mca", "pml", "ucx")
@@ -42,7 +41,7 @@ KNOWN = (
     ),
     Transport(
         "tcp",
-        (*_OB1, "tcp,self", "--mca", "btl_tcp_if_include", "lo"),
+        (*OB1, "tcp,self", "--mca", "btl_tcp_if_include", "lo"),
         ("btl", "tcp"),
         optional=True,
     ),
@@ -52,12 +51,12 @@ KNOWN = (
 def with_parameter(
     subject: Transport, name: str, parameter: str, value: int
 ) -> Transport:
-    """Ours with one of its parameters set, under a name of its own."""
+    """The subject with a value for one of its parameters, under another name."""
     arguments = ("--mca", f"btl_{SUBJECT}_{parameter}", str(value))
     return replace(subject, name=name, arguments=(*subject.arguments, *arguments))
 
 
-# The ways to live with faults: the default, resolver policies, modes.
+# Ways to handle page faults: the default, the other policies, the other modes, peers.
 WAYS = (
     KNOWN[0],
     with_parameter(KNOWN[0], "touch", "policy", 0),
@@ -71,7 +70,7 @@ WAYS = (
 
 
 def components(env: dict[str, str]) -> set[tuple[str, str]]:
-    """What this Open MPI has, as (framework, component)."""
+    """The frameworks and components that ompi_info lists."""
     listing = subprocess.run(
         ["ompi_info", "--parsable"],
         env=env,
@@ -92,22 +91,8 @@ def parse_components(listing: str) -> set[tuple[str, str]]:
     return found
 
 
-def default(
-    present: set[tuple[str, str]], known: Sequence[Transport] = KNOWN
-) -> list[Transport]:
-    return [t for t in known if not t.optional or t.component in present]
-
-
-def by_name(name: str, known: Sequence[Transport] = KNOWN) -> Transport:
-    for transport in known:
-        if transport.name == name:
-            return transport
-    names = ", ".join(t.name for t in known)
-    raise ValueError(f"no transport {name}: there are {names}")
-
-
 def custom(text: str) -> Transport:
-    """NAME=ARGUMENTS: any transport, by what mpirun is to be told."""
+    """The transport that NAME=ARGUMENTS describes, with arguments of mpirun."""
     name, equals, arguments = text.partition("=")
     if not (name and equals and arguments.split()):
         raise ValueError(

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A folder with an mpirun, an ompi_info and benchmark programs made up for tests of commands."""
+"""A build tree and an Open MPI with scripts as programs, for tests of the commands."""
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-import unittest
 from pathlib import Path
 
+from pfbench.suite import TESTS
+
+BENCHMARKS = Path(__file__).resolve().parents[1]
 MPIRUN = """\
 import re, sys
 
@@ -30,8 +30,6 @@ while low <= high:
         break
     low *= 2
 """
-
-
 FAULT_COST = """\
 import sys
 
@@ -44,55 +42,95 @@ if "-m" in sys.argv:
 else:
     print(10, 8, *[4] * 5)
 """
+# Prints the first line of CACHE_LINE, and removes it unless it is the last one.
+PF_PERF = """\
+lines = open("CACHE_LINE").read().splitlines()
+print("# cache line:", lines[0])
+open("CACHE_LINE", "w").write("\\n".join(lines[1:] or lines))
+"""
+# In place of tests/hosts: records the calls. Receivers of a stream have 10 MB/s.
+HOSTS = """\
+import os, sys
+
+arguments = sys.argv[1:]
+folder = os.path.dirname(sys.argv[0])
+with open(f"{folder}/hosts.log", "a") as log:
+    print(os.environ["EXANEST_HOSTS"], *arguments, file=log)
+if arguments[0] == open(f"{folder}/FAILING").read():
+    sys.exit("made-up reason: hosts")
+if "sink" in arguments or arguments[-4:][0].endswith("/flow"):
+    begin, end, step = map(float, arguments[-3:])
+    for index in range(round((end - begin) / step)):
+        print(f"{(index + 1) * step:.3f} {round(step * 10e6)}")
+elif arguments[0] == "run" and arguments[1:]:
+    os.execv(f"{folder}/mpirun", ["mpirun", *arguments[1:]])
+"""
 
 
-class MadeUp(unittest.TestCase):
-    # Of benchmarks/.
-    command_name = ""
-    arguments = ()
-    programs = ()
-
-    def setUp(self):
-        self.folder = Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
+class MadeUp:
+    def __init__(self, folder):
+        self.folder = folder
+        self.out = folder / "out"
         self.script("mpirun", MPIRUN)
         self.listing(["btl:exanest", "btl:vader", "btl:tcp"])
-        (self.folder / "FAILING").write_text("")
-        for name in self.programs:
+        (folder / "FAILING").write_text("")
+        (folder / "CACHE_LINE").write_text("54 ns from one core to the other")
+        for name in {test.program for test in TESTS} | {"flow"}:
             self.script(f"benchmarks/mpi/{name}", "")
         self.script("benchmarks/pf/fault_cost", FAULT_COST)
+        self.script("libpf/tools/pf_perf", PF_PERF)
 
     def script(self, name, text):
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Hundreds are started: without site-packages, and without the environment.
+        # Hundreds of them run: start Python without site-packages and variables.
         path.write_text(f"#!{sys.executable} -IS\n{text}")
         path.chmod(0o755)
+        return path
 
     def listing(self, components):
         components = ["btl:self", *components]
         lines = "".join(f"mca:{component}:version:1\\n" for component in components)
         self.script("ompi_info", f'print("{lines}")')
 
-    def start(self, *arguments, path=None):
-        command, env = self.command(arguments, path)
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+    def hosts(self, monkeypatch):
+        """Replace tests/hosts in this process, for commands that run in it."""
+        monkeypatch.setattr("pfbench.hosts.SCRIPT", self.script("hosts", HOSTS))
+        monkeypatch.chdir(self.folder)
+        for name, value in self.environment().items():
+            monkeypatch.setenv(name, value)
 
-    def command(self, arguments, path=None):
+    def hosts_calls(self):
+        """The calls of tests/hosts without the name of the hosts, which is one."""
+        lines = (self.folder / "hosts.log").read_text().splitlines()
+        names = {line.split()[0] for line in lines}
+        assert len(names) == 1 and names.pop().startswith("compare-")
+        return [line.partition(" ")[2] for line in lines]
+
+    def environment(self):
         env = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("OSU_", "OMPI_", "EBROOT"))
         }
-        env["PATH"] = path or f"{self.folder}:/usr/bin:/bin"
-        program = Path(__file__).resolve().parents[1] / self.command_name
-        command = [sys.executable, str(program), *self.arguments]
-        command += ["--build", str(self.folder), "--out", str(self.folder / "out")]
-        return [*command, *arguments], env
+        return {**env, "PATH": f"{self.folder}:/usr/bin:/bin"}
+
+    def command(self, command, *arguments):
+        program = [sys.executable, str(BENCHMARKS / command)]
+        return [*program, *self.folders(), *arguments]
+
+    def folders(self):
+        return ["--build", str(self.folder), "--out", str(self.out)]
+
+    def start(self, command, *arguments, **changes):
+        return subprocess.run(
+            self.command(command, *arguments),
+            cwd=self.folder,
+            env={**self.environment(), **changes},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def environment_text(self):
+        return (self.out / "environment.txt").read_text()

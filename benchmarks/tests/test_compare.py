@@ -1,129 +1,201 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""benchmarks/compare as a whole, with an mpirun and an ompi_info made up for it."""
+"""The command compare, with made-up programs."""
 
+import csv
+import re
 import shutil
 import signal
 import subprocess
-import unittest
 
-from made_up import MadeUp
+import pytest
 
-
-class Compare(MadeUp):
-    command_name = "compare"
-    arguments = ("--own",)
-    programs = ("latency", "bw", "mbw_mr", "barrier", "bcast", "allreduce", "alltoall")
-
-    def test_all_well(self):
-        done = self.start("--goals", "-r", "2")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        for name in ("latency.csv", "bandwidth.csv", "cpu.csv", "rate.csv"):
-            self.assertTrue((self.folder / "out" / name).exists(), name)
-        self.assertIn("0.50 vader", done.stdout)
-        self.assertIn("met      latency, geometric mean", done.stdout)
-        self.assertIn("repetition 2/2 done", done.stderr)
-        environment = (self.folder / "out/environment.txt").read_text()
-        self.assertIn("vader rank 1: core 1", environment)
-        self.assertIn("--mca btl exanest,self", environment)
-
-    def test_goals_are_not_shown_unasked(self):
-        self.assertNotIn("Goals", self.start("-r", "1").stdout)
-
-    def test_a_peer_fails(self):
-        (self.folder / "FAILING").write_text("tcp")
-        done = self.start("--quick")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("made-up reason: tcp", done.stderr)
-        self.assertIn("tcp FAILED: exit code 1", done.stdout)
-        self.assertIn("made-up reason", (self.folder / "out/failures.txt").read_text())
-
-    def test_exanest_fails(self):
-        (self.folder / "FAILING").write_text("exanest")
-        done = self.start("--quick")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("exanest FAILED: exit code 1", done.stdout)
-        self.assertIn("vader", done.stdout)
-
-    def test_exanest_is_missing(self):
-        self.listing(["btl:vader"])
-        done = self.start("--quick")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("ompi_info shows no btl exanest", done.stderr)
-
-    def test_only_peers(self):
-        done = self.start("--quick", "--transports", "vader,tcp")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertNotIn("exanest", done.stdout)
-
-    def test_collectives(self):
-        done = self.start("--collectives", "-n", "9999")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        environment = (self.folder / "out/environment.txt").read_text()
-        self.assertIn("mpirun -n 9999 --oversubscribe", environment)
-        self.assertNotIn("tcp", environment)
-        self.assertIn("--validate", environment)
-        self.assertIn("Barrier", done.stdout)
-
-    def test_interrupted(self):
-        command, env = self.command(["--quick", "-r", "2000"])
-        with subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            while "repetition 1/2000 done" not in process.stderr.readline():
-                self.assertIsNone(process.poll())
-            process.send_signal(signal.SIGINT)
-            output, _ = process.communicate(timeout=120)
-        self.assertEqual(process.returncode, 130)
-        self.assertIn("0.50 vader", output)
-        self.assertTrue((self.folder / "out/latency.csv").exists())
-
-    def test_no_components(self):
-        self.script("ompi_info", 'print("ompi:version:full:4.1.4")')
-        done = self.start()
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("OMPI_MCA_mca_base_component_path", done.stderr)
-
-    def test_nothing_to_run(self):
-        shutil.rmtree(self.folder / "benchmarks")
-        done = self.start()
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("./quickstart build", done.stderr)
-
-    def test_no_open_mpi(self):
-        (self.folder / "ompi_info").unlink()
-        done = self.start(path=str(self.folder))
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("install Open MPI", done.stderr)
-
-    def test_wrong_usage(self):
-        for arguments in (
-            ["--tests", "nonsense"],
-            ["--transports", "nonsense"],
-            ["--transports", "vader,vader"],
-            ["--add", "nonsense"],
-            ["--max", "-1"],
-            ["--max", "0"],
-            ["--out", "/dev/null/x"],
-            ["-r", "0"],
-            ["-n", "4"],
-            ["--quick", "--full"],
-            ["--collectives", "--tests", "latency"],
-        ):
-            with self.subTest(arguments):
-                done = self.start(*arguments)
-                self.assertEqual(done.returncode, 2)
-                self.assertNotIn("Traceback", done.stderr)
-
-    def test_help(self):
-        done = self.start("--help")
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("--transports", done.stdout)
+from pfbench import compare
 
 
-if __name__ == "__main__":
-    unittest.main()
+def start(made_up, *arguments, **changes):
+    return made_up.start("compare", "--own", *arguments, **changes)
+
+
+def test_all_well(made_up):
+    done = start(made_up, "--goals", "-r", "2")
+    assert done.returncode == 0, done.stderr
+    for name in ("latency.csv", "bandwidth.csv", "cpu.csv", "rate.csv"):
+        assert (made_up.out / name).exists(), name
+    assert "0.50 vader" in done.stdout
+    assert "met      latency, geometric mean" in done.stdout
+    assert "repetition 2/2 done" in done.stderr
+    environment = made_up.environment_text()
+    assert "vader rank 1: core 1" in environment
+    assert "--mca btl exanest,self" in environment
+    if shutil.which("gnuplot"):
+        plot = (made_up.out / "ratio.svg").read_text()
+        assert "median of 2, cache line 54 ns" in plot
+
+
+def test_goals_are_not_shown_by_default(made_up):
+    assert "Goals" not in start(made_up, "-r", "1").stdout
+
+
+def test_a_peer_fails(made_up):
+    (made_up.folder / "FAILING").write_text("tcp")
+    done = start(made_up, "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "made-up reason: tcp" in done.stderr
+    assert "tcp FAILED: exit code 1" in done.stdout
+    assert "made-up reason" in (made_up.out / "failures.txt").read_text()
+
+
+def test_exanest_fails(made_up):
+    (made_up.folder / "FAILING").write_text("exanest")
+    done = start(made_up, "--quick")
+    assert done.returncode == 1
+    assert "exanest FAILED: exit code 1" in done.stdout
+    assert "vader" in done.stdout
+
+
+def test_exanest_is_missing(made_up):
+    made_up.listing(["btl:vader"])
+    done = start(made_up, "--quick")
+    assert done.returncode == 1
+    assert "ompi_info shows no btl exanest" in done.stderr
+
+
+def test_only_peers(made_up):
+    done = start(made_up, "--quick", "--transports", "vader,tcp")
+    assert done.returncode == 0, done.stderr
+    assert "exanest" not in done.stdout
+
+
+def test_collectives(made_up):
+    done = start(made_up, "--collectives", "-n", "9999")
+    assert done.returncode == 0, done.stderr
+    environment = made_up.environment_text()
+    assert "mpirun -n 9999 --oversubscribe" in environment
+    assert "tcp" not in environment
+    assert "--validate" in environment
+    assert "Barrier" in done.stdout
+
+
+def rows(folder):
+    with open(folder / "summary.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_rows_of_one_and_of_two_hosts_can_stand_in_one_file(made_up, monkeypatch):
+    assert start(made_up, "--tests", "latency", "--max", "4").returncode == 0
+    one = rows(made_up.out)
+    assert {(row["hosts"], row["mtu"]) for row in one} == {("1", "")}
+
+    made_up.hosts(monkeypatch)
+    options = ["--hosts", "--mtu", "1500", "--tests", "latency", "--max", "4"]
+    assert compare.main([*made_up.folders(), "--own", *options]) == 0
+    two = rows(made_up.out)
+    assert {(row["hosts"], row["mtu"]) for row in two} == {("2", "1500")}
+    assert {row["transport"] for row in two} == {"exanest", "tcp"}
+    assert {row["cache_line_ns"] for row in one + two} == {"54.0"}
+    assert list(one[0]) == list(two[0])
+
+
+def test_every_test_between_hosts_has_its_network(made_up, monkeypatch):
+    made_up.hosts(monkeypatch)
+    options = ["--hosts", "--mtu", "1500", "-r", "1", "--transports", "exanest"]
+    tests = ["--tests", "latency,rate,loss-1"]
+    assert compare.main([*made_up.folders(), "--own", *options, *tests]) == 0
+    calls = [
+        re.sub(r"^run .*benchmarks/mpi/(\w+) .*", r"\1", call)
+        for call in made_up.hosts_calls()
+    ]
+    assert calls == [
+        "up 2 --core --mtu 1500",
+        "set --loss 0 --wire off",
+        *("latency", "latency", "mbw_mr"),
+        "set --loss 1 --wire on",
+        "bw",
+        "down",
+    ]
+
+
+def test_the_state_of_the_machine_is_recorded(made_up):
+    done = start(made_up, "--quick", "--tests", "rate")
+    state = "54 ns from one core to the other"
+    assert f"cache line: {state}" in done.stderr
+    assert "warning: the processors" not in done.stderr
+    assert f"cache line at the start: {state}\n" in made_up.environment_text()
+    assert f"cache line at the end: {state}\n" in made_up.environment_text()
+
+
+def test_the_state_of_the_machine_changes(made_up):
+    (made_up.folder / "CACHE_LINE").write_text("54 ns close\n240 ns far apart\n")
+    done = start(made_up, "--quick", "--tests", "rate")
+    assert "took 54 ns close at the start, 240 ns far apart at the end" in done.stderr
+    assert "cache line at the end: 240 ns far apart" in made_up.environment_text()
+
+
+def test_interrupted(made_up):
+    with subprocess.Popen(
+        made_up.command("compare", "--own", "--quick", "-r", "2000"),
+        cwd=made_up.folder,
+        env=made_up.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while "repetition 1/2000 done" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "0.50 vader" in output
+    assert (made_up.out / "latency.csv").exists()
+
+
+def test_no_components(made_up):
+    made_up.script("ompi_info", 'print("ompi:version:full:4.1.4")')
+    done = start(made_up)
+    assert done.returncode == 2
+    assert "OMPI_MCA_mca_base_component_path" in done.stderr
+
+
+def test_nothing_to_run(made_up):
+    shutil.rmtree(made_up.folder / "benchmarks")
+    done = start(made_up)
+    assert done.returncode == 2
+    assert "./quickstart build" in done.stderr
+
+
+def test_no_open_mpi(made_up):
+    (made_up.folder / "ompi_info").unlink()
+    done = start(made_up, PATH=str(made_up.folder))
+    assert done.returncode == 2
+    assert "install Open MPI" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--tests nonsense",
+        "--tests latency,latency",
+        "--transports nonsense",
+        "--transports vader,vader",
+        "--transports vader --add vader=--mca",
+        "--add nonsense",
+        "--max -1",
+        "--max 0",
+        "--out /dev/null/x",
+        "-r 0",
+        "-n 4",
+        "--quick --full",
+        "--collectives --tests latency",
+        "--collectives --hosts",
+    ],
+)
+def test_wrong_usage(made_up, arguments):
+    done = start(made_up, *arguments.split())
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_help(made_up):
+    done = start(made_up, "--help")
+    assert done.returncode == 0
+    assert "--transports" in done.stdout

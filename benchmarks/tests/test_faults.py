@@ -1,150 +1,141 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""benchmarks/faults as a whole, with programs made up for it; its swap space."""
+"""The command faults, with made-up programs."""
 
 import csv
 import re
-import tempfile
-import unittest
-from pathlib import Path
 
-from pfbench import suite, swap
-from pfbench.suite import KIB, MIB, doubled
+import pytest
 
-from hosts_here import hosts_obstacle
-from made_up import MadeUp
-from quick import thorough
+from pfbench import faults, suite, swap
+from pfbench.suite import COLD_TESTS, COST_TESTS, KIB, MIB, doubled
 
-class Faults(MadeUp):
-    command_name = "faults"
-    programs = ("latency", "bw")
-
-    def setUp(self):
-        super().setUp()
-        self.listing(["btl:exanest", "btl:vader", "pml:ucx"])
-
-    def test_all_well(self):
-        done = self.start("--goals", "--tests", self.all_tests())
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("repetition 3/3 done", done.stderr)
-        for heading in ("4 K, warm", "4 M, destination cold", "64 M, both cold"):
-            self.assertIn(f"\n{heading}\n", done.stdout)
-        for name in ("latency-warm", "bandwidth-source-cold", "cpu-both-cold"):
-            self.assertTrue((self.folder / "out" / f"{name}.csv").exists(), name)
-        tables = (self.folder / "out/tables.txt").read_text()
-        self.assertIn("Bandwidth, destination cold, MB/s", tables)
-
-    def all_tests(self):
-        return ",".join(t.name for t in (*suite.COLD_TESTS, *suite.COST_TESTS))
-
-    def test_every_way_has_its_parameters(self):
-        done = self.start("--quick")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with open(self.folder / "out/latency-warm.csv", newline="") as file:
-            ways = list(dict.fromkeys(row["transport"] for row in csv.DictReader(file)))
-        self.assertEqual(
-            ways,
-            ["exanest", "touch", "ahead", "huge", "prefault", "pin", "pin-cache"]
-            + ["vader", "ucx"],
-        )
-        environment = (self.folder / "out/environment.txt").read_text()
-        runs = re.findall("^  mpirun .*/latency.*$", environment, re.MULTILINE)
-        self.assertEqual(len(runs), 9, environment)
-        parameters = re.findall(r"--mca btl_exanest_(\w+ \d)", "\n".join(runs))
-        self.assertEqual(
-            parameters,
-            ["policy 0", "policy 1", "policy 2", "mode 1", "mode 2", "mode 3"],
-        )
-
-    def test_goals(self):
-        done = self.start("--quick", "--goals", "--tests", self.all_tests())
-        words = dict(
-            (line.strip()[8:].strip().partition(":")[0], line.strip()[:8].strip())
-            for line in done.stdout.partition("Goals\n")[2].partition("\n\n")[0].splitlines()
-        )
-        expected = {
-            "destination cold, 4 MiB, at least 2.5 of the bandwidth of pin": "NOT MET",
-            "a minor destination fault adds at most 2 us to the system's own touch": "met",
-            "warm streams beside a pager of 1 ms a page keep at least 0.95": "NOT MET",
-            "a forwarded pager fault takes at most 0.5 of a userfaultfd thread's": "met",
-        }
-        self.assertEqual({text: words.get(text) for text in expected}, expected)
-
-    def test_part_of_it(self):
-        done = self.start("--quick", "--ways", "exanest,pin", "--tests", "cold-bandwidth")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertNotIn("vader", done.stdout)
-        self.assertNotIn("userfaultfd", done.stdout)
-
-    @thorough
-    def test_between_hosts(self):
-        if hosts_obstacle():
-            self.skipTest(f"there can be no hosts: {hosts_obstacle()}")
-        self.listing(["btl:exanest", "btl:tcp", "pml:ucx"])
-        done = self.start("--quick", "--hosts", "--goals")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("destination cold, 4 MiB, at least 2 of the bandwidth of tcp", done.stdout)
-        environment = (self.folder / "out/environment.txt").read_text()
-        runs = re.findall("^  env .*/hosts run .*/latency.*$", environment, re.MULTILINE)
-        self.assertEqual(len(runs), 5, environment)
-        parameters = re.findall(r"--mca btl_exanest_(\w+ \d)", "\n".join(runs))
-        self.assertEqual(parameters, ["net_fault 0", "net_fault 1"])
-
-    def test_a_cost_cannot_be_measured(self):
-        (self.folder / "FAILING").write_text("pager")
-        done = self.start("--quick", "--tests", "minor,pager")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("made-up reason: pager", done.stderr)
-        self.assertIn("failed", done.stdout)
-        self.assertIn("0.250", done.stdout)
-
-    def test_wrong_usage(self):
-        for arguments in (
-            ["--ways", "nonsense"],
-            ["--ways", "pin,pin"],
-            ["--tests", "nonsense"],
-            ["--max", "1", "--tests", "minor"],
-            ["-r", "0"],
-            ["--hosts", "--ways", "pin"],
-            ["--hosts", "--tests", "minor"],
-            ["--hosts", "--zram"],
-        ):
-            with self.subTest(arguments):
-                done = self.start(*arguments)
-                self.assertEqual(done.returncode, 2, done.stdout)
-                self.assertNotIn("Traceback", done.stderr)
-
-    def test_help(self):
-        done = self.start("--help")
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("--zram", done.stdout)
+ALL_TESTS = ",".join(test.name for test in (*COLD_TESTS, *COST_TESTS))
 
 
-class Suite(unittest.TestCase):
-    def test_every_size_is_measured_once(self):
-        for test in suite.COLD_TESTS:
-            with self.subTest(test.name):
-                sizes = [s for span in test.cut("default", 1 << 40) for s in span.sizes()]
-                self.assertEqual(sizes, doubled(4 * KIB, 64 * MIB))
-
-    def test_columns(self):
-        latency, bandwidth = suite.COLD_TESTS
-        self.assertEqual(sorted(latency.columns.values()), [1, 2, 3, 4])
-        self.assertEqual(sorted(bandwidth.columns.values()), list(range(1, 9)))
-        names = {measure.name: place for measure, place in bandwidth.columns.items()}
-        self.assertEqual(names["bandwidth-destination-cold"], 5)
-        self.assertEqual(names["cpu-destination-cold"], 6)
+@pytest.fixture(autouse=True)
+def with_ucx(made_up):
+    made_up.listing(["btl:exanest", "btl:vader", "pml:ucx"])
 
 
-class Swap(unittest.TestCase):
-    def test_present(self):
-        with tempfile.TemporaryDirectory() as folder:
-            table = Path(folder) / "swaps"
-            self.assertFalse(swap.present(table))
-            table.write_text("Filename Type Size Used Priority\n")
-            self.assertFalse(swap.present(table))
-            table.write_text("Filename Type\n/dev/zram0 partition 4 0 -2\n")
-            self.assertTrue(swap.present(table))
+def test_all_well(made_up):
+    done = made_up.start("faults", "-r", "1", "--tests", ALL_TESTS)
+    assert done.returncode == 0, done.stderr
+    assert "repetition 1/1 done" in done.stderr
+    for heading in ("4 K, warm", "4 M, destination cold", "64 M, both cold"):
+        assert f"\n{heading}\n" in done.stdout
+    for name in ("latency-warm", "bandwidth-source-cold", "cpu-both-cold"):
+        assert (made_up.out / f"{name}.csv").exists(), name
+    tables = (made_up.out / "tables.txt").read_text()
+    assert "Bandwidth, destination cold, MB/s" in tables
+    assert "cache line at the end: 54 ns" in made_up.environment_text()
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_every_way_has_its_parameters(made_up):
+    done = made_up.start("faults", "--quick")
+    assert done.returncode == 0, done.stderr
+    with open(made_up.out / "latency-warm.csv", newline="") as file:
+        ways = list(dict.fromkeys(row["transport"] for row in csv.DictReader(file)))
+    own = ["exanest", "touch", "ahead", "huge", "prefault", "pin", "pin-cache"]
+    assert ways == [*own, "vader", "ucx"]
+    runs = re.findall("^  mpirun .*/latency.*$", made_up.environment_text(), re.M)
+    assert len(runs) == 9
+    assert re.findall(r"--mca btl_exanest_(\w+ \d)", "\n".join(runs)) == [
+        *("policy 0", "policy 1", "policy 2", "mode 1", "mode 2", "mode 3")
+    ]
+
+
+def test_goals(made_up):
+    tests = "cold-bandwidth,minor,pager,beside-pager"
+    done = made_up.start("faults", "--quick", "-r", "1", "--goals", "--tests", tests)
+    for judgement in (
+        "NOT MET  destination cold, 4 MiB, at least 2.5 of the bandwidth of pin",
+        "met      a minor page fault at the destination adds at most 2 us",
+        "NOT MET  warm streams keep at least 0.95 during a get from a pager",
+        "met      a page fault forwarded to a pager takes at most 0.5",
+    ):
+        assert f"\n  {judgement}" in done.stdout
+
+
+def test_some_ways_and_tests(made_up):
+    options = ["--quick", "--ways", "exanest,pin", "--tests", "cold-bandwidth"]
+    done = made_up.start("faults", *options)
+    assert done.returncode == 0, done.stderr
+    assert "vader" not in done.stdout
+    assert "userfaultfd" not in done.stdout
+
+
+def test_between_hosts(made_up, monkeypatch):
+    made_up.hosts(monkeypatch)
+    made_up.listing(["btl:exanest", "btl:tcp", "pml:ucx"])
+    options = ["--quick", "-r", "1", "--hosts"]
+    assert faults.main([*made_up.folders(), *options]) == 0
+    runs = [call for call in made_up.hosts_calls() if "/latency " in call]
+    assert len(runs) == 5
+    parameters = re.findall(r"--mca btl_exanest_(\w+ \d)", "\n".join(runs))
+    assert parameters == ["net_fault 0", "net_fault 1"]
+
+
+@pytest.mark.thorough
+def test_between_real_hosts(made_up, real_hosts):
+    made_up.listing(["btl:exanest", "btl:tcp", "pml:ucx"])
+    done = made_up.start("faults", "--quick", "--hosts", "--goals")
+    assert done.returncode == 0, done.stderr
+    assert "destination cold, 4 MiB, at least 2 of the bandwidth of tcp" in done.stdout
+
+
+def test_a_cost_cannot_be_measured(made_up):
+    (made_up.folder / "FAILING").write_text("pager")
+    done = made_up.start("faults", "--quick", "--tests", "minor,pager")
+    assert done.returncode == 1
+    assert "made-up reason: pager" in done.stderr
+    assert "failed" in done.stdout
+    assert "0.250" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--ways nonsense",
+        "--ways pin,pin",
+        "--tests nonsense",
+        "--max 1 --tests minor",
+        "-r 0",
+        "--hosts --ways pin",
+        "--hosts --tests minor",
+        "--hosts --zram",
+    ],
+)
+def test_wrong_usage(made_up, arguments):
+    done = made_up.start("faults", *arguments.split())
+    assert done.returncode == 2, done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_help(made_up):
+    done = made_up.start("faults", "--help")
+    assert done.returncode == 0
+    assert "--zram" in done.stdout
+
+
+@pytest.mark.parametrize("test", COLD_TESTS, ids=lambda test: test.name)
+def test_every_size_is_measured_once(test):
+    sizes = [s for span in test.cut("default", 1 << 40) for s in span.sizes()]
+    assert sizes == doubled(4 * KIB, 64 * MIB)
+
+
+def test_columns():
+    latency, bandwidth = suite.COLD_TESTS
+    assert sorted(latency.columns.values()) == [1, 2, 3, 4]
+    assert sorted(bandwidth.columns.values()) == list(range(1, 9))
+    names = {measure.name: place for measure, place in bandwidth.columns.items()}
+    assert names["bandwidth-destination-cold"] == 5
+    assert names["cpu-destination-cold"] == 6
+
+
+def test_swap_present(tmp_path):
+    table = tmp_path / "swaps"
+    assert not swap.present(table)
+    table.write_text("Filename Type Size Used Priority\n")
+    assert not swap.present(table)
+    table.write_text("Filename Type\n/dev/zram0 partition 4 0 -2\n")
+    assert swap.present(table)

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import unittest
+import pytest
 
 from pfbench import goals
-from pfbench.goals import Goal, Limit, judge
+from pfbench.goals import Goal, Limit
 from pfbench.measures import BANDWIDTH, CPU, LATENCY
 from pfbench.results import Figure, Sample
-
-from sample import results
 
 EVERY = Goal("every", LATENCY, ("vader", "ucx"), 1.05, 1, 4)
 MEAN = Goal("mean", LATENCY, ("vader", "ucx"), 0.85, 1, 4, mean=True)
 FAST = Goal("fast", BANDWIDTH, ("vader",), 1.7, 1, 2)
 
 
-def latency(*ours):
-    return results(
+@pytest.fixture
+def latency(results):
+    return lambda *ours: results(
         LATENCY,
         {
             "exanest": {size: [value] for size, value in zip((1, 2, 4), ours)},
@@ -25,77 +24,76 @@ def latency(*ours):
     )
 
 
-class Judge(unittest.TestCase):
-    def one(self, made, goal):
-        return judge(made, [goal])[0]
+def test_met(latency):
+    finding = EVERY.judge(latency(1.05, 1.0, 1.0))
+    assert finding.met is True
+    assert "1.05 of vader at 1" in finding.measured
 
-    def test_met(self):
-        finding = self.one(latency(1.05, 1.0, 1.0), EVERY)
-        self.assertIs(finding.met, True)
-        self.assertIn("1.05 of vader at 1", finding.measured)
 
-    def test_one_size_misses(self):
-        finding = self.one(latency(0.5, 1.0, 4.4), EVERY)
-        self.assertIs(finding.met, False)
-        self.assertIn("1.10 of ucx at 4", finding.measured)
-        self.assertIn("1 of 3", finding.measured)
+def test_one_size_misses(latency):
+    finding = EVERY.judge(latency(0.5, 1.0, 4.4))
+    assert finding.met is False
+    assert "1.10 of ucx at 4" in finding.measured
+    assert "1 of 3" in finding.measured
 
-    def test_mean(self):
-        self.assertIs(self.one(latency(0.5, 1.0, 4.0), MEAN).met, True)
-        self.assertIs(self.one(latency(0.9, 1.8, 3.6), MEAN).met, False)
 
-    def test_a_size_not_measured(self):
-        for goal in (EVERY, MEAN):
-            finding = self.one(latency(0.5, 0.5), goal)
-            self.assertIsNone(finding.met)
-            self.assertIn("at 4", finding.measured)
+def test_mean(latency):
+    assert MEAN.judge(latency(0.5, 1.0, 4.0)).met is True
+    assert MEAN.judge(latency(0.9, 1.8, 3.6)).met is False
 
-    def test_subject_failed(self):
-        made = latency(0.5, 1.0, 4.0)
-        made.fail(LATENCY, "exanest", "exit code 1")
-        self.assertIs(self.one(made, EVERY).met, False)
 
-    def test_higher_is_better(self):
-        def bandwidth(*ours):
-            return results(
-                BANDWIDTH,
-                {
-                    "exanest": {1: [ours[0]], 2: [ours[1]]},
-                    "vader": {1: [10.0], 2: [10.0]},
-                },
-            )
+@pytest.mark.parametrize("goal", [EVERY, MEAN])
+def test_a_size_not_measured(latency, goal):
+    finding = goal.judge(latency(0.5, 0.5))
+    assert finding.met is None
+    assert "at 4" in finding.measured
 
-        self.assertIs(self.one(bandwidth(17.0, 30.0), FAST).met, True)
-        self.assertIs(self.one(bandwidth(30.0, 16.9), FAST).met, False)
 
-    def limit(self, figure, limit, at_most=True):
+def test_subject_failed(latency):
+    made = latency(0.5, 1.0, 4.0)
+    made.fail(LATENCY, "exanest", "exit code 1")
+    assert EVERY.judge(made).met is False
+
+
+@pytest.mark.parametrize("ours, met", [((17.0, 30.0), True), ((30.0, 16.9), False)])
+def test_higher_is_better(results, ours, met):
+    own = {1: [ours[0]], 2: [ours[1]]}
+    values = {"exanest": own, "vader": {1: [10.0], 2: [10.0]}}
+    assert FAST.judge(results(BANDWIDTH, values)).met is met
+
+
+@pytest.fixture
+def limit(latency):
+    def judge(figure, limit, at_most=True):
         made = latency(1.0, 2.0, 8.0)
         for size in (1, 2, 4):
             made.add(Sample(BANDWIDTH, "exanest", size, 0, 4.0))
-        return self.one(made, Limit("limit", figure, limit, 1, 4, at_most))
+        return Limit("limit", figure, limit, 1, 4, at_most).judge(made)
 
-    def test_limit_of_a_difference(self):
-        difference = Figure((LATENCY,), less=(BANDWIDTH,))
-        finding = self.limit(difference, 4.0)
-        self.assertIs(finding.met, True)
-        self.assertIn("4.000 us at 4", finding.measured)
-        self.assertIs(self.limit(difference, 3.9).met, False)
-
-    def test_limit_of_a_quotient(self):
-        quotient = Figure((LATENCY,), over=BANDWIDTH)
-        finding = self.limit(quotient, 0.25, at_most=False)
-        self.assertIs(finding.met, True)
-        self.assertIn("0.250 at 1", finding.measured)
-        self.assertIs(self.limit(quotient, 0.26, at_most=False).met, False)
-
-    def test_limit_not_measured(self):
-        self.assertIsNone(self.limit(Figure((LATENCY,), over=CPU), 1.0).met)
-
-    def test_text(self):
-        text = goals.render(judge(latency(0.5, 1.0, 4.4), [EVERY, MEAN]))
-        self.assertIn("NOT MET  every", text)
-        self.assertIn("met      mean", text)
+    return judge
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_limit_of_a_difference(limit):
+    difference = Figure((LATENCY,), less=(BANDWIDTH,))
+    finding = limit(difference, 4.0)
+    assert finding.met is True
+    assert "4.000 us at 4" in finding.measured
+    assert limit(difference, 3.9).met is False
+
+
+def test_limit_of_a_quotient(limit):
+    quotient = Figure((LATENCY,), over=BANDWIDTH)
+    finding = limit(quotient, 0.25, at_most=False)
+    assert finding.met is True
+    assert "0.250 at 1" in finding.measured
+    assert limit(quotient, 0.26, at_most=False).met is False
+
+
+def test_limit_not_measured(limit):
+    assert limit(Figure((LATENCY,), over=CPU), 1.0).met is None
+
+
+def test_text(latency):
+    text = goals.render(latency(0.5, 1.0, 4.4), [EVERY, MEAN])
+    assert "NOT MET  every" in text
+    assert "met      mean" in text

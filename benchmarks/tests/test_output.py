@@ -1,111 +1,129 @@
 # SPDX-License-Identifier: BSD-3-Clause
+"""Tables, CSV files and plots."""
+
 import csv
 import shutil
-import tempfile
-import unittest
-from pathlib import Path
+
+import pytest
 
 from pfbench import plot, store, table
+from pfbench.cache_line import CacheLine
+from pfbench.launch import place
 from pfbench.measures import BANDWIDTH, LATENCY
-
-from sample import results
 
 VALUES = {
     "exanest": {1: [0.20, 0.22, 0.21], 1024: [1.0, 1.0, 1.0]},
     "vader": {1: [0.40, 0.42, 0.44], 1024: [0.8, 0.8, 0.8]},
 }
+needs_gnuplot = pytest.mark.skipif(
+    not shutil.which("gnuplot"), reason="gnuplot is not installed"
+)
 
 
-class Table(unittest.TestCase):
-    def test_rows(self):
-        lines = table.render(results(LATENCY, VALUES), LATENCY, "exanest").splitlines()
-        self.assertEqual(lines[1].split(), ["size", "exanest", "vader", "exanest/best"])
-        self.assertEqual(
-            lines[2].split(),
-            ["1", "0.210", "(", "10%)", "0.420", "(", "10%)", "0.50", "vader"],
-        )
-        self.assertTrue(lines[3].endswith("1.25 vader"))
-        self.assertIn("over 2 sizes: 0.791", lines[4])
-
-    def test_failed_transport(self):
-        made = results(LATENCY, VALUES)
-        made.fail(LATENCY, "vader", "exit code 1")
-        lines = table.render(made, LATENCY, "exanest").splitlines()
-        self.assertEqual(lines[2].split()[-2:], ["failed", "-"])
-        self.assertEqual(lines[-1], "vader FAILED: exit code 1")
-
-    def test_columns_are_aligned(self):
-        text = table.render(results(LATENCY, VALUES), LATENCY, "exanest")
-        rows = text.splitlines()[1:4]
-        self.assertEqual(len({len(row) for row in rows}), 1)
-
-    def test_digits(self):
-        values = (26753.4, 101.0, 26.74, 2.674, 0.2674, 0.00026)
-        self.assertEqual(
-            [table.digits(value) for value in values],
-            ["26753", "101", "26.7", "2.67", "0.267", "0.000260"],
-        )
+@pytest.fixture
+def made(results):
+    return results(LATENCY, VALUES)
 
 
-class Files(unittest.TestCase):
-    def setUp(self):
-        self.folder = Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def rows(self, name):
-        with open(self.folder / name, newline="") as file:
-            return list(csv.DictReader(file))
-
-    def test_samples(self):
-        store.write_samples(results(LATENCY, VALUES), self.folder)
-        rows = self.rows("latency.csv")
-        self.assertEqual(len(rows), 12)
-        self.assertEqual(
-            rows[1],
-            {
-                "test": "latency",
-                "transport": "exanest",
-                "size": "1",
-                "repetition": "2",
-                "value": "0.22",
-                "unit": "us",
-            },
-        )
-
-    def test_summary(self):
-        made = results(LATENCY, VALUES)
-        store.write_summary(made, self.folder, "exanest")
-        first = self.rows("summary.csv")[0]
-        self.assertEqual((first["median"], first["minimum"]), ("0.21", "0.2"))
-        self.assertEqual((first["ratio_to_best"], first["best"]), ("0.5000", "vader"))
-
-    def test_failed_transport_in_the_summary(self):
-        made = results(LATENCY, VALUES)
-        made.fail(LATENCY, "vader", "exit code 1")
-        store.write_summary(made, self.folder, "exanest")
-        rows = [row for row in self.rows("summary.csv") if row["transport"] == "vader"]
-        self.assertEqual([row["median"] for row in rows], ["failed"])
-
-    @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed")
-    def test_plots(self):
-        made = results(LATENCY, VALUES)
-        for sample in results(BANDWIDTH, VALUES).samples:
-            made.add(sample)
-        caption = 'a "CPU" with \\ and \'quotes\''
-        reason = plot.draw(made, self.folder, "exanest", caption)
-        self.assertIsNone(reason)
-        for name in ("latency", "bandwidth", "ratio"):
-            svg = (self.folder / f"{name}.svg").read_text()
-            self.assertIn("</svg>", svg)
-        self.assertIn("vader", (self.folder / "latency.svg").read_text())
-
-    @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed")
-    def test_no_plot_where_all_failed(self):
-        made = results(LATENCY, VALUES)
-        made.fail(LATENCY, "vader", "exit code 1")
-        made.fail(LATENCY, "exanest", "exit code 1")
-        self.assertIsNone(plot.draw(made, self.folder, "exanest", ""))
+def test_rows_of_a_table(made):
+    lines = table.render(made, LATENCY, "exanest").splitlines()
+    assert lines[1].split() == ["size", "exanest", "vader", "exanest/best"]
+    assert lines[2].split() == "1 0.210 ( 10%) 0.420 ( 10%) 0.50 vader".split()
+    assert lines[3].endswith("1.25 vader")
+    assert "over 2 sizes: 0.791" in lines[4]
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_failed_transport_in_a_table(made):
+    made.fail(LATENCY, "vader", "exit code 1")
+    lines = table.render(made, LATENCY, "exanest").splitlines()
+    assert lines[2].split()[-2:] == ["failed", "-"]
+    assert lines[-1] == "vader FAILED: exit code 1"
+
+
+def test_columns_are_aligned_and_separated(results):
+    long = {"exanest": {1: [0.006061, 1.0]}, "vader": {1: [0.006061, 0.01]}}
+    rows = table.render(results(LATENCY, long), LATENCY, "exanest").splitlines()[1:3]
+    assert len({len(row) for row in rows}) == 1
+    assert "0.503 (198%)  0.00803 ( 49%)  " in rows[1]
+
+
+def test_digits():
+    values = (26753.4, 101.0, 26.74, 2.674, 0.2674, 0.00026)
+    expected = ["26753", "101", "26.7", "2.67", "0.267", "0.000260"]
+    assert [table.digits(value) for value in values] == expected
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_samples(made, tmp_path):
+    store.write_samples(made, tmp_path)
+    samples = rows(tmp_path / "latency.csv")
+    assert len(samples) == 12
+    assert list(samples[1].items()) == [
+        ("test", "latency"),
+        ("transport", "exanest"),
+        ("size", "1"),
+        ("repetition", "2"),
+        ("value", "0.22"),
+        ("unit", "us"),
+    ]
+
+
+def summary(made, folder, line="54 ns"):
+    store.write_summary(made, folder, "exanest", place(2, 2), CacheLine(line))
+    return rows(folder / "summary.csv")
+
+
+def test_summary(made, tmp_path):
+    assert list(summary(made, tmp_path)[0].items()) == [
+        ("test", "latency"),
+        ("hosts", "1"),
+        ("mtu", ""),
+        ("cache_line_ns", "54.0"),
+        ("transport", "exanest"),
+        ("size", "1"),
+        ("unit", "us"),
+        ("repetitions", "3"),
+        ("median", "0.21"),
+        ("minimum", "0.2"),
+        ("maximum", "0.22"),
+        ("ratio_to_best", "0.5000"),
+        ("best", "vader"),
+    ]
+
+
+def test_values_are_as_short_as_they_were_measured(results, tmp_path):
+    made = results(LATENCY, {"exanest": {1: [0.3903, 0.3906]}})
+    assert summary(made, tmp_path)[0]["median"] == "0.39045"
+
+
+def test_summary_of_a_machine_in_an_unknown_state(made, tmp_path):
+    first = summary(made, tmp_path, "not measured: there is no pf_perf")[0]
+    assert first["cache_line_ns"] == ""
+
+
+def test_failed_transport_in_the_summary(made, tmp_path):
+    made.fail(LATENCY, "vader", "exit code 1")
+    vader = [row for row in summary(made, tmp_path) if row["transport"] == "vader"]
+    assert [(row["hosts"], row["median"]) for row in vader] == [("1", "failed")]
+
+
+@needs_gnuplot
+def test_plots(made, results, tmp_path):
+    for sample in results(BANDWIDTH, VALUES).samples:
+        made.add(sample)
+    caption = "a \"CPU\" with \\ and 'quotes'"
+    assert plot.draw(made, tmp_path, "exanest", caption) is None
+    for name in ("latency", "bandwidth", "ratio"):
+        assert "</svg>" in (tmp_path / f"{name}.svg").read_text()
+    assert "vader" in (tmp_path / "latency.svg").read_text()
+
+
+@needs_gnuplot
+def test_no_plot_where_all_failed(made, tmp_path):
+    made.fail(LATENCY, "vader", "exit code 1")
+    made.fail(LATENCY, "exanest", "exit code 1")
+    assert plot.draw(made, tmp_path, "exanest", "") is None

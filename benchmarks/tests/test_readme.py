@@ -1,52 +1,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The commands that benchmarks/README.md shows, run with programs made up for it."""
+"""The commands of benchmarks/README.md, with made-up programs."""
 
 import shlex
-import unittest
-from pathlib import Path
 
+import pytest
+
+from made_up import BENCHMARKS
 from pfbench import fairness
-from pfbench.suite import COST_TESTS, TESTS
+from pfbench.suite import COST_TESTS
 
-from hosts_here import hosts_obstacle
-from made_up import MadeUp
-from quick import thorough
-
-README = Path(__file__).resolve().parents[1] / "README.md"
-
-
-def commands():
-    lines = README.read_text().splitlines()
-    return [line.strip() for line in lines if line.startswith("    benchmarks/")]
+TEXT = (BENCHMARKS / "README.md").read_text()
+COMMANDS = [
+    line.strip() for line in TEXT.splitlines() if line.startswith("    benchmarks/")
+]
 
 
-class Readme(MadeUp):
-    programs = tuple(test.program for test in TESTS)
-
-    @thorough
-    def test_commands(self):
-        self.listing(["btl:exanest", "btl:vader", "btl:tcp", "pml:ucx"])
-        self.assertGreater(len(commands()), 8)
-        for line in commands():
-            with self.subTest(line):
-                if "--hosts" in line and hosts_obstacle():
-                    self.skipTest(f"there can be no hosts: {hosts_obstacle()}")
-                program, *arguments = shlex.split(line, comments=True)
-                self.command_name = Path(program).name
-                if "--hosts" in line:
-                    # Hosts take their time: one repetition, and few sizes.
-                    arguments += ["-r", "1", "--max", "8192"]
-                if self.command_name == "fairness":
-                    # Its streams take the time that they take: test_fairness has a short one.
-                    fairness.parser().parse_args(arguments)
-                    continue
-                done = self.start(*arguments)
-                self.assertEqual(done.returncode, 0, done.stderr)
-
-    def test_every_test_of_fault_cost_is_there(self):
-        for test in COST_TESTS:
-            self.assertIn(f"| `{test.name}` |", README.read_text())
+def test_there_are_commands():
+    assert len(COMMANDS) > 8
 
 
-if __name__ == "__main__":
-    unittest.main()
+@pytest.mark.thorough
+@pytest.mark.parametrize("line", COMMANDS)
+def test_command(made_up, request, line):
+    made_up.listing(["btl:exanest", "btl:vader", "btl:tcp", "pml:ucx"])
+    program, *arguments = shlex.split(line, comments=True)
+    command = program.partition("/")[2]
+    if command == "fairness":
+        # Its streams take their time: test_fairness has a short run.
+        fairness.parser().parse_args(arguments)
+        return
+    if "--hosts" in line:
+        request.getfixturevalue("real_hosts")
+        # Hosts take their time: one repetition, and few sizes.
+        arguments += ["-r", "1", "--max", "8192"]
+    done = made_up.start(command, *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_test_of_fault_cost_is_described():
+    for test in COST_TESTS:
+        assert f"| `{test.name}` |" in TEXT

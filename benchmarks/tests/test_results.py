@@ -1,89 +1,82 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import unittest
+import pytest
 
 from pfbench.measures import BANDWIDTH, LATENCY
 from pfbench.results import geometric_mean
 
-from sample import results
+
+def test_median_of_an_odd_number(results):
+    summary = results(LATENCY, {"a": {1: [9.0, 1.0, 2.0]}}).summary(LATENCY, "a", 1)
+    assert (summary.median, summary.minimum, summary.maximum) == (2, 1, 9)
+    assert summary.repetitions == 3
 
 
-class Summaries(unittest.TestCase):
-    def test_median_of_an_odd_number(self):
-        summary = results(LATENCY, {"a": {1: [9.0, 1.0, 2.0]}}).summary(LATENCY, "a", 1)
-        self.assertEqual((summary.median, summary.minimum, summary.maximum), (2, 1, 9))
-        self.assertEqual(summary.repetitions, 3)
-
-    def test_median_of_an_even_number(self):
-        made = results(LATENCY, {"a": {1: [4.0, 1.0, 2.0, 3.0]}})
-        self.assertEqual(made.summary(LATENCY, "a", 1).median, 2.5)
-
-    def test_spread(self):
-        made = results(LATENCY, {"a": {1: [8.0, 10.0, 13.0]}})
-        self.assertAlmostEqual(made.summary(LATENCY, "a", 1).spread, 0.5)
-
-    def test_not_measured(self):
-        made = results(LATENCY, {"a": {1: [1.0]}})
-        self.assertIsNone(made.summary(LATENCY, "a", 2))
-        self.assertIsNone(made.summary(BANDWIDTH, "a", 1))
+def test_median_of_an_even_number(results):
+    made = results(LATENCY, {"a": {1: [4.0, 1.0, 2.0, 3.0]}})
+    assert made.summary(LATENCY, "a", 1).median == 2.5
 
 
-class Ratios(unittest.TestCase):
-    def test_lower_is_better(self):
-        made = results(LATENCY, {"us": {1: [2.0]}, "x": {1: [4.0]}, "y": {1: [5.0]}})
-        ratio = made.ratio(LATENCY, "us", ["us", "x", "y"], 1)
-        self.assertEqual((ratio.value, ratio.peer), (0.5, "x"))
-
-    def test_higher_is_better(self):
-        made = results(BANDWIDTH, {"us": {1: [2.0]}, "x": {1: [4.0]}, "y": {1: [5.0]}})
-        ratio = made.ratio(BANDWIDTH, "us", ["us", "x", "y"], 1)
-        self.assertEqual((ratio.value, ratio.peer), (0.4, "y"))
-
-    def test_is_never_against_oneself(self):
-        made = results(LATENCY, {"us": {1: [2.0]}})
-        self.assertIsNone(made.ratio(LATENCY, "us", ["us"], 1))
-
-    def test_best_peer_is_chosen_for_every_size(self):
-        made = results(
-            LATENCY,
-            {"us": {1: [1.0], 2: [1.0]}, "x": {1: [2.0], 2: [9.0]}, "y": {2: [4.0]}},
-        )
-        ratios = made.ratios(LATENCY, "us", ["x", "y"])
-        self.assertEqual([(r.size, r.peer) for r in ratios], [(1, "x"), (2, "y")])
-
-    def test_failed_peer_is_left_out(self):
-        made = results(LATENCY, {"us": {1: [2.0]}, "x": {1: [1.0]}, "y": {1: [4.0]}})
-        made.fail(LATENCY, "x", "exit code 1")
-        self.assertEqual(made.ratio(LATENCY, "us", ["x", "y"], 1).peer, "y")
-
-    def test_failed_subject_has_none(self):
-        made = results(LATENCY, {"us": {1: [2.0]}, "x": {1: [1.0]}})
-        made.fail(LATENCY, "us", "exit code 1")
-        self.assertIsNone(made.ratio(LATENCY, "us", ["x"], 1))
-        self.assertEqual(made.ratios(LATENCY, "us", ["x"]), [])
+def test_spread(results):
+    made = results(LATENCY, {"a": {1: [8.0, 10.0, 13.0]}})
+    assert made.summary(LATENCY, "a", 1).spread == pytest.approx(0.5)
 
 
-class Failures(unittest.TestCase):
-    def test_are_for_one_measure(self):
-        made = results(LATENCY, {"x": {1: [2.0]}})
-        made.fail(BANDWIDTH, "x", "exit code 1")
-        self.assertIsNotNone(made.summary(LATENCY, "x", 1))
-        self.assertEqual(made.measures(), [LATENCY, BANDWIDTH])
-
-    def test_the_first_text_stays(self):
-        made = results(LATENCY, {"x": {}})
-        made.fail(LATENCY, "x", "first")
-        made.fail(LATENCY, "x", "second")
-        self.assertEqual(made.failures[LATENCY, "x"], "first")
+def test_not_measured(results):
+    made = results(LATENCY, {"a": {1: [1.0]}})
+    assert made.summary(LATENCY, "a", 2) is None
+    assert made.summary(BANDWIDTH, "a", 1) is None
 
 
-class GeometricMean(unittest.TestCase):
-    def test_value(self):
-        self.assertAlmostEqual(geometric_mean([0.5, 2.0, 8.0]), 2.0)
+@pytest.mark.parametrize(
+    "measure, value, peer", [(LATENCY, 0.5, "x"), (BANDWIDTH, 0.4, "y")]
+)
+def test_ratio_to_the_best_peer(results, measure, value, peer):
+    made = results(measure, {"us": {1: [2.0]}, "x": {1: [4.0]}, "y": {1: [5.0]}})
+    ratio = made.ratio(measure, "us", ["us", "x", "y"], 1)
+    assert (ratio.value, ratio.peer) == (value, peer)
 
-    def test_of_nothing(self):
-        with self.assertRaises(ValueError):
-            geometric_mean([])
+
+def test_no_ratio_to_itself(results):
+    assert results(LATENCY, {"us": {1: [2.0]}}).ratio(LATENCY, "us", ["us"], 1) is None
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_best_peer_is_chosen_for_every_size(results):
+    made = results(
+        LATENCY,
+        {"us": {1: [1.0], 2: [1.0]}, "x": {1: [2.0], 2: [9.0]}, "y": {2: [4.0]}},
+    )
+    ratios = made.ratios(LATENCY, "us", ["x", "y"])
+    assert [(r.size, r.peer) for r in ratios] == [(1, "x"), (2, "y")]
+
+
+def test_failed_peer_is_left_out(results):
+    made = results(LATENCY, {"us": {1: [2.0]}, "x": {1: [1.0]}, "y": {1: [4.0]}})
+    made.fail(LATENCY, "x", "exit code 1")
+    assert made.ratio(LATENCY, "us", ["x", "y"], 1).peer == "y"
+
+
+def test_failed_subject_has_no_ratio(results):
+    made = results(LATENCY, {"us": {1: [2.0]}, "x": {1: [1.0]}})
+    made.fail(LATENCY, "us", "exit code 1")
+    assert made.ratio(LATENCY, "us", ["x"], 1) is None
+    assert made.ratios(LATENCY, "us", ["x"]) == []
+
+
+def test_failures_are_of_one_measure(results):
+    made = results(LATENCY, {"x": {1: [2.0]}})
+    made.fail(BANDWIDTH, "x", "exit code 1")
+    assert made.summary(LATENCY, "x", 1) is not None
+    assert made.measures() == [LATENCY, BANDWIDTH]
+
+
+def test_the_first_failure_is_kept(results):
+    made = results(LATENCY, {"x": {}})
+    made.fail(LATENCY, "x", "first")
+    made.fail(LATENCY, "x", "second")
+    assert made.failures[LATENCY, "x"] == "first"
+
+
+def test_geometric_mean():
+    assert geometric_mean([0.5, 2.0, 8.0]) == pytest.approx(2.0)
+    with pytest.raises(ValueError):
+        geometric_mean([])

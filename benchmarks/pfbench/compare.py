@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command benchmarks/compare."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Optional, Sequence, Union
+
+from . import cli, comparison, goals, hosts, launch, programs, table, transports
+from .cli import Unusable
+from .comparison import Comparison, Setup
+from .programs import Programs
+from .results import Results
+from .suite import DEFAULT_TESTS, TESTS, Test
+from .transports import SUBJECT, Transport
+
+_ABOUT = f"""\
+Compare {SUBJECT} with the other transports of this machine's Open MPI.
+
+Every test runs with every transport, interleaved and repeated; the tables show
+medians. The results are CSV files, tables.txt, environment.txt and SVG plots,
+in results/DATE-TIME below the current folder or where --out says.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    parse = cli.parser("compare", _ABOUT, comparison.EXIT_CODES)
+    what = parse.add_argument_group("what to measure")
+    depth = what.add_mutually_exclusive_group()
+    cli.add_quick(depth, "2 repetitions, sizes to 4 MiB, few iterations")
+    depth.add_argument(
+        "--full",
+        dest="depth",
+        action="store_const",
+        const="full",
+        default="default",
+        help="the programs' own number of iterations and window: half an hour",
+    )
+    cli.add_list(
+        what,
+        "--tests",
+        [test.name for test in TESTS if not test.collective],
+        f" (default {','.join(DEFAULT_TESTS)})",
+    )
+    what.add_argument(
+        "--collectives",
+        action="store_true",
+        help="barrier, bcast, allreduce and alltoall, verified, against vader",
+    )
+    what.add_argument(
+        "-n",
+        type=cli.positive,
+        metavar="RANKS",
+        help="of --collectives (default 64)",
+    )
+    cli.add_hosts(
+        what,
+        "between two hosts made on this machine (tests/hosts), against tcp, UCX and "
+        "libfabric: warm and cold buffers, packet loss; --tests of: "
+        + " ".join(test.name for test in hosts.TESTS),
+    )
+    cli.add_mtu(what)
+    cli.add_largest(what)
+    cli.add_repetitions(what, "5; 2 with --quick, 3 with --collectives or --hosts")
+
+    who = parse.add_argument_group("what to compare")
+    cli.add_list(
+        who,
+        "--transports",
+        [transport.name for transport in transports.KNOWN],
+        " (default: those that ompi_info shows)",
+    )
+    who.add_argument(
+        "--add",
+        action="append",
+        default=[],
+        metavar="NAME=ARGUMENTS",
+        help="another transport, with arguments of mpirun",
+    )
+
+    how = parse.add_argument_group("programs and results")
+    how.add_argument(
+        "--osu", type=Path, metavar="DIR", help="OSU micro-benchmarks are below DIR"
+    )
+    how.add_argument(
+        "--own", action="store_true", help="our programs, even if OSU's are found"
+    )
+    cli.add_results(how)
+    cli.add_goals(how)
+    cli.add_timeout(how, "default 120; 3600 with --full")
+    return parse
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parse = parser()
+    options = parse.parse_args(arguments)
+    if options.n and not options.collectives:
+        parse.error("-n needs --collectives: the other tests run between two ranks")
+    if options.collectives and options.hosts:
+        parse.error("--collectives runs on one host: give it without --hosts")
+    if options.collectives and options.tests:
+        parse.error("--collectives is a set of tests: give it without --tests")
+    return cli.guarded("compare", lambda: run(options))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Returns the exit code."""
+    setup = Setup(options.build)
+    chosen = _transports(options, setup)
+    osu = None if options.own else _usable_osu(options.osu, setup.env)
+    largest = options.max or (hosts.LARGEST if options.hosts else sys.maxsize)
+    jobs = comparison.make_jobs(_tests(options), osu, setup.own, options.depth, largest)
+    with hosts.made_if(options.hosts, options.mtu) as made:
+        return comparison.carry_out(
+            Comparison(
+                setup,
+                chosen,
+                made.placement if made else _placement(options),
+                jobs,
+                options.repetitions or _repetitions(options),
+                _show,
+                _goals(options),
+                made,
+            ),
+            options,
+        )
+
+
+def _placement(options: argparse.Namespace) -> launch.Placement:
+    ranks = options.n or 64 if options.collectives else 2
+    return launch.place(ranks, launch.cores())
+
+
+def _transports(options: argparse.Namespace, setup: Setup) -> list[Transport]:
+    known = hosts.TRANSPORTS if options.hosts else transports.KNOWN
+    default = setup.default(known)
+    if options.collectives:
+        default = [t for t in default if t.name in (SUBJECT, "vader", "sm")]
+    chosen = cli.named("--transports", options.transports, known, default)
+    chosen += [transports.custom(text) for text in options.add]
+    names = [transport.name for transport in chosen]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--add: two transports have one name: {', '.join(names)}")
+    return sorted(chosen, key=lambda transport: transport.name != SUBJECT)
+
+
+def _tests(options: argparse.Namespace) -> list[Test]:
+    if options.collectives:
+        return [test for test in TESTS if test.collective]
+    known = [t for t in (hosts.TESTS if options.hosts else TESTS) if not t.collective]
+    default = [t for t in known if options.hosts or t.name in DEFAULT_TESTS]
+    return cli.named("--tests", options.tests, known, default)
+
+
+def _goals(options: argparse.Namespace) -> Sequence[Union[goals.Goal, goals.Limit]]:
+    if options.hosts:
+        return goals.HOSTS
+    return goals.COLLECTIVES if options.collectives else goals.TWO_RANKS
+
+
+def _repetitions(options: argparse.Namespace) -> int:
+    if options.depth == "quick":
+        return 2
+    return 3 if options.collectives or options.hosts else 5
+
+
+def _usable_osu(given: Optional[Path], env: dict[str, str]) -> Optional[Programs]:
+    """OSU's programs, if they run under the mpirun of this environment."""
+    if given:
+        found = programs.osu_in(given.resolve())
+        reason = _probe(found, env) if found else "no osu_latency there or below"
+        if reason:
+            raise Unusable(f"--osu {given}: {reason}")
+        return found
+    for found in programs.osu_anywhere(env):
+        reason = _probe(found, env)
+        if not reason:
+            return found
+        print(f"not used: OSU in {found.folder}: {reason}", file=sys.stderr)
+    return None
+
+
+def _probe(found: Programs, env: dict[str, str]) -> str:
+    """Empty if the programs work. Those of another MPI fail: each rank is alone."""
+    command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none"]
+    command += [str(found.paths["latency"]), "-m", "8:8", "-i", "10"]
+    outcome = launch.run(command, env, timeout=60)
+    if not outcome.failure:
+        return ""
+    tail = launch.error_tail(outcome.errors or outcome.output)
+    return f"does not run under this mpirun ({outcome.failure}): {' '.join(tail[-1:])}"
+
+
+def _show(results: Results) -> None:
+    for measure in results.measures():
+        print("\n" + table.render(results, measure, SUBJECT))
