@@ -1,13 +1,33 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What run-mpi knows of ranks on several hosts; sourced by it, behind harness.sh:
-# their network, whether it was as it should be, and what happens to it meanwhile.
+# For run-mpi, which sources this file after harness.sh: ranks on several hosts
+# (tests/hosts), their network, and what happens to it during a run.
 # shellcheck shell=bash
 
 host_script=$here/../../tests/hosts
-# Where the programs are that are looked for among the processes; the caller sets it.
-programs= silent=
+# Set by the caller: the folder of the test programs, and whether there are hosts.
+programs='' hosts=''
+silent=
 
-# A host that says nothing where nobody listens, as one behind a firewall, or without power.
+# start_hosts: make four hosts with two cables; the reason for a failure is in $work/hosts
+start_hosts()
+{
+	export EXANEST_HOSTS=mpi-$$
+	# Processes on the hosts end with them.
+	trap 'end_background; "$host_script" down; rm -rf "$work"' EXIT
+	export OMPI_MCA_btl_exanest_if_include=10.77.0.0/24
+	"$host_script" up 4 --cables 2 >"$work/hosts" 2>&1
+}
+
+# set_network SETTING...: all hosts get these settings of tests/hosts, and the defaults of others
+set_network()
+{
+	[[ -z $silent ]] || "$host_script" exec "$silent" nft delete table inet silence || return
+	silent=
+	"$host_script" set --loss 0 --duplicate 0 --reorder 0 --corrupt 0 --checksum off --wire off \
+		--mtu 9000 --link up && { (($# == 0)) || "$host_script" set "$@"; }
+}
+
+# silence HOST: it sends no ICMP, so a closed port of it looks like a host without power
 silence()
 {
 	"$host_script" exec "$1" nft 'table inet silence {
@@ -19,23 +39,7 @@ silence()
 	}' && silent=$1
 }
 
-speak()
-{
-	[[ -z $silent ]] || "$host_script" exec "$silent" nft delete table inet silence || return
-	silent=
-}
-
-# on_hosts LIST [SETTING...]
-on_hosts()
-{
-	mpirun=("$host_script" run --host "$1")
-	shift
-	speak || return
-	"$host_script" set --loss 0 --duplicate 0 --reorder 0 --corrupt 0 --checksum off --wire off \
-		--mtu 9000 --link up && { (($# == 0)) || "$host_script" set "$@"; }
-}
-
-# The hosts' own files, which nobody but a run makes.
+# The files of the hosts' ranks.
 leftovers_elsewhere()
 {
 	local host
@@ -47,69 +51,60 @@ leftovers_elsewhere()
 	done
 }
 
-# ---- whether what a variant is about has happened ----
+# ---- whether the network did what the variant is for ----
 
-# What the hosts' kernels have counted so far, for variants that no counter of "hosts status" tells of.
-witness()
+# kernel_counter NAME: the sum of a counter of the kernel's on h0 and h1
+kernel_counter()
 {
 	local host program
 	# shellcheck disable=SC2016 # awk expands it
 	case $1 in
 	ipv6) program='/^Udp6OutDatagrams/ { print $2 }' ;;
-	# RcvbufErrors
-	tiny) program='/^Udp: [0-9]/ { print $6 }' ;;
-	*) echo 0 && return ;;
+	overflow) program='/^Udp: [0-9]/ { print $6 }' ;; # RcvbufErrors
 	esac
 	for host in h0 h1; do
 		"$host_script" exec "$host" awk "$program" /proc/net/snmp /proc/net/snmp6
 	done | awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-# packets KIND: of "hosts status", to all hosts
-packets()
+# happened_to_packets SETTING...: true if every setting that changes packets has changed some
+happened_to_packets()
 {
-	"$host_script" status | awk -v kind="$1" '$1 == kind { sum += $4 } END { print sum + 0 }'
-}
-
-# shown VARIANT BEFORE: false if it has not been as its name says, with a reason
-shown()
-{
-	local variant=$1 before=$2 kind
-	case $variant in
-	lossy*) set -- lost ;;
-	duplicated | reordered) set -- "$variant" ;;
-	corrupted | damaged) set -- corrupted ;;
-	rough) set -- lost duplicated reordered corrupted ;;
-	ipv6 | tiny)
-		(($(witness "$variant") > before)) && return
-		note "the hosts' kernels have counted no such packet"
-		return 1
-		;;
-	*) return 0 ;;
-	esac
-	for kind; do
-		(($(packets "$kind"))) && continue
-		note "no packet was $kind"
-		return 1
+	local kind
+	while (($#)); do
+		case $1 in
+		--loss) kind=lost ;;
+		--duplicate) kind=duplicated ;;
+		--reorder) kind=reordered ;;
+		--corrupt) kind=corrupted ;;
+		*) kind= ;;
+		esac
+		shift 2
+		[[ -n $kind ]] || continue
+		"$host_script" status |
+			awk -v kind="$kind" '$1 == kind { sum += $4 } END { exit !sum }' || {
+			note "no packet was $kind"
+			return 1
+		}
 	done
 }
 
-# ---- what happens to a run meanwhile; each says when it has ----
+# ---- what happens during a run: each prints "happened" when it has ----
 
-# A rank's process, not what only has its mark in the environment.
+# A rank: not every process with the job's mark is one.
 find_rank()
 {
 	local process
 	for process in /proc/[0-9]*; do
-		grep -qsz "^EXANEST_MPI_RUN=$job\$" "$process/environ" || continue
-		[[ $(readlink "$process/exe") == "$programs"/* ]] || continue
-		echo "${process#/proc/}"
-		return
+		if grep -qsz "^EXANEST_MPI_RUN=$job\$" "$process/environ" &&
+			[[ $(readlink "$process/exe") == "$programs"/* ]]; then
+			echo "${process#/proc/}"
+			return
+		fi
 	done
 	return 1
 }
 
-# Until the job is there.
 await_ranks()
 {
 	local tries
@@ -122,20 +117,18 @@ await_ranks()
 
 unplug()
 {
-	await_ranks || return
 	pause 1
 	"$host_script" set --host h1 --link down || return
 	pause 20
 	"$host_script" set --host h1 --link up || return
-	note "happened: the link was down for 20 s"
+	note "happened: no link for 20 s"
 }
 
 stop_rank()
 {
 	local rank
-	await_ranks || return
 	pause 1
-	# None that has ended meanwhile, whose number may be anybody's.
+	# Again: its number may be that of another process by now.
 	rank=$(find_rank) && kill -STOP "$rank" || return
 	pause 60
 	kill -CONT "$rank"
@@ -145,7 +138,6 @@ stop_rank()
 change_mtu()
 {
 	local mtu
-	await_ranks || return
 	while true; do
 		for mtu in 1500 9000 1280 4000; do
 			pause 0.3
@@ -155,70 +147,63 @@ change_mtu()
 	done
 }
 
-# At the switch, so that the host itself does not know of it.
+# At the switch, so that the host's interface stays up.
 pull_cable()
 {
 	local file=/sys/class/net/eth1/statistics/tx_bytes before
-	await_ranks || return
 	before=$("$host_script" exec h0 cat "$file")
 	pause 1.2
 	(($("$host_script" exec h0 cat "$file") - before > 1000000)) || return
 	"$host_script" exec front ip link set p1.1 down
 	pause 2
 	"$host_script" exec front ip link set p1.1 up
-	note "happened: both cables were used, and one was out for 2 s"
+	note "happened: both cables were used, and one had no link for 2 s"
 }
 
-# At the ends of the cables that the switch holds. For some the sockets may have no room.
+# The sockets may have no room for some of the packets.
 assail()
 {
-	local refused taken
-	await_ranks || return
+	local refused accepted
 	pause 0.5
 	"$host_script" exec front "$build/libpf/tests/pf_assail" --packets 50000 --rate 50000 \
 		${seed:+--seed "$seed"} p0 p1 || return
 	"$host_script" exec h0 "$build/libpf/tools/pf_info" --job | grep -q '^ *rank .* refused ' ||
 		return
-	read -r refused taken < <("$here/../../tests/refused" "$build")
-	note "$refused of 50000 packets were refused, $taken taken"
-	((refused > 25000 && taken == 0)) || return
-	note "happened: 50000 packets that were to be refused"
+	read -r refused accepted < <("$here/../../tests/refused" "$build")
+	note "$refused of 50000 packets were refused, $accepted accepted"
+	((refused > 25000 && accepted == 0)) || return
+	note "happened: 50000 packets that must be refused"
 }
 
-# ---- a rank dies, and mpirun kills nobody ----
+# ---- a rank dies, and mpirun does not kill the others ----
 
-# run_survivors SECONDS NAME: all ranks have to end themselves within that time from the death on.
-# mpirun (Open MPI 4.1) itself stays when ranks of several hosts have ended with an error.
+# run_survivors SECONDS NAME: all ranks must end within this time after the death. Open MPI 4.1's
+# mpirun does not end by itself when ranks on several hosts ended with an error.
 run_survivors()
 {
-	local seconds=$(($1 * patience)) name=$2 began='' start=${EPOCHREALTIME/[.,]/} now verdict=ok
-	elapsed=0
+	local seconds=$(($1 * patience)) name=$2 death='' start=${EPOCHREALTIME/[.,]/} now wrong=
 	timeout -k 5 $((seconds + 60 * patience)) "${command[@]}" >"$work/out" 2>"$work/err" </dev/null &
 	while [[ -n $(jobs -pr) ]]; do
 		pause 0.1
 		now=${EPOCHREALTIME/[.,]/}
-		if [[ -z $began ]]; then
-			! grep -q 'kills itself' "$work/err" || began=$now
-			continue
+		if [[ -z $death ]]; then
+			! grep -q 'kills itself' "$work/err" || death=$now
+		elif ! find_rank >/dev/null || ((now - death >= seconds * 1000000)); then
+			break
 		fi
-		find_rank >/dev/null || break
-		((now - began < seconds * 1000000)) || break
 	done
 	elapsed=$(((${EPOCHREALTIME/[.,]/} - start) / 1000))
-	if [[ -z $began ]]; then
-		note "no rank got as far as killing itself"
-		verdict="not ok"
+	if [[ -z $death ]]; then
+		wrong="no rank killed itself"
 	elif find_rank >/dev/null; then
-		note "a rank is still there $seconds s after the death of another"
-		verdict="not ok"
+		wrong="a rank still runs $seconds s after the death of another"
 	else
-		note "after $(((now - began) / 1000)) ms no rank was there any more"
+		note "no rank ran $(((now - death) / 1000)) ms after the death of one"
+		death_is_reported || wrong="no error message reports the death"
 	fi
-	told_of_death || verdict="not ok"
-	[[ $verdict == ok ]] || show_stderr
-	result "$verdict" "$name: the others are told in time, and end"
-	# Nor has it a chance to tidy up then.
+	end_killed "$name: the survivors are told in time and end" "$wrong"
+	# mpirun is killed, so it cannot tidy up.
 	end_background
-	remaining_processes | sed 's/^process \([0-9]*\):.*/\1/' | xargs -r kill -9
+	kill_remaining
 	leftovers_elsewhere -delete
 }

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What pf_info shows of this machine and of the options."""
+
+import json
+
+from conftest import has
+
+TEXTS = {"if_include", "if_exclude"}
+
+
+def live(tools, path, *command, **variables):
+    done = tools.run(*command, "pf_info", "--live", **variables)
+    assert done.returncode == 0 and "contents verified" in done.stdout
+    assert has(f"^  path  *{path}", done.stdout)
+
+
+def test_everything(tools):
+    done = tools.run("pf_info")
+    assert done.returncode == 0 and not has("^Live", done.stdout)
+    for title in "Capabilities", "Permission", "Paths", "Options", "Calibration", "Topology":
+        assert has(f"^{title}", done.stdout)
+
+
+def test_options_have_ranges_variables_and_defaults(tools):
+    done = tools.run("pf_info", "--options")
+    assert done.returncode == 0 and has("^  eager_limit .* default", done.stdout)
+    assert "PF_EAGER_LIMIT, from 64 to 16M" in done.stdout
+
+
+def test_values_from_the_environment(tools):
+    shown = tools.run("pf_info", "--options", PF_EAGER_LIMIT="3K").stdout
+    assert has("^  eager_limit  *3K  *environment", shown)
+    assert has("^  share_min .* default", shown)
+    shown = tools.run("pf_info", "--options", PF_MODE="pin-cache", PF_POLICY="2").stdout
+    assert has("^  mode  *pin-cache  *environment", shown)
+    assert has("^  policy  *huge  *environment", shown)
+
+
+def test_live(tools):
+    live(tools, "")
+
+
+def test_live_without_single_copy(tools):
+    live(tools, "through the ring: single_copy is 0", PF_SINGLE_COPY="0")
+
+
+def test_json(tools):
+    done = tools.run("pf_info", "--json", "--options", "--capabilities", "--topology", "--live")
+    assert done.returncode == 0
+    info = json.loads(done.stdout)
+    options = {option["name"]: option for option in info["options"]}
+    assert options["eager_limit"]["variable"] == "PF_EAGER_LIMIT"
+    assert options["if_include"]["variable"] == "PF_IF_INCLUDE"
+    assert options["mode"]["value"] == "fault" and "pin-cache" in options["mode"]["names"]
+    for name, option in options.items():
+        if name in TEXTS:
+            assert isinstance(option["value"], str)
+        elif "names" in option:
+            assert option["value"] in option["names"]
+        else:
+            assert option["minimum"] <= option["value"] <= option["maximum"]
+    assert any(capability["name"] == "single copy" for capability in info["capabilities"])
+    assert info["topology"]["cores"] >= 1
+    assert info["live"]["bytes_each_way"] > 0
+
+
+def test_single_copy_forbidden(tools, deny_cma):
+    done = tools.run(deny_cma, "pf_info")
+    assert done.returncode == 0
+    assert has("^  single copy  *no  *process_vm_readv", done.stdout)
+    assert has("^  seccomp  *a filter, which may forbid", done.stdout)
+    assert has("^  transfers  *through the ring: single copy is not available", done.stdout)
+
+
+def test_live_single_copy_forbidden(tools, deny_cma):
+    live(tools, "through the ring: process_vm_readv is not permitted", deny_cma)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A plugin for pytest that prints TAP."""
+
+import pytest
+
+count = 0
+
+
+def tell(report, ok, skipped="", details="", when="call"):
+    global count
+    count += 1
+    for line in details.splitlines():
+        print(f"# {line}")
+    # test_tools.py::Class::test_of_something[value] -> tools: of something[value]
+    file, *names = report.nodeid.split("::", 1)
+    name, bracket, value = (names or [""])[0].rpartition("::")[2].partition("[")
+    name = f"{file.rpartition('/')[2]}: {name} {bracket}{value}"
+    for old, new in (("test_", ""), (".py", ""), ("_", " "), (" [", "["), ("#", "")):
+        name = name.replace(old, new)
+    name = name.strip() + ("" if when == "call" else f", {when}")
+    print(f"{'ok' if ok else 'not ok'} {count} - {name}{skipped and f' # SKIP {skipped}'}", flush=True)
+
+
+def tell_skipped(report):
+    tell(report, True, skipped=report.longrepr[2].removeprefix("Skipped: "))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    config.pluginmanager.unregister(name="terminalreporter")
+
+
+def pytest_collectreport(report):
+    if report.failed:
+        tell(report, False, details=report.longreprtext, when="collect")
+    elif report.skipped:
+        tell_skipped(report)
+
+
+def pytest_runtest_logreport(report):
+    if report.skipped:
+        tell_skipped(report)
+    elif report.failed:
+        sections = [report.longreprtext, *(f"{title}:\n{text}" for title, text in report.sections)]
+        tell(report, False, details="\n".join(sections), when=report.when)
+    elif report.when == "call":
+        tell(report, True)
+    if report.duration > 1:
+        print(f"# {report.when}: {report.duration:.1f} s")
+
+
+def pytest_sessionfinish():
+    print(f"1..{count}", flush=True)
