@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "pattern.h"
+
 const struct memory_kind *const memory_kinds[] = {
 	memory_anonymous_kinds, memory_swap_kinds, memory_fork_kinds,  memory_file_kinds,
 	memory_huge_kinds,      memory_map_kinds,  memory_pager_kinds, NULL,
@@ -143,62 +145,48 @@ const uint8_t *memory_program(size_t *size)
 	return segment.start;
 }
 
-/* The finalizer of splitmix64 (Steele, Lea, Flood: Fast Splittable PRNGs, 2014). */
-static uint64_t mix(uint64_t x)
+static void make_page(enum contents contents, uint64_t page, uint64_t seed, uint8_t bytes[PAGE])
 {
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
-
-#define WORDS (PAGE / sizeof(uint64_t))
-
-static void make_page(enum contents contents, uint64_t page, uint64_t seed, uint64_t words[WORDS])
-{
-	size_t i, size;
+	size_t size;
 
 	switch (contents) {
 	case CONTENTS_ZERO:
-		memset(words, 0, PAGE);
-		return;
+		memset(bytes, 0, PAGE);
+		break;
 	case CONTENTS_PROGRAM:
-		memcpy(words, memory_program(&size) + page * PAGE, PAGE);
-		return;
+		memcpy(bytes, memory_program(&size) + page * PAGE, PAGE);
+		break;
 	case CONTENTS_PAGES:
-		page = 0;
+		pattern_fill(bytes, PAGE, seed);
 		break;
 	default:
+		pattern_fill_from(bytes, PAGE, seed, page * PAGE);
 		break;
 	}
-	for (i = 0; i < WORDS; i++)
-		words[i] = mix(seed + page * WORDS + i);
 }
 
 static void fill(struct memory *memory)
 {
-	uint64_t words[WORDS];
 	size_t done;
 
-	for (done = 0; done < memory->size; done += PAGE) {
-		make_page(memory->kind->holds, done / PAGE, memory->seed, words);
-		memcpy(memory->map + done, words, PAGE);
-	}
+	for (done = 0; done < memory->size; done += PAGE)
+		make_page(memory->kind->holds, done / PAGE, memory->seed, memory->map + done);
 }
 
 /* The first wrong byte of length, length if there is none. */
 static size_t differs(const uint8_t *bytes, size_t length, enum contents contents, bool or_zero,
 		      size_t position, uint64_t seed)
 {
-	uint64_t words[WORDS];
+	uint8_t page[PAGE];
 	size_t done = 0, i;
 
 	or_zero = or_zero || contents == CONTENTS_EITHER;
 	while (done < length) {
 		size_t from = (position + done) % PAGE;
 		size_t part = length - done < PAGE - from ? length - done : PAGE - from;
-		const uint8_t *expected = (const uint8_t *)words + from;
+		const uint8_t *expected = page + from;
 
-		make_page(contents, (position + done) / PAGE, seed, words);
+		make_page(contents, (position + done) / PAGE, seed, page);
 		if (memcmp(bytes + done, expected, part)) {
 			for (i = 0; i < part; i++) {
 				if (bytes[done + i] != expected[i] &&
