@@ -21,7 +21,6 @@
 #define PAIR_ARGUMENTS 8
 #define PAIR_SECONDS 60
 #define PAIR_DONE (UINT32_MAX - 1) /* the step of a partner whose setup.work has returned */
-#define MIB ((size_t)1 << 20)
 
 /* Configurations that tests are repeated in. */
 enum pair_mode {

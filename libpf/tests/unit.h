@@ -19,6 +19,7 @@
 #include "pattern.h"
 #include "pf.h"
 
+#define MIB ((size_t)1 << 20)
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 struct random_numbers {
