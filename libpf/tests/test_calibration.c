@@ -77,13 +77,13 @@ static void test_read(void **state)
 {
 	pf_options before, options;
 
-	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
+	assert_ok(pf_options_init(&before, NULL));
 	options = before;
-	assert_int_equal(calibration_read(&options), PF_ERR_SYSTEM);
+	assert_status(calibration_read(&options), PF_ERR_SYSTEM);
 
 	write_file(CALIBRATION_TITLE, NULL,
 		   "# measured\n\nshare_min = 96K\neager_limit = 2048\nnot_yet_invented = 5\n");
-	assert_int_equal(calibration_read(&options), PF_OK);
+	assert_ok(calibration_read(&options));
 	assert_int_equal(options.share_min, 96 << 10);
 	assert_int_equal(options.eager_limit, 2048);
 	options.share_min = before.share_min;
@@ -97,20 +97,20 @@ static void test_precedence(void **state)
 
 	setenv("PF_CALIBRATE", "0", 1);
 	write_file(CALIBRATION_TITLE, NULL, "share_min = 96K\neager_limit = 2048\n");
-	assert_int_equal(pf_options_init(&defaults, NULL), PF_OK);
+	assert_ok(pf_options_init(&defaults, NULL));
 	assert_int_not_equal(defaults.share_min, 96 << 10);
 	assert_int_not_equal(defaults.eager_limit, 2048);
 
 	unsetenv("PF_CALIBRATE");
 	setenv("PF_SHARE_MIN", "7000", 1);
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_ok(pf_options_init(&options, NULL));
 	assert_int_equal(options.share_min, 7000);
 	assert_int_equal(options.eager_limit, 2048);
 	assert_int_equal(options.ring_size, defaults.ring_size);
 
 	/* A variable in error leaves its option as it was: calibrated. */
 	setenv("PF_SHARE_MIN", "seven", 1);
-	assert_int_equal(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
+	assert_status(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
 	assert_int_equal(options.share_min, 96 << 10);
 }
 
@@ -134,38 +134,38 @@ static void test_ignored(void **state)
 	size_t i;
 
 	setenv("PF_CALIBRATE", "0", 1);
-	assert_int_equal(pf_options_init(&defaults, NULL), PF_OK);
+	assert_ok(pf_options_init(&defaults, NULL));
 	unsetenv("PF_CALIBRATE");
 	defaults.calibrate = 1;
 
 	write_file(CALIBRATION_TITLE, "a Cray-1, 1 cores, Linux 0.01", "share_min = 96K\n");
 	options = defaults;
-	assert_int_equal(calibration_read(&options), PF_ERR_REFUSED);
+	assert_status(calibration_read(&options), PF_ERR_REFUSED);
 	assert_memory_equal(&options, &defaults, sizeof(options));
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_ok(pf_options_init(&options, NULL));
 	assert_memory_equal(&options, &defaults, sizeof(options));
 
 	write_file("# libpf calibration 2", NULL, "share_min = 96K\n");
-	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
+	assert_status(calibration_read(&options), PF_ERR_ARGUMENT);
 	write_file("", NULL, "share_min = 96K\n");
-	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
+	assert_status(calibration_read(&options), PF_ERR_ARGUMENT);
 
-	for (i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(malformed); i++) {
 		write_file(CALIBRATION_TITLE, NULL, malformed[i]);
 		if (calibration_read(&options) != PF_ERR_ARGUMENT)
 			fail_msg("taken: %s", malformed[i]);
 		/* All or nothing: the good lines before the bad one do not count. */
 		assert_memory_equal(&options, &defaults, sizeof(options));
-		assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+		assert_ok(pf_options_init(&options, NULL));
 		assert_memory_equal(&options, &defaults, sizeof(options));
 	}
 
 	memset(huge, 'x', sizeof(huge) - 1);
 	huge[sizeof(huge) - 1] = 0;
 	write_file(CALIBRATION_TITLE, huge, "share_min = 96K\n");
-	assert_int_equal(calibration_read(&options), PF_ERR_REFUSED);
+	assert_status(calibration_read(&options), PF_ERR_REFUSED);
 	write_file(CALIBRATION_TITLE, NULL, huge);
-	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
+	assert_status(calibration_read(&options), PF_ERR_ARGUMENT);
 	assert_memory_equal(&options, &defaults, sizeof(options));
 }
 

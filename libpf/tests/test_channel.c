@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "pf.h"
 #include "host/channel.h"
 #include "host/inbox.h"
 
@@ -45,9 +44,9 @@ static void test_round_trip(void **state)
 	struct ring_entry entry;
 	uint8_t *payload;
 
-	assert_int_equal(create(&out), PF_OK);
+	assert_ok(create(&out));
 	assert_true(fcntl(out.fd, F_GETFD) & FD_CLOEXEC);
-	assert_int_equal(channel_map(&in, dup(out.fd)), PF_OK);
+	assert_ok(channel_map(&in, dup(out.fd)));
 	assert_ptr_not_equal(in.memory, out.memory);
 	assert_int_equal(in.ring.size, RING_SIZE);
 	payload = ring_reserve(&out.ring, 5);
@@ -71,7 +70,7 @@ static void test_sealed(void **state)
 {
 	struct channel channel;
 
-	assert_int_equal(create(&channel), PF_OK);
+	assert_ok(create(&channel));
 	assert_int_equal(ftruncate(channel.fd, 0), -1);
 	assert_int_equal(ftruncate(channel.fd, 1 << 20), -1);
 	channel_destroy(&channel);
@@ -95,7 +94,7 @@ static void test_hostile_files(void **state)
 	uint64_t head[2], changed[2];
 	int ends[2];
 
-	assert_int_equal(create(&model), PF_OK);
+	assert_ok(create(&model));
 	memcpy(head, model.memory, sizeof(head));
 	channel_destroy(&model);
 
@@ -126,7 +125,7 @@ static void test_hostile_files(void **state)
 	/* That was not for some other reason. */
 	struct channel channel;
 
-	assert_int_equal(channel_map(&channel, make_file(good, seals, head, 16)), PF_OK);
+	assert_ok(channel_map(&channel, make_file(good, seals, head, 16)));
 	channel_destroy(&channel);
 }
 
@@ -136,7 +135,7 @@ static void test_read_only_file(void **state)
 	char path[64];
 	int fd;
 
-	assert_int_equal(create(&model), PF_OK);
+	assert_ok(create(&model));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", model.fd);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
@@ -160,13 +159,13 @@ static void test_hostile_inbox(void **state)
 	size_t i;
 	int fd;
 
-	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(files); i++) {
 		fd = make_file(files[i].size, files[i].seals, NULL, 0);
 		assert_int_not_equal(inbox_map(&inbox, fd), PF_OK);
 		assert_false(is_open(fd));
 	}
 	fd = make_file(PAGE, F_SEAL_SHRINK, NULL, 0);
-	assert_int_equal(inbox_map(&inbox, fd), PF_OK);
+	assert_ok(inbox_map(&inbox, fd));
 	assert_false(is_open(fd));
 	/* A slot number is the other side's word: none may reach outside the page. */
 	inbox_ring(inbox.memory, 0);
@@ -196,21 +195,21 @@ static void test_fill_and_place(void **state)
 	struct channel channel;
 	size_t start, i;
 
-	assert_int_equal(create(&channel), PF_OK);
+	assert_ok(create(&channel));
 	for (start = RING_SIZE - 8192; start < RING_SIZE; start += 8) {
 		uint8_t *payload = channel.ring.base + start;
 
-		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 			size_t length = lengths[i];
 
 			pattern_fill(from, length, start);
 			memset(to, 0x55, sizeof(to));
 			payload[length] = 0x77;
 			assert_int_equal(channel_fill(&channel, payload, from, length), length);
-			assert_int_equal(pattern_differs(payload, length, start), length);
+			assert_pattern(payload, length, start);
 			assert_int_equal(payload[length], 0x77);
 			assert_int_equal(channel_place(&channel, payload, to + 1, length), length);
-			assert_int_equal(pattern_differs(to + 1, length, start), length);
+			assert_pattern(to + 1, length, start);
 			assert_int_equal(to[0], 0x55);
 			assert_int_equal(to[length + 1], 0x55);
 		}
@@ -225,7 +224,7 @@ static void test_bad_memory(void **state)
 	char *page = island();
 	size_t i;
 
-	assert_int_equal(create(&channel), PF_OK);
+	assert_ok(create(&channel));
 	at[0] = channel.ring.base;
 	at[1] = channel.ring.base + RING_SIZE - 104; /* over the wrap */
 	pattern_fill(page, PAGE, 1);
@@ -235,7 +234,7 @@ static void test_bad_memory(void **state)
 		assert_int_equal(channel_fill(&channel, at[i], page + PAGE - 150, 200), 150);
 		assert_int_equal(channel_fill(&channel, at[i], page + PAGE - 3, 200), 3);
 		assert_int_equal(channel_fill(&channel, at[i], page, PAGE + 8), PAGE);
-		assert_int_equal(pattern_differs(at[i], PAGE, 1), PAGE);
+		assert_pattern(at[i], PAGE, 1);
 		assert_int_equal(channel_fill(&channel, at[i], NULL, 8), 0);
 		assert_int_equal(channel_fill(&channel, at[i], (void *)(UINT64_MAX - 7), 64), 0);
 

@@ -101,10 +101,8 @@ static void connect_pair(struct pair *pair)
 {
 	uint64_t word;
 
-	assert_int_equal(pair_get(pair, pair->peer, &word, pair_there(pair, 1, pair->window),
-				  sizeof(word))
-				 .status,
-			 PF_OK);
+	assert_ok(pair_get(pair, pair->peer, &word, pair_there(pair, 1, pair->window), sizeof(word))
+			  .status);
 }
 
 static double cpu_seconds(void)
@@ -126,7 +124,7 @@ static void test_posts(void **state)
 	assert_true(becomes_attended(pair));
 	for (i = 1; i <= 4; i++) {
 		assert_true(comes_to_rest(pair));
-		assert_int_equal(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
 		assert_true(gets_without_polls(pair, 1, i));
 	}
 	pair_end(pair);
@@ -184,7 +182,7 @@ static void test_retransmission(void **state)
 	assert_true(comes_to_rest(pair));
 	pair_say(pair, 1);
 	pair_watch(pair, 1, 1);
-	assert_int_equal(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
 	pf_progress(pair->context);
 	assert_true(gets_without_polls(pair, 1, 1));
 	pair_end(pair);
@@ -209,7 +207,7 @@ static bool is_heard_after_close(void)
 	bool heard;
 
 	pair_watch(pair, 1, 1);
-	assert_int_equal(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
 	pf_close(pair->context);
 	pair->context = NULL;
 	usleep(100000);
@@ -232,9 +230,8 @@ static void post_puts(struct pair *me, const uint8_t *bytes, unsigned count, str
 	unsigned i;
 
 	for (i = 0; i < count; i++)
-		assert_int_equal(pf_put(me->peer, bytes, pair_there(me, 1, me->window), WINDOW,
-					pair_completed, done),
-				 PF_OK);
+		assert_ok(pf_put(me->peer, bytes, pair_there(me, 1, me->window), WINDOW,
+				 pair_completed, done));
 }
 
 /* Nothing can be sent, and the interface's MTU does not say why; then it can again. */
@@ -270,7 +267,7 @@ static void test_nothing_fits(void **state)
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, &refuse, sizeof(refuse)), 0);
 	pair_await_done(pair, &done, 8 * 51);
 	assert_int_equal(done.failed, 0);
-	assert_int_equal(pattern_differs(pair->window, WINDOW, 7), WINDOW);
+	assert_pattern(pair->window, WINDOW, 7);
 	free(bytes);
 	pair_end(pair);
 }
@@ -316,8 +313,7 @@ static void test_target_computes(void **state)
 	connect_pair(pair);
 	pair_say(pair, 1);
 	while (!atomic_load(pair_value(pair, 1, 1))) {
-		assert_int_equal(pair_put(pair, pair->peer, &word, there, sizeof(word)).status,
-				 PF_OK);
+		assert_ok(pair_put(pair, pair->peer, &word, there, sizeof(word)).status);
 		atomic_fetch_add(pair_value(pair, 0, 1), 1);
 	}
 	pair_end(pair);

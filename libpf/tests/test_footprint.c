@@ -9,8 +9,6 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "pf.h"
-
 #define CONTEXTS 32
 #define PEERS (CONTEXTS * (CONTEXTS - 2)) /* records: each has all others, but for the first */
 #define UNUSED_MOST 384
@@ -79,7 +77,7 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 
 static void completed(pf_context *context, const pf_completion *completion)
 {
-	assert_int_equal(completion->status, PF_OK);
+	assert_ok(completion->status);
 	*(bool *)completion->arg = true;
 }
 
@@ -94,9 +92,8 @@ static void put(unsigned from, unsigned to)
 	uint64_t source = 1000 * from + to, destination = 0;
 	bool done = false;
 
-	assert_int_equal(pf_put(peers[from][to], &source, (uint64_t)(uintptr_t)&destination,
-				sizeof(source), completed, &done),
-			 PF_OK);
+	assert_ok(pf_put(peers[from][to], &source, (uint64_t)(uintptr_t)&destination,
+			 sizeof(source), completed, &done));
 	while (!done)
 		progress(from, to);
 	assert_int_equal(destination, source);
@@ -106,7 +103,7 @@ static void send_message(unsigned from, unsigned to)
 {
 	unsigned before = received;
 
-	assert_int_equal(pf_send(peers[from][to], 1, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(peers[from][to], 1, "x", 1, NULL, 0), PF_DONE);
 	while (received == before)
 		progress(from, to);
 	assert_int_equal(received, before + 1);
@@ -114,9 +111,7 @@ static void send_message(unsigned from, unsigned to)
 
 static void open_peer(unsigned from, unsigned to)
 {
-	assert_int_equal(pf_peer_open(contexts[from], addresses[to], lengths[to], NULL,
-				      &peers[from][to]),
-			 PF_OK);
+	assert_ok(pf_peer_open(contexts[from], addresses[to], lengths[to], NULL, &peers[from][to]));
 }
 
 static void open_contexts(void)
@@ -130,9 +125,9 @@ static void open_contexts(void)
 	options.if_include = "lo";
 	for (i = 0; i < CONTEXTS; i++) {
 		lengths[i] = sizeof(addresses[i]);
-		assert_int_equal(pf_open(&options, &contexts[i]), PF_OK);
+		assert_ok(pf_open(&options, &contexts[i]));
 		pf_set_receive(contexts[i], receive, NULL);
-		assert_int_equal(pf_address(contexts[i], addresses[i], &lengths[i]), PF_OK);
+		assert_ok(pf_address(contexts[i], addresses[i], &lengths[i]));
 	}
 }
 

@@ -74,7 +74,7 @@ static void one_pair(pf_options here, pf_options there, uint64_t count)
 	atomic_store(pair_value(pair, 0, 1), count);
 	pair_say(pair, 1);
 	for (n = 0; n < count; n++) {
-		assert_int_equal(pf_send(pair->peer, 0, &n, sizeof(n), NULL, 0), PF_DONE);
+		assert_status(pf_send(pair->peer, 0, &n, sizeof(n), NULL, 0), PF_DONE);
 		receive_all(pair, n + 1);
 	}
 	pair_wait_exit(pair, 1);
@@ -183,11 +183,10 @@ static void test_costs_nothing(void **state)
 				    .receive_here = answer };
 	struct pair *pair = pair_start(&setup);
 
-	assert_int_equal(pair_put(pair, pair->peer, &setup, remote_address(pair->shared), 0).status,
-			 PF_OK);
+	assert_ok(pair_put(pair, pair->peer, &setup, remote_address(pair->shared), 0).status);
 	pair_say(pair, 1);
 	usleep(500000);
-	assert_int_equal(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
 	receive_all(pair, 1);
 	pair_wait_exit(pair, 1);
 	assert_in_range(atomic_load(pair_value(pair, 1, 2)), 1, 10);
@@ -228,16 +227,15 @@ static void operations(pf_options options)
 		done.count += status == PF_DONE;
 		while (done.count < 2 * i + 1)
 			pf_progress(pair->context);
-		assert_int_equal(pattern_differs(pair->window, length, i), length);
-		assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1,
-					   remote_address(pair->window + (2 << 20)), 1, 0,
-					   pair_completed, &done),
-				 PF_OK);
+		assert_pattern(pair->window, length, i);
+		assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1,
+				    remote_address(pair->window + (2 << 20)), 1, 0, pair_completed,
+				    &done));
 		while (done.count < 2 * i + 2)
 			pf_progress(pair->context);
 	}
 	assert_int_equal(done.failed, 0);
-	assert_int_equal(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
 	receive_all(pair, 1);
 	pair_wait_exit(pair, 1);
 	free(local);

@@ -74,7 +74,7 @@ static const struct device usual[] = {
 	{ "vboxnet0", "192.168.56.1", "255.255.255.0", IFF_UP },
 	{ "eth1", "10.9.9.9", "255.0.0.0", 0 },
 };
-#define USUAL (sizeof(usual) / sizeof(usual[0]))
+#define USUAL (ARRAY_SIZE(usual))
 
 /* The names and addresses found, as one text. */
 static const char *found(const char *include, const char *exclude)
@@ -175,9 +175,9 @@ static void test_valid(void **state)
 					   "averyveryverylongname" };
 	size_t i;
 
-	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(good); i++)
 		assert_true(interfaces_valid(good[i]));
-	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_false(interfaces_valid(bad[i]));
 }
 

@@ -28,7 +28,7 @@ static int clean(void **state)
 	};
 	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(names); i++)
 		unsetenv(names[i]);
 	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
 	return 0;
@@ -66,7 +66,7 @@ static void test_defaults(void **state)
 	pf_options options;
 
 	memset(&options, 0xff, sizeof(options));
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_ok(pf_options_init(&options, NULL));
 	for (info = pf_option_table(); info->name; info++)
 		assert_true(option_valid(info, *option_field(&options, info)));
 	assert_int_equal(options.single_copy, 1);
@@ -114,12 +114,12 @@ static void test_parse(void **state)
 	uint64_t value;
 	size_t i;
 
-	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(good); i++) {
 		if (!number_parse(good[i].text, &value))
 			fail_msg("'%s' is refused", good[i].text);
 		assert_true(value == good[i].value);
 	}
-	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
 		if (number_parse(bad[i], &value))
 			fail_msg("'%s' is taken", bad[i]);
 	}
@@ -172,7 +172,7 @@ static void test_names(void **state)
 	assert_true(option_parse(policy, "huge", &parsed) && parsed == PF_POLICY_HUGE);
 	/* The names of one option are not those of another; what is refused changes nothing. */
 	assert_false(option_parse(policy, "pin", &parsed));
-	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
 		if (option_parse(mode, bad[i], &parsed))
 			fail_msg("'%s' is taken", bad[i]);
 	}
@@ -189,13 +189,13 @@ static void test_environment(void **state)
 {
 	pf_options before, options;
 
-	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
+	assert_ok(pf_options_init(&before, NULL));
 	setenv("PF_RING_SIZE", "1M", 1);
 	setenv("PF_SHARE_MIN", "5000", 1);
 	setenv("PF_THREADS", "1", 1);
 	setenv("PF_MODE", "prefault", 1);
 	setenv("PF_POLICY", "1", 1);
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_ok(pf_options_init(&options, NULL));
 	assert_int_equal(options.mode, PF_MODE_PREFAULT);
 	assert_int_equal(options.policy, PF_POLICY_AHEAD);
 	assert_int_equal(options.ring_size, 1 << 20);
@@ -222,21 +222,21 @@ static void test_culprit(void **state)
 	pf_options before, options;
 	size_t i;
 
-	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
-	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	assert_ok(pf_options_init(&before, NULL));
+	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
 		setenv(wrong[i].variable, wrong[i].text, 1);
 		culprit = NULL;
-		assert_int_equal(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
+		assert_status(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
 		assert_non_null(culprit);
 		assert_string_equal(culprit->name, wrong[i].name);
 		assert_memory_equal(&options, &before, sizeof(options));
-		assert_int_equal(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
+		assert_status(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
 		unsetenv(wrong[i].variable);
 	}
 	/* One wrong variable does not keep the others from being read. */
 	setenv("PF_RING_SIZE", "7", 1);
 	setenv("PF_RUN_MAX", "8192", 1);
-	assert_int_equal(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
+	assert_status(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
 	assert_int_equal(options.run_max, 8192);
 	assert_int_equal(options.ring_size, before.ring_size);
 }
@@ -246,13 +246,13 @@ static void test_open_checks(void **state)
 	pf_context *context = NULL;
 	pf_options options;
 
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_ok(pf_options_init(&options, NULL));
 	options.ring_size = 12345;
-	assert_int_equal(pf_open(&options, &context), PF_ERR_ARGUMENT);
+	assert_status(pf_open(&options, &context), PF_ERR_ARGUMENT);
 	assert_null(context);
 	/* An environment in error is not one that pf_open may fail for: it has defaults. */
 	setenv("PF_RING_SIZE", "12345", 1);
-	assert_int_equal(pf_open(NULL, &context), PF_OK);
+	assert_ok(pf_open(NULL, &context));
 	pf_close(context);
 	pf_close(NULL);
 }
@@ -282,7 +282,7 @@ static void test_statistics(void **state)
 		for (j = 0; j < i; j++)
 			assert_string_not_equal(table[i].name, table[j].name);
 	}
-	assert_int_equal(pf_open(NULL, &context), PF_OK);
+	assert_ok(pf_open(NULL, &context));
 	for (i = 0; i < PF_STAT_COUNT; i++)
 		assert_int_equal(pf_stat(context, i), 0);
 	assert_int_equal(pf_stat(context, PF_STAT_COUNT), 0);

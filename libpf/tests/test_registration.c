@@ -26,7 +26,7 @@ static pf_context *open_mode(enum pf_mode mode)
 
 	pf_options_init(&options, NULL);
 	options.mode = mode;
-	assert_int_equal(pf_open(&options, &context), PF_OK);
+	assert_ok(pf_open(&options, &context));
 	return context;
 }
 
@@ -86,7 +86,7 @@ static pf_registration *registered(pf_context *context, uint8_t *memory, size_t 
 {
 	pf_registration *registration;
 
-	assert_int_equal(pf_register(context, memory, pages * page, 1, &registration), PF_OK);
+	assert_ok(pf_register(context, memory, pages * page, 1, &registration));
 	assert_non_null(registration);
 	assert_int_equal(present(memory, pages), pages);
 	return registration;
@@ -155,7 +155,7 @@ static void test_arguments(void **state)
 		mprotect(memory, 9 * page, PROT_READ);
 		expect_status(context, memory, page, 1, PF_ERR_FAULT);
 		assert_int_equal(locked(), 0);
-		assert_int_equal(pf_register(context, memory, page, 0, &registration), PF_OK);
+		assert_ok(pf_register(context, memory, page, 0, &registration));
 		pf_deregister(context, registration);
 		pf_close(context);
 		munmap(memory, PAGES * page);
@@ -173,7 +173,7 @@ static void test_pin_mode(void **state)
 	assert_int_equal(locked(), PAGES);
 	pf_deregister(context, registration);
 	assert_int_equal(locked(), 0);
-	assert_int_equal(pf_register(context, memory + page - 1, 2, 1, &registration), PF_OK);
+	assert_ok(pf_register(context, memory + page - 1, 2, 1, &registration));
 	assert_int_equal(locked(), 2);
 	assert_int_equal(pf_stat(context, PF_STAT_PIN_BYTES), PAGES * page + 2);
 	/* pf_close unlocks what was not deregistered. */
@@ -354,17 +354,17 @@ static void test_cache_transfer(void **state)
 	unsigned round;
 
 	needs_locks();
-	assert_int_equal(pf_address(context, address, &length), PF_OK);
-	assert_int_equal(pf_peer_open(context, address, length, NULL, &self), PF_OK);
+	assert_ok(pf_address(context, address, &length));
+	assert_ok(pf_peer_open(context, address, length, NULL, &self));
 	for (round = 0; round < 20; round++) {
 		pattern_fill(source, PAGES * page, round);
 		here = registered(context, source, PAGES);
 		there = registered(context, memory, PAGES);
 		assert_true(pf_put(self, source, (uintptr_t)memory, PAGES * page, NULL, NULL) >= 0);
-		assert_int_equal(pf_flush(context, NULL), PF_OK);
+		assert_ok(pf_flush(context, NULL));
 		pf_deregister(context, here);
 		pf_deregister(context, there);
-		assert_int_equal(pattern_differs(memory, PAGES * page, round), PAGES * page);
+		assert_pattern(memory, PAGES * page, round);
 		munmap(memory, PAGES * page);
 		map_at(memory, PAGES);
 	}

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-#include "pf.h"
 #include "host/channel.h"
 
 #define RING_MOST ((size_t)256 << 10)
@@ -33,7 +32,7 @@ static struct ends *open_ends(void **state)
 
 	assert_non_null(ends);
 	atomic_init(&ends->allowance, shape->allowance);
-	assert_int_equal(channel_create(&ends->channel, shape->size, &ends->allowance), PF_OK);
+	assert_ok(channel_create(&ends->channel, shape->size, &ends->allowance));
 	ends->writer = ends->channel.ring;
 	ends->reader = ends->channel.ring;
 	return ends;
@@ -252,7 +251,7 @@ static void test_hostile_skip(void **state)
 	struct ring_entry entry = { 0 };
 	size_t i;
 
-	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 		atomic_store(ring_header(&ends->writer, 0), lengths[i] | skip);
 		assert_int_equal(ring_peek(&ends->reader, &entry), -1);
 		assert_int_equal(ends->reader.position, 0);

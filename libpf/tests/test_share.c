@@ -21,7 +21,7 @@ static void test_granule_shift(void **state)
 					    1ull << 56 };
 	size_t i;
 
-	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 		unsigned shift = share_granule_shift(lengths[i]);
 		uint64_t granules = ((lengths[i] - 1) >> shift) + 1;
 

@@ -52,8 +52,8 @@ static struct ends *ends_open(const char *network)
 		free(ends);
 		skip();
 	}
-	assert_int_equal(socket_open(&ends->a, 3, &ends->interface, 1u << 20), PF_OK);
-	assert_int_equal(socket_open(&ends->b, 5, &ends->interface, 1u << 20), PF_OK);
+	assert_ok(socket_open(&ends->a, 3, &ends->interface, 1u << 20));
+	assert_ok(socket_open(&ends->b, 5, &ends->interface, 1u << 20));
 	name(&ends->to_a, &ends->b, &ends->a, &ends->interface);
 	name(&ends->to_b, &ends->a, &ends->b, &ends->interface);
 	access_open(&ends->access);
@@ -139,7 +139,7 @@ static void check_batch(struct ends *ends, unsigned count, uint32_t segment, uin
 	}
 	assert_int_equal(next - got, length);
 	assert_int_equal(packets, count);
-	assert_int_equal(pattern_differs(got, length, 1), length);
+	assert_pattern(got, length, 1);
 	free(got);
 	assert_int_equal(socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, NULL, 0, 0), 0);
 }
@@ -237,7 +237,7 @@ static void check_prediction(struct ends *ends, unsigned places_count, uint32_t 
 	}
 	assert_int_equal(next - got, length);
 	assert_int_equal(packets, count);
-	assert_int_equal(pattern_differs(got, length, 1), length);
+	assert_pattern(got, length, 1);
 	free(memory);
 	free(got);
 }
@@ -285,7 +285,7 @@ static void test_bad_place(void **state)
 	while (!status && tries++ < 1000)
 		status = socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, &place, 1,
 					HEADER);
-	assert_int_equal(status, PF_ERR_FAULT);
+	assert_status(status, PF_ERR_FAULT);
 	check_batch(ends, 3, PACKET, PACKET);
 	munmap(nothing, 4096);
 	ends_close(ends);
@@ -322,8 +322,7 @@ static void check_place_unmapped(uint32_t place, unsigned count, uint32_t segmen
 	int status = 0;
 
 	taken_length = RECEIVE_BYTES;
-	memory = mmap(NULL, taken_length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		      0);
+	memory = test_map(taken_length);
 	assert_ptr_not_equal(memory, MAP_FAILED);
 	for (i = 0; i < 4; i++)
 		places[i] = (struct net_place){ memory + i * (size_t)place, place };
@@ -334,7 +333,7 @@ static void check_place_unmapped(uint32_t place, unsigned count, uint32_t segmen
 		status = socket_receive(&ends->b, ends->receiver, RECEIVE_MESSAGES, places, 4,
 					HEADER);
 	assert_null(taken_away);
-	assert_int_equal(status, PF_ERR_FAULT);
+	assert_status(status, PF_ERR_FAULT);
 	check_batch(ends, 3, PACKET, PACKET);
 	ends_close(ends);
 }
@@ -446,7 +445,7 @@ static void check_refused_another(unsigned count, bool segments)
 	struct socket_complaint complaint;
 	struct socket gone;
 
-	assert_int_equal(socket_open(&gone, 7, &ends->interface, 1u << 20), PF_OK);
+	assert_ok(socket_open(&gone, 7, &ends->interface, 1u << 20));
 	name(&ends->to_b, &ends->a, &gone, &ends->interface);
 	socket_close(&gone);
 	ends->a.segments = segments;

@@ -27,8 +27,7 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 
 static int create(void **state)
 {
-	struct statistics *statistics = mmap(NULL, sizeof(*statistics), PROT_READ | PROT_WRITE,
-					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct statistics *statistics = test_map(sizeof(*statistics));
 
 	*state = statistics;
 	if (statistics == MAP_FAILED)
@@ -212,7 +211,7 @@ static void test_public(void **state)
 	pf_context *context;
 	unsigned i;
 
-	assert_int_equal(pf_open(NULL, &context), PF_OK);
+	assert_ok(pf_open(NULL, &context));
 	assert_int_equal(number_of_pages(), 1);
 	for (i = 0; i < PF_RESOLVE_BUCKETS + 2; i++)
 		assert_int_equal(pf_stat_resolve_time(context, i), 0);

@@ -84,6 +84,9 @@ static inline void check_status(const char *call, int status, int expected, cons
 	_fail(file, line);
 }
 
+#define assert_pattern(memory, length, seed)                                                       \
+	assert_int_equal(pattern_differs(memory, length, seed), length)
+
 /* Zeroed memory for free(). */
 static inline void *test_alloc(size_t size)
 {

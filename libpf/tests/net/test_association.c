@@ -48,10 +48,9 @@ static void put(struct world *world, unsigned from, unsigned to)
 {
 	struct host *host = &world->hosts[from], *peer = &world->hosts[to];
 
-	assert_int_equal(net_put(host_peer(host, to), (uint64_t)(uintptr_t)host->arena,
-				 (uint64_t)(uintptr_t)(peer->arena + world->settings.arena / 2),
-				 LENGTH, NULL),
-			 PF_OK);
+	assert_ok(net_put(host_peer(host, to), (uint64_t)(uintptr_t)host->arena,
+			  (uint64_t)(uintptr_t)(peer->arena + world->settings.arena / 2), LENGTH,
+			  NULL));
 	host_pump(host);
 }
 
@@ -65,7 +64,7 @@ static void put_and_check(struct world *world, unsigned from, unsigned to)
 	while (completed == before && world->now < limit)
 		world_run(world, world->now + 100 * MICROSECOND, NULL);
 	assert_int_equal(completed, before + 1);
-	assert_int_equal(last_status, PF_OK);
+	assert_ok(last_status);
 	assert_memory_equal(world->hosts[from].arena,
 			    world->hosts[to].arena + world->settings.arena / 2, LENGTH);
 }
@@ -88,7 +87,7 @@ static void test_open(void **state)
 			put(world, 1, 0);
 			world_run(world, world->now + 20 * SECOND, NULL);
 			assert_int_equal(completed, 2);
-			assert_int_equal(last_status, PF_OK);
+			assert_ok(last_status);
 		}
 		put_and_check(world, 0, 1);
 		put_and_check(world, 1, 0);
@@ -111,7 +110,7 @@ static void test_auth_differs(void **state)
 	put(world, 0, 1);
 	world_run(world, world->now + 5 * SECOND, NULL);
 	assert_int_equal(completed, 1);
-	assert_int_equal(last_status, PF_ERR_PEER);
+	assert_status(last_status, PF_ERR_PEER);
 	assert_true(host_statistics(&world->hosts[1])->refused > 0);
 	world_destroy(world);
 }
@@ -292,7 +291,7 @@ static void test_restart(void **state)
 	put(world, 0, 1);
 	world_run(world, world->now + 5 * SECOND, NULL);
 	assert_int_equal(completed, 2);
-	assert_int_equal(last_status, PF_ERR_PEER);
+	assert_status(last_status, PF_ERR_PEER);
 	assert_int_equal(gone, 1);
 	pattern_fill(world->hosts[1].arena, settings.arena / 2, 1);
 	put_and_check(world, 0, 1);
@@ -318,7 +317,7 @@ static void test_incarnation(void **state)
 	host_start(&world->hosts[1]);
 	put_and_check(world, 1, 0);
 	assert_int_equal(gone, 1);
-	assert_int_equal(gone_status, PF_ERR_PEER);
+	assert_status(gone_status, PF_ERR_PEER);
 	/* The first one's HELLO comes late: its successor stays. */
 	for (i = 0; i < kept_count; i++)
 		world_inject(world, kept[i].from, kept[i].to, kept[i].bytes, kept[i].length);
@@ -353,7 +352,7 @@ static void test_stopped(void **state)
 	host_continue(&world->hosts[1]);
 	world_run(world, world->now + 2 * SECOND, NULL);
 	assert_int_equal(completed, 2);
-	assert_int_equal(last_status, PF_OK);
+	assert_ok(last_status);
 	world_destroy(world);
 }
 
@@ -372,7 +371,7 @@ static void test_link_down(void **state)
 	world->settings.loss = 0;
 	world_run(world, world->now + 2 * SECOND, NULL);
 	assert_int_equal(completed, 2);
-	assert_int_equal(last_status, PF_OK);
+	assert_ok(last_status);
 	world_destroy(world);
 }
 
@@ -393,9 +392,9 @@ static void test_dead(void **state)
 	put(world, 0, 1);
 	world_run(world, world->now + 100 * SECOND, NULL);
 	assert_int_equal(completed, 2);
-	assert_int_equal(last_status, PF_ERR_PEER);
+	assert_status(last_status, PF_ERR_PEER);
 	assert_int_equal(gone, 1);
-	assert_int_equal(gone_status, PF_ERR_PEER);
+	assert_status(gone_status, PF_ERR_PEER);
 	assert_in_range(gone_at - start, 5 * SECOND, 6 * SECOND);
 	world_destroy(world);
 
@@ -449,7 +448,7 @@ static void test_dead_in_debt(void **state)
 	host_crash(&world->hosts[1]);
 	world_run(world, world->now + 100 * SECOND, NULL);
 	assert_int_equal(completed, 2);
-	assert_int_equal(last_status, PF_ERR_PEER);
+	assert_status(last_status, PF_ERR_PEER);
 	assert_in_range(gone_at - start, 5 * SECOND, 7 * SECOND);
 	world_destroy(world);
 }
@@ -494,7 +493,7 @@ static void test_goodbye(void **state)
 	assert_int_equal(gone, 1);
 	assert_true(gone_at - start < MILLISECOND);
 	assert_int_equal(completed, 2);
-	assert_int_equal(last_status, PF_ERR_PEER);
+	assert_status(last_status, PF_ERR_PEER);
 	world_destroy(world);
 }
 

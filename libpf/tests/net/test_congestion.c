@@ -13,7 +13,7 @@ static unsigned finished;
 
 static void complete(struct host *host, void *arg, const struct net_completion *completion)
 {
-	assert_int_equal(completion->status, PF_OK);
+	assert_ok(completion->status);
 	finished_at[(uintptr_t)arg] = host->world->now;
 	finished++;
 }
@@ -28,10 +28,9 @@ static void put(struct world *world, unsigned from, unsigned to, size_t length)
 	struct host *host = &world->hosts[from];
 
 	host->complete = complete;
-	assert_int_equal(net_put(host_peer(host, to), (uint64_t)(uintptr_t)host->arena,
-				 (uint64_t)(uintptr_t)world->hosts[to].arena, length,
-				 (void *)(uintptr_t)from),
-			 PF_OK);
+	assert_ok(net_put(host_peer(host, to), (uint64_t)(uintptr_t)host->arena,
+			  (uint64_t)(uintptr_t)world->hosts[to].arena, length,
+			  (void *)(uintptr_t)from));
 	host_pump(host);
 }
 

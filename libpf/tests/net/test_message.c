@@ -64,7 +64,7 @@ static void check_many(uint32_t loss, uint32_t reorder, unsigned count)
 		if (status == PF_DONE) {
 			sent++;
 		} else {
-			assert_int_equal(status, PF_ERR_AGAIN);
+			assert_status(status, PF_ERR_AGAIN);
 			host_pump(&world->hosts[0]);
 			world_run(world, world->now + 20 * MICROSECOND, NULL);
 		}
@@ -92,11 +92,10 @@ static void test_behind_odd_length(void **state)
 
 	world->settings.away = UINT32_MAX;
 	for (i = 0; i < 100; i++) {
-		assert_int_equal(net_put(host_peer(host, 1), (uint64_t)(uintptr_t)host->arena,
-					 (uint64_t)(uintptr_t)world->hosts[1].arena, 101 + i, NULL),
-				 PF_OK);
+		assert_ok(net_put(host_peer(host, 1), (uint64_t)(uintptr_t)host->arena,
+				  (uint64_t)(uintptr_t)world->hosts[1].arena, 101 + i, NULL));
 		host_pump(host);
-		assert_int_equal(send(world, i, 20), PF_DONE);
+		assert_status(send(world, i, 20), PF_DONE);
 		host_pump(host);
 		world_run(world, world->now + MILLISECOND, NULL);
 	}
@@ -127,19 +126,18 @@ static void test_owes(void **state)
 	world->hosts[1].deliver = deliver_and_ask;
 	for (i = 0; i < 3; i++) {
 		owed = 0;
-		assert_int_equal(send(world, i, 20), PF_DONE);
+		assert_status(send(world, i, 20), PF_DONE);
 		host_pump(host);
 		world_run(world, world->now + 10 * MILLISECOND, NULL);
 	}
 	assert_int_equal(received, 3);
 	assert_int_equal(owed, 0);
 	host_stop(&world->hosts[1]);
-	assert_int_equal(net_put(host_peer(host, 1), (uint64_t)(uintptr_t)host->arena,
-				 (uint64_t)(uintptr_t)world->hosts[1].arena, 100, NULL),
-			 PF_OK);
+	assert_ok(net_put(host_peer(host, 1), (uint64_t)(uintptr_t)host->arena,
+			  (uint64_t)(uintptr_t)world->hosts[1].arena, 100, NULL));
 	host_pump(host);
 	world_run(world, world->now + MILLISECOND / 2, NULL);
-	assert_int_equal(send(world, i, 20), PF_DONE);
+	assert_status(send(world, i, 20), PF_DONE);
 	host_pump(host);
 	world_run(world, world->now + MILLISECOND / 2, NULL);
 	host_continue(&world->hosts[1]);
@@ -167,7 +165,7 @@ static void test_gathered(void **state)
 	world_run(world, world->now + MILLISECOND, NULL);
 	before = host_statistics(&world->hosts[0])->packets_sent;
 	for (i = 2; i < 1002; i++)
-		assert_int_equal(send(world, i, 8), PF_DONE);
+		assert_status(send(world, i, 8), PF_DONE);
 	host_pump(&world->hosts[0]);
 	world_run(world, world->now + MILLISECOND, NULL);
 	assert_int_equal(received, 1002);
@@ -181,8 +179,8 @@ static void test_too_long(void **state)
 {
 	struct world *world = make(0, 0);
 
-	assert_int_equal(send(world, 0, NET_MESSAGE_MOST - 3), PF_ERR_TOO_LONG);
-	assert_int_equal(send(world, 0, NET_MESSAGE_MOST - 4), PF_DONE);
+	assert_status(send(world, 0, NET_MESSAGE_MOST - 3), PF_ERR_TOO_LONG);
+	assert_status(send(world, 0, NET_MESSAGE_MOST - 4), PF_DONE);
 	host_pump(&world->hosts[0]);
 	world_run(world, world->now + 10 * MILLISECOND, NULL);
 	assert_int_equal(received, 1);
@@ -195,7 +193,7 @@ static bool transferred;
 
 static void complete(struct host *host, void *arg, const struct net_completion *completion)
 {
-	assert_int_equal(completion->status, PF_OK);
+	assert_ok(completion->status);
 	transferred = true;
 }
 
@@ -244,7 +242,7 @@ static unsigned answered;
 
 static void on_value(struct host *host, void *arg, const struct net_completion *completion)
 {
-	assert_int_equal(completion->status, PF_OK);
+	assert_ok(completion->status);
 	values[(uintptr_t)arg] = completion->value;
 	answered++;
 }
@@ -269,10 +267,8 @@ static void test_atomics(void **state)
 	host->complete = on_value;
 	host_evict(&world->hosts[1], 0, 4096);
 	for (i = 0; i < ATOMICS; i++)
-		assert_int_equal(net_atomic(host_peer(host, 1), PF_ADD, 8,
-					    (uint64_t)(uintptr_t)target, 1, 0,
-					    (void *)(uintptr_t)i),
-				 PF_OK);
+		assert_ok(net_atomic(host_peer(host, 1), PF_ADD, 8, (uint64_t)(uintptr_t)target, 1,
+				     0, (void *)(uintptr_t)i));
 	host_pump(host);
 	world_run(world, world->now + 10 * SECOND, NULL);
 	assert_int_equal(answered, ATOMICS);
@@ -280,18 +276,18 @@ static void test_atomics(void **state)
 	qsort(values, ATOMICS, sizeof(values[0]), compare);
 	for (i = 0; i < ATOMICS; i++)
 		assert_int_equal(values[i], 7 + i);
-	assert_int_equal(net_atomic(host_peer(host, 1), PF_ADD, 8, (uint64_t)(uintptr_t)target + 4,
-				    1, 0, NULL),
-			 PF_ERR_ARGUMENT);
-	assert_int_equal(net_atomic(host_peer(host, 1), PF_ADD, 2, (uint64_t)(uintptr_t)target, 1,
-				    0, NULL),
-			 PF_ERR_ARGUMENT);
+	assert_status(net_atomic(host_peer(host, 1), PF_ADD, 8, (uint64_t)(uintptr_t)target + 4, 1,
+				 0, NULL),
+		      PF_ERR_ARGUMENT);
+	assert_status(net_atomic(host_peer(host, 1), PF_ADD, 2, (uint64_t)(uintptr_t)target, 1, 0,
+				 NULL),
+		      PF_ERR_ARGUMENT);
 	world_destroy(world);
 }
 
 static void on_bad(struct host *host, void *arg, const struct net_completion *completion)
 {
-	assert_int_equal(completion->status, PF_ERR_FAULT);
+	assert_status(completion->status, PF_ERR_FAULT);
 	assert_int_equal(completion->side, PF_SIDE_REMOTE);
 	assert_int_equal(completion->address, (uintptr_t)arg);
 	answered++;

@@ -61,8 +61,7 @@ static void put(struct world *world, size_t offset, size_t length)
 	uint64_t local = (uint64_t)(uintptr_t)world->hosts[0].arena + offset;
 	uint64_t remote = (uint64_t)(uintptr_t)world->hosts[1].arena + offset;
 
-	assert_int_equal(net_put(host_peer(&world->hosts[0], 1), local, remote, length, NULL),
-			 PF_OK);
+	assert_ok(net_put(host_peer(&world->hosts[0], 1), local, remote, length, NULL));
 	host_pump(&world->hosts[0]);
 }
 
@@ -126,10 +125,8 @@ static void test_late_answers_of_bad_put(void **state)
 		settings = unlucky(seed);
 		world = make(&settings);
 		local = (uint64_t)(uintptr_t)world->hosts[0].arena + ARENA / 2 + WORLD_PAGE;
-		assert_int_equal(net_put(host_peer(&world->hosts[0], 1), local,
-					 (uint64_t)(uintptr_t)world->hosts[1].arena, ARENA / 2,
-					 NULL),
-				 PF_OK);
+		assert_ok(net_put(host_peer(&world->hosts[0], 1), local,
+				  (uint64_t)(uintptr_t)world->hosts[1].arena, ARENA / 2, NULL));
 		host_pump(&world->hosts[0]);
 		for (i = 0; i < 400 && !completed; i++) {
 			host_evict(&world->hosts[0], 0, ARENA);
@@ -138,7 +135,7 @@ static void test_late_answers_of_bad_put(void **state)
 		run(world, 60 * SECOND);
 		if (completed != 1)
 			fail_msg("seed %u: the put did not complete", (unsigned)seed);
-		assert_int_equal(last_status, PF_ERR_FAULT);
+		assert_status(last_status, PF_ERR_FAULT);
 		world_destroy(world);
 	}
 }
@@ -196,9 +193,9 @@ static void test_goodbye_after_messages(void **state)
 		world = make(&settings);
 		world->hosts[1].closed = true;
 		for (i = 0; i < 3; i++)
-			assert_int_equal(net_send(host_peer(&world->hosts[0], 1), 1, bytes,
-						  sizeof(bytes), NULL, 0),
-					 PF_DONE);
+			assert_status(net_send(host_peer(&world->hosts[0], 1), 1, bytes,
+					       sizeof(bytes), NULL, 0),
+				      PF_DONE);
 		host_pump(&world->hosts[0]);
 		run(world, 100 * MILLISECOND);
 		peer = world->hosts[1].peers[0];
@@ -247,7 +244,7 @@ static void test_open_other_path(void **state)
 	run(world, 10 * SECOND);
 	assert_true(welcomed);
 	assert_int_equal(completed, 1);
-	assert_int_equal(last_status, PF_OK);
+	assert_ok(last_status);
 	world_destroy(world);
 }
 
@@ -277,7 +274,7 @@ static void test_open_second_path(void **state)
 		put(world, 0, 500000);
 		run(world, 20 * SECOND);
 		assert_int_equal(completed, 22);
-		assert_int_equal(last_status, PF_OK);
+		assert_ok(last_status);
 		assert_int_equal(gone, 0);
 		world_destroy(world);
 	}
@@ -307,7 +304,7 @@ static void test_job_suspended(void **state)
 	run(world, 10 * SECOND);
 	assert_int_equal(gone, 0);
 	assert_int_equal(completed, 2);
-	assert_int_equal(last_status, PF_OK);
+	assert_ok(last_status);
 	/* Only one of them: it is waited for no longer than it may be silent. */
 	put(world, 0, 1000000);
 	run(world, 20 * MICROSECOND);

@@ -78,9 +78,8 @@ static uint64_t at(const struct world *world, unsigned host, size_t offset)
 static void put(struct world *world, unsigned from, unsigned to, size_t source, size_t destination,
 		size_t length)
 {
-	assert_int_equal(net_put(host_peer(&world->hosts[from], to), at(world, from, source),
-				 at(world, to, destination), length, (void *)(uintptr_t)expected),
-			 PF_OK);
+	assert_ok(net_put(host_peer(&world->hosts[from], to), at(world, from, source),
+			  at(world, to, destination), length, (void *)(uintptr_t)expected));
 	expected++;
 	host_pump(&world->hosts[from]);
 }
@@ -88,9 +87,8 @@ static void put(struct world *world, unsigned from, unsigned to, size_t source, 
 static void get(struct world *world, unsigned from, unsigned to, size_t destination, size_t source,
 		size_t length)
 {
-	assert_int_equal(net_get(host_peer(&world->hosts[from], to), at(world, from, destination),
-				 at(world, to, source), length, (void *)(uintptr_t)expected),
-			 PF_OK);
+	assert_ok(net_get(host_peer(&world->hosts[from], to), at(world, from, destination),
+			  at(world, to, source), length, (void *)(uintptr_t)expected));
 	expected++;
 	host_pump(&world->hosts[from]);
 }
@@ -99,7 +97,7 @@ static void warm(struct world *world, unsigned from, unsigned to)
 {
 	put(world, from, to, 0, HALF, 1000000);
 	assert_true(world_run(world, world->now + SECOND, all_completed));
-	assert_int_equal(completions[expected - 1].status, PF_OK);
+	assert_ok(completions[expected - 1].status);
 	world_run(world, world->now + MILLISECOND, NULL);
 }
 
@@ -124,7 +122,7 @@ static void finish(struct world *world)
 
 	assert_true(world_run(world, world->now + 10 * SECOND, all_completed));
 	for (i = 0; i < expected; i++)
-		assert_int_equal(completions[i].status, PF_OK);
+		assert_ok(completions[i].status);
 }
 
 /* Writing to an absent page waits for it: also what begins a transfer is looked at before. */
@@ -278,7 +276,7 @@ static void test_only_the_block(void **state)
 
 static void assert_fault(unsigned number, enum pf_side side, uint64_t from, uint64_t to)
 {
-	assert_int_equal(completions[number].status, PF_ERR_FAULT);
+	assert_status(completions[number].status, PF_ERR_FAULT);
 	assert_int_equal(completions[number].side, side);
 	assert_in_range(completions[number].address, from, to);
 }
@@ -301,13 +299,12 @@ static void test_bad_address(void **state)
 	assert_fault(first + 1, PF_SIDE_REMOTE, at(world, 1, ARENA), at(world, 1, ARENA + 80000));
 	assert_fault(first + 2, PF_SIDE_LOCAL, at(world, 0, ARENA), at(world, 0, ARENA + 80000));
 	assert_fault(first + 3, PF_SIDE_REMOTE, at(world, 1, ARENA), at(world, 1, ARENA + 80000));
-	assert_int_equal(completions[first + 4].status, PF_OK);
+	assert_ok(completions[first + 4].status);
 	assert_same(world, 0, 0, 1, HALF + 1000000, 100000);
 	for (i = 0; i < 300; i++) {
 		completed_at[0] = 0;
-		assert_int_equal(net_put(host_peer(&world->hosts[0], 1), at(world, 0, ARENA),
-					 at(world, 1, HALF), 10, NULL),
-				 PF_OK);
+		assert_ok(net_put(host_peer(&world->hosts[0], 1), at(world, 0, ARENA),
+				  at(world, 1, HALF), 10, NULL));
 		host_pump(&world->hosts[0]);
 		expected++;
 		assert_true(world_run(world, world->now + SECOND, all_completed));
@@ -342,7 +339,7 @@ static void check_bad_memory(bool no_segments, enum net_auth auth)
 	for (i = 0; i < 4; i++)
 		assert_fault(first + i, i % 3 ? PF_SIDE_REMOTE : PF_SIDE_LOCAL,
 			     at(world, i % 3 != 0, ARENA), at(world, i % 3 != 0, ARENA));
-	assert_int_equal(completions[first + 4].status, PF_OK);
+	assert_ok(completions[first + 4].status);
 	assert_same(world, 0, 0, 1, HALF + 1000000, 100000);
 	assert_false(world->failed);
 	world_destroy(world);
@@ -374,7 +371,7 @@ static void test_lengths(void **state)
 			world->settings.options.block_size = blocks[b];
 			host_start(&world->hosts[i]);
 		}
-		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 			memset(world->hosts[1].arena + HALF, 0, lengths[i] + 100);
 			put(world, 0, 1, i, HALF, lengths[i]);
 			finish(world);

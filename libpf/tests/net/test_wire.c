@@ -189,12 +189,12 @@ static void test_status_of_entries(void **state)
 	unsigned i;
 
 	assert_int_equal(wire_get_entry(bytes, wire_put_entry(bytes, &entry), &back), 16);
-	assert_int_equal(back.status, PF_ERR_FAULT);
+	assert_status(back.status, PF_ERR_FAULT);
 	/* What a peer invents is not handed on. */
 	for (i = 0; i < sizeof(others); i++) {
 		bytes[2] = others[i];
 		assert_int_equal(wire_get_entry(bytes, 16, &back), 16);
-		assert_int_equal(back.status, PF_ERR_FAULT);
+		assert_status(back.status, PF_ERR_FAULT);
 	}
 }
 
