@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the protocol costs without sockets: two cores in one process hand each
- * other their packets, by pointer; the payload of a transfer is left where it
- * is, as if the socket had placed it. Prints nanoseconds a packet, both ends
- * together, and messages a second.
+ * Measure the cost of the protocol without sockets: two cores in one process exchange packets by
+ * pointer. The payload of a transfer stays in place, as if the socket had put it there. Prints ns
+ * of processor time for each packet and each message, both ends together.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,7 +117,7 @@ static void start(struct end *end, uint8_t number, enum net_auth auth)
 		exit(1);
 }
 
-/* All that one end has to say, to the other. Returns the number of packets. */
+/* Hand over all packets of one end to the other, and return their number. */
 static unsigned hand_over(struct end *from, struct end *to, uint64_t now)
 {
 	static const struct net_endpoint endpoint;
@@ -144,7 +143,7 @@ static unsigned hand_over(struct end *from, struct end *to, uint64_t now)
 			packets[i].payload_length = (uint32_t)batch->vector[v++].iov_len;
 			if (length > 9000 || first->iov_len == 48)
 				continue;
-			/* As it would come: in one piece. */
+			/* As received from a socket: in one piece. */
 			memcpy(gathered[i], first->iov_base, first->iov_len);
 			memcpy(gathered[i] + first->iov_len, packets[i].payload,
 			       packets[i].payload_length);
@@ -152,7 +151,7 @@ static unsigned hand_over(struct end *from, struct end *to, uint64_t now)
 			packets[i].header_length = length;
 			packets[i].payload_length = 0;
 		}
-		/* What the socket side asks before it receives. */
+		/* The engine does this before it receives. */
 		net_predict(to->core, now, places, NET_BATCH_MOST, &header);
 		net_input(to->core, now, packets, batch->count);
 		total += batch->count;
