@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Statistics: counters of several threads, and the page that other processes can read. */
 #include "unit.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 #define PAGE "/memfd:" STATISTICS_NAME " (deleted)"
 
-/* The linker puts it in place of the C library's. */
+/* The linker puts this in the place of the C library's function. */
 int __wrap_memfd_create(const char *name, unsigned flags);
 int __real_memfd_create(const char *name, unsigned flags);
 static bool no_memfd;
@@ -27,12 +28,8 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 
 static int create(void **state)
 {
-	struct statistics *statistics = test_map(sizeof(*statistics));
-
-	*state = statistics;
-	if (statistics == MAP_FAILED)
-		return -1;
-	statistics_create(statistics, false);
+	*state = test_map(sizeof(struct statistics));
+	statistics_create(*state, false);
 	return 0;
 }
 
@@ -67,7 +64,7 @@ static void test_found_in_proc(void **state)
 	assert_int_equal(number_of_pages(), 1);
 }
 
-/* What another process of this user sees and may do. */
+/* Another process of this user can map the page, and only read it. */
 static void test_read_only(void **state)
 {
 	struct statistics *statistics = *state;
@@ -151,7 +148,7 @@ static void test_faults(void **state)
 	assert_int_equal(sum, 11 * (1 + 2 + 3 + 4));
 }
 
-/* Both sides of every bound, by the definition in pf.h. */
+/* Both sides of each bound, as pf.h defines them. */
 static void test_buckets(void **state)
 {
 	struct statistics *statistics = *state;
@@ -187,7 +184,7 @@ static void *add_elsewhere(void *arg)
 	return NULL;
 }
 
-/* The caller's plain stores lose nothing of the other threads', nor they of each other's. */
+/* The plain stores of the caller and the atomic ones of other threads lose no increment. */
 static void test_threads(void **state)
 {
 	struct statistics *statistics = *state;
@@ -220,15 +217,17 @@ static void test_public(void **state)
 	assert_int_equal(number_of_pages(), 0);
 }
 
+#define WITH_PAGE(test) cmocka_unit_test_setup_teardown(test, create, destroy)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_found_in_proc, create, destroy),
-		cmocka_unit_test_setup_teardown(test_read_only, create, destroy),
+		WITH_PAGE(test_found_in_proc),
+		WITH_PAGE(test_read_only),
 		cmocka_unit_test_setup_teardown(test_without_memfd, create_without_memfd, destroy),
-		cmocka_unit_test_setup_teardown(test_faults, create, destroy),
-		cmocka_unit_test_setup_teardown(test_buckets, create, destroy),
-		cmocka_unit_test_setup_teardown(test_threads, create, destroy),
+		WITH_PAGE(test_faults),
+		WITH_PAGE(test_buckets),
+		WITH_PAGE(test_threads),
 		cmocka_unit_test(test_public),
 	};
 
