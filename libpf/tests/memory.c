@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "pattern.h"
@@ -18,10 +17,7 @@ const struct memory_kind *const memory_kinds[] = {
 	memory_huge_kinds,      memory_map_kinds,  memory_pager_kinds, NULL,
 };
 
-/*
- * Far below where the kernel starts to look for room, but where the sanitizers
- * expect a program's memory.
- */
+/* Addresses that the kernel does not choose itself, and that sanitizers accept. */
 #define PLACES 0x7e9000000000ull
 #define PLACES_SIZE ((uint64_t)1 << 38)
 
@@ -45,13 +41,19 @@ void *memory_reserve(size_t size)
 	static uint64_t next;
 	uint64_t place;
 
-	/* A huge page between two of them, so that no access behind one meets the other. */
+	/* A huge page between two ranges, so that an access behind one does not reach the other. */
 	size = (size + 2 * HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 	if (next + size > PLACES_SIZE)
 		next = 0;
 	place = PLACES + next;
 	next += size;
 	return (void *)(uintptr_t)place;
+}
+
+const char *memory_advise(struct memory *memory, int advice)
+{
+	return madvise(memory->map, memory->size, advice) ? memory_error("madvise %d", advice) :
+							    NULL;
 }
 
 const char *memory_map_anonymous(struct memory *memory, int flags)
@@ -173,7 +175,7 @@ static void fill(struct memory *memory)
 		make_page(memory->kind->holds, done / PAGE, memory->seed, memory->map + done);
 }
 
-/* The first wrong byte of length, length if there is none. */
+/* The offset of the first wrong byte, or length. */
 static size_t differs(const uint8_t *bytes, size_t length, enum contents contents, bool or_zero,
 		      size_t position, uint64_t seed)
 {
@@ -208,8 +210,8 @@ const char *memory_check(const struct memory *memory, const struct memory_kind *
 	if (at == memory->length)
 		return NULL;
 	errno = 0;
-	return memory_error("%s: byte %zu of %zu at +%zu came out wrong: %#x", memory->kind->name,
-			    at, memory->length, (size_t)(memory->start - memory->map) % PAGE,
+	return memory_error("%s: byte %zu of %zu at +%zu is wrong: %#x", memory->kind->name, at,
+			    memory->length, (size_t)(memory->start - memory->map) % PAGE,
 			    memory->start[at]);
 }
 
@@ -221,12 +223,12 @@ const char *memory_check_around(const struct memory *memory)
 
 	errno = 0;
 	if (at != before)
-		return memory_error("%s: %zu bytes before the buffer of %zu something changed",
+		return memory_error("%s: a byte %zu before the buffer of %zu changed",
 				    memory->kind->name, before - at, memory->length);
 	at = differs(memory->map + end, memory->size - end, holds, memory->kind->loses, end,
 		     memory->seed);
 	if (at != memory->size - end)
-		return memory_error("%s: %zu bytes behind the buffer of %zu something changed",
+		return memory_error("%s: a byte %zu behind the buffer of %zu changed",
 				    memory->kind->name, at, memory->length);
 	return NULL;
 }
@@ -248,7 +250,7 @@ const char *memory_open(struct memory *memory, const struct memory_kind *kind, b
 	memory->length = length;
 	memory->seed = seed;
 	memory->fd = -1;
-	/* Another page behind it, to see that nothing is written there. */
+	/* One more page, to check that nothing is written behind the buffer. */
 	memory->size = (memory_position(offset) + length + PAGE + unit - 1) & ~(unit - 1);
 	error = kind->map ? kind->map(memory) : memory_map_anonymous(memory, 0);
 	if (error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* This process's memory by way of the kernel: by its calls, and by a file where they are refused. */
+/* Access to this process's memory through the kernel: by system calls, or by a file if they are refused. */
 #include "unit.h"
 
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 #define PAGE ((size_t)4096)
 #define PAGES 200
-#define HOLE 150 /* the page that is not there */
+#define HOLE 150 /* the inaccessible page */
 
 static uint8_t *memory;
 static struct access access_;
@@ -18,8 +18,6 @@ static int begin(void **state)
 	access_open(&access_);
 	access_.refused = *state != NULL;
 	memory = test_map(PAGES * PAGE);
-	if (memory == MAP_FAILED)
-		return -1;
 	return mprotect(memory + HOLE * PAGE, PAGE, PROT_NONE);
 }
 
@@ -50,7 +48,7 @@ static void test_copies(void **state)
 	}
 }
 
-/* What is before it is written all the same. */
+/* Bytes before the inaccessible page are written. */
 static void test_faults(void **state)
 {
 	static uint8_t bytes[3 * 4096];
@@ -67,7 +65,7 @@ static void test_faults(void **state)
 	assert_true(bad == hole + 5);
 	assert_status(access_write(&access_, 0, bytes, 8, &bad), PF_ERR_FAULT);
 	assert_true(!bad);
-	/* To be read and no more. */
+	/* A read-only page. */
 	assert_int_equal(mprotect(memory, PAGE, PROT_READ), 0);
 	assert_status(access_write(&access_, at(8), bytes, 8, &bad), PF_ERR_FAULT);
 	assert_true(bad == at(8));
@@ -90,7 +88,7 @@ static void test_looks(void **state)
 	assert_ok(access_look(&access_, hole + PAGE, 2 * PAGE, &bad));
 }
 
-/* Pieces in any order, more of them than a system call takes; all or nothing. */
+/* Pieces in any order, more than one system call accepts; all or none. */
 static void test_gathers(void **state)
 {
 	static uint8_t bytes[3000 * 4], expected[sizeof(bytes)];

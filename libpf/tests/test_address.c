@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses of contexts: parsing, reachability, sockets, and peers opened by address. */
 #include "unit.h"
 
 #include <sodium.h>
@@ -23,9 +24,10 @@ static void test_parse(void **state)
 {
 	struct address address, parsed;
 	uint8_t bytes[sizeof(address) + 1] = { 0 };
+	int i;
 
 	assert_ok(address_create(&address));
-	/* Not aligned, as it may lie in a modex. */
+	/* It need not be aligned. */
 	memcpy(bytes + 1, &address, sizeof(address));
 	assert_ok(address_parse(&parsed, bytes + 1, sizeof(address)));
 	assert_memory_equal(&parsed, &address, sizeof(address));
@@ -34,15 +36,13 @@ static void test_parse(void **state)
 	assert_status(address_parse(&parsed, bytes, 0), PF_ERR_ARGUMENT);
 	assert_status(address_parse(&parsed, &address, sizeof(address) - 1), PF_ERR_ARGUMENT);
 	assert_status(address_parse(&parsed, bytes, sizeof(address) + 1), PF_ERR_ARGUMENT);
-	parsed = address;
-	parsed.magic++;
-	assert_status(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
-	parsed = address;
-	parsed.version++;
-	assert_status(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
-	parsed = address;
-	parsed.length--;
-	assert_status(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
+	for (i = 0; i < 3; i++) {
+		parsed = address;
+		parsed.magic += i == 0;
+		parsed.version += i == 1;
+		parsed.length -= i == 2;
+		assert_status(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
+	}
 }
 
 static void test_reachable(void **state)
@@ -61,7 +61,7 @@ static void test_reachable(void **state)
 	assert_ok(pf_reachable(context, &here, length, NULL));
 	assert_ok(pf_reachable(context, &here, length, &why));
 
-	/* Over the network, to a neighbour; one with our own addresses is reached by none of them. */
+	/* Another host on the same network; not one with the addresses of this host. */
 	other = here;
 	other.host[3] ^= 1;
 	assert_status(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
@@ -73,7 +73,7 @@ static void test_reachable(void **state)
 	assert_status(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
 	assert_non_null(strstr(why, "auth"));
 	other.auth = PF_AUTH_HEADER;
-	/* An interface of no network of ours; then none at all. */
+	/* Without interfaces. */
 	other.endpoints_count = 0;
 	assert_status(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
 	assert_non_null(strstr(why, "if_include"));
@@ -115,7 +115,7 @@ static void test_socket_name(void **state)
 	assert_int_equal(length, address_socket(&address, &b));
 	assert_true(length <= sizeof(a));
 	assert_memory_equal(&a, &b, sizeof(a));
-	/* Abstract: no file that could stay behind. */
+	/* An abstract name: there is no file. */
 	assert_int_equal(a.sun_path[0], 0);
 	assert_memory_equal(a.sun_path + 1, "libpf-", 6);
 	address.id[ADDRESS_ID_BYTES - 1] ^= 0x80;
@@ -126,13 +126,12 @@ static void test_socket_name(void **state)
 static void test_peers(void **state)
 {
 	pf_peer *peer, *again, *other;
-	struct address address;
+	struct address address = { 0 };
+	size_t length = sizeof(address);
 	pf_context *context;
 	int mine, yours;
 
 	assert_ok(pf_open(NULL, &context));
-	address = (struct address){ 0 };
-	size_t length = sizeof(address);
 
 	assert_ok(pf_address(context, &address, &length));
 	assert_ok(pf_peer_open(context, &address, length, &mine, &peer));

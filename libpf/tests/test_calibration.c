@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The calibration file: its path, its values, and files that are ignored. */
 #include "unit.h"
 
 #include <sys/stat.h>
@@ -40,7 +41,7 @@ static int no_variables(void **state)
 	return 0;
 }
 
-/* machine NULL: this one. */
+/* machine: NULL for this one. */
 static void write_file(const char *title, const char *machine, const char *rest)
 {
 	char path[96], here[320];
@@ -65,11 +66,11 @@ static void test_path(void **state)
 	assert_int_equal(length, strlen(expected));
 	assert_int_equal(pf_calibration_path(path, 5), strlen(expected));
 
-	/* A relative cache folder is invalid by the XDG specification: ignored. */
+	/* The XDG specification says to ignore a relative folder. */
 	setenv("XDG_CACHE_HOME", "relative", 1);
-	setenv("HOME", "/somebody", 1);
+	setenv("HOME", "/home/user", 1);
 	pf_calibration_path(path, sizeof(path));
-	assert_string_equal(path, "/somebody/.cache/libpf/calibration");
+	assert_string_equal(path, "/home/user/.cache/libpf/calibration");
 	setenv("XDG_CACHE_HOME", folder, 1);
 }
 
@@ -108,7 +109,7 @@ static void test_precedence(void **state)
 	assert_int_equal(options.eager_limit, 2048);
 	assert_int_equal(options.ring_size, defaults.ring_size);
 
-	/* A variable in error leaves its option as it was: calibrated. */
+	/* A wrong variable leaves the calibrated value. */
 	setenv("PF_SHARE_MIN", "seven", 1);
 	assert_status(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
 	assert_int_equal(options.share_min, 96 << 10);
@@ -153,8 +154,8 @@ static void test_ignored(void **state)
 	for (i = 0; i < ARRAY_SIZE(malformed); i++) {
 		write_file(CALIBRATION_TITLE, NULL, malformed[i]);
 		if (calibration_read(&options) != PF_ERR_ARGUMENT)
-			fail_msg("taken: %s", malformed[i]);
-		/* All or nothing: the good lines before the bad one do not count. */
+			fail_msg("accepted: %s", malformed[i]);
+		/* The good lines before the bad one have no effect. */
 		assert_memory_equal(&options, &defaults, sizeof(options));
 		assert_ok(pf_options_init(&options, NULL));
 		assert_memory_equal(&options, &defaults, sizeof(options));

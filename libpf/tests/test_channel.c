@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Channels and inboxes: files handed over by a peer, which may be hostile; copies into the ring. */
 #include "unit.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* A file as a hostile peer may hand it over. */
+/* A file that a hostile peer may hand over. */
 static int make_file(off_t size, int seals, const void *head, size_t head_length)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -55,7 +56,7 @@ static void test_round_trip(void **state)
 	assert_int_equal(ring_peek(&in.ring, &entry), 1);
 	assert_int_equal(entry.length, 5);
 	assert_memory_equal(entry.payload, "hello", 5);
-	/* The ring is there twice in a row, at both ends. */
+	/* The ring is mapped twice in a row, at both ends. */
 	in.ring.base[3] = 77;
 	assert_int_equal(in.ring.base[RING_SIZE + 3], 77);
 	assert_int_equal(out.ring.base[RING_SIZE + 3], 77);
@@ -65,7 +66,7 @@ static void test_round_trip(void **state)
 	assert_false(is_open(out.fd));
 }
 
-/* Nobody can shrink the file afterwards: that would be a SIGBUS at the other end. */
+/* The file cannot be truncated: that would raise SIGBUS at the other end. */
 static void test_sealed(void **state)
 {
 	struct channel channel;
@@ -81,48 +82,61 @@ static void refuse_channel(int fd, const char *what)
 	struct channel channel = { .fd = -1 };
 
 	if (channel_map(&channel, fd) == PF_OK)
-		fail_msg("taken: %s", what);
+		fail_msg("accepted: %s", what);
 	if (is_open(fd))
-		fail_msg("descriptor left open: %s", what);
+		fail_msg("descriptor stays open: %s", what);
 }
 
 static void test_hostile_files(void **state)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
 	const off_t header = (off_t)sizeof(struct channel_memory), good = header + 16384;
+	uint64_t head[2], wrong_magic[2], too_large[2], no_size[2];
+	const struct {
+		const char *what;
+		off_t size;
+		int seals;
+		const uint64_t *head;
+	} cases[] = {
+		{ "unsealed", good, 0, head },
+		{ "may shrink", good, F_SEAL_GROW, head },
+		{ "empty", 0, seals, NULL },
+		{ "sixteen bytes", 16, seals, head },
+		{ "no ring", header, seals, head },
+		{ "ring of one byte", header + 1, seals, head },
+		{ "ring too small", header + 8192, seals, head },
+		{ "ring no power of two", good + (off_t)PAGE, seals, head },
+		{ "ring too large", header + ((off_t)2 << 30), seals, head },
+		{ "no magic", good, seals, NULL },
+		{ "wrong magic", good, seals, wrong_magic },
+		{ "ring larger than the file", good, seals, too_large },
+		{ "ring of no size", good, seals, no_size },
+	};
 	struct channel model;
-	uint64_t head[2], changed[2];
 	int ends[2];
+	size_t i;
 
 	assert_ok(create(&model));
 	memcpy(head, model.memory, sizeof(head));
 	channel_destroy(&model);
 
-	refuse_channel(make_file(good, 0, head, 16), "unsealed");
-	refuse_channel(make_file(good, F_SEAL_GROW, head, 16), "may shrink");
-	refuse_channel(make_file(0, seals, NULL, 0), "empty");
-	refuse_channel(make_file(16, seals, head, 16), "sixteen bytes");
-	refuse_channel(make_file(header, seals, head, 16), "no ring");
-	refuse_channel(make_file(header + 1, seals, head, 16), "ring of one byte");
-	refuse_channel(make_file(header + 8192, seals, head, 16), "ring too small");
-	refuse_channel(make_file(good + (off_t)PAGE, seals, head, 16), "ring no power of two");
-	refuse_channel(make_file(header + ((off_t)2 << 30), seals, head, 16), "ring too large");
-	refuse_channel(make_file(good, seals, NULL, 0), "no magic");
-	changed[0] = head[0] ^ 1;
-	changed[1] = head[1];
-	refuse_channel(make_file(good, seals, changed, 16), "wrong magic");
-	changed[0] = head[0];
-	changed[1] = 2 * RING_SIZE;
-	refuse_channel(make_file(good, seals, changed, 16), "ring larger than the file");
-	changed[1] = 0;
-	refuse_channel(make_file(good, seals, changed, 16), "ring of no size");
+	memcpy(wrong_magic, head, sizeof(head));
+	memcpy(too_large, head, sizeof(head));
+	memcpy(no_size, head, sizeof(head));
+	wrong_magic[0] ^= 1;
+	too_large[1] = 2 * RING_SIZE;
+	no_size[1] = 0;
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		refuse_channel(make_file(cases[i].size, cases[i].seals, cases[i].head,
+					 cases[i].head ? sizeof(head) : 0),
+			       cases[i].what);
 	refuse_channel(open("/dev/zero", O_RDWR), "a device");
 	refuse_channel(open("/", O_RDONLY | O_DIRECTORY), "a folder");
 	assert_int_equal(pipe(ends), 0);
 	close(ends[1]);
 	refuse_channel(ends[0], "a pipe");
 
-	/* That was not for some other reason. */
+	/* The unchanged file is accepted. */
 	struct channel channel;
 
 	assert_ok(channel_map(&channel, make_file(good, seals, head, 16)));
@@ -167,7 +181,7 @@ static void test_hostile_inbox(void **state)
 	fd = make_file(PAGE, F_SEAL_SHRINK, NULL, 0);
 	assert_ok(inbox_map(&inbox, fd));
 	assert_false(is_open(fd));
-	/* A slot number is the other side's word: none may reach outside the page. */
+	/* The other side chooses the slot number: none accesses memory outside the page. */
 	inbox_ring(inbox.memory, 0);
 	inbox_ring(inbox.memory, INBOX_SLOTS - 1);
 	inbox_ring(inbox.memory, INBOX_SLOTS);
@@ -175,10 +189,7 @@ static void test_hostile_inbox(void **state)
 	inbox_destroy(&inbox);
 }
 
-/*
- * A page between two that cannot be reached. They are mapped, if without any
- * permission, so that nothing else moves in.
- */
+/* A page between two that are mapped without permissions, so that no other mapping uses them. */
 static char *island(void)
 {
 	char *area = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Options: the table, values and names, the environment; status texts and the table of statistics. */
 #include "unit.h"
 
 #include "base/options.h"
@@ -15,21 +16,20 @@ static const pf_option_info *find(const char *name)
 	return NULL;
 }
 
-/* Nothing from outside: no variables, no calibration file. */
+/* No variables and no calibration file. */
 static int clean(void **state)
 {
-	static const char *const names[] = {
-		"PF_RING_SIZE",  "PF_RING_MEMORY", "PF_EAGER_LIMIT",  "PF_SHARE_MIN",
-		"PF_RUN_MAX",    "PF_BLOCK_SIZE",  "PF_SINGLE_COPY",  "PF_FAULT_RETRIES",
-		"PF_IDLE_POLLS", "PF_IDLE_SLEEP",  "PF_THREADS",      "PF_CALIBRATE",
-		"PF_MODE",       "PF_POLICY",      "PF_RESIDENCY",    "PF_COLLAPSE",
-		"PF_NETWORK",    "PF_AUTH",        "PF_NET_FAULT",    "PF_BACKUP_RING",
-		"PF_IF_INCLUDE", "PF_IF_EXCLUDE",  "PF_PEER_TIMEOUT",
-	};
-	size_t i;
+	extern char **environ;
+	char name[64];
+	int i = 0;
 
-	for (i = 0; i < ARRAY_SIZE(names); i++)
-		unsetenv(names[i]);
+	while (environ[i]) {
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(environ[i], "="), environ[i]);
+		if (!strncmp(name, "PF_", 3))
+			unsetenv(name);
+		else
+			i++;
+	}
 	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
 	return 0;
 }
@@ -116,34 +116,37 @@ static void test_parse(void **state)
 
 	for (i = 0; i < ARRAY_SIZE(good); i++) {
 		if (!number_parse(good[i].text, &value))
-			fail_msg("'%s' is refused", good[i].text);
+			fail_msg("'%s' is not accepted", good[i].text);
 		assert_true(value == good[i].value);
 	}
 	for (i = 0; i < ARRAY_SIZE(bad); i++) {
 		if (number_parse(bad[i], &value))
-			fail_msg("'%s' is taken", bad[i]);
+			fail_msg("'%s' is accepted", bad[i]);
 	}
-	/* Nobody who writes 0100 for one hundred means sixty-four. */
+	/* A leading zero does not mean octal. */
 	assert_true(number_parse("0100", &value) && value == 100);
 }
 
 static void test_ranges(void **state)
 {
-	const pf_option_info *ring = find("ring_size"), *block = find("block_size");
-	const pf_option_info *share = find("share_min"), *copy = find("single_copy");
+	static const struct {
+		const char *name;
+		uint64_t value;
+		bool valid;
+	} cases[] = {
+		{ "ring_size", 16384, true },      { "ring_size", 1 << 30, true },
+		{ "ring_size", 8192, false },      { "ring_size", 1ull << 31, false },
+		{ "ring_size", 49152, false },     { "block_size", 4096 + 512, false },
+		{ "share_min", UINT64_MAX, true }, { "share_min", 5000, true },
+		{ "single_copy", 2, false },
+	};
+	size_t i;
 
-	assert_true(option_valid(ring, 16384));
-	assert_true(option_valid(ring, 1 << 30));
-	assert_false(option_valid(ring, 8192));
-	assert_false(option_valid(ring, 1ull << 31));
-	assert_false(option_valid(ring, 49152));
-	assert_false(option_valid(block, 4096 + 512));
-	assert_true(option_valid(share, UINT64_MAX));
-	assert_true(option_valid(share, 5000));
-	assert_false(option_valid(copy, 2));
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(option_valid(find(cases[i].name), cases[i].value), cases[i].valid);
 }
 
-/* Names and numbers name the same values, and every value has a name. */
+/* Every value of an option with names has a name, and can be given by name or number. */
 static void test_names(void **state)
 {
 	static const char *const bad[] = { "", "pin-", "Pin", "pin ", "4", "-1", "fault,pin", "1K" };
@@ -170,11 +173,11 @@ static void test_names(void **state)
 	}
 	assert_true(option_parse(mode, "pin-cache", &parsed) && parsed == PF_MODE_PIN_CACHE);
 	assert_true(option_parse(policy, "huge", &parsed) && parsed == PF_POLICY_HUGE);
-	/* The names of one option are not those of another; what is refused changes nothing. */
+	/* An option does not accept the names of another one; a refused text changes nothing. */
 	assert_false(option_parse(policy, "pin", &parsed));
 	for (i = 0; i < ARRAY_SIZE(bad); i++) {
 		if (option_parse(mode, bad[i], &parsed))
-			fail_msg("'%s' is taken", bad[i]);
+			fail_msg("'%s' is accepted", bad[i]);
 	}
 	assert_int_equal(parsed, PF_POLICY_HUGE);
 	option_allowed(mode, allowed, sizeof(allowed));
@@ -205,7 +208,8 @@ static void test_environment(void **state)
 	assert_int_equal(options.run_max, before.run_max);
 }
 
-static void test_culprit(void **state)
+/* A wrong variable is named, and does not affect others. */
+static void test_wrong_variable(void **state)
 {
 	static const struct {
 		const char *variable, *text, *name;
@@ -233,7 +237,6 @@ static void test_culprit(void **state)
 		assert_status(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
 		unsetenv(wrong[i].variable);
 	}
-	/* One wrong variable does not keep the others from being read. */
 	setenv("PF_RING_SIZE", "7", 1);
 	setenv("PF_RUN_MAX", "8192", 1);
 	assert_status(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
@@ -250,7 +253,7 @@ static void test_open_checks(void **state)
 	options.ring_size = 12345;
 	assert_status(pf_open(&options, &context), PF_ERR_ARGUMENT);
 	assert_null(context);
-	/* An environment in error is not one that pf_open may fail for: it has defaults. */
+	/* Without options pf_open uses defaults for wrong variables. */
 	setenv("PF_RING_SIZE", "12345", 1);
 	assert_ok(pf_open(NULL, &context));
 	pf_close(context);
@@ -289,19 +292,15 @@ static void test_statistics(void **state)
 	pf_close(context);
 }
 
+#define CLEAN(test) cmocka_unit_test_setup(test, clean)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_table, clean),
-		cmocka_unit_test_setup(test_defaults, clean),
-		cmocka_unit_test_setup(test_parse, clean),
-		cmocka_unit_test_setup(test_ranges, clean),
-		cmocka_unit_test_setup(test_names, clean),
-		cmocka_unit_test_setup(test_environment, clean),
-		cmocka_unit_test_setup(test_culprit, clean),
-		cmocka_unit_test_setup(test_open_checks, clean),
-		cmocka_unit_test_setup(test_strerror, clean),
-		cmocka_unit_test_setup(test_statistics, clean),
+		CLEAN(test_table),          CLEAN(test_defaults),    CLEAN(test_parse),
+		CLEAN(test_ranges),         CLEAN(test_names),       CLEAN(test_environment),
+		CLEAN(test_wrong_variable), CLEAN(test_open_checks), CLEAN(test_strerror),
+		CLEAN(test_statistics),
 	};
 
 	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
