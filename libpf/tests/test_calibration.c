@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calibration file: its path, its values, and files that are ignored. */
 #include "unit.h"
 
 #include <sys/stat.h>
@@ -41,7 +40,7 @@ static int no_variables(void **state)
 	return 0;
 }
 
-/* machine: NULL for this one. */
+/* machine NULL: this one. */
 static void write_file(const char *title, const char *machine, const char *rest)
 {
 	char path[96], here[320];
@@ -66,11 +65,11 @@ static void test_path(void **state)
 	assert_int_equal(length, strlen(expected));
 	assert_int_equal(pf_calibration_path(path, 5), strlen(expected));
 
-	/* The XDG specification says to ignore a relative folder. */
+	/* A relative cache folder is invalid by the XDG specification: ignored. */
 	setenv("XDG_CACHE_HOME", "relative", 1);
-	setenv("HOME", "/home/user", 1);
+	setenv("HOME", "/somebody", 1);
 	pf_calibration_path(path, sizeof(path));
-	assert_string_equal(path, "/home/user/.cache/libpf/calibration");
+	assert_string_equal(path, "/somebody/.cache/libpf/calibration");
 	setenv("XDG_CACHE_HOME", folder, 1);
 }
 
@@ -78,13 +77,13 @@ static void test_read(void **state)
 {
 	pf_options before, options;
 
-	assert_ok(pf_options_init(&before, NULL));
+	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
 	options = before;
-	assert_status(calibration_read(&options), PF_ERR_SYSTEM);
+	assert_int_equal(calibration_read(&options), PF_ERR_SYSTEM);
 
 	write_file(CALIBRATION_TITLE, NULL,
 		   "# measured\n\nshare_min = 96K\neager_limit = 2048\nnot_yet_invented = 5\n");
-	assert_ok(calibration_read(&options));
+	assert_int_equal(calibration_read(&options), PF_OK);
 	assert_int_equal(options.share_min, 96 << 10);
 	assert_int_equal(options.eager_limit, 2048);
 	options.share_min = before.share_min;
@@ -98,20 +97,20 @@ static void test_precedence(void **state)
 
 	setenv("PF_CALIBRATE", "0", 1);
 	write_file(CALIBRATION_TITLE, NULL, "share_min = 96K\neager_limit = 2048\n");
-	assert_ok(pf_options_init(&defaults, NULL));
+	assert_int_equal(pf_options_init(&defaults, NULL), PF_OK);
 	assert_int_not_equal(defaults.share_min, 96 << 10);
 	assert_int_not_equal(defaults.eager_limit, 2048);
 
 	unsetenv("PF_CALIBRATE");
 	setenv("PF_SHARE_MIN", "7000", 1);
-	assert_ok(pf_options_init(&options, NULL));
+	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
 	assert_int_equal(options.share_min, 7000);
 	assert_int_equal(options.eager_limit, 2048);
 	assert_int_equal(options.ring_size, defaults.ring_size);
 
-	/* A wrong variable leaves the calibrated value. */
+	/* A variable in error leaves its option as it was: calibrated. */
 	setenv("PF_SHARE_MIN", "seven", 1);
-	assert_status(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
 	assert_int_equal(options.share_min, 96 << 10);
 }
 
@@ -135,38 +134,38 @@ static void test_ignored(void **state)
 	size_t i;
 
 	setenv("PF_CALIBRATE", "0", 1);
-	assert_ok(pf_options_init(&defaults, NULL));
+	assert_int_equal(pf_options_init(&defaults, NULL), PF_OK);
 	unsetenv("PF_CALIBRATE");
 	defaults.calibrate = 1;
 
 	write_file(CALIBRATION_TITLE, "a Cray-1, 1 cores, Linux 0.01", "share_min = 96K\n");
 	options = defaults;
-	assert_status(calibration_read(&options), PF_ERR_REFUSED);
+	assert_int_equal(calibration_read(&options), PF_ERR_REFUSED);
 	assert_memory_equal(&options, &defaults, sizeof(options));
-	assert_ok(pf_options_init(&options, NULL));
+	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
 	assert_memory_equal(&options, &defaults, sizeof(options));
 
 	write_file("# libpf calibration 2", NULL, "share_min = 96K\n");
-	assert_status(calibration_read(&options), PF_ERR_ARGUMENT);
+	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
 	write_file("", NULL, "share_min = 96K\n");
-	assert_status(calibration_read(&options), PF_ERR_ARGUMENT);
+	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
 
-	for (i = 0; i < ARRAY_SIZE(malformed); i++) {
+	for (i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
 		write_file(CALIBRATION_TITLE, NULL, malformed[i]);
 		if (calibration_read(&options) != PF_ERR_ARGUMENT)
-			fail_msg("accepted: %s", malformed[i]);
-		/* The good lines before the bad one have no effect. */
+			fail_msg("taken: %s", malformed[i]);
+		/* All or nothing: the good lines before the bad one do not count. */
 		assert_memory_equal(&options, &defaults, sizeof(options));
-		assert_ok(pf_options_init(&options, NULL));
+		assert_int_equal(pf_options_init(&options, NULL), PF_OK);
 		assert_memory_equal(&options, &defaults, sizeof(options));
 	}
 
 	memset(huge, 'x', sizeof(huge) - 1);
 	huge[sizeof(huge) - 1] = 0;
 	write_file(CALIBRATION_TITLE, huge, "share_min = 96K\n");
-	assert_status(calibration_read(&options), PF_ERR_REFUSED);
+	assert_int_equal(calibration_read(&options), PF_ERR_REFUSED);
 	write_file(CALIBRATION_TITLE, NULL, huge);
-	assert_status(calibration_read(&options), PF_ERR_ARGUMENT);
+	assert_int_equal(calibration_read(&options), PF_ERR_ARGUMENT);
 	assert_memory_equal(&options, &defaults, sizeof(options));
 }
 

@@ -99,8 +99,8 @@ static int begin(void **state)
 	assert_non_null(context);
 	memset(context, 0, sizeof(*context));
 	engine.context = context;
-	assert_ok(address_create(&context->address));
-	assert_ok(address_create(&address));
+	assert_int_equal(address_create(&context->address), PF_OK);
+	assert_int_equal(address_create(&address), PF_OK);
 	address.host[0] ^= 1;
 	return 0;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options: the table, values and names, the environment; status texts and the table of statistics. */
 #include "unit.h"
 
 #include "base/options.h"
@@ -16,20 +15,21 @@ static const pf_option_info *find(const char *name)
 	return NULL;
 }
 
-/* No variables and no calibration file. */
+/* Nothing from outside: no variables, no calibration file. */
 static int clean(void **state)
 {
-	extern char **environ;
-	char name[64];
-	int i = 0;
+	static const char *const names[] = {
+		"PF_RING_SIZE",  "PF_RING_MEMORY", "PF_EAGER_LIMIT",  "PF_SHARE_MIN",
+		"PF_RUN_MAX",    "PF_BLOCK_SIZE",  "PF_SINGLE_COPY",  "PF_FAULT_RETRIES",
+		"PF_IDLE_POLLS", "PF_IDLE_SLEEP",  "PF_THREADS",      "PF_CALIBRATE",
+		"PF_MODE",       "PF_POLICY",      "PF_RESIDENCY",    "PF_COLLAPSE",
+		"PF_NETWORK",    "PF_AUTH",        "PF_NET_FAULT",    "PF_BACKUP_RING",
+		"PF_IF_INCLUDE", "PF_IF_EXCLUDE",  "PF_PEER_TIMEOUT",
+	};
+	size_t i;
 
-	while (environ[i]) {
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(environ[i], "="), environ[i]);
-		if (!strncmp(name, "PF_", 3))
-			unsetenv(name);
-		else
-			i++;
-	}
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
 	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
 	return 0;
 }
@@ -66,7 +66,7 @@ static void test_defaults(void **state)
 	pf_options options;
 
 	memset(&options, 0xff, sizeof(options));
-	assert_ok(pf_options_init(&options, NULL));
+	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
 	for (info = pf_option_table(); info->name; info++)
 		assert_true(option_valid(info, *option_field(&options, info)));
 	assert_int_equal(options.single_copy, 1);
@@ -114,39 +114,36 @@ static void test_parse(void **state)
 	uint64_t value;
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(good); i++) {
+	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		if (!number_parse(good[i].text, &value))
-			fail_msg("'%s' is not accepted", good[i].text);
+			fail_msg("'%s' is refused", good[i].text);
 		assert_true(value == good[i].value);
 	}
-	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		if (number_parse(bad[i], &value))
-			fail_msg("'%s' is accepted", bad[i]);
+			fail_msg("'%s' is taken", bad[i]);
 	}
-	/* A leading zero does not mean octal. */
+	/* Nobody who writes 0100 for one hundred means sixty-four. */
 	assert_true(number_parse("0100", &value) && value == 100);
 }
 
 static void test_ranges(void **state)
 {
-	static const struct {
-		const char *name;
-		uint64_t value;
-		bool valid;
-	} cases[] = {
-		{ "ring_size", 16384, true },      { "ring_size", 1 << 30, true },
-		{ "ring_size", 8192, false },      { "ring_size", 1ull << 31, false },
-		{ "ring_size", 49152, false },     { "block_size", 4096 + 512, false },
-		{ "share_min", UINT64_MAX, true }, { "share_min", 5000, true },
-		{ "single_copy", 2, false },
-	};
-	size_t i;
+	const pf_option_info *ring = find("ring_size"), *block = find("block_size");
+	const pf_option_info *share = find("share_min"), *copy = find("single_copy");
 
-	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		assert_int_equal(option_valid(find(cases[i].name), cases[i].value), cases[i].valid);
+	assert_true(option_valid(ring, 16384));
+	assert_true(option_valid(ring, 1 << 30));
+	assert_false(option_valid(ring, 8192));
+	assert_false(option_valid(ring, 1ull << 31));
+	assert_false(option_valid(ring, 49152));
+	assert_false(option_valid(block, 4096 + 512));
+	assert_true(option_valid(share, UINT64_MAX));
+	assert_true(option_valid(share, 5000));
+	assert_false(option_valid(copy, 2));
 }
 
-/* Every value of an option with names has a name, and can be given by name or number. */
+/* Names and numbers name the same values, and every value has a name. */
 static void test_names(void **state)
 {
 	static const char *const bad[] = { "", "pin-", "Pin", "pin ", "4", "-1", "fault,pin", "1K" };
@@ -173,11 +170,11 @@ static void test_names(void **state)
 	}
 	assert_true(option_parse(mode, "pin-cache", &parsed) && parsed == PF_MODE_PIN_CACHE);
 	assert_true(option_parse(policy, "huge", &parsed) && parsed == PF_POLICY_HUGE);
-	/* An option does not accept the names of another one; a refused text changes nothing. */
+	/* The names of one option are not those of another; what is refused changes nothing. */
 	assert_false(option_parse(policy, "pin", &parsed));
-	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		if (option_parse(mode, bad[i], &parsed))
-			fail_msg("'%s' is accepted", bad[i]);
+			fail_msg("'%s' is taken", bad[i]);
 	}
 	assert_int_equal(parsed, PF_POLICY_HUGE);
 	option_allowed(mode, allowed, sizeof(allowed));
@@ -192,13 +189,13 @@ static void test_environment(void **state)
 {
 	pf_options before, options;
 
-	assert_ok(pf_options_init(&before, NULL));
+	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
 	setenv("PF_RING_SIZE", "1M", 1);
 	setenv("PF_SHARE_MIN", "5000", 1);
 	setenv("PF_THREADS", "1", 1);
 	setenv("PF_MODE", "prefault", 1);
 	setenv("PF_POLICY", "1", 1);
-	assert_ok(pf_options_init(&options, NULL));
+	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
 	assert_int_equal(options.mode, PF_MODE_PREFAULT);
 	assert_int_equal(options.policy, PF_POLICY_AHEAD);
 	assert_int_equal(options.ring_size, 1 << 20);
@@ -208,8 +205,7 @@ static void test_environment(void **state)
 	assert_int_equal(options.run_max, before.run_max);
 }
 
-/* A wrong variable is named, and does not affect others. */
-static void test_wrong_variable(void **state)
+static void test_culprit(void **state)
 {
 	static const struct {
 		const char *variable, *text, *name;
@@ -226,20 +222,21 @@ static void test_wrong_variable(void **state)
 	pf_options before, options;
 	size_t i;
 
-	assert_ok(pf_options_init(&before, NULL));
-	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
+	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		setenv(wrong[i].variable, wrong[i].text, 1);
 		culprit = NULL;
-		assert_status(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
+		assert_int_equal(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
 		assert_non_null(culprit);
 		assert_string_equal(culprit->name, wrong[i].name);
 		assert_memory_equal(&options, &before, sizeof(options));
-		assert_status(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
+		assert_int_equal(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
 		unsetenv(wrong[i].variable);
 	}
+	/* One wrong variable does not keep the others from being read. */
 	setenv("PF_RING_SIZE", "7", 1);
 	setenv("PF_RUN_MAX", "8192", 1);
-	assert_status(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
 	assert_int_equal(options.run_max, 8192);
 	assert_int_equal(options.ring_size, before.ring_size);
 }
@@ -249,13 +246,13 @@ static void test_open_checks(void **state)
 	pf_context *context = NULL;
 	pf_options options;
 
-	assert_ok(pf_options_init(&options, NULL));
+	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
 	options.ring_size = 12345;
-	assert_status(pf_open(&options, &context), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_open(&options, &context), PF_ERR_ARGUMENT);
 	assert_null(context);
-	/* Without options pf_open uses defaults for wrong variables. */
+	/* An environment in error is not one that pf_open may fail for: it has defaults. */
 	setenv("PF_RING_SIZE", "12345", 1);
-	assert_ok(pf_open(NULL, &context));
+	assert_int_equal(pf_open(NULL, &context), PF_OK);
 	pf_close(context);
 	pf_close(NULL);
 }
@@ -285,22 +282,26 @@ static void test_statistics(void **state)
 		for (j = 0; j < i; j++)
 			assert_string_not_equal(table[i].name, table[j].name);
 	}
-	assert_ok(pf_open(NULL, &context));
+	assert_int_equal(pf_open(NULL, &context), PF_OK);
 	for (i = 0; i < PF_STAT_COUNT; i++)
 		assert_int_equal(pf_stat(context, i), 0);
 	assert_int_equal(pf_stat(context, PF_STAT_COUNT), 0);
 	pf_close(context);
 }
 
-#define CLEAN(test) cmocka_unit_test_setup(test, clean)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CLEAN(test_table),          CLEAN(test_defaults),    CLEAN(test_parse),
-		CLEAN(test_ranges),         CLEAN(test_names),       CLEAN(test_environment),
-		CLEAN(test_wrong_variable), CLEAN(test_open_checks), CLEAN(test_strerror),
-		CLEAN(test_statistics),
+		cmocka_unit_test_setup(test_table, clean),
+		cmocka_unit_test_setup(test_defaults, clean),
+		cmocka_unit_test_setup(test_parse, clean),
+		cmocka_unit_test_setup(test_ranges, clean),
+		cmocka_unit_test_setup(test_names, clean),
+		cmocka_unit_test_setup(test_environment, clean),
+		cmocka_unit_test_setup(test_culprit, clean),
+		cmocka_unit_test_setup(test_open_checks, clean),
+		cmocka_unit_test_setup(test_strerror, clean),
+		cmocka_unit_test_setup(test_statistics, clean),
 	};
 
 	return cmocka_run_group_tests_name("options", tests, NULL, NULL);

@@ -33,6 +33,7 @@ static void test_moving(void **state)
 	struct pace pace = { 0 };
 	uint64_t used;
 
+	(void)state;
 	pace_init(&pace, 10);
 	assert_false(pace_asked(&pace));
 	pace_begin(&pace);
@@ -52,6 +53,7 @@ static void test_silent(void **state)
 	struct pace pace = { 0 };
 	uint64_t used;
 
+	(void)state;
 	pace_init(&pace, 10);
 	pace_begin(&pace);
 	used = pace_used();
@@ -71,6 +73,7 @@ static void test_waiting(void **state)
 	uint64_t used;
 	int i;
 
+	(void)state;
 	pace_init(&pace, 10);
 	pace_begin(&pace);
 	used = pace_used();
@@ -122,11 +125,13 @@ static void end_of_rest(bool at_close)
 
 static void test_end_of_rest(void **state)
 {
+	(void)state;
 	end_of_rest(false);
 }
 
 static void test_close(void **state)
 {
+	(void)state;
 	end_of_rest(true);
 }
 
@@ -135,6 +140,7 @@ static void test_all(void **state)
 	struct pace pace = { 0 };
 	uint64_t used;
 
+	(void)state;
 	pace_init(&pace, 100);
 	pace_begin(&pace);
 	used = pace_used();
@@ -150,6 +156,7 @@ static void test_together(void **state)
 	struct pace pace = { 0 };
 	uint64_t used, due;
 
+	(void)state;
 	pace_init(&pace, 50);
 	pace_begin(&pace);
 	pace_begin(&pace);

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rings: entries in order and complete, whatever their lengths; hostile contents of shared memory. */
 #include "unit.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "pf.h"
 #include "host/channel.h"
 
 #define RING_MOST ((size_t)256 << 10)
 #define MOST_ENTRIES (RING_MOST / RING_HEADER)
 
-/* The smallest ring, one that grows to its full size, and one that may not grow. */
+/* A ring as small as it may be, one with all its memory, and one that may not grow. */
 static const struct shape {
 	size_t size;
 	int64_t allowance;
 } smallest = { 16384, 0 }, growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 };
 
-/* The two ends of one ring, as the two processes have them. */
+/* The two ends of one ring, as the two processes hold them. */
 struct ends {
 	struct channel channel;
 	_Atomic int64_t allowance;
 	struct ring writer, reader;
-	size_t lengths[MOST_ENTRIES]; /* of entries not yet read */
+	size_t lengths[MOST_ENTRIES]; /* of what was written and not yet read */
 	uint64_t written, read;
 };
 
 static struct ends *open_ends(void **state)
 {
 	const struct shape *shape = *state;
-	struct ends *ends = test_alloc(sizeof(*ends));
+	struct ends *ends = calloc(1, sizeof(*ends));
 
-	ends->allowance = shape->allowance;
-	assert_ok(channel_create(&ends->channel, shape->size, &ends->allowance));
+	assert_non_null(ends);
+	atomic_init(&ends->allowance, shape->allowance);
+	assert_int_equal(channel_create(&ends->channel, shape->size, &ends->allowance), PF_OK);
 	ends->writer = ends->channel.ring;
 	ends->reader = ends->channel.ring;
 	return ends;
@@ -44,7 +45,7 @@ static void close_ends(struct ends *ends)
 	free(ends);
 }
 
-/* Kind, tag and contents depend on the number of an entry. */
+/* Kind and tag follow from the number, so that a mixed up entry shows. */
 static uint8_t kind_of(uint64_t number)
 {
 	return (uint8_t)(1 + number % 200);
@@ -70,8 +71,8 @@ static bool entry_is(const struct ring_entry *entry, size_t length, uint64_t num
 	       pattern_differs(entry->payload, length, number) == length;
 }
 
-/* The first peek may only skip to the start of the ring. */
-static int peek(struct ring *ring, struct ring_entry *entry)
+/* The first look may find only that the writer turned back. */
+static int look(struct ring *ring, struct ring_entry *entry)
 {
 	int found = ring_peek(ring, entry);
 
@@ -83,7 +84,7 @@ static void read_entry(struct ends *ends)
 	struct ring_entry entry = { 0 };
 
 	assert_true(ring_ready(&ends->reader));
-	assert_int_equal(peek(&ends->reader, &entry), 1);
+	assert_int_equal(look(&ends->reader, &entry), 1);
 	assert_true(entry_is(&entry, ends->lengths[ends->read % MOST_ENTRIES], ends->read));
 	ring_consume(&ends->reader, &entry);
 	ends->read++;
@@ -95,7 +96,7 @@ static void read_all(struct ends *ends)
 
 	while (ends->read < ends->written)
 		read_entry(ends);
-	assert_int_equal(peek(&ends->reader, &entry), 0);
+	assert_int_equal(look(&ends->reader, &entry), 0);
 }
 
 static void test_empty(void **state)
@@ -105,7 +106,7 @@ static void test_empty(void **state)
 
 	assert_false(ring_ready(&ends->reader));
 	assert_int_equal(ring_peek(&ends->reader, &entry), 0);
-	/* A reserved entry that is not committed cannot be read. */
+	/* What is reserved but not committed is not there. */
 	memset(ring_reserve(&ends->writer, 100), 0xff, 100);
 	assert_false(ring_ready(&ends->reader));
 	assert_true(write_entry(ends, 0));
@@ -113,7 +114,7 @@ static void test_empty(void **state)
 	close_ends(ends);
 }
 
-/* Lengths that leave some room, none, or too little, at each position of the wrap. */
+/* Lengths that leave a little room, none, or too little, at every position of the wrap. */
 static void test_random(void **state)
 {
 	struct random_numbers numbers = random_start("ring, random lengths");
@@ -146,13 +147,13 @@ static void test_full(void **state)
 			;
 		assert_null(ring_reserve(&ends->writer, 56));
 		assert_true(ends->written - before >= 150);
-		/* The header cleared for the next entry is not that of the oldest one. */
+		/* A header cleared for the next entry must not have hit the oldest one. */
 		read_all(ends);
 	}
 	close_ends(ends);
 }
 
-/* The reader publishes its position only at times: the longest entry always finds room. */
+/* The reader publishes its position only now and then: the longest must find room all the same. */
 static void test_longest(void **state)
 {
 	struct ends *ends = open_ends(state);
@@ -161,7 +162,7 @@ static void test_longest(void **state)
 	for (step = 0; step < 3000; step++) {
 		bool written = write_entry(ends, longest);
 
-		/* At the latest after the reader has skipped to the start. */
+		/* At most after a look by the reader, who may have to follow to the start. */
 		if (!written) {
 			read_all(ends);
 			written = write_entry(ends, longest);
@@ -174,7 +175,7 @@ static void test_longest(void **state)
 	close_ends(ends);
 }
 
-/* The number of pages of the ring that have memory. */
+/* Pages of the ring that have memory. */
 static size_t pages_of(struct ends *ends)
 {
 	unsigned char resident[RING_MOST / 4096];
@@ -186,7 +187,7 @@ static size_t pages_of(struct ends *ends)
 	return count;
 }
 
-/* Little traffic uses little memory; much traffic uses the whole ring if the allowance permits. */
+/* Little traffic uses little memory; much uses the whole ring, if the allowance is there for it. */
 static void test_memory(void **state)
 {
 	const struct shape *shape = *state;
@@ -210,33 +211,33 @@ static void test_memory(void **state)
 	close_ends(ends);
 }
 
-/* With this header of the first entry the reader finds an entry (1) or an error (-1). */
-static void check_header(struct ends *ends, uint64_t header, int found)
-{
-	struct ring_entry entry = { 0 };
-
-	*ring_header(&ends->writer, 0) = header;
-	assert_int_equal(ring_peek(&ends->reader, &entry), found);
-}
-
 static void test_hostile_header(void **state)
 {
 	struct ends *ends = open_ends(state);
 	uint64_t kind = (uint64_t)1 << 32, length;
+	struct ring_entry entry = { 0 };
 	unsigned bit;
 
-	for (bit = 48; bit < 64; bit++)
-		check_header(ends, 8 | kind | (uint64_t)1 << bit, -1);
-	for (length = ring_longest(&ends->reader) + 1; length <= UINT32_MAX; length *= 2)
-		check_header(ends, length | kind, -1);
-	check_header(ends, UINT32_MAX | kind, -1);
-	check_header(ends, 8, -1); /* kind 0 */
-	check_header(ends, (uint64_t)7 << 40, -1);
-	check_header(ends, ring_longest(&ends->reader) | kind, 1);
+	for (bit = 48; bit < 64; bit++) {
+		atomic_store(ring_header(&ends->writer, 0), 8 | kind | (uint64_t)1 << bit);
+		assert_int_equal(ring_peek(&ends->reader, &entry), -1);
+	}
+	for (length = ring_longest(&ends->reader) + 1; length <= UINT32_MAX; length *= 2) {
+		atomic_store(ring_header(&ends->writer, 0), length | kind);
+		assert_int_equal(ring_peek(&ends->reader, &entry), -1);
+	}
+	atomic_store(ring_header(&ends->writer, 0), UINT32_MAX | kind);
+	assert_int_equal(ring_peek(&ends->reader, &entry), -1);
+	atomic_store(ring_header(&ends->writer, 0), 8); /* kind 0 */
+	assert_int_equal(ring_peek(&ends->reader, &entry), -1);
+	atomic_store(ring_header(&ends->writer, 0), (uint64_t)7 << 40);
+	assert_int_equal(ring_peek(&ends->reader, &entry), -1);
+	atomic_store(ring_header(&ends->writer, 0), ring_longest(&ends->reader) | kind);
+	assert_int_equal(ring_peek(&ends->reader, &entry), 1);
 	close_ends(ends);
 }
 
-/* A skip must end exactly at the end of the ring. */
+/* An entry that skips may reach to the end of the ring, no less and no more. */
 static void test_hostile_skip(void **state)
 {
 	struct ends *ends = open_ends(state);
@@ -251,24 +252,24 @@ static void test_hostile_skip(void **state)
 	struct ring_entry entry = { 0 };
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
-		check_header(ends, lengths[i] | skip, -1);
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		atomic_store(ring_header(&ends->writer, 0), lengths[i] | skip);
+		assert_int_equal(ring_peek(&ends->reader, &entry), -1);
 		assert_int_equal(ends->reader.position, 0);
 	}
-	/* A skip over the whole ring leads to itself: each peek must return. */
-	*ring_header(&ends->writer, 0) = (ends->reader.size - 8) | skip;
+	/* The whole ring, over and over: no end of it, so each look has to come back. */
+	atomic_store(ring_header(&ends->writer, 0), (ends->reader.size - 8) | skip);
 	for (i = 0; i < 10; i++)
 		assert_int_not_equal(ring_peek(&ends->reader, &entry), 1);
 	close_ends(ends);
 }
 
-/* Whatever position the reader publishes, the writer stays in the ring and returns. */
+/* Whatever a reader claims to have read, the writer stays inside the ring and comes back. */
 static void test_lying_tail(void **state)
 {
 	struct random_numbers numbers = random_start("ring, lying tail");
 	struct ends *ends = open_ends(state);
 	uint8_t *first = ends->writer.base, *end = first + 2 * ends->writer.size;
-	uint64_t lies[3];
 	int i;
 
 	for (i = 0; i < REPEAT(200000); i++) {
@@ -278,23 +279,22 @@ static void test_lying_tail(void **state)
 				       random_next(&numbers);
 		uint8_t *payload;
 
-		*ends->writer.tail = lie;
+		atomic_store(ends->writer.tail, lie);
 		payload = ring_reserve(&ends->writer, length);
 		if (!payload)
 			continue;
 		assert_true(payload >= first && payload + length <= end);
 		ring_commit(&ends->writer, length, 1, 0);
 	}
-	/* A tail ahead of the writer, or too far behind it, gives no room. */
+	/* A tail ahead of the writer is no room, however far ahead. */
 	while (ring_reserve(&ends->writer, 1000))
 		ring_commit(&ends->writer, 1000, 1, 0);
-	lies[0] = ends->writer.position + 8;
-	lies[1] = UINT64_MAX;
-	lies[2] = ends->writer.position - ends->writer.size - 8;
-	for (i = 0; i < 3; i++) {
-		*ends->writer.tail = lies[i];
-		assert_null(ring_reserve(&ends->writer, 1000));
-	}
+	atomic_store(ends->writer.tail, ends->writer.position + 8);
+	assert_null(ring_reserve(&ends->writer, 1000));
+	atomic_store(ends->writer.tail, UINT64_MAX);
+	assert_null(ring_reserve(&ends->writer, 1000));
+	atomic_store(ends->writer.tail, ends->writer.position - ends->writer.size - 8);
+	assert_null(ring_reserve(&ends->writer, 1000));
 	close_ends(ends);
 }
 
@@ -346,7 +346,7 @@ static void test_threads(void **state)
 		wrong += found != 1 || !entry_is(&entry, length, number);
 		ring_consume(&ends->reader, &entry);
 	}
-	/* After an error the writer would wait for ever. */
+	/* A writer whose reader has given up would never end. */
 	if (!wrong)
 		pthread_join(writer, NULL);
 	assert_int_equal(wrong, 0);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Statistics: counters of several threads, and the page that other processes can read. */
 #include "unit.h"
 
 #include <errno.h>
@@ -13,7 +12,7 @@
 
 #define PAGE "/memfd:" STATISTICS_NAME " (deleted)"
 
-/* The linker puts this in the place of the C library's function. */
+/* The linker puts it in place of the C library's. */
 int __wrap_memfd_create(const char *name, unsigned flags);
 int __real_memfd_create(const char *name, unsigned flags);
 static bool no_memfd;
@@ -28,8 +27,13 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 
 static int create(void **state)
 {
-	*state = test_map(sizeof(struct statistics));
-	statistics_create(*state, false);
+	struct statistics *statistics = mmap(NULL, sizeof(*statistics), PROT_READ | PROT_WRITE,
+					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	*state = statistics;
+	if (statistics == MAP_FAILED)
+		return -1;
+	statistics_create(statistics, false);
 	return 0;
 }
 
@@ -64,7 +68,7 @@ static void test_found_in_proc(void **state)
 	assert_int_equal(number_of_pages(), 1);
 }
 
-/* Another process of this user can map the page, and only read it. */
+/* What another process of this user sees and may do. */
 static void test_read_only(void **state)
 {
 	struct statistics *statistics = *state;
@@ -148,7 +152,7 @@ static void test_faults(void **state)
 	assert_int_equal(sum, 11 * (1 + 2 + 3 + 4));
 }
 
-/* Both sides of each bound, as pf.h defines them. */
+/* Both sides of every bound, by the definition in pf.h. */
 static void test_buckets(void **state)
 {
 	struct statistics *statistics = *state;
@@ -184,7 +188,7 @@ static void *add_elsewhere(void *arg)
 	return NULL;
 }
 
-/* The plain stores of the caller and the atomic ones of other threads lose no increment. */
+/* The caller's plain stores lose nothing of the other threads', nor they of each other's. */
 static void test_threads(void **state)
 {
 	struct statistics *statistics = *state;
@@ -208,7 +212,7 @@ static void test_public(void **state)
 	pf_context *context;
 	unsigned i;
 
-	assert_ok(pf_open(NULL, &context));
+	assert_int_equal(pf_open(NULL, &context), PF_OK);
 	assert_int_equal(number_of_pages(), 1);
 	for (i = 0; i < PF_RESOLVE_BUCKETS + 2; i++)
 		assert_int_equal(pf_stat_resolve_time(context, i), 0);
@@ -217,17 +221,15 @@ static void test_public(void **state)
 	assert_int_equal(number_of_pages(), 0);
 }
 
-#define WITH_PAGE(test) cmocka_unit_test_setup_teardown(test, create, destroy)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_PAGE(test_found_in_proc),
-		WITH_PAGE(test_read_only),
+		cmocka_unit_test_setup_teardown(test_found_in_proc, create, destroy),
+		cmocka_unit_test_setup_teardown(test_read_only, create, destroy),
 		cmocka_unit_test_setup_teardown(test_without_memfd, create_without_memfd, destroy),
-		WITH_PAGE(test_faults),
-		WITH_PAGE(test_buckets),
-		WITH_PAGE(test_threads),
+		cmocka_unit_test_setup_teardown(test_faults, create, destroy),
+		cmocka_unit_test_setup_teardown(test_buckets, create, destroy),
+		cmocka_unit_test_setup_teardown(test_threads, create, destroy),
 		cmocka_unit_test(test_public),
 	};
 
