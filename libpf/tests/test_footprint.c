@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a peer over the network costs: heap as malloc gives it out, its own
- * overhead included, over contexts that all know each other. README.md says it.
+ * Heap memory per peer over the network, malloc's own overhead included: contexts that all know
+ * each other. README.md gives the figures.
  */
 #include "unit.h"
 
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define CONTEXTS 32
-#define PEERS (CONTEXTS * (CONTEXTS - 2)) /* records: each has all others, but for the first */
+#define PEERS (CONTEXTS * (CONTEXTS - 2)) /* each opens all others; one of them is in warm_up */
 #define UNUSED_MOST 384
 #define AT_REST_MOST 1024
 #define PATIENCE 30000 /* ms */
@@ -66,7 +66,7 @@ void __wrap_free(void *memory)
 static pf_context *contexts[CONTEXTS];
 static uint8_t addresses[CONTEXTS][PF_ADDRESS_MAX];
 static size_t lengths[CONTEXTS];
-static pf_peer *peers[CONTEXTS][CONTEXTS]; /* by context, and whom it stands for */
+static pf_peer *peers[CONTEXTS][CONTEXTS]; /* of a context, to a context */
 static unsigned received;
 
 static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
@@ -131,7 +131,7 @@ static void open_contexts(void)
 	}
 }
 
-/* Bytes a peer since then, once they are that few, or as they are after a while. */
+/* Bytes per peer on top of `before`: progress until they are at most `most`, or PATIENCE ends. */
 static int64_t cost(int64_t before, unsigned count, int64_t most)
 {
 	int64_t each = 0;
@@ -148,7 +148,7 @@ static int64_t cost(int64_t before, unsigned count, int64_t most)
 	return each;
 }
 
-/* So that what a context makes at first use, for all its peers, is there. */
+/* Allocate what a context allocates once, at first use. */
 static void warm_up(void)
 {
 	int64_t before = heap;
@@ -187,7 +187,7 @@ static void test_peers(void **state)
 	}
 	check("never used", before, UNUSED_MOST);
 
-	/* One side only ever answers: its record is to be no larger for that. */
+	/* One side of each pair only answers; its record must be no larger. */
 	for (a = 0; a < CONTEXTS; a++) {
 		for (b = a + 1; b < CONTEXTS; b++)
 			put(a, b);
