@@ -276,10 +276,10 @@ void pair_note_error(pf_context *context, pf_peer *peer, int status, const char 
 	pair_check(me, text && strlen(text) >= 5);
 }
 
-pf_peer *pair_peer(struct pair *me, unsigned side)
+/* Another side, once its window and its address are known. */
+static struct side *await_side(struct pair *me, unsigned side)
 {
 	struct side *other = &me->shared->sides[side];
-	pf_peer *peer;
 
 	while (!atomic_load(&other->addressed)) {
 		usleep(100);
@@ -287,6 +287,14 @@ pf_peer *pair_peer(struct pair *me, unsigned side)
 		if (is_partner(me) && ending(me) && side)
 			pair_fail(me, __FILE__, __LINE__, "the test ended before it began");
 	}
+	return other;
+}
+
+pf_peer *pair_peer(struct pair *me, unsigned side)
+{
+	struct side *other = await_side(me, side);
+	pf_peer *peer;
+
 	pair_check_status(
 		me, pf_peer_open(me->context, other->address, other->address_length, me, &peer),
 		PF_OK);
@@ -305,8 +313,7 @@ void pair_connect(struct pair *me)
 
 uint64_t pair_there(struct pair *me, unsigned side, const void *mine)
 {
-	return remote_address(me->shared->sides[side].window +
-			      ((const uint8_t *)mine - me->window));
+	return remote_address(await_side(me, side)->window + ((const uint8_t *)mine - me->window));
 }
 
 static void open_context(struct pair *me, const pf_options *options, pf_receive_fn receive,
