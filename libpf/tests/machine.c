@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define CHANGES 16
-/* Any file will do that all users of a machine share, and that is there before anything else. */
+/* A file that exists on every machine, to lock. */
 #define LOCK "/proc/sys/vm/nr_hugepages"
 #define GROUP "pf-matrix"
 
@@ -38,7 +38,7 @@ static struct changes {
 } * changes; /* shared with the keeper */
 
 static pid_t keeper;
-static int keeper_end = -1; /* closed by all processes, it ends the keeper */
+static int keeper_end = -1; /* the keeper ends when all processes have closed it */
 
 static const char *because(const char *what)
 {
@@ -60,7 +60,7 @@ static bool write_file(const char *path, const char *text)
 	return written;
 }
 
-static bool read_file(const char *path, char *text, size_t size)
+bool machine_read(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
@@ -72,7 +72,7 @@ static bool read_file(const char *path, char *text, size_t size)
 	return length > 0;
 }
 
-/* Processes need a moment to leave a group, and udev to let go of a device. */
+/* Processes need a moment to leave a group, and udev to close a device. */
 static bool undo(const struct change *change)
 {
 	int tries;
@@ -92,11 +92,10 @@ static bool undo(const struct change *change)
 }
 
 /*
- * Reclaim looks at statistics of the group that the kernel adds up every two
- * seconds only: a group that turns all its memory over in less is killed for
- * lack of memory (seen with Linux 6.18). Reading them adds them up. From outside
- * the group, or reading would wait for its memory; and not to be kept from it by
- * those who turn the memory over.
+ * Reclaim uses statistics of the group that the kernel updates only every two seconds: a group that
+ * replaces all its memory faster is killed for lack of memory (seen with Linux 6.18). Reading the
+ * statistics updates them. The reader must be outside the group, where it does not wait for the
+ * group's memory, and have priority over the processes in it.
  */
 static void read_statistics(const char *group, int end)
 {
@@ -116,7 +115,7 @@ static void read_statistics(const char *group, int end)
 		close(fd);
 }
 
-/* A byte in end says that the last change is a group; its end, that all users are gone. */
+/* A byte from end: the last change is a group. End of file: all users have ended. */
 static _Noreturn void keep(int ready, int end)
 {
 	int lock = open(LOCK, O_RDONLY | O_CLOEXEC);
@@ -205,7 +204,7 @@ const char *machine_restore(void)
 		return NULL;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) > CHANGES)
 		return "the process that undoes changes has died";
-	snprintf(text, sizeof(text), "%s is not as it was",
+	snprintf(text, sizeof(text), "%s could not be restored",
 		 changes->list[WEXITSTATUS(status) - 1].path);
 	return text;
 }
@@ -232,9 +231,9 @@ const char *machine_write(const char *path, const char *text)
 	change = add(CHANGE_FILE, path);
 	if (!change)
 		return "too many changes";
-	if (!read_file(path, change->before, sizeof(change->before)))
+	if (!machine_read(path, change->before, sizeof(change->before)))
 		return because(path);
-	/* First on the list: who is killed in between has it undone all the same. */
+	/* List it first: it is undone also if this process is killed before it is made. */
 	changes->count++;
 	return write_file(path, text) ? NULL : because(path);
 }
@@ -269,8 +268,8 @@ const char *machine_swap(size_t size)
 		return reason;
 	if (changes->count + 2 > CHANGES)
 		return "too many changes";
-	/* Reading it makes a device and says its number. */
-	if (!read_file("/sys/class/zram-control/hot_add", number, sizeof(number)))
+	/* Reading this file creates a device and returns its number. */
+	if (!machine_read("/sys/class/zram-control/hot_add", number, sizeof(number)))
 		return because("/sys/class/zram-control/hot_add");
 	change = add(CHANGE_FILE, "/sys/class/zram-control/hot_remove");
 	snprintf(change->before, sizeof(change->before), "%s", number);
@@ -287,7 +286,7 @@ const char *machine_swap(size_t size)
 	return NULL;
 }
 
-/* The memory controller's folder, of either version; false if there is none to be had. */
+/* Find the folder of the memory controller, of either version. */
 static bool find_controller(char *folder, size_t size, bool *unified)
 {
 	FILE *mounts = fopen("/proc/self/mounts", "re");
@@ -300,7 +299,7 @@ static bool find_controller(char *folder, size_t size, bool *unified)
 		*unified = !strcmp(type, "cgroup2");
 		snprintf(path, sizeof(path), "%s/cgroup.subtree_control", where);
 		if (*unified)
-			found = read_file(path, enabled, sizeof(enabled)) &&
+			found = machine_read(path, enabled, sizeof(enabled)) &&
 				strstr(enabled, "memory");
 		else
 			found = !strcmp(type, "cgroup") && strstr(options, "memory");
@@ -339,7 +338,7 @@ const char *machine_group(size_t limit)
 	return write(keeper_end, "", 1) == 1 ? NULL : because("the process that undoes changes");
 }
 
-/* Where this process was before it entered the group. */
+/* The cgroup.procs file of the group that this process came from. */
 static char home[400];
 
 static bool find_home(const char *folder, bool unified)

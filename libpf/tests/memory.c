@@ -8,18 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "pattern.h"
 
 const struct memory_kind *const memory_kinds[] = {
 	memory_anonymous_kinds, memory_swap_kinds, memory_fork_kinds,  memory_file_kinds,
 	memory_huge_kinds,      memory_map_kinds,  memory_pager_kinds, NULL,
 };
 
-/*
- * Far below where the kernel starts to look for room, but where the sanitizers
- * expect a program's memory.
- */
+/* Addresses that the kernel does not choose itself, and that sanitizers accept. */
 #define PLACES 0x7e9000000000ull
 #define PLACES_SIZE ((uint64_t)1 << 38)
 
@@ -43,13 +41,19 @@ void *memory_reserve(size_t size)
 	static uint64_t next;
 	uint64_t place;
 
-	/* A huge page between two of them, so that no access behind one meets the other. */
+	/* A huge page between two ranges, so that an access behind one does not reach the other. */
 	size = (size + 2 * HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 	if (next + size > PLACES_SIZE)
 		next = 0;
 	place = PLACES + next;
 	next += size;
 	return (void *)(uintptr_t)place;
+}
+
+const char *memory_advise(struct memory *memory, int advice)
+{
+	return madvise(memory->map, memory->size, advice) ? memory_error("madvise %d", advice) :
+							    NULL;
 }
 
 const char *memory_map_anonymous(struct memory *memory, int flags)
@@ -143,62 +147,48 @@ const uint8_t *memory_program(size_t *size)
 	return segment.start;
 }
 
-/* The finalizer of splitmix64 (Steele, Lea, Flood: Fast Splittable PRNGs, 2014). */
-static uint64_t mix(uint64_t x)
+static void make_page(enum contents contents, uint64_t page, uint64_t seed, uint8_t bytes[PAGE])
 {
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
-
-#define WORDS (PAGE / sizeof(uint64_t))
-
-static void make_page(enum contents contents, uint64_t page, uint64_t seed, uint64_t words[WORDS])
-{
-	size_t i, size;
+	size_t size;
 
 	switch (contents) {
 	case CONTENTS_ZERO:
-		memset(words, 0, PAGE);
-		return;
+		memset(bytes, 0, PAGE);
+		break;
 	case CONTENTS_PROGRAM:
-		memcpy(words, memory_program(&size) + page * PAGE, PAGE);
-		return;
+		memcpy(bytes, memory_program(&size) + page * PAGE, PAGE);
+		break;
 	case CONTENTS_PAGES:
-		page = 0;
+		pattern_fill(bytes, PAGE, seed);
 		break;
 	default:
+		pattern_fill_from(bytes, PAGE, seed, page * PAGE);
 		break;
 	}
-	for (i = 0; i < WORDS; i++)
-		words[i] = mix(seed + page * WORDS + i);
 }
 
 static void fill(struct memory *memory)
 {
-	uint64_t words[WORDS];
 	size_t done;
 
-	for (done = 0; done < memory->size; done += PAGE) {
-		make_page(memory->kind->holds, done / PAGE, memory->seed, words);
-		memcpy(memory->map + done, words, PAGE);
-	}
+	for (done = 0; done < memory->size; done += PAGE)
+		make_page(memory->kind->holds, done / PAGE, memory->seed, memory->map + done);
 }
 
-/* The first wrong byte of length, length if there is none. */
+/* The offset of the first wrong byte, or length. */
 static size_t differs(const uint8_t *bytes, size_t length, enum contents contents, bool or_zero,
 		      size_t position, uint64_t seed)
 {
-	uint64_t words[WORDS];
+	uint8_t page[PAGE];
 	size_t done = 0, i;
 
 	or_zero = or_zero || contents == CONTENTS_EITHER;
 	while (done < length) {
 		size_t from = (position + done) % PAGE;
 		size_t part = length - done < PAGE - from ? length - done : PAGE - from;
-		const uint8_t *expected = (const uint8_t *)words + from;
+		const uint8_t *expected = page + from;
 
-		make_page(contents, (position + done) / PAGE, seed, words);
+		make_page(contents, (position + done) / PAGE, seed, page);
 		if (memcmp(bytes + done, expected, part)) {
 			for (i = 0; i < part; i++) {
 				if (bytes[done + i] != expected[i] &&
@@ -220,8 +210,8 @@ const char *memory_check(const struct memory *memory, const struct memory_kind *
 	if (at == memory->length)
 		return NULL;
 	errno = 0;
-	return memory_error("%s: byte %zu of %zu at +%zu came out wrong: %#x", memory->kind->name,
-			    at, memory->length, (size_t)(memory->start - memory->map) % PAGE,
+	return memory_error("%s: byte %zu of %zu at +%zu is wrong: %#x", memory->kind->name, at,
+			    memory->length, (size_t)(memory->start - memory->map) % PAGE,
 			    memory->start[at]);
 }
 
@@ -233,12 +223,12 @@ const char *memory_check_around(const struct memory *memory)
 
 	errno = 0;
 	if (at != before)
-		return memory_error("%s: %zu bytes before the buffer of %zu something changed",
+		return memory_error("%s: a byte %zu before the buffer of %zu changed",
 				    memory->kind->name, before - at, memory->length);
 	at = differs(memory->map + end, memory->size - end, holds, memory->kind->loses, end,
 		     memory->seed);
 	if (at != memory->size - end)
-		return memory_error("%s: %zu bytes behind the buffer of %zu something changed",
+		return memory_error("%s: a byte %zu behind the buffer of %zu changed",
 				    memory->kind->name, at, memory->length);
 	return NULL;
 }
@@ -260,7 +250,7 @@ const char *memory_open(struct memory *memory, const struct memory_kind *kind, b
 	memory->length = length;
 	memory->seed = seed;
 	memory->fd = -1;
-	/* Another page behind it, to see that nothing is written there. */
+	/* One more page, to check that nothing is written behind the buffer. */
 	memory->size = (memory_position(offset) + length + PAGE + unit - 1) & ~(unit - 1);
 	error = kind->map ? kind->map(memory) : memory_map_anonymous(memory, 0);
 	if (error)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kinds of memory that an engine may be given as a buffer: one table, for the
- * matrix of faults in libpf and in MPI. Knows neither of them.
+ * Kinds of memory that may be a buffer of a transfer, for the matrix of faults in libpf and in MPI.
+ * Independent of both.
  *
- * To add a kind: an entry in one of the arrays below, or in an array of its
- * own that memory_kinds[] lists. Functions that return a text return NULL for
- * success, and otherwise what is wrong, valid until the thread calls again.
+ * To add a kind, add an entry to one of the arrays below, or a new array to memory_kinds[].
+ * Functions that return a text return NULL for success, and otherwise an error, valid until the
+ * thread calls such a function again.
  */
 #ifndef PF_TESTS_MEMORY_H
 #define PF_TESTS_MEMORY_H
@@ -15,26 +15,34 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/types.h>
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
 #define MIB ((size_t)1 << 20)
 
-/* What a transfer from or to it comes to. */
+/* The result of a transfer from or to it. */
 enum outcome {
 	OUTCOME_MOVES,
 	OUTCOME_FAULTS, /* PF_ERR_FAULT with the address memory.bad */
-	OUTCOME_EITHER, /* one or the other, by who is faster; then with any address in the buffer */
+	OUTCOME_EITHER, /* either, depending on timing; the address may be any of the buffer */
 };
 
-/* What is in memory before a transfer; each follows from the position and a seed. */
+/* The contents before a transfer, from position and seed. */
 enum contents {
 	CONTENTS_PATTERN,
 	CONTENTS_ZERO,
 	CONTENTS_EITHER,  /* pattern or zero, in each byte */
-	CONTENTS_PAGES,   /* the same in all pages */
-	CONTENTS_PROGRAM, /* read-only data of the program, the same in all its processes */
+	CONTENTS_PAGES,   /* all pages are equal */
+	CONTENTS_PROGRAM, /* read-only data of the program, equal in all its processes */
 };
 
 struct memory;
@@ -43,27 +51,27 @@ struct memory_kind {
 	const char *name;
 	enum outcome source, destination;
 	enum contents holds;
-	bool source_only; /* what is put there would be lost */
-	bool engine;      /* only where there is a memory_pager */
-	bool loses;       /* what arrives may get lost again: zeros in its place */
-	size_t only;      /* not 0: the one length it makes sense for */
-	size_t most;      /* not 0: the longest buffer there is */
-	size_t unit;      /* not 0: of its pages */
-	/* Prepare the machine, once for all processes: NULL, or why it cannot be had here. */
+	bool source_only; /* bytes put there would be lost */
+	bool engine;      /* needs a memory_pager */
+	bool loses;       /* bytes that arrived may become zeros again */
+	size_t only;      /* the only useful length; 0: any */
+	size_t most;      /* the longest buffer; 0: no limit */
+	size_t unit;      /* the size of its pages; 0: PAGE */
+	/* Prepare the machine, once for all processes. Returns why that is impossible. */
 	const char *(*machine)(void);
-	/* Fill in memory->map, size bytes; NULL: private anonymous memory. */
+	/* Set memory->map to memory->size bytes; NULL: private anonymous memory. */
 	const char *(*map)(struct memory *memory);
-	/* After it was filled with what it holds, which is a pattern if it is written at all. */
+	/* Called after it was filled with its contents. */
 	const char *(*prepare)(struct memory *memory);
-	/* Again and again on a thread of its own while transfers go on. */
+	/* Called again and again on a thread of its own during transfers. */
 	const char *(*disturb)(struct memory *memory, unsigned turn);
-	/* Back to memory that can be read, and written unless destination is OUTCOME_FAULTS for
-	 * good; what else is to be checked is checked here. */
+	/* Make it accessible again, except for writing where that is never possible; and check what
+	 * else is to be checked. */
 	const char *(*settle)(struct memory *memory);
 	void (*unmap)(struct memory *memory); /* NULL: munmap */
 };
 
-/* The end of an array of kinds has no name. */
+/* An entry without a name ends an array. */
 extern const struct memory_kind memory_anonymous_kinds[];
 extern const struct memory_kind memory_swap_kinds[];
 extern const struct memory_kind memory_fork_kinds[];
@@ -72,18 +80,18 @@ extern const struct memory_kind memory_huge_kinds[];
 extern const struct memory_kind memory_map_kinds[];
 extern const struct memory_kind memory_pager_kinds[];
 
-/* All arrays, ended by NULL. The first kind of all is memory without anything special. */
+/* All arrays, ended by NULL. The first kind is ordinary memory. */
 extern const struct memory_kind *const memory_kinds[];
 
 struct memory {
 	const struct memory_kind *kind;
-	uint8_t *map; /* the mapping, whole pages, and in it */
+	uint8_t *map; /* the mapping, whole pages */
 	size_t size;
-	uint8_t *start; /* the buffer */
+	uint8_t *start; /* the buffer in it */
 	size_t length;
 	uint64_t seed;
-	uint64_t bad; /* OUTCOME_FAULTS: the first address of the buffer that is not there */
-	_Atomic uint64_t turns; /* of the disturbance */
+	uint64_t bad;           /* OUTCOME_FAULTS: the first inaccessible address of the buffer */
+	_Atomic uint64_t turns; /* number of calls of disturb */
 	bool source;            /* otherwise a destination */
 	/* For the kind's own use. */
 	int fd;
@@ -98,50 +106,49 @@ struct memory {
 };
 
 /*
- * Of who has an engine with a user-space pager: from start to stop the pages of
- * the mapping that are absent hold what memory->other has. NULL: there is none.
+ * Set by a program that can register a pager: from start to stop, absent pages of the mapping have
+ * the contents of memory->other. NULL: there is none.
  */
 struct memory_pager {
 	const char *(*start)(struct memory *memory);
-	void (*stop)(struct memory *memory); /* also if start failed, or never was */
+	void (*stop)(struct memory *memory); /* also after start failed or was not called */
 };
 extern const struct memory_pager *memory_pager;
 
-/* Where a buffer that is offset bytes off a page's start begins in its mapping. */
+/* The position in its mapping of a buffer with this offset in its first page. */
 static inline size_t memory_position(size_t offset)
 {
 	return PAGE + offset;
 }
 
-/* Map, fill and prepare a buffer. After a failure there is nothing to close. */
+/* Map, fill and prepare a buffer. A failure leaves nothing to close. */
 const char *memory_open(struct memory *memory, const struct memory_kind *kind, bool source,
 			size_t length, size_t offset, uint64_t seed);
 /* Start the kind's disturbance, if it has one, and wait for its first turn. */
 const char *memory_disturb(struct memory *memory);
-/* End it, and settle. */
+/* End the disturbance, and settle. */
 const char *memory_settle(struct memory *memory);
-/*
- * Do the buffer's bytes come from the buffer, so far into its mapping, of a
- * memory of that kind filled with seed?
- */
+/* Check that the buffer has the bytes at this position of a memory of that kind with this seed. */
 const char *memory_check(const struct memory *memory, const struct memory_kind *from,
 			 size_t position, uint64_t seed);
-/* Is all around the buffer what it was? */
+/* Check that the bytes around the buffer are unchanged. */
 const char *memory_check_around(const struct memory *memory);
 void memory_close(struct memory *memory);
 
-/* For the kinds: addresses that no other mapping is ever given, so that holes stay holes. */
+/* For the kinds: addresses that no other mapping gets, so that holes remain. */
 void *memory_reserve(size_t size);
-/* Anonymous private memory there, or an error. */
+/* madvise for the whole mapping, or an error. */
+const char *memory_advise(struct memory *memory, int advice);
+/* Map anonymous private memory. */
 const char *memory_map_anonymous(struct memory *memory, int flags);
-/* Text with errno's. */
+/* A text, with that of errno. */
 const char *memory_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Pages of [start, start + size) in this state; -1 if the kernel does not tell. */
+/* The number of pages of [start, start + size) in this state; -1 if unknown. */
 enum page_state { PAGE_PRESENT, PAGE_SWAPPED };
 long memory_pages(const void *start, size_t size, enum page_state state);
-/* A number of kB from a smaps line of this mapping, e.g. "AnonHugePages:"; -1 if there is none. */
+/* A field of this mapping in smaps, such as "AnonHugePages:", in kB; -1 if there is none. */
 long memory_smaps(const void *start, const char *field);
-/* CONTENTS_PROGRAM: where it is, and how much. */
+/* CONTENTS_PROGRAM: its address and size. */
 const uint8_t *memory_program(size_t *size);
 
 #endif

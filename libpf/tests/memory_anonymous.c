@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Anonymous memory: never touched, and given back to the kernel. */
+/* Anonymous memory: never touched, or given back to the kernel. */
 #include <errno.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "memory.h"
-
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
-
-static const char *advise(struct memory *memory, int advice)
-{
-	return madvise(memory->map, memory->size, advice) ? memory_error("madvise %d", advice) :
-							    NULL;
-}
 
 static const char *untouched(struct memory *memory)
 {
@@ -25,25 +14,25 @@ static const char *untouched(struct memory *memory)
 		return error;
 	present = memory_pages(memory->map, memory->size, PAGE_PRESENT);
 	errno = 0;
-	return present > 0 ? memory_error("%ld pages are there untouched", present) : NULL;
+	return present > 0 ? memory_error("%ld pages are present without a touch", present) : NULL;
 }
 
 static const char *drop(struct memory *memory)
 {
 	size_t i;
 
-	/* Written first, otherwise there is nothing to drop. */
+	/* Make the pages present. */
 	for (i = 0; i < memory->size; i += PAGE)
 		memory->map[i] = 1;
-	return advise(memory, MADV_DONTNEED);
+	return memory_advise(memory, MADV_DONTNEED);
 }
 
 static const char *give_back(struct memory *memory)
 {
-	return advise(memory, MADV_FREE);
+	return memory_advise(memory, MADV_FREE);
 }
 
-/* Some of the pages, not always the same. */
+/* For some of the pages, which depend on the turn. */
 static const char *advise_some(struct memory *memory, unsigned turn, int advice)
 {
 	size_t pages = memory->size / PAGE, first = turn * 7919ull % pages;
@@ -60,13 +49,13 @@ static const char *keep_dropping(struct memory *memory, unsigned turn)
 	return advise_some(memory, turn, MADV_DONTNEED);
 }
 
-/* Reclaim takes those pages that nobody has written since. */
+/* Reclaim frees pages that were not written since. */
 static const char *keep_giving_back(struct memory *memory, unsigned turn)
 {
 	const char *error = advise_some(memory, turn, MADV_FREE);
 
 	usleep(turn % 100);
-	/* Not everywhere without swap. */
+	/* This may fail without swap. */
 	if (!error)
 		advise_some(memory, turn, MADV_PAGEOUT);
 	return error;

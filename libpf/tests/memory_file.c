@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files, mapped. They have no name any more, so nothing is left behind. */
+/* Mapped files, which are unlinked at once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "memory.h"
@@ -19,7 +18,7 @@ static const char *make_file(struct memory *memory)
 	if (memory->fd < 0)
 		return memory_error("%s", path);
 	unlink(path);
-	/* Its blocks are given out when they are written, so a file is sparse at first. */
+	/* Blocks are allocated when they are written: the file is sparse. */
 	if (ftruncate(memory->fd, (off_t)memory->size))
 		return memory_error("ftruncate to %zu", memory->size);
 	return NULL;
@@ -41,7 +40,7 @@ static const char *map_file(struct memory *memory)
 	return error;
 }
 
-/* Out of the page cache, as far as the file system has anything behind it. */
+/* Drop it from the page cache if the file system has storage. */
 static const char *make_cold(struct memory *memory)
 {
 	if (msync(memory->map, memory->size, MS_SYNC) ||
@@ -63,8 +62,8 @@ static const char *make_private(struct memory *memory)
 		       NULL;
 }
 
-/* The file has what it had, whatever came into the private mapping. */
-static const char *look_at_file(struct memory *memory)
+/* Writes to the private mapping do not change the file. */
+static const char *check_file(struct memory *memory)
 {
 	struct memory file = *memory;
 	const char *error;
@@ -79,8 +78,8 @@ static const char *look_at_file(struct memory *memory)
 	return error;
 }
 
-/* To a whole page in the buffer's middle, if it has one. */
-static size_t shorter(const struct memory *memory)
+/* A page boundary in the middle of the buffer, if there is one. */
+static size_t middle(const struct memory *memory)
 {
 	size_t start = (size_t)(memory->start - memory->map);
 
@@ -94,11 +93,11 @@ static const char *truncate_to(struct memory *memory, size_t size)
 
 static const char *truncate_half(struct memory *memory)
 {
-	uint8_t *end = memory->map + shorter(memory);
+	uint8_t *end = memory->map + middle(memory);
 
 	if (end > memory->start)
 		memory->bad = (uint64_t)(uintptr_t)end;
-	return truncate_to(memory, shorter(memory));
+	return truncate_to(memory, middle(memory));
 }
 
 static const char *make_whole(struct memory *memory)
@@ -108,7 +107,7 @@ static const char *make_whole(struct memory *memory)
 
 static const char *keep_truncating(struct memory *memory, unsigned turn)
 {
-	const char *error = truncate_to(memory, shorter(memory));
+	const char *error = truncate_to(memory, middle(memory));
 
 	usleep(turn % 20);
 	if (!error)
@@ -120,10 +119,9 @@ static const char *keep_truncating(struct memory *memory, unsigned turn)
 static const char *map_program(struct memory *memory)
 {
 	size_t size;
-	/* Not written to: destination is OUTCOME_FAULTS. */
 	memory->map = (uint8_t *)(uintptr_t)memory_program(&size);
 	errno = 0;
-	return memory->size > size ? memory_error("only %zu bytes of the program", size) : NULL;
+	return memory->size > size ? memory_error("the program has only %zu bytes", size) : NULL;
 }
 
 static void leave_mapped(struct memory *memory)
@@ -135,7 +133,7 @@ const struct memory_kind memory_file_kinds[] = {
 	{ .name = "MAP_PRIVATE file",
 	  .map = map_file,
 	  .prepare = make_private,
-	  .settle = look_at_file },
+	  .settle = check_file },
 	{ .name = "sparse file", .holds = CONTENTS_ZERO, .map = map_file },
 	{ .name = "file truncated before",
 	  .source = OUTCOME_FAULTS,

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,8 +21,8 @@ static bool wait_to_stop(const struct memory *memory, pid_t parent)
 	return true;
 }
 
-/* What the parent's transfers bring is none of the child's. */
-static int watch_old(struct memory *memory, pid_t parent)
+/* Transfers of the parent do not change the child's memory. */
+static int check_unchanged(struct memory *memory, pid_t parent)
 {
 	struct memory whole = *memory;
 
@@ -38,7 +37,7 @@ static int write_new(struct memory *memory, pid_t parent)
 {
 	size_t i, at = 0;
 
-	/* Slowly enough for a transfer to meet pages of both sorts. */
+	/* Slowly, so that a transfer meets shared pages and copied ones. */
 	while (!atomic_load(memory->stop_child)) {
 		if (getppid() != parent)
 			return 1;
@@ -80,7 +79,7 @@ static const char *start_child(struct memory *memory, int (*child)(struct memory
 
 static const char *share(struct memory *memory)
 {
-	return start_child(memory, watch_old);
+	return start_child(memory, check_unchanged);
 }
 
 static const char *share_with_writer(struct memory *memory)
@@ -102,13 +101,12 @@ static int end_child(struct memory *memory)
 	return status;
 }
 
-static const char *look_at_child(struct memory *memory)
+static const char *check_child(struct memory *memory)
 {
 	int status = end_child(memory);
 
 	errno = 0;
-	return status ? memory_error("the child's memory changed under it, status %#x", status) :
-			NULL;
+	return status ? memory_error("the child's memory changed, status %#x", status) : NULL;
 }
 
 static void unshare_memory(struct memory *memory)
@@ -120,11 +118,11 @@ static void unshare_memory(struct memory *memory)
 const struct memory_kind memory_fork_kinds[] = {
 	{ .name = "copy-on-write after fork",
 	  .prepare = share,
-	  .settle = look_at_child,
+	  .settle = check_child,
 	  .unmap = unshare_memory },
 	{ .name = "copy-on-write, the child writing",
 	  .prepare = share_with_writer,
-	  .settle = look_at_child,
+	  .settle = check_child,
 	  .unmap = unshare_memory },
 	{ .name = NULL },
 };

@@ -1,33 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pages that are larger than a page, become it, or cease to be it; and pages that are merged. */
+/* Huge pages, pages that become huge or are split, and merged pages. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "machine.h"
 #include "memory.h"
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
-
-/* Of /proc/sys/vm, enough for two buffers of 64 MiB. */
+/* Enough for two buffers of 64 MiB. */
 #define HUGETLB_PAGES "72"
-
-static bool read_text(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
-
-	if (fd >= 0)
-		close(fd);
-	text[length > 0 ? length : 0] = 0;
-	return length > 0;
-}
 
 /* ---- transparent ---- */
 
@@ -35,7 +18,7 @@ static const char *with_transparent(void)
 {
 	char text[100];
 
-	if (!read_text("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text)) ||
+	if (!machine_read("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text)) ||
 	    strstr(text, "[never]"))
 		return "no transparent huge pages on this machine";
 	return NULL;
@@ -45,20 +28,18 @@ static const char *map_huge(struct memory *memory)
 {
 	const char *error = memory_map_anonymous(memory, 0);
 
-	if (!error && madvise(memory->map, memory->size, MADV_HUGEPAGE))
-		error = memory_error("MADV_HUGEPAGE");
-	return error;
+	return error ? error : memory_advise(memory, MADV_HUGEPAGE);
 }
 
-static const char *see_huge(struct memory *memory)
+static const char *check_huge(struct memory *memory)
 {
 	errno = 0;
 	return memory_smaps(memory->map, "AnonHugePages:") > 0 ?
 		       NULL :
-		       memory_error("no huge page came: is memory too fragmented?");
+		       memory_error("no huge page: memory may be too fragmented");
 }
 
-/* One page in each huge page is dropped. */
+/* Drop one page of each huge page. */
 static const char *keep_dropping_parts(struct memory *memory, unsigned turn)
 {
 	size_t at = turn * 7919ull % (HUGE_PAGE / PAGE) * PAGE;
@@ -68,13 +49,13 @@ static const char *keep_dropping_parts(struct memory *memory, unsigned turn)
 			return memory_error("MADV_DONTNEED");
 	}
 	usleep(turn % 50);
-	/* Collapsed for the next turn; not where the page is in use just then. */
+	/* Collapse for the next turn, unless a page is in use. */
 	madvise(memory->map, memory->size, MADV_COLLAPSE);
 	usleep(turn % 100);
 	return NULL;
 }
 
-/* Other permissions for some pages split a huge page; these permit transfers all the time. */
+/* Other permissions for some pages split a huge page; transfers are permitted all the time. */
 static const char *keep_splitting(struct memory *memory, unsigned turn)
 {
 	size_t at = turn * 7919ull % (HUGE_PAGE / PAGE) * PAGE;
@@ -114,14 +95,14 @@ static const char *keep_collapsing(struct memory *memory, unsigned turn)
 	int tries = 0;
 
 	usleep(turn % 50);
-	/* Pages that are in use just then cannot be collapsed, but in the first turn that passes. */
+	/* Pages in use cannot be collapsed; in the first turn, which transfers wait for, try again. */
 	while (madvise(memory->map, memory->size, MADV_COLLAPSE) && !turn) {
 		if (errno != EAGAIN || ++tries > 1000)
 			return memory_error("MADV_COLLAPSE");
 		usleep(1000);
 	}
 	usleep(turn % 50);
-	/* Small again. */
+	/* Split it again. */
 	if (mprotect(memory->map + PAGE, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) ||
 	    mprotect(memory->map + PAGE, PAGE, PROT_READ | PROT_WRITE))
 		return memory_error("mprotect");
@@ -140,7 +121,7 @@ static const char *with_hugetlb(void)
 	reason = machine_write("/proc/sys/vm/nr_hugepages", HUGETLB_PAGES);
 	if (reason)
 		return reason;
-	if (!read_text("/proc/sys/vm/nr_hugepages", text, sizeof(text)) ||
+	if (!machine_read("/proc/sys/vm/nr_hugepages", text, sizeof(text)) ||
 	    strtol(text, NULL, 10) < strtol(HUGETLB_PAGES, NULL, 10))
 		return "not enough memory for " HUGETLB_PAGES " huge pages";
 	return NULL;
@@ -180,10 +161,10 @@ static const char *merge(struct memory *memory)
 
 	if (madvise(memory->map, memory->size, MADV_MERGEABLE))
 		return memory_error("MADV_MERGEABLE");
-	/* Some of the time most are, and on a busy machine it takes its time. */
+	/* Usually most pages are merged; on a busy machine this may take long. */
 	for (tries = 0; tries < 40000 && merged < pages * (tries < 1000 ? 3 : 2) / 4; tries++) {
 		usleep(1000);
-		merged = read_text("/proc/self/ksm_merging_pages", text, sizeof(text)) ?
+		merged = machine_read("/proc/self/ksm_merging_pages", text, sizeof(text)) ?
 				 strtol(text, NULL, 10) :
 				 0;
 	}
@@ -197,7 +178,7 @@ const struct memory_kind memory_huge_kinds[] = {
 	  .unit = HUGE_PAGE,
 	  .machine = with_transparent,
 	  .map = map_huge,
-	  .prepare = see_huge },
+	  .prepare = check_huge },
 	{ .name = "huge page never touched",
 	  .holds = CONTENTS_ZERO,
 	  .unit = HUGE_PAGE,
@@ -209,13 +190,13 @@ const struct memory_kind memory_huge_kinds[] = {
 	  .unit = HUGE_PAGE,
 	  .machine = with_transparent,
 	  .map = map_huge,
-	  .prepare = see_huge,
+	  .prepare = check_huge,
 	  .disturb = keep_dropping_parts },
 	{ .name = "huge page split by mprotect during",
 	  .unit = HUGE_PAGE,
 	  .machine = with_transparent,
 	  .map = map_huge,
-	  .prepare = see_huge,
+	  .prepare = check_huge,
 	  .disturb = keep_splitting },
 	{ .name = "collapsed during",
 	  .unit = HUGE_PAGE,
@@ -227,7 +208,7 @@ const struct memory_kind memory_huge_kinds[] = {
 	  .unit = HUGE_PAGE,
 	  .machine = with_hugetlb,
 	  .map = map_hugetlb },
-	/* The kernel's thread may get next to nothing of a busy processor: not the longest. */
+	/* Not the longest: on a busy machine the kernel's thread is slow. */
 	{ .name = "merged by KSM",
 	  .most = 4 * MIB,
 	  .holds = CONTENTS_PAGES,

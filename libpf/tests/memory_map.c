@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory whose mapping is in the way, or changes: permissions, moves, holes. */
+/* Memory whose mapping forbids access or changes: permissions, moves, holes. */
 #include <errno.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -72,7 +71,7 @@ static const char *keep_moving(struct memory *memory, unsigned turn)
 	return error;
 }
 
-/* ---- unmapped: past the thread sanitizer, which rightly sees a race in this, and it is meant ---- */
+/* ---- unmapped: by system calls, because the thread sanitizer reports this intended race ---- */
 
 static const char *unmap(struct memory *memory)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory whose pages come from the program itself: by the engine's pager, or by its own userfaultfd. */
+/* Memory whose pages the program supplies: by a pager of libpf, or by its own userfaultfd. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -7,20 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "machine.h"
 #include "memory.h"
 
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
-
 const struct memory_pager *memory_pager;
 
-/* What the pages are to hold when they come; the mapping's are gone. */
+/* Keep the contents for the pages that will be supplied. */
 static const char *keep(struct memory *memory)
 {
 	memory->other = malloc(memory->size);
@@ -30,15 +25,9 @@ static const char *keep(struct memory *memory)
 	return NULL;
 }
 
-static const char *drop(struct memory *memory)
+static const char *has_pager(void)
 {
-	return madvise(memory->map, memory->size, MADV_DONTNEED) ? memory_error("MADV_DONTNEED") :
-								   NULL;
-}
-
-static const char *engine_there(void)
-{
-	return memory_pager ? NULL : "no engine to page with";
+	return memory_pager ? NULL : "no pager in this program";
 }
 
 static const char *page_by_engine(struct memory *memory)
@@ -47,16 +36,16 @@ static const char *page_by_engine(struct memory *memory)
 
 	if (!error)
 		error = memory_pager->start(memory);
-	return error ? error : drop(memory);
+	return error ? error : memory_advise(memory, MADV_DONTNEED);
 }
 
 static const char *keep_evicting(struct memory *memory, unsigned turn)
 {
 	usleep(turn % 200);
-	return drop(memory);
+	return memory_advise(memory, MADV_DONTNEED);
 }
 
-/* Swapped out by the kernel, they are absent, and not the pager's to bring. */
+/* Pages that the kernel swapped out are absent and not supplied by the pager. */
 static const char *page_and_swap_out(struct memory *memory)
 {
 	const char *error = page_by_engine(memory);
@@ -67,13 +56,12 @@ static const char *page_and_swap_out(struct memory *memory)
 		return error;
 	for (i = 0; i < memory->size; i += PAGE)
 		(void)byte[i];
-	return madvise(memory->map, memory->size, MADV_PAGEOUT) ? memory_error("MADV_PAGEOUT") :
-								  NULL;
+	return memory_advise(memory, MADV_PAGEOUT);
 }
 
-static const char *engine_and_swap(void)
+static const char *has_pager_and_swap(void)
 {
-	const char *reason = engine_there();
+	const char *reason = has_pager();
 
 	return reason ? reason : machine_swap(512 * MIB);
 }
@@ -85,7 +73,7 @@ static void unmap_engine(struct memory *memory)
 	free(memory->other);
 }
 
-/* One for a process, as memory is: the thread that serves it ends with it. */
+/* The userfaultfd of this process, and the thread that serves it. */
 static struct {
 	int userfault, stop[2];
 	pthread_t thread;
@@ -104,8 +92,8 @@ static int open_userfault(void)
 	return fd;
 }
 
-/* The kernel's copies fault here as well as loads do, which takes a privilege. */
-static const char *userfault_there(void)
+/* Faults of the kernel must be handled too, which needs a privilege. */
+static const char *has_userfault(void)
 {
 	int fd = open_userfault();
 
@@ -154,7 +142,7 @@ static const char *page_by_thread(struct memory *memory)
 	if (errno)
 		return memory_error("a thread");
 	own.started = true;
-	return drop(memory);
+	return memory_advise(memory, MADV_DONTNEED);
 }
 
 static void unmap_thread(struct memory *memory)
@@ -175,23 +163,23 @@ static void unmap_thread(struct memory *memory)
 const struct memory_kind memory_pager_kinds[] = {
 	{ .name = "given by a pager",
 	  .engine = true,
-	  .machine = engine_there,
+	  .machine = has_pager,
 	  .prepare = page_by_engine,
 	  .unmap = unmap_engine },
 	{ .name = "given by a pager, then swapped out",
 	  .engine = true,
-	  .machine = engine_and_swap,
+	  .machine = has_pager_and_swap,
 	  .prepare = page_and_swap_out,
 	  .unmap = unmap_engine },
 	{ .name = "given by a pager, evicted during",
 	  .engine = true,
 	  .source_only = true,
-	  .machine = engine_there,
+	  .machine = has_pager,
 	  .prepare = page_by_engine,
 	  .disturb = keep_evicting,
 	  .unmap = unmap_engine },
 	{ .name = "given by the program's own userfaultfd",
-	  .machine = userfault_there,
+	  .machine = has_userfault,
 	  .prepare = page_by_thread,
 	  .unmap = unmap_thread },
 	{ .name = NULL },

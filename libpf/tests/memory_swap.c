@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that is in swap, or that there is not enough of. */
+/* Memory in swap, and memory of a group whose limit it exceeds. */
 #include <errno.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "machine.h"
 #include "memory.h"
 
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
-
 #define SWAP (512 * MIB)
-/* A group's limit, and buffers of twice as much. */
+/* The limit of a group; buffers are twice as large. */
 #define LIMIT (16 * MIB)
 
 static const char *with_swap(void)
@@ -23,28 +18,29 @@ static const char *with_swap(void)
 static const char *swap_out(struct memory *memory)
 {
 	long pages = (long)(memory->size / PAGE), out = 0;
+	const char *error;
 	int tries;
 
-	/* A page that some processor has in hand cannot go out for a moment. */
+	/* A page that is in use cannot be swapped out for a moment. */
 	for (tries = 0; tries < 200 && out < pages; tries++) {
 		if (tries)
 			usleep(1000);
-		if (madvise(memory->map, memory->size, MADV_PAGEOUT))
-			return memory_error("MADV_PAGEOUT");
+		error = memory_advise(memory, MADV_PAGEOUT);
+		if (error)
+			return error;
 		out = memory_pages(memory->map, memory->size, PAGE_SWAPPED);
 		if (out > pages * 9 / 10 && tries > 20)
 			break;
 	}
 	errno = 0;
 	return out > pages * 9 / 10 ? NULL :
-				      memory_error("%ld of %ld pages went to swap", out, pages);
+				      memory_error("only %ld of %ld pages are in swap", out, pages);
 }
 
 static const char *keep_swapping(struct memory *memory, unsigned turn)
 {
 	usleep(turn % 100);
-	return madvise(memory->map, memory->size, MADV_PAGEOUT) ? memory_error("MADV_PAGEOUT") :
-								  NULL;
+	return memory_advise(memory, MADV_PAGEOUT);
 }
 
 static const char *with_group(void)
@@ -72,7 +68,7 @@ static const char *see_the_limit(struct memory *memory)
 
 	errno = 0;
 	return swapped * (long)PAGE < (long)(memory->length - LIMIT) / 2 ?
-		       memory_error("the group limits nothing: %ld pages are in swap", swapped) :
+		       memory_error("the limit has no effect: %ld pages are in swap", swapped) :
 		       NULL;
 }
 

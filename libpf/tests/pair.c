@@ -22,20 +22,23 @@ struct side {
 
 struct pair_shared {
 	struct side sides[PAIR_SIDES];
+	/* pair_command: how many the test has asked for, and partner 1 has run. */
+	_Atomic unsigned commands, commands_done;
+	uint64_t arguments[PAIR_ARGUMENTS];
 	_Atomic bool failed;
 	char failure[256];
 };
 
-/* The test's own record of its partners. */
+/* What the test knows of its partners. */
 static struct {
 	struct pair *pair;
 	struct pair_setup setup;
 	struct pair *threads_side[PAIR_SIDES];
 	pthread_t threads[PAIR_SIDES];
-	pid_t pids[PAIR_SIDES]; /* 0: no process, or seen off */
+	pid_t pids[PAIR_SIDES]; /* 0: no process, or waited for */
 	bool threaded[PAIR_SIDES];
 	int window;       /* descriptor, -1 if there is none */
-	unsigned seconds; /* until a test hangs */
+	unsigned seconds; /* after which a test counts as hung */
 } test;
 
 pf_options pair_options(void)
@@ -66,6 +69,42 @@ pf_options pair_options(void)
 #ifdef PAIR_AUTH
 	options.auth = PAIR_AUTH;
 #endif
+	return options;
+}
+
+pf_options pair_mode_options(void **state)
+{
+	pf_options options = pair_options();
+	enum pair_mode mode = pair_mode(state);
+
+	if (mode == MODE_STREAM || mode == MODE_SMALL_RING_STREAM)
+		options.single_copy = 0;
+	if (mode == MODE_SMALL_RING || mode == MODE_SMALL_RING_STREAM)
+		options.ring_size = 16384;
+	options.threads = mode == MODE_THREADS;
+	switch (mode) {
+	case MODE_SHARE_ALL:
+		options.share_min = 4096;
+		break;
+	case MODE_ALONE:
+		options.share_min = UINT64_MAX;
+		break;
+	case MODE_NO_GROWTH:
+		options.ring_memory = 0;
+		break;
+	case MODE_SHORT_RUNS:
+		options.run_max = 4096;
+		options.share_min = 8192;
+		break;
+	case MODE_SMALL_BLOCKS:
+		options.block_size = 4096;
+		break;
+	case MODE_IDLE:
+		options.idle_polls = 1;
+		break;
+	default:
+		break;
+	}
 	return options;
 }
 
@@ -108,9 +147,9 @@ static void check_partners(struct pair *me)
 		if (!test.pids[side] || waitpid(test.pids[side], &status, WNOHANG) <= 0)
 			continue;
 		test.pids[side] = 0;
-		/* One with a part of its own may be through with it before others have begun. */
+		/* setup.partner may return early. */
 		if (status || !test.setup.partner)
-			fail_msg("partner %u ended by itself, status %#x", side, status);
+			fail_msg("partner %u ended early with status %#x", side, status);
 	}
 }
 
@@ -118,7 +157,7 @@ bool pair_progress(struct pair *me)
 {
 	static _Thread_local unsigned calls;
 
-	/* Fewer cores than sides must not make a test slow. */
+	/* There may be fewer processors than sides. */
 	if (!pf_progress(me->context))
 		sched_yield();
 	if (++calls % 1024 == 0)
@@ -128,8 +167,51 @@ bool pair_progress(struct pair *me)
 
 void pair_serve(struct pair *me)
 {
-	while (pair_progress(me))
-		;
+	struct pair_shared *shared = me->shared;
+
+	while (pair_progress(me)) {
+		if (me->side != 1 || shared->commands == shared->commands_done)
+			continue;
+		test.setup.command(me, shared->arguments);
+		shared->commands_done++;
+	}
+}
+
+void pair_run_command(struct pair *me, const uint64_t *arguments)
+{
+	struct pair_shared *shared = me->shared;
+
+	memcpy(shared->arguments, arguments, sizeof(shared->arguments));
+	shared->commands++;
+	while (shared->commands_done != shared->commands)
+		pair_progress(me);
+}
+
+void pair_linger(struct pair *me)
+{
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		pf_progress(me->context);
+		usleep(1000);
+	}
+}
+
+void pair_check_not_pinned(struct pair *me)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	unsigned lines = 0;
+	char line[256];
+
+	pair_check(me, file);
+	while (fgets(line, sizeof(line), file)) {
+		if (strncmp(line, "VmLck:", 6) && strncmp(line, "VmPin:", 6))
+			continue;
+		pair_check(me, strtoul(line + 6, NULL, 10) == 0);
+		lines++;
+	}
+	fclose(file);
+	pair_check(me, lines == 2);
 }
 
 void pair_say(struct pair *me, unsigned step)
@@ -139,7 +221,6 @@ void pair_say(struct pair *me, unsigned step)
 
 static bool reached(struct pair *me, unsigned side, unsigned step)
 {
-	/* Whoever waits for something that will not come any more had better end. */
 	if (is_partner(me) && ending(me) && side)
 		pair_fail(me, __FILE__, __LINE__, "the test ended while a partner waited");
 	return atomic_load(&me->shared->sides[side].step) >= step;
@@ -159,15 +240,46 @@ void pair_watch(struct pair *me, unsigned side, unsigned step)
 	}
 }
 
+void pair_await_all(struct pair *me, unsigned step)
+{
+	unsigned side;
+
+	for (side = 1; side <= me->partners; side++)
+		pair_await(me, side, step);
+}
+
 _Atomic uint64_t *pair_value(struct pair *me, unsigned side, unsigned which)
 {
 	return &me->shared->sides[side].values[which];
 }
 
-pf_peer *pair_peer(struct pair *me, unsigned side)
+void pair_await_value(struct pair *me, unsigned side, unsigned which, uint64_t least)
+{
+	while (*pair_value(me, side, which) < least)
+		pair_progress(me);
+}
+
+void pair_count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+			void *arg)
+{
+	struct pair *me = arg;
+
+	(*pair_value(me, me->side, 0))++;
+}
+
+void pair_note_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+{
+	struct pair *me = arg;
+
+	me->errors = (struct pair_errors){ me->errors.count + 1, status, peer };
+	/* It must say what happened. */
+	pair_check(me, text && strlen(text) >= 5);
+}
+
+/* Another side, once its window and its address are known. */
+static struct side *await_side(struct pair *me, unsigned side)
 {
 	struct side *other = &me->shared->sides[side];
-	pf_peer *peer;
 
 	while (!atomic_load(&other->addressed)) {
 		usleep(100);
@@ -175,15 +287,33 @@ pf_peer *pair_peer(struct pair *me, unsigned side)
 		if (is_partner(me) && ending(me) && side)
 			pair_fail(me, __FILE__, __LINE__, "the test ended before it began");
 	}
-	pair_check(me, pf_peer_open(me->context, other->address, other->address_length, me,
-				    &peer) == PF_OK);
+	return other;
+}
+
+pf_peer *pair_peer(struct pair *me, unsigned side)
+{
+	struct side *other = await_side(me, side);
+	pf_peer *peer;
+
+	pair_check_status(
+		me, pf_peer_open(me->context, other->address, other->address_length, me, &peer),
+		PF_OK);
 	return peer;
+}
+
+void pair_connect(struct pair *me)
+{
+	uint64_t there = pair_there(me, !me->side, me->window);
+	uint8_t bytes[8];
+
+	pair_check_status(me, pair_get(me, me->peer, bytes, there, sizeof(bytes)).status, PF_OK);
+	pair_check_status(me, pair_put(me, me->peer, bytes, there, sizeof(bytes)).status, PF_OK);
+	pair_check_status(me, pair_atomic(me, me->peer, PF_ADD, 8, there, 0, 0).status, PF_OK);
 }
 
 uint64_t pair_there(struct pair *me, unsigned side, const void *mine)
 {
-	return remote_address(me->shared->sides[side].window +
-			      ((const uint8_t *)mine - me->window));
+	return remote_address(await_side(me, side)->window + ((const uint8_t *)mine - me->window));
 }
 
 static void open_context(struct pair *me, const pf_options *options, pf_receive_fn receive,
@@ -191,7 +321,8 @@ static void open_context(struct pair *me, const pf_options *options, pf_receive_
 {
 	struct side *own = &me->shared->sides[me->side];
 
-	pair_check(me, pf_open(options, &me->context) == PF_OK);
+	me->options = *options;
+	pair_check_status(me, pf_open(options, &me->context), PF_OK);
 	pf_set_receive(me->context, receive, me);
 	pf_set_error(me->context, error, me);
 	if (test.setup.opened)
@@ -200,7 +331,7 @@ static void open_context(struct pair *me, const pf_options *options, pf_receive_
 		pf_join(me->context, "tests", strlen("tests"));
 	own->window = me->window;
 	own->address_length = sizeof(own->address);
-	pair_check(me, pf_address(me->context, own->address, &own->address_length) == PF_OK);
+	pair_check_status(me, pf_address(me->context, own->address, &own->address_length), PF_OK);
 	atomic_store(&own->addressed, true);
 }
 
@@ -220,6 +351,10 @@ static void run_partner(struct pair *me)
 		setup->prepare(me);
 	open_context(me, &setup->there, setup->receive, setup->error);
 	me->peer = pair_peer(me, 0);
+	if (setup->work) {
+		setup->work(me);
+		pair_say(me, PAIR_DONE);
+	}
 	if (setup->partner)
 		setup->partner(me);
 	else
@@ -232,7 +367,7 @@ static void *thread_partner(void *arg)
 {
 	struct pair *me = arg;
 
-	/* At another address, so that nothing takes the two sides' memory for the same. */
+	/* The two sides have the window at different addresses, as processes have memory. */
 	if (me->window)
 		me->window = map_window();
 	run_partner(me);
@@ -270,7 +405,7 @@ static void start_process(struct pair *pair, unsigned side)
 	_exit(0);
 }
 
-/* What a signal handler may call is write(2), and little else. */
+/* For a signal handler, which may not use stdio. */
 static void say(const char *text)
 {
 	if (write(STDOUT_FILENO, text, strlen(text)) < 0)
@@ -289,13 +424,13 @@ static void say_number(const char *text, uint64_t number)
 	say(at);
 }
 
-/* The test may wait in a loop of its own, without a look at its partners. */
+/* SIGALRM: the test may wait in a loop that does not look at the partners. */
 static void hung(int number)
 {
 	struct pair_shared *shared = test.pair->shared;
 	unsigned side;
 
-	say_number("# a hang, no end after seconds: ", test.seconds);
+	say_number("# hung for seconds: ", test.seconds);
 	if (atomic_load(&shared->failed)) {
 		say("# ");
 		say(shared->failure);
@@ -311,7 +446,7 @@ static void hung(int number)
 	_exit(1);
 }
 
-/* How much slower than usual this machine may be, such as one that is emulated. */
+/* How many times slower than usual this machine may be, for example when it is emulated. */
 static unsigned patience(void)
 {
 	const char *factor = getenv("EXANEST_TEST_PATIENCE");
@@ -347,7 +482,7 @@ struct pair *pair_start(const struct pair_setup *setup)
 	}
 	signal(SIGALRM, hung);
 	alarm(test.seconds);
-	/* Processes first: a fork from among threads is no clean one. */
+	/* Fork before this process has threads. */
 	for (side = 1; side <= pair->partners; side++) {
 		if (test.setup.thread)
 			start_thread(pair, side);
@@ -398,7 +533,7 @@ static void release(struct pair *pair)
 
 		if (!partner)
 			continue;
-		/* A thread that failed has left its context open. */
+		/* A thread that failed did not close its context. */
 		pf_close(partner->context);
 		if (partner->window)
 			munmap(partner->window, test.setup.window);
@@ -464,7 +599,25 @@ void pair_await_done(struct pair *me, const struct pair_done *done, unsigned cou
 		pair_progress(me);
 }
 
-/* What became of it, once it has become something. */
+static int post(pf_peer *peer, enum pair_direction direction, void *local, uint64_t remote,
+		size_t length, struct pair_done *done)
+{
+	return direction == PUT ? pf_put(peer, local, remote, length, pair_completed, done) :
+				  pf_get(peer, local, remote, length, pair_completed, done);
+}
+
+void pair_post(struct pair *me, pf_peer *peer, enum pair_direction direction, void *local,
+	       uint64_t remote, size_t length, struct pair_done *done)
+{
+	int status = post(peer, direction, local, remote, length, done);
+
+	if (status == PF_DONE)
+		done->count++;
+	else
+		pair_check_status(me, status, PF_OK);
+}
+
+/* Wait for the completion of what was posted with this status. */
 static pf_completion await_status(struct pair *me, const struct pair_done *done, int status)
 {
 	if (status == PF_OK) {
@@ -474,19 +627,23 @@ static pf_completion await_status(struct pair *me, const struct pair_done *done,
 	return (pf_completion){ .status = status == PF_DONE ? PF_OK : status };
 }
 
-pf_completion pair_put(struct pair *me, pf_peer *peer, const void *local, uint64_t remote,
-		       size_t length)
+pf_completion pair_transfer(struct pair *me, pf_peer *peer, enum pair_direction direction,
+			    void *local, uint64_t remote, size_t length)
 {
 	struct pair_done done = { 0 };
 
-	return await_status(me, &done, pf_put(peer, local, remote, length, pair_completed, &done));
+	return await_status(me, &done, post(peer, direction, local, remote, length, &done));
+}
+
+pf_completion pair_put(struct pair *me, pf_peer *peer, const void *local, uint64_t remote,
+		       size_t length)
+{
+	return pair_transfer(me, peer, PUT, (void *)(uintptr_t)local, remote, length);
 }
 
 pf_completion pair_get(struct pair *me, pf_peer *peer, void *local, uint64_t remote, size_t length)
 {
-	struct pair_done done = { 0 };
-
-	return await_status(me, &done, pf_get(peer, local, remote, length, pair_completed, &done));
+	return pair_transfer(me, peer, GET, local, remote, length);
 }
 
 pf_completion pair_atomic(struct pair *me, pf_peer *peer, enum pf_atomic_op op, unsigned width,
@@ -497,6 +654,40 @@ pf_completion pair_atomic(struct pair *me, pf_peer *peer, enum pf_atomic_op op, 
 	return await_status(me, &done,
 			    pf_atomic(peer, op, width, 1, remote, operand, compare, pair_completed,
 				      &done));
+}
+
+bool pair_is_fault(const pf_completion *completion, enum pf_side side, uint64_t address)
+{
+	if (completion->status == PF_ERR_FAULT && completion->side == side &&
+	    completion->address == address)
+		return true;
+	print_error("expected a fault of side %d at %#llx: \"%s\", side %d, %#llx\n", side,
+		    (unsigned long long)address, pf_strerror(completion->status), completion->side,
+		    (unsigned long long)completion->address);
+	return false;
+}
+
+void pair_verify_at(const char *file, int line, struct pair *me, unsigned side,
+		    enum pair_direction direction, void *local, void *window, size_t length,
+		    uint64_t seed)
+{
+	void *source = direction == PUT ? local : window;
+	void *destination = direction == PUT ? window : local;
+	pf_completion completion;
+	char text[160];
+	size_t at;
+
+	pattern_fill(source, length, seed);
+	memset(destination, 0, length);
+	completion = pair_transfer(me, pair_peer(me, side), direction, local,
+				   pair_there(me, side, window), length);
+	if (completion.status != PF_OK)
+		pair_fail(me, file, line, pf_strerror(completion.status));
+	at = pattern_differs(destination, length, seed);
+	snprintf(text, sizeof(text), "%s of %zu bytes: byte %zu is wrong",
+		 direction == PUT ? "put" : "get", length, at);
+	if (at != length)
+		pair_fail(me, file, line, text);
 }
 
 int pair_send(struct pair *me, pf_peer *peer, uint8_t tag, const void *data, size_t length)

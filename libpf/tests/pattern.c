@@ -1,63 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "unit.h"
+#include "pattern.h"
 
-#include <pthread.h>
+#include <endian.h>
+#include <string.h>
 
-/* A prime, so that neither pages nor blocks nor rings repeat it. */
-#define PERIOD 65521
+#define WORD sizeof(uint64_t)
 
-static uint8_t table[PERIOD];
-
-static void fill_table(void)
+/* The eight bytes of the pattern that position is in. */
+static uint64_t word_at(uint64_t seed, uint64_t position)
 {
-	struct random_numbers numbers = { 0x9e3779b97f4a7c15 };
-	size_t i;
-
-	for (i = 0; i < PERIOD; i++)
-		table[i] = (uint8_t)(random_next(&numbers) >> 24);
+	return htole64(pattern_mix(seed + (position / WORD + 1) * 0x9e3779b97f4a7c15ull));
 }
 
-static size_t start(uint64_t what)
+static uint8_t byte_at(uint64_t seed, uint64_t position)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint64_t word = word_at(seed, position);
 
-	pthread_once(&once, fill_table);
-	return (size_t)(what * 7919 % PERIOD);
+	return ((uint8_t *)&word)[position % WORD];
 }
 
-static size_t piece(size_t from, size_t left)
+void pattern_fill_from(void *memory, size_t length, uint64_t seed, uint64_t position)
 {
-	return left < PERIOD - from ? left : PERIOD - from;
-}
+	uint8_t *bytes = memory;
+	size_t at = 0;
 
-void pattern_fill(void *memory, size_t length, uint64_t what)
-{
-	size_t from = start(what), done = 0;
+	for (; at < length && (position + at) % WORD; at++)
+		bytes[at] = byte_at(seed, position + at);
+	for (; at + WORD <= length; at += WORD) {
+		uint64_t word = word_at(seed, position + at);
 
-	while (done < length) {
-		size_t part = piece(from, length - done);
-
-		memcpy((uint8_t *)memory + done, table + from, part);
-		done += part;
-		from = 0;
+		memcpy(bytes + at, &word, WORD);
 	}
+	for (; at < length; at++)
+		bytes[at] = byte_at(seed, position + at);
 }
 
-size_t pattern_differs(const void *memory, size_t length, uint64_t what)
+size_t pattern_differs_from(const void *memory, size_t length, uint64_t seed, uint64_t position)
 {
 	const uint8_t *bytes = memory;
-	size_t from = start(what), done = 0;
+	size_t at = 0;
 
-	while (done < length) {
-		size_t part = piece(from, length - done), i;
+	for (; at < length && (position + at) % WORD && bytes[at] == byte_at(seed, position + at);
+	     at++)
+		;
+	for (; at + WORD <= length && (position + at) % WORD == 0; at += WORD) {
+		uint64_t word = word_at(seed, position + at);
 
-		if (memcmp(bytes + done, table + from, part)) {
-			for (i = 0; bytes[done + i] == table[from + i]; i++)
-				;
-			return done + i;
-		}
-		done += part;
-		from = 0;
+		if (memcmp(bytes + at, &word, WORD))
+			break;
 	}
-	return length;
+	for (; at < length && bytes[at] == byte_at(seed, position + at); at++)
+		;
+	return at;
 }

@@ -3,18 +3,63 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/inbox.h"
+
 #define WHILE_MS 5000
+
+struct observed observed;
+
+static void on_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+{
+	observed.errors++;
+	observed.status = status;
+}
+
+static void on_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+		       void *arg)
+{
+	observed.messages++;
+}
+
+pf_context *stranger_context(const pf_options *options)
+{
+	pf_context *context;
+
+	memset(&observed, 0, sizeof(observed));
+	assert_ok(pf_open(options, &context));
+	pf_set_error(context, on_error, NULL);
+	pf_set_receive(context, on_message, NULL);
+	return context;
+}
+
+void stranger_progress(pf_context *context, unsigned milliseconds)
+{
+	for (; milliseconds; milliseconds--) {
+		pf_progress(context);
+		usleep(1000);
+	}
+}
+
+bool stranger_await_error(pf_context *context)
+{
+	unsigned i;
+
+	for (i = 0; i < WHILE_MS && !observed.errors; i++)
+		stranger_progress(context, 1);
+	return observed.errors;
+}
 
 struct address stranger_address_of(pf_context *context)
 {
 	struct address address;
 	size_t length = sizeof(address);
 
-	assert_int_equal(pf_address(context, &address, &length), PF_OK);
+	assert_ok(pf_address(context, &address, &length));
 	return address;
 }
 
@@ -22,17 +67,26 @@ struct address stranger_address(void)
 {
 	struct address address;
 
-	assert_int_equal(address_create(&address), PF_OK);
+	assert_ok(address_create(&address));
 	return address;
+}
+
+/* A socket, and what it is to be bound or connected to. */
+static int make_socket(const struct address *address, struct sockaddr_un *name, socklen_t *length)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	*length = address_socket(address, name);
+	assert_true(fd >= 0);
+	return fd;
 }
 
 int stranger_listen(const struct address *address)
 {
 	struct sockaddr_un name;
-	socklen_t length = address_socket(address, &name);
-	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	socklen_t length;
+	int listener = make_socket(address, &name, &length);
 
-	assert_true(listener >= 0);
 	assert_int_equal(bind(listener, (struct sockaddr *)&name, length), 0);
 	assert_int_equal(listen(listener, 16), 0);
 	return listener;
@@ -52,10 +106,9 @@ int stranger_accept(int listener)
 int stranger_dial(const struct address *to)
 {
 	struct sockaddr_un name;
-	socklen_t length = address_socket(to, &name);
-	int caller = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	socklen_t length;
+	int caller = make_socket(to, &name, &length);
 
-	assert_true(caller >= 0);
 	assert_int_equal(connect(caller, (struct sockaddr *)&name, length), 0);
 	return caller;
 }
@@ -63,11 +116,30 @@ int stranger_dial(const struct address *to)
 struct connection_message stranger_hello(const struct address *to, const struct address *from)
 {
 	struct hello hello = { .from = *from };
-	struct connection_message message;
+	struct connection_message message = { 0 };
 
-	memset(&message, 0, sizeof(message));
 	connection_message_seal(&message, CONNECTION_HELLO, &hello, to->key);
 	return message;
+}
+
+struct connection_message stranger_welcome(const struct address *address,
+					   const struct connection_message *hello,
+					   struct welcome welcome)
+{
+	struct connection_message message = { 0 };
+
+	memcpy(welcome.nonce, hello->u.handshake.nonce, sizeof(welcome.nonce));
+	connection_message_seal(&message, CONNECTION_WELCOME, &welcome, address->key);
+	return message;
+}
+
+int stranger_inbox(void)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_int_equal(ftruncate(fd, sizeof(struct inbox_memory)), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	return fd;
 }
 
 void stranger_say(int socket, const void *bytes, size_t length, const int *fds, unsigned count)
@@ -86,9 +158,29 @@ void stranger_say(int socket, const void *bytes, size_t length, const int *fds, 
 		header->cmsg_len = CMSG_LEN(count * sizeof(int));
 		memcpy(CMSG_DATA(header), fds, count * sizeof(int));
 	}
-	/* It may have hung up already. */
+	/* The other end may have closed it. */
 	if (sendmsg(socket, &packet, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
 		fail_msg("sendmsg: %s", strerror(errno));
+}
+
+void stranger_say_message(int socket, const struct connection_message *message, const int *fds,
+			  unsigned count)
+{
+	stranger_say(socket, message, connection_message_length(message->kind), fds, count);
+}
+
+struct resolve stranger_ask(int socket, struct resolve resolve)
+{
+	struct connection_message message = { .magic = CONNECTION_MAGIC,
+					      .kind = CONNECTION_RESOLVE,
+					      .u.resolve = resolve };
+	int fd;
+
+	stranger_say_message(socket, &message, NULL, 0);
+	assert_ok(stranger_hear(socket, &message, &fd));
+	assert_int_equal(message.kind, CONNECTION_RESOLVED);
+	assert_int_equal(message.u.resolve.token, resolve.token);
+	return message.u.resolve;
 }
 
 int stranger_hear(int socket, struct connection_message *message, int *fd)
@@ -126,15 +218,14 @@ void intruder_enter(struct intruder *intruder, pf_context *context)
 	hello = (struct hello){ .from = intruder->address,
 				.cookie_address = (uint64_t)(uintptr_t)&intruder->cookie,
 				.cookie = intruder->cookie };
-	assert_int_equal(channel_create(&intruder->channel, 65536, &allowance), PF_OK);
-	/* All of the ring from the first lap on: nothing is left to grow by. */
+	assert_ok(channel_create(&intruder->channel, 65536, &allowance));
+	/* Use the whole ring at once: it need not grow. */
 	intruder->channel.ring.lap = intruder->channel.ring.size;
 	intruder->channel.ring.allowance = NULL;
 	intruder->socket = stranger_dial(&to);
 	connection_message_seal(&message, CONNECTION_HELLO, &hello, to.key);
-	stranger_say(intruder->socket, &message, connection_message_length(CONNECTION_HELLO),
-		     &intruder->channel.fd, 1);
-	assert_int_equal(stranger_hear(intruder->socket, &message, &fd), PF_OK);
+	stranger_say_message(intruder->socket, &message, &intruder->channel.fd, 1);
+	assert_ok(stranger_hear(intruder->socket, &message, &fd));
 	assert_int_equal(message.kind, CONNECTION_WELCOME);
 	assert_true(fd >= 0);
 	close(fd);

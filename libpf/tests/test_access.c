@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* This process's memory by way of the kernel: by its calls, and by a file where they are refused. */
+/* Access to this process's memory through the kernel: by system calls, or by a file if they are refused. */
 #include "unit.h"
 
 #include <sys/mman.h>
 
-#include "pf.h"
 #include "net/access.h"
 
 #define PAGE ((size_t)4096)
 #define PAGES 200
-#define HOLE 150 /* the page that is not there */
+#define HOLE 150 /* the inaccessible page */
 
 static uint8_t *memory;
 static struct access access_;
@@ -18,10 +17,7 @@ static int begin(void **state)
 {
 	access_open(&access_);
 	access_.refused = *state != NULL;
-	memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		      0);
-	if (memory == MAP_FAILED)
-		return -1;
+	memory = test_map(PAGES * PAGE);
 	return mprotect(memory + HOLE * PAGE, PAGE, PROT_NONE);
 }
 
@@ -43,38 +39,37 @@ static void test_copies(void **state)
 	uint64_t bad = 0;
 	size_t i;
 
-	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 		pattern_fill(bytes, lengths[i], i);
-		assert_int_equal(access_write(&access_, at(i * 77), bytes, lengths[i], &bad),
-				 PF_OK);
-		assert_int_equal(pattern_differs(memory + i * 77, lengths[i], i), lengths[i]);
-		assert_int_equal(access_read(&access_, at(i * 77), back, lengths[i], &bad), PF_OK);
-		assert_int_equal(pattern_differs(back, lengths[i], i), lengths[i]);
+		assert_ok(access_write(&access_, at(i * 77), bytes, lengths[i], &bad));
+		assert_pattern(memory + i * 77, lengths[i], i);
+		assert_ok(access_read(&access_, at(i * 77), back, lengths[i], &bad));
+		assert_pattern(back, lengths[i], i);
 	}
 }
 
-/* What is before it is written all the same. */
+/* Bytes before the inaccessible page are written. */
 static void test_faults(void **state)
 {
 	static uint8_t bytes[3 * 4096];
 	uint64_t bad = 0, hole = at(HOLE * PAGE);
 
 	pattern_fill(bytes, sizeof(bytes), 9);
-	assert_int_equal(access_write(&access_, hole - 100, bytes, 200, &bad), PF_ERR_FAULT);
+	assert_status(access_write(&access_, hole - 100, bytes, 200, &bad), PF_ERR_FAULT);
 	assert_true(bad == hole);
-	assert_int_equal(pattern_differs(memory + HOLE * PAGE - 100, 100, 9), 100);
-	assert_int_equal(access_read(&access_, hole - PAGE - 7, bytes, sizeof(bytes), &bad),
-			 PF_ERR_FAULT);
+	assert_pattern(memory + HOLE * PAGE - 100, 100, 9);
+	assert_status(access_read(&access_, hole - PAGE - 7, bytes, sizeof(bytes), &bad),
+		      PF_ERR_FAULT);
 	assert_true(bad == hole);
-	assert_int_equal(access_read(&access_, hole + 5, bytes, 8, &bad), PF_ERR_FAULT);
+	assert_status(access_read(&access_, hole + 5, bytes, 8, &bad), PF_ERR_FAULT);
 	assert_true(bad == hole + 5);
-	assert_int_equal(access_write(&access_, 0, bytes, 8, &bad), PF_ERR_FAULT);
+	assert_status(access_write(&access_, 0, bytes, 8, &bad), PF_ERR_FAULT);
 	assert_true(!bad);
-	/* To be read and no more. */
+	/* A read-only page. */
 	assert_int_equal(mprotect(memory, PAGE, PROT_READ), 0);
-	assert_int_equal(access_write(&access_, at(8), bytes, 8, &bad), PF_ERR_FAULT);
+	assert_status(access_write(&access_, at(8), bytes, 8, &bad), PF_ERR_FAULT);
 	assert_true(bad == at(8));
-	assert_int_equal(access_read(&access_, at(8), bytes, 8, &bad), PF_OK);
+	assert_ok(access_read(&access_, at(8), bytes, 8, &bad));
 	assert_int_equal(mprotect(memory, PAGE, PROT_READ | PROT_WRITE), 0);
 }
 
@@ -82,18 +77,18 @@ static void test_looks(void **state)
 {
 	uint64_t bad = 0, hole = at(HOLE * PAGE);
 
-	assert_int_equal(access_look(&access_, at(3), HOLE * PAGE - 3, &bad), PF_OK);
-	assert_int_equal(access_look(&access_, at(HOLE * PAGE - 1), 1, &bad), PF_OK);
-	assert_int_equal(access_look(&access_, at(3), PAGES * PAGE - 3, &bad), PF_ERR_FAULT);
+	assert_ok(access_look(&access_, at(3), HOLE * PAGE - 3, &bad));
+	assert_ok(access_look(&access_, at(HOLE * PAGE - 1), 1, &bad));
+	assert_status(access_look(&access_, at(3), PAGES * PAGE - 3, &bad), PF_ERR_FAULT);
 	assert_true(bad == hole);
-	assert_int_equal(access_look(&access_, hole - 1, 2, &bad), PF_ERR_FAULT);
+	assert_status(access_look(&access_, hole - 1, 2, &bad), PF_ERR_FAULT);
 	assert_true(bad == hole);
-	assert_int_equal(access_look(&access_, hole + 9, 2, &bad), PF_ERR_FAULT);
+	assert_status(access_look(&access_, hole + 9, 2, &bad), PF_ERR_FAULT);
 	assert_true(bad == hole + 9);
-	assert_int_equal(access_look(&access_, hole + PAGE, 2 * PAGE, &bad), PF_OK);
+	assert_ok(access_look(&access_, hole + PAGE, 2 * PAGE, &bad));
 }
 
-/* Pieces in any order, more of them than a system call takes; all or nothing. */
+/* Pieces in any order, more than one system call accepts; all or none. */
 static void test_gathers(void **state)
 {
 	static uint8_t bytes[3000 * 4], expected[sizeof(bytes)];
@@ -107,13 +102,13 @@ static void test_gathers(void **state)
 		memcpy(expected + length, from[i].iov_base, from[i].iov_len);
 		length += from[i].iov_len;
 	}
-	assert_int_equal(access_gather(&access_, from, 3000, bytes), PF_OK);
+	assert_ok(access_gather(&access_, from, 3000, bytes));
 	assert_memory_equal(bytes, expected, length);
-	assert_int_equal(access_gather(&access_, from, 0, bytes), PF_OK);
+	assert_ok(access_gather(&access_, from, 0, bytes));
 	from[2998].iov_base = memory + HOLE * PAGE - 1;
-	assert_int_equal(access_gather(&access_, from, 3000, bytes), PF_ERR_FAULT);
-	assert_int_equal(access_gather(&access_, from + 2998, 1, bytes), PF_ERR_FAULT);
-	assert_int_equal(access_gather(&access_, from, 2998, bytes), PF_OK);
+	assert_status(access_gather(&access_, from, 3000, bytes), PF_ERR_FAULT);
+	assert_status(access_gather(&access_, from + 2998, 1, bytes), PF_ERR_FAULT);
+	assert_ok(access_gather(&access_, from, 2998, bytes));
 }
 
 #define BOTH(test)                                                                                 \

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses of contexts: parsing, reachability, sockets, and peers opened by address. */
 #include "unit.h"
 
 #include <sodium.h>
@@ -9,8 +10,8 @@ static void test_create(void **state)
 {
 	struct address a, b;
 
-	assert_int_equal(address_create(&a), PF_OK);
-	assert_int_equal(address_create(&b), PF_OK);
+	assert_ok(address_create(&a));
+	assert_ok(address_create(&b));
 	assert_true(sizeof(a) <= PF_ADDRESS_MAX);
 	assert_true(address_same(&a, &a));
 	assert_false(address_same(&a, &b));
@@ -23,26 +24,25 @@ static void test_parse(void **state)
 {
 	struct address address, parsed;
 	uint8_t bytes[sizeof(address) + 1] = { 0 };
+	int i;
 
-	assert_int_equal(address_create(&address), PF_OK);
-	/* Not aligned, as it may lie in a modex. */
+	assert_ok(address_create(&address));
+	/* It need not be aligned. */
 	memcpy(bytes + 1, &address, sizeof(address));
-	assert_int_equal(address_parse(&parsed, bytes + 1, sizeof(address)), PF_OK);
+	assert_ok(address_parse(&parsed, bytes + 1, sizeof(address)));
 	assert_memory_equal(&parsed, &address, sizeof(address));
 
-	assert_int_equal(address_parse(&parsed, NULL, sizeof(address)), PF_ERR_ARGUMENT);
-	assert_int_equal(address_parse(&parsed, bytes, 0), PF_ERR_ARGUMENT);
-	assert_int_equal(address_parse(&parsed, &address, sizeof(address) - 1), PF_ERR_ARGUMENT);
-	assert_int_equal(address_parse(&parsed, bytes, sizeof(address) + 1), PF_ERR_ARGUMENT);
-	parsed = address;
-	parsed.magic++;
-	assert_int_equal(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
-	parsed = address;
-	parsed.version++;
-	assert_int_equal(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
-	parsed = address;
-	parsed.length--;
-	assert_int_equal(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
+	assert_status(address_parse(&parsed, NULL, sizeof(address)), PF_ERR_ARGUMENT);
+	assert_status(address_parse(&parsed, bytes, 0), PF_ERR_ARGUMENT);
+	assert_status(address_parse(&parsed, &address, sizeof(address) - 1), PF_ERR_ARGUMENT);
+	assert_status(address_parse(&parsed, bytes, sizeof(address) + 1), PF_ERR_ARGUMENT);
+	for (i = 0; i < 3; i++) {
+		parsed = address;
+		parsed.magic += i == 0;
+		parsed.version += i == 1;
+		parsed.length -= i == 2;
+		assert_status(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
+	}
 }
 
 static void test_reachable(void **state)
@@ -55,52 +55,52 @@ static void test_reachable(void **state)
 	size_t length = sizeof(here);
 	unsigned i;
 
-	assert_int_equal(pf_open(NULL, &context), PF_OK);
-	assert_int_equal(pf_address(context, &here, &length), PF_OK);
+	assert_ok(pf_open(NULL, &context));
+	assert_ok(pf_address(context, &here, &length));
 	assert_int_equal(length, sizeof(here));
-	assert_int_equal(pf_reachable(context, &here, length, NULL), PF_OK);
-	assert_int_equal(pf_reachable(context, &here, length, &why), PF_OK);
+	assert_ok(pf_reachable(context, &here, length, NULL));
+	assert_ok(pf_reachable(context, &here, length, &why));
 
-	/* Over the network, to a neighbour; one with our own addresses is reached by none of them. */
+	/* Another host on the same network; not one with the addresses of this host. */
 	other = here;
 	other.host[3] ^= 1;
-	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	assert_status(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
 	for (i = 0; i < other.endpoints_count; i++)
 		other.endpoints[i].address[other.endpoints[i].family == 4 ? 3 : 15] ^= 1;
-	assert_int_equal(pf_reachable(context, &other, length, &why), PF_OK);
+	assert_ok(pf_reachable(context, &other, length, &why));
 	assert_non_null(strstr(why, "network"));
 	other.auth = PF_AUTH_ENCRYPT;
-	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	assert_status(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
 	assert_non_null(strstr(why, "auth"));
 	other.auth = PF_AUTH_HEADER;
-	/* An interface of no network of ours; then none at all. */
+	/* Without interfaces. */
 	other.endpoints_count = 0;
-	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	assert_status(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
 	assert_non_null(strstr(why, "if_include"));
 	pf_close(context);
 
 	/* Without the network. */
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_ok(pf_options_init(&options, NULL));
 	options.network = PF_NETWORK_OFF;
-	assert_int_equal(pf_open(&options, &context), PF_OK);
+	assert_ok(pf_open(&options, &context));
 	length = sizeof(here);
-	assert_int_equal(pf_address(context, &here, &length), PF_OK);
+	assert_ok(pf_address(context, &here, &length));
 	assert_int_equal(here.endpoints_count, 0);
 	other = here;
 	other.host[3] ^= 1;
-	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	assert_status(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
 	assert_non_null(strstr(why, "another host"));
-	assert_int_equal(pf_peer_open(context, &other, length, NULL, &peer), PF_ERR_UNREACHABLE);
+	assert_status(pf_peer_open(context, &other, length, NULL, &peer), PF_ERR_UNREACHABLE);
 	other = here;
 	other.network_namespace++;
-	assert_int_equal(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	assert_status(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
 	assert_non_null(strstr(why, "network"));
-	assert_int_equal(pf_reachable(context, &here, length - 1, &why), PF_ERR_ARGUMENT);
+	assert_status(pf_reachable(context, &here, length - 1, &why), PF_ERR_ARGUMENT);
 	assert_non_null(why);
-	assert_int_equal(pf_peer_open(context, &here, length - 1, NULL, &peer), PF_ERR_ARGUMENT);
+	assert_status(pf_peer_open(context, &here, length - 1, NULL, &peer), PF_ERR_ARGUMENT);
 
 	length = sizeof(here) - 1;
-	assert_int_equal(pf_address(context, &here, &length), PF_ERR_ARGUMENT);
+	assert_status(pf_address(context, &here, &length), PF_ERR_ARGUMENT);
 	pf_close(context);
 }
 
@@ -110,12 +110,12 @@ static void test_socket_name(void **state)
 	struct address address;
 	socklen_t length;
 
-	assert_int_equal(address_create(&address), PF_OK);
+	assert_ok(address_create(&address));
 	length = address_socket(&address, &a);
 	assert_int_equal(length, address_socket(&address, &b));
 	assert_true(length <= sizeof(a));
 	assert_memory_equal(&a, &b, sizeof(a));
-	/* Abstract: no file that could stay behind. */
+	/* An abstract name: there is no file. */
 	assert_int_equal(a.sun_path[0], 0);
 	assert_memory_equal(a.sun_path + 1, "libpf-", 6);
 	address.id[ADDRESS_ID_BYTES - 1] ^= 0x80;
@@ -126,22 +126,21 @@ static void test_socket_name(void **state)
 static void test_peers(void **state)
 {
 	pf_peer *peer, *again, *other;
-	struct address address;
+	struct address address = { 0 };
+	size_t length = sizeof(address);
 	pf_context *context;
 	int mine, yours;
 
-	assert_int_equal(pf_open(NULL, &context), PF_OK);
-	address = (struct address){ 0 };
-	size_t length = sizeof(address);
+	assert_ok(pf_open(NULL, &context));
 
-	assert_int_equal(pf_address(context, &address, &length), PF_OK);
-	assert_int_equal(pf_peer_open(context, &address, length, &mine, &peer), PF_OK);
+	assert_ok(pf_address(context, &address, &length));
+	assert_ok(pf_peer_open(context, &address, length, &mine, &peer));
 	assert_ptr_equal(pf_peer_user(peer), &mine);
-	assert_int_equal(pf_peer_open(context, &address, length, NULL, &again), PF_OK);
+	assert_ok(pf_peer_open(context, &address, length, NULL, &again));
 	assert_ptr_equal(peer, again);
 	assert_ptr_equal(pf_peer_user(peer), &mine);
 	address.id[0] ^= 1;
-	assert_int_equal(pf_peer_open(context, &address, length, &yours, &other), PF_OK);
+	assert_ok(pf_peer_open(context, &address, length, &yours, &other));
 	assert_ptr_not_equal(peer, other);
 	assert_ptr_equal(pf_peer_user(other), &yours);
 	assert_string_equal(pf_peer_path(other), "not used yet");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a peer over the network costs: heap as malloc gives it out, its own
- * overhead included, over contexts that all know each other. README.md says it.
+ * Heap memory per peer over the network, malloc's own overhead included: contexts that all know
+ * each other. README.md gives the figures.
  */
 #include "unit.h"
 
@@ -9,10 +9,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "pf.h"
-
 #define CONTEXTS 32
-#define PEERS (CONTEXTS * (CONTEXTS - 2)) /* records: each has all others, but for the first */
+#define PEERS (CONTEXTS * (CONTEXTS - 2)) /* each opens all others; one of them is in warm_up */
 #define UNUSED_MOST 384
 #define AT_REST_MOST 1024
 #define PATIENCE 30000 /* ms */
@@ -68,7 +66,7 @@ void __wrap_free(void *memory)
 static pf_context *contexts[CONTEXTS];
 static uint8_t addresses[CONTEXTS][PF_ADDRESS_MAX];
 static size_t lengths[CONTEXTS];
-static pf_peer *peers[CONTEXTS][CONTEXTS]; /* by context, and whom it stands for */
+static pf_peer *peers[CONTEXTS][CONTEXTS]; /* of a context, to a context */
 static unsigned received;
 
 static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
@@ -79,7 +77,7 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 
 static void completed(pf_context *context, const pf_completion *completion)
 {
-	assert_int_equal(completion->status, PF_OK);
+	assert_ok(completion->status);
 	*(bool *)completion->arg = true;
 }
 
@@ -94,9 +92,8 @@ static void put(unsigned from, unsigned to)
 	uint64_t source = 1000 * from + to, destination = 0;
 	bool done = false;
 
-	assert_int_equal(pf_put(peers[from][to], &source, (uint64_t)(uintptr_t)&destination,
-				sizeof(source), completed, &done),
-			 PF_OK);
+	assert_ok(pf_put(peers[from][to], &source, (uint64_t)(uintptr_t)&destination,
+			 sizeof(source), completed, &done));
 	while (!done)
 		progress(from, to);
 	assert_int_equal(destination, source);
@@ -106,7 +103,7 @@ static void send_message(unsigned from, unsigned to)
 {
 	unsigned before = received;
 
-	assert_int_equal(pf_send(peers[from][to], 1, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(peers[from][to], 1, "x", 1, NULL, 0), PF_DONE);
 	while (received == before)
 		progress(from, to);
 	assert_int_equal(received, before + 1);
@@ -114,9 +111,7 @@ static void send_message(unsigned from, unsigned to)
 
 static void open_peer(unsigned from, unsigned to)
 {
-	assert_int_equal(pf_peer_open(contexts[from], addresses[to], lengths[to], NULL,
-				      &peers[from][to]),
-			 PF_OK);
+	assert_ok(pf_peer_open(contexts[from], addresses[to], lengths[to], NULL, &peers[from][to]));
 }
 
 static void open_contexts(void)
@@ -130,13 +125,13 @@ static void open_contexts(void)
 	options.if_include = "lo";
 	for (i = 0; i < CONTEXTS; i++) {
 		lengths[i] = sizeof(addresses[i]);
-		assert_int_equal(pf_open(&options, &contexts[i]), PF_OK);
+		assert_ok(pf_open(&options, &contexts[i]));
 		pf_set_receive(contexts[i], receive, NULL);
-		assert_int_equal(pf_address(contexts[i], addresses[i], &lengths[i]), PF_OK);
+		assert_ok(pf_address(contexts[i], addresses[i], &lengths[i]));
 	}
 }
 
-/* Bytes a peer since then, once they are that few, or as they are after a while. */
+/* Bytes per peer on top of `before`: progress until they are at most `most`, or PATIENCE ends. */
 static int64_t cost(int64_t before, unsigned count, int64_t most)
 {
 	int64_t each = 0;
@@ -153,7 +148,7 @@ static int64_t cost(int64_t before, unsigned count, int64_t most)
 	return each;
 }
 
-/* So that what a context makes at first use, for all its peers, is there. */
+/* Allocate what a context allocates once, at first use. */
 static void warm_up(void)
 {
 	int64_t before = heap;
@@ -192,7 +187,7 @@ static void test_peers(void **state)
 	}
 	check("never used", before, UNUSED_MOST);
 
-	/* One side only ever answers: its record is to be no larger for that. */
+	/* One side of each pair only answers; its record must be no larger. */
 	for (a = 0; a < CONTEXTS; a++) {
 		for (b = a + 1; b < CONTEXTS; b++)
 			put(a, b);

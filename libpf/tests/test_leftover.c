@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What remains of a context after it: nothing. */
+/* After pf_close nothing of a context remains in the process. */
 #include "pair.h"
 
 #include <dirent.h>
@@ -8,30 +8,27 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define MIB ((size_t)1 << 20)
-
-static unsigned entries(const char *path)
+static unsigned count_entries(const char *path)
 {
 	DIR *folder = opendir(path);
 	unsigned count = 0;
 
-	if (!folder)
-		return 0;
-	while (readdir(folder))
+	while (folder && readdir(folder))
 		count++;
-	closedir(folder);
+	if (folder)
+		closedir(folder);
 	return count;
 }
 
-static unsigned lines(const char *path, const char *with)
+static unsigned count_mappings(const char *name)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = fopen("/proc/self/maps", "re");
 	char line[4096];
 	unsigned count = 0;
 
 	assert_non_null(file);
 	while (fgets(line, sizeof(line), file))
-		count += strstr(line, with) != NULL;
+		count += strstr(line, name) != NULL;
 	fclose(file);
 	return count;
 }
@@ -42,11 +39,8 @@ struct use {
 
 static struct use used(void)
 {
-	return (struct use){
-		.descriptors = entries("/proc/self/fd"),
-		.threads = entries("/proc/self/task"),
-		.mappings = lines("/proc/self/maps", "memfd:libpf"),
-	};
+	return (struct use){ count_entries("/proc/self/fd"), count_entries("/proc/self/task"),
+			     count_mappings("memfd:libpf") };
 }
 
 static bool same(struct use a, struct use b)
@@ -63,66 +57,58 @@ static void check_same(struct use now, struct use before)
 
 static void test_open_close(void **state)
 {
+	pf_options options = pair_options();
 	struct use before = used();
 	int round;
 
 	for (round = 0; round < 50; round++) {
-		pf_options options = pair_options();
 		pf_context *context;
 
-		assert_int_equal(pf_open(&options, &context), PF_OK);
+		assert_ok(pf_open(&options, &context));
 		assert_false(same(used(), before));
 		pf_close(context);
 		check_same(used(), before);
 	}
 }
 
-static void everything(struct pair *pair, uint8_t *local)
+/* Use all operations, and leave some incomplete. */
+static void use_all(struct pair *pair, uint8_t *local)
 {
-	static struct pair_done done; /* they may complete after this returns */
+	static struct pair_done done; /* completions may come after this function */
+	uint64_t window = remote_address(pair->window);
 	int i;
 
-	assert_int_equal(
-		pair_put(pair, pair->peer, local, remote_address(pair->window), MIB).status, PF_OK);
-	assert_int_equal(
-		pair_get(pair, pair->peer, local, remote_address(pair->window), 100).status, PF_OK);
-	assert_int_equal(pair_put(pair, pair->peer, local, 4096, MIB).status, PF_ERR_FAULT);
-	assert_int_equal(
-		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status,
-		PF_OK);
-	assert_int_equal(pair_send(pair, pair->peer, 0, local, 1000), PF_DONE);
-	/* And some that are not done when the context is closed. */
+	pair_connect(pair);
+	assert_ok(pair_put(pair, pair->peer, local, window, MIB).status);
+	assert_ok(pair_get(pair, pair->peer, local, window, 100).status);
+	assert_status(pair_put(pair, pair->peer, local, 4096, MIB).status, PF_ERR_FAULT);
+	assert_status(pair_send(pair, pair->peer, 0, local, 1000), PF_DONE);
 	for (i = 0; i < 20; i++) {
-		pf_put(pair->peer, local, remote_address(pair->window), MIB, pair_completed, &done);
-		pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
-			  pair_completed, &done);
+		pf_put(pair->peer, local, window, MIB, pair_completed, &done);
+		pf_atomic(pair->peer, PF_ADD, 8, 1, window, 1, 0, pair_completed, &done);
 	}
 	for (i = 0; i < 10; i++)
 		pf_progress(pair->context);
 }
 
-static void each_end(bool stream, int end)
+enum end { CLOSE, KILL, KILL_AND_NOTICE };
+
+static void open_and_end(void **state, enum end end)
 {
-	struct pair_setup setup = { .here = pair_options(),
-				    .there = pair_options(),
-				    .window = MIB };
-	uint8_t *local = calloc(1, MIB);
+	uint8_t *local = test_alloc(MIB);
 	struct use before = used();
 	int round;
 
-	assert_non_null(local);
-	setup.here.single_copy = setup.there.single_copy = !stream;
 	for (round = 0; round < 50; round++) {
-		struct pair *pair = pair_start(&setup);
+		struct pair *pair = pair_open(state, .window = MIB);
 
-		everything(pair, local);
-		if (end) {
+		use_all(pair, local);
+		if (end != CLOSE)
 			pair_kill(pair, 1);
-			if (end == 2) {
-				pf_flush(pair->context, NULL);
-				while (!strstr(pf_peer_path(pair->peer), "gone"))
-					pf_progress(pair->context);
-			}
+		if (end == KILL_AND_NOTICE) {
+			pf_flush(pair->context, NULL);
+			while (!strstr(pf_peer_path(pair->peer), "gone"))
+				pf_progress(pair->context);
 		}
 		pair_end(pair);
 		check_same(used(), before);
@@ -132,47 +118,45 @@ static void each_end(bool stream, int end)
 
 static void test_closed(void **state)
 {
-	each_end(false, 0);
-}
-
-static void test_closed_stream(void **state)
-{
-	each_end(true, 0);
+	open_and_end(state, CLOSE);
 }
 
 static void test_killed(void **state)
 {
-	each_end(false, 1);
+	open_and_end(state, KILL);
 }
 
+/* Writing to the dead peer's socket does not raise SIGPIPE either. */
 static void test_killed_noticed(void **state)
 {
-	each_end(true, 2);
+	struct sigaction action = { .sa_handler = SIG_DFL }, before;
+
+	sigaction(SIGPIPE, &action, &before);
+	open_and_end(state, KILL_AND_NOTICE);
+	sigaction(SIGPIPE, &before, NULL);
 }
 
-/* Peers come and go while the context stays: it does not grow by those that went. */
-static void test_peers_go(void **state)
+/* Peers start and end while the context stays: it does not grow. */
+static void test_peers_end(void **state)
 {
 	struct use before;
 	pf_context *context, *other;
 	pf_options options = pair_options();
-	uint8_t address[PF_ADDRESS_MAX];
+	uint8_t address[PF_ADDRESS_MAX], other_address[PF_ADDRESS_MAX];
 	size_t length = sizeof(address);
+	pf_peer *peer, *back;
 	int round, i;
 
-	assert_int_equal(pf_open(&options, &context), PF_OK);
+	assert_ok(pf_open(&options, &context));
 	pf_address(context, address, &length);
 	before = used();
 	for (round = 0; round < 50; round++) {
-		pf_peer *peer, *back;
-		uint8_t other_address[PF_ADDRESS_MAX];
-
-		assert_int_equal(pf_open(&options, &other), PF_OK);
-		assert_int_equal(pf_peer_open(other, address, length, NULL, &peer), PF_OK);
-		assert_int_equal(pf_send(peer, 0, "x", 1, NULL, 0), PF_DONE);
+		assert_ok(pf_open(&options, &other));
+		assert_ok(pf_peer_open(other, address, length, NULL, &peer));
+		assert_status(pf_send(peer, 0, "x", 1, NULL, 0), PF_DONE);
 		pf_address(other, other_address, &length);
-		assert_int_equal(pf_peer_open(context, other_address, length, NULL, &back), PF_OK);
-		assert_int_equal(pf_send(back, 0, "x", 1, NULL, 0), PF_DONE);
+		assert_ok(pf_peer_open(context, other_address, length, NULL, &back));
+		assert_status(pf_send(back, 0, "x", 1, NULL, 0), PF_DONE);
 		for (i = 0; i < 20; i++) {
 			pf_progress(context);
 			pf_progress(other);
@@ -188,22 +172,18 @@ static void test_peers_go(void **state)
 	pf_close(context);
 }
 
-/* A program that this process becomes, or starts, inherits nothing. */
+/* A program that this process executes inherits no descriptor. */
 static void test_close_on_exec(void **state)
 {
-	struct pair_setup setup = { .here = pair_options(),
-				    .there = pair_options(),
-				    .window = MIB };
 	bool existed[1024] = { false };
 	struct pair *pair;
-	uint8_t *local = calloc(1, MIB);
+	uint8_t *local = test_alloc(MIB);
 	int fd, checked = 0;
 
-	assert_non_null(local);
 	for (fd = 0; fd < 1024; fd++)
 		existed[fd] = fcntl(fd, F_GETFD) >= 0;
-	pair = pair_start(&setup);
-	everything(pair, local);
+	pair = pair_open(state, .window = MIB);
+	use_all(pair, local);
 	for (fd = 0; fd < 1024; fd++) {
 		int flags = fcntl(fd, F_GETFD);
 
@@ -213,13 +193,12 @@ static void test_close_on_exec(void **state)
 		checked++;
 	}
 	assert_true(checked > 5);
-	/* Nor is there anything that a crash would leave behind. */
-	assert_int_equal(lines("/proc/self/maps", "/dev/shm"), 0);
+	/* Nor is there a file that a crash would leave behind. */
+	assert_int_equal(count_mappings("/dev/shm"), 0);
 	pair_end(pair);
 	free(local);
 }
 
-/* The application's own signals are its own: the service thread takes none of them. */
 static volatile sig_atomic_t signals, elsewhere;
 static pthread_t main_thread;
 
@@ -230,6 +209,7 @@ static void on_signal(int number)
 		elsewhere++;
 }
 
+/* The service thread handles none of the application's signals. */
 static void test_signals(void **state)
 {
 	struct sigaction action = { .sa_handler = on_signal }, before;
@@ -241,7 +221,7 @@ static void test_signals(void **state)
 	main_thread = pthread_self();
 	sigaction(SIGUSR1, &action, &before);
 	pthread_sigmask(SIG_SETMASK, NULL, &mask_before);
-	assert_int_equal(pf_open(&options, &context), PF_OK);
+	assert_ok(pf_open(&options, &context));
 	pthread_sigmask(SIG_SETMASK, NULL, &mask_after);
 	assert_memory_equal(&mask_before, &mask_after, sizeof(mask_before));
 	for (i = 0; i < 100; i++) {
@@ -254,17 +234,7 @@ static void test_signals(void **state)
 	sigaction(SIGUSR1, &before, NULL);
 }
 
-/* SIGPIPE of a dead peer's socket must not reach the application. */
-static void test_no_sigpipe(void **state)
-{
-	struct sigaction action = { .sa_handler = SIG_DFL }, before;
-
-	sigaction(SIGPIPE, &action, &before);
-	each_end(true, 2);
-	sigaction(SIGPIPE, &before, NULL);
-}
-
-/* The thread sanitizer starts a thread of its own with the first. */
+/* The thread sanitizer starts a thread of its own with the first one of the program. */
 static int start_once(void **state)
 {
 	pf_options options = pair_options();
@@ -279,15 +249,10 @@ static int start_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_open_close),
-		cmocka_unit_test_teardown(test_closed, pair_teardown),
-		cmocka_unit_test_teardown(test_closed_stream, pair_teardown),
-		cmocka_unit_test_teardown(test_killed, pair_teardown),
-		cmocka_unit_test_teardown(test_killed_noticed, pair_teardown),
-		cmocka_unit_test(test_peers_go),
-		cmocka_unit_test_teardown(test_close_on_exec, pair_teardown),
-		cmocka_unit_test(test_signals),
-		cmocka_unit_test_teardown(test_no_sigpipe, pair_teardown),
+		cmocka_unit_test(test_open_close),    IN_MODE(test_closed, DEFAULT),
+		IN_MODE(test_closed, STREAM),         IN_MODE(test_killed, DEFAULT),
+		IN_MODE(test_killed_noticed, STREAM), cmocka_unit_test(test_peers_end),
+		PAIR_TEST(test_close_on_exec),        cmocka_unit_test(test_signals),
 	};
 
 	return cmocka_run_group_tests_name("leftover", tests, start_once, NULL);

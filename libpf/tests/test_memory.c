@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Out of memory at each place in turn where libpf asks for some: an error that
- * says so, and everything in order afterwards.
+ * Each allocation of libpf in turn fails: the call that needs it returns an error, what was
+ * accepted before completes, and nothing is left behind.
  */
 #include "stranger.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
-#define MIB ((size_t)1 << 20)
-
-/* In the thread that set it, the allocation to fail: 0 is the next, negative none. */
+/* Of this thread: allocations until the one that fails, negative for none. */
 static _Thread_local int countdown = -1;
-static _Thread_local unsigned refused;
+static _Thread_local unsigned failures;
 
-static bool refuse(void)
+static bool fails(void)
 {
 	if (countdown < 0 || countdown-- > 0)
 		return false;
-	refused++;
+	failures++;
 	return true;
 }
 
-/* The linker puts these in place of the C library's, for libpf and this file only. */
+/* The linker puts these in the place of the C library's, for libpf and this file only. */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *memory, size_t size);
@@ -34,156 +31,136 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
 void *__wrap_malloc(size_t size)
 {
-	return refuse() ? NULL : __real_malloc(size);
+	return fails() ? NULL : __real_malloc(size);
 }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-	return refuse() ? NULL : __real_calloc(count, size);
+	return fails() ? NULL : __real_calloc(count, size);
 }
 
 void *__wrap_realloc(void *memory, size_t size)
 {
-	return refuse() ? NULL : __real_realloc(memory, size);
+	return fails() ? NULL : __real_realloc(memory, size);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
-	return refuse() ? NULL : __real_aligned_alloc(alignment, size);
+	return fails() ? NULL : __real_aligned_alloc(alignment, size);
 }
 
-struct scene {
+struct contexts {
 	pf_context *contexts[2];
-	pf_peer *to[2]; /* from the one to the other */
+	pf_peer *peers[2]; /* of each context: the other one */
 	unsigned posted, completed, sent, received;
-	bool poor; /* something was refused: errors are in order */
 };
 
-static bool in_order(const struct scene *scene, int status)
+/* Is this a status that a call may return? Errors only after a failure. */
+static bool is_expected(int status)
 {
 	return status == PF_OK || status == PF_DONE ||
-	       (scene->poor && (status == PF_ERR_MEMORY || status == PF_ERR_PEER ||
-				status == PF_ERR_SYSTEM || status == PF_ERR_REFUSED));
+	       (failures && (status == PF_ERR_MEMORY || status == PF_ERR_PEER ||
+			     status == PF_ERR_SYSTEM || status == PF_ERR_REFUSED));
 }
 
 static void on_complete(pf_context *context, const pf_completion *completion)
 {
-	struct scene *scene = completion->arg;
-
-	scene->poor = scene->poor || refused;
-	scene->completed++;
-	assert_true(in_order(scene, completion->status) || completion->status == PF_ERR_FAULT);
+	((struct contexts *)completion->arg)->completed++;
+	assert_true(is_expected(completion->status) || completion->status == PF_ERR_FAULT);
 }
 
 static void on_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
 		       void *arg)
 {
-	((struct scene *)arg)->received++;
+	((struct contexts *)arg)->received++;
 }
 
-static void progress(struct scene *scene)
+static void post(struct contexts *both, int status)
 {
-	pf_progress(scene->contexts[0]);
-	pf_progress(scene->contexts[1]);
+	assert_true(is_expected(status));
+	both->posted += status == PF_OK;
 }
 
-static void posted(struct scene *scene, int status)
-{
-	scene->poor = scene->poor || refused;
-	assert_true(in_order(scene, status));
-	scene->posted += status == PF_OK;
-}
-
-static void use(struct scene *scene, uint8_t *local, uint8_t *remote)
+static void use(struct contexts *both, uint8_t *local, uint8_t *remote)
 {
 	uint64_t address = (uint64_t)(uintptr_t)remote;
 	unsigned side, i;
 	int status;
 
 	for (side = 0; side < 2; side++) {
-		pf_peer *to = scene->to[side];
+		pf_peer *to = both->peers[side];
 
-		posted(scene, pf_put(to, local, address, 100, on_complete, scene));
-		posted(scene, pf_put(to, local, address, MIB, on_complete, scene));
-		posted(scene, pf_get(to, local, address, 200000, on_complete, scene));
-		posted(scene, pf_get(to, local, 4096, 200000, on_complete, scene));
-		posted(scene, pf_atomic(to, PF_ADD, 8, 1, address, 1, 0, on_complete, scene));
+		post(both, pf_put(to, local, address, 100, on_complete, both));
+		post(both, pf_put(to, local, address, MIB, on_complete, both));
+		post(both, pf_get(to, local, address, 200000, on_complete, both));
+		post(both, pf_get(to, local, 4096, 200000, on_complete, both));
+		post(both, pf_atomic(to, PF_ADD, 8, 1, address, 1, 0, on_complete, both));
 		status = pf_send(to, 0, "x", 1, NULL, 0);
-		scene->poor = scene->poor || refused;
-		assert_true(in_order(scene, status));
-		scene->sent += status == PF_DONE;
+		assert_true(is_expected(status));
+		both->sent += status == PF_DONE;
 	}
-	/* What was accepted completes, and what was sent arrives, whatever was refused meanwhile. */
-	for (i = 0;
-	     i < 20000 && (scene->completed < scene->posted || scene->received < scene->sent);
+	for (i = 0; i < 20000 && (both->completed < both->posted || both->received < both->sent);
 	     i++) {
-		progress(scene);
+		pf_progress(both->contexts[0]);
+		pf_progress(both->contexts[1]);
 		if (i > 1000)
 			usleep(100);
 	}
+	assert_int_equal(both->completed, both->posted);
+	assert_int_equal(both->received, both->sent);
 }
 
-/* False once there was nothing left to refuse. */
-static bool play(int fail_at, const pf_options *options, uint8_t *local, uint8_t *remote)
+/* Open, use and close two contexts while one allocation fails; false if there were fewer. */
+static bool run_once(int fail_at, const pf_options *options, uint8_t *local, uint8_t *remote)
 {
-	struct scene scene = { 0 };
+	struct contexts both = { 0 };
 	unsigned side;
 	int status = PF_OK;
 
-	refused = 0;
+	failures = 0;
 	countdown = fail_at;
 	for (side = 0; side < 2 && status == PF_OK; side++)
-		status = pf_open(options, &scene.contexts[side]);
-	scene.poor = refused;
-	assert_true(in_order(&scene, status));
+		status = pf_open(options, &both.contexts[side]);
 	for (side = 0; side < 2 && status == PF_OK; side++) {
-		struct address address;
-		size_t length = sizeof(address);
+		struct address address = stranger_address_of(both.contexts[!side]);
 
-		pf_set_receive(scene.contexts[side], on_message, &scene);
-		assert_int_equal(pf_address(scene.contexts[!side], &address, &length), PF_OK);
-		status = pf_peer_open(scene.contexts[side], &address, length, NULL,
-				      &scene.to[side]);
-		scene.poor = refused;
-		assert_true(in_order(&scene, status));
+		pf_set_receive(both.contexts[side], on_message, &both);
+		status = pf_peer_open(both.contexts[side], &address, sizeof(address), NULL,
+				      &both.peers[side]);
 	}
+	assert_true(is_expected(status));
 	if (status == PF_OK)
-		use(&scene, local, remote);
-	assert_int_equal(scene.completed, scene.posted);
-	assert_int_equal(scene.received, scene.sent);
+		use(&both, local, remote);
 	countdown = -1;
-	pf_close(scene.contexts[0]);
-	pf_close(scene.contexts[1]);
-	return refused;
+	pf_close(both.contexts[0]);
+	pf_close(both.contexts[1]);
+	return failures;
 }
 
-static void each_place(bool single_copy)
+static void fail_each(bool single_copy)
 {
-	uint8_t *local = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			      -1, 0);
+	uint8_t *local = test_map(2 * MIB);
 	unsigned before = count_descriptors();
 	pf_options options;
-	int fail_at;
+	int fail_at = 0;
 
-	assert_ptr_not_equal(local, MAP_FAILED);
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_ok(pf_options_init(&options, NULL));
 	options.single_copy = single_copy;
-	for (fail_at = 0; play(fail_at, &options, local, local + MIB); fail_at++)
+	while (run_once(fail_at++, &options, local, local + MIB))
 		assert_int_equal(count_descriptors(), before);
 	assert_int_equal(count_descriptors(), before);
-	/* So many different places there are at least. */
-	assert_true(fail_at > 10);
+	assert_true(fail_at > 11);
 	munmap(local, 2 * MIB);
 }
 
 static void test_single_copy(void **state)
 {
-	each_place(true);
+	fail_each(true);
 }
 
 static void test_stream(void **state)
 {
-	each_place(false);
+	fail_each(false);
 }
 
 static int set_up(void **state)

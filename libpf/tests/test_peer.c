@@ -1,135 +1,93 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How peers come and go: killed, closed in good order, silent, or this very process. */
+/* Peers that start and end: killed, closed in order, stopped, or this process itself. */
 #include "pair.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MIB ((size_t)1 << 20)
 #define WINDOW (64 * MIB)
-
-enum mode { MODE_DEFAULT, MODE_STREAM, MODE_THREADS, MODE_IDLE, MODE_NO_GROWTH };
-
-static pf_options options_of(enum mode mode)
-{
-	pf_options options = pair_options();
-
-	switch (mode) {
-	case MODE_STREAM:
-		options.single_copy = 0;
-		break;
-	case MODE_THREADS:
-		options.threads = 1;
-		break;
-	case MODE_IDLE:
-		options.idle_polls = 1;
-		break;
-	case MODE_NO_GROWTH:
-		options.ring_memory = 0;
-		break; /* so the ring turns back often */
-	default:
-		break;
-	}
-	return options;
-}
-
-static struct {
-	unsigned count;
-	int status;
-	pf_peer *peer;
-	unsigned completed; /* what had completed when it came */
-	struct pair_done *done;
-} error;
-
-static void on_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
-{
-	error.count++;
-	error.status = status;
-	error.peer = peer;
-	error.completed = error.done ? error.done->count : 0;
-	if (!text || strlen(text) < 5)
-		error.status = 1;
-}
 
 static struct pair *start(void **state, void (*partner)(struct pair *), pf_receive_fn receive_here)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.here = options_of(mode),
-		.there = options_of(mode),
-		.window = WINDOW,
-		.partner = partner,
-		.receive_here = receive_here,
-		.error_here = on_error,
-	};
-
-	memset(&error, 0, sizeof(error));
-	return pair_start(&setup);
-}
-
-/* For a while: nothing more happens. */
-static void linger(struct pair *pair)
-{
-	int i;
-
-	for (i = 0; i < 10; i++) {
-		pf_progress(pair->context);
-		usleep(1000);
-	}
+	return pair_open(state, .window = WINDOW, .partner = partner, .receive_here = receive_here,
+			 .error_here = pair_note_error);
 }
 
 static void await_error(struct pair *pair)
 {
-	while (!error.count)
+	while (!pair->errors.count)
 		pf_progress(pair->context);
 }
 
-static void check_gone(struct pair *pair)
+/* The peer has failed, this was reported once, and every operation says so. */
+static void check_gone(struct pair *pair, unsigned reports)
 {
 	struct pair_done done = { 0 };
-	uint64_t byte = 0;
+	pf_peer *peer = pair->peer;
+	uint64_t word = 0;
 
-	assert_non_null(strstr(pf_peer_path(pair->peer), "gone"));
-	assert_int_equal(pf_put(pair->peer, &byte, 4096, 8, pair_completed, &done), PF_ERR_PEER);
-	assert_int_equal(pf_get(pair->peer, &byte, 4096, 8, pair_completed, &done), PF_ERR_PEER);
-	assert_int_equal(pf_put(pair->peer, pair->window, 4096, MIB, pair_completed, &done),
-			 PF_ERR_PEER);
-	assert_int_equal(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_ERR_PEER);
-	assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, 4096, 1, 0, pair_completed, &done),
-			 PF_ERR_PEER);
-	assert_int_equal(pf_flush(pair->context, NULL), PF_OK);
+	pair_linger(pair);
+	assert_int_equal(pair->errors.count, reports);
+	if (reports) {
+		assert_status(pair->errors.status, PF_ERR_PEER);
+		assert_ptr_equal(pair->errors.peer, peer);
+	}
+	assert_non_null(strstr(pf_peer_path(peer), "gone"));
+	assert_status(pf_put(peer, &word, 4096, 8, pair_completed, &done), PF_ERR_PEER);
+	assert_status(pf_get(peer, &word, 4096, 8, pair_completed, &done), PF_ERR_PEER);
+	assert_status(pf_put(peer, pair->window, 4096, MIB, pair_completed, &done), PF_ERR_PEER);
+	assert_status(pf_send(peer, 0, "x", 1, NULL, 0), PF_ERR_PEER);
+	assert_status(pf_atomic(peer, PF_ADD, 8, 1, 4096, 1, 0, pair_completed, &done),
+		      PF_ERR_PEER);
+	assert_ok(pf_flush(pair->context, NULL));
 	assert_int_equal(done.count, 0);
 }
 
-/* SIGKILL in the middle of everything: each operation completes, the callback comes once, no hang. */
+/* The number of completions when the error is reported. */
+static struct pair_done *posted_done;
+static unsigned completed_before_error;
+
+static void note_error_order(pf_context *context, pf_peer *peer, int status, const char *text,
+			     void *arg)
+{
+	completed_before_error = posted_done->count;
+	pair_note_error(context, peer, status, text, arg);
+}
+
+/* Post one of the three operations, and return how many completions it will have. */
+static unsigned post_any(struct pair *pair, unsigned which, uint8_t *local, size_t length,
+			 struct pair_done *done)
+{
+	uint64_t remote = remote_address(pair->window + which * MIB);
+	uint8_t *here = local + which * MIB;
+	int status = which % 3 == 0 ?
+			     pf_put(pair->peer, here, remote, length, pair_completed, done) :
+		     which % 3 == 1 ?
+			     pf_get(pair->peer, here, remote, length, pair_completed, done) :
+			     pf_atomic(pair->peer, PF_ADD, 8, 1, remote, 1, 0, pair_completed,
+				       done);
+
+	assert_in_range(status, PF_OK, PF_DONE);
+	return status == PF_OK;
+}
+
+/* SIGKILL at any time: each operation completes, then the error is reported once. */
 static void test_killed(void **state)
 {
 	struct random_numbers numbers = random_start("peer, killed");
 	unsigned round;
 
 	for (round = 0; round < REPEAT(16); round++) {
-		struct pair *pair = start(state, NULL, NULL);
+		struct pair *pair = pair_open(state, .window = WINDOW,
+					      .error_here = note_error_order);
 		struct pair_done done = { 0 };
-		uint8_t *local = calloc(1, WINDOW);
+		uint8_t *local = test_alloc(WINDOW);
 		unsigned posted = 0, i;
 
-		assert_non_null(local);
-		error.done = &done;
+		posted_done = &done;
 		for (i = 0; i < 60; i++) {
-			size_t at = i * MIB, length = 1 + random_below(&numbers, MIB);
-			int status = i % 3 == 0 ? pf_put(pair->peer, local + at,
-							 remote_address(pair->window + at), length,
-							 pair_completed, &done) :
-				     i % 3 == 1 ? pf_get(pair->peer, local + at,
-							 remote_address(pair->window + at), length,
-							 pair_completed, &done) :
-						  pf_atomic(pair->peer, PF_ADD, 8, 1,
-							    remote_address(pair->window + at), 1, 0,
-							    pair_completed, &done);
-
-			assert_in_range(status, PF_OK, PF_DONE);
-			posted += status == PF_OK;
+			posted += post_any(pair, i, local, 1 + random_below(&numbers, MIB), &done);
 			if (i % 4 == round % 4)
 				pf_progress(pair->context);
 		}
@@ -140,37 +98,29 @@ static void test_killed(void **state)
 		for (i = (unsigned)random_below(&numbers, 20); i; i--)
 			pf_progress(pair->context);
 		pair_kill(pair, 1);
-		assert_int_equal(pf_flush(pair->context, round % 2 ? pair->peer : NULL), PF_OK);
+		assert_ok(pf_flush(pair->context, round % 2 ? pair->peer : NULL));
 		assert_int_equal(done.count, posted);
 		if (done.failed)
-			assert_int_equal(done.failure.status, PF_ERR_PEER);
+			assert_status(done.failure.status, PF_ERR_PEER);
 		await_error(pair);
-		assert_int_equal(error.completed, posted);
-		linger(pair);
-		assert_int_equal(error.count, 1);
-		assert_int_equal(error.status, PF_ERR_PEER);
-		assert_ptr_equal(error.peer, pair->peer);
+		assert_int_equal(completed_before_error, posted);
+		check_gone(pair, 1);
 		assert_int_equal(done.count, posted);
-		check_gone(pair);
 		free(local);
 		pair_end(pair);
 	}
 }
 
-/* Nobody was in touch with it when it died: the first to try learns of it. */
+/* It died before it was first used: the first operation reports it. */
 static void test_dead_before_use(void **state)
 {
 	struct pair *pair = start(state, NULL, NULL);
 	uint8_t byte = 0;
-	pf_completion completion;
 
 	pair_kill(pair, 1);
-	completion = pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1);
-	assert_int_equal(completion.status, PF_ERR_PEER);
-	linger(pair);
-	check_gone(pair);
-	/* The header promises it for a peer that died, however that came out. */
-	assert_int_equal(error.count, 1);
+	assert_status(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status,
+		      PF_ERR_PEER);
+	check_gone(pair, 1);
 	pair_end(pair);
 }
 
@@ -180,21 +130,16 @@ static void exit_without_close(struct pair *me)
 	_exit(0);
 }
 
-/* It exits, but never says good-bye: that is an error too. */
+/* A process that exits without pf_close is an error. */
 static void test_exits(void **state)
 {
 	struct pair *pair = start(state, exit_without_close, NULL);
 
-	assert_int_equal(
-		pair_put(pair, pair->peer, &pair->side, remote_address(pair->window), 4).status,
-		PF_OK);
+	pair_connect(pair);
 	pair_say(pair, 1);
 	pair_wait_exit(pair, 1);
 	await_error(pair);
-	linger(pair);
-	assert_int_equal(error.count, 1);
-	assert_int_equal(error.status, PF_ERR_PEER);
-	check_gone(pair);
+	check_gone(pair, 1);
 	pair_end(pair);
 }
 
@@ -203,65 +148,53 @@ static void close_when_told(struct pair *me)
 	pair_await(me, 0, 1);
 }
 
-/* Closed in good order: its operations fail, but nobody is alarmed. */
+/* After pf_close of the peer operations fail, but no error is reported. */
 static void test_closes(void **state)
 {
 	struct pair *pair = start(state, close_when_told, NULL);
 
-	assert_int_equal(
-		pair_put(pair, pair->peer, &pair->side, remote_address(pair->window), 4).status,
-		PF_OK);
-	assert_int_equal(
-		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status,
-		PF_OK);
+	pair_connect(pair);
 	pair_say(pair, 1);
 	pair_wait_exit(pair, 1);
-	linger(pair);
-	assert_int_equal(error.count, 0);
-	check_gone(pair);
+	check_gone(pair, 0);
 	pair_end(pair);
 }
 
 static uint32_t received;
 
-/* Now and then a long one, so that the ring turns at other places each time. */
+/* Numbers of the test: 0: the sender exits without pf_close, 1: messages that are read before it
+ * does, 2: their length, 0: various. Of the partner: 0: messages sent. */
 static size_t length_of(struct pair *me, uint32_t n)
 {
-	size_t fixed = atomic_load(pair_value(me, 0, 2));
+	size_t fixed = *pair_value(me, 0, 2);
 
 	if (fixed)
 		return fixed;
+	/* A long one at times: the ring wraps around at other places each time. */
 	return n % 100 == 99 ? 20000 : 4 + n * 37 % 900;
 }
 
-static void count_last(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void check_last(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
 		       void *arg)
 {
-	struct pair *me = arg;
 	uint32_t n;
 
 	assert_true(length >= sizeof(n));
 	memcpy(&n, data, sizeof(n));
 	assert_int_equal(n, received);
-	assert_int_equal(length, length_of(me, n));
+	assert_int_equal(length, length_of(arg, n));
 	assert_int_equal(pattern_differs((uint8_t *)data + 4, length - 4, n), length - 4);
 	received++;
 }
 
-/*
- * Values of the test: 0 end abruptly, 1 messages that it reads, 2 the length of
- * all or 0. The partner's: 0 messages sent.
- */
 static void send_and_go(struct pair *me)
 {
 	static uint8_t message[20000];
 	uint32_t n, warm;
-	bool abrupt;
 	int status;
 
 	pair_watch(me, 0, 1);
-	abrupt = atomic_load(pair_value(me, 0, 0));
-	warm = (uint32_t)atomic_load(pair_value(me, 0, 1));
+	warm = (uint32_t)*pair_value(me, 0, 1);
 	for (n = 0;; n++) {
 		if (n == warm)
 			pair_watch(me, 0, 2);
@@ -273,21 +206,21 @@ static void send_and_go(struct pair *me)
 		if (status != PF_DONE)
 			break;
 	}
-	pair_check(me, status == PF_ERR_AGAIN);
-	atomic_store(pair_value(me, 1, 0), n);
-	if (abrupt)
+	pair_check_status(me, status, PF_ERR_AGAIN);
+	*pair_value(me, 1, 0) = n;
+	if (*pair_value(me, 0, 0))
 		_exit(0);
 }
 
-/* What was sent is delivered, though the receiver reads it only after the sender has ended. */
+/* What was sent is delivered, also if the receiver reads it after the sender has ended. */
 static void last_messages(void **state, uint64_t warm, size_t length, bool abrupt)
 {
-	struct pair *pair = start(state, send_and_go, count_last);
+	struct pair *pair = start(state, send_and_go, check_last);
 
 	received = 0;
-	atomic_store(pair_value(pair, 0, 0), abrupt);
-	atomic_store(pair_value(pair, 0, 1), warm);
-	atomic_store(pair_value(pair, 0, 2), length);
+	*pair_value(pair, 0, 0) = abrupt;
+	*pair_value(pair, 0, 1) = warm;
+	*pair_value(pair, 0, 2) = length;
 	pair_say(pair, 1);
 	while (received < warm)
 		pf_progress(pair->context);
@@ -295,10 +228,10 @@ static void last_messages(void **state, uint64_t warm, size_t length, bool abrup
 	pair_wait_exit(pair, 1);
 	if (abrupt)
 		await_error(pair);
-	linger(pair);
+	pair_linger(pair);
 	assert_true(received > warm);
-	assert_int_equal(received, atomic_load(pair_value(pair, 1, 0)));
-	assert_int_equal(error.count, abrupt);
+	assert_int_equal(received, *pair_value(pair, 1, 0));
+	assert_int_equal(pair->errors.count, abrupt);
 	pair_end(pair);
 }
 
@@ -311,56 +244,39 @@ static void test_last_messages(void **state)
 		last_messages(state, random_below(&numbers, round % 3 ? 3000 : 30), 0, round % 2);
 }
 
-/* The ring turns back just where the reader takes a break, or next to it. */
+/* The ring wraps around where the reader pauses, or next to it. */
 static void test_last_turn(void **state)
 {
 	static const uint64_t warm[] = { 62, 63, 64, 65, 66, 126, 127, 128, 129, 130 };
 	size_t i;
 
-	for (i = 0; i < sizeof(warm) / sizeof(warm[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(warm); i++)
 		last_messages(state, warm[i], 248, i % 2);
-}
-
-static void count_arrival(pf_context *context, pf_peer *from, uint8_t tag, void *data,
-			  size_t length, void *arg)
-{
-	struct pair *me = arg;
-
-	atomic_fetch_add(pair_value(me, 1, 0), 1);
 }
 
 static void count_loss(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
 {
-	struct pair *me = arg;
-
-	atomic_fetch_add(pair_value(me, 1, 1), 1);
+	(*pair_value(arg, 1, 1))++;
 }
 
-/* Somebody calls, sends, and closes in good order before it is let in: that is no loss. */
+/* A process connects, sends and closes in order before it was accepted: that is no error. */
 static void test_hasty(void **state)
 {
-	pf_options options = options_of((enum mode)(uintptr_t)*state);
-	struct pair_setup setup = {
-		.here = options, .there = options, .receive = count_arrival, .error = count_loss
-	};
-	struct pair *pair = pair_start(&setup), hasty = *pair;
-	pf_peer *peer = pair_peer(pair, 1);
+	struct pair *pair = pair_open(state, .receive = pair_count_message, .error = count_loss);
+	struct pair hasty = *pair;
 	int status;
 
-	assert_int_equal(pair_send(pair, peer, 0, "x", 1), PF_DONE);
-	while (!atomic_load(pair_value(pair, 1, 0)))
-		pf_progress(pair->context);
+	assert_status(pair_send(pair, pair->peer, 0, "x", 1), PF_DONE);
+	pair_await_value(pair, 1, 0, 1);
 	kill(pair_pid(pair, 1), SIGSTOP);
 	waitpid(pair_pid(pair, 1), &status, WUNTRACED);
-	assert_int_equal(pf_open(&options, &hasty.context), PF_OK);
-	peer = pair_peer(&hasty, 1);
-	assert_int_equal(pf_send(peer, 0, "y", 1, NULL, 0), PF_DONE);
+	assert_ok(pf_open(&pair->options, &hasty.context));
+	assert_status(pf_send(pair_peer(&hasty, 1), 0, "y", 1, NULL, 0), PF_DONE);
 	pf_close(hasty.context);
 	kill(pair_pid(pair, 1), SIGCONT);
-	while (atomic_load(pair_value(pair, 1, 0)) < 2)
-		pf_progress(pair->context);
-	linger(pair);
-	assert_int_equal(atomic_load(pair_value(pair, 1, 1)), 0);
+	pair_await_value(pair, 1, 0, 2);
+	pair_linger(pair);
+	assert_int_equal(*pair_value(pair, 1, 1), 0);
 	pair_end(pair);
 }
 
@@ -368,131 +284,105 @@ static void stop_self(struct pair *me)
 {
 	pair_await(me, 0, 1);
 	raise(SIGSTOP);
-	pair_serve(me);
 }
 
-/* A stopped process is not a dead one: nothing is lost, it is only late. */
+/* A stopped process is not dead: operations wait for it. */
 static void test_stopped(void **state)
 {
-	pf_options options = options_of((enum mode)(uintptr_t)*state);
-	struct pair *pair = start(state, stop_self, NULL);
+	struct pair *pair = pair_open(state, .window = WINDOW, .work = stop_self,
+				      .error_here = pair_note_error);
 	struct pair_done done = { 0 };
-	uint8_t *local = malloc(MIB);
+	uint8_t *local = test_alloc(MIB);
 	int status;
 
-	assert_non_null(local);
-	assert_int_equal(pair_put(pair, pair->peer, local, remote_address(pair->window), 8).status,
-			 PF_OK);
+	pair_connect(pair);
 	pair_say(pair, 1);
 	waitpid(pair_pid(pair, 1), &status, WUNTRACED);
 	assert_true(WIFSTOPPED(status));
 	pattern_fill(local, MIB, 1);
-	assert_in_range(pf_put(pair->peer, local, remote_address(pair->window), MIB, pair_completed,
-			       &done),
-			PF_OK, PF_DONE);
-	assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window + MIB), 1,
-				   0, pair_completed, &done),
-			 PF_OK);
-	linger(pair);
-	assert_int_equal(error.count, 0);
-	/* An engine does not need it to run. */
-	assert_true(done.count <= (pair_on_device(&options) ? 2 : 1));
+	pair_post(pair, pair->peer, PUT, local, remote_address(pair->window), MIB, &done);
+	assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window + MIB), 1, 0,
+			    pair_completed, &done));
+	pair_linger(pair);
+	assert_int_equal(pair->errors.count, 0);
+	/* The initiator alone can complete a put; a device completes both. */
+	assert_true(done.count <= (pair_on_device(&pair->options) ? 2 : 1));
 	kill(pair_pid(pair, 1), SIGCONT);
-	assert_int_equal(pf_flush(pair->context, NULL), PF_OK);
+	assert_ok(pf_flush(pair->context, NULL));
 	assert_int_equal(done.count, 2);
 	assert_int_equal(done.failed, 0);
-	assert_int_equal(pattern_differs(pair->window, MIB, 1), MIB);
+	pair_check_pattern(pair, pair->window, MIB, 1);
 	free(local);
 	pair_end(pair);
 }
 
-/* One of three dies: the others never notice. */
+/* One of three dies: the others are not affected. */
 static void test_others_live(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = { .partners = 3,
-				    .here = options_of(mode),
-				    .there = options_of(mode),
-				    .window = WINDOW,
-				    .error_here = on_error };
-	struct pair *pair;
-	uint8_t *local = malloc(MIB);
+	struct pair *pair = pair_open(state, .partners = 3, .window = WINDOW,
+				      .error_here = pair_note_error);
+	uint8_t *local = test_alloc(MIB);
 	unsigned i, side;
 
-	assert_non_null(local);
-	memset(&error, 0, sizeof(error));
-	pair = pair_start(&setup);
 	for (i = 0; i < 90; i++) {
 		side = 1 + i % 3;
 		if (i == 40)
 			pair_kill(pair, 2);
-		if (i >= 40 && side == 2)
-			continue;
-		pattern_fill(local, MIB - i, i);
-		assert_int_equal(pair_put(pair, pair_peer(pair, side), local,
-					  remote_address(pair->window), MIB - i)
-					 .status,
-				 PF_OK);
-		assert_int_equal(pattern_differs(pair->window, MIB - i, i), MIB - i);
+		if (i < 40 || side != 2)
+			pair_verify(pair, side, PUT, local, pair->window, MIB - i, i);
 	}
 	await_error(pair);
-	assert_ptr_equal(error.peer, pair_peer(pair, 2));
-	linger(pair);
-	assert_int_equal(error.count, 1);
+	pair_linger(pair);
+	assert_int_equal(pair->errors.count, 1);
+	assert_ptr_equal(pair->errors.peer, pair_peer(pair, 2));
 	free(local);
 	pair_end(pair);
 }
 
-/* Partner 1 asks for a lot and looks away; what partner 2 asks for must come all the same. */
-static void ask_and_look_away(struct pair *me)
+static void ask(struct pair *me, unsigned count, uint8_t *local, struct pair_done *done)
+{
+	while (count--)
+		pair_check_status(me,
+				  pf_get(me->peer, local, remote_address(me->window), 65536,
+					 pair_completed, done),
+				  PF_OK);
+}
+
+/* Partner 1 asks for much and stops polling; partner 2 must get its answers all the same. */
+static void ask_and_stop_polling(struct pair *me)
 {
 	struct pair_done done = { 0 };
-	uint8_t *local = malloc(MIB);
-	int i;
+	uint8_t *local = test_alloc(65536);
 
-	pair_check(me, local);
 	if (me->side == 1) {
-		for (i = 0; i < 30; i++)
-			pair_check(me, pf_get(me->peer, local, remote_address(me->window), 65536,
-					      pair_completed, &done) == PF_OK);
-		/* They take turns: with one done, all the others are under way. */
+		ask(me, 30, local, &done);
+		/* Requests are answered in turns: with one complete, all others are under way. */
 		pair_await_done(me, &done, 1);
 		pair_say(me, 1);
 		pair_watch(me, 0, 1);
 		pair_await_done(me, &done, 30);
 	} else {
 		pair_watch(me, 1, 1);
-		/* More than finds room at once, so that answers to both wait side by side. */
-		for (i = 0; i < 10; i++)
-			pair_check(me, pf_get(me->peer, local, remote_address(me->window), 65536,
-					      pair_completed, &done) == PF_OK);
+		/* More than fits at once, so that answers to both partners wait. */
+		ask(me, 10, local, &done);
 		pair_await_done(me, &done, 10);
-		pair_check(me,
-			   pair_atomic(me, me->peer, PF_ADD, 8, remote_address(me->window), 1, 0)
-					   .status == PF_OK);
-		pair_say(me, 1);
+		pair_connect(me);
 	}
 	pair_check_status(me, done.failure.status, PF_OK);
 	free(local);
-	pair_say(me, 2);
-	pair_serve(me);
 }
 
-static void test_one_looks_away(void **state)
+static void test_one_stops_polling(void **state)
 {
-	struct pair_setup setup = { .partners = 2,
-				    .here = pair_options(),
-				    .there = pair_options(),
-				    .window = MIB,
-				    .partner = ask_and_look_away };
+	struct pair_setup setup = { PAIR_MODE(state), .partners = 2, .window = MIB,
+				    .work = ask_and_stop_polling };
 	struct pair *pair;
 
 	setup.here.ring_size = 16384;
-	setup.there.single_copy = 0;
 	pair = pair_start(&setup);
-	pair_await(pair, 2, 1);
+	pair_await(pair, 2, PAIR_DONE);
 	pair_say(pair, 1);
-	pair_await(pair, 1, 2);
+	pair_await(pair, 1, PAIR_DONE);
 	pair_end(pair);
 }
 
@@ -500,7 +390,6 @@ static struct pair_done *second;
 static pf_peer *second_peer;
 static int second_status;
 
-/* Posting from a completion that reports the peer's end: refused at once, not forgotten. */
 static void post_again(pf_context *context, const pf_completion *completion)
 {
 	static uint8_t byte;
@@ -510,45 +399,44 @@ static void post_again(pf_context *context, const pf_completion *completion)
 		second_status = pf_put(second_peer, &byte, 4096, 1, pair_completed, second);
 }
 
+/* A post in the completion that reports the peer's death fails at once. */
 static void test_post_from_failure(void **state)
 {
-	pf_options options = options_of((enum mode)(uintptr_t)*state);
+	struct pair *pair = start(state, NULL, NULL);
 	struct pair_done first = { 0 }, again = { 0 };
-	int i, status, posted = 0;
-	struct pair *pair;
+	unsigned i, posted = 0;
 
-	/* Nothing that an engine does waits for a process that is stopped. */
-	if (pair_on_device(&options))
+	/* With a device no operation waits for a stopped process. */
+	if (pair_on_device(&pair->options)) {
+		pair_end(pair);
 		skip();
-	pair = start(state, NULL, NULL);
-	assert_int_equal(pair_put(pair, pair->peer, &first, remote_address(pair->window), 8).status,
-			 PF_OK);
+	}
+	pair_connect(pair);
 	second = &again;
 	second_peer = pair->peer;
-	second_status = 77;
+	second_status = PF_OK;
 	kill(pair_pid(pair, 1), SIGSTOP);
 	for (i = 0; i < 10; i++) {
-		status = pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
-				   post_again, &first);
-		posted += status == PF_OK;
+		posted += pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
+				    post_again, &first) == PF_OK;
 		pf_progress(pair->context);
 	}
 	pair_kill(pair, 1);
-	pair_await_done(pair, &first, (unsigned)posted);
+	pair_await_done(pair, &first, posted);
 	assert_int_equal(first.failed, posted);
-	assert_int_equal(second_status, PF_ERR_PEER);
+	assert_status(second_status, PF_ERR_PEER);
 	assert_int_equal(again.count, 0);
 	pair_end(pair);
 }
 
-/* ---- to oneself ---- */
+/* ---- this process as its own peer ---- */
 
 static uint64_t own_messages;
 
-static void count_own(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void check_own(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
 		      void *arg)
 {
-	assert_ptr_equal(from, arg);
+	assert_ptr_equal(from, pair_peer(arg, 0));
 	assert_int_equal(length, 1 + own_messages % 3000);
 	assert_int_equal(pattern_differs(data, length, own_messages), length);
 	own_messages++;
@@ -557,117 +445,64 @@ static void count_own(pf_context *context, pf_peer *from, uint8_t tag, void *dat
 static void test_self(void **state)
 {
 	static const size_t sizes[] = { 1, 8, 4095, 4097, 65535, 65536, 65537, MIB + 3, 9 * MIB };
-	pf_options options = options_of((enum mode)(uintptr_t)*state);
-	uint8_t address[PF_ADDRESS_MAX], *a = malloc(9 * MIB + 8), *b = malloc(9 * MIB + 8),
-					 bytes[3000];
-	struct pair me = { 0 };
-	size_t length = sizeof(address), i;
-	pf_completion completion;
+	struct pair *pair = start(state, NULL, check_own);
+	pf_peer *self = pair_peer(pair, 0);
+	uint8_t *local = test_alloc(9 * MIB + 8), bytes[3000];
 	uint64_t counter = 5;
+	pf_completion completion;
+	size_t i;
 
-	memset(&error, 0, sizeof(error));
 	own_messages = 0;
-	assert_non_null(a);
-	assert_non_null(b);
-	assert_int_equal(pf_open(&options, &me.context), PF_OK);
-	assert_int_equal(pf_address(me.context, address, &length), PF_OK);
-	assert_int_equal(pf_peer_open(me.context, address, length, NULL, &me.peer), PF_OK);
-	pf_set_receive(me.context, count_own, me.peer);
-	pf_set_error(me.context, on_error, NULL);
-	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		struct pair_done done = { 0 };
-		int status;
-
-		pattern_fill(a + 1, sizes[i], i);
-		status = pf_put(me.peer, a + 1, remote_address(b + 3), sizes[i], pair_completed,
-				&done);
-		assert_in_range(status, PF_OK, PF_DONE);
-		assert_int_equal(pf_flush(me.context, me.peer), PF_OK);
-		assert_int_equal(done.failed, 0);
-		assert_int_equal(pattern_differs(b + 3, sizes[i], i), sizes[i]);
-		memset(a, 0, sizes[i] + 1);
-		status = pf_get(me.peer, a + 1, remote_address(b + 3), sizes[i], pair_completed,
-				&done);
-		assert_in_range(status, PF_OK, PF_DONE);
-		assert_int_equal(pf_flush(me.context, NULL), PF_OK);
-		assert_int_equal(done.failed, 0);
-		assert_int_equal(pattern_differs(a + 1, sizes[i], i), sizes[i]);
-	}
+	for (i = 0; i < ARRAY_SIZE(sizes); i++)
+		pair_exchange(pair, 0, local + 1, pair->window + 3, sizes[i], i);
 	for (i = 0; i < 5000; i++) {
 		size_t size = 1 + i % 3000;
 
 		pattern_fill(bytes, size, i);
-		while (pf_send(me.peer, 1, bytes, size / 2, bytes + size / 2, size - size / 2) ==
+		while (pf_send(self, 1, bytes, size / 2, bytes + size / 2, size - size / 2) ==
 		       PF_ERR_AGAIN)
-			pf_progress(me.context);
+			pf_progress(pair->context);
 	}
 	while (own_messages < 5000)
-		pf_progress(me.context);
+		pf_progress(pair->context);
 	for (i = 0; i < 100; i++) {
-		struct pair_done done = { 0 };
-
-		assert_int_equal(pf_atomic(me.peer, PF_ADD, 8, 1, remote_address(&counter), 1, 0,
-					   pair_completed, &done),
-				 PF_OK);
-		assert_int_equal(pf_flush(me.context, NULL), PF_OK);
-		assert_int_equal(done.last.value, 5 + i);
+		completion = pair_atomic(pair, self, PF_ADD, 8, remote_address(&counter), 1, 0);
+		assert_ok(completion.status);
+		assert_int_equal(completion.value, 5 + i);
 	}
 	assert_int_equal(counter, 105);
-
-	struct pair_done done = { 0 };
-
-	assert_in_range(pf_put(me.peer, a, 4096, MIB, pair_completed, &done), PF_OK, PF_DONE);
-	pf_flush(me.context, NULL);
-	completion = done.last;
-	assert_int_equal(completion.status, PF_ERR_FAULT);
-	assert_int_equal(completion.side, PF_SIDE_REMOTE);
-	assert_true(completion.address == 4096);
-	assert_int_equal(error.count, 0);
-	pf_close(me.context);
-	free(a);
-	free(b);
+	completion = pair_put(pair, self, local, 4096, MIB);
+	assert_fault(completion, PF_SIDE_REMOTE, 4096);
+	assert_int_equal(pair->errors.count, 0);
+	free(local);
+	pair_end(pair);
 }
 
-/* Goes to the test by shared memory, whatever the test does. */
 static void put_refused(struct pair *me)
 {
 	pair_check_status(me,
 			  pair_put(me, me->peer, me->window, remote_address(me->window), 1).status,
 			  PF_ERR_REFUSED);
-	pair_say(me, 1);
-	pair_serve(me);
 }
 
-/* Two processes of a host, one of which only goes over the network: both ways refused, no more. */
+/* Two processes of a host, one of which only uses the network: each refuses the other. */
 static void test_other_way(void **state)
 {
-	struct pair_setup setup = {
-		.here = pair_options(),
-		.there = pair_options(),
-		.window = WINDOW,
-		.partner = put_refused,
-		.error_here = on_error,
-	};
+	struct pair_setup setup = { PAIR_MODE(state), .window = WINDOW, .work = put_refused,
+				    .error_here = pair_note_error };
 	struct pair *pair;
 
-	memset(&error, 0, sizeof(error));
 	setup.here.if_include = setup.there.if_include = "lo";
 	setup.here.network = PF_NETWORK_ALWAYS;
 	setup.here.peer_timeout = 1;
 	pair = pair_start(&setup);
-	pair_await(pair, 1, 1);
-	assert_int_equal(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	pair_await(pair, 1, PAIR_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
 	await_error(pair);
-	assert_int_equal(error.count, 1);
-	assert_int_equal(error.status, PF_ERR_PEER);
-	check_gone(pair);
+	check_gone(pair, 1);
 	pair_end(pair);
 }
 
-#define IN_MODE(test, mode)                                                                        \
-	{                                                                                          \
-#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
-	}
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, THREADS), IN_MODE(test, IDLE)
 
@@ -684,7 +519,7 @@ int main(void)
 		IN_MODE(test_last_turn, NO_GROWTH),
 		IN_MODE(test_hasty, DEFAULT),
 		IN_MODE(test_hasty, THREADS),
-		IN_MODE(test_one_looks_away, STREAM),
+		IN_MODE(test_one_stops_polling, STREAM),
 		IN_ALL(test_others_live),
 		IN_ALL(test_post_from_failure),
 		IN_ALL(test_self),

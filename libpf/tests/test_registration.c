@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration in each mode: what is locked, as the kernel counts it (VmLck),
- * and what is present, after registrations that overlap, limits, and memory
- * that changed under the cache.
+ * Registration in each mode: what the kernel counts as locked (VmLck) and what is present, after
+ * overlapping registrations, at limits, and when memory changes under the cache.
  */
 #include "unit.h"
 
 #include <linux/capability.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,44 +16,19 @@
 #define PAGES 64
 
 static size_t page;
+static pf_context *context;
+static uint8_t *memory; /* PAGES pages */
 
-static pf_context *open_mode(enum pf_mode mode)
+static void map_at(void *address, size_t pages)
 {
-	pf_context *context;
-	pf_options options;
-
-	pf_options_init(&options, NULL);
-	options.mode = mode;
-	assert_int_equal(pf_open(&options, &context), PF_OK);
-	return context;
+	assert_ptr_equal(mmap(address, pages * page, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 address);
+	/* Pages are dropped and touched one by one. */
+	madvise(address, pages * page, MADV_NOHUGEPAGE);
 }
 
-static uint8_t *map_at(void *address, size_t pages)
-{
-	int fixed = address ? MAP_FIXED_NOREPLACE : 0;
-	uint8_t *memory = mmap(address, pages * page, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
-
-	assert_ptr_not_equal(memory, MAP_FAILED);
-	if (address)
-		assert_ptr_equal(memory, address);
-	/* So that one page can come or go without 511 others. */
-	madvise(memory, pages * page, MADV_NOHUGEPAGE);
-	return memory;
-}
-
-/* A test of locks says nothing where no page may be locked (ulimit -l 0, no CAP_IPC_LOCK). */
-static void needs_locks(void)
-{
-	uint8_t *memory = map_at(NULL, 2 * PAGES);
-	long status = syscall(SYS_mlock, memory, 2 * PAGES * page);
-
-	munmap(memory, 2 * PAGES * page);
-	if (status < 0)
-		skip();
-}
-
-/* Pages that the kernel counts as locked. */
+/* The number of locked pages of this process. */
 static size_t locked(void)
 {
 	FILE *file = fopen("/proc/self/status", "re");
@@ -70,201 +43,213 @@ static size_t locked(void)
 	return kilobytes * 1024 / page;
 }
 
-static size_t present(const uint8_t *memory, size_t pages)
+static size_t present(size_t first, size_t count)
 {
-	unsigned char map[4 * PAGES];
-	size_t i, count = 0;
+	unsigned char map[PAGES];
+	size_t i, found = 0;
 
-	assert_true(pages <= sizeof(map));
-	assert_int_equal(mincore((void *)memory, pages * page, map), 0);
-	for (i = 0; i < pages; i++)
-		count += map[i] & 1;
-	return count;
+	assert_int_equal(mincore(memory + first * page, count * page, map), 0);
+	for (i = 0; i < count; i++)
+		found += map[i] & 1;
+	return found;
 }
 
-static pf_registration *registered(pf_context *context, uint8_t *memory, size_t pages)
+static void open_mode(enum pf_mode mode)
+{
+	pf_options options;
+
+	assert_ok(pf_options_init(&options, NULL));
+	options.mode = mode;
+	assert_ok(pf_open(&options, &context));
+}
+
+/* Skips where no page can be locked (ulimit -l 0, no CAP_IPC_LOCK). */
+static void begin(enum pf_mode mode)
+{
+	long status = 0;
+
+	memory = test_map(PAGES * page);
+	madvise(memory, PAGES * page, MADV_NOHUGEPAGE);
+	if (mode >= PF_MODE_PIN) {
+		status = syscall(SYS_mlock, memory, PAGES * page);
+		munmap(memory, PAGES * page);
+		map_at(memory, PAGES);
+	}
+	if (status < 0) {
+		munmap(memory, PAGES * page);
+		skip();
+	}
+	open_mode(mode);
+}
+
+/* pf_close unlocks everything. */
+static void end(void)
+{
+	pf_close(context);
+	assert_int_equal(locked(), 0);
+	munmap(memory, PAGES * page);
+}
+
+static pf_registration *hold(size_t first, size_t count)
 {
 	pf_registration *registration;
 
-	assert_int_equal(pf_register(context, memory, pages * page, 1, &registration), PF_OK);
+	assert_ok(pf_register(context, memory + first * page, count * page, 1, &registration));
 	assert_non_null(registration);
-	assert_int_equal(present(memory, pages), pages);
+	assert_int_equal(present(first, count), count);
 	return registration;
 }
 
-/* A macro, so that a failure names its line. */
-#define expect_status(context, memory, length, write, status)                                      \
+/* Register and deregister. */
+static void use(size_t first, size_t count)
+{
+	pf_deregister(context, hold(first, count));
+}
+
+/* A registration with this status, which gives no handle. */
+#define expect_status(address, length, write, status)                                              \
 	do {                                                                                       \
 		pf_registration *none_ = (void *)1;                                                \
-		assert_int_equal(pf_register(context, memory, length, write, &none_), status);     \
+		assert_status(pf_register(context, address, length, write, &none_), status);       \
 		assert_null(none_);                                                                \
 	} while (0)
 
 static void test_fault_mode(void **state)
 {
-	pf_context *context = open_mode(PF_MODE_FAULT);
-	uint8_t *memory = map_at(NULL, PAGES);
-
-	expect_status(context, memory, PAGES * page, 1, PF_DONE);
-	expect_status(context, NULL, SIZE_MAX, 1, PF_DONE);
-	assert_int_equal(present(memory, PAGES), 0);
+	begin(PF_MODE_FAULT);
+	expect_status(memory, PAGES * page, 1, PF_DONE);
+	expect_status(NULL, SIZE_MAX, 1, PF_DONE);
+	assert_int_equal(present(0, PAGES), 0);
 	assert_int_equal(locked(), 0);
 	pf_deregister(context, NULL);
-	pf_close(context);
-	munmap(memory, PAGES * page);
+	end();
 }
 
 static void test_prefault_mode(void **state)
 {
-	pf_context *context = open_mode(PF_MODE_PREFAULT);
-	uint8_t *memory = map_at(NULL, PAGES);
-
+	begin(PF_MODE_PREFAULT);
 	/* From the middle of a page to the middle of another. */
-	expect_status(context, memory + page + page / 2, 3 * page, 1, PF_OK);
-	assert_int_equal(present(memory, PAGES), 4);
-	assert_int_equal(present(memory + page, 4), 4);
-	expect_status(context, memory, PAGES * page, 1, PF_OK);
-	assert_int_equal(present(memory, PAGES), PAGES);
+	expect_status(memory + page + page / 2, 3 * page, 1, PF_OK);
+	assert_int_equal(present(0, PAGES), 4);
+	assert_int_equal(present(1, 4), 4);
+	expect_status(memory, PAGES * page, 1, PF_OK);
+	assert_int_equal(present(0, PAGES), PAGES);
 	assert_int_equal(locked(), 0);
 	assert_int_equal(pf_stat(context, PF_STAT_PREFAULT_BYTES), (3 + PAGES) * page);
-	pf_close(context);
-	munmap(memory, PAGES * page);
+	end();
 }
 
-/* In all three modes that do something. */
+/* In the three modes that use the arguments. */
 static void test_arguments(void **state)
 {
 	enum pf_mode mode;
 
-	needs_locks();
 	for (mode = PF_MODE_PREFAULT; mode <= PF_MODE_PIN_CACHE; mode++) {
-		pf_context *context = open_mode(mode);
-		uint8_t *memory = map_at(NULL, PAGES);
 		pf_registration *registration;
 
-		expect_status(context, memory, 0, 1, PF_DONE);
-		expect_status(context, (void *)page, page, 0, PF_ERR_FAULT);
-		expect_status(context, (void *)UINTPTR_MAX, 1, 0, PF_ERR_FAULT);
-		expect_status(context, memory, SIZE_MAX - page, 0, PF_ERR_FAULT);
-		expect_status(context, memory, SIZE_MAX, 0, PF_ERR_FAULT);
-		/* A hole in the middle: what comes before it does not stay locked. */
+		begin(mode);
+		expect_status(memory, 0, 1, PF_DONE);
+		expect_status((void *)page, page, 0, PF_ERR_FAULT);
+		expect_status((void *)UINTPTR_MAX, 1, 0, PF_ERR_FAULT);
+		expect_status(memory, SIZE_MAX - page, 0, PF_ERR_FAULT);
+		expect_status(memory, SIZE_MAX, 0, PF_ERR_FAULT);
+		/* A hole in the middle: the pages before it do not stay locked. */
 		munmap(memory + 9 * page, page);
-		expect_status(context, memory, PAGES * page, 1, PF_ERR_FAULT);
+		expect_status(memory, PAGES * page, 1, PF_ERR_FAULT);
 		assert_int_equal(locked(), 0);
-		/* Memory that may only be read can only be read from. */
 		mprotect(memory, 9 * page, PROT_READ);
-		expect_status(context, memory, page, 1, PF_ERR_FAULT);
+		expect_status(memory, page, 1, PF_ERR_FAULT);
 		assert_int_equal(locked(), 0);
-		assert_int_equal(pf_register(context, memory, page, 0, &registration), PF_OK);
+		assert_ok(pf_register(context, memory, page, 0, &registration));
 		pf_deregister(context, registration);
-		pf_close(context);
-		munmap(memory, PAGES * page);
+		end();
 	}
 }
 
 static void test_pin_mode(void **state)
 {
-	pf_context *context = open_mode(PF_MODE_PIN);
-	uint8_t *memory = map_at(NULL, PAGES);
 	pf_registration *registration;
 
-	needs_locks();
-	registration = registered(context, memory, PAGES);
+	begin(PF_MODE_PIN);
+	registration = hold(0, PAGES);
 	assert_int_equal(locked(), PAGES);
 	pf_deregister(context, registration);
 	assert_int_equal(locked(), 0);
-	assert_int_equal(pf_register(context, memory + page - 1, 2, 1, &registration), PF_OK);
+	assert_ok(pf_register(context, memory + page - 1, 2, 1, &registration));
 	assert_int_equal(locked(), 2);
 	assert_int_equal(pf_stat(context, PF_STAT_PIN_BYTES), PAGES * page + 2);
-	/* pf_close unlocks what was not deregistered. */
-	pf_close(context);
-	assert_int_equal(locked(), 0);
-	munmap(memory, PAGES * page);
+	end();
 }
 
-/* Random ranges against a count for every page. */
+/* Random ranges, compared with a count for each page. */
 static void test_overlap(void **state)
 {
 	struct random_numbers numbers = random_start("overlapping registrations");
-	pf_context *context = open_mode(PF_MODE_PIN);
-	uint8_t *memory = map_at(NULL, PAGES);
 	struct {
 		pf_registration *registration;
 		size_t first, count;
-	} held[12] = { 0 };
+	} held[12] = { 0 }, *one;
 	unsigned counts[PAGES] = { 0 };
 	size_t round, i, expected;
 
-	needs_locks();
+	begin(PF_MODE_PIN);
 	for (round = 0; round < REPEAT(2000); round++) {
-		size_t which = random_below(&numbers, 12);
-
-		if (held[which].registration) {
-			pf_deregister(context, held[which].registration);
-			held[which].registration = NULL;
-			for (i = 0; i < held[which].count; i++)
-				counts[held[which].first + i]--;
+		one = &held[random_below(&numbers, ARRAY_SIZE(held))];
+		if (one->registration) {
+			pf_deregister(context, one->registration);
+			one->registration = NULL;
 		} else {
-			held[which].first = random_below(&numbers, PAGES);
-			held[which].count = 1 + random_below(&numbers, PAGES - held[which].first);
-			held[which].registration = registered(
-				context, memory + held[which].first * page, held[which].count);
-			for (i = 0; i < held[which].count; i++)
-				counts[held[which].first + i]++;
+			one->first = random_below(&numbers, PAGES);
+			one->count = 1 + random_below(&numbers, PAGES - one->first);
+			one->registration = hold(one->first, one->count);
 		}
+		for (i = one->first; i < one->first + one->count; i++)
+			counts[i] += one->registration ? 1 : -1u;
 		for (i = 0, expected = 0; i < PAGES; i++)
 			expected += counts[i] > 0;
 		assert_int_equal(locked(), expected);
 	}
-	pf_close(context);
-	assert_int_equal(locked(), 0);
-	munmap(memory, PAGES * page);
+	end();
 }
 
 static void test_cache(void **state)
 {
-	pf_context *context = open_mode(PF_MODE_PIN_CACHE);
-	uint8_t *memory = map_at(NULL, PAGES);
 	pf_registration *whole, *part;
 
-	needs_locks();
-	whole = registered(context, memory, PAGES);
+	begin(PF_MODE_PIN_CACHE);
+	whole = hold(0, PAGES);
 	pf_deregister(context, whole);
 	assert_int_equal(locked(), PAGES);
-	/* What lies within is found, and used by two it is still one. */
-	part = registered(context, memory + page, 3);
+	/* A part of a cached range is found, and both uses share it. */
+	part = hold(1, 3);
 	assert_ptr_equal(part, whole);
-	assert_ptr_equal(registered(context, memory, PAGES), whole);
+	assert_ptr_equal(hold(0, PAGES), whole);
 	pf_deregister(context, part);
 	pf_deregister(context, whole);
 	assert_int_equal(locked(), PAGES);
 	assert_int_equal(pf_stat(context, PF_STAT_PIN_CACHE_BYTES), (2 * PAGES + 3) * page);
-	pf_close(context);
-	assert_int_equal(locked(), 0);
-	munmap(memory, PAGES * page);
+	end();
 }
 
-/* Bytes, and ranges: the one that was used the longest ago goes. */
+/* Limits on bytes and ranges: the least recently used range is removed. */
 static void test_cache_bounds(void **state)
 {
-	pf_context *context = open_mode(PF_MODE_PIN_CACHE);
-	uint8_t *memory = map_at(NULL, PAGES);
 	pf_registration *used;
 	size_t i;
 
-	needs_locks();
+	begin(PF_MODE_PIN_CACHE);
 	context->memory.registrations.cache_bytes = 6 * page;
-	/* The first two overlap: of the first, one page goes when it goes, for the other is kept. */
-	pf_deregister(context, registered(context, memory, 2));
-	pf_deregister(context, registered(context, memory + page, 2));
+	/* The first two overlap: when the first is removed, only one page of it is unlocked. */
+	use(0, 2);
+	use(1, 2);
 	assert_int_equal(locked(), 3);
-	pf_deregister(context, registered(context, memory + 10 * page, 2));
+	use(10, 2);
 	assert_int_equal(locked(), 5);
-	pf_deregister(context, registered(context, memory + 20 * page, 1));
+	use(20, 1);
 	assert_int_equal(locked(), 5);
 	assert_int_equal(context->memory.registrations.cached, 5 * page);
-	/* What is in use is no part of it. */
-	used = registered(context, memory + 30 * page, 30);
+	/* A range in use does not count. */
+	used = hold(30, 30);
 	assert_int_equal(locked(), 35);
 	pf_deregister(context, used);
 	assert_int_equal(locked(), 0);
@@ -272,112 +257,101 @@ static void test_cache_bounds(void **state)
 	context->memory.registrations.cache_bytes = PAGES * page;
 	context->memory.registrations.cache_ranges = 4;
 	for (i = 0; i < 10; i++) {
-		pf_deregister(context, registered(context, memory + 2 * i * page, 1));
+		use(2 * i, 1);
 		/* Used all the time, so it stays. */
-		pf_deregister(context, registered(context, memory, 1));
+		use(0, 1);
 		assert_true(locked() <= 4);
 	}
 	assert_int_equal(context->memory.registrations.cached_ranges, 4);
 	assert_int_equal(locked(), 4);
-	pf_close(context);
-	assert_int_equal(locked(), 0);
-	munmap(memory, PAGES * page);
+	end();
 }
 
-/* The application changes what is mapped at a cached address, in each way there is. */
+/* The application changes the mapping at a cached address. */
 static void test_cache_changed(void **state)
 {
-	pf_context *context = open_mode(PF_MODE_PIN_CACHE);
-	uint8_t *memory = map_at(NULL, PAGES), *elsewhere;
+	uint8_t *elsewhere;
 
-	needs_locks();
-	pf_deregister(context, registered(context, memory, PAGES));
-	/* Gone. */
+	begin(PF_MODE_PIN_CACHE);
+	use(0, PAGES);
+	/* Unmapped. */
 	munmap(memory, PAGES * page);
 	assert_int_equal(locked(), 0);
-	expect_status(context, memory, PAGES * page, 1, PF_ERR_FAULT);
-	/* Another mapping at the same address, before anybody else takes it. */
-	memory = map_at(NULL, PAGES);
-	assert_int_equal(locked(), 0);
-	pf_deregister(context, registered(context, memory, PAGES));
-	munmap(memory, PAGES * page);
+	expect_status(memory, PAGES * page, 1, PF_ERR_FAULT);
+	/* Another mapping at the same address. */
 	map_at(memory, PAGES);
-	assert_int_equal(present(memory, PAGES), 0);
-	pf_deregister(context, registered(context, memory, PAGES));
+	assert_int_equal(locked(), 0);
+	use(0, PAGES);
+	map_at(memory, PAGES);
+	assert_int_equal(present(0, PAGES), 0);
+	use(0, PAGES);
 	assert_int_equal(locked(), PAGES);
-	/* Another in the middle, there but only read so far: writing would still meet a fault. */
-	assert_ptr_equal(mmap(memory + 20 * page, 4 * page, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-			 memory + 20 * page);
+	/* Another mapping in the middle, which was only read: a write would still fault. */
+	map_at(memory + 20 * page, 4);
 	assert_int_equal(memory[20 * page] + memory[22 * page], 0);
 	assert_int_equal(locked(), PAGES - 4);
-	pf_deregister(context, registered(context, memory + 19 * page, 3));
+	use(19, 3);
 	assert_int_equal(locked(), PAGES - 2);
-	pf_deregister(context, registered(context, memory, PAGES));
+	use(0, PAGES);
 	assert_int_equal(locked(), PAGES);
 	/* The kernel does not drop locked pages... */
 	assert_int_equal(madvise(memory, page, MADV_DONTNEED), -1);
-	/* ...unless the application unlocks them before, or says that it knows (Linux 5.18). */
+	/* ...unless they are unlocked first, or with MADV_DONTNEED_LOCKED (Linux 5.18). */
 	assert_int_equal(syscall(SYS_munlock, memory, 8 * page), 0);
 	assert_int_equal(madvise(memory, 8 * page, MADV_DONTNEED), 0);
 	madvise(memory + 30 * page, 8 * page, 24 /* MADV_DONTNEED_LOCKED */);
-	assert_in_range(present(memory, PAGES), PAGES - 16, PAGES - 8);
-	pf_deregister(context, registered(context, memory, PAGES));
+	assert_in_range(present(0, PAGES), PAGES - 16, PAGES - 8);
+	use(0, PAGES);
 	assert_int_equal(locked(), PAGES);
-	/* Moved: the lock goes with it, and where it was there is another mapping. */
+	/* Moved: the lock moves too, and its old address has another mapping. */
 	elsewhere = mremap(memory + 32 * page, 16 * page, 16 * page, MREMAP_MAYMOVE | MREMAP_FIXED,
-			   map_at(NULL, 16));
+			   test_map(16 * page));
 	assert_ptr_not_equal(elsewhere, MAP_FAILED);
 	map_at(memory + 32 * page, 16);
-	pf_deregister(context, registered(context, memory, PAGES));
+	use(0, PAGES);
 	assert_int_equal(locked(), PAGES + 16);
 	munmap(elsewhere, 16 * page);
-	/* Holes everywhere: what is left is unlocked all the same. */
+	/* With holes, the other pages are unlocked all the same. */
 	munmap(memory + 3 * page, page);
 	munmap(memory + 11 * page, 7 * page);
 	munmap(memory + 40 * page, 20 * page);
 	assert_int_equal(locked(), PAGES - 28);
-	pf_close(context);
-	assert_int_equal(locked(), 0);
-	munmap(memory, PAGES * page);
+	end();
 }
 
-/* A transfer into memory that was mapped anew at a cached address arrives there. */
+/* A transfer into a new mapping at a cached address arrives there. */
 static void test_cache_transfer(void **state)
 {
-	pf_context *context = open_mode(PF_MODE_PIN_CACHE);
-	uint8_t *memory = map_at(NULL, PAGES), *source = map_at(NULL, PAGES);
+	uint8_t *source = test_map(PAGES * page);
 	char address[PF_ADDRESS_MAX];
 	size_t length = sizeof(address);
 	pf_registration *here, *there;
 	pf_peer *self;
 	unsigned round;
 
-	needs_locks();
-	assert_int_equal(pf_address(context, address, &length), PF_OK);
-	assert_int_equal(pf_peer_open(context, address, length, NULL, &self), PF_OK);
+	begin(PF_MODE_PIN_CACHE);
+	assert_ok(pf_address(context, address, &length));
+	assert_ok(pf_peer_open(context, address, length, NULL, &self));
 	for (round = 0; round < 20; round++) {
 		pattern_fill(source, PAGES * page, round);
-		here = registered(context, source, PAGES);
-		there = registered(context, memory, PAGES);
+		assert_ok(pf_register(context, source, PAGES * page, 1, &here));
+		there = hold(0, PAGES);
 		assert_true(pf_put(self, source, (uintptr_t)memory, PAGES * page, NULL, NULL) >= 0);
-		assert_int_equal(pf_flush(context, NULL), PF_OK);
+		assert_ok(pf_flush(context, NULL));
 		pf_deregister(context, here);
 		pf_deregister(context, there);
-		assert_int_equal(pattern_differs(memory, PAGES * page, round), PAGES * page);
-		munmap(memory, PAGES * page);
+		assert_pattern(memory, PAGES * page, round);
 		map_at(memory, PAGES);
 	}
-	pf_close(context);
-	munmap(memory, PAGES * page);
+	end();
 	munmap(source, PAGES * page);
 }
 
-/* After a fork pages are shared until they are written to. */
-static __attribute__((unused)) void test_fork(void **state)
+#ifndef __SANITIZE_THREAD__ /* whose mlock does nothing, and whose own memory faults */
+
+/* After a fork, pages are shared until they are written. */
+static void test_fork(void **state)
 {
-	pf_context *context = open_mode(PF_MODE_PIN_CACHE);
-	uint8_t *memory = map_at(NULL, PAGES);
 	pf_registration *held;
 	struct rusage before, after;
 	int pipes[2], status;
@@ -385,21 +359,21 @@ static __attribute__((unused)) void test_fork(void **state)
 	pid_t child;
 	size_t i;
 
-	needs_locks();
-	held = registered(context, memory, PAGES);
+	begin(PF_MODE_PIN_CACHE);
+	held = hold(0, PAGES);
 	assert_int_equal(pipe(pipes), 0);
 	memset(memory, 1, PAGES * page);
 	child = fork();
 	assert_true(child >= 0);
 	if (!child) {
-		/* Locks are not inherited, the bytes are, whatever the parent writes. */
+		/* Locks are not inherited; the bytes are, whatever the parent writes. */
 		close(pipes[1]);
 		_exit(read(pipes[0], &word, 1) == 0 && locked() == 0 && memory[0] == 1 ? 0 : 1);
 	}
 	close(pipes[0]);
 	assert_int_equal(locked(), PAGES);
-	pf_deregister(context, registered(context, memory, PAGES));
-	/* Every page is ours alone again: writing meets no fault. */
+	use(0, PAGES);
+	/* The registration has copied every page: writing does not fault. */
 	getrusage(RUSAGE_THREAD, &before);
 	for (i = 0; i < PAGES; i++)
 		memory[i * page] = 2;
@@ -409,21 +383,19 @@ static __attribute__((unused)) void test_fork(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	pf_deregister(context, held);
-	pf_close(context);
-	assert_int_equal(locked(), 0);
-	munmap(memory, PAGES * page);
+	end();
 }
 
-/* With CAP_IPC_LOCK there is no limit. */
-static void permit_ignoring_limit(bool permit)
+/* Without CAP_IPC_LOCK a limit applies. */
+static void set_capability(bool on)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
 	const uint32_t bit = 1u << CAP_IPC_LOCK;
 
 	assert_int_equal(syscall(SYS_capget, &header, data), 0);
-	data[0].effective = permit ? data[0].effective | (data[0].permitted & bit) :
-				     data[0].effective & ~bit;
+	data[0].effective = on ? data[0].effective | (data[0].permitted & bit) :
+				 data[0].effective & ~bit;
 	assert_int_equal(syscall(SYS_capset, &header, data), 0);
 }
 
@@ -436,72 +408,64 @@ static void limit(size_t pages)
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
 }
 
-static __attribute__((unused)) int set_limit(void **state)
-{
-	static struct rlimit before;
+static struct rlimit limit_before;
 
-	getrlimit(RLIMIT_MEMLOCK, &before);
-	*state = &before;
-	permit_ignoring_limit(false);
+static int set_limit(void **state)
+{
+	getrlimit(RLIMIT_MEMLOCK, &limit_before);
 	return 0;
 }
 
-static __attribute__((unused)) int reset_limit(void **state)
+static int reset_limit(void **state)
 {
-	setrlimit(RLIMIT_MEMLOCK, *state);
-	permit_ignoring_limit(true);
+	setrlimit(RLIMIT_MEMLOCK, &limit_before);
+	set_capability(true);
 	return 0;
 }
 
-static __attribute__((unused)) void test_limit(void **state)
+static void test_limit(void **state)
 {
-	uint8_t *memory = map_at(NULL, PAGES);
 	pf_registration *held;
 	enum pf_mode mode;
 
-	needs_locks();
 	for (mode = PF_MODE_PIN; mode <= PF_MODE_PIN_CACHE; mode++) {
-		pf_context *context = open_mode(mode);
-
+		reset_limit(state);
+		begin(mode);
+		set_capability(false);
 		limit(8);
-		expect_status(context, memory, 9 * page, 1, PF_ERR_MEMORY);
+		expect_status(memory, 9 * page, 1, PF_ERR_MEMORY);
 		assert_int_equal(locked(), 0);
-		held = registered(context, memory, 8);
-		expect_status(context, memory + 20 * page, page, 1, PF_ERR_MEMORY);
-		/* No hole is taken for a limit, nor the other way round. */
-		expect_status(context, (void *)page, page, 0, PF_ERR_FAULT);
+		held = hold(0, 8);
+		expect_status(memory + 20 * page, page, 1, PF_ERR_MEMORY);
+		/* A hole is not reported as a limit. */
+		expect_status((void *)page, page, 0, PF_ERR_FAULT);
 		assert_int_equal(locked(), 8);
 		pf_deregister(context, held);
-		held = registered(context, memory + 20 * page, 1);
-		pf_deregister(context, held);
+		use(20, 1);
 		limit(0);
-		expect_status(context, memory + 30 * page, page, 1, PF_ERR_MEMORY);
-		pf_close(context);
-		assert_int_equal(locked(), 0);
+		expect_status(memory + 30 * page, page, 1, PF_ERR_MEMORY);
+		end();
 	}
-	munmap(memory, PAGES * page);
 }
 
-/* Where the limit is less than what passes through the cache, it makes room. */
-static __attribute__((unused)) void test_limit_evicts(void **state)
+/* At the limit the cache removes ranges to make room. */
+static void test_limit_evicts(void **state)
 {
-	pf_context *context = open_mode(PF_MODE_PIN_CACHE);
-	uint8_t *memory = map_at(NULL, PAGES);
 	size_t i;
 
-	needs_locks();
+	begin(PF_MODE_PIN_CACHE);
+	set_capability(false);
 	limit(8);
 	for (i = 0; i + 3 <= PAGES; i++) {
-		pf_deregister(context, registered(context, memory + i * page, 3));
+		use(i, 3);
 		assert_in_range(locked(), 3, 8);
 	}
-	/* Three at a time fit, with the last two of them kept when the third came. */
-	pf_deregister(context, registered(context, memory, 8));
+	use(0, 8);
 	assert_int_equal(locked(), 8);
-	pf_close(context);
-	assert_int_equal(locked(), 0);
-	munmap(memory, PAGES * page);
+	end();
 }
+
+#endif
 
 static int set_up(void **state)
 {
@@ -522,7 +486,7 @@ int main(void)
 		cmocka_unit_test(test_cache_bounds),
 		cmocka_unit_test(test_cache_changed),
 		cmocka_unit_test(test_cache_transfer),
-#ifndef __SANITIZE_THREAD__ /* whose mlock does nothing, and whose own memory faults */
+#ifndef __SANITIZE_THREAD__
 		cmocka_unit_test(test_fork),
 		cmocka_unit_test_setup_teardown(test_limit, set_limit, reset_limit),
 		cmocka_unit_test_setup_teardown(test_limit_evicts, set_limit, reset_limit),

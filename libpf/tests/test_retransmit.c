@@ -1,165 +1,101 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults that the owner of a page can resolve and the kernel's copy cannot:
- * blocks are parked, resolved, sent again. The resolver's way to the kernel is
- * replaced here by a pager that makes pages accessible and fills them, on the
- * side that owns them and in that side's service thread.
+ * Page faults that the owner of the page can resolve and the kernel's copy cannot: blocks are
+ * parked, resolved, retransmitted. A wrapped madvise makes and fills the pages, in the process that
+ * owns them and on its service thread.
  */
 #include "pair.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define PAGE ((size_t)4096)
-#define WINDOW (8ul << 20)
-#define PATTERN 21
+#define WINDOW (8 * MIB)
+#define SEED 21
 
-/* What the pager does with [start, start + length) of this process. */
+/* What the wrapped madvise does with [start, start + length) of this process. */
 static struct {
 	_Atomic(uint8_t *) start;
 	size_t length;
-	_Atomic bool fills;     /* it makes pages accessible; otherwise it only says so */
-	_Atomic unsigned delay; /* microseconds before it does */
-	_Atomic bool held;      /* it waits as long as this is set */
+	_Atomic bool resolves; /* make pages accessible; otherwise only return success */
+	_Atomic bool held;     /* wait while this is set */
 	_Atomic unsigned calls;
-} pager;
+} faulty;
 
-/* The linker puts this in place of the C library's, for the resolver and this file only. */
+/* The linker puts this in the place of the C library's function. */
 int __real_madvise(void *address, size_t length, int advice);
 int __wrap_madvise(void *address, size_t length, int advice);
 
 int __wrap_madvise(void *address, size_t length, int advice)
 {
-	uint8_t *start = atomic_load(&pager.start), *page = address;
+	uint8_t *start = faulty.start, *page = address;
 
-	if (!start || page < start || page >= start + pager.length ||
+	if (!start || page < start || page >= start + faulty.length ||
 	    (advice != MADV_POPULATE_READ && advice != MADV_POPULATE_WRITE))
 		return __real_madvise(address, length, advice);
-	atomic_fetch_add(&pager.calls, 1);
-	usleep(atomic_load(&pager.delay));
-	while (atomic_load(&pager.held))
+	faulty.calls++;
+	while (faulty.held)
 		usleep(100);
-	if (!atomic_load(&pager.fills))
+	if (!faulty.resolves)
 		return 0;
 	if (mprotect(page, length, PROT_READ | PROT_WRITE) < 0)
 		return -1;
 	return __real_madvise(page, length, advice);
 }
 
-static void pager_start(uint8_t *start, size_t length, bool fills)
+static void faulty_stop(void)
 {
+	if (faulty.start)
+		mprotect(faulty.start, faulty.length, PROT_READ | PROT_WRITE);
+	faulty.start = NULL;
+	faulty.held = false;
+}
+
+static void faulty_start(uint8_t *start, size_t length, bool resolves)
+{
+	faulty_stop();
 	mprotect(start, length, PROT_NONE);
-	pager.length = length;
-	atomic_store(&pager.fills, fills);
-	atomic_store(&pager.calls, 0);
-	atomic_store(&pager.delay, 0);
-	atomic_store(&pager.held, false);
-	atomic_store(&pager.start, start);
+	faulty.length = length;
+	faulty.resolves = resolves;
+	faulty.calls = 0;
+	faulty.start = start;
 }
 
-static void pager_stop(void)
+/* Commands to the partner, for its window. */
+enum { RESOLVE, LIE, STOP };
+
+static void run_command(struct pair *me, const uint64_t *arguments)
 {
-	if (atomic_load(&pager.start))
-		mprotect(atomic_load(&pager.start), pager.length, PROT_READ | PROT_WRITE);
-	atomic_store(&pager.start, NULL);
-	atomic_store(&pager.held, false);
-}
-
-static int teardown(void **state)
-{
-	pager_stop();
-	return pair_teardown(state);
-}
-
-enum mode { MODE_SHARED, MODE_ALONE, MODE_STREAM, MODE_THREADS, MODE_IDLE };
-
-static pf_options options_of(enum mode mode)
-{
-	pf_options options = pair_options();
-
-	switch (mode) {
-	case MODE_ALONE:
-		options.share_min = UINT64_MAX;
-		break;
-	case MODE_STREAM:
-		options.single_copy = 0;
-		break;
-	case MODE_THREADS:
-		options.threads = 1;
-		break;
-	case MODE_IDLE:
-		options.idle_polls = 1;
-		break;
-	default:
-		break;
-	}
-	return options;
-}
-
-/* Values of the test: 0 counts its wishes; 1 what, 2 length, 3 delay. The partner's: 0 calls. */
-enum { PAGER_FILLS = 1, PAGER_LIES, PAGER_OFF };
-
-static void serve_pager(struct pair *me)
-{
-	unsigned done = 0;
-
-	while (pair_progress(me)) {
-		atomic_store(pair_value(me, 1, 0), atomic_load(&pager.calls));
-		if (atomic_load(pair_value(me, 0, 0)) == done)
-			continue;
-		pager_stop();
-		if (atomic_load(pair_value(me, 0, 1)) != PAGER_OFF) {
-			pager_start(me->window, atomic_load(pair_value(me, 0, 2)),
-				    atomic_load(pair_value(me, 0, 1)) == PAGER_FILLS);
-			atomic_store(&pager.delay, (unsigned)atomic_load(pair_value(me, 0, 3)));
-		}
-		pair_say(me, ++done);
-	}
-}
-
-static unsigned wishes;
-
-static void remote_pager(struct pair *pair, unsigned what, size_t length, unsigned delay)
-{
-	atomic_store(pair_value(pair, 0, 1), what);
-	atomic_store(pair_value(pair, 0, 2), length);
-	atomic_store(pair_value(pair, 0, 3), delay);
-	atomic_store(pair_value(pair, 0, 0), ++wishes);
-	pair_await(pair, 1, wishes);
+	/* Number 0: how often the resolver tried since the last command. */
+	*pair_value(me, 1, 0) = faulty.calls;
+	if (arguments[0] == STOP)
+		faulty_stop();
+	else
+		faulty_start(me->window, WINDOW, arguments[0] == RESOLVE);
 }
 
 static struct pair *start(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.here = options_of(mode),
-		.there = options_of(mode),
-		.window = WINDOW,
-		.partner = serve_pager,
-	};
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair;
 
-	wishes = 0;
-	assert_int_equal(
-		pair_put(pair, pair->peer, pair->shared, remote_address(pair->window), 8).status,
-		PF_OK);
+	/* A failed test may have left it on. */
+	faulty_stop();
+	pair = pair_open(state, .window = WINDOW, .command = run_command,
+			 .receive = pair_count_message);
+	pair_connect(pair);
 	return pair;
 }
 
-static uint8_t *map_local(size_t length)
+static void transfer(struct pair *pair, enum pair_direction direction, uint8_t *local,
+		     size_t length)
 {
-	uint8_t *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			       -1, 0);
-
-	assert_ptr_not_equal(memory, MAP_FAILED);
-	return memory;
+	assert_ok(pair_transfer(pair, pair->peer, direction, local, remote_address(pair->window),
+				length)
+			  .status);
 }
 
 /* Every fault that was resolved has its time in the histogram. */
@@ -178,40 +114,31 @@ static const size_t lengths[] = { 1, 4096, 16384, 100000, 3000000 };
 static void test_remote(void **state)
 {
 	struct pair *pair = start(state);
-	uint8_t *local = map_local(WINDOW);
-	uint64_t faults, again;
+	uint8_t *local = test_map(WINDOW);
 	size_t i;
 
-	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 		size_t blocks = (lengths[i] - 1) / 16384 + 1;
+		uint64_t faults = pf_stat(pair->context, PF_STAT_REMOTE_FAULTS);
+		uint64_t again = pf_stat(pair->context, PF_STAT_RETRANSMITS);
 
-		faults = pf_stat(pair->context, PF_STAT_REMOTE_FAULTS);
-		again = pf_stat(pair->context, PF_STAT_RETRANSMITS);
-		pattern_fill(pair->window, lengths[i], PATTERN + i);
-		remote_pager(pair, PAGER_FILLS, WINDOW, 0);
-		assert_int_equal(pair_get(pair, pair->peer, local, remote_address(pair->window),
-					  lengths[i])
-					 .status,
-				 PF_OK);
-		assert_int_equal(pattern_differs(local, lengths[i], PATTERN + i), lengths[i]);
-		/* Each block met one fault, or none where a neighbour's pages came along. */
+		pattern_fill(pair->window, lengths[i], SEED + i);
+		pair_command(pair, RESOLVE);
+		transfer(pair, GET, local, lengths[i]);
+		pair_check_pattern(pair, local, lengths[i], SEED + i);
+		/* A block may fault twice, or not at all if a neighbour's fault brought its pages. */
 		faults = pf_stat(pair->context, PF_STAT_REMOTE_FAULTS) - faults;
 		again = pf_stat(pair->context, PF_STAT_RETRANSMITS) - again;
 		assert_in_range(faults, 1, 2 * blocks);
 		assert_int_equal(again, faults);
 
-		remote_pager(pair, PAGER_FILLS, WINDOW, 0);
-		pattern_fill(local, lengths[i], PATTERN - i);
-		assert_int_equal(pair_put(pair, pair->peer, local, remote_address(pair->window),
-					  lengths[i])
-					 .status,
-				 PF_OK);
-		assert_int_equal(pattern_differs(pair->window, lengths[i], PATTERN - i),
-				 lengths[i]);
+		pair_command(pair, RESOLVE);
+		pattern_fill(local, lengths[i], SEED - i);
+		transfer(pair, PUT, local, lengths[i]);
+		pair_check_pattern(pair, pair->window, lengths[i], SEED - i);
 	}
 	assert_int_equal(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS), 0);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_FAULT_ERRORS), 0);
-	remote_pager(pair, PAGER_OFF, 0, 0);
 	munmap(local, WINDOW);
 	pair_end(pair);
 }
@@ -219,29 +146,22 @@ static void test_remote(void **state)
 static void test_local(void **state)
 {
 	struct pair *pair = start(state);
-	uint8_t *local = map_local(WINDOW);
+	uint8_t *local = test_map(WINDOW);
 	size_t i;
 
-	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		pattern_fill(local, lengths[i], PATTERN + i);
-		pager_start(local, WINDOW, true);
-		assert_int_equal(pair_put(pair, pair->peer, local, remote_address(pair->window),
-					  lengths[i])
-					 .status,
-				 PF_OK);
-		assert_int_equal(pattern_differs(pair->window, lengths[i], PATTERN + i),
-				 lengths[i]);
-		pattern_fill(pair->window, lengths[i], PATTERN - i);
-		pager_start(local, WINDOW, true);
-		assert_int_equal(pair_get(pair, pair->peer, local, remote_address(pair->window),
-					  lengths[i])
-					 .status,
-				 PF_OK);
-		pager_stop();
-		assert_int_equal(pattern_differs(local, lengths[i], PATTERN - i), lengths[i]);
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+		pattern_fill(local, lengths[i], SEED + i);
+		faulty_start(local, WINDOW, true);
+		transfer(pair, PUT, local, lengths[i]);
+		pair_check_pattern(pair, pair->window, lengths[i], SEED + i);
+		pattern_fill(pair->window, lengths[i], SEED - i);
+		faulty_start(local, WINDOW, true);
+		transfer(pair, GET, local, lengths[i]);
+		faulty_stop();
+		pair_check_pattern(pair, local, lengths[i], SEED - i);
 	}
 	assert_true(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS) > 0);
-	/* The window is a file: what the partner has never touched of it may be on a disk. */
+	/* The window is a file: pages that the partner has not touched may fault too. */
 	assert_int_equal(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS) +
 				 pf_stat(pair->context, PF_STAT_REMOTE_FAULTS),
 			 pf_stat(pair->context, PF_STAT_RETRANSMITS));
@@ -250,219 +170,168 @@ static void test_local(void **state)
 	pair_end(pair);
 }
 
-/* Both sides at the same time: a block may have to be parked twice. */
+/* Both sides fault: a block may be parked twice. */
 static void test_both(void **state)
 {
 	struct pair *pair = start(state);
-	uint8_t *local = map_local(WINDOW);
+	uint8_t *local = test_map(WINDOW);
 	const size_t length = 1000000;
 
-	pattern_fill(local, length, PATTERN);
-	pager_start(local, WINDOW, true);
-	remote_pager(pair, PAGER_FILLS, WINDOW, 0);
-	assert_int_equal(
-		pair_put(pair, pair->peer, local, remote_address(pair->window), length).status,
-		PF_OK);
-	assert_int_equal(pattern_differs(pair->window, length, PATTERN), length);
+	pattern_fill(local, length, SEED);
+	faulty_start(local, WINDOW, true);
+	pair_command(pair, RESOLVE);
+	transfer(pair, PUT, local, length);
+	pair_check_pattern(pair, pair->window, length, SEED);
 	assert_true(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS) > 0);
-	/* Through the ring the partner brings shared memory in by itself. */
-	if ((enum mode)(uintptr_t)*state != MODE_STREAM)
+	/* When it writes what came through the ring, the partner resolves its own faults. */
+	if (pair_mode(state) != MODE_STREAM)
 		assert_true(pf_stat(pair->context, PF_STAT_REMOTE_FAULTS) > 0);
-	remote_pager(pair, PAGER_OFF, 0, 0);
-	pager_stop();
+	faulty_stop();
 	munmap(local, WINDOW);
 	pair_end(pair);
 }
 
-/* A resolver that says it is done when it is not is believed so often, and no more. */
+/* If the resolver succeeds and the page still faults, fault_retries bounds the attempts. */
 static void test_retries(void **state)
 {
 	struct pair *pair = start(state);
-	uint8_t *local = map_local(PAGE);
+	uint8_t *local = test_map(PAGE);
 	pf_completion completion;
-	uint64_t retries = pair_options().fault_retries;
 	uint64_t before = pf_stat(pair->context, PF_STAT_RETRANSMITS);
+	const uint64_t retries = pair->options.fault_retries;
 
-	remote_pager(pair, PAGER_LIES, WINDOW, 0);
+	pair_command(pair, LIE);
 	completion = pair_get(pair, pair->peer, local, remote_address(pair->window + 40), 100);
-	assert_int_equal(completion.status, PF_ERR_FAULT);
-	assert_int_equal(completion.side, PF_SIDE_REMOTE);
-	assert_true(completion.address == remote_address(pair->window + 40));
+	assert_fault(completion, PF_SIDE_REMOTE, remote_address(pair->window + 40));
 	assert_int_equal(pf_stat(pair->context, PF_STAT_RETRANSMITS) - before, retries);
-	pair_await(pair, 1, wishes);
-	while (atomic_load(pair_value(pair, 1, 0)) < retries)
-		pair_progress(pair);
-	assert_int_equal(atomic_load(pair_value(pair, 1, 0)), retries);
-	remote_pager(pair, PAGER_OFF, 0, 0);
-	assert_int_equal(
-		pair_get(pair, pair->peer, local, remote_address(pair->window), 100).status, PF_OK);
+	pair_command(pair, STOP);
+	assert_int_equal(*pair_value(pair, 1, 0), retries);
+	transfer(pair, GET, local, 100);
 
-	pager_start(local, PAGE, false);
+	faulty_start(local, PAGE, false);
 	completion = pair_get(pair, pair->peer, local, remote_address(pair->window), 100);
-	pager_stop();
-	assert_int_equal(completion.status, PF_ERR_FAULT);
-	assert_int_equal(completion.side, PF_SIDE_LOCAL);
-	assert_true(completion.address == remote_address(local));
+	faulty_stop();
+	assert_fault(completion, PF_SIDE_LOCAL, remote_address(local));
 	munmap(local, PAGE);
 	pair_end(pair);
 }
 
-static void count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
-			  size_t length, void *arg)
-{
-	struct pair *me = arg;
-
-	atomic_fetch_add(pair_value(me, me->side, 0), 1);
-}
-
-/* A parked block holds up nobody else: not messages, not other transfers, not the caller. */
+/* A parked block delays no other transfer, no message and not the caller. */
 static void test_others_go_on(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.here = options_of(mode),
-		.there = options_of(mode),
-		.window = WINDOW,
-		.receive = count_message,
-	};
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair = start(state);
 	struct pair_done parked = { 0 };
-	uint8_t *local = map_local(WINDOW), *other = map_local(WINDOW);
-	int i;
+	uint8_t *local = test_map(WINDOW), *other = test_map(WINDOW);
+	size_t i;
 
-	assert_int_equal(pair_put(pair, pair->peer, other, remote_address(pair->window), 8).status,
-			 PF_OK);
-	pattern_fill(local, 1000000, PATTERN);
-	pager_start(local, WINDOW, true);
-	atomic_store(&pager.held, true);
-	assert_int_equal(pf_put(pair->peer, local, remote_address(pair->window), 1000000,
-				pair_completed, &parked),
-			 PF_OK);
+	pattern_fill(local, 1000000, SEED);
+	faulty_start(local, WINDOW, true);
+	faulty.held = true;
+	pair_post(pair, pair->peer, PUT, local, remote_address(pair->window), 1000000, &parked);
 	for (i = 0; i < 20; i++) {
-		size_t length = 1 + (size_t)i * 50000;
-
-		pattern_fill(other, length, (uint64_t)i);
-		assert_int_equal(pair_put(pair, pair->peer, other,
-					  remote_address(pair->window + WINDOW / 2), length)
-					 .status,
-				 PF_OK);
-		assert_int_equal(pattern_differs(pair->window + WINDOW / 2, length, (uint64_t)i),
-				 length);
-		assert_int_equal(pair_send(pair, pair->peer, 1, "x", 1), PF_DONE);
+		pair_verify(pair, 1, PUT, other, pair->window + WINDOW / 2, 1 + i * 50000, i);
+		assert_status(pair_send(pair, pair->peer, 1, "x", 1), PF_DONE);
 	}
-	while (atomic_load(pair_value(pair, 1, 0)) < 20)
-		pair_progress(pair);
+	pair_await_value(pair, 1, 0, 20);
 	assert_int_equal(parked.count, 0);
-	atomic_store(&pager.held, false);
+	faulty.held = false;
 	pair_await_done(pair, &parked, 1);
-	pager_stop();
-	assert_int_equal(parked.last.status, PF_OK);
-	assert_int_equal(pattern_differs(pair->window, 1000000, PATTERN), 1000000);
+	faulty_stop();
+	assert_ok(parked.last.status);
+	pair_check_pattern(pair, pair->window, 1000000, SEED);
 	munmap(local, WINDOW);
 	munmap(other, WINDOW);
 	pair_end(pair);
 }
 
-static unsigned errors;
-
-static void count_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
-{
-	errors++;
-}
-
-/* Ask for a page of the test's, which keeps a resolver of the test's busy. */
+/* Fault on a page of the test, which keeps the test's resolver busy. */
 static void ask_for_page(struct pair *me)
 {
 	pair_await(me, 0, 1);
-	pf_get(me->peer, me->window, atomic_load(pair_value(me, 0, 1)), 8, NULL, NULL);
-	pair_serve(me);
+	pf_get(me->peer, me->window, *pair_value(me, 0, 1), 8, NULL, NULL);
 }
 
-/*
- * The peer dies while pages of ours are on their way in: what the resolver
- * says afterwards has nobody left to say it to.
- */
+/* The peer dies while this process resolves a fault for it: the result has no receiver. */
 static void test_peer_dies(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.here = options_of(mode),
-		.there = options_of(mode),
-		.window = WINDOW,
-		.partner = ask_for_page,
-		.error_here = count_error,
-	};
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair;
 	struct pair_done done = { 0 };
-	uint8_t *local = map_local(WINDOW);
+	uint8_t *local = test_map(WINDOW);
 	int i;
 
-	errors = 0;
-	assert_int_equal(pair_put(pair, pair->peer, local, remote_address(pair->window), 8).status,
-			 PF_OK);
-	pager_start(local, WINDOW, true);
-	atomic_store(&pager.held, true);
-	atomic_store(pair_value(pair, 0, 1), remote_address(local));
+	faulty_stop();
+	pair = pair_open(state, .window = WINDOW, .work = ask_for_page,
+			 .error_here = pair_note_error);
+	pair_connect(pair);
+	faulty_start(local, WINDOW, true);
+	faulty.held = true;
+	*pair_value(pair, 0, 1) = remote_address(local);
 	pair_say(pair, 1);
-	while (!atomic_load(&pager.calls))
+	while (!faulty.calls)
 		pf_progress(pair->context);
 	pair_kill(pair, 1);
-	assert_int_equal(pf_put(pair->peer, local + 100000, remote_address(pair->window), 50000,
-				pair_completed, &done),
-			 PF_OK);
-	/* A resolver that waits does not keep the service thread from hearing of the death. */
+	pair_post(pair, pair->peer, PUT, local + 100000, remote_address(pair->window), 50000,
+		  &done);
+	/* The service thread hears of the death while the resolver waits. */
 	pair_await_done(pair, &done, 1);
-	assert_int_equal(done.last.status, PF_ERR_PEER);
-	while (!errors)
+	assert_status(done.last.status, PF_ERR_PEER);
+	while (!pair->errors.count)
 		pf_progress(pair->context);
-	atomic_store(&pager.held, false);
-	for (i = 0; i < 50; i++) {
-		usleep(1000);
-		pf_progress(pair->context);
-	}
-	assert_int_equal(errors, 1);
+	faulty.held = false;
+	for (i = 0; i < 5; i++)
+		pair_linger(pair);
+	assert_int_equal(pair->errors.count, 1);
 	assert_int_equal(done.count, 1);
-	pager_stop();
+	faulty_stop();
 	munmap(local, WINDOW);
 	pair_end(pair);
 }
 
-/* pf_close with pages on their way: abandoned, no callback, no wait for ever. */
+static void *release_later(void *arg)
+{
+	usleep(20000);
+	faulty.held = false;
+	return NULL;
+}
+
+/* pf_close while faults are being resolved: it abandons them and calls nothing back. */
 static void test_close(void **state)
 {
 	struct pair *pair = start(state);
 	struct pair_done done = { 0 };
-	uint8_t *local = map_local(WINDOW);
+	uint8_t *local = test_map(WINDOW);
+	pthread_t thread;
 
-	pager_start(local, WINDOW, true);
-	atomic_store(&pager.delay, 20000);
-	assert_int_equal(pf_put(pair->peer, local, remote_address(pair->window), 200000,
-				pair_completed, &done),
-			 PF_OK);
-	while (!atomic_load(&pager.calls))
+	faulty_start(local, WINDOW, true);
+	faulty.held = true;
+	pair_post(pair, pair->peer, PUT, local, remote_address(pair->window), 200000, &done);
+	while (!faulty.calls)
 		pf_progress(pair->context);
 	assert_int_equal(done.count, 0);
+	assert_int_equal(pthread_create(&thread, NULL, release_later, NULL), 0);
 	pair_end(pair);
 	assert_int_equal(done.count, 0);
-	pager_stop();
+	pthread_join(thread, NULL);
+	faulty_stop();
 	munmap(local, WINDOW);
 }
 
-/* ---- a page that the kernel itself brings in from another thread, when touched ---- */
+/* ---- pages that another thread supplies through userfaultfd when they are touched ---- */
+
+#define FILLED (64 * PAGE)
 
 struct filler {
 	int fd;
 	uint8_t *start;
-	size_t length;
 	uint8_t page[PAGE];
 };
 
+/* Fill each byte of a page with its number. Ends with the process. */
 static void *fill_pages(void *arg)
 {
 	struct filler *filler = arg;
 	struct uffd_msg message;
 
-	/* Ends with the process, or when the pages are all there and the descriptor is closed. */
 	while (read(filler->fd, &message, sizeof(message)) == (ssize_t)sizeof(message)) {
 		uint64_t address = message.arg.pagefault.address & ~(PAGE - 1);
 		struct uffdio_copy copy = { .dst = address,
@@ -476,76 +345,59 @@ static void *fill_pages(void *arg)
 	return NULL;
 }
 
-/* False if this process may not. */
-static bool filler_start(struct filler *filler, uint8_t *start, size_t length)
+static bool start_filler(struct filler *filler, size_t length)
 {
 	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register range = { .range = { remote_address(start), length },
+	struct uffdio_register range = { .range = { remote_address(filler->start), length },
 					 .mode = UFFDIO_REGISTER_MODE_MISSING };
 	pthread_t thread;
 
 	filler->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
-	if (filler->fd < 0)
-		return false;
-	filler->start = start;
-	filler->length = length;
-	return !ioctl(filler->fd, UFFDIO_API, &api) &&
+	return filler->fd >= 0 && !ioctl(filler->fd, UFFDIO_API, &api) &&
 	       !ioctl(filler->fd, UFFDIO_REGISTER, &range) &&
 	       !pthread_create(&thread, NULL, fill_pages, filler) && !pthread_detach(thread);
 }
 
-#define FILLED (64 * PAGE)
-
-static void serve_filler(struct pair *me)
+/* Number 1: the address of the memory, 0 if userfaultfd is not permitted. */
+static void offer_filled(struct pair *me)
 {
-	uint8_t *memory = map_local(2 * FILLED);
 	static struct filler filler;
 
-	madvise(memory, 2 * FILLED, MADV_NOHUGEPAGE);
-	if (!filler_start(&filler, memory, 2 * FILLED))
-		memory = NULL;
-	atomic_store(pair_value(me, 1, 1), remote_address(memory));
-	pair_say(me, 1);
-	pair_serve(me);
+	filler.start = test_map(2 * FILLED);
+	madvise(filler.start, 2 * FILLED, MADV_NOHUGEPAGE);
+	if (start_filler(&filler, 2 * FILLED))
+		*pair_value(me, 1, 1) = remote_address(filler.start);
 }
 
 static void test_userfault(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = { .here = options_of(mode),
-				    .there = options_of(mode),
-				    .partner = serve_filler };
-	struct pair *pair = pair_start(&setup);
-	uint8_t *local = map_local(FILLED);
+	struct pair *pair = pair_open(state, .work = offer_filled);
+	uint8_t *local = test_alloc(FILLED);
 	uint64_t remote;
 	size_t i;
 
-	pair_await(pair, 1, 1);
-	remote = atomic_load(pair_value(pair, 1, 1));
+	pair_await(pair, 1, PAIR_DONE);
+	remote = *pair_value(pair, 1, 1);
 	if (!remote) {
 		print_message("# userfaultfd is not permitted\n");
-		munmap(local, FILLED);
+		free(local);
 		pair_end(pair);
 		skip();
 	}
-	assert_int_equal(pair_get(pair, pair->peer, local, remote, FILLED).status, PF_OK);
+	assert_ok(pair_get(pair, pair->peer, local, remote, FILLED).status);
 	for (i = 0; i < FILLED; i++)
 		assert_int_equal(local[i], i / PAGE);
-	pattern_fill(local, FILLED, PATTERN);
-	assert_int_equal(pair_put(pair, pair->peer, local, remote + FILLED, FILLED).status, PF_OK);
+	pattern_fill(local, FILLED, SEED);
+	assert_ok(pair_put(pair, pair->peer, local, remote + FILLED, FILLED).status);
 	memset(local, 0, FILLED);
-	assert_int_equal(pair_get(pair, pair->peer, local, remote + FILLED, FILLED).status, PF_OK);
-	assert_int_equal(pattern_differs(local, FILLED, PATTERN), FILLED);
-	munmap(local, FILLED);
+	assert_ok(pair_get(pair, pair->peer, local, remote + FILLED, FILLED).status);
+	pair_check_pattern(pair, local, FILLED, SEED);
+	free(local);
 	pair_end(pair);
 }
 
-#define IN_MODE(test, mode)                                                                        \
-	{                                                                                          \
-#test " " #mode, test, NULL, teardown, (void *)(uintptr_t)MODE_##mode              \
-	}
 #define IN_ALL(test)                                                                               \
-	IN_MODE(test, SHARED), IN_MODE(test, ALONE), IN_MODE(test, STREAM),                        \
+	IN_MODE(test, DEFAULT), IN_MODE(test, ALONE), IN_MODE(test, STREAM),                       \
 		IN_MODE(test, THREADS), IN_MODE(test, IDLE)
 
 int main(void)

@@ -1,32 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Active messages: in order, exactly once, whole, whatever their lengths and however full the ring. */
+/* Active messages: in order, exactly once, complete, for every length and however full the ring. */
 #include "pair.h"
 
 #include <unistd.h>
 
-enum mode { MODE_DEFAULT, MODE_SMALL_RING, MODE_THREADS, MODE_IDLE };
-
-static pf_options options_of(enum mode mode)
-{
-	pf_options options = pair_options();
-
-	switch (mode) {
-	case MODE_SMALL_RING:
-		options.ring_size = 16384;
-		break;
-	case MODE_THREADS:
-		options.threads = 1;
-		break;
-	case MODE_IDLE:
-		options.idle_polls = 1;
-		break;
-	default:
-		break;
-	}
-	return options;
-}
-
-/* Length, tag and bytes of the nth message of a sequence follow from n alone. */
+/* Length, tag and bytes of the nth message of a sequence depend on n alone. */
 static size_t length_of(uint64_t n, size_t send_max)
 {
 	struct random_numbers numbers = { 2 * n + 1 };
@@ -44,6 +22,11 @@ static size_t length_of(uint64_t n, size_t send_max)
 	}
 }
 
+static uint8_t tag_of(uint64_t n)
+{
+	return (uint8_t)(n * 7);
+}
+
 static size_t send_max(const struct pair *me)
 {
 	pf_attributes attributes;
@@ -52,41 +35,27 @@ static size_t send_max(const struct pair *me)
 	return attributes.send_max;
 }
 
-/* Values of each side: 0 received, 1 which peers they came from. */
+/* Number 0 of each side counts what it has received. */
 static void check_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 			  size_t length, void *arg)
 {
 	struct pair *me = arg;
-	uint64_t n = atomic_load(pair_value(me, me->side, 0));
+	uint64_t n = *pair_value(me, me->side, 0);
 
 	pair_check(me, context == me->context);
 	pair_check(me, pf_peer_user(from) == me || !pf_peer_user(from));
 	pair_check(me, (uintptr_t)data % 8 == 0);
-	pair_check(me, tag == (uint8_t)(n * 7));
+	pair_check(me, tag == tag_of(n));
 	pair_check(me, length == length_of(n, send_max(me)));
-	pair_check(me, pattern_differs(data, length, n) == length);
-	/* The buffer is the receiver's as long as the call lasts. */
+	pair_check_pattern(me, data, length, n);
+	/* The receiver may write to the buffer during the call. */
 	memset(data, 0xdd, length);
-	atomic_store(pair_value(me, me->side, 0), n + 1);
+	*pair_value(me, me->side, 0) = n + 1;
 }
 
 static struct pair *start(void **state, pf_receive_fn receive)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.here = options_of(mode),
-		.there = options_of(mode),
-		.receive = receive,
-		.receive_here = receive,
-	};
-
-	return pair_start(&setup);
-}
-
-static void await_received(struct pair *me, unsigned side, uint64_t count)
-{
-	while (atomic_load(pair_value(me, side, 0)) < count)
-		pair_progress(me);
+	return pair_open(state, .receive = receive, .receive_here = receive);
 }
 
 #define SEQUENCE 200000
@@ -94,25 +63,24 @@ static void await_received(struct pair *me, unsigned side, uint64_t count)
 static void test_sequence(void **state)
 {
 	struct pair *pair = start(state, check_message);
-	uint8_t *bytes = malloc(send_max(pair));
+	uint8_t *bytes = test_alloc(send_max(pair));
 	const uint64_t count = REPEAT(SEQUENCE);
 	uint64_t n, total = 0;
 
-	assert_non_null(bytes);
 	for (n = 0; n < count; n++) {
 		size_t length = length_of(n, send_max(pair)),
 		       header = length < 24 ? length / 2 : 24;
 		int status;
 
-		/* Reusing the buffer at once: it is free on return. */
+		/* pf_send has copied the bytes when it returns: the next message reuses the buffer. */
 		pattern_fill(bytes, length, n);
-		while ((status = pf_send(pair->peer, (uint8_t)(n * 7), bytes, header,
-					 bytes + header, length - header)) == PF_ERR_AGAIN)
+		while ((status = pf_send(pair->peer, tag_of(n), bytes, header, bytes + header,
+					 length - header)) == PF_ERR_AGAIN)
 			pair_progress(pair);
-		assert_int_equal(status, PF_DONE);
+		assert_status(status, PF_DONE);
 		total += length;
 	}
-	await_received(pair, 1, count);
+	pair_await_value(pair, 1, 0, count);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_SENDS), count);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_SEND_BYTES), total);
 	free(bytes);
@@ -135,30 +103,26 @@ static void pack(void *destination, size_t length, void *arg)
 static void test_pack(void **state)
 {
 	struct pair *pair = start(state, check_message);
-	uint8_t *bytes = malloc(send_max(pair));
+	uint8_t *bytes = test_alloc(send_max(pair));
 	unsigned again = 0;
 	uint64_t n;
 
-	assert_non_null(bytes);
 	for (n = 0; n < 20000; n++) {
 		size_t length = length_of(n, send_max(pair)), header = length < 10 ? 0 : 10;
 		struct packing packing = { bytes + header, 0 };
 		int status;
 
 		pattern_fill(bytes, length, n);
-		for (;;) {
-			status = pf_send_pack(pair->peer, (uint8_t)(n * 7), bytes, header,
-					      length - header, pack, &packing);
-			if (status != PF_ERR_AGAIN)
-				break;
+		while ((status = pf_send_pack(pair->peer, tag_of(n), bytes, header, length - header,
+					      pack, &packing)) == PF_ERR_AGAIN) {
 			assert_int_equal(packing.calls, 0);
 			again++;
 			pair_progress(pair);
 		}
-		assert_int_equal(status, PF_DONE);
+		assert_status(status, PF_DONE);
 		assert_int_equal(packing.calls, 1);
 	}
-	await_received(pair, 1, n);
+	pair_await_value(pair, 1, 0, n);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_RING_FULL), again);
 	free(bytes);
 	pair_end(pair);
@@ -167,91 +131,91 @@ static void test_pack(void **state)
 static void test_lengths(void **state)
 {
 	struct pair *pair = start(state, NULL);
-	size_t most = send_max(pair);
-	uint8_t *bytes = calloc(1, most + 1);
+	size_t most = send_max(pair), i;
+	const struct {
+		size_t header, payload;
+		int status;
+	} cases[] = {
+		{ most + 1, 0, PF_ERR_TOO_LONG },
+		{ 0, most + 1, PF_ERR_TOO_LONG },
+		{ 1, most, PF_ERR_TOO_LONG },
+		{ 16, SIZE_MAX - 7, PF_ERR_TOO_LONG },
+		{ 8, most - 8, PF_DONE },
+		{ 0, most, PF_DONE },
+		{ 0, 0, PF_DONE },
+	};
+	uint8_t *bytes = test_alloc(most + 1);
+	int status;
 
-	assert_non_null(bytes);
-	assert_int_equal(pf_send(pair->peer, 0, bytes, most + 1, NULL, 0), PF_ERR_TOO_LONG);
-	assert_int_equal(pf_send(pair->peer, 0, NULL, 0, bytes, most + 1), PF_ERR_TOO_LONG);
-	assert_int_equal(pf_send(pair->peer, 0, bytes, 1, bytes, most), PF_ERR_TOO_LONG);
-	assert_int_equal(pf_send(pair->peer, 0, bytes, 16, bytes, SIZE_MAX - 7), PF_ERR_TOO_LONG);
-	assert_int_equal(pf_send(pair->peer, 0, bytes, 8, bytes, most - 8), PF_DONE);
-	assert_int_equal(pair_send(pair, pair->peer, 0, bytes, most), PF_DONE);
-	assert_int_equal(pair_send(pair, pair->peer, 0, NULL, 0), PF_DONE);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		while ((status = pf_send(pair->peer, 0, cases[i].header ? bytes : NULL,
+					 cases[i].header, cases[i].payload ? bytes : NULL,
+					 cases[i].payload)) == PF_ERR_AGAIN)
+			pair_progress(pair);
+		assert_status(status, cases[i].status);
+	}
 	assert_int_equal(pf_stat(pair->context, PF_STAT_SENDS), 3);
 	free(bytes);
 	pair_end(pair);
 }
 
-static void wait_away(struct pair *me)
+static void stop_polling(struct pair *me)
 {
 	pair_await(me, 0, 1);
 	pair_say(me, 1);
 	pair_watch(me, 0, 2);
-	pair_serve(me);
 }
 
-/* The receiver does not look: the ring fills, says so, loses nothing, and goes on later. */
+/* The receiver does not poll: the ring fills, pf_send says so, nothing is lost. */
 static void test_full(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.here = options_of(mode),
-		.there = options_of(mode),
-		.receive = check_message,
-		.partner = wait_away,
-	};
-	struct pair *pair = pair_start(&setup);
-	uint8_t *bytes = malloc(send_max(pair));
+	struct pair *pair = pair_open(state, .receive = check_message, .work = stop_polling);
+	uint8_t *bytes = test_alloc(send_max(pair));
 	uint64_t n = 0, stuck = 0;
+	size_t length;
 	int status;
 
-	assert_non_null(bytes);
 	pair_say(pair, 1);
 	pair_await(pair, 1, 1);
 	while (stuck < 1000) {
-		size_t length = length_of(n, send_max(pair));
-
+		length = length_of(n, send_max(pair));
 		pattern_fill(bytes, length, n);
-		status = pf_send(pair->peer, (uint8_t)(n * 7), NULL, 0, bytes, length);
+		status = pf_send(pair->peer, tag_of(n), NULL, 0, bytes, length);
 		if (status == PF_DONE) {
 			n++;
 			continue;
 		}
-		assert_int_equal(status, PF_ERR_AGAIN);
+		assert_status(status, PF_ERR_AGAIN);
 		stuck++;
 		pf_progress(pair->context);
 	}
 	assert_int_equal(pf_stat(pair->context, PF_STAT_RING_FULL), stuck);
-	assert_int_equal(atomic_load(pair_value(pair, 1, 0)), 0);
+	assert_int_equal(*pair_value(pair, 1, 0), 0);
 	pair_say(pair, 2);
 	for (; n < 5000; n++) {
-		pattern_fill(bytes, length_of(n, send_max(pair)), n);
-		assert_int_equal(pair_send(pair, pair->peer, (uint8_t)(n * 7), bytes,
-					   length_of(n, send_max(pair))),
-				 PF_DONE);
+		length = length_of(n, send_max(pair));
+		pattern_fill(bytes, length, n);
+		assert_status(pair_send(pair, pair->peer, tag_of(n), bytes, length), PF_DONE);
 	}
-	await_received(pair, 1, n);
+	pair_await_value(pair, 1, 0, n);
 	free(bytes);
 	pair_end(pair);
 }
 
-/* Each message is answered from inside the callback; one may not find room there, so count on it. */
+#define BOUNCES 20000
+
+/* Answer each message from the callback that received it: the ring always has room for one. */
 static void bounce(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
 		   void *arg)
 {
 	struct pair *me = arg;
-	uint64_t n = atomic_fetch_add(pair_value(me, me->side, 0), 1);
+	uint64_t n = (*pair_value(me, me->side, 0))++, next = n + !me->side;
 
 	pair_check(me, length == 8 && !memcmp(data, &n, 8) && tag == 3);
-	/* From a callback: nothing happens, and it comes back. */
+	/* In a callback pf_progress does nothing and returns. */
 	pair_check(me, pf_progress(context) == 0);
-	if (me->side) {
-		pair_check(me, pf_send(from, 3, data, length, NULL, 0) == PF_DONE);
-	} else if (n + 1 < atomic_load(pair_value(me, 0, 1))) {
-		n++;
-		pair_check(me, pf_send(from, 3, &n, 8, NULL, 0) == PF_DONE);
-	}
+	if (next < BOUNCES)
+		pair_check_status(me, pf_send(from, 3, &next, 8, NULL, 0), PF_DONE);
 }
 
 static void test_callback(void **state)
@@ -259,76 +223,61 @@ static void test_callback(void **state)
 	struct pair *pair = start(state, bounce);
 	uint64_t first = 0;
 
-	atomic_store(pair_value(pair, 0, 1), 20000);
-	assert_int_equal(pf_send(pair->peer, 3, &first, 8, NULL, 0), PF_DONE);
-	await_received(pair, 0, 20000);
-	assert_int_equal(atomic_load(pair_value(pair, 1, 0)), 20000);
+	assert_status(pf_send(pair->peer, 3, &first, 8, NULL, 0), PF_DONE);
+	pair_await_value(pair, 0, 0, BOUNCES);
+	assert_int_equal(*pair_value(pair, 1, 0), BOUNCES);
 	pair_end(pair);
 }
 
-/* Both stream at each other as fast as the rings take it. */
+/* Both sides send as fast as the rings accept. */
 static void stream(struct pair *me)
 {
 	uint8_t bytes[2048];
 	uint64_t n;
 
 	for (n = 0; n < REPEAT(50000); n++) {
-		size_t length = length_of(n, send_max(me));
+		size_t length = length_of(n, sizeof(bytes));
 
 		if (length > sizeof(bytes))
 			length = sizeof(bytes);
 		pair_check_status(me, pair_send(me, me->peer, (uint8_t)n, bytes, length), PF_DONE);
 	}
-	await_received(me, me->side, REPEAT(50000));
+	pair_await_value(me, me->side, 0, REPEAT(50000));
 }
 
-static void stream_partner(struct pair *me)
-{
-	stream(me);
-	pair_say(me, 1);
-	pair_serve(me);
-}
-
-static void count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
-			  size_t length, void *arg)
+static void check_tag(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+		      void *arg)
 {
 	struct pair *me = arg;
 
-	pair_check(me, tag == (uint8_t)atomic_fetch_add(pair_value(me, me->side, 0), 1));
+	pair_check(me, tag == (uint8_t)(*pair_value(me, me->side, 0))++);
 }
 
 static void test_both_ways(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.here = options_of(mode),
-		.there = options_of(mode),
-		.receive = count_message,
-		.receive_here = count_message,
-		.partner = stream_partner,
-	};
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair = pair_open(state, .receive = check_tag, .receive_here = check_tag,
+				      .work = stream);
 
 	stream(pair);
-	pair_await(pair, 1, 1);
+	pair_await(pair, 1, PAIR_DONE);
 	pair_end(pair);
 }
 
-/* Nobody set a receive callback: messages are dropped, and make room. */
+/* Without a receive callback messages are dropped, and their room is reused. */
 static void test_no_receiver(void **state)
 {
 	struct pair *pair = start(state, NULL);
 	int i;
 
 	for (i = 0; i < 100000; i++)
-		assert_int_equal(pair_send(pair, pair->peer, 0, "abcdefgh", 8), PF_DONE);
+		assert_status(pair_send(pair, pair->peer, 0, "abcdefgh", 8), PF_DONE);
 	pair_end(pair);
 }
 
 #define PARTNERS 12 /* more than POLLED_MOST */
 #define ROUNDS 2000
 
-static void count_sender(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void check_sender(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
 			 void *arg)
 {
 	struct pair *me = arg;
@@ -338,35 +287,27 @@ static void count_sender(pf_context *context, pf_peer *from, uint8_t tag, void *
 	memcpy(message, data, sizeof(message));
 	assert_in_range(message[0], 1, PARTNERS);
 	assert_ptr_equal(from, pair_peer(me, message[0]));
-	/* The next of that partner's, not another. */
+	/* Messages of one partner arrive in order. */
 	assert_int_equal(((uint32_t *)me->user)[message[0]]++, message[1]);
 }
 
-static void send_on_turn(struct pair *me)
+/* A few at a time, with pauses, so that the set of polled peers changes. */
+static void send_in_bursts(struct pair *me)
 {
 	uint32_t message[2] = { me->side, 0 };
 
-	/* A few at a time with pauses, so that nobody stays among the polled. */
-	while (message[1] < ROUNDS) {
+	for (; message[1] < ROUNDS; message[1]++) {
 		if (message[1] % 50 == 0)
 			usleep(1000 * (me->side % 4));
-		pair_check(me, pair_send(me, me->peer, 0, message, sizeof(message)) == PF_DONE);
-		message[1]++;
+		pair_check_status(me, pair_send(me, me->peer, 0, message, sizeof(message)),
+				  PF_DONE);
 	}
-	pair_serve(me);
 }
 
 static void test_many_peers(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.partners = PARTNERS,
-		.here = options_of(mode),
-		.there = options_of(mode),
-		.receive_here = count_sender,
-		.partner = send_on_turn,
-	};
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair = pair_open(state, .partners = PARTNERS, .receive_here = check_sender,
+				      .work = send_in_bursts);
 	uint32_t received[PAIR_SIDES] = { 0 };
 	unsigned i;
 
@@ -378,47 +319,32 @@ static void test_many_peers(void **state)
 	pair_end(pair);
 }
 
-/* A token that goes round many peers in turn: each time to one that is silent otherwise. */
-static void pass_on(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
-		    void *arg)
+static void send_back(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+		      void *arg)
 {
-	struct pair *me = arg;
-
-	if (me->side)
-		pair_check(me, pf_send(from, tag, data, length, NULL, 0) == PF_DONE);
-	else
-		atomic_fetch_add(pair_value(me, 0, 0), 1);
+	pair_check_status((struct pair *)arg, pf_send(from, tag, data, length, NULL, 0), PF_DONE);
 }
 
+/* One message at a time to each of many peers in turn: each time to one that was silent. */
 static void test_round_robin(void **state)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.partners = PARTNERS,
-		.here = options_of(mode),
-		.there = options_of(mode),
-		.receive_here = pass_on,
-		.receive = pass_on,
-	};
+	struct pair_setup setup = { PAIR_MODE(state), .partners = PARTNERS,
+				    .receive_here = pair_count_message, .receive = send_back };
 	struct pair *pair;
 	uint64_t round;
 
-	/* Sharing two cores between so many is a matter of sleeping. */
+	/* The partners share the processors: they have to sleep. */
 	setup.there.idle_polls = PF_IDLE_POLLS_SHARED_CORE;
 	pair = pair_start(&setup);
 	for (round = 0; round < 1200; round++) {
-		unsigned side = 1 + (unsigned)(round % PARTNERS);
+		pf_peer *peer = pair_peer(pair, 1 + (unsigned)(round % PARTNERS));
 
-		assert_int_equal(pair_send(pair, pair_peer(pair, side), 0, "token", 5), PF_DONE);
-		await_received(pair, 0, round + 1);
+		assert_status(pair_send(pair, peer, 0, "token", 5), PF_DONE);
+		pair_await_value(pair, 0, 0, round + 1);
 	}
 	pair_end(pair);
 }
 
-#define IN_MODE(test, mode)                                                                        \
-	{                                                                                          \
-#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
-	}
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, SMALL_RING), IN_MODE(test, THREADS),                 \
 		IN_MODE(test, IDLE)

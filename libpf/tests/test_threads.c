@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One context, several threads that do everything with it at the same time. */
+/* One context, several threads that use all of its functions at the same time. */
 #include "pair.h"
 
 #include <pthread.h>
@@ -9,7 +9,6 @@
 #define THREADS 4
 #define ROUNDS REPEAT(400)
 #define LENGTH ((size_t)200 << 10)
-#define SLICE ((size_t)1 << 20)
 
 struct worker {
 	struct pair *pair;
@@ -17,53 +16,68 @@ struct worker {
 	unsigned number;
 	uint8_t *local;
 	_Atomic unsigned completed, failed;
+	_Atomic bool end;
 	unsigned wrong;
 	pthread_t thread;
 };
 
-/* On whichever thread happens to progress. */
+static struct pair_setup setup_of(void **state)
+{
+	struct pair_setup setup = { PAIR_MODE(state), .window = (THREADS + 1) * MIB };
+
+	setup.here.threads = setup.there.threads = 1;
+	return setup;
+}
+
+static void start_worker(struct worker *worker, struct pair *pair, void *(*run)(void *))
+{
+	worker->pair = pair;
+	worker->peer = pair->peer;
+	assert_int_equal(pthread_create(&worker->thread, NULL, run, worker), 0);
+}
+
+/* Called on any thread that calls pf_progress. */
 static void on_complete(pf_context *context, const pf_completion *completion)
 {
 	struct worker *worker = completion->arg;
 
-	if (completion->status != PF_OK)
-		atomic_fetch_add(&worker->failed, 1);
-	atomic_fetch_add(&worker->completed, 1);
+	worker->failed += completion->status != PF_OK;
+	worker->completed++;
 }
 
 static void await_completed(struct worker *worker, unsigned count)
 {
-	while (atomic_load(&worker->completed) < count) {
+	while (worker->completed < count) {
 		if (!pf_progress(worker->pair->context))
 			sched_yield();
 	}
 }
 
-static void one_transfer(struct worker *worker, bool put, size_t length, uint64_t what,
-			 unsigned *count)
+static void one_transfer(struct worker *worker, enum pair_direction direction, size_t length,
+			 uint64_t seed, unsigned *count)
 {
-	uint8_t *remote = worker->pair->window + worker->number * SLICE;
+	uint64_t remote = pair_there(worker->pair, 1, worker->pair->window + worker->number * MIB);
 	int status;
 
-	if (put)
-		pattern_fill(worker->local, length, what);
-	status = put ? pf_put(worker->peer, worker->local, pair_there(worker->pair, 1, remote),
-			      length, on_complete, worker) :
-		       pf_get(worker->peer, worker->local, pair_there(worker->pair, 1, remote),
-			      length, on_complete, worker);
+	if (direction == PUT) {
+		pattern_fill(worker->local, length, seed);
+		status = pf_put(worker->peer, worker->local, remote, length, on_complete, worker);
+	} else {
+		status = pf_get(worker->peer, worker->local, remote, length, on_complete, worker);
+	}
 	if (status == PF_OK)
 		await_completed(worker, ++*count);
 	else
 		worker->wrong += status != PF_DONE;
-	if (!put)
-		worker->wrong += pattern_differs(worker->local, length, what) != length;
+	worker->wrong += pattern_differs(worker->local, length, seed) != length;
 }
 
 static void *work(void *arg)
 {
 	struct worker *worker = arg;
+	pf_context *context = worker->pair->context;
 	struct random_numbers numbers = { 2 * worker->number + 1 };
-	uint64_t counter = pair_there(worker->pair, 1, worker->pair->window + THREADS * SLICE);
+	uint64_t counter = pair_there(worker->pair, 1, worker->pair->window + THREADS * MIB);
 	unsigned count = 0, i;
 	uint32_t message[2] = { worker->number, 0 };
 
@@ -72,8 +86,9 @@ static void *work(void *arg)
 				random_below(&numbers, random_below(&numbers, 2) ? LENGTH : 5000);
 		int status;
 
-		one_transfer(worker, true, length, i, &count);
-		one_transfer(worker, false, length, i, &count);
+		one_transfer(worker, PUT, length, i, &count);
+		memset(worker->local, 0, length);
+		one_transfer(worker, GET, length, i, &count);
 		worker->wrong += pf_atomic(worker->peer, PF_ADD, 8, 1, counter, 1, 0, on_complete,
 					   worker) != PF_OK;
 		count++;
@@ -82,108 +97,62 @@ static void *work(void *arg)
 		message[1] = i;
 		while ((status = pf_send(worker->peer, (uint8_t)worker->number, message, 4,
 					 message + 1, 4)) == PF_ERR_AGAIN)
-			pf_progress(worker->pair->context);
+			pf_progress(context);
 		worker->wrong += status != PF_DONE;
 		if (i % 50 == 0)
-			worker->wrong += pf_flush(worker->pair->context,
-						  i % 100 ? worker->peer : NULL) != PF_OK;
+			worker->wrong += pf_flush(context, i % 100 ? worker->peer : NULL) != PF_OK;
 		pf_peer_path(worker->peer);
-		pf_stat(worker->pair->context, PF_STAT_SENDS);
+		pf_stat(context, PF_STAT_SENDS);
 	}
 	await_completed(worker, count);
-	worker->wrong += atomic_load(&worker->failed);
-	worker->wrong += atomic_load(&worker->completed) != count;
+	worker->wrong += worker->failed + (worker->completed != count);
 	return NULL;
 }
 
-/* Values of the partner: 0 messages received, 1 wrong ones. Order holds for each sending thread. */
+/* The partner's number 0: messages received; 1: wrong ones. Each thread's arrive in order. */
 static void check_order(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
 			void *arg)
 {
+	static uint32_t next[THREADS];
 	struct pair *me = arg;
-	uint32_t *next = me->user, message[2];
+	uint32_t message[2];
 
+	if (*pair_value(me, me->side, 0) == 0)
+		memset(next, 0, sizeof(next));
 	memcpy(message, data, sizeof(message));
 	if (length != 8 || message[0] != tag || tag >= THREADS || message[1] != next[tag]++)
-		atomic_fetch_add(pair_value(me, me->side, 1), 1);
-	atomic_fetch_add(pair_value(me, me->side, 0), 1);
-}
-
-static void give_counters(struct pair *me)
-{
-	me->user = calloc(THREADS, sizeof(uint32_t));
-	pair_check(me, me->user);
-}
-
-static void serve(struct pair *me)
-{
-	pair_serve(me);
-	free(me->user);
-}
-
-enum mode { MODE_DEFAULT, MODE_STREAM, MODE_SMALL_RING, MODE_IDLE };
-
-static pf_options options_of(enum mode mode)
-{
-	pf_options options = pair_options();
-
-	options.threads = 1;
-	switch (mode) {
-	case MODE_STREAM:
-		options.single_copy = 0;
-		break;
-	case MODE_SMALL_RING:
-		options.ring_size = 16384;
-		break;
-	case MODE_IDLE:
-		options.idle_polls = 1;
-		break;
-	default:
-		break;
-	}
-	return options;
+		(*pair_value(me, me->side, 1))++;
+	(*pair_value(me, me->side, 0))++;
 }
 
 static void run(void **state, bool in_thread)
 {
-	enum mode mode = (enum mode)(uintptr_t)*state;
-	struct pair_setup setup = {
-		.here = options_of(mode),
-		.there = options_of(mode),
-		.window = (THREADS + 1) * SLICE,
-		.receive = check_order,
-		.prepare = give_counters,
-		.partner = serve,
-		.thread = in_thread,
-	};
+	static const enum pf_stat stats[] = { PF_STAT_SENDS, PF_STAT_PUTS, PF_STAT_GETS,
+					      PF_STAT_ATOMICS };
+	struct pair_setup setup = setup_of(state);
 	struct worker workers[THREADS] = { { 0 } };
-	struct pair *pair = pair_start(&setup);
+	struct pair *pair;
 	unsigned i;
 
+	setup.receive = check_order;
+	setup.thread = in_thread;
+	pair = pair_start(&setup);
 	for (i = 0; i < THREADS; i++) {
-		workers[i].pair = pair;
-		workers[i].peer = pair->peer;
 		workers[i].number = i;
-		workers[i].local = malloc(LENGTH);
-		assert_non_null(workers[i].local);
-		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+		workers[i].local = test_alloc(LENGTH);
+		start_worker(&workers[i], pair, work);
 	}
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(workers[i].thread, NULL);
 		free(workers[i].local);
 	}
-	while (atomic_load(pair_value(pair, 1, 0)) < (uint64_t)THREADS * ROUNDS)
-		pair_progress(pair);
+	pair_await_value(pair, 1, 0, (uint64_t)THREADS * ROUNDS);
 	for (i = 0; i < THREADS; i++)
 		assert_int_equal(workers[i].wrong, 0);
-	assert_int_equal(atomic_load(pair_value(pair, 1, 1)), 0);
-	assert_int_equal(__atomic_load_n((uint64_t *)(pair->window + THREADS * SLICE),
-					 __ATOMIC_RELAXED),
-			 THREADS * ROUNDS);
-	assert_int_equal(pf_stat(pair->context, PF_STAT_SENDS), THREADS * ROUNDS);
-	assert_int_equal(pf_stat(pair->context, PF_STAT_PUTS), THREADS * ROUNDS);
-	assert_int_equal(pf_stat(pair->context, PF_STAT_GETS), THREADS * ROUNDS);
-	assert_int_equal(pf_stat(pair->context, PF_STAT_ATOMICS), THREADS * ROUNDS);
+	assert_int_equal(*pair_value(pair, 1, 1), 0);
+	assert_int_equal(load64(pair->window + THREADS * MIB), THREADS * ROUNDS);
+	for (i = 0; i < ARRAY_SIZE(stats); i++)
+		assert_int_equal(pf_stat(pair->context, stats[i]), THREADS * ROUNDS);
 	pair_end(pair);
 }
 
@@ -192,19 +161,17 @@ static void test_one_partner(void **state)
 	run(state, false);
 }
 
-/* The partner's context lives in the same process. */
+/* The partner's context is in the same process. */
 static void test_two_contexts(void **state)
 {
 	run(state, true);
 }
 
-/* ---- flush means that the callbacks have run, whoever ran them ---- */
-
 static void *progress_always(void *arg)
 {
 	struct worker *worker = arg;
 
-	while (!atomic_load(&worker->failed))
+	while (!worker->end)
 		pf_progress(worker->pair->context);
 	return NULL;
 }
@@ -214,69 +181,57 @@ static void slow_callback(pf_context *context, const pf_completion *completion)
 	_Atomic unsigned *done = completion->arg;
 
 	usleep(2000);
-	atomic_fetch_add(done, 1);
+	(*done)++;
 }
 
+/* When pf_flush returns, callbacks have returned, also those that another thread runs. */
 static void test_flush(void **state)
 {
-	struct pair_setup setup = { .here = options_of(MODE_DEFAULT),
-				    .there = options_of(MODE_DEFAULT),
-				    .window = SLICE };
+	struct pair_setup setup = setup_of(state);
 	struct pair *pair = pair_start(&setup);
-	struct worker worker = { .pair = pair };
+	struct worker worker = { 0 };
 	unsigned i;
 
-	assert_int_equal(pthread_create(&worker.thread, NULL, progress_always, &worker), 0);
+	start_worker(&worker, pair, progress_always);
 	for (i = 0; i < 50; i++) {
 		_Atomic unsigned done = 0;
 
-		assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window),
-					   1, 0, slow_callback, (void *)&done),
-				 PF_OK);
-		assert_int_equal(pf_flush(pair->context, pair->peer), PF_OK);
-		assert_int_equal(atomic_load(&done), 1);
+		assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
+				    slow_callback, (void *)&done));
+		assert_ok(pf_flush(pair->context, pair->peer));
+		assert_int_equal(done, 1);
 	}
-	atomic_store(&worker.failed, 1);
+	worker.end = true;
 	pthread_join(worker.thread, NULL);
 	pair_end(pair);
 }
 
-/* ---- a thread asleep in pf_progress does not hold up one that has something to do ---- */
-
+/* While one thread sleeps in pf_progress, another one can post; the sleeping one completes it. */
 static void test_sleeper(void **state)
 {
-	struct pair_setup setup = { .here = options_of(MODE_IDLE),
-				    .there = options_of(MODE_DEFAULT),
-				    .window = SLICE };
+	struct pair_setup setup = setup_of(state);
 	struct worker worker = { 0 };
 	struct pair *pair;
 	unsigned i;
 
+	setup.here.idle_polls = 1;
 	setup.here.idle_sleep = 10000000;
 	pair = pair_start(&setup);
-	worker.pair = pair;
-	worker.peer = pair->peer;
-	assert_int_equal(
-		pair_put(pair, pair->peer, pair->shared, remote_address(pair->window), 8).status,
-		PF_OK);
-	assert_int_equal(pthread_create(&worker.thread, NULL, progress_always, &worker), 0);
+	pair_connect(pair);
+	start_worker(&worker, pair, progress_always);
 	for (i = 0; i < 20; i++) {
 		usleep(2000);
-		assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window),
-					   1, 0, on_complete, &worker),
-				 PF_OK);
-		/* The other one does it all. */
-		while (atomic_load(&worker.completed) <= i)
+		assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
+				    on_complete, &worker));
+		while (worker.completed <= i)
 			usleep(100);
 	}
-	atomic_store(&worker.failed, 1);
-	/* So that it wakes up once more. */
+	worker.end = true;
+	/* Wake it up once more. */
 	pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0, NULL, NULL);
 	pthread_join(worker.thread, NULL);
 	pair_end(pair);
 }
-
-/* ---- many threads, each with peers of its own to open ---- */
 
 static void *open_peers(void *arg)
 {
@@ -295,20 +250,18 @@ static void *open_peers(void *arg)
 	return NULL;
 }
 
+/* Several threads open the same peers. */
 static void test_open(void **state)
 {
-	struct pair_setup setup = { .partners = 4,
-				    .here = options_of(MODE_DEFAULT),
-				    .there = options_of(MODE_DEFAULT) };
-	struct pair *pair = pair_start(&setup);
+	struct pair_setup setup = setup_of(state);
 	struct worker workers[THREADS] = { { 0 } };
+	struct pair *pair;
 	unsigned i;
 
-	for (i = 0; i < THREADS; i++) {
-		workers[i].pair = pair;
-		assert_int_equal(pthread_create(&workers[i].thread, NULL, open_peers, &workers[i]),
-				 0);
-	}
+	setup.partners = 4;
+	pair = pair_start(&setup);
+	for (i = 0; i < THREADS; i++)
+		start_worker(&workers[i], pair, open_peers);
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(workers[i].thread, NULL);
 		assert_int_equal(workers[i].wrong, 0);
@@ -317,10 +270,6 @@ static void test_open(void **state)
 	pair_end(pair);
 }
 
-#define IN_MODE(test, mode)                                                                        \
-	{                                                                                          \
-#test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
-	}
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, SMALL_RING),                  \
 		IN_MODE(test, IDLE)

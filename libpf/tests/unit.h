@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every unit test includes: cmocka with what it needs, random numbers that can be had again, patterns. */
+/* Included by every unit test: cmocka and its headers, repeatable random numbers, allocation. */
 #ifndef PF_TESTS_UNIT_H
 #define PF_TESTS_UNIT_H
 
@@ -11,9 +11,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <cmocka.h>
+
+#include "pattern.h"
+#include "pf.h"
+
+#define MIB ((size_t)1 << 20)
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 struct random_numbers {
 	uint64_t state;
@@ -50,16 +57,55 @@ static inline uint64_t random_below(struct random_numbers *numbers, uint64_t lim
 	return (random_next(numbers) >> 16) % limit;
 }
 
-/* How often something is repeated: the thread sanitizer makes it all ten times as slow. */
+/* Number of repetitions. The thread sanitizer makes each about ten times as slow. */
 #if defined(__SANITIZE_THREAD__)
 #define REPEAT(times) ((times) / 8)
 #else
 #define REPEAT(times) (times)
 #endif
 
-/* Bytes that tell where they belong: they follow from their position and from what they are. */
-void pattern_fill(void *memory, size_t length, uint64_t what);
-/* The first position that differs, length if none. */
-size_t pattern_differs(const void *memory, size_t length, uint64_t what);
+/* PF_TEST_QUICK asks for fewer repetitions of the slowest tests. */
+static inline unsigned quick_or(unsigned quick, unsigned full)
+{
+	return getenv("PF_TEST_QUICK") ? quick : full;
+}
+
+/* Assert the status that a libpf function returns. */
+#define assert_status(call, expected) check_status(#call, call, expected, __FILE__, __LINE__)
+#define assert_ok(call) assert_status(call, PF_OK)
+
+static inline void check_status(const char *call, int status, int expected, const char *file,
+				int line)
+{
+	if (status == expected)
+		return;
+	print_error("%s: \"%s\" instead of \"%s\"\n", call, pf_strerror(status),
+		    pf_strerror(expected));
+	_fail(file, line);
+}
+
+#define assert_pattern(memory, length, seed)                                                       \
+	assert_int_equal(pattern_differs(memory, length, seed), length)
+
+/* Zeroed memory for free(). */
+static inline void *test_alloc(size_t size)
+{
+	void *memory = calloc(1, size);
+
+	if (!memory)
+		abort();
+	return memory;
+}
+
+/* Untouched private memory for munmap(). */
+static inline void *test_map(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		abort();
+	return memory;
+}
 
 #endif

@@ -6,8 +6,6 @@
  */
 #include "mpitest.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -15,61 +13,26 @@
 #define ELEMENT 4099
 #define ELEMENTS 524000
 #define LENGTH ((size_t)ELEMENT * ELEMENTS)
-#define NEEDED_KB (2 * (LENGTH >> 10) + (600u << 10))
+#define NEEDED_KB ((long)(2 * (LENGTH >> 10) + (600u << 10)))
 
-static unsigned char *buffer; /* one a rank: two would not fit everywhere */
-
-static unsigned long available_kb(void)
-{
-	static const char field[] = "MemAvailable:";
-	FILE *file = fopen("/proc/meminfo", "r");
-	unsigned long kb = 0;
-	char line[200];
-
-	while (file && fgets(line, sizeof(line), file)) {
-		if (strncmp(line, field, strlen(field)) == 0) {
-			kb = strtoul(line + strlen(field), NULL, 10);
-			break;
-		}
-	}
-	if (file)
-		fclose(file);
-	return kb;
-}
-
-static void *map(size_t length)
-{
-	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (memory == MAP_FAILED) {
-		perror("mmap");
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
-	return memory;
-}
+static unsigned char *buffer; /* one for each rank, which has no memory for two */
 
 static void send_one(const char *name, MPI_Datatype type, int count, int synchronous)
 {
-	uint64_t seed;
 	MPI_Status status;
 	MPI_Count bytes;
 
 	mpitest_begin("%s", name);
-	seed = mpitest_message_seed(0, 1, 0);
 	if (mpitest.rank == 0) {
-		mpitest_fill(buffer, LENGTH, seed);
-		if (synchronous)
-			MPI_Ssend(buffer, count, type, 1, 5, MPI_COMM_WORLD);
-		else
-			MPI_Send(buffer, count, type, 1, 5, MPI_COMM_WORLD);
+		mpitest_fill_message(buffer, LENGTH, 1, 0);
+		(synchronous ? MPI_Ssend : MPI_Send)(buffer, count, type, 1, 5, MPI_COMM_WORLD);
 	} else if (mpitest.rank == 1) {
 		mpitest_guard(buffer, LENGTH);
 		MPI_Recv(buffer, count, type, 0, 5, MPI_COMM_WORLD, &status);
 		MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
-		mpitest_expect((size_t)bytes == LENGTH, "%lld bytes came, not %zu",
+		mpitest_expect((size_t)bytes == LENGTH, "%lld bytes arrived, not %zu",
 			       (long long)bytes, LENGTH);
-		mpitest_verify(buffer, LENGTH, seed, "received");
+		mpitest_verify_message(buffer, LENGTH, 0, 0, "received");
 		mpitest_verify_guard(buffer, LENGTH, "received");
 	}
 	mpitest_end();
@@ -77,28 +40,28 @@ static void send_one(const char *name, MPI_Datatype type, int count, int synchro
 
 static void one_sided(MPI_Datatype type, int count)
 {
-	unsigned char *target = mpitest.rank == 1 ? buffer : NULL;
-	size_t length = mpitest.rank == 1 ? LENGTH : 0;
+	int target = mpitest.rank == 1, origin = mpitest.rank == 0;
 	uint64_t seed;
 	MPI_Win win;
 
 	mpitest_begin("put and get of more than 2 GiB");
 	seed = mpitest_message_seed(0, 1, 1);
-	MPI_Win_create(target, (MPI_Aint)length, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-	if (mpitest.rank == 0)
+	MPI_Win_create(target ? buffer : NULL, target ? (MPI_Aint)LENGTH : 0, 1, MPI_INFO_NULL,
+		       MPI_COMM_WORLD, &win);
+	if (origin)
 		mpitest_fill(buffer, LENGTH, seed);
 	MPI_Win_fence(0, win);
-	if (mpitest.rank == 0)
+	if (origin)
 		MPI_Put(buffer, count, type, 1, 0, count, type, win);
 	MPI_Win_fence(0, win);
-	if (mpitest.rank == 1)
+	if (target)
 		mpitest_verify(buffer, LENGTH, seed, "put");
-	if (mpitest.rank == 0) {
+	if (origin) {
 		memset(buffer, 0, LENGTH);
 		MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win);
 		MPI_Get(buffer, count, type, 1, 0, count, type, win);
 		MPI_Win_unlock(1, win);
-		mpitest_verify(buffer, LENGTH, seed, "got");
+		mpitest_verify(buffer, LENGTH, seed, "get");
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Win_free(&win);
@@ -111,20 +74,18 @@ int main(int argc, char **argv)
 	int lengths[] = { 1, (int)(LENGTH - (1u << 30) - (1u << 30)) };
 	MPI_Aint offsets[] = { 0, (MPI_Aint)1 << 31 };
 	MPI_Datatype parts[2] = { MPI_DATATYPE_NULL, MPI_BYTE };
-	unsigned long available;
-	int enough;
+	long available;
 
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
-	available = available_kb();
-	MPI_Bcast(&available, 1, MPI_UNSIGNED_LONG, 0, MPI_COMM_WORLD);
-	enough = mpitest.size > 1 && available >= NEEDED_KB;
-	if (!enough) {
+	available = mpitest_proc_kb("/proc/meminfo", "MemAvailable:");
+	MPI_Bcast(&available, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+	if (mpitest.size < 2 || available < NEEDED_KB) {
 		mpitest_skip("messages of more than 2 GiB",
-			     "needs 2 ranks and %lu MiB of free memory, there are %lu",
-			     (unsigned long)(NEEDED_KB >> 10), available >> 10);
+			     "needs 2 ranks and %ld MiB of free memory, there are %ld",
+			     NEEDED_KB >> 10, available >> 10);
 		return mpitest_finish();
 	}
-	buffer = (unsigned char *)map(LENGTH + 2 * MPITEST_GUARD) + MPITEST_GUARD;
+	buffer = (unsigned char *)mpitest_map(LENGTH + 2 * MPITEST_GUARD) + MPITEST_GUARD;
 
 	MPI_Type_contiguous(ELEMENT, MPI_BYTE, &element);
 	MPI_Type_commit(&element);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives, blocking and not, against results computed by each rank itself. */
+/* Collectives, blocking and nonblocking. Each rank computes the results that it expects. */
 #include "mpitest.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,13 +10,13 @@
 #define MOST_RANKS 64
 
 static const int counts[] = { 0, 1, 7, 500, 5000, 40000, 300000 };
-#define COUNTS ((int)(sizeof(counts) / sizeof(*counts)))
+#define COUNTS ((int)MPITEST_COUNT(counts))
 
 /* The communicator under test, and whether to use the nonblocking calls. */
 static MPI_Comm comm;
 static int rank, size, nonblocking;
 static char *out, *in;
-static uint64_t round_number; /* since the test began: the same on all ranks of comm */
+static uint64_t round_number; /* of the test, the same on all ranks of comm */
 
 #define CALL(blocking_call, nonblocking_call, ...)                                                 \
 	do {                                                                                       \
@@ -30,12 +29,18 @@ static uint64_t round_number; /* since the test began: the same on all ranks of 
 		}                                                                                  \
 	} while (0)
 
-static uint64_t seed_of(int from, int to)
+/* Contents depend on the ranks in comm, which differ from those of mpitest. */
+static void fill(char *buffer, int length, int from, int to)
 {
-	return mpitest_message_seed(from, to, round_number);
+	mpitest_fill(buffer, length, mpitest_message_seed(from, to, round_number));
 }
 
-/* How many bytes each of size parts may have so that all fit the buffers. */
+static void verify(const char *buffer, int length, int from, int to, const char *what)
+{
+	mpitest_verify(buffer, length, mpitest_message_seed(from, to, round_number), what);
+}
+
+/* Bytes of each of size parts, so that all fit the buffers. */
 static int part(int count)
 {
 	int most = (int)(MOST_BYTES / (unsigned)size);
@@ -43,27 +48,43 @@ static int part(int count)
 	return count < most ? count : most;
 }
 
-/* Parts of unequal length for the v-collectives, some empty. */
-static int odd_part(int count, int who)
-{
-	return part(count) * (who % 4) / 4;
-}
-
+/* The parts of each rank in a buffer: equal, or for the v-collectives unequal, some of them empty. */
 struct parts {
 	int lengths[MOST_RANKS], offsets[MOST_RANKS];
 };
 
-static struct parts odd_parts(int count)
+static int unequal_part(int count, int who)
+{
+	return part(count) * (who % 4) / 4;
+}
+
+static struct parts make_parts(int count, int unequal)
 {
 	struct parts parts = { 0 };
 	int i, at = 0;
 
 	for (i = 0; i < size; i++) {
-		parts.lengths[i] = odd_part(count, i);
+		parts.lengths[i] = unequal ? unequal_part(count, i) : part(count);
 		parts.offsets[i] = at;
 		at += parts.lengths[i];
 	}
 	return parts;
+}
+
+static void fill_parts(char *buffer, const struct parts *parts, int from)
+{
+	int i;
+
+	for (i = 0; i < size; i++)
+		fill(buffer + parts->offsets[i], parts->lengths[i], from, i);
+}
+
+static void verify_parts(const struct parts *parts, int to, const char *what)
+{
+	int i;
+
+	for (i = 0; i < size; i++)
+		verify(in + parts->offsets[i], parts->lengths[i], i, to, what);
 }
 
 static void bcast(int count)
@@ -72,144 +93,127 @@ static void bcast(int count)
 
 	for (root = 0; root < size; root += step) {
 		round_number++;
+		memset(in, 0, count);
 		if (rank == root)
-			mpitest_fill(in, (size_t)count, seed_of(root, 0));
-		else
-			memset(in, 0, (size_t)count);
+			fill(in, count, root, 0);
 		CALL(MPI_Bcast, MPI_Ibcast, in, count, MPI_BYTE, root, comm);
-		mpitest_verify(in, (size_t)count, seed_of(root, 0), "bcast");
+		verify(in, count, root, 0, "bcast");
 	}
 }
 
 static void gather(int count)
 {
-	struct parts parts = odd_parts(count);
-	int root = (int)(round_number % (unsigned)size);
-	int i, n = part(count);
+	int root = (int)(round_number % (unsigned)size), n = part(count), unequal;
 
-	round_number++;
-	mpitest_fill(out, (size_t)n, seed_of(rank, 0));
-	CALL(MPI_Gather, MPI_Igather, out, n, MPI_BYTE, in, n, MPI_BYTE, root, comm);
-	for (i = 0; i < size && rank == root; i++)
-		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, 0), "gather");
+	for (unequal = 0; unequal < 2; unequal++) {
+		struct parts parts = make_parts(count, unequal);
 
-	round_number++;
-	mpitest_fill(out, (size_t)parts.lengths[rank], seed_of(rank, 0));
-	CALL(MPI_Gatherv, MPI_Igatherv, out, parts.lengths[rank], MPI_BYTE, in, parts.lengths,
-	     parts.offsets, MPI_BYTE, root, comm);
-	for (i = 0; i < size && rank == root; i++)
-		mpitest_verify(in + parts.offsets[i], (size_t)parts.lengths[i], seed_of(i, 0),
-			       "gatherv");
+		round_number++;
+		fill(out, parts.lengths[rank], rank, 0);
+		if (unequal)
+			CALL(MPI_Gatherv, MPI_Igatherv, out, parts.lengths[rank], MPI_BYTE, in,
+			     parts.lengths, parts.offsets, MPI_BYTE, root, comm);
+		else
+			CALL(MPI_Gather, MPI_Igather, out, n, MPI_BYTE, in, n, MPI_BYTE, root,
+			     comm);
+		if (rank == root)
+			verify_parts(&parts, 0, unequal ? "gatherv" : "gather");
+	}
 }
 
 static void scatter(int count)
 {
-	struct parts parts = odd_parts(count);
-	int root = (int)(round_number % (unsigned)size);
-	int i, n = part(count);
+	int root = (int)(round_number % (unsigned)size), n = part(count), unequal;
 
-	round_number++;
-	for (i = 0; i < size && rank == root; i++)
-		mpitest_fill(out + (size_t)i * (size_t)n, (size_t)n, seed_of(0, i));
-	CALL(MPI_Scatter, MPI_Iscatter, out, n, MPI_BYTE, in, n, MPI_BYTE, root, comm);
-	mpitest_verify(in, (size_t)n, seed_of(0, rank), "scatter");
+	for (unequal = 0; unequal < 2; unequal++) {
+		struct parts parts = make_parts(count, unequal);
 
-	round_number++;
-	for (i = 0; i < size && rank == root; i++)
-		mpitest_fill(out + parts.offsets[i], (size_t)parts.lengths[i], seed_of(0, i));
-	CALL(MPI_Scatterv, MPI_Iscatterv, out, parts.lengths, parts.offsets, MPI_BYTE, in,
-	     parts.lengths[rank], MPI_BYTE, root, comm);
-	mpitest_verify(in, (size_t)parts.lengths[rank], seed_of(0, rank), "scatterv");
+		round_number++;
+		if (rank == root)
+			fill_parts(out, &parts, 0);
+		if (unequal)
+			CALL(MPI_Scatterv, MPI_Iscatterv, out, parts.lengths, parts.offsets,
+			     MPI_BYTE, in, parts.lengths[rank], MPI_BYTE, root, comm);
+		else
+			CALL(MPI_Scatter, MPI_Iscatter, out, n, MPI_BYTE, in, n, MPI_BYTE, root,
+			     comm);
+		verify(in, parts.lengths[rank], 0, rank, unequal ? "scatterv" : "scatter");
+	}
 }
 
 static void allgather(int count)
 {
-	struct parts parts = odd_parts(count);
-	int i, n = part(count);
+	struct parts parts = make_parts(count, 0);
+	int n = part(count);
 
 	round_number++;
-	mpitest_fill(out, (size_t)n, seed_of(rank, 0));
+	fill(out, n, rank, 0);
 	CALL(MPI_Allgather, MPI_Iallgather, out, n, MPI_BYTE, in, n, MPI_BYTE, comm);
-	for (i = 0; i < size; i++)
-		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, 0), "allgather");
+	verify_parts(&parts, 0, "allgather");
 
 	round_number++;
-	mpitest_fill(in + (size_t)rank * (size_t)n, (size_t)n, seed_of(rank, 0));
+	fill(in + parts.offsets[rank], n, rank, 0);
 	CALL(MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, n, MPI_BYTE,
 	     comm);
-	for (i = 0; i < size; i++)
-		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, 0),
-			       "allgather in place");
+	verify_parts(&parts, 0, "allgather in place");
 
+	parts = make_parts(count, 1);
 	round_number++;
-	mpitest_fill(out, (size_t)parts.lengths[rank], seed_of(rank, 0));
+	fill(out, parts.lengths[rank], rank, 0);
 	CALL(MPI_Allgatherv, MPI_Iallgatherv, out, parts.lengths[rank], MPI_BYTE, in, parts.lengths,
 	     parts.offsets, MPI_BYTE, comm);
-	for (i = 0; i < size; i++)
-		mpitest_verify(in + parts.offsets[i], (size_t)parts.lengths[i], seed_of(i, 0),
-			       "allgatherv");
+	verify_parts(&parts, 0, "allgatherv");
 }
 
 static void alltoall(int count)
 {
-	int i, n = part(count);
+	struct parts parts = make_parts(count, 0);
+	int n = part(count);
 
 	round_number++;
-	for (i = 0; i < size; i++)
-		mpitest_fill(out + (size_t)i * (size_t)n, (size_t)n, seed_of(rank, i));
+	fill_parts(out, &parts, rank);
 	CALL(MPI_Alltoall, MPI_Ialltoall, out, n, MPI_BYTE, in, n, MPI_BYTE, comm);
-	for (i = 0; i < size; i++)
-		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, rank), "alltoall");
+	verify_parts(&parts, rank, "alltoall");
 
 	round_number++;
-	for (i = 0; i < size; i++)
-		mpitest_fill(in + (size_t)i * (size_t)n, (size_t)n, seed_of(rank, i));
+	fill_parts(in, &parts, rank);
 	CALL(MPI_Alltoall, MPI_Ialltoall, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, n, MPI_BYTE,
 	     comm);
-	for (i = 0; i < size; i++)
-		mpitest_verify(in + (size_t)i * (size_t)n, (size_t)n, seed_of(i, rank),
-			       "alltoall in place");
+	verify_parts(&parts, rank, "alltoall in place");
 }
 
-/* Rank r sends odd_part(r + i) to rank i; alltoallw does the same with shorts for some. */
+/* Rank r sends unequal_part(r + i) to rank i; alltoallw does the same, for some as shorts. */
 static void alltoallv(int count)
 {
-	int send_lengths[MOST_RANKS], send_offsets[MOST_RANKS];
-	int receive_lengths[MOST_RANKS], receive_offsets[MOST_RANKS];
-	int i, n = part(count), wide;
+	struct parts parts = make_parts(count, 0);
 	MPI_Datatype types[MOST_RANKS];
+	int counts_of[MOST_RANKS], i, with_types;
 
-	for (wide = 0; wide < 2; wide++) {
+	for (i = 0; i < size; i++)
+		parts.lengths[i] = unequal_part(count, rank + i) & ~1;
+	for (with_types = 0; with_types < 2; with_types++) {
 		round_number++;
+		fill_parts(out, &parts, rank);
 		for (i = 0; i < size; i++) {
-			int length = odd_part(count, rank + i) & ~1;
+			int shorts = with_types && (rank + i) % 2;
 
-			send_lengths[i] = receive_lengths[i] = length;
-			send_offsets[i] = receive_offsets[i] = i * n;
-			types[i] = MPI_BYTE;
-			mpitest_fill(out + (size_t)i * (size_t)n, (size_t)length, seed_of(rank, i));
-			if (wide && (rank + i) % 2) {
-				types[i] = MPI_SHORT;
-				send_lengths[i] = receive_lengths[i] = length / 2;
-			}
+			types[i] = shorts ? MPI_SHORT : MPI_BYTE;
+			counts_of[i] = parts.lengths[i] / (shorts ? 2 : 1);
 		}
-		if (wide)
-			CALL(MPI_Alltoallw, MPI_Ialltoallw, out, send_lengths, send_offsets, types,
-			     in, receive_lengths, receive_offsets, types, comm);
+		if (with_types)
+			CALL(MPI_Alltoallw, MPI_Ialltoallw, out, counts_of, parts.offsets, types,
+			     in, counts_of, parts.offsets, types, comm);
 		else
-			CALL(MPI_Alltoallv, MPI_Ialltoallv, out, send_lengths, send_offsets,
-			     MPI_BYTE, in, receive_lengths, receive_offsets, MPI_BYTE, comm);
-		for (i = 0; i < size; i++)
-			mpitest_verify(in + (size_t)i * (size_t)n,
-				       (size_t)(odd_part(count, rank + i) & ~1), seed_of(i, rank),
-				       wide ? "alltoallw" : "alltoallv");
+			CALL(MPI_Alltoallv, MPI_Ialltoallv, out, counts_of, parts.offsets, MPI_BYTE,
+			     in, counts_of, parts.offsets, MPI_BYTE, comm);
+		verify_parts(&parts, rank, with_types ? "alltoallw" : "alltoallv");
 	}
 }
 
-/* Element index of rank who: small enough that sums are exact in a double. */
+/* Element index of rank who, small enough that sums are exact in a double. */
 static uint64_t element(int who, int index)
 {
-	uint64_t state = seed_of(who, index);
+	uint64_t state = mpitest_message_seed(who, index, round_number);
 
 	return mpitest_random_below(&state, 1u << 20);
 }
@@ -408,18 +412,10 @@ static void located(int count)
 	}
 }
 
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-/* All ranks share a clock: nobody may leave before the last one has come. */
+/* All ranks share a clock: none may leave before the last one has entered. */
 static void barrier(int count)
 {
-	double came, left, last, first;
+	double entered, left, last, first;
 	struct timespec late = { .tv_nsec = 1000000 };
 	int who;
 
@@ -428,19 +424,12 @@ static void barrier(int count)
 	for (who = 0; who < size; who++) {
 		if (who == rank)
 			nanosleep(&late, NULL);
-		came = seconds();
-		if (nonblocking) {
-			MPI_Request request;
-
-			MPI_Ibarrier(comm, &request);
-			MPI_Wait(&request, MPI_STATUS_IGNORE);
-		} else {
-			MPI_Barrier(comm);
-		}
-		left = seconds();
-		MPI_Allreduce(&came, &last, 1, MPI_DOUBLE, MPI_MAX, comm);
+		entered = mpitest_seconds();
+		CALL(MPI_Barrier, MPI_Ibarrier, comm);
+		left = mpitest_seconds();
+		MPI_Allreduce(&entered, &last, 1, MPI_DOUBLE, MPI_MAX, comm);
 		MPI_Allreduce(&left, &first, 1, MPI_DOUBLE, MPI_MIN, comm);
-		mpitest_expect(first >= last, "somebody left a barrier %.6f s too early",
+		mpitest_expect(first >= last, "a rank left a barrier %.6f s too early",
 			       last - first);
 	}
 }
@@ -462,17 +451,119 @@ static const struct {
 	{ "own_operation", own_operation },
 	{ "maxloc", located },
 };
-#define COLLECTIVES (sizeof(collectives) / sizeof(*collectives))
 
-static void all_over(MPI_Comm under_test, const char *name, int most)
+/* 24 at once on one communicator, completed in reverse. */
+static void in_flight(void)
+{
+	enum { FLIGHTS = 24, LENGTH = 3000 };
+	MPI_Request requests[FLIGHTS];
+	size_t stride = (size_t)LENGTH * (size_t)size;
+	char *base, *room = mpitest_alloc(FLIGHTS * stride * 2);
+	int i, k;
+
+	for (i = 0; i < FLIGHTS; i++) {
+		base = room + 2 * stride * (size_t)i;
+		round_number = (uint64_t)i;
+		for (k = 0; k < size; k++)
+			fill(base + k * LENGTH, LENGTH, rank, i % 2 ? k : 0);
+		(i % 2 ? MPI_Ialltoall : MPI_Iallgather)(base, LENGTH, MPI_BYTE, base + stride,
+							 LENGTH, MPI_BYTE, comm, &requests[i]);
+	}
+	for (i = FLIGHTS; i-- > 0;) {
+		MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+		base = room + 2 * stride * (size_t)i + stride;
+		round_number = (uint64_t)i;
+		for (k = 0; k < size; k++)
+			verify(base + k * LENGTH, LENGTH, k, i % 2 ? rank : 0, "in flight");
+	}
+	free(room);
+}
+
+static void neighbours(void)
+{
+	enum { LENGTH = 70000 };
+	int periods[] = { 1 }, extents[] = { size }, left, right;
+	MPI_Comm ring;
+
+	MPI_Cart_create(MPI_COMM_WORLD, 1, extents, periods, 0, &ring);
+	MPI_Cart_shift(ring, 0, 1, &left, &right);
+	for (nonblocking = 0; nonblocking < 2; nonblocking++) {
+		round_number = 1;
+		fill(out, LENGTH, rank, 0);
+		fill(out + LENGTH, LENGTH, rank, 1);
+		CALL(MPI_Neighbor_alltoall, MPI_Ineighbor_alltoall, out, LENGTH, MPI_BYTE, in,
+		     LENGTH, MPI_BYTE, ring);
+		/* With two ranks both neighbours are one rank: the order is not defined. */
+		if (size > 2) {
+			verify(in, LENGTH, left, 1, "from the left");
+			verify(in + LENGTH, LENGTH, right, 0, "from the right");
+		}
+		round_number++;
+		fill(out, LENGTH, rank, 0);
+		CALL(MPI_Neighbor_allgather, MPI_Ineighbor_allgather, out, LENGTH, MPI_BYTE, in,
+		     LENGTH, MPI_BYTE, ring);
+		verify(in, LENGTH, left, 0, "gathered from the left");
+		verify(in + LENGTH, LENGTH, right, 0, "gathered from the right");
+	}
+	MPI_Comm_free(&ring);
+}
+
+/* Between the even and the odd ranks. */
+static void intercommunicator(void)
+{
+	int odd = rank % 2, root, sum, wanted, i;
+	MPI_Comm half, inter;
+
+	if (size < 2)
+		return;
+	MPI_Comm_split(MPI_COMM_WORLD, odd, rank, &half);
+	MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, !odd, 9, &inter);
+	round_number = 0;
+	for (i = 0; i < COUNTS; i++) {
+		round_number++;
+		root = odd ? 0 : rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
+		if (root == MPI_ROOT)
+			fill(in, counts[i], 0, 0);
+		MPI_Bcast(in, counts[i], MPI_BYTE, root, inter);
+		if (odd)
+			verify(in, counts[i], 0, 0, "bcast");
+	}
+	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, inter);
+	for (wanted = 0, i = !odd; i < size; i += 2)
+		wanted += i;
+	mpitest_expect(sum == wanted, "the sum of the other half is %d not %d", sum, wanted);
+	MPI_Comm_free(&inter);
+	MPI_Comm_free(&half);
+}
+
+static void many(void)
+{
+	int i, one, sum, times = size > 2 ? 1000 : 5000;
+
+	for (i = 0; i < times; i++) {
+		one = rank + i;
+		MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+		mpitest_expect(sum == size * (size - 1) / 2 + size * i, "allreduce %d gives %d", i,
+			       sum);
+		if (i % 3 == 0)
+			MPI_Barrier(comm);
+	}
+}
+
+static void use_comm(MPI_Comm under_test)
+{
+	comm = under_test;
+	MPI_Comm_rank(comm, &rank);
+	MPI_Comm_size(comm, &size);
+}
+
+static void run_collectives(MPI_Comm under_test, const char *name, int most)
 {
 	size_t i;
 	int k;
 
-	comm = under_test;
-	MPI_Comm_rank(comm, &rank);
-	MPI_Comm_size(comm, &size);
-	for (i = 0; i < COLLECTIVES; i++) {
+	use_comm(under_test);
+	for (i = 0; i < MPITEST_COUNT(collectives); i++) {
 		for (nonblocking = 0; nonblocking < 2; nonblocking++) {
 			mpitest_begin("%s%s over %s", nonblocking ? "nonblocking " : "",
 				      collectives[i].name, name);
@@ -484,148 +575,29 @@ static void all_over(MPI_Comm under_test, const char *name, int most)
 	}
 }
 
-/* Many at once on one communicator, completed in another order. */
-static void in_flight(void)
-{
-	enum { FLIGHTS = 24, LENGTH = 3000 };
-	MPI_Request requests[FLIGHTS];
-	char *base, *room = mpitest_alloc((size_t)FLIGHTS * LENGTH * 2 * (size_t)mpitest.size);
-	size_t stride = (size_t)LENGTH * (size_t)mpitest.size;
-	int i, k;
-
-	mpitest_begin("24 nonblocking collectives at once");
-	for (i = 0; i < FLIGHTS; i++) {
-		base = room + 2 * stride * (size_t)i;
-		for (k = 0; k < mpitest.size; k++)
-			mpitest_fill(base + k * LENGTH, LENGTH,
-				     mpitest_message_seed(mpitest.rank, i % 2 ? k : 0,
-							  (uint64_t)i));
-		if (i % 2)
-			MPI_Ialltoall(base, LENGTH, MPI_BYTE, base + stride, LENGTH, MPI_BYTE,
-				      MPI_COMM_WORLD, &requests[i]);
-		else
-			MPI_Iallgather(base, LENGTH, MPI_BYTE, base + stride, LENGTH, MPI_BYTE,
-				       MPI_COMM_WORLD, &requests[i]);
-	}
-	for (i = FLIGHTS; i-- > 0;) {
-		MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-		base = room + 2 * stride * (size_t)i + stride;
-		for (k = 0; k < mpitest.size; k++)
-			mpitest_verify(base + k * LENGTH, LENGTH,
-				       mpitest_message_seed(k, i % 2 ? mpitest.rank : 0,
-							    (uint64_t)i),
-				       "in flight");
-	}
-	mpitest_end();
-	free(room);
-}
-
-static void neighbours(void)
-{
-	enum { LENGTH = 70000 };
-	int periods[] = { 1 }, extents[] = { mpitest.size }, left, right;
-	MPI_Comm ring;
-
-	MPI_Cart_create(MPI_COMM_WORLD, 1, extents, periods, 0, &ring);
-	MPI_Cart_shift(ring, 0, 1, &left, &right);
-	comm = ring;
-	for (nonblocking = 0; nonblocking < 2; nonblocking++) {
-		mpitest_begin("%sneighbour alltoall on a ring", nonblocking ? "nonblocking " : "");
-		round_number = 1;
-		mpitest_fill(out, LENGTH, seed_of(mpitest.rank, 0));
-		mpitest_fill(out + LENGTH, LENGTH, seed_of(mpitest.rank, 1));
-		CALL(MPI_Neighbor_alltoall, MPI_Ineighbor_alltoall, out, LENGTH, MPI_BYTE, in,
-		     LENGTH, MPI_BYTE, ring);
-		/* With two ranks left is right: which block is whose is not for us to say. */
-		if (mpitest.size > 2) {
-			mpitest_verify(in, LENGTH, seed_of(left, 1), "from the left");
-			mpitest_verify(in + LENGTH, LENGTH, seed_of(right, 0), "from the right");
-		}
-		round_number++;
-		mpitest_fill(out, LENGTH, seed_of(mpitest.rank, 0));
-		CALL(MPI_Neighbor_allgather, MPI_Ineighbor_allgather, out, LENGTH, MPI_BYTE, in,
-		     LENGTH, MPI_BYTE, ring);
-		mpitest_verify(in, LENGTH, seed_of(left, 0), "gathered from the left");
-		mpitest_verify(in + LENGTH, LENGTH, seed_of(right, 0), "gathered from the right");
-		mpitest_end();
-	}
-	MPI_Comm_free(&ring);
-}
-
-/* Between the even and the odd ranks. */
-static void intercommunicator(void)
-{
-	int odd = mpitest.rank % 2, local, remote, root, sum, wanted, i;
-	MPI_Comm half, inter;
-
-	MPI_Comm_split(MPI_COMM_WORLD, odd, mpitest.rank, &half);
-	MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, !odd, 9, &inter);
-	MPI_Comm_rank(half, &local);
-	MPI_Comm_remote_size(inter, &remote);
-
-	mpitest_begin("bcast and allreduce over an intercommunicator");
-	round_number = 0;
-	for (i = 0; i < COUNTS; i++) {
-		round_number++;
-		root = odd ? 0 : local == 0 ? MPI_ROOT : MPI_PROC_NULL;
-		if (root == MPI_ROOT)
-			mpitest_fill(in, (size_t)counts[i], seed_of(0, 0));
-		MPI_Bcast(in, counts[i], MPI_BYTE, root, inter);
-		if (odd)
-			mpitest_verify(in, (size_t)counts[i], seed_of(0, 0), "bcast");
-	}
-	MPI_Allreduce(&mpitest.rank, &sum, 1, MPI_INT, MPI_SUM, inter);
-	for (wanted = 0, i = !odd; i < mpitest.size; i += 2)
-		wanted += i;
-	mpitest_expect(sum == wanted, "the sum of the other half is %d not %d", sum, wanted);
-	mpitest_end();
-	MPI_Comm_free(&inter);
-	MPI_Comm_free(&half);
-}
-
-static void many(void)
-{
-	int i, one, sum, times = mpitest.size > 2 ? 1000 : 5000;
-
-	mpitest_begin("%d allreduces and barriers in a row", times);
-	for (i = 0; i < times; i++) {
-		one = mpitest.rank + i;
-		MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-		mpitest_expect(sum == mpitest.size * (mpitest.size - 1) / 2 + mpitest.size * i,
-			       "allreduce %d gives %d", i, sum);
-		if (i % 3 == 0)
-			MPI_Barrier(MPI_COMM_WORLD);
-	}
-	mpitest_end();
-}
-
 int main(int argc, char **argv)
 {
+	static const struct mpitest_case others[] = {
+		{ "24 nonblocking collectives at once", in_flight },
+		{ "neighbour alltoall and allgather on a ring", neighbours },
+		{ "bcast and allreduce over an intercommunicator", intercommunicator },
+		{ "many allreduces and barriers in a row", many },
+	};
 	int most = counts[COUNTS - 1], small = 5000;
 	MPI_Comm other;
 
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
-	if (mpitest.size > MOST_RANKS) {
-		fprintf(stderr, "at most %d ranks\n", MOST_RANKS);
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
+	mpitest_need_ranks(1, MOST_RANKS);
 	out = mpitest_alloc(MOST_BYTES);
 	in = mpitest_alloc(MOST_BYTES);
-	if (mpitest.quick)
-		most = 40000;
-
-	all_over(MPI_COMM_WORLD, "all ranks", most);
+	run_collectives(MPI_COMM_WORLD, "all ranks", mpitest.quick ? 40000 : most);
 	MPI_Comm_split(MPI_COMM_WORLD, 0, -mpitest.rank, &other);
-	all_over(other, "all ranks in reverse", small);
+	run_collectives(other, "all ranks in reverse", small);
 	MPI_Comm_free(&other);
 	MPI_Comm_split(MPI_COMM_WORLD, mpitest.rank % 2, 0, &other);
-	all_over(other, "every second rank", small);
+	run_collectives(other, "every second rank", small);
 	MPI_Comm_free(&other);
-
-	in_flight();
-	neighbours();
-	if (mpitest.size > 1)
-		intercommunicator();
-	many();
+	use_comm(MPI_COMM_WORLD);
+	mpitest_run(others);
 	return mpitest_finish();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Derived datatypes on either side. The receiver builds the sender's memory
- * again from its seed, moves it through MPI_Pack and MPI_Unpack, which need no
- * transport, and compares all of its own memory with that, holes included.
+ * Derived datatypes on either side. The receiver makes a copy of the sender's memory from its seed,
+ * moves it through MPI_Pack and MPI_Unpack, which need no transport, and compares the result with
+ * its whole memory, including holes.
  */
 #include "mpitest.h"
 
@@ -12,14 +12,13 @@
 #define TAG 3
 #define HOLES 0x5eedu
 
-/* Memory that holds count elements of a type, wherever its displacements point. */
+/* Memory for count elements of a type, whatever its displacements are. */
 struct image {
 	unsigned char *memory;
 	size_t length;
-	unsigned char *origin; /* what MPI calls take as the buffer */
+	unsigned char *origin; /* the buffer argument of MPI calls */
 };
 
-static int left, right;
 static uint64_t message;
 
 static void image_make(struct image *image, MPI_Datatype type, int count)
@@ -30,7 +29,7 @@ static void image_make(struct image *image, MPI_Datatype type, int count)
 	MPI_Type_get_extent(type, &bound, &extent);
 	MPI_Type_get_true_extent(type, &true_bound, &true_extent);
 	MPI_Type_size(type, &size);
-	/* The bounds of no data at all are the ends of the number range. */
+	/* The bounds of a type without data are extreme values. */
 	if (!size) {
 		true_bound = 0;
 		true_extent = 0;
@@ -60,7 +59,7 @@ static void compare(const struct image *got, const struct image *wanted, const c
 		     got->memory[i], wanted->memory[i]);
 }
 
-/* What must be in the receiver's memory when the elements of from are sent to it. */
+/* Put into the receiver's memory what must be there after the elements of from are sent to it. */
 static void expect(struct image *to, MPI_Datatype to_type, const struct image *from,
 		   MPI_Datatype from_type, int from_count)
 {
@@ -86,17 +85,19 @@ static void exchange(const struct image *out, MPI_Datatype out_type, int out_cou
 	int count;
 
 	if (!unexpected)
-		MPI_Irecv(in->origin, in_count, in_type, left, TAG, MPI_COMM_WORLD, &requests[0]);
-	MPI_Isend(out->origin, out_count, out_type, right, TAG, MPI_COMM_WORLD, &requests[1]);
+		MPI_Irecv(in->origin, in_count, in_type, mpitest.left, TAG, MPI_COMM_WORLD,
+			  &requests[0]);
+	MPI_Isend(out->origin, out_count, out_type, mpitest.right, TAG, MPI_COMM_WORLD,
+		  &requests[1]);
 	if (unexpected) {
 		MPI_Barrier(MPI_COMM_WORLD);
-		MPI_Recv(in->origin, in_count, in_type, left, TAG, MPI_COMM_WORLD, &status);
+		MPI_Recv(in->origin, in_count, in_type, mpitest.left, TAG, MPI_COMM_WORLD, &status);
 	} else {
 		MPI_Wait(&requests[0], &status);
 	}
 	MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
 	MPI_Get_elements(&status, in_type, &count);
-	mpitest_expect(count != MPI_UNDEFINED, "the elements received are not countable");
+	mpitest_expect(count != MPI_UNDEFINED, "the elements received cannot be counted");
 }
 
 static void send_as(const char *name, MPI_Datatype out_type, int out_count, MPI_Datatype in_type,
@@ -111,8 +112,8 @@ static void send_as(const char *name, MPI_Datatype out_type, int out_count, MPI_
 	image_make(&wanted, in_type, in_count);
 	for (unexpected = 0; unexpected < 2; unexpected++) {
 		message++;
-		image_fill(&out, mpitest_message_seed(mpitest.rank, right, message));
-		image_fill(&theirs, mpitest_message_seed(left, mpitest.rank, message));
+		image_fill(&out, mpitest_message_seed(mpitest.rank, mpitest.right, message));
+		image_fill(&theirs, mpitest_message_seed(mpitest.left, mpitest.rank, message));
 		image_fill(&in, HOLES + message);
 		image_fill(&wanted, HOLES + message);
 		expect(&wanted, in_type, &theirs, out_type, out_count);
@@ -125,7 +126,7 @@ static void send_as(const char *name, MPI_Datatype out_type, int out_count, MPI_
 	free(wanted.memory);
 }
 
-/* A type to itself, to plain elements and from plain elements; then it is freed. */
+/* Send a type to itself, to plain elements and from plain elements; then free it. */
 static void try_type(const char *name, MPI_Datatype *type, int count, MPI_Datatype plain,
 		     int receivable)
 {
@@ -183,11 +184,11 @@ static void indexed(int blocks)
 	try_type("indexed, some blocks empty", &type, 1, MPI_SHORT, 1);
 	MPI_Type_create_hindexed(blocks, lengths, offsets, MPI_DOUBLE, &type);
 	try_type("hindexed, unaligned", &type, 1, MPI_DOUBLE, 1);
-	/* Last block first: displacements that fall. */
+	/* Decreasing displacements. */
 	for (i = 0; i < blocks; i++)
 		places[i] = 9 * (blocks - i);
 	MPI_Type_create_indexed_block(blocks, 4, places, MPI_FLOAT, &type);
-	try_type("indexed blocks, falling", &type, 2, MPI_FLOAT, 1);
+	try_type("indexed blocks, decreasing", &type, 2, MPI_FLOAT, 1);
 	free(lengths);
 	free(places);
 	free(offsets);
@@ -212,7 +213,7 @@ static void record_type(MPI_Datatype *type)
 	MPI_Type_free(&bare);
 }
 
-/* A struct has no plain elements: its stream goes as MPI_PACKED. */
+/* A struct has no plain elements: the other side uses MPI_PACKED. */
 static void records(void)
 {
 	static const int counts[] = { 1, 7, 500, 50000 };
@@ -252,7 +253,7 @@ static void subarrays(void)
 					 &type);
 		try_type("subarray in Fortran's order", &type, 2, MPI_FLOAT, 1);
 
-		/* All columns of an n by n matrix, one after the other: a transposition. */
+		/* All columns of an n by n matrix in turn: a transposition. */
 		MPI_Type_vector(n, 1, n, MPI_DOUBLE, &column);
 		MPI_Type_create_resized(column, 0, sizeof(double), &columns);
 		MPI_Type_free(&column);
@@ -272,10 +273,10 @@ static void unusual_bounds(void)
 	MPI_Type_contiguous(4, MPI_INT, &bare);
 	MPI_Type_create_resized(bare, -16, 48, &type);
 	try_type("negative lower bound", &type, 3000, MPI_INT, 1);
-	/* Elements that overlap may be sent, not received. */
+	/* Overlapping elements can be sent, not received. */
 	MPI_Type_create_resized(bare, 0, sizeof(int), &type);
 	try_type("overlapping elements", &type, 5000, MPI_INT, 0);
-	/* Each element lies before the one ahead of it. */
+	/* Each element is in front of the one before it. */
 	MPI_Type_create_resized(bare, 0, -32, &type);
 	try_type("negative extent", &type, 4000, MPI_INT, 1);
 	MPI_Type_free(&bare);
@@ -307,7 +308,7 @@ static void nothing(void)
 	MPI_Type_free(&empty);
 }
 
-/* The rest of the buffer stays as it was. */
+/* A shorter message than the receive: the rest of the buffer does not change. */
 static void shorter(void)
 {
 	enum { SENT = 17, ROOM = 200 };
@@ -325,15 +326,15 @@ static void shorter(void)
 		out[i] = mpitest.rank * 100 + i;
 	for (i = 0; i < ROOM; i++)
 		in[i] = -1;
-	MPI_Sendrecv(out, SENT, MPI_INT, right, TAG, in, 2, type, left, TAG, MPI_COMM_WORLD,
-		     &status);
+	MPI_Sendrecv(out, SENT, MPI_INT, mpitest.right, TAG, in, 2, type, mpitest.left, TAG,
+		     MPI_COMM_WORLD, &status);
 	MPI_Get_count(&status, type, &count);
 	mpitest_expect(count == MPI_UNDEFINED, "17 ints count as %d whole types", count);
 	MPI_Get_elements(&status, type, &count);
 	mpitest_expect(count == SENT, "17 ints count as %d elements", count);
 	for (i = 0; i < ROOM; i++) {
 		int number = i / 5 * 3 + i % 5;
-		int wanted = i % 5 < 3 && number < SENT ? left * 100 + number : -1;
+		int wanted = i % 5 < 3 && number < SENT ? mpitest.left * 100 + number : -1;
 
 		mpitest_expect(in[i] == wanted, "int %d is %d not %d", i, in[i], wanted);
 	}
@@ -364,15 +365,12 @@ static void absolute_addresses(void)
 	MPI_Type_commit(&in_type);
 
 	mpitest_begin("MPI_BOTTOM and absolute addresses");
-	mpitest_fill(out[0], INTS * sizeof(int), mpitest_message_seed(mpitest.rank, right, 1));
-	mpitest_fill(out[1], DOUBLES * sizeof(double),
-		     mpitest_message_seed(mpitest.rank, right, 2));
-	MPI_Sendrecv(MPI_BOTTOM, 1, out_type, right, TAG, MPI_BOTTOM, 1, in_type, left, TAG,
-		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	mpitest_verify(in[0], INTS * sizeof(int), mpitest_message_seed(left, mpitest.rank, 1),
-		       "ints");
-	mpitest_verify(in[1], DOUBLES * sizeof(double), mpitest_message_seed(left, mpitest.rank, 2),
-		       "doubles");
+	mpitest_fill_message(out[0], INTS * sizeof(int), mpitest.right, 1);
+	mpitest_fill_message(out[1], DOUBLES * sizeof(double), mpitest.right, 2);
+	MPI_Sendrecv(MPI_BOTTOM, 1, out_type, mpitest.right, TAG, MPI_BOTTOM, 1, in_type,
+		     mpitest.left, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	mpitest_verify_message(in[0], INTS * sizeof(int), mpitest.left, 1, "ints");
+	mpitest_verify_message(in[1], DOUBLES * sizeof(double), mpitest.left, 2, "doubles");
 	mpitest_end();
 
 	MPI_Type_free(&out_type);
@@ -383,8 +381,8 @@ static void absolute_addresses(void)
 	}
 }
 
-/* Without MPI_Pack as the judge: every element is looked up by hand. */
-static void by_hand(void)
+/* Without MPI_Pack: each element is compared. */
+static void each_element(void)
 {
 	enum { ROWS = 700, WIDTH = 11, TAKEN = 4 };
 	int *matrix = mpitest_alloc(ROWS * WIDTH * sizeof(int));
@@ -394,16 +392,16 @@ static void by_hand(void)
 
 	MPI_Type_vector(ROWS, TAKEN, WIDTH, MPI_INT, &type);
 	MPI_Type_commit(&type);
-	mpitest_begin("vector to contiguous, looked up by hand");
+	mpitest_begin("vector to contiguous, each element compared");
 	for (row = 0; row < ROWS; row++) {
 		for (column = 0; column < WIDTH; column++)
 			matrix[row * WIDTH + column] = mpitest.rank * 1000000 + row * 100 + column;
 	}
-	MPI_Sendrecv(matrix + 2, 1, type, right, TAG, taken, ROWS * TAKEN, MPI_INT, left, TAG,
-		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Sendrecv(matrix + 2, 1, type, mpitest.right, TAG, taken, ROWS * TAKEN, MPI_INT,
+		     mpitest.left, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	for (row = 0; row < ROWS; row++) {
 		for (column = 0; column < TAKEN; column++) {
-			wanted = left * 1000000 + row * 100 + column + 2;
+			wanted = mpitest.left * 1000000 + row * 100 + column + 2;
 			mpitest_expect(taken[row * TAKEN + column] == wanted,
 				       "row %d column %d is %d not %d", row, column,
 				       taken[row * TAKEN + column], wanted);
@@ -415,7 +413,7 @@ static void by_hand(void)
 	free(taken);
 }
 
-/* Types of types, from the seed, the same on both sides. Elements never overlap. */
+/* A random type of types, the same on all ranks. Elements do not overlap. */
 static void random_type(uint64_t *state, int depth, MPI_Datatype *type)
 {
 	static const MPI_Datatype basics[] = { MPI_CHAR, MPI_SHORT, MPI_INT, MPI_DOUBLE };
@@ -483,8 +481,6 @@ static void random_types(void)
 int main(int argc, char **argv)
 {
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
-	left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
-	right = (mpitest.rank + 1) % mpitest.size;
 
 	vectors();
 	indexed(5);
@@ -496,7 +492,7 @@ int main(int argc, char **argv)
 	nothing();
 	shorter();
 	absolute_addresses();
-	by_hand();
+	each_element();
 	random_types();
 	return mpitest_finish();
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Run a program whose process_vm_readv and process_vm_writev fail with EPERM,
- * as container runtimes' default seccomp profiles have it. It cannot be undone
- * and passes on to the program's children.
+ * Run a program whose process_vm_readv and process_vm_writev fail with EPERM, as with the default
+ * seccomp profiles of container runtimes. The program's children inherit this.
  *
  *   deny_cma PROGRAM [ARGUMENT...]
  */
@@ -25,10 +24,7 @@
 
 static int deny(void)
 {
-	/*
-	 * The numbers are those of the architecture this was compiled for; a
-	 * call by another one's numbers is let through, nothing here makes one.
-	 */
+	/* The numbers of this architecture; calls by another one's numbers are not filtered. */
 	struct sock_filter filter[] = {
 		LOAD(nr),
 		IF_EQUAL(__NR_process_vm_readv, 1, 0),

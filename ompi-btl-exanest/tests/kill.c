@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The last rank kills itself with SIGKILL in the middle of traffic. The rest
- * would go on for ever: that they end, and with an error, is for the caller of
- * mpirun to see.
+ * The last rank kills itself with SIGKILL during traffic. The others would go on for ever: the
+ * caller of mpirun checks that they end, with an error.
  *
  *   kill --during eager|large|collective|put|idle
  */
@@ -12,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LARGE (4 << 20)
@@ -20,21 +18,11 @@
 #define EXIT_SURVIVED 3
 
 static unsigned char *out, *in;
-static int left, right;
 static MPI_Win win;
 
-static double seconds(void)
+static void exchange(size_t length)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static void exchange(int length)
-{
-	MPI_Sendrecv(out, length, MPI_BYTE, right, 1, in, length, MPI_BYTE, left, 1, MPI_COMM_WORLD,
-		     MPI_STATUS_IGNORE);
+	mpitest_shift(out, in, length, 1);
 }
 
 static void eager(void)
@@ -54,12 +42,12 @@ static void collective(void)
 
 static void put(void)
 {
-	MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
-	MPI_Put(out, LARGE, MPI_BYTE, right, 0, LARGE, MPI_BYTE, win);
-	MPI_Win_unlock(right, win);
+	MPI_Win_lock(MPI_LOCK_SHARED, mpitest.right, 0, win);
+	MPI_Put(out, LARGE, MPI_BYTE, mpitest.right, 0, LARGE, MPI_BYTE, win);
+	MPI_Win_unlock(mpitest.right, win);
 }
 
-/* The others only wait for a message that will never come. */
+/* The others wait for a message that is never sent. */
 static void idle(void)
 {
 	if (mpitest.rank == mpitest.size - 1) {
@@ -76,15 +64,14 @@ static const struct {
 	{ "eager", eager }, { "large", large }, { "collective", collective },
 	{ "put", put },     { "idle", idle },
 };
-#define TRAFFICS (sizeof(traffics) / sizeof(*traffics))
 
-/* Dies while a large message of its own is on its way, to a receive that has room for it or to none. */
+/* Die during the send of a large message, which has a matching receive or none. */
 static void die(int tag)
 {
 	MPI_Request request;
 
 	if (mpitest.size > 1)
-		MPI_Isend(out, LARGE, MPI_BYTE, left, tag, MPI_COMM_WORLD, &request);
+		MPI_Isend(out, LARGE, MPI_BYTE, mpitest.left, tag, MPI_COMM_WORLD, &request);
 	fprintf(stderr, "# rank %d kills itself\n", mpitest.rank);
 	fflush(stderr);
 	raise(SIGKILL);
@@ -96,7 +83,7 @@ static traffic_function wanted_traffic(const char *wanted)
 {
 	size_t i;
 
-	for (i = 0; wanted && i < TRAFFICS; i++) {
+	for (i = 0; wanted && i < MPITEST_COUNT(traffics); i++) {
 		if (strcmp(wanted, traffics[i].name) == 0)
 			return traffics[i].run;
 	}
@@ -110,13 +97,8 @@ int main(int argc, char **argv)
 
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
 	traffic = wanted_traffic(mpitest_option("--during"));
-	if (!traffic) {
-		fprintf(stderr, "usage: kill --during eager|large|collective|put|idle\n");
-		MPI_Abort(MPI_COMM_WORLD, 2);
-		return 2;
-	}
-	left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
-	right = (mpitest.rank + 1) % mpitest.size;
+	if (!traffic)
+		mpitest_abort("usage: kill --during eager|large|collective|put|idle");
 	out = mpitest_alloc(LARGE);
 	in = mpitest_alloc(LARGE);
 	memset(out, 1, LARGE);
@@ -124,10 +106,10 @@ int main(int argc, char **argv)
 	MPI_Win_create(in, LARGE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
 
 	mpitest_begin("rank %d dies during %s", mpitest.size - 1, mpitest_option("--during"));
-	end = seconds() + TRAFFIC_SECONDS;
+	end = mpitest_seconds() + TRAFFIC_SECONDS;
 	for (;;) {
 		traffic();
-		if (mpitest.rank == mpitest.size - 1 && seconds() > end)
+		if (mpitest.rank == mpitest.size - 1 && mpitest_seconds() > end)
 			die(traffic == large ? 1 : 2);
 	}
 	return EXIT_SURVIVED;

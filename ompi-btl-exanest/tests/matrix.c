@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The matrix of faults, its messages: each kind of memory (libpf's
- * tests/memory.h) is sent from and received into, in both directions, and the
- * contents are verified. Only kinds that a transfer can do: an MPI program
- * that sends from memory that is not there is not a correct one.
+ * The MPI part of the matrix of faults: messages from and into each kind of memory (libpf's
+ * tests/memory.h), in both directions, with contents verified. Only kinds that a transfer can
+ * access: an MPI program that sends from inaccessible memory is incorrect.
  *
- * The names are read by tests/matrix-table.
+ * tests/matrix-table reads the names of the tests.
  */
 #include "mpitest.h"
 
@@ -18,7 +17,7 @@
 
 enum role { ROLE_SEND, ROLE_RECEIVE, ROLE_BOTH };
 
-/* Of this rank; a second one would need a second disturbance. */
+/* The memory of this rank. */
 static struct memory memory;
 
 static int expect(const char *error)
@@ -28,7 +27,7 @@ static int expect(const char *error)
 	return !error;
 }
 
-/* Whether all ranks are still well: otherwise some would wait for messages that nobody sends. */
+/* No rank has failed: otherwise others would wait for its messages. */
 static int all_well(void)
 {
 	int mine = mpitest_failures() != 0, any;
@@ -37,7 +36,7 @@ static int all_well(void)
 	return !any;
 }
 
-/* So often a disturbance has to come round while messages pass. */
+/* Turns of a disturbance during which messages are sent. */
 #define TURNS 4
 #define MESSAGES_MOST 1000
 
@@ -81,7 +80,7 @@ static void move(const struct memory_kind *kind, enum role role, int sender, siz
 		goto out;
 	if (!source && expect(memory_check(&memory, from, memory_position(offsets[0]), sent)))
 		expect(memory_check_around(&memory));
-	/* Undisturbed again. */
+	/* Without the disturbance. */
 	message(sender, (int)length);
 	if (!source && expect(memory_check(&memory, from, memory_position(offsets[0]), sent)))
 		expect(memory_check_around(&memory));
@@ -98,7 +97,7 @@ static void each_length(const struct memory_kind *kind, enum role role)
 	size_t i, count = sizeof(lengths) / sizeof(lengths[0]);
 	int sender;
 
-	/* The longest costs seconds: once for each kind. */
+	/* The longest takes seconds: once for each kind. */
 	if (role != ROLE_BOTH || kind->most || mpitest.quick)
 		count--;
 	if (kind->only)
@@ -123,7 +122,7 @@ static void each_length(const struct memory_kind *kind, enum role role)
 	}
 }
 
-/* Rank 0 prepares the machine for all of them. */
+/* Rank 0 prepares the machine for all ranks. */
 static int prepare_machine(const struct memory_kind *kind, char *reason, size_t size)
 {
 	const char *text = mpitest.rank == 0 && kind->machine ? kind->machine() : NULL;
@@ -148,10 +147,10 @@ static void run_cell(const struct memory_kind *kind, enum role role)
 	static const char *const roles[] = { "source", "destination", "both" };
 	char name[120], reason[200];
 
-	/* The engine is the component's: a program has no hold of its pagers. */
+	/* An MPI program cannot register pagers. */
 	if (kind->engine)
 		return;
-	/* What has one length only takes seconds. */
+	/* Kinds with one length take seconds. */
 	if (kind->only && mpitest.quick)
 		return;
 	if ((role != ROLE_RECEIVE && kind->source != OUTCOME_MOVES) ||
@@ -175,10 +174,7 @@ int main(int argc, char **argv)
 	int role;
 
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
-	if (mpitest.size != 2) {
-		fprintf(stderr, "2 ranks are needed, not %d\n", mpitest.size);
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
+	mpitest_need_ranks(2, 2);
 	for (list = memory_kinds; *list; list++) {
 		for (kind = *list; kind->name; kind++) {
 			for (role = ROLE_SEND; role <= ROLE_BOTH; role++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The modes of point-to-point: each delivers the right bytes and keeps its own promise. */
+/* The modes of point-to-point communication: each delivers the bytes and keeps its guarantees. */
 #include "mpitest.h"
 
 #include <stdlib.h>
@@ -9,307 +9,341 @@
 #define TAG 17
 
 static const int lengths[] = { 0, 1, 100, 4000, 4097, 40000, 200000, LARGEST };
-#define LENGTHS ((int)(sizeof(lengths) / sizeof(*lengths)))
+#define LENGTHS ((int)MPITEST_COUNT(lengths))
 
 static unsigned char *out, *in;
 static uint64_t message;
-static int left, right;
 
 typedef int (*send_function)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
 typedef int (*start_function)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
 
-struct mode {
+static const struct mode {
 	const char *name;
 	send_function send;
 	start_function isend;
 	start_function send_init;
-};
-
-static const struct mode modes[] = {
+} modes[] = {
 	{ "standard", MPI_Send, MPI_Isend, MPI_Send_init },
 	{ "synchronous", MPI_Ssend, MPI_Issend, MPI_Ssend_init },
 	{ "buffered", MPI_Bsend, MPI_Ibsend, MPI_Bsend_init },
 	{ "ready", MPI_Rsend, MPI_Irsend, MPI_Rsend_init },
 };
-#define MODES ((int)(sizeof(modes) / sizeof(*modes)))
+
+/* ---- what most tests do: one message to the right, and one from the left ---- */
 
 static void fill(int length)
 {
 	message++;
-	mpitest_fill(out, (size_t)length, mpitest_message_seed(mpitest.rank, right, message));
-	memset(in, 0xee, (size_t)length);
+	mpitest_fill_message(out, length, mpitest.right, message);
+	memset(in, 0xee, length);
 }
 
-static void verify(const MPI_Status *status, int from, int length, const char *what)
+static void start_send(start_function start, int length, MPI_Request *request)
+{
+	start(out, length, MPI_BYTE, mpitest.right, TAG, MPI_COMM_WORLD, request);
+}
+
+static void start_receive(int length, MPI_Request *request)
+{
+	MPI_Irecv(in, length, MPI_BYTE, mpitest.left, TAG, MPI_COMM_WORLD, request);
+}
+
+static void receive(int length, MPI_Status *status)
+{
+	MPI_Recv(in, length, MPI_BYTE, mpitest.left, TAG, MPI_COMM_WORLD, status);
+}
+
+static void verify(const MPI_Status *status, int length, const char *what)
 {
 	int count;
 
 	MPI_Get_count(status, MPI_BYTE, &count);
-	mpitest_expect(count == length && status->MPI_SOURCE == from && status->MPI_TAG == TAG,
+	mpitest_expect(count == length && status->MPI_SOURCE == mpitest.left &&
+			       status->MPI_TAG == TAG,
 		       "%s: %d bytes arrived as %d bytes from %d with tag %d", what, length, count,
 		       status->MPI_SOURCE, status->MPI_TAG);
-	mpitest_verify(in, (size_t)length, mpitest_message_seed(from, mpitest.rank, message), what);
+	mpitest_verify_message(in, length, mpitest.left, message, what);
 }
 
-/* A ready send may start once the receiver has said that it is waiting. */
-static void tell_left_that_receive_is_posted(void)
+/* A ready send may start when its receiver has announced that the receive is posted. */
+static void announce_receive(void)
 {
-	MPI_Sendrecv(NULL, 0, MPI_BYTE, left, TAG + 1, NULL, 0, MPI_BYTE, right, TAG + 1,
-		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Sendrecv(NULL, 0, MPI_BYTE, mpitest.left, TAG + 1, NULL, 0, MPI_BYTE, mpitest.right,
+		     TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static void blocking(const struct mode *mode)
+/* ---- each mode ---- */
+
+static void blocking(const struct mode *mode, int length)
 {
 	MPI_Request request;
 	MPI_Status status;
-	int i;
 
-	mpitest_begin("%s, blocking", mode->name);
-	for (i = 0; i < LENGTHS; i++) {
-		fill(lengths[i]);
-		MPI_Irecv(in, lengths[i], MPI_BYTE, left, TAG, MPI_COMM_WORLD, &request);
-		tell_left_that_receive_is_posted();
-		mode->send(out, lengths[i], MPI_BYTE, right, TAG, MPI_COMM_WORLD);
-		MPI_Wait(&request, &status);
-		verify(&status, left, lengths[i], mode->name);
-	}
-	mpitest_end();
+	fill(length);
+	start_receive(length, &request);
+	announce_receive();
+	mode->send(out, length, MPI_BYTE, mpitest.right, TAG, MPI_COMM_WORLD);
+	MPI_Wait(&request, &status);
+	verify(&status, length, mode->name);
 }
 
-static void nonblocking(const struct mode *mode)
+static void nonblocking(const struct mode *mode, int length)
 {
 	MPI_Request requests[2];
 	MPI_Status statuses[2];
-	int i;
 
-	mpitest_begin("%s, nonblocking", mode->name);
-	for (i = 0; i < LENGTHS; i++) {
-		fill(lengths[i]);
-		MPI_Irecv(in, lengths[i], MPI_BYTE, left, TAG, MPI_COMM_WORLD, &requests[0]);
-		tell_left_that_receive_is_posted();
-		mode->isend(out, lengths[i], MPI_BYTE, right, TAG, MPI_COMM_WORLD, &requests[1]);
-		MPI_Waitall(2, requests, statuses);
-		verify(&statuses[0], left, lengths[i], mode->name);
-	}
-	mpitest_end();
+	fill(length);
+	start_receive(length, &requests[0]);
+	announce_receive();
+	start_send(mode->isend, length, &requests[1]);
+	MPI_Waitall(2, requests, statuses);
+	verify(&statuses[0], length, mode->name);
 }
 
 /*
- * Open MPI before 4.1.9 sends garbage when a persistent buffered send is
- * started again (open-mpi/ompi pull request 12797): that mode starts once.
+ * Open MPI before 4.1.9 sends wrong bytes when a persistent buffered send is started again
+ * (open-mpi/ompi pull request 12797): that mode is started once.
  */
-static void persistent(const struct mode *mode)
+static void persistent(const struct mode *mode, int length)
 {
-	int i, round, rounds = mode->send == MPI_Bsend ? 1 : 10;
+	int round, rounds = mode->send == MPI_Bsend ? 1 : 10;
 	MPI_Request requests[2];
 	MPI_Status status;
 
-	mpitest_begin("%s, persistent, started %d times", mode->name, rounds);
-	for (i = 0; i < LENGTHS; i++) {
-		MPI_Recv_init(in, lengths[i], MPI_BYTE, left, TAG, MPI_COMM_WORLD, &requests[0]);
-		mode->send_init(out, lengths[i], MPI_BYTE, right, TAG, MPI_COMM_WORLD,
-				&requests[1]);
-		for (round = 0; round < rounds; round++) {
-			fill(lengths[i]);
-			MPI_Start(&requests[0]);
-			tell_left_that_receive_is_posted();
-			MPI_Start(&requests[1]);
-			MPI_Wait(&requests[0], &status);
-			MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
-			verify(&status, left, lengths[i], mode->name);
-		}
-		MPI_Request_free(&requests[0]);
-		MPI_Request_free(&requests[1]);
+	MPI_Recv_init(in, length, MPI_BYTE, mpitest.left, TAG, MPI_COMM_WORLD, &requests[0]);
+	start_send(mode->send_init, length, &requests[1]);
+	for (round = 0; round < rounds; round++) {
+		fill(length);
+		MPI_Start(&requests[0]);
+		announce_receive();
+		MPI_Start(&requests[1]);
+		MPI_Wait(&requests[0], &status);
+		MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+		verify(&status, length, mode->name);
 	}
-	mpitest_end();
+	MPI_Request_free(&requests[0]);
+	MPI_Request_free(&requests[1]);
 }
 
-static void synchronous_waits_for_receiver(void)
+static void to_self(const struct mode *mode, int length)
+{
+	uint64_t seed = mpitest_message_seed(mpitest.rank, mpitest.rank, ++message);
+	MPI_Request requests[2];
+
+	mpitest_fill(out, length, seed);
+	MPI_Irecv(in, length, MPI_BYTE, mpitest.rank, TAG, MPI_COMM_WORLD, &requests[0]);
+	mode->isend(out, length, MPI_BYTE, mpitest.rank, TAG, MPI_COMM_WORLD, &requests[1]);
+	MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+	mpitest_verify(in, length, seed, mode->name);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(const struct mode *mode, int length);
+} of_modes[] = {
+	{ "blocking", blocking },
+	{ "nonblocking", nonblocking },
+	{ "persistent", persistent },
+	{ "to the own rank", to_self },
+};
+
+/* ---- guarantees, each with every length ---- */
+
+/* A synchronous send is not complete before it is received. */
+static void synchronous_waits(int length)
 {
 	MPI_Request request;
 	MPI_Status status;
-	int i, k, done, length;
+	int k, done = 0;
 
-	mpitest_begin("a synchronous send completes only once it is received");
-	for (i = 0; i < LENGTHS; i++) {
-		length = lengths[i];
-		fill(length);
-		MPI_Issend(out, length, MPI_BYTE, right, TAG, MPI_COMM_WORLD, &request);
-		/* The barrier drives progress on both sides, and no receive is posted yet. */
-		MPI_Barrier(MPI_COMM_WORLD);
-		for (k = 0; k < 100; k++) {
-			MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-			mpitest_expect(!done, "%d bytes: complete before any receive", length);
-			if (done)
-				break;
-		}
-		MPI_Barrier(MPI_COMM_WORLD);
-		MPI_Recv(in, length, MPI_BYTE, left, TAG, MPI_COMM_WORLD, &status);
-		MPI_Wait(&request, MPI_STATUS_IGNORE);
-		verify(&status, left, length, "synchronous");
+	fill(length);
+	start_send(MPI_Issend, length, &request);
+	/* The barrier makes progress on both sides, and no receive is posted yet. */
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (k = 0; k < 100 && !done; k++) {
+		MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+		mpitest_expect(!done, "%d bytes: complete before any receive", length);
 	}
-	mpitest_end();
+	MPI_Barrier(MPI_COMM_WORLD);
+	receive(length, &status);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	verify(&status, length, "synchronous");
 }
 
-/* The caller may overwrite its buffer at once, received or not. */
-static void buffered_is_local(void)
+/* A buffered send completes without a receive, and its buffer can be overwritten. */
+static void buffered_is_local(int length)
 {
 	MPI_Status status;
-	uint64_t seed;
-	int i, length;
 
-	mpitest_begin("a buffered send completes with no receive, and its buffer is free");
-	for (i = 0; i < LENGTHS; i++) {
-		length = lengths[i];
-		fill(length);
-		MPI_Bsend(out, length, MPI_BYTE, right, TAG, MPI_COMM_WORLD);
-		memset(out, 0x55, (size_t)length);
-		MPI_Barrier(MPI_COMM_WORLD);
-		MPI_Recv(in, length, MPI_BYTE, left, TAG, MPI_COMM_WORLD, &status);
-		seed = mpitest_message_seed(left, mpitest.rank, message);
-		mpitest_verify(in, (size_t)length, seed, "buffered");
-	}
-	mpitest_end();
+	fill(length);
+	MPI_Bsend(out, length, MPI_BYTE, mpitest.right, TAG, MPI_COMM_WORLD);
+	memset(out, 0x55, length);
+	MPI_Barrier(MPI_COMM_WORLD);
+	receive(length, &status);
+	verify(&status, length, "buffered");
 }
 
-static void sendrecv(void)
+static void sendrecv(int length)
 {
 	MPI_Status status;
-	int i;
 
-	mpitest_begin("sendrecv, sendrecv_replace, and with MPI_PROC_NULL");
-	for (i = 0; i < LENGTHS; i++) {
-		fill(lengths[i]);
-		MPI_Sendrecv(out, lengths[i], MPI_BYTE, right, TAG, in, lengths[i], MPI_BYTE, left,
-			     TAG, MPI_COMM_WORLD, &status);
-		verify(&status, left, lengths[i], "sendrecv");
+	fill(length);
+	MPI_Sendrecv(out, length, MPI_BYTE, mpitest.right, TAG, in, length, MPI_BYTE, mpitest.left,
+		     TAG, MPI_COMM_WORLD, &status);
+	verify(&status, length, "sendrecv");
 
-		fill(lengths[i]);
-		memcpy(in, out, (size_t)lengths[i]);
-		MPI_Sendrecv_replace(in, lengths[i], MPI_BYTE, right, TAG, left, TAG,
-				     MPI_COMM_WORLD, &status);
-		verify(&status, left, lengths[i], "sendrecv_replace");
-	}
+	fill(length);
+	memcpy(in, out, length);
+	MPI_Sendrecv_replace(in, length, MPI_BYTE, mpitest.right, TAG, mpitest.left, TAG,
+			     MPI_COMM_WORLD, &status);
+	verify(&status, length, "sendrecv_replace");
+
 	in[0] = 7;
 	MPI_Sendrecv(out, 1, MPI_BYTE, MPI_PROC_NULL, TAG, in, 1, MPI_BYTE, MPI_PROC_NULL, TAG,
 		     MPI_COMM_WORLD, &status);
 	mpitest_expect(status.MPI_SOURCE == MPI_PROC_NULL && in[0] == 7,
-		       "MPI_PROC_NULL delivered something");
-	mpitest_end();
+		       "MPI_PROC_NULL delivered a message");
 }
 
-static void probe(int any, int immediate)
+static void probe_from(int source, int tag, int immediate, int length)
 {
-	int source = any ? MPI_ANY_SOURCE : left, tag = any ? MPI_ANY_TAG : TAG;
-	int i, found, count;
+	int found, count;
 	MPI_Request request;
 	MPI_Status status;
 
-	mpitest_begin("%s, %s", immediate ? "iprobe" : "probe",
-		      any ? "any source and tag" : "given source and tag");
-	for (i = 0; i < LENGTHS; i++) {
-		fill(lengths[i]);
-		MPI_Isend(out, lengths[i], MPI_BYTE, right, TAG, MPI_COMM_WORLD, &request);
-		if (immediate) {
-			do {
-				MPI_Iprobe(source, tag, MPI_COMM_WORLD, &found, &status);
-			} while (!found);
-		} else {
-			MPI_Probe(source, tag, MPI_COMM_WORLD, &status);
-		}
-		MPI_Get_count(&status, MPI_BYTE, &count);
-		mpitest_expect(count == lengths[i] && status.MPI_SOURCE == left,
-			       "%d bytes probed as %d bytes from %d", lengths[i], count,
-			       status.MPI_SOURCE);
-		MPI_Recv(in, lengths[i], MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG,
-			 MPI_COMM_WORLD, &status);
-		verify(&status, left, lengths[i], "after probe");
-		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	fill(length);
+	start_send(MPI_Isend, length, &request);
+	if (immediate) {
+		do {
+			MPI_Iprobe(source, tag, MPI_COMM_WORLD, &found, &status);
+		} while (!found);
+	} else {
+		MPI_Probe(source, tag, MPI_COMM_WORLD, &status);
 	}
-	mpitest_end();
+	MPI_Get_count(&status, MPI_BYTE, &count);
+	mpitest_expect(count == length && status.MPI_SOURCE == mpitest.left,
+		       "%d bytes probed as %d bytes from %d", length, count, status.MPI_SOURCE);
+	receive(length, &status);
+	verify(&status, length, "after probe");
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-static void matched_probe(int immediate)
+static void probe(int length)
 {
-	MPI_Request request, receive;
+	probe_from(mpitest.left, TAG, 0, length);
+	probe_from(mpitest.left, TAG, 1, length);
+}
+
+static void probe_any(int length)
+{
+	probe_from(MPI_ANY_SOURCE, MPI_ANY_TAG, 0, length);
+	probe_from(MPI_ANY_SOURCE, MPI_ANY_TAG, 1, length);
+}
+
+static void matched_probe(int length)
+{
+	MPI_Request request, matched_receive;
 	MPI_Message matched;
 	MPI_Status status;
-	int i, found, after;
+	int found, after, immediate;
 
-	mpitest_begin("%s", immediate ? "improbe and imrecv" : "mprobe and mrecv");
-	for (i = 0; i < LENGTHS; i++) {
-		fill(lengths[i]);
-		MPI_Isend(out, lengths[i], MPI_BYTE, right, TAG, MPI_COMM_WORLD, &request);
+	for (immediate = 0; immediate < 2; immediate++) {
+		fill(length);
+		start_send(MPI_Isend, length, &request);
 		if (immediate) {
 			do {
 				MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found,
 					    &matched, &status);
 			} while (!found);
 		} else {
-			MPI_Mprobe(left, TAG, MPI_COMM_WORLD, &matched, &status);
+			MPI_Mprobe(mpitest.left, TAG, MPI_COMM_WORLD, &matched, &status);
 		}
-		MPI_Iprobe(left, TAG, MPI_COMM_WORLD, &after, MPI_STATUS_IGNORE);
+		MPI_Iprobe(mpitest.left, TAG, MPI_COMM_WORLD, &after, MPI_STATUS_IGNORE);
 		mpitest_expect(!after, "a matched message was found again");
 		if (immediate) {
-			MPI_Imrecv(in, lengths[i], MPI_BYTE, &matched, &receive);
-			MPI_Wait(&receive, &status);
+			MPI_Imrecv(in, length, MPI_BYTE, &matched, &matched_receive);
+			MPI_Wait(&matched_receive, &status);
 		} else {
-			MPI_Mrecv(in, lengths[i], MPI_BYTE, &matched, &status);
+			MPI_Mrecv(in, length, MPI_BYTE, &matched, &status);
 		}
-		verify(&status, left, lengths[i], "matched");
+		verify(&status, length, "matched");
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
-		/* The right neighbour's message must not be taken for this round's. */
+		/* The left neighbour must not send the next message before this probe is done. */
 		MPI_Barrier(MPI_COMM_WORLD);
 	}
-	mpitest_end();
 }
 
-static void cancel(void)
+/* A cancelled receive does not match the message of the next one. */
+static void cancel(int length)
 {
 	MPI_Request requests[2];
 	MPI_Status status;
-	int i, cancelled;
+	int cancelled;
 
-	mpitest_begin("a cancelled receive takes no message from the next one");
-	for (i = 0; i < LENGTHS; i++) {
-		fill(lengths[i]);
-		MPI_Irecv(in, LARGEST, MPI_BYTE, left, TAG, MPI_COMM_WORLD, &requests[0]);
-		MPI_Cancel(&requests[0]);
-		MPI_Wait(&requests[0], &status);
-		MPI_Test_cancelled(&status, &cancelled);
-		mpitest_expect(cancelled, "the receive was not cancelled");
-		/* A neighbour that is ahead must not send before the cancel. */
-		MPI_Barrier(MPI_COMM_WORLD);
+	fill(length);
+	start_receive(LARGEST, &requests[0]);
+	MPI_Cancel(&requests[0]);
+	MPI_Wait(&requests[0], &status);
+	MPI_Test_cancelled(&status, &cancelled);
+	mpitest_expect(cancelled, "the receive was not cancelled");
+	/* The left neighbour must not send before the cancel. */
+	MPI_Barrier(MPI_COMM_WORLD);
 
-		MPI_Irecv(in, lengths[i], MPI_BYTE, left, TAG, MPI_COMM_WORLD, &requests[0]);
-		MPI_Isend(out, lengths[i], MPI_BYTE, right, TAG, MPI_COMM_WORLD, &requests[1]);
-		MPI_Wait(&requests[0], &status);
-		MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
-		MPI_Test_cancelled(&status, &cancelled);
-		mpitest_expect(!cancelled, "an ordinary receive counts as cancelled");
-		verify(&status, left, lengths[i], "after cancel");
-	}
-	mpitest_end();
+	start_receive(length, &requests[0]);
+	start_send(MPI_Isend, length, &requests[1]);
+	MPI_Wait(&requests[0], &status);
+	MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+	MPI_Test_cancelled(&status, &cancelled);
+	mpitest_expect(!cancelled, "a receive that was not cancelled counts as cancelled");
+	verify(&status, length, "after cancel");
 }
 
-/* Rank 0 takes what comes; the status must tell the truth about each message. */
-static void any_source(void)
+/* A send whose request is freed arrives. */
+static void freed_request(int length)
 {
-	int i, k, count, peers = mpitest.size - 1;
+	MPI_Request request;
 	MPI_Status status;
 
-	mpitest_begin("any source and any tag from all ranks");
+	fill(length);
+	start_send(MPI_Isend, length, &request);
+	MPI_Request_free(&request);
+	receive(length, &status);
+	verify(&status, length, "freed request");
+	/* Afterwards the right neighbour has the bytes, and the buffer is free. */
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(int length);
+} guarantees[] = {
+	{ "a synchronous send completes only when it is received", synchronous_waits },
+	{ "a buffered send completes without a receive, and its buffer is free",
+	  buffered_is_local },
+	{ "sendrecv, sendrecv_replace, and with MPI_PROC_NULL", sendrecv },
+	{ "probe and iprobe, given source and tag", probe },
+	{ "probe and iprobe, any source and tag", probe_any },
+	{ "mprobe and mrecv, improbe and imrecv", matched_probe },
+	{ "a cancelled receive takes no message from the next one", cancel },
+	{ "a send whose request is freed arrives", freed_request },
+};
+
+/* ---- others ---- */
+
+/* Rank 0 receives from any rank; the status describes each message. */
+static void any_source(void)
+{
+	int i, k, count, which;
+	MPI_Status status;
+
 	for (i = 0; i < LENGTHS; i++) {
 		if (mpitest.rank) {
-			mpitest_fill(out, (size_t)lengths[i],
-				     mpitest_message_seed(mpitest.rank, 0, (uint64_t)i));
+			mpitest_fill_message(out, lengths[i], 0, i);
 			MPI_Send(out, lengths[i], MPI_BYTE, 0, 100 * i + mpitest.rank,
 				 MPI_COMM_WORLD);
 			continue;
 		}
-		for (k = 0; k < peers; k++) {
-			int which;
-
+		for (k = 1; k < mpitest.size; k++) {
 			MPI_Recv(in, LARGEST, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD,
 				 &status);
 			MPI_Get_count(&status, MPI_BYTE, &count);
@@ -318,109 +352,59 @@ static void any_source(void)
 					       which < LENGTHS && count == lengths[which],
 				       "%d bytes with tag %d from %d", count, status.MPI_TAG,
 				       status.MPI_SOURCE);
-			mpitest_verify(in, (size_t)count,
-				       mpitest_message_seed(status.MPI_SOURCE, 0, (uint64_t)which),
-				       "any source");
+			mpitest_verify_message(in, count, status.MPI_SOURCE, which, "any source");
 		}
 	}
-	mpitest_end();
-}
-
-static void self(void)
-{
-	MPI_Request requests[2];
-	MPI_Status status;
-	uint64_t seed;
-	int i, m;
-
-	mpitest_begin("messages to oneself in every mode");
-	for (m = 0; m < MODES; m++) {
-		for (i = 0; i < LENGTHS; i++) {
-			seed = mpitest_message_seed(mpitest.rank, mpitest.rank, ++message);
-			mpitest_fill(out, (size_t)lengths[i], seed);
-			MPI_Irecv(in, lengths[i], MPI_BYTE, mpitest.rank, TAG, MPI_COMM_WORLD,
-				  &requests[0]);
-			modes[m].isend(out, lengths[i], MPI_BYTE, mpitest.rank, TAG, MPI_COMM_WORLD,
-				       &requests[1]);
-			MPI_Wait(&requests[0], &status);
-			MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
-			mpitest_verify(in, (size_t)lengths[i], seed, "to oneself");
-		}
-	}
-	mpitest_end();
 }
 
 /*
- * Open MPI's ob1 fetches a large message in full even into a shorter receive
- * (mca_pml_ob1_recv_request_progress_rget goes by the sender's length), over
- * any BTL with get: so the room behind is only watched for small messages.
+ * Open MPI's ob1 fetches a large message completely, also into a shorter receive
+ * (mca_pml_ob1_recv_request_progress_rget uses the sender's length), over any BTL with get: the
+ * bytes behind the buffer are checked only for small messages.
  */
 static void truncation(void)
 {
 	static const int pairs[][2] = { { 1, 0 },     { 100, 99 },        { 100, 1 },
 					{ 4097, 50 }, { 200000, 199999 }, { LARGEST, 4096 } };
+	unsigned char *target = in + MPITEST_GUARD;
+	MPI_Request request, receive_request;
 	MPI_Status status;
-	MPI_Request request;
 	MPI_Comm comm;
-	int i, error, class, posted;
+	int i, error, class;
 
-	mpitest_begin("a message longer than its receive is MPI_ERR_TRUNCATE, the next is whole");
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
 	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-	for (i = 0; i < 2 * (int)(sizeof(pairs) / sizeof(*pairs)); i++) {
-		int sent = pairs[i / 2][0], taken = pairs[i / 2][1];
-		unsigned char *target = in + MPITEST_GUARD;
-		MPI_Request receive;
+	for (i = 0; i < 2 * (int)MPITEST_COUNT(pairs); i++) {
+		int sent = pairs[i / 2][0], taken = pairs[i / 2][1], posted = i % 2;
 
-		posted = i % 2;
 		fill(sent);
 		if (sent <= 100)
-			mpitest_guard(target, (size_t)taken);
+			mpitest_guard(target, taken);
 		if (posted)
-			MPI_Irecv(target, taken, MPI_BYTE, left, TAG, comm, &receive);
-		MPI_Isend(out, sent, MPI_BYTE, right, TAG, comm, &request);
-		if (posted)
-			error = MPI_Wait(&receive, &status);
-		else
-			error = MPI_Recv(target, taken, MPI_BYTE, left, TAG, comm, &status);
+			MPI_Irecv(target, taken, MPI_BYTE, mpitest.left, TAG, comm,
+				  &receive_request);
+		MPI_Isend(out, sent, MPI_BYTE, mpitest.right, TAG, comm, &request);
+		error = posted ?
+				MPI_Wait(&receive_request, &status) :
+				MPI_Recv(target, taken, MPI_BYTE, mpitest.left, TAG, comm, &status);
 		MPI_Error_class(error, &class);
 		mpitest_expect(class == MPI_ERR_TRUNCATE, "%d bytes into %d: error class %d", sent,
 			       taken, class);
 		if (sent <= 100)
-			mpitest_verify_guard(target, (size_t)taken, "truncated");
+			mpitest_verify_guard(target, taken, "truncated");
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
 
 		fill(sent);
-		MPI_Isend(out, sent, MPI_BYTE, right, TAG, comm, &request);
-		error = MPI_Recv(in, sent, MPI_BYTE, left, TAG, comm, &status);
-		mpitest_expect(error == MPI_SUCCESS, "the message behind a truncated one failed");
-		verify(&status, left, sent, "behind a truncated message");
+		MPI_Isend(out, sent, MPI_BYTE, mpitest.right, TAG, comm, &request);
+		error = MPI_Recv(in, sent, MPI_BYTE, mpitest.left, TAG, comm, &status);
+		mpitest_expect(error == MPI_SUCCESS, "the message after a truncated one failed");
+		verify(&status, sent, "after a truncated message");
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
 	}
 	MPI_Comm_free(&comm);
-	mpitest_end();
 }
 
-static void freed_requests(void)
-{
-	MPI_Request request;
-	MPI_Status status;
-	int i;
-
-	mpitest_begin("a send whose request is freed arrives all the same");
-	for (i = 0; i < LENGTHS; i++) {
-		fill(lengths[i]);
-		MPI_Isend(out, lengths[i], MPI_BYTE, right, TAG, MPI_COMM_WORLD, &request);
-		MPI_Request_free(&request);
-		MPI_Recv(in, lengths[i], MPI_BYTE, left, TAG, MPI_COMM_WORLD, &status);
-		verify(&status, left, lengths[i], "freed request");
-		/* The buffer is ours again once the neighbour has the bytes. */
-		MPI_Barrier(MPI_COMM_WORLD);
-	}
-	mpitest_end();
-}
-
-/* Same ranks, same tag: only the communicator tells the messages apart. */
+/* The same ranks and the same tag: only the communicator distinguishes the messages. */
 static void communicators(void)
 {
 	enum { COMMS = 8 };
@@ -428,7 +412,6 @@ static void communicators(void)
 	MPI_Request requests[COMMS];
 	int i, k, length, bound, found, *tag_bound;
 
-	mpitest_begin("communicators and the largest tag keep messages apart");
 	MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_bound, &found);
 	bound = found ? *tag_bound : 32767;
 	for (k = 0; k < COMMS; k++)
@@ -436,62 +419,56 @@ static void communicators(void)
 	for (i = 0; i < LENGTHS; i++) {
 		length = lengths[i] / COMMS;
 		for (k = 0; k < COMMS; k++) {
-			mpitest_fill(out + k * length, (size_t)length,
-				     mpitest_message_seed(mpitest.rank, right,
-							  (uint64_t)(i * COMMS + k)));
-			MPI_Isend(out + k * length, length, MPI_BYTE, right, bound - i, comms[k],
-				  &requests[k]);
+			mpitest_fill_message(out + k * length, length, mpitest.right,
+					     i * COMMS + k);
+			MPI_Isend(out + k * length, length, MPI_BYTE, mpitest.right, bound - i,
+				  comms[k], &requests[k]);
 		}
 		for (k = COMMS; k-- > 0;) {
-			MPI_Recv(in, length, MPI_BYTE, left, bound - i, comms[k],
+			MPI_Recv(in, length, MPI_BYTE, mpitest.left, bound - i, comms[k],
 				 MPI_STATUS_IGNORE);
-			mpitest_verify(in, (size_t)length,
-				       mpitest_message_seed(left, mpitest.rank,
-							    (uint64_t)(i * COMMS + k)),
-				       "by communicator");
+			mpitest_verify_message(in, length, mpitest.left, i * COMMS + k,
+					       "by communicator");
 		}
 		MPI_Waitall(COMMS, requests, MPI_STATUSES_IGNORE);
 	}
 	for (k = 0; k < COMMS; k++)
 		MPI_Comm_free(&comms[k]);
-	mpitest_end();
 }
 
 int main(int argc, char **argv)
 {
+	static const struct mpitest_case others[] = {
+		{ "any source and any tag from all ranks", any_source },
+		{ "a message longer than its receive is MPI_ERR_TRUNCATE, the next is complete",
+		  truncation },
+		{ "communicators and the largest tag keep messages apart", communicators },
+	};
 	/* A message may hold its part of the buffer until the next one is sent. */
-	int m, attached = 3 * (LARGEST + MPI_BSEND_OVERHEAD);
+	int attached = 3 * (LARGEST + MPI_BSEND_OVERHEAD), k;
 	void *buffer;
+	size_t i, m;
 
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
-	left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
-	right = (mpitest.rank + 1) % mpitest.size;
 	out = mpitest_alloc(LARGEST + 2 * MPITEST_GUARD);
 	in = mpitest_alloc(LARGEST + 2 * MPITEST_GUARD);
-	buffer = mpitest_alloc((size_t)attached);
+	buffer = mpitest_alloc(attached);
 	MPI_Buffer_attach(buffer, attached);
-
-	for (m = 0; m < MODES; m++) {
-		blocking(&modes[m]);
-		nonblocking(&modes[m]);
-		persistent(&modes[m]);
+	for (m = 0; m < MPITEST_COUNT(modes); m++) {
+		for (i = 0; i < MPITEST_COUNT(of_modes); i++) {
+			mpitest_begin("%s, %s", modes[m].name, of_modes[i].name);
+			for (k = 0; k < LENGTHS; k++)
+				of_modes[i].run(&modes[m], lengths[k]);
+			mpitest_end();
+		}
 	}
-	synchronous_waits_for_receiver();
-	buffered_is_local();
-	sendrecv();
-	probe(0, 0);
-	probe(0, 1);
-	probe(1, 0);
-	probe(1, 1);
-	matched_probe(0);
-	matched_probe(1);
-	cancel();
-	any_source();
-	self();
-	truncation();
-	freed_requests();
-	communicators();
-
+	for (i = 0; i < MPITEST_COUNT(guarantees); i++) {
+		mpitest_begin("%s", guarantees[i].name);
+		for (k = 0; k < LENGTHS; k++)
+			guarantees[i].run(lengths[k]);
+		mpitest_end();
+	}
+	mpitest_run(others);
 	MPI_Buffer_detach(&buffer, &attached);
 	free(buffer);
 	return mpitest_finish();

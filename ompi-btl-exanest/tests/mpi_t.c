@@ -36,7 +36,7 @@ static void prefix_of(char *prefix, size_t size)
 	snprintf(prefix, size, "btl_%s_", mpi_t_btl());
 }
 
-/* The value behind a handle as an unsigned number; 0 if it is not one number. */
+/* One integer of this type; 0 if it is not one integer. */
 static uint64_t widen(const void *bytes, MPI_Datatype type, int count)
 {
 	uint64_t wide = 0;

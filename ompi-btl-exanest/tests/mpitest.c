@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mpitest.h"
 
-#include <endian.h>
 #include <execinfo.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,8 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/pattern.h"
 
 #define REPORTED_FAILURES 5 /* reasons printed by one rank for one test */
 #define DEFAULT_TIMEOUT 60
@@ -32,14 +34,6 @@ static atomic_int failures;
 static char test_name[200];
 static char hung_line[300];
 
-/* The finalizer of splitmix64 (Steele, Lea, Flood: Fast Splittable PRNGs, 2014). */
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
-
 static void write_text(int fd, const char *text)
 {
 	size_t left = strlen(text);
@@ -55,14 +49,14 @@ static void write_text(int fd, const char *text)
 }
 
 /*
- * Every rank shows where it is before any of them exits, because the first
- * exit makes mpirun kill the rest.
+ * SIGALRM: print where this rank is, and wait for the others to do the same: the first exit makes
+ * mpirun kill the rest.
  */
 static void hung(int signal_number)
 {
 	void *frames[64];
 
-	/* The signal may meet any thread: what the main one does is of interest. */
+	/* The signal may arrive on any thread. */
 	if (!pthread_equal(pthread_self(), main_thread)) {
 		pthread_kill(main_thread, signal_number);
 		return;
@@ -84,7 +78,7 @@ static void watch(void)
 	void *frame;
 
 	main_thread = pthread_self();
-	backtrace(&frame, 1); /* the first call loads a library: not from a handler */
+	backtrace(&frame, 1); /* the first call loads a library, which a handler may not */
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGALRM, &action, NULL);
 }
@@ -124,10 +118,10 @@ static uint64_t choose_seed(void)
 	if (text)
 		return strtoull(text, NULL, 0);
 	clock_gettime(CLOCK_REALTIME, &now);
-	return mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) >> 32;
+	return pattern_mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) >> 32;
 }
 
-/* How much slower than usual this machine may be, such as one that is emulated. */
+/* How many times slower than usual this machine may be, for example when it is emulated. */
 static unsigned patience(void)
 {
 	const char *factor = getenv("EXANEST_TEST_PATIENCE");
@@ -151,13 +145,13 @@ void mpitest_init(int *argc, char ***argv, int thread_level)
 	alarm(timeout_seconds);
 
 	MPI_Init_thread(argc, argv, thread_level, &granted);
-	if (granted < thread_level) {
-		fprintf(stderr, "this MPI grants thread level %d, %d is needed\n", granted,
-			thread_level);
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
+	if (granted < thread_level)
+		mpitest_abort("this MPI grants thread level %d, %d is needed", granted,
+			      thread_level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &mpitest.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &mpitest.size);
+	mpitest.left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
+	mpitest.right = (mpitest.rank + 1) % mpitest.size;
 	MPI_Comm_get_parent(&parent);
 	reporter = mpitest.rank == 0 && parent == MPI_COMM_NULL;
 	MPI_Comm_dup(MPI_COMM_WORLD, &result_comm);
@@ -169,6 +163,25 @@ void mpitest_init(int *argc, char ***argv, int thread_level)
 		printf("# seed %llu\n", (unsigned long long)mpitest.seed);
 	}
 	alarm(0);
+}
+
+void mpitest_abort(const char *format, ...)
+{
+	va_list list;
+
+	fprintf(stderr, "# rank %d: ", mpitest.rank);
+	va_start(list, format);
+	vfprintf(stderr, format, list);
+	va_end(list);
+	fputc('\n', stderr);
+	MPI_Abort(MPI_COMM_WORLD, 2);
+	abort();
+}
+
+void mpitest_need_ranks(int least, int most)
+{
+	if (mpitest.size < least || mpitest.size > most)
+		mpitest_abort("%d to %d ranks are needed, not %d", least, most, mpitest.size);
 }
 
 int mpitest_finish(void)
@@ -196,8 +209,8 @@ void mpitest_begin(const char *format, ...)
 	snprintf(hung_line, sizeof(hung_line), "# rank %d: hung in '%s' for %u s, here:\n",
 		 mpitest.rank, test_name, timeout_seconds);
 	for (c = test_name; *c; c++)
-		hash = mix(hash ^ (uint64_t)(unsigned char)*c);
-	mpitest.test_seed = mix(mpitest.seed + hash);
+		hash = pattern_mix(hash ^ (uint64_t)(unsigned char)*c);
+	mpitest.test_seed = pattern_mix(mpitest.seed + hash);
 	atomic_store(&failures, 0);
 	alarm(timeout_seconds);
 }
@@ -233,6 +246,17 @@ void mpitest_skip(const char *name, const char *format, ...)
 	putchar('\n');
 }
 
+void mpitest_run_list(const struct mpitest_case *cases, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		mpitest_begin("%s", cases[i].name);
+		cases[i].run();
+		mpitest_end();
+	}
+}
+
 void mpitest_fail(const char *format, ...)
 {
 	char line[400];
@@ -257,17 +281,48 @@ void *mpitest_alloc(size_t length)
 {
 	void *memory = malloc(length ? length : 1);
 
-	if (memory)
-		return memory;
-	fprintf(stderr, "# rank %d: no memory for %zu bytes\n", mpitest.rank, length);
-	MPI_Abort(MPI_COMM_WORLD, 2);
-	abort();
+	if (!memory)
+		mpitest_abort("no memory for %zu bytes", length);
+	return memory;
+}
+
+void *mpitest_map(size_t length)
+{
+	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		mpitest_abort("no memory for %zu bytes", length);
+	return memory;
+}
+
+long mpitest_proc_kb(const char *path, const char *field)
+{
+	FILE *file = fopen(path, "re");
+	char line[200];
+	long kb = -1;
+
+	while (file && kb < 0 && fgets(line, sizeof(line), file)) {
+		if (strncmp(line, field, strlen(field)) == 0)
+			kb = strtol(line + strlen(field), NULL, 10);
+	}
+	if (file)
+		fclose(file);
+	return kb;
+}
+
+double mpitest_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 uint64_t mpitest_random(uint64_t *state)
 {
 	*state += GOLDEN_RATIO;
-	return mix(*state);
+	return pattern_mix(*state);
 }
 
 uint64_t mpitest_random_below(uint64_t *state, uint64_t limit)
@@ -292,76 +347,31 @@ uint64_t mpitest_message_seed(int from, int to, uint64_t number)
 {
 	uint64_t pair = ((uint64_t)(uint32_t)from << 32) | (uint32_t)to;
 
-	return mix(mpitest.test_seed ^ mix(pair * GOLDEN_RATIO + number));
+	return pattern_mix(mpitest.test_seed ^ pattern_mix(pair * GOLDEN_RATIO + number));
 }
 
-static uint64_t pattern_word(uint64_t seed, uint64_t index)
+void mpitest_fill(void *buffer, size_t length, uint64_t seed)
 {
-	return mix(seed + (index + 1) * GOLDEN_RATIO);
+	pattern_fill(buffer, length, seed);
 }
 
-static unsigned char pattern_byte(uint64_t seed, uint64_t position)
+int mpitest_verify(const void *buffer, size_t length, uint64_t seed, const char *what)
 {
-	return (unsigned char)(pattern_word(seed, position / 8) >> (position % 8 * 8));
-}
+	size_t at = pattern_differs(buffer, length, seed);
+	unsigned char expected;
 
-void mpitest_fill_from(void *buffer, size_t length, uint64_t seed, uint64_t start)
-{
-	unsigned char *bytes = buffer;
-	size_t i = 0;
-
-	for (; i < length && (start + i) % 8; i++)
-		bytes[i] = pattern_byte(seed, start + i);
-	for (; i + 8 <= length; i += 8) {
-		uint64_t word = htole64(pattern_word(seed, (start + i) / 8));
-
-		memcpy(bytes + i, &word, 8);
-	}
-	for (; i < length; i++)
-		bytes[i] = pattern_byte(seed, start + i);
-}
-
-static int matches(const unsigned char *bytes, size_t length, uint64_t seed, uint64_t start)
-{
-	size_t i = 0;
-
-	for (; i < length && (start + i) % 8; i++) {
-		if (bytes[i] != pattern_byte(seed, start + i))
-			return 0;
-	}
-	for (; i + 8 <= length; i += 8) {
-		uint64_t word;
-
-		memcpy(&word, bytes + i, 8);
-		if (le64toh(word) != pattern_word(seed, (start + i) / 8))
-			return 0;
-	}
-	for (; i < length; i++) {
-		if (bytes[i] != pattern_byte(seed, start + i))
-			return 0;
-	}
-	return 1;
-}
-
-int mpitest_verify_from(const void *buffer, size_t length, uint64_t seed, uint64_t start,
-			const char *what)
-{
-	const unsigned char *bytes = buffer;
-	size_t i, first = 0, last = 0, wrong = 0;
-
-	if (matches(bytes, length, seed, start))
+	if (at == length)
 		return 0;
-	for (i = 0; i < length; i++) {
-		if (bytes[i] == pattern_byte(seed, start + i))
-			continue;
-		if (!wrong++)
-			first = i;
-		last = i;
-	}
-	mpitest_fail("%s: %zu of %zu bytes wrong, offsets %zu to %zu, first 0x%02x not 0x%02x",
-		     what, wrong, length, first, last, bytes[first],
-		     pattern_byte(seed, start + first));
+	pattern_fill_from(&expected, 1, seed, at);
+	mpitest_fail("%s: byte %zu of %zu is 0x%02x not 0x%02x", what, at, length,
+		     ((const unsigned char *)buffer)[at], expected);
 	return 1;
+}
+
+void mpitest_shift(const void *out, void *in, size_t length, int tag)
+{
+	MPI_Sendrecv(out, (int)length, MPI_BYTE, mpitest.right, tag, in, (int)length, MPI_BYTE,
+		     mpitest.left, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 void mpitest_guard(void *buffer, size_t length)
@@ -374,18 +384,14 @@ void mpitest_guard(void *buffer, size_t length)
 
 int mpitest_verify_guard(const void *buffer, size_t length, const char *what)
 {
-	const unsigned char *bytes = buffer;
+	const unsigned char *before = (const unsigned char *)buffer - MPITEST_GUARD;
+	const unsigned char *behind = (const unsigned char *)buffer + length;
 	size_t i;
 
 	for (i = 0; i < MPITEST_GUARD; i++) {
-		if (bytes[length + i] != GUARD_BYTE) {
-			mpitest_fail("%s: byte %zu behind the buffer of %zu was written", what, i,
-				     length);
-			return 1;
-		}
-		if (bytes[-1 - (ptrdiff_t)i] != GUARD_BYTE) {
-			mpitest_fail("%s: byte %zu before the buffer of %zu was written", what,
-				     i + 1, length);
+		if (before[i] != GUARD_BYTE || behind[i] != GUARD_BYTE) {
+			mpitest_fail("%s: a byte %s the buffer of %zu bytes was written", what,
+				     before[i] != GUARD_BYTE ? "before" : "behind", length);
 			return 1;
 		}
 	}

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What every MPI test program shares: TAP results that all ranks agree on,
- * contents that can be verified at any offset, and a watchdog that turns a
- * hang into a failure with a name.
+ * What the MPI test programs share: TAP results that all ranks agree on, contents that can be
+ * verified, and a watchdog that turns a hang into a failure with the name of the test.
  *
  * Options of every program:
  *   --seed N      replay the random choices and contents of an earlier run
- *   --timeout S   seconds that one test may take before it counts as hung
+ *   --timeout S   time after which one test counts as hung, s
  *   --quick       a shorter list, for many ranks and instrumented builds
  */
 #ifndef MPITEST_H
@@ -16,9 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MPITEST_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 struct mpitest {
-	int rank;
-	int size;
+	int rank, size;
+	int left, right; /* neighbours in a ring of all ranks */
 	int quick;
 	uint64_t seed;      /* of the whole program, the same on every rank */
 	uint64_t test_seed; /* of the current test, the same on every rank */
@@ -26,12 +27,16 @@ struct mpitest {
 
 extern struct mpitest mpitest;
 
-/* MPI_Init_thread with thread_level, which must be granted in full. */
+/* MPI_Init_thread with thread_level, which must be granted. */
 void mpitest_init(int *argc, char ***argv, int thread_level);
+/* End the job unless its number of ranks is in this range. */
+void mpitest_need_ranks(int least, int most);
 /* Print the plan and finalize. Returns the exit status. Collective. */
 int mpitest_finish(void);
+/* Print a reason and end the job. */
+void mpitest_abort(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* The word after option, "" for an option that is the last word, NULL if it was not given. */
+/* The word after option, "" if there is none, NULL if the option was not given. */
 const char *mpitest_option(const char *option);
 /* The number after option. */
 long mpitest_number(const char *option, long absent);
@@ -41,10 +46,17 @@ void mpitest_begin(const char *format, ...) __attribute__((format(printf, 1, 2))
 void mpitest_end(void);
 /* A test that cannot run here. Called by all ranks instead of begin and end. */
 void mpitest_skip(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Run each function of a list as one test. */
+struct mpitest_case {
+	const char *name;
+	void (*run)(void);
+};
+void mpitest_run_list(const struct mpitest_case *cases, size_t count);
+#define mpitest_run(cases) mpitest_run_list(cases, MPITEST_COUNT(cases))
 
 /* Fail the current test, with a reason. Any thread. */
 void mpitest_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* How often this rank has failed since mpitest_begin. */
+/* Number of failures of this rank since mpitest_begin. */
 int mpitest_failures(void);
 
 #define mpitest_expect(condition, ...)                                                             \
@@ -53,8 +65,13 @@ int mpitest_failures(void);
 			mpitest_fail(__VA_ARGS__);                                                 \
 	} while (0)
 
-/* malloc that ends the job with a reason rather than return NULL. */
+/* malloc and an anonymous mmap; they end the job rather than return NULL. */
 void *mpitest_alloc(size_t length);
+void *mpitest_map(size_t length);
+/* The number in kB after a field such as "VmLck:" in a file of /proc; -1 if there is none. */
+long mpitest_proc_kb(const char *path, const char *field);
+/* Monotonic time, s. All ranks of a host share this clock. */
+double mpitest_seconds(void);
 
 /* Independent 64-bit values from a state that each call advances. */
 uint64_t mpitest_random(uint64_t *state);
@@ -62,30 +79,26 @@ uint64_t mpitest_random(uint64_t *state);
 uint64_t mpitest_random_below(uint64_t *state, uint64_t limit);
 /* 0 <= result <= most; every power of two equally likely */
 size_t mpitest_random_size(uint64_t *state, size_t most);
-/* A seed for message number of this pair of ranks in the current test. */
+
+/* Contents that depend on a seed (pattern.h). verify: 0, or 1 after a mpitest_fail. */
+void mpitest_fill(void *buffer, size_t length, uint64_t seed);
+int mpitest_verify(const void *buffer, size_t length, uint64_t seed, const char *what);
+/* The contents of the numbered message between two ranks in the current test. */
 uint64_t mpitest_message_seed(int from, int to, uint64_t number);
-
-/*
- * Contents: every byte depends on the seed and on its position, so bytes that
- * are lost, repeated, shifted or left over from another message all show.
- * start is the position of the first byte.
- */
-void mpitest_fill_from(void *buffer, size_t length, uint64_t seed, uint64_t start);
-/* 0, or 1 after a mpitest_fail that names what and the first wrong offset. */
-int mpitest_verify_from(const void *buffer, size_t length, uint64_t seed, uint64_t start,
-			const char *what);
-
-static inline void mpitest_fill(void *buffer, size_t length, uint64_t seed)
+static inline void mpitest_fill_message(void *buffer, size_t length, int to, uint64_t number)
 {
-	mpitest_fill_from(buffer, length, seed, 0);
+	mpitest_fill(buffer, length, mpitest_message_seed(mpitest.rank, to, number));
 }
-
-static inline int mpitest_verify(const void *buffer, size_t length, uint64_t seed, const char *what)
+static inline int mpitest_verify_message(const void *buffer, size_t length, int from,
+					 uint64_t number, const char *what)
 {
-	return mpitest_verify_from(buffer, length, seed, 0, what);
+	return mpitest_verify(buffer, length, mpitest_message_seed(from, mpitest.rank, number),
+			      what);
 }
+/* Send to the right neighbour and receive as much from the left one. */
+void mpitest_shift(const void *out, void *in, size_t length, int tag);
 
-/* Bytes before and behind a receive buffer that nobody may write. */
+/* Bytes before and behind a receive buffer that must not change. */
 #define MPITEST_GUARD 64
 void mpitest_guard(void *buffer, size_t length);
 int mpitest_verify_guard(const void *buffer, size_t length, const char *what);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages between two ranks stay in order, also when the receiver falls far behind. */
+/* Messages between two ranks arrive in order, also when the receiver is late. */
 #include "mpitest.h"
 
 #include <stdlib.h>
@@ -8,12 +8,7 @@
 
 #define TAG 4
 
-static int left, right;
-
-/*
- * Eager and rendezvous messages of one tag, mixed: a short one must not
- * overtake a long one that is still being negotiated.
- */
+/* Eager and rendezvous messages of one tag: a short one must not overtake a long one. */
 static void mixed_sizes(int posted)
 {
 	enum { FLIGHT = 100, MOST = 300000 };
@@ -30,37 +25,37 @@ static void mixed_sizes(int posted)
 	state = mpitest.test_seed;
 	for (i = 0; i < FLIGHT; i++) {
 		lengths[i] = mpitest_random_size(&state, MOST);
-		mpitest_fill(out + (size_t)i * MOST, lengths[i],
-			     mpitest_message_seed(mpitest.rank, right, (uint64_t)i));
+		mpitest_fill_message(out + (size_t)i * MOST, lengths[i], mpitest.right,
+				     (uint64_t)i);
 	}
 	if (posted) {
 		for (i = 0; i < FLIGHT; i++)
-			MPI_Irecv(in + (size_t)i * MOST, MOST, MPI_BYTE, left, TAG, MPI_COMM_WORLD,
-				  &requests[i]);
+			MPI_Irecv(in + (size_t)i * MOST, MOST, MPI_BYTE, mpitest.left, TAG,
+				  MPI_COMM_WORLD, &requests[i]);
 	}
 	for (i = 0; i < FLIGHT; i++)
-		MPI_Isend(out + (size_t)i * MOST, (int)lengths[i], MPI_BYTE, right, TAG,
+		MPI_Isend(out + (size_t)i * MOST, (int)lengths[i], MPI_BYTE, mpitest.right, TAG,
 			  MPI_COMM_WORLD, &requests[FLIGHT + i]);
 	if (!posted) {
 		MPI_Barrier(MPI_COMM_WORLD);
 		for (i = 0; i < FLIGHT; i++)
-			MPI_Irecv(in + (size_t)i * MOST, MOST, MPI_BYTE, left, TAG, MPI_COMM_WORLD,
-				  &requests[i]);
+			MPI_Irecv(in + (size_t)i * MOST, MOST, MPI_BYTE, mpitest.left, TAG,
+				  MPI_COMM_WORLD, &requests[i]);
 	}
 	MPI_Waitall(2 * FLIGHT, requests, statuses);
 	for (i = 0; i < FLIGHT; i++) {
 		MPI_Get_count(&statuses[i], MPI_BYTE, &count);
 		mpitest_expect((size_t)count == lengths[i], "message %d has %d bytes not %zu", i,
 			       count, lengths[i]);
-		mpitest_verify(in + (size_t)i * MOST, lengths[i],
-			       mpitest_message_seed(left, mpitest.rank, (uint64_t)i), "received");
+		mpitest_verify_message(in + (size_t)i * MOST, lengths[i], mpitest.left, (uint64_t)i,
+				       "received");
 	}
 	mpitest_end();
 	free(out);
 	free(in);
 }
 
-/* Numbered messages of one tag from everybody to everybody, taken in any order of ranks. */
+/* Numbered messages of one tag from all ranks to all ranks, received from any rank. */
 static void numbered(int times)
 {
 	int i, who, number, pending = 0;
@@ -70,7 +65,7 @@ static void numbered(int times)
 	int *out = mpitest_alloc((size_t)times * sizeof(int));
 	MPI_Status status;
 
-	mpitest_begin("%d numbered messages from everybody to everybody", times);
+	mpitest_begin("%d numbered messages from all ranks to all ranks", times);
 	for (i = 0; i < times; i++) {
 		out[i] = i;
 		for (who = 0; who < mpitest.size; who++)
@@ -90,7 +85,7 @@ static void numbered(int times)
 	free(out);
 }
 
-/* Everybody sends to rank 0, which does not look for a while and then wants the last tag first. */
+/* All ranks send to rank 0, which receives late, and the last message first. */
 static void unexpected(int times)
 {
 	struct timespec pause = { .tv_nsec = 50000000 };
@@ -120,7 +115,7 @@ static void unexpected(int times)
 	mpitest_end();
 }
 
-/* The sender never waits: far more than fits any ring is in flight at once. */
+/* The sender does not wait: more is in flight than fits a ring. */
 static void unexpected_sends_in_flight(int times)
 {
 	enum { LENGTH = 200 };
@@ -130,16 +125,15 @@ static void unexpected_sends_in_flight(int times)
 
 	mpitest_begin("%d sends in flight from each rank, none of them expected", times);
 	for (i = 0; i < times; i++) {
-		mpitest_fill(out + (size_t)i * LENGTH, LENGTH,
-			     mpitest_message_seed(mpitest.rank, right, (uint64_t)i));
-		MPI_Isend(out + (size_t)i * LENGTH, LENGTH, MPI_BYTE, right, TAG, MPI_COMM_WORLD,
-			  &requests[i]);
+		mpitest_fill_message(out + (size_t)i * LENGTH, LENGTH, mpitest.right, (uint64_t)i);
+		MPI_Isend(out + (size_t)i * LENGTH, LENGTH, MPI_BYTE, mpitest.right, TAG,
+			  MPI_COMM_WORLD, &requests[i]);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	for (i = 0; i < times; i++) {
-		MPI_Recv(in, LENGTH, MPI_BYTE, left, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-		mpitest_verify(in, LENGTH, mpitest_message_seed(left, mpitest.rank, (uint64_t)i),
-			       "received");
+		MPI_Recv(in, LENGTH, MPI_BYTE, mpitest.left, TAG, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
+		mpitest_verify_message(in, LENGTH, mpitest.left, (uint64_t)i, "received");
 	}
 	MPI_Waitall(times, requests, MPI_STATUSES_IGNORE);
 	mpitest_end();
@@ -152,8 +146,6 @@ int main(int argc, char **argv)
 	int share;
 
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
-	left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
-	right = (mpitest.rank + 1) % mpitest.size;
 	share = mpitest.size > 2 ? mpitest.size - 1 : 1;
 	mixed_sizes(1);
 	mixed_sizes(0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random traffic that --seed replays: who sends what to whom is the same plan
- * on every rank; when it is posted and how it is waited for is each rank's own.
+ * Random traffic that --seed replays. The plan of messages is the same on all ranks; each rank
+ * decides when it posts them and how it waits.
  *
- *   --rounds N    of each kind of receives
- *   --seconds N   as many rounds as take N seconds together, on any machine
+ *   --rounds N    rounds of each kind of receives
+ *   --seconds N   as many rounds as take N seconds together instead
  */
 #include "mpitest.h"
 
@@ -15,7 +15,7 @@
 #define MOST_BYTES ((size_t)8 << 20)   /* of one message */
 #define MOST_MESSAGES 200              /* of one round */
 #define ROUND_BYTES ((size_t)48 << 20) /* of all messages of one round */
-#define TAGS 3                         /* few, so that order within a tag matters */
+#define TAGS 3                         /* few, so that messages of one tag have an order */
 
 struct planned {
 	int from, to, tag;
@@ -54,7 +54,7 @@ static void make_plan(uint64_t *state, int unique_tags)
 	}
 }
 
-/* Fresh memory at any alignment: its pages may not be there yet. */
+/* New memory at any alignment, whose pages may be absent. */
 static unsigned char *new_buffer(struct buffer *buffer, size_t length)
 {
 	size_t offset = MPITEST_GUARD + mpitest_random_below(&own_state, 16);
@@ -65,7 +65,8 @@ static unsigned char *new_buffer(struct buffer *buffer, size_t length)
 	return buffer->data;
 }
 
-static void linger(void)
+/* Do something else, at times. */
+static void pause_or_probe(void)
 {
 	struct timespec pause = { .tv_nsec = (long)mpitest_random_below(&own_state, 200000) };
 	int found;
@@ -169,7 +170,7 @@ static void check_and_free(int i)
 	free(buffers[i].memory);
 }
 
-/* Sends keep the plan's order and so do receives; how they interleave is random. */
+/* Sends are in the order of the plan, and so are receives; how they alternate is random. */
 static void named_receives(void)
 {
 	int sent = 0, taken = 0;
@@ -187,12 +188,12 @@ static void named_receives(void)
 				start_receive(taken);
 			taken++;
 		}
-		linger();
+		pause_or_probe();
 	}
 	wait_for_all();
 }
 
-/* The tag, unique in this round, tells which message it is that came. */
+/* Tags are unique in a round, and identify the message. */
 static void wildcard_receives(void)
 {
 	int i, count, expected = 0, sent = 0;
@@ -208,7 +209,7 @@ static void wildcard_receives(void)
 			sent++;
 			continue;
 		}
-		/* Blocking here with sends left to start could deadlock. */
+		/* To block while there are sends to start could be a deadlock. */
 		if (sent < planned) {
 			MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &count, &message,
 				    &status);
@@ -222,8 +223,8 @@ static void wildcard_receives(void)
 		if (i >= planned || plan[i].to != mpitest.rank ||
 		    plan[i].from != status.MPI_SOURCE || plan[i].length != (size_t)count ||
 		    buffers[MOST_MESSAGES + i].memory) {
-			mpitest_fail("%d bytes with tag %d from %d were never sent", count, i,
-				     status.MPI_SOURCE);
+			mpitest_fail("%d bytes with tag %d from %d arrived, which no rank sent",
+				     count, i, status.MPI_SOURCE);
 			MPI_Abort(MPI_COMM_WORLD, 1);
 		}
 		new_buffer(&buffers[MOST_MESSAGES + i], (size_t)count);
@@ -234,7 +235,7 @@ static void wildcard_receives(void)
 	wait_for_all();
 }
 
-/* What rank 0's clock says: all have to end after the same round. */
+/* Rank 0 decides by its clock: all ranks end after the same round. */
 static int goes_on(double end)
 {
 	int more = MPI_Wtime() < end;
@@ -262,7 +263,7 @@ static void traffic(const char *name, void (*run)(void), int unique_tags, int ro
 		run();
 		for (i = 0; i < planned; i++)
 			check_and_free(i);
-		/* Now and then everybody meets; otherwise fast ranks run ahead. */
+		/* All ranks synchronize at times; otherwise fast ranks are ahead. */
 		if (unique_tags || mpitest_random_below(&state, 4) == 0)
 			MPI_Allreduce(&round, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	}
@@ -277,6 +278,6 @@ int main(int argc, char **argv)
 	rounds = (int)mpitest_number("--rounds", mpitest.quick ? 40 : 200);
 	seconds = (double)mpitest_number("--seconds", 0) / 2;
 	traffic("receives by source and tag", named_receives, 0, rounds);
-	traffic("receives of whatever comes", wildcard_receives, 1, rounds);
+	traffic("receives of any message", wildcard_receives, 1, rounds);
 	return mpitest_finish();
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One-sided communication: every kind of window under every kind of epoch.
- * Rank r works on the window of r + 1, and contended operations on rank 0's.
+ * One-sided communication: each kind of window with each kind of epoch. A rank accesses the memory
+ * of its right neighbour; contended operations access that of rank 0.
  */
 #include "mpitest.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM ((size_t)(4 << 20) + 4096) /* bytes of a window that tests may use */
+#define ROOM ((size_t)(4 << 20) + 4096) /* bytes of a window for the tests */
 #define MOST_RANKS 64
 #define COUNTER_TIMES 300
 
@@ -20,10 +19,9 @@ enum epoch { FENCE, PSCW, LOCK, LOCK_ALL, EPOCHS };
 static const char *const epoch_names[] = { "fence", "post-start", "lock", "lock_all" };
 
 static MPI_Win win;
-static unsigned char *memory;      /* of this rank in the window, MPITEST_GUARD around it */
+static unsigned char *memory;      /* of this rank in the window, with MPITEST_GUARD around it */
 static MPI_Aint bases[MOST_RANKS]; /* displacement of each rank's memory */
 static MPI_Group left_group, right_group;
-static int left, right;
 static uint64_t round_number;
 
 static MPI_Aint place(int target, size_t offset)
@@ -67,7 +65,7 @@ static void close_window(enum kind kind)
 		free(memory - MPITEST_GUARD);
 }
 
-/* Access to the right neighbour's memory begins. */
+/* Begin access to the right neighbour's memory. */
 static void enter(enum epoch epoch)
 {
 	switch (epoch) {
@@ -79,14 +77,14 @@ static void enter(enum epoch epoch)
 		MPI_Win_start(right_group, 0, win);
 		break;
 	case LOCK:
-		MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
+		MPI_Win_lock(MPI_LOCK_SHARED, mpitest.right, 0, win);
 		break;
 	default:
 		MPI_Win_lock_all(0, win);
 	}
 }
 
-/* ... and ends; behind this the left neighbour is done with ours as well. */
+/* End access; afterwards the left neighbour has ended its access too. */
 static void leave(enum epoch epoch)
 {
 	switch (epoch) {
@@ -98,10 +96,10 @@ static void leave(enum epoch epoch)
 		MPI_Win_wait(win);
 		return;
 	case LOCK:
-		MPI_Win_unlock(right, win);
+		MPI_Win_unlock(mpitest.right, win);
 		break;
 	default:
-		MPI_Win_flush(right, win);
+		MPI_Win_flush(mpitest.right, win);
 		MPI_Win_unlock_all(win);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -109,8 +107,8 @@ static void leave(enum epoch epoch)
 	MPI_Win_unlock(mpitest.rank, win);
 }
 
-/* Nobody may start on memory that its owner still prepares or looks at. */
-static void settled(void)
+/* Wait until all ranks have prepared or checked their memory. */
+static void settle(void)
 {
 	MPI_Win_lock(MPI_LOCK_EXCLUSIVE, mpitest.rank, 0, win);
 	MPI_Win_unlock(mpitest.rank, win);
@@ -119,63 +117,54 @@ static void settled(void)
 
 static const size_t lengths[] = { 0, 1, 3, 8, 100, 4096, 30001, 65536, 300000, 1048583, 4194305 };
 static const size_t offsets[] = { 0, 1, 5, 64 };
-#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+/* Each length at each offset, in both directions. */
+static void put_or_get(enum epoch epoch, int put)
+{
+	unsigned char *buffer = mpitest_alloc(ROOM + 8 + 2 * MPITEST_GUARD);
+	size_t i, k;
+
+	for (i = 0; i < MPITEST_COUNT(lengths); i++) {
+		for (k = 0; k < MPITEST_COUNT(offsets) && offsets[k] + lengths[i] <= ROOM; k++) {
+			unsigned char *own = memory + offsets[k];
+			unsigned char *local = buffer + MPITEST_GUARD + k;
+			unsigned char *to = put ? own : local;
+			MPI_Aint remote = place(mpitest.right, offsets[k]);
+			int length = (int)lengths[i];
+
+			round_number++;
+			mpitest_fill_message(put ? local : own, lengths[i],
+					     put ? mpitest.right : mpitest.left, round_number);
+			memset(to, 0, lengths[i]);
+			mpitest_guard(to, lengths[i]);
+			settle();
+			enter(epoch);
+			if (put)
+				MPI_Put(local, length, MPI_BYTE, mpitest.right, remote, length,
+					MPI_BYTE, win);
+			else
+				MPI_Get(local, length, MPI_BYTE, mpitest.right, remote, length,
+					MPI_BYTE, win);
+			leave(epoch);
+			mpitest_verify_message(to, lengths[i], put ? mpitest.left : mpitest.right,
+					       round_number, put ? "put" : "get");
+			mpitest_verify_guard(to, lengths[i], put ? "put" : "get");
+		}
+	}
+	free(buffer);
+}
 
 static void put(enum epoch epoch)
 {
-	unsigned char *out = mpitest_alloc(ROOM + 8);
-	size_t i, k, length;
-
-	for (i = 0; i < COUNT(lengths); i++) {
-		for (k = 0; k < COUNT(offsets) && offsets[k] + lengths[i] <= ROOM; k++) {
-			length = lengths[i];
-			round_number++;
-			memset(memory + offsets[k], 0, length);
-			mpitest_guard(memory + offsets[k], length);
-			mpitest_fill(out + k, length,
-				     mpitest_message_seed(mpitest.rank, right, round_number));
-			settled();
-			enter(epoch);
-			MPI_Put(out + k, (int)length, MPI_BYTE, right, place(right, offsets[k]),
-				(int)length, MPI_BYTE, win);
-			leave(epoch);
-			mpitest_verify(memory + offsets[k], length,
-				       mpitest_message_seed(left, mpitest.rank, round_number),
-				       "put");
-			mpitest_verify_guard(memory + offsets[k], length, "put");
-		}
-	}
-	free(out);
+	put_or_get(epoch, 1);
 }
 
 static void get(enum epoch epoch)
 {
-	unsigned char *room = mpitest_alloc(ROOM + 8 + 2 * MPITEST_GUARD), *in;
-	size_t i, k, length;
-
-	for (i = 0; i < COUNT(lengths); i++) {
-		for (k = 0; k < COUNT(offsets) && offsets[k] + lengths[i] <= ROOM; k++) {
-			length = lengths[i];
-			in = room + MPITEST_GUARD + k;
-			round_number++;
-			mpitest_fill(memory + offsets[k], length,
-				     mpitest_message_seed(mpitest.rank, 0, round_number));
-			memset(in, 0, length);
-			mpitest_guard(in, length);
-			settled();
-			enter(epoch);
-			MPI_Get(in, (int)length, MPI_BYTE, right, place(right, offsets[k]),
-				(int)length, MPI_BYTE, win);
-			leave(epoch);
-			mpitest_verify(in, length, mpitest_message_seed(right, 0, round_number),
-				       "get");
-			mpitest_verify_guard(in, length, "get");
-		}
-	}
-	free(room);
+	put_or_get(epoch, 0);
 }
 
-/* Columns of a matrix at the target, rows at the origin: nothing else may change. */
+/* Columns of a matrix at the target, rows at the origin; other cells do not change. */
 static void derived(enum epoch epoch)
 {
 	enum { ROWS = 301, WIDTH = 17, TAKEN = 5, CELLS = ROWS * WIDTH, PARTS = ROWS * TAKEN };
@@ -189,23 +178,26 @@ static void derived(enum epoch epoch)
 		matrix[i] = mpitest.rank * 1000000 - i;
 	for (i = 0; i < PARTS; i++)
 		out[i] = mpitest.rank * 1000000 + i;
-	settled();
+	settle();
 	enter(epoch);
-	MPI_Put(out, PARTS, MPI_INT, right, place(right, 3 * sizeof(int)), 1, type, win);
-	MPI_Get(in, PARTS, MPI_INT, right, place(right, 9 * sizeof(int)), 1, type, win);
+	MPI_Put(out, PARTS, MPI_INT, mpitest.right, place(mpitest.right, 3 * sizeof(int)), 1, type,
+		win);
+	MPI_Get(in, PARTS, MPI_INT, mpitest.right, place(mpitest.right, 9 * sizeof(int)), 1, type,
+		win);
 	leave(epoch);
 	for (i = 0; i < CELLS; i++) {
 		row = i / WIDTH;
 		column = i % WIDTH - 3;
-		wanted = column >= 0 && column < TAKEN ? left * 1000000 + row * TAKEN + column :
-							 mpitest.rank * 1000000 - i;
+		wanted = column >= 0 && column < TAKEN ?
+				 mpitest.left * 1000000 + row * TAKEN + column :
+				 mpitest.rank * 1000000 - i;
 		if (matrix[i] != wanted) {
 			mpitest_fail("put: cell %d is %d not %d", i, matrix[i], wanted);
 			break;
 		}
 	}
 	for (i = 0; i < PARTS; i++) {
-		wanted = right * 1000000 - (i / TAKEN * WIDTH + i % TAKEN + 9);
+		wanted = mpitest.right * 1000000 - (i / TAKEN * WIDTH + i % TAKEN + 9);
 		if (in[i] != wanted) {
 			mpitest_fail("get: element %d is %d not %d", i, in[i], wanted);
 			break;
@@ -235,7 +227,7 @@ static uint64_t combine(MPI_Op op, uint64_t theirs, uint64_t ours)
 	return theirs; /* MPI_NO_OP */
 }
 
-/* Accumulate, and get_accumulate that must return what was there before. */
+/* Accumulate, and get_accumulate, which returns the old values. */
 static void accumulate(enum epoch epoch)
 {
 	static const MPI_Op ops[] = { MPI_SUM, MPI_MAX, MPI_BXOR, MPI_REPLACE, MPI_NO_OP };
@@ -246,11 +238,11 @@ static void accumulate(enum epoch epoch)
 
 	out = mpitest_alloc(2 * 100000 * sizeof(uint64_t));
 	old = out + 100000;
-	for (i = 0; i < 2 * COUNT(ops) * COUNT(numbers); i++) {
-		MPI_Op op = ops[i / 2 % COUNT(ops)];
+	for (i = 0; i < 2 * MPITEST_COUNT(ops) * MPITEST_COUNT(numbers); i++) {
+		MPI_Op op = ops[i / 2 % MPITEST_COUNT(ops)];
 
 		fetch = i % 2 || op == MPI_NO_OP;
-		k = i / 2 / COUNT(ops);
+		k = i / 2 / MPITEST_COUNT(ops);
 		number = numbers[k];
 		round_number++;
 		for (j = 0; j < number; j++) {
@@ -258,23 +250,25 @@ static void accumulate(enum epoch epoch)
 			out[j] = element(mpitest.rank, j);
 			old[j] = 0;
 		}
-		settled();
+		settle();
 		enter(epoch);
 		if (fetch)
 			MPI_Get_accumulate(out, number, MPI_UINT64_T, old, number, MPI_UINT64_T,
-					   right, place(right, 0), number, MPI_UINT64_T, op, win);
+					   mpitest.right, place(mpitest.right, 0), number,
+					   MPI_UINT64_T, op, win);
 		else
-			MPI_Accumulate(out, number, MPI_UINT64_T, right, place(right, 0), number,
-				       MPI_UINT64_T, op, win);
+			MPI_Accumulate(out, number, MPI_UINT64_T, mpitest.right,
+				       place(mpitest.right, 0), number, MPI_UINT64_T, op, win);
 		leave(epoch);
 		for (j = 0; j < number; j++) {
 			uint64_t wanted = combine(op, element(mpitest.rank, -1 - j),
-						  element(left, j));
+						  element(mpitest.left, j));
 
-			if (target[j] != wanted || (fetch && old[j] != element(right, -1 - j))) {
+			if (target[j] != wanted ||
+			    (fetch && old[j] != element(mpitest.right, -1 - j))) {
 				mpitest_fail("%s of %d, operation %zu: element %d is wrong",
 					     fetch ? "get_accumulate" : "accumulate", number,
-					     i / 2 % COUNT(ops), j);
+					     i / 2 % MPITEST_COUNT(ops), j);
 				break;
 			}
 		}
@@ -282,8 +276,8 @@ static void accumulate(enum epoch epoch)
 	free(out);
 }
 
-/* Puts from everybody to everybody, a slot for each message. */
-static void crowd(enum epoch epoch)
+/* Puts from each rank to each rank, with a slot for each put. */
+static void put_to_all(enum epoch epoch)
 {
 	enum { SLOT = 24, TIMES = 40 };
 	unsigned char *out = mpitest_alloc((size_t)SLOT * TIMES * MOST_RANKS);
@@ -291,7 +285,7 @@ static void crowd(enum epoch epoch)
 
 	memset(memory, 0, (size_t)SLOT * TIMES * (size_t)mpitest.size);
 	round_number++;
-	settled();
+	settle();
 	if (epoch == FENCE)
 		MPI_Win_fence(0, win);
 	else
@@ -299,8 +293,7 @@ static void crowd(enum epoch epoch)
 	for (who = 0; who < mpitest.size; who++) {
 		unsigned char *part = out + (size_t)who * SLOT * TIMES;
 
-		mpitest_fill(part, SLOT * TIMES,
-			     mpitest_message_seed(mpitest.rank, who, round_number));
+		mpitest_fill_message(part, SLOT * TIMES, who, round_number);
 		for (i = 0; i < TIMES; i++)
 			MPI_Put(part + i * SLOT, SLOT, MPI_BYTE, who,
 				place(who, (size_t)(mpitest.rank * TIMES + i) * SLOT), SLOT,
@@ -311,12 +304,11 @@ static void crowd(enum epoch epoch)
 	} else {
 		MPI_Win_flush_all(win);
 		MPI_Win_unlock_all(win);
-		settled();
+		settle();
 	}
 	for (who = 0; who < mpitest.size; who++)
-		mpitest_verify(memory + (size_t)who * SLOT * TIMES, SLOT * TIMES,
-			       mpitest_message_seed(who, mpitest.rank, round_number),
-			       "put by everybody");
+		mpitest_verify_message(memory + (size_t)who * SLOT * TIMES, SLOT * TIMES, who,
+				       round_number, "put by all ranks");
 	free(out);
 }
 
@@ -335,22 +327,26 @@ static void in_epochs(enum kind kind)
 	int e;
 
 	for (e = 0; e < EPOCHS; e++) {
-		for (i = 0; i < COUNT(tests); i++) {
+		for (i = 0; i < MPITEST_COUNT(tests); i++) {
 			mpitest_begin("%s, %s window, %s", tests[i].name, kind_names[kind],
 				      epoch_names[e]);
 			tests[i].run((enum epoch)e);
 			mpitest_end();
 		}
 	}
-	mpitest_begin("puts by everybody, %s window, fence", kind_names[kind]);
-	crowd(FENCE);
-	mpitest_end();
-	mpitest_begin("puts by everybody, %s window, lock_all", kind_names[kind]);
-	crowd(LOCK_ALL);
-	mpitest_end();
 }
 
-/* Each value that the counter had must have been returned to exactly one caller. */
+static void put_to_all_fenced(void)
+{
+	put_to_all(FENCE);
+}
+
+static void put_to_all_locked(void)
+{
+	put_to_all(LOCK_ALL);
+}
+
+/* Each value of the counter was returned to exactly one caller. */
 static void check_tickets(const uint64_t *tickets, int times, uint64_t final)
 {
 	int total = times * mpitest.size, i;
@@ -362,7 +358,7 @@ static void check_tickets(const uint64_t *tickets, int times, uint64_t final)
 	for (i = 0; i < total && mpitest.rank == 0; i++) {
 		if (all[i] < (uint64_t)total && !seen[all[i]]++)
 			continue;
-		mpitest_fail("ticket %llu was given out twice or never existed",
+		mpitest_fail("value %llu was returned twice, or never existed",
 			     (unsigned long long)all[i]);
 		break;
 	}
@@ -376,18 +372,17 @@ static void check_tickets(const uint64_t *tickets, int times, uint64_t final)
 static uint64_t *reset_counters(void)
 {
 	memset(memory, 0, 4096);
-	settled();
+	settle();
 	return (uint64_t *)(void *)memory;
 }
 
-static void fetch_and_op(enum kind kind)
+static void fetch_and_op(void)
 {
 	uint64_t *counter, one = 1, tickets[COUNTER_TIMES];
 	uint32_t *narrow, small = 1, got;
 	double *real, half = 0.5, before;
 	int i;
 
-	mpitest_begin("contended fetch_and_op, %s window", kind_names[kind]);
 	counter = reset_counters();
 	narrow = (uint32_t *)(counter + 1);
 	real = (double *)(void *)(counter + 8);
@@ -395,13 +390,13 @@ static void fetch_and_op(enum kind kind)
 	for (i = 0; i < COUNTER_TIMES; i++) {
 		MPI_Fetch_and_op(&one, &tickets[i], MPI_UINT64_T, 0, place(0, 0), MPI_SUM, win);
 		MPI_Win_flush(0, win);
-		/* The upper half of the second word is a neighbour that must stay zero. */
+		/* The upper half of this word must stay zero. */
 		MPI_Fetch_and_op(&small, &got, MPI_UINT32_T, 0, place(0, 8), MPI_SUM, win);
 		MPI_Fetch_and_op(&half, &before, MPI_DOUBLE, 0, place(0, 64), MPI_SUM, win);
 		MPI_Win_flush(0, win);
 	}
 	MPI_Win_unlock_all(win);
-	settled();
+	settle();
 	check_tickets(tickets, COUNTER_TIMES, counter[0]);
 	if (mpitest.rank == 0) {
 		mpitest_expect(narrow[0] == (uint32_t)(COUNTER_TIMES * mpitest.size),
@@ -410,15 +405,13 @@ static void fetch_and_op(enum kind kind)
 		mpitest_expect(real[0] == 0.5 * COUNTER_TIMES * mpitest.size,
 			       "the sum of halves is %f", real[0]);
 	}
-	mpitest_end();
 }
 
-static void compare_and_swap(enum kind kind)
+static void compare_and_swap(void)
 {
 	uint64_t *counter, old, next, seen, tickets[COUNTER_TIMES];
 	int i;
 
-	mpitest_begin("contended compare_and_swap, %s window", kind_names[kind]);
 	counter = reset_counters();
 	MPI_Win_lock_all(0, win);
 	for (i = 0; i < COUNTER_TIMES; i++) {
@@ -432,18 +425,16 @@ static void compare_and_swap(enum kind kind)
 		tickets[i] = old;
 	}
 	MPI_Win_unlock_all(win);
-	settled();
+	settle();
 	check_tickets(tickets, COUNTER_TIMES, counter[0]);
-	mpitest_end();
 }
 
-/* What is read under an exclusive lock cannot change before it is written back. */
-static void exclusive_lock(enum kind kind)
+/* Under an exclusive lock a value that was read does not change before it is written. */
+static void exclusive_lock(void)
 {
 	uint64_t *counter, tickets[COUNTER_TIMES], next;
 	int i;
 
-	mpitest_begin("get and put under an exclusive lock, %s window", kind_names[kind]);
 	counter = reset_counters();
 	for (i = 0; i < COUNTER_TIMES; i++) {
 		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
@@ -453,22 +444,20 @@ static void exclusive_lock(enum kind kind)
 		MPI_Put(&next, 8, MPI_BYTE, 0, place(0, 0), 8, MPI_BYTE, win);
 		MPI_Win_unlock(0, win);
 	}
-	settled();
+	settle();
 	check_tickets(tickets, COUNTER_TIMES, counter[0]);
-	mpitest_end();
 }
 
-/* All ranks add to the same 1000 elements of rank 0 at the same time. */
-static void contended_accumulate(enum kind kind)
+/* All ranks add to the same elements of rank 0. */
+static void contended_accumulate(void)
 {
 	enum { NUMBER = 1000, TIMES = 20 };
 	uint64_t *target, out[NUMBER];
 	int i, k, who;
 
-	mpitest_begin("contended accumulate, %s window", kind_names[kind]);
 	round_number++;
 	memset(memory, 0, NUMBER * sizeof(uint64_t));
-	settled();
+	settle();
 	target = (uint64_t *)(void *)memory;
 	for (i = 0; i < NUMBER; i++)
 		out[i] = element(mpitest.rank, i);
@@ -478,7 +467,7 @@ static void contended_accumulate(enum kind kind)
 			       MPI_SUM, win);
 		MPI_Win_unlock(0, win);
 	}
-	settled();
+	settle();
 	for (i = 0; i < NUMBER && mpitest.rank == 0; i++) {
 		uint64_t wanted = 0;
 
@@ -487,40 +476,37 @@ static void contended_accumulate(enum kind kind)
 		mpitest_expect(target[i] == wanted, "element %d is %llu not %llu", i,
 			       (unsigned long long)target[i], (unsigned long long)wanted);
 	}
-	mpitest_end();
 }
 
-static void requests(enum kind kind)
+static void requests(void)
 {
 	enum { SLOTS = 32, LENGTH = 20000 };
 	unsigned char *out = mpitest_alloc(SLOTS * LENGTH), *in = mpitest_alloc(SLOTS * LENGTH);
 	MPI_Request list[SLOTS];
 	int i;
 
-	mpitest_begin("rput, flush and rget, %s window", kind_names[kind]);
 	round_number++;
-	mpitest_fill(out, SLOTS * LENGTH, mpitest_message_seed(mpitest.rank, right, round_number));
-	settled();
+	mpitest_fill_message(out, SLOTS * LENGTH, mpitest.right, round_number);
+	settle();
 	MPI_Win_lock_all(0, win);
 	for (i = 0; i < SLOTS; i++)
-		MPI_Rput(out + i * LENGTH, LENGTH, MPI_BYTE, right,
-			 place(right, (size_t)i * LENGTH), LENGTH, MPI_BYTE, win, &list[i]);
+		MPI_Rput(out + i * LENGTH, LENGTH, MPI_BYTE, mpitest.right,
+			 place(mpitest.right, (size_t)i * LENGTH), LENGTH, MPI_BYTE, win, &list[i]);
 	MPI_Waitall(SLOTS, list, MPI_STATUSES_IGNORE);
-	MPI_Win_flush(right, win);
+	MPI_Win_flush(mpitest.right, win);
 	for (i = SLOTS; i-- > 0;)
-		MPI_Rget(in + i * LENGTH, LENGTH, MPI_BYTE, right, place(right, (size_t)i * LENGTH),
-			 LENGTH, MPI_BYTE, win, &list[i]);
+		MPI_Rget(in + i * LENGTH, LENGTH, MPI_BYTE, mpitest.right,
+			 place(mpitest.right, (size_t)i * LENGTH), LENGTH, MPI_BYTE, win, &list[i]);
 	MPI_Waitall(SLOTS, list, MPI_STATUSES_IGNORE);
-	mpitest_verify(in, SLOTS * LENGTH, mpitest_message_seed(mpitest.rank, right, round_number),
-		       "put and got again");
-	/* After the flush a plain message may tell the target that its bytes are there. */
-	MPI_Sendrecv(NULL, 0, MPI_BYTE, right, 1, NULL, 0, MPI_BYTE, left, 1, MPI_COMM_WORLD,
-		     MPI_STATUS_IGNORE);
+	/* Every rank gets its own bytes again. */
+	mpitest_verify(in, SLOTS * LENGTH,
+		       mpitest_message_seed(mpitest.rank, mpitest.right, round_number), "rget");
+	/* After the flush a message can tell the target that its bytes have arrived. */
+	MPI_Sendrecv(NULL, 0, MPI_BYTE, mpitest.right, 1, NULL, 0, MPI_BYTE, mpitest.left, 1,
+		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	MPI_Win_sync(win);
-	mpitest_verify(memory, SLOTS * LENGTH,
-		       mpitest_message_seed(left, mpitest.rank, round_number), "at the target");
+	mpitest_verify_message(memory, SLOTS * LENGTH, mpitest.left, round_number, "at the target");
 	MPI_Win_unlock_all(win);
-	mpitest_end();
 	free(out);
 	free(in);
 }
@@ -531,24 +517,22 @@ static void displacement_unit(void)
 	double *base, out[NUMBER];
 	int i;
 
-	mpitest_begin("a window counted in doubles, and puts to oneself");
 	MPI_Win_allocate((2 * NUMBER + 7) * sizeof(double), sizeof(double), MPI_INFO_NULL,
 			 MPI_COMM_WORLD, &base, &win);
 	for (i = 0; i < NUMBER; i++)
 		out[i] = mpitest.rank * 10000.0 + i;
 	MPI_Win_fence(0, win);
-	MPI_Put(out, NUMBER, MPI_DOUBLE, right, 7, NUMBER, MPI_DOUBLE, win);
+	MPI_Put(out, NUMBER, MPI_DOUBLE, mpitest.right, 7, NUMBER, MPI_DOUBLE, win);
 	MPI_Put(out, NUMBER, MPI_DOUBLE, mpitest.rank, 7 + NUMBER, NUMBER, MPI_DOUBLE, win);
 	MPI_Win_fence(0, win);
 	for (i = 0; i < NUMBER; i++) {
-		mpitest_expect(base[7 + i] == left * 10000.0 + i, "element %d is wrong", i);
+		mpitest_expect(base[7 + i] == mpitest.left * 10000.0 + i, "element %d is wrong", i);
 		mpitest_expect(base[7 + NUMBER + i] == out[i], "own element %d is wrong", i);
 	}
 	MPI_Win_free(&win);
-	mpitest_end();
 }
 
-/* Regions come and go while the window stays. */
+/* Regions are attached and detached while the window stays open. */
 static void attach_and_detach(void)
 {
 	enum { REGIONS = 8, LENGTH = 50000 };
@@ -556,21 +540,19 @@ static void attach_and_detach(void)
 	MPI_Aint mine, theirs;
 	int i;
 
-	mpitest_begin("regions attached and detached");
 	MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
 	for (i = 0; i < REGIONS; i++) {
 		regions[i] = mpitest_alloc(LENGTH);
 		MPI_Win_attach(win, regions[i], LENGTH);
 		MPI_Get_address(regions[i], &mine);
-		MPI_Sendrecv(&mine, 1, MPI_AINT, left, 2, &theirs, 1, MPI_AINT, right, 2,
-			     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-		mpitest_fill(out, LENGTH, mpitest_message_seed(mpitest.rank, right, (uint64_t)i));
-		MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
-		MPI_Put(out, LENGTH, MPI_BYTE, right, theirs, LENGTH, MPI_BYTE, win);
-		MPI_Win_unlock(right, win);
-		settled();
-		mpitest_verify(regions[i], LENGTH,
-			       mpitest_message_seed(left, mpitest.rank, (uint64_t)i), "region");
+		MPI_Sendrecv(&mine, 1, MPI_AINT, mpitest.left, 2, &theirs, 1, MPI_AINT,
+			     mpitest.right, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		mpitest_fill_message(out, LENGTH, mpitest.right, (uint64_t)i);
+		MPI_Win_lock(MPI_LOCK_SHARED, mpitest.right, 0, win);
+		MPI_Put(out, LENGTH, MPI_BYTE, mpitest.right, theirs, LENGTH, MPI_BYTE, win);
+		MPI_Win_unlock(mpitest.right, win);
+		settle();
+		mpitest_verify_message(regions[i], LENGTH, mpitest.left, (uint64_t)i, "region");
 		if (i % 2) {
 			MPI_Win_detach(win, regions[i - 1]);
 			free(regions[i - 1]);
@@ -581,13 +563,11 @@ static void attach_and_detach(void)
 		free(regions[i]);
 	}
 	MPI_Win_free(&win);
-	mpitest_end();
 }
 
 /*
- * Before Open MPI 4.1.5, osc/rdma takes a lock twice, and waits for itself, when
- * it first looks at a dynamic window of another host, over any BTL
- * (open-mpi/ompi#10473).
+ * Before Open MPI 4.1.5, osc/rdma deadlocks at the first access to a dynamic window of another
+ * host, over any BTL (open-mpi/ompi#10473).
  */
 static int dynamic_hangs(void)
 {
@@ -604,20 +584,28 @@ static int dynamic_hangs(void)
 
 int main(int argc, char **argv)
 {
+	static const struct mpitest_case each_window[] = {
+		{ "puts by all ranks, fence", put_to_all_fenced },
+		{ "puts by all ranks, lock_all", put_to_all_locked },
+		{ "contended fetch_and_op", fetch_and_op },
+		{ "contended compare_and_swap", compare_and_swap },
+		{ "get and put under an exclusive lock", exclusive_lock },
+		{ "contended accumulate", contended_accumulate },
+		{ "rput, flush and rget", requests },
+	};
+	static const struct mpitest_case own_window[] = {
+		{ "a window with doubles as unit, and puts to the own rank", displacement_unit },
+		{ "regions attached and detached", attach_and_detach },
+	};
 	MPI_Group world;
 	int kind, kinds = KINDS;
+	size_t i;
 
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
-	if (mpitest.size > MOST_RANKS) {
-		fprintf(stderr, "at most %d ranks\n", MOST_RANKS);
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
-	left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
-	right = (mpitest.rank + 1) % mpitest.size;
+	mpitest_need_ranks(1, MOST_RANKS);
 	MPI_Comm_group(MPI_COMM_WORLD, &world);
-	MPI_Group_incl(world, 1, &left, &left_group);
-	MPI_Group_incl(world, 1, &right, &right_group);
-
+	MPI_Group_incl(world, 1, &mpitest.left, &left_group);
+	MPI_Group_incl(world, 1, &mpitest.right, &right_group);
 	if (dynamic_hangs()) {
 		mpitest_skip("dynamic windows", "osc/rdma of Open MPI %d.%d.%d hangs there",
 			     OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
@@ -626,16 +614,14 @@ int main(int argc, char **argv)
 	for (kind = 0; kind < kinds; kind++) {
 		open_window((enum kind)kind);
 		in_epochs((enum kind)kind);
-		fetch_and_op((enum kind)kind);
-		compare_and_swap((enum kind)kind);
-		exclusive_lock((enum kind)kind);
-		contended_accumulate((enum kind)kind);
-		requests((enum kind)kind);
+		for (i = 0; i < MPITEST_COUNT(each_window); i++) {
+			mpitest_begin("%s, %s window", each_window[i].name, kind_names[kind]);
+			each_window[i].run();
+			mpitest_end();
+		}
 		close_window((enum kind)kind);
 	}
-	displacement_unit();
-	if (kinds > DYNAMIC)
-		attach_and_detach();
+	mpitest_run_list(own_window, kinds > DYNAMIC ? 2 : 1);
 
 	MPI_Group_free(&left_group);
 	MPI_Group_free(&right_group);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Message sizes and alignments. Every rank sends to its right neighbour and
- * receives from its left one, with the receive posted before the send and
- * with the message arriving unexpected.
+ * Message sizes and alignments. Each rank sends to its right neighbour and receives from its left
+ * one, with the receive posted before the send or after the message has arrived.
  */
 #include "mpi_t.h"
 #include "mpitest.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,41 +19,38 @@ enum arrival { EXPECTED, UNEXPECTED };
 static unsigned char *send_room, *receive_room;
 static uint64_t message;
 
-/* One message to the right and one from the left; returns whether it came right. */
+/* One message to the right and one from the left; returns whether it is correct. */
 static int transfer(const unsigned char *out, unsigned char *in, size_t length,
 		    enum arrival arrival)
 {
-	int left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
-	int right = (mpitest.rank + 1) % mpitest.size;
 	MPI_Request requests[2];
 	MPI_Status status;
 	int count;
 
 	if (arrival == EXPECTED) {
-		MPI_Irecv(in, (int)length, MPI_BYTE, left, 1, MPI_COMM_WORLD, &requests[0]);
-		MPI_Isend(out, (int)length, MPI_BYTE, right, 1, MPI_COMM_WORLD, &requests[1]);
+		MPI_Irecv(in, (int)length, MPI_BYTE, mpitest.left, 1, MPI_COMM_WORLD, &requests[0]);
+		MPI_Isend(out, (int)length, MPI_BYTE, mpitest.right, 1, MPI_COMM_WORLD,
+			  &requests[1]);
 		MPI_Wait(&requests[0], &status);
 	} else {
-		MPI_Isend(out, (int)length, MPI_BYTE, right, 1, MPI_COMM_WORLD, &requests[1]);
-		/* Messages of a pair stay in order: behind the barrier it has arrived. */
+		MPI_Isend(out, (int)length, MPI_BYTE, mpitest.right, 1, MPI_COMM_WORLD,
+			  &requests[1]);
+		/* Messages of two ranks are in order: after the barrier it has arrived. */
 		MPI_Barrier(MPI_COMM_WORLD);
-		MPI_Recv(in, (int)length, MPI_BYTE, left, 1, MPI_COMM_WORLD, &status);
+		MPI_Recv(in, (int)length, MPI_BYTE, mpitest.left, 1, MPI_COMM_WORLD, &status);
 	}
 	MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
 
 	MPI_Get_count(&status, MPI_BYTE, &count);
-	mpitest_expect(count == (int)length && status.MPI_SOURCE == left,
+	mpitest_expect(count == (int)length && status.MPI_SOURCE == mpitest.left,
 		       "%zu bytes arrived as %d bytes from %d", length, count, status.MPI_SOURCE);
-	return !mpitest_verify(in, length, mpitest_message_seed(left, mpitest.rank, message),
-			       "received");
+	return !mpitest_verify_message(in, length, mpitest.left, message, "received");
 }
 
 static void prepare(unsigned char *out, unsigned char *in, size_t length)
 {
-	int right = (mpitest.rank + 1) % mpitest.size;
-
 	message++;
-	mpitest_fill(out, length, mpitest_message_seed(mpitest.rank, right, message));
+	mpitest_fill_message(out, length, mpitest.right, message);
 	memset(in, 0xee, length);
 }
 
@@ -102,7 +97,7 @@ static void powers_of_two(void)
 	mpitest_end();
 }
 
-/* Headers of the layers above a BTL take up to some 80 bytes off its limits. */
+/* Headers of the layers above a BTL reduce its limits by up to about 80 bytes. */
 static void around_thresholds(void)
 {
 	size_t list[MOST_THRESHOLDS], length;
@@ -127,7 +122,7 @@ static void offsets(void)
 {
 	static const size_t lengths[] = { 1,    3,     8,     17,    64,     100,    1000,
 					  4096, 10000, 32768, 65537, 262144, 1048577 };
-	size_t i, count = sizeof(lengths) / sizeof(*lengths);
+	size_t i, count = MPITEST_COUNT(lengths);
 	unsigned from, to, step = mpitest.quick ? 3 : 1;
 
 	for (i = 0; i < count; i++) {
@@ -145,14 +140,12 @@ static unsigned char *map_between_holes(size_t length, size_t page)
 	unsigned char *map = mmap(NULL, length + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
 				  -1, 0);
 
-	if (map == MAP_FAILED || mprotect(map + page, length, PROT_READ | PROT_WRITE)) {
-		perror("mmap");
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
+	if (map == MAP_FAILED || mprotect(map + page, length, PROT_READ | PROT_WRITE))
+		mpitest_abort("no memory for %zu bytes", length);
 	return map + page;
 }
 
-/* The pages before and behind are not mapped: one byte too many is a fault. */
+/* The pages before and behind cannot be accessed: one byte too many is a fault. */
 static void page_edges(void)
 {
 	static const size_t lengths[] = { 1, 64, 4000, 4097, 65536, 524289 };
@@ -160,8 +153,8 @@ static void page_edges(void)
 	unsigned char *out = map_between_holes(room, page), *in = map_between_holes(room, page);
 	int corner;
 
-	mpitest_begin("buffers that begin or end where the mapping does");
-	for (i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+	mpitest_begin("buffers at the start or the end of a mapping");
+	for (i = 0; i < MPITEST_COUNT(lengths); i++) {
 		length = lengths[i];
 		for (corner = 0; corner < 8; corner++) {
 			unsigned char *from = out + (corner & 1 ? room - length : 0);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs that meet at run time: MPI_Comm_spawn, merge, disconnect, and
- * MPI_Comm_accept and MPI_Comm_connect between two spawned jobs. The spawned
- * ranks run this same program with --role.
+ * Jobs that connect at run time: MPI_Comm_spawn, merge, disconnect, and MPI_Comm_accept and
+ * MPI_Comm_connect between two spawned jobs. The spawned ranks run this program with --role.
  *
- *   --accept FILE    instead: write a port to FILE and accept another mpirun's job
- *   --connect FILE   ... and this is the other; both need mpirun --ompi-server
+ *   --accept FILE    instead: write a port to FILE and accept the job of another mpirun
+ *   --connect FILE   ... the other one of the two; both need mpirun --ompi-server
  */
 #include "mpitest.h"
 
@@ -19,11 +18,11 @@
 #define MOST_REMOTE 64
 
 static const int lengths[] = { 0, 1, 4096, 70000, 3000001 };
-#define LENGTHS ((int)(sizeof(lengths) / sizeof(*lengths)))
+#define LENGTHS ((int)MPITEST_COUNT(lengths))
 
 static unsigned char *out, *in;
 
-/* Everybody to everybody of the other side. Both sides call this, side 0 and side 1. */
+/* From all ranks to all ranks of the other side. Sides are 0 and 1. */
 static void exchange(MPI_Comm inter, int side, int round)
 {
 	MPI_Request requests[MOST_REMOTE];
@@ -48,7 +47,7 @@ static void exchange(MPI_Comm inter, int side, int round)
 	}
 }
 
-/* One communicator out of both jobs: a ring and an allreduce through all of it. */
+/* A communicator of both jobs: a ring and an allreduce. */
 static void merge(MPI_Comm inter, int high)
 {
 	int rank, size, left, right, sum, length = lengths[LENGTHS - 1];
@@ -68,7 +67,7 @@ static void merge(MPI_Comm inter, int high)
 	MPI_Comm_free(&both);
 }
 
-/* Tell each side how often the other one failed. */
+/* Tell each side how many failures the other one had. */
 static void settle(MPI_Comm inter, const char *who)
 {
 	int mine = mpitest_failures(), theirs = 0;
@@ -96,11 +95,11 @@ static MPI_Comm spawn(char *program, const char *role, int count, MPI_Comm paren
 	return inter;
 }
 
-static void spawn_and_talk(char *program, int count, int round)
+static void spawn_and_exchange(char *program, int count, int round)
 {
 	MPI_Comm inter;
 
-	mpitest_begin("spawn %d, talk, merge, disconnect, round %d", count, round);
+	mpitest_begin("spawn %d, exchange, merge, disconnect, round %d", count, round);
 	mpitest.test_seed = mpitest.seed;
 	inter = spawn(program, "partner", count, MPI_COMM_WORLD);
 	exchange(inter, 0, 0);
@@ -110,27 +109,25 @@ static void spawn_and_talk(char *program, int count, int round)
 	mpitest_end();
 }
 
-/* The parents go on among themselves while children come and go. */
+/* The parents communicate with each other while they spawn. */
 static void each_its_own(char *program)
 {
-	int next = (mpitest.rank + 1) % mpitest.size, got;
-	int previous = (mpitest.rank + mpitest.size - 1) % mpitest.size;
 	MPI_Comm inter;
+	int got;
 
 	mpitest_begin("every rank spawns one of its own");
 	mpitest.test_seed = mpitest.seed;
 	inter = spawn(program, "partner", 1, MPI_COMM_SELF);
 	exchange(inter, 0, 0);
-	MPI_Sendrecv(&mpitest.rank, 1, MPI_INT, next, TAG, &got, 1, MPI_INT, previous, TAG,
-		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	mpitest_expect(got == previous, "%d came from rank %d", got, previous);
+	mpitest_shift(&mpitest.rank, &got, sizeof(got), TAG);
+	mpitest_expect(got == mpitest.left, "%d arrived from rank %d", got, mpitest.left);
 	merge(inter, 0);
 	settle(inter, "the spawned ranks");
 	MPI_Comm_disconnect(&inter);
 	mpitest_end();
 }
 
-static void introduce(char *program)
+static void connect_spawned(char *program)
 {
 	MPI_Comm accepting, connecting;
 	char port[MPI_MAX_PORT_NAME] = "";
@@ -191,23 +188,19 @@ static void write_port(const char *path, const char *port)
 
 	snprintf(unfinished, sizeof(unfinished), "%s.unfinished", path);
 	file = fopen(unfinished, "w");
-	if (!file || fputs(port, file) < 0 || fclose(file) || rename(unfinished, path)) {
-		perror(path);
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
+	if (!file || fputs(port, file) < 0 || fclose(file) || rename(unfinished, path))
+		mpitest_abort("cannot write %s", path);
 }
 
-/* The other job may start later: the watchdog ends the wait. */
+/* The other job may start later. */
 static void read_port(const char *path, char *port)
 {
 	FILE *file;
 
 	while (!(file = fopen(path, "r")))
 		usleep(10000);
-	if (!fgets(port, MPI_MAX_PORT_NAME, file)) {
-		fprintf(stderr, "%s: no port in it\n", path);
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
+	if (!fgets(port, MPI_MAX_PORT_NAME, file))
+		mpitest_abort("%s has no port", path);
 	fclose(file);
 }
 
@@ -216,7 +209,7 @@ static int between_mpiruns(const char *path, int accepts)
 	char port[MPI_MAX_PORT_NAME] = "";
 	MPI_Comm inter;
 
-	mpitest_begin("%s another mpirun's job", accepts ? "accept" : "connect to");
+	mpitest_begin("%s the job of another mpirun", accepts ? "accept" : "connect to");
 	mpitest.test_seed = mpitest.seed;
 	if (accepts) {
 		if (mpitest.rank == 0) {
@@ -274,10 +267,10 @@ int main(int argc, char **argv)
 	if (mpitest_option("--connect"))
 		return between_mpiruns(mpitest_option("--connect"), 0);
 
-	spawn_and_talk(program, 1, 1);
-	spawn_and_talk(program, 3, 1);
-	spawn_and_talk(program, 2, 2);
+	spawn_and_exchange(program, 1, 1);
+	spawn_and_exchange(program, 3, 1);
+	spawn_and_exchange(program, 2, 2);
 	each_its_own(program);
-	introduce(program);
+	connect_spawned(program);
 	return mpitest_finish();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI_THREAD_MULTIPLE: several threads of every rank communicate at once, told
- * apart by tag, by communicator, or not at all.
+ * MPI_THREAD_MULTIPLE: several threads of each rank communicate at once, distinguished by tag, by
+ * communicator, or not at all.
  */
 #include "mpitest.h"
 
@@ -24,7 +24,7 @@ struct worker {
 
 static struct worker workers[THREADS];
 static MPI_Comm comms[THREADS];
-static int left, right, rounds;
+static int rounds;
 static atomic_int received;
 
 static void *start(void *argument)
@@ -35,7 +35,7 @@ static void *start(void *argument)
 	return NULL;
 }
 
-/* The main thread only waits: progress is made by whoever calls MPI. */
+/* The main thread waits outside MPI: the other threads make progress. */
 static void run_threads(void (*run)(struct worker *), int own_comm)
 {
 	int i;
@@ -63,13 +63,14 @@ static void exchange(struct worker *worker, int round, size_t length)
 {
 	MPI_Request requests[2];
 
-	mpitest_fill(worker->out, length, seed_of(mpitest.rank, right, worker, round));
-	MPI_Irecv(worker->in, (int)length, MPI_BYTE, left, worker->number, worker->comm,
+	mpitest_fill(worker->out, length, seed_of(mpitest.rank, mpitest.right, worker, round));
+	MPI_Irecv(worker->in, (int)length, MPI_BYTE, mpitest.left, worker->number, worker->comm,
 		  &requests[0]);
-	MPI_Isend(worker->out, (int)length, MPI_BYTE, right, worker->number, worker->comm,
+	MPI_Isend(worker->out, (int)length, MPI_BYTE, mpitest.right, worker->number, worker->comm,
 		  &requests[1]);
 	MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-	mpitest_verify(worker->in, length, seed_of(left, mpitest.rank, worker, round), "received");
+	mpitest_verify(worker->in, length, seed_of(mpitest.left, mpitest.rank, worker, round),
+		       "received");
 }
 
 static void small(struct worker *worker)
@@ -88,40 +89,42 @@ static void any_size(struct worker *worker)
 		exchange(worker, round, mpitest_random_size(&worker->state, MOST_BYTES));
 }
 
-/* Everything that a thread may wait in: each must let the others go on. */
+/* All functions in which a thread can wait: none may block other threads. */
 static void every_wait(struct worker *worker)
 {
 	int round, done, which;
 
 	for (round = 0; round < rounds; round++) {
 		size_t length = mpitest_random_size(&worker->state, MOST_BYTES / 4);
-		uint64_t seed = seed_of(left, mpitest.rank, worker, round);
+		uint64_t seed = seed_of(mpitest.left, mpitest.rank, worker, round);
 		MPI_Request requests[2];
 		MPI_Message message;
 
-		mpitest_fill(worker->out, length, seed_of(mpitest.rank, right, worker, round));
-		MPI_Isend(worker->out, (int)length, MPI_BYTE, right, worker->number, worker->comm,
-			  &requests[1]);
+		mpitest_fill(worker->out, length,
+			     seed_of(mpitest.rank, mpitest.right, worker, round));
+		MPI_Isend(worker->out, (int)length, MPI_BYTE, mpitest.right, worker->number,
+			  worker->comm, &requests[1]);
 		switch (round % 4) {
 		case 0:
-			MPI_Recv(worker->in, (int)length, MPI_BYTE, left, worker->number,
+			MPI_Recv(worker->in, (int)length, MPI_BYTE, mpitest.left, worker->number,
 				 worker->comm, MPI_STATUS_IGNORE);
 			MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
 			break;
 		case 1:
-			MPI_Mprobe(left, worker->number, worker->comm, &message, MPI_STATUS_IGNORE);
+			MPI_Mprobe(mpitest.left, worker->number, worker->comm, &message,
+				   MPI_STATUS_IGNORE);
 			MPI_Mrecv(worker->in, (int)length, MPI_BYTE, &message, MPI_STATUS_IGNORE);
 			MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
 			break;
 		case 2:
-			MPI_Irecv(worker->in, (int)length, MPI_BYTE, left, worker->number,
+			MPI_Irecv(worker->in, (int)length, MPI_BYTE, mpitest.left, worker->number,
 				  worker->comm, &requests[0]);
 			do {
 				MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE);
 			} while (!done);
 			break;
 		default:
-			MPI_Irecv(worker->in, (int)length, MPI_BYTE, left, worker->number,
+			MPI_Irecv(worker->in, (int)length, MPI_BYTE, mpitest.left, worker->number,
 				  worker->comm, &requests[0]);
 			MPI_Waitany(2, requests, &which, MPI_STATUS_IGNORE);
 			MPI_Waitany(2, requests, &which, MPI_STATUS_IGNORE);
@@ -150,10 +153,10 @@ static void collectives(struct worker *worker)
 }
 
 /*
- * No thread knows which message it gets: a message says in its first bytes
- * which one it is. Each thread takes as many as it sends.
+ * A thread gets any of the messages, whose first bytes are its number. Each thread receives as many
+ * as it sends.
  */
-static void whoever_comes(struct worker *worker)
+static void any_message(struct worker *worker)
 {
 	MPI_Request request;
 	MPI_Message message;
@@ -166,22 +169,22 @@ static void whoever_comes(struct worker *worker)
 
 		number = (uint64_t)worker->number * 1000000u + (uint64_t)round;
 		memcpy(worker->out, &number, 8);
-		mpitest_fill(worker->out + 8, size - 8,
-			     mpitest_message_seed(mpitest.rank, right, number));
-		MPI_Isend(worker->out, (int)size, MPI_BYTE, right, 77, worker->comm, &request);
+		mpitest_fill_message(worker->out + 8, size - 8, mpitest.right, number);
+		MPI_Isend(worker->out, (int)size, MPI_BYTE, mpitest.right, 77, worker->comm,
+			  &request);
 
 		MPI_Mprobe(MPI_ANY_SOURCE, 77, worker->comm, &message, &status);
 		MPI_Get_count(&status, MPI_BYTE, &length);
 		MPI_Mrecv(worker->in, length, MPI_BYTE, &message, &status);
 		memcpy(&number, worker->in, 8);
-		mpitest_verify(worker->in + 8, (size_t)length - 8,
-			       mpitest_message_seed(left, mpitest.rank, number), "received");
+		mpitest_verify_message(worker->in + 8, (size_t)length - 8, mpitest.left, number,
+				       "received");
 		atomic_fetch_add(&received, 1);
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
 	}
 }
 
-/* Many in flight from each thread, so that rings and queues run full under contention. */
+/* Many in flight from each thread: rings and queues fill up. */
 static void flood(struct worker *worker)
 {
 	enum { FLIGHT = 64, LENGTH = 3000 };
@@ -191,17 +194,19 @@ static void flood(struct worker *worker)
 	for (round = 0; round < rounds / 8 + 1; round++) {
 		for (i = 0; i < FLIGHT; i++) {
 			mpitest_fill(worker->out + i * LENGTH, LENGTH,
-				     seed_of(mpitest.rank, right, worker, round * FLIGHT + i));
-			MPI_Isend(worker->out + i * LENGTH, LENGTH, MPI_BYTE, right, worker->number,
-				  worker->comm, &requests[FLIGHT + i]);
+				     seed_of(mpitest.rank, mpitest.right, worker,
+					     round * FLIGHT + i));
+			MPI_Isend(worker->out + i * LENGTH, LENGTH, MPI_BYTE, mpitest.right,
+				  worker->number, worker->comm, &requests[FLIGHT + i]);
 		}
 		for (i = 0; i < FLIGHT; i++)
-			MPI_Irecv(worker->in + i * LENGTH, LENGTH, MPI_BYTE, left, worker->number,
-				  worker->comm, &requests[i]);
+			MPI_Irecv(worker->in + i * LENGTH, LENGTH, MPI_BYTE, mpitest.left,
+				  worker->number, worker->comm, &requests[i]);
 		MPI_Waitall(2 * FLIGHT, requests, MPI_STATUSES_IGNORE);
 		for (i = 0; i < FLIGHT; i++)
 			mpitest_verify(worker->in + i * LENGTH, LENGTH,
-				       seed_of(left, mpitest.rank, worker, round * FLIGHT + i),
+				       seed_of(mpitest.left, mpitest.rank, worker,
+					       round * FLIGHT + i),
 				       "in a flood");
 	}
 }
@@ -220,8 +225,6 @@ int main(int argc, char **argv)
 
 	mpitest_init(&argc, &argv, MPI_THREAD_MULTIPLE);
 	rounds = mpitest.quick ? 30 : 100;
-	left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
-	right = (mpitest.rank + 1) % mpitest.size;
 	for (i = 0; i < THREADS; i++) {
 		MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
 		workers[i].out = mpitest_alloc(MOST_BYTES);
@@ -235,11 +238,11 @@ int main(int argc, char **argv)
 	}
 	test("collectives", collectives, 1);
 
-	mpitest_begin("%d threads, each takes whichever message comes", THREADS);
+	mpitest_begin("%d threads, each receives any message", THREADS);
 	atomic_store(&received, 0);
-	run_threads(whoever_comes, 0);
+	run_threads(any_message, 0);
 	wanted = THREADS * rounds;
-	mpitest_expect(atomic_load(&received) == wanted, "%d messages came, not %d",
+	mpitest_expect(atomic_load(&received) == wanted, "%d messages arrived, not %d",
 		       atomic_load(&received), wanted);
 	mpitest_end();
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pf_assail: packets that nobody should take, to a job that is running. It
- * listens to what two hosts send each other over IPv4 (on the ends of their
- * cables that a switch holds, see tests/hosts) and sends the receivers more of
- * it: replayed, cut short, with bits turned, and bytes of its own. Their UDP
- * checksums are right, or none, so that it is the protocol that has to refuse
- * them.
+ * pf_assail: send packets that must be refused to a running job. It listens to what two hosts send
+ * each other over IPv4, on the bridge's ends of their links (see tests/hosts), and sends the
+ * receivers variations of it: replayed, truncated, with flipped bits, and random. They have a
+ * valid UDP checksum or none, so that the protocol itself has to refuse them.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,16 +23,15 @@
 #include <unistd.h>
 
 #define SAMPLES 64
-#define FRAME_MOST 9014 /* bytes that a cable of MTU 9000 carries */
+#define FRAME_MOST 9014 /* bytes of a frame with MTU 9000 */
 #define HEADERS (ETH_HLEN + 28)
-/* Samples are taken anew after so many packets made of them. */
-#define WEAR 20000
+#define SAMPLES_USE 20000 /* packets made of the same samples */
 #define SILENCE_SECONDS 10
 #define LISTEN_SECONDS 0.05
 
-enum kind { REPLAYED, CUT, TURNED, INVENTED, KINDS };
-static const char *const kind_names[KINDS] = { "replayed", "cut short", "with bits turned",
-					       "invented" };
+enum kind { REPLAYED, TRUNCATED, FLIPPED, RANDOM, KINDS };
+static const char *const kind_names[KINDS] = { "replayed", "truncated", "with flipped bits",
+					       "random" };
 
 struct side {
 	const char *interface;
@@ -44,7 +41,7 @@ struct side {
 struct sample {
 	uint8_t frame[FRAME_MOST];
 	size_t length;
-	unsigned to; /* the side that it was sent to */
+	unsigned to; /* the side that received it */
 };
 
 static uint64_t random_state;
@@ -72,7 +69,7 @@ static void quit(const char *what)
 	exit(2);
 }
 
-/* protocol: what it is to hear, 0 for nothing. */
+/* protocol: of the frames to receive, 0 for none. */
 static int open_socket(const char *interface, uint16_t protocol)
 {
 	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_protocol = htons(protocol) };
@@ -103,7 +100,7 @@ static void put16(uint8_t *p, uint16_t value)
 	p[1] = (uint8_t)value;
 }
 
-/* Make the lengths and checksums those of a datagram of so many bytes. */
+/* Set lengths and checksums for a datagram with this payload, bytes. */
 static void finish(uint8_t *frame, size_t payload)
 {
 	uint8_t *ip = frame + ETH_HLEN, *udp = ip + 20;
@@ -125,7 +122,7 @@ static bool hear(int fd, unsigned to, struct sample *sample)
 	if (length < HEADERS + 32 || from.sll_pkttype == PACKET_OUTGOING || frame[12] != 0x08 ||
 	    frame[13] != 0x00 || frame[ETH_HLEN] != 0x45 || frame[ETH_HLEN + 9] != IPPROTO_UDP)
 		return false;
-	/* Several in one piece: the first of them, cut short. */
+	/* Several packets in one frame: truncate it. */
 	if (length > FRAME_MOST)
 		length = FRAME_MOST;
 	memcpy(sample->frame, frame, (size_t)length);
@@ -135,13 +132,12 @@ static bool hear(int fd, unsigned to, struct sample *sample)
 }
 
 /*
- * What comes from one host is a sample of what the other one gets. Heard for a
- * moment only, and not all the time, which would cost the job more than what it
- * is sent. Returns how many there are.
+ * Record samples of what each host sends, and return their number. Only for a moment: to record
+ * all the time would slow down the job more than the packets sent to it.
  */
 static unsigned take_samples(const struct side *sides, struct sample *samples)
 {
-	/* Of all protocols: to others a bridge shows nothing of what it forwards. */
+	/* A bridge shows forwarded frames only to sockets for all protocols. */
 	int sockets[2] = { open_socket(sides[0].interface, ETH_P_ALL),
 			   open_socket(sides[1].interface, ETH_P_ALL) };
 	double end = now() + LISTEN_SECONDS;
@@ -167,19 +163,19 @@ static enum kind make(const struct sample *sample, uint8_t *frame, size_t *lengt
 
 	memcpy(frame, sample->frame, sample->length);
 	switch (kind) {
-	case CUT:
+	case TRUNCATED:
 		payload = number() % payload;
 		break;
-	case TURNED:
-		/* Anywhere, but most of all where the header is. */
+	case FLIPPED:
+		/* Half of them in the header. */
 		for (i = 0; i < 1 + number() % 3; i++) {
 			size_t at = number() % 2 ? number() % payload : number() % 32;
 
 			frame[HEADERS + at] ^= (uint8_t)(1u << number() % 8);
 		}
 		break;
-	case INVENTED:
-		/* The start of the fixed header remains now and then, so that some of it fits. */
+	case RANDOM:
+		/* The start of the fixed header may remain, so that some packets are plausible. */
 		for (i = number() % 32; i + 8 <= payload; i += 8) {
 			uint64_t bytes = number();
 
@@ -197,13 +193,13 @@ static enum kind make(const struct sample *sample, uint8_t *frame, size_t *lengt
 static void usage(void)
 {
 	puts("Usage: pf_assail [--packets N] [--rate N] [--seed N] [--miss] INTERFACE INTERFACE\n\n"
-	     "Sends what two hosts must refuse to both, while they talk to each other over UDP\n"
-	     "and IPv4: replayed, truncated, damaged and invented packets. The interfaces are the\n"
-	     "other ends of the hosts' links. Needs CAP_NET_RAW.\n\n"
-	     "  --packets N  100000\n"
-	     "  --rate N     packets a second, 0: as fast as it goes (0)\n"
-	     "  --seed N     of what is random\n"
-	     "  --miss       to addresses that no host has: what sending alone costs\n");
+	     "Sends packets that must be refused to two hosts that communicate over UDP and IPv4:\n"
+	     "replayed, truncated, with flipped bits, and random. The interfaces are the other\n"
+	     "ends of the hosts' links. Needs CAP_NET_RAW.\n\n"
+	     "  --packets N  number of packets (default 100000)\n"
+	     "  --rate N     packets a second, 0: as fast as possible (default 0)\n"
+	     "  --seed N     seed of the random numbers (default: the time)\n"
+	     "  --miss       send to addresses that no host has, to measure the cost of sending\n");
 }
 
 int main(int argc, char **argv)
@@ -254,10 +250,10 @@ int main(int argc, char **argv)
 		if (sent == wanted) {
 			count = take_samples(sides, samples);
 			if (count) {
-				wanted = sent + WEAR;
+				wanted = sent + SAMPLES_USE;
 				heard = now();
 			} else if (now() - heard > SILENCE_SECONDS) {
-				fprintf(stderr, "pf_assail: nothing is heard on %s and %s\n",
+				fprintf(stderr, "pf_assail: no packets on %s and %s for 10 s\n",
 					sides[0].interface, sides[1].interface);
 				return 1;
 			} else {
@@ -273,7 +269,7 @@ int main(int argc, char **argv)
 		if (miss)
 			frame[ETH_ALEN - 1] ^= 0x55;
 		if (send(sides[sample->to].socket, frame, length, 0) < 0) {
-			/* The link's queue is full, or shorter packets are the rule by now. */
+			/* The queue is full, or the MTU has been reduced. */
 			if (errno != ENOBUFS && errno != EAGAIN && errno != EMSGSIZE)
 				quit("send");
 			usleep(50);

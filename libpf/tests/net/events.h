@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What will happen in a world: a heap by time, then by the order in which it was decided. */
+/* Future events of a world: a heap ordered by time, then by order of creation. */
 #ifndef PF_TESTS_NET_EVENTS_H
 #define PF_TESTS_NET_EVENTS_H
 
@@ -39,7 +39,7 @@ struct events {
 };
 
 void events_push(struct events *events, struct event event);
-/* There must be one. */
+/* The queue must not be empty. */
 struct event events_pop(struct events *events);
 
 #endif

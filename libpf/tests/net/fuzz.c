@@ -6,7 +6,7 @@
 
 static uint8_t arena[FUZZ_ARENA];
 
-/* Each execution takes and gives back much memory: remember less of it, and be four times as fast. */
+/* A smaller quarantine makes the sanitized fuzzers four times as fast. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -14,7 +14,7 @@ const char *__asan_default_options(void)
 	       "malloc_context_size=4:max_malloc_fill_size=0";
 }
 
-/* Without a sanitizer's allocator: rings are not mapped anew for each execution. */
+/* For the C library's allocator: do not map rings anew for each execution. */
 int LLVMFuzzerInitialize(int *count, char ***arguments)
 {
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
@@ -37,8 +37,8 @@ static int look(void *user, const struct net_wait *wait, uint64_t address, uint3
 		*bad = address;
 		return PF_ERR_FAULT;
 	}
-	fuzz->dice = (uint8_t)(fuzz->dice * 5 + 3);
-	if (fuzz->dice % 8 || fuzz->waits_count == FUZZ_WAITS)
+	fuzz->answers = (uint8_t)(fuzz->answers * 5 + 3);
+	if (fuzz->answers % 8 || fuzz->waits_count == FUZZ_WAITS)
 		return PF_OK;
 	fuzz->waits[fuzz->waits_count++] = wait->token;
 	return PF_ERR_AGAIN;
@@ -69,8 +69,8 @@ static bool gather(void *user, const struct iovec *from, unsigned count, void *t
 	struct fuzz *fuzz = user;
 	uint8_t *bytes = to;
 
-	fuzz->dice = (uint8_t)(fuzz->dice * 5 + 3);
-	for (; fuzz->dice % 8 && count; bytes += from->iov_len, from++, count--)
+	fuzz->answers = (uint8_t)(fuzz->answers * 5 + 3);
+	for (; fuzz->answers % 8 && count; bytes += from->iov_len, from++, count--)
 		memcpy(bytes, from->iov_base, from->iov_len);
 	return !count;
 }
@@ -102,7 +102,7 @@ static void complete(void *user, struct net_association *association, void *arg,
 static bool accept_one(void *user, struct net_association *association,
 		       const uint8_t id[NET_ID_BYTES], const void *info, size_t length, void **peer)
 {
-	return ((struct fuzz *)user)->door_open;
+	return ((struct fuzz *)user)->accepts;
 }
 
 static void gone(void *user, struct net_association *association, int status, const char *why)
@@ -119,7 +119,7 @@ static void not_random(void *user, void *bytes, size_t length)
 	memset(bytes, 3, length);
 }
 
-void fuzz_open(struct fuzz *fuzz, uint8_t shape)
+void fuzz_open(struct fuzz *fuzz, uint8_t choices)
 {
 	static const struct net_callbacks callbacks = {
 		.source = look,
@@ -142,14 +142,16 @@ void fuzz_open(struct fuzz *fuzz, uint8_t shape)
 	static struct net_batch batch;
 	static _Alignas(8) uint8_t room[NET_BATCH_BYTES + 2048];
 
-	*fuzz = (struct fuzz){ .now = 1000000000, .dice = shape, .batch = &batch };
+	*fuzz = (struct fuzz){ .now = 1000000000, .answers = choices, .batch = &batch };
 	batch.room = room;
 	net_options_init(&options);
 	options.block_size = 4096;
-	options.auth = shape & 8 ? NET_AUTH_ENCRYPT : shape & 4 ? NET_AUTH_FULL : NET_AUTH_HEADER;
-	options.fault_mode = shape & 1 ? NET_FAULT_BACKUP : NET_FAULT_NACK;
+	options.auth = choices & 8 ? NET_AUTH_ENCRYPT :
+		       choices & 4 ? NET_AUTH_FULL :
+				     NET_AUTH_HEADER;
+	options.fault_mode = choices & 1 ? NET_FAULT_BACKUP : NET_FAULT_NACK;
 	options.backup_ring = 4096;
-	fuzz->door_open = shape & 2;
+	fuzz->accepts = choices & 2;
 	mine.user = fuzz;
 	fuzz->core = net_create(&options, &mine);
 	if (!fuzz->core)
@@ -193,7 +195,7 @@ static void seal(struct fuzz *fuzz, enum fuzz_kind kind, uint8_t *bytes, size_t 
 	if ((bytes[16] & 15) < WIRE_FRAMES)
 		bytes[16] += 2;
 	wire_put32(bytes + 20, fuzz->association->index);
-	/* Mostly the next number; a byte of the input says otherwise. */
+	/* The next number, unless a byte of the input gives another one. */
 	fuzz->number += bytes[24] & 0x80 ? bytes[24] & 0x7f : 1;
 	wire_put32(bytes + 24, (uint32_t)fuzz->number);
 	if (auth == NET_AUTH_FULL && control >= WIRE_DIGEST)
@@ -216,7 +218,7 @@ void fuzz_packet(struct fuzz *fuzz, enum fuzz_kind kind, const uint8_t *bytes, s
 
 	if (length > FUZZ_PACKET_MOST)
 		length = FUZZ_PACKET_MOST;
-	/* As long as it is: who reads behind the end is found out. */
+	/* Exactly as long as the packet: a sanitizer notices a read behind its end. */
 	header = malloc(length + WIRE_MAC + 1);
 	if (!header)
 		abort();

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the fuzzers share: a core with one open association whose keys are
- * known, so that what they make up can be given a right tag and gets behind
- * the door.
+ * What the fuzzers share: a core with one open association whose keys are known, so that a packet
+ * of theirs can get a valid tag and pass the checks of input.c.
  */
 #ifndef PF_TESTS_NET_FUZZ_H
 #define PF_TESTS_NET_FUZZ_H
@@ -20,24 +19,21 @@ struct fuzz {
 	uint64_t now, number;
 	struct net_token waits[FUZZ_WAITS];
 	unsigned waits_count;
-	uint8_t dice;   /* what the callbacks answer, from the input */
-	bool door_open; /* HELLOs are accepted */
+	uint8_t answers; /* state of the generator of the callbacks' results, from the input */
+	bool accepts;    /* HELLOs are accepted */
 };
 
 int LLVMFuzzerInitialize(int *count, char ***arguments);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-void fuzz_open(struct fuzz *fuzz, uint8_t shape);
+void fuzz_open(struct fuzz *fuzz, uint8_t choices);
 void fuzz_close(struct fuzz *fuzz);
-/* A real address inside the arena. */
+/* A valid address in the arena. */
 uint64_t fuzz_address(uint64_t offset);
-/*
- * Hand in a packet: what it is made of, and what is right about it. Returns with
- * the packet taken or refused.
- */
+/* Make a packet of these bytes, of this kind, and hand it in. RAW: unchanged. */
 enum fuzz_kind { FUZZ_RAW, FUZZ_HELLO, FUZZ_SESSION, FUZZ_SCATTERED, FUZZ_KINDS };
 void fuzz_packet(struct fuzz *fuzz, enum fuzz_kind kind, const uint8_t *bytes, size_t length);
-/* Take all packets out; what they refer to is read. */
+/* Take all packets from the core, and read the memory that they refer to. */
 void fuzz_output(struct fuzz *fuzz);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The packet door: one packet, raw or with a right tag. */
+/* Fuzzer of one packet, raw or with a valid tag. */
 #include "fuzz.h"
 
 #include <stdlib.h>
 
 #define SECOND 1000000000ull
 
-/* What nobody of the job sent changes nothing, holds no memory and is not answered, now or later. */
+/* A packet without a valid tag changes nothing, holds no memory and has no answer, now or later. */
 static void assert_ignored(struct fuzz *fuzz, size_t memory)
 {
 	const struct net_core *core = fuzz->core;
@@ -16,7 +16,7 @@ static void assert_ignored(struct fuzz *fuzz, size_t memory)
 		abort();
 	if (net_output(fuzz->core, fuzz->now, fuzz->batch) || core->statistics.packets_sent)
 		abort();
-	/* That is the next look at a peer that is silent. */
+	/* The next event is the probe of a silent peer. */
 	if (net_deadline(core) != NET_NEVER && net_deadline(core) < fuzz->now + SECOND)
 		abort();
 }

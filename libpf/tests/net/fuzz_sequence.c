@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A sequence of packets of a peer that knows the keys and no manners, and of
- * what the user, the clock and the pages do meanwhile. Each step is a byte
- * that says what, and as many more as that takes.
+ * Fuzzer of a sequence of packets from a peer that knows the keys and breaks the protocol, mixed
+ * with calls of the user, time and resolved faults. A step is a byte for its kind, and its
+ * arguments.
  */
 #include "fuzz.h"
 
@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 6:
 			if (net_output(fuzz.core, fuzz.now, fuzz.batch))
-				net_unsent(fuzz.core, fuzz.batch, fuzz.dice & 1);
+				net_unsent(fuzz.core, fuzz.batch, fuzz.answers & 1);
 			break;
 		case 7:
 			net_too_big(fuzz.core, &(struct net_endpoint){ { 0 } }, take(&input, 2));

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "load.h"
 
+#include "pattern.h"
+
 #define SLOTS 8
 #define GUARD 64
 #define SOURCE (128u << 10)
 #define COUNTERS WORLD_PAGE
 #define MESSAGE_LONGEST 20000u
-#define SETTLED (2 * SECOND) /* after which nothing of a dead host is on its way */
+#define SETTLED (2 * SECOND) /* time after which no packet of a dead host arrives */
 #define SEEN_MOST (1u << 16)
 
 enum kind { PUT, GET, ATOMIC };
@@ -33,17 +35,17 @@ struct load {
 	struct load_result result;
 	size_t slot;
 	uint64_t outstanding;
-	bool (*slots)[SLOTS];      /* in use, by host */
-	uint32_t (*filled)[SLOTS]; /* bytes of canary in it */
+	bool (*slots)[SLOTS];      /* by host: in use */
+	uint32_t (*filled)[SLOTS]; /* by host: guard bytes in a free slot */
 	struct operation *operations;
 	struct pair *pairs; /* from * hosts + to */
 	uint64_t *added, *doubtful;
 	uint8_t *seen;
-	uint32_t paths_down, mtu; /* as they were */
+	uint32_t paths_down, mtu; /* at the start */
 	bool ending;
 };
 
-static struct load *the_load; /* callbacks have no other way */
+static struct load *the_load; /* for callbacks */
 
 static size_t source_length(const struct load_settings *settings)
 {
@@ -57,7 +59,7 @@ static size_t slot_length(const struct load_settings *settings)
 
 size_t load_arena(const struct load_settings *settings)
 {
-	/* At the end, what operations that cross it may write to. */
+	/* The last slot is for operations that cross the end of the arena. */
 	return source_length(settings) + COUNTERS + SLOTS * slot_length(settings) +
 	       slot_length(settings);
 }
@@ -81,7 +83,7 @@ static uint64_t *counter_of(const struct load *load, unsigned host)
 
 static uint64_t arena_end(const struct world *world, unsigned host)
 {
-	return (uint64_t)(uintptr_t)world->hosts[host].arena + world->settings.arena;
+	return host_address(&world->hosts[host], world->settings.arena);
 }
 
 static bool all(const uint8_t *bytes, size_t length, uint8_t value)
@@ -91,7 +93,7 @@ static bool all(const uint8_t *bytes, size_t length, uint8_t value)
 
 static void free_slot(struct load *load, unsigned host, unsigned slot, uint32_t length)
 {
-	/* Whoever writes there from now on is late. */
+	/* A write to it from now on is an error. */
 	memset(slot_of(load, host, slot), 0x5a, length + GUARD);
 	load->filled[host][slot] = length + GUARD;
 	load->slots[host][slot] = false;
@@ -161,14 +163,6 @@ static uint32_t random_length(struct load *load, size_t longest)
 	return (uint32_t)world_below(load->world, most) + 1;
 }
 
-static void message_fill(uint8_t *bytes, uint32_t length, uint32_t what)
-{
-	uint32_t i;
-
-	for (i = 0; i < length; i++)
-		bytes[i] = (uint8_t)(what + i * 7);
-}
-
 static void send_message(struct load *load, unsigned from, unsigned to)
 {
 	static uint8_t payload[MESSAGE_LONGEST];
@@ -187,7 +181,7 @@ static void send_message(struct load *load, unsigned from, unsigned to)
 		pair->sent_peer_life = host->peer_life[to];
 	}
 	header[2] = pair->sent;
-	message_fill(payload, length, pair->sent);
+	pattern_fill(payload, length, pair->sent);
 	if (net_send(peer, 7, header, sizeof(header), payload, length) == PF_DONE)
 		pair->sent++;
 }
@@ -198,21 +192,21 @@ static bool deliver(struct host *host, struct host *peer, uint8_t tag, const voi
 	struct load *load = the_load;
 	struct world *world = host->world;
 	const uint8_t *bytes = data;
-	uint32_t header[4], i;
+	uint32_t header[4];
 	struct pair *pair;
 
 	if (length < sizeof(header)) {
-		world_fail(world, "a message of %zu bytes was never sent", length);
+		world_fail(world, "a message of %zu bytes arrived, which no host sent", length);
 		return true;
 	}
 	memcpy(header, data, sizeof(header));
 	if (tag != 7 || header[0] >= world->settings.hosts || peer->number != header[0] ||
 	    length != sizeof(header) + header[3]) {
-		world_fail(world, "a message is not as it was sent");
+		world_fail(world, "tag, sender or length of a message is wrong");
 		return true;
 	}
 	pair = &load->pairs[header[0] * world->settings.hosts + host->number];
-	/* The last words of one that died. */
+	/* A late message of a dead process. */
 	if (pair->got_own_life == host->life && header[1] < pair->got_life)
 		return true;
 	if (pair->got_life != header[1] || pair->got_own_life != host->life) {
@@ -221,16 +215,12 @@ static bool deliver(struct host *host, struct host *peer, uint8_t tag, const voi
 		pair->got_own_life = host->life;
 	}
 	if (header[2] != pair->got)
-		world_fail(world, "message %u from %u to %u came when %u was due", header[2],
+		world_fail(world, "message %u from %u to %u arrived, expected was %u", header[2],
 			   header[0], host->number, pair->got);
 	pair->got++;
 	bytes += sizeof(header);
-	for (i = 0; i < header[3]; i++) {
-		if (bytes[i] != (uint8_t)(header[2] + i * 7)) {
-			world_fail(world, "message %u from %u is damaged", header[2], header[0]);
-			break;
-		}
-	}
+	if (pattern_differs(bytes, header[3], header[2]) != header[3])
+		world_fail(world, "message %u from %u has wrong contents", header[2], header[0]);
 	load->result.messages++;
 	return true;
 }
@@ -300,15 +290,14 @@ static void post(struct load *load, unsigned from)
 		operation->source =
 			world_below(world, source_length(&load->settings) - operation->length + 1);
 		memset(slot_of(load, owner, operation->slot), 0x5a, operation->length + GUARD);
-		local = (uint64_t)(uintptr_t)(host->arena + operation->source);
+		local = host_address(host, operation->source);
 		remote = (uint64_t)(uintptr_t)slot_of(load, operation->to, operation->slot);
 		if (operation->kind == GET) {
-			remote = (uint64_t)(uintptr_t)(world->hosts[operation->to].arena +
-						       operation->source);
+			remote = host_address(&world->hosts[operation->to], operation->source);
 			local = (uint64_t)(uintptr_t)slot_of(load, from, operation->slot);
 		}
 		if (world_chance(world, load->settings.bad)) {
-			/* Its end at least is behind the arena. */
+			/* At least the last byte is behind the arena. */
 			uint64_t before = world_below(world, operation->length);
 
 			operation->bad_remote = world_below(world, 2);
@@ -338,7 +327,7 @@ static void check_transfer(struct load *load, struct operation *operation, unsig
 
 	if (bad) {
 		load->result.faults++;
-		/* The first byte, in whatever order packets came. */
+		/* The first bad byte, in whatever order packets arrived. */
 		if (completion->status != PF_ERR_FAULT || completion->address != end ||
 		    completion->side != (operation->bad_local ? PF_SIDE_LOCAL : PF_SIDE_REMOTE))
 			world_fail(world,
@@ -375,7 +364,7 @@ static void check_atomic(struct load *load, struct operation *operation,
 	if (completion->value >= SEEN_MOST)
 		return;
 	if (seen[completion->value / 8] >> completion->value % 8 & 1)
-		world_fail(world, "an atomic's old value came twice");
+		world_fail(world, "two atomics returned the same old value");
 	seen[completion->value / 8] |= (uint8_t)(1u << completion->value % 8);
 }
 
@@ -396,9 +385,9 @@ static void complete(struct host *host, void *arg, const struct net_completion *
 	if (completion->status == PF_ERR_PEER) {
 		load->result.lost_peers++;
 		if (host->core && world->hosts[operation->to].life == operation->peer_life)
-			world_fail(world, "host %u was taken for dead by %u", operation->to,
-				   operation->from);
-		/* Our own memory is ours again at once; the peer's, when it knows that we are dead. */
+			world_fail(world, "host %u counts as dead for %u and is alive",
+				   operation->to, operation->from);
+		/* Late packets may still write to the peer's memory, not to the initiator's. */
 		if (operation->kind == PUT)
 			free_slot_later(load, owner, operation->slot, operation->length);
 		else if (operation->kind == GET)
@@ -417,11 +406,11 @@ static void complete(struct host *host, void *arg, const struct net_completion *
 		host_evict(host, offset,
 			   world_below(world, world->settings.arena - offset) / 4 + 1);
 	}
-	/* Not from here: completions of short ones would nest. */
+	/* Not in this function: completions of short operations would nest. */
 	world_call(world, world->now, retry, host);
 }
 
-/* ---- misfortunes ---- */
+/* ---- events that disturb ---- */
 
 static uint64_t soon(struct world *world, uint64_t mean)
 {
@@ -472,12 +461,12 @@ static void stop(struct world *world, void *arg)
 	world_call(world, soon(world, load->settings.stop), stop, load);
 }
 
-static void look_again(struct world *world, void *arg)
+static void accept_messages(struct world *world, void *arg)
 {
 	struct host *host = arg;
 
 	if (host->stopped) {
-		world_call(world, world->now + MILLISECOND, look_again, arg);
+		world_call(world, world->now + MILLISECOND, accept_messages, arg);
 		return;
 	}
 	host->closed = false;
@@ -487,7 +476,7 @@ static void look_again(struct world *world, void *arg)
 	host_pump(host);
 }
 
-static void look_away(struct world *world, void *arg)
+static void refuse_messages(struct world *world, void *arg)
 {
 	struct load *load = arg;
 	struct host *host = &world->hosts[world_below(world, world->settings.hosts)];
@@ -496,9 +485,9 @@ static void look_away(struct world *world, void *arg)
 		return;
 	if (!host->closed) {
 		host->closed = true;
-		world_call(world, soon(world, 10 * MILLISECOND), look_again, host);
+		world_call(world, soon(world, 10 * MILLISECOND), accept_messages, host);
 	}
-	world_call(world, soon(world, load->settings.close), look_away, load);
+	world_call(world, soon(world, load->settings.close), refuse_messages, load);
 }
 
 static void restore_paths(struct world *world, void *arg)
@@ -506,7 +495,7 @@ static void restore_paths(struct world *world, void *arg)
 	world->settings.paths_down = the_load->paths_down;
 }
 
-/* Some paths carry nothing for a while, perhaps none does. */
+/* Some or all paths are down for a while. */
 static void cut_paths(struct world *world, void *arg)
 {
 	struct load *load = arg;
@@ -518,7 +507,7 @@ static void cut_paths(struct world *world, void *arg)
 	world_call(world, soon(world, load->settings.cut), cut_paths, load);
 }
 
-/* Packets take another way, or the interface was told to take longer or shorter ones. */
+/* Packets take another route, or the interface's MTU is changed. */
 static void change_mtu(struct world *world, void *arg)
 {
 	static const uint32_t sizes[] = { NET_PACKET_LEAST, 1300, 1472 };
@@ -531,8 +520,6 @@ static void change_mtu(struct world *world, void *arg)
 	world->settings.interface_mtu = world_below(world, 2) ? load->mtu : world->settings.mtu;
 	world_call(world, soon(world, load->settings.mtu), change_mtu, load);
 }
-
-/* ---- */
 
 static bool finished(struct world *world)
 {
@@ -562,8 +549,8 @@ static void check_end(struct load *load)
 			    (pair->got_own_life != world->hosts[to].life ||
 			     pair->got_life != host->life || pair->got != pair->sent) &&
 			    pair->sent)
-				world_fail(world, "%u of %u messages from %u to %u came", pair->got,
-					   pair->sent, from, to);
+				world_fail(world, "%u of %u messages from %u to %u arrived",
+					   pair->got, pair->sent, from, to);
 			if (peer && net_association_memory(peer) > idle)
 				world_fail(world, "an idle association holds %zu bytes",
 					   net_association_memory(peer));
@@ -607,7 +594,7 @@ bool load_run(struct world *world, const struct load_settings *settings, struct 
 	if (settings->stop)
 		world_call(world, soon(world, settings->stop), stop, &load);
 	if (settings->close)
-		world_call(world, soon(world, settings->close), look_away, &load);
+		world_call(world, soon(world, settings->close), refuse_messages, &load);
 	if (settings->cut)
 		world_call(world, soon(world, settings->cut), cut_paths, &load);
 	if (settings->mtu)
@@ -618,13 +605,13 @@ bool load_run(struct world *world, const struct load_settings *settings, struct 
 		if (world_run(world, world->now + 100 * SECOND, finished))
 			break;
 		if (before == load.result.operations && !world->failed)
-			world_fail(world, "nothing completes any more");
+			world_fail(world, "no operation completes");
 	}
 	if (!world->failed && !finished(world) &&
 	    !world_run(world, world->now + 100 * SECOND, finished) && !world->failed)
 		world_fail(world, "%llu operations never complete",
 			   (unsigned long long)load.outstanding);
-	/* Late packets, acknowledgements, the end of the dead, the return of idle memory. */
+	/* Until late packets have arrived, dead peers are noticed and idle memory is freed. */
 	world_run(world, world->now + world->settings.options.peer_timeout + 10 * SECOND, NULL);
 	if (!world->failed)
 		check_end(&load);

@@ -4,7 +4,7 @@
 #include "sockets.h"
 #include "net/wire.h"
 
-#define POOLED 2048 /* bytes of packets that are kept for the next ones */
+#define POOLED 2048 /* longest packet whose memory is reused, bytes */
 
 struct packet *packet_new(struct world *world, size_t length)
 {
@@ -45,14 +45,14 @@ static size_t covered(enum net_auth auth, const struct packet *packet)
 	header = WIRE_HEADER + (size_t)wire_get16(packet->bytes + 18);
 	if (header > packet->length)
 		return 0;
-	/* With NET_AUTH_HEADER the payload has UDP's checksum only, and padding never more. */
+	/* With NET_AUTH_HEADER only UDP's checksum covers the payload, and always the padding. */
 	if (auth == NET_AUTH_HEADER ||
 	    (auth == NET_AUTH_FULL && (packet->bytes[16] & 15) == WIRE_PROBE))
 		return header;
 	return packet->length;
 }
 
-/* A packet as a forger makes it, whom UDP's checksum does not stop. */
+/* Change a packet like a forger, who can compute UDP's checksum. */
 static void corrupt(struct world *world, struct packet *packet)
 {
 	size_t length = covered(world->settings.options.auth, packet), i;
@@ -61,41 +61,41 @@ static void corrupt(struct world *world, struct packet *packet)
 		return;
 	packet->bytes[world_below(world, length)] ^= (uint8_t)(1u << world_below(world, 8));
 	packet->corrupt = true;
-	/* So it is refused, and what the payload is does not matter: other bytes are found out. */
+	/* It must be refused; if its payload were used, these wrong bytes would show. */
 	for (i = length; i < packet->length && i < length + 64; i++)
 		packet->bytes[i] = (uint8_t)~packet->bytes[i];
 }
 
-struct complaint {
+struct report {
 	struct host *host;
 	struct net_endpoint to;
 	uint32_t life;
 	size_t most;
 };
 
-static void complain(struct world *world, void *arg)
+static void deliver_report(struct world *world, void *arg)
 {
-	struct complaint *complaint = arg;
-	struct host *host = complaint->host;
+	struct report *report = arg;
+	struct host *host = report->host;
 
-	if (host->core && host->life == complaint->life) {
-		net_too_big(host->core, &complaint->to, complaint->most);
+	if (host->core && host->life == report->life) {
+		net_too_big(host->core, &report->to, report->most);
 		host_pump(host);
 	}
-	free(complaint);
+	free(report);
 }
 
-/* A router says that this is the longest. */
+/* A router reports the longest packet that it forwards. */
 static void too_big(struct world *world, const struct packet *packet)
 {
-	struct complaint *complaint = malloc(sizeof(*complaint));
+	struct report *report = malloc(sizeof(*report));
 	struct host *host = &world->hosts[packet->from];
 
-	if (!complaint)
+	if (!report)
 		abort();
-	*complaint = (struct complaint){ host, sockets_endpoint(packet->to, packet->path),
-					 host->life, world->settings.mtu };
-	world_call(world, world->now + world->settings.delay, complain, complaint);
+	*report = (struct report){ host, sockets_endpoint(packet->to, packet->path), host->life,
+				   world->settings.mtu };
+	world_call(world, world->now + world->settings.delay, deliver_report, report);
 }
 
 static void packet_push(struct world *world, uint64_t time, struct packet *packet)

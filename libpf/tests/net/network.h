@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The network between a world's hosts: what it does to packets. */
+/* The network between the hosts of a world. */
 #ifndef PF_TESTS_NET_NETWORK_H
 #define PF_TESTS_NET_NETWORK_H
 
 #include "world.h"
 
-/* On its way, or waiting for its host. */
+/* A packet in the network, or waiting for its host. */
 struct packet {
 	struct packet *next;
 	unsigned from, to;
 	uint32_t length;
 	uint8_t path, ecn;
-	bool corrupt; /* so that whoever receives it must find out */
+	bool corrupt; /* the receiver must notice it */
 	_Alignas(8) uint8_t bytes[];
 };
 
-/* Memory of packets is used again. */
+/* The memory of packets is reused. */
 struct packet *packet_new(struct world *world, size_t length);
 void packet_free(struct world *world, struct packet *packet);
 void packets_destroy(struct world *world);
-/* From its sender into the network, which takes it. */
+/* Hand a packet over to the network. */
 void packet_transmit(struct world *world, struct packet *packet);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pf_simulate: the protocol between hosts as it is shipped, in virtual time,
- * under everything that a network and processes may do to it. Runs rounds, each
- * of its own seed and shape, until a number of packets or of seconds is reached;
- * a round that fails prints its seed, which replays it alone.
+ * pf_simulate: the protocol between hosts as it is shipped, in virtual time, with all kinds of
+ * disturbance by networks and processes. Runs rounds, each with its own seed, which determines its
+ * settings, until a number of packets or of seconds is reached. A round that fails prints its seed
+ * and the command that replays it.
  */
 #include "load.h"
 
@@ -18,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TELL_EVERY 10 /* s */
+#define REPORT_INTERVAL 10 /* s */
 
 struct arguments {
-	unsigned hosts; /* 0: by the seed */
+	unsigned hosts; /* 0: depends on the seed */
 	unsigned jobs;
 	uint64_t packets, seed, seconds, round;
 	bool verbose;
@@ -30,7 +30,7 @@ struct arguments {
 /* Of all jobs. */
 struct progress {
 	_Atomic uint64_t seed, packets, rounds;
-	_Atomic uint64_t told; /* seconds that had passed when a line said so */
+	_Atomic uint64_t reported; /* time of the last report, s since the start */
 	_Atomic bool failed;
 };
 
@@ -42,74 +42,76 @@ static double clock_now(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static uint32_t one_of(struct world *dice, const uint32_t *values, unsigned count)
+static uint32_t one_of(struct world *numbers, const uint32_t *values, unsigned count)
 {
-	return values[world_below(dice, count)];
+	return values[world_below(numbers, count)];
 }
-#define ONE_OF(dice, ...)                                                                          \
-	one_of(dice, (const uint32_t[]){ __VA_ARGS__ },                                            \
+#define ONE_OF(numbers, ...)                                                                       \
+	one_of(numbers, (const uint32_t[]){ __VA_ARGS__ },                                         \
 	       sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
 
-/* The shape of a round follows from its seed. */
-static void shape(const struct arguments *arguments, uint64_t seed, struct settings *settings,
-		  struct load_settings *load)
+/* The settings of a round, from its seed. */
+static void choose_settings(const struct arguments *arguments, uint64_t seed,
+			    struct settings *settings, struct load_settings *load)
 {
-	struct world dice = { .random = seed * 0xd1342543de82ef95ull };
+	struct world numbers = { .random = seed * 0xd1342543de82ef95ull };
 
 	settings_init(settings);
 	settings->seed = seed;
 	settings->hosts = arguments->hosts ? arguments->hosts :
-					     ONE_OF(&dice, 2, 2, 3, 4, 8, 16, 64, 256);
-	settings->loss = PER_MILLION(ONE_OF(&dice, 0, 0, 1000, 10000, 100000));
-	settings->duplicate = PER_MILLION(ONE_OF(&dice, 0, 1000, 50000));
-	settings->corrupt = PER_MILLION(ONE_OF(&dice, 0, 1000, 10000));
-	settings->mark = PER_MILLION(ONE_OF(&dice, 0, 0, 10000));
-	settings->reorder = PER_MILLION(ONE_OF(&dice, 0, 1000, 50000, 500000));
-	settings->delay = ONE_OF(&dice, 2, 10, 50, 1000) * MICROSECOND;
-	settings->jitter = ONE_OF(&dice, 10, 100, 1000, 10000) * MICROSECOND;
-	settings->rate = ONE_OF(&dice, 0, 0, 100, 1000) * 1000000ull;
-	settings->queue = ONE_OF(&dice, 20000, 200000, 2000000);
-	settings->interface_mtu = ONE_OF(&dice, 1472, 1472, 8952, 1232);
+					     ONE_OF(&numbers, 2, 2, 3, 4, 8, 16, 64, 256);
+	settings->loss = PER_MILLION(ONE_OF(&numbers, 0, 0, 1000, 10000, 100000));
+	settings->duplicate = PER_MILLION(ONE_OF(&numbers, 0, 1000, 50000));
+	settings->corrupt = PER_MILLION(ONE_OF(&numbers, 0, 1000, 10000));
+	settings->mark = PER_MILLION(ONE_OF(&numbers, 0, 0, 10000));
+	settings->reorder = PER_MILLION(ONE_OF(&numbers, 0, 1000, 50000, 500000));
+	settings->delay = ONE_OF(&numbers, 2, 10, 50, 1000) * MICROSECOND;
+	settings->jitter = ONE_OF(&numbers, 10, 100, 1000, 10000) * MICROSECOND;
+	settings->rate = ONE_OF(&numbers, 0, 0, 100, 1000) * 1000000ull;
+	settings->queue = ONE_OF(&numbers, 20000, 200000, 2000000);
+	settings->interface_mtu = ONE_OF(&numbers, 1472, 1472, 8952, 1232);
 	settings->mtu = settings->interface_mtu;
-	if (!world_below(&dice, 4))
-		settings->mtu = ONE_OF(&dice, 1200, 1300, 1472);
-	settings->absent = PER_MILLION(ONE_OF(&dice, 0, 10000, 200000));
-	settings->resolve = ONE_OF(&dice, 2, 50, 1000) * MICROSECOND;
-	settings->options.block_size = ONE_OF(&dice, 4096, 4096, 16384, 65536);
-	settings->options.auth = (enum net_auth)ONE_OF(&dice, NET_AUTH_HEADER, NET_AUTH_HEADER,
+	if (!world_below(&numbers, 4))
+		settings->mtu = ONE_OF(&numbers, 1200, 1300, 1472);
+	settings->absent = PER_MILLION(ONE_OF(&numbers, 0, 10000, 200000));
+	settings->resolve = ONE_OF(&numbers, 2, 50, 1000) * MICROSECOND;
+	settings->options.block_size = ONE_OF(&numbers, 4096, 4096, 16384, 65536);
+	settings->options.auth = (enum net_auth)ONE_OF(&numbers, NET_AUTH_HEADER, NET_AUTH_HEADER,
 						       NET_AUTH_HEADER, NET_AUTH_HEADER,
 						       NET_AUTH_HEADER, NET_AUTH_HEADER,
 						       NET_AUTH_FULL, NET_AUTH_ENCRYPT);
-	/* Hashing and encrypting whole packets takes most of such a round: long ones not always. */
+	/* Hashing and encrypting takes most of the time of a round: long packets in few rounds. */
 	if (settings->options.auth != NET_AUTH_HEADER && seed % 8 &&
 	    settings->interface_mtu > 1472) {
 		settings->interface_mtu = 1472;
 		settings->mtu = settings->mtu < 1472 ? settings->mtu : 1472;
 	}
-	settings->options.fault_mode = (enum net_fault_mode)world_below(&dice, 2);
-	settings->options.backup_ring = ONE_OF(&dice, 4096, 65536, 262144);
-	settings->options.receive_buffer = ONE_OF(&dice, 65536, 1 << 20);
+	settings->options.fault_mode = (enum net_fault_mode)world_below(&numbers, 2);
+	settings->options.backup_ring = ONE_OF(&numbers, 4096, 65536, 262144);
+	settings->options.receive_buffer = ONE_OF(&numbers, 65536, 1 << 20);
 	settings->options.peer_timeout = 20 * SECOND;
-	settings->options.keepalive = 1000000 * SECOND; /* idle ones are looked at */
-	settings->options.idle_release = ONE_OF(&dice, 1, 100) * 10 * MILLISECOND;
+	/* No keepalive, so that idle associations release their memory. */
+	settings->options.keepalive = 1000000 * SECOND;
+	settings->options.idle_release = ONE_OF(&numbers, 1, 100) * 10 * MILLISECOND;
 	load->packets = arguments->round;
-	load->depth = ONE_OF(&dice, 1, 4, 8);
-	load->longest = settings->hosts > 64 ? 16384 : ONE_OF(&dice, 3000, 20000, 100000, 600000);
-	load->bad = PER_MILLION(ONE_OF(&dice, 0, 2000));
-	load->crash = ONE_OF(&dice, 0, 0, 50, 500) * MILLISECOND;
-	load->stop = ONE_OF(&dice, 0, 0, 20, 200) * MILLISECOND;
-	load->close = ONE_OF(&dice, 0, 5, 50) * MILLISECOND;
-	settings->paths = ONE_OF(&dice, 1, 1, 2, 4);
-	settings->paths_down = settings->paths > 1 ? ONE_OF(&dice, 0, 0, 1, 2) : 0;
-	load->cut = ONE_OF(&dice, 0, 0, 500, 2000) * MILLISECOND;
-	load->mtu = ONE_OF(&dice, 0, 0, 50, 500) * MILLISECOND;
-	settings->too_big = PER_MILLION(ONE_OF(&dice, 0, 100000));
-	settings->predict = PER_MILLION(ONE_OF(&dice, 0, 500000, 999999, 999999));
-	settings->away = PER_MILLION(ONE_OF(&dice, 0, 20000, 500000));
-	settings->away_time = ONE_OF(&dice, 2, 20, 200) * MICROSECOND;
-	settings->fault = PER_MILLION(ONE_OF(&dice, 0, 0, 1000));
-	settings->full = PER_MILLION(ONE_OF(&dice, 0, 1000, 20000));
-	settings->no_segments = !world_below(&dice, 8);
+	load->depth = ONE_OF(&numbers, 1, 4, 8);
+	load->longest = settings->hosts > 64 ? 16384 :
+					       ONE_OF(&numbers, 3000, 20000, 100000, 600000);
+	load->bad = PER_MILLION(ONE_OF(&numbers, 0, 2000));
+	load->crash = ONE_OF(&numbers, 0, 0, 50, 500) * MILLISECOND;
+	load->stop = ONE_OF(&numbers, 0, 0, 20, 200) * MILLISECOND;
+	load->close = ONE_OF(&numbers, 0, 5, 50) * MILLISECOND;
+	settings->paths = ONE_OF(&numbers, 1, 1, 2, 4);
+	settings->paths_down = settings->paths > 1 ? ONE_OF(&numbers, 0, 0, 1, 2) : 0;
+	load->cut = ONE_OF(&numbers, 0, 0, 500, 2000) * MILLISECOND;
+	load->mtu = ONE_OF(&numbers, 0, 0, 50, 500) * MILLISECOND;
+	settings->too_big = PER_MILLION(ONE_OF(&numbers, 0, 100000));
+	settings->predict = PER_MILLION(ONE_OF(&numbers, 0, 500000, 999999, 999999));
+	settings->away = PER_MILLION(ONE_OF(&numbers, 0, 20000, 500000));
+	settings->away_time = ONE_OF(&numbers, 2, 20, 200) * MICROSECOND;
+	settings->fault = PER_MILLION(ONE_OF(&numbers, 0, 0, 1000));
+	settings->full = PER_MILLION(ONE_OF(&numbers, 0, 1000, 20000));
+	settings->no_segments = !world_below(&numbers, 8);
 	settings->beyond = load_beyond(load);
 	settings->arena = (load_arena(load) + WORLD_PAGE - 1) & ~(size_t)(WORLD_PAGE - 1);
 }
@@ -123,14 +125,14 @@ static bool run_round(const struct arguments *arguments, uint64_t seed, uint64_t
 	double start = clock_now();
 	bool passed;
 
-	shape(arguments, seed, &settings, &load);
+	choose_settings(arguments, seed, &settings, &load);
 	world = world_create(&settings);
 	passed = load_run(world, &load, &result);
 	*packets += world->packets;
 	if (arguments->verbose || !passed)
-		printf("# seed %llu: %u hosts, %llu packets, %llu lost on the way, %llu operations, "
-		       "%llu messages, %llu atomics, %llu bad addresses, %llu of dead peers, "
-		       "%llu received in place, "
+		printf("# seed %llu: %u hosts, %llu packets, %llu of them lost, %llu operations, "
+		       "%llu messages, %llu atomics, %llu faults, %llu operations with dead peers, "
+		       "%llu packets received in place, "
 		       "%.3f s of virtual time, %.0f packets/s\n",
 		       (unsigned long long)seed, settings.hosts, (unsigned long long)world->packets,
 		       (unsigned long long)world->dropped, (unsigned long long)result.operations,
@@ -139,7 +141,7 @@ static bool run_round(const struct arguments *arguments, uint64_t seed, uint64_t
 		       (unsigned long long)WORLD_SUM(world, data_in_place),
 		       (double)world->now / 1e9, (double)world->packets / (clock_now() - start));
 	if (!passed) {
-		printf("# again with: pf_simulate --seed %llu --packets 1 --round %llu",
+		printf("# replay: pf_simulate --seed %llu --packets 1 --round %llu",
 		       (unsigned long long)seed, (unsigned long long)arguments->round);
 		if (arguments->hosts)
 			printf(" --hosts %u", arguments->hosts);
@@ -150,13 +152,13 @@ static bool run_round(const struct arguments *arguments, uint64_t seed, uint64_t
 	return passed;
 }
 
-/* A line every ten seconds, from whichever job comes to it first. */
-static void tell_progress(struct progress *progress, double passed)
+/* Print a line every REPORT_INTERVAL; the first job that gets here does. */
+static void report_progress(struct progress *progress, double passed)
 {
-	uint64_t told = progress->told;
+	uint64_t last = progress->reported;
 
-	if (passed < (double)told + TELL_EVERY ||
-	    !atomic_compare_exchange_strong(&progress->told, &told, (uint64_t)passed))
+	if (passed < (double)last + REPORT_INTERVAL ||
+	    !atomic_compare_exchange_strong(&progress->reported, &last, (uint64_t)passed))
 		return;
 	printf("# %llu packets in %llu rounds after %.0f s\n",
 	       (unsigned long long)progress->packets, (unsigned long long)progress->rounds, passed);
@@ -174,11 +176,11 @@ static void run_rounds(const struct arguments *arguments, double start, struct p
 			progress->failed = true;
 		progress->packets += packets;
 		progress->rounds++;
-		tell_progress(progress, clock_now() - start);
+		report_progress(progress, clock_now() - start);
 	}
 }
 
-/* False: one has died. */
+/* False: a job has failed. */
 static bool wait_for_all(void)
 {
 	bool well = true;
@@ -194,13 +196,13 @@ static void usage(FILE *file)
 	fprintf(file,
 		"Usage: pf_simulate [--packets N] [--seconds N] [--seed N] [--hosts N] "
 		"[--round N] [--jobs N] [--verbose]\n"
-		"  --packets N  until so many were sent (default 1000000)\n"
-		"  --seconds N  or so much time has passed\n"
-		"  --seed N     of the first round; the next ones count up (default: the time)\n"
-		"  --hosts N    in every round, up to 1024 (default: by the seed)\n"
+		"  --packets N  end after N packets (default 1000000)\n"
+		"  --seconds N  end after N seconds instead\n"
+		"  --seed N     seed of the first round, plus 1 for each other (default: the time)\n"
+		"  --hosts N    hosts in each round, up to 1024 (default: depends on the seed)\n"
 		"  --round N    packets of one round (default 500000)\n"
-		"  --jobs N     rounds at a time, each in a process of its own (default 1)\n"
-		"  --verbose    a line for every round\n");
+		"  --jobs N     rounds at a time, each in its own process (default 1)\n"
+		"  --verbose    print a line for each round\n");
 }
 
 int main(int argc, char **argv)
@@ -268,7 +270,7 @@ int main(int argc, char **argv)
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "pf_simulate: %s: there are options only\n", argv[optind]);
+		fprintf(stderr, "pf_simulate: %s: unexpected argument\n", argv[optind]);
 		usage(stderr);
 		return 2;
 	}
@@ -276,7 +278,7 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
-	/* Every round needs the same memory: not a fault and a zeroing for each page again. */
+	/* Keep freed memory for the next round: this saves page faults. */
 	mallopt(M_MMAP_MAX, 0);
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	printf("# first seed %llu\n", (unsigned long long)arguments.seed);
@@ -292,7 +294,7 @@ int main(int argc, char **argv)
 		pid_t child = fork();
 
 		if (child < 0)
-			perror("pf_simulate: fewer jobs");
+			perror("pf_simulate: fork, so fewer jobs");
 		if (!child) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			run_rounds(&arguments, start, progress);

@@ -17,21 +17,21 @@
 #endif
 
 #define PORT 7777
-#define RECEIVES_MOST 8 /* as the engine has it */
-/* What the kernel gathers into one datagram. */
+#define RECEIVES_MOST 8 /* the same as in engine.c */
+/* Limits of what the kernel gathers into one datagram. */
 #define GRO_PACKETS 64
 #define GRO_BYTES 65000
 
 struct sockets {
 	struct world *world;
-	struct host *host; /* who is inside a system call */
+	struct host *host; /* the one that makes a system call */
 	struct socket sockets[NET_PATHS_MOST];
 	struct receiver *receiver;
 	struct net_batch *batches;
-	unsigned corrupt; /* packets received and not handed in yet that are */
+	unsigned corrupt; /* corrupt packets received and not handed in yet */
 };
 
-static struct sockets *the_sockets; /* system calls have no other way */
+static struct sockets *the_sockets; /* for system calls */
 
 static bool gather(void *user, const struct iovec *from, unsigned count, void *to)
 {
@@ -98,9 +98,9 @@ struct net_endpoint sockets_endpoint(unsigned number, unsigned path)
 
 /* ---- the memory of a host ---- */
 
-enum memory { MEMORY_OTHER, MEMORY_THERE, MEMORY_NOT_THERE };
+/* MEMORY_OTHER: of the core or the system, not of the arena. */
+enum memory { MEMORY_OTHER, MEMORY_PRESENT, MEMORY_ABSENT };
 
-/* Of the hosts' memory, or the system's and the core's own? */
 static enum memory memory_of(struct host *host, const void *bytes, size_t length)
 {
 	const struct settings *settings = &host->world->settings;
@@ -109,16 +109,16 @@ static enum memory memory_of(struct host *host, const void *bytes, size_t length
 	if (offset >= settings->arena + settings->beyond)
 		return MEMORY_OTHER;
 	if (length > settings->arena || offset > settings->arena - length)
-		return MEMORY_NOT_THERE;
+		return MEMORY_ABSENT;
 	if (world_chance(host->world, settings->fault))
-		return MEMORY_NOT_THERE;
+		return MEMORY_ABSENT;
 	for (page = offset / WORLD_PAGE; page <= (offset + length - 1) / WORLD_PAGE; page++) {
-		/* Some memory the system fetches by itself, other memory it does not. */
+		/* The system resolves some faults, and reports others. */
 		if (!host->present[page] && world_random(host->world) % 2)
-			return MEMORY_NOT_THERE;
+			return MEMORY_ABSENT;
 		host->present[page] = 1;
 	}
-	return MEMORY_THERE;
+	return MEMORY_PRESENT;
 }
 
 bool sockets_gather(struct host *host, const struct iovec *from, unsigned count, void *to)
@@ -126,8 +126,8 @@ bool sockets_gather(struct host *host, const struct iovec *from, unsigned count,
 	uint8_t *bytes = to;
 
 	for (; count; bytes += from->iov_len, from++, count--) {
-		if (memory_of(host, from->iov_base, from->iov_len) == MEMORY_NOT_THERE) {
-			/* Those that are damaged may be among what is lost. */
+		if (memory_of(host, from->iov_base, from->iov_len) == MEMORY_ABSENT) {
+			/* The corrupt packets may be among those that are lost. */
 			host->world->sockets->corrupt = 0;
 			return false;
 		}
@@ -149,7 +149,7 @@ static struct packet *take(struct host *host)
 	return packet;
 }
 
-/* Bytes of a datagram go where a message's vectors say. */
+/* A position in the vectors of a message. */
 struct scatter {
 	const struct iovec *vector;
 	size_t left, used;
@@ -162,7 +162,7 @@ static bool scatter(struct host *host, struct scatter *to, const uint8_t *bytes,
 		size_t piece = room < length ? room : length;
 		uint8_t *at = (uint8_t *)to->vector->iov_base + to->used;
 
-		if (memory_of(host, at, piece) == MEMORY_NOT_THERE)
+		if (memory_of(host, at, piece) == MEMORY_ABSENT)
 			return false;
 		memcpy(at, bytes, piece);
 		bytes += piece;
@@ -188,7 +188,7 @@ static void *put_control(struct msghdr *message, struct cmsghdr *header, int lev
 	return (uint8_t *)header + CMSG_SPACE(length);
 }
 
-/* One datagram, of several packets if they are alike. Its length, or -1. */
+/* Receive one datagram, of several packets if they are alike; return its length, or -1. */
 static long receive_message(struct host *host, unsigned path, struct msghdr *message)
 {
 	struct scatter to = { message->msg_iov, message->msg_iovlen, 0 };
@@ -198,7 +198,7 @@ static long receive_message(struct host *host, unsigned path, struct msghdr *mes
 	uint32_t length, total = 0, count = 0;
 	unsigned from, corrupt = 0;
 	int segment;
-	bool there = true;
+	bool present = true;
 	uint8_t ecn;
 
 	if (!packet || packet->path != path) {
@@ -215,8 +215,8 @@ static long receive_message(struct host *host, unsigned path, struct msghdr *mes
 	do {
 		packet = take(host);
 		length = packet->length;
-		/* Of one that does not fit nothing more is read. */
-		there = there && scatter(host, &to, packet->bytes, length);
+		/* After a fault the rest of the datagram is lost. */
+		present = present && scatter(host, &to, packet->bytes, length);
 		total += length;
 		count++;
 		corrupt += packet->corrupt;
@@ -225,7 +225,7 @@ static long receive_message(struct host *host, unsigned path, struct msghdr *mes
 	} while (length == (uint32_t)segment && next && next->path == path && next->from == from &&
 		 next->ecn == ecn && next->length <= (uint32_t)segment && count < GRO_PACKETS &&
 		 total + next->length <= GRO_BYTES && world_random(host->world) % 16);
-	if (!there) {
+	if (!present) {
 		errno = EFAULT;
 		return -1;
 	}
@@ -267,8 +267,7 @@ static void hand_in(struct host *host, unsigned count)
 	}
 	net_input(host->core, host->world->now, sockets->receiver->packets, count);
 	if (rejected(net_statistics(host->core)) - before < sockets->corrupt)
-		world_fail(host->world, "host %u took a packet that had been damaged",
-			   host->number);
+		world_fail(host->world, "host %u accepted a corrupt packet", host->number);
 }
 
 static unsigned predict(struct host *host, struct net_place *places, uint32_t *header)
@@ -284,9 +283,9 @@ static unsigned predict(struct host *host, struct net_place *places, uint32_t *h
 		size_t end = settings->arena + settings->beyond;
 
 		if (!places[i].length || places[i].length > end || offset > end - places[i].length)
-			world_fail(host->world, "a place is not of this host's memory");
+			world_fail(host->world, "a predicted place is not in this host's memory");
 		if (i && i + 1 < count && places[i].length != places[0].length)
-			world_fail(host->world, "places are not of one length");
+			world_fail(host->world, "predicted places differ in length");
 	}
 	return count;
 }
@@ -327,7 +326,7 @@ static uint32_t segment_of(const struct msghdr *message, uint32_t length)
 	return segment;
 }
 
-/* A message's bytes as packets. */
+/* Send the bytes of a message as packets. */
 static void send_packets(struct host *host, unsigned to, unsigned path,
 			 const struct msghdr *message, uint32_t length, uint32_t segment)
 {
@@ -366,15 +365,15 @@ static long send_message(struct host *host, unsigned path, const struct msghdr *
 	const struct settings *settings = &host->world->settings;
 	const struct sockaddr_in *address = message->msg_name;
 	uint32_t length = 0, segment;
-	bool there = true;
+	bool present = true;
 	size_t i;
 
 	for (i = 0; i < message->msg_iovlen; i++) {
 		const struct iovec *vector = &message->msg_iov[i];
 
 		length += (uint32_t)vector->iov_len;
-		there = there &&
-			memory_of(host, vector->iov_base, vector->iov_len) != MEMORY_NOT_THERE;
+		present = present &&
+			  memory_of(host, vector->iov_base, vector->iov_len) != MEMORY_ABSENT;
 	}
 	segment = segment_of(message, length);
 	errno = 0;
@@ -382,7 +381,7 @@ static long send_message(struct host *host, unsigned path, const struct msghdr *
 		errno = world_random(host->world) % 2 ? EAGAIN : ENOBUFS;
 	else if (segment > settings->interface_mtu)
 		errno = segment < length ? EINVAL : EMSGSIZE;
-	else if (!there)
+	else if (!present)
 		errno = EFAULT;
 	if (errno)
 		return -1;
@@ -413,7 +412,7 @@ static unsigned path_of(const struct net_batch *batch)
 	return endpoint.socket;
 }
 
-/* What the engine does with a batch that the system refused. False: there is no room. */
+/* Handle a batch that the system refused, like engine.c. False: there is no room. */
 static bool refused(struct host *host, struct net_batch *batch, enum socket_sent why)
 {
 	switch (why) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Keys, tags and encryption of packets; the window of packet numbers received. */
 #include "unit.h"
 
 #include "net/auth.h"
@@ -30,20 +31,21 @@ static void make_packet(uint8_t *packet)
 
 static void test_keys_differ(void **state)
 {
-	struct auth_keys others[6];
+	/* Key, nonce, incarnation. */
+	static const uint8_t differ[][3] = { { 9, 8, 7 }, { 1, 1, 7 }, { 1, 8, 8 } };
+	struct auth_keys other;
+	size_t i;
 
-	make_keys(&others[0], &others[1], 9, 8, 7);
-	make_keys(&others[2], &others[3], 1, 1, 7);
-	make_keys(&others[4], &others[5], 1, 8, 8);
 	make_keys(&opener, &accepter, 1, 8, 7);
 	assert_memory_not_equal(&opener, &accepter, sizeof(opener));
 	assert_memory_not_equal(opener.hash, opener.payload, AUTH_HASH_KEY);
-	assert_memory_not_equal(&opener, &others[0], sizeof(opener));
-	assert_memory_not_equal(&opener, &others[2], sizeof(opener));
-	assert_memory_not_equal(&opener, &others[4], sizeof(opener));
+	for (i = 0; i < ARRAY_SIZE(differ); i++) {
+		make_keys(&other, &accepter, differ[i][0], differ[i][1], differ[i][2]);
+		assert_memory_not_equal(&opener, &other, sizeof(opener));
+	}
 }
 
-/* Any bit of header and control section, and the number's high half. */
+/* The tag covers each bit of header and control section, and the high half of the number. */
 static void test_tag(void **state)
 {
 	_Alignas(8) uint8_t packet[LENGTH], copy[LENGTH];
@@ -103,7 +105,7 @@ static void test_encrypt(void **state)
 		assert_int_equal(copy[i], 0x77);
 }
 
-/* The window against a list of all numbers taken. */
+/* Compare the window with a list of all numbers taken. */
 static void test_replay(void **state)
 {
 	struct random_numbers numbers = random_start("replay");
@@ -137,7 +139,7 @@ static void test_replay(void **state)
 	assert_true(highest > 20000);
 }
 
-/* An acknowledgement tells of what was taken and of nothing else, each at least four times. */
+/* Acknowledgements name the numbers taken and no others, each at least WINDOW_REPEAT times. */
 static void test_acknowledgement(void **state)
 {
 	struct random_numbers numbers = random_start("acknowledgement");
@@ -201,7 +203,7 @@ static void test_when_to_acknowledge(void **state)
 	assert_int_equal(window.due, 103);
 	window_acknowledge(&window, 105, &frame);
 	assert_int_equal(frame.ack.delay, 2);
-	/* A gap, at once; what fills it, too; a mark, too. */
+	/* A gap is acknowledged at once, and so is the packet that fills it, and a mark. */
 	window_take(&window, 4, 200, true, false, 10);
 	assert_int_equal(window.due, 200);
 	window_acknowledge(&window, 205, &frame);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages and atomics: in order, once, gathered while they have to wait, never held back otherwise. */
+/* Messages and atomics: in order, once; sent at once, or several in a packet when they have to wait. */
 #include "unit.h"
 
 #include "net/world.h"
@@ -7,9 +7,9 @@
 static uint32_t received, mistakes;
 static size_t longest;
 
-/* Messages that hold their number and a pattern. */
-static bool deliver(struct host *host, struct host *from, uint8_t tag, const void *data,
-		    size_t length)
+/* A message is its number and a pattern. */
+static bool check_message(struct host *host, struct host *from, uint8_t tag, const void *data,
+			  size_t length)
 {
 	uint32_t number;
 
@@ -34,7 +34,7 @@ static struct world *make(uint32_t loss, uint32_t reorder)
 	settings.reorder = reorder;
 	settings.jitter = 100 * MICROSECOND;
 	world = world_create(&settings);
-	world->hosts[1].deliver = deliver;
+	world->hosts[1].deliver = check_message;
 	received = mistakes = 0;
 	longest = 0;
 	return world;
@@ -47,6 +47,20 @@ static int send(struct world *world, uint32_t number, size_t length)
 	pattern_fill(payload, length, number);
 	return net_send(host_peer(&world->hosts[0], 1), (uint8_t)number, &number, sizeof(number),
 			payload, length);
+}
+
+/* Send what host 0 has, and handle events for this time. */
+static void pump(struct world *world, uint64_t time)
+{
+	host_pump(&world->hosts[0]);
+	world_pass(world, time);
+}
+
+static void check_received(struct world *world, uint32_t count)
+{
+	assert_int_equal(received, count);
+	assert_int_equal(mistakes, 0);
+	assert_false(world->failed);
 }
 
 static void check_many(uint32_t loss, uint32_t reorder, unsigned count)
@@ -64,15 +78,12 @@ static void check_many(uint32_t loss, uint32_t reorder, unsigned count)
 		if (status == PF_DONE) {
 			sent++;
 		} else {
-			assert_int_equal(status, PF_ERR_AGAIN);
-			host_pump(&world->hosts[0]);
-			world_run(world, world->now + 20 * MICROSECOND, NULL);
+			assert_status(status, PF_ERR_AGAIN);
+			pump(world, 20 * MICROSECOND);
 		}
 	}
-	host_pump(&world->hosts[0]);
-	world_run(world, world->now + 10 * SECOND, NULL);
-	assert_int_equal(received, sent);
-	assert_int_equal(mistakes, 0);
+	pump(world, 10 * SECOND);
+	check_received(world, sent);
 	assert_true(longest > 10000);
 	world_destroy(world);
 }
@@ -83,27 +94,20 @@ static void test_in_order_once(void **state)
 	check_many(PER_MILLION(50000), PER_MILLION(200000), 5000);
 }
 
-/* A packet that was received together with one of odd length is aligned as any other. */
+/* A packet that is received together with one of odd length is aligned too. */
 static void test_behind_odd_length(void **state)
 {
 	struct world *world = make(0, 0);
-	struct host *host = &world->hosts[0];
 	uint32_t i;
 
 	world->settings.away = UINT32_MAX;
 	for (i = 0; i < 100; i++) {
-		assert_int_equal(net_put(host_peer(host, 1), (uint64_t)(uintptr_t)host->arena,
-					 (uint64_t)(uintptr_t)world->hosts[1].arena, 101 + i, NULL),
-				 PF_OK);
-		host_pump(host);
-		assert_int_equal(send(world, i, 20), PF_DONE);
-		host_pump(host);
-		world_run(world, world->now + MILLISECOND, NULL);
+		host_put(&world->hosts[0], 0, 1, 0, 101 + i, NULL);
+		assert_status(send(world, i, 20), PF_DONE);
+		pump(world, MILLISECOND);
 	}
-	world_run(world, world->now + SECOND, NULL);
-	assert_int_equal(received, 100);
-	assert_int_equal(mistakes, 0);
-	assert_false(world->failed);
+	world_pass(world, SECOND);
+	check_received(world, 100);
 	world_destroy(world);
 }
 
@@ -117,63 +121,55 @@ static bool deliver_and_ask(struct host *host, struct host *from, uint8_t tag, c
 	return true;
 }
 
-/* A message's acknowledgement may wait for the answer; that a put is done its owner waits for. */
+/* The acknowledgement of a message can wait for the answer; the completion of a put cannot. */
 static void test_owes(void **state)
 {
 	struct world *world = make(0, 0);
-	struct host *host = &world->hosts[0];
 	uint32_t i;
 
 	world->hosts[1].deliver = deliver_and_ask;
 	for (i = 0; i < 3; i++) {
 		owed = 0;
-		assert_int_equal(send(world, i, 20), PF_DONE);
-		host_pump(host);
-		world_run(world, world->now + 10 * MILLISECOND, NULL);
+		assert_status(send(world, i, 20), PF_DONE);
+		pump(world, 10 * MILLISECOND);
 	}
 	assert_int_equal(received, 3);
 	assert_int_equal(owed, 0);
 	host_stop(&world->hosts[1]);
-	assert_int_equal(net_put(host_peer(host, 1), (uint64_t)(uintptr_t)host->arena,
-				 (uint64_t)(uintptr_t)world->hosts[1].arena, 100, NULL),
-			 PF_OK);
-	host_pump(host);
-	world_run(world, world->now + MILLISECOND / 2, NULL);
-	assert_int_equal(send(world, i, 20), PF_DONE);
-	host_pump(host);
-	world_run(world, world->now + MILLISECOND / 2, NULL);
+	host_put(&world->hosts[0], 0, 1, 0, 100, NULL);
+	world_pass(world, MILLISECOND / 2);
+	assert_status(send(world, i, 20), PF_DONE);
+	pump(world, MILLISECOND / 2);
 	host_continue(&world->hosts[1]);
-	world_run(world, world->now + 10 * MILLISECOND, NULL);
+	world_pass(world, 10 * MILLISECOND);
 	assert_int_equal(received, 4);
 	assert_int_equal(owed, 1);
 	world_destroy(world);
 }
 
-/* One that finds the socket idle leaves at once; those behind it share packets. */
+/* A message is sent at once if the socket is idle; those behind it share packets. */
 static void test_gathered(void **state)
 {
 	struct world *world = make(0, 0);
+	const struct net_statistics *statistics = host_statistics(&world->hosts[0]);
 	uint64_t before;
 	uint32_t i;
 
 	send(world, 0, 8);
-	host_pump(&world->hosts[0]);
-	world_run(world, world->now + MILLISECOND, NULL);
-	assert_int_equal(received, 1);
-	before = host_statistics(&world->hosts[0])->packets_sent;
+	pump(world, MILLISECOND);
+	check_received(world, 1);
+	before = statistics->packets_sent;
 	send(world, 1, 8);
 	host_pump(&world->hosts[0]);
-	assert_int_equal(host_statistics(&world->hosts[0])->packets_sent - before, 1);
-	world_run(world, world->now + MILLISECOND, NULL);
-	before = host_statistics(&world->hosts[0])->packets_sent;
+	assert_int_equal(statistics->packets_sent - before, 1);
+	world_pass(world, MILLISECOND);
+	before = statistics->packets_sent;
 	for (i = 2; i < 1002; i++)
-		assert_int_equal(send(world, i, 8), PF_DONE);
-	host_pump(&world->hosts[0]);
-	world_run(world, world->now + MILLISECOND, NULL);
-	assert_int_equal(received, 1002);
-	assert_int_equal(mistakes, 0);
-	/* 24 bytes each: three packets of 8,952, and few words about them. */
-	assert_in_range(host_statistics(&world->hosts[0])->packets_sent - before, 3, 5);
+		assert_status(send(world, i, 8), PF_DONE);
+	pump(world, MILLISECOND);
+	check_received(world, 1002);
+	/* 24 bytes each: three packets of 8,952, and few acknowledgements. */
+	assert_in_range(statistics->packets_sent - before, 3, 5);
 	world_destroy(world);
 }
 
@@ -181,28 +177,25 @@ static void test_too_long(void **state)
 {
 	struct world *world = make(0, 0);
 
-	assert_int_equal(send(world, 0, NET_MESSAGE_MOST - 3), PF_ERR_TOO_LONG);
-	assert_int_equal(send(world, 0, NET_MESSAGE_MOST - 4), PF_DONE);
-	host_pump(&world->hosts[0]);
-	world_run(world, world->now + 10 * MILLISECOND, NULL);
-	assert_int_equal(received, 1);
-	assert_int_equal(mistakes, 0);
+	assert_status(send(world, 0, NET_MESSAGE_MOST - 3), PF_ERR_TOO_LONG);
+	assert_status(send(world, 0, NET_MESSAGE_MOST - 4), PF_DONE);
+	pump(world, 10 * MILLISECOND);
+	check_received(world, 1);
 	world_destroy(world);
 }
 
-/* Whoever does not look at his messages stops their sender, and nothing else. */
 static bool transferred;
 
-static void complete(struct host *host, void *arg, const struct net_completion *completion)
+static void on_transferred(struct host *host, void *arg, const struct net_completion *completion)
 {
-	assert_int_equal(completion->status, PF_OK);
+	assert_ok(completion->status);
 	transferred = true;
 }
 
+/* A receiver that does not take its messages stops their sender, and nothing else. */
 static void test_credit(void **state)
 {
 	struct world *world = make(0, 0);
-	struct host *host = &world->hosts[0];
 	uint32_t sent = 0, stuck = 0;
 
 	world->hosts[1].closed = true;
@@ -213,27 +206,23 @@ static void test_credit(void **state)
 			continue;
 		}
 		stuck++;
-		host_pump(host);
-		world_run(world, world->now + MILLISECOND, NULL);
+		pump(world, MILLISECOND);
 	}
 	assert_int_equal(received, 0);
-	/* What both ends' rings hold. */
+	/* As many as the rings of both ends hold. */
 	assert_in_range(sent, 400, 600);
 	assert_int_equal(WORLD_SUM(world, lost), 0);
 	assert_int_equal(WORLD_SUM(world, timeouts), 0);
-	host->complete = complete;
+	world->hosts[0].complete = on_transferred;
 	transferred = false;
-	net_put(host_peer(host, 1), (uint64_t)(uintptr_t)host->arena,
-		(uint64_t)(uintptr_t)world->hosts[1].arena, 100000, NULL);
-	host_pump(host);
-	world_run(world, world->now + MILLISECOND, NULL);
+	host_put(&world->hosts[0], 0, 1, 0, 100000, NULL);
+	world_pass(world, MILLISECOND);
 	assert_true(transferred);
 	world->hosts[1].closed = false;
 	assert_int_equal(net_deliver(world->hosts[1].core), 1);
 	host_pump(&world->hosts[1]);
-	world_run(world, world->now + 200 * MILLISECOND, NULL);
-	assert_int_equal(received, sent);
-	assert_int_equal(mistakes, 0);
+	world_pass(world, 200 * MILLISECOND);
+	check_received(world, sent);
 	world_destroy(world);
 }
 
@@ -244,7 +233,7 @@ static unsigned answered;
 
 static void on_value(struct host *host, void *arg, const struct net_completion *completion)
 {
-	assert_int_equal(completion->status, PF_OK);
+	assert_ok(completion->status);
 	values[(uintptr_t)arg] = completion->value;
 	answered++;
 }
@@ -256,12 +245,14 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Each executed once, each with its own value before, whatever gets lost or repeated. */
+/* Each is executed once and returns its old value, whatever is lost or duplicated. */
 static void test_atomics(void **state)
 {
 	struct world *world = make(PER_MILLION(100000), PER_MILLION(200000));
 	struct host *host = &world->hosts[0];
+	struct net_association *peer = host_peer(host, 1);
 	uint64_t *target = (uint64_t *)(void *)(world->hosts[1].arena + 64);
+	uint64_t address = host_address(&world->hosts[1], 64);
 	unsigned i;
 
 	*target = 7;
@@ -269,29 +260,21 @@ static void test_atomics(void **state)
 	host->complete = on_value;
 	host_evict(&world->hosts[1], 0, 4096);
 	for (i = 0; i < ATOMICS; i++)
-		assert_int_equal(net_atomic(host_peer(host, 1), PF_ADD, 8,
-					    (uint64_t)(uintptr_t)target, 1, 0,
-					    (void *)(uintptr_t)i),
-				 PF_OK);
-	host_pump(host);
-	world_run(world, world->now + 10 * SECOND, NULL);
+		assert_ok(net_atomic(peer, PF_ADD, 8, address, 1, 0, (void *)(uintptr_t)i));
+	pump(world, 10 * SECOND);
 	assert_int_equal(answered, ATOMICS);
 	assert_int_equal(*target, 7 + ATOMICS);
 	qsort(values, ATOMICS, sizeof(values[0]), compare);
 	for (i = 0; i < ATOMICS; i++)
 		assert_int_equal(values[i], 7 + i);
-	assert_int_equal(net_atomic(host_peer(host, 1), PF_ADD, 8, (uint64_t)(uintptr_t)target + 4,
-				    1, 0, NULL),
-			 PF_ERR_ARGUMENT);
-	assert_int_equal(net_atomic(host_peer(host, 1), PF_ADD, 2, (uint64_t)(uintptr_t)target, 1,
-				    0, NULL),
-			 PF_ERR_ARGUMENT);
+	assert_status(net_atomic(peer, PF_ADD, 8, address + 4, 1, 0, NULL), PF_ERR_ARGUMENT);
+	assert_status(net_atomic(peer, PF_ADD, 2, address, 1, 0, NULL), PF_ERR_ARGUMENT);
 	world_destroy(world);
 }
 
 static void on_bad(struct host *host, void *arg, const struct net_completion *completion)
 {
-	assert_int_equal(completion->status, PF_ERR_FAULT);
+	assert_status(completion->status, PF_ERR_FAULT);
 	assert_int_equal(completion->side, PF_SIDE_REMOTE);
 	assert_int_equal(completion->address, (uintptr_t)arg);
 	answered++;
@@ -301,13 +284,12 @@ static void test_bad_atomic(void **state)
 {
 	struct world *world = make(0, 0);
 	struct host *host = &world->hosts[0];
-	uint64_t bad = (uint64_t)(uintptr_t)world->hosts[1].arena + world->settings.arena;
+	uint64_t bad = host_address(&world->hosts[1], world->settings.arena);
 
 	answered = 0;
 	host->complete = on_bad;
 	net_atomic(host_peer(host, 1), PF_ADD, 8, bad, 1, 0, (void *)(uintptr_t)bad);
-	host_pump(host);
-	world_run(world, world->now + MILLISECOND, NULL);
+	pump(world, MILLISECOND);
 	assert_int_equal(answered, 1);
 	world_destroy(world);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Losses, time-outs and packet sizes, one packet at a time. */
+/* Losses, time-outs and packet sizes of one path, packet by packet. */
 #include "unit.h"
 
 #include "net/path.h"
@@ -8,391 +8,346 @@
 #define TIMEOUT_MIN 1000000u
 #define ACK_DELAY 100000u
 #define TARGET 100000u
+#define RTT 10000u /* of packets acknowledged by send_and_acknowledge, ns */
 
-struct fixture {
-	struct path path;
-	struct net_statistics statistics;
-	struct path_events events;
-	unsigned taken, lost, spurious;
-	uint32_t lost_places[2048];
-};
+/* The path, and what it has reported since begin. */
+static struct path path;
+static struct net_statistics statistics;
+static unsigned taken, lost, spurious;
+static uint32_t lost_places[2048];
 
-static void on_taken(void *arg, struct path *path, const struct sent *sent)
+static void on_taken(void *arg, struct path *from, const struct sent *sent)
 {
-	((struct fixture *)arg)->taken++;
+	taken++;
 }
 
-static void on_lost(void *arg, struct path *path, const struct sent *sent)
+static void on_lost(void *arg, struct path *from, const struct sent *sent)
 {
-	struct fixture *fixture = arg;
-
-	fixture->lost_places[fixture->lost++ % 2048] = sent->place;
+	lost_places[lost++ % ARRAY_SIZE(lost_places)] = sent->place;
 }
 
-static void on_spurious(void *arg, struct path *path, const struct sent *sent)
+static void on_spurious(void *arg, struct path *from, const struct sent *sent)
 {
-	((struct fixture *)arg)->spurious++;
+	spurious++;
 }
 
-static struct fixture *open_path(void)
+static struct path_events events = { on_taken, on_lost, on_spurious, NULL };
+
+static int begin(void **state)
 {
 	static const struct net_endpoint to;
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
 
-	assert_non_null(fixture);
-	path_init(&fixture->path, &to, 8952);
-	fixture->events = (struct path_events){ on_taken, on_lost, on_spurious, fixture };
-	return fixture;
+	path_init(&path, &to, 8952);
+	memset(&statistics, 0, sizeof(statistics));
+	taken = lost = spurious = 0;
+	return 0;
 }
 
-static void close_path(struct fixture *fixture)
+static int end(void **state)
 {
-	path_rest(&fixture->path);
-	free(fixture);
+	path_rest(&path);
+	return 0;
 }
 
-/* count packets, whose place is their number. */
-static void send(struct fixture *fixture, unsigned count, uint64_t now)
+/* count data packets, whose place is their number. */
+static void send(unsigned count, uint64_t now)
 {
 	while (count--) {
-		struct sent *sent = path_record(&fixture->path);
+		struct sent *sent = path_record(&path);
 
 		assert_non_null(sent);
 		sent->kind = SENT_DATA_PUT;
-		sent->place = (uint32_t)fixture->path.next;
-		path_sent(&fixture->path, sent, now, PACKET, true);
+		sent->place = (uint32_t)path.next;
+		path_sent(&path, sent, now, PACKET, true);
 	}
 }
 
-static bool acknowledge(struct fixture *fixture, uint32_t largest, uint64_t bits, uint64_t now)
+/* count acknowledgements, which are not acknowledged themselves. */
+static void send_acknowledgements(unsigned count, uint64_t now)
+{
+	while (count--) {
+		struct sent *sent = path_record(&path);
+
+		assert_non_null(sent);
+		path_sent(&path, sent, now, 72, false);
+	}
+}
+
+static bool acknowledge(uint32_t largest, uint64_t bits, uint64_t now)
 {
 	struct wire_frame frame = { .type = FRAME_ACK, .ack = { .words = 1 } };
 
 	frame.ack.largest = largest;
 	frame.ack.bits[0] = bits;
-	return path_acknowledge(&fixture->path, &frame, now, TARGET, &fixture->events,
-				&fixture->statistics);
+	return path_acknowledge(&path, &frame, now, TARGET, &events, &statistics);
 }
 
-static void advance(struct fixture *fixture, uint64_t now)
+static void advance(uint64_t now)
 {
-	path_advance(&fixture->path, now, TIMEOUT_MIN, ACK_DELAY, &fixture->events,
-		     &fixture->statistics);
+	path_advance(&path, now, TIMEOUT_MIN, ACK_DELAY, &events, &statistics);
 }
 
-static uint64_t deadline(struct fixture *fixture)
+static uint64_t deadline(void)
 {
-	return path_deadline(&fixture->path, TIMEOUT_MIN, ACK_DELAY);
+	return path_deadline(&path, TIMEOUT_MIN, ACK_DELAY);
 }
 
-/* A ping that did not leave is asked again: no time-out would, with nothing under way. */
-static void test_unsent(void **state)
+static void send_and_acknowledge(uint64_t now)
 {
-	struct fixture *fixture = open_path();
-
-	send(fixture, 2, 1000);
-	path_unsent(&fixture->path, 1, 1, &fixture->events);
-	assert_int_equal(fixture->lost, 1);
-	assert_int_equal(fixture->path.in_flight, PACKET);
-	assert_false(fixture->path.probe);
-	path_unsent(&fixture->path, 0, 1, &fixture->events);
-	assert_int_equal(fixture->lost, 2);
-	assert_int_equal(fixture->path.in_flight, 0);
-	assert_int_equal(deadline(fixture), NET_NEVER);
-	assert_true(fixture->path.probe);
-	close_path(fixture);
+	send(1, now);
+	acknowledge((uint32_t)path.next - 1, 1, now + RTT);
 }
 
-/* In order, one by one. */
-static void send_and_take(struct fixture *fixture, unsigned count)
+static void check(unsigned expected_lost, uint64_t in_flight, uint64_t timeouts)
 {
-	uint64_t now = 1000000;
-
-	for (; count; count--, now += 20000) {
-		send(fixture, 1, now);
-		acknowledge(fixture, (uint32_t)fixture->path.next - 1, 1, now + 10000);
-	}
+	assert_int_equal(lost, expected_lost);
+	assert_int_equal(path.in_flight, in_flight);
+	assert_int_equal(statistics.timeouts, timeouts);
 }
 
-/* Acknowledgements that lie between do not overtake anything that is heard of. */
-static void test_gap_of_answers(void **state)
+/* A probe that did not leave is repeated: with nothing in flight there is no time-out. */
+static void test_probe_unsent(void **state)
 {
-	struct fixture *fixture = open_path();
-	struct sent *sent;
-	unsigned i;
+	send(2, 1000);
+	path_unsent(&path, 1, 1, &events);
+	check(1, PACKET, 0);
+	assert_false(path.probe);
+	path_unsent(&path, 0, 1, &events);
+	check(2, 0, 0);
+	assert_int_equal(deadline(), NET_NEVER);
+	assert_true(path.probe);
+}
 
-	send(fixture, 1, 1000);
-	for (i = 0; i < 3; i++) {
-		sent = path_record(&fixture->path);
-		assert_non_null(sent);
-		path_sent(&fixture->path, sent, 1000, 72, false);
-	}
-	send(fixture, 1, 1000);
-	assert_true(acknowledge(fixture, 4, 1, 11000));
-	assert_int_equal(fixture->lost, 0);
-	close_path(fixture);
+/* Acknowledgements sent in between do not count as packets that overtake. */
+static void test_gap_of_acknowledgements(void **state)
+{
+	send(1, 1000);
+	send_acknowledgements(3, 1000);
+	send(1, 1000);
+	assert_true(acknowledge(4, 1, 11000));
+	assert_int_equal(lost, 0);
 }
 
 static void test_gap(void **state)
 {
-	struct fixture *fixture = open_path();
-
-	send(fixture, 6, 1000);
-	/* 0 is missing: 1 and 2 may have overtaken it, 3 may not. */
-	assert_true(acknowledge(fixture, 2, 3, 11000));
-	assert_int_equal(fixture->lost, 0);
-	assert_int_equal(fixture->path.in_flight, 4 * PACKET);
-	assert_true(acknowledge(fixture, 3, 7, 11000));
-	assert_int_equal(fixture->lost, 1);
-	assert_int_equal(fixture->lost_places[0], 0);
-	assert_int_equal(fixture->path.in_flight, 2 * PACKET);
-	assert_int_equal(fixture->statistics.timeouts, 0);
-	assert_int_equal(fixture->path.rtt, 10000);
-	close_path(fixture);
+	send(6, 1000);
+	/* 0 is missing: 1 and 2 may have overtaken it, three packets may not. */
+	assert_true(acknowledge(2, 3, 11000));
+	check(0, 4 * PACKET, 0);
+	assert_true(acknowledge(3, 7, 11000));
+	check(1, 2 * PACKET, 0);
+	assert_int_equal(lost_places[0], 0);
+	assert_int_equal(path.rtt, 10000);
 }
 
-/* Overtaken by fewer, it is lost by time, still long before a time-out. */
+/* A packet that fewer packets overtook is lost after some time, long before a time-out. */
 static void test_gap_by_time(void **state)
 {
-	struct fixture *fixture = open_path();
-
-	send(fixture, 2, 1000);
-	acknowledge(fixture, 1, 1, 11000);
-	assert_int_equal(fixture->lost, 0);
-	assert_int_equal(deadline(fixture), 1000 + 10000 + 2500);
-	advance(fixture, deadline(fixture));
-	assert_int_equal(fixture->lost, 1);
-	assert_int_equal(fixture->statistics.timeouts, 0);
-	assert_true(deadline(fixture) == NET_NEVER);
-	close_path(fixture);
+	send(2, 1000);
+	acknowledge(1, 1, 11000);
+	assert_int_equal(lost, 0);
+	assert_int_equal(deadline(), 1000 + 10000 + 2500);
+	advance(deadline());
+	check(1, 0, 0);
+	assert_true(deadline() == NET_NEVER);
 }
 
-/* Nothing behind the last packets tells of their loss: soon a probe asks. */
+/* The loss of the last packets shows by no later packet: a probe asks early. */
 static void test_tail(void **state)
 {
-	struct fixture *fixture = open_path();
 	uint64_t first;
 
-	send(fixture, 1, 1000);
-	acknowledge(fixture, 0, 1, 11000);
-	send(fixture, 5, 20000);
-	first = deadline(fixture);
-	assert_int_equal(first, 20000 + 2 * 10000 + ACK_DELAY);
-	advance(fixture, first - 1);
-	assert_false(fixture->path.probe);
-	advance(fixture, first);
-	/* Whatever the window says; nothing is lost yet. */
-	assert_true(fixture->path.probe);
-	assert_int_equal(fixture->statistics.tail_probes, 1);
-	assert_int_equal(fixture->statistics.timeouts, 0);
-	assert_int_equal(fixture->lost, 0);
-	assert_int_equal(fixture->path.in_flight, 5 * PACKET);
-	assert_false(path_open(&fixture->path, first, PACKET, 0));
-	send(fixture, 1, first);
-	/* It may be lost as well. */
-	assert_int_equal(deadline(fixture) - first, 2 * (2 * 10000 + ACK_DELAY));
-	/* Of five, the third and the fifth got through; the answer to the probe tells at once. */
-	assert_true(acknowledge(fixture, 6, 0x15, first + 5000));
-	assert_int_equal(fixture->path.tail_probes, 0);
-	assert_int_equal(fixture->lost, 3);
-	assert_int_equal(fixture->lost_places[0], 1);
-	assert_int_equal(fixture->lost_places[1], 3);
-	assert_int_equal(fixture->lost_places[2], 5);
-	assert_int_equal(fixture->path.in_flight, 0);
-	assert_int_equal(fixture->spurious, 0);
-	close_path(fixture);
+	send_and_acknowledge(1000);
+	send(5, 20000);
+	first = deadline();
+	assert_int_equal(first, 20000 + 2 * RTT + ACK_DELAY);
+	advance(first - 1);
+	assert_false(path.probe);
+	advance(first);
+	/* Whatever the window is; nothing counts as lost yet. */
+	assert_true(path.probe);
+	assert_int_equal(statistics.tail_probes, 1);
+	check(0, 5 * PACKET, 0);
+	assert_false(path_open(&path, first, PACKET, 0));
+	send(1, first);
+	/* The probe may be lost too. */
+	assert_int_equal(deadline() - first, 2 * (2 * RTT + ACK_DELAY));
+	/* The second and the fourth of five arrived, and the probe: its answer shows the losses. */
+	assert_true(acknowledge(6, 0x15, first + 5000));
+	assert_int_equal(path.tail_probes, 0);
+	check(3, 0, 0);
+	assert_int_equal(lost_places[0], 1);
+	assert_int_equal(lost_places[1], 3);
+	assert_int_equal(lost_places[2], 5);
+	assert_int_equal(spurious, 0);
 }
 
-/* No answer to these probes either: time-outs, each twice as long. */
+/* If these probes have no answer either, time-outs follow, each twice as long as the last. */
 static void test_timeout(void **state)
 {
-	struct fixture *fixture = open_path();
-	uint64_t now;
+	uint64_t now = 20000;
 
-	send(fixture, 1, 1000);
-	acknowledge(fixture, 0, 1, 11000);
-	send(fixture, 5, now = 20000);
-	while ((2 * 10000 + ACK_DELAY) << fixture->statistics.tail_probes < TIMEOUT_MIN) {
-		now = deadline(fixture);
-		advance(fixture, now);
-		send(fixture, 1, now);
+	send_and_acknowledge(1000);
+	send(5, now);
+	while ((2 * RTT + ACK_DELAY) << statistics.tail_probes < TIMEOUT_MIN) {
+		now = deadline();
+		advance(now);
+		send(1, now);
 	}
-	assert_int_equal(fixture->statistics.timeouts, 0);
-	assert_int_equal(deadline(fixture) - now, TIMEOUT_MIN + ACK_DELAY);
-	now = deadline(fixture);
-	advance(fixture, now);
-	assert_true(fixture->path.probe);
-	assert_int_equal(fixture->statistics.timeouts, 1);
-	assert_int_equal(fixture->lost, 0);
-	send(fixture, 1, now);
-	assert_int_equal(deadline(fixture) - now, 2 * (TIMEOUT_MIN + ACK_DELAY));
-	now = deadline(fixture);
-	acknowledge(fixture, (uint32_t)fixture->path.next - 1, 1, now);
-	assert_int_equal(fixture->path.timeouts, 0);
-	close_path(fixture);
+	assert_int_equal(statistics.timeouts, 0);
+	assert_int_equal(deadline() - now, TIMEOUT_MIN + ACK_DELAY);
+	now = deadline();
+	advance(now);
+	assert_true(path.probe);
+	assert_int_equal(statistics.timeouts, 1);
+	assert_int_equal(lost, 0);
+	send(1, now);
+	assert_int_equal(deadline() - now, 2 * (TIMEOUT_MIN + ACK_DELAY));
+	now = deadline();
+	acknowledge((uint32_t)path.next - 1, 1, now);
+	assert_int_equal(path.timeouts, 0);
 }
 
-/* The peer got no processor for long: it is late with all it has, and has it all. */
+/* A peer without a processor acknowledges late, and then everything: nothing was lost. */
 static void test_late_peer(void **state)
 {
-	struct fixture *fixture = open_path();
-	uint64_t now = 1000;
+	uint64_t now = 20000;
 	unsigned i;
 
-	send(fixture, 1, now);
-	acknowledge(fixture, 0, 1, now + 10000);
-	send(fixture, 10, now = 20000);
+	send_and_acknowledge(1000);
+	send(10, now);
 	for (i = 0; i < 9; i++) {
-		now = deadline(fixture);
-		advance(fixture, now);
-		send(fixture, 1, now);
+		now = deadline();
+		advance(now);
+		send(1, now);
 	}
 	assert_true(now > 20 * TIMEOUT_MIN);
-	/* First a part, whose last took as long as those before it. */
-	assert_true(acknowledge(fixture, 2, 2, now));
-	assert_int_equal(fixture->lost, 0);
-	assert_true(acknowledge(fixture, 19, 0x7ffff, now + 1000));
-	assert_int_equal(fixture->lost, 0);
-	assert_int_equal(fixture->path.in_flight, 0);
-	assert_int_equal(fixture->statistics.lost, 0);
-	close_path(fixture);
+	/* First for some of them, then for the rest. */
+	assert_true(acknowledge(2, 2, now));
+	assert_int_equal(lost, 0);
+	assert_true(acknowledge(19, 0x7ffff, now + 1000));
+	check(0, 0, statistics.timeouts);
+	assert_int_equal(statistics.lost, 0);
 }
 
-/* Time-outs of a silent peer come ever more seldom, but come. */
+/* The interval of time-outs of a silent peer grows to a second. */
 static void test_silence(void **state)
 {
-	struct fixture *fixture = open_path();
 	uint64_t now = 1000, before = 0;
 	unsigned i;
 
-	send(fixture, 60, now);
+	send(60, now);
 	for (i = 0; i < 20; i++) {
-		uint64_t next = deadline(fixture);
+		uint64_t next = deadline();
 
 		assert_in_range(next - now, before, 1000000000);
 		before = next - now;
 		now = next;
-		advance(fixture, now);
-		assert_true(fixture->path.probe);
-		fixture->path.probe = false;
-		send(fixture, 1, now);
+		advance(now);
+		assert_true(path.probe);
+		path.probe = false;
+		send(1, now);
 	}
 	assert_int_equal(before, 1000000000);
-	assert_int_equal(fixture->path.in_flight, 80 * PACKET);
-	assert_int_equal(fixture->lost, 0);
-	close_path(fixture);
+	check(0, 80 * PACKET, statistics.timeouts);
 }
 
-/* Reordering is learned: what was as late as others before is no loss the next time. */
+/* After reordering, a packet as late as earlier ones does not count as lost. */
 static void test_reordering(void **state)
 {
-	struct fixture *fixture = open_path();
-	uint64_t window;
+	uint64_t window, now = 1000000;
+	unsigned i;
 
-	send(fixture, 20, 1000);
-	acknowledge(fixture, 10, 7, 11000); /* 8, 9 and 10 */
-	assert_int_equal(fixture->lost, 8);
-	acknowledge(fixture, 10, 0x7ff, 15000);
-	assert_int_equal(fixture->spurious, 8);
-	assert_int_equal(fixture->path.patience, 4000);
-	acknowledge(fixture, 19, 0x3ff, 15000);
-	send(fixture, 20, 20000);
-	fixture->lost = 0;
-	acknowledge(fixture, 30, 1, 30000);
-	assert_int_equal(fixture->lost, 0);
-	assert_int_equal(deadline(fixture), 20000 + 10000 + 4000);
-	acknowledge(fixture, 30, 0x7fd, 33000); /* but one */
-	assert_int_equal(fixture->lost, 0);
-	advance(fixture, deadline(fixture));
-	assert_int_equal(fixture->lost, 1);
-	assert_int_equal(fixture->lost_places[0], 29);
-	/* And is forgotten where it comes no more. */
-	window = fixture->path.patience;
-	send_and_take(fixture, 20000);
-	assert_true(fixture->path.patience < window / 8);
-	assert_false(fixture->path.reorders);
-	close_path(fixture);
+	send(20, 1000);
+	acknowledge(10, 7, 11000); /* 8, 9 and 10 */
+	assert_int_equal(lost, 8);
+	acknowledge(10, 0x7ff, 15000);
+	assert_int_equal(spurious, 8);
+	assert_int_equal(path.patience, 4000);
+	acknowledge(19, 0x3ff, 15000);
+	send(20, 20000);
+	lost = 0;
+	acknowledge(30, 1, 30000);
+	assert_int_equal(lost, 0);
+	assert_int_equal(deadline(), 20000 + 10000 + 4000);
+	acknowledge(30, 0x7fd, 33000); /* all but 29 */
+	assert_int_equal(lost, 0);
+	advance(deadline());
+	assert_int_equal(lost, 1);
+	assert_int_equal(lost_places[0], 29);
+	/* Without reordering the tolerance shrinks again. */
+	window = path.patience;
+	for (i = 0; i < 20000; i++, now += 20000)
+		send_and_acknowledge(now);
+	assert_true(path.patience < window / 8);
+	assert_false(path.reorders);
 }
 
+/* Acknowledgements of packets that were never sent are refused. */
 static void test_unsent_is_refused(void **state)
 {
-	struct fixture *fixture = open_path();
-
-	send(fixture, 3, 1000);
-	assert_false(acknowledge(fixture, 3, 1, 2000));
-	assert_false(acknowledge(fixture, 0x7fffffff, ~0ull, 2000));
-	assert_int_equal(fixture->taken, 0);
-	assert_true(acknowledge(fixture, 2, ~0ull, 2000));
-	assert_int_equal(fixture->taken, 3);
-	assert_true(acknowledge(fixture, 2, ~0ull, 2000));
-	assert_int_equal(fixture->taken, 3);
-	close_path(fixture);
+	send(3, 1000);
+	assert_false(acknowledge(3, 1, 2000));
+	assert_false(acknowledge(0x7fffffff, ~0ull, 2000));
+	assert_int_equal(taken, 0);
+	assert_true(acknowledge(2, ~0ull, 2000));
+	assert_int_equal(taken, 3);
+	assert_true(acknowledge(2, ~0ull, 2000));
+	assert_int_equal(taken, 3);
 }
 
-static void test_most_under_way(void **state)
+static void test_most_in_flight(void **state)
 {
-	struct fixture *fixture = open_path();
 	uint64_t next;
 	unsigned i;
 
-	send(fixture, SENT_MOST, 1000);
-	assert_null(path_record(&fixture->path));
-	assert_true(acknowledge(fixture, 0, 1, 2000));
-	assert_non_null(path_record(&fixture->path));
-	send(fixture, 1, 2000);
-	assert_null(path_record(&fixture->path));
-	/* However long it is silent, there is room to ask and to answer. */
+	send(SENT_MOST, 1000);
+	assert_null(path_record(&path));
+	assert_true(acknowledge(0, 1, 2000));
+	assert_non_null(path_record(&path));
+	send(1, 2000);
+	assert_null(path_record(&path));
+	/* However long the peer is silent, there is room for probes and acknowledgements. */
 	for (i = 0; i < 3 * SENT_MOST; i++) {
-		next = deadline(fixture);
-		advance(fixture, next);
-		path_make_room(&fixture->path, next, &fixture->events);
-		assert_non_null(path_record(&fixture->path));
-		send(fixture, 1, next);
+		next = deadline();
+		advance(next);
+		path_make_room(&path, next, &events);
+		assert_non_null(path_record(&path));
+		send(1, next);
 	}
-	/* What was forgotten to make room may have arrived; that is no sign of reordering. */
-	acknowledge(fixture, (uint32_t)fixture->path.next - 1, ~0ull, next);
-	assert_false(fixture->path.reorders);
-	close_path(fixture);
+	/* A packet whose record was dropped may be acknowledged: that is no reordering. */
+	acknowledge((uint32_t)path.next - 1, ~0ull, next);
+	assert_false(path.reorders);
 }
 
-/* However much may be under way, there is room for acknowledgements. */
-static void test_room_for_answers(void **state)
+/* However many data packets are in flight, there is room for acknowledgements. */
+static void test_room_for_acknowledgements(void **state)
 {
-	struct fixture *fixture = open_path();
-	struct path *path = &fixture->path;
-	unsigned i;
-
-	path->congestion.window = UINT64_MAX;
-	while (path_open(path, 1, PACKET, UINT32_MAX))
-		send(fixture, 1, 1);
-	assert_true(path->next > 512);
-	for (i = 0; i < 32; i++) {
-		struct sent *sent = path_record(path);
-
-		assert_non_null(sent);
-		path_sent(path, sent, 1, 72, false);
-	}
-	close_path(fixture);
+	path.congestion.window = UINT64_MAX;
+	while (path_open(&path, 1, PACKET, UINT32_MAX))
+		send(1, 1);
+	assert_true(path.next > 512);
+	send_acknowledgements(32, 1);
 }
 
 static void test_never_sent(void **state)
 {
-	struct fixture *fixture = open_path();
-
-	send(fixture, 5, 1000);
-	path_unsent(&fixture->path, 3, 2, &fixture->events);
-	assert_int_equal(fixture->lost, 2);
-	assert_int_equal(fixture->path.in_flight, 3 * PACKET);
-	assert_int_equal(fixture->statistics.lost, 0);
-	close_path(fixture);
+	send(5, 1000);
+	path_unsent(&path, 3, 2, &events);
+	check(2, 3 * PACKET, 0);
+	assert_int_equal(statistics.lost, 0);
 }
 
-/* Probe all that is wanted against a path of this size; returns what was found. */
-static uint32_t discover(struct mtu *mtu, uint32_t real, uint64_t now, unsigned *probes)
+/* ---- the size of packets ---- */
+
+/* Send all probes that are wanted over a path that carries this size, and return what was found. */
+static uint32_t discover(struct mtu *mtu, uint32_t real, uint64_t now)
 {
 	uint32_t size;
+	unsigned probes;
 
-	for (*probes = 0; (size = mtu_wanted(mtu, now)) && *probes < 100; (*probes)++) {
+	for (probes = 0; (size = mtu_wanted(mtu, now)); probes++) {
+		assert_true(probes < 100);
 		mtu_sent(mtu, size);
 		assert_int_equal(mtu_wanted(mtu, now), 0);
 		if (size <= real)
@@ -400,28 +355,45 @@ static uint32_t discover(struct mtu *mtu, uint32_t real, uint64_t now, unsigned 
 		else
 			mtu_lost(mtu, now);
 	}
-	assert_true(*probes < 100);
+	/* When the interface's size passes, one probe is enough. */
+	assert_true(real < 8952 || probes == 1);
 	return mtu->size;
 }
 
-static void test_mtu(void **state)
+#define SECOND 1000000000ull
+
+static void test_mtu_discovery(void **state)
+{
+	static const uint32_t sizes[] = { 8952, 1472, 1200 };
+	struct mtu mtu;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		mtu_init(&mtu, 8952);
+		assert_int_equal(mtu.size, NET_PACKET_LEAST);
+		assert_int_equal(discover(&mtu, sizes[i], 1), sizes[i]);
+	}
+	/* Larger sizes are probed again after ten minutes. */
+	assert_int_equal(mtu_wanted(&mtu, 599 * SECOND), 0);
+	assert_int_equal(mtu_wanted(&mtu, 601 * SECOND), 8952);
+	assert_int_equal(discover(&mtu, 8952, 601 * SECOND), 8952);
+	/* A probe that did not leave says nothing about the path. */
+	mtu_init(&mtu, 8952);
+	for (i = 0; i < 10; i++) {
+		mtu_sent(&mtu, mtu_wanted(&mtu, 1));
+		mtu_unsent(&mtu);
+	}
+	assert_int_equal(mtu_wanted(&mtu, 1), 8952);
+}
+
+/* A path that drops all long packets; single losses do not count. */
+static void test_mtu_black_hole(void **state)
 {
 	struct mtu mtu;
-	unsigned probes, i;
+	unsigned i;
 
 	mtu_init(&mtu, 8952);
-	assert_int_equal(mtu.size, NET_PACKET_LEAST);
-	assert_int_equal(discover(&mtu, 8952, 1, &probes), 8952);
-	assert_int_equal(probes, 1);
-	mtu_init(&mtu, 8952);
-	assert_int_equal(discover(&mtu, 1472, 1, &probes), 1472);
-	mtu_init(&mtu, 8952);
-	assert_int_equal(discover(&mtu, 1200, 1, &probes), 1200);
-	/* It is tried again, but not soon. */
-	assert_int_equal(mtu_wanted(&mtu, 599000000000), 0);
-	assert_int_equal(mtu_wanted(&mtu, 601000000000), 8952);
-	assert_int_equal(discover(&mtu, 8952, 601000000000, &probes), 8952);
-	/* A path that swallows long packets; single losses do not count. */
+	discover(&mtu, 8952, 1);
 	for (i = 0; i < 100; i++) {
 		assert_false(mtu_passed(&mtu, 8952, false));
 		if (i % 4 == 3)
@@ -431,49 +403,56 @@ static void test_mtu(void **state)
 		assert_false(mtu_passed(&mtu, 8952, false));
 	assert_true(mtu_passed(&mtu, 8952, false));
 	assert_int_equal(mtu.size, NET_PACKET_LEAST);
-	assert_int_equal(discover(&mtu, 1472, 601000000000, &probes), 1472);
-	/* What the network says is at most believed downwards, and never below the least. */
-	mtu_limit(&mtu, 601000000000, 100);
-	assert_int_equal(mtu.size, 1472);
-	mtu_limit(&mtu, 601000000000, 1301);
-	assert_int_equal(mtu.size, 1296);
-	mtu_limit(&mtu, 601000000000, 8952);
-	assert_int_equal(mtu.size, 1296);
-	/* ... for some minutes. */
-	assert_int_equal(mtu_wanted(&mtu, 1200000000000), 0);
-	assert_int_equal(discover(&mtu, 8952, 1202000000000, &probes), 8952);
-	/* A probe that is answered after the network has said that it is too long. */
+	assert_int_equal(discover(&mtu, 1472, 1), 1472);
+}
+
+/* A limit that the network reports can only reduce the size, to no less than the least. */
+static void test_mtu_limit(void **state)
+{
+	static const struct {
+		size_t limit;
+		uint32_t size;
+	} limits[] = { { 100, 1472 }, { 1301, 1296 }, { 8952, 1296 } };
+	struct mtu mtu;
+	size_t i;
+
+	mtu_init(&mtu, 8952);
+	discover(&mtu, 1472, 601 * SECOND);
+	for (i = 0; i < ARRAY_SIZE(limits); i++) {
+		mtu_limit(&mtu, 601 * SECOND, limits[i].limit);
+		assert_int_equal(mtu.size, limits[i].size);
+	}
+	assert_int_equal(mtu_wanted(&mtu, 1200 * SECOND), 0);
+	assert_int_equal(discover(&mtu, 8952, 1202 * SECOND), 8952);
+	/* A probe is acknowledged after the network has reported it as too long. */
 	mtu_init(&mtu, 8952);
 	mtu_sent(&mtu, 8952);
 	mtu_limit(&mtu, 1, 1472);
 	mtu_acknowledged(&mtu, 2);
 	assert_int_equal(mtu.size, 1472);
-	/* One that never left says nothing of the path. */
-	mtu_init(&mtu, 8952);
-	for (i = 0; i < 10; i++) {
-		mtu_sent(&mtu, mtu_wanted(&mtu, 1));
-		mtu_unsent(&mtu);
-	}
-	assert_int_equal(mtu_wanted(&mtu, 1), 8952);
 }
+
+#define ON_PATH(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_gap),
-		cmocka_unit_test(test_gap_of_answers),
-		cmocka_unit_test(test_gap_by_time),
-		cmocka_unit_test(test_tail),
-		cmocka_unit_test(test_timeout),
-		cmocka_unit_test(test_unsent),
-		cmocka_unit_test(test_late_peer),
-		cmocka_unit_test(test_silence),
-		cmocka_unit_test(test_reordering),
-		cmocka_unit_test(test_unsent_is_refused),
-		cmocka_unit_test(test_most_under_way),
-		cmocka_unit_test(test_room_for_answers),
-		cmocka_unit_test(test_never_sent),
-		cmocka_unit_test(test_mtu),
+		ON_PATH(test_gap),
+		ON_PATH(test_gap_of_acknowledgements),
+		ON_PATH(test_gap_by_time),
+		ON_PATH(test_tail),
+		ON_PATH(test_timeout),
+		ON_PATH(test_probe_unsent),
+		ON_PATH(test_late_peer),
+		ON_PATH(test_silence),
+		ON_PATH(test_reordering),
+		ON_PATH(test_unsent_is_refused),
+		ON_PATH(test_most_in_flight),
+		ON_PATH(test_room_for_acknowledgements),
+		ON_PATH(test_never_sent),
+		cmocka_unit_test(test_mtu_discovery),
+		cmocka_unit_test(test_mtu_black_hole),
+		cmocka_unit_test(test_mtu_limit),
 	};
 
 	return cmocka_run_group_tests_name("net_path", tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The parts of the wire format, byte ranges, and the streams of control entries and messages. */
 #include "unit.h"
 
 #include "net/ranges.h"
@@ -15,29 +16,26 @@ static void test_header(void **state)
 						   .transfer = 0x11223344 };
 	static const uint8_t bytes[] = { 0x15, 3,    16,   0,    4,    3,    2,    1,
 					 0xfc, 0xfd, 0xfe, 0xff, 0x44, 0x33, 0x22, 0x11 };
+	/* Offset and value: version, types that do not exist, path, control length. */
+	static const uint8_t bad[][2] = {
+		{ 16, 0x25 }, { 16, 0x10 }, { 16, 0x17 }, { 17, 4 }, { 18, 12 }
+	};
 	struct wire_header back;
 	uint8_t packet[48] = { 0 };
-	size_t length;
+	size_t length, i;
 
 	wire_put_header(packet, &header);
 	assert_memory_equal(packet + WIRE_TAG, bytes, sizeof(bytes));
 	assert_true(wire_get_header(packet, sizeof(packet), &back));
 	assert_memory_equal(&header, &back, sizeof(header));
-	/* The control section has to be there. */
+	/* The control section must be complete. */
 	for (length = 0; length < 48; length++)
 		assert_false(wire_get_header(packet, length, &back));
-	packet[16] = 0x25;
-	assert_false(wire_get_header(packet, sizeof(packet), &back));
-	packet[16] = 0x10;
-	assert_false(wire_get_header(packet, sizeof(packet), &back));
-	packet[16] = 0x17;
-	assert_false(wire_get_header(packet, sizeof(packet), &back));
-	packet[16] = 0x15;
-	packet[17] = 4;
-	assert_false(wire_get_header(packet, sizeof(packet), &back));
-	packet[17] = 0;
-	packet[18] = 12;
-	assert_false(wire_get_header(packet, sizeof(packet), &back));
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		wire_put_header(packet, &header);
+		packet[bad[i][0]] = bad[i][1];
+		assert_false(wire_get_header(packet, sizeof(packet), &back));
+	}
 }
 
 static void test_hello(void **state)
@@ -73,7 +71,7 @@ static void test_hello(void **state)
 	assert_false(wire_get_hello(bytes, sizeof(bytes), &back));
 }
 
-/* What is written is read again, and no byte behind its end is needed or touched. */
+/* A frame is read as it was written; a shorter one is refused without reading behind its end. */
 static void check_frame(const struct wire_frame *frame)
 {
 	uint8_t *bytes = malloc(wire_frame_length(frame));
@@ -85,7 +83,7 @@ static void check_frame(const struct wire_frame *frame)
 	assert_int_equal(wire_get_frame(bytes, length, &back), length);
 	assert_int_equal(back.type, frame->type);
 	for (i = 0; i < length; i++) {
-		/* Where reading behind the end is noticed. */
+		/* A sanitizer would notice a read behind the end. */
 		uint8_t *cut = malloc(i + 1);
 
 		memcpy(cut, bytes, i);
@@ -189,12 +187,12 @@ static void test_status_of_entries(void **state)
 	unsigned i;
 
 	assert_int_equal(wire_get_entry(bytes, wire_put_entry(bytes, &entry), &back), 16);
-	assert_int_equal(back.status, PF_ERR_FAULT);
-	/* What a peer invents is not handed on. */
+	assert_status(back.status, PF_ERR_FAULT);
+	/* Other values that a peer sends become PF_ERR_FAULT. */
 	for (i = 0; i < sizeof(others); i++) {
 		bytes[2] = others[i];
 		assert_int_equal(wire_get_entry(bytes, 16, &back), 16);
-		assert_int_equal(back.status, PF_ERR_FAULT);
+		assert_status(back.status, PF_ERR_FAULT);
 	}
 }
 
@@ -204,13 +202,13 @@ static void test_widen(void **state)
 	assert_int_equal(wire_widen(5, 0), 0);
 	assert_true(wire_widen(0xfffffffe, 3) == 0x100000003);
 	assert_true(wire_widen(0x100000003, 0xfffffffe) == 0xfffffffe);
-	/* There is nothing below 0. */
+	/* There is no number below 0. */
 	assert_true(wire_widen(2, 0xffffffff) == 0xffffffff);
 }
 
 #define SPACE 300
 
-/* The set against an array of flags. */
+/* Compare the set with an array of flags. */
 static void test_ranges(void **state)
 {
 	struct random_numbers numbers = random_start("ranges");
@@ -269,7 +267,7 @@ static void test_ranges_full(void **state)
 
 #define RING 1024
 
-/* Bytes through a stream whose pieces are lost, repeated and overtaken. */
+/* Send bytes through a stream whose pieces are lost, duplicated and reordered. */
 static void test_stream(void **state)
 {
 	struct random_numbers numbers = random_start("stream");
@@ -333,8 +331,8 @@ static void test_stream(void **state)
 	stream_in_destroy(&in);
 }
 
-/* A piece that was cut anew covers one that is here and ends where the next one starts. */
-static void test_cut_anew(void **state)
+/* A retransmitted piece covers one that has arrived and ends where the next one starts. */
+static void test_other_pieces(void **state)
 {
 	static const uint8_t bytes[64];
 	struct stream_out out;
@@ -374,7 +372,7 @@ int main(void)
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_ranges_full),
 		cmocka_unit_test(test_stream),
-		cmocka_unit_test(test_cut_anew),
+		cmocka_unit_test(test_other_pieces),
 	};
 
 	return cmocka_run_group_tests_name("net_wire", tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include "network.h"
+#include "pattern.h"
 #include "sockets.h"
 
 void settings_init(struct settings *settings)
@@ -21,14 +22,9 @@ void settings_init(struct settings *settings)
 	net_options_init(&settings->options);
 }
 
-/* splitmix64: Steele, Lea, Flood, OOPSLA 2014 */
 uint64_t world_random(struct world *world)
 {
-	uint64_t x = world->random += 0x9e3779b97f4a7c15ull;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-	return x ^ x >> 31;
+	return pattern_mix(world->random += 0x9e3779b97f4a7c15ull);
 }
 
 bool world_chance(struct world *world, uint32_t probability)
@@ -56,8 +52,6 @@ void world_fail(struct world *world, const char *format, ...)
 	}
 	world->failed = true;
 }
-
-/* ---- events ---- */
 
 void world_call(struct world *world, uint64_t time, void (*call)(struct world *, void *), void *arg)
 {
@@ -98,7 +92,7 @@ void host_pump(struct host *host)
 	}
 }
 
-/* The host does all that it finds to do. */
+/* Handle packets and timers of a host. */
 static void visit(struct host *host)
 {
 	host->away = false;
@@ -121,7 +115,7 @@ static void arrive(struct world *world, struct packet *packet)
 	if (!host->core && !host->stopped) {
 		struct host *from = &world->hosts[packet->from];
 
-		/* Its system says that nobody listens, if that gets through. */
+		/* Its system reports that no socket listens, unless that report is lost. */
 		if (from->core && !from->stopped && world_chance(world, ~world->settings.loss)) {
 			struct net_endpoint endpoint = sockets_endpoint(host->number, packet->path);
 
@@ -156,7 +150,7 @@ static bool inside(const struct host *host, uint64_t address, uint64_t length)
 	return address >= start && length <= size && address - start <= size - length;
 }
 
-/* The first address that is not. */
+/* The first address of a range that is not inside. */
 static uint64_t outside(const struct host *host, uint64_t address)
 {
 	uint64_t start = (uint64_t)(uintptr_t)host->arena;
@@ -165,7 +159,7 @@ static uint64_t outside(const struct host *host, uint64_t address)
 	return address < start || address > end ? address : end;
 }
 
-/* Bytes that only the system will find not to be there. */
+/* Is the range in memory that is found missing only by a system call? */
 static bool beyond(const struct host *host, uint64_t address, uint64_t length)
 {
 	const struct settings *settings = &host->world->settings;
@@ -175,7 +169,7 @@ static bool beyond(const struct host *host, uint64_t address, uint64_t length)
 	       address - start + length <= settings->arena + settings->beyond;
 }
 
-/* Is it there? If not, it will be: the range of wait. */
+/* Are these pages present? If not, schedule their resolution for the range of wait. */
 static int look(struct host *host, const struct net_wait *wait, uint64_t address, uint64_t length)
 {
 	struct world *world = host->world;
@@ -224,44 +218,32 @@ static void resolved(struct world *world, struct event *event)
 	free(event->resolve);
 }
 
-/* As memory.c has it: what is no memory at all is found by using it. */
-static int on_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
-		     uint64_t *bad)
+static int reach(struct host *host, const struct net_wait *wait, uint64_t address, uint64_t length,
+		 bool also_beyond, uint64_t *bad)
 {
-	struct host *host = user;
-
-	if (inside(host, address, length))
-		return look(host, wait, address, length);
-	if (!wait->suspect && beyond(host, address, length))
+	if (inside(host, address, length) || (also_beyond && beyond(host, address, length)))
 		return look(host, wait, address, length);
 	*bad = outside(host, address);
 	return PF_ERR_FAULT;
+}
+
+/* Like memory.c: that memory is not mapped is found by using it. */
+static int on_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
+		     uint64_t *bad)
+{
+	return reach(user, wait, address, length, !wait->suspect, bad);
 }
 
 static int on_destination(void *user, const struct net_wait *wait, uint64_t address,
 			  uint32_t length, uint64_t *bad)
 {
-	struct host *host = user;
-
-	if (inside(host, address, length) || beyond(host, address, length))
-		return look(host, wait, address, length);
-	*bad = outside(host, address);
-	return PF_ERR_FAULT;
-}
-
-static int reach(struct host *host, const struct net_wait *wait, uint64_t address, uint64_t length,
-		 uint64_t *bad)
-{
-	if (inside(host, address, length))
-		return look(host, wait, address, length);
-	*bad = outside(host, address);
-	return PF_ERR_FAULT;
+	return reach(user, wait, address, length, true, bad);
 }
 
 static int on_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
 		    uint32_t length, uint64_t *bad)
 {
-	int status = reach(user, wait, address, length, bad);
+	int status = reach(user, wait, address, length, false, bad);
 	struct host *host = user;
 
 	if (status == PF_OK)
@@ -273,7 +255,7 @@ static int on_place(void *user, const struct net_wait *wait, uint64_t address, c
 static int on_fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
 		    uint32_t length, uint64_t *bad)
 {
-	int status = reach(user, wait, address, length, bad);
+	int status = reach(user, wait, address, length, false, bad);
 
 	if (status == PF_OK)
 		memcpy(to, (const void *)(uintptr_t)address, length);
@@ -289,7 +271,7 @@ static int on_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op 
 		     uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
 {
 	uint64_t *target = (uint64_t *)(uintptr_t)wait->address;
-	int status = reach(user, wait, wait->address, width, bad);
+	int status = reach(user, wait, wait->address, width, false, bad);
 
 	if (status != PF_OK)
 		return status;
@@ -334,7 +316,7 @@ static bool on_accept(void *user, struct net_association *association,
 		return false;
 	*peer = &host->world->hosts[who[0]];
 	if (memcmp(id, host->world->hosts[who[0]].id, NET_ID_BYTES))
-		return true; /* late: it is dead already */
+		return true; /* a late packet of a dead process */
 	host->peers[who[0]] = association;
 	host->peer_life[who[0]] = who[1];
 	return true;
@@ -450,6 +432,32 @@ struct net_association *host_peer(struct host *host, unsigned peer)
 	return host->peers[peer];
 }
 
+uint64_t host_address(const struct host *host, size_t offset)
+{
+	return (uint64_t)(uintptr_t)(host->arena + offset);
+}
+
+static void accepted(struct host *host, int status)
+{
+	if (status != PF_OK)
+		world_fail(host->world, "a transfer was refused: %d", status);
+	host_pump(host);
+}
+
+void host_put(struct host *host, size_t offset, unsigned peer, size_t peer_offset, size_t length,
+	      void *arg)
+{
+	accepted(host, net_put(host_peer(host, peer), host_address(host, offset),
+			       host_address(&host->world->hosts[peer], peer_offset), length, arg));
+}
+
+void host_get(struct host *host, size_t offset, unsigned peer, size_t peer_offset, size_t length,
+	      void *arg)
+{
+	accepted(host, net_get(host_peer(host, peer), host_address(host, offset),
+			       host_address(&host->world->hosts[peer], peer_offset), length, arg));
+}
+
 void host_evict(struct host *host, size_t offset, size_t length)
 {
 	memset(host->present + offset / WORLD_PAGE, 0,
@@ -475,8 +483,6 @@ uint64_t world_sum(const struct world *world, size_t offset)
 	}
 	return sum;
 }
-
-/* ---- the world ---- */
 
 struct world *world_create(const struct settings *settings)
 {
@@ -540,6 +546,11 @@ bool world_run(struct world *world, uint64_t until, bool (*done)(struct world *)
 	if (world->now < until && until != NET_NEVER)
 		world->now = until;
 	return false;
+}
+
+void world_pass(struct world *world, uint64_t time)
+{
+	world_run(world, world->now + time, NULL);
 }
 
 void world_destroy(struct world *world)

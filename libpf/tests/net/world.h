@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts, each with a core as it is shipped, and a network between them in
- * virtual time. All that happens follows from the seed. A host's memory is an
- * arena whose pages may be absent; the network loses, delays, repeats,
- * reorders and damages packets.
+ * Hosts, each with a core as it is shipped, and a network between them, in virtual time. The seed
+ * determines all that happens. A host's memory is an arena whose pages may be absent; the network
+ * loses, delays, duplicates, reorders and corrupts packets.
  */
 #ifndef PF_TESTS_NET_WORLD_H
 #define PF_TESTS_NET_WORLD_H
@@ -30,26 +29,26 @@ struct settings {
 	unsigned hosts;
 	uint64_t seed;
 	uint32_t loss, duplicate, corrupt, mark;
-	uint32_t reorder; /* delayed by up to jitter more */
+	uint32_t reorder; /* an additional delay of up to jitter */
 	uint64_t delay, jitter;
-	uint64_t rate;          /* bytes a second that a host's link carries; 0: any */
-	uint64_t queue;         /* bytes that wait for a link, more are lost */
-	uint32_t mtu;           /* longest UDP payload that passes */
-	uint32_t interface_mtu; /* ... that the interface takes */
-	uint32_t too_big;       /* the network says that a packet is longer than passes */
-	uint32_t absent;        /* a page is not there when it is looked at after an eviction */
-	uint64_t resolve;       /* mean time until it is */
-	uint32_t fault;         /* the system cannot read or write memory that is there */
-	uint32_t full;          /* it has no room for packets to be sent */
-	uint32_t predict;       /* payloads are received where the core foresees them */
-	uint32_t away;          /* the host does not look when a packet comes, */
-	uint64_t away_time;     /* but so much later, on average */
+	uint64_t rate;          /* of a host's link, bytes a second; 0: unlimited */
+	uint64_t queue;         /* bytes that can wait for a link, more are lost */
+	uint32_t mtu;           /* longest UDP payload that the network carries */
+	uint32_t interface_mtu; /* longest UDP payload that the interface accepts */
+	uint32_t too_big;       /* the network reports a packet that is too long */
+	uint32_t absent;        /* pages are evicted after an operation */
+	uint64_t resolve;       /* mean time to resolve a page fault */
+	uint32_t fault;         /* a system call reports a fault in present memory */
+	uint32_t full;          /* the socket has no room for packets to be sent */
+	uint32_t predict;       /* payloads are received where the core predicts them */
+	uint32_t away;          /* the host handles a packet late, */
+	uint64_t away_time;     /* on average by this time */
 	bool no_segments;       /* packets are sent one by one */
 	size_t arena;
-	size_t beyond;       /* bytes behind it that are the host's as well, but not there */
+	size_t beyond;       /* bytes behind the arena that belong to the host and are not mapped */
 	unsigned paths;      /* between two hosts */
-	uint32_t paths_down; /* bits: those that carry nothing */
-	bool same_id;        /* of a host that is started again */
+	uint32_t paths_down; /* bit mask of paths that carry nothing */
+	bool same_id;        /* a host that starts again keeps its id */
 	struct net_options options;
 };
 
@@ -62,17 +61,17 @@ struct host {
 	uint8_t id[NET_ID_BYTES], key[NET_KEY_BYTES];
 	uint8_t *arena;
 	uint8_t *present; /* by page */
-	uint64_t timer;   /* scheduled for */
-	uint64_t link;    /* busy until */
-	uint32_t life;    /* how often it was started */
-	bool stopped;     /* takes no packets, which wait or get lost */
-	bool away;        /* will look at its packets later */
-	uint64_t waiting; /* bytes of them */
+	uint64_t timer;   /* time of its next timer event */
+	uint64_t link;    /* time until which the link is busy */
+	uint32_t life;    /* number of starts */
+	bool stopped;     /* handles no packets, which wait or get lost */
+	bool away;        /* will handle its packets later */
+	uint64_t waiting; /* bytes of packets that wait */
 	struct packet *queue, **queue_last;
-	bool closed;            /* deliver turns messages away */
-	unsigned absent_writes; /* place was called for a page that is absent */
-	/* Of cores that died. */
-	struct net_association **peers; /* by host */
+	bool closed;            /* deliver refuses messages */
+	unsigned absent_writes; /* number of place calls for an absent page */
+	/* By host: the association with it, and its life at that time. */
+	struct net_association **peers;
 	uint32_t *peer_life;
 	bool (*deliver)(struct host *host, struct host *from, uint8_t tag, const void *data,
 			size_t length);
@@ -89,35 +88,44 @@ struct world {
 	struct packet *free_packets;
 	struct sockets *sockets;
 	bool failed;
-	/* Sees each packet as it is sent. */
+	/* Called for each packet that is sent. */
 	void (*tap)(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
 		    size_t length);
 };
 
 struct world *world_create(const struct settings *settings);
 void world_destroy(struct world *world);
-/* Handle events until this time, or until done says so (NULL: never). True: it did. */
+/* Handle events until this time, or until done (if not NULL) returns true. True: it did. */
 bool world_run(struct world *world, uint64_t until, bool (*done)(struct world *world));
+/* Handle events for this time. */
+void world_pass(struct world *world, uint64_t time);
 uint64_t world_random(struct world *world);
 bool world_chance(struct world *world, uint32_t probability);
 uint64_t world_below(struct world *world, uint64_t limit);
-/* Something is wrong: says it once, with the seed. */
+/* Report the first failure, with the seed. */
 void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void world_call(struct world *world, uint64_t time, void (*call)(struct world *world, void *arg),
 		void *arg);
 
-/* A packet from nowhere, as if it came from that host. */
+/* Deliver a forged packet, as if it came from that host. */
 void world_inject(struct world *world, unsigned from, unsigned to, const void *bytes,
 		  size_t length);
 
 void host_start(struct host *host);
-/* Without a word, as kill -9. */
+/* End without a packet, like kill -9. */
 void host_crash(struct host *host);
 void host_stop(struct host *host);
 void host_continue(struct host *host);
 /* The association with a peer's present life, opened if there is none. */
 struct net_association *host_peer(struct host *host, unsigned peer);
-/* Send what there is to send. Called by itself after events. */
+/* A remote or local address in the arena. */
+uint64_t host_address(const struct host *host, size_t offset);
+/* Post a transfer from or to another host's arena, which must be accepted, and send. */
+void host_put(struct host *host, size_t offset, unsigned peer, size_t peer_offset, size_t length,
+	      void *arg);
+void host_get(struct host *host, size_t offset, unsigned peer, size_t peer_offset, size_t length,
+	      void *arg);
+/* Send what is to be sent. Happens without this call after events. */
 void host_pump(struct host *host);
 void host_evict(struct host *host, size_t offset, size_t length);
 const struct net_statistics *host_statistics(const struct host *host);
