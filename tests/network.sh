@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The network of tests/hosts, which sources this: links, rates, and rules of
-# nftables for what happens to packets, all from the files of the settings.
-# shellcheck shell=bash
+# The network of tests/hosts, which sources this file: links, rates and nftables
+# rules, made from the settings in $state/settings/HOST.
+# shellcheck shell=bash disable=SC2154
 
-# Of one host, from $state/settings/HOST. Files there are written by "set" only.
+# setting HOST NAME
 setting()
 {
 	cat "$state/settings/$1/$2"
 }
 
-# Millionths, for nft's numgen: PERCENT has been checked.
+# millionths PERCENT: for numgen of nft
 millionths()
 {
 	awk -v percent="$1" 'BEGIN { printf "%d\n", percent * 10000 + 0.5 }'
 }
 
-# detour HOST CABLE: the ends of a cable from the switch to itself
+# detour HOST CABLE: the ends of a cable from the switch to itself, which delays packets
 detour()
 {
 	local port
@@ -23,7 +23,7 @@ detour()
 	printf '%s\n' "${port/p/out}" "${port/p/back}"
 }
 
-# Of what a bridge cannot do, for the end at the switch of a host's cable.
+# port_rules HOST CABLE: rules that a bridge has no hook for, at the switch's end of the cable
 port_rules()
 {
 	local host=$1 cable=$2 port part ends
@@ -31,21 +31,21 @@ port_rules()
 	mapfile -t ends < <(detour "$host" "$cable")
 	echo "	chain to_${host}_$cable {"
 	echo "		type filter hook egress device \"$port\" priority 0;"
-	# A socket knows what it has in queues of its own machine, and TCP then sends less. Of
-	# what waits in a switch it knows nothing: the queue gets a copy, which is nobody's.
+	# Packets in a queue of the machine are charged to their socket, and TCP then sends less;
+	# packets in a switch are not. So a copy, which no socket owns, goes into the queue.
 	[[ $(setting "$host" rate) == 0 ]] || echo "		meta mark 0 ether type { ip, ip6 }" \
 		"meta mark set 2 dup to \"$port\" drop"
 	part=$(millionths "$(setting "$host" reorder)")
-	# Once: it comes back to this rule. The mark is gone when the packet is at the host.
+	# The mark, because the packet comes back to this rule. At the host the mark is gone.
 	((part == 0)) || echo "		meta mark != 1 ether type { ip, ip6 }" \
 		"numgen random mod 1000000 < $part counter meta mark set 1" \
 		"fwd to \"${ends[0]}\" comment \"reordered to $host\""
 	part=$(millionths "$(setting "$host" duplicate)")
-	# The copy comes by here, too, and is one of those that may be copied.
+	# The copy comes back to this rule and may be copied again.
 	((part == 0)) || echo "		ether type { ip, ip6 }" \
 		"numgen random mod 1000000 < $part counter dup to \"$port\" comment \"duplicated to $host\""
 	part=$(millionths "$(setting "$host" corrupt)")
-	# In front of the payload, or further behind if it is long enough.
+	# At the start of the payload, or further back if it is long enough.
 	((part == 0)) || echo "		ether type { ip, ip6 } meta l4proto udp" \
 		"numgen random mod 1000000 < $part counter jump corrupt comment \"corrupted to $host\""
 	echo "	}"
@@ -55,7 +55,7 @@ port_rules()
 	echo "	}"
 }
 
-# Whether a host has one of these settings.
+# any_set NAME...: true if a host has one of these percentages
 any_set()
 {
 	local host setting
@@ -67,7 +67,7 @@ any_set()
 	return 1
 }
 
-# Whether there is something that a bridge cannot do.
+# True if a host has settings that need port_rules.
 any_port_rule()
 {
 	local host
@@ -90,7 +90,7 @@ port_tables()
 	touch "$state/tables"
 	echo "table netdev exanest {"
 	echo "	chain corrupt {"
-	# Bits from the UDP header on: a byte more than once would be as before.
+	# Offsets from the UDP header. One byte only: a second change could undo the first.
 	for offset in 8 20 60 150 1000; do
 		echo "		udp length > $((8 + offset)) numgen random mod 5 == 0" \
 			"@th,$(((8 + offset) * 8)),8 set @th,$(((8 + offset) * 8)),8 ^ 0x24 return"
@@ -105,7 +105,7 @@ port_tables()
 	echo "}"
 }
 
-# Those that "reorder" needs.
+# The cables that --reorder needs.
 make_detours()
 {
 	local host cable ends end setting
@@ -150,7 +150,7 @@ rules()
 	echo "}"
 }
 
-# limit HOST INTERFACE [COMMAND IN FRONT...]
+# limit HOST INTERFACE [PREFIX...]: set its rate, with a command prefixed by PREFIX
 limit()
 {
 	local rate queue interface=$2
@@ -181,7 +181,7 @@ apply()
 			ip link set "$port" "$(setting "$host" link)"
 		done
 	done
-	# A packet that is lost on its way to one host was cut by another.
+	# The sender cuts packets, so --wire and the percentages of one host concern all.
 	wire=off segments=65535
 	for host in "${hosts[@]}"; do
 		[[ $(setting "$host" wire) == off ]] || wire=on
@@ -193,10 +193,10 @@ apply()
 		inside=(nsenter --target "$pid" --net)
 		for ((cable = 0; cable < $(cables); cable++)); do
 			"${inside[@]}" ip link set "eth$cable" gso_max_segs "$segments"
-			# As a network card's driver does; without ethtool each packet is received on its own.
+			# Merge received packets, as drivers of network adapters do.
 			command -v ethtool >/dev/null || continue
 			"${inside[@]}" ethtool --features "eth$cable" gro "$wire" >/dev/null
-			# To the kernel this card computes them itself, which it does not.
+			# "tx on" promises that the adapter computes checksums; veth does not.
 			checksum=on
 			[[ $(setting "$host" checksum) == off ]] || checksum=off
 			"${inside[@]}" ethtool --features "eth$cable" tx "$checksum" >/dev/null
@@ -205,7 +205,7 @@ apply()
 	rules | nft -f -
 	make_detours
 	port_tables >"$state/rules"
-	nft -f "$state/rules" || fail "--rate, --reorder, --duplicate and --corrupt are beyond this kernel or nft"
+	nft -f "$state/rules" || fail "this kernel or nft does not support --rate, --reorder, --duplicate or --corrupt"
 }
 
 lab_status()
@@ -219,7 +219,7 @@ lab_status()
 		done
 		echo
 	done
-	# There is a counter for each cable.
+	# Each cable has a counter.
 	nft list ruleset | sed -n 's/.*counter packets \([0-9]*\) bytes.*comment "\([^"]*\)".*/\1 \2/p' |
 		awk '{
 			packets = $1
