@@ -66,6 +66,7 @@ uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, 
 		return ready;
 	statistic_fault(memory->statistics, PF_SIDE_LOCAL, FAULT_MINOR);
 	probe_fault(memory->context, NULL, PF_SIDE_LOCAL, FAULT_MINOR, address);
+	pagers_fill(&memory->pagers, address, ready);
 	/* For what is only read the kernel maps one page of zeros, at next to no cost. */
 	if (write && ready && memory->policy != PF_POLICY_TOUCH)
 		touch_range(address, ready, true, &failed);

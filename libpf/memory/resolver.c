@@ -36,7 +36,8 @@ static int resolve_paged(struct resolver *resolver, struct resolution *resolutio
 		if (status != PF_OK || supplied || !*done)
 			return status;
 		/* What the kernel has swapped out is a pager's no more. */
-		status = touch_range(at, *done, resolution->write, &resolution->failed);
+		status = pagers_touch(resolver->pagers, at, *done, resolution->write,
+				      &resolution->failed);
 		if (status == PF_OK)
 			return PF_OK;
 	}
@@ -68,7 +69,8 @@ static int resolve_range(struct resolver *resolver, struct resolution *resolutio
 		done = (at / step + 1) * step;
 		if (done > end)
 			done = end;
-		if (touch_range(at, done - at, resolution->write, &resolution->failed) != PF_OK)
+		if (pagers_touch(resolver->pagers, at, done - at, resolution->write,
+				 &resolution->failed) != PF_OK)
 			return PF_ERR_FAULT;
 	}
 	return PF_OK;

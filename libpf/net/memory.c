@@ -158,9 +158,10 @@ void memory_forget(struct engine *engine)
 
 static bool is_pagers(const struct engine *engine, uint64_t address)
 {
+	struct pagers *pagers = &engine->context->memory.pagers;
 	bool quick;
 
-	return pager_owns(&engine->context->memory.pagers, address, &quick);
+	return pager_owns(pagers, address, &quick) || pagers_fill(pagers, address, 1);
 }
 
 int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,

@@ -354,6 +354,73 @@ static void test_slow(void **state)
 	pair_end(pair);
 }
 
+/* Pages that mremap adds behind a pager's range are ordinary memory: zeros, and no supply. */
+static void test_grown(void **state)
+{
+	struct pair *pair = start(state, NULL);
+	uint64_t window = pair_there(pair, 1, pair->window);
+	struct paged paged = { 0 };
+	uint8_t *grown, *room;
+
+	/* Room for the range to grow in place. */
+	room = mmap(NULL, 2 * LENGTH, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(room, MAP_FAILED);
+	paged.start = mmap(room, LENGTH, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	assert_ptr_equal(paged.start, room);
+	assert_int_equal(pf_pager_register(pair->context, paged.start, LENGTH, supply, &paged,
+					   &paged.pager),
+			 PF_OK);
+	munmap(room + LENGTH, LENGTH);
+	if (mremap(paged.start, LENGTH, 2 * LENGTH, 0) != paged.start)
+		skip();
+	grown = paged.start + LENGTH;
+	/* If a load or store never returns, the alarm of pair_start ends this program. */
+	assert_int_equal(grown[0], 0);
+	grown[PAGE] = 1;
+	assert_int_equal(grown[PAGE], 1);
+	assert_int_equal(atomic_load(&paged.calls), 0);
+	memset(pair->window, 1, LENGTH);
+	assert_int_equal(pair_put(pair, pair->peer, grown + 16 * PAGE, window, 32 * PAGE).status,
+			 PF_OK);
+	assert_int_equal(pair->window[0], 0);
+	assert_memory_equal(pair->window, pair->window + 1, 32 * PAGE - 1);
+	pattern_fill(pair->window, 32 * PAGE, 7);
+	assert_int_equal(
+		pair_get(pair, pair->peer, grown + 64 * PAGE + 1, window, 32 * PAGE).status, PF_OK);
+	assert_int_equal(pattern_differs(grown + 64 * PAGE + 1, 32 * PAGE, 7), 32 * PAGE);
+	assert_int_equal(atomic_load(&paged.calls), 0);
+	/* The range itself is as before. */
+	assert_true(is_supplied(paged.start, remote_address(paged.start), LENGTH));
+	pf_pager_unregister(paged.pager);
+	assert_int_equal(grown[128 * PAGE], 0);
+	assert_int_equal(pair_put(pair, pair->peer, grown + 160 * PAGE, window, 32 * PAGE).status,
+			 PF_OK);
+	assert_int_equal(pair->window[0], 0);
+	munmap(paged.start, 2 * LENGTH);
+	pair_end(pair);
+}
+
+/* A range that is refused stays ordinary memory. */
+static void test_huge(void **state)
+{
+	struct pair *pair = start(state, NULL);
+	uint8_t *memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	struct paged paged = { 0 };
+
+	if (memory == MAP_FAILED) {
+		pair_end(pair);
+		skip(); /* no huge pages are reserved */
+	}
+	assert_int_equal(pf_pager_register(pair->context, memory, LENGTH, supply, &paged,
+					   &paged.pager),
+			 PF_ERR_ARGUMENT);
+	memory[0] = 1;
+	munmap(memory, LENGTH);
+	pair_end(pair);
+}
+
 #define LETTER ((size_t)4000)
 
 static void letter(void *destination, size_t length, void *from)
@@ -536,6 +603,8 @@ int main(void)
 		IN_ALL(test_remote),
 		IN_ALL(test_loads),
 		IN_ALL(test_slow),
+		IN_ALL(test_grown),
+		IN(test_huge, SHARED),
 		IN_ALL(test_evicted),
 		cmocka_unit_test_teardown(test_arguments, pair_teardown),
 	};
