@@ -311,9 +311,9 @@ bool host_has_work(struct host *host)
 	struct device *device = &state->context->device;
 
 	if (device->in_flight) {
-		device_settle(device);
+		device_reset_completion_event(device);
 		device_watch_await(&state->device_watch);
-		if (device_completed(device))
+		if (device_has_completion(device))
 			return true;
 	}
 	return polling_any(&host->polling) || notices_waiting(&state->notices) ||
