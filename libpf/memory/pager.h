@@ -90,11 +90,11 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint6
  * mremap may grow memory out of a pager's range in place. Does nothing to other memory.
  * Returns whether a page was filled. Any thread.
  *
- * It fills (UFFDIO_ZEROPAGE) rather than unregisters (UFFDIO_UNREGISTER), because the latter
- * would split mappings, of which a process may have only so many (vm.max_map_count), and
- * before Linux 6.15 also undo the registration of another userfaultfd. The device needs no
- * word of it: it asks for what the kernel refuses to it (PF_ERR_FAULT), and gets it from
- * the resolver, which calls pagers_touch.
+ * It fills (UFFDIO_ZEROPAGE) rather than unregisters (UFFDIO_UNREGISTER). The latter splits
+ * mappings, of which a process may have only so many (vm.max_map_count), and older kernels let
+ * it undo the registration of another userfaultfd. The device need not be told: when the kernel
+ * refuses it such a page, the block parks, the resolver calls pagers_touch, and the block is
+ * retransmitted.
  */
 bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length);
 /* As touch_range, of memory that no pager owns; calls pagers_fill where it is needed. */

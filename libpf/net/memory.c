@@ -73,8 +73,8 @@ static int conclude(struct engine *engine, struct resolved *resolved, uint64_t *
  * be told; PF_OK: a pager was so quick that it is there now, unless it is evicted
  * again already; PF_ERR_FAULT with *bad.
  */
-static int resolve(struct engine *engine, const struct net_wait *wait, struct resolve_window *window,
-		   uint64_t *bad)
+static int resolve(struct engine *engine, const struct net_wait *wait,
+		   struct resolve_window *window, uint64_t *bad)
 {
 	pf_context *context = engine->context;
 	uint64_t length = wait->length;
