@@ -156,7 +156,7 @@ int context_progress(pf_context *context)
 	if (__builtin_expect(context->peers.gone, 0))
 		report_gone(context);
 	empty = activity_polled(&context->activity, count != 0);
-	if (__builtin_expect(pace_asked(&context->memory.pace), 0))
+	if (__builtin_expect(pace_is_resolving(&context->memory.pace), 0))
 		pace_polled(&context->memory.pace, count != 0);
 	if (context->sleepy) {
 		if (empty)

@@ -11,9 +11,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Entries of the submission and completion rings, and of the fault ring. */
 #define RING_ENTRIES 256
 #define FAULT_ENTRIES 64
-/* The engine watches this long for the next submission of one who polls, too. */
+/* How long the engine polls for the next submission before it sleeps, if progress polls too, us. */
 #define POLL_MICROSECONDS 20
 
 static void set_why(struct device *device, const char *why)
@@ -21,7 +22,7 @@ static void set_why(struct device *device, const char *why)
 	atomic_store_explicit(&device->why, why, memory_order_relaxed);
 }
 
-/* A static sentence for what open(2) said. */
+/* Static text for an errno of open(2). */
 static const char *open_refusal(int error)
 {
 	switch (error) {
@@ -31,13 +32,13 @@ static const char *open_refusal(int error)
 		return "there is no " EXANEST_DEVICE ": the module exanest is not loaded";
 	case EACCES:
 	case EPERM:
-		return EXANEST_DEVICE " may not be opened by this user";
+		return "this user has no permission to open " EXANEST_DEVICE;
 	default:
 		return EXANEST_DEVICE " cannot be opened";
 	}
 }
 
-/* A descriptor, or -1 with *why. */
+/* Returns a descriptor, or -1 with *why, static text. */
 static int open_device(struct exanest_query *query, const char **why)
 {
 	int fd = open(EXANEST_DEVICE, O_RDWR | O_CLOEXEC);
@@ -48,9 +49,9 @@ static int open_device(struct exanest_query *query, const char **why)
 	}
 	*query = (struct exanest_query){ .size = sizeof(*query) };
 	if (ioctl(fd, EXANEST_IOC_QUERY, query) < 0)
-		*why = EXANEST_DEVICE " does not answer as the module exanest does";
+		*why = EXANEST_DEVICE " is not a device of the module exanest";
 	else if (query->abi_version != EXANEST_ABI_VERSION)
-		*why = "the module exanest is of another version than libpf";
+		*why = "the module exanest and libpf are of different versions";
 	else if (!(query->features & EXANEST_FEATURE_ATOMICS) || !query->transfer_max)
 		*why = "the engine of " EXANEST_DEVICE " lacks what libpf needs";
 	else
@@ -80,12 +81,14 @@ void device_open(struct device *device, const pf_options *options, struct pagers
 	struct exanest_query query = { 0 };
 	const char *why = NULL;
 
-	*device = (struct device){
-		.fd = -1, .completion_event = -1, .fault_event = -1, .pagers = pagers, .rung = true
-	};
+	*device = (struct device){ .fd = -1,
+				   .completion_event = -1,
+				   .fault_event = -1,
+				   .pagers = pagers,
+				   .doorbell_checked = true };
 	pthread_mutex_init(&device->lock, NULL);
 	device->policy = (enum pf_policy)options->policy;
-	device->sleepy = options->idle_polls != 0;
+	device->may_sleep = options->idle_polls != 0;
 	if (options->transport == PF_TRANSPORT_HOST) {
 		set_why(device, "transport is host");
 		return;
@@ -105,14 +108,14 @@ void device_open(struct device *device, const pf_options *options, struct pagers
 	if (device->completion_event >= 0 && device->fault_event >= 0)
 		return;
 	device_close(device);
-	set_why(device, "out of descriptors");
+	set_why(device, "no eventfd can be created: out of file descriptors or memory");
 }
 
 void device_close(struct device *device)
 {
 	pthread_mutex_lock(&device->lock);
-	atomic_store_explicit(&device->engine, 0, memory_order_relaxed);
-	/* Ends what is in flight, though a child of fork may have the descriptor and the rings too. */
+	atomic_store_explicit(&device->address, 0, memory_order_relaxed);
+	/* Ends transfers in flight, also if a child of fork holds the descriptor or the rings. */
 	if (device->fd >= 0) {
 		ioctl(device->fd, EXANEST_IOC_LEAVE);
 		close(device->fd);
@@ -143,16 +146,16 @@ static struct device_ring ring_at(const struct device *device, uint64_t head, ui
 				     .count = count };
 }
 
-/* Under the lock. */
+/* Under the lock. Returns NULL, or why it failed. */
 static const char *make_rings(struct device *device)
 {
 	struct exanest_rings rings = {
 		.size = sizeof(rings),
 		.submissions = device->entries < RING_ENTRIES ? device->entries : RING_ENTRIES,
 		.faults = device->entries < FAULT_ENTRIES ? device->entries : FAULT_ENTRIES,
-		.completion_eventfd = device->sleepy ? device->completion_event : -1,
+		.completion_eventfd = device->may_sleep ? device->completion_event : -1,
 		.fault_eventfd = device->fault_event,
-		.poll_us = device->sleepy ? 0 : POLL_MICROSECONDS,
+		.poll_us = device->may_sleep ? 0 : POLL_MICROSECONDS,
 	};
 
 	rings.completions = rings.submissions;
@@ -173,7 +176,7 @@ static const char *make_rings(struct device *device)
 	return NULL;
 }
 
-/* Under the lock. */
+/* Under the lock. Returns NULL, or why it failed. */
 static const char *join(struct device *device, const uint8_t secret[EXANEST_SECRET_BYTES])
 {
 	static const uint32_t policies[] = {
@@ -194,10 +197,11 @@ static const char *join(struct device *device, const uint8_t secret[EXANEST_SECR
 	sodium_memzero(request.secret, sizeof(request.secret));
 	why = make_rings(device);
 	if (!why)
-		atomic_store_explicit(&device->engine, request.address, memory_order_release);
+		atomic_store_explicit(&device->address, request.address, memory_order_release);
 	return why;
 }
 
+/* Under the lock of the pagers. Before a domain is joined there is nothing to forward. */
 static int forward(void *arg, uint64_t start, uint64_t length, bool enable)
 {
 	struct device *device = arg;
@@ -207,12 +211,13 @@ static int forward(void *arg, uint64_t start, uint64_t length, bool enable)
 	int status = PF_OK;
 
 	pthread_mutex_lock(&device->lock);
-	if (device_engine(device) && ioctl(device->fd, EXANEST_IOC_PAGER, &request) < 0)
+	if (device_address(device) && ioctl(device->fd, EXANEST_IOC_PAGER, &request) < 0)
 		status = PF_ERR_SYSTEM;
 	pthread_mutex_unlock(&device->lock);
 	return status;
 }
 
+/* bytes: a secret of the domain, of any length. */
 static void join_once(struct device *device, const uint8_t *bytes, size_t length)
 {
 	uint8_t secret[EXANEST_SECRET_BYTES];
@@ -220,7 +225,7 @@ static void join_once(struct device *device, const uint8_t *bytes, size_t length
 	const char *why;
 
 	pthread_mutex_lock(&device->lock);
-	if (device->fd >= 0 && !device_engine(device) && !device->refused) {
+	if (device->fd >= 0 && !device_address(device) && !device->refused) {
 		crypto_generichash(secret, sizeof(secret), bytes, length, NULL, 0);
 		why = join(device, secret);
 		sodium_memzero(secret, sizeof(secret));
@@ -229,7 +234,7 @@ static void join_once(struct device *device, const uint8_t *bytes, size_t length
 		set_why(device, why);
 	}
 	pthread_mutex_unlock(&device->lock);
-	/* Ranges that pagers had before; nobody knows our engine address yet. */
+	/* Ranges of earlier pagers. No peer knows the address yet, so no transfer met them. */
 	if (joined)
 		pagers_forward(device->pagers, forward, device);
 }
@@ -241,7 +246,7 @@ void device_join(struct device *device, const void *secret, size_t length)
 
 void device_join_pair(struct device *device, const struct address *own, const struct address *other)
 {
-	/* Both processes come to the same choice, whichever of them called. */
+	/* Both processes choose the same key, whichever of them called. */
 	const struct address *first = memcmp(own->id, other->id, sizeof(own->id)) < 0 ? own : other;
 
 	join_once(device, first->key, sizeof(first->key));
@@ -252,25 +257,25 @@ bool device_submit(struct device *device, const struct exanest_submission *submi
 	if (!device_ring_put(&device->submissions, submission))
 		return false;
 	device->in_flight++;
-	device->rung = false;
+	device->doorbell_checked = false;
 	return true;
 }
 
-bool device_complete(struct device *device, struct exanest_completion *completion)
+bool device_take_completion(struct device *device, struct exanest_completion *completion)
 {
 	if (!device_ring_take_completion(&device->completions, completion))
 		return false;
 	device->in_flight--;
-	/* There is a place again, for which the engine may have gone to sleep. */
-	device->rung = false;
+	/* A slot is free again; the engine may sleep because there was none. */
+	device->doorbell_checked = false;
 	return true;
 }
 
 bool device_ring_bell(struct device *device)
 {
-	if (device->rung)
+	if (device->doorbell_checked)
 		return true;
-	device->rung = true;
+	device->doorbell_checked = true;
 	if (!device->in_flight || !device_ring_asleep(&device->submissions))
 		return true;
 	while (ioctl(device->fd, EXANEST_IOC_DOORBELL) < 0) {
@@ -280,7 +285,7 @@ bool device_ring_bell(struct device *device)
 	return true;
 }
 
-void device_settle(struct device *device)
+void device_reset_completion_event(struct device *device)
 {
 	uint64_t count;
 
@@ -293,7 +298,7 @@ void device_count(struct device *device, struct statistics *statistics)
 	struct exanest_statistics now = { .size = sizeof(now) }, *before = &device->counted;
 	uint64_t faults, failed, pager;
 
-	if (!device_engine(device))
+	if (!device_address(device))
 		return;
 	pthread_mutex_lock(&device->lock);
 	if (device->fd >= 0 && !ioctl(device->fd, EXANEST_IOC_STATISTICS, &now)) {
@@ -321,19 +326,19 @@ bool device_take_fault(struct device *device, struct exanest_fault *fault)
 	while (read(device->fault_event, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
 	pthread_mutex_lock(&device->lock);
-	taken = device_engine(device) && device_ring_take_fault(&device->faults, fault);
+	taken = device_address(device) && device_ring_take_fault(&device->faults, fault);
 	pthread_mutex_unlock(&device->lock);
 	return taken;
 }
 
-void device_resolved(struct device *device, uint64_t ticket, int status)
+void device_answer_fault(struct device *device, uint64_t ticket, int status)
 {
 	struct exanest_resolved answer = { .size = sizeof(answer),
 					   .status = status == PF_OK ? 0 : -EFAULT,
 					   .ticket = ticket };
 
 	pthread_mutex_lock(&device->lock);
-	/* A fault that nobody waits for any more is no concern of ours. */
+	/* Errors are ignored: the transfer that waited for the page may have ended. */
 	if (device->fd >= 0)
 		ioctl(device->fd, EXANEST_IOC_RESOLVED, &answer);
 	pthread_mutex_unlock(&device->lock);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * This process's context at /dev/exanest: opened with ours, joined to a
- * protection domain when that is known, closed with ours or when the engine
- * is found to be out of order.
+ * The context of this process at /dev/exanest. It is opened with the context of libpf, joins a
+ * protection domain once that is known, and is closed with the context of libpf, or earlier if
+ * the engine fails.
  *
- * Who may touch what: the submission and completion rings are progress's, the
- * fault ring is the service thread's; joining, counting and pagers may be any
- * thread's.
+ * Threads: progress owns the submission and completion rings. The service thread reads the
+ * fault ring. Any thread may join, read statistics, register pagers and answer page faults.
+ *
+ * The lock keeps fd and the mapping of the rings while other threads than progress use them:
+ * progress closes the device under it. Progress itself needs no lock, because it alone
+ * closes. It uses the rings only after device_address returned nonzero, which is stored with
+ * release after the rings were mapped and loaded with acquire. Lock order: the lock of the
+ * pagers, then this one.
  */
 #ifndef PF_DEVICE_H
 #define PF_DEVICE_H
@@ -17,76 +22,94 @@
 #include <stdint.h>
 
 #include "base/address.h"
+#include "base/statistics.h"
 #include "memory/pager.h"
 #include "pf.h"
-#include "base/statistics.h"
 #include "ring.h"
 
 struct device {
-	int fd;             /* -1: there is none */
-	unsigned in_flight; /* submissions without a completion yet */
-	bool rung;          /* no submission since the doorbell was looked at */
-	struct device_ring submissions, completions, faults;
-	uint64_t transfer_max;
-	uint32_t entries;        /* most of one ring */
-	bool sleepy;             /* progress sleeps at times */
-	_Atomic uint64_t engine; /* our engine address; 0: not joined */
-	int completion_event, fault_event;
-	void *memory;
+	int fd; /* of /dev/exanest; -1: no device */
+	/* Progress's own: */
+	unsigned in_flight;    /* submissions without a completion yet */
+	bool doorbell_checked; /* since the last submission or completion */
+	struct device_ring submissions, completions;
+	struct device_ring faults; /* under the lock */
+	uint64_t transfer_max;     /* bytes of the longest transfer */
+	uint32_t entries;          /* of the longest ring that the device permits */
+	bool may_sleep;            /* progress may sleep until a completion (option idle_polls) */
+	_Atomic uint64_t address;  /* of this context, at the engine; 0: no domain joined */
+	int completion_event, fault_event; /* eventfds that the kernel signals; -1: not open */
+	void *memory;                      /* mapping of the rings; NULL: none */
 	size_t memory_bytes;
-	enum pf_policy policy;
+	enum pf_policy policy; /* how the kernel resolves page faults in this memory */
 	struct pagers *pagers;
-	pthread_mutex_t lock; /* joining, counting */
-	bool refused;         /* joining failed: not tried again */
-	struct exanest_statistics counted;
-	uint64_t counted_at;       /* ns; progress's own */
-	_Atomic(const char *) why; /* there is none, static text; NULL: there is one */
+	pthread_mutex_t lock;
+	bool refused;                      /* joining failed, and is not tried again */
+	struct exanest_statistics counted; /* what device_count has added already */
+	uint64_t counted_at;               /* time of the last device_count, ns; progress's own */
+	_Atomic(const char *) why;         /* why there is no device, static text; NULL: there is */
 };
 
-/* policy: how the kernel resolves faults in our memory. No device is no error. */
+/*
+ * Open the device. If there is none, that is no error; why says the reason. The pagers are
+ * borrowed and must outlive the device.
+ */
 void device_open(struct device *device, const pf_options *options, struct pagers *pagers);
-/* Progress: once it returns, the engine reads and writes nothing of ours any more. */
+/* Progress: close the device. Once this returns, the engine accesses no memory of this process. */
 void device_close(struct device *device);
-/* Nobody else is left. */
+/* No other thread may use the device any more. */
 void device_destroy(struct device *device);
-/* Any thread: join the protection domain of whoever knows this secret, unless we are in one. */
+/*
+ * Any thread: join the protection domain of all processes that know this secret, unless this
+ * process is in a domain already. length: bytes of the secret, which stays the caller's.
+ */
 void device_join(struct device *device, const void *secret, size_t length);
-/* Any thread: join the domain that two processes make which know no other. */
+/* Any thread: join the domain of two processes that share no secret with others. */
 void device_join_pair(struct device *device, const struct address *own,
 		      const struct address *other);
 
-static inline uint64_t device_engine(const struct device *device)
+/* Any thread: the address of this context at the engine; 0: no domain joined. */
+static inline uint64_t device_address(const struct device *device)
 {
-	return atomic_load_explicit(&((struct device *)device)->engine, memory_order_acquire);
+	return atomic_load_explicit(&((struct device *)device)->address, memory_order_acquire);
 }
 
+/* Progress. */
 static inline bool device_full(const struct device *device)
 {
 	return device_ring_full(&device->submissions);
 }
 
-/* Progress: false when there is no room. */
+/* Progress: false when the ring is full. */
 bool device_submit(struct device *device, const struct exanest_submission *submission);
-static inline bool device_completed(const struct device *device)
+
+/* Progress: is there a completion to take? */
+static inline bool device_has_completion(const struct device *device)
 {
 	return !device_ring_empty(&device->completions);
 }
 
-/* Progress: false when there is none. */
-bool device_complete(struct device *device, struct exanest_completion *completion);
-/* Progress, after submissions or completions: false when the engine is out of order. */
+/* Progress: false when there is no completion. */
+bool device_take_completion(struct device *device, struct exanest_completion *completion);
+/* Progress, after submissions or completions: wake the engine if it sleeps. False: it failed. */
 bool device_ring_bell(struct device *device);
-/* Before a sleep: forget what the completion event told so far. */
-void device_settle(struct device *device);
-/* Any thread: what the kernel counted since. */
+/* Progress, before it sleeps: reset the completion event, which earlier completions signalled. */
+void device_reset_completion_event(struct device *device);
+/* Any thread: add what the kernel counted since the last call. */
 void device_count(struct device *device, struct statistics *statistics);
 
-/* Service thread: false when there is no fault event. */
+/* Service thread: take a page fault that the kernel forwards; false when there is none. */
 bool device_take_fault(struct device *device, struct exanest_fault *fault);
-/* Any thread: the pages of a fault event are there, or cannot be had. */
-void device_resolved(struct device *device, uint64_t ticket, int status);
+/*
+ * Any thread: answer the page fault with this ticket. PF_OK: the pages are present. Else they
+ * cannot be made present, and the transfer fails.
+ */
+void device_answer_fault(struct device *device, uint64_t ticket, int status);
 
-/* For pf_capabilities: opens the device and looks. */
+/*
+ * Describe the device for pf_capabilities, in at most size bytes with the final zero. False:
+ * there is none, and text is the reason.
+ */
 bool device_describe(char *text, size_t size);
 
 #endif

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One ring shared with /dev/exanest, from the side of its user (the kernel
- * is the other): driver/README.md, "How the rings are driven". Whoever calls
- * sees to it that one thread at a time uses a ring.
+ * One ring shared with /dev/exanest, as its user drives it; the kernel is the other side. See
+ * "How the rings are driven" in driver/README.md. One thread at a time may use a ring; the
+ * caller ensures that.
+ *
+ * Memory order, on any processor: each side publishes an entry, or a free slot, by a store of
+ * its counter with release, and reads the other side's counter with acquire. So an entry is
+ * read only after it was written, and overwritten only after it was read.
  */
 #ifndef PF_DEVICE_RING_H
 #define PF_DEVICE_RING_H
@@ -13,10 +17,10 @@
 #include "../driver/uapi/exanest.h"
 
 struct device_ring {
-	struct exanest_ring_head *head;
-	void *entries;
-	uint32_t count; /* a power of two */
-	uint32_t own;   /* our counter: producer of submissions, consumer of the rest */
+	struct exanest_ring_head *head; /* counters and flags */
+	void *entries;                  /* count of them; the type depends on the ring */
+	uint32_t count;                 /* entries, a power of two */
+	uint32_t own; /* counter of this side: producer of submissions, consumer of the others */
 };
 
 static inline bool device_ring_full(const struct device_ring *ring)
@@ -24,7 +28,7 @@ static inline bool device_ring_full(const struct device_ring *ring)
 	return ring->own - __atomic_load_n(&ring->head->consumer, __ATOMIC_ACQUIRE) >= ring->count;
 }
 
-/* False: there is no room. */
+/* False: the ring is full. */
 static inline bool device_ring_put(struct device_ring *ring,
 				   const struct exanest_submission *submission)
 {
@@ -37,10 +41,13 @@ static inline bool device_ring_put(struct device_ring *ring,
 	return true;
 }
 
-/* After device_ring_put: does the engine sleep? */
+/* After device_ring_put: does the engine sleep, so that it needs the doorbell? */
 static inline bool device_ring_asleep(const struct device_ring *ring)
 {
-	/* The engine sets the flag before it looks for submissions a last time: one of us sees the other. */
+	/*
+	 * Store producer, fence, load flags here; store flags, fence, load producer in the engine
+	 * before it sleeps. With both fences at least one side sees the store of the other.
+	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return __atomic_load_n(&ring->head->flags, __ATOMIC_RELAXED) & EXANEST_RING_NEED_DOORBELL;
 }
@@ -50,7 +57,7 @@ static inline bool device_ring_empty(const struct device_ring *ring)
 	return __atomic_load_n(&ring->head->producer, __ATOMIC_ACQUIRE) == ring->own;
 }
 
-/* False: there is none. */
+/* False: the ring is empty. */
 static inline bool device_ring_take_completion(struct device_ring *ring,
 					       struct exanest_completion *completion)
 {

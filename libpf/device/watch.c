@@ -3,28 +3,28 @@
 
 #include <event2/event.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/allocate.h"
+#include "base/page.h"
 
-/* A range that the engine of /dev/exanest waits for. */
+/* A page fault of the engine that is being resolved. */
 struct device_fault {
-	struct resolution resolution;
+	struct resolution resolution; /* first, so that a pointer to it is one to this */
 	struct device *device;
 	uint64_t ticket;
 };
 
-/* Any thread. */
+/* The thread that resolved it. */
 static void fault_resolved(struct resolution *resolution)
 {
 	struct device_fault *fault = (struct device_fault *)resolution;
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = page_size();
 	int status = resolution->status;
 
-	/* The first page is there: the engine goes on to the absent one, and reports that. */
+	/* If the first page is present, the engine can go on; it reports the absent one later. */
 	if (status != PF_OK && resolution->failed / page != resolution->address / page)
 		status = PF_OK;
-	device_resolved(fault->device, fault->ticket, status);
+	device_answer_fault(fault->device, fault->ticket, status);
 	free(fault);
 }
 
@@ -107,7 +107,7 @@ void device_watch_await(struct device_watch *watch)
 {
 	struct await_task *await = malloc(sizeof(*await));
 
-	/* Without memory the sleep lasts its full time. */
+	/* Without memory for the task, progress sleeps until its timeout. */
 	if (!await)
 		return;
 	*await = (struct await_task){ .task.run = await_completion, .watch = watch };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the service thread does for /dev/exanest: resolve the faults that the
- * kernel forwards, and wake progress from its sleep when the engine is done.
+ * The part of /dev/exanest that runs on the service thread: it resolves the page faults that the
+ * kernel forwards, and wakes progress from its sleep when a transfer completed.
  */
 #ifndef PF_DEVICE_WATCH_H
 #define PF_DEVICE_WATCH_H
@@ -16,22 +16,25 @@ struct device_watch {
 	struct device *device;
 	struct memory *memory;
 	struct service *service;
-	void (*wake)(pf_context *context);
-	pf_context *context;
-	struct event *faulted;
-	struct event *completed; /* added only while progress sleeps */
+	void (*wake)(pf_context *context); /* wakes progress; any thread */
+	pf_context *context;               /* argument of wake */
+	struct event *faulted;             /* on fault_event; NULL: no device */
+	struct event *completed; /* on completion_event; active only while progress sleeps */
 };
 
 /*
- * Before service_start. wake(context): wake progress. What it is given belongs to the
- * caller and lives longer. PF_OK, also without a device, or PF_ERR_MEMORY.
+ * Call it before service_start. wake(context) wakes progress. All arguments are borrowed and must
+ * outlive the watch. Returns PF_OK, also without a device, or PF_ERR_MEMORY.
  */
 int device_watch_open(struct device_watch *watch, struct device *device, struct memory *memory,
 		      struct service *service, void (*wake)(pf_context *context),
 		      pf_context *context);
-/* After service_stop, or where service_start was never called. */
+/* Call it after service_stop, or if service_start was never called. */
 void device_watch_close(struct device_watch *watch);
-/* Progress, before it sleeps: have it woken by the next completion. */
+/*
+ * Progress, before it sleeps: have the next completion wake it. Check device_has_completion
+ * afterwards: an earlier completion does not.
+ */
 void device_watch_await(struct device_watch *watch);
 
 #endif

@@ -44,7 +44,7 @@ struct transfer {
 	uint32_t peer_granules; /* claimed by the peer, once closed */
 	bool failed;
 	uint64_t failed_at;       /* offset of the error reported */
-	struct window windows[3]; /* by enum pf_side */
+	struct resolve_window windows[3]; /* by enum pf_side */
 };
 
 enum block_state { BLOCK_READY, BLOCK_MOVING, BLOCK_FAULTED, BLOCK_RESOLVING };

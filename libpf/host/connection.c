@@ -253,7 +253,7 @@ static int admit(struct connection *connection, const struct connection_message 
 
 	welcome = (struct welcome){ .cookie_address = (uint64_t)(uintptr_t)connections->cookie,
 				    .cookie = *connections->cookie,
-				    .engine = device_engine(&context->device),
+				    .engine = device_address(&context->device),
 				    .slot = incoming->slot };
 	memcpy(welcome.nonce, message->u.handshake.nonce, sizeof(welcome.nonce));
 	connection_message_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);

@@ -319,7 +319,7 @@ void host_prepare_sleep(struct host *host)
 
 	if (!device->in_flight)
 		return;
-	device_settle(device);
+	device_reset_completion_event(device);
 	device_watch_await(&state->device_watch);
 }
 
@@ -328,8 +328,8 @@ bool host_has_work(struct host *host)
 	struct host_state *state = &host->state;
 	struct device *device = &state->context->device;
 
-	return (device->in_flight && device_completed(device)) || polling_any(&host->polling) ||
-	       notices_waiting(&state->notices) ||
+	return (device->in_flight && device_has_completion(device)) ||
+	       polling_any(&host->polling) || notices_waiting(&state->notices) ||
 	       atomic_load_explicit(&state->inbox.memory->bell, memory_order_relaxed);
 }
 

@@ -161,7 +161,7 @@ static void choose_route(struct host_peer *peer)
 	const char *why = atomic_load(&context->device.why);
 	bool copies = options->single_copy && !peer->copy_error;
 
-	if (peer->engine && device_engine(&context->device)) {
+	if (peer->engine && device_address(&context->device)) {
 		/* Less than a block is copied sooner than an engine is woken. */
 		if (options->transport == PF_TRANSPORT_AUTO && copies)
 			set_route(peer, &route_device, options->block_size, path_device_copy);

@@ -222,7 +222,7 @@ static int take_completions(struct host_state *host)
 	struct exanest_completion completion;
 	int count = 0;
 
-	while (device_complete(&host->context->device, &completion)) {
+	while (device_take_completion(&host->context->device, &completion)) {
 		void *object = (void *)(uintptr_t)(completion.cookie & ~(uint64_t)COOKIE_ATOMIC);
 
 		if (completion.cookie & COOKIE_ATOMIC)

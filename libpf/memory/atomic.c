@@ -35,7 +35,7 @@ EXECUTE(uint64_t)
 int atomic_execute(const struct atomic_request *request, uint64_t *value)
 {
 	void *target = (void *)(uintptr_t)request->address;
-	/* Ask the kernel first: a peer's bad address must not become a signal here. */
+	/* The kernel checks the address first: a bad one from a peer must not raise a signal. */
 	int status = touch_range(request->address, request->width, true, value);
 
 	if (status != PF_OK)

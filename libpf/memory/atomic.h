@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic operations that this process executes on its own memory, for itself or for a peer. */
+/* Atomic operations on the memory of this process, for itself or for a peer. */
 #ifndef PF_MEMORY_ATOMIC_H
 #define PF_MEMORY_ATOMIC_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* op: enum pf_atomic_op; width: 4 or 8 bytes; address: a multiple of width. */
 struct atomic_request {
-	uint64_t address;
-	uint64_t operand, compare;
-	uint8_t op, width;
+	uint64_t address; /* multiple of width */
+	uint64_t operand; /* value to add, to combine or to store */
+	uint64_t compare; /* value expected by PF_COMPARE_SWAP */
+	uint8_t op;       /* enum pf_atomic_op */
+	uint8_t width;    /* bytes: 4 or 8 */
 };
 
-/* Are op, width and alignment permitted? They may come from another process. */
+/* Are op, width and alignment permitted? A peer may have chosen them. */
 bool atomic_valid(unsigned op, unsigned width, uint64_t address);
 /*
- * Any thread: execute it with the processor's atomic instructions. May wait for the
- * page. PF_OK with the value before in *value, or PF_ERR_FAULT with the address there.
+ * Any thread: execute a valid request with the processor's atomic instructions, in the order
+ * of __ATOMIC_SEQ_CST. May wait for the page. Returns PF_OK with the value before in *value,
+ * or PF_ERR_FAULT with the address in *value.
  */
 int atomic_execute(const struct atomic_request *request, uint64_t *value);
 

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "collapse.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/page.h"
+#include "pagemap.h"
+
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
-
-#define RANGE ((uint64_t)1 << COLLAPSE_SHIFT)
-#define PAGES (RANGE / 4096)
-
-/* Bits of /proc/pid/pagemap, Documentation/admin-guide/mm/pagemap.rst. */
-#define PAGEMAP_EXCLUSIVE (1ull << 56)
-#define PAGEMAP_FILE (1ull << 61)
-#define PAGEMAP_PRESENT (1ull << 63)
 
 struct collapse_task {
 	struct task task;
@@ -26,18 +20,19 @@ struct collapse_task {
 	uint64_t address;
 };
 
-/* Service thread. */
+/* Service thread. It reads only fields of the collapse that never change. */
 static void run_task(struct task *task, bool dropped)
 {
 	const struct collapse_task *work = (struct collapse_task *)task;
+	const struct collapse *collapse = work->collapse;
 
-	if (!dropped && collapse_range(work->address))
-		statistic_add_concurrent(work->collapse->statistics, PF_STAT_COLLAPSED, 1);
+	if (!dropped && collapse_range(work->address, (uint64_t)1 << collapse->shift))
+		statistic_add_concurrent(collapse->statistics, PF_STAT_COLLAPSED, 1);
 	free(task);
 }
 
-/* Without memory for the task the range stays as it is: huge pages only save time. */
-static void ask(struct collapse *collapse, uint64_t address)
+/* If there is no memory for the task, the range stays as it is: only time is lost. */
+static void request_collapse(struct collapse *collapse, uint64_t address)
 {
 	struct collapse_task *work = malloc(sizeof(*work));
 
@@ -49,13 +44,13 @@ static void ask(struct collapse *collapse, uint64_t address)
 	service_run(collapse->service, &work->task);
 }
 
-void collapse_init(struct collapse *collapse, uint64_t threshold, struct service *service,
-		   struct statistics *statistics)
+void collapse_init(struct collapse *collapse, uint64_t threshold, uint64_t size,
+		   struct service *service, struct statistics *statistics)
 {
-	memset(collapse, 0, sizeof(*collapse));
-	collapse->threshold = threshold;
-	collapse->service = service;
-	collapse->statistics = statistics;
+	*collapse = (struct collapse){ .threshold = threshold,
+				       .shift = (unsigned)__builtin_ctzll(size),
+				       .service = service,
+				       .statistics = statistics };
 }
 
 void collapse_note(struct collapse *collapse, const void *memory, uint64_t length)
@@ -63,68 +58,74 @@ void collapse_note(struct collapse *collapse, const void *memory, uint64_t lengt
 	uint64_t address = (uint64_t)(uintptr_t)memory, end = address + length;
 
 	while (address < end) {
-		uint64_t range = address >> COLLAPSE_SHIFT;
-		uint64_t next = (range + 1) << COLLAPSE_SHIFT;
+		uint64_t range = address >> collapse->shift;
+		uint64_t next = (range + 1) << collapse->shift;
 		uint64_t bytes = (end < next ? end : next) - address;
 		unsigned i = range % COLLAPSE_RANGES;
 
 		address += bytes;
 		if (collapse->ranges[i].range != range) {
-			/* The hotter of two that share the place keeps it. */
+			/* Of two ranges that share the entry, the one with more bytes keeps it. */
 			if (collapse->ranges[i].bytes > bytes) {
 				collapse->ranges[i].bytes -= bytes;
 				continue;
 			}
 			collapse->ranges[i].range = range;
 			collapse->ranges[i].bytes = 0;
-			collapse->ranges[i].asked = 0;
+			collapse->ranges[i].requested = 0;
 		}
 		collapse->ranges[i].bytes += bytes;
-		if (collapse->ranges[i].bytes < collapse->threshold || collapse->ranges[i].asked)
+		if (collapse->ranges[i].bytes < collapse->threshold ||
+		    collapse->ranges[i].requested)
 			continue;
-		collapse->ranges[i].asked = 1;
-		ask(collapse, range << COLLAPSE_SHIFT);
+		collapse->ranges[i].requested = 1;
+		request_collapse(collapse, range << collapse->shift);
 	}
 }
 
-static int permitted(void)
+/*
+ * Does the administrator permit huge pages? MADV_COLLAPSE itself does not ask: it works where
+ * the setting is "never".
+ */
+static bool is_permitted(void)
 {
 	char text[64] = "";
 	int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
 
-	/* MADV_COLLAPSE would work against "never"; an administrator who says it means it. */
 	if (fd < 0)
-		return 0;
+		return false;
 	if (read(fd, text, sizeof(text) - 1) < 0)
 		text[0] = 0;
 	close(fd);
 	return text[0] && !strstr(text, "[never]");
 }
 
-static int all_ours(uint64_t address)
+/* Are all pages present, private, and mapped by this process alone? */
+static bool is_own(uint64_t start, uint64_t end)
 {
-	uint64_t entries[PAGES];
-	unsigned i;
-	ssize_t bytes;
+	const uint64_t mask = PAGEMAP_PRESENT | PAGEMAP_EXCLUSIVE | PAGEMAP_FILE;
+	uint64_t entries[PAGEMAP_BATCH];
+	size_t count = 1, i;
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return 0;
-	bytes = pread(fd, entries, sizeof(entries), (off_t)(address / 4096 * sizeof(entries[0])));
-	close(fd);
-	if (bytes != sizeof(entries))
-		return 0;
-	for (i = 0; i < PAGES; i++) {
-		if ((entries[i] & (PAGEMAP_PRESENT | PAGEMAP_EXCLUSIVE | PAGEMAP_FILE)) !=
-		    (PAGEMAP_PRESENT | PAGEMAP_EXCLUSIVE))
-			return 0;
+		return false;
+	while (start < end && count) {
+		count = pagemap_read(fd, start, end, entries);
+		for (i = 0; i < count; i++) {
+			if ((entries[i] & mask) != (PAGEMAP_PRESENT | PAGEMAP_EXCLUSIVE))
+				break;
+		}
+		if (i < count)
+			break;
+		start += count * page_size();
 	}
-	return 1;
+	close(fd);
+	return start >= end;
 }
 
-int collapse_range(uint64_t address)
+bool collapse_range(uint64_t address, uint64_t size)
 {
-	if (sysconf(_SC_PAGESIZE) != 4096 || !permitted() || !all_ours(address))
-		return 0;
-	return !madvise((void *)(uintptr_t)address, RANGE, MADV_COLLAPSE);
+	return is_permitted() && is_own(address, address + size) &&
+	       !madvise((void *)(uintptr_t)address, size, MADV_COLLAPSE);
 }

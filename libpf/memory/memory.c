@@ -4,10 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "base/probe.h"
 #include "touch.h"
-
-#define HUGE_SIZE (2ull << 20)
 
 void memory_init(struct memory *memory, pf_context *context, const pf_options *options,
 		 struct statistics *statistics, struct service *service,
@@ -16,12 +15,13 @@ void memory_init(struct memory *memory, pf_context *context, const pf_options *o
 	memory->context = context;
 	memory->statistics = statistics;
 	memory->policy = (enum pf_policy)options->policy;
+	memory->huge_size = huge_page_size(HUGE_PAGE_FILE);
 	residency_open(&memory->residency, getpid(), options->residency);
 	pagers_init(&memory->pagers, context, service);
 	pace_init(&memory->pace, options->resolve_share, activity);
 	resolver_init(&memory->resolver, &memory->pagers, &memory->residency, &memory->pace,
 		      memory->policy);
-	collapse_init(&memory->collapse, options->collapse, service, statistics);
+	collapse_init(&memory->collapse, options->collapse, memory->huge_size, service, statistics);
 	registrations_init(&memory->registrations, (enum pf_mode)options->mode, statistics);
 }
 
@@ -40,15 +40,15 @@ void memory_destroy(struct memory *memory)
 
 void memory_expect(struct memory *memory, uint64_t address, uint64_t length)
 {
-	uint64_t start = (address + HUGE_SIZE - 1) & ~(HUGE_SIZE - 1);
-	uint64_t end = (address + length) & ~(HUGE_SIZE - 1);
-	uint64_t cold;
+	uint64_t size = memory->huge_size, cold;
+	uint64_t start = (address + size - 1) & ~(size - 1);
+	uint64_t end = (address + length) & ~(size - 1);
 
 	if (memory->policy < PF_POLICY_HUGE || start >= end)
 		return;
 	residency_look(&memory->residency, start, end - start, &cold);
-	/* It only says how the kernel may back pages that are going to be written anyway. */
-	if (cold >= HUGE_SIZE)
+	/* All of it will be written, so that huge pages do not use more memory. */
+	if (cold >= size)
 		madvise((void *)(uintptr_t)start, end - start, MADV_HUGEPAGE);
 }
 
@@ -58,15 +58,16 @@ uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, 
 	uint64_t ready = residency_look(&memory->residency, address, length, &cold);
 	bool quick;
 
-	/* Pages of a file that are in the page cache need only be mapped. */
+	/* Pages of a file that are in the page cache only have to be mapped. */
 	if (ready < length)
 		ready += residency_cached(address + ready, length - ready);
-	/* Absent pages of a pager are found by the copy itself. */
+	/* The copy itself finds the absent pages of a pager: it fails with EFAULT. */
 	if (!cold || pager_owns(&memory->pagers, address, &quick))
 		return ready;
 	statistic_fault(memory->statistics, PF_SIDE_LOCAL, FAULT_MINOR);
 	probe_fault(memory->context, NULL, PF_SIDE_LOCAL, FAULT_MINOR, address);
-	/* For what is only read the kernel maps one page of zeros, at next to no cost. */
+	pagers_fill(&memory->pagers, address, ready);
+	/* For a read the kernel maps its one page of zeros everywhere, at almost no cost. */
 	if (write && ready && memory->policy != PF_POLICY_TOUCH)
 		touch_range(address, ready, true, &failed);
 	return ready;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * This process's memory, as transports see it: which of it can be copied
- * without waiting, and how absent pages are made present. It knows no
- * transport. What it is given at its creation (options, statistics, the service
- * thread, the activity) belongs to the caller and lives longer.
+ * The memory of this process, for transports: which of it can be copied without waiting, and
+ * how absent pages are made present. It knows no transport. What memory_init is given
+ * (options, statistics, service, activity) is borrowed and must outlive the memory.
  */
 #ifndef PF_MEMORY_H
 #define PF_MEMORY_H
@@ -20,9 +19,10 @@
 #include "resolver.h"
 
 struct memory {
-	const pf_context *context; /* for probes */
+	const pf_context *context; /* argument of probes */
 	struct statistics *statistics;
 	enum pf_policy policy;
+	uint64_t huge_size; /* bytes of a transparent huge page, a power of two */
 	struct residency residency;
 	struct pagers pagers;
 	struct pace pace;
@@ -31,37 +31,45 @@ struct memory {
 	struct registrations registrations;
 };
 
-/* context: handed to probes and to the callbacks of pagers. */
+/* context: argument of probes and of the callbacks of pagers. */
 void memory_init(struct memory *memory, pf_context *context, const pf_options *options,
 		 struct statistics *statistics, struct service *service,
 		 const struct activity *activity);
 /*
- * After service_stop: end the resolver threads. What is not resolved yet is reported
- * as PF_ERR_FAULT; nothing may be submitted any more.
+ * End the resolver threads, after service_stop. Resolutions that were not begun are reported
+ * as PF_ERR_FAULT; none may be submitted any more.
  */
 void memory_stop(struct memory *memory);
 void memory_destroy(struct memory *memory);
 
 /*
- * Any thread, before a copy from or to (write) this memory: how many bytes from
- * address on can be copied without waiting for a page. Memory never touched is
- * brought in here, in one go, where the policy is more than touch.
+ * Any thread, before a copy from this memory, or to it (write): how many of the length bytes
+ * at address can be copied without waiting for a page. Memory that was never touched counts
+ * as such, because the kernel provides it without waiting; for a write it is made present
+ * here, all at once, unless the policy is PF_POLICY_TOUCH. The result is a hint: a page may
+ * go before the copy meets it.
  */
 uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, bool write);
-/* Any thread: all of this memory will be written. Asks for huge pages, where the policy does. */
+/*
+ * Any thread: all of this memory is about to be written. With a policy that includes huge
+ * pages, ask the kernel for them where the memory was never touched.
+ */
 void memory_expect(struct memory *memory, uint64_t address, uint64_t length);
 
-/* Any thread: have a range made present; resolution->done is called, here or on another thread. */
+/*
+ * Any thread: have a range made present. resolution->done is called, on this thread before
+ * memory_resolve returns, or on a resolver thread.
+ */
 static inline void memory_resolve(struct memory *memory, struct resolution *resolution)
 {
 	resolver_submit(&memory->resolver, resolution);
 }
 
-/* Progress: length bytes of this memory were moved, for a transfer of that length. */
+/* Progress: length bytes of this memory were moved, as part of a transfer of that length. */
 static inline void memory_moved(struct memory *memory, const void *address, uint64_t length,
 				uint64_t transfer_length)
 {
-	if (memory->collapse.threshold && transfer_length <= COLLAPSE_TRANSFER_MOST)
+	if (memory->collapse.threshold && transfer_length <= COLLAPSE_TRANSFER_MAX)
 		collapse_note(&memory->collapse, address, length);
 }
 

@@ -7,8 +7,11 @@
 
 #include "base/clock.h"
 
-/* Waking up costs some microseconds of the processor that is to be spared. */
-#define WORTH_NANOSECONDS 100000
+/*
+ * Processor time of the work before a rest, ns, at least. Waking up costs some microseconds of the
+ * processor that the rest is to spare: a few percent of this.
+ */
+#define WORK_MIN_NANOSECONDS 100000
 
 void pace_init(struct pace *pace, uint64_t share, const struct activity *activity)
 {
@@ -39,7 +42,7 @@ void pace_begin(struct pace *pace)
 	if (atomic_fetch_add_explicit(&pace->resolving, 1, memory_order_relaxed))
 		return;
 	pthread_mutex_lock(&pace->lock);
-	pace->let_in = false;
+	pace->yielded = false;
 	pthread_mutex_unlock(&pace->lock);
 }
 
@@ -49,22 +52,23 @@ void pace_end(struct pace *pace)
 }
 
 /*
- * Under the lock. A caller on this very processor cannot poll while this thread has
- * it, so it is let in once. If it does not poll then, it computes.
+ * Under the lock: does progress move other blocks? If progress runs on the processor of this
+ * thread, it cannot poll while this thread runs. So the processor is yielded to it, once for
+ * each time that resolutions begin. If it does not poll then, it computes.
  */
 static bool must_rest(struct pace *pace)
 {
 	enum activity_state state = activity_observe(pace->activity, &pace->observer);
 
-	if (state == ACTIVITY_COMPUTING && !pace->let_in) {
+	if (state == ACTIVITY_COMPUTING && !pace->yielded) {
 		sched_yield();
 		state = activity_observe(pace->activity, &pace->observer);
 	}
-	pace->let_in = true;
+	pace->yielded = true;
 	return state == ACTIVITY_POLLING;
 }
 
-/* Under the lock: until due, or until the caller has nothing else to do. */
+/* Under the lock: sleep until due (CLOCK_MONOTONIC, ns), or until wake. */
 static void rest_until(struct pace *pace, uint64_t due)
 {
 	const struct timespec until = { .tv_sec = (time_t)(due / 1000000000),
@@ -82,12 +86,12 @@ void pace_rest(struct pace *pace, uint64_t *used)
 {
 	uint64_t spent = pace_used() - *used, now;
 
-	if (pace->share >= 100 || spent < WORTH_NANOSECONDS)
+	if (pace->share >= 100 || spent < WORK_MIN_NANOSECONDS)
 		return;
 	*used += spent;
 	pthread_mutex_lock(&pace->lock);
 	if (must_rest(pace)) {
-		/* All threads together are to keep to the share: each rests behind the others. */
+		/* The share is that of all threads together: their rests are added up. */
 		now = clock_nanoseconds(CLOCK_MONOTONIC);
 		if (pace->due < now)
 			pace->due = now;
@@ -97,7 +101,7 @@ void pace_rest(struct pace *pace, uint64_t *used)
 	pthread_mutex_unlock(&pace->lock);
 }
 
-/* What is due is forgotten. */
+/* End all rests; no rest is owed any more. */
 static void wake(struct pace *pace)
 {
 	pthread_mutex_lock(&pace->lock);
@@ -119,7 +123,7 @@ void pace_polled(struct pace *pace, bool busy)
 {
 	if (activity_still(pace->activity) < ACTIVITY_WAITING_POLLS)
 		return;
-	/* A thread that begins to rest right now is found at the next poll. */
+	/* If a thread begins to rest just now, the next poll wakes it. */
 	if (atomic_load_explicit(&pace->rests, memory_order_relaxed))
 		wake(pace);
 	if (!busy)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of a processor resolver threads take. Often they have only that of
- * the thread that calls progress. While it moves other blocks, they take a stated
- * share of it and no more; while it only waits, which is for them, they take all of
- * it; and while it computes, the kernel divides the processor as between any two
- * threads. Which of these it does, base/activity.h tells.
+ * How much processor time resolver threads take. Often they have no processor but that of the
+ * thread that calls progress. While that thread moves other blocks, they take a given share of
+ * a processor and no more. While it only waits, which is for them, they take all they can get.
+ * While it computes, the kernel divides the processor as between any two threads.
+ * base/activity.h tells what the thread does.
  */
 #ifndef PF_PACE_H
 #define PF_PACE_H
@@ -18,35 +18,43 @@
 
 struct pace {
 	const struct activity *activity;
-	_Atomic unsigned resolving; /* resolutions that threads have or will have in hand */
-	_Atomic bool rests;         /* a thread rests */
-	uint64_t share;             /* percent of a processor; 100: all of it */
+	/*
+	 * Hints for progress, without order towards other data, so relaxed on any processor: what
+	 * one poll misses, a later poll sees.
+	 */
+	_Atomic unsigned resolving; /* resolutions queued for or running on resolver threads */
+	_Atomic bool rests;         /* a resolver thread rests */
+	uint64_t share;             /* percent of a processor; 100: no limit */
 	pthread_mutex_t lock;
-	/* Under the lock. */
+	/* Under the lock: */
 	struct activity_observer observer;
-	pthread_cond_t rested;
-	unsigned wakes; /* that ended all rests before their time */
-	bool stopped;   /* no more rests */
-	bool let_in;    /* the caller had the processor to show itself */
-	uint64_t due;   /* when the share allows for more, ns */
+	pthread_cond_t rested; /* rests end before their time */
+	unsigned wakes;        /* how often all rests were ended */
+	bool stopped;          /* no rests any more */
+	bool yielded;          /* the processor was yielded to progress once, to see if it polls */
+	uint64_t due;          /* end of the rests so far, CLOCK_MONOTONIC, ns */
 };
 
-/* The activity is the caller's and lives longer. */
+/* share: percent of a processor. The activity is borrowed and must outlive the pace. */
 void pace_init(struct pace *pace, uint64_t share, const struct activity *activity);
 void pace_destroy(struct pace *pace);
-/* Around each resolution that is given to a resolver thread; any threads. */
+/* Any thread, around each resolution that is given to a resolver thread. */
 void pace_begin(struct pace *pace);
 void pace_end(struct pace *pace);
 /* Processor time of the calling thread, ns. */
 uint64_t pace_used(void);
-/* Resolver threads: *used is what pace_used said before the work, and is renewed. */
+/*
+ * A resolver thread, after some work: rest if the share demands it. *used: pace_used before that
+ * work; set to the present value once the work was long enough to be judged.
+ */
 void pace_rest(struct pace *pace, uint64_t *used);
-/* Any thread: who rests goes on, and nobody rests again. */
+/* Any thread: end all rests; no thread rests again. */
 void pace_end_rests(struct pace *pace);
-/* Progress, after a poll while something is being resolved. busy: the poll did anything. */
+/* Progress, after a poll while pace_is_resolving. busy: the poll did something. */
 void pace_polled(struct pace *pace, bool busy);
 
-static inline bool pace_asked(const struct pace *pace)
+/* Any thread: do resolver threads have anything to do? */
+static inline bool pace_is_resolving(const struct pace *pace)
 {
 	return atomic_load_explicit(&((struct pace *)pace)->resolving, memory_order_relaxed) != 0;
 }

@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/page.h"
+#include "touch.h"
 
-/* Linux 5.11 and 6.6; the headers that we are built with may be older. */
+/* Of Linux 5.11 and 6.6; the headers of the build may be older. */
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
@@ -26,31 +28,32 @@ struct uffdio_poison {
 #define UFFDIO_POISON _IOWR(UFFDIO, 0x08, struct uffdio_poison)
 #endif
 
+/* Messages that one read takes from the userfaultfd. */
 #define MESSAGES 16
-/* Pages whose presence is asked for at a time. */
-#define WINDOW 64
+/* Pages of one mincore call. */
+#define MINCORE_PAGES 64
+/* Weight of the newest quick supply in the average. */
+#define SUPPLY_TIME_WEIGHT 8
 
 struct pf_pager {
-	struct pf_pager *next;
+	LIST_ENTRY(pf_pager) link;
 	struct pagers *pagers;
-	uint64_t start, end;
+	uint64_t start, end; /* addresses of whole pages: [start, end) */
 	pf_supply_fn supply;
 	void *arg;
-	/* What supply took, the average of the last few; nothing is known at first, so it is slow. */
-	_Atomic uint64_t nanoseconds;
+	/*
+	 * Estimated time of one supply, ns; UINT64_MAX before the first. A hint: threads update
+	 * it with relaxed loads and stores, and an update that is lost does no harm.
+	 */
+	_Atomic uint64_t supply_time;
 };
-
-static uint64_t page_size(void)
-{
-	return (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 void pagers_init(struct pagers *pagers, pf_context *context, struct service *service)
 {
 	pagers->context = context;
 	pagers->service = service;
 	pthread_rwlock_init(&pagers->lock, NULL);
-	pagers->first = NULL;
+	LIST_INIT(&pagers->list);
 	pagers->userfault = -1;
 }
 
@@ -58,24 +61,27 @@ void pagers_destroy(struct pagers *pagers)
 {
 	struct pf_pager *pager;
 
-	while ((pager = pagers->first)) {
-		pagers->first = pager->next;
+	while ((pager = LIST_FIRST(&pagers->list))) {
+		LIST_REMOVE(pager, link);
 		free(pager);
 	}
-	if (pagers->faulted)
-		event_free(pagers->faulted);
-	/* Its end releases every thread that waits, to find zeros: as the header says, unregister first. */
+	if (pagers->readable)
+		event_free(pagers->readable);
 	if (pagers->userfault >= 0)
 		close(pagers->userfault);
 	pthread_rwlock_destroy(&pagers->lock);
 }
 
-static struct pf_pager *find(struct pagers *pagers, uint64_t address)
+/* Under the lock. NULL: no pager owns the address. */
+static struct pf_pager *find_pager(struct pagers *pagers, uint64_t address)
 {
-	struct pf_pager *pager = pagers->first;
+	struct pf_pager *pager;
 
-	while (pager && (address < pager->start || address >= pager->end))
-		pager = pager->next;
+	LIST_FOREACH(pager, &pagers->list, link)
+	{
+		if (address >= pager->start && address < pager->end)
+			break;
+	}
 	return pager;
 }
 
@@ -84,7 +90,8 @@ static bool overlaps(struct pagers *pagers, uint64_t start, uint64_t end)
 {
 	struct pf_pager *pager;
 
-	for (pager = pagers->first; pager; pager = pager->next) {
+	LIST_FOREACH(pager, &pagers->list, link)
+	{
 		if (start < pager->end && pager->start < end)
 			return true;
 	}
@@ -110,9 +117,9 @@ bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick)
 	if (!atomic_load_explicit(&pagers->any, memory_order_relaxed))
 		return false;
 	pthread_rwlock_rdlock(&pagers->lock);
-	pager = find(pagers, address);
+	pager = find_pager(pagers, address);
 	if (pager)
-		*quick = atomic_load_explicit(&pager->nanoseconds, memory_order_relaxed) <
+		*quick = atomic_load_explicit(&pager->supply_time, memory_order_relaxed) <
 			 PAGER_QUICK_NANOSECONDS;
 	pthread_rwlock_unlock(&pagers->lock);
 	return pager != NULL;
@@ -129,29 +136,32 @@ bool pager_lacks(struct pagers *pagers, uint64_t address)
 	       !(present & 1);
 }
 
-static void note_time(struct pf_pager *pager, uint64_t nanoseconds)
+/* A longer time counts at once, so that pf_progress does not wait for a second slow supply. */
+static void record_supply_time(struct pf_pager *pager, uint64_t nanoseconds)
 {
-	uint64_t average = atomic_load_explicit(&pager->nanoseconds, memory_order_relaxed);
+	uint64_t estimate = atomic_load_explicit(&pager->supply_time, memory_order_relaxed);
 
-	/* One slow page is enough to be careful; many quick ones make up for it. */
-	if (average == UINT64_MAX || nanoseconds > average)
-		average = nanoseconds;
+	if (estimate == UINT64_MAX || nanoseconds > estimate)
+		estimate = nanoseconds;
 	else
-		average -= (average - nanoseconds) / 8;
-	atomic_store_explicit(&pager->nanoseconds, average, memory_order_relaxed);
+		estimate -= (estimate - nanoseconds) / SUPPLY_TIME_WEIGHT;
+	atomic_store_explicit(&pager->supply_time, estimate, memory_order_relaxed);
 }
 
-/* *installed: false where a page is already, here or in swap, brought by whomever. */
-static int install(int userfault, uint64_t address, const void *page, uint64_t size,
-		   bool *installed)
+/*
+ * Install a page and wake the threads that wait for it. Returns PF_OK or PF_ERR_FAULT.
+ * *installed is false if the address has a page already, present or in swap.
+ */
+static int install_page(int userfault, uint64_t address, const void *page, uint64_t size,
+			bool *installed)
 {
 	struct uffdio_copy copy = { .dst = address, .src = (uint64_t)(uintptr_t)page, .len = size };
 
 	*installed = false;
 	while (ioctl(userfault, UFFDIO_COPY, &copy) < 0) {
-		/* EAGAIN: the mappings are just changing. */
 		if (errno == EEXIST)
 			return PF_OK;
+		/* EAGAIN: another thread is changing the mappings of this process. */
 		if (errno != EAGAIN && errno != EINTR)
 			return PF_ERR_FAULT;
 		copy.copy = 0;
@@ -160,6 +170,7 @@ static int install(int userfault, uint64_t address, const void *page, uint64_t s
 	return PF_OK;
 }
 
+/* Under the lock for reading, which keeps the pager. */
 static int supply_page(struct pagers *pagers, struct pf_pager *pager, uint64_t address,
 		       bool *installed)
 {
@@ -170,8 +181,8 @@ static int supply_page(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 	if (!page)
 		return PF_ERR_FAULT;
 	status = pager->supply(pagers->context, address, page, size, pager->arg);
-	note_time(pager, clock_nanoseconds(CLOCK_MONOTONIC) - before);
-	status = status == PF_OK ? install(pagers->userfault, address, page, size, installed) :
+	record_supply_time(pager, clock_nanoseconds(CLOCK_MONOTONIC) - before);
+	status = status == PF_OK ? install_page(pagers->userfault, address, page, size, installed) :
 				   PF_ERR_FAULT;
 	free(page);
 	return status;
@@ -181,7 +192,7 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint6
 		 bool *supplied)
 {
 	uint64_t size = page_size(), start = address & ~(size - 1), end = address + length;
-	unsigned char present[WINDOW];
+	unsigned char present[MINCORE_PAGES];
 	uint64_t page, pages, i;
 	bool installed = false;
 	int status = PF_OK;
@@ -189,8 +200,8 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint6
 	*supplied = false;
 	for (page = start; page < end && status == PF_OK; page += pages * size) {
 		pages = (end - page + size - 1) / size;
-		if (pages > WINDOW)
-			pages = WINDOW;
+		if (pages > MINCORE_PAGES)
+			pages = MINCORE_PAGES;
 		if (mincore((void *)(uintptr_t)page, pages * size, present) < 0) {
 			status = PF_ERR_FAULT;
 			break;
@@ -198,9 +209,9 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint6
 		for (i = 0; i < pages && status == PF_OK; i++) {
 			struct pf_pager *pager;
 
-			/* Anew for each page: unregistering need not wait for them all. */
+			/* Once a page, so that pager_unregister waits for one supply at most. */
 			pthread_rwlock_rdlock(&pagers->lock);
-			pager = find(pagers, page + i * size);
+			pager = find_pager(pagers, page + i * size);
 			if (pager && !(present[i] & 1)) {
 				status = supply_page(pagers, pager, page + i * size, &installed);
 				*supplied = *supplied || installed;
@@ -219,7 +230,57 @@ out:
 	return status;
 }
 
-static void answer(struct pagers *pagers, uint64_t address)
+/* Under the lock: the end of the part of [start, end) that no pager owns. */
+static uint64_t unowned_end(struct pagers *pagers, uint64_t start, uint64_t end)
+{
+	struct pf_pager *pager;
+
+	LIST_FOREACH(pager, &pagers->list, link)
+	{
+		if (start < pager->end && end > pager->start)
+			end = pager->start > start ? pager->start : start;
+	}
+	return end;
+}
+
+bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length)
+{
+	uint64_t size = page_size(), at = address & ~(size - 1), end = address + length;
+	bool filled = false;
+
+	if (!atomic_load_explicit(&pagers->open, memory_order_relaxed))
+		return false;
+	pthread_rwlock_rdlock(&pagers->lock);
+	end = (unowned_end(pagers, at, end) + size - 1) & ~(size - 1);
+	while (at < end) {
+		struct uffdio_zeropage zeros = { .range = { at, end - at } };
+		bool failed = ioctl(pagers->userfault, UFFDIO_ZEROPAGE, &zeros) < 0;
+
+		if (zeros.zeropage > 0) {
+			filled = true;
+			at += (uint64_t)zeros.zeropage;
+		} else if (failed && errno == EEXIST) {
+			at += size;
+		} else if (failed && errno != EAGAIN && errno != EINTR) {
+			break; /* page faults of this memory are not reported to userfault */
+		}
+	}
+	pthread_rwlock_unlock(&pagers->lock);
+	return filled;
+}
+
+int pagers_touch(struct pagers *pagers, uint64_t address, uint64_t length, bool write,
+		 uint64_t *failed)
+{
+	while (touch_range(address, length, write, failed) != PF_OK) {
+		if (!pagers_fill(pagers, *failed, 1))
+			return PF_ERR_FAULT;
+	}
+	return PF_OK;
+}
+
+/* Service thread: a load or store of this process met an absent page. */
+static void resolve_message(struct pagers *pagers, uint64_t address)
 {
 	uint64_t size = page_size();
 	struct uffdio_range range = { address & ~(size - 1), size };
@@ -229,19 +290,23 @@ static void answer(struct pagers *pagers, uint64_t address)
 	int status = PF_OK;
 
 	pthread_rwlock_rdlock(&pagers->lock);
-	pager = find(pagers, range.start);
+	pager = find_pager(pagers, range.start);
 	if (pager)
 		status = supply_page(pagers, pager, range.start, &installed);
 	pthread_rwlock_unlock(&pagers->lock);
-	if (pager && status == PF_OK)
+	if (pager ? status == PF_OK : pagers_fill(pagers, range.start, size))
 		return;
-	/* It cannot be had: a SIGBUS for the thread, or, before Linux 6.6, another try. */
+	/*
+	 * The pager has no such page: the thread gets SIGBUS, or, before Linux 6.6, repeats the
+	 * access. Without a pager: the page came, or the range was unregistered or unmapped, after
+	 * the access, which is repeated.
+	 */
 	if (!pager || ioctl(pagers->userfault, UFFDIO_POISON, &poison) < 0)
 		ioctl(pagers->userfault, UFFDIO_WAKE, &range);
 }
 
-/* Service thread: processors wait for pages. */
-static void on_fault(int userfault, short what, void *arg)
+/* Service thread. */
+static void on_readable(int userfault, short what, void *arg)
 {
 	struct uffd_msg messages[MESSAGES];
 	ssize_t bytes = read(userfault, messages, sizeof(messages));
@@ -251,7 +316,7 @@ static void on_fault(int userfault, short what, void *arg)
 	(void)what;
 	for (i = 0; bytes > 0 && i < (size_t)bytes / sizeof(messages[0]); i++) {
 		if (messages[i].event == UFFD_EVENT_PAGEFAULT)
-			answer(pagers, messages[i].arg.pagefault.address);
+			resolve_message(pagers, messages[i].arg.pagefault.address);
 	}
 }
 
@@ -260,7 +325,7 @@ struct watch_task {
 	struct pagers *pagers;
 };
 
-/* Service thread. Out of memory on this thread is waited out. */
+/* Service thread. Without memory it waits for some: page faults have to be answered. */
 static void start_watch(struct task *task, bool dropped)
 {
 	struct pagers *pagers = ((struct watch_task *)task)->pagers;
@@ -268,16 +333,16 @@ static void start_watch(struct task *task, bool dropped)
 	free(task);
 	if (dropped)
 		return;
-	while (!pagers->faulted) {
-		pagers->faulted = event_new(pagers->service->base, pagers->userfault,
-					    EV_READ | EV_PERSIST, on_fault, pagers);
-		if (!pagers->faulted)
+	while (!pagers->readable) {
+		pagers->readable = event_new(pagers->service->base, pagers->userfault,
+					     EV_READ | EV_PERSIST, on_readable, pagers);
+		if (!pagers->readable)
 			usleep(1000);
 	}
-	event_add(pagers->faulted, NULL);
+	event_add(pagers->readable, NULL);
 }
 
-/* Under the lock. */
+/* Under the lock for writing. PF_OK or PF_ERR_SYSTEM. */
 static int open_userfault(struct pagers *pagers)
 {
 	struct watch_task *watch;
@@ -296,6 +361,7 @@ static int open_userfault(struct pagers *pagers)
 		return PF_ERR_SYSTEM;
 	}
 	pagers->userfault = fd;
+	atomic_store_explicit(&pagers->open, true, memory_order_relaxed);
 	*watch = (struct watch_task){ .task.run = start_watch, .pagers = pagers };
 	service_run(pagers->service, &watch->task);
 	return PF_OK;
@@ -308,13 +374,13 @@ void pagers_forward(struct pagers *pagers, pagers_forward_fn forward, void *arg)
 	pthread_rwlock_wrlock(&pagers->lock);
 	pagers->forward = forward;
 	pagers->forward_arg = arg;
-	for (pager = pagers->first; pager; pager = pager->next)
-		forward(arg, pager->start, pager->end - pager->start, true);
+	LIST_FOREACH(pager, &pagers->list, link)
+	forward(arg, pager->start, pager->end - pager->start, true);
 	pthread_rwlock_unlock(&pagers->lock);
 }
 
-/* Under the lock. */
-static int tell_forward(struct pagers *pagers, const struct pf_pager *pager, bool enable)
+/* Under the lock for writing. */
+static int set_forward(struct pagers *pagers, const struct pf_pager *pager, bool enable)
 {
 	if (!pagers->forward)
 		return PF_OK;
@@ -322,12 +388,27 @@ static int tell_forward(struct pagers *pagers, const struct pf_pager *pager, boo
 			       enable);
 }
 
+/* Under the lock for writing. PF_OK, or an error with nothing registered. */
+static int register_range(struct pagers *pagers, const struct pf_pager *pager)
+{
+	struct uffdio_register range = { .range = { pager->start, pager->end - pager->start },
+					 .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int status = PF_ERR_ARGUMENT;
+
+	if (ioctl(pagers->userfault, UFFDIO_REGISTER, &range) < 0)
+		return PF_ERR_ARGUMENT;
+	/* Memory of huge pages (hugetlbfs) cannot take single pages: it has no UFFDIO_ZEROPAGE. */
+	if (range.ioctls & 1 << _UFFDIO_ZEROPAGE)
+		status = set_forward(pagers, pager, true);
+	if (status != PF_OK)
+		ioctl(pagers->userfault, UFFDIO_UNREGISTER, &range.range);
+	return status;
+}
+
 int pager_register(struct pagers *pagers, void *address, size_t length, pf_supply_fn supply,
 		   void *arg, struct pf_pager **result)
 {
 	uint64_t start = (uint64_t)(uintptr_t)address, size = page_size();
-	struct uffdio_register range = { .range = { start, length },
-					 .mode = UFFDIO_REGISTER_MODE_MISSING };
 	struct pf_pager *pager;
 	int status;
 
@@ -341,22 +422,14 @@ int pager_register(struct pagers *pagers, void *address, size_t length, pf_suppl
 				    .end = start + length,
 				    .supply = supply,
 				    .arg = arg,
-				    .nanoseconds = UINT64_MAX };
+				    .supply_time = UINT64_MAX };
 	pthread_rwlock_wrlock(&pagers->lock);
 	status = overlaps(pagers, pager->start, pager->end) ? PF_ERR_ARGUMENT :
 							      open_userfault(pagers);
-	/* Memory with pages of another size takes no zero page of this one. */
-	if (status == PF_OK && (ioctl(pagers->userfault, UFFDIO_REGISTER, &range) < 0 ||
-				!(range.ioctls & 1 << _UFFDIO_ZEROPAGE)))
-		status = PF_ERR_ARGUMENT;
+	if (status == PF_OK)
+		status = register_range(pagers, pager);
 	if (status == PF_OK) {
-		status = tell_forward(pagers, pager, true);
-		if (status != PF_OK)
-			ioctl(pagers->userfault, UFFDIO_UNREGISTER, &range.range);
-	}
-	if (status == PF_OK) {
-		pager->next = pagers->first;
-		pagers->first = pager;
+		LIST_INSERT_HEAD(&pagers->list, pager, link);
 		atomic_store_explicit(&pagers->any, true, memory_order_relaxed);
 	}
 	pthread_rwlock_unlock(&pagers->lock);
@@ -384,18 +457,15 @@ void pager_unregister(struct pf_pager *pager)
 {
 	struct pagers *pagers = pager->pagers;
 	struct uffdio_range range = { pager->start, pager->end - pager->start };
-	struct pf_pager **link = &pagers->first;
 
 	pthread_rwlock_wrlock(&pagers->lock);
-	while (*link != pager)
-		link = &(*link)->next;
-	*link = pager->next;
-	if (!pagers->first)
+	LIST_REMOVE(pager, link);
+	if (LIST_EMPTY(&pagers->list))
 		atomic_store_explicit(&pagers->any, false, memory_order_relaxed);
-	/* Threads that wait for a page of it go on. */
+	/* Wakes the threads that wait for a page; they repeat the access. */
 	ioctl(pagers->userfault, UFFDIO_UNREGISTER, &range);
-	/* Not before: faults that are out by now must find ordinary memory. */
-	tell_forward(pagers, pager, false);
+	/* After that: a page fault that is no longer forwarded must find ordinary memory. */
+	set_forward(pagers, pager, false);
 	pthread_rwlock_unlock(&pagers->lock);
 	free(pager);
 }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory whose pages come from a callback of the application. The kernel
- * tells of absent pages in two ways: to a processor's load or store by a
- * userfaultfd message, which the service thread answers; to a copy that we
- * asked for by EFAULT at once (UFFD_USER_MODE_ONLY), which the engine answers
- * itself, on the thread that it is on: no message, no other thread, no wake-up
- * (as PFF-UINTR forwards faults). Both end in one UFFDIO_COPY.
+ * Pagers: memory whose absent pages the application supplies from a callback. The kernel
+ * reports an access to such a page by userfaultfd(2), in one of two ways:
+ * - For a load or store it queues a message and suspends the thread. The service thread
+ *   reads the message and supplies the page.
+ * - A system call, such as a copy between processes, fails with EFAULT at once
+ *   (UFFD_USER_MODE_ONLY). The block is parked, and pager_supply runs on the thread that
+ *   resolves it: no message and no wake-up (as PFF-UINTR forwards page faults).
+ * Both end with UFFDIO_COPY, which installs a whole page atomically.
  *
- * Lifetime: a callback runs under the lock for reading, so that unregistering,
- * which writes, waits until none is running.
+ * Locks: the list of pagers changes only under the lock for writing, and supply runs under
+ * it for reading, so pager_unregister returns after the last call of supply. The lock must
+ * prefer readers, which is the default: supply may touch memory of another pager, so that
+ * the service thread takes the lock for reading while this thread holds it. The lock of
+ * the device (forward) is taken inside this lock, never the other way round.
  */
 #ifndef PF_PAGER_H
 #define PF_PAGER_H
@@ -16,53 +21,89 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "base/service.h"
 #include "pf.h"
 
-/* A supply that takes longer than this is not waited for in pf_progress. */
+/*
+ * Supply is quick while it takes less than this, ns: pf_progress calls it itself. Handing the
+ * page fault to a resolver thread would take about as long.
+ */
 #define PAGER_QUICK_NANOSECONDS 20000
 
-/* Takes over the faults of a range for somebody else than a processor, or gives them back. */
+/*
+ * Have page faults of a range that are not those of a processor (the engine's) reported to
+ * libpf, or no longer. Runs under the lock of the pagers for writing.
+ */
 typedef int (*pagers_forward_fn)(void *arg, uint64_t start, uint64_t length, bool enable);
 
 struct pagers {
-	pf_context *context; /* handed to the callbacks */
-	struct service *service;
+	pf_context *context;     /* argument of supply */
+	struct service *service; /* the thread that reads userfault */
 	pthread_rwlock_t lock;
-	struct pf_pager *first;
+	LIST_HEAD(, pf_pager) list; /* changed under the lock for writing */
+	/*
+	 * Whether the list has an entry, to skip the lock where it has none. Relaxed loads are
+	 * enough: a thread that may use a pager's memory learned of it after pf_pager_register
+	 * returned, and what ordered it behind that orders its load behind the store.
+	 */
 	_Atomic bool any;
-	int userfault;         /* -1: not open yet */
-	struct event *faulted; /* the service thread's: the userfaultfd is readable */
+	_Atomic bool open;      /* userfault is open; relaxed as well */
+	int userfault;          /* the userfaultfd, opened by the first pager; -1: none yet */
+	struct event *readable; /* of userfault; the service thread's */
 	pagers_forward_fn forward;
 	void *forward_arg;
 };
 
-/* context: for the callbacks. The service is the caller's and lives longer. */
+/* The service is borrowed and must outlive the pagers. */
 void pagers_init(struct pagers *pagers, pf_context *context, struct service *service);
-/* After service_stop. */
+/*
+ * Call it after service_stop. Frees pagers that were not unregistered; threads that wait for
+ * a page of them find zeros.
+ */
 void pagers_destroy(struct pagers *pagers);
 
-/* As pf_pager_register, _evict, _unregister. */
+/* pf_pager_register, pf_pager_evict, pf_pager_unregister. Any thread. */
 int pager_register(struct pagers *pagers, void *address, size_t length, pf_supply_fn supply,
 		   void *arg, struct pf_pager **pager);
 int pager_evict(struct pf_pager *pager, void *address, size_t length);
 void pager_unregister(struct pf_pager *pager);
 
-/* Any thread: is this the memory of a pager? *quick: of one that is known to take next to no time. */
+/* Any thread: does a pager own the address? If so, *quick: its supply is known to be quick. */
 bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick);
-/* Any thread: is any of [address, address + length) the memory of a pager? */
+/* Any thread: does a pager own any byte of [address, address + length)? */
 bool pagers_own(struct pagers *pagers, uint64_t address, uint64_t length);
-/* Any thread: is the page there a pager's, and absent? */
+/* Any thread: does a pager own the page at the address, and is the page absent? */
 bool pager_lacks(struct pagers *pagers, uint64_t address);
 /*
- * Any thread: supply what is absent of [address, address + length) as far as it
- * is a pager's; *done is how far that is, *supplied whether anything came.
- * PF_OK, or PF_ERR_FAULT: the page at address + *done cannot be had.
+ * Any thread: supply the absent pages of [address, address + length), up to the first page
+ * that no pager owns. *done: bytes from address on that are present now. *supplied: at
+ * least one page was installed. Returns PF_OK, or PF_ERR_FAULT if the page at
+ * address + *done cannot be supplied. Waits for supply.
  */
 int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint64_t *done,
 		 bool *supplied);
-/* Any thread, once: forward is told of all ranges, those that there are and those to come. */
+/*
+ * Give zeros to the absent pages of [address, address + length), up to the first byte that a
+ * pager owns, where page faults are reported to userfault although no pager owns the memory:
+ * mremap may grow memory out of a pager's range in place. Does nothing to other memory.
+ * Returns whether a page was filled. Any thread.
+ *
+ * It fills (UFFDIO_ZEROPAGE) rather than unregisters (UFFDIO_UNREGISTER). The latter splits
+ * mappings, of which a process may have only so many (vm.max_map_count), and older kernels let
+ * it undo the registration of another userfaultfd. The device need not be told: when the kernel
+ * refuses it such a page, the block parks, the resolver calls pagers_touch, and the block is
+ * retransmitted.
+ */
+bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length);
+/* As touch_range, of memory that no pager owns; calls pagers_fill where it is needed. */
+int pagers_touch(struct pagers *pagers, uint64_t address, uint64_t length, bool write,
+		 uint64_t *failed);
+/*
+ * Call forward for each range, those of today and later ones. Any thread, once; forward
+ * and arg must outlive the pagers.
+ */
 void pagers_forward(struct pagers *pagers, pagers_forward_fn forward, void *arg);
 
 #endif

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * How absent pages are brought in (enum pf_policy): what is done for memory of
- * ours that a copy is about to touch for the first time, and how much more is
- * resolved with a block that met a fault.
- */
+/* enum pf_policy: how much memory is resolved together with a block that met a page fault. */
 #ifndef PF_POLICY_H
 #define PF_POLICY_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "pf.h"
 
-/* Longest window; the thesis calls this the touch-ahead. */
-#define POLICY_WINDOW_MOST (2ull << 20)
+/* Bytes of the longest window, which the literature on ExaNeSt calls touch-ahead. */
+#define POLICY_WINDOW_MAX (2ull << 20)
 
-/* Of one transfer's faults on one side. */
-struct window {
-	uint64_t next; /* the offset at which a fault is in order */
-	uint64_t size;
+/* How far ahead the last page fault of a transfer on one side was resolved. Zeroed at first. */
+struct resolve_window {
+	uint64_t next; /* offset in the transfer at which a page fault continues the sequence */
+	uint64_t size; /* bytes resolved for the last page fault */
 };
 
-/* How much of [offset, length) to resolve with a block that met a fault there. */
-uint64_t policy_window(enum pf_policy policy, struct window *window, uint64_t offset,
+/*
+ * Bytes of [offset, length) to resolve for a page fault of the block at offset: the block, or,
+ * with a policy that resolves ahead, twice the last window if page faults come in sequence.
+ * block: bytes of a block.
+ */
+uint64_t policy_window(enum pf_policy policy, struct resolve_window *window, uint64_t offset,
 		       uint64_t block, uint64_t length);
 
 #endif

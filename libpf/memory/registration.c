@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Locks of pages in the kernel do not nest: the first munlock undoes any
- * number of mlocks. So a page is unlocked only once no registration that is
- * left covers it.
+ * Locks of pages do not nest: one munlock undoes any number of mlocks. So a page is unlocked
+ * only once no remaining registration covers it.
  *
- * pin-cache keeps ranges locked for the next time, and the application may
- * unmap, remap or drop such a range meanwhile without our knowing. So nothing
- * that the cache remembers is ever believed: its list says only what will have
- * to be unlocked some day. Each registration asks the kernel for the lock
- * again, which costs a look at the mapping (0.2 us) where it is locked already
- * and locks whatever else is mapped there by now, and looks into the page table
- * (pagemap, 7 us for 4 MiB; mlock itself takes 31 us to do so) whether all pages
- * are there, which are brought in if not. What a mapping that is gone had
- * locked, the kernel has unlocked. So a stale range cannot be used: what is
- * true of the address now was established now.
+ * The mode pin-cache keeps ranges locked for the next use, and the application may unmap,
+ * remap or drop such a range meanwhile without the knowledge of libpf. So the cache is never
+ * evidence that pages are locked or present; it only lists what has to be unlocked later.
+ * Each registration asks the kernel again:
+ * - mlock2 locks the memory that is mapped at the address now. Where that is locked already,
+ *   it costs 0.2 us.
+ * - pagemap tells whether all pages are present, which costs 7 us for 4 MiB (mlock does the
+ *   same in 31 us). Absent pages are brought in.
+ * The kernel has unlocked the pages of a mapping that is gone. So a stale range cannot be
+ * used: what a registration relies on was established by that registration.
  *
- * The alternative, to be told of changes by userfaultfd (EVENT_UNMAP, _REMAP,
- * _REMOVE), would have munmap return late and the address reused early, and
- * has system calls on absent pages of the range fail for whoever may not
- * handle kernel faults.
+ * The alternative is to be told of changes by userfaultfd (EVENT_UNMAP, _REMAP, _REMOVE). It
+ * would delay munmap and make it possible to reuse the address before libpf knows, and system
+ * calls on absent pages would fail in processes that may not handle faults of the kernel.
  */
 #include "registration.h"
 
@@ -29,49 +27,43 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/page.h"
+#include "pagemap.h"
 #include "touch.h"
 
-/* linux/Documentation/admin-guide/mm/pagemap.rst */
-#define PAGEMAP_PRESENT (1ull << 63)
-#define PAGEMAP_FILE (1ull << 61) /* or shared memory */
-#define PAGEMAP_EXCLUSIVE (1ull << 56)
-#define PAGEMAP_BATCH 512
-
 struct pf_registration {
-	pf_registration *next, *previous;
-	uint64_t start, end; /* whole pages */
+	TAILQ_ENTRY(pf_registration) link;
+	uint64_t start, end; /* addresses of whole pages: [start, end) */
 	unsigned users;      /* 0: kept by the cache */
 };
-
-static uint64_t page_size(void)
-{
-	return (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static uint64_t length_of(const pf_registration *registration)
 {
 	return registration->end - registration->start;
 }
 
-/* The address sanitizer puts an empty munlock in the place of the C library's. */
+/* A system call, because the address sanitizer replaces munlock of the C library by nothing. */
 static int kernel_munlock(uint64_t start, uint64_t end)
 {
 	return (int)syscall(SYS_munlock, start, end - start);
 }
 
-/* Pages that are absent are locked when they come in, so that it need not look at each. */
+/* Absent pages are locked when they come in; so the kernel need not walk all pages now. */
 static int kernel_mlock(uint64_t start, uint64_t end)
 {
 	return (int)syscall(SYS_mlock2, start, end - start, MLOCK_ONFAULT);
 }
 
-/* msync does nothing here, but POSIX has it tell of locks. */
+/* MS_INVALIDATE has no other effect on Linux than to fail with EBUSY for locked memory. */
 static bool any_locked(uint64_t start, uint64_t end)
 {
 	return msync((void *)(uintptr_t)start, end - start, MS_INVALIDATE) < 0 && errno == EBUSY;
 }
 
-/* munlock stops at the first hole, which the application may have left by now: go round them. */
+/*
+ * munlock stops at the first hole, and the application may have unmapped a part meanwhile. So
+ * unlock the halves of what still has locked pages.
+ */
 static void unlock(uint64_t start, uint64_t end)
 {
 	uint64_t page = page_size(), middle;
@@ -83,7 +75,7 @@ static void unlock(uint64_t start, uint64_t end)
 	unlock(middle, end);
 }
 
-/* Unlock what no registration covers. */
+/* Under the lock: unlock the parts of [start, end) that no registration covers. */
 static void unlock_uncovered(const struct registrations *registrations, uint64_t start,
 			     uint64_t end)
 {
@@ -91,7 +83,8 @@ static void unlock_uncovered(const struct registrations *registrations, uint64_t
 		const pf_registration *other;
 		uint64_t covered = start, next = end;
 
-		for (other = registrations->first; other; other = other->next) {
+		TAILQ_FOREACH(other, &registrations->list, link)
+		{
 			if (other->start > start && other->start < next)
 				next = other->start;
 			else if (other->start <= start && other->end > covered)
@@ -105,43 +98,24 @@ static void unlock_uncovered(const struct registrations *registrations, uint64_t
 	}
 }
 
-static void take_out(struct registrations *registrations, pf_registration *registration)
-{
-	if (registration->previous)
-		registration->previous->next = registration->next;
-	else
-		registrations->first = registration->next;
-	if (registration->next)
-		registration->next->previous = registration->previous;
-	else
-		registrations->last = registration->previous;
-}
-
-static void put_first(struct registrations *registrations, pf_registration *registration)
-{
-	registration->previous = NULL;
-	registration->next = registrations->first;
-	if (registration->next)
-		registration->next->previous = registration;
-	else
-		registrations->last = registration;
-	registrations->first = registration;
-}
-
+/* Under the lock: unlock and free. */
 static void drop(struct registrations *registrations, pf_registration *registration)
 {
-	take_out(registrations, registration);
+	TAILQ_REMOVE(&registrations->list, registration, link);
 	unlock_uncovered(registrations, registration->start, registration->end);
 	free(registration);
 }
 
-/* Drop what the cache has kept the longest; false if it keeps nothing. */
+/* Under the lock: drop the least recently used range without a user; false: there is none. */
 static bool evict(struct registrations *registrations)
 {
-	pf_registration *oldest = registrations->last;
+	pf_registration *oldest;
 
-	while (oldest && oldest->users)
-		oldest = oldest->previous;
+	TAILQ_FOREACH_REVERSE(oldest, &registrations->list, registration_list, link)
+	{
+		if (!oldest->users)
+			break;
+	}
 	if (!oldest)
 		return false;
 	registrations->cached -= length_of(oldest);
@@ -150,27 +124,34 @@ static bool evict(struct registrations *registrations)
 	return true;
 }
 
-static pf_registration *find(const struct registrations *registrations, uint64_t start,
-			     uint64_t end)
+/* Under the lock. NULL: no registration covers [start, end). */
+static pf_registration *find_covering(const struct registrations *registrations, uint64_t start,
+				      uint64_t end)
 {
-	pf_registration *found = registrations->first;
+	pf_registration *found;
 
-	while (found && (found->start > start || found->end < end))
-		found = found->next;
+	TAILQ_FOREACH(found, &registrations->list, link)
+	{
+		if (found->start <= start && found->end >= end)
+			break;
+	}
 	return found;
 }
 
-/* Counted in use, and most recently so; *hit: it was there before. NULL: out of memory. */
+/*
+ * Under the lock: add a user to a registration that covers [start, end), a cached one or a new
+ * one. *hit: it was cached. NULL: out of memory.
+ */
 static pf_registration *use(struct registrations *registrations, uint64_t start, uint64_t end,
 			    bool *hit)
 {
 	pf_registration *registration = NULL;
 
 	if (registrations->mode == PF_MODE_PIN_CACHE)
-		registration = find(registrations, start, end);
+		registration = find_covering(registrations, start, end);
 	*hit = registration;
 	if (registration) {
-		take_out(registrations, registration);
+		TAILQ_REMOVE(&registrations->list, registration, link);
 		if (!registration->users) {
 			registrations->cached -= length_of(registration);
 			registrations->cached_ranges--;
@@ -183,11 +164,12 @@ static pf_registration *use(struct registrations *registrations, uint64_t start,
 		registration->end = end;
 	}
 	registration->users++;
-	put_first(registrations, registration);
+	TAILQ_INSERT_HEAD(&registrations->list, registration, link);
 	return registration;
 }
 
-static void leave(struct registrations *registrations, pf_registration *registration, bool keep)
+/* Under the lock: remove a user. Without any, the registration is kept in the cache or dropped. */
+static void release(struct registrations *registrations, pf_registration *registration, bool keep)
 {
 	if (--registration->users)
 		return;
@@ -203,33 +185,33 @@ static void leave(struct registrations *registrations, pf_registration *registra
 }
 
 /*
- * Would a transfer meet no absent page? A private page that is written to must
- * be this process's alone, or it would be copied first. What the page table
- * does not tell is whether an mprotect forbids the access; that is no matter of
- * locks, and ends the transfer itself.
+ * Is every page present, so that a transfer meets no page fault? To be written, a private page
+ * must be mapped by this process alone; otherwise the first write copies it. Whether mprotect
+ * forbids the access is not in the page map: such a transfer fails by itself.
  */
 static bool all_present(const struct registrations *registrations, uint64_t start, uint64_t end,
 			bool write)
 {
-	uint64_t page = page_size(), entries[PAGEMAP_BATCH], at = start / page, count, i;
-	const uint64_t ours = PAGEMAP_EXCLUSIVE | PAGEMAP_FILE;
+	const uint64_t writable = PAGEMAP_EXCLUSIVE | PAGEMAP_FILE;
+	uint64_t entries[PAGEMAP_BATCH];
+	size_t count, i;
 
-	if (registrations->pagemap < 0)
-		return false;
-	for (; at < end / page; at += count) {
-		count = end / page - at < PAGEMAP_BATCH ? end / page - at : PAGEMAP_BATCH;
-		if (pread(registrations->pagemap, entries, count * sizeof(*entries),
-			  (off_t)(at * sizeof(*entries))) != (ssize_t)(count * sizeof(*entries)))
+	for (; start < end; start += count * page_size()) {
+		count = pagemap_read(registrations->pagemap, start, end, entries);
+		if (!count)
 			return false;
 		for (i = 0; i < count; i++) {
-			if (!(entries[i] & PAGEMAP_PRESENT) || (write && !(entries[i] & ours)))
+			if (!(entries[i] & PAGEMAP_PRESENT) || (write && !(entries[i] & writable)))
 				return false;
 		}
 	}
 	return true;
 }
 
-/* Locked, and all pages there, whatever was so before. hit: it may well be so already. */
+/*
+ * Lock [start, end) and make all of its pages present. hit: they probably are. Returns PF_OK,
+ * PF_ERR_FAULT, PF_ERR_MEMORY if no more may be locked, or PF_ERR_SYSTEM.
+ */
 static int pin(struct registrations *registrations, uint64_t start, uint64_t end, bool write,
 	       bool hit)
 {
@@ -239,7 +221,7 @@ static int pin(struct registrations *registrations, uint64_t start, uint64_t end
 	while (kernel_mlock(start, end) < 0) {
 		if (errno != ENOMEM)
 			return errno == EPERM ? PF_ERR_MEMORY : PF_ERR_SYSTEM;
-		/* Is there no memory, or not so much that we may lock? */
+		/* ENOMEM: part of the range is not mapped, or the limit of locked memory is met. */
 		status = touch_range(start, end - start, write, &failed);
 		if (status != PF_OK)
 			return status;
@@ -264,11 +246,12 @@ static int register_pinned(struct registrations *registrations, uint64_t start, 
 	if (status == PF_OK)
 		*result = registration;
 	else if (registration)
-		leave(registrations, registration, false);
+		release(registrations, registration, false);
 	pthread_mutex_unlock(&registrations->lock);
 	return status;
 }
 
+/* The statistic of the bytes registered, by mode. */
 static const enum pf_stat counters[] = {
 	[PF_MODE_PREFAULT] = PF_STAT_PREFAULT_BYTES,
 	[PF_MODE_PIN] = PF_STAT_PIN_BYTES,
@@ -300,7 +283,7 @@ int registration_add(struct registrations *registrations, void *address, size_t 
 void registration_remove(struct registrations *registrations, pf_registration *registration)
 {
 	pthread_mutex_lock(&registrations->lock);
-	leave(registrations, registration, registrations->mode == PF_MODE_PIN_CACHE);
+	release(registrations, registration, registrations->mode == PF_MODE_PIN_CACHE);
 	pthread_mutex_unlock(&registrations->lock);
 }
 
@@ -311,6 +294,7 @@ void registrations_init(struct registrations *registrations, enum pf_mode mode,
 	registrations->statistics = statistics;
 	registrations->cache_bytes = REGISTRATION_CACHE_BYTES;
 	registrations->cache_ranges = REGISTRATION_CACHE_RANGES;
+	TAILQ_INIT(&registrations->list);
 	registrations->pagemap = -1;
 	pthread_mutex_init(&registrations->lock, NULL);
 	if (mode == PF_MODE_PIN_CACHE)
@@ -319,9 +303,10 @@ void registrations_init(struct registrations *registrations, enum pf_mode mode,
 
 void registrations_destroy(struct registrations *registrations)
 {
-	/* The analyzer does not see that dropping takes it off the list. */
-	while (registrations->first)
-		drop(registrations, registrations->first); /* NOLINT(clang-analyzer-unix.Malloc) */
+	/* clang's analyzer does not see that drop removes the registration from the list. */
+	while (!TAILQ_EMPTY(&registrations->list))
+		drop(registrations,
+		     TAILQ_FIRST(&registrations->list)); /* NOLINT(clang-analyzer-unix.Malloc) */
 	if (registrations->pagemap >= 0)
 		close(registrations->pagemap);
 	pthread_mutex_destroy(&registrations->lock);

@@ -1,38 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What networks need that cannot take a fault: buffers made ready before a
- * transfer. It exists to be compared against, and nothing else knows of it.
+ * pf_register: buffers that are made ready before a transfer, as networks need that cannot
+ * take a page fault. It exists for comparison; no other part of libpf depends on it.
  */
 #ifndef PF_REGISTRATION_H
 #define PF_REGISTRATION_H
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
 
 #include "base/statistics.h"
 #include "pf.h"
 
-/* What pin-cache keeps locked for nobody, of one context: bytes, and ranges. */
+/* Most that the cache of one context keeps locked while nothing uses it: bytes, ranges. */
 #define REGISTRATION_CACHE_BYTES (1ull << 30)
 #define REGISTRATION_CACHE_RANGES 1024
 
 struct registrations {
 	enum pf_mode mode;
 	struct statistics *statistics;
+	int pagemap; /* /proc/self/pagemap; -1: not open */
 	pthread_mutex_t lock;
-	int pagemap; /* -1: not to be had */
-	/* In use, and those that the cache keeps; the most recently used first. */
-	pf_registration *first, *last;
-	uint64_t cached, cache_bytes;         /* bytes kept for nobody, and the most of them */
-	unsigned cached_ranges, cache_ranges; /* and how many ranges they are */
+	/* Under the lock: */
+	TAILQ_HEAD(registration_list, pf_registration) list; /* most recently used first */
+	uint64_t cached, cache_bytes;         /* bytes kept without a user, and their limit */
+	unsigned cached_ranges, cache_ranges; /* ranges kept without a user, and their limit */
 };
 
-/* The statistics are the caller's and live longer. */
+/* The statistics are borrowed and must outlive the registrations. */
 void registrations_init(struct registrations *registrations, enum pf_mode mode,
 			struct statistics *statistics);
-/* Unlocks what is locked, whether deregistered or not. */
+/* Unlock the memory of all registrations and free them, also those still in use. */
 void registrations_destroy(struct registrations *registrations);
-/* As pf_register and pf_deregister. */
+/* pf_register and pf_deregister. Any thread; they may wait for pages. */
 int registration_add(struct registrations *registrations, void *address, size_t length, bool write,
 		     pf_registration **registration);
 void registration_remove(struct registrations *registrations, pf_registration *registration);

@@ -14,12 +14,15 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Stretches of absent pages that one look takes in. */
-#define STRETCHES 32
-/* A longer look is not worth its time where the front of it is to be copied first. */
-#define LOOK_MOST (64ull << 20)
+#include "base/page.h"
+#include "pagemap.h"
 
-/* linux/fs.h as of 6.7 and 6.11; the headers that we are built with may be older. */
+/* Stretches of absent pages that one look finds, at most. */
+#define STRETCHES 32
+/* Bytes of one look, at most: what comes first can be copied before more is looked at. */
+#define LOOK_MAX (64ull << 20)
+
+/* From linux/fs.h of 6.7 and 6.11; the headers of the build may be older. */
 struct page_region {
 	uint64_t start, end, categories;
 };
@@ -39,12 +42,9 @@ struct procmap_query {
 };
 #define PROCMAP_QUERY _IOWR('f', 17, struct procmap_query)
 
-/* Documentation/admin-guide/mm/pagemap.rst */
-#define PAGEMAP_SWAPPED (1ull << 62)
-#define PAGEMAP_PRESENT (1ull << 63)
-
+/* Consecutive absent pages, all of them in swap or none. */
 struct stretch {
-	uint64_t start, end;
+	uint64_t start, end; /* addresses */
 	bool swapped;
 };
 
@@ -56,7 +56,10 @@ static int open_proc(pid_t pid, const char *name)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Where the kernel keeps memory that processes share without a name: memfd, MAP_SHARED | MAP_ANONYMOUS. */
+/*
+ * The device of the kernel's own tmpfs, which holds memory of memfd_create and of
+ * MAP_SHARED | MAP_ANONYMOUS. Written once, by find_shared_device; 0: not found.
+ */
 static dev_t shared_device;
 
 static void find_shared_device(void)
@@ -77,7 +80,6 @@ void residency_open(struct residency *residency, pid_t pid, uint64_t microsecond
 
 	pthread_once(&once, find_shared_device);
 	memset(residency, 0, sizeof(*residency));
-	residency->pid = pid;
 	residency->pagemap = open_proc(pid, "pagemap");
 	residency->maps = residency->pagemap < 0 ? -1 : open_proc(pid, "maps");
 	residency->lifetime = (uint16_t)((microseconds + 999) / 1000);
@@ -93,6 +95,10 @@ void residency_close(struct residency *residency)
 	residency->maps = -1;
 }
 
+/*
+ * Find the stretches of absent pages in [start, end), STRETCHES of them at most. *walked: the
+ * address up to which that was done. Returns their number; -1 before Linux 6.7.
+ */
 static int scan(int pagemap, uint64_t start, uint64_t end, struct stretch *stretches,
 		uint64_t *walked)
 {
@@ -116,15 +122,15 @@ static int scan(int pagemap, uint64_t start, uint64_t end, struct stretch *stret
 	return count;
 }
 
-/* The same before Linux 6.7. */
-static int read_pagemap(int pagemap, uint64_t page, uint64_t start, uint64_t end,
-			struct stretch *stretches, uint64_t *walked)
+/*
+ * The same before Linux 6.7, one batch of pages at most. If the pages cannot be read, they
+ * count as present.
+ */
+static int read_pagemap(int pagemap, uint64_t start, uint64_t end, struct stretch *stretches,
+			uint64_t *walked)
 {
-	uint64_t entries[512];
-	size_t wanted = (end - start) / page < 512 ? (end - start) / page : 512, i;
-	ssize_t bytes = pread(pagemap, entries, wanted * sizeof(*entries),
-			      (off_t)(start / page * sizeof(*entries)));
-	size_t found = bytes > 0 ? (size_t)bytes / sizeof(*entries) : 0;
+	uint64_t entries[PAGEMAP_BATCH], page = page_size();
+	size_t found = pagemap_read(pagemap, start, end, entries), i;
 	int count = 0;
 
 	*walked = end;
@@ -149,6 +155,7 @@ static int read_pagemap(int pagemap, uint64_t page, uint64_t start, uint64_t end
 	return count;
 }
 
+/* If it is not known, it counts as used. */
 static bool swap_is_used(void)
 {
 	struct sysinfo system;
@@ -156,12 +163,14 @@ static bool swap_is_used(void)
 	return sysinfo(&system) < 0 || system.freeswap < system.totalswap;
 }
 
+/* The part of a mapping from an address on. */
 struct mapping {
-	uint64_t end, inode;
-	dev_t device;
+	uint64_t end;   /* address behind it */
+	uint64_t inode; /* of its file; 0: anonymous memory */
+	dev_t device;   /* of its file */
 };
 
-/* Without PROCMAP_QUERY, which is Linux 6.11. False: there is nothing at address. */
+/* Before Linux 6.11, which brought PROCMAP_QUERY. False: nothing is mapped at address. */
 static bool read_maps(int maps, uint64_t address, struct mapping *mapping)
 {
 	char text[4097], *line, *next;
@@ -203,8 +212,8 @@ static bool find_mapping(struct residency *residency, uint64_t address, struct m
 }
 
 /*
- * Where does the memory end whose absent pages are no more than memory to be
- * had? address itself where they may be on a disk.
+ * The end of the mapping at address, if no absent page of it has to be read from a disk; address
+ * itself if one may have to be, or if nothing is mapped there.
  */
 static uint64_t memory_end(struct residency *residency, uint64_t address)
 {
@@ -212,12 +221,13 @@ static uint64_t memory_end(struct residency *residency, uint64_t address)
 
 	if (!find_mapping(residency, address, &mapping))
 		return address;
-	/* The swap entries of shared memory do not show in a page table. */
+	/* A page table does not show which pages of shared memory are in swap. */
 	if (mapping.inode && (mapping.device != shared_device || swap_is_used()))
 		return address;
 	return mapping.end;
 }
 
+/* Record a hint that [address, end) is present. */
 static void trust(struct residency *residency, uint64_t address, uint64_t end)
 {
 	uint64_t piece = address >> RESIDENCY_PIECE_SHIFT;
@@ -227,16 +237,19 @@ static void trust(struct residency *residency, uint64_t address, uint64_t end)
 		_Atomic uint64_t *place = &residency->hints[piece % RESIDENCY_HINTS];
 		uint64_t hint = atomic_load_explicit(place, memory_order_relaxed);
 
-		/* Of two threads that write at once one is forgotten, which costs a look. */
+		/* If two threads write at once, one hint is lost, which costs a look later. */
 		if (!residency_is_current(residency, hint, piece, now))
 			hint = (uint64_t)(uint32_t)piece << 32 |
 			       (uint64_t)(uint16_t)(now + residency->lifetime) << 16;
-		atomic_store_explicit(place, hint | residency_pages(piece, address, end),
+		atomic_store_explicit(place, hint | residency_units(piece, address, end),
 				      memory_order_relaxed);
 	}
 }
 
-/* Bytes of [from, to), all absent, that cost memory only; *end: as far as that is known already. */
+/*
+ * Of the absent pages [from, to), the bytes up to the first page that may have to be read from a
+ * disk. *end caches memory_end between calls: the result for a mapping looked at before.
+ */
 static uint64_t memory_bytes(struct residency *residency, uint64_t from, uint64_t to, uint64_t *end)
 {
 	uint64_t start = from;
@@ -254,21 +267,21 @@ static uint64_t memory_bytes(struct residency *residency, uint64_t from, uint64_
 uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t length,
 			uint64_t *cold)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = page_size();
 	uint64_t end, known = 0, walked, bytes;
 	struct stretch stretches[STRETCHES];
 	int count, i;
 
 	*cold = 0;
-	if (residency->pagemap < 0 || residency_trusted(residency, address, length))
+	if (residency->pagemap < 0 || residency_is_trusted(residency, address, length))
 		return length;
-	if (length > LOOK_MOST)
-		length = LOOK_MOST;
+	if (length > LOOK_MAX)
+		length = LOOK_MAX;
 	end = address + length;
 	count = scan(residency->pagemap, address & ~(page - 1), (end + page - 1) & ~(page - 1),
 		     stretches, &walked);
 	if (count < 0)
-		count = read_pagemap(residency->pagemap, page, address & ~(page - 1),
+		count = read_pagemap(residency->pagemap, address & ~(page - 1),
 				     (end + page - 1) & ~(page - 1), stretches, &walked);
 	if (!count && walked >= end)
 		trust(residency, address, end);
@@ -290,7 +303,7 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 
 uint64_t residency_cached(uint64_t address, uint64_t length)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = page_size();
 	uint64_t start = address & ~(page - 1), at = start, end = address + length;
 	unsigned char present[512];
 

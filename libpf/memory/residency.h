@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which pages of an address space, ours or a peer's, a copy would have to wait
- * for: pages in swap, pages of a file not mapped yet. The kernel that copies
- * them sleeps until they are there, and the caller with it, so they are looked
- * for before the copy (PAGEMAP_SCAN, or /proc/pid/pagemap before Linux 6.7).
+ * Which pages of an address space, this process's or a peer's, a copy would have to wait for:
+ * pages in swap, and pages of a file that are not mapped yet. The kernel suspends the thread
+ * that copies such a page. So the page tables are read before the copy (PAGEMAP_SCAN, or
+ * /proc/PID/pagemap before Linux 6.7), and such pages are resolved first.
  *
- * A look costs about as much as the copy of a page, so memory that was found
- * present is trusted for a while, page by page. A hint may be wrong, and a page
- * may go between the look and the copy: then the copy waits, and is correct all
- * the same.
+ * Reading them costs about as much as copying a page, so a page that was found present counts
+ * as present for some milliseconds: a hint. A hint may be wrong, and a page may go between the
+ * look and the copy. Then the copy waits; it is correct all the same.
  */
 #ifndef PF_RESIDENCY_H
 #define PF_RESIDENCY_H
@@ -19,56 +18,67 @@
 #include <sys/types.h>
 #include <time.h>
 
+/* A hint is about a piece of 64 KiB, with a bit for each 4 KiB of it, whatever the page size. */
 #define RESIDENCY_PIECE_SHIFT 16
 #define RESIDENCY_PIECE ((uint64_t)1 << RESIDENCY_PIECE_SHIFT)
+#define RESIDENCY_UNIT_SHIFT 12
 #define RESIDENCY_HINTS 1024
 
 struct residency {
-	pid_t pid;
-	int pagemap, maps; /* -1: cannot be looked at, and is taken to be present */
-	uint16_t lifetime; /* of a hint, milliseconds */
+	int pagemap, maps; /* of /proc/PID; -1: not readable, so all pages count as present */
+	uint16_t lifetime; /* of a hint, ms; 0: none is used */
 	/*
-	 * For 64 KiB each, piece:32 | until:16 | pages:16, a bit for each 4 KiB. Time
-	 * is in milliseconds modulo 2^16: one hint in some thousands that is as old
-	 * as that is taken for new.
+	 * Bits 63-32: number of the piece, modulo 2^32. Bits 31-16: end of the lifetime, ms of
+	 * CLOCK_MONOTONIC modulo 2^16. Bits 15-0: units known to be present. A hint that is older
+	 * than 2^16 ms may count as new; it is then wrong as any hint may be. Any thread reads
+	 * and writes: a hint is one word that refers to no other data, so relaxed order is
+	 * enough, on arm64 too.
 	 */
-	_Atomic uint64_t hints[RESIDENCY_HINTS];
+	_Atomic uint64_t hints[RESIDENCY_HINTS]; /* by the number of the piece */
 };
 
-/* microseconds: how long a hint is trusted. A process that cannot be looked at is not an error. */
+/*
+ * microseconds: lifetime of a hint. It is no error if the page tables of the process cannot be
+ * read.
+ */
 void residency_open(struct residency *residency, pid_t pid, uint64_t microseconds);
 void residency_close(struct residency *residency);
 
 /*
- * Any thread: how many bytes from address on, up to length, can be copied
- * without waiting. *cold: how many of them the kernel has yet to give memory
- * to, for they were never touched, which it does without waiting.
+ * Any thread: how many of the length bytes at address a copy reaches without waiting. *cold:
+ * how many of these were never touched; the kernel provides memory for them without waiting.
  */
 uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t length,
 			uint64_t *cold);
 
-/* Of our own memory: bytes from address on, up to length, that the page cache holds or page tables have. */
+/*
+ * Any thread: how many of the length bytes at address in this process are mapped, or in the
+ * page cache, where the kernel only has to map them.
+ */
 uint64_t residency_cached(uint64_t address, uint64_t length);
 
 static inline uint16_t residency_now(void)
 {
 	struct timespec now;
 
-	/* A tick of the kernel's clock is precise enough, and a quarter of the price. */
+	/* Precise to a tick of the kernel, which is enough, at a quarter of the cost. */
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	return (uint16_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
 }
 
-/* The 4 KiB pages of a piece that [address, end) touches, a bit each. */
-static inline uint16_t residency_pages(uint64_t piece, uint64_t address, uint64_t end)
+/* The units of a piece that [address, end) touches, a bit each. */
+static inline uint16_t residency_units(uint64_t piece, uint64_t address, uint64_t end)
 {
 	uint64_t start = piece << RESIDENCY_PIECE_SHIFT;
-	unsigned first = address > start ? (unsigned)(address - start) >> 12 : 0;
-	unsigned last = end - start < RESIDENCY_PIECE ? (unsigned)(end - 1 - start) >> 12 : 15;
+	unsigned first = address > start ? (unsigned)(address - start) >> RESIDENCY_UNIT_SHIFT : 0;
+	unsigned last = end - start < RESIDENCY_PIECE ?
+				(unsigned)(end - 1 - start) >> RESIDENCY_UNIT_SHIFT :
+				15;
 
 	return (uint16_t)(0xffffu << first & 0xffffu >> (15 - last));
 }
 
+/* Is the hint about this piece, and is its lifetime not over? */
 static inline bool residency_is_current(const struct residency *residency, uint64_t hint,
 					uint64_t piece, uint16_t now)
 {
@@ -76,7 +86,9 @@ static inline bool residency_is_current(const struct residency *residency, uint6
 	       (uint16_t)((uint16_t)(hint >> 16) - now - 1) < residency->lifetime;
 }
 
-static inline bool residency_trusted(struct residency *residency, uint64_t address, uint64_t length)
+/* Any thread: do hints say that all of the range is present? length is not 0. */
+static inline bool residency_is_trusted(struct residency *residency, uint64_t address,
+					uint64_t length)
 {
 	uint64_t piece = address >> RESIDENCY_PIECE_SHIFT, end = address + length;
 	uint16_t now = residency_now();
@@ -86,7 +98,7 @@ static inline bool residency_trusted(struct residency *residency, uint64_t addre
 						     memory_order_relaxed);
 
 		if (!residency_is_current(residency, hint, piece, now) ||
-		    residency_pages(piece, address, end) & ~hint)
+		    residency_units(piece, address, end) & ~hint)
 			return false;
 	}
 	return true;

@@ -2,25 +2,23 @@
 #include "resolver.h"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "pace.h"
-#include "pager.h"
+#include "base/page.h"
 #include "base/probe.h"
-#include "residency.h"
 #include "touch.h"
 
 /*
- * Of looks at a pager's pages that are there and then are not. Others bring them
- * in while the application evicts them, so it may happen some times on end; for
- * pages without permission it is always so.
+ * How often a pager's pages may be found present and yet not accessible before that counts as
+ * an error. It happens each time if a permission is missing, and a few times in a row if the
+ * application evicts pages while other threads bring them in.
  */
 #define EVICTED_ROUNDS 64
 
 /*
- * As far as it is a pager's, *done. Pages that are all there and cannot be
- * touched lack permission, unless they were just evicted, or were and came back.
+ * Resolve the part of [at, at + length) from at on that a pager owns; *done: its bytes. Pages
+ * that are present and cannot be accessed lack a permission, unless they were evicted just
+ * now, or evicted and brought in again. PF_OK or PF_ERR_FAULT.
  */
 static int resolve_paged(struct resolver *resolver, struct resolution *resolution, uint64_t at,
 			 uint64_t length, uint64_t *done)
@@ -35,8 +33,9 @@ static int resolve_paged(struct resolver *resolver, struct resolution *resolutio
 			resolution->kind = FAULT_PAGER;
 		if (status != PF_OK || supplied || !*done)
 			return status;
-		/* What the kernel has swapped out is a pager's no more. */
-		status = touch_range(at, *done, resolution->write, &resolution->failed);
+		/* Pages that the kernel swapped out come from swap, not from the pager. */
+		status = pagers_touch(resolver->pagers, at, *done, resolution->write,
+				      &resolution->failed);
 		if (status == PF_OK)
 			return PF_OK;
 	}
@@ -44,14 +43,14 @@ static int resolve_paged(struct resolver *resolver, struct resolution *resolutio
 }
 
 /*
- * By pieces, some of them a pager's. used: of a resolver thread, which rests
- * between them; NULL elsewhere.
+ * Piece by piece: part of the range may be a pager's. used: see pace_rest, on a resolver thread,
+ * which rests between the pieces; NULL on any other. PF_OK or PF_ERR_FAULT.
  */
 static int resolve_range(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
 {
 	bool pagers = atomic_load_explicit(&resolver->pagers->any, memory_order_relaxed), quick;
 	uint64_t at = resolution->address, end = at + resolution->length, done, length;
-	uint64_t step = pagers ? (uint64_t)sysconf(_SC_PAGESIZE) : TOUCH_PIECE;
+	uint64_t step = pagers ? page_size() : TOUCH_PIECE;
 
 	for (; at < end; at = done) {
 		if (used)
@@ -61,14 +60,15 @@ static int resolve_range(struct resolver *resolver, struct resolution *resolutio
 			if (resolve_paged(resolver, resolution, at, length, &done) != PF_OK)
 				return PF_ERR_FAULT;
 			done += at;
-			/* It may have been unregistered this moment: then the page is as others are. */
+			/* 0 if the pager was unregistered meanwhile: the page is ordinary memory. */
 			if (done > at)
 				continue;
 		}
 		done = (at / step + 1) * step;
 		if (done > end)
 			done = end;
-		if (touch_range(at, done - at, resolution->write, &resolution->failed) != PF_OK)
+		if (pagers_touch(resolver->pagers, at, done - at, resolution->write,
+				 &resolution->failed) != PF_OK)
 			return PF_ERR_FAULT;
 	}
 	return PF_OK;
@@ -87,6 +87,17 @@ static void resolve(struct resolver *resolver, struct resolution *resolution, ui
 	resolution->done(resolution);
 }
 
+/* Under the lock; the queue is not empty. */
+static struct resolution *take_first(struct resolver *resolver)
+{
+	struct resolution *resolution = STAILQ_FIRST(&resolver->queue);
+
+	STAILQ_REMOVE_HEAD(&resolver->queue, link);
+	resolver->queued--;
+	return resolution;
+}
+
+/* A resolver thread. */
 static void *run(void *arg)
 {
 	struct resolver *resolver = arg;
@@ -96,16 +107,13 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), "libpf resolver");
 	pthread_mutex_lock(&resolver->lock);
 	while (!resolver->stopping) {
-		resolution = resolver->first;
-		if (!resolution) {
+		if (STAILQ_EMPTY(&resolver->queue)) {
 			resolver->idle++;
 			pthread_cond_wait(&resolver->work, &resolver->lock);
 			resolver->idle--;
 			continue;
 		}
-		resolver->first = resolution->next;
-		if (!resolver->first)
-			resolver->last = &resolver->first;
+		resolution = take_first(resolver);
 		pthread_mutex_unlock(&resolver->lock);
 		resolve(resolver, resolution, &used);
 		pace_end(resolver->pace);
@@ -122,7 +130,7 @@ void resolver_init(struct resolver *resolver, struct pagers *pagers, struct resi
 	resolver->residency = residency;
 	resolver->pace = pace;
 	resolver->policy = policy;
-	resolver->last = &resolver->first;
+	STAILQ_INIT(&resolver->queue);
 	pthread_mutex_init(&resolver->lock, NULL);
 	pthread_cond_init(&resolver->work, NULL);
 }
@@ -138,10 +146,10 @@ void resolver_destroy(struct resolver *resolver)
 	pace_end_rests(resolver->pace);
 	for (i = 0; i < resolver->started; i++)
 		pthread_join(resolver->threads[i], NULL);
-	while (resolver->first) {
-		struct resolution *resolution = resolver->first;
+	/* No thread is left that takes the lock. */
+	while (!STAILQ_EMPTY(&resolver->queue)) {
+		struct resolution *resolution = take_first(resolver);
 
-		resolver->first = resolution->next;
 		pace_end(resolver->pace);
 		resolution->status = PF_ERR_FAULT;
 		resolution->failed = resolution->address;
@@ -151,7 +159,10 @@ void resolver_destroy(struct resolver *resolver)
 	pthread_mutex_destroy(&resolver->lock);
 }
 
-/* Under the lock. Signals are the application's: none is ever delivered to these threads. */
+/*
+ * Under the lock. All signals stay blocked in the thread: they are the application's. A failure
+ * is not reported; started stays the same.
+ */
 static void start_thread(struct resolver *resolver)
 {
 	sigset_t all, before;
@@ -163,7 +174,10 @@ static void start_thread(struct resolver *resolver)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* What the kernel brings in without waiting never comes here: only a pager is quick. */
+/*
+ * Is the resolution quick enough for the calling thread? Only a pager can be: memory that the
+ * kernel provides without waiting is not submitted. Sets the kind of the page fault.
+ */
 static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 {
 	uint64_t cold;
@@ -183,32 +197,32 @@ static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 
 void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 {
-	bool here = !resolution->length || resolution->length > RESOLVER_MOST ||
-		    resolution->address + resolution->length < resolution->address;
+	bool queued = false;
 
-	if (here) {
+	/* The range may come from a peer. */
+	if (!resolution->length || resolution->length > RESOLVER_LENGTH_MAX ||
+	    resolution->address + resolution->length < resolution->address) {
 		resolution->status = PF_ERR_FAULT;
 		resolution->failed = resolution->address;
 		resolution->kind = FAULT_PERMISSION;
 		resolution->done(resolution);
 		return;
 	}
-	here = is_quick(resolver, resolution);
-	if (!here) {
+	if (!is_quick(resolver, resolution)) {
 		pthread_mutex_lock(&resolver->lock);
-		if (!resolver->idle && resolver->started < RESOLVER_THREADS)
+		/* A thread for each resolution in the queue: the one before may take long. */
+		if (resolver->queued >= resolver->idle && resolver->started < RESOLVER_THREADS)
 			start_thread(resolver);
-		/* Without any thread it has to be done here, late as that makes others. */
-		here = !resolver->started || resolver->stopping;
-		if (!here) {
-			resolution->next = NULL;
-			*resolver->last = resolution;
-			resolver->last = &resolution->next;
+		queued = resolver->started && !resolver->stopping;
+		if (queued) {
+			STAILQ_INSERT_TAIL(&resolver->queue, resolution, link);
+			resolver->queued++;
 			pace_begin(resolver->pace);
 			pthread_cond_signal(&resolver->work);
 		}
 		pthread_mutex_unlock(&resolver->lock);
 	}
-	if (here)
+	/* If no thread could be started, this one has to do it, although it may take long. */
+	if (!queued)
 		resolve(resolver, resolution, NULL);
 }

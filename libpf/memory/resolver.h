@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver makes a range of this process's own memory present. It knows
- * nothing of transports. What may take long, because a page has to be read or
- * a pager is slow, is done on threads of its own, which are started when they
- * are first needed and sleep otherwise.
+ * The resolver makes ranges of this process's memory present. It knows no transport. Threads of
+ * its own do what may take long, because a page has to be read or a pager is slow. They are
+ * started when they are first needed, and sleep while there is nothing to resolve.
  */
 #ifndef PF_RESOLVER_H
 #define PF_RESOLVER_H
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
 
 #include "base/fault.h"
 #include "base/limits.h"
@@ -18,19 +19,19 @@
 #include "pf.h"
 #include "residency.h"
 
-/* Nobody asks for more at a time: the longest block. */
-#define RESOLVER_MOST BLOCK_SIZE_MAX
+/* Bytes of one resolution, at most: the longest block. */
+#define RESOLVER_LENGTH_MAX BLOCK_SIZE_MAX
 #define RESOLVER_THREADS 4
 
-/* One range to be made present, and what became of it. */
+/* A range to make present, and the result. The caller's until it is submitted. */
 struct resolution {
-	struct resolution *next;
-	uint64_t address, length;
-	bool write;
-	int status;      /* PF_OK or PF_ERR_FAULT */
-	uint64_t failed; /* the first address that cannot be had */
-	enum fault_kind kind;
-	/* On the thread that resolved it; owns the resolution from here on. */
+	STAILQ_ENTRY(resolution) link;
+	uint64_t address, length; /* the range, bytes */
+	bool write;               /* make it writable too */
+	int status;               /* result: PF_OK or PF_ERR_FAULT */
+	uint64_t failed;          /* with PF_ERR_FAULT: the first address that is not accessible */
+	enum fault_kind kind;     /* result: what the page fault was */
+	/* Called once, on the thread that resolved it; owns the resolution from then on. */
 	void (*done)(struct resolution *resolution);
 };
 
@@ -38,21 +39,27 @@ struct resolver {
 	struct pagers *pagers;
 	struct residency *residency; /* of this process */
 	struct pace *pace;
-	enum pf_policy policy; /* for probes */
+	enum pf_policy policy; /* argument of probes */
 	pthread_mutex_t lock;
-	pthread_cond_t work;
-	struct resolution *first, **last;
-	pthread_t threads[RESOLVER_THREADS];
-	unsigned started, idle;
+	/* Under the lock: */
+	pthread_cond_t work; /* a resolution was queued, or the threads are to end */
+	STAILQ_HEAD(, resolution) queue;
+	unsigned queued;  /* resolutions in the queue */
+	unsigned idle;    /* threads that wait for work */
+	unsigned started; /* threads */
 	bool stopping;
+	pthread_t threads[RESOLVER_THREADS];
 };
 
-/* What it is given belongs to the caller and lives longer. */
+/* The pagers, the residency and the pace are borrowed and must outlive the resolver. */
 void resolver_init(struct resolver *resolver, struct pagers *pagers, struct residency *residency,
 		   struct pace *pace, enum pf_policy policy);
-/* Ends the threads; resolutions not yet begun are given to done with PF_ERR_FAULT. */
+/* End the threads. Resolutions not begun are done with PF_ERR_FAULT, on this thread. */
 void resolver_destroy(struct resolver *resolver);
-/* Here, if it is quick; otherwise on another thread. done is called either way. */
+/*
+ * Any thread: resolve. done is called, before this returns if that is quick, else on a resolver
+ * thread.
+ */
 void resolver_submit(struct resolver *resolver, struct resolution *resolution);
 
 #endif

@@ -3,22 +3,23 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "base/page.h"
 #include "pf.h"
 
-/* Linux 5.14; older C libraries do not name them. */
+/* Of Linux 5.14; older C libraries do not define them. */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
 
+/* Returns whether every page of the whole pages at start is present now. */
 static bool populate(uint64_t start, uint64_t length, bool write)
 {
 	uint64_t end = start + length, piece;
 	int error = 0;
 
-	/* A memory cgroup under pressure reclaims between pieces what a long one would hold. */
+	/* Between pieces, a memory cgroup at its limit can reclaim pages of the earlier ones. */
 	for (; start < end && !error; start += piece) {
 		piece = end - start < TOUCH_PIECE ? end - start : TOUCH_PIECE;
 		do {
@@ -33,18 +34,18 @@ static bool populate(uint64_t start, uint64_t length, bool write)
 
 int touch_range(uint64_t address, uint64_t length, bool write, uint64_t *failed)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = page_size();
 	uint64_t start = address & ~(page - 1);
 	uint64_t end = (address + length + page - 1) & ~(page - 1);
 
-	/* Past the end of the address space, or in its last page: nobody has memory there. */
+	/* The range, or its last page, reaches the end of the address space: the sum wraps. */
 	if (address + length < address || end <= start) {
 		*failed = address;
 		return PF_ERR_FAULT;
 	}
 	if (populate(start, end - start, write))
 		return PF_OK;
-	/* Which page was it? The error path may take its time. */
+	/* Find the first page that fails; only the error path takes this long. */
 	for (; start < end; start += page) {
 		if (!populate(start, page, write)) {
 			*failed = start > address ? start : address;

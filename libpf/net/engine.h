@@ -62,7 +62,7 @@ struct engine {
 	struct finished *finished, **finished_last;
 	struct link *links, *gone; /* gone: not told yet */
 	struct link *met;          /* before it in links: those that progress has not seen */
-	struct window source_window, destination_window;
+	struct resolve_window source_window, destination_window;
 	struct access access;          /* to this process's memory */
 	struct net_statistics counted; /* that the context's statistics have */
 	uint64_t dropped;              /* by the sockets, likewise */

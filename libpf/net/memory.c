@@ -73,8 +73,8 @@ static int conclude(struct engine *engine, struct resolved *resolved, uint64_t *
  * be told; PF_OK: a pager was so quick that it is there now, unless it is evicted
  * again already; PF_ERR_FAULT with *bad.
  */
-static int resolve(struct engine *engine, const struct net_wait *wait, struct window *window,
-		   uint64_t *bad)
+static int resolve(struct engine *engine, const struct net_wait *wait,
+		   struct resolve_window *window, uint64_t *bad)
 {
 	pf_context *context = engine->context;
 	uint64_t length = wait->length;
@@ -158,9 +158,10 @@ void memory_forget(struct engine *engine)
 
 static bool is_pagers(const struct engine *engine, uint64_t address)
 {
+	struct pagers *pagers = &engine->context->memory.pagers;
 	bool quick;
 
-	return pager_owns(&engine->context->memory.pagers, address, &quick);
+	return pager_owns(pagers, address, &quick) || pagers_fill(pagers, address, 1);
 }
 
 int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,

@@ -47,15 +47,15 @@ static void test_moving(void **state)
 	(void)state;
 	memset(&activity, 0, sizeof(activity));
 	pace_init(&pace, 10, &activity);
-	assert_false(pace_asked(&pace));
+	assert_false(pace_is_resolving(&pace));
 	pace_begin(&pace);
-	assert_true(pace_asked(&pace));
+	assert_true(pace_is_resolving(&pace));
 	used = pace_used();
 	poll(&pace, true, true);
 	/* A tenth of the processor for 200 us of work. */
 	assert_true(rest(&pace, &used) >= 9 * 200000);
 	pace_end(&pace);
-	assert_false(pace_asked(&pace));
+	assert_false(pace_is_resolving(&pace));
 	pace_destroy(&pace);
 }
 
@@ -184,7 +184,7 @@ static void test_together(void **state)
 	assert_true(rest(&pace, &used) > 0);
 	assert_true(pace.due >= due + 200000);
 	pace_end(&pace);
-	assert_true(pace_asked(&pace));
+	assert_true(pace_is_resolving(&pace));
 	pace_end(&pace);
 	pace_destroy(&pace);
 }

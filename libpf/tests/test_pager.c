@@ -16,16 +16,18 @@ static const size_t lengths[] = { 1, 4096, 16385, 300001, LENGTH };
 struct paged {
 	uint8_t *start;
 	pf_pager *pager;
-	_Atomic bool held;     /* wait while this is set */
-	_Atomic uint64_t bad;  /* the page that it cannot supply */
-	bool small;            /* there is room for one page only: */
-	_Atomic uint64_t last; /* this one */
+	_Atomic unsigned calls; /* of the callback */
+	_Atomic bool held;      /* wait while this is set */
+	_Atomic uint64_t bad;   /* the page that it cannot supply */
+	bool small;             /* there is room for one page only: */
+	_Atomic uint64_t last;  /* this one */
 };
 
 static int supply(pf_context *context, uint64_t address, void *page, size_t length, void *arg)
 {
 	struct paged *paged = arg;
 
+	atomic_fetch_add(&paged->calls, 1);
 	while (paged->held)
 		usleep(1000);
 	if (address == paged->bad)
@@ -307,6 +309,73 @@ static void test_slow(void **state)
 	pair_end(pair);
 }
 
+/* Pages that mremap adds behind a pager's range are ordinary memory: zeros, and no supply. */
+static void test_grown(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	uint64_t window = pair_there(pair, 1, pair->window);
+	struct paged paged = { 0 };
+	uint8_t *grown, *room;
+
+	/* Room for the range to grow in place. */
+	room = mmap(NULL, 2 * LENGTH, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(room, MAP_FAILED);
+	paged.start = mmap(room, LENGTH, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	assert_ptr_equal(paged.start, room);
+	assert_int_equal(pf_pager_register(pair->context, paged.start, LENGTH, supply, &paged,
+					   &paged.pager),
+			 PF_OK);
+	munmap(room + LENGTH, LENGTH);
+	if (mremap(paged.start, LENGTH, 2 * LENGTH, 0) != paged.start)
+		skip();
+	grown = paged.start + LENGTH;
+	/* If a load or store never returns, the alarm of pair_start ends this program. */
+	assert_int_equal(grown[0], 0);
+	grown[PAGE] = 1;
+	assert_int_equal(grown[PAGE], 1);
+	assert_int_equal(paged.calls, 0);
+	memset(pair->window, 1, LENGTH);
+	assert_int_equal(pair_put(pair, pair->peer, grown + 16 * PAGE, window, 32 * PAGE).status,
+			 PF_OK);
+	assert_int_equal(pair->window[0], 0);
+	assert_memory_equal(pair->window, pair->window + 1, 32 * PAGE - 1);
+	pattern_fill(pair->window, 32 * PAGE, 7);
+	assert_int_equal(
+		pair_get(pair, pair->peer, grown + 64 * PAGE + 1, window, 32 * PAGE).status, PF_OK);
+	assert_int_equal(pattern_differs(grown + 64 * PAGE + 1, 32 * PAGE, 7), 32 * PAGE);
+	assert_int_equal(paged.calls, 0);
+	/* The range itself is as before. */
+	assert_true(is_supplied(paged.start, remote_address(paged.start), LENGTH));
+	pf_pager_unregister(paged.pager);
+	assert_int_equal(grown[128 * PAGE], 0);
+	assert_int_equal(pair_put(pair, pair->peer, grown + 160 * PAGE, window, 32 * PAGE).status,
+			 PF_OK);
+	assert_int_equal(pair->window[0], 0);
+	munmap(paged.start, 2 * LENGTH);
+	pair_end(pair);
+}
+
+/* A range that is refused stays ordinary memory. */
+static void test_huge(void **state)
+{
+	struct pair *pair = pair_open(state);
+	uint8_t *memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	struct paged paged = { 0 };
+
+	if (memory == MAP_FAILED) {
+		pair_end(pair);
+		skip(); /* no huge pages are reserved */
+	}
+	assert_int_equal(pf_pager_register(pair->context, memory, LENGTH, supply, &paged,
+					   &paged.pager),
+			 PF_ERR_ARGUMENT);
+	memory[0] = 1;
+	munmap(memory, LENGTH);
+	pair_end(pair);
+}
+
 #define PAYLOAD ((size_t)4000)
 
 static void copy_payload(void *destination, size_t length, void *from)
@@ -451,6 +520,8 @@ int main(void)
 		IN_ALL(test_remote),
 		IN_ALL(test_loads),
 		IN_ALL(test_slow),
+		IN_ALL(test_grown),
+		IN_MODE(test_huge, DEFAULT),
 		IN_ALL(test_evicted),
 		IN_MODE(test_atomics, DEFAULT),
 		IN_MODE(test_atomics, THREADS),

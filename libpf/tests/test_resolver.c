@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which thread resolves what: a resolution that takes long delays no other one. */
+#include "unit.h"
+
+#include <sched.h>
+#include <semaphore.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/page.h"
+#include "memory/resolver.h"
+
+#define PAGES 4
+
+struct fixture {
+	struct pagers pagers;
+	struct residency residency;
+	struct activity activity;
+	struct pace pace;
+	struct resolver resolver;
+	char *pages;
+};
+
+struct asked {
+	struct resolution resolution;
+	sem_t *wait; /* for this, at its end, as a resolution that takes long; NULL: for nothing */
+	sem_t done;
+};
+
+static void done(struct resolution *resolution)
+{
+	struct asked *asked = (struct asked *)resolution;
+
+	if (asked->wait)
+		sem_wait(asked->wait);
+	sem_post(&asked->done);
+}
+
+static void fixture_open(struct fixture *fixture)
+{
+	*fixture = (struct fixture){ 0 };
+	pagers_init(&fixture->pagers, NULL, NULL);
+	residency_open(&fixture->residency, getpid(), 0);
+	pace_init(&fixture->pace, 100, &fixture->activity);
+	resolver_init(&fixture->resolver, &fixture->pagers, &fixture->residency, &fixture->pace,
+		      PF_POLICY_TOUCH);
+	fixture->pages = mmap(NULL, PAGES * page_size(), PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(fixture->pages, MAP_FAILED);
+}
+
+static void fixture_close(struct fixture *fixture)
+{
+	resolver_destroy(&fixture->resolver);
+	pace_destroy(&fixture->pace);
+	residency_close(&fixture->residency);
+	pagers_destroy(&fixture->pagers);
+	munmap(fixture->pages, PAGES * page_size());
+}
+
+static void submit(struct fixture *fixture, struct asked *asked, unsigned page, sem_t *wait)
+{
+	*asked = (struct asked){
+		.resolution = { .address = (uint64_t)(uintptr_t)fixture->pages + page * page_size(),
+				.length = page_size(),
+				.write = true,
+				.done = done },
+		.wait = wait,
+	};
+	sem_init(&asked->done, 0, 0);
+	resolver_submit(&fixture->resolver, &asked->resolution);
+}
+
+static bool idles(struct resolver *resolver)
+{
+	bool idle;
+
+	pthread_mutex_lock(&resolver->lock);
+	idle = resolver->idle == 1;
+	pthread_mutex_unlock(&resolver->lock);
+	return idle;
+}
+
+/* Two resolutions are submitted before the one idle thread runs: each gets a thread. */
+static void test_two_at_once(void **state)
+{
+	struct asked first, slow, quick;
+	struct fixture fixture;
+	struct timespec until;
+	unsigned round;
+	sem_t release;
+	bool late;
+
+	(void)state;
+	sem_init(&release, 0, 0);
+	/* The thread may run between the two by chance, but not in every round. */
+	for (round = 0; round < 50; round++) {
+		fixture_open(&fixture);
+		submit(&fixture, &first, 0, NULL);
+		while (!idles(&fixture.resolver))
+			sched_yield();
+		submit(&fixture, &slow, 1, &release);
+		submit(&fixture, &quick, 2, NULL);
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += 10;
+		late = sem_timedwait(&quick.done, &until) != 0;
+		sem_post(&release);
+		fixture_close(&fixture);
+		assert_false(late);
+		assert_int_equal(slow.resolution.status, PF_OK);
+		assert_int_equal(quick.resolution.status, PF_OK);
+	}
+}
+
+/* What is queued when the resolver ends is an error, and done all the same. */
+static void test_end(void **state)
+{
+	struct asked slow[RESOLVER_THREADS], queued;
+	struct fixture fixture;
+	sem_t release;
+	unsigned i;
+
+	(void)state;
+	sem_init(&release, 0, 0);
+	fixture_open(&fixture);
+	for (i = 0; i < RESOLVER_THREADS; i++)
+		submit(&fixture, &slow[i], 0, &release);
+	submit(&fixture, &queued, 1, NULL);
+	assert_int_not_equal(sem_trywait(&queued.done), 0);
+	pthread_mutex_lock(&fixture.resolver.lock);
+	fixture.resolver.stopping = true;
+	pthread_mutex_unlock(&fixture.resolver.lock);
+	for (i = 0; i < RESOLVER_THREADS; i++)
+		sem_post(&release);
+	fixture_close(&fixture);
+	assert_int_equal(sem_trywait(&queued.done), 0);
+	assert_int_equal(queued.resolution.status, PF_ERR_FAULT);
+	assert_true(queued.resolution.failed == queued.resolution.address);
+}
+
+/* A range that a peer made up is an error at once. */
+static void test_bad_range(void **state)
+{
+	static const struct {
+		uint64_t address, length;
+	} ranges[] = { { 4096, 0 }, { 4096, RESOLVER_LENGTH_MAX + 1 }, { UINT64_MAX - 10, 100 } };
+	struct asked asked;
+	struct fixture fixture;
+	size_t i;
+
+	(void)state;
+	fixture_open(&fixture);
+	for (i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		asked = (struct asked){ .resolution = { .address = ranges[i].address,
+							.length = ranges[i].length,
+							.done = done } };
+		sem_init(&asked.done, 0, 0);
+		resolver_submit(&fixture.resolver, &asked.resolution);
+		assert_int_equal(sem_trywait(&asked.done), 0);
+		assert_int_equal(asked.resolution.status, PF_ERR_FAULT);
+		assert_true(asked.resolution.failed == ranges[i].address);
+	}
+	assert_int_equal(fixture.resolver.started, 0);
+	fixture_close(&fixture);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_two_at_once),
+		cmocka_unit_test(test_end),
+		cmocka_unit_test(test_bad_range),
+	};
+
+	return cmocka_run_group_tests_name("resolver", tests, NULL, NULL);
+}
