@@ -77,8 +77,7 @@ static struct pf_pager *find_pager(struct pagers *pagers, uint64_t address)
 {
 	struct pf_pager *pager;
 
-	LIST_FOREACH(pager, &pagers->list, link)
-	{
+	LIST_FOREACH(pager, &pagers->list, link) {
 		if (address >= pager->start && address < pager->end)
 			break;
 	}
@@ -90,8 +89,7 @@ static bool overlaps(struct pagers *pagers, uint64_t start, uint64_t end)
 {
 	struct pf_pager *pager;
 
-	LIST_FOREACH(pager, &pagers->list, link)
-	{
+	LIST_FOREACH(pager, &pagers->list, link) {
 		if (start < pager->end && pager->start < end)
 			return true;
 	}
@@ -235,8 +233,7 @@ static uint64_t unowned_end(struct pagers *pagers, uint64_t start, uint64_t end)
 {
 	struct pf_pager *pager;
 
-	LIST_FOREACH(pager, &pagers->list, link)
-	{
+	LIST_FOREACH(pager, &pagers->list, link) {
 		if (start < pager->end && end > pager->start)
 			end = pager->start > start ? pager->start : start;
 	}
@@ -375,7 +372,7 @@ void pagers_forward(struct pagers *pagers, pagers_forward_fn forward, void *arg)
 	pagers->forward = forward;
 	pagers->forward_arg = arg;
 	LIST_FOREACH(pager, &pagers->list, link)
-	forward(arg, pager->start, pager->end - pager->start, true);
+		forward(arg, pager->start, pager->end - pager->start, true);
 	pthread_rwlock_unlock(&pagers->lock);
 }
 

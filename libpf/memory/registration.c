@@ -83,8 +83,7 @@ static void unlock_uncovered(const struct registrations *registrations, uint64_t
 		const pf_registration *other;
 		uint64_t covered = start, next = end;
 
-		TAILQ_FOREACH(other, &registrations->list, link)
-		{
+		TAILQ_FOREACH(other, &registrations->list, link) {
 			if (other->start > start && other->start < next)
 				next = other->start;
 			else if (other->start <= start && other->end > covered)
@@ -111,8 +110,7 @@ static bool evict(struct registrations *registrations)
 {
 	pf_registration *oldest;
 
-	TAILQ_FOREACH_REVERSE(oldest, &registrations->list, registration_list, link)
-	{
+	TAILQ_FOREACH_REVERSE(oldest, &registrations->list, registration_list, link) {
 		if (!oldest->users)
 			break;
 	}
@@ -130,8 +128,7 @@ static pf_registration *find_covering(const struct registrations *registrations,
 {
 	pf_registration *found;
 
-	TAILQ_FOREACH(found, &registrations->list, link)
-	{
+	TAILQ_FOREACH(found, &registrations->list, link) {
 		if (found->start <= start && found->end >= end)
 			break;
 	}
