@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A module that goes wrong as it is told to, to see that the harness notices. */
+/* A module that fails as the parameter says, to test that driver/tests/vm notices. */
 #include <linux/completion.h>
 #include <linux/kthread.h>
 #include <linux/module.h>
@@ -12,7 +12,7 @@ MODULE_PARM_DESC(fault, "none, warn, oops, leak, overrun, hang or refuse");
 
 static struct kmem_cache *cache;
 
-/* Nobody ever completes it. */
+/* Wait for what never completes. */
 static int hang(void *unused)
 {
 	DECLARE_COMPLETION_ONSTACK(never);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD: single copy that gets one byte wrong in every transfer of
- * 64 bytes and more. Whoever verifies contents has to notice.
+ * For LD_PRELOAD: single copy that changes one byte in every transfer of 64
+ * bytes and more. A verification of contents must notice it.
  */
 #include <dlfcn.h>
-#include <sys/socket.h> /* struct iovec, without declarations of what is replaced here */
+#include <sys/socket.h> /* struct iovec, without declarations of the functions below */
 #include <sys/types.h>
 
 typedef ssize_t (*copy_fn)(pid_t pid, const struct iovec *local, unsigned long local_count,

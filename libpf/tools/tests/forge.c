@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shows statistics pages that libpf did not make, for as long as it is let
- * live: what pf_info --job has to survive, or to read right.
+ * Shows statistics pages that libpf did not make, for at most a minute. pf_info
+ * --job must ignore them, or read them correctly.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void fill(struct statistics_page *page)
 	page->pid = getpid();
 }
 
-/* Faults whose percentiles are known. */
+/* Page faults whose percentiles are known. */
 static void count(struct statistics_page *page)
 {
 	page->value[PF_STAT_LOCAL_MINOR] = 90;
