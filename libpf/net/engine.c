@@ -173,7 +173,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	int status;
 
 	*result = NULL;
-	*why = "on another host, and the option network is off";
+	*why = "shared memory does not reach it, and the option network is off";
 	if (options->network == PF_NETWORK_OFF)
 		return PF_OK;
 	count = interfaces_find(found, INTERFACES_MOST, options->if_include, options->if_exclude,
@@ -192,7 +192,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	status = engine->wake < 0 ? PF_ERR_SYSTEM : PF_OK;
 	open_sockets(engine, found, count);
 	if (status == PF_OK && !engine->count) {
-		*why = "on another host, and no UDP socket could be opened here";
+		*why = "shared memory does not reach it, and no UDP socket could be opened here";
 		destroy(engine);
 		return PF_OK;
 	}

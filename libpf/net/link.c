@@ -145,11 +145,11 @@ const char *link_unreachable(const struct engine *engine, const struct address *
 	struct net_endpoint paths[NET_PATHS_MOST];
 
 	if (address->auth != engine->context->address.auth)
-		return "on another host, and the option auth differs there";
+		return "the option auth differs there";
 	if (!address->endpoints_count)
-		return "on another host, which offers no network address (see its if_include)";
+		return "it offers no network address (see its options network and if_include)";
 	if (!link_paths(engine, address, paths))
-		return "on another host, and no interface that we use leads to one that it uses "
+		return "no network interface used here leads to one that it uses "
 		       "(see if_include)";
 	return NULL;
 }
