@@ -11,6 +11,7 @@
 #include "opal/mca/btl/base/btl_base_error.h"
 
 #include "btl_exanest_frag.h"
+#include "btl_exanest_parameter.h"
 
 static int component_register(void);
 static int component_open(void);
@@ -93,6 +94,26 @@ static bool is_selected(void)
 	if (selection && selection[0] && selection[0] != '^')
 		return true;
 	return mca_btl_exanest_component.automatic;
+}
+
+/* Longest sleep of an idle process that has other BTLs to poll, microseconds. */
+#define SHARED_SLEEP 1000
+
+/* Does the job use this BTL and self alone? While this one sleeps, no other BTL is polled. */
+static bool is_only_one(void)
+{
+	const char *name = opal_btl_base_framework.framework_selection;
+
+	if (!name)
+		return false;
+	for (; *name; name += strcspn(name, ","), name += *name == ',') {
+		size_t length = strcspn(name, ",");
+
+		if (!(length == 7 && !strncmp(name, "exanest", 7)) &&
+		    !(length == 4 && !strncmp(name, "self", 4)))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -191,6 +212,10 @@ static int open_context(bool threads)
 	component->options.threads = threads;
 	if (!component->idle_polls_set && !component->options.idle_polls && yields_when_idle())
 		component->options.idle_polls = PF_IDLE_POLLS_SHARED_CORE;
+	if (!is_only_one() && component->options.idle_sleep > SHARED_SLEEP &&
+	    mca_btl_exanest_source(mca_btl_exanest_find_variable("idle_sleep"), NULL) ==
+		    MCA_BASE_VAR_SOURCE_DEFAULT)
+		component->options.idle_sleep = SHARED_SLEEP;
 
 	status = pf_open(&component->options, &component->context);
 	if (status == PF_ERR_ARGUMENT)
