@@ -43,7 +43,7 @@ void answers_destroy(struct answers *answers)
 	answers->last = &answers->first;
 }
 
-/* PF_OK: sent, or never will be. */
+/* PF_ERR_AGAIN: no room now. Otherwise it was sent, or never can be. */
 static int send_answer(pf_context *context, const struct answer *answer)
 {
 	struct host_peer *peer = answer->peer;
@@ -127,7 +127,7 @@ static bool get_block(struct answers *answers, struct incoming *incoming,
 	answer.address = block.address;
 	answer.length = block.length;
 	answer.may_wait = block.may_wait;
-	/* Our ring may be smaller than the asker's: say how much it carries. */
+	/* The rings of this process may be smaller than the peer's: answer how much they carry. */
 	if (block.length > stream_answer_most(answers->context)) {
 		answer.message.status = PF_ERR_TOO_LONG;
 		answer.message.value = stream_answer_most(answers->context);
@@ -297,7 +297,7 @@ bool answer_arrived(struct host_state *host, struct incoming *incoming,
 		return false;
 	object = request_close(&host->requests, message.token,
 			       atomic ? REQUEST_ATOMIC : REQUEST_BLOCK, &incoming->peer->peer);
-	/* A token that we never gave out, or gave up: not an error of ours. */
+	/* A token that was never given out, or was forgotten: ignore the answer. */
 	if (!object)
 		return true;
 	if (atomic) {

@@ -147,7 +147,7 @@ void block_resolved(struct host_state *host, struct block *block, int status, ui
 	uint64_t start = block_address(block, block->side);
 
 	transfer->parked--;
-	/* A fault further on, in what was resolved along with it. */
+	/* The address is behind this block: it was resolved ahead along with it. */
 	if (status == PF_ERR_FAULT && address >= start + block->length)
 		status = PF_OK;
 	statistic_fault(statistics, block->side, kind);
@@ -169,7 +169,7 @@ struct block *block_ready(struct transfer *transfer)
 {
 	struct block *block;
 
-	/* Looked for at every poll, however many are parked. */
+	/* Called at every poll: do not search the list while all its blocks are parked or moving. */
 	if (transfer->recorded == transfer->moving + transfer->parked)
 		return NULL;
 	for (block = transfer->blocks; block; block = block->next) {

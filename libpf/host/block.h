@@ -43,7 +43,7 @@ struct transfer {
 	bool closed;            /* no more can be claimed */
 	uint32_t peer_granules; /* claimed by the peer, once closed */
 	bool failed;
-	uint64_t failed_at;       /* offset of the error reported */
+	uint64_t failed_at;               /* offset of the error reported */
 	struct resolve_window windows[3]; /* by enum pf_side */
 };
 

@@ -21,10 +21,10 @@
 #define SO_PEERPIDFD 77
 #endif
 
-/* Unauthenticated callers: how long and how many. */
+/* Callers that have not authenticated yet: their deadline, and how many are kept. */
 #define HANDSHAKE_SECONDS 30
 #define STRANGERS_MOST 256
-/* A peer with this many answers unread is not read from. */
+/* Requests of a peer are not read while more answers than this wait for it. */
 #define OUTBOX_MOST 1024
 /* How long callers wait while there is no descriptor to tell them so. */
 #define PAUSE_MICROSECONDS 100000
@@ -149,7 +149,7 @@ static void post(struct connection *connection, const struct connection_message 
 	*connection->outbox_last = outgoing;
 	connection->outbox_last = &outgoing->next;
 	event_add(connection->writable, NULL);
-	/* Not where we ask: two that each wait to be read from would wait for ever. */
+	/* Only on the called side, which answers: two processes that both stopped reading would wait for ever. */
 	if (++connection->outbox_count > OUTBOX_MOST && !connection->peer)
 		event_del(connection->readable);
 }
@@ -213,7 +213,7 @@ static int copy_check(const struct connection *connection, uint64_t cookie_addre
 	return pid ? copy_probe(pid, cookie_address, cookie) : ESRCH;
 }
 
-/* The side that was called. PF_OK or why the caller is sent away. */
+/* On the called side: admit the caller. PF_OK, or why it is refused. */
 static int admit(struct connection *connection, const struct connection_message *message, int fd)
 {
 	struct connections *connections = connection->connections;
@@ -229,7 +229,7 @@ static int admit(struct connection *connection, const struct connection_message 
 	if (message->kind != CONNECTION_HELLO ||
 	    !connection_message_unseal(message, &hello, context->address.key) ||
 	    address_parse(&hello.from, &hello.from, sizeof(hello.from)) != PF_OK ||
-	    /* The option network differs there: what we have for it goes another way. */
+	    /* Its option network differs: this process reaches it by another transport. */
 	    context->transport_back(context, &hello.from) != &transport_host) {
 		close(fd);
 		return PF_ERR_REFUSED;
@@ -261,11 +261,11 @@ static int admit(struct connection *connection, const struct connection_message 
 	notices_report(connections->notices,
 		       &(struct notice){ .kind = NOTICE_INCOMING, .incoming = incoming });
 	status = connection_message_send(connection->socket, &answer, connections->inbox_fd);
-	/* It may have ended meanwhile, in good order even: what it said before is still to be read. */
+	/* If the caller has ended meanwhile, what it sent before, such as a farewell, is still read. */
 	return status == PF_ERR_AGAIN ? PF_ERR_PEER : PF_OK;
 }
 
-/* The side that called: the peer let us in. */
+/* On the calling side: the peer has admitted this process. */
 static int link_up(struct connection *connection, const struct connection_message *message, int fd)
 {
 	pf_context *context = connection->connections->context;
@@ -298,7 +298,7 @@ static int link_up(struct connection *connection, const struct connection_messag
 	return PF_OK;
 }
 
-static void hear_answer(const struct connection *connection, const struct resolve *result)
+static void report_answer(const struct connection *connection, const struct resolve *result)
 {
 	notices_report(connection->connections->notices,
 		       &(struct notice){ .kind = NOTICE_RESOLVED,
@@ -325,10 +325,10 @@ static int handle(struct connection *connection, const struct connection_message
 				     &message->u.resolve);
 		return PF_OK;
 	case CONNECTION_RESOLVED:
-		/* Only the side that called asks on this socket. */
+		/* On this socket only the calling side makes requests. */
 		if (!connection->peer)
 			return PF_ERR_REFUSED;
-		hear_answer(connection, &message->u.resolve);
+		report_answer(connection, &message->u.resolve);
 		return PF_OK;
 	case CONNECTION_BYE:
 		connection->farewell = true;
@@ -411,7 +411,7 @@ static void on_ended(int pidfd, short what, void *arg)
 			connection = connection->next;
 			continue;
 		}
-		/* What it sent before it ended counts: a farewell, above all. */
+		/* Read what it sent before it ended: a farewell, above all. */
 		do {
 			received = receive(connection);
 		} while (received == RECEIVED_MESSAGE);
@@ -443,7 +443,7 @@ static struct connection *connection_new(struct connections *connections, int so
 	connections->newest = connection;
 	if (!peer)
 		connections->strangers++;
-	/* A peer whose process is stopped may take any time to answer us. */
+	/* A peer may be stopped (SIGSTOP) for any time before it answers. */
 	event_add(connection->readable, peer ? NULL : &deadline);
 	return connection;
 }

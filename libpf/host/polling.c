@@ -28,7 +28,7 @@ static void stop_polling(struct polling *polling, struct incoming *incoming)
 	set_polled(incoming, false);
 }
 
-/* It carried something: poll it from now on, in place of another if need be. */
+/* It carried a message: poll it from now on, instead of another one if there are too many. */
 static void start_polling(struct polling *polling, struct incoming *incoming)
 {
 	if (polling->polled_count == POLLED_MOST)
@@ -39,7 +39,7 @@ static void start_polling(struct polling *polling, struct incoming *incoming)
 
 static int mark_slot(struct polling *polling, struct incoming *incoming)
 {
-	/* answer_bell looks at eight at a time. */
+	/* answer_bell reads eight marks at a time. */
 	unsigned slots = (incoming->slot | 7) + 1;
 	struct incoming **by_slot;
 
@@ -91,7 +91,7 @@ static void deliver(struct polling *polling, struct incoming *incoming,
 
 enum dispatched { DISPATCHED, UNFINISHED, BROKEN };
 
-/* Both processors at work on one message: while the writer copies in, draw near what is there. */
+/* Both processors work on one message: while the writer copies it in, prefetch what is there. */
 static enum dispatched long_message(struct polling *polling, struct incoming *incoming,
 				    const struct ring_entry *entry)
 {
@@ -166,7 +166,7 @@ static int poll_messages(struct polling *polling, struct incoming *incoming)
 	return count;
 }
 
-/* Nothing more can be made of what this peer writes. As an event: callers still use incoming. */
+/* The channel is malformed. By a notice, because callers still use incoming. */
 static void give_up(struct polling *polling, struct incoming *incoming)
 {
 	/* Without memory it is found again at the next look. */
@@ -175,7 +175,7 @@ static void give_up(struct polling *polling, struct incoming *incoming)
 		incoming->broken = false;
 }
 
-/* Kept out of the way of the usual look that finds nothing. */
+/* Not inlined, so that the usual poll, which finds nothing, stays short. */
 static __attribute__((noinline)) int poll_busy(struct polling *polling, struct incoming *incoming)
 {
 	int count;
@@ -235,10 +235,10 @@ static __attribute__((noinline)) int answer_bell(struct polling *polling)
 	int count = 0;
 	unsigned i, j;
 
-	/* Silence the bell before looking at the marks: a mark set later rings again. */
+	/* Clear the bell before reading the marks: a writer that marks later rings again. */
 	atomic_exchange_explicit(&inbox->bell, 0, memory_order_seq_cst);
 	for (i = 0; i < polling->slots; i += 8) {
-		/* A relaxed look at eight marks; a torn one is found by the next bell. */
+		/* Eight marks in one relaxed load; a mark set meanwhile is found at the next bell. */
 		if (!*(volatile uint64_t *)&inbox->pending[i])
 			continue;
 		for (j = i; j < i + 8; j++) {
@@ -292,8 +292,8 @@ void polling_drop(struct polling *polling, struct incoming *incoming)
 	unsigned i;
 
 	/*
-	 * What it wrote before it ended counts, unless it was still writing; more
-	 * than a ring it cannot be.
+	 * Deliver what it wrote before it ended, except a message that it had not finished. That
+	 * is at most one ring, which bounds the loop if the peer is hostile.
 	 */
 	do {
 		before = incoming->channel.ring.position;

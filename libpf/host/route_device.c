@@ -11,9 +11,9 @@
 
 /* The lowest bit of a cookie tells the two kinds of objects apart. */
 #define COOKIE_ATOMIC 1u
-/* The kernel lets go of a peer that is gone within far less; then the whole device is given up. */
+/* The driver completes what is in flight to a dead peer much sooner; if not, the device is given up. */
 #define DRAIN_NANOSECONDS 1000000000
-/* How often the kernel's counters are looked at for those who watch from outside. */
+/* How often the driver's counters are read, for pf_info --job. */
 #define COUNT_NANOSECONDS 10000000
 
 static enum pf_side side_of(const struct exanest_completion *completion)
@@ -106,10 +106,9 @@ const struct route route_device = { .move = move, .atomic = move_atomic };
 const struct route route_none = { .move = move_nothing };
 
 /*
- * The kernel cannot have a page there. That is not the last word: where the
- * program gives its pages itself, by a userfaultfd of its own, they come once
- * it touches them. So its owner is asked, as for any other fault, and what
- * lies before and behind goes on.
+ * The driver could not make a page present. The process that owns it may be able to: a
+ * program with a userfaultfd of its own supplies a page when a thread of its own touches it.
+ * So the owner is asked, as for any other fault, and the parts before and behind go on.
  */
 static void block_refused(struct host_state *host, struct block *block, enum pf_side side,
 			  uint64_t address)
@@ -134,7 +133,7 @@ static void block_refused(struct host_state *host, struct block *block, enum pf_
 	block_fault(host, block, side, address, FAULT_PERMISSION);
 }
 
-/* Its pages were taken away again and again: is it to be tried once more? */
+/* Its pages were evicted again and again: retransmit once more? */
 static bool try_again(pf_context *context, int status, unsigned *retries)
 {
 	if (status != -EBUSY || (*retries)++ >= context->options.fault_retries)
@@ -234,7 +233,7 @@ static int take_completions(struct host_state *host)
 	return count;
 }
 
-/* Every object in flight is told that it is not any more. */
+/* The device is closed: complete every block and atomic in flight as lost. */
 static void take_back(struct host_state *host)
 {
 	const struct exanest_completion lost = { .status = -EHOSTUNREACH };
@@ -245,7 +244,7 @@ static void take_back(struct host_state *host)
 		if (operation->kind == OPERATION_ATOMIC) {
 			struct atomic_operation *atomic = (struct atomic_operation *)operation;
 
-			/* Nobody knows whether it was executed. */
+			/* Whether it was executed is not known. */
 			if (atomic->sent && !atomic->message.token && !atomic->answered) {
 				atomic_peer(atomic)->device_moving--;
 				atomic_answered(atomic, PF_ERR_SYSTEM, 0);

@@ -20,7 +20,7 @@ bool serve_offer(struct host_state *host, struct incoming *incoming, const void 
 	    offer.initiator + offer.length < offer.length ||
 	    offer.target + offer.length < offer.length)
 		return false;
-	/* Taking part is a favour: who may not copy, or has too many, lets the offer pass. */
+	/* Taking part is optional: without permission to copy, or with too many offers, ignore this one. */
 	if (incoming->copy_error || serves->count == CHANNEL_SHARES)
 		return true;
 	if (!serves->offers)
@@ -39,7 +39,7 @@ static void done_with_offer(struct serves *serves)
 	serves->count--;
 }
 
-/* Faults are the initiator's to resolve and report: step aside. */
+/* Return the run: the initiator resolves and reports page faults. */
 static void hand_back(struct serves *serves, struct share *share, struct granules run)
 {
 	atomic_store_explicit(&share->returned, (uint64_t)run.start << 32 | run.end,
@@ -69,7 +69,7 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 	}
 	start = (uint64_t)run.start << offer->shift;
 	end = (uint64_t)run.end << offer->shift;
-	/* The claim word is the initiator's to scribble on: stay inside the offer. */
+	/* The initiator can write anything to the claim word: stay inside the offer. */
 	if (start >= offer->length || end <= start) {
 		incoming->broken = true;
 		return 0;
@@ -81,7 +81,7 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 		hand_back(serves, share, run);
 		return 1;
 	}
-	/* From the peer's side a get is written to the initiator, a put read from it. */
+	/* Seen from this side a get is written to the initiator, and a put is read from it. */
 	error = copy_process(incoming->process, !offer->put,
 			     (void *)(uintptr_t)(offer->target + start), offer->initiator + start,
 			     end - start, &moved);

@@ -83,7 +83,7 @@ static bool claim(const pf_context *context, struct transfer *transfer)
 
 		if (transfer->closed)
 			return false;
-		/* A peer that has not come by now is not polling: no need to leave it half. */
+		/* A peer that has claimed nothing by now does not poll: take as much as possible. */
 		if (!transfer->joined) {
 			transfer->joined = share_joined(transfer->share, transfer->granules);
 			if (!transfer->joined)
@@ -91,7 +91,7 @@ static bool claim(const pf_context *context, struct transfer *transfer)
 		}
 		if (!share_claim_front(transfer->share, least ? least : 1, most ? most : 1, &run))
 			return false;
-		/* The claim word is the peer's to scribble on too: stay inside the transfer. */
+		/* The peer can write anything to the claim word: stay inside the transfer. */
 		if (run.end > transfer->granules) {
 			transfer_fail(transfer, PF_ERR_REFUSED, PF_SIDE_NONE, 0);
 			return false;
@@ -115,7 +115,7 @@ static void close_share(struct transfer *transfer)
 	transfer->front = transfer->length;
 }
 
-/* Has the peer moved all that it claimed? It may hand back a run that it could not move. */
+/* Has the peer moved all that it claimed? It may return a run that it could not move. */
 static bool peer_moved(struct transfer *transfer)
 {
 	struct granules run;
@@ -134,7 +134,7 @@ static bool peer_moved(struct transfer *transfer)
 	if (run.end <= run.start || run.end > transfer->granules ||
 	    granules_count(run) > transfer->peer_granules - moved)
 		return false;
-	/* It hands back at most one run, its last. */
+	/* It returns at most one run, its last. */
 	moved = atomic_load_explicit(&transfer->share->moved, memory_order_acquire);
 	if (moved + granules_count(run) < transfer->peer_granules)
 		return false;
@@ -144,7 +144,7 @@ static bool peer_moved(struct transfer *transfer)
 	return true;
 }
 
-/* Then it is left alone: blocks may wait for their pages long after. */
+/* The share is closed as soon as the peer is done; blocks may wait for their pages long after. */
 static bool peer_finished(struct transfer *transfer)
 {
 	if (transfer->share && peer_moved(transfer))
