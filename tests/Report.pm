@@ -44,8 +44,8 @@ use constant { MOST => 60, LAST => 20 };
 sub begin
 {
 	my ($self, $key, $report, $open) = @_;
-	@$self{qw(key report open passed failed skipped before after output)} =
-		($key, $report, $open, 0, 0, 0, [], 0, '');
+	@$self{qw(key report open passed failed skipped before after)} =
+		($key, $report, $open, 0, 0, 0, [], 0);
 	return $self;
 }
 
@@ -73,12 +73,7 @@ sub fail
 sub result
 {
 	my ($self, $result) = @_;
-	# Programs that run at the same time must not print into each other's lines.
-	if ($self->formatter->jobs > 1) {
-		$self->{output} .= $result->raw . "\n";
-	} else {
-		print $result->raw, "\n";
-	}
+	print $result->raw, "\n";
 	if (!$result->is_test) {
 		return if $result->is_plan;
 		push @{ $self->{before} }, $result->raw;
@@ -102,7 +97,6 @@ sub result
 sub end
 {
 	my ($self) = @_;
-	print $self->{output};
 	$self->say_report("count: @$self{qw(passed failed skipped)}");
 	delete $self->{open}{ $self->{key} };
 }
