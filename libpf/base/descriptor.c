@@ -6,15 +6,20 @@
 
 /* More than a handshake opens. */
 #define ROOM 8
+/* The limit grows by this at least, so that a caller that repeats comes to an end. */
+#define LEAST 64
 
 static bool raise_limit(void)
 {
 	struct rlimit limit;
+	rlim_t more;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= limit.rlim_max)
 		return false;
 	/* Twice as many each time: some programs close all descriptors up to the limit. */
-	limit.rlim_cur = limit.rlim_cur > limit.rlim_max / 2 ? limit.rlim_max : 2 * limit.rlim_cur;
+	more = limit.rlim_cur < LEAST ? LEAST : limit.rlim_cur;
+	limit.rlim_cur = limit.rlim_max - limit.rlim_cur < more ? limit.rlim_max :
+								  limit.rlim_cur + more;
 	return !setrlimit(RLIMIT_NOFILE, &limit);
 }
 

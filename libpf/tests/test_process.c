@@ -167,7 +167,13 @@ static void test_called_exhausted(void **state)
 
 static void serve_soft_limit(struct pair *me)
 {
+	struct rlimit limit;
+
 	limit_descriptors(me, false);
+	/* Even from nothing it grows. */
+	pair_check(me, !getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = 0;
+	pair_check(me, !setrlimit(RLIMIT_NOFILE, &limit));
 	pair_say(me, 1);
 	pair_serve(me);
 }

@@ -159,6 +159,8 @@ static opal_proc_t *find_process(unsigned rank)
 
 /* ---- failures ---- */
 
+#define DESCRIPTORS 256
+
 static int errors, completions, completion_status;
 
 static void count_error(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *proc, char *info)
@@ -239,21 +241,22 @@ static void fail_to_put(opal_proc_t *proc)
 	module->btl_del_procs(module, 1, &proc, &endpoint);
 }
 
-/* libpf needs descriptors to connect; those that are open stay. */
+/* libpf needs descriptors to connect, and raises the soft limit: so use up all up to the hard limit. */
 static void fail_to_connect(opal_proc_t *proc)
 {
 	mca_btl_base_module_error_cb_fn_t before = ((mca_btl_exanest_module_t *)module)->error_cb;
-	struct rlimit limit, none;
+	const struct rlimit limit = { .rlim_cur = DESCRIPTORS, .rlim_max = DESCRIPTORS };
+	int used[DESCRIPTORS], count = 0;
 
-	getrlimit(RLIMIT_NOFILE, &limit);
-	none = limit;
-	none.rlim_cur = 0;
-	setrlimit(RLIMIT_NOFILE, &none);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	while ((used[count] = dup(0)) >= 0)
+		count++;
 	module->btl_register_error(module, count_error);
 	fail_to_send(proc);
 	fail_to_put(proc);
 	module->btl_register_error(module, before);
-	setrlimit(RLIMIT_NOFILE, &limit);
+	while (count)
+		close(used[--count]);
 }
 
 static void end_receiver(opal_proc_t *proc)
