@@ -17,7 +17,7 @@ sub open_test
 	open my $report, '>>', $ENV{EXANEST_TEST_REPORT} // '/dev/stderr' or die "$!";
 	$report->autoflush;
 	return $open{$name} = Report::Session->new(
-		{ name => $name =~ s,.*/,,r, formatter => $self, parser => $parser, show_count => 0 })
+		{ name => $name =~ s,.*/(?!tests$),,r, formatter => $self, parser => $parser, show_count => 0 })
 		->begin($name, $report, \%open);
 }
 
@@ -108,10 +108,12 @@ sub close_test
 	my $reason = $parser->exit ? 'exit status ' . $parser->exit
 		: $parser->wait ? 'ended by signal ' . ($parser->wait & 127)
 		: join '; ', $parser->parse_errors;
+	# This is how programs end after a failed test.
+	$reason = '' if $self->{failed} && $parser->exit == 1;
 	if ($parser->skip_all) {
 		$self->{skipped}++;
 		$self->say_report("skipped: " . $self->name . ': ' . $parser->skip_all);
-	} elsif ($reason && !$self->{failed}) {
+	} elsif ($reason) {
 		$self->fail($reason);
 	}
 	$self->end;
