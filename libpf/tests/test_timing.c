@@ -26,14 +26,20 @@ static bool attended(struct pair *me)
 	return atomic_load(&engine_of(me)->attended);
 }
 
+static struct pair *start_setup(struct pair_setup *setup)
+{
+	setup->window = MIB;
+	setup->receive = pair_count_message;
+	/* No probes of the peer. */
+	setup->here.peer_timeout = setup->there.peer_timeout = 1000;
+	return pair_start(setup);
+}
+
 static struct pair *start(void **state, void (*work)(struct pair *me), pf_receive_fn receive_here)
 {
-	struct pair_setup setup = { PAIR_MODE(state), .window = MIB, .work = work,
-				    .receive = pair_count_message, .receive_here = receive_here };
+	struct pair_setup setup = { PAIR_MODE(state), .work = work, .receive_here = receive_here };
 
-	/* No probes of the peer. */
-	setup.here.peer_timeout = setup.there.peer_timeout = 1000;
-	return pair_start(&setup);
+	return start_setup(&setup);
 }
 
 static double cpu_seconds(void)
@@ -59,15 +65,13 @@ static void await_attended(struct pair *me)
 		usleep(1000);
 }
 
-/* A partner that sleeps in pf_progress, and its processor time, us. */
+/* Number 3: processor time of a side that sleeps in pf_progress until a message, us. */
 static void sleep_until_message(struct pair *me)
 {
 	double before;
 
-	pair_await(me, 0, 1);
+	pair_watch(me, 0, 1);
 	before = cpu_seconds();
-	me->context->options.idle_polls = 32;
-	me->context->options.idle_sleep = 10000000;
 	while (!*pair_value(me, me->side, 0))
 		pf_progress(me->context);
 	*pair_value(me, me->side, 3) = (uint64_t)((cpu_seconds() - before) * 1e6);
@@ -75,13 +79,17 @@ static void sleep_until_message(struct pair *me)
 
 static void test_idle_context(void **state)
 {
-	struct pair *pair = start(state, sleep_until_message, NULL);
+	struct pair_setup setup = { PAIR_MODE(state), .partner = sleep_until_message };
+	struct pair *pair;
 
+	setup.there.idle_polls = 32;
+	setup.there.idle_sleep = 10000000;
+	pair = start_setup(&setup);
 	pair_connect(pair);
 	pair_say(pair, 1);
 	usleep(1000000);
 	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
-	pair_await(pair, 1, PAIR_DONE);
+	pair_wait_exit(pair, 1);
 	assert_true((double)*pair_value(pair, 1, 3) / 1e6 < IDLE_MOST);
 	pair_end(pair);
 }
