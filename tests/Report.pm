@@ -17,7 +17,7 @@ sub open_test
 	open my $report, '>>', $ENV{EXANEST_TEST_REPORT} // '/dev/stderr' or die "$!";
 	$report->autoflush;
 	return $open{$name} = Report::Session->new(
-		{ name => $name =~ s,.*/(?!tests$),,r, formatter => $self, parser => $parser, show_count => 0 })
+		{ name => $name =~ s,.*/,,r, formatter => $self, parser => $parser, show_count => 0 })
 		->begin($name, $report, \%open);
 }
 

@@ -156,24 +156,21 @@ def test_names_stand_for_the_addresses_of_the_hosts(none):
         assert len(addresses) == 2 and all(f" {address}/" in shown for address in addresses)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
-def test_refuses_the_folder_of_another_user(none):
-    os.mkdir(f"{FOLDER}.{NAME}")
-    os.chown(f"{FOLDER}.{NAME}", 65534, -1)
+@pytest.mark.parametrize("kind", ["of another user", "link"])
+def test_refuses_a_folder(none, tmp_path, kind):
+    folder = f"{FOLDER}.{NAME}"
+    if kind == "link":
+        os.symlink(tmp_path, folder)
+    elif os.getuid() == 0:
+        os.mkdir(folder)
+        os.chown(folder, 65534, -1)
+    else:
+        pytest.skip("needs root")
     try:
-        for command in ["up", "1"], ["down"]:
-            refused(1, "not a folder of this user", *command)
+        refused(1, "not a folder of this user", "up", "1")
+        refused(1, "not a folder of this user", "down")
     finally:
-        os.rmdir(f"{FOLDER}.{NAME}")
-
-
-def test_refuses_a_link_as_folder(none, tmp_path):
-    os.symlink(tmp_path, f"{FOLDER}.{NAME}")
-    try:
-        for command in ["up", "1"], ["down"]:
-            refused(1, "not a folder of this user", *command)
-    finally:
-        os.unlink(f"{FOLDER}.{NAME}")
+        os.unlink(folder) if kind == "link" else os.rmdir(folder)
 
 
 def test_does_not_remove_a_folder_of_something_else(none):
@@ -203,12 +200,14 @@ def test_second_up_is_refused(three):
 # ---- what a host has ----
 
 
-def test_name(three):
-    assert output_of("exec", "h2", "hostname") == "h2\n"
-
-
-def test_network(three):
-    assert output_of("exec", "h1", "ls", "/sys/class/net") == "eth0\nlo\n"
+@pytest.mark.parametrize("arguments, shown", [
+    ("h2 hostname", "h2"),
+    ("h1 ls /sys/class/net", "eth0\nlo"),
+    ("h1 pwd", os.getcwd()),
+    ("h0 printenv LC_ALL", "xx_YY"),
+], ids=["name", "network", "current folder", "language of the user"])
+def test_host_has(three, arguments, shown):
+    assert output_of("exec", *arguments.split(), LC_ALL="xx_YY") == f"{shown}\n"
 
 
 def test_files(three):
@@ -220,14 +219,6 @@ def test_files(three):
 def test_processes(three):
     # The first process of the host, its sleep, and those of this command.
     assert int(output_of("exec", "h1", "sh", "-c", "ls -d /proc/[0-9]* | wc -l")) <= 5
-
-
-def test_current_folder(three):
-    assert output_of("exec", "h1", "pwd") == f"{os.getcwd()}\n"
-
-
-def test_language_of_the_user(three):
-    assert output_of("exec", "h0", "printenv", "LC_ALL", LC_ALL="xx_YY") == "xx_YY\n"
 
 
 @pytest.mark.parametrize("text, arguments", [
