@@ -364,15 +364,18 @@ static bool check_dead(struct net_association *association, uint64_t now)
 
 	if (association->silent != NET_NEVER &&
 	    now >= association->silent + options->peer_timeout) {
-		association_fail(association, PF_ERR_PEER, "gone: no packet came from the peer within peer_timeout (its process or host "
-				 "is gone, or a firewall drops UDP)");
+		association_fail(
+			association, PF_ERR_PEER,
+			"gone: no packet came from the peer within peer_timeout (its process or host "
+			"is gone, or a firewall drops UDP)");
 		return true;
 	}
 	if (!association->refused || now < association->refused + options->refused_timeout)
 		return false;
 	if (association->refusals >= 2) {
-		association_fail(association, PF_ERR_PEER,
-				 "gone: its host reports that no socket is open at the peer's UDP port");
+		association_fail(
+			association, PF_ERR_PEER,
+			"gone: its host reports that no socket is open at the peer's UDP port");
 		return true;
 	}
 	/* One word of it alone may have been about something else. */

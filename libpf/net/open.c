@@ -92,7 +92,8 @@ static void accept_hello(struct net_association *association, const struct wire_
 
 static void forget(struct net_association *association)
 {
-	association_fail(association, PF_ERR_PEER, "gone: its process ended and another took its place");
+	association_fail(association, PF_ERR_PEER,
+			 "gone: its process ended and another took its place");
 	/* Found by index until net_close, by id no more. */
 	core_hide(association->core, association);
 }

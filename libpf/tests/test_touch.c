@@ -136,8 +136,7 @@ static void test_end_of_memory(void **state)
 
 	for (i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
 		failed = 0;
-		if (touch_range(ranges[i].address, ranges[i].length, true, &failed) !=
-		    PF_ERR_FAULT)
+		if (touch_range(ranges[i].address, ranges[i].length, true, &failed) != PF_ERR_FAULT)
 			fail_msg("%#llx + %#llx is said to be there",
 				 (unsigned long long)ranges[i].address,
 				 (unsigned long long)ranges[i].length);
