@@ -148,7 +148,7 @@ struct parked_atomic {
 };
 
 /* Pages that a pager resolved and that were gone again, for one atomic, before that is an error. */
-#define EVICTED_ROUNDS 64
+#define EVICTED_ROUNDS 4096
 
 /* As atomic_execute; PF_ERR_AGAIN: the page has to be resolved first. */
 static int try_atomic(struct memory *memory, const struct atomic_request *request, uint64_t *value)

@@ -97,6 +97,9 @@ static void test_every_number(void **state)
 	static const uint64_t numbers[] = { 1, 20, 32, 33, 34, 63, 64, 65, 999, 1000, 1013, 1024 };
 	unsigned i, polls;
 
+#ifdef __SANITIZE_THREAD__
+	skip(); /* A poll takes so long that it counts as work. */
+#endif
 	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		pf_options options = sleepy(numbers[i]);
 		pf_context *context;
@@ -304,8 +307,6 @@ static void test_many_senders(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_number),
-		cmocka_unit_test(test_work),
 		PAIR_TEST(test_both_sleep),
 		PAIR_TEST(test_one_sleeps),
 		PAIR_TEST(test_shared_core),
@@ -316,6 +317,9 @@ int main(void)
 		PAIR_TEST(test_operations),
 		PAIR_TEST(test_operations_stream),
 		PAIR_TEST(test_many_senders),
+		/* After the others: a context left open would have a thread when they fork. */
+		cmocka_unit_test(test_every_number),
+		cmocka_unit_test(test_work),
 	};
 
 	return cmocka_run_group_tests_name("idle", tests, NULL, NULL);
