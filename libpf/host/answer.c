@@ -144,11 +144,7 @@ struct parked_atomic {
 	struct host_state *host;
 	struct host_peer *peer;
 	struct message_atomic message;
-	unsigned rounds; /* pages that were resolved, and were gone again */
 };
-
-/* Pages that a pager resolved and that were gone again, for one atomic, before that is an error. */
-#define EVICTED_ROUNDS 4096
 
 /* As atomic_execute; PF_ERR_AGAIN: the page has to be resolved first. */
 static int try_atomic(struct memory *memory, const struct atomic_request *request, uint64_t *value)
@@ -250,13 +246,9 @@ void answers_atomic_resolved(struct answers *answers, struct parked_atomic *park
 	}
 	if (status == PF_OK) {
 		status = try_atomic(&answers->context->memory, request, &value);
-		if (status == PF_ERR_AGAIN && parked->rounds++ < EVICTED_ROUNDS) {
+		if (status == PF_ERR_AGAIN) {
 			park_atomic(answers, parked);
 			return;
-		}
-		if (status == PF_ERR_AGAIN) {
-			status = PF_ERR_FAULT;
-			value = request->address;
 		}
 	}
 	if (!answers->spare)

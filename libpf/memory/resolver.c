@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "resolver.h"
 
+#include <errno.h>
 #include <signal.h>
 
 #include "base/clock.h"
@@ -9,37 +10,26 @@
 #include "touch.h"
 
 /*
- * How often a pager's pages may be found present and yet not accessible before that counts as
- * an error. It happens each time if a permission is missing, and a few times in a row if the
- * application evicts pages while other threads bring them in.
- */
-#define EVICTED_ROUNDS 64
-
-/*
- * Resolve the part of [at, at + length) from at on that a pager owns; *done: its bytes. Pages
- * that are present and cannot be accessed lack a permission, unless they were evicted just
- * now, or evicted and brought in again. PF_OK or PF_ERR_FAULT.
+ * Resolve the part of [at, at + length) from at on that a pager owns; *done: its bytes. The
+ * application may evict pages while this runs: then the result is PF_OK although some are absent,
+ * and the access that follows is a page fault again. PF_OK or PF_ERR_FAULT.
  */
 static int resolve_paged(struct resolver *resolver, struct resolution *resolution, uint64_t at,
 			 uint64_t length, uint64_t *done)
 {
 	bool supplied;
-	int round, status;
+	int status = pager_supply(resolver->pagers, at, length, done, &supplied);
 
-	for (round = 0; round < EVICTED_ROUNDS; round++) {
-		status = pager_supply(resolver->pagers, at, length, done, &supplied);
-		resolution->failed = at + *done;
-		if (supplied)
-			resolution->kind = FAULT_PAGER;
-		if (status != PF_OK || supplied || !*done)
-			return status;
-		/* Pages that the kernel swapped out come from swap, not from the pager. */
-		status = pagers_touch(resolver->pagers, at, *done, resolution->write,
-				      &resolution->failed);
-		if (status == PF_OK)
-			return PF_OK;
-	}
-	return PF_ERR_FAULT;
+	resolution->failed = at + *done;
+	resolution->kind = FAULT_PAGER;
+	if (status != PF_OK || supplied || !*done)
+		return status;
+	/*
+	 * All were present and yet there was a page fault: the kernel swapped them out, or they came
+	 * meanwhile, or a permission is missing. Only the last is an error; EFAULT: evicted again.
+	 */
+	status = touch_range(at, *done, resolution->write, &resolution->failed);
+	return status == PF_OK || errno == EFAULT ? PF_OK : PF_ERR_FAULT;
 }
 
 /*

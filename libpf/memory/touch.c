@@ -13,7 +13,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Returns whether every page of the whole pages at start is present now. */
+/* Returns whether every page of the whole pages at start is present now; if not, sets errno. */
 static bool populate(uint64_t start, uint64_t length, bool write)
 {
 	uint64_t end = start + length, piece;
@@ -24,10 +24,8 @@ static bool populate(uint64_t start, uint64_t length, bool write)
 		piece = end - start < TOUCH_PIECE ? end - start : TOUCH_PIECE;
 		do {
 			error = madvise((void *)(uintptr_t)start, piece,
-					write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) ?
-					errno :
-					0;
-		} while (error == EINTR || error == EAGAIN);
+					write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+		} while (error && (errno == EINTR || errno == EAGAIN));
 	}
 	return !error;
 }
@@ -40,6 +38,7 @@ int touch_range(uint64_t address, uint64_t length, bool write, uint64_t *failed)
 
 	/* The range, or its last page, reaches the end of the address space: the sum wraps. */
 	if (address + length < address || end <= start) {
+		errno = ENOMEM;
 		*failed = address;
 		return PF_ERR_FAULT;
 	}

@@ -12,7 +12,8 @@
 /*
  * Any thread: make every page of [address, address + length) present, and writable if write.
  * May wait for a page. Returns PF_OK, or PF_ERR_FAULT with *failed, the first address of the
- * range that cannot be accessed.
+ * range that cannot be accessed, and the kernel's reason in errno: EFAULT if the access is
+ * permitted and yet there is no page (a pager's memory, or behind the end of a file).
  */
 int touch_range(uint64_t address, uint64_t length, bool write, uint64_t *failed);
 

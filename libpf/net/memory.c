@@ -11,10 +11,11 @@
 #include "base/probe.h"
 
 /*
- * Of tries to touch a pager's page that is gone again, evicted by the application,
- * as the resolver has it.
+ * Times that one packet has its page supplied here, on the thread that moves packets, and finds it
+ * evicted again by the application. After that it waits until the core is told of the next supply,
+ * and other packets have their turn.
  */
-#define EVICTED_ROUNDS 64
+#define EVICTED_ROUNDS 4
 
 /* A range being resolved for the core, then what became of it. */
 struct resolved {
@@ -70,11 +71,11 @@ static int conclude(struct engine *engine, struct resolved *resolved, uint64_t *
 
 /*
  * The block, and more behind it as the policy has it. PF_ERR_AGAIN: the core will
- * be told; PF_OK: a pager was so quick that it is there now, unless it is evicted
- * again already; PF_ERR_FAULT with *bad.
+ * be told; PF_OK, only with here: a pager was so quick that it is there now, unless it
+ * is evicted again already; PF_ERR_FAULT with *bad.
  */
 static int resolve(struct engine *engine, const struct net_wait *wait,
-		   struct resolve_window *window, uint64_t *bad)
+		   struct resolve_window *window, bool here, uint64_t *bad)
 {
 	pf_context *context = engine->context;
 	uint64_t length = wait->length;
@@ -99,11 +100,13 @@ static int resolve(struct engine *engine, const struct net_wait *wait,
 		.end = wait->address + wait->length,
 		.detected = clock_nanoseconds(CLOCK_MONOTONIC),
 		.thread = pthread_self(),
-		.asking = true,
+		.asking = here,
 	};
 	statistic_add_concurrent(&context->statistics, PF_STAT_LOCAL_FAULTS, 1);
 	probe_fault(context, NULL, PF_SIDE_LOCAL, FAULT_MAJOR, wait->address);
 	memory_resolve(&context->memory, &resolved->resolution);
+	if (!here)
+		return PF_ERR_AGAIN;
 	/* Another thread leaves it to the driver, who is this one, to free it. */
 	resolved->asking = false;
 	return resolved->here ? conclude(engine, resolved, bad) : PF_ERR_AGAIN;
@@ -164,25 +167,33 @@ static bool is_pagers(const struct engine *engine, uint64_t address)
 	return pager_owns(pagers, address, &quick) || pagers_fill(pagers, address, 1);
 }
 
+/*
+ * After an access that ended with *status, at *bad if that is PF_ERR_FAULT: true if it is to be
+ * repeated, because a pager supplied the page meanwhile; else *status is the result.
+ */
+static bool resolve_evicted(struct engine *engine, const struct net_wait *wait,
+			    struct resolve_window *window, int *round, int *status, uint64_t *bad)
+{
+	if (*status != PF_ERR_FAULT || !is_pagers(engine, *bad))
+		return false;
+	*status = resolve(engine, wait, window, ++*round < EVICTED_ROUNDS, bad);
+	return *status == PF_OK;
+}
+
 int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
 		  uint64_t *bad)
 {
 	struct engine *engine = user;
-	int status, round;
+	int status, round = 0;
 
 	if (memory_ready(&engine->context->memory, address, length, false) < length)
-		return resolve(engine, wait, &engine->source_window, bad);
+		return resolve(engine, wait, &engine->source_window, true, bad);
 	if (__builtin_expect(!wait->suspect, 1))
 		return PF_OK;
-	for (round = 0; round < EVICTED_ROUNDS; round++) {
+	do {
 		status = access_look(&engine->access, address, length, bad);
-		if (status != PF_ERR_FAULT || !is_pagers(engine, *bad))
-			return status;
-		status = resolve(engine, wait, &engine->source_window, bad);
-		if (status != PF_OK)
-			return status;
-	}
-	return PF_ERR_FAULT;
+	} while (resolve_evicted(engine, wait, &engine->source_window, &round, &status, bad));
+	return status;
 }
 
 int memory_destination(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
@@ -199,7 +210,7 @@ int memory_destination(void *user, const struct net_wait *wait, uint64_t address
 	if (pagers_own(&engine->context->memory.pagers, address, length))
 		return PF_ERR_REFUSED;
 	if (memory_ready(&engine->context->memory, address, length, true) < length)
-		status = resolve(engine, wait, &engine->destination_window, bad);
+		status = resolve(engine, wait, &engine->destination_window, true, bad);
 	return status;
 }
 
@@ -207,34 +218,24 @@ int memory_place(void *user, const struct net_wait *wait, uint64_t address, cons
 		 uint32_t length, uint64_t *bad)
 {
 	struct engine *engine = user;
-	int status, round;
+	int status, round = 0;
 
-	for (round = 0; round < EVICTED_ROUNDS; round++) {
+	do {
 		status = access_write(&engine->access, address, data, length, bad);
-		if (status != PF_ERR_FAULT || !is_pagers(engine, *bad))
-			return status;
-		status = resolve(engine, wait, &engine->destination_window, bad);
-		if (status != PF_OK)
-			return status;
-	}
-	return PF_ERR_FAULT;
+	} while (resolve_evicted(engine, wait, &engine->destination_window, &round, &status, bad));
+	return status;
 }
 
 int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *bytes,
 		 uint32_t length, uint64_t *bad)
 {
 	struct engine *engine = user;
-	int status, round;
+	int status, round = 0;
 
-	for (round = 0; round < EVICTED_ROUNDS; round++) {
+	do {
 		status = access_read(&engine->access, address, bytes, length, bad);
-		if (status != PF_ERR_FAULT || !is_pagers(engine, *bad))
-			return status;
-		status = resolve(engine, wait, &engine->source_window, bad);
-		if (status != PF_OK)
-			return status;
-	}
-	return PF_ERR_FAULT;
+	} while (resolve_evicted(engine, wait, &engine->source_window, &round, &status, bad));
+	return status;
 }
 
 bool memory_gather(void *user, const struct iovec *from, unsigned count, void *to)
@@ -267,28 +268,24 @@ int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op,
 						.op = (uint8_t)op,
 						.width = (uint8_t)width };
 	struct engine *engine = user;
-	int status, round;
-	bool paged;
+	int status, round = 0;
 
 	if (!atomic_valid(op, width, wait->address))
 		return PF_ERR_ARGUMENT;
-	paged = is_pagers(engine, wait->address);
 	/*
 	 * It is this processor that touches the page, evicted as it may be by then: the
 	 * service thread, which would have to bring it, must not be the one to wait.
 	 */
-	if (paged && !engine->calling)
+	if (!engine->calling && is_pagers(engine, wait->address))
 		return defer(engine, wait);
-	for (round = 0; round < EVICTED_ROUNDS; round++) {
-		if (memory_ready(&engine->context->memory, wait->address, width, true) == width) {
-			status = atomic_execute(&request, value);
-			*bad = *value;
-			if (status != PF_ERR_FAULT || !paged)
-				return status;
-		}
-		status = resolve(engine, wait, &engine->destination_window, bad);
+	if (memory_ready(&engine->context->memory, wait->address, width, true) < width) {
+		status = resolve(engine, wait, &engine->destination_window, true, bad);
 		if (status != PF_OK)
 			return status;
 	}
-	return PF_ERR_FAULT;
+	do {
+		status = atomic_execute(&request, value);
+		*bad = *value;
+	} while (resolve_evicted(engine, wait, &engine->destination_window, &round, &status, bad));
+	return status;
 }
