@@ -50,26 +50,6 @@ static void give_up(struct net_association *association, struct net_transfer *tr
 	transfer_tell(association, transfer, transfer->operation ? TELL_CANCEL : TELL_FAILED);
 }
 
-/*
- * A block cannot be read. Those before it are sent all the same: one of them
- * may be bad as well, and the address that is reported is the first.
- */
-static void fail(struct net_association *association, struct net_transfer *transfer, unsigned block,
-		 int status, uint64_t bad)
-{
-	uint64_t before = granule_mask(0, block);
-
-	if (transfer->cancelled || block >= transfer->limit)
-		return;
-	transfer->limit = (uint8_t)block;
-	transfer->ready &= before;
-	transfer->parked &= before;
-	transfer->held &= before;
-	transfer->status = status;
-	transfer->address = bad;
-	give_up(association, transfer);
-}
-
 static struct net_wait wait_for(const struct net_association *association,
 				const struct net_transfer *transfer, unsigned block)
 {
@@ -82,34 +62,86 @@ static struct net_wait wait_for(const struct net_association *association,
 	};
 }
 
-/* A block is not there: wait for it, or fail. */
-static void missing(struct net_association *association, struct net_transfer *transfer,
-		    unsigned block, int status, uint64_t bad)
+/* Can the block be read now? As the callback source. */
+static int look(struct net_association *association, struct net_transfer *transfer, unsigned block,
+		uint64_t *bad)
+{
+	struct net_core *core = association->core;
+	struct net_wait wait = wait_for(association, transfer, block);
+
+	*bad = 0;
+	return core->callbacks.source(core->callbacks.user, &wait, wait.address,
+				      (uint32_t)wait.length, bad);
+}
+
+static void park(struct net_association *association, struct net_transfer *transfer, unsigned block)
 {
 	uint64_t bit = 1ull << block;
 
-	if (status != PF_ERR_AGAIN) {
-		fail(association, transfer, block, status, bad);
-		return;
-	}
 	transfer->ready &= ~bit;
 	transfer->parked |= bit;
 	association->core->statistics.source_faults++;
 }
 
-/* Can the block be read now? Otherwise it is not READY any more. */
+/*
+ * A block cannot be read. Those before it are sent all the same: one of them
+ * may be bad as well, and the address that is reported is the first. So those
+ * that count as sent are looked at: the packet with the first bad byte may have
+ * been lost before it was read.
+ */
+static void fail(struct net_association *association, struct net_transfer *transfer, unsigned block,
+		 int status, uint64_t bad)
+{
+	unsigned limit = block;
+	uint64_t before, earlier_bad;
+	int earlier;
+
+	if (transfer->cancelled || limit >= transfer->limit)
+		return;
+	for (block = 0; block < limit; block++) {
+		if ((transfer->parked | transfer->held) >> block & 1)
+			continue;
+		transfer->suspect |= 1ull << block;
+		transfer->checked &= ~(1ull << block);
+		earlier = look(association, transfer, block, &earlier_bad);
+		if (earlier == PF_ERR_AGAIN) {
+			park(association, transfer, block);
+		} else if (earlier != PF_OK) {
+			status = earlier;
+			bad = earlier_bad;
+			break;
+		}
+	}
+	before = granule_mask(0, block);
+	transfer->limit = (uint8_t)block;
+	transfer->ready &= before;
+	transfer->parked &= before;
+	transfer->held &= before;
+	transfer->status = status;
+	transfer->address = bad;
+	give_up(association, transfer);
+}
+
+/* A block is not there: wait for it, or fail. */
+static void missing(struct net_association *association, struct net_transfer *transfer,
+		    unsigned block, int status, uint64_t bad)
+{
+	if (status == PF_ERR_AGAIN)
+		park(association, transfer, block);
+	else
+		fail(association, transfer, block, status, bad);
+}
+
+/* Can the block be read? Otherwise it is not READY any more. */
 static bool check(struct net_association *association, struct net_transfer *transfer,
 		  unsigned block)
 {
-	struct net_core *core = association->core;
-	struct net_wait wait = wait_for(association, transfer, block);
-	uint64_t bit = 1ull << block, bad = 0;
+	uint64_t bit = 1ull << block, bad;
 	int status;
 
 	if (transfer->checked & bit)
 		return true;
-	status = core->callbacks.source(core->callbacks.user, &wait, wait.address,
-					(uint32_t)wait.length, &bad);
+	status = look(association, transfer, block, &bad);
 	if (status != PF_OK) {
 		missing(association, transfer, block, status, bad);
 		return false;

@@ -338,6 +338,31 @@ static void test_bad_memory(void **state)
 	check_bad_memory(false, NET_AUTH_ENCRYPT);
 }
 
+/*
+ * The packet with the first bad byte is lost, as far as the core knows, because the socket had no
+ * room for it: a later block meets the bad memory first.
+ */
+static void test_bad_memory_of_lost(void **state)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct world *world;
+	size_t before;
+
+	settings.beyond = 40 * WORLD_PAGE;
+	settings.interface_mtu = settings.mtu = 1472;
+	settings.no_segments = true;
+	settings.full = PER_MILLION(100000);
+	world = make_warm(settings);
+	for (before = 100; before < 40000; before += 331) {
+		unsigned first = posted;
+
+		put(world, 0, 1, ARENA - before, HALF, 60000);
+		await_all(world);
+		check_fault(world, first, 0, 0);
+	}
+	world_destroy(world);
+}
+
 static void test_lengths(void **state)
 {
 	static const size_t lengths[] = { 1,       2,       255,     256,     257,
@@ -699,6 +724,7 @@ int main(void)
 		cmocka_unit_test(test_only_the_block),
 		cmocka_unit_test(test_bad_address),
 		cmocka_unit_test(test_bad_memory),
+		cmocka_unit_test(test_bad_memory_of_lost),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_mtu_changes),
 		cmocka_unit_test(test_prediction),
