@@ -35,10 +35,11 @@ struct activity {
 	_Atomic uint64_t polls;    /* calls of progress */
 	_Atomic uint64_t looks;    /* of these, those that looked at the network */
 	_Atomic uint64_t moved_at; /* the value of polls when something new moved last */
-	_Atomic uint64_t empty;    /* since the last that did anything */
 	_Atomic bool moved;        /* something new moved since the last poll ended; any thread */
 	_Atomic int thread;        /* the thread that looked last, as gettid; 0: none yet */
-	/* Progress's own: empty polls, and processor time, since activity_waits was asked last. */
+	/* The rest is progress's own. */
+	uint64_t busy_at; /* the value of polls from which empty polls are counted */
+	/* Empty polls, and processor time, since activity_waits was asked last. */
 	uint64_t unasked;
 	uint64_t asked_used;
 };
@@ -60,19 +61,30 @@ static inline void activity_count(_Atomic uint64_t *counter)
 	atomic_store_explicit(counter, activity_read(counter) + 1, memory_order_relaxed);
 }
 
-/* Progress, at the end of a poll. busy: it did anything. Returns the empty polls in a row. */
-static inline uint64_t activity_polled(struct activity *activity, bool busy)
+/* Progress: count empty polls from now on. */
+static inline void activity_count_anew(struct activity *activity)
 {
-	uint64_t empty = busy ? 0 : activity_read(&activity->empty) + 1;
+	activity->busy_at = activity_read(&activity->polls);
+}
 
-	activity_count(&activity->polls);
+/* Progress, at the end of a poll. busy: it did anything. */
+static inline void activity_polled(struct activity *activity, bool busy)
+{
+	uint64_t polls = activity_read(&activity->polls) + 1;
+
+	atomic_store_explicit(&activity->polls, polls, memory_order_relaxed);
 	if (atomic_load_explicit(&activity->moved, memory_order_relaxed)) {
 		atomic_store_explicit(&activity->moved, false, memory_order_relaxed);
-		atomic_store_explicit(&activity->moved_at, activity_read(&activity->polls),
-				      memory_order_relaxed);
+		atomic_store_explicit(&activity->moved_at, polls, memory_order_relaxed);
 	}
-	atomic_store_explicit(&activity->empty, empty, memory_order_relaxed);
-	return empty;
+	if (busy)
+		activity->busy_at = polls;
+}
+
+/* Progress: the empty polls in a row. */
+static inline uint64_t activity_empty(const struct activity *activity)
+{
+	return activity_read(&activity->polls) - activity->busy_at;
 }
 
 /*

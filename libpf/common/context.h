@@ -43,7 +43,7 @@ struct pf_context {
 	bool sleepy;                           /* idle_polls != 0 */
 	_Atomic bool refused_room; /* a caller was told PF_ERR_AGAIN: room comes without a message */
 	struct activity activity;  /* of the thread that polls */
-	uint64_t announced_at;     /* activity.empty when a sleep was announced; 0: none is */
+	uint64_t announced_at;     /* empty polls in a row when a sleep was announced; 0: none is */
 	uint64_t sleep;            /* length of the next sleep, microseconds */
 	uint64_t sleep_first;      /* and of the first of a row */
 	struct operations operations;

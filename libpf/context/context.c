@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
+#include "contents.h"
 
 #include <sodium.h>
 #include <sys/mman.h>
@@ -9,12 +10,6 @@
 #include "net/engine.h"
 #include "net/link.h"
 #include "progress.h"
-
-/* One mapping, so that what every poll looks at is in few pages. */
-struct contents {
-	struct pf_context context;
-	struct host host;
-};
 
 static int check_options(const pf_options *options)
 {

@@ -2,20 +2,14 @@
 #include "progress.h"
 
 #include <sched.h>
-#include <stddef.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "host/host.h"
+#include "contents.h"
 #include "net/engine.h"
 
 /* How often an idle poll asks for the processor time between polls, which is a system call. */
 #define CLOCK_POLLS 32
-
-static struct host *host_of(pf_context *context)
-{
-	return (struct host *)((char *)context->host - offsetof(struct host, state));
-}
 
 /* Something happened, or the application works between polls: begin to count anew. */
 static void stay_awake(pf_context *context)
@@ -24,7 +18,7 @@ static void stay_awake(pf_context *context)
 		host_stay_awake(host_of(context));
 	context->announced_at = 0;
 	context->sleep = context->sleep_first;
-	atomic_store_explicit(&context->activity.empty, 0, memory_order_relaxed);
+	activity_count_anew(&context->activity);
 }
 
 /* May progress sleep as far as other operations and callers go? */
@@ -143,7 +137,6 @@ static inline bool progress_enter(pf_context *context)
 int context_progress(pf_context *context)
 {
 	struct host *host = host_of(context);
-	uint64_t empty;
 	int count;
 
 	if (!progress_enter(context))
@@ -155,10 +148,12 @@ int context_progress(pf_context *context)
 	count += host_advance(host);
 	if (__builtin_expect(context->peers.gone, 0))
 		report_gone(context);
-	empty = activity_polled(&context->activity, count != 0);
+	activity_polled(&context->activity, count != 0);
 	if (__builtin_expect(pace_is_resolving(&context->memory.pace), 0))
 		pace_polled(&context->memory.pace, count != 0);
 	if (context->sleepy) {
+		uint64_t empty = activity_empty(&context->activity);
+
 		if (empty)
 			idle(context, empty);
 		else if (context->announced_at || context->sleep != context->sleep_first)

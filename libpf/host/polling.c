@@ -39,7 +39,7 @@ static void start_polling(struct polling *polling, struct incoming *incoming)
 
 static int mark_slot(struct polling *polling, struct incoming *incoming)
 {
-	/* answer_bell reads eight marks at a time. */
+	/* polling_answer_bell reads eight marks at a time. */
 	unsigned slots = (incoming->slot | 7) + 1;
 	struct incoming **by_slot;
 
@@ -175,8 +175,7 @@ static void give_up(struct polling *polling, struct incoming *incoming)
 		incoming->broken = false;
 }
 
-/* Not inlined, so that the usual poll, which finds nothing, stays short. */
-static __attribute__((noinline)) int poll_busy(struct polling *polling, struct incoming *incoming)
+int polling_read(struct polling *polling, struct incoming *incoming)
 {
 	int count;
 
@@ -190,21 +189,16 @@ static __attribute__((noinline)) int poll_busy(struct polling *polling, struct i
 	return count;
 }
 
-static inline bool busy(const struct incoming *incoming)
-{
-	return ring_ready(&incoming->channel.ring) || incoming->serves.count;
-}
-
 static int poll_unpolled(struct polling *polling, struct incoming *incoming)
 {
 	int count;
 
-	if (incoming->polled || !busy(incoming))
+	if (incoming->polled || !polling_is_busy(incoming))
 		return 0;
-	count = poll_busy(polling, incoming);
+	count = polling_read(polling, incoming);
 	if (!incoming->rings)
 		start_polling(polling, incoming);
-	else if (busy(incoming))
+	else if (polling_is_busy(incoming))
 		inbox_ring(polling->inbox, incoming->slot);
 	return count;
 }
@@ -229,7 +223,7 @@ static int poll_all_unpolled(struct polling *polling)
 	return count;
 }
 
-static __attribute__((noinline)) int answer_bell(struct polling *polling)
+int polling_answer_bell(struct polling *polling)
 {
 	struct inbox_memory *inbox = polling->inbox;
 	int count = 0;
@@ -256,23 +250,11 @@ static __attribute__((noinline)) int answer_bell(struct polling *polling)
 	return count;
 }
 
-int polling_poll(struct polling *polling)
+int polling_look_at_next(struct polling *polling)
 {
-	int count = 0;
-	unsigned i;
-
-	for (i = 0; i < polling->polled_count; i++) {
-		if (busy(polling->polled[i]))
-			count += poll_busy(polling, polling->polled[i]);
-	}
-	if (__builtin_expect(atomic_load_explicit(&polling->inbox->bell, memory_order_relaxed), 0))
-		count += answer_bell(polling);
-	if (polling->all_count > polling->polled_count && polling->silent) {
-		if (++polling->rotation >= polling->all_count)
-			polling->rotation = 0;
-		count += poll_unpolled(polling, polling->all[polling->rotation]);
-	}
-	return count;
+	if (++polling->rotation >= polling->all_count)
+		polling->rotation = 0;
+	return poll_unpolled(polling, polling->all[polling->rotation]);
 }
 
 bool polling_any(struct polling *polling)
@@ -280,7 +262,7 @@ bool polling_any(struct polling *polling)
 	unsigned i;
 
 	for (i = 0; i < polling->all_count && polling->silent; i++) {
-		if (busy(polling->all[i]))
+		if (polling_is_busy(polling->all[i]))
 			return true;
 	}
 	return false;

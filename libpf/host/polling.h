@@ -46,8 +46,34 @@ void polling_destroy(struct polling *polling);
 int polling_add(struct polling *polling, struct incoming *incoming);
 /* The writer is gone: deliver what it had sent, then destroy the channel. */
 void polling_drop(struct polling *polling, struct incoming *incoming);
+/* For polling_poll: the parts that an empty poll does not need. Return how many messages. */
+int polling_read(struct polling *polling, struct incoming *incoming);
+int polling_answer_bell(struct polling *polling);
+int polling_look_at_next(struct polling *polling);
+
+/* Is there anything to read, or a transfer to serve? */
+static inline bool polling_is_busy(const struct incoming *incoming)
+{
+	return ring_ready(&incoming->channel.ring) || incoming->serves.count;
+}
+
 /* Read and handle messages. Returns how many. */
-int polling_poll(struct polling *polling);
+static inline int polling_poll(struct polling *polling)
+{
+	int count = 0;
+	unsigned i;
+
+	for (i = 0; i < polling->polled_count; i++) {
+		if (polling_is_busy(polling->polled[i]))
+			count += polling_read(polling, polling->polled[i]);
+	}
+	if (__builtin_expect(atomic_load_explicit(&polling->inbox->bell, memory_order_relaxed), 0))
+		count += polling_answer_bell(polling);
+	if (polling->all_count > polling->polled_count && polling->silent)
+		count += polling_look_at_next(polling);
+	return count;
+}
+
 /* Is there a message in a channel whose writer does not ring for every message? */
 bool polling_any(struct polling *polling);
 

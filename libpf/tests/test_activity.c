@@ -21,10 +21,14 @@ static void test_counts(void **state)
 {
 	struct activity activity = { 0 };
 
-	assert_int_equal(activity_polled(&activity, false), 1);
-	assert_int_equal(activity_polled(&activity, false), 2);
-	assert_int_equal(activity_polled(&activity, true), 0);
-	assert_int_equal(activity_polled(&activity, false), 1);
+	activity_polled(&activity, false);
+	assert_int_equal(activity_empty(&activity), 1);
+	activity_polled(&activity, false);
+	assert_int_equal(activity_empty(&activity), 2);
+	activity_polled(&activity, true);
+	assert_int_equal(activity_empty(&activity), 0);
+	activity_polled(&activity, false);
+	assert_int_equal(activity_empty(&activity), 1);
 	assert_int_equal(activity_read(&activity.polls), 4);
 	assert_int_equal(activity_still(&activity), 4);
 	poll(&activity, 1, true, true);

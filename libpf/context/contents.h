@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What pf_open allocates. */
+#ifndef PF_CONTENTS_H
+#define PF_CONTENTS_H
+
+#include "common/context.h"
+#include "host/host.h"
+
+/* One mapping, so that what every poll looks at is in few pages. */
+struct contents {
+	pf_context context;
+	struct host host;
+};
+
+static inline struct host *host_of(pf_context *context)
+{
+	return &((struct contents *)context)->host;
+}
+
+#endif
