@@ -27,8 +27,6 @@
 /* A socket that nothing came by for so many polls is looked at in every so manieth. */
 #define POLLS_UNHEARD 4096
 #define POLLS_ELSEWHERE 16
-/* The first message after a poll goes at once; of others, so many wait for each other. */
-#define SENDS_TOGETHER 32
 /* So many times in a row, all that is to be sent may come back; then it waits for a moment. */
 #define RETURNS_MOST 64
 #define SECOND 1000000000ull
@@ -536,13 +534,11 @@ static int thread_id(void)
 	return id;
 }
 
-int engine_poll(struct engine *engine)
+int engine_poll_links(struct engine *engine)
 {
 	struct activity *activity = &engine->context->activity;
 	int total;
 
-	if (!atomic_load_explicit(&engine->active, memory_order_relaxed))
-		return 0;
 	if (engine->quiet > POLLS_QUIET && activity_read(&activity->polls) % POLLS_BETWEEN &&
 	    !atomic_load_explicit(&engine->posted, memory_order_relaxed) &&
 	    !atomic_load_explicit(&engine->untold, memory_order_relaxed))
@@ -558,7 +554,8 @@ int engine_poll(struct engine *engine)
 	}
 	engine_lock(engine);
 	engine->calling = true;
-	engine->unflushed = 0;
+	if (engine->crowd.posts)
+		crowd_poll(&engine->crowd, now());
 	total = engine->undelivered ? (int)deliver(engine) : 0;
 	total += (int)drive(engine, ROUNDS_POLL);
 	if (total)
@@ -623,8 +620,8 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 
 void engine_post(struct engine *engine)
 {
-	/* A crowd goes together, with the next poll at the latest; without polls, each at once. */
-	bool waits = engine->unflushed++ % SENDS_TOGETHER &&
+	uint64_t time = now();
+	bool waits = !crowd_post(&engine->crowd, time) &&
 		     !atomic_load_explicit(&engine->attended, memory_order_seq_cst);
 
 	if (waits || !start_driving(engine)) {
@@ -635,7 +632,7 @@ void engine_post(struct engine *engine)
 			return;
 		}
 	}
-	transmit(engine, now());
+	transmit(engine, time);
 	stop_driving(engine);
 	tell_progress(engine);
 }

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 
 #include "access.h"
+#include "crowd.h"
 #include "memory/policy.h"
 #include "net.h"
 #include "common/operation.h"
@@ -56,7 +57,7 @@ struct engine {
 	const struct socket *heard; /* by which something came last; likewise */
 	bool undelivered;           /* messages wait in the core for progress */
 	bool held;                  /* the sockets did not take all that may be sent */
-	unsigned unflushed;         /* posts since the last poll */
+	struct crowd crowd;         /* posts that wait for the next poll */
 	_Atomic bool behind;        /* packets came that were not answered yet */
 	_Atomic bool untold;        /* progress has something to tell the application */
 	struct finished *finished, **finished_last;
@@ -88,8 +89,17 @@ void engine_linger(struct engine *engine);
 /* After the service thread has ended: say goodbye, and forget everything. */
 void engine_close(struct engine *engine);
 
+/* For engine_poll: there are links. */
+int engine_poll_links(struct engine *engine);
+
 /* Progress: drive, call the application. Returns how many things happened. */
-int engine_poll(struct engine *engine);
+static inline int engine_poll(struct engine *engine)
+{
+	return atomic_load_explicit(&engine->active, memory_order_relaxed) ?
+		       engine_poll_links(engine) :
+		       0;
+}
+
 /*
  * The service thread: drive in place of an application that does not poll, and
  * again at *alarm at the latest, or whenever wake is written. False: another

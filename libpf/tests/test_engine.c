@@ -85,6 +85,34 @@ static void test_posts(void **state)
 	pair_end(pair);
 }
 
+static void compute(uint64_t nanoseconds)
+{
+	uint64_t end = clock_nanoseconds(CLOCK_MONOTONIC) + nanoseconds;
+
+	while (clock_nanoseconds(CLOCK_MONOTONIC) < end)
+		;
+}
+
+/* A program that sends and then computes: nothing waits for its next poll. */
+static void test_posts_before_computing(void **state)
+{
+	struct pair *pair = start(NULL);
+	uint64_t sent, i, message;
+
+	pair_connect(pair);
+	for (i = 0; i < 100; i++) {
+		sent = pf_stat(pair->context, PF_STAT_NET_SENT);
+		for (message = 1; message <= 3; message++) {
+			assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+			assert_true(pf_stat(pair->context, PF_STAT_NET_SENT) >= sent + message);
+		}
+		compute(2 * CROWD_SOON);
+		pair_progress(pair);
+	}
+	pair_await_value(pair, 1, 0, 300);
+	pair_end(pair);
+}
+
 /* Have the system drop all packets to this side, or no longer. */
 static void drop_packets(struct pair *me, bool on)
 {
@@ -263,11 +291,9 @@ static void test_news_before_sleep(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PAIR_TEST(test_posts),
-		PAIR_TEST(test_retransmission),
-		PAIR_TEST(test_close),
-		PAIR_TEST(test_nothing_fits),
-		PAIR_TEST(test_news_before_sleep),
+		PAIR_TEST(test_posts),          PAIR_TEST(test_posts_before_computing),
+		PAIR_TEST(test_retransmission), PAIR_TEST(test_close),
+		PAIR_TEST(test_nothing_fits),   PAIR_TEST(test_news_before_sleep),
 	};
 
 	return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
