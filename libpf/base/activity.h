@@ -25,6 +25,8 @@ enum activity_state {
 
 /* More processor time than this between two polls is work of the application, ns. */
 #define ACTIVITY_WORK_NANOSECONDS 5000
+/* To come back from a sleep costs up to so much more, with a processor that others use, ns. */
+#define ACTIVITY_WAKE_NANOSECONDS 20000
 /*
  * Fewer polls than this without new movement do not mean waiting: there are some
  * microseconds of them also while a peer moves its end of a transfer.
@@ -93,6 +95,13 @@ static inline uint64_t activity_empty(const struct activity *activity)
  * long other processes had the processor. used: processor time of this thread, ns.
  */
 bool activity_waits(struct activity *activity, uint64_t used);
+
+/* Progress: it slept until now, which is neither waiting nor work. used: as above. */
+static inline void activity_slept(struct activity *activity, uint64_t used)
+{
+	activity->unasked = 0;
+	activity->asked_used = used + ACTIVITY_WAKE_NANOSECONDS;
+}
 
 /* What an observer on another thread knew when it looked last. Zeroed at first. */
 struct activity_observer {

@@ -69,9 +69,9 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	}
 	if (empty < context->announced_at + ahead)
 		return;
-	context->announced_at = 0;
 	host_prepare_sleep(host);
 	if (!may_sleep(context) || has_work(context)) {
+		context->announced_at = 0;
 		host_stay_awake(host);
 		return;
 	}
@@ -79,10 +79,15 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	slept = host_sleep(host, context->sleep < longest ? context->sleep : longest);
 	if (slept != INBOX_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
-	if (slept != INBOX_TIMED_OUT)
+	if (slept != INBOX_TIMED_OUT) {
+		context->announced_at = 0;
 		context->sleep = context->sleep_first;
-	else if (context->sleep < longest)
+		return;
+	}
+	/* The announcement stands: after one more empty poll, it sleeps again. */
+	if (context->sleep < longest)
 		context->sleep *= 2;
+	activity_slept(&context->activity, clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID));
 }
 
 /* Report peers that are gone; their operations have completed. */

@@ -285,11 +285,10 @@ static int link_up(struct connection *connection, const struct connection_messag
 	connection->established = true;
 	device_join_pair(&context->device, &context->address, connection->peer->address);
 	identify_process(connection);
+	connection->connections->give_bell(connection->peer, inbox.memory, welcome.slot);
 	notices_report(connection->connections->notices,
 		       &(struct notice){ .kind = NOTICE_LINKED,
 					 .peer = connection->peer,
-					 .inbox = inbox.memory,
-					 .slot = welcome.slot,
 					 .process = process_get(connection->process),
 					 .copy_error = copy_check(connection,
 								  welcome.cookie_address,
@@ -541,7 +540,7 @@ static void on_caller(int listener, short what, void *arg)
 
 int connections_open(struct connections *connections, pf_context *context, struct notices *notices,
 		     int inbox_fd, const uint64_t *cookie, connections_resolve_fn resolve,
-		     void *resolve_arg)
+		     void *resolve_arg, connections_bell_fn give_bell)
 {
 	memset(connections, 0, sizeof(*connections));
 	connections->context = context;
@@ -550,6 +549,7 @@ int connections_open(struct connections *connections, pf_context *context, struc
 	connections->cookie = cookie;
 	connections->resolve = resolve;
 	connections->resolve_arg = resolve_arg;
+	connections->give_bell = give_bell;
 	connections->listener = listen_on(&context->address);
 	if (connections->listener < 0)
 		return PF_ERR_SYSTEM;

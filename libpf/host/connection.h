@@ -32,6 +32,9 @@ struct connection;
 /* Have a range resolved, then connections_answer called with this number. */
 typedef void (*connections_resolve_fn)(void *arg, uint64_t number, const struct resolve *request);
 
+/* The peer has answered, with its inbox and a slot in it, which are the callee's from now on. */
+typedef void (*connections_bell_fn)(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot);
+
 struct connections {
 	pf_context *context;
 	struct notices *notices;
@@ -39,6 +42,7 @@ struct connections {
 	const uint64_t *cookie; /* read by peers that may copy from this process */
 	connections_resolve_fn resolve;
 	void *resolve_arg;
+	connections_bell_fn give_bell;
 	int listener;
 	int spare; /* kept open, to be closed when a caller has to be told that there are no more */
 	struct event *acceptable;
@@ -60,7 +64,7 @@ struct call {
  */
 int connections_open(struct connections *connections, pf_context *context, struct notices *notices,
 		     int inbox_fd, const uint64_t *cookie, connections_resolve_fn resolve,
-		     void *resolve_arg);
+		     void *resolve_arg, connections_bell_fn give_bell);
 /* Closes all sockets. Zeroed memory without connections_open is allowed. */
 void connections_close(struct connections *connections);
 /* Tell all peers that this process closes in good order. */

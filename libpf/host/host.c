@@ -114,7 +114,7 @@ int host_open(struct host *host, pf_context *context)
 	answers_init(&host->answers, context);
 	polling_init(&host->polling, state, &host->answers);
 	status = connections_open(&state->connections, context, &state->notices, state->inbox.fd,
-				  &state->cookie, resolve_for_peer, state);
+				  &state->cookie, resolve_for_peer, state, host_peer_give_bell);
 	if (status != PF_OK)
 		goto fail_inbox;
 	status = device_watch_open(&state->device_watch, &context->device, &context->memory,
@@ -144,7 +144,6 @@ static void drop_notices(struct host_state *state)
 		if (notice->kind == NOTICE_INCOMING)
 			incoming_destroy(notice->incoming);
 		else if (notice->kind == NOTICE_LINKED) {
-			inbox_destroy(&(struct inbox){ .memory = notice->inbox, .fd = -1 });
 			process_put(notice->process);
 		} else if (notice->kind == NOTICE_ATOMIC) {
 			parked_atomic_free(notice->atomic);
@@ -242,8 +241,8 @@ static bool handle(struct host *host, const struct notice *notice)
 	case NOTICE_INCOMING:
 		return add_incoming(host, notice->incoming);
 	case NOTICE_LINKED:
-		host_peer_link((struct host_peer *)peer, notice->inbox, notice->slot,
-			       notice->process, notice->copy_error, notice->engine);
+		host_peer_link((struct host_peer *)peer, notice->process, notice->copy_error,
+			       notice->engine);
 		break;
 	case NOTICE_GONE:
 		if (!peer)

@@ -84,11 +84,11 @@ enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds)
 			    errno :
 			    0;
 
+	if (error == ETIMEDOUT)
+		return INBOX_TIMED_OUT;
 	inbox_stay_awake(inbox);
 	/* EAGAIN: a writer woke it after the announcement, before it slept. */
-	return error == ETIMEDOUT ? INBOX_TIMED_OUT :
-	       error == EAGAIN    ? INBOX_NOT_SLEPT :
-				    INBOX_WOKEN;
+	return error == EAGAIN ? INBOX_NOT_SLEPT : INBOX_WOKEN;
 }
 
 void inbox_stay_awake(struct inbox *inbox)

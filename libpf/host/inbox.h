@@ -109,6 +109,20 @@ static inline void inbox_wake(struct inbox_memory *memory, enum inbox_sleeper sl
 		inbox_wake_sleeper(memory);
 }
 
+/* What a writer needs to know to announce a message. */
+struct bell {
+	struct inbox_memory *inbox; /* of the reader, mapped */
+	uint32_t slot;              /* of the writer in it */
+	enum inbox_sleeper sleeper; /* may the reader be asleep? */
+};
+
+/* Writer: announce a message to a reader that may be asleep. */
+static inline void bell_ring(const struct bell *bell)
+{
+	inbox_ring(bell->inbox, bell->slot);
+	inbox_wake(bell->inbox, bell->sleeper);
+}
+
 /*
  * Reader: announce sleep. Whatever a writer stores later, and the reader does not find
  * when it looks at the bell once more, wakes it. Then call inbox_sleep, or
@@ -116,7 +130,10 @@ static inline void inbox_wake(struct inbox_memory *memory, enum inbox_sleeper sl
  */
 void inbox_announce_sleep(struct inbox *inbox);
 enum inbox_slept { INBOX_NOT_SLEPT, INBOX_WOKEN, INBOX_TIMED_OUT };
-/* At most so long; a writer that saw the announcement ends it. */
+/*
+ * At most so long; a writer that saw the announcement ends it. If the time is over
+ * (INBOX_TIMED_OUT), the announcement stands: look once, and sleep again or stay awake.
+ */
 enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds);
 void inbox_stay_awake(struct inbox *inbox);
 

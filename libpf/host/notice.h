@@ -36,8 +36,6 @@ struct notice {
 	struct address from;        /* GONE without peer: the peer that called */
 	bool farewell;              /* GONE: in good order */
 	const char *why;            /* GONE: static sentence */
-	struct inbox_memory *inbox; /* LINKED */
-	uint32_t slot;              /* LINKED: of this process in that inbox */
 	struct process *process;    /* LINKED: a reference, which progress takes over */
 	int copy_error;             /* LINKED: 0, or the errno that makes single copy impossible */
 	uint64_t engine;            /* LINKED: its address at /dev/exanest, or 0 */

@@ -30,23 +30,23 @@ void host_peer_init(pf_peer *base)
 
 	peer->self = !memcmp(base->id, base->context->address.id, sizeof(base->id));
 	peer->shares_free = ~0ull;
-	peer->slot = INBOX_NO_SLOT;
 	pthread_mutex_init(&peer->lock, NULL);
 }
 
 void host_peer_unmap(struct host_peer *peer)
 {
 	struct residency *residency;
+	const struct bell *bell;
 
-	/* Callers that began before the peer was marked gone; see host_peer_enter. */
+	/* Threads that began before the peer was marked gone; see host_peer_enter. */
 	while (atomic_load_explicit(&peer->posting, memory_order_seq_cst))
 		sched_yield();
 	residency = atomic_exchange(&peer->residency, NULL);
 	if (peer->out.memory)
 		channel_destroy(&peer->out);
-	if (peer->inbox)
-		inbox_destroy(&(struct inbox){ .memory = peer->inbox, .fd = -1 });
-	peer->inbox = NULL;
+	bell = atomic_exchange(&peer->bell, NULL);
+	if (bell)
+		inbox_destroy(&(struct inbox){ .memory = bell->inbox, .fd = -1 });
 	if (residency)
 		residency_close(residency);
 	free(residency);
@@ -177,29 +177,51 @@ static void choose_route(struct host_peer *peer)
 	}
 }
 
-void host_peer_link(struct host_peer *peer, struct inbox_memory *inbox, uint32_t slot,
-		    struct process *process, int copy_error, uint64_t engine)
+/*
+ * A message is stored, then the bell loaded; here the bell is stored, then the reader called to
+ * load the message. Without a fence in the first, which would cost every message, both may miss
+ * the other for as long as a store takes to leave its processor: much less than the reader takes
+ * from this call to its next sleep. host_peer_link, in the thread that stores messages or after it
+ * under the peer's lock, makes sure.
+ *
+ * Progress may find the peer gone at the same time: as in host_peer_enter, either its state is
+ * seen here, or host_peer_unmap waits.
+ */
+void host_peer_give_bell(pf_peer *base, struct inbox_memory *inbox, uint32_t slot)
+{
+	struct host_peer *peer = (struct host_peer *)base;
+
+	atomic_fetch_add_explicit(&peer->posting, 1, memory_order_seq_cst);
+	/* Not open yet, if the caller has not come back from host_peer_connect. */
+	if (peer_state(&peer->peer) != PEER_GONE) {
+		peer->known_bell = (struct bell){ inbox, slot, inbox->sleeper };
+		atomic_store_explicit(&peer->bell, &peer->known_bell, memory_order_release);
+		inbox_ring(inbox, slot);
+		inbox_wake(inbox, INBOX_SLEEPS_AT_ONCE);
+	} else {
+		inbox_destroy(&(struct inbox){ .memory = inbox, .fd = -1 });
+	}
+	atomic_fetch_sub_explicit(&peer->posting, 1, memory_order_release);
+}
+
+void host_peer_link(struct host_peer *peer, struct process *process, int copy_error,
+		    uint64_t engine)
 {
 	host_peer_lock(peer);
 	if (peer_state(&peer->peer) != PEER_OPEN) {
 		host_peer_unlock(peer);
-		inbox_destroy(&(struct inbox){ .memory = inbox, .fd = -1 });
 		process_put(process);
 		return;
 	}
-	peer->slot = slot;
-	peer->sleeper = inbox->sleeper;
 	process_put(peer->process);
 	peer->process = process;
-	peer->inbox = inbox;
 	peer->engine = engine;
 	peer->copy_error = copy_error;
 	choose_route(peer);
 	peer_set_state(&peer->peer, PEER_LINKED);
 	host_peer_unlock(peer);
-	/* For what was written before its bell could be rung. */
-	inbox_ring(inbox, slot);
-	inbox_wake(inbox, INBOX_SLEEPS_AT_ONCE);
+	inbox_ring(peer->known_bell.inbox, peer->known_bell.slot);
+	inbox_wake(peer->known_bell.inbox, INBOX_SLEEPS_AT_ONCE);
 }
 
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell)

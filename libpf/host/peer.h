@@ -23,18 +23,17 @@
 struct host_peer {
 	pf_peer peer;
 	struct channel out;
-	struct inbox_memory *inbox;          /* of the peer; NULL until linked */
-	uint32_t slot;                       /* of this process in that inbox */
-	enum inbox_sleeper sleeper;          /* may the peer be asleep? */
+	_Atomic(const struct bell *) bell;   /* the peer's, once it answered the call */
 	_Atomic(const struct route *) route; /* NULL until linked */
 	_Atomic uint64_t at_once; /* shorter transfers are copied by the caller that posts them */
 	_Atomic unsigned
-		posting; /* callers that do so right now; only counted with several threads */
+		posting; /* threads beside progress that use it right now, as host_peer_enter counts */
 	bool self;       /* this very process */
+	struct bell known_bell;   /* what bell points to; constant from then on */
 	unsigned answers_waiting; /* for room in out; progress's own */
 	unsigned atomics_parked;  /* for a page of this process; progress's own */
 	struct process *process;  /* a reference; NULL before it linked or called */
-	pthread_mutex_t lock;     /* the sending side: out, inbox, state */
+	pthread_mutex_t lock;     /* the sending side: out, state */
 	uint64_t shares_free;     /* bit set: slot in out is free; progress's own */
 	uint32_t share_generation;
 	struct incoming *incoming; /* its channel to this process, if any; progress's own */
@@ -53,9 +52,17 @@ void host_peer_destroy(pf_peer *peer);
 
 /* Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not. */
 int host_peer_connect(struct host_peer *peer);
-/* Progress: the peer answered the call. Takes over the inbox and the process. engine: its address at /dev/exanest, or 0. */
-void host_peer_link(struct host_peer *peer, struct inbox_memory *inbox, uint32_t slot,
-		    struct process *process, int copy_error, uint64_t engine);
+/*
+ * Service thread: the peer answered the call, and has given this process a slot in its inbox,
+ * which is taken over. From now on messages are announced, also while the application computes.
+ */
+void host_peer_give_bell(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot);
+/*
+ * Progress, after that: transfers have a route. Takes over the process. engine: its address at
+ * /dev/exanest, or 0.
+ */
+void host_peer_link(struct host_peer *peer, struct process *process, int copy_error,
+		    uint64_t engine);
 /* Progress: it is gone; nothing is sent to it any more. */
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell);
 /* Progress, once nothing of it is in use: unmap what is shared with it. */
@@ -93,11 +100,21 @@ static inline void host_peer_unlock(struct host_peer *peer)
 		pthread_mutex_unlock(&peer->lock);
 }
 
-/* Under the peer's lock: have it read the channel. */
-static inline void host_peer_ring(struct host_peer *peer)
+/* ThreadSanitizer does not know that an address orders the loads that depend on it. */
+#ifdef __SANITIZE_THREAD__
+#define HOST_PEER_BELL_ORDER memory_order_acquire
+#else
+#define HOST_PEER_BELL_ORDER memory_order_relaxed
+#endif
+
+/*
+ * The peer's bell, or NULL. What it points to was stored before it was; the address orders
+ * the loads, on arm64 too, where an acquire would wait for the message stored before.
+ */
+static inline const struct bell *host_peer_bell(const struct host_peer *peer)
 {
-	inbox_ring(peer->inbox, peer->slot);
-	inbox_wake(peer->inbox, peer->sleeper);
+	return atomic_load_explicit(&((struct host_peer *)(uintptr_t)peer)->bell,
+				    HOST_PEER_BELL_ORDER);
 }
 
 /*
@@ -129,6 +146,7 @@ static inline void host_peer_leave(struct host_peer *peer)
  */
 static inline uint8_t *message_reserve(struct host_peer *peer, size_t length, int *status)
 {
+	const struct bell *bell;
 	uint8_t *payload;
 
 	if (__builtin_expect(!peer->out.memory || peer_state(&peer->peer) == PEER_GONE, 0)) {
@@ -146,8 +164,9 @@ static inline uint8_t *message_reserve(struct host_peer *peer, size_t length, in
 		atomic_store_explicit(&peer->peer.context->refused_room, true,
 				      memory_order_relaxed);
 		/* Room may lie behind an entry that only skips, for which the bell was not rung. */
-		if (peer->sleeper)
-			host_peer_ring(peer);
+		bell = host_peer_bell(peer);
+		if (bell && bell->sleeper)
+			bell_ring(bell);
 	}
 	return payload;
 }
@@ -155,16 +174,17 @@ static inline uint8_t *message_reserve(struct host_peer *peer, size_t length, in
 /* Under the peer's lock: publish what message_reserve gave, with the same length. */
 static inline void message_commit(struct host_peer *peer, size_t length, uint8_t kind, uint8_t tag)
 {
-	struct inbox_memory *inbox = peer->inbox;
+	const struct bell *bell;
 
 	ring_commit(&peer->out.ring, length, kind, tag);
-	/* host_peer_link rings for what was written before the inbox was known. */
-	if (!inbox)
+	bell = host_peer_bell(peer);
+	/* Who gives the bell rings it for what was written before. */
+	if (!bell)
 		return;
-	if (__builtin_expect(peer->sleeper, 0)) {
-		host_peer_ring(peer);
+	if (__builtin_expect(bell->sleeper, 0)) {
+		bell_ring(bell);
 	} else if (!atomic_load_explicit(&peer->out.memory->polled, memory_order_relaxed)) {
-		inbox_ring(inbox, peer->slot);
+		inbox_ring(bell->inbox, bell->slot);
 	}
 }
 

@@ -54,6 +54,9 @@ static int mark_slot(struct polling *polling, struct incoming *incoming)
 		polling->slots = slots;
 	}
 	polling->by_slot[incoming->slot] = incoming;
+	/* A writer may have marked it before it had a reader: look at the marks again. */
+	if (atomic_load_explicit(&polling->inbox->pending[incoming->slot], memory_order_relaxed))
+		atomic_store_explicit(&polling->inbox->bell, 1, memory_order_relaxed);
 	return PF_OK;
 }
 
@@ -236,9 +239,9 @@ int polling_answer_bell(struct polling *polling)
 		if (!*(volatile uint64_t *)&inbox->pending[i])
 			continue;
 		for (j = i; j < i + 8; j++) {
-			if (!atomic_exchange_explicit(&inbox->pending[j], 0, memory_order_acquire))
-				continue;
-			if (!polling->by_slot[j])
+			/* Without a reader yet, the mark stays for polling_add. */
+			if (!polling->by_slot[j] ||
+			    !atomic_exchange_explicit(&inbox->pending[j], 0, memory_order_acquire))
 				continue;
 			if (polling->context->sleepy)
 				trust_bell(polling, polling->by_slot[j]);
@@ -289,8 +292,12 @@ void polling_drop(struct polling *polling, struct incoming *incoming)
 		if (polling->all[i] == incoming)
 			polling->all[i] = polling->all[--polling->all_count];
 	}
-	if (incoming->slot < INBOX_SLOTS)
+	if (incoming->slot < INBOX_SLOTS) {
 		polling->by_slot[incoming->slot] = NULL;
+		/* Not the next writer's. */
+		atomic_store_explicit(&polling->inbox->pending[incoming->slot], 0,
+				      memory_order_relaxed);
+	}
 	if (incoming->peer->incoming == incoming)
 		incoming->peer->incoming = NULL;
 	incoming_destroy(incoming);

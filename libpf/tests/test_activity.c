@@ -52,6 +52,11 @@ static void test_waits(void **state)
 	assert_false(waits(&activity, 32, used += 32 * 6000));
 	assert_true(waits(&activity, 1, used += 4999));
 	assert_false(waits(&activity, 1, used += ACTIVITY_WORK_NANOSECONDS));
+	/* One poll after a sleep: what it took to wake is no work, but no more than that. */
+	activity_slept(&activity, used);
+	assert_true(waits(&activity, 1, used += ACTIVITY_WAKE_NANOSECONDS));
+	activity_slept(&activity, used);
+	assert_false(waits(&activity, 1, used += ACTIVITY_WAKE_NANOSECONDS + 5000));
 	/* Another thread polls now, which has used less. */
 	assert_true(waits(&activity, 1, MILLISECOND));
 }

@@ -212,6 +212,39 @@ static void test_sleeps_once(void **state)
 	pair_end(pair);
 }
 
+/* Send the first message ever, and then compute: this side never polls. */
+static void send_and_compute(struct pair *me)
+{
+	pair_check_status(me, pf_send(me->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	pair_watch(me, 0, 1);
+}
+
+/*
+ * Whoever waits for more of such a sender sleeps ever longer all the same: it wakes 15 times in the
+ * time measured here, or, where it cannot rely on being woken, a thousand times.
+ */
+static void test_sender_computes(void **state)
+{
+	struct pair_setup setup = { .here = sleepy(32),
+				    .there = pair_options(),
+				    .partner = send_and_compute,
+				    .receive_here = pair_count_message };
+	struct pair *pair;
+	uint64_t end, sleeps;
+
+	setup.here.idle_sleep = 100000;
+	pair = pair_start(&setup);
+	receive_all(pair, 1);
+	sleeps = pf_stat(pair->context, PF_STAT_SLEEPS);
+	end = clock_nanoseconds(CLOCK_MONOTONIC) + 1000000000;
+	while (clock_nanoseconds(CLOCK_MONOTONIC) < end)
+		pf_progress(pair->context);
+	assert_in_range(pf_stat(pair->context, PF_STAT_SLEEPS) - sleeps, 1, 100);
+	pair_say(pair, 1);
+	pair_wait_exit(pair, 1);
+	pair_end(pair);
+}
+
 /* Puts and atomics of a side that sleeps to another one that does. */
 static void operations(pf_options options)
 {
@@ -314,6 +347,7 @@ int main(void)
 		PAIR_TEST(test_long),
 		PAIR_TEST(test_stream),
 		PAIR_TEST(test_sleeps_once),
+		PAIR_TEST(test_sender_computes),
 		PAIR_TEST(test_operations),
 		PAIR_TEST(test_operations_stream),
 		PAIR_TEST(test_many_senders),
