@@ -44,7 +44,7 @@ static void *push_all(void *arg)
 
 		if (!notice)
 			abort();
-		notice->slot = pusher->slot;
+		notice->address = pusher->slot;
 		notice->token = i;
 		notice_push(pusher->queue, notice);
 	}
@@ -73,8 +73,8 @@ static void test_threads(void **state)
 		while (notice) {
 			struct notice *following = notice->next;
 
-			right = right && notice->slot < PUSHERS &&
-				notice->token == next[notice->slot]++;
+			right = right && notice->address < PUSHERS &&
+				notice->token == next[notice->address]++;
 			total++;
 			free(notice);
 			notice = following;
