@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transfer is one put or get. Its blocks are READY by lying ahead of the
- * cursor, MOVING while a copy or a message carries them, DONE by being counted.
- * A block has a record of its own only while a message or the device carries
- * it, or once it has met a fault:
+ * A transfer is one put or get. A block has a record of its own only while a
+ * message or the device carries it (MOVING), or from a fault until it was
+ * retransmitted:
  *
- *   READY -> MOVING -> DONE
- *              |
- *           FAULTED -> RESOLVING -> READY (retransmit)
+ *   READY -> MOVING -> its bytes are counted, its record is freed
+ *     ^        |
+ *     |     FAULTED -> RESOLVING
+ *     +--retransmit------+
  *
  * The faulted block waits until the side that owns the page has resolved it;
  * all others keep moving. Everything here is progress's own.

@@ -16,7 +16,10 @@
  */
 int resolve_request(struct host_state *host, struct host_peer *owner, uint64_t token,
 		    uint64_t address, uint64_t length, bool write);
-/* Service thread: a peer asks on this connection; arg: struct host_state (connections_resolve_fn). */
+/*
+ * Service thread: a peer asks on this connection; arg: struct host_state (connections_resolve_fn).
+ * Progress, with connection 0: for itself.
+ */
 void resolve_for_peer(void *arg, uint64_t connection, const struct resolve *request);
 
 #endif
