@@ -9,7 +9,8 @@
  *   - posted operations are under operations.lock, the list of peers under
  *     peers.lock; each transport has locks of its own for what callers share;
  *   - the service thread owns connections and its events; it reports to progress
- *     through queues alone, and is asked through tasks (base/service.h).
+ *     through queues, gives peers their bells (host/peer.h), and is asked through
+ *     tasks (base/service.h).
  * The first two kinds of locks are taken only if pf_options.threads says that
  * there may be more than one caller.
  */

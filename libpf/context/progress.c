@@ -8,6 +8,8 @@
 #include "contents.h"
 #include "net/engine.h"
 
+/* Empty polls between a sleep in vain and the next: few, but so many that work between them shows. */
+#define POLLS_BETWEEN_SLEEPS 8
 /* How often an idle poll asks for the processor time between polls, which is a system call. */
 #define CLOCK_POLLS 32
 
@@ -84,7 +86,8 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 		context->sleep = context->sleep_first;
 		return;
 	}
-	/* The announcement stands: after one more empty poll, it sleeps again. */
+	/* The announcement stands, so writers know all the time. */
+	context->announced_at = empty + POLLS_BETWEEN_SLEEPS - ahead;
 	if (context->sleep < longest)
 		context->sleep *= 2;
 	activity_slept(&context->activity, clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID));

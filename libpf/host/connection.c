@@ -249,6 +249,10 @@ static int admit(struct connection *connection, const struct connection_message 
 				       copy_check(connection, hello.cookie_address, hello.cookie) :
 				       ENOSYS;
 	incoming->slot = take_slot(connections);
+	/* A mark of the slot's last owner, who is gone, is not the new one's. */
+	if (incoming->slot < INBOX_SLOTS)
+		atomic_store_explicit(&connections->notices->inbox->pending[incoming->slot], 0,
+				      memory_order_relaxed);
 	device_join_pair(&context->device, &context->address, &hello.from);
 
 	welcome = (struct welcome){ .cookie_address = (uint64_t)(uintptr_t)connections->cookie,

@@ -334,7 +334,11 @@ bool host_has_work(struct host *host)
 
 enum inbox_slept host_sleep(struct host *host, uint64_t microseconds)
 {
-	return inbox_sleep(&host->state.inbox, microseconds);
+	enum inbox_slept slept = inbox_sleep(&host->state.inbox, microseconds);
+
+	if (slept == INBOX_TIMED_OUT)
+		polling_slept(&host->polling);
+	return slept;
 }
 
 void host_stay_awake(struct host *host)

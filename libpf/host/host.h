@@ -55,7 +55,7 @@ void host_wake(pf_context *context);
 bool host_may_sleep(struct host *host);
 /*
  * Progress: does every peer with a channel to this process ring for its messages? A peer does
- * once its progress knows this process's inbox; until then its messages wait for the next poll.
+ * once it knows this process's inbox; until then its messages wait for the next poll.
  */
 static inline bool host_all_ring(const struct host *host)
 {

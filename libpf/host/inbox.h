@@ -70,7 +70,7 @@ enum inbox_sleeper {
 struct inbox_memory {
 	_Atomic uint32_t bell;     /* 1: marks were set since the reader looked last */
 	uint32_t sleeper;          /* enum inbox_sleeper of the reader; constant */
-	_Atomic uint32_t sleeping; /* 1: the reader sleeps or is about to; a futex */
+	_Atomic uint32_t sleeping; /* 1: the reader sleeps, is about to, or did in vain; a futex */
 	_Atomic uint8_t overflow;  /* the mark that all writers without a slot share */
 	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS]; /* marks by slot */
 };

@@ -24,6 +24,7 @@ struct incoming {
 	struct channel channel;
 	struct host_peer *peer; /* the writer; NULL before it is added to polling */
 	bool polled, broken;
+	bool rang;     /* its writer has rung the bell */
 	bool rings;    /* its writer rings the bell for every message, so it need not be polled */
 	uint32_t slot; /* its mark in this process's inbox */
 	struct serves serves;

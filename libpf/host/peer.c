@@ -178,11 +178,10 @@ static void choose_route(struct host_peer *peer)
 }
 
 /*
- * A message is stored, then the bell loaded; here the bell is stored, then the reader called to
- * load the message. Without a fence in the first, which would cost every message, both may miss
- * the other for as long as a store takes to leave its processor: much less than the reader takes
- * from this call to its next sleep. host_peer_link, in the thread that stores messages or after it
- * under the peer's lock, makes sure.
+ * A sender stores a message, then loads the bell; here the bell is stored, then the reader is rung
+ * to load the message. Without a fence in the sender, which would cost every message, both may miss
+ * the other while the message leaves the sender's processor. So a reader looks once more after a
+ * sleep before it relies on this bell: polling_slept.
  *
  * Progress may find the peer gone at the same time: as in host_peer_enter, either its state is
  * seen here, or host_peer_unmap waits.
@@ -192,6 +191,7 @@ void host_peer_give_bell(pf_peer *base, struct inbox_memory *inbox, uint32_t slo
 	struct host_peer *peer = (struct host_peer *)base;
 
 	atomic_fetch_add_explicit(&peer->posting, 1, memory_order_seq_cst);
+	atomic_thread_fence(memory_order_seq_cst);
 	/* Not open yet, if the caller has not come back from host_peer_connect. */
 	if (peer_state(&peer->peer) != PEER_GONE) {
 		peer->known_bell = (struct bell){ inbox, slot, inbox->sleeper };

@@ -27,7 +27,7 @@ struct host_peer {
 	_Atomic(const struct route *) route; /* NULL until linked */
 	_Atomic uint64_t at_once; /* shorter transfers are copied by the caller that posts them */
 	_Atomic unsigned
-		posting; /* threads beside progress that use it right now, as host_peer_enter counts */
+		posting; /* threads beside progress that use its mappings right now: host_peer_enter */
 	bool self;       /* this very process */
 	struct bell known_bell;   /* what bell points to; constant from then on */
 	unsigned answers_waiting; /* for room in out; progress's own */
@@ -128,6 +128,7 @@ static inline bool host_peer_enter(struct host_peer *peer)
 	if (!peer->peer.context->threads)
 		return peer_state(&peer->peer) == PEER_LINKED;
 	atomic_fetch_add_explicit(&peer->posting, 1, memory_order_seq_cst);
+	atomic_thread_fence(memory_order_seq_cst);
 	if (peer_state(&peer->peer) == PEER_LINKED)
 		return true;
 	atomic_fetch_sub_explicit(&peer->posting, 1, memory_order_release);
@@ -178,7 +179,7 @@ static inline void message_commit(struct host_peer *peer, size_t length, uint8_t
 
 	ring_commit(&peer->out.ring, length, kind, tag);
 	bell = host_peer_bell(peer);
-	/* Who gives the bell rings it for what was written before. */
+	/* host_peer_give_bell rings for what was written before. */
 	if (!bell)
 		return;
 	if (__builtin_expect(bell->sleeper, 0)) {

@@ -206,14 +206,19 @@ static int poll_unpolled(struct polling *polling, struct incoming *incoming)
 	return count;
 }
 
-/* From now on its writer rings whenever it has written. */
-static void trust_bell(struct polling *polling, struct incoming *incoming)
+void polling_slept(struct polling *polling)
 {
-	if (incoming->rings)
-		return;
-	incoming->rings = true;
-	polling->silent--;
-	stop_polling(polling, incoming);
+	unsigned i;
+
+	for (i = 0; i < polling->all_count && polling->silent; i++) {
+		struct incoming *incoming = polling->all[i];
+
+		if (!incoming->rang || incoming->rings || polling_is_busy(incoming))
+			continue;
+		incoming->rings = true;
+		polling->silent--;
+		stop_polling(polling, incoming);
+	}
 }
 
 static int poll_all_unpolled(struct polling *polling)
@@ -243,8 +248,7 @@ int polling_answer_bell(struct polling *polling)
 			if (!polling->by_slot[j] ||
 			    !atomic_exchange_explicit(&inbox->pending[j], 0, memory_order_acquire))
 				continue;
-			if (polling->context->sleepy)
-				trust_bell(polling, polling->by_slot[j]);
+			polling->by_slot[j]->rang = true;
 			count += poll_unpolled(polling, polling->by_slot[j]);
 		}
 	}
@@ -292,12 +296,8 @@ void polling_drop(struct polling *polling, struct incoming *incoming)
 		if (polling->all[i] == incoming)
 			polling->all[i] = polling->all[--polling->all_count];
 	}
-	if (incoming->slot < INBOX_SLOTS) {
+	if (incoming->slot < INBOX_SLOTS)
 		polling->by_slot[incoming->slot] = NULL;
-		/* Not the next writer's. */
-		atomic_store_explicit(&polling->inbox->pending[incoming->slot], 0,
-				      memory_order_relaxed);
-	}
 	if (incoming->peer->incoming == incoming)
 		incoming->peer->incoming = NULL;
 	incoming_destroy(incoming);

@@ -36,7 +36,7 @@ struct polling {
 	unsigned all_count, all_room, rotation;
 	struct incoming **by_slot;
 	unsigned slots;  /* entries of by_slot */
-	unsigned silent; /* those of all that do not ring for every message yet */
+	unsigned silent; /* those of all that may not ring for every message yet */
 };
 
 /* All of these are progress's own. */
@@ -73,6 +73,13 @@ static inline int polling_poll(struct polling *polling)
 		count += polling_look_at_next(polling);
 	return count;
 }
+
+/*
+ * Progress has slept in vain, for long enough that what was stored before then is visible: a writer
+ * that had rung before, and has stored no message unannounced, rings for each from now on. (When it
+ * rings for the first time it may have stored one just before: host_peer_give_bell.)
+ */
+void polling_slept(struct polling *polling);
 
 /* Is there a message in a channel whose writer does not ring for every message? */
 bool polling_any(struct polling *polling);

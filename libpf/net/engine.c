@@ -554,8 +554,8 @@ int engine_poll_links(struct engine *engine)
 	}
 	engine_lock(engine);
 	engine->calling = true;
-	if (engine->crowd.posts)
-		crowd_poll(&engine->crowd, now());
+	if (engine->coalesce.posts)
+		coalesce_poll(&engine->coalesce, now());
 	total = engine->undelivered ? (int)deliver(engine) : 0;
 	total += (int)drive(engine, ROUNDS_POLL);
 	if (total)
@@ -621,8 +621,8 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 void engine_post(struct engine *engine)
 {
 	uint64_t time = now();
-	bool waits = !crowd_post(&engine->crowd, time) &&
-		     !atomic_load_explicit(&engine->attended, memory_order_seq_cst);
+	bool waits = coalesce_post(&engine->coalesce, time,
+				   !atomic_load_explicit(&engine->attended, memory_order_seq_cst));
 
 	if (waits || !start_driving(engine)) {
 		atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);

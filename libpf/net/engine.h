@@ -20,7 +20,7 @@
 #include <stdbool.h>
 
 #include "access.h"
-#include "crowd.h"
+#include "coalesce.h"
 #include "memory/policy.h"
 #include "net.h"
 #include "common/operation.h"
@@ -57,7 +57,7 @@ struct engine {
 	const struct socket *heard; /* by which something came last; likewise */
 	bool undelivered;           /* messages wait in the core for progress */
 	bool held;                  /* the sockets did not take all that may be sent */
-	struct crowd crowd;         /* posts that wait for the next poll */
+	struct coalesce coalesce;   /* posts that wait for the next poll */
 	_Atomic bool behind;        /* packets came that were not answered yet */
 	_Atomic bool untold;        /* progress has something to tell the application */
 	struct finished *finished, **finished_last;

@@ -110,7 +110,7 @@ static void test_posts_before_computing(void **state)
 			assert_status(pf_send(pair->peer, 0, &message, sizeof(message), NULL, 0),
 				      PF_DONE);
 		at_once += pf_stat(pair->context, PF_STAT_NET_SENT) >= sent + 3;
-		compute(2 * CROWD_SOON);
+		compute(2 * COALESCE_SOON);
 		pair_progress(pair);
 	}
 	assert_int_equal(at_once, 100);

@@ -115,6 +115,36 @@ static void test_every_number(void **state)
 	}
 }
 
+static void work(uint64_t nanoseconds)
+{
+	uint64_t start = clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID);
+
+	while (clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - start < nanoseconds)
+		;
+}
+
+/* Nor one that begins to work after it has slept: that takes one sleep to find out. */
+static void test_work_later(void **state)
+{
+	pf_options options = sleepy(32);
+	pf_context *context;
+	unsigned polls;
+
+#ifdef __SANITIZE_THREAD__
+	skip(); /* A poll takes so long that it counts as work. */
+#endif
+	options.idle_sleep = 1000;
+	assert_int_equal(pf_open(&options, &context), PF_OK);
+	while (!pf_stat(context, PF_STAT_SLEEPS))
+		pf_progress(context);
+	for (polls = 0; polls < 1000; polls++) {
+		work(20000);
+		pf_progress(context);
+	}
+	assert_in_range(pf_stat(context, PF_STAT_SLEEPS), 1, 2);
+	pf_close(context);
+}
+
 /* One that works between its polls is not put to sleep, whatever the number. */
 static void test_work(void **state)
 {
@@ -127,10 +157,7 @@ static void test_work(void **state)
 
 		assert_int_equal(pf_open(&options, &context), PF_OK);
 		for (polls = 0; polls < 2000; polls++) {
-			uint64_t start = clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID);
-
-			while (clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - start < 20000)
-				;
+			work(20000);
 			pf_progress(context);
 		}
 		assert_int_equal(pf_stat(context, PF_STAT_SLEEPS), 0);
@@ -220,8 +247,8 @@ static void send_and_compute(struct pair *me)
 }
 
 /*
- * Whoever waits for more of such a sender sleeps ever longer all the same: it wakes 15 times in the
- * time measured here, or, where it cannot rely on being woken, a thousand times.
+ * A reader that waits for more of such a sender sleeps ever longer all the same: it wakes 15 times in
+ * the time measured here; a thousand times, if it cannot rely on being woken.
  */
 static void test_sender_computes(void **state)
 {
@@ -354,6 +381,7 @@ int main(void)
 		/* After the others: a context left open would have a thread when they fork. */
 		cmocka_unit_test(test_every_number),
 		cmocka_unit_test(test_work),
+		cmocka_unit_test(test_work_later),
 	};
 
 	return cmocka_run_group_tests_name("idle", tests, NULL, NULL);

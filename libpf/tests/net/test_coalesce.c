@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which posts wait for the next poll. */
+#include "unit.h"
+
+#include "net/coalesce.h"
+
+#define LATE (COALESCE_SOON + 1)
+
+static uint64_t now;
+
+/* So many posts, then a poll. Returns how many of them were sent at once. */
+static unsigned burst(struct coalesce *coalesce, unsigned posts, uint64_t until_poll)
+{
+	unsigned sent = 0;
+
+	while (posts--)
+		sent += !coalesce_post(coalesce, now += 100, true);
+	coalesce_poll(coalesce, now += until_poll);
+	return sent;
+}
+
+/* Returns how many bursts it takes until posts wait. */
+static unsigned bursts_until_trust(struct coalesce *coalesce)
+{
+	unsigned bursts = 0;
+
+	while (burst(coalesce, 3, COALESCE_SOON) == 3)
+		bursts++;
+	return bursts;
+}
+
+static void test_at_once(void **state)
+{
+	struct coalesce coalesce = { 0 };
+	unsigned i;
+
+	/* A program that posts and computes. */
+	for (i = 0; i < 1000; i++)
+		assert_int_equal(burst(&coalesce, 3, LATE), 3);
+	/* One that also polls soon, but not each time. */
+	for (i = 0; i < 1000; i++)
+		assert_int_equal(
+			burst(&coalesce, 3, i % COALESCE_TRUST_LEAST ? COALESCE_SOON : LATE), 3);
+}
+
+static void test_together(void **state)
+{
+	struct coalesce coalesce = { 0 };
+
+	assert_int_equal(bursts_until_trust(&coalesce), COALESCE_TRUST_LEAST);
+	assert_int_equal(burst(&coalesce, 1, 0), 1);
+	assert_int_equal(burst(&coalesce, COALESCE_MOST, 0), 1);
+	assert_int_equal(burst(&coalesce, 64 * COALESCE_MOST, 0), 64);
+}
+
+/* Nothing waited, so nothing was predicted wrongly: polls without posts, and single posts. */
+static void test_no_prediction(void **state)
+{
+	struct coalesce coalesce = { 0 };
+	unsigned i;
+
+	bursts_until_trust(&coalesce);
+	/* The service thread drives: every post goes at once. */
+	for (i = 0; i < 3; i++)
+		assert_false(coalesce_post(&coalesce, now += 100, false));
+	coalesce_poll(&coalesce, now += LATE);
+	assert_int_equal(bursts_until_trust(&coalesce), COALESCE_TRUST_LEAST);
+	for (i = 0; i < 10; i++)
+		coalesce_poll(&coalesce, now += 1000 * LATE);
+	assert_int_equal(burst(&coalesce, 3, 0), 1);
+	assert_int_equal(burst(&coalesce, 1, LATE), 1);
+	assert_int_equal(bursts_until_trust(&coalesce), COALESCE_TRUST_LEAST);
+}
+
+static void test_wrong(void **state)
+{
+	struct coalesce coalesce = { 0 };
+	unsigned before = COALESCE_TRUST_LEAST, after, i;
+
+	bursts_until_trust(&coalesce);
+	for (i = 0; i < 20; i++) {
+		assert_int_equal(burst(&coalesce, 3, LATE), 1);
+		after = bursts_until_trust(&coalesce);
+		assert_true(after >= 2 * before || after >= COALESCE_TRUST_MOST / 4);
+		assert_true(after < COALESCE_TRUST_MOST);
+		before = after;
+	}
+	/* Long after that it is forgotten. */
+	for (i = 0; i < COALESCE_TRUST_MOST; i++)
+		burst(&coalesce, 3, COALESCE_SOON);
+	assert_int_equal(burst(&coalesce, 3, LATE), 1);
+	assert_true(bursts_until_trust(&coalesce) <= 2 * COALESCE_TRUST_LEAST);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_at_once),
+		cmocka_unit_test(test_together),
+		cmocka_unit_test(test_no_prediction),
+		cmocka_unit_test(test_wrong),
+	};
+
+	return cmocka_run_group_tests_name("coalesce", tests, NULL, NULL);
+}
