@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fixtures of the tests, and the option --tap."""
+"""Fixtures of the tests."""
 
 import functools
 import os
@@ -13,51 +13,6 @@ from pfbench import hosts
 from pfbench.results import Results, Sample
 
 BUILD = Path(os.environ.get("BUILD", "/nonexistent"))
-
-
-def pytest_addoption(parser):
-    parser.addoption("--tap", action="store_true", help="print TAP; needs -p no:terminal")
-
-
-def pytest_configure(config):
-    if config.getoption("--tap"):
-        config.pluginmanager.register(Tap())
-
-
-def pytest_collection_modifyitems(items):
-    if "PF_TEST_QUICK" in os.environ:
-        for item in items:
-            if item.get_closest_marker("thorough"):
-                item.add_marker(pytest.mark.skip("PF_TEST_QUICK is set"))
-
-
-class Tap:
-    """Prints a line for each test, and the traceback of each failure."""
-
-    def __init__(self):
-        self.count = 0
-
-    def pytest_collection_finish(self, session):
-        print(f"1..{len(session.items)}", flush=True)
-
-    def pytest_collectreport(self, report):
-        if report.failed:
-            self.print("not ok", report)
-
-    def pytest_runtest_logreport(self, report):
-        if report.skipped:
-            reason = report.longrepr[2].removeprefix("Skipped: ")
-            self.print("ok", report, f" # SKIP {reason}")
-        elif report.failed or report.when == "call":
-            self.print("ok" if report.passed else "not ok", report)
-
-    def print(self, word, report, note=""):
-        self.count += 1
-        print(f"{word} {self.count} - {report.nodeid.replace('#', '')}{note}")
-        if report.failed:
-            for line in str(report.longrepr).splitlines():
-                print(f"# {line}")
-        print(end="", flush=True)
 
 
 @pytest.fixture

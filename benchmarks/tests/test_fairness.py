@@ -106,7 +106,6 @@ def flow(build):
     return run
 
 
-@pytest.mark.thorough
 def test_flow_counts_from_begin_to_end(flow):
     # mpirun takes its time on a busy machine.
     for delay in (2, 10, 50):
@@ -120,7 +119,6 @@ def test_flow_counts_from_begin_to_end(flow):
     assert sum(rates) > 0
 
 
-@pytest.mark.thorough
 def test_flow_begins_too_late(flow):
     begin = time.monotonic() - 1
     outcome = flow(begin, begin + 1, 0.1)
@@ -128,7 +126,6 @@ def test_flow_begins_too_late(flow):
     assert "give a later BEGIN" in outcome.errors
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [[], [2, 1, 1], [1, "x", 1]])
 def test_flow_wrong_usage(flow, arguments):
     outcome = flow(*arguments)
@@ -136,7 +133,6 @@ def test_flow_wrong_usage(flow, arguments):
     assert "see --help" in outcome.errors
 
 
-@pytest.mark.thorough
 def test_flow_needs_two_ranks(flow):
     assert "mpirun -n 2" in flow(1, 2, 1, ranks=1).errors
 
@@ -176,7 +172,6 @@ def test_a_stream_fails(made_up, monkeypatch, capsys):
     assert {row["case"] for row in rows(made_up.out)} == {"tcp"}
 
 
-@pytest.mark.thorough
 def test_real_run(build, real_hosts, tmp_path, monkeypatch):
     # mpirun takes its time on a busy machine.
     monkeypatch.setattr(fairness, "_WARM_UP", 10.0)

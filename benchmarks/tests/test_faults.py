@@ -75,7 +75,6 @@ def test_between_hosts(made_up, monkeypatch):
     assert parameters == ["net_fault 0", "net_fault 1"]
 
 
-@pytest.mark.thorough
 def test_between_real_hosts(made_up, real_hosts):
     made_up.listing(["btl:exanest", "btl:tcp", "pml:ucx"])
     done = made_up.start("faults", "--quick", "--hosts", "--goals")

@@ -79,7 +79,6 @@ def few(test):
     return [*(["-m", "4096:8192"] if test.sized else []), "-i", "5", "-x", "1", "-c"]
 
 
-@pytest.mark.thorough
 @each_test
 def test_output_is_that_of_osu(run, test):
     outcome = run(test.program, *few(test), *test.own_arguments)
@@ -97,7 +96,6 @@ def test_slow_transports_have_a_bandwidth(run, program):
     assert re.search(r"^1 +\d+\.\d{4} ?", outcome.output, re.MULTILINE)
 
 
-@pytest.mark.thorough
 @each_test
 def test_validation_detects_wrong_contents(run_corrupt, test):
     outcome = run_corrupt(test.program, *few(test))
@@ -124,7 +122,6 @@ def test_cold_buffers(run, test):
     assert outcome.output.count("Pass") == 2
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("cold", ["none", "source", "destination", "both"])
 @each_cold
 def test_validation_of_cold_buffers_detects_wrong_contents(run_corrupt, test, cold):
@@ -160,7 +157,6 @@ def test_pairs(run):
     assert "[ pairs: 2 ]" in outcome.output
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     "sync, create", [("flush", "allocate"), ("lock", "create"), ("fence", "create")]
 )
@@ -179,7 +175,6 @@ def test_zero_bytes(run):
     assert list(osu.parse(outcome.output, {"latency": 1})) == [0, 1]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     "program, arguments, text",
     [
@@ -229,7 +224,6 @@ def cost(build):
     return lambda *arguments: launch.run([program, *arguments], dict(os.environ), 60)
 
 
-@pytest.mark.thorough
 @each_cost
 def test_output_of_fault_cost(cost, test):
     if test.name == "beside-swap" and not swap.present():

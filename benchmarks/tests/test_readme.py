@@ -19,7 +19,6 @@ def test_there_are_commands():
     assert len(COMMANDS) > 8
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("line", COMMANDS)
 def test_command(made_up, request, line):
     made_up.listing(["btl:exanest", "btl:vader", "btl:tcp", "pml:ucx"])

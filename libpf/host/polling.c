@@ -241,7 +241,7 @@ int polling_answer_bell(struct polling *polling)
 	atomic_exchange_explicit(&inbox->bell, 0, memory_order_seq_cst);
 	for (i = 0; i < polling->slots; i += 8) {
 		/* Eight marks in one relaxed load; a mark set meanwhile is found at the next bell. */
-		if (!*(volatile uint64_t *)&inbox->pending[i])
+		if (!__atomic_load_n((uint64_t *)(void *)&inbox->pending[i], __ATOMIC_RELAXED))
 			continue;
 		for (j = i; j < i + 8; j++) {
 			/* Without a reader yet, the mark stays for polling_add. */

@@ -272,7 +272,7 @@ static void test_evicted(void **state)
 	struct pair *pair = pair_open(state, .partner = serve_evicted);
 	const size_t length = 65536;
 	uint8_t *local = test_alloc(length);
-	unsigned rounds = quick_or(200, REPEAT(2000));
+	unsigned rounds = quick_or(REPEAT(200), REPEAT(2000));
 	uint64_t remote = await_remote(pair) + UNALIGNED;
 
 	while (rounds--) {
@@ -409,7 +409,7 @@ static void test_messages(void **state)
 {
 	struct pair_setup setup = { PAIR_MODE(state), .receive = check_message,
 				    .receive_here = pair_count_message, .partner = send_always };
-	unsigned rounds = quick_or(200, REPEAT(2000)), round;
+	unsigned rounds = quick_or(REPEAT(200), REPEAT(2000)), round;
 	struct paged paged = { 0 };
 	struct pair *pair;
 	int status;
@@ -441,7 +441,7 @@ static void test_messages(void **state)
 static void test_atomics(void **state)
 {
 	struct random_numbers numbers = random_start("pager, atomics");
-	unsigned rounds = quick_or(200, REPEAT(2000)), i;
+	unsigned rounds = quick_or(REPEAT(200), REPEAT(2000)), i;
 	struct pair_setup setup = { PAIR_MODE(state), .partner = serve_evicted };
 	struct pair *pair;
 	uint64_t remote;
