@@ -79,7 +79,8 @@ int context_open(const pf_options *options, pf_context **result)
 	context->options = *options;
 	context->threads = options->threads;
 	context->sleepy = options->idle_polls != 0;
-	context->sleep_first = PROGRESS_SLEEP_FIRST;
+	context->sleep_first = options->idle_sleep < PROGRESS_SLEEP_FIRST ? options->idle_sleep :
+									    PROGRESS_SLEEP_FIRST;
 	context->sleep = context->sleep_first;
 	context->transport_back = transport_back;
 	context->wake = host_wake;

@@ -34,7 +34,7 @@
  *   - W1 and W2 are a store and a load without a fence, which would cost every message: a
  *     writer may see "polled" when the reader has just stopped polling. The reader visits
  *     all other channels in rotation and finds the message. A reader that ever sleeps
- *     does not rotate, so its writers do not look at "polled" and always ring.
+ *     does not rely on that, so its writers do not look at "polled" and always ring.
  *
  * A reader that announces its sleep INBOX_ANNOUNCED_POLLS polls ahead spares its writers
  * W5 (7 % of a barrier of 64 ranks on two cores). By S3, what a writer stored before W6

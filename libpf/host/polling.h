@@ -7,9 +7,8 @@
  *
  * Where processes share a core, the other processes evict this one's caches
  * and address translations before each poll. There a poll is one look at the
- * bell alone, once every writer has rung it for the first time. That is enough:
- * a writer to a reader that may sleep uses a fence anyway, and with the fence no bell
- * is missed.
+ * bell alone, once this process relies on every writer to ring it: polling_slept. Such
+ * a writer rings for each message, and inbox.h says why no bell is missed.
  */
 #ifndef PF_POLLING_H
 #define PF_POLLING_H
