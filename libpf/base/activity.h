@@ -26,8 +26,8 @@ enum activity_state {
 /* More processor time than this between two polls is work of the application, ns. */
 #define ACTIVITY_WORK_NANOSECONDS 5000
 /*
- * To come back from a sleep costs so much more, ns: two context switches and cold caches, 5 to 15 us
- * for each of 64 processes on two processors.
+ * To come back from a sleep may cost so much more, ns: two context switches and cold caches. An
+ * estimate; with it, 64 idle processes on two processors sleep on.
  */
 #define ACTIVITY_WAKE_NANOSECONDS 20000
 /*

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
-#include "contents.h"
 
 #include <sodium.h>
 #include <sys/mman.h>
 
 #include "base/options.h"
+#include "contents.h"
 #include "host/host.h"
 #include "net/engine.h"
 #include "net/link.h"

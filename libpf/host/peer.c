@@ -177,6 +177,13 @@ static void choose_route(struct host_peer *peer)
 	}
 }
 
+/* For what was stored before the bell was known, with a fence whatever the reader is. */
+static void ring_first(const struct bell *bell)
+{
+	inbox_ring(bell->inbox, bell->slot);
+	inbox_wake(bell->inbox, INBOX_SLEEPS_AT_ONCE);
+}
+
 /*
  * A sender stores a message, then loads the bell; here the bell is stored, then the reader is rung
  * to load the message. Without a fence in the sender, which would cost every message, both may miss
@@ -196,8 +203,7 @@ void host_peer_give_bell(pf_peer *base, struct inbox_memory *inbox, uint32_t slo
 	if (peer_state(&peer->peer) != PEER_GONE) {
 		peer->known_bell = (struct bell){ inbox, slot, inbox->sleeper };
 		atomic_store_explicit(&peer->bell, &peer->known_bell, memory_order_release);
-		inbox_ring(inbox, slot);
-		inbox_wake(inbox, INBOX_SLEEPS_AT_ONCE);
+		ring_first(&peer->known_bell);
 	} else {
 		inbox_destroy(&(struct inbox){ .memory = inbox, .fd = -1 });
 	}
@@ -220,8 +226,8 @@ void host_peer_link(struct host_peer *peer, struct process *process, int copy_er
 	choose_route(peer);
 	peer_set_state(&peer->peer, PEER_LINKED);
 	host_peer_unlock(peer);
-	inbox_ring(peer->known_bell.inbox, peer->known_bell.slot);
-	inbox_wake(peer->known_bell.inbox, INBOX_SLEEPS_AT_ONCE);
+	/* Once more: what this thread stored, or another one under the lock, is not missed now. */
+	ring_first(&peer->known_bell);
 }
 
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell)
