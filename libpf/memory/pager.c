@@ -257,6 +257,7 @@ bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length)
 			filled = true;
 			at += (uint64_t)zeros.zeropage;
 		} else if (failed && errno == EEXIST) {
+			filled = true; /* perhaps by another thread, after the page fault */
 			at += size;
 		} else if (failed && errno != EAGAIN && errno != EINTR) {
 			break; /* page faults of this memory are not reported to userfault */
@@ -270,7 +271,8 @@ int pagers_touch(struct pagers *pagers, uint64_t address, uint64_t length, bool 
 		 uint64_t *failed)
 {
 	while (touch_range(address, length, write, failed) != PF_OK) {
-		if (!pagers_fill(pagers, *failed, 1))
+		/* EFAULT: the page was absent then; a missing permission is EINVAL. */
+		if (errno != EFAULT || !pagers_fill(pagers, *failed, 1))
 			return PF_ERR_FAULT;
 	}
 	return PF_OK;
@@ -291,8 +293,10 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
 	if (pager)
 		status = supply_page(pagers, pager, range.start, &installed);
 	pthread_rwlock_unlock(&pagers->lock);
-	if (pager ? status == PF_OK : pagers_fill(pagers, range.start, size))
+	if (pager && status == PF_OK)
 		return;
+	if (!pager)
+		pagers_fill(pagers, range.start, size);
 	/*
 	 * The pager has no such page: the thread gets SIGBUS, or, before Linux 6.6, repeats the
 	 * access. Without a pager: the page came, or the range was unregistered or unmapped, after

@@ -88,7 +88,7 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint6
  * Give zeros to the absent pages of [address, address + length), up to the first byte that a
  * pager owns, where page faults are reported to userfault although no pager owns the memory:
  * mremap may grow memory out of a pager's range in place. Does nothing to other memory.
- * Returns whether a page was filled. Any thread.
+ * Returns whether such memory has pages now, given by this thread or another. Any thread.
  *
  * It fills (UFFDIO_ZEROPAGE) rather than unregisters (UFFDIO_UNREGISTER). The latter splits
  * mappings, of which a process may have only so many (vm.max_map_count), and older kernels let

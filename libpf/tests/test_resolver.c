@@ -2,15 +2,21 @@
 /* Which thread resolves what: a resolution that takes long delays no other one. */
 #include "unit.h"
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/page.h"
 #include "memory/resolver.h"
 
 #define PAGES 4
+/* UFFD_USER_MODE_ONLY of Linux 5.11; the headers of the build may be older. */
+#define USER_MODE_ONLY 1
 
 struct fixture {
 	struct pagers pagers;
@@ -164,12 +170,60 @@ static void test_bad_range(void **state)
 	fixture_close(&fixture);
 }
 
+/* What mremap leaves when it grows memory out of a pager's range in place. */
+static bool grow_out_of_pager(struct fixture *fixture)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = {
+		.range = { (uintptr_t)fixture->pages, PAGES * page_size() },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int userfault = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
+
+	if (userfault < 0)
+		return false;
+	assert_int_equal(ioctl(userfault, UFFDIO_API, &api), 0);
+	assert_int_equal(ioctl(userfault, UFFDIO_REGISTER, &range), 0);
+	fixture->pagers.userfault = userfault;
+	fixture->pagers.open = true;
+	return true;
+}
+
+/*
+ * Blocks that are not aligned share a page: two threads resolve it at once, and the one that
+ * comes too late to fill it finds no error.
+ */
+static void test_shared_page(void **state)
+{
+	struct asked asked[RESOLVER_THREADS];
+	struct fixture fixture;
+	unsigned round, i;
+	bool possible;
+
+	(void)state;
+	fixture_open(&fixture);
+	possible = grow_out_of_pager(&fixture);
+	for (round = 0; possible && round < 2000; round++) {
+		madvise(fixture.pages, PAGES * page_size(), MADV_DONTNEED);
+		for (i = 0; i < RESOLVER_THREADS; i++)
+			submit(&fixture, &asked[i], round % PAGES, NULL);
+		for (i = 0; i < RESOLVER_THREADS; i++)
+			sem_wait(&asked[i].done);
+		for (i = 0; i < RESOLVER_THREADS; i++)
+			assert_int_equal(asked[i].resolution.status, PF_OK);
+	}
+	fixture_close(&fixture);
+	if (!possible)
+		skip(); /* the kernel does not permit userfaultfd */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two_at_once),
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_bad_range),
+		cmocka_unit_test(test_shared_page),
 	};
 
 	return cmocka_run_group_tests_name("resolver", tests, NULL, NULL);
