@@ -293,17 +293,16 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
 	if (pager)
 		status = supply_page(pagers, pager, range.start, &installed);
 	pthread_rwlock_unlock(&pagers->lock);
-	if (pager && status == PF_OK)
-		return;
-	if (!pager)
-		pagers_fill(pagers, range.start, size);
 	/*
 	 * The pager has no such page: the thread gets SIGBUS, or, before Linux 6.6, repeats the
-	 * access. Without a pager: the page came, or the range was unregistered or unmapped, after
-	 * the access, which is repeated.
+	 * access. Without a pager: the memory grew out of a range and gets zeros, or its range was
+	 * unregistered or unmapped after the access. Then, too, the access is repeated.
 	 */
-	if (!pager || ioctl(pagers->userfault, UFFDIO_POISON, &poison) < 0)
-		ioctl(pagers->userfault, UFFDIO_WAKE, &range);
+	if (!pager)
+		pagers_fill(pagers, range.start, size);
+	else if (status == PF_OK || ioctl(pagers->userfault, UFFDIO_POISON, &poison) >= 0)
+		return;
+	ioctl(pagers->userfault, UFFDIO_WAKE, &range);
 }
 
 /* Service thread. */
