@@ -26,8 +26,8 @@ enum activity_state {
 /* More processor time than this between two polls is work of the application, ns. */
 #define ACTIVITY_WORK_NANOSECONDS 5000
 /*
- * To come back from a sleep may cost so much more, ns: two context switches and cold caches. An
- * estimate; with it, 64 idle processes on two processors sleep on.
+ * Processor time that a sleep adds to the next poll, ns: two context switches and cold caches. An
+ * estimate; with it, 64 idle processes on two processors go on sleeping.
  */
 #define ACTIVITY_WAKE_NANOSECONDS 20000
 /*

@@ -86,7 +86,7 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 		context->sleep = context->sleep_first;
 		return;
 	}
-	/* The announcement stands, so writers know all the time. */
+	/* The announcement stands: writers ring during these polls, too. */
 	context->announced_at = empty + POLLS_BETWEEN_SLEEPS - ahead;
 	if (context->sleep < longest)
 		context->sleep *= 2;

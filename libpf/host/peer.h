@@ -109,7 +109,7 @@ static inline void host_peer_unlock(struct host_peer *peer)
 
 /*
  * The peer's bell, or NULL. What it points to was stored before it was; the address orders
- * the loads, on arm64 too, where an acquire would wait for the message stored before.
+ * the loads, on arm64 too, where an acquire would wait until the message just stored is visible.
  */
 static inline const struct bell *host_peer_bell(const struct host_peer *peer)
 {
