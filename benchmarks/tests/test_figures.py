@@ -8,11 +8,13 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 SUMMARY = """\
-test,transport,size,unit,repetitions,median,minimum,maximum,ratio_to_best,best
-latency,exanest,8,us,5,0.25,0.2,0.3,1.2500,ucx
-latency,ucx,8,us,5,0.2,0.2,0.3,,
-latency,exanest,4194304,us,5,100,90,110,0.5000,ucx
-latency,ucx,4194304,us,5,200,190,210,,
+test,hosts,mtu,cache_line_ns,transport,size,unit,repetitions,median,minimum,maximum,ratio_to_best,best
+latency,1,,50.0,exanest,8,us,5,0.25,0.2,0.3,1.2500,ucx
+latency,1,,50.0,ucx,8,us,5,0.2,0.2,0.3,,
+latency,1,,50.0,exanest,4194304,us,5,100,90,110,0.5000,ucx
+latency,1,,50.0,ucx,4194304,us,5,200,190,210,,
+latency,2,9000,50.0,exanest,8,us,5,7,6,8,0.7000,tcp
+latency,2,9000,50.0,tcp,8,us,5,10,9,11,,
 """
 
 
