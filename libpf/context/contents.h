@@ -6,10 +6,13 @@
 #include "common/context.h"
 #include "host/host.h"
 
+struct watch;
+
 /* One mapping, so that what every poll looks at is in few pages. */
 struct contents {
 	pf_context context;
 	struct host host;
+	struct watch *watch; /* of the network; NULL without one */
 };
 
 static inline struct host *host_of(pf_context *context)

@@ -8,7 +8,8 @@
 #include "contents.h"
 #include "host/host.h"
 #include "net/engine.h"
-#include "net/link.h"
+#include "net/peer.h"
+#include "net/watch.h"
 #include "progress.h"
 
 static int check_options(const pf_options *options)
@@ -40,7 +41,7 @@ const struct transport *context_transport(const pf_context *context, const struc
 			*why = context->no_network;
 		return NULL;
 	}
-	*why = link_unreachable(context->engine, address);
+	*why = link_unreachable(&context->engine->links, address);
 	if (*why)
 		return NULL;
 	*why = "over the network";
@@ -105,6 +106,10 @@ int context_open(const pf_options *options, pf_context **result)
 	status = engine_open(context, &context->engine, &context->no_network);
 	if (status != PF_OK)
 		goto fail_host;
+	if (context->engine)
+		status = watch_create(&contents->watch, context->service.base, context->engine);
+	if (status != PF_OK)
+		goto fail_engine;
 	if (context->engine && context->send_max > NET_MESSAGE_MOST)
 		context->send_max = NET_MESSAGE_MOST;
 	status = service_start(&context->service);
@@ -116,6 +121,7 @@ int context_open(const pf_options *options, pf_context **result)
 	return PF_OK;
 
 fail_engine:
+	watch_destroy(contents->watch);
 	engine_close(context->engine);
 fail_host:
 	host_disconnect(&contents->host);
@@ -143,6 +149,7 @@ void context_close(pf_context *context)
 	/* Ranges that are not resolved yet are not answered any more: no thread runs their tasks. */
 	memory_stop(&context->memory);
 	host_disconnect(&contents->host);
+	watch_destroy(contents->watch);
 	engine_close(context->engine);
 	/* Before the operations, whose memory /dev/exanest may be reading or writing. */
 	device_destroy(&context->device);
@@ -174,7 +181,7 @@ int context_peer_open(pf_context *context, const struct address *address, void *
 		peer->user = user;
 	peers_unlock(&context->peers);
 	if (peer->transport == &transport_net)
-		link_meet(peer);
+		net_peer_meet(peer);
 	*result = peer;
 	return PF_OK;
 }

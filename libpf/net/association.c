@@ -3,94 +3,76 @@
 
 #include <stdlib.h>
 
-#include "core.h"
+#include "lifetime.h"
+#include "source.h"
 
 #define HELLO_FIRST 20000000ull
 #define HELLO_MOST 1000000000ull
 #define CREDIT_PERIOD 100000000ull
 #define WAITING_PERIOD 1000000000ull
 #define TIMEOUTS_DOUBTFUL 3
+#define CREDIT_LEAST 4096u
+/* One that waits for answers is looked at so often, to know that time has passed here as well. */
+#define WAITING_LOOK 1000000000ull
 
 /* At rest 1 KiB with what link.c has of a peer, README.md says; test_footprint.c counts it. */
-_Static_assert(sizeof(struct net_association) + sizeof(struct path) <= 824, "each peer costs it");
+_Static_assert(sizeof(struct net_association) + sizeof(struct path) <= 840, "each peer costs it");
 
 static bool make_busy(struct net_association *association)
 {
-	static const uint32_t size[STREAMS] = { CONTROL_RING, MESSAGE_RING };
-	static const uint32_t spare[STREAMS] = { 2 * WIRE_ENTRY_MOST, MESSAGE_SPARE };
-	struct busy *busy;
-	unsigned i;
+	struct busy *busy = malloc(sizeof(*busy));
 
-	association->core->active++;
-	busy = malloc(sizeof(*busy));
-	if (!busy) {
-		association->core->active--;
+	if (!busy)
 		return false;
-	}
-	for (i = 0; i < STREAMS; i++) {
-		stream_out_init(&busy->out[i], size[i], spare[i], association->positions[i]);
-		stream_in_init(&busy->in[i], size[i], spare[i],
-			       association->positions[STREAMS + i]);
-	}
-	busy->out[STREAM_CONTROL].limit = NET_NEVER;
-	busy->out[STREAM_MESSAGE].limit = association->message_limit;
-	transfers_init(&busy->transfers, &association->numbers);
-	busy->credit_told = busy->in[STREAM_MESSAGE].taken + MESSAGE_RING;
+	association->shared->busy++;
+	exchange_init(&busy->exchange, association->shared, association, association->index,
+		      association->block_size, &association->rest);
 	busy->credit_probe = NET_NEVER;
-	busy->used = association->core->now;
+	busy->used = association->shared->now;
 	association->busy = busy;
 	return true;
 }
 
 static void give_back(struct net_association *association)
 {
-	struct busy *busy = association->busy;
 	unsigned i;
 
-	association->message_limit = busy->out[STREAM_MESSAGE].limit;
-	for (i = 0; i < STREAMS; i++) {
-		association->positions[i] = busy->out[i].end;
-		association->positions[STREAMS + i] = busy->in[i].taken;
-		stream_out_destroy(&busy->out[i]);
-		stream_in_destroy(&busy->in[i]);
-	}
+	exchange_destroy(&association->busy->exchange);
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		if (association->paths[i])
 			path_rest(association->paths[i]);
 	}
-	free(busy);
+	free(association->busy);
 	association->busy = NULL;
-	association->core->active--;
+	association->shared->busy--;
 }
 
-struct net_association *association_new(struct net_core *core, const uint8_t id[NET_ID_BYTES],
+struct net_association *association_new(struct shared *shared, const uint8_t id[NET_ID_BYTES],
 					const void *info, size_t length)
 {
 	struct net_association *association = calloc(1, sizeof(*association));
 	struct opening *opening = calloc(1, sizeof(*opening) + length);
 
-	if (!association || !opening)
-		goto fail;
-	association->core = core;
+	if (!association || !opening) {
+		free(opening);
+		free(association);
+		return NULL;
+	}
+	association->shared = shared;
 	association->state = KNOWN;
 	association->silent = NET_NEVER;
-	association->heard = core->now;
-	association->block_size = core->options.block_size;
+	association->heard = shared->now;
+	association->block_size = shared->options.block_size;
 	association->credit = 64u << 10;
-	association->message_limit = MESSAGE_RING;
+	association->rest.message_limit = MESSAGE_RING;
 	association->deadline = NET_NEVER;
 	memcpy(association->id, id, NET_ID_BYTES);
 	association->opening = opening;
-	core->callbacks.random(core->callbacks.user, opening->nonce, WIRE_NONCE);
+	shared->callbacks.random(shared->callbacks.user, opening->nonce, WIRE_NONCE);
 	opening->info_length = (uint16_t)length;
 	if (length)
 		memcpy(opening->info, info, length);
-	if (core_add(core, association))
-		return association;
-fail:
-	free(opening);
-	free(association);
-	return NULL;
+	return association;
 }
 
 static void end_opening(struct net_association *association)
@@ -117,7 +99,7 @@ void association_free(struct net_association *association)
 	unsigned i;
 
 	if (association->busy) {
-		transfers_abandon(association, PF_ERR_PEER);
+		exchange_abandon(&association->busy->exchange, PF_ERR_PEER);
 		give_back(association);
 	}
 	for (i = 0; i < NET_PATHS_MOST; i++) {
@@ -126,7 +108,8 @@ void association_free(struct net_association *association)
 		free(association->paths[i]);
 	}
 	end_opening(association);
-	core_remove(association->core, association);
+	if (association->ending)
+		STAILQ_REMOVE(&association->shared->gone, association, net_association, next_gone);
 	auth_forget(&association->sending, sizeof(association->sending));
 	auth_forget(&association->receiving, sizeof(association->receiving));
 	free(association);
@@ -135,12 +118,12 @@ void association_free(struct net_association *association)
 struct path *association_path(struct net_association *association, unsigned number,
 			      const struct net_endpoint *to)
 {
-	struct net_core *core = association->core;
+	struct net_callbacks *callbacks = &association->shared->callbacks;
 	struct path *path = malloc(sizeof(*path));
 
 	if (!path)
 		return NULL;
-	path_init(path, to, core->callbacks.packet_most(core->callbacks.user, to));
+	path_init(path, to, callbacks->packet_most(callbacks->user, to));
 	association->paths[number] = path;
 	association->paths_count++;
 	return path;
@@ -151,57 +134,70 @@ int association_use(struct net_association *association)
 	if (association->state == GONE)
 		return PF_ERR_PEER;
 	if (association->busy) {
-		association->busy->used = association->core->now;
+		association->busy->used = association->shared->now;
 		return PF_OK;
 	}
 	if (!make_busy(association))
 		return PF_ERR_MEMORY;
 	if (association->state == KNOWN) {
 		association->state = OPENING;
-		association->opening->hello_due = association->core->now;
-		association_wake(association);
+		association->opening->hello_due = association->shared->now;
+		association->wants_output = true;
 	}
 	/* Its opener may have died before its first packet. */
 	if (association->state == ACCEPTED)
-		association_asked(association, association->core->now);
-	core_schedule(association->core, association);
+		association_asked(association, association->shared->now);
 	return PF_OK;
 }
 
-void association_wake(struct net_association *association)
+uint8_t association_settle(struct net_association *association)
 {
-	struct net_core *core = association->core;
+	struct busy *busy = association->busy;
+	struct path *path;
+	uint8_t effects;
 
-	if (association->ready)
-		return;
-	association->ready = true;
-	association->next_ready = NULL;
-	*core->ready_last = association;
-	core->ready_last = &association->next_ready;
+	if (!busy || !busy->exchange.effects)
+		return 0;
+	effects = busy->exchange.effects;
+	busy->exchange.effects = 0;
+	if (effects & EFFECT_OUTPUT)
+		association->wants_output = true;
+	if (effects & EFFECT_CREDIT) {
+		path = association->paths[association_best_path(association, 0)];
+		if (path->window.next) {
+			path->window.due = association->shared->now;
+			association->wants_output = true;
+		}
+	}
+	return effects;
 }
 
 void association_fail(struct net_association *association, int status, const char *why)
 {
-	struct net_core *core = association->core;
+	struct busy *busy = association->busy;
 
 	if (association->state == GONE)
 		return;
 	association->state = GONE;
-	if (association->busy) {
-		transfers_abandon(association, status == PF_OK ? PF_ERR_PEER : status);
+	if (busy) {
+		exchange_abandon(&busy->exchange, status == PF_OK ? PF_ERR_PEER : status);
 		/* The peer was told that its messages are here: they are handed out all the same. */
-		if (!association->undelivered || association->closing)
+		if (!busy->exchange.waiting || association->closing)
 			give_back(association);
 	}
 	end_opening(association);
-	core_schedule(core, association);
-	if (!association->closing)
-		core->callbacks.gone(core->callbacks.user, association, status, why);
+	if (association->closing)
+		return;
+	association->ending = true;
+	association->status = status;
+	association->why = why;
+	STAILQ_INSERT_TAIL(&association->shared->gone, association, next_gone);
 }
 
 void association_delivered(struct net_association *association)
 {
-	if (association->state == GONE && association->busy && !association->undelivered)
+	if (association->state == GONE && association->busy &&
+	    !association->busy->exchange.waiting)
 		give_back(association);
 }
 
@@ -259,10 +255,8 @@ bool association_outgoing(const struct net_association *association)
 {
 	unsigned i;
 
-	for (i = 0; i < STREAMS; i++) {
-		if (!stream_out_empty(&association->busy->out[i]))
-			return true;
-	}
+	if (exchange_has_unacknowledged(&association->busy->exchange))
+		return true;
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		const struct path *path = association->paths[i];
 
@@ -275,17 +269,9 @@ bool association_outgoing(const struct net_association *association)
 
 static bool idle(const struct net_association *association)
 {
-	const struct busy *busy = association->busy;
-	unsigned i;
-
 	/* At rest, it would forget which path the ping is not to take. */
-	if (!transfers_idle(&busy->transfers) || association->undelivered || association->ping)
-		return false;
-	for (i = 0; i < STREAMS; i++) {
-		if (busy->in[i].taken != busy->in[i].next || busy->in[i].ahead.count)
-			return false;
-	}
-	return !association_outgoing(association);
+	return exchange_is_idle(&association->busy->exchange) && !association->ping &&
+	       !association_outgoing(association);
 }
 
 /*
@@ -295,7 +281,7 @@ static bool idle(const struct net_association *association)
  */
 static uint64_t keepalive(const struct net_association *association)
 {
-	const struct net_options *options = &association->core->options;
+	const struct net_options *options = &association->shared->options;
 	uint64_t period = options->keepalive ? options->keepalive : options->peer_timeout / 4;
 
 	if (association->busy && period > WAITING_PERIOD && !idle(association))
@@ -310,7 +296,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 static uint64_t open_deadline(const struct net_association *association)
 {
-	const struct net_options *options = &association->core->options;
+	const struct net_options *options = &association->shared->options;
 	uint64_t due = NET_NEVER;
 	unsigned i;
 
@@ -323,7 +309,7 @@ static uint64_t open_deadline(const struct net_association *association)
 		if (association->ready)
 			continue;
 		due = earlier(due, path->window.due);
-		if (path->paced > association->core->now)
+		if (path->paced > association->shared->now)
 			due = earlier(due, path->paced);
 	}
 	if (association->silent == NET_NEVER && !association->ready)
@@ -338,7 +324,7 @@ static uint64_t open_deadline(const struct net_association *association)
 
 uint64_t association_deadline(const struct net_association *association)
 {
-	const struct net_options *options = &association->core->options;
+	const struct net_options *options = &association->shared->options;
 	uint64_t due = NET_NEVER;
 
 	if (association->state == OPEN)
@@ -347,10 +333,9 @@ uint64_t association_deadline(const struct net_association *association)
 		due = association->opening->hello_due;
 	if (association->state == GONE)
 		return NET_NEVER;
-	/* In between, to know that time has passed here as well: core_clock. */
 	if (association->silent != NET_NEVER) {
 		due = earlier(due, association->silent + options->peer_timeout);
-		due = earlier(due, association->core->now + CORE_LOOK / 2);
+		due = earlier(due, association->shared->now + WAITING_LOOK);
 	}
 	if (association->refused)
 		due = earlier(due, association->refused + options->refused_timeout);
@@ -360,7 +345,7 @@ uint64_t association_deadline(const struct net_association *association)
 /* True: it is. */
 static bool check_dead(struct net_association *association, uint64_t now)
 {
-	const struct net_options *options = &association->core->options;
+	const struct net_options *options = &association->shared->options;
 
 	if (association->silent != NET_NEVER &&
 	    now >= association->silent + options->peer_timeout) {
@@ -387,40 +372,49 @@ static bool check_dead(struct net_association *association, uint64_t now)
 static void taken(void *arg, struct path *path, const struct sent *sent)
 {
 	struct net_association *association = arg;
-	struct busy *busy = association->busy;
+	struct exchange *exchange = association_exchange(association);
 
 	if (sent->kind != SENT_FRAMES)
 		return;
 	if (sent->control_length)
-		stream_out_acknowledged(&busy->out[STREAM_CONTROL], sent->place,
+		stream_out_acknowledged(&exchange->out[STREAM_CONTROL], sent->place,
 					sent->control_length);
 	if (sent->message_length)
-		stream_out_acknowledged(&busy->out[STREAM_MESSAGE], sent->message,
+		stream_out_acknowledged(&exchange->out[STREAM_MESSAGE], sent->message,
 					sent->message_length);
 }
 
-static void lost(void *arg, struct path *path, const struct sent *sent)
+static void lose(struct net_association *association, const struct sent *sent, bool unreadable)
 {
-	struct net_association *association = arg;
-	struct busy *busy = association->busy;
+	struct exchange *exchange = association_exchange(association);
 
-	association_wake(association);
+	association->wants_output = true;
 	if (sent->kind == SENT_DATA_PUT || sent->kind == SENT_DATA_GET) {
-		source_lost(association, sent);
+		source_lost(exchange, sent, unreadable);
 		return;
 	}
 	if (sent->kind != SENT_FRAMES)
 		return;
 	if (sent->control_length)
-		stream_out_lost(&busy->out[STREAM_CONTROL], sent->place, sent->control_length);
+		stream_out_lost(&exchange->out[STREAM_CONTROL], sent->place, sent->control_length);
 	if (sent->message_length)
-		stream_out_lost(&busy->out[STREAM_MESSAGE], sent->message, sent->message_length);
+		stream_out_lost(&exchange->out[STREAM_MESSAGE], sent->message, sent->message_length);
+}
+
+static void lost(void *association, struct path *path, const struct sent *sent)
+{
+	lose(association, sent, false);
+}
+
+static void unreadable(void *association, struct path *path, const struct sent *sent)
+{
+	lose(association, sent, true);
 }
 
 static void spurious(void *arg, struct path *path, const struct sent *sent)
 {
 	if (sent->kind == SENT_DATA_PUT || sent->kind == SENT_DATA_GET)
-		source_spurious(arg, sent);
+		source_spurious(association_exchange(arg), sent);
 	else
 		taken(arg, path, sent);
 }
@@ -430,10 +424,26 @@ struct path_events association_events(struct net_association *association)
 	return (struct path_events){ taken, lost, spurious, association };
 }
 
+void association_unsent(struct net_association *association, unsigned path, uint64_t number,
+			uint32_t count, bool was_unreadable)
+{
+	struct path_events events = association_events(association);
+	unsigned i;
+
+	if (was_unreadable)
+		events.lost = unreadable;
+	path_unsent(association->paths[path], number, count, &events);
+	/* There may have been acknowledgements in it. */
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (association->paths[i] && association->paths[i]->window.next)
+			association->paths[i]->window.due = association->shared->now;
+	}
+}
+
 static void advance_open(struct net_association *association, uint64_t now)
 {
-	struct net_core *core = association->core;
-	const struct net_options *options = &core->options;
+	struct shared *shared = association->shared;
+	const struct net_options *options = &shared->options;
 	struct path_events events = association_events(association);
 	struct busy *busy = association->busy;
 	unsigned i;
@@ -444,28 +454,28 @@ static void advance_open(struct net_association *association, uint64_t now)
 		if (!path)
 			continue;
 		path_advance(path, now, options->timeout_min, options->ack_delay, &events,
-			     &core->statistics);
+			     &shared->statistics);
 		if (path->probe && association_doubts(association, path)) {
 			path_forget(path, now, &events);
 			/* What was asked here is asked on another one. */
 			association->ping |= association->silent != NET_NEVER;
 		}
 		if (path->probe || path->window.due <= now || path->paced)
-			association_wake(association);
+			association->wants_output = true;
 		if (path->paced <= now)
 			path->paced = 0;
 	}
 	if (association->silent == NET_NEVER &&
 	    now >= association->heard + keepalive(association) && !association->ping) {
 		association->ping = true;
-		association_wake(association);
+		association->wants_output = true;
 	}
 	if (!busy)
 		return;
 	if (busy->credit_probe <= now) {
 		busy->credit_probe = now + CREDIT_PERIOD;
 		association->ping = true;
-		association_wake(association);
+		association->wants_output = true;
 	}
 	if (now >= busy->used + options->idle_release && idle(association))
 		give_back(association);
@@ -478,14 +488,14 @@ void association_advance(struct net_association *association, uint64_t now)
 	if (association->state == OPEN)
 		advance_open(association, now);
 	else if (association->state == OPENING && now >= association->opening->hello_due)
-		association_wake(association);
+		association->wants_output = true;
 }
 
 /* The sender of messages waits for room: have the peer asked, should its word be lost. */
 void association_credit(struct net_association *association, uint64_t now)
 {
 	struct busy *busy = association->busy;
-	const struct stream_out *out = &busy->out[STREAM_MESSAGE];
+	const struct stream_out *out = &busy->exchange.out[STREAM_MESSAGE];
 	bool waits = out->sent >= out->limit && out->end > out->sent;
 
 	if (!waits)
@@ -500,4 +510,41 @@ uint64_t association_hello_delay(const struct net_association *association)
 			 << (association->opening->hellos < 6 ? association->opening->hellos : 6);
 
 	return delay < HELLO_MOST ? delay : HELLO_MOST;
+}
+
+uint32_t association_receive_credit(const struct net_association *association)
+{
+	const struct shared *shared = association->shared;
+	uint32_t share = shared->options.receive_buffer / (shared->busy ? shared->busy : 1);
+
+	return share > CREDIT_LEAST ? share : CREDIT_LEAST;
+}
+
+void association_refused(struct net_association *association)
+{
+	uint64_t now = association->shared->now;
+
+	if (!association->refused)
+		association->refused = now ? now : 1;
+	association->refusals += association->refusals < 255;
+	if (association->state == OPEN && association->refusals == 1)
+		association->ping = association->wants_output = true;
+}
+
+size_t association_memory(const struct net_association *association)
+{
+	size_t bytes = sizeof(*association);
+	unsigned i;
+
+	if (association->opening)
+		bytes += sizeof(*association->opening) + association->opening->info_length;
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		const struct path *path = association->paths[i];
+
+		if (path)
+			bytes += sizeof(*path) + path->capacity * sizeof(*path->sent);
+	}
+	if (association->busy)
+		bytes += sizeof(*association->busy) + exchange_memory(&association->busy->exchange);
+	return bytes;
 }

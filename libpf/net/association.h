@@ -12,60 +12,50 @@
 #define PF_NET_ASSOCIATION_H
 
 #include "auth.h"
-#include "path.h"
-#include "stream.h"
-#include "transfer.h"
-
-#define CONTROL_RING (16u << 10)
-#define MESSAGE_RING (256u << 10)
-#define MESSAGE_SPARE (NET_MESSAGE_MOST + 64)
-#define GRANULES 64
-
-_Static_assert(!(CONTROL_RING & (CONTROL_RING - 1)) && !(MESSAGE_RING & (MESSAGE_RING - 1)),
-	       "rings are found by a mask");
+#include "exchange.h"
 
 enum association_state { KNOWN, OPENING, ACCEPTED, OPEN, GONE };
-enum { STREAM_CONTROL, STREAM_MESSAGE, STREAMS };
 
 struct busy {
-	struct stream_out out[STREAMS];
-	struct stream_in in[STREAMS];
-	struct transfers transfers;
-	uint64_t credit_told;  /* end of the message stream last told to the peer */
+	struct exchange exchange;
 	uint64_t credit_probe; /* when to ask for credit again */
 	uint64_t used;         /* when last */
 };
 
 struct net_association {
-	struct net_core *core;
+	struct shared *shared;
 	void *user;
 	struct busy *busy;
-	struct net_association *next_id; /* of the core's table */
+	/* The core's: */
+	struct net_association *next_id; /* of its table */
 	struct net_association *next_ready;
-	uint32_t index, peer_index;
-	uint32_t place;  /* in the deadlines, 0: not there */
+	uint64_t deadline;
+	uint32_t index;
+	uint32_t place; /* in the deadlines, 0: not there */
+
+	uint32_t peer_index;
 	uint32_t credit; /* bytes the peer takes on a path */
 	uint32_t block_size;
-	uint8_t state;
+	int status; /* GONE: why, for the user */
 	bool ready; /* in the core's queue */
+	uint8_t state;
 	bool accepter;
-	bool welcome;     /* to be sent */
-	bool ping;        /* to be sent */
-	bool goodbye;     /* to be sent */
-	bool closing;     /* the user let go of it: to be freed when it has nothing to send */
-	bool undelivered; /* in the core's list */
+	bool wants_output; /* look for something to send */
+	bool welcome;      /* to be sent */
+	bool ping;         /* to be sent */
+	bool goodbye;      /* to be sent */
+	bool closing;      /* the user let go of it: to be freed when it has nothing to send */
+	bool ending;       /* the user has to be told that it is GONE */
 	uint8_t paths_count, refusals;
-	uint64_t deadline;
+	uint8_t id[NET_ID_BYTES];
+	const char *why; /* GONE */
+	STAILQ_ENTRY(net_association) next_gone;
 	uint64_t heard;   /* when last */
 	uint64_t silent;  /* since when an answer is due, NET_NEVER: none */
 	uint64_t refused; /* since when, 0: not */
 	uint64_t incarnation;
-	uint8_t id[NET_ID_BYTES];
 	struct auth_keys sending, receiving;
-	uint64_t positions[2 * STREAMS]; /* of the streams, while not busy: out, in */
-	uint64_t message_limit;          /* up to which the peer has room */
-	struct transfer_numbers numbers;
-	struct net_association *next_undelivered;
+	struct exchange_rest rest;
 	struct path *paths[NET_PATHS_MOST];
 	struct opening *opening; /* until it is OPEN or GONE */
 };
@@ -83,8 +73,8 @@ struct opening {
 	uint8_t info[];                     /* info_length */
 };
 
-/* info: what is said to whom it opens. */
-struct net_association *association_new(struct net_core *core, const uint8_t id[NET_ID_BYTES],
+/* info: what is said to whom it opens. It has no index yet. */
+struct net_association *association_new(struct shared *shared, const uint8_t id[NET_ID_BYTES],
 					const void *info, size_t length);
 /* Both ends have what they share. */
 void association_opened(struct net_association *association);
@@ -93,20 +83,24 @@ void association_free(struct net_association *association);
 int association_use(struct net_association *association);
 /* It is busy: has it anything to send, or sent and not acknowledged? */
 bool association_outgoing(const struct net_association *association);
-/* Something happened to it: have it looked at by net_output. */
-void association_wake(struct net_association *association);
-void association_unready(struct net_association *association);
-/* It ends, for this reason: what waits completes, gone is called. */
+/* Do what its exchange asked for; what remains is wants_output. Returns the effects there were. */
+uint8_t association_settle(struct net_association *association);
+/* It ends, for this reason: what waits completes, and the user is told. */
 void association_fail(struct net_association *association, int status, const char *why);
-/* Its messages were handed out, the last thing that one that is GONE is kept for. */
+/* Its messages were taken, the last thing that one that is GONE is kept for. */
 void association_delivered(struct net_association *association);
 struct path *association_path(struct net_association *association, unsigned number,
 			      const struct net_endpoint *to);
 uint64_t association_deadline(const struct net_association *association);
 void association_advance(struct net_association *association, uint64_t now);
+/* Its host says that nobody listens at its endpoint. */
+void association_refused(struct net_association *association);
 /* Sent something that wants an answer. */
 void association_asked(struct net_association *association, uint64_t now);
 void association_heard(struct net_association *association, uint64_t now);
+/* Packets count of a path, from number on, were not sent. */
+void association_unsent(struct net_association *association, unsigned path, uint64_t number,
+			uint32_t count, bool unreadable);
 /* What the paths' events do to it. It is busy. */
 struct path_events association_events(struct net_association *association);
 /* Messages were sent or credit came. */
@@ -117,19 +111,13 @@ bool association_doubts(const struct net_association *association, const struct 
 unsigned association_best_path(const struct net_association *association, unsigned tried);
 /* Time until the next HELLO. */
 uint64_t association_hello_delay(const struct net_association *association);
+/* Receive credit of one path now. */
+uint32_t association_receive_credit(const struct net_association *association);
+size_t association_memory(const struct net_association *association);
 
-/* Opening (open.c). packet is authentic as to its length only. */
-void open_hello(struct net_core *core, uint64_t now, uint8_t *packet, size_t length,
-		const struct wire_header *header, const struct net_endpoint *from);
-void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t length,
-		  const struct wire_header *header);
-/* Write a HELLO or WELCOME that is due, for this path; its length. */
-size_t open_output(struct net_association *association, unsigned path, uint64_t now,
-		   uint8_t *packet);
-
-/* Messages (message.c). False: the peer broke the rules. */
-bool message_deliver(struct net_association *association);
-bool message_arrived(struct net_association *association, uint64_t position, uint8_t *bytes,
-		     uint32_t length, bool *taken);
+static inline struct exchange *association_exchange(struct net_association *association)
+{
+	return &association->busy->exchange;
+}
 
 #endif

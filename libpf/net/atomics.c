@@ -1,79 +1,78 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Atomics. The control stream hands each out once; its result is kept until it
- * is written to the stream of the other direction, which delivers it once.
- */
+#include "atomics.h"
+
 #include <stdlib.h>
 
-#include "control.h"
-#include "core.h"
-
-int net_atomic(struct net_association *association, enum pf_atomic_op op, unsigned width,
-	       uint64_t remote, uint64_t operand, uint64_t compare, void *arg)
+int atomics_post(struct exchange *exchange, enum pf_atomic_op op, unsigned width, uint64_t remote,
+		uint64_t operand, uint64_t compare, void *arg)
 {
-	struct transfers *transfers;
+	struct transfers *transfers = &exchange->transfers;
 	struct net_atomic *atomic;
-	int status;
 
 	if ((unsigned)op > PF_COMPARE_SWAP || (width != 4 && width != 8) || remote % width)
 		return PF_ERR_ARGUMENT;
-	status = association_use(association);
-	if (status != PF_OK)
-		return status;
 	atomic = malloc(sizeof(*atomic));
 	if (!atomic)
 		return PF_ERR_MEMORY;
-	*atomic = (struct net_atomic){ .entry = { .type = ENTRY_ATOMIC,
-						  .op = (uint8_t)op,
-						  .width = (uint8_t)width,
-						  .address = remote,
-						  .operand = operand,
-						  .compare = compare },
-				       .arg = arg };
-	transfers = &association->busy->transfers;
+	*atomic = (struct net_atomic){
+		.finished = { .arg = arg },
+		.entry = { .type = ENTRY_ATOMIC,
+			   .op = (uint8_t)op,
+			   .width = (uint8_t)width,
+			   .address = remote,
+			   .operand = operand,
+			   .compare = compare },
+	};
 	*transfers->atomics_last = atomic;
 	transfers->atomics_last = &atomic->next;
-	association_wake(association);
+	exchange->effects |= EFFECT_OUTPUT;
 	return PF_OK;
 }
 
-void atomics_output(struct net_association *association)
+static void take_result(struct transfers *transfers, struct wire_entry *entry)
 {
-	struct transfers *transfers = &association->busy->transfers;
-	struct net_atomic *atomic;
+	unsigned i = (unsigned)__builtin_ctzll(transfers->atomic_results);
+	struct net_atomic *atomic = transfers->peer_atomics[i];
 
-	while (transfers->atomic_results && control_room(association)) {
-		unsigned i = (unsigned)__builtin_ctzll(transfers->atomic_results);
-
-		atomic = transfers->peer_atomics[i];
-		control_write(association, &(struct wire_entry){ .type = ENTRY_RESULT,
-								 .status = atomic->status,
-								 .transfer = atomic->entry.transfer,
-								 .address = atomic->value });
-		transfers->atomic_results &= ~(1ull << i);
-		transfers->peer_atomics[i] = NULL;
-		transfers->atomics_open--;
-		free(atomic);
-	}
-	while ((atomic = transfers->atomics_uncut) && control_room(association) &&
-	       association->numbers.atomic - transfers->oldest_atomic < ATOMICS_MOST) {
-		transfers->atomics_uncut = atomic->next;
-		if (!atomic->next)
-			transfers->atomics_last = &transfers->atomics_uncut;
-		atomic->entry.transfer = association->numbers.atomic++;
-		transfers->our_atomics[atomic->entry.transfer % ATOMICS_MOST] = atomic;
-		transfers->atomics_open++;
-		control_write(association, &atomic->entry);
-	}
+	*entry = (struct wire_entry){ .type = ENTRY_RESULT,
+				      .status = atomic->status,
+				      .transfer = atomic->entry.transfer,
+				      .address = atomic->value };
+	transfers->atomic_results &= ~(1ull << i);
+	transfers->peer_atomics[i] = NULL;
+	transfers->atomics_open--;
+	free(atomic);
 }
 
-static void execute(struct net_association *association, struct net_atomic *atomic)
+bool atomics_next(struct exchange *exchange, struct wire_entry *entry)
 {
-	struct net_core *core = association->core;
+	struct transfers *transfers = &exchange->transfers;
+	struct net_atomic *atomic = transfers->atomics_uncut;
+	uint32_t *number = &exchange->rest->numbers.atomic;
+
+	if (transfers->atomic_results) {
+		take_result(transfers, entry);
+		return true;
+	}
+	if (!atomic || *number - transfers->oldest_atomic >= ATOMICS_MOST)
+		return false;
+	transfers->atomics_uncut = atomic->next;
+	if (!atomic->next)
+		transfers->atomics_last = &transfers->atomics_uncut;
+	atomic->entry.transfer = (*number)++;
+	transfers->our_atomics[atomic->entry.transfer % ATOMICS_MOST] = atomic;
+	transfers->atomics_open++;
+	*entry = atomic->entry;
+	return true;
+}
+
+static void execute(struct exchange *exchange, struct net_atomic *atomic)
+{
+	struct shared *shared = exchange->shared;
 	const struct wire_entry *entry = &atomic->entry;
 	uint64_t value = 0, bad = 0;
 	struct net_wait wait = {
-		.token = { .association = association->index,
+		.token = { .association = exchange->index,
 			   .transfer = entry->transfer,
 			   .side = NET_ATOMIC,
 			   .generation = atomic->generation },
@@ -82,24 +81,24 @@ static void execute(struct net_association *association, struct net_atomic *atom
 		.end = entry->address + entry->width,
 		.write = true,
 	};
-	int status = core->callbacks.atomic(core->callbacks.user, &wait,
+	int status = shared->memory.atomic(shared->memory.user, &wait,
 					    (enum pf_atomic_op)entry->op, entry->width,
 					    entry->operand, entry->compare, &value, &bad);
 
 	atomic->waiting = status == PF_ERR_AGAIN;
 	if (atomic->waiting) {
-		core->statistics.destination_faults++;
+		shared->statistics.destination_faults++;
 		return;
 	}
 	atomic->status = status == PF_OK ? PF_OK : PF_ERR_FAULT;
 	atomic->value = status == PF_OK ? value : bad;
-	association->busy->transfers.atomic_results |= 1ull << entry->transfer % ATOMICS_MOST;
-	association_wake(association);
+	exchange->transfers.atomic_results |= 1ull << entry->transfer % ATOMICS_MOST;
+	exchange->effects |= EFFECT_OUTPUT;
 }
 
-bool net_atomic_requested(struct net_association *association, const struct wire_entry *entry)
+bool atomics_requested(struct exchange *exchange, const struct wire_entry *entry)
 {
-	struct transfers *transfers = &association->busy->transfers;
+	struct transfers *transfers = &exchange->transfers;
 	struct net_atomic **slot = &transfers->peer_atomics[entry->transfer % ATOMICS_MOST];
 	struct net_atomic *atomic;
 
@@ -111,69 +110,67 @@ bool net_atomic_requested(struct net_association *association, const struct wire
 	if (!atomic)
 		return false;
 	*atomic = (struct net_atomic){ .entry = *entry,
-				       .generation = association->core->generation++ };
+				       .generation = exchange->shared->generation++ };
 	*slot = atomic;
 	transfers->atomics_open++;
-	execute(association, atomic);
+	execute(exchange, atomic);
 	return true;
 }
 
-void net_atomic_resolved(struct net_association *association, struct net_token token, int status,
+void atomics_resolved(struct exchange *exchange, struct net_token token, int status,
 			 uint64_t bad)
 {
-	struct transfers *transfers = &association->busy->transfers;
+	struct transfers *transfers = &exchange->transfers;
 	struct net_atomic *atomic = transfers->peer_atomics[token.transfer % ATOMICS_MOST];
 
 	if (!atomic || atomic->generation != token.generation || !atomic->waiting)
 		return;
 	if (status == PF_OK) {
-		execute(association, atomic);
+		execute(exchange, atomic);
 		return;
 	}
 	atomic->waiting = false;
 	atomic->status = PF_ERR_FAULT;
 	atomic->value = bad;
 	transfers->atomic_results |= 1ull << token.transfer % ATOMICS_MOST;
-	association_wake(association);
+	exchange->effects |= EFFECT_OUTPUT;
 }
 
-static void complete(struct net_association *association, struct net_atomic *atomic, int status,
+static void complete(struct exchange *exchange, struct net_atomic *atomic, int status,
 		     uint64_t value)
 {
-	struct net_core *core = association->core;
-	struct net_completion completion = { .status = status };
-	void *arg = atomic->arg;
+	struct net_completion *completion = &atomic->finished.completion;
 
+	completion->status = status;
 	if (status == PF_OK) {
-		completion.value = value;
+		completion->value = value;
 	} else if (status == PF_ERR_FAULT) {
-		completion.side = PF_SIDE_REMOTE;
-		completion.address = value;
+		completion->side = PF_SIDE_REMOTE;
+		completion->address = value;
 	}
-	free(atomic);
-	core->callbacks.complete(core->callbacks.user, association, arg, &completion);
+	STAILQ_INSERT_TAIL(&exchange->shared->finished, &atomic->finished, next);
 }
 
-bool net_atomic_answered(struct net_association *association, const struct wire_entry *entry)
+bool atomics_answered(struct exchange *exchange, const struct wire_entry *entry)
 {
-	struct transfers *transfers = &association->busy->transfers;
+	struct transfers *transfers = &exchange->transfers;
 	struct net_atomic *atomic = transfers->our_atomics[entry->transfer % ATOMICS_MOST];
 
 	if (!atomic || atomic->entry.transfer != entry->transfer)
 		return false;
 	transfers->our_atomics[entry->transfer % ATOMICS_MOST] = NULL;
 	transfers->atomics_open--;
-	while (transfers->oldest_atomic != association->numbers.atomic &&
+	while (transfers->oldest_atomic != exchange->rest->numbers.atomic &&
 	       !transfers->our_atomics[transfers->oldest_atomic % ATOMICS_MOST])
 		transfers->oldest_atomic++;
-	association_wake(association);
-	complete(association, atomic, entry->status, entry->address);
+	exchange->effects |= EFFECT_OUTPUT;
+	complete(exchange, atomic, entry->status, entry->address);
 	return true;
 }
 
-void atomics_abandon(struct net_association *association, int status)
+void atomics_abandon(struct exchange *exchange, int status)
 {
-	struct transfers *transfers = &association->busy->transfers;
+	struct transfers *transfers = &exchange->transfers;
 	struct net_atomic *atomic;
 	unsigned i;
 
@@ -186,11 +183,11 @@ void atomics_abandon(struct net_association *association, int status)
 		atomic = transfers->our_atomics[(transfers->oldest_atomic + i) % ATOMICS_MOST];
 		transfers->our_atomics[(transfers->oldest_atomic + i) % ATOMICS_MOST] = NULL;
 		if (atomic)
-			complete(association, atomic, status, 0);
+			complete(exchange, atomic, status, 0);
 	}
 	while ((atomic = transfers->atomics_uncut)) {
 		transfers->atomics_uncut = atomic->next;
-		complete(association, atomic, status, 0);
+		complete(exchange, atomic, status, 0);
 	}
 	transfers->atomics_last = &transfers->atomics_uncut;
 	transfers->atomics_open = 0;

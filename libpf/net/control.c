@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control.h"
 
-#include "core.h"
+#include "atomics.h"
+#include "destination.h"
+#include "source.h"
+#include "transfer.h"
 
-bool control_room(const struct net_association *association)
+/* Is there room for one more entry? */
+static bool has_room(const struct exchange *exchange)
 {
-	const struct stream_out *out = &association->busy->out[STREAM_CONTROL];
+	const struct stream_out *out = &exchange->out[STREAM_CONTROL];
 
 	/* What is acknowledged was taken from the peer's ring, but for a piece of an entry. */
 	return out->end - out->base + 2 * WIRE_ENTRY_MOST <= out->size;
 }
 
-void control_write(struct net_association *association, const struct wire_entry *entry)
+static void write_entry(struct exchange *exchange, const struct wire_entry *entry)
 {
-	struct stream_out *out = &association->busy->out[STREAM_CONTROL];
+	struct stream_out *out = &exchange->out[STREAM_CONTROL];
 	bool memory;
 	uint8_t *bytes = stream_out_reserve(out, WIRE_ENTRY_MOST, &memory);
 
@@ -21,40 +25,40 @@ void control_write(struct net_association *association, const struct wire_entry 
 }
 
 /* False: no room for all of it. */
-static bool tell_blocks(struct net_association *association, struct net_transfer *transfer)
+static bool tell_blocks(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct wire_entry entry = { .get = transfer->get, .transfer = transfer->id };
 	unsigned block;
 
 	/* A block whose page came meanwhile needs no NACK any more. */
 	transfer->tell_nack &= ~(transfer->tell_again & ~transfer->absent);
-	while (transfer->tell_nack && control_room(association)) {
+	while (transfer->tell_nack && has_room(exchange)) {
 		block = (unsigned)__builtin_ctzll(transfer->tell_nack);
 		if (!destination_nack(transfer, block))
 			continue;
 		entry.type = ENTRY_NACK;
 		entry.block = (uint8_t)block;
-		control_write(association, &entry);
-		association->core->statistics.nacks_sent++;
+		write_entry(exchange, &entry);
+		exchange->shared->statistics.nacks_sent++;
 	}
-	while (transfer->tell_again && control_room(association)) {
+	while (transfer->tell_again && has_room(exchange)) {
 		block = (unsigned)__builtin_ctzll(transfer->tell_again);
-		if (!destination_again(association, transfer, block, &entry.address))
+		if (!destination_again(exchange, transfer, block, &entry.address))
 			continue;
 		entry.type = ENTRY_AGAIN;
 		entry.block = (uint8_t)block;
-		control_write(association, &entry);
+		write_entry(exchange, &entry);
 	}
 	return !transfer->tell_nack && !transfer->tell_again;
 }
 
-static bool tell(struct net_association *association, struct net_transfer *transfer)
+static bool tell(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct wire_entry entry = { .get = transfer->get,
 				    .status = transfer->status,
 				    .transfer = transfer->id };
 
-	if (!control_room(association))
+	if (!has_room(exchange))
 		return false;
 	if (transfer->tell & TELL_GET) {
 		entry.type = ENTRY_GET;
@@ -70,64 +74,66 @@ static bool tell(struct net_association *association, struct net_transfer *trans
 		entry.address = transfer->address;
 	}
 	if (entry.type)
-		control_write(association, &entry);
+		write_entry(exchange, &entry);
 	transfer->tell = 0;
-	return tell_blocks(association, transfer);
+	return tell_blocks(exchange, transfer);
 }
 
-void control_output(struct net_association *association)
+void control_output(struct exchange *exchange)
 {
-	struct transfers *transfers = &association->busy->transfers;
-	struct stream_out *out = &association->busy->out[STREAM_CONTROL];
+	struct transfers *transfers = &exchange->transfers;
+	struct stream_out *out = &exchange->out[STREAM_CONTROL];
 	struct net_transfer *transfer;
+	struct wire_entry entry;
 	bool memory;
 
-	transfer_cut_gets(association);
+	destination_start(exchange);
 	if (!transfers->telling && !transfers->atomic_results && !transfers->atomics_uncut)
 		return;
 	/* Without memory for the ring it is tried again at the next call. */
 	if (!stream_out_reserve(out, 0, &memory))
 		return;
 	while ((transfer = transfers->telling)) {
-		if (!tell(association, transfer))
+		if (!tell(exchange, transfer))
 			break;
 		transfers->telling = transfer->next_telling;
 		if (!transfers->telling)
 			transfers->telling_last = &transfers->telling;
 		transfer->telling = false;
 		if (transfer->finished)
-			transfer_free(association, transfer);
+			transfer_free(exchange, transfer);
 	}
-	atomics_output(association);
+	while (has_room(exchange) && atomics_next(exchange, &entry))
+		write_entry(exchange, &entry);
 }
 
 /* A get that the peer asks for: we are its source. */
-static bool get_requested(struct net_association *association, const struct wire_entry *entry)
+static bool get_requested(struct exchange *exchange, const struct wire_entry *entry)
 {
 	struct net_transfer **slot =
-		&association->busy->transfers.peers[1][entry->transfer % TRANSFERS_MOST];
+		&exchange->transfers.peers[1][entry->transfer % TRANSFERS_MOST];
 	struct net_transfer *transfer;
 
-	if (*slot || !entry->length || entry->length > association->block_size * TRANSFER_BLOCKS ||
+	if (*slot || !entry->length || entry->length > exchange->block_size * TRANSFER_BLOCKS ||
 	    entry->address + entry->length < entry->address)
 		return false;
-	transfer = transfer_new(association, true, true);
+	transfer = transfer_new(exchange, true, true);
 	if (!transfer)
 		return false;
 	transfer->id = entry->transfer;
 	transfer->local = entry->address;
 	transfer->length = entry->length;
 	transfer->blocks =
-		(uint8_t)((entry->length + association->block_size - 1) / association->block_size);
+		(uint8_t)((entry->length + exchange->block_size - 1) / exchange->block_size);
 	transfer->limit = transfer->blocks;
 	*slot = transfer;
-	source_start(association, transfer);
+	source_start(exchange, transfer);
 	return true;
 }
 
-static void done(struct net_association *association, const struct wire_entry *entry)
+static void done(struct exchange *exchange, const struct wire_entry *entry)
 {
-	struct net_transfer *transfer = transfer_find(association, entry->get, true,
+	struct net_transfer *transfer = transfer_find(exchange, entry->get, true,
 						      entry->transfer);
 	int status = entry->status;
 
@@ -142,65 +148,41 @@ static void done(struct net_association *association, const struct wire_entry *e
 			side = PF_SIDE_LOCAL;
 			address = transfer->address;
 		}
-		transfer_end(association, transfer, status, side, address);
+		transfer_end(exchange, transfer, status, side, address);
 	}
-	transfer_free(association, transfer);
+	transfer_free(exchange, transfer);
 }
 
-static void failed(struct net_association *association, const struct wire_entry *entry)
-{
-	struct net_transfer *transfer = transfer_find(association, true, false, entry->transfer);
-	enum pf_side side = PF_SIDE_REMOTE;
-	uint64_t address = entry->address;
-
-	if (!transfer)
-		return;
-	/* Both sides have a bad page: the first counts. */
-	if (transfer->status != PF_OK &&
-	    transfer->address - transfer->local < address - transfer->remote) {
-		side = PF_SIDE_LOCAL;
-		address = transfer->address;
-	}
-	destination_free(association, transfer);
-	transfer->finished = true;
-	transfer->tell = 0;
-	transfer->absent = transfer->tell_nack = transfer->tell_again = 0;
-	if (association->busy->transfers.latest == transfer)
-		association->busy->transfers.latest = NULL;
-	transfer_tell(association, transfer, TELL_DONE);
-	transfer_end(association, transfer, PF_ERR_FAULT, side, address);
-}
-
-static bool handle(struct net_association *association, const struct wire_entry *entry)
+static bool handle(struct exchange *exchange, const struct wire_entry *entry)
 {
 	switch (entry->type) {
 	case ENTRY_GET:
-		return get_requested(association, entry);
+		return get_requested(exchange, entry);
 	case ENTRY_DONE:
-		done(association, entry);
+		done(exchange, entry);
 		return true;
 	case ENTRY_NACK:
-		source_nack(association, entry);
+		source_nack(exchange, entry);
 		return true;
 	case ENTRY_AGAIN:
-		source_again(association, entry);
+		source_again(exchange, entry);
 		return true;
 	case ENTRY_CANCEL:
-		destination_cancel(association, entry->transfer);
+		destination_cancel(exchange, entry->transfer);
 		return true;
 	case ENTRY_FAILED:
-		failed(association, entry);
+		destination_failed(exchange, entry->transfer, entry->address);
 		return true;
 	case ENTRY_ATOMIC:
-		return net_atomic_requested(association, entry);
+		return atomics_requested(exchange, entry);
 	default:
-		return net_atomic_answered(association, entry);
+		return atomics_answered(exchange, entry);
 	}
 }
 
-bool control_arrived(struct net_association *association)
+bool control_arrived(struct exchange *exchange)
 {
-	struct stream_in *in = &association->busy->in[STREAM_CONTROL];
+	struct stream_in *in = &exchange->in[STREAM_CONTROL];
 	struct wire_entry entry;
 
 	while (in->taken < in->next) {
@@ -215,8 +197,8 @@ bool control_arrived(struct net_association *association)
 		if (length < 0)
 			return false;
 		in->taken += (unsigned)length;
-		if (!handle(association, &entry) || association->state == GONE)
-			return association->state == GONE;
+		if (!handle(exchange, &entry))
+			return false;
 	}
 	return true;
 }

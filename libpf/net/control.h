@@ -3,14 +3,11 @@
 #ifndef PF_NET_CONTROL_H
 #define PF_NET_CONTROL_H
 
-#include "association.h"
+#include "exchange.h"
 
-/* Is there room for one more entry? */
-bool control_room(const struct net_association *association);
-void control_write(struct net_association *association, const struct wire_entry *entry);
 /* Write what there is to be told. */
-void control_output(struct net_association *association);
+void control_output(struct exchange *exchange);
 /* Read what came; false: the peer broke the rules. */
-bool control_arrived(struct net_association *association);
+bool control_arrived(struct exchange *exchange);
 
 #endif

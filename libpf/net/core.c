@@ -3,6 +3,15 @@
 
 #include <stdlib.h>
 
+#include "atomics.h"
+#include "destination.h"
+#include "message.h"
+#include "source.h"
+#include "transfer.h"
+
+/* A core that waits for answers is looked at more often than this, unless its process stands still. */
+#define CORE_LOOK 2000000000ull
+
 void net_options_init(struct net_options *options)
 {
 	*options = (struct net_options){
@@ -21,9 +30,11 @@ void net_options_init(struct net_options *options)
 }
 
 struct net_core *net_create(const struct net_options *options,
+			    const struct net_memory_operations *memory,
 			    const struct net_callbacks *callbacks)
 {
 	struct net_core *core;
+	struct shared *shared;
 
 	if (options->block_size < 4096 || options->block_size > 65536 ||
 	    options->block_size & (options->block_size - 1))
@@ -31,35 +42,41 @@ struct net_core *net_create(const struct net_options *options,
 	core = calloc(1, sizeof(*core));
 	if (!core)
 		return NULL;
-	core->options = *options;
-	core->callbacks = *callbacks;
-	core->ready_last = &core->ready;
-	auth_hello_key(core->hello_key, options->key);
+	shared = &core->shared;
+	shared->options = *options;
+	shared->memory = *memory;
+	shared->callbacks = *callbacks;
+	STAILQ_INIT(&shared->waiting);
+	STAILQ_INIT(&shared->finished);
+	STAILQ_INIT(&shared->gone);
+	auth_hello_key(shared->hello_key, options->key);
+	schedule_init(&core->schedule);
+	core->foresight.shared = shared;
 	return core;
 }
 
 void net_destroy(struct net_core *core)
 {
+	struct shared *shared = &core->shared;
 	struct net_transfer *transfer;
+	struct finished *finished;
 	uint32_t i;
 
 	for (i = 0; i < core->room; i++) {
-		struct net_association *association = core->associations[i];
-
-		if (!association)
-			continue;
-		association->closing = true;
-		association_fail(association, PF_ERR_PEER, "closed by this process");
-		association_free(association);
+		if (core->associations[i])
+			core_remove(core, core->associations[i]);
 	}
-	while ((transfer = core->free_transfers)) {
-		core->free_transfers = transfer->next_free;
+	while ((finished = STAILQ_FIRST(&shared->finished))) {
+		STAILQ_REMOVE_HEAD(&shared->finished, next);
+		free(finished);
+	}
+	while ((transfer = shared->free_transfers)) {
+		shared->free_transfers = transfer->next_free;
 		free(transfer);
 	}
 	free(core->associations);
-	free(core->due);
-	free(core->stash);
-	free(core->gathered);
+	schedule_destroy(&core->schedule);
+	foresee_destroy(&core->foresight);
 	free(core);
 }
 
@@ -95,14 +112,12 @@ struct net_association *core_index(struct net_core *core, uint32_t index)
 static bool make_room(struct net_core *core)
 {
 	uint32_t room = core->room ? 2 * core->room : 16;
-	struct net_association **associations, **due;
+	struct net_association **associations;
 
 	if (core->count < core->room)
 		return true;
-	due = realloc(core->due, (room + 1) * sizeof(struct net_association *));
-	if (!due)
+	if (!schedule_reserve(&core->schedule, room))
 		return false;
-	core->due = due;
 	associations = realloc(core->associations, room * sizeof(struct net_association *));
 	if (!associations)
 		return false;
@@ -113,21 +128,26 @@ static bool make_room(struct net_core *core)
 	return true;
 }
 
-bool core_add(struct net_core *core, struct net_association *association)
+struct net_association *core_add(struct net_core *core, const uint8_t id[NET_ID_BYTES],
+				 const void *info, size_t length)
 {
+	struct net_association *association;
 	uint32_t i;
 
 	if (!make_room(core))
-		return false;
+		return NULL;
+	association = association_new(&core->shared, id, info, length);
+	if (!association)
+		return NULL;
 	for (i = core->count; core->associations[i % core->room]; i++)
 		;
 	i %= core->room;
 	core->associations[i] = association;
 	association->index = i + 1;
 	core->count++;
-	association->next_id = core->by_id[association->id[0] % CORE_IDS];
-	core->by_id[association->id[0] % CORE_IDS] = association;
-	return true;
+	association->next_id = core->by_id[id[0] % CORE_IDS];
+	core->by_id[id[0] % CORE_IDS] = association;
+	return association;
 }
 
 void core_hide(struct net_core *core, struct net_association *association)
@@ -144,71 +164,26 @@ void core_hide(struct net_core *core, struct net_association *association)
 
 void core_remove(struct net_core *core, struct net_association *association)
 {
-	struct net_association **at = &core->undelivered;
+	struct shared *shared = &core->shared;
+	uint32_t i;
 
-	while (*at && *at != association)
-		at = &(*at)->next_undelivered;
-	if (*at)
-		*at = association->next_undelivered;
-	association_unready(association);
-	association->state = GONE;
-	core_schedule(core, association);
+	for (i = shared->runs_first; i < shared->runs_end; i++) {
+		if (shared->runs[i].association == association)
+			shared->runs[i].association = NULL;
+	}
+	schedule_unready(&core->schedule, association);
+	association->closing = true;
+	association_fail(association, PF_ERR_PEER, "closed by this process");
+	schedule_due(&core->schedule, association);
 	core_hide(core, association);
 	core->associations[association->index - 1] = NULL;
 	core->count--;
-	if (core->latest == association)
-		core->latest = NULL;
+	if (core->foresight.latest == association)
+		core->foresight.latest = NULL;
+	association_free(association);
 }
 
-/* ---- deadlines: a heap ---- */
-
-static void put_due(struct net_core *core, uint32_t place, struct net_association *association)
-{
-	core->due[place] = association;
-	association->place = place;
-}
-
-static void sift(struct net_core *core, uint32_t place, struct net_association *association)
-{
-	uint32_t child;
-
-	while (place > 1 && core->due[place / 2]->deadline > association->deadline) {
-		put_due(core, place, core->due[place / 2]);
-		place /= 2;
-	}
-	while ((child = 2 * place) <= core->due_count) {
-		if (child < core->due_count &&
-		    core->due[child + 1]->deadline < core->due[child]->deadline)
-			child++;
-		if (core->due[child]->deadline >= association->deadline)
-			break;
-		put_due(core, place, core->due[child]);
-		place = child;
-	}
-	put_due(core, place, association);
-}
-
-void core_schedule(struct net_core *core, struct net_association *association)
-{
-	uint64_t deadline = association_deadline(association);
-	struct net_association *last;
-	uint32_t place = association->place;
-
-	/* One that is due too early is looked at too early, once. */
-	if (place && deadline >= association->deadline && deadline != NET_NEVER)
-		return;
-	association->deadline = deadline;
-	if (deadline != NET_NEVER) {
-		sift(core, place ? place : ++core->due_count, association);
-		return;
-	}
-	if (!place)
-		return;
-	association->place = 0;
-	last = core->due[core->due_count--];
-	if (last != association)
-		sift(core, place, last);
-}
+/* ---- time ---- */
 
 /*
  * Whoever was not run himself for a while has not listened either: that time
@@ -216,11 +191,11 @@ void core_schedule(struct net_core *core, struct net_association *association)
  */
 void core_clock(struct net_core *core, uint64_t now)
 {
-	uint64_t passed = core->now && now > core->now ? now - core->now : 0;
+	uint64_t passed = core->shared.now && now > core->shared.now ? now - core->shared.now : 0;
 	uint32_t i;
 
-	if (now > core->now)
-		core->now = now;
+	if (now > core->shared.now)
+		core->shared.now = now;
 	for (i = 0; i < core->room && passed > CORE_LOOK; i++) {
 		struct net_association *association = core->associations[i];
 
@@ -231,9 +206,24 @@ void core_clock(struct net_core *core, uint64_t now)
 	}
 }
 
+void core_settle(struct net_core *core, struct net_association *association)
+{
+	if (association_settle(association) & EFFECT_EXPECT)
+		core->foresight.latest = association;
+	if (association->wants_output) {
+		association->wants_output = false;
+		schedule_ready(&core->schedule, association);
+	}
+	/* Output looks at the deadline of one that is ready. */
+	if (!association->ready)
+		schedule_due(&core->schedule, association);
+}
+
 uint64_t net_deadline(const struct net_core *core)
 {
-	return core->due_count ? core->due[1]->deadline : NET_NEVER;
+	const struct net_association *next = schedule_next(&core->schedule);
+
+	return next ? next->deadline : NET_NEVER;
 }
 
 void net_advance(struct net_core *core, uint64_t now)
@@ -241,36 +231,11 @@ void net_advance(struct net_core *core, uint64_t now)
 	struct net_association *association;
 
 	core_clock(core, now);
-	while (core->due_count && (association = core->due[1])->deadline <= now) {
+	while ((association = schedule_next(&core->schedule)) && association->deadline <= now) {
 		association_advance(association, now);
-		association->deadline = association_deadline(association);
-		/* What is due for longer waits for net_output. */
-		if (association->deadline <= now)
-			association->deadline = now + 1;
-		if (!association->place)
-			continue;
-		if (association->deadline != NET_NEVER)
-			sift(core, association->place, association);
-		else
-			core_schedule(core, association);
+		core_settle(core, association);
+		schedule_again(&core->schedule, association, now);
 	}
-}
-
-/* ---- what has something to send ---- */
-
-void association_unready(struct net_association *association)
-{
-	struct net_core *core = association->core;
-	struct net_association **at = &core->ready;
-
-	if (!association->ready)
-		return;
-	while (*at != association)
-		at = &(*at)->next_ready;
-	*at = association->next_ready;
-	if (!*at)
-		core->ready_last = at;
-	association->ready = false;
 }
 
 /* ---- associations as the user sees them ---- */
@@ -287,12 +252,12 @@ struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_
 		association->user = peer;
 		return association;
 	}
-	association = association_new(core, id, info, length);
+	association = core_add(core, id, info, length);
 	if (!association)
 		return NULL;
 	association->user = peer;
 	if (!association_path(association, 0, to)) {
-		association_free(association);
+		core_remove(core, association);
 		return NULL;
 	}
 	memcpy(association->opening->key, key, NET_KEY_BYTES);
@@ -327,7 +292,18 @@ void net_close(struct net_association *association)
 	association->closing = true;
 	association->goodbye = association->state == OPEN || association->state == ACCEPTED;
 	association_fail(association, PF_ERR_PEER, "closed by this process");
-	association_wake(association);
+	association->wants_output = true;
+	core_settle(core_of(association), association);
+}
+
+void net_close_all(struct net_core *core)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->room; i++) {
+		if (core->associations[i])
+			net_close(core->associations[i]);
+	}
 }
 
 static bool same(const struct net_endpoint *a, const struct net_endpoint *b)
@@ -345,14 +321,8 @@ void net_refused(struct net_core *core, const struct net_endpoint *endpoint)
 		if (!association || association->state == GONE || !association->paths[0] ||
 		    !same(&association->paths[0]->to, endpoint))
 			continue;
-		if (!association->refused)
-			association->refused = core->now ? core->now : 1;
-		association->refusals += association->refusals < 255;
-		if (association->state == OPEN && association->refusals == 1) {
-			association->ping = true;
-			association_wake(association);
-		}
-		core_schedule(core, association);
+		association_refused(association);
+		core_settle(core, association);
 	}
 }
 
@@ -368,44 +338,218 @@ void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, siz
 			struct path *path = association->paths[p];
 
 			if (path && same(&path->to, endpoint))
-				mtu_limit(&path->mtu, core->now, (uint32_t)most);
+				mtu_limit(&path->mtu, core->shared.now, (uint32_t)most);
 		}
 	}
+}
+
+/* ---- operations ---- */
+
+static int post_transfer(struct net_association *association, bool get, uint64_t local,
+			 uint64_t remote, uint64_t length, void *arg)
+{
+	int status = association_use(association);
+
+	if (status == PF_OK)
+		status = transfers_post(association_exchange(association), get, local, remote,
+				       length, arg);
+	core_settle(core_of(association), association);
+	return status;
+}
+
+int net_put(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
+	    void *arg)
+{
+	return post_transfer(association, false, local, remote, length, arg);
+}
+
+int net_get(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
+	    void *arg)
+{
+	return post_transfer(association, true, local, remote, length, arg);
+}
+
+int net_atomic(struct net_association *association, enum pf_atomic_op op, unsigned width,
+	       uint64_t remote, uint64_t operand, uint64_t compare, void *arg)
+{
+	int status = association_use(association);
+
+	if (status == PF_OK)
+		status = atomics_post(association_exchange(association), op, width, remote, operand,
+				     compare, arg);
+	core_settle(core_of(association), association);
+	return status;
+}
+
+static int reserve(struct net_association *association, uint8_t tag, size_t header_length,
+		   size_t length, uint8_t **place)
+{
+	int status;
+
+	if (header_length > NET_MESSAGE_MOST || length > NET_MESSAGE_MOST ||
+	    header_length + length > NET_MESSAGE_MOST)
+		return PF_ERR_TOO_LONG;
+	status = association_use(association);
+	if (status == PF_OK)
+		status = message_reserve(association_exchange(association), tag,
+					 header_length + length, place);
+	/* One that is opened for this has its HELLO to send, whatever becomes of the message. */
+	if (status != PF_OK)
+		core_settle(core_of(association), association);
+	return status;
+}
+
+static int commit(struct net_association *association, size_t length)
+{
+	message_commit(association_exchange(association), length);
+	core_settle(core_of(association), association);
+	return PF_DONE;
+}
+
+int net_send(struct net_association *association, uint8_t tag, const void *header,
+	     size_t header_length, const void *payload, size_t payload_length)
+{
+	uint8_t *place;
+	int status;
+
+	status = reserve(association, tag, header_length, payload_length, &place);
+	if (status != PF_OK)
+		return status;
+	if (header_length)
+		memcpy(place, header, header_length);
+	if (payload_length)
+		memcpy(place + header_length, payload, payload_length);
+	return commit(association, header_length + payload_length);
+}
+
+int net_send_pack(struct net_association *association, uint8_t tag, const void *header,
+		  size_t header_length, size_t length, pf_pack_fn pack, void *arg)
+{
+	uint8_t *place;
+	int status;
+
+	status = reserve(association, tag, header_length, length, &place);
+	if (status != PF_OK)
+		return status;
+	if (header_length)
+		memcpy(place, header, header_length);
+	pack(place + header_length, length, arg);
+	return commit(association, header_length + length);
 }
 
 void net_resolved(struct net_core *core, struct net_token token, int status, uint64_t bad)
 {
 	struct net_association *association = core_index(core, token.association);
-	struct net_transfer *transfer;
+	struct exchange *exchange;
 
 	if (!association || !association->busy)
 		return;
-	if (token.side == NET_ATOMIC) {
-		net_atomic_resolved(association, token, status, bad);
-	} else {
-		transfer = transfer_find(association, token.served, token.side == NET_SOURCE,
-					 token.transfer);
-		if (!transfer || transfer->generation != token.generation ||
-		    token.block >= transfer->blocks)
-			return;
-		if (token.side == NET_SOURCE)
-			source_resolved(association, transfer, token.block, status, bad);
-		else
-			destination_resolved(association, transfer, token.block, status, bad);
+	exchange = &association->busy->exchange;
+	if (token.side == NET_ATOMIC)
+		atomics_resolved(exchange, token, status, bad);
+	else if (token.side == NET_SOURCE)
+		source_resolved(exchange, token, status, bad);
+	else
+		destination_resolved(exchange, token, status, bad);
+	core_settle(core, association);
+}
+
+/* ---- events ---- */
+
+static bool take_run(struct net_core *core, struct message *message, struct net_event *event)
+{
+	struct shared *shared = &core->shared;
+
+	while (shared->runs_first < shared->runs_end) {
+		struct message_run *run = &shared->runs[shared->runs_first];
+
+		if (run->association && run->length) {
+			event->association = run->association;
+			message_of_run(run, message);
+			return true;
+		}
+		shared->runs_first++;
 	}
-	core_schedule(core, association);
+	shared->runs_first = shared->runs_end = 0;
+	return false;
+}
+
+static bool take_waiting(struct net_core *core, struct message *message, struct net_event *event)
+{
+	struct exchange *exchange;
+
+	while ((exchange = STAILQ_FIRST(&core->shared.waiting))) {
+		struct net_association *association = exchange->association;
+		bool broken, taken = message_next(exchange, message, &broken);
+
+		if (!taken) {
+			STAILQ_REMOVE_HEAD(&core->shared.waiting, next_waiting);
+			exchange->waiting = false;
+			if (broken)
+				association_fail(association, PF_ERR_REFUSED,
+						 "malformed message stream from the peer");
+			association_delivered(association);
+		}
+		core_settle(core, association);
+		if (taken) {
+			event->association = association;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool net_take(struct net_core *core, struct net_event *event)
+{
+	struct net_association *association;
+	struct finished *finished;
+	struct message message;
+
+	if (take_run(core, &message, event) || take_waiting(core, &message, event)) {
+		event->kind = NET_MESSAGE;
+		event->tag = message.tag;
+		event->data = message.bytes;
+		event->length = message.length;
+		return true;
+	}
+	finished = STAILQ_FIRST(&core->shared.finished);
+	if (finished) {
+		STAILQ_REMOVE_HEAD(&core->shared.finished, next);
+		event->kind = NET_COMPLETION;
+		event->arg = finished->arg;
+		event->completion = finished->completion;
+		free(finished);
+		return true;
+	}
+	while ((association = STAILQ_FIRST(&core->shared.gone))) {
+		STAILQ_REMOVE_HEAD(&core->shared.gone, next_gone);
+		association->ending = false;
+		if (association->closing)
+			continue;
+		event->kind = NET_GONE;
+		event->association = association;
+		return true;
+	}
+	return false;
+}
+
+bool net_has_events(const struct net_core *core)
+{
+	const struct shared *shared = &core->shared;
+
+	return shared->runs_first < shared->runs_end || !STAILQ_EMPTY(&shared->waiting) ||
+	       !STAILQ_EMPTY(&shared->finished) || !STAILQ_EMPTY(&shared->gone);
+}
+
+int net_association_status(const struct net_association *association, const char **why)
+{
+	*why = association->why;
+	return association->status;
 }
 
 const struct net_statistics *net_statistics(const struct net_core *core)
 {
-	return &core->statistics;
-}
-
-uint32_t core_credit(const struct net_core *core)
-{
-	uint32_t share = core->options.receive_buffer / (core->active ? core->active : 1);
-
-	return share > 4096 ? share : 4096;
+	return &core->shared.statistics;
 }
 
 bool net_path_info(const struct net_association *association, unsigned path,
@@ -429,26 +573,5 @@ bool net_path_info(const struct net_association *association, unsigned path,
 
 size_t net_association_memory(const struct net_association *association)
 {
-	const struct busy *busy = association->busy;
-	size_t bytes = sizeof(*association);
-	unsigned i;
-
-	if (association->opening)
-		bytes += sizeof(*association->opening) + association->opening->info_length;
-	for (i = 0; i < NET_PATHS_MOST; i++) {
-		const struct path *path = association->paths[i];
-
-		if (path)
-			bytes += sizeof(*path) + path->capacity * sizeof(*path->sent);
-	}
-	if (!busy)
-		return bytes;
-	bytes += sizeof(*busy) + busy->transfers.open * sizeof(struct net_transfer);
-	for (i = 0; i < STREAMS; i++) {
-		if (busy->out[i].ring)
-			bytes += busy->out[i].size + (size_t)busy->out[i].spare;
-		if (busy->in[i].ring)
-			bytes += busy->in[i].size + (size_t)busy->in[i].spare;
-	}
-	return bytes;
+	return association_memory(association);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The destination of a transfer's data: where bytes are placed, or wait for their page. */
+#include "destination.h"
+
 #include <stdlib.h>
 
-#include "core.h"
+#include "transfer.h"
 
 static struct absent *find_absent(const struct net_transfer *transfer, unsigned block)
 {
@@ -13,16 +14,16 @@ static struct absent *find_absent(const struct net_transfer *transfer, unsigned 
 	return absent;
 }
 
-static void free_kept(struct net_core *core, struct absent *absent)
+static void free_kept(struct shared *shared, struct absent *absent)
 {
 	struct kept *kept = absent->kept;
 
 	absent->kept = kept->next;
-	core->backup_used -= (uint32_t)sizeof(*kept) + kept->length;
+	shared->backup_used -= (uint32_t)sizeof(*kept) + kept->length;
 	free(kept);
 }
 
-static void free_absent(struct net_core *core, struct net_transfer *transfer, struct absent *absent)
+static void free_absent(struct shared *shared, struct net_transfer *transfer, struct absent *absent)
 {
 	struct absent **at = &transfer->faults;
 
@@ -30,14 +31,14 @@ static void free_absent(struct net_core *core, struct net_transfer *transfer, st
 		at = &(*at)->next;
 	*at = absent->next;
 	while (absent->kept)
-		free_kept(core, absent);
+		free_kept(shared, absent);
 	free(absent);
 }
 
-void destination_free(struct net_association *association, struct net_transfer *transfer)
+void destination_free(struct exchange *exchange, struct net_transfer *transfer)
 {
 	while (transfer->faults)
-		free_absent(association->core, transfer, transfer->faults);
+		free_absent(exchange->shared, transfer, transfer->faults);
 }
 
 static void note_finished(struct transfer_numbers *numbers, uint32_t id)
@@ -52,55 +53,58 @@ static void note_finished(struct transfer_numbers *numbers, uint32_t id)
 	}
 }
 
-/* Nothing more is needed: of the record remains what the source has to be told. */
-static void finish(struct net_association *association, struct net_transfer *transfer, int status,
-		   uint64_t bad)
+/* Nothing more is needed: of the record remains that the source has to be told so. */
+static void forget_blocks(struct exchange *exchange, struct net_transfer *transfer)
 {
-	struct transfers *transfers = &association->busy->transfers;
-
-	destination_free(association, transfer);
+	destination_free(exchange, transfer);
 	transfer->finished = true;
-	transfer->status = status;
-	transfer->address = bad;
 	transfer->absent = transfer->tell_nack = transfer->tell_again = 0;
 	transfer->tell = 0;
-	if (transfers->latest == transfer)
-		transfers->latest = NULL;
-	transfer_tell(association, transfer, TELL_DONE);
+	if (exchange->transfers.latest == transfer)
+		exchange->transfers.latest = NULL;
+	transfer_tell(exchange, transfer, TELL_DONE);
+}
+
+static void finish(struct exchange *exchange, struct net_transfer *transfer, int status,
+		   uint64_t bad)
+{
+	transfer->status = status;
+	transfer->address = bad;
+	forget_blocks(exchange, transfer);
 	if (transfer->get) {
-		transfer_end(association, transfer, status,
+		transfer_end(exchange, transfer, status,
 			     status == PF_OK ? PF_SIDE_NONE : PF_SIDE_LOCAL, bad);
 	} else {
-		transfers->peers[0][transfer->id % TRANSFERS_MOST] = NULL;
-		note_finished(&association->numbers, transfer->id);
+		exchange->transfers.peers[0][transfer->id % TRANSFERS_MOST] = NULL;
+		note_finished(&exchange->rest->numbers, transfer->id);
 	}
 }
 
 /* Has all come that is wanted? Then it is over. */
-static bool settle(struct net_association *association, struct net_transfer *transfer)
+static bool settle(struct exchange *exchange, struct net_transfer *transfer)
 {
 	if (~transfer->done & granule_mask(0, transfer->limit) ||
 	    (transfer->before && ~transfer->granules[transfer->limit] & transfer->before))
 		return false;
-	finish(association, transfer, transfer->status, transfer->address);
+	finish(exchange, transfer, transfer->status, transfer->address);
 	return true;
 }
 
 /* Granules that came. True: that was the last of the transfer. */
-static bool have(struct net_association *association, struct net_transfer *transfer, unsigned block,
+static bool have(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		 uint64_t granules)
 {
 	transfer->granules[block] |= granules;
-	if (transfer->granules[block] == transfer_block_granules(association, transfer, block))
+	if (transfer->granules[block] == transfer_block_granules(exchange, transfer, block))
 		transfer->done |= 1ull << block;
-	return settle(association, transfer);
+	return settle(exchange, transfer);
 }
 
 /*
  * A block cannot be written. What comes before it is waited for all the same:
  * the address that is reported is the first, in whatever order packets come.
  */
-static void fail(struct net_association *association, struct net_transfer *transfer, unsigned block,
+static void fail(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		 uint64_t bad, uint64_t granules)
 {
 	uint64_t before = granule_mask(0, block);
@@ -116,30 +120,30 @@ static void fail(struct net_association *association, struct net_transfer *trans
 	transfer->tell_again &= before;
 	while (*at) {
 		if ((*at)->block >= block)
-			free_absent(association->core, transfer, *at);
+			free_absent(exchange->shared, transfer, *at);
 		else
 			at = &(*at)->next;
 	}
-	settle(association, transfer);
+	settle(exchange, transfer);
 }
 
-static struct net_wait wait_for(const struct net_association *association,
+static struct net_wait wait_for(const struct exchange *exchange,
 				const struct net_transfer *transfer, unsigned block)
 {
 	return (struct net_wait){
-		.token = transfer_token(association, transfer, block),
-		.address = transfer->local + (uint64_t)block * association->block_size,
-		.length = transfer_block_length(association, transfer, block),
+		.token = transfer_token(exchange, transfer, block),
+		.address = transfer->local + (uint64_t)block * exchange->block_size,
+		.length = transfer_block_length(exchange, transfer, block),
 		.end = transfer->local + transfer->length,
 		.write = true,
 	};
 }
 
 /* A put's record is made by the first of its packets to come. *taken: it had one, and is over. */
-static struct net_transfer *put_record(struct net_association *association, uint32_t id,
+static struct net_transfer *put_record(struct exchange *exchange, uint32_t id,
 				       const struct wire_data *data, bool *taken)
 {
-	const struct transfer_numbers *numbers = &association->numbers;
+	const struct transfer_numbers *numbers = &exchange->rest->numbers;
 	uint32_t ahead = id - numbers->finished;
 	struct net_transfer *transfer;
 
@@ -152,27 +156,27 @@ static struct net_transfer *put_record(struct net_association *association, uint
 		*taken = true;
 		return NULL;
 	}
-	transfer = association->busy->transfers.peers[0][id % TRANSFERS_MOST];
+	transfer = exchange->transfers.peers[0][id % TRANSFERS_MOST];
 	if (transfer)
 		return transfer;
-	transfer = transfer_new(association, false, false);
+	transfer = transfer_new(exchange, false, false);
 	if (!transfer)
 		return NULL;
 	transfer->id = id;
 	transfer->local = data->address;
 	transfer->length = data->length;
 	transfer->blocks =
-		(uint8_t)((data->length + association->block_size - 1) / association->block_size);
+		(uint8_t)((data->length + exchange->block_size - 1) / exchange->block_size);
 	transfer->limit = transfer->blocks;
 	memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
-	association->busy->transfers.peers[0][id % TRANSFERS_MOST] = transfer;
+	exchange->transfers.peers[0][id % TRANSFERS_MOST] = transfer;
 	return transfer;
 }
 
-static bool sound(const struct net_association *association, const struct wire_data *data,
+static bool sound(const struct exchange *exchange, const struct wire_data *data,
 		  uint32_t length)
 {
-	uint32_t block_size = association->block_size, granule = block_size / GRANULES;
+	uint32_t block_size = exchange->block_size, granule = block_size / GRANULES;
 
 	return data->length && data->length <= block_size * TRANSFER_BLOCKS &&
 	       data->address + data->length >= data->address && length &&
@@ -183,62 +187,61 @@ static bool sound(const struct net_association *association, const struct wire_d
 }
 
 /* The page is absent: keep the packet, or drop it and say so. */
-static bool postpone(struct net_association *association, struct net_transfer *transfer,
-		     unsigned block, uint64_t granules, uint32_t offset, uint32_t length)
+static enum destination_result postpone(struct exchange *exchange, struct net_transfer *transfer,
+					unsigned block, uint64_t granules, uint32_t offset,
+					const struct payload *payload)
 {
-	struct net_core *core = association->core;
+	struct shared *shared = exchange->shared;
 	struct absent *absent = find_absent(transfer, block);
+	uint32_t length = payload->length;
 	struct kept *kept = NULL;
 
 	if (!absent) {
 		absent = calloc(1, sizeof(*absent));
 		if (!absent)
-			return false;
+			return DESTINATION_REFUSED;
 		absent->block = (uint8_t)block;
 		absent->next = transfer->faults;
 		transfer->faults = absent;
 	}
 	granules &= ~(absent->held | absent->dropped);
 	if (!granules)
-		return true;
-	if (core->options.fault_mode == NET_FAULT_BACKUP) {
-		if (core->backup_used + sizeof(*kept) + length <= core->options.backup_ring)
+		return DESTINATION_TAKEN;
+	if (shared->options.fault_mode == NET_FAULT_BACKUP) {
+		if (!payload->apart)
+			return DESTINATION_NEEDS_BYTES;
+		if (shared->backup_used + sizeof(*kept) + length <= shared->options.backup_ring)
 			kept = malloc(sizeof(*kept) + length);
-		if (!kept)
-			core->statistics.backup_full++;
-		if (kept && !core_stash(core)) {
-			free(kept);
-			return false;
-		}
+		shared->statistics.backup_full += !kept;
 	}
 	if (kept) {
 		kept->offset = offset;
 		kept->length = length;
-		memcpy(kept->bytes, core->payload, length);
+		memcpy(kept->bytes, payload->bytes, length);
 		kept->next = absent->kept;
 		absent->kept = kept;
 		absent->held |= granules;
-		core->backup_used += (uint32_t)sizeof(*kept) + length;
-		core->statistics.backup_held++;
-		return true;
+		shared->backup_used += (uint32_t)sizeof(*kept) + length;
+		shared->statistics.backup_held++;
+		return DESTINATION_TAKEN;
 	}
 	absent->dropped |= granules;
 	if (!absent->told) {
 		transfer->tell_nack |= 1ull << block;
-		transfer_tell(association, transfer, 0);
+		transfer_tell(exchange, transfer, 0);
 	}
-	return true;
+	return DESTINATION_TAKEN;
 }
 
 /* Write the granules given of a piece of a block: PF_OK or what place says. *done: those written. */
-static int place(struct net_association *association, struct net_transfer *transfer, unsigned block,
+static int place(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		 uint64_t granules, uint32_t offset, const uint8_t *bytes, uint32_t length,
 		 uint64_t *done, uint64_t *bad)
 {
-	uint32_t granule = association->block_size / GRANULES;
-	uint32_t start = block * association->block_size;
-	struct net_core *core = association->core;
-	struct net_wait wait = wait_for(association, transfer, block);
+	uint32_t granule = exchange->block_size / GRANULES;
+	uint32_t start = block * exchange->block_size;
+	struct shared *shared = exchange->shared;
+	struct net_wait wait = wait_for(exchange, transfer, block);
 	int result, failed = PF_OK;
 	uint64_t before;
 
@@ -251,7 +254,7 @@ static int place(struct net_association *association, struct net_transfer *trans
 
 		if (to > offset + length)
 			to = offset + length;
-		result = core->callbacks.place(core->callbacks.user, &wait, transfer->local + from,
+		result = shared->memory.place(shared->memory.user, &wait, transfer->local + from,
 					       bytes + (from - offset), to - from, bad);
 		if (result == PF_OK) {
 			*done |= granule_mask(first, count);
@@ -269,110 +272,108 @@ static int place(struct net_association *association, struct net_transfer *trans
 }
 
 /* What of a block comes before a bad address that one of its packets met. */
-static uint64_t granules_before(const struct net_association *association,
+static uint64_t granules_before(const struct exchange *exchange,
 				const struct net_transfer *transfer, unsigned block, uint64_t bad)
 {
-	uint64_t offset = bad - transfer->local - (uint64_t)block * association->block_size;
+	uint64_t offset = bad - transfer->local - (uint64_t)block * exchange->block_size;
 
 	/* Resolved a moment ago, it has granules that the source still has to be asked for. */
-	if (find_absent(transfer, block) || offset >= association->block_size)
+	if (find_absent(transfer, block) || offset >= exchange->block_size)
 		return 0;
-	return granule_mask(0, (unsigned)(offset / (association->block_size / GRANULES)));
+	return granule_mask(0, (unsigned)(offset / (exchange->block_size / GRANULES)));
 }
 
 /*
  * Can the block be written without waiting? PF_OK, once for all its packets;
  * PF_ERR_AGAIN: it is absent from now on, and being resolved.
  */
-static int look(struct net_association *association, struct net_transfer *transfer, unsigned block)
+static int look(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
 {
-	struct net_core *core = association->core;
-	struct net_wait wait = wait_for(association, transfer, block);
+	struct shared *shared = exchange->shared;
+	struct net_wait wait = wait_for(exchange, transfer, block);
 	uint64_t bit = 1ull << block, bad;
 	int status;
 
 	if (transfer->predicted & bit)
 		return PF_OK;
-	status = core->callbacks.destination(core->callbacks.user, &wait, wait.address,
+	status = shared->memory.destination(shared->memory.user, &wait, wait.address,
 					     (uint32_t)wait.length, &bad);
 	if (status == PF_OK)
 		transfer->predicted |= bit;
 	if (status == PF_ERR_AGAIN) {
 		transfer->absent |= bit;
-		core->statistics.destination_faults++;
+		shared->statistics.destination_faults++;
 	}
 	return status;
 }
 
-static enum destination_result arrive(struct net_association *association,
-				      struct net_transfer *transfer, unsigned block,
-				      uint64_t granules, uint32_t offset, uint32_t length)
+static enum destination_result arrive(struct exchange *exchange, struct net_transfer *transfer,
+				      unsigned block, uint64_t granules, uint32_t offset,
+				      const struct payload *payload)
 {
-	struct net_core *core = association->core;
+	struct shared *shared = exchange->shared;
 	uint64_t bit = 1ull << block, done, bad = 0;
-	bool foreseen = transfer->predicted & bit && core->received_at == transfer->local + offset;
+	bool foreseen = transfer->predicted & bit &&
+			payload->received_at == transfer->local + offset;
 	int status;
 
 	/* A bad address is place's to tell: it has the first, and writes what is before it. */
-	if (transfer->absent & bit || look(association, transfer, block) == PF_ERR_AGAIN)
-		return postpone(association, transfer, block, granules, offset, length) ?
-			       DESTINATION_TAKEN :
-			       DESTINATION_REFUSED;
+	if (transfer->absent & bit || look(exchange, transfer, block) == PF_ERR_AGAIN)
+		return postpone(exchange, transfer, block, granules, offset, payload);
 	if (foreseen) {
-		core->statistics.data_in_place++;
-		have(association, transfer, block, granules);
+		shared->statistics.data_in_place++;
+		have(exchange, transfer, block, granules);
 		return DESTINATION_TAKEN;
 	}
-	if (!core_stash(core))
-		return DESTINATION_REFUSED;
-	status = place(association, transfer, block, granules, offset, core->payload, length, &done,
-		       &bad);
-	if (done && have(association, transfer, block, done))
+	if (!payload->apart)
+		return DESTINATION_NEEDS_BYTES;
+	status = place(exchange, transfer, block, granules, offset, payload->bytes,
+		       payload->length, &done, &bad);
+	if (done && have(exchange, transfer, block, done))
 		return DESTINATION_TAKEN;
 	if (status == PF_OK)
 		return DESTINATION_TAKEN;
-	/* As if it had been lost: it comes again. */
+	/* It comes again. */
 	if (status == PF_ERR_MEMORY)
 		return DESTINATION_REFUSED;
 	if (status != PF_ERR_AGAIN) {
-		fail(association, transfer, block, bad,
-		     granules_before(association, transfer, block, bad));
+		fail(exchange, transfer, block, bad,
+		     granules_before(exchange, transfer, block, bad));
 		return DESTINATION_TAKEN;
 	}
 	transfer->absent |= bit;
 	transfer->predicted &= ~bit;
-	core->statistics.destination_faults++;
-	return postpone(association, transfer, block, granules & ~done, offset, length) ?
-		       DESTINATION_TAKEN :
-		       DESTINATION_REFUSED;
+	shared->statistics.destination_faults++;
+	return postpone(exchange, transfer, block, granules & ~done, offset, payload);
 }
 
-enum destination_result destination_data(struct net_association *association, bool get, uint32_t id,
-					 const struct wire_data *data, uint32_t length)
+enum destination_result destination_data(struct exchange *exchange, bool get, uint32_t id,
+					 const struct wire_data *data,
+					 const struct payload *payload)
 {
-	struct transfers *transfers = &association->busy->transfers;
-	struct net_core *core = association->core;
-	uint32_t granule = association->block_size / GRANULES, whole;
+	struct transfers *transfers = &exchange->transfers;
+	struct net_statistics *statistics = &exchange->shared->statistics;
+	uint32_t granule = exchange->block_size / GRANULES, length = payload->length, whole;
 	struct net_transfer *transfer;
 	unsigned block, first;
 	uint64_t granules;
 	bool taken = true;
 
-	if (!sound(association, data, length))
+	if (!sound(exchange, data, length))
 		return DESTINATION_REFUSED;
-	transfer = get ? transfer_find(association, true, false, id) :
-			 put_record(association, id, data, &taken);
+	transfer = get ? transfer_find(exchange, true, false, id) :
+			 put_record(exchange, id, data, &taken);
 	if (!transfer) {
-		core->statistics.data_duplicate += taken;
+		statistics->data_duplicate += taken;
 		return taken ? DESTINATION_TAKEN : DESTINATION_REFUSED;
 	}
 	if (transfer->length != data->length || (!get && transfer->local != data->address))
 		return DESTINATION_REFUSED;
-	block = data->offset / association->block_size;
-	first = data->offset % association->block_size / granule;
+	block = data->offset / exchange->block_size;
+	first = data->offset % exchange->block_size / granule;
 	whole = (length + granule - 1) / granule;
 	granules = granule_mask(first, whole);
-	core->latest = association;
+	exchange->effects |= EFFECT_EXPECT;
 	transfers->latest = transfer;
 	transfers->latest_end = data->offset + length;
 	/* In whole granules: of a part of one nobody could say whether it is there. */
@@ -381,7 +382,7 @@ enum destination_result destination_data(struct net_association *association, bo
 		transfers->latest_length = whole * granule;
 	granules &= ~transfer->granules[block];
 	if (!granules) {
-		core->statistics.data_duplicate++;
+		statistics->data_duplicate++;
 		return DESTINATION_TAKEN;
 	}
 	if (block >= transfer->limit) {
@@ -389,55 +390,74 @@ enum destination_result destination_data(struct net_association *association, bo
 		if (!granules)
 			return DESTINATION_TAKEN;
 	}
-	return arrive(association, transfer, block, granules, data->offset, length);
+	return arrive(exchange, transfer, block, granules, data->offset, payload);
+}
+
+void destination_start(struct exchange *exchange)
+{
+	struct transfers *transfers = &exchange->transfers;
+	struct net_transfer *transfer;
+
+	while (transfers->get_bytes < GET_BYTES_MOST &&
+	       (transfer = transfer_cut(exchange, true))) {
+		transfers->get_bytes += transfer->length;
+		memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
+		transfer_tell(exchange, transfer, TELL_GET);
+		if (transfers->latest)
+			continue;
+		transfers->latest = transfer;
+		transfers->latest_end = 0;
+		exchange->effects |= EFFECT_EXPECT;
+	}
 }
 
 /* What was kept goes to its place. False: it cannot, and nothing is kept any more. */
-static bool place_kept(struct net_association *association, struct net_transfer *transfer,
+static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 		       struct absent *absent)
 {
-	uint32_t granule = association->block_size / GRANULES;
-	struct net_core *core = association->core;
+	uint32_t granule = exchange->block_size / GRANULES;
+	struct shared *shared = exchange->shared;
 	uint64_t done, bad = 0, granules;
 	unsigned block = absent->block;
 	struct kept *kept;
 	int status;
 
 	while ((kept = absent->kept)) {
-		granules = granule_mask(kept->offset % association->block_size / granule,
+		granules = granule_mask(kept->offset % exchange->block_size / granule,
 					(kept->length + granule - 1) / granule);
 		granules &= absent->held & ~transfer->granules[block];
-		status = place(association, transfer, block, granules, kept->offset, kept->bytes,
+		status = place(exchange, transfer, block, granules, kept->offset, kept->bytes,
 			       kept->length, &done, &bad);
 		absent->held &= ~done;
 		if (status == PF_ERR_AGAIN) {
 			transfer->granules[block] |= done;
 			transfer->absent |= 1ull << block;
-			core->statistics.destination_faults++;
+			shared->statistics.destination_faults++;
 			return true;
 		}
 		if (status != PF_OK) {
-			fail(association, transfer, block, bad, 0);
+			fail(exchange, transfer, block, bad, 0);
 			return false;
 		}
-		free_kept(core, absent);
+		free_kept(shared, absent);
 		/* finish would free absent: the last ones are reported behind the loop. */
 		transfer->granules[block] |= done;
 	}
 	return true;
 }
 
-void destination_resolved(struct net_association *association, struct net_transfer *transfer,
-			  unsigned block, int status, uint64_t bad)
+void destination_resolved(struct exchange *exchange, struct net_token token, int status,
+			  uint64_t bad)
 {
-	struct net_core *core = association->core;
+	struct net_transfer *transfer = transfer_of_token(exchange, token);
+	unsigned block = token.block;
 	uint64_t bit = 1ull << block;
 	struct absent *absent;
 
-	if (transfer->finished || !(transfer->absent & bit))
+	if (!transfer || transfer->finished || !(transfer->absent & bit))
 		return;
 	if (status != PF_OK) {
-		fail(association, transfer, block, bad, 0);
+		fail(exchange, transfer, block, bad, 0);
 		return;
 	}
 	transfer->absent &= ~bit;
@@ -446,18 +466,18 @@ void destination_resolved(struct net_association *association, struct net_transf
 	absent = find_absent(transfer, block);
 	if (!absent)
 		return;
-	if (!place_kept(association, transfer, absent) || transfer->absent & bit)
+	if (!place_kept(exchange, transfer, absent) || transfer->absent & bit)
 		return;
 	if (absent->dropped) {
 		transfer->tell_again |= bit;
-		transfer_tell(association, transfer, 0);
+		transfer_tell(exchange, transfer, 0);
 	} else {
-		free_absent(core, transfer, absent);
+		free_absent(exchange->shared, transfer, absent);
 	}
-	have(association, transfer, block, 0);
+	have(exchange, transfer, block, 0);
 }
 
-bool destination_again(struct net_association *association, struct net_transfer *transfer,
+bool destination_again(struct exchange *exchange, struct net_transfer *transfer,
 		       unsigned block, uint64_t *granules)
 {
 	struct absent *absent = find_absent(transfer, block);
@@ -468,7 +488,7 @@ bool destination_again(struct net_association *association, struct net_transfer 
 		return false;
 	transfer->tell_nack &= ~bit;
 	*granules = absent->dropped & ~transfer->granules[block];
-	free_absent(association->core, transfer, absent);
+	free_absent(exchange->shared, transfer, absent);
 	return true;
 }
 
@@ -483,23 +503,40 @@ bool destination_nack(struct net_transfer *transfer, unsigned block)
 	return true;
 }
 
-void destination_cancel(struct net_association *association, uint32_t id)
+void destination_cancel(struct exchange *exchange, uint32_t id)
 {
 	struct wire_data data = { .length = 1 };
 	struct net_transfer *transfer;
 	bool taken;
 
-	transfer = put_record(association, id, &data, &taken);
+	transfer = put_record(exchange, id, &data, &taken);
 	if (transfer)
-		finish(association, transfer, PF_ERR_FAULT, 0);
+		finish(exchange, transfer, PF_ERR_FAULT, 0);
 }
 
-unsigned destination_predict(struct net_association *association, struct net_place *places,
+void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address)
+{
+	struct net_transfer *transfer = transfer_find(exchange, true, false, id);
+	enum pf_side side = PF_SIDE_REMOTE;
+
+	if (!transfer)
+		return;
+	/* Both sides have a bad page: the first counts. */
+	if (transfer->status != PF_OK &&
+	    transfer->address - transfer->local < address - transfer->remote) {
+		side = PF_SIDE_LOCAL;
+		address = transfer->address;
+	}
+	forget_blocks(exchange, transfer);
+	transfer_end(exchange, transfer, PF_ERR_FAULT, side, address);
+}
+
+unsigned destination_predict(struct exchange *exchange, struct net_place *places,
 			     unsigned most, uint32_t header)
 {
-	struct transfers *transfers = &association->busy->transfers;
+	struct transfers *transfers = &exchange->transfers;
 	struct net_transfer *transfer = transfers->latest;
-	uint32_t granule = association->block_size / GRANULES, offset, length, bytes = 0;
+	uint32_t granule = exchange->block_size / GRANULES, offset, length, bytes = 0;
 	unsigned count = 0, block, first;
 	uint64_t granules;
 
@@ -508,17 +545,17 @@ unsigned destination_predict(struct net_association *association, struct net_pla
 	for (offset = transfers->latest_end;
 	     count < most && offset < transfer->length && bytes < NET_BATCH_BYTES;
 	     offset += length, bytes += header + length) {
-		block = offset / association->block_size;
-		length = transfer_block_length(association, transfer, block) -
-			 offset % association->block_size;
+		block = offset / exchange->block_size;
+		length = transfer_block_length(exchange, transfer, block) -
+			 offset % exchange->block_size;
 		if (length > transfers->latest_length)
 			length = transfers->latest_length;
-		first = offset % association->block_size / granule;
+		first = offset % exchange->block_size / granule;
 		granules = granule_mask(first, (length + granule - 1) / granule);
 		if (block >= transfer->limit || transfer->granules[block] & granules ||
 		    transfer->absent >> block & 1 || find_absent(transfer, block))
 			break;
-		if (look(association, transfer, block) != PF_OK)
+		if (look(exchange, transfer, block) != PF_OK)
 			break;
 		places[count].address = (void *)(uintptr_t)(transfer->local + offset);
 		places[count++].length = length;

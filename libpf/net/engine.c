@@ -10,9 +10,6 @@
 
 #include "base/clock.h"
 #include "common/context.h"
-#include "link.h"
-#include "memory.h"
-#include "watch.h"
 
 /* Receive calls for one socket before the others, and sending, get their turn. */
 #define RECEIVES_MOST 8
@@ -35,6 +32,15 @@
 #define LINGER (SECOND / 2)
 
 /* ---- making it ---- */
+
+static bool accept_link(void *user, struct net_association *association,
+			const uint8_t id[NET_ID_BYTES], const void *info, size_t length,
+			void **peer)
+{
+	struct engine *engine = user;
+
+	return link_accept(&engine->links, association, id, info, length, peer);
+}
 
 static size_t packet_most(void *user, const struct net_endpoint *to)
 {
@@ -88,17 +94,9 @@ static void open_sockets(struct engine *engine, const struct interface *found, u
 static int create_core(struct engine *engine)
 {
 	const pf_options *options = &engine->context->options;
+	struct net_memory_operations memory = memory_operations(&engine->memory);
 	struct net_callbacks callbacks = {
-		.source = memory_source,
-		.destination = memory_destination,
-		.place = memory_place,
-		.fetch = memory_fetch,
-		.gather = memory_gather,
-		.atomic = memory_atomic,
-		.deliver = link_deliver,
-		.complete = link_complete,
-		.accept = link_accept,
-		.gone = link_gone,
+		.accept = accept_link,
 		.packet_most = packet_most,
 		.random = random_bytes,
 		.user = engine,
@@ -116,7 +114,7 @@ static int create_core(struct engine *engine)
 									 UINT32_MAX);
 	net.receive_buffer = engine->sockets[0].receive_buffer;
 	net.peer_timeout = options->peer_timeout * SECOND;
-	engine->core = net_create(&net, &callbacks);
+	engine->core = net_create(&net, &memory, &callbacks);
 	sodium_memzero(&net, sizeof(net));
 	return engine->core ? PF_OK : PF_ERR_MEMORY;
 }
@@ -141,15 +139,9 @@ static int create_batches(struct engine *engine)
 
 static void destroy(struct engine *engine)
 {
-	watch_destroy(engine->watch);
 	if (engine->core)
 		net_destroy(engine->core);
-	while (engine->links) {
-		struct link *link = engine->links;
-
-		engine->links = link->next;
-		free(link);
-	}
+	links_destroy(&engine->links);
 	while (engine->count)
 		socket_close(&engine->sockets[--engine->count]);
 	receiver_destroy(engine->receiver);
@@ -157,9 +149,22 @@ static void destroy(struct engine *engine)
 	free(engine->rooms);
 	if (engine->wake >= 0)
 		close(engine->wake);
-	access_close(&engine->access);
+	net_memory_close(&engine->memory);
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);
+}
+
+/* Something was resolved. Progress finds it; the service thread may be asleep. */
+static void wake_driver(struct net_memory *memory)
+{
+	struct engine *engine =
+		(struct engine *)(void *)((char *)memory - offsetof(struct engine, memory));
+	const uint64_t one = 1;
+
+	/* It can only fail when the counter is full, and the thread awake. */
+	if (atomic_load_explicit(&engine->attended, memory_order_seq_cst) &&
+	    write(engine->wake, &one, sizeof(one)) < 0)
+		return;
 }
 
 int engine_open(pf_context *context, struct engine **result, const char **why)
@@ -182,30 +187,28 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	if (!engine)
 		return PF_ERR_MEMORY;
 	engine->context = context;
-	engine->finished_last = &engine->finished;
 	engine->alarm = NET_NEVER;
 	pthread_mutex_init(&engine->lock, NULL);
-	access_open(&engine->access);
+	net_memory_open(&engine->memory, context, wake_driver);
 	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	status = engine->wake < 0 ? PF_ERR_SYSTEM : PF_OK;
 	open_sockets(engine, found, count);
+	engine->links = (struct links){ .context = context,
+					.lock = &engine->lock,
+					.interfaces = engine->interfaces,
+					.interfaces_count = engine->count };
 	if (status == PF_OK && !engine->count) {
 		*why = "shared memory does not reach it, and no UDP socket could be opened here";
 		destroy(engine);
 		return PF_OK;
 	}
-	engine->receiver = receiver_create(memory_gather, engine);
+	engine->receiver = receiver_create(memory_gather, &engine->memory);
 	if (status == PF_OK && !engine->receiver)
 		status = PF_ERR_MEMORY;
 	if (status == PF_OK)
 		status = create_batches(engine);
 	if (status == PF_OK)
 		status = create_core(engine);
-	if (status != PF_OK) {
-		destroy(engine);
-		return status;
-	}
-	status = watch_create(&engine->watch, context->service.base, engine);
 	if (status != PF_OK) {
 		destroy(engine);
 		return status;
@@ -248,7 +251,7 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 {
 	struct net_place places[NET_BATCH_MOST];
 	unsigned calls, total = 0, predicted, most = 1;
-	uint64_t told = engine->told;
+	uint64_t told = engine->links.told;
 	uint32_t header = 0;
 	int count;
 
@@ -258,10 +261,13 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 							 0;
 		count = socket_receive(socket, engine->receiver, most, places, predicted, header);
 		if (count > 0) {
-			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count);
+			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count,
+				  engine->calling);
+			if (engine->calling)
+				links_tell(&engine->links, engine->core);
 			total += (unsigned)count;
 			/* What it may have waited for is more urgent than what else there is. */
-			if (engine->told != told)
+			if (engine->links.told != told)
 				break;
 			most = RECEIVE_MESSAGES;
 			continue;
@@ -426,7 +432,7 @@ static unsigned advance(struct engine *engine)
  */
 static bool put_off(struct engine *engine, uint64_t told)
 {
-	if (engine->told == told || atomic_load_explicit(&engine->attended, memory_order_relaxed) ||
+	if (engine->links.told == told || atomic_load_explicit(&engine->attended, memory_order_relaxed) ||
 	    net_owes(engine->core))
 		return false;
 	atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
@@ -436,13 +442,13 @@ static bool put_off(struct engine *engine, uint64_t told)
 static unsigned drive(struct engine *engine, unsigned rounds)
 {
 	unsigned total = 0, received, resolved, i;
-	uint64_t told = engine->told;
+	uint64_t told = engine->links.told;
 
 	if (atomic_load_explicit(&engine->behind, memory_order_relaxed))
 		total += advance(engine);
 	do {
 		received = 0;
-		resolved = memory_tell(engine);
+		resolved = memory_tell(&engine->memory, engine->core);
 		for (i = 0; i < engine->count; i++) {
 			if (is_due(engine, &engine->sockets[i]))
 				received += receive(engine, &engine->sockets[i]);
@@ -455,7 +461,7 @@ static unsigned drive(struct engine *engine, unsigned rounds)
 		    atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
 		    activity_read(&engine->context->activity.polls) % POLLS_CLOCK == 0)
 			total += advance(engine);
-	} while (received && --rounds && engine->told == told);
+	} while (received && --rounds && engine->links.told == told);
 	return total;
 }
 
@@ -516,13 +522,6 @@ static void stop_driving(struct engine *engine)
 		return;
 }
 
-/* Messages that came while nobody could be called. */
-static unsigned deliver(struct engine *engine)
-{
-	engine->undelivered = false;
-	return net_deliver(engine->core);
-}
-
 /* ---- who drives ---- */
 
 static int thread_id(void)
@@ -553,25 +552,37 @@ int engine_poll_links(struct engine *engine)
 		return 0;
 	}
 	engine_lock(engine);
-	engine->calling = true;
+	engine->calling = engine->memory.progress = true;
 	if (engine->coalesce.posts)
 		coalesce_poll(&engine->coalesce, now());
-	total = engine->undelivered ? (int)deliver(engine) : 0;
+	/* What came up while other threads drove. */
+	total = 0;
+	if (atomic_load_explicit(&engine->untold, memory_order_relaxed)) {
+		atomic_store_explicit(&engine->untold, false, memory_order_relaxed);
+		total = (int)links_tell(&engine->links, engine->core);
+	}
 	total += (int)drive(engine, ROUNDS_POLL);
+	total += (int)links_tell(&engine->links, engine->core);
 	if (total)
 		activity_moved(&engine->context->activity);
-	engine->calling = false;
+	engine->calling = engine->memory.progress = false;
 	stop_driving(engine);
-	if (atomic_exchange_explicit(&engine->untold, false, memory_order_acquire))
-		total += (int)link_tell(engine);
 	engine->quiet = total ? 0 : engine->quiet + 1;
 	return total;
+}
+
+/* With the lock: is there something that only progress may do? */
+static void note_untold(struct engine *engine)
+{
+	if (net_has_events(engine->core) || engine->memory.deferred ||
+	    engine->links.met != engine->links.list)
+		atomic_store_explicit(&engine->untold, true, memory_order_relaxed);
 }
 
 /* Others than progress have something for it: it may be asleep. */
 static void tell_progress(struct engine *engine)
 {
-	if (atomic_load_explicit(&engine->untold, memory_order_acquire))
+	if (atomic_load_explicit(&engine->untold, memory_order_relaxed))
 		engine->context->wake(engine->context);
 }
 
@@ -609,6 +620,7 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 	if (due < engine->alarm || engine->alarm <= now())
 		engine->alarm = due;
 	*alarm = engine->alarm;
+	note_untold(engine);
 	engine_unlock(engine);
 	atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
 	tell_progress(engine);
@@ -633,6 +645,7 @@ void engine_post(struct engine *engine)
 		}
 	}
 	transmit(engine, time);
+	note_untold(engine);
 	stop_driving(engine);
 	tell_progress(engine);
 }
@@ -656,17 +669,14 @@ void engine_close(struct engine *engine)
 {
 	struct operations *operations;
 	struct operation *operation;
-	struct link *link;
 
 	if (!engine)
 		return;
 	engine_lock(engine);
 	count(engine);
-	for (link = engine->links; link; link = link->next)
-		net_close(link->association);
+	net_close_all(engine->core);
 	transmit(engine, now());
 	engine_unlock(engine);
-	memory_forget(engine);
 	operations = &engine->context->operations;
 	destroy(engine);
 	/* What the core did not complete; struct operation comes first in it. */

@@ -5,12 +5,11 @@
  * Driving is receiving, sending and looking after time. One thread at a time
  * drives ("driving"): the one inside pf_progress, or the service thread while
  * the application does not poll. The core's state is under "lock", which the
- * driver holds but for the application's callbacks: during these the driver is
- * inside the core, and other threads may post (net_send, net_put, net_get,
- * net_atomic), which is what the core permits then.
+ * driver holds but for the application's callbacks: during these other threads
+ * may post (net_send, net_put, net_get, net_atomic), but none receives.
  *
- * Only progress calls the application. What the service thread meets waits:
- * messages in the core, completions and ends of peers in lists here.
+ * Only progress calls the application: events that come up while the service
+ * thread drives wait in the core.
  */
 #ifndef PF_ENGINE_H
 #define PF_ENGINE_H
@@ -19,24 +18,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "access.h"
 #include "coalesce.h"
-#include "memory/policy.h"
+#include "link.h"
+#include "memory.h"
 #include "net.h"
-#include "common/operation.h"
-#include "pf.h"
 #include "socket.h"
-
-struct link;
-struct resolved;
-struct watch;
-
-/* Finished while the service thread was driving. */
-struct finished {
-	struct finished *next;
-	struct operation *operation;
-	struct net_completion completion;
-};
 
 struct engine {
 	pf_context *context;
@@ -51,32 +37,22 @@ struct engine {
 	pthread_mutex_t lock;
 	_Atomic bool driving;
 	_Atomic bool posted;        /* something to send since the driver looked */
-	_Atomic bool active;        /* there are links */
-	bool calling;               /* the driver may call the application */
-	uint64_t told;              /* how often it did; the driver's own */
-	const struct socket *heard; /* by which something came last; likewise */
-	bool undelivered;           /* messages wait in the core for progress */
+	bool calling;               /* progress drives: the application may be called */
+	const struct socket *heard; /* by which something came last; the driver's own */
 	bool held;                  /* the sockets did not take all that may be sent */
 	struct coalesce coalesce;   /* posts that wait for the next poll */
 	_Atomic bool behind;        /* packets came that were not answered yet */
 	_Atomic bool untold;        /* progress has something to tell the application */
-	struct finished *finished, **finished_last;
-	struct link *links, *gone; /* gone: not told yet */
-	struct link *met;          /* before it in links: those that progress has not seen */
-	struct resolve_window source_window, destination_window;
-	struct access access;          /* to this process's memory */
+	struct links links;
+	struct net_memory memory;
 	struct net_statistics counted; /* that the context's statistics have */
 	uint64_t dropped;              /* by the sockets, likewise */
 	uint64_t quiet;                /* polls without anything; progress's own */
 
-	/* From threads that resolve; taken by the driver. */
-	_Atomic(struct resolved *) resolved;
-	struct resolved *deferred; /* what only progress may do; under the lock */
 	_Atomic bool attended;     /* the service thread looks after us: wake it */
 	_Atomic bool awaited;      /* it does, and waits for whoever drives to stop */
 	uint64_t alarm;            /* until when it sleeps at most, while it attends */
 	int wake;                  /* eventfd */
-	struct watch *watch;       /* the service thread's look after this */
 };
 
 /*
@@ -95,7 +71,7 @@ int engine_poll_links(struct engine *engine);
 /* Progress: drive, call the application. Returns how many things happened. */
 static inline int engine_poll(struct engine *engine)
 {
-	return atomic_load_explicit(&engine->active, memory_order_relaxed) ?
+	return atomic_load_explicit(&engine->links.active, memory_order_relaxed) ?
 		       engine_poll_links(engine) :
 		       0;
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "link.h"
 
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "common/context.h"
+#include <unistd.h>
 
 /* With an association at rest 1 KiB, README.md says; association.c has the other part. */
-_Static_assert(sizeof(struct net_peer) + sizeof(struct link) <= 136, "each peer costs it");
+_Static_assert(sizeof(struct net_peer) + sizeof(struct link) <= 112, "each peer costs it");
 
 static const char path_net[] = "packets over the network (UDP)";
 
@@ -40,12 +38,12 @@ static bool same_address(const union interface_address *a, const union interface
  * A network inside each host, as of its virtual machines, has the same addresses
  * on all of them: what is sent there would come to us.
  */
-static bool is_ours(const struct engine *engine, const union interface_address *address)
+static bool is_ours(const struct links *links, const union interface_address *address)
 {
 	unsigned i;
 
-	for (i = 0; i < engine->count; i++) {
-		if (same_address(&engine->interfaces[i].address, address))
+	for (i = 0; i < links->interfaces_count; i++) {
+		if (same_address(&links->interfaces[i].address, address))
 			return true;
 	}
 	return false;
@@ -64,14 +62,14 @@ static bool is_link_local(const union interface_address *address)
 }
 
 /* Can packets leave by that interface for an address of the peer? Sets its scope. */
-static bool leads_to(const struct engine *engine, const struct interface *interface,
+static bool leads_to(const struct links *links, const struct interface *interface,
 		     union interface_address *there, bool same_host, bool routed)
 {
 	if (interface->loopback || is_loopback(there)) {
 		if (!same_host || !interface->loopback || !is_loopback(there))
 			return false;
 	}
-	if (!same_host && is_ours(engine, there))
+	if (!same_host && is_ours(links, there))
 		return false;
 	/* Such an address is one on a link, and which link is for each host to say. */
 	if (is_link_local(there)) {
@@ -82,7 +80,7 @@ static bool leads_to(const struct engine *engine, const struct interface *interf
 }
 
 /* Has one of these paths the same interface, by another address of it? That is the same cable. */
-static bool is_used(const struct engine *engine, const struct interface *interface,
+static bool is_used(const struct links *links, const struct interface *interface,
 		    const struct net_endpoint *paths, unsigned count)
 {
 	struct endpoint endpoint;
@@ -90,7 +88,7 @@ static bool is_used(const struct engine *engine, const struct interface *interfa
 
 	for (i = 0; i < count; i++) {
 		memcpy(&endpoint, &paths[i], sizeof(endpoint));
-		if (engine->interfaces[endpoint.socket].index == interface->index)
+		if (links->interfaces[endpoint.socket].index == interface->index)
 			return true;
 	}
 	return false;
@@ -100,26 +98,26 @@ static bool is_used(const struct engine *engine, const struct interface *interfa
  * Paths of one family: each interface of ours with the first address of the
  * peer in the same network that no other has taken; routed, if there is none.
  */
-static unsigned paths_of(const struct engine *engine, const struct address *address, uint8_t family,
+static unsigned paths_of(const struct links *links, const struct address *address, uint8_t family,
 			 bool routed, struct net_endpoint *paths)
 {
 	const sa_family_t wanted = family == 4 ? AF_INET : AF_INET6;
-	bool same_host = !address_unreachable(&engine->context->address, address);
+	bool same_host = !address_unreachable(&links->context->address, address);
 	union interface_address there;
 	unsigned count = 0, i, j;
 	uint32_t taken = 0;
 
-	for (i = 0; i < engine->count && count < NET_PATHS_MOST; i++) {
-		const struct interface *interface = &engine->interfaces[i];
+	for (i = 0; i < links->interfaces_count && count < NET_PATHS_MOST; i++) {
+		const struct interface *interface = &links->interfaces[i];
 
 		if (interface->address.any.sa_family != wanted ||
-		    is_used(engine, interface, paths, count))
+		    is_used(links, interface, paths, count))
 			continue;
 		for (j = 0; j < address->endpoints_count; j++) {
 			if (address->endpoints[j].family != family || taken >> j & 1)
 				continue;
 			to_socket_address(&address->endpoints[j], &there);
-			if (!leads_to(engine, interface, &there, same_host, routed))
+			if (!leads_to(links, interface, &there, same_host, routed))
 				continue;
 			taken |= 1u << j;
 			endpoint_make(&paths[count++], (uint8_t)i, &there);
@@ -130,59 +128,51 @@ static unsigned paths_of(const struct engine *engine, const struct address *addr
 }
 
 /* IPv4 or IPv6, not both, which would be the same cables. */
-unsigned link_paths(const struct engine *engine, const struct address *address,
+unsigned link_paths(const struct links *links, const struct address *address,
 		    struct net_endpoint paths[NET_PATHS_MOST])
 {
 	unsigned count = 0, way;
 
 	for (way = 0; way < 4 && !count; way++)
-		count = paths_of(engine, address, way % 2 ? 6 : 4, way >= 2, paths);
+		count = paths_of(links, address, way % 2 ? 6 : 4, way >= 2, paths);
 	return count;
 }
 
-const char *link_unreachable(const struct engine *engine, const struct address *address)
+const char *link_unreachable(const struct links *links, const struct address *address)
 {
 	struct net_endpoint paths[NET_PATHS_MOST];
 
-	if (address->auth != engine->context->address.auth)
+	if (address->auth != links->context->address.auth)
 		return "the option auth differs there";
 	if (!address->endpoints_count)
 		return "it offers no network address (see its options network and if_include)";
-	if (!link_paths(engine, address, paths))
+	if (!link_paths(links, address, paths))
 		return "no network interface used here leads to one that it uses "
 		       "(see if_include)";
 	return NULL;
 }
 
-static struct link *link_of_id(struct engine *engine, const uint8_t id[NET_ID_BYTES])
+struct link *link_of_id(const struct links *links, const uint8_t id[NET_ID_BYTES])
 {
-	struct link *link = engine->links;
+	struct link *link = links->list;
 
 	while (link && memcmp(net_association_id(link->association), id, NET_ID_BYTES) != 0)
 		link = link->next;
 	return link;
 }
 
-static void link_add(struct engine *engine, struct link *link, struct net_association *association)
+void link_add(struct links *links, struct link *link, struct net_association *association)
 {
-	unsigned i;
-
 	link->association = association;
-	link->next = engine->links;
-	engine->links = link;
-	/* No socket has been unheard for long before the first link. */
-	for (i = 0; !engine->links->next && i < engine->count; i++)
-		engine->sockets[i].heard = activity_read(&engine->context->activity.polls);
-	atomic_store_explicit(&engine->active, true, memory_order_relaxed);
-	statistic_add_concurrent(&engine->context->statistics, PF_STAT_PEERS, 1);
+	link->next = links->list;
+	links->list = link;
+	atomic_store_explicit(&links->active, true, memory_order_relaxed);
+	statistic_add_concurrent(&links->context->statistics, PF_STAT_PEERS, 1);
 }
 
-/* ---- what the core tells ---- */
-
-bool link_accept(void *user, struct net_association *association, const uint8_t id[NET_ID_BYTES],
-		 const void *info, size_t length, void **peer)
+bool link_accept(struct links *links, struct net_association *association,
+		 const uint8_t id[NET_ID_BYTES], const void *info, size_t length, void **peer)
 {
-	struct engine *engine = user;
 	struct address address;
 	struct link *link;
 
@@ -191,22 +181,20 @@ bool link_accept(void *user, struct net_association *association, const uint8_t 
 	    memcmp(address.id, id, sizeof(address.id)) != 0)
 		return false;
 	/* The option network differs there: what we have for it goes another way. */
-	if (engine->context->transport_back(engine->context, &address) != &transport_net)
+	if (links->context->transport_back(links->context, &address) != &transport_net)
 		return false;
 	/* To the application a peer that is gone stays so. */
-	if (link_of_id(engine, id))
+	if (link_of_id(links, id))
 		return false;
 	link = calloc(1, sizeof(*link));
 	if (!link)
 		return false;
-	link_add(engine, link, association);
-	atomic_store_explicit(&engine->untold, true, memory_order_release);
+	link_add(links, link, association);
 	*peer = link;
 	return true;
 }
 
-/* Under the engine's lock. */
-static void bind_peer(struct link *link, pf_peer *peer)
+void link_bind(struct link *link, pf_peer *peer)
 {
 	link->peer = peer;
 	/* Its address, unlike its call, said that it is on this host: it is reached that way. */
@@ -218,396 +206,130 @@ static void bind_peer(struct link *link, pf_peer *peer)
 	peer_set_state(peer, PEER_LINKED);
 }
 
-void link_meet(pf_peer *peer)
-{
-	struct engine *engine = peer->context->engine;
-	struct link *link;
+/* ---- events, told by progress ---- */
 
-	engine_lock(engine);
-	link = link_of_id(engine, peer->id);
-	if (link && !link->peer)
-		bind_peer(link, peer);
-	engine_unlock(engine);
+static void lock(struct links *links)
+{
+	pthread_mutex_lock(links->lock);
 }
 
-/* Progress, without the lock: the peer of a link, made for one that only ever called us. */
-static pf_peer *peer_of(struct engine *engine, struct link *link)
+static void unlock(struct links *links)
 {
+	pthread_mutex_unlock(links->lock);
+}
+
+/* Without the lock: the peer of a link, made for one that only ever called us. */
+static pf_peer *peer_of(struct links *links, struct link *link)
+{
+	pf_context *context = links->context;
 	pf_peer *peer;
 
-	engine_lock(engine);
+	lock(links);
 	peer = link->peer;
-	engine_unlock(engine);
+	unlock(links);
 	if (peer)
 		return peer;
-	peer = peers_get(&engine->context->peers, engine->context,
-			 net_association_id(link->association), NULL, &transport_net);
-	if (!peer)
-		return NULL;
-	engine_lock(engine);
-	bind_peer(link, peer);
-	engine_unlock(engine);
+	/* Lack of memory is waited out: what the peer sent is not to be lost. */
+	while (!(peer = peers_get(&context->peers, context, net_association_id(link->association),
+				  NULL, &transport_net)))
+		usleep(1000);
+	lock(links);
+	link_bind(link, peer);
+	unlock(links);
 	return peer;
 }
 
-bool link_deliver(void *user, struct net_association *from, uint8_t tag, void *data, size_t length)
+static void tell_message(struct links *links, const struct net_event *event)
 {
-	struct link *link = net_association_user(from);
-	struct engine *engine = user;
-	pf_context *context = engine->context;
+	struct link *link = net_association_user(event->association);
+	pf_context *context = links->context;
 	pf_peer *peer = link->peer;
 
-	if (!engine->calling) {
-		engine->undelivered = true;
-		atomic_store_explicit(&engine->untold, true, memory_order_release);
-		return false;
-	}
-	engine->told++;
-	engine_unlock(engine);
+	unlock(links);
 	if (__builtin_expect(!peer, 0))
-		peer = peer_of(engine, link);
-	if (peer) {
-		statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
-		statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
-		if (context->receive)
-			context->receive(context, peer, tag, data, length, context->receive_arg);
-	}
-	engine_lock(engine);
-	engine->undelivered |= !peer;
-	return peer != NULL;
+		peer = peer_of(links, link);
+	statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
+	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, event->length);
+	if (context->receive)
+		context->receive(context, peer, event->tag, event->data, event->length,
+				 context->receive_arg);
+	lock(links);
 }
 
-static void finish(struct engine *engine, struct operation *operation,
-		   const struct net_completion *completion)
+static void tell_completion(struct links *links, const struct net_event *event)
 {
-	operation->completion.status = completion->status;
-	operation->completion.side = completion->side;
-	operation->completion.address = completion->address;
-	operation->completion.value = completion->value;
-	operation_finish(&engine->context->operations, operation);
+	struct operation *operation = event->arg;
+
+	unlock(links);
+	operation->completion.status = event->completion.status;
+	operation->completion.side = event->completion.side;
+	operation->completion.address = event->completion.address;
+	operation->completion.value = event->completion.value;
+	operation_finish(&links->context->operations, operation);
 	free(operation);
+	lock(links);
 }
 
-void link_complete(void *user, struct net_association *association, void *arg,
-		   const struct net_completion *completion)
+static void tell_gone(struct links *links, const struct net_event *event)
 {
-	struct engine *engine = user;
-	struct net_operation *operation = arg;
-	struct finished *finished;
+	struct link *link = net_association_user(event->association);
+	const char *why;
+	int status = net_association_status(event->association, &why);
+	pf_peer *peer;
 
-	(void)association;
-	if (engine->calling) {
-		engine->told++;
-		engine_unlock(engine);
-		finish(engine, &operation->operation, completion);
-		engine_lock(engine);
-		return;
-	}
-	/* Inside the operation, so that no memory can be wanting. */
-	finished = &operation->finished;
-	finished->next = NULL;
-	finished->operation = &operation->operation;
-	finished->completion = *completion;
-	*engine->finished_last = finished;
-	engine->finished_last = &finished->next;
-	atomic_store_explicit(&engine->untold, true, memory_order_release);
-}
-
-void link_gone(void *user, struct net_association *association, int status, const char *why)
-{
-	struct link *link = net_association_user(association);
-	struct engine *engine = user;
-
-	link->why = why;
-	link->gone = true;
-	link->status = status;
-	link->next_gone = engine->gone;
-	engine->gone = link;
-	atomic_store_explicit(&engine->untold, true, memory_order_release);
-}
-
-/* Without memory for the peer it is to be told later. */
-static void tell_gone(struct engine *engine, struct link *link)
-{
-	pf_peer *peer = peer_of(engine, link);
-
-	if (peer && (peer->transport != &transport_net || net_peer(peer)->link != link))
-		return;
-	if (peer) {
-		if (peer_state(peer) != PEER_GONE)
-			peer_set_gone(&engine->context->peers, peer,
-				      link->status == PF_OK ? PF_ERR_PEER : link->status, link->why,
-				      link->status == PF_OK);
-		return;
-	}
-	engine_lock(engine);
-	link->next_gone = engine->gone;
-	engine->gone = link;
-	engine_unlock(engine);
-	atomic_store_explicit(&engine->untold, true, memory_order_release);
+	unlock(links);
+	peer = peer_of(links, link);
+	if (peer->transport == &transport_net && net_peer(peer)->link == link &&
+	    peer_state(peer) != PEER_GONE)
+		peer_set_gone(&links->context->peers, peer, status == PF_OK ? PF_ERR_PEER : status,
+			      why, status == PF_OK);
+	lock(links);
 }
 
 /*
- * Under the engine's lock: which of those that called us lately had the
- * application opened? The context's lock is taken inside the engine's, which
- * nobody does the other way round.
+ * Which of those that called us lately had the application opened? The context's
+ * lock is taken inside the engine's, which no thread does the other way round.
  */
-static void meet_callers(struct engine *engine)
+static void meet_callers(struct links *links)
 {
 	struct link *link;
 	pf_peer *peer;
 
-	for (link = engine->links; link != engine->met; link = link->next) {
+	for (link = links->list; link != links->met; link = link->next) {
 		if (link->peer)
 			continue;
-		peer = peers_find(&engine->context->peers, net_association_id(link->association));
+		peer = peers_find(&links->context->peers, net_association_id(link->association));
 		if (peer)
-			bind_peer(link, peer);
+			link_bind(link, peer);
 	}
-	engine->met = engine->links;
+	links->met = links->list;
 }
 
-unsigned link_tell(struct engine *engine)
+unsigned links_tell(struct links *links, struct net_core *core)
 {
-	struct finished *finished, *next;
-	struct link *gone, *next_gone;
+	struct net_event event;
 	unsigned count = 0;
 
-	/* At one moment, so that what a peer left unfinished is finished before it is gone. */
-	engine_lock(engine);
-	finished = engine->finished;
-	engine->finished = NULL;
-	engine->finished_last = &engine->finished;
-	/* Its last messages come first, with the next poll. */
-	gone = engine->undelivered ? NULL : engine->gone;
-	if (gone)
-		engine->gone = NULL;
-	else if (engine->gone)
-		atomic_store_explicit(&engine->untold, true, memory_order_release);
-	meet_callers(engine);
-	engine_unlock(engine);
-	for (; finished; finished = next, count++) {
-		struct net_completion completion = finished->completion;
-
-		next = finished->next;
-		finish(engine, finished->operation, &completion);
+	if (links->met != links->list)
+		meet_callers(links);
+	for (; net_take(core, &event); count++) {
+		if (event.kind == NET_MESSAGE)
+			tell_message(links, &event);
+		else if (event.kind == NET_COMPLETION)
+			tell_completion(links, &event);
+		else
+			tell_gone(links, &event);
 	}
-	for (; gone; gone = next_gone, count++) {
-		next_gone = gone->next_gone;
-		tell_gone(engine, gone);
-	}
+	links->told += count;
 	return count;
 }
 
-/* ---- what libpf asks ---- */
-
-/* The first use of a peer that has not called us. NULL: no memory, or why not in *status. */
-static struct link *link_open(const pf_peer *peer, int *status)
+void links_destroy(struct links *links)
 {
-	struct engine *engine = peer->context->engine;
-	struct net_endpoint paths[NET_PATHS_MOST];
-	struct net_association *association;
-	struct address own;
 	struct link *link;
-	unsigned count, i;
 
-	count = link_paths(engine, peer->address, paths);
-	if (!count) {
-		*status = PF_ERR_UNREACHABLE;
-		return NULL;
-	}
-	link = calloc(1, sizeof(*link));
-	if (!link)
-		return NULL;
-	/* What we say of ourselves is not secret; the key is. */
-	own = peer->context->address;
-	sodium_memzero(own.key, sizeof(own.key));
-	association = net_open(engine->core, peer->id, peer->address->key, &paths[0], &own,
-			       sizeof(own), link);
-	if (!association) {
+	while ((link = links->list)) {
+		links->list = link->next;
 		free(link);
-		return NULL;
 	}
-	for (i = 1; i < count; i++)
-		net_path_add(association, &paths[i]);
-	link_add(engine, link, association);
-	return link;
 }
-
-/* Under the engine's lock: the association, opened if there is none. NULL with *status. */
-static struct net_association *association_of(pf_peer *peer, int *status)
-{
-	struct link *link = net_peer(peer)->link;
-
-	*status = PF_ERR_MEMORY;
-	if (peer_state(peer) == PEER_GONE) {
-		*status = peer->gone_status;
-		return NULL;
-	}
-	if (!link)
-		link = link_of_id(peer->context->engine, peer->id);
-	if (!link)
-		link = link_open(peer, status);
-	if (!link)
-		return NULL;
-	if (!link->peer)
-		bind_peer(link, peer);
-	if (link->gone) {
-		*status = link->status == PF_OK ? PF_ERR_PEER : link->status;
-		return NULL;
-	}
-	return link->association;
-}
-
-/* With the lock, which it gives back, after posting to the core. */
-static void posted(struct engine *engine)
-{
-	pf_context *context = engine->context;
-
-	engine_post(engine);
-	/* What waits for company goes with the next poll: another thread may be asleep in it. */
-	if (context->threads && context->sleepy)
-		context->wake(context);
-}
-
-/*
- * Is some of it a pager's? Then a page may be absent, and whoever sends it is to
- * wait for that without the lock, which all others need.
- */
-static bool is_paged(pf_context *context, const void *memory, size_t length)
-{
-	return pagers_own(&context->memory.pagers, (uint64_t)(uintptr_t)memory, length);
-}
-
-/* In one piece; NULL: no memory. */
-static uint8_t *gather(const void *header, size_t header_length, const void *payload, size_t length)
-{
-	uint8_t *message = malloc(header_length + length);
-
-	if (!message)
-		return NULL;
-	if (header_length)
-		memcpy(message, header, header_length);
-	if (length)
-		memcpy(message + header_length, payload, length);
-	return message;
-}
-
-static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
-			      const void *payload, size_t length, pf_pack_fn pack, void *arg)
-{
-	struct statistics *statistics = &peer->context->statistics;
-	struct engine *engine = peer->context->engine;
-	struct net_association *association;
-	int status = PF_ERR_MEMORY;
-	uint8_t *gathered = NULL;
-
-	if (!pack && (is_paged(peer->context, header, header_length) ||
-		      is_paged(peer->context, payload, length))) {
-		gathered = gather(header, header_length, payload, length);
-		if (!gathered)
-			return PF_ERR_MEMORY;
-		payload = gathered + header_length;
-		header = gathered;
-	}
-	/*
-	 * pack is called under the lock, for it is called only if there is room. If it
-	 * meets a pager's absent page, the service thread, which waits for no lock, brings it.
-	 */
-	engine_lock(engine);
-	association = association_of(peer, &status);
-	if (association)
-		status = pack ? net_send_pack(association, tag, header, header_length, length, pack,
-					      arg) :
-				net_send(association, tag, header, header_length, payload, length);
-	posted(engine);
-	free(gathered);
-	if (status == PF_DONE) {
-		statistic_add(statistics, PF_STAT_SENDS, 1);
-		statistic_add(statistics, PF_STAT_SEND_BYTES, header_length + length);
-	} else if (status == PF_ERR_AGAIN) {
-		statistic_add(statistics, PF_STAT_RING_FULL, 1);
-		atomic_store_explicit(&peer->context->refused_room, true, memory_order_relaxed);
-	}
-	return status;
-}
-
-static struct net_operation *operation_new(pf_peer *peer, enum operation_kind kind,
-					   pf_complete_fn complete, void *arg)
-{
-	struct net_operation *operation = calloc(1, sizeof(*operation));
-
-	if (!operation)
-		return NULL;
-	operation->operation.kind = kind;
-	operation->operation.peer = peer;
-	operation->operation.complete = complete;
-	operation->operation.completion.arg = arg;
-	return operation;
-}
-
-static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char *local,
-				  uint64_t remote, size_t length, pf_complete_fn complete,
-				  void *arg)
-{
-	struct net_operation *operation = operation_new(peer, kind, complete, arg);
-	uint64_t here = (uint64_t)(uintptr_t)local;
-	struct engine *engine = peer->context->engine;
-	struct net_association *association;
-	int status;
-
-	if (!operation)
-		return PF_ERR_MEMORY;
-	if (kind == OPERATION_GET)
-		memory_expect(&peer->context->memory, here, length);
-	operation_send_away(&peer->context->operations, &operation->operation);
-	engine_lock(engine);
-	association = association_of(peer, &status);
-	if (association)
-		status = kind == OPERATION_PUT ?
-				 net_put(association, here, remote, length, operation) :
-				 net_get(association, here, remote, length, operation);
-	if (status == PF_OK) {
-		posted(engine);
-		return PF_OK;
-	}
-	engine_unlock(engine);
-	operation_take_back(&peer->context->operations, &operation->operation);
-	free(operation);
-	return status;
-}
-
-static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width,
-				uint64_t remote, uint64_t operand, uint64_t compare,
-				pf_complete_fn complete, void *arg)
-{
-	struct net_operation *operation = operation_new(peer, OPERATION_ATOMIC, complete, arg);
-	struct engine *engine = peer->context->engine;
-	struct net_association *association;
-	int status;
-
-	if (!operation)
-		return PF_ERR_MEMORY;
-	operation_send_away(&peer->context->operations, &operation->operation);
-	engine_lock(engine);
-	association = association_of(peer, &status);
-	if (association)
-		status = net_atomic(association, op, width, remote, operand, compare, operation);
-	if (status == PF_OK) {
-		posted(engine);
-		return PF_OK;
-	}
-	engine_unlock(engine);
-	operation_take_back(&peer->context->operations, &operation->operation);
-	free(operation);
-	return status;
-}
-
-/* Its operations are never in the active list: the protocol core completes them all. */
-const struct transport transport_net = {
-	.name = "net",
-	.peer_size = sizeof(struct net_peer),
-	.send = net_transport_send,
-	.transfer = net_transport_transfer,
-	.atomic = net_transport_atomic,
-};

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers that the network reaches: the association of one, and libpf's
- * operations in the core's terms.
+ * Peers that the network reaches: the association of each, the paths to it, and
+ * what the application is told of it.
  */
 #ifndef PF_LINK_H
 #define PF_LINK_H
 
-#include "base/address.h"
-#include "common/operation.h"
-#include "common/peer.h"
-#include "engine.h"
+#include <pthread.h>
+#include <stdatomic.h>
 
-/* One for each process talked to; lives until the engine closes. Under the engine's lock. */
+#include "base/address.h"
+#include "common/context.h"
+#include "common/peer.h"
+#include "interface.h"
+#include "net.h"
+#include "socket.h"
+
+/* One for each process talked to; lives until the engine closes. */
 struct link {
-	struct link *next, *next_gone;
+	struct link *next;
 	struct net_association *association;
 	pf_peer *peer; /* NULL until it is needed */
-	bool gone;
-	int status;
-	const char *why; /* gone: static text */
 };
 
 struct net_peer {
 	pf_peer peer;
-	struct link *link; /* NULL until used; under the engine's lock */
+	struct link *link; /* NULL until used; under the lock */
 };
 
 static inline struct net_peer *net_peer(const pf_peer *peer)
@@ -31,33 +33,38 @@ static inline struct net_peer *net_peer(const pf_peer *peer)
 	return (struct net_peer *)(uintptr_t)peer;
 }
 
-/* A put, get or atomic that the core carries out. */
-struct net_operation {
-	struct operation operation;
-	struct finished finished;
+/* All links of a context. Under the engine's lock, as are the functions, but for "active". */
+struct links {
+	pf_context *context;
+	pthread_mutex_t *lock; /* the engine's */
+	const struct interface *interfaces;
+	unsigned interfaces_count;
+	struct link *list;
+	struct link *met;    /* before it in the list: those that progress has not seen */
+	_Atomic bool active; /* there are links */
+	uint64_t told;       /* events that the application was told; progress's own */
 };
 
 /* The paths to the owner of that address, the first of them to open it by. Returns how many. */
-unsigned link_paths(const struct engine *engine, const struct address *address,
+unsigned link_paths(const struct links *links, const struct address *address,
 		    struct net_endpoint paths[NET_PATHS_MOST]);
-/* NULL if packets get from the engine to the owner of that address, else why not. */
-const char *link_unreachable(const struct engine *engine, const struct address *address);
+/* NULL if packets get to the owner of that address, else why not. Any thread. */
+const char *link_unreachable(const struct links *links, const struct address *address);
 
-/* The application opens the peer: it may have called us before. */
-void link_meet(pf_peer *peer);
-
-/* Callbacks of struct net_callbacks. */
-bool link_accept(void *user, struct net_association *association, const uint8_t id[NET_ID_BYTES],
-		 const void *info, size_t length, void **peer);
-bool link_deliver(void *user, struct net_association *from, uint8_t tag, void *data, size_t length);
-void link_complete(void *user, struct net_association *association, void *arg,
-		   const struct net_completion *completion);
-void link_gone(void *user, struct net_association *association, int status, const char *why);
+/* NULL: this process was never talked to. */
+struct link *link_of_id(const struct links *links, const uint8_t id[NET_ID_BYTES]);
+void link_add(struct links *links, struct link *link, struct net_association *association);
+/* The application has opened the peer, or gets it for a first event. */
+void link_bind(struct link *link, pf_peer *peer);
+/* As net_callbacks.accept. */
+bool link_accept(struct links *links, struct net_association *association,
+		 const uint8_t id[NET_ID_BYTES], const void *info, size_t length, void **peer);
 
 /*
- * Progress, without the lock: finish what ended while the service thread was
- * driving, then tell the application of peers that are gone. Returns how many.
+ * Progress: tell the application of all events, releasing the lock around its
+ * functions. Returns how many.
  */
-unsigned link_tell(struct engine *engine);
+unsigned links_tell(struct links *links, struct net_core *core);
+void links_destroy(struct links *links);
 
 #endif

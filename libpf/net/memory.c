@@ -20,7 +20,7 @@
 /* A range being resolved for the core, then what became of it. */
 struct resolved {
 	struct resolution resolution;
-	struct engine *engine;
+	struct net_memory *memory;
 	struct resolved *next;
 	struct net_token token;
 	uint64_t end; /* of the block: what is bad behind it is not its own */
@@ -34,28 +34,24 @@ struct resolved {
 static void done(struct resolution *resolution)
 {
 	struct resolved *resolved = (struct resolved *)resolution;
-	struct engine *engine = resolved->engine;
-	uint64_t one = 1;
+	struct net_memory *memory = resolved->memory;
 
 	/* The same thread may also be the one that ends the resolver. */
 	if (pthread_equal(resolved->thread, pthread_self()) && resolved->asking) {
 		resolved->here = true;
 		return;
 	}
-	resolved->next = atomic_load_explicit(&engine->resolved, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak_explicit(&engine->resolved, &resolved->next, resolved,
+	resolved->next = atomic_load_explicit(&memory->resolved, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&memory->resolved, &resolved->next, resolved,
 						      memory_order_seq_cst, memory_order_relaxed))
 		;
-	/* Whoever polls finds it; the service thread may be asleep. It can only fail when awake. */
-	if (atomic_load_explicit(&engine->attended, memory_order_seq_cst) &&
-	    write(engine->wake, &one, sizeof(one)) < 0)
-		return;
+	memory->notify(memory);
 }
 
 /* It is over: PF_OK, or PF_ERR_FAULT with *bad. Frees it. */
-static int conclude(struct engine *engine, struct resolved *resolved, uint64_t *bad)
+static int conclude(struct net_memory *memory, struct resolved *resolved, uint64_t *bad)
 {
-	struct statistics *statistics = &engine->context->statistics;
+	struct statistics *statistics = &memory->context->statistics;
 	int status = resolved->resolution.status;
 
 	*bad = resolved->resolution.failed;
@@ -74,10 +70,10 @@ static int conclude(struct engine *engine, struct resolved *resolved, uint64_t *
  * be told; PF_OK, only with here: a pager was so quick that it is there now, unless it
  * is evicted again already; PF_ERR_FAULT with *bad.
  */
-static int resolve(struct engine *engine, const struct net_wait *wait,
+static int resolve(struct net_memory *memory, const struct net_wait *wait,
 		   struct resolve_window *window, bool here, uint64_t *bad)
 {
-	pf_context *context = engine->context;
+	pf_context *context = memory->context;
 	uint64_t length = wait->length;
 	struct resolved *resolved;
 
@@ -95,7 +91,7 @@ static int resolve(struct engine *engine, const struct net_wait *wait,
 				.length = length,
 				.write = wait->write,
 				.done = done },
-		.engine = engine,
+		.memory = memory,
 		.token = wait->token,
 		.end = wait->address + wait->length,
 		.detected = clock_nanoseconds(CLOCK_MONOTONIC),
@@ -109,35 +105,35 @@ static int resolve(struct engine *engine, const struct net_wait *wait,
 		return PF_ERR_AGAIN;
 	/* Another thread leaves it to the driver, who is this one, to free it. */
 	resolved->asking = false;
-	return resolved->here ? conclude(engine, resolved, bad) : PF_ERR_AGAIN;
+	return resolved->here ? conclude(memory, resolved, bad) : PF_ERR_AGAIN;
 }
 
-unsigned memory_tell(struct engine *engine)
+unsigned memory_tell(struct net_memory *memory, struct net_core *core)
 {
 	struct resolved *resolved = NULL, *deferred = NULL, *next;
 	unsigned count = 0;
 
-	if (engine->calling && engine->deferred) {
-		deferred = engine->deferred;
-		engine->deferred = NULL;
+	if (memory->progress && memory->deferred) {
+		deferred = memory->deferred;
+		memory->deferred = NULL;
 	}
-	if (atomic_load_explicit(&engine->resolved, memory_order_relaxed))
-		resolved = atomic_exchange_explicit(&engine->resolved, NULL, memory_order_acquire);
+	if (atomic_load_explicit(&memory->resolved, memory_order_relaxed))
+		resolved = atomic_exchange_explicit(&memory->resolved, NULL, memory_order_acquire);
 	for (; resolved; resolved = next, count++) {
 		struct net_token token = resolved->token;
 		uint64_t bad;
 		int status;
 
 		next = resolved->next;
-		status = conclude(engine, resolved, &bad);
+		status = conclude(memory, resolved, &bad);
 		if (status == PF_OK)
-			statistic_add_concurrent(&engine->context->statistics, PF_STAT_RETRANSMITS,
+			statistic_add_concurrent(&memory->context->statistics, PF_STAT_RETRANSMITS,
 						 1);
-		net_resolved(engine->core, token, status, bad);
+		net_resolved(core, token, status, bad);
 	}
 	for (; deferred; deferred = next, count++) {
 		next = deferred->next;
-		net_resolved(engine->core, deferred->token, PF_OK, 0);
+		net_resolved(core, deferred->token, PF_OK, 0);
 		free(deferred);
 	}
 	return count;
@@ -153,15 +149,24 @@ static void forget(struct resolved *resolved)
 	}
 }
 
-void memory_forget(struct engine *engine)
+void net_memory_open(struct net_memory *memory, pf_context *context,
+		 void (*notify)(struct net_memory *memory))
 {
-	forget(atomic_exchange(&engine->resolved, NULL));
-	forget(engine->deferred);
+	memory->context = context;
+	memory->notify = notify;
+	access_open(&memory->access);
 }
 
-static bool is_pagers(const struct engine *engine, uint64_t address)
+void net_memory_close(struct net_memory *memory)
 {
-	struct pagers *pagers = &engine->context->memory.pagers;
+	forget(atomic_exchange(&memory->resolved, NULL));
+	forget(memory->deferred);
+	access_close(&memory->access);
+}
+
+static bool is_pagers(const struct net_memory *memory, uint64_t address)
+{
+	struct pagers *pagers = &memory->context->memory.pagers;
 	bool quick;
 
 	return pager_owns(pagers, address, &quick) || pagers_fill(pagers, address, 1);
@@ -171,35 +176,35 @@ static bool is_pagers(const struct engine *engine, uint64_t address)
  * After an access that ended with *status, at *bad if that is PF_ERR_FAULT: true if it is to be
  * repeated, because a pager supplied the page meanwhile; else *status is the result.
  */
-static bool resolve_evicted(struct engine *engine, const struct net_wait *wait,
+static bool resolve_evicted(struct net_memory *memory, const struct net_wait *wait,
 			    struct resolve_window *window, int *round, int *status, uint64_t *bad)
 {
-	if (*status != PF_ERR_FAULT || !is_pagers(engine, *bad))
+	if (*status != PF_ERR_FAULT || !is_pagers(memory, *bad))
 		return false;
-	*status = resolve(engine, wait, window, ++*round < EVICTED_ROUNDS, bad);
+	*status = resolve(memory, wait, window, ++*round < EVICTED_ROUNDS, bad);
 	return *status == PF_OK;
 }
 
-int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
+static int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
 		  uint64_t *bad)
 {
-	struct engine *engine = user;
+	struct net_memory *memory = user;
 	int status, round = 0;
 
-	if (memory_ready(&engine->context->memory, address, length, false) < length)
-		return resolve(engine, wait, &engine->source_window, true, bad);
+	if (memory_ready(&memory->context->memory, address, length, false) < length)
+		return resolve(memory, wait, &memory->source_window, true, bad);
 	if (__builtin_expect(!wait->suspect, 1))
 		return PF_OK;
 	do {
-		status = access_look(&engine->access, address, length, bad);
-	} while (resolve_evicted(engine, wait, &engine->source_window, &round, &status, bad));
+		status = access_look(&memory->access, address, length, bad);
+	} while (resolve_evicted(memory, wait, &memory->source_window, &round, &status, bad));
 	return status;
 }
 
-int memory_destination(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
+static int memory_destination(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
 		       uint64_t *bad)
 {
-	struct engine *engine = user;
+	struct net_memory *memory = user;
 	int status = PF_OK;
 
 	/*
@@ -207,59 +212,58 @@ int memory_destination(void *user, const struct net_wait *wait, uint64_t address
 	 * would be lost, and to read it there could stop the very thread that answers
 	 * pagers: such memory is written by memory_place only.
 	 */
-	if (pagers_own(&engine->context->memory.pagers, address, length))
+	if (pagers_own(&memory->context->memory.pagers, address, length))
 		return PF_ERR_REFUSED;
-	if (memory_ready(&engine->context->memory, address, length, true) < length)
-		status = resolve(engine, wait, &engine->destination_window, true, bad);
+	if (memory_ready(&memory->context->memory, address, length, true) < length)
+		status = resolve(memory, wait, &memory->destination_window, true, bad);
 	return status;
 }
 
-int memory_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
+static int memory_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
 		 uint32_t length, uint64_t *bad)
 {
-	struct engine *engine = user;
+	struct net_memory *memory = user;
 	int status, round = 0;
 
 	do {
-		status = access_write(&engine->access, address, data, length, bad);
-	} while (resolve_evicted(engine, wait, &engine->destination_window, &round, &status, bad));
+		status = access_write(&memory->access, address, data, length, bad);
+	} while (resolve_evicted(memory, wait, &memory->destination_window, &round, &status, bad));
 	return status;
 }
 
-int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *bytes,
+static int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *bytes,
 		 uint32_t length, uint64_t *bad)
 {
-	struct engine *engine = user;
+	struct net_memory *memory = user;
 	int status, round = 0;
 
 	do {
-		status = access_read(&engine->access, address, bytes, length, bad);
-	} while (resolve_evicted(engine, wait, &engine->source_window, &round, &status, bad));
+		status = access_read(&memory->access, address, bytes, length, bad);
+	} while (resolve_evicted(memory, wait, &memory->source_window, &round, &status, bad));
 	return status;
 }
 
 bool memory_gather(void *user, const struct iovec *from, unsigned count, void *to)
 {
-	struct engine *engine = user;
+	struct net_memory *memory = user;
 
-	return access_gather(&engine->access, from, count, to) == PF_OK;
+	return access_gather(&memory->access, from, count, to) == PF_OK;
 }
 
 /* Progress will do it, being called if it is asleep. */
-static int defer(struct engine *engine, const struct net_wait *wait)
+static int defer(struct net_memory *memory, const struct net_wait *wait)
 {
 	struct resolved *resolved;
 
 	while (!(resolved = calloc(1, sizeof(*resolved))))
 		usleep(1000);
 	resolved->token = wait->token;
-	resolved->next = engine->deferred;
-	engine->deferred = resolved;
-	atomic_store_explicit(&engine->untold, true, memory_order_release);
+	resolved->next = memory->deferred;
+	memory->deferred = resolved;
 	return PF_ERR_AGAIN;
 }
 
-int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
+static int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		  uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
 {
 	const struct atomic_request request = { .address = wait->address,
@@ -267,7 +271,7 @@ int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op,
 						.compare = compare,
 						.op = (uint8_t)op,
 						.width = (uint8_t)width };
-	struct engine *engine = user;
+	struct net_memory *memory = user;
 	int status, round = 0;
 
 	if (!atomic_valid(op, width, wait->address))
@@ -276,16 +280,29 @@ int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op,
 	 * It is this processor that touches the page, evicted as it may be by then: the
 	 * service thread, which would have to bring it, must not be the one to wait.
 	 */
-	if (!engine->calling && is_pagers(engine, wait->address))
-		return defer(engine, wait);
-	if (memory_ready(&engine->context->memory, wait->address, width, true) < width) {
-		status = resolve(engine, wait, &engine->destination_window, true, bad);
+	if (!memory->progress && is_pagers(memory, wait->address))
+		return defer(memory, wait);
+	if (memory_ready(&memory->context->memory, wait->address, width, true) < width) {
+		status = resolve(memory, wait, &memory->destination_window, true, bad);
 		if (status != PF_OK)
 			return status;
 	}
 	do {
 		status = atomic_execute(&request, value);
 		*bad = *value;
-	} while (resolve_evicted(engine, wait, &engine->destination_window, &round, &status, bad));
+	} while (resolve_evicted(memory, wait, &memory->destination_window, &round, &status, bad));
 	return status;
+}
+
+struct net_memory_operations memory_operations(struct net_memory *memory)
+{
+	return (struct net_memory_operations){
+		.source = memory_source,
+		.destination = memory_destination,
+		.place = memory_place,
+		.fetch = memory_fetch,
+		.gather = memory_gather,
+		.atomic = memory_atomic,
+		.user = memory,
+	};
 }

@@ -6,24 +6,33 @@
 #ifndef PF_NET_MEMORY_H
 #define PF_NET_MEMORY_H
 
-#include "engine.h"
+#include <stdatomic.h>
 
-/* The callbacks of struct net_callbacks; user is the engine. */
-int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
-		  uint64_t *bad);
-int memory_destination(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
-		       uint64_t *bad);
-int memory_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
-		 uint32_t length, uint64_t *bad);
-int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
-		 uint32_t length, uint64_t *bad);
+#include "access.h"
+#include "memory/policy.h"
+#include "net.h"
+
+struct resolved;
+
+/* Used by the thread that drives the core, but for "resolved". */
+struct net_memory {
+	pf_context *context;
+	struct access access;
+	struct resolve_window source_window, destination_window;
+	bool progress;                 /* it drives: it may wait for a page, if it has to */
+	_Atomic(struct resolved *) resolved; /* by threads that resolve */
+	struct resolved *deferred;     /* what only progress may do */
+	void (*notify)(struct net_memory *memory); /* any thread: something was resolved */
+};
+
+void net_memory_open(struct net_memory *memory, pf_context *context,
+		 void (*notify)(struct net_memory *memory));
+/* When nothing is resolved any more. */
+void net_memory_close(struct net_memory *memory);
+struct net_memory_operations memory_operations(struct net_memory *memory);
+/* As net_memory_operations.gather; user is the net_memory. */
 bool memory_gather(void *user, const struct iovec *from, unsigned count, void *to);
-int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
-		  uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad);
-
-/* The driver: tell the core what was resolved. Returns how many. */
-unsigned memory_tell(struct engine *engine);
-/* When nobody resolves any more. */
-void memory_forget(struct engine *engine);
+/* Tell the core what was resolved. Returns how many. */
+unsigned memory_tell(struct net_memory *memory, struct net_core *core);
 
 #endif

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Active messages: pieces of the message stream with a header each. */
-#include "core.h"
+#include "message.h"
 
-static int reserve(struct net_association *association, uint8_t tag, size_t length, uint8_t **place)
+int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8_t **place)
 {
-	struct stream_out *out;
+	struct stream_out *out = &exchange->out[STREAM_MESSAGE];
 	uint8_t *bytes;
 	bool memory;
-	int status;
 
-	if (length > NET_MESSAGE_MOST)
-		return PF_ERR_TOO_LONG;
-	status = association_use(association);
-	if (status != PF_OK)
-		return status;
-	out = &association->busy->out[STREAM_MESSAGE];
 	bytes = stream_out_reserve(out, WIRE_MESSAGE_HEADER + wire_pad(length), &memory);
 	if (!bytes)
 		return memory ? PF_ERR_MEMORY : PF_ERR_AGAIN;
@@ -27,160 +19,121 @@ static int reserve(struct net_association *association, uint8_t tag, size_t leng
 	return PF_OK;
 }
 
-static int commit(struct net_association *association, size_t length)
+void message_commit(struct exchange *exchange, size_t length)
 {
-	stream_out_commit(&association->busy->out[STREAM_MESSAGE],
-			  WIRE_MESSAGE_HEADER + wire_pad(length));
-	association_wake(association);
-	return PF_DONE;
-}
-
-int net_send(struct net_association *association, uint8_t tag, const void *header,
-	     size_t header_length, const void *payload, size_t payload_length)
-{
-	uint8_t *place;
-	int status;
-
-	if (header_length > NET_MESSAGE_MOST || payload_length > NET_MESSAGE_MOST)
-		return PF_ERR_TOO_LONG;
-	status = reserve(association, tag, header_length + payload_length, &place);
-	if (status != PF_OK)
-		return status;
-	if (header_length)
-		memcpy(place, header, header_length);
-	if (payload_length)
-		memcpy(place + header_length, payload, payload_length);
-	return commit(association, header_length + payload_length);
-}
-
-int net_send_pack(struct net_association *association, uint8_t tag, const void *header,
-		  size_t header_length, size_t length, pf_pack_fn pack, void *arg)
-{
-	uint8_t *place;
-	int status;
-
-	if (header_length > NET_MESSAGE_MOST || length > NET_MESSAGE_MOST)
-		return PF_ERR_TOO_LONG;
-	status = reserve(association, tag, header_length + length, &place);
-	if (status != PF_OK)
-		return status;
-	if (header_length)
-		memcpy(place, header, header_length);
-	pack(place + header_length, length, arg);
-	return commit(association, header_length + length);
-}
-
-static bool hand_out(struct net_association *association, uint8_t *message, uint32_t length)
-{
-	struct net_core *core = association->core;
-
-	return core->callbacks.deliver(core->callbacks.user, association, message[4],
-				       message + WIRE_MESSAGE_HEADER, length);
-}
-
-/* Try again when the user asks for it. */
-static void turned_away(struct net_association *association)
-{
-	struct net_core *core = association->core;
-
-	if (association->undelivered)
-		return;
-	association->undelivered = true;
-	association->next_undelivered = core->undelivered;
-	core->undelivered = association;
+	stream_out_commit(&exchange->out[STREAM_MESSAGE], WIRE_MESSAGE_HEADER + wire_pad(length));
+	exchange->effects |= EFFECT_OUTPUT;
 }
 
 /* Tell the peer of the room that there is now, before it has to ask. */
-static void offer_credit(struct net_association *association)
+static void offer_credit(struct exchange *exchange)
 {
-	struct busy *busy = association->busy;
-	const struct stream_in *in = &busy->in[STREAM_MESSAGE];
-	struct path *path;
+	const struct stream_in *in = &exchange->in[STREAM_MESSAGE];
 
-	if (in->taken + in->size - busy->credit_told < in->size / 4)
-		return;
-	path = association->paths[association_best_path(association, 0)];
-	if (!path->window.next)
-		return;
-	path->window.due = association->core->now;
-	association_wake(association);
+	if (in->taken + in->size - exchange->credit_told >= in->size / 4)
+		exchange->effects |= EFFECT_CREDIT;
 }
 
-bool message_deliver(struct net_association *association)
+/*
+ * Bytes of the whole messages at the beginning of a piece of the stream. False: the
+ * peer broke the rules.
+ */
+static bool measure(const uint8_t *bytes, uint32_t length, uint32_t *whole)
 {
-	struct stream_in *in = &association->busy->in[STREAM_MESSAGE];
+	*whole = 0;
+	while (length - *whole >= WIRE_MESSAGE_HEADER) {
+		uint32_t message = wire_get32(bytes + *whole);
+		size_t size = WIRE_MESSAGE_HEADER + wire_pad(message);
 
-	while (in->next - in->taken >= WIRE_MESSAGE_HEADER) {
-		uint8_t *message = stream_in_peek(in, WIRE_MESSAGE_HEADER);
-		uint32_t length = wire_get32(message);
-		size_t whole = WIRE_MESSAGE_HEADER + wire_pad(length);
-
-		if (length > NET_MESSAGE_MOST)
+		if (message > NET_MESSAGE_MOST)
 			return false;
-		if (in->next - in->taken < whole)
+		if (size > length - *whole)
 			break;
-		if (!hand_out(association, stream_in_peek(in, whole), length)) {
-			turned_away(association);
-			break;
-		}
-		in->taken += whole;
+		*whole += (uint32_t)size;
 	}
-	offer_credit(association);
 	return true;
 }
 
-bool message_arrived(struct net_association *association, uint64_t position, uint8_t *bytes,
-		     uint32_t length, bool *taken)
+/* Leave messages where they came. */
+static void add_run(struct exchange *exchange, uint8_t *bytes, uint32_t length)
 {
-	struct stream_in *in = &association->busy->in[STREAM_MESSAGE];
+	struct shared *shared = exchange->shared;
+
+	shared->runs[shared->runs_end++] =
+		(struct message_run){ exchange->association, bytes, length };
+}
+
+void message_of_run(struct message_run *run, struct message *message)
+{
+	message->length = wire_get32(run->bytes);
+	message->whole = WIRE_MESSAGE_HEADER + (uint32_t)wire_pad(message->length);
+	message->tag = run->bytes[4];
+	message->bytes = run->bytes + WIRE_MESSAGE_HEADER;
+	run->bytes += message->whole;
+	run->length -= message->whole;
+}
+
+/* Of the ring: the first message, if it is whole. */
+static bool peek(struct exchange *exchange, struct message *message, bool *broken)
+{
+	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
+
+	*broken = false;
+	if (in->next - in->taken < WIRE_MESSAGE_HEADER)
+		return false;
+	message->length = wire_get32(stream_in_peek(in, WIRE_MESSAGE_HEADER));
+	*broken = message->length > NET_MESSAGE_MOST;
+	message->whole = WIRE_MESSAGE_HEADER + (uint32_t)wire_pad(message->length);
+	return !*broken && in->next - in->taken >= message->whole;
+}
+
+bool message_next(struct exchange *exchange, struct message *message, bool *broken)
+{
+	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
+
+	if (!peek(exchange, message, broken))
+		return false;
+	message->bytes = stream_in_peek(in, message->whole);
+	message->tag = message->bytes[4];
+	message->bytes += WIRE_MESSAGE_HEADER;
+	in->taken += message->whole;
+	offer_credit(exchange);
+	return true;
+}
+
+bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *bytes, uint32_t length,
+		     bool *taken)
+{
+	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
+	struct shared *shared = exchange->shared;
+	struct message message;
+	uint32_t whole;
+	bool broken;
 
 	if (position % 8 || length % 8)
 		return false;
 	/* What comes whole and in order needs no copy. */
-	while (position == in->next && in->taken == in->next && !in->ahead.count &&
-	       length >= WIRE_MESSAGE_HEADER && !association->undelivered) {
-		uint32_t message = wire_get32(bytes);
-		size_t whole = WIRE_MESSAGE_HEADER + wire_pad(message);
-
-		if (message > NET_MESSAGE_MOST)
+	if (shared->lent && shared->runs_end < RUNS_MOST && position == in->next &&
+	    in->taken == in->next && !in->ahead.count) {
+		if (!measure(bytes, length, &whole))
 			return false;
-		if (whole > length || !hand_out(association, bytes, message))
-			break;
-		in->taken += whole;
-		in->next = in->taken;
-		bytes += whole;
-		position += whole;
-		length -= (uint32_t)whole;
-	}
-	if (!length) {
-		offer_credit(association);
-		return true;
+		if (whole) {
+			add_run(exchange, bytes, whole);
+			in->next = in->taken += whole;
+			offer_credit(exchange);
+			bytes += whole;
+			position += whole;
+			length -= whole;
+		}
+		if (!length)
+			return true;
 	}
 	*taken = stream_in_add(in, position, bytes, length);
-	return association->undelivered || message_deliver(association);
-}
-
-unsigned net_deliver(struct net_core *core)
-{
-	struct net_association *association, *list = core->undelivered;
-	unsigned count = 0;
-
-	core->undelivered = NULL;
-	while ((association = list)) {
-		uint64_t before;
-
-		list = association->next_undelivered;
-		association->undelivered = false;
-		if (!association->busy)
-			continue;
-		before = association->busy->in[STREAM_MESSAGE].taken;
-		if (!message_deliver(association))
-			association_fail(association, PF_ERR_REFUSED,
-					 "malformed message stream from the peer");
-		else if (association->busy->in[STREAM_MESSAGE].taken != before)
-			count++;
-		association_delivered(association);
-		core_schedule(core, association);
+	if (exchange->waiting)
+		return true;
+	if (peek(exchange, &message, &broken)) {
+		exchange->waiting = true;
+		STAILQ_INSERT_TAIL(&shared->waiting, exchange, next_waiting);
 	}
-	return count;
+	return !broken;
 }

@@ -10,8 +10,8 @@
  * Rules for the caller:
  *   - one thread at a time inside a core;
  *   - now is monotonic nanoseconds and never goes back;
- *   - callbacks are called from within the functions below; they must not call
- *     back into the core, except net_send, net_put, net_get and net_atomic;
+ *   - what happens is taken as events (net_take), between calls of the others;
+ *   - callbacks answer a question of the core, and must not call it;
  *   - addresses are this or the peer's process's, never followed by the core: the
  *     callbacks source, destination, place, fetch, gather and atomic do that.
  */
@@ -110,12 +110,12 @@ struct net_completion {
 typedef bool (*net_gather_fn)(void *user, const struct iovec *from, unsigned count, void *to);
 
 /*
- * What the core asks of its user. source, destination, place, fetch and atomic
+ * Operations on the user's memory. source, destination, place, fetch and atomic
  * return PF_OK, PF_ERR_AGAIN if the memory is absent (the user resolves wait's range
  * and calls net_resolved with wait's token, later and exactly once),
  * PF_ERR_FAULT with the address in *bad, or PF_ERR_MEMORY.
  */
-struct net_callbacks {
+struct net_memory_operations {
 	/*
 	 * Can [address, address + length) be read (written) without waiting?
 	 * PF_ERR_REFUSED of destination: it can, but not by a receive call.
@@ -134,11 +134,11 @@ struct net_callbacks {
 	net_gather_fn gather;
 	int (*atomic)(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		      uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad);
-	/* A message; false: not now, until net_deliver. data is aligned to 8. */
-	bool (*deliver)(void *user, struct net_association *from, uint8_t tag, void *data,
-			size_t length);
-	void (*complete)(void *user, struct net_association *association, void *arg,
-			 const struct net_completion *completion);
+	void *user;
+};
+
+/* What else the core asks of its user. */
+struct net_callbacks {
 	/*
 	 * A process that has our key opens an association. info is what it says of
 	 * itself. Returns false to refuse it; *peer is then ignored.
@@ -146,8 +146,6 @@ struct net_callbacks {
 	bool (*accept)(void *user, struct net_association *association,
 		       const uint8_t id[NET_ID_BYTES], const void *info, size_t length,
 		       void **peer);
-	/* After the completion of all that waited; status is PF_OK if the peer said goodbye. The association stays until net_close. */
-	void (*gone)(void *user, struct net_association *association, int status, const char *why);
 	/* Longest packet (UDP payload) that the interface towards that endpoint takes. */
 	size_t (*packet_most)(void *user, const struct net_endpoint *endpoint);
 	/* Random bytes for keys. */
@@ -155,8 +153,9 @@ struct net_callbacks {
 	void *user;
 };
 
-/* NULL: no memory. options and callbacks are copied. */
+/* NULL: no memory, or a block_size that is not valid. All three are copied. */
 struct net_core *net_create(const struct net_options *options,
+			    const struct net_memory_operations *memory,
 			    const struct net_callbacks *callbacks);
 /* Without a word to anybody: close and output first. */
 void net_destroy(struct net_core *core);
@@ -175,11 +174,14 @@ struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_
 int net_path_add(struct net_association *association, const struct net_endpoint *to);
 void *net_association_user(const struct net_association *association);
 const uint8_t *net_association_id(const struct net_association *association);
+/* Of one that is gone: PF_OK if the peer said goodbye, or an error. *why: static text. */
+int net_association_status(const struct net_association *association, const char **why);
 /* Say goodbye: what waits completes with PF_ERR_PEER. The pointer is dead after net_output was empty. */
 void net_close(struct net_association *association);
+void net_close_all(struct net_core *core);
 
 /*
- * Start a transfer; the user is told of its end by complete, with arg. Returns
+ * Start a transfer; its end is an event, with arg. Returns
  * PF_OK, PF_ERR_PEER, PF_ERR_MEMORY or PF_ERR_ARGUMENT. Any length.
  */
 int net_put(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
@@ -197,8 +199,29 @@ int net_send(struct net_association *association, uint8_t tag, const void *heade
 /* The same, with the payload written by pack. */
 int net_send_pack(struct net_association *association, uint8_t tag, const void *header,
 		  size_t header_length, size_t length, pf_pack_fn pack, void *arg);
-/* Hand out messages that deliver had turned away. Returns how many. */
-unsigned net_deliver(struct net_core *core);
+enum net_event_kind {
+	NET_MESSAGE,
+	NET_COMPLETION, /* of an operation */
+	NET_GONE,       /* the peer; stays so until net_close */
+};
+
+struct net_event {
+	enum net_event_kind kind;
+	struct net_association *association; /* MESSAGE: it came from; GONE */
+	uint8_t tag;                         /* MESSAGE */
+	void *data;                          /* ... aligned to 8, until the next net_take or net_input */
+	size_t length;
+	void *arg; /* COMPLETION: of the operation */
+	struct net_completion completion;
+};
+
+/*
+ * Take the next event: messages first, in the order of their sender; then
+ * completions; then peers that are gone, so that what they left comes before.
+ * What is not taken waits. False: there is none.
+ */
+bool net_take(struct net_core *core, struct net_event *event);
+bool net_has_events(const struct net_core *core);
 
 /*
  * One packet that came. Its bytes are header, then payload; the cut may be
@@ -212,8 +235,13 @@ struct net_packet {
 	uint8_t ecn; /* the two bits of the IP header */
 };
 
-/* Packets that came, as many as were received together: they are acknowledged together. */
-void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, unsigned count);
+/*
+ * Packets that came, as many as were received together: they are acknowledged
+ * together. lent: their memory stays as it is until all messages were taken, which
+ * so need not be copied.
+ */
+void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, unsigned count,
+	       bool lent);
 
 /*
  * Where the payloads of the next packets likely go, in memory that was found

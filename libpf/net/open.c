@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How an association is opened: HELLO and WELCOME. */
-#include <stdlib.h>
+#include "open.h"
 
-#include "core.h"
+#include <stdlib.h>
 
 #define WELCOME_PERIOD 1000000ull /* no more than one in it, to whom it may concern */
 
@@ -11,9 +10,9 @@ static struct auth_party party(const uint8_t *id, const uint8_t *nonce, uint64_t
 	return (struct auth_party){ .id = id, .nonce = nonce, .incarnation = incarnation };
 }
 
-static bool understood(const struct net_core *core, const struct wire_hello *hello)
+static bool understood(const struct shared *shared, const struct wire_hello *hello)
 {
-	return hello->auth == core->options.auth && hello->index && hello->block_size >= 4096 &&
+	return hello->auth == shared->options.auth && hello->index && hello->block_size >= 4096 &&
 	       hello->block_size <= 65536 && !(hello->block_size & (hello->block_size - 1));
 }
 
@@ -25,12 +24,14 @@ static void agree(struct net_association *association, const struct wire_hello *
 	memcpy(association->opening->peer_nonce, hello->nonce, WIRE_NONCE);
 	if (hello->block_size < association->block_size)
 		association->block_size = hello->block_size;
+	if (association->busy)
+		association->busy->exchange.block_size = association->block_size;
 }
 
 static void answer(struct net_association *association)
 {
 	association->welcome = true;
-	association_wake(association);
+	association->wants_output = true;
 }
 
 /*
@@ -41,11 +42,11 @@ static void answer(struct net_association *association)
 static bool take_path(struct net_association *association, unsigned number,
 		      const struct net_endpoint *from)
 {
-	struct net_core *core = association->core;
+	const struct net_callbacks *callbacks = &association->shared->callbacks;
 	struct path *path = association->paths[number];
 
 	if (path)
-		path_init(path, from, core->callbacks.packet_most(core->callbacks.user, from));
+		path_init(path, from, callbacks->packet_most(callbacks->user, from));
 	else if (!association_path(association, number, from))
 		return false;
 	association->opening->welcome_path = (uint8_t)number;
@@ -66,12 +67,10 @@ static void drop_other_paths(struct net_association *association, unsigned numbe
 	association->paths_count = 1;
 }
 
-/* Become the accepter of the association that this HELLO wants. */
-static void accept_hello(struct net_association *association, const struct wire_hello *hello,
-			 unsigned path, const struct net_endpoint *from)
+void open_accept(struct net_association *association, const struct wire_hello *hello,
+		 unsigned path, const struct net_endpoint *from)
 {
-	struct net_core *core = association->core;
-	const struct net_options *options = &core->options;
+	const struct net_options *options = &association->shared->options;
 	struct opening *opening = association->opening;
 	struct auth_party opener, accepter;
 
@@ -85,119 +84,81 @@ static void accept_hello(struct net_association *association, const struct wire_
 		     &accepter);
 	association->accepter = true;
 	association->state = ACCEPTED;
-	association->silent = association->busy ? core->now : NET_NEVER;
-	opening->hello_due = core->now;
+	association->silent = association->busy ? association->shared->now : NET_NEVER;
+	opening->hello_due = association->shared->now;
 	answer(association);
 }
 
-static void forget(struct net_association *association)
+void open_again(struct net_association *association, const struct wire_hello *hello,
+		unsigned path, const struct net_endpoint *from)
 {
-	association_fail(association, PF_ERR_PEER,
-			 "gone: its process ended and another took its place");
-	/* Found by index until net_close, by id no more. */
-	core_hide(association->core, association);
-}
-
-/* An association that is known already. NULL: nothing more to do. */
-static struct net_association *known_hello(struct net_association *association,
-					   const struct wire_hello *hello, unsigned path,
-					   const struct net_endpoint *from, uint64_t now)
-{
-	const uint8_t *own = association->core->options.id;
+	uint64_t now = association->shared->now;
 
 	switch (association->state) {
-	case KNOWN:
-		return association;
 	case OPENING:
 		/* Both opened: the lower id stays the opener. */
-		return memcmp(hello->id, own, NET_ID_BYTES) < 0 ? association : NULL;
+		if (memcmp(hello->id, association->shared->options.id, NET_ID_BYTES) > 0)
+			return;
+		/* fallthrough */
+	case KNOWN:
+		open_accept(association, hello, path, from);
+		return;
 	case ACCEPTED:
 		if (!memcmp(hello->nonce, association->opening->peer_nonce, WIRE_NONCE) &&
 		    now >= association->opening->hello_due && take_path(association, path, from)) {
 			association->opening->hello_due = now + WELCOME_PERIOD;
 			answer(association);
 		}
-		return NULL;
+		return;
 	default:
 		/* Of one that is OPEN the opener has had its WELCOME. */
-		return NULL;
+		return;
 	}
 }
 
-void open_hello(struct net_core *core, uint64_t now, uint8_t *packet, size_t length,
-		const struct wire_header *header, const struct net_endpoint *from)
+bool open_read(struct shared *shared, uint8_t *packet, size_t length,
+	       const struct wire_header *header, struct wire_hello *hello)
 {
-	struct net_association *association;
-	struct wire_hello hello;
-	void *user = NULL;
-
 	if (header->index || header->number || length != WIRE_HEADER + (size_t)header->control) {
-		core->statistics.refused++;
-		return;
+		shared->statistics.refused++;
+		return false;
 	}
-	if (!auth_check(packet, header->control, core->hello_key, 0)) {
-		core->statistics.forged++;
-		return;
+	if (!auth_check(packet, header->control, shared->hello_key, 0)) {
+		shared->statistics.forged++;
+		return false;
 	}
-	if (!wire_get_hello(packet + WIRE_HEADER, header->control, &hello) ||
-	    !understood(core, &hello) || !memcmp(hello.id, core->options.id, NET_ID_BYTES)) {
-		core->statistics.refused++;
-		return;
+	if (!wire_get_hello(packet + WIRE_HEADER, header->control, hello) ||
+	    !understood(shared, hello) || !memcmp(hello->id, shared->options.id, NET_ID_BYTES)) {
+		shared->statistics.refused++;
+		return false;
 	}
-	association = core_find(core, hello.id);
-	if (association && association->state >= ACCEPTED) {
-		if (hello.incarnation < association->incarnation) {
-			core->statistics.replayed++;
-			return;
-		}
-		if (hello.incarnation > association->incarnation) {
-			forget(association);
-			association = NULL;
-		}
-	}
-	if (association) {
-		association = known_hello(association, &hello, header->path, from, now);
-		if (association)
-			accept_hello(association, &hello, header->path, from);
-		return;
-	}
-	association = association_new(core, hello.id, NULL, 0);
-	if (!association)
-		return;
-	accept_hello(association, &hello, header->path, from);
-	if (association->state != ACCEPTED ||
-	    !core->callbacks.accept(core->callbacks.user, association, hello.id, hello.info,
-				    hello.info_length, &user)) {
-		association_unready(association);
-		association_free(association);
-		return;
-	}
-	association->user = user;
+	return true;
 }
 
-void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t length,
+void open_welcome(struct net_association *association, uint8_t *packet, size_t length,
 		  const struct wire_header *header)
 {
-	struct net_association *association = core_index(core, header->index);
-	const struct net_options *options = &core->options;
+	struct net_statistics *statistics = &association->shared->statistics;
+	const struct net_options *options = &association->shared->options;
+	uint64_t now = association->shared->now;
 	struct auth_party opener, accepter;
 	struct opening *opening;
 	struct wire_hello hello;
 
-	if (!association || association->state != OPENING || header->number ||
+	if (association->state != OPENING || header->number ||
 	    length != WIRE_HEADER + (size_t)header->control) {
-		core->statistics.refused++;
+		statistics->refused++;
 		return;
 	}
 	opening = association->opening;
 	if (!auth_check(packet, header->control, opening->welcome_key, 0)) {
-		core->statistics.forged++;
+		statistics->forged++;
 		return;
 	}
 	if (!wire_get_hello(packet + WIRE_HEADER, header->control, &hello) ||
-	    !understood(core, &hello) || memcmp(hello.id, association->id, NET_ID_BYTES) ||
+	    !understood(association->shared, &hello) || memcmp(hello.id, association->id, NET_ID_BYTES) ||
 	    memcmp(hello.echo, opening->nonce, WIRE_NONCE)) {
-		core->statistics.refused++;
+		statistics->refused++;
 		return;
 	}
 	agree(association, &hello);
@@ -211,13 +172,13 @@ void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t l
 	association_opened(association);
 	association_heard(association, now);
 	association->ping = true;
-	association_wake(association);
+	association->wants_output = true;
 }
 
 size_t open_output(struct net_association *association, unsigned path, uint64_t now,
 		   uint8_t *packet)
 {
-	const struct net_options *options = &association->core->options;
+	const struct net_options *options = &association->shared->options;
 	struct wire_hello hello = { .incarnation = options->incarnation,
 				    .index = association->index,
 				    .block_size = options->block_size,
@@ -242,7 +203,7 @@ size_t open_output(struct net_association *association, unsigned path, uint64_t 
 		opening->hello_due = now + association_hello_delay(association);
 		/* Paths take turns for ever: 252 is a multiple of any number of them. */
 		opening->hellos = opening->hellos < 255 ? opening->hellos + 1 : 252;
-		association->core->statistics.hellos++;
+		association->shared->statistics.hellos++;
 		association_asked(association, now);
 	}
 	header.control = (uint16_t)wire_put_hello(packet + WIRE_HEADER, &hello);

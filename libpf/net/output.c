@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets to be sent, in batches of one size. */
-#include <stdlib.h>
+#include "output.h"
 
 #include "control.h"
-#include "core.h"
+#include "open.h"
+#include "source.h"
 
 /* A packet being written: in the batch's slab, or whole in its room. */
 struct draft {
@@ -18,9 +18,9 @@ struct draft {
 	bool asks;
 };
 
-static uint32_t overhead(const struct net_core *core)
+static uint32_t overhead(const struct shared *shared)
 {
-	switch (core->options.auth) {
+	switch (shared->options.auth) {
 	case NET_AUTH_FULL:
 		return WIRE_HEADER + WIRE_DIGEST;
 	case NET_AUTH_ENCRYPT:
@@ -34,17 +34,17 @@ static uint32_t overhead(const struct net_core *core)
  * What is hashed or encrypted is copied first: the application may change it,
  * or take it away, while that is done.
  */
-static bool copied(const struct net_core *core)
+static bool copied(const struct shared *shared)
 {
-	return core->options.auth != NET_AUTH_HEADER;
+	return shared->options.auth != NET_AUTH_HEADER;
 }
 
 /* False: no room in the batch, or too many packets under way. */
 static bool draft_start(struct draft *draft, struct net_batch *batch,
 			struct net_association *association, unsigned number)
 {
-	struct net_core *core = association->core;
-	bool copy = copied(core);
+	struct shared *shared = association->shared;
+	bool copy = copied(shared);
 
 	*draft = (struct draft){ .batch = batch,
 				 .association = association,
@@ -52,7 +52,7 @@ static bool draft_start(struct draft *draft, struct net_batch *batch,
 				 .number = number,
 				 .packet = copy ? batch->room + batch->length :
 						  batch->slab + batch->used };
-	draft->most = draft->path->mtu.size - overhead(core);
+	draft->most = draft->path->mtu.size - overhead(shared);
 	if (batch->count == NET_BATCH_MOST ||
 	    batch->length + draft->path->mtu.size > NET_BATCH_BYTES ||
 	    (!copy &&
@@ -92,7 +92,7 @@ static void draft_stream(struct draft *draft, enum wire_frame_type type, uint64_
 /* Where the payload goes in a packet that is in one piece. */
 static uint8_t *draft_payload(const struct draft *draft)
 {
-	uint32_t digest = draft->association->core->options.auth == NET_AUTH_FULL ? WIRE_DIGEST : 0;
+	uint32_t digest = draft->association->shared->options.auth == NET_AUTH_FULL ? WIRE_DIGEST : 0;
 
 	return draft->packet + WIRE_HEADER + draft->control + digest;
 }
@@ -103,7 +103,7 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 {
 	static const uint8_t padding[NET_PACKET_MOST];
 	struct net_association *association = draft->association;
-	struct net_core *core = association->core;
+	struct shared *shared = association->shared;
 	struct net_batch *batch = draft->batch;
 	struct path *path = draft->path;
 	uint64_t number = path->next;
@@ -117,11 +117,11 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 	/* A transfer's bytes may be asked for at address 0 as well. */
 	if (type == WIRE_PROBE)
 		payload = padding;
-	if (copied(core) && length && payload != draft_payload(draft)) {
+	if (copied(shared) && length && payload != draft_payload(draft)) {
 		memcpy(draft_payload(draft), payload, length);
 		payload = draft_payload(draft);
 	}
-	if (core->options.auth == NET_AUTH_FULL) {
+	if (shared->options.auth == NET_AUTH_FULL) {
 		wire_put64(draft->packet + WIRE_HEADER + draft->control,
 			   type == WIRE_PROBE ?
 				   0 :
@@ -131,9 +131,9 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 	header.control = (uint16_t)draft->control;
 	wire_put_header(draft->packet, &header);
 	bytes = WIRE_HEADER + draft->control;
-	if (copied(core)) {
+	if (copied(shared)) {
 		bytes += length;
-		if (core->options.auth == NET_AUTH_ENCRYPT) {
+		if (shared->options.auth == NET_AUTH_ENCRYPT) {
 			auth_encrypt(&association->sending, draft->packet, number,
 				     draft->control + length);
 			bytes += WIRE_MAC;
@@ -151,8 +151,8 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 	if (!batch->count++)
 		batch->segment = bytes;
 	batch->length += bytes;
-	core->statistics.packets_sent++;
-	core->statistics.bytes_sent += bytes;
+	shared->statistics.packets_sent++;
+	shared->statistics.bytes_sent += bytes;
 	path_sent(path, draft->sent, now, bytes, draft->asks);
 	if (draft->asks && !association_doubts(association, path))
 		association_asked(association, now);
@@ -171,20 +171,20 @@ static void put_acknowledgement(struct draft *draft, uint64_t now)
 	frame.ack.path = (uint8_t)draft->number;
 	draft_frame(draft, &frame);
 	/* At rest, too: the word of it that was lost may be what the peer waits for. */
-	room = association->positions[STREAMS + STREAM_MESSAGE] + MESSAGE_RING;
+	room = association->rest.positions[STREAMS + STREAM_MESSAGE] + MESSAGE_RING;
 	if (association->busy) {
-		room = association->busy->in[STREAM_MESSAGE].taken + MESSAGE_RING;
-		association->busy->credit_told = room;
+		room = association->busy->exchange.in[STREAM_MESSAGE].taken + MESSAGE_RING;
+		association->busy->exchange.credit_told = room;
 	}
 	frame.type = FRAME_CREDIT;
-	frame.credit.window = core_credit(association->core);
+	frame.credit.window = association_receive_credit(association);
 	frame.credit.messages = room;
 	draft_frame(draft, &frame);
 }
 
 static void put_control(struct draft *draft)
 {
-	struct stream_out *out = &draft->association->busy->out[STREAM_CONTROL];
+	struct stream_out *out = &draft->association->busy->exchange.out[STREAM_CONTROL];
 	uint32_t most = draft->most < WIRE_CONTROL_MOST - WIRE_DIGEST ?
 				draft->most :
 				WIRE_CONTROL_MOST - WIRE_DIGEST;
@@ -207,7 +207,7 @@ static void put_control(struct draft *draft)
 /* Returns the bytes of the message stream that the packet carries. */
 static uint32_t put_message(struct draft *draft, const uint8_t **payload)
 {
-	struct stream_out *out = &draft->association->busy->out[STREAM_MESSAGE];
+	struct stream_out *out = &draft->association->busy->exchange.out[STREAM_MESSAGE];
 	uint64_t position;
 	uint32_t length;
 
@@ -227,7 +227,7 @@ static bool stream_waits(const struct net_association *association, unsigned str
 {
 	uint64_t position;
 
-	return association->busy && stream_out_next(&association->busy->out[stream], 8, &position);
+	return association->busy && stream_out_next(&association->busy->exchange.out[stream], 8, &position);
 }
 
 /* A length that a following packet of the batch may not exceed, and has to have if more follow. */
@@ -280,7 +280,7 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		}
 		if (!draft.control)
 			break;
-		association->core->statistics.acks_sent += !draft.asks;
+		association->shared->statistics.acks_sent += !draft.asks;
 		draft_end(&draft, WIRE_FRAMES, 0, payload, length, now);
 		open = open && path_open(path, now, path->mtu.size, association->credit);
 	} while (open && !complete(batch) && batch->segment == path->mtu.size &&
@@ -292,7 +292,7 @@ static void frames(struct net_batch *batch, struct net_association *association,
 static void probe(struct net_batch *batch, struct net_association *association, unsigned number,
 		  uint64_t now, uint32_t size)
 {
-	struct net_core *core = association->core;
+	struct shared *shared = association->shared;
 	struct path *path = association->paths[number];
 	struct draft draft;
 
@@ -304,10 +304,10 @@ static void probe(struct net_batch *batch, struct net_association *association, 
 	draft.sent->kind = SENT_PROBE;
 	draft.asks = true;
 	mtu_sent(&path->mtu, size);
-	core->statistics.probes++;
+	shared->statistics.probes++;
 	batch->probe = true;
 	draft_word(&draft, FRAME_PING);
-	draft_end(&draft, WIRE_PROBE, 0, NULL, size - overhead(core) - draft.control, now);
+	draft_end(&draft, WIRE_PROBE, 0, NULL, size - overhead(shared) - draft.control, now);
 }
 
 static void data(struct net_batch *batch, struct net_association *association, unsigned number,
@@ -318,9 +318,9 @@ static void data(struct net_batch *batch, struct net_association *association, u
 	struct draft draft;
 	struct run run;
 
-	extra = overhead(association->core) + WIRE_DATA;
+	extra = overhead(association->shared) + WIRE_DATA;
 	while (!complete(batch) && draft_start(&draft, batch, association, number) &&
-	       source_next(association, (path->mtu.size - extra) / granule, &run)) {
+	       source_next(&association->busy->exchange, (path->mtu.size - extra) / granule, &run)) {
 		const uint8_t *payload =
 			(const uint8_t *)(uintptr_t)(run.transfer->local + run.offset);
 
@@ -328,9 +328,9 @@ static void data(struct net_batch *batch, struct net_association *association, u
 		if (!fits(batch, bytes) || !path_open(path, now, bytes, association->credit))
 			break;
 		draft.control = WIRE_DATA;
-		if (copied(association->core)) {
+		if (copied(association->shared)) {
 			payload = draft_payload(&draft);
-			if (!source_fetch(association, &run, draft_payload(&draft)))
+			if (!source_fetch(&association->busy->exchange, &run, draft_payload(&draft)))
 				continue;
 		}
 		draft.sent = path_record(path);
@@ -347,7 +347,7 @@ static void data(struct net_batch *batch, struct net_association *association, u
 				      .offset = run.offset,
 				      .length = run.transfer->length,
 				      .address = run.transfer->get ? 0 : run.transfer->remote });
-		source_sent(association, &run);
+		source_sent(&association->busy->exchange, &run);
 		draft_end(&draft, run.transfer->get ? WIRE_DATA_GET : WIRE_DATA_PUT,
 			  run.transfer->id, payload, run.length, now);
 	}
@@ -382,8 +382,8 @@ static void single(struct net_batch *batch, struct net_association *association,
 	batch->vector[0] = (struct iovec){ batch->slab, length };
 	batch->vectors = batch->count = 1;
 	batch->segment = batch->length = (uint32_t)length;
-	association->core->statistics.packets_sent++;
-	association->core->statistics.bytes_sent += length;
+	association->shared->statistics.packets_sent++;
+	association->shared->statistics.bytes_sent += length;
 }
 
 static void goodbye(struct net_batch *batch, struct net_association *association, unsigned number,
@@ -399,7 +399,7 @@ static void goodbye(struct net_batch *batch, struct net_association *association
 	draft_end(&draft, WIRE_FRAMES, 0, NULL, 0, now);
 }
 
-static void output(struct net_batch *batch, struct net_association *association, uint64_t now)
+void output_batch(struct net_batch *batch, struct net_association *association, uint64_t now)
 {
 	unsigned number, tried = 0;
 
@@ -431,7 +431,7 @@ static void output(struct net_batch *batch, struct net_association *association,
 	if (association->state != OPEN)
 		return;
 	if (association->busy)
-		control_output(association);
+		control_output(&association->busy->exchange);
 	while (!batch->count &&
 	       (number = association_best_path(association, tried)) < NET_PATHS_MOST) {
 		struct path *path = association->paths[number];
@@ -444,8 +444,7 @@ static void output(struct net_batch *batch, struct net_association *association,
 	}
 }
 
-/* Has it more to say than what arrived? */
-static bool owes(const struct net_association *association)
+bool output_owes(const struct net_association *association)
 {
 	const struct busy *busy = association->busy;
 	unsigned i;
@@ -455,75 +454,11 @@ static bool owes(const struct net_association *association)
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		const struct path *path = association->paths[i];
 
-		if (path && (path->probe || path->window.due <= association->core->now))
+		if (path && (path->probe || path->window.due <= association->shared->now))
 			return true;
 	}
-	return busy->transfers.telling || busy->transfers.sending || busy->transfers.uncut[0] ||
-	       busy->transfers.uncut[1] || busy->transfers.atomics_uncut ||
-	       busy->transfers.atomic_results || stream_waits(association, STREAM_CONTROL) ||
+	return busy->exchange.transfers.telling || busy->exchange.transfers.sending || busy->exchange.transfers.uncut[0] ||
+	       busy->exchange.transfers.uncut[1] || busy->exchange.transfers.atomics_uncut ||
+	       busy->exchange.transfers.atomic_results || stream_waits(association, STREAM_CONTROL) ||
 	       stream_waits(association, STREAM_MESSAGE);
-}
-
-bool net_owes(const struct net_core *core)
-{
-	const struct net_association *association = core->ready;
-
-	while (association && !owes(association))
-		association = association->next_ready;
-	return association != NULL;
-}
-
-unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch)
-{
-	struct net_association *association;
-
-	core_clock(core, now);
-	while ((association = core->ready)) {
-		/* First, so that what comes up meanwhile is not missed. */
-		association_unready(association);
-		output(batch, association, core->now);
-		if (batch->count) {
-			/* There may be more; the others first. */
-			association_wake(association);
-			return batch->count;
-		}
-		if (association->ready)
-			continue;
-		if (association->state == GONE && association->closing)
-			association_free(association);
-		else
-			core_schedule(core, association);
-	}
-	return 0;
-}
-
-void net_unsent(struct net_core *core, const struct net_batch *batch, bool unreadable)
-{
-	struct net_association *association = core_index(core, batch->association);
-	struct path_events events;
-	struct path *path;
-	unsigned i;
-
-	if (!association)
-		return;
-	if (association->state == OPENING)
-		association->opening->hello_due = core->now;
-	else if (association->state == ACCEPTED)
-		association->welcome = true;
-	association_wake(association);
-	if (batch->path >= NET_PATHS_MOST || association->state != OPEN || !association->busy)
-		return;
-	path = association->paths[batch->path];
-	if (batch->probe)
-		mtu_unsent(&path->mtu);
-	events = association_events(association);
-	core->unreadable = unreadable;
-	path_unsent(path, batch->number, batch->count, &events);
-	core->unreadable = false;
-	/* There may have been acknowledgements in it. */
-	for (i = 0; i < NET_PATHS_MOST; i++) {
-		if (association->paths[i] && association->paths[i]->window.next)
-			association->paths[i]->window.due = core->now;
-	}
-	core_schedule(core, association);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The source of a transfer's data: what to send, and what to send again. */
-#include "core.h"
+#include "source.h"
 
-static void start_sending(struct net_association *association, struct net_transfer *transfer)
+#include "transfer.h"
+
+static void start_sending(struct exchange *exchange, struct net_transfer *transfer)
 {
-	struct transfers *transfers = &association->busy->transfers;
+	struct transfers *transfers = &exchange->transfers;
 
-	association_wake(association);
+	exchange->effects |= EFFECT_OUTPUT;
 	if (transfer->sending)
 		return;
 	transfer->sending = true;
@@ -16,7 +17,7 @@ static void start_sending(struct net_association *association, struct net_transf
 }
 
 /* Blocks with granules to send are READY unless something keeps them. */
-static void make_ready(struct net_association *association, struct net_transfer *transfer,
+static void make_ready(struct exchange *exchange, struct net_transfer *transfer,
 		       unsigned block)
 {
 	uint64_t bit = 1ull << block;
@@ -25,62 +26,62 @@ static void make_ready(struct net_association *association, struct net_transfer 
 	    (transfer->parked | transfer->held) & bit)
 		return;
 	transfer->ready |= bit;
-	start_sending(association, transfer);
+	start_sending(exchange, transfer);
 }
 
-void source_start(struct net_association *association, struct net_transfer *transfer)
+void source_start(struct exchange *exchange, struct net_transfer *transfer)
 {
 	unsigned block;
 
 	for (block = 0; block < transfer->blocks; block++)
 		transfer->granules[block] = ~0ull;
 	block = transfer->blocks - 1u;
-	transfer->granules[block] = transfer_block_granules(association, transfer, block);
+	transfer->granules[block] = transfer_block_granules(exchange, transfer, block);
 	transfer->ready = granule_mask(0, transfer->blocks);
-	start_sending(association, transfer);
+	start_sending(exchange, transfer);
 }
 
 /* One that has a bad block is given up when all before that is sent. */
-static void give_up(struct net_association *association, struct net_transfer *transfer)
+static void give_up(struct exchange *exchange, struct net_transfer *transfer)
 {
 	if (transfer->status == PF_OK || transfer->cancelled ||
 	    transfer->ready | transfer->parked | transfer->held)
 		return;
 	transfer->cancelled = true;
-	transfer_tell(association, transfer, transfer->operation ? TELL_CANCEL : TELL_FAILED);
+	transfer_tell(exchange, transfer, transfer->operation ? TELL_CANCEL : TELL_FAILED);
 }
 
-static struct net_wait wait_for(const struct net_association *association,
+static struct net_wait wait_for(const struct exchange *exchange,
 				const struct net_transfer *transfer, unsigned block)
 {
 	return (struct net_wait){
-		.token = transfer_token(association, transfer, block),
-		.address = transfer->local + (uint64_t)block * association->block_size,
-		.length = transfer_block_length(association, transfer, block),
+		.token = transfer_token(exchange, transfer, block),
+		.address = transfer->local + (uint64_t)block * exchange->block_size,
+		.length = transfer_block_length(exchange, transfer, block),
 		.end = transfer->local + transfer->length,
 		.suspect = transfer->suspect >> block & 1,
 	};
 }
 
 /* Can the block be read now? As the callback source. */
-static int look(struct net_association *association, struct net_transfer *transfer, unsigned block,
+static int look(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		uint64_t *bad)
 {
-	struct net_core *core = association->core;
-	struct net_wait wait = wait_for(association, transfer, block);
+	struct shared *shared = exchange->shared;
+	struct net_wait wait = wait_for(exchange, transfer, block);
 
 	*bad = 0;
-	return core->callbacks.source(core->callbacks.user, &wait, wait.address,
+	return shared->memory.source(shared->memory.user, &wait, wait.address,
 				      (uint32_t)wait.length, bad);
 }
 
-static void park(struct net_association *association, struct net_transfer *transfer, unsigned block)
+static void park(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
 {
 	uint64_t bit = 1ull << block;
 
 	transfer->ready &= ~bit;
 	transfer->parked |= bit;
-	association->core->statistics.source_faults++;
+	exchange->shared->statistics.source_faults++;
 }
 
 /*
@@ -89,7 +90,7 @@ static void park(struct net_association *association, struct net_transfer *trans
  * that count as sent are looked at: the packet with the first bad byte may have
  * been lost before it was read.
  */
-static void fail(struct net_association *association, struct net_transfer *transfer, unsigned block,
+static void fail(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		 int status, uint64_t bad)
 {
 	unsigned limit = block;
@@ -103,9 +104,9 @@ static void fail(struct net_association *association, struct net_transfer *trans
 			continue;
 		transfer->suspect |= 1ull << block;
 		transfer->checked &= ~(1ull << block);
-		earlier = look(association, transfer, block, &earlier_bad);
+		earlier = look(exchange, transfer, block, &earlier_bad);
 		if (earlier == PF_ERR_AGAIN) {
-			park(association, transfer, block);
+			park(exchange, transfer, block);
 		} else if (earlier != PF_OK) {
 			status = earlier;
 			bad = earlier_bad;
@@ -119,21 +120,21 @@ static void fail(struct net_association *association, struct net_transfer *trans
 	transfer->held &= before;
 	transfer->status = status;
 	transfer->address = bad;
-	give_up(association, transfer);
+	give_up(exchange, transfer);
 }
 
 /* A block is not there: wait for it, or fail. */
-static void missing(struct net_association *association, struct net_transfer *transfer,
+static void missing(struct exchange *exchange, struct net_transfer *transfer,
 		    unsigned block, int status, uint64_t bad)
 {
 	if (status == PF_ERR_AGAIN)
-		park(association, transfer, block);
+		park(exchange, transfer, block);
 	else
-		fail(association, transfer, block, status, bad);
+		fail(exchange, transfer, block, status, bad);
 }
 
 /* Can the block be read? Otherwise it is not READY any more. */
-static bool check(struct net_association *association, struct net_transfer *transfer,
+static bool check(struct exchange *exchange, struct net_transfer *transfer,
 		  unsigned block)
 {
 	uint64_t bit = 1ull << block, bad;
@@ -141,9 +142,9 @@ static bool check(struct net_association *association, struct net_transfer *tran
 
 	if (transfer->checked & bit)
 		return true;
-	status = look(association, transfer, block, &bad);
+	status = look(exchange, transfer, block, &bad);
 	if (status != PF_OK) {
-		missing(association, transfer, block, status, bad);
+		missing(exchange, transfer, block, status, bad);
 		return false;
 	}
 	transfer->checked |= bit;
@@ -151,32 +152,41 @@ static bool check(struct net_association *association, struct net_transfer *tran
 	return true;
 }
 
-bool source_fetch(struct net_association *association, const struct run *run, void *to)
+bool source_fetch(struct exchange *exchange, const struct run *run, void *to)
 {
-	struct net_wait wait = wait_for(association, run->transfer, run->block);
-	struct net_core *core = association->core;
+	struct net_wait wait = wait_for(exchange, run->transfer, run->block);
+	struct shared *shared = exchange->shared;
 	uint64_t bad = 0;
-	int status = core->callbacks.fetch(core->callbacks.user, &wait,
+	int status = shared->memory.fetch(shared->memory.user, &wait,
 					   run->transfer->local + run->offset, to, run->length,
 					   &bad);
 
 	if (status == PF_OK)
 		return true;
 	run->transfer->checked &= ~(1ull << run->block);
-	missing(association, run->transfer, run->block, status, bad);
+	missing(exchange, run->transfer, run->block, status, bad);
 	return false;
 }
 
-/* The next transfer with a block READY. */
-static struct net_transfer *next_transfer(struct net_association *association)
+static bool start_put(struct exchange *exchange)
 {
-	struct transfers *transfers = &association->busy->transfers;
+	struct net_transfer *transfer = transfer_cut(exchange, false);
+
+	if (transfer)
+		source_start(exchange, transfer);
+	return transfer != NULL;
+}
+
+/* The next transfer with a block READY. */
+static struct net_transfer *next_transfer(struct exchange *exchange)
+{
+	struct transfers *transfers = &exchange->transfers;
 	struct net_transfer *transfer;
 
 	for (;;) {
 		transfer = transfers->sending;
 		if (!transfer) {
-			if (!transfer_cut_put(association))
+			if (!start_put(exchange))
 				return NULL;
 			continue;
 		}
@@ -189,19 +199,19 @@ static struct net_transfer *next_transfer(struct net_association *association)
 	}
 }
 
-bool source_next(struct net_association *association, unsigned most, struct run *run)
+bool source_next(struct exchange *exchange, unsigned most, struct run *run)
 {
-	uint32_t granule = association->block_size / GRANULES, end;
+	uint32_t granule = exchange->block_size / GRANULES, end;
 	struct net_transfer *transfer;
 	unsigned block, count;
 	uint64_t granules;
 
 	do {
-		transfer = next_transfer(association);
+		transfer = next_transfer(exchange);
 		if (!transfer)
 			return false;
 		block = (unsigned)__builtin_ctzll(transfer->ready);
-	} while (!check(association, transfer, block));
+	} while (!check(exchange, transfer, block));
 
 	granules = transfer->granules[block];
 	run->transfer = transfer;
@@ -216,15 +226,15 @@ bool source_next(struct net_association *association, unsigned most, struct run 
 		count = (count + packets - 1) / packets;
 	}
 	run->granules = (uint8_t)count;
-	run->offset = block * association->block_size + run->granule * granule;
+	run->offset = block * exchange->block_size + run->granule * granule;
 	end = run->offset + count * granule;
 	run->length = (end < transfer->length ? end : transfer->length) - run->offset;
 	return true;
 }
 
-void source_sent(struct net_association *association, const struct run *run)
+void source_sent(struct exchange *exchange, const struct run *run)
 {
-	struct net_statistics *statistics = &association->core->statistics;
+	struct net_statistics *statistics = &exchange->shared->statistics;
 	struct net_transfer *transfer = run->transfer;
 	uint64_t bit = 1ull << run->block;
 
@@ -238,35 +248,35 @@ void source_sent(struct net_association *association, const struct run *run)
 	transfer->checked &= ~bit;
 	transfer->again &= ~bit;
 	transfer->asked &= ~bit;
-	give_up(association, transfer);
+	give_up(exchange, transfer);
 }
 
-static struct net_transfer *sent_transfer(struct net_association *association,
+static struct net_transfer *sent_transfer(struct exchange *exchange,
 					  const struct sent *sent)
 {
-	struct net_transfer *transfer = transfer_find(association, sent->kind == SENT_DATA_GET,
+	struct net_transfer *transfer = transfer_find(exchange, sent->kind == SENT_DATA_GET,
 						      true, (uint32_t)sent->place);
 
 	return transfer && sent->block < transfer->blocks ? transfer : NULL;
 }
 
-void source_lost(struct net_association *association, const struct sent *sent)
+void source_lost(struct exchange *exchange, const struct sent *sent, bool unreadable)
 {
-	struct net_transfer *transfer = sent_transfer(association, sent);
+	struct net_transfer *transfer = sent_transfer(exchange, sent);
 
 	if (!transfer)
 		return;
 	transfer->granules[sent->block] |= granule_mask(sent->granule, sent->granules);
 	transfer->again |= 1ull << sent->block;
 	transfer->checked &= ~(1ull << sent->block);
-	if (association->core->unreadable)
+	if (unreadable)
 		transfer->suspect |= 1ull << sent->block;
-	make_ready(association, transfer, sent->block);
+	make_ready(exchange, transfer, sent->block);
 }
 
-void source_spurious(struct net_association *association, const struct sent *sent)
+void source_spurious(struct exchange *exchange, const struct sent *sent)
 {
-	struct net_transfer *transfer = sent_transfer(association, sent);
+	struct net_transfer *transfer = sent_transfer(exchange, sent);
 
 	/*
 	 * That it arrived says nothing of a granule that the destination dropped, its
@@ -278,33 +288,34 @@ void source_spurious(struct net_association *association, const struct sent *sen
 	if (!transfer->granules[sent->block]) {
 		transfer->ready &= ~(1ull << sent->block);
 		transfer->again &= ~(1ull << sent->block);
-		give_up(association, transfer);
+		give_up(exchange, transfer);
 	}
 }
 
-void source_resolved(struct net_association *association, struct net_transfer *transfer,
-		     unsigned block, int status, uint64_t bad)
+void source_resolved(struct exchange *exchange, struct net_token token, int status, uint64_t bad)
 {
+	struct net_transfer *transfer = transfer_of_token(exchange, token);
+	unsigned block = token.block;
 	uint64_t bit = 1ull << block;
 
-	if (!(transfer->parked & bit))
+	if (!transfer || !(transfer->parked & bit))
 		return;
 	transfer->parked &= ~bit;
 	if (status != PF_OK) {
-		fail(association, transfer, block, PF_ERR_FAULT, bad);
+		fail(exchange, transfer, block, PF_ERR_FAULT, bad);
 		return;
 	}
-	make_ready(association, transfer, block);
+	make_ready(exchange, transfer, block);
 	/* What it had to send may have arrived meanwhile. */
-	give_up(association, transfer);
+	give_up(exchange, transfer);
 }
 
-void source_nack(struct net_association *association, const struct wire_entry *entry)
+void source_nack(struct exchange *exchange, const struct wire_entry *entry)
 {
-	struct net_transfer *transfer = transfer_find(association, entry->get, true,
+	struct net_transfer *transfer = transfer_find(exchange, entry->get, true,
 						      entry->transfer);
 
-	association->core->statistics.nacks_received++;
+	exchange->shared->statistics.nacks_received++;
 	if (!transfer || entry->block >= transfer->blocks)
 		return;
 	transfer->ready &= ~(1ull << entry->block);
@@ -312,19 +323,19 @@ void source_nack(struct net_association *association, const struct wire_entry *e
 		transfer->held |= 1ull << entry->block;
 }
 
-void source_again(struct net_association *association, const struct wire_entry *entry)
+void source_again(struct exchange *exchange, const struct wire_entry *entry)
 {
-	struct net_transfer *transfer = transfer_find(association, entry->get, true,
+	struct net_transfer *transfer = transfer_find(exchange, entry->get, true,
 						      entry->transfer);
 	uint64_t all, bit = 1ull << entry->block;
 
 	if (!transfer || entry->block >= transfer->blocks)
 		return;
-	all = transfer_block_granules(association, transfer, entry->block);
+	all = transfer_block_granules(exchange, transfer, entry->block);
 	transfer->held &= ~bit;
 	transfer->granules[entry->block] |= entry->address & all;
 	transfer->asked |= bit;
 	transfer->dropped |= bit;
-	make_ready(association, transfer, entry->block);
-	give_up(association, transfer);
+	make_ready(exchange, transfer, entry->block);
+	give_up(exchange, transfer);
 }

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "core.h"
-
 #define FREE_MOST 1024
 
 void transfers_init(struct transfers *transfers, const struct transfer_numbers *numbers)
@@ -30,35 +28,32 @@ bool transfers_idle(const struct transfers *transfers)
 }
 
 /* Where the record of a transfer is found by its number. */
-static struct net_transfer **slot(struct net_association *association, bool get, bool source,
+static struct net_transfer **slot(struct exchange *exchange, bool get, bool source,
 				  uint32_t id)
 {
-	struct transfers *transfers = &association->busy->transfers;
+	struct transfers *transfers = &exchange->transfers;
 	bool ours = get != source;
 
 	return ours ? &transfers->ours[get][id % TRANSFERS_MOST] :
 		      &transfers->peers[get][id % TRANSFERS_MOST];
 }
 
-struct net_transfer *transfer_find(struct net_association *association, bool get, bool source,
+struct net_transfer *transfer_find(struct exchange *exchange, bool get, bool source,
 				   uint32_t id)
 {
-	struct net_transfer *transfer;
+	struct net_transfer *transfer = *slot(exchange, get, source, id);
 
-	if (!association->busy)
-		return NULL;
-	transfer = *slot(association, get, source, id);
 	return transfer && transfer->id == id ? transfer : NULL;
 }
 
-struct net_transfer *transfer_new(struct net_association *association, bool get, bool source)
+struct net_transfer *transfer_new(struct exchange *exchange, bool get, bool source)
 {
-	struct net_core *core = association->core;
-	struct net_transfer *transfer = core->free_transfers;
+	struct shared *shared = exchange->shared;
+	struct net_transfer *transfer = shared->free_transfers;
 
 	if (transfer) {
-		core->free_transfers = transfer->next_free;
-		core->free_count--;
+		shared->free_transfers = transfer->next_free;
+		shared->free_count--;
 	} else {
 		transfer = malloc(sizeof(*transfer));
 		if (!transfer)
@@ -67,8 +62,8 @@ struct net_transfer *transfer_new(struct net_association *association, bool get,
 	memset(transfer, 0, offsetof(struct net_transfer, granules));
 	transfer->get = get;
 	transfer->source = source;
-	transfer->generation = core->generation++;
-	association->busy->transfers.open++;
+	transfer->generation = shared->generation++;
+	exchange->transfers.open++;
 	return transfer;
 }
 
@@ -96,11 +91,11 @@ static void unlink_telling(struct transfers *transfers, struct net_transfer *tra
 	transfer->telling = false;
 }
 
-void transfer_free(struct net_association *association, struct net_transfer *transfer)
+void transfer_free(struct exchange *exchange, struct net_transfer *transfer)
 {
-	struct transfers *transfers = &association->busy->transfers;
-	struct net_core *core = association->core;
-	struct net_transfer **here = slot(association, transfer->get, transfer->source,
+	struct transfers *transfers = &exchange->transfers;
+	struct shared *shared = exchange->shared;
+	struct net_transfer **here = slot(exchange, transfer->get, transfer->source,
 					  transfer->id);
 
 	if (*here == transfer)
@@ -112,21 +107,21 @@ void transfer_free(struct net_association *association, struct net_transfer *tra
 	if (transfers->latest == transfer)
 		transfers->latest = NULL;
 	transfers->open--;
-	if (core->free_count == FREE_MOST) {
+	if (shared->free_count == FREE_MOST) {
 		free(transfer);
 		return;
 	}
-	transfer->next_free = core->free_transfers;
-	core->free_transfers = transfer;
-	core->free_count++;
+	transfer->next_free = shared->free_transfers;
+	shared->free_transfers = transfer;
+	shared->free_count++;
 }
 
-void transfer_tell(struct net_association *association, struct net_transfer *transfer, uint8_t what)
+void transfer_tell(struct exchange *exchange, struct net_transfer *transfer, uint8_t what)
 {
-	struct transfers *transfers = &association->busy->transfers;
+	struct transfers *transfers = &exchange->transfers;
 
 	transfer->tell |= what;
-	association_wake(association);
+	exchange->effects |= EFFECT_OUTPUT;
 	if (transfer->telling)
 		return;
 	transfer->telling = true;
@@ -149,32 +144,23 @@ static void forget_uncut(struct transfers *transfers, struct operation_posted *o
 	}
 }
 
-static void complete(struct net_association *association, struct operation_posted *operation)
+static void complete(struct exchange *exchange, struct operation_posted *operation)
 {
-	struct net_core *core = association->core;
-	struct net_completion completion = { .status = operation->status,
-					     .side = (enum pf_side)operation->side,
-					     .address = operation->address };
-	void *arg = operation->arg;
-
-	forget_uncut(&association->busy->transfers, operation);
+	forget_uncut(&exchange->transfers, operation);
 	operation->previous->next = operation->next;
 	operation->next->previous = operation->previous;
-	free(operation);
-	/* Before all of it came: later packets may lie in its memory, which is the user's now. */
-	if (completion.status != PF_OK)
-		core_stash(core);
-	core->callbacks.complete(core->callbacks.user, association, arg, &completion);
+	STAILQ_INSERT_TAIL(&exchange->shared->finished, &operation->finished, next);
 }
 
-void transfer_end(struct net_association *association, struct net_transfer *transfer, int status,
+void transfer_end(struct exchange *exchange, struct net_transfer *transfer, int status,
 		  enum pf_side side, uint64_t address)
 {
-	struct transfers *transfers = &association->busy->transfers;
+	struct transfers *transfers = &exchange->transfers;
 	struct operation_posted *operation = transfer->operation;
+	struct net_completion *completion = &operation->finished.completion;
 	uint64_t offset = transfer->local - operation->local;
 	bool get = transfer->get;
-	uint32_t next = get ? association->numbers.get : association->numbers.put;
+	uint32_t next = get ? exchange->rest->numbers.get : exchange->rest->numbers.put;
 
 	transfer->operation = NULL;
 	transfers->ours[get][transfer->id % TRANSFERS_MOST] = NULL;
@@ -183,35 +169,36 @@ void transfer_end(struct net_association *association, struct net_transfer *tran
 		transfers->oldest[get]++;
 	if (get)
 		transfers->get_bytes -= transfer->length;
-	if (status != PF_OK && (operation->status == PF_OK || offset < operation->failed_at)) {
-		operation->status = status;
-		operation->side = (uint8_t)side;
-		operation->address = address;
+	if (status != PF_OK && (completion->status == PF_OK || offset < operation->failed_at)) {
+		completion->status = status;
+		completion->side = side;
+		completion->address = address;
 		operation->failed_at = offset;
 	}
 	operation->open--;
-	association_wake(association);
-	if (!operation->open && (operation->cut == operation->length || operation->status != PF_OK))
-		complete(association, operation);
+	exchange->effects |= EFFECT_OUTPUT;
+	if (!operation->open &&
+	    (operation->cut == operation->length || completion->status != PF_OK))
+		complete(exchange, operation);
 }
 
-/* The next transfer of an operation of this kind; NULL: none, or not now. */
-static struct net_transfer *cut(struct net_association *association, bool get)
+struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 {
-	struct transfers *transfers = &association->busy->transfers;
-	uint32_t *next = get ? &association->numbers.get : &association->numbers.put;
-	uint64_t most = (uint64_t)TRANSFER_BLOCKS * association->block_size, length;
+	struct transfers *transfers = &exchange->transfers;
+	uint32_t *next = get ? &exchange->rest->numbers.get : &exchange->rest->numbers.put;
+	uint64_t most = (uint64_t)TRANSFER_BLOCKS * exchange->block_size, length;
 	struct operation_posted *operation;
 	struct net_transfer *transfer;
 
-	while ((operation = transfers->uncut[get]) && operation->status != PF_OK)
+	while ((operation = transfers->uncut[get]) &&
+	       operation->finished.completion.status != PF_OK)
 		forget_uncut(transfers, operation);
 	if (!operation || *next - transfers->oldest[get] >= TRANSFERS_MOST)
 		return NULL;
 	length = operation->length - operation->cut;
 	if (length > most)
 		length = most;
-	transfer = transfer_new(association, get, !get);
+	transfer = transfer_new(exchange, get, !get);
 	if (!transfer)
 		return NULL;
 	transfer->operation = operation;
@@ -220,7 +207,7 @@ static struct net_transfer *cut(struct net_association *association, bool get)
 	transfer->remote = operation->remote + operation->cut;
 	transfer->length = (uint32_t)length;
 	transfer->blocks =
-		(uint8_t)((length + association->block_size - 1) / association->block_size);
+		(uint8_t)((length + exchange->block_size - 1) / exchange->block_size);
 	transfer->limit = transfer->blocks;
 	transfers->ours[get][transfer->id % TRANSFERS_MOST] = transfer;
 	operation->open++;
@@ -235,55 +222,28 @@ static struct net_transfer *cut(struct net_association *association, bool get)
 	return transfer;
 }
 
-bool transfer_cut_put(struct net_association *association)
-{
-	struct net_transfer *transfer = cut(association, false);
-
-	if (!transfer)
-		return false;
-	source_start(association, transfer);
-	return true;
-}
-
-void transfer_cut_gets(struct net_association *association)
-{
-	struct transfers *transfers = &association->busy->transfers;
-	struct net_transfer *transfer;
-
-	while (transfers->get_bytes < GET_BYTES_MOST && (transfer = cut(association, true))) {
-		transfers->get_bytes += transfer->length;
-		memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
-		transfer_tell(association, transfer, TELL_GET);
-		if (transfers->latest)
-			continue;
-		transfers->latest = transfer;
-		transfers->latest_end = 0;
-		association->core->latest = association;
-	}
-}
-
-uint32_t transfer_block_length(const struct net_association *association,
+uint32_t transfer_block_length(const struct exchange *exchange,
 			       const struct net_transfer *transfer, unsigned block)
 {
-	uint32_t start = block * association->block_size;
+	uint32_t start = block * exchange->block_size;
 
-	return transfer->length - start < association->block_size ? transfer->length - start :
-								    association->block_size;
+	return transfer->length - start < exchange->block_size ? transfer->length - start :
+								    exchange->block_size;
 }
 
-uint64_t transfer_block_granules(const struct net_association *association,
+uint64_t transfer_block_granules(const struct exchange *exchange,
 				 const struct net_transfer *transfer, unsigned block)
 {
-	uint32_t granule = association->block_size / GRANULES;
+	uint32_t granule = exchange->block_size / GRANULES;
 
-	return granule_mask(0, (transfer_block_length(association, transfer, block) + granule - 1) /
+	return granule_mask(0, (transfer_block_length(exchange, transfer, block) + granule - 1) /
 				       granule);
 }
 
-struct net_token transfer_token(const struct net_association *association,
+struct net_token transfer_token(const struct exchange *exchange,
 				const struct net_transfer *transfer, unsigned block)
 {
-	return (struct net_token){ .association = association->index,
+	return (struct net_token){ .association = exchange->index,
 				   .transfer = transfer->id,
 				   .block = (uint16_t)block,
 				   .side = transfer->source ? NET_SOURCE : NET_DESTINATION,
@@ -291,24 +251,34 @@ struct net_token transfer_token(const struct net_association *association,
 				   .generation = transfer->generation };
 }
 
-static int post(struct net_association *association, bool get, uint64_t local, uint64_t remote,
-		uint64_t length, void *arg)
+struct net_transfer *transfer_of_token(struct exchange *exchange, struct net_token token)
 {
+	struct net_transfer *transfer = transfer_find(exchange, token.served,
+						      token.side == NET_SOURCE, token.transfer);
+
+	if (!transfer || transfer->generation != token.generation ||
+	    token.block >= transfer->blocks)
+		return NULL;
+	return transfer;
+}
+
+int transfers_post(struct exchange *exchange, bool get, uint64_t local, uint64_t remote,
+		  uint64_t length, void *arg)
+{
+	struct transfers *transfers = &exchange->transfers;
 	struct operation_posted *operation, *last;
-	struct transfers *transfers;
-	int status;
 
 	if (!length || remote + length < remote || local + length < local)
 		return PF_ERR_ARGUMENT;
-	status = association_use(association);
-	if (status != PF_OK)
-		return status;
-	transfers = &association->busy->transfers;
 	operation = malloc(sizeof(*operation));
 	if (!operation)
 		return PF_ERR_MEMORY;
 	*operation = (struct operation_posted){
-		.local = local, .remote = remote, .length = length, .get = get, .arg = arg
+		.finished = { .arg = arg },
+		.local = local,
+		.remote = remote,
+		.length = length,
+		.get = get,
 	};
 	last = transfers->posted.previous;
 	operation->previous = last;
@@ -316,57 +286,19 @@ static int post(struct net_association *association, bool get, uint64_t local, u
 	last->next = transfers->posted.previous = operation;
 	*transfers->uncut_last[get] = operation;
 	transfers->uncut_last[get] = &operation->next_uncut;
-	association_wake(association);
+	exchange->effects |= EFFECT_OUTPUT;
 	return PF_OK;
 }
 
-int net_put(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
-	    void *arg)
+void transfers_abandon(struct exchange *exchange, int status)
 {
-	return post(association, false, local, remote, length, arg);
-}
+	struct transfers *transfers = &exchange->transfers;
 
-int net_get(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
-	    void *arg)
-{
-	return post(association, true, local, remote, length, arg);
-}
-
-static void abandon_records(struct net_association *association, struct net_transfer **table)
-{
-	unsigned i;
-
-	for (i = 0; i < TRANSFERS_MOST; i++) {
-		struct net_transfer *transfer = table[i];
-
-		if (!transfer)
-			continue;
-		if (!transfer->source)
-			destination_free(association, transfer);
-		transfer_free(association, transfer);
-	}
-}
-
-void transfers_abandon(struct net_association *association, int status)
-{
-	struct transfers *transfers = &association->busy->transfers;
-	struct net_transfer *transfer;
-	unsigned get;
-
-	/* Callbacks post nothing new: the association is GONE. */
-	for (get = 0; get < 2; get++) {
-		abandon_records(association, transfers->ours[get]);
-		abandon_records(association, transfers->peers[get]);
-	}
-	/* The analyzer does not see that freeing takes them off their lists. */
-	while ((transfer = transfers->telling))
-		transfer_free(association, transfer); /* NOLINT(clang-analyzer-unix.Malloc) */
 	while (transfers->posted.next != &transfers->posted) {
 		struct operation_posted *operation = transfers->posted.next;
 
-		if (operation->status == PF_OK) /* NOLINT(clang-analyzer-unix.Malloc) */
-			operation->status = status;
-		complete(association, operation);
+		if (operation->finished.completion.status == PF_OK)
+			operation->finished.completion.status = status;
+		complete(exchange, operation);
 	}
-	atomics_abandon(association, status);
 }

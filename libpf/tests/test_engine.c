@@ -237,7 +237,7 @@ static void test_nothing_fits(void **state)
 	for (i = 0; i < 1000; i++)
 		pf_progress(pair->context);
 	engine_lock(engine);
-	assert_true(net_path_info(engine->links->association, 0, &info));
+	assert_true(net_path_info(engine->links.list->association, 0, &info));
 	engine_unlock(engine);
 	assert_in_range(info.packet, NET_PACKET_LEAST, LONGEST - 8);
 	refuse = 0;
@@ -254,7 +254,7 @@ static bool undelivered(struct pair *me)
 	bool found;
 
 	engine_lock(engine_of(me));
-	found = engine_of(me)->undelivered;
+	found = net_has_events(engine_of(me)->core);
 	engine_unlock(engine_of(me));
 	return found;
 }

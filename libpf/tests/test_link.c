@@ -23,13 +23,16 @@ static void fill(union interface_address *address, const char *text)
 	address->in6.sin6_family = AF_INET6;
 }
 
-static void set_here(struct engine *engine, const struct here *here, unsigned count)
+static struct interface interfaces[INTERFACES_MOST];
+
+static void set_here(struct links *links, const struct here *here, unsigned count)
 {
 	unsigned i;
 
-	engine->count = count;
+	links->interfaces = interfaces;
+	links->interfaces_count = count;
 	for (i = 0; i < count; i++) {
-		struct interface *interface = &engine->interfaces[i];
+		struct interface *interface = &interfaces[i];
 
 		memset(interface, 0, sizeof(*interface));
 		snprintf(interface->name, sizeof(interface->name), "%s", here[i].name);
@@ -58,10 +61,10 @@ static void set_there(struct address *address, const char *const *there, unsigne
 }
 
 /* The paths found, as one text. */
-static const char *paths(const struct engine *engine, const struct address *address)
+static const char *paths(const struct links *links, const struct address *address)
 {
 	struct net_endpoint found[NET_PATHS_MOST];
-	unsigned count = link_paths(engine, address, found), i;
+	unsigned count = link_paths(links, address, found), i;
 	static char text[512];
 
 	text[0] = 0;
@@ -73,7 +76,7 @@ static const char *paths(const struct engine *engine, const struct address *addr
 		inet_ntop(endpoint.family == 4 ? AF_INET : AF_INET6, endpoint.address, name,
 			  sizeof(name));
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s > %s",
-			 i ? ", " : "", engine->interfaces[endpoint.socket].name, name);
+			 i ? ", " : "", interfaces[endpoint.socket].name, name);
 		if (endpoint.scope)
 			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%%%u",
 				 endpoint.scope);
@@ -84,12 +87,12 @@ static const char *paths(const struct engine *engine, const struct address *addr
 #define PATHS(...)                                                                                 \
 	(set_there(&address, (const char *const[]){ __VA_ARGS__ },                                 \
 		   sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)),                 \
-	 paths(&engine, &address))
+	 paths(&links, &address))
 #define HERE(...)                                                                                  \
-	set_here(&engine, (const struct here[]){ __VA_ARGS__ },                                    \
+	set_here(&links, (const struct here[]){ __VA_ARGS__ },                                    \
 		 sizeof((const struct here[]){ __VA_ARGS__ }) / sizeof(struct here))
 
-static struct engine engine;
+static struct links links;
 static struct address address;
 static pf_context *context;
 
@@ -98,7 +101,7 @@ static int begin(void **state)
 	context = aligned_alloc(_Alignof(pf_context), sizeof(*context));
 	assert_non_null(context);
 	memset(context, 0, sizeof(*context));
-	engine.context = context;
+	links.context = context;
 	assert_int_equal(address_create(&context->address), PF_OK);
 	assert_int_equal(address_create(&address), PF_OK);
 	address.host[0] ^= 1;

@@ -82,31 +82,10 @@ static int atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op,
 	return look(user, wait, wait->address, width, bad);
 }
 
-static bool deliver(void *user, struct net_association *from, uint8_t tag, void *data,
-		    size_t length)
-{
-	const uint8_t *bytes = data;
-	volatile uint8_t sum = 0;
-	size_t i;
-
-	for (i = 0; i < length; i += 64)
-		sum = (uint8_t)(sum + bytes[i]);
-	return (tag + sum) % 4;
-}
-
-static void complete(void *user, struct net_association *association, void *arg,
-		     const struct net_completion *completion)
-{
-}
-
 static bool accept_one(void *user, struct net_association *association,
 		       const uint8_t id[NET_ID_BYTES], const void *info, size_t length, void **peer)
 {
 	return ((struct fuzz *)user)->accepts;
-}
-
-static void gone(void *user, struct net_association *association, int status, const char *why)
-{
 }
 
 static size_t packet_most(void *user, const struct net_endpoint *endpoint)
@@ -121,22 +100,22 @@ static void not_random(void *user, void *bytes, size_t length)
 
 void fuzz_open(struct fuzz *fuzz, uint8_t choices)
 {
-	static const struct net_callbacks callbacks = {
+	struct net_memory_operations memory = {
 		.source = look,
 		.destination = look,
 		.place = place,
 		.fetch = fetch,
 		.gather = gather,
 		.atomic = atomic,
-		.deliver = deliver,
-		.complete = complete,
+		.user = fuzz,
+	};
+	struct net_callbacks callbacks = {
 		.accept = accept_one,
-		.gone = gone,
 		.packet_most = packet_most,
 		.random = not_random,
+		.user = fuzz,
 	};
 	static const struct net_endpoint endpoint;
-	struct net_callbacks mine = callbacks;
 	struct net_options options;
 	uint8_t id[NET_ID_BYTES] = { 9 };
 	static struct net_batch batch;
@@ -152,12 +131,11 @@ void fuzz_open(struct fuzz *fuzz, uint8_t choices)
 	options.fault_mode = choices & 1 ? NET_FAULT_BACKUP : NET_FAULT_NACK;
 	options.backup_ring = 4096;
 	fuzz->accepts = choices & 2;
-	mine.user = fuzz;
-	fuzz->core = net_create(&options, &mine);
+	fuzz->core = net_create(&options, &memory, &callbacks);
 	if (!fuzz->core)
 		abort();
-	fuzz->core->now = fuzz->now;
-	fuzz->association = association_new(fuzz->core, id, NULL, 0);
+	fuzz->core->shared.now = fuzz->now;
+	fuzz->association = core_add(fuzz->core, id, NULL, 0);
 	if (!fuzz->association || !association_path(fuzz->association, 0, &endpoint))
 		abort();
 	association_opened(fuzz->association);
@@ -175,7 +153,7 @@ void fuzz_close(struct fuzz *fuzz)
 
 static void seal(struct fuzz *fuzz, enum fuzz_kind kind, uint8_t *bytes, size_t *length)
 {
-	enum net_auth auth = fuzz->core->options.auth;
+	enum net_auth auth = fuzz->core->shared.options.auth;
 	size_t control = wire_get16(bytes + 18) & ~7u;
 	const struct auth_keys *keys = &fuzz->association->receiving;
 
@@ -189,7 +167,7 @@ static void seal(struct fuzz *fuzz, enum fuzz_kind kind, uint8_t *bytes, size_t 
 	if (kind == FUZZ_HELLO) {
 		bytes[16] = WIRE_VERSION << 4 | WIRE_HELLO;
 		wire_put64(bytes + 20, 0);
-		auth_tag(bytes, control, fuzz->core->hello_key, 0);
+		auth_tag(bytes, control, fuzz->core->shared.hello_key, 0);
 		return;
 	}
 	if ((bytes[16] & 15) < WIRE_FRAMES)
@@ -215,6 +193,7 @@ void fuzz_packet(struct fuzz *fuzz, enum fuzz_kind kind, const uint8_t *bytes, s
 	struct net_packet packet = { .from = &endpoint };
 	uint8_t *header, *payload = NULL;
 	size_t cut = length;
+	bool lent = length % 3;
 
 	if (length > FUZZ_PACKET_MOST)
 		length = FUZZ_PACKET_MOST;
@@ -238,9 +217,23 @@ void fuzz_packet(struct fuzz *fuzz, enum fuzz_kind kind, const uint8_t *bytes, s
 	packet.header = realloc(header, cut + 1);
 	packet.header_length = (uint32_t)cut;
 	header = packet.header;
-	net_input(fuzz->core, fuzz->now, &packet, 1);
+	net_input(fuzz->core, fuzz->now, &packet, 1, lent);
+	if (lent)
+		fuzz_take(fuzz);
 	free(header);
 	free(payload);
+}
+
+void fuzz_take(struct fuzz *fuzz)
+{
+	struct net_event event;
+	volatile uint8_t sum = 0;
+	size_t i;
+
+	while (net_take(fuzz->core, &event)) {
+		for (i = 0; event.kind == NET_MESSAGE && i < event.length; i += 64)
+			sum = (uint8_t)(sum + ((const uint8_t *)event.data)[i]);
+	}
 }
 
 void fuzz_output(struct fuzz *fuzz)

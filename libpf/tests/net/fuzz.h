@@ -33,6 +33,8 @@ uint64_t fuzz_address(uint64_t offset);
 /* Make a packet of these bytes, of this kind, and hand it in. RAW: unchanged. */
 enum fuzz_kind { FUZZ_RAW, FUZZ_HELLO, FUZZ_SESSION, FUZZ_SCATTERED, FUZZ_KINDS };
 void fuzz_packet(struct fuzz *fuzz, enum fuzz_kind kind, const uint8_t *bytes, size_t length);
+/* Take all events, and read their messages. */
+void fuzz_take(struct fuzz *fuzz);
 /* Take all packets from the core, and read the memory that they refer to. */
 void fuzz_output(struct fuzz *fuzz);
 

@@ -12,9 +12,10 @@ static void assert_ignored(struct fuzz *fuzz, size_t memory)
 	const struct net_core *core = fuzz->core;
 
 	if (net_association_memory(fuzz->association) != memory || fuzz->association->busy ||
-	    core->count != 1 || core->active || core->backup_used || core->stash || core->gathered)
+	    core->count != 1 || core->shared.busy || core->shared.backup_used ||
+	    core->foresight.stash || core->foresight.gathered || net_has_events(core))
 		abort();
-	if (net_output(fuzz->core, fuzz->now, fuzz->batch) || core->statistics.packets_sent)
+	if (net_output(fuzz->core, fuzz->now, fuzz->batch) || core->shared.statistics.packets_sent)
 		abort();
 	/* The next event is the probe of a silent peer. */
 	if (net_deadline(core) != NET_NEVER && net_deadline(core) < fuzz->now + SECOND)

@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					     step & 16 ? PF_ERR_FAULT : PF_OK, fuzz_address(0));
 			break;
 		case 4:
-			net_deliver(fuzz.core);
+			fuzz_take(&fuzz);
 			break;
 		case 5:
 			net_predict(fuzz.core, fuzz.now, places, 8, &header);

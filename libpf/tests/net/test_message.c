@@ -8,7 +8,7 @@ static uint32_t received, mistakes;
 static size_t longest;
 
 /* A message is its number and a pattern. */
-static bool check_message(struct host *host, struct host *from, uint8_t tag, const void *data,
+static void check_message(struct host *host, struct host *from, uint8_t tag, const void *data,
 			  size_t length)
 {
 	uint32_t number;
@@ -21,7 +21,6 @@ static bool check_message(struct host *host, struct host *from, uint8_t tag, con
 	received++;
 	if (length > longest)
 		longest = length;
-	return true;
 }
 
 static struct world *make(uint32_t loss, uint32_t reorder)
@@ -113,12 +112,11 @@ static void test_behind_odd_length(void **state)
 
 static unsigned owed;
 
-static bool deliver_and_ask(struct host *host, struct host *from, uint8_t tag, const void *data,
+static void deliver_and_ask(struct host *host, struct host *from, uint8_t tag, const void *data,
 			    size_t length)
 {
 	owed += net_owes(host->core);
 	received++;
-	return true;
 }
 
 /* The acknowledgement of a message can wait for the answer; the completion of a put cannot. */
@@ -219,7 +217,6 @@ static void test_credit(void **state)
 	world_pass(world, MILLISECOND);
 	assert_true(transferred);
 	world->hosts[1].closed = false;
-	assert_int_equal(net_deliver(world->hosts[1].core), 1);
 	host_pump(&world->hosts[1]);
 	world_pass(world, 200 * MILLISECOND);
 	check_received(world, sent);

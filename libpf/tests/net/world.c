@@ -80,6 +80,7 @@ void host_pump(struct host *host)
 
 	if (!host->core || host->stopped)
 		return;
+	host_take(host);
 	if (!sockets_transmit(host) && !host->away)
 		visit_later(host);
 	deadline = net_deadline(host->core);
@@ -282,25 +283,41 @@ static int on_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op 
 	return PF_OK;
 }
 
-static bool on_deliver(void *user, struct net_association *from, uint8_t tag, void *data,
-		       size_t length)
+static void on_message(struct host *host, const struct net_event *event)
 {
-	struct host *host = user;
-
-	if ((uintptr_t)data % 8)
+	if ((uintptr_t)event->data % 8)
 		world_fail(host->world, "a message is not aligned");
-	if (host->closed)
-		return false;
-	return !host->deliver || host->deliver(host, net_association_user(from), tag, data, length);
+	if (host->deliver)
+		host->deliver(host, net_association_user(event->association), event->tag,
+			      event->data, event->length);
 }
 
-static void on_complete(void *user, struct net_association *association, void *arg,
-			const struct net_completion *completion)
+static void on_gone(struct host *host, struct net_association *association)
 {
-	struct host *host = user;
+	struct host *peer = net_association_user(association);
+	const char *why;
+	int status = net_association_status(association, &why);
 
-	if (host->complete)
-		host->complete(host, arg, completion);
+	if (!why)
+		world_fail(host->world, "a peer is gone for no reason");
+	if (host->peers[peer->number] == association)
+		host->peers[peer->number] = NULL;
+	if (host->gone)
+		host->gone(host, peer, status);
+}
+
+void host_take(struct host *host)
+{
+	struct net_event event;
+
+	while (host->core && !host->closed && net_take(host->core, &event)) {
+		if (event.kind == NET_MESSAGE)
+			on_message(host, &event);
+		else if (event.kind == NET_GONE)
+			on_gone(host, event.association);
+		else if (host->complete)
+			host->complete(host, event.arg, &event.completion);
+	}
 }
 
 static bool on_accept(void *user, struct net_association *association,
@@ -322,16 +339,6 @@ static bool on_accept(void *user, struct net_association *association,
 	return true;
 }
 
-static void on_gone(void *user, struct net_association *association, int status, const char *why)
-{
-	struct host *host = user, *peer = net_association_user(association);
-
-	if (host->peers[peer->number] == association)
-		host->peers[peer->number] = NULL;
-	if (host->gone)
-		host->gone(host, peer, status);
-}
-
 static size_t on_packet_most(void *user, const struct net_endpoint *endpoint)
 {
 	return ((struct host *)user)->world->settings.interface_mtu;
@@ -350,16 +357,14 @@ void host_start(struct host *host)
 {
 	struct world *world = host->world;
 	struct net_options options = world->settings.options;
-	struct net_callbacks callbacks = { .source = on_source,
-					   .destination = on_destination,
-					   .place = on_place,
-					   .fetch = on_fetch,
-					   .gather = on_gather,
-					   .atomic = on_atomic,
-					   .deliver = on_deliver,
-					   .complete = on_complete,
-					   .accept = on_accept,
-					   .gone = on_gone,
+	struct net_memory_operations memory = { .source = on_source,
+						.destination = on_destination,
+						.place = on_place,
+						.fetch = on_fetch,
+						.gather = on_gather,
+						.atomic = on_atomic,
+						.user = host };
+	struct net_callbacks callbacks = { .accept = on_accept,
 					   .packet_most = on_packet_most,
 					   .random = on_random,
 					   .user = host };
@@ -371,7 +376,7 @@ void host_start(struct host *host)
 	memcpy(options.id, host->id, sizeof(options.id));
 	memcpy(options.key, host->key, sizeof(options.key));
 	options.incarnation = host->life;
-	host->core = net_create(&options, &callbacks);
+	host->core = net_create(&options, &memory, &callbacks);
 	if (!host->core)
 		abort();
 	host->timer = NET_NEVER;
@@ -392,10 +397,17 @@ static void forget_packets(struct host *host)
 void host_crash(struct host *host)
 {
 	struct net_core *core = host->core;
+	struct net_event event;
 
 	host->life++;
 	host->core = NULL;
 	memset(host->peers, 0, host->world->settings.hosts * sizeof(struct net_association *));
+	/* Its operations end here, for the test. */
+	net_close_all(core);
+	while (net_take(core, &event)) {
+		if (event.kind == NET_COMPLETION && host->complete)
+			host->complete(host, event.arg, &event.completion);
+	}
 	net_destroy(core);
 	forget_packets(host);
 }

@@ -68,12 +68,12 @@ struct host {
 	bool away;        /* will handle its packets later */
 	uint64_t waiting; /* bytes of packets that wait */
 	struct packet *queue, **queue_last;
-	bool closed;            /* deliver refuses messages */
+	bool closed;            /* takes no messages, or other events */
 	unsigned absent_writes; /* number of place calls for an absent page */
 	/* By host: the association with it, and its life at that time. */
 	struct net_association **peers;
 	uint32_t *peer_life;
-	bool (*deliver)(struct host *host, struct host *from, uint8_t tag, const void *data,
+	void (*deliver)(struct host *host, struct host *from, uint8_t tag, const void *data,
 			size_t length);
 	void (*complete)(struct host *host, void *arg, const struct net_completion *completion);
 	void (*gone)(struct host *host, struct host *peer, int status);
@@ -125,6 +125,8 @@ void host_put(struct host *host, size_t offset, unsigned peer, size_t peer_offse
 	      void *arg);
 void host_get(struct host *host, size_t offset, unsigned peer, size_t peer_offset, size_t length,
 	      void *arg);
+/* Take what happened in the core, unless the host is closed. Happens without this call. */
+void host_take(struct host *host);
 /* Send what is to be sent. Happens without this call after events. */
 void host_pump(struct host *host);
 void host_evict(struct host *host, size_t offset, size_t length);

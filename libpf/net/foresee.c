@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "foresee.h"
+
+#include <stdlib.h>
+
+#include "destination.h"
+
+#define FORESEEN_MOST 10000000 /* ns since a peer was heard, for more of its data to be foreseen */
+
+void foresee_begin(struct foresight *foresight, struct net_packet *packets, unsigned count)
+{
+	unsigned i;
+
+	foresight->packets = packets;
+	foresight->count = count;
+	foresight->scattered = 0;
+	for (i = count; i && !foresight->scattered; i--) {
+		if (packets[i - 1].payload_length)
+			foresight->scattered = i;
+	}
+}
+
+void foresee_step(struct foresight *foresight)
+{
+	foresight->packets++;
+	foresight->count--;
+	foresight->scattered -= foresight->scattered != 0;
+}
+
+void foresee_end(struct foresight *foresight)
+{
+	foresight->count = foresight->scattered = 0;
+	free(foresight->stash);
+	foresight->stash = NULL;
+}
+
+void foresee_destroy(struct foresight *foresight)
+{
+	free(foresight->stash);
+	free(foresight->gathered);
+}
+
+bool foresee_settle(struct foresight *foresight)
+{
+	const struct net_memory_operations *memory = &foresight->shared->memory;
+	struct net_packet *packets = foresight->packets;
+	unsigned i, count = foresight->scattered, listed = 0;
+	bool in_hand, there;
+	struct iovec *vectors;
+	size_t length = 0;
+	uint8_t *bytes;
+
+	if (foresee_apart(foresight))
+		return true;
+	for (i = 0; i < count; i++)
+		length += packets[i].payload_length;
+	in_hand = packets[0].payload_length != 0;
+	foresight->stash = vectors = malloc(count * sizeof(*vectors) + length);
+	bytes = vectors ? (uint8_t *)(vectors + count) : NULL;
+	for (i = 0; vectors && i < count; i++) {
+		if (packets[i].payload_length)
+			vectors[listed++] = (struct iovec){ packets[i].payload,
+							    packets[i].payload_length };
+	}
+	there = vectors && memory->gather(memory->user, vectors, listed, bytes);
+	if (!there)
+		foresee_misplaced(foresight);
+	for (i = 0; i < count; i++) {
+		if (!packets[i].payload_length)
+			continue;
+		if (!there) {
+			/* As if it had been lost. */
+			packets[i].header_length = packets[i].payload_length = 0;
+			continue;
+		}
+		packets[i].payload = bytes;
+		bytes += packets[i].payload_length;
+	}
+	foresight->scattered = 0;
+	return there || !in_hand;
+}
+
+bool foresee_fetch(struct foresight *foresight, struct net_packet *packet, size_t at)
+{
+	const struct net_memory_operations *memory = &foresight->shared->memory;
+	const struct iovec from = { packet->payload, packet->payload_length };
+
+	if (!foresight->gathered)
+		foresight->gathered = malloc(NET_PACKET_MOST + 64);
+	if (!foresight->gathered || at + from.iov_len > NET_PACKET_MOST + 64)
+		return false;
+	if (!memory->gather(memory->user, &from, 1, foresight->gathered + at)) {
+		foresee_misplaced(foresight);
+		return false;
+	}
+	packet->payload = foresight->gathered + at;
+	packet->payload_length = 0;
+	return true;
+}
+
+bool foresee_gather(struct foresight *foresight, struct net_packet *packet)
+{
+	uint32_t length = packet->payload_length;
+
+	if (!foresee_fetch(foresight, packet, packet->header_length))
+		return false;
+	memcpy(foresight->gathered, packet->header, packet->header_length);
+	packet->header = foresight->gathered;
+	packet->header_length += length;
+	return true;
+}
+
+static struct exchange *latest_exchange(const struct foresight *foresight)
+{
+	struct net_association *latest = foresight->latest;
+
+	return latest && latest->busy && latest->busy->exchange.transfers.latest ?
+		       &latest->busy->exchange :
+		       NULL;
+}
+
+void foresee_misplaced(struct foresight *foresight)
+{
+	struct exchange *exchange = latest_exchange(foresight);
+
+	if (!exchange)
+		return;
+	exchange->transfers.latest->unforeseen = true;
+	exchange->transfers.latest->predicted = 0;
+}
+
+bool foresee_possible(const struct foresight *foresight)
+{
+	return foresight->shared->options.auth != NET_AUTH_ENCRYPT && latest_exchange(foresight);
+}
+
+unsigned foresee_places(struct foresight *foresight, uint64_t now, struct net_place *places,
+			unsigned most, uint32_t *header)
+{
+	*header = WIRE_HEADER + WIRE_DATA;
+	if (foresight->shared->options.auth == NET_AUTH_FULL)
+		*header += WIRE_DIGEST;
+	if (!foresee_possible(foresight))
+		return 0;
+	/*
+	 * What it began to write it may never finish: the packets of others are not
+	 * to go there until it is known to be dead. That memory may have another use.
+	 */
+	if (now - foresight->latest->heard > FORESEEN_MOST)
+		return 0;
+	return destination_predict(latest_exchange(foresight), places, most, *header);
+}

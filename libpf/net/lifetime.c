@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lifetime.h"
+
+#include "atomics.h"
+#include "destination.h"
+#include "transfer.h"
+
+void exchange_init(struct exchange *exchange, struct shared *shared,
+		   struct net_association *association, uint32_t index, uint32_t block_size,
+		   struct exchange_rest *rest)
+{
+	static const uint32_t size[STREAMS] = { CONTROL_RING, MESSAGE_RING };
+	static const uint32_t spare[STREAMS] = { 2 * WIRE_ENTRY_MOST, MESSAGE_SPARE };
+	unsigned i;
+
+	exchange->shared = shared;
+	exchange->association = association;
+	exchange->rest = rest;
+	exchange->index = index;
+	exchange->block_size = block_size;
+	exchange->effects = 0;
+	exchange->waiting = false;
+	for (i = 0; i < STREAMS; i++) {
+		stream_out_init(&exchange->out[i], size[i], spare[i], rest->positions[i]);
+		stream_in_init(&exchange->in[i], size[i], spare[i], rest->positions[STREAMS + i]);
+	}
+	exchange->out[STREAM_CONTROL].limit = NET_NEVER;
+	exchange->out[STREAM_MESSAGE].limit = rest->message_limit;
+	transfers_init(&exchange->transfers, &rest->numbers);
+	exchange->credit_told = exchange->in[STREAM_MESSAGE].taken + MESSAGE_RING;
+}
+
+void exchange_destroy(struct exchange *exchange)
+{
+	struct exchange_rest *rest = exchange->rest;
+	unsigned i;
+
+	rest->message_limit = exchange->out[STREAM_MESSAGE].limit;
+	for (i = 0; i < STREAMS; i++) {
+		rest->positions[i] = exchange->out[i].end;
+		rest->positions[STREAMS + i] = exchange->in[i].taken;
+		stream_out_destroy(&exchange->out[i]);
+		stream_in_destroy(&exchange->in[i]);
+	}
+	if (exchange->waiting)
+		STAILQ_REMOVE(&exchange->shared->waiting, exchange, exchange, next_waiting);
+	exchange->waiting = false;
+}
+
+static void abandon_records(struct exchange *exchange, struct net_transfer **table)
+{
+	unsigned i;
+
+	for (i = 0; i < TRANSFERS_MOST; i++) {
+		struct net_transfer *transfer = table[i];
+
+		if (!transfer)
+			continue;
+		if (!transfer->source)
+			destination_free(exchange, transfer);
+		transfer_free(exchange, transfer);
+	}
+}
+
+void exchange_abandon(struct exchange *exchange, int status)
+{
+	struct transfers *transfers = &exchange->transfers;
+	struct net_transfer *transfer;
+	unsigned get;
+
+	for (get = 0; get < 2; get++) {
+		abandon_records(exchange, transfers->ours[get]);
+		abandon_records(exchange, transfers->peers[get]);
+	}
+	/* The analyzer does not see that freeing takes them off their lists. */
+	while ((transfer = transfers->telling))
+		transfer_free(exchange, transfer); /* NOLINT(clang-analyzer-unix.Malloc) */
+	transfers_abandon(exchange, status);
+	atomics_abandon(exchange, status);
+}
+
+bool exchange_is_idle(const struct exchange *exchange)
+{
+	unsigned i;
+
+	if (!transfers_idle(&exchange->transfers) || exchange->waiting)
+		return false;
+	for (i = 0; i < STREAMS; i++) {
+		const struct stream_in *in = &exchange->in[i];
+
+		if (in->taken != in->next || in->ahead.count)
+			return false;
+	}
+	return true;
+}
+
+bool exchange_has_unacknowledged(const struct exchange *exchange)
+{
+	unsigned i;
+
+	for (i = 0; i < STREAMS; i++) {
+		if (!stream_out_empty(&exchange->out[i]))
+			return true;
+	}
+	return false;
+}
+
+size_t exchange_memory(const struct exchange *exchange)
+{
+	size_t bytes = exchange->transfers.open * sizeof(struct net_transfer);
+	unsigned i;
+
+	for (i = 0; i < STREAMS; i++) {
+		if (exchange->out[i].ring)
+			bytes += exchange->out[i].size + (size_t)exchange->out[i].spare;
+		if (exchange->in[i].ring)
+			bytes += exchange->in[i].size + (size_t)exchange->in[i].spare;
+	}
+	return bytes;
+}

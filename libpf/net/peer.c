@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "peer.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+
+#include "common/context.h"
+#include "engine.h"
+
+void net_peer_meet(pf_peer *peer)
+{
+	struct engine *engine = peer->context->engine;
+	struct link *link;
+
+	engine_lock(engine);
+	link = link_of_id(&engine->links, peer->id);
+	if (link && !link->peer)
+		link_bind(link, peer);
+	engine_unlock(engine);
+}
+
+/* The first use of a peer that has not called us. NULL: no memory, or why not in *status. */
+static struct link *link_open(const pf_peer *peer, int *status)
+{
+	struct engine *engine = peer->context->engine;
+	struct net_endpoint paths[NET_PATHS_MOST];
+	struct net_association *association;
+	struct address own;
+	struct link *link;
+	unsigned count, i;
+
+	count = link_paths(&engine->links, peer->address, paths);
+	if (!count) {
+		*status = PF_ERR_UNREACHABLE;
+		return NULL;
+	}
+	link = calloc(1, sizeof(*link));
+	if (!link)
+		return NULL;
+	/* What we say of ourselves is not secret; the key is. */
+	own = peer->context->address;
+	sodium_memzero(own.key, sizeof(own.key));
+	association = net_open(engine->core, peer->id, peer->address->key, &paths[0], &own,
+			       sizeof(own), link);
+	if (!association) {
+		free(link);
+		return NULL;
+	}
+	for (i = 1; i < count; i++)
+		net_path_add(association, &paths[i]);
+	link_add(&engine->links, link, association);
+	return link;
+}
+
+/* Under the engine's lock: the association, opened if there is none. NULL with *status. */
+static struct net_association *association_of(pf_peer *peer, int *status)
+{
+	struct link *link = net_peer(peer)->link;
+
+	*status = PF_ERR_MEMORY;
+	if (peer_state(peer) == PEER_GONE) {
+		*status = peer->gone_status;
+		return NULL;
+	}
+	if (!link)
+		link = link_of_id(&peer->context->engine->links, peer->id);
+	if (!link)
+		link = link_open(peer, status);
+	if (!link)
+		return NULL;
+	if (!link->peer)
+		link_bind(link, peer);
+	return link->association;
+}
+
+/* With the lock, which it gives back, after posting to the core. */
+static void posted(struct engine *engine)
+{
+	pf_context *context = engine->context;
+
+	engine_post(engine);
+	/* What waits for company goes with the next poll: another thread may be asleep in it. */
+	if (context->threads && context->sleepy)
+		context->wake(context);
+}
+
+/*
+ * Is some of it a pager's? Then a page may be absent, and whoever sends it is to
+ * wait for that without the lock, which all others need.
+ */
+static bool is_paged(pf_context *context, const void *memory, size_t length)
+{
+	return pagers_own(&context->memory.pagers, (uint64_t)(uintptr_t)memory, length);
+}
+
+/* In one piece; NULL: no memory. */
+static uint8_t *gather(const void *header, size_t header_length, const void *payload, size_t length)
+{
+	uint8_t *message = malloc(header_length + length);
+
+	if (!message)
+		return NULL;
+	if (header_length)
+		memcpy(message, header, header_length);
+	if (length)
+		memcpy(message + header_length, payload, length);
+	return message;
+}
+
+static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+			      const void *payload, size_t length, pf_pack_fn pack, void *arg)
+{
+	struct statistics *statistics = &peer->context->statistics;
+	struct engine *engine = peer->context->engine;
+	struct net_association *association;
+	int status = PF_ERR_MEMORY;
+	uint8_t *gathered = NULL;
+
+	if (!pack && (is_paged(peer->context, header, header_length) ||
+		      is_paged(peer->context, payload, length))) {
+		gathered = gather(header, header_length, payload, length);
+		if (!gathered)
+			return PF_ERR_MEMORY;
+		payload = gathered + header_length;
+		header = gathered;
+	}
+	/*
+	 * pack is called under the lock, for it is called only if there is room. If it
+	 * meets a pager's absent page, the service thread, which waits for no lock, brings it.
+	 */
+	engine_lock(engine);
+	association = association_of(peer, &status);
+	if (association)
+		status = pack ? net_send_pack(association, tag, header, header_length, length, pack,
+					      arg) :
+				net_send(association, tag, header, header_length, payload, length);
+	posted(engine);
+	free(gathered);
+	if (status == PF_DONE) {
+		statistic_add(statistics, PF_STAT_SENDS, 1);
+		statistic_add(statistics, PF_STAT_SEND_BYTES, header_length + length);
+	} else if (status == PF_ERR_AGAIN) {
+		statistic_add(statistics, PF_STAT_RING_FULL, 1);
+		atomic_store_explicit(&peer->context->refused_room, true, memory_order_relaxed);
+	}
+	return status;
+}
+
+static struct operation *operation_new(pf_peer *peer, enum operation_kind kind,
+					   pf_complete_fn complete, void *arg)
+{
+	struct operation *operation = calloc(1, sizeof(*operation));
+
+	if (!operation)
+		return NULL;
+	operation->kind = kind;
+	operation->peer = peer;
+	operation->complete = complete;
+	operation->completion.arg = arg;
+	return operation;
+}
+
+static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char *local,
+				  uint64_t remote, size_t length, pf_complete_fn complete,
+				  void *arg)
+{
+	struct operation *operation = operation_new(peer, kind, complete, arg);
+	uint64_t here = (uint64_t)(uintptr_t)local;
+	struct engine *engine = peer->context->engine;
+	struct net_association *association;
+	int status;
+
+	if (!operation)
+		return PF_ERR_MEMORY;
+	if (kind == OPERATION_GET)
+		memory_expect(&peer->context->memory, here, length);
+	operation_send_away(&peer->context->operations, operation);
+	engine_lock(engine);
+	association = association_of(peer, &status);
+	if (association)
+		status = kind == OPERATION_PUT ?
+				 net_put(association, here, remote, length, operation) :
+				 net_get(association, here, remote, length, operation);
+	if (status == PF_OK) {
+		posted(engine);
+		return PF_OK;
+	}
+	engine_unlock(engine);
+	operation_take_back(&peer->context->operations, operation);
+	free(operation);
+	return status;
+}
+
+static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width,
+				uint64_t remote, uint64_t operand, uint64_t compare,
+				pf_complete_fn complete, void *arg)
+{
+	struct operation *operation = operation_new(peer, OPERATION_ATOMIC, complete, arg);
+	struct engine *engine = peer->context->engine;
+	struct net_association *association;
+	int status;
+
+	if (!operation)
+		return PF_ERR_MEMORY;
+	operation_send_away(&peer->context->operations, operation);
+	engine_lock(engine);
+	association = association_of(peer, &status);
+	if (association)
+		status = net_atomic(association, op, width, remote, operand, compare, operation);
+	if (status == PF_OK) {
+		posted(engine);
+		return PF_OK;
+	}
+	engine_unlock(engine);
+	operation_take_back(&peer->context->operations, operation);
+	free(operation);
+	return status;
+}
+
+/* Its operations are never in the active list: the protocol core completes them all. */
+const struct transport transport_net = {
+	.name = "net",
+	.peer_size = sizeof(struct net_peer),
+	.send = net_transport_send,
+	.transfer = net_transport_transfer,
+	.atomic = net_transport_atomic,
+};

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets that came: each goes to its association, or opens one. */
+#include "core.h"
+#include "input.h"
+#include "open.h"
+
+static void forget(struct net_core *core, struct net_association *association)
+{
+	association_fail(association, PF_ERR_PEER,
+			 "gone: its process ended and another took its place");
+	core_settle(core, association);
+	/* Found by index until net_close, by id no more. */
+	core_hide(core, association);
+}
+
+static void hello(struct net_core *core, struct net_packet *packet,
+		  const struct wire_header *header)
+{
+	const struct net_callbacks *callbacks = &core->shared.callbacks;
+	struct net_association *association;
+	struct wire_hello hello;
+	void *user = NULL;
+
+	if (!open_read(&core->shared, packet->header, packet->header_length, header, &hello))
+		return;
+	association = core_find(core, hello.id);
+	if (association && association->state >= ACCEPTED) {
+		if (hello.incarnation < association->incarnation) {
+			core->shared.statistics.replayed++;
+			return;
+		}
+		if (hello.incarnation > association->incarnation) {
+			forget(core, association);
+			association = NULL;
+		}
+	}
+	if (association) {
+		open_again(association, &hello, header->path, packet->from);
+		core_settle(core, association);
+		return;
+	}
+	association = core_add(core, hello.id, NULL, 0);
+	if (!association)
+		return;
+	open_accept(association, &hello, header->path, packet->from);
+	if (association->state != ACCEPTED ||
+	    !callbacks->accept(callbacks->user, association, hello.id, hello.info,
+			       hello.info_length, &user)) {
+		core_remove(core, association);
+		return;
+	}
+	association->user = user;
+	core_settle(core, association);
+}
+
+static void receive(struct net_core *core, struct net_packet *packet)
+{
+	struct net_statistics *statistics = &core->shared.statistics;
+	struct foresight *foresight = &core->foresight;
+	struct net_association *association;
+	struct wire_header header;
+
+	statistics->packets_received++;
+	if (packet->payload_length && packet->header_length < WIRE_HEADER &&
+	    !foresee_gather(foresight, packet))
+		return;
+	if (!wire_get_header(packet->header, packet->header_length + (size_t)packet->payload_length,
+			     &header)) {
+		statistics->refused++;
+		return;
+	}
+	/* Scattered in another way than it is made of. */
+	if (packet->payload_length &&
+	    (packet->header_length != WIRE_HEADER + (uint32_t)header.control ||
+	     core->shared.options.auth == NET_AUTH_ENCRYPT ||
+	     (header.type != WIRE_DATA_PUT && header.type != WIRE_DATA_GET)) &&
+	    !foresee_gather(foresight, packet))
+		return;
+	if (header.type == WIRE_HELLO) {
+		hello(core, packet, &header);
+		return;
+	}
+	association = core_index(core, header.index);
+	if (!association) {
+		statistics->refused++;
+		return;
+	}
+	if (header.type == WIRE_WELCOME)
+		open_welcome(association, packet->header, packet->header_length, &header);
+	else
+		input_packet(association, foresight, packet, &header);
+	core_settle(core, association);
+}
+
+void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, unsigned count,
+	       bool lent)
+{
+	unsigned i;
+
+	core_clock(core, now);
+	core->shared.lent = lent;
+	foresee_begin(&core->foresight, packets, count);
+	for (i = 0; i < count; i++) {
+		if (packets[i].header_length)
+			receive(core, &packets[i]);
+		foresee_step(&core->foresight);
+	}
+	foresee_end(&core->foresight);
+}
+
+bool net_foresees(const struct net_core *core)
+{
+	return foresee_possible(&core->foresight);
+}
+
+unsigned net_predict(struct net_core *core, uint64_t now, struct net_place *places, unsigned most,
+		     uint32_t *header)
+{
+	return foresee_places(&core->foresight, now, places, most, header);
+}
+
+void net_misplaced(struct net_core *core)
+{
+	foresee_misplaced(&core->foresight);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "schedule.h"
+
+#include <stdlib.h>
+
+void schedule_init(struct schedule *schedule)
+{
+	*schedule = (struct schedule){ .ready_last = &schedule->ready };
+}
+
+void schedule_destroy(struct schedule *schedule)
+{
+	free(schedule->due);
+}
+
+bool schedule_reserve(struct schedule *schedule, uint32_t count)
+{
+	struct net_association **due = realloc(schedule->due, (count + 1) * sizeof(*due));
+
+	if (due)
+		schedule->due = due;
+	return due != NULL;
+}
+
+void schedule_ready(struct schedule *schedule, struct net_association *association)
+{
+	if (association->ready)
+		return;
+	association->ready = true;
+	association->next_ready = NULL;
+	*schedule->ready_last = association;
+	schedule->ready_last = &association->next_ready;
+}
+
+void schedule_unready(struct schedule *schedule, struct net_association *association)
+{
+	struct net_association **at = &schedule->ready;
+
+	if (!association->ready)
+		return;
+	while (*at != association)
+		at = &(*at)->next_ready;
+	*at = association->next_ready;
+	if (!*at)
+		schedule->ready_last = at;
+	association->ready = false;
+}
+
+/* ---- deadlines: a heap ---- */
+
+static void put_due(struct schedule *schedule, uint32_t place, struct net_association *association)
+{
+	schedule->due[place] = association;
+	association->place = place;
+}
+
+static void sift(struct schedule *schedule, uint32_t place, struct net_association *association)
+{
+	struct net_association **due = schedule->due;
+	uint32_t child;
+
+	while (place > 1 && due[place / 2]->deadline > association->deadline) {
+		put_due(schedule, place, due[place / 2]);
+		place /= 2;
+	}
+	while ((child = 2 * place) <= schedule->due_count) {
+		if (child < schedule->due_count && due[child + 1]->deadline < due[child]->deadline)
+			child++;
+		if (due[child]->deadline >= association->deadline)
+			break;
+		put_due(schedule, place, due[child]);
+		place = child;
+	}
+	put_due(schedule, place, association);
+}
+
+static void set_deadline(struct schedule *schedule, struct net_association *association,
+			 uint64_t deadline)
+{
+	uint32_t place = association->place;
+	struct net_association *last;
+
+	association->deadline = deadline;
+	if (deadline != NET_NEVER) {
+		sift(schedule, place ? place : ++schedule->due_count, association);
+		return;
+	}
+	if (!place)
+		return;
+	association->place = 0;
+	last = schedule->due[schedule->due_count--];
+	if (last != association)
+		sift(schedule, place, last);
+}
+
+void schedule_due(struct schedule *schedule, struct net_association *association)
+{
+	uint64_t deadline = association_deadline(association);
+
+	/* One that is due too early is looked at too early, once. */
+	if (association->place && deadline >= association->deadline && deadline != NET_NEVER)
+		return;
+	set_deadline(schedule, association, deadline);
+}
+
+void schedule_again(struct schedule *schedule, struct net_association *association, uint64_t now)
+{
+	uint64_t deadline = association_deadline(association);
+
+	/* What is due for longer waits for output. */
+	set_deadline(schedule, association, deadline <= now ? now + 1 : deadline);
+}

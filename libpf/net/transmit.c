@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets to be sent: each association that has some gets its turn. */
+#include "core.h"
+#include "output.h"
+
+bool net_owes(const struct net_core *core)
+{
+	const struct net_association *association = core->schedule.ready;
+
+	while (association && !output_owes(association))
+		association = association->next_ready;
+	return association != NULL;
+}
+
+unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch)
+{
+	struct schedule *schedule = &core->schedule;
+	struct net_association *association;
+
+	core_clock(core, now);
+	while ((association = schedule->ready)) {
+		/* First, so that what comes up meanwhile is not missed. */
+		schedule_unready(schedule, association);
+		output_batch(batch, association, core->shared.now);
+		/* There may be more; the others first. */
+		association->wants_output |= batch->count != 0;
+		if (!batch->count && association->state == GONE && association->closing) {
+			core_remove(core, association);
+			continue;
+		}
+		core_settle(core, association);
+		if (batch->count)
+			return batch->count;
+	}
+	return 0;
+}
+
+void net_unsent(struct net_core *core, const struct net_batch *batch, bool unreadable)
+{
+	struct net_association *association = core_index(core, batch->association);
+
+	if (!association)
+		return;
+	if (association->state == OPENING)
+		association->opening->hello_due = core->shared.now;
+	else if (association->state == ACCEPTED)
+		association->welcome = true;
+	association->wants_output = true;
+	if (batch->path < NET_PATHS_MOST && association->state == OPEN && association->busy) {
+		if (batch->probe)
+			mtu_unsent(&association->paths[batch->path]->mtu);
+		association_unsent(association, batch->path, batch->number, batch->count,
+				   unreadable);
+	}
+	core_settle(core, association);
+}
