@@ -196,8 +196,7 @@ void association_fail(struct net_association *association, int status, const cha
 
 void association_delivered(struct net_association *association)
 {
-	if (association->state == GONE && association->busy &&
-	    !association->busy->exchange.waiting)
+	if (association->state == GONE && association->busy && !association->busy->exchange.waiting)
 		give_back(association);
 }
 
@@ -398,7 +397,8 @@ static void lose(struct net_association *association, const struct sent *sent, b
 	if (sent->control_length)
 		stream_out_lost(&exchange->out[STREAM_CONTROL], sent->place, sent->control_length);
 	if (sent->message_length)
-		stream_out_lost(&exchange->out[STREAM_MESSAGE], sent->message, sent->message_length);
+		stream_out_lost(&exchange->out[STREAM_MESSAGE], sent->message,
+				sent->message_length);
 }
 
 static void lost(void *association, struct path *path, const struct sent *sent)

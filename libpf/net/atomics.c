@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 int atomics_post(struct exchange *exchange, enum pf_atomic_op op, unsigned width, uint64_t remote,
-		uint64_t operand, uint64_t compare, void *arg)
+		 uint64_t operand, uint64_t compare, void *arg)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct net_atomic *atomic;
@@ -81,9 +81,9 @@ static void execute(struct exchange *exchange, struct net_atomic *atomic)
 		.end = entry->address + entry->width,
 		.write = true,
 	};
-	int status = shared->memory.atomic(shared->memory.user, &wait,
-					    (enum pf_atomic_op)entry->op, entry->width,
-					    entry->operand, entry->compare, &value, &bad);
+	int status = shared->memory.atomic(shared->memory.user, &wait, (enum pf_atomic_op)entry->op,
+					   entry->width, entry->operand, entry->compare, &value,
+					   &bad);
 
 	atomic->waiting = status == PF_ERR_AGAIN;
 	if (atomic->waiting) {
@@ -117,8 +117,7 @@ bool atomics_requested(struct exchange *exchange, const struct wire_entry *entry
 	return true;
 }
 
-void atomics_resolved(struct exchange *exchange, struct net_token token, int status,
-			 uint64_t bad)
+void atomics_resolved(struct exchange *exchange, struct net_token token, int status, uint64_t bad)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct net_atomic *atomic = transfers->peer_atomics[token.transfer % ATOMICS_MOST];

@@ -10,7 +10,7 @@
 
 /* PF_OK, PF_ERR_ARGUMENT or PF_ERR_MEMORY. */
 int atomics_post(struct exchange *exchange, enum pf_atomic_op op, unsigned width, uint64_t remote,
-		uint64_t operand, uint64_t compare, void *arg);
+		 uint64_t operand, uint64_t compare, void *arg);
 /* The next entry for the control stream, which counts as written; false: none. */
 bool atomics_next(struct exchange *exchange, struct wire_entry *entry);
 /* From the peer; false: it broke the rules. */

@@ -133,8 +133,7 @@ static bool get_requested(struct exchange *exchange, const struct wire_entry *en
 
 static void done(struct exchange *exchange, const struct wire_entry *entry)
 {
-	struct net_transfer *transfer = transfer_find(exchange, entry->get, true,
-						      entry->transfer);
+	struct net_transfer *transfer = transfer_find(exchange, entry->get, true, entry->transfer);
 	int status = entry->status;
 
 	if (!transfer)

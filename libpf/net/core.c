@@ -352,7 +352,7 @@ static int post_transfer(struct net_association *association, bool get, uint64_t
 
 	if (status == PF_OK)
 		status = transfers_post(association_exchange(association), get, local, remote,
-				       length, arg);
+					length, arg);
 	core_settle(core_of(association), association);
 	return status;
 }
@@ -376,7 +376,7 @@ int net_atomic(struct net_association *association, enum pf_atomic_op op, unsign
 
 	if (status == PF_OK)
 		status = atomics_post(association_exchange(association), op, width, remote, operand,
-				     compare, arg);
+				      compare, arg);
 	core_settle(core_of(association), association);
 	return status;
 }

@@ -173,8 +173,7 @@ static struct net_transfer *put_record(struct exchange *exchange, uint32_t id,
 	return transfer;
 }
 
-static bool sound(const struct exchange *exchange, const struct wire_data *data,
-		  uint32_t length)
+static bool sound(const struct exchange *exchange, const struct wire_data *data, uint32_t length)
 {
 	uint32_t block_size = exchange->block_size, granule = block_size / GRANULES;
 
@@ -255,7 +254,7 @@ static int place(struct exchange *exchange, struct net_transfer *transfer, unsig
 		if (to > offset + length)
 			to = offset + length;
 		result = shared->memory.place(shared->memory.user, &wait, transfer->local + from,
-					       bytes + (from - offset), to - from, bad);
+					      bytes + (from - offset), to - from, bad);
 		if (result == PF_OK) {
 			*done |= granule_mask(first, count);
 			granules &= ~granule_mask(first, count);
@@ -297,7 +296,7 @@ static int look(struct exchange *exchange, struct net_transfer *transfer, unsign
 	if (transfer->predicted & bit)
 		return PF_OK;
 	status = shared->memory.destination(shared->memory.user, &wait, wait.address,
-					     (uint32_t)wait.length, &bad);
+					    (uint32_t)wait.length, &bad);
 	if (status == PF_OK)
 		transfer->predicted |= bit;
 	if (status == PF_ERR_AGAIN) {
@@ -327,8 +326,8 @@ static enum destination_result arrive(struct exchange *exchange, struct net_tran
 	}
 	if (!payload->apart)
 		return DESTINATION_NEEDS_BYTES;
-	status = place(exchange, transfer, block, granules, offset, payload->bytes,
-		       payload->length, &done, &bad);
+	status = place(exchange, transfer, block, granules, offset, payload->bytes, payload->length,
+		       &done, &bad);
 	if (done && have(exchange, transfer, block, done))
 		return DESTINATION_TAKEN;
 	if (status == PF_OK)
@@ -398,8 +397,7 @@ void destination_start(struct exchange *exchange)
 	struct transfers *transfers = &exchange->transfers;
 	struct net_transfer *transfer;
 
-	while (transfers->get_bytes < GET_BYTES_MOST &&
-	       (transfer = transfer_cut(exchange, true))) {
+	while (transfers->get_bytes < GET_BYTES_MOST && (transfer = transfer_cut(exchange, true))) {
 		transfers->get_bytes += transfer->length;
 		memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
 		transfer_tell(exchange, transfer, TELL_GET);
@@ -477,8 +475,8 @@ void destination_resolved(struct exchange *exchange, struct net_token token, int
 	have(exchange, transfer, block, 0);
 }
 
-bool destination_again(struct exchange *exchange, struct net_transfer *transfer,
-		       unsigned block, uint64_t *granules)
+bool destination_again(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
+		       uint64_t *granules)
 {
 	struct absent *absent = find_absent(transfer, block);
 	uint64_t bit = 1ull << block;
@@ -531,8 +529,8 @@ void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address
 	transfer_end(exchange, transfer, PF_ERR_FAULT, side, address);
 }
 
-unsigned destination_predict(struct exchange *exchange, struct net_place *places,
-			     unsigned most, uint32_t header)
+unsigned destination_predict(struct exchange *exchange, struct net_place *places, unsigned most,
+			     uint32_t header)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct net_transfer *transfer = transfers->latest;

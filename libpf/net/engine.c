@@ -432,8 +432,8 @@ static unsigned advance(struct engine *engine)
  */
 static bool put_off(struct engine *engine, uint64_t told)
 {
-	if (engine->links.told == told || atomic_load_explicit(&engine->attended, memory_order_relaxed) ||
-	    net_owes(engine->core))
+	if (engine->links.told == told ||
+	    atomic_load_explicit(&engine->attended, memory_order_relaxed) || net_owes(engine->core))
 		return false;
 	atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
 	return true;

@@ -39,7 +39,7 @@ enum { STREAM_CONTROL, STREAM_MESSAGE, STREAMS };
 
 /* What the user posted. */
 struct operation_posted {
-	struct finished finished; /* comes first: see net_take */
+	struct finished finished;                 /* comes first: see net_take */
 	struct operation_posted *next, *previous; /* all of the association; a ring */
 	struct operation_posted *next_uncut;      /* those with bytes in no transfer yet */
 	uint64_t local, remote, length;

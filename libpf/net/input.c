@@ -229,4 +229,3 @@ void input_packet(struct net_association *association, struct foresight *foresig
 	if (path->window.due <= shared->now)
 		association->wants_output = true;
 }
-

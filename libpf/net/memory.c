@@ -150,7 +150,7 @@ static void forget(struct resolved *resolved)
 }
 
 void net_memory_open(struct net_memory *memory, pf_context *context,
-		 void (*notify)(struct net_memory *memory))
+		     void (*notify)(struct net_memory *memory))
 {
 	memory->context = context;
 	memory->notify = notify;
@@ -186,7 +186,7 @@ static bool resolve_evicted(struct net_memory *memory, const struct net_wait *wa
 }
 
 static int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
-		  uint64_t *bad)
+			 uint64_t *bad)
 {
 	struct net_memory *memory = user;
 	int status, round = 0;
@@ -201,8 +201,8 @@ static int memory_source(void *user, const struct net_wait *wait, uint64_t addre
 	return status;
 }
 
-static int memory_destination(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
-		       uint64_t *bad)
+static int memory_destination(void *user, const struct net_wait *wait, uint64_t address,
+			      uint32_t length, uint64_t *bad)
 {
 	struct net_memory *memory = user;
 	int status = PF_OK;
@@ -220,7 +220,7 @@ static int memory_destination(void *user, const struct net_wait *wait, uint64_t 
 }
 
 static int memory_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
-		 uint32_t length, uint64_t *bad)
+			uint32_t length, uint64_t *bad)
 {
 	struct net_memory *memory = user;
 	int status, round = 0;
@@ -232,7 +232,7 @@ static int memory_place(void *user, const struct net_wait *wait, uint64_t addres
 }
 
 static int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *bytes,
-		 uint32_t length, uint64_t *bad)
+			uint32_t length, uint64_t *bad)
 {
 	struct net_memory *memory = user;
 	int status, round = 0;
@@ -263,8 +263,9 @@ static int defer(struct net_memory *memory, const struct net_wait *wait)
 	return PF_ERR_AGAIN;
 }
 
-static int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
-		  uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad)
+static int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op,
+			 unsigned width, uint64_t operand, uint64_t compare, uint64_t *value,
+			 uint64_t *bad)
 {
 	const struct atomic_request request = { .address = wait->address,
 						.operand = operand,

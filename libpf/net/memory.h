@@ -19,14 +19,14 @@ struct net_memory {
 	pf_context *context;
 	struct access access;
 	struct resolve_window source_window, destination_window;
-	bool progress;                 /* it drives: it may wait for a page, if it has to */
+	bool progress;                       /* it drives: it may wait for a page, if it has to */
 	_Atomic(struct resolved *) resolved; /* by threads that resolve */
-	struct resolved *deferred;     /* what only progress may do */
+	struct resolved *deferred;           /* what only progress may do */
 	void (*notify)(struct net_memory *memory); /* any thread: something was resolved */
 };
 
 void net_memory_open(struct net_memory *memory, pf_context *context,
-		 void (*notify)(struct net_memory *memory));
+		     void (*notify)(struct net_memory *memory));
 /* When nothing is resolved any more. */
 void net_memory_close(struct net_memory *memory);
 struct net_memory_operations memory_operations(struct net_memory *memory);

@@ -59,8 +59,8 @@ static void add_run(struct exchange *exchange, uint8_t *bytes, uint32_t length)
 {
 	struct shared *shared = exchange->shared;
 
-	shared->runs[shared->runs_end++] =
-		(struct message_run){ exchange->association, bytes, length };
+	shared->runs[shared->runs_end++] = (struct message_run){ exchange->association, bytes,
+								 length };
 }
 
 void message_of_run(struct message_run *run, struct message *message)

@@ -209,7 +209,7 @@ struct net_event {
 	enum net_event_kind kind;
 	struct net_association *association; /* MESSAGE: it came from; GONE */
 	uint8_t tag;                         /* MESSAGE */
-	void *data;                          /* ... aligned to 8, until the next net_take or net_input */
+	void *data; /* ... aligned to 8, until the next net_take or net_input */
 	size_t length;
 	void *arg; /* COMPLETION: of the operation */
 	struct net_completion completion;

@@ -67,8 +67,8 @@ static void drop_other_paths(struct net_association *association, unsigned numbe
 	association->paths_count = 1;
 }
 
-void open_accept(struct net_association *association, const struct wire_hello *hello,
-		 unsigned path, const struct net_endpoint *from)
+void open_accept(struct net_association *association, const struct wire_hello *hello, unsigned path,
+		 const struct net_endpoint *from)
 {
 	const struct net_options *options = &association->shared->options;
 	struct opening *opening = association->opening;
@@ -89,8 +89,8 @@ void open_accept(struct net_association *association, const struct wire_hello *h
 	answer(association);
 }
 
-void open_again(struct net_association *association, const struct wire_hello *hello,
-		unsigned path, const struct net_endpoint *from)
+void open_again(struct net_association *association, const struct wire_hello *hello, unsigned path,
+		const struct net_endpoint *from)
 {
 	uint64_t now = association->shared->now;
 
@@ -156,7 +156,8 @@ void open_welcome(struct net_association *association, uint8_t *packet, size_t l
 		return;
 	}
 	if (!wire_get_hello(packet + WIRE_HEADER, header->control, &hello) ||
-	    !understood(association->shared, &hello) || memcmp(hello.id, association->id, NET_ID_BYTES) ||
+	    !understood(association->shared, &hello) ||
+	    memcmp(hello.id, association->id, NET_ID_BYTES) ||
 	    memcmp(hello.echo, opening->nonce, WIRE_NONCE)) {
 		statistics->refused++;
 		return;

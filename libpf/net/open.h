@@ -9,8 +9,8 @@
 bool open_read(struct shared *shared, uint8_t *packet, size_t length,
 	       const struct wire_header *header, struct wire_hello *hello);
 /* Become the accepter of the association that this HELLO wants: a new one. */
-void open_accept(struct net_association *association, const struct wire_hello *hello,
-		 unsigned path, const struct net_endpoint *from);
+void open_accept(struct net_association *association, const struct wire_hello *hello, unsigned path,
+		 const struct net_endpoint *from);
 /* A HELLO for an association that is known. */
 void open_again(struct net_association *association, const struct wire_hello *hello, unsigned path,
 		const struct net_endpoint *from);

@@ -92,7 +92,8 @@ static void draft_stream(struct draft *draft, enum wire_frame_type type, uint64_
 /* Where the payload goes in a packet that is in one piece. */
 static uint8_t *draft_payload(const struct draft *draft)
 {
-	uint32_t digest = draft->association->shared->options.auth == NET_AUTH_FULL ? WIRE_DIGEST : 0;
+	uint32_t digest = draft->association->shared->options.auth == NET_AUTH_FULL ? WIRE_DIGEST :
+										      0;
 
 	return draft->packet + WIRE_HEADER + draft->control + digest;
 }
@@ -227,7 +228,8 @@ static bool stream_waits(const struct net_association *association, unsigned str
 {
 	uint64_t position;
 
-	return association->busy && stream_out_next(&association->busy->exchange.out[stream], 8, &position);
+	return association->busy &&
+	       stream_out_next(&association->busy->exchange.out[stream], 8, &position);
 }
 
 /* A length that a following packet of the batch may not exceed, and has to have if more follow. */
@@ -320,7 +322,8 @@ static void data(struct net_batch *batch, struct net_association *association, u
 
 	extra = overhead(association->shared) + WIRE_DATA;
 	while (!complete(batch) && draft_start(&draft, batch, association, number) &&
-	       source_next(&association->busy->exchange, (path->mtu.size - extra) / granule, &run)) {
+	       source_next(&association->busy->exchange, (path->mtu.size - extra) / granule,
+			   &run)) {
 		const uint8_t *payload =
 			(const uint8_t *)(uintptr_t)(run.transfer->local + run.offset);
 
@@ -330,7 +333,8 @@ static void data(struct net_batch *batch, struct net_association *association, u
 		draft.control = WIRE_DATA;
 		if (copied(association->shared)) {
 			payload = draft_payload(&draft);
-			if (!source_fetch(&association->busy->exchange, &run, draft_payload(&draft)))
+			if (!source_fetch(&association->busy->exchange, &run,
+					  draft_payload(&draft)))
 				continue;
 		}
 		draft.sent = path_record(path);
@@ -457,8 +461,9 @@ bool output_owes(const struct net_association *association)
 		if (path && (path->probe || path->window.due <= association->shared->now))
 			return true;
 	}
-	return busy->exchange.transfers.telling || busy->exchange.transfers.sending || busy->exchange.transfers.uncut[0] ||
-	       busy->exchange.transfers.uncut[1] || busy->exchange.transfers.atomics_uncut ||
-	       busy->exchange.transfers.atomic_results || stream_waits(association, STREAM_CONTROL) ||
+	return busy->exchange.transfers.telling || busy->exchange.transfers.sending ||
+	       busy->exchange.transfers.uncut[0] || busy->exchange.transfers.uncut[1] ||
+	       busy->exchange.transfers.atomics_uncut || busy->exchange.transfers.atomic_results ||
+	       stream_waits(association, STREAM_CONTROL) ||
 	       stream_waits(association, STREAM_MESSAGE);
 }

@@ -147,7 +147,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 }
 
 static struct operation *operation_new(pf_peer *peer, enum operation_kind kind,
-					   pf_complete_fn complete, void *arg)
+				       pf_complete_fn complete, void *arg)
 {
 	struct operation *operation = calloc(1, sizeof(*operation));
 

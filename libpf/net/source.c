@@ -17,8 +17,7 @@ static void start_sending(struct exchange *exchange, struct net_transfer *transf
 }
 
 /* Blocks with granules to send are READY unless something keeps them. */
-static void make_ready(struct exchange *exchange, struct net_transfer *transfer,
-		       unsigned block)
+static void make_ready(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
 {
 	uint64_t bit = 1ull << block;
 
@@ -72,7 +71,7 @@ static int look(struct exchange *exchange, struct net_transfer *transfer, unsign
 
 	*bad = 0;
 	return shared->memory.source(shared->memory.user, &wait, wait.address,
-				      (uint32_t)wait.length, bad);
+				     (uint32_t)wait.length, bad);
 }
 
 static void park(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
@@ -124,8 +123,8 @@ static void fail(struct exchange *exchange, struct net_transfer *transfer, unsig
 }
 
 /* A block is not there: wait for it, or fail. */
-static void missing(struct exchange *exchange, struct net_transfer *transfer,
-		    unsigned block, int status, uint64_t bad)
+static void missing(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
+		    int status, uint64_t bad)
 {
 	if (status == PF_ERR_AGAIN)
 		park(exchange, transfer, block);
@@ -134,8 +133,7 @@ static void missing(struct exchange *exchange, struct net_transfer *transfer,
 }
 
 /* Can the block be read? Otherwise it is not READY any more. */
-static bool check(struct exchange *exchange, struct net_transfer *transfer,
-		  unsigned block)
+static bool check(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
 {
 	uint64_t bit = 1ull << block, bad;
 	int status;
@@ -158,8 +156,8 @@ bool source_fetch(struct exchange *exchange, const struct run *run, void *to)
 	struct shared *shared = exchange->shared;
 	uint64_t bad = 0;
 	int status = shared->memory.fetch(shared->memory.user, &wait,
-					   run->transfer->local + run->offset, to, run->length,
-					   &bad);
+					  run->transfer->local + run->offset, to, run->length,
+					  &bad);
 
 	if (status == PF_OK)
 		return true;
@@ -251,11 +249,10 @@ void source_sent(struct exchange *exchange, const struct run *run)
 	give_up(exchange, transfer);
 }
 
-static struct net_transfer *sent_transfer(struct exchange *exchange,
-					  const struct sent *sent)
+static struct net_transfer *sent_transfer(struct exchange *exchange, const struct sent *sent)
 {
-	struct net_transfer *transfer = transfer_find(exchange, sent->kind == SENT_DATA_GET,
-						      true, (uint32_t)sent->place);
+	struct net_transfer *transfer = transfer_find(exchange, sent->kind == SENT_DATA_GET, true,
+						      (uint32_t)sent->place);
 
 	return transfer && sent->block < transfer->blocks ? transfer : NULL;
 }
@@ -312,8 +309,7 @@ void source_resolved(struct exchange *exchange, struct net_token token, int stat
 
 void source_nack(struct exchange *exchange, const struct wire_entry *entry)
 {
-	struct net_transfer *transfer = transfer_find(exchange, entry->get, true,
-						      entry->transfer);
+	struct net_transfer *transfer = transfer_find(exchange, entry->get, true, entry->transfer);
 
 	exchange->shared->statistics.nacks_received++;
 	if (!transfer || entry->block >= transfer->blocks)
@@ -325,8 +321,7 @@ void source_nack(struct exchange *exchange, const struct wire_entry *entry)
 
 void source_again(struct exchange *exchange, const struct wire_entry *entry)
 {
-	struct net_transfer *transfer = transfer_find(exchange, entry->get, true,
-						      entry->transfer);
+	struct net_transfer *transfer = transfer_find(exchange, entry->get, true, entry->transfer);
 	uint64_t all, bit = 1ull << entry->block;
 
 	if (!transfer || entry->block >= transfer->blocks)

@@ -28,8 +28,7 @@ bool transfers_idle(const struct transfers *transfers)
 }
 
 /* Where the record of a transfer is found by its number. */
-static struct net_transfer **slot(struct exchange *exchange, bool get, bool source,
-				  uint32_t id)
+static struct net_transfer **slot(struct exchange *exchange, bool get, bool source, uint32_t id)
 {
 	struct transfers *transfers = &exchange->transfers;
 	bool ours = get != source;
@@ -38,8 +37,7 @@ static struct net_transfer **slot(struct exchange *exchange, bool get, bool sour
 		      &transfers->peers[get][id % TRANSFERS_MOST];
 }
 
-struct net_transfer *transfer_find(struct exchange *exchange, bool get, bool source,
-				   uint32_t id)
+struct net_transfer *transfer_find(struct exchange *exchange, bool get, bool source, uint32_t id)
 {
 	struct net_transfer *transfer = *slot(exchange, get, source, id);
 
@@ -95,8 +93,7 @@ void transfer_free(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct shared *shared = exchange->shared;
-	struct net_transfer **here = slot(exchange, transfer->get, transfer->source,
-					  transfer->id);
+	struct net_transfer **here = slot(exchange, transfer->get, transfer->source, transfer->id);
 
 	if (*here == transfer)
 		*here = NULL;
@@ -206,8 +203,7 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 	transfer->local = operation->local + operation->cut;
 	transfer->remote = operation->remote + operation->cut;
 	transfer->length = (uint32_t)length;
-	transfer->blocks =
-		(uint8_t)((length + exchange->block_size - 1) / exchange->block_size);
+	transfer->blocks = (uint8_t)((length + exchange->block_size - 1) / exchange->block_size);
 	transfer->limit = transfer->blocks;
 	transfers->ours[get][transfer->id % TRANSFERS_MOST] = transfer;
 	operation->open++;
@@ -222,13 +218,13 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 	return transfer;
 }
 
-uint32_t transfer_block_length(const struct exchange *exchange,
-			       const struct net_transfer *transfer, unsigned block)
+uint32_t transfer_block_length(const struct exchange *exchange, const struct net_transfer *transfer,
+			       unsigned block)
 {
 	uint32_t start = block * exchange->block_size;
 
 	return transfer->length - start < exchange->block_size ? transfer->length - start :
-								    exchange->block_size;
+								 exchange->block_size;
 }
 
 uint64_t transfer_block_granules(const struct exchange *exchange,
@@ -263,7 +259,7 @@ struct net_transfer *transfer_of_token(struct exchange *exchange, struct net_tok
 }
 
 int transfers_post(struct exchange *exchange, bool get, uint64_t local, uint64_t remote,
-		  uint64_t length, void *arg)
+		   uint64_t length, void *arg)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct operation_posted *operation, *last;

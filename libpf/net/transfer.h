@@ -10,7 +10,7 @@ bool transfers_idle(const struct transfers *transfers);
 
 /* Post an operation. PF_OK, PF_ERR_ARGUMENT or PF_ERR_MEMORY. */
 int transfers_post(struct exchange *exchange, bool get, uint64_t local, uint64_t remote,
-		  uint64_t length, void *arg);
+		   uint64_t length, void *arg);
 /* The next transfer of an operation of this kind, its granules not yet set; NULL: none, or not now. */
 struct net_transfer *transfer_cut(struct exchange *exchange, bool get);
 /* Complete all operations with this status. They have no transfers any more. */

@@ -89,7 +89,7 @@ static const char *paths(const struct links *links, const struct address *addres
 		   sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)),                 \
 	 paths(&links, &address))
 #define HERE(...)                                                                                  \
-	set_here(&links, (const struct here[]){ __VA_ARGS__ },                                    \
+	set_here(&links, (const struct here[]){ __VA_ARGS__ },                                     \
 		 sizeof((const struct here[]){ __VA_ARGS__ }) / sizeof(struct here))
 
 static struct links links;

@@ -690,8 +690,7 @@ static void check_unmapped(enum net_auth auth, enum net_fault_mode mode, uint32_
 		net_input(host->core, world->now, packets, 1, true);
 	assert_int_equal(mprotect(unmapped, 4 * WORLD_PAGE, PROT_NONE), 0);
 	world->settings.fault = UINT32_MAX;
-	net_input(host->core, world->now, packets + !together, caught_count - !together,
-		  true);
+	net_input(host->core, world->now, packets + !together, caught_count - !together, true);
 	world->settings.fault = 0;
 	assert_int_equal(mprotect(unmapped, 4 * WORLD_PAGE, PROT_READ | PROT_WRITE), 0);
 	end_catch(world);
