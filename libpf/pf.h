@@ -26,6 +26,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -366,6 +367,21 @@ typedef void (*pf_receive_fn)(pf_context *context, pf_peer *from, uint8_t tag, v
  * dropped. Not while another thread uses the context.
  */
 void pf_set_receive(pf_context *context, pf_receive_fn receive, void *arg);
+
+#define PF_PIECES_MOST 16  /* of a message */
+#define PF_PIECE_FIRST 128 /* bytes, at least, of the first of several */
+
+/*
+ * The same for a message that came in several packets: it is handed over as these
+ * lie, in count pieces from 2 to PF_PIECES_MOST, of which the first has at least
+ * PF_PIECE_FIRST bytes, and all but the last a multiple of 8. Without this function
+ * libpf copies such messages into one piece, for pf_set_receive's, which all others
+ * go to.
+ */
+typedef void (*pf_receive_pieces_fn)(pf_context *context, pf_peer *from, uint8_t tag,
+				     const struct iovec *pieces, unsigned count, void *arg);
+/* As pf_set_receive. */
+void pf_set_receive_pieces(pf_context *context, pf_receive_pieces_fn receive, void *arg);
 
 /*
  * Called once for a peer whose process died or that rejected the connection, after

@@ -210,6 +210,8 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 			  mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
 /* Send what is pending, as far as there is room. Returns the number of messages sent. */
 int mca_btl_exanest_send_pending(void);
+void mca_btl_exanest_receive_pieces(pf_context *context, pf_peer *from, uint8_t tag,
+				    const struct iovec *pieces, unsigned count, void *arg);
 void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 			     size_t length, void *arg);
 

@@ -47,13 +47,14 @@ static inline bool mca_btl_exanest_must_pack(const opal_convertor_t *convertor)
 
 static inline void mca_btl_exanest_deliver(mca_btl_base_module_t *btl,
 					   struct mca_btl_base_endpoint_t *from,
-					   mca_btl_base_tag_t tag, mca_btl_base_segment_t *segment)
+					   mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,
+					   size_t count)
 {
 	const mca_btl_active_message_callback_t *reg = mca_btl_base_active_message_trigger + tag;
 	const mca_btl_base_receive_descriptor_t message = {
 		.endpoint = from,
-		.des_segments = segment,
-		.des_segment_count = 1,
+		.des_segments = segments,
+		.des_segment_count = count,
 		.tag = tag,
 		.cbdata = reg->cbdata,
 	};
@@ -85,14 +86,15 @@ static inline bool mca_btl_exanest_must_pack(const opal_convertor_t *convertor)
 
 static inline void mca_btl_exanest_deliver(mca_btl_base_module_t *btl,
 					   struct mca_btl_base_endpoint_t *from,
-					   mca_btl_base_tag_t tag, mca_btl_base_segment_t *segment)
+					   mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,
+					   size_t count)
 {
 	const mca_btl_active_message_callback_t *reg = mca_btl_base_active_message_trigger + tag;
 	mca_btl_base_descriptor_t message;
 
 	/* Receivers use no other field, and clearing them would double the cost of this call. */
-	message.des_segments = segment;
-	message.des_segment_count = 1;
+	message.des_segments = segments;
+	message.des_segment_count = count;
 	message.des_cbdata = NULL;
 	message.des_flags = 0;
 	reg->cbfunc(btl, tag, &message, reg->cbdata);

@@ -226,6 +226,7 @@ static int open_context(bool threads)
 		return mca_btl_exanest_error(status);
 	join_job(component->context);
 	pf_set_receive(component->context, mca_btl_exanest_receive, NULL);
+	pf_set_receive_pieces(component->context, mca_btl_exanest_receive_pieces, NULL);
 	pf_set_error(component->context, mca_btl_exanest_peer_error, NULL);
 
 	pf_query(component->context, &attributes);

@@ -166,10 +166,8 @@ static mca_btl_base_module_t *module_of(const mca_btl_base_endpoint_t *endpoint)
 					       &mca_btl_exanest_net_module.super;
 }
 
-void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
-			     size_t length, void *arg)
+static void receive(pf_peer *from, uint8_t tag, mca_btl_base_segment_t *segments, size_t count)
 {
-	mca_btl_base_segment_t segment = { .seg_addr.pval = data, .seg_len = length };
 	mca_btl_base_endpoint_t *endpoint = pf_peer_user(from);
 
 #if MCA_BTL_EXANEST_AM_RDMA
@@ -177,7 +175,7 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 		endpoint = mca_btl_exanest_find_sender(from);
 #endif
 	if (OPAL_LIKELY(tag < MCA_BTL_TAG_MAX && mca_btl_base_active_message_trigger[tag].cbfunc)) {
-		mca_btl_exanest_deliver(module_of(endpoint), endpoint, tag, &segment);
+		mca_btl_exanest_deliver(module_of(endpoint), endpoint, tag, segments, count);
 		return;
 	}
 	if (mca_btl_exanest_component.stray_reported)
@@ -185,11 +183,57 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 	mca_btl_exanest_component.stray_reported = true;
 	mca_btl_exanest_report(
 		MCA_BTL_EXANEST_PROCESS, "stray message",
-		"%s on %s (pid %d) dropped a message of %zu bytes with tag %u, for which no part of "
+		"%s on %s (pid %d) dropped a message with tag %u, for which no part of "
 		"Open MPI is registered\n"
 		"\n"
 		"All processes of a job need the same version of Open MPI. Only the first such\n"
 		"message of a process is reported.",
 		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
-		(int)getpid(), length, (unsigned)tag);
+		(int)getpid(), (unsigned)tag);
+}
+
+void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+			     size_t length, void *arg)
+{
+	mca_btl_base_segment_t segment = { .seg_addr.pval = data, .seg_len = length };
+
+	receive(from, tag, &segment, 1);
+}
+
+/* Others than the PML expect one segment. */
+static void receive_joined(pf_peer *from, uint8_t tag, const struct iovec *pieces, unsigned count)
+{
+	mca_btl_base_segment_t segment = { .seg_len = 0 };
+	unsigned i;
+	char *at;
+
+	for (i = 0; i < count; i++)
+		segment.seg_len += pieces[i].iov_len;
+	/* The message cannot be had again: lack of memory is waited out. */
+	while (NULL == (segment.seg_addr.pval = malloc(segment.seg_len)))
+		usleep(1000);
+	at = segment.seg_addr.pval;
+	for (i = 0; i < count; i++) {
+		memcpy(at, pieces[i].iov_base, pieces[i].iov_len);
+		at += pieces[i].iov_len;
+	}
+	receive(from, tag, &segment, 1);
+	free(segment.seg_addr.pval);
+}
+
+void mca_btl_exanest_receive_pieces(pf_context *context, pf_peer *from, uint8_t tag,
+				    const struct iovec *pieces, unsigned count, void *arg)
+{
+	mca_btl_base_segment_t segments[PF_PIECES_MOST];
+	unsigned i;
+
+	if (OPAL_UNLIKELY(MCA_BTL_TAG_PML != (tag & MCA_BTL_AM_FRAMEWORK_MASK))) {
+		receive_joined(from, tag, pieces, count);
+		return;
+	}
+	for (i = 0; i < count; i++) {
+		segments[i].seg_addr.pval = pieces[i].iov_base;
+		segments[i].seg_len = pieces[i].iov_len;
+	}
+	receive(from, tag, segments, count);
 }

@@ -60,6 +60,12 @@ int pf_reachable(const pf_context *context, const void *bytes, size_t length, co
 	return status;
 }
 
+void pf_set_receive_pieces(pf_context *context, pf_receive_pieces_fn receive, void *arg)
+{
+	context->receive_pieces = receive;
+	context->receive_pieces_arg = arg;
+}
+
 void pf_set_receive(pf_context *context, pf_receive_fn receive, void *arg)
 {
 	context->receive = receive;

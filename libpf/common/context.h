@@ -51,6 +51,8 @@ struct pf_context {
 
 	pf_receive_fn receive;
 	void *receive_arg;
+	pf_receive_pieces_fn receive_pieces;
+	void *receive_pieces_arg;
 	pf_error_fn error;
 	void *error_arg;
 

@@ -465,7 +465,7 @@ static bool take_run(struct net_core *core, struct message *message, struct net_
 
 		if (run->association && run->length) {
 			event->association = run->association;
-			message_of_run(run, message);
+			message_of_runs(shared, message);
 			return true;
 		}
 		shared->runs_first++;
@@ -510,6 +510,10 @@ bool net_take(struct net_core *core, struct net_event *event)
 		event->tag = message.tag;
 		event->data = message.bytes;
 		event->length = message.length;
+		event->pieces = message.pieces;
+		if (message.pieces > 1)
+			memcpy(event->piece, message.piece,
+			       message.pieces * sizeof(message.piece[0]));
 		return true;
 	}
 	finished = STAILQ_FIRST(&core->shared.finished);

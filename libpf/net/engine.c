@@ -247,6 +247,14 @@ static bool is_due(const struct engine *engine, const struct socket *socket)
 	       engine->heard == socket || polls % POLLS_ELSEWHERE == 0;
 }
 
+/* The service thread receives the next packets before the application takes a message. */
+static enum net_lent lent(const struct engine *engine)
+{
+	if (!engine->calling)
+		return NET_NOT_LENT;
+	return engine->context->receive_pieces ? NET_LENT_PIECES : NET_LENT;
+}
+
 static unsigned receive(struct engine *engine, struct socket *socket)
 {
 	struct net_place places[NET_BATCH_MOST];
@@ -262,7 +270,7 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 		count = socket_receive(socket, engine->receiver, most, places, predicted, header);
 		if (count > 0) {
 			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count,
-				  engine->calling);
+				  lent(engine));
 			if (engine->calling)
 				links_tell(&engine->links, engine->core);
 			total += (unsigned)count;

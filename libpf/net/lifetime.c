@@ -3,6 +3,7 @@
 
 #include "atomics.h"
 #include "destination.h"
+#include "message.h"
 #include "transfer.h"
 
 void exchange_init(struct exchange *exchange, struct shared *shared,
@@ -35,6 +36,7 @@ void exchange_destroy(struct exchange *exchange)
 	struct exchange_rest *rest = exchange->rest;
 	unsigned i;
 
+	messages_forget(exchange);
 	rest->message_limit = exchange->out[STREAM_MESSAGE].limit;
 	for (i = 0; i < STREAMS; i++) {
 		rest->positions[i] = exchange->out[i].end;

@@ -250,7 +250,10 @@ static void tell_message(struct links *links, const struct net_event *event)
 		peer = peer_of(links, link);
 	statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
 	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, event->length);
-	if (context->receive)
+	if (event->pieces > 1)
+		context->receive_pieces(context, peer, event->tag, event->piece, event->pieces,
+					context->receive_pieces_arg);
+	else if (context->receive)
 		context->receive(context, peer, event->tag, event->data, event->length,
 				 context->receive_arg);
 	lock(links);

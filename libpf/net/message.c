@@ -35,42 +35,163 @@ static void offer_credit(struct exchange *exchange)
 }
 
 /*
- * Bytes of the whole messages at the beginning of a piece of the stream. False: the
- * peer broke the rules.
+ * Of a piece of the stream that begins with a message: the bytes of the whole ones,
+ * and, of the one that goes on behind it, those that are missing. False: the peer
+ * broke the rules.
  */
-static bool measure(const uint8_t *bytes, uint32_t length, uint32_t *whole)
+static bool measure(const uint8_t *bytes, uint32_t length, uint32_t *whole, uint32_t *missing)
 {
-	*whole = 0;
-	while (length - *whole >= WIRE_MESSAGE_HEADER) {
-		uint32_t message = wire_get32(bytes + *whole);
-		size_t size = WIRE_MESSAGE_HEADER + wire_pad(message);
+	*whole = *missing = 0;
+	while (*whole < length) {
+		uint32_t message = wire_get32(bytes + *whole), size;
 
 		if (message > NET_MESSAGE_MOST)
 			return false;
-		if (size > length - *whole)
-			break;
-		*whole += (uint32_t)size;
+		size = WIRE_MESSAGE_HEADER + (uint32_t)wire_pad(message);
+		if (size > length - *whole) {
+			*missing = size - (length - *whole);
+			return true;
+		}
+		*whole += size;
 	}
 	return true;
 }
 
-/* Leave messages where they came. */
 static void add_run(struct exchange *exchange, uint8_t *bytes, uint32_t length)
 {
 	struct shared *shared = exchange->shared;
 
-	shared->runs[shared->runs_end++] = (struct message_run){ exchange->association, bytes,
-								 length };
+	if (length)
+		shared->runs[shared->runs_end++] = (struct message_run){ exchange->association,
+									 bytes, length };
 }
 
-void message_of_run(struct message_run *run, struct message *message)
+/* The runs have whole messages up to here. */
+static void advance_to(struct exchange *exchange, uint64_t position)
 {
+	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
+
+	in->next = in->taken = position;
+	offer_credit(exchange);
+}
+
+/* What came of the open message is in the runs no more. */
+static void drop_open(struct shared *shared)
+{
+	struct open_message *open = &shared->open;
+
+	open->exchange = NULL;
+	shared->runs[open->run].length = open->offset;
+	shared->runs_end = open->run + (open->offset != 0);
+}
+
+void messages_settle(struct shared *shared)
+{
+	struct open_message *open = &shared->open;
+	uint64_t position = open->position;
+	uint32_t i;
+
+	if (!open->exchange)
+		return;
+	for (i = open->run; i < shared->runs_end; i++) {
+		const struct message_run *run = &shared->runs[i];
+		uint32_t offset = i == open->run ? open->offset : 0;
+
+		/* It fits: there is a ring (may_open), and what it has no room for was not left. */
+		stream_in_add(&open->exchange->in[STREAM_MESSAGE], position, run->bytes + offset,
+			      run->length - offset);
+		position += run->length - offset;
+	}
+	drop_open(shared);
+}
+
+void messages_forget(struct exchange *exchange)
+{
+	if (exchange->shared->open.exchange == exchange)
+		drop_open(exchange->shared);
+}
+
+/* May the first bytes of a message stay in their packet until the others are here? */
+static bool may_open(struct exchange *exchange, uint32_t length)
+{
+	return exchange->shared->lent == NET_LENT_PIECES &&
+	       length >= WIRE_MESSAGE_HEADER + PF_PIECE_FIRST &&
+	       stream_in_prepare(&exchange->in[STREAM_MESSAGE]);
+}
+
+/*
+ * Leave the bytes of the stream where they came, as far as they belong to whole
+ * messages, or to one of which more is to come with the next packets. False: the peer
+ * broke the rules. *left: how many.
+ */
+static bool leave(struct exchange *exchange, uint64_t position, uint8_t *bytes, uint32_t length,
+		  uint32_t *left)
+{
+	struct shared *shared = exchange->shared;
+	struct open_message *open = &shared->open;
+	uint32_t before = 0, whole, missing, rest;
+
+	if (open->exchange) {
+		*left = length;
+		open->pieces++;
+		if (open->missing > length) {
+			open->missing -= length;
+			open->next += length;
+			add_run(exchange, bytes, length);
+			return true;
+		}
+		before = open->missing;
+	}
+	if (!measure(bytes + before, length - before, &whole, &missing))
+		return false;
+	open->exchange = NULL;
+	whole += before;
+	rest = length - whole;
+	if (rest && may_open(exchange, rest)) {
+		*open = (struct open_message){ .exchange = exchange,
+					       .position = position + whole,
+					       .next = position + length,
+					       .missing = missing,
+					       .run = shared->runs_end,
+					       .offset = whole,
+					       .pieces = 1 };
+		*left = length;
+	} else {
+		*left = whole;
+	}
+	add_run(exchange, bytes, *left);
+	if (whole)
+		advance_to(exchange, position + whole);
+	return true;
+}
+
+void message_of_runs(struct shared *shared, struct message *message)
+{
+	struct message_run *run = &shared->runs[shared->runs_first];
+	uint32_t missing, here;
+
 	message->length = wire_get32(run->bytes);
 	message->whole = WIRE_MESSAGE_HEADER + (uint32_t)wire_pad(message->length);
 	message->tag = run->bytes[4];
 	message->bytes = run->bytes + WIRE_MESSAGE_HEADER;
-	run->bytes += message->whole;
-	run->length -= message->whole;
+	message->pieces = 1;
+	if (message->whole <= run->length) {
+		run->bytes += message->whole;
+		run->length -= message->whole;
+		return;
+	}
+	message->piece[0] = (struct iovec){ message->bytes, run->length - WIRE_MESSAGE_HEADER };
+	for (missing = message->whole - run->length; missing; missing -= here) {
+		shared->runs_first++;
+		run++;
+		here = missing < run->length ? missing : run->length;
+		message->piece[message->pieces++] = (struct iovec){ run->bytes, here };
+		run->bytes += here;
+		run->length -= here;
+	}
+	/* Without the padding, which is shorter than any piece. */
+	message->piece[message->pieces - 1].iov_len -= message->whole - WIRE_MESSAGE_HEADER -
+						       message->length;
 }
 
 /* Of the ring: the first message, if it is whole. */
@@ -94,6 +215,7 @@ bool message_next(struct exchange *exchange, struct message *message, bool *brok
 	if (!peek(exchange, message, broken))
 		return false;
 	message->bytes = stream_in_peek(in, message->whole);
+	message->pieces = 1;
 	message->tag = message->bytes[4];
 	message->bytes += WIRE_MESSAGE_HEADER;
 	in->taken += message->whole;
@@ -106,27 +228,27 @@ bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *byte
 {
 	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
 	struct shared *shared = exchange->shared;
+	const struct open_message *open = &shared->open;
 	struct message message;
-	uint32_t whole;
-	bool broken;
+	bool broken, fits;
+	uint32_t left;
 
 	if (position % 8 || length % 8)
 		return false;
-	/* What comes whole and in order needs no copy. */
-	if (shared->lent && shared->runs_end < RUNS_MOST && position == in->next &&
-	    in->taken == in->next && !in->ahead.count) {
-		if (!measure(bytes, length, &whole))
+	fits = shared->runs_end < RUNS_MOST && position + length <= in->taken + in->size;
+	if (open->exchange && (!fits || open->exchange != exchange || position != open->next ||
+			       open->pieces == PF_PIECES_MOST))
+		messages_settle(shared);
+	/* What comes in order needs no copy. */
+	if (open->exchange || (shared->lent && fits && position == in->next &&
+			       in->taken == in->next && !in->ahead.count)) {
+		if (!leave(exchange, position, bytes, length, &left))
 			return false;
-		if (whole) {
-			add_run(exchange, bytes, whole);
-			in->next = in->taken += whole;
-			offer_credit(exchange);
-			bytes += whole;
-			position += whole;
-			length -= whole;
-		}
-		if (!length)
+		if (left == length)
 			return true;
+		bytes += left;
+		position += left;
+		length -= left;
 	}
 	*taken = stream_in_add(in, position, bytes, length);
 	if (exchange->waiting)

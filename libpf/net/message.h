@@ -16,11 +16,17 @@ struct message {
 	uint8_t tag;
 	uint8_t *bytes;
 	uint32_t length;
-	uint32_t whole; /* of the stream, with header and padding */
+	uint32_t whole;  /* of the stream, with header and padding */
+	unsigned pieces; /* if more than 1, it lies in these */
+	struct iovec piece[PF_PIECES_MOST];
 };
 /* Take the first of the messages in the ring. False: none is whole, or (*broken) it is malformed. */
 bool message_next(struct exchange *exchange, struct message *message, bool *broken);
-/* Take the first of a run. */
-void message_of_run(struct message_run *run, struct message *message);
+/* Take the first of the runs. */
+void message_of_runs(struct shared *shared, struct message *message);
+/* No more packets are at hand: a message in the runs that goes on goes to its ring. */
+void messages_settle(struct shared *shared);
+/* The exchange ends: such a message of it is forgotten. */
+void messages_forget(struct exchange *exchange);
 
 #endif

@@ -209,8 +209,10 @@ struct net_event {
 	enum net_event_kind kind;
 	struct net_association *association; /* MESSAGE: it came from; GONE */
 	uint8_t tag;                         /* MESSAGE */
-	void *data; /* ... aligned to 8, until the next net_take or net_input */
-	size_t length;
+	void *data;      /* ... aligned to 8, until the next net_take or net_input */
+	size_t length;   /* ... of the message */
+	unsigned pieces; /* ... 1: data has it; more: piece has, only with NET_LENT_PIECES */
+	struct iovec piece[PF_PIECES_MOST];
 	void *arg; /* COMPLETION: of the operation */
 	struct net_completion completion;
 };
@@ -235,13 +237,16 @@ struct net_packet {
 	uint8_t ecn; /* the two bits of the IP header */
 };
 
-/*
- * Packets that came, as many as were received together: they are acknowledged
- * together. lent: their memory stays as it is until all messages were taken, which
- * so need not be copied.
- */
+/* Does the memory of packets stay until all messages were taken, which so need not be copied? */
+enum net_lent {
+	NET_NOT_LENT,
+	NET_LENT,        /* it does */
+	NET_LENT_PIECES, /* and messages of several packets are taken in pieces: pf_receive_pieces_fn */
+};
+
+/* Packets that came, as many as were received together: they are acknowledged together. */
 void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, unsigned count,
-	       bool lent);
+	       enum net_lent lent);
 
 /*
  * Where the payloads of the next packets likely go, in memory that was found

@@ -2,6 +2,7 @@
 /* Packets that came: each goes to its association, or opens one. */
 #include "core.h"
 #include "input.h"
+#include "message.h"
 #include "open.h"
 
 static void forget(struct net_core *core, struct net_association *association)
@@ -93,7 +94,7 @@ static void receive(struct net_core *core, struct net_packet *packet)
 }
 
 void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, unsigned count,
-	       bool lent)
+	       enum net_lent lent)
 {
 	unsigned i;
 
@@ -105,6 +106,7 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 			receive(core, &packets[i]);
 		foresee_step(&core->foresight);
 	}
+	messages_settle(&core->shared);
 	foresee_end(&core->foresight);
 }
 

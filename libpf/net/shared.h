@@ -23,11 +23,21 @@ struct finished {
 	struct net_completion completion;
 };
 
-/* Whole messages, in the memory of a packet that came. */
+/* Messages in the memory of a packet that came. One may go on in the next of these. */
 struct message_run {
 	struct net_association *association; /* NULL: closed meanwhile */
 	uint8_t *bytes;
 	uint32_t length;
+};
+
+/* The message at the end of the runs of which more is to come. */
+struct open_message {
+	struct exchange *exchange; /* NULL: there is none */
+	uint64_t position;         /* in the stream, of its first byte */
+	uint64_t next;             /* of the first byte that is to come */
+	uint32_t missing;          /* bytes */
+	uint32_t run, offset;      /* where it begins */
+	uint32_t pieces;
 };
 
 struct shared {
@@ -42,9 +52,10 @@ struct shared {
 	uint32_t generation;  /* of records */
 	struct net_transfer *free_transfers;
 	uint32_t free_count;
-	bool lent; /* the memory of packets stays until the messages in it were taken */
+	enum net_lent lent;                 /* the packets of this net_input */
 	struct message_run runs[RUNS_MOST]; /* those in [runs_first, runs_end) wait */
 	uint32_t runs_first, runs_end;
+	struct open_message open;
 	STAILQ_HEAD(, exchange) waiting; /* with whole messages in their rings */
 	STAILQ_HEAD(, finished) finished;
 	STAILQ_HEAD(, net_association) gone;

@@ -165,6 +165,13 @@ void stream_in_destroy(struct stream_in *in)
 	ranges_destroy(&in->ahead);
 }
 
+bool stream_in_prepare(struct stream_in *in)
+{
+	if (!in->ring)
+		in->ring = malloc((size_t)in->size + in->spare);
+	return in->ring != NULL;
+}
+
 bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes, uint32_t length)
 {
 	uint64_t end = position + length;
@@ -179,11 +186,8 @@ bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes
 		position = in->next;
 		length = (uint32_t)(end - position);
 	}
-	if (!in->ring) {
-		in->ring = malloc((size_t)in->size + in->spare);
-		if (!in->ring)
-			return false;
-	}
+	if (!stream_in_prepare(in))
+		return false;
 	if (position > in->next && !ranges_add(&in->ahead, position, end))
 		return false;
 	start = offset(position, in->size);

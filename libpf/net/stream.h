@@ -48,6 +48,8 @@ void stream_out_acknowledged(struct stream_out *out, uint64_t position, uint32_t
 
 void stream_in_init(struct stream_in *in, uint32_t size, uint32_t spare, uint64_t position);
 void stream_in_destroy(struct stream_in *in);
+/* Have the ring; false: no memory. */
+bool stream_in_prepare(struct stream_in *in);
 /* False: no room or memory for them. */
 bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes, uint32_t length);
 /* length <= spare bytes from taken on, in one piece. They must be here. */

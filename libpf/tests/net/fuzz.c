@@ -193,7 +193,7 @@ void fuzz_packet(struct fuzz *fuzz, enum fuzz_kind kind, const uint8_t *bytes, s
 	struct net_packet packet = { .from = &endpoint };
 	uint8_t *header, *payload = NULL;
 	size_t cut = length;
-	bool lent = length % 3;
+	enum net_lent lent = length % 3;
 
 	if (length > FUZZ_PACKET_MOST)
 		length = FUZZ_PACKET_MOST;
@@ -228,11 +228,20 @@ void fuzz_take(struct fuzz *fuzz)
 {
 	struct net_event event;
 	volatile uint8_t sum = 0;
+	unsigned p;
 	size_t i;
 
 	while (net_take(fuzz->core, &event)) {
-		for (i = 0; event.kind == NET_MESSAGE && i < event.length; i += 64)
-			sum = (uint8_t)(sum + ((const uint8_t *)event.data)[i]);
+		if (event.kind != NET_MESSAGE)
+			continue;
+		if (event.pieces == 1)
+			event.piece[0] = (struct iovec){ event.data, event.length };
+		for (p = 0; p < event.pieces; p++) {
+			const uint8_t *bytes = event.piece[p].iov_base;
+
+			for (i = 0; i < event.piece[p].iov_len; i += 64)
+				sum = (uint8_t)(sum + bytes[i]);
+		}
 	}
 }
 

@@ -265,7 +265,8 @@ static void hand_in(struct host *host, unsigned count)
 		if ((uintptr_t)sockets->receiver->packets[i].header % 8)
 			world_fail(host->world, "a packet is not aligned");
 	}
-	net_input(host->core, host->world->now, sockets->receiver->packets, count, !host->closed);
+	net_input(host->core, host->world->now, sockets->receiver->packets, count,
+		  host->closed ? NET_NOT_LENT : host->lent);
 	host_take(host);
 	if (rejected(net_statistics(host->core)) - before < sockets->corrupt)
 		world_fail(host->world, "host %u accepted a corrupt packet", host->number);

@@ -93,6 +93,37 @@ static void test_in_order_once(void **state)
 	check_many(PER_MILLION(50000), PER_MILLION(200000), 5000);
 }
 
+/* A message in several packets that are received together needs no copy: it is taken in pieces. */
+static void test_pieces(void **state)
+{
+	static const size_t lengths[] = { 9000, 12345, 16384, 30000, 65536, 100 };
+	struct world *world = make(0, 0);
+	unsigned i, j, mode;
+
+	world->settings.away = UINT32_MAX;
+	for (mode = NET_LENT_PIECES; mode <= NET_LENT_PIECES; mode--) {
+		struct host *host = &world->hosts[1];
+
+		host->lent = mode;
+		host->in_pieces = received = 0;
+		for (i = 0; i < 10; i++) {
+			for (j = 0; j < ARRAY_SIZE(lengths); j++) {
+				/* Two at once: the second begins inside of a packet. */
+				assert_status(send(world, 2 * j, lengths[j]), PF_DONE);
+				assert_status(send(world, 2 * j + 1, lengths[j] + 4), PF_DONE);
+				pump(world, 10 * MILLISECOND);
+			}
+			check_received(world, 2 * ARRAY_SIZE(lengths));
+			received = 0;
+		}
+		if (mode == NET_LENT_PIECES)
+			assert_true(host->in_pieces > 50);
+		else
+			assert_int_equal(host->in_pieces, 0);
+	}
+	world_destroy(world);
+}
+
 /* A packet that is received together with one of odd length is aligned too. */
 static void test_behind_odd_length(void **state)
 {
@@ -294,10 +325,15 @@ static void test_bad_atomic(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_in_order_once), cmocka_unit_test(test_behind_odd_length),
-		cmocka_unit_test(test_owes),          cmocka_unit_test(test_gathered),
-		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_atomics),       cmocka_unit_test(test_bad_atomic),
+		cmocka_unit_test(test_in_order_once),
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_behind_odd_length),
+		cmocka_unit_test(test_owes),
+		cmocka_unit_test(test_gathered),
+		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_bad_atomic),
 	};
 
 	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);

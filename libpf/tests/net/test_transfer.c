@@ -647,7 +647,7 @@ static void test_end_under_packets(void **state)
 	}
 	assert_int_equal(data, 1);
 	assert_true(caught_count > 1);
-	net_input(host->core, world->now, packets, caught_count, true);
+	net_input(host->core, world->now, packets, caught_count, NET_LENT);
 	host_take(host);
 	assert_true(overwritten);
 	check_same(world, 0, 0, 1, HALF + 1000000, 1000);
@@ -687,10 +687,10 @@ static void check_unmapped(enum net_auth auth, enum net_fault_mode mode, uint32_
 			     unmapped);
 	}
 	if (!together)
-		net_input(host->core, world->now, packets, 1, true);
+		net_input(host->core, world->now, packets, 1, NET_LENT);
 	assert_int_equal(mprotect(unmapped, 4 * WORLD_PAGE, PROT_NONE), 0);
 	world->settings.fault = UINT32_MAX;
-	net_input(host->core, world->now, packets + !together, caught_count - !together, true);
+	net_input(host->core, world->now, packets + !together, caught_count - !together, NET_LENT);
 	world->settings.fault = 0;
 	assert_int_equal(mprotect(unmapped, 4 * WORLD_PAGE, PROT_READ | PROT_WRITE), 0);
 	end_catch(world);

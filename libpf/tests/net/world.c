@@ -285,11 +285,31 @@ static int on_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op 
 
 static void on_message(struct host *host, const struct net_event *event)
 {
+	static uint8_t whole[NET_MESSAGE_MOST];
+	size_t length = 0;
+	unsigned i;
+
 	if ((uintptr_t)event->data % 8)
 		world_fail(host->world, "a message is not aligned");
+	for (i = 0; event->pieces > 1 && i < event->pieces; i++) {
+		const struct iovec *piece = &event->piece[i];
+
+		if ((uintptr_t)piece->iov_base % 8 || !piece->iov_len ||
+		    (i + 1 < event->pieces && piece->iov_len % 8) ||
+		    (!i && piece->iov_len < PF_PIECE_FIRST) ||
+		    length + piece->iov_len > event->length) {
+			world_fail(host->world, "piece %u of a message is not allowed", i);
+			return;
+		}
+		memcpy(whole + length, piece->iov_base, piece->iov_len);
+		length += piece->iov_len;
+	}
+	host->in_pieces += event->pieces > 1;
+	if (event->pieces > 1 && length != event->length)
+		world_fail(host->world, "the pieces of a message are not as long as it is");
 	if (host->deliver)
 		host->deliver(host, net_association_user(event->association), event->tag,
-			      event->data, event->length);
+			      event->pieces > 1 ? whole : event->data, event->length);
 }
 
 static void on_gone(struct host *host, struct net_association *association)
@@ -519,6 +539,7 @@ struct world *world_create(const struct settings *settings)
 		host->peers = calloc(settings->hosts, sizeof(struct net_association *));
 		host->peer_life = calloc(settings->hosts, sizeof(uint32_t));
 		host->queue_last = &host->queue;
+		host->lent = i % 3 == 2 ? NET_LENT : NET_LENT_PIECES;
 		host_start(host);
 	}
 	return world;

@@ -69,6 +69,8 @@ struct host {
 	uint64_t waiting; /* bytes of packets that wait */
 	struct packet *queue, **queue_last;
 	bool closed;            /* takes no messages, or other events */
+	enum net_lent lent;     /* how packets are handed in, unless it is closed */
+	unsigned in_pieces;     /* messages that were taken in several pieces */
 	unsigned absent_writes; /* number of place calls for an absent page */
 	/* By host: the association with it, and its life at that time. */
 	struct net_association **peers;
