@@ -422,6 +422,32 @@ int net_send(struct net_association *association, uint8_t tag, const void *heade
 	return commit(association, header_length + payload_length);
 }
 
+int net_send_lent(struct net_association *association, uint8_t tag, const void *header,
+		  size_t header_length, const void *payload, size_t payload_length)
+{
+	struct stream_out *out;
+	uint8_t *place;
+	int status;
+
+	status = reserve(association, tag, header_length, payload_length, &place);
+	if (status != PF_OK)
+		return status;
+	if (header_length)
+		memcpy(place, header, header_length);
+	out = &association_exchange(association)->out[STREAM_MESSAGE];
+	stream_out_lend(out, out->end + WIRE_MESSAGE_HEADER + header_length, payload,
+			payload_length);
+	association->shared->lent_to = out;
+	return commit(association, header_length + payload_length);
+}
+
+void net_keep(struct net_core *core)
+{
+	if (core->shared.lent_to)
+		stream_out_keep(core->shared.lent_to);
+	core->shared.lent_to = NULL;
+}
+
 int net_send_pack(struct net_association *association, uint8_t tag, const void *header,
 		  size_t header_length, size_t length, pf_pack_fn pack, void *arg)
 {

@@ -645,6 +645,7 @@ void engine_post(struct engine *engine)
 				   !atomic_load_explicit(&engine->attended, memory_order_seq_cst));
 
 	if (waits || !start_driving(engine)) {
+		net_keep(engine->core);
 		atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);
 		/* Whoever drives now looks again when it stops, unless it has done so. */
 		if (waits || !start_driving(engine)) {
@@ -653,6 +654,7 @@ void engine_post(struct engine *engine)
 		}
 	}
 	transmit(engine, time);
+	net_keep(engine->core);
 	note_untold(engine);
 	stop_driving(engine);
 	tell_progress(engine);

@@ -38,6 +38,8 @@ void exchange_destroy(struct exchange *exchange)
 
 	messages_forget(exchange);
 	rest->message_limit = exchange->out[STREAM_MESSAGE].limit;
+	if (exchange->shared->lent_to == &exchange->out[STREAM_MESSAGE])
+		exchange->shared->lent_to = NULL;
 	for (i = 0; i < STREAMS; i++) {
 		rest->positions[i] = exchange->out[i].end;
 		rest->positions[STREAMS + i] = exchange->in[i].taken;

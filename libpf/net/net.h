@@ -196,7 +196,14 @@ int net_atomic(struct net_association *association, enum pf_atomic_op op, unsign
 /* A message; copied. PF_DONE, PF_ERR_AGAIN (no room: nothing was taken), PF_ERR_PEER, ... */
 int net_send(struct net_association *association, uint8_t tag, const void *header,
 	     size_t header_length, const void *payload, size_t payload_length);
-/* The same, with the payload written by pack. */
+/*
+ * The same, but the payload is not copied before net_keep, which is to be called next
+ * but for net_output and net_unsent: until then packets are sent from where it lies.
+ */
+int net_send_lent(struct net_association *association, uint8_t tag, const void *header,
+		  size_t header_length, const void *payload, size_t payload_length);
+void net_keep(struct net_core *core);
+/* As net_send, with the payload written by pack. */
 int net_send_pack(struct net_association *association, uint8_t tag, const void *header,
 		  size_t header_length, size_t length, pf_pack_fn pack, void *arg);
 enum net_event_kind {
@@ -274,6 +281,9 @@ unsigned net_predict(struct net_core *core, uint64_t now, struct net_place *plac
  */
 void net_misplaced(struct net_core *core);
 
+/* Of each packet its header and its payload, which in two of them may be in three pieces. */
+#define NET_VECTORS_MOST (2 * NET_BATCH_MOST + 4)
+
 /* Packets to send to one endpoint in one call. */
 struct net_batch {
 	struct net_endpoint to;
@@ -282,7 +292,7 @@ struct net_batch {
 	uint32_t length;  /* bytes of all */
 	bool probe;       /* of the path MTU: longer than what is known to pass; may fail */
 	uint32_t vectors;
-	struct iovec vector[2 * NET_BATCH_MOST];
+	struct iovec vector[NET_VECTORS_MOST];
 	/* The core's own. */
 	uint32_t association, path;
 	uint64_t number;

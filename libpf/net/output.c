@@ -98,11 +98,10 @@ static uint8_t *draft_payload(const struct draft *draft)
 	return draft->packet + WIRE_HEADER + draft->control + digest;
 }
 
-/* Seal the packet and put it into the batch. */
+/* Seal the packet, with a payload in some pieces, and put it into the batch. */
 static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfer,
-		      const uint8_t *payload, uint32_t length, uint64_t now)
+		      const struct iovec *pieces, unsigned count, uint64_t now)
 {
-	static const uint8_t padding[NET_PACKET_MOST];
 	struct net_association *association = draft->association;
 	struct shared *shared = association->shared;
 	struct net_batch *batch = draft->batch;
@@ -113,20 +112,21 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 				      .index = association->peer_index,
 				      .number = (uint32_t)number,
 				      .transfer = transfer };
-	uint32_t bytes;
+	uint32_t length = 0, bytes;
+	unsigned i;
 
-	/* A transfer's bytes may be asked for at address 0 as well. */
-	if (type == WIRE_PROBE)
-		payload = padding;
-	if (copied(shared) && length && payload != draft_payload(draft)) {
-		memcpy(draft_payload(draft), payload, length);
-		payload = draft_payload(draft);
+	for (i = 0; i < count; i++) {
+		uint8_t *place = draft_payload(draft) + length;
+
+		if (copied(shared) && pieces[i].iov_base != place)
+			memcpy(place, pieces[i].iov_base, pieces[i].iov_len);
+		length += (uint32_t)pieces[i].iov_len;
 	}
 	if (shared->options.auth == NET_AUTH_FULL) {
 		wire_put64(draft->packet + WIRE_HEADER + draft->control,
-			   type == WIRE_PROBE ?
-				   0 :
-				   auth_digest(&association->sending, payload, length));
+			   type == WIRE_PROBE ? 0 :
+						auth_digest(&association->sending,
+							    draft_payload(draft), length));
 		draft->control += WIRE_DIGEST;
 	}
 	header.control = (uint16_t)draft->control;
@@ -143,9 +143,8 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 	} else {
 		batch->vector[batch->vectors++] = (struct iovec){ draft->packet, bytes };
 		batch->used += bytes;
-		if (length)
-			batch->vector[batch->vectors++] =
-				(struct iovec){ (void *)(uintptr_t)payload, length };
+		for (i = 0; i < count; i++)
+			batch->vector[batch->vectors++] = pieces[i];
 		bytes += length;
 	}
 	auth_tag(draft->packet, draft->control, association->sending.hash, number);
@@ -189,6 +188,7 @@ static void put_control(struct draft *draft)
 	uint32_t most = draft->most < WIRE_CONTROL_MOST - WIRE_DIGEST ?
 				draft->most :
 				WIRE_CONTROL_MOST - WIRE_DIGEST;
+	struct iovec pieces[STREAM_PIECES_MOST]; /* one: nothing is lent to this stream */
 	uint64_t position;
 	uint32_t length;
 
@@ -198,15 +198,16 @@ static void put_control(struct draft *draft)
 	length = stream_out_next(out, most - draft->control - 32, &position);
 	if (!length)
 		return;
-	draft_stream(draft, FRAME_CONTROL, position, stream_out_bytes(out, position), length);
+	stream_out_pieces(out, position, length, pieces);
+	draft_stream(draft, FRAME_CONTROL, position, pieces[0].iov_base, length);
 	stream_out_sent(out, position, length);
 	draft->sent->place = position;
 	draft->sent->control_length = (uint16_t)length;
 	draft->asks = true;
 }
 
-/* Returns the bytes of the message stream that the packet carries. */
-static uint32_t put_message(struct draft *draft, const uint8_t **payload)
+/* Returns the number of pieces of the message stream that the packet carries. */
+static unsigned put_message(struct draft *draft, struct iovec pieces[STREAM_PIECES_MOST])
 {
 	struct stream_out *out = &draft->association->busy->exchange.out[STREAM_MESSAGE];
 	uint64_t position;
@@ -215,13 +216,12 @@ static uint32_t put_message(struct draft *draft, const uint8_t **payload)
 	length = stream_out_next(out, (draft->most - draft->control - 8) & ~7u, &position);
 	if (!length)
 		return 0;
-	*payload = stream_out_bytes(out, position);
 	draft_stream(draft, FRAME_MESSAGE, position, NULL, length);
 	stream_out_sent(out, position, length);
 	draft->sent->message = position;
 	draft->sent->message_length = (uint16_t)length;
 	draft->asks = true;
-	return length;
+	return stream_out_pieces(out, position, length, pieces);
 }
 
 static bool stream_waits(const struct net_association *association, unsigned stream)
@@ -258,8 +258,8 @@ static void frames(struct net_batch *batch, struct net_association *association,
 	probe = path->probe && association->busy;
 	path->probe = false;
 	do {
-		const uint8_t *payload = NULL;
-		uint32_t length = 0;
+		struct iovec pieces[STREAM_PIECES_MOST];
+		unsigned count = 0;
 
 		if (!draft_start(&draft, batch, association, number))
 			break;
@@ -278,12 +278,12 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		}
 		if (open && association->busy) {
 			put_control(&draft);
-			length = put_message(&draft, &payload);
+			count = put_message(&draft, pieces);
 		}
 		if (!draft.control)
 			break;
 		association->shared->statistics.acks_sent += !draft.asks;
-		draft_end(&draft, WIRE_FRAMES, 0, payload, length, now);
+		draft_end(&draft, WIRE_FRAMES, 0, pieces, count, now);
 		open = open && path_open(path, now, path->mtu.size, association->credit);
 	} while (open && !complete(batch) && batch->segment == path->mtu.size &&
 		 stream_waits(association, STREAM_MESSAGE));
@@ -296,6 +296,8 @@ static void probe(struct net_batch *batch, struct net_association *association, 
 {
 	struct shared *shared = association->shared;
 	struct path *path = association->paths[number];
+	static uint8_t padding[NET_PACKET_MOST];
+	struct iovec filling;
 	struct draft draft;
 
 	if (!draft_start(&draft, batch, association, number))
@@ -309,7 +311,8 @@ static void probe(struct net_batch *batch, struct net_association *association, 
 	shared->statistics.probes++;
 	batch->probe = true;
 	draft_word(&draft, FRAME_PING);
-	draft_end(&draft, WIRE_PROBE, 0, NULL, size - overhead(shared) - draft.control, now);
+	filling = (struct iovec){ padding, size - overhead(shared) - draft.control };
+	draft_end(&draft, WIRE_PROBE, 0, &filling, 1, now);
 }
 
 static void data(struct net_batch *batch, struct net_association *association, unsigned number,
@@ -324,15 +327,15 @@ static void data(struct net_batch *batch, struct net_association *association, u
 	while (!complete(batch) && draft_start(&draft, batch, association, number) &&
 	       source_next(&association->busy->exchange, (path->mtu.size - extra) / granule,
 			   &run)) {
-		const uint8_t *payload =
-			(const uint8_t *)(uintptr_t)(run.transfer->local + run.offset);
+		struct iovec payload = { (void *)(uintptr_t)(run.transfer->local + run.offset),
+					 run.length };
 
 		bytes = extra + run.length;
 		if (!fits(batch, bytes) || !path_open(path, now, bytes, association->credit))
 			break;
 		draft.control = WIRE_DATA;
 		if (copied(association->shared)) {
-			payload = draft_payload(&draft);
+			payload.iov_base = draft_payload(&draft);
 			if (!source_fetch(&association->busy->exchange, &run,
 					  draft_payload(&draft)))
 				continue;
@@ -353,7 +356,7 @@ static void data(struct net_batch *batch, struct net_association *association, u
 				      .address = run.transfer->get ? 0 : run.transfer->remote });
 		source_sent(&association->busy->exchange, &run);
 		draft_end(&draft, run.transfer->get ? WIRE_DATA_GET : WIRE_DATA_PUT,
-			  run.transfer->id, payload, run.length, now);
+			  run.transfer->id, &payload, 1, now);
 	}
 }
 

@@ -7,6 +7,9 @@
 #include "common/context.h"
 #include "engine.h"
 
+/* Bytes: a shorter payload costs less to copy first than to send from where it lies. */
+#define LEND_LEAST 2048
+
 void net_peer_meet(pf_peer *peer)
 {
 	struct engine *engine = peer->context->engine;
@@ -130,10 +133,14 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 	 */
 	engine_lock(engine);
 	association = association_of(peer, &status);
-	if (association)
-		status = pack ? net_send_pack(association, tag, header, header_length, length, pack,
-					      arg) :
-				net_send(association, tag, header, header_length, payload, length);
+	if (!association)
+		;
+	else if (pack)
+		status = net_send_pack(association, tag, header, header_length, length, pack, arg);
+	else if (length >= LEND_LEAST)
+		status = net_send_lent(association, tag, header, header_length, payload, length);
+	else
+		status = net_send(association, tag, header, header_length, payload, length);
 	posted(engine);
 	free(gathered);
 	if (status == PF_DONE) {

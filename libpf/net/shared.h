@@ -14,6 +14,7 @@
 #define RUNS_MOST 256
 
 struct exchange;
+struct stream_out;
 struct net_transfer;
 
 /* An operation that ended; the memory of what was posted, freed when it is taken. */
@@ -53,6 +54,7 @@ struct shared {
 	struct net_transfer *free_transfers;
 	uint32_t free_count;
 	enum net_lent lent;                 /* the packets of this net_input */
+	struct stream_out *lent_to;         /* by net_send_lent; NULL: none */
 	struct message_run runs[RUNS_MOST]; /* those in [runs_first, runs_end) wait */
 	uint32_t runs_first, runs_end;
 	struct open_message open;

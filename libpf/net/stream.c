@@ -69,9 +69,50 @@ uint32_t stream_out_next(const struct stream_out *out, uint32_t most, uint64_t *
 	return length < most ? (uint32_t)length : most;
 }
 
-uint8_t *stream_out_bytes(const struct stream_out *out, uint64_t position)
+static void add_piece(struct iovec *pieces, unsigned *count, const uint8_t *bytes, uint64_t from,
+		      uint64_t to)
 {
-	return out->ring + offset(position, out->size);
+	if (from < to)
+		pieces[(*count)++] = (struct iovec){ (uint8_t *)(uintptr_t)bytes, to - from };
+}
+
+unsigned stream_out_pieces(const struct stream_out *out, uint64_t position, uint32_t length,
+			   struct iovec pieces[STREAM_PIECES_MOST])
+{
+	const uint8_t *bytes = out->ring + offset(position, out->size);
+	uint64_t end = position + length, start = end, stop = end;
+	unsigned count = 0;
+
+	if (out->lent && out->lent_start < end && out->lent_end > position) {
+		start = out->lent_start > position ? out->lent_start : position;
+		stop = out->lent_end < end ? out->lent_end : end;
+	}
+	add_piece(pieces, &count, bytes, position, start);
+	if (start < stop)
+		add_piece(pieces, &count, out->lent + (start - out->lent_start), start, stop);
+	add_piece(pieces, &count, bytes + (stop - position), stop, end);
+	return count;
+}
+
+void stream_out_lend(struct stream_out *out, uint64_t position, const void *bytes, size_t length)
+{
+	out->lent = bytes;
+	out->lent_start = position;
+	out->lent_end = position + length;
+}
+
+void stream_out_keep(struct stream_out *out)
+{
+	uint32_t start = offset(out->lent_start, out->size);
+	size_t length = (size_t)(out->lent_end - out->lent_start), first = out->size - start;
+
+	if (!out->lent)
+		return;
+	if (first > length)
+		first = length;
+	memcpy(out->ring + start, out->lent, first);
+	memcpy(out->ring, out->lent + first, length - first);
+	out->lent = NULL;
 }
 
 void stream_out_sent(struct stream_out *out, uint64_t position, uint32_t length)

@@ -9,6 +9,7 @@
 #define PF_NET_STREAM_H
 
 #include <stddef.h>
+#include <sys/uio.h>
 
 #include "ranges.h"
 
@@ -20,6 +21,8 @@ struct stream_out {
 	uint64_t end;         /* of what was written */
 	uint64_t limit;       /* up to which the receiver has room */
 	struct ranges lost, acknowledged;
+	const uint8_t *lent; /* not NULL: has [lent_start, lent_end), which the ring has not yet */
+	uint64_t lent_start, lent_end;
 };
 
 struct stream_in {
@@ -41,7 +44,13 @@ void stream_out_commit(struct stream_out *out, size_t length);
  * in one piece.
  */
 uint32_t stream_out_next(const struct stream_out *out, uint32_t most, uint64_t *position);
-uint8_t *stream_out_bytes(const struct stream_out *out, uint64_t position);
+/* Bytes sent before, or to be sent next: as many pieces as they lie in. */
+#define STREAM_PIECES_MOST 3
+unsigned stream_out_pieces(const struct stream_out *out, uint64_t position, uint32_t length,
+			   struct iovec pieces[STREAM_PIECES_MOST]);
+/* Of what is committed next, length bytes from position on lie elsewhere until stream_out_keep. */
+void stream_out_lend(struct stream_out *out, uint64_t position, const void *bytes, size_t length);
+void stream_out_keep(struct stream_out *out);
 void stream_out_sent(struct stream_out *out, uint64_t position, uint32_t length);
 void stream_out_lost(struct stream_out *out, uint64_t position, uint32_t length);
 void stream_out_acknowledged(struct stream_out *out, uint64_t position, uint32_t length);

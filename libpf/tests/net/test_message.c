@@ -93,6 +93,37 @@ static void test_in_order_once(void **state)
 	check_many(PER_MILLION(50000), PER_MILLION(200000), 5000);
 }
 
+/* The payload is sent from where it lies, and what is lost of it from the ring. */
+static void test_lent(void **state)
+{
+	static const uint32_t losses[] = { 0, PER_MILLION(200000) };
+	uint8_t *payload = test_alloc(NET_MESSAGE_MOST);
+	uint32_t number, loss;
+	int status;
+
+	for (loss = 0; loss < ARRAY_SIZE(losses); loss++) {
+		struct world *world = make(losses[loss], 0);
+		struct host *host = &world->hosts[0];
+
+		for (number = 0; number < 300;) {
+			size_t length = 1 + (size_t)number * 997 % (NET_MESSAGE_MOST - 64);
+
+			pattern_fill(payload, length, number);
+			status = net_send_lent(host_peer(host, 1), (uint8_t)number, &number,
+					       sizeof(number), payload, length);
+			host_pump(host);
+			net_keep(host->core);
+			memset(payload, 0xee, length);
+			number += status == PF_DONE;
+			world_pass(world, 100 * MICROSECOND);
+		}
+		world_pass(world, 10 * SECOND);
+		check_received(world, number);
+		world_destroy(world);
+	}
+	free(payload);
+}
+
 /* A message in several packets that are received together needs no copy: it is taken in pieces. */
 static void test_pieces(void **state)
 {
@@ -325,15 +356,11 @@ static void test_bad_atomic(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_in_order_once),
-		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_behind_odd_length),
-		cmocka_unit_test(test_owes),
-		cmocka_unit_test(test_gathered),
-		cmocka_unit_test(test_too_long),
-		cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_atomics),
-		cmocka_unit_test(test_bad_atomic),
+		cmocka_unit_test(test_in_order_once), cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_lent),          cmocka_unit_test(test_behind_odd_length),
+		cmocka_unit_test(test_owes),          cmocka_unit_test(test_gathered),
+		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_atomics),       cmocka_unit_test(test_bad_atomic),
 	};
 
 	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);

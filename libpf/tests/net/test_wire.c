@@ -278,9 +278,10 @@ static void test_stream(void **state)
 		uint32_t length;
 		uint8_t bytes[64];
 	} way[32];
-	unsigned count = 0, i;
+	struct iovec pieces[STREAM_PIECES_MOST];
 	uint64_t written = 0, read = 0, position;
-	uint8_t *bytes;
+	unsigned count = 0, i, pieces_count;
+	uint8_t *bytes, elsewhere[128];
 	bool memory;
 
 	stream_out_init(&out, RING, 128, 1000);
@@ -291,16 +292,31 @@ static void test_stream(void **state)
 
 		bytes = stream_out_reserve(&out, length, &memory);
 		if (bytes) {
+			/* Some of it lies elsewhere until it is kept. */
+			stream_out_keep(&out);
+			if (random_below(&numbers, 4) == 0) {
+				memset(bytes, 0xee, length);
+				bytes = elsewhere;
+				stream_out_lend(&out, out.end, elsewhere, length);
+			}
 			for (i = 0; i < length; i++)
 				bytes[i] = (uint8_t)((written + i) * 13);
 			stream_out_commit(&out, length);
 			written += length;
+			if (random_below(&numbers, 2))
+				stream_out_keep(&out);
 		}
 		length = stream_out_next(&out, (uint32_t)random_below(&numbers, 64) + 1, &position);
 		if (length && count < 32) {
 			way[count].position = position;
 			way[count].length = length;
-			memcpy(way[count].bytes, stream_out_bytes(&out, position), length);
+			pieces_count = stream_out_pieces(&out, position, length, pieces);
+			for (i = 0, length = 0; i < pieces_count; i++) {
+				memcpy(way[count].bytes + length, pieces[i].iov_base,
+				       pieces[i].iov_len);
+				length += (uint32_t)pieces[i].iov_len;
+			}
+			assert_int_equal(length, way[count].length);
 			stream_out_sent(&out, position, length);
 			count++;
 		}
