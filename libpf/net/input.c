@@ -203,6 +203,24 @@ static bool payload_authentic(const struct net_association *association, struct 
 	return digest == auth_digest(&association->receiving, view->payload, view->payload_length);
 }
 
+/*
+ * The accepter sends to where the newest packet of a path came from. A HELLO that
+ * another host repeats moves the path (open.c); the opener's next packet moves it
+ * back. An opener knows the address from the user, and keeps it.
+ */
+static bool take_path(struct net_association *association, unsigned number, bool newest,
+		      const struct net_endpoint *from)
+{
+	struct net_core *core = association->core;
+	struct path *path = association->paths[number];
+
+	if (!path)
+		return association_path(association, number, from) != NULL;
+	if (association->accepter && newest && memcmp(&path->to, from, sizeof(*from)) != 0)
+		path_move(path, from, core->callbacks.packet_most(core->callbacks.user, from));
+	return true;
+}
+
 static void session(struct net_core *core, uint64_t now, struct net_packet *packet,
 		    struct wire_header *header)
 {
@@ -266,10 +284,9 @@ static void session(struct net_core *core, uint64_t now, struct net_packet *pack
 			return;
 		}
 	}
-	if (!path)
-		path = association_path(association, header->path, packet->from);
-	if (!path)
+	if (!take_path(association, header->path, number >= next, packet->from))
 		return;
+	path = association->paths[header->path];
 	if (association->state == ACCEPTED) {
 		association_opened(association);
 		association_wake(association);

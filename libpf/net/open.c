@@ -34,9 +34,9 @@ static void answer(struct net_association *association)
 }
 
 /*
- * A path is where its HELLO came from, the last one: one that somebody else
- * repeats from elsewhere is put right by the opener's next. The answer goes the
- * same way. Nothing else has been sent there yet.
+ * A path leads to where its last HELLO came from. One that another host repeats
+ * moves it, until the opener's first packet with a session tag moves it back
+ * (input.c). The answer goes the same way. Nothing else has been sent there yet.
  */
 static bool take_path(struct net_association *association, unsigned number,
 		      const struct net_endpoint *from)

@@ -21,6 +21,12 @@ void path_init(struct path *path, const struct net_endpoint *to, size_t packet_m
 	congestion_init(&path->congestion, path->mtu.size);
 }
 
+void path_move(struct path *path, const struct net_endpoint *to, size_t packet_most)
+{
+	path->to = *to;
+	mtu_init(&path->mtu, (uint32_t)packet_most);
+}
+
 void path_rest(struct path *path)
 {
 	free(path->sent);

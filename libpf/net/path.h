@@ -76,6 +76,8 @@ struct path_events {
 };
 
 void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most);
+/* It leads elsewhere from now on; the longest packet that passes is found anew. */
+void path_move(struct path *path, const struct net_endpoint *to, size_t packet_most);
 /* Give the ring back; nothing is under way. */
 void path_rest(struct path *path);
 /* A record for the next packet, NULL if there can be none more. Not counted before path_sent. */

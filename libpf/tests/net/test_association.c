@@ -326,6 +326,32 @@ static void test_restart(void **state)
 	world_destroy(world);
 }
 
+/* When the accepter answers, another host repeats the opener's HELLO. */
+static void repeat_hello(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+			 size_t length)
+{
+	if ((bytes[16] & 15) == WIRE_HELLO)
+		keep(world, from, to, bytes, length);
+	if ((bytes[16] & 15) == WIRE_WELCOME && to == 0 && kept_count)
+		world_inject(world, 2, from, kept[0].bytes, kept[0].length);
+}
+
+/* It does not lead the accepter's packets to that host. */
+static void test_repeated_hello(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world = make(&settings);
+
+	world->tap = repeat_hello;
+	put_and_check(world, 0, 1);
+	/* It was answered there. */
+	assert_true(host_statistics(&world->hosts[2])->packets_received > 0);
+	put_and_check(world, 1, 0);
+	assert_int_equal(gone, 0);
+	free_kept();
+	world_destroy(world);
+}
+
 /* The incarnation tells a process from an earlier one with the same id. */
 static void test_incarnation(void **state)
 {
@@ -577,19 +603,13 @@ static void test_idle_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_open),
-		cmocka_unit_test(test_auth_differs),
-		cmocka_unit_test(test_forged),
-		cmocka_unit_test(test_restart),
-		cmocka_unit_test(test_incarnation),
-		cmocka_unit_test(test_stopped),
-		cmocka_unit_test(test_link_down),
-		cmocka_unit_test(test_dead),
-		cmocka_unit_test(test_dead_before_completion),
-		cmocka_unit_test(test_false_refusal),
-		cmocka_unit_test(test_goodbye),
-		cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_probes_of_paths),
+		cmocka_unit_test(test_open),          cmocka_unit_test(test_auth_differs),
+		cmocka_unit_test(test_forged),        cmocka_unit_test(test_repeated_hello),
+		cmocka_unit_test(test_restart),       cmocka_unit_test(test_incarnation),
+		cmocka_unit_test(test_stopped),       cmocka_unit_test(test_link_down),
+		cmocka_unit_test(test_dead),          cmocka_unit_test(test_dead_before_completion),
+		cmocka_unit_test(test_false_refusal), cmocka_unit_test(test_goodbye),
+		cmocka_unit_test(test_paths),         cmocka_unit_test(test_probes_of_paths),
 		cmocka_unit_test(test_idle_memory),
 	};
 
