@@ -372,13 +372,19 @@ static bool check_dead(struct net_association *association, uint64_t now)
 	}
 	if (!association->refused || now < association->refused + options->refused_timeout)
 		return false;
-	if (association->refusals >= 2) {
+	/*
+	 * Anyone can send such a report. A peer that is OPEN was asked with a PING, again
+	 * after each time-out, and did not answer: one report is enough. The peer's host
+	 * may send no second one, because its kernel limits their rate for each host that
+	 * they go to, over all processes there.
+	 */
+	if (association->state == OPEN || association->refusals >= 2) {
 		association_fail(
 			association, PF_ERR_PEER,
 			"gone: its host reports that no socket is open at the peer's UDP port");
 		return true;
 	}
-	/* One word of it alone may have been about something else. */
+	/* A single report may have been about another process. */
 	association->refused = 0;
 	association->refusals = 0;
 	return false;

@@ -335,6 +335,28 @@ static bool same(const struct net_endpoint *a, const struct net_endpoint *b)
 	return !memcmp(a, b, sizeof(*a));
 }
 
+/*
+ * Is the peer's process in doubt if no socket is open at this endpoint? A path that
+ * never brought an answer, or that alone has none, says nothing of the process.
+ */
+static bool concerns(const struct net_association *association, const struct net_endpoint *endpoint)
+{
+	unsigned i;
+
+	if (association->state == GONE)
+		return false;
+	if (association->state != OPEN)
+		return association->paths[0] && same(&association->paths[0]->to, endpoint);
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		const struct path *path = association->paths[i];
+
+		if (path && path->rtt && same(&path->to, endpoint) &&
+		    !association_doubts(association, path))
+			return true;
+	}
+	return false;
+}
+
 void net_refused(struct net_core *core, const struct net_endpoint *endpoint)
 {
 	uint32_t i;
@@ -342,8 +364,7 @@ void net_refused(struct net_core *core, const struct net_endpoint *endpoint)
 	for (i = 0; i < core->room; i++) {
 		struct net_association *association = core->associations[i];
 
-		if (!association || association->state == GONE || !association->paths[0] ||
-		    !same(&association->paths[0]->to, endpoint))
+		if (!association || !concerns(association, endpoint))
 			continue;
 		if (!association->refused)
 			association->refused = core->now ? core->now : 1;

@@ -16,6 +16,7 @@ void settings_init(struct settings *settings)
 				       .interface_mtu = 8952,
 				       .resolve = 50 * MICROSECOND,
 				       .paths = 1,
+				       .reports = UINT32_MAX,
 				       .predict = UINT32_MAX,
 				       .away_time = 20 * MICROSECOND,
 				       .arena = (size_t)1 << 20 };
@@ -116,9 +117,11 @@ static void arrive(struct world *world, struct packet *packet)
 		struct host *from = &world->hosts[packet->from];
 
 		/* Its system reports that no socket listens, unless that report is lost. */
-		if (from->core && !from->stopped && world_chance(world, ~world->settings.loss)) {
+		if (from->core && !from->stopped && world->settings.reports &&
+		    world_chance(world, ~world->settings.loss)) {
 			struct net_endpoint endpoint = sockets_endpoint(host->number, packet->path);
 
+			world->settings.reports--;
 			net_refused(from->core, &endpoint);
 			host_pump(from);
 		}
