@@ -55,7 +55,7 @@ void core_schedule(struct net_core *core, struct net_association *association);
  * again, they are copied from there. False: the one in hand is lost.
  */
 bool core_stash(struct net_core *core);
-/* Receive credit of one path now. */
+/* Receive credit of one path now, as wire_charge counts. */
 uint32_t core_credit(const struct net_core *core);
 
 #endif

@@ -64,7 +64,7 @@ struct net_options {
 	enum net_fault_mode fault_mode;
 	uint32_t block_size;      /* unit of faults: a power of two from 4 KiB to 64 KiB */
 	uint32_t backup_ring;     /* bytes of packets kept for faulted blocks, over all peers */
-	uint32_t receive_buffer;  /* bytes that the socket keeps while nobody reads it */
+	uint32_t receive_buffer;  /* credit of all peers together on one socket: wire_charge */
 	uint64_t peer_timeout;    /* ns of silence after which a peer is dead */
 	uint64_t refused_timeout; /* ns of the same, if its host says that nobody listens */
 	uint64_t keepalive;       /* ns between probes of a silent peer; 0: peer_timeout / 4 */

@@ -48,6 +48,7 @@ struct path {
 	struct sent *sent; /* a ring by number, NULL while idle */
 	uint32_t capacity;
 	uint32_t in_flight;      /* bytes */
+	uint32_t charged;        /* what these take of the receiver's credit */
 	uint64_t next;           /* number of the next packet */
 	uint64_t oldest;         /* first that is under way, or next */
 	uint64_t newest;         /* first above the largest acknowledged */

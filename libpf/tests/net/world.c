@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include "network.h"
+#include "net/wire.h"
 #include "pattern.h"
 #include "sockets.h"
 
@@ -128,11 +129,11 @@ static void arrive(struct world *world, struct packet *packet)
 		packet_free(world, packet);
 		return;
 	}
-	if (host->waiting + packet->length > world->settings.options.receive_buffer) {
+	if (host->waiting + wire_charge(packet->length) > world->settings.options.receive_buffer) {
 		packet_free(world, packet);
 		return;
 	}
-	host->waiting += packet->length;
+	host->waiting += wire_charge(packet->length);
 	packet->next = NULL;
 	*host->queue_last = packet;
 	host->queue_last = &packet->next;

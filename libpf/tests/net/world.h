@@ -67,7 +67,7 @@ struct host {
 	uint32_t life;    /* number of starts */
 	bool stopped;     /* handles no packets, which wait or get lost */
 	bool away;        /* will handle its packets later */
-	uint64_t waiting; /* bytes of packets that wait */
+	uint64_t waiting; /* wire_charge of the packets that wait */
 	struct packet *queue, **queue_last;
 	bool closed;            /* deliver refuses messages */
 	unsigned absent_writes; /* number of place calls for an absent page */
