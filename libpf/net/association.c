@@ -7,7 +7,6 @@
 
 #define HELLO_FIRST 20000000ull
 #define HELLO_MOST 1000000000ull
-#define CREDIT_PERIOD 100000000ull
 #define WAITING_PERIOD 1000000000ull
 #define TIMEOUTS_DOUBTFUL 3
 
@@ -36,7 +35,6 @@ static bool make_busy(struct net_association *association)
 	busy->out[STREAM_MESSAGE].limit = association->message_limit;
 	transfers_init(&busy->transfers, &association->numbers);
 	busy->credit_told = busy->in[STREAM_MESSAGE].taken + MESSAGE_RING;
-	busy->credit_probe = NET_NEVER;
 	busy->used = association->core->now;
 	association->busy = busy;
 	return true;
@@ -329,7 +327,6 @@ static uint64_t open_deadline(const struct net_association *association)
 	if (association->silent == NET_NEVER && !association->ready)
 		due = earlier(due, association->heard + keepalive(association));
 	if (association->busy) {
-		due = earlier(due, association->busy->credit_probe);
 		if (idle(association))
 			due = earlier(due, association->busy->used + options->idle_release);
 	}
@@ -468,11 +465,6 @@ static void advance_open(struct net_association *association, uint64_t now)
 	}
 	if (!busy)
 		return;
-	if (busy->credit_probe <= now) {
-		busy->credit_probe = now + CREDIT_PERIOD;
-		association->ping = true;
-		association_wake(association);
-	}
 	if (now >= busy->used + options->idle_release && idle(association))
 		give_back(association);
 }
@@ -485,19 +477,6 @@ void association_advance(struct net_association *association, uint64_t now)
 		advance_open(association, now);
 	else if (association->state == OPENING && now >= association->opening->hello_due)
 		association_wake(association);
-}
-
-/* The sender of messages waits for room: have the peer asked, should its word be lost. */
-void association_credit(struct net_association *association, uint64_t now)
-{
-	struct busy *busy = association->busy;
-	const struct stream_out *out = &busy->out[STREAM_MESSAGE];
-	bool waits = out->sent >= out->limit && out->end > out->sent;
-
-	if (!waits)
-		busy->credit_probe = NET_NEVER;
-	else if (busy->credit_probe == NET_NEVER)
-		busy->credit_probe = now + CREDIT_PERIOD;
 }
 
 uint64_t association_hello_delay(const struct net_association *association)

@@ -31,9 +31,8 @@ struct busy {
 	struct stream_out out[STREAMS];
 	struct stream_in in[STREAMS];
 	struct transfers transfers;
-	uint64_t credit_told;  /* end of the message stream last told to the peer */
-	uint64_t credit_probe; /* when to ask for credit again */
-	uint64_t used;         /* when last */
+	uint64_t credit_told; /* end of the message stream last told to the peer */
+	uint64_t used;        /* when last */
 };
 
 struct net_association {
@@ -109,8 +108,6 @@ void association_asked(struct net_association *association, uint64_t now);
 void association_heard(struct net_association *association, uint64_t now);
 /* What the paths' events do to it. It is busy. */
 struct path_events association_events(struct net_association *association);
-/* Messages were sent or credit came. */
-void association_credit(struct net_association *association, uint64_t now);
 /* Does it get no answer on this path, but on another one? Then it only probes there. */
 bool association_doubts(const struct net_association *association, const struct path *path);
 /* Of those not tried (bits) one that answers, with the most room; NET_PATHS_MOST: none. */

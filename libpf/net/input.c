@@ -83,7 +83,6 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		if (busy &&
 		    (int64_t)(frame->credit.messages - busy->out[STREAM_MESSAGE].limit) > 0) {
 			busy->out[STREAM_MESSAGE].limit = frame->credit.messages;
-			association_credit(association, now);
 			association_wake(association);
 		}
 		return true;

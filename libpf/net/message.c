@@ -90,7 +90,24 @@ static void turned_away(struct net_association *association)
 	core->undelivered = association;
 }
 
-/* Tell the peer of the room that there is now, before it has to ask. */
+/* The best of the paths that packets came by: there is something to acknowledge. */
+static struct path *path_back(const struct net_association *association)
+{
+	unsigned number, tried = 0;
+
+	while ((number = association_best_path(association, tried)) < NET_PATHS_MOST) {
+		if (association->paths[number]->window.next)
+			return association->paths[number];
+		tried |= 1u << number;
+	}
+	return NULL;
+}
+
+/*
+ * Tell the peer of the room that there is now. A peer that used up its credit sends
+ * nothing more whose acknowledgement would repeat it: so it is asked for an answer,
+ * again after each time-out, and each time the credit is said again (output.c).
+ */
 static void offer_credit(struct net_association *association)
 {
 	struct busy *busy = association->busy;
@@ -99,9 +116,11 @@ static void offer_credit(struct net_association *association)
 
 	if (in->taken + in->size - busy->credit_told < in->size / 4)
 		return;
-	path = association->paths[association_best_path(association, 0)];
-	if (!path->window.next)
+	path = path_back(association);
+	if (!path)
 		return;
+	if (busy->credit_told - in->next <= in->size / 2)
+		path->probe = true;
 	path->window.due = association->core->now;
 	association_wake(association);
 }

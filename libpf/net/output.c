@@ -255,6 +255,9 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		association_use(association);
 	probe = path->probe && association->busy;
 	path->probe = false;
+	/* What is asked for may be an answer to credit that was lost: say it again. */
+	if ((association->ping || probe) && path->window.next)
+		path->window.due = now;
 	do {
 		const uint8_t *payload = NULL;
 		uint32_t length = 0;
@@ -285,8 +288,6 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		open = open && path_open(path, now, path->mtu.size, association->credit);
 	} while (open && !complete(batch) && batch->segment == path->mtu.size &&
 		 stream_waits(association, STREAM_MESSAGE));
-	if (association->busy)
-		association_credit(association, now);
 }
 
 static void probe(struct net_batch *batch, struct net_association *association, unsigned number,
