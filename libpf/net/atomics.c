@@ -97,7 +97,7 @@ static void execute(struct net_association *association, struct net_atomic *atom
 	association_wake(association);
 }
 
-bool net_atomic_requested(struct net_association *association, const struct wire_entry *entry)
+int net_atomic_requested(struct net_association *association, const struct wire_entry *entry)
 {
 	struct transfers *transfers = &association->busy->transfers;
 	struct net_atomic **slot = &transfers->peer_atomics[entry->transfer % ATOMICS_MOST];
@@ -105,17 +105,16 @@ bool net_atomic_requested(struct net_association *association, const struct wire
 
 	if (*slot || entry->op > PF_COMPARE_SWAP || (entry->width != 4 && entry->width != 8) ||
 	    entry->address % entry->width)
-		return false;
+		return PF_ERR_REFUSED;
 	atomic = malloc(sizeof(*atomic));
-	/* The stream has handed it out: it cannot be had again. */
 	if (!atomic)
-		return false;
+		return PF_ERR_MEMORY;
 	*atomic = (struct net_atomic){ .entry = *entry,
 				       .generation = association->core->generation++ };
 	*slot = atomic;
 	transfers->atomics_open++;
 	execute(association, atomic);
-	return true;
+	return PF_OK;
 }
 
 void net_atomic_resolved(struct net_association *association, struct net_token token, int status,

@@ -102,7 +102,7 @@ void control_output(struct net_association *association)
 }
 
 /* A get that the peer asks for: we are its source. */
-static bool get_requested(struct net_association *association, const struct wire_entry *entry)
+static int get_requested(struct net_association *association, const struct wire_entry *entry)
 {
 	struct net_transfer **slot =
 		&association->busy->transfers.peers[1][entry->transfer % TRANSFERS_MOST];
@@ -110,10 +110,10 @@ static bool get_requested(struct net_association *association, const struct wire
 
 	if (*slot || !entry->length || entry->length > association->block_size * TRANSFER_BLOCKS ||
 	    entry->address + entry->length < entry->address)
-		return false;
+		return PF_ERR_REFUSED;
 	transfer = transfer_new(association, true, true);
 	if (!transfer)
-		return false;
+		return PF_ERR_MEMORY;
 	transfer->id = entry->transfer;
 	transfer->local = entry->address;
 	transfer->length = entry->length;
@@ -122,7 +122,7 @@ static bool get_requested(struct net_association *association, const struct wire
 	transfer->limit = transfer->blocks;
 	*slot = transfer;
 	source_start(association, transfer);
-	return true;
+	return PF_OK;
 }
 
 static void done(struct net_association *association, const struct wire_entry *entry)
@@ -171,52 +171,54 @@ static void failed(struct net_association *association, const struct wire_entry 
 	transfer_end(association, transfer, PF_ERR_FAULT, side, address);
 }
 
-static bool handle(struct net_association *association, const struct wire_entry *entry)
+static int handle(struct net_association *association, const struct wire_entry *entry)
 {
 	switch (entry->type) {
 	case ENTRY_GET:
 		return get_requested(association, entry);
 	case ENTRY_DONE:
 		done(association, entry);
-		return true;
+		return PF_OK;
 	case ENTRY_NACK:
 		source_nack(association, entry);
-		return true;
+		return PF_OK;
 	case ENTRY_AGAIN:
 		source_again(association, entry);
-		return true;
+		return PF_OK;
 	case ENTRY_CANCEL:
-		destination_cancel(association, entry->transfer);
-		return true;
+		return destination_cancel(association, entry->transfer);
 	case ENTRY_FAILED:
 		failed(association, entry);
-		return true;
+		return PF_OK;
 	case ENTRY_ATOMIC:
 		return net_atomic_requested(association, entry);
 	default:
-		return net_atomic_answered(association, entry);
+		return net_atomic_answered(association, entry) ? PF_OK : PF_ERR_REFUSED;
 	}
 }
 
-bool control_arrived(struct net_association *association)
+int control_arrived(struct net_association *association)
 {
 	struct stream_in *in = &association->busy->in[STREAM_CONTROL];
 	struct wire_entry entry;
 
 	while (in->taken < in->next) {
 		uint64_t here = in->next - in->taken;
-		int length;
+		int length, status;
 
 		if (here > WIRE_ENTRY_MOST)
 			here = WIRE_ENTRY_MOST;
 		length = wire_get_entry(stream_in_peek(in, here), here, &entry);
 		if (!length)
-			return true;
+			return PF_OK;
 		if (length < 0)
-			return false;
+			return PF_ERR_REFUSED;
+		status = handle(association, &entry);
+		if (association->state == GONE)
+			return PF_OK;
+		if (status != PF_OK)
+			return status;
 		in->taken += (unsigned)length;
-		if (!handle(association, &entry) || association->state == GONE)
-			return association->state == GONE;
 	}
-	return true;
+	return PF_OK;
 }

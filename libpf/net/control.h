@@ -10,7 +10,10 @@ bool control_room(const struct net_association *association);
 void control_write(struct net_association *association, const struct wire_entry *entry);
 /* Write what there is to be told. */
 void control_output(struct net_association *association);
-/* Read what came; false: the peer broke the rules. */
-bool control_arrived(struct net_association *association);
+/*
+ * Read what came. PF_OK; PF_ERR_REFUSED: the peer broke the rules; PF_ERR_MEMORY: the rest is to be
+ * read when the packet in hand comes again.
+ */
+int control_arrived(struct net_association *association);
 
 #endif

@@ -392,6 +392,15 @@ enum destination_result destination_data(struct net_association *association, bo
 	return arrive(association, transfer, block, granules, data->offset, length);
 }
 
+/* As if it had never been kept: the source is asked for it. */
+static void drop_kept(struct net_core *core, struct absent *absent)
+{
+	absent->dropped |= absent->held;
+	absent->held = 0;
+	while (absent->kept)
+		free_kept(core, absent);
+}
+
 /* What was kept goes to its place. False: it cannot, and nothing is kept any more. */
 static bool place_kept(struct net_association *association, struct net_transfer *transfer,
 		       struct absent *absent)
@@ -414,6 +423,12 @@ static bool place_kept(struct net_association *association, struct net_transfer 
 			transfer->granules[block] |= done;
 			transfer->absent |= 1ull << block;
 			core->statistics.destination_faults++;
+			return true;
+		}
+		/* Memory of this system is wanting, not the address wrong. */
+		if (status == PF_ERR_MEMORY) {
+			transfer->granules[block] |= done;
+			drop_kept(core, absent);
 			return true;
 		}
 		if (status != PF_OK) {
@@ -483,15 +498,20 @@ bool destination_nack(struct net_transfer *transfer, unsigned block)
 	return true;
 }
 
-void destination_cancel(struct net_association *association, uint32_t id)
+int destination_cancel(struct net_association *association, uint32_t id)
 {
 	struct wire_data data = { .length = 1 };
 	struct net_transfer *transfer;
 	bool taken;
 
+	/* An initiator that keeps to the rules has no more than TRANSFERS_MOST of them open. */
+	if (id - association->numbers.finished >= TRANSFERS_MOST &&
+	    (int32_t)(id - association->numbers.finished) > 0)
+		return PF_ERR_REFUSED;
 	transfer = put_record(association, id, &data, &taken);
 	if (transfer)
 		finish(association, transfer, PF_ERR_FAULT, 0);
+	return transfer || taken ? PF_OK : PF_ERR_MEMORY;
 }
 
 unsigned destination_predict(struct net_association *association, struct net_place *places,

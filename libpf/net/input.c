@@ -69,6 +69,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 	struct path *path;
 	uint64_t position;
 	bool taken = true;
+	int status;
 
 	switch (frame->type) {
 	case FRAME_ACK:
@@ -95,10 +96,12 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		if (!stream_in_add(&busy->in[STREAM_CONTROL], position, frame->stream.bytes,
 				   frame->stream.length))
 			return false;
-		if (!control_arrived(association))
+		status = control_arrived(association);
+		if (status == PF_ERR_REFUSED)
 			association_fail(association, PF_ERR_REFUSED,
 					 "malformed control stream from the peer");
-		return true;
+		/* Without memory the packet is not acknowledged: when it comes again, the rest is read. */
+		return status != PF_ERR_MEMORY;
 	case FRAME_MESSAGE:
 		*asks = true;
 		if (frame->stream.length != view->payload_length ||

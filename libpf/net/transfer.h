@@ -196,8 +196,8 @@ void destination_resolved(struct net_association *association, struct net_transf
 bool destination_nack(struct net_transfer *transfer, unsigned block);
 bool destination_again(struct net_association *association, struct net_transfer *transfer,
 		       unsigned block, uint64_t *granules);
-/* The initiator of a put gives up. */
-void destination_cancel(struct net_association *association, uint32_t id);
+/* The initiator of a put gives up. PF_OK, or PF_ERR_MEMORY: it is to be told again. */
+int destination_cancel(struct net_association *association, uint32_t id);
 void destination_free(struct net_association *association, struct net_transfer *transfer);
 /* header: bytes before each payload. */
 unsigned destination_predict(struct net_association *association, struct net_place *places,
@@ -207,8 +207,9 @@ unsigned destination_predict(struct net_association *association, struct net_pla
 void atomics_abandon(struct net_association *association, int status);
 /* Queue entries for the control stream while there is room. */
 void atomics_output(struct net_association *association);
+/* From the peer. PF_OK, PF_ERR_REFUSED: it broke the rules; PF_ERR_MEMORY: it is to be told again. */
+int net_atomic_requested(struct net_association *association, const struct wire_entry *entry);
 /* From the peer; false: it broke the rules. */
-bool net_atomic_requested(struct net_association *association, const struct wire_entry *entry);
 bool net_atomic_answered(struct net_association *association, const struct wire_entry *entry);
 void net_atomic_resolved(struct net_association *association, struct net_token token, int status,
 			 uint64_t bad);

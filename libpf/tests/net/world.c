@@ -247,9 +247,14 @@ static int on_destination(void *user, const struct net_wait *wait, uint64_t addr
 static int on_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
 		    uint32_t length, uint64_t *bad)
 {
-	int status = reach(user, wait, address, length, false, bad);
 	struct host *host = user;
+	int status;
 
+	if (host->memory_errors) {
+		host->memory_errors--;
+		return PF_ERR_MEMORY;
+	}
+	status = reach(user, wait, address, length, false, bad);
 	if (status == PF_OK)
 		memcpy((void *)(uintptr_t)address, data, length);
 	host->absent_writes += status == PF_ERR_AGAIN;

@@ -71,6 +71,7 @@ struct host {
 	struct packet *queue, **queue_last;
 	bool closed;            /* deliver refuses messages */
 	unsigned absent_writes; /* number of place calls for an absent page */
+	unsigned memory_errors; /* so many place calls from now on find no memory */
 	/* By host: the association with it, and its life at that time. */
 	struct net_association **peers;
 	uint32_t *peer_life;
