@@ -58,7 +58,6 @@ struct net_association {
 	uint64_t heard;   /* when last */
 	uint64_t silent;  /* since when an answer is due, NET_NEVER: none */
 	uint64_t refused; /* since when, 0: not */
-	uint64_t incarnation;
 	uint8_t id[NET_ID_BYTES];
 	struct auth_keys sending, receiving;
 	uint64_t positions[2 * STREAMS]; /* of the streams, while not busy: out, in */

@@ -130,18 +130,6 @@ bool core_add(struct net_core *core, struct net_association *association)
 	return true;
 }
 
-void core_hide(struct net_core *core, struct net_association *association)
-{
-	struct net_association **at = &core->by_id[association->id[0] % CORE_IDS];
-
-	for (; *at; at = &(*at)->next_id) {
-		if (*at == association) {
-			*at = association->next_id;
-			return;
-		}
-	}
-}
-
 void core_remove(struct net_core *core, struct net_association *association)
 {
 	struct net_association **at = &core->undelivered;
@@ -153,7 +141,9 @@ void core_remove(struct net_core *core, struct net_association *association)
 	association_unready(association);
 	association->state = GONE;
 	core_schedule(core, association);
-	core_hide(core, association);
+	for (at = &core->by_id[association->id[0] % CORE_IDS]; *at != association;)
+		at = &(*at)->next_id;
+	*at = association->next_id;
 	core->associations[association->index - 1] = NULL;
 	core->count--;
 	if (core->latest == association)

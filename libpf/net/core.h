@@ -42,8 +42,6 @@ struct net_core {
 struct net_association *core_find(struct net_core *core, const uint8_t id[NET_ID_BYTES]);
 struct net_association *core_index(struct net_core *core, uint32_t index);
 bool core_add(struct net_core *core, struct net_association *association);
-/* No longer found by its id. */
-void core_hide(struct net_core *core, struct net_association *association);
 void core_remove(struct net_core *core, struct net_association *association);
 /* It is now; what time nobody looked in is not held against peers. */
 void core_clock(struct net_core *core, uint64_t now);

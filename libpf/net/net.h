@@ -57,9 +57,8 @@ struct net_endpoint {
 };
 
 struct net_options {
-	uint8_t id[NET_ID_BYTES];   /* this process's name among all */
+	uint8_t id[NET_ID_BYTES]; /* this process's name among all, those that ended too: random */
 	uint8_t key[NET_KEY_BYTES]; /* admits to this process; from its address */
-	uint64_t incarnation;       /* higher each time a process takes this id again */
 	enum net_auth auth;
 	enum net_fault_mode fault_mode;
 	uint32_t block_size;      /* unit of faults: a power of two from 4 KiB to 64 KiB */
@@ -74,7 +73,7 @@ struct net_options {
 	uint64_t idle_release;    /* ns after which an idle association gives back its buffers */
 };
 
-/* Defaults; id, key and incarnation stay zero. */
+/* Defaults; id and key stay zero. */
 void net_options_init(struct net_options *options);
 
 enum net_side { NET_SOURCE, NET_DESTINATION, NET_ATOMIC };

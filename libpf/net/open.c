@@ -6,11 +6,6 @@
 
 #define WELCOME_PERIOD 1000000ull /* no more than one in it, to whom it may concern */
 
-static struct auth_party party(const uint8_t *id, const uint8_t *nonce, uint64_t incarnation)
-{
-	return (struct auth_party){ .id = id, .nonce = nonce, .incarnation = incarnation };
-}
-
 static bool understood(const struct net_core *core, const struct wire_hello *hello)
 {
 	return hello->auth == core->options.auth && hello->index && hello->block_size >= 4096 &&
@@ -21,7 +16,6 @@ static bool understood(const struct net_core *core, const struct wire_hello *hel
 static void agree(struct net_association *association, const struct wire_hello *hello)
 {
 	association->peer_index = hello->index;
-	association->incarnation = hello->incarnation;
 	memcpy(association->opening->peer_nonce, hello->nonce, WIRE_NONCE);
 	if (hello->block_size < association->block_size)
 		association->block_size = hello->block_size;
@@ -73,14 +67,13 @@ static void accept_hello(struct net_association *association, const struct wire_
 	struct net_core *core = association->core;
 	const struct net_options *options = &core->options;
 	struct opening *opening = association->opening;
-	struct auth_party opener, accepter;
+	struct auth_party opener = { association->id, opening->peer_nonce };
+	struct auth_party accepter = { options->id, opening->nonce };
 
 	if (!take_path(association, path, from))
 		return;
 	drop_other_paths(association, path);
 	agree(association, hello);
-	opener = party(association->id, opening->peer_nonce, hello->incarnation);
-	accepter = party(options->id, opening->nonce, options->incarnation);
 	auth_session(&association->receiving, &association->sending, options->key, &opener,
 		     &accepter);
 	association->accepter = true;
@@ -88,14 +81,6 @@ static void accept_hello(struct net_association *association, const struct wire_
 	association->silent = association->busy ? core->now : NET_NEVER;
 	opening->hello_due = core->now;
 	answer(association);
-}
-
-static void forget(struct net_association *association)
-{
-	association_fail(association, PF_ERR_PEER,
-			 "gone: its process ended and another took its place");
-	/* Found by index until net_close, by id no more. */
-	core_hide(association->core, association);
 }
 
 /* An association that is known already. NULL: nothing more to do. */
@@ -145,16 +130,6 @@ void open_hello(struct net_core *core, uint64_t now, uint8_t *packet, size_t len
 		return;
 	}
 	association = core_find(core, hello.id);
-	if (association && association->state >= ACCEPTED) {
-		if (hello.incarnation < association->incarnation) {
-			core->statistics.replayed++;
-			return;
-		}
-		if (hello.incarnation > association->incarnation) {
-			forget(association);
-			association = NULL;
-		}
-	}
 	if (association) {
 		association = known_hello(association, &hello, header->path, from, now);
 		if (association)
@@ -201,8 +176,8 @@ void open_welcome(struct net_core *core, uint64_t now, uint8_t *packet, size_t l
 		return;
 	}
 	agree(association, &hello);
-	opener = party(options->id, opening->nonce, options->incarnation);
-	accepter = party(association->id, opening->peer_nonce, hello.incarnation);
+	opener = (struct auth_party){ options->id, opening->nonce };
+	accepter = (struct auth_party){ association->id, opening->peer_nonce };
 	auth_session(&association->sending, &association->receiving, opening->key, &opener,
 		     &accepter);
 	/* Of a repeated HELLO it is not known which one was answered. */
@@ -218,8 +193,7 @@ size_t open_output(struct net_association *association, unsigned path, uint64_t 
 		   uint8_t *packet)
 {
 	const struct net_options *options = &association->core->options;
-	struct wire_hello hello = { .incarnation = options->incarnation,
-				    .index = association->index,
+	struct wire_hello hello = { .index = association->index,
 				    .block_size = options->block_size,
 				    .auth = (uint8_t)options->auth };
 	struct wire_header header = { .type = WIRE_HELLO, .path = (uint8_t)path };

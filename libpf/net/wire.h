@@ -72,8 +72,7 @@ struct wire_hello {
 	uint8_t id[NET_ID_BYTES]; /* the sender's */
 	uint8_t nonce[WIRE_NONCE];
 	uint8_t echo[WIRE_NONCE]; /* WELCOME: the HELLO's nonce */
-	uint64_t incarnation;
-	uint32_t index; /* for packets to the sender */
+	uint32_t index;           /* for packets to the sender */
 	uint32_t block_size;
 	uint8_t auth;
 	uint16_t info_length;

@@ -374,12 +374,10 @@ void host_start(struct host *host)
 					   .user = host };
 
 	host->life++;
-	if (host->life == 1 || !world->settings.same_id)
-		on_random(host, host->id, sizeof(host->id));
+	on_random(host, host->id, sizeof(host->id));
 	on_random(host, host->key, sizeof(host->key));
 	memcpy(options.id, host->id, sizeof(options.id));
 	memcpy(options.key, host->key, sizeof(options.key));
-	options.incarnation = host->life;
 	host->core = net_create(&options, &callbacks);
 	if (!host->core)
 		abort();

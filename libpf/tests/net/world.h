@@ -49,7 +49,6 @@ struct settings {
 	unsigned paths;      /* between two hosts */
 	uint32_t paths_down; /* bit mask of paths that carry nothing */
 	unsigned reports;    /* that a port is closed: hosts send no more in all */
-	bool same_id;        /* a host that starts again keeps its id */
 	struct net_options options;
 };
 
