@@ -186,7 +186,7 @@ bool link_accept(void *user, struct net_association *association, const uint8_t 
 	struct address address;
 	struct link *link;
 
-	/* Who it says that it is must be who it has proved to be. */
+	/* The id that it claims is that of the address which it gives; neither is proved (doc/wire.md). */
 	if (address_parse(&address, info, length) != PF_OK ||
 	    memcmp(address.id, id, sizeof(address.id)) != 0)
 		return false;

@@ -139,8 +139,8 @@ struct net_callbacks {
 	void (*complete)(void *user, struct net_association *association, void *arg,
 			 const struct net_completion *completion);
 	/*
-	 * A process that has our key opens an association. info is what it says of
-	 * itself. Returns false to refuse it; *peer is then ignored.
+	 * A process that has our key opens an association. id and info are what it says of
+	 * itself, unproved. Returns false to refuse it; *peer is then ignored.
 	 */
 	bool (*accept)(void *user, struct net_association *association,
 		       const uint8_t id[NET_ID_BYTES], const void *info, size_t length,
