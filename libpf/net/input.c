@@ -210,8 +210,8 @@ static bool payload_authentic(const struct net_association *association, struct 
  * another host repeats moves the path (open.c); the opener's next packet moves it
  * back. An opener knows the address from the user, and keeps it.
  */
-static bool take_path(struct net_association *association, unsigned number, bool newest,
-		      const struct net_endpoint *from)
+static bool follow_path(struct net_association *association, unsigned number, bool newest,
+			const struct net_endpoint *from)
 {
 	struct net_core *core = association->core;
 	struct path *path = association->paths[number];
@@ -286,7 +286,7 @@ static void session(struct net_core *core, uint64_t now, struct net_packet *pack
 			return;
 		}
 	}
-	if (!take_path(association, header->path, number >= next, packet->from))
+	if (!follow_path(association, header->path, number >= next, packet->from))
 		return;
 	path = association->paths[header->path];
 	if (association->state == ACCEPTED) {
