@@ -18,16 +18,30 @@ int cost_open(struct pair *pair, const struct cost *cost, const pf_options *opti
 	if (pair_fork(pair, options, cost->cores))
 		return -1;
 	/* The first transfer determines the path. */
-	if (pair_path(pair) && !pair_prepare(pair, length, length, 1, COST_SEED, false, remote) &&
-	    !kill(pair->child, SIGSTOP))
+	if (pair_path(pair) && !pair_prepare(pair, length, length, 1, COST_SEED, false, remote)) {
+		cost_stop_partner(pair);
 		return 0;
+	}
 	pair_close(pair);
 	return -1;
+}
+
+void cost_stop_partner(const struct pair *pair)
+{
+	kill(pair->child, SIGSTOP);
 }
 
 void cost_continue_partner(const struct pair *pair)
 {
 	kill(pair->child, SIGCONT);
+}
+
+void cost_prepare_gets(const struct pair *pair)
+{
+	/* By the first transfer, of pair_path: the others take the same path. */
+	if (!pf_stat(pair->context, PF_STAT_SINGLE_COPY_BYTES) &&
+	    !pf_stat(pair->context, PF_STAT_DEVICE_BYTES))
+		cost_continue_partner(pair);
 }
 
 int cost_close(struct pair *pair)

@@ -22,13 +22,19 @@ int cost_device(const struct cost *cost);
 
 /*
  * Fork a partner that has a buffer of length bytes at *remote, with the pattern
- * of COST_SEED. The partner is then stopped with SIGSTOP: short gets do not need
- * it, and its polling would take processor time from the measurement.
+ * of COST_SEED. The partner is then stopped with SIGSTOP: its polling would take
+ * processor time from the measurement.
  */
 #define COST_SEED 1
 int cost_open(struct pair *pair, const struct cost *cost, const pf_options *options, size_t length,
 	      uint64_t *remote);
+void cost_stop_partner(const struct pair *pair);
 void cost_continue_partner(const struct pair *pair);
+/*
+ * Call before short gets. Continue the partner unless this process moves their
+ * bytes alone: through the ring and over the network, the partner sends them.
+ */
+void cost_prepare_gets(const struct pair *pair);
 /* Continue the partner and close the connection. */
 int cost_close(struct pair *pair);
 

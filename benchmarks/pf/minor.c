@@ -96,6 +96,7 @@ static int measure(struct minor *minor, const struct cost *cost)
 {
 	size_t skip = (size_t)cost->warm_up, count = (size_t)cost->iterations, i;
 
+	cost_prepare_gets(&minor->pair);
 	for (i = 0; i < skip + count; i++)
 		if (measure_once(minor, i))
 			return -1;

@@ -122,6 +122,11 @@ static int measure(struct paging *paging, size_t skip, size_t count)
 	for (first = 0; first < skip + count; first += TURN) {
 		for (kind = THREAD; kind <= FORWARDED; kind++) {
 			userfault_spin(paging->userfault, kind == SPINNING);
+			/* The thread, which has the partner's core, has it alone. */
+			if (kind == FORWARDED)
+				cost_prepare_gets(&paging->pair);
+			else
+				cost_stop_partner(&paging->pair);
 			for (i = first; i < first + TURN && i < skip + count; i++)
 				if (measure_once(paging, i, (enum kind)kind))
 					return -1;

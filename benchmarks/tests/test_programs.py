@@ -221,7 +221,9 @@ def test_help(run_alone, test):
 @pytest.fixture
 def cost(build):
     program = str(build / "benchmarks/pf/fault_cost")
-    return lambda *arguments: launch.run([program, *arguments], dict(os.environ), 60)
+    return lambda *arguments, **options: launch.run(
+        [program, *arguments], {**os.environ, **options}, 60
+    )
 
 
 @each_cost
@@ -234,6 +236,15 @@ def test_output_of_fault_cost(cost, test):
     assert outcome.failure == "", outcome.errors
     rows = osu.parse(outcome.output, test.columns, test.sized)
     assert sorted(rows) == ([4096, 8192, 16384] if test.sized else [0])
+
+
+@pytest.mark.parametrize("options", [{"PF_NETWORK": "always"}, {"PF_SINGLE_COPY": "0"}], ids=str)
+@pytest.mark.parametrize("test", ["minor", "warm", "pager"])
+def test_fault_cost_where_the_partner_moves_the_bytes(cost, test, options):
+    outcome = cost(test, "-i", "20", "-x", "1", **options)
+    if "userfaultfd: " in outcome.errors:
+        pytest.skip(outcome.errors.strip())
+    assert outcome.failure == "", outcome.errors
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@
 
 #define HELLO_FIRST 20000000ull
 #define HELLO_MOST 1000000000ull
-#define CREDIT_PERIOD 100000000ull
 #define WAITING_PERIOD 1000000000ull
 #define TIMEOUTS_DOUBTFUL 3
 #define CREDIT_LEAST 4096u
@@ -27,7 +26,6 @@ static bool make_busy(struct net_association *association)
 	association->shared->busy++;
 	exchange_init(&busy->exchange, association->shared, association, association->index,
 		      association->block_size, &association->rest);
-	busy->credit_probe = NET_NEVER;
 	busy->used = association->shared->now;
 	association->busy = busy;
 	return true;
@@ -150,10 +148,42 @@ int association_use(struct net_association *association)
 	return PF_OK;
 }
 
+/* The best of the paths that packets came by: there is something to acknowledge. */
+static struct path *path_back(const struct net_association *association)
+{
+	unsigned number, tried = 0;
+
+	while ((number = association_best_path(association, tried)) < NET_PATHS_MOST) {
+		if (association->paths[number]->window.next)
+			return association->paths[number];
+		tried |= 1u << number;
+	}
+	return NULL;
+}
+
+/*
+ * Tell the peer of the room for messages that there is now. A peer that used up its
+ * credit sends nothing more whose acknowledgement would repeat it: so it is asked for
+ * an answer, again after each time-out, and each time the credit is said again
+ * (output.c).
+ */
+static void offer_credit(struct net_association *association)
+{
+	const struct exchange *exchange = &association->busy->exchange;
+	const struct stream_in *in = &exchange->in[STREAM_MESSAGE];
+	struct path *path = path_back(association);
+
+	if (!path)
+		return;
+	if (exchange->credit_told - in->next <= in->size / 2)
+		path->probe = true;
+	path->window.due = association->shared->now;
+	association->wants_output = true;
+}
+
 uint8_t association_settle(struct net_association *association)
 {
 	struct busy *busy = association->busy;
-	struct path *path;
 	uint8_t effects;
 
 	if (!busy || !busy->exchange.effects)
@@ -162,13 +192,8 @@ uint8_t association_settle(struct net_association *association)
 	busy->exchange.effects = 0;
 	if (effects & EFFECT_OUTPUT)
 		association->wants_output = true;
-	if (effects & EFFECT_CREDIT) {
-		path = association->paths[association_best_path(association, 0)];
-		if (path->window.next) {
-			path->window.due = association->shared->now;
-			association->wants_output = true;
-		}
-	}
+	if (effects & EFFECT_CREDIT)
+		offer_credit(association);
 	return effects;
 }
 
@@ -314,7 +339,6 @@ static uint64_t open_deadline(const struct net_association *association)
 	if (association->silent == NET_NEVER && !association->ready)
 		due = earlier(due, association->heard + keepalive(association));
 	if (association->busy) {
-		due = earlier(due, association->busy->credit_probe);
 		if (idle(association))
 			due = earlier(due, association->busy->used + options->idle_release);
 	}
@@ -356,13 +380,19 @@ static bool check_dead(struct net_association *association, uint64_t now)
 	}
 	if (!association->refused || now < association->refused + options->refused_timeout)
 		return false;
-	if (association->refusals >= 2) {
+	/*
+	 * Anyone can send such a report. A peer that is OPEN was asked with a PING, again
+	 * after each time-out, and did not answer: one report is enough. The peer's host
+	 * may send no second one, because its kernel limits their rate for each host that
+	 * they go to, over all processes there.
+	 */
+	if (association->state == OPEN || association->refusals >= 2) {
 		association_fail(
 			association, PF_ERR_PEER,
 			"gone: its host reports that no socket is open at the peer's UDP port");
 		return true;
 	}
-	/* One word of it alone may have been about something else. */
+	/* A single report may have been about another process. */
 	association->refused = 0;
 	association->refusals = 0;
 	return false;
@@ -472,11 +502,6 @@ static void advance_open(struct net_association *association, uint64_t now)
 	}
 	if (!busy)
 		return;
-	if (busy->credit_probe <= now) {
-		busy->credit_probe = now + CREDIT_PERIOD;
-		association->ping = true;
-		association->wants_output = true;
-	}
 	if (now >= busy->used + options->idle_release && idle(association))
 		give_back(association);
 }
@@ -489,19 +514,6 @@ void association_advance(struct net_association *association, uint64_t now)
 		advance_open(association, now);
 	else if (association->state == OPENING && now >= association->opening->hello_due)
 		association->wants_output = true;
-}
-
-/* The sender of messages waits for room: have the peer asked, should its word be lost. */
-void association_credit(struct net_association *association, uint64_t now)
-{
-	struct busy *busy = association->busy;
-	const struct stream_out *out = &busy->exchange.out[STREAM_MESSAGE];
-	bool waits = out->sent >= out->limit && out->end > out->sent;
-
-	if (!waits)
-		busy->credit_probe = NET_NEVER;
-	else if (busy->credit_probe == NET_NEVER)
-		busy->credit_probe = now + CREDIT_PERIOD;
 }
 
 uint64_t association_hello_delay(const struct net_association *association)

@@ -18,8 +18,7 @@ enum association_state { KNOWN, OPENING, ACCEPTED, OPEN, GONE };
 
 struct busy {
 	struct exchange exchange;
-	uint64_t credit_probe; /* when to ask for credit again */
-	uint64_t used;         /* when last */
+	uint64_t used; /* when last */
 };
 
 struct net_association {
@@ -53,7 +52,6 @@ struct net_association {
 	uint64_t heard;   /* when last */
 	uint64_t silent;  /* since when an answer is due, NET_NEVER: none */
 	uint64_t refused; /* since when, 0: not */
-	uint64_t incarnation;
 	struct auth_keys sending, receiving;
 	struct exchange_rest rest;
 	struct path *paths[NET_PATHS_MOST];
@@ -103,15 +101,13 @@ void association_unsent(struct net_association *association, unsigned path, uint
 			uint32_t count, bool unreadable);
 /* What the paths' events do to it. It is busy. */
 struct path_events association_events(struct net_association *association);
-/* Messages were sent or credit came. */
-void association_credit(struct net_association *association, uint64_t now);
 /* Does it get no answer on this path, but on another one? Then it only probes there. */
 bool association_doubts(const struct net_association *association, const struct path *path);
 /* Of those not tried (bits) one that answers, with the most room; NET_PATHS_MOST: none. */
 unsigned association_best_path(const struct net_association *association, unsigned tried);
 /* Time until the next HELLO. */
 uint64_t association_hello_delay(const struct net_association *association);
-/* Receive credit of one path now. */
+/* Receive credit of one path now, as wire_charge counts. */
 uint32_t association_receive_credit(const struct net_association *association);
 size_t association_memory(const struct net_association *association);
 

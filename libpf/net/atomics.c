@@ -96,7 +96,7 @@ static void execute(struct exchange *exchange, struct net_atomic *atomic)
 	exchange->effects |= EFFECT_OUTPUT;
 }
 
-bool atomics_requested(struct exchange *exchange, const struct wire_entry *entry)
+int atomics_requested(struct exchange *exchange, const struct wire_entry *entry)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct net_atomic **slot = &transfers->peer_atomics[entry->transfer % ATOMICS_MOST];
@@ -104,17 +104,16 @@ bool atomics_requested(struct exchange *exchange, const struct wire_entry *entry
 
 	if (*slot || entry->op > PF_COMPARE_SWAP || (entry->width != 4 && entry->width != 8) ||
 	    entry->address % entry->width)
-		return false;
+		return PF_ERR_REFUSED;
 	atomic = malloc(sizeof(*atomic));
-	/* The stream has handed it out: it cannot be had again. */
 	if (!atomic)
-		return false;
+		return PF_ERR_MEMORY;
 	*atomic = (struct net_atomic){ .entry = *entry,
 				       .generation = exchange->shared->generation++ };
 	*slot = atomic;
 	transfers->atomics_open++;
 	execute(exchange, atomic);
-	return true;
+	return PF_OK;
 }
 
 void atomics_resolved(struct exchange *exchange, struct net_token token, int status, uint64_t bad)

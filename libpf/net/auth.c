@@ -38,15 +38,14 @@ static uint8_t *put_party(uint8_t *to, const struct auth_party *party)
 {
 	memcpy(to, party->id, NET_ID_BYTES);
 	memcpy(to + NET_ID_BYTES, party->nonce, WIRE_NONCE);
-	wire_put64(to + NET_ID_BYTES + WIRE_NONCE, party->incarnation);
-	return to + NET_ID_BYTES + WIRE_NONCE + 8;
+	return to + NET_ID_BYTES + WIRE_NONCE;
 }
 
 void auth_session(struct auth_keys *opener, struct auth_keys *accepter,
 		  const uint8_t key[NET_KEY_BYTES], const struct auth_party *open,
 		  const struct auth_party *accept)
 {
-	uint8_t parties[2 * (NET_ID_BYTES + WIRE_NONCE + 8)], session[32];
+	uint8_t parties[2 * (NET_ID_BYTES + WIRE_NONCE)], session[32];
 
 	put_party(put_party(parties, open), accept);
 	derive(session, sizeof(session), key, "pf session", parties, sizeof(parties));

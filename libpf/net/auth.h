@@ -21,7 +21,6 @@ struct auth_keys {
 /* One side of the opening, as it goes into the session's key. */
 struct auth_party {
 	const uint8_t *id, *nonce;
-	uint64_t incarnation;
 };
 
 /* Before its memory is free for others. */

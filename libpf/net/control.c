@@ -108,7 +108,7 @@ void control_output(struct exchange *exchange)
 }
 
 /* A get that the peer asks for: we are its source. */
-static bool get_requested(struct exchange *exchange, const struct wire_entry *entry)
+static int get_requested(struct exchange *exchange, const struct wire_entry *entry)
 {
 	struct net_transfer **slot =
 		&exchange->transfers.peers[1][entry->transfer % TRANSFERS_MOST];
@@ -116,10 +116,10 @@ static bool get_requested(struct exchange *exchange, const struct wire_entry *en
 
 	if (*slot || !entry->length || entry->length > exchange->block_size * TRANSFER_BLOCKS ||
 	    entry->address + entry->length < entry->address)
-		return false;
+		return PF_ERR_REFUSED;
 	transfer = transfer_new(exchange, true, true);
 	if (!transfer)
-		return false;
+		return PF_ERR_MEMORY;
 	transfer->id = entry->transfer;
 	transfer->local = entry->address;
 	transfer->length = entry->length;
@@ -128,7 +128,7 @@ static bool get_requested(struct exchange *exchange, const struct wire_entry *en
 	transfer->limit = transfer->blocks;
 	*slot = transfer;
 	source_start(exchange, transfer);
-	return true;
+	return PF_OK;
 }
 
 static void done(struct exchange *exchange, const struct wire_entry *entry)
@@ -152,52 +152,52 @@ static void done(struct exchange *exchange, const struct wire_entry *entry)
 	transfer_free(exchange, transfer);
 }
 
-static bool handle(struct exchange *exchange, const struct wire_entry *entry)
+static int handle(struct exchange *exchange, const struct wire_entry *entry)
 {
 	switch (entry->type) {
 	case ENTRY_GET:
 		return get_requested(exchange, entry);
 	case ENTRY_DONE:
 		done(exchange, entry);
-		return true;
+		return PF_OK;
 	case ENTRY_NACK:
 		source_nack(exchange, entry);
-		return true;
+		return PF_OK;
 	case ENTRY_AGAIN:
 		source_again(exchange, entry);
-		return true;
+		return PF_OK;
 	case ENTRY_CANCEL:
-		destination_cancel(exchange, entry->transfer);
-		return true;
+		return destination_cancel(exchange, entry->transfer);
 	case ENTRY_FAILED:
 		destination_failed(exchange, entry->transfer, entry->address);
-		return true;
+		return PF_OK;
 	case ENTRY_ATOMIC:
 		return atomics_requested(exchange, entry);
 	default:
-		return atomics_answered(exchange, entry);
+		return atomics_answered(exchange, entry) ? PF_OK : PF_ERR_REFUSED;
 	}
 }
 
-bool control_arrived(struct exchange *exchange)
+int control_arrived(struct exchange *exchange)
 {
 	struct stream_in *in = &exchange->in[STREAM_CONTROL];
 	struct wire_entry entry;
 
 	while (in->taken < in->next) {
 		uint64_t here = in->next - in->taken;
-		int length;
+		int length, status;
 
 		if (here > WIRE_ENTRY_MOST)
 			here = WIRE_ENTRY_MOST;
 		length = wire_get_entry(stream_in_peek(in, here), here, &entry);
 		if (!length)
-			return true;
+			return PF_OK;
 		if (length < 0)
-			return false;
+			return PF_ERR_REFUSED;
+		status = handle(exchange, &entry);
+		if (status != PF_OK)
+			return status;
 		in->taken += (unsigned)length;
-		if (!handle(exchange, &entry))
-			return false;
 	}
-	return true;
+	return PF_OK;
 }

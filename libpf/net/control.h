@@ -7,7 +7,10 @@
 
 /* Write what there is to be told. */
 void control_output(struct exchange *exchange);
-/* Read what came; false: the peer broke the rules. */
-bool control_arrived(struct exchange *exchange);
+/*
+ * Read what came. PF_OK; PF_ERR_REFUSED: the peer broke the rules; PF_ERR_MEMORY: the rest is to be
+ * read when the packet in hand comes again.
+ */
+int control_arrived(struct exchange *exchange);
 
 #endif

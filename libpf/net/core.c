@@ -150,21 +150,10 @@ struct net_association *core_add(struct net_core *core, const uint8_t id[NET_ID_
 	return association;
 }
 
-void core_hide(struct net_core *core, struct net_association *association)
-{
-	struct net_association **at = &core->by_id[association->id[0] % CORE_IDS];
-
-	for (; *at; at = &(*at)->next_id) {
-		if (*at == association) {
-			*at = association->next_id;
-			return;
-		}
-	}
-}
-
 void core_remove(struct net_core *core, struct net_association *association)
 {
 	struct shared *shared = &core->shared;
+	struct net_association **at;
 	uint32_t i;
 
 	for (i = shared->runs_first; i < shared->runs_end; i++) {
@@ -175,7 +164,9 @@ void core_remove(struct net_core *core, struct net_association *association)
 	association->closing = true;
 	association_fail(association, PF_ERR_PEER, "closed by this process");
 	schedule_due(&core->schedule, association);
-	core_hide(core, association);
+	for (at = &core->by_id[association->id[0] % CORE_IDS]; *at != association;)
+		at = &(*at)->next_id;
+	*at = association->next_id;
 	core->associations[association->index - 1] = NULL;
 	core->count--;
 	if (core->foresight.latest == association)
@@ -311,6 +302,28 @@ static bool same(const struct net_endpoint *a, const struct net_endpoint *b)
 	return !memcmp(a, b, sizeof(*a));
 }
 
+/*
+ * Is the peer's process in doubt if no socket is open at this endpoint? A path that
+ * never brought an answer, or that alone has none, says nothing of the process.
+ */
+static bool concerns(const struct net_association *association, const struct net_endpoint *endpoint)
+{
+	unsigned i;
+
+	if (association->state == GONE)
+		return false;
+	if (association->state != OPEN)
+		return association->paths[0] && same(&association->paths[0]->to, endpoint);
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		const struct path *path = association->paths[i];
+
+		if (path && path->rtt && same(&path->to, endpoint) &&
+		    !association_doubts(association, path))
+			return true;
+	}
+	return false;
+}
+
 void net_refused(struct net_core *core, const struct net_endpoint *endpoint)
 {
 	uint32_t i;
@@ -318,8 +331,7 @@ void net_refused(struct net_core *core, const struct net_endpoint *endpoint)
 	for (i = 0; i < core->room; i++) {
 		struct net_association *association = core->associations[i];
 
-		if (!association || association->state == GONE || !association->paths[0] ||
-		    !same(&association->paths[0]->to, endpoint))
+		if (!association || !concerns(association, endpoint))
 			continue;
 		association_refused(association);
 		core_settle(core, association);

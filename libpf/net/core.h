@@ -29,8 +29,6 @@ struct net_association *core_index(struct net_core *core, uint32_t index);
 /* A new association, in the tables; NULL: no memory. */
 struct net_association *core_add(struct net_core *core, const uint8_t id[NET_ID_BYTES],
 				 const void *info, size_t length);
-/* No longer found by its id. */
-void core_hide(struct net_core *core, struct net_association *association);
 /* Take it out of the tables, and free it. */
 void core_remove(struct net_core *core, struct net_association *association);
 /* It is now; what time nobody looked in is not held against peers. */

@@ -409,6 +409,15 @@ void destination_start(struct exchange *exchange)
 	}
 }
 
+/* As if it had never been kept: the source is asked for it. */
+static void drop_kept(struct shared *shared, struct absent *absent)
+{
+	absent->dropped |= absent->held;
+	absent->held = 0;
+	while (absent->kept)
+		free_kept(shared, absent);
+}
+
 /* What was kept goes to its place. False: it cannot, and nothing is kept any more. */
 static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 		       struct absent *absent)
@@ -431,6 +440,12 @@ static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 			transfer->granules[block] |= done;
 			transfer->absent |= 1ull << block;
 			shared->statistics.destination_faults++;
+			return true;
+		}
+		/* Memory of this system is wanting, not the address wrong. */
+		if (status == PF_ERR_MEMORY) {
+			transfer->granules[block] |= done;
+			drop_kept(shared, absent);
 			return true;
 		}
 		if (status != PF_OK) {
@@ -501,15 +516,20 @@ bool destination_nack(struct net_transfer *transfer, unsigned block)
 	return true;
 }
 
-void destination_cancel(struct exchange *exchange, uint32_t id)
+int destination_cancel(struct exchange *exchange, uint32_t id)
 {
+	const struct transfer_numbers *numbers = &exchange->rest->numbers;
 	struct wire_data data = { .length = 1 };
 	struct net_transfer *transfer;
 	bool taken;
 
+	/* An initiator that keeps to the rules has no more than TRANSFERS_MOST of them open. */
+	if (id - numbers->finished >= TRANSFERS_MOST && (int32_t)(id - numbers->finished) > 0)
+		return PF_ERR_REFUSED;
 	transfer = put_record(exchange, id, &data, &taken);
 	if (transfer)
 		finish(exchange, transfer, PF_ERR_FAULT, 0);
+	return transfer || taken ? PF_OK : PF_ERR_MEMORY;
 }
 
 void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address)

@@ -33,8 +33,8 @@ void destination_start(struct exchange *exchange);
 bool destination_nack(struct net_transfer *transfer, unsigned block);
 bool destination_again(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		       uint64_t *granules);
-/* The initiator of a put gives up. */
-void destination_cancel(struct exchange *exchange, uint32_t id);
+/* The initiator of a put gives up. PF_OK, PF_ERR_REFUSED, or PF_ERR_MEMORY: it is to be told again. */
+int destination_cancel(struct exchange *exchange, uint32_t id);
 /* The source of a get cannot be read at this address. */
 void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address);
 void destination_free(struct exchange *exchange, struct net_transfer *transfer);

@@ -91,6 +91,19 @@ static void open_sockets(struct engine *engine, const struct interface *found, u
 	}
 }
 
+/* The least of any socket: wire_charge counts half of what the kernel charges. */
+static uint32_t credit(const struct engine *engine)
+{
+	uint32_t least = UINT32_MAX;
+	unsigned i;
+
+	for (i = 0; i < engine->count; i++) {
+		if (engine->sockets[i].receive_buffer / 2 < least)
+			least = engine->sockets[i].receive_buffer / 2;
+	}
+	return least;
+}
+
 static int create_core(struct engine *engine)
 {
 	const pf_options *options = &engine->context->options;
@@ -112,7 +125,7 @@ static int create_core(struct engine *engine)
 		net.block_size = (uint32_t)options->block_size;
 	net.backup_ring = (uint32_t)(options->backup_ring < UINT32_MAX ? options->backup_ring :
 									 UINT32_MAX);
-	net.receive_buffer = engine->sockets[0].receive_buffer;
+	net.receive_buffer = credit(engine);
 	net.peer_timeout = options->peer_timeout * SECOND;
 	engine->core = net_create(&net, &memory, &callbacks);
 	sodium_memzero(&net, sizeof(net));

@@ -25,6 +25,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 	struct path *path;
 	uint64_t position;
 	bool taken = true;
+	int status;
 
 	switch (frame->type) {
 	case FRAME_ACK:
@@ -39,7 +40,6 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		if (exchange &&
 		    (int64_t)(frame->credit.messages - exchange->out[STREAM_MESSAGE].limit) > 0) {
 			exchange->out[STREAM_MESSAGE].limit = frame->credit.messages;
-			association_credit(association, now);
 			association->wants_output = true;
 		}
 		return true;
@@ -52,10 +52,12 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		if (!stream_in_add(&exchange->in[STREAM_CONTROL], position, frame->stream.bytes,
 				   frame->stream.length))
 			return false;
-		if (!control_arrived(exchange))
+		status = control_arrived(exchange);
+		if (status == PF_ERR_REFUSED)
 			association_fail(association, PF_ERR_REFUSED,
 					 "malformed control stream from the peer");
-		return true;
+		/* Without memory the packet is not acknowledged: when it comes again, the rest is read. */
+		return status != PF_ERR_MEMORY;
 	case FRAME_MESSAGE:
 		*asks = true;
 		if (frame->stream.length != view->payload_length ||
@@ -149,6 +151,24 @@ static bool payload_authentic(const struct net_association *association, struct 
 	return digest == auth_digest(&association->receiving, view->payload, view->payload_length);
 }
 
+/*
+ * The accepter sends to where the newest packet of a path came from. A HELLO that
+ * another host repeats moves the path (open.c); the opener's next packet moves it
+ * back. An opener knows the address from the user, and keeps it.
+ */
+static bool follow_path(struct net_association *association, unsigned number, bool newest,
+			const struct net_endpoint *from)
+{
+	const struct net_callbacks *callbacks = &association->shared->callbacks;
+	struct path *path = association->paths[number];
+
+	if (!path)
+		return association_path(association, number, from) != NULL;
+	if (association->accepter && newest && memcmp(&path->to, from, sizeof(*from)) != 0)
+		path_move(path, from, callbacks->packet_most(callbacks->user, from));
+	return true;
+}
+
 void input_packet(struct net_association *association, struct foresight *foresight,
 		  struct net_packet *packet, const struct wire_header *header)
 {
@@ -213,10 +233,9 @@ void input_packet(struct net_association *association, struct foresight *foresig
 			return;
 		}
 	}
-	if (!path)
-		path = association_path(association, header->path, packet->from);
-	if (!path)
+	if (!follow_path(association, header->path, number >= next, packet->from))
 		return;
+	path = association->paths[header->path];
 	if (association->state == ACCEPTED) {
 		association_opened(association);
 		association->wants_output = true;

@@ -176,7 +176,7 @@ bool link_accept(struct links *links, struct net_association *association,
 	struct address address;
 	struct link *link;
 
-	/* Who it says that it is must be who it has proved to be. */
+	/* The id that it claims is that of the address which it gives; neither is proved (doc/wire.md). */
 	if (address_parse(&address, info, length) != PF_OK ||
 	    memcmp(address.id, id, sizeof(address.id)) != 0)
 		return false;

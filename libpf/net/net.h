@@ -57,14 +57,13 @@ struct net_endpoint {
 };
 
 struct net_options {
-	uint8_t id[NET_ID_BYTES];   /* this process's name among all */
+	uint8_t id[NET_ID_BYTES]; /* this process's name among all, those that ended too: random */
 	uint8_t key[NET_KEY_BYTES]; /* admits to this process; from its address */
-	uint64_t incarnation;       /* higher each time a process takes this id again */
 	enum net_auth auth;
 	enum net_fault_mode fault_mode;
 	uint32_t block_size;      /* unit of faults: a power of two from 4 KiB to 64 KiB */
 	uint32_t backup_ring;     /* bytes of packets kept for faulted blocks, over all peers */
-	uint32_t receive_buffer;  /* bytes that the socket keeps while nobody reads it */
+	uint32_t receive_buffer;  /* credit of all peers together on one socket: wire_charge */
 	uint64_t peer_timeout;    /* ns of silence after which a peer is dead */
 	uint64_t refused_timeout; /* ns of the same, if its host says that nobody listens */
 	uint64_t keepalive;       /* ns between probes of a silent peer; 0: peer_timeout / 4 */
@@ -74,7 +73,7 @@ struct net_options {
 	uint64_t idle_release;    /* ns after which an idle association gives back its buffers */
 };
 
-/* Defaults; id, key and incarnation stay zero. */
+/* Defaults; id and key stay zero. */
 void net_options_init(struct net_options *options);
 
 enum net_side { NET_SOURCE, NET_DESTINATION, NET_ATOMIC };
@@ -140,8 +139,8 @@ struct net_memory_operations {
 /* What else the core asks of its user. */
 struct net_callbacks {
 	/*
-	 * A process that has our key opens an association. info is what it says of
-	 * itself. Returns false to refuse it; *peer is then ignored.
+	 * A process that has our key opens an association. id and info are what it says of
+	 * itself, unproved. Returns false to refuse it; *peer is then ignored.
 	 */
 	bool (*accept)(void *user, struct net_association *association,
 		       const uint8_t id[NET_ID_BYTES], const void *info, size_t length,

@@ -5,11 +5,6 @@
 
 #define WELCOME_PERIOD 1000000ull /* no more than one in it, to whom it may concern */
 
-static struct auth_party party(const uint8_t *id, const uint8_t *nonce, uint64_t incarnation)
-{
-	return (struct auth_party){ .id = id, .nonce = nonce, .incarnation = incarnation };
-}
-
 static bool understood(const struct shared *shared, const struct wire_hello *hello)
 {
 	return hello->auth == shared->options.auth && hello->index && hello->block_size >= 4096 &&
@@ -20,7 +15,6 @@ static bool understood(const struct shared *shared, const struct wire_hello *hel
 static void agree(struct net_association *association, const struct wire_hello *hello)
 {
 	association->peer_index = hello->index;
-	association->incarnation = hello->incarnation;
 	memcpy(association->opening->peer_nonce, hello->nonce, WIRE_NONCE);
 	if (hello->block_size < association->block_size)
 		association->block_size = hello->block_size;
@@ -35,9 +29,9 @@ static void answer(struct net_association *association)
 }
 
 /*
- * A path is where its HELLO came from, the last one: one that somebody else
- * repeats from elsewhere is put right by the opener's next. The answer goes the
- * same way. Nothing else has been sent there yet.
+ * A path leads to where its last HELLO came from. One that another host repeats
+ * moves it, until the opener's first packet with a session tag moves it back
+ * (input.c). The answer goes the same way. Nothing else has been sent there yet.
  */
 static bool take_path(struct net_association *association, unsigned number,
 		      const struct net_endpoint *from)
@@ -72,14 +66,13 @@ void open_accept(struct net_association *association, const struct wire_hello *h
 {
 	const struct net_options *options = &association->shared->options;
 	struct opening *opening = association->opening;
-	struct auth_party opener, accepter;
+	struct auth_party opener = { association->id, opening->peer_nonce };
+	struct auth_party accepter = { options->id, opening->nonce };
 
 	if (!take_path(association, path, from))
 		return;
 	drop_other_paths(association, path);
 	agree(association, hello);
-	opener = party(association->id, opening->peer_nonce, hello->incarnation);
-	accepter = party(options->id, opening->nonce, options->incarnation);
 	auth_session(&association->receiving, &association->sending, options->key, &opener,
 		     &accepter);
 	association->accepter = true;
@@ -163,8 +156,8 @@ void open_welcome(struct net_association *association, uint8_t *packet, size_t l
 		return;
 	}
 	agree(association, &hello);
-	opener = party(options->id, opening->nonce, options->incarnation);
-	accepter = party(association->id, opening->peer_nonce, hello.incarnation);
+	opener = (struct auth_party){ options->id, opening->nonce };
+	accepter = (struct auth_party){ association->id, opening->peer_nonce };
 	auth_session(&association->sending, &association->receiving, opening->key, &opener,
 		     &accepter);
 	/* Of a repeated HELLO it is not known which one was answered. */
@@ -180,8 +173,7 @@ size_t open_output(struct net_association *association, unsigned path, uint64_t 
 		   uint8_t *packet)
 {
 	const struct net_options *options = &association->shared->options;
-	struct wire_hello hello = { .incarnation = options->incarnation,
-				    .index = association->index,
+	struct wire_hello hello = { .index = association->index,
 				    .block_size = options->block_size,
 				    .auth = (uint8_t)options->auth };
 	struct wire_header header = { .type = WIRE_HELLO, .path = (uint8_t)path };

@@ -56,8 +56,7 @@ static bool draft_start(struct draft *draft, struct net_batch *batch,
 				 .packet = copy ? batch->room + batch->length :
 						  batch->slab + batch->used };
 	draft->most = draft->path->mtu.size - overhead(shared);
-	if (batch->count == NET_BATCH_MOST ||
-	    batch->length + draft->path->mtu.size > batch->most ||
+	if (batch->count == NET_BATCH_MOST || batch->length + draft->path->mtu.size > batch->most ||
 	    (!copy &&
 	     batch->used + WIRE_HEADER + WIRE_CONTROL_MOST + WIRE_DIGEST > sizeof(batch->slab)))
 		return batch->count == 0;
@@ -260,6 +259,9 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		association_use(association);
 	probe = path->probe && association->busy;
 	path->probe = false;
+	/* What is asked for may be an answer to credit that was lost: say it again. */
+	if ((association->ping || probe) && path->window.next)
+		path->window.due = now;
 	do {
 		struct iovec pieces[STREAM_PIECES_MOST];
 		unsigned count = 0;
@@ -290,8 +292,6 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		open = open && path_open(path, now, path->mtu.size, association->credit);
 	} while (open && !complete(batch) && batch->segment == path->mtu.size &&
 		 stream_waits(association, STREAM_MESSAGE));
-	if (association->busy)
-		association_credit(association, now);
 }
 
 static void probe(struct net_batch *batch, struct net_association *association, unsigned number,

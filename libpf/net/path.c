@@ -21,13 +21,19 @@ void path_init(struct path *path, const struct net_endpoint *to, size_t packet_m
 	congestion_init(&path->congestion, path->mtu.size);
 }
 
+void path_move(struct path *path, const struct net_endpoint *to, size_t packet_most)
+{
+	path->to = *to;
+	mtu_init(&path->mtu, (uint32_t)packet_most);
+}
+
 void path_rest(struct path *path)
 {
 	free(path->sent);
 	path->sent = NULL;
 	path->capacity = 0;
 	path->oldest = path->next;
-	path->in_flight = 0;
+	path->in_flight = path->charged = 0;
 	path->loss_time = NET_NEVER;
 	path->timeouts = 0;
 	path->tail_probes = 0;
@@ -83,6 +89,7 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 	}
 	sent->state = SENT_UNDER_WAY;
 	path->in_flight += bytes;
+	path->charged += wire_charge(bytes);
 	path->asked = now;
 	/* Swift's windows below one packet. */
 	if (congestion_window(&path->congestion) < bytes && path->rtt)
@@ -98,12 +105,18 @@ static void skip_settled(struct path *path)
 		path->oldest++;
 }
 
+static void leave_flight(struct path *path, const struct sent *sent)
+{
+	path->in_flight -= sent->bytes;
+	path->charged -= wire_charge(sent->bytes);
+}
+
 static void lose(struct path *path, struct sent *sent, const struct path_events *events)
 {
 	uint64_t number;
 
 	sent->state = SENT_LOST;
-	path->in_flight -= sent->bytes;
+	leave_flight(path, sent);
 	number = wire_widen(path->next, sent->number);
 	if (path->given_up <= number)
 		path->given_up = number + 1;
@@ -276,7 +289,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 			if (sent->state != SENT_UNDER_WAY)
 				continue;
 			sent->state = SENT_TAKEN;
-			path->in_flight -= sent->bytes;
+			leave_flight(path, sent);
 			packets++;
 			bytes += sent->bytes;
 			if (sent->kind == SENT_PROBE)
@@ -403,14 +416,13 @@ void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_
 
 bool path_open(const struct path *path, uint64_t now, uint32_t bytes, uint32_t credit)
 {
-	uint64_t window = congestion_window(&path->congestion);
-
 	if (now < path->paced)
 		return false;
 	/* Two ends that had used up all theirs would wait for each other's time-out. */
 	if (path->next - path->oldest > SENT_MOST - RECORDS_ANSWERS)
 		return false;
-	if (window > credit)
-		window = credit;
-	return !path->in_flight || path->in_flight + bytes <= window;
+	if (!path->in_flight)
+		return true;
+	return path->in_flight + bytes <= congestion_window(&path->congestion) &&
+	       path->charged + wire_charge(bytes) <= credit;
 }

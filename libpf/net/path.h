@@ -48,6 +48,7 @@ struct path {
 	struct sent *sent; /* a ring by number, NULL while idle */
 	uint32_t capacity;
 	uint32_t in_flight;      /* bytes */
+	uint32_t charged;        /* what these take of the receiver's credit */
 	uint64_t next;           /* number of the next packet */
 	uint64_t oldest;         /* first that is under way, or next */
 	uint64_t newest;         /* first above the largest acknowledged */
@@ -76,6 +77,8 @@ struct path_events {
 };
 
 void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most);
+/* It leads elsewhere from now on; the longest packet that passes is found anew. */
+void path_move(struct path *path, const struct net_endpoint *to, size_t packet_most);
 /* Give the ring back; nothing is under way. */
 void path_rest(struct path *path);
 /* A record for the next packet, NULL if there can be none more. Not counted before path_sent. */

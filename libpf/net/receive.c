@@ -5,15 +5,6 @@
 #include "message.h"
 #include "open.h"
 
-static void forget(struct net_core *core, struct net_association *association)
-{
-	association_fail(association, PF_ERR_PEER,
-			 "gone: its process ended and another took its place");
-	core_settle(core, association);
-	/* Found by index until net_close, by id no more. */
-	core_hide(core, association);
-}
-
 static void hello(struct net_core *core, struct net_packet *packet,
 		  const struct wire_header *header)
 {
@@ -25,16 +16,6 @@ static void hello(struct net_core *core, struct net_packet *packet,
 	if (!open_read(&core->shared, packet->header, packet->header_length, header, &hello))
 		return;
 	association = core_find(core, hello.id);
-	if (association && association->state >= ACCEPTED) {
-		if (hello.incarnation < association->incarnation) {
-			core->shared.statistics.replayed++;
-			return;
-		}
-		if (hello.incarnation > association->incarnation) {
-			forget(core, association);
-			association = NULL;
-		}
-	}
 	if (association) {
 		open_again(association, &hello, header->path, packet->from);
 		core_settle(core, association);

@@ -47,7 +47,7 @@ struct socket {
 	int fd;
 	uint8_t number;          /* in endpoints */
 	bool segments;           /* the system cuts batches (UDP_SEGMENT) */
-	uint32_t receive_buffer; /* bytes granted */
+	uint32_t receive_buffer; /* bytes granted: the kernel charges packets with their overhead */
 	uint32_t dropped;        /* datagrams for which that had no room, modulo 2^32 */
 	uint16_t port;           /* network order */
 	bool complaining;        /* ask for complaints */

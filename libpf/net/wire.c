@@ -48,7 +48,6 @@ size_t wire_put_hello(uint8_t *control, const struct wire_hello *hello)
 	memcpy(control, hello->id, NET_ID_BYTES);
 	memcpy(control + 16, hello->nonce, WIRE_NONCE);
 	memcpy(control + 32, hello->echo, WIRE_NONCE);
-	wire_put64(control + 48, hello->incarnation);
 	wire_put32(control + 56, hello->index);
 	wire_put32(control + 60, hello->block_size);
 	control[64] = hello->auth;
@@ -66,7 +65,6 @@ bool wire_get_hello(const uint8_t *control, size_t length, struct wire_hello *he
 	memcpy(hello->id, control, NET_ID_BYTES);
 	memcpy(hello->nonce, control + 16, WIRE_NONCE);
 	memcpy(hello->echo, control + 32, WIRE_NONCE);
-	hello->incarnation = wire_get64(control + 48);
 	hello->index = wire_get32(control + 56);
 	hello->block_size = wire_get32(control + 60);
 	hello->auth = control[64];

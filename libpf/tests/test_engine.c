@@ -8,10 +8,12 @@
 
 #include <linux/filter.h>
 #include <linux/sock_diag.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "common/context.h"
+#include "net/association.h"
 #include "net/engine.h"
 #include "net/link.h"
 
@@ -249,6 +251,121 @@ static void test_nothing_fits(void **state)
 	pair_end(pair);
 }
 
+/* ---- credit ---- */
+
+#define UNPRIVILEGED 212992u        /* net.core.rmem_max of most systems */
+#define USED (UNPRIVILEGED * 2 / 3) /* of it, by packets of LONGEST bytes */
+
+static void send_apart(struct engine *engine)
+{
+	unsigned i;
+
+	for (i = 0; i < engine->count; i++) {
+		engine->interfaces[i].mtu = LONGEST + 28;
+		/* As over a cable: each packet is a buffer of its own. */
+		engine->sockets[i].segments = false;
+	}
+}
+
+static struct net_path_info first_path(struct engine *engine)
+{
+	struct net_path_info info;
+
+	engine_lock(engine);
+	assert_true(net_path_info(engine->links.list->association, 0, &info));
+	engine_unlock(engine);
+	return info;
+}
+
+/* Congestion is not what keeps packets back. */
+static void open_window(struct engine *engine)
+{
+	struct congestion *congestion;
+
+	engine_lock(engine);
+	congestion = &engine->links.list->association->paths[0]->congestion;
+	congestion->window = (uint64_t)WINDOW << 8;
+	congestion->slow = 0;
+	engine_unlock(engine);
+}
+
+static bool is_stopped(int pid)
+{
+	char name[64], state = 0;
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
+	file = fopen(name, "r");
+	if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	if (file)
+		fclose(file);
+	return state == 'T';
+}
+
+static void tell_dropped(struct pair *me, const uint64_t *arguments)
+{
+	atomic_store(pair_value(me, 1, 1), dropped(me));
+}
+
+/*
+ * A sender uses all its credit for a receiver that does not read, and whose socket has the buffer
+ * that an unprivileged process gets: nothing is dropped.
+ */
+static void check_credit(bool messages)
+{
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = WINDOW,
+				    .command = tell_dropped,
+				    .receive = pair_count_message };
+	struct pair_done done = { 0 };
+	uint8_t *bytes = test_alloc(WINDOW);
+	struct engine *engine;
+	struct pair *pair;
+	unsigned i, tries;
+	uint32_t before;
+
+	setup.there.socket_buffer = UNPRIVILEGED;
+	pair = pair_start(&setup);
+	engine = engine_of(pair);
+	send_apart(engine);
+	/* Until long packets are known to pass. */
+	for (i = 1; i < 20; i++) {
+		post_puts(pair, bytes, 1, &done);
+		pair_await_done(pair, &done, i);
+	}
+	pair_command(pair, 0);
+	before = (uint32_t)*pair_value(pair, 1, 1);
+	assert_int_equal(kill(pair_pid(pair, 1), SIGSTOP), 0);
+	for (tries = 0; tries < PATIENCE && !is_stopped(pair_pid(pair, 1)); tries++)
+		usleep(1000);
+	open_window(engine);
+	if (!messages)
+		post_puts(pair, bytes, 1, &done);
+	for (i = 0; i < 20000; i++) {
+		if (messages)
+			pf_send(pair->peer, 0, bytes, 8, NULL, 0);
+		pf_progress(pair->context);
+	}
+	assert_true(first_path(engine).in_flight > (messages ? 100u * 64 : USED));
+	assert_int_equal(kill(pair_pid(pair, 1), SIGCONT), 0);
+	pair_command(pair, 0);
+	assert_int_equal(*pair_value(pair, 1, 1), before);
+	free(bytes);
+	pair_end(pair);
+}
+
+static void test_credit_of_packets(void **state)
+{
+	check_credit(false);
+}
+
+static void test_credit_of_messages(void **state)
+{
+	check_credit(true);
+}
+
 static bool undelivered(struct pair *me)
 {
 	bool found;
@@ -296,9 +413,14 @@ static void test_news_before_sleep(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PAIR_TEST(test_posts),          PAIR_TEST(test_posts_before_computing),
-		PAIR_TEST(test_retransmission), PAIR_TEST(test_close),
-		PAIR_TEST(test_nothing_fits),   PAIR_TEST(test_news_before_sleep),
+		PAIR_TEST(test_posts),
+		PAIR_TEST(test_posts_before_computing),
+		PAIR_TEST(test_retransmission),
+		PAIR_TEST(test_close),
+		PAIR_TEST(test_nothing_fits),
+		PAIR_TEST(test_credit_of_packets),
+		PAIR_TEST(test_credit_of_messages),
+		PAIR_TEST(test_news_before_sleep),
 	};
 
 	return cmocka_run_group_tests_name("engine", tests, NULL, NULL);

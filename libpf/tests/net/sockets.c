@@ -8,6 +8,7 @@
 
 #include "network.h"
 #include "net/socket.h"
+#include "net/wire.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -145,7 +146,7 @@ static struct packet *take(struct host *host)
 	host->queue = packet->next;
 	if (!host->queue)
 		host->queue_last = &host->queue;
-	host->waiting -= packet->length;
+	host->waiting -= wire_charge(packet->length);
 	return packet;
 }
 

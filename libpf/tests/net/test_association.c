@@ -326,28 +326,28 @@ static void test_restart(void **state)
 	world_destroy(world);
 }
 
-/* The incarnation tells a process from an earlier one with the same id. */
-static void test_incarnation(void **state)
+/* When the accepter answers, another host repeats the opener's HELLO. */
+static void repeat_hello(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+			 size_t length)
+{
+	if ((bytes[16] & 15) == WIRE_HELLO)
+		keep(world, from, to, bytes, length);
+	if ((bytes[16] & 15) == WIRE_WELCOME && to == 0 && kept_count)
+		world_inject(world, 2, from, kept[0].bytes, kept[0].length);
+}
+
+/* It does not lead the accepter's packets to that host. */
+static void test_repeated_hello(void **state)
 {
 	struct settings settings = three_hosts();
-	struct world *world;
+	struct world *world = make(&settings);
 
-	settings.same_id = true;
-	world = make(&settings);
-	world->tap = keep;
-	put_and_check(world, 1, 0);
-	world->tap = NULL;
-	host_crash(&world->hosts[1]);
-	host_start(&world->hosts[1]);
-	put_and_check(world, 1, 0);
-	assert_int_equal(gone, 1);
-	assert_status(gone_status, PF_ERR_PEER);
-	/* A late HELLO of the first process does not end the association with the second. */
-	replay_kept(world);
-	world_pass(world, MILLISECOND);
-	put_and_check(world, 1, 0);
+	world->tap = repeat_hello;
 	put_and_check(world, 0, 1);
-	assert_int_equal(gone, 1);
+	/* It was answered there. */
+	assert_true(host_statistics(&world->hosts[2])->packets_received > 0);
+	put_and_check(world, 1, 0);
+	assert_int_equal(gone, 0);
 	free_kept();
 	world_destroy(world);
 }
@@ -398,11 +398,16 @@ static void test_dead(void **state)
 		unsigned timeout;     /* peer_timeout, s */
 		bool silent;          /* its host does not report that the port is closed */
 		bool used;            /* a put is posted after its death */
+		unsigned reports;     /* its host sends no more */
+		unsigned down;        /* the path that carries nothing, by bit */
 		unsigned least, most; /* s */
 	} cases[] = {
-		{ 5, true, true, 5, 6 },
-		{ 600, false, true, 2, 4 },
-		{ 8, true, false, 8, 12 }, /* found by the probes of keepalive */
+		{ 5, true, true, 0, 0, 5, 6 },
+		{ 600, false, true, 1000, 0, 2, 4 },
+		{ 600, false, true, 1, 0, 2, 4 },
+		{ 600, false, true, 1, 1, 2, 4 },
+		{ 600, false, true, 1, 2, 2, 4 },
+		{ 8, true, false, 0, 0, 8, 12 }, /* found by the probes of keepalive */
 	};
 	size_t i;
 
@@ -412,15 +417,19 @@ static void test_dead(void **state)
 		uint64_t start;
 
 		settings.options.peer_timeout = cases[i].timeout * SECOND;
+		settings.paths = cases[i].down ? 2 : 1;
+		settings.reports = cases[i].reports;
 		world = make_used(&settings);
+		put_and_check(world, 0, 1);
 		start = world->now;
+		world->settings.paths_down = cases[i].down;
 		world->settings.loss = cases[i].silent ? UINT32_MAX : 0;
 		host_crash(&world->hosts[1]);
 		if (cases[i].used)
 			put(world, 0, 1);
 		world_pass(world, 100 * SECOND);
 		if (cases[i].used)
-			check_completed(2, PF_ERR_PEER);
+			check_completed(3, PF_ERR_PEER);
 		check_gone(start, cases[i].least, cases[i].most);
 		world_destroy(world);
 	}
@@ -469,6 +478,34 @@ static void test_false_refusal(void **state)
 	assert_int_equal(gone, 0);
 	put_and_check(world, 0, 1);
 	world_destroy(world);
+}
+
+/* Nor one whose process stands still for a moment, nor by a path that leads to another host. */
+static void test_false_refusal_in_silence(void **state)
+{
+	static const struct {
+		unsigned path;
+		uint64_t silence;
+	} cases[] = { { 0, SECOND }, { 1, 20 * SECOND } };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct settings settings = three_hosts();
+		struct net_endpoint endpoint = sockets_endpoint(1, cases[i].path);
+		struct world *world;
+
+		settings.paths = 2;
+		settings.paths_down = 2;
+		world = make_used(&settings);
+		host_stop(&world->hosts[1]);
+		net_refused(world->hosts[0].core, &endpoint);
+		host_pump(&world->hosts[0]);
+		world_pass(world, cases[i].silence);
+		host_continue(&world->hosts[1]);
+		put_and_check(world, 0, 1);
+		assert_int_equal(gone, 0);
+		world_destroy(world);
+	}
 }
 
 static void test_goodbye(void **state)
@@ -580,13 +617,14 @@ int main(void)
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_auth_differs),
 		cmocka_unit_test(test_forged),
+		cmocka_unit_test(test_repeated_hello),
 		cmocka_unit_test(test_restart),
-		cmocka_unit_test(test_incarnation),
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_link_down),
 		cmocka_unit_test(test_dead),
 		cmocka_unit_test(test_dead_before_completion),
 		cmocka_unit_test(test_false_refusal),
+		cmocka_unit_test(test_false_refusal_in_silence),
 		cmocka_unit_test(test_goodbye),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_probes_of_paths),

@@ -11,10 +11,10 @@
 static struct auth_keys opener, accepter;
 
 static void make_keys(struct auth_keys *first, struct auth_keys *second, uint8_t key_byte,
-		      uint8_t nonce_byte, uint64_t incarnation)
+		      uint8_t nonce_byte, uint8_t id_byte)
 {
-	uint8_t key[NET_KEY_BYTES], id[2][NET_ID_BYTES] = { { 1 }, { 2 } }, nonce[WIRE_NONCE];
-	struct auth_party open = { id[0], nonce, incarnation }, accept = { id[1], nonce, 1 };
+	uint8_t key[NET_KEY_BYTES], id[2][NET_ID_BYTES] = { { id_byte }, { 2 } }, nonce[WIRE_NONCE];
+	struct auth_party open = { id[0], nonce }, accept = { id[1], nonce };
 
 	memset(key, key_byte, sizeof(key));
 	memset(nonce, nonce_byte, sizeof(nonce));
@@ -31,7 +31,7 @@ static void make_packet(uint8_t *packet)
 
 static void test_keys_differ(void **state)
 {
-	/* Key, nonce, incarnation. */
+	/* Key, nonce, id. */
 	static const uint8_t differ[][3] = { { 9, 8, 7 }, { 1, 1, 7 }, { 1, 8, 8 } };
 	struct auth_keys other;
 	size_t i;

@@ -252,6 +252,33 @@ static void on_transferred(struct host *host, void *arg, const struct net_comple
 	transferred = true;
 }
 
+/* The packet that tells a waiting sender of new room is lost: it waits for a time-out, not longer. */
+static void test_lost_credit(void **state)
+{
+	struct world *world = make(0, 0);
+	uint32_t sent = 0, rounds;
+	unsigned idle;
+
+	/* In the second round the receiver knows the round-trip time. */
+	for (rounds = 0; rounds < 2; rounds++) {
+		world->hosts[1].closed = true;
+		for (idle = 0; idle < 10; idle++) {
+			for (; send(world, sent, 1000) == PF_DONE; sent++)
+				idle = 0;
+			pump(world, MILLISECOND);
+		}
+		world->hosts[1].closed = false;
+		world->settings.loss = rounds ? UINT32_MAX : 0;
+		host_pump(&world->hosts[1]);
+		world_pass(world, 50 * MICROSECOND);
+		world->settings.loss = 0;
+		assert_true(!rounds || received < sent);
+		pump(world, 5 * MILLISECOND);
+		check_received(world, sent);
+	}
+	world_destroy(world);
+}
+
 /* A receiver that does not take its messages stops their sender, and nothing else. */
 static void test_credit(void **state)
 {
@@ -360,7 +387,8 @@ int main(void)
 		cmocka_unit_test(test_lent),          cmocka_unit_test(test_behind_odd_length),
 		cmocka_unit_test(test_owes),          cmocka_unit_test(test_gathered),
 		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_atomics),       cmocka_unit_test(test_bad_atomic),
+		cmocka_unit_test(test_lost_credit),   cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_bad_atomic),
 	};
 
 	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);

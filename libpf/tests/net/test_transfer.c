@@ -8,6 +8,7 @@
 #include "unit.h"
 
 #include "net/sockets.h"
+#include "net/transfer.h"
 #include "net/wire.h"
 
 #define ARENA (8 * MIB)
@@ -566,6 +567,61 @@ static void test_prediction_of_silent(void **state)
 	finish_put(world);
 }
 
+/* ---- too little memory ---- */
+
+static unsigned record_errors, records_before; /* so many records are refused, after so many */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	if (size == sizeof(struct net_transfer) && record_errors && !records_before--) {
+		records_before = 0;
+		record_errors--;
+		return NULL;
+	}
+	return __real_malloc(size);
+}
+
+/* The destination has no memory to note that the source gave up, or the source to note a get. */
+static void test_no_record(void **state)
+{
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		struct world *world = make(2, NET_FAULT_NACK);
+
+		records_before = 1;
+		record_errors = 3;
+		if (i)
+			get(world, 0, 1, HALF, 0, 100000);
+		else
+			put(world, 0, 1, ARENA, HALF, 100000);
+		await_all(world);
+		assert_int_equal(record_errors, 0);
+		assert_status(completions[0].status, i ? PF_OK : PF_ERR_FAULT);
+		world_destroy(world);
+	}
+}
+
+/* What was kept cannot be written for lack of memory: the source sends it again. */
+static void test_no_memory_for_kept(void **state)
+{
+	struct world *world = make_warm(settings_for(2, NET_FAULT_BACKUP));
+
+	host_evict(&world->hosts[1], HALF, 100000);
+	put(world, 0, 1, 0, HALF, 100000);
+	world_pass(world, MILLISECOND);
+	assert_true(WORLD_SUM(world, backup_held) > 0);
+	memset(world->hosts[1].arena + HALF, 0, 100000);
+	world->hosts[1].memory_errors = 3;
+	finish(world);
+	assert_int_equal(world->hosts[1].memory_errors, 0);
+	check_same(world, 0, 0, 1, HALF, 100000);
+	world_destroy(world);
+}
+
 /* ---- packets handed in by the test ---- */
 
 static struct {
@@ -733,6 +789,8 @@ int main(void)
 		cmocka_unit_test(test_prediction_resolves),
 		cmocka_unit_test(test_prediction_of_get),
 		cmocka_unit_test(test_prediction_of_silent),
+		cmocka_unit_test(test_no_record),
+		cmocka_unit_test(test_no_memory_for_kept),
 		cmocka_unit_test(test_end_under_packets),
 		cmocka_unit_test(test_unmapped),
 	};

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 
+#include "net/wire.h"
 #include "network.h"
 #include "pattern.h"
 #include "sockets.h"
@@ -16,6 +17,7 @@ void settings_init(struct settings *settings)
 				       .interface_mtu = 8952,
 				       .resolve = 50 * MICROSECOND,
 				       .paths = 1,
+				       .reports = UINT32_MAX,
 				       .predict = UINT32_MAX,
 				       .away_time = 20 * MICROSECOND,
 				       .arena = (size_t)1 << 20 };
@@ -117,20 +119,22 @@ static void arrive(struct world *world, struct packet *packet)
 		struct host *from = &world->hosts[packet->from];
 
 		/* Its system reports that no socket listens, unless that report is lost. */
-		if (from->core && !from->stopped && world_chance(world, ~world->settings.loss)) {
+		if (from->core && !from->stopped && world->settings.reports &&
+		    world_chance(world, ~world->settings.loss)) {
 			struct net_endpoint endpoint = sockets_endpoint(host->number, packet->path);
 
+			world->settings.reports--;
 			net_refused(from->core, &endpoint);
 			host_pump(from);
 		}
 		packet_free(world, packet);
 		return;
 	}
-	if (host->waiting + packet->length > world->settings.options.receive_buffer) {
+	if (host->waiting + wire_charge(packet->length) > world->settings.options.receive_buffer) {
 		packet_free(world, packet);
 		return;
 	}
-	host->waiting += packet->length;
+	host->waiting += wire_charge(packet->length);
 	packet->next = NULL;
 	*host->queue_last = packet;
 	host->queue_last = &packet->next;
@@ -244,9 +248,14 @@ static int on_destination(void *user, const struct net_wait *wait, uint64_t addr
 static int on_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
 		    uint32_t length, uint64_t *bad)
 {
-	int status = reach(user, wait, address, length, false, bad);
 	struct host *host = user;
+	int status;
 
+	if (host->memory_errors) {
+		host->memory_errors--;
+		return PF_ERR_MEMORY;
+	}
+	status = reach(user, wait, address, length, false, bad);
 	if (status == PF_OK)
 		memcpy((void *)(uintptr_t)address, data, length);
 	host->absent_writes += status == PF_ERR_AGAIN;
@@ -390,12 +399,10 @@ void host_start(struct host *host)
 					   .user = host };
 
 	host->life++;
-	if (host->life == 1 || !world->settings.same_id)
-		on_random(host, host->id, sizeof(host->id));
+	on_random(host, host->id, sizeof(host->id));
 	on_random(host, host->key, sizeof(host->key));
 	memcpy(options.id, host->id, sizeof(options.id));
 	memcpy(options.key, host->key, sizeof(options.key));
-	options.incarnation = host->life;
 	host->core = net_create(&options, &memory, &callbacks);
 	if (!host->core)
 		abort();

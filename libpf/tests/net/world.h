@@ -48,7 +48,7 @@ struct settings {
 	size_t beyond;       /* bytes behind the arena that belong to the host and are not mapped */
 	unsigned paths;      /* between two hosts */
 	uint32_t paths_down; /* bit mask of paths that carry nothing */
-	bool same_id;        /* a host that starts again keeps its id */
+	unsigned reports;    /* that a port is closed: hosts send no more in all */
 	struct net_options options;
 };
 
@@ -66,12 +66,13 @@ struct host {
 	uint32_t life;    /* number of starts */
 	bool stopped;     /* handles no packets, which wait or get lost */
 	bool away;        /* will handle its packets later */
-	uint64_t waiting; /* bytes of packets that wait */
+	uint64_t waiting; /* wire_charge of the packets that wait */
 	struct packet *queue, **queue_last;
 	bool closed;            /* takes no messages, or other events */
 	enum net_lent lent;     /* how packets are handed in, unless it is closed */
 	unsigned in_pieces;     /* messages that were taken in several pieces */
 	unsigned absent_writes; /* number of place calls for an absent page */
+	unsigned memory_errors; /* so many place calls from now on find no memory */
 	/* By host: the association with it, and its life at that time. */
 	struct net_association **peers;
 	uint32_t *peer_life;
