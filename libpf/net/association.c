@@ -6,6 +6,11 @@
 #include "core.h"
 
 #define HELLO_FIRST 20000000ull
+/*
+ * Until contact_timeout HELLOs are frequent: 23 in 5 s. Of a network that loses 20 % in
+ * each direction, all of these contacts fail with a probability of 0.36^23 = 6e-11.
+ */
+#define HELLO_CONTACT 250000000ull
 #define HELLO_MOST 1000000000ull
 #define CREDIT_PERIOD 100000000ull
 #define WAITING_PERIOD 1000000000ull
@@ -13,6 +18,13 @@
 
 /* At rest 1 KiB with what link.c has of a peer, README.md says; test_footprint.c counts it. */
 _Static_assert(sizeof(struct net_association) + sizeof(struct path) <= 824, "each peer costs it");
+
+/* By enum net_refusal: what comes back from a peer that has never answered. */
+static const char *const refusals[] = {
+	"\"port unreachable\" (ICMP) instead of an answer",
+	"\"administratively prohibited\" (ICMP) instead of an answer",
+	"no answer, because a packet filter of this host blocks what is sent to it,",
+};
 
 static bool make_busy(struct net_association *association)
 {
@@ -336,6 +348,12 @@ static uint64_t open_deadline(const struct net_association *association)
 	return due;
 }
 
+/* It was asked for the first time, and did not answer. */
+static bool awaits_contact(const struct net_association *association)
+{
+	return association->state < OPEN && association->silent != NET_NEVER && !association->told;
+}
+
 uint64_t association_deadline(const struct net_association *association)
 {
 	const struct net_options *options = &association->core->options;
@@ -352,9 +370,23 @@ uint64_t association_deadline(const struct net_association *association)
 		due = earlier(due, association->silent + options->peer_timeout);
 		due = earlier(due, association->core->now + CORE_LOOK / 2);
 	}
+	if (awaits_contact(association))
+		due = earlier(due, association->silent + options->contact_timeout);
 	if (association->refused)
 		due = earlier(due, association->refused + options->refused_timeout);
 	return due;
+}
+
+const char *association_unanswered(const struct net_association *association)
+{
+	if (association->refusals >= 2)
+		return refusals[association->refusal];
+	return association->state == ACCEPTED ? "requests, but no answer to ours," : "no answer";
+}
+
+static void fail_unanswered(struct net_association *association)
+{
+	association_fail(association, PF_ERR_UNREACHABLE, association_unanswered(association));
 }
 
 /* True: it is. */
@@ -364,18 +396,21 @@ static bool check_dead(struct net_association *association, uint64_t now)
 
 	if (association->silent != NET_NEVER &&
 	    now >= association->silent + options->peer_timeout) {
-		association_fail(
-			association, PF_ERR_PEER,
-			"gone: no packet came from the peer within peer_timeout (its process or host "
-			"is gone, or a firewall drops UDP)");
+		if (association->state == OPEN)
+			association_fail(association, PF_ERR_TIMEOUT,
+					 "no packet within peer_timeout");
+		else
+			fail_unanswered(association);
 		return true;
 	}
 	if (!association->refused || now < association->refused + options->refused_timeout)
 		return false;
 	if (association->refusals >= 2) {
-		association_fail(
-			association, PF_ERR_PEER,
-			"gone: its host reports that no socket is open at the peer's UDP port");
+		if (association->state == OPEN)
+			association_fail(association, PF_ERR_PEER,
+					 "the peer's process is gone: \"port unreachable\" (ICMP)");
+		else
+			fail_unanswered(association);
 		return true;
 	}
 	/* One word of it alone may have been about something else. */
@@ -473,8 +508,16 @@ static void advance_open(struct net_association *association, uint64_t now)
 
 void association_advance(struct net_association *association, uint64_t now)
 {
+	struct net_core *core = association->core;
+
 	if (association->state == GONE || check_dead(association, now))
 		return;
+	if (awaits_contact(association) &&
+	    now >= association->silent + core->options.contact_timeout) {
+		association->told = true;
+		core->callbacks.unanswered(core->callbacks.user, association,
+					   association_unanswered(association));
+	}
 	if (association->state == OPEN)
 		advance_open(association, now);
 	else if (association->state == OPENING && now >= association->opening->hello_due)
@@ -496,8 +539,9 @@ void association_credit(struct net_association *association, uint64_t now)
 
 uint64_t association_hello_delay(const struct net_association *association)
 {
+	uint64_t most = association->told ? HELLO_MOST : HELLO_CONTACT;
 	uint64_t delay = HELLO_FIRST
 			 << (association->opening->hellos < 6 ? association->opening->hellos : 6);
 
-	return delay < HELLO_MOST ? delay : HELLO_MOST;
+	return delay < most ? delay : most;
 }

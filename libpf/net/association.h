@@ -54,7 +54,9 @@ struct net_association {
 	bool goodbye;     /* to be sent */
 	bool closing;     /* the user let go of it: to be freed when it has nothing to send */
 	bool undelivered; /* in the core's list */
+	bool told;        /* that it did not answer */
 	uint8_t paths_count, refusals;
+	uint8_t refusal; /* the last one: enum net_refusal */
 	uint64_t deadline;
 	uint64_t heard;   /* when last */
 	uint64_t silent;  /* since when an answer is due, NET_NEVER: none */
@@ -98,6 +100,8 @@ void association_wake(struct net_association *association);
 void association_unready(struct net_association *association);
 /* It ends, for this reason: what waits completes, gone is called. */
 void association_fail(struct net_association *association, int status, const char *why);
+/* Why it is not open yet: what came instead of an answer. */
+const char *association_unanswered(const struct net_association *association);
 /* Its messages were handed out, the last thing that one that is GONE is kept for. */
 void association_delivered(struct net_association *association);
 struct path *association_path(struct net_association *association, unsigned number,

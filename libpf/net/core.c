@@ -12,6 +12,7 @@ void net_options_init(struct net_options *options)
 		.backup_ring = 256u << 10,
 		.receive_buffer = 4u << 20,
 		.peer_timeout = 600000000000ull,
+		.contact_timeout = 5000000000ull,
 		.refused_timeout = 2000000000ull,
 		.timeout_min = 2000000ull,
 		.ack_delay = 100000ull,
@@ -310,6 +311,37 @@ int net_path_add(struct net_association *association, const struct net_endpoint 
 	return association_path(association, association->paths_count, to) ? PF_OK : PF_ERR_MEMORY;
 }
 
+int net_contact(struct net_association *association)
+{
+	return association_use(association);
+}
+
+bool net_is_open(const struct net_association *association)
+{
+	return association->state == OPEN;
+}
+
+void net_give_up(struct net_association *association)
+{
+	if (association->state >= OPEN)
+		return;
+	/* Its opener may have had the WELCOME, and this process not its next packet. */
+	association->goodbye = association->state == ACCEPTED;
+	/* No HELLO is of a later process: which one was not reached is not known. */
+	association->incarnation = UINT64_MAX;
+	association_fail(association, PF_ERR_UNREACHABLE, association_unanswered(association));
+	association_wake(association);
+}
+
+bool net_path_endpoint(const struct net_association *association, unsigned path,
+		       struct net_endpoint *endpoint)
+{
+	if (path >= NET_PATHS_MOST || !association->paths[path])
+		return false;
+	*endpoint = association->paths[path]->to;
+	return true;
+}
+
 void *net_association_user(const struct net_association *association)
 {
 	return association->user;
@@ -335,19 +367,33 @@ static bool same(const struct net_endpoint *a, const struct net_endpoint *b)
 	return !memcmp(a, b, sizeof(*a));
 }
 
-void net_refused(struct net_core *core, const struct net_endpoint *endpoint)
+static bool has_path(const struct net_association *association, const struct net_endpoint *endpoint)
+{
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (association->paths[i] && same(&association->paths[i]->to, endpoint))
+			return true;
+	}
+	return false;
+}
+
+void net_refused(struct net_core *core, const struct net_endpoint *endpoint,
+		 enum net_refusal refusal)
 {
 	uint32_t i;
 
 	for (i = 0; i < core->room; i++) {
 		struct net_association *association = core->associations[i];
 
-		if (!association || association->state == GONE || !association->paths[0] ||
-		    !same(&association->paths[0]->to, endpoint))
+		if (!association || association->state == GONE ||
+		    (association->state == OPEN && refusal != NET_REFUSED_PORT) ||
+		    !has_path(association, endpoint))
 			continue;
 		if (!association->refused)
 			association->refused = core->now ? core->now : 1;
 		association->refusals += association->refusals < 255;
+		association->refusal = (uint8_t)refusal;
 		if (association->state == OPEN && association->refusals == 1) {
 			association->ping = true;
 			association_wake(association);

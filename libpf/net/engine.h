@@ -7,7 +7,8 @@
  * the application does not poll. The core's state is under "lock", which the
  * driver holds but for the application's callbacks: during these the driver is
  * inside the core, and other threads may post (net_send, net_put, net_get,
- * net_atomic), which is what the core permits then.
+ * net_atomic), which is what the core permits then. They may also begin or give up a
+ * contact: an association that is not open has no part in what the driver is doing.
  *
  * Only progress calls the application. What the service thread meets waits:
  * messages in the core, completions and ends of peers in lists here.
@@ -53,6 +54,7 @@ struct engine {
 	_Atomic bool posted;        /* something to send since the driver looked */
 	_Atomic bool active;        /* there are links */
 	bool calling;               /* the driver may call the application */
+	_Atomic int caller;         /* the thread that is calling, 0: none */
 	uint64_t told;              /* how often it did; the driver's own */
 	const struct socket *heard; /* by which something came last; likewise */
 	bool undelivered;           /* messages wait in the core for progress */
@@ -63,6 +65,7 @@ struct engine {
 	struct finished *finished, **finished_last;
 	struct link *links, *gone; /* gone: not told yet */
 	struct link *met;          /* before it in links: those that progress has not seen */
+	bool warns;                /* there is a link to warn of */
 	struct resolve_window source_window, destination_window;
 	struct access access;          /* to this process's memory */
 	struct net_statistics counted; /* that the context's statistics have */
@@ -81,11 +84,23 @@ struct engine {
 
 /*
  * Sockets on the interfaces that the options choose; their endpoints go into the
- * context's address. PF_OK with *engine NULL and *why if there is no network.
+ * context's address. PF_OK with *engine NULL and *why, static or the context's, if there
+ * is no network.
  */
 int engine_open(pf_context *context, struct engine **engine, const char **why);
 /* Before the service thread ends: wait a moment for what was sent to arrive. */
 void engine_linger(struct engine *engine);
+/* A thread that waits for packets; at first 0. */
+struct engine_waiter {
+	uint64_t stalled; /* since when a callback of another thread has the core, ns; 0: none */
+	uint64_t pause;   /* length of the next wait, ns */
+};
+/*
+ * Drive, or let the thread that drives go on, and wait a moment for packets. Without
+ * the lock, and without calling the application. False: there is no use in waiting,
+ * because a callback of the application has the core, this thread's or for long another's.
+ */
+bool engine_wait(struct engine *engine, struct engine_waiter *waiter);
 /* After the service thread has ended: say goodbye, and forget everything. */
 void engine_close(struct engine *engine);
 

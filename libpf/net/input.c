@@ -97,8 +97,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 				   frame->stream.length))
 			return false;
 		if (!control_arrived(association))
-			association_fail(association, PF_ERR_REFUSED,
-					 "malformed control stream from the peer");
+			association_fail(association, PF_ERR_PROTOCOL, "malformed control stream");
 		return true;
 	case FRAME_MESSAGE:
 		*asks = true;
@@ -109,8 +108,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		position = wire_widen(busy->in[STREAM_MESSAGE].next, frame->stream.offset);
 		if (!message_arrived(association, position, view->payload, frame->stream.length,
 				     &taken))
-			association_fail(association, PF_ERR_REFUSED,
-					 "malformed message stream from the peer");
+			association_fail(association, PF_ERR_PROTOCOL, "malformed message stream");
 		view->payload_length = 0;
 		return taken;
 	case FRAME_PING:

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "link.h"
 
+#include <arpa/inet.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,7 +149,7 @@ const char *link_unreachable(const struct engine *engine, const struct address *
 	if (address->auth != engine->context->address.auth)
 		return "the option auth differs there";
 	if (!address->endpoints_count)
-		return "it offers no network address (see its options network and if_include)";
+		return "it offers no network address (see its options network, if_include and port_min)";
 	if (!link_paths(engine, address, paths))
 		return "no network interface used here leads to one that it uses "
 		       "(see if_include)";
@@ -175,6 +177,51 @@ static void link_add(struct engine *engine, struct link *link, struct net_associ
 		engine->sockets[i].heard = activity_read(&engine->context->activity.polls);
 	atomic_store_explicit(&engine->active, true, memory_order_relaxed);
 	statistic_add_concurrent(&engine->context->statistics, PF_STAT_PEERS, 1);
+}
+
+/* ---- in words ---- */
+
+/* "10.77.0.2, UDP port 41234, over eth0 (from 10.77.0.1)" */
+static size_t describe_path(const struct engine *engine, const struct net_endpoint *to, char *text,
+			    size_t size)
+{
+	char there[INET6_ADDRSTRLEN] = "?", here[INET6_ADDRSTRLEN] = "?";
+	const struct interface *interface;
+	struct endpoint endpoint;
+	int family, length;
+
+	memcpy(&endpoint, to, sizeof(endpoint));
+	interface = &engine->interfaces[endpoint.socket];
+	family = interface->address.any.sa_family;
+	inet_ntop(family, endpoint.address, there, sizeof(there));
+	inet_ntop(family,
+		  family == AF_INET ? (const void *)&interface->address.in.sin_addr :
+				      (const void *)&interface->address.in6.sin6_addr,
+		  here, sizeof(here));
+	length = snprintf(text, size, "%s, UDP port %u, over %s (from %s)", there,
+			  ntohs(endpoint.port), interface->name, here);
+	return length < 0 ? 0 : (size_t)length;
+}
+
+#define DESCRIPTION 768 /* bytes for all paths of a peer */
+
+/* "why PATH and PATH" */
+static void describe(const struct engine *engine, const struct net_association *association,
+		     const char *why, char text[DESCRIPTION])
+{
+	size_t used = (size_t)snprintf(text, DESCRIPTION, "%s ", why);
+	const char *word = "";
+	struct net_endpoint to;
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST && used < DESCRIPTION; i++) {
+		if (!net_path_endpoint(association, i, &to))
+			continue;
+		used += (size_t)snprintf(text + used, DESCRIPTION - used, "%s", word);
+		if (used < DESCRIPTION)
+			used += describe_path(engine, &to, text + used, DESCRIPTION - used);
+		word = " and ";
+	}
 }
 
 /* ---- what the core tells ---- */
@@ -288,6 +335,12 @@ static void finish(struct engine *engine, struct operation *operation,
 	free(operation);
 }
 
+static bool is_end(int status)
+{
+	return status == PF_ERR_PEER || status == PF_ERR_UNREACHABLE || status == PF_ERR_TIMEOUT ||
+	       status == PF_ERR_PROTOCOL;
+}
+
 void link_complete(void *user, struct net_association *association, void *arg,
 		   const struct net_completion *completion)
 {
@@ -296,7 +349,8 @@ void link_complete(void *user, struct net_association *association, void *arg,
 	struct finished *finished;
 
 	(void)association;
-	if (engine->calling) {
+	/* That of a peer that ends waits for link_gone, which knows the reason. */
+	if (engine->calling && !is_end(completion->status)) {
 		engine->told++;
 		engine_unlock(engine);
 		finish(engine, &operation->operation, completion);
@@ -313,17 +367,116 @@ void link_complete(void *user, struct net_association *association, void *arg,
 	atomic_store_explicit(&engine->untold, true, memory_order_release);
 }
 
+/* Are the paths to both the same, but for the ports there? Then they are on one host. */
+static bool same_host(const struct link *a, const struct link *b)
+{
+	struct net_endpoint one, other;
+	struct endpoint x, y;
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (!net_path_endpoint(a->association, i, &one) ||
+		    !net_path_endpoint(b->association, i, &other))
+			continue;
+		memcpy(&x, &one, sizeof(x));
+		memcpy(&y, &other, sizeof(y));
+		x.port = y.port = 0;
+		return !memcmp(&x, &y, sizeof(x));
+	}
+	return false;
+}
+
+/* It has not answered so far, or never did. */
+static bool is_silent(const struct link *link)
+{
+	if (link->gone)
+		return link->status == PF_ERR_UNREACHABLE;
+	return link->unanswered && !net_is_open(link->association);
+}
+
+/* Another peer of its host that did not answer. */
+static const struct link *silent_neighbour(const struct engine *engine, const struct link *link)
+{
+	const struct link *other;
+
+	for (other = engine->links; other; other = other->next) {
+		if (other != link && is_silent(other) && same_host(other, link))
+			return other;
+	}
+	return NULL;
+}
+
+static const char *why_gone(const struct link *link)
+{
+	return link->why ? link->why : pf_strerror(link->status);
+}
+
 void link_gone(void *user, struct net_association *association, int status, const char *why)
 {
 	struct link *link = net_association_user(association);
 	struct engine *engine = user;
+	char text[DESCRIPTION], lead[160];
 
-	link->why = why;
+	snprintf(lead, sizeof(lead), "%s from", why);
+	if (status == PF_ERR_UNREACHABLE && !link->unanswered && silent_neighbour(engine, link))
+		snprintf(lead, sizeof(lead),
+			 "not tried, as another process of its host did not answer:");
+	if (status == PF_OK)
+		snprintf(text, sizeof(text), "%s", why);
+	else
+		describe(engine, association, lead, text);
+	link->why = strdup(text);
+	/* What waits for the peer completes before the application is told that it is gone. */
+	if (link->peer && link->peer->transport == &transport_net &&
+	    net_peer(link->peer)->link == link)
+		peer_set_path(link->peer, why_gone(link));
 	link->gone = true;
 	link->status = status;
 	link->next_gone = engine->gone;
 	engine->gone = link;
 	atomic_store_explicit(&engine->untold, true, memory_order_release);
+}
+
+void link_unanswered(void *user, struct net_association *association, const char *why)
+{
+	struct link *link = net_association_user(association);
+	struct engine *engine = user;
+
+	(void)why;
+	link->unanswered = true;
+	/* Once for each host. */
+	link->warn = !link->contacting && !silent_neighbour(engine, link);
+	engine->warns |= link->warn;
+	if (link->warn)
+		atomic_store_explicit(&engine->untold, true, memory_order_release);
+}
+
+/* Progress, without the lock: warn of this link, if that is due. */
+static unsigned warn(struct engine *engine, struct link *link)
+{
+	pf_context *context = engine->context;
+	char text[DESCRIPTION], lead[64];
+	pf_peer *peer = NULL;
+
+	engine_lock(engine);
+	/* It may have answered by now, or its end be told. */
+	if (link->warn && !link->gone && !net_is_open(link->association)) {
+		peer = link->peer;
+		snprintf(lead, sizeof(lead), "no answer for %llu s from",
+			 (unsigned long long)context->options.contact_timeout);
+		describe(engine, link->association, lead, text);
+	}
+	link->warn = false;
+	engine_unlock(engine);
+	if (peer && context->warning)
+		context->warning(context, peer, text, context->warning_arg);
+	return peer != NULL;
+}
+
+/* Did link_contact tell that it does not answer? */
+static bool is_known(const struct link *link)
+{
+	return link->contacting && link->status == PF_ERR_UNREACHABLE;
 }
 
 /* Without memory for the peer it is to be told later. */
@@ -336,8 +489,8 @@ static void tell_gone(struct engine *engine, struct link *link)
 	if (peer) {
 		if (peer_state(peer) != PEER_GONE)
 			peer_set_gone(&engine->context->peers, peer,
-				      link->status == PF_OK ? PF_ERR_PEER : link->status, link->why,
-				      link->status == PF_OK);
+				      link->status == PF_OK ? PF_ERR_PEER : link->status,
+				      why_gone(link), link->status == PF_OK || is_known(link));
 		return;
 	}
 	engine_lock(engine);
@@ -369,8 +522,8 @@ static void meet_callers(struct engine *engine)
 
 unsigned link_tell(struct engine *engine)
 {
+	struct link *gone, *next_gone, *warned;
 	struct finished *finished, *next;
-	struct link *gone, *next_gone;
 	unsigned count = 0;
 
 	/* At one moment, so that what a peer left unfinished is finished before it is gone. */
@@ -385,6 +538,9 @@ unsigned link_tell(struct engine *engine)
 	else if (engine->gone)
 		atomic_store_explicit(&engine->untold, true, memory_order_release);
 	meet_callers(engine);
+	/* Links are only ever added, and before the first. */
+	warned = engine->warns ? engine->links : NULL;
+	engine->warns = false;
 	engine_unlock(engine);
 	for (; finished; finished = next, count++) {
 		struct net_completion completion = finished->completion;
@@ -396,6 +552,8 @@ unsigned link_tell(struct engine *engine)
 		next_gone = gone->next_gone;
 		tell_gone(engine, gone);
 	}
+	for (; warned; warned = warned->next)
+		count += warn(engine, warned);
 	return count;
 }
 
@@ -457,6 +615,70 @@ static struct net_association *association_of(pf_peer *peer, int *status)
 		return NULL;
 	}
 	return link->association;
+}
+
+void link_free(struct link *link)
+{
+	free(link->why);
+	free(link);
+}
+
+/* Under the lock: begin the contact, or end it. PF_ERR_AGAIN: the answer is not known yet. */
+static int contact(struct engine *engine, pf_peer *peer, bool wait)
+{
+	struct net_association *association;
+	struct link *link;
+	int status;
+
+	association = association_of(peer, &status);
+	if (!association)
+		return status;
+	if (net_is_open(association))
+		return PF_OK;
+	link = net_peer(peer)->link;
+	/*
+	 * One wait for each host, though a port of its other processes may be open: with
+	 * many of them the waits would add up. Those come to the same result, see below.
+	 */
+	if (link->unanswered || silent_neighbour(engine, link)) {
+		link->contacting = true;
+		net_give_up(association);
+		return PF_ERR_UNREACHABLE;
+	}
+	link->contacting |= wait;
+	status = net_contact(association);
+	return status == PF_OK ? PF_ERR_AGAIN : status;
+}
+
+/*
+ * Both ends come to the same result. An association is open here only if the peer's
+ * packets arrive here, and ours there. One that was given up is not opened by the peer's
+ * HELLOs later: the peer gives it up as well, after its own wait.
+ */
+int link_contact(pf_peer *peer, bool wait, const char **why)
+{
+	struct engine *engine = peer->context->engine;
+	struct engine_waiter waiter = { 0 };
+	int status;
+
+	for (;;) {
+		engine_lock(engine);
+		status = contact(engine, peer, wait);
+		*why = pf_peer_path(peer);
+		/* Sends what that has to say. */
+		engine_post(engine);
+		if (status != PF_ERR_AGAIN || !wait)
+			break;
+		if (!engine_wait(engine, &waiter)) {
+			/* Nothing is known: it is reported like any other first contact. */
+			engine_lock(engine);
+			if (!net_peer(peer)->link->gone)
+				net_peer(peer)->link->contacting = false;
+			engine_unlock(engine);
+			break;
+		}
+	}
+	return status;
 }
 
 /* With the lock, which it gives back, after posting to the core. */

@@ -17,8 +17,11 @@ struct link {
 	struct net_association *association;
 	pf_peer *peer; /* NULL until it is needed */
 	bool gone;
+	bool unanswered; /* its peer did not answer the first contact in time */
+	bool contacting; /* a thread waits in link_contact, or was told there that it is silent */
+	bool warn;       /* the application is to be told that it is unanswered */
 	int status;
-	const char *why; /* gone: static text */
+	char *why; /* gone: a text, or NULL without memory for it */
 };
 
 struct net_peer {
@@ -43,6 +46,10 @@ unsigned link_paths(const struct engine *engine, const struct address *address,
 /* NULL if packets get from the engine to the owner of that address, else why not. */
 const char *link_unreachable(const struct engine *engine, const struct address *address);
 
+/* As pf_peer_contact, for a peer of the network. */
+int link_contact(pf_peer *peer, bool wait, const char **why);
+void link_free(struct link *link);
+
 /* The application opens the peer: it may have called us before. */
 void link_meet(pf_peer *peer);
 
@@ -53,6 +60,7 @@ bool link_deliver(void *user, struct net_association *from, uint8_t tag, void *d
 void link_complete(void *user, struct net_association *association, void *arg,
 		   const struct net_completion *completion);
 void link_gone(void *user, struct net_association *association, int status, const char *why);
+void link_unanswered(void *user, struct net_association *association, const char *why);
 
 /*
  * Progress, without the lock: finish what ended while the service thread was

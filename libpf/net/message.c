@@ -175,8 +175,7 @@ unsigned net_deliver(struct net_core *core)
 			continue;
 		before = association->busy->in[STREAM_MESSAGE].taken;
 		if (!message_deliver(association))
-			association_fail(association, PF_ERR_REFUSED,
-					 "malformed message stream from the peer");
+			association_fail(association, PF_ERR_PROTOCOL, "malformed message stream");
 		else if (association->busy->in[STREAM_MESSAGE].taken != before)
 			count++;
 		association_delivered(association);

@@ -93,7 +93,7 @@ static void accept_hello(struct net_association *association, const struct wire_
 static void forget(struct net_association *association)
 {
 	association_fail(association, PF_ERR_PEER,
-			 "gone: its process ended and another took its place");
+			 "the peer's process is gone: HELLO of another one");
 	/* Found by index until net_close, by id no more. */
 	core_hide(association->core, association);
 }

@@ -109,6 +109,10 @@ static void gone(void *user, struct net_association *association, int status, co
 {
 }
 
+static void unanswered(void *user, struct net_association *association, const char *why)
+{
+}
+
 static size_t packet_most(void *user, const struct net_endpoint *endpoint)
 {
 	return 1472;
@@ -132,6 +136,7 @@ void fuzz_open(struct fuzz *fuzz, uint8_t choices)
 		.complete = complete,
 		.accept = accept_one,
 		.gone = gone,
+		.unanswered = unanswered,
 		.packet_most = packet_most,
 		.random = not_random,
 	};

@@ -119,7 +119,7 @@ static void arrive(struct world *world, struct packet *packet)
 		if (from->core && !from->stopped && world_chance(world, ~world->settings.loss)) {
 			struct net_endpoint endpoint = sockets_endpoint(host->number, packet->path);
 
-			net_refused(from->core, &endpoint);
+			net_refused(from->core, &endpoint, NET_REFUSED_PORT);
 			host_pump(from);
 		}
 		packet_free(world, packet);
@@ -329,7 +329,15 @@ static void on_gone(void *user, struct net_association *association, int status,
 	if (host->peers[peer->number] == association)
 		host->peers[peer->number] = NULL;
 	if (host->gone)
-		host->gone(host, peer, status);
+		host->gone(host, peer, status, why);
+}
+
+static void on_unanswered(void *user, struct net_association *association, const char *why)
+{
+	struct host *host = user;
+
+	if (host->unanswered)
+		host->unanswered(host, net_association_user(association), why);
 }
 
 static size_t on_packet_most(void *user, const struct net_endpoint *endpoint)
@@ -360,6 +368,7 @@ void host_start(struct host *host)
 					   .complete = on_complete,
 					   .accept = on_accept,
 					   .gone = on_gone,
+					   .unanswered = on_unanswered,
 					   .packet_most = on_packet_most,
 					   .random = on_random,
 					   .user = host };
