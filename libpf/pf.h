@@ -44,12 +44,14 @@ enum pf_status {
 	PF_ERR_AGAIN = -1,       /* no room now: call pf_progress, then repeat the call */
 	PF_ERR_FAULT = -2,       /* an address cannot be resolved: see pf_completion */
 	PF_ERR_PEER = -3,        /* the peer's process ended or closed its context */
-	PF_ERR_UNREACHABLE = -4, /* no transport reaches this address */
+	PF_ERR_UNREACHABLE = -4, /* no transport reaches this address, or it never answered */
 	PF_ERR_ARGUMENT = -5,    /* an argument is out of range */
 	PF_ERR_MEMORY = -6,      /* out of memory */
 	PF_ERR_TOO_LONG = -7,    /* longer than pf_attributes.send_max */
-	PF_ERR_REFUSED = -8,     /* wrong key, other version, or broken protocol */
+	PF_ERR_REFUSED = -8,     /* wrong key or other version */
 	PF_ERR_SYSTEM = -9,      /* a system call failed: errno says why */
+	PF_ERR_TIMEOUT = -10,    /* nothing came from the peer for pf_options.peer_timeout */
+	PF_ERR_PROTOCOL = -11,   /* the peer broke the protocol */
 };
 
 /* Return a short English text for any status; static, never NULL. Thread safe. */
@@ -104,30 +106,33 @@ enum pf_transport {
  * them.
  */
 typedef struct pf_options {
-	uint64_t ring_size;     /* bytes */
-	uint64_t ring_memory;   /* bytes */
-	uint64_t eager_limit;   /* bytes */
-	uint64_t share_min;     /* bytes */
-	uint64_t run_max;       /* bytes */
-	uint64_t block_size;    /* bytes */
-	uint64_t single_copy;   /* 0 or 1 */
-	uint64_t transport;     /* enum pf_transport */
-	uint64_t mode;          /* enum pf_mode */
-	uint64_t policy;        /* enum pf_policy */
-	uint64_t residency;     /* microseconds; 0: never trusted */
-	uint64_t fault_retries; /* times */
-	uint64_t resolve_share; /* percent of one processor */
-	uint64_t collapse;      /* bytes; 0: never */
-	uint64_t idle_polls;    /* calls of pf_progress; 0: never sleep */
-	uint64_t idle_sleep;    /* microseconds */
-	uint64_t threads;       /* 0 or 1 */
-	uint64_t calibrate;     /* 0 or 1 */
-	uint64_t network;       /* enum pf_network */
-	uint64_t auth;          /* enum pf_auth */
-	uint64_t net_fault;     /* enum pf_net_fault */
-	uint64_t backup_ring;   /* bytes */
-	uint64_t socket_buffer; /* bytes */
-	uint64_t peer_timeout;  /* seconds */
+	uint64_t ring_size;       /* bytes */
+	uint64_t ring_memory;     /* bytes */
+	uint64_t eager_limit;     /* bytes */
+	uint64_t share_min;       /* bytes */
+	uint64_t run_max;         /* bytes */
+	uint64_t block_size;      /* bytes */
+	uint64_t single_copy;     /* 0 or 1 */
+	uint64_t transport;       /* enum pf_transport */
+	uint64_t mode;            /* enum pf_mode */
+	uint64_t policy;          /* enum pf_policy */
+	uint64_t residency;       /* microseconds; 0: never trusted */
+	uint64_t fault_retries;   /* times */
+	uint64_t resolve_share;   /* percent of one processor */
+	uint64_t collapse;        /* bytes; 0: never */
+	uint64_t idle_polls;      /* calls of pf_progress; 0: never sleep */
+	uint64_t idle_sleep;      /* microseconds */
+	uint64_t threads;         /* 0 or 1 */
+	uint64_t calibrate;       /* 0 or 1 */
+	uint64_t network;         /* enum pf_network */
+	uint64_t auth;            /* enum pf_auth */
+	uint64_t net_fault;       /* enum pf_net_fault */
+	uint64_t backup_ring;     /* bytes */
+	uint64_t socket_buffer;   /* bytes */
+	uint64_t peer_timeout;    /* seconds */
+	uint64_t contact_timeout; /* seconds */
+	uint64_t port_min;        /* UDP port; 0: the system chooses */
+	uint64_t port_max;        /* UDP port; not less than port_min */
 	/* Texts; NULL: not set. */
 	const char *if_include; /* "eth0,10.0.0.0/8" */
 	const char *if_exclude; /* the same */
@@ -230,7 +235,8 @@ int pf_address(const pf_context *context, void *buffer, size_t *length);
 /*
  * Return PF_OK if a transport reaches the owner of this address,
  * PF_ERR_UNREACHABLE if none does, PF_ERR_ARGUMENT if the bytes are not an address
- * of this version. Unless why is NULL, *why is a static text with the reason.
+ * of this version. Unless why is NULL, *why is a text with the reason, valid until
+ * pf_close.
  * Sends nothing: the process may have ended. Thread safe.
  */
 int pf_reachable(const pf_context *context, const void *address, size_t length, const char **why);
@@ -253,9 +259,22 @@ void pf_peer_close(pf_peer *peer);
 void *pf_peer_user(const pf_peer *peer);
 /*
  * Return how bytes reach this peer and why, e.g. "through the ring: single_copy is
- * 0"; static. It changes when the first use finds out. Thread safe.
+ * 0"; of a peer that has failed, the reason. Valid until pf_close. It changes when the
+ * first use finds out. Thread safe.
  */
 const char *pf_peer_path(const pf_peer *peer);
+
+/*
+ * Find out whether the peer answers, without sending it anything else. Returns PF_OK if
+ * it does, or if it is on this host; PF_ERR_UNREACHABLE if it rejects packets, or has not
+ * answered within pf_options.contact_timeout: then the peer has failed for good, without
+ * a call of the error callback, as do all later peers of its host that have not answered
+ * yet; PF_ERR_AGAIN if that is not known yet; PF_ERR_MEMORY. wait 0: only begin. wait 1:
+ * wait for the answer; PF_ERR_AGAIN only from a callback, or while another thread is
+ * inside one for long. Calls no callback. Unless why is NULL, *why is a text with the
+ * reason, valid until pf_close. Thread safe.
+ */
+int pf_peer_contact(pf_peer *peer, int wait, const char **why);
 
 /* Whose memory an address is in. */
 enum pf_side { PF_SIDE_NONE, PF_SIDE_LOCAL, PF_SIDE_REMOTE };
@@ -392,6 +411,16 @@ typedef void (*pf_error_fn)(pf_context *context, pf_peer *peer, int status, cons
 			    void *arg);
 /* As pf_set_receive. */
 void pf_set_error(pf_context *context, pf_error_fn error, void *arg);
+
+/*
+ * Called once for each host with a peer that has not answered its first contact within
+ * pf_options.contact_timeout, as behind a firewall. It is still tried: it may be slow, or
+ * stopped by a debugger. text says by which address, port and interface; it is valid
+ * during the call.
+ */
+typedef void (*pf_warning_fn)(pf_context *context, pf_peer *peer, const char *text, void *arg);
+/* As pf_set_receive. */
+void pf_set_warning(pf_context *context, pf_warning_fn warning, void *arg);
 
 enum pf_atomic_op { PF_ADD, PF_AND, PF_OR, PF_XOR, PF_SWAP, PF_COMPARE_SWAP };
 

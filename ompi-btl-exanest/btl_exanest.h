@@ -66,6 +66,7 @@ typedef struct mca_btl_exanest_component_t {
 	bool stray_reported;
 	bool registration_reported;
 	bool unreachable_reported;
+	bool fallback_reported;
 } mca_btl_exanest_component_t;
 
 /*
@@ -171,6 +172,8 @@ int mca_btl_exanest_error(int status);
 void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, const char *text);
 void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, const char *text,
 				void *arg);
+/* A peer has not answered so far. */
+void mca_btl_exanest_peer_warning(pf_context *context, pf_peer *peer, const char *text, void *arg);
 int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
 			      mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
 int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,

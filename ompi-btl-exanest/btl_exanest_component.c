@@ -228,6 +228,7 @@ static int open_context(bool threads)
 	pf_set_receive(component->context, mca_btl_exanest_receive, NULL);
 	pf_set_receive_pieces(component->context, mca_btl_exanest_receive_pieces, NULL);
 	pf_set_error(component->context, mca_btl_exanest_peer_error, NULL);
+	pf_set_warning(component->context, mca_btl_exanest_peer_warning, NULL);
 
 	pf_query(component->context, &attributes);
 	mca_btl_exanest_init_registration(&mca_btl_exanest_module.super);

@@ -51,6 +51,8 @@ int mca_btl_exanest_error(int status)
 		return OPAL_ERR_OUT_OF_RESOURCE;
 	case PF_ERR_PEER:
 	case PF_ERR_UNREACHABLE:
+	case PF_ERR_TIMEOUT:
+	case PF_ERR_PROTOCOL:
 	case PF_ERR_REFUSED:
 		return OPAL_ERR_UNREACH;
 	case PF_ERR_ARGUMENT:
@@ -67,18 +69,29 @@ int mca_btl_exanest_error(int status)
 
 /* ---- failures ---- */
 
-static const char *remedy(int status, bool remote)
+/* What to do where UDP packets do not arrive. */
+#define FIREWALL_REMEDY                                                                             \
+	"Does a firewall between the hosts, or on one of them, let UDP pass? Each process\n"        \
+	"receives on a port of its own: to bound them, set btl_exanest_port_min and\n"              \
+	"btl_exanest_port_max to the ports that are open. btl_exanest_if_include chooses another\n" \
+	"network. With tcp in the list (--mca btl exanest,tcp,self), tcp carries what exanest\n"    \
+	"cannot."
+
+static const char *remedy(int status)
 {
 	switch (status) {
 	case PF_ERR_PEER:
-		if (!remote)
-			return "It has most likely crashed or been killed: look for its own messages "
-			       "first.";
-		return "It has most likely crashed or been killed: look for its own messages first.\n"
-		       "If it still runs, look at the network: does a firewall between the hosts let\n"
-		       "UDP pass?";
+		return "It has most likely crashed or been killed: look for its own messages first.";
 	case PF_ERR_UNREACHABLE:
-		return "Run pf_info on both hosts to see which ways are open between them.";
+		return FIREWALL_REMEDY;
+	case PF_ERR_TIMEOUT:
+		return "Packets from it did arrive before. Its host or the network may be down, the\n"
+		       "process stopped, or a firewall changed. A process that is stopped for longer (by\n"
+		       "a debugger) needs a longer btl_exanest_peer_timeout.";
+	case PF_ERR_PROTOCOL:
+		return "One of the two processes has overwritten memory of libpf, or their versions of\n"
+		       "BTL exanest and libpf differ: compare \"pf_info\" on both hosts, and run the\n"
+		       "program with a memory checker.";
 	case PF_ERR_REFUSED:
 		return "All processes of a job need the same version of BTL exanest and libpf, and\n"
 		       "the same btl_exanest_auth and btl_exanest_network: compare\n"
@@ -98,7 +111,10 @@ static const char *topic(int status)
 {
 	switch (status) {
 	case PF_ERR_PEER:
+	case PF_ERR_TIMEOUT:
 		return "peer lost";
+	case PF_ERR_UNREACHABLE:
+		return "peer unreachable";
 	case PF_ERR_REFUSED:
 		return "peer refused";
 	default:
@@ -107,8 +123,10 @@ static const char *topic(int status)
 }
 
 /* The reason where libpf's error callback has not given one. */
-static const char *reason(int status, char *buffer, size_t size)
+static const char *reason(const pf_peer *peer, int status, char *buffer, size_t size)
 {
+	if (status == PF_ERR_UNREACHABLE || status == PF_ERR_TIMEOUT)
+		return pf_peer_path(peer);
 	if (status != PF_ERR_SYSTEM || !errno)
 		return pf_strerror(status);
 	snprintf(buffer, size, "%s: %s", pf_strerror(status), strerror(errno));
@@ -124,7 +142,7 @@ void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, co
 	bool known;
 
 	if (!text)
-		text = reason(status, buffer, sizeof(buffer));
+		text = reason(endpoint->peer, status, buffer, sizeof(buffer));
 	/* The owner and its endpoint for one-sided communication have one peer. */
 	if (endpoint->owner)
 		endpoint = endpoint->owner;
@@ -137,14 +155,15 @@ void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, co
 		return;
 	mca_btl_exanest_hostname(proc, host, sizeof(host));
 	mca_btl_exanest_report(MCA_BTL_EXANEST_PROCESS, topic(status),
-			       "%s on %s (pid %d) has lost %s on %s: %s\n"
+			       "%s on %s (pid %d) %s %s on %s: %s\n"
 			       "\n"
 			       "%s\n"
 			       "Only the first failure of each peer is reported.",
 			       mca_btl_exanest_name(OPAL_PROC_MY_NAME).text,
 			       opal_process_info.nodename, (int)getpid(),
+			       status == PF_ERR_UNREACHABLE ? "cannot reach" : "has lost",
 			       mca_btl_exanest_name(proc->proc_name).text, host, text,
-			       remedy(status, !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)));
+			       remedy(status));
 	/* The PML decides what becomes of the job; ob1 of 4.1 aborts it. */
 	if (!module->error_cb)
 		return;
@@ -163,6 +182,29 @@ void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, 
 	if (endpoint)
 		mca_btl_exanest_fail_peer(endpoint, status, text);
 }
+
+void mca_btl_exanest_peer_warning(pf_context *context, pf_peer *peer, const char *text, void *arg)
+{
+	mca_btl_base_endpoint_t *endpoint = pf_peer_user(peer);
+	char host[OPAL_MAXHOSTNAMELEN];
+
+	if (!endpoint)
+		return;
+	mca_btl_exanest_hostname(endpoint->proc, host, sizeof(host));
+	mca_btl_exanest_report(
+		MCA_BTL_EXANEST_PROCESS, "no answer",
+		"%s on %s (pid %d) cannot reach %s on %s so far: %s: does a firewall let UDP pass?\n"
+		"\n"
+		"%s\n"
+		"The peer is tried for btl_exanest_peer_timeout (%llu s), as it may be stopped, for\n"
+		"example by a debugger. Only the first such peer of each host is reported.",
+		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
+		(int)getpid(), mca_btl_exanest_name(endpoint->proc->proc_name).text, host, text,
+		FIREWALL_REMEDY,
+		(unsigned long long)mca_btl_exanest_component.options.peer_timeout);
+}
+
+static void drop_endpoint(mca_btl_base_endpoint_t *endpoint);
 
 /* ---- from processes to endpoints ---- */
 
@@ -341,6 +383,88 @@ static mca_btl_base_endpoint_t *take_endpoint(const mca_btl_exanest_module_t *mo
 	return one_sided;
 }
 
+/*
+ * Another BTL that can carry messages to other hosts, if the job has one. The list is
+ * complete: BTLs add processes only after all of them were initialized.
+ */
+static const char *find_fallback(void)
+{
+	static const char *const local[] = { "exanest", "self", "sm", "vader", "smcuda" };
+	mca_btl_base_selected_module_t *selected;
+	const char *name;
+	size_t i;
+
+	OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized,
+			  mca_btl_base_selected_module_t) {
+		name = selected->btl_component->btl_version.mca_component_name;
+		for (i = 0; i < sizeof(local) / sizeof(local[0]) && strcmp(name, local[i]); i++)
+			;
+		if (i == sizeof(local) / sizeof(local[0]) &&
+		    selected->btl_module->btl_flags & MCA_BTL_FLAGS_SEND)
+			return name;
+	}
+	return NULL;
+}
+
+static void report_fallback(const opal_proc_t *proc, const char *fallback, const char *why)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	char host[OPAL_MAXHOSTNAMELEN];
+
+	mca_btl_exanest_hostname(proc, host, sizeof(host));
+	opal_output_verbose(MCA_BASE_VERBOSE_COMPONENT, opal_btl_base_framework.framework_output,
+			    "btl:exanest: %s on %s is left to btl %s: %s",
+			    mca_btl_exanest_name(proc->proc_name).text, host, fallback, why);
+	if (component->fallback_reported)
+		return;
+	component->fallback_reported = true;
+	mca_btl_exanest_report(
+		MCA_BTL_EXANEST_PROCESS, "fallback",
+		"%s on %s (pid %d) uses btl %s, not exanest, for %s on %s: %s: does a firewall let "
+		"UDP pass?\n"
+		"\n"
+		"%s\n"
+		"Only the first such peer of a process is reported.",
+		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
+		(int)getpid(), fallback, mca_btl_exanest_name(proc->proc_name).text, host, why,
+		FIREWALL_REMEDY);
+}
+
+/*
+ * bml/r2 chooses the BTLs of a process once, here, and there is no way back: ob1 aborts
+ * when a BTL reports an error. Both ends have to choose the same one: in Open MPI 4.1 ob1
+ * aborts at a message that announces a get (RGET) over a BTL that it does not use for the
+ * sender. So where another BTL can take over, find out now whether the process answers;
+ * pf_peer_contact lets both ends come to the same result.
+ * Without the component's lock: a callback of another thread may need it meanwhile. Within
+ * a callback the answer stays unknown (PF_ERR_AGAIN): that peer is used, as without
+ * another BTL.
+ */
+static void drop_unreachable(size_t nprocs, mca_btl_base_endpoint_t **endpoints)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	const char *why, *fallback = find_fallback();
+	size_t i;
+
+	if (!fallback)
+		return;
+	/* All begin before one is waited for. */
+	for (i = 0; i < nprocs; i++) {
+		if (endpoints[i])
+			(void)pf_peer_contact(endpoints[i]->peer, 0, NULL);
+	}
+	for (i = 0; i < nprocs; i++) {
+		if (!endpoints[i] ||
+		    pf_peer_contact(endpoints[i]->peer, 1, &why) != PF_ERR_UNREACHABLE)
+			continue;
+		OPAL_THREAD_LOCK(&component->lock);
+		report_fallback(endpoints[i]->proc, fallback, why);
+		drop_endpoint(endpoints[i]);
+		OPAL_THREAD_UNLOCK(&component->lock);
+		endpoints[i] = NULL;
+	}
+}
+
 int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
 			      mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
@@ -349,8 +473,12 @@ int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 	size_t i;
 
 	OPAL_THREAD_LOCK(&component->lock);
-	for (i = 0; i < nprocs && OPAL_SUCCESS == rc; i++) {
+	for (i = 0; i < nprocs; i++)
 		endpoints[i] = take_endpoint((mca_btl_exanest_module_t *)btl, procs[i]);
+	OPAL_THREAD_UNLOCK(&component->lock);
+	drop_unreachable(nprocs, endpoints);
+	OPAL_THREAD_LOCK(&component->lock);
+	for (i = 0; i < nprocs && OPAL_SUCCESS == rc; i++) {
 		if (!endpoints[i])
 			continue;
 		if (!OPAL_PROC_ON_LOCAL_NODE(procs[i]->proc_flags))

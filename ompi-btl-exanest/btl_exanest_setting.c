@@ -441,4 +441,9 @@ void mca_btl_exanest_report_refused(void)
 			"names of interfaces and networks in CIDR notation, separated by commas",
 			text->help);
 	}
+	/* The one rule for two options together. */
+	if (component->options.port_min <= component->options.port_max)
+		return;
+	snprintf(value, sizeof(value), "%llu", (unsigned long long)component->options.port_min);
+	report_value(PREFIX "port_min", value, "at most btl_exanest_port_max", NULL);
 }

@@ -78,6 +78,12 @@ void pf_set_error(pf_context *context, pf_error_fn error, void *arg)
 	context->error_arg = arg;
 }
 
+void pf_set_warning(pf_context *context, pf_warning_fn warning, void *arg)
+{
+	context->warning = warning;
+	context->warning_arg = arg;
+}
+
 int pf_progress(pf_context *context)
 {
 	return context_progress(context);

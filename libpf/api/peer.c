@@ -23,6 +23,11 @@ void pf_peer_close(pf_peer *peer)
 	peers_unlock(peers);
 }
 
+int pf_peer_contact(pf_peer *peer, int wait, const char **why)
+{
+	return context_peer_contact(peer, wait != 0, why);
+}
+
 void *pf_peer_user(const pf_peer *peer)
 {
 	return atomic_load_explicit(&((pf_peer *)peer)->user, memory_order_relaxed);

@@ -106,6 +106,13 @@ static const pf_option_info table[] = {
 	OPTION(peer_timeout, 1, 1000000, 4,
 	       "Seconds without a packet from a process on another host after which it counts as "
 	       "dead; a process that computes still answers, one that is stopped does not"),
+	OPTION(contact_timeout, 1, 1000000, 4,
+	       "Seconds without any answer from a process on another host after which this is "
+	       "reported, as a firewall may block UDP; it is tried until peer_timeout"),
+	OPTION(port_min, 0, 65535, 2,
+	       "Lowest UDP port that is used, for firewalls; each process of a host needs one from "
+	       "port_min to port_max; 0: the system chooses any port"),
+	OPTION(port_max, 1, 65535, 2, "Highest UDP port that is used if port_min is not 0"),
 	{ .name = NULL },
 };
 static_assert(sizeof(table) / sizeof(table[0]) <= OPTIONS_MAX, "an entry for every option");
@@ -147,6 +154,9 @@ static const pf_options defaults = {
 	.backup_ring = 1 << 20,
 	.socket_buffer = 8 << 20,
 	.peer_timeout = 120,
+	.contact_timeout = 5,
+	.port_min = 0,
+	.port_max = 65535,
 };
 
 const pf_option_info *pf_option_table(void)

@@ -15,7 +15,7 @@ const char *pf_strerror(int status)
 	case PF_ERR_PEER:
 		return "the peer's process is gone";
 	case PF_ERR_UNREACHABLE:
-		return "no transport reaches this address";
+		return "no transport reaches this address, or it never answered";
 	case PF_ERR_ARGUMENT:
 		return "invalid argument";
 	case PF_ERR_MEMORY:
@@ -26,6 +26,10 @@ const char *pf_strerror(int status)
 		return "refused by the peer: wrong protection domain or version";
 	case PF_ERR_SYSTEM:
 		return "a system call failed";
+	case PF_ERR_TIMEOUT:
+		return "no packet from the peer within peer_timeout";
+	case PF_ERR_PROTOCOL:
+		return "malformed data from the peer";
 	default:
 		return "unknown status";
 	}

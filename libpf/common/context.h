@@ -55,12 +55,15 @@ struct pf_context {
 	void *receive_pieces_arg;
 	pf_error_fn error;
 	void *error_arg;
+	pf_warning_fn warning;
+	void *warning_arg;
 
 	struct peers peers;
 	pf_options options;
 	size_t send_max; /* pf_attributes */
 	struct address address;
-	const char *no_network; /* why engine is NULL; static text */
+	const char *no_network; /* why engine is NULL; static text, or no_ports */
+	char no_ports[128];
 	struct service service;
 
 	/* What the layers below context/ need from above, given at the creation. */

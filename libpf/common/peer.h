@@ -27,7 +27,7 @@ struct pf_peer {
 	uint8_t id[ADDRESS_ID_BYTES];
 	/* NULL once it is not needed any more, or never was; allocated. */
 	struct address *address;
-	_Atomic(const char *) path; /* pf_peer_path; once it is gone: why. Static text */
+	_Atomic(const char *) path; /* pf_peer_path; once it is gone: why. Valid until pf_close */
 	unsigned count;             /* of pf_peer_open; under peers.lock */
 	int gone_status;            /* valid in PEER_GONE */
 	_Atomic int state;          /* enum peer_state */
@@ -60,7 +60,7 @@ pf_peer *peers_get(struct peers *peers, pf_context *context, const uint8_t id[AD
 /* Erase and free the address, which holds a key. */
 void peer_forget_address(pf_peer *peer);
 /*
- * Progress: mark the peer gone. why: a static sentence. farewell: in good order. The
+ * Progress: mark the peer gone. why: valid until pf_close. farewell: in good order. The
  * context reports it to the application once its transfers have completed.
  */
 void peer_set_gone(struct peers *peers, pf_peer *peer, int status, const char *why, bool farewell);
@@ -87,7 +87,7 @@ static inline void peer_set_state(pf_peer *peer, enum peer_state state)
 	atomic_store_explicit(&peer->state, state, memory_order_release);
 }
 
-/* A static sentence, see pf_peer_path. */
+/* A sentence that is valid until pf_close, see pf_peer_path. */
 static inline void peer_set_path(pf_peer *peer, const char *path)
 {
 	atomic_store_explicit(&peer->path, path, memory_order_relaxed);

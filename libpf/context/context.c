@@ -23,7 +23,7 @@ static int check_options(const pf_options *options)
 		if (!option_valid(info, *option_field((pf_options *)(uintptr_t)options, info)))
 			return PF_ERR_ARGUMENT;
 	}
-	return PF_OK;
+	return options->port_min > options->port_max ? PF_ERR_ARGUMENT : PF_OK;
 }
 
 const struct transport *context_transport(const pf_context *context, const struct address *address,
@@ -161,6 +161,18 @@ void context_close(pf_context *context)
 	statistics_destroy(&context->statistics);
 	sodium_memzero(&context->address, sizeof(context->address));
 	munmap(contents, sizeof(*contents));
+}
+
+int context_peer_contact(pf_peer *peer, bool wait, const char **why)
+{
+	const char *reason = pf_peer_path(peer);
+	int status = PF_OK;
+
+	if (peer->transport == &transport_net)
+		status = net_peer_contact(peer, wait, &reason);
+	if (why)
+		*why = reason;
+	return status;
 }
 
 int context_peer_open(pf_context *context, const struct address *address, void *user,

@@ -298,7 +298,7 @@ bool answer_arrived(struct host_state *host, struct incoming *incoming,
 	}
 	if (entry->kind == MESSAGE_GET_ANSWER && message.status == PF_OK) {
 		if (entry->length - sizeof(message) != ((struct block *)object)->length)
-			message.status = PF_ERR_REFUSED;
+			message.status = PF_ERR_PROTOCOL;
 		data = entry->payload + sizeof(message);
 	}
 	stream_answered(host, object, message.status, message.value, &incoming->channel, data);

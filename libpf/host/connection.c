@@ -346,6 +346,8 @@ static const char *why_lost(int status)
 	switch (status) {
 	case PF_ERR_REFUSED:
 		return "refused in the handshake: another protection domain or version of libpf";
+	case PF_ERR_PROTOCOL:
+		return "malformed message on the connection from the peer";
 	case PF_ERR_SYSTEM:
 		return "out of file descriptors in this process: raise its limit (ulimit -n)";
 	default:
@@ -382,6 +384,8 @@ static enum received receive(struct connection *connection)
 			event_remove_timer(connection->readable);
 		return RECEIVED_MESSAGE;
 	}
+	if (status == PF_ERR_REFUSED && connection->established)
+		status = PF_ERR_PROTOCOL;
 	if (stranger && status == PF_ERR_SYSTEM)
 		refusal.kind = CONNECTION_EXHAUSTED;
 	if (stranger && status != PF_ERR_PEER)

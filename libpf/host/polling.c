@@ -173,7 +173,7 @@ static int poll_messages(struct polling *polling, struct incoming *incoming)
 static void give_up(struct polling *polling, struct incoming *incoming)
 {
 	/* Without memory it is found again at the next look. */
-	if (!notices_report_gone(&polling->host->notices, &incoming->peer->peer, PF_ERR_REFUSED,
+	if (!notices_report_gone(&polling->host->notices, &incoming->peer->peer, PF_ERR_PROTOCOL,
 				 "malformed message in the channel from the peer"))
 		incoming->broken = false;
 }

@@ -93,7 +93,7 @@ static bool claim(const pf_context *context, struct transfer *transfer)
 			return false;
 		/* The peer can write anything to the claim word: stay inside the transfer. */
 		if (run.end > transfer->granules) {
-			transfer_fail(transfer, PF_ERR_REFUSED, PF_SIDE_NONE, 0);
+			transfer_fail(transfer, PF_ERR_PROTOCOL, PF_SIDE_NONE, 0);
 			return false;
 		}
 		take_granules(transfer, run);

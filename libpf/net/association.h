@@ -14,6 +14,7 @@
 #include "auth.h"
 #include "exchange.h"
 
+enum association_news { NEWS_UNANSWERED = 1, NEWS_GONE = 2 };
 enum association_state { KNOWN, OPENING, ACCEPTED, OPEN, GONE };
 
 struct busy {
@@ -44,11 +45,13 @@ struct net_association {
 	bool ping;         /* to be sent */
 	bool goodbye;      /* to be sent */
 	bool closing;      /* the user let go of it: to be freed when it has nothing to send */
-	bool ending;       /* the user has to be told that it is GONE */
+	bool told;         /* that it did not answer */
+	uint8_t news;      /* for the user: enum association_news */
 	uint8_t paths_count, refusals;
+	uint8_t refusal; /* the last one: enum net_refusal */
 	uint8_t id[NET_ID_BYTES];
 	const char *why; /* GONE */
-	STAILQ_ENTRY(net_association) next_gone;
+	STAILQ_ENTRY(net_association) next_news;
 	uint64_t heard;   /* when last */
 	uint64_t silent;  /* since when an answer is due, NET_NEVER: none */
 	uint64_t refused; /* since when, 0: not */
@@ -91,8 +94,10 @@ struct path *association_path(struct net_association *association, unsigned numb
 			      const struct net_endpoint *to);
 uint64_t association_deadline(const struct net_association *association);
 void association_advance(struct net_association *association, uint64_t now);
-/* Its host says that nobody listens at its endpoint. */
-void association_refused(struct net_association *association);
+/* Packets to it are rejected. */
+void association_refused(struct net_association *association, enum net_refusal refusal);
+/* Why it is not open yet: what came instead of an answer. */
+const char *association_unanswered(const struct net_association *association);
 /* Sent something that wants an answer. */
 void association_asked(struct net_association *association, uint64_t now);
 void association_heard(struct net_association *association, uint64_t now);

@@ -21,6 +21,7 @@ void net_options_init(struct net_options *options)
 		.backup_ring = 256u << 10,
 		.receive_buffer = 4u << 20,
 		.peer_timeout = 600000000000ull,
+		.contact_timeout = 5000000000ull,
 		.refused_timeout = 2000000000ull,
 		.timeout_min = 2000000ull,
 		.ack_delay = 100000ull,
@@ -48,7 +49,7 @@ struct net_core *net_create(const struct net_options *options,
 	shared->callbacks = *callbacks;
 	STAILQ_INIT(&shared->waiting);
 	STAILQ_INIT(&shared->finished);
-	STAILQ_INIT(&shared->gone);
+	STAILQ_INIT(&shared->news);
 	auth_hello_key(shared->hello_key, options->key);
 	schedule_init(&core->schedule);
 	core->foresight.shared = shared;
@@ -266,6 +267,52 @@ int net_path_add(struct net_association *association, const struct net_endpoint 
 	return association_path(association, association->paths_count, to) ? PF_OK : PF_ERR_MEMORY;
 }
 
+int net_contact(struct net_association *association)
+{
+	int status = association_use(association);
+
+	core_settle(core_of(association), association);
+	return status;
+}
+
+bool net_is_open(const struct net_association *association)
+{
+	return association->state == OPEN;
+}
+
+bool net_is_silent(const struct net_association *association)
+{
+	if (association->state == GONE)
+		return association->status == PF_ERR_UNREACHABLE;
+	return association->told && association->state != OPEN;
+}
+
+const char *net_silence(const struct net_association *association)
+{
+	return association_unanswered(association);
+}
+
+void net_give_up(struct net_association *association, const char *why)
+{
+	if (association->state >= OPEN)
+		return;
+	/* Its opener may have had the WELCOME, and this process not its next packet. */
+	association->goodbye = association->state == ACCEPTED;
+	association_fail(association, PF_ERR_UNREACHABLE,
+			 why ? why : association_unanswered(association));
+	association->wants_output = true;
+	core_settle(core_of(association), association);
+}
+
+bool net_path_endpoint(const struct net_association *association, unsigned path,
+		       struct net_endpoint *endpoint)
+{
+	if (path >= NET_PATHS_MOST || !association->paths[path])
+		return false;
+	*endpoint = association->paths[path]->to;
+	return true;
+}
+
 void *net_association_user(const struct net_association *association)
 {
 	return association->user;
@@ -303,37 +350,39 @@ static bool same(const struct net_endpoint *a, const struct net_endpoint *b)
 }
 
 /*
- * Is the peer's process in doubt if no socket is open at this endpoint? A path that
- * never brought an answer, or that alone has none, says nothing of the process.
+ * Is the peer's process in doubt if packets to this endpoint are rejected? Of one that
+ * is OPEN, a path that never brought an answer, or that alone has none, says nothing.
  */
-static bool concerns(const struct net_association *association, const struct net_endpoint *endpoint)
+static bool concerns(const struct net_association *association, const struct net_endpoint *endpoint,
+		     enum net_refusal refusal)
 {
 	unsigned i;
 
-	if (association->state == GONE)
+	if (association->state == GONE ||
+	    (association->state == OPEN && refusal != NET_REFUSED_PORT))
 		return false;
-	if (association->state != OPEN)
-		return association->paths[0] && same(&association->paths[0]->to, endpoint);
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		const struct path *path = association->paths[i];
 
-		if (path && path->rtt && same(&path->to, endpoint) &&
-		    !association_doubts(association, path))
+		if (path && same(&path->to, endpoint) &&
+		    (association->state != OPEN ||
+		     (path->rtt && !association_doubts(association, path))))
 			return true;
 	}
 	return false;
 }
 
-void net_refused(struct net_core *core, const struct net_endpoint *endpoint)
+void net_refused(struct net_core *core, const struct net_endpoint *endpoint,
+		 enum net_refusal refusal)
 {
 	uint32_t i;
 
 	for (i = 0; i < core->room; i++) {
 		struct net_association *association = core->associations[i];
 
-		if (!association || !concerns(association, endpoint))
+		if (!association || !concerns(association, endpoint, refusal))
 			continue;
-		association_refused(association);
+		association_refused(association, refusal);
 		core_settle(core, association);
 	}
 }
@@ -524,8 +573,8 @@ static bool take_waiting(struct net_core *core, struct message *message, struct 
 			STAILQ_REMOVE_HEAD(&core->shared.waiting, next_waiting);
 			exchange->waiting = false;
 			if (broken)
-				association_fail(association, PF_ERR_REFUSED,
-						 "malformed message stream from the peer");
+				association_fail(association, PF_ERR_PROTOCOL,
+						 "malformed message stream");
 			association_delivered(association);
 		}
 		core_settle(core, association);
@@ -537,9 +586,26 @@ static bool take_waiting(struct net_core *core, struct message *message, struct 
 	return false;
 }
 
-bool net_take(struct net_core *core, struct net_event *event)
+static bool take_news(struct net_core *core, struct net_event *event)
 {
 	struct net_association *association;
+	uint8_t news;
+
+	while ((association = STAILQ_FIRST(&core->shared.news))) {
+		STAILQ_REMOVE_HEAD(&core->shared.news, next_news);
+		news = association->news;
+		association->news = 0;
+		if (association->closing || (!(news & NEWS_GONE) && association->state == OPEN))
+			continue;
+		event->kind = news & NEWS_GONE ? NET_GONE : NET_UNANSWERED;
+		event->association = association;
+		return true;
+	}
+	return false;
+}
+
+bool net_take(struct net_core *core, struct net_event *event)
+{
 	struct finished *finished;
 	struct message message;
 
@@ -563,16 +629,7 @@ bool net_take(struct net_core *core, struct net_event *event)
 		free(finished);
 		return true;
 	}
-	while ((association = STAILQ_FIRST(&core->shared.gone))) {
-		STAILQ_REMOVE_HEAD(&core->shared.gone, next_gone);
-		association->ending = false;
-		if (association->closing)
-			continue;
-		event->kind = NET_GONE;
-		event->association = association;
-		return true;
-	}
-	return false;
+	return take_news(core, event);
 }
 
 bool net_has_events(const struct net_core *core)
@@ -580,7 +637,7 @@ bool net_has_events(const struct net_core *core)
 	const struct shared *shared = &core->shared;
 
 	return shared->runs_first < shared->runs_end || !STAILQ_EMPTY(&shared->waiting) ||
-	       !STAILQ_EMPTY(&shared->finished) || !STAILQ_EMPTY(&shared->gone);
+	       !STAILQ_EMPTY(&shared->finished) || !STAILQ_EMPTY(&shared->news);
 }
 
 int net_association_status(const struct net_association *association, const char **why)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -28,6 +30,14 @@
 #define RETURNS_MOST 64
 #define SECOND 1000000000ull
 #define RETRY (SECOND / 1000)
+/*
+ * A thread that waits for packets looks for what the service thread received first after
+ * WAIT_FIRST, then after twice as long each time, as many may wait for few processors.
+ */
+#define WAIT_FIRST (SECOND / 4000)
+#define WAIT_MOST (SECOND / 125)
+/* It gives up when a callback of another thread has taken so long. */
+#define STALLED (SECOND / 50)
 /* A context that closes waits so long for acknowledgements. */
 #define LINGER (SECOND / 2)
 
@@ -79,16 +89,36 @@ static void publish(struct engine *engine, struct address *address)
 	address->endpoints_count = (uint8_t)engine->count;
 }
 
-static void open_sockets(struct engine *engine, const struct interface *found, unsigned count)
+/* Returns why there is no socket, if there is none. */
+static const char *open_sockets(struct engine *engine, const struct interface *found,
+				unsigned count)
 {
+	const pf_options *options = &engine->context->options;
+	struct socket_ports ports = { .least = (unsigned)options->port_min,
+				      .most = (unsigned)options->port_max };
+	pf_context *context = engine->context;
+	bool taken = false;
 	unsigned i;
+	int status;
 
+	/* Not in order: the last packets to a process that has ended are not for the next one. */
+	if (ports.least)
+		ports.first = ports.least + randombytes_uniform(ports.most - ports.least + 1);
 	/* An address that cannot be bound is one that is just going away. */
 	for (i = 0; i < count; i++) {
-		if (socket_open(&engine->sockets[engine->count], (uint8_t)engine->count, &found[i],
-				(uint32_t)engine->context->options.socket_buffer) == PF_OK)
+		status = socket_open(&engine->sockets[engine->count], (uint8_t)engine->count,
+				     &found[i], ports, (uint32_t)options->socket_buffer);
+		taken |= status == PF_ERR_AGAIN;
+		if (status == PF_OK)
 			engine->interfaces[engine->count++] = found[i];
 	}
+	if (!taken)
+		return "shared memory does not reach it, and no UDP socket could be opened here";
+	snprintf(context->no_ports, sizeof(context->no_ports),
+		 "all UDP ports from %u to %u (port_min, port_max) are taken here; each process "
+		 "of a host needs one",
+		 ports.least, ports.most);
+	return context->no_ports;
 }
 
 /* The least of any socket: wire_charge counts half of what the kernel charges. */
@@ -127,6 +157,7 @@ static int create_core(struct engine *engine)
 									 UINT32_MAX);
 	net.receive_buffer = credit(engine);
 	net.peer_timeout = options->peer_timeout * SECOND;
+	net.contact_timeout = options->contact_timeout * SECOND;
 	engine->core = net_create(&net, &memory, &callbacks);
 	sodium_memzero(&net, sizeof(net));
 	return engine->core ? PF_OK : PF_ERR_MEMORY;
@@ -184,6 +215,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 {
 	struct interface found[INTERFACES_MOST];
 	const pf_options *options = &context->options;
+	const char *why_none;
 	struct engine *engine;
 	unsigned count;
 	int status;
@@ -205,13 +237,13 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	net_memory_open(&engine->memory, context, wake_driver);
 	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	status = engine->wake < 0 ? PF_ERR_SYSTEM : PF_OK;
-	open_sockets(engine, found, count);
+	why_none = open_sockets(engine, found, count);
 	engine->links = (struct links){ .context = context,
 					.lock = &engine->lock,
 					.interfaces = engine->interfaces,
 					.interfaces_count = engine->count };
 	if (status == PF_OK && !engine->count) {
-		*why = "shared memory does not reach it, and no UDP socket could be opened here";
+		*why = why_none;
 		destroy(engine);
 		return PF_OK;
 	}
@@ -245,7 +277,7 @@ static void hear_complaints(struct engine *engine, struct socket *socket)
 
 	while (socket_complaint(socket, &complaint)) {
 		if (complaint.refused)
-			net_refused(engine->core, &complaint.to);
+			net_refused(engine->core, &complaint.to, complaint.refusal);
 		if (complaint.most)
 			net_too_big(engine->core, &complaint.to, complaint.most);
 	}
@@ -574,6 +606,7 @@ int engine_poll_links(struct engine *engine)
 	}
 	engine_lock(engine);
 	engine->calling = engine->memory.progress = true;
+	atomic_store_explicit(&engine->caller, thread_id(), memory_order_relaxed);
 	if (engine->coalesce.posts)
 		coalesce_poll(&engine->coalesce, now());
 	/* What came up while other threads drove. */
@@ -587,6 +620,7 @@ int engine_poll_links(struct engine *engine)
 	if (total)
 		activity_moved(&engine->context->activity);
 	engine->calling = engine->memory.progress = false;
+	atomic_store_explicit(&engine->caller, 0, memory_order_relaxed);
 	stop_driving(engine);
 	engine->quiet = total ? 0 : engine->quiet + 1;
 	return total;
@@ -671,6 +705,51 @@ void engine_post(struct engine *engine)
 	note_untold(engine);
 	stop_driving(engine);
 	tell_progress(engine);
+}
+
+static void wait_for_packets(const struct engine *engine, uint64_t until, uint64_t most)
+{
+	struct pollfd sockets[INTERFACES_MOST];
+	struct timespec time = { 0 };
+	uint64_t left, start = now();
+	unsigned i;
+
+	left = until > start ? until - start : 0;
+	time.tv_nsec = (long)(left < most ? left : most);
+	for (i = 0; i < engine->count; i++)
+		sockets[i] = (struct pollfd){ .fd = engine->sockets[i].fd, .events = POLLIN };
+	(void)ppoll(sockets, engine->count, &time, NULL);
+}
+
+bool engine_wait(struct engine *engine, struct engine_waiter *waiter)
+{
+	uint64_t due;
+	unsigned moved;
+	int caller;
+
+	if (!start_driving(engine)) {
+		caller = atomic_load_explicit(&engine->caller, memory_order_relaxed);
+		if (caller == thread_id())
+			return false;
+		if (!waiter->stalled || !caller)
+			waiter->stalled = now();
+		sched_yield();
+		return now() - waiter->stalled < STALLED;
+	}
+	waiter->stalled = 0;
+	engine_lock(engine);
+	moved = drive(engine, 1);
+	due = deadline(engine);
+	note_untold(engine);
+	stop_driving(engine);
+	tell_progress(engine);
+	if (moved)
+		return true;
+	waiter->pause = waiter->pause ? 2 * waiter->pause : WAIT_FIRST;
+	if (waiter->pause > WAIT_MOST)
+		waiter->pause = WAIT_MOST;
+	wait_for_packets(engine, due, waiter->pause);
+	return true;
 }
 
 void engine_linger(struct engine *engine)

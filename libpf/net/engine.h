@@ -6,7 +6,8 @@
  * drives ("driving"): the one inside pf_progress, or the service thread while
  * the application does not poll. The core's state is under "lock", which the
  * driver holds but for the application's callbacks: during these other threads
- * may post (net_send, net_put, net_get, net_atomic), but none receives.
+ * may post (net_send, net_put, net_get, net_atomic), and begin or give up a contact, but
+ * none receives.
  *
  * Only progress calls the application: events that come up while the service
  * thread drives wait in the core.
@@ -38,6 +39,7 @@ struct engine {
 	_Atomic bool driving;
 	_Atomic bool posted;        /* something to send since the driver looked */
 	bool calling;               /* progress drives: the application may be called */
+	_Atomic int caller;         /* the thread that is calling, 0: none */
 	const struct socket *heard; /* by which something came last; the driver's own */
 	bool held;                  /* the sockets did not take all that may be sent */
 	struct coalesce coalesce;   /* posts that wait for the next poll */
@@ -57,11 +59,23 @@ struct engine {
 
 /*
  * Sockets on the interfaces that the options choose; their endpoints go into the
- * context's address. PF_OK with *engine NULL and *why if there is no network.
+ * context's address. PF_OK with *engine NULL and *why, static or the context's, if there
+ * is no network.
  */
 int engine_open(pf_context *context, struct engine **engine, const char **why);
 /* Before the service thread ends: wait a moment for what was sent to arrive. */
 void engine_linger(struct engine *engine);
+/* A thread that waits for packets; at first 0. */
+struct engine_waiter {
+	uint64_t stalled; /* since when a callback of another thread has the core, ns; 0: none */
+	uint64_t pause;   /* length of the next wait, ns */
+};
+/*
+ * Drive, or let the thread that drives go on, and wait a moment for packets. Without
+ * the lock, and without calling the application. False: there is no use in waiting,
+ * because a callback of the application has the core, this thread's or for long another's.
+ */
+bool engine_wait(struct engine *engine, struct engine_waiter *waiter);
 /* After the service thread has ended: say goodbye, and forget everything. */
 void engine_close(struct engine *engine);
 

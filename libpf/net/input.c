@@ -54,8 +54,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 			return false;
 		status = control_arrived(exchange);
 		if (status == PF_ERR_REFUSED)
-			association_fail(association, PF_ERR_REFUSED,
-					 "malformed control stream from the peer");
+			association_fail(association, PF_ERR_PROTOCOL, "malformed control stream");
 		/* Without memory the packet is not acknowledged: when it comes again, the rest is read. */
 		return status != PF_ERR_MEMORY;
 	case FRAME_MESSAGE:
@@ -67,8 +66,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		position = wire_widen(exchange->in[STREAM_MESSAGE].next, frame->stream.offset);
 		if (!message_arrived(exchange, position, view->payload, frame->stream.length,
 				     &taken))
-			association_fail(association, PF_ERR_REFUSED,
-					 "malformed message stream from the peer");
+			association_fail(association, PF_ERR_PROTOCOL, "malformed message stream");
 		view->payload_length = 0;
 		return taken;
 	case FRAME_PING:

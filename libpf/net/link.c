@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "link.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* With an association at rest 1 KiB, README.md says; association.c has the other part. */
-_Static_assert(sizeof(struct net_peer) + sizeof(struct link) <= 112, "each peer costs it");
+_Static_assert(sizeof(struct net_peer) + sizeof(struct link) <= 128, "each peer costs it");
 
 static const char path_net[] = "packets over the network (UDP)";
 
@@ -145,7 +147,7 @@ const char *link_unreachable(const struct links *links, const struct address *ad
 	if (address->auth != links->context->address.auth)
 		return "the option auth differs there";
 	if (!address->endpoints_count)
-		return "it offers no network address (see its options network and if_include)";
+		return "it offers no network address (see its options network, if_include and port_min)";
 	if (!link_paths(links, address, paths))
 		return "no network interface used here leads to one that it uses "
 		       "(see if_include)";
@@ -206,6 +208,108 @@ void link_bind(struct link *link, pf_peer *peer)
 	peer_set_state(peer, PEER_LINKED);
 }
 
+/* ---- in words ---- */
+
+/* "10.77.0.2, UDP port 41234, over eth0 (from 10.77.0.1)" */
+static size_t describe_path(const struct links *links, const struct net_endpoint *to, char *text,
+			    size_t size)
+{
+	char there[INET6_ADDRSTRLEN] = "?", here[INET6_ADDRSTRLEN] = "?";
+	const struct interface *interface;
+	struct endpoint endpoint;
+	int family, length;
+
+	memcpy(&endpoint, to, sizeof(endpoint));
+	interface = &links->interfaces[endpoint.socket];
+	family = interface->address.any.sa_family;
+	inet_ntop(family, endpoint.address, there, sizeof(there));
+	inet_ntop(family,
+		  family == AF_INET ? (const void *)&interface->address.in.sin_addr :
+				      (const void *)&interface->address.in6.sin6_addr,
+		  here, sizeof(here));
+	length = snprintf(text, size, "%s, UDP port %u, over %s (from %s)", there,
+			  ntohs(endpoint.port), interface->name, here);
+	return length < 0 ? 0 : (size_t)length;
+}
+
+#define DESCRIPTION 768 /* bytes for all paths of a peer */
+
+/* "WHY from PATH and PATH" */
+static void describe(const struct links *links, const struct net_association *association,
+		     const char *why, char text[DESCRIPTION])
+{
+	size_t used = (size_t)snprintf(text, DESCRIPTION, "%s from ", why);
+	const char *word = "";
+	struct net_endpoint to;
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST && used < DESCRIPTION; i++) {
+		if (!net_path_endpoint(association, i, &to))
+			continue;
+		used += (size_t)snprintf(text + used, DESCRIPTION - used, "%s", word);
+		if (used < DESCRIPTION)
+			used += describe_path(links, &to, text + used, DESCRIPTION - used);
+		word = " and ";
+	}
+}
+
+/* Are the paths to both the same, but for the ports there? Then they are on one host. */
+static bool same_host(const struct link *a, const struct link *b)
+{
+	struct net_endpoint one, other;
+	struct endpoint x, y;
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (!net_path_endpoint(a->association, i, &one) ||
+		    !net_path_endpoint(b->association, i, &other))
+			continue;
+		memcpy(&x, &one, sizeof(x));
+		memcpy(&y, &other, sizeof(y));
+		x.port = y.port = 0;
+		return !memcmp(&x, &y, sizeof(x));
+	}
+	return false;
+}
+
+const struct link *link_silent_neighbour(const struct links *links, const struct link *link)
+{
+	const struct link *other;
+
+	for (other = links->list; other; other = other->next) {
+		if (other != link && net_is_silent(other->association) && same_host(other, link))
+			return other;
+	}
+	return NULL;
+}
+
+static bool is_net_peer(const pf_peer *peer)
+{
+	return peer->transport == &transport_net;
+}
+
+static const char *why_gone(const struct link *link, int status)
+{
+	return link->why ? link->why : pf_strerror(status);
+}
+
+void link_explain(struct links *links, struct link *link)
+{
+	char text[DESCRIPTION];
+	const char *why;
+	int status = net_association_status(link->association, &why);
+
+	if (!why || link->why)
+		return;
+	if (status == PF_OK)
+		snprintf(text, sizeof(text), "%s", why);
+	else
+		describe(links, link->association, why, text);
+	link->why = strdup(text);
+	if (link->peer && is_net_peer(link->peer) && net_peer(link->peer)->link == link)
+		peer_set_path(link->peer, why_gone(link, status));
+}
+
 /* ---- events, told by progress ---- */
 
 static void lock(struct links *links)
@@ -263,6 +367,10 @@ static void tell_completion(struct links *links, const struct net_event *event)
 {
 	struct operation *operation = event->arg;
 
+	/* Of a peer that is gone: the application may ask why before it is told. */
+	if (event->completion.status != PF_OK && is_net_peer(operation->peer) &&
+	    net_peer(operation->peer)->link)
+		link_explain(links, net_peer(operation->peer)->link);
 	unlock(links);
 	operation->completion.status = event->completion.status;
 	operation->completion.side = event->completion.side;
@@ -278,14 +386,47 @@ static void tell_gone(struct links *links, const struct net_event *event)
 	struct link *link = net_association_user(event->association);
 	const char *why;
 	int status = net_association_status(event->association, &why);
+	bool known = link->contacting && status == PF_ERR_UNREACHABLE;
 	pf_peer *peer;
 
+	link_explain(links, link);
 	unlock(links);
 	peer = peer_of(links, link);
-	if (peer->transport == &transport_net && net_peer(peer)->link == link &&
-	    peer_state(peer) != PEER_GONE)
+	if (is_net_peer(peer) && net_peer(peer)->link == link && peer_state(peer) != PEER_GONE)
 		peer_set_gone(&links->context->peers, peer, status == PF_OK ? PF_ERR_PEER : status,
-			      why, status == PF_OK);
+			      why_gone(link, status), status == PF_OK || known);
+	lock(links);
+}
+
+/* Was the application told already that a process of this host does not answer? */
+static bool is_host_known(const struct links *links, const struct link *link)
+{
+	const struct link *other;
+
+	for (other = links->list; other; other = other->next) {
+		if ((other->warned || other->contacting) && net_is_silent(other->association) &&
+		    (other == link || same_host(other, link)))
+			return true;
+	}
+	return false;
+}
+
+/* Once for each host. */
+static void tell_unanswered(struct links *links, const struct net_event *event)
+{
+	struct link *link = net_association_user(event->association);
+	pf_context *context = links->context;
+	char text[DESCRIPTION], lead[64];
+	pf_peer *peer = link->peer;
+
+	if (!peer || !context->warning || is_host_known(links, link))
+		return;
+	link->warned = true;
+	snprintf(lead, sizeof(lead), "no answer for %llu s",
+		 (unsigned long long)context->options.contact_timeout);
+	describe(links, link->association, lead, text);
+	unlock(links);
+	context->warning(context, peer, text, context->warning_arg);
 	lock(links);
 }
 
@@ -320,6 +461,8 @@ unsigned links_tell(struct links *links, struct net_core *core)
 			tell_message(links, &event);
 		else if (event.kind == NET_COMPLETION)
 			tell_completion(links, &event);
+		else if (event.kind == NET_UNANSWERED)
+			tell_unanswered(links, &event);
 		else
 			tell_gone(links, &event);
 	}
@@ -333,6 +476,7 @@ void links_destroy(struct links *links)
 
 	while ((link = links->list)) {
 		links->list = link->next;
+		free(link->why);
 		free(link);
 	}
 }

@@ -20,7 +20,10 @@
 struct link {
 	struct link *next;
 	struct net_association *association;
-	pf_peer *peer; /* NULL until it is needed */
+	pf_peer *peer;   /* NULL until it is needed */
+	char *why;       /* gone: a text, or NULL: not yet made, or no memory for it */
+	bool warned;     /* the application was told that it does not answer */
+	bool contacting; /* a thread waits in net_peer_contact, or was told there that it is silent */
 };
 
 struct net_peer {
@@ -59,6 +62,11 @@ void link_bind(struct link *link, pf_peer *peer);
 /* As net_callbacks.accept. */
 bool link_accept(struct links *links, struct net_association *association,
 		 const uint8_t id[NET_ID_BYTES], const void *info, size_t length, void **peer);
+
+/* Another peer on the host of this one that does not answer; NULL: none. */
+const struct link *link_silent_neighbour(const struct links *links, const struct link *link);
+/* It is gone: have its peer's path say why, with addresses. */
+void link_explain(struct links *links, struct link *link);
 
 /*
  * Progress: tell the application of all events, releasing the lock around its

@@ -65,6 +65,7 @@ struct net_options {
 	uint32_t backup_ring;     /* bytes of packets kept for faulted blocks, over all peers */
 	uint32_t receive_buffer;  /* credit of all peers together on one socket: wire_charge */
 	uint64_t peer_timeout;    /* ns of silence after which a peer is dead */
+	uint64_t contact_timeout; /* ns without any answer after which a peer counts as silent */
 	uint64_t refused_timeout; /* ns of the same, if its host says that nobody listens */
 	uint64_t keepalive;       /* ns between probes of a silent peer; 0: peer_timeout / 4 */
 	uint64_t timeout_min;     /* ns, least retransmission time-out */
@@ -171,9 +172,31 @@ struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_
 				 const void *info, size_t length, void *peer);
 /* Another path, used together with the first; PF_ERR_ARGUMENT when there are too many. */
 int net_path_add(struct net_association *association, const struct net_endpoint *to);
+/* Open it now, without something to send. PF_OK or why not. */
+int net_contact(struct net_association *association);
+/* Has the peer answered, and does it know that it was heard? */
+bool net_is_open(const struct net_association *association);
+/* Has it never answered, within contact_timeout or until it was given up? */
+bool net_is_silent(const struct net_association *association);
+/*
+ * It is not open: end it with PF_ERR_UNREACHABLE. What the peer sends to open it is
+ * not answered any more, so that both ends come to the same result. why: as of
+ * net_association_status, NULL: what came instead of an answer.
+ */
+void net_give_up(struct net_association *association, const char *why);
+/* What came instead of an answer, of one that is not open: as net_association_status. */
+const char *net_silence(const struct net_association *association);
+/* The endpoint of a path, which may be missing in between. False: there is none. */
+bool net_path_endpoint(const struct net_association *association, unsigned path,
+		       struct net_endpoint *endpoint);
 void *net_association_user(const struct net_association *association);
 const uint8_t *net_association_id(const struct net_association *association);
-/* Of one that is gone: PF_OK if the peer said goodbye, or an error. *why: static text. */
+/*
+ * Of one that is gone. PF_OK: the peer said goodbye. PF_ERR_UNREACHABLE: it never
+ * answered. PF_ERR_TIMEOUT: it did, and is silent. PF_ERR_PEER: its process ended.
+ * PF_ERR_PROTOCOL: it broke the protocol. *why is a noun phrase that "from", and the
+ * peer's address, can follow; static.
+ */
 int net_association_status(const struct net_association *association, const char **why);
 /* Say goodbye: what waits completes with PF_ERR_PEER. The pointer is dead after net_output was empty. */
 void net_close(struct net_association *association);
@@ -208,12 +231,13 @@ int net_send_pack(struct net_association *association, uint8_t tag, const void *
 enum net_event_kind {
 	NET_MESSAGE,
 	NET_COMPLETION, /* of an operation */
+	NET_UNANSWERED, /* the peer has not answered within contact_timeout; it is tried on */
 	NET_GONE,       /* the peer; stays so until net_close */
 };
 
 struct net_event {
 	enum net_event_kind kind;
-	struct net_association *association; /* MESSAGE: it came from; GONE */
+	struct net_association *association; /* MESSAGE: it came from; UNANSWERED, GONE */
 	uint8_t tag;                         /* MESSAGE */
 	void *data;      /* ... aligned to 8, until the next net_take or net_input */
 	size_t length;   /* ... of the message */
@@ -323,8 +347,18 @@ void net_advance(struct net_core *core, uint64_t now);
 /* Memory that was absent: status PF_OK, or PF_ERR_FAULT and the address. */
 void net_resolved(struct net_core *core, struct net_token token, int status, uint64_t bad);
 
-/* The host at this endpoint says that nobody listens there. Believed only if the peer stays silent. */
-void net_refused(struct net_core *core, const struct net_endpoint *endpoint);
+/* What rejected a packet. */
+enum net_refusal {
+	NET_REFUSED_PORT,   /* ICMP: nothing listens at the port, or a filter says so */
+	NET_REFUSED_FILTER, /* ICMP: prohibited by a filter on the way */
+	NET_REFUSED_HERE,   /* a filter of this host */
+};
+/*
+ * Packets to this endpoint are rejected. Believed only if the peer stays silent; of
+ * a peer that has answered, only NET_REFUSED_PORT: a filter may be changed back.
+ */
+void net_refused(struct net_core *core, const struct net_endpoint *endpoint,
+		 enum net_refusal refusal);
 /* The network says that packets to this endpoint may have at most so many bytes. */
 void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, size_t most);
 

@@ -10,6 +10,8 @@
 /* Bytes: a shorter payload costs less to copy first than to send from where it lies. */
 #define LEND_LEAST 2048
 
+static const char not_tried[] = "no answer expected (another process of its host did not answer)";
+
 void net_peer_meet(pf_peer *peer)
 {
 	struct engine *engine = peer->context->engine;
@@ -74,6 +76,69 @@ static struct net_association *association_of(pf_peer *peer, int *status)
 	if (!link->peer)
 		link_bind(link, peer);
 	return link->association;
+}
+
+/* Under the lock: begin the contact, or end it. PF_ERR_AGAIN: the answer is not known yet. */
+static int contact(struct engine *engine, pf_peer *peer, bool wait)
+{
+	struct net_association *association;
+	const struct link *neighbour;
+	struct link *link;
+	int status;
+
+	association = association_of(peer, &status);
+	if (!association)
+		return status;
+	if (net_is_open(association))
+		return PF_OK;
+	link = net_peer(peer)->link;
+	/*
+	 * One wait for each host, though a port of its other processes may be open: with
+	 * many of them the waits would add up. Those come to the same result, see below.
+	 */
+	neighbour = link_silent_neighbour(&engine->links, link);
+	if (net_is_silent(association) || neighbour) {
+		link->contacting = true;
+		net_give_up(association, net_is_silent(association) ? NULL : not_tried);
+	} else {
+		link->contacting |= wait;
+	}
+	status = net_contact(association);
+	if (status == PF_OK)
+		return PF_ERR_AGAIN;
+	link_explain(&engine->links, link);
+	return status;
+}
+
+/*
+ * Both ends come to the same result. An association is open here only if the peer's
+ * packets arrive here, and ours there. One that was given up is not opened by the peer's
+ * HELLOs later: the peer gives it up as well, after its own wait.
+ */
+int net_peer_contact(pf_peer *peer, bool wait, const char **why)
+{
+	struct engine *engine = peer->context->engine;
+	struct engine_waiter waiter = { 0 };
+	int status;
+
+	for (;;) {
+		engine_lock(engine);
+		status = contact(engine, peer, wait);
+		*why = pf_peer_path(peer);
+		/* Sends what that has to say. */
+		engine_post(engine);
+		if (status != PF_ERR_AGAIN || !wait)
+			break;
+		if (!engine_wait(engine, &waiter)) {
+			/* Nothing is known: it is reported like any other first contact. */
+			engine_lock(engine);
+			if (!net_is_silent(net_peer(peer)->link->association))
+				net_peer(peer)->link->contacting = false;
+			engine_unlock(engine);
+			break;
+		}
+	}
+	return status;
 }
 
 /* With the lock, which it gives back, after posting to the core. */

@@ -7,5 +7,7 @@
 
 /* The application opens the peer: it may have called us before. */
 void net_peer_meet(pf_peer *peer);
+/* As pf_peer_contact. */
+int net_peer_contact(pf_peer *peer, bool wait, const char **why);
 
 #endif

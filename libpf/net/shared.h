@@ -60,7 +60,7 @@ struct shared {
 	struct open_message open;
 	STAILQ_HEAD(, exchange) waiting; /* with whole messages in their rings */
 	STAILQ_HEAD(, finished) finished;
-	STAILQ_HEAD(, net_association) gone;
+	STAILQ_HEAD(, net_association) news; /* of them */
 };
 
 #endif

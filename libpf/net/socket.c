@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <linux/errqueue.h>
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
 #include <netinet/udp.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -133,12 +135,40 @@ static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 	socket->segments = !getsockopt(fd, SOL_UDP, UDP_SEGMENT, &granted, &size);
 }
 
+static int bind_port(int fd, union interface_address *address, socklen_t length, unsigned port)
+{
+	if (address->any.sa_family == AF_INET6)
+		address->in6.sin6_port = htons((uint16_t)port);
+	else
+		address->in.sin_port = htons((uint16_t)port);
+	return bind(fd, &address->any, length);
+}
+
+static int bind_one(int fd, union interface_address *address, socklen_t length,
+		    struct socket_ports ports)
+{
+	unsigned i, count = ports.most - ports.least + 1;
+
+	if (!ports.least)
+		return bind_port(fd, address, length, 0) < 0 ? PF_ERR_SYSTEM : PF_OK;
+	for (i = 0; i < count; i++) {
+		unsigned port = ports.least + (ports.first - ports.least + i) % count;
+
+		if (!bind_port(fd, address, length, port))
+			return PF_OK;
+		if (errno != EADDRINUSE)
+			return PF_ERR_SYSTEM;
+	}
+	return PF_ERR_AGAIN;
+}
+
 int socket_open(struct socket *result, uint8_t number, const struct interface *interface,
-		uint32_t buffer)
+		struct socket_ports ports, uint32_t buffer)
 {
 	bool version6 = interface->address.any.sa_family == AF_INET6;
 	union interface_address address = interface->address;
 	socklen_t length = version6 ? sizeof(address.in6) : sizeof(address.in);
+	int status;
 
 	memset(result, 0, sizeof(*result));
 	result->number = number;
@@ -146,14 +176,12 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 	if (result->fd < 0)
 		return PF_ERR_SYSTEM;
 	set_options(result, version6, buffer);
-	if (version6)
-		address.in6.sin6_port = 0;
-	else
-		address.in.sin_port = 0;
-	if (bind(result->fd, &address.any, length) < 0 ||
-	    getsockname(result->fd, &address.any, &length) < 0) {
+	status = bind_one(result->fd, &address, length, ports);
+	if (status == PF_OK && getsockname(result->fd, &address.any, &length) < 0)
+		status = PF_ERR_SYSTEM;
+	if (status != PF_OK) {
 		socket_close(result);
-		return PF_ERR_SYSTEM;
+		return status;
 	}
 	result->port = version6 ? address.in6.sin6_port : address.in.sin_port;
 	return PF_OK;
@@ -197,7 +225,16 @@ static bool is_news(struct socket *socket, int error)
 	if (!is_own(error))
 		socket->complaining = true;
 	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
-	       error == EMSGSIZE;
+	       error == EACCES || error == EMSGSIZE;
+}
+
+/* What is lost: if a filter of this host blocked it, that is worth a complaint. */
+static void note_lost(struct socket *socket, const struct net_batch *batch, int error)
+{
+	if (error != EPERM)
+		return;
+	socket->filtered = socket->complaining = true;
+	socket->filtered_to = batch->to;
 }
 
 static enum socket_sent classify(int error, bool segmented)
@@ -282,6 +319,7 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		 * But memory that cannot be read it has to hear of, or it goes on to
 		 * the next block and reports that one.
 		 */
+		note_lost(socket, batch, errno);
 		return done && errno != EFAULT ? SOCKET_SENT : classify(errno, false);
 	}
 	return SOCKET_SENT;
@@ -342,6 +380,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		if (*stopped != SOCKET_SENT)
 			return done;
 		/* Refused by a filter or a route: lost. */
+		note_lost(socket, batches[done], errno);
 		done++;
 		again = true;
 	}
@@ -560,6 +599,19 @@ int socket_receive(struct socket *socket, struct receiver *receiver, unsigned mo
 
 /* ---- what the network says ---- */
 
+/* Does the ICMP message say that a filter prohibits it? RFC 792, RFC 1812, RFC 4443. */
+static bool is_prohibited(const struct sock_extended_err *error)
+{
+	if (error->ee_origin == SO_EE_ORIGIN_ICMP && error->ee_type == ICMP_DEST_UNREACH)
+		return error->ee_code == ICMP_NET_ANO || error->ee_code == ICMP_HOST_ANO ||
+		       error->ee_code == ICMP_PKT_FILTERED;
+	if (error->ee_origin == SO_EE_ORIGIN_ICMP6 && error->ee_type == ICMPV6_DEST_UNREACH)
+		return error->ee_code == ICMPV6_ADM_PROHIBITED ||
+		       error->ee_code == ICMPV6_POLICY_FAIL ||
+		       error->ee_code == ICMPV6_REJECT_ROUTE;
+	return false;
+}
+
 static bool understand(const struct socket *socket, struct msghdr *message,
 		       struct socket_complaint *complaint)
 {
@@ -576,7 +628,9 @@ static bool understand(const struct socket *socket, struct msghdr *message,
 			continue;
 		memcpy(&error, CMSG_DATA(header), sizeof(error));
 		endpoint_make(&complaint->to, socket->number, message->msg_name);
-		complaint->refused = error.ee_errno == ECONNREFUSED;
+		complaint->refusal = is_prohibited(&error) ? NET_REFUSED_FILTER : NET_REFUSED_PORT;
+		complaint->refused = error.ee_errno == ECONNREFUSED ||
+				     complaint->refusal == NET_REFUSED_FILTER;
 		complaint->most = error.ee_errno == EMSGSIZE && error.ee_info > headers ?
 					  error.ee_info - headers :
 					  0;
@@ -592,6 +646,13 @@ bool socket_complaint(struct socket *socket, struct socket_complaint *complaint)
 	uint8_t data[64];
 	struct iovec vector = { data, sizeof(data) };
 
+	if (socket->filtered) {
+		socket->filtered = false;
+		*complaint = (struct socket_complaint){ .to = socket->filtered_to,
+							.refused = true,
+							.refusal = NET_REFUSED_HERE };
+		return true;
+	}
 	for (;;) {
 		struct msghdr message = {
 			.msg_name = &address,

@@ -51,15 +51,23 @@ struct socket {
 	uint32_t dropped;        /* datagrams for which that had no room, modulo 2^32 */
 	uint16_t port;           /* network order */
 	bool complaining;        /* ask for complaints */
-	uint64_t heard;          /* the owner's: when something came last */
+	bool filtered;           /* a packet filter of this host blocked what was sent to */
+	struct net_endpoint filtered_to;
+	uint64_t heard; /* the owner's: when something came last */
+};
+
+/* Ports to choose from, in host order: the first to be tried is first. least 0: the system chooses. */
+struct socket_ports {
+	unsigned least, most, first;
 };
 
 /*
- * Bound to the interface's address and a port of the system's choice, with
- * buffers of so many bytes, or what the system grants. PF_OK or PF_ERR_SYSTEM.
+ * Bound to the interface's address and one of the ports, with buffers of so many
+ * bytes, or what the system grants. PF_OK, PF_ERR_SYSTEM, or PF_ERR_AGAIN: all of
+ * the ports are taken.
  */
 int socket_open(struct socket *socket, uint8_t number, const struct interface *interface,
-		uint32_t buffer);
+		struct socket_ports ports, uint32_t buffer);
 void socket_close(struct socket *socket);
 
 enum socket_sent {
@@ -106,8 +114,9 @@ int socket_receive(struct socket *socket, struct receiver *receiver, unsigned mo
 /* What the network said about packets of ours. */
 struct socket_complaint {
 	struct net_endpoint to;
-	bool refused;  /* nobody listens there */
-	uint32_t most; /* not 0: packets there may have so many bytes, of ours */
+	bool refused;             /* packets there are rejected */
+	enum net_refusal refusal; /* by what */
+	uint32_t most;            /* not 0: packets there may have so many bytes, of ours */
 };
 /* True: here is one. To be asked while the socket is complaining. */
 bool socket_complaint(struct socket *socket, struct socket_complaint *complaint);

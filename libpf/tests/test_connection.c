@@ -300,7 +300,7 @@ static void test_wrong_message(void **state)
 		assert_true(stranger_await_error(context));
 		stranger_progress(context, 10);
 		assert_int_equal(observed.errors, 1);
-		assert_status(observed.status, PF_ERR_REFUSED);
+		assert_status(observed.status, PF_ERR_PROTOCOL);
 		intruder_leave(&intruder);
 		pf_close(context);
 	}

@@ -30,7 +30,7 @@ static void check_disconnects(uint8_t kind, const void *payload, size_t length, 
 	assert_true(intruder_write(&intruder, MESSAGE_USER, "hello", 5));
 	if (!stranger_await_error(context))
 		fail_msg("not disconnected: %s", what);
-	assert_status(observed.status, PF_ERR_REFUSED);
+	assert_status(observed.status, PF_ERR_PROTOCOL);
 	assert_int_equal(observed.messages, 1);
 	intruder_leave(&intruder);
 	progress(context, 20);

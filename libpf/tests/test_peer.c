@@ -21,7 +21,7 @@ static void await_error(struct pair *pair)
 }
 
 /* The peer has failed, this was reported once, and every operation says so. */
-static void check_gone(struct pair *pair, unsigned reports)
+static void check_failed(struct pair *pair, unsigned reports, int status)
 {
 	struct pair_done done = { 0 };
 	pf_peer *peer = pair->peer;
@@ -30,18 +30,22 @@ static void check_gone(struct pair *pair, unsigned reports)
 	pair_linger(pair);
 	assert_int_equal(pair->errors.count, reports);
 	if (reports) {
-		assert_status(pair->errors.status, PF_ERR_PEER);
+		assert_status(pair->errors.status, status);
 		assert_ptr_equal(pair->errors.peer, peer);
 	}
-	assert_non_null(strstr(pf_peer_path(peer), "gone"));
-	assert_status(pf_put(peer, &word, 4096, 8, pair_completed, &done), PF_ERR_PEER);
-	assert_status(pf_get(peer, &word, 4096, 8, pair_completed, &done), PF_ERR_PEER);
-	assert_status(pf_put(peer, pair->window, 4096, MIB, pair_completed, &done), PF_ERR_PEER);
-	assert_status(pf_send(peer, 0, "x", 1, NULL, 0), PF_ERR_PEER);
-	assert_status(pf_atomic(peer, PF_ADD, 8, 1, 4096, 1, 0, pair_completed, &done),
-		      PF_ERR_PEER);
+	assert_status(pf_put(peer, &word, 4096, 8, pair_completed, &done), status);
+	assert_status(pf_get(peer, &word, 4096, 8, pair_completed, &done), status);
+	assert_status(pf_put(peer, pair->window, 4096, MIB, pair_completed, &done), status);
+	assert_status(pf_send(peer, 0, "x", 1, NULL, 0), status);
+	assert_status(pf_atomic(peer, PF_ADD, 8, 1, 4096, 1, 0, pair_completed, &done), status);
 	assert_ok(pf_flush(pair->context, NULL));
 	assert_int_equal(done.count, 0);
+}
+
+static void check_gone(struct pair *pair, unsigned reports)
+{
+	check_failed(pair, reports, PF_ERR_PEER);
+	assert_non_null(strstr(pf_peer_path(pair->peer), "gone"));
 }
 
 /* The number of completions when the error is reported. */
@@ -499,7 +503,9 @@ static void test_other_way(void **state)
 	pair_await(pair, 1, PAIR_DONE);
 	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
 	await_error(pair);
-	check_gone(pair, 1);
+	check_failed(pair, 1, PF_ERR_UNREACHABLE);
+	assert_non_null(strstr(pf_peer_path(pair->peer), "no answer from 127.0.0.1, UDP port "));
+	assert_non_null(strstr(pf_peer_path(pair->peer), ", over lo (from 127.0.0.1)"));
 	pair_end(pair);
 }
 

@@ -26,6 +26,8 @@ struct ends {
 	uint8_t bytes[RECEIVE_BYTES];
 };
 
+static const struct socket_ports any_port;
+
 static void make_endpoint(struct net_endpoint *endpoint, const struct socket *from,
 			  const struct socket *to, const struct interface *interface)
 {
@@ -52,8 +54,8 @@ static struct ends *ends_open(const char *network)
 		free(ends);
 		skip();
 	}
-	assert_ok(socket_open(&ends->a, 3, &ends->interface, 1u << 20));
-	assert_ok(socket_open(&ends->b, 5, &ends->interface, 1u << 20));
+	assert_ok(socket_open(&ends->a, 3, &ends->interface, any_port, 1u << 20));
+	assert_ok(socket_open(&ends->b, 5, &ends->interface, any_port, 1u << 20));
 	make_endpoint(&ends->to_a, &ends->b, &ends->a, &ends->interface);
 	make_endpoint(&ends->to_b, &ends->a, &ends->b, &ends->interface);
 	access_open(&ends->access);
@@ -296,10 +298,18 @@ static size_t to_unmap_length;
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 
+static bool filtered; /* as if a packet filter of this host dropped what is sent */
+
 /* Unmap memory right after something was received, as another thread might. */
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-	long result = __real_syscall(number, a, b, c, d, e, f);
+	long result;
+
+	if (filtered && (number == SYS_sendmsg || number == SYS_sendmmsg)) {
+		errno = EPERM;
+		return -1;
+	}
+	result = __real_syscall(number, a, b, c, d, e, f);
 
 	if (to_unmap && result >= 0 && (number == SYS_recvmsg || number == SYS_recvmmsg)) {
 		assert_int_equal(munmap(to_unmap, to_unmap_length), 0);
@@ -428,6 +438,34 @@ static void test_own_error(void **state)
 	check_own_error(2, false);
 }
 
+/* What a filter of this host drops is lost, and the complaint says where it was sent to. */
+static void check_filtered(unsigned count, bool segments)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	struct net_batch *batch = batch_make(ends, 0, count, PACKET, PACKET);
+	struct socket_complaint complaint;
+	enum socket_sent stopped;
+
+	ends->a.segments = segments;
+	filtered = true;
+	assert_int_equal(socket_send(&ends->a, &batch, 1, &stopped), 1);
+	filtered = false;
+	assert_true(ends->a.complaining);
+	assert_true(socket_complaint(&ends->a, &complaint));
+	assert_true(complaint.refused && complaint.refusal == NET_REFUSED_HERE);
+	assert_memory_equal(&complaint.to, &ends->to_b, sizeof(complaint.to));
+	assert_false(socket_complaint(&ends->a, &complaint));
+	check_batch(ends, count, PACKET, PACKET);
+	ends_close(ends);
+}
+
+static void test_filtered(void **state)
+{
+	check_filtered(1, true);
+	check_filtered(45, true);
+	check_filtered(45, false);
+}
+
 /* An error about a dead peer does not delay packets to another one. */
 static void check_refused_another(unsigned count, bool segments)
 {
@@ -437,7 +475,7 @@ static void check_refused_another(unsigned count, bool segments)
 	struct socket_complaint complaint;
 	struct socket gone;
 
-	assert_ok(socket_open(&gone, 7, &ends->interface, 1u << 20));
+	assert_ok(socket_open(&gone, 7, &ends->interface, any_port, 1u << 20));
 	make_endpoint(&ends->to_b, &ends->a, &gone, &ends->interface);
 	socket_close(&gone);
 	ends->a.segments = segments;
@@ -524,6 +562,7 @@ int main(void)
 		cmocka_unit_test(test_dropped),
 		cmocka_unit_test(test_own_error),
 		cmocka_unit_test(test_refused_another),
+		cmocka_unit_test(test_filtered),
 		cmocka_unit_test(test_endpoint),
 	};
 

@@ -381,7 +381,8 @@ static void complete(struct host *host, void *arg, const struct net_completion *
 	operation->used = false;
 	load->outstanding--;
 	load->result.operations++;
-	if (completion->status == PF_ERR_PEER) {
+	if (completion->status == PF_ERR_PEER || completion->status == PF_ERR_TIMEOUT ||
+	    completion->status == PF_ERR_UNREACHABLE) {
 		load->result.lost_peers++;
 		if (host->core && world->hosts[operation->to].life == operation->peer_life)
 			world_fail(world, "host %u counts as dead for %u and is alive",

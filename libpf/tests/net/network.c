@@ -115,7 +115,8 @@ void packet_transmit(struct world *world, struct packet *packet)
 	if (packet->length > settings->mtu && world_chance(world, settings->too_big))
 		too_big(world, packet);
 	if (packet->length > settings->mtu || world_chance(world, settings->loss) ||
-	    settings->paths_down >> packet->path & 1)
+	    settings->paths_down >> packet->path & 1 ||
+	    (packet->to < 32 && settings->unreached >> packet->to & 1))
 		goto drop;
 	if (settings->rate) {
 		struct host *to = &world->hosts[packet->to];

@@ -7,7 +7,9 @@
 
 #define LENGTH 50000u
 
-static unsigned completed, gone;
+static unsigned completed, gone, unanswered;
+static uint64_t unanswered_at;
+static const char *unanswered_why, *gone_why;
 static int last_status, gone_status;
 static uint64_t gone_at;
 
@@ -17,11 +19,19 @@ static void on_complete(struct host *host, void *arg, const struct net_completio
 	last_status = completion->status;
 }
 
-static void on_gone(struct host *host, struct host *peer, int status)
+static void on_gone(struct host *host, struct host *peer, int status, const char *why)
 {
 	gone++;
+	gone_why = why;
 	gone_status = status;
 	gone_at = host->world->now;
+}
+
+static void on_unanswered(struct host *host, struct host *peer, const char *why)
+{
+	unanswered++;
+	unanswered_at = host->world->now;
+	unanswered_why = why;
 }
 
 static struct settings three_hosts(void)
@@ -38,11 +48,12 @@ static struct world *make(const struct settings *settings)
 	struct world *world = world_create(settings);
 	unsigned i;
 
-	completed = gone = 0;
+	completed = gone = unanswered = 0;
 	for (i = 0; i < settings->hosts; i++) {
 		pattern_fill(world->hosts[i].arena, settings->arena / 2, i);
 		world->hosts[i].complete = on_complete;
 		world->hosts[i].gone = on_gone;
+		world->hosts[i].unanswered = on_unanswered;
 	}
 	return world;
 }
@@ -84,10 +95,10 @@ static void check_completed(unsigned count, int status)
 }
 
 /* Host 0 has found its peer dead, at a time after start in these seconds. */
-static void check_gone(uint64_t start, unsigned least, unsigned most)
+static void check_gone(uint64_t start, int status, unsigned least, unsigned most)
 {
 	assert_int_equal(gone, 1);
-	assert_status(gone_status, PF_ERR_PEER);
+	assert_status(gone_status, status);
 	assert_in_range(gone_at - start, least * SECOND, most * SECOND);
 }
 
@@ -128,7 +139,7 @@ static void test_auth_differs(void **state)
 	host_start(&world->hosts[1]);
 	put(world, 0, 1);
 	world_pass(world, 5 * SECOND);
-	check_completed(1, PF_ERR_PEER);
+	check_completed(1, PF_ERR_UNREACHABLE);
 	assert_true(host_statistics(&world->hosts[1])->refused > 0);
 	world_destroy(world);
 }
@@ -317,7 +328,7 @@ static void test_restart(void **state)
 	/* The old association fails, a new one with the new address works. */
 	put(world, 0, 1);
 	world_pass(world, 5 * SECOND);
-	check_completed(2, PF_ERR_PEER);
+	check_completed(2, PF_ERR_TIMEOUT);
 	assert_int_equal(gone, 1);
 	pattern_fill(arena, settings.arena / 2, 1);
 	put_and_check(world, 0, 1);
@@ -415,6 +426,7 @@ static void test_dead(void **state)
 		struct settings settings = three_hosts();
 		struct world *world;
 		uint64_t start;
+		int status;
 
 		settings.options.peer_timeout = cases[i].timeout * SECOND;
 		settings.paths = cases[i].down ? 2 : 1;
@@ -428,9 +440,11 @@ static void test_dead(void **state)
 		if (cases[i].used)
 			put(world, 0, 1);
 		world_pass(world, 100 * SECOND);
+		status = cases[i].silent ? PF_ERR_TIMEOUT : PF_ERR_PEER;
 		if (cases[i].used)
-			check_completed(3, PF_ERR_PEER);
-		check_gone(start, cases[i].least, cases[i].most);
+			check_completed(3, status);
+		check_gone(start, status, cases[i].least, cases[i].most);
+		assert_int_equal(unanswered, 0);
 		world_destroy(world);
 	}
 }
@@ -457,8 +471,8 @@ static void test_dead_before_completion(void **state)
 	world->settings.loss = UINT32_MAX;
 	host_crash(&world->hosts[1]);
 	world_pass(world, 100 * SECOND);
-	check_completed(2, PF_ERR_PEER);
-	check_gone(start, 5, 7);
+	check_completed(2, PF_ERR_TIMEOUT);
+	check_gone(start, PF_ERR_TIMEOUT, 5, 7);
 	world_destroy(world);
 }
 
@@ -471,7 +485,7 @@ static void test_false_refusal(void **state)
 	unsigned i;
 
 	for (i = 0; i < 1000; i++) {
-		net_refused(world->hosts[0].core, &endpoint);
+		net_refused(world->hosts[0].core, &endpoint, NET_REFUSED_PORT);
 		host_pump(&world->hosts[0]);
 		world_pass(world, 10 * MILLISECOND);
 	}
@@ -498,7 +512,7 @@ static void test_false_refusal_in_silence(void **state)
 		settings.paths_down = 2;
 		world = make_used(&settings);
 		host_stop(&world->hosts[1]);
-		net_refused(world->hosts[0].core, &endpoint);
+		net_refused(world->hosts[0].core, &endpoint, NET_REFUSED_PORT);
 		host_pump(&world->hosts[0]);
 		world_pass(world, cases[i].silence);
 		host_continue(&world->hosts[1]);
@@ -525,6 +539,176 @@ static void test_goodbye(void **state)
 	assert_true(gone_at - start < MILLISECOND);
 	check_completed(2, PF_ERR_PEER);
 	world_destroy(world);
+}
+
+/* ---- the first contact ---- */
+
+/* A firewall drops packets in one direction or both: told once after 5 s, ended after peer_timeout. */
+static void test_unanswered(void **state)
+{
+	uint32_t unreached;
+
+	for (unreached = 1; unreached <= 3; unreached++) {
+		struct settings settings = three_hosts();
+		struct world *world;
+		uint64_t start;
+
+		settings.options.peer_timeout = 120 * SECOND;
+		settings.unreached = unreached;
+		world = make(&settings);
+		start = world->now;
+		put(world, 0, 1);
+		world_pass(world, 5 * SECOND + SECOND / 10);
+		/* As many tries as association.c counts on. */
+		assert_in_range(host_statistics(&world->hosts[0])->hellos, 22, 30);
+		world_pass(world, 114 * SECOND);
+		assert_int_equal(unanswered, 1);
+		assert_in_range(unanswered_at - start, 5 * SECOND, 5 * SECOND + SECOND / 10);
+		assert_string_equal(unanswered_why, "no answer");
+		assert_int_equal(completed + gone, 0);
+		world_pass(world, 10 * SECOND);
+		check_completed(1, PF_ERR_UNREACHABLE);
+		check_gone(start, PF_ERR_UNREACHABLE, 120, 121);
+		assert_int_equal(unanswered, 1);
+		world_destroy(world);
+	}
+}
+
+/* A peer that is stopped, or a network that comes up late: told, and then it works. */
+static void test_late_answer(void **state)
+{
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		struct settings settings = three_hosts();
+		struct world *world;
+
+		settings.options.peer_timeout = 120 * SECOND;
+		settings.unreached = i ? 2 : 0;
+		world = make(&settings);
+		if (!i)
+			host_stop(&world->hosts[1]);
+		put(world, 0, 1);
+		world_pass(world, 60 * SECOND);
+		assert_int_equal(unanswered, 1);
+		world->settings.unreached = 0;
+		if (!i)
+			host_continue(&world->hosts[1]);
+		world_pass(world, 2 * SECOND);
+		check_completed(1, PF_OK);
+		assert_int_equal(gone, 0);
+		world_destroy(world);
+	}
+}
+
+/* A network that loses packets, or a process that is not run for some time, does not look like a firewall. */
+static void test_answered(void **state)
+{
+	static const uint32_t losses[] = { PER_MILLION(50000), PER_MILLION(200000) };
+	unsigned i;
+
+	for (i = 0; i < (unsigned)REPEAT(2000); i++) {
+		struct settings settings = three_hosts();
+		struct world *world;
+
+		settings.seed = i;
+		settings.loss = losses[i % 2];
+		world = make(&settings);
+		/* The initiator, which listens to nothing meanwhile, or its peer. */
+		if (i % 8 == 1)
+			host_stop(&world->hosts[i / 8 % 2]);
+		put(world, 0, 1);
+		world_pass(world, 3 * SECOND);
+		if (i % 8 == 1)
+			host_continue(&world->hosts[i / 8 % 2]);
+		world_pass(world, 20 * SECOND);
+		assert_int_equal(unanswered, 0);
+		check_completed(1, PF_OK);
+		world_destroy(world);
+	}
+}
+
+static void refuse(struct world *world, enum net_refusal refusal, unsigned path)
+{
+	struct net_endpoint endpoint = sockets_endpoint(1, path);
+	unsigned i;
+
+	for (i = 0; i < 30; i++) {
+		net_refused(world->hosts[0].core, &endpoint, refusal);
+		host_pump(&world->hosts[0]);
+		world_pass(world, SECOND / 10);
+	}
+}
+
+/* A first contact that is rejected ends sooner, by whatever path; a peer that answers is not rejected. */
+static void test_rejected(void **state)
+{
+	static const char *const words[] = { "port unreachable", "prohibited", "this host" };
+	struct settings settings = three_hosts();
+	enum net_refusal refusal;
+	struct world *world;
+	uint64_t start;
+	unsigned path;
+
+	settings.paths = 2;
+	settings.options.peer_timeout = 120 * SECOND;
+	for (refusal = NET_REFUSED_PORT; refusal <= NET_REFUSED_HERE; refusal++) {
+		for (path = 0; path < 2; path++) {
+			settings.unreached = 2;
+			world = make(&settings);
+			start = world->now;
+			put(world, 0, 1);
+			refuse(world, refusal, path);
+			check_completed(1, PF_ERR_UNREACHABLE);
+			check_gone(start, PF_ERR_UNREACHABLE, 2, 3);
+			assert_non_null(strstr(gone_why, words[refusal]));
+			world_destroy(world);
+		}
+		settings.unreached = 0;
+		world = make_used(&settings);
+		refuse(world, refusal, 0);
+		assert_int_equal(gone, 0);
+		/* Of a filter that is changed during the job only the silence counts. */
+		world->settings.unreached = 2;
+		refuse(world, refusal, 0);
+		assert_int_equal(gone, refusal == NET_REFUSED_PORT);
+		world_destroy(world);
+	}
+}
+
+/* Host 0 gives its contact up: whatever happened on the way, host 1 comes to the same result. */
+static void test_give_up(void **state)
+{
+	uint32_t unreached;
+
+	for (unreached = 0; unreached <= 3; unreached++) {
+		struct settings settings = three_hosts();
+		struct net_association *one, *other;
+		struct world *world;
+
+		settings.unreached = unreached;
+		world = make(&settings);
+		one = host_peer(&world->hosts[0], 1);
+		other = host_peer(&world->hosts[1], 0);
+		if (unreached) {
+			assert_ok(net_contact(one));
+			host_pump(&world->hosts[0]);
+			world_pass(world, 5 * SECOND + SECOND / 10);
+			assert_int_equal(unanswered, 1);
+		}
+		net_give_up(one, NULL);
+		host_pump(&world->hosts[0]);
+		world->settings.unreached = 0;
+		other = world->hosts[1].peers[0];
+		if (other) {
+			assert_ok(net_contact(other));
+			host_pump(&world->hosts[1]);
+			world_pass(world, 5 * SECOND + SECOND / 10);
+			assert_false(net_is_open(other));
+		}
+		assert_false(net_is_open(one));
+		world_destroy(world);
+	}
 }
 
 /* ---- several paths ---- */
@@ -626,6 +810,11 @@ int main(void)
 		cmocka_unit_test(test_false_refusal),
 		cmocka_unit_test(test_false_refusal_in_silence),
 		cmocka_unit_test(test_goodbye),
+		cmocka_unit_test(test_unanswered),
+		cmocka_unit_test(test_late_answer),
+		cmocka_unit_test(test_answered),
+		cmocka_unit_test(test_rejected),
+		cmocka_unit_test(test_give_up),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_probes_of_paths),
 		cmocka_unit_test(test_idle_memory),

@@ -22,7 +22,7 @@ static void on_complete(struct host *host, void *arg, const struct net_completio
 	last_status = completion->status;
 }
 
-static void on_gone(struct host *host, struct host *peer, int status)
+static void on_gone(struct host *host, struct host *peer, int status, const char *why)
 {
 	gone++;
 }

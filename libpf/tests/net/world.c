@@ -124,7 +124,7 @@ static void arrive(struct world *world, struct packet *packet)
 			struct net_endpoint endpoint = sockets_endpoint(host->number, packet->path);
 
 			world->settings.reports--;
-			net_refused(from->core, &endpoint);
+			net_refused(from->core, &endpoint, NET_REFUSED_PORT);
 			host_pump(from);
 		}
 		packet_free(world, packet);
@@ -332,7 +332,13 @@ static void on_gone(struct host *host, struct net_association *association)
 	if (host->peers[peer->number] == association)
 		host->peers[peer->number] = NULL;
 	if (host->gone)
-		host->gone(host, peer, status);
+		host->gone(host, peer, status, why);
+}
+
+static void on_unanswered(struct host *host, struct net_association *association)
+{
+	if (host->unanswered)
+		host->unanswered(host, net_association_user(association), net_silence(association));
 }
 
 void host_take(struct host *host)
@@ -344,6 +350,8 @@ void host_take(struct host *host)
 			on_message(host, &event);
 		else if (event.kind == NET_GONE)
 			on_gone(host, event.association);
+		else if (event.kind == NET_UNANSWERED)
+			on_unanswered(host, event.association);
 		else if (host->complete)
 			host->complete(host, event.arg, &event.completion);
 	}

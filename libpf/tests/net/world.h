@@ -48,6 +48,7 @@ struct settings {
 	size_t beyond;       /* bytes behind the arena that belong to the host and are not mapped */
 	unsigned paths;      /* between two hosts */
 	uint32_t paths_down; /* bit mask of paths that carry nothing */
+	uint32_t unreached;  /* bit mask of hosts that no packet reaches */
 	unsigned reports;    /* that a port is closed: hosts send no more in all */
 	struct net_options options;
 };
@@ -79,7 +80,8 @@ struct host {
 	void (*deliver)(struct host *host, struct host *from, uint8_t tag, const void *data,
 			size_t length);
 	void (*complete)(struct host *host, void *arg, const struct net_completion *completion);
-	void (*gone)(struct host *host, struct host *peer, int status);
+	void (*gone)(struct host *host, struct host *peer, int status, const char *why);
+	void (*unanswered)(struct host *host, struct host *peer, const char *why);
 };
 
 struct world {
