@@ -60,7 +60,6 @@ kernel_counter()
 	# shellcheck disable=SC2016 # awk expands it
 	case $1 in
 	ipv6) program='/^Udp6OutDatagrams/ { print $2 }' ;;
-	overflow) program='/^Udp: [0-9]/ { print $6 }' ;; # RcvbufErrors
 	esac
 	for host in h0 h1; do
 		"$host_script" exec "$host" awk "$program" /proc/net/snmp /proc/net/snmp6
