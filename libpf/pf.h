@@ -417,6 +417,7 @@ void pf_set_error(pf_context *context, pf_error_fn error, void *arg);
  * pf_options.contact_timeout, as behind a firewall. It is still tried: it may be slow, or
  * stopped by a debugger. text says by which address, port and interface; it is valid
  * during the call.
+ * With peer NULL: packets that arrived were dropped, how many and why; at most once in 10 s.
  */
 typedef void (*pf_warning_fn)(pf_context *context, pf_peer *peer, const char *text, void *arg);
 /* As pf_set_receive. */
@@ -489,7 +490,14 @@ enum pf_stat {
 	PF_STAT_NET_LOST,     /* packets sent that were lost; their contents were retransmitted */
 	PF_STAT_NET_DROPPED,  /* packets that arrived here when the socket buffer was full */
 	PF_STAT_NET_NACKS,    /* blocks from other hosts that waited for a page here */
-	PF_STAT_NET_REFUSED,  /* packets dropped: forged, replayed or malformed */
+	/* Packets that arrived and were dropped: */
+	PF_STAT_NET_MALFORMED,  /* not of a packet's form */
+	PF_STAT_NET_UNKNOWN,    /* for no association of this process */
+	PF_STAT_NET_UNEXPECTED, /* not in the state that their association is in */
+	PF_STAT_NET_DIFFERENT,  /* from a process with other options */
+	PF_STAT_NET_FORGED,     /* with a wrong tag */
+	PF_STAT_NET_REPLAYED,   /* with a number that was seen before */
+	PF_STAT_NET_REFUSED,    /* with contents that are not valid, or find no room */
 	PF_STAT_COUNT
 };
 

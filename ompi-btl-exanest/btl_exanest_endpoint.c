@@ -185,9 +185,17 @@ void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, 
 
 void mca_btl_exanest_peer_warning(pf_context *context, pf_peer *peer, const char *text, void *arg)
 {
-	mca_btl_base_endpoint_t *endpoint = pf_peer_user(peer);
+	mca_btl_base_endpoint_t *endpoint;
 	char host[OPAL_MAXHOSTNAMELEN];
 
+	/* Late packets of an earlier job are common: this is for the one who looks for something. */
+	if (!peer) {
+		opal_output_verbose(10, opal_btl_base_framework.framework_output,
+				    "btl:exanest: %s: %s",
+				    mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, text);
+		return;
+	}
+	endpoint = pf_peer_user(peer);
 	if (!endpoint)
 		return;
 	mca_btl_exanest_hostname(endpoint->proc, host, sizeof(host));

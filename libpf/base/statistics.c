@@ -73,8 +73,18 @@ static const pf_stat_info table[PF_STAT_COUNT] = {
 				  "packets from other hosts dropped because a socket buffer was full" },
 	[PF_STAT_NET_NACKS] = { "net_nacks",
 				"blocks from other hosts refused because a page was absent" },
+	[PF_STAT_NET_MALFORMED] = { "net_malformed", "packets dropped: not of a packet's form" },
+	[PF_STAT_NET_UNKNOWN] = { "net_unknown",
+				  "packets dropped: for no association of this process" },
+	[PF_STAT_NET_UNEXPECTED] = { "net_unexpected",
+				     "packets dropped: not in the state of their association" },
+	[PF_STAT_NET_DIFFERENT] = { "net_different",
+				    "packets dropped: from a process with other options" },
+	[PF_STAT_NET_FORGED] = { "net_forged", "packets dropped: with a wrong tag" },
+	[PF_STAT_NET_REPLAYED] = { "net_replayed",
+				   "packets dropped: with a number that was seen before" },
 	[PF_STAT_NET_REFUSED] = { "net_refused",
-				  "packets that were forged, replayed, malformed or not of this job" },
+				  "packets dropped: with contents not valid, or without room here" },
 };
 
 const pf_stat_info *pf_stat_table(void)

@@ -17,7 +17,7 @@
 #define STATISTICS_NAME "libpf-statistics"
 #define STATISTICS_MAGIC 0x3173746174736670 /* "pfstats1" */
 /* Increase it with every change of the layout, or of the meaning of a statistic. */
-#define STATISTICS_VERSION 3
+#define STATISTICS_VERSION 4
 /* Bytes of the file: whole pages, whatever their size; only the start has memory. */
 #define STATISTICS_SIZE PAGE_SIZE_MAX
 /* Log2 of the upper bound of the first bucket, ns. */

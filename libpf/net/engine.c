@@ -445,9 +445,8 @@ static void count(struct engine *engine)
 	add(to, PF_STAT_NET_BYTES, statistics->bytes_sent, before->bytes_sent);
 	add(to, PF_STAT_NET_LOST, statistics->lost, before->lost);
 	add(to, PF_STAT_NET_NACKS, statistics->nacks_sent, before->nacks_sent);
-	add(to, PF_STAT_NET_REFUSED,
-	    statistics->refused + statistics->forged + statistics->replayed,
-	    before->refused + before->forged + before->replayed);
+	for (i = 0; i < NET_DROPS && statistics->dropped != before->dropped; i++)
+		add(to, PF_STAT_NET_MALFORMED + i, statistics->drops[i], before->drops[i]);
 	*before = *statistics;
 	for (i = 0; i < engine->count; i++)
 		dropped += engine->sockets[i].dropped;

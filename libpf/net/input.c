@@ -171,7 +171,6 @@ void input_packet(struct net_association *association, struct foresight *foresig
 		  struct net_packet *packet, const struct wire_header *header)
 {
 	struct shared *shared = association->shared;
-	struct net_statistics *statistics = &shared->statistics;
 	uint32_t own = packet->header_length - WIRE_HEADER - header->control;
 	uint8_t *bytes = packet->header;
 	struct view view = { .header = header,
@@ -183,27 +182,27 @@ void input_packet(struct net_association *association, struct foresight *foresig
 	bool asks;
 
 	if (association->state != ACCEPTED && association->state != OPEN) {
-		statistics->refused++;
+		drop_packet(shared, NET_DROP_UNEXPECTED);
 		return;
 	}
 	path = association->paths[header->path];
 	/* Paths are the opener's affair. */
 	if (!path && !association->accepter) {
-		statistics->refused++;
+		drop_packet(shared, NET_DROP_UNEXPECTED);
 		return;
 	}
 	next = path ? path->window.next : 0;
 	number = wire_widen(next, header->number);
 	if (number > next + AHEAD_MOST) {
-		statistics->refused++;
+		drop_packet(shared, NET_DROP_FORGED);
 		return;
 	}
 	if (path && window_seen(&path->window, number)) {
-		statistics->replayed++;
+		drop_packet(shared, NET_DROP_REPLAYED);
 		return;
 	}
 	if (!auth_check(bytes, header->control, association->receiving.hash, number)) {
-		statistics->forged++;
+		drop_packet(shared, NET_DROP_FORGED);
 		return;
 	}
 	/* The payload is what follows, or lies elsewhere, all of it. */
@@ -213,33 +212,43 @@ void input_packet(struct net_association *association, struct foresight *foresig
 	if (shared->options.auth == NET_AUTH_ENCRYPT) {
 		if (!auth_decrypt(&association->receiving, bytes, number,
 				  packet->header_length - WIRE_HEADER)) {
-			statistics->forged++;
+			drop_packet(shared, NET_DROP_FORGED);
 			return;
 		}
-		if (view.payload_length < WIRE_MAC)
+		if (view.payload_length < WIRE_MAC) {
+			drop_packet(shared, NET_DROP_MALFORMED);
 			return;
+		}
 		view.payload_length -= WIRE_MAC;
 	} else if (shared->options.auth == NET_AUTH_FULL) {
 		/* The bytes that are hashed are those that are placed, if they are: not read twice. */
 		if (packet->payload_length) {
-			if (!foresee_fetch(foresight, packet, 0))
+			if (!foresee_fetch(foresight, packet, 0)) {
+				drop_packet(shared, NET_DROP_REFUSED);
 				return;
+			}
 			view.payload = packet->payload;
 		}
 		if (!payload_authentic(association, &view)) {
-			statistics->forged++;
+			drop_packet(shared, NET_DROP_FORGED);
 			return;
 		}
 	}
-	if (!follow_path(association, header->path, number >= next, packet->from))
+	if (!follow_path(association, header->path, number >= next, packet->from)) {
+		drop_packet(shared, NET_DROP_REFUSED);
 		return;
+	}
 	path = association->paths[header->path];
 	if (association->state == ACCEPTED) {
 		association_opened(association);
 		association->wants_output = true;
 	}
 	association_heard(association, shared->now);
-	if (!take(association, foresight, &view, shared->now, &asks) || association->state == GONE)
+	if (!take(association, foresight, &view, shared->now, &asks)) {
+		drop_packet(shared, NET_DROP_REFUSED);
+		return;
+	}
+	if (association->state == GONE)
 		return;
 	window_take(&path->window, number, shared->now, asks, (packet->ecn & 3) == 3,
 		    shared->options.ack_delay);

@@ -7,8 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 /* With an association at rest 1 KiB, README.md says; association.c has the other part. */
 _Static_assert(sizeof(struct net_peer) + sizeof(struct link) <= 128, "each peer costs it");
+
+/* Between two lines about packets that were dropped, ns. */
+#define DROPS_PERIOD 10000000000ull
 
 static const char path_net[] = "packets over the network (UDP)";
 
@@ -430,6 +435,41 @@ static void tell_unanswered(struct links *links, const struct net_event *event)
 	lock(links);
 }
 
+/* Packets were dropped: once in a while, one line that says how many and which. */
+static void tell_drops(struct links *links, const struct net_core *core)
+{
+	const struct net_statistics *statistics = net_statistics(core);
+	uint64_t now = (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
+	pf_context *context = links->context;
+	char text[DESCRIPTION];
+	struct net_endpoint from;
+	size_t used = 0;
+	enum net_drop why;
+
+	if (now < links->drops_due || !context->warning)
+		return;
+	links->drops_due = now + DROPS_PERIOD;
+	for (why = 0; why < NET_DROPS; why++) {
+		uint64_t count = statistics->drops[why] - links->drops[why];
+
+		if (count && used < sizeof(text))
+			used += (size_t)snprintf(text + used, sizeof(text) - used,
+						 "dropped %llu packets %s; ",
+						 (unsigned long long)count, net_drop_meaning(why));
+		links->drops[why] = statistics->drops[why];
+	}
+	links->dropped = statistics->dropped;
+	why = net_last_drop(core, &from);
+	if (used < sizeof(text))
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "the last one (%s) from ", net_drop_name(why));
+	if (used < sizeof(text))
+		describe_path(links, &from, text + used, sizeof(text) - used);
+	unlock(links);
+	context->warning(context, NULL, text, context->warning_arg);
+	lock(links);
+}
+
 /*
  * Which of those that called us lately had the application opened? The context's
  * lock is taken inside the engine's, which no thread does the other way round.
@@ -467,6 +507,8 @@ unsigned links_tell(struct links *links, struct net_core *core)
 			tell_gone(links, &event);
 	}
 	links->told += count;
+	if (net_statistics(core)->dropped != links->dropped)
+		tell_drops(links, core);
 	return count;
 }
 

@@ -46,6 +46,8 @@ struct links {
 	struct link *met;    /* before it in the list: those that progress has not seen */
 	_Atomic bool active; /* there are links */
 	uint64_t told;       /* events that the application was told; progress's own */
+	uint64_t drops[NET_DROPS], dropped; /* packets, that it was told of */
+	uint64_t drops_due;                 /* before this it is told of no more, ns */
 };
 
 /* The paths to the owner of that address, the first of them to open it by. Returns how many. */

@@ -362,21 +362,34 @@ void net_refused(struct net_core *core, const struct net_endpoint *endpoint,
 /* The network says that packets to this endpoint may have at most so many bytes. */
 void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, size_t most);
 
+/* Why a packet that came was dropped, as if it had been lost. */
+enum net_drop {
+	NET_DROP_MALFORMED,  /* not of a packet's form */
+	NET_DROP_UNKNOWN,    /* for no association of this process: of an earlier one, say */
+	NET_DROP_UNEXPECTED, /* not in the state that its association is in */
+	NET_DROP_DIFFERENT,  /* HELLO or WELCOME of a process with other options */
+	NET_DROP_FORGED,     /* wrong tag or digest */
+	NET_DROP_REPLAYED,   /* its number was seen before */
+	NET_DROP_REFUSED,    /* authentic, and what it carries is not valid, or finds no room */
+	NET_DROPS
+};
+/* A word for it, and what it means. */
+const char *net_drop_name(enum net_drop why);
+const char *net_drop_meaning(enum net_drop why);
+
 /* Monotonic counters of one core. */
 struct net_statistics {
 	uint64_t packets_sent, packets_received;
-	uint64_t bytes_sent;            /* whole packets */
-	uint64_t acks_sent;             /* packets that only acknowledge */
-	uint64_t refused;               /* not of a packet's form, or of no association */
-	uint64_t forged;                /* wrong hash */
-	uint64_t replayed;              /* number seen before */
-	uint64_t lost;                  /* packets declared lost */
-	uint64_t spurious;              /* of these, acknowledged after all */
-	uint64_t timeouts;              /* retransmission time-outs */
-	uint64_t tail_probes;           /* for the last packets, before that */
-	uint64_t data_sent, data_again; /* packets of transfers; of these, sent after a loss */
-	uint64_t data_duplicate;        /* received, with nothing new in them */
-	uint64_t data_in_place;         /* received where they belong */
+	uint64_t bytes_sent;                /* whole packets */
+	uint64_t acks_sent;                 /* packets that only acknowledge */
+	uint64_t drops[NET_DROPS], dropped; /* packets received; dropped: all of them */
+	uint64_t lost;                      /* packets declared lost */
+	uint64_t spurious;                  /* of these, acknowledged after all */
+	uint64_t timeouts;                  /* retransmission time-outs */
+	uint64_t tail_probes;               /* for the last packets, before that */
+	uint64_t data_sent, data_again;     /* packets of transfers; of these, sent after a loss */
+	uint64_t data_duplicate;            /* received, with nothing new in them */
+	uint64_t data_in_place;             /* received where they belong */
 	uint64_t source_faults, destination_faults; /* blocks parked here */
 	uint64_t nacks_sent, nacks_received;        /* blocks */
 	uint64_t asked_again; /* packets sent because the receiver asked after a fault */
@@ -386,6 +399,8 @@ struct net_statistics {
 	uint64_t hellos;
 };
 const struct net_statistics *net_statistics(const struct net_core *core);
+/* The last packet dropped, if there was one: why, and where it came from. */
+enum net_drop net_last_drop(const struct net_core *core, struct net_endpoint *from);
 
 /* What congestion control and MTU discovery found, for pf_info and tests. */
 struct net_path_info {

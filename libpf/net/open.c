@@ -113,16 +113,16 @@ bool open_read(struct shared *shared, uint8_t *packet, size_t length,
 	       const struct wire_header *header, struct wire_hello *hello)
 {
 	if (header->index || header->number || length != WIRE_HEADER + (size_t)header->control) {
-		shared->statistics.refused++;
+		drop_packet(shared, NET_DROP_MALFORMED);
 		return false;
 	}
 	if (!auth_check(packet, header->control, shared->hello_key, 0)) {
-		shared->statistics.forged++;
+		drop_packet(shared, NET_DROP_FORGED);
 		return false;
 	}
 	if (!wire_get_hello(packet + WIRE_HEADER, header->control, hello) ||
 	    !understood(shared, hello) || !memcmp(hello->id, shared->options.id, NET_ID_BYTES)) {
-		shared->statistics.refused++;
+		drop_packet(shared, NET_DROP_DIFFERENT);
 		return false;
 	}
 	return true;
@@ -131,7 +131,6 @@ bool open_read(struct shared *shared, uint8_t *packet, size_t length,
 void open_welcome(struct net_association *association, uint8_t *packet, size_t length,
 		  const struct wire_header *header)
 {
-	struct net_statistics *statistics = &association->shared->statistics;
 	const struct net_options *options = &association->shared->options;
 	uint64_t now = association->shared->now;
 	struct auth_party opener, accepter;
@@ -140,19 +139,19 @@ void open_welcome(struct net_association *association, uint8_t *packet, size_t l
 
 	if (association->state != OPENING || header->number ||
 	    length != WIRE_HEADER + (size_t)header->control) {
-		statistics->refused++;
+		drop_packet(association->shared, NET_DROP_UNEXPECTED);
 		return;
 	}
 	opening = association->opening;
 	if (!auth_check(packet, header->control, opening->welcome_key, 0)) {
-		statistics->forged++;
+		drop_packet(association->shared, NET_DROP_FORGED);
 		return;
 	}
 	if (!wire_get_hello(packet + WIRE_HEADER, header->control, &hello) ||
 	    !understood(association->shared, &hello) ||
 	    memcmp(hello.id, association->id, NET_ID_BYTES) ||
 	    memcmp(hello.echo, opening->nonce, WIRE_NONCE)) {
-		statistics->refused++;
+		drop_packet(association->shared, NET_DROP_DIFFERENT);
 		return;
 	}
 	agree(association, &hello);

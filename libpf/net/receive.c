@@ -22,12 +22,15 @@ static void hello(struct net_core *core, struct net_packet *packet,
 		return;
 	}
 	association = core_add(core, hello.id, NULL, 0);
-	if (!association)
+	if (!association) {
+		drop_packet(&core->shared, NET_DROP_REFUSED);
 		return;
+	}
 	open_accept(association, &hello, header->path, packet->from);
 	if (association->state != ACCEPTED ||
 	    !callbacks->accept(callbacks->user, association, hello.id, hello.info,
 			       hello.info_length, &user)) {
+		drop_packet(&core->shared, NET_DROP_DIFFERENT);
 		core_remove(core, association);
 		return;
 	}
@@ -37,18 +40,20 @@ static void hello(struct net_core *core, struct net_packet *packet,
 
 static void receive(struct net_core *core, struct net_packet *packet)
 {
-	struct net_statistics *statistics = &core->shared.statistics;
 	struct foresight *foresight = &core->foresight;
 	struct net_association *association;
 	struct wire_header header;
 
-	statistics->packets_received++;
+	core->shared.statistics.packets_received++;
+	core->shared.from = packet->from;
 	if (packet->payload_length && packet->header_length < WIRE_HEADER &&
-	    !foresee_gather(foresight, packet))
+	    !foresee_gather(foresight, packet)) {
+		drop_packet(&core->shared, NET_DROP_REFUSED);
 		return;
+	}
 	if (!wire_get_header(packet->header, packet->header_length + (size_t)packet->payload_length,
 			     &header)) {
-		statistics->refused++;
+		drop_packet(&core->shared, NET_DROP_MALFORMED);
 		return;
 	}
 	/* Scattered in another way than it is made of. */
@@ -56,15 +61,17 @@ static void receive(struct net_core *core, struct net_packet *packet)
 	    (packet->header_length != WIRE_HEADER + (uint32_t)header.control ||
 	     core->shared.options.auth == NET_AUTH_ENCRYPT ||
 	     (header.type != WIRE_DATA_PUT && header.type != WIRE_DATA_GET)) &&
-	    !foresee_gather(foresight, packet))
+	    !foresee_gather(foresight, packet)) {
+		drop_packet(&core->shared, NET_DROP_REFUSED);
 		return;
+	}
 	if (header.type == WIRE_HELLO) {
 		hello(core, packet, &header);
 		return;
 	}
 	association = core_index(core, header.index);
 	if (!association) {
-		statistics->refused++;
+		drop_packet(&core->shared, NET_DROP_UNKNOWN);
 		return;
 	}
 	if (header.type == WIRE_WELCOME)

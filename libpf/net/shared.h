@@ -47,6 +47,9 @@ struct shared {
 	struct net_callbacks callbacks;
 	struct net_statistics statistics;
 	uint64_t now;
+	const struct net_endpoint *from;  /* the packet in hand */
+	struct net_endpoint dropped_from; /* the last one that was dropped, */
+	enum net_drop dropped_why;
 	uint8_t hello_key[AUTH_HASH_KEY];
 	uint32_t busy;        /* associations that are */
 	uint32_t backup_used; /* bytes */
@@ -62,5 +65,14 @@ struct shared {
 	STAILQ_HEAD(, finished) finished;
 	STAILQ_HEAD(, net_association) news; /* of them */
 };
+
+/* The packet in hand is not taken. */
+static inline void drop_packet(struct shared *shared, enum net_drop why)
+{
+	shared->statistics.drops[why]++;
+	shared->statistics.dropped++;
+	shared->dropped_why = why;
+	shared->dropped_from = *shared->from;
+}
 
 #endif

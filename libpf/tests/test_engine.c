@@ -410,6 +410,44 @@ static void test_news_before_sleep(void **state)
 	pair_end(pair);
 }
 
+static char warning[1024];
+static unsigned warnings;
+
+static void on_warning(pf_context *context, pf_peer *peer, const char *text, void *arg)
+{
+	assert_null(peer);
+	snprintf(warning, sizeof(warning), "%s", text);
+	warnings++;
+}
+
+/* Packets that are dropped are counted, and told of in one line, not in one for each. */
+static void test_dropped(void **state)
+{
+	struct pair *pair = start(NULL);
+	struct engine *engine = engine_of(pair);
+	union interface_address to = engine->interfaces[0].address;
+	int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	unsigned i;
+
+	pf_set_warning(pair->context, on_warning, NULL);
+	pair_connect(pair);
+	/* The port is at the same place for both families. */
+	to.in.sin_port = engine->sockets[0].port;
+	for (i = 0; i < 20; i++) {
+		assert_int_equal(sendto(fd, "nonsense", 8, 0, &to.any, sizeof(to)), 8);
+		while (pf_stat(pair->context, PF_STAT_NET_MALFORMED) <= i)
+			pf_progress(pair->context);
+	}
+	for (i = 0; i < 1000; i++)
+		pf_progress(pair->context);
+	assert_int_equal(warnings, 1);
+	assert_non_null(strstr(warning, "not of a packet's form"));
+	assert_non_null(strstr(warning, "(malformed) from "));
+	assert_int_equal(pf_stat(pair->context, PF_STAT_NET_FORGED), 0);
+	close(fd);
+	pair_end(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +459,7 @@ int main(void)
 		PAIR_TEST(test_credit_of_packets),
 		PAIR_TEST(test_credit_of_messages),
 		PAIR_TEST(test_news_before_sleep),
+		PAIR_TEST(test_dropped),
 	};
 
 	return cmocka_run_group_tests_name("engine", tests, NULL, NULL);

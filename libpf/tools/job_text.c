@@ -14,7 +14,11 @@ static const struct column {
 	const char *name;
 	enum unit unit;
 	unsigned value; /* enum pf_stat; with TIME a percentage of the faults */
-	bool network;   /* show it only for a job that uses the network */
+	enum {
+		ALWAYS,
+		IN_NETWORK,
+		IF_ANY
+	} shown; /* for each job, if it uses the network, if not 0 */
 } columns[] = {
 	{ "faults here", "minor", COUNT, PF_STAT_LOCAL_MINOR },
 	{ "", "major", COUNT, PF_STAT_LOCAL_MAJOR },
@@ -32,11 +36,17 @@ static const struct column {
 	{ "by mode", "prefault", BYTES, PF_STAT_PREFAULT_BYTES },
 	{ "", "pin", BYTES, PF_STAT_PIN_BYTES },
 	{ "", "pin-cache", BYTES, PF_STAT_PIN_CACHE_BYTES },
-	{ "packets", "sent", COUNT, PF_STAT_NET_SENT, true },
-	{ "", "received", COUNT, PF_STAT_NET_RECEIVED, true },
-	{ "", "lost", COUNT, PF_STAT_NET_LOST, true },
-	{ "", "dropped", COUNT, PF_STAT_NET_DROPPED, true },
-	{ "", "refused", COUNT, PF_STAT_NET_REFUSED, true },
+	{ "packets", "sent", COUNT, PF_STAT_NET_SENT, IN_NETWORK },
+	{ "", "received", COUNT, PF_STAT_NET_RECEIVED, IN_NETWORK },
+	{ "", "lost", COUNT, PF_STAT_NET_LOST, IN_NETWORK },
+	{ "", "dropped", COUNT, PF_STAT_NET_DROPPED, IN_NETWORK },
+	{ "", "malformed", COUNT, PF_STAT_NET_MALFORMED, IF_ANY },
+	{ "", "unknown", COUNT, PF_STAT_NET_UNKNOWN, IF_ANY },
+	{ "", "unexpected", COUNT, PF_STAT_NET_UNEXPECTED, IF_ANY },
+	{ "", "different", COUNT, PF_STAT_NET_DIFFERENT, IF_ANY },
+	{ "", "forged", COUNT, PF_STAT_NET_FORGED, IF_ANY },
+	{ "", "replayed", COUNT, PF_STAT_NET_REPLAYED, IF_ANY },
+	{ "", "refused", COUNT, PF_STAT_NET_REFUSED, IF_ANY },
 	{ "resolved in less than", "median", TIME, 50 },
 	{ "", "99%", TIME, 99 },
 	{ "", "longest", TIME, 100 },
@@ -46,7 +56,8 @@ static const struct column {
 
 static bool is_shown(const struct column *column, const struct counters *sum)
 {
-	return !column->network || sum->stat[PF_STAT_NET_SENT];
+	return column->shown == ALWAYS ||
+	       sum->stat[column->shown == IF_ANY ? column->value : PF_STAT_NET_SENT];
 }
 
 static int width(const struct column *column)

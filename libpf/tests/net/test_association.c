@@ -140,7 +140,7 @@ static void test_auth_differs(void **state)
 	put(world, 0, 1);
 	world_pass(world, 5 * SECOND);
 	check_completed(1, PF_ERR_UNREACHABLE);
-	assert_true(host_statistics(&world->hosts[1])->refused > 0);
+	assert_true(host_statistics(&world->hosts[1])->drops[NET_DROP_DIFFERENT] > 0);
 	world_destroy(world);
 }
 
@@ -190,7 +190,7 @@ struct before {
 
 static uint64_t rejected(const struct world *world)
 {
-	return WORLD_SUM(world, forged) + WORLD_SUM(world, refused) + WORLD_SUM(world, replayed);
+	return WORLD_SUM(world, dropped);
 }
 
 static void remember(struct before *before, const struct world *world)
@@ -291,6 +291,44 @@ static void check_forged(enum net_auth auth)
 	put_and_check(world, 0, 1);
 	assert_int_equal(gone, 0);
 	assert_false(world->failed);
+	free_kept();
+	world_destroy(world);
+}
+
+/* Each packet that is dropped is counted by why. */
+static void test_drops(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world = make(&settings);
+	const struct net_statistics *statistics;
+	enum net_drop why;
+	uint64_t sum = 0;
+	uint8_t *bytes;
+	unsigned i;
+
+	world->tap = keep;
+	put_and_check(world, 0, 1);
+	world->tap = NULL;
+	for (i = kept_count - 1; kept[i].to != 1; i--)
+		;
+	bytes = kept[i].bytes;
+	world_inject(world, 0, 1, "short", 5);
+	world_inject(world, 0, 1, bytes, kept[i].length);
+	wire_put32(bytes + 24, wire_get32(bytes + 24) + 1000);
+	world_inject(world, 0, 1, bytes, kept[i].length);
+	wire_put32(bytes + 20, 77);
+	world_inject(world, 0, 1, bytes, kept[i].length);
+	world_pass(world, SECOND);
+	statistics = host_statistics(&world->hosts[1]);
+	assert_int_equal(statistics->drops[NET_DROP_MALFORMED], 1);
+	assert_int_equal(statistics->drops[NET_DROP_REPLAYED], 1);
+	assert_int_equal(statistics->drops[NET_DROP_FORGED], 1);
+	assert_int_equal(statistics->drops[NET_DROP_UNKNOWN], 1);
+	for (why = 0; why < NET_DROPS; why++) {
+		assert_true(net_drop_name(why) && net_drop_meaning(why));
+		sum += statistics->drops[why];
+	}
+	assert_int_equal(sum, statistics->dropped);
 	free_kept();
 	world_destroy(world);
 }
@@ -801,6 +839,7 @@ int main(void)
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_auth_differs),
 		cmocka_unit_test(test_forged),
+		cmocka_unit_test(test_drops),
 		cmocka_unit_test(test_repeated_hello),
 		cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_stopped),
