@@ -29,6 +29,8 @@ static void stop(struct pair *pair, unsigned side)
 {
 	const int pid = pair_pid(pair, side);
 
+	/* It has an address by then. */
+	pair_peer(pair, side);
 	assert_false(kill(pid, SIGSTOP));
 	/* All its threads: the service thread would still answer. */
 	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
@@ -151,6 +153,38 @@ static void test_warning(void **state)
 	pair_end(pair);
 }
 
+static pf_peer *failed;
+static char reason[256];
+
+static void note_reason(pf_context *context, const pf_completion *completion)
+{
+	assert_status(completion->status, PF_ERR_UNREACHABLE);
+	snprintf(reason, sizeof(reason), "%s", pf_peer_path(failed));
+}
+
+/* The completion of an operation finds the reason, as the error callback does. */
+static void test_reason(void **state)
+{
+	struct pair_setup setup = over_loopback();
+	struct pair *pair;
+	uint64_t word;
+
+	reason[0] = 0;
+	setup.here.peer_timeout = 1;
+	pair = pair_start(&setup);
+	failed = pair->peer;
+	stop(pair, 1);
+	assert_ok(pf_get(failed, &word, 4096, sizeof(word), note_reason, NULL));
+	while (!reason[0])
+		assert_true(pair_progress(pair));
+	assert_non_null(strstr(reason, "no answer " TEXT));
+	pair_linger(pair);
+	assert_int_equal(pair->errors.count, 1);
+	assert_status(pair->errors.status, PF_ERR_UNREACHABLE);
+	let_run(pair, 1);
+	pair_end(pair);
+}
+
 static struct pair *calling;
 static unsigned called;
 
@@ -268,10 +302,15 @@ static void test_wrong_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PAIR_TEST(test_answers),      PAIR_TEST(test_dies_later),
-		PAIR_TEST(test_same_host),    PAIR_TEST(test_silent),
-		PAIR_TEST(test_warning),      PAIR_TEST(test_in_callback),
-		cmocka_unit_test(test_ports), cmocka_unit_test(test_wrong_range),
+		PAIR_TEST(test_answers),
+		PAIR_TEST(test_dies_later),
+		PAIR_TEST(test_same_host),
+		PAIR_TEST(test_silent),
+		PAIR_TEST(test_warning),
+		PAIR_TEST(test_reason),
+		PAIR_TEST(test_in_callback),
+		cmocka_unit_test(test_ports),
+		cmocka_unit_test(test_wrong_range),
 	};
 
 	return cmocka_run_group_tests_name("contact", tests, NULL, NULL);
