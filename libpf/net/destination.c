@@ -347,6 +347,14 @@ static enum destination_result arrive(struct exchange *exchange, struct net_tran
 	return postpone(exchange, transfer, block, granules & ~done, offset, payload);
 }
 
+/* The next data that comes here is likely of this get, from this offset on. */
+static void expect(struct exchange *exchange, struct net_transfer *transfer, uint32_t offset)
+{
+	exchange->transfers.latest = transfer;
+	exchange->transfers.latest_end = offset;
+	exchange->effects |= EFFECT_EXPECT;
+}
+
 enum destination_result destination_data(struct exchange *exchange, bool get, uint32_t id,
 					 const struct wire_data *data,
 					 const struct payload *payload)
@@ -373,9 +381,8 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	first = data->offset % exchange->block_size / granule;
 	whole = (length + granule - 1) / granule;
 	granules = granule_mask(first, whole);
-	exchange->effects |= EFFECT_EXPECT;
-	transfers->latest = transfer;
-	transfers->latest_end = data->offset + length;
+	if (get)
+		expect(exchange, transfer, data->offset + length);
 	/* In whole granules: of a part of one nobody could say whether it is there. */
 	if (whole * granule > transfers->latest_length ||
 	    (first + whole < GRANULES && data->offset + length < data->length))
@@ -403,11 +410,8 @@ void destination_start(struct exchange *exchange)
 		transfers->get_bytes += transfer->length;
 		memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
 		transfer_tell(exchange, transfer, TELL_GET);
-		if (transfers->latest)
-			continue;
-		transfers->latest = transfer;
-		transfers->latest_end = 0;
-		exchange->effects |= EFFECT_EXPECT;
+		if (!transfers->latest)
+			expect(exchange, transfer, 0);
 	}
 }
 

@@ -134,7 +134,11 @@ struct transfers {
 	struct net_atomic *our_atomics[ATOMICS_MOST], *peer_atomics[ATOMICS_MOST];
 	uint32_t oldest_atomic, atomics_open;
 	uint64_t atomic_results; /* of the peer's, to be told */
-	/* Where data came last: what comes next is predicted from it. */
+	/*
+	 * The get that data came for last, up to where, and the length of packets: where
+	 * the next ones go is predicted from it. Of gets alone: the memory of a put's
+	 * target may be polled meanwhile, and never holds a byte that is not the put's.
+	 */
 	struct net_transfer *latest;
 	uint32_t latest_end, latest_length;
 };
@@ -169,7 +173,7 @@ struct exchange {
 enum {
 	EFFECT_OUTPUT = 1, /* there is something to send */
 	EFFECT_CREDIT = 2, /* tell the peer of room for messages, now */
-	EFFECT_EXPECT = 4, /* data comes here now: see net_predict */
+	EFFECT_EXPECT = 4, /* data of a get comes here now: see net_predict */
 };
 
 static inline uint64_t granule_mask(unsigned first, unsigned count)

@@ -80,10 +80,11 @@ bool foresee_settle(struct foresight *foresight)
 	return there || !in_hand;
 }
 
-bool foresee_fetch(struct foresight *foresight, struct net_packet *packet, size_t at)
+bool foresee_gather(struct foresight *foresight, struct net_packet *packet)
 {
 	const struct net_memory_operations *memory = &foresight->shared->memory;
 	const struct iovec from = { packet->payload, packet->payload_length };
+	uint32_t at = packet->header_length;
 
 	if (!foresight->gathered)
 		foresight->gathered = malloc(NET_PACKET_MOST + 64);
@@ -93,20 +94,10 @@ bool foresee_fetch(struct foresight *foresight, struct net_packet *packet, size_
 		foresee_misplaced(foresight);
 		return false;
 	}
-	packet->payload = foresight->gathered + at;
-	packet->payload_length = 0;
-	return true;
-}
-
-bool foresee_gather(struct foresight *foresight, struct net_packet *packet)
-{
-	uint32_t length = packet->payload_length;
-
-	if (!foresee_fetch(foresight, packet, packet->header_length))
-		return false;
-	memcpy(foresight->gathered, packet->header, packet->header_length);
+	memcpy(foresight->gathered, packet->header, at);
 	packet->header = foresight->gathered;
-	packet->header_length += length;
+	packet->header_length += packet->payload_length;
+	packet->payload_length = 0;
 	return true;
 }
 
@@ -131,15 +122,13 @@ void foresee_misplaced(struct foresight *foresight)
 
 bool foresee_possible(const struct foresight *foresight)
 {
-	return foresight->shared->options.auth != NET_AUTH_ENCRYPT && latest_exchange(foresight);
+	return foresight->shared->options.auth == NET_AUTH_HEADER && latest_exchange(foresight);
 }
 
 unsigned foresee_places(struct foresight *foresight, uint64_t now, struct net_place *places,
 			unsigned most, uint32_t *header)
 {
 	*header = WIRE_HEADER + WIRE_DATA;
-	if (foresight->shared->options.auth == NET_AUTH_FULL)
-		*header += WIRE_DIGEST;
 	if (!foresee_possible(foresight))
 		return 0;
 	/*

@@ -3,6 +3,8 @@
  * Where the payloads of the next packets likely go, so that the receive call writes
  * them there; and what to do about those that belong elsewhere: they are copied
  * away before any of that memory is read for another purpose, or written to.
+ * Places are only in the local memory of gets, which holds anything until they
+ * complete; and only where no payload is hashed or decrypted before it is placed.
  */
 #ifndef PF_NET_FORESEE_H
 #define PF_NET_FORESEE_H
@@ -11,7 +13,7 @@
 
 struct foresight {
 	struct shared *shared;
-	struct net_association *latest; /* where data came last, or is expected first */
+	struct net_association *latest; /* where data of a get came last, or is expected first */
 	/* The packets received together that were not looked at yet, the one in hand first. */
 	struct net_packet *packets;
 	unsigned count;
@@ -36,9 +38,7 @@ static inline bool foresee_apart(const struct foresight *foresight)
 
 /* Copy them all from there. False: the one in hand is lost. */
 bool foresee_settle(struct foresight *foresight);
-/* The payload of the packet in hand, if it lies in the user's memory, to the core's; false: lost. */
-bool foresee_fetch(struct foresight *foresight, struct net_packet *packet, size_t at);
-/* The same, with the header before it, in one piece. */
+/* Copy the packet in hand, whose payload lies elsewhere, to one piece of the core's memory; false: lost. */
 bool foresee_gather(struct foresight *foresight, struct net_packet *packet);
 
 /* As net_foresees, net_predict and net_misplaced. */

@@ -201,17 +201,10 @@ void input_packet(struct net_association *association, struct foresight *foresig
 		if (view.payload_length < WIRE_MAC)
 			return;
 		view.payload_length -= WIRE_MAC;
-	} else if (shared->options.auth == NET_AUTH_FULL) {
-		/* The bytes that are hashed are those that are placed, if they are: not read twice. */
-		if (packet->payload_length) {
-			if (!foresee_fetch(foresight, packet, 0))
-				return;
-			view.payload = packet->payload;
-		}
-		if (!payload_authentic(association, &view)) {
-			statistics->forged++;
-			return;
-		}
+	} else if (shared->options.auth == NET_AUTH_FULL &&
+		   !payload_authentic(association, &view)) {
+		statistics->forged++;
+		return;
 	}
 	if (!path)
 		path = association_path(association, header->path, packet->from);

@@ -244,12 +244,14 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 	       bool lent);
 
 /*
- * Where the payloads of the next packets likely go, in memory that was found
- * ready and that holds nothing received yet. So a receive call may scatter:
+ * Where the payloads of the next packets likely go: in the local memory of a get,
+ * which was found ready, and where nothing was received yet. Never in a put's
+ * target: what is written there before the packet was looked at may be another's,
+ * and programs poll that memory. So a receive call may scatter:
  * *header bytes to a buffer, the payload to its place, and so on. All but the
  * last place returned have the same length, and they are no more than one receive
  * call with UDP_GRO can fill. Valid until the next call of net_input, to which
- * the packets are given as they lie. Returns how many, 0 with NET_AUTH_ENCRYPT,
+ * the packets are given as they lie. Returns how many, 0 but with NET_AUTH_HEADER,
  * and while the peer that sent data last is silent.
  * net_foresees: it is worth asking, and what the time is.
  */

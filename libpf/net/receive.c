@@ -69,10 +69,13 @@ static void receive(struct net_core *core, struct net_packet *packet)
 		statistics->refused++;
 		return;
 	}
-	/* Scattered in another way than it is made of. */
+	/*
+	 * Scattered in another way than it is made of; or what is hashed, for the bytes
+	 * that are placed to be those that were hashed, or decrypted.
+	 */
 	if (packet->payload_length &&
 	    (packet->header_length != WIRE_HEADER + (uint32_t)header.control ||
-	     core->shared.options.auth == NET_AUTH_ENCRYPT ||
+	     core->shared.options.auth != NET_AUTH_HEADER ||
 	     (header.type != WIRE_DATA_PUT && header.type != WIRE_DATA_GET)) &&
 	    !foresee_gather(foresight, packet))
 		return;

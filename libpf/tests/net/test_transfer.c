@@ -437,25 +437,72 @@ static unsigned predict(struct world *world)
 	return count;
 }
 
-/* During a put of 1000000 bytes from host 0 to host 1. */
-static unsigned predict_during_put(struct world *world)
+/* During the last transfer posted, of 1000000 bytes from host 0 to host 1: 0, if none are. */
+static unsigned predict_during(struct world *world)
 {
 	unsigned count = 0;
-	uint64_t end;
+	uint64_t end = world->now + 1000 * MICROSECOND;
 
 	world->settings.rate = 1250000000;
 	world->settings.queue = 1u << 20;
-	put(world, 0, 1, 0, HALF, 1000000);
-	end = world->now + 1000 * MICROSECOND;
 	while (!count && world->now < end) {
 		world_pass(world, 3 * MICROSECOND);
 		count = predict(world);
 	}
+	return count;
+}
+
+/* During a get of 1000000 bytes by host 1 from host 0. */
+static unsigned predict_during_get(struct world *world)
+{
+	unsigned count;
+
+	get(world, 1, 0, HALF, 0, 1000000);
+	count = predict_during(world);
 	assert_true(count > 0);
 	return count;
 }
 
-static void finish_put(struct world *world)
+/*
+ * The target of a put may be polled before its end: no packet is received into it before it is
+ * known to be the put's.
+ */
+static void test_no_prediction_of_put(void **state)
+{
+	struct world *world = make_warm(settings_for(2, NET_FAULT_NACK));
+	unsigned count, i;
+
+	put(world, 0, 1, 0, HALF, 1000000);
+	assert_int_equal(predict_during(world), 0);
+	assert_int_equal(completed, posted);
+	/* A put beside a get does not change where the bytes of the get are expected. */
+	get(world, 1, 0, HALF, 0, 1000000);
+	put(world, 0, 1, 0, HALF + 2000000, 1000000);
+	while (completed < posted) {
+		world_pass(world, 3 * MICROSECOND);
+		count = net_foresees(world->hosts[1].core) ? predict(world) : 0;
+		for (i = 0; i < count; i++)
+			assert_in_range((uint8_t *)places[i].address - world->hosts[1].arena, HALF,
+					HALF + 1000000 - places[i].length);
+	}
+	world_destroy(world);
+}
+
+/* With what is hashed or decrypted first, nothing would be gained. */
+static void test_no_prediction_of_hashed(void **state)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct world *world;
+
+	settings.options.auth = NET_AUTH_FULL;
+	world = make_warm(settings);
+	get(world, 1, 0, HALF, 0, 1000000);
+	assert_int_equal(predict_during(world), 0);
+	finish(world);
+	world_destroy(world);
+}
+
+static void finish_get(struct world *world)
 {
 	finish(world);
 	check_same(world, 0, 0, 1, HALF, 1000000);
@@ -479,7 +526,7 @@ static void test_prediction_of_get(void **state)
 static void test_prediction(void **state)
 {
 	struct world *world = make_warm(settings_for(2, NET_FAULT_NACK));
-	unsigned count = predict_during_put(world), i;
+	unsigned count = predict_during_get(world), i;
 
 	for (i = 0; i < count; i++) {
 		uint8_t *place = places[i].address;
@@ -490,7 +537,7 @@ static void test_prediction(void **state)
 			assert_ptr_equal(place,
 					 (uint8_t *)places[i - 1].address + places[i - 1].length);
 	}
-	finish_put(world);
+	finish_get(world);
 }
 
 /* Places where bytes have arrived are not predicted, whatever the lengths of their packets. */
@@ -507,9 +554,9 @@ static void test_prediction_beside(void **state)
 	settings.predict = 0;
 	world = make_with(settings);
 	for (i = 0; i < MOST / 2; i++) {
-		put(world, 0, 1, 0, HALF, 1399);
+		get(world, 1, 0, HALF, 0, 1399);
 		finish(world);
-		put(world, 0, 1, i, HALF, 8192);
+		get(world, 1, 0, HALF, i, 8192);
 		while (completed < posted) {
 			world_pass(world, 500);
 			if (!net_foresees(world->hosts[1].core))
@@ -531,7 +578,7 @@ static void test_prediction_resolves(void **state)
 	uint64_t faults;
 	unsigned i;
 
-	predict_during_put(world);
+	predict_during_get(world);
 	host_evict(&world->hosts[1], HALF, 1000000);
 	faults = statistics->destination_faults;
 	for (i = 0; i < 10; i++)
@@ -541,20 +588,20 @@ static void test_prediction_resolves(void **state)
 	net_misplaced(world->hosts[1].core);
 	assert_int_equal(predict(world), 0);
 	assert_int_equal(WORLD_SUM(world, lost), 0);
-	finish_put(world);
+	finish_get(world);
 }
 
-/* A peer that is silent during a put may be dead: others' packets do not go to its places. */
+/* A peer that is silent during a get may be dead: others' packets do not go to its places. */
 static void test_prediction_of_silent(void **state)
 {
 	struct settings settings = settings_for(2, NET_FAULT_NACK);
 	struct world *world;
 	uint32_t header;
 
-	/* Only part of the put can be under way. */
+	/* Only part of the get can be under way. */
 	settings.options.receive_buffer = 65536;
 	world = make_warm(settings);
-	predict_during_put(world);
+	predict_during_get(world);
 	host_stop(&world->hosts[0]);
 	/* The core has not seen the time yet. */
 	assert_int_equal(
@@ -563,7 +610,7 @@ static void test_prediction_of_silent(void **state)
 	world_pass(world, 2 * SECOND);
 	assert_int_equal(predict(world), 0);
 	host_continue(&world->hosts[0]);
-	finish_put(world);
+	finish_get(world);
 }
 
 /* ---- packets handed in by the test ---- */
@@ -729,6 +776,8 @@ int main(void)
 		cmocka_unit_test(test_bad_memory_of_lost),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_mtu_changes),
+		cmocka_unit_test(test_no_prediction_of_put),
+		cmocka_unit_test(test_no_prediction_of_hashed),
 		cmocka_unit_test(test_prediction),
 		cmocka_unit_test(test_prediction_beside),
 		cmocka_unit_test(test_prediction_resolves),
