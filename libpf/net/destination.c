@@ -118,6 +118,7 @@ static void fail(struct exchange *exchange, struct net_transfer *transfer, unsig
 	transfer->predicted &= before;
 	transfer->tell_nack &= before;
 	transfer->tell_again &= before;
+	transfer->unplaced &= before;
 	while (*at) {
 		if ((*at)->block >= block)
 			free_absent(exchange->shared, transfer, *at);
@@ -263,7 +264,7 @@ static int place(struct exchange *exchange, struct net_transfer *transfer, unsig
 		}
 		/* What comes before a bad address goes to its place all the same. */
 		before = (*bad - transfer->local - from) / granule;
-		if (result == PF_ERR_AGAIN || *bad < transfer->local + from || before >= count)
+		if (result != PF_ERR_FAULT || *bad < transfer->local + from || before >= count)
 			return result;
 		failed = result;
 		granules &= granule_mask(first, (unsigned)before);
@@ -277,8 +278,9 @@ static uint64_t granules_before(const struct exchange *exchange,
 {
 	uint64_t offset = bad - transfer->local - (uint64_t)block * exchange->block_size;
 
-	/* Resolved a moment ago, it has granules that the source still has to be asked for. */
-	if (find_absent(transfer, block) || offset >= exchange->block_size)
+	/* It may have granules that the source still has to be asked for. */
+	if (find_absent(transfer, block) || transfer->unplaced >> block & 1 ||
+	    offset >= exchange->block_size)
 		return 0;
 	return granule_mask(0, (unsigned)(offset / (exchange->block_size / GRANULES)));
 }
@@ -307,26 +309,17 @@ static int look(struct exchange *exchange, struct net_transfer *transfer, unsign
 	return status;
 }
 
-static enum destination_result arrive(struct exchange *exchange, struct net_transfer *transfer,
-				      unsigned block, uint64_t granules, uint32_t offset,
-				      const struct payload *payload)
+/* Write a piece of a block by itself. */
+static enum destination_result write_now(struct exchange *exchange, struct net_transfer *transfer,
+					 unsigned block, uint64_t granules, uint32_t offset,
+					 const struct payload *payload)
 {
 	struct shared *shared = exchange->shared;
 	uint64_t bit = 1ull << block, done, bad = 0;
-	bool foreseen = transfer->predicted & bit &&
-			payload->received_at == transfer->local + offset;
 	int status;
 
-	/* A bad address is place's to tell: it has the first, and writes what is before it. */
-	if (transfer->absent & bit || look(exchange, transfer, block) == PF_ERR_AGAIN)
+	if (transfer->absent & bit)
 		return postpone(exchange, transfer, block, granules, offset, payload);
-	if (foreseen) {
-		shared->statistics.data_in_place++;
-		have(exchange, transfer, block, granules);
-		return DESTINATION_TAKEN;
-	}
-	if (!payload->apart)
-		return DESTINATION_NEEDS_BYTES;
 	status = place(exchange, transfer, block, granules, offset, payload->bytes,
 		       payload->length, &done, &bad);
 	if (done && have(exchange, transfer, block, done))
@@ -345,6 +338,110 @@ static enum destination_result arrive(struct exchange *exchange, struct net_tran
 	transfer->predicted &= ~bit;
 	shared->statistics.destination_faults++;
 	return postpone(exchange, transfer, block, granules & ~done, offset, payload);
+}
+
+/* Have a piece of a block that is ready written with others. False: no more fit. */
+static bool write_later(struct exchange *exchange, struct net_transfer *transfer, uint64_t granules,
+			uint32_t offset, const struct payload *payload)
+{
+	struct pieces *pieces = &exchange->shared->pieces;
+
+	if (pieces->count == NET_PIECES_MOST)
+		return false;
+	pieces->of[pieces->count] = (struct placing){ exchange, transfer, granules, offset };
+	pieces->memory[pieces->count++] = (struct net_piece){ transfer->local + offset,
+							      payload->bytes, payload->length };
+	return true;
+}
+
+static enum destination_result arrive(struct exchange *exchange, struct net_transfer *transfer,
+				      unsigned block, uint64_t granules, uint32_t offset,
+				      const struct payload *payload)
+{
+	uint64_t bit = 1ull << block;
+	bool foreseen = transfer->predicted & bit &&
+			payload->received_at == transfer->local + offset;
+	int status = transfer->absent & bit ? PF_ERR_AGAIN : look(exchange, transfer, block);
+
+	if (status == PF_ERR_AGAIN)
+		return postpone(exchange, transfer, block, granules, offset, payload);
+	if (foreseen) {
+		exchange->shared->statistics.data_in_place++;
+		have(exchange, transfer, block, granules);
+		return DESTINATION_TAKEN;
+	}
+	if (!payload->apart)
+		return DESTINATION_NEEDS_BYTES;
+	if (status == PF_OK && write_later(exchange, transfer, granules, offset, payload))
+		return DESTINATION_TAKEN;
+	/* A bad address is place's to tell: it has the first, and writes what is before it. */
+	return write_now(exchange, transfer, block, granules, offset, payload);
+}
+
+/* Which of these granules of a block are waited for. */
+static uint64_t wanted(const struct net_transfer *transfer, unsigned block, uint64_t granules)
+{
+	granules &= ~transfer->granules[block];
+	if (block < transfer->limit)
+		return granules;
+	return block == transfer->limit ? granules & transfer->before : 0;
+}
+
+/* It was not written with the others, and the packet was taken: the source does not know. */
+static void write_alone(const struct placing *of, const struct net_piece *memory)
+{
+	struct exchange *exchange = of->exchange;
+	struct net_transfer *transfer = of->transfer;
+	unsigned block = of->offset / exchange->block_size;
+	struct payload payload = { .bytes = memory->bytes,
+				   .length = memory->length,
+				   .apart = true };
+	uint64_t granules = wanted(transfer, block, of->granules), bit = 1ull << block;
+
+	if (!granules || write_now(exchange, transfer, block, granules, of->offset, &payload) ==
+				 DESTINATION_TAKEN)
+		return;
+	transfer->unplaced |= bit;
+	if (transfer->absent & bit)
+		return;
+	transfer->tell_again |= bit;
+	transfer_tell(exchange, transfer, 0);
+}
+
+void destination_flush(struct shared *shared)
+{
+	struct pieces *pieces = &shared->pieces;
+	unsigned count = pieces->count, written, i;
+
+	if (!count)
+		return;
+	pieces->count = 0;
+	written = shared->memory.place_many(shared->memory.user, pieces->memory, count);
+	for (i = 0; i < count; i++) {
+		const struct placing *of = &pieces->of[i];
+
+		if (of->transfer->finished)
+			continue;
+		if (i < written)
+			have(of->exchange, of->transfer, of->offset / of->exchange->block_size,
+			     of->granules);
+		else
+			write_alone(of, &pieces->memory[i]);
+	}
+}
+
+void destination_forget(struct exchange *exchange)
+{
+	struct pieces *pieces = &exchange->shared->pieces;
+	unsigned i, left = 0;
+
+	for (i = 0; i < pieces->count; i++) {
+		if (pieces->of[i].exchange == exchange)
+			continue;
+		pieces->of[left] = pieces->of[i];
+		pieces->memory[left++] = pieces->memory[i];
+	}
+	pieces->count = left;
 }
 
 /* The next data that comes here is likely of this get, from this offset on. */
@@ -387,16 +484,10 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	if (whole * granule > transfers->latest_length ||
 	    (first + whole < GRANULES && data->offset + length < data->length))
 		transfers->latest_length = whole * granule;
-	granules &= ~transfer->granules[block];
-	if (!granules) {
-		statistics->data_duplicate++;
+	statistics->data_duplicate += !(granules & ~transfer->granules[block]);
+	granules = wanted(transfer, block, granules);
+	if (!granules)
 		return DESTINATION_TAKEN;
-	}
-	if (block >= transfer->limit) {
-		granules &= block == transfer->limit ? transfer->before : 0;
-		if (!granules)
-			return DESTINATION_TAKEN;
-	}
 	return arrive(exchange, transfer, block, granules, data->offset, payload);
 }
 
@@ -439,7 +530,9 @@ static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 			shared->statistics.destination_faults++;
 			return true;
 		}
-		if (status != PF_OK) {
+		if (status == PF_ERR_MEMORY) {
+			transfer->unplaced |= 1ull << block;
+		} else if (status != PF_OK) {
 			fail(exchange, transfer, block, bad, 0);
 			return false;
 		}
@@ -468,11 +561,11 @@ void destination_resolved(struct exchange *exchange, struct net_token token, int
 	/* Should it go again at once, what comes waits for it: somebody has to get on. */
 	transfer->predicted |= bit;
 	absent = find_absent(transfer, block);
-	if (!absent)
+	if (!absent && !(transfer->unplaced & bit))
 		return;
-	if (!place_kept(exchange, transfer, absent) || transfer->absent & bit)
+	if (absent && (!place_kept(exchange, transfer, absent) || transfer->absent & bit))
 		return;
-	if (absent->dropped) {
+	if (transfer->unplaced & bit || absent->dropped) {
 		transfer->tell_again |= bit;
 		transfer_tell(exchange, transfer, 0);
 	} else {
@@ -486,13 +579,17 @@ bool destination_again(struct exchange *exchange, struct net_transfer *transfer,
 {
 	struct absent *absent = find_absent(transfer, block);
 	uint64_t bit = 1ull << block;
+	bool unplaced = transfer->unplaced & bit;
 
 	transfer->tell_again &= ~bit;
-	if (!absent || transfer->absent & bit)
+	if ((!absent && !unplaced) || transfer->absent & bit)
 		return false;
 	transfer->tell_nack &= ~bit;
-	*granules = absent->dropped & ~transfer->granules[block];
-	free_absent(exchange->shared, transfer, absent);
+	transfer->unplaced &= ~bit;
+	*granules = unplaced ? transfer_block_granules(exchange, transfer, block) : absent->dropped;
+	*granules &= ~transfer->granules[block];
+	if (absent)
+		free_absent(exchange->shared, transfer, absent);
 	return true;
 }
 

@@ -22,9 +22,14 @@ enum destination_result {
 	DESTINATION_REFUSED,    /* as if it had been lost */
 	DESTINATION_NEEDS_BYTES /* call again with a payload that is apart */
 };
+/* The payload may have to stay until destination_flush. */
 enum destination_result destination_data(struct exchange *exchange, bool get, uint32_t id,
 					 const struct wire_data *data,
 					 const struct payload *payload);
+/* Write the pieces that wait. Effects are of the exchanges of shared->pieces. */
+void destination_flush(struct shared *shared);
+/* Its transfers end: nothing more is written for them. */
+void destination_forget(struct exchange *exchange);
 void destination_resolved(struct exchange *exchange, struct net_token token, int status,
 			  uint64_t bad);
 /* Cut gets into transfers as far as the windows allow, and have the peer asked for them. */

@@ -99,6 +99,7 @@ struct net_transfer {
 	uint64_t predicted; /* found ready to be written */
 	uint64_t before;    /* granules of the block at the limit that come before what is bad */
 	uint64_t tell_nack, tell_again;
+	uint64_t unplaced; /* something taken could not be placed: all that is missing is asked for */
 	struct absent *faults;
 	/* Source: granules to send. Destination: granules here. */
 	uint64_t granules[TRANSFER_BLOCKS];

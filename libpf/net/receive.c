@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets that came: each goes to its association, or opens one. */
 #include "core.h"
+#include "destination.h"
 #include "input.h"
 #include "open.h"
 
@@ -53,16 +54,34 @@ static void hello(struct net_core *core, struct net_packet *packet,
 	core_settle(core, association);
 }
 
+/* Write the pieces that wait, and see to what that asks for. */
+static void flush(struct net_core *core)
+{
+	const struct pieces *pieces = &core->shared.pieces;
+	unsigned count = pieces->count, i;
+
+	destination_flush(&core->shared);
+	for (i = 0; i < count; i++) {
+		if (!i || pieces->of[i].exchange != pieces->of[i - 1].exchange)
+			core_settle(core, pieces->of[i].exchange->association);
+	}
+}
+
+/* Bring a packet to where one may be whose bytes wait to be written. */
+static bool gather(struct net_core *core, struct net_packet *packet)
+{
+	flush(core);
+	return foresee_gather(&core->foresight, packet);
+}
+
 static void receive(struct net_core *core, struct net_packet *packet)
 {
 	struct net_statistics *statistics = &core->shared.statistics;
-	struct foresight *foresight = &core->foresight;
 	struct net_association *association;
 	struct wire_header header;
 
 	statistics->packets_received++;
-	if (packet->payload_length && packet->header_length < WIRE_HEADER &&
-	    !foresee_gather(foresight, packet))
+	if (packet->payload_length && packet->header_length < WIRE_HEADER && !gather(core, packet))
 		return;
 	if (!wire_get_header(packet->header, packet->header_length + (size_t)packet->payload_length,
 			     &header)) {
@@ -77,7 +96,7 @@ static void receive(struct net_core *core, struct net_packet *packet)
 	    (packet->header_length != WIRE_HEADER + (uint32_t)header.control ||
 	     core->shared.options.auth != NET_AUTH_HEADER ||
 	     (header.type != WIRE_DATA_PUT && header.type != WIRE_DATA_GET)) &&
-	    !foresee_gather(foresight, packet))
+	    !gather(core, packet))
 		return;
 	if (header.type == WIRE_HELLO) {
 		hello(core, packet, &header);
@@ -91,7 +110,7 @@ static void receive(struct net_core *core, struct net_packet *packet)
 	if (header.type == WIRE_WELCOME)
 		open_welcome(association, packet->header, packet->header_length, &header);
 	else
-		input_packet(association, foresight, packet, &header);
+		input_packet(association, &core->foresight, packet, &header);
 	core_settle(core, association);
 }
 
@@ -107,7 +126,10 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 		if (packets[i].header_length)
 			receive(core, &packets[i]);
 		foresee_step(&core->foresight);
+		if (core->shared.pieces.count == NET_PIECES_MOST)
+			flush(core);
 	}
+	flush(core);
 	foresee_end(&core->foresight);
 }
 

@@ -426,9 +426,9 @@ static void complete(struct host *host, void *arg, const struct net_completion *
 		host_evict(host, offset,
 			   world_below(world, world->settings.arena - offset) / 4 + 1);
 	}
-	check_unfinished(load, &load->operations[world_below(
-				       world, (uint64_t)world->settings.hosts *
-						      load->settings.depth)]);
+	check_unfinished(load,
+			 &load->operations[world_below(world, (uint64_t)world->settings.hosts *
+								      load->settings.depth)]);
 	/* Not in this function: completions of short operations would nest. */
 	world_call(world, world->now, retry, host);
 }

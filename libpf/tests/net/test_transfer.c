@@ -269,6 +269,58 @@ static void test_only_the_block(void **state)
 	world_destroy(world);
 }
 
+/* What is received together is written together. */
+static void test_place_many(void **state)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct world *world;
+	struct host *host;
+	unsigned calls;
+
+	/* The host finds some packets at a time. */
+	settings.away = UINT32_MAX;
+	settings.mtu = settings.interface_mtu = 1472;
+	world = make_warm(settings);
+	host = &world->hosts[1];
+	calls = host->places_many;
+	put(world, 0, 1, 0, HALF, 1000000);
+	finish(world);
+	check_same(world, 0, 0, 1, HALF, 1000000);
+	assert_int_equal(host->places, 0);
+	assert_in_range(host->places_many - calls, 1, 1000000 / 1280 / 10);
+	world_destroy(world);
+}
+
+/*
+ * The packets of what cannot be written with others, nor alone for lack of memory, were acknowledged:
+ * their bytes are asked for again.
+ */
+static void test_unplaced(void **state)
+{
+	unsigned i;
+
+	for (i = 0; i < 4; i++) {
+		struct settings settings = settings_for(2,
+							i & 1 ? NET_FAULT_BACKUP : NET_FAULT_NACK);
+		struct world *world;
+
+		settings.away = UINT32_MAX;
+		settings.resolve = 50 * MICROSECOND;
+		settings.predict = i & 2 ? UINT32_MAX : 0;
+		world = make_warm(settings);
+		world->settings.fault = PER_MILLION(200000);
+		world->settings.no_memory = PER_MILLION(500000);
+		host_evict(&world->hosts[1], HALF, 200000);
+		put(world, 0, 1, 0, HALF, 1000000);
+		get(world, 1, 0, HALF + 1000000, 1000000, 1000000);
+		finish(world);
+		check_same(world, 0, 0, 1, HALF, 2000000);
+		/* It is not the network that lost them. */
+		assert_true(host_statistics(&world->hosts[0])->asked_again > 0);
+		world_destroy(world);
+	}
+}
+
 /* ---- memory that is not mapped ---- */
 
 static void check_fault(struct world *world, unsigned number, unsigned host, uint64_t beyond)
@@ -771,6 +823,8 @@ int main(void)
 		cmocka_unit_test(test_second_transfer),
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_only_the_block),
+		cmocka_unit_test(test_place_many),
+		cmocka_unit_test(test_unplaced),
 		cmocka_unit_test(test_bad_address),
 		cmocka_unit_test(test_bad_memory),
 		cmocka_unit_test(test_bad_memory_of_lost),
