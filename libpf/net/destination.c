@@ -632,6 +632,13 @@ void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address
 	transfer_end(exchange, transfer, PF_ERR_FAULT, side, address);
 }
 
+bool destination_expects(const struct exchange *exchange, uint32_t get, uint32_t offset)
+{
+	const struct transfers *transfers = &exchange->transfers;
+
+	return transfers->latest && transfers->latest->id == get && transfers->latest_end == offset;
+}
+
 unsigned destination_predict(struct exchange *exchange, struct net_place *places,
 			     unsigned most, uint32_t header)
 {

@@ -43,6 +43,8 @@ void destination_cancel(struct exchange *exchange, uint32_t id);
 /* The source of a get cannot be read at this address. */
 void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address);
 void destination_free(struct exchange *exchange, struct net_transfer *transfer);
+/* Is it there that the next data is expected? */
+bool destination_expects(const struct exchange *exchange, uint32_t get, uint32_t offset);
 /* As net_predict; header: bytes before each payload. */
 unsigned destination_predict(struct exchange *exchange, struct net_place *places, unsigned most,
 			     uint32_t header);

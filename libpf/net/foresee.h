@@ -5,6 +5,8 @@
  * away before any of that memory is read for another purpose, or written to.
  * Places are only in the local memory of gets, which holds anything until they
  * complete; and only where no payload is hashed or decrypted before it is placed.
+ * Where several peers send at a time, others come than was foreseen, and each costs
+ * a copy more: "trust" says whether it was right lately.
  */
 #ifndef PF_NET_FORESEE_H
 #define PF_NET_FORESEE_H
@@ -18,10 +20,15 @@ struct foresight {
 	struct net_packet *packets;
 	unsigned count;
 	unsigned scattered; /* of them, up to the last with its payload in the user's memory */
+	uint8_t trust;      /* 0 to TRUST_MOST; it is foreseen from TRUST_LEAST on */
+	bool offered;       /* places, for the packets received next */
+	bool foreseen;      /* ... for those in hand */
+	bool judged;        /* the packets received together say nothing of it any more */
 	void *stash;        /* holds what lay where other bytes belong */
 	uint8_t *gathered;  /* a packet in one piece */
 };
 
+void foresee_init(struct foresight *foresight, struct shared *shared);
 /* These packets were received together. */
 void foresee_begin(struct foresight *foresight, struct net_packet *packets, unsigned count);
 /* The one in hand is done. */
@@ -29,6 +36,10 @@ void foresee_step(struct foresight *foresight);
 /* All are done: forget their bytes. */
 void foresee_end(struct foresight *foresight);
 void foresee_destroy(struct foresight *foresight);
+
+/* In hand is data, authentic and not taken yet: does the first of those received together come as foreseen? */
+void foresee_judge(struct foresight *foresight, const struct net_association *association, bool get,
+		   uint32_t transfer, uint32_t offset);
 
 /* Does no payload lie in the user's memory any more? */
 static inline bool foresee_apart(const struct foresight *foresight)

@@ -94,6 +94,7 @@ static bool take_data(struct net_association *association, struct foresight *for
 		return false;
 	exchange = &association->busy->exchange;
 	wire_get_data(view->control, &data);
+	foresee_judge(foresight, association, get, view->header->transfer, data.offset);
 	result = destination_data(exchange, get, view->header->transfer, &data, &payload);
 	if (result == DESTINATION_NEEDS_BYTES) {
 		if (!foresee_settle(foresight))

@@ -266,7 +266,8 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
  * last place returned have the same length, and they are no more than one receive
  * call with UDP_GRO can fill. Valid until the next call of net_input, to which
  * the packets are given as they lie. Returns how many, 0 but with NET_AUTH_HEADER,
- * and while the peer that sent data last is silent.
+ * while the peer that sent data last is silent, and while other packets come than
+ * were foreseen.
  * net_foresees: it is worth asking, and what the time is.
  */
 struct net_place {

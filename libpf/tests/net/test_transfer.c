@@ -665,6 +665,46 @@ static void test_prediction_of_silent(void **state)
 	finish_get(world);
 }
 
+/*
+ * What other peers send at the same time lands in places where it does not belong, and costs copies:
+ * nothing is foreseen then, and again when one of them sends alone.
+ */
+static void test_prediction_of_several(void **state)
+{
+	struct settings settings = settings_for(3, NET_FAULT_NACK);
+	struct host *host;
+	struct world *world;
+	uint64_t in_place;
+	unsigned gathers;
+
+	settings.rate = 1250000000;
+	settings.queue = 1u << 20;
+	/* So little that they send in turns, a few packets each. */
+	settings.options.receive_buffer = 20000;
+	settings.away = UINT32_MAX;
+	world = make_with(settings);
+	host = &world->hosts[0];
+	warm(world, 1, 0);
+	warm(world, 2, 0);
+	gathers = host->gathers;
+	get(world, 0, 1, HALF, 0, 1000000);
+	get(world, 0, 2, HALF + 1000000, 0, 1000000);
+	finish(world);
+	check_same(world, 1, 0, 0, HALF, 1000000);
+	check_same(world, 2, 0, 0, HALF + 1000000, 1000000);
+	/* Of 246 packets; if two in a row did not end it, 230. */
+	assert_in_range(host->gathers - gathers, 0, 20);
+	/* One of them alone, 123 packets. */
+	gathers = host->gathers;
+	in_place = host_statistics(host)->data_in_place;
+	get(world, 0, 1, HALF, 0, 1000000);
+	finish(world);
+	check_same(world, 1, 0, 0, HALF, 1000000);
+	assert_in_range(host->gathers - gathers, 0, 10);
+	assert_in_range(host_statistics(host)->data_in_place - in_place, 100, 123);
+	world_destroy(world);
+}
+
 /* ---- packets handed in by the test ---- */
 
 static struct {
@@ -837,6 +877,7 @@ int main(void)
 		cmocka_unit_test(test_prediction_resolves),
 		cmocka_unit_test(test_prediction_of_get),
 		cmocka_unit_test(test_prediction_of_silent),
+		cmocka_unit_test(test_prediction_of_several),
 		cmocka_unit_test(test_end_under_packets),
 		cmocka_unit_test(test_unmapped),
 	};
