@@ -183,7 +183,6 @@ static bool sound(const struct exchange *exchange, const struct wire_data *data,
 	       data->address + data->length >= data->address && length &&
 	       data->offset % granule == 0 && data->offset < data->length &&
 	       length <= data->length - data->offset &&
-	       length <= block_size - data->offset % block_size &&
 	       (length % granule == 0 || data->offset + length == data->length);
 }
 
@@ -356,7 +355,7 @@ static bool write_later(struct exchange *exchange, struct net_transfer *transfer
 
 static enum destination_result arrive(struct exchange *exchange, struct net_transfer *transfer,
 				      unsigned block, uint64_t granules, uint32_t offset,
-				      const struct payload *payload)
+				      const struct payload *payload, bool *in_place)
 {
 	uint64_t bit = 1ull << block;
 	bool foreseen = transfer->predicted & bit &&
@@ -366,7 +365,7 @@ static enum destination_result arrive(struct exchange *exchange, struct net_tran
 	if (status == PF_ERR_AGAIN)
 		return postpone(exchange, transfer, block, granules, offset, payload);
 	if (foreseen) {
-		exchange->shared->statistics.data_in_place++;
+		*in_place = true;
 		have(exchange, transfer, block, granules);
 		return DESTINATION_TAKEN;
 	}
@@ -459,10 +458,10 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	struct transfers *transfers = &exchange->transfers;
 	struct net_statistics *statistics = &exchange->shared->statistics;
 	uint32_t granule = exchange->block_size / GRANULES, length = payload->length, whole;
+	enum destination_result result = DESTINATION_TAKEN;
+	unsigned first, end;
 	struct net_transfer *transfer;
-	unsigned block, first;
-	uint64_t granules;
-	bool taken = true;
+	bool taken = true, news = false, in_place = false;
 
 	if (!sound(exchange, data, length))
 		return DESTINATION_REFUSED;
@@ -474,21 +473,40 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	}
 	if (transfer->length != data->length || (!get && transfer->local != data->address))
 		return DESTINATION_REFUSED;
-	block = data->offset / exchange->block_size;
-	first = data->offset % exchange->block_size / granule;
+	first = data->offset / granule;
 	whole = (length + granule - 1) / granule;
-	granules = granule_mask(first, whole);
 	if (get)
 		expect(exchange, transfer, data->offset + length);
 	/* In whole granules: of a part of one nobody could say whether it is there. */
-	if (whole * granule > transfers->latest_length ||
-	    (first + whole < GRANULES && data->offset + length < data->length))
+	if (whole * granule > transfers->latest_length || data->offset + length < data->length)
 		transfers->latest_length = whole * granule;
-	statistics->data_duplicate += !(granules & ~transfer->granules[block]);
-	granules = wanted(transfer, block, granules);
-	if (!granules)
-		return DESTINATION_TAKEN;
-	return arrive(exchange, transfer, block, granules, data->offset, payload);
+	/* Each block's part by itself; after the last one that is wanted, the transfer is over. */
+	for (end = first + whole; first < end && !transfer->finished;) {
+		struct part part = run_part(first, end);
+		uint64_t granules = granule_mask(part.granule, part.granules);
+		uint32_t start = first * granule - data->offset;
+		struct payload piece = { .bytes = payload->bytes + start,
+					 .length = part.granules * granule,
+					 .received_at = payload->received_at + start,
+					 .apart = payload->apart };
+		enum destination_result here;
+
+		first += part.granules;
+		if (piece.length > length - start)
+			piece.length = length - start;
+		news |= (granules & ~transfer->granules[part.block]) != 0;
+		granules = wanted(transfer, part.block, granules);
+		if (!granules)
+			continue;
+		here = arrive(exchange, transfer, part.block, granules, data->offset + start,
+			      &piece, &in_place);
+		/* What follows is handled all the same: it comes again, or with its bytes. */
+		if (here != DESTINATION_TAKEN)
+			result = here;
+	}
+	statistics->data_duplicate += !news;
+	statistics->data_in_place += in_place;
+	return result;
 }
 
 void destination_start(struct exchange *exchange)
@@ -632,6 +650,26 @@ void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address
 	transfer_end(exchange, transfer, PF_ERR_FAULT, side, address);
 }
 
+/* Are no bytes of these here yet, and can the system write them? */
+static bool is_free(struct exchange *exchange, struct net_transfer *transfer, uint32_t offset,
+		    uint32_t length)
+{
+	uint32_t granule = exchange->block_size / GRANULES;
+	unsigned first = offset / granule, end = first + (length + granule - 1) / granule;
+
+	while (first < end) {
+		struct part part = run_part(first, end);
+
+		first += part.granules;
+		if (part.block >= transfer->limit || transfer->absent >> part.block & 1 ||
+		    transfer->granules[part.block] & granule_mask(part.granule, part.granules) ||
+		    find_absent(transfer, part.block) ||
+		    look(exchange, transfer, part.block) != PF_OK)
+			return false;
+	}
+	return true;
+}
+
 bool destination_expects(const struct exchange *exchange, uint32_t get, uint32_t offset)
 {
 	const struct transfers *transfers = &exchange->transfers;
@@ -644,26 +682,18 @@ unsigned destination_predict(struct exchange *exchange, struct net_place *places
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct net_transfer *transfer = transfers->latest;
-	uint32_t granule = exchange->block_size / GRANULES, offset, length, bytes = 0;
-	unsigned count = 0, block, first;
-	uint64_t granules;
+	uint32_t offset, length, bytes = 0;
+	unsigned count = 0;
 
 	if (transfer->unforeseen || !transfers->latest_length)
 		return 0;
 	for (offset = transfers->latest_end;
 	     count < most && offset < transfer->length && bytes < NET_BATCH_BYTES;
 	     offset += length, bytes += header + length) {
-		block = offset / exchange->block_size;
-		length = transfer_block_length(exchange, transfer, block) -
-			 offset % exchange->block_size;
+		length = transfer->length - offset;
 		if (length > transfers->latest_length)
 			length = transfers->latest_length;
-		first = offset % exchange->block_size / granule;
-		granules = granule_mask(first, (length + granule - 1) / granule);
-		if (block >= transfer->limit || transfer->granules[block] & granules ||
-		    transfer->absent >> block & 1 || find_absent(transfer, block))
-			break;
-		if (look(exchange, transfer, block) != PF_OK)
+		if (!is_free(exchange, transfer, offset, length))
 			break;
 		places[count].address = (void *)(uintptr_t)(transfer->local + offset);
 		places[count++].length = length;

@@ -3,6 +3,7 @@
  * Puts and gets on their way. An operation is what the user posted; it is cut
  * into transfers of up to 64 blocks, so that a word has a bit for each block,
  * and each block into 64 granules, so that a word has a bit for each of them.
+ * A packet carries granules that follow each other, of one block or of several.
  * A transfer has its record at both ends:
  *
  *   at the source (source.c), by block:
@@ -176,6 +177,22 @@ enum {
 	EFFECT_CREDIT = 2, /* tell the peer of room for messages, now */
 	EFFECT_EXPECT = 4, /* data of a get comes here now: see net_predict */
 };
+
+_Static_assert(TRANSFER_BLOCKS *GRANULES <= UINT16_MAX, "struct sent numbers them");
+
+/* Granules of one block, some of a run of them. */
+struct part {
+	unsigned block, granule, granules;
+};
+
+/* The first part of the granules [first, end) of a transfer. */
+static inline struct part run_part(unsigned first, unsigned end)
+{
+	unsigned granule = first % GRANULES, left = end - first;
+
+	return (struct part){ first / GRANULES, granule,
+			      left < GRANULES - granule ? left : GRANULES - granule };
+}
 
 static inline uint64_t granule_mask(unsigned first, unsigned count)
 {

@@ -126,7 +126,8 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 		if (packets[i].header_length)
 			receive(core, &packets[i]);
 		foresee_step(&core->foresight);
-		if (core->shared.pieces.count == NET_PIECES_MOST)
+		/* Most packets are of two blocks at the most. */
+		if (core->shared.pieces.count > NET_PIECES_MOST - 2)
 			flush(core);
 	}
 	flush(core);

@@ -269,6 +269,73 @@ static void test_only_the_block(void **state)
 	world_destroy(world);
 }
 
+/* The path's MTU decides what one system call sends, not where blocks end. */
+static void check_batch(uint32_t mtu, unsigned packets, unsigned granules)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct net_batch *batch = test_alloc(sizeof(*batch));
+	struct host *host;
+	struct world *world;
+
+	settings.mtu = settings.interface_mtu = mtu;
+	world = make_warm(settings);
+	host = &world->hosts[0];
+	memset(batch, 0, sizeof(*batch));
+	assert_ok(net_put(host_peer(host, 1), at(world, 0, 0), at(world, 1, HALF), 1 * MIB,
+			  (void *)(uintptr_t)posted++));
+	assert_int_equal(net_output(host->core, world->now, batch), packets);
+	assert_int_equal(batch->segment, WIRE_HEADER + WIRE_DATA + granules * 256);
+	assert_int_equal(batch->length, packets * batch->segment);
+	net_unsent(host->core, batch, false);
+	host_pump(host);
+	finish(world);
+	check_same(world, 0, 0, 1, HALF, 1 * MIB);
+	free(batch);
+	world_destroy(world);
+}
+
+static void test_batches(void **state)
+{
+	check_batch(1472, 48, 5);
+	check_batch(8952, 7, 34);
+}
+
+/*
+ * A packet with the end of one block and the beginning of the next, which is absent: only the part
+ * of that waits, or is dropped and asked for again.
+ */
+static void check_across(enum net_fault_mode mode, bool by_get, bool source)
+{
+	struct settings settings = settings_for(2, mode);
+	struct world *world = make_warm(settings);
+	unsigned to = !by_get;
+
+	host_evict(&world->hosts[source ? !to : to], (source ? 0 : HALF) + 16384, 16384);
+	if (by_get)
+		get(world, 0, 1, HALF, 0, 3 * 16384);
+	else
+		put(world, 0, 1, 0, HALF, 3 * 16384);
+	world_pass(world, MILLISECOND);
+	assert_int_equal(completed, 1);
+	check_same(world, !to, 0, to, HALF, 16384);
+	check_same(world, !to, 2 * 16384, to, HALF + 2 * 16384, 16384);
+	assert_int_equal(WORLD_SUM(world, source_faults), source);
+	assert_int_equal(WORLD_SUM(world, destination_faults), !source);
+	assert_int_equal(WORLD_SUM(world, nacks_sent), !source && mode == NET_FAULT_NACK);
+	finish(world);
+	check_same(world, !to, 0, to, HALF, 3 * 16384);
+	check_no_waste(world);
+	world_destroy(world);
+}
+
+static void test_across_blocks(void **state)
+{
+	unsigned i;
+
+	for (i = 0; i < 8; i++)
+		check_across(i & 1 ? NET_FAULT_BACKUP : NET_FAULT_NACK, i & 2, i & 4);
+}
+
 /* What is received together is written together. */
 static void test_place_many(void **state)
 {
@@ -863,6 +930,8 @@ int main(void)
 		cmocka_unit_test(test_second_transfer),
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_only_the_block),
+		cmocka_unit_test(test_batches),
+		cmocka_unit_test(test_across_blocks),
 		cmocka_unit_test(test_place_many),
 		cmocka_unit_test(test_unplaced),
 		cmocka_unit_test(test_bad_address),
