@@ -293,7 +293,9 @@ typedef void (*pf_complete_fn)(pf_context *context, const pf_completion *complet
 /*
  * Copy length bytes from local to the address remote in the peer (put), or from
  * there to local (get). Both buffers belong to the transfer until it completes; a
- * put is complete when the bytes are in the peer's memory. Returns
+ * put is complete when the bytes are in the peer's memory. Until then each byte of a
+ * put's destination is the one that was there before or the put's, in any order; the
+ * contents of a get's destination are undefined. Returns
  *   PF_DONE  the transfer is complete; complete is not called;
  *   PF_OK    complete will be called, unless it is NULL;
  *   PF_ERR_* nothing was started; complete is not called. Never PF_ERR_AGAIN.

@@ -150,6 +150,31 @@ int access_gather(struct access *access, const struct iovec *from, unsigned coun
 	return PF_OK;
 }
 
+size_t access_scatter(struct access *access, const struct iovec *from, unsigned from_count,
+		      const struct iovec *to, unsigned to_count)
+{
+	size_t length = 0;
+	ssize_t moved;
+	unsigned i;
+
+	for (i = 0; i < from_count; i++)
+		length += from[i].iov_len;
+	do {
+		if (!access->refused) {
+			moved = process_vm_writev(access->pid, from, from_count, to, to_count, 0);
+			continue;
+		}
+		if (!open_file(access))
+			return 0;
+		moved = pwritev(access->file, from, (int)from_count, 0);
+		/* Behind what was written are bytes of earlier calls. */
+		if (moved >= 0)
+			moved = (size_t)moved < length ? 0 :
+							 preadv(access->file, to, (int)to_count, 0);
+	} while (moved < 0 && judge(access) == PF_ERR_AGAIN);
+	return moved < 0 ? 0 : (size_t)moved;
+}
+
 int access_look(struct access *access, uint64_t address, size_t length, uint64_t *bad)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = address + length, at;

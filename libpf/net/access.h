@@ -33,6 +33,9 @@ int access_write(struct access *access, uint64_t address, const void *from, size
 int access_read(struct access *access, uint64_t address, void *to, size_t length, uint64_t *bad);
 /* What count vectors name, one behind the other; PF_ERR_FAULT if some of it is not there. */
 int access_gather(struct access *access, const struct iovec *from, unsigned count, void *to);
+/* The other way round. Returns the bytes written before the first that cannot be. */
+size_t access_scatter(struct access *access, const struct iovec *from, unsigned from_count,
+		      const struct iovec *to, unsigned to_count);
 /* The same as access_read, without the bytes: only a look at each page. */
 int access_look(struct access *access, uint64_t address, size_t length, uint64_t *bad);
 

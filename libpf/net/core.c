@@ -52,7 +52,7 @@ struct net_core *net_create(const struct net_options *options,
 	STAILQ_INIT(&shared->news);
 	auth_hello_key(shared->hello_key, options->key);
 	schedule_init(&core->schedule);
-	core->foresight.shared = shared;
+	foresee_init(&core->foresight, shared);
 	return core;
 }
 

@@ -118,6 +118,7 @@ static void fail(struct exchange *exchange, struct net_transfer *transfer, unsig
 	transfer->predicted &= before;
 	transfer->tell_nack &= before;
 	transfer->tell_again &= before;
+	transfer->unplaced &= before;
 	while (*at) {
 		if ((*at)->block >= block)
 			free_absent(exchange->shared, transfer, *at);
@@ -181,7 +182,6 @@ static bool sound(const struct exchange *exchange, const struct wire_data *data,
 	       data->address + data->length >= data->address && length &&
 	       data->offset % granule == 0 && data->offset < data->length &&
 	       length <= data->length - data->offset &&
-	       length <= block_size - data->offset % block_size &&
 	       (length % granule == 0 || data->offset + length == data->length);
 }
 
@@ -262,7 +262,7 @@ static int place(struct exchange *exchange, struct net_transfer *transfer, unsig
 		}
 		/* What comes before a bad address goes to its place all the same. */
 		before = (*bad - transfer->local - from) / granule;
-		if (result == PF_ERR_AGAIN || *bad < transfer->local + from || before >= count)
+		if (result != PF_ERR_FAULT || *bad < transfer->local + from || before >= count)
 			return result;
 		failed = result;
 		granules &= granule_mask(first, (unsigned)before);
@@ -276,8 +276,9 @@ static uint64_t granules_before(const struct exchange *exchange,
 {
 	uint64_t offset = bad - transfer->local - (uint64_t)block * exchange->block_size;
 
-	/* Resolved a moment ago, it has granules that the source still has to be asked for. */
-	if (find_absent(transfer, block) || offset >= exchange->block_size)
+	/* It may have granules that the source still has to be asked for. */
+	if (find_absent(transfer, block) || transfer->unplaced >> block & 1 ||
+	    offset >= exchange->block_size)
 		return 0;
 	return granule_mask(0, (unsigned)(offset / (exchange->block_size / GRANULES)));
 }
@@ -306,26 +307,17 @@ static int look(struct exchange *exchange, struct net_transfer *transfer, unsign
 	return status;
 }
 
-static enum destination_result arrive(struct exchange *exchange, struct net_transfer *transfer,
-				      unsigned block, uint64_t granules, uint32_t offset,
-				      const struct payload *payload)
+/* Write a piece of a block by itself. */
+static enum destination_result write_now(struct exchange *exchange, struct net_transfer *transfer,
+					 unsigned block, uint64_t granules, uint32_t offset,
+					 const struct payload *payload)
 {
 	struct shared *shared = exchange->shared;
 	uint64_t bit = 1ull << block, done, bad = 0;
-	bool foreseen = transfer->predicted & bit &&
-			payload->received_at == transfer->local + offset;
 	int status;
 
-	/* A bad address is place's to tell: it has the first, and writes what is before it. */
-	if (transfer->absent & bit || look(exchange, transfer, block) == PF_ERR_AGAIN)
+	if (transfer->absent & bit)
 		return postpone(exchange, transfer, block, granules, offset, payload);
-	if (foreseen) {
-		shared->statistics.data_in_place++;
-		have(exchange, transfer, block, granules);
-		return DESTINATION_TAKEN;
-	}
-	if (!payload->apart)
-		return DESTINATION_NEEDS_BYTES;
 	status = place(exchange, transfer, block, granules, offset, payload->bytes, payload->length,
 		       &done, &bad);
 	if (done && have(exchange, transfer, block, done))
@@ -346,6 +338,118 @@ static enum destination_result arrive(struct exchange *exchange, struct net_tran
 	return postpone(exchange, transfer, block, granules & ~done, offset, payload);
 }
 
+/* Have a piece of a block that is ready written with others. False: no more fit. */
+static bool write_later(struct exchange *exchange, struct net_transfer *transfer, uint64_t granules,
+			uint32_t offset, const struct payload *payload)
+{
+	struct pieces *pieces = &exchange->shared->pieces;
+
+	if (pieces->count == NET_PIECES_MOST)
+		return false;
+	pieces->of[pieces->count] = (struct placing){ exchange, transfer, granules, offset };
+	pieces->memory[pieces->count++] = (struct net_piece){ transfer->local + offset,
+							      payload->bytes, payload->length };
+	return true;
+}
+
+static enum destination_result arrive(struct exchange *exchange, struct net_transfer *transfer,
+				      unsigned block, uint64_t granules, uint32_t offset,
+				      const struct payload *payload, bool *in_place)
+{
+	uint64_t bit = 1ull << block;
+	bool foreseen = transfer->predicted & bit &&
+			payload->received_at == transfer->local + offset;
+	int status = transfer->absent & bit ? PF_ERR_AGAIN : look(exchange, transfer, block);
+
+	if (status == PF_ERR_AGAIN)
+		return postpone(exchange, transfer, block, granules, offset, payload);
+	if (foreseen) {
+		*in_place = true;
+		have(exchange, transfer, block, granules);
+		return DESTINATION_TAKEN;
+	}
+	if (!payload->apart)
+		return DESTINATION_NEEDS_BYTES;
+	if (status == PF_OK && write_later(exchange, transfer, granules, offset, payload))
+		return DESTINATION_TAKEN;
+	/* A bad address is place's to tell: it has the first, and writes what is before it. */
+	return write_now(exchange, transfer, block, granules, offset, payload);
+}
+
+/* Which of these granules of a block are waited for. */
+static uint64_t wanted(const struct net_transfer *transfer, unsigned block, uint64_t granules)
+{
+	granules &= ~transfer->granules[block];
+	if (block < transfer->limit)
+		return granules;
+	return block == transfer->limit ? granules & transfer->before : 0;
+}
+
+/* It was not written with the others, and the packet was taken: the source does not know. */
+static void write_alone(const struct placing *of, const struct net_piece *memory)
+{
+	struct exchange *exchange = of->exchange;
+	struct net_transfer *transfer = of->transfer;
+	unsigned block = of->offset / exchange->block_size;
+	struct payload payload = { .bytes = memory->bytes,
+				   .length = memory->length,
+				   .apart = true };
+	uint64_t granules = wanted(transfer, block, of->granules), bit = 1ull << block;
+
+	if (!granules || write_now(exchange, transfer, block, granules, of->offset, &payload) ==
+				 DESTINATION_TAKEN)
+		return;
+	transfer->unplaced |= bit;
+	if (transfer->absent & bit)
+		return;
+	transfer->tell_again |= bit;
+	transfer_tell(exchange, transfer, 0);
+}
+
+void destination_flush(struct shared *shared)
+{
+	struct pieces *pieces = &shared->pieces;
+	unsigned count = pieces->count, written, i;
+
+	if (!count)
+		return;
+	pieces->count = 0;
+	written = shared->memory.place_many(shared->memory.user, pieces->memory, count);
+	for (i = 0; i < count; i++) {
+		const struct placing *of = &pieces->of[i];
+
+		if (of->transfer->finished)
+			continue;
+		if (i < written)
+			have(of->exchange, of->transfer, of->offset / of->exchange->block_size,
+			     of->granules);
+		else
+			write_alone(of, &pieces->memory[i]);
+	}
+}
+
+void destination_forget(struct exchange *exchange)
+{
+	struct pieces *pieces = &exchange->shared->pieces;
+	unsigned i, left = 0;
+
+	for (i = 0; i < pieces->count; i++) {
+		if (pieces->of[i].exchange == exchange)
+			continue;
+		pieces->of[left] = pieces->of[i];
+		pieces->memory[left++] = pieces->memory[i];
+	}
+	pieces->count = left;
+}
+
+/* The next data that comes here is likely of this get, from this offset on. */
+static void expect(struct exchange *exchange, struct net_transfer *transfer, uint32_t offset)
+{
+	exchange->transfers.latest = transfer;
+	exchange->transfers.latest_end = offset;
+	exchange->effects |= EFFECT_EXPECT;
+}
+
 enum destination_result destination_data(struct exchange *exchange, bool get, uint32_t id,
 					 const struct wire_data *data,
 					 const struct payload *payload)
@@ -353,10 +457,10 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	struct transfers *transfers = &exchange->transfers;
 	struct net_statistics *statistics = &exchange->shared->statistics;
 	uint32_t granule = exchange->block_size / GRANULES, length = payload->length, whole;
+	enum destination_result result = DESTINATION_TAKEN;
+	unsigned first, end;
 	struct net_transfer *transfer;
-	unsigned block, first;
-	uint64_t granules;
-	bool taken = true;
+	bool taken = true, news = false, in_place = false;
 
 	if (!sound(exchange, data, length))
 		return DESTINATION_REFUSED;
@@ -368,28 +472,40 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	}
 	if (transfer->length != data->length || (!get && transfer->local != data->address))
 		return DESTINATION_REFUSED;
-	block = data->offset / exchange->block_size;
-	first = data->offset % exchange->block_size / granule;
+	first = data->offset / granule;
 	whole = (length + granule - 1) / granule;
-	granules = granule_mask(first, whole);
-	exchange->effects |= EFFECT_EXPECT;
-	transfers->latest = transfer;
-	transfers->latest_end = data->offset + length;
+	if (get)
+		expect(exchange, transfer, data->offset + length);
 	/* In whole granules: of a part of one nobody could say whether it is there. */
-	if (whole * granule > transfers->latest_length ||
-	    (first + whole < GRANULES && data->offset + length < data->length))
+	if (whole * granule > transfers->latest_length || data->offset + length < data->length)
 		transfers->latest_length = whole * granule;
-	granules &= ~transfer->granules[block];
-	if (!granules) {
-		statistics->data_duplicate++;
-		return DESTINATION_TAKEN;
-	}
-	if (block >= transfer->limit) {
-		granules &= block == transfer->limit ? transfer->before : 0;
+	/* Each block's part by itself; after the last one that is wanted, the transfer is over. */
+	for (end = first + whole; first < end && !transfer->finished;) {
+		struct part part = run_part(first, end);
+		uint64_t granules = granule_mask(part.granule, part.granules);
+		uint32_t start = first * granule - data->offset;
+		struct payload piece = { .bytes = payload->bytes + start,
+					 .length = part.granules * granule,
+					 .received_at = payload->received_at + start,
+					 .apart = payload->apart };
+		enum destination_result here;
+
+		first += part.granules;
+		if (piece.length > length - start)
+			piece.length = length - start;
+		news |= (granules & ~transfer->granules[part.block]) != 0;
+		granules = wanted(transfer, part.block, granules);
 		if (!granules)
-			return DESTINATION_TAKEN;
+			continue;
+		here = arrive(exchange, transfer, part.block, granules, data->offset + start,
+			      &piece, &in_place);
+		/* What follows is handled all the same: it comes again, or with its bytes. */
+		if (here != DESTINATION_TAKEN)
+			result = here;
 	}
-	return arrive(exchange, transfer, block, granules, data->offset, payload);
+	statistics->data_duplicate += !news;
+	statistics->data_in_place += in_place;
+	return result;
 }
 
 void destination_start(struct exchange *exchange)
@@ -401,21 +517,9 @@ void destination_start(struct exchange *exchange)
 		transfers->get_bytes += transfer->length;
 		memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
 		transfer_tell(exchange, transfer, TELL_GET);
-		if (transfers->latest)
-			continue;
-		transfers->latest = transfer;
-		transfers->latest_end = 0;
-		exchange->effects |= EFFECT_EXPECT;
+		if (!transfers->latest)
+			expect(exchange, transfer, 0);
 	}
-}
-
-/* As if it had never been kept: the source is asked for it. */
-static void drop_kept(struct shared *shared, struct absent *absent)
-{
-	absent->dropped |= absent->held;
-	absent->held = 0;
-	while (absent->kept)
-		free_kept(shared, absent);
 }
 
 /* What was kept goes to its place. False: it cannot, and nothing is kept any more. */
@@ -442,13 +546,9 @@ static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 			shared->statistics.destination_faults++;
 			return true;
 		}
-		/* Memory of this system is wanting, not the address wrong. */
 		if (status == PF_ERR_MEMORY) {
-			transfer->granules[block] |= done;
-			drop_kept(shared, absent);
-			return true;
-		}
-		if (status != PF_OK) {
+			transfer->unplaced |= 1ull << block;
+		} else if (status != PF_OK) {
 			fail(exchange, transfer, block, bad, 0);
 			return false;
 		}
@@ -477,11 +577,11 @@ void destination_resolved(struct exchange *exchange, struct net_token token, int
 	/* Should it go again at once, what comes waits for it: somebody has to get on. */
 	transfer->predicted |= bit;
 	absent = find_absent(transfer, block);
-	if (!absent)
+	if (!absent && !(transfer->unplaced & bit))
 		return;
-	if (!place_kept(exchange, transfer, absent) || transfer->absent & bit)
+	if (absent && (!place_kept(exchange, transfer, absent) || transfer->absent & bit))
 		return;
-	if (absent->dropped) {
+	if (transfer->unplaced & bit || absent->dropped) {
 		transfer->tell_again |= bit;
 		transfer_tell(exchange, transfer, 0);
 	} else {
@@ -495,13 +595,17 @@ bool destination_again(struct exchange *exchange, struct net_transfer *transfer,
 {
 	struct absent *absent = find_absent(transfer, block);
 	uint64_t bit = 1ull << block;
+	bool unplaced = transfer->unplaced & bit;
 
 	transfer->tell_again &= ~bit;
-	if (!absent || transfer->absent & bit)
+	if ((!absent && !unplaced) || transfer->absent & bit)
 		return false;
 	transfer->tell_nack &= ~bit;
-	*granules = absent->dropped & ~transfer->granules[block];
-	free_absent(exchange->shared, transfer, absent);
+	transfer->unplaced &= ~bit;
+	*granules = unplaced ? transfer_block_granules(exchange, transfer, block) : absent->dropped;
+	*granules &= ~transfer->granules[block];
+	if (absent)
+		free_absent(exchange->shared, transfer, absent);
 	return true;
 }
 
@@ -549,31 +653,50 @@ void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address
 	transfer_end(exchange, transfer, PF_ERR_FAULT, side, address);
 }
 
+/* Are no bytes of these here yet, and can the system write them? */
+static bool is_free(struct exchange *exchange, struct net_transfer *transfer, uint32_t offset,
+		    uint32_t length)
+{
+	uint32_t granule = exchange->block_size / GRANULES;
+	unsigned first = offset / granule, end = first + (length + granule - 1) / granule;
+
+	while (first < end) {
+		struct part part = run_part(first, end);
+
+		first += part.granules;
+		if (part.block >= transfer->limit || transfer->absent >> part.block & 1 ||
+		    transfer->granules[part.block] & granule_mask(part.granule, part.granules) ||
+		    find_absent(transfer, part.block) ||
+		    look(exchange, transfer, part.block) != PF_OK)
+			return false;
+	}
+	return true;
+}
+
+bool destination_expects(const struct exchange *exchange, uint32_t get, uint32_t offset)
+{
+	const struct transfers *transfers = &exchange->transfers;
+
+	return transfers->latest && transfers->latest->id == get && transfers->latest_end == offset;
+}
+
 unsigned destination_predict(struct exchange *exchange, struct net_place *places, unsigned most,
 			     uint32_t header)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct net_transfer *transfer = transfers->latest;
-	uint32_t granule = exchange->block_size / GRANULES, offset, length, bytes = 0;
-	unsigned count = 0, block, first;
-	uint64_t granules;
+	uint32_t offset, length, bytes = 0;
+	unsigned count = 0;
 
 	if (transfer->unforeseen || !transfers->latest_length)
 		return 0;
 	for (offset = transfers->latest_end;
 	     count < most && offset < transfer->length && bytes < NET_BATCH_BYTES;
 	     offset += length, bytes += header + length) {
-		block = offset / exchange->block_size;
-		length = transfer_block_length(exchange, transfer, block) -
-			 offset % exchange->block_size;
+		length = transfer->length - offset;
 		if (length > transfers->latest_length)
 			length = transfers->latest_length;
-		first = offset % exchange->block_size / granule;
-		granules = granule_mask(first, (length + granule - 1) / granule);
-		if (block >= transfer->limit || transfer->granules[block] & granules ||
-		    transfer->absent >> block & 1 || find_absent(transfer, block))
-			break;
-		if (look(exchange, transfer, block) != PF_OK)
+		if (!is_free(exchange, transfer, offset, length))
 			break;
 		places[count].address = (void *)(uintptr_t)(transfer->local + offset);
 		places[count++].length = length;

@@ -22,9 +22,14 @@ enum destination_result {
 	DESTINATION_REFUSED,    /* as if it had been lost */
 	DESTINATION_NEEDS_BYTES /* call again with a payload that is apart */
 };
+/* The payload may have to stay until destination_flush. */
 enum destination_result destination_data(struct exchange *exchange, bool get, uint32_t id,
 					 const struct wire_data *data,
 					 const struct payload *payload);
+/* Write the pieces that wait. Effects are of the exchanges of shared->pieces. */
+void destination_flush(struct shared *shared);
+/* Its transfers end: nothing more is written for them. */
+void destination_forget(struct exchange *exchange);
 void destination_resolved(struct exchange *exchange, struct net_token token, int status,
 			  uint64_t bad);
 /* Cut gets into transfers as far as the windows allow, and have the peer asked for them. */
@@ -38,6 +43,8 @@ int destination_cancel(struct exchange *exchange, uint32_t id);
 /* The source of a get cannot be read at this address. */
 void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address);
 void destination_free(struct exchange *exchange, struct net_transfer *transfer);
+/* Is it there that the next data is expected? */
+bool destination_expects(const struct exchange *exchange, uint32_t get, uint32_t offset);
 /* As net_predict; header: bytes before each payload. */
 unsigned destination_predict(struct exchange *exchange, struct net_place *places, unsigned most,
 			     uint32_t header);

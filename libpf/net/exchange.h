@@ -3,6 +3,7 @@
  * Puts and gets on their way. An operation is what the user posted; it is cut
  * into transfers of up to 64 blocks, so that a word has a bit for each block,
  * and each block into 64 granules, so that a word has a bit for each of them.
+ * A packet carries granules that follow each other, of one block or of several.
  * A transfer has its record at both ends:
  *
  *   at the source (source.c), by block:
@@ -99,6 +100,7 @@ struct net_transfer {
 	uint64_t predicted; /* found ready to be written */
 	uint64_t before;    /* granules of the block at the limit that come before what is bad */
 	uint64_t tell_nack, tell_again;
+	uint64_t unplaced; /* something taken could not be placed: all that is missing is asked for */
 	struct absent *faults;
 	/* Source: granules to send. Destination: granules here. */
 	uint64_t granules[TRANSFER_BLOCKS];
@@ -134,7 +136,11 @@ struct transfers {
 	struct net_atomic *our_atomics[ATOMICS_MOST], *peer_atomics[ATOMICS_MOST];
 	uint32_t oldest_atomic, atomics_open;
 	uint64_t atomic_results; /* of the peer's, to be told */
-	/* Where data came last: what comes next is predicted from it. */
+	/*
+	 * The get that data came for last, up to where, and the length of packets: where
+	 * the next ones go is predicted from it. Of gets alone: the memory of a put's
+	 * target may be polled meanwhile, and never holds a byte that is not the put's.
+	 */
 	struct net_transfer *latest;
 	uint32_t latest_end, latest_length;
 };
@@ -169,8 +175,24 @@ struct exchange {
 enum {
 	EFFECT_OUTPUT = 1, /* there is something to send */
 	EFFECT_CREDIT = 2, /* tell the peer of room for messages, now */
-	EFFECT_EXPECT = 4, /* data comes here now: see net_predict */
+	EFFECT_EXPECT = 4, /* data of a get comes here now: see net_predict */
 };
+
+_Static_assert(TRANSFER_BLOCKS *GRANULES <= UINT16_MAX, "struct sent numbers them");
+
+/* Granules of one block, some of a run of them. */
+struct part {
+	unsigned block, granule, granules;
+};
+
+/* The first part of the granules [first, end) of a transfer. */
+static inline struct part run_part(unsigned first, unsigned end)
+{
+	unsigned granule = first % GRANULES, left = end - first;
+
+	return (struct part){ first / GRANULES, granule,
+			      left < GRANULES - granule ? left : GRANULES - granule };
+}
 
 static inline uint64_t granule_mask(unsigned first, unsigned count)
 {

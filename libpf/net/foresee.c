@@ -5,12 +5,37 @@
 
 #include "destination.h"
 
+/*
+ * Limits of a counter as in a branch predictor. From the most, two receive calls in a
+ * row that bring something else end foreseeing; from 0, two that bring what would have
+ * been foreseen start it again. An acknowledgement now and then does not end it.
+ */
+#define TRUST_MOST 3
+#define TRUST_LEAST 2
 #define FORESEEN_MOST 10000000 /* ns since a peer was heard, for more of its data to be foreseen */
+
+void foresee_init(struct foresight *foresight, struct shared *shared)
+{
+	foresight->shared = shared;
+	foresight->trust = TRUST_MOST;
+}
+
+static void judge(struct foresight *foresight, bool right)
+{
+	foresight->judged = true;
+	if (right && foresight->trust < TRUST_MOST)
+		foresight->trust++;
+	else if (!right && foresight->trust)
+		foresight->trust--;
+}
 
 void foresee_begin(struct foresight *foresight, struct net_packet *packets, unsigned count)
 {
 	unsigned i;
 
+	foresight->judged = false;
+	foresight->foreseen = foresight->offered;
+	foresight->offered = false;
 	foresight->packets = packets;
 	foresight->count = count;
 	foresight->scattered = 0;
@@ -29,6 +54,8 @@ void foresee_step(struct foresight *foresight)
 
 void foresee_end(struct foresight *foresight)
 {
+	if (foresight->foreseen && !foresight->judged)
+		judge(foresight, false);
 	foresight->count = foresight->scattered = 0;
 	free(foresight->stash);
 	foresight->stash = NULL;
@@ -80,10 +107,11 @@ bool foresee_settle(struct foresight *foresight)
 	return there || !in_hand;
 }
 
-bool foresee_fetch(struct foresight *foresight, struct net_packet *packet, size_t at)
+bool foresee_gather(struct foresight *foresight, struct net_packet *packet)
 {
 	const struct net_memory_operations *memory = &foresight->shared->memory;
 	const struct iovec from = { packet->payload, packet->payload_length };
+	uint32_t at = packet->header_length;
 
 	if (!foresight->gathered)
 		foresight->gathered = malloc(NET_PACKET_MOST + 64);
@@ -93,20 +121,10 @@ bool foresee_fetch(struct foresight *foresight, struct net_packet *packet, size_
 		foresee_misplaced(foresight);
 		return false;
 	}
-	packet->payload = foresight->gathered + at;
-	packet->payload_length = 0;
-	return true;
-}
-
-bool foresee_gather(struct foresight *foresight, struct net_packet *packet)
-{
-	uint32_t length = packet->payload_length;
-
-	if (!foresee_fetch(foresight, packet, packet->header_length))
-		return false;
-	memcpy(foresight->gathered, packet->header, packet->header_length);
+	memcpy(foresight->gathered, packet->header, at);
 	packet->header = foresight->gathered;
-	packet->header_length += length;
+	packet->header_length += packet->payload_length;
+	packet->payload_length = 0;
 	return true;
 }
 
@@ -129,17 +147,30 @@ void foresee_misplaced(struct foresight *foresight)
 	exchange->transfers.latest->predicted = 0;
 }
 
+void foresee_judge(struct foresight *foresight, const struct net_association *association, bool get,
+		   uint32_t transfer, uint32_t offset)
+{
+	const struct exchange *exchange = latest_exchange(foresight);
+	bool right = exchange && get && association == foresight->latest &&
+		     destination_expects(exchange, transfer, offset);
+
+	/* Of another length than foreseen, it did not get to its place either. */
+	if (foresight->foreseen && !foresight->packets->payload_length)
+		right = false;
+	if (exchange && !foresight->judged)
+		judge(foresight, right);
+}
+
 bool foresee_possible(const struct foresight *foresight)
 {
-	return foresight->shared->options.auth != NET_AUTH_ENCRYPT && latest_exchange(foresight);
+	return foresight->shared->options.auth == NET_AUTH_HEADER &&
+	       foresight->trust >= TRUST_LEAST && latest_exchange(foresight);
 }
 
 unsigned foresee_places(struct foresight *foresight, uint64_t now, struct net_place *places,
 			unsigned most, uint32_t *header)
 {
 	*header = WIRE_HEADER + WIRE_DATA;
-	if (foresight->shared->options.auth == NET_AUTH_FULL)
-		*header += WIRE_DIGEST;
 	if (!foresee_possible(foresight))
 		return 0;
 	/*
@@ -148,5 +179,7 @@ unsigned foresee_places(struct foresight *foresight, uint64_t now, struct net_pl
 	 */
 	if (now - foresight->latest->heard > FORESEEN_MOST)
 		return 0;
-	return destination_predict(latest_exchange(foresight), places, most, *header);
+	most = destination_predict(latest_exchange(foresight), places, most, *header);
+	foresight->offered = most != 0;
+	return most;
 }

@@ -3,6 +3,10 @@
  * Where the payloads of the next packets likely go, so that the receive call writes
  * them there; and what to do about those that belong elsewhere: they are copied
  * away before any of that memory is read for another purpose, or written to.
+ * Places are only in the local memory of gets, which holds anything until they
+ * complete; and only where no payload is hashed or decrypted before it is placed.
+ * Where several peers send at a time, others come than was foreseen, and each costs
+ * a copy more: "trust" says whether it was right lately.
  */
 #ifndef PF_NET_FORESEE_H
 #define PF_NET_FORESEE_H
@@ -11,15 +15,20 @@
 
 struct foresight {
 	struct shared *shared;
-	struct net_association *latest; /* where data came last, or is expected first */
+	struct net_association *latest; /* where data of a get came last, or is expected first */
 	/* The packets received together that were not looked at yet, the one in hand first. */
 	struct net_packet *packets;
 	unsigned count;
 	unsigned scattered; /* of them, up to the last with its payload in the user's memory */
+	uint8_t trust;      /* 0 to TRUST_MOST; it is foreseen from TRUST_LEAST on */
+	bool offered;       /* places, for the packets received next */
+	bool foreseen;      /* ... for those in hand */
+	bool judged;        /* the packets received together say nothing of it any more */
 	void *stash;        /* holds what lay where other bytes belong */
 	uint8_t *gathered;  /* a packet in one piece */
 };
 
+void foresee_init(struct foresight *foresight, struct shared *shared);
 /* These packets were received together. */
 void foresee_begin(struct foresight *foresight, struct net_packet *packets, unsigned count);
 /* The one in hand is done. */
@@ -27,6 +36,10 @@ void foresee_step(struct foresight *foresight);
 /* All are done: forget their bytes. */
 void foresee_end(struct foresight *foresight);
 void foresee_destroy(struct foresight *foresight);
+
+/* In hand is data, authentic and not taken yet: does the first of those received together come as foreseen? */
+void foresee_judge(struct foresight *foresight, const struct net_association *association, bool get,
+		   uint32_t transfer, uint32_t offset);
 
 /* Does no payload lie in the user's memory any more? */
 static inline bool foresee_apart(const struct foresight *foresight)
@@ -36,9 +49,7 @@ static inline bool foresee_apart(const struct foresight *foresight)
 
 /* Copy them all from there. False: the one in hand is lost. */
 bool foresee_settle(struct foresight *foresight);
-/* The payload of the packet in hand, if it lies in the user's memory, to the core's; false: lost. */
-bool foresee_fetch(struct foresight *foresight, struct net_packet *packet, size_t at);
-/* The same, with the header before it, in one piece. */
+/* Copy the packet in hand, whose payload lies elsewhere, to one piece of the core's memory; false: lost. */
 bool foresee_gather(struct foresight *foresight, struct net_packet *packet);
 
 /* As net_foresees, net_predict and net_misplaced. */

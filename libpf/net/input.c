@@ -94,6 +94,7 @@ static bool take_data(struct net_association *association, struct foresight *for
 		return false;
 	exchange = &association->busy->exchange;
 	wire_get_data(view->control, &data);
+	foresee_judge(foresight, association, get, view->header->transfer, data.offset);
 	result = destination_data(exchange, get, view->header->transfer, &data, &payload);
 	if (result == DESTINATION_NEEDS_BYTES) {
 		if (!foresee_settle(foresight))
@@ -220,19 +221,10 @@ void input_packet(struct net_association *association, struct foresight *foresig
 			return;
 		}
 		view.payload_length -= WIRE_MAC;
-	} else if (shared->options.auth == NET_AUTH_FULL) {
-		/* The bytes that are hashed are those that are placed, if they are: not read twice. */
-		if (packet->payload_length) {
-			if (!foresee_fetch(foresight, packet, 0)) {
-				drop_packet(shared, NET_DROP_REFUSED);
-				return;
-			}
-			view.payload = packet->payload;
-		}
-		if (!payload_authentic(association, &view)) {
-			drop_packet(shared, NET_DROP_FORGED);
-			return;
-		}
+	} else if (shared->options.auth == NET_AUTH_FULL &&
+		   !payload_authentic(association, &view)) {
+		drop_packet(shared, NET_DROP_FORGED);
+		return;
 	}
 	if (!follow_path(association, header->path, number >= next, packet->from)) {
 		drop_packet(shared, NET_DROP_REFUSED);

@@ -72,6 +72,7 @@ void exchange_abandon(struct exchange *exchange, int status)
 	struct net_transfer *transfer;
 	unsigned get;
 
+	destination_forget(exchange);
 	for (get = 0; get < 2; get++) {
 		abandon_records(exchange, transfers->ours[get]);
 		abandon_records(exchange, transfers->peers[get]);

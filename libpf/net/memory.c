@@ -231,6 +231,34 @@ static int memory_place(void *user, const struct net_wait *wait, uint64_t addres
 	return status;
 }
 
+/* Add to vectors, of which there are count, by another one or a longer last one. Returns how many there are. */
+static unsigned extend(struct iovec *vectors, unsigned count, uint64_t start, size_t length)
+{
+	if (count && (uintptr_t)vectors[count - 1].iov_base + vectors[count - 1].iov_len == start) {
+		vectors[count - 1].iov_len += length;
+		return count;
+	}
+	vectors[count] = (struct iovec){ (void *)(uintptr_t)start, length };
+	return count + 1;
+}
+
+static unsigned memory_place_many(void *user, const struct net_piece *pieces, unsigned count)
+{
+	struct iovec from[NET_PIECES_MOST] = { 0 }, to[NET_PIECES_MOST] = { 0 };
+	unsigned from_count = 0, to_count = 0, i;
+	struct net_memory *memory = user;
+	size_t written;
+
+	for (i = 0; i < count; i++) {
+		from_count = extend(from, from_count, (uintptr_t)pieces[i].bytes, pieces[i].length);
+		to_count = extend(to, to_count, pieces[i].address, pieces[i].length);
+	}
+	written = access_scatter(&memory->access, from, from_count, to, to_count);
+	for (i = 0; i < count && written >= pieces[i].length; i++)
+		written -= pieces[i].length;
+	return i;
+}
+
 static int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *bytes,
 			uint32_t length, uint64_t *bad)
 {
@@ -301,6 +329,7 @@ struct net_memory_operations memory_operations(struct net_memory *memory)
 		.source = memory_source,
 		.destination = memory_destination,
 		.place = memory_place,
+		.place_many = memory_place_many,
 		.fetch = memory_fetch,
 		.gather = memory_gather,
 		.atomic = memory_atomic,

@@ -13,7 +13,7 @@
  *   - what happens is taken as events (net_take), between calls of the others;
  *   - callbacks answer a question of the core, and must not call it;
  *   - addresses are this or the peer's process's, never followed by the core: the
- *     callbacks source, destination, place, fetch, gather and atomic do that.
+ *     callbacks source, destination, place, place_many, fetch, gather and atomic do that.
  */
 #ifndef PF_NET_H
 #define PF_NET_H
@@ -33,6 +33,7 @@
 #define NET_PACKET_LEAST 1200 /* every path carries that: RFC 8899, 5.1.2 */
 #define NET_BATCH_MOST 64     /* packets for one call with UDP_SEGMENT */
 #define NET_BATCH_BYTES 65000
+#define NET_PIECES_MOST 64 /* written by one place_many */
 #define NET_NEVER UINT64_MAX
 
 struct net_core;
@@ -109,6 +110,13 @@ struct net_completion {
  */
 typedef bool (*net_gather_fn)(void *user, const struct iovec *from, unsigned count, void *to);
 
+/* Bytes of the core, and where they belong in the user's memory. */
+struct net_piece {
+	uint64_t address;
+	const void *bytes;
+	uint32_t length;
+};
+
 /*
  * Operations on the user's memory. source, destination, place, fetch and atomic
  * return PF_OK, PF_ERR_AGAIN if the memory is absent (the user resolves wait's range
@@ -127,6 +135,12 @@ struct net_memory_operations {
 	/* Write bytes, without waiting. */
 	int (*place)(void *user, const struct net_wait *wait, uint64_t address, const void *data,
 		     uint32_t length, uint64_t *bad);
+	/*
+	 * Write up to NET_PIECES_MOST pieces that destination found ready, together.
+	 * Returns how many, from the first on, were written; the next ones are given to
+	 * place, which finds what is wrong.
+	 */
+	unsigned (*place_many)(void *user, const struct net_piece *pieces, unsigned count);
 	/* Copy bytes from there, without waiting. Not called with NET_AUTH_HEADER. */
 	int (*fetch)(void *user, const struct net_wait *wait, uint64_t address, void *to,
 		     uint32_t length, uint64_t *bad);
@@ -279,13 +293,16 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 	       enum net_lent lent);
 
 /*
- * Where the payloads of the next packets likely go, in memory that was found
- * ready and that holds nothing received yet. So a receive call may scatter:
+ * Where the payloads of the next packets likely go: in the local memory of a get,
+ * which was found ready, and where nothing was received yet. Never in a put's
+ * target: what is written there before the packet was looked at may be another's,
+ * and programs poll that memory. So a receive call may scatter:
  * *header bytes to a buffer, the payload to its place, and so on. All but the
  * last place returned have the same length, and they are no more than one receive
  * call with UDP_GRO can fill. Valid until the next call of net_input, to which
- * the packets are given as they lie. Returns how many, 0 with NET_AUTH_ENCRYPT,
- * and while the peer that sent data last is silent.
+ * the packets are given as they lie. Returns how many, 0 but with NET_AUTH_HEADER,
+ * while the peer that sent data last is silent, and while other packets come than
+ * were foreseen.
  * net_foresees: it is worth asking, and what the time is.
  */
 struct net_place {

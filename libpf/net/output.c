@@ -348,7 +348,6 @@ static void data(struct net_batch *batch, struct net_association *association, u
 			break;
 		draft.sent->kind = run.transfer->get ? SENT_DATA_GET : SENT_DATA_PUT;
 		draft.sent->place = run.transfer->id;
-		draft.sent->block = run.block;
 		draft.sent->granule = run.granule;
 		draft.sent->granules = run.granules;
 		draft.asks = true;

@@ -35,7 +35,7 @@ struct sent {
 	uint64_t message; /* ... in the message stream */
 	uint16_t control_length, message_length;
 	uint8_t state, kind;
-	uint8_t block, granule, granules; /* DATA */
+	uint16_t granule, granules; /* DATA: the first one, of the transfer, and how many */
 };
 
 #define SENT_MOST WINDOW_NUMBERS

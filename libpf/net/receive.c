@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets that came: each goes to its association, or opens one. */
 #include "core.h"
+#include "destination.h"
 #include "input.h"
 #include "message.h"
 #include "open.h"
@@ -38,16 +39,35 @@ static void hello(struct net_core *core, struct net_packet *packet,
 	core_settle(core, association);
 }
 
+/* Write the pieces that wait, and see to what that asks for. */
+static void flush(struct net_core *core)
+{
+	const struct pieces *pieces = &core->shared.pieces;
+	unsigned count = pieces->count, i;
+
+	destination_flush(&core->shared);
+	for (i = 0; i < count; i++) {
+		if (!i || pieces->of[i].exchange != pieces->of[i - 1].exchange)
+			core_settle(core, pieces->of[i].exchange->association);
+	}
+}
+
+/* Bring a packet to where one may be whose bytes wait to be written. */
+static bool gather(struct net_core *core, struct net_packet *packet)
+{
+	flush(core);
+	return foresee_gather(&core->foresight, packet);
+}
+
 static void receive(struct net_core *core, struct net_packet *packet)
 {
-	struct foresight *foresight = &core->foresight;
 	struct net_association *association;
 	struct wire_header header;
 
 	core->shared.statistics.packets_received++;
 	core->shared.from = packet->from;
 	if (packet->payload_length && packet->header_length < WIRE_HEADER &&
-	    !foresee_gather(foresight, packet)) {
+	    !gather(core, packet)) {
 		drop_packet(&core->shared, NET_DROP_REFUSED);
 		return;
 	}
@@ -56,12 +76,15 @@ static void receive(struct net_core *core, struct net_packet *packet)
 		drop_packet(&core->shared, NET_DROP_MALFORMED);
 		return;
 	}
-	/* Scattered in another way than it is made of. */
+	/*
+	 * Scattered in another way than it is made of; or what is hashed, for the bytes
+	 * that are placed to be those that were hashed, or decrypted.
+	 */
 	if (packet->payload_length &&
 	    (packet->header_length != WIRE_HEADER + (uint32_t)header.control ||
-	     core->shared.options.auth == NET_AUTH_ENCRYPT ||
+	     core->shared.options.auth != NET_AUTH_HEADER ||
 	     (header.type != WIRE_DATA_PUT && header.type != WIRE_DATA_GET)) &&
-	    !foresee_gather(foresight, packet)) {
+	    !gather(core, packet)) {
 		drop_packet(&core->shared, NET_DROP_REFUSED);
 		return;
 	}
@@ -77,7 +100,7 @@ static void receive(struct net_core *core, struct net_packet *packet)
 	if (header.type == WIRE_WELCOME)
 		open_welcome(association, packet->header, packet->header_length, &header);
 	else
-		input_packet(association, foresight, packet, &header);
+		input_packet(association, &core->foresight, packet, &header);
 	core_settle(core, association);
 }
 
@@ -93,8 +116,12 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 		if (packets[i].header_length)
 			receive(core, &packets[i]);
 		foresee_step(&core->foresight);
+		/* Most packets are of two blocks at the most. */
+		if (core->shared.pieces.count > NET_PIECES_MOST - 2)
+			flush(core);
 	}
 	messages_settle(&core->shared);
+	flush(core);
 	foresee_end(&core->foresight);
 }
 

@@ -41,6 +41,24 @@ struct open_message {
 	uint32_t pieces;
 };
 
+/* Where the bytes belong of a piece that waits to be written, all in one block. */
+struct placing {
+	struct exchange *exchange;
+	struct net_transfer *transfer;
+	uint64_t granules;
+	uint32_t offset;
+};
+
+/*
+ * Payloads that were taken and are written together. They wait no longer than the
+ * packets that they are in: net_input writes them before it returns.
+ */
+struct pieces {
+	struct net_piece memory[NET_PIECES_MOST];
+	struct placing of[NET_PIECES_MOST];
+	unsigned count;
+};
+
 struct shared {
 	struct net_options options;
 	struct net_memory_operations memory;
@@ -61,6 +79,7 @@ struct shared {
 	struct message_run runs[RUNS_MOST]; /* those in [runs_first, runs_end) wait */
 	uint32_t runs_first, runs_end;
 	struct open_message open;
+	struct pieces pieces;
 	STAILQ_HEAD(, exchange) waiting; /* with whole messages in their rings */
 	STAILQ_HEAD(, finished) finished;
 	STAILQ_HEAD(, net_association) news; /* of them */

@@ -152,18 +152,29 @@ static bool check(struct exchange *exchange, struct net_transfer *transfer, unsi
 
 bool source_fetch(struct exchange *exchange, const struct run *run, void *to)
 {
-	struct net_wait wait = wait_for(exchange, run->transfer, run->block);
+	uint32_t offset = run->offset, end = run->offset + run->length, length;
+	struct net_transfer *transfer = run->transfer;
 	struct shared *shared = exchange->shared;
-	uint64_t bad = 0;
-	int status = shared->memory.fetch(shared->memory.user, &wait,
-					  run->transfer->local + run->offset, to, run->length,
-					  &bad);
+	uint8_t *bytes = to;
 
-	if (status == PF_OK)
-		return true;
-	run->transfer->checked &= ~(1ull << run->block);
-	missing(exchange, run->transfer, run->block, status, bad);
-	return false;
+	for (; offset < end; offset += length, bytes += length) {
+		unsigned block = offset / exchange->block_size;
+		struct net_wait wait = wait_for(exchange, transfer, block);
+		uint64_t bad = 0;
+		int status;
+
+		length = exchange->block_size - offset % exchange->block_size;
+		if (length > end - offset)
+			length = end - offset;
+		status = shared->memory.fetch(shared->memory.user, &wait, transfer->local + offset,
+					      bytes, length, &bad);
+		if (status == PF_OK)
+			continue;
+		transfer->checked &= ~(1ull << block);
+		missing(exchange, transfer, block, status, bad);
+		return false;
+	}
+	return true;
 }
 
 static bool start_put(struct exchange *exchange)
@@ -197,35 +208,56 @@ static struct net_transfer *next_transfer(struct exchange *exchange)
 	}
 }
 
+/* How many granules of a block are to be sent from the first of these on, without a gap. */
+static unsigned gapless(uint64_t granules, unsigned first)
+{
+	uint64_t gaps = ~(granules >> first);
+
+	return gaps ? (unsigned)__builtin_ctzll(gaps) : GRANULES;
+}
+
+/*
+ * The granules from the first one on that can be sent, up to most of them. False: a
+ * block that was looked at for that cannot be read, which may change what else there is.
+ */
+static bool measure(struct exchange *exchange, struct net_transfer *transfer, unsigned most,
+		    struct run *run)
+{
+	unsigned block = (unsigned)__builtin_ctzll(transfer->ready), count = 0, first;
+
+	first = (unsigned)__builtin_ctzll(transfer->granules[block]);
+	run->transfer = transfer;
+	run->granule = (uint16_t)(block * GRANULES + first);
+	/* Blocks follow as long as they are ready, and the ones before them are sent to their end. */
+	for (; count < most && block < transfer->blocks && transfer->ready >> block & 1; block++) {
+		unsigned more = gapless(transfer->granules[block], first);
+
+		if (!more)
+			break;
+		if (!check(exchange, transfer, block))
+			return false;
+		count += more;
+		if (first + more < GRANULES)
+			break;
+		first = 0;
+	}
+	run->granules = (uint16_t)(count < most ? count : most);
+	return true;
+}
+
+/* Packets are as long as they can be: those of one length are sent by one system call. */
 bool source_next(struct exchange *exchange, unsigned most, struct run *run)
 {
 	uint32_t granule = exchange->block_size / GRANULES, end;
 	struct net_transfer *transfer;
-	unsigned block, count;
-	uint64_t granules;
 
 	do {
 		transfer = next_transfer(exchange);
 		if (!transfer)
 			return false;
-		block = (unsigned)__builtin_ctzll(transfer->ready);
-	} while (!check(exchange, transfer, block));
-
-	granules = transfer->granules[block];
-	run->transfer = transfer;
-	run->block = (uint8_t)block;
-	run->granule = (uint8_t)__builtin_ctzll(granules);
-	granules >>= run->granule;
-	count = ~granules ? (unsigned)__builtin_ctzll(~granules) : 64;
-	/* As few packets as possible, of one size. */
-	if (count > most) {
-		unsigned packets = (count + most - 1) / most;
-
-		count = (count + packets - 1) / packets;
-	}
-	run->granules = (uint8_t)count;
-	run->offset = block * exchange->block_size + run->granule * granule;
-	end = run->offset + count * granule;
+	} while (!measure(exchange, transfer, most, run));
+	run->offset = run->granule * granule;
+	end = run->offset + run->granules * granule;
 	run->length = (end < transfer->length ? end : transfer->length) - run->offset;
 	return true;
 }
@@ -234,18 +266,27 @@ void source_sent(struct exchange *exchange, const struct run *run)
 {
 	struct net_statistics *statistics = &exchange->shared->statistics;
 	struct net_transfer *transfer = run->transfer;
-	uint64_t bit = 1ull << run->block;
+	unsigned first = run->granule, end = first + run->granules;
+	uint64_t blocks = 0, sent = 0;
 
+	while (first < end) {
+		struct part part = run_part(first, end);
+
+		blocks |= 1ull << part.block;
+		transfer->granules[part.block] &= ~granule_mask(part.granule, part.granules);
+		if (!transfer->granules[part.block])
+			sent |= 1ull << part.block;
+		first += part.granules;
+	}
 	statistics->data_sent++;
-	statistics->data_again += (transfer->again & bit) != 0;
-	statistics->asked_again += (transfer->asked & bit) != 0;
-	transfer->granules[run->block] &= ~granule_mask(run->granule, run->granules);
-	if (transfer->granules[run->block])
+	statistics->data_again += (transfer->again & blocks) != 0;
+	statistics->asked_again += (transfer->asked & blocks) != 0;
+	if (!sent)
 		return;
-	transfer->ready &= ~bit;
-	transfer->checked &= ~bit;
-	transfer->again &= ~bit;
-	transfer->asked &= ~bit;
+	transfer->ready &= ~sent;
+	transfer->checked &= ~sent;
+	transfer->again &= ~sent;
+	transfer->asked &= ~sent;
 	give_up(exchange, transfer);
 }
 
@@ -254,38 +295,52 @@ static struct net_transfer *sent_transfer(struct exchange *exchange, const struc
 	struct net_transfer *transfer = transfer_find(exchange, sent->kind == SENT_DATA_GET, true,
 						      (uint32_t)sent->place);
 
-	return transfer && sent->block < transfer->blocks ? transfer : NULL;
+	return transfer && sent->granule + sent->granules <= transfer->blocks * GRANULES ?
+		       transfer :
+		       NULL;
 }
 
 void source_lost(struct exchange *exchange, const struct sent *sent, bool unreadable)
 {
 	struct net_transfer *transfer = sent_transfer(exchange, sent);
+	unsigned first = sent->granule, end = first + sent->granules;
 
-	if (!transfer)
-		return;
-	transfer->granules[sent->block] |= granule_mask(sent->granule, sent->granules);
-	transfer->again |= 1ull << sent->block;
-	transfer->checked &= ~(1ull << sent->block);
-	if (unreadable)
-		transfer->suspect |= 1ull << sent->block;
-	make_ready(exchange, transfer, sent->block);
+	while (transfer && first < end) {
+		struct part part = run_part(first, end);
+		uint64_t bit = 1ull << part.block;
+
+		transfer->granules[part.block] |= granule_mask(part.granule, part.granules);
+		transfer->again |= bit;
+		transfer->checked &= ~bit;
+		if (unreadable)
+			transfer->suspect |= bit;
+		make_ready(exchange, transfer, part.block);
+		first += part.granules;
+	}
 }
 
 void source_spurious(struct exchange *exchange, const struct sent *sent)
 {
 	struct net_transfer *transfer = sent_transfer(exchange, sent);
+	unsigned first = sent->granule, end = first + sent->granules;
 
-	/*
-	 * That it arrived says nothing of a granule that the destination dropped, its
-	 * page being absent, and has asked for since.
-	 */
-	if (!transfer || transfer->dropped >> sent->block & 1)
-		return;
-	transfer->granules[sent->block] &= ~granule_mask(sent->granule, sent->granules);
-	if (!transfer->granules[sent->block]) {
-		transfer->ready &= ~(1ull << sent->block);
-		transfer->again &= ~(1ull << sent->block);
-		give_up(exchange, transfer);
+	while (transfer && first < end) {
+		struct part part = run_part(first, end);
+		uint64_t bit = 1ull << part.block;
+
+		first += part.granules;
+		/*
+		 * That it arrived says nothing of a granule that the destination dropped, its
+		 * page being absent, and has asked for since.
+		 */
+		if (transfer->dropped & bit)
+			continue;
+		transfer->granules[part.block] &= ~granule_mask(part.granule, part.granules);
+		if (!transfer->granules[part.block]) {
+			transfer->ready &= ~bit;
+			transfer->again &= ~bit;
+			give_up(exchange, transfer);
+		}
 	}
 }
 

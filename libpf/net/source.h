@@ -5,9 +5,10 @@
 
 #include "exchange.h"
 
+/* Granules of a transfer that follow each other, of one block or of several. */
 struct run {
 	struct net_transfer *transfer;
-	uint8_t block, granule, granules;
+	uint16_t granule, granules;
 	uint32_t offset, length;
 };
 

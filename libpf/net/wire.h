@@ -14,7 +14,7 @@
 
 #include "net.h"
 
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 #define WIRE_TAG 16
 #define WIRE_HEADER 32 /* tag and fixed header */
 #define WIRE_DATA 16   /* what DATA has at the start of its control section */

@@ -111,6 +111,30 @@ static void test_gathers(void **state)
 	assert_ok(access_gather(&access_, from, 2998, bytes));
 }
 
+/* The bytes before the inaccessible page are written, whatever vectors they are in. */
+static void test_scatters(void **state)
+{
+	static uint8_t bytes[3 * 4096];
+	struct iovec from[3] = { { bytes, 100 }, { bytes + 200, 4096 }, { bytes + 5000, 804 } };
+	struct iovec to[2] = { { memory + 77, 3000 }, { memory + 2 * PAGE, 2000 } };
+	size_t i;
+
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 256);
+	assert_int_equal(access_scatter(&access_, from, 3, to, 2), 5000);
+	assert_memory_equal(memory + 77, bytes, 100);
+	assert_memory_equal(memory + 177, bytes + 200, 2900);
+	assert_memory_equal(memory + 2 * PAGE, bytes + 3100, 1196);
+	assert_memory_equal(memory + 2 * PAGE + 1196, bytes + 5000, 804);
+	/* At the beginning of a vector, and within one. */
+	to[1].iov_base = memory + HOLE * PAGE;
+	assert_int_equal(access_scatter(&access_, from, 3, to, 2), 3000);
+	to[1].iov_base = memory + HOLE * PAGE - 500;
+	assert_in_range(access_scatter(&access_, from, 3, to, 2), 3000, 3500);
+	to[0].iov_base = memory + HOLE * PAGE;
+	assert_int_equal(access_scatter(&access_, from, 3, to, 2), 0);
+}
+
 #define BOTH(test)                                                                                 \
 	{ #test " calls", test, begin, end, NULL },                                                \
 	{                                                                                          \
@@ -120,7 +144,7 @@ static void test_gathers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { BOTH(test_copies), BOTH(test_faults), BOTH(test_looks),
-					    BOTH(test_gathers) };
+					    BOTH(test_gathers), BOTH(test_scatters) };
 
 	return cmocka_run_group_tests_name("access", tests, NULL, NULL);
 }

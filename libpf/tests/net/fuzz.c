@@ -54,6 +54,20 @@ static int place(void *user, const struct net_wait *wait, uint64_t address, cons
 	return status;
 }
 
+static unsigned place_many(void *user, const struct net_piece *pieces, unsigned count)
+{
+	struct fuzz *fuzz = user;
+	unsigned i;
+
+	for (i = 0; i < count; i++) {
+		fuzz->answers = (uint8_t)(fuzz->answers * 5 + 3);
+		if (fuzz->answers % 8 == 0)
+			break;
+		memmove((void *)(uintptr_t)pieces[i].address, pieces[i].bytes, pieces[i].length);
+	}
+	return i;
+}
+
 static int fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
 		 uint32_t length, uint64_t *bad)
 {
@@ -104,6 +118,7 @@ void fuzz_open(struct fuzz *fuzz, uint8_t choices)
 		.source = look,
 		.destination = look,
 		.place = place,
+		.place_many = place_many,
 		.fetch = fetch,
 		.gather = gather,
 		.atomic = atomic,
@@ -148,6 +163,7 @@ void fuzz_open(struct fuzz *fuzz, uint8_t choices)
 
 void fuzz_close(struct fuzz *fuzz)
 {
+	fuzz_hand_in(fuzz);
 	net_destroy(fuzz->core);
 }
 
@@ -193,8 +209,10 @@ void fuzz_packet(struct fuzz *fuzz, enum fuzz_kind kind, const uint8_t *bytes, s
 	struct net_packet packet = { .from = &endpoint };
 	uint8_t *header, *payload = NULL;
 	size_t cut = length;
-	enum net_lent lent = length % 3;
 
+	if (fuzz->held_count == FUZZ_HELD)
+		fuzz_hand_in(fuzz);
+	fuzz->lent = length % 3;
 	if (length > FUZZ_PACKET_MOST)
 		length = FUZZ_PACKET_MOST;
 	/* Exactly as long as the packet: a sanitizer notices a read behind its end. */
@@ -216,12 +234,26 @@ void fuzz_packet(struct fuzz *fuzz, enum fuzz_kind kind, const uint8_t *bytes, s
 	}
 	packet.header = realloc(header, cut + 1);
 	packet.header_length = (uint32_t)cut;
-	header = packet.header;
-	net_input(fuzz->core, fuzz->now, &packet, 1, lent);
-	if (lent)
+	fuzz->held[fuzz->held_count++] = packet;
+}
+
+void fuzz_hand_in(struct fuzz *fuzz)
+{
+	struct net_packet packets[FUZZ_HELD];
+
+	if (!fuzz->held_count)
+		return;
+	/* The core changes what it is given. */
+	memcpy(packets, fuzz->held, sizeof(packets));
+	net_input(fuzz->core, fuzz->now, packets, fuzz->held_count, fuzz->lent);
+	if (fuzz->lent)
 		fuzz_take(fuzz);
-	free(header);
-	free(payload);
+	while (fuzz->held_count) {
+		struct net_packet *packet = &fuzz->held[--fuzz->held_count];
+
+		free(packet->header);
+		free(packet->payload);
+	}
 }
 
 void fuzz_take(struct fuzz *fuzz)

@@ -11,6 +11,7 @@
 #define FUZZ_ARENA 65536u
 #define FUZZ_PACKET_MOST 2048u
 #define FUZZ_WAITS 16u
+#define FUZZ_HELD 8u
 
 struct fuzz {
 	struct net_core *core;
@@ -21,6 +22,9 @@ struct fuzz {
 	unsigned waits_count;
 	uint8_t answers; /* state of the generator of the callbacks' results, from the input */
 	bool accepts;    /* HELLOs are accepted */
+	struct net_packet held[FUZZ_HELD]; /* to be handed in together */
+	unsigned held_count;
+	bool lent;
 };
 
 int LLVMFuzzerInitialize(int *count, char ***arguments);
@@ -30,9 +34,11 @@ void fuzz_open(struct fuzz *fuzz, uint8_t choices);
 void fuzz_close(struct fuzz *fuzz);
 /* A valid address in the arena. */
 uint64_t fuzz_address(uint64_t offset);
-/* Make a packet of these bytes, of this kind, and hand it in. RAW: unchanged. */
+/* Make a packet of these bytes, of this kind, to be handed in. RAW: unchanged. */
 enum fuzz_kind { FUZZ_RAW, FUZZ_HELLO, FUZZ_SESSION, FUZZ_SCATTERED, FUZZ_KINDS };
 void fuzz_packet(struct fuzz *fuzz, enum fuzz_kind kind, const uint8_t *bytes, size_t length);
+/* Hand the packets in that were made. */
+void fuzz_hand_in(struct fuzz *fuzz);
 /* Take all events, and read their messages. */
 void fuzz_take(struct fuzz *fuzz);
 /* Take all packets from the core, and read the memory that they refer to. */

@@ -34,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_open(&fuzz, data[0]);
 	memory = net_association_memory(fuzz.association);
 	fuzz_packet(&fuzz, kind, data + 2, size - 2);
+	fuzz_hand_in(&fuzz);
 	if (kind == FUZZ_RAW)
 		assert_ignored(&fuzz, memory);
 	fuzz_output(&fuzz);

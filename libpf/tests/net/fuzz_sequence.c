@@ -2,7 +2,7 @@
 /*
  * Fuzzer of a sequence of packets from a peer that knows the keys and breaks the protocol, mixed
  * with calls of the user, time and resolved faults. A step is a byte for its kind, and its
- * arguments.
+ * arguments. Packets are handed in with those behind them if bit 5 of that byte is set.
  */
 #include "fuzz.h"
 
@@ -22,13 +22,15 @@ static uint64_t take(struct input *input, unsigned count)
 	return value;
 }
 
-static void packet(struct fuzz *fuzz, struct input *input, enum fuzz_kind kind)
+static void packet(struct fuzz *fuzz, struct input *input, enum fuzz_kind kind, bool more)
 {
 	size_t length = take(input, 1) * 2;
 
 	if (length > input->left)
 		length = input->left;
 	fuzz_packet(fuzz, kind, input->bytes, length);
+	if (!more)
+		fuzz_hand_in(fuzz);
 	input->bytes += length;
 	input->left -= length;
 }
@@ -67,6 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (steps = 0; input.left && steps < 64; steps++) {
 		unsigned step = (unsigned)take(&input, 1);
 
+		if (step % 16 < 8)
+			fuzz_hand_in(&fuzz);
 		switch (step % 16) {
 		case 0:
 			fuzz_output(&fuzz);
@@ -99,16 +103,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			net_too_big(fuzz.core, &(struct net_endpoint){ { 0 } }, take(&input, 2));
 			break;
 		case 8:
-			packet(&fuzz, &input, FUZZ_HELLO);
+			packet(&fuzz, &input, FUZZ_HELLO, step & 32);
 			break;
 		case 9:
-			packet(&fuzz, &input, FUZZ_SCATTERED);
+			packet(&fuzz, &input, FUZZ_SCATTERED, step & 32);
 			break;
 		default:
-			packet(&fuzz, &input, FUZZ_SESSION);
+			packet(&fuzz, &input, FUZZ_SESSION, step & 32);
 			break;
 		}
 	}
+	fuzz_hand_in(&fuzz);
 	fuzz_output(&fuzz);
 	fuzz_close(&fuzz);
 	return 0;

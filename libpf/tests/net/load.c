@@ -367,6 +367,27 @@ static void check_atomic(struct load *load, struct operation *operation,
 	seen[completion->value / 8] |= (uint8_t)(1u << completion->value % 8);
 }
 
+/* Before a put completes, its target holds what was there before, and bytes of the put. */
+static void check_unfinished(struct load *load, const struct operation *operation)
+{
+	struct world *world = load->world;
+	const uint8_t *slot, *source;
+	uint32_t i;
+
+	if (!operation->used || operation->kind != PUT || operation->bad_local ||
+	    operation->bad_remote)
+		return;
+	slot = slot_of(load, operation->to, operation->slot);
+	source = world->hosts[operation->from].arena + operation->source;
+	for (i = 0; i < operation->length; i++) {
+		if (slot[i] == 0x5a || slot[i] == source[i])
+			continue;
+		world_fail(world, "byte %u of an unfinished put of %u from %u to %u is not its own",
+			   i, operation->length, operation->from, operation->to);
+		return;
+	}
+}
+
 static void complete(struct host *host, void *arg, const struct net_completion *completion)
 {
 	struct operation *operation = arg;
@@ -406,6 +427,9 @@ static void complete(struct host *host, void *arg, const struct net_completion *
 		host_evict(host, offset,
 			   world_below(world, world->settings.arena - offset) / 4 + 1);
 	}
+	check_unfinished(load,
+			 &load->operations[world_below(world, (uint64_t)world->settings.hosts *
+								      load->settings.depth)]);
 	/* Not in this function: completions of short operations would nest. */
 	world_call(world, world->now, retry, host);
 }

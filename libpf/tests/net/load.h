@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A load for a world: each host keeps some random operations with random peers in progress. Checked
- * are contents, guard bytes around and after transfers, order and number of messages, old values
+ * are contents, those of puts before they complete too, guard bytes around and after transfers, order and number of messages, old values
  * of atomics, and addresses of faults.
  */
 #ifndef PF_TESTS_NET_LOAD_H

@@ -110,6 +110,7 @@ static void choose_settings(const struct arguments *arguments, uint64_t seed,
 	settings->away = PER_MILLION(ONE_OF(&numbers, 0, 20000, 500000));
 	settings->away_time = ONE_OF(&numbers, 2, 20, 200) * MICROSECOND;
 	settings->fault = PER_MILLION(ONE_OF(&numbers, 0, 0, 1000));
+	settings->no_memory = PER_MILLION(ONE_OF(&numbers, 0, 0, 10000));
 	settings->full = PER_MILLION(ONE_OF(&numbers, 0, 1000, 20000));
 	settings->no_segments = !world_below(&numbers, 8);
 	settings->beyond = load_beyond(load);

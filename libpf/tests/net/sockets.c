@@ -137,6 +137,20 @@ bool sockets_gather(struct host *host, const struct iovec *from, unsigned count,
 	return true;
 }
 
+unsigned sockets_place(struct host *host, const struct net_piece *pieces, unsigned count)
+{
+	unsigned i;
+
+	for (i = 0; i < count; i++) {
+		void *at = (void *)(uintptr_t)pieces[i].address;
+
+		if (memory_of(host, at, pieces[i].length) != MEMORY_PRESENT)
+			break;
+		memcpy(at, pieces[i].bytes, pieces[i].length);
+	}
+	return i;
+}
+
 /* ---- receiving ---- */
 
 static struct packet *take(struct host *host)

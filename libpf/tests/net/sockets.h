@@ -20,6 +20,8 @@ struct net_endpoint sockets_endpoint(unsigned number, unsigned path);
 void sockets_receive(struct host *host);
 /* Read received bytes at their places; false: the memory is gone. */
 bool sockets_gather(struct host *host, const struct iovec *from, unsigned count, void *to);
+/* Write pieces until one cannot be; return how many were written. */
+unsigned sockets_place(struct host *host, const struct net_piece *pieces, unsigned count);
 /* Send the core's packets. False: there was no room for all of them. */
 bool sockets_transmit(struct host *host);
 

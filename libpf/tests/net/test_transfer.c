@@ -270,6 +270,134 @@ static void test_only_the_block(void **state)
 	world_destroy(world);
 }
 
+/* The path's MTU decides what one system call sends, not where blocks end. */
+static void check_batch(uint32_t mtu, unsigned packets, unsigned granules)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct net_batch *batch = test_alloc(sizeof(*batch));
+	unsigned count, before = 0;
+	struct host *host;
+	struct world *world;
+
+	settings.mtu = settings.interface_mtu = mtu;
+	world = make_warm(settings);
+	host = &world->hosts[0];
+	/* A window for several batches, of which the first are small. */
+	put(world, 0, 1, 0, HALF, 1 * MIB);
+	finish(world);
+	memset(batch, 0, sizeof(*batch));
+	assert_ok(net_put(host_peer(host, 1), at(world, 0, 0), at(world, 1, HALF), 1 * MIB,
+			  (void *)(uintptr_t)posted++));
+	do {
+		count = net_output(host->core, world->now, batch);
+		assert_true(count > before);
+		before = count;
+	} while (count < packets);
+	assert_int_equal(count, packets);
+	assert_int_equal(batch->segment, WIRE_HEADER + WIRE_DATA + granules * 256);
+	assert_int_equal(batch->length, packets * batch->segment);
+	net_unsent(host->core, batch, false);
+	host_pump(host);
+	finish(world);
+	check_same(world, 0, 0, 1, HALF, 1 * MIB);
+	free(batch);
+	world_destroy(world);
+}
+
+static void test_batches(void **state)
+{
+	check_batch(1472, 48, 5);
+	check_batch(8952, 7, 34);
+}
+
+/*
+ * A packet with the end of one block and the beginning of the next, which is absent: only the part
+ * of that waits, or is dropped and asked for again.
+ */
+static void check_across(enum net_fault_mode mode, bool by_get, bool source)
+{
+	struct settings settings = settings_for(2, mode);
+	struct world *world = make_warm(settings);
+	unsigned to = !by_get;
+
+	host_evict(&world->hosts[source ? !to : to], (source ? 0 : HALF) + 16384, 16384);
+	if (by_get)
+		get(world, 0, 1, HALF, 0, 3 * 16384);
+	else
+		put(world, 0, 1, 0, HALF, 3 * 16384);
+	world_pass(world, MILLISECOND);
+	assert_int_equal(completed, 1);
+	check_same(world, !to, 0, to, HALF, 16384);
+	check_same(world, !to, 2 * 16384, to, HALF + 2 * 16384, 16384);
+	assert_int_equal(WORLD_SUM(world, source_faults), source);
+	assert_int_equal(WORLD_SUM(world, destination_faults), !source);
+	assert_int_equal(WORLD_SUM(world, nacks_sent), !source && mode == NET_FAULT_NACK);
+	finish(world);
+	check_same(world, !to, 0, to, HALF, 3 * 16384);
+	check_no_waste(world);
+	world_destroy(world);
+}
+
+static void test_across_blocks(void **state)
+{
+	unsigned i;
+
+	for (i = 0; i < 8; i++)
+		check_across(i & 1 ? NET_FAULT_BACKUP : NET_FAULT_NACK, i & 2, i & 4);
+}
+
+/* What is received together is written together. */
+static void test_place_many(void **state)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct world *world;
+	struct host *host;
+	unsigned calls;
+
+	/* The host finds some packets at a time. */
+	settings.away = UINT32_MAX;
+	settings.mtu = settings.interface_mtu = 1472;
+	world = make_warm(settings);
+	host = &world->hosts[1];
+	calls = host->places_many;
+	put(world, 0, 1, 0, HALF, 1000000);
+	finish(world);
+	check_same(world, 0, 0, 1, HALF, 1000000);
+	assert_int_equal(host->places, 0);
+	assert_in_range(host->places_many - calls, 1, 1000000 / 1280 / 10);
+	world_destroy(world);
+}
+
+/*
+ * The packets of what cannot be written with others, nor alone for lack of memory, were acknowledged:
+ * their bytes are asked for again.
+ */
+static void test_unplaced(void **state)
+{
+	unsigned i;
+
+	for (i = 0; i < 4; i++) {
+		struct settings settings = settings_for(2,
+							i & 1 ? NET_FAULT_BACKUP : NET_FAULT_NACK);
+		struct world *world;
+
+		settings.away = UINT32_MAX;
+		settings.resolve = 50 * MICROSECOND;
+		settings.predict = i & 2 ? UINT32_MAX : 0;
+		world = make_warm(settings);
+		world->settings.fault = PER_MILLION(200000);
+		world->settings.no_memory = PER_MILLION(500000);
+		host_evict(&world->hosts[1], HALF, 200000);
+		put(world, 0, 1, 0, HALF, 1000000);
+		get(world, 1, 0, HALF + 1000000, 1000000, 1000000);
+		finish(world);
+		check_same(world, 0, 0, 1, HALF, 2000000);
+		/* It is not the network that lost them. */
+		assert_true(host_statistics(&world->hosts[0])->asked_again > 0);
+		world_destroy(world);
+	}
+}
+
 /* ---- memory that is not mapped ---- */
 
 static void check_fault(struct world *world, unsigned number, unsigned host, uint64_t beyond)
@@ -438,25 +566,72 @@ static unsigned predict(struct world *world)
 	return count;
 }
 
-/* During a put of 1000000 bytes from host 0 to host 1. */
-static unsigned predict_during_put(struct world *world)
+/* During the last transfer posted, of 1000000 bytes from host 0 to host 1: 0, if none are. */
+static unsigned predict_during(struct world *world)
 {
 	unsigned count = 0;
-	uint64_t end;
+	uint64_t end = world->now + 1000 * MICROSECOND;
 
 	world->settings.rate = 1250000000;
 	world->settings.queue = 1u << 20;
-	put(world, 0, 1, 0, HALF, 1000000);
-	end = world->now + 1000 * MICROSECOND;
 	while (!count && world->now < end) {
 		world_pass(world, 3 * MICROSECOND);
 		count = predict(world);
 	}
+	return count;
+}
+
+/* During a get of 1000000 bytes by host 1 from host 0. */
+static unsigned predict_during_get(struct world *world)
+{
+	unsigned count;
+
+	get(world, 1, 0, HALF, 0, 1000000);
+	count = predict_during(world);
 	assert_true(count > 0);
 	return count;
 }
 
-static void finish_put(struct world *world)
+/*
+ * The target of a put may be polled before its end: no packet is received into it before it is
+ * known to be the put's.
+ */
+static void test_no_prediction_of_put(void **state)
+{
+	struct world *world = make_warm(settings_for(2, NET_FAULT_NACK));
+	unsigned count, i;
+
+	put(world, 0, 1, 0, HALF, 1000000);
+	assert_int_equal(predict_during(world), 0);
+	assert_int_equal(completed, posted);
+	/* A put beside a get does not change where the bytes of the get are expected. */
+	get(world, 1, 0, HALF, 0, 1000000);
+	put(world, 0, 1, 0, HALF + 2000000, 1000000);
+	while (completed < posted) {
+		world_pass(world, 3 * MICROSECOND);
+		count = net_foresees(world->hosts[1].core) ? predict(world) : 0;
+		for (i = 0; i < count; i++)
+			assert_in_range((uint8_t *)places[i].address - world->hosts[1].arena, HALF,
+					HALF + 1000000 - places[i].length);
+	}
+	world_destroy(world);
+}
+
+/* With what is hashed or decrypted first, nothing would be gained. */
+static void test_no_prediction_of_hashed(void **state)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct world *world;
+
+	settings.options.auth = NET_AUTH_FULL;
+	world = make_warm(settings);
+	get(world, 1, 0, HALF, 0, 1000000);
+	assert_int_equal(predict_during(world), 0);
+	finish(world);
+	world_destroy(world);
+}
+
+static void finish_get(struct world *world)
 {
 	finish(world);
 	check_same(world, 0, 0, 1, HALF, 1000000);
@@ -480,7 +655,7 @@ static void test_prediction_of_get(void **state)
 static void test_prediction(void **state)
 {
 	struct world *world = make_warm(settings_for(2, NET_FAULT_NACK));
-	unsigned count = predict_during_put(world), i;
+	unsigned count = predict_during_get(world), i;
 
 	for (i = 0; i < count; i++) {
 		uint8_t *place = places[i].address;
@@ -491,7 +666,7 @@ static void test_prediction(void **state)
 			assert_ptr_equal(place,
 					 (uint8_t *)places[i - 1].address + places[i - 1].length);
 	}
-	finish_put(world);
+	finish_get(world);
 }
 
 /* Places where bytes have arrived are not predicted, whatever the lengths of their packets. */
@@ -508,9 +683,9 @@ static void test_prediction_beside(void **state)
 	settings.predict = 0;
 	world = make_with(settings);
 	for (i = 0; i < MOST / 2; i++) {
-		put(world, 0, 1, 0, HALF, 1399);
+		get(world, 1, 0, HALF, 0, 1399);
 		finish(world);
-		put(world, 0, 1, i, HALF, 8192);
+		get(world, 1, 0, HALF, i, 8192);
 		while (completed < posted) {
 			world_pass(world, 500);
 			if (!net_foresees(world->hosts[1].core))
@@ -532,7 +707,7 @@ static void test_prediction_resolves(void **state)
 	uint64_t faults;
 	unsigned i;
 
-	predict_during_put(world);
+	predict_during_get(world);
 	host_evict(&world->hosts[1], HALF, 1000000);
 	faults = statistics->destination_faults;
 	for (i = 0; i < 10; i++)
@@ -542,20 +717,20 @@ static void test_prediction_resolves(void **state)
 	net_misplaced(world->hosts[1].core);
 	assert_int_equal(predict(world), 0);
 	assert_int_equal(WORLD_SUM(world, lost), 0);
-	finish_put(world);
+	finish_get(world);
 }
 
-/* A peer that is silent during a put may be dead: others' packets do not go to its places. */
+/* A peer that is silent during a get may be dead: others' packets do not go to its places. */
 static void test_prediction_of_silent(void **state)
 {
 	struct settings settings = settings_for(2, NET_FAULT_NACK);
 	struct world *world;
 	uint32_t header;
 
-	/* Only part of the put can be under way. */
+	/* Only part of the get can be under way. */
 	settings.options.receive_buffer = 65536;
 	world = make_warm(settings);
-	predict_during_put(world);
+	predict_during_get(world);
 	host_stop(&world->hosts[0]);
 	/* The core has not seen the time yet. */
 	assert_int_equal(
@@ -564,7 +739,47 @@ static void test_prediction_of_silent(void **state)
 	world_pass(world, 2 * SECOND);
 	assert_int_equal(predict(world), 0);
 	host_continue(&world->hosts[0]);
-	finish_put(world);
+	finish_get(world);
+}
+
+/*
+ * What other peers send at the same time lands in places where it does not belong, and costs copies:
+ * nothing is foreseen then, and again when one of them sends alone.
+ */
+static void test_prediction_of_several(void **state)
+{
+	struct settings settings = settings_for(3, NET_FAULT_NACK);
+	struct host *host;
+	struct world *world;
+	uint64_t in_place;
+	unsigned gathers;
+
+	settings.rate = 1250000000;
+	settings.queue = 1u << 20;
+	/* So little that they send in turns, a few packets each. */
+	settings.options.receive_buffer = 20000;
+	settings.away = UINT32_MAX;
+	world = make_with(settings);
+	host = &world->hosts[0];
+	warm(world, 1, 0);
+	warm(world, 2, 0);
+	gathers = host->gathers;
+	get(world, 0, 1, HALF, 0, 1000000);
+	get(world, 0, 2, HALF + 1000000, 0, 1000000);
+	finish(world);
+	check_same(world, 1, 0, 0, HALF, 1000000);
+	check_same(world, 2, 0, 0, HALF + 1000000, 1000000);
+	/* Of 246 packets; if two in a row did not end it, 230. */
+	assert_in_range(host->gathers - gathers, 0, 20);
+	/* One of them alone, 123 packets. */
+	gathers = host->gathers;
+	in_place = host_statistics(host)->data_in_place;
+	get(world, 0, 1, HALF, 0, 1000000);
+	finish(world);
+	check_same(world, 1, 0, 0, HALF, 1000000);
+	assert_in_range(host->gathers - gathers, 0, 10);
+	assert_in_range(host_statistics(host)->data_in_place - in_place, 100, 123);
+	world_destroy(world);
 }
 
 /* ---- too little memory ---- */
@@ -779,11 +994,17 @@ int main(void)
 		cmocka_unit_test(test_second_transfer),
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_only_the_block),
+		cmocka_unit_test(test_batches),
+		cmocka_unit_test(test_across_blocks),
+		cmocka_unit_test(test_place_many),
+		cmocka_unit_test(test_unplaced),
 		cmocka_unit_test(test_bad_address),
 		cmocka_unit_test(test_bad_memory),
 		cmocka_unit_test(test_bad_memory_of_lost),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_mtu_changes),
+		cmocka_unit_test(test_no_prediction_of_put),
+		cmocka_unit_test(test_no_prediction_of_hashed),
 		cmocka_unit_test(test_prediction),
 		cmocka_unit_test(test_prediction_beside),
 		cmocka_unit_test(test_prediction_resolves),
@@ -791,6 +1012,7 @@ int main(void)
 		cmocka_unit_test(test_prediction_of_silent),
 		cmocka_unit_test(test_no_record),
 		cmocka_unit_test(test_no_memory_for_kept),
+		cmocka_unit_test(test_prediction_of_several),
 		cmocka_unit_test(test_end_under_packets),
 		cmocka_unit_test(test_unmapped),
 	};

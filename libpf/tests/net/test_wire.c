@@ -14,11 +14,11 @@ static void test_header(void **state)
 						   .index = 0x01020304,
 						   .number = 0xfffefdfc,
 						   .transfer = 0x11223344 };
-	static const uint8_t bytes[] = { 0x15, 3,    16,   0,    4,    3,    2,    1,
+	static const uint8_t bytes[] = { 0x25, 3,    16,   0,    4,    3,    2,    1,
 					 0xfc, 0xfd, 0xfe, 0xff, 0x44, 0x33, 0x22, 0x11 };
 	/* Offset and value: version, types that do not exist, path, control length. */
 	static const uint8_t bad[][2] = {
-		{ 16, 0x25 }, { 16, 0x10 }, { 16, 0x17 }, { 17, 4 }, { 18, 12 }
+		{ 16, 0x15 }, { 16, 0x20 }, { 16, 0x27 }, { 17, 4 }, { 18, 12 }
 	};
 	struct wire_header back;
 	uint8_t packet[48] = { 0 };

@@ -255,11 +255,22 @@ static int on_place(void *user, const struct net_wait *wait, uint64_t address, c
 		host->memory_errors--;
 		return PF_ERR_MEMORY;
 	}
+	host->places++;
+	if (world_chance(host->world, host->world->settings.no_memory))
+		return PF_ERR_MEMORY;
 	status = reach(user, wait, address, length, false, bad);
 	if (status == PF_OK)
 		memcpy((void *)(uintptr_t)address, data, length);
 	host->absent_writes += status == PF_ERR_AGAIN;
 	return status;
+}
+
+static unsigned on_place_many(void *user, const struct net_piece *pieces, unsigned count)
+{
+	struct host *host = user;
+
+	host->places_many++;
+	return sockets_place(host, pieces, count);
 }
 
 static int on_fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
@@ -274,7 +285,10 @@ static int on_fetch(void *user, const struct net_wait *wait, uint64_t address, v
 
 static bool on_gather(void *user, const struct iovec *from, unsigned count, void *to)
 {
-	return sockets_gather(user, from, count, to);
+	struct host *host = user;
+
+	host->gathers++;
+	return sockets_gather(host, from, count, to);
 }
 
 static int on_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
@@ -397,6 +411,7 @@ void host_start(struct host *host)
 	struct net_memory_operations memory = { .source = on_source,
 						.destination = on_destination,
 						.place = on_place,
+						.place_many = on_place_many,
 						.fetch = on_fetch,
 						.gather = on_gather,
 						.atomic = on_atomic,

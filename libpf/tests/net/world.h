@@ -39,6 +39,7 @@ struct settings {
 	uint32_t absent;        /* pages are evicted after an operation */
 	uint64_t resolve;       /* mean time to resolve a page fault */
 	uint32_t fault;         /* a system call reports a fault in present memory */
+	uint32_t no_memory;     /* a payload cannot be placed for lack of memory */
 	uint32_t full;          /* the socket has no room for packets to be sent */
 	uint32_t predict;       /* payloads are received where the core predicts them */
 	uint32_t away;          /* the host handles a packet late, */
@@ -69,11 +70,12 @@ struct host {
 	bool away;        /* will handle its packets later */
 	uint64_t waiting; /* wire_charge of the packets that wait */
 	struct packet *queue, **queue_last;
-	bool closed;            /* takes no messages, or other events */
-	enum net_lent lent;     /* how packets are handed in, unless it is closed */
-	unsigned in_pieces;     /* messages that were taken in several pieces */
-	unsigned absent_writes; /* number of place calls for an absent page */
-	unsigned memory_errors; /* so many place calls from now on find no memory */
+	bool closed;                           /* takes no messages, or other events */
+	enum net_lent lent;                    /* how packets are handed in, unless it is closed */
+	unsigned in_pieces;                    /* messages that were taken in several pieces */
+	unsigned absent_writes;                /* number of place calls for an absent page */
+	unsigned memory_errors;                /* so many place calls from now on find no memory */
+	unsigned places, places_many, gathers; /* number of calls */
 	/* By host: the association with it, and its life at that time. */
 	struct net_association **peers;
 	uint32_t *peer_life;
