@@ -60,7 +60,7 @@ struct shared {
 	uint32_t generation;  /* of records */
 	struct net_transfer *free_transfers;
 	uint32_t free_count;
-	bool lent; /* the memory of packets stays until the messages in it were taken */
+	bool lent; /* the memory of the packet in hand stays until the messages in it were taken */
 	struct message_run runs[RUNS_MOST]; /* those in [runs_first, runs_end) wait */
 	uint32_t runs_first, runs_end;
 	struct pieces pieces;
