@@ -236,8 +236,8 @@ bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *byte
 	if (position % 8 || length % 8)
 		return false;
 	fits = shared->runs_end < RUNS_MOST && position + length <= in->taken + in->size;
-	if (open->exchange && (!fits || open->exchange != exchange || position != open->next ||
-			       open->pieces == PF_PIECES_MOST))
+	if (open->exchange && (!fits || !shared->lent || open->exchange != exchange ||
+			       position != open->next || open->pieces == PF_PIECES_MOST))
 		messages_settle(shared);
 	/* What comes in order needs no copy. */
 	if (open->exchange || (shared->lent && fits && position == in->next &&

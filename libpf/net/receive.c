@@ -52,10 +52,14 @@ static void flush(struct net_core *core)
 	}
 }
 
-/* Bring a packet to where one may be whose bytes wait to be written. */
+/*
+ * Bring a packet to where the next one may come: bytes of the one before are written
+ * first, and messages in it are not left there.
+ */
 static bool gather(struct net_core *core, struct net_packet *packet)
 {
 	flush(core);
+	core->shared.lent = NET_NOT_LENT;
 	return foresee_gather(&core->foresight, packet);
 }
 
@@ -110,9 +114,9 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 	unsigned i;
 
 	core_clock(core, now);
-	core->shared.lent = lent;
 	foresee_begin(&core->foresight, packets, count);
 	for (i = 0; i < count; i++) {
+		core->shared.lent = lent;
 		if (packets[i].header_length)
 			receive(core, &packets[i]);
 		foresee_step(&core->foresight);

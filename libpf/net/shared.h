@@ -74,7 +74,7 @@ struct shared {
 	uint32_t generation;  /* of records */
 	struct net_transfer *free_transfers;
 	uint32_t free_count;
-	enum net_lent lent;                 /* the packets of this net_input */
+	enum net_lent lent;                 /* the packet in hand */
 	struct stream_out *lent_to;         /* by net_send_lent; NULL: none */
 	struct message_run runs[RUNS_MOST]; /* those in [runs_first, runs_end) wait */
 	uint32_t runs_first, runs_end;

@@ -881,6 +881,43 @@ static void end_catch(struct world *world)
 		free(caught[--caught_count].bytes);
 }
 
+static unsigned delivered;
+
+static void deliver_pattern(struct host *host, struct host *from, uint8_t tag, const void *data,
+			    size_t length)
+{
+	assert_int_equal(length, 1000);
+	assert_pattern(data, length, delivered++);
+}
+
+/* Messages whose packets were received together, but not in one piece, are delivered as they were sent. */
+static void test_scattered_messages(void **state)
+{
+	struct world *world = make_warm(settings_for(2, NET_FAULT_NACK));
+	struct host *host = &world->hosts[1];
+	uint8_t bytes[1000];
+	unsigned i;
+
+	delivered = 0;
+	host->deliver = deliver_pattern;
+	world->tap = catch_packet;
+	for (i = 0; i < 3; i++) {
+		pattern_fill(bytes, sizeof(bytes), i);
+		assert_status(net_send(host_peer(&world->hosts[0], 1), 1, NULL, 0, bytes,
+				       sizeof(bytes)),
+			      PF_DONE);
+		host_pump(&world->hosts[0]);
+	}
+	assert_int_equal(caught_count, 3);
+	for (i = 0; i < caught_count; i++)
+		move_payload(i, WIRE_HEADER + WIRE_DATA, caught[i].bytes + WIRE_HEADER + WIRE_DATA);
+	net_input(host->core, world->now, packets, caught_count, NET_LENT_PIECES);
+	host_take(host);
+	assert_int_equal(delivered, 3);
+	end_catch(world);
+	world_destroy(world);
+}
+
 static bool overwritten;
 
 /* The application reuses its memory. */
@@ -1014,6 +1051,7 @@ int main(void)
 		cmocka_unit_test(test_no_memory_for_kept),
 		cmocka_unit_test(test_prediction_of_several),
 		cmocka_unit_test(test_end_under_packets),
+		cmocka_unit_test(test_scattered_messages),
 		cmocka_unit_test(test_unmapped),
 	};
 
