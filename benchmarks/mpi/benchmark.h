@@ -8,6 +8,7 @@
 
 #include "cold.h"
 #include "options.h"
+#include "udp.h"
 
 #include <mpi.h>
 
@@ -33,6 +34,7 @@ struct run {
 	char *exposed;         /* memory of this rank in win */
 	int round;             /* number of validation rounds so far, equal on all ranks */
 	struct cold *cold;     /* with --cold: owner of send and receive */
+	struct udp *udp;       /* with --udp: the sockets that move the messages */
 };
 
 struct timing {

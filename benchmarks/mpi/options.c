@@ -170,7 +170,7 @@ static int parse_cold(const char *text, struct options *options)
 }
 
 /* Options without a letter of their own. */
-enum { OPTION_CPU = UCHAR_MAX + 1, OPTION_COLD };
+enum { OPTION_CPU = UCHAR_MAX + 1, OPTION_COLD, OPTION_UDP };
 
 static const struct entry {
 	int letter;
@@ -191,6 +191,7 @@ static const struct entry {
 	{ OPTION_COLD, "cold", TAKES_COLD, parse_cold,
 	  "none, source, destination, both, or several of them separated by commas" },
 	{ OPTION_CPU, "cpu", TAKES_CPU, .flag = offsetof(struct options, cpu) },
+	{ OPTION_UDP, "udp", TAKES_UDP, .flag = offsetof(struct options, udp) },
 	{ 'f', "full", TAKES_FULL, .flag = offsetof(struct options, full) },
 	{ 'c', "validate", .flag = offsetof(struct options, validate) },
 	{ 'h', "help", .flag = offsetof(struct options, help) },
@@ -307,6 +308,15 @@ void options_help(const struct options *options, unsigned groups, const char *pr
 		       "column none, where\n"
 		       "                                the same touched pages are used in each "
 		       "iteration\n");
+	if (groups & TAKES_UDP)
+		printf("      --udp                     move the messages over a pair of UDP sockets "
+		       "instead of MPI, which\n"
+		       "                                only exchanges the addresses: the first IPv4 "
+		       "address of each host.\n"
+		       "                                If packets are lost, the round is started "
+		       "again and its time is\n"
+		       "                                not counted; the number of such rounds is "
+		       "reported\n");
 	if (groups & TAKES_FULL)
 		printf("  -f, --full                    add minimum and maximum over the ranks\n");
 	printf("  -c, --validate                check what arrives, before each timed loop\n"

@@ -17,6 +17,7 @@ enum option_group {
 	TAKES_FULL = 1 << 3,
 	TAKES_RMA = 1 << 4,
 	TAKES_COLD = 1 << 5,
+	TAKES_UDP = 1 << 6,
 };
 
 enum rma_sync { SYNC_FLUSH, SYNC_LOCK, SYNC_FENCE };
@@ -39,6 +40,7 @@ struct options {
 	bool cpu;
 	bool full;
 	bool help;
+	bool udp; /* move the messages over UDP sockets instead of MPI */
 	enum rma_sync sync;
 	enum rma_create create;
 	unsigned cold[COLD_CHOICES]; /* sets of enum cold_side to measure */

@@ -36,12 +36,36 @@ static int check_from_other(struct run *run)
 	return window_check(run, run->receive, 1 - run->rank);
 }
 
+static const char *open_udp(struct run *run)
+{
+	const char *error = NULL;
+
+	if (run->options->udp)
+		run->udp = udp_open(run->rank, &error);
+	return error;
+}
+
+static void close_udp(struct run *run)
+{
+	if (run->udp)
+		udp_close(run->udp);
+}
+
+static void ping_pong_header(const struct run *run)
+{
+	if (run->udp)
+		udp_describe(run->udp);
+	latency_header(run);
+}
+
 static double ping_pong(struct run *run, int repeats)
 {
 	const int size = (int)run->size, peer = 1 - run->rank;
 	double start = MPI_Wtime();
 	int i;
 
+	if (run->udp)
+		return udp_ping_pong(run->udp, run->send, run->receive, run->size, repeats) / 2;
 	for (i = 0; i < repeats; i++) {
 		if (run->rank == 0)
 			MPI_Send(run->send, size, MPI_CHAR, peer, TAG_MESSAGE, MPI_COMM_WORLD);
@@ -56,10 +80,12 @@ static double ping_pong(struct run *run, int repeats)
 const struct benchmark benchmark_latency = {
 	.title = "MPI Latency Test",
 	.about = "Half the round-trip time between two ranks, with blocking send and receive.",
-	.groups = TAKES_SIZES | TAKES_COLD,
+	.groups = TAKES_SIZES | TAKES_COLD | TAKES_UDP,
 	.defaults = { .max_size = SIZE_MOST, LATENCY_LOOPS },
 	.ranks = RANKS_TWO,
-	.header = latency_header,
+	.prepare = open_udp,
+	.finish = close_udp,
+	.header = ping_pong_header,
 	.exchange = ping_pong,
 	.report = latency_report,
 	.fill = fill,

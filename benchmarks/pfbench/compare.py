@@ -23,6 +23,7 @@ Every test runs with every transport, interleaved and repeated; the tables show
 medians. The results are CSV files, tables.txt, environment.txt and SVG plots,
 in results/DATE-TIME below the current folder or where --out says.
 """
+_KNOWN_BETWEEN_HOSTS = (*hosts.TRANSPORTS, hosts.LIMIT)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,7 +59,8 @@ def parser() -> argparse.ArgumentParser:
     cli.add_hosts(
         what,
         "between two hosts made on this machine (tests/hosts), against tcp, UCX and "
-        "libfabric: warm and cold buffers, packet loss; --tests of: "
+        "libfabric, and, in the test latency, against what bare UDP sockets reach "
+        "(limit): warm and cold buffers, packet loss; --tests of: "
         + " ".join(test.name for test in hosts.TESTS),
     )
     cli.add_mtu(what)
@@ -70,7 +72,9 @@ def parser() -> argparse.ArgumentParser:
         who,
         "--transports",
         [transport.name for transport in transports.KNOWN],
-        " (default: those that ompi_info shows)",
+        "; with --hosts: "
+        + " ".join(transport.name for transport in _KNOWN_BETWEEN_HOSTS)
+        + " (default: those that ompi_info shows)",
     )
     who.add_argument(
         "--add",
@@ -85,7 +89,10 @@ def parser() -> argparse.ArgumentParser:
         "--osu", type=Path, metavar="DIR", help="OSU micro-benchmarks are below DIR"
     )
     how.add_argument(
-        "--own", action="store_true", help="our programs, even if OSU's are found"
+        "--own",
+        action="store_true",
+        help="our programs, even if OSU's are found; the latency test between hosts "
+        "and cold buffers always use them",
     )
     cli.add_results(how)
     cli.add_goals(how)
@@ -134,7 +141,7 @@ def _placement(options: argparse.Namespace) -> launch.Placement:
 
 
 def _transports(options: argparse.Namespace, setup: Setup) -> list[Transport]:
-    known = hosts.TRANSPORTS if options.hosts else transports.KNOWN
+    known = _KNOWN_BETWEEN_HOSTS if options.hosts else transports.KNOWN
     default = setup.default(known)
     if options.collectives:
         default = [t for t in default if t.name in (SUBJECT, "vader", "sm")]
@@ -156,7 +163,7 @@ def _tests(options: argparse.Namespace) -> list[Test]:
 
 def _goals(options: argparse.Namespace) -> Sequence[Union[goals.Goal, goals.Limit]]:
     if options.hosts:
-        return goals.HOSTS
+        return goals.between_hosts(options.mtu)
     return goals.COLLECTIVES if options.collectives else goals.TWO_RANKS
 
 

@@ -78,7 +78,10 @@ def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
     placement, repetitions = comparison.placement, comparison.repetitions
     folder = results_folder(options.out)
 
-    results = Results(transport.name for transport in chosen)
+    results = Results(
+        (transport.name for transport in chosen),
+        {transport.name: transport.bound for transport in chosen if transport.bound},
+    )
     runner = Runner(
         results,
         placement,
@@ -164,8 +167,8 @@ def make_jobs(
         spans = tuple(test.cut(depth, largest))
         from_osu = osu.paths.get(test.program) if osu else None
         from_own = own.paths.get(test.program) if own else None
-        if test.collective and from_own:
-            # Ours verify what arrives.
+        if test.own_only or (test.collective and from_own):
+            # Ours verify what arrives in collectives.
             from_osu = None
         if from_osu:
             jobs.append(Job(test, from_osu, spans, test.columns))
@@ -179,7 +182,8 @@ def make_jobs(
         else:
             raise Unusable(
                 f"there is no program {test.program}: run ./quickstart build, or give "
-                "a build tree (--build) or the folder of OSU's programs (--osu)"
+                "a build tree (--build)"
+                + ("" if test.own_only else " or the folder of OSU's programs (--osu)")
             )
     if not any(job.spans for job in jobs):
         raise ValueError(f"--max {largest}: every test begins with a larger size")
@@ -193,7 +197,8 @@ def _absent(transport: Transport, jobs: Sequence[Job], results: Results) -> None
         text = SUBJECT_ABSENT
     print(f"{transport.name}: {text}", file=sys.stderr)
     for job in jobs:
-        for measure in job.columns if job.test.mpi else ():
+        runs = job.test.mpi and transport.runs(job.test.name)
+        for measure in job.columns if runs else ():
             results.fail(measure, transport.name, text)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Sequence, Union
 
-from . import measures
+from . import hosts, measures
 from .measures import Measure
 from .osu import NO_SIZE
 from .results import Figure, Results, geometric_mean
@@ -20,6 +20,14 @@ class Finding:
     measured: str
     # None: it was not measured.
     met: Optional[bool]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A limit of the subject's ratio to a bound, which is no peer."""
+
+    name: str
+    limit: float
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,8 @@ class Goal:
     high: int
     # Of the geometric mean over the sizes; otherwise of every size.
     mean: bool = False
+    # A size also meets the goal with this ratio to a bound.
+    bound: Optional[Bound] = None
 
     def judge(self, results: Results) -> Finding:
         if results.failed(self.measure, SUBJECT):
@@ -47,17 +57,41 @@ class Goal:
             if ratio is None:
                 return _not_measured(self.text, size)
             ratios.append(ratio)
-        at_most = self.measure.lower_is_better
         if self.mean:
             value = geometric_mean(ratio.value for ratio in ratios)
-            return Finding(self.text, f"{value:.3f}", _within(value, self.limit, at_most))
-        worst = (max if at_most else min)(ratios, key=lambda ratio: ratio.value)
+            return Finding(self.text, f"{value:.3f}", self._within(value, self.limit))
+        shares = {r.size: self._share(results, r.size) for r in ratios}
+        verdicts = {r.size: self._meets(r.value, shares[r.size]) for r in ratios}
+        missed = [ratio for ratio in ratios if not verdicts[ratio.size]]
+        choose = max if self.measure.lower_is_better else min
+        worst = choose(missed or ratios, key=lambda ratio: ratio.value)
         measured = f"{worst.value:.2f} of {worst.peer}"
+        if self.bound:
+            share = shares[worst.size]
+            name = self.bound.name
+            measured += f", {name} not measured" if share is None else f", {share:.2f} of {name}"
         if len(ratios) > 1:
-            missed = sum(not _within(r.value, self.limit, at_most) for r in ratios)
             measured += f" at {size_text(worst.size)}, the worst size"
-            measured += f" ({missed} of {len(ratios)} sizes miss)" if missed else ""
-        return Finding(self.text, measured, _within(worst.value, self.limit, at_most))
+            measured += f" ({len(missed)} of {len(ratios)} sizes miss)" if missed else ""
+        if missed and False not in verdicts.values():
+            return Finding(self.text, measured, None)
+        return Finding(self.text, measured, not missed)
+
+    def _within(self, value: float, limit: float) -> bool:
+        return _within(value, limit, self.measure.lower_is_better)
+
+    def _share(self, results: Results, size: int) -> Optional[float]:
+        if not self.bound:
+            return None
+        return results.ratio_to_bound(self.measure, SUBJECT, self.bound.name, size)
+
+    def _meets(self, value: float, share: Optional[float]) -> Optional[bool]:
+        """None: it depends on the bound, which was not measured."""
+        if self._within(value, self.limit):
+            return True
+        if not self.bound:
+            return False
+        return None if share is None else self._within(share, self.bound.limit)
 
 
 @dataclass(frozen=True)
@@ -159,16 +193,22 @@ FAULTS = (
 _NET_PEERS = ("tcp", "ucx", "libfabric")
 _LOSS = measures.LOSS_BANDWIDTH
 HOSTS_COLD = (
-    Goal("destination cold, 4 MiB, at least 2 of the bandwidth of tcp",
-         _COLD, ("tcp",), 2.0, 4 * MIB, 4 * MIB),
+    Goal("destination cold, 64 KiB to 1 MiB, at least 1.5 of the bandwidth of the best peer",
+         _COLD, _NET_PEERS, 1.5, 64 * KIB, MIB),
+    Goal("destination cold, 4 MiB, at least 4 of the bandwidth of the best peer",
+         _COLD, _NET_PEERS, 4.0, 4 * MIB, 4 * MIB),
 )
-HOSTS = (
-    Goal("latency, 1 B to 8 KiB, at most 0.75 of the best of tcp, ucx and libfabric",
-         measures.LATENCY, _NET_PEERS, 0.75, 1, 8 * KIB),
-    Goal("bandwidth, 4 MiB, at least 4 of the best peer",
-         measures.BANDWIDTH, _NET_PEERS, 4.0, 4 * MIB, 4 * MIB),
-    Goal("message rate, 1 byte, at least 8 of the best peer",
-         measures.RATE, _NET_PEERS, 8.0, 1, 1),
+_HOSTS_LATENCY = (
+    Goal("latency, 1 B to 8 KiB, at most 0.75 of the best of tcp, ucx and libfabric, "
+         "or at most 1.15 of limit",
+         measures.LATENCY, _NET_PEERS, 0.75, 1, 8 * KIB,
+         bound=Bound(hosts.LIMIT.name, 1.15)),
+    Goal("latency, 16 KiB to 256 KiB, at most 0.85 of the best peer",
+         measures.LATENCY, _NET_PEERS, 0.85, 16 * KIB, 256 * KIB),
+)
+_HOSTS_OTHERS = (
+    Goal("message rate, 1 byte, at least 10 of the best peer",
+         measures.RATE, _NET_PEERS, 10.0, 1, 1),
     *(
         Limit(f"bandwidth, {percent} % packet loss, at least {limit} of that without loss",
               Figure((_LOSS[percent],), over=_LOSS["0"]),
@@ -177,6 +217,21 @@ HOSTS = (
     ),
     *HOSTS_COLD,
 )
+
+
+def between_hosts(mtu: int) -> Sequence[Union[Goal, Limit]]:
+    """The goals between hosts. That of the longest message depends on the MTU."""
+    longest = 2.5 if mtu <= 1500 else 4.0
+    bandwidth = tuple(
+        Goal(f"bandwidth, {text}, at least {limit:g} of the best peer",
+             measures.BANDWIDTH, _NET_PEERS, limit, size, size)
+        for text, limit, size in (
+            ("64 KiB", 1.5, 64 * KIB),
+            ("1 MiB", 3.0, MIB),
+            ("4 MiB", longest, 4 * MIB),
+        )
+    )
+    return (*_HOSTS_LATENCY, *bandwidth, *_HOSTS_OTHERS)
 
 
 def render(results: Results, goals: Sequence[Union[Goal, Limit]]) -> str:

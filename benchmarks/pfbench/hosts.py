@@ -31,6 +31,19 @@ TRANSPORTS = (
         optional=True,
     ),
 )
+# What UDP sockets reach without a transport above them.
+LIMIT = Transport(
+    "limit",
+    (*OB1, "tcp,self"),
+    ("btl", "tcp"),
+    optional=True,
+    bound="bare UDP sockets without MPI; not a peer",
+    program_arguments=("--udp",),
+    tests=("latency",),
+    # The receiver of a longer message needs flow control: net.core.rmem_max can
+    # be 208 KiB, and the kernel gives twice that to packets and their headers.
+    largest=256 * KIB,
+)
 # What the destination does with a block that meets a page fault: the default, each way.
 WAYS = (
     _SUBJECT,
@@ -63,7 +76,8 @@ def _from_suite(name: str, **changes) -> Test:
 
 COLD_TESTS = tuple(replace(test, network=_CLEAN) for test in suite.COLD_TESTS)
 TESTS = (
-    _from_suite("latency", spans=_LATENCY),
+    # OSU's program has no --udp, and all figures of a test come from one program.
+    _from_suite("latency", spans=_LATENCY, own_only=True),
     _from_suite("bandwidth", spans=_BANDWIDTH),
     _from_suite("rate"),
     *COLD_TESTS,

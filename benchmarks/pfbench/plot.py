@@ -115,9 +115,12 @@ def _measure_script(results: Results, measure: Measure, caption: str) -> str:
                 rows.append(f"{size} {shown}")
         if rows:
             blocks.append(_block(index, rows))
+            bound = results.bounds.get(name)
+            title = f"{name} ({bound})" if bound else name
+            style = "lc rgb '#000000' dt 2 lw 1 pt 1 ps 0.6" if bound else _style(index)
             curves.append(
                 f"$data{index} using 1:2:3:4 with yerrorlines "
-                f'title "{_quoted(name)}" noenhanced {_style(index)}'
+                f'title "{_quoted(title)}" noenhanced {style}'
             )
     if not curves:
         return ""

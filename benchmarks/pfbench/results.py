@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
-from typing import Iterable, Optional
+from typing import Iterable, Mapping, Optional
 
 from .measures import Measure
 
@@ -54,8 +54,12 @@ class Figure:
 
 
 class Results:
-    def __init__(self, transports: Iterable[str]) -> None:
+    def __init__(
+        self, transports: Iterable[str], bounds: Optional[Mapping[str, str]] = None
+    ) -> None:
         self.transports = list(transports)
+        # Those of the transports that are bounds and not peers, and what they are.
+        self.bounds = dict(bounds or {})
         self.samples: list[Sample] = []
         self.failures: dict[tuple[Measure, str], str] = {}
         self._values: dict[tuple[Measure, str, int], list[float]] = {}
@@ -79,6 +83,15 @@ class Results:
 
     def sizes(self, measure: Measure) -> list[int]:
         return sorted({key[2] for key in self._values if key[0] == measure})
+
+    def shown(self, measure: Measure) -> list[str]:
+        """The transports, without the bounds that were not measured."""
+        measured = {sample.transport for sample in self.samples if sample.measure == measure}
+        return [
+            name
+            for name in self.transports
+            if name not in self.bounds or name in measured or self.failed(measure, name)
+        ]
 
     def summary(
         self, measure: Measure, transport: str, size: int
@@ -113,6 +126,7 @@ class Results:
             peer: summary.median
             for peer in peers
             if peer != transport
+            and peer not in self.bounds
             and (summary := self.summary(measure, peer, size)) is not None
         }
         if mine is None or not others:
@@ -120,6 +134,13 @@ class Results:
         choose = min if measure.lower_is_better else max
         best = choose(others, key=lambda peer: others[peer])
         return Ratio(mine.median / others[best], best, size)
+
+    def ratio_to_bound(
+        self, measure: Measure, transport: str, bound: str, size: int
+    ) -> Optional[float]:
+        mine = self.summary(measure, transport, size)
+        other = self.summary(measure, bound, size)
+        return mine.median / other.median if mine and other else None
 
     def ratios(
         self, measure: Measure, transport: str, peers: Iterable[str]

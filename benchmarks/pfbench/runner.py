@@ -49,6 +49,7 @@ class Step:
             *self.span.arguments(),
             *self.job.test.arguments,
             *self.job.arguments,
+            *self.transport.program_arguments,
         ]
 
     def __str__(self) -> str:
@@ -71,18 +72,20 @@ def plan(
     """
     All runs, in order. The transports are interleaved at every span, so that a
     slow phase of the machine affects all of them, and each repetition begins
-    with another one. Tests without MPI run for the subject only.
+    with another one. Tests without MPI run for the subject only, and a bound
+    only in its tests and up to its largest size.
     """
     steps = []
     for repetition in range(repetitions):
         first = repetition % len(transports)
         order = [*transports[first:], *transports[:first]]
         steps += [
-            Step(repetition, job, span, transport)
+            Step(repetition, job, cut, transport)
             for job in jobs
             for span in job.spans
             for transport in order
             if job.test.mpi or transport.name == SUBJECT
+            if transport.runs(job.test.name) and (cut := span.within(transport.largest))
         ]
     return steps
 

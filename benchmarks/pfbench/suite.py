@@ -37,6 +37,12 @@ class Span:
                 arguments += [letter, str(value)]
         return arguments
 
+    def within(self, largest: int) -> Optional[Span]:
+        """The span without sizes above the largest; None if it has no others."""
+        if self.low > largest:
+            return None
+        return replace(self, high=min(self.high, largest))
+
     def __str__(self) -> str:
         return f"{size_text(self.low)}..{size_text(self.high)}" if self.high else ""
 
@@ -54,6 +60,8 @@ class Test:
     # Arguments that OSU's program does not take, and the columns that they add.
     own_arguments: tuple[str, ...] = ()
     own_columns: Mapping[Measure, int] = field(default_factory=dict)
+    # OSU's program cannot run it.
+    own_only: bool = False
     one_sided: bool = False
     collective: bool = False
     # Run by mpirun with every transport; otherwise a program that uses libpf alone.
@@ -71,11 +79,7 @@ class Test:
             spans = self.spans.get(depth, self.spans["default"])
         else:
             spans = tuple(Span(span.low, span.high) for span in self.spans["default"])
-        return [
-            replace(span, high=min(span.high, largest))
-            for span in spans
-            if span.low <= largest
-        ]
+        return [cut for span in spans if (cut := span.within(largest))]
 
 
 def doubled(low: int, high: int) -> list[int]:
@@ -211,7 +215,10 @@ def cold_test(name: str, program: str, spans, *kinds, arguments=(), **more) -> T
         for offset, kind in enumerate(kinds)
     }
     cold = ("--cold", ",".join(measures.COLD), "--validate")
-    return Test(name, program, columns, spans, arguments=(*cold, *arguments), **more)
+    arguments = (*cold, *arguments)
+    return Test(
+        name, program, columns, spans, arguments=arguments, own_only=True, **more
+    )
 
 
 def _cost(name: str, figures, default: Span, quick: Span) -> Test:

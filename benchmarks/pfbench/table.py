@@ -12,16 +12,24 @@ from .suite import size_text
 
 
 def render(results: Results, measure: Measure, subject: str) -> str:
-    names = results.transports
-    compared = subject in names and len(names) > 1
+    names = results.shown(measure)
+    bounds = [name for name in names if name in results.bounds]
+    peers = [name for name in names if name != subject and name not in bounds]
+    compared = subject in names and bool(peers)
+    bounded = bounds if subject in names else []
     direction = "lower" if measure.lower_is_better else "higher"
-    rows = [["size", *names, *([f"{subject}/best"] if compared else [])]]
+    heads = [f"({name})" if name in bounds else name for name in names]
+    rows = [["size", *heads, *([f"{subject}/best"] if compared else [])]]
+    rows[0] += [f"{subject}/{name}" for name in bounded]
     for size in results.sizes(measure):
         row = [size_text(size) if size else "-"]
         row += [_cell(results, measure, name, size) for name in names]
         if compared:
             ratio = results.ratio(measure, subject, names, size)
             row.append(f"{ratio.value:.2f} {ratio.peer}" if ratio else "-")
+        for name in bounded:
+            share = results.ratio_to_bound(measure, subject, name, size)
+            row.append(f"{share:.2f}" if share else "-")
         rows.append(row)
     lines = [f"{measure.title}, {measure.shown_unit} ({direction} is better)"]
     lines += _aligned(rows, ">")
@@ -32,6 +40,7 @@ def render(results: Results, measure: Measure, subject: str) -> str:
         lines.append(
             f"geometric mean of {subject}/best over {len(ratios)} sizes: {mean:.3f}"
         )
+    lines += [f"({name}): {results.bounds[name]}" for name in bounds]
     for name in names:
         if results.failed(measure, name):
             lines.append(f"{name} FAILED: {results.failures[measure, name]}")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from dataclasses import dataclass, replace
 
 SUBJECT = "exanest"
@@ -21,6 +22,16 @@ class Transport:
     one_sided: tuple[str, ...] = ("--mca", "osc", "rdma,pt2pt")
     # Left out without an error if Open MPI does not have it.
     optional: bool = False
+    # Not empty: no transport, but a bound for them. It is never the best peer.
+    bound: str = ""
+    # Arguments for the programs, which must be ours.
+    program_arguments: tuple[str, ...] = ()
+    # The names of its tests; empty: all. Its largest message.
+    tests: tuple[str, ...] = ()
+    largest: int = sys.maxsize
+
+    def runs(self, test: str) -> bool:
+        return not self.tests or test in self.tests
 
     def mca(self, one_sided: bool) -> list[str]:
         return [*self.arguments, *(self.one_sided if one_sided else ())]

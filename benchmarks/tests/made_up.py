@@ -22,7 +22,7 @@ for rank in (0, 1):
     print(f"[h:1] MCW rank {rank} bound to core {rank}", file=sys.stderr)
 sizes = re.search(r"-m (\\d+):(\\d+)", line)
 low, high = map(int, sizes.groups()) if sizes else (0, 0)
-value = 1.0 if "exanest" in line else 2.0
+value = 1.0 if "exanest" in line else 0.5 if "--udp" in line else 2.0
 print("# MPI Made-Up Test")
 while low <= high:
     print(low, *[value] * 8) if high else print(value)

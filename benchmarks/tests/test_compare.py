@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from pfbench import compare
+from pfbench import compare, suite
 
 
 def start(made_up, *arguments, **changes):
@@ -91,9 +91,59 @@ def test_rows_of_one_and_of_two_hosts_can_stand_in_one_file(made_up, monkeypatch
     assert compare.main([*made_up.folders(), "--own", *options]) == 0
     two = rows(made_up.out)
     assert {(row["hosts"], row["mtu"]) for row in two} == {("2", "1500")}
-    assert {row["transport"] for row in two} == {"exanest", "tcp"}
+    assert {row["transport"] for row in two} == {"exanest", "tcp", "limit"}
     assert {row["cache_line_ns"] for row in one + two} == {"54.0"}
     assert list(one[0]) == list(two[0])
+
+
+def test_limit_of_the_latency_between_hosts(made_up, monkeypatch, capsys):
+    made_up.hosts(monkeypatch)
+    made_up.listing(["btl:exanest", "btl:tcp"])
+    # OSU's program does not take --udp.
+    made_up.script("osu/osu_latency", "")
+    made_up.script("osu/osu_mbw_mr", "")
+    options = ["--hosts", "--quick", "-r", "1", "--tests", "latency,rate", "--goals"]
+    options += ["--osu", str(made_up.folder / "osu")]
+    assert compare.main([*made_up.folders(), *options]) == 0
+    runs = [call for call in made_up.hosts_calls() if call.startswith("run ")]
+    assert len([run for run in runs if "osu_mbw_mr" in run]) == 2
+    assert not [run for run in runs if "osu_latency" in run]
+    udp = [run for run in runs if run.endswith(" --udp")]
+    assert [re.findall(r"-m (\d+:\d+)", run) for run in udp] == [["1:8192"], ["16384:262144"]]
+    assert all("--mca btl tcp,self" in run for run in udp)
+
+    printed = capsys.readouterr().out
+    latency, rate = printed[printed.index("Latency,") :].split("Message rate,")
+    lines = {line.split()[0]: line.split() for line in latency.splitlines() if line.split()}
+    assert lines["size"][1:] == ["exanest", "tcp", "(limit)", "exanest/best", "exanest/limit"]
+    assert latency.count("0.50 tcp") == len(suite.doubled(1, 4 << 20))
+    assert "256 K" in latency and "2.00" in lines["8"]
+    assert "(limit): bare UDP sockets without MPI; not a peer" in latency
+    assert "limit" not in rate.partition("Goals")[0]
+    assert "met      latency, 1 B to 8 KiB, at most 0.75" in rate
+    if shutil.which("gnuplot"):
+        plot = (made_up.out / "latency.svg").read_text()
+        assert "limit (bare UDP sockets without MPI; not a peer)" in plot
+
+
+def test_limit_between_real_hosts(build, real_hosts, tmp_path):
+    options = ["--hosts", "--mtu", "1500", "--quick", "-r", "1", "--max", "64K"]
+    options += ["--tests", "latency", "--transports", "exanest,limit"]
+    folders = ["--build", str(build), "--out", str(tmp_path)]
+    assert compare.main([*folders, *options]) == 0
+    for name in ("exanest", "limit"):
+        sizes = [int(row["size"]) for row in rows(tmp_path) if row["transport"] == name]
+        assert sizes == suite.doubled(1, 64 << 10)
+    table = (tmp_path / "tables.txt").read_text()
+    assert "exanest/limit" in table and "exanest/best" not in table
+
+
+def test_a_limit_that_fails_is_no_failure_of_exanest(made_up, monkeypatch, capsys):
+    made_up.hosts(monkeypatch)
+    (made_up.folder / "FAILING").write_text("tcp")
+    options = ["--hosts", "--quick", "-r", "1", "--tests", "latency"]
+    assert compare.main([*made_up.folders(), "--own", *options]) == 0
+    assert "limit FAILED: exit code 1" in capsys.readouterr().out
 
 
 def test_every_test_between_hosts_has_its_network(made_up, monkeypatch):

@@ -2,12 +2,15 @@
 import pytest
 
 from pfbench import goals
-from pfbench.goals import Goal, Limit
+from pfbench.goals import Bound, Goal, Limit
 from pfbench.measures import BANDWIDTH, CPU, LATENCY
 from pfbench.results import Figure, Sample
 
 EVERY = Goal("every", LATENCY, ("vader", "ucx"), 1.05, 1, 4)
 MEAN = Goal("mean", LATENCY, ("vader", "ucx"), 0.85, 1, 4, mean=True)
+BOUND = Goal(
+    "bound", LATENCY, ("vader", "ucx"), 0.75, 1, 4, bound=Bound("limit", 1.15)
+)
 FAST = Goal("fast", BANDWIDTH, ("vader",), 1.7, 1, 2)
 
 
@@ -47,6 +50,49 @@ def test_a_size_not_measured(latency, goal):
     finding = goal.judge(latency(0.5, 0.5))
     assert finding.met is None
     assert "at 4" in finding.measured
+
+
+@pytest.fixture
+def bounded(latency):
+    def judge(*limits):
+        # 0.70, 0.80 and 0.90 of the best peer.
+        made = latency(0.7, 1.6, 3.6)
+        for size, value in zip((1, 2, 4), limits):
+            made.add(Sample(LATENCY, "limit", size, 0, value))
+        return BOUND.judge(made)
+
+    return judge
+
+
+def test_near_the_bound_where_the_ratio_to_the_best_peer_misses(bounded):
+    finding = bounded(0.1, 1.4, 3.2)
+    assert finding.met is True
+    assert "0.90 of ucx, 1.12 of limit at 4" in finding.measured
+
+
+def test_neither_near_the_bound_nor_the_ratio_to_the_best_peer(bounded):
+    finding = bounded(0.1, 1.3, 3.2)
+    assert finding.met is False
+    assert "0.80 of vader, 1.23 of limit at 2" in finding.measured
+    assert "1 of 3" in finding.measured
+
+
+def test_a_bound_not_measured(bounded):
+    finding = bounded(0.1, 1.4)
+    assert finding.met is None
+    assert "0.90 of ucx, limit not measured at 4" in finding.measured
+    # Another size misses, whatever the bound is there.
+    assert bounded(0.1, 1.3).met is False
+
+
+@pytest.mark.parametrize("mtu, limit", [(9000, 4.0), (1500, 2.5)])
+def test_longest_message_between_hosts(mtu, limit):
+    longest = [
+        goal.limit
+        for goal in goals.between_hosts(mtu)
+        if isinstance(goal, Goal) and goal.measure == BANDWIDTH and goal.low == 4 << 20
+    ]
+    assert longest == [limit]
 
 
 def test_subject_failed(latency):

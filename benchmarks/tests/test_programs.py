@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from pfbench import launch, osu, swap
+from pfbench import launch, osu, suite, swap
 from pfbench.suite import COLD_TESTS, COST_TESTS, TESTS
 
 each_test = pytest.mark.parametrize("test", TESTS, ids=lambda test: test.program)
@@ -58,6 +58,21 @@ def run_corrupt(build, run):
         options += ["-x", "ASAN_OPTIONS=verify_asan_link_order=0"]
         if program == "barrier":
             options += ["-x", "CORRUPT_BARRIER=1"]
+        return run(program, *arguments, options=options)
+
+    return start
+
+
+@pytest.fixture
+def run_losing(build, run):
+    """Run with a library that drops one of a number of UDP datagrams."""
+    drop = build / "benchmarks/tests/.libs/drop.so"
+    if not drop.exists():
+        pytest.skip("there is no drop.so: run make check TESTS=")
+
+    def start(one_of, program, *arguments):
+        options = ["-x", f"LD_PRELOAD={drop}", "-x", f"DROP_ONE_OF={one_of}"]
+        options += ["-x", "ASAN_OPTIONS=verify_asan_link_order=0"]
         return run(program, *arguments, options=options)
 
     return start
@@ -151,6 +166,30 @@ def test_cold_buffers_cause_page_faults(run):
     assert faults["destination"] - faults["none"] > 2 * 200
 
 
+@pytest.mark.parametrize("cold", [[], ["--cold", "none,both"]], ids=str)
+def test_bare_udp_sockets(run, cold):
+    outcome = run("latency", "--udp", "-m", "0:256K", "-i", "5", "-x", "1", "-c", *cold)
+    assert outcome.failure == "", outcome.errors
+    assert "Connected UDP sockets" in outcome.output
+    sizes = [0, *suite.doubled(1, 256 << 10)]
+    assert list(osu.parse(outcome.output, {"latency": 1})) == sizes
+
+
+def test_lost_udp_packets(run_losing):
+    # A message of 256 KiB is several datagrams: parts of it are lost, too.
+    outcome = run_losing(13, "latency", "--udp", "-m", "128K:256K", "-i", "10", "-x", "0", "-c")
+    assert outcome.failure == "", outcome.errors
+    assert outcome.output.count("Pass") == 2
+    restarts = re.search(r"(\d+) rounds were started again", outcome.errors)
+    assert restarts and int(restarts.group(1)) > 1
+
+
+def test_no_udp_packet_arrives(run_losing):
+    outcome = run_losing(1, "latency", "--udp", "-m", "8:8", "-i", "5")
+    assert outcome.failure != ""
+    assert "packets of a message of 8 bytes were lost: let UDP pass" in outcome.errors
+
+
 def test_pairs(run):
     outcome = run("mbw_mr", "-m", "1:8", "-i", "5", "-c", ranks=4)
     assert outcome.failure == "", outcome.errors
@@ -184,6 +223,7 @@ def test_zero_bytes(run):
         ("latency", "-W 4", "does not take -W"),
         ("latency", "--cpu", "does not take --cpu"),
         ("bibw", "--cold none", "does not take --cold"),
+        ("bw", "--udp", "does not take --udp"),
         ("bw", "--cold lukewarm", "--cold lukewarm: give none"),
         ("bw", "--cold both,both", "--cold both,both: give none"),
         ("bw", "--cold=", "--cold : give none"),

@@ -55,6 +55,17 @@ def test_failed_peer_is_left_out(results):
     assert made.ratio(LATENCY, "us", ["x", "y"], 1).peer == "y"
 
 
+def test_a_bound_is_not_a_peer(results):
+    made = results(LATENCY, {"us": {1: [2.0]}, "limit": {1: [1.0]}, "y": {1: [4.0]}})
+    made.bounds["limit"] = "what it is"
+    assert made.ratio(LATENCY, "us", made.transports, 1).peer == "y"
+    assert made.ratio(LATENCY, "us", ["limit"], 1) is None
+    assert made.ratio_to_bound(LATENCY, "us", "limit", 1) == 2.0
+    assert made.ratio_to_bound(LATENCY, "us", "limit", 2) is None
+    assert made.shown(LATENCY) == ["us", "limit", "y"]
+    assert made.shown(BANDWIDTH) == ["us", "y"]
+
+
 def test_failed_subject_has_no_ratio(results):
     made = results(LATENCY, {"us": {1: [2.0]}, "x": {1: [1.0]}})
     made.fail(LATENCY, "us", "exit code 1")

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A ping-pong of messages between two ranks over UDP sockets: what a transport
+ * in user space over UDP could reach if it had no cost of its own. MPI
+ * exchanges the addresses and agrees where to continue after a loss.
+ *
+ * Messages have no headers: the kernel copies them once out of and once into
+ * the buffers of the caller. So packets must arrive in order, and --validate
+ * checks that they did.
+ */
+#ifndef BENCHMARK_UDP_H
+#define BENCHMARK_UDP_H
+
+#include <stddef.h>
+
+struct udp;
+
+/*
+ * Collective over two ranks: make a pair of connected sockets. Returns NULL
+ * and, on every rank, an error message.
+ */
+struct udp *udp_open(int rank, const char **error);
+/* Collective. Rank 0 reports on stderr how many rounds were started again. */
+void udp_close(struct udp *udp);
+
+/* Print a line of the output: the addresses, and what a packet holds. */
+void udp_describe(const struct udp *udp);
+
+/*
+ * Collective: send size bytes from rank 0 to rank 1 and back, repeats times.
+ * Returns the time of the complete rounds, s. If a message does not arrive, the
+ * round is started again; the time until then is not counted.
+ */
+double udp_ping_pong(struct udp *udp, const char *send, char *receive, size_t size, int repeats);
+
+#endif
