@@ -210,6 +210,7 @@ static void receive_joined(pf_peer *from, uint8_t tag, const struct iovec *piece
 	for (i = 0; i < count; i++)
 		segment.seg_len += pieces[i].iov_len;
 	/* The message cannot be had again: lack of memory is waited out. */
+	/* NOLINTNEXTLINE(clang-analyzer-*): the first piece alone has PF_PIECE_FIRST bytes */
 	while (NULL == (segment.seg_addr.pval = malloc(segment.seg_len)))
 		usleep(1000);
 	at = segment.seg_addr.pval;

@@ -86,26 +86,20 @@ void open_again(struct net_association *association, const struct wire_hello *he
 		const struct net_endpoint *from)
 {
 	uint64_t now = association->shared->now;
+	/* Both opened: the lower id stays the opener. */
+	bool yields = association->state == OPENING &&
+		      memcmp(hello->id, association->shared->options.id, NET_ID_BYTES) < 0;
 
-	switch (association->state) {
-	case OPENING:
-		/* Both opened: the lower id stays the opener. */
-		if (memcmp(hello->id, association->shared->options.id, NET_ID_BYTES) > 0)
-			return;
-		/* fallthrough */
-	case KNOWN:
+	if (association->state == KNOWN || yields) {
 		open_accept(association, hello, path, from);
 		return;
-	case ACCEPTED:
-		if (!memcmp(hello->nonce, association->opening->peer_nonce, WIRE_NONCE) &&
-		    now >= association->opening->hello_due && take_path(association, path, from)) {
-			association->opening->hello_due = now + WELCOME_PERIOD;
-			answer(association);
-		}
-		return;
-	default:
-		/* Of one that is OPEN the opener has had its WELCOME. */
-		return;
+	}
+	/* Of one that is OPEN the opener has had its WELCOME. */
+	if (association->state == ACCEPTED &&
+	    !memcmp(hello->nonce, association->opening->peer_nonce, WIRE_NONCE) &&
+	    now >= association->opening->hello_due && take_path(association, path, from)) {
+		association->opening->hello_due = now + WELCOME_PERIOD;
+		answer(association);
 	}
 }
 

@@ -17,7 +17,7 @@ static bool descriptors_become(unsigned expected)
 {
 	unsigned i;
 
-	for (i = 0; i < 2000 && count_descriptors() != expected; i++)
+	for (i = 0; i < 20000 && count_descriptors() != expected; i++)
 		usleep(1000);
 	return count_descriptors() == expected;
 }

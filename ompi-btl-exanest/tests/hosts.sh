@@ -166,7 +166,7 @@ assail()
 	pause 0.5
 	"$host_script" exec front "$build/libpf/tests/pf_assail" --packets 50000 --rate 50000 \
 		${seed:+--seed "$seed"} p0 p1 || return
-	"$host_script" exec h0 "$build/libpf/tools/pf_info" --job | grep -q '^ *rank .* refused ' ||
+	"$host_script" exec h0 "$build/libpf/tools/pf_info" --job | grep -q '^ *rank .* replayed ' ||
 		return
 	read -r refused accepted < <("$here/../../tests/refused" "$build")
 	note "$refused of 50000 packets were refused, $accepted accepted"
