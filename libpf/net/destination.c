@@ -107,8 +107,10 @@ static bool have(struct exchange *exchange, struct net_transfer *transfer, unsig
 static void fail(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		 uint64_t bad, uint64_t granules)
 {
-	uint64_t before = granule_mask(0, block);
+	uint64_t before = granule_mask(0, block), bit = 1ull << block;
 	struct absent **at = &transfer->faults;
+	/* Some of what comes before it in its block may have been taken and is not here. */
+	bool asks = granules && (transfer->unplaced & bit || find_absent(transfer, block));
 
 	transfer->limit = (uint8_t)block;
 	transfer->before = granules;
@@ -124,6 +126,11 @@ static void fail(struct exchange *exchange, struct net_transfer *transfer, unsig
 			free_absent(exchange->shared, transfer, *at);
 		else
 			at = &(*at)->next;
+	}
+	if (asks) {
+		transfer->unplaced |= bit;
+		transfer->tell_again |= bit;
+		transfer_tell(exchange, transfer, 0);
 	}
 	settle(exchange, transfer);
 }
@@ -276,9 +283,7 @@ static uint64_t granules_before(const struct exchange *exchange,
 {
 	uint64_t offset = bad - transfer->local - (uint64_t)block * exchange->block_size;
 
-	/* It may have granules that the source still has to be asked for. */
-	if (find_absent(transfer, block) || transfer->unplaced >> block & 1 ||
-	    offset >= exchange->block_size)
+	if (offset >= exchange->block_size)
 		return 0;
 	return granule_mask(0, (unsigned)(offset / (exchange->block_size / GRANULES)));
 }
@@ -603,7 +608,7 @@ bool destination_again(struct exchange *exchange, struct net_transfer *transfer,
 	transfer->tell_nack &= ~bit;
 	transfer->unplaced &= ~bit;
 	*granules = unplaced ? transfer_block_granules(exchange, transfer, block) : absent->dropped;
-	*granules &= ~transfer->granules[block];
+	*granules = wanted(transfer, block, *granules);
 	if (absent)
 		free_absent(exchange->shared, transfer, absent);
 	return true;

@@ -492,6 +492,28 @@ static void test_bad_memory_of_lost(void **state)
 	world_destroy(world);
 }
 
+/* Also when bytes before it could not be placed at first, for lack of memory. */
+static void test_bad_memory_of_unplaced(void **state)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct world *world;
+	size_t before;
+
+	settings.beyond = 40 * WORLD_PAGE;
+	settings.interface_mtu = settings.mtu = 1472;
+	settings.away = UINT32_MAX;
+	world = make_warm(settings);
+	world->settings.no_memory = PER_MILLION(300000);
+	for (before = 100; before < 40000; before += 331) {
+		unsigned first = posted;
+
+		put(world, 0, 1, 0, ARENA - before, 60000);
+		await_all(world);
+		check_fault(world, first, 1, 0);
+	}
+	world_destroy(world);
+}
+
 static void test_lengths(void **state)
 {
 	static const size_t lengths[] = { 1,       2,       255,     256,     257,
@@ -1038,6 +1060,7 @@ int main(void)
 		cmocka_unit_test(test_bad_address),
 		cmocka_unit_test(test_bad_memory),
 		cmocka_unit_test(test_bad_memory_of_lost),
+		cmocka_unit_test(test_bad_memory_of_unplaced),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_mtu_changes),
 		cmocka_unit_test(test_no_prediction_of_put),
