@@ -26,6 +26,8 @@
 /* A socket that nothing came by for so many polls is looked at in every so manieth. */
 #define POLLS_UNHEARD 4096
 #define POLLS_ELSEWHERE 16
+/* A peer whose packets are so many calls in a row all that came is connected. */
+#define RECEIVES_ALONE 256
 /* So many times in a row, all that is to be sent may come back; then it waits for a moment. */
 #define RETURNS_MOST 64
 #define SECOND 1000000000ull
@@ -112,6 +114,9 @@ static const char *open_sockets(struct engine *engine, const struct interface *f
 		if (status == PF_OK)
 			engine->interfaces[engine->count++] = found[i];
 	}
+	for (i = 0; i < engine->count; i++)
+		socket_open_second(&engine->sockets[engine->count + i], &engine->sockets[i],
+				   (uint32_t)options->socket_buffer);
 	if (!taken)
 		return "shared memory does not reach it, and no UDP socket could be opened here";
 	snprintf(context->no_ports, sizeof(context->no_ports),
@@ -183,11 +188,13 @@ static int create_batches(struct engine *engine)
 
 static void destroy(struct engine *engine)
 {
+	unsigned i;
+
 	if (engine->core)
 		net_destroy(engine->core);
 	links_destroy(&engine->links);
-	while (engine->count)
-		socket_close(&engine->sockets[--engine->count]);
+	for (i = 0; i < engine_sockets(engine); i++)
+		socket_close(&engine->sockets[i]);
 	receiver_destroy(engine->receiver);
 	free(engine->batches);
 	free(engine->rooms);
@@ -283,13 +290,17 @@ static void hear_complaints(struct engine *engine, struct socket *socket)
 	}
 }
 
+static bool is_unheard(const struct engine *engine, const struct socket *socket)
+{
+	return activity_read(&engine->context->activity.polls) - socket->heard >= POLLS_UNHEARD;
+}
+
 /* Each look is a system call, and most jobs have more addresses than ways that packets come. */
 static bool is_due(const struct engine *engine, const struct socket *socket)
 {
-	uint64_t polls = activity_read(&engine->context->activity.polls);
-
-	return !engine->calling || polls - socket->heard < POLLS_UNHEARD ||
-	       engine->heard == socket || polls % POLLS_ELSEWHERE == 0;
+	return socket->bound &&
+	       (!engine->calling || !is_unheard(engine, socket) || engine->heard == socket ||
+		activity_read(&engine->context->activity.polls) % POLLS_ELSEWHERE == 0);
 }
 
 /* The service thread receives the next packets before the application takes a message. */
@@ -298,6 +309,27 @@ static enum net_lent lent(const struct engine *engine)
 	if (!engine->calling)
 		return NET_NOT_LENT;
 	return engine->context->receive_pieces ? NET_LENT_PIECES : NET_LENT;
+}
+
+/*
+ * A peer that alone sends for long gets a socket of its own, connected: the kernel looks
+ * up no route for its packets, in either direction, which is a ninth of the latency. One
+ * for each interface, because each is polled.
+ */
+static void note_sender(struct engine *engine, struct socket *socket,
+			const struct net_endpoint *from)
+{
+	struct socket *second = &engine->sockets[engine->count + socket->number];
+
+	if (memcmp(&socket->from, from, sizeof(*from))) {
+		socket->from = *from;
+		socket->from_count = 0;
+	}
+	if (socket != second && ++socket->from_count >= RECEIVES_ALONE &&
+	    (!second->connected || is_unheard(engine, second))) {
+		socket->from_count = 0;
+		socket_connect(second, socket, from);
+	}
 }
 
 static unsigned receive(struct engine *engine, struct socket *socket)
@@ -314,6 +346,7 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 							 0;
 		count = socket_receive(socket, engine->receiver, most, places, predicted, header);
 		if (count > 0) {
+			note_sender(engine, socket, engine->receiver->packets[0].from);
 			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count,
 				  lent(engine));
 			if (engine->calling)
@@ -340,7 +373,7 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 	return total;
 }
 
-static uint8_t socket_of(const struct net_batch *batch)
+static uint8_t interface_of(const struct net_batch *batch)
 {
 	struct endpoint endpoint;
 
@@ -348,10 +381,20 @@ static uint8_t socket_of(const struct net_batch *batch)
 	return endpoint.socket;
 }
 
+static struct socket *socket_of(struct engine *engine, const struct net_batch *batch)
+{
+	uint8_t number = interface_of(batch);
+	struct socket *second = &engine->sockets[engine->count + number];
+
+	return second->connected && !memcmp(&second->peer, &batch->to, sizeof(batch->to)) ?
+		       second :
+		       &engine->sockets[number];
+}
+
 /* The core takes a batch back that is too long to be sent. False: it is lost. */
 static bool shorten(struct engine *engine, const struct net_batch *batch)
 {
-	struct interface *interface = &engine->interfaces[socket_of(batch)];
+	struct interface *interface = &engine->interfaces[interface_of(batch)];
 	size_t most;
 
 	interface->mtu = interface_mtu(interface);
@@ -375,10 +418,10 @@ static unsigned send_batches(struct engine *engine, unsigned count, bool *full)
 	unsigned at = 0, returned = 0, length, sent;
 
 	while (at < count) {
-		uint8_t number = socket_of(&engine->batches[at]);
+		struct socket *socket = socket_of(engine, &engine->batches[at]);
 
 		for (length = 0; at + length < count; length++) {
-			if (socket_of(&engine->batches[at + length]) != number)
+			if (socket_of(engine, &engine->batches[at + length]) != socket)
 				break;
 			run[length] = &engine->batches[at + length];
 		}
@@ -387,7 +430,7 @@ static unsigned send_batches(struct engine *engine, unsigned count, bool *full)
 			returned++;
 			continue;
 		}
-		sent = socket_send(&engine->sockets[number], run, length, &stopped);
+		sent = socket_send(socket, run, length, &stopped);
 		at += sent;
 		if (sent == length)
 			continue;
@@ -448,7 +491,7 @@ static void count(struct engine *engine)
 	for (i = 0; i < NET_DROPS && statistics->dropped != before->dropped; i++)
 		add(to, PF_STAT_NET_MALFORMED + i, statistics->drops[i], before->drops[i]);
 	*before = *statistics;
-	for (i = 0; i < engine->count; i++)
+	for (i = 0; i < engine_sockets(engine); i++)
 		dropped += engine->sockets[i].dropped;
 	add(to, PF_STAT_NET_DROPPED, dropped, engine->dropped);
 	engine->dropped = dropped;
@@ -501,7 +544,7 @@ static unsigned drive(struct engine *engine, unsigned rounds)
 	do {
 		received = 0;
 		resolved = memory_tell(&engine->memory, engine->core);
-		for (i = 0; i < engine->count; i++) {
+		for (i = 0; i < engine_sockets(engine); i++) {
 			if (is_due(engine, &engine->sockets[i]))
 				received += receive(engine, &engine->sockets[i]);
 		}
@@ -666,7 +709,7 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 	}
 	/* A socket that woke us, and has no packet, has an error to tell. */
 	if (!drive(engine, ROUNDS_SERVE)) {
-		for (i = 0; i < engine->count; i++)
+		for (i = 0; i < engine_sockets(engine); i++)
 			hear_complaints(engine, &engine->sockets[i]);
 	}
 	/* A sleep that ends early costs less than one system call for each post to end it. */
@@ -708,16 +751,16 @@ void engine_post(struct engine *engine)
 
 static void wait_for_packets(const struct engine *engine, uint64_t until, uint64_t most)
 {
-	struct pollfd sockets[INTERFACES_MOST];
+	struct pollfd sockets[SOCKETS_MOST];
 	struct timespec time = { 0 };
 	uint64_t left, start = now();
 	unsigned i;
 
 	left = until > start ? until - start : 0;
 	time.tv_nsec = (long)(left < most ? left : most);
-	for (i = 0; i < engine->count; i++)
+	for (i = 0; i < engine_sockets(engine); i++)
 		sockets[i] = (struct pollfd){ .fd = engine->sockets[i].fd, .events = POLLIN };
-	(void)ppoll(sockets, engine->count, &time, NULL);
+	(void)ppoll(sockets, engine_sockets(engine), &time, NULL);
 }
 
 bool engine_wait(struct engine *engine, struct engine_waiter *waiter)

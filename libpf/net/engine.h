@@ -25,12 +25,15 @@
 #include "net.h"
 #include "socket.h"
 
+#define SOCKETS_MOST (2 * INTERFACES_MOST)
+
 struct engine {
 	pf_context *context;
 	struct net_core *core;
 	struct interface interfaces[INTERFACES_MOST];
-	struct socket sockets[INTERFACES_MOST];
-	unsigned count;
+	/* One for each interface, then a second one for each. */
+	struct socket sockets[SOCKETS_MOST];
+	unsigned count; /* of interfaces */
 	struct receiver *receiver;
 	struct net_batch *batches; /* SEND_BATCHES */
 	uint8_t *rooms;            /* one for each batch, unless PF_AUTH_HEADER */
@@ -78,6 +81,11 @@ struct engine_waiter {
 bool engine_wait(struct engine *engine, struct engine_waiter *waiter);
 /* After the service thread has ended: say goodbye, and forget everything. */
 void engine_close(struct engine *engine);
+
+static inline unsigned engine_sockets(const struct engine *engine)
+{
+	return 2 * engine->count;
+}
 
 /* For engine_poll: there are links. */
 int engine_poll_links(struct engine *engine);

@@ -162,6 +162,17 @@ static int bind_one(int fd, union interface_address *address, socklen_t length,
 	return PF_ERR_AGAIN;
 }
 
+static int create(struct socket *result, uint8_t number, int family, uint32_t buffer)
+{
+	memset(result, 0, sizeof(*result));
+	result->number = number;
+	result->fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (result->fd < 0)
+		return PF_ERR_SYSTEM;
+	set_options(result, family == AF_INET6, buffer);
+	return PF_OK;
+}
+
 int socket_open(struct socket *result, uint8_t number, const struct interface *interface,
 		struct socket_ports ports, uint32_t buffer)
 {
@@ -170,12 +181,9 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 	socklen_t length = version6 ? sizeof(address.in6) : sizeof(address.in);
 	int status;
 
-	memset(result, 0, sizeof(*result));
-	result->number = number;
-	result->fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (result->fd < 0)
-		return PF_ERR_SYSTEM;
-	set_options(result, version6, buffer);
+	status = create(result, number, address.any.sa_family, buffer);
+	if (status != PF_OK)
+		return status;
 	status = bind_one(result->fd, &address, length, ports);
 	if (status == PF_OK && getsockname(result->fd, &address.any, &length) < 0)
 		status = PF_ERR_SYSTEM;
@@ -183,8 +191,59 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 		socket_close(result);
 		return status;
 	}
+	result->bound = true;
 	result->port = version6 ? address.in6.sin6_port : address.in.sin_port;
 	return PF_OK;
+}
+
+void socket_open_second(struct socket *second, const struct socket *bound, uint32_t buffer)
+{
+	union interface_address address;
+	socklen_t length = sizeof(address);
+
+	if (getsockname(bound->fd, &address.any, &length) < 0 ||
+	    create(second, bound->number, address.any.sa_family, buffer) != PF_OK)
+		second->fd = -1;
+	second->port = bound->port;
+}
+
+/*
+ * Two sockets have one port if both allow it when the second one is bound. After that
+ * neither does, so that no other process of this user gets the port.
+ */
+static bool share_port(int second, int bound)
+{
+	union interface_address own;
+	socklen_t length = sizeof(own);
+	bool done;
+
+	if (getsockname(bound, &own.any, &length) < 0)
+		return false;
+	set(bound, SOL_SOCKET, SO_REUSEPORT, 1);
+	set(second, SOL_SOCKET, SO_REUSEPORT, 1);
+	done = !bind(second, &own.any, length);
+	set(bound, SOL_SOCKET, SO_REUSEPORT, 0);
+	set(second, SOL_SOCKET, SO_REUSEPORT, 0);
+	return done;
+}
+
+bool socket_connect(struct socket *second, const struct socket *bound,
+		    const struct net_endpoint *peer)
+{
+	union interface_address address;
+	socklen_t length = endpoint_address(peer, &address);
+
+	second->connected = false;
+	if (second->fd < 0)
+		return false;
+	if (!second->bound)
+		second->bound = share_port(second->fd, bound->fd);
+	if (!second->bound || connect(second->fd, &address.any, length) < 0)
+		return false;
+	second->connected = true;
+	second->peer = *peer;
+	second->segments = bound->segments;
+	return true;
 }
 
 void socket_close(struct socket *socket)
@@ -340,11 +399,14 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		count = SEND_BATCHES;
 	for (i = 0; i < count; i++) {
 		messages[i].msg_hdr = (struct msghdr){
-			.msg_name = &addresses[i],
-			.msg_namelen = endpoint_address(&batches[i]->to, &addresses[i]),
 			.msg_iov = (struct iovec *)(uintptr_t)batches[i]->vector,
 			.msg_iovlen = batches[i]->vectors,
 		};
+		if (!socket->connected) {
+			messages[i].msg_hdr.msg_name = &addresses[i];
+			messages[i].msg_hdr.msg_namelen =
+				endpoint_address(&batches[i]->to, &addresses[i]);
+		}
 		if (batches[i]->count > 1 && socket->segments)
 			set_segment(&messages[i].msg_hdr, &controls[i], batches[i]->segment);
 	}

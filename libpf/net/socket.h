@@ -46,6 +46,9 @@ socklen_t endpoint_address(const struct net_endpoint *endpoint, union interface_
 struct socket {
 	int fd;
 	uint8_t number;          /* in endpoints */
+	bool bound;              /* packets may arrive */
+	bool connected;          /* to "peer": the kernel looks up no route for it */
+	struct net_endpoint peer;
 	bool segments;           /* the system cuts batches (UDP_SEGMENT) */
 	uint32_t receive_buffer; /* bytes granted: the kernel charges packets with their overhead */
 	uint32_t dropped;        /* datagrams for which that had no room, modulo 2^32 */
@@ -53,7 +56,10 @@ struct socket {
 	bool complaining;        /* ask for complaints */
 	bool filtered;           /* a packet filter of this host blocked what was sent to */
 	struct net_endpoint filtered_to;
-	uint64_t heard; /* the owner's: when something came last */
+	/* The owner's: when something came last, and from which endpoint how many times in a row. */
+	uint64_t heard;
+	struct net_endpoint from;
+	unsigned from_count;
 };
 
 /* Ports to choose from, in host order: the first to be tried is first. least 0: the system chooses. */
@@ -68,6 +74,17 @@ struct socket_ports {
  */
 int socket_open(struct socket *socket, uint8_t number, const struct interface *interface,
 		struct socket_ports ports, uint32_t buffer);
+/*
+ * A second socket for the address and port of "bound", not bound before it is connected.
+ * Without it, with fd -1, everything works, but slower.
+ */
+void socket_open_second(struct socket *socket, const struct socket *bound, uint32_t buffer);
+/*
+ * From now on the kernel gives packets of this peer to the second socket, and those of all
+ * others to "bound". No packet is lost by it. False: the system refuses.
+ */
+bool socket_connect(struct socket *second, const struct socket *bound,
+		    const struct net_endpoint *peer);
 void socket_close(struct socket *socket);
 
 enum socket_sent {

@@ -20,7 +20,7 @@
 
 struct watch {
 	struct engine *engine;
-	struct event *readable[INTERFACES_MOST];
+	struct event *readable[SOCKETS_MOST];
 	struct event *woken, *timer;
 	struct activity_observer observer; /* of the application */
 	bool spared; /* the application serves the network, or could not while this thread does */
@@ -44,7 +44,9 @@ static void listen_to_sockets(struct watch *watch, bool listening)
 	if (watch->listening == listening)
 		return;
 	watch->listening = listening;
-	for (i = 0; i < watch->engine->count; i++) {
+	for (i = 0; i < SOCKETS_MOST; i++) {
+		if (!watch->readable[i])
+			continue;
 		if (listening)
 			event_add(watch->readable[i], NULL);
 		else
@@ -145,7 +147,9 @@ int watch_create(struct watch **result, struct event_base *base, struct engine *
 	watch->woken = event_new(base, engine->wake, EV_READ | EV_PERSIST, on_wake, watch);
 	if (!watch->timer || !watch->woken || event_add(watch->woken, NULL))
 		goto fail;
-	for (i = 0; i < engine->count; i++) {
+	for (i = 0; i < engine_sockets(engine); i++) {
+		if (engine->sockets[i].fd < 0)
+			continue;
 		watch->readable[i] = event_new(base, engine->sockets[i].fd, EV_READ | EV_PERSIST,
 					       on_readable, watch);
 		if (!watch->readable[i])
@@ -165,7 +169,7 @@ void watch_destroy(struct watch *watch)
 
 	if (!watch)
 		return;
-	for (i = 0; i < INTERFACES_MOST; i++) {
+	for (i = 0; i < SOCKETS_MOST; i++) {
 		if (watch->readable[i])
 			event_free(watch->readable[i]);
 	}

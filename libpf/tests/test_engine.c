@@ -120,6 +120,39 @@ static void test_posts_before_computing(void **state)
 	pair_end(pair);
 }
 
+static bool connected(struct pair *me)
+{
+	struct engine *engine = engine_of(me);
+	unsigned i;
+
+	for (i = engine->count; i < engine_sockets(engine); i++) {
+		if (engine->sockets[i].connected)
+			return true;
+	}
+	return false;
+}
+
+/* A peer that alone sends for long has a socket of its own, which the service thread watches too. */
+static void test_connected(void **state)
+{
+	struct pair *pair = start(NULL);
+	uint64_t i = 0;
+
+	pair_connect(pair);
+	assert_false(connected(pair));
+	while (!connected(pair)) {
+		assert_true(++i < 100000);
+		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+		pair_await_value(pair, 1, 0, i);
+	}
+	await_unpolled(attended(pair));
+	for (; i % 16; i++) {
+		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+		await_unpolled(*pair_value(pair, 1, 0) > i);
+	}
+	pair_end(pair);
+}
+
 /* Have the system drop all packets to this side, or no longer. */
 static void drop_packets(struct pair *me, bool on)
 {
@@ -128,7 +161,7 @@ static void drop_packets(struct pair *me, bool on)
 	struct engine *engine = engine_of(me);
 	unsigned i;
 
-	for (i = 0; i < engine->count; i++)
+	for (i = 0; i < engine_sockets(engine); i++)
 		pair_check(me, !setsockopt(engine->sockets[i].fd, SOL_SOCKET,
 					   on ? SO_ATTACH_FILTER : SO_DETACH_FILTER, &program,
 					   sizeof(program)));
@@ -141,7 +174,7 @@ static uint32_t dropped(struct pair *me)
 	socklen_t size;
 	unsigned i;
 
-	for (i = 0; i < engine->count; i++) {
+	for (i = 0; i < engine_sockets(engine); i++) {
 		size = sizeof(values);
 		pair_check(me, !getsockopt(engine->sockets[i].fd, SOL_SOCKET, SO_MEMINFO, values,
 					   &size));
@@ -214,6 +247,15 @@ static void post_puts(struct pair *me, uint8_t *bytes, unsigned count, struct pa
 		pair_post(me, me->peer, PUT, bytes, pair_there(me, 1, me->window), WINDOW, done);
 }
 
+static void refuse_checksums(struct engine *engine, int refuse)
+{
+	unsigned i;
+
+	for (i = 0; i < engine_sockets(engine); i++)
+		assert_ok(setsockopt(engine->sockets[i].fd, SOL_SOCKET, SO_NO_CHECK, &refuse,
+				     sizeof(refuse)));
+}
+
 /* Nothing can be sent, which is not because of the interface's MTU; then it can again. */
 static void test_nothing_fits(void **state)
 {
@@ -222,7 +264,6 @@ static void test_nothing_fits(void **state)
 	struct pair_done done = { 0 };
 	uint8_t *bytes = test_alloc(WINDOW);
 	struct net_path_info info;
-	int refuse = 1, fd = engine->sockets[0].fd;
 	unsigned i;
 
 	/* Packets short enough to be sent in batches, until the window is large. */
@@ -233,7 +274,7 @@ static void test_nothing_fits(void **state)
 		pair_await_done(pair, &done, 8 * i);
 	}
 	/* The system segments no batches for a socket without checksums. */
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, &refuse, sizeof(refuse)), 0);
+	refuse_checksums(engine, 1);
 	pattern_fill(bytes, WINDOW, 7);
 	post_puts(pair, bytes, 8, &done);
 	for (i = 0; i < 1000; i++)
@@ -242,8 +283,7 @@ static void test_nothing_fits(void **state)
 	assert_true(net_path_info(engine->links.list->association, 0, &info));
 	engine_unlock(engine);
 	assert_in_range(info.packet, NET_PACKET_LEAST, LONGEST - 8);
-	refuse = 0;
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, &refuse, sizeof(refuse)), 0);
+	refuse_checksums(engine, 0);
 	pair_await_done(pair, &done, 8 * 51);
 	assert_int_equal(done.failed, 0);
 	pair_check_pattern(pair, pair->window, WINDOW, 7);
@@ -260,11 +300,11 @@ static void send_apart(struct engine *engine)
 {
 	unsigned i;
 
-	for (i = 0; i < engine->count; i++) {
+	for (i = 0; i < engine->count; i++)
 		engine->interfaces[i].mtu = LONGEST + 28;
-		/* As over a cable: each packet is a buffer of its own. */
+	/* As over a cable: each packet is a buffer of its own. */
+	for (i = 0; i < engine_sockets(engine); i++)
 		engine->sockets[i].segments = false;
-	}
 }
 
 static struct net_path_info first_path(struct engine *engine)
@@ -453,6 +493,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PAIR_TEST(test_posts),
 		PAIR_TEST(test_posts_before_computing),
+		PAIR_TEST(test_connected),
 		PAIR_TEST(test_retransmission),
 		PAIR_TEST(test_close),
 		PAIR_TEST(test_nothing_fits),

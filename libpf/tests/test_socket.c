@@ -403,9 +403,75 @@ static void check_refused(const char *network)
 	ends_close(ends);
 }
 
+/* A packet from one socket to the other arrives there. */
+static void check_from(struct ends *ends, struct socket *from, const struct net_endpoint *to,
+		       struct socket *at)
+{
+	struct net_batch *batch = batch_make(ends, 0, 1, PACKET, PACKET);
+	enum socket_sent stopped;
+
+	batch->to = *to;
+	assert_int_equal(socket_send(from, &batch, 1, &stopped), 1);
+	assert_int_equal(stopped, SOCKET_SENT);
+	assert_int_equal(socket_receive(at, ends->receiver, 1, NULL, 0, 0), 1);
+	assert_int_equal(ends->receiver->packets[0].header_length, PACKET);
+}
+
+static void check_taken(struct ends *ends, uint16_t port)
+{
+	union interface_address address = ends->interface.address;
+	int one = 1, fd = socket(address.any.sa_family, SOCK_DGRAM, 0);
+
+	assert_true(fd >= 0);
+	assert_ok(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)));
+	if (address.any.sa_family == AF_INET)
+		address.in.sin_port = port;
+	else
+		address.in6.sin6_port = port;
+	assert_int_equal(bind(fd, &address.any, sizeof(address)), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	close(fd);
+}
+
 static void test_refused(void **state)
 {
 	check_refused(*state);
+}
+
+/* The packets of one peer come to a second socket with the same port, as long as it is connected. */
+static void check_second(const char *network)
+{
+	struct ends *ends = ends_open(network);
+	struct socket other, second, *bound = &ends->b;
+	struct net_endpoint to_b, to_other;
+
+	assert_ok(socket_open(&other, 3, &ends->interface, any_port, 1u << 20));
+	make_endpoint(&to_other, bound, &other, &ends->interface);
+	make_endpoint(&to_b, &other, bound, &ends->interface);
+	socket_open_second(&second, bound, 1u << 20);
+	assert_true(second.fd >= 0 && !second.bound);
+	check_batch(ends, 1, PACKET, PACKET);
+
+	assert_true(socket_connect(&second, bound, &ends->to_a));
+	check_from(ends, &ends->a, &ends->to_b, &second);
+	check_from(ends, &other, &to_b, bound);
+	/* Without an address in each call. */
+	check_from(ends, &second, &ends->to_a, &ends->a);
+	/* It goes to another peer. */
+	assert_true(socket_connect(&second, bound, &to_other));
+	check_from(ends, &ends->a, &ends->to_b, bound);
+	check_from(ends, &other, &to_b, &second);
+	/* The port is shared with no other socket of this user. */
+	check_taken(ends, bound->port);
+	socket_close(&second);
+	socket_close(&other);
+	ends_close(ends);
+}
+
+static void test_second(void **state)
+{
+	check_second("127.0.0.1");
+	check_second("::1");
 }
 
 /* An error of sending is in the error queue too, and must be read from it. */
@@ -557,6 +623,7 @@ int main(void)
 		cmocka_unit_test(test_place_unmapped),
 		cmocka_unit_test(test_bad_source),
 		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_second),
 		{ "test_refused IPv4", test_refused, NULL, NULL, ipv4 },
 		{ "test_refused IPv6", test_refused, NULL, NULL, ipv6 },
 		cmocka_unit_test(test_dropped),
