@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "lifetime.h"
+#include "message.h"
 #include "source.h"
 
 #define HELLO_FIRST 20000000ull
@@ -187,7 +188,7 @@ static void offer_credit(struct net_association *association)
 
 	if (!path)
 		return;
-	if (exchange->credit_told - in->next <= in->size / 2)
+	if (exchange->credit_told - in->next <= message_room(exchange) / 2)
 		path->probe = true;
 	path->window.due = association->shared->now;
 	association->wants_output = true;

@@ -1,6 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "message.h"
 
+uint32_t message_window(const struct shared *shared)
+{
+	uint32_t window = MESSAGE_RING_MOST;
+
+	while (window > MESSAGE_RING && (uint64_t)window * shared->busy > MESSAGE_RINGS)
+		window /= 2;
+	return window;
+}
+
+uint32_t message_room(const struct exchange *exchange)
+{
+	uint64_t room = MESSAGE_RING + exchange->in[STREAM_MESSAGE].taken - exchange->credit_from;
+	uint32_t most = message_window(exchange->shared);
+
+	return room < most ? (uint32_t)room : most;
+}
+
+uint64_t message_limit(const struct exchange *exchange)
+{
+	uint64_t limit = exchange->in[STREAM_MESSAGE].taken + message_room(exchange);
+
+	return limit > exchange->credit_told ? limit : exchange->credit_told;
+}
+
+/* The ring is full, and the receiver has room for more. */
+static bool grow(struct exchange *exchange, size_t length)
+{
+	struct stream_out *out = &exchange->out[STREAM_MESSAGE];
+
+	return out->end + length <= out->limit && out->size < message_window(exchange->shared) &&
+	       stream_out_grow(out);
+}
+
 int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8_t **place)
 {
 	struct stream_out *out = &exchange->out[STREAM_MESSAGE];
@@ -8,6 +41,8 @@ int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8
 	bool memory;
 
 	bytes = stream_out_reserve(out, WIRE_MESSAGE_HEADER + wire_pad(length), &memory);
+	if (!bytes && !memory && grow(exchange, WIRE_MESSAGE_HEADER + wire_pad(length)))
+		bytes = stream_out_reserve(out, WIRE_MESSAGE_HEADER + wire_pad(length), &memory);
 	if (!bytes)
 		return memory ? PF_ERR_MEMORY : PF_ERR_AGAIN;
 	wire_put32(bytes, (uint32_t)length);
@@ -28,9 +63,7 @@ void message_commit(struct exchange *exchange, size_t length)
 /* Tell the peer of the room that there is now, before it has to ask. */
 static void offer_credit(struct exchange *exchange)
 {
-	const struct stream_in *in = &exchange->in[STREAM_MESSAGE];
-
-	if (in->taken + in->size - exchange->credit_told >= in->size / 4)
+	if (message_limit(exchange) - exchange->credit_told >= message_room(exchange) / 4)
 		exchange->effects |= EFFECT_CREDIT;
 }
 

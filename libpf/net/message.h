@@ -6,6 +6,12 @@
 #include "exchange.h"
 
 /* A place in the stream for the bytes of a message. PF_OK, PF_ERR_AGAIN, PF_ERR_MEMORY, ... */
+/* Most bytes of messages that may be under way in one direction, and of the ring that holds them. */
+uint32_t message_window(const struct shared *shared);
+/* Of these as many as this process has room for now: few until it takes messages. */
+uint32_t message_room(const struct exchange *exchange);
+/* The end of what the peer may send; never less than it was told. */
+uint64_t message_limit(const struct exchange *exchange);
 int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8_t **place);
 void message_commit(struct exchange *exchange, size_t length);
 

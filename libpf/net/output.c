@@ -2,6 +2,7 @@
 #include "output.h"
 
 #include "control.h"
+#include "message.h"
 #include "open.h"
 #include "source.h"
 
@@ -175,7 +176,7 @@ static void put_acknowledgement(struct draft *draft, uint64_t now)
 	/* At rest, too: the word of it that was lost may be what the peer waits for. */
 	room = association->rest.positions[STREAMS + STREAM_MESSAGE] + MESSAGE_RING;
 	if (association->busy) {
-		room = association->busy->exchange.in[STREAM_MESSAGE].taken + MESSAGE_RING;
+		room = message_limit(&association->busy->exchange);
 		association->busy->exchange.credit_told = room;
 	}
 	frame.type = FRAME_CREDIT;

@@ -26,6 +26,25 @@ void stream_out_destroy(struct stream_out *out)
 	ranges_destroy(&out->acknowledged);
 }
 
+bool stream_out_grow(struct stream_out *out)
+{
+	uint8_t *ring = malloc(2 * (size_t)out->size + out->spare);
+	uint64_t at, length;
+
+	if (!ring)
+		return false;
+	for (at = out->base; out->ring && at < out->end; at += length) {
+		length = out->size - offset(at, out->size);
+		if (length > out->end - at)
+			length = out->end - at;
+		memcpy(ring + offset(at, 2 * out->size), out->ring + offset(at, out->size), length);
+	}
+	free(out->ring);
+	out->ring = ring;
+	out->size *= 2;
+	return true;
+}
+
 uint8_t *stream_out_reserve(struct stream_out *out, size_t length, bool *memory)
 {
 	*memory = false;

@@ -36,6 +36,8 @@ struct stream_in {
 /* Positions start where the last use ended. Rings, of a power of two, are made at first use. */
 void stream_out_init(struct stream_out *out, uint32_t size, uint32_t spare, uint64_t position);
 void stream_out_destroy(struct stream_out *out);
+/* Twice the size. False: no memory. */
+bool stream_out_grow(struct stream_out *out);
 /* A place for length <= spare bytes; NULL: no room now. *memory: because there is none. */
 uint8_t *stream_out_reserve(struct stream_out *out, size_t length, bool *memory);
 void stream_out_commit(struct stream_out *out, size_t length);

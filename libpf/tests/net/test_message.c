@@ -2,6 +2,7 @@
 /* Messages and atomics: in order, once; sent at once, or several in a packet when they have to wait. */
 #include "unit.h"
 
+#include "net/message.h"
 #include "net/world.h"
 
 static uint32_t received, mistakes;
@@ -312,6 +313,34 @@ static void test_credit(void **state)
 	world_destroy(world);
 }
 
+/* A receiver that takes what comes has room for more, and the sender's ring grows to it. */
+static void test_window(void **state)
+{
+	struct world *world = make(0, 0);
+	struct shared shared = { .busy = 1 };
+	uint32_t sent = 0, held;
+
+	for (; sent < 100; sent++) {
+		assert_status(send(world, sent, 32768), PF_DONE);
+		pump(world, MILLISECOND);
+	}
+	/* What is under way when the ring grows lies in it at another place. */
+	for (held = sent; send(world, sent, 32768) == PF_DONE; sent++) {
+		if (sent == held + 5)
+			host_pump(&world->hosts[0]);
+	}
+	assert_in_range((sent - held) * 32768, MESSAGE_RING_MOST * 15 / 16, MESSAGE_RING_MOST);
+	pump(world, SECOND);
+	check_received(world, sent);
+	world_destroy(world);
+
+	assert_int_equal(message_window(&shared), MESSAGE_RING_MOST);
+	shared.busy = 2 * MESSAGE_RINGS / MESSAGE_RING_MOST;
+	assert_int_equal(message_window(&shared), MESSAGE_RING_MOST / 2);
+	shared.busy = UINT32_MAX;
+	assert_int_equal(message_window(&shared), MESSAGE_RING);
+}
+
 #define ATOMICS 500
 
 static uint64_t values[ATOMICS];
@@ -388,7 +417,7 @@ int main(void)
 		cmocka_unit_test(test_owes),          cmocka_unit_test(test_gathered),
 		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_lost_credit),   cmocka_unit_test(test_atomics),
-		cmocka_unit_test(test_bad_atomic),
+		cmocka_unit_test(test_bad_atomic),    cmocka_unit_test(test_window),
 	};
 
 	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);
