@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#define NET_EAGER_LIMIT (32 * 1024 + MCA_BTL_EXANEST_HEADER_ROOM)
+#define NET_EAGER_LIMIT (64 * 1024 + MCA_BTL_EXANEST_HEADER_ROOM)
 #define NET_SEND_SIZE (64 * 1024)
 
 /*

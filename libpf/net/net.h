@@ -337,7 +337,6 @@ struct net_batch {
 	uint32_t association, path;
 	uint64_t number;
 	uint32_t used;
-	uint32_t most; /* bytes of all, this time */
 	_Alignas(8) uint8_t slab[8192];
 	/* The caller's: NET_BATCH_BYTES + 2048, aligned to 8. With NET_AUTH_HEADER: NULL. */
 	uint8_t *room;

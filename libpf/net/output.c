@@ -6,9 +6,6 @@
 #include "open.h"
 #include "source.h"
 
-/* Bytes of the first batch after a silence: two packets with an MTU of 9000. */
-#define BATCH_FIRST 18000u
-
 /* A packet being written: in the batch's slab, or whole in its room. */
 struct draft {
 	struct net_batch *batch;
@@ -57,7 +54,7 @@ static bool draft_start(struct draft *draft, struct net_batch *batch,
 				 .packet = copy ? batch->room + batch->length :
 						  batch->slab + batch->used };
 	draft->most = draft->path->mtu.size - overhead(shared);
-	if (batch->count == NET_BATCH_MOST || batch->length + draft->path->mtu.size > batch->most ||
+	if (batch->count == NET_BATCH_MOST || batch->length + draft->path->mtu.size > NET_BATCH_BYTES ||
 	    (!copy &&
 	     batch->used + WIRE_HEADER + WIRE_CONTROL_MOST + WIRE_DIGEST > sizeof(batch->slab)))
 		return batch->count == 0;
@@ -363,16 +360,6 @@ static void data(struct net_batch *batch, struct net_association *association, u
 	}
 }
 
-/*
- * What follows a silence is sent in batches that grow, so that the receiver copies
- * the first one while the next is being sent.
- */
-static uint32_t batch_most(const struct path *path)
-{
-	return path->in_flight < NET_BATCH_BYTES - BATCH_FIRST ? BATCH_FIRST + path->in_flight :
-								 NET_BATCH_BYTES;
-}
-
 static void output_path(struct net_batch *batch, struct net_association *association,
 			unsigned number, uint64_t now)
 {
@@ -380,7 +367,6 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 	bool busy = association->busy != NULL, open;
 	uint32_t size;
 
-	batch->most = batch_most(path);
 	open = busy && path_open(path, now, path->mtu.size, association->credit) &&
 	       !association_doubts(association, path);
 	if (path->window.due <= now || association->ping || path->probe ||
@@ -425,7 +411,6 @@ void output_batch(struct net_batch *batch, struct net_association *association, 
 	unsigned number, tried = 0;
 
 	batch->count = batch->length = batch->used = batch->vectors = 0;
-	batch->most = NET_BATCH_BYTES;
 	batch->probe = false;
 	batch->association = association->index;
 	if (association->state == GONE) {
