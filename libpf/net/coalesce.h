@@ -13,7 +13,7 @@
 
 /* The first of so many goes at once. */
 #define COALESCE_MOST 32
-/* A poll is soon if it comes at most so long after the newest post: to send takes 2 to 5 us of it. */
+/* A poll is soon if it comes at most so long after the newest post or the last poll returned. */
 #define COALESCE_SOON 10000u
 /*
  * So many bursts in a row must have been polled for soon before posts wait; twice as many each time
@@ -24,24 +24,45 @@
 
 /* All 0 at first. Under engine.lock. */
 struct coalesce {
-	uint64_t newest;   /* when the newest post since the last poll came */
+	uint64_t newest;   /* when the newest post came, or it or the last poll returned */
 	unsigned posts;    /* since the last poll */
 	bool waits;        /* the newest one */
 	unsigned soon;     /* bursts in a row that a poll followed soon */
 	unsigned required; /* of these, beside COALESCE_TRUST_LEAST, before posts wait */
 };
 
+/* Where a post comes from. */
+enum coalesce_origin {
+	COALESCE_UNPOLLED, /* not the application drives: no poll of its own will send the post */
+	COALESCE_POLLED,
+	COALESCE_CALLED, /* a message of a callback inside a poll: the first one waits, too */
+};
+
+/* Is a poll predicted to follow soon? */
+static inline bool coalesce_trusts(const struct coalesce *coalesce)
+{
+	return coalesce->soon >= coalesce->required + COALESCE_TRUST_LEAST;
+}
+
 /*
- * A post. True: it may wait. False: send it at once, and those that wait. polled: the application is
- * the one that drives.
+ * A post. True: it may wait. False: send it at once, and those that wait. What a callback posts is
+ * often followed by a post of what the application does next: a FIN by a header of the next message.
  */
-static inline bool coalesce_post(struct coalesce *coalesce, uint64_t now, bool polled)
+static inline bool coalesce_post(struct coalesce *coalesce, uint64_t now,
+				 enum coalesce_origin origin)
 {
 	coalesce->newest = now;
-	coalesce->waits = polled && coalesce->posts % COALESCE_MOST &&
-			  coalesce->soon >= coalesce->required + COALESCE_TRUST_LEAST;
+	coalesce->waits = origin != COALESCE_UNPOLLED &&
+			  (origin == COALESCE_CALLED || coalesce->posts % COALESCE_MOST) &&
+			  coalesce_trusts(coalesce);
 	coalesce->posts++;
 	return coalesce->waits;
+}
+
+/* A post, or a poll with posts in it, returns: what counts is what the application does now. */
+static inline void coalesce_return(struct coalesce *coalesce, uint64_t now)
+{
+	coalesce->newest = now;
 }
 
 /* A poll, which sends what waits. */

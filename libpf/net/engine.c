@@ -465,6 +465,7 @@ static unsigned transmit(struct engine *engine, uint64_t time)
 			break;
 	}
 	engine->held = returned != 0;
+	coalesce_return(&engine->coalesce, time);
 	return total;
 }
 
@@ -522,13 +523,14 @@ static unsigned advance(struct engine *engine)
 
 /*
  * The application was told something, and its answer will acknowledge what came;
- * nothing else is to be sent. True: the next poll sees to it, if the application
+ * nothing else is to be sent, or a poll is predicted to follow soon. True: the next poll sees to it, if the application
  * has no answer; without one, the service thread's first round.
  */
 static bool put_off(struct engine *engine, uint64_t told)
 {
 	if (engine->links.told == told ||
-	    atomic_load_explicit(&engine->attended, memory_order_relaxed) || net_owes(engine->core))
+	    atomic_load_explicit(&engine->attended, memory_order_relaxed) ||
+	    (!coalesce_trusts(&engine->coalesce) && net_owes(engine->core)))
 		return false;
 	atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
 	return true;
@@ -661,6 +663,8 @@ int engine_poll_links(struct engine *engine)
 	total += (int)links_tell(&engine->links, engine->core);
 	if (total)
 		activity_moved(&engine->context->activity);
+	if (engine->coalesce.posts)
+		coalesce_return(&engine->coalesce, now());
 	engine->calling = engine->memory.progress = false;
 	atomic_store_explicit(&engine->caller, 0, memory_order_relaxed);
 	stop_driving(engine);
@@ -727,12 +731,27 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 	return true;
 }
 
-void engine_post(struct engine *engine)
+static enum coalesce_origin origin(const struct engine *engine, bool message)
 {
-	uint64_t time = now();
-	bool waits = coalesce_post(&engine->coalesce, time,
-				   !atomic_load_explicit(&engine->attended, memory_order_seq_cst));
+	if (atomic_load_explicit(&engine->attended, memory_order_seq_cst))
+		return COALESCE_UNPOLLED;
+	if (message && atomic_load_explicit(&engine->caller, memory_order_relaxed) == thread_id())
+		return COALESCE_CALLED;
+	return COALESCE_POLLED;
+}
 
+void engine_post(struct engine *engine, bool message)
+{
+	enum coalesce_origin from = origin(engine, message);
+	uint64_t time = now();
+	bool waits = coalesce_post(&engine->coalesce, time, from);
+
+	if (waits && from == COALESCE_CALLED) {
+		net_keep(engine->core);
+		atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
+		engine_unlock(engine);
+		return;
+	}
 	if (waits || !start_driving(engine)) {
 		net_keep(engine->core);
 		atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);

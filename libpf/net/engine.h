@@ -104,8 +104,11 @@ static inline int engine_poll(struct engine *engine)
  * thread drives; asked to tell, it will write wake when it stops.
  */
 bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm);
-/* With the lock, which it gives back, after posting to the core: send what may go now. */
-void engine_post(struct engine *engine);
+/*
+ * With the lock, which it gives back, after posting to the core: send what may go now.
+ * message: nothing but a message was posted.
+ */
+void engine_post(struct engine *engine, bool message);
 
 /* Any thread: the context's statistics are as the core counted. */
 void engine_count(struct engine *engine);

@@ -126,7 +126,7 @@ int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 		status = contact(engine, peer, wait);
 		*why = pf_peer_path(peer);
 		/* Sends what that has to say. */
-		engine_post(engine);
+		engine_post(engine, false);
 		if (status != PF_ERR_AGAIN || !wait)
 			break;
 		if (!engine_wait(engine, &waiter)) {
@@ -142,11 +142,11 @@ int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 }
 
 /* With the lock, which it gives back, after posting to the core. */
-static void posted(struct engine *engine)
+static void posted(struct engine *engine, bool message)
 {
 	pf_context *context = engine->context;
 
-	engine_post(engine);
+	engine_post(engine, message);
 	/* What waits for company goes with the next poll: another thread may be asleep in it. */
 	if (context->threads && context->sleepy)
 		context->wake(context);
@@ -206,7 +206,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		status = net_send_lent(association, tag, header, header_length, payload, length);
 	else
 		status = net_send(association, tag, header, header_length, payload, length);
-	posted(engine);
+	posted(engine, true);
 	free(gathered);
 	if (status == PF_DONE) {
 		statistic_add(statistics, PF_STAT_SENDS, 1);
@@ -254,7 +254,7 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 				 net_put(association, here, remote, length, operation) :
 				 net_get(association, here, remote, length, operation);
 	if (status == PF_OK) {
-		posted(engine);
+		posted(engine, false);
 		return PF_OK;
 	}
 	engine_unlock(engine);
@@ -280,7 +280,7 @@ static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned wi
 	if (association)
 		status = net_atomic(association, op, width, remote, operand, compare, operation);
 	if (status == PF_OK) {
-		posted(engine);
+		posted(engine, false);
 		return PF_OK;
 	}
 	engine_unlock(engine);

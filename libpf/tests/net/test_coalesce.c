@@ -14,7 +14,7 @@ static unsigned burst(struct coalesce *coalesce, unsigned posts, uint64_t until_
 	unsigned sent = 0;
 
 	while (posts--)
-		sent += !coalesce_post(coalesce, now += 100, true);
+		sent += !coalesce_post(coalesce, now += 100, COALESCE_POLLED);
 	coalesce_poll(coalesce, now += until_poll);
 	return sent;
 }
@@ -62,7 +62,7 @@ static void test_no_prediction(void **state)
 	bursts_until_trust(&coalesce);
 	/* The service thread drives: every post goes at once. */
 	for (i = 0; i < 3; i++)
-		assert_false(coalesce_post(&coalesce, now += 100, false));
+		assert_false(coalesce_post(&coalesce, now += 100, COALESCE_UNPOLLED));
 	coalesce_poll(&coalesce, now += LATE);
 	assert_int_equal(bursts_until_trust(&coalesce), COALESCE_TRUST_LEAST);
 	for (i = 0; i < 10; i++)
@@ -92,6 +92,30 @@ static void test_wrong(void **state)
 	assert_true(bursts_until_trust(&coalesce) <= 2 * COALESCE_TRUST_LEAST);
 }
 
+/* What a callback posts waits even if it is the first, but not without trust. */
+static void test_called(void **state)
+{
+	struct coalesce coalesce = { 0 };
+
+	assert_false(coalesce_post(&coalesce, now += 100, COALESCE_CALLED));
+	bursts_until_trust(&coalesce);
+	assert_true(coalesce_post(&coalesce, now += 100, COALESCE_CALLED));
+	coalesce_poll(&coalesce, now += LATE);
+	assert_false(coalesce_post(&coalesce, now += 100, COALESCE_CALLED));
+}
+
+/* A poll or a send that takes long by itself says nothing of the application. */
+static void test_long_poll(void **state)
+{
+	struct coalesce coalesce = { 0 };
+
+	bursts_until_trust(&coalesce);
+	coalesce_post(&coalesce, now += 100, COALESCE_POLLED);
+	coalesce_return(&coalesce, now += LATE);
+	coalesce_poll(&coalesce, now += 100);
+	assert_true(coalesce_trusts(&coalesce));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -99,6 +123,8 @@ int main(void)
 		cmocka_unit_test(test_together),
 		cmocka_unit_test(test_no_prediction),
 		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_called),
+		cmocka_unit_test(test_long_poll),
 	};
 
 	return cmocka_run_group_tests_name("coalesce", tests, NULL, NULL);
