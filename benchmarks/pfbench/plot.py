@@ -39,9 +39,13 @@ def draw(results: Results, folder: Path, subject: str, caption: str) -> Optional
 
 
 def draw_time(
-    path: Path, title: str, step: float, rates: Mapping[str, Sequence[float]]
+    path: Path,
+    title: str,
+    step: float,
+    rates: Mapping[str, Sequence[float]],
+    events: Optional[Mapping[float, str]] = None,
 ) -> Optional[str]:
-    """Draw MB/s over time. Return None, or why there is no plot."""
+    """Draw MB/s over time, with events at times. Return None, or why there is no plot."""
     if not shutil.which("gnuplot"):
         return _NO_GNUPLOT
     lines = [
@@ -51,6 +55,13 @@ def draw_time(
         "set yrange [0:*]",
         "set key outside top center horizontal",
     ]
+    for time, event in (events or {}).items():
+        lines.append(
+            f"set arrow from {time:.3f}, graph 0 to {time:.3f}, graph 1 nohead dt 2"
+        )
+        lines.append(
+            f'set label "{_quoted(event)}" at {time:.3f}, graph 0.03 offset 0.5, 0 noenhanced'
+        )
     curves = []
     for index, (name, values) in enumerate(rates.items()):
         rows = [f"{(i + 0.5) * step:.6g} {rate:.6g}" for i, rate in enumerate(values)]
