@@ -68,7 +68,7 @@ def draw_time(
         lines.append(_block(index, rows))
         curves.append(
             f"$data{index} using 1:2 with lines "
-            f"title \"{_quoted(name)}\" noenhanced lc rgb '{_COLOURS[index]}' lw 2"
+            f"title \"{_quoted(name)}\" noenhanced lc rgb '{_COLOURS[index % len(_COLOURS)]}' lw 2"
         )
     return _gnuplot(path, "\n".join(lines) + "\nplot " + ", ".join(curves) + "\n")
 
