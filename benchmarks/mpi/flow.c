@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <math.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 /* Bytes from one stamp in a message to the next: exanest's unit of retransmission. */
 #define STAMP_INTERVAL 256
 #define NAME_LONGEST 128
+#define COUNTERS 4
 
 struct span {
 	double begin, end; /* CLOCK_MONOTONIC, s */
@@ -61,7 +63,8 @@ struct receiver {
 };
 
 /* The counters of btl exanest that are printed, where it is loaded. */
-static const char *const counters[] = { "net_sent", "net_bytes", "net_lost", "net_dropped" };
+static const char *const counters[COUNTERS] = { "net_sent", "net_bytes", "net_lost",
+						"net_dropped" };
 
 static void *allocate(size_t count, size_t size)
 {
@@ -311,45 +314,53 @@ static int report(const struct receiver *receiver)
 
 /* ---- counters ---- */
 
-static uint64_t counter_read(MPI_T_pvar_session session, int index)
-{
-	MPI_T_pvar_handle handle;
-	uint64_t value = 0;
-	int count;
-
-	if (MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count))
-		return 0;
-	if (count != 1 || MPI_T_pvar_read(session, handle, &value))
-		value = 0;
-	MPI_T_pvar_handle_free(session, &handle);
-	return value;
-}
-
-/* Print the sum over all ranks of each counter that all of them have. */
-static void print_counters(const struct settings *settings)
-{
+struct counting {
 	MPI_T_pvar_session session;
-	size_t i;
-	int index;
+	MPI_T_pvar_handle handles[COUNTERS];
+	bool counts[COUNTERS];
+};
 
-	if (MPI_T_pvar_session_create(&session))
+/* A counter counts from here on. */
+static void start_counters(struct counting *counting)
+{
+	int granted, index, count;
+	size_t i;
+
+	MPI_T_init_thread(MPI_THREAD_SINGLE, &granted);
+	if (MPI_T_pvar_session_create(&counting->session))
 		return;
-	for (i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
-		unsigned long long mine[2] = { 0 }, all[2];
+	for (i = 0; i < COUNTERS; i++) {
 		char name[NAME_LONGEST];
 
 		snprintf(name, sizeof(name), "btl_exanest_%s", counters[i]);
-		if (!MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index)) {
-			mine[0] = 1;
-			mine[1] = counter_read(session, index);
-		}
+		if (MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index) ||
+		    MPI_T_pvar_handle_alloc(counting->session, index, NULL, &counting->handles[i],
+					    &count))
+			continue;
+		/* One that always counts cannot be started, and needs not. */
+		(void)MPI_T_pvar_start(counting->session, counting->handles[i]);
+		counting->counts[i] = count == 1;
+	}
+}
+
+/* Print the sum over all ranks of each counter that all of them have. */
+static void print_counters(const struct counting *counting, const struct settings *settings)
+{
+	size_t i;
+
+	for (i = 0; i < COUNTERS; i++) {
+		unsigned long long mine[2] = { 0 }, all[2];
+
+		if (counting->counts[i])
+			mine[0] = !MPI_T_pvar_read(counting->session, counting->handles[i],
+						   &mine[1]);
 		MPI_Reduce(mine, all, 2, MPI_UNSIGNED_LONG_LONG, MPI_SUM, settings->senders,
 			   MPI_COMM_WORLD);
 		if (settings->rank == settings->senders &&
 		    all[0] == (unsigned long long)settings->senders + 1)
 			printf("# %s %llu\n", counters[i], all[1]);
 	}
-	MPI_T_pvar_session_free(&session);
+	MPI_T_finalize();
 }
 
 /* ---- command line ---- */
@@ -424,16 +435,16 @@ static void usage(void)
 
 int main(int argc, char **argv)
 {
+	struct counting counting = { 0 };
 	struct settings settings = { 0 };
 	struct receiver receiver;
-	int ranks, granted, status = 0;
+	int ranks, status = 0;
 
 	if (argc == 2 && (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))) {
 		usage();
 		return 0;
 	}
 	MPI_Init(&argc, &argv);
-	MPI_T_init_thread(MPI_THREAD_SINGLE, &granted);
 	MPI_Comm_rank(MPI_COMM_WORLD, &settings.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	settings.senders = ranks - 1;
@@ -444,6 +455,7 @@ int main(int argc, char **argv)
 		MPI_Finalize();
 		return 1;
 	}
+	start_counters(&counting);
 	if (settings.rank < settings.senders) {
 		send_all(&settings);
 	} else {
@@ -452,8 +464,7 @@ int main(int argc, char **argv)
 		status = report(&receiver);
 		receiver_destroy(&receiver);
 	}
-	print_counters(&settings);
-	MPI_T_finalize();
+	print_counters(&counting, &settings);
 	MPI_Finalize();
 	return status;
 }

@@ -49,6 +49,7 @@ struct flow {
 	struct slot slots[WINDOW];
 	unsigned busy;
 	unsigned long long *bytes; /* by step */
+	unsigned long long total;  /* bytes, also before and after the span */
 	bool failed;
 };
 
@@ -119,6 +120,7 @@ static void arrived(struct slot *slot)
 	const struct span *span = &flow->span;
 	double now = sample_seconds();
 
+	flow->total += LENGTH;
 	slot->busy = false;
 	flow->busy--;
 	if (!pattern_matches(flow->memory + slot->number * LENGTH, LENGTH, SEED + slot->number)) {
@@ -204,6 +206,7 @@ static int report(struct flow *flow)
 	printf("# End of the step in s after BEGIN, bytes received in the step\n");
 	for (i = 0; i < flow->span.steps; i++)
 		printf("%.3f %llu\n", (i + 1) * flow->span.step, flow->bytes[i]);
+	printf("# bytes %llu\n", flow->total);
 	printf("# pages %lu\n", atomic_load(&store.supplied));
 	printf("# net_nacks %llu\n",
 	       (unsigned long long)pf_stat(flow->pair.context, PF_STAT_NET_NACKS));

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
-from . import cli, comparison, environment, hosts, plot, streams, table
+from . import backpressure, cli, comparison, environment, hosts, plot, streams, table
 from .comparison import Setup
 from .transports import KNOWN, SUBJECT, Transport
 
@@ -30,9 +30,15 @@ senders; the most bytes seen waiting in the queue of the port, which is read
 every millisecond; packets that the port dropped, and packets that the senders
 retransmitted, as parts of all packets.
 
+--pager runs a stream of {SUBJECT} from one host to another, alone and beside gets
+of the receiving host from a third one. All messages go through the same port.
+The gets go to memory of a pager, which makes each page from {backpressure.FRAGMENTS} pages of a file
+that it reads with O_DIRECT.
+
 The results of --hosts are summary.csv, incast.csv (the rate of each sender over
 time), tables.txt, environment.txt and an SVG plot for each transport, in
-results/DATE-TIME below the current folder or where --out says.
+results/DATE-TIME below the current folder or where --out says. --pager writes
+backpressure.csv and backpressure.svg.
 """
 _EXIT_CODES = f"""\
 exit codes: 0 done; 1 a run of {SUBJECT} failed (others may have failed: see the
@@ -120,16 +126,23 @@ def parser() -> argparse.ArgumentParser:
         const="hosts",
         help="with processes, on hosts of this machine",
     )
+    how.add_argument(
+        "--pager",
+        dest="how",
+        action="store_const",
+        const="pager",
+        help="a stream beside a receiver whose pages come from a slow pager, on hosts",
+    )
     what = parse.add_argument_group("what to measure")
-    cli.add_quick(what, "fewer senders; --hosts: 4, 1 repetition of 3 s")
+    cli.add_quick(what, "--hosts, --pager: 4 senders, 1 repetition of 3 s")
     what.add_argument(
         "--senders",
         metavar="LIST",
         help="numbers of senders, separated by commas (--hosts: default 16)",
     )
-    real = parse.add_argument_group("--hosts")
+    real = parse.add_argument_group("--hosts and --pager")
     names = [transport.name for transport in TRANSPORTS]
-    cli.add_list(real, "--transports", names, " (default: all)")
+    cli.add_list(real, "--transports", names, " (--hosts, default: all)")
     real.add_argument(
         "--rate", default="1gbit", help="of each link, as for tc(8) (default 1gbit)"
     )
@@ -154,7 +167,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser().parse_args(arguments)
-    runs = {"simulated": _run_simulated, "hosts": _run_hosts}
+    runs = {"simulated": _run_simulated, "hosts": _run_hosts, "pager": backpressure.run}
     return cli.guarded("incast", lambda: runs[options.how](options))
 
 
@@ -255,8 +268,11 @@ class _Senders:
         arrivals = streams.parse(output, self._seconds, _STEP)
         if len(arrivals.rates) != self.count:
             raise ValueError("the receiver did not count all senders")
-        again = arrivals.counters.get("net_lost", 0)
-        if transport.name != SUBJECT:
+        if transport.name == SUBJECT:
+            if not arrivals.counters.get("net_sent"):
+                raise ValueError("btl exanest counted no packet")
+            again = arrivals.counters["net_lost"]
+        else:
             again = self._retransmitted() - before
         port = Port(*map(int, watched.split()))
         return Run(transport.name, repetition, arrivals, port, again, self._link)
