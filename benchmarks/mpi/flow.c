@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,24 +15,18 @@
 #include <string.h>
 
 #include "sample.h"
+#include "span.h"
 
 #define BYTES_DEFAULT (256 << 10)
 #define BYTES_MOST (64 << 20)
 #define WINDOW_DEFAULT 16
 #define WINDOW_MOST 64
-#define STEPS_MOST 100000
 #define TAG_DATA 1
 #define TAG_END 2
 /* Bytes from one stamp in a message to the next: exanest's unit of retransmission. */
 #define STAMP_INTERVAL 256
 #define NAME_LONGEST 128
 #define COUNTERS 4
-
-struct span {
-	double begin, end; /* CLOCK_MONOTONIC, s */
-	double step;       /* interval of one line of output, s */
-	int steps;
-};
 
 struct settings {
 	struct span span;
@@ -241,8 +234,8 @@ static void receive_all(struct receiver *receiver)
 			note_pause(receiver, now);
 		if (now >= span->end)
 			break;
-		if (now >= span->begin)
-			receiver->senders[number].bytes[(int)((now - span->begin) / span->step)] +=
+		if (span_contains(span, now))
+			receiver->senders[number].bytes[span_step(span, now)] +=
 				(unsigned long long)settings->bytes;
 		post(receiver, number, slot);
 	}
@@ -365,15 +358,6 @@ static void print_counters(const struct counting *counting, const struct setting
 
 /* ---- command line ---- */
 
-static int parse_seconds(const char *text, double *seconds)
-{
-	char *end;
-
-	errno = 0;
-	*seconds = strtod(text, &end);
-	return errno || end == text || *end || !isfinite(*seconds) || *seconds <= 0 ? -1 : 0;
-}
-
 static int parse_count(const char *text, int most, int *count)
 {
 	char *end;
@@ -384,20 +368,6 @@ static int parse_count(const char *text, int most, int *count)
 	if (errno || end == text || *end || value < 1 || value > most)
 		return -1;
 	*count = (int)value;
-	return 0;
-}
-
-static int parse_span(struct span *span, int argc, char **argv)
-{
-	double steps;
-
-	if (argc != 3 || parse_seconds(argv[0], &span->begin) ||
-	    parse_seconds(argv[1], &span->end) || parse_seconds(argv[2], &span->step))
-		return -1;
-	steps = ceil((span->end - span->begin) / span->step);
-	if (steps < 1 || steps > STEPS_MOST)
-		return -1;
-	span->steps = (int)steps;
 	return 0;
 }
 
@@ -419,7 +389,7 @@ static int parse(struct settings *settings, int argc, char **argv)
 		else
 			status = -1;
 	}
-	return status ? status : parse_span(&settings->span, argc - optind, argv + optind);
+	return status ? status : span_parse(&settings->span, argc - optind, argv + optind);
 }
 
 static void usage(void)

@@ -5,9 +5,7 @@
  * the output are those of mpi/flow.
  */
 #include <err.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +17,12 @@
 #include "pair.h"
 #include "pattern.h"
 #include "sample.h"
+#include "span.h"
 
 #define LENGTH ((size_t)256 << 10)
 #define WINDOW 4
 #define SEED 1
-#define STEPS_MOST 100000
 #define FRAGMENTS_MOST 64
-
-struct span {
-	double begin, end; /* CLOCK_MONOTONIC, s */
-	double step;       /* interval of one line of output, s */
-	int steps;
-};
 
 struct flow;
 
@@ -127,8 +119,8 @@ static void arrived(struct slot *slot)
 		warnx("wrong contents arrived");
 		flow->failed = true;
 	}
-	if (now >= span->begin && now < span->end)
-		flow->bytes[(int)((now - span->begin) / span->step)] += LENGTH;
+	if (span_contains(span, now))
+		flow->bytes[span_step(span, now)] += LENGTH;
 }
 
 static void complete(pf_context *context, const pf_completion *completion)
@@ -246,29 +238,6 @@ out:
 	return -1;
 }
 
-static int parse_seconds(const char *text, double *seconds)
-{
-	char *end;
-
-	errno = 0;
-	*seconds = strtod(text, &end);
-	return errno || end == text || *end || !isfinite(*seconds) || *seconds <= 0 ? -1 : 0;
-}
-
-static int parse_span(struct span *span, char **argv)
-{
-	double steps;
-
-	if (parse_seconds(argv[0], &span->begin) || parse_seconds(argv[1], &span->end) ||
-	    parse_seconds(argv[2], &span->step))
-		return -1;
-	steps = ceil((span->end - span->begin) / span->step);
-	if (steps < 1 || steps > STEPS_MOST)
-		return -1;
-	span->steps = (int)steps;
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	static struct flow flow;
@@ -283,7 +252,7 @@ int main(int argc, char **argv)
 		       LENGTH >> 10, WINDOW);
 		return 0;
 	}
-	if (argc != 7 || parse_span(&flow.span, argv + 4)) {
+	if (argc != 7 || span_parse(&flow.span, argc - 4, argv + 4)) {
 		warnx("needs ADDRESS PAGES FRAGMENTS BEGIN END STEP: see --help");
 		return 2;
 	}

@@ -23,7 +23,8 @@ on this machine (tests/hosts). The link to the receiving host has a limited rate
 and a queue at the switch. The receivers count bytes while both streams run,
 after some time in which the streams find their shares.
 
-The results are fairness.csv, tables.txt, environment.txt and an SVG plot for
+The results are fairness.csv (the rates over time), summary.csv (their means),
+tables.txt, environment.txt, an SVG plot of the shares, and one over time for
 each pair, in results/DATE-TIME below the current folder or where --out says.
 """
 _EXIT_CODES = """\
@@ -220,6 +221,7 @@ def _measure(
         environment.describe(runs.setup.env, facts, {}, runs.commands)
     )
     _draw(shared, folder, options.rate)
+    _draw_shares(shared, folder, options.rate)
     print(f"\n{text}\n\nResults: {folder}")
     if interrupted:
         return 130
@@ -259,6 +261,44 @@ def _write_rates(shared: Sequence[Shared], folder: Path) -> None:
                         + [one.case.streams[number], one.repetition + 1]
                         + [f"{(step + 1) * _STEP:.1f}", f"{rate:.3f}"]
                     )
+
+
+    with open(folder / "summary.csv", "w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["queue", "case", "stream", "transport", "repetition", "MB/s"])
+        for one in shared:
+            for number, mean in enumerate(one.means):
+                out.writerow(
+                    [one.case.queue, one.case.name, number + 1]
+                    + [one.case.streams[number], one.repetition + 1, f"{mean:.3f}"]
+                )
+
+
+def _draw_shares(shared: Sequence[Shared], folder: Path, rate: str) -> None:
+    """The share of the first stream of each pair, by the length of the queue."""
+    pairs = [one for one in shared if len(one.rates) == 2]
+    queues = list(dict.fromkeys(one.case.queue for one in pairs))
+    if not pairs:
+        return
+    shares = {
+        f"first of {name}": [
+            [
+                one.means[0] / (sum(one.means) or 1)
+                for one in pairs
+                if (one.case.name, one.case.queue) == (name, queue)
+            ]
+            for queue in queues
+        ]
+        for name in dict.fromkeys(one.case.name for one in pairs)
+    }
+    reason = plot.draw_shares(
+        folder / "shares.svg",
+        f"shares of two streams at a port of {rate}, by its queue; median and range",
+        queues,
+        shares,
+    )
+    if reason:
+        print(reason, file=sys.stderr)
 
 
 def _draw(shared: Sequence[Shared], folder: Path, rate: str) -> None:

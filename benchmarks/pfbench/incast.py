@@ -32,8 +32,8 @@ retransmitted, as parts of all packets.
 
 --pager runs a stream of {SUBJECT} from one host to another, alone and beside gets
 of the receiving host from a third one. All messages go through the same port.
-The gets go to memory of a pager, which makes each page from {backpressure.FRAGMENTS} pages of a file
-that it reads with O_DIRECT.
+The gets go to memory of a pager, which makes each page from
+{backpressure.FRAGMENTS} pages of a file that it reads with O_DIRECT.
 
 The results of --hosts are summary.csv, incast.csv (the rate of each sender over
 time), tables.txt, environment.txt and an SVG plot for each transport, in

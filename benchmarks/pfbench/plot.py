@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import subprocess
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
@@ -69,6 +70,50 @@ def draw_time(
         curves.append(
             f"$data{index} using 1:2 with lines "
             f"title \"{_quoted(name)}\" noenhanced lc rgb '{_COLOURS[index % len(_COLOURS)]}' lw 2"
+        )
+    return _gnuplot(path, "\n".join(lines) + "\nplot " + ", ".join(curves) + "\n")
+
+
+def draw_shares(
+    path: Path,
+    title: str,
+    groups: Sequence[str],
+    shares: Mapping[str, Sequence[Sequence[float]]],
+) -> Optional[str]:
+    """
+    Draw bars for the shares of each name in each group, each a list of samples: the
+    median and the range. Return None, or why there is no plot.
+    """
+    if not shutil.which("gnuplot"):
+        return _NO_GNUPLOT
+    ticks = ", ".join(f'"{_quoted(name)}" {index}' for index, name in enumerate(groups))
+    lines = [
+        f'set title "{_quoted(title)}" noenhanced',
+        'set ylabel "share"',
+        "set yrange [0:1]",
+        f"set xrange [-0.5:{len(groups) - 0.5}]",
+        f"set xtics ({ticks}) noenhanced",
+        "set key outside top center horizontal",
+        "set style fill solid 0.8",
+    ]
+    curves = ["0.5 notitle lc rgb '#000000' dt 2 lw 1"]
+    width = 0.8 / len(shares)
+    for index, (name, samples) in enumerate(shares.items()):
+        colour = _COLOURS[index % len(_COLOURS)]
+        rows = [
+            f"{group + (index - (len(shares) - 1) / 2) * width:.6g} "
+            f"{statistics.median(values):.6g} {min(values):.6g} {max(values):.6g}"
+            for group, values in enumerate(samples)
+            if values
+        ]
+        lines.append(_block(index, rows))
+        curves.append(
+            f"$data{index} using 1:2:({width * 0.9:.6g}) with boxes "
+            f"title \"{_quoted(name)}\" noenhanced lc rgb '{colour}'"
+        )
+        curves.append(
+            f"$data{index} using 1:2:3:4 with yerrorbars notitle "
+            "lc rgb '#000000' lw 1 pt 7 ps 0.3"
         )
     return _gnuplot(path, "\n".join(lines) + "\nplot " + ", ".join(curves) + "\n")
 

@@ -196,6 +196,8 @@ def test_run(made_up, monkeypatch):
     assert "cache line at the start: 54 ns" in text
     if shutil.which("gnuplot"):
         assert "<svg" in (made_up.out / "exanest+tcp-10ms.svg").read_text()
+        plot = (made_up.out / "shares.svg").read_text()
+        assert "first of exanest+tcp" in plot and "10ms" in plot
 
 
 def test_a_stream_fails(made_up, monkeypatch, capsys):
