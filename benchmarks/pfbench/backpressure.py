@@ -28,8 +28,13 @@ _PAGES_BYTES = 16 << 20
 FRAGMENTS = 32
 # The goal: the part of its rate alone that the stream keeps.
 _KEPT = 0.95
-# What a destination does with a block whose page is absent; "" is no slow receiver.
-_FAULTS = ("", "nack", "backup")
+# With few polls they leave the processor to the stream while they wait for pages.
+_ENVIRONMENT = ("env", "PF_IDLE_POLLS=20")
+# What a destination does with a block whose page is absent; "" is no slow receiver. With
+# LOCAL the slow receiver's source is on its own host: it takes the same processor time,
+# and nothing of the link.
+_LOCAL = "local"
+_FAULTS = ("", _LOCAL, "nack", "backup")
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,8 @@ class _Runs:
         together = [self._stream(span)]
         if fault:
             address = self._work / f"address-{fault}-{repetition}"
-            together += [self._source(address), self._receiver(fault, address, span)]
+            host = "h1" if fault == _LOCAL else "h2"
+            together += [self._source(host, address), self._receiver(fault, address, span)]
         for command in together:
             shown = ["TIME" if part in span[:2] else part for part in command]
             self._commands.setdefault(tuple(shown))
@@ -155,21 +161,16 @@ class _Runs:
         command += ["--mca", "mpi_yield_when_idle", "1", *KNOWN[0].mca(False)]
         return [*command, str(self._programs["flow"]), *span]
 
-    def _source(self, address: Path) -> list[str]:
+    def _source(self, host: str, address: Path) -> list[str]:
         command = [str(self._programs["pf_perf"]), "--cores", "none"]
-        return self._made.inside(
-            "h2", [*_environment("nack"), *command, "--listen", str(address)]
-        )
+        command += ["--listen", str(address)]
+        return self._made.inside(host, [*_ENVIRONMENT, *command])
 
     def _receiver(self, fault: str, address: Path, span: list[str]) -> list[str]:
         command = [str(self._programs["paged_flow"]), str(address)]
         command += [str(self._work / "pages"), str(FRAGMENTS), *span]
-        return self._made.inside("h1", [*_environment(fault), *command])
-
-
-def _environment(fault: str) -> list[str]:
-    # With few polls it leaves the processor to the stream while it waits for pages.
-    return ["env", "PF_IDLE_POLLS=20", f"PF_NET_FAULT={fault}"]
+        option = [] if fault == _LOCAL else [f"PF_NET_FAULT={fault}"]
+        return self._made.inside("h1", [*_ENVIRONMENT, *option, *command])
 
 
 def render(runs: Sequence[Run]) -> str:

@@ -52,7 +52,7 @@ def test_real_run(build, real_hosts, tmp_path, monkeypatch):
     assert incast.main([*options, "--rate", "200mbit"]) == 0
     with open(tmp_path / "backpressure.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    for fault in ("none", "nack", "backup"):
+    for fault in ("none", "local", "nack", "backup"):
         same = [row for row in rows if row["slow receiver"] == fault]
         assert sum(float(row["stream, MB/s"]) for row in same) > 0
         assert (sum(float(row["slow, MB/s"]) for row in same) > 0) == (fault != "none")
