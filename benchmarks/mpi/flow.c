@@ -66,6 +66,7 @@ static void *allocate(size_t count, size_t size)
 	if (!memory) {
 		fprintf(stderr, "flow: no memory for %zu bytes\n", count * size);
 		MPI_Abort(MPI_COMM_WORLD, 1);
+		exit(1); /* not reached */
 	}
 	return memory;
 }
