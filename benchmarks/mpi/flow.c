@@ -36,23 +36,18 @@ struct settings {
 	int senders;
 };
 
-/* What the receiver has of one sender. */
-struct sender {
-	char *buffers;
-	MPI_Request *requests;     /* settings.window of the array of all senders */
-	long long *numbers;        /* of the message that each request receives */
-	long long posted;          /* number of receives */
-	unsigned long long *bytes; /* by step */
-};
-
+/* Slot i * window + k is receive k of sender i. */
 struct receiver {
 	const struct settings *settings;
-	struct sender *senders;
-	MPI_Request *requests;    /* of all senders */
-	unsigned long long wrong; /* number of messages with wrong contents */
-	double first;             /* time at which the first message arrived, s */
-	double last;              /* ... and the last one */
-	double pause, pause_end;  /* longest time without a message in the span, and its end, s */
+	char *buffers;             /* by slot */
+	MPI_Request *requests;     /* by slot */
+	long long *numbers;        /* by slot: of the message that it receives */
+	long long *posted;         /* by sender: number of receives */
+	unsigned long long *bytes; /* by step, and in it by sender */
+	unsigned long long wrong;  /* number of messages with wrong contents */
+	double first;              /* time at which the first message arrived, s */
+	double last;               /* ... and the last one */
+	double pause, pause_end;   /* longest time without a message in the span, and its end, s */
 };
 
 /* The counters of btl exanest that are printed, where it is loaded. */
@@ -148,29 +143,32 @@ static void send_all(const struct settings *settings)
 
 /* ---- the receiver ---- */
 
-static void post(struct receiver *receiver, int number, int slot)
+static char *buffer_of(const struct receiver *receiver, int slot)
 {
-	const struct settings *settings = receiver->settings;
-	struct sender *sender = &receiver->senders[number];
+	return receiver->buffers + (size_t)slot * (size_t)receiver->settings->bytes;
+}
 
-	sender->numbers[slot] = sender->posted++;
-	MPI_Irecv(sender->buffers + (size_t)slot * (size_t)settings->bytes, settings->bytes,
-		  MPI_CHAR, number, TAG_DATA, MPI_COMM_WORLD, &sender->requests[slot]);
+static void post(struct receiver *receiver, int slot)
+{
+	int sender = slot / receiver->settings->window;
+
+	receiver->numbers[slot] = receiver->posted[sender]++;
+	MPI_Irecv(buffer_of(receiver, slot), receiver->settings->bytes, MPI_CHAR, sender, TAG_DATA,
+		  MPI_COMM_WORLD, &receiver->requests[slot]);
 }
 
 /* A receive is complete. An empty message matched a receive that was left. */
-static void check(struct receiver *receiver, int number, int slot, const MPI_Status *status)
+static void check(struct receiver *receiver, int slot, const MPI_Status *status)
 {
 	const struct settings *settings = receiver->settings;
-	const struct sender *sender = &receiver->senders[number];
 	int count;
 
 	MPI_Get_count(status, MPI_CHAR, &count);
 	if (!count)
 		return;
 	receiver->wrong += count != settings->bytes ||
-			   !is_stamped(sender->buffers + (size_t)slot * (size_t)settings->bytes,
-				       settings->bytes, number, sender->numbers[slot]);
+			   !is_stamped(buffer_of(receiver, slot), settings->bytes,
+				       slot / settings->window, receiver->numbers[slot]);
 }
 
 static void note_pause(struct receiver *receiver, double now)
@@ -187,101 +185,89 @@ static void note_pause(struct receiver *receiver, double now)
 }
 
 /* Receive the rest of a sender's messages. */
-static void drain(struct receiver *receiver, int number)
+static void drain(struct receiver *receiver, int sender)
 {
-	struct sender *sender = &receiver->senders[number];
-	int slot, window = receiver->settings->window;
+	int i, window = receiver->settings->window, first = sender * window;
 	MPI_Status status;
 	long long total;
 
-	MPI_Recv(&total, 1, MPI_LONG_LONG, number, TAG_END, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Recv(&total, 1, MPI_LONG_LONG, sender, TAG_END, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	for (;;) {
-		MPI_Waitany(window, sender->requests, &slot, &status);
-		if (slot == MPI_UNDEFINED)
+		MPI_Waitany(window, receiver->requests + first, &i, &status);
+		if (i == MPI_UNDEFINED)
 			break;
-		check(receiver, number, slot, &status);
-		if (sender->posted < total)
-			post(receiver, number, slot);
+		check(receiver, first + i, &status);
+		if (receiver->posted[sender] < total)
+			post(receiver, first + i);
 	}
 	/* Messages that are left when all requests are complete. */
-	while (sender->posted < total) {
-		post(receiver, number, 0);
-		MPI_Wait(&sender->requests[0], &status);
-		check(receiver, number, 0, &status);
+	while (receiver->posted[sender] < total) {
+		post(receiver, first);
+		MPI_Wait(&receiver->requests[first], &status);
+		check(receiver, first, &status);
 	}
 }
 
-/* Count bytes by sender and step. */
+/* Count bytes by step and sender. */
 static void receive_all(struct receiver *receiver)
 {
 	const struct settings *settings = receiver->settings;
 	const struct span *span = &settings->span;
-	int i, number, slot, window = settings->window;
+	int i, slot, slots = settings->senders * settings->window;
 	MPI_Status status;
 	double now;
 
-	for (slot = 0; slot < window; slot++)
-		for (number = 0; number < settings->senders; number++)
-			post(receiver, number, slot);
+	for (i = 0; i < slots; i++)
+		post(receiver, i);
 	for (;;) {
-		MPI_Waitany(settings->senders * window, receiver->requests, &i, &status);
-		number = i / window;
-		slot = i % window;
+		MPI_Waitany(slots, receiver->requests, &slot, &status);
 		now = sample_seconds();
 		if (receiver->first == 0)
 			receiver->first = now;
-		check(receiver, number, slot, &status);
+		check(receiver, slot, &status);
 		if (now >= span->begin)
 			note_pause(receiver, now);
 		if (now >= span->end)
 			break;
 		if (span_contains(span, now))
-			receiver->senders[number].bytes[span_step(span, now)] +=
+			receiver->bytes[span_step(span, now) * settings->senders +
+					slot / settings->window] +=
 				(unsigned long long)settings->bytes;
-		post(receiver, number, slot);
+		post(receiver, slot);
 	}
-	for (number = 0; number < settings->senders; number++)
-		MPI_Send(&receiver->senders[number].posted, 1, MPI_LONG_LONG, number, TAG_END,
-			 MPI_COMM_WORLD);
-	for (number = 0; number < settings->senders; number++)
-		drain(receiver, number);
+	for (i = 0; i < settings->senders; i++)
+		MPI_Send(&receiver->posted[i], 1, MPI_LONG_LONG, i, TAG_END, MPI_COMM_WORLD);
+	for (i = 0; i < settings->senders; i++)
+		drain(receiver, i);
 }
 
 static void receiver_create(struct receiver *receiver, const struct settings *settings)
 {
-	size_t senders = (size_t)settings->senders, window = (size_t)settings->window, i;
+	size_t senders = (size_t)settings->senders, slots = senders * (size_t)settings->window;
 
 	*receiver = (struct receiver){ .settings = settings };
-	receiver->senders = allocate(senders, sizeof(*receiver->senders));
-	receiver->requests = allocate(senders * window, sizeof(*receiver->requests));
-	for (i = 0; i < senders; i++) {
-		struct sender *sender = &receiver->senders[i];
-
-		sender->buffers = allocate(window, (size_t)settings->bytes);
-		memset(sender->buffers, 1, window * (size_t)settings->bytes);
-		sender->requests = receiver->requests + i * window;
-		sender->numbers = allocate(window, sizeof(*sender->numbers));
-		sender->bytes = allocate((size_t)settings->span.steps + 1, sizeof(*sender->bytes));
-	}
+	receiver->buffers = allocate(slots, (size_t)settings->bytes);
+	memset(receiver->buffers, 1, slots * (size_t)settings->bytes);
+	receiver->requests = allocate(slots, sizeof(*receiver->requests));
+	receiver->numbers = allocate(slots, sizeof(*receiver->numbers));
+	receiver->posted = allocate(senders, sizeof(*receiver->posted));
+	receiver->bytes = allocate(((size_t)settings->span.steps + 1) * senders,
+				   sizeof(*receiver->bytes));
 }
 
 static void receiver_destroy(struct receiver *receiver)
 {
-	int i;
-
-	for (i = 0; i < receiver->settings->senders; i++) {
-		free(receiver->senders[i].buffers);
-		free(receiver->senders[i].numbers);
-		free(receiver->senders[i].bytes);
-	}
-	free(receiver->senders);
+	free(receiver->buffers);
 	free(receiver->requests);
+	free(receiver->numbers);
+	free(receiver->posted);
+	free(receiver->bytes);
 }
 
 static int report(const struct receiver *receiver)
 {
 	const struct span *span = &receiver->settings->span;
-	int i, number;
+	int i, sender, senders = receiver->settings->senders;
 
 	if (receiver->wrong) {
 		fprintf(stderr, "flow: %llu messages arrived with wrong contents\n",
@@ -297,8 +283,8 @@ static int report(const struct receiver *receiver)
 	printf("# End of the step in s after BEGIN, bytes received in the step from each sender\n");
 	for (i = 0; i < span->steps; i++) {
 		printf("%.3f", (i + 1) * span->step);
-		for (number = 0; number < receiver->settings->senders; number++)
-			printf(" %llu", receiver->senders[number].bytes[i]);
+		for (sender = 0; sender < senders; sender++)
+			printf(" %llu", receiver->bytes[i * senders + sender]);
 		printf("\n");
 	}
 	printf("# pause %.6f s until %.6f s after BEGIN: the longest without a message\n",
@@ -409,23 +395,24 @@ int main(int argc, char **argv)
 	struct counting counting = { 0 };
 	struct settings settings = { 0 };
 	struct receiver receiver;
-	int ranks, status = 0;
+	int rank, ranks, status = 0;
 
 	if (argc == 2 && (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))) {
 		usage();
 		return 0;
 	}
 	MPI_Init(&argc, &argv);
-	MPI_Comm_rank(MPI_COMM_WORLD, &settings.rank);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	settings.senders = ranks - 1;
-	if (ranks < 2 || parse(&settings, argc, argv)) {
-		if (settings.rank == 0)
+	if (parse(&settings, argc, argv) || ranks < 2) {
+		if (rank == 0)
 			fprintf(stderr, "flow: needs mpirun -n 2 or more, and BEGIN END STEP in "
 					"seconds: see --help\n");
 		MPI_Finalize();
 		return 1;
 	}
+	settings.rank = rank;
+	settings.senders = ranks - 1;
 	start_counters(&counting);
 	if (settings.rank < settings.senders) {
 		send_all(&settings);
