@@ -8,12 +8,11 @@ import csv
 import statistics
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence
 
-from . import cli, comparison, environment, hosts, launch, plot
+from . import cli, comparison, environment, hosts, plot, streams, table
 from .comparison import Setup
 from .transports import KNOWN, SUBJECT
 
@@ -24,7 +23,8 @@ on this machine (tests/hosts). The link to the receiving host has a limited rate
 and a queue at the switch. The receivers count bytes while both streams run,
 after some time in which the streams find their shares.
 
-The results are fairness.csv, tables.txt, environment.txt and an SVG plot for
+The results are fairness.csv (the rates over time), summary.csv (their means),
+tables.txt, environment.txt, an SVG plot of the shares, and one over time for
 each pair, in results/DATE-TIME below the current folder or where --out says.
 """
 _EXIT_CODES = """\
@@ -33,10 +33,6 @@ exit codes: 0 done; 1 a stream failed; 2 nothing could be run; 130 interrupted.
 _TCP = "tcp"
 # Interval of a row of fairness.csv, s.
 _STEP = 0.1
-# Time to start, and to find their shares, s.
-_WARM_UP = 4.0
-# Time for mpirun to end, s.
-_TIMEOUT = 30.0
 _PORT = 5201
 _STREAM = Path(__file__).resolve().with_name("tcp_stream.py")
 
@@ -75,29 +71,6 @@ class Shared:
         return [statistics.fmean(rates) for rates in self.rates]
 
 
-def jain(rates: Sequence[float]) -> float:
-    """Jain's fairness index: 1 for equal rates, 1/n if all rates but one are 0."""
-    squares = sum(rate * rate for rate in rates)
-    return sum(rates) ** 2 / (len(rates) * squares) if squares else 0.0
-
-
-def parse_steps(output: str, begin: float, end: float) -> tuple[float, ...]:
-    """The rate in each step, MB/s, from the output of mpi/flow or tcp_stream.py."""
-    rates, before = [], 0.0
-    for line in output.splitlines():
-        if line.startswith("#") or not line.strip():
-            continue
-        try:
-            until, count = line.split()
-            rates.append(int(count) / 1e6 / (float(until) - before))
-            before = float(until)
-        except (ValueError, ZeroDivisionError):
-            raise ValueError(f"invalid line in the output of a stream: {line}") from None
-    if abs(before - (end - begin)) > _STEP:
-        raise ValueError(f"a stream counted {before:.1f} s instead of {end - begin:.1f}")
-    return tuple(rates)
-
-
 def parser() -> argparse.ArgumentParser:
     parse = cli.parser("fairness", _ABOUT, _EXIT_CODES)
     what = parse.add_argument_group("what to measure")
@@ -129,7 +102,7 @@ def parser() -> argparse.ArgumentParser:
         "--seconds",
         type=cli.positive,
         metavar="N",
-        help=f"that a run counts, after {_WARM_UP:.0f} that it does not (default 6)",
+        help=f"that a run counts, after {streams.WARM_UP:.0f} that it does not (default 6)",
     )
     cli.add_repetitions(what, "3; 1 with --quick")
     cli.add_results(parse.add_argument_group("programs and results"))
@@ -153,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
         made.prepare({"wire": "on", "mark": options.mark})
         if float(options.mark):
             made.write("h0", "/proc/sys/net/ipv4/tcp_ecn", "1")
-        return _measure(Streams(made, setup, options), cases, options)
+        return _measure(Runs(made, setup, options), cases, options)
 
 
 def cases_of(options: argparse.Namespace) -> list[Case]:
@@ -163,7 +136,7 @@ def cases_of(options: argparse.Namespace) -> list[Case]:
     return [Case(case.streams, queue) for queue in queues.split(",") for case in chosen]
 
 
-class Streams:
+class Runs:
     """Runs the streams of a case."""
 
     def __init__(
@@ -180,7 +153,7 @@ class Streams:
     def run(self, case: Case, repetition: int) -> Shared:
         """Raises ValueError if a stream fails."""
         self._made.limit("h1", self._rate, case.queue)
-        begin = time.monotonic() + _WARM_UP
+        begin = time.monotonic() + streams.WARM_UP
         end = begin + self.seconds
         span = [f"{begin:.6f}", f"{end:.6f}", str(_STEP)]
         commands = [
@@ -191,18 +164,12 @@ class Streams:
         for command in commands:
             shown = ["TIME" if part in span[:2] else part for part in command]
             self.commands.setdefault(tuple(shown))
-        timeout, env = _WARM_UP + self.seconds + _TIMEOUT, self.setup.env
-        with ThreadPoolExecutor(len(commands)) as pool:
-            outcomes = list(pool.map(lambda c: launch.run(c, env, timeout), commands))
-        for command, outcome in zip(commands, outcomes):
-            if outcome.failure:
-                tail = launch.error_tail(outcome.errors or outcome.output)
-                raise ValueError("\n    ".join([f"{outcome.failure}: {command}", *tail]))
+        outputs = streams.run_together(commands, self.setup.env, self.seconds)
         # The source of a TCP stream prints nothing.
-        printed = [outcome.output for outcome in outcomes if outcome.output]
+        printed = [output for output in outputs if output]
         if len(printed) != len(case.streams):
             raise ValueError("a stream printed nothing")
-        rates = [parse_steps(output, begin, end) for output in printed]
+        rates = [streams.parse(output, self.seconds, _STEP).total for output in printed]
         return Shared(case, repetition, tuple(rates))
 
     def _commands(self, stream: str, port: int, span: list[str]) -> list[list[str]]:
@@ -219,11 +186,11 @@ class Streams:
 
 
 def _measure(
-    streams: Streams, cases: Sequence[Case], options: argparse.Namespace
+    runs: Runs, cases: Sequence[Case], options: argparse.Namespace
 ) -> int:
     repetitions = options.repetitions or (1 if options.depth == "quick" else 3)
     folder = comparison.results_folder(options.out)
-    line = streams.setup.line()
+    line = runs.setup.line()
     print(f"cache line: {line.text}", file=sys.stderr)
     shared: list[Shared] = []
     failed = interrupted = False
@@ -235,7 +202,7 @@ def _measure(
                     file=sys.stderr,
                 )
                 try:
-                    shared.append(streams.run(case, repetition))
+                    shared.append(runs.run(case, repetition))
                 except ValueError as error:
                     print(f"FAILED: {case.name}: {error}", file=sys.stderr)
                     failed = True
@@ -247,13 +214,14 @@ def _measure(
     facts = {
         "link": f"rate {options.rate}, MTU {options.mtu}, marked {options.mark} %",
         "tcp": options.control,
-        "seconds": f"{streams.seconds}, after {_WARM_UP:.0f} not counted",
-        **comparison.line_facts(line, streams.setup.line()),
+        "seconds": f"{runs.seconds}, after {streams.WARM_UP:.0f} not counted",
+        **comparison.line_facts(line, runs.setup.line()),
     }
     (folder / "environment.txt").write_text(
-        environment.describe(streams.setup.env, facts, {}, streams.commands)
+        environment.describe(runs.setup.env, facts, {}, runs.commands)
     )
     _draw(shared, folder, options.rate)
+    _draw_shares(shared, folder, options.rate)
     print(f"\n{text}\n\nResults: {folder}")
     if interrupted:
         return 130
@@ -269,27 +237,14 @@ def render(shared: Sequence[Shared]) -> str:
     for case in dict.fromkeys(one.case for one in shared):
         means = [one.means for one in shared if one.case == case]
         line = [case.queue, case.name]
-        line += [_range([mean[i] for mean in means], 1) for i in range(len(means[0]))]
+        for i in range(len(means[0])):
+            line.append(table.spread([mean[i] for mean in means], 1))
         if len(case.streams) == 2:
-            line.append(_range([mean[0] / (sum(mean) or 1) for mean in means], 3))
-            line.append(_range([jain(mean) for mean in means], 3))
+            line.append(table.spread([mean[0] / (sum(mean) or 1) for mean in means], 3))
+            line.append(table.spread([streams.jain(mean) for mean in means], 3))
         lines.append((*line, *[""] * (len(_HEADS) - len(line))))
-    widths = [max(map(len, column)) for column in zip(*lines)]
     title = "Throughput of each stream; medians, in brackets minimum and maximum"
-    return "\n".join(
-        [title]
-        + [
-            "  ".join(f"{text:<{width}}" for text, width in zip(line, widths)).rstrip()
-            for line in lines
-        ]
-    )
-
-
-def _range(values: Sequence[float], digits: int) -> str:
-    text = f"{statistics.median(values):.{digits}f}"
-    if len(values) > 1:
-        text += f" ({min(values):.{digits}f} {max(values):.{digits}f})"
-    return text
+    return "\n".join([title, *table.columns(lines)])
 
 
 def _write_rates(shared: Sequence[Shared], folder: Path) -> None:
@@ -306,6 +261,44 @@ def _write_rates(shared: Sequence[Shared], folder: Path) -> None:
                         + [one.case.streams[number], one.repetition + 1]
                         + [f"{(step + 1) * _STEP:.1f}", f"{rate:.3f}"]
                     )
+
+
+    with open(folder / "summary.csv", "w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["queue", "case", "stream", "transport", "repetition", "MB/s"])
+        for one in shared:
+            for number, mean in enumerate(one.means):
+                out.writerow(
+                    [one.case.queue, one.case.name, number + 1]
+                    + [one.case.streams[number], one.repetition + 1, f"{mean:.3f}"]
+                )
+
+
+def _draw_shares(shared: Sequence[Shared], folder: Path, rate: str) -> None:
+    """The share of the first stream of each pair, by the length of the queue."""
+    pairs = [one for one in shared if len(one.rates) == 2]
+    queues = list(dict.fromkeys(one.case.queue for one in pairs))
+    if not pairs:
+        return
+    shares = {
+        f"first of {name}": [
+            [
+                one.means[0] / (sum(one.means) or 1)
+                for one in pairs
+                if (one.case.name, one.case.queue) == (name, queue)
+            ]
+            for queue in queues
+        ]
+        for name in dict.fromkeys(one.case.name for one in pairs)
+    }
+    reason = plot.draw_shares(
+        folder / "shares.svg",
+        f"shares of two streams at a port of {rate}, by its queue; median and range",
+        queues,
+        shares,
+    )
+    if reason:
+        print(reason, file=sys.stderr)
 
 
 def _draw(shared: Sequence[Shared], folder: Path, rate: str) -> None:

@@ -95,10 +95,16 @@ TESTS = (
 
 
 class Hosts:
-    """Two hosts, which exist inside the context of made()."""
+    """Hosts, two by default, which exist inside the context of made()."""
 
-    def __init__(self, mtu: int) -> None:
+    def __init__(
+        self, mtu: int, count: int = 2, cables: int = 1, core: bool = True
+    ) -> None:
         self._mtu = mtu
+        self._count = count
+        self._cables = cables
+        # Bind the hosts to the processors in turn.
+        self._core = core
         self._settings: dict[str, str] = {}
         # Other sets of hosts can exist at the same time.
         self._name = f"compare-{os.getpid()}"
@@ -123,7 +129,9 @@ class Hosts:
     @contextlib.contextmanager
     def made(self) -> Iterator[Hosts]:
         try:
-            self._call("up", "2", "--core", "--mtu", str(self._mtu))
+            core = ["--core"] if self._core else []
+            cables = ["--cables", str(self._cables)] if self._cables > 1 else []
+            self._call("up", str(self._count), *core, *cables, "--mtu", str(self._mtu))
             yield self
         finally:
             self._call("down")
@@ -144,11 +152,15 @@ class Hosts:
         """The command line that runs a command inside a host."""
         return [*self._script_command, "exec", host, *command]
 
+    def execute(self, host: str, *command: str) -> str:
+        """Run a command inside a host; returns its output."""
+        return self._call("exec", host, *command)
+
     def write(self, host: str, path: str, text: str) -> None:
         """Write to a file of a host's /proc/sys."""
         self._call("exec", host, "sh", "-c", 'echo "$1" >"$2"', "sh", text, path)
 
-    def _call(self, *arguments: str) -> None:
+    def _call(self, *arguments: str) -> str:
         done = subprocess.run(
             [str(SCRIPT), *arguments],
             env={**os.environ, "EXANEST_HOSTS": self._name},
@@ -161,6 +173,7 @@ class Hosts:
             raise ValueError(f"tests/hosts {' '.join(arguments)}: {text}")
         if done.stderr:
             print(done.stderr.rstrip(), file=sys.stderr)
+        return done.stdout
 
 
 def made_if(wanted: bool, mtu: int) -> ContextManager[Optional[Hosts]]:

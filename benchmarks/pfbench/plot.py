@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import subprocess
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
@@ -39,9 +40,13 @@ def draw(results: Results, folder: Path, subject: str, caption: str) -> Optional
 
 
 def draw_time(
-    path: Path, title: str, step: float, rates: Mapping[str, Sequence[float]]
+    path: Path,
+    title: str,
+    step: float,
+    rates: Mapping[str, Sequence[float]],
+    events: Optional[Mapping[float, str]] = None,
 ) -> Optional[str]:
-    """Draw MB/s over time. Return None, or why there is no plot."""
+    """Draw MB/s over time, with events at times. Return None, or why there is no plot."""
     if not shutil.which("gnuplot"):
         return _NO_GNUPLOT
     lines = [
@@ -51,13 +56,64 @@ def draw_time(
         "set yrange [0:*]",
         "set key outside top center horizontal",
     ]
+    for time, event in (events or {}).items():
+        lines.append(
+            f"set arrow from {time:.3f}, graph 0 to {time:.3f}, graph 1 nohead dt 2"
+        )
+        lines.append(
+            f'set label "{_quoted(event)}" at {time:.3f}, graph 0.03 offset 0.5, 0 noenhanced'
+        )
     curves = []
     for index, (name, values) in enumerate(rates.items()):
         rows = [f"{(i + 0.5) * step:.6g} {rate:.6g}" for i, rate in enumerate(values)]
         lines.append(_block(index, rows))
         curves.append(
             f"$data{index} using 1:2 with lines "
-            f"title \"{_quoted(name)}\" noenhanced lc rgb '{_COLOURS[index]}' lw 2"
+            f"title \"{_quoted(name)}\" noenhanced lc rgb '{_COLOURS[index % len(_COLOURS)]}' lw 2"
+        )
+    return _gnuplot(path, "\n".join(lines) + "\nplot " + ", ".join(curves) + "\n")
+
+
+def draw_shares(
+    path: Path,
+    title: str,
+    groups: Sequence[str],
+    shares: Mapping[str, Sequence[Sequence[float]]],
+) -> Optional[str]:
+    """
+    Draw bars for the shares of each name in each group, each a list of samples: the
+    median and the range. Return None, or why there is no plot.
+    """
+    if not shutil.which("gnuplot"):
+        return _NO_GNUPLOT
+    ticks = ", ".join(f'"{_quoted(name)}" {index}' for index, name in enumerate(groups))
+    lines = [
+        f'set title "{_quoted(title)}" noenhanced',
+        'set ylabel "share"',
+        "set yrange [0:1]",
+        f"set xrange [-0.5:{len(groups) - 0.5}]",
+        f"set xtics ({ticks}) noenhanced",
+        "set key outside top center horizontal",
+        "set style fill solid 0.8",
+    ]
+    curves = ["0.5 notitle lc rgb '#000000' dt 2 lw 1"]
+    width = 0.8 / len(shares)
+    for index, (name, samples) in enumerate(shares.items()):
+        colour = _COLOURS[index % len(_COLOURS)]
+        rows = [
+            f"{group + (index - (len(shares) - 1) / 2) * width:.6g} "
+            f"{statistics.median(values):.6g} {min(values):.6g} {max(values):.6g}"
+            for group, values in enumerate(samples)
+            if values
+        ]
+        lines.append(_block(index, rows))
+        curves.append(
+            f"$data{index} using 1:2:({width * 0.9:.6g}) with boxes "
+            f"title \"{_quoted(name)}\" noenhanced lc rgb '{colour}'"
+        )
+        curves.append(
+            f"$data{index} using 1:2:3:4 with yerrorbars notitle "
+            "lc rgb '#000000' lw 1 pt 7 ps 0.3"
         )
     return _gnuplot(path, "\n".join(lines) + "\nplot " + ", ".join(curves) + "\n")
 

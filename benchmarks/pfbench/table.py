@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from typing import Optional, Sequence, Union
 
 from .measures import Measure
@@ -45,6 +46,25 @@ def render(results: Results, measure: Measure, subject: str) -> str:
         if results.failed(measure, name):
             lines.append(f"{name} FAILED: {results.failures[measure, name]}")
     return "\n".join(lines)
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """The median, and the range if there are several values."""
+    if not values:
+        return "-"
+    text = f"{statistics.median(values):.{digits}f}"
+    if len(values) > 1:
+        text += f" ({min(values):.{digits}f} {max(values):.{digits}f})"
+    return text
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with columns of equal width, aligned to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  ".join(f"{text:<{width}}" for text, width in zip(row, widths)).rstrip()
+        for row in rows
+    ]
 
 
 def _aligned(rows: Sequence[Sequence[str]], first: str) -> list[str]:

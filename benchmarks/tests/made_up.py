@@ -58,7 +58,7 @@ with open(f"{folder}/hosts.log", "a") as log:
     print(os.environ["EXANEST_HOSTS"], *arguments, file=log)
 if arguments[0] == open(f"{folder}/FAILING").read():
     sys.exit("made-up reason: hosts")
-if "sink" in arguments or arguments[-4:][0].endswith("/flow"):
+if "sink" in arguments or any(part.endswith("/flow") for part in arguments):
     begin, end, step = map(float, arguments[-3:])
     for index in range(round((end - begin) / step)):
         print(f"{(index + 1) * step:.3f} {round(step * 10e6)}")

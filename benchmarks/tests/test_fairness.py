@@ -7,8 +7,13 @@ import time
 
 import pytest
 
-from pfbench import fairness, launch, tcp_stream
-from pfbench.fairness import Case, Shared, jain, parse_steps
+from pfbench import fairness, launch, streams, tcp_stream
+from pfbench.fairness import Case, Shared
+from pfbench.streams import jain
+
+
+def parse_steps(output, begin, end):
+    return streams.parse(output, end - begin, 0.1).total
 
 
 def test_jain():
@@ -137,6 +142,36 @@ def test_flow_needs_two_ranks(flow):
     assert "mpirun -n 2" in flow(1, 2, 1, ranks=1).errors
 
 
+def test_flow_of_several_senders(flow):
+    for delay in (2, 10, 50):
+        begin = time.monotonic() + delay
+        sizes = ["--bytes", 100000, "--window", 3]
+        outcome = flow(*sizes, begin, begin + 0.5, 0.1, ranks=4)
+        if "give a later BEGIN" not in outcome.errors:
+            break
+    assert outcome.failure == "", outcome.errors
+    arrivals = streams.parse(outcome.output, 0.5, 0.1)
+    assert len(arrivals.rates) == 3
+    assert min(sum(rates) for rates in arrivals.rates) > 0
+    assert 0 < arrivals.pause < 0.5
+
+
+def test_output_of_several_senders():
+    output = "# Remark\n0.1 100000 200000\n0.2 300000 0\n"
+    output += "# pause 0.025000 s until 0.125000 s after BEGIN: the longest\n# net_lost 7\n"
+    arrivals = streams.parse(output, 0.2, 0.1)
+    assert arrivals.rates[0] == pytest.approx([1, 3])
+    assert arrivals.rates[1] == pytest.approx([2, 0])
+    assert arrivals.total == pytest.approx([3, 3])
+    assert (arrivals.pause, arrivals.pause_end) == (0.025, 0.125)
+    assert arrivals.counters == {"net_lost": 7}
+
+
+def test_lines_of_different_lengths():
+    with pytest.raises(ValueError, match="numbers of senders"):
+        streams.parse("0.1 1 2\n0.2 1\n", 0.2, 0.1)
+
+
 def rows(folder):
     with open(folder / "fairness.csv", newline="") as file:
         return list(csv.DictReader(file))
@@ -161,6 +196,8 @@ def test_run(made_up, monkeypatch):
     assert "cache line at the start: 54 ns" in text
     if shutil.which("gnuplot"):
         assert "<svg" in (made_up.out / "exanest+tcp-10ms.svg").read_text()
+        plot = (made_up.out / "shares.svg").read_text()
+        assert "first of exanest+tcp" in plot and "10ms" in plot
 
 
 def test_a_stream_fails(made_up, monkeypatch, capsys):
@@ -174,7 +211,7 @@ def test_a_stream_fails(made_up, monkeypatch, capsys):
 
 def test_real_run(build, real_hosts, tmp_path, monkeypatch):
     # mpirun takes its time on a busy machine.
-    monkeypatch.setattr(fairness, "_WARM_UP", 10.0)
+    monkeypatch.setattr(streams, "WARM_UP", 10.0)
     options = ["--build", str(build), "--out", str(tmp_path), "--control", "reno"]
     options += ["--quick", "--cases", "exanest+tcp", "--rate", "200mbit"]
     assert fairness.main(options) == 0

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from made_up import BENCHMARKS
-from pfbench import fairness
+from pfbench import fairness, incast, interfaces
 from pfbench.suite import COST_TESTS
 
 TEXT = (BENCHMARKS / "README.md").read_text()
@@ -24,9 +24,10 @@ def test_command(made_up, request, line):
     made_up.listing(["btl:exanest", "btl:vader", "btl:tcp", "pml:ucx"])
     program, *arguments = shlex.split(line, comments=True)
     command = program.partition("/")[2]
-    if command == "fairness":
-        # Its streams take their time: test_fairness has a short run.
-        fairness.parser().parse_args(arguments)
+    streams = {"fairness": fairness, "incast": incast, "interfaces": interfaces}
+    if command in streams:
+        # Streams take their time: the test of each command has a short run.
+        streams[command].parser().parse_args(arguments)
         return
     if "--hosts" in line:
         request.getfixturevalue("real_hosts")

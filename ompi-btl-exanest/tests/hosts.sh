@@ -159,6 +159,31 @@ pull_cable()
 	note "happened: both cables were used, and one had no link for 2 s"
 }
 
+# sent INTERFACE: bytes that h0 sent over it
+sent()
+{
+	"$host_script" exec h0 cat "/sys/class/net/$1/statistics/tx_bytes"
+}
+
+# In host h0, whose kernel then has no route for that interface.
+shut_interface()
+{
+	local bytes0 bytes1
+	bytes0=$(sent eth0) bytes1=$(sent eth1)
+	pause 1.2
+	(($(sent eth0) - bytes0 > 1000000 && $(sent eth1) - bytes1 > 1000000)) || return
+	"$host_script" exec h0 ip link set eth1 down
+	bytes0=$(sent eth0)
+	pause 1.5
+	(($(sent eth0) - bytes0 > 1000000)) || return
+	"$host_script" exec h0 ip link set eth1 up
+	bytes1=$(sent eth1)
+	# A path that has no answer is probed once a second.
+	pause 2.5
+	(($(sent eth1) - bytes1 > 1000000)) || return
+	note "happened: both interfaces were used, then one, then both again"
+}
+
 # The sockets may have no room for some of the packets.
 assail()
 {

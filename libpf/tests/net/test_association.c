@@ -810,6 +810,96 @@ static void test_probes_of_paths(void **state)
 	}
 }
 
+/* ---- one of two paths goes down in the middle of a stream ---- */
+
+#define STREAM_LENGTH 65536u
+#define STREAM_DEPTH 4
+#define STREAM_RATE 125000000ull /* bytes a second: 1 Gbit/s */
+#define PAUSE_MOST (200 * MILLISECOND)
+/* Time after which a path that is up again is used: it is probed once a second at least. */
+#define RETURN_MOST (1500 * MILLISECOND)
+
+static uint64_t stream_last, stream_pause;
+static uint64_t path_bytes[2]; /* from host 0 to host 1 */
+
+static void count_paths(struct world *world, unsigned from, unsigned to, const uint8_t *packet,
+			size_t length)
+{
+	if (from == 0)
+		path_bytes[packet[17]] += length;
+}
+
+static void note_pause(const struct world *world)
+{
+	if (world->now - stream_last > stream_pause)
+		stream_pause = world->now - stream_last;
+	stream_last = world->now;
+}
+
+static void put_again(struct host *host, void *arg, const struct net_completion *completion)
+{
+	completed++;
+	last_status = completion->status;
+	note_pause(host->world);
+	host_put(host, 0, 1, (size_t)(uintptr_t)arg, STREAM_LENGTH, arg);
+}
+
+/* The longest time without a completed put, from now on for this time. */
+static uint64_t pause_within(struct world *world, uint64_t time)
+{
+	stream_last = world->now;
+	stream_pause = 0;
+	path_bytes[0] = path_bytes[1] = 0;
+	world_pass(world, time);
+	note_pause(world);
+	return stream_pause;
+}
+
+static void test_pause(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world;
+	uint64_t pause;
+	unsigned i, down;
+
+	settings.paths = 2;
+	settings.rate = STREAM_RATE;
+	settings.queue = STREAM_RATE / 100;
+	for (i = 0; i < 8; i++) {
+		settings.seed = i;
+		down = i % 2;
+		world = make_used(&settings);
+		world->tap = count_paths;
+		world->hosts[0].complete = put_again;
+		for (size_t at = 0; at < STREAM_DEPTH; at++) {
+			size_t place = settings.arena / 2 + at * STREAM_LENGTH;
+
+			host_put(&world->hosts[0], 0, 1, place, STREAM_LENGTH, (void *)place);
+		}
+		/* Until some time when packets are under way on both. */
+		world_pass(world, 50 * MILLISECOND + i * 77 * MICROSECOND);
+		world->settings.paths_down = 1u << down;
+		pause = pause_within(world, 2 * SECOND);
+		if (pause >= PAUSE_MOST)
+			fail_msg("seed %u: path %u goes down, and nothing completes for %.1f ms", i,
+				 down, (double)pause / 1e6);
+		print_message("# seed %u: path %u, pause %.1f ms\n", i, down, (double)pause / 1e6);
+		assert_true(path_bytes[!down] > STREAM_RATE);
+		assert_true(path_bytes[down] < STREAM_RATE / 100);
+		world->settings.paths_down = 0;
+		world_pass(world, RETURN_MOST);
+		assert_true(pause_within(world, SECOND) < PAUSE_MOST);
+		assert_true(path_bytes[down] > STREAM_RATE / 4);
+		assert_true(path_bytes[!down] > STREAM_RATE / 4);
+		assert_ok(last_status);
+		assert_int_equal(gone, 0);
+		assert_memory_equal(world->hosts[0].arena,
+				    world->hosts[1].arena + settings.arena / 2, STREAM_LENGTH);
+		world->hosts[0].complete = on_complete;
+		world_destroy(world);
+	}
+}
+
 static void test_idle_memory(void **state)
 {
 	struct settings settings = three_hosts();
@@ -856,6 +946,7 @@ int main(void)
 		cmocka_unit_test(test_give_up),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_probes_of_paths),
+		cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_idle_memory),
 	};
 
