@@ -21,5 +21,7 @@ void packet_free(struct world *world, struct packet *packet);
 void packets_destroy(struct world *world);
 /* Hand a packet over to the network. */
 void packet_transmit(struct world *world, struct packet *packet);
+/* It is at the switch. time: when it reaches its host if nothing is queued. */
+void packet_switch(struct world *world, struct packet *packet, uint64_t time);
 
 #endif
