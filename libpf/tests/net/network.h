@@ -10,6 +10,7 @@ struct packet {
 	struct packet *next;
 	unsigned from, to;
 	uint32_t length;
+	uint64_t arrived; /* in its host's socket */
 	uint8_t path, ecn;
 	bool corrupt; /* the receiver must notice it */
 	_Alignas(8) uint8_t bytes[];

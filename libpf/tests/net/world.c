@@ -138,6 +138,7 @@ static void arrive(struct world *world, struct packet *packet)
 	}
 	host->waiting += wire_charge(packet->length);
 	packet->next = NULL;
+	packet->arrived = world->now;
 	*host->queue_last = packet;
 	host->queue_last = &packet->next;
 	if (host->stopped || host->away)
