@@ -134,7 +134,7 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 		return;
 	}
 	sent->state = SENT_UNDER_WAY;
-	if (!path->in_flight && path->rtt && now - path->asked > IDLE)
+	if (!path->in_flight && path->rtt && now > path->paid + IDLE)
 		congestion_restart(&path->congestion, path->mtu.size);
 	path->in_flight += bytes;
 	path->charged += wire_charge(bytes);

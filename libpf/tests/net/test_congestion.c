@@ -2,6 +2,7 @@
 /* Congestion control. Time is virtual, so the figures are always the same. */
 #include "unit.h"
 
+#include "net/cubic.h"
 #include "net/world.h"
 #include "net/congestion.h"
 #include "net/senders.h"
@@ -275,6 +276,34 @@ static void test_incast(void **state)
 	world_destroy(world);
 }
 
+/* Beside TCP with cubic a flow has a quarter of the link, and leaves as much. */
+static void check_cubic(uint64_t queue)
+{
+	struct world *world = senders(125000000, queue, 1);
+	struct cubic *cubic = cubic_start(world, world->hosts[0].port, 9000);
+	double ours, others;
+	uint64_t before;
+
+	world_pass(world, 4 * SECOND);
+	memset(reached, 0, sizeof(reached));
+	before = cubic_bytes(cubic);
+	world_pass(world, 6 * SECOND);
+	ours = (double)reached[1] / 0.125e9 / 6;
+	others = (double)(cubic_bytes(cubic) - before) / 0.125e9 / 6;
+	print_message("# queue of %llu bytes: %.3f of the link, and %.3f\n",
+		      (unsigned long long)queue, ours, others);
+	assert_true(ours > 0.25);
+	assert_true(others > 0.25);
+	world_destroy(world);
+	cubic_free(cubic);
+}
+
+static void test_cubic(void **state)
+{
+	check_cubic(125000);
+	check_cubic(1250000);
+}
+
 /* How many peers send: those of this period and of the one before, each once. */
 static void test_senders(void **state)
 {
@@ -337,7 +366,7 @@ int main(void)
 		cmocka_unit_test(test_short_queue), cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_slow_peer),   cmocka_unit_test(test_incast),
 		cmocka_unit_test(test_senders),	    cmocka_unit_test(test_pause),
-		cmocka_unit_test(test_part),
+		cmocka_unit_test(test_part),	    cmocka_unit_test(test_cubic),
 	};
 
 	return cmocka_run_group_tests_name("net_congestion", tests, NULL, NULL);
