@@ -6,23 +6,23 @@
 /* Where a number has no other source, benchmarks/incast is what it was chosen by. */
 #define INITIAL_PACKETS 10 /* RFC 6928 */
 #define INITIAL_BYTES (64u << 10)
-#define INCREASE_BYTES (16u << 10) /* a round trip */
-#define ALL_BYTES (128u << 10)     /* that all senders of a receiver begin with together, */
+#define INCREASE_BYTES (16u << 10)     /* a round trip */
+#define ALL_BYTES (128u << 10)         /* that all senders of a receiver begin with together, */
 #define ALL_INCREASE_BYTES (32u << 10) /* and that their windows grow by in a round trip */
 #define WINDOW_LEAST 8                 /* bytes: Swift's 0.001 packets */
 #define WINDOW_MOST ((uint64_t)64 << 20)
-#define PACED_PACKETS 4       /* a window of fewer is paced */
-#define LOST_MANY (65536 / 8) /* a share */
-#define WAITED_TARGET 100000u /* ns at the receiver */
-#define PAUSE_TRIPS 16 /* from a pause to the next, round trips at least */
+#define PACED_PACKETS 4        /* a window of fewer is paced */
+#define LOST_MANY (65536 / 8)  /* a share */
+#define WAITED_TARGET 100000u  /* ns at the receiver */
+#define PAUSE_TRIPS 16         /* from a pause to the next, round trips at least */
 #define RTT_MIN_PERIOD 5000000 /* 1024 ns */
 /* Swift's beta and max_mdf */
 #define BETA_PERCENT 80
 #define CUT_MOST_PERCENT 50
 /* After a pause: flows of this kind leave a queue of less than so many targets, */
 #define CROWDED_TARGETS 2
-#define CROWDED_PAUSES 3 /* and never so many times in a row */
-#define SAMPLES_MOST 4 /* as many as small windows have */
+#define CROWDED_PAUSES 3     /* and never so many times in a row */
+#define SAMPLES_MOST 4       /* as many as small windows have */
 #define RIVAL_CUT_PERCENT 30 /* cubic's, RFC 9438 */
 #define RIVAL_PACKETS 2      /* a round trip: cubic regains what it lost within seconds */
 
@@ -220,8 +220,7 @@ static void end_pause(struct congestion *congestion, uint64_t target, uint32_t p
 	/* Who marks keeps the queue short himself. */
 	if (queue < CROWDED_TARGETS * target || queue < before / 2 || congestion->marked_share)
 		congestion->crowded = 0;
-	else if (!rivalled(congestion) &&
-		 congestion->window <= initial(congestion, packet) &&
+	else if (!rivalled(congestion) && congestion->window <= initial(congestion, packet) &&
 		 ++congestion->crowded == CROWDED_PAUSES)
 		congestion->window = UNITS(RIVAL_PACKETS * packet);
 }
@@ -234,7 +233,8 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now,
 	congestion->acknowledged = (uint16_t)(congestion->acknowledged + news->packets);
 	congestion->marked = (uint16_t)(congestion->marked + news->marks);
 	if (congestion->slow_start && congestion->limited) {
-		set(congestion, congestion->window + lesser(UNITS(news->bytes), congestion->window));
+		set(congestion,
+		    congestion->window + lesser(UNITS(news->bytes), congestion->window));
 		if (news->rtt && congestion->delay - congestion->rtt_min > target / 2)
 			congestion->slow_start = false;
 	}

@@ -36,13 +36,13 @@
 #define TRIP_MOST UINT32_MAX
 
 struct congestion {
-	uint64_t window;                /* bytes, in 256ths */
-	uint64_t round;                 /* ends when this packet number is acknowledged */
-	uint64_t before;                /* the window, before it was cut for mourned packets */
-	uint32_t delay;                 /* least round trip of this round, in the network */
-	uint32_t waited;                /* ... with the time that the receiver took */
-	uint32_t trip;                  /* delay of the last round, 0: none yet */
-	uint32_t rtt_min, rtt_min_next; /* of the last 5 to 10 s */
+	uint64_t window;                     /* bytes, in 256ths */
+	uint64_t round;                      /* ends when this packet number is acknowledged */
+	uint64_t before;                     /* the window, before it was cut for mourned packets */
+	uint32_t delay;                      /* least round trip of this round, in the network */
+	uint32_t waited;                     /* ... with the time that the receiver took */
+	uint32_t trip;                       /* delay of the last round, 0: none yet */
+	uint32_t rtt_min, rtt_min_next;      /* of the last 5 to 10 s */
 	uint32_t rtt_min_time;               /* since when, 1024 ns */
 	uint32_t paused;                     /* when it did so last, 1024 ns */
 	uint16_t acknowledged, lost, marked; /* packets in this round, WINDOW_NUMBERS at most */
@@ -51,8 +51,8 @@ struct congestion {
 	uint16_t senders;                    /* that the receiver hears */
 	bool slow_start : 1;
 	bool limited : 1, was_limited : 1; /* this round, and the one before, used the window up */
-	uint8_t samples; /* of this round, that count */
-	uint8_t crowded; /* pauses in a row after which there was a queue */
+	uint8_t samples;                   /* of this round, that count */
+	uint8_t crowded;                   /* pauses in a row after which there was a queue */
 	bool after_pause : 1;
 };
 

@@ -12,7 +12,7 @@
 #define TAIL_PROBES_MOST 20
 #define TIMEOUTS_SILENT 9 /* in a row, about a second: the path may be another one now */
 #define PATIENCE_MOST 100000000ull
-#define PAUSE_TURNS 7 /* by which flows go on earlier or later the next time */
+#define PAUSE_TURNS 7  /* by which flows go on earlier or later the next time */
 #define IDLE 10000000u /* ns: other flows may have begun meanwhile, RFC 7661 */
 
 void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most)
@@ -316,10 +316,10 @@ static uint64_t after(uint64_t now, uint64_t then)
 
 bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
 		      uint64_t arrived, const struct net_options *options,
-		      const struct path_events *events,
-		      struct net_statistics *statistics)
+		      const struct path_events *events, struct net_statistics *statistics)
 {
-	uint64_t largest = wire_widen(path->next, frame->ack.largest), held = frame->ack.delay, first;
+	uint64_t largest = wire_widen(path->next, frame->ack.largest), held = frame->ack.delay,
+		 first;
 	struct congestion_news news = { .largest = largest, .next = path->next };
 	unsigned w;
 
@@ -495,6 +495,5 @@ bool path_open(struct path *path, uint64_t now, uint32_t bytes, uint32_t credit,
 		return false;
 	if (!path->in_flight)
 		return true;
-	return path->in_flight + bytes <= window &&
-	       path->charged + wire_charge(bytes) <= credit;
+	return path->in_flight + bytes <= window && path->charged + wire_charge(bytes) <= credit;
 }

@@ -102,8 +102,7 @@ void path_unsent(struct path *path, uint64_t number, uint32_t count,
 /* It reached the system when arrived. False: an acknowledgement of what was never sent. */
 bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
 		      uint64_t arrived, const struct net_options *options,
-		      const struct path_events *events,
-		      struct net_statistics *statistics);
+		      const struct path_events *events, struct net_statistics *statistics);
 /* The peer answered when it was opened. */
 void path_answered(struct path *path, uint64_t time);
 /* Nothing of it is waited for any more: it goes other ways. */

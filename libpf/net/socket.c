@@ -426,7 +426,8 @@ static uint32_t waited(const struct cmsghdr *header)
 	int64_t time;
 
 	memcpy(&stamp, CMSG_DATA(header), sizeof(stamp));
-	time = (int64_t)clock_nanoseconds(CLOCK_REALTIME) - stamp.tv_sec * 1000000000ll - stamp.tv_nsec;
+	time = (int64_t)clock_nanoseconds(CLOCK_REALTIME) - stamp.tv_sec * 1000000000ll -
+	       stamp.tv_nsec;
 	return time > 0 && time < WAITED_MOST ? (uint32_t)time : 0;
 }
 

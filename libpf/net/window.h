@@ -14,9 +14,9 @@
 struct window {
 	uint64_t bits[WINDOW_NUMBERS / 64]; /* bit n % 1024: n was taken */
 	uint64_t next;                      /* above the largest taken */
-	uint64_t largest_time; /* when it reached the system */
-	uint64_t due;            /* when an acknowledgement is to be sent; NET_NEVER */
-	uint32_t unacknowledged; /* packets that ask for it, since the last one */
+	uint64_t largest_time;              /* when it reached the system */
+	uint64_t due;                       /* when an acknowledgement is to be sent; NET_NEVER */
+	uint32_t unacknowledged;            /* packets that ask for it, since the last one */
 	uint32_t marks;
 	/* The lowest number taken since the last acknowledgement, and before the ones before it. */
 	uint64_t news[WINDOW_REPEAT];

@@ -266,10 +266,10 @@ static void test_incast(void **state)
 		sum += (double)reached[i];
 		squares += (double)reached[i] * (double)reached[i];
 	}
-	print_message("# %.3f of the link, Jain's index %.3f, %llu packets lost, %llu bytes queued\n",
-		      sum / 0.1 / PORT_RATE, sum * sum / SENDERS / squares,
-		      (unsigned long long)world->dropped,
-		      (unsigned long long)world->ports[0].longest);
+	print_message(
+		"# %.3f of the link, Jain's index %.3f, %llu packets lost, %llu bytes queued\n",
+		sum / 0.1 / PORT_RATE, sum * sum / SENDERS / squares,
+		(unsigned long long)world->dropped, (unsigned long long)world->ports[0].longest);
 	assert_int_equal(world->dropped, 0);
 	assert_true(sum > 0.85 * 0.1 * PORT_RATE);
 	assert_true(sum * sum / SENDERS > 0.9 * squares);
@@ -365,8 +365,8 @@ int main(void)
 		cmocka_unit_test(test_random_loss), cmocka_unit_test(test_fair),
 		cmocka_unit_test(test_short_queue), cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_slow_peer),   cmocka_unit_test(test_incast),
-		cmocka_unit_test(test_senders),	    cmocka_unit_test(test_pause),
-		cmocka_unit_test(test_part),	    cmocka_unit_test(test_cubic),
+		cmocka_unit_test(test_senders),     cmocka_unit_test(test_pause),
+		cmocka_unit_test(test_part),        cmocka_unit_test(test_cubic),
 	};
 
 	return cmocka_run_group_tests_name("net_congestion", tests, NULL, NULL);
