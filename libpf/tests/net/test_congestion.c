@@ -345,6 +345,32 @@ static void test_pause(void **state)
 	assert_int_equal(congestion_paused(&congestion, SECOND + 100 * MICROSECOND, 1), 0);
 }
 
+/* The part of a window that is left when packets waited for 200 us. */
+static unsigned percent_left(uint64_t window)
+{
+	struct congestion_news news = { .packets = 1,
+					.bytes = 1200,
+					.rtt = 220 * MICROSECOND,
+					.waited = 220 * MICROSECOND,
+					.largest = 1,
+					.next = 2 };
+	struct congestion congestion;
+
+	congestion_init(&congestion, 8952, 1024);
+	acknowledge(&congestion, SECOND, 1, 1200, 0, 20 * MICROSECOND);
+	congestion.window = window << 8;
+	congestion_acknowledged(&congestion, SECOND, &news, 50 * MICROSECOND, 8952);
+	return (unsigned)(100 * congestion_window(&congestion) / window);
+}
+
+/* A window below a packet changes by less: the effect shows after its next packet. */
+static void test_small_window(void **state)
+{
+	assert_in_range(percent_left(12000), 49, 51);
+	assert_in_range(percent_left(600), 85, 95);
+	assert_in_range(percent_left(300), 90, 99);
+}
+
 /* The more senders the receiver hears, the less each begins with; less than a packet is paced. */
 static void test_part(void **state)
 {
@@ -362,11 +388,12 @@ static void test_part(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_loss), cmocka_unit_test(test_fair),
-		cmocka_unit_test(test_short_queue), cmocka_unit_test(test_marks),
-		cmocka_unit_test(test_slow_peer),   cmocka_unit_test(test_incast),
-		cmocka_unit_test(test_senders),     cmocka_unit_test(test_pause),
-		cmocka_unit_test(test_part),        cmocka_unit_test(test_cubic),
+		cmocka_unit_test(test_random_loss),  cmocka_unit_test(test_fair),
+		cmocka_unit_test(test_short_queue),  cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_slow_peer),    cmocka_unit_test(test_incast),
+		cmocka_unit_test(test_senders),      cmocka_unit_test(test_pause),
+		cmocka_unit_test(test_part),         cmocka_unit_test(test_cubic),
+		cmocka_unit_test(test_small_window),
 	};
 
 	return cmocka_run_group_tests_name("net_congestion", tests, NULL, NULL);
