@@ -47,6 +47,7 @@ struct net_association {
 	bool closing;      /* the user let go of it: to be freed when it has nothing to send */
 	bool told;         /* that it did not answer */
 	uint8_t news;      /* for the user: enum association_news */
+	uint16_t heard_in; /* the period of senders when something was last heard */
 	uint8_t paths_count, refusals;
 	uint8_t refusal; /* the last one: enum net_refusal */
 	uint8_t id[NET_ID_BYTES];

@@ -1,67 +1,117 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "congestion.h"
 
+#include "net.h"
+
+/* Where a number has no other source, benchmarks/incast is what it was chosen by. */
 #define INITIAL_PACKETS 10 /* RFC 6928 */
-#define LEAST_PACKETS 2
 #define INITIAL_BYTES (64u << 10)
-#define INCREASE_BYTES (16u << 10) /* a round trip */
+#define INCREASE_BYTES (16u << 10)     /* a round trip */
+#define ALL_BYTES (128u << 10)         /* that all senders of a receiver begin with together, */
+#define ALL_INCREASE_BYTES (32u << 10) /* and that their windows grow by in a round trip */
+#define WINDOW_LEAST 8                 /* bytes: Swift's 0.001 packets */
 #define WINDOW_MOST ((uint64_t)64 << 20)
-#define LOST_MANY (65536 / 8)   /* a share */
-#define SLOW_PERIOD 16000000ull /* ns, and */
-#define SLOW_PERIOD_TRIPS 64
-#define SLOW_ROUNDS 2
-#define SLOW_LEAST 4 /* packets; who has less makes no queue */
-#define RTT_MIN_PERIOD 5000000000ull
+#define PACED_PACKETS 4        /* a window of fewer is paced */
+#define LOST_MANY (65536 / 8)  /* a share */
+#define WAITED_TARGET 100000u  /* ns at the receiver */
+#define PAUSE_TRIPS 16         /* from a pause to the next, round trips at least */
+#define RTT_MIN_PERIOD 5000000 /* 1024 ns */
 /* Swift's beta and max_mdf */
 #define BETA_PERCENT 80
 #define CUT_MOST_PERCENT 50
+/* After a pause: flows of this kind leave a queue of less than so many targets, */
+#define CROWDED_TARGETS 2
+#define CROWDED_PAUSES 3     /* and never so many times in a row */
+#define SAMPLES_MOST 4       /* as many as small windows have */
+#define RIVAL_CUT_PERCENT 30 /* cubic's, RFC 9438 */
+#define RIVAL_PACKETS 2      /* a round trip: cubic regains what it lost within seconds */
 
-static uint64_t least(uint32_t packet)
+#define UNITS(bytes) ((uint64_t)(bytes) << 8)
+
+static uint64_t lesser(uint64_t a, uint64_t b)
 {
-	return ((uint64_t)packet << 8) * LEAST_PACKETS;
+	return a < b ? a : b;
 }
 
-static void set(struct congestion *congestion, uint64_t window, uint32_t packet)
+static uint32_t coarse(uint64_t nanoseconds)
 {
-	if (window < least(packet))
-		window = least(packet);
-	if (window > WINDOW_MOST << 8)
-		window = WINDOW_MOST << 8;
-	congestion->window = window;
+	return (uint32_t)(nanoseconds >> 10);
 }
 
-static uint64_t initial(uint32_t packet)
+static void set(struct congestion *congestion, uint64_t window)
 {
-	uint64_t bytes = (uint64_t)INITIAL_PACKETS * packet;
-
-	return (bytes < INITIAL_BYTES ? bytes : INITIAL_BYTES) << 8;
+	if (window < UNITS(WINDOW_LEAST))
+		window = UNITS(WINDOW_LEAST);
+	congestion->window = lesser(window, UNITS(WINDOW_MOST));
 }
 
-void congestion_init(struct congestion *congestion, uint32_t packet)
+/* What it begins with. */
+static uint64_t initial(const struct congestion *congestion, uint32_t packet)
+{
+	uint64_t bytes = lesser((uint64_t)INITIAL_PACKETS * packet, INITIAL_BYTES);
+
+	return UNITS(lesser(bytes, ALL_BYTES / congestion->senders));
+}
+
+/* What it grows by in a round trip. */
+static uint64_t increase(const struct congestion *congestion, uint32_t packet)
+{
+	uint64_t bytes = INCREASE_BYTES > 2 * packet ? INCREASE_BYTES : 2 * packet;
+
+	return lesser(UNITS(bytes), UNITS(ALL_INCREASE_BYTES) / congestion->senders);
+}
+
+static void forget_round(struct congestion *congestion)
+{
+	congestion->delay = congestion->waited = TRIP_MOST;
+	congestion->acknowledged = congestion->lost = congestion->marked = 0;
+	congestion->was_limited = congestion->limited;
+	congestion->limited = false;
+	congestion->samples = 0;
+}
+
+void congestion_init(struct congestion *congestion, uint32_t packet, uint16_t senders)
 {
 	*congestion = (struct congestion){
-		.window = initial(packet),
-		.delay = TRIP_MOST,
 		.rtt_min = TRIP_MOST,
 		.rtt_min_next = TRIP_MOST,
+		.senders = senders ? senders : 1,
 		.slow_start = true,
 	};
+	congestion->window = initial(congestion, packet);
+	forget_round(congestion);
+}
+
+static bool rivalled(const struct congestion *congestion)
+{
+	return congestion->crowded >= CROWDED_PAUSES;
 }
 
 /* The least of the last one to two periods: routes change. */
-static void sample(struct congestion *congestion, uint64_t now, uint32_t rtt)
+static void sample(struct congestion *congestion, uint64_t now, const struct congestion_news *news)
 {
-	if (now - congestion->rtt_min_time > RTT_MIN_PERIOD) {
+	uint32_t rtt = trip_time(news->rtt), waited = trip_time(news->waited);
+
+	/* Beside flows that keep a queue nothing new is to be learnt. */
+	if (rivalled(congestion))
+		congestion->rtt_min_time = coarse(now);
+	if (coarse(now) - congestion->rtt_min_time > RTT_MIN_PERIOD) {
 		congestion->rtt_min = congestion->rtt_min_next;
 		congestion->rtt_min_next = rtt;
-		congestion->rtt_min_time = now;
+		congestion->rtt_min_time = coarse(now);
 	}
 	if (rtt < congestion->rtt_min)
 		congestion->rtt_min = rtt;
 	if (rtt < congestion->rtt_min_next)
 		congestion->rtt_min_next = rtt;
+	/* Not of all: the least of more samples is less, and large windows have more. */
+	if (congestion->samples >= SAMPLES_MOST)
+		return;
+	congestion->samples++;
 	if (rtt < congestion->delay)
 		congestion->delay = rtt;
+	if (waited < congestion->waited)
+		congestion->waited = waited;
 }
 
 /* g = 1/8, in 1/65536 */
@@ -78,61 +128,59 @@ static uint16_t average(uint16_t share, uint32_t part, uint32_t whole)
 
 static uint64_t cut(uint64_t window, uint64_t percent)
 {
-	if (percent > CUT_MOST_PERCENT)
-		percent = CUT_MOST_PERCENT;
-	return window - window / 100 * percent;
-}
-
-static uint32_t root(uint64_t x)
-{
-	uint32_t r = 0, bit;
-
-	for (bit = 1u << 20; bit; bit >>= 1) {
-		if ((uint64_t)(r | bit) * (r | bit) <= x)
-			r |= bit;
-	}
-	return r;
+	return window - window / 100 * lesser(percent, CUT_MOST_PERCENT);
 }
 
 /*
- * Swift's flow scaling (3.5): the smaller a window, the more delay it bears, so
- * that shares become even. Up to 3 targets more at a tenth of a packet, none at
- * a hundred.
+ * How much of what a round tells is believed, in 256ths. The effect of a change shows after
+ * the next packet only, which is later than a round trip if the window is less than a packet.
  */
-static uint64_t scaled(uint64_t target, uint64_t window, uint32_t packet)
+static uint64_t gain(uint64_t window)
 {
-	uint64_t more = 4014 / (root(window / packet) + 1);
+	return window < UNITS(NET_PACKET_LEAST) ? window / NET_PACKET_LEAST / 2 : 256;
+}
 
-	more = more > 25 ? more - 25 : 0;
-	return target + target * (more < 768 ? more : 768) / 256;
+/* Beside flows that fill the queue: as they do, by losses. */
+static uint64_t compete(const struct congestion *congestion, uint32_t packet)
+{
+	uint64_t window = congestion->window;
+
+	if (congestion->lost)
+		return cut(window, RIVAL_CUT_PERCENT);
+	if (congestion->marked)
+		return window - (window >> 17) * congestion->marked_share;
+	return congestion->limited ? window + UNITS(RIVAL_PACKETS * packet) : window;
 }
 
 static void end_round(struct congestion *congestion, uint64_t target, uint32_t packet)
 {
-	uint64_t window = congestion->window, queue = 0, increase;
+	uint64_t window, queue = 0, waited = 0, safe;
 	uint32_t whole = congestion->acknowledged + congestion->lost;
 
-	if (congestion->delay != TRIP_MOST)
+	if (congestion->delay != TRIP_MOST) {
 		queue = congestion->delay - congestion->rtt_min;
-	if (queue > target / 2)
-		target = scaled(target, window, packet);
+		if (congestion->waited > congestion->rtt_min)
+			waited = congestion->waited - congestion->rtt_min;
+		congestion->trip = congestion->delay;
+	}
+	window = congestion->window;
 	congestion->marked_share = average(congestion->marked_share,
 					   congestion->marked < whole ? congestion->marked : whole,
 					   whole);
 	congestion->lost_share = average(congestion->lost_share, congestion->lost, whole);
 
 	if (queue > target) {
-		window = cut(window, BETA_PERCENT * (queue - target) / congestion->delay);
+		window = cut(window, BETA_PERCENT * (queue - target) * gain(window) /
+					     congestion->delay / 256);
+		congestion->slow_start = false;
+	} else if (waited > WAITED_TARGET) {
+		window = cut(window, BETA_PERCENT * (waited - WAITED_TARGET) / congestion->waited);
 		congestion->slow_start = false;
 	} else if (congestion->limited && !congestion->slow_start) {
-		increase = INCREASE_BYTES > 2 * packet ? INCREASE_BYTES : 2 * packet;
-		/* Below one packet as if it were one: Swift's ai * num_acked. */
-		if (window < (uint64_t)packet << 8)
-			increase = packet / 4;
-		window += increase << 8;
+		window += increase(congestion, packet) * gain(window) / 256;
 	}
 	if (congestion->marked) {
-		window -= (window >> 17) * congestion->marked_share;
+		window -= (window >> 17) * congestion->marked_share * gain(window) / 256;
 		congestion->slow_start = false;
 	}
 	congestion->mourned = congestion->marked ? 0 : congestion->lost;
@@ -148,65 +196,59 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 			congestion->slow_start = false;
 	}
 	/*
-	 * Delay may be a peer that waits for a processor, which no window helps
-	 * against, and few losses are no queue either: below what is safe to begin
-	 * with only many of them, and marks, count.
+	 * Delay may be a peer or a kernel that waits for a processor, which no window helps
+	 * against, and few losses are no queue either: below what is safe to begin with only
+	 * losses in a queue, many losses, and marks count.
 	 */
-	if (congestion->lost_share < LOST_MANY && !congestion->marked) {
-		uint64_t safe = initial(packet) < congestion->window ? initial(packet) :
-								       congestion->window;
-
-		if (window < safe)
-			window = safe;
-	}
-	set(congestion, window, packet);
-	congestion->delay = TRIP_MOST;
-	congestion->acknowledged = congestion->lost = congestion->marked = 0;
-	congestion->limited = false;
+	safe = lesser(initial(congestion, packet), congestion->window);
+	if (!(congestion->lost && queue > target / 2) && congestion->lost_share < LOST_MANY &&
+	    !congestion->marked && window < safe)
+		window = safe;
+	set(congestion, rivalled(congestion) ? compete(congestion, packet) : window);
+	forget_round(congestion);
 }
 
-static void shrink(struct congestion *congestion, uint64_t now, uint64_t rtt, uint32_t packet)
+/* The first packets after a pause: if most of the queue is still there, others fill it. */
+static void end_pause(struct congestion *congestion, uint64_t target, uint32_t packet)
 {
-	if (congestion->slow_start)
-		congestion->slow_time = now;
-	if (now - congestion->slow_time < SLOW_PERIOD ||
-	    congestion->window < (uint64_t)SLOW_LEAST * packet << 8 ||
-	    now - congestion->slow_time < SLOW_PERIOD_TRIPS * rtt)
+	uint64_t before = congestion->trip - congestion->rtt_min, queue;
+
+	congestion->after_pause = false;
+	if (congestion->delay == TRIP_MOST)
 		return;
-	congestion->slow_time = now;
-	congestion->slow = SLOW_ROUNDS;
+	queue = congestion->delay - congestion->rtt_min;
+	/* Who marks keeps the queue short himself. */
+	if (queue < CROWDED_TARGETS * target || queue < before / 2 || congestion->marked_share)
+		congestion->crowded = 0;
+	else if (!rivalled(congestion) && congestion->window <= initial(congestion, packet) &&
+		 ++congestion->crowded == CROWDED_PAUSES)
+		congestion->window = UNITS(RIVAL_PACKETS * packet);
 }
 
-void congestion_acknowledged(struct congestion *congestion, uint64_t now, uint32_t packets,
-			     uint32_t bytes, uint32_t marks, uint64_t rtt, uint64_t largest,
-			     uint64_t next, uint64_t target, uint32_t packet)
+void congestion_acknowledged(struct congestion *congestion, uint64_t now,
+			     const struct congestion_news *news, uint64_t target, uint32_t packet)
 {
-	if (rtt)
-		sample(congestion, now, trip_time(rtt));
-	congestion->acknowledged += packets;
-	congestion->marked += marks;
+	if (news->rtt)
+		sample(congestion, now, news);
+	congestion->acknowledged = (uint16_t)(congestion->acknowledged + news->packets);
+	congestion->marked = (uint16_t)(congestion->marked + news->marks);
 	if (congestion->slow_start && congestion->limited) {
-		set(congestion, congestion->window + ((uint64_t)bytes << 8), packet);
-		if (rtt && congestion->delay - congestion->rtt_min > target)
+		set(congestion,
+		    congestion->window + lesser(UNITS(news->bytes), congestion->window));
+		if (news->rtt && congestion->delay - congestion->rtt_min > target / 2)
 			congestion->slow_start = false;
 	}
-	if (largest < congestion->round)
+	if (news->largest < congestion->round)
 		return;
-	if (congestion->slow) {
-		/* What it sees in these rounds is what others do. */
-		congestion->slow--;
-		congestion->delay = TRIP_MOST;
-		congestion->acknowledged = congestion->lost = congestion->marked = 0;
-	} else {
-		end_round(congestion, target, packet);
-		shrink(congestion, now, rtt, packet);
-	}
-	congestion->round = next;
+	if (congestion->after_pause)
+		end_pause(congestion, target, packet);
+	end_round(congestion, target, packet);
+	congestion->round = news->next;
 }
 
 void congestion_lost(struct congestion *congestion, uint32_t packets)
 {
-	congestion->lost += packets;
+	congestion->lost = (uint16_t)(congestion->lost + packets);
 }
 
 void congestion_spurious(struct congestion *congestion)
@@ -221,13 +263,49 @@ void congestion_spurious(struct congestion *congestion)
 		congestion->window = congestion->before;
 }
 
-void congestion_silent(struct congestion *congestion, uint32_t packet)
+void congestion_restart(struct congestion *congestion, uint32_t packet)
 {
-	uint64_t window = initial(packet);
-
-	if (window < congestion->window)
-		congestion->window = window;
+	congestion->window = lesser(congestion->window, initial(congestion, packet));
 	congestion->slow_start = true;
-	congestion->acknowledged = congestion->lost = congestion->marked = 0;
-	congestion->delay = TRIP_MOST;
+	congestion->crowded = 0;
+	forget_round(congestion);
+}
+
+uint32_t congestion_paused(struct congestion *congestion, uint64_t now, uint64_t next)
+{
+	uint32_t since = coarse(now) - congestion->paused;
+
+	if ((!congestion->limited && !congestion->was_limited) || !congestion->trip ||
+	    since < coarse((uint64_t)PAUSE_TRIPS * congestion->trip))
+		return 0;
+	congestion->paused = coarse(now);
+	congestion->after_pause = true;
+	congestion->round = next;
+	forget_round(congestion);
+	return congestion->trip;
+}
+
+uint32_t congestion_packet(const struct congestion *congestion, uint32_t packet)
+{
+	uint64_t window = congestion_window(congestion) & ~7ull;
+
+	if (window >= packet)
+		return packet;
+	return window > NET_PACKET_LEAST ? (uint32_t)window : NET_PACKET_LEAST;
+}
+
+uint64_t congestion_pause(const struct congestion *congestion, uint64_t target, uint32_t bytes,
+			  uint32_t packet)
+{
+	uint64_t window = congestion_window(congestion), allowed = target;
+	int64_t more = 0;
+
+	if (window >= PACED_PACKETS * packet)
+		return 0;
+	if (congestion->rtt_min != TRIP_MOST)
+		allowed += congestion->rtt_min;
+	if (congestion->trip)
+		more = ((int64_t)congestion->trip - (int64_t)allowed) *
+		       (int64_t)gain(UNITS(window)) / 256;
+	return (uint64_t)((int64_t)allowed + more) * bytes / window;
 }

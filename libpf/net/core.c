@@ -25,7 +25,7 @@ void net_options_init(struct net_options *options)
 		.refused_timeout = 2000000000ull,
 		.timeout_min = 2000000ull,
 		.ack_delay = 100000ull,
-		.queue_target = 100000ull,
+		.queue_target = 50000ull,
 		.idle_release = 1000000000ull,
 	};
 }

@@ -14,6 +14,7 @@ struct view {
 	uint8_t *control, *payload;
 	uint32_t control_length, payload_length;
 	uint64_t received_at; /* where the payload was received to */
+	uint64_t arrived;     /* when it reached the system */
 };
 
 static bool take_frame(struct net_association *association, struct wire_frame *frame,
@@ -31,12 +32,14 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 	case FRAME_ACK:
 		path = association->paths[frame->ack.path];
 		if (path && exchange)
-			path_acknowledge(path, frame, now, shared->options.queue_target, &events,
+			path_acknowledge(path, frame, now, view->arrived, &shared->options, &events,
 					 &shared->statistics);
 		association->wants_output = true;
 		return true;
 	case FRAME_CREDIT:
 		association->credit = frame->credit.window;
+		path_told(association->paths[view->header->path], now, frame->credit.senders,
+			  frame->credit.pauses, association->peer_index);
 		if (exchange &&
 		    (int64_t)(frame->credit.messages - exchange->out[STREAM_MESSAGE].limit) > 0) {
 			exchange->out[STREAM_MESSAGE].limit = frame->credit.messages;
@@ -177,7 +180,8 @@ void input_packet(struct net_association *association, struct foresight *foresig
 	struct view view = { .header = header,
 			     .packet = packet,
 			     .control = bytes + WIRE_HEADER,
-			     .control_length = header->control };
+			     .control_length = header->control,
+			     .arrived = shared->now - packet->waited };
 	uint64_t next, number;
 	struct path *path;
 	bool asks;
@@ -242,7 +246,9 @@ void input_packet(struct net_association *association, struct foresight *foresig
 	}
 	if (association->state == GONE)
 		return;
-	window_take(&path->window, number, shared->now, asks, (packet->ecn & 3) == 3,
+	if (asks)
+		senders_heard(&shared->senders, shared->now, &association->heard_in);
+	window_take(&path->window, number, shared->now, view.arrived, asks, (packet->ecn & 3) == 3,
 		    shared->options.ack_delay);
 	if (path->window.due <= shared->now)
 		association->wants_output = true;

@@ -278,7 +278,8 @@ struct net_packet {
 	void *header, *payload;
 	uint32_t header_length, payload_length;
 	const struct net_endpoint *from;
-	uint8_t ecn; /* the two bits of the IP header */
+	uint32_t waited; /* in the socket, ns */
+	uint8_t ecn;     /* the two bits of the IP header */
 };
 
 /* Does the memory of packets stay until all messages were taken, which so need not be copied? */

@@ -14,12 +14,20 @@ static bool understood(const struct shared *shared, const struct wire_hello *hel
 /* What both ends take from the other's hello. */
 static void agree(struct net_association *association, const struct wire_hello *hello)
 {
+	const struct shared *shared = association->shared;
+	unsigned i;
+
 	association->peer_index = hello->index;
 	memcpy(association->opening->peer_nonce, hello->nonce, WIRE_NONCE);
 	if (hello->block_size < association->block_size)
 		association->block_size = hello->block_size;
 	if (association->busy)
 		association->busy->exchange.block_size = association->block_size;
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (association->paths[i])
+			path_begin(association->paths[i], shared->now, hello->senders, hello->index,
+				   shared->options.queue_target);
+	}
 }
 
 static void answer(struct net_association *association)
@@ -77,6 +85,8 @@ void open_accept(struct net_association *association, const struct wire_hello *h
 		     &accepter);
 	association->accepter = true;
 	association->state = ACCEPTED;
+	senders_heard(&association->shared->senders, association->shared->now,
+		      &association->heard_in);
 	association->silent = association->busy ? association->shared->now : NET_NEVER;
 	opening->hello_due = association->shared->now;
 	answer(association);
@@ -155,7 +165,7 @@ void open_welcome(struct net_association *association, uint8_t *packet, size_t l
 		     &accepter);
 	/* Of a repeated HELLO it is not known which one was answered. */
 	if (opening->hellos == 1)
-		path_sample(association->paths[0], now - opening->hello_sent);
+		path_answered(association->paths[0], now - opening->hello_sent);
 	association_opened(association);
 	association_heard(association, now);
 	association->ping = true;
@@ -166,7 +176,8 @@ size_t open_output(struct net_association *association, unsigned path, uint64_t 
 		   uint8_t *packet)
 {
 	const struct net_options *options = &association->shared->options;
-	struct wire_hello hello = { .index = association->index,
+	struct wire_hello hello = { .senders = senders_count(&association->shared->senders, now),
+				    .index = association->index,
 				    .block_size = options->block_size,
 				    .auth = (uint8_t)options->auth };
 	struct wire_header header = { .type = WIRE_HELLO, .path = (uint8_t)path };

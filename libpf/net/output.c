@@ -53,8 +53,9 @@ static bool draft_start(struct draft *draft, struct net_batch *batch,
 				 .number = number,
 				 .packet = copy ? batch->room + batch->length :
 						  batch->slab + batch->used };
-	draft->most = draft->path->mtu.size - overhead(shared);
-	if (batch->count == NET_BATCH_MOST || batch->length + draft->path->mtu.size > NET_BATCH_BYTES ||
+	draft->most = path_packet(draft->path) - overhead(shared);
+	if (batch->count == NET_BATCH_MOST ||
+	    batch->length + draft->path->mtu.size > NET_BATCH_BYTES ||
 	    (!copy &&
 	     batch->used + WIRE_HEADER + WIRE_CONTROL_MOST + WIRE_DIGEST > sizeof(batch->slab)))
 		return batch->count == 0;
@@ -153,7 +154,7 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 	batch->length += bytes;
 	shared->statistics.packets_sent++;
 	shared->statistics.bytes_sent += bytes;
-	path_sent(path, draft->sent, now, bytes, draft->asks);
+	path_sent(path, draft->sent, now, bytes, draft->asks, shared->options.queue_target);
 	if (draft->asks && !association_doubts(association, path))
 		association_asked(association, now);
 }
@@ -178,6 +179,8 @@ static void put_acknowledgement(struct draft *draft, uint64_t now)
 	}
 	frame.type = FRAME_CREDIT;
 	frame.credit.window = association_receive_credit(association);
+	frame.credit.pauses = association->shared->senders.pauses;
+	frame.credit.senders = senders_count(&association->shared->senders, now);
 	frame.credit.messages = room;
 	draft_frame(draft, &frame);
 }
@@ -243,6 +246,13 @@ static bool complete(const struct net_batch *batch)
 	return batch->count && batch->length != batch->count * batch->segment;
 }
 
+static bool may_send(const struct net_association *association, struct path *path, uint64_t now,
+		     uint32_t bytes)
+{
+	return path_open(path, now, bytes, association->credit,
+			 association->shared->options.queue_target);
+}
+
 /* Packets of frames; open: the window allows more than acknowledgements. */
 static void frames(struct net_batch *batch, struct net_association *association, unsigned number,
 		   uint64_t now, bool open)
@@ -287,8 +297,8 @@ static void frames(struct net_batch *batch, struct net_association *association,
 			break;
 		association->shared->statistics.acks_sent += !draft.asks;
 		draft_end(&draft, WIRE_FRAMES, 0, pieces, count, now);
-		open = open && path_open(path, now, path->mtu.size, association->credit);
-	} while (open && !complete(batch) && batch->segment == path->mtu.size &&
+		open = open && may_send(association, path, now, path_packet(path));
+	} while (open && !complete(batch) && batch->segment == path_packet(path) &&
 		 stream_waits(association, STREAM_MESSAGE));
 }
 
@@ -326,13 +336,13 @@ static void data(struct net_batch *batch, struct net_association *association, u
 
 	extra = overhead(association->shared) + WIRE_DATA;
 	while (!complete(batch) && draft_start(&draft, batch, association, number) &&
-	       source_next(&association->busy->exchange, (path->mtu.size - extra) / granule,
+	       source_next(&association->busy->exchange, (path_packet(path) - extra) / granule,
 			   &run)) {
 		struct iovec payload = { (void *)(uintptr_t)(run.transfer->local + run.offset),
 					 run.length };
 
 		bytes = extra + run.length;
-		if (!fits(batch, bytes) || !path_open(path, now, bytes, association->credit))
+		if (!fits(batch, bytes) || !may_send(association, path, now, bytes))
 			break;
 		draft.control = WIRE_DATA;
 		if (copied(association->shared)) {
@@ -367,7 +377,7 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 	bool busy = association->busy != NULL, open;
 	uint32_t size;
 
-	open = busy && path_open(path, now, path->mtu.size, association->credit) &&
+	open = busy && may_send(association, path, now, path_packet(path)) &&
 	       !association_doubts(association, path);
 	if (path->window.due <= now || association->ping || path->probe ||
 	    (open && (stream_waits(association, STREAM_CONTROL) ||
@@ -376,7 +386,7 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 	if (batch->count || !open)
 		return;
 	size = mtu_wanted(&path->mtu, now);
-	if (size && path->rtt) {
+	if (size && path->rtt && congestion_window(&path->congestion) >= size) {
 		probe(batch, association, number, now, size);
 		if (batch->count)
 			return;

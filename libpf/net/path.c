@@ -12,13 +12,15 @@
 #define TAIL_PROBES_MOST 20
 #define TIMEOUTS_SILENT 9 /* in a row, about a second: the path may be another one now */
 #define PATIENCE_MOST 100000000ull
+#define PAUSE_TURNS 7  /* by which flows go on earlier or later the next time */
+#define IDLE 10000000u /* ns: other flows may have begun meanwhile, RFC 7661 */
 
 void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most)
 {
 	*path = (struct path){ .to = *to, .loss_time = NET_NEVER };
 	window_init(&path->window);
 	mtu_init(&path->mtu, (uint32_t)packet_most);
-	congestion_init(&path->congestion, path->mtu.size);
+	congestion_init(&path->congestion, path->mtu.size, 1);
 }
 
 void path_move(struct path *path, const struct net_endpoint *to, size_t packet_most)
@@ -76,8 +78,52 @@ struct sent *path_record(struct path *path)
 	return sent;
 }
 
-void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks)
+/* ns by which a packet of so many bytes is to be paid. */
+static uint64_t pause(const struct path *path, uint32_t bytes, uint64_t target)
 {
+	return congestion_pause(&path->congestion, target, bytes, path->mtu.size);
+}
+
+/* By the golden ratio: however many flows there are, they divide the time evenly. */
+static uint64_t divide(uint64_t time, uint32_t turn)
+{
+	return time * (uint16_t)(turn * 40503u) >> 16;
+}
+
+void path_begin(struct path *path, uint64_t now, uint16_t senders, uint32_t turn, uint64_t target)
+{
+	uint64_t wait;
+
+	congestion_init(&path->congestion, path->mtu.size, senders);
+	wait = pause(path, path_packet(path), target);
+	path->paid = now - wait + divide(wait, turn);
+}
+
+void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses, uint32_t turn)
+{
+	uint32_t time;
+
+	path->congestion.senders = senders ? senders : 1;
+	if (path->pauses == pauses)
+		return;
+	path->pauses = pauses;
+	time = congestion_paused(&path->congestion, now, path->next);
+	/* Each time another one is the first to go on. */
+	if (time)
+		path->paid = (path->paid > now ? path->paid : now) + time +
+			     divide(time, turn + pauses * PAUSE_TURNS);
+}
+
+uint32_t path_packet(const struct path *path)
+{
+	return congestion_packet(&path->congestion, path->mtu.size);
+}
+
+void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks,
+	       uint64_t target)
+{
+	uint64_t wait;
+
 	sent->time = now;
 	sent->bytes = bytes;
 	path->next++;
@@ -88,13 +134,16 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 		return;
 	}
 	sent->state = SENT_UNDER_WAY;
+	if (!path->in_flight && path->rtt && now > path->paid + IDLE)
+		congestion_restart(&path->congestion, path->mtu.size);
 	path->in_flight += bytes;
 	path->charged += wire_charge(bytes);
 	path->asked = now;
-	/* Swift's windows below one packet. */
-	if (congestion_window(&path->congestion) < bytes && path->rtt)
-		path->paced = now + (uint64_t)path->rtt * bytes /
-					    (congestion_window(&path->congestion) + 1);
+	wait = pause(path, bytes, target);
+	path->paid += wait;
+	/* Time with nothing to send pays for one packet, a late timer for what it held up. */
+	if (path->paid + wait < now)
+		path->paid = now - wait;
 	if (path->in_flight + bytes > congestion_window(&path->congestion))
 		path->congestion.limited = true;
 }
@@ -141,6 +190,12 @@ void path_unsent(struct path *path, uint64_t number, uint32_t count,
 	/* A ping may have been all there was, and no time-out would ask again. */
 	if (asked && path->oldest == path->next)
 		path->probe = true;
+}
+
+void path_answered(struct path *path, uint64_t time)
+{
+	path_sample(path, time);
+	path->congestion.rtt_min = path->congestion.rtt_min_next = trip_time(time);
 }
 
 void path_sample(struct path *path, uint64_t time)
@@ -253,12 +308,19 @@ static uint64_t unsettled(const struct path *path, const struct wire_frame *fram
 	return first;
 }
 
-bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
-		      uint64_t target, const struct path_events *events,
-		      struct net_statistics *statistics)
+/* Time from then to now, at least 1 ns. */
+static uint64_t after(uint64_t now, uint64_t then)
 {
-	uint64_t largest = wire_widen(path->next, frame->ack.largest), rtt = 0, first;
-	uint32_t packets = 0, bytes = 0, marks = 0;
+	return now > then ? now - then : 1;
+}
+
+bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
+		      uint64_t arrived, const struct net_options *options,
+		      const struct path_events *events, struct net_statistics *statistics)
+{
+	uint64_t largest = wire_widen(path->next, frame->ack.largest), held = frame->ack.delay,
+		 first;
+	struct congestion_news news = { .largest = largest, .next = path->next };
 	unsigned w;
 
 	if (largest >= path->next)
@@ -290,14 +352,19 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 				continue;
 			sent->state = SENT_TAKEN;
 			leave_flight(path, sent);
-			packets++;
-			bytes += sent->bytes;
+			news.packets++;
+			news.bytes += sent->bytes;
 			if (sent->kind == SENT_PROBE)
 				mtu_acknowledged(&path->mtu, now);
 			else
 				mtu_passed(&path->mtu, sent->bytes, true);
-			if (top - i == largest)
-				rtt = now - sent->time;
+			if (top - i == largest) {
+				news.rtt = after(arrived, sent->time + held);
+				/* With the time that the peer was late, which time-outs allow for. */
+				news.waited = after(now, sent->time + (held < options->ack_delay ?
+									       held :
+									       options->ack_delay));
+			}
 			if (top - i >= path->newest) {
 				path->newest = top - i + 1;
 				path->trip = trip_time(now - sent->time);
@@ -307,23 +374,21 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 		if (top < first)
 			break;
 	}
-	if (rtt) {
-		rtt = rtt > frame->ack.delay ? rtt - frame->ack.delay : 1;
-		path_sample(path, rtt);
-	}
+	if (news.rtt)
+		path_sample(path, news.waited);
 	if ((int32_t)(frame->ack.marks - path->marks) > 0) {
-		marks = frame->ack.marks - path->marks;
+		news.marks = frame->ack.marks - path->marks;
 		path->marks = frame->ack.marks;
-		statistics->ecn_marks += marks;
+		statistics->ecn_marks += news.marks;
 	}
-	if (!packets)
+	if (!news.packets)
 		return true;
 	path->timeouts = 0;
 	path->tail_probes = 0;
 	skip_settled(path);
 	declare_lost(path, now, events, statistics);
-	congestion_acknowledged(&path->congestion, now, packets, bytes, marks, rtt, largest,
-				path->next, target, path->mtu.size);
+	congestion_acknowledged(&path->congestion, now, &news, options->queue_target,
+				path->mtu.size);
 	return true;
 }
 
@@ -411,18 +476,24 @@ void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_
 	path->asked = now;
 	path->probe = true;
 	if (path->timeouts == TIMEOUTS_SILENT)
-		congestion_silent(&path->congestion, path->mtu.size);
+		congestion_restart(&path->congestion, path->mtu.size);
 }
 
-bool path_open(const struct path *path, uint64_t now, uint32_t bytes, uint32_t credit)
+bool path_open(struct path *path, uint64_t now, uint32_t bytes, uint32_t credit, uint64_t target)
 {
-	if (now < path->paced)
+	uint64_t window = congestion_window(&path->congestion), wait = pause(path, bytes, target);
+
+	path->paced = 0;
+	if (now < path->paid + wait) {
+		path->paced = path->paid + wait;
 		return false;
+	}
+	if (wait)
+		window += bytes - 1;
 	/* Two ends that had used up all theirs would wait for each other's time-out. */
 	if (path->next - path->oldest > SENT_MOST - RECORDS_ANSWERS)
 		return false;
 	if (!path->in_flight)
 		return true;
-	return path->in_flight + bytes <= congestion_window(&path->congestion) &&
-	       path->charged + wire_charge(bytes) <= credit;
+	return path->in_flight + bytes <= window && path->charged + wire_charge(bytes) <= credit;
 }

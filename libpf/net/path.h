@@ -55,16 +55,18 @@ struct path {
 	uint64_t given_up;       /* first above all that were declared lost or forgotten */
 	uint64_t asked;          /* when the last packet that wants an answer was sent */
 	uint64_t loss_time;      /* when the next one is lost by time; NET_NEVER */
-	uint64_t paced;          /* nothing before this */
+	uint64_t paced;          /* nothing before this, 0: any time */
+	uint64_t paid;           /* up to when what was sent is paid for by time */
 	uint64_t spurious;       /* next, when a packet came that had been declared lost */
 	uint32_t patience;       /* ns by which such packets were late */
 	uint32_t rtt, variation; /* ns */
 	uint32_t trip;           /* that newest - 1 took, ns */
 	uint32_t marks;          /* the peer reported */
+	uint8_t pauses;          /* that the receiver told of */
 	uint8_t timeouts;        /* in a row */
-	bool reorders;           /* packets overtake each other here */
 	uint8_t tail_probes;     /* ... before them */
-	bool probe;              /* ask what arrived, although the window is full */
+	bool reorders : 1;       /* packets overtake each other here */
+	bool probe : 1;          /* ask what arrived, although the window is full */
 };
 
 /* What becomes of packets: given by the association, which knows their contents. */
@@ -79,28 +81,40 @@ struct path_events {
 void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most);
 /* It leads elsewhere from now on; the longest packet that passes is found anew. */
 void path_move(struct path *path, const struct net_endpoint *to, size_t packet_most);
+/*
+ * Nothing was sent yet, and the receiver hears so many senders. turn: a number that differs
+ * between these, to divide the time by.
+ */
+void path_begin(struct path *path, uint64_t now, uint16_t senders, uint32_t turn, uint64_t target);
+/* The receiver hears so many senders, and has told them so many times to pause. turn: as above. */
+void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses, uint32_t turn);
 /* Give the ring back; nothing is under way. */
 void path_rest(struct path *path);
 /* A record for the next packet, NULL if there can be none more. Not counted before path_sent. */
 struct sent *path_record(struct path *path);
 /* Have a record for one more, if need be by waiting for the oldest no more: it is sent again. */
 void path_make_room(struct path *path, uint64_t now, const struct path_events *events);
-void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks);
+void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks,
+	       uint64_t target);
 /* Take back the last packets from number on: they never left. What they asked is asked again. */
 void path_unsent(struct path *path, uint64_t number, uint32_t count,
 		 const struct path_events *events);
-/* False: an acknowledgement of what was never sent. */
+/* It reached the system when arrived. False: an acknowledgement of what was never sent. */
 bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
-		      uint64_t target, const struct path_events *events,
-		      struct net_statistics *statistics);
+		      uint64_t arrived, const struct net_options *options,
+		      const struct path_events *events, struct net_statistics *statistics);
+/* The peer answered when it was opened. */
+void path_answered(struct path *path, uint64_t time);
 /* Nothing of it is waited for any more: it goes other ways. */
 void path_forget(struct path *path, uint64_t now, const struct path_events *events);
 /* Loss by time, and time-outs. */
 void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_t ack_delay,
 		  const struct path_events *events, struct net_statistics *statistics);
 uint64_t path_deadline(const struct path *path, uint64_t timeout_min, uint64_t ack_delay);
-/* May a packet of so many bytes be sent? credit: the receiver's. */
-bool path_open(const struct path *path, uint64_t now, uint32_t bytes, uint32_t credit);
+/* May a packet of so many bytes be sent? credit: the receiver's; target: of queueing, ns. */
+bool path_open(struct path *path, uint64_t now, uint32_t bytes, uint32_t credit, uint64_t target);
+/* Bytes of the longest packet to be sent now. */
+uint32_t path_packet(const struct path *path);
 /* A round trip took so long, ns. */
 void path_sample(struct path *path, uint64_t time);
 

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "auth.h"
+#include "senders.h"
 
 /* That are left in the packets of one net_input: more go to the rings. */
 #define RUNS_MOST 256
@@ -69,6 +70,7 @@ struct shared {
 	struct net_endpoint dropped_from; /* the last one that was dropped, */
 	enum net_drop dropped_why;
 	uint8_t hello_key[AUTH_HASH_KEY];
+	struct senders senders;
 	uint32_t busy;        /* associations that are */
 	uint32_t backup_used; /* bytes */
 	uint32_t generation;  /* of records */

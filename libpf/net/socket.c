@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 /* Linux 4.18 and 5.0; older C libraries do not name them. */
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -22,6 +24,7 @@
 #define ECT_0 2
 #define ECN_MASK 3
 #define CONTROL_MOST 128
+#define WAITED_MOST 1000000000ll /* ns for which a packet may have waited */
 
 union control {
 	struct cmsghdr align;
@@ -125,6 +128,7 @@ static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	}
 	set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	set(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
 	set(fd, SOL_UDP, UDP_GRO, 1);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, buffer);
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, buffer);
@@ -473,8 +477,21 @@ void receiver_destroy(struct receiver *receiver)
 struct received {
 	const struct net_endpoint *from;
 	uint32_t length, segment;
+	uint32_t waited; /* ns */
 	uint8_t ecn;
 };
+
+/* From the system's stamp on. One that makes no sense is none: its clock was set. */
+static uint32_t waited(const struct cmsghdr *header)
+{
+	struct timespec stamp;
+	int64_t time;
+
+	memcpy(&stamp, CMSG_DATA(header), sizeof(stamp));
+	time = (int64_t)clock_nanoseconds(CLOCK_REALTIME) - stamp.tv_sec * 1000000000ll -
+	       stamp.tv_nsec;
+	return time > 0 && time < WAITED_MOST ? (uint32_t)time : 0;
+}
 
 static void read_control(struct socket *socket, struct msghdr *message, struct received *received)
 {
@@ -482,10 +499,15 @@ static void read_control(struct socket *socket, struct msghdr *message, struct r
 	int value;
 
 	received->segment = received->length;
+	received->waited = 0;
 	received->ecn = 0;
 	for (header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
 		if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TOS) {
 			received->ecn = *CMSG_DATA(header) & ECN_MASK;
+			continue;
+		}
+		if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
+			received->waited = waited(header);
 			continue;
 		}
 		memcpy(&value, CMSG_DATA(header), sizeof(value));
@@ -509,6 +531,7 @@ static struct net_packet *add_packet(struct receiver *receiver, unsigned *count,
 	packet->payload = NULL;
 	packet->payload_length = 0;
 	packet->from = received->from;
+	packet->waited = received->waited;
 	packet->ecn = received->ecn;
 	return packet;
 }

@@ -35,8 +35,8 @@ static void clear(struct window *window, uint64_t from, uint64_t to)
 		window->bits[from / 64 % (WINDOW_NUMBERS / 64)] &= ~(1ull << from % 64);
 }
 
-void window_take(struct window *window, uint64_t number, uint64_t now, bool asks, bool mark,
-		 uint64_t delay)
+void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t arrived, bool asks,
+		 bool mark, uint64_t delay)
 {
 	bool gap = number != window->next;
 	uint64_t due = now + delay;
@@ -44,7 +44,7 @@ void window_take(struct window *window, uint64_t number, uint64_t now, bool asks
 	if (number >= window->next) {
 		clear(window, window->next, number + 1);
 		window->next = number + 1;
-		window->largest_time = now;
+		window->largest_time = arrived;
 	}
 	window->bits[number / 64 % (WINDOW_NUMBERS / 64)] |= 1ull << number % 64;
 	if (number < window->news[0])

@@ -14,9 +14,9 @@
 struct window {
 	uint64_t bits[WINDOW_NUMBERS / 64]; /* bit n % 1024: n was taken */
 	uint64_t next;                      /* above the largest taken */
-	uint64_t largest_time;
-	uint64_t due;            /* when an acknowledgement is to be sent; NET_NEVER */
-	uint32_t unacknowledged; /* packets that ask for it, since the last one */
+	uint64_t largest_time;              /* when it reached the system */
+	uint64_t due;                       /* when an acknowledgement is to be sent; NET_NEVER */
+	uint32_t unacknowledged;            /* packets that ask for it, since the last one */
 	uint32_t marks;
 	/* The lowest number taken since the last acknowledgement, and before the ones before it. */
 	uint64_t news[WINDOW_REPEAT];
@@ -26,11 +26,11 @@ void window_init(struct window *window);
 /* Was it taken, or is it too old to know? */
 bool window_seen(const struct window *window, uint64_t number);
 /*
- * Take it. asks: it wants an acknowledgement, at once for a gap or a mark,
- * otherwise by now + delay.
+ * Take it; it reached the system when arrived. asks: it wants an acknowledgement, at
+ * once for a gap or a mark, otherwise by now + delay.
  */
-void window_take(struct window *window, uint64_t number, uint64_t now, bool asks, bool mark,
-		 uint64_t delay);
+void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t arrived, bool asks,
+		 bool mark, uint64_t delay);
 /* Fill in an acknowledgement, and account it as sent. */
 void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *frame);
 

@@ -53,6 +53,7 @@ size_t wire_put_hello(uint8_t *control, const struct wire_hello *hello)
 	control[64] = hello->auth;
 	wire_put16(control + 66, hello->info_length);
 	wire_put32(control + 72, WIRE_VERSION);
+	wire_put16(control + 76, hello->senders);
 	if (hello->info_length)
 		memcpy(control + WIRE_HELLO_BYTES, hello->info, hello->info_length);
 	return length;
@@ -69,6 +70,7 @@ bool wire_get_hello(const uint8_t *control, size_t length, struct wire_hello *he
 	hello->block_size = wire_get32(control + 60);
 	hello->auth = control[64];
 	hello->info_length = wire_get16(control + 66);
+	hello->senders = wire_get16(control + 76);
 	hello->info = control + WIRE_HELLO_BYTES;
 	return hello->info_length <= NET_INFO_MOST &&
 	       length == WIRE_HELLO_BYTES + wire_pad(hello->info_length);
@@ -105,6 +107,8 @@ size_t wire_put_frame(uint8_t *control, const struct wire_frame *frame)
 			wire_put64(control + 16 + 8 * (size_t)i, frame->ack.bits[i]);
 		break;
 	case FRAME_CREDIT:
+		control[1] = frame->credit.pauses;
+		wire_put16(control + 2, frame->credit.senders);
 		wire_put32(control + 4, frame->credit.window);
 		wire_put64(control + 8, frame->credit.messages);
 		break;
@@ -148,6 +152,8 @@ size_t wire_get_frame(const uint8_t *control, size_t length, struct wire_frame *
 	case FRAME_CREDIT:
 		if (length < 16)
 			return 0;
+		frame->credit.pauses = control[1];
+		frame->credit.senders = wire_get16(control + 2);
 		frame->credit.window = wire_get32(control + 4);
 		frame->credit.messages = wire_get64(control + 8);
 		return 16;

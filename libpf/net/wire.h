@@ -76,6 +76,7 @@ struct wire_hello {
 	uint32_t block_size;
 	uint8_t auth;
 	uint16_t info_length;
+	uint16_t senders; /* that the sender hears */
 	const uint8_t *info;
 };
 
@@ -99,6 +100,8 @@ struct wire_frame {
 			uint64_t bits[WIRE_ACK_WORDS]; /* bit i of word w: largest - 64 w - i */
 		} ack;
 		struct {
+			uint8_t pauses;    /* of all senders, modulo 256 */
+			uint16_t senders;  /* that the receiver hears */
 			uint32_t window;   /* bytes that may be under way on one path */
 			uint64_t messages; /* end of the message stream that there is room for */
 		} credit;

@@ -325,7 +325,7 @@ static void open_window(struct engine *engine)
 	engine_lock(engine);
 	congestion = &engine->links.list->association->paths[0]->congestion;
 	congestion->window = (uint64_t)WINDOW << 8;
-	congestion->slow = 0;
+	congestion->after_pause = false;
 	engine_unlock(engine);
 }
 

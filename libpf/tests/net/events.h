@@ -12,7 +12,7 @@ struct world;
 struct host;
 struct packet;
 
-enum event_kind { EVENT_PACKET, EVENT_TIMER, EVENT_VISIT, EVENT_RESOLVE, EVENT_CALL };
+enum event_kind { EVENT_PACKET, EVENT_SWITCH, EVENT_TIMER, EVENT_VISIT, EVENT_RESOLVE, EVENT_CALL };
 
 struct event {
 	uint64_t time, order;

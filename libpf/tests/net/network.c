@@ -104,10 +104,42 @@ static void packet_push(struct world *world, uint64_t time, struct packet *packe
 		    (struct event){ .time = time, .kind = EVENT_PACKET, .packet = packet });
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Time that a packet takes on a link. */
+static uint64_t takes(const struct world *world, uint32_t length)
+{
+	return (length + world->settings.framing) * SECOND / world->settings.rate;
+}
+
+bool port_queue(struct world *world, struct port *port, uint32_t length, uint64_t *time,
+		bool *marked)
+{
+	const struct settings *settings = &world->settings;
+	uint64_t start = later(port->busy, world->now);
+	uint64_t waiting = (start - world->now) * settings->rate / SECOND;
+
+	if (waiting > settings->queue) {
+		port->dropped++;
+		return false;
+	}
+	/* As switches do: from there to twice as much all the more likely. */
+	*marked = settings->mark_above && waiting > settings->mark_above &&
+		  world_below(world, settings->mark_above) < waiting - settings->mark_above;
+	port->marked += *marked;
+	port->packets++;
+	port->bytes += length;
+	port->longest = later(port->longest, waiting);
+	*time = port->busy = start + takes(world, length);
+	return true;
+}
+
 void packet_transmit(struct world *world, struct packet *packet)
 {
 	const struct settings *settings = &world->settings;
-	uint64_t time = world->now + settings->delay;
 
 	world->packets++;
 	if (world->tap)
@@ -118,16 +150,37 @@ void packet_transmit(struct world *world, struct packet *packet)
 	    settings->paths_down >> packet->path & 1 ||
 	    (packet->to < 32 && settings->unreached >> packet->to & 1))
 		goto drop;
-	if (settings->rate) {
-		struct host *to = &world->hosts[packet->to];
-		uint64_t takes = packet->length * SECOND / settings->rate;
-		uint64_t start = to->link > world->now ? to->link : world->now;
+	if (settings->rate && settings->uplinks) {
+		struct host *from = &world->hosts[packet->from];
 
-		if ((start - world->now) * settings->rate / SECOND > settings->queue)
-			goto drop;
-		to->link = start + takes;
-		time += to->link - world->now;
+		from->uplink = later(from->uplink, world->now) + takes(world, packet->length);
+		events_push(&world->events, (struct event){ .time = from->uplink + settings->delay,
+							    .kind = EVENT_SWITCH,
+							    .packet = packet });
+		return;
 	}
+	packet_switch(world, packet, world->now + settings->delay);
+	return;
+drop:
+	world->dropped++;
+	packet_free(world, packet);
+}
+
+void packet_switch(struct world *world, struct packet *packet, uint64_t time)
+{
+	const struct settings *settings = &world->settings;
+	uint64_t left = world->now;
+	bool marked = false;
+
+	if (settings->rate &&
+	    !port_queue(world, world->hosts[packet->to].port, packet->length, &left, &marked)) {
+		world->dropped++;
+		packet_free(world, packet);
+		return;
+	}
+	time += left - world->now;
+	if (marked && packet->ecn)
+		packet->ecn = 3;
 	if (world_chance(world, settings->reorder))
 		time += world_below(world, settings->jitter);
 	if (world_chance(world, settings->mark))
@@ -141,10 +194,6 @@ void packet_transmit(struct world *world, struct packet *packet)
 	if (world_chance(world, settings->corrupt))
 		corrupt(world, packet);
 	packet_push(world, time, packet);
-	return;
-drop:
-	world->dropped++;
-	packet_free(world, packet);
 }
 
 void world_inject(struct world *world, unsigned from, unsigned to, const void *bytes, size_t length)

@@ -10,6 +10,7 @@ struct packet {
 	struct packet *next;
 	unsigned from, to;
 	uint32_t length;
+	uint64_t arrived; /* in its host's socket */
 	uint8_t path, ecn;
 	bool corrupt; /* the receiver must notice it */
 	_Alignas(8) uint8_t bytes[];
@@ -21,5 +22,7 @@ void packet_free(struct world *world, struct packet *packet);
 void packets_destroy(struct world *world);
 /* Hand a packet over to the network. */
 void packet_transmit(struct world *world, struct packet *packet);
+/* It is at the switch. time: when it reaches its host if nothing is queued. */
+void packet_switch(struct world *world, struct packet *packet, uint64_t time);
 
 #endif

@@ -5,6 +5,7 @@
 #include <netinet/udp.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "network.h"
 #include "net/socket.h"
@@ -77,6 +78,7 @@ void sockets_destroy(struct sockets *sockets)
 		free(sockets->batches[i].room);
 	free(sockets->batches);
 	free(sockets);
+	the_sockets = NULL;
 }
 
 static void put_address(union interface_address *address, unsigned number)
@@ -203,6 +205,12 @@ static void *put_control(struct msghdr *message, struct cmsghdr *header, int lev
 	return (uint8_t *)header + CMSG_SPACE(length);
 }
 
+static struct timespec stamp(uint64_t time)
+{
+	return (struct timespec){ .tv_sec = (time_t)(time / SECOND),
+				  .tv_nsec = (long)(time % SECOND) };
+}
+
 /* Receive one datagram, of several packets if they are alike; return its length, or -1. */
 static long receive_message(struct host *host, unsigned path, struct msghdr *message)
 {
@@ -213,6 +221,7 @@ static long receive_message(struct host *host, unsigned path, struct msghdr *mes
 	uint32_t length, total = 0, count = 0;
 	unsigned from, corrupt = 0;
 	int segment;
+	struct timespec arrived;
 	bool present = true;
 	uint8_t ecn;
 
@@ -225,6 +234,9 @@ static long receive_message(struct host *host, unsigned path, struct msghdr *mes
 	segment = (int)packet->length;
 	message->msg_controllen = 0;
 	control = put_control(message, control, IPPROTO_IP, IP_TOS, &ecn, sizeof(ecn));
+	arrived = stamp(packet->arrived);
+	control = put_control(message, control, SOL_SOCKET, SCM_TIMESTAMPNS, &arrived,
+			      sizeof(arrived));
 	put_address(message->msg_name, from);
 	message->msg_namelen = sizeof(struct sockaddr_in);
 	do {
@@ -495,6 +507,17 @@ bool sockets_transmit(struct host *host)
 }
 
 /* ---- system calls (ld --wrap) ---- */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (clock != CLOCK_REALTIME || !the_sockets)
+		return __real_clock_gettime(clock, time);
+	*time = stamp(the_sockets->world->now);
+	return 0;
+}
 
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);

@@ -131,7 +131,7 @@ static void test_replay(void **state)
 		assert_int_equal(window_seen(&window, number), seen);
 		if (seen)
 			continue;
-		window_take(&window, number, i, true, false, 10);
+		window_take(&window, number, i, i, true, false, 10);
 		taken[number] = true;
 		if (number > highest)
 			highest = number;
@@ -164,7 +164,7 @@ static void test_acknowledgement(void **state)
 				number -= random_below(&numbers, 60);
 			if (window_seen(&window, number))
 				continue;
-			window_take(&window, number, next, true, false, 10);
+			window_take(&window, number, next, next, true, false, 10);
 			taken[number] = 1;
 		}
 		if (!window.next)
@@ -195,22 +195,22 @@ static void test_when_to_acknowledge(void **state)
 	struct window window;
 
 	window_init(&window);
-	window_take(&window, 0, 100, false, false, 10);
+	window_take(&window, 0, 100, 100, false, false, 10);
 	assert_true(window.due == NET_NEVER);
-	window_take(&window, 1, 100, true, false, 10);
+	window_take(&window, 1, 100, 100, true, false, 10);
 	assert_int_equal(window.due, 110);
-	window_take(&window, 2, 103, true, false, 10);
+	window_take(&window, 2, 103, 103, true, false, 10);
 	assert_int_equal(window.due, 103);
 	window_acknowledge(&window, 105, &frame);
 	assert_int_equal(frame.ack.delay, 2);
 	/* A gap is acknowledged at once, and so is the packet that fills it, and a mark. */
-	window_take(&window, 4, 200, true, false, 10);
+	window_take(&window, 4, 200, 200, true, false, 10);
 	assert_int_equal(window.due, 200);
 	window_acknowledge(&window, 205, &frame);
-	window_take(&window, 3, 300, true, false, 10);
+	window_take(&window, 3, 300, 300, true, false, 10);
 	assert_int_equal(window.due, 300);
 	window_acknowledge(&window, 305, &frame);
-	window_take(&window, 5, 400, true, true, 10);
+	window_take(&window, 5, 400, 400, true, true, 10);
 	assert_int_equal(window.due, 400);
 	window_acknowledge(&window, 405, &frame);
 	assert_int_equal(frame.ack.marks, 1);

@@ -2,8 +2,10 @@
 /* Congestion control. Time is virtual, so the figures are always the same. */
 #include "unit.h"
 
+#include "net/cubic.h"
 #include "net/world.h"
 #include "net/congestion.h"
+#include "net/senders.h"
 
 #define LENGTH ((size_t)32 << 20)
 #define RATE 1250000000ull /* bytes a second: 10 Gbit/s */
@@ -161,6 +163,20 @@ static void test_marks(void **state)
 	assert_true(window_with_marks(PER_MILLION(500000)) < window_with_marks(0) / 2);
 }
 
+/* The receiver was late: the network took 20 us. */
+static void acknowledge(struct congestion *congestion, uint64_t now, uint32_t packets,
+			uint32_t packet, uint64_t number, uint64_t waited)
+{
+	struct congestion_news news = { .packets = packets,
+					.bytes = packets * packet,
+					.rtt = 20 * MICROSECOND,
+					.waited = waited,
+					.largest = number,
+					.next = number + 1 };
+
+	congestion_acknowledged(congestion, now, &news, 50 * MICROSECOND, packet);
+}
+
 /* The window after rounds of 100 packets that are acknowledged late, some of which are lost. */
 static uint64_t window_after(unsigned rounds, unsigned lost)
 {
@@ -168,16 +184,13 @@ static uint64_t window_after(unsigned rounds, unsigned lost)
 	struct congestion congestion;
 	uint64_t now = SECOND, number = 0;
 
-	congestion_init(&congestion, packet);
-	congestion_acknowledged(&congestion, now, 1, packet, 0, 20 * MICROSECOND, number,
-				number + 1, 100 * MICROSECOND, packet);
+	congestion_init(&congestion, packet, 1);
+	acknowledge(&congestion, now, 1, packet, number, 20 * MICROSECOND);
 	while (rounds--) {
 		now += 5 * MILLISECOND;
 		number += 100;
 		congestion_lost(&congestion, lost);
-		congestion_acknowledged(&congestion, now, 100 - lost, (100 - lost) * packet, 0,
-					5 * MILLISECOND, number, number + 1, 100 * MICROSECOND,
-					packet);
+		acknowledge(&congestion, now, 100 - lost, packet, number, 5 * MILLISECOND);
 	}
 	return congestion_window(&congestion);
 }
@@ -194,12 +207,193 @@ static void test_slow_peer(void **state)
 	assert_in_range(window_after(200, 30), 1, 32 << 10);
 }
 
+/* ---- several senders at a port with a queue of limited length ---- */
+
+#define SENDERS 64
+#define PUT ((size_t)128 << 10)
+#define PORT_RATE 3125000000ull /* bytes a second: 25 Gbit/s */
+
+static uint64_t reached[SENDERS + 1]; /* bytes, by sender */
+
+static void on_reached(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+		       size_t length)
+{
+	if (to == 0)
+		reached[from] += length;
+}
+
+static void put_again(struct host *host, void *arg, const struct net_completion *completion)
+{
+	assert_ok(completion->status);
+	host_put(host, 0, 0, 0, PUT, NULL);
+}
+
+static struct world *senders(uint64_t rate, uint64_t queue, unsigned count)
+{
+	struct settings settings;
+	struct world *world;
+	unsigned i, j;
+
+	settings_init(&settings);
+	settings.hosts = count + 1;
+	settings.rate = rate;
+	settings.queue = queue;
+	settings.framing = 66;
+	settings.uplinks = true;
+	settings.delay = 5 * MICROSECOND;
+	settings.arena = PUT;
+	world = world_create(&settings);
+	world->reached = on_reached;
+	for (i = 1; i <= count; i++) {
+		world->hosts[i].complete = put_again;
+		for (j = 0; j < 16; j++)
+			host_put(&world->hosts[i], 0, 0, 0, PUT, NULL);
+	}
+	return world;
+}
+
+/* 64 hosts send to one at 25 Gbit/s: nothing is lost, from the first packet on. */
+static void test_incast(void **state)
+{
+	struct world *world = senders(PORT_RATE, 1000000, SENDERS);
+	double sum = 0, squares = 0;
+	unsigned i;
+
+	world_pass(world, 100 * MILLISECOND);
+	memset(reached, 0, sizeof(reached));
+	world_pass(world, 100 * MILLISECOND);
+	for (i = 1; i <= SENDERS; i++) {
+		sum += (double)reached[i];
+		squares += (double)reached[i] * (double)reached[i];
+	}
+	print_message(
+		"# %.3f of the link, Jain's index %.3f, %llu packets lost, %llu bytes queued\n",
+		sum / 0.1 / PORT_RATE, sum * sum / SENDERS / squares,
+		(unsigned long long)world->dropped, (unsigned long long)world->ports[0].longest);
+	assert_int_equal(world->dropped, 0);
+	assert_true(sum > 0.85 * 0.1 * PORT_RATE);
+	assert_true(sum * sum / SENDERS > 0.9 * squares);
+	world_destroy(world);
+}
+
+/* Beside TCP with cubic a flow has a quarter of the link, and leaves as much. */
+static void check_cubic(uint64_t queue)
+{
+	struct world *world = senders(125000000, queue, 1);
+	struct cubic *cubic = cubic_start(world, world->hosts[0].port, 9000);
+	double ours, others;
+	uint64_t before;
+
+	world_pass(world, 4 * SECOND);
+	memset(reached, 0, sizeof(reached));
+	before = cubic_bytes(cubic);
+	world_pass(world, 6 * SECOND);
+	ours = (double)reached[1] / 0.125e9 / 6;
+	others = (double)(cubic_bytes(cubic) - before) / 0.125e9 / 6;
+	print_message("# queue of %llu bytes: %.3f of the link, and %.3f\n",
+		      (unsigned long long)queue, ours, others);
+	assert_true(ours > 0.25);
+	assert_true(others > 0.25);
+	world_destroy(world);
+	cubic_free(cubic);
+}
+
+static void test_cubic(void **state)
+{
+	check_cubic(125000);
+	check_cubic(1250000);
+}
+
+/* How many peers send: those of this period and of the one before, each once. */
+static void test_senders(void **state)
+{
+	uint16_t last[3] = { 0 };
+	struct senders senders = { 0 };
+	uint64_t now = SECOND;
+	unsigned i, j;
+
+	assert_int_equal(senders_count(&senders, now), 1);
+	for (i = 0; i < 10; i++) {
+		for (j = 0; j < 3; j++)
+			senders_heard(&senders, now, &last[j]);
+		now += 100 * MICROSECOND;
+	}
+	assert_int_equal(senders_count(&senders, now), 3);
+	for (i = 0; i < 10; i++) {
+		senders_heard(&senders, now, &last[0]);
+		now += 100 * MICROSECOND;
+	}
+	assert_int_equal(senders_count(&senders, now), 1);
+	for (j = 0; j < 3; j++)
+		senders_heard(&senders, now, &last[j]);
+	assert_int_equal(senders_count(&senders, now), 3);
+	assert_int_equal(senders_count(&senders, now + SECOND), 1);
+}
+
+/* Told to pause, a flow that uses its window up does so for a round trip; any other does not. */
+static void test_pause(void **state)
+{
+	struct congestion congestion;
+
+	congestion_init(&congestion, 8952, 1);
+	acknowledge(&congestion, SECOND, 1, 8952, 0, 20 * MICROSECOND);
+	assert_int_equal(congestion_paused(&congestion, SECOND, 1), 0);
+	congestion.limited = true;
+	assert_int_equal(congestion_paused(&congestion, SECOND, 1), 20 * MICROSECOND);
+	/* Not again so soon. */
+	congestion.limited = true;
+	assert_int_equal(congestion_paused(&congestion, SECOND + 100 * MICROSECOND, 1), 0);
+}
+
+/* The part of a window that is left when packets waited for 200 us. */
+static unsigned percent_left(uint64_t window)
+{
+	struct congestion_news news = { .packets = 1,
+					.bytes = 1200,
+					.rtt = 220 * MICROSECOND,
+					.waited = 220 * MICROSECOND,
+					.largest = 1,
+					.next = 2 };
+	struct congestion congestion;
+
+	congestion_init(&congestion, 8952, 1024);
+	acknowledge(&congestion, SECOND, 1, 1200, 0, 20 * MICROSECOND);
+	congestion.window = window << 8;
+	congestion_acknowledged(&congestion, SECOND, &news, 50 * MICROSECOND, 8952);
+	return (unsigned)(100 * congestion_window(&congestion) / window);
+}
+
+/* A window below a packet changes by less: the effect shows after its next packet. */
+static void test_small_window(void **state)
+{
+	assert_in_range(percent_left(12000), 49, 51);
+	assert_in_range(percent_left(600), 85, 95);
+	assert_in_range(percent_left(300), 90, 99);
+}
+
+/* The more senders the receiver hears, the less each begins with; less than a packet is paced. */
+static void test_part(void **state)
+{
+	struct congestion congestion;
+
+	congestion_init(&congestion, 8952, 1);
+	assert_int_equal(congestion_window(&congestion), 64 << 10);
+	assert_int_equal(congestion_pause(&congestion, 50000, 8952, 8952), 0);
+	congestion_init(&congestion, 8952, 1024);
+	assert_int_equal(congestion_window(&congestion), 128);
+	assert_int_equal(congestion_packet(&congestion, 8952), NET_PACKET_LEAST);
+	assert_int_equal(congestion_pause(&congestion, 50000, 1200, 8952), 50000ull * 1200 / 128);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_loss), cmocka_unit_test(test_fair),
-		cmocka_unit_test(test_short_queue), cmocka_unit_test(test_marks),
-		cmocka_unit_test(test_slow_peer),
+		cmocka_unit_test(test_random_loss),  cmocka_unit_test(test_fair),
+		cmocka_unit_test(test_short_queue),  cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_slow_peer),    cmocka_unit_test(test_incast),
+		cmocka_unit_test(test_senders),      cmocka_unit_test(test_pause),
+		cmocka_unit_test(test_part),         cmocka_unit_test(test_cubic),
+		cmocka_unit_test(test_small_window),
 	};
 
 	return cmocka_run_group_tests_name("net_congestion", tests, NULL, NULL);

@@ -8,6 +8,8 @@
 #define TIMEOUT_MIN 1000000u
 #define ACK_DELAY 100000u
 #define TARGET 100000u
+
+static const struct net_options options = { .queue_target = TARGET, .ack_delay = 100000 };
 #define RTT 10000u /* of packets acknowledged by send_and_acknowledge, ns */
 
 /* The path, and what it has reported since begin. */
@@ -58,7 +60,7 @@ static void send(unsigned count, uint64_t now)
 		assert_non_null(sent);
 		sent->kind = SENT_DATA_PUT;
 		sent->place = (uint32_t)path.next;
-		path_sent(&path, sent, now, PACKET, true);
+		path_sent(&path, sent, now, PACKET, true, TARGET);
 	}
 }
 
@@ -69,7 +71,7 @@ static void send_acknowledgements(unsigned count, uint64_t now)
 		struct sent *sent = path_record(&path);
 
 		assert_non_null(sent);
-		path_sent(&path, sent, now, 72, false);
+		path_sent(&path, sent, now, 72, false, TARGET);
 	}
 }
 
@@ -79,7 +81,7 @@ static bool acknowledge(uint32_t largest, uint64_t bits, uint64_t now)
 
 	frame.ack.largest = largest;
 	frame.ack.bits[0] = bits;
-	return path_acknowledge(&path, &frame, now, TARGET, &events, &statistics);
+	return path_acknowledge(&path, &frame, now, now, &options, &events, &statistics);
 }
 
 static void advance(uint64_t now)
@@ -168,7 +170,7 @@ static void test_tail(void **state)
 	assert_true(path.probe);
 	assert_int_equal(statistics.tail_probes, 1);
 	check(0, 5 * PACKET, 0);
-	assert_false(path_open(&path, first, PACKET, 0));
+	assert_false(path_open(&path, first, PACKET, 0, TARGET));
 	send(1, first);
 	/* The probe may be lost too. */
 	assert_int_equal(deadline() - first, 2 * (2 * RTT + ACK_DELAY));
@@ -324,7 +326,7 @@ static void test_most_in_flight(void **state)
 static void test_room_for_acknowledgements(void **state)
 {
 	path.congestion.window = UINT64_MAX;
-	while (path_open(&path, 1, PACKET, UINT32_MAX))
+	while (path_open(&path, 1, PACKET, UINT32_MAX, TARGET))
 		send(1, 1);
 	assert_true(path.next > 512);
 	send_acknowledgements(32, 1);

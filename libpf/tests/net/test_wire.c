@@ -116,7 +116,9 @@ static void test_frames(void **state)
 	bytes[2] = WIRE_ACK_WORDS + 1;
 	assert_int_equal(wire_get_frame(bytes, sizeof(bytes), &back), 0);
 
-	check_frame(&(struct wire_frame){ .type = FRAME_CREDIT, .credit = { 7, 1ull << 40 } });
+	check_frame(&(struct wire_frame){
+		.type = FRAME_CREDIT,
+		.credit = { .pauses = 3, .senders = 1024, .window = 7, .messages = 1ull << 40 } });
 	for (i = 1; i < 20; i++)
 		check_frame(&(struct wire_frame){
 			.type = FRAME_CONTROL,

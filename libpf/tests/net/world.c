@@ -115,6 +115,8 @@ static void arrive(struct world *world, struct packet *packet)
 {
 	struct host *host = &world->hosts[packet->to];
 
+	if (world->reached)
+		world->reached(world, packet->from, packet->to, packet->bytes, packet->length);
 	if (!host->core && !host->stopped) {
 		struct host *from = &world->hosts[packet->from];
 
@@ -136,6 +138,7 @@ static void arrive(struct world *world, struct packet *packet)
 	}
 	host->waiting += wire_charge(packet->length);
 	packet->next = NULL;
+	packet->arrived = world->now;
 	*host->queue_last = packet;
 	host->queue_last = &packet->next;
 	if (host->stopped || host->away)
@@ -557,12 +560,14 @@ struct world *world_create(const struct settings *settings)
 	world->random = settings->seed * 0x9e3779b97f4a7c15ull + 1;
 	world->now = SECOND;
 	world->hosts = calloc(settings->hosts, sizeof(*world->hosts));
+	world->ports = calloc(settings->hosts, sizeof(*world->ports));
 	world->sockets = sockets_create(world);
 	for (i = 0; i < settings->hosts; i++) {
 		struct host *host = &world->hosts[i];
 
 		host->world = world;
 		host->number = i;
+		host->port = &world->ports[i < settings->together ? 0 : i];
 		host->arena = aligned_alloc(WORLD_PAGE, settings->arena + settings->beyond);
 		host->present = malloc(settings->arena / WORLD_PAGE);
 		memset(host->present, 1, settings->arena / WORLD_PAGE);
@@ -585,6 +590,9 @@ bool world_run(struct world *world, uint64_t until, bool (*done)(struct world *)
 		switch (event.kind) {
 		case EVENT_PACKET:
 			arrive(world, event.packet);
+			break;
+		case EVENT_SWITCH:
+			packet_switch(world, event.packet, world->now);
 			break;
 		case EVENT_TIMER:
 			if (host->timer != event.time)
@@ -623,7 +631,7 @@ void world_destroy(struct world *world)
 	while (world->events.count) {
 		struct event event = events_pop(&world->events);
 
-		if (event.kind == EVENT_PACKET)
+		if (event.kind == EVENT_PACKET || event.kind == EVENT_SWITCH)
 			packet_free(world, event.packet);
 		else if (event.kind == EVENT_RESOLVE)
 			free(event.resolve);
@@ -643,6 +651,7 @@ void world_destroy(struct world *world)
 	packets_destroy(world);
 	sockets_destroy(world->sockets);
 	free(world->hosts);
+	free(world->ports);
 	free(world->events.heap);
 	free(world);
 }

@@ -31,9 +31,13 @@ struct settings {
 	uint32_t loss, duplicate, corrupt, mark;
 	uint32_t reorder; /* an additional delay of up to jitter */
 	uint64_t delay, jitter;
-	uint64_t rate;          /* of a host's link, bytes a second; 0: unlimited */
-	uint64_t queue;         /* bytes that can wait for a link, more are lost */
-	uint32_t mtu;           /* longest UDP payload that the network carries */
+	uint64_t rate;       /* of a host's link, bytes a second; 0: unlimited */
+	uint64_t queue;      /* bytes that can wait for a link, more are lost */
+	uint64_t mark_above; /* packets that find more bytes waiting are marked; 0: none */
+	uint32_t framing;    /* bytes that a packet takes on a link in addition to its own */
+	bool uplinks;        /* a host sends at the rate of its link, too, and has no limit there */
+	unsigned together;   /* so many hosts, from 0 on, share one link */
+	uint32_t mtu;        /* longest UDP payload that the network carries */
 	uint32_t interface_mtu; /* longest UDP payload that the interface accepts */
 	uint32_t too_big;       /* the network reports a packet that is too long */
 	uint32_t absent;        /* pages are evicted after an operation */
@@ -56,19 +60,27 @@ struct settings {
 
 void settings_init(struct settings *settings);
 
+/* The switch's end of a link to a host, or to several. */
+struct port {
+	uint64_t busy; /* until then */
+	uint64_t packets, bytes, dropped, marked;
+	uint64_t longest; /* bytes that waited at most */
+};
+
 struct host {
 	struct world *world;
 	unsigned number;
 	struct net_core *core; /* NULL: dead */
 	uint8_t id[NET_ID_BYTES], key[NET_KEY_BYTES];
 	uint8_t *arena;
-	uint8_t *present; /* by page */
-	uint64_t timer;   /* time of its next timer event */
-	uint64_t link;    /* time until which the link is busy */
-	uint32_t life;    /* number of starts */
-	bool stopped;     /* handles no packets, which wait or get lost */
-	bool away;        /* will handle its packets later */
-	uint64_t waiting; /* wire_charge of the packets that wait */
+	uint8_t *present;  /* by page */
+	uint64_t timer;    /* time of its next timer event */
+	struct port *port; /* of the switch */
+	uint64_t uplink;   /* time until which it is busy */
+	uint32_t life;     /* number of starts */
+	bool stopped;      /* handles no packets, which wait or get lost */
+	bool away;         /* will handle its packets later */
+	uint64_t waiting;  /* wire_charge of the packets that wait */
 	struct packet *queue, **queue_last;
 	bool closed;                           /* takes no messages, or other events */
 	enum net_lent lent;                    /* how packets are handed in, unless it is closed */
@@ -90,14 +102,17 @@ struct world {
 	struct settings settings;
 	uint64_t now, random;
 	struct host *hosts;
+	struct port *ports;
 	struct events events;
 	uint64_t packets, dropped;
 	struct packet *free_packets;
 	struct sockets *sockets;
 	bool failed;
-	/* Called for each packet that is sent. */
+	/* Called for each packet that is sent; for each that reaches its host. */
 	void (*tap)(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
 		    size_t length);
+	void (*reached)(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+			size_t length);
 };
 
 struct world *world_create(const struct settings *settings);
@@ -113,6 +128,13 @@ uint64_t world_below(struct world *world, uint64_t limit);
 void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void world_call(struct world *world, uint64_t time, void (*call)(struct world *world, void *arg),
 		void *arg);
+
+/*
+ * Queue this many bytes at a port. False: it has no room. *time: when the last of them leaves;
+ * *marked: they were, if that is allowed.
+ */
+bool port_queue(struct world *world, struct port *port, uint32_t length, uint64_t *time,
+		bool *marked);
 
 /* Deliver a forged packet, as if it came from that host. */
 void world_inject(struct world *world, unsigned from, unsigned to, const void *bytes,
