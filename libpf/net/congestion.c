@@ -217,7 +217,7 @@ static void end_pause(struct congestion *congestion, uint64_t target, uint32_t p
 	if (congestion->delay == TRIP_MOST)
 		return;
 	queue = congestion->delay - congestion->rtt_min;
-	/* Who marks keeps the queue short himself. */
+	/* A switch that marks packets keeps the queue short itself. */
 	if (queue < CROWDED_TARGETS * target || queue < before / 2 || congestion->marked_share)
 		congestion->crowded = 0;
 	else if (!rivalled(congestion) && congestion->window <= initial(congestion, packet) &&

@@ -178,8 +178,8 @@ void core_remove(struct net_core *core, struct net_association *association)
 /* ---- time ---- */
 
 /*
- * Whoever was not run himself for a while has not listened either: that time
- * says nothing of his peers.
+ * A process that was not run for a while did not receive either: that time says
+ * nothing of its peers.
  */
 void core_clock(struct net_core *core, uint64_t now)
 {
@@ -442,8 +442,9 @@ int net_atomic(struct net_association *association, enum pf_atomic_op op, unsign
 	return status;
 }
 
-static int reserve(struct net_association *association, uint8_t tag, size_t header_length,
-		   size_t length, uint8_t **place)
+/* *place: where the payload goes, behind the header. */
+static int reserve(struct net_association *association, uint8_t tag, const void *header,
+		   size_t header_length, size_t length, uint8_t **place)
 {
 	int status;
 
@@ -455,9 +456,14 @@ static int reserve(struct net_association *association, uint8_t tag, size_t head
 		status = message_reserve(association_exchange(association), tag,
 					 header_length + length, place);
 	/* One that is opened for this has its HELLO to send, whatever becomes of the message. */
-	if (status != PF_OK)
+	if (status != PF_OK) {
 		core_settle(core_of(association), association);
-	return status;
+		return status;
+	}
+	if (header_length)
+		memcpy(*place, header, header_length);
+	*place += header_length;
+	return PF_OK;
 }
 
 static int commit(struct net_association *association, size_t length)
@@ -473,13 +479,11 @@ int net_send(struct net_association *association, uint8_t tag, const void *heade
 	uint8_t *place;
 	int status;
 
-	status = reserve(association, tag, header_length, payload_length, &place);
+	status = reserve(association, tag, header, header_length, payload_length, &place);
 	if (status != PF_OK)
 		return status;
-	if (header_length)
-		memcpy(place, header, header_length);
 	if (payload_length)
-		memcpy(place + header_length, payload, payload_length);
+		memcpy(place, payload, payload_length);
 	return commit(association, header_length + payload_length);
 }
 
@@ -490,11 +494,9 @@ int net_send_lent(struct net_association *association, uint8_t tag, const void *
 	uint8_t *place;
 	int status;
 
-	status = reserve(association, tag, header_length, payload_length, &place);
+	status = reserve(association, tag, header, header_length, payload_length, &place);
 	if (status != PF_OK)
 		return status;
-	if (header_length)
-		memcpy(place, header, header_length);
 	out = &association_exchange(association)->out[STREAM_MESSAGE];
 	stream_out_lend(out, out->end + WIRE_MESSAGE_HEADER + header_length, payload,
 			payload_length);
@@ -515,12 +517,10 @@ int net_send_pack(struct net_association *association, uint8_t tag, const void *
 	uint8_t *place;
 	int status;
 
-	status = reserve(association, tag, header_length, length, &place);
+	status = reserve(association, tag, header, header_length, length, &place);
 	if (status != PF_OK)
 		return status;
-	if (header_length)
-		memcpy(place, header, header_length);
-	pack(place + header_length, length, arg);
+	pack(place, length, arg);
 	return commit(association, header_length + length);
 }
 

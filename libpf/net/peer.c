@@ -153,8 +153,8 @@ static void posted(struct engine *engine, bool message)
 }
 
 /*
- * Is some of it a pager's? Then a page may be absent, and whoever sends it is to
- * wait for that without the lock, which all others need.
+ * Does some of it belong to a pager? Then a page may be absent, and the sender must
+ * wait for it without the lock, which all others need.
  */
 static bool is_paged(pf_context *context, const void *memory, size_t length)
 {
@@ -232,6 +232,19 @@ static struct operation *operation_new(pf_peer *peer, enum operation_kind kind,
 	return operation;
 }
 
+/* With the lock, which it gives back: the core has the operation, or the status says why not. */
+static int finish_post(struct engine *engine, struct operation *operation, int status)
+{
+	if (status == PF_OK) {
+		posted(engine, false);
+		return PF_OK;
+	}
+	engine_unlock(engine);
+	operation_take_back(&engine->context->operations, operation);
+	free(operation);
+	return status;
+}
+
 static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char *local,
 				  uint64_t remote, size_t length, pf_complete_fn complete,
 				  void *arg)
@@ -253,14 +266,7 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 		status = kind == OPERATION_PUT ?
 				 net_put(association, here, remote, length, operation) :
 				 net_get(association, here, remote, length, operation);
-	if (status == PF_OK) {
-		posted(engine, false);
-		return PF_OK;
-	}
-	engine_unlock(engine);
-	operation_take_back(&peer->context->operations, operation);
-	free(operation);
-	return status;
+	return finish_post(engine, operation, status);
 }
 
 static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width,
@@ -279,14 +285,7 @@ static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned wi
 	association = association_of(peer, &status);
 	if (association)
 		status = net_atomic(association, op, width, remote, operand, compare, operation);
-	if (status == PF_OK) {
-		posted(engine, false);
-		return PF_OK;
-	}
-	engine_unlock(engine);
-	operation_take_back(&peer->context->operations, operation);
-	free(operation);
-	return status;
+	return finish_post(engine, operation, status);
 }
 
 /* Its operations are never in the active list: the protocol core completes them all. */
