@@ -295,12 +295,13 @@ static uint64_t granules_before(const struct exchange *exchange,
 static int look(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
 {
 	struct shared *shared = exchange->shared;
-	struct net_wait wait = wait_for(exchange, transfer, block);
 	uint64_t bit = 1ull << block, bad;
+	struct net_wait wait;
 	int status;
 
 	if (transfer->predicted & bit)
 		return PF_OK;
+	wait = wait_for(exchange, transfer, block);
 	status = shared->memory.destination(shared->memory.user, &wait, wait.address,
 					    (uint32_t)wait.length, &bad);
 	if (status == PF_OK)
