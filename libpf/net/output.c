@@ -54,7 +54,8 @@ static bool draft_start(struct draft *draft, struct net_batch *batch,
 				 .packet = copy ? batch->room + batch->length :
 						  batch->slab + batch->used };
 	draft->most = draft->path->mtu.size - overhead(shared);
-	if (batch->count == NET_BATCH_MOST || batch->length + draft->path->mtu.size > NET_BATCH_BYTES ||
+	if (batch->count == NET_BATCH_MOST ||
+	    batch->length + draft->path->mtu.size > NET_BATCH_BYTES ||
 	    (!copy &&
 	     batch->used + WIRE_HEADER + WIRE_CONTROL_MOST + WIRE_DIGEST > sizeof(batch->slab)))
 		return batch->count == 0;
