@@ -640,8 +640,7 @@ int engine_poll_links(struct engine *engine)
 	int total;
 
 	if (engine->quiet > POLLS_QUIET && activity_read(&activity->polls) % POLLS_BETWEEN &&
-	    !atomic_load_explicit(&engine->posted, memory_order_relaxed) &&
-	    !atomic_load_explicit(&engine->untold, memory_order_relaxed))
+	    !engine_waits(engine))
 		return 0;
 	activity_count(&activity->looks);
 	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) != thread_id())
@@ -717,8 +716,10 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 	}
 	/* A socket that woke us, and has no packet, has an error to tell. */
 	if (!drive(engine, ROUNDS_SERVE)) {
-		for (i = 0; i < engine_sockets(engine); i++)
-			hear_complaints(engine, &engine->sockets[i]);
+		for (i = 0; i < engine_sockets(engine); i++) {
+			if (engine->sockets[i].bound)
+				hear_complaints(engine, &engine->sockets[i]);
+		}
 	}
 	/* A sleep that ends early costs less than one system call for each post to end it. */
 	due = deadline(engine);
