@@ -188,7 +188,7 @@ static void offer_credit(struct net_association *association)
 
 	if (!path)
 		return;
-	if (exchange->credit_told - in->next <= message_room(exchange) / 2)
+	if (exchange->credit_told <= in->next + message_room(exchange) / 2)
 		path->probe = true;
 	path->window.due = association->shared->now;
 	association->wants_output = true;

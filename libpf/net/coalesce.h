@@ -26,7 +26,7 @@
 struct coalesce {
 	uint64_t newest;   /* when the newest post came, or it or the last poll returned */
 	unsigned posts;    /* since the last poll */
-	bool waits;        /* the newest one */
+	bool waits;        /* the newest one, or what a poll kept back */
 	unsigned soon;     /* bursts in a row that a poll followed soon */
 	unsigned required; /* of these, beside COALESCE_TRUST_LEAST, before posts wait */
 };
@@ -59,7 +59,19 @@ static inline bool coalesce_post(struct coalesce *coalesce, uint64_t now,
 	return coalesce->waits;
 }
 
-/* A post, or a poll with posts in it, returns: what counts is what the application does now. */
+/* A poll keeps back what it owes. Only with trust. */
+static inline void coalesce_keep(struct coalesce *coalesce)
+{
+	coalesce->waits = true;
+}
+
+/* Does the next poll show whether the prediction was right? */
+static inline bool coalesce_pending(const struct coalesce *coalesce)
+{
+	return coalesce->posts || coalesce->waits;
+}
+
+/* A post returns, or a poll with something pending: what counts is what the application does now. */
 static inline void coalesce_return(struct coalesce *coalesce, uint64_t now)
 {
 	coalesce->newest = now;
@@ -68,7 +80,7 @@ static inline void coalesce_return(struct coalesce *coalesce, uint64_t now)
 /* A poll, which sends what waits. */
 static inline void coalesce_poll(struct coalesce *coalesce, uint64_t now)
 {
-	if (!coalesce->posts)
+	if (!coalesce_pending(coalesce))
 		return;
 	coalesce->posts = 0;
 	if (now - coalesce->newest > COALESCE_SOON) {
@@ -80,6 +92,7 @@ static inline void coalesce_poll(struct coalesce *coalesce, uint64_t now)
 		   ++coalesce->soon == COALESCE_TRUST_MOST) {
 		coalesce->required = 0;
 	}
+	coalesce->waits = false;
 }
 
 #endif

@@ -465,7 +465,6 @@ static unsigned transmit(struct engine *engine, uint64_t time)
 			break;
 	}
 	engine->held = returned != 0;
-	coalesce_return(&engine->coalesce, time);
 	return total;
 }
 
@@ -522,16 +521,21 @@ static unsigned advance(struct engine *engine)
 }
 
 /*
- * The application was told something, and its answer will acknowledge what came;
- * nothing else is to be sent, or a poll is predicted to follow soon. True: the next poll sees to it, if the application
- * has no answer; without one, the service thread's first round.
+ * The application was told something, and its answer will acknowledge what came.
+ * Nothing else is to be sent, or a poll is predicted to follow soon. True: the next poll
+ * sends what is kept back if the application has no answer; without a poll, the service
+ * thread's first round does.
  */
 static bool put_off(struct engine *engine, uint64_t told)
 {
 	if (engine->links.told == told ||
-	    atomic_load_explicit(&engine->attended, memory_order_relaxed) ||
-	    (!coalesce_trusts(&engine->coalesce) && net_owes(engine->core)))
+	    atomic_load_explicit(&engine->attended, memory_order_relaxed))
 		return false;
+	if (net_owes(engine->core)) {
+		if (!coalesce_trusts(&engine->coalesce))
+			return false;
+		coalesce_keep(&engine->coalesce);
+	}
 	atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
 	return true;
 }
@@ -636,8 +640,7 @@ int engine_poll_links(struct engine *engine)
 	int total;
 
 	if (engine->quiet > POLLS_QUIET && activity_read(&activity->polls) % POLLS_BETWEEN &&
-	    !atomic_load_explicit(&engine->posted, memory_order_relaxed) &&
-	    !atomic_load_explicit(&engine->untold, memory_order_relaxed))
+	    !engine_waits(engine))
 		return 0;
 	activity_count(&activity->looks);
 	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) != thread_id())
@@ -651,7 +654,7 @@ int engine_poll_links(struct engine *engine)
 	engine_lock(engine);
 	engine->calling = engine->memory.progress = true;
 	atomic_store_explicit(&engine->caller, thread_id(), memory_order_relaxed);
-	if (engine->coalesce.posts)
+	if (coalesce_pending(&engine->coalesce))
 		coalesce_poll(&engine->coalesce, now());
 	/* What came up while other threads drove. */
 	total = 0;
@@ -663,7 +666,7 @@ int engine_poll_links(struct engine *engine)
 	total += (int)links_tell(&engine->links, engine->core);
 	if (total)
 		activity_moved(&engine->context->activity);
-	if (engine->coalesce.posts)
+	if (coalesce_pending(&engine->coalesce))
 		coalesce_return(&engine->coalesce, now());
 	engine->calling = engine->memory.progress = false;
 	atomic_store_explicit(&engine->caller, 0, memory_order_relaxed);
@@ -713,8 +716,10 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 	}
 	/* A socket that woke us, and has no packet, has an error to tell. */
 	if (!drive(engine, ROUNDS_SERVE)) {
-		for (i = 0; i < engine_sockets(engine); i++)
-			hear_complaints(engine, &engine->sockets[i]);
+		for (i = 0; i < engine_sockets(engine); i++) {
+			if (engine->sockets[i].bound)
+				hear_complaints(engine, &engine->sockets[i]);
+		}
 	}
 	/* A sleep that ends early costs less than one system call for each post to end it. */
 	due = deadline(engine);
@@ -762,6 +767,7 @@ void engine_post(struct engine *engine, bool message)
 		}
 	}
 	transmit(engine, time);
+	coalesce_return(&engine->coalesce, now());
 	net_keep(engine->core);
 	note_untold(engine);
 	stop_driving(engine);

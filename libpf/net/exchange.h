@@ -30,7 +30,7 @@
 #define GET_BYTES_MOST ((uint64_t)16 << 20)
 #define GRANULES 64 /* of a block */
 #define CONTROL_RING (16u << 10)
-/* Bytes of messages under way to a process before it says of more room. */
+/* Bytes of messages that may be under way to a process that has taken none; rings at first. */
 #define MESSAGE_RING (256u << 10)
 /*
  * Most, where few associations share MESSAGE_RINGS: 64 messages of 32 KiB, so that neither

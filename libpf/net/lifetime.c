@@ -10,8 +10,7 @@ void exchange_init(struct exchange *exchange, struct shared *shared,
 		   struct net_association *association, uint32_t index, uint32_t block_size,
 		   struct exchange_rest *rest)
 {
-	static const uint32_t out[STREAMS] = { CONTROL_RING, MESSAGE_RING };
-	static const uint32_t in[STREAMS] = { CONTROL_RING, MESSAGE_RING_MOST };
+	static const uint32_t size[STREAMS] = { CONTROL_RING, MESSAGE_RING };
 	static const uint32_t spare[STREAMS] = { 2 * WIRE_ENTRY_MOST, MESSAGE_SPARE };
 	unsigned i;
 
@@ -23,8 +22,8 @@ void exchange_init(struct exchange *exchange, struct shared *shared,
 	exchange->effects = 0;
 	exchange->waiting = false;
 	for (i = 0; i < STREAMS; i++) {
-		stream_out_init(&exchange->out[i], out[i], spare[i], rest->positions[i]);
-		stream_in_init(&exchange->in[i], in[i], spare[i], rest->positions[STREAMS + i]);
+		stream_out_init(&exchange->out[i], size[i], spare[i], rest->positions[i]);
+		stream_in_init(&exchange->in[i], size[i], spare[i], rest->positions[STREAMS + i]);
 	}
 	exchange->out[STREAM_CONTROL].limit = NET_NEVER;
 	exchange->out[STREAM_MESSAGE].limit = rest->message_limit;

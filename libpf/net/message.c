@@ -268,7 +268,8 @@ bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *byte
 
 	if (position % 8 || length % 8)
 		return false;
-	fits = shared->runs_end < RUNS_MOST && position + length <= in->taken + in->size;
+	fits = shared->runs_end < RUNS_MOST &&
+	       stream_in_grow(in, position + length, MESSAGE_RING_MOST);
 	if (open->exchange && (!fits || !shared->lent || open->exchange != exchange ||
 			       position != open->next || open->pieces == PF_PIECES_MOST))
 		messages_settle(shared);

@@ -5,13 +5,13 @@
 
 #include "exchange.h"
 
-/* A place in the stream for the bytes of a message. PF_OK, PF_ERR_AGAIN, PF_ERR_MEMORY, ... */
-/* Most bytes of messages that may be under way in one direction, and of the ring that holds them. */
+/* Most bytes of messages that may be under way in one direction, and of the sender's ring. */
 uint32_t message_window(const struct shared *shared);
 /* Of these as many as this process has room for now: few until it takes messages. */
 uint32_t message_room(const struct exchange *exchange);
-/* The end of what the peer may send; never less than it was told. */
+/* The end of what the peer may send; never less than it was told in this use. */
 uint64_t message_limit(const struct exchange *exchange);
+/* A place in the stream for the bytes of a message. PF_OK, PF_ERR_AGAIN, PF_ERR_MEMORY, ... */
 int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8_t **place);
 void message_commit(struct exchange *exchange, size_t length);
 

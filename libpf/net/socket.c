@@ -408,8 +408,8 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		};
 		if (!socket->connected) {
 			messages[i].msg_hdr.msg_name = &addresses[i];
-			messages[i].msg_hdr.msg_namelen =
-				endpoint_address(&batches[i]->to, &addresses[i]);
+			messages[i].msg_hdr.msg_namelen = endpoint_address(&batches[i]->to,
+									   &addresses[i]);
 		}
 		if (batches[i]->count > 1 && socket->segments)
 			set_segment(&messages[i].msg_hdr, &controls[i], batches[i]->segment);

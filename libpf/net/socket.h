@@ -45,9 +45,9 @@ socklen_t endpoint_address(const struct net_endpoint *endpoint, union interface_
 
 struct socket {
 	int fd;
-	uint8_t number;          /* in endpoints */
-	bool bound;              /* packets may arrive */
-	bool connected;          /* to "peer": the kernel looks up no route for it */
+	uint8_t number; /* in endpoints */
+	bool bound;     /* packets may arrive */
+	bool connected; /* to "peer": the kernel looks up no route for it */
 	struct net_endpoint peer;
 	bool segments;           /* the system cuts batches (UDP_SEGMENT) */
 	uint32_t receive_buffer; /* bytes granted: the kernel charges packets with their overhead */

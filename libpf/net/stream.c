@@ -26,23 +26,29 @@ void stream_out_destroy(struct stream_out *out)
 	ranges_destroy(&out->acknowledged);
 }
 
-bool stream_out_grow(struct stream_out *out)
+/* A ring of twice the size in place of *ring, with the bytes at positions [start, end). */
+static bool grow(uint8_t **ring, uint32_t *size, uint32_t spare, uint64_t start, uint64_t end)
 {
-	uint8_t *ring = malloc(2 * (size_t)out->size + out->spare);
+	uint8_t *grown = malloc(2 * (size_t)*size + spare);
 	uint64_t at, length;
 
-	if (!ring)
+	if (!grown)
 		return false;
-	for (at = out->base; out->ring && at < out->end; at += length) {
-		length = out->size - offset(at, out->size);
-		if (length > out->end - at)
-			length = out->end - at;
-		memcpy(ring + offset(at, 2 * out->size), out->ring + offset(at, out->size), length);
+	for (at = start; at < end; at += length) {
+		length = *size - offset(at, *size);
+		if (length > end - at)
+			length = end - at;
+		memcpy(grown + offset(at, 2 * *size), *ring + offset(at, *size), length);
 	}
-	free(out->ring);
-	out->ring = ring;
-	out->size *= 2;
+	free(*ring);
+	*ring = grown;
+	*size *= 2;
 	return true;
+}
+
+bool stream_out_grow(struct stream_out *out)
+{
+	return grow(&out->ring, &out->size, out->spare, out->base, out->end);
 }
 
 uint8_t *stream_out_reserve(struct stream_out *out, size_t length, bool *memory)
@@ -230,6 +236,21 @@ bool stream_in_prepare(struct stream_in *in)
 	if (!in->ring)
 		in->ring = malloc((size_t)in->size + in->spare);
 	return in->ring != NULL;
+}
+
+bool stream_in_grow(struct stream_in *in, uint64_t end, uint32_t most)
+{
+	uint64_t last = in->ahead.count ? in->ahead.list[in->ahead.count - 1].end : in->next;
+
+	if (end > in->taken + most)
+		return false;
+	while (end > in->taken + in->size) {
+		if (!in->ring)
+			in->size *= 2;
+		else if (!grow(&in->ring, &in->size, in->spare, in->taken, last))
+			return false;
+	}
+	return true;
 }
 
 bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes, uint32_t length)

@@ -61,6 +61,8 @@ void stream_in_init(struct stream_in *in, uint32_t size, uint32_t spare, uint64_
 void stream_in_destroy(struct stream_in *in);
 /* Have the ring; false: no memory. */
 bool stream_in_prepare(struct stream_in *in);
+/* Have a ring of at most most bytes with room up to this end. False: no room or no memory. */
+bool stream_in_grow(struct stream_in *in, uint64_t end, uint32_t most);
 /* False: no room or memory for them. */
 bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes, uint32_t length);
 /* length <= spare bytes from taken on, in one piece. They must be here. */

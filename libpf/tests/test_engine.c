@@ -450,6 +450,74 @@ static void test_news_before_sleep(void **state)
 	pair_end(pair);
 }
 
+static uint64_t newest(struct pair *me)
+{
+	uint64_t time;
+
+	engine_lock(engine_of(me));
+	time = engine_of(me)->coalesce.newest;
+	engine_unlock(engine_of(me));
+	return time;
+}
+
+/* What the service thread sends says nothing of when the application posted. */
+static void test_newest_post(void **state)
+{
+	struct pair *pair = start(send_one);
+	uint64_t time;
+
+	pair_connect(pair);
+	await_unpolled(attended(pair));
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	time = newest(pair);
+	pair_say(pair, 1);
+	await_unpolled(undelivered(pair));
+	assert_int_equal(newest(pair), time);
+	pair_end(pair);
+}
+
+static void send_many(struct pair *me)
+{
+	while (!*pair_value(me, 0, 1)) {
+		pf_send(me->peer, 0, "x", 1, NULL, 0);
+		pf_progress(me->context);
+	}
+}
+
+/* If a poll keeps back what it owes, the next one shows whether that was right. */
+static void test_kept_back(void **state)
+{
+	struct pair *pair = start(send_many);
+	struct engine *engine = engine_of(pair);
+	uint8_t *bytes = test_alloc(WINDOW);
+	struct pair_done done = { 0 };
+	unsigned posted = 0, kept = 0, pending = 0, i;
+	uint64_t told;
+
+	for (i = 0; i < 1000000 && kept < 10; i++) {
+		for (; posted < done.count + 8; posted += 8)
+			post_puts(pair, bytes, 8, &done);
+		engine_lock(engine);
+		engine->coalesce = (struct coalesce){ .soon = COALESCE_TRUST_LEAST };
+		told = engine->links.told;
+		engine_unlock(engine);
+		pf_progress(pair->context);
+		engine_lock(engine);
+		if (engine->links.told != told && atomic_load(&engine->behind) &&
+		    net_owes(engine->core)) {
+			kept++;
+			pending += coalesce_pending(&engine->coalesce);
+		}
+		engine_unlock(engine);
+	}
+	assert_int_equal(kept, 10);
+	assert_int_equal(pending, kept);
+	pair_await_done(pair, &done, posted);
+	atomic_store(pair_value(pair, 0, 1), 1);
+	free(bytes);
+	pair_end(pair);
+}
+
 static char warning[1024];
 static unsigned warnings;
 
@@ -494,6 +562,8 @@ int main(void)
 		PAIR_TEST(test_posts),
 		PAIR_TEST(test_posts_before_computing),
 		PAIR_TEST(test_connected),
+		PAIR_TEST(test_newest_post),
+		PAIR_TEST(test_kept_back),
 		PAIR_TEST(test_retransmission),
 		PAIR_TEST(test_close),
 		PAIR_TEST(test_nothing_fits),

@@ -116,15 +116,31 @@ static void test_long_poll(void **state)
 	assert_true(coalesce_trusts(&coalesce));
 }
 
+/* What a poll kept back shows as well whether polls come soon, and counts as no post. */
+static void test_kept(void **state)
+{
+	struct coalesce coalesce = { 0 };
+
+	bursts_until_trust(&coalesce);
+	coalesce_keep(&coalesce);
+	coalesce_return(&coalesce, now += 100);
+	assert_false(coalesce_post(&coalesce, now += 100, COALESCE_POLLED));
+	coalesce_poll(&coalesce, now += 100);
+	assert_true(coalesce_trusts(&coalesce));
+	coalesce_keep(&coalesce);
+	coalesce_return(&coalesce, now += 100);
+	coalesce_poll(&coalesce, now += LATE);
+	assert_false(coalesce_trusts(&coalesce));
+	assert_false(coalesce_pending(&coalesce));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_at_once),
-		cmocka_unit_test(test_together),
-		cmocka_unit_test(test_no_prediction),
-		cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_called),
-		cmocka_unit_test(test_long_poll),
+		cmocka_unit_test(test_at_once),       cmocka_unit_test(test_together),
+		cmocka_unit_test(test_no_prediction), cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_called),        cmocka_unit_test(test_long_poll),
+		cmocka_unit_test(test_kept),
 	};
 
 	return cmocka_run_group_tests_name("coalesce", tests, NULL, NULL);

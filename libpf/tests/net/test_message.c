@@ -2,6 +2,7 @@
 /* Messages and atomics: in order, once; sent at once, or several in a packet when they have to wait. */
 #include "unit.h"
 
+#include "net/association.h"
 #include "net/message.h"
 #include "net/world.h"
 
@@ -341,6 +342,76 @@ static void test_window(void **state)
 	assert_int_equal(message_window(&shared), MESSAGE_RING);
 }
 
+/* The receiver's ring grows to what waits in it, not to what it may hold, with lost packets. */
+static void test_receive_ring(void **state)
+{
+	struct world *world = make(0, 0);
+	struct host *receiver = &world->hosts[1];
+	uint32_t sent = 0;
+	size_t memory;
+
+	receiver->lent = NET_NOT_LENT;
+	for (; sent < 100; sent++) {
+		assert_status(send(world, sent, 32768), PF_DONE);
+		pump(world, MILLISECOND);
+	}
+	check_received(world, sent);
+	memory = net_association_memory(receiver->peers[0]);
+	assert_true(memory < MESSAGE_RING_MOST / 2);
+	receiver->closed = true;
+	world->settings.loss = PER_MILLION(50000);
+	for (; send(world, sent, 32768) == PF_DONE; sent++)
+		pump(world, MILLISECOND);
+	world_pass(world, SECOND);
+	check_received(world, 100);
+	assert_true(net_association_memory(receiver->peers[0]) > MESSAGE_RING_MOST);
+	receiver->closed = false;
+	host_pump(receiver);
+	pump(world, SECOND);
+	check_received(world, sent);
+	world_destroy(world);
+}
+
+/*
+ * An association that was at rest: the peer may send more than was told in this use. When the
+ * credit for what comes behind that is lost, the peer waits for a time-out, not longer.
+ */
+static void test_lost_credit_after_rest(void **state)
+{
+	struct world *world = make(0, 0);
+	struct host *receiver = &world->hosts[1];
+	struct net_association *peer;
+	const struct exchange *exchange;
+	uint32_t sent = 0;
+	unsigned idle;
+
+	receiver->lent = NET_NOT_LENT;
+	for (; sent < 100; sent++) {
+		assert_status(send(world, sent, 32768), PF_DONE);
+		pump(world, MILLISECOND);
+	}
+	peer = receiver->peers[0];
+	pump(world, 5 * SECOND);
+	assert_null(peer->busy);
+	receiver->closed = true;
+	for (idle = 0; idle < 10; idle++) {
+		for (; send(world, sent, 32768) == PF_DONE; sent++)
+			idle = 0;
+		pump(world, MILLISECOND);
+	}
+	exchange = &peer->busy->exchange;
+	assert_true(exchange->credit_told < exchange->in[STREAM_MESSAGE].next);
+	receiver->closed = false;
+	world->settings.loss = UINT32_MAX;
+	host_pump(receiver);
+	world_pass(world, 50 * MICROSECOND);
+	world->settings.loss = 0;
+	assert_true(received < sent);
+	pump(world, 50 * MILLISECOND);
+	check_received(world, sent);
+	world_destroy(world);
+}
+
 #define ATOMICS 500
 
 static uint64_t values[ATOMICS];
@@ -418,6 +489,7 @@ int main(void)
 		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_lost_credit),   cmocka_unit_test(test_atomics),
 		cmocka_unit_test(test_bad_atomic),    cmocka_unit_test(test_window),
+		cmocka_unit_test(test_receive_ring),  cmocka_unit_test(test_lost_credit_after_rest),
 	};
 
 	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);

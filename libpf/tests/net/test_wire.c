@@ -325,6 +325,9 @@ static void test_stream(void **state)
 		if (!count || (count < 32 && random_below(&numbers, 2)))
 			continue;
 		i = (unsigned)random_below(&numbers, count);
+		/* Without room for it the piece is lost. */
+		if (random_below(&numbers, 100) == 0)
+			(void)stream_in_grow(&in, way[i].position + way[i].length, 4 * RING);
 		if (random_below(&numbers, 5) &&
 		    stream_in_add(&in, way[i].position, way[i].bytes, way[i].length)) {
 			if (random_below(&numbers, 8) == 0)
