@@ -312,9 +312,10 @@ static enum net_lent lent(const struct engine *engine)
 }
 
 /*
- * A peer that alone sends for long gets a socket of its own, connected: the kernel looks
- * up no route for its packets, in either direction, which is a ninth of the latency. One
- * for each interface, because each is polled.
+ * A peer that alone sends for long gets a connected socket: the kernel looks up no route
+ * for its packets, in either direction, which is a ninth of the latency of a short message.
+ * Each interface has one, because each is polled. Of the packets that a call receives
+ * only the first one's sender counts.
  */
 static void note_sender(struct engine *engine, struct socket *socket,
 			const struct net_endpoint *from)
@@ -325,11 +326,13 @@ static void note_sender(struct engine *engine, struct socket *socket,
 		socket->from = *from;
 		socket->from_count = 0;
 	}
-	if (socket != second && ++socket->from_count >= RECEIVES_ALONE &&
-	    (!second->connected || is_unheard(engine, second))) {
-		socket->from_count = 0;
-		socket_connect(second, socket, from);
-	}
+	if (socket == second || ++socket->from_count < RECEIVES_ALONE ||
+	    (second->connected && !is_unheard(engine, second)))
+		return;
+	socket->from_count = 0;
+	/* Poll it each time from now on, and leave it to this peer. */
+	if (socket_connect(second, socket, from))
+		second->heard = activity_read(&engine->context->activity.polls);
 }
 
 static unsigned receive(struct engine *engine, struct socket *socket)
@@ -499,7 +502,7 @@ static void count(struct engine *engine)
 
 void engine_count(struct engine *engine)
 {
-	/* Whoever has the lock counts himself, or is in the application's hands. */
+	/* The thread that has the lock counts by itself, unless it is in a callback. */
 	if (!engine || !engine_trylock(engine))
 		return;
 	count(engine);
@@ -571,7 +574,7 @@ static bool start_driving(struct engine *engine)
 	return !atomic_exchange_explicit(&engine->driving, true, memory_order_seq_cst);
 }
 
-/* When somebody must drive again at the latest. */
+/* When a thread must drive again at the latest. */
 static uint64_t deadline(const struct engine *engine)
 {
 	uint64_t due = net_deadline(engine->core), retry;
@@ -760,7 +763,7 @@ void engine_post(struct engine *engine, bool message)
 	if (waits || !start_driving(engine)) {
 		net_keep(engine->core);
 		atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);
-		/* Whoever drives now looks again when it stops, unless it has done so. */
+		/* The thread that drives now looks again when it stops, unless it has done so. */
 		if (waits || !start_driving(engine)) {
 			engine_unlock(engine);
 			return;

@@ -55,7 +55,7 @@ struct engine {
 	uint64_t quiet;                /* polls without anything; progress's own */
 
 	_Atomic bool attended; /* the service thread looks after us: wake it */
-	_Atomic bool awaited;  /* it does, and waits for whoever drives to stop */
+	_Atomic bool awaited;  /* it does, and waits for the thread that drives to stop */
 	uint64_t alarm;        /* until when it sleeps at most, while it attends */
 	int wake;              /* eventfd */
 };

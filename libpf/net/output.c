@@ -159,7 +159,7 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 		association_asked(association, now);
 }
 
-/* On the path that it is about: which others work nobody knows better than the peer. */
+/* On the path that it is about: which other paths work only the peer knows. */
 static void put_acknowledgement(struct draft *draft, uint64_t now)
 {
 	struct net_association *association = draft->association;

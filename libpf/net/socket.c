@@ -104,7 +104,7 @@ static void set_buffer(int fd, int forced, int option, uint32_t bytes)
 {
 	int wanted = (int)bytes;
 
-	/* Beyond the system's limit only for whoever administers the network. */
+	/* Beyond the system's limit only with CAP_NET_ADMIN. */
 	if (setsockopt(fd, SOL_SOCKET, forced, &wanted, sizeof(wanted)) < 0)
 		set(fd, SOL_SOCKET, option, wanted);
 }
@@ -358,8 +358,8 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		struct msghdr *message = &messages[i].msg_hdr;
 
 		size = batch->length - at < batch->segment ? batch->length - at : batch->segment;
-		message->msg_name = &address;
-		message->msg_namelen = length;
+		message->msg_name = socket->connected ? NULL : &address;
+		message->msg_namelen = socket->connected ? 0 : length;
 		message->msg_iov = free;
 		message->msg_iovlen = slice(batch->vector, batch->vectors, at, size, free);
 		free += message->msg_iovlen;
