@@ -407,7 +407,7 @@ static void test_lost_credit_after_rest(void **state)
 	world_pass(world, 50 * MICROSECOND);
 	world->settings.loss = 0;
 	assert_true(received < sent);
-	pump(world, 50 * MILLISECOND);
+	pump(world, 200 * MILLISECOND);
 	check_received(world, sent);
 	world_destroy(world);
 }
