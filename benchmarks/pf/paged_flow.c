@@ -17,7 +17,7 @@
 #include "pair.h"
 #include "pattern.h"
 #include "sample.h"
-#include "span.h"
+#include "../mpi/span.h"
 
 #define LENGTH ((size_t)256 << 10)
 #define WINDOW 4

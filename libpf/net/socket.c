@@ -202,7 +202,7 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 
 void socket_open_second(struct socket *second, const struct socket *bound, uint32_t buffer)
 {
-	union interface_address address;
+	union interface_address address = { 0 };
 	socklen_t length = sizeof(address);
 
 	if (getsockname(bound->fd, &address.any, &length) < 0 ||
@@ -217,7 +217,7 @@ void socket_open_second(struct socket *second, const struct socket *bound, uint3
  */
 static bool share_port(int second, int bound)
 {
-	union interface_address own;
+	union interface_address own = { 0 };
 	socklen_t length = sizeof(own);
 	bool done;
 
