@@ -17,6 +17,7 @@
 #define WAITING_PERIOD 1000000000ull
 #define TIMEOUTS_DOUBTFUL 3
 #define CREDIT_LEAST 4096u
+#define CREDIT_FIRST (64u << 10)
 /* One that waits for answers is looked at so often, to know that time has passed here as well. */
 #define WAITING_LOOK 1000000000ull
 
@@ -74,7 +75,7 @@ struct net_association *association_new(struct shared *shared, const uint8_t id[
 	association->silent = NET_NEVER;
 	association->heard = shared->now;
 	association->block_size = shared->options.block_size;
-	association->credit = 64u << 10;
+	association->credit = CREDIT_FIRST;
 	association->rest.message_limit = MESSAGE_RING;
 	association->deadline = NET_NEVER;
 	memcpy(association->id, id, NET_ID_BYTES);
@@ -575,8 +576,16 @@ uint64_t association_hello_delay(const struct net_association *association)
 uint32_t association_receive_credit(const struct net_association *association)
 {
 	const struct shared *shared = association->shared;
-	uint32_t share = shared->options.receive_buffer / (shared->busy ? shared->busy : 1);
+	uint32_t buffer = shared->options.receive_buffer, part;
+	uint32_t share = buffer / (shared->busy ? shared->busy : 1);
+	uint32_t senders = senders_count(&shared->senders, shared->now);
 
+	/* Most of those that are busy send nothing: as much as one that is new may always be sent. */
+	part = buffer / (senders > shared->arriving ? senders : shared->arriving);
+	if (part > CREDIT_FIRST)
+		part = CREDIT_FIRST;
+	if (share < part)
+		share = part;
 	return share > CREDIT_LEAST ? share : CREDIT_LEAST;
 }
 

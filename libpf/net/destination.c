@@ -53,6 +53,12 @@ static void note_finished(struct transfer_numbers *numbers, uint32_t id)
 	}
 }
 
+static void begin_arriving(struct exchange *exchange)
+{
+	if (!exchange->transfers.arriving++)
+		exchange->shared->arriving++;
+}
+
 /* Nothing more is needed: of the record remains that the source has to be told so. */
 static void forget_blocks(struct exchange *exchange, struct net_transfer *transfer)
 {
@@ -62,6 +68,8 @@ static void forget_blocks(struct exchange *exchange, struct net_transfer *transf
 	transfer->tell = 0;
 	if (exchange->transfers.latest == transfer)
 		exchange->transfers.latest = NULL;
+	if (!--exchange->transfers.arriving)
+		exchange->shared->arriving--;
 	transfer_tell(exchange, transfer, TELL_DONE);
 }
 
@@ -178,6 +186,7 @@ static struct net_transfer *put_record(struct exchange *exchange, uint32_t id,
 	transfer->limit = transfer->blocks;
 	memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
 	exchange->transfers.peers[0][id % TRANSFERS_MOST] = transfer;
+	begin_arriving(exchange);
 	return transfer;
 }
 
@@ -521,6 +530,7 @@ void destination_start(struct exchange *exchange)
 
 	while (transfers->get_bytes < GET_BYTES_MOST && (transfer = transfer_cut(exchange, true))) {
 		transfers->get_bytes += transfer->length;
+		begin_arriving(exchange);
 		memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
 		transfer_tell(exchange, transfer, TELL_GET);
 		if (!transfers->latest)

@@ -139,6 +139,7 @@ struct transfers {
 	struct net_transfer *ours[2][TRANSFERS_MOST], *peers[2][TRANSFERS_MOST]; /* by get */
 	uint32_t oldest[2]; /* of ours that may be open */
 	uint32_t open;      /* records */
+	uint32_t arriving;  /* those that are their destination, and not over */
 	uint64_t get_bytes; /* asked for */
 	struct net_atomic *atomics_uncut, **atomics_last;
 	struct net_atomic *our_atomics[ATOMICS_MOST], *peer_atomics[ATOMICS_MOST];

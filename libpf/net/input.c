@@ -17,8 +17,14 @@ struct view {
 	uint64_t arrived;     /* when it reached the system */
 };
 
+/* What was in a packet. */
+struct contents {
+	bool asks;  /* for an acknowledgement */
+	bool sends; /* data, or a message */
+};
+
 static bool take_frame(struct net_association *association, struct wire_frame *frame,
-		       struct view *view, uint64_t now, bool *asks)
+		       struct view *view, uint64_t now, struct contents *contents)
 {
 	struct shared *shared = association->shared;
 	struct path_events events = association_events(association);
@@ -47,7 +53,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		}
 		return true;
 	case FRAME_CONTROL:
-		*asks = true;
+		contents->asks = true;
 		if (association_use(association) != PF_OK)
 			return false;
 		exchange = &association->busy->exchange;
@@ -61,7 +67,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		/* Without memory the packet is not acknowledged: when it comes again, the rest is read. */
 		return status != PF_ERR_MEMORY;
 	case FRAME_MESSAGE:
-		*asks = true;
+		contents->asks = contents->sends = true;
 		if (frame->stream.length != view->payload_length ||
 		    association_use(association) != PF_OK)
 			return false;
@@ -73,7 +79,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		view->payload_length = 0;
 		return taken;
 	case FRAME_PING:
-		*asks = true;
+		contents->asks = true;
 		return true;
 	default:
 		association_fail(association, PF_OK, "gone: the peer closed its context");
@@ -112,14 +118,15 @@ static bool take_data(struct net_association *association, struct foresight *for
 
 /* False: not taken, as if it had been lost. */
 static bool take(struct net_association *association, struct foresight *foresight,
-		 struct view *view, uint64_t now, bool *asks)
+		 struct view *view, uint64_t now, struct contents *contents)
 {
 	uint32_t at = 0, length = view->control_length;
 	enum wire_type type = (enum wire_type)view->header->type;
 	struct wire_frame frame;
 
-	*asks = type != WIRE_FRAMES;
+	*contents = (struct contents){ .asks = type != WIRE_FRAMES };
 	if (type == WIRE_DATA_PUT || type == WIRE_DATA_GET) {
+		contents->sends = true;
 		if (!take_data(association, foresight, view))
 			return false;
 		at = WIRE_DATA;
@@ -131,7 +138,7 @@ static bool take(struct net_association *association, struct foresight *foresigh
 			return false;
 		if (frame.type == FRAME_MESSAGE && type != WIRE_FRAMES)
 			return false;
-		if (!take_frame(association, &frame, view, now, asks))
+		if (!take_frame(association, &frame, view, now, contents))
 			return false;
 		if (association->state == GONE)
 			return true;
@@ -184,7 +191,7 @@ void input_packet(struct net_association *association, struct foresight *foresig
 			     .arrived = shared->now - packet->waited };
 	uint64_t next, number;
 	struct path *path;
-	bool asks;
+	struct contents contents;
 
 	if (association->state != ACCEPTED && association->state != OPEN) {
 		drop_packet(shared, NET_DROP_UNEXPECTED);
@@ -240,16 +247,16 @@ void input_packet(struct net_association *association, struct foresight *foresig
 		association->wants_output = true;
 	}
 	association_heard(association, shared->now);
-	if (!take(association, foresight, &view, shared->now, &asks)) {
+	if (!take(association, foresight, &view, shared->now, &contents)) {
 		drop_packet(shared, NET_DROP_REFUSED);
 		return;
 	}
 	if (association->state == GONE)
 		return;
-	if (asks)
+	if (contents.sends)
 		senders_heard(&shared->senders, shared->now, &association->heard_in);
-	window_take(&path->window, number, shared->now, view.arrived, asks, (packet->ecn & 3) == 3,
-		    shared->options.ack_delay);
+	window_take(&path->window, number, shared->now, view.arrived, contents.asks,
+		    (packet->ecn & 3) == 3, shared->options.ack_delay);
 	if (path->window.due <= shared->now)
 		association->wants_output = true;
 }

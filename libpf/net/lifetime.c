@@ -74,6 +74,8 @@ void exchange_abandon(struct exchange *exchange, int status)
 	unsigned get;
 
 	destination_forget(exchange);
+	exchange->shared->arriving -= transfers->arriving != 0;
+	transfers->arriving = 0;
 	for (get = 0; get < 2; get++) {
 		abandon_records(exchange, transfers->ours[get]);
 		abandon_records(exchange, transfers->peers[get]);

@@ -12,8 +12,9 @@
 #define TAIL_PROBES_MOST 20
 #define TIMEOUTS_SILENT 9 /* in a row, about a second: the path may be another one now */
 #define PATIENCE_MOST 100000000ull
-#define PAUSE_TURNS 7  /* by which flows go on earlier or later the next time */
-#define IDLE 10000000u /* ns: other flows may have begun meanwhile, RFC 7661 */
+#define FIRST_PAUSE_SENDERS 16 /* beside so many, a path begins with a pause */
+#define PAUSE_TURNS 7          /* by which flows go on earlier or later the next time */
+#define IDLE 10000000u         /* ns: other flows may have begun meanwhile, RFC 7661 */
 
 void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most)
 {
@@ -104,6 +105,10 @@ void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses
 	uint32_t time;
 
 	path->congestion.senders = senders ? senders : 1;
+	/* Its round trip without a queue is known, unless many begin. */
+	if (path->answered && path->congestion.senders < FIRST_PAUSE_SENDERS)
+		path->pauses = pauses;
+	path->answered = false;
 	if (path->pauses == pauses)
 		return;
 	path->pauses = pauses;
@@ -195,6 +200,7 @@ void path_unsent(struct path *path, uint64_t number, uint32_t count,
 void path_answered(struct path *path, uint64_t time)
 {
 	path_sample(path, time);
+	path->answered = true;
 	path->congestion.rtt_min = path->congestion.rtt_min_next = trip_time(time);
 }
 

@@ -66,6 +66,7 @@ struct path {
 	uint8_t timeouts;        /* in a row */
 	uint8_t tail_probes;     /* ... before them */
 	bool reorders : 1;       /* packets overtake each other here */
+	bool answered : 1;       /* by WELCOME, and told of no pauses yet */
 	bool probe : 1;          /* ask what arrived, although the window is full */
 };
 

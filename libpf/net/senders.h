@@ -17,7 +17,7 @@ struct senders {
 };
 
 /*
- * A peer sent something that wants an answer. last: the number of the period when it did
+ * A peer sent data or a message, or opened. last: the number of the period when it did
  * so last; its own.
  */
 void senders_heard(struct senders *senders, uint64_t now, uint16_t *last);

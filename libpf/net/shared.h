@@ -72,6 +72,7 @@ struct shared {
 	uint8_t hello_key[AUTH_HASH_KEY];
 	struct senders senders;
 	uint32_t busy;        /* associations that are */
+	uint32_t arriving;    /* ... to which transfers do */
 	uint32_t backup_used; /* bytes */
 	uint32_t generation;  /* of records */
 	struct net_transfer *free_transfers;

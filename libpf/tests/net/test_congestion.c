@@ -2,6 +2,7 @@
 /* Congestion control. Time is virtual, so the figures are always the same. */
 #include "unit.h"
 
+#include "net/association.h"
 #include "net/cubic.h"
 #include "net/world.h"
 #include "net/congestion.h"
@@ -330,6 +331,20 @@ static void test_senders(void **state)
 	assert_int_equal(senders_count(&senders, now + SECOND), 1);
 }
 
+/* Who is busy and sends nothing leaves the others as much as a new one may send. */
+static void test_credit(void **state)
+{
+	struct shared shared = { .options = { .receive_buffer = 4 << 20 }, .now = SECOND };
+	struct net_association association = { .shared = &shared };
+
+	shared.busy = 1;
+	assert_int_equal(association_receive_credit(&association), 4 << 20);
+	shared.busy = 1000;
+	assert_int_equal(association_receive_credit(&association), 64 << 10);
+	shared.arriving = 512;
+	assert_int_equal(association_receive_credit(&association), 8 << 10);
+}
+
 /* Told to pause, a flow that uses its window up does so for a round trip; any other does not. */
 static void test_pause(void **state)
 {
@@ -393,7 +408,7 @@ int main(void)
 		cmocka_unit_test(test_slow_peer),    cmocka_unit_test(test_incast),
 		cmocka_unit_test(test_senders),      cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_part),         cmocka_unit_test(test_cubic),
-		cmocka_unit_test(test_small_window),
+		cmocka_unit_test(test_small_window), cmocka_unit_test(test_credit),
 	};
 
 	return cmocka_run_group_tests_name("net_congestion", tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #define TARGET 100000u
 
 static const struct net_options options = { .queue_target = TARGET, .ack_delay = 100000 };
+#define SECOND 1000000000ull
 #define RTT 10000u /* of packets acknowledged by send_and_acknowledge, ns */
 
 /* The path, and what it has reported since begin. */
@@ -364,6 +365,35 @@ static uint32_t discover(struct mtu *mtu, uint32_t real, uint64_t now)
 
 #define SECOND 1000000000ull
 
+/* A round trip that used the window up, then an acknowledgement that tells of pauses. */
+static bool pauses_first(uint16_t senders, bool answered)
+{
+	uint64_t now = SECOND;
+
+	path_begin(&path, now, 1, 1, TARGET);
+	if (answered)
+		path_answered(&path, RTT);
+	while (path_open(&path, now, PACKET, UINT32_MAX, TARGET))
+		send(1, now);
+	now += RTT;
+	acknowledge((uint32_t)path.next - 1, ~0ull, now);
+	path_told(&path, now, senders, 200, 1);
+	return path.paid > now;
+}
+
+static void test_first_pause(void **state)
+{
+	assert_false(pauses_first(8, true));
+	path_told(&path, 2 * SECOND, 8, 201, 1);
+	assert_true(path.paid > 2 * SECOND);
+	end(state);
+	begin(state);
+	assert_true(pauses_first(64, true));
+	end(state);
+	begin(state);
+	assert_true(pauses_first(8, false));
+}
+
 static void test_mtu_discovery(void **state)
 {
 	static const uint32_t sizes[] = { 8952, 1472, 1200 };
@@ -452,6 +482,7 @@ int main(void)
 		ON_PATH(test_most_in_flight),
 		ON_PATH(test_room_for_acknowledgements),
 		ON_PATH(test_never_sent),
+		ON_PATH(test_first_pause),
 		cmocka_unit_test(test_mtu_discovery),
 		cmocka_unit_test(test_mtu_black_hole),
 		cmocka_unit_test(test_mtu_limit),

@@ -7,6 +7,7 @@
  */
 #include "unit.h"
 
+#include "net/core.h"
 #include "net/sockets.h"
 #include "net/transfer.h"
 #include "net/wire.h"
@@ -85,7 +86,11 @@ static void get(struct world *world, unsigned to, unsigned from, size_t destinat
 
 static void await_all(struct world *world)
 {
+	unsigned i;
+
 	assert_true(world_run(world, world->now + 10 * SECOND, all_completed));
+	for (i = 0; i < world->settings.hosts; i++)
+		assert_int_equal(world->hosts[i].core->shared.arriving, 0);
 }
 
 static void finish(struct world *world)
