@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cubic.h"
 
+#include <sys/queue.h>
+
 #define FACTOR 0.4 /* RFC 9438, 4.1: C */
 #define KEPT 0.7   /* 4.6: beta_cubic */
 
@@ -13,10 +15,12 @@ struct cubic {
 	uint64_t since;           /* start of the present epoch, 0: none */
 	uint64_t next, recover;   /* numbers of packets */
 	uint64_t in_flight, bytes;
+	LIST_HEAD(, fate) fates; /* under way */
 };
 
 /* A packet of it; of several in the queue the times differ. */
 struct fate {
+	LIST_ENTRY(fate) next;
 	struct cubic *cubic;
 	uint64_t number, sent;
 	bool lost;
@@ -79,6 +83,7 @@ static void settle(struct world *world, void *arg)
 		cubic->since = 0;
 		cubic->recover = cubic->next;
 	}
+	LIST_REMOVE(fate, next);
 	free(fate);
 	send(cubic);
 }
@@ -94,7 +99,10 @@ static void send(struct cubic *cubic)
 
 		if (!fate)
 			abort();
-		*fate = (struct fate){ cubic, cubic->next++, world->now, false };
+		*fate = (struct fate){ .cubic = cubic,
+				       .number = cubic->next++,
+				       .sent = world->now };
+		LIST_INSERT_HEAD(&cubic->fates, fate, next);
 		left = cubic->port->busy > world->now ? cubic->port->busy : world->now;
 		fate->lost = !port_queue(world, cubic->port, cubic->packet, &left, &marked);
 		cubic->in_flight++;
@@ -122,5 +130,11 @@ uint64_t cubic_bytes(const struct cubic *cubic)
 
 void cubic_free(struct cubic *cubic)
 {
+	struct fate *fate;
+
+	while ((fate = LIST_FIRST(&cubic->fates))) {
+		LIST_REMOVE(fate, next);
+		free(fate);
+	}
 	free(cubic);
 }
