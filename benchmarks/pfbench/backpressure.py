@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence
 
-from . import cli, comparison, environment, hosts, plot, streams, table
+from . import cli, comparison, hosts, plot, streams, table
 from .comparison import Setup
 from .transports import KNOWN, SUBJECT
 
@@ -90,14 +90,8 @@ def run(options: argparse.Namespace) -> int:
                 interrupted = True
     text = render(runs)
     _write(runs, folder)
-    (folder / "tables.txt").write_text(text + "\n")
-    facts = {
-        "links": f"rate {options.rate}, queue {options.queue}, MTU {options.mtu}",
-        **comparison.line_facts(line, setup.line()),
-    }
-    (folder / "environment.txt").write_text(
-        environment.describe(setup.env, facts, {}, commands)
-    )
+    facts = {"links": f"rate {options.rate}, queue {options.queue}, MTU {options.mtu}"}
+    comparison.write_texts(setup, folder, text, facts, line, commands)
     _draw(runs, folder, options.rate)
     print(f"\n{text}\n\nResults: {folder}")
     if interrupted:

@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Optional, Sequence, Union
+from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import cache_line, environment, goals, launch, plot, programs, store, table
 from . import transports
@@ -144,6 +144,22 @@ def line_facts(start: CacheLine, end: CacheLine) -> dict[str, str]:
             file=sys.stderr,
         )
     return {"cache line at the start": start.text, "cache line at the end": end.text}
+
+
+def write_texts(
+    setup: Setup,
+    folder: Path,
+    text: str,
+    facts: Mapping[str, str],
+    start: CacheLine,
+    commands: Sequence[Sequence[str]],
+) -> None:
+    """Write tables.txt and environment.txt, with the cache line's time at the start and now."""
+    (folder / "tables.txt").write_text(text + "\n")
+    facts = {**facts, **line_facts(start, setup.line())}
+    (folder / "environment.txt").write_text(
+        environment.describe(setup.env, facts, {}, commands)
+    )
 
 
 def _find_build(given: Optional[Path]) -> Optional[Path]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence
 
-from . import cli, comparison, environment, hosts, plot, streams, table
+from . import cli, comparison, hosts, plot, streams, table
 from .comparison import Setup
 from .transports import KNOWN, SUBJECT
 
@@ -210,16 +210,12 @@ def _measure(
         interrupted = True
     text = render(shared)
     _write_rates(shared, folder)
-    (folder / "tables.txt").write_text(text + "\n")
     facts = {
         "link": f"rate {options.rate}, MTU {options.mtu}, marked {options.mark} %",
         "tcp": options.control,
         "seconds": f"{runs.seconds}, after {streams.WARM_UP:.0f} not counted",
-        **comparison.line_facts(line, runs.setup.line()),
     }
-    (folder / "environment.txt").write_text(
-        environment.describe(runs.setup.env, facts, {}, runs.commands)
-    )
+    comparison.write_texts(runs.setup, folder, text, facts, line, runs.commands)
     _draw(shared, folder, options.rate)
     _draw_shares(shared, folder, options.rate)
     print(f"\n{text}\n\nResults: {folder}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
-from . import backpressure, cli, comparison, environment, hosts, plot, streams, table
+from . import backpressure, cli, comparison, hosts, plot, streams, table
 from .comparison import Setup
 from .transports import KNOWN, SUBJECT, Transport
 
@@ -209,14 +209,8 @@ def _run_hosts(options: argparse.Namespace) -> int:
         interrupted = True
     text = render(runs)
     _write(runs, folder)
-    (folder / "tables.txt").write_text(text + "\n")
-    facts = {
-        "links": f"rate {options.rate}, queue {options.queue}, MTU {options.mtu}",
-        **comparison.line_facts(line, setup.line()),
-    }
-    (folder / "environment.txt").write_text(
-        environment.describe(setup.env, facts, {}, commands)
-    )
+    facts = {"links": f"rate {options.rate}, queue {options.queue}, MTU {options.mtu}"}
+    comparison.write_texts(setup, folder, text, facts, line, commands)
     _draw(runs, folder, options.rate)
     print(f"\n{text}\n\nResults: {folder}")
     if interrupted:

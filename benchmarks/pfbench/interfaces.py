@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence
 
-from . import cli, comparison, environment, hosts, launch, plot, streams, table
+from . import cli, comparison, hosts, launch, plot, streams, table
 from .comparison import Setup
 from .transports import KNOWN, SUBJECT, Transport
 
@@ -293,14 +293,8 @@ def _measure(
         interrupted = True
     text = render(widths, outages)
     _write(widths, outages, folder)
-    (folder / "tables.txt").write_text(text + "\n")
-    facts = {
-        "links": f"rate {options.rate}, queue {options.queue}, MTU {options.mtu}",
-        **comparison.line_facts(line, runs.setup.line()),
-    }
-    (folder / "environment.txt").write_text(
-        environment.describe(runs.setup.env, facts, {}, runs.commands)
-    )
+    facts = {"links": f"rate {options.rate}, queue {options.queue}, MTU {options.mtu}"}
+    comparison.write_texts(runs.setup, folder, text, facts, line, runs.commands)
     _draw(outages, folder, options.rate)
     print(f"\n{text}\n\nResults: {folder}")
     if interrupted:

@@ -33,7 +33,7 @@ struct coalesce {
 
 /* Where a post comes from. */
 enum coalesce_origin {
-	COALESCE_UNPOLLED, /* not the application drives: no poll of its own will send the post */
+	COALESCE_UNPOLLED, /* the service thread drives: no poll will send the post */
 	COALESCE_POLLED,
 	COALESCE_CALLED, /* a message of a callback inside a poll: the first one waits, too */
 };

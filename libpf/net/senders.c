@@ -2,8 +2,8 @@
 #include "senders.h"
 
 /*
- * ns. Of 1,024 senders with packets of 1,200 bytes each is heard once in it at 50 Gbit/s and
- * more. Who ended is forgotten after two of them: transfers of 64 KiB from 8 senders at a
+ * ns. Of 1,024 senders with packets of 1,200 bytes each is heard once in a period at 50 Gbit/s
+ * and more. A sender that ended is forgotten after two periods: transfers of 64 KiB from 8 senders at a
  * time take 170 us at 25 Gbit/s.
  */
 #define PERIOD 200000u
