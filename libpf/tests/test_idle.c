@@ -91,7 +91,11 @@ static void ping(pf_options here, pf_options there, uint64_t count)
 	pair_end(pair);
 }
 
-/* The sleep comes soon after idle_polls empty polls, whatever their number is. */
+/*
+ * The sleep comes soon after idle_polls empty polls, whatever their number is. On a machine with too
+ * much to do, a row of polls may take so long that it counts as work and the count begins anew: the
+ * row that ends in the sleep is the one measured.
+ */
 static void test_every_number(void **state)
 {
 	static const uint64_t numbers[] = { 1, 20, 32, 33, 34, 63, 64, 65, 999, 1000, 1013, 1024 };
@@ -109,7 +113,8 @@ static void test_every_number(void **state)
 		/* The first sleeps, while a peer may not ring, neither. */
 		assert_true(context->sleep_first <= options.idle_sleep);
 		for (polls = 0; !pf_stat(context, PF_STAT_SLEEPS); polls++) {
-			assert_true(polls <= numbers[i] + 64);
+			assert_true(polls < 1000000);
+			assert_true(activity_empty(&context->activity) <= numbers[i] + 64);
 			pf_progress(context);
 		}
 		assert_true(polls >= numbers[i]);
