@@ -137,7 +137,12 @@ static uint64_t cut(uint64_t window, uint64_t percent)
  */
 static uint64_t gain(uint64_t window)
 {
-	return window < UNITS(NET_PACKET_LEAST) ? window / NET_PACKET_LEAST / 2 : 256;
+	uint64_t part = window / NET_PACKET_LEAST / 2;
+
+	if (window >= UNITS(NET_PACKET_LEAST))
+		return 256;
+	/* Also the least window grows. */
+	return part ? part : 1;
 }
 
 /* Beside flows that fill the queue: as they do, by losses. */

@@ -386,6 +386,23 @@ static void test_small_window(void **state)
 	assert_in_range(percent_left(300), 90, 99);
 }
 
+/* The least window is a state to leave: without a queue it is a packet again within ten round trips. */
+static void test_least_window(void **state)
+{
+	struct congestion congestion;
+	unsigned i;
+
+	congestion_init(&congestion, 8952, 1);
+	acknowledge(&congestion, SECOND, 1, 1200, 0, 20 * MICROSECOND);
+	congestion.slow_start = false;
+	congestion.window = 8 << 8;
+	for (i = 0; i < 10; i++) {
+		congestion.limited = true;
+		acknowledge(&congestion, SECOND, 1, 1200, i + 1, 20 * MICROSECOND);
+	}
+	assert_true(congestion_window(&congestion) > 8952);
+}
+
 /* The more senders the receiver hears, the less each begins with; less than a packet is paced. */
 static void test_part(void **state)
 {
@@ -409,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_senders),      cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_part),         cmocka_unit_test(test_cubic),
 		cmocka_unit_test(test_small_window), cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_least_window),
 	};
 
 	return cmocka_run_group_tests_name("net_congestion", tests, NULL, NULL);
