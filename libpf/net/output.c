@@ -6,6 +6,8 @@
 #include "open.h"
 #include "source.h"
 
+#define COPIED_MOST 256 /* bytes: more than that costs more to copy than to name */
+
 /* A packet being written: in the batch's slab, or whole in its room. */
 struct draft {
 	struct net_batch *batch;
@@ -99,6 +101,18 @@ static uint8_t *draft_payload(const struct draft *draft)
 	return draft->packet + WIRE_HEADER + draft->control + digest;
 }
 
+/*
+ * A short message is copied behind the frames, because bytes in one piece are sent in less time.
+ * It is no transfer's data: these may be a page that this thread must not wait for.
+ */
+static bool in_one_piece(const struct draft *draft, enum wire_type type, const struct iovec *pieces,
+			 unsigned count)
+{
+	return copied(draft->association->shared) ||
+	       (type == WIRE_FRAMES && !draft->batch->count && count == 1 &&
+		pieces[0].iov_len <= COPIED_MOST);
+}
+
 /* Seal the packet, with a payload in some pieces, and put it into the batch. */
 static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfer,
 		      const struct iovec *pieces, unsigned count, uint64_t now)
@@ -113,13 +127,14 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 				      .index = association->peer_index,
 				      .number = (uint32_t)number,
 				      .transfer = transfer };
+	bool whole = in_one_piece(draft, type, pieces, count);
 	uint32_t length = 0, bytes;
 	unsigned i;
 
 	for (i = 0; i < count; i++) {
 		uint8_t *place = draft_payload(draft) + length;
 
-		if (copied(shared) && pieces[i].iov_base != place)
+		if (whole && pieces[i].iov_base != place)
 			memcpy(place, pieces[i].iov_base, pieces[i].iov_len);
 		length += (uint32_t)pieces[i].iov_len;
 	}
@@ -133,7 +148,7 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 	header.control = (uint16_t)draft->control;
 	wire_put_header(draft->packet, &header);
 	bytes = WIRE_HEADER + draft->control;
-	if (copied(shared)) {
+	if (whole) {
 		bytes += length;
 		if (shared->options.auth == NET_AUTH_ENCRYPT) {
 			auth_encrypt(&association->sending, draft->packet, number,
@@ -141,6 +156,7 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 			bytes += WIRE_MAC;
 		}
 		batch->vector[batch->vectors++] = (struct iovec){ draft->packet, bytes };
+		batch->used += bytes;
 	} else {
 		batch->vector[batch->vectors++] = (struct iovec){ draft->packet, bytes };
 		batch->used += bytes;

@@ -25,6 +25,8 @@
 #define ECN_MASK 3
 #define CONTROL_MOST 128
 #define WAITED_MOST 1000000000ll /* ns for which a packet may have waited */
+#define LONE_PACKETS 256         /* after so many in a row a socket becomes bare, */
+#define ROW_PACKETS 4            /* after so many without an end no more: there may be a queue */
 
 union control {
 	struct cmsghdr align;
@@ -34,22 +36,37 @@ union control {
 /*
  * The C library's functions are cancellation points, which costs a process that
  * has threads more than the kernel takes to say that nothing came. For a single
- * message the system calls without a vector of them are the quicker ones.
+ * message the system calls without a vector of them are the quicker ones, and for bytes
+ * in one piece those without a message.
  */
 static int send_messages(int fd, struct mmsghdr *messages, unsigned count)
 {
-	if (count == 1)
-		return syscall(SYS_sendmsg, fd, &messages[0].msg_hdr, 0) < 0 ? -1 : 1;
+	const struct msghdr *message = &messages[0].msg_hdr;
+	const struct iovec *piece = message->msg_iov;
+	long sent;
+
+	if (count == 1) {
+		if (message->msg_iovlen > 1 || message->msg_controllen || message->msg_name)
+			sent = syscall(SYS_sendmsg, fd, message, 0);
+		else
+			sent = syscall(SYS_sendto, fd, piece->iov_base, piece->iov_len, 0, NULL, 0);
+		return sent < 0 ? -1 : 1;
+	}
 	return (int)syscall(SYS_sendmmsg, fd, messages, count, 0);
 }
 
 static int receive_messages(int fd, struct mmsghdr *messages, unsigned count)
 {
+	struct msghdr *message = &messages[0].msg_hdr;
 	long length;
 
 	if (count > 1)
 		return (int)syscall(SYS_recvmmsg, fd, messages, count, MSG_DONTWAIT, NULL);
-	length = syscall(SYS_recvmsg, fd, &messages[0].msg_hdr, MSG_DONTWAIT);
+	if (message->msg_iovlen > 1 || message->msg_controllen || message->msg_name)
+		length = syscall(SYS_recvmsg, fd, message, MSG_DONTWAIT);
+	else
+		length = syscall(SYS_recvfrom, fd, message->msg_iov->iov_base,
+				 message->msg_iov->iov_len, MSG_DONTWAIT, NULL, NULL);
 	if (length < 0)
 		return -1;
 	messages[0].msg_len = (unsigned)length;
@@ -109,6 +126,14 @@ static void set_buffer(int fd, int forced, int option, uint32_t bytes)
 		set(fd, SOL_SOCKET, option, wanted);
 }
 
+static void set_bare(struct socket *socket, bool bare)
+{
+	set(socket->fd, SOL_SOCKET, SO_TIMESTAMPNS, !bare);
+	set(socket->fd, SOL_UDP, UDP_GRO, !bare);
+	socket->bare = bare;
+	socket->lone = 0;
+}
+
 static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 {
 	int fd = socket->fd, granted = 0;
@@ -128,8 +153,7 @@ static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	}
 	set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
-	set(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
-	set(fd, SOL_UDP, UDP_GRO, 1);
+	set_bare(socket, false);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, buffer);
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, buffer);
 	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &size);
@@ -240,6 +264,8 @@ bool socket_connect(struct socket *second, const struct socket *bound,
 	second->connected = false;
 	if (second->fd < 0)
 		return false;
+	if (second->bare)
+		set_bare(second, false);
 	if (!second->bound)
 		second->bound = share_port(second->fd, bound->fd);
 	/*
@@ -582,6 +608,27 @@ static void prepare(struct mmsghdr *message, union interface_address *address,
 	};
 }
 
+/*
+ * There were so many datagrams, or none, when a bare socket becomes one: then no packets lie
+ * there that were gathered before.
+ */
+static void note_row(struct socket *socket, int received)
+{
+	if (received > 0) {
+		socket->row = (uint8_t)(socket->row + received < ROW_PACKETS ?
+						socket->row + received :
+						ROW_PACKETS);
+		if (socket->bare && socket->row == ROW_PACKETS)
+			set_bare(socket, false);
+		return;
+	}
+	if (socket->row > 1)
+		socket->lone = 0;
+	else if (socket->row && !socket->bare && ++socket->lone == LONE_PACKETS)
+		set_bare(socket, true);
+	socket->row = 0;
+}
+
 /* Negative: nothing, for an errno that is kept. */
 static int receive(struct socket *socket, struct mmsghdr *messages, unsigned count)
 {
@@ -592,7 +639,23 @@ static int receive(struct socket *socket, struct mmsghdr *messages, unsigned cou
 	} while (received < 0 && errno == EINTR);
 	if (received < 0 && !is_own(errno))
 		socket->complaining = true;
+	if (socket->connected)
+		note_row(socket, received);
 	return received;
+}
+
+static int receive_bare(struct socket *socket, struct receiver *receiver)
+{
+	struct iovec vector = { receiver->buffers[0], RECEIVE_BYTES };
+	struct mmsghdr message = { .msg_hdr = { .msg_iov = &vector, .msg_iovlen = 1 } };
+	struct received received = { .from = &socket->peer };
+	unsigned count = 0;
+
+	if (receive(socket, &message, 1) <= 0)
+		return 0;
+	received.length = received.segment = message.msg_len;
+	cut(receiver, &count, &received, receiver->buffers[0], received.length);
+	return (int)count;
 }
 
 static int receive_plain(struct socket *socket, struct receiver *receiver, unsigned most)
@@ -681,9 +744,10 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 int socket_receive(struct socket *socket, struct receiver *receiver, unsigned most,
 		   const struct net_place *places, unsigned count, uint32_t header)
 {
-	return count && header <= PREDICT_HEADER_MOST ?
-		       receive_predicted(socket, receiver, places, count, header) :
-		       receive_plain(socket, receiver, most);
+	if (count && header <= PREDICT_HEADER_MOST)
+		return receive_predicted(socket, receiver, places, count, header);
+	return socket->bare ? receive_bare(socket, receiver) :
+			      receive_plain(socket, receiver, most);
 }
 
 /* ---- what the network says ---- */

@@ -53,6 +53,9 @@ struct socket {
 	uint32_t receive_buffer; /* bytes granted: the kernel charges packets with their overhead */
 	uint32_t dropped;        /* datagrams for which that had no room, modulo 2^32 */
 	uint16_t port;           /* network order */
+	bool bare;               /* receives packets alone, one at a time: see socket_connect */
+	uint8_t row;             /* datagrams since there was none */
+	uint16_t lone;           /* times in a row that one came, and then none */
 	bool complaining;        /* ask for complaints */
 	bool filtered;           /* a packet filter of this host blocked what was sent to */
 	struct net_endpoint filtered_to;
@@ -81,7 +84,10 @@ int socket_open(struct socket *socket, uint8_t number, const struct interface *i
 void socket_open_second(struct socket *socket, const struct socket *bound, uint32_t buffer);
 /*
  * From now on the kernel gives packets of this peer to the second socket, and those of all
- * others to "bound". No packet is lost by it. False: the system refuses.
+ * others to "bound". No packet is lost by it. While its packets come one at a time, as short
+ * messages and their answers do, the socket is bare: it asks the kernel for the bytes alone, not
+ * for the sender, time stamps, ECN marks and packets gathered into one, which take a third of a
+ * receive's time and are about a queue that is not there. False: the system refuses.
  */
 bool socket_connect(struct socket *second, const struct socket *bound,
 		    const struct net_endpoint *peer);

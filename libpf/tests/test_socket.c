@@ -468,6 +468,57 @@ static void check_second(const char *network)
 	ends_close(ends);
 }
 
+static unsigned receive_rest(struct ends *ends, struct socket *socket)
+{
+	unsigned total = 0;
+	int count;
+
+	while ((count = socket_receive(socket, ends->receiver, RECEIVE_MESSAGES, NULL, 0, 0)) > 0) {
+		int i;
+
+		for (i = 0; i < count; i++, total++) {
+			const struct net_packet *packet = &ends->receiver->packets[i];
+
+			assert_int_equal(packet->header_length, PACKET);
+			assert_memory_equal(packet->header, ends->bytes + total * PACKET, PACKET);
+			assert_memory_equal(packet->from, &ends->to_a, sizeof(ends->to_a));
+		}
+	}
+	return total;
+}
+
+/* Packets that come one at a time make the second socket bare, a row of them ends that. None is lost. */
+static void check_bare(const char *network)
+{
+	struct ends *ends = ends_open(network);
+	struct socket second;
+	unsigned i;
+
+	socket_open_second(&second, &ends->b, 1u << 20);
+	assert_true(socket_connect(&second, &ends->b, &ends->to_a));
+	for (i = 0; i < 1000 && !second.bare; i++) {
+		check_from(ends, &ends->a, &ends->to_b, &second);
+		assert_int_equal(receive_rest(ends, &second), 0);
+	}
+	assert_true(second.bare && i > 100);
+	check_from(ends, &ends->a, &ends->to_b, &second);
+	assert_memory_equal(ends->receiver->packets[0].from, &ends->to_a, sizeof(ends->to_a));
+	assert_true(second.bare);
+
+	batch_make(ends, 0, 20, PACKET, PACKET);
+	send_all(ends, 1);
+	assert_int_equal(receive_rest(ends, &second), 20);
+	assert_false(second.bare);
+	socket_close(&second);
+	ends_close(ends);
+}
+
+static void test_bare(void **state)
+{
+	check_bare("127.0.0.1");
+	check_bare("::1");
+}
+
 static void test_second(void **state)
 {
 	check_second("127.0.0.1");
@@ -623,7 +674,7 @@ int main(void)
 		cmocka_unit_test(test_place_unmapped),
 		cmocka_unit_test(test_bad_source),
 		cmocka_unit_test(test_too_long),
-		cmocka_unit_test(test_second),
+		cmocka_unit_test(test_second),       cmocka_unit_test(test_bare),
 		{ "test_refused IPv4", test_refused, NULL, NULL, ipv4 },
 		{ "test_refused IPv6", test_refused, NULL, NULL, ipv6 },
 		cmocka_unit_test(test_dropped),
