@@ -78,6 +78,8 @@ static void columns_header(const struct run *run, const char *first, const char 
 	const struct options *options = run->options;
 	int i, columns = options->colds ? options->colds : 1;
 
+	if (run->udp)
+		udp_describe(run->udp);
 	if (run->win != MPI_WIN_NULL)
 		printf("# Window creation: MPI_Win_%s\n# Synchronization: MPI_Win_%s\n",
 		       rma_create_name(options->create), rma_sync_name(options->sync));

@@ -313,10 +313,23 @@ void options_help(const struct options *options, unsigned groups, const char *pr
 		       "instead of MPI, which\n"
 		       "                                only exchanges the addresses: the first IPv4 "
 		       "address of each host.\n"
-		       "                                If packets are lost, the round is started "
-		       "again and its time is\n"
-		       "                                not counted; the number of such rounds is "
+		       "                                If packets are lost, the round (a message and "
+		       "its answer, or a\n"
+		       "                                window) is started again, and neither its time "
+		       "nor its bytes are\n"
+		       "                                counted; the number of such rounds is "
 		       "reported\n");
+	if (groups & TAKES_UDP && groups & TAKES_WINDOW)
+		printf("                                One thread at each side; up to 65,000 bytes a "
+		       "system call (UDP_SEGMENT,\n"
+		       "                                UDP_GRO), up to 2 MiB under way. A message "
+		       "that fits into a packet\n"
+		       "                                has a packet of its own; longer messages fill "
+		       "packets. Each window\n"
+		       "                                is acknowledged, as with MPI. So it is the most "
+		       "that a transport\n"
+		       "                                over UDP reaches which sends no two messages in "
+		       "one packet\n");
 	if (groups & TAKES_FULL)
 		printf("  -f, --full                    add minimum and maximum over the ranks\n");
 	printf("  -c, --validate                check what arrives, before each timed loop\n"

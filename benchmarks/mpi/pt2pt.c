@@ -51,11 +51,10 @@ static void close_udp(struct run *run)
 		udp_close(run->udp);
 }
 
-static void ping_pong_header(const struct run *run)
+static struct udp_messages udp_window(const struct run *run)
 {
-	if (run->udp)
-		udp_describe(run->udp);
-	latency_header(run);
+	return (struct udp_messages){ run->send, run->receive, run->size, run->stride,
+				      run->window };
 }
 
 static double ping_pong(struct run *run, int repeats)
@@ -64,8 +63,11 @@ static double ping_pong(struct run *run, int repeats)
 	double start = MPI_Wtime();
 	int i;
 
-	if (run->udp)
-		return udp_ping_pong(run->udp, run->send, run->receive, run->size, repeats) / 2;
+	if (run->udp) {
+		const struct udp_messages messages = udp_window(run);
+
+		return udp_ping_pong(run->udp, &messages, repeats) / 2;
+	}
 	for (i = 0; i < repeats; i++) {
 		if (run->rank == 0)
 			MPI_Send(run->send, size, MPI_CHAR, peer, TAG_MESSAGE, MPI_COMM_WORLD);
@@ -85,7 +87,7 @@ const struct benchmark benchmark_latency = {
 	.ranks = RANKS_TWO,
 	.prepare = open_udp,
 	.finish = close_udp,
-	.header = ping_pong_header,
+	.header = latency_header,
 	.exchange = ping_pong,
 	.report = latency_report,
 	.fill = fill,
@@ -110,6 +112,11 @@ static double one_way(struct run *run, int repeats)
 	double start = MPI_Wtime();
 	int i;
 
+	if (run->udp) {
+		const struct udp_messages messages = udp_window(run);
+
+		return udp_stream(run->udp, &messages, repeats);
+	}
 	for (i = 0; i < repeats; i++) {
 		if (is_sender(run)) {
 			send_window(run, peer, run->requests);
@@ -134,10 +141,12 @@ static int check_one_way(struct run *run)
 const struct benchmark benchmark_bw = {
 	.title = "MPI Bandwidth Test",
 	.about = "Rank 0 sends a window of messages; rank 1 acknowledges the window.",
-	.groups = TAKES_SIZES | TAKES_WINDOW | TAKES_CPU | TAKES_COLD,
+	.groups = TAKES_SIZES | TAKES_WINDOW | TAKES_CPU | TAKES_COLD | TAKES_UDP,
 	.defaults = { .min_size = 1, .max_size = SIZE_MOST, BANDWIDTH_LOOPS },
 	.ranks = RANKS_TWO,
 	.one_way = true,
+	.prepare = open_udp,
+	.finish = close_udp,
 	.header = bandwidth_header,
 	.exchange = one_way,
 	.report = bandwidth_report,

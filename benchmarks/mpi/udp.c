@@ -4,10 +4,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/udp.h>
 #include <mpi.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/udp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,20 +18,25 @@
 
 #include "sample.h"
 
-/* Older C libraries do not have them; the values are those of <linux/udp.h>. */
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 /* Length of the headers of IPv4, without options, and of UDP, bytes. */
 #define HEADER_BYTES (20 + 8)
 /* Most packets of one call with UDP_SEGMENT: UDP_MAX_SEGMENTS of Linux 4.18 to 6.8. */
 #define SEGMENTS_MOST 64
 /* Most bytes of one call: an IPv4 packet before segmentation has at most 65535. */
 #define CALL_MOST 65000
+/* Most pieces of messages in one call: whole messages of a segment, or parts of longer ones. */
+#define PIECES_MOST (SEGMENTS_MOST + 2)
+/* Most bytes under way from one rank to the other in udp_stream, with the charge for each packet. */
+#define FLIGHT_MOST (2 << 20)
+/* Acknowledgements for so many bytes under way. */
+#define ACKNOWLEDGEMENTS 4
+/*
+ * At least half of what a packet takes of a socket's buffer is its length and MORE, or LEAST
+ * (wire_charge in libpf/net/wire.h tells how this was measured). Linux gives a socket twice the
+ * buffer that was asked for.
+ */
+#define CHARGE_MORE 512
+#define CHARGE_LEAST 1152
 /* Wanted length of the socket buffers, bytes: twice the longest message of a default run. */
 #define BUFFER_BYTES (8 << 20)
 /* A message is lost if nothing of it arrives for this time, s: the round trip of any network. */
@@ -44,17 +49,25 @@
 struct udp {
 	int fd, rank;
 	struct sockaddr_in own, peer;
-	size_t segment; /* bytes of a message in one packet */
-	size_t call;    /* bytes of a message in one call of sendmsg: whole segments */
-	int restarts;   /* rounds that were started again */
+	size_t segment;  /* most bytes in one packet */
+	int restarts;    /* rounds that were started again */
+	uint64_t flight; /* most bytes under way, charges included */
 };
 
 /* A wait for the socket. */
 struct wait {
 	unsigned polls; /* that found nothing, since the last progress */
 	double since;   /* time of the first of them, s */
-	double first;   /* time of the first one of this round, s, or 0 */
 };
+
+/* What the receiver of a stream tells its sender. */
+struct acknowledgement {
+	uint64_t bytes; /* that arrived in this round */
+	int32_t round;
+};
+
+typedef bool round_function(const struct udp *udp, const struct udp_messages *messages, int number,
+			    struct wait *wait);
 
 /* Note that the socket was not ready. True if it was not for TIMEOUT. */
 static bool expired(struct wait *wait)
@@ -66,8 +79,6 @@ static bool expired(struct wait *wait)
 	now = sample_seconds();
 	if (wait->polls == 1)
 		wait->since = now;
-	if (wait->first == 0)
-		wait->first = now;
 	return now - wait->since > TIMEOUT;
 }
 
@@ -85,8 +96,17 @@ static void fail(const struct udp *udp, const char *what, const char *why)
 	MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Returns false if the socket does not take it. */
-static bool send_message(const struct udp *udp, const char *data, size_t size, struct wait *wait)
+/* Most bytes of one call with packets of so many: whole packets. */
+static size_t call_most(size_t segment)
+{
+	size_t segments = CALL_MOST / segment;
+
+	return segment * (segments < SEGMENTS_MOST ? segments : SEGMENTS_MOST);
+}
+
+/* Send pieces of length bytes in packets of segment bytes. False if the socket does not take them. */
+static bool send_call(const struct udp *udp, struct iovec *pieces, size_t count, size_t length,
+		      size_t segment, struct wait *wait)
 {
 	union {
 		char space[CMSG_SPACE(sizeof(uint16_t))];
@@ -94,51 +114,184 @@ static bool send_message(const struct udp *udp, const char *data, size_t size, s
 	} control = { .header = { .cmsg_len = CMSG_LEN(sizeof(uint16_t)),
 				  .cmsg_level = IPPROTO_UDP,
 				  .cmsg_type = UDP_SEGMENT } };
-	const uint16_t segment = (uint16_t)udp->segment;
-	struct iovec part = { .iov_base = (char *)data };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	const uint16_t value = (uint16_t)segment;
+	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = count };
 
-	memcpy(CMSG_DATA(&control.header), &segment, sizeof(segment));
+	memcpy(CMSG_DATA(&control.header), &value, sizeof(value));
+	message.msg_control = length > segment ? &control : NULL;
+	message.msg_controllen = message.msg_control ? sizeof(control.space) : 0;
+	while (sendmsg(udp->fd, &message, 0) < 0) {
+		if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR)
+			fail(udp, "sendmsg", strerror(errno));
+		if (expired(wait))
+			return false;
+	}
+	wait->polls = 0;
+	return true;
+}
+
+/* Returns the bytes that arrived; or -1 if none do, or more than the pieces hold. */
+static ssize_t receive_call(const struct udp *udp, struct iovec *pieces, size_t count,
+			    struct wait *wait)
+{
+	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = count };
+	ssize_t length;
+
+	while ((length = recvmsg(udp->fd, &message, 0)) < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			fail(udp, "recvmsg", strerror(errno));
+		if (expired(wait))
+			return -1;
+	}
+	wait->polls = 0;
+	return message.msg_flags & MSG_TRUNC ? -1 : length;
+}
+
+static bool send_message(const struct udp *udp, const struct udp_messages *messages,
+			 struct wait *wait)
+{
+	const size_t most = call_most(udp->segment);
+	struct iovec part = { .iov_base = (char *)messages->send };
+	size_t rest = messages->size;
+
 	/* An empty message is a packet, too. */
 	do {
-		part.iov_len = size < udp->call ? size : udp->call;
-		message.msg_control = part.iov_len > udp->segment ? &control : NULL;
-		message.msg_controllen = message.msg_control ? sizeof(control.space) : 0;
-		if (sendmsg(udp->fd, &message, 0) >= 0) {
-			part.iov_base = (char *)part.iov_base + part.iov_len;
-			size -= part.iov_len;
-			wait->polls = 0;
-		} else if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR) {
-			fail(udp, "sendmsg", strerror(errno));
-		} else if (expired(wait)) {
+		part.iov_len = rest < most ? rest : most;
+		if (!send_call(udp, &part, 1, part.iov_len, udp->segment, wait))
 			return false;
-		}
-	} while (size > 0);
+		part.iov_base = (char *)part.iov_base + part.iov_len;
+		rest -= part.iov_len;
+	} while (rest > 0);
 	return true;
 }
 
 /* Returns false if it does not arrive, or if something else does. */
-static bool receive_message(const struct udp *udp, char *data, size_t size, struct wait *wait)
+static bool receive_message(const struct udp *udp, const struct udp_messages *messages,
+			    struct wait *wait)
 {
-	struct iovec part = { .iov_base = data, .iov_len = size };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct iovec part = { .iov_base = messages->receive, .iov_len = messages->size };
 	ssize_t length;
 
 	do {
-		length = recvmsg(udp->fd, &message, 0);
-		if (length >= 0) {
-			if (message.msg_flags & MSG_TRUNC)
-				return false;
-			part.iov_base = (char *)part.iov_base + length;
-			part.iov_len -= (size_t)length;
-			wait->polls = 0;
-		} else if (errno != EAGAIN && errno != EINTR) {
-			fail(udp, "recvmsg", strerror(errno));
-		} else if (expired(wait)) {
+		length = receive_call(udp, &part, 1, wait);
+		if (length < 0)
 			return false;
-		}
-	} while (length < 0 || part.iov_len > 0);
+		part.iov_base = (char *)part.iov_base + length;
+		part.iov_len -= (size_t)length;
+	} while (part.iov_len > 0);
 	return true;
+}
+
+static bool ping_pong(const struct udp *udp, const struct udp_messages *messages, int number,
+		      struct wait *wait)
+{
+	return (udp->rank == 1 || send_message(udp, messages, wait)) &&
+	       receive_message(udp, messages, wait) &&
+	       (udp->rank == 0 || send_message(udp, messages, wait));
+}
+
+/* Make the pieces of at most length bytes of the stream, from a byte on. Returns their number. */
+static size_t cut(const struct udp_messages *messages, char *buffer, size_t from, size_t length,
+		  struct iovec pieces[PIECES_MOST])
+{
+	size_t index = from / messages->size, offset = from % messages->size, rest, count;
+
+	for (count = 0; length > 0 && count < PIECES_MOST; count++) {
+		rest = messages->size - offset;
+		rest = rest < length ? rest : length;
+		pieces[count].iov_base = buffer + index++ * messages->stride + offset;
+		pieces[count].iov_len = rest;
+		length -= rest;
+		offset = 0;
+	}
+	return count;
+}
+
+/* Most bytes under way in packets of so many: at least one packet. */
+static size_t flight_most(const struct udp *udp, size_t segment)
+{
+	size_t charge = segment + CHARGE_MORE;
+	size_t packets = udp->flight / (charge > CHARGE_LEAST ? charge : CHARGE_LEAST);
+
+	return segment * (packets ? packets : 1);
+}
+
+/* Returns false if no acknowledgement comes. */
+static bool await_acknowledgement(const struct udp *udp, int number, size_t *arrived,
+				  struct wait *wait)
+{
+	struct acknowledgement acknowledgement;
+	struct iovec piece = { .iov_base = &acknowledgement, .iov_len = sizeof(acknowledgement) };
+
+	if (receive_call(udp, &piece, 1, wait) != (ssize_t)sizeof(acknowledgement))
+		return false;
+	/* The network may have changed their order. */
+	if (acknowledgement.round == number && acknowledgement.bytes > *arrived)
+		*arrived = (size_t)acknowledgement.bytes;
+	return true;
+}
+
+static bool send_stream(const struct udp *udp, const struct udp_messages *messages, size_t segment,
+			int number, struct wait *wait)
+{
+	const size_t total = messages->size * (size_t)messages->count;
+	const size_t flight = flight_most(udp, segment), most = call_most(segment);
+	size_t sent = 0, arrived = 0, length, count;
+	struct iovec pieces[PIECES_MOST];
+
+	while (arrived < total) {
+		length = total - sent < most ? total - sent : most;
+		length = length < flight ? length : flight;
+		if (!length || sent + length - arrived > flight) {
+			if (!await_acknowledgement(udp, number, &arrived, wait))
+				return false;
+			continue;
+		}
+		count = cut(messages, (char *)messages->send, sent, length, pieces);
+		if (!send_call(udp, pieces, count, length, segment, wait))
+			return false;
+		sent += length;
+	}
+	return true;
+}
+
+static bool receive_stream(const struct udp *udp, const struct udp_messages *messages,
+			   size_t segment, int number, struct wait *wait)
+{
+	const size_t total = messages->size * (size_t)messages->count;
+	const size_t step = flight_most(udp, segment) / ACKNOWLEDGEMENTS;
+	size_t arrived = 0, told = 0, count;
+	struct iovec pieces[PIECES_MOST];
+	ssize_t length;
+
+	while (arrived < total) {
+		struct acknowledgement acknowledgement = { .round = number };
+		struct iovec piece = { &acknowledgement, sizeof(acknowledgement) };
+
+		/* With UDP_GRO as much as one call sends, and not more than that. */
+		count = cut(messages, messages->receive, arrived, total - arrived, pieces);
+		length = receive_call(udp, pieces, count, wait);
+		if (length < 0)
+			return false;
+		arrived += (size_t)length;
+		if (arrived < total && arrived - told < step)
+			continue;
+		told = arrived;
+		acknowledgement.bytes = arrived;
+		if (!send_call(udp, &piece, 1, sizeof(acknowledgement), udp->segment, wait))
+			return false;
+	}
+	return true;
+}
+
+static bool stream(const struct udp *udp, const struct udp_messages *messages, int number,
+		   struct wait *wait)
+{
+	size_t segment = messages->size < udp->segment ? messages->size : udp->segment;
+
+	/* Messages without a byte are no stream. */
+	return !segment || (udp->rank == 0 ? send_stream : receive_stream)(udp, messages, segment,
+									   number, wait);
 }
 
 /* Discard what arrives, until nothing does any more. */
@@ -153,33 +306,31 @@ static void drain(const struct udp *udp)
 }
 
 /* Do the rounds from next on. Returns the first that is incomplete; adds the time of the others. */
-static int attempt(const struct udp *udp, const char *send, char *receive, size_t size, int next,
-		   int repeats, double *seconds)
+static int attempt(const struct udp *udp, round_function *round,
+		   const struct udp_messages *messages, int next, int repeats, double *seconds)
 {
-	double start = sample_seconds();
+	double start = sample_seconds(), end;
 
 	for (; next < repeats; next++) {
 		struct wait wait = { 0 };
 
-		if ((udp->rank == 0 && !send_message(udp, send, size, &wait)) ||
-		    !receive_message(udp, receive, size, &wait) ||
-		    (udp->rank == 1 && !send_message(udp, send, size, &wait))) {
-			/* It began before its first empty poll, by about the time to send. */
-			*seconds += (wait.first > 0 ? wait.first : sample_seconds()) - start;
-			return next;
-		}
+		if (!round(udp, messages, next, &wait))
+			break;
+		end = sample_seconds();
+		*seconds += end - start;
+		start = end;
 	}
-	*seconds += sample_seconds() - start;
 	return next;
 }
 
 /*
- * Rank 1 can be one round ahead of rank 0: if the last message back was lost. So
- * rank 0 decides where both continue. Both get there: a rank without its message
- * leaves attempt() after TIMEOUT. What the round has left in the network and in
- * the sockets is discarded before either rank sends again.
+ * Rank 1 can be one round ahead of rank 0: if what it sent last was lost. So
+ * rank 0 decides where both continue. Both get there: a rank that waits leaves
+ * attempt() after TIMEOUT. What the round has left in the network and in the
+ * sockets is discarded before either rank sends again.
  */
-double udp_ping_pong(struct udp *udp, const char *send, char *receive, size_t size, int repeats)
+static double do_rounds(struct udp *udp, round_function *round, const struct udp_messages *messages,
+			int repeats)
 {
 	int next = 0, previous, attempts = 0;
 	double seconds = 0;
@@ -187,7 +338,7 @@ double udp_ping_pong(struct udp *udp, const char *send, char *receive, size_t si
 
 	for (;;) {
 		previous = next;
-		next = attempt(udp, send, receive, size, next, repeats, &seconds);
+		next = attempt(udp, round, messages, next, repeats, &seconds);
 		MPI_Bcast(&next, 1, MPI_INT, 0, MPI_COMM_WORLD);
 		if (next == repeats)
 			return seconds;
@@ -195,7 +346,7 @@ double udp_ping_pong(struct udp *udp, const char *send, char *receive, size_t si
 		udp->restarts++;
 		if (attempts == ATTEMPTS_MOST && udp->rank == 0) {
 			snprintf(text, sizeof(text), "packets of a message of %zu bytes were lost",
-				 size);
+				 messages->size);
 			fail(udp, text,
 			     "let UDP pass between these addresses, raise net.core.rmem_max, or "
 			     "lower MAX of -m");
@@ -203,6 +354,16 @@ double udp_ping_pong(struct udp *udp, const char *send, char *receive, size_t si
 		drain(udp);
 		MPI_Barrier(MPI_COMM_WORLD);
 	}
+}
+
+double udp_ping_pong(struct udp *udp, const struct udp_messages *messages, int repeats)
+{
+	return do_rounds(udp, ping_pong, messages, repeats);
+}
+
+double udp_stream(struct udp *udp, const struct udp_messages *messages, int repeats)
+{
+	return do_rounds(udp, stream, messages, repeats);
 }
 
 void udp_describe(const struct udp *udp)
@@ -247,8 +408,9 @@ static void enlarge(int fd, int forced, int option)
 
 static const char *open_socket(struct udp *udp)
 {
-	socklen_t length = sizeof(udp->own);
+	socklen_t length = sizeof(udp->own), size = sizeof(int);
 	const int yes = 1;
+	int granted = 0;
 
 	if (!find_address(&udp->own))
 		return "no network interface has an IPv4 address";
@@ -261,6 +423,9 @@ static const char *open_socket(struct udp *udp)
 	(void)setsockopt(udp->fd, IPPROTO_UDP, UDP_GRO, &yes, sizeof(yes));
 	enlarge(udp->fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	enlarge(udp->fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	if (getsockopt(udp->fd, SOL_SOCKET, SO_RCVBUF, &granted, &size))
+		return "cannot find the length of a socket's buffer";
+	udp->flight = (size_t)granted / 2 < FLIGHT_MOST ? (size_t)granted / 2 : FLIGHT_MOST;
 	return NULL;
 }
 
@@ -272,7 +437,6 @@ static const char *connect_socket(struct udp *udp)
 {
 	int mtu = 0;
 	socklen_t length = sizeof(mtu);
-	size_t segments;
 
 	if (connect(udp->fd, (struct sockaddr *)&udp->peer, sizeof(udp->peer)))
 		return "cannot connect the UDP sockets: is there a route between the hosts?";
@@ -281,8 +445,6 @@ static const char *connect_socket(struct udp *udp)
 	udp->segment = (size_t)mtu - HEADER_BYTES;
 	if (udp->segment > CALL_MOST)
 		udp->segment = CALL_MOST;
-	segments = CALL_MOST / udp->segment;
-	udp->call = udp->segment * (segments < SEGMENTS_MOST ? segments : SEGMENTS_MOST);
 	return NULL;
 }
 
@@ -313,6 +475,7 @@ struct udp *udp_open(int rank, const char **error)
 	*error = agree(connect_socket(udp));
 	if (*error)
 		goto failed;
+	MPI_Allreduce(MPI_IN_PLACE, &udp->flight, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
 	/* A packet to a socket that is not yet connected to its sender would be accepted, too. */
 	MPI_Barrier(MPI_COMM_WORLD);
 	return udp;

@@ -59,8 +59,8 @@ def parser() -> argparse.ArgumentParser:
     cli.add_hosts(
         what,
         "between two hosts made on this machine (tests/hosts), against tcp, UCX and "
-        "libfabric, and, in the test latency, against what bare UDP sockets reach "
-        "(limit): warm and cold buffers, packet loss; --tests of: "
+        "libfabric, and, in the tests latency and bandwidth, against what bare UDP "
+        "sockets reach (limit): warm and cold buffers, packet loss; --tests of: "
         + " ".join(test.name for test in hosts.TESTS),
     )
     cli.add_mtu(what)
@@ -91,8 +91,8 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--own",
         action="store_true",
-        help="our programs, even if OSU's are found; the latency test between hosts "
-        "and cold buffers always use them",
+        help="our programs, even if OSU's are found; latency and bandwidth between "
+        "hosts and cold buffers always use them",
     )
     cli.add_results(how)
     cli.add_goals(how)

@@ -73,7 +73,7 @@ def plan(
     All runs, in order. The transports are interleaved at every span, so that a
     slow phase of the machine affects all of them, and each repetition begins
     with another one. Tests without MPI run for the subject only, and a bound
-    only in its tests and up to its largest size.
+    only in its tests and up to its largest size there.
     """
     steps = []
     for repetition in range(repetitions):
@@ -85,7 +85,7 @@ def plan(
             for span in job.spans
             for transport in order
             if job.test.mpi or transport.name == SUBJECT
-            if transport.runs(job.test.name) and (cut := span.within(transport.largest))
+            if (cut := span.within(transport.largest(job.test.name)))
         ]
     return steps
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Mapping
 
 SUBJECT = "exanest"
 
@@ -26,12 +27,12 @@ class Transport:
     bound: str = ""
     # Arguments for the programs, which must be ours.
     program_arguments: tuple[str, ...] = ()
-    # The names of its tests; empty: all. Its largest message.
-    tests: tuple[str, ...] = ()
-    largest: int = sys.maxsize
+    # Its tests and the largest message of each; empty: all tests, any message.
+    tests: Mapping[str, int] = field(default_factory=dict, hash=False)
 
-    def runs(self, test: str) -> bool:
-        return not self.tests or test in self.tests
+    def largest(self, test: str) -> int:
+        """The largest message of a test; -1 if it is none of its tests."""
+        return self.tests.get(test, -1) if self.tests else sys.maxsize
 
     def mca(self, one_sided: bool) -> list[str]:
         return [*self.arguments, *(self.one_sided if one_sided else ())]

@@ -96,31 +96,42 @@ def test_rows_of_one_and_of_two_hosts_can_stand_in_one_file(made_up, monkeypatch
     assert list(one[0]) == list(two[0])
 
 
-def test_limit_of_the_latency_between_hosts(made_up, monkeypatch, capsys):
+def test_limit_between_hosts(made_up, monkeypatch, capsys):
     made_up.hosts(monkeypatch)
     made_up.listing(["btl:exanest", "btl:tcp"])
     # OSU's program does not take --udp.
     made_up.script("osu/osu_latency", "")
     made_up.script("osu/osu_mbw_mr", "")
-    options = ["--hosts", "--quick", "-r", "1", "--tests", "latency,rate", "--goals"]
-    options += ["--osu", str(made_up.folder / "osu")]
+    made_up.script("osu/osu_bw", "")
+    options = ["--hosts", "--quick", "-r", "1", "--goals"]
+    options += ["--tests", "latency,bandwidth,rate", "--osu", str(made_up.folder / "osu")]
     assert compare.main([*made_up.folders(), *options]) == 0
     runs = [call for call in made_up.hosts_calls() if call.startswith("run ")]
     assert len([run for run in runs if "osu_mbw_mr" in run]) == 2
-    assert not [run for run in runs if "osu_latency" in run]
+    assert not [run for run in runs if "osu_latency" in run or "osu_bw" in run]
     udp = [run for run in runs if run.endswith(" --udp")]
-    assert [re.findall(r"-m (\d+:\d+)", run) for run in udp] == [["1:8192"], ["16384:262144"]]
+    assert [re.findall(r"(\w+) -m (\d+:\d+)", run)[0] for run in udp] == [
+        ("latency", "1:8192"),
+        ("latency", "16384:262144"),
+        ("bw", "1:8192"),
+        ("bw", "16384:4194304"),
+    ]
     assert all("--mca btl tcp,self" in run for run in udp)
 
     printed = capsys.readouterr().out
-    latency, rate = printed[printed.index("Latency,") :].split("Message rate,")
+    latency, others = printed[printed.index("Latency,") :].split("Bandwidth,")
+    bandwidth, rate = others.split("Message rate,")
     lines = {line.split()[0]: line.split() for line in latency.splitlines() if line.split()}
     assert lines["size"][1:] == ["exanest", "tcp", "(limit)", "exanest/best", "exanest/limit"]
     assert latency.count("0.50 tcp") == len(suite.doubled(1, 4 << 20))
     assert "256 K" in latency and "2.00" in lines["8"]
     assert "(limit): bare UDP sockets without MPI; not a peer" in latency
+    assert bandwidth.count("(limit): bare UDP sockets without MPI") == 2, "of CPU time, too"
+    assert "4 M" in bandwidth and "exanest/limit" in bandwidth
     assert "limit" not in rate.partition("Goals")[0]
     assert "met      latency, 1 B to 8 KiB, at most 0.75" in rate
+    assert "met      bandwidth, 64 KiB, at least 1.5" in rate
+    assert "0.50 of tcp, 2.00 of limit; met by the ratio to limit" in rate
     if shutil.which("gnuplot"):
         plot = (made_up.out / "latency.svg").read_text()
         assert "limit (bare UDP sockets without MPI; not a peer)" in plot
@@ -128,14 +139,15 @@ def test_limit_of_the_latency_between_hosts(made_up, monkeypatch, capsys):
 
 def test_limit_between_real_hosts(build, real_hosts, tmp_path):
     options = ["--hosts", "--mtu", "1500", "--quick", "-r", "1", "--max", "64K"]
-    options += ["--tests", "latency", "--transports", "exanest,limit"]
+    options += ["--tests", "latency,bandwidth", "--transports", "exanest,limit"]
     folders = ["--build", str(build), "--out", str(tmp_path)]
     assert compare.main([*folders, *options]) == 0
-    for name in ("exanest", "limit"):
-        sizes = [int(row["size"]) for row in rows(tmp_path) if row["transport"] == name]
-        assert sizes == suite.doubled(1, 64 << 10)
+    for test in ("latency", "bandwidth", "cpu"):
+        for name in ("exanest", "limit"):
+            found = [row for row in rows(tmp_path) if (row["test"], row["transport"]) == (test, name)]
+            assert [int(row["size"]) for row in found] == suite.doubled(1, 64 << 10)
     table = (tmp_path / "tables.txt").read_text()
-    assert "exanest/limit" in table and "exanest/best" not in table
+    assert table.count("exanest/limit") == 3 and "exanest/best" not in table
 
 
 def test_a_limit_that_fails_is_no_failure_of_exanest(made_up, monkeypatch, capsys):

@@ -12,6 +12,7 @@ BOUND = Goal(
     "bound", LATENCY, ("vader", "ucx"), 0.75, 1, 4, bound=Bound("limit", 1.15)
 )
 FAST = Goal("fast", BANDWIDTH, ("vader",), 1.7, 1, 2)
+FAST_BOUND = Goal("fast", BANDWIDTH, ("vader",), 1.7, 1, 1, bound=Bound("limit", 0.9))
 
 
 @pytest.fixture
@@ -68,12 +69,14 @@ def test_near_the_bound_where_the_ratio_to_the_best_peer_misses(bounded):
     finding = bounded(0.1, 1.4, 3.2)
     assert finding.met is True
     assert "0.90 of ucx, 1.12 of limit at 4" in finding.measured
+    assert finding.measured.endswith("; met by the ratio to limit at 2 of 3 sizes")
 
 
 def test_neither_near_the_bound_nor_the_ratio_to_the_best_peer(bounded):
     finding = bounded(0.1, 1.3, 3.2)
     assert finding.met is False
     assert "0.80 of vader, 1.23 of limit at 2" in finding.measured
+    assert "met by" not in finding.measured
     assert "1 of 3" in finding.measured
 
 
@@ -106,6 +109,19 @@ def test_higher_is_better(results, ours, met):
     own = {1: [ours[0]], 2: [ours[1]]}
     values = {"exanest": own, "vader": {1: [10.0], 2: [10.0]}}
     assert FAST.judge(results(BANDWIDTH, values)).met is met
+
+
+@pytest.mark.parametrize(
+    "ours, met, by",
+    [(17.0, True, "the best peer"), (13.5, True, "limit"), (13.4, False, None)],
+)
+def test_a_bound_where_higher_is_better(results, ours, met, by):
+    values = {"exanest": {1: [ours]}, "vader": {1: [10.0]}, "limit": {1: [15.0]}}
+    made = results(BANDWIDTH, values)
+    made.bounds["limit"] = "a bound"
+    finding = FAST_BOUND.judge(made)
+    assert finding.met is met
+    assert finding.measured.partition("; met by the ratio to ")[2] == (by or "")
 
 
 @pytest.fixture

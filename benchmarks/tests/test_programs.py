@@ -175,6 +175,41 @@ def test_bare_udp_sockets(run, cold):
     assert list(osu.parse(outcome.output, {"latency": 1})) == sizes
 
 
+@pytest.mark.parametrize("cold", [[], ["--cold", "none,both"]], ids=str)
+def test_stream_of_bare_udp_sockets(run, cold):
+    # Windows of 1 MiB messages are longer than what is under way at once.
+    arguments = ["-m", "1:1M", "-W", "5", "-i", "3", "-x", "1", "-c", *cold]
+    outcome = run("bw", "--udp", *arguments)
+    assert outcome.failure == "", outcome.errors
+    assert "Connected UDP sockets" in outcome.output
+    assert list(osu.parse(outcome.output, {"bandwidth": 1})) == suite.doubled(1, 1 << 20)
+
+
+def test_stream_of_bare_udp_sockets_without_a_byte(run):
+    assert run("bw", "--udp", "-m", "0:0", "-i", "3", "-c").failure == ""
+
+
+# Messages of any length, more of them than a system call takes; and the processor time.
+@pytest.mark.parametrize("size, window", [(1, 1000), (40, 65536), (1473, 70), (70001, 9)])
+def test_windows_of_bare_udp_sockets(run, size, window):
+    arguments = ["-m", f"{size}:{size}", "-W", str(window), "-i", "2", "-x", "0", "-c"]
+    outcome = run("bw", "--udp", "--cpu", *arguments)
+    assert outcome.failure == "", outcome.errors
+    assert "were lost" not in outcome.errors
+    rows = osu.parse(outcome.output, {"bandwidth": 1, "cpu": 2})
+    assert rows[size]["bandwidth"] > 0 and rows[size]["cpu"] > 0
+
+
+def test_lost_udp_packets_of_a_stream(run_losing):
+    # Messages and acknowledgements are lost, in the middle of windows and at their end.
+    arguments = ["-m", "64:256K", "-W", "20", "-i", "10", "-x", "0", "-c"]
+    outcome = run_losing(101, "bw", "--udp", *arguments)
+    assert outcome.failure == "", outcome.errors
+    assert outcome.output.count("Pass") == len(suite.doubled(64, 256 << 10))
+    restarts = re.search(r"(\d+) rounds were started again", outcome.errors)
+    assert restarts and int(restarts.group(1)) > 1
+
+
 def test_lost_udp_packets(run_losing):
     # A message of 256 KiB is several datagrams: parts of it are lost, too.
     outcome = run_losing(13, "latency", "--udp", "-m", "128K:256K", "-i", "10", "-x", "0", "-c")
@@ -223,7 +258,7 @@ def test_zero_bytes(run):
         ("latency", "-W 4", "does not take -W"),
         ("latency", "--cpu", "does not take --cpu"),
         ("bibw", "--cold none", "does not take --cold"),
-        ("bw", "--udp", "does not take --udp"),
+        ("bibw", "--udp", "does not take --udp"),
         ("bw", "--cold lukewarm", "--cold lukewarm: give none"),
         ("bw", "--cold both,both", "--cold both,both: give none"),
         ("bw", "--cold=", "--cold : give none"),
