@@ -56,6 +56,18 @@ def add_mtu(group) -> None:
     )
 
 
+def add_links(group, queue: str, more: str = "") -> None:
+    group.add_argument(
+        "--rate", default="1gbit", help="of each link, as for tc(8) (default 1gbit)"
+    )
+    group.add_argument(
+        "--queue",
+        default=queue,
+        metavar="TIME",
+        help=f"of each link, as the time to send what it holds (default {queue}{more})",
+    )
+
+
 def add_largest(group) -> None:
     group.add_argument(
         "--max",
@@ -103,6 +115,14 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text}: give a number above 0")
     return number
+
+
+def counts(option: str, text: str, most: int) -> list[int]:
+    """The numbers of a list, which are separated by commas."""
+    numbers = [int(part) if part.isdigit() else 0 for part in text.split(",")]
+    if not all(1 <= number <= most for number in numbers):
+        raise ValueError(f"{option} {text}: give numbers from 1 to {most}")
+    return numbers
 
 
 def size(text: str) -> int:

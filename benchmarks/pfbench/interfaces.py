@@ -69,10 +69,8 @@ PLACES = (
     # The switch's end of h1's second cable.
     Place("switch", "front", "p1.1"),
 )
-TRANSPORTS = (
-    KNOWN[0],
-    next(known for known in hosts.TRANSPORTS if known.name == "tcp"),
-)
+# The subject and tcp.
+TRANSPORTS = hosts.TRANSPORTS[:2]
 
 
 @dataclass(frozen=True)
@@ -132,15 +130,7 @@ def parser() -> argparse.ArgumentParser:
     cli.add_list(what, "--transports", names, " (default: all)")
     places = [place.name for place in PLACES]
     cli.add_list(what, "--outages", places, ": where an interface goes down (default: all)")
-    what.add_argument(
-        "--rate", default="1gbit", help="of each link, as for tc(8) (default 1gbit)"
-    )
-    what.add_argument(
-        "--queue",
-        default="10ms",
-        metavar="TIME",
-        help="of each link, as the time to send what it holds (default 10ms)",
-    )
+    cli.add_links(what, "10ms")
     cli.add_mtu(what)
     cli.add_repetitions(what, "3; 1 with --quick")
     cli.add_results(parse.add_argument_group("programs and results"))
