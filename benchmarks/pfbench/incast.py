@@ -21,7 +21,8 @@ Measure incast: many senders whose messages go to one receiver, behind a link of
 limited rate with a queue at its switch.
 
 --simulated, the default, runs {SUBJECT}'s protocol as it is shipped in virtual
-time (pf_incast), with links of up to 100 Gbit/s and switches that mark packets.
+time (pf_incast), with links of 25 and of 100 Gbit/s, and with switches that mark
+packets or do not. Figures: the same but for retransmissions.
 
 --hosts runs MPI programs on hosts that are made on this machine (tests/hosts): N
 senders with messages of 1 MiB, 4 at a time, over {SUBJECT} and over btl tcp in
@@ -35,10 +36,11 @@ of the receiving host from a third one. All messages go through the same port.
 The gets go to memory of a pager, which makes each page from
 {backpressure.FRAGMENTS} pages of a file that it reads with O_DIRECT.
 
-The results of --hosts are summary.csv, incast.csv (the rate of each sender over
-time), tables.txt, environment.txt and an SVG plot for each transport, in
-results/DATE-TIME below the current folder or where --out says. --pager writes
-backpressure.csv and backpressure.svg.
+The results are tables.txt, environment.txt, CSV files and SVG plots, in
+results/DATE-TIME below the current folder or where --out says: of --simulated
+simulated.csv and simulated.svg, the figures by the number of senders; of --hosts
+summary.csv, incast.csv (the rate of each sender over time) and a plot for each
+transport; of --pager backpressure.csv and backpressure.svg.
 """
 _EXIT_CODES = f"""\
 exit codes: 0 done; 1 a run of {SUBJECT} failed (others may have failed: see the
@@ -49,10 +51,8 @@ _STEP = 0.25
 # Time for mpirun to start a rank on one more host, s.
 _START_EACH = 0.5
 _WATCH = Path(__file__).resolve().with_name("port_queue.py")
-TRANSPORTS = (
-    KNOWN[0],
-    next(known for known in hosts.TRANSPORTS if known.name == "tcp"),
-)
+# The subject and tcp.
+TRANSPORTS = hosts.TRANSPORTS[:2]
 _SENDERS_MOST = 199
 _UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}
 
@@ -134,25 +134,20 @@ def parser() -> argparse.ArgumentParser:
         help="a stream beside a receiver whose pages come from a slow pager, on hosts",
     )
     what = parse.add_argument_group("what to measure")
-    cli.add_quick(what, "--hosts, --pager: 4 senders, 1 repetition of 3 s")
+    cli.add_quick(
+        what,
+        "8 and 64 simulated senders; --hosts, --pager: 4 senders, 1 repetition of 3 s",
+    )
     what.add_argument(
         "--senders",
         metavar="LIST",
-        help="numbers of senders, separated by commas (--hosts: default 16)",
+        help="numbers of senders, separated by commas (default 8,16,32,64,128,256,512,1024; "
+        "--hosts: 16)",
     )
     real = parse.add_argument_group("--hosts and --pager")
     names = [transport.name for transport in TRANSPORTS]
     cli.add_list(real, "--transports", names, " (--hosts, default: all)")
-    real.add_argument(
-        "--rate", default="1gbit", help="of each link, as for tc(8) (default 1gbit)"
-    )
-    real.add_argument(
-        "--queue",
-        default="8ms",
-        metavar="TIME",
-        help="of each link, as the time to send what it holds (default 8ms, which is "
-        "1 MB at 1 Gbit/s)",
-    )
+    cli.add_links(real, "8ms", ", which is 1 MB at 1 Gbit/s")
     cli.add_mtu(real)
     real.add_argument(
         "--seconds",
@@ -184,7 +179,7 @@ def _run_hosts(options: argparse.Namespace) -> int:
     quick = options.depth == "quick"
     chosen = cli.named("--transports", options.transports, TRANSPORTS, TRANSPORTS)
     senders = options.senders or ("4" if quick else "16")
-    counts = [_count(text) for text in senders.split(",")]
+    counts = cli.counts("--senders", senders, _SENDERS_MOST)
     link = bytes_per_second(options.rate) / 1e6
     setup = Setup(options.build)
     if KNOWN[0] in chosen and KNOWN[0].component not in setup.components:
@@ -216,12 +211,6 @@ def _run_hosts(options: argparse.Namespace) -> int:
     if interrupted:
         return 130
     return 1 if SUBJECT in failed else 0
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= _SENDERS_MOST:
-        raise ValueError(f"--senders {text}: give numbers from 1 to {_SENDERS_MOST}")
-    return int(text)
 
 
 class _Senders:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
@@ -118,9 +119,62 @@ def draw_shares(
     return _gnuplot(path, "\n".join(lines) + "\nplot " + ", ".join(curves) + "\n")
 
 
-def _gnuplot(path: Path, script: str) -> Optional[str]:
+@dataclass(frozen=True)
+class Panel:
+    """A part of a plot: curves over the same x, each point a list of samples."""
+
+    title: str
+    # By name and x.
+    curves: Mapping[str, Mapping[float, Sequence[float]]]
+    # The end of the y axis; None: as the samples need it.
+    highest: Optional[float] = None
+
+
+def draw_panels(path: Path, title: str, xlabel: str, panels: Sequence[Panel]) -> Optional[str]:
+    """
+    Draw panels of medians and ranges, with a logarithmic x axis, two in a row. Return None,
+    or why there is no plot.
+    """
+    if not shutil.which("gnuplot"):
+        return _NO_GNUPLOT
+    lines, plots = [], []
+    for panel in panels:
+        curves = []
+        for index, (name, points) in enumerate(panel.curves.items()):
+            rows = [
+                f"{x:g} {statistics.median(values):.6g} {min(values):.6g} {max(values):.6g}"
+                for x, values in sorted(points.items())
+            ]
+            block = len(plots) * len(panel.curves) + index
+            lines.append(_block(block, rows))
+            curves.append(
+                f"$data{block} using 1:2:3:4 with yerrorlines "
+                f'title "{_quoted(name)}" noenhanced {_style(index)}'
+            )
+        highest = "*" if panel.highest is None else f"{panel.highest:g}"
+        plots.append(
+            f'set title "{_quoted(panel.title)}" noenhanced\n'
+            f"set yrange [0:{highest}]\n"
+            "plot " + ", ".join(curves) + "\n"
+            # One key is enough.
+            "unset key\n"
+        )
+    ticks = sorted({x for panel in panels for points in panel.curves.values() for x in points})
+    lines += [
+        "set logscale x 2",
+        f"set xrange [{ticks[0] / 1.2:g}:{ticks[-1] * 1.2:g}]",
+        "set xtics (" + ", ".join(f"{x:g}" for x in ticks) + ") font ',10'",
+        f'set xlabel "{_quoted(xlabel)}" noenhanced',
+        "set key bottom left Left reverse samplen 1 font ',11'",
+        f'set multiplot layout {(len(panels) + 1) // 2},2 title "{_quoted(title)}" noenhanced',
+    ]
+    script = "\n".join(lines) + "\n" + "".join(plots) + "unset multiplot\n"
+    return _gnuplot(path, script, height=350 * ((len(panels) + 1) // 2))
+
+
+def _gnuplot(path: Path, script: str, height: int = 500) -> Optional[str]:
     done = subprocess.run(
-        ["gnuplot"], input=_terminal(path) + script, capture_output=True, text=True
+        ["gnuplot"], input=_terminal(path, height) + script, capture_output=True, text=True
     )
     if not done.returncode:
         return None
@@ -128,10 +182,10 @@ def _gnuplot(path: Path, script: str) -> Optional[str]:
     return f"no {path.name}: gnuplot: {' '.join(last)}"
 
 
-def _terminal(path: Path) -> str:
+def _terminal(path: Path, height: int) -> str:
     name = str(path).replace("'", "''")
     return (
-        "set terminal svg size 800,500 dynamic font 'sans-serif,13' "
+        f"set terminal svg size 800,{height} dynamic font 'sans-serif,13' "
         "background '#ffffff'\n"
         f"set output '{name}'\n"
         "set encoding utf8\n"
