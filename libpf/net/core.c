@@ -646,28 +646,6 @@ int net_association_status(const struct net_association *association, const char
 	return association->status;
 }
 
-static const struct {
-	const char *name, *meaning;
-} drops[NET_DROPS] = {
-	[NET_DROP_MALFORMED] = { "malformed", "not of a packet's form" },
-	[NET_DROP_UNKNOWN] = { "unknown", "for no association of this process" },
-	[NET_DROP_UNEXPECTED] = { "unexpected", "not in the state that its association is in" },
-	[NET_DROP_DIFFERENT] = { "different", "from a process with other options" },
-	[NET_DROP_FORGED] = { "forged", "with a wrong tag" },
-	[NET_DROP_REPLAYED] = { "replayed", "with a number that was seen before" },
-	[NET_DROP_REFUSED] = { "refused", "with contents that are not valid, or find no room" },
-};
-
-const char *net_drop_name(enum net_drop why)
-{
-	return drops[why].name;
-}
-
-const char *net_drop_meaning(enum net_drop why)
-{
-	return drops[why].meaning;
-}
-
 enum net_drop net_last_drop(const struct net_core *core, struct net_endpoint *from)
 {
 	*from = core->shared.dropped_from;

@@ -439,6 +439,7 @@ static void tell_unanswered(struct links *links, const struct net_event *event)
 static void tell_drops(struct links *links, const struct net_core *core)
 {
 	const struct net_statistics *statistics = net_statistics(core);
+	const pf_stat_info *drops = pf_stat_table() + PF_STAT_NET_MALFORMED;
 	uint64_t now = (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 	pf_context *context = links->context;
 	char text[DESCRIPTION];
@@ -453,16 +454,15 @@ static void tell_drops(struct links *links, const struct net_core *core)
 		uint64_t count = statistics->drops[why] - links->drops[why];
 
 		if (count && used < sizeof(text))
-			used += (size_t)snprintf(text + used, sizeof(text) - used,
-						 "dropped %llu packets %s; ",
-						 (unsigned long long)count, net_drop_meaning(why));
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%llu %s; ",
+						 (unsigned long long)count, drops[why].help);
 		links->drops[why] = statistics->drops[why];
 	}
 	links->dropped = statistics->dropped;
 	why = net_last_drop(core, &from);
 	if (used < sizeof(text))
 		used += (size_t)snprintf(text + used, sizeof(text) - used,
-					 "the last one (%s) from ", net_drop_name(why));
+					 "the last one (%s) from ", drops[why].name);
 	if (used < sizeof(text))
 		describe_path(links, &from, text + used, sizeof(text) - used);
 	unlock(links);

@@ -18,6 +18,7 @@
 #ifndef PF_NET_H
 #define PF_NET_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -379,7 +380,7 @@ void net_refused(struct net_core *core, const struct net_endpoint *endpoint,
 /* The network says that packets to this endpoint may have at most so many bytes. */
 void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, size_t most);
 
-/* Why a packet that came was dropped, as if it had been lost. */
+/* Why a packet that came was dropped, as if it had been lost: PF_STAT_NET_MALFORMED and on. */
 enum net_drop {
 	NET_DROP_MALFORMED,  /* not of a packet's form */
 	NET_DROP_UNKNOWN,    /* for no association of this process: of an earlier one, say */
@@ -390,9 +391,7 @@ enum net_drop {
 	NET_DROP_REFUSED,    /* authentic, and what it carries is not valid, or finds no room */
 	NET_DROPS
 };
-/* A word for it, and what it means. */
-const char *net_drop_name(enum net_drop why);
-const char *net_drop_meaning(enum net_drop why);
+static_assert(NET_DROPS == PF_STAT_COUNT - PF_STAT_NET_MALFORMED, "each has a statistic");
 
 /* Monotonic counters of one core. */
 struct net_statistics {

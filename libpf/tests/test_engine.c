@@ -549,8 +549,8 @@ static void test_dropped(void **state)
 	for (i = 0; i < 1000; i++)
 		pf_progress(pair->context);
 	assert_int_equal(warnings, 1);
-	assert_non_null(strstr(warning, "not of a packet's form"));
-	assert_non_null(strstr(warning, "(malformed) from "));
+	assert_non_null(strstr(warning, "1 packets dropped: not of a packet's form; "));
+	assert_non_null(strstr(warning, "(net_malformed) from "));
 	assert_int_equal(pf_stat(pair->context, PF_STAT_NET_FORGED), 0);
 	close(fd);
 	pair_end(pair);

@@ -324,10 +324,8 @@ static void test_drops(void **state)
 	assert_int_equal(statistics->drops[NET_DROP_REPLAYED], 1);
 	assert_int_equal(statistics->drops[NET_DROP_FORGED], 1);
 	assert_int_equal(statistics->drops[NET_DROP_UNKNOWN], 1);
-	for (why = 0; why < NET_DROPS; why++) {
-		assert_true(net_drop_name(why) && net_drop_meaning(why));
+	for (why = 0; why < NET_DROPS; why++)
 		sum += statistics->drops[why];
-	}
 	assert_int_equal(sum, statistics->dropped);
 	free_kept();
 	world_destroy(world);
