@@ -254,26 +254,40 @@ static void on_transferred(struct host *host, void *arg, const struct net_comple
 	transferred = true;
 }
 
+/* Send to a receiver that takes no messages until its buffer is full. Returns the next number. */
+static uint32_t fill_receiver(struct world *world, uint32_t sent, size_t length)
+{
+	unsigned idle;
+
+	world->hosts[1].closed = true;
+	for (idle = 0; idle < 10; idle++) {
+		for (; send(world, sent, length) == PF_DONE; sent++)
+			idle = 0;
+		pump(world, MILLISECOND);
+	}
+	return sent;
+}
+
+/* The receiver takes its messages. The packets that tell of the new room are lost at this rate. */
+static void empty_receiver(struct world *world, uint32_t loss)
+{
+	world->hosts[1].closed = false;
+	world->settings.loss = loss;
+	host_pump(&world->hosts[1]);
+	world_pass(world, 50 * MICROSECOND);
+	world->settings.loss = 0;
+}
+
 /* The packet that tells a waiting sender of new room is lost: it waits for a time-out, not longer. */
 static void test_lost_credit(void **state)
 {
 	struct world *world = make(0, 0);
 	uint32_t sent = 0, rounds;
-	unsigned idle;
 
 	/* In the second round the receiver knows the round-trip time. */
 	for (rounds = 0; rounds < 2; rounds++) {
-		world->hosts[1].closed = true;
-		for (idle = 0; idle < 10; idle++) {
-			for (; send(world, sent, 1000) == PF_DONE; sent++)
-				idle = 0;
-			pump(world, MILLISECOND);
-		}
-		world->hosts[1].closed = false;
-		world->settings.loss = rounds ? UINT32_MAX : 0;
-		host_pump(&world->hosts[1]);
-		world_pass(world, 50 * MICROSECOND);
-		world->settings.loss = 0;
+		sent = fill_receiver(world, sent, 1000);
+		empty_receiver(world, rounds ? UINT32_MAX : 0);
 		assert_true(!rounds || received < sent);
 		pump(world, 5 * MILLISECOND);
 		check_received(world, sent);
@@ -285,18 +299,9 @@ static void test_lost_credit(void **state)
 static void test_credit(void **state)
 {
 	struct world *world = make(0, 0);
-	uint32_t sent = 0, stuck = 0;
+	uint32_t sent;
 
-	world->hosts[1].closed = true;
-	while (stuck < 100) {
-		if (send(world, sent, 1000) == PF_DONE) {
-			sent++;
-			stuck = 0;
-			continue;
-		}
-		stuck++;
-		pump(world, MILLISECOND);
-	}
+	sent = fill_receiver(world, 0, 1000);
 	assert_int_equal(received, 0);
 	/* As many as the rings of both ends hold. */
 	assert_in_range(sent, 400, 600);
@@ -383,7 +388,6 @@ static void test_lost_credit_after_rest(void **state)
 	struct net_association *peer;
 	const struct exchange *exchange;
 	uint32_t sent = 0;
-	unsigned idle;
 
 	receiver->lent = NET_NOT_LENT;
 	for (; sent < 100; sent++) {
@@ -393,19 +397,10 @@ static void test_lost_credit_after_rest(void **state)
 	peer = receiver->peers[0];
 	pump(world, 5 * SECOND);
 	assert_null(peer->busy);
-	receiver->closed = true;
-	for (idle = 0; idle < 10; idle++) {
-		for (; send(world, sent, 32768) == PF_DONE; sent++)
-			idle = 0;
-		pump(world, MILLISECOND);
-	}
+	sent = fill_receiver(world, sent, 32768);
 	exchange = &peer->busy->exchange;
 	assert_true(exchange->credit_told < exchange->in[STREAM_MESSAGE].next);
-	receiver->closed = false;
-	world->settings.loss = UINT32_MAX;
-	host_pump(receiver);
-	world_pass(world, 50 * MICROSECOND);
-	world->settings.loss = 0;
+	empty_receiver(world, UINT32_MAX);
 	assert_true(received < sent);
 	pump(world, 200 * MILLISECOND);
 	check_received(world, sent);

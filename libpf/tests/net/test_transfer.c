@@ -448,16 +448,24 @@ static void test_bad_address(void **state)
 	world_destroy(world);
 }
 
+/* Behind the arena is memory that only a system call finds inaccessible. */
+static struct settings settings_beyond(void)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+
+	settings.beyond = 40 * WORLD_PAGE;
+	settings.interface_mtu = settings.mtu = 1472;
+	return settings;
+}
+
 /* The first inaccessible byte is reported, also when only a system call finds it. */
 static void check_bad_memory(bool no_segments, enum net_auth auth)
 {
-	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct settings settings = settings_beyond();
 	struct world *world;
 
-	settings.beyond = 40 * WORLD_PAGE;
 	settings.no_segments = no_segments;
 	settings.options.auth = auth;
-	settings.interface_mtu = settings.mtu = 1472;
 	world = make_warm(settings);
 	transfer_across_end(world, 0);
 	assert_false(world->failed);
@@ -472,51 +480,44 @@ static void test_bad_memory(void **state)
 	check_bad_memory(false, NET_AUTH_ENCRYPT);
 }
 
+/* Puts from, or to, the end of the arena meet the bad memory at every place in a packet. */
+static void check_places(struct world *world, unsigned side)
+{
+	size_t before;
+
+	for (before = 100; before < 40000; before += 331) {
+		unsigned first = posted;
+
+		put(world, 0, 1, side ? 0 : ARENA - before, side ? ARENA - before : HALF, 60000);
+		await_all(world);
+		check_fault(world, first, side, 0);
+	}
+	world_destroy(world);
+}
+
 /*
  * The packet with the first bad byte is lost, as far as the core knows, because the socket had no
  * room for it: a later block meets the bad memory first.
  */
 static void test_bad_memory_of_lost(void **state)
 {
-	struct settings settings = settings_for(2, NET_FAULT_NACK);
-	struct world *world;
-	size_t before;
+	struct settings settings = settings_beyond();
 
-	settings.beyond = 40 * WORLD_PAGE;
-	settings.interface_mtu = settings.mtu = 1472;
 	settings.no_segments = true;
 	settings.full = PER_MILLION(100000);
-	world = make_warm(settings);
-	for (before = 100; before < 40000; before += 331) {
-		unsigned first = posted;
-
-		put(world, 0, 1, ARENA - before, HALF, 60000);
-		await_all(world);
-		check_fault(world, first, 0, 0);
-	}
-	world_destroy(world);
+	check_places(make_warm(settings), 0);
 }
 
 /* Also when bytes before it could not be placed at first, for lack of memory. */
 static void test_bad_memory_of_unplaced(void **state)
 {
-	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct settings settings = settings_beyond();
 	struct world *world;
-	size_t before;
 
-	settings.beyond = 40 * WORLD_PAGE;
-	settings.interface_mtu = settings.mtu = 1472;
 	settings.away = UINT32_MAX;
 	world = make_warm(settings);
 	world->settings.no_memory = PER_MILLION(300000);
-	for (before = 100; before < 40000; before += 331) {
-		unsigned first = posted;
-
-		put(world, 0, 1, 0, ARENA - before, 60000);
-		await_all(world);
-		check_fault(world, first, 1, 0);
-	}
-	world_destroy(world);
+	check_places(world, 1);
 }
 
 static void test_lengths(void **state)
