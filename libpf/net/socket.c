@@ -5,21 +5,13 @@
 #include <linux/errqueue.h>
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
-#include <netinet/udp.h>
+#include <linux/udp.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-
-/* Linux 4.18 and 5.0; older C libraries do not name them. */
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 
 #define ECT_0 2
 #define ECN_MASK 3
@@ -129,7 +121,7 @@ static void set_buffer(int fd, int forced, int option, uint32_t bytes)
 static void set_bare(struct socket *socket, bool bare)
 {
 	set(socket->fd, SOL_SOCKET, SO_TIMESTAMPNS, !bare);
-	set(socket->fd, SOL_UDP, UDP_GRO, !bare);
+	set(socket->fd, IPPROTO_UDP, UDP_GRO, !bare);
 	socket->bare = bare;
 	socket->lone = 0;
 }
@@ -160,7 +152,7 @@ static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 	socket->receive_buffer = granted < 0 ? 0 : (uint32_t)granted;
 	granted = 0;
 	size = sizeof(granted);
-	socket->segments = !getsockopt(fd, SOL_UDP, UDP_SEGMENT, &granted, &size);
+	socket->segments = !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &granted, &size);
 }
 
 static int bind_port(int fd, union interface_address *address, socklen_t length, unsigned port)
@@ -201,6 +193,14 @@ static int create(struct socket *result, uint8_t number, int family, uint32_t bu
 	return PF_OK;
 }
 
+/* The address and the port that a socket is bound to. */
+static bool own_address(int fd, union interface_address *address, socklen_t *length)
+{
+	memset(address, 0, sizeof(*address));
+	*length = sizeof(*address);
+	return !getsockname(fd, &address->any, length);
+}
+
 int socket_open(struct socket *result, uint8_t number, const struct interface *interface,
 		struct socket_ports ports, uint32_t buffer)
 {
@@ -213,7 +213,7 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 	if (status != PF_OK)
 		return status;
 	status = bind_one(result->fd, &address, length, ports);
-	if (status == PF_OK && getsockname(result->fd, &address.any, &length) < 0)
+	if (status == PF_OK && !own_address(result->fd, &address, &length))
 		status = PF_ERR_SYSTEM;
 	if (status != PF_OK) {
 		socket_close(result);
@@ -226,10 +226,10 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 
 void socket_open_second(struct socket *second, const struct socket *bound, uint32_t buffer)
 {
-	union interface_address address = { 0 };
-	socklen_t length = sizeof(address);
+	union interface_address address;
+	socklen_t length;
 
-	if (getsockname(bound->fd, &address.any, &length) < 0 ||
+	if (!own_address(bound->fd, &address, &length) ||
 	    create(second, bound->number, address.any.sa_family, buffer) != PF_OK)
 		second->fd = -1;
 	second->port = bound->port;
@@ -241,11 +241,11 @@ void socket_open_second(struct socket *second, const struct socket *bound, uint3
  */
 static bool share_port(int second, int bound)
 {
-	union interface_address own = { 0 };
-	socklen_t length = sizeof(own);
+	union interface_address own;
+	socklen_t length;
 	bool done;
 
-	if (getsockname(bound, &own.any, &length) < 0)
+	if (!own_address(bound, &own, &length))
 		return false;
 	set(bound, SOL_SOCKET, SO_REUSEPORT, 1);
 	set(second, SOL_SOCKET, SO_REUSEPORT, 1);
@@ -296,7 +296,7 @@ static void set_segment(struct msghdr *message, union control *control, uint32_t
 
 	message->msg_control = control;
 	message->msg_controllen = CMSG_SPACE(sizeof(value));
-	header->cmsg_level = SOL_UDP;
+	header->cmsg_level = IPPROTO_UDP;
 	header->cmsg_type = UDP_SEGMENT;
 	header->cmsg_len = CMSG_LEN(sizeof(value));
 	memcpy(CMSG_DATA(header), &value, sizeof(value));
@@ -543,7 +543,8 @@ static void read_control(struct socket *socket, struct msghdr *message, struct r
 		memcpy(&value, CMSG_DATA(header), sizeof(value));
 		if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS)
 			received->ecn = (uint8_t)(value & ECN_MASK);
-		else if (header->cmsg_level == SOL_UDP && header->cmsg_type == UDP_GRO && value > 0)
+		else if (header->cmsg_level == IPPROTO_UDP && header->cmsg_type == UDP_GRO &&
+			 value > 0)
 			received->segment = (uint32_t)value;
 		else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_RXQ_OVFL)
 			socket->dropped = (uint32_t)value;

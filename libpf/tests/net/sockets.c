@@ -2,7 +2,7 @@
 #include "sockets.h"
 
 #include <errno.h>
-#include <netinet/udp.h>
+#include <linux/udp.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -10,13 +10,6 @@
 #include "network.h"
 #include "net/socket.h"
 #include "net/wire.h"
-
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 
 #define PORT 7777
 #define RECEIVES_MOST 8 /* the same as in engine.c */
@@ -257,7 +250,7 @@ static long receive_message(struct host *host, unsigned path, struct msghdr *mes
 		return -1;
 	}
 	if (count > 1)
-		put_control(message, control, SOL_UDP, UDP_GRO, &segment, sizeof(segment));
+		put_control(message, control, IPPROTO_UDP, UDP_GRO, &segment, sizeof(segment));
 	sockets->corrupt += corrupt;
 	return total;
 }
