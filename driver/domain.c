@@ -97,7 +97,7 @@ static int domain_join(struct exanest_context *context, const struct exanest_joi
 		return -ENOMEM;
 	context->address = atomic64_inc_return(&last_address);
 	context->policy = join->policy;
-	/* Before anybody can find it: the peers' transfers use it. */
+	/* Before a peer can find it: the peers' transfers use it. */
 	smp_store_release(&context->domain, domain);
 	error = xa_err(xa_store(&domain->members, context->address, context, GFP_KERNEL_ACCOUNT));
 	if (!error)

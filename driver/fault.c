@@ -236,7 +236,7 @@ static void fault_resolve(struct exanest_context *owner, struct exanest_block *b
 		exanest_block_fail(block, -ECONNRESET, address);
 		return;
 	}
-	/* Quotas, limits and charges are the owner's: nobody gains by having his faults met here. */
+	/* Quotas, limits and charges are the owner's: its faults are charged to it here, too. */
 	cred = override_creds(owner->cred);
 	memcg = get_mem_cgroup_from_mm(owner->space.mm);
 	previous = set_active_memcg(memcg);

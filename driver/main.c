@@ -8,7 +8,7 @@
 #include "engine.h"
 #include "statistics.h"
 
-/* Nobody but root, until the administrator's udev rule says otherwise. */
+/* Only root may open it, unless the administrator's udev rule permits others. */
 static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "exanest",

@@ -281,7 +281,7 @@ static struct exanest_block *transfers_issue(struct exanest_context *context)
 	return block;
 }
 
-/* The context is gone: its transfers end as soon as nobody has a block of theirs. */
+/* The context is gone: its transfers end as soon as no thread has a block of theirs. */
 static void transfers_drop(struct exanest_context *context)
 {
 	struct exanest_transfer *transfer = context->transfers, *next;

@@ -10,9 +10,9 @@
  *
  * A block is READY (on its transfer's retry list, or not cut yet), MOVING (at
  * the engine), or parked: FAULTED (with the resolver of the side that it met
- * the fault on) or waiting for a pager. Whoever has it writes to it; it
- * changes hands under the lock of the list that it goes to or comes from. A
- * transfer ends when no block of it is in anyone's hands.
+ * the fault on) or waiting for a pager. Only its current owner writes to
+ * it; the owner changes under the lock of the list that the block goes to or
+ * comes from. A transfer ends when no block of it has an owner.
  */
 #ifndef EXANEST_TRANSFER_H
 #define EXANEST_TRANSFER_H

@@ -27,7 +27,7 @@ static unsigned long span_start(const struct exanest_translation *translation)
 }
 
 /*
- * The lock is held for writing, or nobody else has the translation. accessed is
+ * The lock is held for writing, or the caller alone has the translation. accessed is
  * cleared bit by bit elsewhere at the same time: at worst a page looks young
  * once more.
  */
@@ -183,7 +183,7 @@ static void translation_free(struct rcu_head *rcu)
 /*
  * Its entries are cleared first: an engine may still have it in hand, and
  * exanest_space_invalidate, which does not find it any more, relies on that.
- * Nobody but the resolver, whose this is, would fill them again.
+ * Only the resolver, whose this is, would fill them again.
  */
 static void translation_remove(struct exanest_translation *translation)
 {

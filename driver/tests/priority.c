@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who has the processors when everybody wants them: the engine, and everybody
- * else. For driver/tests/vm --count, where no other machine's load is in it.
+ * The shares of the processors that the engine and other processes get when all
+ * are busy. For driver/tests/vm --count, where no other machine's load is in it.
  */
 #include "device.h"
 

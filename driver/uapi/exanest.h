@@ -183,7 +183,7 @@ struct exanest_pager {
 
 /*
  * The answer to one exanest_fault, -ENOENT if there is none of that ticket. A
- * block that nobody answers for ends with -ETIMEDOUT.
+ * block without an answer ends with -ETIMEDOUT.
  */
 struct exanest_resolved {
 	__u32 size;
@@ -193,8 +193,8 @@ struct exanest_resolved {
 
 /*
  * Counters of this context since it was opened. All out, but size. Translations
- * and faults of a context are those of its own memory, whoever submitted the
- * transfer; the rest counts what it submitted.
+ * and faults of a context are those of its own memory, whichever context
+ * submitted the transfer; the rest counts what it submitted.
  */
 struct exanest_statistics {
 	__u32 size;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * This process's own memory, read and written by the kernel, for whom a bad
+ * This process's own memory, read and written by the kernel, so that a bad
  * address is an error and not a signal: with process_vm_readv and
  * process_vm_writev, or, where a container or a filter forbids these even
- * towards oneself, through a file in memory.
+ * for the calling process itself, through a file in memory.
  */
 #ifndef PF_ACCESS_H
 #define PF_ACCESS_H

@@ -261,7 +261,7 @@ int net_path_add(struct net_association *association, const struct net_endpoint 
 {
 	if (association->paths_count == NET_PATHS_MOST)
 		return PF_ERR_ARGUMENT;
-	/* Which numbers an accepter's paths have is the opener's affair. */
+	/* The opener decides which numbers the paths have. */
 	if (association->accepter)
 		return PF_OK;
 	return association_path(association, association->paths_count, to) ? PF_OK : PF_ERR_MEMORY;

@@ -31,7 +31,7 @@ struct net_association *core_add(struct net_core *core, const uint8_t id[NET_ID_
 				 const void *info, size_t length);
 /* Take it out of the tables, and free it. */
 void core_remove(struct net_core *core, struct net_association *association);
-/* It is now; what time nobody looked in is not held against peers. */
+/* Set the time. Time in which this process did not run does not count as silence of peers. */
 void core_clock(struct net_core *core, uint64_t now);
 /* Something was done with an association: it gets its turn for what that asks for. */
 void core_settle(struct net_core *core, struct net_association *association);

@@ -353,7 +353,7 @@ static enum destination_result write_now(struct exchange *exchange, struct net_t
 	return postpone(exchange, transfer, block, granules & ~done, offset, payload);
 }
 
-/* Have a piece of a block that is ready written with others. False: no more fit. */
+/* Add a piece of a ready block to those that are written together. False: no more fit. */
 static bool write_later(struct exchange *exchange, struct net_transfer *transfer, uint64_t granules,
 			uint32_t offset, const struct payload *payload)
 {
@@ -491,7 +491,7 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	whole = (length + granule - 1) / granule;
 	if (get)
 		expect(exchange, transfer, data->offset + length);
-	/* In whole granules: of a part of one nobody could say whether it is there. */
+	/* In whole granules: presence is recorded for a granule, not for a part of it. */
 	if (whole * granule > transfers->latest_length || data->offset + length < data->length)
 		transfers->latest_length = whole * granule;
 	/* Each block's part by itself; after the last one that is wanted, the transfer is over. */
@@ -590,7 +590,10 @@ void destination_resolved(struct exchange *exchange, struct net_token token, int
 		return;
 	}
 	transfer->absent &= ~bit;
-	/* Should it go again at once, what comes waits for it: somebody has to get on. */
+	/*
+	 * If a page of it goes again at once, what arrives waits for that page: otherwise the
+	 * transfer might make no progress.
+	 */
 	transfer->predicted |= bit;
 	absent = find_absent(transfer, block);
 	if (!absent && !(transfer->unplaced & bit))

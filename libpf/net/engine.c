@@ -18,12 +18,15 @@
 /* Rounds of receiving and sending in one drive: messages of other transports may be waiting. */
 #define ROUNDS_POLL 2
 #define ROUNDS_SERVE 64
-/* Without a packet for so many polls, only every so manieth looks: a look is a system call. */
+/*
+ * After POLLS_QUIET polls without a packet, only one in POLLS_BETWEEN receives, because that is a
+ * system call.
+ */
 #define POLLS_QUIET 4096
 #define POLLS_BETWEEN 32
-/* Without a packet, every so manieth looks at the clock. */
+/* Without a packet, one poll in POLLS_CLOCK reads the clock. */
 #define POLLS_CLOCK 8
-/* A socket that nothing came by for so many polls is looked at in every so manieth. */
+/* A socket without a packet for POLLS_UNHEARD polls is read in one poll in POLLS_ELSEWHERE. */
 #define POLLS_UNHEARD 4096
 #define POLLS_ELSEWHERE 16
 /* A peer whose packets are so many calls in a row all that came is connected. */
@@ -205,7 +208,7 @@ static void destroy(struct engine *engine)
 	free(engine);
 }
 
-/* Something was resolved. Progress finds it; the service thread may be asleep. */
+/* A page was resolved. Progress finds that by itself; the service thread may sleep. */
 static void wake_driver(struct net_memory *memory)
 {
 	struct engine *engine =
@@ -686,7 +689,7 @@ static void note_untold(struct engine *engine)
 		atomic_store_explicit(&engine->untold, true, memory_order_relaxed);
 }
 
-/* Others than progress have something for it: it may be asleep. */
+/* Another thread has something for progress, which may sleep: wake it. */
 static void tell_progress(struct engine *engine)
 {
 	if (atomic_load_explicit(&engine->untold, memory_order_relaxed))

@@ -5,8 +5,8 @@
  * away before any of that memory is read for another purpose, or written to.
  * Places are only in the local memory of gets, which holds anything until they
  * complete; and only where no payload is hashed or decrypted before it is placed.
- * Where several peers send at a time, others come than was foreseen, and each costs
- * a copy more: "trust" says whether it was right lately.
+ * If several peers send at a time, other packets arrive than was foreseen, and each
+ * costs one more copy: "trust" says whether it was right lately.
  */
 #ifndef PF_NET_FORESEE_H
 #define PF_NET_FORESEE_H

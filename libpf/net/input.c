@@ -198,7 +198,7 @@ void input_packet(struct net_association *association, struct foresight *foresig
 		return;
 	}
 	path = association->paths[header->path];
-	/* Paths are the opener's affair. */
+	/* Only the opener makes paths. */
 	if (!path && !association->accepter) {
 		drop_packet(shared, NET_DROP_UNEXPECTED);
 		return;

@@ -278,7 +278,7 @@ bool memory_gather(void *user, const struct iovec *from, unsigned count, void *t
 	return access_gather(&memory->access, from, count, to) == PF_OK;
 }
 
-/* Progress will do it, being called if it is asleep. */
+/* Leave it to progress, which is woken if it sleeps. */
 static int defer(struct net_memory *memory, const struct net_wait *wait)
 {
 	struct resolved *resolved;

@@ -68,7 +68,7 @@ struct net_options {
 	uint32_t receive_buffer;  /* credit of all peers together on one socket: wire_charge */
 	uint64_t peer_timeout;    /* ns of silence after which a peer is dead */
 	uint64_t contact_timeout; /* ns without any answer after which a peer counts as silent */
-	uint64_t refused_timeout; /* ns of the same, if its host says that nobody listens */
+	uint64_t refused_timeout; /* ns of the same, if its host says that no socket has the port */
 	uint64_t keepalive;       /* ns between probes of a silent peer; 0: peer_timeout / 4 */
 	uint64_t timeout_min;     /* ns, least retransmission time-out */
 	uint64_t ack_delay;       /* ns for which an acknowledgement may wait for company */
@@ -172,7 +172,7 @@ struct net_callbacks {
 struct net_core *net_create(const struct net_options *options,
 			    const struct net_memory_operations *memory,
 			    const struct net_callbacks *callbacks);
-/* Without a word to anybody: close and output first. */
+/* Peers are not told: call net_close_all and send its output first. */
 void net_destroy(struct net_core *core);
 /* Is there anything to be sent, or sent and not acknowledged, over all associations? */
 bool net_busy(const struct net_core *core);

@@ -147,7 +147,7 @@ static void posted(struct engine *engine, bool message)
 	pf_context *context = engine->context;
 
 	engine_post(engine, message);
-	/* What waits for company goes with the next poll: another thread may be asleep in it. */
+	/* The next poll sends what is coalesced: another thread may sleep in it. */
 	if (context->threads && context->sleepy)
 		context->wake(context);
 }

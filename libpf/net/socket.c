@@ -28,8 +28,8 @@ union control {
 /*
  * The C library's functions are cancellation points, which costs a process that
  * has threads more than the kernel takes to say that nothing came. For a single
- * message the system calls without a vector of them are the quicker ones, and for bytes
- * in one piece those without a message.
+ * message the system calls without a vector are faster, and for bytes in one piece those
+ * without a message.
  */
 static int send_messages(int fd, struct mmsghdr *messages, unsigned count)
 {
@@ -310,8 +310,8 @@ static bool is_own(int error)
 }
 
 /*
- * What the network said of an earlier packet, to whomever that was, keeps the next
- * one from being sent, and no other. True: this may be it.
+ * An error that the network reported for an earlier packet, to any peer, makes the next
+ * send fail, and no further one. True: this may be it.
  */
 static bool is_news(struct socket *socket, int error)
 {

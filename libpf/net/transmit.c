@@ -22,7 +22,7 @@ unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch
 		/* First, so that what comes up meanwhile is not missed. */
 		schedule_unready(schedule, association);
 		output_batch(batch, association, core->shared.now);
-		/* There may be more; the others first. */
+		/* It may have more to send: after the other associations. */
 		association->wants_output |= batch->count != 0;
 		if (!batch->count && association->state == GONE && association->closing) {
 			core_remove(core, association);

@@ -2,7 +2,7 @@
 /*
  * The bell of an inbox (host/inbox.h): two writers, each with one message, and a reader
  * that sleeps when it finds nothing. A message that is never delivered shows as an invalid
- * end state: the reader sleeps and nobody wakes it.
+ * end state: the reader sleeps and no writer wakes it.
  *
  * Memory is as on arm64. A store becomes visible to all processors at once, but a
  * processor performs its own accesses in any order that the code does not forbid: so a
