@@ -18,7 +18,7 @@
 #define CONTROL_MOST 128
 #define WAITED_MOST 1000000000ll /* ns for which a packet may have waited */
 #define LONE_PACKETS 256         /* after so many in a row a socket becomes bare, */
-#define ROW_PACKETS 4            /* after so many without an end no more: there may be a queue */
+#define ROW_PACKETS 2 /* as soon as two come, no more: there is a queue, or one send of several */
 
 union control {
 	struct cmsghdr align;
