@@ -6,13 +6,14 @@
 #include "source.h"
 #include "transfer.h"
 
-/* Is there room for one more entry? */
-static bool has_room(const struct exchange *exchange)
+/* Is there room for one more entry? The ring, which there is, may grow for it. */
+static bool has_room(struct exchange *exchange)
 {
-	const struct stream_out *out = &exchange->out[STREAM_CONTROL];
+	struct stream_out *out = &exchange->out[STREAM_CONTROL];
 
 	/* What is acknowledged was taken from the peer's ring, but for a piece of an entry. */
-	return out->end - out->base + 2 * WIRE_ENTRY_MOST <= out->size;
+	return out->end - out->base + 2 * WIRE_ENTRY_MOST <= out->size ||
+	       (out->size < CONTROL_RING_MOST && stream_out_grow(out));
 }
 
 static void write_entry(struct exchange *exchange, const struct wire_entry *entry)
@@ -110,23 +111,21 @@ void control_output(struct exchange *exchange)
 /* A get that the peer asks for: we are its source. */
 static int get_requested(struct exchange *exchange, const struct wire_entry *entry)
 {
-	struct net_transfer **slot =
-		&exchange->transfers.peers[1][entry->transfer % TRANSFERS_MOST];
 	struct net_transfer *transfer;
+	int status;
 
-	if (*slot || !entry->length || entry->length > exchange->block_size * TRANSFER_BLOCKS ||
+	if (transfer_find(exchange, true, true, entry->transfer) || !entry->length ||
+	    entry->length > exchange->block_size * TRANSFER_BLOCKS ||
 	    entry->address + entry->length < entry->address)
 		return PF_ERR_REFUSED;
-	transfer = transfer_new(exchange, true, true);
-	if (!transfer)
-		return PF_ERR_MEMORY;
-	transfer->id = entry->transfer;
+	status = transfer_new(exchange, true, true, entry->transfer, &transfer);
+	if (status != PF_OK)
+		return status;
 	transfer->local = entry->address;
 	transfer->length = entry->length;
 	transfer->blocks =
 		(uint8_t)((entry->length + exchange->block_size - 1) / exchange->block_size);
 	transfer->limit = transfer->blocks;
-	*slot = transfer;
 	source_start(exchange, transfer);
 	return PF_OK;
 }

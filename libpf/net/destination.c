@@ -83,7 +83,7 @@ static void finish(struct exchange *exchange, struct net_transfer *transfer, int
 		transfer_end(exchange, transfer, status,
 			     status == PF_OK ? PF_SIDE_NONE : PF_SIDE_LOCAL, bad);
 	} else {
-		exchange->transfers.peers[0][transfer->id % TRANSFERS_MOST] = NULL;
+		transfer_leave(exchange, transfer);
 		note_finished(&exchange->rest->numbers, transfer->id);
 	}
 }
@@ -172,20 +172,17 @@ static struct net_transfer *put_record(struct exchange *exchange, uint32_t id,
 		*taken = true;
 		return NULL;
 	}
-	transfer = exchange->transfers.peers[0][id % TRANSFERS_MOST];
+	transfer = transfer_find(exchange, false, false, id);
 	if (transfer)
 		return transfer;
-	transfer = transfer_new(exchange, false, false);
-	if (!transfer)
+	if (transfer_new(exchange, false, false, id, &transfer) != PF_OK)
 		return NULL;
-	transfer->id = id;
 	transfer->local = data->address;
 	transfer->length = data->length;
 	transfer->blocks =
 		(uint8_t)((data->length + exchange->block_size - 1) / exchange->block_size);
 	transfer->limit = transfer->blocks;
 	memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
-	exchange->transfers.peers[0][id % TRANSFERS_MOST] = transfer;
 	begin_arriving(exchange);
 	return transfer;
 }

@@ -28,19 +28,22 @@
 #define ATOMICS_MOST 64
 /* Bytes asked for by gets and not here yet. */
 #define GET_BYTES_MOST ((uint64_t)16 << 20)
-#define GRANULES 64 /* of a block */
-#define CONTROL_RING (16u << 10)
+#define GRANULES 64             /* of a block */
+#define CONTROL_RING (1u << 10) /* at first */
+#define CONTROL_RING_MOST (16u << 10)
 /* Bytes of messages that may be under way to a process that has taken none; rings at first. */
 #define MESSAGE_RING (256u << 10)
 /*
- * Most, where few associations share MESSAGE_RINGS: 64 messages of 32 KiB, so that neither
- * process waits for the other (benchmarks/mpi/bw: 2 to 3 times the bandwidth at 4 to 32 KiB).
+ * Most, where few associations share MESSAGE_RINGS: almost 64 messages of 64 KiB, so that neither
+ * process waits for the other (benchmarks/mpi/bw: 2 to 3 times the bandwidth at 4 to 64 KiB).
  */
-#define MESSAGE_RING_MOST (2u << 20)
+#define MESSAGE_RING_MOST (4u << 20)
+/* What all grant together; a ring of a peer that ignores it grows to MESSAGE_RING_MOST. */
 #define MESSAGE_RINGS (32u << 20)
 #define MESSAGE_SPARE (NET_MESSAGE_MOST + 64)
 
 _Static_assert(!(CONTROL_RING & (CONTROL_RING - 1)) && !(MESSAGE_RING & (MESSAGE_RING - 1)) &&
+		       !(CONTROL_RING_MOST & (CONTROL_RING_MOST - 1)) &&
 		       !(MESSAGE_RING_MOST & (MESSAGE_RING_MOST - 1)),
 	       "rings are found by a mask");
 
@@ -131,14 +134,23 @@ struct transfer_numbers {
 	uint64_t finished_bits[TRANSFERS_MOST / 64]; /* and these, by number modulo 256 */
 };
 
+/*
+ * Records by number, in a table whose size is a power of two. Those that are open differ by less
+ * than TRANSFERS_MOST, so that a table of that size has room for all; most are much smaller.
+ */
+struct transfer_table {
+	struct net_transfer **at; /* NULL: empty */
+	uint32_t size;
+};
+
 struct transfers {
 	struct operation_posted posted;                     /* head of a ring */
 	struct operation_posted *uncut[2], **uncut_last[2]; /* puts, gets */
 	struct net_transfer *sending, **sending_last;
 	struct net_transfer *telling, **telling_last;
-	struct net_transfer *ours[2][TRANSFERS_MOST], *peers[2][TRANSFERS_MOST]; /* by get */
-	uint32_t oldest[2]; /* of ours that may be open */
-	uint32_t open;      /* records */
+	struct transfer_table ours[2], peers[2]; /* by get */
+	uint32_t oldest[2];                      /* of ours that may be open */
+	uint32_t open;                           /* records */
 	uint32_t arriving;  /* those that are their destination, and not over */
 	uint64_t get_bytes; /* asked for */
 	struct net_atomic *atomics_uncut, **atomics_last;

@@ -58,7 +58,9 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 			return false;
 		exchange = &association->busy->exchange;
 		position = wire_widen(exchange->in[STREAM_CONTROL].next, frame->stream.offset);
-		if (!stream_in_add(&exchange->in[STREAM_CONTROL], position, frame->stream.bytes,
+		if (!stream_in_grow(&exchange->in[STREAM_CONTROL], position + frame->stream.length,
+				    CONTROL_RING_MOST) ||
+		    !stream_in_add(&exchange->in[STREAM_CONTROL], position, frame->stream.bytes,
 				   frame->stream.length))
 			return false;
 		status = control_arrived(exchange);

@@ -38,6 +38,7 @@ void exchange_destroy(struct exchange *exchange)
 	unsigned i;
 
 	messages_forget(exchange);
+	transfers_destroy(&exchange->transfers);
 	rest->message_limit = exchange->out[STREAM_MESSAGE].limit;
 	if (exchange->shared->lent_to == &exchange->out[STREAM_MESSAGE])
 		exchange->shared->lent_to = NULL;
@@ -52,12 +53,12 @@ void exchange_destroy(struct exchange *exchange)
 	exchange->waiting = false;
 }
 
-static void abandon_records(struct exchange *exchange, struct net_transfer **table)
+static void abandon_records(struct exchange *exchange, const struct transfer_table *table)
 {
 	unsigned i;
 
-	for (i = 0; i < TRANSFERS_MOST; i++) {
-		struct net_transfer *transfer = table[i];
+	for (i = 0; i < table->size; i++) {
+		struct net_transfer *transfer = table->at[i];
 
 		if (!transfer)
 			continue;
@@ -77,8 +78,8 @@ void exchange_abandon(struct exchange *exchange, int status)
 	exchange->shared->arriving -= transfers->arriving != 0;
 	transfers->arriving = 0;
 	for (get = 0; get < 2; get++) {
-		abandon_records(exchange, transfers->ours[get]);
-		abandon_records(exchange, transfers->peers[get]);
+		abandon_records(exchange, &transfers->ours[get]);
+		abandon_records(exchange, &transfers->peers[get]);
 	}
 	/* The analyzer does not see that freeing takes them off their lists. */
 	while ((transfer = transfers->telling))
@@ -115,7 +116,8 @@ bool exchange_has_unacknowledged(const struct exchange *exchange)
 
 size_t exchange_memory(const struct exchange *exchange)
 {
-	size_t bytes = exchange->transfers.open * sizeof(struct net_transfer);
+	size_t bytes = exchange->transfers.open * sizeof(struct net_transfer) +
+		       transfers_memory(&exchange->transfers);
 	unsigned i;
 
 	for (i = 0; i < STREAMS; i++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #define FREE_MOST 1024
+#define TABLE_FIRST 8
 
 void transfers_init(struct transfers *transfers, const struct transfer_numbers *numbers)
 {
@@ -27,27 +28,99 @@ bool transfers_idle(const struct transfers *transfers)
 	       !transfers->atomics_open && !transfers->atomics_uncut;
 }
 
-/* Where the record of a transfer is found by its number. */
-static struct net_transfer **slot(struct exchange *exchange, bool get, bool source, uint32_t id)
+static struct transfer_table *table_of(struct exchange *exchange, bool get, bool source)
 {
 	struct transfers *transfers = &exchange->transfers;
-	bool ours = get != source;
 
-	return ours ? &transfers->ours[get][id % TRANSFERS_MOST] :
-		      &transfers->peers[get][id % TRANSFERS_MOST];
+	return get != source ? &transfers->ours[get] : &transfers->peers[get];
 }
 
-struct net_transfer *transfer_find(struct exchange *exchange, bool get, bool source, uint32_t id)
+static struct net_transfer **slot(const struct transfer_table *table, uint32_t id)
 {
-	struct net_transfer *transfer = *slot(exchange, get, source, id);
+	return &table->at[id & (table->size - 1)];
+}
+
+static struct net_transfer *find(const struct transfer_table *table, uint32_t id)
+{
+	struct net_transfer *transfer = table->at ? *slot(table, id) : NULL;
 
 	return transfer && transfer->id == id ? transfer : NULL;
 }
 
-struct net_transfer *transfer_new(struct exchange *exchange, bool get, bool source)
+static bool grow(struct transfer_table *table)
+{
+	struct transfer_table old = *table;
+	uint32_t i;
+
+	table->size = old.size ? 2 * old.size : TABLE_FIRST;
+	table->at = calloc(table->size, sizeof(struct net_transfer *));
+	if (!table->at) {
+		*table = old;
+		return false;
+	}
+	/* Those in different places remain in different ones. */
+	for (i = 0; i < old.size; i++) {
+		if (old.at[i])
+			*slot(table, old.at[i]->id) = old.at[i];
+	}
+	free(old.at);
+	return true;
+}
+
+/* Have it found by its number. */
+static int enter(struct exchange *exchange, struct net_transfer *transfer)
+{
+	struct transfer_table *table = table_of(exchange, transfer->get, transfer->source);
+
+	while (!table->at || *slot(table, transfer->id)) {
+		if (table->size == TRANSFERS_MOST)
+			return PF_ERR_REFUSED;
+		if (!grow(table))
+			return PF_ERR_MEMORY;
+	}
+	*slot(table, transfer->id) = transfer;
+	return PF_OK;
+}
+
+void transfer_leave(struct exchange *exchange, struct net_transfer *transfer)
+{
+	struct transfer_table *table = table_of(exchange, transfer->get, transfer->source);
+
+	if (table->at && *slot(table, transfer->id) == transfer)
+		*slot(table, transfer->id) = NULL;
+}
+
+struct net_transfer *transfer_find(struct exchange *exchange, bool get, bool source, uint32_t id)
+{
+	return find(table_of(exchange, get, source), id);
+}
+
+size_t transfers_memory(const struct transfers *transfers)
+{
+	size_t count = 0;
+	unsigned get;
+
+	for (get = 0; get < 2; get++)
+		count += transfers->ours[get].size + transfers->peers[get].size;
+	return count * sizeof(struct net_transfer *);
+}
+
+void transfers_destroy(struct transfers *transfers)
+{
+	unsigned get;
+
+	for (get = 0; get < 2; get++) {
+		free(transfers->ours[get].at);
+		free(transfers->peers[get].at);
+	}
+}
+
+int transfer_new(struct exchange *exchange, bool get, bool source, uint32_t id,
+		 struct net_transfer **result)
 {
 	struct shared *shared = exchange->shared;
 	struct net_transfer *transfer = shared->free_transfers;
+	int status;
 
 	if (transfer) {
 		shared->free_transfers = transfer->next_free;
@@ -55,14 +128,20 @@ struct net_transfer *transfer_new(struct exchange *exchange, bool get, bool sour
 	} else {
 		transfer = malloc(sizeof(*transfer));
 		if (!transfer)
-			return NULL;
+			return PF_ERR_MEMORY;
 	}
 	memset(transfer, 0, offsetof(struct net_transfer, granules));
+	transfer->id = id;
 	transfer->get = get;
 	transfer->source = source;
 	transfer->generation = shared->generation++;
 	exchange->transfers.open++;
-	return transfer;
+	status = enter(exchange, transfer);
+	if (status == PF_OK)
+		*result = transfer;
+	else
+		transfer_free(exchange, transfer);
+	return status;
 }
 
 static void unlink_sending(struct transfers *transfers, struct net_transfer *transfer)
@@ -93,10 +172,8 @@ void transfer_free(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct shared *shared = exchange->shared;
-	struct net_transfer **here = slot(exchange, transfer->get, transfer->source, transfer->id);
 
-	if (*here == transfer)
-		*here = NULL;
+	transfer_leave(exchange, transfer);
 	if (transfer->sending)
 		unlink_sending(transfers, transfer);
 	if (transfer->telling)
@@ -160,9 +237,9 @@ void transfer_end(struct exchange *exchange, struct net_transfer *transfer, int 
 	uint32_t next = get ? exchange->rest->numbers.get : exchange->rest->numbers.put;
 
 	transfer->operation = NULL;
-	transfers->ours[get][transfer->id % TRANSFERS_MOST] = NULL;
+	transfer_leave(exchange, transfer);
 	while (transfers->oldest[get] != next &&
-	       !transfers->ours[get][transfers->oldest[get] % TRANSFERS_MOST])
+	       !find(&transfers->ours[get], transfers->oldest[get]))
 		transfers->oldest[get]++;
 	if (get)
 		transfers->get_bytes -= transfer->length;
@@ -195,17 +272,15 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 	length = operation->length - operation->cut;
 	if (length > most)
 		length = most;
-	transfer = transfer_new(exchange, get, !get);
-	if (!transfer)
+	if (transfer_new(exchange, get, !get, *next, &transfer) != PF_OK)
 		return NULL;
+	++*next;
 	transfer->operation = operation;
-	transfer->id = (*next)++;
 	transfer->local = operation->local + operation->cut;
 	transfer->remote = operation->remote + operation->cut;
 	transfer->length = (uint32_t)length;
 	transfer->blocks = (uint8_t)((length + exchange->block_size - 1) / exchange->block_size);
 	transfer->limit = transfer->blocks;
-	transfers->ours[get][transfer->id % TRANSFERS_MOST] = transfer;
 	operation->open++;
 	operation->cut += length;
 	/* Operations take turns. */

@@ -16,9 +16,20 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get);
 /* Complete all operations with this status. They have no transfers any more. */
 void transfers_abandon(struct exchange *exchange, int status);
 
-struct net_transfer *transfer_new(struct exchange *exchange, bool get, bool source);
+/*
+ * A record that is found by this number. PF_OK with *result, PF_ERR_MEMORY, or PF_ERR_REFUSED: too
+ * many are open.
+ */
+int transfer_new(struct exchange *exchange, bool get, bool source, uint32_t id,
+		 struct net_transfer **result);
 /* Forget the record. */
 void transfer_free(struct exchange *exchange, struct net_transfer *transfer);
+/* It is found no more. */
+void transfer_leave(struct exchange *exchange, struct net_transfer *transfer);
+/* Of all these tables, bytes. */
+size_t transfers_memory(const struct transfers *transfers);
+/* The tables; there are no records any more. */
+void transfers_destroy(struct transfers *transfers);
 /* The record of a transfer, NULL if it has none any more. */
 struct net_transfer *transfer_find(struct exchange *exchange, bool get, bool source, uint32_t id);
 /* An operation's transfer ended. */

@@ -813,9 +813,21 @@ static void test_prediction_of_several(void **state)
 /* ---- too little memory ---- */
 
 static unsigned record_errors, records_before; /* so many records are refused, after so many */
+static unsigned table_errors;                  /* so many tables of 16 records are refused */
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	if (count == 16 && size == sizeof(struct net_transfer *) && table_errors) {
+		table_errors--;
+		return NULL;
+	}
+	return __real_calloc(count, size);
+}
 
 void *__wrap_malloc(size_t size)
 {
@@ -846,6 +858,35 @@ static void test_no_record(void **state)
 		assert_status(completions[0].status, i ? PF_OK : PF_ERR_FAULT);
 		world_destroy(world);
 	}
+}
+
+/*
+ * Tables and control rings grow with the transfers that are open, at both ends, even if there is
+ * no memory for that at times; a peer with few of them costs little.
+ */
+static void test_many_open(void **state)
+{
+	struct world *world = make_warm(settings_for(2, NET_FAULT_NACK));
+	struct net_association *association = world->hosts[0].peers[1];
+	unsigned i;
+
+	assert_in_range(net_association_memory(association), 1, 8 << 10);
+	for (i = 0; i < 2; i++)
+		host_evict(&world->hosts[i], HALF, HALF);
+	table_errors = 3;
+	for (i = 0; i < 255; i++) {
+		put(world, 0, 1, i * 4096, HALF + i * 4096, 4096);
+		get(world, 0, 1, HALF + i * 4096, i * 4096, 4096);
+	}
+	world_pass(world, 5 * MILLISECOND);
+	assert_in_range(completed, 1, 100);
+	assert_int_equal(association->busy->exchange.transfers.ours[0].size, 256);
+	assert_int_equal(association->busy->exchange.transfers.ours[1].size, 256);
+	finish(world);
+	assert_int_equal(table_errors, 0);
+	check_same(world, 0, 0, 1, HALF, 255 * 4096);
+	check_same(world, 1, 0, 0, HALF, 255 * 4096);
+	world_destroy(world);
 }
 
 /* What was kept cannot be written for lack of memory: the source sends it again. */
@@ -1077,6 +1118,7 @@ int main(void)
 		cmocka_unit_test(test_prediction_of_get),
 		cmocka_unit_test(test_prediction_of_silent),
 		cmocka_unit_test(test_no_record),
+		cmocka_unit_test(test_many_open),
 		cmocka_unit_test(test_no_memory_for_kept),
 		cmocka_unit_test(test_prediction_of_several),
 		cmocka_unit_test(test_end_under_packets),
