@@ -441,9 +441,8 @@ static bool check_dead(struct net_association *association, uint64_t now)
 	return false;
 }
 
-static void taken(void *arg, struct path *path, const struct sent *sent)
+static void take(struct net_association *association, const struct sent *sent)
 {
-	struct net_association *association = arg;
 	struct exchange *exchange = association_exchange(association);
 
 	if (sent->kind != SENT_FRAMES)
@@ -454,6 +453,15 @@ static void taken(void *arg, struct path *path, const struct sent *sent)
 	if (sent->message_length)
 		stream_out_acknowledged(&exchange->out[STREAM_MESSAGE], sent->message,
 					sent->message_length);
+}
+
+static void taken(void *arg, struct path *path, const struct sent *sent)
+{
+	struct net_association *association = arg;
+
+	if (sent->kind == SENT_PROBE)
+		mtu_note(&path->mtu, &association->shared->sizes);
+	take(association, sent);
 }
 
 static void lose(struct net_association *association, const struct sent *sent, bool unreadable)
@@ -474,8 +482,13 @@ static void lose(struct net_association *association, const struct sent *sent, b
 				sent->message_length);
 }
 
-static void lost(void *association, struct path *path, const struct sent *sent)
+static void lost(void *arg, struct path *path, const struct sent *sent)
 {
+	struct net_association *association = arg;
+
+	/* A black hole: size fell. */
+	if (sent->kind != SENT_PROBE && sent->bytes > path->mtu.size)
+		mtu_note(&path->mtu, &association->shared->sizes);
 	lose(association, sent, false);
 }
 
@@ -489,7 +502,7 @@ static void spurious(void *arg, struct path *path, const struct sent *sent)
 	if (sent->kind == SENT_DATA_PUT || sent->kind == SENT_DATA_GET)
 		source_spurious(association_exchange(arg), sent);
 	else
-		taken(arg, path, sent);
+		take(arg, sent);
 }
 
 struct path_events association_events(struct net_association *association)

@@ -6,6 +6,7 @@
 #define TRIES 3                      /* RFC 8899's MAX_PROBES */
 #define RAISE_PERIOD 600000000000ull /* its PMTU_RAISE_TIMER */
 #define SWALLOWED_MOST 12
+#define ASSUMED_MOST 3 /* of an assumed size: as many as probes */
 
 /* Ethernet with jumbo frames, FDDI, Ethernet, PPPoE, tunnels: less IP's and UDP's headers. */
 static const uint16_t usual[] = { 16384, 8952, 8160, 4304, 1472, 1448, 1392, 1320 };
@@ -20,6 +21,28 @@ void mtu_init(struct mtu *mtu, uint32_t most)
 			     .own = (uint16_t)(most & ~7u),
 			     .most = (uint16_t)(most & ~7u),
 			     .failed = (uint16_t)((most & ~7u) + 8) };
+}
+
+static unsigned slot(const struct mtu *mtu)
+{
+	return mtu->own / 8u % MTU_SIZES;
+}
+
+void mtu_note(const struct mtu *mtu, struct mtu_sizes *sizes)
+{
+	sizes->of[slot(mtu)].own = mtu->own;
+	sizes->of[slot(mtu)].size = mtu->size;
+}
+
+void mtu_assume(struct mtu *mtu, const struct mtu_sizes *sizes)
+{
+	uint16_t size = sizes->of[slot(mtu)].size;
+
+	if (mtu->alone || sizes->of[slot(mtu)].own != mtu->own || size <= mtu->size ||
+	    size > mtu->most || size >= mtu->failed)
+		return;
+	mtu->size = size;
+	mtu->assumed = true;
 }
 
 uint32_t mtu_wanted(const struct mtu *mtu, uint64_t now)
@@ -71,6 +94,7 @@ void mtu_acknowledged(struct mtu *mtu, uint64_t now)
 	mtu->probing = 0;
 	mtu->tries = 0;
 	mtu->swallowed = 0;
+	mtu->assumed = false;
 	settle(mtu, now);
 }
 
@@ -80,6 +104,7 @@ void mtu_lost(struct mtu *mtu, uint64_t now)
 		if (mtu->probing < mtu->failed)
 			mtu->failed = mtu->probing;
 		mtu->tries = 0;
+		mtu->alone = true;
 	}
 	mtu->probing = 0;
 	settle(mtu, now);
@@ -88,6 +113,8 @@ void mtu_lost(struct mtu *mtu, uint64_t now)
 static bool fall(struct mtu *mtu)
 {
 	mtu->swallowed = 0;
+	mtu->alone = true;
+	mtu->assumed = false;
 	if (mtu->size == NET_PACKET_LEAST)
 		return false;
 	mtu->size = NET_PACKET_LEAST;
@@ -101,11 +128,17 @@ bool mtu_passed(struct mtu *mtu, uint32_t size, bool passed)
 {
 	if (size <= NET_PACKET_LEAST)
 		return false;
+	if (!passed && (!mtu->swallowed || size < mtu->shortest))
+		mtu->shortest = (uint16_t)size;
 	if (passed) {
+		/* Of those that are longer it says nothing. */
+		if (mtu->swallowed && size < mtu->shortest)
+			return false;
 		mtu->swallowed = 0;
+		mtu->assumed = false;
 		return false;
 	}
-	return ++mtu->swallowed >= SWALLOWED_MOST && fall(mtu);
+	return ++mtu->swallowed >= (mtu->assumed ? ASSUMED_MOST : SWALLOWED_MOST) && fall(mtu);
 }
 
 void mtu_limit(struct mtu *mtu, uint64_t now, uint32_t most)

@@ -4,6 +4,9 @@
  * instead of bytes being lost or not): starts with what every path takes, tries
  * the interface's size at once, then the usual smaller ones. A path that begins
  * to swallow long packets (a black hole) is probed anew.
+ *
+ * A size that passed on one path is assumed of the next ones whose interface takes as
+ * long packets, until that proves wrong: of 64 KiB a probe would be an eighth more.
  */
 #ifndef PF_NET_MTU_H
 #define PF_NET_MTU_H
@@ -19,10 +22,25 @@ struct mtu {
 	uint16_t failed;  /* known not to pass; most + 8 at first */
 	uint16_t probing; /* size of the probe under way, 0: none */
 	uint8_t tries;
-	uint8_t swallowed; /* long packets lost in a row */
+	uint8_t swallowed; /* long packets lost in a row, */
+	uint16_t shortest; /* and the shortest of them */
+	bool assumed;      /* size: no long packet has passed here yet */
+	bool alone;        /* nothing is assumed: long packets have failed here */
+};
+
+/* What peers said to have received last, by the size of interfaces. */
+#define MTU_SIZES 8
+struct mtu_sizes {
+	struct {
+		uint16_t own, size;
+	} of[MTU_SIZES];
 };
 
 void mtu_init(struct mtu *mtu, uint32_t most);
+/* A probe was acknowledged, or a long packet lost: note what passes on this path. */
+void mtu_note(const struct mtu *mtu, struct mtu_sizes *sizes);
+/* Begin with what passed on other paths, if it is more. */
+void mtu_assume(struct mtu *mtu, const struct mtu_sizes *sizes);
 /* Size to probe now, 0: nothing to probe. */
 uint32_t mtu_wanted(const struct mtu *mtu, uint64_t now);
 void mtu_sent(struct mtu *mtu, uint32_t size);

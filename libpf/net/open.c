@@ -15,6 +15,7 @@ static bool understood(const struct shared *shared, const struct wire_hello *hel
 static void agree(struct net_association *association, const struct wire_hello *hello)
 {
 	const struct shared *shared = association->shared;
+	struct path *path;
 	unsigned i;
 
 	association->peer_index = hello->index;
@@ -24,9 +25,12 @@ static void agree(struct net_association *association, const struct wire_hello *
 	if (association->busy)
 		association->busy->exchange.block_size = association->block_size;
 	for (i = 0; i < NET_PATHS_MOST; i++) {
-		if (association->paths[i])
-			path_begin(association->paths[i], shared->now, hello->senders, hello->index,
-				   shared->options.queue_target);
+		path = association->paths[i];
+		if (!path)
+			continue;
+		mtu_assume(&path->mtu, &shared->sizes);
+		path_begin(path, shared->now, hello->senders, hello->index,
+			   shared->options.queue_target);
 	}
 }
 

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "auth.h"
+#include "mtu.h"
 #include "senders.h"
 
 /* That are left in the packets of one net_input: more go to the rings. */
@@ -71,6 +72,7 @@ struct shared {
 	enum net_drop dropped_why;
 	uint8_t hello_key[AUTH_HASH_KEY];
 	struct senders senders;
+	struct mtu_sizes sizes;
 	uint32_t busy;        /* associations that are */
 	uint32_t arriving;    /* ... to which transfers do */
 	uint32_t backup_used; /* bytes */

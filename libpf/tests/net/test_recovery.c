@@ -299,6 +299,32 @@ static void test_job_suspended(void **state)
 	world_destroy(world);
 }
 
+/* Only the first of several peers is probed, until a path takes less than the first one. */
+static void test_sizes_of_packets(void **state)
+{
+	struct settings settings = with_seed(1);
+	struct net_path_info info;
+	struct world *world;
+	unsigned peer;
+
+	settings.hosts = 6;
+	world = make(&settings);
+	for (peer = 1; peer < 6; peer++) {
+		if (peer == 4)
+			world->settings.mtu = 1472;
+		host_put(&world->hosts[0], 0, peer, 0, ARENA, NULL);
+		world_pass(world, 100 * MILLISECOND);
+		assert_int_equal(completed, peer);
+		assert_true(net_path_info(host_peer(&world->hosts[0], peer), 0, &info));
+		assert_int_equal(info.packet, peer < 4 ? 8952 : 1472);
+		if (peer < 4)
+			assert_int_equal(host_statistics(&world->hosts[0])->probes, 1);
+		assert_int_equal(host_statistics(&world->hosts[0])->black_holes, peer >= 4);
+	}
+	assert_int_equal(last_status, PF_OK);
+	world_destroy(world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +335,7 @@ int main(void)
 		cmocka_unit_test(test_open_other_path),
 		cmocka_unit_test(test_open_second_path),
 		cmocka_unit_test(test_job_suspended),
+		cmocka_unit_test(test_sizes_of_packets),
 	};
 
 	return cmocka_run_group_tests_name("net_recovery", tests, NULL, NULL);
