@@ -25,6 +25,10 @@
 #define SAMPLES_MOST 4       /* as many as small windows have */
 #define RIVAL_CUT_PERCENT 30 /* cubic's, RFC 9438 */
 #define RIVAL_PACKETS 2      /* a round trip: cubic regains what it lost within seconds */
+/* So much of the target depends on the window; it is the whole for SHARED_BYTES / senders, */
+#define SHARED_PERCENT 60
+#define SHARED_BYTES (256u << 10)
+#define SHARED_MOST 358 /* and at most so much of that part, in 256ths */
 
 #define UNITS(bytes) ((uint64_t)(bytes) << 8)
 
@@ -157,11 +161,36 @@ static uint64_t compete(const struct congestion *congestion, uint32_t packet)
 	return congestion->limited ? window + UNITS(RIVAL_PACKETS * packet) : window;
 }
 
+static uint32_t square_root(uint64_t square)
+{
+	uint32_t root = 0, bit;
+
+	for (bit = 1u << 8; bit; bit >>= 1) {
+		if ((uint64_t)(root | bit) * (root | bit) <= square)
+			root |= bit;
+	}
+	return root;
+}
+
+/*
+ * As in Swift, the target falls with the root of the window. Else flows whose least round trip
+ * is a little longer than that of the others would take all from them.
+ */
+static uint64_t own_target(const struct congestion *congestion, uint64_t target)
+{
+	uint64_t part = UNITS(SHARED_BYTES) / congestion->senders;
+	uint32_t root =
+		square_root(lesser((part << 16) / congestion->window, SHARED_MOST * SHARED_MOST));
+
+	return target * (100 - SHARED_PERCENT) / 100 + target * SHARED_PERCENT * root / 25600;
+}
+
 static void end_round(struct congestion *congestion, uint64_t target, uint32_t packet)
 {
 	uint64_t window, queue = 0, waited = 0, safe;
 	uint32_t whole = congestion->acknowledged + congestion->lost;
 
+	target = own_target(congestion, target);
 	if (congestion->delay != TRIP_MOST) {
 		queue = congestion->delay - congestion->rtt_min;
 		if (congestion->waited > congestion->rtt_min)
@@ -251,6 +280,14 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now,
 	congestion->round = news->next;
 }
 
+void congestion_senders(struct congestion *congestion, uint16_t senders)
+{
+	/* Doubling, flows that begin one after the other would overfill the queue. */
+	if (senders > congestion->senders)
+		congestion->slow_start = false;
+	congestion->senders = senders ? senders : 1;
+}
+
 void congestion_lost(struct congestion *congestion, uint32_t packets)
 {
 	congestion->lost = (uint16_t)(congestion->lost + packets);
@@ -276,7 +313,23 @@ void congestion_restart(struct congestion *congestion, uint32_t packet)
 	forget_round(congestion);
 }
 
-uint32_t congestion_paused(struct congestion *congestion, uint64_t now, uint64_t next)
+/* What is beyond a round trip without the queue would make the same queue again. */
+static void cut_queue(struct congestion *congestion, uint32_t packet)
+{
+	uint64_t safe = lesser(initial(congestion, packet), congestion->window), window;
+
+	/* The effect of a change of less than a packet shows late: see gain(). */
+	if (rivalled(congestion) || congestion->trip <= congestion->rtt_min ||
+	    congestion->window <= UNITS(NET_PACKET_LEAST))
+		return;
+	window = cut(congestion->window,
+		     (congestion->trip - congestion->rtt_min) * 100ull / congestion->trip);
+	set(congestion, window > safe ? window : safe);
+	congestion->mourned = 0;
+}
+
+uint32_t congestion_paused(struct congestion *congestion, uint64_t now, uint64_t next,
+			   uint32_t packet)
 {
 	uint32_t since = coarse(now) - congestion->paused;
 
@@ -285,6 +338,7 @@ uint32_t congestion_paused(struct congestion *congestion, uint64_t now, uint64_t
 		return 0;
 	congestion->paused = coarse(now);
 	congestion->after_pause = true;
+	cut_queue(congestion, packet);
 	congestion->round = next;
 	forget_round(congestion);
 	return congestion->trip;

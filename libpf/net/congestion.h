@@ -21,10 +21,12 @@
  *   - the target is over the least round trip that was seen. A flow that begins when there
  *     is a queue already would take that for the path's. So the receiver tells its senders
  *     now and then to pause for a round trip, and all of them see the path without their
- *     queue (LEDBAT++ and BBR do so by each flow's own clock);
+ *     queue (LEDBAT++ and BBR do so by each flow's own clock). What of the window makes
+ *     the queue is cut off then, at most half;
  *   - a queue that is there after the pause belongs to flows that fill it, as TCP with cubic
  *     does. Then losses count and delay does not, as in Copa's competitive mode;
- *   - it starts with slow start (RFC 9002, 7.3.1).
+ *   - it starts with slow start (RFC 9002, 7.3.1), which also ends when the receiver hears
+ *     more senders.
  */
 #ifndef PF_NET_CONGESTION_H
 #define PF_NET_CONGESTION_H
@@ -76,6 +78,8 @@ void congestion_init(struct congestion *congestion, uint32_t packet, uint16_t se
 /* target: of the queueing delay, ns. */
 void congestion_acknowledged(struct congestion *congestion, uint64_t now,
 			     const struct congestion_news *news, uint64_t target, uint32_t packet);
+/* The receiver hears so many senders now. */
+void congestion_senders(struct congestion *congestion, uint16_t senders);
 void congestion_lost(struct congestion *congestion, uint32_t packets);
 /* One of them had only been overtaken. When all that a cut was for had, it is undone (RFC 4015). */
 void congestion_spurious(struct congestion *congestion);
@@ -85,7 +89,8 @@ void congestion_restart(struct congestion *congestion, uint32_t packet);
  * The receiver told its senders to pause. next: number of the next packet. Returns for
  * how long, ns; 0: it makes no queue.
  */
-uint32_t congestion_paused(struct congestion *congestion, uint64_t now, uint64_t next);
+uint32_t congestion_paused(struct congestion *congestion, uint64_t now, uint64_t next,
+			   uint32_t packet);
 /* Bytes of the longest packet to be sent now: small windows, too, send once a round trip. */
 uint32_t congestion_packet(const struct congestion *congestion, uint32_t packet);
 /* ns from a packet of so many bytes to the next, 0: the window alone decides. */

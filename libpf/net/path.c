@@ -104,7 +104,7 @@ void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses
 {
 	uint32_t time;
 
-	path->congestion.senders = senders ? senders : 1;
+	congestion_senders(&path->congestion, senders);
 	/* Its round trip without a queue is known, unless many begin. */
 	if (path->answered && path->congestion.senders < FIRST_PAUSE_SENDERS)
 		path->pauses = pauses;
@@ -112,7 +112,7 @@ void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses
 	if (path->pauses == pauses)
 		return;
 	path->pauses = pauses;
-	time = congestion_paused(&path->congestion, now, path->next);
+	time = congestion_paused(&path->congestion, now, path->next, path->mtu.size);
 	/* Each time another one is the first to go on. */
 	if (time)
 		path->paid = (path->paid > now ? path->paid : now) + time +
@@ -202,6 +202,10 @@ void path_answered(struct path *path, uint64_t time)
 	path_sample(path, time);
 	path->answered = true;
 	path->congestion.rtt_min = path->congestion.rtt_min_next = trip_time(time);
+	if (path->congestion.senders >= FIRST_PAUSE_SENDERS)
+		return;
+	path->congestion.trip = trip_time(time);
+	path->paid = 0;
 }
 
 void path_sample(struct path *path, uint64_t time)

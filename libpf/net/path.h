@@ -104,7 +104,7 @@ void path_unsent(struct path *path, uint64_t number, uint32_t count,
 bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
 		      uint64_t arrived, const struct net_options *options,
 		      const struct path_events *events, struct net_statistics *statistics);
-/* The peer answered when it was opened. */
+/* The peer answered when it was opened, after that time: few flows need no pause at first. */
 void path_answered(struct path *path, uint64_t time);
 /* Nothing of it is waited for any more: it goes other ways. */
 void path_forget(struct path *path, uint64_t now, const struct path_events *events);

@@ -1,21 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "senders.h"
 
+#include <stdbool.h>
+
 /*
- * ns. Of 1,024 senders with packets of 1,200 bytes each is heard once in a period at 50 Gbit/s
- * and more. A sender that ended is forgotten after two periods: transfers of 64 KiB from 8 senders at a
- * time take 170 us at 25 Gbit/s.
+ * ns. A period is so long that most senders are heard in it: at 25 Gbit/s a packet of 1,200
+ * bytes takes 400 ns. On slower links it ends after twice as many packets as senders were heard,
+ * since these do not take turns, or after PERIOD_MOST. A sender that ended is forgotten after two
+ * periods; a transfer of 64 KiB, one of 8 at a time, takes 170 us at 25 Gbit/s.
  */
-#define PERIOD 200000u
+#define PERIOD_LEAST 20000u
+#define PERIOD_SENDER 800u
+#define PERIOD_MOST 200000u
 
 /* ns from a pause to the next: of a round trip of 100 us it takes 0.6 % of the time. */
 #define PAUSE_PERIOD 16000000u
 
+static uint32_t greater(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint32_t most(const struct senders *senders)
+{
+	return greater(senders->count, senders->before);
+}
+
+static uint32_t least_period(const struct senders *senders)
+{
+	return PERIOD_LEAST + PERIOD_SENDER * most(senders);
+}
+
+/* How long nothing may come before all are forgotten. */
+static uint32_t memory(const struct senders *senders)
+{
+	return 2 * greater(least_period(senders), PERIOD_MOST);
+}
+
+static bool is_over(const struct senders *senders, uint64_t time)
+{
+	return time >= least_period(senders) &&
+	       (senders->packets >= 2 * most(senders) || time >= PERIOD_MOST);
+}
+
 void senders_heard(struct senders *senders, uint64_t now, uint16_t *last)
 {
-	if (now - senders->since >= PERIOD || !senders->period) {
-		senders->before = now - senders->since < 2 * PERIOD ? senders->count : 0;
+	if (is_over(senders, now - senders->since) || !senders->period) {
+		senders->before = now - senders->since < memory(senders) ? senders->count : 0;
 		senders->count = 0;
+		senders->packets = 0;
 		senders->since = now;
 		senders->period = senders->period == UINT16_MAX ? 1 : senders->period + 1;
 	}
@@ -23,6 +56,7 @@ void senders_heard(struct senders *senders, uint64_t now, uint16_t *last)
 		senders->paused = now;
 		senders->pauses++;
 	}
+	senders->packets++;
 	if (*last == senders->period)
 		return;
 	*last = senders->period;
@@ -31,11 +65,7 @@ void senders_heard(struct senders *senders, uint64_t now, uint16_t *last)
 
 uint16_t senders_count(const struct senders *senders, uint64_t now)
 {
-	uint16_t count = senders->count;
-
-	if (now - senders->since >= 2 * PERIOD)
+	if (now - senders->since >= memory(senders) || !most(senders))
 		return 1;
-	if (senders->before > count)
-		count = senders->before;
-	return count ? count : 1;
+	return (uint16_t)most(senders);
 }

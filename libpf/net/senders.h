@@ -12,6 +12,7 @@ struct senders {
 	uint64_t since;         /* the present period's start, ns */
 	uint16_t period;        /* its number, 0: not one of any */
 	uint16_t count, before; /* in this period, and in the one before */
+	uint32_t packets;       /* in this period */
 	uint64_t paused;        /* when they were told last to pause */
 	uint8_t pauses;         /* so many times, modulo 256 */
 };

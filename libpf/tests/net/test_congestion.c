@@ -331,6 +331,32 @@ static void test_senders(void **state)
 	assert_int_equal(senders_count(&senders, now + SECOND), 1);
 }
 
+/* At 25 Gbit/s, in any order: most of many are heard, and those that ended are forgotten soon. */
+static void test_senders_fast(void **state)
+{
+	uint16_t last[256] = { 0 };
+	struct random_numbers numbers = random_start("senders");
+	struct senders senders = { 0 };
+	uint64_t now = SECOND;
+	unsigned i;
+
+	for (i = 0; i < 4096; i++) {
+		senders_heard(&senders, now, &last[random_below(&numbers, 256)]);
+		now += 405;
+	}
+	assert_in_range(senders_count(&senders, now), 200, 256);
+	for (i = 0; i < 200; i++) {
+		senders_heard(&senders, now, &last[random_below(&numbers, 8)]);
+		now += 2900;
+	}
+	assert_in_range(senders_count(&senders, now), 5, 8);
+	for (i = 0; i < 40; i++) {
+		senders_heard(&senders, now, &last[8 + random_below(&numbers, 4)]);
+		now += 2900;
+	}
+	assert_in_range(senders_count(&senders, now), 2, 4);
+}
+
 /* Who is busy and sends nothing leaves the others as much as a new one may send. */
 static void test_credit(void **state)
 {
@@ -349,15 +375,76 @@ static void test_credit(void **state)
 static void test_pause(void **state)
 {
 	struct congestion congestion;
+	unsigned i;
 
 	congestion_init(&congestion, 8952, 1);
 	acknowledge(&congestion, SECOND, 1, 8952, 0, 20 * MICROSECOND);
-	assert_int_equal(congestion_paused(&congestion, SECOND, 1), 0);
+	assert_int_equal(congestion_paused(&congestion, SECOND, 1, 8952), 0);
 	congestion.limited = true;
-	assert_int_equal(congestion_paused(&congestion, SECOND, 1), 20 * MICROSECOND);
+	assert_int_equal(congestion_paused(&congestion, SECOND, 1, 8952), 20 * MICROSECOND);
+	assert_int_equal(congestion_window(&congestion), 64 << 10);
 	/* Not again so soon. */
 	congestion.limited = true;
-	assert_int_equal(congestion_paused(&congestion, SECOND + 100 * MICROSECOND, 1), 0);
+	assert_int_equal(congestion_paused(&congestion, SECOND + 100 * MICROSECOND, 1, 8952), 0);
+	/* A window that makes a queue is halved, so that the path is seen without it. */
+	congestion.trip = 60 * MICROSECOND;
+	congestion.window = 256 << 18;
+	congestion.mourned = 1;
+	congestion.before = 512 << 18;
+	congestion.limited = true;
+	assert_int_equal(congestion_paused(&congestion, 2 * SECOND, 1, 8952), 60 * MICROSECOND);
+	assert_in_range(congestion_window(&congestion), 128 << 10, 130 << 10);
+	/* A packet that was lost before the pause does not undo that. */
+	congestion_spurious(&congestion);
+	assert_in_range(congestion_window(&congestion), 128 << 10, 130 << 10);
+	/* What is safe to begin with is left: the delay may be a receiver's that waits. */
+	for (i = 3; i < 9; i++) {
+		congestion.limited = true;
+		congestion_paused(&congestion, i * SECOND, 1, 8952);
+	}
+	assert_int_equal(congestion_window(&congestion), 64 << 10);
+}
+
+/* The window after a round with that queue, of so many at first that are as large as that. */
+static uint64_t window_after_queue(uint64_t window, uint64_t queue)
+{
+	struct congestion_news news = { .packets = 1,
+					.bytes = 8952,
+					.rtt = 20 * MICROSECOND + queue,
+					.waited = 20 * MICROSECOND + queue,
+					.largest = 1,
+					.next = 2 };
+	struct congestion congestion;
+
+	congestion_init(&congestion, 8952, 8);
+	acknowledge(&congestion, SECOND, 1, 8952, 0, 20 * MICROSECOND);
+	congestion.slow_start = false;
+	congestion.limited = true;
+	congestion.window = window << 8;
+	congestion_acknowledged(&congestion, SECOND, &news, 50 * MICROSECOND, 8952);
+	return congestion_window(&congestion);
+}
+
+/* The same queue takes from a large window and adds to a small one. */
+static void test_even(void **state)
+{
+	assert_true(window_after_queue(512 << 10, 40 * MICROSECOND) < 512 << 10);
+	assert_true(window_after_queue(24 << 10, 40 * MICROSECOND) > 24 << 10);
+	assert_true(window_after_queue(24 << 10, 75 * MICROSECOND) < 24 << 10);
+}
+
+/* Slow start ends when the receiver hears more senders. */
+static void test_more_senders(void **state)
+{
+	struct congestion congestion;
+
+	congestion_init(&congestion, 8952, 4);
+	congestion_senders(&congestion, 3);
+	assert_true(congestion.slow_start);
+	congestion_senders(&congestion, 4);
+	assert_false(congestion.slow_start);
+	congestion_senders(&congestion, 0);
+	assert_int_equal(congestion.senders, 1);
 }
 
 /* The part of a window that is left when packets waited for 200 us. */
@@ -426,7 +513,8 @@ int main(void)
 		cmocka_unit_test(test_senders),      cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_part),         cmocka_unit_test(test_cubic),
 		cmocka_unit_test(test_small_window), cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_least_window),
+		cmocka_unit_test(test_least_window), cmocka_unit_test(test_even),
+		cmocka_unit_test(test_more_senders), cmocka_unit_test(test_senders_fast),
 	};
 
 	return cmocka_run_group_tests_name("net_congestion", tests, NULL, NULL);

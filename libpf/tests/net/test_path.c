@@ -394,6 +394,23 @@ static void test_first_pause(void **state)
 	assert_true(pauses_first(8, false));
 }
 
+/* May the first packet leave at once, beside so many, whether or not WELCOME told the round trip? */
+static bool begins_at_once(uint16_t senders, bool told)
+{
+	path.mtu.size = 8952;
+	path_begin(&path, SECOND, senders, 1, TARGET);
+	if (told)
+		path_answered(&path, RTT);
+	return path_open(&path, SECOND, 8952, 1 << 20, TARGET);
+}
+
+static void test_begin(void **state)
+{
+	assert_true(begins_at_once(8, true));
+	assert_false(begins_at_once(8, false));
+	assert_false(begins_at_once(64, true));
+}
+
 static void test_mtu_discovery(void **state)
 {
 	static const uint32_t sizes[] = { 8952, 1472, 1200 };
@@ -464,6 +481,67 @@ static void test_mtu_limit(void **state)
 	assert_int_equal(mtu.size, 1472);
 }
 
+/* So many long packets are lost in a row. True: size fell with the last one. */
+static bool swallow(struct mtu *mtu, unsigned count)
+{
+	while (--count)
+		assert_false(mtu_passed(mtu, 8952, false));
+	return mtu_passed(mtu, 8952, false);
+}
+
+/* What passed on one path is assumed of others by interfaces of the same size, until it is wrong. */
+static void test_mtu_assumed(void **state)
+{
+	struct mtu_sizes sizes = { 0 };
+	struct mtu first, mtu;
+
+	mtu_init(&first, 8952);
+	mtu_assume(&first, &sizes);
+	assert_int_equal(first.size, NET_PACKET_LEAST);
+	discover(&first, 8952, 1);
+	mtu_note(&first, &sizes);
+
+	mtu_init(&mtu, 1472);
+	mtu_assume(&mtu, &sizes);
+	assert_int_equal(mtu.size, NET_PACKET_LEAST);
+	mtu_init(&mtu, 8952);
+	mtu_assume(&mtu, &sizes);
+	assert_int_equal(mtu.size, 8952);
+	assert_int_equal(mtu_wanted(&mtu, 1), 0);
+	/* When one passed, single losses do not count. */
+	mtu_passed(&mtu, 8952, true);
+	assert_false(swallow(&mtu, 11));
+	/* Shorter ones that pass say nothing of those that are lost. */
+	assert_false(mtu_passed(&mtu, 1300, true));
+	assert_true(swallow(&mtu, 1));
+
+	/* A path that is different is probed, whatever passes on others. */
+	mtu_init(&mtu, 8952);
+	mtu_assume(&mtu, &sizes);
+	assert_true(swallow(&mtu, 3));
+	assert_int_equal(mtu.size, NET_PACKET_LEAST);
+	mtu_assume(&mtu, &sizes);
+	assert_int_equal(mtu.size, NET_PACKET_LEAST);
+	assert_int_equal(mtu_wanted(&mtu, 1), 8952);
+	/* And so is the next one. */
+	mtu_note(&mtu, &sizes);
+	mtu_init(&first, 8952);
+	mtu_assume(&first, &sizes);
+	assert_int_equal(mtu_wanted(&first, 1), 8952);
+	/* What the network said of a path is not exceeded. */
+	sizes.of[8952 / 8 % MTU_SIZES].size = 8952;
+	mtu_limit(&first, 1, 1472);
+	mtu_assume(&first, &sizes);
+	assert_int_equal(first.size, NET_PACKET_LEAST);
+	/* Nor is a size at which probes failed, even while it is tried anew. */
+	mtu_init(&mtu, 8952);
+	discover(&mtu, 1472, SECOND);
+	assert_int_equal(mtu_wanted(&mtu, 602 * SECOND), 8952);
+	mtu_sent(&mtu, 8952);
+	mtu_assume(&mtu, &sizes);
+	assert_int_equal(mtu.size, 1472);
+}
+
 #define ON_PATH(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void)
@@ -483,9 +561,11 @@ int main(void)
 		ON_PATH(test_room_for_acknowledgements),
 		ON_PATH(test_never_sent),
 		ON_PATH(test_first_pause),
+		ON_PATH(test_begin),
 		cmocka_unit_test(test_mtu_discovery),
 		cmocka_unit_test(test_mtu_black_hole),
 		cmocka_unit_test(test_mtu_limit),
+		cmocka_unit_test(test_mtu_assumed),
 	};
 
 	return cmocka_run_group_tests_name("net_path", tests, NULL, NULL);
