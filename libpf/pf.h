@@ -419,7 +419,8 @@ void pf_set_error(pf_context *context, pf_error_fn error, void *arg);
  * pf_options.contact_timeout, as behind a firewall. It is still tried: it may be slow, or
  * stopped by a debugger. text says by which address, port and interface; it is valid
  * during the call.
- * With peer NULL: packets that arrived were dropped, how many and why; at most once in 10 s.
+ * With peer NULL: packets that arrived were dropped, how many and why; at most once in 10 s, and
+ * not if a network that repeats or delays packets is enough to explain it.
  */
 typedef void (*pf_warning_fn)(pf_context *context, pf_peer *peer, const char *text, void *arg);
 /* As pf_set_receive. */

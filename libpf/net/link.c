@@ -435,6 +435,12 @@ static void tell_unanswered(struct links *links, const struct net_event *event)
 	lock(links);
 }
 
+/* Drops that a network which repeats or delays packets can cause are counted, not told. */
+static bool is_usual(enum net_drop why)
+{
+	return why == NET_DROP_UNKNOWN || why == NET_DROP_UNEXPECTED || why == NET_DROP_REPLAYED;
+}
+
 /* Packets were dropped: once in a while, one line that says how many and which. */
 static void tell_drops(struct links *links, const struct net_core *core)
 {
@@ -444,10 +450,16 @@ static void tell_drops(struct links *links, const struct net_core *core)
 	pf_context *context = links->context;
 	char text[DESCRIPTION];
 	struct net_endpoint from;
+	bool unusual = false;
 	size_t used = 0;
 	enum net_drop why;
 
 	if (now < links->drops_due || !context->warning)
+		return;
+	for (why = 0; why < NET_DROPS; why++)
+		unusual |= !is_usual(why) && statistics->drops[why] != links->drops[why];
+	links->dropped = statistics->dropped;
+	if (!unusual)
 		return;
 	links->drops_due = now + DROPS_PERIOD;
 	for (why = 0; why < NET_DROPS; why++) {
@@ -458,13 +470,14 @@ static void tell_drops(struct links *links, const struct net_core *core)
 						 (unsigned long long)count, drops[why].help);
 		links->drops[why] = statistics->drops[why];
 	}
-	links->dropped = statistics->dropped;
 	why = net_last_drop(core, &from);
-	if (used < sizeof(text))
+	/* It may be one of the others, whose sender did nothing wrong. */
+	if (!is_usual(why) && used < sizeof(text)) {
 		used += (size_t)snprintf(text + used, sizeof(text) - used,
 					 "the last one (%s) from ", drops[why].name);
-	if (used < sizeof(text))
-		describe_path(links, &from, text + used, sizeof(text) - used);
+		if (used < sizeof(text))
+			describe_path(links, &from, text + used, sizeof(text) - used);
+	}
 	unlock(links);
 	context->warning(context, NULL, text, context->warning_arg);
 	lock(links);
