@@ -12,11 +12,14 @@ PF_INCAST = """\
 import sys
 
 value = dict(zip(sys.argv[2::2], sys.argv[3::2]))
-senders, seed = int(value["--senders"]), int(value["--seed"])
-if senders == 3:
+count, seed, mark = (int(value.get(f"--{name}", 0)) for name in ("senders", "seed", "mark"))
+if count == 3:
     sys.exit("made-up reason: pf_incast")
-figures = {"senders": senders, "gbit": value["--rate"], "queue": 1000000, "mark": value["--mark"]}
-figures.update(goodput=0.9 + seed / 100, jain_later=0.5, longest=3000, longest_later=4000, loss=0.01)
+figures = {"gbit": value["--rate"], "queue": 1000000, "mark": mark, "longest": 3000, "loss": 0.01}
+if "--pattern" in value:
+    figures.update(hosts=count, goodput=0.8, kib_host=1536, cpu_ms_host=2.25)
+else:
+    figures.update(senders=count, goodput=0.9 + seed / 100, jain_later=0.5, longest_later=4000)
 print(*figures, sep="\\t")
 print(*figures.values(), sep="\\t")
 """
@@ -28,8 +31,8 @@ def simulate(made_up):
     return lambda *arguments: made_up.start("incast", *arguments)
 
 
-def rows(folder):
-    with open(folder / "simulated.csv", newline="") as file:
+def rows(folder, name="simulated"):
+    with open(folder / f"{name}.csv", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -41,24 +44,44 @@ def test_files(made_up, simulate):
     one = [("25", "0", "0.91"), *(("25", "200000", f"0.9{seed}") for seed in (1, 2, 3))]
     both = [*one, *(("100", *rest) for _, *rest in one)]
     assert found == [(count, *case) for count in ("2", "16") for case in both]
+    found = [(row["hosts"], row["gbit"]) for row in rows(made_up.out, "all-to-all")]
+    assert found == [(count, rate) for count in ("2", "16") for rate in ("25", "100")]
     table = (made_up.out / "tables.txt").read_text()
     assert table.rstrip() in done.stdout
     lines = [line.split() for line in table.splitlines()]
     assert ["2", "25", "none", "0.910", "0.500", "4", "1.000"] in lines
-    assert lines[-1][:6] == ["16", "100", "200", "0.920", "(0.910", "0.930)"]
+    assert ["16", "100", "200", "0.920", "(0.910", "0.930)"] in [line[:6] for line in lines]
+    assert lines[-1] == ["16", "100", "none", "0.800", "3", "1.000", "1.50", "2.2"]
     text = made_up.environment_text()
-    assert text.count("pf_incast --heads") == 16
+    assert text.count("pf_incast --heads") == 20
     if shutil.which("gnuplot"):
         drawn = (made_up.out / "simulated.svg").read_text()
         for title in ("goodput", "index", "longest queue", "packets lost"):
             assert drawn.count(title) == 1
         assert "100 Gbit/s, marks from 200 kB" in drawn
+        drawn = (made_up.out / "all-to-all.svg").read_text()
+        for title in ("goodput", "longest queue", "packets lost", "memory", "processor time"):
+            assert drawn.count(title) == 1
+
+
+def test_one_host_has_no_peer(made_up, simulate):
+    done = simulate("--senders", "1")
+    assert done.returncode == 0, done.stderr
+    assert len(rows(made_up.out)) == 8
+    assert not (made_up.out / "all-to-all.csv").exists()
+
+
+def test_too_little_memory(made_up, simulate):
+    done = simulate("--senders", "2,65000")
+    assert done.returncode == 0, done.stderr
+    assert "All to all of 65000 hosts: left out, too little memory" in done.stderr
+    assert {row["hosts"] for row in rows(made_up.out, "all-to-all")} == {"2"}
 
 
 def test_a_run_fails(made_up, simulate):
     done = simulate("--senders", "3,4")
     assert done.returncode == 1
-    assert done.stderr.count("FAILED: exit code 1") == 8
+    assert done.stderr.count("FAILED: exit code 1") == 10
     assert {row["senders"] for row in rows(made_up.out)} == {"4"}
 
 
@@ -102,3 +125,4 @@ def test_real_run(build, tmp_path):
     for row in rows(tmp_path):
         assert 0.5 < float(row["goodput"]) <= 1
         assert 0.5 <= float(row["jain_later"]) <= 1
+    assert len(rows(tmp_path, "all-to-all")) == 2
