@@ -129,7 +129,9 @@ static const char *reason(const pf_peer *peer, int status, char *buffer, size_t 
 		return pf_peer_path(peer);
 	if (status != PF_ERR_SYSTEM || !errno)
 		return pf_strerror(status);
-	snprintf(buffer, size, "%s: %s", pf_strerror(status), strerror(errno));
+	/* With no descriptor left the remedy may get lost: opal_show_help needs some. */
+	snprintf(buffer, size, "%s: %s%s", pf_strerror(status), strerror(errno),
+		 errno == EMFILE ? "; raise the limit (ulimit -n)" : "");
 	return buffer;
 }
 

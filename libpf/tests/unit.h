@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -97,10 +98,17 @@ static inline void *test_alloc(size_t size)
 	return memory;
 }
 
-/* Untouched private memory for munmap(). */
+/*
+ * Untouched private memory for munmap(). Far below where the kernel places other mappings, and
+ * never twice at the same place: a test may unmap a part of it and map it again, and no other
+ * thread's stack gets there in between. Threads may call this at the same time.
+ */
 static inline void *test_map(size_t size)
 {
-	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	static atomic_uintptr_t next = 0x40000000;
+	const size_t page_most = 65536;
+	uintptr_t place = atomic_fetch_add(&next, (size / page_most + 2) * page_most);
+	void *memory = mmap((void *)place, size, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (memory == MAP_FAILED)
