@@ -35,6 +35,14 @@ extern "C" {
 #define PF_VERSION_MAJOR 0
 #define PF_VERSION_MINOR 1
 
+/*
+ * Return the version of the library that runs, PF_VERSION_MAJOR * 65536 + PF_VERSION_MINOR; it
+ * may be newer than this header. A program that was built with an older minor version works
+ * with it: functions and fields are only added, and structures grow only where their size is
+ * told. Thread safe.
+ */
+unsigned pf_version(void);
+
 typedef struct pf_context pf_context;
 typedef struct pf_peer pf_peer;
 
@@ -103,9 +111,10 @@ enum pf_transport {
 /*
  * Options. The tables of pf_option_table and pf_text_table have the meaning, the
  * range and the environment variable of each field; libpf(7) is generated from
- * them.
+ * them. Later versions add fields at the end.
  */
 typedef struct pf_options {
+	size_t size;              /* of this structure; pf_options_init sets it */
 	uint64_t ring_size;       /* bytes */
 	uint64_t ring_memory;     /* bytes */
 	uint64_t eager_limit;     /* bytes */
@@ -138,7 +147,7 @@ typedef struct pf_options {
 	const char *if_exclude; /* the same */
 } pf_options;
 
-/* An option that is a number. */
+/* An option that is a number. These entries do not grow in later versions. */
 typedef struct pf_option_info {
 	const char *name; /* "eager_limit"; the environment variable is PF_EAGER_LIMIT */
 	const char *help; /* one sentence */
@@ -151,7 +160,7 @@ typedef struct pf_option_info {
 /* Return the options that are numbers; static, ended by an entry without a name. Thread safe. */
 const pf_option_info *pf_option_table(void);
 
-/* An option that is a text. */
+/* An option that is a text. These entries do not grow either. */
 typedef struct pf_text_info {
 	const char *name; /* "if_include"; the environment variable is PF_IF_INCLUDE */
 	const char *help; /* one sentence */
@@ -171,14 +180,18 @@ const pf_text_info *pf_text_table(void);
  * of 1024). A variable that cannot be parsed or is out of range is skipped: the
  * call goes on with the others and returns PF_ERR_ARGUMENT, and *culprit, unless
  * culprit is NULL, is the first such option. The texts point into the environment.
+ * size is sizeof(*options), by which programs that were built with other versions
+ * work: options that they do not know have the value of this call in pf_open. With
+ * a size less than sizeof(size_t), PF_ERR_ARGUMENT and *options is unchanged.
  * Thread safe while no thread changes the environment.
  */
-int pf_options_init(pf_options *options, const pf_option_info **culprit);
+int pf_options_init(pf_options *options, size_t size, const pf_option_info **culprit);
 
 /*
  * Describe why pf_open(options, ...) returns PF_ERR_ARGUMENT: name, value and
  * permitted values of the first invalid option; of the first invalid PF_* variable
- * if options is NULL. Stores at most size bytes and returns the length as snprintf
+ * if options is NULL; that the size is wrong, or that options are set which only a newer
+ * version has. Stores at most size bytes and returns the length as snprintf
  * does; 0 if all are valid. Thread safe while no thread changes the environment.
  */
 int pf_options_error(const pf_options *options, char *buffer, size_t size);
@@ -219,8 +232,11 @@ typedef struct pf_attributes {
 	size_t address_length; /* of pf_address */
 } pf_attributes;
 
-/* Fill *attributes. Thread safe. */
-void pf_query(const pf_context *context, pf_attributes *attributes);
+/*
+ * Fill *attributes. size is sizeof(*attributes): later versions may add fields at the end, and
+ * those that this version does not have become 0. Thread safe.
+ */
+void pf_query(const pf_context *context, pf_attributes *attributes, size_t size);
 
 /*
  * Store the context's address in buffer, which has room for *length bytes, and its
@@ -504,12 +520,16 @@ enum pf_stat {
 	PF_STAT_COUNT
 };
 
+/* These entries do not grow in later versions. */
 typedef struct pf_stat_info {
 	const char *name; /* "single_copy_bytes" */
 	const char *help; /* one phrase */
 } pf_stat_info;
 
-/* Return names and meanings: PF_STAT_COUNT entries, static. Thread safe. */
+/*
+ * Return names and meanings, static: PF_STAT_COUNT entries, to which later versions append theirs.
+ * Thread safe.
+ */
 const pf_stat_info *pf_stat_table(void);
 /* Return a counter; 0 if there is no such counter. Thread safe. */
 uint64_t pf_stat(const pf_context *context, enum pf_stat stat);
@@ -523,6 +543,7 @@ uint64_t pf_stat(const pf_context *context, enum pf_stat stat);
 #define PF_RESOLVE_BUCKETS 24
 uint64_t pf_stat_resolve_time(const pf_context *context, unsigned bucket);
 
+/* These entries do not grow in later versions. */
 typedef struct pf_capability {
 	const char *name; /* "single copy"; static */
 	int available;    /* 0 or 1 */

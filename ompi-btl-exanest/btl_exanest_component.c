@@ -230,7 +230,7 @@ static int open_context(bool threads)
 	pf_set_error(component->context, mca_btl_exanest_peer_error, NULL);
 	pf_set_warning(component->context, mca_btl_exanest_peer_warning, NULL);
 
-	pf_query(component->context, &attributes);
+	pf_query(component->context, &attributes, sizeof(attributes));
 	mca_btl_exanest_init_registration(&mca_btl_exanest_module.super);
 	init_net_module();
 	limit(&mca_btl_exanest_module.super, attributes.send_max);

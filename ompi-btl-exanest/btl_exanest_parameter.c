@@ -101,7 +101,7 @@ static int register_options(void)
 	int rc;
 
 	component->culprit = NULL;
-	(void)pf_options_init(&component->options, &component->culprit);
+	(void)pf_options_init(&component->options, sizeof(component->options), &component->culprit);
 	component->defaults = component->options;
 	for (info = pf_option_table(); info->name; info++) {
 		rc = is_not_parameter(info) ? OPAL_SUCCESS : register_option(info);

@@ -157,7 +157,7 @@ int main(int argc, char **argv)
 	}
 	if (options.max_size && (!options.min_size || options.min_size % page))
 		errx(2, "-m: give multiples of the page size, %zu bytes", page);
-	if (pf_options_init(&pf, &culprit) != PF_OK)
+	if (pf_options_init(&pf, sizeof(pf), &culprit) != PF_OK)
 		errx(2, "%s: invalid value: see pf_info --options",
 		     culprit ? culprit->name : "PF_ variable");
 	if (cores_choose(&cores))

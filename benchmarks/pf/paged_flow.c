@@ -213,7 +213,7 @@ static int measure(struct flow *flow, const char *address)
 	int status;
 	size_t i;
 
-	pf_options_init(&options, NULL);
+	pf_options_init(&options, sizeof(options), NULL);
 	if (pair_connect(&flow->pair, &options, address))
 		return -1;
 	/* The first transfer determines the path. */

@@ -222,7 +222,7 @@ static void network(struct list *list)
 	pf_options options;
 	unsigned count = 0;
 
-	pf_options_init(&options, NULL);
+	pf_options_init(&options, sizeof(options), NULL);
 	if (malformed(list, "if_include", options.if_include) ||
 	    malformed(list, "if_exclude", options.if_exclude))
 		return;

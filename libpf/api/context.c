@@ -4,18 +4,15 @@
 
 #include <string.h>
 
+#include "base/options.h"
 #include "context/progress.h"
 
 int pf_open(const pf_options *options, pf_context **context)
 {
-	pf_options defaults;
+	pf_options all;
+	int status = options_complete(options, &all);
 
-	int status;
-
-	if (options)
-		return context_open(options, context);
-	status = pf_options_init(&defaults, NULL);
-	return status == PF_OK ? context_open(&defaults, context) : status;
+	return status == PF_OK ? context_open(&all, context) : status;
 }
 
 void pf_close(pf_context *context)
@@ -29,13 +26,17 @@ void pf_join(pf_context *context, const void *secret, size_t length)
 	device_join(&context->device, secret, length);
 }
 
-void pf_query(const pf_context *context, pf_attributes *attributes)
+void pf_query(const pf_context *context, pf_attributes *attributes, size_t size)
 {
-	attributes->send_max = context->send_max;
-	attributes->eager_limit = context->options.eager_limit < attributes->send_max ?
-					  context->options.eager_limit :
-					  attributes->send_max;
-	attributes->address_length = sizeof(context->address);
+	const uint64_t eager_limit = context->options.eager_limit;
+	const pf_attributes all = {
+		.send_max = context->send_max,
+		.eager_limit = eager_limit < context->send_max ? eager_limit : context->send_max,
+		.address_length = sizeof(context->address),
+	};
+
+	memset(attributes, 0, size);
+	memcpy(attributes, &all, size < sizeof(all) ? size : sizeof(all));
 }
 
 int pf_address(const pf_context *context, void *buffer, size_t *length)

@@ -9,17 +9,14 @@ int pf_options_error(const pf_options *options, char *buffer, size_t size)
 {
 	int length = options_error(options, buffer, size);
 	const pf_text_info *info;
-	const pf_options *values;
-	pf_options environment;
+	pf_options values;
 	char name[64], number[32], allowed[64];
 
 	if (length)
 		return length;
-	if (!options)
-		pf_options_init(&environment, NULL);
-	values = options ? options : &environment;
+	options_complete(options, &values);
 	for (info = pf_text_table(); info->name; info++) {
-		const char *list = *option_text((pf_options *)(uintptr_t)values, info);
+		const char *list = *option_text(&values, info);
 
 		if (!list || interfaces_valid(list))
 			continue;
@@ -31,10 +28,10 @@ int pf_options_error(const pf_options *options, char *buffer, size_t size)
 				    "names, addresses or networks (10.0.0.0/8) separated by commas",
 				    buffer, size);
 	}
-	if (values->port_min <= values->port_max)
+	if (values.port_min <= values.port_max)
 		return 0;
-	snprintf(number, sizeof(number), "%llu", (unsigned long long)values->port_min);
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)values.port_min);
 	snprintf(allowed, sizeof(allowed), "at most %s (%llu)",
-		 options ? "port_max" : "PF_PORT_MAX", (unsigned long long)values->port_max);
+		 options ? "port_max" : "PF_PORT_MAX", (unsigned long long)values.port_max);
 	return option_error(options ? "port_min" : "PF_PORT_MIN", number, allowed, buffer, size);
 }

@@ -395,9 +395,50 @@ int options_load(pf_options *options, enum option_origin *origins, const pf_opti
 	return options_read_environment(options, origins, culprit);
 }
 
-int pf_options_init(pf_options *options, const pf_option_info **culprit)
+static size_t lesser_size(size_t a, size_t b)
 {
-	return options_load(options, NULL, culprit);
+	return a < b ? a : b;
+}
+
+int pf_options_init(pf_options *options, size_t size, const pf_option_info **culprit)
+{
+	pf_options all;
+	int status;
+
+	if (size < sizeof(options->size))
+		return PF_ERR_ARGUMENT;
+	status = options_load(&all, NULL, culprit);
+	all.size = size;
+	memset(options, 0, size);
+	memcpy(options, &all, lesser_size(size, sizeof(all)));
+	return status;
+}
+
+/* Are only options set that this version has? */
+static bool is_known(const pf_options *options)
+{
+	const unsigned char *bytes = (const unsigned char *)options;
+	size_t i;
+
+	for (i = sizeof(*options); i < options->size; i++) {
+		if (bytes[i])
+			return false;
+	}
+	return true;
+}
+
+int options_complete(const pf_options *options, pf_options *all)
+{
+	if (!options)
+		return pf_options_init(all, sizeof(*all), NULL);
+	if (options->size < sizeof(options->size) || options->size > OPTIONS_SIZE_MOST ||
+	    !is_known(options))
+		return PF_ERR_ARGUMENT;
+	if (options->size < sizeof(*all))
+		options_load(all, NULL, NULL);
+	memcpy(all, options, lesser_size(options->size, sizeof(*all)));
+	all->size = sizeof(*all);
+	return PF_OK;
 }
 
 int option_error(const char *name, const char *value, const char *allowed, char *buffer,
@@ -409,14 +450,20 @@ int option_error(const char *name, const char *value, const char *allowed, char 
 int options_error(const pf_options *options, char *buffer, size_t size)
 {
 	const pf_option_info *info;
+	pf_options all;
 
+	if (options && options_complete(options, &all) != PF_OK)
+		return snprintf(buffer, size,
+				"the options are not from pf_options_init, or set one that only a "
+				"later version than libpf %d.%d has",
+				PF_VERSION_MAJOR, PF_VERSION_MINOR);
 	for (info = table; info->name; info++) {
 		char name[64], number[32], allowed[128];
 		const char *value = number;
 		uint64_t parsed;
 
 		if (options) {
-			parsed = *option_field((pf_options *)(uintptr_t)options, info);
+			parsed = *option_field(&all, info);
 			if (option_valid(info, parsed))
 				continue;
 			snprintf(name, sizeof(name), "%s", info->name);

@@ -14,6 +14,8 @@
 
 /* Most entries of pf_option_table, its end included. */
 #define OPTIONS_MAX 32
+/* A larger pf_options.size is no size of any version. */
+#define OPTIONS_SIZE_MOST 4096
 
 uint64_t *option_field(pf_options *options, const pf_option_info *info);
 const char **option_text(pf_options *options, const pf_text_info *info);
@@ -51,6 +53,12 @@ int options_read_calibration(pf_options *options, enum option_origin *origins);
  */
 int options_read_environment(pf_options *options, enum option_origin *origins,
 			     const pf_option_info **culprit);
+/*
+ * Fill *all, which is of this version, from options of any: those that it does not have are as
+ * options_load gives them. NULL: all are. PF_ERR_ARGUMENT: the size is none, or an option is set
+ * that this version does not have; for NULL, a variable is invalid.
+ */
+int options_complete(const pf_options *options, pf_options *all);
 /* pf_options_init, with the origin of each option. */
 int options_load(pf_options *options, enum option_origin *origins, const pf_option_info **culprit);
 

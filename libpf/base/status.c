@@ -34,3 +34,8 @@ const char *pf_strerror(int status)
 		return "unknown status";
 	}
 }
+
+unsigned pf_version(void)
+{
+	return PF_VERSION_MAJOR << 16 | PF_VERSION_MINOR;
+}

@@ -42,7 +42,7 @@ static pf_context *open_context(void)
 	pf_options options;
 	int status;
 
-	pf_options_init(&options, NULL);
+	pf_options_init(&options, sizeof(options), NULL);
 	options.ring_size = RING_SIZE_MIN;
 	options.network = PF_NETWORK_OFF;
 	options.single_copy = 0;

@@ -61,7 +61,7 @@ pf_options pair_options(void)
 		setenv("PF_CALIBRATE", "0", 1);
 		cleaned = true;
 	}
-	pf_options_init(&options, NULL);
+	pf_options_init(&options, sizeof(options), NULL);
 #ifdef PAIR_OVER_NET
 	options.network = PF_NETWORK_ALWAYS;
 	options.if_include = "lo";

@@ -80,7 +80,7 @@ static void test_reachable(void **state)
 	pf_close(context);
 
 	/* Without the network. */
-	assert_ok(pf_options_init(&options, NULL));
+	assert_ok(pf_options_init(&options, sizeof(options), NULL));
 	options.network = PF_NETWORK_OFF;
 	assert_ok(pf_open(&options, &context));
 	length = sizeof(here);

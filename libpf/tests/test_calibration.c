@@ -78,7 +78,7 @@ static void test_read(void **state)
 {
 	pf_options before, options;
 
-	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
+	assert_int_equal(pf_options_init(&before, sizeof(before), NULL), PF_OK);
 	options = before;
 	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_SYSTEM);
 
@@ -186,7 +186,7 @@ static void test_ignored(void **state)
 	size_t i;
 
 	setenv("PF_CALIBRATE", "0", 1);
-	assert_int_equal(pf_options_init(&defaults, NULL), PF_OK);
+	assert_int_equal(pf_options_init(&defaults, sizeof(defaults), NULL), PF_OK);
 	unsetenv("PF_CALIBRATE");
 	defaults.calibrate = 1;
 
@@ -194,7 +194,7 @@ static void test_ignored(void **state)
 	options = defaults;
 	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_REFUSED);
 	assert_memory_equal(&options, &defaults, sizeof(options));
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_int_equal(pf_options_init(&options, sizeof(options), NULL), PF_OK);
 	assert_memory_equal(&options, &defaults, sizeof(options));
 
 	write_file("# libpf calibration 2", NULL, "share_min = 96K\n");
@@ -208,7 +208,7 @@ static void test_ignored(void **state)
 			fail_msg("taken: %s", malformed[i]);
 		/* All or nothing: the good lines before the bad one do not count. */
 		assert_memory_equal(&options, &defaults, sizeof(options));
-		assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+		assert_int_equal(pf_options_init(&options, sizeof(options), NULL), PF_OK);
 		assert_memory_equal(&options, &defaults, sizeof(options));
 	}
 

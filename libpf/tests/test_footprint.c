@@ -120,7 +120,7 @@ static void open_contexts(void)
 	unsigned i;
 
 	setenv("PF_CALIBRATE", "0", 1);
-	pf_options_init(&options, NULL);
+	pf_options_init(&options, sizeof(options), NULL);
 	options.network = PF_NETWORK_ALWAYS;
 	options.if_include = "lo";
 	for (i = 0; i < CONTEXTS; i++) {

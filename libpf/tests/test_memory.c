@@ -144,7 +144,7 @@ static void fail_each(bool single_copy)
 	pf_options options;
 	int fail_at = 0;
 
-	assert_ok(pf_options_init(&options, NULL));
+	assert_ok(pf_options_init(&options, sizeof(options), NULL));
 	options.single_copy = single_copy;
 	while (run_once(fail_at++, &options, local, local + MIB))
 		assert_int_equal(count_descriptors(), before);

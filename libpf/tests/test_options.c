@@ -57,7 +57,8 @@ static void test_table(void **state)
 		assert_in_range(text->level, 1, 9);
 		assert_true(strlen(text->help) > 10);
 	}
-	assert_int_equal(count, sizeof(pf_options) / sizeof(uint64_t));
+	/* All fields but size. */
+	assert_int_equal(count + 1, sizeof(pf_options) / sizeof(uint64_t));
 }
 
 static void test_defaults(void **state)
@@ -66,7 +67,7 @@ static void test_defaults(void **state)
 	pf_options options;
 
 	memset(&options, 0xff, sizeof(options));
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_int_equal(pf_options_init(&options, sizeof(options), NULL), PF_OK);
 	for (info = pf_option_table(); info->name; info++)
 		assert_true(option_valid(info, *option_field(&options, info)));
 	assert_int_equal(options.single_copy, 1);
@@ -191,13 +192,13 @@ static void test_environment(void **state)
 {
 	pf_options before, options;
 
-	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
+	assert_int_equal(pf_options_init(&before, sizeof(before), NULL), PF_OK);
 	setenv("PF_RING_SIZE", "1M", 1);
 	setenv("PF_SHARE_MIN", "5000", 1);
 	setenv("PF_THREADS", "1", 1);
 	setenv("PF_MODE", "prefault", 1);
 	setenv("PF_POLICY", "1", 1);
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_int_equal(pf_options_init(&options, sizeof(options), NULL), PF_OK);
 	assert_int_equal(options.mode, PF_MODE_PREFAULT);
 	assert_int_equal(options.policy, PF_POLICY_AHEAD);
 	assert_int_equal(options.ring_size, 1 << 20);
@@ -224,21 +225,22 @@ static void test_culprit(void **state)
 	pf_options before, options;
 	size_t i;
 
-	assert_int_equal(pf_options_init(&before, NULL), PF_OK);
+	assert_int_equal(pf_options_init(&before, sizeof(before), NULL), PF_OK);
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		setenv(wrong[i].variable, wrong[i].text, 1);
 		culprit = NULL;
-		assert_int_equal(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
+		assert_int_equal(pf_options_init(&options, sizeof(options), &culprit),
+				 PF_ERR_ARGUMENT);
 		assert_non_null(culprit);
 		assert_string_equal(culprit->name, wrong[i].name);
 		assert_memory_equal(&options, &before, sizeof(options));
-		assert_int_equal(pf_options_init(&options, NULL), PF_ERR_ARGUMENT);
+		assert_int_equal(pf_options_init(&options, sizeof(options), NULL), PF_ERR_ARGUMENT);
 		unsetenv(wrong[i].variable);
 	}
 	/* The other variables count all the same. */
 	setenv("PF_RING_SIZE", "7", 1);
 	setenv("PF_RUN_MAX", "8192", 1);
-	assert_int_equal(pf_options_init(&options, &culprit), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_options_init(&options, sizeof(options), &culprit), PF_ERR_ARGUMENT);
 	assert_int_equal(options.run_max, 8192);
 	assert_int_equal(options.ring_size, before.ring_size);
 }
@@ -272,7 +274,7 @@ static void test_open_checks(void **state)
 	}
 	assert_int_equal(pf_options_error(NULL, text, sizeof(text)), 0);
 	assert_string_equal(text, "");
-	assert_int_equal(pf_options_init(&options, NULL), PF_OK);
+	assert_int_equal(pf_options_init(&options, sizeof(options), NULL), PF_OK);
 	options.threads = 2;
 	assert_int_equal(pf_open(&options, &context), PF_ERR_ARGUMENT);
 	pf_options_error(&options, text, sizeof(text));
@@ -283,6 +285,59 @@ static void test_open_checks(void **state)
 	assert_true(pf_options_error(&options, text, 18) > 18);
 	assert_string_equal(text, "if_exclude=eth0/8");
 	pf_close(NULL);
+}
+
+/* A program that was built with an older or a newer pf.h. */
+static void test_sizes(void **state)
+{
+	struct {
+		pf_options options;
+		uint64_t later[2];
+	} newer;
+	const size_t older = offsetof(pf_options, network);
+	pf_attributes attributes[2];
+	pf_context *context = NULL;
+	pf_options options, all;
+	char text[256];
+
+	memset(&options, 0xff, sizeof(options));
+	setenv("PF_PEER_TIMEOUT", "77", 1);
+	assert_int_equal(pf_options_init(&options, sizeof(size_t) - 1, NULL), PF_ERR_ARGUMENT);
+	assert_true(options.size == SIZE_MAX);
+	assert_int_equal(pf_options_init(&options, older, NULL), PF_OK);
+	assert_int_equal(options.size, older);
+	assert_true(options.network == UINT64_MAX);
+	options.threads = 1;
+	assert_int_equal(options_complete(&options, &all), PF_OK);
+	assert_int_equal(all.threads, 1);
+	assert_int_equal(all.network, PF_NETWORK_REMOTE);
+	assert_int_equal(all.peer_timeout, 77);
+	assert_int_equal(pf_open(&options, &context), PF_OK);
+	assert_int_equal(pf_options_error(&options, text, sizeof(text)), 0);
+
+	memset(attributes, 0xff, sizeof(attributes));
+	pf_query(context, attributes, sizeof(size_t));
+	assert_true(attributes[0].send_max > 0 && attributes[0].send_max != SIZE_MAX);
+	assert_true(attributes[0].eager_limit == SIZE_MAX);
+	pf_query(context, attributes, sizeof(attributes));
+	assert_int_equal(attributes[1].send_max, 0);
+	pf_close(context);
+
+	memset(&newer, 0xff, sizeof(newer));
+	assert_int_equal(pf_options_init(&newer.options, sizeof(newer), NULL), PF_OK);
+	assert_int_equal(newer.later[1], 0);
+	assert_int_equal(pf_open(&newer.options, &context), PF_OK);
+	pf_close(context);
+	newer.later[1] = 1;
+	assert_int_equal(pf_open(&newer.options, &context), PF_ERR_ARGUMENT);
+	assert_true(pf_options_error(&newer.options, text, sizeof(text)) > 0);
+	assert_non_null(strstr(text, "later version"));
+	/* Never initialised. */
+	newer.options.size = SIZE_MAX;
+	assert_int_equal(pf_open(&newer.options, &context), PF_ERR_ARGUMENT);
+	newer.options.size = 0;
+	assert_int_equal(pf_open(&newer.options, &context), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_version(), PF_VERSION_MAJOR << 16 | PF_VERSION_MINOR);
 }
 
 static void collect_unknown(const char *name, const char *nearest, void *arg)
@@ -356,6 +411,7 @@ int main(void)
 		cmocka_unit_test_setup(test_environment, clean),
 		cmocka_unit_test_setup(test_culprit, clean),
 		cmocka_unit_test_setup(test_open_checks, clean),
+		cmocka_unit_test_setup(test_sizes, clean),
 		cmocka_unit_test_setup(test_unknown, clean),
 		cmocka_unit_test_setup(test_strerror, clean),
 		cmocka_unit_test_setup(test_statistics, clean),

@@ -58,7 +58,7 @@ static void open_mode(enum pf_mode mode)
 {
 	pf_options options;
 
-	assert_ok(pf_options_init(&options, NULL));
+	assert_ok(pf_options_init(&options, sizeof(options), NULL));
 	options.mode = mode;
 	assert_ok(pf_open(&options, &context));
 }

@@ -221,7 +221,7 @@ int pair_open(struct pair *pair, const pf_options *options)
 	}
 	pf_set_receive(pair->context, receive, pair);
 	pf_set_error(pair->context, lose_peer, pair);
-	pf_query(pair->context, &attributes);
+	pf_query(pair->context, &attributes, sizeof(attributes));
 	pair->send_max = attributes.send_max;
 	return 0;
 }

@@ -107,7 +107,7 @@ static uint64_t send_max(const struct partner *partner)
 {
 	pf_attributes attributes;
 
-	pf_query(partner->context, &attributes);
+	pf_query(partner->context, &attributes, sizeof(attributes));
 	return attributes.send_max;
 }
 
