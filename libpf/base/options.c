@@ -11,6 +11,7 @@
 
 #include "calibration.h"
 #include "limits.h"
+#include "number.h"
 
 #define OPTION(field, low, high, lvl, text)                                                        \
 	{                                                                                          \
@@ -395,11 +396,6 @@ int options_load(pf_options *options, enum option_origin *origins, const pf_opti
 	return options_read_environment(options, origins, culprit);
 }
 
-static size_t lesser_size(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 int pf_options_init(pf_options *options, size_t size, const pf_option_info **culprit)
 {
 	pf_options all;
@@ -410,7 +406,7 @@ int pf_options_init(pf_options *options, size_t size, const pf_option_info **cul
 	status = options_load(&all, NULL, culprit);
 	all.size = size;
 	memset(options, 0, size);
-	memcpy(options, &all, lesser_size(size, sizeof(all)));
+	memcpy(options, &all, lesser(size, sizeof(all)));
 	return status;
 }
 
@@ -436,7 +432,7 @@ int options_complete(const pf_options *options, pf_options *all)
 		return PF_ERR_ARGUMENT;
 	if (options->size < sizeof(*all))
 		options_load(all, NULL, NULL);
-	memcpy(all, options, lesser_size(options->size, sizeof(*all)));
+	memcpy(all, options, lesser(options->size, sizeof(*all)));
 	all->size = sizeof(*all);
 	return PF_OK;
 }

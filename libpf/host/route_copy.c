@@ -2,14 +2,10 @@
 /* Blocks by single copy: the kernel moves them between the two address spaces. */
 #include <errno.h>
 
+#include "base/number.h"
 #include "block.h"
 #include "copy.h"
 #include "route.h"
-
-static uint64_t shorter(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* The kernel stopped at moved bytes into [offset, offset + length). */
 static void copy_stopped(struct host_state *host, struct transfer *transfer, struct block *block,
@@ -73,7 +69,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	struct block *block = block_ready(transfer);
 	uint64_t offset = block ? block->offset : transfer->run;
 	uint64_t left = block ? block->length : transfer->run_end - transfer->run;
-	size_t length = shorter(left, context->options.run_max), moved;
+	size_t length = lesser(left, context->options.run_max), moved;
 	enum pf_side side;
 	int error;
 
@@ -105,7 +101,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	if (error) {
 		/* Park the rest of the block that stopped it; go on behind. */
 		uint64_t size = context->options.block_size;
-		uint64_t end = shorter((transfer->run / size + 1) * size, transfer->run_end);
+		uint64_t end = lesser((transfer->run / size + 1) * size, transfer->run_end);
 		uint64_t start = transfer->run;
 
 		transfer->run = end;

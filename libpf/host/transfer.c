@@ -4,14 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "copy.h"
 #include "message.h"
 #include "route.h"
-
-static uint64_t shorter(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 void transfer_offer(struct host_state *host, struct transfer *transfer)
 {
@@ -60,14 +56,14 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 		return;
 	peer->shares_free &= ~(1ull << transfer->slot);
 	transfer->share = share;
-	transfer->run_end = shorter((uint64_t)front << transfer->shift, transfer->length);
+	transfer->run_end = lesser((uint64_t)front << transfer->shift, transfer->length);
 	transfer->front = transfer->run_end;
 }
 
 static void take_granules(struct transfer *transfer, struct granules run)
 {
 	transfer->run = (uint64_t)run.start << transfer->shift;
-	transfer->run_end = shorter((uint64_t)run.end << transfer->shift, transfer->length);
+	transfer->run_end = lesser((uint64_t)run.end << transfer->shift, transfer->length);
 }
 
 /* A run to move next; false when this side has none left. */

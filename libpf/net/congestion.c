@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "congestion.h"
 
+#include "base/number.h"
 #include "net.h"
 
 /* Where a number has no other source, benchmarks/incast is what it was chosen by. */
@@ -31,11 +32,6 @@
 #define SHARED_MOST 358 /* and at most so much of that part, in 256ths */
 
 #define UNITS(bytes) ((uint64_t)(bytes) << 8)
-
-static uint64_t lesser(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 static uint32_t coarse(uint64_t nanoseconds)
 {

@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+#include "base/number.h"
+
 /*
  * ns. A period is so long that most senders are heard in it: at 25 Gbit/s a packet of 1,200
  * bytes takes 400 ns. On slower links it ends after twice as many packets as senders were heard,
@@ -16,14 +18,9 @@
 /* ns from a pause to the next: of a round trip of 100 us it takes 0.6 % of the time. */
 #define PAUSE_PERIOD 16000000u
 
-static uint32_t greater(uint32_t a, uint32_t b)
-{
-	return a > b ? a : b;
-}
-
 static uint32_t most(const struct senders *senders)
 {
-	return greater(senders->count, senders->before);
+	return (uint32_t)greater(senders->count, senders->before);
 }
 
 static uint32_t least_period(const struct senders *senders)
@@ -34,7 +31,7 @@ static uint32_t least_period(const struct senders *senders)
 /* How long nothing may come before all are forgotten. */
 static uint32_t memory(const struct senders *senders)
 {
-	return 2 * greater(least_period(senders), PERIOD_MOST);
+	return 2 * (uint32_t)greater(least_period(senders), PERIOD_MOST);
 }
 
 static bool is_over(const struct senders *senders, uint64_t time)
