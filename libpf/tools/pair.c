@@ -10,6 +10,7 @@
 
 #include "address_file.h"
 #include "sample.h"
+#include "warning.h"
 
 #define REPLY_TIMEOUT 30.0 /* seconds */
 
@@ -221,6 +222,7 @@ int pair_open(struct pair *pair, const pf_options *options)
 	}
 	pf_set_receive(pair->context, receive, pair);
 	pf_set_error(pair->context, lose_peer, pair);
+	pf_set_warning(pair->context, warning_print, NULL);
 	pf_query(pair->context, &attributes, sizeof(attributes));
 	pair->send_max = attributes.send_max;
 	return 0;

@@ -14,6 +14,7 @@
 #include "ranges.h"
 #include "reply.h"
 #include "sample.h"
+#include "warning.h"
 
 struct partner {
 	pf_context *context;
@@ -288,6 +289,7 @@ struct partner *partner_create(pf_context *context)
 	STAILQ_INIT(&partner->replies);
 	pf_set_receive(context, receive, partner);
 	pf_set_error(context, lose_peer, partner);
+	pf_set_warning(context, warning_print, NULL);
 	return partner;
 }
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """pf_perf --listen and --connect: two processes that did not start each other."""
 
+import signal
+
 import pytest
 
 from conftest import wait_until
@@ -59,6 +61,16 @@ def test_caller_ends_when_its_listener_is_killed(tools, listener):
     listener.process.kill()
     assert caller.wait(timeout=60) == 1
     assert "the peer's process is gone" in caller.output.read_text()
+
+
+def test_tells_that_the_partner_does_not_answer(tools, listener):
+    assert wait_until(listener.address.exists)
+    listener.process.send_signal(signal.SIGSTOP)
+    caller = tools.start(
+        "pf_perf", "--connect", str(listener.address), "--cores", "none", output="caller",
+        PF_NETWORK="always", PF_CONTACT_TIMEOUT="1")
+    assert wait_until(lambda: "pf_perf: warning: no answer" in caller.output.read_text())
+    assert caller.poll() is None
 
 
 def test_does_not_overwrite_a_file(tools):
