@@ -357,6 +357,24 @@ static void test_senders_fast(void **state)
 	assert_in_range(senders_count(&senders, now), 2, 4);
 }
 
+/* On a slower link a period waits until those that send at random have come. */
+static void test_senders_slow(void **state)
+{
+	uint16_t last[8] = { 0 };
+	struct random_numbers numbers = random_start("senders on a slow link");
+	struct senders senders = { 0 };
+	uint64_t now = SECOND, sum = 0;
+	unsigned i;
+
+	for (i = 0; i < 10000; i++) {
+		senders_heard(&senders, now, &last[random_below(&numbers, 8)]);
+		sum += senders_count(&senders, now);
+		now += 2900;
+	}
+	/* Of eight. */
+	assert_in_range(sum / 1000, 62, 80);
+}
+
 /* Who is busy and sends nothing leaves the others as much as a new one may send. */
 static void test_credit(void **state)
 {
@@ -403,6 +421,14 @@ static void test_pause(void **state)
 		congestion_paused(&congestion, i * SECOND, 1, 8952);
 	}
 	assert_int_equal(congestion_window(&congestion), 64 << 10);
+	/* Below a packet the effect would show too late. */
+	congestion_init(&congestion, 8952, 256);
+	acknowledge(&congestion, SECOND, 1, 8952, 0, 20 * MICROSECOND);
+	congestion.trip = 60 * MICROSECOND;
+	congestion.window = 1000 << 8;
+	congestion.limited = true;
+	assert_int_equal(congestion_paused(&congestion, 2 * SECOND, 1, 8952), 60 * MICROSECOND);
+	assert_int_equal(congestion_window(&congestion), 1000);
 }
 
 /* The window after a round with that queue, of so many at first that are as large as that. */
@@ -515,6 +541,7 @@ int main(void)
 		cmocka_unit_test(test_small_window), cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_least_window), cmocka_unit_test(test_even),
 		cmocka_unit_test(test_more_senders), cmocka_unit_test(test_senders_fast),
+		cmocka_unit_test(test_senders_slow),
 	};
 
 	return cmocka_run_group_tests_name("net_congestion", tests, NULL, NULL);

@@ -533,7 +533,14 @@ static void test_mtu_assumed(void **state)
 	mtu_limit(&first, 1, 1472);
 	mtu_assume(&first, &sizes);
 	assert_int_equal(first.size, NET_PACKET_LEAST);
-	/* Nor is a size at which probes failed, even while it is tried anew. */
+	/* What others found takes nothing from a path that carries longer packets. */
+	sizes.of[8952 / 8 % MTU_SIZES].size = 1472;
+	mtu_init(&mtu, 8952);
+	discover(&mtu, 8952, SECOND);
+	mtu_assume(&mtu, &sizes);
+	assert_int_equal(mtu.size, 8952);
+	sizes.of[8952 / 8 % MTU_SIZES].size = 8952;
+	/* A size at which probes failed is not exceeded either, even while it is tried anew. */
 	mtu_init(&mtu, 8952);
 	discover(&mtu, 1472, SECOND);
 	assert_int_equal(mtu_wanted(&mtu, 602 * SECOND), 8952);
