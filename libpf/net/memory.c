@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "common/context.h"
 #include "memory/atomic.h"
 #include "base/probe.h"
@@ -187,27 +188,22 @@ static bool resolve_evicted(struct net_memory *memory, const struct net_wait *wa
 
 /*
  * Bytes to look at, and to touch, together with these: what follows of the transfer in the same
- * piece of the hints, since a look costs nearly the same for one block as for four. Pages of a
- * pager are not touched here: beside such, only the bytes themselves.
+ * piece of the hints, since a look costs nearly the same for one block as for four. Where pages of
+ * a pager follow, those before them are touched: the kernel stops at the first, which would be the
+ * pager's to supply.
  */
-static uint64_t look_length(struct net_memory *memory, const struct net_wait *wait,
-			    uint64_t address, uint32_t length)
+static uint64_t look_length(const struct net_wait *wait, uint64_t address, uint32_t length)
 {
-	uint64_t end = (address | (RESIDENCY_PIECE - 1)) + 1;
+	uint64_t end = lesser((address | (RESIDENCY_PIECE - 1)) + 1, wait->end);
 
-	if (end > wait->end)
-		end = wait->end;
-	if (end <= address + length ||
-	    pagers_own(&memory->context->memory.pagers, address, end - address))
-		return length;
-	return end - address;
+	return greater(end, address + length) - address;
 }
 
 static int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
 			 uint64_t *bad)
 {
 	struct net_memory *memory = user;
-	uint64_t look = look_length(memory, wait, address, length);
+	uint64_t look = look_length(wait, address, length);
 	int status, round = 0;
 
 	if (memory_ready(&memory->context->memory, address, look, false) < length)
@@ -224,7 +220,7 @@ static int memory_destination(void *user, const struct net_wait *wait, uint64_t 
 			      uint32_t length, uint64_t *bad)
 {
 	struct net_memory *memory = user;
-	uint64_t look = look_length(memory, wait, address, length);
+	uint64_t look = look_length(wait, address, length);
 	int status = PF_OK;
 
 	/*
@@ -232,7 +228,7 @@ static int memory_destination(void *user, const struct net_wait *wait, uint64_t 
 	 * would be lost, and to read it there could stop the very thread that answers
 	 * pagers: such memory is written by memory_place only.
 	 */
-	if (look == length && pagers_own(&memory->context->memory.pagers, address, length))
+	if (pagers_own(&memory->context->memory.pagers, address, length))
 		return PF_ERR_REFUSED;
 	if (memory_ready(&memory->context->memory, address, look, true) < length)
 		status = resolve(memory, wait, &memory->destination_window, true, bad);

@@ -309,6 +309,45 @@ static void test_slow(void **state)
 	pair_end(pair);
 }
 
+/* The same where a buffer begins with ordinary memory, close enough to be looked at together. */
+static void test_beside(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	uint64_t window = pair_there(pair, 1, pair->window);
+	uint8_t *memory = test_map(8 * PAGE + LENGTH), other[PAGE];
+	struct paged paged = { .start = memory + 8 * PAGE };
+	enum pair_direction direction;
+	unsigned i;
+
+	assert_ok(pf_pager_register(pair->context, paged.start, LENGTH, supply, &paged,
+				    &paged.pager));
+	pair_connect(pair);
+	for (direction = PUT; direction <= GET; direction++) {
+		struct pair_done slow = { 0 };
+
+		evict_all(&paged);
+		madvise(memory, 8 * PAGE, MADV_DONTNEED);
+		pattern_fill(pair->window, 16 * PAGE, 7);
+		paged.held = true;
+		pair_post(pair, pair->peer, direction, memory, window, 16 * PAGE, &slow);
+		for (i = 0; i < 100; i++) {
+			pair_verify(pair, 1, PUT, other, pair->window + LENGTH / 2, PAGE, 5);
+			assert_int_equal(slow.count, 0);
+		}
+		paged.held = false;
+		pair_await_done(pair, &slow, 1);
+		assert_ok(slow.last.status);
+		if (direction == PUT)
+			assert_true(is_supplied(pair->window + 8 * PAGE,
+						remote_address(paged.start), 8 * PAGE));
+		else
+			assert_pattern(memory, 16 * PAGE, 7);
+	}
+	pf_pager_unregister(paged.pager);
+	munmap(memory, 8 * PAGE + LENGTH);
+	pair_end(pair);
+}
+
 /* Pages that mremap adds behind a pager's range are ordinary memory: zeros, and no supply. */
 static void test_grown(void **state)
 {
@@ -520,6 +559,7 @@ int main(void)
 		IN_ALL(test_remote),
 		IN_ALL(test_loads),
 		IN_ALL(test_slow),
+		IN_ALL(test_beside),
 		IN_ALL(test_grown),
 		IN_MODE(test_huge, DEFAULT),
 		IN_ALL(test_evicted),
