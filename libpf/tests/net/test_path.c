@@ -394,21 +394,22 @@ static void test_first_pause(void **state)
 	assert_true(pauses_first(8, false));
 }
 
-/* May the first packet leave at once, beside so many, whether or not WELCOME told the round trip? */
-static bool begins_at_once(uint16_t senders, bool told)
+/* May the first packet leave at once, beside so many, with this round trip by WELCOME, 0: none? */
+static bool begins_at_once(uint16_t senders, uint64_t trip)
 {
 	path.mtu.size = 8952;
 	path_begin(&path, SECOND, senders, 1, TARGET);
-	if (told)
-		path_answered(&path, RTT);
+	if (trip)
+		path_answered(&path, trip);
 	return path_open(&path, SECOND, 8952, 1 << 20, TARGET);
 }
 
 static void test_begin(void **state)
 {
-	assert_true(begins_at_once(8, true));
-	assert_false(begins_at_once(8, false));
-	assert_false(begins_at_once(64, true));
+	assert_true(begins_at_once(8, RTT));
+	assert_true(begins_at_once(8, 100 * RTT));
+	assert_false(begins_at_once(8, 0));
+	assert_false(begins_at_once(64, RTT));
 }
 
 static void test_mtu_discovery(void **state)
