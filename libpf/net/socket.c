@@ -580,7 +580,7 @@ static void cut(struct receiver *receiver, unsigned *count, const struct receive
 	if (!length)
 		return;
 	last = (length - 1) / segment;
-	if (last > (RECEIVE_ROOM - segment) / stride)
+	if (last * stride + (length - last * segment) > RECEIVE_ROOM)
 		last = (RECEIVE_ROOM - segment) / stride;
 	for (i = last; i && stride != segment; i--)
 		memmove(data + i * stride, data + i * segment,

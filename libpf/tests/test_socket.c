@@ -179,6 +179,10 @@ static void check_batches(const char *network)
 	check_batch(ends, 2, PACKET, PACKET);
 	check_batch(ends, 45, PACKET, 1);
 	check_batch(ends, NET_BATCH_MOST, 1000, 999);
+	/* There is no room for an eighth as long as the others. */
+	check_batch(ends, 8, 8952, 2000);
+	check_batch(ends, 8, 8949, 2001);
+	check_batch(ends, NET_BATCH_MOST, 1013, 1011);
 	/* The same without segmentation by the system. */
 	ends->a.segments = false;
 	check_batch(ends, 1, PACKET, PACKET);
