@@ -343,8 +343,8 @@ void pf_deregister(pf_context *context, pf_registration *registration);
 /*
  * A user-space pager: supply fills the pages of [address, address + length)
  * whenever they are absent, also after pf_pager_evict or MADV_DONTNEED, which are
- * allowed at any time. The range is page aligned, private, anonymous memory; pages
- * that are present stay.
+ * allowed at any time. The range is page aligned, private, anonymous memory, not
+ * shared and not of a file or memfd; pages that are present stay.
  *
  * supply writes length bytes to page, the contents of address, and returns PF_OK.
  * If it cannot, it returns any PF_ERR_*, and a transfer ends with PF_ERR_FAULT. It
@@ -355,11 +355,12 @@ void pf_deregister(pf_context *context, pf_registration *registration);
  *
  * System calls do not wait for absent pages of the range but fail with EFAULT:
  * touch evicted pages first. Unregister before the range is unmapped, moved or
- * resized, and before pf_close; present pages keep their contents. After fork the
- * range is ordinary memory in the child.
+ * resized, and before pf_close; present pages keep their contents. Pages that mremap
+ * moves lose the pager, and those that it adds have none: absent ones read as zeros.
+ * After fork the range is ordinary memory in the child, and unchanged in the parent.
  *
  * Returns PF_ERR_ARGUMENT for a range that is no such memory or overlaps another
- * pager's, PF_ERR_MEMORY, PF_ERR_SYSTEM without userfaultfd. Thread safe.
+ * pager's, PF_ERR_MEMORY, PF_ERR_SYSTEM without userfaultfd or /proc. Thread safe.
  */
 typedef struct pf_pager pf_pager;
 typedef int (*pf_supply_fn)(pf_context *context, uint64_t address, void *page, size_t length,

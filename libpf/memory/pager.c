@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/userfaultfd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -405,6 +407,31 @@ static int register_range(struct pagers *pagers, const struct pf_pager *pager)
 	return status;
 }
 
+/*
+ * Is all of [start, end) private, anonymous memory? The kernel registers shared memory and gaps
+ * too, but evicting does not drop pages of shared memory, and its other users would have to know
+ * of the pager. Returns PF_OK, PF_ERR_ARGUMENT, or PF_ERR_SYSTEM with errno.
+ */
+static int check_range(uint64_t start, uint64_t end)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uint64_t from, to, inode;
+	char permissions[5];
+
+	if (!maps)
+		return PF_ERR_SYSTEM;
+	while (start < end && fscanf(maps, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %" SCNu64 "%*[^\n]",
+				     &from, &to, permissions, &inode) == 4) {
+		if (to <= start)
+			continue;
+		if (from > start || permissions[3] != 'p' || inode)
+			break;
+		start = to;
+	}
+	fclose(maps);
+	return start < end ? PF_ERR_ARGUMENT : PF_OK;
+}
+
 int pager_register(struct pagers *pagers, void *address, size_t length, pf_supply_fn supply,
 		   void *arg, struct pf_pager **result)
 {
@@ -414,6 +441,9 @@ int pager_register(struct pagers *pagers, void *address, size_t length, pf_suppl
 
 	if (!supply || !length || start % size || length % size || start + length < start)
 		return PF_ERR_ARGUMENT;
+	status = check_range(start, start + length);
+	if (status != PF_OK)
+		return status;
 	pager = calloc(1, sizeof(*pager));
 	if (!pager)
 		return PF_ERR_MEMORY;

@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PAGE ((size_t)4096)
@@ -395,6 +397,122 @@ static void test_grown(void **state)
 	pair_end(pair);
 }
 
+/*
+ * Pages that are moved have no pager any more: absent ones are zeros. The addresses that they
+ * left are unmapped, though their pager is still registered.
+ */
+static void test_moved(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	uint64_t window = pair_there(pair, 1, pair->window);
+	uint8_t *target = test_map(LENGTH), *moved;
+	struct paged paged = { 0 };
+	pf_completion completion;
+
+	paged_open(&paged, pair);
+	assert_true(is_supplied(paged.start, remote_address(paged.start), PAGE));
+	moved = mremap(paged.start, LENGTH, LENGTH, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+	assert_ptr_equal(moved, target);
+	assert_true(is_supplied(moved, remote_address(paged.start), PAGE));
+	assert_int_equal(moved[PAGE], 0);
+	memset(pair->window, 1, LENGTH);
+	assert_ok(pair_put(pair, pair->peer, moved + 16 * PAGE, window, 32 * PAGE).status);
+	assert_int_equal(pair->window[0], 0);
+	assert_memory_equal(pair->window, pair->window + 1, 32 * PAGE - 1);
+	assert_int_equal(paged.calls, 1);
+	completion = pair_put(pair, pair->peer, paged.start, window, PAGE);
+	assert_fault(completion, PF_SIDE_LOCAL, remote_address(paged.start));
+	/* Other memory that is mapped there has no pager. */
+	assert_ptr_equal(mmap(paged.start, LENGTH, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 paged.start);
+	assert_int_equal(paged.start[2 * PAGE], 0);
+	pf_pager_unregister(paged.pager);
+	assert_ok(pair_put(pair, pair->peer, paged.start, window, LENGTH).status);
+	/* The new addresses can have a pager of their own. */
+	assert_status(pf_pager_register(pair->context, moved, LENGTH, supply, &paged, &paged.pager),
+		      PF_OK);
+	assert_true(is_supplied(moved + 64 * PAGE, remote_address(moved + 64 * PAGE), PAGE));
+	pf_pager_unregister(paged.pager);
+	munmap(paged.start, LENGTH);
+	munmap(moved, LENGTH);
+	pair_end(pair);
+}
+
+/* In a child the range is ordinary memory: a copy of what was present, otherwise zeros. */
+static void test_forked(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	uint64_t window = pair_there(pair, 1, pair->window);
+	struct paged paged = { 0 };
+	int status;
+	pid_t child;
+
+	paged_open(&paged, pair);
+	assert_true(is_supplied(paged.start, remote_address(paged.start), PAGE));
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		/* If the load of an absent page never returns, the alarm ends this process too. */
+		alarm(20);
+		if (!is_supplied(paged.start, remote_address(paged.start), PAGE))
+			_exit(1);
+		paged.start[0]++;
+		_exit(paged.start[PAGE] || madvise(paged.start, PAGE, MADV_DONTNEED) ||
+		      paged.start[0]);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_ok(pair_put(pair, pair->peer, paged.start, window, LENGTH).status);
+	assert_true(is_supplied(pair->window, remote_address(paged.start), LENGTH));
+	paged_close(&paged);
+	pair_end(pair);
+}
+
+/* What is not private and anonymous, in whole or in part, is refused, and stays as it is. */
+static void test_other_memory(void **state)
+{
+	struct pair *pair = pair_open(state);
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct paged paged = { 0 };
+	uint8_t *memory[5];
+	size_t i;
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, LENGTH), 0);
+	memory[0] = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	memory[1] = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	memory[2] = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	memory[3] = test_map(LENGTH);
+	assert_ptr_not_equal(mmap(memory[3] + LENGTH / 2, LENGTH / 2, PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			     MAP_FAILED);
+	/* A gap. */
+	memory[4] = test_map(LENGTH);
+	munmap(memory[4] + PAGE, PAGE);
+	for (i = 0; i < ARRAY_SIZE(memory); i++) {
+		assert_ptr_not_equal(memory[i], MAP_FAILED);
+		assert_status(pf_pager_register(pair->context, memory[i], LENGTH, supply, &paged,
+						&paged.pager),
+			      PF_ERR_ARGUMENT);
+		assert_int_equal(memory[i][LENGTH - PAGE], 0);
+	}
+	assert_int_equal(paged.calls, 0);
+	/* Neighbours of different permissions are several mappings, and are accepted. */
+	munmap(memory[4], LENGTH);
+	memory[4] = test_map(LENGTH);
+	assert_int_equal(mprotect(memory[4] + PAGE, PAGE, PROT_READ), 0);
+	assert_status(pf_pager_register(pair->context, memory[4], LENGTH, supply, &paged,
+					&paged.pager),
+		      PF_OK);
+	assert_true(is_supplied(memory[4], remote_address(memory[4]), LENGTH));
+	pf_pager_unregister(paged.pager);
+	for (i = 0; i < ARRAY_SIZE(memory); i++)
+		munmap(memory[i], LENGTH);
+	close(fd);
+	pair_end(pair);
+}
+
 /* A range that is refused stays ordinary memory. */
 static void test_huge(void **state)
 {
@@ -561,6 +679,9 @@ int main(void)
 		IN_ALL(test_slow),
 		IN_ALL(test_beside),
 		IN_ALL(test_grown),
+		IN_ALL(test_moved),
+		IN_ALL(test_forked),
+		PAIR_TEST(test_other_memory),
 		IN_MODE(test_huge, DEFAULT),
 		IN_ALL(test_evicted),
 		IN_MODE(test_atomics, DEFAULT),
