@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* To be preloaded: a pf_send that has room at every third call only. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pf.h>
+
+typedef int (*send_fn)(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+		       const void *payload, size_t payload_length);
+
+int pf_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+	    const void *payload, size_t payload_length)
+{
+	static unsigned calls;
+	send_fn next = (send_fn)dlsym(RTLD_NEXT, "pf_send");
+
+	if (calls++ % 3 != 2)
+		return PF_ERR_AGAIN;
+	return next(peer, tag, header, header_length, payload, payload_length);
+}

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The examples, with real page faults and processes that die."""
+
+import ctypes
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("BUILD") or os.environ.get("top_builddir") or TOP / "build").resolve()
+EXAMPLES = BUILD / "examples"
+CC = os.environ.get("CC") or "cc"
+
+# Of the store, which does not fit into the memory that the server may use.
+RECORDS = 32 << 10
+LIMIT = 12 << 20
+GETS = 5000
+
+# The ways of the bytes, by the environment.
+WAYS = {
+    "host": {},
+    "ring": {"PF_SINGLE_COPY": "0"},
+    "network": {"PF_NETWORK": "always"},
+}
+ways = pytest.mark.parametrize("way", WAYS)
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not (value := condition()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return value
+
+
+class Group:
+    """A memory control group, of either version of the kernel's interface."""
+
+    def __init__(self):
+        self.path = None
+        for line in Path("/proc/self/mounts").read_text().splitlines():
+            _, folder, kind, options, *_ = line.split()
+            control = Path(folder, "cgroup.subtree_control")
+            if kind == "cgroup2" and control.exists() and "memory" in control.read_text().split():
+                self._make(Path(folder), "memory.max")
+            elif kind == "cgroup" and "memory" in options.split(","):
+                self._make(Path(folder), "memory.limit_in_bytes")
+
+    def _make(self, folder, limit):
+        path = folder / f"pf-examples-{os.getpid()}"
+        try:
+            path.mkdir()
+            self.path = path
+            (path / limit).write_text(str(LIMIT))
+        except OSError:
+            self.remove()
+
+    def enter(self):
+        """In the child that will be the server."""
+        if self.path:
+            (self.path / "cgroup.procs").write_text(str(os.getpid()))
+
+    def remove(self):
+        if self.path:
+            def removed():
+                try:
+                    self.path.rmdir()
+                    return True
+                except FileNotFoundError:
+                    return True
+                except OSError:
+                    return False
+            wait_until(removed)
+            self.path = None
+
+
+class Programs:
+    def __init__(self, folder):
+        self.folder = folder
+        self.started = []
+
+    @staticmethod
+    def environment(variables):
+        mine = {k: v for k, v in os.environ.items() if not k.startswith("PF_")}
+        return {**mine, "XDG_CACHE_HOME": "/nonexistent", **variables}
+
+    def start(self, *command, before=None, **variables):
+        program = subprocess.Popen([EXAMPLES / command[0], *map(str, command[1:])],
+                                   env=self.environment(variables), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   preexec_fn=before)
+        self.started.append(program)
+        return program
+
+    def run(self, *command, **variables):
+        return self.end(self.start(*command, **variables))
+
+    @staticmethod
+    def end(program):
+        """Its exit status, and what it printed."""
+        output, _ = program.communicate(timeout=120)
+        print(output)
+        return program.returncode, output
+
+    def kill_all(self):
+        for program in self.started:
+            if program.poll() is None:
+                program.kill()
+            program.communicate()
+
+
+@pytest.fixture
+def group():
+    group = Group()
+    yield group
+    group.remove()
+
+
+# After the group: the processes in it end first.
+@pytest.fixture
+def programs(group, tmp_path):
+    programs = Programs(tmp_path)
+    yield programs
+    programs.kill_all()
+
+
+def major_faults(process):
+    # The name, in brackets, may contain spaces. majflt is the 12th field.
+    return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[9])
+
+
+def waited(output):
+    """How many gets waited for a page."""
+    return int(re.search(r"(\d+) gets waited for a page", output)[1])
+
+
+def resident_pages(file, length):
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    page = os.sysconf("SC_PAGESIZE")
+    present = (ctypes.c_ubyte * (length // page))()
+    start = ctypes.c_void_p(libc.mmap(None, length, 1, 1, file, 0))
+    assert libc.mincore(start, ctypes.c_size_t(length), present) == 0
+    libc.munmap(start, ctypes.c_size_t(length))
+    return sum(byte & 1 for byte in present)
+
+
+def make_store(programs):
+    """A store of which no page is in memory."""
+    store = programs.folder / "store"
+    status, _ = programs.run("keyvalue", "--make", store, RECORDS)
+    assert status == 0 and store.stat().st_size == RECORDS << 10
+    file = os.open(store, os.O_RDONLY)
+    try:
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        if resident_pages(file, RECORDS << 10) > RECORDS // 100:
+            pytest.skip("the file system keeps the pages of files in memory")
+    finally:
+        os.close(file)
+    return store
+
+
+def serve(programs, store, **settings):
+    contact = programs.folder / "contact"
+    server = programs.start("keyvalue", "--serve", store, contact, **settings)
+    assert wait_until(lambda: contact.exists() and contact.stat().st_size)
+    return server, contact
+
+
+def job_counter(server, name):
+    """A counter of the server's libpf, as pf_info --job shows it."""
+    output = subprocess.run([BUILD / "libpf/tools/pf_info", "--job", "--json"], check=True,
+                            capture_output=True, text=True, timeout=60).stdout
+    (process,) = [process for job in json.loads(output)["jobs"] for process in job["processes"]
+                  if process["pid"] == server.pid]
+    return process["statistics"][name]
+
+
+@ways
+def test_values_come_from_absent_pages_and_a_killed_client_disturbs_nobody(programs, group, way):
+    store = make_store(programs)
+    server, contact = serve(programs, store, before=group.enter, **WAYS[way])
+    before = major_faults(server)
+    victim = programs.start("keyvalue", "--get", contact, 10**9, **WAYS[way])
+    others = [programs.start("keyvalue", "--get", contact, GETS, **WAYS[way]) for _ in range(2)]
+    time.sleep(0.3)
+    assert victim.poll() is None
+    victim.send_signal(signal.SIGKILL)
+    outputs = [programs.end(other) for other in others]
+    outputs.append(programs.run("keyvalue", "--get", contact, GETS, **WAYS[way]))
+    assert [status for status, _ in outputs] == [0, 0, 0]
+    assert all(f"{GETS} correct values" in output for _, output in outputs)
+    assert server.poll() is None
+    faults = major_faults(server) - before
+    print(f"{faults} major faults of the server, group: {group.path}")
+    # More than fit into its memory, or, where that is not bounded, those of the first client.
+    assert faults > (LIMIT // os.sysconf("SC_PAGESIZE") if group.path else GETS // 10)
+    if way == "network":  # where the owner of the memory counts
+        assert job_counter(server, "local_faults") > GETS // 10
+    else:
+        assert sum(waited(output) for _, output in outputs) > GETS // 10
+
+
+def test_a_client_says_that_the_server_died(programs):
+    store = programs.folder / "store"
+    programs.run("keyvalue", "--make", store, 100)
+    server, contact = serve(programs, store)
+    client = programs.start("keyvalue", "--get", contact, 10**9)
+    time.sleep(0.3)
+    server.kill()
+    status, output = programs.end(client)
+    assert status == 1 and "pf_get: the peer's process is gone" in output
+
+
+def test_mistakes_have_clear_errors(programs):
+    missing = programs.folder / "missing"
+    for command, error in (
+            (("keyvalue", "--get", missing, 5), "missing is not the CONTACT of a server"),
+            (("keyvalue", "--serve", missing, "x"), "cannot open .*missing: No such file"),
+            (("keyvalue", "--make", missing / "x", 5), "cannot write .*: No such file"),
+            (("keyvalue", "--make", missing, "no"), "^Usage: keyvalue"),
+            (("keyvalue",), "^Usage: keyvalue"),
+            (("workqueue", "2"), "^Usage: workqueue")):
+        status, output = programs.run(*command)
+        assert status == 1 and re.search(error, output)
+
+
+@pytest.mark.parametrize("name", ["keyvalue", "workqueue"])
+def test_help(programs, name):
+    status, output = programs.run(name, "--help")
+    assert status == 0 and output.startswith(f"Usage: {name} ")
+
+
+def children(process):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == process.pid:
+                found.append(int(stat.parent.name))
+        except OSError:  # it has ended
+            pass
+    return found
+
+
+@ways
+def test_workers_count_primes(programs, way):
+    assert programs.run("workqueue", 4, 300000, **WAYS[way]) == (0, "25997 primes below 300000\n")
+
+
+@ways
+def test_workers_that_die_are_reported_and_their_ranges_counted(programs, way):
+    first = programs.start("workqueue", 4, 3000000, **WAYS[way])
+    workers = wait_until(lambda: len(found := children(first)) == 4 and found)
+    time.sleep(0.3)
+    assert first.poll() is None
+    for worker in workers[:2]:
+        os.kill(worker, signal.SIGKILL)
+    status, output = programs.end(first)
+    assert status == 0 and "216816 primes below 3000000" in output
+    # A process of another host is not known to be dead before peer_timeout.
+    assert output.count("lost a worker: ") == (0 if way == "network" else 2)
+
+
+def test_workers_end_with_the_first_process(programs):
+    first = programs.start("workqueue", 2, 10**8)
+    assert wait_until(lambda: len(children(first)) == 2)
+    time.sleep(0.3)
+    first.kill()
+    # Its end is that of the last process that can write.
+    _, output = programs.end(first)
+    assert len(re.findall("pf_(?:atomic|send): the peer's process is gone", output)) == 2
+
+
+def test_workers_wait_for_room(programs):
+    library = programs.folder / "again.so"
+    command = [*shlex.split(CC), f"-I{TOP}/libpf", "-shared", "-fPIC", "-o", library,
+               TOP / "examples/tests/again.c"]
+    if subprocess.run(command).returncode:
+        pytest.skip("cannot compile a library to preload")
+    assert programs.run("workqueue", 2, 100000, LD_PRELOAD=str(library)) == (
+        0, "9592 primes below 100000\n")
+
+
+@pytest.mark.parametrize("name", ["keyvalue", "workqueue"])
+def test_pkg_config_is_enough(programs, name):
+    program = programs.folder / name
+    # As in libpf(7).
+    command = f'{CC} -Wall -Werror -o "$0" "$1" $(pkg-config --cflags --libs libpf)'
+    subprocess.run(["sh", "-c", command, program, TOP / "examples" / f"{name}.c"], check=True,
+                   env={**os.environ, "PKG_CONFIG_PATH": str(BUILD / "libpf")})
+    assert subprocess.run([program, "--help"], capture_output=True).returncode == 0
