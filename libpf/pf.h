@@ -121,6 +121,7 @@ typedef struct pf_options {
 	uint64_t share_min;       /* bytes */
 	uint64_t run_max;         /* bytes */
 	uint64_t block_size;      /* bytes */
+	uint64_t operations_max;  /* puts, gets and atomics; 0: no limit */
 	uint64_t single_copy;     /* 0 or 1 */
 	uint64_t transport;       /* enum pf_transport */
 	uint64_t mode;            /* enum pf_mode */
@@ -314,7 +315,9 @@ typedef void (*pf_complete_fn)(pf_context *context, const pf_completion *complet
  * contents of a get's destination are undefined. Returns
  *   PF_DONE  the transfer is complete; complete is not called;
  *   PF_OK    complete will be called, unless it is NULL;
- *   PF_ERR_* nothing was started; complete is not called. Never PF_ERR_AGAIN.
+ *   PF_ERR_* nothing was started; complete is not called. PF_ERR_AGAIN only with
+ *            pf_options.operations_max: so many operations are unfinished (see
+ *            pf_set_room).
  * An error may come on return or as the completion's status, whichever finds it
  * first: handle both alike (pf_put(3) has the pattern). After a completion with an
  * error the contents of the destination are undefined; memory outside of it was
@@ -377,8 +380,9 @@ void pf_pager_unregister(pf_pager *pager);
  * as one contiguous piece, in order and exactly once. Both buffers are the
  * caller's again on return; either may be NULL if its length is 0. Returns PF_DONE
  * when libpf has taken the message, or an error: then nothing was sent.
- * PF_ERR_AGAIN: the ring is full; call pf_progress, then repeat. PF_ERR_TOO_LONG:
- * more than pf_attributes.send_max. Otherwise as pf_put.
+ * PF_ERR_AGAIN: the ring is full; call pf_progress, then repeat, or repeat when told
+ * to (pf_set_room). PF_ERR_TOO_LONG: more than pf_attributes.send_max. Otherwise as
+ * pf_put.
  */
 int pf_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
 	    const void *payload, size_t payload_length);
@@ -442,6 +446,21 @@ void pf_set_error(pf_context *context, pf_error_fn error, void *arg);
 typedef void (*pf_warning_fn)(pf_context *context, pf_peer *peer, const char *text, void *arg);
 /* As pf_set_receive. */
 void pf_set_warning(pf_context *context, pf_warning_fn warning, void *arg);
+
+/*
+ * Called once after calls for peer returned PF_ERR_AGAIN, by a later pf_progress, when the
+ * first of them would find room, or the error of a peer that has failed. Sends are told of
+ * by themselves, and so are, together, puts, gets and atomics, which
+ * pf_options.operations_max refuses. What was refused first is told of first, unless others
+ * have room before. A call that is refused again, also from inside room, is told of again.
+ *
+ * With pf_options.threads another thread may call room before the refused call has
+ * returned: hold a lock of the program around that call and the record of what is to be
+ * repeated, and take it in room.
+ */
+typedef void (*pf_room_fn)(pf_context *context, pf_peer *peer, void *arg);
+/* As pf_set_receive. Without it, repeat the call after pf_progress. */
+void pf_set_room(pf_context *context, pf_room_fn room, void *arg);
 
 enum pf_atomic_op { PF_ADD, PF_AND, PF_OR, PF_XOR, PF_SWAP, PF_COMPARE_SWAP };
 

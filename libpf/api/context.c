@@ -85,6 +85,12 @@ void pf_set_warning(pf_context *context, pf_warning_fn warning, void *arg)
 	context->warning_arg = arg;
 }
 
+void pf_set_room(pf_context *context, pf_room_fn room, void *arg)
+{
+	context->room = room;
+	context->room_arg = arg;
+}
+
 int pf_progress(pf_context *context)
 {
 	return context_progress(context);

@@ -53,6 +53,9 @@ static const pf_option_info table[] = {
 	OPTION(block_size, 4096, BLOCK_SIZE_MAX, 7,
 	       "Size in bytes of a block, the unit of page faults and retransmission, a power of "
 	       "two"),
+	OPTION(operations_max, 0, UINT64_MAX, 6,
+	       "Number of puts, gets and atomics that may be unfinished at the same time; more are "
+	       "refused until some have ended, which bounds their memory; 0: no limit"),
 	OPTION(single_copy, 0, 1, 3,
 	       "1: move transfers with process_vm_readv and process_vm_writev where the kernel "
 	       "permits it; 0: always move them through the ring"),

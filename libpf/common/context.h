@@ -42,11 +42,10 @@ struct pf_context {
 	_Atomic(const void *) progress_thread; /* a mark of the thread inside; NULL: none */
 	bool threads;                          /* several threads may call at the same time */
 	bool sleepy;                           /* idle_polls != 0 */
-	_Atomic bool refused_room; /* a caller was told PF_ERR_AGAIN: room comes without a message */
-	struct activity activity;  /* of the thread that polls */
-	uint64_t announced_at;     /* empty polls in a row when a sleep was announced; 0: none is */
-	uint64_t sleep;            /* length of the next sleep, microseconds */
-	uint64_t sleep_first;      /* and of the first of a row */
+	struct activity activity;              /* of the thread that polls */
+	uint64_t announced_at; /* empty polls in a row when a sleep was announced; 0: none is */
+	uint64_t sleep;        /* length of the next sleep, microseconds */
+	uint64_t sleep_first;  /* and of the first of a row */
 	struct operations operations;
 
 	pf_receive_fn receive;
@@ -57,6 +56,8 @@ struct pf_context {
 	void *error_arg;
 	pf_warning_fn warning;
 	void *warning_arg;
+	pf_room_fn room;
+	void *room_arg;
 
 	struct peers peers;
 	pf_options options;

@@ -34,11 +34,12 @@ static void detach(struct operation *operation)
 }
 
 void operations_init(struct operations *operations, pf_context *context,
-		     struct statistics *statistics, bool threads)
+		     struct statistics *statistics, const pf_options *options)
 {
 	operations->context = context;
 	operations->statistics = statistics;
-	operations->threads = threads;
+	operations->threads = options->threads;
+	operations->most = options->operations_max;
 	pthread_mutex_init(&operations->lock, NULL);
 	ring_init(&operations->active);
 	ring_init(&operations->posted);
@@ -60,28 +61,69 @@ struct operation *operations_drop(struct operation *head)
 	return operation;
 }
 
-void operation_post(struct operations *operations, struct operation *operation)
+/* Under the lock. */
+static bool is_full(const struct operations *operations)
+{
+	return operations->most && operations->open >= operations->most;
+}
+
+static bool add(struct operations *operations, struct operation *head, struct operation *operation)
+{
+	bool full;
+
+	lock(operations);
+	full = is_full(operations);
+	if (!full) {
+		operation->sequence = ++operations->sequence;
+		append(head, operation);
+		operations->open++;
+		if (head == &operations->posted)
+			atomic_store_explicit(&operations->waiting, true, memory_order_relaxed);
+	}
+	unlock(operations);
+	return !full;
+}
+
+bool operation_post(struct operations *operations, struct operation *operation)
+{
+	return add(operations, &operations->posted, operation);
+}
+
+bool operation_send_away(struct operations *operations, struct operation *operation)
+{
+	return add(operations, &operations->away, operation);
+}
+
+static void take_off(struct operations *operations, struct operation *operation)
 {
 	lock(operations);
-	operation->sequence = ++operations->sequence;
-	append(&operations->posted, operation);
-	atomic_store_explicit(&operations->waiting, true, memory_order_relaxed);
+	detach(operation);
 	unlock(operations);
 }
 
-void operation_send_away(struct operations *operations, struct operation *operation)
+static void uncount(struct operations *operations)
 {
+	if (!operations->most)
+		return;
 	lock(operations);
-	operation->sequence = ++operations->sequence;
-	append(&operations->away, operation);
+	operations->open--;
 	unlock(operations);
 }
 
 void operation_take_back(struct operations *operations, struct operation *operation)
 {
+	uncount(operations);
+	take_off(operations, operation);
+}
+
+bool operations_have_room(struct operations *operations)
+{
+	bool full;
+
 	lock(operations);
-	detach(operation);
+	full = is_full(operations);
 	unlock(operations);
+	return !full;
 }
 
 void operations_take_posted(struct operations *operations)
@@ -103,10 +145,12 @@ void operation_finish(struct operations *operations, struct operation *operation
 		statistic_add(operations->statistics, finished[operation->kind], 1);
 	else if (operation->completion.status == PF_ERR_FAULT)
 		statistic_add(operations->statistics, PF_STAT_FAULT_ERRORS, 1);
+	/* Before the callback, which may post another in its place. */
+	uncount(operations);
 	if (operation->complete)
 		operation->complete(operations->context, &operation->completion);
 	/* Only after the callback, for which other threads in pf_flush wait, too. */
-	operation_take_back(operations, operation);
+	take_off(operations, operation);
 }
 
 static bool pending_in(const struct operation *head, const pf_peer *peer, uint64_t sequence)

@@ -29,6 +29,7 @@ struct operations {
 	pf_context *context; /* handed to completion callbacks */
 	struct statistics *statistics;
 	bool threads;
+	uint64_t most;           /* that may be open; 0: no limit */
 	_Atomic bool waiting;    /* posted is not empty */
 	struct operation active; /* head of a ring; progress's own */
 	/* Under the lock. */
@@ -36,20 +37,25 @@ struct operations {
 	struct operation posted; /* head of a ring: not seen by progress yet */
 	struct operation away;   /* head of a ring: the transport reports when they end */
 	uint64_t sequence;       /* of the operation posted last */
+	uint64_t open;           /* operations not completed yet, counted only with a limit */
 };
 
 /* The statistics are the caller's and live longer. */
 void operations_init(struct operations *operations, pf_context *context,
-		     struct statistics *statistics, bool threads);
+		     struct statistics *statistics, const pf_options *options);
 /* The lists must be empty. */
 void operations_destroy(struct operations *operations);
 
-/* Any thread: give an operation to progress, which finds it in active. */
-void operation_post(struct operations *operations, struct operation *operation);
-/* Any thread: record an operation that the transport advances by itself. */
-void operation_send_away(struct operations *operations, struct operation *operation);
+/*
+ * Any thread: give an operation to progress, which finds it in active; and record one that the
+ * transport advances by itself. False: operations_max of them are open.
+ */
+bool operation_post(struct operations *operations, struct operation *operation);
+bool operation_send_away(struct operations *operations, struct operation *operation);
 /* Any thread: the transport could not start it after all. The caller frees it. */
 void operation_take_back(struct operations *operations, struct operation *operation);
+/* Any thread: are there fewer open than operations_max? */
+bool operations_have_room(struct operations *operations);
 /* Progress: move what was posted to the active list. */
 void operations_take_posted(struct operations *operations);
 /* Progress: deliver the completion and take it off its list. The caller frees it. */

@@ -9,6 +9,7 @@ void peers_init(struct peers *peers, bool threads)
 {
 	peers->threads = threads;
 	pthread_mutex_init(&peers->lock, NULL);
+	TAILQ_INIT(&peers->refused);
 }
 
 static void peer_free(pf_peer *peer)
@@ -107,4 +108,5 @@ void peer_set_gone(struct peers *peers, pf_peer *peer, int status, const char *w
 	peer_set_path(peer, why);
 	peer_set_state(peer, PEER_GONE);
 	peers->gone = true;
+	atomic_store_explicit(&peers->news, true, memory_order_relaxed);
 }

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "base/address.h"
 #include "pf.h"
@@ -33,6 +34,7 @@ struct pf_peer {
 	_Atomic int state;          /* enum peer_state */
 	bool farewell;              /* gone in good order */
 	bool gone_reported;         /* the application knows that it is gone; progress's own */
+	uint8_t refused;            /* enum refused_kind (refused.h); under peers.lock */
 	const struct transport *transport;
 	pf_context *context;
 	_Atomic(void *) user;
@@ -41,9 +43,11 @@ struct pf_peer {
 /* All peers of a context. */
 struct peers {
 	bool threads;
-	bool gone; /* one went since progress reported last; progress's own */
+	_Atomic bool news; /* gone, or refused is not empty */
+	bool gone;         /* one went since progress reported last; progress's own */
 	pthread_mutex_t lock;
-	struct pf_peer *first; /* newest first; records are only ever added */
+	struct pf_peer *first;                     /* newest first; records are only ever added */
+	TAILQ_HEAD(refused_list, refused) refused; /* refused.h */
 };
 
 void peers_init(struct peers *peers, bool threads);

@@ -22,6 +22,8 @@ struct transport {
 	/* As pf_send, or pf_send_pack if pack is not NULL. */
 	int (*send)(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
 		    const void *payload, size_t length, pf_pack_fn pack, void *arg);
+	/* Progress: would send take a message of this length, or fail for good? */
+	bool (*has_room)(pf_peer *peer, size_t length);
 	/* As pf_put and pf_get; length is not 0, and no address overflows. */
 	int (*transfer)(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
 			size_t length, pf_complete_fn complete, void *arg);

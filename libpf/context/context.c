@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/options.h"
+#include "common/refused.h"
 #include "contents.h"
 #include "host/host.h"
 #include "net/engine.h"
@@ -95,7 +96,7 @@ int context_open(const pf_options *options, pf_context **result)
 	if (status != PF_OK)
 		goto fail;
 	statistics_create(&context->statistics, context->threads);
-	operations_init(&context->operations, context, &context->statistics, context->threads);
+	operations_init(&context->operations, context, &context->statistics, options);
 	peers_init(&context->peers, context->threads);
 	memory_init(&context->memory, context, options, &context->statistics, &context->service,
 		    &context->activity);
@@ -154,6 +155,7 @@ void context_close(pf_context *context)
 	/* Before the operations, whose memory /dev/exanest may be reading or writing. */
 	device_destroy(&context->device);
 	host_close(&contents->host);
+	refused_destroy(context);
 	peers_destroy(&context->peers);
 	memory_destroy(&context->memory);
 	service_close(&context->service);

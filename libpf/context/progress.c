@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "common/refused.h"
 #include "contents.h"
 #include "net/engine.h"
 
@@ -27,7 +28,7 @@ static void stay_awake(pf_context *context)
 static bool may_sleep(pf_context *context)
 {
 	return host_may_sleep(host_of(context)) && !operations_away(&context->operations) &&
-	       !atomic_exchange_explicit(&context->refused_room, false, memory_order_relaxed);
+	       !atomic_load_explicit(&context->peers.news, memory_order_relaxed);
 }
 
 static bool has_work(pf_context *context)
@@ -94,7 +95,7 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 }
 
 /* Report peers that are gone; their operations have completed. */
-static __attribute__((noinline)) void report_gone(pf_context *context)
+static void report_gone(pf_context *context)
 {
 	pf_peer *peer;
 
@@ -111,6 +112,15 @@ static __attribute__((noinline)) void report_gone(pf_context *context)
 			context->error(context, peer, peer->gone_status, pf_peer_path(peer),
 				       context->error_arg);
 	}
+}
+
+/* After report_gone, which says why a repeated call will fail. */
+static __attribute__((noinline)) int report_peers(pf_context *context)
+{
+	atomic_store_explicit(&context->peers.news, false, memory_order_relaxed);
+	if (context->peers.gone)
+		report_gone(context);
+	return refused_tell(context);
 }
 
 /* Its address is another one in each thread. */
@@ -154,8 +164,8 @@ int context_progress(pf_context *context)
 		count += engine_poll(context->engine);
 	operations_collect(&context->operations);
 	count += host_advance(host);
-	if (__builtin_expect(context->peers.gone, 0))
-		report_gone(context);
+	if (__builtin_expect(atomic_load_explicit(&context->peers.news, memory_order_relaxed), 0))
+		count += report_peers(context);
 	activity_polled(&context->activity, count != 0);
 	if (__builtin_expect(pace_is_resolving(&context->memory.pace), 0))
 		pace_polled(&context->memory.pace, count != 0);

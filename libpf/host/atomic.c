@@ -63,6 +63,7 @@ int atomic_post(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t re
 		uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg)
 {
 	struct atomic_operation *atomic;
+	int status;
 
 	if (peer_state(peer) == PEER_GONE)
 		return peer->gone_status;
@@ -80,6 +81,8 @@ int atomic_post(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t re
 			     .op = (uint8_t)op,
 			     .width = (uint8_t)width },
 	};
-	host_post(peer->context, &atomic->operation);
-	return PF_OK;
+	status = host_post(peer->context, &atomic->operation);
+	if (status != PF_OK)
+		free(atomic);
+	return status;
 }

@@ -7,6 +7,7 @@
 
 #include "advance.h"
 #include "atomic.h"
+#include "common/refused.h"
 #include "message.h"
 #include "peer.h"
 #include "resolve.h"
@@ -47,9 +48,9 @@ static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t head
 	host_peer_lock(peer);
 	destination = message_reserve(peer, in_pieces ? total + sizeof(uint64_t) : total, &status);
 	if (__builtin_expect(!destination, 0)) {
-		host_peer_unlock(peer);
 		if (status == PF_ERR_AGAIN)
-			statistic_add(statistics, PF_STAT_RING_FULL, 1);
+			status = refused_add(base, REFUSED_MESSAGE, peer->refused_length);
+		host_peer_unlock(peer);
 		return status;
 	}
 	if (in_pieces) {
@@ -80,6 +81,7 @@ const struct transport transport_host = {
 	.peer_init = host_peer_init,
 	.peer_destroy = host_peer_destroy,
 	.send = host_send,
+	.has_room = host_peer_has_room,
 	.transfer = transfer_post,
 	.atomic = atomic_post,
 };

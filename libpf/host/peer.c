@@ -146,6 +146,19 @@ int host_peer_connect(struct host_peer *peer)
 	return PF_OK;
 }
 
+/* What is reserved without a commit, the next call reserves again. */
+bool host_peer_has_room(pf_peer *base, size_t length)
+{
+	struct host_peer *peer = (struct host_peer *)base;
+	uint8_t *place;
+	int status;
+
+	host_peer_lock(peer);
+	place = message_reserve(peer, length, &status);
+	host_peer_unlock(peer);
+	return place || status != PF_ERR_AGAIN;
+}
+
 static void set_route(struct host_peer *peer, const struct route *route, uint64_t at_once,
 		      const char *path)
 {

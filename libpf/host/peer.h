@@ -34,6 +34,7 @@ struct host_peer {
 	unsigned atomics_parked;  /* for a page of this process; progress's own */
 	struct process *process;  /* a reference; NULL before it linked or called */
 	pthread_mutex_t lock;     /* the sending side: out, state */
+	size_t refused_length;    /* of the last message that out had no room for; under the lock */
 	uint64_t shares_free;     /* bit set: slot in out is free; progress's own */
 	uint32_t share_generation;
 	struct incoming *incoming; /* its channel to this process, if any; progress's own */
@@ -49,6 +50,7 @@ struct host_peer {
 /* For the table of the transport. */
 void host_peer_init(pf_peer *peer);
 void host_peer_destroy(pf_peer *peer);
+bool host_peer_has_room(pf_peer *peer, size_t length);
 
 /* Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not. */
 int host_peer_connect(struct host_peer *peer);
@@ -162,8 +164,7 @@ static inline uint8_t *message_reserve(struct host_peer *peer, size_t length, in
 	payload = ring_reserve(&peer->out.ring, length);
 	if (__builtin_expect(!payload, 0)) {
 		*status = PF_ERR_AGAIN;
-		atomic_store_explicit(&peer->peer.context->refused_room, true,
-				      memory_order_relaxed);
+		peer->refused_length = length;
 		/* Room may lie behind an entry that only skips, for which the bell was not rung. */
 		bell = host_peer_bell(peer);
 		if (bell && bell->sleeper)

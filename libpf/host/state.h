@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "common/context.h"
+#include "common/refused.h"
 #include "connection.h"
 #include "device/watch.h"
 #include "inbox.h"
@@ -24,12 +24,17 @@ struct host_state {
 	struct device_watch device_watch;
 };
 
-/* Any thread: give an operation to progress. Another thread may sleep in it, and no other enters meanwhile. */
-static inline void host_post(pf_context *context, struct operation *operation)
+/*
+ * Any thread: give an operation to progress. Another thread may sleep in it, and no other
+ * enters meanwhile. PF_OK, or why not, as refused_add.
+ */
+static inline int host_post(pf_context *context, struct operation *operation)
 {
-	operation_post(&context->operations, operation);
+	if (!operation_post(&context->operations, operation))
+		return refused_add(operation->peer, REFUSED_OPERATION, 0);
 	if (context->threads && context->sleepy)
 		inbox_wake(context->host->inbox.memory, INBOX_SLEEPS_AT_ONCE);
+	return PF_OK;
 }
 
 #endif

@@ -236,6 +236,7 @@ int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t
 	pf_context *context = base->context;
 	struct transfer *transfer;
 	size_t moved = 0;
+	int status;
 
 	/* A short transfer by single copy is one system call: do it here. */
 	if (length < host_peer_at_once(peer) &&
@@ -260,6 +261,8 @@ int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t
 		.remote = remote + moved,
 		.length = length - moved,
 	};
-	host_post(context, &transfer->operation);
-	return PF_OK;
+	status = host_post(context, &transfer->operation);
+	if (status != PF_OK)
+		free(transfer);
+	return status;
 }

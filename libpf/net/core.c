@@ -524,6 +524,16 @@ int net_send_pack(struct net_association *association, uint8_t tag, const void *
 	return commit(association, header_length + length);
 }
 
+/* A place that is not committed is reserved again by the next message. */
+bool net_has_room(struct net_association *association, size_t length)
+{
+	uint8_t *place;
+	int status = reserve(association, 0, NULL, 0, length, &place);
+
+	core_settle(core_of(association), association);
+	return status != PF_ERR_AGAIN;
+}
+
 void net_resolved(struct net_core *core, struct net_token token, int status, uint64_t bad)
 {
 	struct net_association *association = core_index(core, token.association);

@@ -243,6 +243,9 @@ void net_keep(struct net_core *core);
 /* As net_send, with the payload written by pack. */
 int net_send_pack(struct net_association *association, uint8_t tag, const void *header,
 		  size_t header_length, size_t length, pf_pack_fn pack, void *arg);
+/* Would net_send take a message of length bytes, or fail other than with PF_ERR_AGAIN? */
+bool net_has_room(struct net_association *association, size_t length);
+
 enum net_event_kind {
 	NET_MESSAGE,
 	NET_COMPLETION, /* of an operation */

@@ -4,7 +4,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 
-#include "common/context.h"
+#include "common/refused.h"
 #include "engine.h"
 
 /* Bytes: a shorter payload costs less to copy first than to send from where it lies. */
@@ -212,24 +212,46 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		statistic_add(statistics, PF_STAT_SENDS, 1);
 		statistic_add(statistics, PF_STAT_SEND_BYTES, header_length + length);
 	} else if (status == PF_ERR_AGAIN) {
-		statistic_add(statistics, PF_STAT_RING_FULL, 1);
-		atomic_store_explicit(&peer->context->refused_room, true, memory_order_relaxed);
+		status = refused_add(peer, REFUSED_MESSAGE, header_length + length);
 	}
 	return status;
 }
 
-static struct operation *operation_new(pf_peer *peer, enum operation_kind kind,
-				       pf_complete_fn complete, void *arg)
+static bool net_transport_has_room(pf_peer *peer, size_t length)
 {
-	struct operation *operation = calloc(1, sizeof(*operation));
+	struct engine *engine = peer->context->engine;
+	struct net_association *association;
+	int status;
+	bool room;
 
-	if (!operation)
-		return NULL;
-	operation->kind = kind;
-	operation->peer = peer;
-	operation->complete = complete;
-	operation->completion.arg = arg;
-	return operation;
+	engine_lock(engine);
+	association = association_of(peer, &status);
+	room = !association || net_has_room(association, length);
+	engine_unlock(engine);
+	return room;
+}
+
+/* *operation: recorded as away. PF_OK, or why not. */
+static int operation_start(pf_peer *peer, enum operation_kind kind, pf_complete_fn complete,
+			   void *arg, struct operation **operation)
+{
+	struct operation *made;
+
+	if (peer_state(peer) == PEER_GONE)
+		return peer->gone_status;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return PF_ERR_MEMORY;
+	made->kind = kind;
+	made->peer = peer;
+	made->complete = complete;
+	made->completion.arg = arg;
+	if (!operation_send_away(&peer->context->operations, made)) {
+		free(made);
+		return refused_add(peer, REFUSED_OPERATION, 0);
+	}
+	*operation = made;
+	return PF_OK;
 }
 
 /* With the lock, which it gives back: the core has the operation, or the status says why not. */
@@ -249,17 +271,17 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 				  uint64_t remote, size_t length, pf_complete_fn complete,
 				  void *arg)
 {
-	struct operation *operation = operation_new(peer, kind, complete, arg);
 	uint64_t here = (uint64_t)(uintptr_t)local;
 	struct engine *engine = peer->context->engine;
 	struct net_association *association;
+	struct operation *operation;
 	int status;
 
-	if (!operation)
-		return PF_ERR_MEMORY;
+	status = operation_start(peer, kind, complete, arg, &operation);
+	if (status != PF_OK)
+		return status;
 	if (kind == OPERATION_GET)
 		memory_expect(&peer->context->memory, here, length);
-	operation_send_away(&peer->context->operations, operation);
 	engine_lock(engine);
 	association = association_of(peer, &status);
 	if (association)
@@ -273,14 +295,14 @@ static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned wi
 				uint64_t remote, uint64_t operand, uint64_t compare,
 				pf_complete_fn complete, void *arg)
 {
-	struct operation *operation = operation_new(peer, OPERATION_ATOMIC, complete, arg);
 	struct engine *engine = peer->context->engine;
 	struct net_association *association;
+	struct operation *operation;
 	int status;
 
-	if (!operation)
-		return PF_ERR_MEMORY;
-	operation_send_away(&peer->context->operations, operation);
+	status = operation_start(peer, OPERATION_ATOMIC, complete, arg, &operation);
+	if (status != PF_OK)
+		return status;
 	engine_lock(engine);
 	association = association_of(peer, &status);
 	if (association)
@@ -293,6 +315,7 @@ const struct transport transport_net = {
 	.name = "net",
 	.peer_size = sizeof(struct net_peer),
 	.send = net_transport_send,
+	.has_room = net_transport_has_room,
 	.transfer = net_transport_transfer,
 	.atomic = net_transport_atomic,
 };

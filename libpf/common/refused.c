@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "refused.h"
+
+#include <stdlib.h>
+
+struct refused {
+	TAILQ_ENTRY(refused) next;
+	pf_peer *peer;
+	enum refused_kind kind;
+	size_t length; /* of the message */
+	bool seen;     /* by refused_tell: it is not of this call of progress */
+};
+
+int refused_add(pf_peer *peer, enum refused_kind kind, size_t length)
+{
+	pf_context *context = peer->context;
+	struct peers *peers = &context->peers;
+	struct refused *refused = NULL;
+	int status = PF_ERR_AGAIN;
+
+	if (kind == REFUSED_MESSAGE)
+		statistic_add(&context->statistics, PF_STAT_RING_FULL, 1);
+	peers_lock(peers);
+	if (!(peer->refused & kind)) {
+		refused = malloc(sizeof(*refused));
+		if (refused) {
+			*refused = (struct refused){ .peer = peer, .kind = kind, .length = length };
+			TAILQ_INSERT_TAIL(&peers->refused, refused, next);
+			peer->refused |= (uint8_t)kind;
+			atomic_store_explicit(&peers->news, true, memory_order_relaxed);
+		} else {
+			status = PF_ERR_MEMORY;
+		}
+	}
+	peers_unlock(peers);
+	/* Room comes without a message: a thread that sleeps in progress must look for it. */
+	if (refused && context->threads && context->sleepy)
+		context->wake(context);
+	return status;
+}
+
+/* Would such a call find room, or the error of a peer that is gone? */
+static bool has_room(const struct refused *refused)
+{
+	pf_peer *peer = refused->peer;
+
+	if (refused->kind == REFUSED_MESSAGE)
+		return peer->transport->has_room(peer, refused->length);
+	return peer_state(peer) == PEER_GONE || operations_have_room(&peer->context->operations);
+}
+
+/* Under the lock, which it releases around the callback. */
+static void tell(pf_context *context, struct refused *refused)
+{
+	struct peers *peers = &context->peers;
+	pf_peer *peer = refused->peer;
+
+	TAILQ_REMOVE(&peers->refused, refused, next);
+	peer->refused &= (uint8_t)~refused->kind;
+	free(refused);
+	peers_unlock(peers);
+	if (context->room)
+		context->room(context, peer, context->room_arg);
+	peers_lock(peers);
+}
+
+/*
+ * While the lock is released, other threads and the callback only append. What is new, they
+ * included, waits for the next call: this one ends, and no call of progress tells of what was
+ * refused in it.
+ */
+int refused_tell(pf_context *context)
+{
+	struct peers *peers = &context->peers;
+	struct refused *refused, *next;
+	int count = 0;
+	bool room;
+
+	peers_lock(peers);
+	for (refused = TAILQ_FIRST(&peers->refused); refused; refused = next) {
+		room = refused->seen;
+		refused->seen = true;
+		if (room) {
+			peers_unlock(peers);
+			room = has_room(refused);
+			peers_lock(peers);
+		}
+		next = TAILQ_NEXT(refused, next);
+		if (!room)
+			continue;
+		tell(context, refused);
+		count++;
+	}
+	if (!TAILQ_EMPTY(&peers->refused))
+		atomic_store_explicit(&peers->news, true, memory_order_relaxed);
+	peers_unlock(peers);
+	return count;
+}
+
+void refused_destroy(pf_context *context)
+{
+	struct refused *refused;
+
+	while ((refused = TAILQ_FIRST(&context->peers.refused))) {
+		TAILQ_REMOVE(&context->peers.refused, refused, next);
+		free(refused);
+	}
+}
