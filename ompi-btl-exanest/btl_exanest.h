@@ -54,13 +54,12 @@ typedef struct mca_btl_exanest_component_t {
 	opal_free_list_t packed_frags;  /* buffers for packed payloads */
 	opal_free_list_t operations;    /* put, get and atomics in flight */
 
-	opal_mutex_t lock;             /* protects all fields below */
-	opal_list_t waiting;           /* endpoints whose queue is WAITING */
-	volatile size_t waiting_count; /* endpoints whose queue is not EMPTY */
-	opal_list_t retired;           /* endpoints given up, until btl_finalize */
-	opal_hash_table_t endpoints;   /* in use, by opal_proc_t */
-	bool has_remote_peers;         /* there was an endpoint of another host */
-	unsigned modules;              /* not finalized yet */
+	opal_mutex_t lock;           /* protects all fields below */
+	opal_list_t waiting;         /* endpoints whose queue is WAITING */
+	opal_list_t retired;         /* endpoints given up, until btl_finalize */
+	opal_hash_table_t endpoints; /* in use, by opal_proc_t */
+	bool has_remote_peers;       /* there was an endpoint of another host */
+	unsigned modules;            /* not finalized yet */
 	/* Reports that a process makes once. */
 	bool fault_reported;
 	bool stray_reported;
@@ -87,6 +86,7 @@ extern mca_btl_exanest_module_t mca_btl_exanest_net_module;
 /* What an endpoint does with sends. */
 enum {
 	MCA_BTL_EXANEST_EMPTY,   /* they go to libpf: none is pending */
+	MCA_BTL_EXANEST_REFUSED, /* they are queued; libpf will tell when there is room */
 	MCA_BTL_EXANEST_WAITING, /* they are queued; the endpoint is on component.waiting */
 	MCA_BTL_EXANEST_SENDING, /* they are queued; a thread sends what is pending */
 };
@@ -211,8 +211,12 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 			  opal_convertor_t *convertor, void *header, size_t header_size,
 			  size_t payload_size, uint8_t order, uint32_t flags,
 			  mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
-/* Send what is pending, as far as there is room. Returns the number of messages sent. */
+/*
+ * Send what is pending at endpoints with room, and report those that failed. Returns the
+ * number of messages.
+ */
 int mca_btl_exanest_send_pending(void);
+void mca_btl_exanest_room(pf_context *context, pf_peer *peer, void *arg);
 void mca_btl_exanest_receive_pieces(pf_context *context, pf_peer *from, uint8_t tag,
 				    const struct iovec *pieces, unsigned count, void *arg);
 void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,

@@ -65,7 +65,6 @@ static int component_open(void)
 	OBJ_CONSTRUCT(&component->waiting, opal_list_t);
 	OBJ_CONSTRUCT(&component->retired, opal_list_t);
 	OBJ_CONSTRUCT(&component->endpoints, opal_hash_table_t);
-	component->waiting_count = 0;
 	return opal_hash_table_init(&component->endpoints, 64);
 }
 
@@ -229,6 +228,7 @@ static int open_context(bool threads)
 	pf_set_receive_pieces(component->context, mca_btl_exanest_receive_pieces, NULL);
 	pf_set_error(component->context, mca_btl_exanest_peer_error, NULL);
 	pf_set_warning(component->context, mca_btl_exanest_peer_warning, NULL);
+	pf_set_room(component->context, mca_btl_exanest_room, NULL);
 
 	pf_query(component->context, &attributes, sizeof(attributes));
 	mca_btl_exanest_init_registration(&mca_btl_exanest_module.super);
@@ -295,7 +295,7 @@ static int component_progress(void)
 {
 	int count = pf_progress(mca_btl_exanest_component.context);
 
-	if (OPAL_UNLIKELY(mca_btl_exanest_component.waiting_count))
+	if (OPAL_UNLIKELY(!opal_list_is_empty(&mca_btl_exanest_component.waiting)))
 		count += mca_btl_exanest_send_pending();
 	return count;
 }

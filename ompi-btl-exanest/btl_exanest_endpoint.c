@@ -511,10 +511,8 @@ void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint)
 	/* The thread that sends what waits here retires the endpoint when it notices. */
 	if (endpoint->queue == MCA_BTL_EXANEST_SENDING)
 		return;
-	if (endpoint->queue == MCA_BTL_EXANEST_WAITING) {
+	if (endpoint->queue == MCA_BTL_EXANEST_WAITING)
 		opal_list_remove_item(&component->waiting, &endpoint->super);
-		component->waiting_count--;
-	}
 	endpoint->queue = MCA_BTL_EXANEST_EMPTY;
 	while (NULL != (item = opal_list_remove_first(&endpoint->pending)))
 		mca_btl_exanest_frag_return((mca_btl_exanest_frag_t *)item);

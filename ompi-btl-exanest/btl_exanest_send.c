@@ -21,23 +21,39 @@ static int frag_send(const mca_btl_exanest_frag_t *frag)
 		       segments[0].seg_len, segments[1].seg_addr.pval, segments[1].seg_len);
 }
 
-static void append_pending(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_frag_t *frag)
+/* Under the component's lock: have progress send what is pending. */
+static void set_waiting(mca_btl_base_endpoint_t *endpoint)
+{
+	endpoint->queue = MCA_BTL_EXANEST_WAITING;
+	opal_list_append(&mca_btl_exanest_component.waiting, &endpoint->super);
+}
+
+static int send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_frag_t *frag)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	int status = PF_ERR_AGAIN;
 
 	OPAL_THREAD_LOCK(&component->lock);
-	opal_list_append(&endpoint->pending, &frag->base.super.super);
+	/* Once more, under the lock, which mca_btl_exanest_room waits for: see pf_set_room(3). */
 	if (endpoint->queue == MCA_BTL_EXANEST_EMPTY) {
-		endpoint->queue = MCA_BTL_EXANEST_WAITING;
-		opal_list_append(&component->waiting, &endpoint->super);
-		component->waiting_count++;
+		status = frag_send(frag);
+		if (status == PF_ERR_AGAIN)
+			endpoint->queue = MCA_BTL_EXANEST_REFUSED;
+		else if (status < 0)
+			set_waiting(endpoint);
+	}
+	if (status < 0) {
+		/* The PML learns of the end only if it is called, see open-mpi/ompi#3845. */
+		frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+		opal_list_append(&endpoint->pending, &frag->base.super.super);
 	}
 	OPAL_THREAD_UNLOCK(&component->lock);
+	return status;
 }
 
 /*
- * A send that fails for good is queued like one that has no room: progress tries
- * it again, and then reports the failure to the user and to the PML, after
+ * A send that fails for good is queued like one that has no room: the next progress
+ * tries it again, and then reports the failure to the user and to the PML, after
  * libpf's error callback, which knows more about it.
  */
 int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -47,13 +63,11 @@ int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
 
 	frag->endpoint = endpoint;
 	frag->tag = tag;
-	if (OPAL_LIKELY(endpoint->queue == MCA_BTL_EXANEST_EMPTY && frag_send(frag) >= 0)) {
+	if (OPAL_LIKELY(endpoint->queue == MCA_BTL_EXANEST_EMPTY && frag_send(frag) >= 0) ||
+	    send_or_append(endpoint, frag) >= 0) {
 		mca_btl_exanest_frag_complete(frag, OPAL_SUCCESS);
 		return 1;
 	}
-	/* The PML learns of the end only if it is called, see open-mpi/ompi#3845. */
-	frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
-	append_pending(endpoint, frag);
 	return OPAL_SUCCESS;
 }
 
@@ -95,10 +109,9 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 }
 
 /*
- * Send what waits at an endpoint that this thread has taken off the waiting
- * list. While its queue is SENDING, no other thread puts it back there, sends
- * to it or retires it. The frag being sent stays on the list of pending ones, so
- * that what is sent meanwhile waits behind it.
+ * Send what waits at an endpoint that this thread has taken off the waiting list.
+ * While its queue is SENDING, no other thread puts it back there, sends to it or
+ * retires it.
  */
 static int send_endpoint(mca_btl_base_endpoint_t *endpoint)
 {
@@ -109,25 +122,21 @@ static int send_endpoint(mca_btl_base_endpoint_t *endpoint)
 	OPAL_THREAD_LOCK(&component->lock);
 	while (!endpoint->retired && !opal_list_is_empty(&endpoint->pending)) {
 		frag = (mca_btl_exanest_frag_t *)opal_list_get_first(&endpoint->pending);
-		OPAL_THREAD_UNLOCK(&component->lock);
 		status = frag_send(frag);
-		if (OPAL_UNLIKELY(status < 0 && status != PF_ERR_AGAIN))
-			mca_btl_exanest_fail_peer(endpoint, status, NULL);
-		OPAL_THREAD_LOCK(&component->lock);
 		if (status == PF_ERR_AGAIN)
 			break;
 		opal_list_remove_first(&endpoint->pending);
 		OPAL_THREAD_UNLOCK(&component->lock);
+		if (OPAL_UNLIKELY(status < 0))
+			mca_btl_exanest_fail_peer(endpoint, status, NULL);
 		mca_btl_exanest_frag_complete(frag, mca_btl_exanest_error(status));
 		count++;
 		OPAL_THREAD_LOCK(&component->lock);
 	}
-	if (status == PF_ERR_AGAIN && !endpoint->retired) {
-		endpoint->queue = MCA_BTL_EXANEST_WAITING;
-		opal_list_append(&component->waiting, &endpoint->super);
+	if (status == PF_ERR_AGAIN) {
+		endpoint->queue = MCA_BTL_EXANEST_REFUSED;
 	} else {
 		endpoint->queue = MCA_BTL_EXANEST_EMPTY;
-		component->waiting_count--;
 		if (endpoint->retired)
 			mca_btl_exanest_retire(endpoint);
 	}
@@ -138,11 +147,10 @@ static int send_endpoint(mca_btl_base_endpoint_t *endpoint)
 int mca_btl_exanest_send_pending(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	size_t rounds = component->waiting_count;
 	mca_btl_base_endpoint_t *endpoint;
 	int count = 0;
 
-	while (rounds--) {
+	while (!opal_list_is_empty(&component->waiting)) {
 		OPAL_THREAD_LOCK(&component->lock);
 		endpoint = (mca_btl_base_endpoint_t *)opal_list_remove_first(&component->waiting);
 		if (endpoint)
@@ -153,6 +161,26 @@ int mca_btl_exanest_send_pending(void)
 		count += send_endpoint(endpoint);
 	}
 	return count;
+}
+
+static void end_refusal(mca_btl_base_endpoint_t *endpoint)
+{
+	if (endpoint && endpoint->queue == MCA_BTL_EXANEST_REFUSED)
+		set_waiting(endpoint);
+}
+
+/* ob1 and osc/rdma do not wait to be told of puts, gets and atomics: see started(). */
+void mca_btl_exanest_room(pf_context *context, pf_peer *peer, void *arg)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	mca_btl_base_endpoint_t *endpoint;
+
+	OPAL_THREAD_LOCK(&component->lock);
+	endpoint = pf_peer_user(peer);
+	end_refusal(endpoint);
+	if (endpoint)
+		end_refusal(endpoint->one_sided);
+	OPAL_THREAD_UNLOCK(&component->lock);
 }
 
 /*
