@@ -38,7 +38,7 @@ static size_t send_max(const struct pair *me)
 {
 	pf_attributes attributes;
 
-	pf_query(me->context, &attributes);
+	pf_query(me->context, &attributes, sizeof(attributes));
 	return attributes.send_max;
 }
 
