@@ -448,6 +448,18 @@ int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, ui
 int pf_flush(pf_context *context, pf_peer *peer);
 
 /*
+ * The same without waiting. pf_posted returns a mark for all transfers and atomics posted to peer
+ * (NULL: to all peers) so far. pf_flush_test, with the same peer, returns PF_DONE once none of
+ * those is open, with or without an error, and from then on; until then PF_ERR_AGAIN. Operations
+ * complete in any order: newer ones do not count, and PF_ERR_AGAIN does not tell how many of the
+ * older ones are open. An operation is open until its completion callback has returned. Neither
+ * calls pf_progress; both may be called from callbacks. A mark is never used up; 0 is the mark of a
+ * context that has posted nothing.
+ */
+uint64_t pf_posted(const pf_context *context, const pf_peer *peer);
+int pf_flush_test(pf_context *context, pf_peer *peer, uint64_t mark);
+
+/*
  * Take what arrived, move what can be moved, call callbacks. Returns how many things
  * happened, 0 if none. Never waits for a page; sleeps only as pf_options.idle_polls
  * says. If another thread is in it, it returns 0 at once.

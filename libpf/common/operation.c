@@ -113,8 +113,9 @@ static bool pending_in(const struct operation *head, const pf_peer *peer, uint64
 {
 	const struct operation *operation;
 
-	for (operation = head->next; operation != head; operation = operation->next) {
-		if (operation->sequence <= sequence && (!peer || operation->peer == peer))
+	for (operation = head->next; operation != head && operation->sequence <= sequence;
+	     operation = operation->next) {
+		if (!peer || operation->peer == peer)
 			return true;
 	}
 	return false;

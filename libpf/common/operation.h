@@ -3,6 +3,15 @@
  * What transfers and atomics have in common: a peer, a completion to deliver,
  * and a place in the order of posting, by which pf_flush waits. Transports
  * embed struct operation in their own records; here are only the lists.
+ *
+ * Operations end in any order, so a count of those that ended does not tell which are open.
+ * The lists do: an operation gets its number and its place at the end of a list under one
+ * lock, and what is posted moves to active in that order. So each list has ascending numbers,
+ * and the oldest open operation is the first of one of them. A mark, which is the number of the
+ * operation posted last, is reached when none of the lists begins with a number up to it; of one
+ * peer, when no operation of that peer comes before the first number behind the mark. This costs
+ * nothing where operations are posted and end, and a test looks only at open operations that are
+ * older than the mark.
  */
 #ifndef PF_OPERATION_H
 #define PF_OPERATION_H
@@ -30,6 +39,7 @@ struct operations {
 	struct statistics *statistics;
 	bool threads;
 	_Atomic bool waiting;    /* posted is not empty */
+	/* The three lists have ascending sequence numbers. */
 	struct operation active; /* head of a ring; progress's own */
 	/* Under the lock. */
 	pthread_mutex_t lock;

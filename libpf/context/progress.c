@@ -173,14 +173,19 @@ int context_progress(pf_context *context)
 	return count;
 }
 
-int context_flush(pf_context *context, pf_peer *peer)
+int context_flush_test(pf_context *context, const pf_peer *peer, uint64_t mark)
 {
-	uint64_t sequence = operations_last(&context->operations);
+	return operations_pending(&context->operations, peer, mark) ? PF_ERR_AGAIN : PF_DONE;
+}
+
+int context_flush(pf_context *context, const pf_peer *peer)
+{
+	uint64_t mark = operations_last(&context->operations);
 
 	/* An operation whose callback is running counts as pending, so it would wait for itself. */
 	if (progress_is_here(context))
 		return PF_ERR_ARGUMENT;
-	while (operations_pending(&context->operations, peer, sequence))
+	while (context_flush_test(context, peer, mark) != PF_DONE)
 		context_progress(context);
 	return PF_OK;
 }
