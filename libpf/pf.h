@@ -466,6 +466,32 @@ int pf_flush_test(pf_context *context, pf_peer *peer, uint64_t mark);
  */
 int pf_progress(pf_context *context);
 
+/*
+ * For programs with an event loop of their own: instead of calling pf_progress again and again,
+ * wait for a descriptor, together with others.
+ *
+ * pf_descriptor stores in *fd a descriptor that poll(2) and epoll(7) report readable when
+ * pf_progress may have something to do, after pf_arm. The first call makes it, and a thread that
+ * waits. Make that call, like those of pf_set_receive, before the address is given to other
+ * processes, whom the address's owner tells to ring, and before pf_join. The descriptor is libpf's:
+ * do not read it or close it. Valid until pf_close. Returns PF_OK; PF_ERR_ARGUMENT if a peer has
+ * connected before the first call; PF_ERR_SYSTEM.
+ */
+int pf_descriptor(pf_context *context, int *fd);
+/*
+ * Call it before each wait, after everything else. PF_OK: there is nothing to do, and the descriptor
+ * becomes readable as soon as there is, at the latest after pf_options.idle_sleep; it may also
+ * become readable without a reason. PF_ERR_AGAIN: do not wait, call pf_progress, and then this
+ * again; so also while another thread is in pf_progress, and in a callback. PF_ERR_ARGUMENT without
+ * pf_descriptor. A call of pf_progress, by any thread, may undo it. Thread safe as pf_progress is.
+ */
+int pf_arm(pf_context *context);
+/*
+ * Make the descriptor readable, if there is one, and end a sleep of pf_progress. If neither waits,
+ * the next pf_arm returns PF_ERR_AGAIN, or the next sleep of pf_progress does not begin. Thread safe.
+ */
+void pf_wake(pf_context *context);
+
 /* Counters of a context; they only grow. */
 enum pf_stat {
 	PF_STAT_SENDS,      /* messages sent */

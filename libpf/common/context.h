@@ -41,7 +41,8 @@ struct pf_context {
 	_Atomic bool progressing;
 	_Atomic(const void *) progress_thread; /* a mark of the thread inside; NULL: none */
 	bool threads;                          /* several threads may call at the same time */
-	bool sleepy;                           /* idle_polls != 0 */
+	_Atomic bool sleepy; /* progress, or the waiter of a descriptor, may sleep; only ever set */
+	bool posts_wake;     /* one of them may sleep while a thread posts */
 	_Atomic bool refused_room; /* a caller was told PF_ERR_AGAIN: room comes without a message */
 	struct activity activity;  /* of the thread that polls */
 	uint64_t announced_at;     /* empty polls in a row when a sleep was announced; 0: none is */
@@ -76,5 +77,12 @@ struct pf_context {
 	struct device device;
 	struct memory memory;
 };
+
+/* Any thread: is there anything that may sleep until it is woken? */
+static inline bool context_is_sleepy(const pf_context *context)
+{
+	return atomic_load_explicit(&((pf_context *)(uintptr_t)context)->sleepy,
+				    memory_order_relaxed);
+}
 
 #endif

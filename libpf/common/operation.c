@@ -133,16 +133,6 @@ bool operations_pending(struct operations *operations, const pf_peer *peer, uint
 	return pending;
 }
 
-bool operations_away(struct operations *operations)
-{
-	bool away;
-
-	lock(operations);
-	away = operations->away.next != &operations->away;
-	unlock(operations);
-	return away;
-}
-
 uint64_t operations_last(struct operations *operations)
 {
 	uint64_t sequence;

@@ -68,8 +68,6 @@ void operation_finish(struct operations *operations, struct operation *operation
 struct operation *operations_drop(struct operation *head);
 /* Any thread: is an operation up to this sequence number, to peer or to any (NULL), unfinished? */
 bool operations_pending(struct operations *operations, const pf_peer *peer, uint64_t sequence);
-/* Any thread: is there an operation that the transport advances by itself? */
-bool operations_away(struct operations *operations);
 /* Any thread: the sequence number of the operation posted last. */
 uint64_t operations_last(struct operations *operations);
 

@@ -39,6 +39,7 @@ struct connections {
 	pf_context *context;
 	struct notices *notices;
 	int inbox_fd;           /* handed to peers that are admitted */
+	_Atomic bool inbox_known; /* it was; any thread may look */
 	const uint64_t *cookie; /* read by peers that may copy from this process */
 	connections_resolve_fn resolve;
 	void *resolve_arg;

@@ -24,11 +24,14 @@ struct host_state {
 	struct device_watch device_watch;
 };
 
-/* Any thread: give an operation to progress. Another thread may sleep in it, and no other enters meanwhile. */
+/*
+ * Any thread: give an operation to progress. Another thread may sleep in it, and no other enters
+ * meanwhile; or the program, which posts this, sleeps until a descriptor says that there is work.
+ */
 static inline void host_post(pf_context *context, struct operation *operation)
 {
 	operation_post(&context->operations, operation);
-	if (context->threads && context->sleepy)
+	if (context->posts_wake)
 		inbox_wake(context->host->inbox.memory, INBOX_SLEEPS_AT_ONCE);
 }
 
