@@ -445,8 +445,12 @@ static void test_alone(void **state)
 	/* That one was before. */
 	assert_status(pf_arm(context), PF_ERR_AGAIN);
 	for (i = 0; i < 3; i++) {
+		/* The waiter may be late with its signal of the time before, which is only one. */
 		assert_ok(pf_arm(context));
-		assert_false(is_readable(20));
+		if (is_readable(20)) {
+			assert_ok(pf_arm(context));
+			assert_false(is_readable(20));
+		}
 		pf_wake(context);
 		assert_true(is_readable(PATIENCE));
 		assert_status(pf_arm(context), PF_ERR_AGAIN);
