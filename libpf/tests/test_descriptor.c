@@ -361,8 +361,8 @@ static void test_many_senders(void **state)
 		own.waits++;
 		poll(&readable, 1, 50);
 	}
-	/* Each millisecond, if it did not rely on them. */
-	assert_in_range(own.waits, 4, 60);
+	/* 200, once a millisecond, if it did not rely on them. */
+	assert_true(own.waits < 100);
 	pair_say(pair, 1);
 	for (side = 1; side <= SENDERS; side++)
 		pair_wait_exit(pair, side);
