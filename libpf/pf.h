@@ -18,7 +18,8 @@
  *     function means: by any threads at the same time, with any options;
  *   - callbacks run inside pf_progress, or pf_flush, which calls it, on the
  *     thread that called it. A callback may call pf_send, pf_send_pack, pf_put,
- *     pf_get and pf_atomic. pf_progress called from a callback returns 0 at once;
+ *     pf_get, pf_atomic, pf_posted, pf_flush_test and pf_wake. pf_progress called
+ *     from a callback returns 0 at once;
  *   - libpf does not print, exit or raise a signal.
  */
 #ifndef PF_H
@@ -472,10 +473,10 @@ int pf_progress(pf_context *context);
  *
  * pf_descriptor stores in *fd a descriptor that poll(2) and epoll(7) report readable when
  * pf_progress may have something to do, after pf_arm. The first call makes it, and a thread that
- * waits. Make that call, like those of pf_set_receive, before the address is given to other
- * processes, whom the address's owner tells to ring, and before pf_join. The descriptor is libpf's:
- * do not read it or close it. Valid until pf_close. Returns PF_OK; PF_ERR_ARGUMENT if a peer has
- * connected before the first call; PF_ERR_SYSTEM.
+ * waits. Make that call, as those of pf_set_receive, before the address is given to other
+ * processes, which learn when they connect that they have to ring, and before pf_join. The
+ * descriptor is libpf's: do not read it or close it. Valid until pf_close. Returns PF_OK;
+ * PF_ERR_ARGUMENT if a peer has connected before the first call; PF_ERR_SYSTEM.
  */
 int pf_descriptor(pf_context *context, int *fd);
 /*

@@ -44,10 +44,11 @@ struct pf_context {
 	_Atomic bool sleepy; /* progress, or the waiter of a descriptor, may sleep; only ever set */
 	bool posts_wake;     /* one of them may sleep while a thread posts */
 	_Atomic bool refused_room; /* a caller was told PF_ERR_AGAIN: room comes without a message */
-	struct activity activity;  /* of the thread that polls */
-	uint64_t announced_at;     /* empty polls in a row when a sleep was announced; 0: none is */
-	uint64_t sleep;            /* length of the next sleep, microseconds */
-	uint64_t sleep_first;      /* and of the first of a row */
+	bool stood_still;         /* if sleepy: nothing happened in the last poll; progress's own */
+	struct activity activity; /* of the thread that polls */
+	uint64_t announced_at;    /* empty polls in a row when a sleep was announced; 0: none is */
+	uint64_t sleep;           /* length of the next sleep, microseconds */
+	uint64_t sleep_first;     /* and of the first of a row */
 	struct operations operations;
 
 	pf_receive_fn receive;

@@ -38,7 +38,7 @@ struct operations {
 	pf_context *context; /* handed to completion callbacks */
 	struct statistics *statistics;
 	bool threads;
-	_Atomic bool waiting;    /* posted is not empty */
+	_Atomic bool waiting; /* posted is not empty */
 	/* The three lists have ascending sequence numbers. */
 	struct operation active; /* head of a ring; progress's own */
 	/* Under the lock. */

@@ -188,6 +188,7 @@ int context_progress(pf_context *context)
 	if (context_is_sleepy(context)) {
 		uint64_t empty = activity_empty(&context->activity);
 
+		context->stood_still = !count;
 		if (empty)
 			idle(context, empty);
 		else if (context->announced_at || context->sleep != context->sleep_first)
@@ -224,7 +225,7 @@ int context_descriptor(pf_context *context, int *fd)
 static bool may_arm(pf_context *context)
 {
 	/* Only an empty poll shows that no active operation can be advanced. */
-	return (!operations_active(&context->operations) || activity_empty(&context->activity)) &&
+	return (!operations_active(&context->operations) || context->stood_still) &&
 	       may_sleep_now(context);
 }
 

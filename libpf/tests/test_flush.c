@@ -27,8 +27,8 @@ static void held_open(struct held *held, struct pair *pair)
 {
 	held->held = true;
 	held->memory = test_map(LENGTH);
-	assert_ok(pf_pager_register(pair->context, held->memory, LENGTH, supply, held,
-				    &held->pager));
+	assert_ok(
+		pf_pager_register(pair->context, held->memory, LENGTH, supply, held, &held->pager));
 }
 
 static void held_close(struct held *held)
