@@ -18,7 +18,8 @@
  *     function means: by any threads at the same time, with any options;
  *   - callbacks run inside pf_progress, or pf_flush, which calls it, on the
  *     thread that called it. A callback may call pf_send, pf_send_pack, pf_put,
- *     pf_get and pf_atomic. pf_progress called from a callback returns 0 at once;
+ *     pf_get, pf_atomic, pf_posted, pf_flush_test and pf_wake. pf_progress called
+ *     from a callback returns 0 at once;
  *   - libpf does not print, exit or raise a signal.
  */
 #ifndef PF_H
@@ -484,11 +485,49 @@ int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, ui
 int pf_flush(pf_context *context, pf_peer *peer);
 
 /*
+ * The same without waiting. pf_posted returns a mark for all transfers and atomics posted to peer
+ * (NULL: to all peers) so far. pf_flush_test, with the same peer, returns PF_DONE once none of
+ * those is open, with or without an error, and from then on; until then PF_ERR_AGAIN. Operations
+ * complete in any order: newer ones do not count, and PF_ERR_AGAIN does not tell how many of the
+ * older ones are open. An operation is open until its completion callback has returned. Neither
+ * calls pf_progress; both may be called from callbacks. A mark is never used up; 0 is the mark of a
+ * context that has posted nothing.
+ */
+uint64_t pf_posted(const pf_context *context, const pf_peer *peer);
+int pf_flush_test(pf_context *context, pf_peer *peer, uint64_t mark);
+
+/*
  * Take what arrived, move what can be moved, call callbacks. Returns how many things
  * happened, 0 if none. Never waits for a page; sleeps only as pf_options.idle_polls
  * says. If another thread is in it, it returns 0 at once.
  */
 int pf_progress(pf_context *context);
+
+/*
+ * For programs with an event loop of their own: instead of calling pf_progress again and again,
+ * wait for a descriptor, together with others.
+ *
+ * pf_descriptor stores in *fd a descriptor that poll(2) and epoll(7) report readable when
+ * pf_progress may have something to do, after pf_arm. The first call makes it, and a thread that
+ * waits. Make that call, as those of pf_set_receive, before the address is given to other
+ * processes, which learn when they connect that they have to ring, and before pf_join. The
+ * descriptor is libpf's: do not read it or close it. Valid until pf_close. Returns PF_OK;
+ * PF_ERR_ARGUMENT if a peer has connected before the first call; PF_ERR_SYSTEM.
+ */
+int pf_descriptor(pf_context *context, int *fd);
+/*
+ * Call it before each wait, after everything else. PF_OK: there is nothing to do, and the descriptor
+ * becomes readable as soon as there is, at the latest after pf_options.idle_sleep; it may also
+ * become readable without a reason. PF_ERR_AGAIN: do not wait, call pf_progress, and then this
+ * again; so also while another thread is in pf_progress, and in a callback. PF_ERR_ARGUMENT without
+ * pf_descriptor. A call of pf_progress, by any thread, may undo it. Thread safe as pf_progress is.
+ */
+int pf_arm(pf_context *context);
+/*
+ * Make the descriptor readable, if there is one, and end a sleep of pf_progress. If neither waits,
+ * the next pf_arm returns PF_ERR_AGAIN, or the next sleep of pf_progress does not begin. Thread safe.
+ */
+void pf_wake(pf_context *context);
 
 /* Counters of a context; they only grow. */
 enum pf_stat {

@@ -96,6 +96,33 @@ int pf_progress(pf_context *context)
 	return context_progress(context);
 }
 
+int pf_descriptor(pf_context *context, int *fd)
+{
+	return context_descriptor(context, fd);
+}
+
+int pf_arm(pf_context *context)
+{
+	return context_arm(context);
+}
+
+void pf_wake(pf_context *context)
+{
+	context_wake(context);
+}
+
+uint64_t pf_posted(const pf_context *context, const pf_peer *peer)
+{
+	/* One order of posting for all peers. */
+	(void)peer;
+	return operations_last(&((pf_context *)(uintptr_t)context)->operations);
+}
+
+int pf_flush_test(pf_context *context, pf_peer *peer, uint64_t mark)
+{
+	return context_flush_test(context, peer, mark);
+}
+
 int pf_flush(pf_context *context, pf_peer *peer)
 {
 	return context_flush(context, peer);

@@ -41,11 +41,13 @@ struct pf_context {
 	_Atomic bool progressing;
 	_Atomic(const void *) progress_thread; /* a mark of the thread inside; NULL: none */
 	bool threads;                          /* several threads may call at the same time */
-	bool sleepy;                           /* idle_polls != 0 */
-	struct activity activity;              /* of the thread that polls */
-	uint64_t announced_at; /* empty polls in a row when a sleep was announced; 0: none is */
-	uint64_t sleep;        /* length of the next sleep, microseconds */
-	uint64_t sleep_first;  /* and of the first of a row */
+	_Atomic bool sleepy; /* progress, or the waiter of a descriptor, may sleep; only ever set */
+	bool posts_wake;     /* one of them may sleep while a thread posts */
+	bool stood_still;    /* if sleepy: nothing happened in the last poll; progress's own */
+	struct activity activity; /* of the thread that polls */
+	uint64_t announced_at;    /* empty polls in a row when a sleep was announced; 0: none is */
+	uint64_t sleep;           /* length of the next sleep, microseconds */
+	uint64_t sleep_first;     /* and of the first of a row */
 	struct operations operations;
 
 	pf_receive_fn receive;
@@ -77,5 +79,12 @@ struct pf_context {
 	struct device device;
 	struct memory memory;
 };
+
+/* Any thread: is there anything that may sleep until it is woken? */
+static inline bool context_is_sleepy(const pf_context *context)
+{
+	return atomic_load_explicit(&((pf_context *)(uintptr_t)context)->sleepy,
+				    memory_order_relaxed);
+}
 
 #endif

@@ -157,8 +157,9 @@ static bool pending_in(const struct operation *head, const pf_peer *peer, uint64
 {
 	const struct operation *operation;
 
-	for (operation = head->next; operation != head; operation = operation->next) {
-		if (operation->sequence <= sequence && (!peer || operation->peer == peer))
+	for (operation = head->next; operation != head && operation->sequence <= sequence;
+	     operation = operation->next) {
+		if (!peer || operation->peer == peer)
 			return true;
 	}
 	return false;
@@ -174,16 +175,6 @@ bool operations_pending(struct operations *operations, const pf_peer *peer, uint
 		  pending_in(&operations->away, peer, sequence);
 	unlock(operations);
 	return pending;
-}
-
-bool operations_away(struct operations *operations)
-{
-	bool away;
-
-	lock(operations);
-	away = operations->away.next != &operations->away;
-	unlock(operations);
-	return away;
 }
 
 uint64_t operations_last(struct operations *operations)

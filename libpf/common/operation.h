@@ -3,6 +3,15 @@
  * What transfers and atomics have in common: a peer, a completion to deliver,
  * and a place in the order of posting, by which pf_flush waits. Transports
  * embed struct operation in their own records; here are only the lists.
+ *
+ * Operations end in any order, so a count of those that ended does not tell which are open.
+ * The lists do: an operation gets its number and its place at the end of a list under one
+ * lock, and what is posted moves to active in that order. So each list has ascending numbers,
+ * and the oldest open operation is the first of one of them. A mark, which is the number of the
+ * operation posted last, is reached when none of the lists begins with a number up to it; of one
+ * peer, when no operation of that peer comes before the first number behind the mark. This costs
+ * nothing where operations are posted and end, and a test looks only at open operations that are
+ * older than the mark.
  */
 #ifndef PF_OPERATION_H
 #define PF_OPERATION_H
@@ -29,8 +38,9 @@ struct operations {
 	pf_context *context; /* handed to completion callbacks */
 	struct statistics *statistics;
 	bool threads;
-	uint64_t most;           /* that may be open; 0: no limit */
-	_Atomic bool waiting;    /* posted is not empty */
+	uint64_t most;        /* that may be open; 0: no limit */
+	_Atomic bool waiting; /* posted is not empty */
+	/* The three lists have ascending sequence numbers. */
 	struct operation active; /* head of a ring; progress's own */
 	/* Under the lock. */
 	pthread_mutex_t lock;
@@ -64,8 +74,6 @@ void operation_finish(struct operations *operations, struct operation *operation
 struct operation *operations_drop(struct operation *head);
 /* Any thread: is an operation up to this sequence number, to peer or to any (NULL), unfinished? */
 bool operations_pending(struct operations *operations, const pf_peer *peer, uint64_t sequence);
-/* Any thread: is there an operation that the transport advances by itself? */
-bool operations_away(struct operations *operations);
 /* Any thread: the sequence number of the operation posted last. */
 uint64_t operations_last(struct operations *operations);
 

@@ -34,7 +34,7 @@ int refused_add(pf_peer *peer, enum refused_kind kind, size_t length)
 	}
 	peers_unlock(peers);
 	/* Room comes without a message: a thread that sleeps in progress must look for it. */
-	if (refused && context->threads && context->sleepy)
+	if (refused && context->posts_wake)
 		context->wake(context);
 	return status;
 }

@@ -5,6 +5,7 @@
 
 #include "common/context.h"
 #include "host/host.h"
+#include "waiter.h"
 
 struct watch;
 
@@ -13,11 +14,17 @@ struct contents {
 	pf_context context;
 	struct host host;
 	struct watch *watch; /* of the network; NULL without one */
+	struct waiter waiter;
 };
 
 static inline struct host *host_of(pf_context *context)
 {
 	return &((struct contents *)context)->host;
+}
+
+static inline struct waiter *waiter_of(pf_context *context)
+{
+	return &((struct contents *)context)->waiter;
 }
 
 #endif

@@ -81,9 +81,11 @@ int context_open(const pf_options *options, pf_context **result)
 	context->options = *options;
 	context->threads = options->threads;
 	context->sleepy = options->idle_polls != 0;
+	context->posts_wake = context->sleepy && context->threads;
 	context->sleep_first = options->idle_sleep < PROGRESS_SLEEP_FIRST ? options->idle_sleep :
 									    PROGRESS_SLEEP_FIRST;
 	context->sleep = context->sleep_first;
+	waiter_init(&contents->waiter, &contents->host.state.inbox);
 	context->transport_back = transport_back;
 	context->wake = host_wake;
 	/* Long messages are sent with a count of the bytes written so far. */
@@ -144,6 +146,7 @@ void context_close(pf_context *context)
 {
 	struct contents *contents = (struct contents *)context;
 
+	waiter_destroy(&contents->waiter);
 	if (context->engine)
 		engine_linger(context->engine);
 	service_stop(&context->service);

@@ -27,7 +27,8 @@ static void stay_awake(pf_context *context)
 /* May progress sleep as far as other operations and callers go? */
 static bool may_sleep(pf_context *context)
 {
-	return host_may_sleep(host_of(context)) && !operations_away(&context->operations) &&
+	/* What the network advances is told by the service thread, which serves it meanwhile. */
+	return host_may_sleep(host_of(context)) &&
 	       !atomic_load_explicit(&context->peers.news, memory_order_relaxed);
 }
 
@@ -36,6 +37,22 @@ static bool has_work(pf_context *context)
 	return host_has_work(host_of(context)) ||
 	       (context->engine && engine_waits(context->engine)) ||
 	       atomic_load_explicit(&context->operations.waiting, memory_order_relaxed);
+}
+
+/*
+ * With a sleep announced, after a poll in which nothing happened: is there nothing to do until
+ * this process is woken? What comes up after the announcement either is found here or wakes it.
+ */
+static bool may_sleep_now(pf_context *context)
+{
+	host_prepare_sleep(host_of(context));
+	return may_sleep(context) && !has_work(context) && !waiter_take_wake(waiter_of(context));
+}
+
+/* Microseconds. */
+static uint64_t longest_sleep(pf_context *context)
+{
+	return host_all_ring(host_of(context)) ? context->options.idle_sleep : context->sleep_first;
 }
 
 /*
@@ -53,6 +70,9 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 					   !ahead && empty >= polls;
 	enum inbox_slept slept;
 
+	/* Only the waiter of a descriptor sleeps. */
+	if (!polls)
+		return;
 	context->activity.unasked++;
 	if ((due || empty % CLOCK_POLLS == 0) &&
 	    !activity_waits(&context->activity, clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID))) {
@@ -72,13 +92,12 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	}
 	if (empty < context->announced_at + ahead)
 		return;
-	host_prepare_sleep(host);
-	if (!may_sleep(context) || has_work(context)) {
+	if (!may_sleep_now(context)) {
 		context->announced_at = 0;
 		host_stay_awake(host);
 		return;
 	}
-	longest = host_all_ring(host) ? context->options.idle_sleep : context->sleep_first;
+	longest = longest_sleep(context);
 	slept = host_sleep(host, context->sleep < longest ? context->sleep : longest);
 	if (slept != INBOX_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
@@ -152,6 +171,13 @@ static inline bool progress_enter(pf_context *context)
 	return true;
 }
 
+static inline void progress_leave(pf_context *context)
+{
+	if (context->threads)
+		atomic_store_explicit(&context->progress_thread, NULL, memory_order_relaxed);
+	atomic_store_explicit(&context->progressing, false, memory_order_release);
+}
+
 int context_progress(pf_context *context)
 {
 	struct host *host = host_of(context);
@@ -169,28 +195,91 @@ int context_progress(pf_context *context)
 	activity_polled(&context->activity, count != 0);
 	if (__builtin_expect(pace_is_resolving(&context->memory.pace), 0))
 		pace_polled(&context->memory.pace, count != 0);
-	if (context->sleepy) {
+	if (context_is_sleepy(context)) {
 		uint64_t empty = activity_empty(&context->activity);
 
+		context->stood_still = !count;
 		if (empty)
 			idle(context, empty);
 		else if (context->announced_at || context->sleep != context->sleep_first)
 			stay_awake(context);
 	}
-	if (context->threads)
-		atomic_store_explicit(&context->progress_thread, NULL, memory_order_relaxed);
-	atomic_store_explicit(&context->progressing, false, memory_order_release);
+	progress_leave(context);
 	return count;
 }
 
-int context_flush(pf_context *context, pf_peer *peer)
+int context_descriptor(pf_context *context, int *fd)
 {
-	uint64_t sequence = operations_last(&context->operations);
+	struct waiter *waiter = waiter_of(context);
+	int status;
+
+	if (!waiter_is_open(waiter)) {
+		if (!host_ring_always(host_of(context)))
+			return PF_ERR_ARGUMENT;
+		status = waiter_open(waiter);
+		if (status != PF_OK)
+			return status;
+		/*
+		 * The service thread, if it left the network to polls of this process, sees it
+		 * within some milliseconds, before which it looks for packets once more.
+		 */
+		atomic_store_explicit(&context->sleepy, true, memory_order_relaxed);
+		context->posts_wake = true;
+		device_allow_sleep(&context->device);
+	}
+	*fd = waiter->fd;
+	return PF_OK;
+}
+
+/* Is there certainly nothing that the next poll would do, other than what wakes a sleep? */
+static bool may_arm(pf_context *context)
+{
+	/* Only an empty poll shows that no active operation can be advanced. */
+	return (!operations_active(&context->operations) || context->stood_still) &&
+	       may_sleep_now(context);
+}
+
+int context_arm(pf_context *context)
+{
+	struct waiter *waiter = waiter_of(context);
+	struct host *host = host_of(context);
+	int status = PF_ERR_AGAIN;
+
+	if (!waiter_is_open(waiter))
+		return PF_ERR_ARGUMENT;
+	if (!progress_enter(context))
+		return PF_ERR_AGAIN;
+	waiter_reset(waiter);
+	if (!host_all_ring(host))
+		host_settle(host, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC));
+	host_announce_sleep(host);
+	if (may_arm(context))
+		status = waiter_arm(waiter, longest_sleep(context));
+	else
+		host_stay_awake(host);
+	progress_leave(context);
+	return status;
+}
+
+void context_wake(pf_context *context)
+{
+	waiter_wake(waiter_of(context));
+	context->wake(context);
+}
+
+int context_flush_test(pf_context *context, const pf_peer *peer, uint64_t mark)
+{
+	return operations_pending(&context->operations, peer, mark) ? PF_ERR_AGAIN : PF_DONE;
+}
+
+int context_flush(pf_context *context, const pf_peer *peer)
+{
+	uint64_t mark = operations_last(&context->operations);
 
 	/* An operation whose callback is running counts as pending, so it would wait for itself. */
 	if (progress_is_here(context))
 		return PF_ERR_ARGUMENT;
-	while (operations_pending(&context->operations, peer, sequence))
+	while (context_flush_test(context, peer, mark) != PF_DONE)
 		context_progress(context);
 	return PF_OK;
 }

@@ -11,8 +11,13 @@
  */
 #define PROGRESS_SLEEP_FIRST 1000
 
-/* As pf_progress and pf_flush. */
+/* As pf_progress, pf_flush_test and pf_flush. */
 int context_progress(pf_context *context);
-int context_flush(pf_context *context, pf_peer *peer);
+int context_flush_test(pf_context *context, const pf_peer *peer, uint64_t mark);
+int context_flush(pf_context *context, const pf_peer *peer);
+/* As pf_descriptor, pf_arm and pf_wake. */
+int context_descriptor(pf_context *context, int *fd);
+int context_arm(pf_context *context);
+void context_wake(pf_context *context);
 
 #endif

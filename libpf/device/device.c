@@ -111,6 +111,14 @@ void device_open(struct device *device, const pf_options *options, struct pagers
 	set_why(device, "no eventfd can be created: out of file descriptors or memory");
 }
 
+void device_allow_sleep(struct device *device)
+{
+	pthread_mutex_lock(&device->lock);
+	if (!device_address(device))
+		device->may_sleep = true;
+	pthread_mutex_unlock(&device->lock);
+}
+
 void device_close(struct device *device)
 {
 	pthread_mutex_lock(&device->lock);

@@ -36,8 +36,8 @@ struct device {
 	struct device_ring faults; /* under the lock */
 	uint64_t transfer_max;     /* bytes of the longest transfer */
 	uint32_t entries;          /* of the longest ring that the device permits */
-	bool may_sleep;            /* progress may sleep until a completion (option idle_polls) */
-	_Atomic uint64_t address;  /* of this context, at the engine; 0: no domain joined */
+	bool may_sleep; /* completions have an event, for which progress sleeps; under the lock */
+	_Atomic uint64_t address;          /* of this context, at the engine; 0: no domain joined */
 	int completion_event, fault_event; /* eventfds that the kernel signals; -1: not open */
 	void *memory;                      /* mapping of the rings; NULL: none */
 	size_t memory_bytes;
@@ -79,6 +79,9 @@ static inline bool device_full(const struct device *device)
 {
 	return device_ring_full(&device->submissions);
 }
+
+/* Any thread: progress will sleep until a completion. Has no effect once a domain is joined. */
+void device_allow_sleep(struct device *device);
 
 /* Progress: false when the ring is full. */
 bool device_submit(struct device *device, const struct exanest_submission *submission);

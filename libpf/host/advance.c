@@ -93,15 +93,33 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
 	}
 }
 
-bool operations_on_device(struct host_state *host)
+static bool waits(struct host_state *host, const struct operation *operation)
+{
+	const struct host_peer *peer = (struct host_peer *)operation->peer;
+	const struct device *device = &host->context->device;
+	const struct transfer *transfer = (const struct transfer *)operation;
+
+	/* A peer that moves its end of a transfer does not tell when it is done. */
+	if (!is_atomic(operation) && transfer->share)
+		return false;
+	/* It answers the call, or is gone: a notice. It answers a block or an atomic: a message. */
+	if (peer_state(&peer->peer) == PEER_OPEN || peer->requests_waiting)
+		return true;
+	if (host_peer_route(peer) == &route_device && device->in_flight)
+		return device->may_sleep;
+	/* For pages: a notice. Without that it waits for room in the ring. */
+	return !is_atomic(operation) && transfer->parked;
+}
+
+bool operations_wait(struct host_state *host)
 {
 	struct operation *head = &host->context->operations.active, *operation;
 
 	for (operation = head->next; operation != head; operation = operation->next) {
-		if (host_peer_route((struct host_peer *)operation->peer) != &route_device)
+		if (!waits(host, operation))
 			return false;
 	}
-	return host->context->device.in_flight;
+	return true;
 }
 
 void operations_release(struct host_state *host)

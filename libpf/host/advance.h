@@ -11,8 +11,11 @@
 int operations_advance(struct host_state *host);
 /* Fail everything that waits for this peer. */
 void operations_fail(struct host_state *host, struct host_peer *peer, int status);
-/* Is there an operation in flight, and do all of them wait for /dev/exanest? */
-bool operations_on_device(struct host_state *host);
+/*
+ * Does each operation, after a poll that could not advance it, wait for something that wakes
+ * progress: a message, a notice or the device?
+ */
+bool operations_wait(struct host_state *host);
 /* Closing: free all operations without a completion. */
 void operations_release(struct host_state *host);
 

@@ -264,6 +264,8 @@ static int admit(struct connection *connection, const struct connection_message 
 	connection->slot = incoming->slot;
 	notices_report(connections->notices,
 		       &(struct notice){ .kind = NOTICE_INCOMING, .incoming = incoming });
+	/* Before it can know: host_ring_always. */
+	atomic_store_explicit(&connections->inbox_known, true, memory_order_seq_cst);
 	status = connection_message_send(connection->socket, &answer, connections->inbox_fd);
 	/* If the caller has ended meanwhile, what it sent before, such as a farewell, is still read. */
 	return status == PF_ERR_AGAIN ? PF_ERR_PEER : PF_OK;

@@ -38,8 +38,9 @@ typedef void (*connections_bell_fn)(pf_peer *peer, struct inbox_memory *inbox, u
 struct connections {
 	pf_context *context;
 	struct notices *notices;
-	int inbox_fd;           /* handed to peers that are admitted */
-	const uint64_t *cookie; /* read by peers that may copy from this process */
+	int inbox_fd;             /* handed to peers that are admitted */
+	_Atomic bool inbox_known; /* it was; any thread may look */
+	const uint64_t *cookie;   /* read by peers that may copy from this process */
 	connections_resolve_fn resolve;
 	void *resolve_arg;
 	connections_bell_fn give_bell;

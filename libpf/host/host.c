@@ -303,9 +303,26 @@ bool host_may_sleep(struct host *host)
 {
 	struct host_state *state = &host->state;
 
-	/* The device reports what it is done with; a peer that moves its end of a transfer does not. */
-	return (!operations_active(&state->context->operations) || operations_on_device(state)) &&
+	return (!operations_active(&state->context->operations) || operations_wait(state)) &&
 	       !host->answers.first;
+}
+
+bool host_ring_always(struct host *host)
+{
+	struct inbox_memory *inbox = host->state.inbox.memory;
+	enum inbox_sleeper before = inbox_sleeper(inbox);
+
+	if (before == INBOX_SLEEPS_AT_ONCE)
+		return true;
+	atomic_store_explicit(&inbox->sleeper, INBOX_SLEEPS_AT_ONCE, memory_order_seq_cst);
+	/*
+	 * The service thread sets this, then tells a peer of the inbox. If it is not set here,
+	 * that comes after the store above, which the peer sees.
+	 */
+	if (!atomic_load_explicit(&host->state.connections.inbox_known, memory_order_seq_cst))
+		return true;
+	atomic_store_explicit(&inbox->sleeper, before, memory_order_relaxed);
+	return false;
 }
 
 void host_announce_sleep(struct host *host)
@@ -341,6 +358,11 @@ enum inbox_slept host_sleep(struct host *host, uint64_t microseconds)
 	if (slept == INBOX_TIMED_OUT)
 		polling_slept(&host->polling);
 	return slept;
+}
+
+void host_settle(struct host *host, uint64_t now)
+{
+	polling_settle(&host->polling, now);
 }
 
 void host_stay_awake(struct host *host)

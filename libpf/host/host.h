@@ -49,8 +49,8 @@ static inline int host_advance(struct host *host)
 /* Any thread: wake progress if it sleeps. */
 void host_wake(pf_context *context);
 /*
- * Progress, with nothing to do: may it sleep until it is woken? False: something is under way
- * of whose end no other process tells this one.
+ * Progress, after a poll in which nothing happened: may it sleep until it is woken? False:
+ * something is under way of whose next step nothing tells this process.
  */
 bool host_may_sleep(struct host *host);
 /*
@@ -62,12 +62,17 @@ static inline bool host_all_ring(const struct host *host)
 	return !host->polling.silent;
 }
 
+/*
+ * Progress: from now on writers ring for every message and wake a sleep at once, whatever the
+ * options say. False: it is too late, because a writer may know this process's inbox already.
+ */
+bool host_ring_always(struct host *host);
 /* Progress: announce a sleep: whatever happens after this call returns wakes it. */
 void host_announce_sleep(struct host *host);
 /* Is a sleep announced INBOX_ANNOUNCED_POLLS ahead? Peers rely on it. */
 static inline bool host_announces_ahead(const struct host *host)
 {
-	return host->state.inbox.memory->sleeper == INBOX_SLEEPS_ANNOUNCED;
+	return inbox_sleeper(host->state.inbox.memory) == INBOX_SLEEPS_ANNOUNCED;
 }
 
 /* Progress, announced, just before host_has_work: have /dev/exanest wake it, too. */
@@ -77,5 +82,7 @@ bool host_has_work(struct host *host);
 /* Progress, announced: sleep until woken, at most so long; or do not sleep. */
 enum inbox_slept host_sleep(struct host *host, uint64_t microseconds);
 void host_stay_awake(struct host *host);
+/* Progress, about to let another thread sleep in its place: note which peers ring. now: ns. */
+void host_settle(struct host *host, uint64_t now);
 
 #endif

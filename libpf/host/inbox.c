@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -34,7 +35,7 @@ int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper)
 		goto fail;
 	status = map(inbox, inbox->fd);
 	if (status == PF_OK) {
-		inbox->memory->sleeper = sleeper;
+		atomic_init(&inbox->memory->sleeper, sleeper);
 		return PF_OK;
 	}
 fail:
@@ -64,10 +65,21 @@ void inbox_destroy(struct inbox *inbox)
 	inbox->memory = NULL;
 }
 
+static void wake_all(struct inbox_memory *memory)
+{
+	syscall(SYS_futex, &memory->sleeping, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 void inbox_wake_sleeper(struct inbox_memory *memory)
 {
 	if (atomic_exchange_explicit(&memory->sleeping, 0, memory_order_relaxed))
-		syscall(SYS_futex, &memory->sleeping, FUTEX_WAKE, 1, NULL, NULL, 0);
+		wake_all(memory);
+}
+
+void inbox_end_sleeps(struct inbox *inbox)
+{
+	inbox_stay_awake(inbox);
+	wake_all(inbox->memory);
 }
 
 void inbox_announce_sleep(struct inbox *inbox)
@@ -76,7 +88,7 @@ void inbox_announce_sleep(struct inbox *inbox)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds)
+enum inbox_slept inbox_wait(struct inbox *inbox, uint64_t microseconds)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(microseconds / 1000000),
 				    .tv_nsec = (long)(microseconds % 1000000) * 1000 };
@@ -86,9 +98,17 @@ enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds)
 
 	if (error == ETIMEDOUT)
 		return INBOX_TIMED_OUT;
-	inbox_stay_awake(inbox);
 	/* EAGAIN: a writer woke it after the announcement, before it slept. */
 	return error == EAGAIN ? INBOX_NOT_SLEPT : INBOX_WOKEN;
+}
+
+enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds)
+{
+	enum inbox_slept slept = inbox_wait(inbox, microseconds);
+
+	if (slept != INBOX_TIMED_OUT)
+		inbox_stay_awake(inbox);
+	return slept;
 }
 
 void inbox_stay_awake(struct inbox *inbox)

@@ -42,6 +42,10 @@
  * reader finds it when the time of its sleep is over. (The reader could spare the writers
  * W5 with membarrier(2) as well, but that took 15 us for each sleep in a virtual machine.)
  *
+ * A sleeper may be progress, or the thread that waits for a program that polls a descriptor
+ * (context/waiter.h), or both. So a writer wakes all, and only progress, which announced a
+ * sleep, takes the announcement back.
+ *
  * tests/models/doorbell.pml checks the first three, and that a message is lost if W3 or
  * W4 is relaxed or W5 is missing.
  */
@@ -69,7 +73,7 @@ enum inbox_sleeper {
 /* A writer that rings stores to all of it: for the first few peers that is one cache line. */
 struct inbox_memory {
 	_Atomic uint32_t bell;     /* 1: marks were set since the reader looked last */
-	uint32_t sleeper;          /* enum inbox_sleeper of the reader; constant */
+	_Atomic uint32_t sleeper;  /* enum inbox_sleeper; constant once a writer knows the inbox */
 	_Atomic uint32_t sleeping; /* 1: the reader sleeps, is about to, or did in vain; a futex */
 	_Atomic uint8_t overflow;  /* the mark that all writers without a slot share */
 	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS]; /* marks by slot */
@@ -85,6 +89,12 @@ int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper);
 /* Map a peer's inbox. Takes over fd, also when it fails; PF_ERR_ARGUMENT: it is no inbox. */
 int inbox_map(struct inbox *inbox, int fd);
 void inbox_destroy(struct inbox *inbox);
+
+static inline enum inbox_sleeper inbox_sleeper(const struct inbox_memory *memory)
+{
+	return (enum inbox_sleeper)atomic_load_explicit(
+		&((struct inbox_memory *)(uintptr_t)memory)->sleeper, memory_order_relaxed);
+}
 
 /* Writer: set the mark of the slot and ring the bell. */
 static inline void inbox_ring(struct inbox_memory *memory, uint32_t slot)
@@ -136,5 +146,9 @@ enum inbox_slept { INBOX_NOT_SLEPT, INBOX_WOKEN, INBOX_TIMED_OUT };
  */
 enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds);
 void inbox_stay_awake(struct inbox *inbox);
+/* Another thread of the reader: sleep likewise, and leave the announcement as it is. */
+enum inbox_slept inbox_wait(struct inbox *inbox, uint64_t microseconds);
+/* Take the announcement back, and end all sleeps. */
+void inbox_end_sleeps(struct inbox *inbox);
 
 #endif

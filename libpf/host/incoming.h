@@ -24,7 +24,8 @@ struct incoming {
 	struct channel channel;
 	struct host_peer *peer; /* the writer; NULL before it is added to polling */
 	bool polled, broken;
-	bool rang;     /* its writer has rung the bell */
+	bool rang;         /* its writer has rung the bell */
+	uint64_t settling; /* time since when polling_settle knows that, ns; 0: it does not */
 	bool rings;    /* its writer rings the bell for every message, so it need not be polled */
 	uint32_t slot; /* its mark in this process's inbox */
 	struct serves serves;

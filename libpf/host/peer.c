@@ -127,7 +127,7 @@ int host_peer_connect(struct host_peer *peer)
 				&context->host->ring_allowance);
 	if (status != PF_OK)
 		return report_failure(peer, status);
-	if (context->sleepy)
+	if (context_is_sleepy(context))
 		peer->out.ring.short_most = UINT64_MAX;
 	status = call_peer(peer);
 	if (status != PF_OK) {
@@ -214,7 +214,7 @@ void host_peer_give_bell(pf_peer *base, struct inbox_memory *inbox, uint32_t slo
 	atomic_thread_fence(memory_order_seq_cst);
 	/* Not open yet, if the caller has not come back from host_peer_connect. */
 	if (peer_state(&peer->peer) != PEER_GONE) {
-		peer->known_bell = (struct bell){ inbox, slot, inbox->sleeper };
+		peer->known_bell = (struct bell){ inbox, slot, inbox_sleeper(inbox) };
 		atomic_store_explicit(&peer->bell, &peer->known_bell, memory_order_release);
 		ring_first(&peer->known_bell);
 	} else {

@@ -10,6 +10,8 @@
 
 /* Messages taken from one channel before the next gets its turn. */
 #define BUDGET 64
+/* A store that another processor made so long ago is visible, ns: PROGRESS_SLEEP_FIRST. */
+#define SETTLED_NANOSECONDS 1000000
 
 static void set_polled(struct incoming *incoming, bool polled)
 {
@@ -206,6 +208,16 @@ static int poll_unpolled(struct polling *polling, struct incoming *incoming)
 	return count;
 }
 
+/* Its writer rings for every message from now on, unless there is one that it may not have rung for. */
+static void rely_on(struct polling *polling, struct incoming *incoming)
+{
+	if (polling_is_busy(incoming))
+		return;
+	incoming->rings = true;
+	polling->silent--;
+	stop_polling(polling, incoming);
+}
+
 void polling_slept(struct polling *polling)
 {
 	unsigned i;
@@ -213,11 +225,24 @@ void polling_slept(struct polling *polling)
 	for (i = 0; i < polling->all_count && polling->silent; i++) {
 		struct incoming *incoming = polling->all[i];
 
-		if (!incoming->rang || incoming->rings || polling_is_busy(incoming))
+		if (incoming->rang && !incoming->rings)
+			rely_on(polling, incoming);
+	}
+}
+
+void polling_settle(struct polling *polling, uint64_t now)
+{
+	unsigned i;
+
+	for (i = 0; i < polling->all_count && polling->silent; i++) {
+		struct incoming *incoming = polling->all[i];
+
+		if (!incoming->rang || incoming->rings)
 			continue;
-		incoming->rings = true;
-		polling->silent--;
-		stop_polling(polling, incoming);
+		if (!incoming->settling)
+			incoming->settling = now;
+		else if (now - incoming->settling >= SETTLED_NANOSECONDS)
+			rely_on(polling, incoming);
 	}
 }
 

@@ -80,6 +80,12 @@ static inline int polling_poll(struct polling *polling)
  */
 void polling_slept(struct polling *polling);
 
+/*
+ * The same for sleeps that progress does not see: each time one begins, at the time now (ns). What
+ * was stored before the bell was found rung is visible a millisecond later.
+ */
+void polling_settle(struct polling *polling, uint64_t now);
+
 /* Is there a message in a channel whose writer does not ring for every message? */
 bool polling_any(struct polling *polling);
 

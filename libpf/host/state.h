@@ -25,14 +25,15 @@ struct host_state {
 };
 
 /*
- * Any thread: give an operation to progress. Another thread may sleep in it, and no other
- * enters meanwhile. PF_OK, or why not, as refused_add.
+ * Any thread: give an operation to progress. Another thread may sleep in it, and no other enters
+ * meanwhile; or the program, which posts this, sleeps until a descriptor says that there is work.
+ * PF_OK, or why not, as refused_add.
  */
 static inline int host_post(pf_context *context, struct operation *operation)
 {
 	if (!operation_post(&context->operations, operation))
 		return refused_add(operation->peer, REFUSED_OPERATION, 0);
-	if (context->threads && context->sleepy)
+	if (context->posts_wake)
 		inbox_wake(context->host->inbox.memory, INBOX_SLEEPS_AT_ONCE);
 	return PF_OK;
 }

@@ -19,7 +19,7 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 	int status;
 
 	/* A process that shares a core may lose it with a run in hand, and its peer waits for that run. */
-	if (context->sleepy)
+	if (context_is_sleepy(context))
 		return;
 	if (transfer->front || transfer->failed || transfer->length < context->options.share_min ||
 	    peer_state(&peer->peer) != PEER_LINKED || !host_peer_route(peer)->shares ||

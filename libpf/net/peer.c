@@ -147,8 +147,8 @@ static void posted(struct engine *engine, bool message)
 	pf_context *context = engine->context;
 
 	engine_post(engine, message);
-	/* The next poll sends what is coalesced: another thread may sleep in it. */
-	if (context->threads && context->sleepy)
+	/* The next poll sends what is coalesced: as in host_post. */
+	if (context->posts_wake)
 		context->wake(context);
 }
 

@@ -66,7 +66,7 @@ static bool is_spared(struct watch *watch, uint64_t time)
 	enum activity_state state;
 
 	/* One that sleeps between polls does not hear the sockets: there, both look. */
-	if (context->sleepy)
+	if (context_is_sleepy(context))
 		return false;
 	if (time - watch->observer.time < SAMPLE_NANOSECONDS)
 		return watch->spared;

@@ -99,6 +99,13 @@ static void *work(void *arg)
 					 message + 1, 4)) == PF_ERR_AGAIN)
 			pf_progress(context);
 		worker->wrong += status != PF_DONE;
+		if (i % 10 == 0) {
+			uint64_t mark = pf_posted(context, worker->peer);
+
+			while (pf_flush_test(context, worker->peer, mark) != PF_DONE)
+				pf_progress(context);
+			worker->wrong += worker->completed != count;
+		}
 		if (i % 50 == 0)
 			worker->wrong += pf_flush(context, i % 100 ? worker->peer : NULL) != PF_OK;
 		pf_peer_path(worker->peer);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "waiter.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/slice.h"
+#include "host/inbox.h"
+#include "pf.h"
+
+static void signal_descriptor(struct waiter *waiter)
+{
+	const uint64_t one = 1;
+
+	/* It can only fail when the counter is full, and the descriptor readable. */
+	if (write(atomic_load_explicit(&waiter->fd, memory_order_acquire), &one, sizeof(one)) < 0)
+		return;
+}
+
+/* T1 to T4. */
+static void *run(void *arg)
+{
+	struct waiter *waiter = arg;
+
+	slice_request_short();
+	for (;;) {
+		while (sem_wait(&waiter->go) < 0 && errno == EINTR)
+			;
+		if (atomic_load_explicit(&waiter->stopping, memory_order_relaxed))
+			return NULL;
+		inbox_wait(waiter->inbox,
+			   atomic_load_explicit(&waiter->microseconds, memory_order_relaxed));
+		atomic_store_explicit(&waiter->waiting, false, memory_order_seq_cst);
+		signal_descriptor(waiter);
+	}
+}
+
+void waiter_init(struct waiter *waiter, struct inbox *inbox)
+{
+	waiter->inbox = inbox;
+	atomic_init(&waiter->fd, -1);
+}
+
+int waiter_open(struct waiter *waiter)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), error;
+	sigset_t all, before;
+
+	if (fd < 0)
+		return PF_ERR_SYSTEM;
+	sem_init(&waiter->go, 0, 0);
+	/* Before the thread uses it. */
+	atomic_store_explicit(&waiter->fd, fd, memory_order_release);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&waiter->thread, NULL, run, waiter);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error) {
+		atomic_store_explicit(&waiter->fd, -1, memory_order_relaxed);
+		sem_destroy(&waiter->go);
+		close(fd);
+		errno = error;
+		return PF_ERR_SYSTEM;
+	}
+	pthread_setname_np(waiter->thread, "libpf waiter");
+	return PF_OK;
+}
+
+void waiter_destroy(struct waiter *waiter)
+{
+	if (!waiter_is_open(waiter))
+		return;
+	/* It sees "stopping" in T1. It does not stay in T2: nothing announces a sleep any more. */
+	atomic_store_explicit(&waiter->stopping, true, memory_order_relaxed);
+	inbox_end_sleeps(waiter->inbox);
+	sem_post(&waiter->go);
+	pthread_join(waiter->thread, NULL);
+	sem_destroy(&waiter->go);
+	close(waiter->fd);
+}
+
+void waiter_reset(struct waiter *waiter)
+{
+	uint64_t count;
+
+	/* It is a counter: EAGAIN if it is empty. */
+	if (read(atomic_load_explicit(&waiter->fd, memory_order_relaxed), &count, sizeof(count)) <
+	    0)
+		return;
+}
+
+int waiter_arm(struct waiter *waiter, uint64_t microseconds)
+{
+	/* Never shorter than the sleep that the waiter is in. */
+	uint64_t before = atomic_load_explicit(&waiter->microseconds, memory_order_relaxed);
+
+	if (atomic_load_explicit(&waiter->waiting, memory_order_seq_cst) && microseconds < before) {
+		inbox_end_sleeps(waiter->inbox);
+		return PF_ERR_AGAIN;
+	}
+	atomic_store_explicit(&waiter->microseconds, microseconds, memory_order_relaxed);
+	if (!atomic_exchange_explicit(&waiter->waiting, true, memory_order_seq_cst))
+		sem_post(&waiter->go);
+	return PF_OK;
+}
+
+void waiter_wake(struct waiter *waiter)
+{
+	atomic_store_explicit(&waiter->woken, true, memory_order_relaxed);
+	if (waiter_is_open(waiter))
+		signal_descriptor(waiter);
+}
