@@ -134,6 +134,7 @@ static const pf_text_info text_table[] = {
 };
 
 static const pf_options defaults = {
+	.size = sizeof(pf_options),
 	.ring_size = 256 << 10,
 	.ring_memory = 4 << 20,
 	.eager_limit = 4096,
