@@ -35,9 +35,8 @@ static void check(const char *what, int status)
 static void make(const char *name, uint64_t records)
 {
 	FILE *file = fopen(name, "w");
-	uint64_t n;
 
-	for (n = 0; file && n < records * WORDS; n++)
+	for (uint64_t n = 0; file && n < records * WORDS; n++)
 		fwrite(&(uint64_t){ WORD(n) }, sizeof(uint64_t), 1, file);
 	if (!file || ferror(file) || fclose(file))
 		err(1, "cannot write %s", name);
@@ -47,6 +46,7 @@ static void serve(pf_context *context, const char *name, const char *contact_nam
 {
 	struct contact contact = { .length = sizeof(contact.address) };
 	int fd = open(name, O_RDONLY);
+	char new_name[4096];
 	struct stat file;
 	void *store;
 
@@ -59,8 +59,12 @@ static void serve(pf_context *context, const char *name, const char *contact_nam
 	contact.base = (uintptr_t)store;
 	contact.records = (uint64_t)file.st_size / sizeof(uint64_t[WORDS]);
 	check("pf_address", pf_address(context, contact.address, &contact.length));
-	fd = open(contact_name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	if (fd < 0 || write(fd, &contact, sizeof(contact)) != sizeof(contact))
+	/* A new file, for this user alone, that clients see when it is complete. */
+	snprintf(new_name, sizeof(new_name), "%s.new", contact_name);
+	unlink(new_name);
+	fd = open(new_name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	if (fd < 0 || write(fd, &contact, sizeof(contact)) != sizeof(contact) ||
+	    rename(new_name, contact_name))
 		err(1, "cannot write %s", contact_name);
 	for (;;)
 		pf_progress(context);
@@ -74,11 +78,10 @@ struct lookup {
 static void on_complete(pf_context *context, const pf_completion *completion)
 {
 	struct lookup *lookup = completion->arg;
-	uint64_t i;
 
 	check("pf_get", completion->status);
 	lookup->waiting = 0;
-	for (i = 0; i < WORDS; i++)
+	for (uint64_t i = 0; i < WORDS; i++)
 		if (lookup->value[i] != WORD(lookup->key * WORDS + i))
 			errx(1, "wrong value of key %lu", (unsigned long)lookup->key);
 }
@@ -89,7 +92,6 @@ static void get(pf_context *context, const char *contact_name, unsigned long cou
 	int status, fd = open(contact_name, O_RDONLY);
 	struct timespec from, to;
 	struct contact contact;
-	uint64_t i;
 	pf_peer *server;
 	double seconds;
 
@@ -98,7 +100,7 @@ static void get(pf_context *context, const char *contact_name, unsigned long cou
 	status = pf_peer_open(context, contact.address, contact.length, NULL, &server);
 	check("pf_peer_open", status);
 	clock_gettime(CLOCK_MONOTONIC, &from);
-	for (i = 0; i < count; i++) {
+	for (uint64_t i = 0; i < count; i++) {
 		struct lookup *lookup = &lookups[i % IN_FLIGHT];
 
 		while (lookup->waiting)

@@ -153,7 +153,7 @@ typedef struct pf_options {
 typedef struct pf_option_info {
 	const char *name; /* "eager_limit"; the environment variable is PF_EAGER_LIMIT */
 	const char *help; /* one sentence */
-	size_t offset;    /* of the uint64_t in pf_options */
+	size_t offset;    /* of the uint64_t in pf_options; skip those beyond pf_options.size */
 	uint64_t minimum, maximum;
 	int level;                /* who should care: MPI_T verbosity level, 1 (users) to 9 */
 	const char *const *names; /* of the values from minimum on, ended by NULL; or NULL */
@@ -166,7 +166,7 @@ const pf_option_info *pf_option_table(void);
 typedef struct pf_text_info {
 	const char *name; /* "if_include"; the environment variable is PF_IF_INCLUDE */
 	const char *help; /* one sentence */
-	size_t offset;    /* of the const char * in pf_options */
+	size_t offset;    /* of the const char * in pf_options; as in pf_option_info */
 	int level;        /* as in pf_option_info */
 } pf_text_info;
 
@@ -452,8 +452,8 @@ void pf_set_warning(pf_context *context, pf_warning_fn warning, void *arg);
  * Called once after calls for peer returned PF_ERR_AGAIN, by a later pf_progress, when the
  * first of them would find room, or the error of a peer that has failed. Sends are told of
  * by themselves, and so are, together, puts, gets and atomics, which
- * pf_options.operations_max refuses. What was refused first is told of first, unless others
- * have room before. A call that is refused again, also from inside room, is told of again.
+ * pf_options.operations_max refuses. Peers are told of in the order in which they were
+ * refused, as far as they have room. A call that is refused again, also from inside room, is told of again.
  *
  * With pf_options.threads another thread may call room before the refused call has
  * returned: hold a lock of the program around that call and the record of what is to be
@@ -519,7 +519,7 @@ int pf_descriptor(pf_context *context, int *fd);
  * Call it before each wait, after everything else. PF_OK: there is nothing to do, and the descriptor
  * becomes readable as soon as there is, at the latest after pf_options.idle_sleep; it may also
  * become readable without a reason. PF_ERR_AGAIN: do not wait, call pf_progress, and then this
- * again; so also while another thread is in pf_progress, and in a callback. PF_ERR_ARGUMENT without
+ * again; It also returns this while another thread is in pf_progress, and in a callback. PF_ERR_ARGUMENT without
  * pf_descriptor. A call of pf_progress, by any thread, may undo it. Thread safe as pf_progress is.
  */
 int pf_arm(pf_context *context);

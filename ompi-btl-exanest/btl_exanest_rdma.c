@@ -93,7 +93,7 @@ new_operation(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
 /*
  * Not every caller understands the interface's 1 for "complete": call back instead. With
  * OPAL_ERR_OUT_OF_RESOURCE, for PF_ERR_AGAIN (operations_max), osc/rdma calls progress and
- * repeats the call; ob1 sends the data instead. So nothing waits here.
+ * repeats the call; ob1 tries again, or sends the data instead. So nothing waits here.
  */
 static int started(mca_btl_exanest_operation_t *operation, int status)
 {

@@ -55,7 +55,7 @@ int options_read_environment(pf_options *options, enum option_origin *origins,
 			     const pf_option_info **culprit);
 /*
  * Fill *all, which is of this version, from options of any: those that it does not have are as
- * options_load gives them. NULL: all are. PF_ERR_ARGUMENT: the size is none, or an option is set
+ * options_load gives them. NULL: all are. PF_ERR_ARGUMENT: the size is invalid, or an option is set
  * that this version does not have; for NULL, a variable is invalid.
  */
 int options_complete(const pf_options *options, pf_options *all);

@@ -67,12 +67,13 @@ static bool is_full(const struct operations *operations)
 	return operations->most && operations->open >= operations->most;
 }
 
-static bool add(struct operations *operations, struct operation *head, struct operation *operation)
+static bool add(struct operations *operations, struct operation *head, struct operation *operation,
+		bool refusable)
 {
 	bool full;
 
 	lock(operations);
-	full = is_full(operations);
+	full = refusable && is_full(operations);
 	if (!full) {
 		operation->sequence = ++operations->sequence;
 		append(head, operation);
@@ -84,14 +85,14 @@ static bool add(struct operations *operations, struct operation *head, struct op
 	return !full;
 }
 
-bool operation_post(struct operations *operations, struct operation *operation)
+bool operation_post(struct operations *operations, struct operation *operation, bool refusable)
 {
-	return add(operations, &operations->posted, operation);
+	return add(operations, &operations->posted, operation, refusable);
 }
 
 bool operation_send_away(struct operations *operations, struct operation *operation)
 {
-	return add(operations, &operations->away, operation);
+	return add(operations, &operations->away, operation, true);
 }
 
 static void take_off(struct operations *operations, struct operation *operation)

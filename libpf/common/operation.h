@@ -58,9 +58,9 @@ void operations_destroy(struct operations *operations);
 
 /*
  * Any thread: give an operation to progress, which finds it in active; and record one that the
- * transport advances by itself. False: operations_max of them are open.
+ * transport advances by itself. False: it is refusable, and operations_max are open.
  */
-bool operation_post(struct operations *operations, struct operation *operation);
+bool operation_post(struct operations *operations, struct operation *operation, bool refusable);
 bool operation_send_away(struct operations *operations, struct operation *operation);
 /* Any thread: the transport could not start it after all. The caller frees it. */
 void operation_take_back(struct operations *operations, struct operation *operation);

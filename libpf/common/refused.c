@@ -66,8 +66,8 @@ static void tell(pf_context *context, struct refused *refused)
 
 /*
  * While the lock is released, other threads and the callback only append. What is new, they
- * included, waits for the next call: this one ends, and no call of progress tells of what was
- * refused in it.
+ * included, waits for the next call, so that this call ends, and no call of progress tells of what
+ * was refused in it.
  */
 int refused_tell(pf_context *context)
 {

@@ -70,8 +70,8 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 					   !ahead && empty >= polls;
 	enum inbox_slept slept;
 
-	/* Only the waiter of a descriptor sleeps. */
-	if (!polls)
+	/* With a descriptor only its waiter sleeps: the program may have more to do. */
+	if (!polls || waiter_is_open(waiter_of(context)))
 		return;
 	context->activity.unasked++;
 	if ((due || empty % CLOCK_POLLS == 0) &&

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "atomic.h"
+#include "route_stream.h"
 #include "transfer.h"
 
 /* Transfers offered to peers before they are advanced; see offer_ahead. */
@@ -93,6 +94,15 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
 	}
 }
 
+/* Is all of it on its way, or parked? Else what is left waits for room in the ring. */
+static bool all_started(const struct transfer *transfer)
+{
+	return transfer->failed ||
+	       (transfer->front == transfer->length && transfer->run >= transfer->run_end &&
+		transfer->recorded == transfer->moving + transfer->parked);
+}
+
+/* Will something wake this process for the next step of an operation with which nothing can be done? */
 static bool waits(struct host_state *host, const struct operation *operation)
 {
 	const struct host_peer *peer = (struct host_peer *)operation->peer;
@@ -102,13 +112,14 @@ static bool waits(struct host_state *host, const struct operation *operation)
 	/* A peer that moves its end of a transfer does not tell when it is done. */
 	if (!is_atomic(operation) && transfer->share)
 		return false;
-	/* It answers the call, or is gone: a notice. It answers a block or an atomic: a message. */
-	if (peer_state(&peer->peer) == PEER_OPEN || peer->requests_waiting)
+	/* It answers the call, or is gone: a notice. It answers a request: a message. */
+	if (peer_state(&peer->peer) == PEER_OPEN || peer->requests_waiting >= REQUESTS_MOST)
 		return true;
 	if (host_peer_route(peer) == &route_device && device->in_flight)
 		return device->may_sleep;
-	/* For pages: a notice. Without that it waits for room in the ring. */
-	return !is_atomic(operation) && transfer->parked;
+	if (is_atomic(operation))
+		return ((const struct atomic_operation *)operation)->sent;
+	return transfer->moving >= STREAM_WINDOW || all_started(transfer);
 }
 
 bool operations_wait(struct host_state *host)

@@ -81,7 +81,7 @@ int atomic_post(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t re
 			     .op = (uint8_t)op,
 			     .width = (uint8_t)width },
 	};
-	status = host_post(peer->context, &atomic->operation);
+	status = host_post(peer->context, &atomic->operation, true);
 	if (status != PF_OK)
 		free(atomic);
 	return status;

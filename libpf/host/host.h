@@ -50,7 +50,7 @@ static inline int host_advance(struct host *host)
 void host_wake(pf_context *context);
 /*
  * Progress, after a poll in which nothing happened: may it sleep until it is woken? False:
- * something is under way of whose next step nothing tells this process.
+ * nothing announces the next step of something under way.
  */
 bool host_may_sleep(struct host *host);
 /*

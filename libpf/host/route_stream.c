@@ -4,9 +4,6 @@
 #include "message.h"
 #include "route.h"
 
-/* Blocks of one transfer under way through the ring at a time. */
-#define STREAM_WINDOW 8
-
 /* Longest block that one message can carry, to this peer and back. */
 static uint64_t block_most(const struct host_peer *peer)
 {

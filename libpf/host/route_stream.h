@@ -11,6 +11,9 @@
 #include "channel.h"
 #include "pf.h"
 
+/* Blocks of one transfer that may be under way through the ring at a time. */
+#define STREAM_WINDOW 8
+
 /* Longest block that the rings of this process carry in an answer, bytes. */
 uint64_t stream_answer_most(const pf_context *context);
 /*

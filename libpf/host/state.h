@@ -27,11 +27,11 @@ struct host_state {
 /*
  * Any thread: give an operation to progress. Another thread may sleep in it, and no other enters
  * meanwhile; or the program, which posts this, sleeps until a descriptor says that there is work.
- * PF_OK, or why not, as refused_add.
+ * PF_OK, or why not, as refused_add. Not refusable: bytes of it were moved already.
  */
-static inline int host_post(pf_context *context, struct operation *operation)
+static inline int host_post(pf_context *context, struct operation *operation, bool refusable)
 {
-	if (!operation_post(&context->operations, operation))
+	if (!operation_post(&context->operations, operation, refusable))
 		return refused_add(operation->peer, REFUSED_OPERATION, 0);
 	if (context->posts_wake)
 		inbox_wake(context->host->inbox.memory, INBOX_SLEEPS_AT_ONCE);

@@ -261,7 +261,7 @@ int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t
 		.remote = remote + moved,
 		.length = length - moved,
 	};
-	status = host_post(context, &transfer->operation);
+	status = host_post(context, &transfer->operation, !moved);
 	if (status != PF_OK)
 		free(transfer);
 	return status;

@@ -574,6 +574,92 @@ static void test_post(void **state)
 	pair_end(pair);
 }
 
+#if !defined(PAIR_IN_THREADS) && !defined(PAIR_OVER_NET)
+/* Number 0 of the test: what it has done. */
+static _Atomic uint64_t *reached;
+
+static int supply_late(pf_context *context, uint64_t address, void *page, size_t length, void *arg)
+{
+	while (*reached < 2)
+		usleep(1000);
+	memset(page, 0, length);
+	return PF_OK;
+}
+
+/* Its own number 0: the address of a page that comes late. It does not poll while its ring is filled. */
+static void serve_late(struct pair *me)
+{
+	void *memory = test_map(65536);
+	pf_pager *pager;
+
+	reached = pair_value(me, 0, 0);
+	pair_check_status(me,
+			  pf_pager_register(me->context, memory, 65536, supply_late, NULL, &pager),
+			  PF_OK);
+	*pair_value(me, 1, 0) = remote_address(memory);
+	pair_say(me, 1);
+	pair_await_value(me, 0, 0, 1);
+	usleep(100000);
+	pair_await_value(me, 0, 0, 3);
+	pf_pager_unregister(pager);
+}
+
+/* No answer to another operation tells of the room that a transfer waits for. */
+static void test_full_ring(void **state)
+{
+	pf_options here = polled_mode(state), there = pair_mode_options(state);
+	struct pair_done late = { 0 }, put = { 0 };
+	uint8_t *local = test_alloc(65536);
+	struct pair *pair;
+	unsigned i;
+
+	here.ring_size = there.ring_size = 65536;
+	pair = pair_start(&(struct pair_setup){ .here = here,
+						.there = there,
+						.window = 65536,
+						.opened = open_descriptor,
+						.partner = serve_late });
+	pair_await(pair, 1, 1);
+	pair_connect(pair);
+	*pair_value(pair, 0, 0) = 1;
+	assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 0, *pair_value(pair, 1, 0), 1, 0, pair_completed,
+			    &late));
+	for (i = 0; i < 20; i++)
+		progress(pair);
+	for (i = 0; i < 60; i++)
+		assert_status(pf_send(pair->peer, 0, local, 1000, NULL, 0), PF_DONE);
+	pair_post(pair, pair->peer, PUT, local, pair_there(pair, 1, pair->window), 16384, &put);
+	while (!put.count)
+		step(pair);
+	assert_int_equal(late.count, 0);
+	*pair_value(pair, 0, 0) = 2;
+	while (!late.count)
+		step(pair);
+	assert_ok(late.last.status);
+	*pair_value(pair, 0, 0) = 3;
+	free(local);
+	pair_end(pair);
+}
+#endif
+
+/* The program may have more to wait for: progress itself does not sleep, whatever the options say. */
+static void test_never_sleeps(void **state)
+{
+	pf_options options = pair_options();
+	pf_context *context;
+	unsigned i;
+	int fd;
+
+	options.idle_polls = 1;
+	options.idle_sleep = 1000;
+	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_descriptor(context, &fd));
+	for (i = 0; i < 10000; i++)
+		pf_progress(context);
+	assert_int_equal(pf_stat(context, PF_STAT_SLEEPS), 0);
+	pf_close(context);
+}
+
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, THREADS), IN_MODE(test, IDLE)
 
@@ -591,11 +677,13 @@ int main(void)
 #if !defined(PAIR_IN_THREADS) && !defined(PAIR_OVER_NET)
 		IN_MODE(test_gone, DEFAULT),
 		PAIR_TEST(test_late),
+		IN_MODE(test_full_ring, STREAM),
 #endif
 		/* After the others: a context left open would have a thread when they fork. */
 		cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_wake),
 		cmocka_unit_test(test_wake_progress),
+		cmocka_unit_test(test_never_sleeps),
 	};
 
 	return cmocka_run_group_tests_name("descriptor", tests, NULL, NULL);
