@@ -170,7 +170,7 @@ static void test_exchange(void **state)
 							     .partner = answer_all,
 							     .receive = pair_count_message,
 							     .receive_here = pair_count_message });
-	unsigned messages = REPEAT(pair_mode(state) == MODE_DEFAULT ? quick_or(2000, 10000) : 2000);
+	unsigned messages = REPEAT(quick_or(1000, 2000));
 	uint8_t *local = test_alloc(LENGTH);
 	struct paged paged;
 	unsigned i;
@@ -235,7 +235,7 @@ static void test_atomics(void **state)
 
 /* ---- news at any moment of the protocol ---- */
 
-#define MOMENTS REPEAT(20000)
+#define MOMENTS REPEAT(quick_or(2000, 5000))
 
 /* At most about so long, often much shorter. */
 static void pause_randomly(struct random_numbers *numbers, uint64_t microseconds)
