@@ -57,10 +57,9 @@ struct inbox;
 
 struct waiter {
 	struct inbox *inbox;
-	_Atomic int fd;     /* the eventfd; -1: not open */
-	_Atomic bool woken; /* by pf_wake, since a sleep was about to begin */
-	_Atomic bool
-		waiting; /* pf_arm has sent the waiter to sleep, and it has not signalled since */
+	_Atomic int fd;       /* the eventfd; -1: not open */
+	_Atomic bool woken;   /* by pf_wake, since a sleep was about to begin */
+	_Atomic bool waiting; /* sent to sleep by pf_arm, and has not signalled since */
 	_Atomic bool stopping;
 	_Atomic uint64_t microseconds; /* of the sleep; stored by pf_arm */
 	sem_t go;

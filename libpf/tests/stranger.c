@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stranger.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -247,16 +246,4 @@ bool intruder_write(struct intruder *intruder, uint8_t kind, const void *payload
 		memcpy(place, payload, length);
 	ring_commit(&intruder->channel.ring, length, kind, 0);
 	return true;
-}
-
-unsigned count_descriptors(void)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	assert_non_null(folder);
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count;
 }

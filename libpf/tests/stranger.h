@@ -66,7 +66,4 @@ void intruder_leave(struct intruder *intruder);
 /* Write a message to the channel; false if there is no room. */
 bool intruder_write(struct intruder *intruder, uint8_t kind, const void *payload, size_t length);
 
-/* Open descriptors of this process. */
-unsigned count_descriptors(void);
-
 #endif

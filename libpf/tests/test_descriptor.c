@@ -5,7 +5,6 @@
  */
 #include "pair.h"
 
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -398,18 +397,6 @@ static __attribute__((unused)) void test_gone(void **state)
 
 /* ---- this process alone ---- */
 
-static unsigned count_threads(void)
-{
-	DIR *folder = opendir("/proc/self/task");
-	unsigned count = 0;
-
-	assert_non_null(folder);
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count;
-}
-
 static bool is_readable(int milliseconds)
 {
 	struct pollfd readable = { .fd = own.fd, .events = POLLIN };
@@ -432,16 +419,16 @@ static pf_context *open_alone(uint64_t idle_polls, uint64_t sleep)
 static void test_alone(void **state)
 {
 	pf_context *context = open_alone(0, SLEEP);
-	unsigned threads = count_threads(), i;
+	unsigned threads = count_entries("/proc/self/task"), i;
 	int again;
 
 	pf_wake(context);
 	assert_status(pf_arm(context), PF_ERR_ARGUMENT);
-	assert_int_equal(count_threads(), threads);
+	assert_int_equal(count_entries("/proc/self/task"), threads);
 	assert_ok(pf_descriptor(context, &own.fd));
 	assert_ok(pf_descriptor(context, &again));
 	assert_int_equal(own.fd, again);
-	assert_int_equal(count_threads(), threads + 1);
+	assert_int_equal(count_entries("/proc/self/task"), threads + 1);
 	/* That one was before. */
 	assert_status(pf_arm(context), PF_ERR_AGAIN);
 	for (i = 0; i < 3; i++) {

@@ -2,23 +2,10 @@
 /* After pf_close nothing of a context remains in the process. */
 #include "pair.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
-
-static unsigned count_entries(const char *path)
-{
-	DIR *folder = opendir(path);
-	unsigned count = 0;
-
-	while (folder && readdir(folder))
-		count++;
-	if (folder)
-		closedir(folder);
-	return count;
-}
 
 static unsigned count_mappings(const char *name)
 {
@@ -39,7 +26,7 @@ struct use {
 
 static struct use used(void)
 {
-	return (struct use){ count_entries("/proc/self/fd"), count_entries("/proc/self/task"),
+	return (struct use){ count_descriptors(), count_entries("/proc/self/task"),
 			     count_mappings("memfd:libpf") };
 }
 

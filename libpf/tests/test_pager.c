@@ -285,27 +285,35 @@ static void test_evicted(void **state)
 	pair_end(pair);
 }
 
-/* A slow pager delays its own transfer, not the caller and not another transfer. */
-static void test_slow(void **state)
+/* Move memory some of whose pages the pager holds back: others move meanwhile, this ends with them. */
+static void transfer_held(struct pair *pair, struct paged *paged, enum pair_direction direction,
+			  uint8_t *memory, size_t length)
 {
-	struct pair *pair = pair_open(state, .window = LENGTH);
-	uint64_t window = pair_there(pair, 1, pair->window);
 	struct pair_done slow = { 0 };
-	struct paged paged = { 0 };
 	uint8_t other[PAGE];
 	unsigned i;
 
-	paged_open(&paged, pair);
-	pair_connect(pair);
-	paged.held = true;
-	pair_post(pair, pair->peer, PUT, paged.start, window, 4 * PAGE, &slow);
+	paged->held = true;
+	pair_post(pair, pair->peer, direction, memory, pair_there(pair, 1, pair->window), length,
+		  &slow);
 	for (i = 0; i < 100; i++) {
 		pair_verify(pair, 1, PUT, other, pair->window + LENGTH / 2, PAGE, 5);
 		assert_int_equal(slow.count, 0);
 	}
-	paged.held = false;
+	paged->held = false;
 	pair_await_done(pair, &slow, 1);
 	assert_ok(slow.last.status);
+}
+
+/* A slow pager delays its own transfer, not the caller and not another transfer. */
+static void test_slow(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	struct paged paged = { 0 };
+
+	paged_open(&paged, pair);
+	pair_connect(pair);
+	transfer_held(pair, &paged, PUT, paged.start, 4 * PAGE);
 	assert_true(is_supplied(pair->window, remote_address(paged.start), 4 * PAGE));
 	paged_close(&paged);
 	pair_end(pair);
@@ -315,30 +323,18 @@ static void test_slow(void **state)
 static void test_beside(void **state)
 {
 	struct pair *pair = pair_open(state, .window = LENGTH);
-	uint64_t window = pair_there(pair, 1, pair->window);
-	uint8_t *memory = test_map(8 * PAGE + LENGTH), other[PAGE];
+	uint8_t *memory = test_map(8 * PAGE + LENGTH);
 	struct paged paged = { .start = memory + 8 * PAGE };
 	enum pair_direction direction;
-	unsigned i;
 
 	assert_ok(pf_pager_register(pair->context, paged.start, LENGTH, supply, &paged,
 				    &paged.pager));
 	pair_connect(pair);
 	for (direction = PUT; direction <= GET; direction++) {
-		struct pair_done slow = { 0 };
-
 		evict_all(&paged);
 		madvise(memory, 8 * PAGE, MADV_DONTNEED);
 		pattern_fill(pair->window, 16 * PAGE, 7);
-		paged.held = true;
-		pair_post(pair, pair->peer, direction, memory, window, 16 * PAGE, &slow);
-		for (i = 0; i < 100; i++) {
-			pair_verify(pair, 1, PUT, other, pair->window + LENGTH / 2, PAGE, 5);
-			assert_int_equal(slow.count, 0);
-		}
-		paged.held = false;
-		pair_await_done(pair, &slow, 1);
-		assert_ok(slow.last.status);
+		transfer_held(pair, &paged, direction, memory, 16 * PAGE);
 		if (direction == PUT)
 			assert_true(is_supplied(pair->window + 8 * PAGE,
 						remote_address(paged.start), 8 * PAGE));

@@ -2,7 +2,6 @@
 /* The process behind a peer: its end, however that shows, and its descriptors. */
 #include "pair.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -38,18 +37,6 @@ static struct pair *start(void (*partner)(struct pair *me))
 
 	memset(&error, 0, sizeof(error));
 	return pair_start(&setup);
-}
-
-static unsigned descriptors(void)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	assert_non_null(folder);
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count;
 }
 
 /* Its child has the sockets too, and keeps them open for as long as it lives. */
@@ -91,7 +78,7 @@ static void test_forked_child(void **state)
 static void test_descriptors_return(void **state)
 {
 	struct pair *pair = start(NULL);
-	unsigned before = descriptors();
+	unsigned before = count_descriptors();
 	uint8_t bytes[4096] = { 0 };
 
 	/* Both directions, and a look at the partner's pages. */
@@ -102,10 +89,10 @@ static void test_descriptors_return(void **state)
 	assert_int_equal(
 		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status,
 		PF_OK);
-	assert_true(descriptors() > before);
+	assert_true(count_descriptors() > before);
 	pair_kill(pair, 1);
 	await_error(pair);
-	while (descriptors() > before)
+	while (count_descriptors() > before)
 		pair_progress(pair);
 	pair_end(pair);
 }

@@ -3,6 +3,7 @@
 #ifndef PF_TESTS_UNIT_H
 #define PF_TESTS_UNIT_H
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -96,6 +97,24 @@ static inline void *test_alloc(size_t size)
 	if (!memory)
 		abort();
 	return memory;
+}
+
+/* How many entries a folder has, and two more: threads or descriptors of this process in /proc. */
+static inline unsigned count_entries(const char *path)
+{
+	DIR *folder = opendir(path);
+	unsigned count = 0;
+
+	assert_non_null(folder);
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count;
+}
+
+static inline unsigned count_descriptors(void)
+{
+	return count_entries("/proc/self/fd");
 }
 
 /*
