@@ -546,6 +546,55 @@ static void test_threads(void **state)
 	pair_end(pair);
 }
 
+#ifndef PAIR_OVER_NET
+#define PAGE ((size_t)4096)
+
+/* The partner's, behind the address that it tells as its number 0. */
+static void map_two_pages(struct pair *me)
+{
+	*pair_value(me, 1, 0) = remote_address(test_map(2 * PAGE));
+}
+
+static void unmap_second(struct pair *me, const uint64_t *arguments)
+{
+	munmap((void *)(uintptr_t)(*pair_value(me, 1, 0) + PAGE), PAGE);
+}
+
+/* A put that moved its first bytes at once goes on, whatever the limit: it was started. */
+static void test_part(void **state)
+{
+	pf_options here = pair_mode_options(state);
+	struct pair_done word = { 0 }, put = { 0 };
+	uint8_t *local = test_alloc(2 * PAGE);
+	struct pair *pair;
+	uint64_t remote;
+
+	here.operations_max = 1;
+	here.residency = 1000000;
+	pair = pair_start(&(struct pair_setup){ .here = here,
+						.there = pair_mode_options(state),
+						.window = PAGE,
+						.work = map_two_pages,
+						.command = unmap_second });
+	pair_await(pair, 1, PAIR_DONE);
+	remote = *pair_value(pair, 1, 0);
+	/* Until its pages count as present. */
+	while (pf_put(pair->peer, local, remote, 2 * PAGE, NULL, NULL) != PF_DONE)
+		assert_ok(pf_flush(pair->context, NULL));
+	pair_command(pair, 0);
+	assert_status(pf_atomic(pair->peer, PF_ADD, 8, 0, pair_there(pair, 1, pair->window), 1, 0,
+				pair_completed, &word),
+		      PF_OK);
+	assert_status(pf_put(pair->peer, local, remote, 2 * PAGE, pair_completed, &put), PF_OK);
+	pair_await_done(pair, &put, 1);
+	pair_await_done(pair, &word, 1);
+	assert_status(put.last.status, PF_ERR_FAULT);
+	assert_int_equal(put.last.address, remote + PAGE);
+	free(local);
+	pair_end(pair);
+}
+#endif
+
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, SMALL_RING), IN_MODE(test, THREADS),                 \
 		IN_MODE(test, IDLE)
@@ -569,6 +618,9 @@ int main(void)
 		IN_ALL(test_operations),
 		IN_MODE(test_chain, DEFAULT),
 		IN_MODE(test_turns, DEFAULT),
+#ifndef PAIR_OVER_NET
+		IN_MODE(test_part, DEFAULT),
+#endif
 		IN_MODE(test_threads, DEFAULT),
 		IN_MODE(test_threads, IDLE),
 	};
