@@ -87,7 +87,8 @@ static void park(struct exchange *exchange, struct net_transfer *transfer, unsig
  * A block cannot be read. Those before it are sent all the same: one of them
  * may be bad as well, and the address that is reported is the first. So those
  * that count as sent are looked at: the packet with the first bad byte may have
- * been lost before it was read.
+ * been lost before it was read. The others are looked at before they are sent:
+ * a transfer is given up before the system has read its last packets.
  */
 static void fail(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		 int status, uint64_t bad)
@@ -99,10 +100,10 @@ static void fail(struct exchange *exchange, struct net_transfer *transfer, unsig
 	if (transfer->cancelled || limit >= transfer->limit)
 		return;
 	for (block = 0; block < limit; block++) {
-		if ((transfer->parked | transfer->held) >> block & 1)
-			continue;
 		transfer->suspect |= 1ull << block;
 		transfer->checked &= ~(1ull << block);
+		if ((transfer->parked | transfer->held) >> block & 1)
+			continue;
 		earlier = look(exchange, transfer, block, &earlier_bad);
 		if (earlier == PF_ERR_AGAIN) {
 			park(exchange, transfer, block);

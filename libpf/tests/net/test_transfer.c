@@ -508,6 +508,28 @@ static void test_bad_memory_of_lost(void **state)
 	check_places(make_warm(settings), 0);
 }
 
+/*
+ * The block with the first bad byte waits for its page at the destination when a later one is found
+ * bad, and is the last that is sent: windows that grow show it at some place.
+ */
+static void test_bad_memory_of_held(void **state)
+{
+	struct settings settings = settings_beyond();
+	size_t before;
+
+	settings.no_segments = true;
+	settings.full = PER_MILLION(100000);
+	for (before = 100; before < 50000; before += 331) {
+		struct world *world = make_with(settings);
+
+		host_evict(&world->hosts[1], HALF, 60000);
+		put(world, 0, 1, ARENA - before, HALF, 60000);
+		await_all(world);
+		check_fault(world, 0, 0, 0);
+		world_destroy(world);
+	}
+}
+
 /* Also when bytes before it could not be placed at first, for lack of memory. */
 static void test_bad_memory_of_unplaced(void **state)
 {
@@ -1107,6 +1129,7 @@ int main(void)
 		cmocka_unit_test(test_bad_address),
 		cmocka_unit_test(test_bad_memory),
 		cmocka_unit_test(test_bad_memory_of_lost),
+		cmocka_unit_test(test_bad_memory_of_held),
 		cmocka_unit_test(test_bad_memory_of_unplaced),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_mtu_changes),
