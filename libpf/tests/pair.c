@@ -521,7 +521,12 @@ void pair_kill(struct pair *pair, unsigned side)
 
 void pair_wait_exit(struct pair *pair, unsigned side)
 {
-	assert_int_equal(wait_for(side), 0);
+	int status = wait_for(side);
+
+	if (atomic_load(&pair->shared->failed))
+		fail_msg("%s", pair->shared->failure);
+	if (status)
+		fail_msg("partner %u ended with status %#x", side, status);
 }
 
 static void release(struct pair *pair)
@@ -552,16 +557,10 @@ static void release(struct pair *pair)
 void pair_end(struct pair *pair)
 {
 	unsigned side;
-	int status;
 
 	pair_say(pair, STEP_END);
-	for (side = 1; side <= pair->partners; side++) {
-		status = wait_for(side);
-		if (status && !atomic_load(&pair->shared->failed))
-			fail_msg("partner %u ended with status %#x", side, status);
-	}
-	if (atomic_load(&pair->shared->failed))
-		fail_msg("%s", pair->shared->failure);
+	for (side = 1; side <= pair->partners; side++)
+		pair_wait_exit(pair, side);
 	pf_close(pair->context);
 	release(pair);
 }
