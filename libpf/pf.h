@@ -519,8 +519,10 @@ int pf_descriptor(pf_context *context, int *fd);
  * Call it before each wait, after everything else. PF_OK: there is nothing to do, and the descriptor
  * becomes readable as soon as there is, at the latest after pf_options.idle_sleep; it may also
  * become readable without a reason. PF_ERR_AGAIN: do not wait, call pf_progress, and then this
- * again; It also returns this while another thread is in pf_progress, and in a callback. PF_ERR_ARGUMENT without
- * pf_descriptor. A call of pf_progress, by any thread, may undo it. Thread safe as pf_progress is.
+ * again; also while another thread is in pf_progress, and in a callback. No process tells of room
+ * in its ring: while anything waits for that, PF_ERR_AGAIN for some hundred calls, and then
+ * PF_OK for a millisecond at a time. PF_ERR_ARGUMENT without pf_descriptor. A call of pf_progress,
+ * by any thread, may undo it. Thread safe as pf_progress is.
  */
 int pf_arm(pf_context *context);
 /*

@@ -43,7 +43,7 @@ struct pf_context {
 	bool threads;                          /* several threads may call at the same time */
 	_Atomic bool sleepy; /* progress, or the waiter of a descriptor, may sleep; only ever set */
 	bool posts_wake;     /* one of them may sleep while a thread posts */
-	bool stood_still;    /* if sleepy: nothing happened in the last poll; progress's own */
+	bool stood_still; /* if sleepy: the last poll did nothing, and no wait followed; progress's own */
 	struct activity activity; /* of the thread that polls */
 	uint64_t announced_at;    /* empty polls in a row when a sleep was announced; 0: none is */
 	uint64_t sleep;           /* length of the next sleep, microseconds */

@@ -14,6 +14,13 @@
 /* How often an idle poll asks for the processor time between polls, which is a system call. */
 #define CLOCK_POLLS 32
 
+/*
+ * Empty polls after which a program with a descriptor waits for PROGRESS_SLEEP_FIRST at a time, though
+ * nothing wakes it for what it waits for: room in a ring, which its reader frees without a word. A
+ * reader that has a processor does so within fewer polls.
+ */
+#define PATIENT_POLLS 256
+
 /* Something happened, or the application works between polls: begin to count anew. */
 static void stay_awake(pf_context *context)
 {
@@ -32,11 +39,13 @@ static bool may_sleep(pf_context *context)
 	       !atomic_load_explicit(&context->peers.news, memory_order_relaxed);
 }
 
-static bool has_work(pf_context *context)
+/* Is there anything that a sleep must not begin with? */
+static bool has_news(pf_context *context)
 {
 	return host_has_work(host_of(context)) ||
 	       (context->engine && engine_waits(context->engine)) ||
-	       atomic_load_explicit(&context->operations.waiting, memory_order_relaxed);
+	       atomic_load_explicit(&context->operations.waiting, memory_order_relaxed) ||
+	       waiter_take_wake(waiter_of(context));
 }
 
 /*
@@ -46,7 +55,7 @@ static bool has_work(pf_context *context)
 static bool may_sleep_now(pf_context *context)
 {
 	host_prepare_sleep(host_of(context));
-	return may_sleep(context) && !has_work(context) && !waiter_take_wake(waiter_of(context));
+	return may_sleep(context) && !has_news(context);
 }
 
 /* Microseconds. */
@@ -231,12 +240,22 @@ int context_descriptor(pf_context *context, int *fd)
 	return PF_OK;
 }
 
-/* Is there certainly nothing that the next poll would do, other than what wakes a sleep? */
-static bool may_arm(pf_context *context)
+/* The same for a program that waits: for how long, microseconds? 0: it is to poll. */
+static uint64_t longest_wait(pf_context *context)
 {
+	uint64_t longest = 0;
+
+	host_prepare_sleep(host_of(context));
 	/* Only an empty poll shows that no active operation can be advanced. */
-	return (!operations_active(&context->operations) || context->stood_still) &&
-	       may_sleep_now(context);
+	if (may_sleep(context) &&
+	    (!operations_active(&context->operations) || context->stood_still)) {
+		longest = longest_sleep(context);
+	} else if (context->stood_still && activity_empty(&context->activity) >= PATIENT_POLLS) {
+		longest = context->sleep_first;
+		/* The program is to poll after it, whatever made the descriptor readable. */
+		context->stood_still = false;
+	}
+	return has_news(context) ? 0 : longest;
 }
 
 int context_arm(pf_context *context)
@@ -244,6 +263,7 @@ int context_arm(pf_context *context)
 	struct waiter *waiter = waiter_of(context);
 	struct host *host = host_of(context);
 	int status = PF_ERR_AGAIN;
+	uint64_t longest;
 
 	if (!waiter_is_open(waiter))
 		return PF_ERR_ARGUMENT;
@@ -253,8 +273,9 @@ int context_arm(pf_context *context)
 	if (!host_all_ring(host))
 		host_settle(host, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC));
 	host_announce_sleep(host);
-	if (may_arm(context))
-		status = waiter_arm(waiter, longest_sleep(context));
+	longest = longest_wait(context);
+	if (longest)
+		status = waiter_arm(waiter, longest);
 	else
 		host_stay_awake(host);
 	progress_leave(context);
