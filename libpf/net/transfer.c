@@ -368,8 +368,8 @@ void transfers_abandon(struct exchange *exchange, int status)
 	while (transfers->posted.next != &transfers->posted) {
 		struct operation_posted *operation = transfers->posted.next;
 
-		if (operation->finished.completion.status == PF_OK)
-			operation->finished.completion.status = status;
+		/* A fault in a later part may not be the first. */
+		operation->finished.completion = (struct net_completion){ .status = status };
 		complete(exchange, operation);
 	}
 }

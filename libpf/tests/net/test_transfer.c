@@ -448,6 +448,34 @@ static void test_bad_address(void **state)
 	world_destroy(world);
 }
 
+/*
+ * The peer ends after it has reported a bad address in a later part, and before the first part, which
+ * has one as well, is done: nobody knows the first bad byte.
+ */
+static void test_bad_address_of_dead(void **state)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	const struct operation_posted *operation;
+	struct world *world;
+
+	settings.options.block_size = 4096;
+	settings.options.peer_timeout = 5 * SECOND;
+	settings.resolve = 30 * SECOND;
+	world = make_warm(settings);
+	host_evict(&world->hosts[1], ARENA - 200000, 4096);
+	put(world, 0, 1, 0, ARENA - 200000, 500000);
+	world_pass(world, SECOND);
+	operation = host_peer(&world->hosts[0], 1)->busy->exchange.transfers.posted.next;
+	assert_int_equal(operation->open, 1);
+	assert_status(operation->finished.completion.status, PF_ERR_FAULT);
+	host_crash(&world->hosts[1]);
+	assert_true(world_run(world, world->now + 100 * SECOND, all_completed));
+	assert_status(completions[posted - 1].status, PF_ERR_PEER);
+	assert_int_equal(completions[posted - 1].side, PF_SIDE_NONE);
+	assert_int_equal(completions[posted - 1].address, 0);
+	world_destroy(world);
+}
+
 /* Behind the arena is memory that only a system call finds inaccessible. */
 static struct settings settings_beyond(void)
 {
@@ -1127,6 +1155,7 @@ int main(void)
 		cmocka_unit_test(test_place_many),
 		cmocka_unit_test(test_unplaced),
 		cmocka_unit_test(test_bad_address),
+		cmocka_unit_test(test_bad_address_of_dead),
 		cmocka_unit_test(test_bad_memory),
 		cmocka_unit_test(test_bad_memory_of_lost),
 		cmocka_unit_test(test_bad_memory_of_held),
