@@ -316,13 +316,13 @@ typedef void (*pf_complete_fn)(pf_context *context, const pf_completion *complet
  * contents of a get's destination are undefined. Returns
  *   PF_DONE  the transfer is complete; complete is not called;
  *   PF_OK    complete will be called, unless it is NULL;
- *   PF_ERR_* nothing was started; complete is not called. PF_ERR_AGAIN only with
+ *   PF_ERR_* nothing is on its way; complete is not called. PF_ERR_AGAIN only with
  *            pf_options.operations_max: so many operations are unfinished (see
  *            pf_set_room).
  * An error may come on return or as the completion's status, whichever finds it
- * first: handle both alike (pf_put(3) has the pattern). After a completion with an
- * error the contents of the destination are undefined; memory outside of it was
- * not changed.
+ * first: handle both alike (pf_put(3) has the pattern). After an error other than
+ * PF_ERR_AGAIN the contents of the destination are undefined; memory outside of it
+ * was not changed.
  */
 int pf_put(pf_peer *peer, const void *local, uint64_t remote, size_t length,
 	   pf_complete_fn complete, void *arg);

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import wait_until
+
 TOP = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD") or os.environ.get("top_builddir") or TOP / "build").resolve()
 EXAMPLES = BUILD / "examples"
@@ -30,13 +32,6 @@ WAYS = {
     "network": {"PF_NETWORK": "always"},
 }
 ways = pytest.mark.parametrize("way", WAYS)
-
-
-def wait_until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not (value := condition()) and time.monotonic() < end:
-        time.sleep(0.02)
-    return value
 
 
 class Group:

@@ -6,7 +6,6 @@ import re
 import shlex
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -25,14 +24,6 @@ def pytest_configure():
 def has(pattern, text):
     """Whether a line has the pattern."""
     return re.search(pattern, text, re.MULTILINE)
-
-
-def wait_until(condition, seconds=10):
-    """What the condition returns when it is true, or after these seconds."""
-    end = time.monotonic() + seconds
-    while not (value := condition()) and time.monotonic() < end:
-        time.sleep(0.05)
-    return value
 
 
 class Tools:

@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from conftest import HERE, has, wait_until
+from conftest import HERE, has
+from waiting import wait_until
 
 NAME = f"test-job-{os.getpid()}"
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from conftest import wait_until
+from waiting import wait_until
 
 
 class Listener:
