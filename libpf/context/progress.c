@@ -113,6 +113,17 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	activity_slept(&context->activity, clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID));
 }
 
+/* Let the service thread make connections, where the next message can only come by one. */
+static __attribute__((noinline)) void nap(pf_context *context)
+{
+	struct host *host = host_of(context);
+
+	host_announce_sleep(host);
+	if (may_sleep_now(context) && host_nap(host) != INBOX_NOT_SLEPT)
+		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
+	host_stay_awake(host);
+}
+
 /* Report peers that are gone; their operations have completed. */
 static void report_gone(pf_context *context)
 {
@@ -203,6 +214,8 @@ int context_progress(pf_context *context)
 			idle(context, empty);
 		else if (context->announced_at || context->sleep != context->sleep_first)
 			stay_awake(context);
+	} else if (__builtin_expect(host_is_connecting(host), 0) && !count) {
+		nap(context);
 	}
 	progress_leave(context);
 	return count;

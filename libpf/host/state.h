@@ -13,10 +13,15 @@
 #include "notice.h"
 #include "request.h"
 
+/* Sleeps of progress for each peer that this process calls, and how long one is at most, us. */
+#define HOST_NAPS 8
+#define HOST_NAP_MICROSECONDS 50
+
 struct host_state {
 	pf_context *context;
 	struct inbox inbox;
 	struct notices notices;
+	_Atomic unsigned naps;          /* that are left: host_is_connecting */
 	struct requests requests;       /* progress's own */
 	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */
 	uint64_t cookie;                /* a peer that may copy from this process can read it */
