@@ -131,7 +131,7 @@ typedef struct pf_options {
 	uint64_t fault_retries;   /* times */
 	uint64_t resolve_share;   /* percent of one processor */
 	uint64_t collapse;        /* bytes; 0: never */
-	uint64_t idle_polls;      /* calls of pf_progress; 0: sleep only to be connected */
+	uint64_t idle_polls;      /* calls of pf_progress; 0: sleep only while connecting */
 	uint64_t idle_sleep;      /* microseconds */
 	uint64_t threads;         /* 0 or 1 */
 	uint64_t calibrate;       /* 0 or 1 */
