@@ -206,7 +206,7 @@ int context_progress(pf_context *context)
 	activity_polled(&context->activity, count != 0);
 	if (__builtin_expect(pace_is_resolving(&context->memory.pace), 0))
 		pace_polled(&context->memory.pace, count != 0);
-	if (context_is_sleepy(context)) {
+	if (__builtin_expect(context_is_sleepy(context), 0)) {
 		uint64_t empty = activity_empty(&context->activity);
 
 		context->stood_still = !count;
