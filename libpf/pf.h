@@ -499,7 +499,8 @@ int pf_flush_test(pf_context *context, pf_peer *peer, uint64_t mark);
 /*
  * Take what arrived, move what can be moved, call callbacks. Returns how many things
  * happened, 0 if none. Never waits for a page; sleeps only as pf_options.idle_polls
- * says, and for up to 50 us at a time while peers are being connected. If another thread is in it, it returns 0 at once.
+ * says, and for up to 50 us at a time while peers are being connected. If another
+ * thread is in it, it returns 0 at once.
  */
 int pf_progress(pf_context *context);
 

@@ -113,13 +113,13 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	activity_slept(&context->activity, clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID));
 }
 
-/* Let the service thread make connections, where the next message can only come by one. */
-static __attribute__((noinline)) void nap(pf_context *context)
+/* Leave the processor to the service thread, which connects this process to a peer. */
+static __attribute__((noinline)) void sleep_to_connect(pf_context *context)
 {
 	struct host *host = host_of(context);
 
 	host_announce_sleep(host);
-	if (may_sleep_now(context) && host_nap(host) != INBOX_NOT_SLEPT)
+	if (may_sleep_now(context) && host_connect_sleep(host) != INBOX_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
 	host_stay_awake(host);
 }
@@ -215,7 +215,7 @@ int context_progress(pf_context *context)
 		else if (context->announced_at || context->sleep != context->sleep_first)
 			stay_awake(context);
 	} else if (__builtin_expect(host_is_connecting(host), 0) && !count) {
-		nap(context);
+		sleep_to_connect(context);
 	}
 	progress_leave(context);
 	return count;

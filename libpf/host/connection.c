@@ -553,7 +553,7 @@ static void on_caller(int listener, short what, void *arg)
 static void load_cipher(const struct address *address)
 {
 	struct connection_message message;
-	struct hello hello = { .from = *address };
+	struct hello hello = { 0 };
 
 	connection_message_seal(&message, CONNECTION_HELLO, &hello, address->key);
 	(void)connection_message_unseal(&message, &hello, address->key);

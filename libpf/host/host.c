@@ -361,13 +361,13 @@ enum inbox_slept host_sleep(struct host *host, uint64_t microseconds)
 	return slept;
 }
 
-enum inbox_slept host_nap(struct host *host)
+enum inbox_slept host_connect_sleep(struct host *host)
 {
 	struct host_state *state = &host->state;
 
 	/* Callers on other threads may connect to more peers meanwhile. */
-	atomic_fetch_sub_explicit(&state->naps, 1, memory_order_relaxed);
-	return inbox_wait(&state->inbox, HOST_NAP_MICROSECONDS);
+	atomic_fetch_sub_explicit(&state->connect_sleeps, 1, memory_order_relaxed);
+	return inbox_wait(&state->inbox, HOST_CONNECT_SLEEP_MICROSECONDS);
 }
 
 void host_settle(struct host *host, uint64_t now)

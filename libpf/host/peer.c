@@ -141,7 +141,8 @@ int host_peer_connect(struct host_peer *peer)
 		return report_failure(peer, status);
 	}
 	statistic_add(&context->statistics, PF_STAT_PEERS, 1);
-	atomic_store_explicit(&context->host->naps, HOST_NAPS, memory_order_relaxed);
+	atomic_store_explicit(&context->host->connect_sleeps, HOST_CONNECT_SLEEPS,
+			      memory_order_relaxed);
 	peer_set_path(&peer->peer, path_opening);
 	peer_set_state(&peer->peer, PEER_OPEN);
 	return PF_OK;
@@ -248,7 +249,8 @@ void host_peer_link(struct host_peer *peer, struct process *process, int copy_er
 void host_peer_met(struct host_peer *peer)
 {
 	if (peer->incoming && peer_state(&peer->peer) == PEER_LINKED)
-		atomic_store_explicit(&peer->peer.context->host->naps, 0, memory_order_relaxed);
+		atomic_store_explicit(&peer->peer.context->host->connect_sleeps, 0,
+				      memory_order_relaxed);
 }
 
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell)

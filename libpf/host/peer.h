@@ -69,7 +69,7 @@ void host_peer_link(struct host_peer *peer, struct process *process, int copy_er
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell);
 /* Progress, once nothing of it is in use: unmap what is shared with it. */
 void host_peer_unmap(struct host_peer *peer);
-/* Progress: this process has a channel from the peer, or a link to it. Both: stop to sleep for it. */
+/* Progress: a channel from the peer or the link to it is there. With both, it is connected. */
 void host_peer_met(struct host_peer *peer);
 /*
  * Any thread: how many bytes can be copied between this process and the linked peer

@@ -27,8 +27,8 @@
  * far ahead of its reader uses the whole ring, which made 1 KiB messages 2.8 times as
  * fast. Long entries use the whole ring as well: lines that the reader read long ago are
  * cheaper to write (2 KiB messages: 0.80 instead of 1.0 us), unless other processes use
- * up the caches. So does a writer that is a little ahead. For these two the lap grows only
- * after RING_WRAPS of them: new pages are dear.
+ * up the caches. For such entries, and for a reader that is a little behind, the lap grows
+ * only after RING_WRAPS wraps, because the first use of a page is slow.
  */
 #ifndef PF_RING_H
 #define PF_RING_H
@@ -50,8 +50,9 @@
 #define RING_LAP_FIRST (8u << 10)
 #define RING_LAP_FREE (32u << 10)
 /*
- * Wraps before a lap grows that is not too short. The first access to a page costs both sides
- * together 3 us, and a larger ring saves 0.2 us for each page of messages.
+ * Wraps before a lap grows although there is room at its start. The first use of a page costs
+ * both sides together 3 us, and a longer lap saves some 0.2 us for each page of messages
+ * (benchmarks/compare --tests first-latency,latency, with several btl_exanest_ring_size).
  */
 #define RING_WRAPS 16
 /* The reader stores the tail after so many bytes, or after fewer if the ring is empty. */
@@ -67,7 +68,7 @@ struct ring {
 	uint64_t tail_seen;  /* writer: value of *tail last loaded; reader: last stored */
 	uint64_t lap;        /* writer: offset at which it wraps */
 	uint64_t short_most; /* writer: entries up to this length do not grow the lap */
-	unsigned wraps; /* writer: that would have been cheaper in a longer lap of this length */
+	unsigned wraps;      /* writer: wraps of this lap that count towards RING_WRAPS */
 	_Atomic int64_t *allowance; /* writer: bytes that laps may grow by beyond RING_LAP_FREE */
 	_Atomic uint64_t *tail;     /* shared: position up to which the reader is done */
 };

@@ -214,10 +214,10 @@ static void test_connecting(void **state)
 	assert_status(pf_send(pair->peer, 0, "1", 1, NULL, 0), PF_DONE);
 	for (polls = 0; polls < 1000; polls++)
 		assert_int_equal(pf_progress(pair->context), 0);
-	assert_in_range(pf_stat(pair->context, PF_STAT_SLEEPS), 1, HOST_NAPS);
+	assert_in_range(pf_stat(pair->context, PF_STAT_SLEEPS), 1, HOST_CONNECT_SLEEPS);
 	assert_false(kill(pid, SIGCONT));
 	receive_all(pair, 1);
-	while (pair->context->host->naps)
+	while (pair->context->host->connect_sleeps)
 		pf_progress(pair->context);
 	sleeps = pf_stat(pair->context, PF_STAT_SLEEPS);
 	for (polls = 0; polls < 1000; polls++)
@@ -227,7 +227,7 @@ static void test_connecting(void **state)
 	pair_wait_exit(pair, 1);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_SLEEPS), sleeps);
 	/* Not longer than until both are connected. */
-	assert_true(*pair_value(pair, 1, 2) <= HOST_NAPS);
+	assert_true(*pair_value(pair, 1, 2) <= HOST_CONNECT_SLEEPS);
 	pair_end(pair);
 }
 #endif
