@@ -387,9 +387,9 @@ int benchmark_main(const struct benchmark *benchmark, int argc, char **argv)
 		status = 0;
 		goto finalize;
 	}
-	error = check_ranks(benchmark, run.ranks);
+	error = check_first(&options);
 	if (!error)
-		error = check_first(&options);
+		error = check_ranks(benchmark, run.ranks);
 	if (error)
 		goto finalize;
 
