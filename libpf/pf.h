@@ -131,7 +131,7 @@ typedef struct pf_options {
 	uint64_t fault_retries;   /* times */
 	uint64_t resolve_share;   /* percent of one processor */
 	uint64_t collapse;        /* bytes; 0: never */
-	uint64_t idle_polls;      /* calls of pf_progress; 0: never sleep */
+	uint64_t idle_polls;      /* calls of pf_progress; 0: sleep only while connecting */
 	uint64_t idle_sleep;      /* microseconds */
 	uint64_t threads;         /* 0 or 1 */
 	uint64_t calibrate;       /* 0 or 1 */
@@ -499,7 +499,8 @@ int pf_flush_test(pf_context *context, pf_peer *peer, uint64_t mark);
 /*
  * Take what arrived, move what can be moved, call callbacks. Returns how many things
  * happened, 0 if none. Never waits for a page; sleeps only as pf_options.idle_polls
- * says. If another thread is in it, it returns 0 at once.
+ * says, and for up to 50 us at a time while peers are being connected. If another
+ * thread is in it, it returns 0 at once.
  */
 int pf_progress(pf_context *context);
 

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "first.h"
 #include "pattern.h"
 
 #define VALIDATION_ROUNDS 5
@@ -318,6 +319,49 @@ static int run_all(struct run *run)
 	return wrong;
 }
 
+/* With --first: the time of a call, as the rank that waited longest saw it. */
+static const char *run_first(struct run *run)
+{
+	const bool sized = run->benchmark->groups & TAKES_SIZES;
+	const char *error = first_begin(run->rank, run->ranks);
+	double seconds[FIRST_COUNTS], most[FIRST_COUNTS];
+	long faults = first_faults(), all = 0;
+	int i, done = 0;
+
+	if (error)
+		return error;
+	for (i = 0; i < FIRST_COUNTS; i++) {
+		seconds[i] = i ? seconds[i - 1] : 0;
+		seconds[i] += run->benchmark->exchange(run, first_counts[i] - done);
+		done = first_counts[i];
+	}
+	faults = first_faults() - faults;
+	MPI_Reduce(seconds, most, FIRST_COUNTS, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+	MPI_Reduce(&faults, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+	if (run->rank)
+		return NULL;
+	printf("# %s\n%-10s", run->benchmark->title, sized ? "# Size" : "#");
+	for (i = 0; i < FIRST_COUNTS; i++)
+		printf("   First %4d (us)", first_counts[i]);
+	printf("%17s\n", "Page faults");
+	if (sized)
+		printf("%-10zu", run->size);
+	for (i = 0; i < FIRST_COUNTS; i++)
+		printf("%17.4f", most[i] * 1e6 / first_counts[i]);
+	printf("%17ld\n", all);
+	return NULL;
+}
+
+static const char *check_first(const struct options *options)
+{
+	if (options->first && options->min_size != options->max_size)
+		return "--first takes one size, because the ranks are new to each other only once: "
+		       "-m N:N";
+	if (options->first && (options->validate || options->colds || options->udp))
+		return "--first takes no --validate, --cold or --udp";
+	return NULL;
+}
+
 int benchmark_main(const struct benchmark *benchmark, int argc, char **argv)
 {
 	struct options options = benchmark->defaults;
@@ -343,7 +387,9 @@ int benchmark_main(const struct benchmark *benchmark, int argc, char **argv)
 		status = 0;
 		goto finalize;
 	}
-	error = check_ranks(benchmark, run.ranks);
+	error = check_first(&options);
+	if (!error)
+		error = check_ranks(benchmark, run.ranks);
 	if (error)
 		goto finalize;
 
@@ -358,7 +404,8 @@ int benchmark_main(const struct benchmark *benchmark, int argc, char **argv)
 	run.receive = one_sided ? NULL : allocate_touched(run.length);
 	run.requests = calloc(2 * (size_t)options.window, sizeof(MPI_Request));
 	short_of_memory = !run.send || (!run.receive && !one_sided) || !run.requests;
-	MPI_Allreduce(MPI_IN_PLACE, &short_of_memory, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	if (!options.first)
+		MPI_Allreduce(MPI_IN_PLACE, &short_of_memory, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 	if (short_of_memory) {
 		error = "not enough memory for the buffers: lower MAX of -m (or -W)";
 		goto finalize;
@@ -366,6 +413,12 @@ int benchmark_main(const struct benchmark *benchmark, int argc, char **argv)
 	error = benchmark->prepare ? benchmark->prepare(&run) : NULL;
 	if (error)
 		goto finalize;
+	if (options.first) {
+		run.size = options.min_size;
+		error = run_first(&run);
+		status = error != NULL;
+		goto finalize;
+	}
 	status = run_all(&run);
 	if (benchmark->finish)
 		benchmark->finish(&run);

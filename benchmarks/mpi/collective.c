@@ -112,7 +112,7 @@ static const char *barrier_prepare(struct run *run)
 const struct benchmark benchmark_barrier = {
 	.title = "MPI Barrier Latency Test",
 	.about = "Time of MPI_Barrier, mean over the ranks.",
-	.groups = TAKES_FULL,
+	.groups = TAKES_FULL | TAKES_FIRST,
 	.defaults = { COLLECTIVE_LOOPS },
 	.prepare = barrier_prepare,
 	.operation = barrier,
@@ -142,7 +142,7 @@ static int bcast_check(struct run *run)
 const struct benchmark benchmark_bcast = {
 	.title = "MPI Broadcast Latency Test",
 	.about = "Time of MPI_Bcast from rank 0, mean over the ranks.",
-	.groups = TAKES_SIZES | TAKES_FULL,
+	.groups = TAKES_SIZES | TAKES_FULL | TAKES_FIRST,
 	.defaults = { .min_size = 1, .max_size = COLLECTIVE_SIZE_MOST, COLLECTIVE_LOOPS },
 	.operation = bcast,
 	COLLECTIVE,
@@ -206,7 +206,7 @@ static const char *allreduce_prepare(struct run *run)
 const struct benchmark benchmark_allreduce = {
 	.title = "MPI Allreduce Latency Test",
 	.about = "Time of MPI_Allreduce, sum of floats, mean over the ranks.",
-	.groups = TAKES_SIZES | TAKES_FULL,
+	.groups = TAKES_SIZES | TAKES_FULL | TAKES_FIRST,
 	.defaults = { .min_size = sizeof(float),
 		      .max_size = COLLECTIVE_SIZE_MOST,
 		      COLLECTIVE_LOOPS },
@@ -246,7 +246,7 @@ static int alltoall_check(struct run *run)
 const struct benchmark benchmark_alltoall = {
 	.title = "MPI All-to-All Personalized Exchange Latency Test",
 	.about = "Time of MPI_Alltoall, mean over the ranks; the size is that of one message.",
-	.groups = TAKES_SIZES | TAKES_FULL,
+	.groups = TAKES_SIZES | TAKES_FULL | TAKES_FIRST,
 	.defaults = { .min_size = 1, .max_size = COLLECTIVE_SIZE_MOST, COLLECTIVE_LOOPS },
 	.hold = HOLD_MESSAGE_PER_RANK,
 	.operation = alltoall,

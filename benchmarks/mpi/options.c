@@ -170,7 +170,7 @@ static int parse_cold(const char *text, struct options *options)
 }
 
 /* Options without a letter of their own. */
-enum { OPTION_CPU = UCHAR_MAX + 1, OPTION_COLD, OPTION_UDP };
+enum { OPTION_CPU = UCHAR_MAX + 1, OPTION_COLD, OPTION_UDP, OPTION_FIRST };
 
 static const struct entry {
 	int letter;
@@ -192,6 +192,7 @@ static const struct entry {
 	  "none, source, destination, both, or several of them separated by commas" },
 	{ OPTION_CPU, "cpu", TAKES_CPU, .flag = offsetof(struct options, cpu) },
 	{ OPTION_UDP, "udp", TAKES_UDP, .flag = offsetof(struct options, udp) },
+	{ OPTION_FIRST, "first", TAKES_FIRST, .flag = offsetof(struct options, first) },
 	{ 'f', "full", TAKES_FULL, .flag = offsetof(struct options, full) },
 	{ 'c', "validate", .flag = offsetof(struct options, validate) },
 	{ 'h', "help", .flag = offsetof(struct options, help) },
@@ -330,6 +331,14 @@ void options_help(const struct options *options, unsigned groups, const char *pr
 		       "that a transport\n"
 		       "                                over UDP reaches which sends no two messages in "
 		       "one packet\n");
+	if (groups & TAKES_FIRST)
+		printf("      --first                   time the first 1, 10, 100 and 1000 calls after "
+		       "MPI_Init, between ranks\n"
+		       "                                that have exchanged nothing before, and count "
+		       "the page faults of all\n"
+		       "                                ranks in them. %sRepeat the "
+		       "job for more samples\n",
+		       groups & TAKES_SIZES ? "One size for each job (-m N:N). " : "");
 	if (groups & TAKES_FULL)
 		printf("  -f, --full                    add minimum and maximum over the ranks\n");
 	printf("  -c, --validate                check what arrives, before each timed loop\n"

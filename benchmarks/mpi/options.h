@@ -18,6 +18,7 @@ enum option_group {
 	TAKES_RMA = 1 << 4,
 	TAKES_COLD = 1 << 5,
 	TAKES_UDP = 1 << 6,
+	TAKES_FIRST = 1 << 7,
 };
 
 enum rma_sync { SYNC_FLUSH, SYNC_LOCK, SYNC_FENCE };
@@ -40,7 +41,8 @@ struct options {
 	bool cpu;
 	bool full;
 	bool help;
-	bool udp; /* move the messages over UDP sockets instead of MPI */
+	bool udp;   /* move the messages over UDP sockets instead of MPI */
+	bool first; /* time the first calls after MPI_Init instead of warm ones */
 	enum rma_sync sync;
 	enum rma_create create;
 	unsigned cold[COLD_CHOICES]; /* sets of enum cold_side to measure */

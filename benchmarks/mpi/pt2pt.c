@@ -82,7 +82,7 @@ static double ping_pong(struct run *run, int repeats)
 const struct benchmark benchmark_latency = {
 	.title = "MPI Latency Test",
 	.about = "Half the round-trip time between two ranks, with blocking send and receive.",
-	.groups = TAKES_SIZES | TAKES_COLD | TAKES_UDP,
+	.groups = TAKES_SIZES | TAKES_COLD | TAKES_UDP | TAKES_FIRST,
 	.defaults = { .max_size = SIZE_MOST, LATENCY_LOOPS },
 	.ranks = RANKS_TWO,
 	.prepare = open_udp,

@@ -13,7 +13,7 @@ from .cli import Unusable
 from .comparison import Comparison, Setup
 from .programs import Programs
 from .results import Results
-from .suite import DEFAULT_TESTS, TESTS, Test
+from .suite import DEFAULT_TESTS, FIRST_TESTS, TESTS, Test
 from .transports import SUBJECT, Transport
 
 _ABOUT = f"""\
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     cli.add_list(
         what,
         "--tests",
-        [test.name for test in TESTS if not test.collective],
+        [test.name for test in (*TESTS, *FIRST_TESTS) if not test.collective],
         f" (default {','.join(DEFAULT_TESTS)})",
     )
     what.add_argument(
@@ -156,7 +156,8 @@ def _transports(options: argparse.Namespace, setup: Setup) -> list[Transport]:
 def _tests(options: argparse.Namespace) -> list[Test]:
     if options.collectives:
         return [test for test in TESTS if test.collective]
-    known = [t for t in (hosts.TESTS if options.hosts else TESTS) if not t.collective]
+    every = hosts.TESTS if options.hosts else (*TESTS, *FIRST_TESTS)
+    known = [t for t in every if not t.collective]
     default = [t for t in known if options.hosts or t.name in DEFAULT_TESTS]
     return cli.named("--tests", options.tests, known, default)
 

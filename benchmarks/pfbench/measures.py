@@ -67,6 +67,33 @@ COLD_CPU = {
     for cold, (name, text) in COLD.items()
 }
 
+# Of programs with --first, by program and number of calls.
+FIRST_COUNTS = (1, 10, 100, 1000)
+FIRST = {
+    program: {
+        count: _time(f"first-{program}-{count}", f"{title}, mean of the first {count}", "")
+        for count in FIRST_COUNTS
+    }
+    for program, title in (
+        ("latency", "Latency"),
+        ("barrier", "Barrier"),
+        ("bcast", "Broadcast"),
+        ("allreduce", "Allreduce"),
+    )
+}
+FIRST_FAULTS = {
+    program: Measure(
+        f"first-{program}-faults",
+        f"Page faults of all ranks in these {FIRST_COUNTS[-1]}",
+        "faults",
+        True,
+        "faults",
+        1.0,
+        "",
+    )
+    for program in FIRST
+}
+
 # Between hosts, by the percentage of lost packets.
 LOSS_BANDWIDTH = {
     percent: _bandwidth(f"bandwidth-loss-{percent}", f"Bandwidth, {percent} % packet loss")

@@ -185,6 +185,28 @@ TESTS = (
     _collective("allreduce", measures.ALLREDUCE, Span(4, 64 * KIB, 50, 5)),
     _collective("alltoall", measures.ALLTOALL, Span(4, 16 * KIB, 20, 2)),
 )
+
+
+def _first(program: str, *sizes: int) -> Test:
+    """A program with --first. The ranks are new to each other once: a job for each size."""
+    figures = (*measures.FIRST[program].values(), measures.FIRST_FAULTS[program])
+    first = 1 if sizes[-1] else 0
+    return Test(
+        f"first-{program}",
+        program,
+        {measure: first + place for place, measure in enumerate(figures)},
+        {"default": tuple(Span(size, size) for size in sizes)},
+        arguments=("--first",),
+        own_only=True,
+    )
+
+
+FIRST_TESTS = (
+    _first("latency", 1, KIB, 4 * KIB, 16 * KIB, 64 * KIB),
+    _first("barrier", 0),
+    _first("bcast", 4, KIB, 4 * KIB, 64 * KIB),
+    _first("allreduce", 4, KIB, 4 * KIB, 64 * KIB),
+)
 DEFAULT_TESTS = ("latency", "bandwidth", "rate")
 
 # Tests of faults: warm and cold buffers, and the cost of page faults in libpf.

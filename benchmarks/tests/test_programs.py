@@ -9,10 +9,11 @@ import shutil
 import pytest
 
 from pfbench import launch, osu, suite, swap
-from pfbench.suite import COLD_TESTS, COST_TESTS, TESTS
+from pfbench.suite import COLD_TESTS, COST_TESTS, FIRST_TESTS, TESTS
 
 each_test = pytest.mark.parametrize("test", TESTS, ids=lambda test: test.program)
 each_cold = pytest.mark.parametrize("test", COLD_TESTS, ids=lambda test: test.name)
+each_first = pytest.mark.parametrize("test", FIRST_TESTS, ids=lambda test: test.name)
 each_cost = pytest.mark.parametrize("test", COST_TESTS, ids=lambda test: test.name)
 
 
@@ -166,6 +167,21 @@ def test_cold_buffers_cause_page_faults(run):
     assert faults["destination"] - faults["none"] > 2 * 200
 
 
+@each_first
+def test_first_messages(run, test):
+    sizes = ["-m", "8:8"] if test.sized else []
+    outcome = run(test.program, *sizes, *test.arguments)
+    assert outcome.failure == "", outcome.errors
+    rows = osu.parse(outcome.output, test.columns, test.sized)
+    assert list(rows) == ([8] if test.sized else [0])
+    assert all(value > 0 for value in list(rows.values())[0].values())
+
+
+def test_first_messages_of_several_ranks(run):
+    outcome = run("barrier", "--first", ranks=5)
+    assert outcome.failure == "", outcome.errors
+
+
 @pytest.mark.parametrize("cold", [[], ["--cold", "none,both"]], ids=str)
 def test_bare_udp_sockets(run, cold):
     outcome = run("latency", "--udp", "-m", "0:256K", "-i", "5", "-x", "1", "-c", *cold)
@@ -259,6 +275,9 @@ def test_zero_bytes(run):
         ("latency", "--cpu", "does not take --cpu"),
         ("bibw", "--cold none", "does not take --cold"),
         ("bibw", "--udp", "does not take --udp"),
+        ("bw", "--first", "does not take --first"),
+        ("latency", "--first", "--first takes one size"),
+        ("latency", "--first -m 8:8 --udp", "--first takes no"),
         ("bw", "--cold lukewarm", "--cold lukewarm: give none"),
         ("bw", "--cold both,both", "--cold both,both: give none"),
         ("bw", "--cold=", "--cold : give none"),

@@ -85,8 +85,8 @@ static const pf_option_info table[] = {
 	       "in the background and without additional memory; 0: never"),
 	OPTION(idle_polls, 0, UINT64_MAX, 5,
 	       "Number of calls of the progress function in a row that find nothing to do, without "
-	       "computation between them, before it sleeps until a message arrives; 0: never "
-	       "sleep"),
+	       "computation between them, before it sleeps until a message arrives; 0: never, but "
+	       "for up to 50 microseconds while a peer is being connected"),
 	OPTION(idle_sleep, 1, 10000000, 6, "Maximum duration of one such sleep in microseconds"),
 	OPTION(threads, 0, 1, 9, "1: several threads may use the context at the same time"),
 	OPTION(calibrate, 0, 1, 6,

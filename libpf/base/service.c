@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "allocate.h"
 #include "pf.h"
 #include "slice.h"
 
@@ -62,6 +64,8 @@ static void *run(void *arg)
 	struct service *service = arg;
 
 	slice_request_short();
+	/* The first allocation of a thread is slow: now, not while progress waits for a task. */
+	free(allocate_or_wait(1));
 	event_base_dispatch(service->base);
 	return NULL;
 }

@@ -122,6 +122,17 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	activity_slept(&context->activity, clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID));
 }
 
+/* Leave the processor to the service thread, which connects this process to a peer. */
+static __attribute__((noinline)) void sleep_to_connect(pf_context *context)
+{
+	struct host *host = host_of(context);
+
+	host_announce_sleep(host);
+	if (may_sleep_now(context) && host_connect_sleep(host) != INBOX_NOT_SLEPT)
+		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
+	host_stay_awake(host);
+}
+
 /* Report peers that are gone; their operations have completed. */
 static void report_gone(pf_context *context)
 {
@@ -204,7 +215,7 @@ int context_progress(pf_context *context)
 	activity_polled(&context->activity, count != 0);
 	if (__builtin_expect(pace_is_resolving(&context->memory.pace), 0))
 		pace_polled(&context->memory.pace, count != 0);
-	if (context_is_sleepy(context)) {
+	if (__builtin_expect(context_is_sleepy(context), 0)) {
 		uint64_t empty = activity_empty(&context->activity);
 
 		context->stood_still = !count;
@@ -212,6 +223,8 @@ int context_progress(pf_context *context)
 			idle(context, empty);
 		else if (context->announced_at || context->sleep != context->sleep_first)
 			stay_awake(context);
+	} else if (__builtin_expect(host_is_connecting(host), 0) && !count) {
+		sleep_to_connect(context);
 	}
 	progress_leave(context);
 	return count;

@@ -27,13 +27,11 @@ static int map(struct channel *channel, size_t ring_size)
 	uint8_t *area;
 
 	channel->mapped = CHANNEL_RING + 2 * ring_size;
-	area = mmap(NULL, channel->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		    -1, 0);
+	/* The addresses behind the end of the file are those of the second view. */
+	area = mmap(NULL, channel->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, channel->fd, 0);
 	if (area == MAP_FAILED)
 		return PF_ERR_MEMORY;
-	if (mmap(area, CHANNEL_RING + ring_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		 channel->fd, 0) == MAP_FAILED ||
-	    mmap(area + CHANNEL_RING + ring_size, ring_size, PROT_READ | PROT_WRITE,
+	if (mmap(area + CHANNEL_RING + ring_size, ring_size, PROT_READ | PROT_WRITE,
 		 MAP_SHARED | MAP_FIXED, channel->fd, CHANNEL_RING) == MAP_FAILED) {
 		munmap(area, channel->mapped);
 		return PF_ERR_MEMORY;

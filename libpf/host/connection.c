@@ -262,11 +262,12 @@ static int admit(struct connection *connection, const struct connection_message 
 	memcpy(welcome.nonce, message->u.handshake.nonce, sizeof(welcome.nonce));
 	connection_message_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);
 	connection->slot = incoming->slot;
-	notices_report(connections->notices,
-		       &(struct notice){ .kind = NOTICE_INCOMING, .incoming = incoming });
 	/* Before it can know: host_ring_always. */
 	atomic_store_explicit(&connections->inbox_known, true, memory_order_seq_cst);
 	status = connection_message_send(connection->socket, &answer, connections->inbox_fd);
+	/* Last: progress, which it wakes, may take the processor from this thread. */
+	notices_report(connections->notices,
+		       &(struct notice){ .kind = NOTICE_INCOMING, .incoming = incoming });
 	/* If the caller has ended meanwhile, what it sent before, such as a farewell, is still read. */
 	return status == PF_ERR_AGAIN ? PF_ERR_PEER : PF_OK;
 }
@@ -548,6 +549,16 @@ static void on_caller(int listener, short what, void *arg)
 	receive(connection_new(connections, socket, NULL));
 }
 
+/* The first use of the cipher loads its code: now, not while two processes wait for each other. */
+static void load_cipher(const struct address *address)
+{
+	struct connection_message message;
+	struct hello hello = { 0 };
+
+	connection_message_seal(&message, CONNECTION_HELLO, &hello, address->key);
+	(void)connection_message_unseal(&message, &hello, address->key);
+}
+
 int connections_open(struct connections *connections, pf_context *context, struct notices *notices,
 		     int inbox_fd, const uint64_t *cookie, connections_resolve_fn resolve,
 		     void *resolve_arg, connections_bell_fn give_bell)
@@ -560,6 +571,7 @@ int connections_open(struct connections *connections, pf_context *context, struc
 	connections->resolve = resolve;
 	connections->resolve_arg = resolve_arg;
 	connections->give_bell = give_bell;
+	load_cipher(&context->address);
 	connections->listener = listen_on(&context->address);
 	if (connections->listener < 0)
 		return PF_ERR_SYSTEM;

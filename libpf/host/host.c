@@ -200,6 +200,7 @@ static bool add_incoming(struct host *host, struct incoming *incoming)
 	if (polling_add(&host->polling, incoming) != PF_OK)
 		return false;
 	peer->incoming = incoming;
+	host_peer_met(peer);
 	return true;
 }
 
@@ -358,6 +359,15 @@ enum inbox_slept host_sleep(struct host *host, uint64_t microseconds)
 	if (slept == INBOX_TIMED_OUT)
 		polling_slept(&host->polling);
 	return slept;
+}
+
+enum inbox_slept host_connect_sleep(struct host *host)
+{
+	struct host_state *state = &host->state;
+
+	/* Callers on other threads may connect to more peers meanwhile. */
+	atomic_fetch_sub_explicit(&state->connect_sleeps, 1, memory_order_relaxed);
+	return inbox_wait(&state->inbox, HOST_CONNECT_SLEEP_MICROSECONDS);
 }
 
 void host_settle(struct host *host, uint64_t now)

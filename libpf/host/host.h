@@ -82,6 +82,19 @@ bool host_has_work(struct host *host);
 /* Progress, announced: sleep until woken, at most so long; or do not sleep. */
 enum inbox_slept host_sleep(struct host *host, uint64_t microseconds);
 void host_stay_awake(struct host *host);
+/*
+ * Progress: is this process connecting to a peer? Then a poll in which nothing happened sleeps for
+ * a moment: the service thread, which makes the connection, may have the same processor, and a
+ * thread that polls keeps it for up to a tick of the kernel (4 ms).
+ */
+static inline bool host_is_connecting(const struct host *host)
+{
+	return atomic_load_explicit(&((struct host *)(uintptr_t)host)->state.connect_sleeps,
+				    memory_order_relaxed) != 0;
+}
+
+/* Progress, announced: sleep until a notice or HOST_CONNECT_SLEEP_MICROSECONDS later. */
+enum inbox_slept host_connect_sleep(struct host *host);
 /* Progress, about to let another thread sleep in its place: note which peers ring. now: ns. */
 void host_settle(struct host *host, uint64_t now);
 

@@ -141,6 +141,8 @@ int host_peer_connect(struct host_peer *peer)
 		return report_failure(peer, status);
 	}
 	statistic_add(&context->statistics, PF_STAT_PEERS, 1);
+	atomic_store_explicit(&context->host->connect_sleeps, HOST_CONNECT_SLEEPS,
+			      memory_order_relaxed);
 	peer_set_path(&peer->peer, path_opening);
 	peer_set_state(&peer->peer, PEER_OPEN);
 	return PF_OK;
@@ -239,8 +241,16 @@ void host_peer_link(struct host_peer *peer, struct process *process, int copy_er
 	choose_route(peer);
 	peer_set_state(&peer->peer, PEER_LINKED);
 	host_peer_unlock(peer);
+	host_peer_met(peer);
 	/* Once more: what this thread stored, or another one under the lock, is not missed now. */
 	ring_first(&peer->known_bell);
+}
+
+void host_peer_met(struct host_peer *peer)
+{
+	if (peer->incoming && peer_state(&peer->peer) == PEER_LINKED)
+		atomic_store_explicit(&peer->peer.context->host->connect_sleeps, 0,
+				      memory_order_relaxed);
 }
 
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell)

@@ -69,6 +69,8 @@ void host_peer_link(struct host_peer *peer, struct process *process, int copy_er
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell);
 /* Progress, once nothing of it is in use: unmap what is shared with it. */
 void host_peer_unmap(struct host_peer *peer);
+/* Progress: a channel from the peer or the link to it is there. With both, it is connected. */
+void host_peer_met(struct host_peer *peer);
 /*
  * Any thread: how many bytes can be copied between this process and the linked peer
  * (put: towards it) without waiting for a page. 0: *side has the page.

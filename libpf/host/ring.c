@@ -11,6 +11,7 @@ static bool grow(struct ring *ring)
 		return false;
 	}
 	ring->lap *= 2;
+	ring->wraps = 0;
 	return true;
 }
 
@@ -22,10 +23,12 @@ bool ring_wrap_or_grow(struct ring *ring, size_t length)
 	uint64_t end = ring->position - offset + ring->size;
 
 	/* A lap of the whole ring never gets here: its positions wrap by themselves. */
-	if ((unread >= 2 * RING_PUBLISH_EMPTY || length > ring->short_most) && grow(ring))
-		return true;
 	if (unread > ring->lap / 2)
-		return false;
+		return grow(ring);
+	if ((unread >= 2 * RING_PUBLISH_EMPTY || length > ring->short_most) &&
+	    /* Behind a very long entry the pages are in use already. */
+	    (++ring->wraps >= RING_WRAPS || offset >= 2 * ring->lap) && grow(ring))
+		return true;
 	ring->tail_seen = tail;
 	atomic_store_explicit(ring_header(ring, end), 0, memory_order_relaxed);
 	atomic_store_explicit(ring_header(ring, ring->position),

@@ -13,14 +13,19 @@
 #include "notice.h"
 #include "request.h"
 
+/* Sleeps of progress after this process called a peer, until it is connected; and the longest, us. */
+#define HOST_CONNECT_SLEEPS 8
+#define HOST_CONNECT_SLEEP_MICROSECONDS 50
+
 struct host_state {
 	pf_context *context;
 	struct inbox inbox;
 	struct notices notices;
-	struct requests requests;       /* progress's own */
-	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */
-	uint64_t cookie;                /* a peer that may copy from this process can read it */
-	struct connections connections; /* the service thread's own */
+	_Atomic unsigned connect_sleeps; /* that are left: host_is_connecting */
+	struct requests requests;        /* progress's own */
+	_Atomic int64_t ring_allowance;  /* bytes that rings may still grow by */
+	uint64_t cookie;                 /* a peer that may copy from this process can read it */
+	struct connections connections;  /* the service thread's own */
 	struct device_watch device_watch;
 };
 

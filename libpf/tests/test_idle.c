@@ -5,10 +5,13 @@
  */
 #include "pair.h"
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "common/context.h"
+#include "host/state.h"
 
 #define LONG 8192 /* the first lap of a ring, bytes */
 
@@ -196,6 +199,39 @@ static void test_threads(void **state)
 	ping(options, options, PINGS / 4);
 }
 
+#ifndef PAIR_OVER_NET
+/* One that never sleeps does so while a peer is being connected, a few times, and not later. */
+static void test_connecting(void **state)
+{
+	struct pair *pair = start(pair_options(), pair_options(), 2);
+	const int pid = pair_pid(pair, 1);
+	unsigned polls;
+	uint64_t sleeps;
+
+	assert_false(kill(pid, SIGSTOP));
+	/* All its threads: the service thread would still answer. */
+	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+	assert_status(pf_send(pair->peer, 0, "1", 1, NULL, 0), PF_DONE);
+	for (polls = 0; polls < 1000; polls++)
+		assert_int_equal(pf_progress(pair->context), 0);
+	assert_in_range(pf_stat(pair->context, PF_STAT_SLEEPS), 1, HOST_CONNECT_SLEEPS);
+	assert_false(kill(pid, SIGCONT));
+	receive_all(pair, 1);
+	while (pair->context->host->connect_sleeps)
+		pf_progress(pair->context);
+	sleeps = pf_stat(pair->context, PF_STAT_SLEEPS);
+	for (polls = 0; polls < 1000; polls++)
+		pf_progress(pair->context);
+	assert_status(pf_send(pair->peer, 0, "2", 1, NULL, 0), PF_DONE);
+	receive_all(pair, 2);
+	pair_wait_exit(pair, 1);
+	assert_int_equal(pf_stat(pair->context, PF_STAT_SLEEPS), sleeps);
+	/* Not longer than until both are connected. */
+	assert_true(*pair_value(pair, 1, 2) <= HOST_CONNECT_SLEEPS);
+	pair_end(pair);
+}
+#endif
+
 /* Each message finds room only when the partner has read past the one before. */
 static void test_long(void **state)
 {
@@ -379,6 +415,9 @@ int main(void)
 		PAIR_TEST(test_shared_core),
 		PAIR_TEST(test_threads),
 		PAIR_TEST(test_long),
+#ifndef PAIR_OVER_NET
+		PAIR_TEST(test_connecting),
+#endif
 		PAIR_TEST(test_stream),
 		PAIR_TEST(test_sleeps_once),
 		PAIR_TEST(test_sender_computes),

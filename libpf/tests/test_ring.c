@@ -213,6 +213,39 @@ static void test_memory(void **state)
 	close_ends(ends);
 }
 
+/*
+ * Long entries, each read at once: pages that were never used are dear, so the lap grows only after
+ * many wraps. A writer without room does not wait for that.
+ */
+static void test_growth(void **state)
+{
+	struct ends *ends = open_ends(state);
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), length = 2000;
+	uint64_t bytes = 0;
+
+	while (ends->writer.lap == RING_LAP_FIRST) {
+		assert_true(pages_of(ends) <= RING_LAP_FIRST / page + 1);
+		assert_true(write_entry(ends, length));
+		read_all(ends);
+		bytes += ring_span(length);
+	}
+	assert_true(bytes >= RING_WRAPS * RING_LAP_FIRST);
+	while (bytes < 2 * RING_WRAPS * ends->writer.size) {
+		assert_true(write_entry(ends, length));
+		read_all(ends);
+		bytes += ring_span(length);
+	}
+	assert_int_equal(ends->writer.lap, ends->writer.size);
+	close_ends(ends);
+
+	ends = open_ends(state);
+	while (ends->writer.position <= RING_LAP_FIRST)
+		assert_true(write_entry(ends, length));
+	assert_true(write_entry(ends, length));
+	assert_int_equal(ends->writer.lap, 2 * RING_LAP_FIRST);
+	close_ends(ends);
+}
+
 static void test_hostile_header(void **state)
 {
 	struct ends *ends = open_ends(state);
@@ -368,7 +401,7 @@ int main(void)
 		WITH_ALL(test_full),         WITH_ALL(test_longest),
 		WITH_ALL(test_memory),       WITH_ALL(test_hostile_header),
 		WITH_ALL(test_hostile_skip), WITH_ALL(test_lying_tail),
-		WITH_ALL(test_threads),
+		WITH_ALL(test_threads),      WITH(test_growth, growing),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
