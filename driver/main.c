@@ -59,4 +59,4 @@ module_exit(exanest_exit);
 MODULE_DESCRIPTION("A fault-tolerant DMA engine: put, get and atomics without pinning");
 MODULE_AUTHOR("The exanest maintainers");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION("0.2");

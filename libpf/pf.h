@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 #define PF_VERSION_MAJOR 0
-#define PF_VERSION_MINOR 1
+#define PF_VERSION_MINOR 2
 
 /*
  * Return the version of the library that runs, PF_VERSION_MAJOR * 65536 + PF_VERSION_MINOR; it

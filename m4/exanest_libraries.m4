@@ -30,6 +30,10 @@ AC_DEFUN([EXANEST_LIBRARIES], [
 		[required], [libevent-dev], [required])
 	EXANEST_LIBRARY([SODIUM], [libsodium], [libsodium >= 1.0.11],
 		[required], [libsodium-dev], [required])
+	# For libpf.pc. pkg-config wants their own .pc files even where the shared library is used.
+	AS_IF([test "x$enable_static" = xyes],
+		[exanest_static_requires="hwloc libevent_core libevent_pthreads libsodium"])
+	AC_SUBST([exanest_static_requires])
 	EXANEST_LIBRARY([CMOCKA], [cmocka], [cmocka >= 1.1.5],
 		[no unit tests], [libcmocka-dev], [optional])
 	AM_CONDITIONAL([HAVE_CMOCKA], [test -n "$exanest_found_CMOCKA"])
@@ -68,7 +72,7 @@ To build libpf and its tools alone: configure --without-ompi"])
 ])
 
 # EXANEST_LIBDIR: set exanest_prefix and exanest_libdir, and begin exanest_note with what programs
-# need to find an installed libpf.so.
+# need to find an installed libpf.so, and exanest_module with the lines of the environment module for it.
 AC_DEFUN([EXANEST_LIBDIR], [
 	exanest_prefix=$prefix
 	AS_IF([test "x$exanest_prefix" = xNONE], [exanest_prefix=$ac_default_prefix])
@@ -83,7 +87,14 @@ installed libpf is built by
   cc program.c \$(pkg-config --cflags --libs libpf) -Wl,-rpath,$exanest_libdir
 or, without -rpath, run with LD_LIBRARY_PATH=$exanest_libdir. For all users, as root:
   echo $exanest_libdir >/etc/ld.so.conf.d/libpf.conf && ldconfig
-"])
+"
+		exanest_module="
+prepend-path PATH $exanest_prefix/bin
+prepend-path LD_LIBRARY_PATH $exanest_libdir
+prepend-path PKG_CONFIG_PATH $exanest_libdir/pkgconfig
+prepend-path MANPATH $exanest_prefix/share/man
+# An empty element stands for the system's own pages.
+append-path MANPATH \"\""])
 ])
 
 # EXANEST_SUMMARY: print what was found. "make install" prints the note again, from install-note.

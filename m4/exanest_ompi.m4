@@ -235,7 +235,8 @@ AC_DEFUN([EXANEST_OMPI_LAYOUT], [
 		[exanest_ompi_obstacle="its headers in opal/mca/threads/pthreads are missing, and those of $exanest_ompi_compat do not fit its library (see config.log)"])
 ])
 
-# EXANEST_BTL_DIR: set btldir; add to exanest_note what makes ranks search it, if they do not.
+# EXANEST_BTL_DIR: set btldir; add to exanest_note and exanest_module what makes ranks search it, if they
+# do not.
 AC_DEFUN([EXANEST_BTL_DIR], [
 	AS_IF([test -n "$with_btl_dir"], [
 		btldir=$with_btl_dir
@@ -267,7 +268,10 @@ $HOME/.openmpi/components (--with-btl-dir)."])
 $exanest_reason So that mpirun finds the installed component:
   export OMPI_MCA_mca_base_component_path=$exanest_path${pmix_pkglibdir:+
   export PMIX_MCA_mca_base_component_path=$pmix_pkglibdir}
-"])
+"
+			exanest_module="$exanest_module
+setenv OMPI_MCA_mca_base_component_path $exanest_path${pmix_pkglibdir:+
+setenv PMIX_MCA_mca_base_component_path $pmix_pkglibdir}"])
 	])
 	AC_SUBST([btldir])
 ])

@@ -9,7 +9,7 @@ TOP = Path(__file__).resolve().parent.parent
 DOCUMENT = TOP / "doc" / "design.md"
 PARTS = ("libpf", "ompi-btl-exanest", "driver")
 # A path that begins with one of these is relative to the top of the tree, others to libpf/.
-FOLDERS = PARTS + ("tests", "doc")
+FOLDERS = PARTS + ("debian", "tests", "doc")
 
 # `file.c`: `function()`, `function()`
 PLACE = re.compile(r"`([\w./-]+\.[ch])`:((?:,?\s+`\w+\(\)`)+)")
