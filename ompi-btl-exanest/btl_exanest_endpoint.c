@@ -166,7 +166,7 @@ void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, co
 			       status == PF_ERR_UNREACHABLE ? "cannot reach" : "has lost",
 			       mca_btl_exanest_name(proc->proc_name).text, host, text,
 			       remedy(status));
-	/* The PML decides what becomes of the job; ob1 of 4.1 aborts it. */
+	/* The PML decides what becomes of the job: ob1 aborts it, unless 5.0 has ULFM enabled. */
 	if (!module->error_cb)
 		return;
 	/* ob1 takes this for a format. */

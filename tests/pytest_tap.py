@@ -27,6 +27,9 @@ def tell_skipped(report):
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
+    # From version 8 on, pytest needs it for the text of a comparison that failed.
+    writer = config.get_terminal_writer()
+    config.get_terminal_writer = lambda: writer
     config.pluginmanager.unregister(name="terminalreporter")
 
 

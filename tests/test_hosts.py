@@ -367,20 +367,28 @@ def test_run_returns_the_status(three):
     refused(3, "", "run", "sh", "-c", "exit 3")
 
 
+def command_lines():
+    """The words of each process of this machine."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield file.read_text(errors="replace").split("\0")[:-1]
+        except OSError:
+            pass  # it has ended
+
+
 @needs_mpirun
 def test_run_that_is_stopped_leaves_no_process(three):
-    pattern = f"sleep 300.{os.getpid()}"
+    command = ["sleep", f"300.{os.getpid()}"]
 
     def running(number):
         for _ in range(300):
-            found = subprocess.run(["pgrep", "-c", "-f", f"^{pattern}$"], capture_output=True).stdout
-            if int(found) == number:
+            if list(command_lines()).count(command) == number:
                 return True
             time.sleep(0.05)
         return False
 
     process = subprocess.Popen(
-        [SCRIPT, "run", "-n", "4", *pattern.split()], env={**os.environ, "EXANEST_HOSTS": NAME},
+        [SCRIPT, "run", "-n", "4", *command], env={**os.environ, "EXANEST_HOSTS": NAME},
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert running(4)
     process.terminate()

@@ -413,8 +413,14 @@ static void each_element(void)
 	free(taken);
 }
 
+/* A random gap between elements, a multiple of unit. */
+static MPI_Aint random_gap(uint64_t *state, MPI_Aint unit)
+{
+	return (MPI_Aint)mpitest_random_below(state, 30) / unit * unit;
+}
+
 /* A random type of types, the same on all ranks. Elements do not overlap. */
-static void random_type(uint64_t *state, int depth, MPI_Datatype *type)
+static void random_type(uint64_t *state, int depth, MPI_Aint gap_unit, MPI_Datatype *type)
 {
 	static const MPI_Datatype basics[] = { MPI_CHAR, MPI_SHORT, MPI_INT, MPI_DOUBLE };
 	MPI_Aint bound, extent, offsets[6];
@@ -425,7 +431,7 @@ static void random_type(uint64_t *state, int depth, MPI_Datatype *type)
 		MPI_Type_dup(basics[mpitest_random_below(state, 4)], type);
 		return;
 	}
-	random_type(state, depth - 1, &inner);
+	random_type(state, depth - 1, gap_unit, &inner);
 	MPI_Type_get_extent(inner, &bound, &extent);
 	count = 1 + (int)mpitest_random_below(state, 6);
 	length = 1 + (int)mpitest_random_below(state, 9);
@@ -434,35 +440,36 @@ static void random_type(uint64_t *state, int depth, MPI_Datatype *type)
 		MPI_Type_contiguous(count, inner, type);
 		break;
 	case 1:
-		MPI_Type_create_hvector(count, length, (MPI_Aint)(length + count) * extent + 3,
-					inner, type);
+		MPI_Type_create_hvector(count, length,
+					(MPI_Aint)(length + count) * extent + 3 * gap_unit, inner,
+					type);
 		break;
 	default:
-		offsets[0] = (MPI_Aint)mpitest_random_below(state, 30);
+		offsets[0] = random_gap(state, gap_unit);
 		for (i = 0; i < count; i++) {
 			lengths[i] = (int)mpitest_random_below(state, 8);
 			if (i + 1 < count)
 				offsets[i + 1] = offsets[i] + lengths[i] * extent +
-						 (MPI_Aint)mpitest_random_below(state, 30);
+						 random_gap(state, gap_unit);
 		}
 		MPI_Type_create_hindexed(count, lengths, offsets, inner, type);
 	}
 	MPI_Type_free(&inner);
 }
 
-static void random_types(void)
+static void random_types(const char *name, MPI_Aint gap_unit)
 {
 	int i, size, times = mpitest.quick ? 40 : 120;
 	uint64_t state;
 
-	mpitest_begin("random types of types");
+	mpitest_begin("%s", name);
 	state = mpitest.test_seed;
 	for (i = 0; i < times; i++) {
 		size_t most = 1u << mpitest_random_below(&state, 21);
 		MPI_Datatype type;
 		int count;
 
-		random_type(&state, 1 + i % 4, &type);
+		random_type(&state, 1 + i % 4, gap_unit, &type);
 		MPI_Type_commit(&type);
 		MPI_Type_size(type, &size);
 		count = size ? 1 + (int)(most / (size_t)size) : 2;
@@ -476,6 +483,22 @@ static void random_types(void)
 		}
 	}
 	mpitest_end();
+}
+
+/*
+ * Open MPI 5.0 packs and unpacks blocks of up to 8 elements through pointers to elements. Where a
+ * fragment ends after the first of several blocks, it rounds the distance to the next block down to
+ * whole elements (opal_datatype_pack_unpack_predefined.h; 6.0 is correct). Any BTL gets wrong data.
+ */
+static void all_random_types(void)
+{
+	if (OMPI_MAJOR_VERSION == 5) {
+		random_types("random types of types, aligned", sizeof(double));
+		mpitest_skip("random types of types",
+			     "Open MPI 5.0 packs odd distances wrongly where a fragment ends");
+	} else {
+		random_types("random types of types", 1);
+	}
 }
 
 int main(int argc, char **argv)
@@ -493,6 +516,6 @@ int main(int argc, char **argv)
 	shorter();
 	absolute_addresses();
 	each_element();
-	random_types();
+	all_random_types();
 	return mpitest_finish();
 }

@@ -89,7 +89,7 @@ launch()
 # Print the job's standard error, without the rules that mpirun draws.
 show_stderr()
 {
-	grep -v '^-*$' "$work/err" | head -n 80 | sed 's/^#* */# /'
+	grep -av '^-*$' "$work/err" | head -n 80 | sed 's/^#* */# /'
 }
 
 # ---- what a job leaves behind ----

@@ -130,9 +130,25 @@ static unsigned patience(void)
 	return value ? value : 1;
 }
 
-void mpitest_init(int *argc, char ***argv, int thread_level)
+void mpitest_continue_on(MPI_Comm comm)
 {
 	MPI_Comm parent;
+
+	MPI_Comm_rank(comm, &mpitest.rank);
+	MPI_Comm_size(comm, &mpitest.size);
+	mpitest.left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
+	mpitest.right = (mpitest.rank + 1) % mpitest.size;
+	MPI_Comm_get_parent(&parent);
+	reporter = mpitest.rank == 0 && parent == MPI_COMM_NULL;
+	if (reporter)
+		setvbuf(stdout, NULL, _IOLBF, 0);
+	if (result_comm != MPI_COMM_NULL)
+		MPI_Comm_free(&result_comm);
+	MPI_Comm_dup(comm, &result_comm);
+}
+
+void mpitest_init(int *argc, char ***argv, int thread_level)
+{
 	int granted;
 
 	argument_count = *argc;
@@ -148,20 +164,12 @@ void mpitest_init(int *argc, char ***argv, int thread_level)
 	if (granted < thread_level)
 		mpitest_abort("this MPI grants thread level %d, %d is needed", granted,
 			      thread_level);
-	MPI_Comm_rank(MPI_COMM_WORLD, &mpitest.rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &mpitest.size);
-	mpitest.left = (mpitest.rank + mpitest.size - 1) % mpitest.size;
-	mpitest.right = (mpitest.rank + 1) % mpitest.size;
-	MPI_Comm_get_parent(&parent);
-	reporter = mpitest.rank == 0 && parent == MPI_COMM_NULL;
-	MPI_Comm_dup(MPI_COMM_WORLD, &result_comm);
+	mpitest_continue_on(MPI_COMM_WORLD);
 
 	mpitest.seed = choose_seed();
 	MPI_Bcast(&mpitest.seed, 1, MPI_UINT64_T, 0, result_comm);
-	if (reporter) {
-		setvbuf(stdout, NULL, _IOLBF, 0);
+	if (reporter)
 		printf("# seed %llu\n", (unsigned long long)mpitest.seed);
-	}
 	alarm(0);
 }
 

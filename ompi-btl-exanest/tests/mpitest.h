@@ -29,6 +29,8 @@ extern struct mpitest mpitest;
 
 /* MPI_Init_thread with thread_level, which must be granted. */
 void mpitest_init(int *argc, char ***argv, int thread_level);
+/* From now on all ranks are those of comm, which results are agreed on over. Collective. */
+void mpitest_continue_on(MPI_Comm comm);
 /* End the job unless its number of ranks is in this range. */
 void mpitest_need_ranks(int least, int most);
 /* Print the plan and finalize. Returns the exit status. Collective. */
