@@ -37,8 +37,7 @@ AC_DEFUN([EXANEST_LIBRARIES], [
 	EXANEST_LIBRARY([CMOCKA], [cmocka], [cmocka >= 1.1.5],
 		[no unit tests], [libcmocka-dev], [optional])
 	AM_CONDITIONAL([HAVE_CMOCKA], [test -n "$exanest_found_CMOCKA"])
-	AC_SUBST([CHECKED_TESTS], ['$(checked_tests)'])
-	AM_SUBST_NOTMAKE([CHECKED_TESTS])
+	AM_CONDITIONAL([CHECK_UNITS], [test "x$exanest_check_units" != xno])
 	AS_IF([test "x$ac_cv_header_sys_sdt_h" = xyes], [exanest_found=yes], [exanest_found=])
 	EXANEST_SAY([sys/sdt.h], [$exanest_found],
 		[no static probes for perf and bpftrace], [systemtap-sdt-dev])
