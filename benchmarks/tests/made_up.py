@@ -25,7 +25,7 @@ low, high = map(int, sizes.groups()) if sizes else (0, 0)
 value = 1.0 if "exanest" in line else 0.5 if "--udp" in line else 2.0
 print("# MPI Made-Up Test")
 while low <= high:
-    print(low, *[value] * 8) if high else print(value)
+    print(*[low] * bool(high), *[value] * 8)
     if not high:
         break
     low *= 2
