@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from conftest import wait_until
+from waiting import wait_until
 
 FOLDER = pathlib.Path(__file__).parent.parent / "completions"
 # As bash calls it: the words in COMP_WORDS, the last one being completed.
