@@ -135,9 +135,14 @@ static const pf_text_info text_table[] = {
 
 static const pf_options defaults = {
 	.size = sizeof(pf_options),
-	.ring_size = 256 << 10,
-	.ring_memory = 4 << 20,
-	.eager_limit = 4096,
+	/*
+	 * Twice a second-level cache: what the reader has read is then no longer in its cache
+	 * when the writer comes round, and costs it less (8 KiB messages: 1.0 instead of 1.6 us,
+	 * 16 instead of 7 GB/s; cores that share the third level).
+	 */
+	.ring_size = 2 << 20,
+	.ring_memory = 8 << 20,
+	.eager_limit = 32 << 10,
 	.share_min = 64 << 10,
 	.run_max = 512 << 10,
 	.block_size = 16 << 10, /* ExaNeSt's block */

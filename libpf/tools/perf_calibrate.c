@@ -200,7 +200,7 @@ static int calibrate_eager_limit(struct calibration *calibration)
 		   &calibration->options);
 	add_method(&comparison, "pf_get many", OPERATION_FETCH, STREAM_WINDOW,
 		   &calibration->options);
-	for (size = 1 << 10; size <= 32 << 10; size *= 2) {
+	for (size = 2 << 10; size <= 64 << 10; size *= 2) {
 		add_size(&comparison, size);
 		add_size(&comparison, size / 2 * 3);
 	}
@@ -285,8 +285,8 @@ static int calibrate_ring_size(struct calibration *calibration)
 	add_size(&comparison, 4096);
 	if (eager > 4096)
 		add_size(&comparison, eager);
-	return calibrate_candidates(calibration, &comparison, OPERATION_DISCARD, STREAM_WINDOW, min,
-				    1 << 20);
+	return calibrate_candidates(calibration, &comparison, OPERATION_STORE, STREAM_WINDOW, min,
+				    4 << 20);
 }
 
 static int calibrate_run_max(struct calibration *calibration)

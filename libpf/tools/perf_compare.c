@@ -39,14 +39,14 @@ static int get(struct bench *bench)
 }
 
 /* Send a window of messages; the receiver replies to the last. */
-static int send_messages(struct bench *bench, enum tag tag, enum tag last)
+static int send_messages(struct bench *bench)
 {
 	uint64_t arrived = bench->pair->arrived;
 	unsigned i;
 
 	for (i = 1; i <= bench->window; i++) {
-		if (pair_send(bench->pair, i < bench->window ? tag : last, bench->local,
-			      bench->size))
+		if (pair_send(bench->pair, i < bench->window ? TAG_STORE : TAG_STORE_LAST,
+			      bench->local, bench->size))
 			return -1;
 	}
 	return pair_wait(bench->pair, &bench->pair->arrived, arrived + 1);
@@ -69,10 +69,8 @@ static int send_headers(struct bench *bench)
 static int run_operation(struct bench *bench, enum operation operation)
 {
 	switch (operation) {
-	case OPERATION_DISCARD:
-		return send_messages(bench, TAG_DISCARD, TAG_DISCARD_LAST);
 	case OPERATION_STORE:
-		return send_messages(bench, TAG_STORE, TAG_STORE_LAST);
+		return send_messages(bench);
 	case OPERATION_FETCH:
 		return send_headers(bench);
 	default:
@@ -135,8 +133,7 @@ static int check(struct bench *bench, enum operation operation)
 
 	if (operation == OPERATION_GET)
 		wrong = !pattern_matches(bench->local, bench->size, SEED);
-	else if (operation != OPERATION_DISCARD &&
-		 pair_check(bench->pair, bench->size, bench->size, 1, SEED, &wrong))
+	else if (pair_check(bench->pair, bench->size, bench->size, 1, SEED, &wrong))
 		return -1;
 	if (wrong)
 		warnx("wrong contents after %zu bytes", bench->size);

@@ -12,10 +12,9 @@
 #define COMPARE_SIZES 16
 
 enum operation {
-	OPERATION_GET,     /* pf_get while the partner polls */
-	OPERATION_DISCARD, /* pf_send; the receiver does not read the payload */
-	OPERATION_STORE,   /* pf_send; the receiver copies the payload out of the ring */
-	OPERATION_FETCH,   /* a header by pf_send, pf_get by the receiver, and its reply */
+	OPERATION_GET,   /* pf_get while the partner polls */
+	OPERATION_STORE, /* pf_send; the receiver copies the payload out of the ring */
+	OPERATION_FETCH, /* a header by pf_send, pf_get by the receiver, and its reply */
 };
 
 struct method {
