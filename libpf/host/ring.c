@@ -43,17 +43,19 @@ static void write_zeros(const struct ring *ring, uint64_t offset, uint64_t end)
 }
 
 /*
- * Make pages for the next part of the lap, which begins with an entry of that length. They hold
- * nothing unread: at most ring->size bytes are unread, so the reader has passed this offset in
- * the laps before, and entries did not begin behind it there.
+ * Make pages for the next part of the lap, which begins with an entry of that length, as far as
+ * the reader has done with what was there: in the last lap that was not only entries, but also
+ * the header that skipped the rest.
  */
-static void make_pages(struct ring *ring, size_t length)
+static void make_pages(struct ring *ring, size_t length, uint64_t unread)
 {
-	uint64_t offset = ring->position & (ring->size - 1);
-	uint64_t begin = offset + RING_HEADER, end = offset + ring_span(length) + RING_PART, at;
+	uint64_t offset = ring->position & (ring->size - 1), span = ring_span(length);
+	uint64_t begin = offset + RING_HEADER, end, at;
 
 	begin = greater(ring->made, begin + (-begin & (ZEROS - 1)));
-	end = lesser(end & ~(uint64_t)(ZEROS - 1), ring->lap);
+	/* If the reader lies about its tail, the lap still is the limit. */
+	end = offset + lesser(span + RING_PART, ring->size - unread);
+	end = greater(ring->made, lesser(end & ~(uint64_t)(ZEROS - 1), ring->lap));
 	if (begin < end)
 		write_zeros(ring, begin, end);
 	/* A load maps the pages around it as well, a store would not. */
@@ -61,7 +63,7 @@ static void make_pages(struct ring *ring, size_t length)
 		(void)*(volatile uint8_t *)(ring->base + at);
 	ring->made = end;
 	/* An entry of the same length that begins before it has all of its pages. */
-	ring->stop = end == ring->lap ? end : end - ring_span(length);
+	ring->stop = end == ring->lap ? end : greater(end, offset + span) - span;
 }
 
 bool ring_go_on(struct ring *ring, size_t length)
@@ -91,6 +93,6 @@ bool ring_go_on(struct ring *ring, size_t length)
 			return true;
 		}
 	}
-	make_pages(ring, length);
+	make_pages(ring, length, unread);
 	return true;
 }
