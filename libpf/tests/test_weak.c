@@ -11,9 +11,11 @@
 /* From here on atomic operations are steps of the simulation. */
 #include "weak.h"
 #define syscall weak_futex
+/* NOLINTBEGIN(bugprone-suspicious-include): as the functions are, with other atomic operations */
 #include "host/inbox.c"
 #include "host/ring.c"
 #include "host/share.c"
+/* NOLINTEND(bugprone-suspicious-include) */
 #undef syscall
 
 /* ---- ring ---- */

@@ -656,7 +656,7 @@ static uint64_t hash_state(void)
 {
 	static uint64_t times[PLACES_MOST * VALUES_MOST + WEAK_THREADS + 1];
 	unsigned first[PLACES_MOST], i, j, t, count = 0;
-	uint64_t hash = 1, least = weak.now;
+	uint64_t hash = 1, sum = 0, least = weak.now;
 
 	for (t = 0; t < WEAK_THREADS; t++) {
 		const struct thread *thread = &weak.threads[t];
@@ -699,9 +699,6 @@ static uint64_t hash_state(void)
 		}
 	}
 	hash = mix(hash, rank(times, count, weak.now));
-	/* A sum: in any order of the places. */
-	uint64_t sum = 0;
-
 	for (i = 0; i < weak.place_count; i++) {
 		const struct place *place = &weak.places[i];
 		uint64_t one = mix(3, (uintptr_t)place->address);
@@ -722,6 +719,7 @@ static uint64_t hash_state(void)
 		one = hash_clock(one, &place->plain_read);
 		one = hash_clock(one, &place->atomic_write);
 		one = hash_clock(one, &place->atomic_read);
+		/* A sum: in any order of the places. */
 		sum += one;
 	}
 	hash = mix(hash, sum);
