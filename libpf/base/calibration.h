@@ -10,7 +10,7 @@
 
 #include "pf.h"
 
-#define CALIBRATION_TITLE "# libpf calibration 1"
+#define CALIBRATION_TITLE "# libpf calibration 2"
 
 /* One line that names what the measurements depend on: processor, number of cores, kernel. */
 void pf_calibration_machine(char *buffer, size_t size);

@@ -266,8 +266,8 @@ static int admit(struct connection *connection, const struct connection_message 
 	connection_message_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);
 	connection->slot = incoming->slot;
 	/*
-	 * Before it can know: host_ring_always. A release store, even a sequentially consistent one,
-	 * is not performed before later stores on arm64, so a fence.
+	 * Before it can know: host_ring_always. arm64 may make a release store, even a sequentially
+	 * consistent one, visible after later stores, so a fence.
 	 */
 	atomic_store_explicit(&connections->inbox_known, true, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);

@@ -25,7 +25,7 @@ struct host_peer {
 	struct channel out;
 	_Atomic(const struct bell *) bell; /* the peer's, once it answered the call */
 	/*
-	 * Relaxed, both: a route is constant, and whoever copies because of at_once looks at the
+	 * Relaxed, both: a route is constant, and a caller that copies because of at_once loads the
 	 * peer's state first (acquire, host_peer_enter).
 	 */
 	_Atomic(const struct route *) route; /* NULL until linked */

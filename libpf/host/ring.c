@@ -10,12 +10,13 @@
 #define ZEROS 4096
 #define ZEROS_MOST (RING_PART / ZEROS)
 
-/* Double the lap; false if the allowance is used up. */
+/* Double the lap; false if that took more than its part of what is left of the allowance. */
 static bool grow(struct ring *ring)
 {
 	int64_t more = ring->lap < RING_LAP_FREE ? 0 : (int64_t)ring->lap;
 
-	if (more && atomic_fetch_sub_explicit(ring->allowance, more, memory_order_relaxed) < more) {
+	if (more && atomic_fetch_sub_explicit(ring->allowance, more, memory_order_relaxed) <
+			    RING_PART_OF_ALLOWANCE * more) {
 		atomic_fetch_add_explicit(ring->allowance, more, memory_order_relaxed);
 		return false;
 	}
@@ -24,8 +25,8 @@ static bool grow(struct ring *ring)
 	return true;
 }
 
-/* If there is no memory now, the stores of the entries will ask for it again. */
-static void write_zeros(const struct ring *ring, uint64_t offset, uint64_t end)
+/* Returns how far it came: without memory now, the stores of the entries ask for it again. */
+static uint64_t write_zeros(const struct ring *ring, uint64_t offset, uint64_t end)
 {
 	static char zeros[ZEROS];
 	struct iovec pieces[ZEROS_MOST];
@@ -40,6 +41,16 @@ static void write_zeros(const struct ring *ring, uint64_t offset, uint64_t end)
 		if (bytes <= 0)
 			break;
 	}
+	return offset;
+}
+
+/* By loads: they map the pages around them as well, stores would not. */
+static void map_pages(const struct ring *ring, uint64_t offset, uint64_t end)
+{
+	const volatile uint8_t *at = ring->base + offset, *behind = ring->base + end;
+
+	for (; at < behind; at += FAULT_AROUND - ((uintptr_t)at & (FAULT_AROUND - 1)))
+		(void)*at;
 }
 
 /*
@@ -50,17 +61,13 @@ static void write_zeros(const struct ring *ring, uint64_t offset, uint64_t end)
 static void make_pages(struct ring *ring, size_t length, uint64_t unread)
 {
 	uint64_t offset = ring->position & (ring->size - 1), span = ring_span(length);
-	uint64_t begin = offset + RING_HEADER, end, at;
+	uint64_t begin = offset + RING_HEADER, end;
 
 	begin = greater(ring->made, begin + (-begin & (ZEROS - 1)));
 	/* If the reader lies about its tail, the lap still is the limit. */
 	end = offset + lesser(span + RING_PART, ring->size - unread);
 	end = greater(ring->made, lesser(end & ~(uint64_t)(ZEROS - 1), ring->lap));
-	if (begin < end)
-		write_zeros(ring, begin, end);
-	/* A load maps the pages around it as well, a store would not. */
-	for (at = begin; at < end; at += FAULT_AROUND)
-		(void)*(volatile uint8_t *)(ring->base + at);
+	map_pages(ring, begin, write_zeros(ring, begin, end));
 	ring->made = end;
 	/* An entry of the same length that begins before it has all of its pages. */
 	ring->stop = end == ring->lap ? end : greater(end, offset + span) - span;
@@ -72,6 +79,9 @@ bool ring_go_on(struct ring *ring, size_t length)
 	uint64_t tail = atomic_load_explicit(ring->tail, memory_order_acquire);
 	uint64_t unread = ring->position - tail;
 	uint64_t end = ring->position - offset + ring->size;
+	bool few = unread < 2 * RING_PUBLISH_EMPTY && length <= ring->short_most;
+	/* At the start there is room now, also for the header behind it. */
+	bool fits = ring_span(length) + RING_HEADER + unread <= offset;
 
 	/* A lap of the whole ring never gets to its end: its positions wrap by themselves. */
 	if (offset >= ring->lap) {
@@ -81,8 +91,7 @@ bool ring_go_on(struct ring *ring, size_t length)
 		if (unread > ring->lap / 2) {
 			if (!grow(ring))
 				return false;
-		} else if ((unread < 2 * RING_PUBLISH_EMPTY && length <= ring->short_most) ||
-			   ++ring->wraps < RING_WRAPS || !grow(ring)) {
+		} else if ((fits && (few || ++ring->wraps < RING_WRAPS)) || !grow(ring)) {
 			ring->tail_seen = tail;
 			atomic_store_explicit(ring_header(ring, end), 0, memory_order_relaxed);
 			atomic_store_explicit(ring_header(ring, ring->position),

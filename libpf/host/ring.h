@@ -30,8 +30,8 @@
  * cheaper to write (2 KiB messages: 0.80 instead of 1.0 us), unless other processes use
  * up the caches. For such entries, and for a reader that is a little behind, the lap grows
  * only after RING_WRAPS wraps, because the first use of a page is slow. The writer gives the
- * file its next pages by pwrite, a part at a time: then both sides map sixteen of them by one
- * page fault, which takes half the time of storing to each.
+ * file its next pages by pwrite, a part at a time: then both sides map up to sixteen of them by
+ * one page fault, which takes half the time of storing to each.
  */
 #ifndef PF_RING_H
 #define PF_RING_H
@@ -52,14 +52,19 @@
 
 /* Length of the first lap, and of the longest that takes nothing from the allowance, bytes. */
 #define RING_LAP_FIRST (8u << 10)
-#define RING_LAP_FREE (32u << 10)
+#define RING_LAP_FREE (64u << 10)
+/*
+ * A lap grows by at most this part, one fourth, of what is left of the allowance: so the first
+ * few peers do not take all of it.
+ */
+#define RING_PART_OF_ALLOWANCE 4
 /*
  * Wraps before a lap grows although there is room at its start. The first use of a page costs
  * both sides together 1.5 us, and a longer lap saves some 0.2 us for each page of messages
  * (benchmarks/compare --tests first-latency,latency, with several btl_exanest_ring_size).
  */
 #define RING_WRAPS 16
-/* Bytes of a grown lap whose pages are made at a time. */
+/* Bytes of a grown lap whose pages are made at a time; the first entry waits for all of them. */
 #define RING_PART (64u << 10)
 /* The reader stores the tail after so many bytes, or after fewer if the ring is empty. */
 #define RING_PUBLISH (4u << 10)

@@ -16,7 +16,7 @@
  *   - claim: read-modify-write by both, so each granule is claimed once. share_open stores
  *     it last (release): a peer that claims (acquire) stores to moved and returned after
  *     they were cleared. Claims of the initiator are between the two, and need no order,
- *     because a read-modify-write hands on the release of the store that it replaces.
+ *     because a read-modify-write continues the release sequence of the store that it replaces.
  *   - moved, returned: the peer stores them (release) after its copy; the initiator loads
  *     them (acquire) before it completes the transfer or opens the slot again. The peer
  *     stores moved before returned, and after returned nothing.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "pf.h"
+#include "base/number.h"
 #include "host/channel.h"
 
 #define RING_MOST ((size_t)256 << 10)
@@ -254,6 +255,42 @@ static void test_growth(void **state)
 	close_ends(ends);
 }
 
+/* The pages of a grown lap are there before entries are written to them. */
+static void test_pages_ahead(void **state)
+{
+	struct ends *ends = open_ends(state);
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), length = 2000;
+
+	while (ends->writer.lap < 4 * RING_PART) {
+		uint64_t before = ends->writer.lap;
+
+		assert_true(write_entry(ends, length));
+		if (ends->writer.lap > before)
+			assert_true(pages_of(ends) * page >=
+				    lesser(before + RING_PART, ends->writer.lap));
+	}
+	close_ends(ends);
+}
+
+/* A writer whose entries are all read has room for the next; very long ones need a long lap. */
+static void test_never_waits(void **state)
+{
+	static const size_t lengths[] = { 8, 100, 4096, 8184, 12000, 32768, 65536 };
+	const struct shape *shape = *state;
+	size_t i, most = shape->allowance ? RING_MOST / 4 : RING_LAP_FREE / 2;
+	int j;
+
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]) && lengths[i] <= most; i++) {
+		struct ends *ends = open_ends(state);
+
+		for (j = 0; j < 1000; j++) {
+			assert_true(write_entry(ends, lengths[i]));
+			read_all(ends);
+		}
+		close_ends(ends);
+	}
+}
+
 static void test_hostile_header(void **state)
 {
 	struct ends *ends = open_ends(state);
@@ -405,11 +442,19 @@ static void test_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_ALL(test_empty),        WITH_ALL(test_random),
-		WITH_ALL(test_full),         WITH_ALL(test_longest),
-		WITH_ALL(test_memory),       WITH_ALL(test_hostile_header),
-		WITH_ALL(test_hostile_skip), WITH_ALL(test_lying_tail),
-		WITH_ALL(test_threads),      WITH(test_growth, growing),
+		WITH_ALL(test_empty),
+		WITH_ALL(test_random),
+		WITH_ALL(test_full),
+		WITH_ALL(test_longest),
+		WITH_ALL(test_memory),
+		WITH_ALL(test_hostile_header),
+		WITH_ALL(test_hostile_skip),
+		WITH_ALL(test_lying_tail),
+		WITH_ALL(test_threads),
+		WITH(test_growth, growing),
+		WITH(test_pages_ahead, growing),
+		WITH(test_never_waits, growing),
+		WITH(test_never_waits, fixed),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);

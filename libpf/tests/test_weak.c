@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ring, the inbox and the share on a machine with weakly ordered memory (weak.h). The order
- * that each of their atomic accesses asks for is taken away in turn, and has to be missed.
+ * that each of their atomic accesses asks for is taken away in turn; the check must then fail.
  */
 #include "unit.h"
 

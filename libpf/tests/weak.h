@@ -52,7 +52,7 @@ struct weak_scenario {
 	void (*threads[WEAK_THREADS])(void);
 };
 
-/* All executions; false if one fails, or a site that was taken away is not missed. Prints why. */
+/* All executions; false if one fails, or if none fails without the order of a site. Prints why. */
 bool weak_check(const struct weak_scenario *scenario);
 
 /* For the threads of a scenario. */

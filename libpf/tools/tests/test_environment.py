@@ -37,7 +37,7 @@ def calibrated(tmp_path):
     shown = json.loads(run("pf_info", "--json", "--calibration").stdout)["calibration"]
     (tmp_path / "libpf").mkdir()
     (tmp_path / "libpf" / "calibration").write_text(
-        f"# libpf calibration 1\nmachine = {shown['machine']}\neager_limit = 12288\n")
+        f"# libpf calibration 2\nmachine = {shown['machine']}\neager_limit = 12288\n")
     return tmp_path
 
 
