@@ -38,8 +38,12 @@ struct operations {
 	pf_context *context; /* handed to completion callbacks */
 	struct statistics *statistics;
 	bool threads;
-	uint64_t most;        /* that may be open; 0: no limit */
-	_Atomic bool waiting; /* posted is not empty */
+	uint64_t most; /* that may be open; 0: no limit */
+	/*
+	 * posted is not empty. Relaxed: the lock orders what is in posted; a poll that misses it is
+	 * followed by another, and before a sleep the fences order it (host_post, inbox.h).
+	 */
+	_Atomic bool waiting;
 	/* The three lists have ascending sequence numbers. */
 	struct operation active; /* head of a ring; progress's own */
 	/* Under the lock. */

@@ -37,7 +37,7 @@ struct pf_peer {
 	uint8_t refused;            /* enum refused_kind (refused.h); under peers.lock */
 	const struct transport *transport;
 	pf_context *context;
-	_Atomic(void *) user;
+	_Atomic(void *) user; /* pf_peer_open's; relaxed loads: the address orders what it leads to */
 };
 
 /* All peers of a context. */
@@ -94,7 +94,8 @@ static inline void peer_set_state(pf_peer *peer, enum peer_state state)
 /* A sentence that is valid until pf_close, see pf_peer_path. */
 static inline void peer_set_path(pf_peer *peer, const char *path)
 {
-	atomic_store_explicit(&peer->path, path, memory_order_relaxed);
+	/* Release: pf_peer_path may be called by another thread, and the text may be new. */
+	atomic_store_explicit(&peer->path, path, memory_order_release);
 }
 
 #endif

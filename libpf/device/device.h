@@ -37,7 +37,11 @@ struct device {
 	uint64_t transfer_max;     /* bytes of the longest transfer */
 	uint32_t entries;          /* of the longest ring that the device permits */
 	bool may_sleep; /* completions have an event, for which progress sleeps; under the lock */
-	_Atomic uint64_t address;          /* of this context, at the engine; 0: no domain joined */
+	/*
+	 * Of this context, at the engine; 0: no domain joined. Stored last (release): a thread that
+	 * loads it (acquire) may use the rings.
+	 */
+	_Atomic uint64_t address;
 	int completion_event, fault_event; /* eventfds that the kernel signals; -1: not open */
 	void *memory;                      /* mapping of the rings; NULL: none */
 	size_t memory_bytes;

@@ -41,9 +41,12 @@ static int map(struct channel *channel, size_t ring_size)
 		.base = area + CHANNEL_RING,
 		.size = ring_size,
 		.lap = ring_size < RING_LAP_FIRST ? ring_size : RING_LAP_FIRST,
+		.file = channel->fd,
+		.start = CHANNEL_RING,
 		.tail = &channel->memory->tail,
 		.short_most = RING_PREFETCH_MAX,
 	};
+	channel->ring.made = channel->ring.stop = channel->ring.lap;
 	return PF_OK;
 }
 

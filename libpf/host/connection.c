@@ -249,7 +249,10 @@ static int admit(struct connection *connection, const struct connection_message 
 				       copy_check(connection, hello.cookie_address, hello.cookie) :
 				       ENOSYS;
 	incoming->slot = take_slot(connections);
-	/* A mark of the slot's last owner, who is gone, is not the new one's. */
+	/*
+	 * A mark of the slot's last owner, who is gone, is not the new one's. Relaxed: the new one
+	 * learns of its slot by a message from this thread.
+	 */
 	if (incoming->slot < INBOX_SLOTS)
 		atomic_store_explicit(&connections->notices->inbox->pending[incoming->slot], 0,
 				      memory_order_relaxed);
@@ -262,8 +265,12 @@ static int admit(struct connection *connection, const struct connection_message 
 	memcpy(welcome.nonce, message->u.handshake.nonce, sizeof(welcome.nonce));
 	connection_message_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);
 	connection->slot = incoming->slot;
-	/* Before it can know: host_ring_always. */
-	atomic_store_explicit(&connections->inbox_known, true, memory_order_seq_cst);
+	/*
+	 * Before it can know: host_ring_always. A release store, even a sequentially consistent one,
+	 * is not performed before later stores on arm64, so a fence.
+	 */
+	atomic_store_explicit(&connections->inbox_known, true, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
 	status = connection_message_send(connection->socket, &answer, connections->inbox_fd);
 	/* Last: progress, which it wakes, may take the processor from this thread. */
 	notices_report(connections->notices,

@@ -315,12 +315,14 @@ bool host_ring_always(struct host *host)
 
 	if (before == INBOX_SLEEPS_AT_ONCE)
 		return true;
-	atomic_store_explicit(&inbox->sleeper, INBOX_SLEEPS_AT_ONCE, memory_order_seq_cst);
+	atomic_store_explicit(&inbox->sleeper, INBOX_SLEEPS_AT_ONCE, memory_order_relaxed);
 	/*
-	 * The service thread sets this, then tells a peer of the inbox. If it is not set here,
-	 * that comes after the store above, which the peer sees.
+	 * The service thread sets this, then tells a peer of the inbox, with a full fence between.
+	 * If it is not set here, after this fence, that fence comes later, and the peer sees the
+	 * store above.
 	 */
-	if (!atomic_load_explicit(&host->state.connections.inbox_known, memory_order_seq_cst))
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load_explicit(&host->state.connections.inbox_known, memory_order_relaxed))
 		return true;
 	atomic_store_explicit(&inbox->sleeper, before, memory_order_relaxed);
 	return false;

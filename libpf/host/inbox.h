@@ -46,8 +46,8 @@
  * (context/waiter.h), or both. So a writer wakes all, and only progress, which announced a
  * sleep, takes the announcement back.
  *
- * tests/models/doorbell.pml checks the first three, and that a message is lost if W3 or
- * W4 is relaxed or W5 is missing.
+ * tests/test_weak.c runs these functions on a simulated weakly ordered machine: no message is
+ * lost, and one is if any order of W3 to W5, R1, R2 or S2 is taken away.
  */
 #ifndef PF_INBOX_H
 #define PF_INBOX_H
@@ -117,6 +117,30 @@ static inline void inbox_wake(struct inbox_memory *memory, enum inbox_sleeper sl
 		atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&memory->sleeping, memory_order_relaxed))
 		inbox_wake_sleeper(memory);
+}
+
+/*
+ * Reader: clear the bell, before looking at the marks: a writer that marks later rings again.
+ */
+static inline void inbox_take_bell(struct inbox_memory *memory)
+{
+	atomic_exchange_explicit(&memory->bell, 0, memory_order_seq_cst);
+}
+
+/*
+ * Reader, with the bell taken: may one of the eight marks from slot on be set? One relaxed load;
+ * a mark set meanwhile is found at the next bell.
+ */
+static inline bool inbox_any_mark(struct inbox_memory *memory, uint32_t slot)
+{
+	return atomic_load_explicit((_Atomic uint64_t *)(void *)&memory->pending[slot],
+				    memory_order_relaxed) != 0;
+}
+
+/* Reader, with the bell taken: clear the mark. False if it was not set. */
+static inline bool inbox_take_mark(_Atomic uint8_t *mark)
+{
+	return atomic_exchange_explicit(mark, 0, memory_order_acquire);
 }
 
 /* What a writer needs to know to announce a message. */

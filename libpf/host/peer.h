@@ -23,7 +23,11 @@
 struct host_peer {
 	pf_peer peer;
 	struct channel out;
-	_Atomic(const struct bell *) bell;   /* the peer's, once it answered the call */
+	_Atomic(const struct bell *) bell; /* the peer's, once it answered the call */
+	/*
+	 * Relaxed, both: a route is constant, and whoever copies because of at_once looks at the
+	 * peer's state first (acquire, host_peer_enter).
+	 */
 	_Atomic(const struct route *) route; /* NULL until linked */
 	_Atomic uint64_t at_once; /* shorter transfers are copied by the caller that posts them */
 	_Atomic unsigned

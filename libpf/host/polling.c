@@ -105,6 +105,10 @@ static enum dispatched long_message(struct polling *polling, struct incoming *in
 
 	if (entry->length < sizeof(uint64_t))
 		return BROKEN;
+	/*
+	 * It is 0 before the header is visible (release, ring_peek's acquire), and grows after each
+	 * piece (release in write_long): this load sees the pieces that it counts.
+	 */
 	written = atomic_load_explicit((_Atomic uint64_t *)entry->payload, memory_order_acquire);
 	if (written > length)
 		return BROKEN;
@@ -262,22 +266,19 @@ int polling_answer_bell(struct polling *polling)
 	int count = 0;
 	unsigned i, j;
 
-	/* Clear the bell before reading the marks: a writer that marks later rings again. */
-	atomic_exchange_explicit(&inbox->bell, 0, memory_order_seq_cst);
+	inbox_take_bell(inbox);
 	for (i = 0; i < polling->slots; i += 8) {
-		/* Eight marks in one relaxed load; a mark set meanwhile is found at the next bell. */
-		if (!__atomic_load_n((uint64_t *)(void *)&inbox->pending[i], __ATOMIC_RELAXED))
+		if (!inbox_any_mark(inbox, i))
 			continue;
 		for (j = i; j < i + 8; j++) {
 			/* Without a reader yet, the mark stays for polling_add. */
-			if (!polling->by_slot[j] ||
-			    !atomic_exchange_explicit(&inbox->pending[j], 0, memory_order_acquire))
+			if (!polling->by_slot[j] || !inbox_take_mark(&inbox->pending[j]))
 				continue;
 			polling->by_slot[j]->rang = true;
 			count += poll_unpolled(polling, polling->by_slot[j]);
 		}
 	}
-	if (atomic_exchange_explicit(&inbox->overflow, 0, memory_order_acquire))
+	if (inbox_take_mark(&inbox->overflow))
 		count += poll_all_unpolled(polling);
 	return count;
 }

@@ -42,8 +42,7 @@ static void done_with_offer(struct serves *serves)
 /* Return the run: the initiator resolves and reports page faults. */
 static void hand_back(struct serves *serves, struct share *share, struct granules run)
 {
-	atomic_store_explicit(&share->returned, (uint64_t)run.start << 32 | run.end,
-			      memory_order_release);
+	share_return(share, run);
 	done_with_offer(serves);
 }
 
@@ -90,10 +89,7 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 	memory_moved(&context->memory, (void *)(uintptr_t)(offer->target + start), moved,
 		     offer->length);
 	if (!error) {
-		uint64_t before = atomic_load_explicit(&share->moved, memory_order_relaxed);
-
-		atomic_store_explicit(&share->moved, before + granules_count(run),
-				      memory_order_release);
+		share_add_moved(share, granules_count(run));
 		if (last)
 			done_with_offer(serves);
 		return 1;

@@ -40,7 +40,7 @@ void share_open(struct share *share, uint32_t generation, uint32_t front, uint32
 
 bool share_claim_front(struct share *share, uint32_t least, uint32_t most, struct granules *run)
 {
-	uint64_t claim = atomic_load_explicit(&share->claim, memory_order_acquire);
+	uint64_t claim = atomic_load_explicit(&share->claim, memory_order_relaxed);
 	uint32_t front, back, take;
 
 	do {
@@ -54,7 +54,7 @@ bool share_claim_front(struct share *share, uint32_t least, uint32_t most, struc
 			take = back - front;
 	} while (!atomic_compare_exchange_weak_explicit(
 		&share->claim, &claim, pack(generation_of(claim), front + take, back),
-		memory_order_acq_rel, memory_order_acquire));
+		memory_order_relaxed, memory_order_relaxed));
 	*run = (struct granules){ front, front + take };
 	return true;
 }
@@ -62,7 +62,7 @@ bool share_claim_front(struct share *share, uint32_t least, uint32_t most, struc
 bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, uint32_t most,
 		      struct granules *run, bool *last)
 {
-	uint64_t claim = atomic_load_explicit(&share->claim, memory_order_acquire);
+	uint64_t claim = atomic_load_explicit(&share->claim, memory_order_relaxed);
 	uint32_t front, back, take;
 
 	do {
@@ -77,7 +77,7 @@ bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, 
 			take = back - front;
 	} while (!atomic_compare_exchange_weak_explicit(
 		&share->claim, &claim, pack(generation_of(claim), front, back - take),
-		memory_order_acq_rel, memory_order_acquire));
+		memory_order_acquire, memory_order_relaxed));
 	*run = (struct granules){ back - take, back };
 	*last = take == back - front;
 	return true;
@@ -85,13 +85,13 @@ bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, 
 
 uint32_t share_close(struct share *share, uint32_t total)
 {
-	uint64_t claim = atomic_load_explicit(&share->claim, memory_order_acquire);
+	uint64_t claim = atomic_load_explicit(&share->claim, memory_order_relaxed);
 
 	while (front_of(claim) != back_of(claim) &&
 	       !atomic_compare_exchange_weak_explicit(&share->claim, &claim,
 						      pack(generation_of(claim), back_of(claim),
 							   back_of(claim)),
-						      memory_order_acq_rel, memory_order_acquire))
+						      memory_order_relaxed, memory_order_relaxed))
 		;
 	return total - back_of(claim);
 }
@@ -99,4 +99,37 @@ uint32_t share_close(struct share *share, uint32_t total)
 bool share_joined(const struct share *share, uint32_t total)
 {
 	return back_of(atomic_load_explicit(&share->claim, memory_order_relaxed)) < total;
+}
+
+void share_add_moved(struct share *share, uint32_t count)
+{
+	uint64_t before = atomic_load_explicit(&share->moved, memory_order_relaxed);
+
+	atomic_store_explicit(&share->moved, before + count, memory_order_release);
+}
+
+void share_return(struct share *share, struct granules run)
+{
+	atomic_store_explicit(&share->returned, (uint64_t)run.start << 32 | run.end,
+			      memory_order_release);
+}
+
+bool share_finished(const struct share *share, uint32_t total, uint32_t claimed,
+		    struct granules *rest)
+{
+	struct share *read_only = (struct share *)(uintptr_t)share;
+	uint64_t returned, moved;
+
+	*rest = (struct granules){ 0, 0 };
+	moved = atomic_load_explicit(&read_only->moved, memory_order_acquire);
+	if (moved >= claimed)
+		return true;
+	returned = atomic_load_explicit(&read_only->returned, memory_order_acquire);
+	*rest = (struct granules){ (uint32_t)(returned >> 32), (uint32_t)returned };
+	if (rest->end <= rest->start || rest->end > total ||
+	    granules_count(*rest) > claimed - moved)
+		return false;
+	/* It returns at most one run, its last, and stores no more: the acquire above is for this too. */
+	moved = atomic_load_explicit(&read_only->moved, memory_order_relaxed);
+	return moved + granules_count(*rest) >= claimed;
 }

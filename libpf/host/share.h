@@ -13,13 +13,17 @@
  * peer claimed is counted in moved or returned.
  *
  * Order of memory accesses, the same on x86 and arm64:
- *   - claim: read-modify-write (acquire and release) by both, so each granule is claimed
- *     once. share_open stores it last (release): a peer that claims (acquire) stores to
- *     moved and returned after they were cleared.
+ *   - claim: read-modify-write by both, so each granule is claimed once. share_open stores
+ *     it last (release): a peer that claims (acquire) stores to moved and returned after
+ *     they were cleared. Claims of the initiator are between the two, and need no order,
+ *     because a read-modify-write hands on the release of the store that it replaces.
  *   - moved, returned: the peer stores them (release) after its copy; the initiator loads
  *     them (acquire) before it completes the transfer or opens the slot again. The peer
  *     stores moved before returned, and after returned nothing.
  *   - share_joined is a hint: relaxed.
+ *
+ * tests/test_weak.c runs these functions on a simulated weakly ordered machine, and shows that
+ * each of the orders is needed.
  */
 #ifndef PF_SHARE_H
 #define PF_SHARE_H
@@ -82,5 +86,16 @@ bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, 
 uint32_t share_close(struct share *share, uint32_t total);
 /* Initiator: whether the peer has claimed anything yet. */
 bool share_joined(const struct share *share, uint32_t total);
+
+/* Peer: count granules of a claimed run as moved. */
+void share_add_moved(struct share *share, uint32_t count);
+/* Peer: return a claimed run that it could not move, its last. */
+void share_return(struct share *share, struct granules run);
+/*
+ * Initiator, after share_close: whether the peer is done with what it has claimed. If so, *rest
+ * is the run that it returned, which the initiator has to move; mostly it is empty.
+ */
+bool share_finished(const struct share *share, uint32_t total, uint32_t claimed,
+		    struct granules *rest);
 
 #endif

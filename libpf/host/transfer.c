@@ -114,29 +114,16 @@ static void close_share(struct transfer *transfer)
 /* Has the peer moved all that it claimed? It may return a run that it could not move. */
 static bool peer_moved(struct transfer *transfer)
 {
-	struct granules run;
-	uint64_t returned;
-	uint64_t moved;
+	struct granules rest;
 
 	if (!transfer->closed) {
 		transfer->peer_granules = share_close(transfer->share, transfer->granules);
 		transfer->closed = true;
 	}
-	moved = atomic_load_explicit(&transfer->share->moved, memory_order_acquire);
-	if (moved >= transfer->peer_granules)
-		return true;
-	returned = atomic_load_explicit(&transfer->share->returned, memory_order_acquire);
-	run = (struct granules){ (uint32_t)(returned >> 32), (uint32_t)returned };
-	if (run.end <= run.start || run.end > transfer->granules ||
-	    granules_count(run) > transfer->peer_granules - moved)
+	if (!share_finished(transfer->share, transfer->granules, transfer->peer_granules, &rest))
 		return false;
-	/* It returns at most one run, its last. */
-	moved = atomic_load_explicit(&transfer->share->moved, memory_order_acquire);
-	if (moved + granules_count(run) < transfer->peer_granules)
-		return false;
-	transfer->peer_granules = (uint32_t)moved;
-	if (!transfer->failed)
-		take_granules(transfer, run);
+	if (granules_count(rest) && !transfer->failed)
+		take_granules(transfer, rest);
 	return true;
 }
 

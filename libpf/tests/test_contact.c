@@ -144,11 +144,13 @@ static void test_warning(void **state)
 		assert_true(pair_progress(pair));
 	assert_non_null(strstr(warning, "no answer for 1 s " TEXT));
 	assert_non_null(strstr(warning, ", over lo (from 127.0.0.1)"));
+	pair_linger(pair);
+	/* Later, one may answer while the other has not got a processor for a second: that is told. */
+	assert_int_equal(warnings, 1);
 	let_run(pair, 1);
 	let_run(pair, 2);
 	pair_await_value(pair, 1, 0, 1);
 	pair_await_value(pair, 2, 0, 1);
-	assert_int_equal(warnings, 1);
 	assert_int_equal(pair->errors.count, 0);
 	pair_end(pair);
 }

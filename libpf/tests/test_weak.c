@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ring, the inbox and the share on a machine with weakly ordered memory (weak.h). The order
+ * that each of their atomic accesses asks for is taken away in turn, and has to be missed.
+ */
+#include "unit.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* From here on atomic operations are steps of the simulation. */
+#include "weak.h"
+#define syscall weak_futex
+/* NOLINTBEGIN(bugprone-suspicious-include): as the functions are, with other atomic operations */
+#include "host/inbox.c"
+#include "host/ring.c"
+#include "host/share.c"
+/* NOLINTEND(bugprone-suspicious-include) */
+#undef syscall
+
+/* ---- ring ---- */
+
+/* Entries of this length lie at other offsets in every lap of the ring. */
+#define LENGTH 496u
+#define SPAN (LENGTH + RING_HEADER)
+#define ENTRIES 3u
+
+static struct {
+	uint8_t memory[64 << 10];
+	_Atomic uint64_t tail;
+	_Atomic int64_t allowance;
+	struct ring reader, writer;
+} channel;
+
+static void start_ring(uint64_t size, uint64_t lap, uint64_t tail)
+{
+	memset(&channel, 0, sizeof(channel));
+	channel.tail = tail;
+	channel.writer = (struct ring){ .base = channel.memory,
+					.size = size,
+					.lap = lap,
+					.short_most = size,
+					.position = tail,
+					.tail_seen = tail,
+					.allowance = &channel.allowance,
+					.tail = &channel.tail };
+	channel.reader = channel.writer;
+}
+
+/* The ring is mapped once here. */
+static void *byte(const struct ring *ring, uint64_t position)
+{
+	return ring->base + (position & (ring->size - 1));
+}
+
+/* Words of a payload: where a header is in some lap, and its end. */
+static void write_entry(unsigned number, unsigned length)
+{
+	struct ring *ring = &channel.writer;
+	unsigned offset;
+
+	while (!ring_reserve(ring, length))
+		weak_pause();
+	for (offset = 0; offset < length; offset += 8) {
+		uint64_t position = ring->position + RING_HEADER + offset;
+
+		if (!offset || offset + 8 >= length || (position & (ring->size - 1)) % SPAN == 0)
+			weak_write(byte(ring, position), 0xbad0000 + 1000 * number + offset);
+	}
+	ring_commit(ring, length, 1, (uint8_t)number);
+}
+
+static void read_entry(unsigned number, unsigned length)
+{
+	struct ring *ring = &channel.reader;
+	struct ring_entry entry;
+	unsigned offset;
+	int got;
+
+	while (!(got = ring_peek(ring, &entry)))
+		weak_pause();
+	weak_require(got == 1, "a malformed header");
+	weak_require(entry.length == length && entry.tag == number, "a wrong entry");
+	if (got != 1 || entry.length != length)
+		return;
+	for (offset = 0; offset < length; offset += 8) {
+		uint64_t position = ring->position + RING_HEADER + offset;
+
+		if (!offset || offset + 8 >= length || (position & (ring->size - 1)) % SPAN == 0)
+			weak_require(weak_read(byte(ring, position)) ==
+					     0xbad0000 + 1000 * number + offset,
+				     "a wrong payload");
+	}
+	ring_consume(ring, &entry);
+}
+
+static void write_entries(void)
+{
+	unsigned i;
+
+	for (i = 0; i < ENTRIES; i++)
+		write_entry(i, LENGTH);
+}
+
+static void read_entries(void)
+{
+	unsigned i;
+
+	for (i = 0; i < ENTRIES; i++)
+		read_entry(i, LENGTH);
+}
+
+/* Room for two entries: the third waits for the tail, and is written over the first. */
+static void start_small_ring(void)
+{
+	start_ring(1024, 1024, 0);
+}
+
+static void test_ring_full(void **state)
+{
+	static const struct weak_scenario scenario = {
+		"a ring that fills up",
+		true,
+		start_small_ring,
+		{ write_entries, read_entries },
+	};
+
+	assert_true(weak_check(&scenario));
+}
+
+/* The writer wraps early: an entry that only skips leads back to the start of the ring. */
+#define SKIP_LENGTH 2800u
+
+static void write_lap(void)
+{
+	unsigned i;
+
+	for (i = 0; i < 4; i++)
+		write_entry(i, SKIP_LENGTH);
+}
+
+static void read_lap(void)
+{
+	unsigned i;
+
+	for (i = 0; i < 4; i++)
+		read_entry(i, SKIP_LENGTH);
+}
+
+static void start_lap(void)
+{
+	start_ring(64 << 10, RING_LAP_FIRST, 0);
+}
+
+static void test_ring_wrap(void **state)
+{
+	static const struct weak_scenario scenario = {
+		"a ring that wraps early",
+		true,
+		start_lap,
+		{ write_lap, read_lap },
+	};
+
+	assert_true(weak_check(&scenario));
+}
+
+/* ---- inbox ---- */
+
+#define WRITERS 2u
+
+static struct inbox_memory inbox_memory;
+/* Headers of a message each. Relaxed: the inbox orders them by itself. */
+static _Atomic uint8_t headers[WRITERS];
+
+static void start_inbox(void)
+{
+	memset(&inbox_memory, 0, sizeof(inbox_memory));
+	memset(headers, 0, sizeof(headers));
+}
+
+static void write_and_ring(uint32_t slot)
+{
+	struct bell bell = { &inbox_memory, slot, INBOX_SLEEPS_AT_ONCE };
+
+	atomic_store_explicit(&headers[slot], 1, memory_order_relaxed);
+	bell_ring(&bell);
+}
+
+static void write_first(void)
+{
+	write_and_ring(0);
+}
+
+static void write_second(void)
+{
+	write_and_ring(1);
+}
+
+static bool bell_rung(void)
+{
+	return atomic_load_explicit(&inbox_memory.bell, memory_order_relaxed);
+}
+
+static void read_all(void)
+{
+	struct inbox inbox = { &inbox_memory, -1 };
+	bool delivered[WRITERS] = { false };
+	unsigned i;
+
+	while (!delivered[0] || !delivered[1]) {
+		weak_remember(delivered[0] | delivered[1] << 1);
+		if (bell_rung()) {
+			inbox_take_bell(&inbox_memory);
+			if (!inbox_any_mark(&inbox_memory, 0))
+				continue;
+			for (i = 0; i < WRITERS; i++) {
+				if (inbox_take_mark(&inbox_memory.pending[i]) &&
+				    atomic_load_explicit(&headers[i], memory_order_relaxed))
+					delivered[i] = true;
+			}
+			continue;
+		}
+		inbox_announce_sleep(&inbox);
+		if (bell_rung())
+			inbox_stay_awake(&inbox);
+		else
+			inbox_sleep(&inbox, 1);
+	}
+}
+
+static void test_inbox(void **state)
+{
+	static const struct weak_scenario scenario = {
+		"an inbox whose reader sleeps",
+		false,
+		start_inbox,
+		{ write_first, write_second, read_all },
+	};
+
+	assert_true(weak_check(&scenario));
+}
+
+/* ---- share ---- */
+
+#define GRANULES 3u
+#define GENERATION 0xffffff /* the last one before they begin anew */
+
+static struct share share;
+static uint64_t source[GRANULES], target[GRANULES];
+/* The number of the offer. Relaxed: the share orders everything by itself. */
+static _Atomic uint32_t offered;
+
+static void start_share(void)
+{
+	memset(&share, 0, sizeof(share));
+	memset(source, 0, sizeof(source));
+	memset(target, 0, sizeof(target));
+	offered = 0;
+}
+
+static void move(struct granules run)
+{
+	uint32_t i;
+
+	for (i = run.start; i < run.end; i++)
+		weak_write(&target[i], weak_read(&source[i]));
+}
+
+/* The second transfer uses the slot again, while the peer may still handle the first offer. */
+static void initiate(void)
+{
+	struct granules run, rest;
+	uint32_t transfer, claimed, i;
+
+	for (transfer = 0; transfer < 2; transfer++) {
+		for (i = 0; i < GRANULES; i++)
+			weak_write(&source[i], 100 * transfer + i);
+		share_open(&share, GENERATION + transfer, 1, GRANULES);
+		atomic_store_explicit(&offered, transfer + 1, memory_order_relaxed);
+		move((struct granules){ 0, 1 });
+		while (share_claim_front(&share, 1, 1, &run))
+			move(run);
+		claimed = share_close(&share, GRANULES);
+		for (;;) {
+			weak_remember(transfer << 8 | claimed);
+			if (share_finished(&share, GRANULES, claimed, &rest))
+				break;
+			weak_pause();
+		}
+		move(rest);
+		for (i = 0; i < GRANULES; i++)
+			weak_require(weak_read(&target[i]) == 100 * transfer + i,
+				     "a granule was not moved");
+	}
+}
+
+/* Moves one run of each transfer, and returns the next one, which it could move in part only. */
+static void serve(void)
+{
+	uint32_t transfer, seen;
+	struct granules run;
+	bool last;
+
+	for (transfer = 0; transfer < 2; transfer++) {
+		do {
+			weak_remember(transfer);
+			seen = atomic_load_explicit(&offered, memory_order_relaxed);
+			if (seen <= transfer)
+				weak_pause();
+		} while (seen <= transfer);
+		if (!share_claim_back(&share, GENERATION + transfer, 1, 1, &run, &last))
+			continue;
+		move(run);
+		share_add_moved(&share, granules_count(run));
+		if (!last && share_claim_back(&share, GENERATION + transfer, 1, 1, &run, &last)) {
+			move(run);
+			share_return(&share, run);
+		}
+	}
+}
+
+static void test_share_slot(void **state)
+{
+	static const struct weak_scenario scenario = {
+		"a share that is used twice",
+		true,
+		start_share,
+		{ initiate, serve },
+	};
+
+	assert_true(weak_check(&scenario));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ring_full),
+		cmocka_unit_test(test_ring_wrap),
+		cmocka_unit_test(test_inbox),
+		cmocka_unit_test(test_share_slot),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
