@@ -39,6 +39,9 @@ static void start_ring(uint64_t size, uint64_t lap, uint64_t tail)
 	channel.writer = (struct ring){ .base = channel.memory,
 					.size = size,
 					.lap = lap,
+					.made = lap,
+					.stop = lap,
+					.file = -1, /* laps do not grow */
 					.short_most = size,
 					.position = tail,
 					.tail_seen = tail,
