@@ -621,8 +621,9 @@ int pf_capabilities(pf_capability *list, int most);
 
 /*
  * Store the path of the calibration file that pf_options_init reads, cut to size
- * bytes; the file need not exist. Returns the length as snprintf does. Thread safe
- * while no thread changes the environment.
+ * bytes: the user's, or the system's if only that was made on this machine. The file
+ * need not exist. Returns the length as snprintf does. Thread safe while no thread
+ * changes the environment.
  */
 int pf_calibration_path(char *buffer, size_t size);
 

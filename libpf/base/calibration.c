@@ -64,7 +64,9 @@ void pf_calibration_machine(char *buffer, size_t size)
 		 system.release);
 }
 
-int pf_calibration_path(char *buffer, size_t size)
+const char *calibration_system = "/etc/libpf/calibration";
+
+int calibration_user_path(char *buffer, size_t size)
 {
 	const char *cache = getenv("XDG_CACHE_HOME");
 	const char *home = getenv("HOME");
@@ -88,15 +90,11 @@ static int check_heading(FILE *file)
 	return strcmp(line + 10, machine) ? PF_ERR_REFUSED : PF_OK;
 }
 
-int calibration_open(FILE **result)
+static int open_path(const char *path, FILE **result)
 {
-	char path[4096];
-	FILE *file;
+	FILE *file = fopen(path, "re");
 	int status;
 
-	if ((size_t)pf_calibration_path(path, sizeof(path)) >= sizeof(path))
-		return PF_ERR_SYSTEM;
-	file = fopen(path, "re");
 	if (!file)
 		return PF_ERR_SYSTEM;
 	status = check_heading(file);
@@ -105,4 +103,34 @@ int calibration_open(FILE **result)
 	else
 		fclose(file);
 	return status;
+}
+
+static bool of_this_machine(const char *path)
+{
+	FILE *file;
+
+	if (open_path(path, &file) != PF_OK)
+		return false;
+	fclose(file);
+	return true;
+}
+
+int pf_calibration_path(char *buffer, size_t size)
+{
+	char user[4096];
+	int length = calibration_user_path(user, sizeof(user));
+
+	if ((size_t)length < sizeof(user) && !of_this_machine(user) &&
+	    of_this_machine(calibration_system))
+		return snprintf(buffer, size, "%s", calibration_system);
+	return calibration_user_path(buffer, size);
+}
+
+int calibration_open(FILE **result)
+{
+	char path[4096];
+
+	if ((size_t)pf_calibration_path(path, sizeof(path)) >= sizeof(path))
+		return PF_ERR_SYSTEM;
+	return open_path(path, result);
 }

@@ -12,6 +12,11 @@
 
 #define CALIBRATION_TITLE "# libpf calibration 2"
 
+/* The file for all users of a machine, for those who have none of this machine; the tests change it. */
+extern const char *calibration_system;
+
+/* Store the path of the user's file, which pf_perf --calibrate writes, as pf_calibration_path does. */
+int calibration_user_path(char *buffer, size_t size);
 /* One line that names what the measurements depend on: processor, number of cores, kernel. */
 void pf_calibration_machine(char *buffer, size_t size);
 /* The processor of a text in the format of /proc/cpuinfo. */

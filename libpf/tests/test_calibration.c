@@ -26,7 +26,7 @@ static int remove_folder(void **state)
 {
 	char path[96];
 
-	pf_calibration_path(path, sizeof(path));
+	calibration_user_path(path, sizeof(path));
 	unlink(path);
 	snprintf(path, sizeof(path), "%s/libpf", folder);
 	rmdir(path);
@@ -42,17 +42,24 @@ static int no_variables(void **state)
 }
 
 /* machine NULL: this machine. */
-static void write_file(const char *title, const char *machine, const char *rest)
+static void write_path(const char *path, const char *title, const char *machine, const char *rest)
 {
-	char path[96], here[320];
+	char here[320];
 	FILE *file;
 
 	pf_calibration_machine(here, sizeof(here));
-	pf_calibration_path(path, sizeof(path));
 	file = fopen(path, "w");
 	assert_non_null(file);
 	fprintf(file, "%s\nmachine = %s\n%s", title, machine ? machine : here, rest);
 	assert_int_equal(fclose(file), 0);
+}
+
+static void write_file(const char *title, const char *machine, const char *rest)
+{
+	char path[96];
+
+	calibration_user_path(path, sizeof(path));
+	write_path(path, title, machine, rest);
 }
 
 static void test_path(void **state)
@@ -72,6 +79,46 @@ static void test_path(void **state)
 	pf_calibration_path(path, sizeof(path));
 	assert_string_equal(path, "/home/user/.cache/libpf/calibration");
 	setenv("XDG_CACHE_HOME", folder, 1);
+}
+
+/* The user's file comes first, unless it was made on another machine. */
+static void test_system(void **state)
+{
+	const char *usual = calibration_system;
+	pf_options options;
+	char own[96], path[96], all[96];
+
+	assert_int_equal(pf_options_init(&options, sizeof(options), NULL), PF_OK);
+	calibration_user_path(own, sizeof(own));
+	snprintf(all, sizeof(all), "%s/all", folder);
+	calibration_system = all;
+	pf_calibration_path(path, sizeof(path));
+	assert_string_equal(path, own);
+
+	write_file(CALIBRATION_TITLE, NULL, "share_min = 96K\n");
+	assert_int_equal(rename(own, all), 0);
+	pf_calibration_path(path, sizeof(path));
+	assert_string_equal(path, all);
+	assert_int_equal(pf_calibration_path(path, 5), strlen(all));
+	assert_int_equal(options_read_calibration(&options, NULL), PF_OK);
+	assert_int_equal(options.share_min, 96 << 10);
+
+	write_file(CALIBRATION_TITLE, "another machine", "share_min = 80K\n");
+	assert_int_equal(options_read_calibration(&options, NULL), PF_OK);
+	assert_int_equal(options.share_min, 96 << 10);
+	write_file(CALIBRATION_TITLE, NULL, "share_min = 80K\n");
+	assert_int_equal(options_read_calibration(&options, NULL), PF_OK);
+	assert_int_equal(options.share_min, 80 << 10);
+
+	/* Neither is of this machine: what is wrong with the user's is reported. */
+	write_path(all, CALIBRATION_TITLE, "another machine", "");
+	write_file(CALIBRATION_TITLE, "another machine", "");
+	pf_calibration_path(path, sizeof(path));
+	assert_string_equal(path, own);
+	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_REFUSED);
+	unlink(own);
+	unlink(all);
+	calibration_system = usual;
 }
 
 static void test_read(void **state)
@@ -225,6 +272,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_path, no_variables),
+		cmocka_unit_test_setup(test_system, no_variables),
 		cmocka_unit_test_setup(test_read, no_variables),
 		cmocka_unit_test_setup(test_precedence, no_variables),
 		cmocka_unit_test_setup(test_processor, no_variables),

@@ -33,7 +33,7 @@ static int open_temporary(char path[PATH_MAX], char temporary[PATH_MAX + 8])
 {
 	int descriptor;
 
-	if (pf_calibration_path(path, PATH_MAX) >= PATH_MAX) {
+	if (calibration_user_path(path, PATH_MAX) >= PATH_MAX) {
 		warnx("the calibration file's path is too long");
 		return -1;
 	}

@@ -6,6 +6,7 @@
  *   --path single   large messages must have gone by single copy
  *   --path device   ... by /dev/exanest
  *   --path ring     ... through the ring, none by single copy
+ *   --path network  ... in packets (each rank's neighbours must be on other hosts)
  *   --rma           one-sided operations must be the BTL's (run with --mca osc rdma)
  */
 #include "mpi_t.h"
@@ -84,15 +85,16 @@ static void large_messages(void)
 {
 	const char *path = mpitest_option("--path");
 	unsigned char *in = mpitest_alloc(LARGE);
-	long long single, ring, device, wanted = (long long)LARGE * mpitest.size;
+	long long single, ring, device, network, wanted = (long long)LARGE * mpitest.size;
 
 	shift_large(in, 0);
 	single = counted("single_copy_bytes") + counted("shared_bytes");
 	device = counted("device_bytes");
 	ring = counted("stream_bytes") + counted("send_bytes");
-	mpitest_expect(single + ring + device >= wanted,
-		       "%lld + %lld + %lld bytes are counted for %lld", single, ring, device,
-		       wanted);
+	network = counted("net_bytes");
+	mpitest_expect(single + ring + device + network >= wanted,
+		       "%lld + %lld + %lld + %lld bytes are counted for %lld", single, ring, device,
+		       network, wanted);
 	if (path && strcmp(path, "device") == 0)
 		mpitest_expect(device >= wanted, "only %lld of %lld bytes went by the device",
 			       device, wanted);
@@ -103,6 +105,9 @@ static void large_messages(void)
 	if (path && strcmp(path, "single") == 0)
 		mpitest_expect(single >= wanted, "only %lld of %lld bytes went by single copy",
 			       single, wanted);
+	if (path && strcmp(path, "network") == 0)
+		mpitest_expect(network >= wanted, "only %lld of %lld bytes went in packets",
+			       network, wanted);
 	mpi_t_unwatch();
 	free(in);
 }
