@@ -503,7 +503,7 @@ static unsigned variants(const struct thread *thread)
 	case STEP_COMPARE:
 		if (releases(thread->order))
 			return thread->buffer_count == 0;
-		/* fallthrough */
+		__attribute__((fallthrough));
 	case STEP_WAIT:
 		return !own_store(thread, thread->place);
 	case STEP_PAUSE:

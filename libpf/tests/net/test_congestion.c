@@ -344,17 +344,17 @@ static void test_senders_fast(void **state)
 		senders_heard(&senders, now, &last[random_below(&numbers, 256)]);
 		now += 405;
 	}
-	assert_in_range(senders_count(&senders, now), 200, 256);
+	assert_in_range(senders_count(&senders, now), 190, 256);
 	for (i = 0; i < 200; i++) {
 		senders_heard(&senders, now, &last[random_below(&numbers, 8)]);
 		now += 2900;
 	}
-	assert_in_range(senders_count(&senders, now), 5, 8);
+	assert_in_range(senders_count(&senders, now), 3, 8);
 	for (i = 0; i < 40; i++) {
 		senders_heard(&senders, now, &last[8 + random_below(&numbers, 4)]);
 		now += 2900;
 	}
-	assert_in_range(senders_count(&senders, now), 2, 4);
+	assert_in_range(senders_count(&senders, now), 2, 5);
 }
 
 /* On a slower link a period waits until those that send at random have come. */
