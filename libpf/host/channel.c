@@ -44,7 +44,7 @@ static int map(struct channel *channel, size_t ring_size)
 		.file = channel->fd,
 		.start = CHANNEL_RING,
 		.tail = &channel->memory->tail,
-		.short_most = RING_PREFETCH_MAX,
+		.short_most = RING_SHORT_MOST,
 	};
 	channel->ring.made = channel->ring.stop = channel->ring.lap;
 	return PF_OK;

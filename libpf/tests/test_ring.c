@@ -229,7 +229,7 @@ static void test_memory(void **state)
 static void test_growth(void **state)
 {
 	struct ends *ends = open_ends(state);
-	const size_t page = (size_t)sysconf(_SC_PAGESIZE), length = 2000;
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), length = 6000;
 	uint64_t bytes = 0;
 
 	while (ends->writer.lap == RING_LAP_FIRST) {
