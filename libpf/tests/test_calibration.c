@@ -244,7 +244,7 @@ static void test_ignored(void **state)
 	assert_int_equal(pf_options_init(&options, sizeof(options), NULL), PF_OK);
 	assert_memory_equal(&options, &defaults, sizeof(options));
 
-	write_file("# libpf calibration 2", NULL, "share_min = 96K\n");
+	write_file("# libpf calibration 1", NULL, "share_min = 96K\n");
 	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_ARGUMENT);
 	write_file("", NULL, "share_min = 96K\n");
 	assert_int_equal(options_read_calibration(&options, NULL), PF_ERR_ARGUMENT);
