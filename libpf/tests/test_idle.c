@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "common/context.h"
 #include "host/state.h"
 
@@ -37,8 +38,9 @@ static void answer(pf_context *context, pf_peer *from, uint8_t tag, void *data, 
 	struct pair *me = arg;
 
 	(*pair_value(me, me->side, 0))++;
+	/* Short: the first lap of a ring has room for all answers that a test waits for. */
 	if (me->side)
-		pair_check_status(me, pf_send(from, tag, data, length < LONG ? length : 1, NULL, 0),
+		pair_check_status(me, pf_send(from, tag, data, lesser(length, 8), NULL, 0),
 				  PF_DONE);
 }
 
@@ -260,7 +262,7 @@ static void test_stream(void **state)
 		while (pf_send(pair->peer, 0, NULL, 0, bytes, random_below(&numbers, 200)) ==
 		       PF_ERR_AGAIN)
 			pf_progress(pair->context);
-		/* Receive answers, for which the partner needs room. */
+		/* Receive answers: the partner has room for some hundred. */
 		if (n >= 100)
 			receive_all(pair, n - 100);
 	}
