@@ -105,32 +105,36 @@ static int open_path(const char *path, FILE **result)
 	return status;
 }
 
-static bool of_this_machine(const char *path)
-{
-	FILE *file;
+#define PATH_LONGEST 4096
 
-	if (open_path(path, &file) != PF_OK)
-		return false;
-	fclose(file);
-	return true;
+/* Open the user's file or, if that is not of this machine, the system's. Its path is in path. */
+static int open_either(char path[PATH_LONGEST], FILE **result)
+{
+	int status;
+
+	if ((size_t)calibration_user_path(path, PATH_LONGEST) >= PATH_LONGEST)
+		return PF_ERR_SYSTEM;
+	status = open_path(path, result);
+	if (status == PF_OK || open_path(calibration_system, result) != PF_OK)
+		return status;
+	snprintf(path, PATH_LONGEST, "%s", calibration_system);
+	return PF_OK;
 }
 
 int pf_calibration_path(char *buffer, size_t size)
 {
-	char user[4096];
-	int length = calibration_user_path(user, sizeof(user));
+	char path[PATH_LONGEST];
+	FILE *file;
 
-	if ((size_t)length < sizeof(user) && !of_this_machine(user) &&
-	    of_this_machine(calibration_system))
-		return snprintf(buffer, size, "%s", calibration_system);
-	return calibration_user_path(buffer, size);
+	if (open_either(path, &file) != PF_OK)
+		return calibration_user_path(buffer, size);
+	fclose(file);
+	return snprintf(buffer, size, "%s", path);
 }
 
 int calibration_open(FILE **result)
 {
-	char path[4096];
+	char path[PATH_LONGEST];
 
-	if ((size_t)pf_calibration_path(path, sizeof(path)) >= sizeof(path))
-		return PF_ERR_SYSTEM;
-	return open_path(path, result);
+	return open_either(path, result);
 }

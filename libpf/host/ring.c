@@ -73,12 +73,23 @@ static void make_pages(struct ring *ring, size_t length, uint64_t unread)
 	ring->stop = end == ring->lap ? end : greater(end, offset + span) - span;
 }
 
+/* Skip the rest of the ring: the next entry lies at its start. */
+static void wrap(struct ring *ring, uint64_t offset)
+{
+	uint64_t end = ring->position - offset + ring->size;
+
+	atomic_store_explicit(ring_header(ring, end), 0, memory_order_relaxed);
+	atomic_store_explicit(ring_header(ring, ring->position),
+			      (ring->size - offset - RING_HEADER) | (uint64_t)RING_SKIP << 32,
+			      memory_order_release);
+	ring->position = end;
+}
+
 bool ring_go_on(struct ring *ring, size_t length)
 {
 	uint64_t offset = ring->position & (ring->size - 1);
 	uint64_t tail = atomic_load_explicit(ring->tail, memory_order_acquire);
 	uint64_t unread = ring->position - tail;
-	uint64_t end = ring->position - offset + ring->size;
 	bool few = unread < 2 * RING_PUBLISH_EMPTY && length <= ring->short_most;
 	/* At the start there is room now, also for the header behind it. */
 	bool fits = ring_span(length) + RING_HEADER + unread <= offset;
@@ -93,12 +104,7 @@ bool ring_go_on(struct ring *ring, size_t length)
 				return false;
 		} else if ((fits && (few || ++ring->wraps < RING_WRAPS)) || !grow(ring)) {
 			ring->tail_seen = tail;
-			atomic_store_explicit(ring_header(ring, end), 0, memory_order_relaxed);
-			atomic_store_explicit(ring_header(ring, ring->position),
-					      (ring->size - offset - RING_HEADER) |
-						      (uint64_t)RING_SKIP << 32,
-					      memory_order_release);
-			ring->position = end;
+			wrap(ring, offset);
 			return true;
 		}
 	}

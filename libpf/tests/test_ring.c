@@ -291,6 +291,39 @@ static void test_never_waits(void **state)
 	}
 }
 
+/* Up to this length, entries that are read at once stay in the first lap; longer ones do not. */
+static void test_short(void **state)
+{
+	struct ends *ends = open_ends(state);
+	int i;
+
+	for (i = 0; i < 100 * RING_WRAPS; i++) {
+		assert_true(write_entry(ends, RING_SHORT_MOST));
+		read_all(ends);
+	}
+	assert_int_equal(ends->writer.lap, RING_LAP_FIRST);
+	for (i = 0; i < 100 * RING_WRAPS; i++) {
+		assert_true(write_entry(ends, RING_SHORT_MOST + 1));
+		read_all(ends);
+	}
+	assert_int_equal(ends->writer.lap, ends->writer.size);
+	close_ends(ends);
+}
+
+/* A ring that nobody reads leaves most of what it may have to the others. */
+static void test_allowance(void **state)
+{
+	struct ends *ends = open_ends(state);
+	const int64_t all = 2 * RING_LAP_FREE * RING_PART_OF_ALLOWANCE - 1;
+
+	atomic_store(&ends->allowance, all);
+	while (write_entry(ends, 100))
+		;
+	assert_int_equal(ends->writer.lap, 2 * RING_LAP_FREE);
+	assert_int_equal(atomic_load(&ends->allowance), all - RING_LAP_FREE);
+	close_ends(ends);
+}
+
 static void test_hostile_header(void **state)
 {
 	struct ends *ends = open_ends(state);
@@ -452,6 +485,8 @@ int main(void)
 		WITH_ALL(test_lying_tail),
 		WITH_ALL(test_threads),
 		WITH(test_growth, growing),
+		WITH(test_short, growing),
+		WITH(test_allowance, growing),
 		WITH(test_pages_ahead, growing),
 		WITH(test_never_waits, growing),
 		WITH(test_never_waits, fixed),

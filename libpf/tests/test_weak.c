@@ -23,19 +23,20 @@
 /* Entries of this length lie at other offsets in every lap of the ring. */
 #define LENGTH 496u
 #define SPAN (LENGTH + RING_HEADER)
-#define ENTRIES 3u
 
 static struct {
 	uint8_t memory[64 << 10];
 	_Atomic uint64_t tail;
 	_Atomic int64_t allowance;
 	struct ring reader, writer;
+	unsigned entries, length;
 } channel;
 
-static void start_ring(uint64_t size, uint64_t lap, uint64_t tail)
+static void start_ring(uint64_t size, uint64_t lap, unsigned entries, unsigned length)
 {
 	memset(&channel, 0, sizeof(channel));
-	channel.tail = tail;
+	channel.entries = entries;
+	channel.length = length;
 	channel.writer = (struct ring){ .base = channel.memory,
 					.size = size,
 					.lap = lap,
@@ -43,8 +44,6 @@ static void start_ring(uint64_t size, uint64_t lap, uint64_t tail)
 					.stop = lap,
 					.file = -1, /* laps do not grow */
 					.short_most = size,
-					.position = tail,
-					.tail_seen = tail,
 					.allowance = &channel.allowance,
 					.tail = &channel.tail };
 	channel.reader = channel.writer;
@@ -101,71 +100,43 @@ static void write_entries(void)
 {
 	unsigned i;
 
-	for (i = 0; i < ENTRIES; i++)
-		write_entry(i, LENGTH);
+	for (i = 0; i < channel.entries; i++)
+		write_entry(i, channel.length);
 }
 
 static void read_entries(void)
 {
 	unsigned i;
 
-	for (i = 0; i < ENTRIES; i++)
-		read_entry(i, LENGTH);
+	for (i = 0; i < channel.entries; i++)
+		read_entry(i, channel.length);
 }
 
 /* Room for two entries: the third waits for the tail, and is written over the first. */
 static void start_small_ring(void)
 {
-	start_ring(1024, 1024, 0);
+	start_ring(1024, 1024, 3, LENGTH);
 }
 
-static void test_ring_full(void **state)
-{
-	static const struct weak_scenario scenario = {
-		"a ring that fills up",
-		true,
-		start_small_ring,
-		{ write_entries, read_entries },
-	};
-
-	assert_true(weak_check(&scenario));
-}
+static struct weak_scenario ring_full = {
+	"a ring that fills up",
+	true,
+	start_small_ring,
+	{ write_entries, read_entries },
+};
 
 /* The writer wraps early: an entry that only skips leads back to the start of the ring. */
-#define SKIP_LENGTH 2800u
-
-static void write_lap(void)
-{
-	unsigned i;
-
-	for (i = 0; i < 4; i++)
-		write_entry(i, SKIP_LENGTH);
-}
-
-static void read_lap(void)
-{
-	unsigned i;
-
-	for (i = 0; i < 4; i++)
-		read_entry(i, SKIP_LENGTH);
-}
-
 static void start_lap(void)
 {
-	start_ring(64 << 10, RING_LAP_FIRST, 0);
+	start_ring(64 << 10, RING_LAP_FIRST, 4, 2800);
 }
 
-static void test_ring_wrap(void **state)
-{
-	static const struct weak_scenario scenario = {
-		"a ring that wraps early",
-		true,
-		start_lap,
-		{ write_lap, read_lap },
-	};
-
-	assert_true(weak_check(&scenario));
-}
+static struct weak_scenario ring_wrap = {
+	"a ring that wraps early",
+	true,
+	start_lap,
+	{ write_entries, read_entries },
+};
 
 /* ---- inbox ---- */
 
@@ -231,17 +202,12 @@ static void read_all(void)
 	}
 }
 
-static void test_inbox(void **state)
-{
-	static const struct weak_scenario scenario = {
-		"an inbox whose reader sleeps",
-		false,
-		start_inbox,
-		{ write_first, write_second, read_all },
-	};
-
-	assert_true(weak_check(&scenario));
-}
+static struct weak_scenario sleeping_inbox = {
+	"an inbox whose reader sleeps",
+	false,
+	start_inbox,
+	{ write_first, write_second, read_all },
+};
 
 /* ---- share ---- */
 
@@ -322,25 +288,30 @@ static void serve(void)
 	}
 }
 
-static void test_share_slot(void **state)
-{
-	static const struct weak_scenario scenario = {
-		"a share that is used twice",
-		true,
-		start_share,
-		{ initiate, serve },
-	};
+static struct weak_scenario share_slot_again = {
+	"a share that is used twice",
+	true,
+	start_share,
+	{ initiate, serve },
+};
 
-	assert_true(weak_check(&scenario));
+static void test_order(void **state)
+{
+	assert_true(weak_check(*state));
 }
+
+#define ORDER(scenario)                                                                            \
+	{                                                                                          \
+		"test_order " #scenario, test_order, NULL, NULL, &(scenario)                       \
+	}
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ring_full),
-		cmocka_unit_test(test_ring_wrap),
-		cmocka_unit_test(test_inbox),
-		cmocka_unit_test(test_share_slot),
+		ORDER(ring_full),
+		ORDER(ring_wrap),
+		ORDER(sleeping_inbox),
+		ORDER(share_slot_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
