@@ -137,14 +137,14 @@ static const pf_options defaults = {
 	.size = sizeof(pf_options),
 	/*
 	 * Twice a second-level cache (1 MiB here): what the reader has read is then no longer in
-	 * its cache when the writer comes round, and costs it less. 8 KiB messages: 0.70 instead
-	 * of 1.5 us, 27 instead of 8 GB/s, against 256 KiB (benchmarks/compare --tests
-	 * latency,bandwidth; cores that share the third level).
+	 * its cache when the writer comes round, and costs it less. 8 KiB messages: 0.92 instead
+	 * of 1.5 us, 17 instead of 6 GB/s, against 256 KiB (benchmarks/mpi/latency and bw; cores
+	 * that share the third level).
 	 */
 	.ring_size = 2 << 20,
 	/* Two rings of that size, two of half of it, three of a fourth, and so on. */
 	.ring_memory = 8 << 20,
-	/* Through the ring and fetched: 32 KiB 3.7 and 5.2 us, 64 KiB 8.5 and 5.6. */
+	/* The same, through the ring and fetched: 32 KiB 3.3 and 4.6 us, 64 KiB 7.9 and 5.3. */
 	.eager_limit = 32 << 10,
 	.share_min = 64 << 10,
 	.run_max = 512 << 10,

@@ -56,8 +56,7 @@
 /*
  * Longer entries use the whole ring, bytes: 4 KiB and the headers of two protocols. In the shortest lap
  * instead of the whole ring, messages of 1, 4 and 8 KiB took 0.27 instead of 0.36, 0.48 instead of 0.67
- * and 1.4 instead of 0.65 us (benchmarks/compare --tests latency; cores that share a cache of the third
- * level).
+ * and 1.4 instead of 0.65 us (benchmarks/mpi/latency; cores that share a cache of the third level).
  */
 #define RING_SHORT_MOST 4400
 /*
