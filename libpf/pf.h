@@ -284,7 +284,8 @@ const char *pf_peer_path(const pf_peer *peer);
 
 /*
  * Find out whether the peer answers, without sending it anything else. Returns PF_OK if
- * it does, or if it is on this host; PF_ERR_UNREACHABLE if it rejects packets, or has not
+ * it does, or if it is on this host: then this call begins to connect, for which the first
+ * message would wait. PF_ERR_UNREACHABLE if it rejects packets, or has not
  * answered within pf_options.contact_timeout: then the peer has failed for good, without
  * a call of the error callback, as do all later peers of its host that have not answered
  * yet; PF_ERR_AGAIN if that is not known yet; PF_ERR_MEMORY. wait 0: only begin. wait 1:
@@ -350,7 +351,8 @@ void pf_deregister(pf_context *context, pf_registration *registration);
  * allowed at any time. The range is page aligned, private, anonymous memory, not
  * shared and not of a file or memfd; pages that are present stay.
  *
- * supply writes length bytes to page, the contents of address, and returns PF_OK.
+ * supply writes length bytes to page, the contents of address, and returns PF_OK; it is
+ * called for one page unless pf_pager_set_unit says otherwise.
  * If it cannot, it returns any PF_ERR_*, and a transfer ends with PF_ERR_FAULT. It
  * is called on the thread that met the fault while it is quick, on a resolver
  * thread once it was slow, and on the service thread for loads and stores of this
@@ -371,6 +373,13 @@ typedef int (*pf_supply_fn)(pf_context *context, uint64_t address, void *page, s
 			    void *arg);
 int pf_pager_register(pf_context *context, void *address, size_t length, pf_supply_fn supply,
 		      void *arg, pf_pager **pager);
+/*
+ * Have supply called for unit bytes, aligned from the start of the range, instead of a page:
+ * a multiple of the page size; the last unit of a range may be shorter. Those of its pages
+ * that are present stay. For contents that exist only in larger pieces, such as compressed
+ * ones. Thread safe.
+ */
+int pf_pager_set_unit(pf_pager *pager, size_t unit);
 /* Drop the pages of a page-aligned part of the range; their contents are lost. Thread safe. */
 int pf_pager_evict(pf_pager *pager, void *address, size_t length);
 /* Make the range ordinary memory and free the pager; waits for calls of supply. Thread safe. */
@@ -378,7 +387,7 @@ void pf_pager_unregister(pf_pager *pager);
 
 /*
  * Send an active message: header, then payload, reach the peer's receive callback
- * as one contiguous piece, in order and exactly once. Both buffers are the
+ * as one contiguous piece (or pieces: pf_set_receive_pieces), in order and exactly once. Both buffers are the
  * caller's again on return; either may be NULL if its length is 0. Returns PF_DONE
  * when libpf has taken the message, or an error: then nothing was sent.
  * PF_ERR_AGAIN: the ring is full; call pf_progress, then repeat, or repeat when told
@@ -415,11 +424,10 @@ void pf_set_receive(pf_context *context, pf_receive_fn receive, void *arg);
 #define PF_PIECE_FIRST 128 /* bytes, at least, of the first of several */
 
 /*
- * The same for a message that came in several packets: it is handed over as these
- * lie, in count pieces from 2 to PF_PIECES_MOST, of which the first has at least
- * PF_PIECE_FIRST bytes, and all but the last a multiple of 8. Without this function
- * libpf copies such messages into one piece, for pf_set_receive's, which all others
- * go to.
+ * The same for a message that arrives in pieces, as long ones do: count pieces from 2
+ * to PF_PIECES_MOST, of which the first has at least PF_PIECE_FIRST bytes and is
+ * aligned to 8 bytes, and all but the last have a multiple of 8. Without this function
+ * messages arrive in one piece, for pf_set_receive's, which all others go to.
  */
 typedef void (*pf_receive_pieces_fn)(pf_context *context, pf_peer *from, uint8_t tag,
 				     const struct iovec *pieces, unsigned count, void *arg);

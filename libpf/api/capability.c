@@ -194,7 +194,8 @@ static bool malformed(struct list *list, const char *option, const char *interfa
 	return element;
 }
 
-static void list_interfaces(struct list *list, const struct interface *interfaces, unsigned count)
+static void list_interfaces(struct list *list, const struct interface *interfaces, unsigned count,
+			    const struct location *here)
 {
 	char text[sizeof(list->entries->detail)] = "", address[INET6_ADDRSTRLEN];
 	size_t used = 0;
@@ -207,9 +208,10 @@ static void list_interfaces(struct list *list, const struct interface *interface
 			  own->any.sa_family == AF_INET6 ? (const void *)&own->in6.sin6_addr :
 							   (const void *)&own->in.sin_addr,
 			  address, sizeof(address));
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %s (MTU %u)",
-					 i ? ", " : "", interfaces[i].name, address,
-					 interfaces[i].mtu);
+		used += (size_t)snprintf(
+			text + used, sizeof(text) - used, "%s%s %s (MTU %u%s)", i ? ", " : "",
+			interfaces[i].name, address, interfaces[i].mtu,
+			location_is_far(here, interfaces[i].name) ? ", other NUMA node" : "");
 	}
 	add(list, "network", 1, "%s", text);
 }
@@ -219,6 +221,7 @@ static void network(struct list *list)
 {
 	struct interface interfaces[INTERFACES_MOST];
 	const char *why = "the option network is off";
+	struct location here = location_here();
 	pf_options options;
 	unsigned count = 0;
 
@@ -228,9 +231,9 @@ static void network(struct list *list)
 		return;
 	if (options.network != PF_NETWORK_OFF)
 		count = interfaces_find(interfaces, INTERFACES_MOST, options.if_include,
-					options.if_exclude, &why);
+					options.if_exclude, &here, &why);
 	if (count)
-		list_interfaces(list, interfaces, count);
+		list_interfaces(list, interfaces, count, &here);
 	else
 		add(list, "network", 0, "%s", why);
 }

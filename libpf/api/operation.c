@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Put, get, send and atomics: pf.h documents every function here. */
+#include "base/tag.h"
 #include "common/context.h"
 #include "memory/atomic.h"
 
-static inline int transfer(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
-			   size_t length, pf_complete_fn complete, void *arg)
+static inline int transfer(pf_peer *peer, enum operation_kind kind, const void *buffer,
+			   uint64_t remote, size_t length, pf_complete_fn complete, void *arg)
 {
+	char *local = tag_remove_pointer(buffer);
+
 	if (!length)
 		return PF_DONE;
+	remote = tag_remove(remote);
 	if (remote + length < remote || (uint64_t)(uintptr_t)local + length < length)
 		return PF_ERR_ARGUMENT;
 	return peer->transport->transfer(peer, kind, local, remote, length, complete, arg);
@@ -16,8 +20,7 @@ static inline int transfer(pf_peer *peer, enum operation_kind kind, char *local,
 int pf_put(pf_peer *peer, const void *local, uint64_t remote, size_t length,
 	   pf_complete_fn complete, void *arg)
 {
-	return transfer(peer, OPERATION_PUT, (char *)(uintptr_t)local, remote, length, complete,
-			arg);
+	return transfer(peer, OPERATION_PUT, local, remote, length, complete, arg);
 }
 
 int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length, pf_complete_fn complete,
@@ -29,6 +32,7 @@ int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length, pf_comple
 int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, uint64_t remote,
 	      uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg)
 {
+	remote = tag_remove(remote);
 	(void)fetch; /* the answer reports completion and has room for the value anyway */
 	if (!atomic_valid(op, width, remote))
 		return PF_ERR_ARGUMENT;

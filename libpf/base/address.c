@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define ADDRESS_MAGIC 0x61646670 /* "pfda" */
-#define ADDRESS_VERSION 2
+#define ADDRESS_VERSION 3
 
 static bool read_boot_id(uint8_t host[16])
 {
@@ -38,6 +38,7 @@ int address_create(struct address *address)
 	if (!read_boot_id(address->host) || stat("/proc/self/ns/net", &namespace) < 0)
 		return PF_ERR_SYSTEM;
 	address->network_namespace = namespace.st_ino;
+	address->location = location_here();
 	randombytes_buf(address->id, sizeof(address->id));
 	randombytes_buf(address->key, sizeof(address->key));
 	return PF_OK;

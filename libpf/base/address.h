@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "location.h"
 #include "pf.h"
 
 #define ADDRESS_ID_BYTES 16
@@ -35,7 +36,7 @@ struct address {
 	uint8_t id[ADDRESS_ID_BYTES]; /* random; names the Unix socket */
 	uint8_t auth;                 /* enum pf_auth that it requires */
 	uint8_t endpoints_count;
-	uint8_t unused[6]; /* 0 */
+	struct location location; /* of the thread that opened the context */
 	struct address_endpoint endpoints[ADDRESS_ENDPOINTS_MAX];
 	uint8_t key[ADDRESS_KEY_BYTES]; /* random; encrypts the handshake */
 };

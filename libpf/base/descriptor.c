@@ -25,7 +25,7 @@ static bool raise_limit(void)
 
 bool descriptor_limit_raised(int error)
 {
-	if (error == EMFILE && raise_limit())
+	if ((error == EMFILE || error == ETOOMANYREFS) && raise_limit())
 		return true;
 	errno = error;
 	return false;

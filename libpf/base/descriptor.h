@@ -5,10 +5,11 @@
 #include <stdbool.h>
 
 /*
- * After a system call failed with this errno for want of a descriptor: raise the soft limit
- * (RLIMIT_NOFILE) up to the hard limit. True: it was raised, so the call may succeed now. False:
- * errno is as it was. Any thread. The limit is left alone until then, because a program that
- * uses select(2) relies on descriptors below 1024.
+ * After a system call failed with this errno for want of a descriptor, or because too many of this
+ * user's are in flight between processes (ETOOMANYREFS): raise the soft limit (RLIMIT_NOFILE) up to
+ * the hard limit. True: it was raised, so the call may succeed now. False: errno is as it was. Any
+ * thread. The limit is left alone until then, because a program that uses select(2) relies on
+ * descriptors below 1024.
  */
 bool descriptor_limit_raised(int error);
 /*

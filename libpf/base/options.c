@@ -12,6 +12,7 @@
 #include "calibration.h"
 #include "limits.h"
 #include "number.h"
+#include "trace.h"
 
 #define OPTION(field, low, high, lvl, text)                                                        \
 	{                                                                                          \
@@ -136,16 +137,16 @@ static const pf_text_info text_table[] = {
 static const pf_options defaults = {
 	.size = sizeof(pf_options),
 	/*
-	 * Twice a second-level cache (1 MiB here): what the reader has read is then no longer in
-	 * its cache when the writer comes round, and costs it less. 8 KiB messages: 0.92 instead
-	 * of 1.5 us, 17 instead of 6 GB/s, against 256 KiB (benchmarks/mpi/latency and bw; cores
-	 * that share the third level).
+	 * Twice a second-level cache (1 MiB here): what the reader has read is then no longer in its
+	 * cache when the writer comes round. Windows of 4, 8 and 16 KiB messages: 23, 29 and 37 GB/s
+	 * instead of 15, 17 and 25 with 256 KiB (benchmarks/mpi/bw -i 1000; processors that share the
+	 * third level; between others, and for single messages, there is no difference).
 	 */
 	.ring_size = 2 << 20,
 	/* Two rings of that size, two of half of it, three of a fourth, and so on. */
 	.ring_memory = 8 << 20,
-	/* The same, through the ring and fetched: 32 KiB 3.3 and 4.6 us, 64 KiB 7.9 and 5.3. */
-	.eager_limit = 32 << 10,
+	/* 64 KiB took 4.9 us through the ring and 6.9 fetched, 128 KiB 8.2 and 6.8 (processors far apart). */
+	.eager_limit = 64 << 10,
 	.share_min = 64 << 10,
 	.run_max = 512 << 10,
 	.block_size = 16 << 10, /* ExaNeSt's block */
@@ -370,6 +371,44 @@ int options_read_calibration(pf_options *options, enum option_origin *origins)
 	return PF_OK;
 }
 
+static const pf_option_info *share_min_info(void)
+{
+	const pf_option_info *info = table;
+
+	while (info->offset != offsetof(pf_options, share_min))
+		info++;
+	return info;
+}
+
+void options_read_share_min(const pf_options *options, uint64_t share_min[DISTANCES])
+{
+	uint64_t values[DISTANCES] = { 0 };
+	char line[512], name[32], text[32];
+	pf_options all = defaults;
+	enum distance distance;
+	unsigned i;
+	FILE *file;
+
+	for (i = 0; i < DISTANCES; i++)
+		share_min[i] = options->share_min;
+	if (!options->calibrate || calibration_open(&file) != PF_OK)
+		return;
+	while (fgets(line, sizeof(line), file)) {
+		if (!read_line(line, &all, NULL))
+			all.share_min = 0;
+		if (sscanf(line, "share_min.%31s = %31s", name, text) != 2)
+			continue;
+		distance = distance_parse(name);
+		if (distance)
+			option_parse(share_min_info(), text, &values[distance]);
+	}
+	fclose(file);
+	if (all.share_min != options->share_min)
+		return;
+	for (i = 0; i < DISTANCES; i++)
+		share_min[i] = values[i] ? values[i] : share_min[i];
+}
+
 int options_read_environment(pf_options *options, enum option_origin *origins,
 			     const pf_option_info **culprit)
 {
@@ -553,7 +592,8 @@ size_t options_unknown(void (*report)(const char *name, const char *nearest, voi
 		size_t length = strcspn(*entry, "=");
 		const char *nearest;
 
-		if (strncmp(*entry, "PF_", 3) || !strncmp(*entry, "PF_TEST_", 8))
+		if (strncmp(*entry, "PF_", 3) || !strncmp(*entry, "PF_TEST_", 8) ||
+		    !strncmp(*entry, TRACE_VARIABLE "=", sizeof(TRACE_VARIABLE)))
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)length, *entry);
 		nearest = option_nearest(name + 3);

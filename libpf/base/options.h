@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "location.h"
 #include "pf.h"
 
 /* Most entries of pf_option_table, its end included. */
@@ -46,6 +47,12 @@ void options_read_defaults(pf_options *options, enum option_origin *origins);
  * another machine) or PF_ERR_ARGUMENT (malformed). Unless PF_OK, nothing changes.
  */
 int options_read_calibration(pf_options *options, enum option_origin *origins);
+/*
+ * The value of share_min by the distance of a peer. The calibration file may have one of its own for
+ * a distance; it counts while the option has the value of the file, so that a value that was set
+ * otherwise counts for all.
+ */
+void options_read_share_min(const pf_options *options, uint64_t share_min[DISTANCES]);
 /*
  * Returns PF_ERR_ARGUMENT if a variable is invalid; *culprit, unless culprit is
  * NULL, is the first such option. An invalid variable leaves its option, and the

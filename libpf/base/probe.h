@@ -2,6 +2,7 @@
 /*
  * Static probes (USDT) of provider libpf, for perf and bpftrace: see libpf(7). A probe
  * that is not in use is a nop. Without <sys/sdt.h> (systemtap-sdt-dev) there are none.
+ * The same calls record the events for pf_trace(1).
  */
 #ifndef PF_PROBE_H
 #define PF_PROBE_H
@@ -10,43 +11,133 @@
 #include "config.h"
 #endif
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "fault.h"
 #include "pf.h"
+#include "trace.h"
 
 #ifdef HAVE_SYS_SDT_H
 #include <sys/sdt.h>
 #else
+#define DTRACE_PROBE2(provider, name, a, b) ((void)(a), (void)(b))
 #define DTRACE_PROBE3(provider, name, a, b, c) ((void)(a), (void)(b), (void)(c))
 #define DTRACE_PROBE4(provider, name, a, b, c, d) ((void)(a), (void)(b), (void)(c), (void)(d))
 #define DTRACE_PROBE5(provider, name, a, b, c, d, e)                                               \
 	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e))
 #endif
 
-/* A block met a page fault. */
-static inline void probe_fault(const void *context, const void *transfer, enum pf_side side,
-			       enum fault_kind kind, uint64_t address)
+/*
+ * Each of these is a probe and, if the context has a trace, an event: one branch where it has none.
+ * transfer: the operation that it is of; NULL: unknown.
+ */
+
+/* A put or get is posted that is not done at once. peer: its id. */
+static inline void probe_transfer(struct trace *trace, const void *transfer, bool put,
+				  uint64_t local, uint64_t remote, uint64_t length,
+				  const uint8_t *peer)
+{
+	DTRACE_PROBE5(libpf, transfer, transfer, (int)put, local, remote, length);
+	if (__builtin_expect(trace != NULL, 0))
+		trace_record(trace, &(struct trace_event){ .kind = TRACE_TRANSFER,
+							   .transfer = (uintptr_t)transfer,
+							   .put = put,
+							   .address = local,
+							   .remote = remote,
+							   .length = length,
+							   .peer = trace_name(peer) });
+}
+
+static inline void probe_transfer_done(struct trace *trace, const void *transfer, int status)
+{
+	DTRACE_PROBE2(libpf, transfer_done, transfer, status);
+	if (__builtin_expect(trace != NULL, 0))
+		trace_record(trace, &(struct trace_event){ .kind = TRACE_TRANSFER_DONE,
+							   .transfer = (uintptr_t)transfer,
+							   .status = status });
+}
+
+/*
+ * No probe, only an event, where there is a trace: this process moved bytes since that time
+ * (trace_time). transfer: NULL if they are a whole one, or one of the peer, whose id that is.
+ */
+static inline void record_moved(struct trace *trace, uint64_t since, const void *transfer, bool put,
+				uint64_t local, uint64_t remote, uint64_t length,
+				const uint8_t *peer)
+{
+	if (__builtin_expect(trace != NULL, 0))
+		trace_record(trace, &(struct trace_event){
+					    .kind = TRACE_MOVED,
+					    .time = since,
+					    .duration = clock_nanoseconds(CLOCK_MONOTONIC) - since,
+					    .transfer = (uintptr_t)transfer,
+					    .put = put,
+					    .address = local,
+					    .remote = remote,
+					    .length = length,
+					    .peer = trace_name(peer) });
+}
+
+/* Only events: a block goes out in packets, or comes in. put: it goes out. */
+static inline void record_block(struct trace *trace, enum trace_kind kind, bool put,
+				uint64_t address, uint64_t length)
+{
+	if (__builtin_expect(trace != NULL, 0))
+		trace_record(trace, &(struct trace_event){ .kind = (uint8_t)kind,
+							   .put = put,
+							   .address = address,
+							   .length = length });
+}
+
+/* A block met a page fault. length: of the block, from the address on; 0: unknown. */
+static inline void probe_fault(struct trace *trace, const void *context, const void *transfer,
+			       enum pf_side side, enum fault_kind kind, uint64_t address,
+			       uint64_t length)
 {
 	DTRACE_PROBE5(libpf, fault, context, transfer, (int)side, (int)kind, address);
+	if (__builtin_expect(trace != NULL, 0))
+		trace_record(trace, &(struct trace_event){ .kind = TRACE_FAULT,
+							   .transfer = (uintptr_t)transfer,
+							   .side = (uint8_t)side,
+							   .fault = (uint8_t)kind,
+							   .address = address,
+							   .length = length });
 }
 
 /* These two on the side that owns the memory. */
-static inline void probe_resolve_start(uint64_t address, uint64_t length, enum pf_policy policy)
+static inline void probe_resolve_start(struct trace *trace, uint64_t address, uint64_t length,
+				       enum pf_policy policy)
 {
 	DTRACE_PROBE3(libpf, resolve_start, address, length, (int)policy);
+	if (__builtin_expect(trace != NULL, 0))
+		trace_record(trace, &(struct trace_event){ .kind = TRACE_RESOLVE,
+							   .address = address,
+							   .length = length });
 }
 
-static inline void probe_resolve_done(uint64_t address, uint64_t length, int status,
-				      uint64_t nanoseconds)
+static inline void probe_resolve_done(struct trace *trace, uint64_t address, uint64_t length,
+				      int status, uint64_t nanoseconds)
 {
 	DTRACE_PROBE4(libpf, resolve_done, address, length, status, nanoseconds);
+	if (__builtin_expect(trace != NULL, 0))
+		trace_record(trace, &(struct trace_event){ .kind = TRACE_RESOLVED,
+							   .duration = nanoseconds,
+							   .address = address,
+							   .length = length,
+							   .status = status });
 }
 
 /* The page fault of a block was resolved, and the block is retransmitted. */
-static inline void probe_retransmit(const void *transfer, uint64_t offset, uint64_t length)
+static inline void probe_retransmit(struct trace *trace, const void *transfer, uint64_t address,
+				    uint64_t offset, uint64_t length)
 {
 	DTRACE_PROBE3(libpf, retransmit, transfer, offset, length);
+	if (__builtin_expect(trace != NULL, 0))
+		trace_record(trace, &(struct trace_event){ .kind = TRACE_RETRANSMIT,
+							   .transfer = (uintptr_t)transfer,
+							   .address = address,
+							   .length = length });
 }
 
 #endif

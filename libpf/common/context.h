@@ -24,6 +24,7 @@
 #include "base/address.h"
 #include "base/service.h"
 #include "base/statistics.h"
+#include "base/trace.h"
 #include "device/device.h"
 #include "memory/memory.h"
 #include "operation.h"
@@ -38,6 +39,7 @@ struct pf_context {
 	/* What every poll looks at comes next. */
 	struct host_state *host;
 	struct engine *engine; /* of the network; NULL without one */
+	struct trace *trace;   /* NULL: none */
 	_Atomic bool progressing;
 	_Atomic(const void *) progress_thread; /* a mark of the thread inside; NULL: none */
 	bool threads;                          /* several threads may call at the same time */
@@ -63,7 +65,8 @@ struct pf_context {
 
 	struct peers peers;
 	pf_options options;
-	size_t send_max; /* pf_attributes */
+	uint64_t share_min[DISTANCES]; /* the option, by the distance of the peer */
+	size_t send_max;               /* pf_attributes */
 	struct address address;
 	const char *no_network; /* why engine is NULL; static text, or no_ports */
 	char no_ports[128];

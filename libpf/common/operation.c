@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "operation.h"
 
+#include "base/probe.h"
+
 static void lock(struct operations *operations)
 {
 	if (operations->threads)
@@ -34,10 +36,11 @@ static void detach(struct operation *operation)
 }
 
 void operations_init(struct operations *operations, pf_context *context,
-		     struct statistics *statistics, const pf_options *options)
+		     struct statistics *statistics, struct trace *trace, const pf_options *options)
 {
 	operations->context = context;
 	operations->statistics = statistics;
+	operations->trace = trace;
 	operations->threads = options->threads;
 	operations->most = options->operations_max;
 	pthread_mutex_init(&operations->lock, NULL);
@@ -146,6 +149,8 @@ void operation_finish(struct operations *operations, struct operation *operation
 		statistic_add(operations->statistics, finished[operation->kind], 1);
 	else if (operation->completion.status == PF_ERR_FAULT)
 		statistic_add(operations->statistics, PF_STAT_FAULT_ERRORS, 1);
+	if (operation->kind != OPERATION_ATOMIC)
+		probe_transfer_done(operations->trace, operation, operation->completion.status);
 	/* Before the callback, which may post another in its place. */
 	uncount(operations);
 	if (operation->complete)

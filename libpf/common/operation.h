@@ -21,6 +21,7 @@
 #include <stdbool.h>
 
 #include "base/statistics.h"
+#include "base/trace.h"
 #include "pf.h"
 
 enum operation_kind { OPERATION_PUT, OPERATION_GET, OPERATION_ATOMIC };
@@ -37,6 +38,7 @@ struct operation {
 struct operations {
 	pf_context *context; /* handed to completion callbacks */
 	struct statistics *statistics;
+	struct trace *trace; /* NULL: none */
 	bool threads;
 	uint64_t most; /* that may be open; 0: no limit */
 	/*
@@ -54,9 +56,9 @@ struct operations {
 	uint64_t open;           /* operations not completed yet, counted only with a limit */
 };
 
-/* The statistics are the caller's and live longer. */
+/* The statistics and the trace are the caller's and live longer. */
 void operations_init(struct operations *operations, pf_context *context,
-		     struct statistics *statistics, const pf_options *options);
+		     struct statistics *statistics, struct trace *trace, const pf_options *options);
 /* The lists must be empty. */
 void operations_destroy(struct operations *operations);
 

@@ -17,7 +17,7 @@
 #include "transport.h"
 
 enum peer_state {
-	PEER_KNOWN, /* never used */
+	PEER_KNOWN, /* neither used nor contacted */
 	PEER_OPEN,  /* being connected: messages may be written */
 	PEER_LINKED,
 	PEER_GONE,

@@ -88,20 +88,22 @@ int context_open(const pf_options *options, pf_context **result)
 	waiter_init(&contents->waiter, &contents->host.state.inbox);
 	context->transport_back = transport_back;
 	context->wake = host_wake;
-	/* Long messages are sent with a count of the bytes written so far. */
 	context->send_max = ring_longest(&(struct ring){ .size = options->ring_size }) -
-			    sizeof(uint64_t);
+			    MESSAGE_PIECES_EXTRA;
 	status = address_create(&context->address);
 	if (status != PF_OK)
 		goto fail;
+	options_read_share_min(options, context->share_min);
 	status = service_open(&context->service);
 	if (status != PF_OK)
 		goto fail;
 	statistics_create(&context->statistics, context->threads);
-	operations_init(&context->operations, context, &context->statistics, options);
+	context->trace = trace_open(context->address.id);
+	operations_init(&context->operations, context, &context->statistics, context->trace,
+			options);
 	peers_init(&context->peers, context->threads);
-	memory_init(&context->memory, context, options, &context->statistics, &context->service,
-		    &context->activity);
+	memory_init(&context->memory, context, options, &context->statistics, context->trace,
+		    &context->service, &context->activity);
 	device_open(&context->device, options, &context->memory.pagers);
 	status = host_open(&contents->host, context);
 	if (status != PF_OK)
@@ -135,6 +137,7 @@ fail_device:
 	memory_destroy(&context->memory);
 	peers_destroy(&context->peers);
 	operations_destroy(&context->operations);
+	trace_close(context->trace);
 	statistics_destroy(&context->statistics);
 	service_close(&context->service);
 fail:
@@ -163,6 +166,7 @@ void context_close(pf_context *context)
 	memory_destroy(&context->memory);
 	service_close(&context->service);
 	operations_destroy(&context->operations);
+	trace_close(context->trace);
 	statistics_destroy(&context->statistics);
 	sodium_memzero(&context->address, sizeof(context->address));
 	munmap(contents, sizeof(*contents));
@@ -170,13 +174,15 @@ void context_close(pf_context *context)
 
 int context_peer_contact(pf_peer *peer, bool wait, const char **why)
 {
-	const char *reason = pf_peer_path(peer);
+	const char *reason = NULL;
 	int status = PF_OK;
 
 	if (peer->transport == &transport_net)
 		status = net_peer_contact(peer, wait, &reason);
+	else
+		host_peer_contact(peer);
 	if (why)
-		*why = reason;
+		*why = reason ? reason : pf_peer_path(peer);
 	return status;
 }
 

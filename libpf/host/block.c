@@ -118,7 +118,8 @@ void block_fault(struct host_state *host, struct block *block, enum pf_side side
 	block->side = side;
 	block->address = address;
 	block->faulted = clock_nanoseconds(CLOCK_MONOTONIC);
-	probe_fault(host->context, block->transfer, side, kind, address);
+	probe_fault(host->context->trace, host->context, block->transfer, side, kind, address,
+		    block_address(block, side) + block->length - address);
 	block_resolve(host, block);
 }
 
@@ -162,7 +163,8 @@ void block_resolved(struct host_state *host, struct block *block, int status, ui
 	block->state = BLOCK_READY;
 	statistic_resolved(statistics, clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
 	statistic_add(statistics, PF_STAT_RETRANSMITS, 1);
-	probe_retransmit(transfer, block->offset, block->length);
+	probe_retransmit(host->context->trace, transfer, block_address(block, PF_SIDE_LOCAL),
+			 block->offset, block->length);
 }
 
 struct block *block_ready(struct transfer *transfer)

@@ -60,6 +60,7 @@ struct block {
 	unsigned supplied; /* times that a pager brought its pages, since it was cut */
 	bool on_device;    /* MOVING: by /dev/exanest, else by a message */
 	uint64_t faulted;  /* when it last met a fault, ns; 0: never */
+	uint64_t started;  /* MOVING: since when, ns; 0: not traced */
 };
 
 static inline bool transfer_is_put(const struct transfer *transfer)

@@ -11,7 +11,7 @@
 #include "base/descriptor.h"
 #include "pf.h"
 
-#define CHANNEL_MAGIC 0x326c656e6e616863 /* "channel2" */
+#define CHANNEL_MAGIC 0x336c656e6e616863 /* "channel3" */
 /* If the peer shrank the file, an access behind its end would raise SIGBUS. */
 #define CHANNEL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
@@ -44,13 +44,14 @@ static int map(struct channel *channel, size_t ring_size)
 		.file = channel->fd,
 		.start = CHANNEL_RING,
 		.tail = &channel->memory->tail,
-		.short_most = RING_SHORT_MOST,
+		.entries = RING_LAP_ENTRIES,
 	};
 	channel->ring.made = channel->ring.stop = channel->ring.lap;
 	return PF_OK;
 }
 
-int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *allowance)
+int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *allowance,
+		   const struct location *node)
 {
 	int status = PF_ERR_SYSTEM;
 
@@ -67,6 +68,9 @@ int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *a
 	if (status != PF_OK)
 		goto fail;
 	channel->ring.allowance = allowance;
+	/* Of the file once: that holds for both views, for writes to the file, and for the reader. */
+	if (node)
+		location_prefer(node, channel->memory, CHANNEL_RING + ring_size);
 	channel->memory->magic = CHANNEL_MAGIC;
 	channel->memory->ring_size = ring_size;
 	return PF_OK;

@@ -11,6 +11,7 @@
 #include <stdalign.h>
 
 #include "base/limits.h"
+#include "base/location.h"
 #include "ring.h"
 #include "share.h"
 
@@ -25,6 +26,7 @@ struct channel_memory {
 	/* Stored by the reader. */
 	alignas(128) _Atomic uint64_t tail;   /* see ring.h */
 	alignas(128) _Atomic uint32_t polled; /* see inbox.h; 0: ring the doorbell */
+	_Atomic uint32_t pieces; /* 1: the reader takes messages in pieces; 0 before it began */
 	alignas(4096) struct share shares[CHANNEL_SHARES];
 };
 
@@ -49,10 +51,12 @@ static inline bool channel_ring_valid(uint64_t size, uint64_t page)
 }
 
 /*
- * ring_size is a power of two; a ring is at least a page. allowance: see ring.h.
+ * ring_size is a power of two; a ring is at least a page. allowance: see ring.h. node: its pages
+ * are to lie there; NULL: where the process that touches them first runs.
  * Returns PF_OK, PF_ERR_MEMORY or PF_ERR_SYSTEM.
  */
-int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *allowance);
+int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *allowance,
+		   const struct location *node);
 /*
  * Map a channel that a peer created. Takes over fd, also when it fails. The file is
  * not trusted: its seals, size and header are checked. Returns as channel_create,

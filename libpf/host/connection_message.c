@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+
 static size_t body_length(uint32_t kind)
 {
 	return kind == CONNECTION_HELLO ? sizeof(struct hello) : sizeof(struct welcome);
@@ -51,7 +53,9 @@ int connection_message_send(int socket, const struct connection_message *message
 		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
 	}
 	while (sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-		/* ETOOMANYREFS: too many descriptors of this user are in flight. */
+		/* The sender's limit bounds what all processes of the user have in flight. */
+		if (descriptor_limit_raised(errno))
+			continue;
 		if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
 			return PF_ERR_AGAIN;
 		if (errno != EINTR)

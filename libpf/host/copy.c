@@ -5,6 +5,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/probe.h"
+
 static ssize_t copy_once(pid_t pid, bool put, void *local, uint64_t remote, size_t length)
 {
 	struct iovec here = { local, length };
@@ -40,6 +42,18 @@ int copy_process(const struct process *process, bool put, void *local, uint64_t 
 	return process_is_dead(process) ?
 		       ESRCH :
 		       copy_range(process->pid, put, local, remote, length, moved);
+}
+
+int copy_traced(struct trace *trace, const void *transfer, const struct process *process,
+		const uint8_t *peer, bool put, void *local, uint64_t remote, size_t length,
+		size_t *moved)
+{
+	uint64_t since = trace_time(trace);
+	int error = copy_process(process, put, local, remote, length, moved);
+
+	if (*moved)
+		record_moved(trace, since, transfer, put, (uintptr_t)local, remote, *moved, peer);
+	return error;
 }
 
 enum pf_side copy_fault_side(const struct process *process, bool put, const void *local,

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/trace.h"
 #include "pf.h"
 #include "process.h"
 
@@ -20,6 +21,24 @@
  */
 int copy_process(const struct process *process, bool put, void *local, uint64_t remote,
 		 size_t length, size_t *moved);
+
+int copy_traced(struct trace *trace, const void *transfer, const struct process *process,
+		const uint8_t *peer, bool put, void *local, uint64_t remote, size_t length,
+		size_t *moved);
+
+/*
+ * The same, as an event of the trace if there is one. transfer: NULL for one that this copy does
+ * at once, or that is a peer's. peer: its id.
+ */
+static inline int copy_and_trace(struct trace *trace, const void *transfer,
+				 const struct process *process, const uint8_t *peer, bool put,
+				 void *local, uint64_t remote, size_t length, size_t *moved)
+{
+	return __builtin_expect(trace != NULL, 0) ?
+		       copy_traced(trace, transfer, process, peer, put, local, remote, length,
+				   moved) :
+		       copy_process(process, put, local, remote, length, moved);
+}
 
 /* The side whose address failed, after EFAULT at these addresses. */
 enum pf_side copy_fault_side(const struct process *process, bool put, const void *local,

@@ -7,6 +7,7 @@
 
 #include "advance.h"
 #include "atomic.h"
+#include "base/number.h"
 #include "common/refused.h"
 #include "message.h"
 #include "peer.h"
@@ -16,23 +17,55 @@
 
 /* ---- the table of the transport ---- */
 
-/* Write a message that the reader sees already, piece by piece (message.h). */
-static void write_long(uint8_t *destination, const void *header, size_t header_length,
-		       const char *payload, size_t length)
+/*
+ * Under the peer's lock: send a message in two pieces, the second of which has the same offset in a
+ * cache line as in the caller's memory. Returns whether there was room; *status as message_reserve's.
+ */
+static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
+			size_t header_length, const char *payload, size_t length, int *status)
 {
-	_Atomic uint64_t *written = (_Atomic uint64_t *)destination;
-	size_t done = 0, piece;
+	size_t first = greater(PF_PIECE_FIRST, (header_length + 7) & ~(size_t)7);
+	size_t lead = first - header_length, total = header_length + length;
+	struct message_pieces *message = (struct message_pieces *)message_reserve(
+		peer, total + MESSAGE_PIECES_EXTRA, status);
+	uint8_t *data, *rest;
 
-	destination += sizeof(*written);
+	if (__builtin_expect(!message, 0))
+		return false;
+	data = (uint8_t *)(message + 1);
+	rest = data + first;
+	rest += ((uintptr_t)payload + lead - (uintptr_t)rest) % MESSAGE_ALIGNMENT;
+	/*
+	 * The lines that the reader polls come last: if they were written first, the reader would take
+	 * them back, and the store that publishes the entry would wait for them once more.
+	 */
+	memcpy(rest, payload + lead, length - lead);
+	memcpy(data + header_length, payload, lead);
+	if (header_length)
+		memcpy(data, header, header_length);
+	message->first = (uint32_t)first;
+	message->gap = (uint32_t)(rest - data - first);
+	message_commit(peer, sizeof(*message) + total + message->gap, MESSAGE_PIECES, tag);
+	return true;
+}
+
+/* The same for any other message. */
+static inline bool send_whole(struct host_peer *peer, uint8_t tag, const void *header,
+			      size_t header_length, const void *payload, size_t length,
+			      pf_pack_fn pack, void *arg, int *status)
+{
+	uint8_t *destination = message_reserve(peer, header_length + length, status);
+
+	if (__builtin_expect(!destination, 0))
+		return false;
 	if (header_length)
 		memcpy(destination, header, header_length);
-	destination += header_length;
-	while (done < length) {
-		piece = length - done < MESSAGE_PIECE ? length - done : MESSAGE_PIECE;
-		memcpy(destination + done, payload + done, piece);
-		done += piece;
-		atomic_store_explicit(written, header_length + done, memory_order_release);
-	}
+	if (pack)
+		pack(destination + header_length, length, arg);
+	else if (length)
+		memcpy(destination + header_length, payload, length);
+	message_commit(peer, header_length + length, MESSAGE_USER, tag);
+	return true;
 }
 
 static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t header_length,
@@ -40,38 +73,24 @@ static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t head
 {
 	struct host_peer *peer = (struct host_peer *)base;
 	struct statistics *statistics = &base->context->statistics;
-	bool in_pieces = length >= MESSAGE_LONG_LEAST && !pack;
-	size_t total = header_length + length;
 	int status = PF_DONE;
-	uint8_t *destination;
+	bool sent;
 
 	host_peer_lock(peer);
-	destination = message_reserve(peer, in_pieces ? total + sizeof(uint64_t) : total, &status);
-	if (__builtin_expect(!destination, 0)) {
-		if (status == PF_ERR_AGAIN)
-			status = refused_add(base, REFUSED_MESSAGE, peer->refused_length);
-		host_peer_unlock(peer);
-		return status;
-	}
-	if (in_pieces) {
-		atomic_store_explicit((_Atomic uint64_t *)destination, 0, memory_order_relaxed);
-		message_commit(peer, total + sizeof(uint64_t), MESSAGE_LONG, tag);
-		write_long(destination, header, header_length, payload, length);
-		host_peer_unlock(peer);
-		goto sent;
-	}
-	if (header_length)
-		memcpy(destination, header, header_length);
-	if (pack)
-		pack(destination + header_length, length, arg);
-	else if (length)
-		memcpy(destination + header_length, payload, length);
-	message_commit(peer, total, MESSAGE_USER, tag);
+	if (__builtin_expect(length >= MESSAGE_PIECES_LEAST, 0) && !pack &&
+	    host_peer_takes_pieces(peer))
+		sent = send_pieces(peer, tag, header, header_length, payload, length, &status);
+	else
+		sent = send_whole(peer, tag, header, header_length, payload, length, pack, arg,
+				  &status);
+	if (__builtin_expect(!sent && status == PF_ERR_AGAIN, 0))
+		status = refused_add(base, REFUSED_MESSAGE, peer->refused_length);
 	host_peer_unlock(peer);
-sent:
+	if (__builtin_expect(!sent, 0))
+		return status;
 	activity_moved(&base->context->activity);
 	statistic_add(statistics, PF_STAT_SENDS, 1);
-	statistic_add(statistics, PF_STAT_SEND_BYTES, total);
+	statistic_add(statistics, PF_STAT_SEND_BYTES, header_length + length);
 	return PF_DONE;
 }
 

@@ -29,7 +29,6 @@ struct incoming {
 	bool rings;    /* its writer rings the bell for every message, so it need not be polled */
 	uint32_t slot; /* its mark in this process's inbox */
 	struct serves serves;
-	uint64_t fetched; /* bytes prefetched of a long message that is still being written */
 	/* From the handshake. */
 	struct address from;
 	struct process *process; /* the writer; a reference */

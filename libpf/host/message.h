@@ -13,16 +13,17 @@
 #include "memory/atomic.h"
 
 /*
- * User messages from this length on are written in pieces that the reader
- * draws into its cache while the next is written.
+ * The payload of longer user messages lies in the ring at the same offset in a cache line as in the
+ * sender's memory, bytes: such a copy takes less time (rep movsb of glibc 2.36 on Zen 5: a message of
+ * 32 KiB 2.8 instead of 3.4 us between processors that share no cache).
  */
-#define MESSAGE_LONG_LEAST (8u << 10)
-#define MESSAGE_PIECE (4u << 10)
+#define MESSAGE_PIECES_LEAST (8u << 10)
+#define MESSAGE_ALIGNMENT 64
 
 enum message_kind {
-	MESSAGE_USER = 1, /* pf_send; its tag is the entry's */
-	MESSAGE_LONG,  /* the same, visible while it is written: _Atomic bytes written, then it */
-	MESSAGE_OFFER, /* struct message_offer */
+	MESSAGE_USER = 1,      /* pf_send; its tag is the entry's */
+	MESSAGE_PIECES,        /* the same in two pieces: struct message_pieces, then these */
+	MESSAGE_OFFER,         /* struct message_offer */
 	MESSAGE_PUT_BLOCK,     /* struct message_block, then the bytes */
 	MESSAGE_GET_BLOCK,     /* struct message_block */
 	MESSAGE_ATOMIC,        /* struct message_atomic */
@@ -30,6 +31,15 @@ enum message_kind {
 	MESSAGE_GET_ANSWER,    /* struct message_answer, then the bytes unless it failed */
 	MESSAGE_ATOMIC_ANSWER, /* struct message_answer */
 };
+
+/* Only to a reader that takes pieces (channel_memory.pieces). */
+struct message_pieces {
+	uint32_t first; /* bytes of the first piece, as pf_receive_pieces_fn says */
+	uint32_t gap;   /* bytes between the two, less than MESSAGE_ALIGNMENT */
+};
+
+/* Bytes of its entry besides those of the message, at most. */
+#define MESSAGE_PIECES_EXTRA (sizeof(struct message_pieces) + MESSAGE_ALIGNMENT - 1)
 
 struct message_offer {
 	uint64_t initiator; /* address in the initiator */

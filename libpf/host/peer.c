@@ -29,6 +29,9 @@ void host_peer_init(pf_peer *base)
 	struct host_peer *peer = (struct host_peer *)base;
 
 	peer->self = !memcmp(base->id, base->context->address.id, sizeof(base->id));
+	if (base->address)
+		peer->distance = location_distance(&base->context->address.location,
+						   &base->address->location);
 	peer->shares_free = ~0ull;
 	pthread_mutex_init(&peer->lock, NULL);
 }
@@ -114,7 +117,7 @@ static int report_failure(struct host_peer *peer, int status)
 	return status;
 }
 
-int host_peer_connect(struct host_peer *peer)
+int host_peer_connect(struct host_peer *peer, bool used)
 {
 	pf_context *context = peer->peer.context;
 	int status, error;
@@ -123,19 +126,23 @@ int host_peer_connect(struct host_peer *peer)
 		return peer->peer.gone_status;
 	if (peer->out.memory)
 		return PF_OK;
-	status = channel_create(&peer->out, context->options.ring_size,
-				&context->host->ring_allowance);
+	/* Its reader reads each line once, and polls; the writer's stores need not be waited for. */
+	status = channel_create(
+		&peer->out, context->options.ring_size, &context->host->ring_allowance,
+		peer->peer.address->location.node != context->address.location.node ?
+			&peer->peer.address->location :
+			NULL);
 	if (status != PF_OK)
 		return report_failure(peer, status);
 	if (context_is_sleepy(context))
-		peer->out.ring.short_most = UINT64_MAX;
+		peer->out.ring.entries = 0;
 	status = call_peer(peer);
 	if (status != PF_OK) {
 		error = errno;
 		channel_destroy(&peer->out);
 		errno = error;
 		/* Progress ends what waits for the peer; a caller that tries before gets the same status. */
-		if (status == PF_ERR_PEER)
+		if (status == PF_ERR_PEER && used)
 			notices_report_gone(&context->host->notices, &peer->peer, status,
 					    "the peer's process is gone");
 		return report_failure(peer, status);
@@ -146,6 +153,17 @@ int host_peer_connect(struct host_peer *peer)
 	peer_set_path(&peer->peer, path_opening);
 	peer_set_state(&peer->peer, PEER_OPEN);
 	return PF_OK;
+}
+
+void host_peer_contact(pf_peer *base)
+{
+	struct host_peer *peer = (struct host_peer *)base;
+
+	if (peer->self)
+		return;
+	host_peer_lock(peer);
+	(void)host_peer_connect(peer, false);
+	host_peer_unlock(peer);
 }
 
 /* What is reserved without a commit, the next call reserves again. */
@@ -185,7 +203,7 @@ static void choose_route(struct host_peer *peer)
 	} else if (options->transport == PF_TRANSPORT_DEVICE) {
 		set_route(peer, &route_none, 0, why ? why : path_no_device);
 	} else if (copies) {
-		set_route(peer, &route_copy, options->share_min, path_single);
+		set_route(peer, &route_copy, context->share_min[peer->distance], path_single);
 	} else {
 		set_route(peer, &route_stream, 0,
 			  options->single_copy ? copy_refusal(peer->copy_error) : path_disabled);
@@ -297,10 +315,14 @@ uint64_t host_peer_ready(struct host_peer *peer, bool put, const void *local, ui
 	residency = remote_residency(peer);
 	if (!residency)
 		return ready;
+	/* The node of the process that touches a page first provides it: the owner is to be that. */
+	if (put && peer->distance == DISTANCE_OTHER_NODE)
+		return residency_look(residency, remote, ready, NULL);
 	ready = residency_look(residency, remote, ready, &cold);
 	if (cold) {
 		statistic_fault(&context->statistics, PF_SIDE_REMOTE, FAULT_MINOR);
-		probe_fault(context, NULL, PF_SIDE_REMOTE, FAULT_MINOR, remote);
+		probe_fault(context->trace, context, NULL, PF_SIDE_REMOTE, FAULT_MINOR, remote,
+			    ready);
 	}
 	return ready;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer of this host: a record until first use, then a channel to it, then,
- * when its service thread has answered, a link: its inbox, its process number,
+ * A peer of this host: a record until it is contacted or used, then a channel
+ * to it, then, when its service thread has answered, a link: its inbox, its process number,
  * and whether the kernel permits to copy from and to its memory.
  */
 #ifndef PF_HOST_PEER_H
@@ -33,6 +33,7 @@ struct host_peer {
 	_Atomic unsigned
 		posting; /* threads beside progress that use its mappings right now: host_peer_enter */
 	bool self;       /* this very process */
+	enum distance distance;   /* from this process; constant */
 	struct bell known_bell;   /* what bell points to; constant from then on */
 	unsigned answers_waiting; /* for room in out; progress's own */
 	unsigned atomics_parked;  /* for a page of this process; progress's own */
@@ -55,9 +56,17 @@ struct host_peer {
 void host_peer_init(pf_peer *peer);
 void host_peer_destroy(pf_peer *peer);
 bool host_peer_has_room(pf_peer *peer, size_t length);
+/*
+ * Any thread: begin to connect. If that fails here, the first use tries again, and reports it; a
+ * peer that answers with a refusal is gone.
+ */
+void host_peer_contact(pf_peer *peer);
 
-/* Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not. */
-int host_peer_connect(struct host_peer *peer);
+/*
+ * Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not; "used": then
+ * a peer that has ended is reported as gone.
+ */
+int host_peer_connect(struct host_peer *peer, bool used);
 /*
  * Service thread: the peer answered the call, and has given this process a slot in its inbox,
  * which is taken over. From now on messages are announced, also while the application computes.
@@ -159,7 +168,7 @@ static inline uint8_t *message_reserve(struct host_peer *peer, size_t length, in
 	uint8_t *payload;
 
 	if (__builtin_expect(!peer->out.memory || peer_state(&peer->peer) == PEER_GONE, 0)) {
-		*status = host_peer_connect(peer);
+		*status = host_peer_connect(peer, true);
 		if (*status != PF_OK)
 			return NULL;
 	}
@@ -179,7 +188,14 @@ static inline uint8_t *message_reserve(struct host_peer *peer, size_t length, in
 	return payload;
 }
 
-/* Under the peer's lock: publish what message_reserve gave, with the same length. */
+/* Under the peer's lock. The reader stores it before it reads its first message, and never again. */
+static inline bool host_peer_takes_pieces(const struct host_peer *peer)
+{
+	return peer->out.memory &&
+	       atomic_load_explicit(&peer->out.memory->pieces, memory_order_relaxed);
+}
+
+/* Under the peer's lock: publish what message_reserve gave, with the same length or less. */
 static inline void message_commit(struct host_peer *peer, size_t length, uint8_t kind, uint8_t tag)
 {
 	const struct bell *bell;

@@ -77,8 +77,17 @@ int polling_add(struct polling *polling, struct incoming *incoming)
 		return PF_ERR_MEMORY;
 	polling->all[polling->all_count++] = incoming;
 	polling->silent++;
+	atomic_store_explicit(&incoming->channel.memory->pieces,
+			      polling->context->receive_pieces != NULL, memory_order_relaxed);
 	start_polling(polling, incoming);
 	return PF_OK;
+}
+
+static inline void count_message(pf_context *context, size_t length)
+{
+	activity_moved(&context->activity);
+	statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
+	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
 }
 
 static void deliver(struct polling *polling, struct incoming *incoming,
@@ -86,9 +95,7 @@ static void deliver(struct polling *polling, struct incoming *incoming,
 {
 	pf_context *context = polling->context;
 
-	activity_moved(&context->activity);
-	statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
-	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
+	count_message(context, length);
 	if (context->receive)
 		context->receive(context, &incoming->peer->peer, entry->tag, data, length,
 				 context->receive_arg);
@@ -96,30 +103,34 @@ static void deliver(struct polling *polling, struct incoming *incoming,
 
 enum dispatched { DISPATCHED, UNFINISHED, BROKEN };
 
-/* Both processors work on one message: while the writer copies it in, prefetch what is there. */
-static enum dispatched long_message(struct polling *polling, struct incoming *incoming,
-				    const struct ring_entry *entry)
+/* False: the entry is malformed. */
+static bool deliver_pieces(struct polling *polling, struct incoming *incoming,
+			   const struct ring_entry *entry)
 {
-	uint64_t length = entry->length - sizeof(uint64_t), written;
-	uint8_t *data = entry->payload + sizeof(uint64_t);
+	const struct message_pieces *message = (const struct message_pieces *)entry->payload;
+	uint8_t *data = entry->payload + sizeof(*message);
+	pf_context *context = polling->context;
+	struct iovec pieces[2];
+	uint32_t first, gap;
 
-	if (entry->length < sizeof(uint64_t))
-		return BROKEN;
-	/*
-	 * It is 0 before the header is visible (release, ring_peek's acquire), and grows after each
-	 * piece (release in write_long): this load sees the pieces that it counts.
-	 */
-	written = atomic_load_explicit((_Atomic uint64_t *)entry->payload, memory_order_acquire);
-	if (written > length)
-		return BROKEN;
-	if (written == length) {
-		incoming->fetched = 0;
-		deliver(polling, incoming, entry, data, length);
-		return DISPATCHED;
-	}
-	for (; incoming->fetched < written; incoming->fetched += 64)
-		__builtin_prefetch(data + incoming->fetched, 0);
-	return UNFINISHED;
+	if (entry->length < sizeof(*message))
+		return false;
+	/* A hostile writer changes them: one load each. */
+	first = *(const volatile uint32_t *)&message->first;
+	gap = *(const volatile uint32_t *)&message->gap;
+	if (first < PF_PIECE_FIRST || first % 8 || gap >= MESSAGE_ALIGNMENT ||
+	    first >= entry->length - sizeof(*message) ||
+	    gap >= entry->length - sizeof(*message) - first)
+		return false;
+	pieces[0] = (struct iovec){ data, first };
+	pieces[1] = (struct iovec){ data + first + gap,
+				    entry->length - sizeof(*message) - first - gap };
+	count_message(context, first + pieces[1].iov_len);
+	/* NULL: the program has taken the function back, and drops messages. */
+	if (context->receive_pieces)
+		context->receive_pieces(context, &incoming->peer->peer, entry->tag, pieces, 2,
+					context->receive_pieces_arg);
+	return true;
 }
 
 static enum dispatched dispatched(bool sound)
@@ -134,8 +145,8 @@ static enum dispatched dispatch(struct polling *polling, struct incoming *incomi
 	case MESSAGE_USER:
 		deliver(polling, incoming, entry, entry->payload, entry->length);
 		return DISPATCHED;
-	case MESSAGE_LONG:
-		return long_message(polling, incoming, entry);
+	case MESSAGE_PIECES:
+		return dispatched(deliver_pieces(polling, incoming, entry));
 	case MESSAGE_OFFER:
 		return dispatched(
 			serve_offer(polling->host, incoming, entry->payload, entry->length));
@@ -307,8 +318,8 @@ void polling_drop(struct polling *polling, struct incoming *incoming)
 	unsigned i;
 
 	/*
-	 * Deliver what it wrote before it ended, except a message that it had not finished. That
-	 * is at most one ring, which bounds the loop if the peer is hostile.
+	 * Deliver what it published before it ended. That is at most one ring, which bounds the
+	 * loop if the peer is hostile.
 	 */
 	do {
 		before = incoming->channel.ring.position;

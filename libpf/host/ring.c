@@ -90,19 +90,26 @@ bool ring_go_on(struct ring *ring, size_t length)
 	uint64_t offset = ring->position & (ring->size - 1);
 	uint64_t tail = atomic_load_explicit(ring->tail, memory_order_acquire);
 	uint64_t unread = ring->position - tail;
-	bool few = unread < 2 * RING_PUBLISH_EMPTY && length <= ring->short_most;
-	/* At the start there is room now, also for the header behind it. */
-	bool fits = ring_span(length) + RING_HEADER + unread <= offset;
+	uint64_t need = ring_span(length) + RING_HEADER;
+	bool few = unread < 2 * RING_PUBLISH_EMPTY && ring->entries * need <= ring->lap;
+	/* At the start there is room now, also for the header behind it; never if the tail is a lie. */
+	bool fits = unread <= offset && need <= offset - unread;
+	bool ahead = unread > ring->lap / 2;
+	/* A longer lap would not pay yet. */
+	bool enough = ring->wraps < RING_WRAPS && ring->lap >= greater(RING_LAP_AMPLE, need);
 
 	/* A lap of the whole ring never gets to its end: its positions wrap by themselves. */
 	if (offset >= ring->lap) {
 		/* Pages before a very long entry's end are in use already. */
 		while (offset >= 2 * ring->lap && grow(ring))
 			ring->made = ring->stop = ring->lap;
-		if (unread > ring->lap / 2) {
-			if (!grow(ring))
+		if (ahead && enough && !fits)
+			return false;
+		if ((fits && (ahead ? enough : few || ring->wraps < RING_WRAPS)) || !grow(ring)) {
+			/* The reader has to read the skip entry, or more, before there is room. */
+			if (ahead && !fits)
 				return false;
-		} else if ((fits && (few || ++ring->wraps < RING_WRAPS)) || !grow(ring)) {
+			ring->wraps += !few;
 			ring->tail_seen = tail;
 			wrap(ring, offset);
 			return true;

@@ -25,11 +25,11 @@
  * first: an entry that skips the rest leads back to the start. If there is no room at the
  * start, the writer doubles the lap instead, as long as the allowance that all rings of a
  * process share permits. So requests with short answers use a few pages, and a writer far
- * ahead of its reader uses the whole ring, which made 1 KiB messages 2.8 times as fast. Long
- * entries use the whole ring as well: lines that the reader read long ago are cheaper to
- * write, unless other processes use up the caches. For such entries, and for a reader that is
- * a little behind, the lap grows only after RING_WRAPS wraps, because the first use of a page
- * is slow. The writer gives the file its next pages by pwrite, a part at a time: then both
+ * ahead of its reader uses up to RING_LAP_AMPLE. Long entries, and a reader that is a little
+ * behind, use the whole ring in the end: lines that the reader read long ago are cheaper to
+ * write, unless other processes use up the caches. For them the lap grows only after RING_WRAPS
+ * wraps, because the first use of a page is slow.
+ * The writer gives the file its next pages by pwrite, a part at a time: then both
  * sides map up to sixteen of them by one page fault, which takes half the time of storing to
  * each.
  */
@@ -50,26 +50,35 @@
  */
 #define RING_PREFETCH_MAX 768
 
-/* Length of the first lap, and of the longest that takes nothing from the allowance, bytes. */
-#define RING_LAP_FIRST (8u << 10)
-#define RING_LAP_FREE (64u << 10)
 /*
- * Longer entries use the whole ring, bytes: 4 KiB and the headers of two protocols. In the shortest lap
- * instead of the whole ring, messages of 1, 4 and 8 KiB took 0.27 instead of 0.36, 0.48 instead of 0.67
- * and 1.4 instead of 0.65 us (benchmarks/mpi/latency; cores that share a cache of the third level).
+ * Length of the first lap, and of the longest that takes nothing from the allowance, bytes: in the
+ * latter an entry of 64 KiB, the default of eager_limit, that has been read makes room for the next.
  */
-#define RING_SHORT_MOST 4400
+#define RING_LAP_FIRST (8u << 10)
+#define RING_LAP_FREE (128u << 10)
+/*
+ * A lap with room for so many entries does not grow while each is read at once: a short lap stays in
+ * the caches, but each of its ends costs a line. Between processors that do not share a cache, 4 KiB
+ * messages took 1.4 us in a lap of one and 1.2 us in one of three (benchmarks/mpi/latency).
+ */
+#define RING_LAP_ENTRIES 3
+/*
+ * A writer that is ahead of its reader grows the lap at once up to this length, bytes: enough for both
+ * to work at the same time. With laps of 2 MiB instead, the first 1,000 messages of 8 and 16 KiB went
+ * at half the bandwidth (benchmarks/mpi/bw -i 20).
+ */
+#define RING_LAP_AMPLE (256u << 10)
 /*
  * A lap grows by at most this part, one fourth, of what is left of the allowance: so the first
  * few peers do not take all of it.
  */
 #define RING_PART_OF_ALLOWANCE 4
 /*
- * Wraps before a lap grows although there is room at its start. The first use of a page costs
- * both sides together 1.5 us, and a longer lap saves some 0.2 us for each page of messages
- * (benchmarks/compare --tests first-latency,latency, with several btl_exanest_ring_size).
+ * Wraps before a lap grows although it need not. The first use of a page costs both sides together
+ * some 2 us, and the messages of a page take 0.7 us or more: so growing costs at most 5 % of the time
+ * since the last growth. What the whole ring gains: see the default of ring_size in base/options.c.
  */
-#define RING_WRAPS 16
+#define RING_WRAPS 64
 /* Bytes of a grown lap whose pages are made at a time; the first entry waits for all of them. */
 #define RING_PART (64u << 10)
 /* The reader stores the tail after so many bytes, or after fewer if the ring is empty. */
@@ -88,7 +97,7 @@ struct ring {
 	uint64_t stop;      /* writer: offset at which ring_go_on decides; at most lap */
 	int file;           /* writer: the memory's file, in which the ring begins at start */
 	off_t start;
-	uint64_t short_most;        /* writer: entries up to this length do not grow the lap */
+	unsigned entries;           /* writer: with so many of an entry, a lap is long enough */
 	unsigned wraps;             /* writer: wraps of this lap that count towards RING_WRAPS */
 	_Atomic int64_t *allowance; /* writer: bytes that laps may grow by beyond RING_LAP_FREE */
 	_Atomic uint64_t *tail;     /* shared: position up to which the reader is done */
@@ -145,7 +154,7 @@ static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
 	return (uint8_t *)ring_header(ring, ring->position) + RING_HEADER;
 }
 
-/* Writer: publish the entry that ring_reserve returned, with the same length. */
+/* Writer: publish the entry that ring_reserve returned, with the same length or less. */
 static inline void ring_commit(struct ring *ring, size_t length, uint8_t kind, uint8_t tag)
 {
 	uint64_t next = ring->position + ring_span(length);

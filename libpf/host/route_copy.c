@@ -81,8 +81,9 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 			return ADVANCED_LITTLE;
 		}
 	}
-	error = copy_process(peer->process, transfer_is_put(transfer), transfer->local + offset,
-			     transfer->remote + offset, length, &moved);
+	error = copy_and_trace(context->trace, transfer, peer->process, peer->peer.id,
+			       transfer_is_put(transfer), transfer->local + offset,
+			       transfer->remote + offset, length, &moved);
 	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
 	memory_moved(&context->memory, transfer->local + offset, moved, transfer->length);
 	if (block) {

@@ -6,6 +6,7 @@
 
 #include "atomic.h"
 #include "base/clock.h"
+#include "base/probe.h"
 #include "block.h"
 #include "route.h"
 
@@ -67,6 +68,7 @@ static enum advanced move(struct host_state *host, struct transfer *transfer)
 		return ADVANCED_NOTHING;
 	block->state = BLOCK_MOVING;
 	block->on_device = true;
+	block->started = trace_time(host->context->trace);
 	transfer->moving++;
 	return ADVANCED_LITTLE;
 }
@@ -155,12 +157,20 @@ static void block_done(struct host_state *host, struct block *block,
 	switch (completion->status) {
 	case 0:
 		statistic_add(&context->statistics, PF_STAT_DEVICE_BYTES, block->length);
+		record_moved(context->trace, block->started, transfer, transfer_is_put(transfer),
+			     block_address(block, PF_SIDE_LOCAL),
+			     block_address(block, PF_SIDE_REMOTE), block->length,
+			     transfer->operation.peer->id);
 		block_free(block);
 		return;
 	case -EHOSTUNREACH:
 	case -ECONNRESET:
 		/* If its process is gone, its connection says so soon. */
 		host_peer_lose_device(peer);
+		block->state = BLOCK_READY;
+		return;
+	case -EIO:
+		/* The engine is given up; another route moves it. */
 		block->state = BLOCK_READY;
 		return;
 	case -EFAULT:
@@ -216,23 +226,6 @@ static void atomic_done(pf_context *context, struct atomic_operation *atomic,
 	}
 }
 
-static int take_completions(struct host_state *host)
-{
-	struct exanest_completion completion;
-	int count = 0;
-
-	while (device_take_completion(&host->context->device, &completion)) {
-		void *object = (void *)(uintptr_t)(completion.cookie & ~(uint64_t)COOKIE_ATOMIC);
-
-		if (completion.cookie & COOKIE_ATOMIC)
-			atomic_done(host->context, object, &completion);
-		else
-			block_done(host, object, &completion);
-		count++;
-	}
-	return count;
-}
-
 /* The device is closed: complete every block and atomic in flight as lost. */
 static void take_back(struct host_state *host)
 {
@@ -274,6 +267,27 @@ static void give_up(struct host_state *host)
 			host_peer_lose_device((struct host_peer *)peer);
 	}
 	peers_unlock(&context->peers);
+}
+
+static int take_completions(struct host_state *host)
+{
+	struct exanest_completion completion;
+	bool failed = false;
+	int count = 0;
+
+	while (device_take_completion(&host->context->device, &completion)) {
+		void *object = (void *)(uintptr_t)(completion.cookie & ~(uint64_t)COOKIE_ATOMIC);
+
+		if (completion.cookie & COOKIE_ATOMIC)
+			atomic_done(host->context, object, &completion);
+		else
+			block_done(host, object, &completion);
+		failed |= completion.status == -EIO;
+		count++;
+	}
+	if (failed)
+		give_up(host);
+	return count;
 }
 
 static void count_at_times(pf_context *context)

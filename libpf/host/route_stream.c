@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "route_stream.h"
 
+#include "base/probe.h"
 #include "message.h"
 #include "route.h"
 
@@ -122,6 +123,7 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 				  block_may_wait(block));
 	if (status == PF_OK) {
 		block->state = BLOCK_MOVING;
+		block->started = trace_time(host->context->trace);
 		transfer->moving++;
 		return ADVANCED_LITTLE;
 	}
@@ -162,6 +164,10 @@ void stream_answered(struct host_state *host, struct block *block, int status, u
 	}
 	if (status == PF_OK) {
 		statistic_add(&context->statistics, PF_STAT_STREAM_BYTES, block->length);
+		record_moved(context->trace, block->started, transfer, transfer_is_put(transfer),
+			     block_address(block, PF_SIDE_LOCAL),
+			     block_address(block, PF_SIDE_REMOTE), block->length,
+			     transfer->operation.peer->id);
 		block_free(block);
 	} else if (status == PF_ERR_FAULT) {
 		block_fault(host, block, side, address, FAULT_MAJOR);

@@ -81,9 +81,9 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 		return 1;
 	}
 	/* Seen from this side a get is written to the initiator, and a put is read from it. */
-	error = copy_process(incoming->process, !offer->put,
-			     (void *)(uintptr_t)(offer->target + start), offer->initiator + start,
-			     end - start, &moved);
+	error = copy_and_trace(context->trace, NULL, incoming->process, incoming->from.id,
+			       !offer->put, (void *)(uintptr_t)(offer->target + start),
+			       offer->initiator + start, end - start, &moved);
 	activity_moved(&context->activity);
 	statistic_add(&context->statistics, PF_STAT_SHARED_BYTES, moved);
 	memory_moved(&context->memory, (void *)(uintptr_t)(offer->target + start), moved,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/number.h"
+#include "base/probe.h"
 #include "copy.h"
 #include "message.h"
 #include "route.h"
@@ -21,7 +22,8 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 	/* A process that shares a core may lose it with a run in hand, and its peer waits for that run. */
 	if (context_is_sleepy(context))
 		return;
-	if (transfer->front || transfer->failed || transfer->length < context->options.share_min ||
+	if (transfer->front || transfer->failed ||
+	    transfer->length < context->share_min[peer->distance] ||
 	    peer_state(&peer->peer) != PEER_LINKED || !host_peer_route(peer)->shares ||
 	    !peer->shares_free || peer->self)
 		return;
@@ -149,7 +151,7 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 
 	if (state != PEER_LINKED && state != PEER_GONE) {
 		host_peer_lock(peer);
-		status = host_peer_connect(peer);
+		status = host_peer_connect(peer, true);
 		host_peer_unlock(peer);
 		if (status == PF_OK || status == PF_ERR_AGAIN)
 			return ADVANCED_NOTHING;
@@ -208,7 +210,8 @@ static bool copy_at_once(struct host_peer *peer, bool put, char *local, uint64_t
 	if (!host_peer_enter(peer))
 		return false;
 	if (host_peer_ready(peer, put, local, remote, length, &side) == length) {
-		error = copy_process(peer->process, put, local, remote, length, moved);
+		error = copy_and_trace(context->trace, NULL, peer->process, peer->peer.id, put,
+				       local, remote, length, moved);
 		activity_moved(&context->activity);
 		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, *moved);
 	}
@@ -248,7 +251,11 @@ int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t
 		.remote = remote + moved,
 		.length = length - moved,
 	};
+	probe_transfer(context->trace, transfer, kind == OPERATION_PUT, (uintptr_t)transfer->local,
+		       transfer->remote, transfer->length, base->id);
 	status = host_post(context, &transfer->operation, !moved);
+	if (status != PF_OK)
+		probe_transfer_done(context->trace, transfer, status);
 	if (status != PF_OK)
 		free(transfer);
 	return status;

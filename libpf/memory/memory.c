@@ -9,18 +9,19 @@
 #include "touch.h"
 
 void memory_init(struct memory *memory, pf_context *context, const pf_options *options,
-		 struct statistics *statistics, struct service *service,
+		 struct statistics *statistics, struct trace *trace, struct service *service,
 		 const struct activity *activity)
 {
 	memory->context = context;
 	memory->statistics = statistics;
+	memory->trace = trace;
 	memory->policy = (enum pf_policy)options->policy;
 	memory->huge_size = huge_page_size(HUGE_PAGE_FILE);
 	residency_open(&memory->residency, getpid(), options->residency);
 	pagers_init(&memory->pagers, context, service);
 	pace_init(&memory->pace, options->resolve_share, activity);
 	resolver_init(&memory->resolver, &memory->pagers, &memory->residency, &memory->pace,
-		      memory->policy);
+		      memory->policy, trace);
 	collapse_init(&memory->collapse, options->collapse, memory->huge_size, service, statistics);
 	registrations_init(&memory->registrations, (enum pf_mode)options->mode, statistics);
 }
@@ -65,7 +66,8 @@ uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, 
 	if (!cold || pager_owns(&memory->pagers, address, &quick))
 		return ready;
 	statistic_fault(memory->statistics, PF_SIDE_LOCAL, FAULT_MINOR);
-	probe_fault(memory->context, NULL, PF_SIDE_LOCAL, FAULT_MINOR, address);
+	probe_fault(memory->trace, memory->context, NULL, PF_SIDE_LOCAL, FAULT_MINOR, address,
+		    ready);
 	pagers_fill(&memory->pagers, address, ready);
 	/* For a read the kernel maps its one page of zeros everywhere, at almost no cost. */
 	if (write && ready && memory->policy != PF_POLICY_TOUCH)

@@ -21,6 +21,7 @@
 struct memory {
 	const pf_context *context; /* argument of probes */
 	struct statistics *statistics;
+	struct trace *trace; /* NULL: none */
 	enum pf_policy policy;
 	uint64_t huge_size; /* bytes of a transparent huge page, a power of two */
 	struct residency residency;
@@ -33,7 +34,7 @@ struct memory {
 
 /* context: argument of probes and of the callbacks of pagers. */
 void memory_init(struct memory *memory, pf_context *context, const pf_options *options,
-		 struct statistics *statistics, struct service *service,
+		 struct statistics *statistics, struct trace *trace, struct service *service,
 		 const struct activity *activity);
 /*
  * End the resolver threads, after service_stop. Resolutions that were not begun are reported

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/page.h"
 #include "touch.h"
 
@@ -41,6 +42,7 @@ struct pf_pager {
 	LIST_ENTRY(pf_pager) link;
 	struct pagers *pagers;
 	uint64_t start, end; /* addresses of whole pages: [start, end) */
+	uint64_t unit; /* bytes of one supply, whole pages; changed under the lock for writing */
 	pf_supply_fn supply;
 	void *arg;
 	/*
@@ -48,7 +50,19 @@ struct pf_pager {
 	 * it with relaxed loads and stores, and an update that is lost does no harm.
 	 */
 	_Atomic uint64_t supply_time;
+	/*
+	 * Memory for one unit, or NULL while a supply uses it. Threads that find none allocate some.
+	 * It is kept because malloc gives freed memory of some units back to the kernel: then each
+	 * supply would meet page faults of its own, and interrupt the other processors.
+	 */
+	_Atomic(char *) spare;
 };
+
+static void free_pager(struct pf_pager *pager)
+{
+	free(pager->spare);
+	free(pager);
+}
 
 void pagers_init(struct pagers *pagers, pf_context *context, struct service *service)
 {
@@ -65,7 +79,7 @@ void pagers_destroy(struct pagers *pagers)
 
 	while ((pager = LIST_FIRST(&pagers->list))) {
 		LIST_REMOVE(pager, link);
-		free(pager);
+		free_pager(pager);
 	}
 	if (pagers->readable)
 		event_free(pagers->readable);
@@ -149,42 +163,61 @@ static void record_supply_time(struct pf_pager *pager, uint64_t nanoseconds)
 }
 
 /*
- * Install a page and wake the threads that wait for it. Returns PF_OK or PF_ERR_FAULT.
- * *installed is false if the address has a page already, present or in swap.
+ * Install pages and wake the threads that wait for them. Pages that the addresses have already,
+ * present or in swap, stay. Returns PF_OK or PF_ERR_FAULT. *installed: at least one was new.
  */
-static int install_page(int userfault, uint64_t address, const void *page, uint64_t size,
-			bool *installed)
+static int install_pages(int userfault, uint64_t address, const char *pages, uint64_t length,
+			 bool *installed)
 {
-	struct uffdio_copy copy = { .dst = address, .src = (uint64_t)(uintptr_t)page, .len = size };
+	uint64_t at = 0, most = length;
 
 	*installed = false;
-	while (ioctl(userfault, UFFDIO_COPY, &copy) < 0) {
-		if (errno == EEXIST)
-			return PF_OK;
-		/* EAGAIN: another thread is changing the mappings of this process. */
-		if (errno != EAGAIN && errno != EINTR)
+	while (at < length) {
+		struct uffdio_copy copy = { .dst = address + at,
+					    .src = (uint64_t)(uintptr_t)(pages + at),
+					    .len = lesser(most, length - at) };
+		bool failed = ioctl(userfault, UFFDIO_COPY, &copy) < 0;
+
+		if (copy.copy > 0) {
+			*installed = true;
+			at += (uint64_t)copy.copy;
+		} else if (failed && errno == EEXIST) {
+			at += page_size();
+		} else if (failed && errno == ENOENT && most > page_size()) {
+			/* The kernel takes addresses of one mapping only, and here another begins. */
+			most = page_size();
+		} else if (failed && errno != EAGAIN && errno != EINTR) {
+			/* EAGAIN: another thread is changing the mappings of this process. */
 			return PF_ERR_FAULT;
-		copy.copy = 0;
+		}
 	}
-	*installed = true;
 	return PF_OK;
 }
 
-/* Under the lock for reading, which keeps the pager. */
-static int supply_page(struct pagers *pagers, struct pf_pager *pager, uint64_t address,
-		       bool *installed)
+/*
+ * Supply the unit that has the address. *end: the end of the unit. Under the lock for reading,
+ * which keeps the pager.
+ */
+static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t address,
+		       uint64_t *end, bool *installed)
 {
-	uint64_t size = page_size(), before = clock_nanoseconds(CLOCK_MONOTONIC);
-	void *page = malloc(size);
+	uint64_t start = address - (address - pager->start) % pager->unit;
+	uint64_t length = lesser(pager->unit, pager->end - start);
+	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC);
+	char *pages = atomic_exchange(&pager->spare, NULL);
 	int status;
 
-	if (!page)
+	*end = start + length;
+	if (!pages)
+		pages = malloc(pager->unit);
+	if (!pages)
 		return PF_ERR_FAULT;
-	status = pager->supply(pagers->context, address, page, size, pager->arg);
+	status = pager->supply(pagers->context, start, pages, length, pager->arg);
 	record_supply_time(pager, clock_nanoseconds(CLOCK_MONOTONIC) - before);
-	status = status == PF_OK ? install_page(pagers->userfault, address, page, size, installed) :
-				   PF_ERR_FAULT;
-	free(page);
+	status = status == PF_OK ?
+			 install_pages(pagers->userfault, start, pages, length, installed) :
+			 PF_ERR_FAULT;
+	free(atomic_exchange(&pager->spare, pages));
 	return status;
 }
 
@@ -193,7 +226,7 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint6
 {
 	uint64_t size = page_size(), start = address & ~(size - 1), end = address + length;
 	unsigned char present[MINCORE_PAGES];
-	uint64_t page, pages, i;
+	uint64_t page, pages, i, there = 0; /* the end of what was supplied last */
 	bool installed = false;
 	int status = PF_OK;
 
@@ -209,11 +242,12 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint6
 		for (i = 0; i < pages && status == PF_OK; i++) {
 			struct pf_pager *pager;
 
-			/* Once a page, so that pager_unregister waits for one supply at most. */
+			/* Once a unit, so that pager_unregister waits for one supply at most. */
 			pthread_rwlock_rdlock(&pagers->lock);
 			pager = find_pager(pagers, page + i * size);
-			if (pager && !(present[i] & 1)) {
-				status = supply_page(pagers, pager, page + i * size, &installed);
+			if (pager && !(present[i] & 1) && page + i * size >= there) {
+				status = supply_unit(pagers, pager, page + i * size, &there,
+						     &installed);
 				*supplied = *supplied || installed;
 			}
 			pthread_rwlock_unlock(&pagers->lock);
@@ -287,13 +321,14 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
 	struct uffdio_range range = { address & ~(size - 1), size };
 	struct uffdio_poison poison = { .range = range };
 	struct pf_pager *pager;
+	uint64_t end;
 	bool installed;
 	int status = PF_OK;
 
 	pthread_rwlock_rdlock(&pagers->lock);
 	pager = find_pager(pagers, range.start);
 	if (pager)
-		status = supply_page(pagers, pager, range.start, &installed);
+		status = supply_unit(pagers, pager, range.start, &end, &installed);
 	pthread_rwlock_unlock(&pagers->lock);
 	/*
 	 * The pager has no such page: the thread gets SIGBUS, or, before Linux 6.6, repeats the
@@ -450,6 +485,7 @@ int pager_register(struct pagers *pagers, void *address, size_t length, pf_suppl
 	*pager = (struct pf_pager){ .pagers = pagers,
 				    .start = start,
 				    .end = start + length,
+				    .unit = size,
 				    .supply = supply,
 				    .arg = arg,
 				    .supply_time = UINT64_MAX };
@@ -468,6 +504,19 @@ int pager_register(struct pagers *pagers, void *address, size_t length, pf_suppl
 		return status;
 	}
 	*result = pager;
+	return PF_OK;
+}
+
+int pager_set_unit(struct pf_pager *pager, size_t unit)
+{
+	struct pagers *pagers = pager->pagers;
+
+	if (!unit || unit % page_size())
+		return PF_ERR_ARGUMENT;
+	pthread_rwlock_wrlock(&pagers->lock);
+	pager->unit = lesser(unit, pager->end - pager->start);
+	free(atomic_exchange(&pager->spare, NULL));
+	pthread_rwlock_unlock(&pagers->lock);
 	return PF_OK;
 }
 
@@ -497,5 +546,5 @@ void pager_unregister(struct pf_pager *pager)
 	/* After that: a page fault that is no longer forwarded must find ordinary memory. */
 	set_forward(pagers, pager, false);
 	pthread_rwlock_unlock(&pagers->lock);
-	free(pager);
+	free_pager(pager);
 }

@@ -64,9 +64,10 @@ void pagers_init(struct pagers *pagers, pf_context *context, struct service *ser
  */
 void pagers_destroy(struct pagers *pagers);
 
-/* pf_pager_register, pf_pager_evict, pf_pager_unregister. Any thread. */
+/* pf_pager_register, pf_pager_set_unit, pf_pager_evict, pf_pager_unregister. Any thread. */
 int pager_register(struct pagers *pagers, void *address, size_t length, pf_supply_fn supply,
 		   void *arg, struct pf_pager **pager);
+int pager_set_unit(struct pf_pager *pager, size_t unit);
 int pager_evict(struct pf_pager *pager, void *address, size_t length);
 void pager_unregister(struct pf_pager *pager);
 

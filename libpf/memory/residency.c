@@ -272,7 +272,8 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 	struct stretch stretches[STRETCHES];
 	int count, i;
 
-	*cold = 0;
+	if (cold)
+		*cold = 0;
 	if (residency->pagemap < 0 || residency_is_trusted(residency, address, length))
 		return length;
 	if (length > LOOK_MAX)
@@ -291,7 +292,7 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 
 		if (from >= to)
 			continue;
-		if (stretches[i].swapped)
+		if (stretches[i].swapped || !cold)
 			return from - address;
 		bytes = memory_bytes(residency, from, to, &known);
 		*cold += bytes;

@@ -47,6 +47,7 @@ void residency_close(struct residency *residency);
 /*
  * Any thread: how many of the length bytes at address a copy reaches without waiting. *cold:
  * how many of these were never touched; the kernel provides memory for them without waiting.
+ * cold NULL: a copy is not to reach those either.
  */
 uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t length,
 			uint64_t *cold);

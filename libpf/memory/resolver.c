@@ -68,12 +68,13 @@ static void resolve(struct resolver *resolver, struct resolution *resolution, ui
 {
 	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC);
 
-	probe_resolve_start(resolution->address, resolution->length, resolver->policy);
+	probe_resolve_start(resolver->trace, resolution->address, resolution->length,
+			    resolver->policy);
 	resolution->status = resolve_range(resolver, resolution, used);
 	if (resolution->status != PF_OK)
 		resolution->kind = FAULT_PERMISSION;
-	probe_resolve_done(resolution->address, resolution->length, resolution->status,
-			   clock_nanoseconds(CLOCK_MONOTONIC) - before);
+	probe_resolve_done(resolver->trace, resolution->address, resolution->length,
+			   resolution->status, clock_nanoseconds(CLOCK_MONOTONIC) - before);
 	resolution->done(resolution);
 }
 
@@ -114,12 +115,13 @@ static void *run(void *arg)
 }
 
 void resolver_init(struct resolver *resolver, struct pagers *pagers, struct residency *residency,
-		   struct pace *pace, enum pf_policy policy)
+		   struct pace *pace, enum pf_policy policy, struct trace *trace)
 {
 	resolver->pagers = pagers;
 	resolver->residency = residency;
 	resolver->pace = pace;
 	resolver->policy = policy;
+	resolver->trace = trace;
 	STAILQ_INIT(&resolver->queue);
 	pthread_mutex_init(&resolver->lock, NULL);
 	pthread_cond_init(&resolver->work, NULL);

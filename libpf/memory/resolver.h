@@ -40,6 +40,7 @@ struct resolver {
 	struct residency *residency; /* of this process */
 	struct pace *pace;
 	enum pf_policy policy; /* argument of probes */
+	struct trace *trace;   /* NULL: none */
 	pthread_mutex_t lock;
 	/* Under the lock: */
 	pthread_cond_t work; /* a resolution was queued, or the threads are to end */
@@ -53,7 +54,7 @@ struct resolver {
 
 /* The pagers, the residency and the pace are borrowed and must outlive the resolver. */
 void resolver_init(struct resolver *resolver, struct pagers *pagers, struct residency *residency,
-		   struct pace *pace, enum pf_policy policy);
+		   struct pace *pace, enum pf_policy policy, struct trace *trace);
 /* End the threads. Resolutions not begun are done with PF_ERR_FAULT, on this thread. */
 void resolver_destroy(struct resolver *resolver);
 /*

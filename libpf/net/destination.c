@@ -103,8 +103,10 @@ static bool have(struct exchange *exchange, struct net_transfer *transfer, unsig
 		 uint64_t granules)
 {
 	transfer->granules[block] |= granules;
-	if (transfer->granules[block] == transfer_block_granules(exchange, transfer, block))
+	if (transfer->granules[block] == transfer_block_granules(exchange, transfer, block)) {
 		transfer->done |= 1ull << block;
+		transfer_trace(exchange, transfer, 1ull << block, NET_BLOCK_ARRIVED);
+	}
 	return settle(exchange, transfer);
 }
 
@@ -141,18 +143,6 @@ static void fail(struct exchange *exchange, struct net_transfer *transfer, unsig
 		transfer_tell(exchange, transfer, 0);
 	}
 	settle(exchange, transfer);
-}
-
-static struct net_wait wait_for(const struct exchange *exchange,
-				const struct net_transfer *transfer, unsigned block)
-{
-	return (struct net_wait){
-		.token = transfer_token(exchange, transfer, block),
-		.address = transfer->local + (uint64_t)block * exchange->block_size,
-		.length = transfer_block_length(exchange, transfer, block),
-		.end = transfer->local + transfer->length,
-		.write = true,
-	};
 }
 
 /* A put's record is made by the first of its packets to come. *taken: it had one, and is over. */
@@ -253,7 +243,7 @@ static int place(struct exchange *exchange, struct net_transfer *transfer, unsig
 	uint32_t granule = exchange->block_size / GRANULES;
 	uint32_t start = block * exchange->block_size;
 	struct shared *shared = exchange->shared;
-	struct net_wait wait = wait_for(exchange, transfer, block);
+	struct net_wait wait = transfer_wait(exchange, transfer, block);
 	int result, failed = PF_OK;
 	uint64_t before;
 
@@ -307,7 +297,7 @@ static int look(struct exchange *exchange, struct net_transfer *transfer, unsign
 
 	if (transfer->predicted & bit)
 		return PF_OK;
-	wait = wait_for(exchange, transfer, block);
+	wait = transfer_wait(exchange, transfer, block);
 	status = shared->memory.destination(shared->memory.user, &wait, wait.address,
 					    (uint32_t)wait.length, &bad);
 	if (status == PF_OK)
@@ -592,6 +582,7 @@ void destination_resolved(struct exchange *exchange, struct net_token token, int
 	 * transfer might make no progress.
 	 */
 	transfer->predicted |= bit;
+	transfer_trace(exchange, transfer, bit, NET_BLOCK_RESOLVED);
 	absent = find_absent(transfer, block);
 	if (!absent && !(transfer->unplaced & bit))
 		return;

@@ -235,7 +235,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	if (options->network == PF_NETWORK_OFF)
 		return PF_OK;
 	count = interfaces_find(found, INTERFACES_MOST, options->if_include, options->if_exclude,
-				why);
+				&context->address.location, why);
 	if (!count)
 		return PF_OK;
 	engine = calloc(1, sizeof(*engine));

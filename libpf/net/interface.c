@@ -209,18 +209,20 @@ static bool wanted(const struct interface *interface, const char *include, const
 }
 
 static unsigned collect(struct interface *list, unsigned most, const char *include,
-			const char *exclude, bool loopback, const struct ifaddrs *all, int fd)
+			const char *exclude, const struct location *here, bool loopback,
+			const struct ifaddrs *all, int fd)
 {
 	static const sa_family_t families[] = { AF_INET, AF_INET6 };
 	const struct ifaddrs *entry;
 	struct interface interface;
 	unsigned count = 0, i;
 
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 4; i++) {
 		for (entry = all; entry && count < most; entry = entry->ifa_next) {
 			if (describe(entry, fd, &interface) &&
-			    interface.address.any.sa_family == families[i] &&
-			    wanted(&interface, include, exclude, loopback))
+			    interface.address.any.sa_family == families[i / 2] &&
+			    wanted(&interface, include, exclude, loopback) &&
+			    location_is_far(here, interface.name) == i % 2)
 				list[count++] = interface;
 		}
 	}
@@ -228,7 +230,7 @@ static unsigned collect(struct interface *list, unsigned most, const char *inclu
 }
 
 unsigned interfaces_find(struct interface *list, unsigned most, const char *include,
-			 const char *exclude, const char **why)
+			 const char *exclude, const struct location *here, const char **why)
 {
 	struct ifaddrs *all = NULL;
 	unsigned count;
@@ -245,9 +247,9 @@ unsigned interfaces_find(struct interface *list, unsigned most, const char *incl
 			close(fd);
 		return 0;
 	}
-	count = collect(list, most, include, exclude, false, all, fd);
+	count = collect(list, most, include, exclude, here, false, all, fd);
 	if (!count && !include && !exclude)
-		count = collect(list, most, NULL, NULL, true, all, fd);
+		count = collect(list, most, NULL, NULL, here, true, all, fd);
 	freeifaddrs(all);
 	if (fd >= 0)
 		close(fd);

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/location.h"
+
 #define INTERFACES_MOST 6
 
 union interface_address {
@@ -29,15 +31,15 @@ struct interface {
 };
 
 /*
- * The addresses to use, IPv4 before IPv6, at most most of them; returns how
- * many. include and exclude are lists of names, addresses and networks
+ * The addresses to use, IPv4 before IPv6 and interfaces of other NUMA nodes than here last, at
+ * most most of them; returns how many. include and exclude are lists of names, addresses and networks
  * ("eth0,10.0.0.0/8,fd00::/8"), as btl tcp has them; NULL or empty: no list.
  * With include, exclude does not count. Without either: interfaces that are up
  * and not those of virtual machines and containers on this host; the loopback
  * interface if there is no other. *why explains a 0: a static text.
  */
 unsigned interfaces_find(struct interface *list, unsigned most, const char *include,
-			 const char *exclude, const char **why);
+			 const char *exclude, const struct location *here, const char **why);
 /*
  * Return the first element of a list that is neither a name nor an address or a network with a
  * valid prefix, and set its length; NULL if the list is valid.

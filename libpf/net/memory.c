@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "base/probe.h"
 #include "common/context.h"
 #include "memory/atomic.h"
-#include "base/probe.h"
 
 /*
  * Times that one packet has its page supplied here, on the thread that moves packets, and finds it
@@ -100,7 +100,8 @@ static int resolve(struct net_memory *memory, const struct net_wait *wait,
 		.asking = here,
 	};
 	statistic_add_concurrent(&context->statistics, PF_STAT_LOCAL_FAULTS, 1);
-	probe_fault(context, NULL, PF_SIDE_LOCAL, FAULT_MAJOR, wait->address);
+	probe_fault(context->trace, context, NULL, PF_SIDE_LOCAL, FAULT_MAJOR, wait->address,
+		    wait->length);
 	memory_resolve(&context->memory, &resolved->resolution);
 	if (!here)
 		return PF_ERR_AGAIN;
@@ -122,14 +123,17 @@ unsigned memory_tell(struct net_memory *memory, struct net_core *core)
 		resolved = atomic_exchange_explicit(&memory->resolved, NULL, memory_order_acquire);
 	for (; resolved; resolved = next, count++) {
 		struct net_token token = resolved->token;
-		uint64_t bad;
+		uint64_t address = resolved->resolution.address;
+		uint64_t length = resolved->end - address, bad;
 		int status;
 
 		next = resolved->next;
 		status = conclude(memory, resolved, &bad);
-		if (status == PF_OK)
+		if (status == PF_OK) {
 			statistic_add_concurrent(&memory->context->statistics, PF_STAT_RETRANSMITS,
 						 1);
+			probe_retransmit(memory->context->trace, NULL, address, 0, length);
+		}
 		net_resolved(core, token, status, bad);
 	}
 	for (; deferred; deferred = next, count++) {
@@ -208,8 +212,10 @@ static int memory_source(void *user, const struct net_wait *wait, uint64_t addre
 
 	if (memory_ready(&memory->context->memory, address, look, false) < length)
 		return resolve(memory, wait, &memory->source_window, true, bad);
-	if (__builtin_expect(!wait->suspect, 1))
+	if (__builtin_expect(!wait->suspect, 1)) {
+		record_block(memory->context->trace, TRACE_BLOCK, true, address, length);
 		return PF_OK;
+	}
 	do {
 		status = access_look(&memory->access, address, length, bad);
 	} while (resolve_evicted(memory, wait, &memory->source_window, &round, &status, bad));
@@ -232,7 +238,23 @@ static int memory_destination(void *user, const struct net_wait *wait, uint64_t 
 		return PF_ERR_REFUSED;
 	if (memory_ready(&memory->context->memory, address, look, true) < length)
 		status = resolve(memory, wait, &memory->destination_window, true, bad);
+	if (status == PF_OK)
+		record_block(memory->context->trace, TRACE_BLOCK, false, address, length);
 	return status;
+}
+
+static void memory_trace(void *user, const struct net_wait *wait, enum net_block what)
+{
+	static const enum trace_kind kinds[] = {
+		[NET_BLOCK_SENT] = TRACE_BLOCK_DONE,
+		[NET_BLOCK_LOST] = TRACE_LOST,
+		[NET_BLOCK_RESOLVED] = TRACE_BLOCK,
+		[NET_BLOCK_ARRIVED] = TRACE_BLOCK_DONE,
+	};
+	const struct net_memory *memory = user;
+
+	record_block(memory->context->trace, kinds[what], !wait->write, wait->address,
+		     wait->length);
 }
 
 static int memory_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
@@ -349,6 +371,7 @@ struct net_memory_operations memory_operations(struct net_memory *memory)
 		.fetch = memory_fetch,
 		.gather = memory_gather,
 		.atomic = memory_atomic,
+		.trace = memory->context->trace ? memory_trace : NULL,
 		.user = memory,
 	};
 }

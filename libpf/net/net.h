@@ -118,6 +118,14 @@ struct net_piece {
 	uint32_t length;
 };
 
+/* What became of a block. */
+enum net_block {
+	NET_BLOCK_SENT,     /* to its last packet */
+	NET_BLOCK_LOST,     /* packets of it were, and are sent again */
+	NET_BLOCK_RESOLVED, /* its page fault here was, and it is waited for */
+	NET_BLOCK_ARRIVED,  /* all of it */
+};
+
 /*
  * Operations on the user's memory. source, destination, place, fetch and atomic
  * return PF_OK, PF_ERR_AGAIN if the memory is absent (the user resolves wait's range
@@ -147,6 +155,8 @@ struct net_memory_operations {
 		     uint32_t length, uint64_t *bad);
 	/* Of payloads where net_predict had them received: they are read by nothing else. */
 	net_gather_fn gather;
+	/* Told for a trace; NULL: there is none. The address and length of wait are the block's. */
+	void (*trace)(void *user, const struct net_wait *wait, enum net_block what);
 	int (*atomic)(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		      uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad);
 	void *user;

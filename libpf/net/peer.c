@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 
+#include "base/probe.h"
 #include "common/refused.h"
 #include "engine.h"
 
@@ -262,6 +263,8 @@ static int finish_post(struct engine *engine, struct operation *operation, int s
 		return PF_OK;
 	}
 	engine_unlock(engine);
+	if (operation->kind != OPERATION_ATOMIC)
+		probe_transfer_done(engine->context->trace, operation, status);
 	operation_take_back(&engine->context->operations, operation);
 	free(operation);
 	return status;
@@ -280,6 +283,8 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 	status = operation_start(peer, kind, complete, arg, &operation);
 	if (status != PF_OK)
 		return status;
+	probe_transfer(peer->context->trace, operation, kind == OPERATION_PUT, here, remote, length,
+		       peer->id);
 	if (kind == OPERATION_GET)
 		memory_expect(&peer->context->memory, here, length);
 	engine_lock(engine);

@@ -50,24 +50,12 @@ static void give_up(struct exchange *exchange, struct net_transfer *transfer)
 	transfer_tell(exchange, transfer, transfer->operation ? TELL_CANCEL : TELL_FAILED);
 }
 
-static struct net_wait wait_for(const struct exchange *exchange,
-				const struct net_transfer *transfer, unsigned block)
-{
-	return (struct net_wait){
-		.token = transfer_token(exchange, transfer, block),
-		.address = transfer->local + (uint64_t)block * exchange->block_size,
-		.length = transfer_block_length(exchange, transfer, block),
-		.end = transfer->local + transfer->length,
-		.suspect = transfer->suspect >> block & 1,
-	};
-}
-
 /* Can the block be read now? As the callback source. */
 static int look(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		uint64_t *bad)
 {
 	struct shared *shared = exchange->shared;
-	struct net_wait wait = wait_for(exchange, transfer, block);
+	struct net_wait wait = transfer_wait(exchange, transfer, block);
 
 	*bad = 0;
 	return shared->memory.source(shared->memory.user, &wait, wait.address,
@@ -160,7 +148,7 @@ bool source_fetch(struct exchange *exchange, const struct run *run, void *to)
 
 	for (; offset < end; offset += length, bytes += length) {
 		unsigned block = offset / exchange->block_size;
-		struct net_wait wait = wait_for(exchange, transfer, block);
+		struct net_wait wait = transfer_wait(exchange, transfer, block);
 		uint64_t bad = 0;
 		int status;
 
@@ -284,6 +272,7 @@ void source_sent(struct exchange *exchange, const struct run *run)
 	statistics->asked_again += (transfer->asked & blocks) != 0;
 	if (!sent)
 		return;
+	transfer_trace(exchange, transfer, sent, NET_BLOCK_SENT);
 	transfer->ready &= ~sent;
 	transfer->checked &= ~sent;
 	transfer->again &= ~sent;
@@ -312,6 +301,7 @@ void source_lost(struct exchange *exchange, const struct sent *sent, bool unread
 
 		transfer->granules[part.block] |= granule_mask(part.granule, part.granules);
 		transfer->again |= bit;
+		transfer_trace(exchange, transfer, bit, NET_BLOCK_LOST);
 		transfer->checked &= ~bit;
 		if (unreadable)
 			transfer->suspect |= bit;

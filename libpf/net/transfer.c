@@ -322,6 +322,34 @@ struct net_token transfer_token(const struct exchange *exchange,
 				   .generation = transfer->generation };
 }
 
+struct net_wait transfer_wait(const struct exchange *exchange, const struct net_transfer *transfer,
+			      unsigned block)
+{
+	return (struct net_wait){
+		.token = transfer_token(exchange, transfer, block),
+		.address = transfer->local + (uint64_t)block * exchange->block_size,
+		.length = transfer_block_length(exchange, transfer, block),
+		.end = transfer->local + transfer->length,
+		.write = !transfer->source,
+		.suspect = transfer->suspect >> block & 1,
+	};
+}
+
+void transfer_trace(const struct exchange *exchange, const struct net_transfer *transfer,
+		    uint64_t blocks, enum net_block what)
+{
+	const struct net_memory_operations *memory = &exchange->shared->memory;
+
+	if (__builtin_expect(!memory->trace, 1))
+		return;
+	for (; blocks; blocks &= blocks - 1) {
+		struct net_wait wait = transfer_wait(exchange, transfer,
+						     (unsigned)__builtin_ctzll(blocks));
+
+		memory->trace(memory->user, &wait, what);
+	}
+}
+
 struct net_transfer *transfer_of_token(struct exchange *exchange, struct net_token token)
 {
 	struct net_transfer *transfer = transfer_find(exchange, token.served,

@@ -45,5 +45,11 @@ uint64_t transfer_block_granules(const struct exchange *exchange,
 struct net_transfer *transfer_of_token(struct exchange *exchange, struct net_token token);
 struct net_token transfer_token(const struct exchange *exchange,
 				const struct net_transfer *transfer, unsigned block);
+/* A block as the memory's callbacks want it. */
+struct net_wait transfer_wait(const struct exchange *exchange, const struct net_transfer *transfer,
+			      unsigned block);
+/* Tell the trace, if there is one, what became of these blocks. */
+void transfer_trace(const struct exchange *exchange, const struct net_transfer *transfer,
+		    uint64_t blocks, enum net_block what);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "machine.h"
 #include "pattern.h"
 
 const struct memory_kind *const memory_kinds[] = {
@@ -34,6 +35,19 @@ const char *memory_error(const char *format, ...)
 	if (error && length < sizeof(text))
 		snprintf(text + length, sizeof(text) - length, " (%s)", strerror(error));
 	return text;
+}
+
+size_t memory_huge_page(void)
+{
+	static size_t size;
+	char text[40];
+
+	if (!size)
+		size = machine_read("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text,
+				    sizeof(text)) ?
+			       strtoul(text, NULL, 10) :
+			       2 * MIB;
+	return size;
 }
 
 void *memory_reserve(size_t size)
@@ -147,7 +161,7 @@ const uint8_t *memory_program(size_t *size)
 	return segment.start;
 }
 
-static void make_page(enum contents contents, uint64_t page, uint64_t seed, uint8_t bytes[PAGE])
+static void make_page(enum contents contents, uint64_t page, uint64_t seed, uint8_t *bytes)
 {
 	size_t size;
 
@@ -179,7 +193,7 @@ static void fill(struct memory *memory)
 static size_t differs(const uint8_t *bytes, size_t length, enum contents contents, bool or_zero,
 		      size_t position, uint64_t seed)
 {
-	uint8_t page[PAGE];
+	uint8_t page[PAGE_MOST];
 	size_t done = 0, i;
 
 	or_zero = or_zero || contents == CONTENTS_EITHER;
@@ -241,7 +255,7 @@ static bool is_filled(const struct memory_kind *kind)
 const char *memory_open(struct memory *memory, const struct memory_kind *kind, bool source,
 			size_t length, size_t offset, uint64_t seed)
 {
-	size_t unit = kind->unit ? kind->unit : PAGE;
+	size_t unit = kind->huge ? HUGE_PAGE : PAGE;
 	const char *error;
 
 	memset(memory, 0, sizeof(*memory));

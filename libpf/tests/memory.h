@@ -18,6 +18,8 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
+#include "page.h"
+
 #ifndef MADV_PAGEOUT
 #define MADV_PAGEOUT 21
 #endif
@@ -25,8 +27,8 @@
 #define MADV_COLLAPSE 25
 #endif
 
-#define PAGE ((size_t)4096)
-#define HUGE_PAGE ((size_t)2 << 20)
+/* Bytes of a huge page, 2 to 512 MiB. */
+#define HUGE_PAGE memory_huge_page()
 #define MIB ((size_t)1 << 20)
 
 /* The result of a transfer from or to it. */
@@ -56,7 +58,7 @@ struct memory_kind {
 	bool loses;       /* bytes that arrived may become zeros again */
 	size_t only;      /* the only useful length; 0: any */
 	size_t most;      /* the longest buffer; 0: no limit */
-	size_t unit;      /* the size of its pages; 0: PAGE */
+	bool huge;        /* its pages are huge pages */
 	/* Prepare the machine, once for all processes. Returns why that is impossible. */
 	const char *(*machine)(void);
 	/* Set memory->map to memory->size bytes; NULL: private anonymous memory. */
@@ -135,6 +137,7 @@ const char *memory_check(const struct memory *memory, const struct memory_kind *
 const char *memory_check_around(const struct memory *memory);
 void memory_close(struct memory *memory);
 
+size_t memory_huge_page(void);
 /* For the kinds: addresses that no other mapping gets, so that holes remain. */
 void *memory_reserve(size_t size);
 /* madvise for the whole mapping, or an error. */

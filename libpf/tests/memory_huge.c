@@ -9,9 +9,6 @@
 #include "machine.h"
 #include "memory.h"
 
-/* Enough for two buffers of 64 MiB. */
-#define HUGETLB_PAGES "72"
-
 /* ---- transparent ---- */
 
 static const char *with_transparent(void)
@@ -113,17 +110,23 @@ static const char *keep_collapsing(struct memory *memory, unsigned turn)
 
 static const char *with_hugetlb(void)
 {
-	char text[40] = "";
+	/* Enough for two buffers of 64 MiB, and what is around them. */
+	const size_t wanted = 2 * (64 * MIB / HUGE_PAGE + 4);
+	char text[100] = "";
 	const char *reason;
 
-	if (access("/sys/kernel/mm/hugepages/hugepages-2048kB", F_OK))
-		return "no huge pages of 2 MiB on this machine";
-	reason = machine_write("/proc/sys/vm/nr_hugepages", HUGETLB_PAGES);
+	snprintf(text, sizeof(text), "/sys/kernel/mm/hugepages/hugepages-%zukB", HUGE_PAGE / 1024);
+	errno = 0;
+	if (access(text, F_OK))
+		return memory_error("no hugetlbfs with pages of %zu MiB", HUGE_PAGE / MIB);
+	snprintf(text, sizeof(text), "%zu", wanted);
+	reason = machine_write("/proc/sys/vm/nr_hugepages", text);
 	if (reason)
 		return reason;
+	errno = 0;
 	if (!machine_read("/proc/sys/vm/nr_hugepages", text, sizeof(text)) ||
-	    strtol(text, NULL, 10) < strtol(HUGETLB_PAGES, NULL, 10))
-		return "not enough memory for " HUGETLB_PAGES " huge pages";
+	    strtoul(text, NULL, 10) < wanted)
+		return memory_error("not enough memory for %zu huge pages", wanted);
 	return NULL;
 }
 
@@ -175,37 +178,37 @@ static const char *merge(struct memory *memory)
 
 const struct memory_kind memory_huge_kinds[] = {
 	{ .name = "huge page (THP)",
-	  .unit = HUGE_PAGE,
+	  .huge = true,
 	  .machine = with_transparent,
 	  .map = map_huge,
 	  .prepare = check_huge },
 	{ .name = "huge page never touched",
 	  .holds = CONTENTS_ZERO,
-	  .unit = HUGE_PAGE,
+	  .huge = true,
 	  .machine = with_transparent,
 	  .map = map_huge },
 	{ .name = "huge page split by MADV_DONTNEED during",
 	  .holds = CONTENTS_EITHER,
 	  .loses = true,
-	  .unit = HUGE_PAGE,
+	  .huge = true,
 	  .machine = with_transparent,
 	  .map = map_huge,
 	  .prepare = check_huge,
 	  .disturb = keep_dropping_parts },
 	{ .name = "huge page split by mprotect during",
-	  .unit = HUGE_PAGE,
+	  .huge = true,
 	  .machine = with_transparent,
 	  .map = map_huge,
 	  .prepare = check_huge,
 	  .disturb = keep_splitting },
 	{ .name = "collapsed during",
-	  .unit = HUGE_PAGE,
+	  .huge = true,
 	  .machine = with_collapse,
 	  .disturb = keep_collapsing },
-	{ .name = "hugetlbfs", .unit = HUGE_PAGE, .machine = with_hugetlb, .map = map_hugetlb },
+	{ .name = "hugetlbfs", .huge = true, .machine = with_hugetlb, .map = map_hugetlb },
 	{ .name = "hugetlbfs never touched",
 	  .holds = CONTENTS_ZERO,
-	  .unit = HUGE_PAGE,
+	  .huge = true,
 	  .machine = with_hugetlb,
 	  .map = map_hugetlb },
 	/* Not the longest: on a busy machine the kernel's thread is slow. */

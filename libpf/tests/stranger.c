@@ -25,6 +25,12 @@ static void on_message(pf_context *context, pf_peer *from, uint8_t tag, void *da
 	observed.messages++;
 }
 
+static void on_pieces(pf_context *context, pf_peer *from, uint8_t tag, const struct iovec *pieces,
+		      unsigned count, void *arg)
+{
+	observed.messages++;
+}
+
 pf_context *stranger_context(const pf_options *options)
 {
 	pf_context *context;
@@ -33,6 +39,7 @@ pf_context *stranger_context(const pf_options *options)
 	assert_ok(pf_open(options, &context));
 	pf_set_error(context, on_error, NULL);
 	pf_set_receive(context, on_message, NULL);
+	pf_set_receive_pieces(context, on_pieces, NULL);
 	return context;
 }
 
@@ -217,7 +224,7 @@ void intruder_enter(struct intruder *intruder, pf_context *context)
 	hello = (struct hello){ .from = intruder->address,
 				.cookie_address = (uint64_t)(uintptr_t)&intruder->cookie,
 				.cookie = intruder->cookie };
-	assert_ok(channel_create(&intruder->channel, 65536, &allowance));
+	assert_ok(channel_create(&intruder->channel, 65536, &allowance, NULL));
 	/* Use the whole ring at once: it need not grow. */
 	intruder->channel.ring.lap = intruder->channel.ring.stop = intruder->channel.ring.size;
 	intruder->channel.ring.allowance = NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Access to this process's memory through the kernel: by system calls, or by a file if they are refused. */
+#include "page.h"
 #include "unit.h"
 
 #include <sys/mman.h>
 
 #include "net/access.h"
 
-#define PAGE ((size_t)4096)
 #define PAGES 200
 #define HOLE 150 /* the inaccessible page */
 
@@ -51,15 +51,14 @@ static void test_copies(void **state)
 /* Bytes before the inaccessible page are written. */
 static void test_faults(void **state)
 {
-	static uint8_t bytes[3 * 4096];
+	static uint8_t bytes[3 * PAGE_MOST];
 	uint64_t bad = 0, hole = at(HOLE * PAGE);
 
-	pattern_fill(bytes, sizeof(bytes), 9);
+	pattern_fill(bytes, 3 * PAGE, 9);
 	assert_status(access_write(&access_, hole - 100, bytes, 200, &bad), PF_ERR_FAULT);
 	assert_true(bad == hole);
 	assert_pattern(memory + HOLE * PAGE - 100, 100, 9);
-	assert_status(access_read(&access_, hole - PAGE - 7, bytes, sizeof(bytes), &bad),
-		      PF_ERR_FAULT);
+	assert_status(access_read(&access_, hole - PAGE - 7, bytes, 3 * PAGE, &bad), PF_ERR_FAULT);
 	assert_true(bad == hole);
 	assert_status(access_read(&access_, hole + 5, bytes, 8, &bad), PF_ERR_FAULT);
 	assert_true(bad == hole + 5);

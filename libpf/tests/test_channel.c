@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "page.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -13,14 +14,13 @@
 #include "host/connection_message.h"
 #include "host/inbox.h"
 
-#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 #define RING_SIZE channel_ring_size(RING_SIZE_MIN, PAGE)
 
 static int create(struct channel *channel)
 {
 	static _Atomic int64_t allowance;
 
-	return channel_create(channel, RING_SIZE_MIN, &allowance);
+	return channel_create(channel, RING_SIZE_MIN, &allowance, NULL);
 }
 
 static bool is_open(int fd)

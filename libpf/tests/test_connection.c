@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/context.h"
@@ -43,7 +44,7 @@ static int make_channel(void)
 	struct channel channel;
 	int fd;
 
-	assert_ok(channel_create(&channel, 65536, &allowance));
+	assert_ok(channel_create(&channel, 65536, &allowance, NULL));
 	fd = dup(channel.fd);
 	channel_destroy(&channel);
 	return fd;
@@ -55,6 +56,41 @@ static void make_ends(int ends[2])
 }
 
 /* ---- messages, without a context ---- */
+
+/* As a user whose limit is less than the descriptors that wait to be received. */
+static int send_many(void)
+{
+	struct connection_message message = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_HELLO };
+	const struct rlimit limit = { 16, 64 };
+	unsigned i;
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) ||
+	    setrlimit(RLIMIT_NOFILE, &limit) || (!getuid() && setresuid(65534, 65534, 65534)))
+		return 2;
+	for (i = 0; i < 40; i++) {
+		if (connection_message_send(ends[0], &message, ends[1]) != PF_OK)
+			return 1;
+	}
+	/* The hard limit is the end. */
+	for (; i < 100; i++) {
+		if (connection_message_send(ends[0], &message, ends[1]) == PF_ERR_AGAIN)
+			return 0;
+	}
+	return 3;
+}
+
+static void test_descriptors_in_flight(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (!child)
+		_exit(send_many());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
 
 static void test_seal(void **state)
 {
@@ -563,6 +599,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_seal),
 		cmocka_unit_test(test_receive),
+		cmocka_unit_test(test_descriptors_in_flight),
 		cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_hang_up_early),
 		cmocka_unit_test(test_accepted),

@@ -4,11 +4,11 @@
  * names the side and the first such address, nothing outside the destination changes, and both
  * processes go on.
  */
+#include "page.h"
 #include "pair.h"
 
 #include <unistd.h>
 
-#define PAGE ((size_t)4096)
 #define LOCAL_LENGTH (4 * MIB)
 #define WINDOW (8 * MIB)
 #define GUARD 0xe7
@@ -210,7 +210,7 @@ static void test_end_of_memory(void **state)
 /* Addresses that no process ever has. */
 static void test_nowhere(void **state)
 {
-	static const uint64_t addresses[] = { 0, 8, 0x7fffffffffff, 1ull << 63,
+	static const uint64_t addresses[] = { 0, 8, 0x7fffffffffff, 1ull << 54,
 					      UINT64_MAX - 100000000 };
 	struct sides sides = open_sides(state);
 	const size_t lengths[] = { 1, 8, sides.length };
@@ -303,7 +303,7 @@ static void test_untouched(void **state)
 static void test_atomics(void **state)
 {
 	static const uint64_t addresses[] = { 0,          4096,           0x7ffffffffff8,
-					      1ull << 63, UINT64_MAX - 7, UINT64_MAX - 4095 };
+					      1ull << 54, UINT64_MAX - 7, UINT64_MAX - 4095 };
 	struct sides sides = open_sides(state);
 	struct pair *pair = sides.pair;
 	uint64_t *target = (uint64_t *)(sides.window + PAGE);

@@ -76,16 +76,31 @@ static void test_lengths(void **state)
 	}
 }
 
-static void test_long(void **state)
+static void test_pieces(void **state)
 {
-	uint64_t pieces[1024] = { 0 };
+	static const struct {
+		const char *what;
+		uint32_t first, gap;
+		size_t length;
+	} cases[] = {
+		{ "pieces without their lengths", 128, 0, 7 },
+		{ "pieces without a second", 128, 0, 8 + 128 },
+		{ "a second piece without bytes", 128, 63, 8 + 128 + 63 },
+		{ "a first piece beyond the message", 2048, 0, 1024 },
+		{ "a first piece far beyond the message", UINT32_MAX - 7, 0, 1024 },
+		{ "a first piece that is too short", 120, 0, 1024 },
+		{ "a second piece that is not aligned", 129, 0, 1024 },
+		{ "a gap that is too long", 128, MESSAGE_ALIGNMENT, 1024 },
+		{ "a gap far beyond the message", 128, UINT32_MAX, 1024 },
+	};
+	uint32_t pieces[256] = { 0 };
+	size_t i;
 
-	check_disconnects(MESSAGE_LONG, pieces, 0, "long message without a count");
-	check_disconnects(MESSAGE_LONG, pieces, 7, "long message with half a count");
-	pieces[0] = sizeof(pieces) - 7;
-	check_disconnects(MESSAGE_LONG, pieces, sizeof(pieces), "count beyond the message");
-	pieces[0] = UINT64_MAX;
-	check_disconnects(MESSAGE_LONG, pieces, sizeof(pieces), "count far beyond the message");
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		pieces[0] = cases[i].first;
+		pieces[1] = cases[i].gap;
+		check_disconnects(MESSAGE_PIECES, pieces, cases[i].length, cases[i].what);
+	}
 }
 
 static void test_offers(void **state)
@@ -469,7 +484,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_offers),
 		cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_atomics),

@@ -293,7 +293,8 @@ static void send_and_compute(struct pair *me)
 
 /*
  * A reader that waits for more of such a sender sleeps ever longer all the same: it wakes 15 times in
- * the time measured here; a thousand times, if it cannot rely on being woken.
+ * the time measured here, 171 where every system call took ten times its usual time; a thousand times,
+ * if it cannot rely on being woken.
  */
 static void test_sender_computes(void **state)
 {
@@ -311,7 +312,7 @@ static void test_sender_computes(void **state)
 	end = clock_nanoseconds(CLOCK_MONOTONIC) + 1000000000;
 	while (clock_nanoseconds(CLOCK_MONOTONIC) < end)
 		pf_progress(pair->context);
-	assert_in_range(pf_stat(pair->context, PF_STAT_SLEEPS) - sleeps, 1, 100);
+	assert_in_range(pf_stat(pair->context, PF_STAT_SLEEPS) - sleeps, 1, 500);
 	pair_say(pair, 1);
 	pair_wait_exit(pair, 1);
 	pair_end(pair);

@@ -4,8 +4,12 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "net/interface.h"
+
+static struct location here;
 
 /* What getifaddrs says here: the tests bring a host of their own. */
 static struct ifaddrs *host;
@@ -83,7 +87,7 @@ static const char *found(const char *include, const char *exclude)
 	static char text[512];
 	char address[64];
 	const char *why;
-	unsigned count = interfaces_find(list, INTERFACES_MOST, include, exclude, &why), i;
+	unsigned count = interfaces_find(list, INTERFACES_MOST, include, exclude, &here, &why), i;
 
 	if (!count)
 		return why;
@@ -154,8 +158,9 @@ static void test_many(void **state)
 	for (i = 0; i < DEVICES_MOST; i++)
 		devices[i] = (struct device){ "eth0", "10.0.0.1", "255.0.0.0", IFF_UP };
 	set_host(devices, DEVICES_MOST);
-	assert_int_equal(interfaces_find(list, INTERFACES_MOST, NULL, NULL, &why), INTERFACES_MOST);
-	assert_int_equal(interfaces_find(list, 2, NULL, NULL, &why), 2);
+	assert_int_equal(interfaces_find(list, INTERFACES_MOST, NULL, NULL, &here, &why),
+			 INTERFACES_MOST);
+	assert_int_equal(interfaces_find(list, 2, NULL, NULL, &here, &why), 2);
 }
 
 static void test_valid(void **state)
@@ -202,6 +207,51 @@ static void test_malformed(void **state)
 	}
 }
 
+/* Interfaces of another NUMA node come last, and are the first that there is no room for. */
+static void test_nodes(void **state)
+{
+	const char *usual_sysfs = location_sysfs;
+	struct interface list[INTERFACES_MOST];
+	char folder[] = "/tmp/libpf-test.XXXXXX", path[96];
+	static const char *const parts[] = { "class", "class/net", "class/net/eth0",
+					     "class/net/eth0/device" };
+	const char *why;
+	FILE *file;
+	int i;
+
+	assert_non_null(mkdtemp(folder));
+	for (i = 0; i < 4; i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, parts[i]);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	snprintf(path, sizeof(path), "%s/%s/numa_node", folder, parts[3]);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fprintf(file, "1\n");
+	assert_int_equal(fclose(file), 0);
+	set_host(usual, USUAL);
+	location_sysfs = folder;
+	/* Nodes 1, then 0, then not known. */
+	here.node = 2;
+	assert_string_equal(found(NULL, NULL),
+			    "eth0 10.1.2.3/24, ib0 192.168.7.1/16, eth0 fd00::5/64");
+	here.node = 1;
+	assert_string_equal(found(NULL, NULL),
+			    "ib0 192.168.7.1/16, eth0 10.1.2.3/24, eth0 fd00::5/64");
+	assert_int_equal(interfaces_find(list, 1, NULL, NULL, &here, &why), 1);
+	assert_string_equal(list[0].name, "ib0");
+	here.node = 0;
+	assert_string_equal(found(NULL, NULL),
+			    "eth0 10.1.2.3/24, ib0 192.168.7.1/16, eth0 fd00::5/64");
+	location_sysfs = usual_sysfs;
+	assert_int_equal(remove(path), 0);
+	for (i = 3; i >= 0; i--) {
+		snprintf(path, sizeof(path), "%s/%s", folder, parts[i]);
+		assert_int_equal(rmdir(path), 0);
+	}
+	assert_int_equal(rmdir(folder), 0);
+}
+
 static void test_reaches(void **state)
 {
 	struct interface list[INTERFACES_MOST];
@@ -209,7 +259,7 @@ static void test_reaches(void **state)
 	const char *why;
 
 	set_host(usual, USUAL);
-	assert_int_equal(interfaces_find(list, INTERFACES_MOST, NULL, NULL, &why), 3);
+	assert_int_equal(interfaces_find(list, INTERFACES_MOST, NULL, NULL, &here, &why), 3);
 	fill(&address, "10.1.2.200");
 	assert_true(interface_reaches(&list[0], &address));
 	assert_false(interface_reaches(&list[1], &address));
@@ -228,7 +278,8 @@ int main(void)
 		cmocka_unit_test(test_default),   cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_include),   cmocka_unit_test(test_exclude),
 		cmocka_unit_test(test_many),      cmocka_unit_test(test_valid),
-		cmocka_unit_test(test_malformed), cmocka_unit_test(test_reaches),
+		cmocka_unit_test(test_malformed), cmocka_unit_test(test_nodes),
+		cmocka_unit_test(test_reaches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory whose pages come from a callback: for transfers of either side, and for loads. */
+#include "page.h"
 #include "pair.h"
 
 #include <pthread.h>
@@ -8,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAGE ((size_t)4096)
 #define LENGTH (2 * MIB)
 #define UNALIGNED 77
 
@@ -28,11 +28,12 @@ struct paged {
 static int supply(pf_context *context, uint64_t address, void *page, size_t length, void *arg)
 {
 	struct paged *paged = arg;
+	size_t at;
 
 	atomic_fetch_add(&paged->calls, 1);
 	while (paged->held)
 		usleep(1000);
-	if (address == paged->bad)
+	if (paged->bad >= address && paged->bad < address + length)
 		return PF_ERR_SYSTEM;
 	if (paged->small) {
 		uint64_t last = atomic_exchange(&paged->last, address);
@@ -40,7 +41,8 @@ static int supply(pf_context *context, uint64_t address, void *page, size_t leng
 		if (last && last != address)
 			madvise((void *)(uintptr_t)last, PAGE, MADV_DONTNEED);
 	}
-	pattern_fill(page, length, address);
+	for (at = 0; at < length; at += PAGE)
+		pattern_fill((uint8_t *)page + at, PAGE, address + at);
 	return PF_OK;
 }
 
@@ -238,6 +240,67 @@ static void test_loads(void **state)
 	pair_end(pair);
 }
 
+static bool is_present(const struct paged *paged, size_t number)
+{
+	unsigned char present;
+
+	assert_ok(mincore(paged->start + number * PAGE, PAGE, &present));
+	return present & 1;
+}
+
+/* Units of three pages; the range has a shorter one at its end. */
+static void test_units(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	const size_t last = LENGTH / PAGE - 1, wrong[] = { 0, PAGE - 1, PAGE + 1 };
+	struct paged paged = { 0 };
+	volatile uint8_t *bytes;
+	size_t i;
+
+	paged_open(&paged, pair);
+	bytes = paged.start;
+	for (i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_status(pf_pager_set_unit(paged.pager, wrong[i]), PF_ERR_ARGUMENT);
+	assert_ok(pf_pager_set_unit(paged.pager, 3 * PAGE));
+	(void)bytes[4 * PAGE];
+	assert_int_equal(paged.calls, 1);
+	for (i = 2; i <= 6; i++)
+		assert_int_equal(is_present(&paged, i), i >= 3 && i <= 5);
+	/* Present pages of a unit stay, also between absent ones. */
+	pattern_fill(paged.start + 4 * PAGE, PAGE, 1);
+	assert_ok(pf_pager_evict(paged.pager, paged.start + 3 * PAGE, PAGE));
+	assert_ok(pf_pager_evict(paged.pager, paged.start + 5 * PAGE, PAGE));
+	(void)bytes[5 * PAGE];
+	assert_int_equal(paged.calls, 2);
+	assert_true(is_present(&paged, 3));
+	assert_true(
+		is_supplied(paged.start + 3 * PAGE, remote_address(paged.start + 3 * PAGE), PAGE));
+	assert_true(
+		is_supplied(paged.start + 5 * PAGE, remote_address(paged.start + 5 * PAGE), PAGE));
+	pair_check_pattern(pair, paged.start + 4 * PAGE, PAGE, 1);
+	(void)bytes[last * PAGE];
+	assert_int_equal(paged.calls, 3);
+	assert_true(is_present(&paged, last - 1) && !is_present(&paged, last - 2));
+	/* A transfer needs fewer calls than there are pages. */
+	evict_all(&paged);
+	assert_ok(pair_put(pair, pair->peer, paged.start, pair_there(pair, 1, pair->window), LENGTH)
+			  .status);
+	assert_true(is_supplied(pair->window, remote_address(paged.start), LENGTH));
+	assert_in_range(paged.calls, 3 + (last + 3) / 3, 3 + last);
+	/* The kernel splits the mapping within a unit. */
+	evict_all(&paged);
+	assert_ok(madvise(paged.start + 4 * PAGE, PAGE, MADV_DONTDUMP));
+	assert_true(is_supplied(paged.start + 3 * PAGE, remote_address(paged.start + 3 * PAGE),
+				3 * PAGE));
+	assert_ok(madvise(paged.start + 4 * PAGE, PAGE, MADV_DODUMP));
+	/* More than the range. */
+	assert_ok(pf_pager_set_unit(paged.pager, 2 * LENGTH));
+	evict_all(&paged);
+	assert_true(is_supplied(paged.start, remote_address(paged.start), LENGTH));
+	paged_close(&paged);
+	pair_end(pair);
+}
+
 static _Atomic bool evicting;
 
 static void *evict_always(void *arg)
@@ -290,7 +353,7 @@ static void transfer_held(struct pair *pair, struct paged *paged, enum pair_dire
 			  uint8_t *memory, size_t length)
 {
 	struct pair_done slow = { 0 };
-	uint8_t other[PAGE];
+	uint8_t other[PAGE_MOST];
 	unsigned i;
 
 	paged->held = true;
@@ -635,8 +698,8 @@ static void test_none_lost(void **state)
 static void test_arguments(void **state)
 {
 	/* Offset from the pager's memory, and length. */
-	static const size_t overlapping[][2] = { { PAGE, PAGE }, { 1, PAGE }, { 0, 0 } };
-	static const size_t outside[][2] = { { LENGTH, PAGE }, { 1, PAGE }, { 0, LENGTH + PAGE } };
+	const size_t overlapping[][2] = { { PAGE, PAGE }, { 1, PAGE }, { 0, 0 } };
+	const size_t outside[][2] = { { LENGTH, PAGE }, { 1, PAGE }, { 0, LENGTH + PAGE } };
 	struct pair *pair = pair_open(state, .window = LENGTH);
 	struct paged paged = { 0 };
 	pf_pager *other;
@@ -672,6 +735,7 @@ int main(void)
 		IN_MODE(test_messages, THREADS),
 		IN_ALL(test_remote),
 		IN_ALL(test_loads),
+		IN_ALL(test_units),
 		IN_ALL(test_slow),
 		IN_ALL(test_beside),
 		IN_ALL(test_grown),

@@ -49,7 +49,7 @@ static void fixture_open(struct fixture *fixture)
 	residency_open(&fixture->residency, getpid(), 0);
 	pace_init(&fixture->pace, 100, &fixture->activity);
 	resolver_init(&fixture->resolver, &fixture->pagers, &fixture->residency, &fixture->pace,
-		      PF_POLICY_TOUCH);
+		      PF_POLICY_TOUCH, NULL);
 	fixture->pages = mmap(NULL, PAGES * page_size(), PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(fixture->pages, MAP_FAILED);

@@ -4,6 +4,7 @@
  * parked, resolved, retransmitted. A wrapped madvise makes and fills the pages, in the process that
  * owns them and on its service thread.
  */
+#include "page.h"
 #include "pair.h"
 
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PAGE ((size_t)4096)
 #define WINDOW (8 * MIB)
 #define SEED 21
 
@@ -323,7 +323,7 @@ static void test_close(void **state)
 struct filler {
 	int fd;
 	uint8_t *start;
-	uint8_t page[PAGE];
+	uint8_t page[PAGE_MOST];
 };
 
 /* Fill each byte of a page with its number. Ends with the process. */

@@ -11,13 +11,15 @@
 #include "host/channel.h"
 
 #define RING_MOST ((size_t)256 << 10)
+#define EAGER_MOST (64u << 10) /* the default of eager_limit, without the header of the message */
 #define MOST_ENTRIES (RING_MOST / RING_HEADER)
 
 /* The smallest ring, one that may grow to its full size, and one that may not grow. */
 static const struct shape {
 	size_t size;
 	int64_t allowance;
-} smallest = { RING_SIZE_MIN, 0 }, growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 };
+} smallest = { RING_SIZE_MIN, 0 }, growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 },
+  large = { 4 * RING_LAP_AMPLE, INT64_MAX };
 
 /* One ring, as its two processes see it. */
 struct ends {
@@ -35,7 +37,8 @@ static struct ends *open_ends(void **state)
 
 	assert_non_null(ends);
 	atomic_init(&ends->allowance, shape->allowance);
-	assert_int_equal(channel_create(&ends->channel, shape->size, &ends->allowance), PF_OK);
+	assert_int_equal(channel_create(&ends->channel, shape->size, &ends->allowance, NULL),
+			 PF_OK);
 	ends->writer = ends->channel.ring;
 	ends->reader = ends->channel.ring;
 	return ends;
@@ -239,12 +242,6 @@ static void test_growth(void **state)
 		bytes += ring_span(length);
 	}
 	assert_true(bytes >= RING_WRAPS * RING_LAP_FIRST);
-	while (bytes < 2 * RING_WRAPS * ends->writer.size) {
-		assert_true(write_entry(ends, length));
-		read_all(ends);
-		bytes += ring_span(length);
-	}
-	assert_int_equal(ends->writer.lap, ends->writer.size);
 	close_ends(ends);
 
 	ends = open_ends(state);
@@ -277,7 +274,7 @@ static void test_never_waits(void **state)
 {
 	static const size_t lengths[] = { 8, 100, 4096, 8184, 12000, 32768, 65536 };
 	const struct shape *shape = *state;
-	size_t i, most = shape->allowance ? RING_MOST / 4 : RING_LAP_FREE / 2;
+	size_t i, most = shape->allowance ? RING_MOST / 4 : EAGER_MOST;
 	int j;
 
 	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]) && lengths[i] <= most; i++) {
@@ -291,22 +288,65 @@ static void test_never_waits(void **state)
 	}
 }
 
-/* Up to this length, entries that are read at once stay in the first lap; longer ones do not. */
-static void test_short(void **state)
+/* Nor does one wait whose reader is more than half a lap behind, if the lap may not grow. */
+static void test_behind(void **state)
 {
+	const size_t length = 1000, most = RING_LAP_FREE / 8 * 5 / ring_span(length);
 	struct ends *ends = open_ends(state);
 	int i;
 
+	for (i = 0; i < 2000; i++) {
+		assert_true(write_entry(ends, length));
+		if (ends->written - ends->read > most)
+			read_entry(ends);
+	}
+	assert_int_equal(ends->writer.lap, RING_LAP_FREE);
+	close_ends(ends);
+}
+
+/* The length of the lap after many entries of this length, each read at once. */
+static uint64_t lap_with(struct ends *ends, size_t length)
+{
+	int i;
+
 	for (i = 0; i < 100 * RING_WRAPS; i++) {
-		assert_true(write_entry(ends, RING_SHORT_MOST));
+		assert_true(write_entry(ends, length));
 		read_all(ends);
 	}
-	assert_int_equal(ends->writer.lap, RING_LAP_FIRST);
-	for (i = 0; i < 100 * RING_WRAPS; i++) {
-		assert_true(write_entry(ends, RING_SHORT_MOST + 1));
+	return ends->writer.lap;
+}
+
+/* Entries that are read at once stay in the first lap with room for RING_LAP_ENTRIES of them. */
+static void test_short(void **state)
+{
+	const size_t most = (RING_LAP_FIRST / RING_LAP_ENTRIES & ~7u) - 2 * RING_HEADER;
+	struct ends *ends = open_ends(state);
+
+	assert_int_equal(lap_with(ends, most), RING_LAP_FIRST);
+	assert_int_equal(lap_with(ends, most + 1), 2 * RING_LAP_FIRST);
+	assert_int_equal(lap_with(ends, 4 * most), 4 * RING_LAP_FIRST);
+	ends->writer.entries = 0;
+	assert_int_equal(lap_with(ends, 8 * most), 4 * RING_LAP_FIRST);
+	close_ends(ends);
+}
+
+/* A writer that is ahead does not wait for room up to an ample lap, and does beyond it. */
+static void test_ahead(void **state)
+{
+	const size_t length = 6000;
+	struct ends *ends = open_ends(state);
+	unsigned i;
+
+	while (write_entry(ends, length))
+		;
+	assert_int_equal(ends->writer.lap, RING_LAP_AMPLE);
+	/* Then only after many wraps. */
+	for (i = 0; ends->writer.lap == RING_LAP_AMPLE; i++) {
 		read_all(ends);
+		while (write_entry(ends, length))
+			;
 	}
-	assert_int_equal(ends->writer.lap, ends->writer.size);
+	assert_true(i >= RING_WRAPS);
 	close_ends(ends);
 }
 
@@ -486,10 +526,12 @@ int main(void)
 		WITH_ALL(test_threads),
 		WITH(test_growth, growing),
 		WITH(test_short, growing),
+		WITH(test_ahead, large),
 		WITH(test_allowance, growing),
 		WITH(test_pages_ahead, growing),
 		WITH(test_never_waits, growing),
 		WITH(test_never_waits, fixed),
+		WITH(test_behind, fixed),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* PF_ERR_AGAIN, and who is told when there is room again: pf_set_room, operations_max. */
+#include "page.h"
 #include "pair.h"
 
 #include <pthread.h>
@@ -547,7 +548,6 @@ static void test_threads(void **state)
 }
 
 #ifndef PAIR_OVER_NET
-#define PAGE ((size_t)4096)
 
 /* The partner's, behind the address that it tells as its number 0. */
 static void map_two_pages(struct pair *me)

@@ -4,6 +4,9 @@
 
 #include <unistd.h>
 
+#include "host/message.h"
+#include "host/peer.h"
+
 /* Length, tag and bytes of the nth message of a sequence depend on n alone. */
 static size_t length_of(uint64_t n, size_t send_max)
 {
@@ -127,6 +130,83 @@ static void test_pack(void **state)
 	free(bytes);
 	pair_end(pair);
 }
+
+#ifndef PAIR_OVER_NET
+/* Header and place of the payload in a cache line, of the nth message in pieces. */
+static size_t header_of(uint64_t n)
+{
+	return n % 41 * 5;
+}
+
+static size_t place_of(uint64_t n)
+{
+	return n * 13 % MESSAGE_ALIGNMENT;
+}
+
+static size_t long_length_of(uint64_t n)
+{
+	return header_of(n) + MESSAGE_PIECES_LEAST + n * 977 % 50000;
+}
+
+static void check_pieces(pf_context *context, pf_peer *from, uint8_t tag,
+			 const struct iovec *pieces, unsigned count, void *arg)
+{
+	struct pair *me = arg;
+	uint64_t n = *pair_value(me, me->side, 0);
+	uint8_t *bytes = test_alloc(long_length_of(n));
+	size_t first = pieces[0].iov_len, rest = pieces[1].iov_len;
+
+	pair_check(me, count == 2);
+	pair_check(me, first >= PF_PIECE_FIRST && first >= header_of(n) && first % 8 == 0);
+	pair_check(me, (uintptr_t)pieces[0].iov_base % 8 == 0);
+	pair_check(me, (uintptr_t)pieces[1].iov_base % MESSAGE_ALIGNMENT ==
+			       (place_of(n) + first - header_of(n)) % MESSAGE_ALIGNMENT);
+	pair_check(me, first + rest == long_length_of(n));
+	memcpy(bytes, pieces[0].iov_base, first);
+	memcpy(bytes + first, pieces[1].iov_base, rest);
+	pair_check_pattern(me, bytes, first + rest, n);
+	free(bytes);
+	*pair_value(me, me->side, 0) = n + 1;
+}
+
+static void take_pieces(struct pair *me)
+{
+	pf_set_receive_pieces(me->context, check_pieces, me);
+}
+
+/* Long messages lie in the ring as in the sender's cache lines, if the receiver takes pieces. */
+static void test_pieces(void **state)
+{
+	struct pair *pair = pair_open(state, .opened = take_pieces);
+	uint8_t *bytes = test_alloc(long_length_of(0) + 50000 + 200), *payload, *area;
+	const uint64_t count = REPEAT(2000);
+	uint64_t n;
+
+	area = aligned_alloc(MESSAGE_ALIGNMENT, 1 << 16);
+	assert_non_null(area);
+	/* The receiver says that it takes pieces when it begins to read; it drops this message. */
+	assert_status(pf_send(pair->peer, 0, "hello", 5, NULL, 0), PF_DONE);
+	while (!host_peer_takes_pieces((struct host_peer *)pair->peer))
+		pair_progress(pair);
+	for (n = 0; n < count; n++) {
+		size_t length = long_length_of(n), header = header_of(n);
+		int status;
+
+		pattern_fill(bytes, length, n);
+		payload = area + place_of(n);
+		memcpy(payload, bytes + header, length - header);
+		while ((status = pf_send(pair->peer, 0, bytes, header, payload, length - header)) ==
+		       PF_ERR_AGAIN)
+			pair_progress(pair);
+		assert_status(status, PF_DONE);
+	}
+	pair_await_value(pair, 1, 0, count);
+	free(area);
+	free(bytes);
+	pair_end(pair);
+}
+
+#endif
 
 static void test_lengths(void **state)
 {
@@ -354,6 +434,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_ALL(test_sequence),
 		IN_ALL(test_pack),
+#ifndef PAIR_OVER_NET
+		IN_MODE(test_pieces, DEFAULT),
+		IN_MODE(test_pieces, THREADS),
+#endif
 		IN_ALL(test_lengths),
 		IN_ALL(test_full),
 		IN_ALL(test_callback),

@@ -50,7 +50,7 @@ static struct ends *ends_open(const char *network)
 	struct ends *ends = test_alloc(sizeof(*ends));
 	const char *why;
 
-	if (!interfaces_find(&ends->interface, 1, network, NULL, &why)) {
+	if (!interfaces_find(&ends->interface, 1, network, NULL, &(struct location){ 0 }, &why)) {
 		free(ends);
 		skip();
 	}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "page.h"
 #include "unit.h"
 
 #include <sys/mman.h>
@@ -7,7 +8,6 @@
 #include "memory/touch.h"
 #include "pf.h"
 
-#define PAGE ((size_t)4096)
 #define PAGES ((size_t)16)
 
 static int map_pages(void **state)

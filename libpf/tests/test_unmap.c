@@ -4,13 +4,13 @@
  * end with PF_ERR_FAULT and an address in that memory; there is no signal, and concurrent transfers
  * of other memory are not affected.
  */
+#include "page.h"
 #include "pair.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
-#define PAGE ((size_t)4096)
 #define VICTIM (4 * MIB)
 #define AREA (2 * MIB) /* of one concurrent transfer */
 #define CONCURRENT 3

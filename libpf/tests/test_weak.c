@@ -43,7 +43,7 @@ static void start_ring(uint64_t size, uint64_t lap, unsigned entries, unsigned l
 					.made = lap,
 					.stop = lap,
 					.file = -1, /* laps do not grow */
-					.short_most = size,
+					.entries = 0,
 					.allowance = &channel.allowance,
 					.tail = &channel.tail };
 	channel.reader = channel.writer;

@@ -20,13 +20,19 @@
 #define TIMEOUT_SECONDS 5.0   /* then the other process is not running */
 #define POLLS_PER_CLOCK 65536 /* polls between two looks at the clock */
 
-/* Wait for the other process's store. Returns -1 when it does not come. */
+/* A value of the line that ends the measurement. */
+#define ENDED UINT32_MAX
+
+/* Wait for the other process's store. Returns -1 when it does not come, or when it is the last. */
 static int wait_for(_Atomic uint32_t *line, uint32_t value)
 {
 	double deadline = 0;
 	unsigned polls = 0;
+	uint32_t found;
 
-	while (atomic_load_explicit(line, memory_order_acquire) != value) {
+	while ((found = atomic_load_explicit(line, memory_order_acquire)) != value) {
+		if (found == ENDED)
+			return -1;
 		if (++polls % POLLS_PER_CLOCK)
 			continue;
 		if (deadline == 0)
@@ -37,26 +43,22 @@ static int wait_for(_Atomic uint32_t *line, uint32_t value)
 	return 0;
 }
 
-/* The other process: answer each odd value with the next even one until it is killed. */
-static void answer(_Atomic uint32_t *line, int core)
+void cache_line_answer(_Atomic uint32_t *line)
 {
 	uint32_t value;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || core_bind(core))
-		return;
 	for (value = 1; !wait_for(line, value); value += 2)
 		atomic_store_explicit(line, value + 1, memory_order_release);
 }
 
-/* Return the seconds of one way, the median of the batches. -1: the other process is gone. */
-static double measure(_Atomic uint32_t *line)
+double cache_line_measure(_Atomic uint32_t *line, double longest)
 {
 	double values[BATCHES_MAX], begin = sample_seconds(), start;
 	uint32_t value = 1;
 	size_t batches = 0, i;
 
 	while (batches < BATCHES_MAX &&
-	       (batches < BATCHES_MIN || sample_seconds() < begin + MEASURE_SECONDS)) {
+	       (batches < BATCHES_MIN || sample_seconds() < begin + longest)) {
 		start = sample_seconds();
 		for (i = 0; i < ROUND_TRIPS; i++, value += 2) {
 			atomic_store_explicit(line, value, memory_order_release);
@@ -65,7 +67,16 @@ static double measure(_Atomic uint32_t *line)
 		}
 		values[batches++] = (sample_seconds() - start) / (2 * ROUND_TRIPS);
 	}
+	atomic_store_explicit(line, ENDED, memory_order_release);
 	return sample_summary(values, batches).median;
+}
+
+/* The other process: answer until it is killed or the measurement ends. */
+static void answer_on(_Atomic uint32_t *line, int core)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || core_bind(core))
+		return;
+	cache_line_answer(line);
 }
 
 static double measure_between(const struct cores *cores)
@@ -80,12 +91,12 @@ static double measure_between(const struct cores *cores)
 		return -1;
 	child = fork();
 	if (!child) {
-		answer(line, cores->second);
+		answer_on(line, cores->second);
 		_exit(1);
 	}
 	if (child > 0) {
 		if (!core_bind(cores->first))
-			seconds = measure(line);
+			seconds = cache_line_measure(line, MEASURE_SECONDS);
 		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);
 	}

@@ -5,6 +5,18 @@
 
 #include "topology.h"
 
+#include <stdatomic.h>
+#include <stdint.h>
+
+/*
+ * The two sides of the measurement, over a line that both processes map and that is 0 before it.
+ * cache_line_measure returns the seconds of one way, the median of batches until at least longest
+ * seconds are over, or -1 if the other process does not answer for 5 s; it ends cache_line_answer,
+ * which otherwise gives up after 5 s without a store.
+ */
+double cache_line_measure(_Atomic uint32_t *line, double longest);
+void cache_line_answer(_Atomic uint32_t *line);
+
 /*
  * Measure half the time of a round trip of one cache line between two processes on these cores,
  * and describe it: "52 ns from one core to the other", or why it was not measured. Binds this

@@ -58,18 +58,27 @@ int calibration_writable(void)
 	return 0;
 }
 
+void calibration_entry_name(const struct calibration_entry *entry, char *buffer, size_t size)
+{
+	const char *distance = distance_name(entry->distance);
+
+	snprintf(buffer, size, "%s%s%s", entry->info->name, distance ? "." : "",
+		 distance ? distance : "");
+}
+
 static int print(FILE *file, const struct calibration_entry *entries, unsigned count)
 {
-	char machine[512];
+	char machine[512], name[64];
 	unsigned i;
 
 	pf_calibration_machine(machine, sizeof(machine));
 	fprintf(file, "%s\nmachine = %s\n", CALIBRATION_TITLE, machine);
 	fprintf(file,
 		"# Measured by pf_perf --calibrate. Without this file libpf uses its defaults.\n");
-	for (i = 0; i < count; i++)
-		fprintf(file, "%s = %llu\n", entries[i].info->name,
-			(unsigned long long)entries[i].value);
+	for (i = 0; i < count; i++) {
+		calibration_entry_name(&entries[i], name, sizeof(name));
+		fprintf(file, "%s = %llu\n", name, (unsigned long long)entries[i].value);
+	}
 	return fflush(file) || ferror(file) || fsync(fileno(file)) || fchmod(fileno(file), 0644) ?
 		       -1 :
 		       0;

@@ -5,13 +5,17 @@
 
 #include <stdint.h>
 
+#include "base/location.h"
 #include "pf.h"
 
 struct calibration_entry {
 	const pf_option_info *info;
+	enum distance distance; /* that it is for; DISTANCE_UNKNOWN: for those without their own */
 	uint64_t value;
 };
 
+/* Store "share_min" or "share_min.other_node". */
+void calibration_entry_name(const struct calibration_entry *entry, char *buffer, size_t size);
 /* Check that the file can be written. Returns 0, or -1 with a message on standard error. */
 int calibration_writable(void);
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "distance.h"
 #include "origin.h"
 #include "pf.h"
 #include "topology.h"
@@ -23,10 +24,11 @@ struct info {
 	pf_capability capabilities[16];
 	int capability_count;
 	struct origins origins;
-	struct topology topology; /* unset unless it is shown */
-	struct cores cores;       /* unset unless topology or live is shown */
-	struct live live;         /* unset unless it is shown */
-	bool details;             /* show ranges, variables and help texts of the options */
+	struct topology topology;      /* unset unless it is shown */
+	struct cores cores;            /* unset unless topology or live is shown */
+	struct cores pairs[DISTANCES]; /* unset unless topology is shown */
+	struct live live;              /* unset unless it is shown */
+	bool details;                  /* show ranges, variables and help texts of the options */
 };
 
 /* Returns NULL if libpf does not report a capability of this name. */

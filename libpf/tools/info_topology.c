@@ -43,6 +43,56 @@ static void print_text(const struct topology *topology)
 	printf("\n  %-18s %d\n", "NUMA nodes", topology->numa_nodes);
 }
 
+/* What its peers know of this process: the number of what it is bound to, or -. */
+static void print_location(bool json)
+{
+	const struct location here = location_here();
+	const struct {
+		const char *name;
+		unsigned number; /* plus 1 */
+	} rows[] = { { "NUMA node", here.node },
+		     { "cache of processor", here.cache },
+		     { "core of processor", here.core } };
+	char text[96] = "";
+	size_t used = 0;
+	unsigned i;
+
+	for (i = 0; i < 3; i++) {
+		if (rows[i].number)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %u",
+						 used ? ", " : "", rows[i].name,
+						 rows[i].number - 1);
+	}
+	row_print(json, json ? "bound_to" : "bound to", "%s", used ? text : "nothing");
+}
+
+static void print_distances(const struct info *info, bool json)
+{
+	const struct cores *pairs = info->pairs;
+	uint64_t share_min[DISTANCES];
+	enum distance distance;
+
+	options_read_share_min(&info->origins.in_force, share_min);
+	if (json)
+		json_start("distances", '[');
+	for (distance = DISTANCE_UNKNOWN + 1; distance < DISTANCES; distance++) {
+		if (pairs[distance].first == CORE_ANY)
+			continue;
+		if (json) {
+			json_start(NULL, '{');
+			json_string("name", distance_name(distance));
+			json_string("cores", pairs[distance].text);
+			json_number("share_min", share_min[distance]);
+			json_end('}');
+		} else {
+			row_print(json, distance_name(distance), "cores %s; share_min %llu",
+				  pairs[distance].text, (unsigned long long)share_min[distance]);
+		}
+	}
+	if (json)
+		json_end(']');
+}
+
 void info_print_topology(const struct info *info, bool json)
 {
 	if (json)
@@ -50,4 +100,6 @@ void info_print_topology(const struct info *info, bool json)
 	else
 		print_text(&info->topology);
 	row_print(json, json ? "nearest_cores" : "nearest cores", "%s", info->cores.text);
+	print_location(json);
+	print_distances(info, json);
 }

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "cache_line.h"
 #include "calibration_file.h"
+#include "distance.h"
 #include "perf_compare.h"
 
 /* The gain that a value other than the default must bring, beside the noise. */
@@ -22,10 +23,11 @@
 
 struct calibration {
 	const struct cores *cores;
+	enum distance distance; /* that they stand for; DISTANCE_UNKNOWN: for all */
 	bool force;
 	pf_options defaults;
 	pf_options options; /* the defaults, and the values decided so far */
-	struct calibration_entry entries[8];
+	struct calibration_entry entries[8 + DISTANCES];
 	unsigned count;
 };
 
@@ -78,11 +80,14 @@ static int decide(struct calibration *calibration, const struct comparison *comp
 {
 	const pf_option_info *info = option(comparison->name);
 	uint64_t before = *option_field(&calibration->defaults, info);
+	struct calibration_entry entry = { info, calibration->distance, value };
+	char name[64];
 
+	calibration_entry_name(&entry, name, sizeof(name));
 	if (!calibration->force &&
 	    (comparison->noise > NOISE_MAX || comparison->share < SHARE_MIN)) {
 		printf("%s stays %llu: the machine is busy (%.0f %% of a core available, noise %.0f %%)\n",
-		       info->name, (unsigned long long)before, comparison->share * 100,
+		       name, (unsigned long long)before, comparison->share * 100,
 		       comparison->noise * 100);
 		return 0;
 	}
@@ -91,9 +96,10 @@ static int decide(struct calibration *calibration, const struct comparison *comp
 		      (unsigned long long)value);
 		return -1;
 	}
-	*option_field(&calibration->options, info) = value;
-	calibration->entries[calibration->count++] = (struct calibration_entry){ info, value };
-	printf("%s = %llu (default %llu, noise %.0f %%)\n", info->name, (unsigned long long)value,
+	if (!calibration->distance)
+		*option_field(&calibration->options, info) = value;
+	calibration->entries[calibration->count++] = entry;
+	printf("%s = %llu (default %llu, noise %.0f %%)\n", name, (unsigned long long)value,
 	       (unsigned long long)before, comparison->noise * 100);
 	return 0;
 }
@@ -311,7 +317,28 @@ static int probe_single_copy(const struct calibration *calibration, bool *works,
 	return pair_close(&pair);
 }
 
-static int measure(struct calibration *calibration)
+/* share_min for the other distances between processors of this machine. */
+static int measure_distances(struct calibration *calibration)
+{
+	const enum distance nearest = cores_distance(calibration->cores);
+	struct cores pairs[DISTANCES];
+	enum distance distance;
+
+	if (cores_by_distance(pairs))
+		return -1;
+	for (distance = DISTANCE_UNKNOWN + 1; distance < DISTANCES; distance++) {
+		if (pairs[distance].first == CORE_ANY || distance == nearest)
+			continue;
+		calibration->cores = &pairs[distance];
+		calibration->distance = distance;
+		printf("\n%s: cores %s\n", distance_name(distance), pairs[distance].text);
+		if (calibrate_share_min(calibration))
+			return -1;
+	}
+	return 0;
+}
+
+static int measure(struct calibration *calibration, bool distances)
 {
 	const char *path;
 	bool works;
@@ -326,7 +353,9 @@ static int measure(struct calibration *calibration)
 	if (calibrate_share_min(calibration) || calibrate_eager_limit(calibration) ||
 	    calibrate_ring_size(calibration))
 		return -1;
-	return calibrate_run_max(calibration);
+	if (calibrate_run_max(calibration))
+		return -1;
+	return distances ? measure_distances(calibration) : 0;
 }
 
 static void warn_of_environment(const struct calibration *calibration)
@@ -341,7 +370,7 @@ static void warn_of_environment(const struct calibration *calibration)
 	}
 }
 
-int calibrate(const struct cores *cores, bool show, bool force)
+int calibrate(const struct cores *cores, bool distances, bool show, bool force)
 {
 	struct calibration calibration = { .cores = cores, .force = force };
 	char line[96];
@@ -355,9 +384,11 @@ int calibrate(const struct cores *cores, bool show, bool force)
 		return -1;
 	options_read_defaults(&calibration.defaults, NULL);
 	calibration.options = calibration.defaults;
+	/* The file that is replaced must not count. */
+	calibration.options.calibrate = 0;
 	cache_line_describe(cores, line, sizeof(line));
 	printf("Calibration on cores %s; cache line: %s\n", cores->text, line);
-	if (measure(&calibration))
+	if (measure(&calibration, distances))
 		return -1;
 	warn_of_environment(&calibration);
 	if (!calibration.count) {

@@ -11,10 +11,11 @@
 #include "topology.h"
 
 /*
- * Measure, print the results, and write the calibration file unless show is set. Leave out an
+ * Measure between these cores and, if distances is set, also the threshold that depends on it for
+ * every other distance between cores of this machine. Print the results, and write the calibration file unless show is set. Leave out an
  * option whose figures other programs have disturbed, unless force is set. Returns 0, or -1 with a
  * message on standard error.
  */
-int calibrate(const struct cores *cores, bool show, bool force);
+int calibrate(const struct cores *cores, bool distances, bool show, bool force);
 
 #endif

@@ -93,7 +93,8 @@ static int load(struct info *info, unsigned wanted)
 	info->capability_count = pf_capabilities(
 		info->capabilities, sizeof(info->capabilities) / sizeof(info->capabilities[0]));
 	origins_load(&info->origins);
-	if (wanted & 1 << TOPOLOGY && topology_load(&info->topology))
+	if (wanted & 1 << TOPOLOGY &&
+	    (topology_load(&info->topology) || cores_by_distance(info->pairs)))
 		return -1;
 	if (wanted & (1 << TOPOLOGY | 1 << LIVE) && cores_choose(&info->cores))
 		return -1;

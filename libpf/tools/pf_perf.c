@@ -9,6 +9,7 @@
 
 #include "base/options.h"
 #include "cache_line.h"
+#include "distance.h"
 #include "environment.h"
 #include "net/interface.h"
 #include "partner.h"
@@ -20,7 +21,7 @@
 
 static const char usage_text[] =
 	"Usage: pf_perf [OPTION]...\n"
-	"       pf_perf --calibrate[=show] [--force] [--cores A,B]\n"
+	"       pf_perf --calibrate[=show] [--force] [--cores A,B|NAME]\n"
 	"\n"
 	"Measures libpf between this process and a partner, which it forks.\n"
 	"\n"
@@ -32,8 +33,10 @@ static const char usage_text[] =
 	"  -w, --warm-up N            operations before the first repetition\n"
 	"  -W, --window N             operations in progress at a time in bandwidth and rate\n"
 	"                             tests (default 64)\n"
-	"  -c, --cores A,B|none       bind this process to core A and its partner to core B\n"
-	"                             (default: two cores that share the nearest cache)\n"
+	"  -c, --cores A,B|NAME|none  bind this process to core A and its partner to core B,\n"
+	"                             or both to cores at a distance: same_core, shared_cache,\n"
+	"                             same_node or other_node (default: two cores that share\n"
+	"                             the nearest cache)\n"
 	"  -v, --verify               verify the contents\n"
 	"      --csv                  print comma-separated values\n"
 	"      --listen FILE          be the partner of another process; write the address\n"
@@ -287,11 +290,12 @@ static int check_network(const pf_options *options, const struct pair *pair, con
 {
 	struct interface interfaces[INTERFACES_MOST];
 	const char *why = "no UDP socket could be opened";
+	struct location here = location_here();
 
 	if (options->network != PF_NETWORK_ALWAYS || pf_stat(pair->context, PF_STAT_NET_SENT))
 		return 0;
 	interfaces_find(interfaces, INTERFACES_MOST, options->if_include, options->if_exclude,
-			&why);
+			&here, &why);
 	warnx("PF_NETWORK=always, but the network is not used: %s; the path would be: %s", why,
 	      path);
 	return -1;
@@ -327,6 +331,23 @@ out:
 	return pair_close(&pair) ? -1 : status;
 }
 
+/* Two processors, the name of a distance, or none. */
+static int parse_cores(struct cores *cores, const char *text)
+{
+	const enum distance distance = distance_parse(text);
+	struct cores pairs[DISTANCES];
+
+	if (!distance)
+		return cores_parse(cores, text);
+	if (cores_by_distance(pairs))
+		return -1;
+	*cores = pairs[distance];
+	if (cores->first != CORE_ANY)
+		return 0;
+	warnx("--cores %s: this process may use no two processors at that distance", text);
+	return -1;
+}
+
 int main(int argc, char **argv)
 {
 	struct command command = { .tests = NULL };
@@ -335,13 +356,13 @@ int main(int argc, char **argv)
 	int status;
 
 	parse(&command, argc, argv);
-	if (command.cores ? cores_parse(&cores, command.cores) : cores_choose(&cores))
+	if (command.cores ? parse_cores(&cores, command.cores) : cores_choose(&cores))
 		return command.cores ? EXIT_USAGE : EXIT_FAILURE;
 	if (load_options(&options, &cores))
 		return EXIT_FAILURE;
 	command.settings.registered = options.mode != PF_MODE_FAULT;
 	if (command.calibrate)
-		status = calibrate(&cores, command.show, command.force);
+		status = calibrate(&cores, !command.cores, command.show, command.force);
 	else if (command.listen)
 		status = core_bind(cores.second) || partner_listen(&options, command.listen);
 	else

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "printable.h"
+
 #define PAGE_LINK "/memfd:" STATISTICS_NAME " (deleted)"
 
 /* Parse a number that consists of digits only; -1: malformed. */
@@ -26,19 +28,6 @@ static int parse_number(const char *text)
 	errno = 0;
 	value = strtol(text, &end, 10);
 	return errno || *end || value > INT_MAX ? -1 : (int)value;
-}
-
-/* Names come from other processes: do not send control characters to a terminal. */
-static void copy_printable(char *to, size_t size, const char *from)
-{
-	size_t i;
-
-	for (i = 0; i + 1 < size && from[i]; i++) {
-		to[i] = from[i];
-		if (to[i] < 0x20 || to[i] > 0x7e)
-			to[i] = '?';
-	}
-	to[i] = 0;
 }
 
 static FILE *open_file(int folder, const char *name)

@@ -42,7 +42,7 @@ def test_file(calibrated):
     file = calibrated.calibration
     first, machine, *values = file.read_text().splitlines()
     assert first == "# libpf calibration 2" and has("^machine = .", machine)
-    assert all(has(r"^(#.*|[a-z_]+ = \d+)$", line) for line in values)
+    assert all(has(r"^(#.*|[a-z_.]+ = \d+)$", line) for line in values)
     assert file.stat().st_mode & 0o777 == 0o644
     assert os.listdir(file.parent) == ["calibration"]
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command lines of pf_info and pf_perf: what they show and what they refuse."""
+"""The command lines of the tools: what they show and what they refuse."""
 
 import pytest
 
 from conftest import has
 
-BOTH = pytest.mark.parametrize("tool", ["pf_info", "pf_perf"])
+EACH = pytest.mark.parametrize("tool", ["pf_info", "pf_perf", "pf_trace"])
 
 
 def refused(tools, text, *command):
@@ -13,20 +13,25 @@ def refused(tools, text, *command):
     assert done.returncode == 2 and text in done.stderr and not done.stdout
 
 
-@BOTH
+@EACH
 def test_help(tools, tool):
     done = tools.run(tool, "--help")
     assert done.returncode == 0 and has(f"^Usage: {tool}", done.stdout) and not done.stderr
 
 
-@BOTH
+@EACH
 def test_version(tools, tool):
     done = tools.run(tool, "--version")
     assert done.returncode == 0 and has(rf"^{tool} \d+\.\d+$", done.stdout)
 
 
-@BOTH
-@pytest.mark.parametrize("argument", ["--nonsense", "nonsense"])
+@pytest.mark.parametrize("tool, argument", [
+    ("pf_info", "--nonsense"),
+    ("pf_info", "nonsense"),
+    ("pf_perf", "--nonsense"),
+    ("pf_perf", "nonsense"),
+    ("pf_trace", "--nonsense"),
+])
 def test_unknown(tools, tool, argument):
     refused(tools, argument, tool, argument)
 
@@ -58,6 +63,7 @@ def test_perf_refuses(tools, option, value):
     ("is for --job", "pf_info --interval 1"),
     ("--interval 0", "pf_info --job --interval 0"),
     ("ask for either", "pf_info --job --paths"),
+    ("command is missing", "pf_trace --"),
     ("--listen", "pf_perf --listen a --connect b"),
 ])
 def test_refuses(tools, text, command):

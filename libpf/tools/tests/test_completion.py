@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bash completes on the command lines of pf_info and pf_perf."""
+"""What bash completes on the command lines of the tools."""
 
 import pathlib
 
@@ -34,12 +34,15 @@ def complete(tools, *words):
     (["pf_perf", "-t", "send-rate,atomic-r"], ["send-rate,atomic-rate"]),
     (["pf_perf", "--calibrate", "="], ["show"]),
     (["pf_perf", "--calibrate", "=", "s"], ["show"]),
+    (["pf_trace", "--out"], ["--output"]),
+    (["pf_trace", "--svg", "x", "--", "unama"], []),
+    (["pf_trace", "-o", "x", "basena"], ["basename"]),
 ])
 def test_words(tools, words, expected):
     assert complete(tools, *words) == expected
 
 
-@pytest.mark.parametrize("tool", ["pf_info", "pf_perf"])
+@pytest.mark.parametrize("tool", ["pf_info", "pf_perf", "pf_trace"])
 def test_options(tools, tool):
     """Each option in the help is completed, and nothing else."""
     options = complete(tools, tool, "--")

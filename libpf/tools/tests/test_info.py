@@ -61,6 +61,10 @@ def test_json(tools):
             assert option["minimum"] <= option["value"] <= option["maximum"]
     assert any(capability["name"] == "single copy" for capability in info["capabilities"])
     assert info["topology"]["cores"] >= 1
+    names = [distance["name"] for distance in info["topology"]["distances"]]
+    order = ["same_core", "shared_cache", "same_node", "other_node"]
+    assert names == [name for name in order if name in names]
+    assert info["topology"]["bound_to"]
     assert info["live"]["bytes_each_way"] > 0
 
 
