@@ -5,14 +5,14 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/user_namespace.h>
 
+#include "block.h"
 #include "context.h"
-#include "domain.h"
-#include "engine.h"
 #include "ring.h"
-#include "transfer.h"
 
-struct workqueue_struct *exanest_workqueue;
+/* Frees contexts. */
+static struct workqueue_struct *workqueue;
 
 static uint contexts_max = 1024;
 module_param(contexts_max, uint, 0644);
@@ -22,7 +22,11 @@ static LIST_HEAD(contexts);
 static DEFINE_MUTEX(contexts_lock);
 static DECLARE_WAIT_QUEUE_HEAD(contexts_drained);
 
-long exanest_copy_in(void *structure, size_t size, const void __user *argument)
+/*
+ * A structure of an ioctl, whose first field is its size as the caller knows
+ * it. in: what the caller's lacks is 0. out: no more than the caller's size.
+ */
+static long copy_in(void *structure, size_t size, const void __user *argument)
 {
 	u32 theirs;
 	int error;
@@ -41,12 +45,27 @@ long exanest_copy_in(void *structure, size_t size, const void __user *argument)
 	return 0;
 }
 
-long exanest_copy_out(void __user *argument, void *structure, size_t size)
+static long copy_out(void __user *argument, void *structure, size_t size)
 {
 	size_t theirs = *(u32 *)structure;
 
 	*(u32 *)structure = size;
 	return copy_to_user(argument, structure, min(theirs, size)) ? -EFAULT : 0;
+}
+
+/*
+ * The user whose limit a context counts against. User ids of a namespace that a user
+ * other than root created are that user's: subordinate ids (newuidmap) raise no limit.
+ */
+static kuid_t charged_user(const struct cred *cred)
+{
+	const struct user_namespace *user_ns = cred->user_ns;
+	kuid_t user = cred->euid;
+
+	for (; user_ns->parent && !uid_eq(user_ns->owner, GLOBAL_ROOT_UID);
+	     user_ns = user_ns->parent)
+		user = user_ns->owner;
+	return user;
 }
 
 /* What a context has of the kernel is not all charged to its user: so there are only so many. */
@@ -58,7 +77,7 @@ static int contexts_add(struct exanest_context *context)
 
 	mutex_lock(&contexts_lock);
 	list_for_each_entry(other, &contexts, link)
-		count += uid_eq(other->cred->euid, context->cred->euid);
+		count += uid_eq(other->charged, context->charged);
 	if (count < READ_ONCE(contexts_max))
 		list_add_tail(&context->link, &contexts);
 	else
@@ -80,27 +99,22 @@ static void context_free(struct work_struct *work)
 {
 	struct exanest_context *context = container_of(work, struct exanest_context, free_work);
 
-	if (context->domain)
-		exanest_domain_put(context->domain);
-	exanest_ring_set_free(context->rings);
-	exanest_pagers_free(&context->pager);
-	exanest_transfers_free(context);
-	contexts_remove(context);
+	if (context->port.domain)
+		exanest_domain_put(context->port.domain);
+	exanest_port_free(&context->port);
+	contexts_remove(context); /* its counters are shown no more, which are in the space, too */
+	exanest_space_quit(&context->user);
+	exanest_engine_put(context->port.engine);
 	put_cred(context->cred);
 	kfree_rcu(context, rcu); /* exanest_domain_find may look at it */
 }
 
-static void context_release(struct kref *reference)
+/* The rest sleeps. */
+static void context_release(struct exanest_port *port)
 {
-	struct exanest_context *context = container_of(reference, struct exanest_context,
-						       reference);
+	struct exanest_context *context = container_of(port, struct exanest_context, port);
 
-	queue_work(exanest_workqueue, &context->free_work);
-}
-
-void exanest_context_put(struct exanest_context *context)
-{
-	kref_put(&context->reference, context_release);
+	queue_work(workqueue, &context->free_work);
 }
 
 void exanest_contexts_call(void (*call)(struct exanest_context *context, void *argument),
@@ -114,28 +128,27 @@ void exanest_contexts_call(void (*call)(struct exanest_context *context, void *a
 	mutex_unlock(&contexts_lock);
 }
 
-static bool contexts_none(void)
+int exanest_contexts_start(void)
 {
-	bool none;
-
-	mutex_lock(&contexts_lock);
-	none = list_empty(&contexts);
-	mutex_unlock(&contexts_lock);
-	return none;
+	workqueue = alloc_workqueue("exanest/contexts", WQ_UNBOUND | WQ_FREEZABLE, 0);
+	return workqueue ? 0 : -ENOMEM;
 }
 
-void exanest_context_drain(void)
+void exanest_contexts_stop(void)
 {
-	wait_event(contexts_drained, contexts_none());
+	wait_event(contexts_drained, list_empty_careful(&contexts));
+	destroy_workqueue(workqueue);
 }
 
-/* The address space is empty: its transfers and its peers' are told when they are next looked at. */
-static void context_gone(struct exanest_space *space)
+/* If its last reference is gone it came to its end before. */
+static void context_gone(struct exanest_space_user *user)
 {
-	struct exanest_context *context = container_of(space, struct exanest_context, space);
+	struct exanest_port *port = &container_of(user, struct exanest_context, user)->port;
 
-	exanest_pagers_gone(context);
-	exanest_engine_ready(context);
+	if (exanest_port_get_unless_zero(port)) {
+		exanest_port_end(port);
+		exanest_port_put(port);
+	}
 }
 
 static int context_open(struct inode *inode, struct file *file)
@@ -149,47 +162,52 @@ static int context_open(struct inode *inode, struct file *file)
 	if (!context)
 		return -ENOMEM;
 
-	kref_init(&context->reference);
 	INIT_WORK(&context->free_work, context_free);
 	mutex_init(&context->setup_lock);
-	spin_lock_init(&context->lock);
-	init_waitqueue_head(&context->wait);
-	INIT_LIST_HEAD(&context->ready);
-	INIT_LIST_HEAD(&context->runnable);
-	INIT_LIST_HEAD(&context->idle);
-	INIT_LIST_HEAD(&context->fences);
-	exanest_faults_init(&context->faults);
-	exanest_pagers_init(&context->pager);
 	context->pid = task_tgid_nr(current);
 	get_task_comm(context->comm, current);
-
 	context->cred = get_current_cred();
+	context->charged = charged_user(context->cred);
+	error = exanest_port_init(&context->port, context_release);
+	if (error)
+		goto cred;
+	error = -ENODEV;
+	context->port.engine = exanest_engine_get();
+	if (!context->port.engine)
+		goto port;
+	context->user.gone = context_gone;
+	context->port.resolver.cred = context->cred;
+	error = exanest_space_join(&context->user, &exanest_engine_spaces, context->port.engine);
+	if (error)
+		goto engine;
+	context->port.resolver.space = context->user.space;
+	context->invalidations = atomic64_read(&context->user.space->invalidations);
+	/* Last: once it is in the list its counters are shown. */
 	error = contexts_add(context);
 	if (error)
-		goto free;
-	error = exanest_space_open(&context->space, &context->counters, context_gone);
-	if (error)
-		goto remove;
+		goto space;
 	file->private_data = context;
 	return nonseekable_open(inode, file);
 
-remove:
-	contexts_remove(context);
-free:
+space:
+	exanest_space_quit(&context->user);
+engine:
+	exanest_engine_put(context->port.engine);
+port:
+	exanest_port_free(&context->port);
+cred:
 	put_cred(context->cred);
 	kfree(context);
 	return error;
 }
 
-/*
- * From here on nothing of the context is accessed; giving its translations back
- * is for its resolver, which may be in the middle of a fault that takes its time.
- */
 static void context_leave(struct exanest_context *context)
 {
-	exanest_domain_leave(context);
-	exanest_space_invalidate(&context->space);
-	context_gone(&context->space);
+	mutex_lock(&context->setup_lock);
+	if (context->port.domain)
+		exanest_domain_leave(context->port.domain, &context->port.member);
+	exanest_port_end(&context->port);
+	mutex_unlock(&context->setup_lock);
 }
 
 /* The last descriptor is closed, and the rings are mapped no more. */
@@ -198,23 +216,22 @@ static int context_close(struct inode *inode, struct file *file)
 	struct exanest_context *context = file->private_data;
 
 	context_leave(context);
-	exanest_faults_close(context);
-	exanest_context_put(context);
+	exanest_port_put(&context->port);
 	return 0;
 }
 
 static bool context_is_callers(const struct exanest_context *context)
 {
-	return current->mm == context->space.mm;
+	return current->mm == context->user.space->mm;
 }
 
-static long query_ioctl(void __user *argument)
+static long query_ioctl(const struct exanest_context *context, void __user *argument)
 {
 	struct exanest_query query;
 	u32 theirs;
 	long error;
 
-	error = exanest_copy_in(&query, sizeof(query), argument);
+	error = copy_in(&query, sizeof(query), argument);
 	if (error)
 		return error;
 	theirs = query.size;
@@ -222,12 +239,170 @@ static long query_ioctl(void __user *argument)
 	query.size = theirs;
 	query.abi_version = EXANEST_ABI_VERSION;
 	query.features = EXANEST_FEATURE_EVENTFD | EXANEST_FEATURE_PAGER | EXANEST_FEATURE_POLL |
-			 exanest_engine()->operations->features;
+			 exanest_engine_features(context->port.engine);
 	query.block_size = EXANEST_BLOCK_SIZE;
 	query.ring_entries = EXANEST_RING_ENTRIES_MAX;
 	query.transfer_max = EXANEST_TRANSFER_MAX;
-	strscpy(query.engine, exanest_engine()->operations->name, sizeof(query.engine));
-	return exanest_copy_out(argument, &query, sizeof(query));
+	strscpy(query.engine, exanest_engine_name(context->port.engine), sizeof(query.engine));
+	return copy_out(argument, &query, sizeof(query));
+}
+
+static long join(struct exanest_context *context, struct exanest_join *request)
+{
+	struct exanest_port *port = &context->port;
+	struct exanest_domain *domain;
+
+	if (exanest_port_gone(port))
+		return -ESHUTDOWN;
+	if (port->domain)
+		return -EALREADY;
+	domain = exanest_domain_join(&port->member, request->secret, context->cred, port->engine);
+	if (IS_ERR(domain))
+		return PTR_ERR(domain);
+	request->address = port->member.address;
+	port->resolver.policy = request->policy;
+	port->domain = domain;
+	/* Last: from here on peers' transfers use the port. */
+	exanest_domain_enter(domain, &port->member);
+	return 0;
+}
+
+static long join_ioctl(struct exanest_context *context, void __user *argument)
+{
+	struct exanest_join request;
+	long error;
+
+	error = copy_in(&request, sizeof(request), argument);
+	if (error)
+		return error;
+	if (request.policy > EXANEST_POLICY_HUGE ||
+	    !memchr_inv(request.secret, 0, sizeof(request.secret)))
+		error = -EINVAL;
+	if (!error) {
+		mutex_lock(&context->setup_lock);
+		error = join(context, &request);
+		mutex_unlock(&context->setup_lock);
+	}
+	if (!error)
+		error = copy_out(argument, &request, sizeof(request));
+	memzero_explicit(request.secret, sizeof(request.secret));
+	return error;
+}
+
+static long make_rings(struct exanest_context *context, struct exanest_rings *request)
+{
+	struct exanest_port *port = &context->port;
+	struct exanest_ring_set *rings;
+	int error;
+
+	if (exanest_port_gone(port))
+		return -ESHUTDOWN;
+	if (port->rings)
+		return -EALREADY;
+	if (!port->domain)
+		return -ENOTCONN;
+	rings = exanest_ring_set_create(request);
+	if (IS_ERR(rings))
+		return PTR_ERR(rings);
+	error = exanest_port_set_rings(port, rings, request->submissions);
+	if (error)
+		exanest_ring_set_free(rings);
+	return error;
+}
+
+static long rings_ioctl(struct exanest_context *context, void __user *argument)
+{
+	struct exanest_rings request;
+	long error;
+
+	error = copy_in(&request, sizeof(request), argument);
+	if (error)
+		return error;
+	mutex_lock(&context->setup_lock);
+	error = make_rings(context, &request);
+	mutex_unlock(&context->setup_lock);
+	return error ? error : copy_out(argument, &request, sizeof(request));
+}
+
+static long doorbell_ioctl(struct exanest_context *context)
+{
+	struct exanest_ring_set *rings = smp_load_acquire(&context->port.rings);
+
+	if (!rings)
+		return -ENXIO;
+	if (READ_ONCE(rings->broken))
+		return -EPROTO;
+	exanest_port_ready(&context->port);
+	return 0;
+}
+
+static bool has_fault_ring(struct exanest_context *context)
+{
+	struct exanest_ring_set *rings = smp_load_acquire(&context->port.rings);
+
+	return rings && rings->fault.entries;
+}
+
+static long pager_ioctl(struct exanest_context *context, void __user *argument)
+{
+	struct exanest_pager request;
+	unsigned long last;
+	long error;
+
+	error = copy_in(&request, sizeof(request), argument);
+	if (error)
+		return error;
+	if (request.enable > 1 || !request.length ||
+	    !PAGE_ALIGNED(request.address | request.length) ||
+	    request.address + request.length < request.address)
+		return -EINVAL;
+	if (!has_fault_ring(context))
+		return -ENXIO;
+	last = request.address + request.length - 1;
+	if (request.enable)
+		return exanest_port_take_range(&context->port, request.address, last);
+	return exanest_port_give_back_range(&context->port, request.address, last);
+}
+
+static long resolved_ioctl(struct exanest_context *context, void __user *argument)
+{
+	struct exanest_resolved answer;
+	long error;
+
+	error = copy_in(&answer, sizeof(answer), argument);
+	if (error)
+		return error;
+	if (answer.status > 0 || !answer.ticket)
+		return -EINVAL;
+	if (!has_fault_ring(context))
+		return -ENXIO;
+	return exanest_port_answer(&context->port, answer.ticket, !answer.status);
+}
+
+void exanest_context_count(const struct exanest_context *context, u64 values[EXANEST_COUNTERS])
+{
+	unsigned int i;
+
+	for (i = 0; i < EXANEST_COUNTERS; i++)
+		values[i] = atomic64_read(&context->port.counters.value[i]);
+	/* Of the process, which may have other contexts. */
+	values[EXANEST_INVALIDATIONS] = atomic64_read(&context->user.space->invalidations) -
+					context->invalidations;
+}
+
+static long statistics_ioctl(struct exanest_context *context, void __user *argument)
+{
+	struct exanest_statistics statistics;
+	long error;
+
+	BUILD_BUG_ON(sizeof(statistics) != offsetof(struct exanest_statistics, transfers) +
+						   EXANEST_COUNTERS * sizeof(u64));
+	error = copy_in(&statistics, sizeof(statistics), argument);
+	if (error)
+		return error;
+	statistics.reserved = 0;
+	exanest_context_count(context, &statistics.transfers);
+	return copy_out(argument, &statistics, sizeof(statistics));
 }
 
 static long context_ioctl(struct file *file, unsigned int command, unsigned long value)
@@ -240,19 +415,19 @@ static long context_ioctl(struct file *file, unsigned int command, unsigned long
 
 	switch (command) {
 	case EXANEST_IOC_QUERY:
-		return query_ioctl(argument);
+		return query_ioctl(context, argument);
 	case EXANEST_IOC_JOIN:
-		return exanest_join_ioctl(context, argument);
+		return join_ioctl(context, argument);
 	case EXANEST_IOC_RINGS:
-		return exanest_rings_ioctl(context, argument);
+		return rings_ioctl(context, argument);
 	case EXANEST_IOC_DOORBELL:
-		return exanest_doorbell_ioctl(context);
+		return doorbell_ioctl(context);
 	case EXANEST_IOC_PAGER:
-		return exanest_pager_ioctl(context, argument);
+		return pager_ioctl(context, argument);
 	case EXANEST_IOC_RESOLVED:
-		return exanest_resolved_ioctl(context, argument);
+		return resolved_ioctl(context, argument);
 	case EXANEST_IOC_STATISTICS:
-		return exanest_statistics_ioctl(context, argument);
+		return statistics_ioctl(context, argument);
 	case EXANEST_IOC_LEAVE:
 		context_leave(context);
 		return 0;
@@ -263,7 +438,7 @@ static long context_ioctl(struct file *file, unsigned int command, unsigned long
 static int context_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct exanest_context *context = file->private_data;
-	struct exanest_ring_set *rings = smp_load_acquire(&context->rings);
+	struct exanest_ring_set *rings = smp_load_acquire(&context->port.rings);
 
 	if (!context_is_callers(context))
 		return -EPERM;
@@ -275,12 +450,11 @@ static int context_mmap(struct file *file, struct vm_area_struct *vma)
 static __poll_t context_poll(struct file *file, poll_table *table)
 {
 	struct exanest_context *context = file->private_data;
-	struct exanest_ring_set *rings = smp_load_acquire(&context->rings);
+	struct exanest_ring_set *rings = smp_load_acquire(&context->port.rings);
 
-	poll_wait(file, &context->wait, table);
 	if (!context_is_callers(context) || !rings)
 		return EPOLLERR;
-	return exanest_ring_set_poll(rings);
+	return exanest_ring_set_poll(rings, file, table);
 }
 
 const struct file_operations exanest_context_operations = {

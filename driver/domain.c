@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <crypto/algapi.h>
+#include <linux/cred.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
-#include "context.h"
 #include "domain.h"
+#include "uapi/exanest.h"
 
 struct exanest_domain {
 	struct list_head link;
@@ -18,6 +18,7 @@ struct exanest_domain {
 	u8 secret[EXANEST_SECRET_BYTES];
 	kuid_t uid;
 	struct user_namespace *user_ns;
+	const void *engine;
 	struct xarray members; /* by address */
 	struct workqueue_struct *resolver;
 };
@@ -26,43 +27,46 @@ static LIST_HEAD(domains);
 static DEFINE_MUTEX(domains_lock);
 static atomic64_t last_address = ATOMIC64_INIT(0);
 
-static bool domain_admits(const struct exanest_domain *domain,
-			  const struct exanest_context *context, const u8 *secret)
+static bool domain_admits(const struct exanest_domain *domain, const u8 *secret,
+			  const struct cred *cred, const void *engine)
 {
-	return uid_eq(domain->uid, context->cred->euid) &&
-	       domain->user_ns == context->cred->user_ns &&
+	return uid_eq(domain->uid, cred->euid) && domain->user_ns == cred->user_ns &&
+	       domain->engine == engine &&
 	       !crypto_memneq(domain->secret, secret, sizeof(domain->secret));
 }
 
-static struct exanest_domain *domain_create(const struct exanest_context *context, const u8 *secret)
+static struct exanest_domain *domain_create(const u8 *secret, const struct cred *cred,
+					    const void *engine)
 {
 	struct exanest_domain *domain = kzalloc(sizeof(*domain), GFP_KERNEL_ACCOUNT);
 
 	if (!domain)
 		return NULL;
-	domain->resolver = alloc_workqueue("exanest/%lld", WQ_UNBOUND, 0,
+	domain->resolver = alloc_workqueue("exanest/%lld", WQ_UNBOUND | WQ_FREEZABLE, 0,
 					   atomic64_read(&last_address));
 	if (!domain->resolver) {
 		kfree(domain);
 		return NULL;
 	}
 	memcpy(domain->secret, secret, sizeof(domain->secret));
-	domain->uid = context->cred->euid;
-	domain->user_ns = get_user_ns(context->cred->user_ns);
+	domain->uid = cred->euid;
+	domain->user_ns = get_user_ns(cred->user_ns);
+	domain->engine = engine;
 	xa_init_flags(&domain->members, XA_FLAGS_ACCOUNT);
 	list_add(&domain->link, &domains);
 	return domain;
 }
 
-static struct exanest_domain *domain_get(const struct exanest_context *context, const u8 *secret)
+static struct exanest_domain *domain_get(const u8 *secret, const struct cred *cred,
+					 const void *engine)
 {
 	struct exanest_domain *domain;
 
 	mutex_lock(&domains_lock);
 	list_for_each_entry(domain, &domains, link)
-		if (domain_admits(domain, context, secret))
+		if (domain_admits(domain, secret, cred, engine))
 			goto found;
-	domain = domain_create(context, secret);
+	domain = domain_create(secret, cred, engine);
 found:
 	if (domain)
 		domain->count++;
@@ -88,66 +92,43 @@ void exanest_domain_put(struct exanest_domain *domain)
 	kfree_sensitive(domain);
 }
 
-static int domain_join(struct exanest_context *context, const struct exanest_join *join)
+struct exanest_domain *exanest_domain_join(struct exanest_member *member, const u8 *secret,
+					   const struct cred *cred, const void *engine)
 {
-	struct exanest_domain *domain = domain_get(context, join->secret);
+	struct exanest_domain *domain = domain_get(secret, cred, engine);
 	int error;
 
 	if (!domain)
-		return -ENOMEM;
-	context->address = atomic64_inc_return(&last_address);
-	context->policy = join->policy;
-	/* Before a peer can find it: the peers' transfers use it. */
-	smp_store_release(&context->domain, domain);
-	error = xa_err(xa_store(&domain->members, context->address, context, GFP_KERNEL_ACCOUNT));
-	if (!error)
-		return 0;
-	context->domain = NULL;
-	exanest_domain_put(domain);
-	return error;
+		return ERR_PTR(-ENOMEM);
+	member->address = atomic64_inc_return(&last_address);
+	error = xa_reserve(&domain->members, member->address, GFP_KERNEL_ACCOUNT);
+	if (error) {
+		exanest_domain_put(domain);
+		return ERR_PTR(error);
+	}
+	return domain;
 }
 
-long exanest_join_ioctl(struct exanest_context *context, void __user *argument)
+void exanest_domain_enter(struct exanest_domain *domain, struct exanest_member *member)
 {
-	struct exanest_join join;
-	long error;
-
-	error = exanest_copy_in(&join, sizeof(join), argument);
-	if (error)
-		return error;
-	if (join.policy > EXANEST_POLICY_HUGE || !memchr_inv(join.secret, 0, sizeof(join.secret)))
-		error = -EINVAL;
-
-	mutex_lock(&context->setup_lock);
-	if (!error && context->domain)
-		error = -EALREADY;
-	if (!error)
-		error = domain_join(context, &join);
-	if (!error)
-		join.address = context->address;
-	mutex_unlock(&context->setup_lock);
-	if (!error)
-		error = exanest_copy_out(argument, &join, sizeof(join));
-	memzero_explicit(join.secret, sizeof(join.secret));
-	return error;
+	xa_store(&domain->members, member->address, member, GFP_KERNEL_ACCOUNT);
 }
 
-void exanest_domain_leave(struct exanest_context *context)
+void exanest_domain_leave(struct exanest_domain *domain, struct exanest_member *member)
 {
-	if (context->domain)
-		xa_erase(&context->domain->members, context->address);
+	xa_erase(&domain->members, member->address);
 }
 
-struct exanest_context *exanest_domain_find(struct exanest_domain *domain, u64 address)
+struct exanest_member *exanest_domain_find(struct exanest_domain *domain, u64 address)
 {
-	struct exanest_context *context;
+	struct exanest_member *member;
 
 	rcu_read_lock();
-	context = xa_load(&domain->members, address);
-	if (context && !exanest_context_get_unless_zero(context))
-		context = NULL;
+	member = xa_load(&domain->members, address);
+	if (member && !kref_get_unless_zero(&member->reference))
+		member = NULL;
 	rcu_read_unlock();
-	return context;
+	return member;
 }
 
 struct workqueue_struct *exanest_domain_resolver(struct exanest_domain *domain)

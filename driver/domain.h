@@ -8,21 +8,33 @@
 #ifndef EXANEST_DOMAIN_H
 #define EXANEST_DOMAIN_H
 
+#include <linux/kref.h>
 #include <linux/types.h>
 
-struct exanest_context;
+struct cred;
 struct exanest_domain;
 struct workqueue_struct;
 
-long exanest_join_ioctl(struct exanest_context *context, void __user *argument);
+/* What a domain knows of a context. It is freed no sooner than an RCU grace period after its last reference. */
+struct exanest_member {
+	struct kref reference;
+	u64 address; /* of its engine; 0 before it joined */
+};
 
-/* No peer finds the context any more; one that found it before may still hold it. */
-void exanest_domain_leave(struct exanest_context *context);
+/*
+ * Make a member of the domain of this secret, user and engine. A member becomes known
+ * with exanest_domain_enter, which cannot fail. ERR_PTR.
+ */
+struct exanest_domain *exanest_domain_join(struct exanest_member *member, const u8 *secret,
+					   const struct cred *cred, const void *engine);
+void exanest_domain_enter(struct exanest_domain *domain, struct exanest_member *member);
+/* No peer finds the member any more; one that found it before may still hold it. */
+void exanest_domain_leave(struct exanest_domain *domain, struct exanest_member *member);
 /* Give the membership back. Sleeps until the workqueue is through if it was the last. */
 void exanest_domain_put(struct exanest_domain *domain);
 
 /* A member, counted, or NULL. Any context. */
-struct exanest_context *exanest_domain_find(struct exanest_domain *domain, u64 address);
+struct exanest_member *exanest_domain_find(struct exanest_domain *domain, u64 address);
 
 struct workqueue_struct *exanest_domain_resolver(struct exanest_domain *domain);
 

@@ -2,10 +2,8 @@
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
-#include <linux/workqueue.h>
 
 #include "context.h"
-#include "engine.h"
 #include "statistics.h"
 
 /* Only root may open it, unless the administrator's udev rule permits others. */
@@ -20,22 +18,33 @@ static int __init exanest_init(void)
 {
 	int error;
 
-	exanest_workqueue = alloc_workqueue("exanest", WQ_UNBOUND, 0);
-	if (!exanest_workqueue)
-		return -ENOMEM;
-	error = exanest_engine_start(&exanest_software_engine);
+	exanest_engines_start(&exanest_transfers);
+	error = exanest_ports_start();
 	if (error)
-		goto workqueue;
+		return error;
+	error = exanest_contexts_start();
+	if (error)
+		goto ports;
+	error = exanest_software_start();
+	if (error)
+		goto contexts;
+	error = exanest_registers_start();
+	if (error)
+		goto software;
 	error = misc_register(&device);
 	if (error)
-		goto engine;
+		goto registers;
 	exanest_statistics_start();
 	return 0;
 
-engine:
-	exanest_engine_stop();
-workqueue:
-	destroy_workqueue(exanest_workqueue);
+registers:
+	exanest_registers_stop();
+software:
+	exanest_software_stop();
+contexts:
+	exanest_contexts_stop();
+ports:
+	exanest_ports_stop();
 	return error;
 }
 
@@ -47,16 +56,17 @@ static void __exit exanest_exit(void)
 {
 	exanest_statistics_stop();
 	misc_deregister(&device);
-	exanest_context_drain();
-	exanest_engine_stop();
-	destroy_workqueue(exanest_workqueue);
+	exanest_contexts_stop();
+	exanest_registers_stop();
+	exanest_software_stop();
+	exanest_ports_stop();
 	rcu_barrier(); /* translations on their way out */
 }
 
 module_init(exanest_init);
 module_exit(exanest_exit);
 
-MODULE_DESCRIPTION("A fault-tolerant DMA engine: put, get and atomics without pinning");
+MODULE_DESCRIPTION("A page-fault tolerant DMA engine: put, get and atomics without pinning");
 MODULE_AUTHOR("The exanest maintainers");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.2");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Ranges whose pages their process provides: their faults are handed out as
- * events, and their blocks wait for the answer, no longer than pager_timeout_ms.
+ * Ranges of a context whose pages its process provides, and blocks that wait for
+ * them: their faults are handed out as events, and come back with an answer or when
+ * their time is up. A container: it decides nothing about a block.
  */
 #ifndef EXANEST_PAGER_H
 #define EXANEST_PAGER_H
@@ -10,35 +11,52 @@
 #include <linux/rbtree.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
-#include <linux/workqueue.h>
 
 struct exanest_block;
-struct exanest_context;
+struct exanest_ring_set;
 
 struct exanest_pagers {
 	spinlock_t lock;
 	struct rb_root_cached ranges; /* interval tree */
 	unsigned int range_count;
-	struct list_head waiting; /* blocks, the oldest first */
-	u64 ticket;               /* the last one given out */
-	struct delayed_work timeout;
+	bool closed; /* no block comes in any more */
+	struct exanest_ring_set *rings;
+	struct list_head waiting; /* blocks, the oldest first; sent ones come before unsent ones */
+	struct exanest_block *unsent; /* the first of them whose event is still to be sent, or NULL */
+	struct rb_root sent;          /* those whose event was, by ticket */
+	u64 ticket;                   /* the last one given out */
 };
 
 void exanest_pagers_init(struct exanest_pagers *pager);
-
-long exanest_pager_ioctl(struct exanest_context *context, void __user *argument);
-long exanest_resolved_ioctl(struct exanest_context *context, void __user *argument);
-
-/* Up to which address the process provides the pages from address on; 0: it does not. */
-unsigned long exanest_pager_end(struct exanest_context *context, unsigned long address);
-/* Hand a block's fault to the process, which is not gone: then true, and the block waits. */
-bool exanest_pager_forward(struct exanest_context *context, struct exanest_block *block,
-			   unsigned long address, unsigned long length);
-/* Take a block back that waits for the process's answer. false: it does not. */
-bool exanest_pager_cancel(struct exanest_context *context, struct exanest_block *block);
 /* Nothing waits any more. */
 void exanest_pagers_free(struct exanest_pagers *pager);
-/* The process is gone: all that wait for it go back to the resolver. */
-void exanest_pagers_gone(struct exanest_context *context);
+
+/* Addresses start to last. -EEXIST, -ENOSPC or -ENOMEM; rings: for the events. */
+int exanest_pager_take(struct exanest_pagers *pager, struct exanest_ring_set *rings,
+		       unsigned long start, unsigned long last);
+/* All blocks that wait are moved to list. -ENOENT. */
+int exanest_pager_give_back(struct exanest_pagers *pager, unsigned long start, unsigned long last,
+			    struct list_head *list);
+/* Up to which address the process provides the pages from address on; 0: it does not. */
+unsigned long exanest_pager_end(struct exanest_pagers *pager, unsigned long address);
+static inline bool exanest_pager_has_ranges(const struct exanest_pagers *pager)
+{
+	return READ_ONCE(pager->range_count);
+}
+
+/*
+ * Have a block wait for length bytes, in whole pages from that of its address on, for so
+ * many jiffies. false: the pager is closed.
+ */
+bool exanest_pager_add(struct exanest_pagers *pager, struct exanest_block *block,
+		       unsigned long length, unsigned long time);
+/* Take the block of a ticket out, or NULL. */
+struct exanest_block *exanest_pager_answer(struct exanest_pagers *pager, u64 ticket);
+/* Take a block out. false: it does not wait here. */
+bool exanest_pager_cancel(struct exanest_pagers *pager, struct exanest_block *block);
+/* Move those whose time is up to list. Returns jiffies until the next one's is; 0: none waits. */
+unsigned long exanest_pager_expire(struct exanest_pagers *pager, struct list_head *list);
+/* Move all to list; no more come. */
+void exanest_pager_close(struct exanest_pagers *pager, struct list_head *list);
 
 #endif

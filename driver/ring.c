@@ -8,10 +8,7 @@
 #include <linux/vmalloc.h>
 
 #include "compat.h"
-#include "context.h"
-#include "engine.h"
 #include "ring.h"
-#include "transfer.h"
 
 static uint poll_us_max = 100;
 module_param(poll_us_max, uint, 0644);
@@ -85,19 +82,23 @@ static int ring_set_eventfd(s32 fd, struct eventfd_ctx **eventfd)
 	return 0;
 }
 
-/* Fills in what goes out in request. */
-static struct exanest_ring_set *ring_set_create(struct exanest_rings *request)
+struct exanest_ring_set *exanest_ring_set_create(struct exanest_rings *request)
 {
-	struct exanest_ring_set *rings = kzalloc(sizeof(*rings), GFP_KERNEL_ACCOUNT);
+	struct exanest_ring_set *rings;
 	u64 bytes = 0;
 	int error;
 
+	if (!entries_valid(request->submissions) || !entries_valid(request->completions) ||
+	    (request->faults && !entries_valid(request->faults)) || request->reserved)
+		return ERR_PTR(-EINVAL);
+	rings = kzalloc(sizeof(*rings), GFP_KERNEL_ACCOUNT);
 	if (!rings)
 		return ERR_PTR(-ENOMEM);
 	rings->submission.entries = request->submissions;
 	rings->completion.entries = request->completions;
 	rings->fault.entries = request->faults;
 	rings->poll_us = request->poll_us;
+	init_waitqueue_head(&rings->wait);
 
 	bytes = ring_place(&rings->submission, sizeof(struct exanest_submission), bytes,
 			   &request->submission_head, &request->submission_entries);
@@ -126,73 +127,23 @@ static struct exanest_ring_set *ring_set_create(struct exanest_rings *request)
 	return rings;
 }
 
-static long ring_set_make(struct exanest_context *context, struct exanest_rings *request)
-{
-	struct exanest_ring_set *rings;
-	int error;
-
-	if (context->rings)
-		return -EALREADY;
-	if (!context->domain)
-		return -ENOTCONN;
-	error = exanest_transfers_alloc(context, request->submissions);
-	if (error)
-		return error;
-	rings = ring_set_create(request);
-	if (IS_ERR(rings)) {
-		exanest_transfers_free(context);
-		return PTR_ERR(rings);
-	}
-	smp_store_release(&context->rings, rings);
-	return 0;
-}
-
-long exanest_rings_ioctl(struct exanest_context *context, void __user *argument)
-{
-	struct exanest_rings request;
-	long error;
-
-	error = exanest_copy_in(&request, sizeof(request), argument);
-	if (error)
-		return error;
-	if (!entries_valid(request.submissions) || !entries_valid(request.completions) ||
-	    (request.faults && !entries_valid(request.faults)) || request.reserved)
-		return -EINVAL;
-
-	mutex_lock(&context->setup_lock);
-	error = ring_set_make(context, &request);
-	mutex_unlock(&context->setup_lock);
-	if (error)
-		return error;
-	return exanest_copy_out(argument, &request, sizeof(request));
-}
-
-long exanest_doorbell_ioctl(struct exanest_context *context)
-{
-	struct exanest_ring_set *rings = smp_load_acquire(&context->rings);
-
-	if (!rings)
-		return -ENXIO;
-	if (READ_ONCE(rings->broken))
-		return -EPROTO;
-	exanest_engine_ready(context);
-	return 0;
-}
-
 int exanest_ring_set_mmap(struct exanest_ring_set *rings, struct vm_area_struct *vma)
 {
 	if (!(vma->vm_flags & VM_SHARED) || vma->vm_pgoff || vma_pages(vma) != rings->page_count)
 		return -EINVAL;
 	if (vma->vm_flags & VM_EXEC)
 		return -EPERM;
-	exanest_vm_flags_set(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
+	/* VM_IO: madvise(2) cannot undo VM_DONTCOPY, and the rings are no memory of transfers. */
+	exanest_vm_flags_set(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
+	exanest_vm_flags_clear(vma, VM_MAYEXEC);
 	return vm_map_pages(vma, rings->pages, rings->page_count);
 }
 
-__poll_t exanest_ring_set_poll(const struct exanest_ring_set *rings)
+__poll_t exanest_ring_set_poll(struct exanest_ring_set *rings, struct file *file, poll_table *table)
 {
 	__poll_t mask = 0;
 
+	poll_wait(file, &rings->wait, table);
 	if (READ_ONCE(rings->broken))
 		mask |= EPOLLERR;
 	if (READ_ONCE(rings->completion.counter) != READ_ONCE(rings->completion.head->consumer))
@@ -213,10 +164,20 @@ static void ring_flag(struct exanest_ring *ring, u32 flag, bool set)
 	WRITE_ONCE(ring->head->flags, flags);
 }
 
+static void ring_set_tell(struct exanest_ring_set *rings, struct eventfd_ctx *eventfd,
+			  __poll_t events)
+{
+	if (eventfd)
+		exanest_eventfd_signal(eventfd);
+	if (wq_has_sleeper(&rings->wait))
+		wake_up_interruptible_poll(&rings->wait, events);
+}
+
 static void ring_set_break(struct exanest_ring_set *rings)
 {
 	WRITE_ONCE(rings->broken, true);
 	ring_flag(&rings->submission, EXANEST_RING_BROKEN, true);
+	ring_set_tell(rings, rings->completion_eventfd, EPOLLERR);
 }
 
 void exanest_doorbell_need(struct exanest_ring_set *rings, bool need)
@@ -297,31 +258,22 @@ void exanest_completion_post(struct exanest_ring_set *rings,
 	rings->completions = true;
 }
 
-void exanest_completion_signal(struct exanest_context *context)
+void exanest_completion_signal(struct exanest_ring_set *rings)
 {
-	struct exanest_ring_set *rings = context->rings;
-
 	if (!rings->completions)
 		return;
 	rings->completions = false;
-	if (rings->completion_eventfd)
-		exanest_eventfd_signal(rings->completion_eventfd);
-	if (wq_has_sleeper(&context->wait))
-		wake_up_interruptible_poll(&context->wait, EPOLLIN | EPOLLRDNORM);
+	ring_set_tell(rings, rings->completion_eventfd, EPOLLIN | EPOLLRDNORM);
 }
 
-bool exanest_fault_post(struct exanest_context *context, const struct exanest_fault *fault)
+bool exanest_fault_post(struct exanest_ring_set *rings, const struct exanest_fault *fault)
 {
-	struct exanest_ring_set *rings = context->rings;
 	bool room = ring_room(&rings->fault) > 0;
 
 	ring_flag(&rings->fault, EXANEST_RING_OVERFLOW, !room);
 	if (!room)
 		return false;
 	ring_post(&rings->fault, fault, sizeof(*fault));
-	if (rings->fault_eventfd)
-		exanest_eventfd_signal(rings->fault_eventfd);
-	if (wq_has_sleeper(&context->wait))
-		wake_up_interruptible_poll(&context->wait, EPOLLIN | EPOLLRDNORM);
+	ring_set_tell(rings, rings->fault_eventfd, EPOLLIN | EPOLLRDNORM);
 	return true;
 }

@@ -15,7 +15,6 @@
 #define EXANEST_RING_ENTRIES_MAX 4096U
 
 struct eventfd_ctx;
-struct exanest_context;
 struct vm_area_struct;
 
 struct exanest_ring {
@@ -31,7 +30,8 @@ struct exanest_ring_set {
 	unsigned int page_count;
 	void *map;
 	bool broken;
-	/* Submissions and completions: who serves the context. Faults: pager.lock. */
+	wait_queue_head_t wait; /* poll(2) */
+	/* Submissions and completions: who serves the context. Faults: the pager's lock. */
 	struct exanest_ring submission, completion, fault;
 	struct eventfd_ctx *completion_eventfd, *fault_eventfd;
 	u32 poll_us;
@@ -39,10 +39,11 @@ struct exanest_ring_set {
 	bool completions; /* posted and not signalled yet */
 };
 
-long exanest_rings_ioctl(struct exanest_context *context, void __user *argument);
-long exanest_doorbell_ioctl(struct exanest_context *context);
+/* Checks what a process asks for, and fills in what goes out of it. ERR_PTR. */
+struct exanest_ring_set *exanest_ring_set_create(struct exanest_rings *request);
 int exanest_ring_set_mmap(struct exanest_ring_set *rings, struct vm_area_struct *vma);
-__poll_t exanest_ring_set_poll(const struct exanest_ring_set *rings);
+__poll_t exanest_ring_set_poll(struct exanest_ring_set *rings, struct file *file,
+			       poll_table *table);
 void exanest_ring_set_free(struct exanest_ring_set *rings); /* NULL is allowed */
 
 /*
@@ -55,13 +56,13 @@ bool exanest_submission_take(struct exanest_ring_set *rings, unsigned int outsta
 void exanest_completion_post(struct exanest_ring_set *rings,
 			     const struct exanest_completion *completion);
 /* Tell the process what was posted since the last call. */
-void exanest_completion_signal(struct exanest_context *context);
+void exanest_completion_signal(struct exanest_ring_set *rings);
 /* Ask for doorbells, or no more. Asked for, the rings have to be looked at once more. */
 void exanest_doorbell_need(struct exanest_ring_set *rings, bool need);
 /* The process asked for the rings to be watched, and work was found not long ago. */
 bool exanest_ring_set_watched(struct exanest_ring_set *rings, bool busy);
 
-/* Under pager.lock. false: the ring is full, and says so from now on. */
-bool exanest_fault_post(struct exanest_context *context, const struct exanest_fault *fault);
+/* Under the pager's lock. false: the ring is full, and says so from now on. */
+bool exanest_fault_post(struct exanest_ring_set *rings, const struct exanest_fault *fault);
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
-#include <linux/uaccess.h>
 
 #include "context.h"
 #include "statistics.h"
@@ -23,36 +22,19 @@ static const char *const counter_names[EXANEST_COUNTERS] = {
 
 static struct dentry *folder;
 
-long exanest_statistics_ioctl(struct exanest_context *context, void __user *argument)
-{
-	struct exanest_statistics statistics;
-	u64 *values = &statistics.transfers;
-	unsigned int i;
-	long error;
-
-	BUILD_BUG_ON(sizeof(statistics) != offsetof(struct exanest_statistics, transfers) +
-						   EXANEST_COUNTERS * sizeof(u64));
-	error = exanest_copy_in(&statistics, sizeof(statistics), argument);
-	if (error)
-		return error;
-	statistics.reserved = 0;
-	for (i = 0; i < EXANEST_COUNTERS; i++)
-		values[i] = atomic64_read(&context->counters.value[i]);
-	return exanest_copy_out(argument, &statistics, sizeof(statistics));
-}
-
 static void contexts_show_one(struct exanest_context *context, void *argument)
 {
 	struct seq_file *file = argument;
+	u64 values[EXANEST_COUNTERS];
 	unsigned int i;
 
-	seq_printf(file, "address=%llu pid=%d comm=%*pE uid=%u%s", context->address, context->pid,
-		   (int)strnlen(context->comm, sizeof(context->comm)), context->comm,
+	exanest_context_count(context, values);
+	seq_printf(file, "address=%llu pid=%d comm=%*pE uid=%u%s", context->port.member.address,
+		   context->pid, (int)strnlen(context->comm, sizeof(context->comm)), context->comm,
 		   from_kuid_munged(&init_user_ns, context->cred->euid),
-		   exanest_context_gone(context) ? " gone" : "");
+		   exanest_port_gone(&context->port) ? " gone" : "");
 	for (i = 0; i < EXANEST_COUNTERS; i++)
-		seq_printf(file, " %s=%lld", counter_names[i],
-			   atomic64_read(&context->counters.value[i]));
+		seq_printf(file, " %s=%llu", counter_names[i], values[i]);
 	seq_putc(file, '\n');
 }
 
@@ -63,10 +45,25 @@ static int contexts_show(struct seq_file *file, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(contexts);
 
+static void engines_show_one(const struct exanest_engine_state *state, void *argument)
+{
+	seq_printf(argument, "engine=%s depth=%u in_flight=%u resets=%llu dropped=%llu dead=%d\n",
+		   state->name, state->depth, state->in_flight, state->resets, state->dropped,
+		   state->dead);
+}
+
+static int engines_show(struct seq_file *file, void *unused)
+{
+	exanest_engines_call(engines_show_one, file);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(engines);
+
 void exanest_statistics_start(void)
 {
 	folder = debugfs_create_dir("exanest", NULL);
 	debugfs_create_file("contexts", 0400, folder, NULL, &contexts_fops);
+	debugfs_create_file("engines", 0400, folder, NULL, &engines_fops);
 }
 
 void exanest_statistics_stop(void)

@@ -11,8 +11,7 @@
 
 #include <linux/tracepoint.h>
 
-#include "context.h"
-#include "transfer.h"
+#include "block.h"
 
 /* clang-format off */
 TRACE_EVENT(exanest_transfer_start,
@@ -28,7 +27,7 @@ TRACE_EVENT(exanest_transfer_start,
 		__field(u16, op)
 	),
 	TP_fast_assign(
-		__entry->context = transfer->context->address;
+		__entry->context = transfer->address;
 		__entry->sequence = transfer->sequence;
 		__entry->peer = transfer->submission.peer;
 		__entry->local = transfer->submission.local;
@@ -50,7 +49,7 @@ TRACE_EVENT(exanest_transfer_end,
 		__field(s32, status)
 	),
 	TP_fast_assign(
-		__entry->context = transfer->context->address;
+		__entry->context = transfer->address;
 		__entry->sequence = transfer->sequence;
 		__entry->status = transfer->status;
 	),
@@ -72,10 +71,10 @@ DECLARE_EVENT_CLASS(exanest_block,
 		__field(bool, write)
 	),
 	TP_fast_assign(
-		__entry->context = block->transfer->context->address;
+		__entry->context = block->transfer->address;
 		__entry->sequence = block->transfer->sequence;
 		__entry->offset = block->offset;
-		__entry->owner = exanest_block_owner(block, block->side)->address;
+		__entry->owner = exanest_block_owner_address(block);
 		__entry->address = block->address;
 		__entry->length = block->length;
 		__entry->retries = block->retries;
@@ -108,7 +107,7 @@ TRACE_EVENT(exanest_resolved,
 		__field(bool, fault)
 	),
 	TP_fast_assign(
-		__entry->context = block->transfer->context->address;
+		__entry->context = block->transfer->address;
 		__entry->sequence = block->transfer->sequence;
 		__entry->offset = block->offset;
 		__entry->ns = ns;
@@ -132,7 +131,7 @@ TRACE_EVENT(exanest_fail,
 		__field(s32, status)
 	),
 	TP_fast_assign(
-		__entry->context = block->transfer->context->address;
+		__entry->context = block->transfer->address;
 		__entry->sequence = block->transfer->sequence;
 		__entry->offset = block->offset;
 		__entry->address = address;

@@ -4,9 +4,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
-#include "context.h"
-#include "domain.h"
-#include "engine.h"
+#include "block.h"
 #include "ring.h"
 #include "trace.h"
 #include "transfer.h"
@@ -15,32 +13,41 @@ static uint retries = 1000;
 module_param(retries, uint, 0644);
 MODULE_PARM_DESC(retries, "Times that a block is sent again, or to a pager, before -EBUSY");
 
+static uint pager_timeout_ms = 10000;
+module_param(pager_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(pager_timeout_ms, "How long, ms, a process may take to answer a fault event");
+
+/* Blocks that an engine is given at a time, as one, for as long as they meet no fault. */
+#define RUN_SIZE (8 * EXANEST_BLOCK_SIZE)
+/* Bytes that a port may have moved before it is the next one's turn. */
+#define TURN_BYTES RUN_SIZE
+
+/* For works that are no domain's. */
+static struct workqueue_struct *workqueue;
+
 #define ALL_FREE (BIT(EXANEST_TRANSFER_BLOCKS) - 1)
 
-int exanest_transfers_alloc(struct exanest_context *context, unsigned int submissions)
+static struct exanest_port *port_of_member(struct exanest_member *member)
 {
-	unsigned int count = min(submissions, EXANEST_TRANSFERS_MAX);
-	struct exanest_transfer *transfer;
-
-	context->transfers = kvcalloc(count, sizeof(*context->transfers), GFP_KERNEL_ACCOUNT);
-	if (!context->transfers)
-		return -ENOMEM;
-	context->transfer_count = count;
-	for (transfer = context->transfers; transfer < context->transfers + count; transfer++) {
-		transfer->context = context;
-		INIT_LIST_HEAD(&transfer->retry);
-		list_add_tail(&transfer->link, &context->idle);
-	}
-	return 0;
+	return container_of(member, struct exanest_port, member);
 }
 
-/* None is in use: each counts its context. */
-void exanest_transfers_free(struct exanest_context *context)
+static void port_get(struct exanest_port *port)
 {
-	INIT_LIST_HEAD(&context->idle);
-	kvfree(context->transfers);
-	context->transfers = NULL;
-	context->transfer_count = 0;
+	kref_get(&port->member.reference);
+}
+
+static void port_release(struct kref *reference)
+{
+	struct exanest_port *port =
+		port_of_member(container_of(reference, struct exanest_member, reference));
+
+	port->release(port);
+}
+
+void exanest_port_put(struct exanest_port *port)
+{
+	kref_put(&port->member.reference, port_release);
 }
 
 static bool range_valid(u64 address, u64 length)
@@ -49,7 +56,7 @@ static bool range_valid(u64 address, u64 length)
 }
 
 /* All that is checked about a submission; the rest of the driver relies on it. */
-static bool submission_valid(const struct exanest_submission *s)
+static bool submission_valid(const struct exanest_submission *s, u64 features)
 {
 	if (s->reserved)
 		return false;
@@ -66,15 +73,16 @@ static bool submission_valid(const struct exanest_submission *s)
 	case EXANEST_OP_ATOMIC:
 		return s->atomic <= EXANEST_ATOMIC_COMPARE_SWAP && !s->local &&
 		       (s->length == 4 || s->length == 8) && !(s->remote & (s->length - 1)) &&
+		       range_valid(s->remote, s->length) &&
 		       (s->atomic == EXANEST_ATOMIC_COMPARE_SWAP || !s->compare) &&
-		       (exanest_engine()->operations->features & EXANEST_FEATURE_ATOMICS);
+		       (features & EXANEST_FEATURE_ATOMICS);
 	}
 	return false;
 }
 
 static void transfer_end(struct exanest_transfer *transfer)
 {
-	struct exanest_context *context = transfer->context, *peer = transfer->peer;
+	struct exanest_port *port = transfer->port, *peer = transfer->peer;
 	struct exanest_completion completion = {
 		.cookie = transfer->submission.cookie,
 		.status = transfer->status,
@@ -86,63 +94,61 @@ static void transfer_end(struct exanest_transfer *transfer)
 		completion.fault_side = transfer->fault_side;
 		completion.fault_address = transfer->fault_address;
 	}
-	exanest_completion_post(context->rings, &completion);
-	exanest_count(&context->counters, EXANEST_TRANSFERS, 1);
+	exanest_completion_post(port->rings, &completion);
+	exanest_count(&port->counters, EXANEST_TRANSFERS, 1);
 	if (transfer->status == -EFAULT)
-		exanest_count(&context->counters, EXANEST_FAULT_ERRORS, 1);
+		exanest_count(&port->counters, EXANEST_FAULT_ERRORS, 1);
 	trace_exanest_transfer_end(transfer);
 
 	transfer->peer = NULL;
-	context->outstanding--;
-	list_move(&transfer->link, &context->idle);
+	port->outstanding--;
+	list_move(&transfer->link, &port->idle);
 	if (peer)
-		exanest_context_put(peer);
-	exanest_context_put(context); /* not the last: who serves it has one too */
+		exanest_port_put(peer);
+	exanest_port_put(port); /* not the last: who serves it has one too */
 }
 
 /* A transfer that fences may wait for has ended. */
-static void fences_advance(struct exanest_context *context, const struct exanest_context *peer,
-			   u64 sequence)
+static void fences_advance(struct exanest_port *port, const struct exanest_port *peer, u64 sequence)
 {
 	struct exanest_transfer *fence, *next;
 
-	list_for_each_entry_safe(fence, next, &context->fences, link)
+	list_for_each_entry_safe(fence, next, &port->fences, link)
 		if (fence->peer == peer && fence->sequence > sequence && !--fence->waiting)
 			transfer_end(fence);
 }
 
 static void transfer_finish(struct exanest_transfer *transfer)
 {
-	const struct exanest_context *peer = transfer->peer;
+	const struct exanest_port *peer = transfer->peer;
 
 	transfer_end(transfer);
-	fences_advance(transfer->context, peer, transfer->sequence);
+	fences_advance(transfer->port, peer, transfer->sequence);
 }
 
-static unsigned int transfers_to(struct exanest_context *context,
-				 const struct exanest_context *peer)
+static unsigned int transfers_to(struct exanest_port *port, const struct exanest_port *peer)
 {
-	struct exanest_transfer *transfer = context->transfers;
+	struct exanest_transfer *transfer = port->transfers;
 	unsigned int count = 0;
 
-	for (; transfer < context->transfers + context->transfer_count; transfer++)
+	for (; transfer < port->transfers + port->transfer_count; transfer++)
 		count += transfer->peer == peer && transfer->submission.op != EXANEST_OP_FENCE;
 	return count;
 }
 
-static void transfer_start(struct exanest_context *context,
-			   const struct exanest_submission *submission)
+static void transfer_start(struct exanest_port *port, const struct exanest_submission *submission)
 {
-	struct exanest_transfer *transfer = list_first_entry(&context->idle,
-							     struct exanest_transfer, link);
+	struct exanest_transfer *transfer = list_first_entry(&port->idle, struct exanest_transfer,
+							     link);
 	bool fence = submission->op == EXANEST_OP_FENCE;
-	struct exanest_context *peer = NULL;
+	struct exanest_port *peer = NULL;
+	struct exanest_member *member;
 
 	list_del_init(&transfer->link);
-	exanest_context_get(context);
-	context->outstanding++;
+	port_get(port);
+	port->outstanding++;
 	transfer->submission = *submission;
-	transfer->sequence = ++context->sequence;
+	transfer->sequence = ++port->sequence;
 	transfer->next = 0;
 	transfer->value = 0;
 	memset(transfer->ahead, 0, sizeof(transfer->ahead));
@@ -150,45 +156,47 @@ static void transfer_start(struct exanest_context *context,
 	transfer->status = 0;
 	transfer->fault_side = EXANEST_SIDE_NONE;
 
-	if (!submission_valid(submission)) {
+	if (!submission_valid(submission, exanest_engine_features(port->engine))) {
 		transfer->status = -EINVAL;
 	} else if (submission->op != EXANEST_OP_NOP) {
-		peer = exanest_domain_find(context->domain, submission->peer);
-		if (!peer)
+		member = exanest_domain_find(port->domain, submission->peer);
+		if (member)
+			peer = port_of_member(member);
+		else
 			transfer->status = -EHOSTUNREACH;
 	}
 	if (fence && peer)
-		transfer->waiting = transfers_to(context, peer);
+		transfer->waiting = transfers_to(port, peer);
 	transfer->peer = peer;
 	trace_exanest_transfer_start(transfer);
 
 	if (fence && peer && transfer->waiting)
-		list_add_tail(&transfer->link, &context->fences);
+		list_add_tail(&transfer->link, &port->fences);
 	else if (fence || transfer->status || !submission->length)
 		transfer_end(transfer);
 	else
-		list_add_tail(&transfer->link, &context->runnable);
+		list_add_tail(&transfer->link, &port->runnable);
 }
 
 /* Returns whether there was any. The caller may fill the ring as fast as it is read: a turn ends. */
-static bool transfers_take(struct exanest_context *context)
+static bool transfers_take(struct exanest_port *port)
 {
 	struct exanest_submission submission;
 	unsigned int taken;
 
-	spin_lock(&context->lock);
-	for (taken = 0; taken < EXANEST_TRANSFERS_MAX && !list_empty(&context->idle) &&
-			exanest_submission_take(context->rings, context->outstanding, &submission);
+	spin_lock(&port->lock);
+	for (taken = 0; taken < EXANEST_TRANSFERS_MAX && !list_empty(&port->idle) &&
+			exanest_submission_take(port->rings, port->outstanding, &submission);
 	     taken++)
-		transfer_start(context, &submission);
-	spin_unlock(&context->lock);
+		transfer_start(port, &submission);
+	spin_unlock(&port->lock);
 	return taken;
 }
 
 static void transfer_runnable(struct exanest_transfer *transfer)
 {
 	if (list_empty(&transfer->link))
-		list_add_tail(&transfer->link, &transfer->context->runnable);
+		list_add_tail(&transfer->link, &transfer->port->runnable);
 }
 
 static void block_free(struct exanest_block *block)
@@ -205,35 +213,36 @@ static u64 to_end_of_block(const struct exanest_transfer *transfer, u64 offset)
 	return EXANEST_BLOCK_SIZE - ((written + offset) & (EXANEST_BLOCK_SIZE - 1));
 }
 
-/* The written side is cut at multiples of the block size, so that blocks share no page there. */
-static struct exanest_block *run_cut(struct exanest_transfer *transfer)
+/* The lock is held. A block of its own for [offset, offset + length) of a transfer. */
+static struct exanest_block *block_take(struct exanest_transfer *transfer, u64 offset, u32 length)
 {
 	struct exanest_block *block = &transfer->blocks[__ffs(transfer->free_blocks)];
-	u64 most = to_end_of_block(transfer, transfer->next) + EXANEST_RUN_SIZE -
-		   EXANEST_BLOCK_SIZE;
 
 	transfer->free_blocks &= ~BIT(block - transfer->blocks);
-	memset(block, 0, sizeof(*block));
 	INIT_LIST_HEAD(&block->link);
 	block->transfer = transfer;
-	block->offset = transfer->next;
-	block->length = min(transfer->submission.length - transfer->next, most);
-	transfer->next += block->length;
+	block->offset = offset;
+	block->length = length;
+	block->retries = 0;
+	block->forwards = 0;
+	block->returned = false;
+	block->side = EXANEST_SIDE_NONE;
+	block->counted = false;
+	block->pager = NULL;
 	return block;
 }
 
-/* Of a run that met a fault, what lies behind the block that did is cut again. */
-static void run_give_back(struct exanest_block *block)
+/* The written side is cut at multiples of the block size, so that blocks share no page there. */
+static struct exanest_block *run_cut(struct exanest_transfer *transfer)
 {
-	struct exanest_transfer *transfer = block->transfer;
-	u64 length = to_end_of_block(transfer, block->offset);
+	u32 run = min(RUN_SIZE, exanest_engine_limits(transfer->port->engine)->run);
+	u64 most = to_end_of_block(transfer, transfer->next) + run - EXANEST_BLOCK_SIZE;
+	struct exanest_block *block;
 
-	spin_lock(&transfer->context->lock);
-	if (length < block->length && transfer->next == block->offset + block->length) {
-		transfer->next = block->offset + length;
-		block->length = length;
-	}
-	spin_unlock(&transfer->context->lock);
+	block = block_take(transfer, transfer->next,
+			   min(transfer->submission.length - transfer->next, most));
+	transfer->next += block->length;
+	return block;
 }
 
 static struct exanest_block *transfer_issue(struct exanest_transfer *transfer)
@@ -250,8 +259,11 @@ static struct exanest_block *transfer_issue(struct exanest_transfer *transfer)
 	block = list_first_entry_or_null(&transfer->retry, struct exanest_block, link);
 	if (block) {
 		list_del_init(&block->link);
-		exanest_count(&transfer->context->counters, EXANEST_RETRANSMITS, 1);
-		trace_exanest_retransmit(block);
+		if (!block->returned) {
+			exanest_count(&transfer->port->counters, EXANEST_RETRANSMITS, 1);
+			trace_exanest_retransmit(block);
+		}
+		block->returned = false;
 		return block;
 	}
 	if (transfer->next < transfer->submission.length && transfer->free_blocks)
@@ -260,42 +272,41 @@ static struct exanest_block *transfer_issue(struct exanest_transfer *transfer)
 }
 
 /* The transfers of a context take turns, a run each. */
-static struct exanest_block *transfers_issue(struct exanest_context *context)
+static struct exanest_block *transfers_issue(struct exanest_port *port)
 {
 	struct exanest_transfer *transfer;
 	struct exanest_block *block = NULL;
 
-	spin_lock(&context->lock);
-	while (!block && !list_empty(&context->runnable)) {
-		transfer = list_first_entry(&context->runnable, struct exanest_transfer, link);
+	spin_lock(&port->lock);
+	while (!block && !list_empty(&port->runnable)) {
+		transfer = list_first_entry(&port->runnable, struct exanest_transfer, link);
 		block = transfer_issue(transfer);
 		if (block) {
-			list_move_tail(&transfer->link, &context->runnable);
+			list_move_tail(&transfer->link, &port->runnable);
 		} else {
 			list_del_init(&transfer->link);
 			if (transfer->free_blocks == ALL_FREE)
 				transfer_finish(transfer);
 		}
 	}
-	spin_unlock(&context->lock);
+	spin_unlock(&port->lock);
 	return block;
 }
 
 /* The context is gone: its transfers end as soon as no thread has a block of theirs. */
-static void transfers_drop(struct exanest_context *context)
+static void transfers_drop(struct exanest_port *port)
 {
-	struct exanest_transfer *transfer = context->transfers, *next;
-	struct exanest_context *owner;
+	struct exanest_transfer *transfer = port->transfers, *next;
 	struct exanest_block *block;
 	unsigned long busy;
 	unsigned int i;
 
-	spin_lock(&context->lock);
-	list_for_each_entry_safe(transfer, next, &context->fences, link) {
+	spin_lock(&port->lock);
+	list_for_each_entry_safe(transfer, next, &port->fences, link) {
 		transfer->status = -ECONNRESET;
 		transfer_end(transfer);
 	}
-	for (transfer = context->transfers; transfer < context->transfers + context->transfer_count;
+	for (transfer = port->transfers; transfer < port->transfers + port->transfer_count;
 	     transfer++) {
 		if (!transfer->peer)
 			continue;
@@ -303,128 +314,567 @@ static void transfers_drop(struct exanest_context *context)
 		busy = ~transfer->free_blocks & ALL_FREE;
 		for_each_set_bit(i, &busy, EXANEST_TRANSFER_BLOCKS) {
 			block = &transfer->blocks[i];
-			owner = exanest_block_owner(block, READ_ONCE(block->side));
-			if (exanest_pager_cancel(owner, block))
+			/* Which side it waits for, if it does, only the pagers know. */
+			if (exanest_pager_cancel(&port->pagers, block) ||
+			    exanest_pager_cancel(&transfer->peer->pagers, block))
 				block_free(block);
 		}
 		transfer_runnable(transfer);
 	}
-	spin_unlock(&context->lock);
+	spin_unlock(&port->lock);
 }
 
-bool exanest_transfers_serve(struct exanest_engine *engine, struct exanest_context *context)
+/*
+ * How a block leaves the engine, the resolver or a pager.
+ */
+/*
+ * Whether this is the port's turn, which keeps the port, and after which it is looked at
+ * again. Else a block that goes back may end its transfer, and with it what keeps the port.
+ */
+static bool port_served_here(const struct exanest_port *port)
 {
-	struct exanest_ring_set *rings = smp_load_acquire(&context->rings);
-	bool gone = exanest_context_gone(context), busy = false;
-	struct exanest_block *block;
-	unsigned int runs, bytes = 0;
+	return READ_ONCE(port->server) == current;
+}
+
+static void block_return(struct exanest_block *block, bool ready)
+{
+	struct exanest_transfer *transfer = block->transfer;
+	struct exanest_port *port = transfer->port;
+	bool here = port_served_here(port);
+
+	if (!here)
+		port_get(port);
+	spin_lock(&port->lock);
+	if (ready)
+		list_add_tail(&block->link, &transfer->retry);
+	else
+		block_free(block);
+	transfer_runnable(transfer);
+	spin_unlock(&port->lock);
+	if (!here) {
+		exanest_engine_ready(port->engine, &port->turn);
+		exanest_port_put(port);
+	}
+}
+
+/* To be sent again. */
+static void block_ready(struct exanest_block *block)
+{
+	block->retries++;
+	block_return(block, true);
+}
+
+/* The end of its transfer. side: of address, or EXANEST_SIDE_NONE. */
+static void block_fail(struct exanest_block *block, int status, u32 side, u64 address)
+{
+	struct exanest_transfer *transfer = block->transfer;
+	struct exanest_port *port = transfer->port;
+
+	spin_lock(&port->lock);
+	if (!transfer->status ||
+	    (side && transfer->fault_side == side && transfer->fault_address > address)) {
+		transfer->status = status;
+		transfer->fault_side = side;
+		transfer->fault_address = address;
+	}
+	spin_unlock(&port->lock);
+	trace_exanest_fail(block, status, address);
+	block_return(block, false);
+}
+
+static bool block_exhausted(const struct exanest_block *block)
+{
+	return block->retries + block->forwards > READ_ONCE(retries);
+}
+
+static void port_queue_resolve(struct exanest_port *port)
+{
+	struct workqueue_struct *queue = workqueue;
+
+	if (port->domain)
+		queue = exanest_domain_resolver(port->domain);
+	port_get(port);
+	if (!queue_work(queue, &port->resolve))
+		exanest_port_put(port);
+}
+
+/* Hand a block to the resolver of the side that it met a fault on. */
+static void block_park(struct exanest_block *block)
+{
+	struct exanest_port *owner = exanest_block_owner(block, block->side);
+
+	/* Once it is in the list its transfer may end, and with it what keeps the owner. */
+	port_get(owner);
+	spin_lock(&owner->parked_lock);
+	list_add_tail(&block->link, &owner->parked);
+	spin_unlock(&owner->parked_lock);
+	port_queue_resolve(owner);
+	exanest_port_put(owner);
+}
+
+/*
+ * Of a run that met a fault, what lies behind the block that did is cut again, or, as
+ * others were cut behind it, is a block of its own that goes on.
+ */
+static void run_split(struct exanest_block *block, u32 skipped)
+{
+	struct exanest_transfer *transfer = block->transfer;
+	u64 length = skipped + to_end_of_block(transfer, block->offset + skipped);
+	u64 end = block->offset + block->length;
+	struct exanest_block *rest;
+
+	if (length >= block->length)
+		return;
+	spin_lock(&transfer->port->lock);
+	if (transfer->next == end) {
+		transfer->next = block->offset + length;
+		block->length = length;
+		transfer_runnable(transfer);
+	} else if (transfer->free_blocks) {
+		rest = block_take(transfer, block->offset + length, block->length - length);
+		rest->returned = true;
+		list_add_tail(&rest->link, &transfer->retry);
+		block->length = length;
+		transfer_runnable(transfer);
+	}
+	spin_unlock(&transfer->port->lock);
+	/* The block keeps the transfer, and that the port. */
+	if (!port_served_here(transfer->port))
+		exanest_engine_ready(transfer->port->engine, &transfer->port->turn);
+}
+
+static void block_fault(struct exanest_block *block, u32 side, u32 skipped)
+{
+	run_split(block, skipped);
+	block->write = exanest_block_writes(block, side);
+	block->address = exanest_block_address(block, side) + skipped;
+	block->detected = ktime_get_ns();
+	block->side = side;
+	if (block_exhausted(block))
+		block_fail(block, -EBUSY, side, block->address);
+	else
+		block_park(block);
+}
+
+/*
+ * Blocks at the engine. One that is to go there is counted before its ports are seen not
+ * to be gone, and exanest_port_end looks at the count after it says so.
+ */
+static void port_moved(struct exanest_port *port)
+{
+	if (atomic_dec_and_test(&port->moving) && exanest_port_gone(port))
+		wake_up_var(&port->moving);
+}
+
+static bool block_moves(struct exanest_block *block)
+{
+	struct exanest_port *port = block->transfer->port, *peer = block->transfer->peer;
+
+	atomic_inc(&port->moving);
+	atomic_inc(&peer->moving);
+	smp_mb__after_atomic();
+	return !exanest_port_gone(port) && !exanest_port_gone(peer);
+}
+
+static void block_moved(struct exanest_block *block)
+{
+	port_moved(block->transfer->port);
+	port_moved(block->transfer->peer);
+}
+
+static void block_count(struct exanest_block *block, u32 moved)
+{
+	struct exanest_counters *counters = &block->transfer->port->counters;
+
+	exanest_count(counters, EXANEST_BYTES, moved);
+	exanest_count(counters, EXANEST_BLOCKS, DIV_ROUND_UP(moved, EXANEST_BLOCK_SIZE));
+	block->offset += moved;
+	block->length -= moved;
+}
+
+static void block_complete(struct exanest_block *block, const struct exanest_result *result)
+{
+	block_moved(block);
+	if (result->moved)
+		block_count(block, result->moved);
+	switch (result->status) {
+	case 0:
+		block->transfer->value = result->value;
+		block_return(block, false);
+		break;
+	case -EFAULT:
+		block_fault(block, result->side, result->skipped);
+		break;
+	case -ECANCELED:
+		if (block_exhausted(block))
+			block_fail(block, -EIO, EXANEST_SIDE_NONE, 0);
+		else
+			block_ready(block);
+		break;
+	default:
+		block_fail(block, -EIO, EXANEST_SIDE_NONE, 0);
+	}
+}
+
+/* The engine did not take it: it is the next one. */
+static void block_take_back(struct exanest_block *block)
+{
+	struct exanest_transfer *transfer = block->transfer;
+
+	block_moved(block);
+	block->returned = true;
+	spin_lock(&transfer->port->lock);
+	list_add(&block->link, &transfer->retry);
+	transfer_runnable(transfer);
+	spin_unlock(&transfer->port->lock);
+}
+
+static void block_describe(const struct exanest_block *block, struct exanest_descriptor *descriptor)
+{
+	const struct exanest_transfer *transfer = block->transfer;
+
+	*descriptor = (struct exanest_descriptor){
+		.op = transfer->submission.op,
+		.atomic = transfer->submission.atomic,
+		.length = block->length,
+		.local = transfer->port->resolver.space,
+		.remote = transfer->peer->resolver.space,
+		.local_address = exanest_block_address(block, EXANEST_SIDE_LOCAL),
+		.remote_address = exanest_block_address(block, EXANEST_SIDE_REMOTE),
+		.operand = transfer->submission.operand,
+		.compare = transfer->submission.compare,
+	};
+}
+
+/*
+ * Turns.
+ */
+/* Submit up to runs blocks, and some more bytes than so many at most. Returns how many. */
+static unsigned int blocks_submit(struct exanest_port *port, unsigned int runs, unsigned int *bytes)
+{
+	struct exanest_descriptor *descriptors = port->descriptors;
+	struct exanest_block **blocks = port->blocks;
+	unsigned int count = 0;
+
+	runs = min(runs, exanest_engine_free_slots(port->engine));
+	while (count < runs && *bytes < TURN_BYTES) {
+		blocks[count] = transfers_issue(port);
+		if (!blocks[count])
+			break;
+		if (!block_moves(blocks[count])) {
+			block_moved(blocks[count]);
+			block_fail(blocks[count], -ECONNRESET, EXANEST_SIDE_NONE, 0);
+			continue;
+		}
+		*bytes += blocks[count]->length;
+		block_describe(blocks[count], &descriptors[count]);
+		count++;
+	}
+	if (!count)
+		return 0;
+	return exanest_engine_submit(port->engine, descriptors, blocks, count);
+}
+
+static bool port_serve(struct exanest_port *port)
+{
+	struct exanest_ring_set *rings = smp_load_acquire(&port->rings);
+	bool gone = exanest_port_gone(port), busy = false;
+	unsigned int runs = 0, submitted, bytes = 0;
 
 	if (!rings)
 		return false;
+	WRITE_ONCE(port->server, current);
 	if (gone) {
-		transfers_drop(context);
+		transfers_drop(port);
 	} else {
 		exanest_doorbell_need(rings, false);
-		busy = transfers_take(context);
+		busy = transfers_take(port);
 	}
+	do {
+		submitted = blocks_submit(port, EXANEST_TURN_RUNS - runs, &bytes);
+		runs += submitted;
+	} while (submitted && runs < EXANEST_TURN_RUNS && bytes < TURN_BYTES);
+	exanest_completion_signal(rings);
+	WRITE_ONCE(port->server, NULL);
 
-	for (runs = 0; runs < EXANEST_TURN_RUNS && bytes < EXANEST_TURN_BYTES; runs++) {
-		block = transfers_issue(context);
-		if (!block)
-			break;
-		bytes += block->length;
-		engine->operations->move(engine, block);
-	}
-	exanest_completion_signal(context);
-
-	if (runs == EXANEST_TURN_RUNS || bytes >= EXANEST_TURN_BYTES)
+	if (runs == EXANEST_TURN_RUNS || bytes >= TURN_BYTES ||
+	    !list_empty_careful(&port->runnable))
 		return true;
 	if (gone)
 		return false;
 	if (exanest_ring_set_watched(rings, busy || runs))
 		return true;
 	exanest_doorbell_need(rings, true);
-	return transfers_take(context);
+	return transfers_take(port);
 }
 
-void exanest_block_moved(struct exanest_block *block, u32 bytes)
+static struct exanest_port *port_of_turn(struct exanest_turn *turn)
 {
-	struct exanest_counters *counters = &block->transfer->context->counters;
+	return container_of(turn, struct exanest_port, turn);
+}
 
-	if (!bytes)
+static void turn_get(struct exanest_turn *turn)
+{
+	port_get(port_of_turn(turn));
+}
+
+static void turn_put(struct exanest_turn *turn)
+{
+	exanest_port_put(port_of_turn(turn));
+}
+
+static bool turn_serve(struct exanest_turn *turn)
+{
+	return port_serve(port_of_turn(turn));
+}
+
+const struct exanest_engine_client exanest_transfers = {
+	.get = turn_get,
+	.put = turn_put,
+	.serve = turn_serve,
+	.complete = block_complete,
+	.take_back = block_take_back,
+};
+
+void exanest_port_ready(struct exanest_port *port)
+{
+	exanest_engine_ready(port->engine, &port->turn);
+}
+
+/*
+ * Faults in a port's memory. One at a time, so that one process's slow memory holds up
+ * only transfers that need it.
+ */
+static unsigned long pager_time(void)
+{
+	return msecs_to_jiffies(clamp(READ_ONCE(pager_timeout_ms), 1U, 3600U * MSEC_PER_SEC));
+}
+
+static void expire_arm(struct exanest_port *port, unsigned long delay)
+{
+	port_get(port);
+	if (!queue_delayed_work(workqueue, &port->expire, delay))
+		exanest_port_put(port);
+	/* exanest_port_end says so before it cancels. */
+	if (exanest_port_gone(port) && cancel_delayed_work(&port->expire))
+		exanest_port_put(port);
+}
+
+/* The block is its pager's, or at its end. */
+static void block_forward(struct exanest_port *owner, struct exanest_block *block,
+			  const struct exanest_need *need)
+{
+	u32 side = block->side;
+
+	block->address = max(block->address, need->address);
+	if (block_exhausted(block)) {
+		exanest_count(&owner->counters, EXANEST_FAULTS_FAILED, 1);
+		block_fail(block, -EBUSY, side, block->address);
 		return;
-	exanest_count(counters, EXANEST_BYTES, bytes);
-	exanest_count(counters, EXANEST_BLOCKS, DIV_ROUND_UP(bytes, EXANEST_BLOCK_SIZE));
-}
-
-void exanest_block_done(struct exanest_block *block)
-{
-	struct exanest_transfer *transfer = block->transfer;
-	struct exanest_context *context = transfer->context;
-
-	spin_lock(&context->lock);
-	block_free(block);
-	transfer_runnable(transfer);
-	spin_unlock(&context->lock);
-}
-
-bool exanest_block_exhausted(const struct exanest_block *block)
-{
-	return block->retries + block->forwards > READ_ONCE(retries);
-}
-
-void exanest_block_fault(struct exanest_block *block, u32 side)
-{
-	run_give_back(block);
-	block->write = exanest_block_writes(block, side);
-	block->address = exanest_block_address(block, side);
-	block->detected = ktime_get_ns();
-	WRITE_ONCE(block->side, side);
-	if (exanest_block_exhausted(block))
-		exanest_block_fail(block, -EBUSY, block->address);
-	else
-		exanest_fault_queue(block);
-}
-
-/* Once the lock is dropped the transfer may end, and with it what keeps its context. */
-static void block_return(struct exanest_block *block, bool ready)
-{
-	struct exanest_transfer *transfer = block->transfer;
-	struct exanest_context *context = transfer->context;
-
-	exanest_context_get(context);
-	spin_lock(&context->lock);
-	if (ready)
-		list_add_tail(&block->link, &transfer->retry);
-	else
-		block_free(block);
-	transfer_runnable(transfer);
-	spin_unlock(&context->lock);
-	exanest_engine_ready(context);
-	exanest_context_put(context);
-}
-
-void exanest_block_ready(struct exanest_block *block)
-{
-	block->retries++;
-	block_return(block, true);
-}
-
-void exanest_block_fail(struct exanest_block *block, int status, u64 address)
-{
-	struct exanest_transfer *transfer = block->transfer;
-	struct exanest_context *context = transfer->context;
-	bool first;
-
-	spin_lock(&context->lock);
-	first = !transfer->status ||
-		(transfer->fault_side == block->side && transfer->fault_address > address);
-	if (first) {
-		transfer->status = status;
-		transfer->fault_side = block->side;
-		transfer->fault_address = address;
 	}
-	spin_unlock(&context->lock);
-	trace_exanest_fail(block, status, address);
-	block_return(block, false);
+	exanest_count(&owner->counters, EXANEST_FAULTS_PAGER, 1);
+	block->forwards++;
+	trace_exanest_forward(block);
+	if (exanest_pager_add(&owner->pagers, block, need->length, pager_time()))
+		expire_arm(owner, pager_time() + 1);
+	else
+		block_fail(block, -ECONNRESET, side, block->address);
+}
+
+static void block_resolve(struct exanest_port *owner, struct exanest_block *block)
+{
+	struct exanest_need need;
+	int verdict;
+	u64 took;
+
+	if (exanest_port_gone(owner) || exanest_port_gone(block->transfer->port)) {
+		block_fail(block, -ECONNRESET, block->side, block->address);
+		return;
+	}
+	verdict = exanest_resolve(&owner->resolver, block, &block->transfer->ahead[block->side],
+				  &need);
+	if (need.fault && !block->counted) {
+		block->counted = true;
+		exanest_count(&owner->counters, EXANEST_FAULTS, 1);
+	}
+	switch (verdict) {
+	case EXANEST_READY:
+		took = ktime_get_ns() - block->detected;
+		if (block->counted)
+			exanest_count(&owner->counters, EXANEST_RESOLVE_NS, took);
+		trace_exanest_resolved(block, took);
+		block_ready(block);
+		break;
+	case EXANEST_FORWARD:
+		block_forward(owner, block, &need);
+		break;
+	default:
+		exanest_count(&owner->counters, EXANEST_FAULTS_FAILED, 1);
+		block_fail(block, verdict, block->side, max(need.address, block->address));
+	}
+	/* The block is not ours any more: pages ahead come in while it is moved. */
+	exanest_resolve_end(&owner->resolver, &need, verdict == EXANEST_READY);
+}
+
+static struct exanest_block *parked_take(struct exanest_port *port)
+{
+	struct exanest_block *block;
+
+	spin_lock(&port->parked_lock);
+	block = list_first_entry_or_null(&port->parked, struct exanest_block, link);
+	if (block)
+		list_del_init(&block->link);
+	spin_unlock(&port->parked_lock);
+	return block;
+}
+
+static void port_resolve(struct work_struct *work)
+{
+	struct exanest_port *port = container_of(work, struct exanest_port, resolve);
+	struct exanest_block *block;
+
+	while ((block = parked_take(port))) {
+		block_resolve(port, block);
+		cond_resched_tasks_rcu_qs();
+	}
+	exanest_port_put(port);
+}
+
+static void port_expire(struct work_struct *work)
+{
+	struct exanest_port *port = container_of(to_delayed_work(work), struct exanest_port,
+						 expire);
+	struct exanest_block *block, *next;
+	unsigned long delay;
+	LIST_HEAD(late);
+
+	delay = exanest_pager_expire(&port->pagers, &late);
+	if (delay)
+		expire_arm(port, delay);
+	list_for_each_entry_safe(block, next, &late, link) {
+		list_del_init(&block->link);
+		exanest_count(&port->counters, EXANEST_FAULTS_FAILED, 1);
+		block_fail(block, -ETIMEDOUT, block->side, block->address);
+	}
+	exanest_port_put(port);
+}
+
+/* Blocks that waited go on to the resolver, to see what has become of their pages. */
+static void park_all(struct list_head *blocks)
+{
+	struct exanest_block *block, *next;
+
+	list_for_each_entry_safe(block, next, blocks, link) {
+		list_del_init(&block->link);
+		block_park(block);
+	}
+}
+
+int exanest_port_take_range(struct exanest_port *port, unsigned long start, unsigned long last)
+{
+	return exanest_pager_take(&port->pagers, port->rings, start, last);
+}
+
+int exanest_port_give_back_range(struct exanest_port *port, unsigned long start, unsigned long last)
+{
+	LIST_HEAD(blocks);
+	int error;
+
+	error = exanest_pager_give_back(&port->pagers, start, last, &blocks);
+	park_all(&blocks);
+	return error;
+}
+
+int exanest_port_answer(struct exanest_port *port, u64 ticket, bool provided)
+{
+	struct exanest_block *block = exanest_pager_answer(&port->pagers, ticket);
+
+	if (!block)
+		return -ENOENT;
+	if (provided) {
+		block_park(block);
+		return 0;
+	}
+	exanest_count(&port->counters, EXANEST_FAULTS_FAILED, 1);
+	block_fail(block, -EFAULT, block->side, block->address);
+	return 0;
+}
+
+/*
+ * Lifetime.
+ */
+void exanest_port_end(struct exanest_port *port)
+{
+	LIST_HEAD(blocks);
+
+	WRITE_ONCE(port->gone, true);
+	smp_mb(); /* see block_moves and expire_arm */
+	exanest_pager_close(&port->pagers, &blocks);
+	park_all(&blocks);
+	if (cancel_delayed_work(&port->expire))
+		exanest_port_put(port);
+	/* Its transfers are told when they are next looked at, and its peers' as well. */
+	exanest_port_ready(port);
+	if (atomic_read(&port->moving))
+		exanest_engine_quiesce(port->engine, port->resolver.space);
+	/* An engine that does not let go is reset after block_timeout_ms. */
+	wait_var_event(&port->moving, !atomic_read(&port->moving));
+}
+
+int exanest_port_set_rings(struct exanest_port *port, struct exanest_ring_set *rings,
+			   unsigned int submissions)
+{
+	unsigned int count = min(submissions, EXANEST_TRANSFERS_MAX);
+	struct exanest_transfer *transfer;
+
+	port->transfers = kvcalloc(count, sizeof(*port->transfers), GFP_KERNEL_ACCOUNT);
+	if (!port->transfers)
+		return -ENOMEM;
+	port->transfer_count = count;
+	for (transfer = port->transfers; transfer < port->transfers + count; transfer++) {
+		transfer->port = port;
+		transfer->address = port->member.address;
+		INIT_LIST_HEAD(&transfer->retry);
+		list_add_tail(&transfer->link, &port->idle);
+	}
+	smp_store_release(&port->rings, rings);
+	return 0;
+}
+
+int exanest_port_init(struct exanest_port *port, void (*release)(struct exanest_port *port))
+{
+	kref_init(&port->member.reference);
+	port->release = release;
+	INIT_LIST_HEAD(&port->turn.link);
+	spin_lock_init(&port->parked_lock);
+	INIT_LIST_HEAD(&port->parked);
+	INIT_WORK(&port->resolve, port_resolve);
+	INIT_DELAYED_WORK(&port->expire, port_expire);
+	spin_lock_init(&port->lock);
+	INIT_LIST_HEAD(&port->runnable);
+	INIT_LIST_HEAD(&port->idle);
+	INIT_LIST_HEAD(&port->fences);
+	exanest_pagers_init(&port->pagers);
+	port->resolver.pagers = &port->pagers;
+	port->resolver.counters = &port->counters;
+	return exanest_resolver_init(&port->resolver);
+}
+
+void exanest_port_free(struct exanest_port *port)
+{
+	exanest_ring_set_free(port->rings);
+	exanest_pagers_free(&port->pagers);
+	exanest_resolver_free(&port->resolver);
+	kvfree(port->transfers);
+}
+
+int exanest_ports_start(void)
+{
+	workqueue = alloc_workqueue("exanest", WQ_UNBOUND | WQ_FREEZABLE, 0);
+	return workqueue ? 0 : -ENOMEM;
+}
+
+void exanest_ports_stop(void)
+{
+	destroy_workqueue(workqueue);
 }

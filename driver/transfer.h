@@ -1,128 +1,122 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Transfers: submissions being carried out, and the blocks that they are cut
- * into. A transfer and its blocks come out of a table that its context has
- * from the start, so an engine allocates nothing.
+ * Ports and their transfers. A port is a context as transfers see it: what submits
+ * them, and memory that they reach. This is the only state machine of a block, and
+ * decides what becomes of it; the layers below return results.
  *
- * Blocks go to the engine in runs, which look like one long block until they
- * meet a fault: what lies before it has been moved by then, the block that met
- * it is parked, and what lies behind it is cut again.
+ * A block is READY (on its transfer's retry list, or not cut yet), MOVING (at the
+ * engine), or parked: FAULTED (in the list of the port that it met the fault on) or
+ * waiting for that port's pager. Only its current owner writes to it; the owner
+ * changes under the lock of the list that the block goes to or comes from, or of
+ * the engine's slots. A transfer ends when no block of it has an owner. A transfer
+ * and its blocks come out of a table that its port has from the start, so an engine
+ * allocates nothing.
  *
- * A block is READY (on its transfer's retry list, or not cut yet), MOVING (at
- * the engine), or parked: FAULTED (with the resolver of the side that it met
- * the fault on) or waiting for a pager. Only its current owner writes to
- * it; the owner changes under the lock of the list that the block goes to or
- * comes from. A transfer ends when no block of it has an owner.
+ * A port is counted by its context, by each transfer that has it on either side, by
+ * the engine while its turn is queued or served, and by its works while they are
+ * queued. It is gone once its context is left, its descriptor is closed or its
+ * address space is empty, whichever comes first: nothing of it is accessed from then
+ * on, its own transfers are dropped, and those of others end with -ECONNRESET.
+ *
+ * Locks, outer first: lock; the pager's lock; then, apart from each other and with
+ * nothing inside, parked_lock, the engine's locks and the rings' wait queue. No
+ * transfer takes the locks of two ports but as (its own) lock, (a side's) pager's
+ * lock.
  */
 #ifndef EXANEST_TRANSFER_H
 #define EXANEST_TRANSFER_H
 
 #include <linux/list.h>
-#include <linux/types.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
 
-#include "uapi/exanest.h"
+#include "counters.h"
+#include "domain.h"
+#include "engine.h"
+#include "pager.h"
+#include "resolver.h"
 
-#define EXANEST_BLOCK_SIZE 16384U
-#define EXANEST_TRANSFER_MAX (1ULL << 40)
-/* Transfers of one context in hand at a time, and blocks of one transfer. */
-#define EXANEST_TRANSFERS_MAX 128U
-#define EXANEST_TRANSFER_BLOCKS 8
-/* Blocks that an engine is given at a time, as one, for as long as they meet no fault. */
-#define EXANEST_RUN_SIZE (8 * EXANEST_BLOCK_SIZE)
-/* What a context may have moved before it is the next one's turn: bytes, and runs. */
-#define EXANEST_TURN_BYTES EXANEST_RUN_SIZE
+/* Runs of one turn. */
 #define EXANEST_TURN_RUNS 8
 
-struct exanest_context;
-struct exanest_engine;
+struct exanest_ring_set;
+struct exanest_transfer;
 
-struct exanest_block {
-	struct list_head link;
-	struct exanest_transfer *transfer;
-	u64 offset; /* in the transfer, of what is still to be moved */
-	u32 length;
-	u32 retries;
-	u32 forwards; /* to a pager */
-	/* The fault that it met: */
-	u32 side; /* enum exanest_side */
-	bool write;
-	bool counted;          /* as a fault, not as a miss of the translations */
-	bool waits;            /* for a pager; under its lock, as are: */
-	u64 ticket;            /* 0: the event is still to be sent */
-	unsigned long expires; /* jiffies */
-	u64 address, needs;    /* what the pager is asked for; address: of the fault */
-	u64 detected;          /* ns */
+struct exanest_port {
+	struct exanest_member member; /* its reference is the port's */
+	void (*release)(struct exanest_port *port);
+	bool gone;
+
+	struct exanest_engine *engine;
+	struct exanest_domain *domain;  /* NULL before its context joined */
+	struct exanest_ring_set *rings; /* NULL before; published with release */
+	struct exanest_turn turn;
+	struct exanest_counters counters;
+
+	/* Its memory. */
+	struct exanest_resolver resolver;
+	struct exanest_pagers pagers;
+	atomic_t moving; /* blocks at the engine that have it on a side, one for each */
+	spinlock_t parked_lock;
+	struct list_head parked; /* blocks, in the order in which they met their faults */
+	struct work_struct resolve;
+	struct delayed_work expire; /* of the pager's blocks */
+
+	/* What it submitted. */
+	spinlock_t lock;
+	struct list_head runnable; /* transfers that have a block to issue, or to be ended */
+	struct list_head idle;     /* transfers that are none */
+	struct list_head fences;   /* in order of submission */
+	struct exanest_transfer *transfers;
+	unsigned int transfer_count;
+	unsigned int outstanding;   /* of them, in use */
+	u64 sequence;               /* of the last submission taken */
+	struct task_struct *server; /* the thread that gives it its turn, or NULL */
+	/* Of a turn: too large for a stack that the compiler clears. */
+	struct exanest_descriptor descriptors[EXANEST_TURN_RUNS];
+	struct exanest_block *blocks[EXANEST_TURN_RUNS];
 };
 
-struct exanest_transfer {
-	struct list_head link; /* runnable, idle or fences of the context; or none */
-	struct list_head retry;
-	struct exanest_context *context; /* whose submission it is; counted while in use, as is */
-	struct exanest_context *peer;    /* NULL: not in use */
-	struct exanest_submission submission;
-	u64 sequence;
-	u64 next;        /* offset that no block was cut up to yet */
-	u64 value;       /* of an atomic */
-	u32 ahead[3];    /* pages that the resolver brought in ahead, by side */
-	u32 waiting;     /* a fence: for so many transfers */
-	u32 free_blocks; /* bitmap */
-	s32 status;
-	u32 fault_side;
-	u64 fault_address;
-	struct exanest_block blocks[EXANEST_TRANSFER_BLOCKS];
-};
+/* What engines call. */
+extern const struct exanest_engine_client exanest_transfers;
 
-int exanest_transfers_alloc(struct exanest_context *context, unsigned int submissions);
-void exanest_transfers_free(struct exanest_context *context);
+/* Works of ports. Made before and destroyed after all ports. */
+int exanest_ports_start(void);
+void exanest_ports_stop(void);
 
 /*
- * Give a context its turn: take submissions, have blocks moved, post
- * completions. One engine thread at a time for a context. Returns whether it
- * should have another turn.
+ * Make a port of cleared memory, whose engine, resolver.space and resolver.cred are
+ * set. release is called, once, without a lock, when the last reference is gone.
  */
-bool exanest_transfers_serve(struct exanest_engine *engine, struct exanest_context *context);
+int exanest_port_init(struct exanest_port *port, void (*release)(struct exanest_port *port));
+/* After release. */
+void exanest_port_free(struct exanest_port *port);
 
-/* The address of what is still to be moved of a block, on one side. */
-static inline u64 exanest_block_address(const struct exanest_block *block, u32 side)
+static inline bool exanest_port_get_unless_zero(struct exanest_port *port)
 {
-	const struct exanest_submission *submission = &block->transfer->submission;
-
-	return (side == EXANEST_SIDE_LOCAL ? submission->local : submission->remote) +
-	       block->offset;
+	return kref_get_unless_zero(&port->member.reference);
 }
 
-static inline bool exanest_block_writes(const struct exanest_block *block, u32 side)
-{
-	u16 op = block->transfer->submission.op;
+void exanest_port_put(struct exanest_port *port);
 
-	return side == (op == EXANEST_OP_GET ? EXANEST_SIDE_LOCAL : EXANEST_SIDE_REMOTE);
+static inline bool exanest_port_gone(const struct exanest_port *port)
+{
+	return READ_ONCE(port->gone);
 }
 
-static inline struct exanest_context *exanest_block_owner(const struct exanest_block *block,
-							  u32 side)
-{
-	return side == EXANEST_SIDE_LOCAL ? block->transfer->context : block->transfer->peer;
-}
+/* The rings are the port's from then on. -ENOMEM. */
+int exanest_port_set_rings(struct exanest_port *port, struct exanest_ring_set *rings,
+			   unsigned int submissions);
+/* There is something in the rings. Any context but interrupts. */
+void exanest_port_ready(struct exanest_port *port);
 
-/*
- * How a block leaves an engine, in one of three ways, during
- * exanest_engine_operations.move or later; later, exanest_engine_ready follows.
- */
-/* So much of it was moved; it is the engine's still, and offset and length are of the rest. */
-void exanest_block_moved(struct exanest_block *block, u32 bytes);
-/* All of it was moved. */
-void exanest_block_done(struct exanest_block *block);
-/*
- * What is still to be moved begins with a byte on that side that has no
- * translation, or none that may be written to.
- */
-void exanest_block_fault(struct exanest_block *block, u32 side);
+/* The port is gone. When it returns nothing of its memory is accessed any more. Sleeps. */
+void exanest_port_end(struct exanest_port *port);
 
-/* It was sent again, or to a pager, too often: its transfer is to end with -EBUSY. */
-bool exanest_block_exhausted(const struct exanest_block *block);
-
-/* How it leaves the resolver: to be sent again, or as the end of its transfer. */
-void exanest_block_ready(struct exanest_block *block);
-void exanest_block_fail(struct exanest_block *block, int status, u64 address);
+/* The process takes a range over, or gives it back, or answers an event. */
+int exanest_port_take_range(struct exanest_port *port, unsigned long start, unsigned long last);
+int exanest_port_give_back_range(struct exanest_port *port, unsigned long start,
+				 unsigned long last);
+int exanest_port_answer(struct exanest_port *port, u64 ticket, bool provided);
 
 #endif

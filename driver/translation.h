@@ -23,10 +23,9 @@
 #include <linux/bitmap.h>
 #include <linux/hmm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
-
-#include "statistics.h"
 
 #define EXANEST_SPAN_SHIFT 21
 #define EXANEST_SPAN_SIZE (1UL << EXANEST_SPAN_SHIFT)
@@ -40,36 +39,79 @@ struct exanest_space;
 /* The translations of one span: 2 MiB, aligned. */
 struct exanest_translation {
 	struct mmu_interval_notifier notifier;
-	rwlock_t lock; /* of entries and dirty */
-	bool used;     /* since eviction last looked */
+	rwlock_t lock;    /* of entries and dirty */
+	bool used;        /* since eviction last looked */
+	atomic_t holders; /* resolvers that work on it: it is not evicted */
 	struct exanest_space *space;
 	unsigned long *entries;
 	/* The page was read or written since the kernel last asked. Set under the lock. */
 	DECLARE_BITMAP(accessed, EXANEST_SPAN_PAGES);
-	/* The page was marked dirty since its entry became valid. */
+	/* The page was marked dirty since its entry was filled. */
 	DECLARE_BITMAP(dirty, EXANEST_SPAN_PAGES);
 	struct rcu_head rcu;
 };
 
-struct exanest_space {
-	struct mm_struct *mm; /* counted, but not its users: it may be empty */
-	struct mmu_notifier notifier;
-	bool gone;             /* nothing becomes valid any more */
-	struct xarray spans;   /* by address >> EXANEST_SPAN_SHIFT; changed by the resolver only */
-	unsigned int count;    /* of them */
-	unsigned long hand;    /* where eviction looks next */
-	unsigned long *buffer; /* of the resolver: EXANEST_SPAN_PAGES */
-	struct exanest_counters *counters;
-	void (*on_gone)(struct exanest_space *space); /* called once or more; must not sleep */
+/* What keeps translations of its own, beside those here, and has to be told of changes. */
+struct exanest_space_operations {
+	/* The first context of the space is opened, the last one is closed. May sleep. */
+	int (*attach)(struct exanest_space *space);
+	void (*detach)(struct exanest_space *space);
+	/*
+	 * The entries of count pages from page number first on became valid. The span's
+	 * lock is held for writing, so they stay so until it returns. Must not sleep.
+	 */
+	int (*map)(struct exanest_translation *translation, unsigned int first, unsigned int count);
+	/*
+	 * Addresses start to end - 1 are valid no more. Returns after the last access to
+	 * their pages; false, without having waited, if it would have to sleep and must
+	 * not. No lock of this layer is held.
+	 */
+	bool (*invalidate)(struct exanest_space *space, unsigned long start, unsigned long end,
+			   bool may_block);
 };
 
-/* Bind to the caller's address space. */
-int exanest_space_open(struct exanest_space *space, struct exanest_counters *counters,
-		       void (*on_gone)(struct exanest_space *space));
-/* Once it returns nothing of the space is accessed, and no entry becomes valid any more. */
-void exanest_space_invalidate(struct exanest_space *space);
-/* Give all back. Sleeps; not at the same time as exanest_translation_get or _fill. */
-void exanest_space_close(struct exanest_space *space);
+/* An address space, as one engine sees it. */
+struct exanest_space {
+	struct list_head link;  /* of all spaces */
+	struct mm_struct *mm;   /* counted, but not its users: it may be empty */
+	unsigned int joined;    /* users, under spaces_lock; 0: nobody may join any more */
+	struct list_head users; /* contexts, under users_lock */
+	struct mutex users_lock;
+	struct mmu_notifier notifier;
+	struct mutex lock;   /* of what follows: */
+	struct xarray spans; /* by address >> EXANEST_SPAN_SHIFT */
+	unsigned int count;  /* of them */
+	unsigned long hand;  /* where eviction looks next */
+	atomic64_t invalidations;
+	const struct exanest_space_operations *operations;
+	void *engine;
+	bool attached;
+	void *private; /* of the engine */
+};
+
+/* A context's part in the space of its process. */
+struct exanest_space_user {
+	struct list_head link;
+	struct exanest_space *space;
+	/* The address space is empty: exit, or exec. Once at most. May sleep. */
+	void (*gone)(struct exanest_space_user *user);
+};
+
+/*
+ * Join the space of the caller's process for this engine, which is made if there is
+ * none. gone is set. -ERESTARTNOINTR: there was a signal.
+ */
+int exanest_space_join(struct exanest_space_user *user,
+		       const struct exanest_space_operations *operations, void *engine);
+/* No resolver and no engine works for the user any more. Sleeps. */
+void exanest_space_quit(struct exanest_space_user *user);
+/* An engine goes while spaces are attached to it: none is when it returns. */
+void exanest_spaces_detach(const void *engine);
+
+static inline unsigned long exanest_translation_start(const struct exanest_translation *translation)
+{
+	return translation->notifier.interval_tree.start;
+}
 
 /* The span of an address, or NULL. Valid until rcu_read_unlock. */
 static inline struct exanest_translation *exanest_translation_find(struct exanest_space *space,
@@ -79,24 +121,37 @@ static inline struct exanest_translation *exanest_translation_find(struct exanes
 }
 
 /*
- * The same, made if there is none. For the one resolver of the space, which
- * holds a user count of the mm. ERR_PTR(-ENOMEM) or -ESRCH.
+ * The same, made if there is none, and held until exanest_translation_put. For a
+ * resolver, which holds a user count of the mm. ERR_PTR.
  */
 struct exanest_translation *exanest_translation_get(struct exanest_space *space,
 						    unsigned long address);
+
+static inline void exanest_translation_put(struct exanest_translation *translation)
+{
+	atomic_dec(&translation->holders);
+}
 
 /*
  * Look count pages up, from page number first of the span on. request:
  * HMM_PFN_REQ_FAULT brings absent ones in, with HMM_PFN_REQ_WRITE so that they
  * may be written. Without it what is absent or cannot be reached is no error.
- * Sleeps. -EBUSY: the kernel kept changing the range; else the errors of
- * hmm_range_fault.
+ * buffer: of EXANEST_SPAN_PAGES. Sleeps. -EBUSY: the kernel kept changing the
+ * range; -ENOMEM, for a single page; else the errors of hmm_range_fault.
  */
 int exanest_translation_fill(struct exanest_translation *translation, unsigned int first,
-			     unsigned int count, unsigned long request);
+			     unsigned int count, unsigned long request, unsigned long *buffer);
 
 /* The first of the pages [first, end) that is not there or not writable; end if all are. */
 unsigned int exanest_translation_missing(struct exanest_translation *translation,
 					 unsigned int first, unsigned int end, bool write);
+
+/*
+ * An engine read or, if write, wrote length bytes, at least 1, from offset in the span
+ * on. If write, the lock is held, or exanest_space_operations.invalidate has not returned
+ * yet for pages that were valid; else rcu_read_lock is enough.
+ */
+void exanest_translation_mark(struct exanest_translation *translation, unsigned int offset,
+			      unsigned int length, bool write);
 
 #endif

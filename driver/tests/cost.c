@@ -274,6 +274,86 @@ static void neighbour(void)
 	       "a transfer that meets faults slows eight others by no more than 5 %");
 }
 
+static unsigned char *pager_open(struct device *device, unsigned int pages)
+{
+	struct device_options options = { .faults = 128 };
+	struct exanest_pager pager = { .size = sizeof(pager), .enable = 1 };
+	unsigned char *memory = map_private(pages * PAGE, false);
+
+	device_open(device, &options);
+	pager.address = (uintptr_t)memory;
+	pager.length = pages * PAGE;
+	CHECK_EQUAL(ioctl(device->fd, EXANEST_IOC_PAGER, &pager), 0);
+	return memory;
+}
+
+/* What a fault event and its answer cost while 128 blocks wait for each peer, each an atomic. */
+static uint64_t pager_cost(unsigned int peers)
+{
+	enum { EACH = 128 };
+	struct device owner, *devices = calloc(peers, sizeof(*devices));
+	struct exanest_completion completion;
+	struct exanest_fault fault;
+	unsigned int i, j, events = 0;
+	uint64_t *tickets = calloc(peers * EACH, 8), start;
+	unsigned char *memory;
+	struct exanest_submission add = { .op = EXANEST_OP_ATOMIC, .length = 8 };
+	struct device_options options = { .submissions = EACH, .completions = EACH };
+
+	memory = pager_open(&owner, peers * EACH);
+	add.peer = owner.address;
+	for (i = 0; i < peers; i++)
+		device_open(&devices[i], &options);
+	start = now();
+	for (i = 0; i < peers; i++) {
+		for (j = 0; j < EACH; j++) {
+			add.remote = (uintptr_t)memory + (i * EACH + j) * PAGE;
+			device_submit(&devices[i], &add);
+		}
+	}
+	while (events < peers * EACH) {
+		struct pollfd entry = { .fd = owner.fd, .events = POLLIN };
+
+		/* Events that found no room come with an answer; of a ticket that there is not, here. */
+		if (!device_fault(&owner, &fault)) {
+			if (!poll(&entry, 1, 1))
+				device_resolved(&owner, UINT64_MAX, 0);
+			continue;
+		}
+		tickets[events++] = fault.ticket;
+	}
+	while (events) /* the last one first */
+		CHECK_EQUAL(device_resolved(&owner, tickets[--events], -EIO), 0);
+	for (i = 0; i < peers; i++)
+		for (j = 0; j < EACH; j++) {
+			struct pollfd entry = { .fd = devices[i].fd, .events = POLLIN };
+
+			while (!device_reap(&devices[i], &completion))
+				poll(&entry, 1, -1);
+			CHECK_EQUAL(completion.status, -EFAULT);
+		}
+	start = now() - start;
+	for (i = 0; i < peers; i++)
+		device_close(&devices[i]);
+	device_close(&owner);
+	munmap(memory, peers * EACH * PAGE);
+	free(devices);
+	free(tickets);
+	return start / (peers * EACH);
+}
+
+static void pager(void)
+{
+	uint64_t few, many;
+
+	pager_cost(1);
+	few = pager_cost(1);
+	many = pager_cost(32);
+	printf("# pager waiting=128 each=%llu waiting=4096 each=%llu ratio=%.3f\n",
+	       (unsigned long long)few, (unsigned long long)many, (double)many / few);
+	result(many < 2 * few, "a fault event costs the same however many blocks wait");
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1)
@@ -286,6 +366,7 @@ int main(int argc, char **argv)
 	       "absent pages cost less than locking them for the transfer");
 	result(cold(EXANEST_POLICY_HUGE, "huge") < 1, "the same with huge pages");
 	neighbour();
+	pager();
 	printf("1..%u\n", number);
 	return failed != 0;
 }

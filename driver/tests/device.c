@@ -143,6 +143,15 @@ size_t pattern_differs(const void *memory, size_t length, uint64_t what)
 	return length;
 }
 
+bool write_file(const char *name, const char *text)
+{
+	int fd = open(name, O_WRONLY);
+	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	close(fd);
+	return done;
+}
+
 static FILE *parameter_open(const char *name, const char *mode)
 {
 	char path[100];

@@ -10,8 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "../uapi/exanest.h"
+
+/* Bytes of a page of this machine: 4 KiB on x86; 4, 16 or 64 KiB on arm64. */
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 
 /* Says what did not hold, and ends the process. */
 #define CHECK(condition)                                                                           \
@@ -46,6 +50,7 @@ void pattern_fill(void *memory, size_t length, uint64_t what);
 /* The first position that differs, length if none. */
 size_t pattern_differs(const void *memory, size_t length, uint64_t what);
 
+bool write_file(const char *path, const char *text);
 /* Of the module. */
 unsigned int parameter_get(const char *name);
 void parameter_set(const char *name, unsigned int value);

@@ -233,8 +233,8 @@ static void random_ioctl(struct context *context)
 		struct exanest_pager *pager = (void *)argument;
 
 		pager->enable = random_below(2);
-		pager->address = (uintptr_t)area + random_below(AREA / 4096) * 4096;
-		pager->length = (1 + random_below(16)) * 4096;
+		pager->address = (uintptr_t)area + random_below(AREA / PAGE) * PAGE;
+		pager->length = (1 + random_below(16)) * PAGE;
 	} else if (command == EXANEST_IOC_RESOLVED) {
 		struct exanest_resolved *resolved = (void *)argument;
 
@@ -248,8 +248,8 @@ static void random_ioctl(struct context *context)
 
 static void random_memory(void)
 {
-	unsigned char *start = area + random_below(AREA / 4096) * 4096;
-	size_t length = (1 + random_below((area + AREA - start) / 4096)) * 4096;
+	unsigned char *start = area + random_below(AREA / PAGE) * PAGE;
+	size_t length = (1 + random_below((area + AREA - start) / PAGE)) * PAGE;
 
 	switch (random_below(6)) {
 	case 0:

@@ -6,12 +6,15 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +31,7 @@ static void query(void)
 	CHECK_EQUAL(ioctl(fd, EXANEST_IOC_QUERY, &query), 0);
 	CHECK_EQUAL(query.abi_version, EXANEST_ABI_VERSION);
 	CHECK_EQUAL(query.block_size, 16384);
-	CHECK(!strcmp(query.engine, "software"));
+	CHECK(!strcmp(query.engine, "software") || strchr(query.engine, ':')); /* of a PCI device */
 	CHECK_EQUAL(query.features, EXANEST_FEATURE_ATOMICS | EXANEST_FEATURE_EVENTFD |
 					    EXANEST_FEATURE_PAGER | EXANEST_FEATURE_POLL);
 
@@ -384,6 +387,39 @@ static void broken_counters(void)
 	device_close(&device);
 }
 
+/* When the other thread sleeps. */
+static void *break_later(void *argument)
+{
+	struct device *device = argument;
+
+	usleep(200000);
+	__atomic_store_n(&device_submission_head(device)->producer, 65, __ATOMIC_RELEASE);
+	CHECK_EQUAL(ioctl(device->fd, EXANEST_IOC_DOORBELL), 0);
+	return NULL;
+}
+
+/* Counters that cannot be wake a thread that sleeps in poll(2), and a reader of the eventfd. */
+static void broken_wakes(void)
+{
+	struct device_options options = { .completion_eventfd = eventfd(0, EFD_NONBLOCK) };
+	struct pollfd entry = { .events = POLLIN };
+	struct exanest_ring_head *head;
+	struct device device;
+	pthread_t thread;
+	uint64_t count;
+
+	device_open(&device, &options);
+	head = device_submission_head(&device);
+	entry.fd = device.fd;
+	CHECK(pthread_create(&thread, NULL, break_later, &device) == 0);
+	CHECK_EQUAL(poll(&entry, 1, 60000), 1);
+	CHECK(entry.revents & POLLERR);
+	CHECK(head->flags & EXANEST_RING_BROKEN);
+	pthread_join(thread, NULL);
+	CHECK(read(options.completion_eventfd, &count, sizeof(count)) == sizeof(count));
+	device_close(&device);
+}
+
 static _Atomic bool refilling;
 
 static void *refill(void *argument)
@@ -435,16 +471,15 @@ static void refilled(void)
 
 /*
  * A ring full of NOPs takes more than a turn: who comes meanwhile is served in the
- * midst of it. How far it was then the engine says itself: what is got is the
- * counter of its completions.
+ * midst of it, as the counter of its completions then shows.
  */
 static void full_ring(void)
 {
 	enum { ENTRIES = 4096, ROUNDS = 1000 };
 	struct device_options options = { .submissions = ENTRIES, .completions = ENTRIES };
 	struct exanest_ring_head *head;
+	uint32_t from = 1, to, before, then;
 	struct device device, other;
-	uint32_t before, then = 0;
 	int round;
 
 	device_open(&device, NULL);
@@ -456,9 +491,10 @@ static void full_ring(void)
 		__atomic_fetch_add(&device_submission_head(&other)->producer, ENTRIES,
 				   __ATOMIC_RELEASE);
 		CHECK_EQUAL(ioctl(other.fd, EXANEST_IOC_DOORBELL), 0);
-		CHECK_EQUAL(device_transfer(&device, EXANEST_OP_GET, other.address, &then,
-					    (uintptr_t)&head->producer, sizeof(then), NULL),
+		CHECK_EQUAL(device_transfer(&device, EXANEST_OP_GET, device.address, &to,
+					    (uintptr_t)&from, sizeof(to), NULL),
 			    0);
+		then = __atomic_load_n(&head->producer, __ATOMIC_ACQUIRE);
 		while (__atomic_load_n(&head->producer, __ATOMIC_ACQUIRE) - before < ENTRIES)
 			usleep(100);
 		if (then != before && then - before < ENTRIES)
@@ -466,6 +502,22 @@ static void full_ring(void)
 	}
 	CHECK(round < ROUNDS);
 	device_close(&other);
+	device_close(&device);
+}
+
+/* The mapping of the rings stays what it is: no child gets it, and no code is in it. */
+static void mapping(void)
+{
+	struct device device;
+
+	device_open(&device, NULL);
+	CHECK(madvise(device.map, device.rings.map_bytes, MADV_DOFORK) == -1 && errno == EINVAL);
+	CHECK(mprotect(device.map, device.rings.map_bytes, PROT_READ | PROT_EXEC) == -1 &&
+	      errno == EACCES);
+	/* It is no memory of transfers. */
+	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_GET, device.address, &device.submitted,
+				    (uintptr_t)device.map, 4, NULL),
+		    -EFAULT);
 	device_close(&device);
 }
 
@@ -490,6 +542,143 @@ static void limited(void)
 	parameter_set("contexts_max", before);
 	CHECK(fd >= 0);
 	close(fd);
+}
+
+static int become(unsigned int id)
+{
+	return setresuid(-1, id, -1);
+}
+
+static void write_map(pid_t pid, const char *file, const char *text)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	fd = open(path, O_WRONLY);
+	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+}
+
+/* The ids that a user has in a namespace of its own raise no limit. */
+static void subordinate_ids(void)
+{
+	unsigned int before = parameter_get("contexts_max"), id;
+	int up[2], down[2], status, fd;
+	char byte = 0;
+	pid_t pid;
+
+	CHECK(!pipe(up) && !pipe(down));
+	CHECK(!chmod(EXANEST_DEVICE, 0666));
+	parameter_set("contexts_max", 4);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		CHECK(!setresuid(4711, 4711, 4711) && !unshare(CLONE_NEWUSER));
+		CHECK(prctl(PR_SET_DUMPABLE, 1) == 0);
+		CHECK(write(up[1], &byte, 1) == 1 && read(down[0], &byte, 1) == 1);
+		CHECK(!setresuid(0, 0, 0));
+		for (id = 0; id < 4; id++) {
+			CHECK(!become(id) && (fd = open(EXANEST_DEVICE, O_RDWR)) >= 0);
+			CHECK(!become(0));
+		}
+		for (id = 0; id < 8; id++) {
+			CHECK(!become(id));
+			CHECK(open(EXANEST_DEVICE, O_RDWR) == -1 && errno == EMFILE);
+			CHECK(!become(0));
+		}
+		_exit(0);
+	}
+	CHECK(read(up[0], &byte, 1) == 1);
+	write_map(pid, "uid_map", "0 4711 1\n1 100000 10\n");
+	/* Another user's contexts, and its own ids that root gave a namespace, count apart. */
+	CHECK((fd = open(EXANEST_DEVICE, O_RDWR)) >= 0);
+	CHECK(write(down[1], &byte, 1) == 1);
+	CHECK(waitpid(pid, &status, 0) == pid);
+	parameter_set("contexts_max", before);
+	CHECK(!chmod(EXANEST_DEVICE, 0600));
+	CHECK_EQUAL(status, 0);
+	close(fd);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+/* open(2) does not fail because of a signal, though the handler does not ask for a restart. */
+static void interrupted_open(void)
+{
+	struct itimerval often = { .it_interval.tv_usec = 50, .it_value.tv_usec = 50 };
+	struct sigaction action = { .sa_handler = on_signal };
+	int i, fd;
+
+	sigaction(SIGALRM, &action, NULL);
+	CHECK(!setitimer(ITIMER_REAL, &often, NULL));
+	for (i = 0; i < 3000; i++) {
+		fd = open(EXANEST_DEVICE, O_RDWR);
+		CHECK(fd >= 0 || errno == EMFILE); /* closed ones count until they are freed */
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+/* After the end of a context nothing of it is made any more. */
+static void left_early(void)
+{
+	struct exanest_join join = { .size = sizeof(join), .secret = { 1 } };
+	struct exanest_rings rings = {
+		.size = sizeof(rings),
+		.submissions = 8,
+		.completions = 8,
+		.completion_eventfd = -1,
+		.fault_eventfd = -1,
+	};
+	int fd = open(EXANEST_DEVICE, O_RDWR);
+
+	CHECK_EQUAL(ioctl(fd, EXANEST_IOC_LEAVE), 0);
+	CHECK(ioctl(fd, EXANEST_IOC_JOIN, &join) == -1 && errno == ESHUTDOWN);
+	close(fd);
+	fd = open(EXANEST_DEVICE, O_RDWR);
+	CHECK_EQUAL(ioctl(fd, EXANEST_IOC_JOIN, &join), 0);
+	CHECK_EQUAL(ioctl(fd, EXANEST_IOC_LEAVE), 0);
+	CHECK(ioctl(fd, EXANEST_IOC_RINGS, &rings) == -1 && errno == ESHUTDOWN);
+	close(fd);
+}
+
+static void *leave_now(void *argument)
+{
+	int fd = *(int *)argument;
+
+	ioctl(fd, EXANEST_IOC_LEAVE);
+	return NULL;
+}
+
+/* A thread leaves while another joins: no peer finds the context afterwards, whoever was first. */
+static void left_meanwhile(void)
+{
+	struct device device;
+	int round, fd;
+
+	device_open(&device, NULL);
+	for (round = 0; round < 300; round++) {
+		struct exanest_join join = { .size = sizeof(join) };
+		pthread_t thread;
+
+		memset(join.secret, 's', sizeof(join.secret));
+		while ((fd = open(EXANEST_DEVICE, O_RDWR)) < 0)
+			CHECK(errno == EMFILE);
+		CHECK(pthread_create(&thread, NULL, leave_now, &fd) == 0);
+		if (ioctl(fd, EXANEST_IOC_JOIN, &join))
+			CHECK(errno == ESHUTDOWN);
+		pthread_join(thread, NULL);
+		if (join.address)
+			CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, join.address, &round,
+						    (uintptr_t)&fd, sizeof(fd), NULL),
+				    -EHOSTUNREACH);
+		close(fd);
+	}
+	device_close(&device);
 }
 
 /* Its end, though a child has all that a closed descriptor would leave. */
@@ -755,6 +944,46 @@ static void nothing_pinned(void)
 	device_close(&device);
 }
 
+/*
+ * While the system is frozen, as before an image of it is saved, nothing is moved,
+ * though enough is submitted for longer. pm_test=freezer thaws after 5 s.
+ */
+static void frozen(void)
+{
+	enum { BYTES = 16 << 20, COUNT = 64 };
+	struct exanest_submission put = { .op = EXANEST_OP_PUT, .length = BYTES };
+	unsigned char *from = map_private(BYTES, true), *to = map_private(BYTES, true);
+	struct exanest_completion completion;
+	uint64_t before, during, running;
+	struct device device;
+	int i;
+
+	if (!write_file("/sys/power/pm_test", "freezer"))
+		test_skip("the kernel has no /sys/power/pm_test");
+	device_open(&device, NULL);
+	put.peer = device.address;
+	put.local = (uintptr_t)from;
+	put.remote = (uintptr_t)to;
+	CHECK_EQUAL(device_do(&device, &put).status, 0);
+	for (i = 0; i < COUNT; i++)
+		device_submit(&device, &put);
+	before = device_statistics(&device).bytes;
+	usleep(200000);
+	running = device_statistics(&device).bytes - before;
+	before += running;
+	if (before == (COUNT + 1) * (uint64_t)BYTES)
+		test_skip("this machine moves all of it before it is frozen");
+	CHECK(write_file("/sys/power/state", "freeze"));
+	during = device_statistics(&device).bytes - before;
+	printf("# %llu MiB in 0.2 s, %llu MiB around 5 s of being frozen\n",
+	       (unsigned long long)running >> 20, (unsigned long long)during >> 20);
+	for (i = 0; i < COUNT; i++)
+		device_wait(&device, &completion);
+	CHECK(write_file("/sys/power/pm_test", "none"));
+	CHECK(before + during < (COUNT + 1) * (uint64_t)BYTES);
+	device_close(&device);
+}
+
 static const struct test tests[] = {
 	{ "query", query },
 	{ "setup", setup },
@@ -765,9 +994,15 @@ static const struct test tests[] = {
 	{ "fences", fences },
 	{ "malformed", malformed },
 	{ "broken_counters", broken_counters },
+	{ "broken_wakes", broken_wakes },
+	{ "mapping", mapping },
 	{ "refilled", refilled },
 	{ "full_ring", full_ring },
 	{ "limited", limited },
+	{ "subordinate_ids", subordinate_ids },
+	{ "interrupted_open", interrupted_open },
+	{ "left_early", left_early },
+	{ "left_meanwhile", left_meanwhile },
 	{ "left", left },
 	{ "waiting", waiting },
 	{ "watched", watched },
@@ -776,6 +1011,7 @@ static const struct test tests[] = {
 	{ "exec_of_peer", exec_of_peer },
 	{ "two_devices", two_devices },
 	{ "nothing_pinned", nothing_pinned },
+	{ "frozen", frozen },
 	{ NULL, NULL },
 };
 

@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAGE 4096ul
 #define LENGTH (1ul << 20)
 
 /*

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/mman.h>
 #include <signal.h>
 #include <stdint.h>
@@ -16,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAGE 4096ul
 #define LENGTH (3ul << 20)
 #define HUGE (2ul << 20)
 
@@ -211,6 +211,23 @@ static void errors(void)
 	stop();
 }
 
+/* Absent pages before the bad one of a block cost no transmission each. */
+static void bad_behind_absent(void)
+{
+	const size_t block = 4 * PAGE;
+	uint64_t remote;
+
+	start(EXANEST_POLICY_TOUCH);
+	remote = map_remote(2 * block, PROT_READ | PROT_WRITE);
+	remote = (remote + block - 1) & ~(block - 1);
+	partner_ask(&partner, PARTNER_PROTECT, remote + block - PAGE, PAGE, PROT_NONE);
+	memset(local, 1, block);
+	expect_fault(EXANEST_OP_PUT, local, remote, block, EXANEST_SIDE_REMOTE,
+		     remote + block - PAGE);
+	CHECK(device_statistics(&device).retransmits <= 1);
+	stop();
+}
+
 /* Beyond the end of a file. */
 static void end_of_file(void)
 {
@@ -236,21 +253,26 @@ static void end_of_file(void)
 	stop();
 }
 
-/* Page frames that are no memory to the kernel: the clock's pages. */
+/* Page frames that are no memory to the kernel: registers of any PCI device. */
 static void no_struct_page(void)
 {
-	unsigned long begin = 0, end;
-	char line[256];
-	FILE *maps = fopen("/proc/self/maps", "r");
+	void *here = MAP_FAILED;
+	glob_t found;
+	size_t i;
 
-	while (fgets(line, sizeof(line), maps))
-		if (strstr(line, "[vvar]"))
-			CHECK(sscanf(line, "%lx-%lx", &begin, &end) == 2);
-	fclose(maps);
-	CHECK(begin);
+	CHECK_EQUAL(glob("/sys/bus/pci/devices/*/resource[0-5]", 0, NULL, &found), 0);
+	for (i = 0; i < found.gl_pathc && here == MAP_FAILED; i++) {
+		int fd = open(found.gl_pathv[i], O_RDWR);
+
+		/* Refused for ports. */
+		here = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		close(fd);
+	}
+	globfree(&found);
+	CHECK(here != MAP_FAILED);
 	start(0);
-	expect_fault(EXANEST_OP_PUT, (void *)begin, map_remote(PAGE, PROT_READ | PROT_WRITE), 8,
-		     EXANEST_SIDE_LOCAL, begin);
+	expect_fault(EXANEST_OP_PUT, here, map_remote(PAGE, PROT_READ | PROT_WRITE), 8,
+		     EXANEST_SIDE_LOCAL, (uintptr_t)here);
 	stop();
 }
 
@@ -424,6 +446,7 @@ static const struct test tests[] = {
 	{ "files", files },
 	{ "copy_on_write", copy_on_write },
 	{ "errors", errors },
+	{ "bad_behind_absent", bad_behind_absent },
 	{ "end_of_file", end_of_file },
 	{ "no_struct_page", no_struct_page },
 	{ "secret_memory", secret_memory },

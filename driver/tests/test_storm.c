@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE 4096ul
 #define LENGTH (4ul << 20)
 #define HUGE (2ul << 20)
 
@@ -54,15 +53,6 @@ static uint64_t partner_map(uint64_t length, uint64_t unused)
 {
 	(void)unused;
 	return (uintptr_t)map(length);
-}
-
-static bool write_file(const char *name, const char *text)
-{
-	int fd = open(name, O_WRONLY);
-	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	close(fd);
-	return done;
 }
 
 /* Things that take pages away, or their translations, and leave what is in them as it is. */
@@ -242,7 +232,7 @@ static void unmapped_in_flight(void)
 	remote = ASK(&partner, partner_map, LENGTH, 0);
 	CHECK_EQUAL(ASK(&partner, unmap_start, remote, random_next()), 0);
 	memset(local, 1, LENGTH);
-	while (now() < end) {
+	do {
 		int op = random_below(2) ? EXANEST_OP_PUT : EXANEST_OP_GET;
 		int status = device_transfer(&device, op, partner.address, local, remote, LENGTH,
 					     &completion);
@@ -254,7 +244,7 @@ static void unmapped_in_flight(void)
 			      completion.fault_address < remote + LENGTH);
 		}
 		ended[!!status]++;
-	}
+	} while (now() < end);
 	CHECK_EQUAL(ASK(&partner, churn_stop, 0, 0), 0);
 	printf("# %lu well, %lu with an error\n", ended[0], ended[1]);
 	CHECK(ended[0] + ended[1] > 0);
@@ -348,12 +338,14 @@ static void killed(void)
 
 #define GROUP "/sys/fs/cgroup/exanest-test"
 
-/* In the partner. */
-static uint64_t enter_group(uint64_t unused, uint64_t unused2)
+/* In the partner. spared: by the kernel, when the group is out of memory. */
+static uint64_t enter_group(uint64_t spared, uint64_t unused)
 {
 	char text[20];
 
-	(void)unused, (void)unused2;
+	(void)unused;
+	if (spared)
+		CHECK(write_file("/proc/self/oom_score_adj", "-1000"));
 	snprintf(text, sizeof(text), "%d", getpid());
 	return write_file(GROUP "/cgroup.procs", text);
 }
@@ -479,6 +471,29 @@ static void out_of_memory(void)
 	rmdir(GROUP);
 }
 
+/* The same where the kernel may not kill the owner: who asked is told what was missing. */
+static void no_memory(void)
+{
+	struct exanest_completion completion;
+	uint64_t remote;
+
+	start();
+	CHECK(write_file("/proc/sys/kernel/printk", "3"));
+	if (!group_make("6M", "0"))
+		test_skip("no memory cgroup");
+	CHECK(ASK(&partner, enter_group, 1, 0));
+	remote = ASK(&partner, partner_map, 8 * LENGTH, 0);
+	local = map(8 * LENGTH);
+	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, partner.address, local, remote,
+				    8 * LENGTH, &completion),
+		    -ENOMEM);
+	CHECK_EQUAL(completion.fault_side, EXANEST_SIDE_REMOTE);
+	CHECK(completion.fault_address >= remote && completion.fault_address < remote + 8 * LENGTH);
+	CHECK(write_file("/proc/sys/kernel/printk", "7"));
+	stop();
+	rmdir(GROUP);
+}
+
 static const struct test tests[] = {
 	{ "contents_survive", contents_survive },
 	{ "unmapped_in_flight", unmapped_in_flight },
@@ -486,6 +501,7 @@ static const struct test tests[] = {
 	{ "charged_to_owner", charged_to_owner },
 	{ "under_pressure", under_pressure },
 	{ "out_of_memory", out_of_memory },
+	{ "no_memory", no_memory },
 	{ NULL, NULL },
 };
 

@@ -56,7 +56,8 @@ enum exanest_policy {
 /*
  * Join the protection domain of a job, once in a context's life (-EALREADY).
  * Only contexts that gave the same secret, opened by the same user in the same
- * user namespace, reach one another. A secret of zeros is -EINVAL.
+ * user namespace, reach one another. A secret of zeros is -EINVAL. After
+ * EXANEST_IOC_LEAVE it, and EXANEST_IOC_RINGS, fail with -ESHUTDOWN.
  */
 struct exanest_join {
 	__u32 size;
@@ -71,7 +72,8 @@ struct exanest_join {
  * nothing: a count that is not a power of two, or is above
  * exanest_query.ring_entries, is -EINVAL. The caller maps map_bytes of the
  * descriptor, shared, at offset 0; the offsets lead to the rings' heads and
- * entries in that mapping. A child does not inherit the mapping.
+ * entries in that mapping. A child does not inherit the mapping, and no
+ * transfer reaches it.
  */
 struct exanest_rings {
 	__u32 size;
@@ -149,7 +151,7 @@ struct exanest_completion {
 	__u64 cookie;
 	__u64 value;         /* atomics: the value before the operation */
 	__u64 fault_address; /* where a fault ended it: the first address that could not be had, */
-	__s32 status;        /* 0 or a negative errno */
+	__s32 status;        /* 0 or a negative errno; -EIO: the engine failed */
 	__u32 fault_side;    /* and whose it was, enum exanest_side; else 0 */
 };
 
@@ -194,7 +196,8 @@ struct exanest_resolved {
 /*
  * Counters of this context since it was opened. All out, but size. Translations
  * and faults of a context are those of its own memory, whichever context
- * submitted the transfer; the rest counts what it submitted.
+ * submitted the transfer; the rest counts what it submitted. Invalidations are
+ * those of the process, which may have several contexts.
  */
 struct exanest_statistics {
 	__u32 size;

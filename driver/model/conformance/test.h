@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the programs of the suite have in common. */
+#ifndef CONFORMANCE_TEST_H
+#define CONFORMANCE_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "guest.h"
+#include "wire.h"
+
+#define NODE 1u  /* the engine under test */
+#define OTHER 2u /* a peer, played by the test or another engine */
+#define THIRD 3u
+
+/* The state of a test: a guest that is enabled. */
+static inline int test_open(void **state)
+{
+	struct guest *guest = malloc(sizeof(*guest));
+
+	if (!guest)
+		return -1;
+	guest_open(guest, &conformance_adapter, NODE);
+	guest_enable(guest);
+	*state = guest;
+	return 0;
+}
+
+static inline int test_close(void **state)
+{
+	guest_close(*state);
+	free(*state);
+	return 0;
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, test_open, test_close)
+
+/* Bytes that differ at each place and for each seed. */
+static inline void test_fill(void *bytes, size_t length, unsigned int seed)
+{
+	uint8_t *byte = bytes;
+	size_t i;
+
+	for (i = 0; i < length; i++)
+		byte[i] = (uint8_t)(i * 7 + (i >> 8) * 13 + (i >> 16) * 29 + seed);
+}
+
+/* Reads and writes of a space's memory, page by page. */
+static inline void test_store(struct guest *guest, const struct tables *tables, uint64_t address,
+			      const void *bytes, size_t length)
+{
+	const uint8_t *from = bytes;
+
+	for (; length; length--)
+		*(uint8_t *)guest_at(guest, tables, address++) = *from++;
+}
+
+static inline bool test_equal(struct guest *guest, const struct tables *tables, uint64_t address,
+			      const void *bytes, size_t length)
+{
+	const uint8_t *expected = bytes;
+
+	for (; length; length--)
+		if (*(uint8_t *)guest_at(guest, tables, address++) != *expected++)
+			return false;
+	return true;
+}
+
+#endif

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the driver does with an engine in hardware: the model, which driver/tests/vm --engine
+ * starts beside the virtual machine. The last test kills it.
+ */
+#include "../registers.h"
+#include "device.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DRIVER "/sys/bus/pci/drivers/exanest"
+#define PCI_DEVICES "/sys/bus/pci/devices"
+#define PORTS "/sys/class/virtio-ports"
+#define LENGTH (256ul << 10)
+#define IN_FLIGHT 32
+#define ROUNDS 10
+/* For what an engine may take for a block, in the test in which it takes none any more. */
+#define TIMEOUT_MS 2000
+/* After the kill: the time above, two time-outs of a command, and the pace of a busy machine. */
+#define END_SECONDS 60
+
+static struct device device;
+static char *local, *remote;
+
+static const char *engine_name(const struct device *of)
+{
+	static struct exanest_query query;
+
+	query = (struct exanest_query){ .size = sizeof(query) };
+	CHECK_EQUAL(ioctl(of->fd, EXANEST_IOC_QUERY, &query), 0);
+	return query.engine;
+}
+
+static bool is_software(const struct device *of)
+{
+	return !strcmp(engine_name(of), "software");
+}
+
+static void start(void)
+{
+	device_open(&device, NULL);
+	if (is_software(&device))
+		test_skip("there is no engine in hardware");
+	local = map_private(LENGTH, false);
+	remote = map_private(LENGTH, false);
+}
+
+static int transfer(unsigned int op)
+{
+	return device_transfer(&device, op, device.address, local, (uintptr_t)remote, LENGTH, NULL);
+}
+
+static void forget(void *memory)
+{
+	CHECK_EQUAL(madvise(memory, LENGTH, MADV_DONTNEED), 0);
+}
+
+/* Pages of the source are there, those of the destination are not; and both the other way round. */
+static void faults(void)
+{
+	struct exanest_statistics statistics;
+
+	start();
+	pattern_fill(local, LENGTH, 1);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+	CHECK_EQUAL(pattern_differs(remote, LENGTH, 1), LENGTH);
+	statistics = device_statistics(&device);
+	CHECK(statistics.faults && statistics.bytes == LENGTH);
+
+	pattern_fill(remote, LENGTH, 2);
+	forget(local);
+	CHECK_EQUAL(transfer(EXANEST_OP_GET), 0);
+	CHECK_EQUAL(pattern_differs(local, LENGTH, 2), LENGTH);
+
+	/* The source is what is absent: zeros. */
+	forget(remote);
+	CHECK_EQUAL(transfer(EXANEST_OP_GET), 0);
+	CHECK(!local[0] && !memcmp(local, local + 1, LENGTH - 1));
+	device_close(&device);
+}
+
+/*
+ * Blocks are cut by the written side, so the side that is read may be in two spans of
+ * translations, and the fault in the second.
+ */
+static void unaligned(void)
+{
+	size_t span = 2ul << 20, offset;
+	char *memory;
+
+	start();
+	memory = map_private(3 * span, false);
+	memory += span - ((uintptr_t)memory & (span - 1));
+	for (offset = PAGE / 2; offset < 16384; offset += 3 * PAGE) {
+		local = memory + span - LENGTH / 2 - offset;
+		pattern_fill(remote, LENGTH, offset);
+		CHECK_EQUAL(madvise(memory, 2 * span, MADV_DONTNEED), 0);
+		CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+		CHECK(!remote[0] && !memcmp(remote, remote + 1, LENGTH - 1));
+	}
+	device_close(&device);
+}
+
+/* A page that was taken away is not written to any more: the put is to the one in its place. */
+static void invalidated(void)
+{
+	unsigned int round;
+
+	start();
+	for (round = 1; round <= ROUNDS; round++) {
+		pattern_fill(local, LENGTH, round);
+		CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+		CHECK_EQUAL(pattern_differs(remote, LENGTH, round), LENGTH);
+		forget(remote);
+		CHECK(!remote[0] && !memcmp(remote, remote + 1, LENGTH - 1));
+		CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+		CHECK_EQUAL(pattern_differs(remote, LENGTH, round), LENGTH);
+	}
+	CHECK(device_statistics(&device).invalidations >= ROUNDS);
+	device_close(&device);
+}
+
+/* A fault in the middle of a block that cannot be resolved: its address and side. */
+static void refused(void)
+{
+	struct exanest_completion completion;
+	size_t hole = 5 * 16384 + 2 * PAGE;
+
+	start();
+	CHECK_EQUAL(munmap(remote + hole, PAGE), 0);
+	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, device.address, local,
+				    (uintptr_t)remote, LENGTH, &completion),
+		    -EFAULT);
+	CHECK_EQUAL(completion.fault_side, EXANEST_SIDE_REMOTE);
+	CHECK_EQUAL(completion.fault_address, remote + hole);
+	device_close(&device);
+}
+
+static bool contains(const char *path, const char *text)
+{
+	char content[100] = "";
+	FILE *file = fopen(path, "r");
+	bool found;
+
+	if (!file)
+		return false;
+	found = fgets(content, sizeof(content), file) && strstr(content, text);
+	fclose(file);
+	return found;
+}
+
+/* Other ivshmem devices are left alone. */
+static void foreign(void)
+{
+	unsigned int engines = 0, others = 0;
+	struct dirent *entry;
+	char path[300];
+	DIR *directory;
+
+	directory = opendir(PCI_DEVICES);
+	CHECK(directory);
+	while ((entry = readdir(directory))) {
+		snprintf(path, sizeof(path), PCI_DEVICES "/%s/device", entry->d_name);
+		if (!contains(path, "0x1110"))
+			continue;
+		snprintf(path, sizeof(path), DRIVER "/%s", entry->d_name);
+		if (access(path, F_OK))
+			others++;
+		else
+			engines++;
+	}
+	closedir(directory);
+	if (!engines)
+		test_skip("there is no engine in hardware");
+	CHECK_EQUAL(engines, 1);
+	CHECK_EQUAL(others, 1);
+}
+
+/* Puts, as many at a time as the ring has room for. */
+static void submit_puts(void)
+{
+	struct exanest_submission submission = {
+		.peer = device.address,
+		.local = (uintptr_t)local,
+		.remote = (uintptr_t)remote,
+		.length = LENGTH,
+		.op = EXANEST_OP_PUT,
+	};
+	unsigned int i;
+
+	for (i = 0; i < IN_FLIGHT; i++)
+		device_submit(&device, &submission);
+}
+
+/* Puts until one fails, which has to be soon. Then all of them do. */
+static void puts_fail(void)
+{
+	struct exanest_completion completion = { .status = 0 };
+	time_t end = time(NULL) + END_SECONDS;
+	unsigned int i;
+
+	while (!completion.status) {
+		CHECK(time(NULL) < end);
+		submit_puts();
+		for (i = 0; i < IN_FLIGHT; i++)
+			device_wait(&device, &completion);
+	}
+	CHECK_EQUAL(completion.status, -EIO);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), -EIO);
+}
+
+static void software_works(void)
+{
+	device_open(&device, NULL);
+	CHECK(is_software(&device));
+	remote = map_private(LENGTH, false);
+	pattern_fill(local, LENGTH, 7);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+	CHECK_EQUAL(pattern_differs(remote, LENGTH, 7), LENGTH);
+	device_close(&device);
+}
+
+static volatile uint32_t *map_bar(const char *name, unsigned int number)
+{
+	volatile uint32_t *bar;
+	char path[300];
+	int fd;
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/resource%u", name, number);
+	fd = open(path, O_RDWR | O_SYNC | O_CLOEXEC);
+	CHECK(fd >= 0);
+	bar = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (bar == MAP_FAILED)
+		test_skip("the kernel keeps registers to its drivers; see iomem=relaxed");
+	close(fd);
+	return bar;
+}
+
+static unsigned int resets(const char *name)
+{
+	char line[200], *found = NULL;
+	FILE *file = fopen("/sys/kernel/debug/exanest/engines", "r");
+
+	CHECK(file);
+	while (!found && fgets(line, sizeof(line), file))
+		if (strstr(line, name))
+			found = strstr(line, "resets=");
+	fclose(file);
+	CHECK(found);
+	return strtoul(found + strlen("resets="), NULL, 10);
+}
+
+/* It reports that it failed, because of an index that cannot be. It is reset, and goes on. */
+static void failed(void)
+{
+	struct exanest_completion completion;
+	volatile uint32_t *doorbell, *registers;
+	const char *name;
+	unsigned int i;
+
+	start();
+	name = engine_name(&device);
+	doorbell = map_bar(name, EXANEST_BAR_DOORBELL);
+	registers = map_bar(name, EXANEST_BAR_REGISTERS);
+	pattern_fill(local, LENGTH, 3);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+	submit_puts();
+	registers[EXANEST_REG_COMMAND_PRODUCER / 4] += 100000;
+	doorbell[EXANEST_DOORBELL_OFFSET / 4] = registers[EXANEST_REG_DOORBELL_BASE / 4] +
+						EXANEST_DOORBELL_COMMAND;
+	for (i = 0; i < IN_FLIGHT; i++) {
+		device_wait(&device, &completion);
+		CHECK_EQUAL(completion.status, 0);
+	}
+	while (!resets(name))
+		usleep(10000);
+	pattern_fill(local, LENGTH, 4);
+	forget(remote);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+	CHECK_EQUAL(pattern_differs(remote, LENGTH, 4), LENGTH);
+	device_close(&device);
+}
+
+/* The device is taken from the driver while blocks are in flight, and given back. */
+static void removed(void)
+{
+	char name[sizeof(((struct exanest_query *)0)->engine)];
+	struct exanest_completion completion;
+	unsigned int i;
+
+	start();
+	snprintf(name, sizeof(name), "%s", engine_name(&device));
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+	submit_puts();
+	CHECK(write_file(DRIVER "/unbind", name));
+	for (i = 0; i < IN_FLIGHT; i++) {
+		device_wait(&device, &completion);
+		CHECK(!completion.status || completion.status == -EIO);
+	}
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), -EIO);
+	CHECK_EQUAL(munmap(remote, LENGTH), 0);
+	device_close(&device);
+	software_works();
+
+	CHECK(write_file(DRIVER "/bind", name));
+	start();
+	pattern_fill(local, LENGTH, 8);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+	CHECK_EQUAL(pattern_differs(remote, LENGTH, 8), LENGTH);
+	device_close(&device);
+}
+
+/* See driver/tests/vm --engine. */
+static void kill_engine(void)
+{
+	struct dirent *entry;
+	char path[300];
+	DIR *directory;
+
+	directory = opendir(PORTS);
+	CHECK(directory);
+	while ((entry = readdir(directory))) {
+		snprintf(path, sizeof(path), PORTS "/%s/name", entry->d_name);
+		if (!contains(path, "engine"))
+			continue;
+		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
+		CHECK(write_file(path, "kill\n"));
+		closedir(directory);
+		return;
+	}
+	check_failed(__FILE__, __LINE__, "there is a port to have the engine killed by");
+}
+
+/* It does not answer any more: transfers, munmap(2) and close(2) end nevertheless. */
+static void killed(void)
+{
+	unsigned int timeout = parameter_get("block_timeout_ms");
+
+	start();
+	parameter_set("block_timeout_ms", TIMEOUT_MS);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+	kill_engine();
+	puts_fail();
+	CHECK_EQUAL(munmap(remote, LENGTH), 0);
+	device_close(&device);
+	parameter_set("block_timeout_ms", timeout);
+	software_works();
+}
+
+static const struct test tests[] = {
+	{ "faults", faults },   { "unaligned", unaligned }, { "invalidated", invalidated },
+	{ "refused", refused }, { "foreign", foreign },     { "failed", failed },
+	{ "removed", removed }, { "killed", killed },       { NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return tests_run("registers", tests, argc, argv);
+}
