@@ -47,6 +47,8 @@ typedef struct mca_btl_exanest_component_t {
 	size_t net_eager_limit;
 	size_t net_max_send_size;
 
+	size_t connect_most; /* peers of this host to connect in MPI_Init */
+
 	int free_list_num;
 	int free_list_max;
 	int free_list_inc;
@@ -144,6 +146,10 @@ int mca_btl_exanest_register_parameters(void);
 bool mca_btl_exanest_check_settings(void);
 /* The same for values that pf_open has refused with PF_ERR_ARGUMENT. */
 void mca_btl_exanest_report_refused(void);
+
+/* btl_exanest_secret.c */
+/* Join the protection domain of the job, before the address is published. */
+void mca_btl_exanest_join_job(pf_context *context);
 
 /* btl_exanest_report.c */
 enum mca_btl_exanest_scope {

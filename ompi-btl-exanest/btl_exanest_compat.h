@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What differs between Open MPI 4.1 (BTL 3.1), 5.0 and 6.0 (both BTL 3.3).
+ * What differs between Open MPI 4.1 (BTL 3.1) and 5.0 and later (BTL 3.3).
  */
 #ifndef MCA_BTL_EXANEST_COMPAT_H
 #define MCA_BTL_EXANEST_COMPAT_H
@@ -23,6 +23,10 @@
 #include "opal/mca/btl/btl.h"
 #include "opal/util/proc.h"
 
+#if BTL_VERSION != 310 && BTL_VERSION != 330
+#error "the component is written for versions 3.1 and 3.3 of the BTL interface"
+#endif
+
 #if BTL_VERSION >= 330
 
 #include "opal/mca/pmix/pmix-internal.h"
@@ -38,6 +42,16 @@
 static inline bool mca_btl_exanest_is_answered(mca_btl_base_tag_t tag)
 {
 	return tag >= MCA_BTL_TAG_BTL_BASE && tag < MCA_BTL_TAG_BTL;
+}
+
+/*
+ * Does ob1 write behind the end of a short message with this tag? It does so in its answer to the first
+ * message over a communicator of a session (MCA_PML_OB1_HDR_TYPE_CID): that consists of one header, and
+ * mca_pml_ob1_recv_frag_callback_cid stores 2 bytes in a second one before it looks at the length.
+ */
+static inline bool mca_btl_exanest_is_written_behind(mca_btl_base_tag_t tag)
+{
+	return tag == MCA_BTL_TAG_PML + 10;
 }
 
 static inline bool mca_btl_exanest_must_pack(const opal_convertor_t *convertor)
@@ -79,6 +93,11 @@ static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffe
 #define MCA_BTL_EXANEST_FLAGS 0
 #define MCA_BTL_EXANEST_AM_RDMA 0
 
+static inline bool mca_btl_exanest_is_written_behind(mca_btl_base_tag_t tag)
+{
+	return false;
+}
+
 static inline bool mca_btl_exanest_must_pack(const opal_convertor_t *convertor)
 {
 	return opal_convertor_need_buffers(convertor);
@@ -117,7 +136,11 @@ static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffe
 #define MCA_BTL_EXANEST_CSWAP_MISUSED                                                              \
 	(OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1 && OPAL_RELEASE_VERSION < 5)
 
-/* Open MPI 6.0 knows only the help files that were compiled into it. */
-#define MCA_BTL_EXANEST_SHOW_HELP_READS_FILES (OPAL_MAJOR_VERSION < 6)
+/* Open MPI 6.0 has no parser of help files: it knows only those that were compiled into it. */
+#if __has_include("opal/util/show_help_lex.h")
+#define MCA_BTL_EXANEST_SHOW_HELP_READS_FILES 1
+#else
+#define MCA_BTL_EXANEST_SHOW_HELP_READS_FILES 0
+#endif
 
 #endif

@@ -177,15 +177,6 @@ static void init_net_module(void)
 	btl->btl_bandwidth /= 4;
 }
 
-/* The launcher gives all processes of a job a secret for their transports. */
-static void join_job(pf_context *context)
-{
-	const char *key = getenv(OPAL_MCA_PREFIX "orte_precondition_transports");
-
-	if (key)
-		pf_join(context, key, strlen(key));
-}
-
 static void report_not_open(int status, int error)
 {
 	const bool system = status == PF_ERR_SYSTEM && error;
@@ -223,7 +214,7 @@ static int open_context(bool threads)
 		report_not_open(status, errno);
 	if (status < 0)
 		return mca_btl_exanest_error(status);
-	join_job(component->context);
+	mca_btl_exanest_join_job(component->context);
 	pf_set_receive(component->context, mca_btl_exanest_receive, NULL);
 	pf_set_receive_pieces(component->context, mca_btl_exanest_receive_pieces, NULL);
 	pf_set_error(component->context, mca_btl_exanest_peer_error, NULL);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "opal/class/opal_bitmap.h"
@@ -440,6 +441,35 @@ static void report_fallback(const opal_proc_t *proc, const char *fallback, const
 		FIREWALL_REMEDY);
 }
 
+static bool is_remote(const mca_btl_base_endpoint_t *endpoint)
+{
+	return endpoint && !OPAL_PROC_ON_LOCAL_NODE(endpoint->proc->proc_flags);
+}
+
+/* While both sides connect; fewer afterwards. */
+#define PEER_DESCRIPTORS 7
+
+/*
+ * Few processes of a host are likely to talk to each other: connect them while MPI_Init does other
+ * work, so that the first messages do not wait for it. Not where descriptors are so few that a guess
+ * could take those of a peer that is used.
+ */
+static void connect_local(size_t nprocs, mca_btl_base_endpoint_t **endpoints)
+{
+	struct rlimit limit;
+	size_t i, count = 0;
+
+	for (i = 0; i < nprocs; i++)
+		count += endpoints[i] && !is_remote(endpoints[i]);
+	if (count > mca_btl_exanest_component.connect_most || getrlimit(RLIMIT_NOFILE, &limit) ||
+	    count * PEER_DESCRIPTORS > limit.rlim_max / 4)
+		return;
+	for (i = 0; i < nprocs; i++) {
+		if (endpoints[i] && !is_remote(endpoints[i]))
+			(void)pf_peer_contact(endpoints[i]->peer, 0, NULL);
+	}
+}
+
 /*
  * bml/r2 chooses the BTLs of a process once, here, and there is no way back: ob1 aborts
  * when a BTL reports an error. Both ends have to choose the same one: in Open MPI 4.1 ob1
@@ -460,11 +490,11 @@ static void drop_unreachable(size_t nprocs, mca_btl_base_endpoint_t **endpoints)
 		return;
 	/* All begin before one is waited for. */
 	for (i = 0; i < nprocs; i++) {
-		if (endpoints[i])
+		if (is_remote(endpoints[i]))
 			(void)pf_peer_contact(endpoints[i]->peer, 0, NULL);
 	}
 	for (i = 0; i < nprocs; i++) {
-		if (!endpoints[i] ||
+		if (!is_remote(endpoints[i]) ||
 		    pf_peer_contact(endpoints[i]->peer, 1, &why) != PF_ERR_UNREACHABLE)
 			continue;
 		OPAL_THREAD_LOCK(&component->lock);
@@ -487,6 +517,7 @@ int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 		endpoints[i] = take_endpoint((mca_btl_exanest_module_t *)btl, procs[i]);
 	OPAL_THREAD_UNLOCK(&component->lock);
 	drop_unreachable(nprocs, endpoints);
+	connect_local(nprocs, endpoints);
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs && OPAL_SUCCESS == rc; i++) {
 		if (!endpoints[i])

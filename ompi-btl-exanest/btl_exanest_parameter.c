@@ -8,6 +8,8 @@
 #include <ctype.h>
 #include <string.h>
 
+/* 7 descriptors and some 32 KiB each; vader maps all peers of a host in MPI_Init. */
+#define CONNECT_MOST 8
 #define NET_EAGER_LIMIT (64 * 1024 + MCA_BTL_EXANEST_HEADER_ROOM)
 #define NET_SEND_SIZE (64 * 1024)
 
@@ -264,6 +266,11 @@ int mca_btl_exanest_register_parameters(void)
 		NET_EAGER_LIMIT, &component->net_eager_limit);
 	register_size("net_max_send_size", "As max_send_size, for messages between hosts",
 		      NET_SEND_SIZE, &component->net_max_send_size);
+	register_size(
+		"connect_most",
+		"Up to so many peers of this host are connected in MPI_Init; with more, each when it is "
+		"first used, for which the first message waits",
+		CONNECT_MOST, &component->connect_most);
 	set_sources();
 	component->idle_polls_set =
 		mca_btl_exanest_source(mca_btl_exanest_find_variable("idle_polls"), NULL) !=

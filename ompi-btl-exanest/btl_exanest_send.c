@@ -224,7 +224,14 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 			     size_t length, void *arg)
 {
 	mca_btl_base_segment_t segment = { .seg_addr.pval = data, .seg_len = length };
+	uint64_t copy[8];
 
+	/* Behind it in the ring, or in the packet, is the next message. */
+	if (OPAL_UNLIKELY(mca_btl_exanest_is_written_behind(tag) &&
+			  length <= sizeof(copy) - sizeof(copy[0]))) {
+		memcpy(copy, data, length);
+		segment.seg_addr.pval = copy;
+	}
 	receive(from, tag, &segment, 1);
 }
 
@@ -256,7 +263,8 @@ void mca_btl_exanest_receive_pieces(pf_context *context, pf_peer *from, uint8_t 
 	mca_btl_base_segment_t segments[PF_PIECES_MOST];
 	unsigned i;
 
-	if (OPAL_UNLIKELY(MCA_BTL_TAG_PML != (tag & MCA_BTL_AM_FRAMEWORK_MASK))) {
+	/* MCA_BTL_AM_FRAMEWORK_MASK does not tell the PML's tags from those of osc/rdma. */
+	if (OPAL_UNLIKELY(MCA_BTL_TAG_PML != (tag & 0xf0))) {
 		receive_joined(from, tag, pieces, count);
 		return;
 	}

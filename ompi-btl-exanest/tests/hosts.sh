@@ -104,14 +104,12 @@ find_rank()
 	return 1
 }
 
-await_ranks()
+# Until MPI_Init has returned on all ranks, after which the program says its seed; the limit is the program's.
+await_program()
 {
-	local tries
-	for ((tries = 0; tries < 100; tries++)); do
-		! find_rank >/dev/null || return 0
+	until grep -qs '^# seed' "$work/out"; do
 		pause 0.1
 	done
-	return 1
 }
 
 unplug()

@@ -168,6 +168,7 @@ void mpitest_init(int *argc, char ***argv, int thread_level)
 
 	mpitest.seed = choose_seed();
 	MPI_Bcast(&mpitest.seed, 1, MPI_UINT64_T, 0, result_comm);
+	/* run-mpi takes it for the end of MPI_Init. */
 	if (reporter)
 		printf("# seed %llu\n", (unsigned long long)mpitest.seed);
 	alarm(0);
