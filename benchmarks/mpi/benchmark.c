@@ -263,15 +263,22 @@ static int measure_cold(struct run *warm, unsigned cold)
 static int measure_size(struct run *run)
 {
 	const struct options *options = run->options;
+	double before = 0, after = 0;
 	int wrong = 0, i;
 
+	if (run->line)
+		before = line_nanoseconds(run->line, run->rank);
 	if (run->rank == 0 && run->benchmark->groups & TAKES_SIZES)
 		printf("%-10zu", run->size);
 	if (!options->colds)
 		wrong = measure(run);
 	for (i = 0; i < options->colds; i++)
 		wrong |= measure_cold(run, options->cold[i]);
+	if (run->line)
+		after = line_nanoseconds(run->line, run->rank);
 	if (run->rank == 0) {
+		if (run->line)
+			printf("%20.0f%20.0f", before, after);
 		if (options->validate)
 			printf("%20s", wrong ? "Fail" : "Pass");
 		printf("\n");
@@ -308,6 +315,8 @@ static int run_all(struct run *run)
 	if (run->rank == 0) {
 		printf("# %s\n", run->benchmark->title);
 		run->benchmark->header(run);
+		if (run->line)
+			printf("%20s%20s", "Line before (ns)", "Line after (ns)");
 		if (options->validate)
 			printf("%20s", "Validation");
 		printf("\n");
@@ -357,8 +366,9 @@ static const char *check_first(const struct options *options)
 	if (options->first && options->min_size != options->max_size)
 		return "--first takes one size, because the ranks are new to each other only once: "
 		       "-m N:N";
-	if (options->first && (options->validate || options->colds || options->udp))
-		return "--first takes no --validate, --cold or --udp";
+	if (options->first &&
+	    (options->validate || options->colds || options->udp || options->line))
+		return "--first takes no --validate, --cold, --udp or --line";
 	return NULL;
 }
 
@@ -419,7 +429,15 @@ int benchmark_main(const struct benchmark *benchmark, int argc, char **argv)
 		status = error != NULL;
 		goto finalize;
 	}
+	if (options.line) {
+		run.line = run.ranks == 2 ? line_open(run.rank) : NULL;
+		error = run.line ? NULL : "--line needs two ranks of one host";
+		if (error)
+			goto finalize;
+	}
 	status = run_all(&run);
+	if (run.line)
+		line_close(run.line);
 	if (benchmark->finish)
 		benchmark->finish(&run);
 	if (status)

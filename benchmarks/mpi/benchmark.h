@@ -7,6 +7,7 @@
 #define BENCHMARK_H
 
 #include "cold.h"
+#include "line.h"
 #include "options.h"
 #include "udp.h"
 
@@ -27,14 +28,15 @@ struct run {
 	 * a one-sided window do not. Validation always separates them.
 	 */
 	size_t stride;
-	char *send, *receive;  /* page-aligned buffers; one-sided: receive is NULL */
-	size_t length;         /* length of each buffer, bytes */
-	MPI_Request *requests; /* array of 2 * options->window */
-	MPI_Win win;           /* window of one-sided communication, or MPI_WIN_NULL */
-	char *exposed;         /* memory of this rank in win */
-	int round;             /* number of validation rounds so far, equal on all ranks */
-	struct cold *cold;     /* with --cold: owner of send and receive */
-	struct udp *udp;       /* with --udp: the sockets that move the messages */
+	char *send, *receive;   /* page-aligned buffers; one-sided: receive is NULL */
+	size_t length;          /* length of each buffer, bytes */
+	MPI_Request *requests;  /* array of 2 * options->window */
+	MPI_Win win;            /* window of one-sided communication, or MPI_WIN_NULL */
+	char *exposed;          /* memory of this rank in win */
+	int round;              /* number of validation rounds so far, equal on all ranks */
+	struct cold *cold;      /* with --cold: owner of send and receive */
+	_Atomic uint32_t *line; /* with --line: what the two ranks share */
+	struct udp *udp;        /* with --udp: the sockets that move the messages */
 };
 
 struct timing {

@@ -170,7 +170,7 @@ static int parse_cold(const char *text, struct options *options)
 }
 
 /* Options without a letter of their own. */
-enum { OPTION_CPU = UCHAR_MAX + 1, OPTION_COLD, OPTION_UDP, OPTION_FIRST };
+enum { OPTION_CPU = UCHAR_MAX + 1, OPTION_COLD, OPTION_UDP, OPTION_FIRST, OPTION_LINE };
 
 static const struct entry {
 	int letter;
@@ -194,6 +194,7 @@ static const struct entry {
 	{ OPTION_UDP, "udp", TAKES_UDP, .flag = offsetof(struct options, udp) },
 	{ OPTION_FIRST, "first", TAKES_FIRST, .flag = offsetof(struct options, first) },
 	{ 'f', "full", TAKES_FULL, .flag = offsetof(struct options, full) },
+	{ OPTION_LINE, "line", .flag = offsetof(struct options, line) },
 	{ 'c', "validate", .flag = offsetof(struct options, validate) },
 	{ 'h', "help", .flag = offsetof(struct options, help) },
 };
@@ -341,6 +342,10 @@ void options_help(const struct options *options, unsigned groups, const char *pr
 		       groups & TAKES_SIZES ? "One size for each job (-m N:N). " : "");
 	if (groups & TAKES_FULL)
 		printf("  -f, --full                    add minimum and maximum over the ranks\n");
-	printf("  -c, --validate                check what arrives, before each timed loop\n"
+	printf("      --line                    add two columns: the time of a cache line from one "
+	       "rank to the other,\n"
+	       "                                ns, before and after each size; two ranks of one "
+	       "host\n"
+	       "  -c, --validate                check what arrives, before each timed loop\n"
 	       "  -h, --help                    print this text\n");
 }

@@ -43,6 +43,7 @@ struct options {
 	bool help;
 	bool udp;   /* move the messages over UDP sockets instead of MPI */
 	bool first; /* time the first calls after MPI_Init instead of warm ones */
+	bool line;  /* tell the time of a cache line before and after each size */
 	enum rma_sync sync;
 	enum rma_create create;
 	unsigned cold[COLD_CHOICES]; /* sets of enum cold_side to measure */

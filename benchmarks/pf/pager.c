@@ -37,13 +37,10 @@ struct paging {
 	double *samples[KINDS];  /* s */
 };
 
-/* userfault_supply_fn has no argument for it. */
-static const uint8_t *thread_content;
-
-static void supply_thread(uint64_t address, void *page, size_t length)
+static void supply_thread(uint64_t address, void *page, size_t length, void *arg)
 {
 	(void)address;
-	memcpy(page, thread_content, length);
+	memcpy(page, arg, length);
 }
 
 static int supply(pf_context *context, uint64_t address, void *page, size_t length, void *arg)
@@ -145,9 +142,8 @@ static int start(struct paging *paging, const struct cost *cost)
 		warnx("this test needs two cores");
 		return -1;
 	}
-	thread_content = paging->content;
-	paging->userfault = userfault_start(paging->served, paging->length, cost->cores->second,
-					    supply_thread);
+	paging->userfault = userfault_start(paging->served, paging->length, paging->page,
+					    cost->cores->second, supply_thread, paging->content);
 	if (!paging->userfault)
 		return -1;
 	status = pf_pager_register(paging->pair.context, paging->paged, paging->length, supply,

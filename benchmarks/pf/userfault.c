@@ -20,9 +20,10 @@
 struct userfault {
 	int faults, end; /* userfaultfd; eventfd that ends the thread */
 	int core;
-	size_t page;
+	size_t unit; /* bytes supplied for a page fault */
 	void *staging;
 	userfault_supply_fn supply;
+	void *arg;
 	pthread_t thread;
 	atomic_bool spin, stop;
 	_Atomic double copy_seconds;
@@ -30,12 +31,12 @@ struct userfault {
 
 static void serve(struct userfault *userfault, uint64_t address)
 {
-	struct uffdio_copy copy = { .dst = address & ~(uint64_t)(userfault->page - 1),
+	struct uffdio_copy copy = { .dst = address & ~(uint64_t)(userfault->unit - 1),
 				    .src = (uint64_t)(uintptr_t)userfault->staging,
-				    .len = userfault->page };
+				    .len = userfault->unit };
 	double start;
 
-	userfault->supply(copy.dst, userfault->staging, userfault->page);
+	userfault->supply(copy.dst, userfault->staging, userfault->unit, userfault->arg);
 	start = sample_seconds();
 	if (ioctl(userfault->faults, UFFDIO_COPY, &copy) && errno != EEXIST)
 		err(1, "UFFDIO_COPY");
@@ -81,7 +82,8 @@ static int open_faults(void *memory, size_t length)
 	return -1;
 }
 
-struct userfault *userfault_start(void *memory, size_t length, int core, userfault_supply_fn supply)
+struct userfault *userfault_start(void *memory, size_t length, size_t unit, int core,
+				  userfault_supply_fn supply, void *arg)
 {
 	struct userfault *userfault = calloc(1, sizeof(*userfault));
 	int error;
@@ -90,11 +92,12 @@ struct userfault *userfault_start(void *memory, size_t length, int core, userfau
 		warn("userfaultfd thread");
 		return NULL;
 	}
-	userfault->page = (size_t)sysconf(_SC_PAGESIZE);
+	userfault->unit = unit;
 	userfault->core = core;
 	userfault->supply = supply;
+	userfault->arg = arg;
 	userfault->end = eventfd(0, EFD_CLOEXEC);
-	userfault->staging = aligned_alloc(userfault->page, userfault->page);
+	userfault->staging = aligned_alloc(unit, unit);
 	userfault->faults = open_faults(memory, length);
 	if (userfault->faults < 0 || userfault->end < 0 || !userfault->staging)
 		goto fail;

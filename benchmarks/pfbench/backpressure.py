@@ -60,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
     setup = Setup(options.build)
     if KNOWN[0].component not in setup.components:
         raise cli.Unusable(comparison.SUBJECT_ABSENT)
-    programs = _programs(setup)
+    programs = setup.find(
+        "benchmarks/mpi/flow", "benchmarks/pf/paged_flow", "libpf/tools/pf_perf"
+    )
     quick = options.depth == "quick"
     repetitions = options.repetitions or (1 if quick else 3)
     seconds = options.seconds or (3 if quick else 6)
@@ -97,19 +99,6 @@ def run(options: argparse.Namespace) -> int:
     if interrupted:
         return 130
     return 1 if failed else 0
-
-
-def _programs(setup: Setup) -> dict[str, Path]:
-    build = setup.build or Path("/nonexistent")
-    found = {
-        "flow": build / "benchmarks/mpi/flow",
-        "paged_flow": build / "benchmarks/pf/paged_flow",
-        "pf_perf": build / "libpf/tools/pf_perf",
-    }
-    for name, path in found.items():
-        if not path.exists():
-            raise cli.Unusable(f"there is no program {name}: run ./quickstart build")
-    return found
 
 
 class _Runs:

@@ -118,7 +118,10 @@ def run(options: argparse.Namespace) -> int:
     chosen = _transports(options, setup)
     osu = None if options.own else _usable_osu(options.osu, setup.env)
     largest = options.max or (hosts.LARGEST if options.hosts else sys.maxsize)
-    jobs = comparison.make_jobs(_tests(options), osu, setup.own, options.depth, largest)
+    pair = not options.hosts and _ranks(options) == 2
+    jobs = comparison.make_jobs(
+        _tests(options), osu, setup.own, options.depth, largest, pair
+    )
     with hosts.made_if(options.hosts, options.mtu) as made:
         return comparison.carry_out(
             Comparison(
@@ -136,8 +139,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _placement(options: argparse.Namespace) -> launch.Placement:
-    ranks = options.n or 64 if options.collectives else 2
-    return launch.place(ranks, launch.cores())
+    return launch.place(_ranks(options), launch.cores())
+
+
+def _ranks(options: argparse.Namespace) -> int:
+    return options.n or 64 if options.collectives else 2
 
 
 def _transports(options: argparse.Namespace, setup: Setup) -> list[Transport]:
@@ -165,7 +171,11 @@ def _tests(options: argparse.Namespace) -> list[Test]:
 def _goals(options: argparse.Namespace) -> Sequence[Union[goals.Goal, goals.Limit]]:
     if options.hosts:
         return goals.between_hosts(options.mtu)
-    return goals.COLLECTIVES if options.collectives else goals.TWO_RANKS
+    if options.collectives:
+        return goals.COLLECTIVES
+    tests = options.tests or []
+    first = any(test.name in tests for test in FIRST_TESTS)
+    return goals.FIRST if first else goals.TWO_RANKS
 
 
 def _repetitions(options: argparse.Namespace) -> int:

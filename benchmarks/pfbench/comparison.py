@@ -23,7 +23,10 @@ from .suite import Test
 from .transports import SUBJECT, Transport
 
 _TOP = Path(__file__).resolve().parents[2]
-_BUSY = 0.5
+BUSY = 0.5
+BUSY_WARNING = (
+    "warning: other processes are running; they will disturb the measurement"
+)
 EXIT_CODES = f"""\
 exit codes: 0 done; 1 {SUBJECT} failed a test (others may have failed: see the
 tables); 2 nothing could be run; 130 interrupted, the tables show what was
@@ -52,6 +55,15 @@ class Setup:
 
     def default(self, known: Sequence[Transport]) -> list[Transport]:
         return [t for t in known if not t.optional or t.component in self.components]
+
+    def find(self, *places: str) -> dict[str, Path]:
+        """Programs of the build tree, by file name. Raises Unusable if one is missing."""
+        build = self.build or Path("/nonexistent")
+        found = {path.name: path for path in (build / place for place in places)}
+        for name, path in found.items():
+            if not path.exists():
+                raise Unusable(f"there is no program {name}: run ./quickstart build")
+        return found
 
     def line(self) -> CacheLine:
         return cache_line.measure(self.build, self.env)
@@ -95,11 +107,8 @@ def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
         "programs: " + ", ".join(sorted({str(job.program.parent) for job in jobs})),
         file=sys.stderr,
     )
-    if environment.busy() > _BUSY:
-        print(
-            "warning: other processes are running; they will disturb the measurement",
-            file=sys.stderr,
-        )
+    if environment.busy() > BUSY:
+        print(BUSY_WARNING, file=sys.stderr)
     for transport in chosen:
         if transport.component[0] and transport.component not in setup.components:
             _absent(transport, jobs, results)
@@ -116,9 +125,12 @@ def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
     }
     _write(comparison, runner, folder, facts, line)
     print("\nMedians; in brackets (maximum - minimum) / median of the repetitions.")
-    comparison.show(results)
-    if options.goals:
-        print("\n" + goals.render(results, comparison.goals))
+    for state, part in results.by_state():
+        if state:
+            print(f"\n==== {state_text(state, part)} ====")
+        comparison.show(part)
+        if options.goals:
+            print("\n" + goals.render(part, comparison.goals))
     unbound = runner.unbound()
     if unbound:
         print(f"\nmpirun reports no binding to cores for: {', '.join(unbound)}")
@@ -126,6 +138,11 @@ def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
     if interrupted:
         return 130
     return 1 if any(name == SUBJECT for _, name in results.failures) else 0
+
+
+def state_text(state: str, part: Results) -> str:
+    words = {cache_line.CLOSE: "close together", cache_line.FAR: "far apart"}
+    return f"processors {words[state]}: a cache line took {part.line():.0f} ns"
 
 
 def results_folder(given: Optional[Path]) -> Path:
@@ -177,12 +194,15 @@ def make_jobs(
     own: Optional[Programs],
     depth: str,
     largest: int,
+    pair: bool = False,
 ) -> list[Job]:
+    """pair: they run between two ranks of one host."""
     jobs = []
     for test in tests:
         spans = tuple(test.cut(depth, largest))
         from_osu = osu.paths.get(test.program) if osu else None
         from_own = own.paths.get(test.program) if own else None
+        line = pair and test.tells_line
         if test.own_only or (test.collective and from_own):
             # Ours verify what arrives in collectives.
             from_osu = None
@@ -190,11 +210,11 @@ def make_jobs(
             jobs.append(Job(test, from_osu, spans, test.columns))
             if from_own and test.own_columns:
                 jobs.append(
-                    Job(test, from_own, spans, test.own_columns, test.own_arguments)
+                    Job(test, from_own, spans, test.own_columns, test.own_arguments, line)
                 )
         elif from_own:
             columns = {**test.columns, **test.own_columns}
-            jobs.append(Job(test, from_own, spans, columns, test.own_arguments))
+            jobs.append(Job(test, from_own, spans, columns, test.own_arguments, line))
         else:
             raise Unusable(
                 f"there is no program {test.program}: run ./quickstart build, or give "
@@ -261,22 +281,30 @@ def _write(
     line: CacheLine,
 ) -> None:
     results, placement = runner.results, runner.placement
+    parts = results.by_state()
     store.write_samples(results, folder)
-    store.write_summary(results, folder, SUBJECT, placement, line)
+    store.write_summary([part for _, part in parts], folder, SUBJECT, placement, line)
     store.write_failures(runner.failures, folder)
     (folder / "environment.txt").write_text(
         environment.describe(
             comparison.setup.env, facts, runner.bindings, runner.commands
         )
     )
-    tables = [table.render(results, measure, SUBJECT) for measure in results.measures()]
+    tables = []
+    for state, part in parts:
+        tables += [state_text(state, part)] if state else []
+        tables += [table.render(part, measure, SUBJECT) for measure in part.measures()]
     (folder / "tables.txt").write_text("\n\n".join(tables) + "\n")
     caption = (
         f"{environment.cpu_model()}, {placement.text}, "
         f"median of {comparison.repetitions}"
     )
-    if line.nanoseconds:
-        caption += f", cache line {line.nanoseconds:.0f} ns"
-    no_plots = plot.draw(results, folder, SUBJECT, caption)
-    if no_plots:
-        print(no_plots, file=sys.stderr)
+    for state, part in parts:
+        nanoseconds = part.line() or line.nanoseconds
+        place = folder / state if len(parts) > 1 else folder
+        place.mkdir(exist_ok=True)
+        text = f", cache line {nanoseconds:.0f} ns" if nanoseconds else ""
+        no_plots = plot.draw(part, place, SUBJECT, caption + text)
+        if no_plots:
+            print(no_plots, file=sys.stderr)
+            break

@@ -85,7 +85,12 @@ def run(options: argparse.Namespace) -> int:
     largest = options.max or (hosts.LARGEST if options.hosts else sys.maxsize)
     with swap.zram() if options.zram else contextlib.nullcontext():
         jobs = comparison.make_jobs(
-            _tests(options), None, setup.own, options.depth, largest
+            _tests(options),
+            None,
+            setup.own,
+            options.depth,
+            largest,
+            pair=not options.hosts,
         )
         with hosts.made_if(options.hosts, options.mtu) as made:
             return comparison.carry_out(

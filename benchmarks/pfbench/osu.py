@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import math
-from typing import Mapping
+from typing import Hashable, Mapping, TypeVar
 
 NO_SIZE = 0
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 class OutputError(Exception):
@@ -14,13 +15,13 @@ class OutputError(Exception):
 
 
 def parse(
-    text: str, columns: Mapping[str, int], sized: bool = True
-) -> dict[int, dict[str, float]]:
+    text: str, columns: Mapping[_Key, int], sized: bool = True
+) -> dict[int, dict[_Key, float]]:
     """
-    Values by size and measure. columns has the column of each measure, counted
+    Values by size and key of columns, which has the column of each, counted
     from 0. A benchmark without sizes, as barrier, has one row: that of NO_SIZE.
     """
-    rows: dict[int, dict[str, float]] = {}
+    rows: dict[int, dict[_Key, float]] = {}
     for line in text.splitlines():
         fields = line.split()
         if not fields or fields[0].startswith("#"):
@@ -34,14 +35,14 @@ def parse(
             raise OutputError(f"invalid size: {line.strip()}")
         size = int(fields[0]) if sized else NO_SIZE
         rows[size] = {
-            measure: _value(fields, column, line) for measure, column in columns.items()
+            key: _value(fields, column, line) for key, column in columns.items()
         }
     if not rows:
         raise OutputError("no results in the output")
     return rows
 
 
-def check_sizes(rows: Mapping[int, Mapping[str, float]], expected: list[int]) -> None:
+def check_sizes(rows: Mapping[int, object], expected: list[int]) -> None:
     missing = [size for size in expected if size not in rows]
     if missing:
         raise OutputError(f"the output has no result for size {missing[0]}")

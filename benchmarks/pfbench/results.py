@@ -8,6 +8,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Iterable, Mapping, Optional
 
+from . import cache_line
 from .measures import Measure
 
 
@@ -18,6 +19,9 @@ class Sample:
     size: int
     repetition: int
     value: float
+    # The state of the machine (cache_line.state), and ns of a cache line. Empty: not measured.
+    state: str = ""
+    line: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,30 @@ class Results:
         self.samples.append(sample)
         key = (sample.measure, sample.transport, sample.size)
         self._values.setdefault(key, []).append(sample.value)
+
+    def by_state(self) -> list[tuple[str, Results]]:
+        """
+        The results of each state of the machine that was met, with those whose state was not
+        measured. Samples during which it changed are left out, unless there are no others.
+        """
+        met = {sample.state for sample in self.samples if sample.state}
+        states = [name for name in (cache_line.CLOSE, cache_line.FAR) if name in met]
+        if not states:
+            return [("", self)]
+        return [(name, self._only(name)) for name in states]
+
+    def _only(self, state: str) -> Results:
+        part = Results(self.transports, self.bounds)
+        part.failures = self.failures
+        for sample in self.samples:
+            if sample.state in ("", state):
+                part.add(sample)
+        return part
+
+    def line(self) -> Optional[float]:
+        """The median time of a cache line, ns."""
+        lines = [sample.line for sample in self.samples if sample.line]
+        return statistics.median(lines) if lines else None
 
     def fail(self, measure: Measure, transport: str, text: str) -> None:
         self.failures.setdefault((measure, transport), text)

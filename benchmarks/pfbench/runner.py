@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Mapping, Optional, Sequence
+from typing import Callable, Mapping, Optional, Sequence, Union
 
-from . import launch, osu
+from . import cache_line, launch, osu
 from .measures import Measure
 from .results import Results, Sample
 from .suite import Span, Test
 from .transports import SUBJECT, Transport
+
+# Columns that are no measures.
+_BEFORE, _AFTER = "line before", "line after"
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,15 @@ class Job:
     spans: tuple[Span, ...]
     columns: Mapping[Measure, int]
     arguments: tuple[str, ...] = ()
+    # The program tells the time of a cache line, in two columns behind the others.
+    line: bool = False
+
+    def all_columns(self) -> dict[Union[Measure, str], int]:
+        columns: dict[Union[Measure, str], int] = dict(self.columns)
+        if self.line:
+            last = max(self.columns.values())
+            columns.update({_BEFORE: last + 1, _AFTER: last + 2})
+        return columns
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,7 @@ class Step:
             *self.span.arguments(),
             *self.job.test.arguments,
             *self.job.arguments,
+            *(("--line",) if self.job.line else ()),
             *self.transport.program_arguments,
         ]
 
@@ -136,16 +149,31 @@ class Runner:
                 raise osu.OutputError(outcome.failure)
             if len(set(places)) < len(places):
                 raise osu.OutputError("mpirun bound two ranks to the same core")
-            rows = osu.parse(outcome.output, step.job.columns, step.job.test.sized)
+            rows = osu.parse(
+                outcome.output, step.job.all_columns(), step.job.test.sized
+            )
             osu.check_sizes(rows, step.span.sizes())
         except osu.OutputError as error:
             return self._fail(step, command, str(error), outcome)
         if step.job.test.mpi:
             self._bindable.setdefault(step.transport.name)
         for size in step.span.sizes():
-            for measure, value in rows[size].items():
+            row = rows[size]
+            state, line = "", None
+            if step.job.line:
+                state = cache_line.state(row[_BEFORE], row[_AFTER])
+                line = max(row[_BEFORE], row[_AFTER])
+            for measure in step.job.columns:
                 self.results.add(
-                    Sample(measure, step.transport.name, size, step.repetition, value)
+                    Sample(
+                        measure,
+                        step.transport.name,
+                        size,
+                        step.repetition,
+                        row[measure],
+                        state,
+                        line,
+                    )
                 )
         return None
 

@@ -70,6 +70,11 @@ class Test:
     network: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def tells_line(self) -> bool:
+        """Our program can tell the time of a cache line, which costs the ranks messages."""
+        return self.mpi and "--first" not in self.arguments
+
+    @property
     def sized(self) -> bool:
         return self.spans["default"][0].high > 0
 

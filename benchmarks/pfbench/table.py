@@ -15,27 +15,15 @@ from .suite import size_text
 def render(results: Results, measure: Measure, subject: str) -> str:
     names = results.shown(measure)
     bounds = [name for name in names if name in results.bounds]
-    peers = [name for name in names if name != subject and name not in bounds]
-    compared = subject in names and bool(peers)
-    bounded = bounds if subject in names else []
     direction = "lower" if measure.lower_is_better else "higher"
-    heads = [f"({name})" if name in bounds else name for name in names]
-    rows = [["size", *heads, *([f"{subject}/best"] if compared else [])]]
-    rows[0] += [f"{subject}/{name}" for name in bounded]
-    for size in results.sizes(measure):
-        row = [size_text(size) if size else "-"]
-        row += [_cell(results, measure, name, size) for name in names]
-        if compared:
-            ratio = results.ratio(measure, subject, names, size)
-            row.append(f"{ratio.value:.2f} {ratio.peer}" if ratio else "-")
-        for name in bounded:
-            share = results.ratio_to_bound(measure, subject, name, size)
-            row.append(f"{share:.2f}" if share else "-")
-        rows.append(row)
+    rows = [
+        (size_text(size) if size else "-", measure, size)
+        for size in results.sizes(measure)
+    ]
     lines = [f"{measure.title}, {measure.shown_unit} ({direction} is better)"]
-    lines += _aligned(rows, ">")
+    lines += _aligned(_beside(results, "size", rows, names, subject), ">")
 
-    ratios = results.ratios(measure, subject, names) if compared else []
+    ratios = results.ratios(measure, subject, names) if subject in names else []
     if len(ratios) > 1:
         mean = geometric_mean(ratio.value for ratio in ratios)
         lines.append(
@@ -46,6 +34,43 @@ def render(results: Results, measure: Measure, subject: str) -> str:
         if results.failed(measure, name):
             lines.append(f"{name} FAILED: {results.failures[measure, name]}")
     return "\n".join(lines)
+
+
+def matrix(
+    results: Results,
+    title: str,
+    rows: Sequence[tuple[str, Measure, int]],
+    subject: str,
+) -> str:
+    """A table with a row for each label, measure and size, and a column for each transport."""
+    names = results.transports
+    return "\n".join([title, *_aligned(_beside(results, "", rows, names, subject), "<")])
+
+
+def _beside(
+    results: Results,
+    head: str,
+    rows: Sequence[tuple[str, Measure, int]],
+    names: Sequence[str],
+    subject: str,
+) -> list[list[str]]:
+    """The transports beside each other, then the subject's ratios to the best peer and to bounds."""
+    bounds = [name for name in names if name in results.bounds]
+    compared = subject in names and len(names) > 1 + len(bounds)
+    bounded = bounds if subject in names else []
+    cells = [[head, *(f"({name})" if name in bounds else name for name in names)]]
+    cells[0] += [f"{subject}/best"] if compared else []
+    cells[0] += [f"{subject}/{name}" for name in bounded]
+    for label, measure, size in rows:
+        row = [label, *(_cell(results, measure, name, size) for name in names)]
+        if compared:
+            ratio = results.ratio(measure, subject, names, size)
+            row.append(f"{ratio.value:.2f} {ratio.peer}" if ratio else "-")
+        for name in bounded:
+            share = results.ratio_to_bound(measure, subject, name, size)
+            row.append(f"{share:.2f}" if share else "-")
+        cells.append(row)
+    return cells
 
 
 def spread(values: Sequence[float], digits: int) -> str:

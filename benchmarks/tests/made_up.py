@@ -25,7 +25,11 @@ low, high = map(int, sizes.groups()) if sizes else (0, 0)
 value = 1.0 if "exanest" in line else 0.5 if "--udp" in line else 2.0
 print("# MPI Made-Up Test")
 while low <= high:
-    print(*[low] * bool(high), *[value] * 8)
+    if "--line" in line:
+        columns = (2 if "--cpu" in line or "mbw_mr" in line else 1) * (4 if "--cold" in line else 1)
+        print(*[low] * bool(high), *[value] * columns, 54, 54)
+    else:
+        print(*[low] * bool(high), *[value] * 8)
     if not high:
         break
     low *= 2
@@ -129,7 +133,7 @@ class MadeUp:
             env={**self.environment(), **changes},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
 
     def environment_text(self):

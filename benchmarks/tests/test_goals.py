@@ -53,6 +53,16 @@ def test_a_size_not_measured(latency, goal):
     assert "at 4" in finding.measured
 
 
+def test_beyond_the_spread(latency):
+    goal = Goal("apart", LATENCY, ("vader", "ucx"), 1.05, 1, 1, apart=True)
+    made = latency(1.2)
+    assert goal.judge(made).met is False
+    made.add(Sample(LATENCY, "vader", 1, 1, 1.15))
+    made.add(Sample(LATENCY, "ucx", 1, 1, 1.15))
+    made.add(Sample(LATENCY, "exanest", 1, 1, 1.3))
+    assert goal.judge(made).met is True
+
+
 @pytest.fixture
 def bounded(latency):
     def judge(*limits):

@@ -69,11 +69,13 @@ def test_samples(made, tmp_path):
         ("repetition", "2"),
         ("value", "0.22"),
         ("unit", "us"),
+        ("line_ns", ""),
+        ("state", ""),
     ]
 
 
 def summary(made, folder, line="54 ns"):
-    store.write_summary(made, folder, "exanest", place(2, 2), CacheLine(line))
+    store.write_summary([made], folder, "exanest", place(2, 2), CacheLine(line))
     return rows(folder / "summary.csv")
 
 

@@ -6,7 +6,8 @@ import shlex
 import pytest
 
 from made_up import BENCHMARKS
-from pfbench import fairness, incast, interfaces
+from pfbench import applications, bfs, fairness, incast, interfaces
+from pfbench.packaged import APPLICATIONS
 from pfbench.suite import COST_TESTS
 
 TEXT = (BENCHMARKS / "README.md").read_text()
@@ -24,10 +25,16 @@ def test_command(made_up, request, line):
     made_up.listing(["btl:exanest", "btl:vader", "btl:tcp", "pml:ucx"])
     program, *arguments = shlex.split(line, comments=True)
     command = program.partition("/")[2]
-    streams = {"fairness": fairness, "incast": incast, "interfaces": interfaces}
-    if command in streams:
-        # Streams take their time: the test of each command has a short run.
-        streams[command].parser().parse_args(arguments)
+    slow = {
+        "applications": applications,
+        "bfs": bfs,
+        "fairness": fairness,
+        "incast": incast,
+        "interfaces": interfaces,
+    }
+    if command in slow:
+        # They take their time: the test of each command has a short run.
+        slow[command].parser().parse_args(arguments)
         return
     if "--hosts" in line:
         request.getfixturevalue("real_hosts")
@@ -35,6 +42,12 @@ def test_command(made_up, request, line):
         arguments += ["-r", "1", "--max", "8192"]
     done = made_up.start(command, *arguments)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_application_is_described():
+    for application in APPLICATIONS:
+        row = f"| `{application.name}` | {application.packages.replace(' ', ', ')} |"
+        assert row in TEXT
 
 
 def test_every_test_of_fault_cost_is_described():

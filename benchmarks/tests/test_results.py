@@ -2,7 +2,7 @@
 import pytest
 
 from pfbench.measures import BANDWIDTH, LATENCY
-from pfbench.results import geometric_mean
+from pfbench.results import Sample, geometric_mean
 
 
 def test_median_of_an_odd_number(results):
@@ -91,3 +91,21 @@ def test_geometric_mean():
     assert geometric_mean([0.5, 2.0, 8.0]) == pytest.approx(2.0)
     with pytest.raises(ValueError):
         geometric_mean([])
+
+
+def test_states_of_the_machine_apart(results):
+    made = results(LATENCY, {"a": {1: []}})
+    for value, state, line in ((1.0, "close", 30), (3.0, "far", 200), (9.0, "changed", 200)):
+        made.add(Sample(LATENCY, "a", 1, 0, value, state, line))
+    made.add(Sample(BANDWIDTH, "a", 1, 0, 5.0))
+    close, far = made.by_state()
+    assert (close[0], far[0]) == ("close", "far")
+    assert (close[1].line(), far[1].line()) == (30, 200)
+    assert [part.summary(LATENCY, "a", 1).maximum for _, part in (close, far)] == [1, 3]
+    # What was measured without its state counts in each.
+    assert all(part.summary(BANDWIDTH, "a", 1).median == 5 for _, part in (close, far))
+
+
+def test_one_state(results):
+    made = results(LATENCY, {"a": {1: [1.0]}})
+    assert made.by_state() == [("", made)]

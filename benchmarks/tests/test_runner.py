@@ -47,6 +47,18 @@ def test_command():
     assert command[-7:] == "--mca btl a /p/bw -m 1:2 --cpu".split()
 
 
+def test_cache_line_beside_each_figure():
+    job = Job(TEST, Path("/p/bw"), (Span(1, 4),), {BANDWIDTH: 1, CPU: 2}, ("--cpu",), True)
+    results = Results("a")
+    text = "1 5 .5 30 31\n2 6 .4 200 30\n4 7 .3 200 201\n"
+    runner = Runner(results, PLACEMENT, {}, 1, lambda *_: outcome(text))
+    step = plan([job], TRANSPORTS[:1], 1)[0]
+    assert step.command(PLACEMENT)[-2:] == ["--cpu", "--line"]
+    assert runner.run(step) is None
+    states = [(s.state, s.line) for s in results.samples if s.measure == CPU]
+    assert states == [("close", 31), ("changed", 200), ("far", 201)]
+
+
 @pytest.fixture
 def run():
     """Run all steps with given outcomes: one for a transport, or a list of them."""

@@ -1,0 +1,486 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command applications: its checks, its judgement, and runs of programs."""
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from pfbench import applications, packaged
+from pfbench.applications import Row, Run, Used
+from pfbench.packaged import APPLICATIONS, Application, Finished, WrongResult
+
+LAMMPS = next(each for each in APPLICATIONS if each.name == "lammps-lj")
+HPCC = next(each for each in APPLICATIONS if each.name == "hpcc")
+
+
+def made(name):
+    return Application(name, "made-up-package", name, (), lambda finished: {})
+
+
+# ---- the checks of results ----
+
+
+def finished(tmp_path, output="", **files):
+    for name, text in files.items():
+        (tmp_path / name.replace("_", ".")).write_text(text)
+    return Finished(output, tmp_path)
+
+
+def test_the_result_of_one_rank():
+    packaged.compare([1.0, 2.0], [1.0, 2.0 + 1e-9], 1e-6)
+    for wrong in ([1.0, 2.1], [1.0], [1.0, float("nan")]):
+        with pytest.raises(WrongResult):
+            packaged.compare(wrong, [1.0, 2.0], 1e-6)
+    with pytest.raises(WrongResult):
+        packaged.compare([], [], 1e-6)
+
+
+LOG = "Step Temp\n 0 1.5\n {step} 1.25\nLoop time of 1 on 2 procs\n 9 9\n"
+
+
+def test_thermodynamics(tmp_path):
+    done = finished(tmp_path, log_lammps=LOG.format(step=20))
+    assert packaged.thermodynamics(done) == [0, 1.5, 20, 1.25]
+    with pytest.raises(WrongResult):
+        packaged.thermodynamics(finished(tmp_path, log_lammps=LOG.format(step="x")))
+
+
+def test_a_file_that_the_program_did_not_write(tmp_path):
+    with pytest.raises(WrongResult, match="no hpccoutf.txt"):
+        packaged.hpcc(finished(tmp_path))
+
+
+def hpcc_output(**changes):
+    values = {"Success": 1, "MPIRandomAccess_Errors": 0, "MPIRandomAccess_LCG_Errors": 0}
+    values.update(HPL_time=1.5, PTRANS_time=0.25, MPIRandomAccess_time=2, MPIFFT_maxErr=1e-15)
+    values.update({f"MPIFFT_time{step}": 0.5 for step in range(7)})
+    values.update(changes)
+    lines = [f"{name}={value}" for name, value in values.items() if value is not None]
+    return "\n".join(["  0 tests completed and failed residual checks", *lines]) + "\n"
+
+
+def test_hpcc(tmp_path):
+    parts = packaged.hpcc(finished(tmp_path, hpccoutf_txt=hpcc_output()))
+    assert parts == {"hpl": 1.5, "ptrans": 0.25, "fft": 3.5, "randomaccess": 2}
+    assert set(parts) == set(HPCC.parts)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"Success": 0},
+        {"MPIRandomAccess_Errors": 1},
+        {"MPIRandomAccess_LCG_Errors": 1},
+        {"MPIFFT_maxErr": "nan"},
+        {"MPIFFT_maxErr": 1},
+        {"HPL_time": None},
+    ],
+)
+def test_wrong_hpcc(tmp_path, wrong):
+    with pytest.raises(WrongResult):
+        packaged.hpcc(finished(tmp_path, hpccoutf_txt=hpcc_output(**wrong)))
+    text = hpcc_output().replace(" 0 tests", " 1 tests")
+    with pytest.raises(WrongResult):
+        packaged.hpcc(finished(tmp_path, hpccoutf_txt=text))
+
+
+def test_netpipe(tmp_path):
+    rows = [f"{size} 100.0 0.5" for size in [*range(1, 60), 1 << 20]]
+    packaged.netpipe(finished(tmp_path, np_out="\n".join(rows)))
+    for wrong in (rows[:-1], [*rows, "2000000 0 0"], []):
+        with pytest.raises(WrongResult):
+            packaged.netpipe(finished(tmp_path, np_out="\n".join(wrong)))
+
+
+def test_integrity(tmp_path):
+    packaged.integrity(finished(tmp_path, "Integrity check passed"))
+    for wrong in ("", "Integrity check passed\n Integrity check failed: 7"):
+        with pytest.raises(WrongResult):
+            packaged.integrity(finished(tmp_path, wrong))
+
+
+RESIDUALS = """\
+   10 tests completed and passed residual checks.
+    {failed} tests completed and failed residual checks.
+    {skipped} tests skipped because of illegal input values.
+"""
+
+
+def test_residuals(tmp_path):
+    packaged.residuals(finished(tmp_path, RESIDUALS.format(failed=0, skipped=0)))
+    for failed, skipped in ((1, 0), (10, 0), (0, 2)):
+        text = RESIDUALS.format(failed=failed, skipped=skipped)
+        with pytest.raises(WrongResult):
+            packaged.residuals(finished(tmp_path, text))
+
+
+def test_solution(tmp_path):
+    right = [f"{i:.12f}" for i in range(1, 121)]
+    text = "Solution is  {}     \n\nEntering DMUMPS 5.5.1 with JOB = -2\n"
+    packaged.solution(finished(tmp_path, text.format("  ".join(right))))
+    for wrong in (right[:50], [*right[:-1], "121.0"], ["NaN", *right]):
+        with pytest.raises(WrongResult):
+            packaged.solution(finished(tmp_path, text.format("  ".join(wrong))))
+
+
+def parts_of(side, part):
+    lines = [f"{v} {part(v)}" for v in range(side**3)]
+    return "\n".join([str(side**3), *lines])
+
+
+def test_partition(tmp_path):
+    side = 8
+
+    def cube(v):
+        x, y, z = v % side, v // side % side, v // side**2
+        return (x >= 4) + 2 * (y >= 4) + 4 * (z >= 4)
+
+    packaged.partition(finished(tmp_path, parts=parts_of(side, cube)))
+    for wrong in (lambda v: v % 8, lambda v: 0, lambda v: 8 if v == 5 else cube(v)):
+        with pytest.raises(WrongResult):
+            packaged.partition(finished(tmp_path, parts=parts_of(side, wrong)))
+
+
+def test_an_empty_result(tmp_path):
+    application = replace(made("a"), check=lambda finished: [][0])
+    with pytest.raises(WrongResult):
+        application.verify(finished(tmp_path), None)
+
+
+def test_numbers(tmp_path):
+    done = finished(tmp_path, "  etotal    -7.5E+00\n etotal 1 2\netotal Energy\n")
+    assert packaged.numbers(r"^\s*etotal")(done) == [-7.5, 1]
+
+
+# ---- inputs ----
+
+
+@pytest.mark.parametrize("depth", ["quick", "default"])
+@pytest.mark.parametrize("application", APPLICATIONS, ids=lambda each: each.name)
+def test_inputs(tmp_path, application, depth):
+    arguments = application.prepare(tmp_path, depth, 4)
+    assert not any("@" in argument for argument in arguments)
+    for name in application.inputs:
+        assert "@" not in (tmp_path / name).read_text()
+    if application.make:
+        assert (tmp_path / application.make[0]).stat().st_size > 0
+    if application.standard_input != "/dev/null":
+        assert (tmp_path / application.standard_input).exists()
+
+
+def test_equation(tmp_path):
+    packaged.poisson(tmp_path / "input", {"side": "3"})
+    lines = (tmp_path / "input").read_text().splitlines()
+    order, count = (int(line.split()[0]) for line in lines[:2])
+    entries = [line.split() for line in lines[2 : 2 + count]]
+    right = [0.0] * order
+    for row, column, value in entries:
+        right[int(row) - 1] += float(value) * int(column)
+    assert [float(line) for line in lines[2 + count :]] == right
+
+
+# ---- what a rank used ----
+
+
+def test_usage_of_a_rank(tmp_path):
+    program = """if True:
+        import ctypes, mmap, sys, time
+        memory = mmap.mmap(-1, 64 << 20)
+        memory.write(bytes(64 << 20))
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        if ctypes.CDLL(None).mlock(ctypes.c_void_p(address), 32 << 10):
+            sys.exit(9)
+        end = time.process_time() + 0.3
+        while time.process_time() < end:
+            pass
+        print(open("input").read(), open("/dev/stdin").read())
+        sys.exit(3)
+    """
+    (tmp_path / "input").write_text("some text")
+    command = [sys.executable, "-IS", str(applications._USAGE), str(tmp_path), "input"]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", program],
+        env={**os.environ, "OMPI_COMM_WORLD_RANK": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (3, "some text some text\n"), done.stderr
+    used = applications.usage(tmp_path, 1)
+    assert used.cpu >= 0.3
+    assert used.seconds >= 0.3
+    assert used.resident > 64 << 10
+    assert 32 <= used.locked < 1024
+    with pytest.raises(WrongResult, match="rank 1"):
+        applications.usage(tmp_path, 2)
+
+
+def test_usage_of_several_ranks(tmp_path):
+    (tmp_path / "usage.0").write_text("2.0 1.0 0.25 1000 8 0\n")
+    (tmp_path / "usage.1").write_text("3.0 2.0 0.5 2000 4 5\n")
+    assert applications.usage(tmp_path, 2) == Used(3.0, 3.0, 0.75, 3000, 9)
+
+
+def test_end_of_a_rank_by_a_signal(tmp_path):
+    command = [sys.executable, "-IS", str(applications._USAGE), str(tmp_path), "/dev/null"]
+    rank = subprocess.Popen(
+        [*command, "/bin/sh", "-c", "echo; exec sleep 60"],
+        env={**os.environ, "PMIX_RANK": "0"},
+        stdout=subprocess.PIPE,
+    )
+    rank.stdout.readline()
+    rank.terminate()
+    assert rank.wait(timeout=30) == 128 + 15
+
+
+# ---- the goal ----
+
+
+def runs(row, transport, seconds, cpu=1.0, parts=None):
+    return [
+        Run(row, transport, index, Used(each, cpu, 0.0, 1000, 0), parts or {})
+        for index, each in enumerate(seconds)
+    ]
+
+
+def judged(times):
+    """The goal's line for rows with these times of the subject, and 1 s of the peer."""
+    rows = [Row(made(f"a{index}"), 2) for index in range(len(times))]
+    done = []
+    for row, seconds in zip(rows, times):
+        done += runs(row, "exanest", seconds)
+        done += runs(row, "vader", SAME)
+    return applications.goal(applications.collect(done, [], ["exanest", "vader"]), rows)
+
+
+FAST, SAME, SLOW = [0.89, 0.9, 0.9, 0.91], [0.99, 1.0, 1.0, 1.01], [1.09, 1.1, 1.1, 1.11]
+UNCLEAR = [0.9, 1.1, 1.1, 1.2]
+
+
+@pytest.mark.parametrize(
+    "times, state",
+    [
+        ([FAST] * 4 + [SAME], "met"),
+        ([FAST] * 3 + [SAME], "not met"),
+        ([FAST] * 4 + [SLOW], "not met"),
+        ([FAST] * 4 + [UNCLEAR], "undecided"),
+        ([FAST] * 3 + [[0.8, 0.9, 0.9, 1.2]], "undecided"),
+        # Few samples are apart by chance.
+        ([FAST[:3]] * 4, "undecided"),
+    ],
+)
+def test_goal(times, state):
+    assert judged(times).startswith(f"goal: {state}: ")
+
+
+def test_goal_names_what_is_slower():
+    line = judged([FAST] * 4 + [SLOW, UNCLEAR])
+    assert "1 of 6 slower" in line and "(a4, 2 ranks: 1.10 of vader)" in line
+    assert "4 faster" in line
+    assert "1 within the spread" in line
+
+
+def test_parts_and_numbers_of_ranks_are_not_applications():
+    rows = [Row(made("a"), ranks) for ranks in (1, 2, 3, 4)]
+    done = []
+    for row in rows:
+        done += runs(row, "exanest", FAST) + runs(row, "vader", SAME)
+    line = applications.goal(applications.collect(done, [], ["exanest", "vader"]), rows)
+    assert line.startswith("goal: not met") and "1 faster" in line
+
+
+def test_a_failure_does_not_meet_the_goal():
+    rows = [Row(made(f"a{index}"), 2) for index in range(5)]
+    done = []
+    for row in rows:
+        done += runs(row, "exanest", FAST) + runs(row, "vader", SAME)
+    failures = [applications.Failure(rows[4], "exanest", (), "made-up reason", "")]
+    results = applications.collect(done, failures, ["exanest", "vader"])
+    line = applications.goal(results, rows)
+    assert line.startswith("goal: not met") and "1 failed (a4, 2 ranks)" in line
+
+
+def test_a_failed_run_of_one_rank_is_a_failure_of_each_transport(tmp_path, monkeypatch):
+    """It runs once."""
+    failed = []
+
+    def execute(self, row, transport, folder):
+        failed.append(row)
+        raise applications.Failed(
+            applications.Failure(row, transport.name, (), "made-up reason", "")
+        )
+
+    monkeypatch.setattr(applications.Runs, "_execute", execute)
+    options = argparse.Namespace(depth="quick", timeout=None)
+    one = applications.Runs(None, None, tmp_path, options)
+    row = Row(replace(made("a"), as_one=lambda finished: []), 2)
+    for transport in applications.KNOWN[:2]:
+        with pytest.raises(applications.Failed) as raised:
+            one.run(row, transport, 0)
+        assert raised.value.failure.row is row
+        assert raised.value.failure.transport == transport.name
+    assert len(failed) == 1
+
+
+def test_a_failure_with_four_ranks_says_nothing_of_two():
+    application = made("a")
+    rows = [Row(application, 2), Row(application, 4)]
+    done = runs(rows[0], "exanest", SAME) + runs(rows[0], "vader", SAME)
+    failures = [applications.Failure(rows[1], "exanest", (), "made-up reason", "")]
+    results = applications.collect(done, failures, ["exanest", "vader"])
+    lines = [line.split() for line in applications.render(results, rows, done).splitlines()]
+    assert ["a,", "2", "ranks", "1.00", "(", "2%)"] in [line[:6] for line in lines]
+    assert ["a,", "4", "ranks", "failed", "-", "-"] in lines
+
+
+def test_parts_are_judged():
+    row = Row(HPCC, 2)
+    slow = {"hpl": 2.0, "ptrans": 1.0, "fft": 1.0, "randomaccess": 1.0}
+    done = runs(row, "exanest", SAME, parts=slow)
+    done += runs(row, "vader", SAME, parts={part: 1.0 for part in slow})
+    results = applications.collect(done, [], ["exanest", "vader"])
+    line = applications.goal(results, [row])
+    assert "1 of 4 slower" in line and "hpcc hpl, 2 ranks: 2.00 of vader" in line
+
+
+def test_more_cpu_time_is_told():
+    row = Row(made("a"), 2)
+    done = runs(row, "exanest", SAME, cpu=1.5) + runs(row, "vader", SAME)
+    text = applications.render(
+        applications.collect(done, [], ["exanest", "vader"]), [row], done
+    )
+    assert "More CPU time" in text and "a, 2 ranks: 1.50 of vader" in text
+
+
+# ---- the command ----
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["--applications nonsense", "--transports nonsense", "-r 0", "-n 0", "--add x"],
+)
+def test_wrong_usage(made_up, arguments):
+    done = made_up.start("applications", *arguments.split())
+    assert done.returncode == 2, done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_what_is_not_installed():
+    lines = applications.absent([made("a"), made("b")])
+    assert lines[:2] == [f"not installed: {name}: package made-up-package" for name in "ab"]
+    assert lines[2].endswith("apt-get install --no-install-recommends made-up-package")
+    assert not applications.absent([])
+
+
+# Runs the ranks one after the other; WRONG names a transport that disturbs the results.
+MPIRUN = """\
+import os, subprocess, sys
+
+if "--version" in sys.argv:
+    sys.exit("mpirun (made up) 4.1.4")
+ranks = int(sys.argv[sys.argv.index("-n") + 1])
+wrong = open("{folder}/WRONG").read()
+for rank in range(ranks):
+    env = {{**os.environ, "OMPI_COMM_WORLD_RANK": str(rank)}}
+    env["WRONG"] = str(int(bool(wrong) and f"{{wrong}},self" in sys.argv))
+    code = subprocess.call(sys.argv[sys.argv.index("{python}"):], env=env)
+    if code:
+        sys.exit(code)
+"""
+PROGRAM = """\
+import os, sys
+
+number = open("number").read().strip()
+print("energy", float(number) + int(os.environ["WRONG"]))
+"""
+
+
+@pytest.fixture
+def command(made_up, monkeypatch):
+    """Runs the command with one made-up application; returns its exit code."""
+    mpirun = MPIRUN.format(folder=made_up.folder, python=sys.executable)
+    made_up.script("mpirun", mpirun)
+    program = made_up.script("program", PROGRAM)
+    application = Application(
+        "made-up",
+        "made-up-package",
+        str(program),
+        (),
+        packaged.contains("^energy"),
+        {"number": "number"},
+        {"quick": {"value": "4.5"}, "default": {"value": "5.5"}},
+        as_one=lambda done: packaged.numbers("^energy")(done)[:1],
+    )
+    missing = Application("missing", "absent-package", "absent-program", (), application.check)
+    (made_up.folder / "inputs").mkdir()
+    (made_up.folder / "inputs" / "number").write_text("@value@\n")
+    (made_up.folder / "WRONG").write_text("")
+    monkeypatch.setattr(packaged, "_INPUTS", made_up.folder / "inputs")
+    monkeypatch.setattr(applications, "APPLICATIONS", (application, missing))
+    monkeypatch.chdir(made_up.folder)
+    for name, value in made_up.environment().items():
+        monkeypatch.setenv(name, value)
+    return lambda *arguments: applications.main([*made_up.folders(), *arguments])
+
+
+def rows(folder, name):
+    with open(folder / name, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_run(made_up, command, capsys):
+    assert command("--quick", "-n", "1,2") == 0
+    printed = capsys.readouterr()
+    assert "not installed: missing: package absent-package" in printed.err
+    assert "repetition 2/2 done, 12/12 runs" in printed.err
+    assert printed.out.splitlines()[-1].startswith("goal: ")
+    made_rows = rows(made_up.out, "applications.csv")
+    assert len(made_rows) == 2 * 2 * 3
+    assert [row["transport"] for row in made_rows[:3]] == ["exanest", "vader", "tcp"]
+    assert [row["transport"] for row in made_rows[6:9]] == ["vader", "tcp", "exanest"]
+    assert all(float(row["seconds"]) > 0 for row in made_rows)
+    summary = rows(made_up.out, "summary.csv")
+    assert {row["test"] for row in summary} == {
+        f"made-up-{quantity}" for quantity in ("time", "cpu", "resident")
+    }
+    assert {row["size"] for row in summary} == {"1", "2"}
+    assert "rank_usage.py FOLDER /dev/null" in made_up.environment_text()
+
+
+def test_wrong_result(made_up, command, capsys):
+    (made_up.folder / "WRONG").write_text("exanest")
+    assert command("--quick", "-r", "1") == 1
+    printed = capsys.readouterr()
+    reason = "wrong result: 5.5 is 4.5 with one rank"
+    assert f"FAILED: made-up, 2 ranks exanest: {reason}" in printed.err
+    assert {r["transport"] for r in rows(made_up.out, "applications.csv")} == {"vader", "tcp"}
+    assert reason in (made_up.out / "failures.txt").read_text()
+    assert "1 failed (made-up, 2 ranks)" in printed.out
+
+
+def test_wrong_result_of_a_peer(made_up, command):
+    (made_up.folder / "WRONG").write_text("vader")
+    assert command("--quick", "-r", "1") == 0
+    assert "failed" in (made_up.out / "tables.txt").read_text()
+
+
+@pytest.mark.parametrize("where", [[], ["--hosts"]])
+def test_real_run(build, request, tmp_path, where):
+    if not LAMMPS.path():
+        pytest.skip("LAMMPS is not installed (Debian: lammps)")
+    if where:
+        request.getfixturevalue("real_hosts")
+    options = ["--build", str(build), "--out", str(tmp_path), "--quick", "-r", "1"]
+    options += ["--applications", LAMMPS.name, "--transports", "exanest,tcp", *where]
+    assert applications.main(options) == 0
+    made_rows = rows(tmp_path, "applications.csv")
+    assert [row["transport"] for row in made_rows] == ["exanest", "tcp"]
+    for row in made_rows:
+        # Two ranks with libmpi have more than 20 MiB; exanest locks nothing.
+        assert int(row["resident_kib"]) > 20 << 10
+        assert int(row["locked_kib"]) == 0
+        assert float(row["user_s"]) > 0
