@@ -34,6 +34,10 @@ AC_DEFUN([EXANEST_LIBRARIES], [
 	AS_IF([test "x$enable_static" = xyes],
 		[exanest_static_requires="hwloc libevent_core libevent_pthreads libsodium"])
 	AC_SUBST([exanest_static_requires])
+	EXANEST_LIBRARY([LZ4], [liblz4], [liblz4],
+		[benchmarks/bfs does not compress its graph], [liblz4-dev], [optional])
+	AS_IF([test -n "$exanest_found_LZ4"], [LZ4_CPPFLAGS=-DHAVE_LZ4])
+	AC_SUBST([LZ4_CPPFLAGS])
 	EXANEST_LIBRARY([CMOCKA], [cmocka], [cmocka >= 1.1.5],
 		[no unit tests], [libcmocka-dev], [optional])
 	AM_CONDITIONAL([HAVE_CMOCKA], [test -n "$exanest_found_CMOCKA"])

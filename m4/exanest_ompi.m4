@@ -87,9 +87,9 @@ AC_DEFUN([EXANEST_OMPI_VERSION], [
 # EXANEST_OMPI_USABLE: set exanest_found_ompi if the component can be built for it, else
 # exanest_ompi_obstacle.
 AC_DEFUN([EXANEST_OMPI_USABLE], [
+	# Of later versions, the version of the BTL interface decides: see btl_exanest_compat.h.
 	AS_CASE([$exanest_ompi_version],
-		[4.1.*|5.*|6.*], [],
-		[exanest_ompi_obstacle="the component is written for versions 4.1, 5.0 and 6.0"])
+		[[[0-3].*|4.0.*]], [exanest_ompi_obstacle="the component needs version 4.1 or later"])
 	AS_IF([test -z "$exanest_ompi_obstacle" && test -z "$OMPI_INFO"],
 		[exanest_ompi_obstacle="ompi_info is missing (Debian: openmpi-bin)"])
 	AS_IF([test -z "$exanest_ompi_obstacle"], [

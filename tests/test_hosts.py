@@ -17,13 +17,15 @@ HERE = Path(__file__).resolve().parent
 SCRIPT = str(HERE / "hosts")
 NAME = f"check-{os.getpid()}"
 FOLDER = f"{os.environ.get('XDG_RUNTIME_DIR', '/tmp')}/exanest-hosts.{os.getuid()}"
+PATIENCE = int(os.environ.get("EXANEST_TEST_PATIENCE", 1))
+LIMIT = 60 * PATIENCE  # s, for one command
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 
 def hosts(*arguments, name=NAME, **variables):
     done = subprocess.run(
         [SCRIPT, *arguments], env={**os.environ, "EXANEST_HOSTS": name, **variables},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
     print("hosts", *arguments, "\n", done.stdout, done.stderr, f"exit status {done.returncode}")
     return done
 
@@ -118,12 +120,12 @@ def traffic(tmp_path):
         receiver = subprocess.Popen(
             [SCRIPT, "exec", "h1", *program, "receive", *arguments], stdout=subprocess.PIPE,
             env={**os.environ, "EXANEST_HOSTS": name})
-        end = time.monotonic() + 20
+        end = time.monotonic() + 20 * PATIENCE
         while not ready.exists() and time.monotonic() < end:
             time.sleep(0.01)
         hosts("exec", "h0", *program, "send", *arguments, name=name)
         sent.touch()
-        counts = json.loads(receiver.communicate(timeout=60)[0])
+        counts = json.loads(receiver.communicate(timeout=LIMIT)[0])
         print(counts)
         return SimpleNamespace(**counts)
 
@@ -392,7 +394,7 @@ def test_run_that_is_stopped_leaves_no_process(three):
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert running(4)
     process.terminate()
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=LIMIT) == 130
     assert running(0)
 
 
@@ -413,7 +415,7 @@ def test_interrupted_up(none, machine, number, seconds):
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(seconds)
     process.send_signal(number)
-    status = process.wait(timeout=60)
+    status = process.wait(timeout=LIMIT)
     # It tidies up by itself, unless it was killed, or had finished.
     if number == signal.SIGKILL or status == 0:
         hosts("down")
