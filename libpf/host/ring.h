@@ -127,6 +127,21 @@ static inline _Atomic uint64_t *ring_header(const struct ring *ring, uint64_t po
 }
 
 /*
+ * Take a cache line away from the other processor. For x86-64 without options, compilers make
+ * a prefetch to read of __builtin_prefetch(, 1), which only adds a transfer: streams of 24 to
+ * 250 bytes were slower by 20 to 40 % than with prefetchw, and 15 to 30 % slower than without
+ * (pf_perf -t send-rate). A processor that does not know prefetchw ignores it.
+ */
+static inline void ring_fetch_to_write(const uint8_t *line)
+{
+#ifdef __x86_64__
+	__asm__ volatile("prefetchw %0" : : "m"(*line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
+}
+
+/*
  * Writer at stop: make pages for the next part of its lap, or at the end of it wrap, or grow
  * it, for an entry of that length. False if neither is possible now.
  */
@@ -171,7 +186,7 @@ static inline void ring_commit(struct ring *ring, size_t length, uint8_t kind, u
 	 */
 	ahead = ring_span(length) <= RING_PREFETCH_MAX ? ring_span(length) : 0;
 	for (line = 64; line <= ahead + 64; line += 64)
-		__builtin_prefetch(ring->base + ((next + line) & (ring->size - 1)), 1);
+		ring_fetch_to_write(ring->base + ((next + line) & (ring->size - 1)));
 	ring->position = next;
 }
 
