@@ -139,15 +139,20 @@ bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick)
 	return pager != NULL;
 }
 
-bool pager_lacks(struct pagers *pagers, uint64_t address)
+static bool is_absent(uint64_t address)
 {
 	uint64_t size = page_size();
 	unsigned char present;
+
+	return !mincore((void *)(uintptr_t)(address & ~(size - 1)), size, &present) &&
+	       !(present & 1);
+}
+
+bool pager_lacks(struct pagers *pagers, uint64_t address)
+{
 	bool quick;
 
-	return pager_owns(pagers, address, &quick) &&
-	       !mincore((void *)(uintptr_t)(address & ~(size - 1)), size, &present) &&
-	       !(present & 1);
+	return pager_owns(pagers, address, &quick) && is_absent(address);
 }
 
 /* A longer time counts at once, so that pf_progress does not wait for a second slow supply. */
@@ -195,19 +200,25 @@ static int install_pages(int userfault, uint64_t address, const char *pages, uin
 }
 
 /*
- * Supply the unit that has the address. *end: the end of the unit. Under the lock for reading,
- * which keeps the pager.
+ * Supply the unit that has the address, of an absent page. *end: the end of the unit. Under the
+ * lock for reading, which keeps the pager.
  */
 static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t address,
 		       uint64_t *end, bool *installed)
 {
 	uint64_t start = address - (address - pager->start) % pager->unit;
 	uint64_t length = lesser(pager->unit, pager->end - start);
-	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC);
-	char *pages = atomic_exchange(&pager->spare, NULL);
+	uint64_t before;
+	char *pages;
 	int status;
 
 	*end = start + length;
+	*installed = false;
+	/* It may have come meanwhile, as part of a unit that another page of it needed. */
+	if (length > page_size() && !is_absent(address))
+		return PF_OK;
+	before = clock_nanoseconds(CLOCK_MONOTONIC);
+	pages = atomic_exchange(&pager->spare, NULL);
 	if (!pages)
 		pages = malloc(pager->unit);
 	if (!pages)
@@ -337,7 +348,7 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
 	 */
 	if (!pager)
 		pagers_fill(pagers, range.start, size);
-	else if (status == PF_OK || ioctl(pagers->userfault, UFFDIO_POISON, &poison) >= 0)
+	else if (status == PF_OK ? installed : ioctl(pagers->userfault, UFFDIO_POISON, &poison) >= 0)
 		return;
 	ioctl(pagers->userfault, UFFDIO_WAKE, &range);
 }

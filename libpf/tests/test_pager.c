@@ -301,6 +301,39 @@ static void test_units(void **state)
 	pair_end(pair);
 }
 
+static void *load(void *address)
+{
+	return (void *)(uintptr_t)*(volatile uint8_t *)address;
+}
+
+/* A unit is supplied once for page faults on several of its pages. */
+static void test_unit_once(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	struct paged paged = { .held = true };
+	pthread_t threads[4];
+	size_t i;
+
+	paged_open(&paged, pair);
+	assert_ok(pf_pager_set_unit(paged.pager, 4 * PAGE));
+	/* The first keeps the service thread busy, the others are on pages of another unit. */
+	for (i = 0; i < ARRAY_SIZE(threads); i++) {
+		assert_int_equal(pthread_create(&threads[i], NULL, load,
+						paged.start + (i ? 3 + i : 0) * PAGE),
+				 0);
+		while (!paged.calls)
+			usleep(1000);
+	}
+	/* Time for their page faults; if it is too short, there are fewer to be answered. */
+	usleep(50000);
+	paged.held = false;
+	for (i = 0; i < ARRAY_SIZE(threads); i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(paged.calls, 2);
+	paged_close(&paged);
+	pair_end(pair);
+}
+
 static _Atomic bool evicting;
 
 static void *evict_always(void *arg)
@@ -736,6 +769,7 @@ int main(void)
 		IN_ALL(test_remote),
 		IN_ALL(test_loads),
 		IN_ALL(test_units),
+		IN_ALL(test_unit_once),
 		IN_ALL(test_slow),
 		IN_ALL(test_beside),
 		IN_ALL(test_grown),
