@@ -79,7 +79,7 @@ struct benchmark {
 
 extern const struct benchmark benchmark_latency, benchmark_bw, benchmark_bibw, benchmark_mbw_mr;
 extern const struct benchmark benchmark_barrier, benchmark_bcast, benchmark_allreduce,
-	benchmark_alltoall;
+	benchmark_reduce_scatter, benchmark_allgather, benchmark_alltoall;
 extern const struct benchmark benchmark_put_latency, benchmark_get_latency, benchmark_put_bw,
 	benchmark_get_bw;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The collective benchmarks: barrier, bcast, allreduce, alltoall. */
+/* The collective benchmarks: barrier, bcast, allreduce, reduce_scatter, allgather, alltoall. */
 #include "benchmark.h"
 
 #include <stdio.h>
@@ -168,16 +168,18 @@ static float element(const struct run *run, int rank, int index)
 	return (float)((index + rank + 7 * run->round) % 61);
 }
 
-static void allreduce_fill(struct run *run)
+/* The elements of count ranks' blocks. */
+static void fill_elements(struct run *run, int count)
 {
 	float *values = (float *)(void *)run->send;
 	int i;
 
-	for (i = 0; i < floats(run); i++)
+	for (i = 0; i < count * floats(run); i++)
 		values[i] = element(run, run->rank, i);
 }
 
-static int allreduce_check(struct run *run)
+/* Is the received block the sum of the ranks' elements from first on? */
+static int check_sums(const struct run *run, int first)
 {
 	const float *values = (const float *)(void *)run->receive;
 	int i, rank;
@@ -186,7 +188,7 @@ static int allreduce_check(struct run *run)
 		float sum = 0;
 
 		for (rank = 0; rank < run->ranks; rank++)
-			sum += element(run, rank, i);
+			sum += element(run, rank, first + i);
 		if (values[i] == sum)
 			continue;
 		fprintf(stderr, "rank %d: %zu bytes, round %d: element %d is %g, not %g\n",
@@ -196,7 +198,17 @@ static int allreduce_check(struct run *run)
 	return 0;
 }
 
-static const char *allreduce_prepare(struct run *run)
+static void allreduce_fill(struct run *run)
+{
+	fill_elements(run, 1);
+}
+
+static int allreduce_check(struct run *run)
+{
+	return check_sums(run, 0);
+}
+
+static const char *prepare_floats(struct run *run)
 {
 	return run->options->min_size % sizeof(float) || !run->options->min_size ?
 		       "MIN of -m must be a multiple of 4: the elements are floats" :
@@ -210,11 +222,80 @@ const struct benchmark benchmark_allreduce = {
 	.defaults = { .min_size = sizeof(float),
 		      .max_size = COLLECTIVE_SIZE_MOST,
 		      COLLECTIVE_LOOPS },
-	.prepare = allreduce_prepare,
+	.prepare = prepare_floats,
 	.operation = allreduce,
 	COLLECTIVE,
 	.fill = allreduce_fill,
 	.check = allreduce_check,
+};
+
+static void reduce_scatter(struct run *run, int peer, int index)
+{
+	(void)peer;
+	(void)index;
+	MPI_Reduce_scatter_block(run->send, run->receive, floats(run), MPI_FLOAT, MPI_SUM,
+				 MPI_COMM_WORLD);
+}
+
+static void reduce_scatter_fill(struct run *run)
+{
+	fill_elements(run, run->ranks);
+}
+
+static int reduce_scatter_check(struct run *run)
+{
+	return check_sums(run, run->rank * floats(run));
+}
+
+const struct benchmark benchmark_reduce_scatter = {
+	.title = "MPI Reduce_scatter_block Latency Test",
+	.about = "Time of MPI_Reduce_scatter_block, sum of floats, mean over the ranks; the size is that "
+		 "of one rank's block.",
+	.groups = TAKES_SIZES | TAKES_FULL | TAKES_FIRST,
+	.defaults = { .min_size = sizeof(float),
+		      .max_size = COLLECTIVE_SIZE_MOST,
+		      COLLECTIVE_LOOPS },
+	.prepare = prepare_floats,
+	.hold = HOLD_MESSAGE_PER_RANK,
+	.operation = reduce_scatter,
+	COLLECTIVE,
+	.fill = reduce_scatter_fill,
+	.check = reduce_scatter_check,
+};
+
+static void allgather(struct run *run, int peer, int index)
+{
+	(void)peer;
+	(void)index;
+	MPI_Allgather(run->send, (int)run->size, MPI_CHAR, run->receive, (int)run->size, MPI_CHAR,
+		      MPI_COMM_WORLD);
+}
+
+static void allgather_fill(struct run *run)
+{
+	message_fill(run, run->send, run->rank, 0);
+}
+
+static int allgather_check(struct run *run)
+{
+	int from;
+
+	for (from = 0; from < run->ranks; from++)
+		if (message_check(run, run->receive + (size_t)from * run->size, from, 0))
+			return -1;
+	return 0;
+}
+
+const struct benchmark benchmark_allgather = {
+	.title = "MPI Allgather Latency Test",
+	.about = "Time of MPI_Allgather, mean over the ranks; the size is that of one rank's block.",
+	.groups = TAKES_SIZES | TAKES_FULL | TAKES_FIRST,
+	.defaults = { .min_size = 1, .max_size = COLLECTIVE_SIZE_MOST, COLLECTIVE_LOOPS },
+	.hold = HOLD_MESSAGE_PER_RANK,
+	.operation = allgather,
+	COLLECTIVE,
+	.fill = allgather_fill,
+	.check = allgather_check,
 };
 
 static void alltoall(struct run *run, int peer, int index)

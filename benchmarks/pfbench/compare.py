@@ -48,7 +48,8 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument(
         "--collectives",
         action="store_true",
-        help="barrier, bcast, allreduce and alltoall, verified, against vader",
+        help="barrier, bcast, allreduce, reduce_scatter, allgather and alltoall, "
+        "verified, against vader",
     )
     what.add_argument(
         "-n",

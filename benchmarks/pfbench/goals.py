@@ -180,6 +180,8 @@ COLLECTIVES = tuple(
         (measures.BARRIER, 0, 0),
         (measures.BCAST, 4, 64 * KIB),
         (measures.ALLREDUCE, 4, 64 * KIB),
+        (measures.REDUCE_SCATTER, 4, 16 * KIB),
+        (measures.ALLGATHER, 4, 16 * KIB),
         (measures.ALLTOALL, 4, 16 * KIB),
     )
 )

@@ -45,6 +45,8 @@ GET_BANDWIDTH = _bandwidth("get-bandwidth", "MPI_Get bandwidth")
 BARRIER = _time("barrier", "Barrier, mean over the ranks", "")
 BCAST = _time("bcast", "Broadcast, mean over the ranks")
 ALLREDUCE = _time("allreduce", "Allreduce, mean over the ranks")
+REDUCE_SCATTER = _time("reduce_scatter", "Reduce-scatter, mean over the ranks")
+ALLGATHER = _time("allgather", "Allgather, mean over the ranks")
 ALLTOALL = _time("alltoall", "All-to-all, mean over the ranks")
 
 # By the value of the programs' --cold: the words in file names and in titles.

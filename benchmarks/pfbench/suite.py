@@ -188,6 +188,8 @@ TESTS = (
     _collective("barrier", measures.BARRIER, Span(0, 0, 200, 20)),
     _collective("bcast", measures.BCAST, Span(4, 64 * KIB, 100, 10)),
     _collective("allreduce", measures.ALLREDUCE, Span(4, 64 * KIB, 50, 5)),
+    _collective("reduce_scatter", measures.REDUCE_SCATTER, Span(4, 16 * KIB, 20, 2)),
+    _collective("allgather", measures.ALLGATHER, Span(4, 16 * KIB, 20, 2)),
     _collective("alltoall", measures.ALLTOALL, Span(4, 16 * KIB, 20, 2)),
 )
 

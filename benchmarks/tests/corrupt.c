@@ -44,6 +44,25 @@ int MPI_Allreduce(const void *send, void *receive, int count, MPI_Datatype type,
 	return PMPI_Allreduce(send, receive, count >= LONG ? count - 1 : count, type, op, comm);
 }
 
+int MPI_Reduce_scatter_block(const void *send, void *receive, int count, MPI_Datatype type, MPI_Op op,
+			     MPI_Comm comm)
+{
+	int result = PMPI_Reduce_scatter_block(send, receive, count, type, op, comm);
+
+	((float *)receive)[count - 1] += 1;
+	return result;
+}
+
+int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void *receive,
+		  int receive_count, MPI_Datatype receive_type, MPI_Comm comm)
+{
+	int result = PMPI_Allgather(send, send_count, send_type, receive, receive_count,
+				    receive_type, comm);
+
+	((char *)receive)[receive_count] ^= 1;
+	return result;
+}
+
 int MPI_Alltoall(const void *send, int send_count, MPI_Datatype send_type, void *receive,
 		 int receive_count, MPI_Datatype receive_type, MPI_Comm comm)
 {

@@ -29,6 +29,8 @@ ABOUT = {
     "barrier": "Time of MPI_Barrier",
     "bcast": "Time of MPI_Bcast",
     "allreduce": "Time of MPI_Allreduce",
+    "reduce_scatter": "Time of MPI_Reduce_scatter_block",
+    "allgather": "Time of MPI_Allgather",
     "alltoall": "Time of MPI_Alltoall",
 }
 
