@@ -138,6 +138,8 @@ def show(results: Results) -> None:
     alone = [(SUBJECT, SUBJECT, 0)]
     texts += [table.grid(results, title, sizes, cells) for title, cells in _BY_SIZE]
     texts += [table.grid(results, title, alone, cells) for title, cells in _ALONE]
+    if results.sizes(measures.COLD_LOSS_BANDWIDTH):
+        texts.append(table.render(results, measures.COLD_LOSS_BANDWIDTH, SUBJECT))
     for text in filter(None, texts):
         print("\n" + text)
 

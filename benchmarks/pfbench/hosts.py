@@ -74,7 +74,18 @@ def _from_suite(name: str, **changes) -> Test:
     return replace(test, network=_CLEAN, **changes)
 
 
-COLD_TESTS = tuple(replace(test, network=_CLEAN) for test in suite.COLD_TESTS)
+COLD_TESTS = (
+    *(replace(test, network=_CLEAN) for test in suite.COLD_TESTS),
+    Test(
+        "cold-loss-1",
+        "bw",
+        {measures.COLD_LOSS_BANDWIDTH: 1},
+        _LOSS,
+        arguments=("--cold", "destination", "--validate"),
+        own_only=True,
+        network={"loss": "1", "wire": "on"},
+    ),
+)
 TESTS = (
     # OSU's program has no --udp, and all figures of a test come from one program.
     _from_suite("latency", spans=_LATENCY, own_only=True),

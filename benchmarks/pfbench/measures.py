@@ -101,6 +101,9 @@ LOSS_BANDWIDTH = {
     percent: _bandwidth(f"bandwidth-loss-{percent}", f"Bandwidth, {percent} % packet loss")
     for percent in ("0", "0.1", "1", "10")
 }
+COLD_LOSS_BANDWIDTH = _bandwidth(
+    "bandwidth-cold-loss-1", "Bandwidth, destination cold, 1 % packet loss"
+)
 
 # Columns of fault_cost.
 MINOR_TOUCH = _time("minor-touch", "Processor's access to untouched pages", "")
