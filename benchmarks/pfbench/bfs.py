@@ -106,6 +106,9 @@ class Search:
     peak_kib: int
 
 
+_KINDS = [int if "int" in str(field.type) else float for field in fields(Search)]
+
+
 @dataclass(frozen=True)
 class Run:
     """One process: some searches, in one way, with all or half of the columns in memory."""
@@ -122,15 +125,14 @@ class Run:
 
 def parse(output: str, roots: int) -> tuple[Search, ...]:
     """The output of bfs search. Raises ValueError if it is not complete."""
-    kinds = [int if "int" in str(field.type) else float for field in fields(Search)]
     searches = []
     for line in output.splitlines():
         if line.startswith("#") or not line.strip():
             continue
         words = line.split()
-        if len(words) != len(kinds):
+        if len(words) != len(_KINDS):
             raise ValueError(f"invalid line in the output of bfs: {line}")
-        searches.append(Search(*(kind(word) for kind, word in zip(kinds, words))))
+        searches.append(Search(*(kind(word) for kind, word in zip(_KINDS, words))))
     if len(searches) != roots or f"# verified {roots}" not in output:
         raise ValueError(f"bfs verified {len(searches)} searches instead of {roots}")
     return tuple(searches)
@@ -213,7 +215,7 @@ def run(options: argparse.Namespace) -> int:
     text = render(runs, facts)
     if options.goals:
         text += "\n\n" + goals.render_findings(judge(runs, failed))
-    _write(runs, folder)
+    write(runs, folder / "bfs.csv")
     comparison.write_texts(setup, folder, text, facts, line, commands)
     print(f"\n{text}\n\nResults: {folder}")
     if interrupted:
@@ -424,11 +426,23 @@ def _cells(runs: Sequence[Run], searches: Sequence[Search]) -> list[str]:
     return cells
 
 
-def _write(runs: Sequence[Run], folder: Path) -> None:
+def write(runs: Sequence[Run], path: Path) -> None:
     names = [field.name for field in fields(Search)]
-    with open(folder / "bfs.csv", "w", newline="") as file:
+    with open(path, "w", newline="") as file:
         out = csv.writer(file)
         out.writerow(["way", "memory", "repetition", *names])
         for one in runs:
             for search in one.searches:
                 out.writerow([one.way, one.memory, one.repetition + 1, *astuple(search)])
+
+
+def read(path: Path) -> list[Run]:
+    """The runs of a bfs.csv."""
+    searches: dict[tuple[str, str, int], list[Search]] = {}
+    with open(path, newline="") as file:
+        rows = csv.reader(file)
+        next(rows)
+        for way, memory, repetition, *words in rows:
+            same = searches.setdefault((way, memory, int(repetition) - 1), [])
+            same.append(Search(*(kind(word) for kind, word in zip(_KINDS, words))))
+    return [Run(*key, tuple(same)) for key, same in searches.items()]

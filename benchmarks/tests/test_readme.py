@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from made_up import BENCHMARKS
-from pfbench import applications, bfs, fairness, incast, interfaces
+from pfbench import applications, bfs, fairness, incast, interfaces, papers
 from pfbench.packaged import APPLICATIONS
 from pfbench.suite import COST_TESTS
 
@@ -31,6 +31,7 @@ def test_command(made_up, request, line):
         "fairness": fairness,
         "incast": incast,
         "interfaces": interfaces,
+        "papers": papers,
     }
     if command in slow:
         # They take their time: the test of each command has a short run.

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command benchmarks/papers."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import shlex
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Optional, Sequence
+
+from . import bfs, cli, comparison, faults, overcommit, papers_document
+from .comparison import Setup
+from .progress import clock
+
+_ABOUT = """\
+Measure what three papers promise, and write a document with their figures beside
+ours: ExaNeSt (page faults instead of pinning), Page Fault Support for Network
+Controllers (ASPLOS'17; memory overcommitment, cold receive buffers) and PFF-UINTR
+(forwarded page faults, breadth-first search). The steps:
+
+  faults      benchmarks/faults: pinning, pre-faulting, page faults; a pager
+  hosts       benchmarks/faults --hosts: cold buffers, with and without loss
+  overcommit  key-value servers in a memory cgroup that holds half of them
+  bfs         benchmarks/bfs --hosts: a graph whose pages are brought in several ways
+
+The results are results.md with its CSV files and plots (results-*), and a folder
+for each step, in results/DATE-TIME below the current folder or where --out says. A
+step that is not run is taken from that folder, if it has one.
+"""
+_EXIT_CODES = """\
+exit codes: 0 done; 1 a step failed, or a part of it; 2 nothing could be run; 130
+interrupted, the document shows the steps that were done until then.
+"""
+_DOCUMENTS = Path(__file__).resolve().parents[2] / "doc"
+# Of a step's environment.txt, for the document.
+_FACTS = (
+    *("date", "source", "cpu", "cpus usable", "memory", "kernel", "mpirun"),
+    *("cache line at the start", "cache line at the end"),
+    *("graph", "half of the columns in memory", "overcommitment", "command"),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    # A command of benchmarks/, and its function; None: of this command.
+    command: str
+    main: Optional[Callable[[Sequence[str]], int]]
+    file: str = "summary.csv"
+
+
+_ONE_HOST = "--ways exanest,prefault,pin,pin-cache --max 4M"
+STEPS = (
+    Step(
+        "faults",
+        f"faults {_ONE_HOST} --tests cold-latency,cold-bandwidth,minor,pager",
+        faults.main,
+    ),
+    Step("hosts", "faults --hosts --tests cold-bandwidth,cold-loss-1", faults.main),
+    Step("overcommit", "papers --steps overcommit", None, overcommit.FILE),
+    Step("bfs", "bfs --hosts", bfs.main, "bfs.csv"),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    parse = cli.parser("papers", _ABOUT, _EXIT_CODES)
+    what = parse.add_argument_group("what to measure")
+    cli.add_quick(what, "fewer repetitions, less memory, a small graph")
+    cli.add_list(what, "--steps", [step.name for step in STEPS], " (default: all)")
+    what.add_argument(
+        "--from",
+        dest="stored",
+        type=Path,
+        metavar="DIR",
+        help="measure nothing: make the document again from the results in DIR",
+    )
+    how = parse.add_argument_group("programs and results")
+    cli.add_results(how)
+    how.add_argument(
+        "--publish",
+        action="store_true",
+        help=f"copy the document, its plots and its CSV files to {_DOCUMENTS.name}/",
+    )
+    cli.add_timeout(how, "the default of each command")
+    return parse
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parse = parser()
+    options = parse.parse_args(arguments)
+    if options.stored and (options.steps or options.out):
+        parse.error("--from measures nothing: give it without --steps and --out")
+    return cli.guarded("papers", lambda: run(options))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Returns the exit code."""
+    if options.stored:
+        folder, code = options.stored, 0
+    else:
+        chosen = cli.named("--steps", options.steps, STEPS, STEPS)
+        # Raises an error here rather than in each step.
+        setup = Setup(options.build)
+        setup.find("benchmarks/pf/keyvalue", "benchmarks/pf/bfs", "libpf/tools/pf_perf")
+        folder = comparison.results_folder(options.out)
+        code = _measure(setup, chosen, options, folder)
+        _collect(folder)
+    path = papers_document.write(folder)
+    print(path)
+    if options.publish:
+        for file in folder.glob(f"{path.stem}*.*"):
+            shutil.copy(file, _DOCUMENTS)
+        print(_DOCUMENTS / path.name)
+    return code
+
+
+def _measure(
+    setup: Setup, chosen: Sequence[Step], options: argparse.Namespace, folder: Path
+) -> int:
+    codes = [0]
+    for number, step in enumerate(chosen, 1):
+        quick = " --quick" if options.depth == "quick" else ""
+        command = f"benchmarks/{step.command}{quick}"
+        print(f"[{number}/{len(chosen)}] {step.name}: {command}", file=sys.stderr)
+        shutil.rmtree(folder / step.name, ignore_errors=True)
+        (folder / step.name).mkdir()
+        start = time.monotonic()
+        # The tables are in its tables.txt, too.
+        with open(folder / step.name / "output.txt", "w") as output:
+            with contextlib.redirect_stdout(output):
+                codes.append(_run(step, setup, options, folder / step.name))
+        with open(folder / step.name / "environment.txt", "a") as file:
+            file.write(f"command: {command}\n")
+        took = clock(time.monotonic() - start)
+        end = f"FAILED, exit code {codes[-1]}" if codes[-1] else "done"
+        print(f"[{number}/{len(chosen)}] {step.name}: {end}, {took}", file=sys.stderr)
+        if codes[-1] == 130:
+            return 130
+    # The other steps were run.
+    return int(any(codes))
+
+
+def _run(step: Step, setup: Setup, options: argparse.Namespace, folder: Path) -> int:
+    if not step.main:
+        depth = overcommit.DEPTHS[options.depth]
+        return cli.guarded("overcommit", lambda: overcommit.measure(setup, depth, folder))
+    arguments = [*shlex.split(step.command)[1:], "--out", str(folder)]
+    arguments += ["--build", str(setup.build)] if setup.build else []
+    arguments += ["--quick"] if options.depth == "quick" else []
+    arguments += ["--timeout", str(options.timeout)] if options.timeout else []
+    return step.main(arguments)
+
+
+def _collect(folder: Path) -> None:
+    """Gather in the folder itself what the document is made of."""
+    facts = []
+    for step in STEPS:
+        if (folder / step.name / step.file).exists():
+            target = folder / papers_document.data_name(step.name)
+            shutil.copy(folder / step.name / step.file, target)
+            text = (folder / step.name / "environment.txt").read_text()
+            pairs = [line.partition(": ")[::2] for line in text.splitlines()]
+            facts += [(step.name, *pair) for pair in pairs if pair[0] in _FACTS]
+    with open(folder / papers_document.data_name("machine"), "w", newline="") as file:
+        csv.writer(file).writerows([("step", "name", "value"), *facts])

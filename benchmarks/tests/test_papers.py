@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command papers: its document from made-up results, its key-value servers, its options."""
+
+import csv
+import shutil
+import subprocess
+
+import pytest
+
+from made_up import BENCHMARKS
+from pfbench import bfs, measures, overcommit, papers, papers_document, store
+from pfbench.comparison import Setup
+from pfbench.overcommit import Depth, Point
+from pfbench.suite import KIB, MIB
+from test_bfs import PROGRAM, made_up_run
+
+KV = 4 * KIB
+DOCUMENT = BENCHMARKS.parent / "doc" / "results.md"
+
+
+def summary(path, rows):
+    """rows: test, transport, size, median, and the state if it is not 62."""
+    with open(path, "w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(store.SUMMARY_HEADS)
+        for test, transport, size, median, *state in rows:
+            figures = [3, median, median * 0.9, median * 1.2]
+            where = [1, "", *(state or ["62.0"])]
+            out.writerow([test, *where, transport, size, "unit", *figures, "", ""])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Results with known figures."""
+    rows = [("minor-cold", "exanest", 4096, 3.0), ("minor-warm", "exanest", 4096, 1.0)]
+    rows += [("minor-touch", "exanest", 4096, 0.5), ("pager-thread", "exanest", 0, 10.0)]
+    rows += [("pager-spinning", "exanest", 0, 2.0), ("pager-forwarded", "exanest", 0, 4.0)]
+    for part in ("notify", "supply", "retransmit", "copy"):
+        rows.append((f"pager-{part}", "exanest", 0, 1.0))
+    for way, value in (("exanest", 1.0), ("pin", 2.0), ("prefault", 4.0), ("pin-cache", 8.0)):
+        for size in (4 * KIB, 64 * KIB, MIB, 4 * MIB):
+            rows.append((measures.COLD_LATENCY["destination"].name, way, size, value))
+            rows.append((measures.COLD_LATENCY["none"].name, way, size, 1 / value))
+            for cold in ("none", "destination"):
+                rows.append((measures.COLD_BANDWIDTH[cold].name, way, size, 8000 / value))
+    # Of the other state: fewer.
+    rows.append((measures.COLD_LATENCY["none"].name, "exanest", 4 * KIB, 999.0, "240.0"))
+    summary(tmp_path / "results-faults.csv", rows)
+    cold = measures.COLD_BANDWIDTH["destination"].name
+    summary(
+        tmp_path / "results-hosts.csv",
+        [(cold, "nack", MIB, 500.0), (cold, "backup", MIB, 1100.0), (cold, "tcp", MIB, 1000.0)],
+    )
+    points = [
+        Point("paced", "pin", 8, 1, 8 * KV, 4, 40000.0, 0.0, 4 * KV, 4 * KV, KV, "was killed"),
+        Point("paced", "fault", 8, 1, 8 * KV, 8, 80000.0, 0.0625, 3 * KV, 0, 2 * KV),
+        Point("unpaced", "pin", 8, 1, 8 * KV, 4, 400000.0, 0.0, 4 * KV, 4 * KV, KV, "was killed"),
+        Point("unpaced", "fault", 8, 1, 8 * KV, 8, 200000.0, 0.0625, 3 * KV, 0, 2 * KV),
+    ]
+    overcommit.write(points, tmp_path / "results-overcommit.csv")
+    runs = [made_up_run("memory", 1.0), made_up_run("remote", 3.5)]
+    bfs.write(runs, tmp_path / "results-bfs.csv")
+    with open(tmp_path / "results-machine.csv", "w", newline="") as file:
+        facts = [("faults", "kernel", "Linux 6.18"), ("bfs", "graph", "scale 10")]
+        facts.append(("faults", "cache line at the start", "62 ns from one core to the other"))
+        csv.writer(file).writerows([("step", "name", "value"), *facts])
+    return tmp_path
+
+
+def test_document(folder):
+    text = papers_document.write(folder).read_text()
+    for part in (
+        "| latency: pinned for each transfer | 0.76 | 0.50, **met** | 0.50, **met** "
+        "| 2.00, **not met** | 2.00, **not met** |",
+        "| throughput: pre-faulted | 1.12 | 4.00, **met** |",
+        "| fresh: pre-faulted | 4.00 (30%) |",
+        "Of these 16 ratios: 12 met, 0 undecided, 4 not met.",
+        "takes 2.00 us longer than a warm one; the kernel's own page fault takes 0.50 us",
+        "over pinning: 2.00, **met**. Published: 1.46.",
+        "| paced | 8 | 4 | 40,000 | 8 | 80,000 | 6.2% | 2.00 |",
+        "| 8 | 32 | 16 | 16 | 4 | 0 | 12 | 8 |",
+        "40,000 pinned (of 8 instances), 80,000 not pinned (of 8): 2.00, **met**. Published: up to 1.9",
+        "200,000 not pinned (of 8): 0.50, **not met**",
+        "Why instances did not run: was killed (pin).",
+        "nack, divided by tcp: cold 0.50, **not met**, cold with loss -.",
+        "backup, divided by tcp: cold 1.10, **undecided**",
+        "by a thread that sleeps: 0.40, **met**; by one that spins: 2.00, **not met**",
+        "NOT MET  remote takes at most 3 times as long as memory: 3.500",
+        "Linux 6.18",
+        "graph: scale 10",
+        "the figures are those at 62 ns",
+    ):
+        assert part in text, part
+    assert "999" not in text
+    if shutil.which("gnuplot"):
+        assert "](results-exanest.svg)" in text and "](results-overcommit.svg)" in text
+
+
+@pytest.mark.parametrize("missing", ["faults", "hosts", "overcommit", "bfs"])
+def test_a_step_is_missing(folder, missing):
+    (folder / f"results-{missing}.csv").unlink()
+    assert "Not measured" in papers_document.write(folder).read_text()
+
+
+def test_from(folder, made_up):
+    command = [BENCHMARKS / "papers", "--from", folder]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"{folder}/results.md\n"), done.stderr
+    (folder / "results-machine.csv").unlink()
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "does not exist" in done.stderr
+
+
+def test_the_committed_document_is_current(tmp_path):
+    if not DOCUMENT.exists():
+        pytest.skip("doc/results.md was not published")
+    for file in DOCUMENT.parent.glob("results-*"):
+        shutil.copy(file, tmp_path)
+    assert papers_document.write(tmp_path).read_text() == DOCUMENT.read_text()
+
+
+def add_programs(made_up):
+    made_up.script("benchmarks/pf/bfs", PROGRAM)
+    made_up.script("benchmarks/pf/keyvalue", "")
+
+
+def test_some_steps(made_up):
+    add_programs(made_up)
+    done = made_up.start("papers", "--quick", "--steps", "faults")
+    assert done.returncode == 0, done.stderr
+    assert "[1/1] faults: done" in done.stderr
+    text = (made_up.out / "results.md").read_text()
+    assert "`benchmarks/faults --ways exanest,prefault,pin,pin-cache" in text
+    assert "Not measured" in text
+    # A later run adds a step.
+    done = made_up.start("papers", "--quick", "--steps", "faults")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_step_fails(made_up):
+    add_programs(made_up)
+    (made_up.folder / "FAILING").write_text("pager exanest")
+    done = made_up.start("papers", "--quick", "--steps", "faults")
+    assert done.returncode == 1
+    assert "made-up reason" in done.stderr
+    assert "FAILED, exit code 1" in done.stderr
+    assert (made_up.out / "results.md").exists()
+
+
+@pytest.mark.parametrize("arguments", ["--steps nonsense", "--from x --steps bfs", "--timeout 0"])
+def test_wrong_usage(made_up, arguments):
+    add_programs(made_up)
+    done = made_up.start("papers", *arguments.split())
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_programs_are_missing(made_up):
+    done = made_up.start("papers", "--quick")
+    assert done.returncode == 2
+    assert "quickstart build" in done.stderr
+
+
+def test_real_key_value_servers(build, tmp_path):
+    depth = Depth(16, (1, 4), 0.1, 0.2, 1)
+    try:
+        assert overcommit.measure(Setup(build), depth, tmp_path) == 0
+    except ValueError as error:
+        pytest.skip(str(error))
+    points = overcommit.read(tmp_path / "overcommit.csv")
+    assert len(points) == 8
+    for point in points:
+        assert point.lookups > 0
+        if point.way == "fault":
+            assert point.ran == point.instances
+            assert point.locked_kib == 0 < point.used_kib <= point.store_kib
+        else:
+            assert point.locked_kib == point.ran * 16 * KIB
+        if (point.way, point.instances) == ("pin", 4):
+            assert point.ran < 4 and "killed" in point.reason
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("environment.txt", "overcommit.csv", "tables.txt")
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [([], 2), (["run", "x"], 2), (["make", "/nonexistent/x", "1"], 1)]
+    + [(["run", "/nonexistent/x", "1", "0", "0.1", "0.1"], 1), (["--help"], 0)],
+)
+def test_usage_of_keyvalue(build, arguments, code):
+    command = [build / "benchmarks/pf/keyvalue", *arguments]
+    done = subprocess.run(command, input="\n", capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert done.stderr
+
+
+def test_a_wrong_value_is_noticed(build, tmp_path):
+    program, path = build / "benchmarks/pf/keyvalue", tmp_path / "store"
+    subprocess.run([program, "make", path, "1"], check=True)
+    path.write_bytes(bytes(1 * MIB))
+    command = [program, "run", path, "1", "0", "0.1", "0.1"]
+    done = subprocess.run(command, input="\n", capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "wrong value" in done.stderr
