@@ -18,6 +18,8 @@
 #define LENGTH (4 * MIB)
 #define MESSAGE ((size_t)16 << 10)
 #define MESSAGES 2000
+/* Bytes; so many messages grow it to its full length, if slowly. */
+#define RING ((size_t)256 << 10)
 
 /* A processor of each of two nodes, and the nodes. */
 static int processors[2] = { -1, -1 };
@@ -161,10 +163,17 @@ static void command(struct pair *me, const uint64_t *arguments)
 
 static struct pair *start(void **state)
 {
+	struct pair_setup setup = { PAIR_MODE(state),
+				    .window = 4096,
+				    .prepare = bind_partner,
+				    .command = command,
+				    .receive = pair_count_message,
+				    .receive_here = pair_count_message };
+
 	find_nodes();
 	bind_to(processors[0]);
-	return pair_open(state, .window = 4096, .prepare = bind_partner, .command = command,
-			 .receive = pair_count_message, .receive_here = pair_count_message);
+	setup.here.ring_size = setup.there.ring_size = RING;
+	return pair_start(&setup);
 }
 
 static uint64_t place(struct pair *pair, unsigned side, unsigned which)
