@@ -151,11 +151,13 @@ class Data:
             return None
         return Summary(statistics.median(values), min(values), max(values), len(values))
 
-    def best(self, load: str, way: str) -> Optional[tuple[Summary, int]]:
-        """The most lookups a second, and with how many instances."""
-        totals = [(self.total("lookups", load, way, n), n) for n in self.instances]
-        found = [(total, n) for total, n in totals if total]
-        return max(found, key=lambda each: each[0].median, default=None)
+    def best(self, load: str, way: str) -> Optional[tuple[Summary, Summary]]:
+        """The most lookups a second, and how many instances ran."""
+        totals = [
+            tuple(self.total(field, load, way, n) for field in ("lookups", "ran"))
+            for n in self.instances
+        ]
+        return max(filter(all, totals), key=lambda each: each[0].median, default=None)
 
 
 def write(folder: Path) -> Path:
@@ -250,9 +252,9 @@ def _overcommit(data: Data) -> list[str]:
         if pinned and fault:
             ratio = _judge(fault[0], pinned[0], _ASPLOS_RATIO, False)
             lines.append(
-                f"- {load.capitalize()}: the most lookups a second are {pinned[0].median:,.0f} pinned "
-                f"(of {pinned[1]} instances), {fault[0].median:,.0f} not pinned (of {fault[1]}): "
-                f"{ratio}. Published: up to {_ASPLOS_RATIO}."
+                f"- {load.capitalize()}: the most lookups a second are {pinned[0].median:,.0f} "
+                f"pinned ({pinned[1].median:.0f} instances ran), {fault[0].median:,.0f} not pinned "
+                f"({fault[1].median:.0f} ran): {ratio}. Published: up to {_ASPLOS_RATIO}."
             )
     reasons = sorted({f"{point.reason} ({point.way})" for point in data.points if point.reason})
     return lines + [f"- Why instances did not run: {'; '.join(reasons)}."] * bool(reasons)
@@ -313,13 +315,14 @@ def _state(data: Data, step: str) -> list[str]:
     facts: Mapping[str, str] = defaultdict(lambda: "?", data.facts[step])
     if "kernel" not in data.facts[step]:
         return []
+    line = [facts[f"cache line at the {end}"].partition(" from")[0] for end in ("start", "end")]
     state = data.facts[step].get("state")
     part = f"; the figures are those at {float(state):.0f} ns" if state else ""
     return [
         f"\n`{facts['command']}`, {facts['date']}, source {facts['source']}.\n"
         f"{facts['cpu']}, {facts['cpus usable']} processors, {facts['memory']}; {facts['kernel']}; "
-        f"{facts['mpirun']}.\nCache line: {facts['cache line at the start']} (start), "
-        f"{facts['cache line at the end']} (end){part}."
+        f"{facts['mpirun']}.\nCache line from one processor to the other: {line[0]} at the start, "
+        f"{line[1]} at the end{part}."
     ]
 
 
