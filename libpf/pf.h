@@ -377,7 +377,8 @@ int pf_pager_register(pf_context *context, void *address, size_t length, pf_supp
  * Have supply called for unit bytes, aligned from the start of the range, instead of a page:
  * a multiple of the page size; the last unit of a range may be shorter. Those of its pages
  * that are present stay. For contents that exist only in larger pieces, such as compressed
- * ones. Thread safe.
+ * ones. Two threads that need pages of a unit at the same time may both call supply for it.
+ * Thread safe.
  */
 int pf_pager_set_unit(pf_pager *pager, size_t unit);
 /* Drop the pages of a page-aligned part of the range; their contents are lost. Thread safe. */

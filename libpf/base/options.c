@@ -41,7 +41,7 @@ static const pf_option_info table[] = {
 	       "process to another, a power of two; the ring starts with 8 KiB and grows with "
 	       "traffic"),
 	OPTION(ring_memory, 0, 1ull << 40, 5,
-	       "Bytes by which all rings of a process together may grow beyond 64 KiB, or the longest "
+	       "Bytes by which all rings of a process together may grow beyond 128 KiB, or the longest "
 	       "message, of each; a ring that grows takes at most a fourth of what is left"),
 	OPTION(eager_limit, 64, 1 << 24, 4,
 	       "Messages of up to this many bytes are copied through the ring; the receiver fetches "

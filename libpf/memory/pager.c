@@ -200,8 +200,8 @@ static int install_pages(int userfault, uint64_t address, const char *pages, uin
 }
 
 /*
- * Supply the unit that has the address, of an absent page. *end: the end of the unit. Under the
- * lock for reading, which keeps the pager.
+ * Supply the unit that has the address, of an absent page. *end: the end of what is present now. Under
+ * the lock for reading, which keeps the pager.
  */
 static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t address,
 		       uint64_t *end, bool *installed)
@@ -214,9 +214,11 @@ static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 
 	*end = start + length;
 	*installed = false;
-	/* It may have come meanwhile, as part of a unit that another page of it needed. */
-	if (length > page_size() && !is_absent(address))
+	/* The page may be present by now, with a unit that another page fault needed. */
+	if (length > page_size() && !is_absent(address)) {
+		*end = (address & ~(page_size() - 1)) + page_size();
 		return PF_OK;
+	}
 	before = clock_nanoseconds(CLOCK_MONOTONIC);
 	pages = atomic_exchange(&pager->spare, NULL);
 	if (!pages)

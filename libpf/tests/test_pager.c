@@ -392,7 +392,7 @@ static void transfer_held(struct pair *pair, struct paged *paged, enum pair_dire
 	paged->held = true;
 	pair_post(pair, pair->peer, direction, memory, pair_there(pair, 1, pair->window), length,
 		  &slow);
-	/* If it were called after the hold, it would be known as quick, and next time hold this thread. */
+	/* If the first call came after the hold, supply would count as quick, and be called on this thread. */
 	while (paged->calls == calls)
 		pair_progress(pair);
 	for (i = 0; i < 100; i++) {
