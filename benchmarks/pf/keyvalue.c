@@ -95,6 +95,7 @@ static void serve(const char *name, int contact_pipe)
 	int fd = open(name, O_RDONLY);
 	pf_registration *registration;
 	struct stat file;
+	unsigned char present;
 	void *store;
 
 	if (fd < 0 || fstat(fd, &file))
@@ -104,6 +105,8 @@ static void serve(const char *name, int contact_pipe)
 	store = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (store == MAP_FAILED)
 		err(1, "cannot map %s", name);
+	if (!mincore(store, 1, &present) && present & 1)
+		errx(1, "the file system keeps %s in memory: choose another folder", name);
 	madvise(store, (size_t)file.st_size, MADV_RANDOM);
 	check("the store cannot be registered",
 	      pf_register(context, store, (size_t)file.st_size, 0, &registration));
@@ -141,7 +144,7 @@ static void on_complete(pf_context *context, const pf_completion *completion)
 static void post(struct client *client, struct lookup *lookup)
 {
 	bool hot = draw(&client->random) % 100 < HOT_LOOKUPS;
-	uint64_t range = hot ? client->contact.records / 100 * HOT_RECORDS :
+	uint64_t range = hot ? client->contact.records * HOT_RECORDS / 100 :
 			       client->contact.records;
 	int status;
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Iterator, Sequence
 
@@ -30,6 +31,7 @@ class MemoryGroup:
         try:
             yield self
         finally:
+            self.await_empty()
             try:
                 self._folder.rmdir()
             except OSError as error:
@@ -41,6 +43,13 @@ class MemoryGroup:
             if (self._folder / name).exists():
                 (self._folder / name).write_text("0")
         (self._folder / self._limit).write_text(str(size))
+
+    def await_empty(self, seconds: float = 10.0) -> None:
+        """Wait for processes that are ending."""
+        end = time.monotonic() + seconds
+        processes = self._folder / "cgroup.procs"
+        while processes.exists() and processes.read_text() and time.monotonic() < end:
+            time.sleep(0.01)
 
     def inside(self, command: Sequence[str]) -> list[str]:
         """The command line that runs a command in the group."""

@@ -12,7 +12,7 @@ import threading
 import time
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
-from typing import Sequence
+from typing import Optional, Sequence
 
 from . import comparison, launch
 from .comparison import Setup
@@ -30,6 +30,8 @@ LOADS = {"paced": 10000, "unpaced": 0}
 _REST = 2 * MIB
 _SEED = 1
 _TIMEOUT = 60.0
+# How the client says that the kernel ended its server: the group has no room for it.
+_NO_ROOM = "the server was killed: Killed"
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class Point:
     used_kib: int = 0  # pages that lookups used
     reason: str = ""  # why the first instance that did not run did not
 
+    @property
+    def failed(self) -> bool:
+        """Pinned stores may find no room; anything else is a defect."""
+        return bool(self.reason) and not (self.way == PINNED and self.reason.endswith(_NO_ROOM))
+
 
 def read(path: Path) -> list[Point]:
     kinds = {"str": str, "int": int, "float": float}
@@ -81,11 +88,8 @@ def write(points: Sequence[Point], path: Path) -> None:
         out.writerows(map(astuple, points))
 
 
-def measure(setup: Setup, depth: Depth, folder: Path) -> int:
-    """
-    Write overcommit.csv and environment.txt. Returns the exit code: 1 if an instance failed that
-    is not pinned.
-    """
+def measure(setup: Setup, depth: Depth, folder: Path, timeout: Optional[float]) -> int:
+    """Write overcommit.csv and environment.txt. Returns the exit code: 1 if a point failed."""
     program = setup.find("benchmarks/pf/keyvalue")["keyvalue"]
     line = setup.line()
     most = max(depth.instances)
@@ -118,32 +122,46 @@ def measure(setup: Setup, depth: Depth, folder: Path) -> int:
                     for index, store in enumerate(stores[:instances])
                 ]
                 commands.setdefault(("env", f"PF_MODE={way}", *together[0]))
-                ends = run_instances(together, {**setup.env, "PF_MODE": way})
+                ends = run_instances(
+                    together, {**setup.env, "PF_MODE": way}, timeout or _TIMEOUT
+                )
+                group.await_empty()
                 store_kib = instances * depth.store_mib * KIB
                 points.append(
                     sum_up(Point(load, way, instances, repetition + 1, store_kib), ends)
                 )
-                if way == FAULT and points[-1].reason:
+                if points[-1].failed:
                     progress.say(f"FAILED: {instances} instances: {points[-1].reason}")
                 progress.done((load, way, instances), time.monotonic() - start)
             progress.repetition_done(repetition)
     write(points, folder / FILE)
     comparison.write_texts(setup, folder, "", facts, line, list(commands))
-    return int(any(point.way == FAULT and point.reason for point in points))
+    return int(any(point.failed for point in points))
 
 
-def run_instances(commands: Sequence[list[str]], env: dict[str, str]) -> list[tuple[str, str]]:
+def run_instances(
+    commands: Sequence[list[str]], env: dict[str, str], timeout: float
+) -> list[tuple[str, str]]:
     """
     Start the instances one after the other, and the load when all are ready. Returns the last line
     of each and an empty text, or why it did not run.
     """
     running: list[subprocess.Popen] = []
-    # Each holds its server in the same group of processes, and the server ends with it.
-    watchdog = threading.Timer(_TIMEOUT, lambda: [process.kill() for process in running])
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        for process in running:
+            process.kill()
+
+    # The kernel ends each server when its client has ended.
+    watchdog = threading.Timer(timeout, end)
     watchdog.start()
     pipe = subprocess.PIPE
     try:
         for command in commands:
+            if late.is_set():
+                return [("", f"not all instances were ready after {timeout:g} s")]
             running.append(
                 subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
             )
@@ -152,7 +170,8 @@ def run_instances(commands: Sequence[list[str]], env: dict[str, str]) -> list[tu
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write("\n")
                 process.stdin.flush()
-        return [_end(process) for process in running]
+        ends = [_end(process) for process in running]
+        return [("", f"stopped after {timeout:g} s")] if late.is_set() else ends
     finally:
         watchdog.cancel()
         for process in running:

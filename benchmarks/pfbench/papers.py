@@ -94,8 +94,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     parse = parser()
     options = parse.parse_args(arguments)
-    if options.stored and (options.steps or options.out):
-        parse.error("--from measures nothing: give it without --steps and --out")
+    if options.stored and (options.steps or options.out or options.timeout):
+        parse.error("--from measures nothing: give it without --steps, --out and --timeout")
     return cli.guarded("papers", lambda: run(options))
 
 
@@ -113,7 +113,11 @@ def run(options: argparse.Namespace) -> int:
         _collect(folder)
     path = papers_document.write(folder)
     print(path)
+    if options.publish and code:
+        raise ValueError("a step failed: not published; repeat it with --steps and --out")
     if options.publish:
+        for file in _DOCUMENTS.glob(f"{path.stem}*.*"):
+            file.unlink()
         for file in folder.glob(f"{path.stem}*.*"):
             shutil.copy(file, _DOCUMENTS)
         print(_DOCUMENTS / path.name)
@@ -129,6 +133,7 @@ def _measure(
         command = f"benchmarks/{step.command}{quick}"
         print(f"[{number}/{len(chosen)}] {step.name}: {command}", file=sys.stderr)
         shutil.rmtree(folder / step.name, ignore_errors=True)
+        (folder / papers_document.data_name(step.name)).unlink(missing_ok=True)
         (folder / step.name).mkdir()
         start = time.monotonic()
         # The tables are in its tables.txt, too.
@@ -149,7 +154,7 @@ def _measure(
 def _run(step: Step, setup: Setup, options: argparse.Namespace, folder: Path) -> int:
     if not step.main:
         depth = overcommit.DEPTHS[options.depth]
-        return cli.guarded("overcommit", lambda: overcommit.measure(setup, depth, folder))
+        return cli.guarded("overcommit", lambda: overcommit.measure(setup, depth, folder, options.timeout))
     arguments = [*shlex.split(step.command)[1:], "--out", str(folder)]
     arguments += ["--build", str(setup.build)] if setup.build else []
     arguments += ["--quick"] if options.depth == "quick" else []

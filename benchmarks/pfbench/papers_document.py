@@ -72,7 +72,7 @@ warm. Our CPU figure is the time of both ranks for each byte, because ranks that
 _OVERCOMMIT = f"""
 ## 2. Page Fault Support for Network Controllers (ASPLOS'17)
 
-The claim: what is not pinned can be overcommitted, which gives up to {_ASPLOS_RATIO} times the throughput of
+The claim: what is not pinned can be overcommitted, and programs are up to {_ASPLOS_RATIO} times as fast as with
 pinning, and a backup ring takes what arrives for cold receive buffers.
 
 ### Memory overcommitment
@@ -80,7 +80,8 @@ pinning, and a backup ring takes what arrives for cold receive buffers.
 Key-value servers map a file each. A client of each gets records of 1 KiB with `pf_get`: 90 % of the
 lookups go to 20 % of the records, the others to all. All are in one memory cgroup. **pinned**
 locks the files (`PF_MODE=pin`). A paced client offers at most {LOADS["paced"]:,} lookups a second: so the
-limit is memory and not the processors, which the instances share. The others offer what they can."""
+limit is memory and not the processors, which the instances share; as the group holds half of the stores,
+the paced ratio can be 2 at most. Unpaced clients offer as many as they can."""
 _COLD_START = """
 ### Cold receive buffers between hosts
 
@@ -124,7 +125,7 @@ class Data:
     def _read_summary(self, step: str) -> None:
         with open(self.folder / data_name(step), newline="") as file:
             rows = [row for row in csv.DictReader(file) if int(row["repetitions"])]
-        # Of both states of the machine, the one in which most was measured.
+        # Processors close together or far apart: the state in which most was measured.
         weights: dict[str, int] = defaultdict(int)
         for row in rows:
             weights[row["cache_line_ns"]] += int(row["repetitions"])

@@ -2,8 +2,11 @@
 """The command papers: its document from made-up results, its key-value servers, its options."""
 
 import csv
+import os
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -161,13 +164,20 @@ def test_programs_are_missing(made_up):
     assert "quickstart build" in done.stderr
 
 
-def test_real_key_value_servers(build, tmp_path):
+@pytest.fixture
+def disk_folder(build):
+    """Below the build: tmp_path can be in memory."""
+    with tempfile.TemporaryDirectory(dir=build) as folder:
+        yield Path(folder)
+
+
+def test_real_key_value_servers(build, disk_folder):
     depth = Depth(16, (1, 4), 0.1, 0.2, 1)
     try:
-        assert overcommit.measure(Setup(build), depth, tmp_path) == 0
+        assert overcommit.measure(Setup(build), depth, disk_folder, None) == 0
     except ValueError as error:
         pytest.skip(str(error))
-    points = overcommit.read(tmp_path / "overcommit.csv")
+    points = overcommit.read(disk_folder / "overcommit.csv")
     assert len(points) == 8
     for point in points:
         assert point.lookups > 0
@@ -178,9 +188,25 @@ def test_real_key_value_servers(build, tmp_path):
             assert point.locked_kib == point.ran * 16 * KIB
         if (point.way, point.instances) == ("pin", 4):
             assert point.ran < 4 and "killed" in point.reason
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
+    assert sorted(path.name for path in disk_folder.iterdir()) == [
         *("environment.txt", "overcommit.csv", "tables.txt")
     ]
+
+
+def test_instances_that_are_late():
+    """One that is never ready ends the point, with the reason."""
+    commands = [["sleep", "60"], ["sleep", "60"]]
+    ends = overcommit.run_instances(commands, dict(os.environ), 0.2)
+    assert [reason for _, reason in ends] == ["not all instances were ready after 0.2 s"]
+
+
+def test_only_missing_room_is_no_failure():
+    reason = "keyvalue: the server was killed: Killed"
+    for way, text, failed in (
+        *(("pin", "", False), ("pin", reason, False), ("fault", reason, True)),
+        *(("pin", "stopped after 60 s", True), ("fault", "", False)),
+    ):
+        assert Point("paced", way, 2, 1, 1, reason=text).failed == failed
 
 
 @pytest.mark.parametrize(
