@@ -249,8 +249,9 @@ static int reduce_scatter_check(struct run *run)
 
 const struct benchmark benchmark_reduce_scatter = {
 	.title = "MPI Reduce_scatter_block Latency Test",
-	.about = "Time of MPI_Reduce_scatter_block, sum of floats, mean over the ranks; the size is that "
-		 "of one rank's block.",
+	.about =
+		"Time of MPI_Reduce_scatter_block, sum of floats, mean over the ranks; the size is that "
+		"of one rank's block.",
 	.groups = TAKES_SIZES | TAKES_FULL | TAKES_FIRST,
 	.defaults = { .min_size = sizeof(float),
 		      .max_size = COLLECTIVE_SIZE_MOST,
@@ -288,7 +289,8 @@ static int allgather_check(struct run *run)
 
 const struct benchmark benchmark_allgather = {
 	.title = "MPI Allgather Latency Test",
-	.about = "Time of MPI_Allgather, mean over the ranks; the size is that of one rank's block.",
+	.about =
+		"Time of MPI_Allgather, mean over the ranks; the size is that of one rank's block.",
 	.groups = TAKES_SIZES | TAKES_FULL | TAKES_FIRST,
 	.defaults = { .min_size = 1, .max_size = COLLECTIVE_SIZE_MOST, COLLECTIVE_LOOPS },
 	.hold = HOLD_MESSAGE_PER_RANK,

@@ -45,9 +45,13 @@ def run(folder: str, standard_input: str, command: list) -> int:
     opened = (os.POSIX_SPAWN_OPEN, 0, standard_input, os.O_RDONLY, 0)
     environment = {**os.environ, **_SINGLE}
     start = time.monotonic()
-    process = os.posix_spawn(command[0], command, environment, file_actions=[opened])
-    # mpirun ends a rank by a signal to this process.
+    # mpirun ends a rank by a signal to this process, which waits until there is a rank to pass it to.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    process = os.posix_spawn(
+        command[0], command, environment, file_actions=[opened], setsigmask=mask
+    )
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(process, number))
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     ended = os.pidfd_open(process)
     most = (0, 0)
     while not select.select([ended], [], [], _INTERVAL)[0]:

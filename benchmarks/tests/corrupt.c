@@ -44,8 +44,8 @@ int MPI_Allreduce(const void *send, void *receive, int count, MPI_Datatype type,
 	return PMPI_Allreduce(send, receive, count >= LONG ? count - 1 : count, type, op, comm);
 }
 
-int MPI_Reduce_scatter_block(const void *send, void *receive, int count, MPI_Datatype type, MPI_Op op,
-			     MPI_Comm comm)
+int MPI_Reduce_scatter_block(const void *send, void *receive, int count, MPI_Datatype type,
+			     MPI_Op op, MPI_Comm comm)
 {
 	int result = PMPI_Reduce_scatter_block(send, receive, count, type, op, comm);
 

@@ -350,7 +350,8 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
 	 */
 	if (!pager)
 		pagers_fill(pagers, range.start, size);
-	else if (status == PF_OK ? installed : ioctl(pagers->userfault, UFFDIO_POISON, &poison) >= 0)
+	else if (status == PF_OK ? installed :
+				   ioctl(pagers->userfault, UFFDIO_POISON, &poison) >= 0)
 		return;
 	ioctl(pagers->userfault, UFFDIO_WAKE, &range);
 }

@@ -303,7 +303,7 @@ static void test_units(void **state)
 
 static void *load(void *address)
 {
-	return (void *)(uintptr_t)*(volatile uint8_t *)address;
+	return (void *)(uintptr_t) * (volatile uint8_t *)address;
 }
 
 /* A unit is supplied once for page faults on several of its pages. */
