@@ -4,15 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../registers.h"
-#include "../engine.h"
-#include "adapter.h"
+#include "adapted.h"
 
 struct model {
-	struct engine *engine;
+	struct adapted adapted;
 	uint8_t *ram;
 	size_t size;
-	_Alignas(64) uint8_t registers[EXANEST_REGISTERS_SIZE];
 };
 
 static bool in_memory(const struct model *model, uint64_t address, size_t length)
@@ -83,7 +80,7 @@ static void *create(void *ram, size_t size)
 		return NULL;
 	model->ram = ram;
 	model->size = size;
-	model->engine = engine_create(&memory, model->registers, 0);
+	model->adapted.engine = engine_create(&memory, model->adapted.registers, 0);
 	return model;
 }
 
@@ -91,44 +88,8 @@ static void destroy(void *engine)
 {
 	struct model *model = engine;
 
-	engine_destroy(model->engine);
+	engine_destroy(model->adapted.engine);
 	free(model);
-}
-
-static uint32_t read32(void *engine, unsigned int offset)
-{
-	uint32_t value;
-
-	memcpy(&value, ((struct model *)engine)->registers + offset, sizeof(value));
-	return value;
-}
-
-static uint64_t read64(void *engine, unsigned int offset)
-{
-	uint64_t value;
-
-	memcpy(&value, ((struct model *)engine)->registers + offset, sizeof(value));
-	return value;
-}
-
-static void write32(void *engine, unsigned int offset, uint32_t value)
-{
-	memcpy(((struct model *)engine)->registers + offset, &value, sizeof(value));
-}
-
-static void write64(void *engine, unsigned int offset, uint64_t value)
-{
-	memcpy(((struct model *)engine)->registers + offset, &value, sizeof(value));
-}
-
-static void doorbell(void *engine, unsigned int number, uint64_t now)
-{
-	engine_doorbell(((struct model *)engine)->engine, number, now);
-}
-
-static void receive(void *engine, const void *packet, size_t length, uint64_t now)
-{
-	engine_receive(((struct model *)engine)->engine, packet, length, now);
 }
 
 static size_t transmit(void *engine, void *packet, size_t size, uint64_t now)
@@ -141,19 +102,9 @@ static size_t transmit(void *engine, void *packet, size_t size, uint64_t now)
 		return 0;
 	/* Without a packet, it has handled some of the node's own. */
 	do
-		length = engine_transmit(model->engine, packet, &node, now);
-	while (!length && engine_busy(model->engine));
+		length = engine_transmit(model->adapted.engine, packet, &node, now);
+	while (!length && engine_busy(model->adapted.engine));
 	return length;
-}
-
-static uint64_t advance(void *engine, uint64_t now)
-{
-	return engine_expire(((struct model *)engine)->engine, now);
-}
-
-static uint32_t interrupts(void *engine)
-{
-	return engine_interrupts(((struct model *)engine)->engine);
 }
 
 const struct adapter conformance_adapter = {
@@ -162,13 +113,6 @@ const struct adapter conformance_adapter = {
 	.release = release,
 	.create = create,
 	.destroy = destroy,
-	.read32 = read32,
-	.read64 = read64,
-	.write32 = write32,
-	.write64 = write64,
-	.doorbell = doorbell,
-	.receive = receive,
 	.transmit = transmit,
-	.advance = advance,
-	.interrupts = interrupts,
+	ADAPTED_FUNCTIONS,
 };

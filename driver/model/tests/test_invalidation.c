@@ -14,8 +14,8 @@
 #include <time.h>
 #include <cmocka.h>
 
+#include "../conformance/adapted.h"
 #include "../conformance/guest.h"
-#include "../engine.h"
 
 #define BASE 0x7f0012340000ull
 #define PAGES 48u  /* of each space, by virtual address */
@@ -32,13 +32,12 @@ enum permission {
 };
 
 struct node {
-	struct engine *engine;
+	struct adapted adapted;
 	uint8_t *ram;
 	uint64_t frames; /* physical address of the first */
 	uint8_t permission[FRAMES];
 	uint32_t frame[PAGES]; /* of each page; NONE: absent */
 	uint64_t accesses;
-	_Alignas(64) uint8_t registers[EXANEST_REGISTERS_SIZE];
 };
 
 static struct node *creating;
@@ -121,49 +120,13 @@ static void *create(void *ram, size_t size)
 	};
 
 	creating->ram = ram;
-	creating->engine = engine_create(&memory, creating->registers, 0);
+	creating->adapted.engine = engine_create(&memory, creating->adapted.registers, 0);
 	return creating;
 }
 
 static void destroy(void *engine)
 {
-	engine_destroy(((struct node *)engine)->engine);
-}
-
-static uint32_t read32(void *engine, unsigned int offset)
-{
-	uint32_t value;
-
-	memcpy(&value, ((struct node *)engine)->registers + offset, sizeof(value));
-	return value;
-}
-
-static uint64_t read64(void *engine, unsigned int offset)
-{
-	uint64_t value;
-
-	memcpy(&value, ((struct node *)engine)->registers + offset, sizeof(value));
-	return value;
-}
-
-static void write32(void *engine, unsigned int offset, uint32_t value)
-{
-	memcpy(((struct node *)engine)->registers + offset, &value, sizeof(value));
-}
-
-static void write64(void *engine, unsigned int offset, uint64_t value)
-{
-	memcpy(((struct node *)engine)->registers + offset, &value, sizeof(value));
-}
-
-static void doorbell(void *engine, unsigned int number, uint64_t now)
-{
-	engine_doorbell(((struct node *)engine)->engine, number, now);
-}
-
-static void receive(void *engine, const void *packet, size_t length, uint64_t now)
-{
-	engine_receive(((struct node *)engine)->engine, packet, length, now);
+	engine_destroy(((struct node *)engine)->adapted.engine);
 }
 
 /* One packet at a time: the test changes tables between any two. */
@@ -171,17 +134,7 @@ static size_t transmit(void *engine, void *packet, size_t size, uint64_t now)
 {
 	uint32_t node;
 
-	return engine_transmit(((struct node *)engine)->engine, packet, &node, now);
-}
-
-static uint64_t advance(void *engine, uint64_t now)
-{
-	return engine_expire(((struct node *)engine)->engine, now);
-}
-
-static uint32_t interrupts(void *engine)
-{
-	return engine_interrupts(((struct node *)engine)->engine);
+	return engine_transmit(((struct node *)engine)->adapted.engine, packet, &node, now);
 }
 
 static const struct adapter adapter = {
@@ -190,15 +143,8 @@ static const struct adapter adapter = {
 	.release = release,
 	.create = create,
 	.destroy = destroy,
-	.read32 = read32,
-	.read64 = read64,
-	.write32 = write32,
-	.write64 = write64,
-	.doorbell = doorbell,
-	.receive = receive,
 	.transmit = transmit,
-	.advance = advance,
-	.interrupts = interrupts,
+	ADAPTED_FUNCTIONS,
 };
 
 struct world {
