@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "pattern.h"
+
 /* Thresholds of 32 random bits for the quadrants A, B and C of the adjacency matrix. */
 #define A ((uint32_t)(0.57 * UINT32_MAX))
 #define B ((uint32_t)(0.76 * UINT32_MAX))
@@ -38,15 +40,6 @@ uint64_t graph_columns(const struct graph *graph)
 	return 2 * graph_edges(graph);
 }
 
-/* The finalizer of splitmix64 (Steele, Lea, Flood, OOPSLA 2014): random bits of a number. */
-static uint64_t mix(uint64_t value)
-{
-	value += 0x9e3779b97f4a7c15;
-	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
-	value = (value ^ value >> 27) * 0x94d049bb133111eb;
-	return value ^ value >> 31;
-}
-
 /* A permutation of the vertices: their numbers must not tell their degrees. */
 static uint32_t permute(const struct graph *graph, uint64_t seed, uint64_t vertex)
 {
@@ -55,7 +48,7 @@ static uint32_t permute(const struct graph *graph, uint64_t seed, uint64_t verte
 	int round;
 
 	for (round = 0; round < 3; round++) {
-		seed = mix(seed);
+		seed = pattern_random(seed);
 		vertex = (vertex * (seed | 1) + (seed >> 32)) & mask;
 		vertex ^= vertex >> half;
 	}
@@ -64,12 +57,12 @@ static uint32_t permute(const struct graph *graph, uint64_t seed, uint64_t verte
 
 void graph_edge(const struct graph *graph, uint64_t number, uint32_t *from, uint32_t *to)
 {
-	uint64_t base = mix(graph->seed), bits = 0, row = 0, column = 0;
+	uint64_t base = pattern_random(graph->seed), bits = 0, row = 0, column = 0;
 	uint32_t level, draw;
 
 	for (level = 0; level < graph->scale; level++) {
 		if (!(level % 2))
-			bits = mix(base + number * GRAPH_SCALE_MOST + level);
+			bits = pattern_random(base + number * GRAPH_SCALE_MOST + level);
 		draw = (uint32_t)bits;
 		bits >>= 32;
 		/* Without branches, which nothing could predict. */
@@ -198,10 +191,11 @@ void graph_free(const struct graph *graph, struct graph_rows *rows)
 
 uint32_t graph_root(const struct graph *graph, const uint64_t *offsets, uint64_t number)
 {
-	uint64_t draw = mix(graph->seed ^ mix(number)), mask = graph_vertices(graph) - 1;
+	uint64_t draw = pattern_random(graph->seed ^ pattern_random(number)),
+		 mask = graph_vertices(graph) - 1;
 
 	while (offsets[draw & mask] == offsets[(draw & mask) + 1])
-		draw = mix(draw);
+		draw = pattern_random(draw);
 	return (uint32_t)(draw & mask);
 }
 

@@ -119,14 +119,12 @@ static void serve(const char *name, int contact_pipe)
 		pf_progress(context);
 }
 
-/* splitmix64: Steele, Lea, Flood, OOPSLA 2014 */
 static uint64_t draw(uint64_t *state)
 {
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
+	uint64_t random = pattern_random(*state);
 
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
+	*state += PATTERN_STEP;
+	return random;
 }
 
 static void on_complete(pf_context *context, const pf_completion *completion)

@@ -3,14 +3,9 @@
 
 #include <string.h>
 
-/* splitmix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 */
 static uint64_t word(uint64_t seed, uint64_t index)
 {
-	uint64_t value = (seed << 32) + (index + 1) * 0x9e3779b97f4a7c15;
-
-	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
-	value = (value ^ value >> 27) * 0x94d049bb133111eb;
-	return value ^ value >> 31;
+	return pattern_random((seed << 32) + index * PATTERN_STEP);
 }
 
 void pattern_fill(void *buffer, size_t length, uint64_t seed)
