@@ -448,19 +448,21 @@ static bool fill_exclude(struct exanest_space *space, const struct hmm_range *ra
 }
 
 /*
- * hmm_range_fault says -EFAULT, too, where there was no memory for a page. mmap_lock is
- * held. Without FAULT_FLAG_ALLOW_RETRY the fault waits for no process (userfaultfd).
+ * hmm_range_fault says -EFAULT, too, where there was no memory for a page. The page fault
+ * once more, for its reason; 0: memory was given back meanwhile, or hmm_range_fault has a
+ * reason of its own. mmap_lock is held. Without FAULT_FLAG_ALLOW_RETRY it waits for no
+ * process (userfaultfd).
  */
-static bool fill_lacks_memory(const struct hmm_range *range, struct mm_struct *mm)
+static int fill_fault_again(const struct hmm_range *range, struct mm_struct *mm)
 {
 	struct vm_area_struct *vma = vma_lookup(mm, range->start);
 	unsigned int flags = FAULT_FLAG_REMOTE;
 
 	if (!vma || vma->vm_flags & (VM_IO | VM_PFNMAP))
-		return false;
+		return -EFAULT;
 	if (range->default_flags & HMM_PFN_REQ_WRITE)
 		flags |= FAULT_FLAG_WRITE;
-	return fixup_user_fault(mm, range->start, flags, NULL) == -ENOMEM;
+	return fixup_user_fault(mm, range->start, flags, NULL);
 }
 
 /* Enter what was found, unless the kernel changed it meanwhile: then -EAGAIN. */
@@ -503,7 +505,7 @@ int exanest_translation_fill(struct exanest_translation *translation, unsigned i
 		.hmm_pfns = buffer,
 		.default_flags = request,
 	};
-	int tries, error;
+	int tries, reason, error = -EBUSY;
 	bool excluded;
 
 	range.end = range.start + ((unsigned long)count << PAGE_SHIFT);
@@ -513,20 +515,21 @@ int exanest_translation_fill(struct exanest_translation *translation, unsigned i
 		mmap_read_lock(space->mm);
 		error = hmm_range_fault(&range);
 		excluded = !error && fill_exclude(space, &range);
-		if (error == -EFAULT && count == 1 && fill_lacks_memory(&range, space->mm))
-			error = -ENOMEM;
+		reason = error == -EFAULT && count == 1 ? fill_fault_again(&range, space->mm) :
+							  error;
 		mmap_read_unlock(space->mm);
-		if (error == -EBUSY)
+		if (error && (!reason || error == -EBUSY))
 			continue;
 		if (error)
-			return error;
+			return reason;
 		if (request && excluded)
 			return -EFAULT;
 		error = fill_enter(translation, &range);
 		if (error != -EAGAIN)
 			return error;
+		error = -EBUSY;
 	}
-	return -EBUSY;
+	return error;
 }
 
 unsigned int exanest_translation_missing(struct exanest_translation *translation,
