@@ -218,7 +218,7 @@ void exanest_engine_quiesce(struct exanest_engine *engine, struct exanest_space 
 /* engine_software.c: the engine that is always there. */
 int exanest_software_start(void);
 void exanest_software_stop(void);
-/* engine_registers.c: engines in hardware, which come and go with their devices. */
+/* pci.c: engines in hardware, which come and go with their devices. */
 int exanest_registers_start(void);
 void exanest_registers_stop(void);
 

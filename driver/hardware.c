@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/delay.h>
+
+#include "hardware.h"
+
+#define INTERRUPTS                                                                                 \
+	(BIT(EXANEST_VECTOR_STATUS) | BIT(EXANEST_VECTOR_COMPLETION) | BIT(EXANEST_VECTOR_FAULT))
+
+/* The link is not used, but its registers have to be allowed. */
+#define LINK_PAYLOAD 4096
+#define LINK_TIMEOUT_US 10000
+#define LINK_RETRIES 16
+
+/* What this machine may take beside COMMAND_TIME. */
+#define COMMAND_TIME_MORE_US (100U * USEC_PER_MSEC)
+/* Looks at a status or an index before sleeping between them. */
+#define LOOKS 200
+
+void exanest_hardware_look_again(unsigned int *looks)
+{
+	if (++*looks < LOOKS)
+		cpu_relax();
+	else
+		usleep_range(20, 100);
+}
+
+unsigned long exanest_command_deadline(const struct device_engine *device, u32 commands)
+{
+	return jiffies + usecs_to_jiffies(COMMAND_TIME_MORE_US) +
+	       commands * usecs_to_jiffies(device->command_time) + 1;
+}
+
+/*
+ * Returns STATUS: as wanted, all ones, FAILED where READY is wanted, or after the longest
+ * time another.
+ */
+static u32 await_status(struct device_engine *device, u32 wanted)
+{
+	unsigned long deadline = exanest_command_deadline(device, 1);
+	unsigned int looks = 0;
+	bool late;
+	u32 status;
+
+	do {
+		late = time_after(jiffies, deadline);
+		status = register_read(device, EXANEST_REG_STATUS);
+		if (status == wanted || status == GONE ||
+		    (status == EXANEST_ENGINE_FAILED && wanted == EXANEST_ENGINE_READY))
+			break;
+		exanest_hardware_look_again(&looks);
+	} while (!late);
+	return status;
+}
+
+void exanest_hardware_fail(struct device_engine *device, const char *reason)
+{
+	struct exanest_engine *engine = READ_ONCE(device->engine);
+
+	if (engine)
+		exanest_engine_fail(engine, reason);
+}
+
+/*
+ * Commands.
+ */
+bool exanest_commands_have_room(const struct device_engine *device)
+{
+	u32 oldest = le32_to_cpu(READ_ONCE(device->indices->command_consumer));
+
+	if (device->holding)
+		oldest = device->held;
+	/* An index that cannot be leaves no room, until the caller's deadline. */
+	return device->commands.index - oldest < device->depth;
+}
+
+void exanest_command_put(struct device_engine *device, const struct exanest_engine_command *command,
+			 struct ticket *ticket)
+{
+	struct exanest_engine_command *entries = device->commands.entries;
+
+	ticket->index = device->commands.index++;
+	ticket->epoch = device->epoch;
+	entries[ticket->index & (device->depth - 1)] = *command;
+	dma_wmb();
+	register_write(device, EXANEST_REG_COMMAND_PRODUCER, device->commands.index);
+	ring(device, EXANEST_DOORBELL_COMMAND);
+}
+
+int exanest_command_give(struct device_engine *device, const struct exanest_engine_command *command,
+			 bool hold, struct ticket *ticket)
+{
+	unsigned long deadline = exanest_command_deadline(device, device->depth);
+	unsigned int looks = 0;
+	int error;
+
+	do {
+		spin_lock(&device->commands_lock);
+		error = !device->ready ? -ENODEV : exanest_commands_have_room(device) ? 0 : -EAGAIN;
+		if (!error) {
+			exanest_command_put(device, command, ticket);
+			if (hold) {
+				device->holding = true;
+				device->held = ticket->index;
+			}
+		}
+		spin_unlock(&device->commands_lock);
+		if (error != -EAGAIN)
+			return error;
+		exanest_hardware_look_again(&looks);
+	} while (time_before(jiffies, deadline));
+	return -ETIMEDOUT;
+}
+
+int exanest_command_wait(struct device_engine *device, const struct ticket *ticket)
+{
+	u32 consumer = le32_to_cpu(READ_ONCE(device->indices->command_consumer));
+	unsigned long deadline =
+		exanest_command_deadline(device, min(ticket->index - consumer, device->depth) + 1);
+	unsigned int looks = 0;
+	bool late = false;
+
+	while (READ_ONCE(device->epoch) == ticket->epoch) {
+		consumer = le32_to_cpu(READ_ONCE(device->indices->command_consumer));
+		if ((s32)(READ_ONCE(device->commands.index) - consumer) < 0)
+			return -EIO;
+		if ((s32)(consumer - ticket->index) > 0) {
+			dma_rmb();
+			return 0;
+		}
+		if (late)
+			return -ETIMEDOUT;
+		late = time_after(jiffies, deadline);
+		exanest_hardware_look_again(&looks);
+	}
+	return 0;
+}
+
+int exanest_command_run(struct device_engine *device, const struct exanest_engine_command *command)
+{
+	const struct exanest_engine_command *entries = device->commands.entries;
+	struct ticket ticket;
+	u32 status;
+	int error;
+
+	error = exanest_command_give(device, command, true, &ticket);
+	if (error)
+		return error;
+	error = exanest_command_wait(device, &ticket);
+	status = le32_to_cpu(READ_ONCE(entries[ticket.index & (device->depth - 1)].status));
+	spin_lock(&device->commands_lock);
+	device->holding = false;
+	spin_unlock(&device->commands_lock);
+	if (!error && status != EXANEST_COMMAND_OK) {
+		pci_err(device->pci, "command %u ended with status %u\n",
+			le32_to_cpu(command->operation), status);
+		error = -EIO;
+	}
+	return error;
+}
+
+/*
+ * State. state_lock is held.
+ */
+void exanest_hardware_stop(struct device_engine *device)
+{
+	u32 status;
+
+	spin_lock(&device->commands_lock);
+	device->ready = false;
+	spin_unlock(&device->commands_lock);
+
+	register_write(device, EXANEST_REG_CONTROL, 0);
+	ring(device, EXANEST_DOORBELL_CONTROL);
+	status = await_status(device, EXANEST_ENGINE_DISABLED);
+	if (status != EXANEST_ENGINE_DISABLED) {
+		/* A removed device accesses nothing, and this does not reach it. */
+		pci_clear_master(device->pci);
+		device->cut = true;
+		pci_err(device->pci, status == GONE ? "the device is gone\n" :
+						      "it does not stop: cut off memory\n");
+	}
+	spin_lock(&device->commands_lock);
+	WRITE_ONCE(device->epoch, device->epoch + 1);
+	spin_unlock(&device->commands_lock);
+}
+
+int exanest_hardware_enter(struct device_engine *device, const struct device_space *space)
+{
+	const struct exanest_engine_command command = {
+		.operation = cpu_to_le32(EXANEST_COMMAND_SPACE_ATTACH),
+		.space = cpu_to_le32(space->number),
+		.argument = {
+			cpu_to_le64(exanest_tables_root(&space->tables)),
+			cpu_to_le64(device->key[0]),
+			cpu_to_le64(device->key[1]),
+			cpu_to_le64(EXANEST_ATTACH_SHAPE(space->generation, PAGE_SHIFT,
+							 space->tables.bits)),
+		},
+	};
+
+	return exanest_command_run(device, &command);
+}
+
+static void write_queue(struct device_engine *device, unsigned int offset, struct queue *queue)
+{
+	queue->index = 0;
+	register_write64(device, offset, queue->address);
+	register_write(device, offset + 8, device->depth);
+}
+
+/* It reads nothing, and nothing is read that it writes. */
+static void write_configuration(struct device_engine *device)
+{
+	register_write(device, EXANEST_REG_NODE, NODE);
+	register_write(device, EXANEST_REG_LINK_PAYLOAD, LINK_PAYLOAD);
+	register_write(device, EXANEST_REG_LINK_TIMEOUT, LINK_TIMEOUT_US);
+	register_write(device, EXANEST_REG_LINK_RETRIES, LINK_RETRIES);
+	device->incarnation = max_t(u64, device->incarnation + 1, ktime_get_real_ns());
+	register_write64(device, EXANEST_REG_INCARNATION, device->incarnation);
+	memset(device->indices, 0, sizeof(*device->indices));
+	register_write64(device, EXANEST_REG_INDEX_BASE, device->indices_address);
+	mutex_lock(&device->completions.lock);
+	write_queue(device, EXANEST_REG_COMPLETION_BASE, &device->completions);
+	mutex_unlock(&device->completions.lock);
+	mutex_lock(&device->faults.lock);
+	write_queue(device, EXANEST_REG_FAULT_BASE, &device->faults);
+	mutex_unlock(&device->faults.lock);
+	write_queue(device, EXANEST_REG_COMMAND_BASE, &device->commands);
+	write_queue(device, EXANEST_REG_SUBMISSION_BASE, &device->submissions);
+	register_write(device, EXANEST_REG_COMMAND_PRODUCER, 0);
+	register_write(device, EXANEST_REG_SUBMISSION_PRODUCER, 0);
+	register_write(device, EXANEST_REG_COMPLETION_CONSUMER, 0);
+	register_write(device, EXANEST_REG_FAULT_CONSUMER, 0);
+	register_write(device, EXANEST_REG_IRQ_ENABLE, INTERRUPTS);
+}
+
+int exanest_hardware_start(struct device_engine *device)
+{
+	struct device_space *space;
+	u32 status;
+	int error;
+
+	write_configuration(device);
+	wmb(); /* all of that before it is enabled */
+	register_write(device, EXANEST_REG_CONTROL, 1);
+	ring(device, EXANEST_DOORBELL_CONTROL);
+	status = await_status(device, EXANEST_ENGINE_READY);
+	if (status != EXANEST_ENGINE_READY) {
+		pci_err(device->pci, "it does not start: status %#x, error %u, detail %#llx\n",
+			status, register_read(device, EXANEST_REG_ERROR),
+			readq(device->registers + EXANEST_REG_ERROR_DETAIL));
+		goto stop;
+	}
+	spin_lock(&device->commands_lock);
+	device->ready = true;
+	spin_unlock(&device->commands_lock);
+	list_for_each_entry(space, &device->spaces, link) {
+		error = exanest_hardware_enter(device, space);
+		if (error)
+			goto stop;
+	}
+	return 0;
+
+stop:
+	exanest_hardware_stop(device);
+	return -EIO;
+}
+
+void exanest_hardware_cut_off(struct device_engine *device, unsigned int epoch, const char *reason)
+{
+	bool stopped = false;
+
+	mutex_lock(&device->state_lock);
+	if (device->ready && device->epoch == epoch) {
+		exanest_hardware_stop(device);
+		stopped = true;
+	}
+	mutex_unlock(&device->state_lock);
+	if (stopped)
+		exanest_hardware_fail(device, reason);
+}
+
+/*
+ * Blocks that the engine has.
+ */
+void exanest_flight_put(struct device_engine *device, const struct exanest_descriptor *what)
+{
+	spin_lock(&device->flights_lock);
+	device->flights[what->tag & 0xffff] = *what;
+	spin_unlock(&device->flights_lock);
+}
+
+bool exanest_flight_take(struct device_engine *device, u64 tag, struct exanest_descriptor *what)
+{
+	bool found = false;
+
+	if (tag > U32_MAX || (tag & 0xffff) >= device->depth)
+		return false;
+	spin_lock(&device->flights_lock);
+	*what = device->flights[tag & 0xffff];
+	if (what->length && what->tag == tag) {
+		device->flights[tag & 0xffff].length = 0;
+		found = true;
+	}
+	spin_unlock(&device->flights_lock);
+	return found;
+}
+
+bool exanest_flight_aborts(struct device_engine *device, unsigned int slot,
+			   const struct exanest_space *client, u32 *tag)
+{
+	const struct exanest_descriptor *what = &device->flights[slot];
+	bool aborts;
+
+	spin_lock(&device->flights_lock);
+	aborts = what->length && what->op != EXANEST_OP_ATOMIC &&
+		 (what->local == client || what->remote == client);
+	*tag = what->tag;
+	spin_unlock(&device->flights_lock);
+	return aborts;
+}
+
+void exanest_flights_drop(struct device_engine *device)
+{
+	mutex_lock(&device->completions.lock);
+	spin_lock(&device->flights_lock);
+	memset(device->flights, 0, device->depth * sizeof(*device->flights));
+	spin_unlock(&device->flights_lock);
+	mutex_unlock(&device->completions.lock);
+}
