@@ -151,6 +151,24 @@ static void context_gone(struct exanest_space_user *user)
 	}
 }
 
+/* The context gets an engine, and a space of it. */
+static int context_attach(struct exanest_context *context)
+{
+	int error;
+
+	do {
+		context->port.engine = exanest_engine_get();
+		if (!context->port.engine)
+			return -ENODEV;
+		error = exanest_space_join(&context->user, &exanest_engine_spaces,
+					   context->port.engine);
+		if (error)
+			exanest_engine_put(context->port.engine);
+		/* Unregistered since it was found, and not found again. */
+	} while (error == -ESHUTDOWN);
+	return error;
+}
+
 static int context_open(struct inode *inode, struct file *file)
 {
 	struct exanest_context *context;
@@ -171,15 +189,11 @@ static int context_open(struct inode *inode, struct file *file)
 	error = exanest_port_init(&context->port, context_release);
 	if (error)
 		goto cred;
-	error = -ENODEV;
-	context->port.engine = exanest_engine_get();
-	if (!context->port.engine)
-		goto port;
 	context->user.gone = context_gone;
 	context->port.resolver.cred = context->cred;
-	error = exanest_space_join(&context->user, &exanest_engine_spaces, context->port.engine);
+	error = context_attach(context);
 	if (error)
-		goto engine;
+		goto port;
 	context->port.resolver.space = context->user.space;
 	context->invalidations = atomic64_read(&context->user.space->invalidations);
 	/* Last: once it is in the list its counters are shown. */
@@ -191,7 +205,6 @@ static int context_open(struct inode *inode, struct file *file)
 
 space:
 	exanest_space_quit(&context->user);
-engine:
 	exanest_engine_put(context->port.engine);
 port:
 	exanest_port_free(&context->port);

@@ -526,7 +526,7 @@ static int engine_space_attach(struct exanest_space *space)
 	operations = operations_hold(engine, &held);
 	/* What attached before this is found by exanest_spaces_detach in exanest_engine_unregister. */
 	if (READ_ONCE(engine->dead))
-		error = -ENODEV;
+		error = -ESHUTDOWN;
 	else if (operations->space_attach)
 		error = operations->space_attach(engine, space);
 	operations_release(engine, held);

@@ -567,6 +567,57 @@ static void tasks_rcu(void)
 	unload();
 }
 
+/* Opens, moves some bytes and closes until the flag is set. */
+static void come_and_go(const volatile bool *ends)
+{
+	const size_t length = 3 * PAGE;
+	unsigned char *from = map_private(length, false), *to = map_private(length, false);
+	struct device own;
+	unsigned int round;
+	int status;
+
+	for (round = 0; !*ends; round++) {
+		device_open(&own, NULL);
+		pattern_fill(from, length, round);
+		status = device_transfer(&own, EXANEST_OP_PUT, own.address, from, (uintptr_t)to,
+					 length, NULL);
+		CHECK(status == 0 || status == -EIO); /* its engine was unregistered */
+		CHECK(status || pattern_differs(to, length, round) == length);
+		device_close(&own);
+	}
+}
+
+/* Nobody who opens sees that an engine is being registered or unregistered. */
+static void opened_meanwhile(void)
+{
+	enum { PROCESSES = 3, ROUNDS = 30 };
+	volatile bool *ends = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+				   -1, 0);
+	pid_t pids[PROCESSES];
+	int i, status;
+
+	CHECK(ends != MAP_FAILED);
+	for (i = 0; i < PROCESSES; i++) {
+		pids[i] = fork();
+		CHECK(pids[i] >= 0);
+		if (pids[i] == 0) {
+			come_and_go(ends);
+			_exit(0);
+		}
+	}
+	for (i = 0; i < ROUNDS; i++) {
+		load("");
+		usleep(random_below(30000));
+		unload();
+		usleep(random_below(5000));
+	}
+	*ends = true;
+	for (i = 0; i < PROCESSES; i++) {
+		CHECK(waitpid(pids[i], &status, 0) == pids[i]);
+		CHECK_EQUAL(status, 0);
+	}
+}
+
 static const struct test tests[] = {
 	{ "works", works },
 	{ "accepts_one", accepts_one },
@@ -585,6 +636,7 @@ static const struct test tests[] = {
 	{ "reset_forgets", reset_forgets },
 	{ "unregistered", unregistered },
 	{ "unregistered_moving", unregistered_moving },
+	{ "opened_meanwhile", opened_meanwhile },
 	{ "not_hung", not_hung },
 	{ "left_moving", left_moving },
 	{ "invalidated", invalidated },
