@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -601,6 +602,7 @@ static void opened_meanwhile(void)
 		pids[i] = fork();
 		CHECK(pids[i] >= 0);
 		if (pids[i] == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			come_and_go(ends);
 			_exit(0);
 		}
