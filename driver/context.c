@@ -151,7 +151,7 @@ static void context_gone(struct exanest_space_user *user)
 	}
 }
 
-/* The context gets an engine, and a space of it. */
+/* Give the context an engine, and a space of it. */
 static int context_attach(struct exanest_context *context)
 {
 	int error;
@@ -164,7 +164,7 @@ static int context_attach(struct exanest_context *context)
 					   context->port.engine);
 		if (error)
 			exanest_engine_put(context->port.engine);
-		/* Unregistered since it was found, and not found again. */
+		/* Unregistered or given up since it was found, and not found again. */
 	} while (error == -ESHUTDOWN);
 	return error;
 }

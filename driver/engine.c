@@ -529,6 +529,8 @@ static int engine_space_attach(struct exanest_space *space)
 		error = -ESHUTDOWN;
 	else if (operations->space_attach)
 		error = operations->space_attach(engine, space);
+	if (error == -ESHUTDOWN && !READ_ONCE(engine->dead))
+		error = -EIO;
 	operations_release(engine, held);
 	return error;
 }

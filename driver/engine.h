@@ -86,7 +86,10 @@ struct exanest_engine_operations {
 	const char *name;
 	u64 features; /* EXANEST_FEATURE_*, of those that depend on the engine */
 
-	/* Space: one for each process that has contexts of this engine. May sleep. */
+	/*
+	 * Space: one for each process that has contexts of this engine. May sleep. Its errors are
+	 * those of open(), but for -ESHUTDOWN: this one stands for an engine that is no more.
+	 */
 	int (*space_attach)(struct exanest_engine *engine, struct exanest_space *space);
 	/* Nothing of it is in flight, all of it was invalidated. May sleep. */
 	void (*space_detach)(struct exanest_engine *engine, struct exanest_space *space);

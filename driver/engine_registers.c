@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the layers above ask of an engine in hardware: its spaces, and the blocks that it moves. */
-#include <linux/mm.h>
-#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-#include "block.h"
 #include "engine_registers.h"
 #include "hardware.h"
 #include "translation.h"
@@ -182,6 +179,7 @@ static bool registers_invalidate(struct exanest_engine *engine, struct exanest_s
 		exanest_tables_release(&space->tables, client, start, stop);
 	return true;
 }
+
 /*
  * Blocks.
  */

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/delay.h>
+#include <linux/jiffies.h>
+#include <linux/timekeeping.h>
 
 #include "hardware.h"
 

@@ -22,8 +22,10 @@
 
 #include <linux/idr.h>
 #include <linux/io.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
+#include <linux/spinlock.h>
 
 #include "engine.h"
 #include "registers.h"
@@ -105,39 +107,40 @@ static inline void ring(struct device_engine *device, enum exanest_doorbell numb
 	writel(device->doorbell_base + number, device->doorbell + EXANEST_DOORBELL_OFFSET);
 }
 
-/*
- * Commands.
- */
 /* Sleep for a moment, but for the first looks. */
 void exanest_hardware_look_again(unsigned int *looks);
 /* In jiffies: when that many commands are done at the latest. */
 unsigned long exanest_command_deadline(const struct device_engine *device, u32 commands);
 /* The engine is to be reset; the reason is for the log. */
 void exanest_hardware_fail(struct device_engine *device, const char *reason);
+
+/*
+ * Commands.
+ */
 /* commands_lock is held. */
 bool exanest_commands_have_room(const struct device_engine *device);
 /* commands_lock is held, the engine is ready, and there is room. */
 void exanest_command_put(struct device_engine *device, const struct exanest_engine_command *command,
 			 struct ticket *ticket);
 /*
- * Give the engine a command. hold: for command_status. -ENODEV: it is off; -ETIMEDOUT:
- * it takes no commands. Sleeps.
+ * Give the engine a command. hold: keep its entry until the status was read, as
+ * exanest_command_run does. -ENODEV: it is off; -ETIMEDOUT: it takes no commands. Sleeps.
  */
 int exanest_command_give(struct device_engine *device, const struct exanest_engine_command *command,
 			 bool hold, struct ticket *ticket);
 /* 0: the command was executed, or the engine was off since. Sleeps. */
 int exanest_command_wait(struct device_engine *device, const struct ticket *ticket);
+/* state_lock is held. 0 if the engine executed it and says that it went well. Sleeps. */
+int exanest_command_run(struct device_engine *device, const struct exanest_engine_command *command);
 
 /*
- * state_lock is held for these four.
+ * State. state_lock is held, but for exanest_hardware_cut_off.
  */
-/* 0 if the engine executed it and says that it went well. Sleeps. */
-int exanest_command_run(struct device_engine *device, const struct exanest_engine_command *command);
-/* It is off when it returns, and cut off memory if it did not stop. */
+/* The engine is off when it returns, and cut off memory if it did not stop. */
 void exanest_hardware_stop(struct device_engine *device);
 /* Attach the space: as exanest_command_run. */
 int exanest_hardware_enter(struct device_engine *device, const struct device_space *space);
-/* It is off, and was DISABLED. */
+/* Start an engine that is off and DISABLED, with all spaces. -EIO: it is off again. */
 int exanest_hardware_start(struct device_engine *device);
 /* The engine did not do in this epoch what it has to: when this returns it was off. No lock is held. */
 void exanest_hardware_cut_off(struct device_engine *device, unsigned int epoch, const char *reason);
@@ -148,7 +151,10 @@ void exanest_hardware_cut_off(struct device_engine *device, unsigned int epoch, 
 void exanest_flight_put(struct device_engine *device, const struct exanest_descriptor *what);
 /* false: the engine does not have such a block. */
 bool exanest_flight_take(struct device_engine *device, u64 tag, struct exanest_descriptor *what);
-/* An atomic that was aborted may have been executed, so it is left to its end, which is near. */
+/*
+ * Whether the block in a slot is the client's and is to be aborted; then *tag is its tag. An
+ * atomic that was aborted may have been executed, so it is left to its end, which is near.
+ */
 bool exanest_flight_aborts(struct device_engine *device, unsigned int slot,
 			   const struct exanest_space *client, u32 *tag);
 /* state_lock is held, and the engine is off. No handler has a block in hand when it returns. */

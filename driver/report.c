@@ -2,7 +2,6 @@
 /* What an engine in hardware reports: completions, faults, and its state. */
 #include <linux/interrupt.h>
 
-#include "block.h"
 #include "hardware.h"
 #include "report.h"
 #include "translation.h"
@@ -99,7 +98,7 @@ static bool completion_handle(struct device_engine *device,
 }
 
 /*
- * A fault becomes the end of its block, see above. Which block it was is seen from the
+ * A fault becomes the end of its block, see hardware.h. Which block it was is seen from the
  * completion. One that ended meanwhile is not found, which is fine.
  */
 static bool fault_handle(struct device_engine *device, const struct exanest_engine_fault *fault)

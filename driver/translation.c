@@ -449,7 +449,7 @@ static bool fill_exclude(struct exanest_space *space, const struct hmm_range *ra
 
 /*
  * hmm_range_fault says -EFAULT, too, where there was no memory for a page. The page fault
- * once more, for its reason; 0: memory was given back meanwhile, or hmm_range_fault has a
+ * is repeated to learn its reason. 0: memory was given back meanwhile, or hmm_range_fault has a
  * reason of its own. mmap_lock is held. Without FAULT_FLAG_ALLOW_RETRY it waits for no
  * process (userfaultfd).
  */
@@ -505,7 +505,7 @@ int exanest_translation_fill(struct exanest_translation *translation, unsigned i
 		.hmm_pfns = buffer,
 		.default_flags = request,
 	};
-	int tries, reason, error = -EBUSY;
+	int tries, reason, error;
 	bool excluded;
 
 	range.end = range.start + ((unsigned long)count << PAGE_SHIFT);
@@ -518,7 +518,7 @@ int exanest_translation_fill(struct exanest_translation *translation, unsigned i
 		reason = error == -EFAULT && count == 1 ? fill_fault_again(&range, space->mm) :
 							  error;
 		mmap_read_unlock(space->mm);
-		if (error && (!reason || error == -EBUSY))
+		if (error && (!reason || reason == -EBUSY))
 			continue;
 		if (error)
 			return reason;

@@ -99,7 +99,8 @@ struct exanest_space_user {
 
 /*
  * Join the space of the caller's process for this engine, which is made if there is
- * none. gone is set. -ERESTARTNOINTR: there was a signal.
+ * none. gone is set. -ERESTARTNOINTR: there was a signal; -EINTR: one that kills; else
+ * what attach returned.
  */
 int exanest_space_join(struct exanest_space_user *user,
 		       const struct exanest_space_operations *operations, void *engine);

@@ -574,7 +574,7 @@ static void come_and_go(const volatile bool *ends)
 	const size_t length = 3 * PAGE;
 	unsigned char *from = map_private(length, false), *to = map_private(length, false);
 	struct device own;
-	unsigned int round;
+	unsigned int round, moved = 0;
 	int status;
 
 	for (round = 0; !*ends; round++) {
@@ -584,8 +584,10 @@ static void come_and_go(const volatile bool *ends)
 					 length, NULL);
 		CHECK(status == 0 || status == -EIO); /* its engine was unregistered */
 		CHECK(status || pattern_differs(to, length, round) == length);
+		moved += !status;
 		device_close(&own);
 	}
+	CHECK(moved);
 }
 
 /* Nobody who opens sees that an engine is being registered or unregistered. */

@@ -499,7 +499,7 @@ static void no_memory(void)
 		CHECK_EQUAL(completion.fault_side, EXANEST_SIDE_REMOTE);
 		CHECK(completion.fault_address >= remote &&
 		      completion.fault_address < remote + 8 * LENGTH);
-		/* Else the partner waits for a page before it can give any back. */
+		/* First, as the partner may wait for a page before it can give any back. */
 		CHECK(write_file(GROUP "/memory.max", "max"));
 		CHECK(!ASK(&partner, partner_unmap, remote, 8 * LENGTH));
 	}
