@@ -154,18 +154,22 @@ static void context_gone(struct exanest_space_user *user)
 /* Give the context an engine, and a space of it. */
 static int context_attach(struct exanest_context *context)
 {
+	struct exanest_engine *engine;
+	bool dead;
 	int error;
 
 	do {
-		context->port.engine = exanest_engine_get();
-		if (!context->port.engine)
+		engine = exanest_engine_get();
+		if (!engine)
 			return -ENODEV;
-		error = exanest_space_join(&context->user, &exanest_engine_spaces,
-					   context->port.engine);
-		if (error)
-			exanest_engine_put(context->port.engine);
-		/* Unregistered or given up since it was found, and not found again. */
-	} while (error == -ESHUTDOWN);
+		context->port.engine = engine;
+		error = exanest_space_join(&context->user, &exanest_engine_spaces, engine);
+		if (!error)
+			return 0;
+		/* It may have gone since it was found. Then another one is found the next time. */
+		dead = exanest_engine_is_dead(engine);
+		exanest_engine_put(engine);
+	} while (dead);
 	return error;
 }
 

@@ -526,11 +526,9 @@ static int engine_space_attach(struct exanest_space *space)
 	operations = operations_hold(engine, &held);
 	/* What attached before this is found by exanest_spaces_detach in exanest_engine_unregister. */
 	if (READ_ONCE(engine->dead))
-		error = -ESHUTDOWN;
+		error = -ENODEV;
 	else if (operations->space_attach)
 		error = operations->space_attach(engine, space);
-	if (error == -ESHUTDOWN && !READ_ONCE(engine->dead))
-		error = -EIO;
 	operations_release(engine, held);
 	return error;
 }
@@ -725,6 +723,11 @@ const char *exanest_engine_name(const struct exanest_engine *engine)
 u64 exanest_engine_features(const struct exanest_engine *engine)
 {
 	return engine->features;
+}
+
+bool exanest_engine_is_dead(const struct exanest_engine *engine)
+{
+	return READ_ONCE(engine->dead);
 }
 
 const struct exanest_limits *exanest_engine_limits(const struct exanest_engine *engine)

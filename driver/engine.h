@@ -86,10 +86,7 @@ struct exanest_engine_operations {
 	const char *name;
 	u64 features; /* EXANEST_FEATURE_*, of those that depend on the engine */
 
-	/*
-	 * Space: one for each process that has contexts of this engine. May sleep. Its errors are
-	 * those of open(), but for -ESHUTDOWN: this one stands for an engine that is no more.
-	 */
+	/* Space: one for each process that has contexts of this engine. May sleep. */
 	int (*space_attach)(struct exanest_engine *engine, struct exanest_space *space);
 	/* Nothing of it is in flight, all of it was invalidated. May sleep. */
 	void (*space_detach)(struct exanest_engine *engine, struct exanest_space *space);
@@ -200,6 +197,8 @@ void exanest_engines_start(const struct exanest_engine_client *client);
 struct exanest_engine *exanest_engine_get(void);
 void exanest_engine_put(struct exanest_engine *engine);
 
+/* Unregistered or given up: exanest_engine_get finds it no more. */
+bool exanest_engine_is_dead(const struct exanest_engine *engine);
 const char *exanest_engine_name(const struct exanest_engine *engine);
 u64 exanest_engine_features(const struct exanest_engine *engine);
 const struct exanest_limits *exanest_engine_limits(const struct exanest_engine *engine);

@@ -254,7 +254,7 @@ static void registers_kick(struct exanest_engine *engine)
 
 	dma_wmb(); /* entries before their index */
 	register_write(device, EXANEST_REG_SUBMISSION_PRODUCER, device->submissions.index);
-	ring(device, EXANEST_DOORBELL_SUBMISSION);
+	ring_doorbell(device, EXANEST_DOORBELL_SUBMISSION);
 }
 
 static void registers_quiesce(struct exanest_engine *engine, struct exanest_space *client)

@@ -85,7 +85,7 @@ void exanest_command_put(struct device_engine *device, const struct exanest_engi
 	entries[ticket->index & (device->depth - 1)] = *command;
 	dma_wmb();
 	register_write(device, EXANEST_REG_COMMAND_PRODUCER, device->commands.index);
-	ring(device, EXANEST_DOORBELL_COMMAND);
+	ring_doorbell(device, EXANEST_DOORBELL_COMMAND);
 }
 
 int exanest_command_give(struct device_engine *device, const struct exanest_engine_command *command,
@@ -161,7 +161,7 @@ int exanest_command_run(struct device_engine *device, const struct exanest_engin
 }
 
 /*
- * State. state_lock is held.
+ * State.
  */
 void exanest_hardware_stop(struct device_engine *device)
 {
@@ -172,7 +172,7 @@ void exanest_hardware_stop(struct device_engine *device)
 	spin_unlock(&device->commands_lock);
 
 	register_write(device, EXANEST_REG_CONTROL, 0);
-	ring(device, EXANEST_DOORBELL_CONTROL);
+	ring_doorbell(device, EXANEST_DOORBELL_CONTROL);
 	status = await_status(device, EXANEST_ENGINE_DISABLED);
 	if (status != EXANEST_ENGINE_DISABLED) {
 		/* A removed device accesses nothing, and this does not reach it. */
@@ -245,7 +245,7 @@ int exanest_hardware_start(struct device_engine *device)
 	write_configuration(device);
 	wmb(); /* all of that before it is enabled */
 	register_write(device, EXANEST_REG_CONTROL, 1);
-	ring(device, EXANEST_DOORBELL_CONTROL);
+	ring_doorbell(device, EXANEST_DOORBELL_CONTROL);
 	status = await_status(device, EXANEST_ENGINE_READY);
 	if (status != EXANEST_ENGINE_READY) {
 		pci_err(device->pci, "it does not start: status %#x, error %u, detail %#llx\n",

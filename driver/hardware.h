@@ -102,7 +102,7 @@ static inline void register_write64(struct device_engine *device, unsigned int o
 	writeq(value, device->registers + offset);
 }
 
-static inline void ring(struct device_engine *device, enum exanest_doorbell number)
+static inline void ring_doorbell(struct device_engine *device, enum exanest_doorbell number)
 {
 	writel(device->doorbell_base + number, device->doorbell + EXANEST_DOORBELL_OFFSET);
 }

@@ -182,7 +182,7 @@ static irqreturn_t fault_interrupt(int irq, void *data)
 			sane = fault_handle(device, &fault);
 		}
 		register_write(device, EXANEST_REG_FAULT_CONSUMER, queue->index);
-		ring(device, EXANEST_DOORBELL_FAULT); /* it may have more */
+		ring_doorbell(device, EXANEST_DOORBELL_FAULT); /* it may have more */
 	}
 	mutex_unlock(&queue->lock);
 	return IRQ_HANDLED;
