@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mman.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -568,15 +569,34 @@ static void tasks_rcu(void)
 	unload();
 }
 
+/*
+ * Makes pages all the time: meanwhile open, which has found an engine, waits for this process's
+ * address space.
+ */
+static void *populate(void *argument)
+{
+	const volatile bool *ends = argument;
+	const size_t length = 16 * LENGTH;
+	void *memory = map_private(length, false);
+
+	while (!*ends) {
+		CHECK_EQUAL(madvise(memory, length, MADV_POPULATE_WRITE), 0);
+		CHECK_EQUAL(madvise(memory, length, MADV_DONTNEED), 0);
+	}
+	return NULL;
+}
+
 /* Opens, moves some bytes and closes until the flag is set. */
 static void come_and_go(const volatile bool *ends)
 {
 	const size_t length = 3 * PAGE;
 	unsigned char *from = map_private(length, false), *to = map_private(length, false);
-	struct device own;
 	unsigned int round, moved = 0;
+	struct device own;
+	pthread_t thread;
 	int status;
 
+	CHECK(pthread_create(&thread, NULL, populate, (void *)ends) == 0);
 	for (round = 0; !*ends; round++) {
 		device_open(&own, NULL);
 		pattern_fill(from, length, round);
@@ -588,12 +608,13 @@ static void come_and_go(const volatile bool *ends)
 		device_close(&own);
 	}
 	CHECK(moved);
+	pthread_join(thread, NULL);
 }
 
 /* Nobody who opens sees that an engine is being registered or unregistered. */
 static void opened_meanwhile(void)
 {
-	enum { PROCESSES = 3, ROUNDS = 30 };
+	enum { PROCESSES = 3, ROUNDS = 20 };
 	volatile bool *ends = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 				   -1, 0);
 	pid_t pids[PROCESSES];
