@@ -471,8 +471,8 @@ static void refilled(void)
 }
 
 /*
- * A ring full of NOPs takes more than a turn: who comes when it is being served already gets
- * his turn before it is empty, as the counter of its completions shows. On a busy machine most
+ * A ring full of NOPs takes more than a turn: who comes while it is being served has a
+ * turn before it is empty, as the counter of its completions shows. On a busy machine most
  * rounds show nothing: this process then does not run again before the ring is empty.
  */
 static void full_ring(void)
