@@ -11,9 +11,9 @@
 #define EXANEST_BLOCK_H
 
 #include <linux/list.h>
-#include <linux/rbtree.h>
 #include <linux/types.h>
 
+#include "page_fault.h"
 #include "uapi/exanest.h"
 
 #define EXANEST_BLOCK_SIZE 16384U
@@ -22,7 +22,6 @@
 #define EXANEST_TRANSFERS_MAX 128U
 #define EXANEST_TRANSFER_BLOCKS 8
 
-struct exanest_pagers;
 struct exanest_port;
 
 struct exanest_block {
@@ -30,20 +29,9 @@ struct exanest_block {
 	struct exanest_transfer *transfer;
 	u64 offset; /* in the transfer, of what is still to be moved */
 	u32 length;
-	u32 retries;
-	u32 forwards;  /* to a pager */
 	bool returned; /* the engine did not take it: sent again without a fault */
-	/* The fault that it met: */
-	u32 side; /* enum exanest_side */
-	bool write;
-	bool counted;                 /* as a fault, not as a miss of the translations */
-	u64 address;                  /* of the fault */
-	u64 detected;                 /* ns */
-	struct exanest_pagers *pager; /* that it waits for, or NULL; under its lock, as are: */
-	struct rb_node node;          /* by ticket, once the event was sent */
-	u64 ticket;                   /* 0: the event is still to be sent */
-	unsigned long expires;        /* jiffies */
-	u64 needs; /* bytes that the pager is asked for, from the page of address on */
+	u32 side;      /* that it met the fault on, enum exanest_side */
+	struct exanest_page_fault fault; /* counts how often it is sent again */
 };
 
 struct exanest_transfer {
@@ -84,13 +72,6 @@ static inline bool exanest_block_writes(const struct exanest_block *block, u32 s
 static inline struct exanest_port *exanest_block_owner(const struct exanest_block *block, u32 side)
 {
 	return side == EXANEST_SIDE_LOCAL ? block->transfer->port : block->transfer->peer;
-}
-
-/* The engine address of the side that a block met its fault on. */
-static inline u64 exanest_block_owner_address(const struct exanest_block *block)
-{
-	return block->side == EXANEST_SIDE_LOCAL ? block->transfer->address :
-						   block->transfer->submission.peer;
 }
 
 #endif

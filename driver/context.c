@@ -194,11 +194,11 @@ static int context_open(struct inode *inode, struct file *file)
 	if (error)
 		goto cred;
 	context->user.gone = context_gone;
-	context->port.resolver.cred = context->cred;
+	context->port.memory.resolver.cred = context->cred;
 	error = context_attach(context);
 	if (error)
 		goto port;
-	context->port.resolver.space = context->user.space;
+	context->port.memory.resolver.space = context->user.space;
 	context->invalidations = atomic64_read(&context->user.space->invalidations);
 	/* Last: once it is in the list its counters are shown. */
 	error = contexts_add(context);
@@ -277,7 +277,8 @@ static long join(struct exanest_context *context, struct exanest_join *request)
 	if (IS_ERR(domain))
 		return PTR_ERR(domain);
 	request->address = port->member.address;
-	port->resolver.policy = request->policy;
+	port->memory.resolver.policy = request->policy;
+	WRITE_ONCE(port->memory.resolvers, exanest_domain_resolver(domain));
 	port->domain = domain;
 	/* Last: from here on peers' transfers use the port. */
 	exanest_domain_enter(domain, &port->member);
@@ -377,8 +378,9 @@ static long pager_ioctl(struct exanest_context *context, void __user *argument)
 		return -ENXIO;
 	last = request.address + request.length - 1;
 	if (request.enable)
-		return exanest_port_take_range(&context->port, request.address, last);
-	return exanest_port_give_back_range(&context->port, request.address, last);
+		return exanest_memory_take_range(&context->port.memory, context->port.rings,
+						 request.address, last);
+	return exanest_memory_give_back_range(&context->port.memory, request.address, last);
 }
 
 static long resolved_ioctl(struct exanest_context *context, void __user *argument)
@@ -393,7 +395,7 @@ static long resolved_ioctl(struct exanest_context *context, void __user *argumen
 		return -EINVAL;
 	if (!has_fault_ring(context))
 		return -ENXIO;
-	return exanest_port_answer(&context->port, answer.ticket, !answer.status);
+	return exanest_memory_answer(&context->port.memory, answer.ticket, !answer.status);
 }
 
 void exanest_context_count(const struct exanest_context *context, u64 values[EXANEST_COUNTERS])

@@ -4,6 +4,7 @@
 #include <linux/rcupdate.h>
 
 #include "context.h"
+#include "memory.h"
 #include "statistics.h"
 
 /* Only root may open it, unless the administrator's udev rule permits others. */
@@ -19,7 +20,7 @@ static int __init exanest_init(void)
 	int error;
 
 	exanest_engines_start(&exanest_transfers);
-	error = exanest_ports_start();
+	error = exanest_memories_start();
 	if (error)
 		return error;
 	error = exanest_contexts_start();
@@ -44,7 +45,7 @@ software:
 contexts:
 	exanest_contexts_stop();
 ports:
-	exanest_ports_stop();
+	exanest_memories_stop();
 	return error;
 }
 
@@ -59,7 +60,7 @@ static void __exit exanest_exit(void)
 	exanest_contexts_stop();
 	exanest_registers_stop();
 	exanest_software_stop();
-	exanest_ports_stop();
+	exanest_memories_stop();
 	rcu_barrier(); /* translations on their way out */
 }
 

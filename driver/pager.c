@@ -4,39 +4,40 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "block.h"
+#include "page_fault.h"
 #include "pager.h"
 #include "ring.h"
 
 #define RANGES_MAX 1024
 
-/* lock is held. The block behind it, or NULL. */
-static struct exanest_block *waiting_next(struct exanest_pagers *pager, struct exanest_block *block)
+/* lock is held. The fault behind it, or NULL. */
+static struct exanest_page_fault *waiting_next(struct exanest_pagers *pager,
+					       struct exanest_page_fault *fault)
 {
-	return list_is_last(&block->link, &pager->waiting) ? NULL : list_next_entry(block, link);
+	return list_is_last(&fault->link, &pager->waiting) ? NULL : list_next_entry(fault, link);
 }
 
-/* lock is held. The block is the caller's from here on. */
-static void waiting_remove(struct exanest_pagers *pager, struct exanest_block *block)
+/* lock is held. The fault is the caller's from here on. */
+static void waiting_remove(struct exanest_pagers *pager, struct exanest_page_fault *fault)
 {
-	if (block->ticket)
-		rb_erase(&block->node, &pager->sent);
-	else if (pager->unsent == block)
-		pager->unsent = waiting_next(pager, block);
-	list_del_init(&block->link);
-	block->pager = NULL;
+	if (fault->ticket)
+		rb_erase(&fault->node, &pager->sent);
+	else if (pager->unsent == fault)
+		pager->unsent = waiting_next(pager, fault);
+	list_del_init(&fault->link);
+	fault->pager = NULL;
 }
 
 /* lock is held. Moves all that wait, or those whose time is up, to list. */
 static void waiting_take(struct exanest_pagers *pager, bool all, struct list_head *list)
 {
-	struct exanest_block *block, *next;
+	struct exanest_page_fault *fault, *next;
 
-	list_for_each_entry_safe(block, next, &pager->waiting, link) {
-		if (!all && time_before(jiffies, block->expires))
+	list_for_each_entry_safe(fault, next, &pager->waiting, link) {
+		if (!all && time_before(jiffies, fault->expires))
 			break;
-		waiting_remove(pager, block);
-		list_add_tail(&block->link, list);
+		waiting_remove(pager, fault);
+		list_add_tail(&fault->link, list);
 	}
 }
 
@@ -64,13 +65,14 @@ unsigned long exanest_pager_end(struct exanest_pagers *pager, unsigned long addr
 
 static bool ticket_less(struct rb_node *a, const struct rb_node *b)
 {
-	return rb_entry(a, struct exanest_block, node)->ticket <
-	       rb_entry(b, struct exanest_block, node)->ticket;
+	return rb_entry(a, struct exanest_page_fault, node)->ticket <
+	       rb_entry(b, struct exanest_page_fault, node)->ticket;
 }
 
 static int ticket_compare(const void *ticket, const struct rb_node *node)
 {
-	u64 wanted = *(const u64 *)ticket, has = rb_entry(node, struct exanest_block, node)->ticket;
+	u64 wanted = *(const u64 *)ticket,
+	    has = rb_entry(node, struct exanest_page_fault, node)->ticket;
 
 	return wanted < has ? -1 : wanted > has;
 }
@@ -78,24 +80,24 @@ static int ticket_compare(const void *ticket, const struct rb_node *node)
 /* lock is held. Send the events that there was no room for, oldest first. */
 static void events_send(struct exanest_pagers *pager)
 {
-	struct exanest_block *block;
+	struct exanest_page_fault *fault;
 
-	for (; (block = pager->unsent); pager->unsent = waiting_next(pager, block)) {
-		struct exanest_fault fault = {
-			.address = block->address & PAGE_MASK,
-			.length = block->needs,
+	for (; (fault = pager->unsent); pager->unsent = waiting_next(pager, fault)) {
+		struct exanest_fault event = {
+			.address = fault->address & PAGE_MASK,
+			.length = fault->needs,
 			.ticket = pager->ticket + 1,
-			.write = block->write,
+			.write = fault->write,
 		};
 
-		if (!exanest_fault_post(pager->rings, &fault))
+		if (!exanest_fault_post(pager->rings, &event))
 			return;
-		block->ticket = ++pager->ticket;
-		rb_add(&block->node, &pager->sent, ticket_less);
+		fault->ticket = ++pager->ticket;
+		rb_add(&fault->node, &pager->sent, ticket_less);
 	}
 }
 
-bool exanest_pager_add(struct exanest_pagers *pager, struct exanest_block *block,
+bool exanest_pager_add(struct exanest_pagers *pager, struct exanest_page_fault *fault,
 		       unsigned long length, unsigned long time)
 {
 	bool closed;
@@ -103,58 +105,58 @@ bool exanest_pager_add(struct exanest_pagers *pager, struct exanest_block *block
 	spin_lock(&pager->lock);
 	closed = pager->closed;
 	if (!closed) {
-		block->needs = length;
-		block->ticket = 0;
-		block->expires = jiffies + time;
-		block->pager = pager;
-		list_add_tail(&block->link, &pager->waiting);
+		fault->needs = length;
+		fault->ticket = 0;
+		fault->expires = jiffies + time;
+		fault->pager = pager;
+		list_add_tail(&fault->link, &pager->waiting);
 		if (!pager->unsent)
-			pager->unsent = block;
+			pager->unsent = fault;
 		events_send(pager);
 	}
 	spin_unlock(&pager->lock);
 	return !closed;
 }
 
-struct exanest_block *exanest_pager_answer(struct exanest_pagers *pager, u64 ticket)
+struct exanest_page_fault *exanest_pager_answer(struct exanest_pagers *pager, u64 ticket)
 {
-	struct exanest_block *block = NULL;
+	struct exanest_page_fault *fault = NULL;
 	struct rb_node *node;
 
 	spin_lock(&pager->lock);
 	node = rb_find(&ticket, &pager->sent, ticket_compare);
 	if (node) {
-		block = rb_entry(node, struct exanest_block, node);
-		waiting_remove(pager, block);
+		fault = rb_entry(node, struct exanest_page_fault, node);
+		waiting_remove(pager, fault);
 	}
 	events_send(pager);
 	spin_unlock(&pager->lock);
-	return block;
+	return fault;
 }
 
-/* Whose lock block->pager changes under is only known if it is this one. */
-bool exanest_pager_cancel(struct exanest_pagers *pager, struct exanest_block *block)
+/* Whose lock fault->pager changes under is only known if it is this one. */
+bool exanest_pager_cancel(struct exanest_pagers *pager, struct exanest_page_fault *fault)
 {
 	bool waits;
 
 	spin_lock(&pager->lock);
-	waits = READ_ONCE(block->pager) == pager;
+	waits = READ_ONCE(fault->pager) == pager;
 	if (waits)
-		waiting_remove(pager, block);
+		waiting_remove(pager, fault);
 	spin_unlock(&pager->lock);
 	return waits;
 }
 
 unsigned long exanest_pager_expire(struct exanest_pagers *pager, struct list_head *list)
 {
-	struct exanest_block *block;
+	struct exanest_page_fault *fault;
 	unsigned long time = 0;
 
 	spin_lock(&pager->lock);
 	waiting_take(pager, false, list);
-	block = list_first_entry_or_null(&pager->waiting, struct exanest_block, link);
-	if (block)
-		time = max(1L, (long)(block->expires - jiffies) + 1);
+	fault = list_first_entry_or_null(&pager->waiting, struct exanest_page_fault, link);
+	if (fault)
+		time = max(1L, (long)(fault->expires - jiffies) + 1);
 	spin_unlock(&pager->lock);
 	return time;
 }

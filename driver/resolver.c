@@ -11,6 +11,7 @@
 
 #include "block.h"
 #include "counters.h"
+#include "page_fault.h"
 #include "pager.h"
 #include "resolver.h"
 #include "trace.h"
@@ -65,24 +66,20 @@ static u64 page_address_in(const struct exanest_need *need, unsigned int page)
  */
 #define FORWARD_WHOLE 2
 
-static void need_init(struct exanest_need *need, const struct exanest_block *block)
+static void need_init(struct exanest_need *need, const struct exanest_page_fault *fault)
 {
-	const struct exanest_transfer *transfer = block->transfer;
-	u64 start = exanest_block_address(block, block->side);
-	u64 end = start + block->length;
-
 	need->translation = NULL;
 	need->fault = false;
 	need->identity.io = NULL;
-	need->address = block->address;
-	need->span = block->address & ~((u64)EXANEST_SPAN_SIZE - 1);
-	need->first = (block->address - need->span) >> PAGE_SHIFT;
-	need->end = span_pages_up_to(need, end);
-	if (block->forwards > FORWARD_WHOLE)
+	need->address = fault->address;
+	need->span = fault->address & ~((u64)EXANEST_SPAN_SIZE - 1);
+	need->first = (fault->address - need->span) >> PAGE_SHIFT;
+	need->end = span_pages_up_to(need, fault->end);
+	if (fault->forwards > FORWARD_WHOLE)
 		need->end = min(need->end, need->first + 1);
-	need->last = span_pages_up_to(need, start - block->offset + transfer->submission.length);
+	need->last = span_pages_up_to(need, fault->last);
 	need->ahead = need->end;
-	need->write = block->write;
+	need->write = fault->write;
 }
 
 /* How far beyond the block to bring pages in. */
@@ -212,7 +209,7 @@ static int need_resolve(struct exanest_need *need, struct exanest_resolver *reso
 }
 
 static int resolve(struct exanest_need *need, struct exanest_resolver *resolver,
-		   const struct exanest_block *block, u32 *ahead)
+		   const struct exanest_page_fault *fault)
 {
 	if (need->span >= resolver->space->mm->task_size)
 		return -EFAULT;
@@ -224,7 +221,7 @@ static int resolve(struct exanest_need *need, struct exanest_resolver *resolver,
 	 * An earlier block's fault brought them in. A block that was sent again because of that and
 	 * met the fault once more: a reset emptied the engine's tables, so map what is there.
 	 */
-	if (need_missing(need, need->first) == need->end && !block->retries)
+	if (need_missing(need, need->first) == need->end && !fault->retries)
 		return EXANEST_READY;
 	/* The device's page walk. What is there needs no fault. */
 	need_fill(need, resolver, need->first, need->end, 0);
@@ -235,21 +232,21 @@ static int resolve(struct exanest_need *need, struct exanest_resolver *resolver,
 		return EXANEST_READY;
 	}
 	need->fault = true;
-	trace_exanest_fault(block);
-	need->ahead = need_ahead(need, resolver, ahead);
+	trace_exanest_fault(fault);
+	need->ahead = need_ahead(need, resolver, fault->ahead);
 	return need_resolve(need, resolver);
 }
 
-int exanest_resolve(struct exanest_resolver *resolver, const struct exanest_block *block,
-		    u32 *ahead, struct exanest_need *need)
+int exanest_resolve(struct exanest_resolver *resolver, const struct exanest_page_fault *fault,
+		    struct exanest_need *need)
 {
-	need_init(need, block);
+	need_init(need, fault);
 	/* The address space stays while the resolver is in it; the last mmput may be the one here. */
 	need->entered = mmget_not_zero(resolver->space->mm);
 	if (!need->entered)
 		return -ECONNRESET;
 	identity_assume(resolver, &need->identity);
-	return resolve(need, resolver, block, ahead);
+	return resolve(need, resolver, fault);
 }
 
 void exanest_resolve_end(struct exanest_resolver *resolver, struct exanest_need *need, bool more)

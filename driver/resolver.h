@@ -10,8 +10,8 @@
 
 struct cgroup_subsys_state;
 struct cred;
-struct exanest_block;
 struct exanest_counters;
+struct exanest_page_fault;
 struct exanest_pagers;
 struct exanest_space;
 struct exanest_translation;
@@ -59,13 +59,12 @@ int exanest_resolver_init(struct exanest_resolver *resolver);
 void exanest_resolver_free(struct exanest_resolver *resolver);
 
 /*
- * Resolve what a block met. The block is the caller's; ahead: pages that the transfer
- * had brought in ahead on that side, which grows. Sleeps. Returns a verdict. Whatever
- * it is, exanest_resolve_end follows, which brings in pages ahead if more; the block may
- * be gone by then.
+ * Resolve a page fault, which is the caller's. What is brought in ahead grows from fault to
+ * fault of a transfer. Sleeps. Returns a verdict. Whatever it is, exanest_resolve_end follows,
+ * which brings in pages ahead if more; the fault may be gone by then.
  */
-int exanest_resolve(struct exanest_resolver *resolver, const struct exanest_block *block,
-		    u32 *ahead, struct exanest_need *need);
+int exanest_resolve(struct exanest_resolver *resolver, const struct exanest_page_fault *fault,
+		    struct exanest_need *need);
 void exanest_resolve_end(struct exanest_resolver *resolver, struct exanest_need *need, bool more);
 
 #endif

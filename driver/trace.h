@@ -57,9 +57,9 @@ TRACE_EVENT(exanest_transfer_end,
 		  __entry->context, __entry->sequence, __entry->status)
 );
 
-DECLARE_EVENT_CLASS(exanest_block,
-	TP_PROTO(const struct exanest_block *block),
-	TP_ARGS(block),
+DECLARE_EVENT_CLASS(exanest_page_fault,
+	TP_PROTO(const struct exanest_page_fault *fault),
+	TP_ARGS(fault),
 	TP_STRUCT__entry(
 		__field(u64, context)
 		__field(u64, sequence)
@@ -71,14 +71,14 @@ DECLARE_EVENT_CLASS(exanest_block,
 		__field(bool, write)
 	),
 	TP_fast_assign(
-		__entry->context = block->transfer->address;
-		__entry->sequence = block->transfer->sequence;
-		__entry->offset = block->offset;
-		__entry->owner = exanest_block_owner_address(block);
-		__entry->address = block->address;
-		__entry->length = block->length;
-		__entry->retries = block->retries;
-		__entry->write = block->write;
+		__entry->context = fault->context;
+		__entry->sequence = fault->sequence;
+		__entry->offset = fault->offset;
+		__entry->owner = fault->owner;
+		__entry->address = fault->address;
+		__entry->length = fault->end - fault->start;
+		__entry->retries = fault->retries;
+		__entry->write = fault->write;
 	),
 	TP_printk("transfer=%llu.%llu offset=%llu length=%u owner=%llu address=%#llx %s retries=%u",
 		  __entry->context, __entry->sequence, __entry->offset, __entry->length,
@@ -87,18 +87,19 @@ DECLARE_EVENT_CLASS(exanest_block,
 );
 
 /* The resolver found a page absent, and is going to bring it in. */
-DEFINE_EVENT(exanest_block, exanest_fault,
-	TP_PROTO(const struct exanest_block *block), TP_ARGS(block));
+DEFINE_EVENT(exanest_page_fault, exanest_fault,
+	TP_PROTO(const struct exanest_page_fault *fault), TP_ARGS(fault));
 /* It is for the process to bring it in. */
-DEFINE_EVENT(exanest_block, exanest_forward,
-	TP_PROTO(const struct exanest_block *block), TP_ARGS(block));
-DEFINE_EVENT(exanest_block, exanest_retransmit,
-	TP_PROTO(const struct exanest_block *block), TP_ARGS(block));
+DEFINE_EVENT(exanest_page_fault, exanest_forward,
+	TP_PROTO(const struct exanest_page_fault *fault), TP_ARGS(fault));
+/* The block that met it is sent again. */
+DEFINE_EVENT(exanest_page_fault, exanest_retransmit,
+	TP_PROTO(const struct exanest_page_fault *fault), TP_ARGS(fault));
 
 /* The block is ready again. ns: since the engine met the miss or fault. */
 TRACE_EVENT(exanest_resolved,
-	TP_PROTO(const struct exanest_block *block, u64 ns),
-	TP_ARGS(block, ns),
+	TP_PROTO(const struct exanest_page_fault *fault, u64 ns),
+	TP_ARGS(fault, ns),
 	TP_STRUCT__entry(
 		__field(u64, context)
 		__field(u64, sequence)
@@ -107,11 +108,11 @@ TRACE_EVENT(exanest_resolved,
 		__field(bool, fault)
 	),
 	TP_fast_assign(
-		__entry->context = block->transfer->address;
-		__entry->sequence = block->transfer->sequence;
-		__entry->offset = block->offset;
+		__entry->context = fault->context;
+		__entry->sequence = fault->sequence;
+		__entry->offset = fault->offset;
 		__entry->ns = ns;
-		__entry->fault = block->counted;
+		__entry->fault = fault->counted;
 	),
 	TP_printk("transfer=%llu.%llu offset=%llu %s ns=%llu",
 		  __entry->context, __entry->sequence, __entry->offset,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/ktime.h>
 #include <linux/mm.h>
-#include <linux/module.h>
 #include <linux/slab.h>
 
 #include "block.h"
@@ -9,21 +8,10 @@
 #include "trace.h"
 #include "transfer.h"
 
-static uint retries = 1000;
-module_param(retries, uint, 0644);
-MODULE_PARM_DESC(retries, "Times that a block is sent again, or to a pager, before -EBUSY");
-
-static uint pager_timeout_ms = 10000;
-module_param(pager_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(pager_timeout_ms, "How long, ms, a process may take to answer a fault event");
-
 /* Blocks that an engine is given at a time, as one, for as long as they meet no fault. */
 #define RUN_SIZE (8 * EXANEST_BLOCK_SIZE)
 /* Bytes that a port may have moved before it is the next one's turn. */
 #define TURN_BYTES RUN_SIZE
-
-/* For works that are no domain's. */
-static struct workqueue_struct *workqueue;
 
 #define ALL_FREE (BIT(EXANEST_TRANSFER_BLOCKS) - 1)
 
@@ -223,12 +211,9 @@ static struct exanest_block *block_take(struct exanest_transfer *transfer, u64 o
 	block->transfer = transfer;
 	block->offset = offset;
 	block->length = length;
-	block->retries = 0;
-	block->forwards = 0;
 	block->returned = false;
 	block->side = EXANEST_SIDE_NONE;
-	block->counted = false;
-	block->pager = NULL;
+	memset(&block->fault, 0, sizeof(block->fault));
 	return block;
 }
 
@@ -261,7 +246,7 @@ static struct exanest_block *transfer_issue(struct exanest_transfer *transfer)
 		list_del_init(&block->link);
 		if (!block->returned) {
 			exanest_count(&transfer->port->counters, EXANEST_RETRANSMITS, 1);
-			trace_exanest_retransmit(block);
+			trace_exanest_retransmit(&block->fault);
 		}
 		block->returned = false;
 		return block;
@@ -315,8 +300,8 @@ static void transfers_drop(struct exanest_port *port)
 		for_each_set_bit(i, &busy, EXANEST_TRANSFER_BLOCKS) {
 			block = &transfer->blocks[i];
 			/* Which side it waits for, if it does, only the pagers know. */
-			if (exanest_pager_cancel(&port->pagers, block) ||
-			    exanest_pager_cancel(&transfer->peer->pagers, block))
+			if (exanest_pager_cancel(&port->memory.pagers, &block->fault) ||
+			    exanest_pager_cancel(&transfer->peer->memory.pagers, &block->fault))
 				block_free(block);
 		}
 		transfer_runnable(transfer);
@@ -360,7 +345,7 @@ static void block_return(struct exanest_block *block, bool ready)
 /* To be sent again. */
 static void block_ready(struct exanest_block *block)
 {
-	block->retries++;
+	block->fault.retries++;
 	block_return(block, true);
 }
 
@@ -380,36 +365,6 @@ static void block_fail(struct exanest_block *block, int status, u32 side, u64 ad
 	spin_unlock(&port->lock);
 	trace_exanest_fail(block, status, address);
 	block_return(block, false);
-}
-
-static bool block_exhausted(const struct exanest_block *block)
-{
-	return block->retries + block->forwards > READ_ONCE(retries);
-}
-
-static void port_queue_resolve(struct exanest_port *port)
-{
-	struct workqueue_struct *queue = workqueue;
-
-	if (port->domain)
-		queue = exanest_domain_resolver(port->domain);
-	port_get(port);
-	if (!queue_work(queue, &port->resolve))
-		exanest_port_put(port);
-}
-
-/* Hand a block to the resolver of the side that it met a fault on. */
-static void block_park(struct exanest_block *block)
-{
-	struct exanest_port *owner = exanest_block_owner(block, block->side);
-
-	/* Once it is in the list its transfer may end, and with it what keeps the owner. */
-	port_get(owner);
-	spin_lock(&owner->parked_lock);
-	list_add_tail(&block->link, &owner->parked);
-	spin_unlock(&owner->parked_lock);
-	port_queue_resolve(owner);
-	exanest_port_put(owner);
 }
 
 /*
@@ -443,17 +398,42 @@ static void run_split(struct exanest_block *block, u32 skipped)
 		exanest_engine_ready(transfer->port->engine, &transfer->port->turn);
 }
 
+static void block_settle(struct exanest_page_fault *fault, int status)
+{
+	struct exanest_block *block = container_of(fault, struct exanest_block, fault);
+
+	if (status)
+		block_fail(block, status, block->side, fault->address);
+	else
+		block_ready(block);
+}
+
+/* Hand a block to the resolver of the side that it met a fault on. */
 static void block_fault(struct exanest_block *block, u32 side, u32 skipped)
 {
+	struct exanest_transfer *transfer = block->transfer;
+	struct exanest_page_fault *fault = &block->fault;
+	u64 start = exanest_block_address(block, side);
+
 	run_split(block, skipped);
-	block->write = exanest_block_writes(block, side);
-	block->address = exanest_block_address(block, side) + skipped;
-	block->detected = ktime_get_ns();
 	block->side = side;
-	if (block_exhausted(block))
-		block_fail(block, -EBUSY, side, block->address);
+	fault->settle = block_settle;
+	fault->dropped = &transfer->port->memory.gone;
+	fault->start = start;
+	fault->end = start + block->length;
+	fault->last = start - block->offset + transfer->submission.length;
+	fault->address = start + skipped;
+	fault->detected = ktime_get_ns();
+	fault->ahead = &transfer->ahead[side];
+	fault->write = exanest_block_writes(block, side);
+	fault->context = transfer->address;
+	fault->sequence = transfer->sequence;
+	fault->offset = block->offset;
+	fault->owner = side == EXANEST_SIDE_LOCAL ? transfer->address : transfer->submission.peer;
+	if (exanest_page_fault_exhausted(fault))
+		block_settle(fault, -EBUSY);
 	else
-		block_park(block);
+		exanest_memory_park(&exanest_block_owner(block, side)->memory, fault);
 }
 
 /*
@@ -506,7 +486,7 @@ static void block_complete(struct exanest_block *block, const struct exanest_res
 		block_fault(block, result->side, result->skipped);
 		break;
 	case -ECANCELED:
-		if (block_exhausted(block))
+		if (exanest_page_fault_exhausted(&block->fault))
 			block_fail(block, -EIO, EXANEST_SIDE_NONE, 0);
 		else
 			block_ready(block);
@@ -537,8 +517,8 @@ static void block_describe(const struct exanest_block *block, struct exanest_des
 		.op = transfer->submission.op,
 		.atomic = transfer->submission.atomic,
 		.length = block->length,
-		.local = transfer->port->resolver.space,
-		.remote = transfer->peer->resolver.space,
+		.local = transfer->port->memory.resolver.space,
+		.remote = transfer->peer->memory.resolver.space,
 		.local_address = exanest_block_address(block, EXANEST_SIDE_LOCAL),
 		.remote_address = exanest_block_address(block, EXANEST_SIDE_REMOTE),
 		.operand = transfer->submission.operand,
@@ -642,181 +622,15 @@ void exanest_port_ready(struct exanest_port *port)
 }
 
 /*
- * Faults in a port's memory. One at a time, so that one process's slow memory holds up
- * only transfers that need it.
- */
-static unsigned long pager_time(void)
-{
-	return msecs_to_jiffies(clamp(READ_ONCE(pager_timeout_ms), 1U, 3600U * MSEC_PER_SEC));
-}
-
-static void expire_arm(struct exanest_port *port, unsigned long delay)
-{
-	port_get(port);
-	if (!queue_delayed_work(workqueue, &port->expire, delay))
-		exanest_port_put(port);
-	/* exanest_port_end says so before it cancels. */
-	if (exanest_port_gone(port) && cancel_delayed_work(&port->expire))
-		exanest_port_put(port);
-}
-
-/* The block is its pager's, or at its end. */
-static void block_forward(struct exanest_port *owner, struct exanest_block *block,
-			  const struct exanest_need *need)
-{
-	u32 side = block->side;
-
-	block->address = max(block->address, need->address);
-	if (block_exhausted(block)) {
-		exanest_count(&owner->counters, EXANEST_FAULTS_FAILED, 1);
-		block_fail(block, -EBUSY, side, block->address);
-		return;
-	}
-	exanest_count(&owner->counters, EXANEST_FAULTS_PAGER, 1);
-	block->forwards++;
-	trace_exanest_forward(block);
-	if (exanest_pager_add(&owner->pagers, block, need->length, pager_time()))
-		expire_arm(owner, pager_time() + 1);
-	else
-		block_fail(block, -ECONNRESET, side, block->address);
-}
-
-static void block_resolve(struct exanest_port *owner, struct exanest_block *block)
-{
-	struct exanest_need need;
-	int verdict;
-	u64 took;
-
-	if (exanest_port_gone(owner) || exanest_port_gone(block->transfer->port)) {
-		block_fail(block, -ECONNRESET, block->side, block->address);
-		return;
-	}
-	verdict = exanest_resolve(&owner->resolver, block, &block->transfer->ahead[block->side],
-				  &need);
-	if (need.fault && !block->counted) {
-		block->counted = true;
-		exanest_count(&owner->counters, EXANEST_FAULTS, 1);
-	}
-	switch (verdict) {
-	case EXANEST_READY:
-		took = ktime_get_ns() - block->detected;
-		if (block->counted)
-			exanest_count(&owner->counters, EXANEST_RESOLVE_NS, took);
-		trace_exanest_resolved(block, took);
-		block_ready(block);
-		break;
-	case EXANEST_FORWARD:
-		block_forward(owner, block, &need);
-		break;
-	default:
-		exanest_count(&owner->counters, EXANEST_FAULTS_FAILED, 1);
-		block_fail(block, verdict, block->side, max(need.address, block->address));
-	}
-	/* The block is not ours any more: pages ahead come in while it is moved. */
-	exanest_resolve_end(&owner->resolver, &need, verdict == EXANEST_READY);
-}
-
-static struct exanest_block *parked_take(struct exanest_port *port)
-{
-	struct exanest_block *block;
-
-	spin_lock(&port->parked_lock);
-	block = list_first_entry_or_null(&port->parked, struct exanest_block, link);
-	if (block)
-		list_del_init(&block->link);
-	spin_unlock(&port->parked_lock);
-	return block;
-}
-
-static void port_resolve(struct work_struct *work)
-{
-	struct exanest_port *port = container_of(work, struct exanest_port, resolve);
-	struct exanest_block *block;
-
-	while ((block = parked_take(port))) {
-		block_resolve(port, block);
-		cond_resched_tasks_rcu_qs();
-	}
-	exanest_port_put(port);
-}
-
-static void port_expire(struct work_struct *work)
-{
-	struct exanest_port *port = container_of(to_delayed_work(work), struct exanest_port,
-						 expire);
-	struct exanest_block *block, *next;
-	unsigned long delay;
-	LIST_HEAD(late);
-
-	delay = exanest_pager_expire(&port->pagers, &late);
-	if (delay)
-		expire_arm(port, delay);
-	list_for_each_entry_safe(block, next, &late, link) {
-		list_del_init(&block->link);
-		exanest_count(&port->counters, EXANEST_FAULTS_FAILED, 1);
-		block_fail(block, -ETIMEDOUT, block->side, block->address);
-	}
-	exanest_port_put(port);
-}
-
-/* Blocks that waited go on to the resolver, to see what has become of their pages. */
-static void park_all(struct list_head *blocks)
-{
-	struct exanest_block *block, *next;
-
-	list_for_each_entry_safe(block, next, blocks, link) {
-		list_del_init(&block->link);
-		block_park(block);
-	}
-}
-
-int exanest_port_take_range(struct exanest_port *port, unsigned long start, unsigned long last)
-{
-	return exanest_pager_take(&port->pagers, port->rings, start, last);
-}
-
-int exanest_port_give_back_range(struct exanest_port *port, unsigned long start, unsigned long last)
-{
-	LIST_HEAD(blocks);
-	int error;
-
-	error = exanest_pager_give_back(&port->pagers, start, last, &blocks);
-	park_all(&blocks);
-	return error;
-}
-
-int exanest_port_answer(struct exanest_port *port, u64 ticket, bool provided)
-{
-	struct exanest_block *block = exanest_pager_answer(&port->pagers, ticket);
-
-	if (!block)
-		return -ENOENT;
-	if (provided) {
-		block_park(block);
-		return 0;
-	}
-	exanest_count(&port->counters, EXANEST_FAULTS_FAILED, 1);
-	block_fail(block, -EFAULT, block->side, block->address);
-	return 0;
-}
-
-/*
  * Lifetime.
  */
 void exanest_port_end(struct exanest_port *port)
 {
-	LIST_HEAD(blocks);
-
-	WRITE_ONCE(port->gone, true);
-	smp_mb(); /* see block_moves and expire_arm */
-	exanest_pager_close(&port->pagers, &blocks);
-	park_all(&blocks);
-	if (cancel_delayed_work(&port->expire))
-		exanest_port_put(port);
+	exanest_memory_end(&port->memory);
 	/* Its transfers are told when they are next looked at, and its peers' as well. */
 	exanest_port_ready(port);
 	if (atomic_read(&port->moving))
-		exanest_engine_quiesce(port->engine, port->resolver.space);
+		exanest_engine_quiesce(port->engine, port->memory.resolver.space);
 	/* An engine that does not let go is reset after block_timeout_ms. */
 	wait_var_event(&port->moving, !atomic_read(&port->moving));
 }
@@ -846,35 +660,19 @@ int exanest_port_init(struct exanest_port *port, void (*release)(struct exanest_
 	kref_init(&port->member.reference);
 	port->release = release;
 	INIT_LIST_HEAD(&port->turn.link);
-	spin_lock_init(&port->parked_lock);
-	INIT_LIST_HEAD(&port->parked);
-	INIT_WORK(&port->resolve, port_resolve);
-	INIT_DELAYED_WORK(&port->expire, port_expire);
 	spin_lock_init(&port->lock);
 	INIT_LIST_HEAD(&port->runnable);
 	INIT_LIST_HEAD(&port->idle);
 	INIT_LIST_HEAD(&port->fences);
-	exanest_pagers_init(&port->pagers);
-	port->resolver.pagers = &port->pagers;
-	port->resolver.counters = &port->counters;
-	return exanest_resolver_init(&port->resolver);
+	port->memory.reference = &port->member.reference;
+	port->memory.release = port_release;
+	port->memory.counters = &port->counters;
+	return exanest_memory_init(&port->memory);
 }
 
 void exanest_port_free(struct exanest_port *port)
 {
 	exanest_ring_set_free(port->rings);
-	exanest_pagers_free(&port->pagers);
-	exanest_resolver_free(&port->resolver);
+	exanest_memory_free(&port->memory);
 	kvfree(port->transfers);
-}
-
-int exanest_ports_start(void)
-{
-	workqueue = alloc_workqueue("exanest", WQ_UNBOUND | WQ_FREEZABLE, 0);
-	return workqueue ? 0 : -ENOMEM;
-}
-
-void exanest_ports_stop(void)
-{
-	destroy_workqueue(workqueue);
 }

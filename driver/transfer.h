@@ -33,8 +33,7 @@
 #include "counters.h"
 #include "domain.h"
 #include "engine.h"
-#include "pager.h"
-#include "resolver.h"
+#include "memory.h"
 
 /* Runs of one turn. */
 #define EXANEST_TURN_RUNS 8
@@ -45,7 +44,6 @@ struct exanest_transfer;
 struct exanest_port {
 	struct exanest_member member; /* its reference is the port's */
 	void (*release)(struct exanest_port *port);
-	bool gone;
 
 	struct exanest_engine *engine;
 	struct exanest_domain *domain;  /* NULL before its context joined */
@@ -53,14 +51,8 @@ struct exanest_port {
 	struct exanest_turn turn;
 	struct exanest_counters counters;
 
-	/* Its memory. */
-	struct exanest_resolver resolver;
-	struct exanest_pagers pagers;
+	struct exanest_memory memory;
 	atomic_t moving; /* blocks at the engine that have it on a side, one for each */
-	spinlock_t parked_lock;
-	struct list_head parked; /* blocks, in the order in which they met their faults */
-	struct work_struct resolve;
-	struct delayed_work expire; /* of the pager's blocks */
 
 	/* What it submitted. */
 	spinlock_t lock;
@@ -80,13 +72,8 @@ struct exanest_port {
 /* What engines call. */
 extern const struct exanest_engine_client exanest_transfers;
 
-/* Works of ports. Made before and destroyed after all ports. */
-int exanest_ports_start(void);
-void exanest_ports_stop(void);
-
 /*
- * Make a port of cleared memory, whose engine, resolver.space and resolver.cred are
- * set. release is called, once, without a lock, when the last reference is gone.
+ * Make a port of cleared memory, whose engine, memory.resolver.space and .cred are set. release is called, once, without a lock, when the last reference is gone.
  */
 int exanest_port_init(struct exanest_port *port, void (*release)(struct exanest_port *port));
 /* After release. */
@@ -101,7 +88,7 @@ void exanest_port_put(struct exanest_port *port);
 
 static inline bool exanest_port_gone(const struct exanest_port *port)
 {
-	return READ_ONCE(port->gone);
+	return READ_ONCE(port->memory.gone);
 }
 
 /* The rings are the port's from then on. -ENOMEM. */
@@ -112,11 +99,5 @@ void exanest_port_ready(struct exanest_port *port);
 
 /* The port is gone. When it returns nothing of its memory is accessed any more. Sleeps. */
 void exanest_port_end(struct exanest_port *port);
-
-/* The process takes a range over, or gives it back, or answers an event. */
-int exanest_port_take_range(struct exanest_port *port, unsigned long start, unsigned long last);
-int exanest_port_give_back_range(struct exanest_port *port, unsigned long start,
-				 unsigned long last);
-int exanest_port_answer(struct exanest_port *port, u64 ticket, bool provided);
 
 #endif
