@@ -38,7 +38,8 @@ struct exanest_transfer {
 	struct list_head link; /* runnable, idle or fences of the port; or none */
 	struct list_head retry;
 	struct exanest_port *port; /* whose submission it is; counted while in use, as is */
-	struct exanest_port *peer; /* NULL: not in use */
+	struct exanest_port *peer; /* NULL: on another node */
+	bool used;
 	struct exanest_submission submission;
 	u64 address; /* of port */
 	u64 sequence;

@@ -199,6 +199,7 @@ static int context_open(struct inode *inode, struct file *file)
 	if (error)
 		goto port;
 	context->port.memory.resolver.space = context->user.space;
+	context->port.export.space = context->user.space;
 	context->invalidations = atomic64_read(&context->user.space->invalidations);
 	/* Last: once it is in the list its counters are shown. */
 	error = contexts_add(context);
@@ -264,18 +265,41 @@ static long query_ioctl(const struct exanest_context *context, void __user *argu
 	return copy_out(argument, &query, sizeof(query));
 }
 
+/* Give the context an address, and the domain room for it. */
+static int enter(struct exanest_context *context, struct exanest_domain *domain)
+{
+	struct exanest_port *port = &context->port;
+	int error;
+
+	exanest_domain_key(domain, port->export.key);
+	error = exanest_engine_export(port->engine, &port->export);
+	if (error)
+		return error;
+	port->member.address = port->export.address;
+	error = exanest_domain_reserve(domain, &port->member);
+	if (error)
+		exanest_engine_retract(port->engine, &port->export);
+	return error;
+}
+
 static long join(struct exanest_context *context, struct exanest_join *request)
 {
 	struct exanest_port *port = &context->port;
 	struct exanest_domain *domain;
+	int error;
 
 	if (exanest_port_gone(port))
 		return -ESHUTDOWN;
 	if (port->domain)
 		return -EALREADY;
-	domain = exanest_domain_join(&port->member, request->secret, context->cred, port->engine);
+	domain = exanest_domain_join(request->secret, context->cred, port->engine);
 	if (IS_ERR(domain))
 		return PTR_ERR(domain);
+	error = enter(context, domain);
+	if (error) {
+		exanest_domain_put(domain);
+		return error;
+	}
 	request->address = port->member.address;
 	port->memory.resolver.policy = request->policy;
 	WRITE_ONCE(port->memory.resolvers, exanest_domain_resolver(domain));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <crypto/algapi.h>
+#include <crypto/sha2.h>
 #include <linux/cred.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
@@ -16,6 +18,7 @@ struct exanest_domain {
 	struct list_head link;
 	unsigned int count; /* of memberships, under domains_lock */
 	u8 secret[EXANEST_SECRET_BYTES];
+	u64 key[2];
 	kuid_t uid;
 	struct user_namespace *user_ns;
 	const void *engine;
@@ -25,7 +28,6 @@ struct exanest_domain {
 
 static LIST_HEAD(domains);
 static DEFINE_MUTEX(domains_lock);
-static atomic64_t last_address = ATOMIC64_INIT(0);
 
 static bool domain_admits(const struct exanest_domain *domain, const u8 *secret,
 			  const struct cred *cred, const void *engine)
@@ -35,15 +37,36 @@ static bool domain_admits(const struct exanest_domain *domain, const u8 *secret,
 	       !crypto_memneq(domain->secret, secret, sizeof(domain->secret));
 }
 
+static void key_make(struct exanest_domain *domain)
+{
+	struct {
+		u8 name[16];
+		u8 secret[EXANEST_SECRET_BYTES];
+		__le64 uid;
+	} what = { .name = "exanest domain", .uid = cpu_to_le64(__kuid_val(domain->uid)) };
+	u64 digest[SHA256_DIGEST_SIZE / sizeof(u64)];
+
+	BUILD_BUG_ON(sizeof(what) != 16 + EXANEST_SECRET_BYTES + 8);
+	memcpy(what.secret, domain->secret, sizeof(what.secret));
+	sha256((const u8 *)&what, sizeof(what), (u8 *)digest);
+	if (domain->user_ns != &init_user_ns)
+		get_random_bytes(digest, sizeof(digest));
+	/* As on the link, so that nodes of either byte order agree. */
+	domain->key[0] = le64_to_cpu((__force __le64)digest[0]);
+	domain->key[1] = le64_to_cpu((__force __le64)digest[1]);
+	memzero_explicit(&what, sizeof(what));
+	memzero_explicit(digest, sizeof(digest));
+}
+
 static struct exanest_domain *domain_create(const u8 *secret, const struct cred *cred,
 					    const void *engine)
 {
 	struct exanest_domain *domain = kzalloc(sizeof(*domain), GFP_KERNEL_ACCOUNT);
+	static u64 count; /* under domains_lock */
 
 	if (!domain)
 		return NULL;
-	domain->resolver = alloc_workqueue("exanest/%lld", WQ_UNBOUND | WQ_FREEZABLE, 0,
-					   atomic64_read(&last_address));
+	domain->resolver = alloc_workqueue("exanest/%llu", WQ_UNBOUND | WQ_FREEZABLE, 0, ++count);
 	if (!domain->resolver) {
 		kfree(domain);
 		return NULL;
@@ -52,6 +75,7 @@ static struct exanest_domain *domain_create(const u8 *secret, const struct cred 
 	domain->uid = cred->euid;
 	domain->user_ns = get_user_ns(cred->user_ns);
 	domain->engine = engine;
+	key_make(domain);
 	xa_init_flags(&domain->members, XA_FLAGS_ACCOUNT);
 	list_add(&domain->link, &domains);
 	return domain;
@@ -92,21 +116,21 @@ void exanest_domain_put(struct exanest_domain *domain)
 	kfree_sensitive(domain);
 }
 
-struct exanest_domain *exanest_domain_join(struct exanest_member *member, const u8 *secret,
-					   const struct cred *cred, const void *engine)
+struct exanest_domain *exanest_domain_join(const u8 *secret, const struct cred *cred,
+					   const void *engine)
 {
-	struct exanest_domain *domain = domain_get(secret, cred, engine);
-	int error;
+	return domain_get(secret, cred, engine) ?: ERR_PTR(-ENOMEM);
+}
 
-	if (!domain)
-		return ERR_PTR(-ENOMEM);
-	member->address = atomic64_inc_return(&last_address);
-	error = xa_reserve(&domain->members, member->address, GFP_KERNEL_ACCOUNT);
-	if (error) {
-		exanest_domain_put(domain);
-		return ERR_PTR(error);
-	}
-	return domain;
+void exanest_domain_key(const struct exanest_domain *domain, u64 key[2])
+{
+	key[0] = domain->key[0];
+	key[1] = domain->key[1];
+}
+
+int exanest_domain_reserve(struct exanest_domain *domain, const struct exanest_member *member)
+{
+	return xa_reserve(&domain->members, member->address, GFP_KERNEL_ACCOUNT);
 }
 
 void exanest_domain_enter(struct exanest_domain *domain, struct exanest_member *member)

@@ -21,12 +21,17 @@ struct exanest_member {
 	u64 address; /* of its engine; 0 before it joined */
 };
 
+/* The domain of this secret, user and engine, with a membership to give back. ERR_PTR. */
+struct exanest_domain *exanest_domain_join(const u8 *secret, const struct cred *cred,
+					   const void *engine);
 /*
- * Make a member of the domain of this secret, user and engine. A member becomes known
- * with exanest_domain_enter, which cannot fail. ERR_PTR.
+ * What other nodes prove with that they know the secret: from it and the user, so the same
+ * on all nodes. User namespaces have no identity beyond their node: in one that is not the
+ * initial one, the key is random.
  */
-struct exanest_domain *exanest_domain_join(struct exanest_member *member, const u8 *secret,
-					   const struct cred *cred, const void *engine);
+void exanest_domain_key(const struct exanest_domain *domain, u64 key[2]);
+/* A member, whose address is set, becomes known with exanest_domain_enter, which cannot fail after this. */
+int exanest_domain_reserve(struct exanest_domain *domain, const struct exanest_member *member);
 void exanest_domain_enter(struct exanest_domain *domain, struct exanest_member *member);
 /* No peer finds the member any more; one that found it before may still hold it. */
 void exanest_domain_leave(struct exanest_domain *domain, struct exanest_member *member);

@@ -32,7 +32,7 @@ static unsigned long timeout_jiffies(void)
 }
 
 struct slot {
-	struct list_head link;          /* in flight, the oldest first; or free */
+	struct list_head link;          /* in flight, the oldest first; far; or free */
 	struct exanest_block *block;    /* NULL: free */
 	struct exanest_descriptor what; /* what a completion is checked against */
 	unsigned long deadline;         /* jiffies */
@@ -59,6 +59,7 @@ struct exanest_engine {
 	spinlock_t slots_lock; /* of what follows */
 	struct slot *slots;
 	struct list_head free, in_flight;
+	struct list_head far; /* in flight to other nodes, without a deadline */
 	unsigned int free_count;
 	unsigned int rooms;    /* times that there was room */
 	unsigned int failures; /* resets since the last completion */
@@ -220,7 +221,8 @@ static unsigned int slots_take(struct exanest_engine *engine,
 	spin_lock(&engine->slots_lock);
 	for (i = 0; i < count && engine->free_count; i++) {
 		slot = list_first_entry(&engine->free, struct slot, link);
-		list_move_tail(&slot->link, &engine->in_flight);
+		list_move_tail(&slot->link,
+			       descriptors[i].remote ? &engine->in_flight : &engine->far);
 		WRITE_ONCE(engine->free_count, engine->free_count - 1);
 		slot->block = blocks[i];
 		slot->deadline = deadline;
@@ -280,6 +282,18 @@ static bool result_valid(const struct exanest_result *result, const struct exane
 		break;
 	case -ECANCELED:
 	case -EIO:
+		break;
+	case -EBUSY:
+	case -ENOMEM:
+	case -ETIMEDOUT:
+		if (what->remote || result->side != EXANEST_SIDE_REMOTE ||
+		    result->skipped >= what->length - result->moved)
+			return false;
+		break;
+	case -EHOSTUNREACH:
+	case -ECONNRESET:
+		if (what->remote)
+			return false;
 		break;
 	default:
 		return false;
@@ -409,15 +423,89 @@ unsigned int exanest_engine_submit(struct exanest_engine *engine,
 	return accepted;
 }
 
+/* From now on blocks of a space to other nodes have a deadline, too. */
+static void far_limit(struct exanest_engine *engine, const struct exanest_space *space)
+{
+	unsigned long deadline = jiffies + timeout_jiffies();
+	struct slot *slot, *next;
+
+	spin_lock(&engine->slots_lock);
+	list_for_each_entry_safe(slot, next, &engine->far, link) {
+		if (slot->what.local->space != space)
+			continue;
+		slot->deadline = deadline;
+		list_move_tail(&slot->link, &engine->in_flight);
+	}
+	spin_unlock(&engine->slots_lock);
+}
+
 void exanest_engine_quiesce(struct exanest_engine *engine, struct exanest_space *space)
 {
 	const struct exanest_engine_operations *operations;
 	int held;
 
 	operations = operations_hold(engine, &held);
-	if (operations->quiesce)
+	if (operations->quiesce) {
+		far_limit(engine, space);
 		operations->quiesce(engine, space);
+		queue_delayed_work(engine->worker, &engine->watchdog, timeout_jiffies() + 1);
+	}
 	operations_release(engine, held);
+}
+
+/*
+ * Exports.
+ */
+int exanest_engine_export(struct exanest_engine *engine, struct exanest_export *export)
+{
+	const struct exanest_engine_operations *operations;
+	static atomic64_t last_address = ATOMIC64_INIT(0);
+	int held, error = 0;
+
+	operations = operations_hold(engine, &held);
+	if (operations->export && !READ_ONCE(engine->dead))
+		error = operations->export(engine, export);
+	else
+		export->address = atomic64_inc_return(&last_address);
+	operations_release(engine, held);
+	return error;
+}
+
+void exanest_engine_retract(struct exanest_engine *engine, struct exanest_export *export)
+{
+	const struct exanest_engine_operations *operations;
+	int held;
+
+	operations = operations_hold(engine, &held);
+	if (operations->retract)
+		operations->retract(engine, export);
+	operations_release(engine, held);
+}
+
+void exanest_engine_settle(struct exanest_engine *engine, const struct exanest_remote_fault *fault,
+			   int status)
+{
+	const struct exanest_engine_operations *operations;
+	int held;
+
+	operations = operations_hold(engine, &held);
+	if (operations->settle)
+		operations->settle(engine, fault, status);
+	operations_release(engine, held);
+}
+
+void exanest_engine_fault(struct exanest_engine *engine, struct exanest_export *export,
+			  const struct exanest_remote_fault *fault)
+{
+	client->fault(export, fault);
+}
+EXPORT_SYMBOL_GPL(exanest_engine_fault);
+
+bool exanest_engine_reaches(const struct exanest_engine *engine, u64 address)
+{
+	u64 node = address >> EXANEST_ADDRESS_NODE_SHIFT;
+
+	return engine->limits.node && node && node != engine->limits.node;
 }
 
 /*
@@ -471,6 +559,9 @@ static void engine_give_back(struct exanest_engine *engine)
 	struct slot *slot;
 
 	spin_lock(&engine->slots_lock);
+	list_for_each_entry(slot, &engine->far, link)
+		slot->deadline = now + 1; /* it was not late */
+	list_splice_init(&engine->far, &engine->in_flight);
 	while ((slot = list_first_entry_or_null(&engine->in_flight, struct slot, link))) {
 		result = (struct exanest_result){ .status = -ECANCELED };
 		if (engine->dead || slot->what.op == EXANEST_OP_ATOMIC ||
@@ -623,6 +714,7 @@ static void slots_init(struct exanest_engine *engine)
 
 	INIT_LIST_HEAD(&engine->free);
 	INIT_LIST_HEAD(&engine->in_flight);
+	INIT_LIST_HEAD(&engine->far);
 	for (slot = engine->slots; slot < engine->slots + engine->limits.depth; slot++)
 		list_add_tail(&slot->link, &engine->free);
 	engine->free_count = engine->limits.depth;
@@ -636,6 +728,9 @@ struct exanest_engine *exanest_engine_register(const struct exanest_engine_opera
 
 	if (!operations->move != !operations->wake || !operations->move == !operations->submit ||
 	    !operations->submit != !operations->reset)
+		return ERR_PTR(-EINVAL);
+	if (!operations->export != !operations->retract || (limits->node && !operations->settle) ||
+	    limits->node > U16_MAX)
 		return ERR_PTR(-EINVAL);
 	if (!limits->depth || limits->depth > EXANEST_ENGINE_DEPTH_MAX ||
 	    limits->run < EXANEST_BLOCK_SIZE || limits->run % EXANEST_BLOCK_SIZE)

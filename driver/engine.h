@@ -25,7 +25,8 @@
  * not have) resets it. A completion of a descriptor that was completed before,
  * or was in flight before a reset, is counted and dropped.
  *
- * Failure. A block whose completion does not come within block_timeout_ms, or an
+ * Failure. A block whose completion does not come within block_timeout_ms (a block to
+ * another node: after quiesce; before that the backend limits its time), or an
  * engine that says so itself (exanest_engine_fail), causes a reset. Then the
  * block that was late, and atomics, which may have been executed, end with -EIO;
  * other blocks are sent again. An engine that has to be reset RESETS_MAX times
@@ -42,6 +43,9 @@
 
 #define EXANEST_ENGINE_DEPTH_MAX 32768U
 
+/* An address of a context has the number of its node in the upper bits; 0: of an engine without a link. */
+#define EXANEST_ADDRESS_NODE_SHIFT 48
+
 struct exanest_block;
 struct exanest_engine;
 struct exanest_space;
@@ -50,15 +54,36 @@ struct exanest_translation;
 struct exanest_limits {
 	u32 depth; /* descriptors in flight, 1 to EXANEST_ENGINE_DEPTH_MAX */
 	u32 run;   /* bytes of one descriptor: a multiple of EXANEST_BLOCK_SIZE */
+	u32 node;  /* number of this node on the engine's link; 0: it has none */
+};
+
+/* The memory of a context, as transfers name it. */
+struct exanest_export {
+	struct exanest_space *space;
+	u64 key[2];  /* what other nodes prove their right with: that of the domain */
+	u64 address; /* set by exanest_engine_export; not used again before the driver is reloaded */
+	void *private; /* of the backend */
+};
+
+/* A page fault that a block of another node met in the memory of an export. */
+struct exanest_remote_fault {
+	u64 fault; /* of the backend, as is: */
+	unsigned int epoch;
+	u64 node, request; /* which block it is: the same for all faults of one block */
+	u64 start, end;    /* addresses of the block */
+	u64 last;          /* up to which its transfer goes */
+	u64 address;       /* of the fault */
+	bool write;
 };
 
 struct exanest_descriptor {
 	u32 tag; /* of the completion: slot (below depth) in the lower 16 bits, generation above */
 	u16 op;  /* EXANEST_OP_PUT: local to remote; _GET: remote to local; _ATOMIC: on remote */
-	u16 atomic;                  /* enum exanest_atomic */
-	u32 length;                  /* bytes, at least 1; atomics: 4 or 8 */
-	struct exanest_space *local; /* not for atomics */
-	struct exanest_space *remote;
+	u16 atomic; /* enum exanest_atomic */
+	u32 length; /* bytes, at least 1; atomics: 4 or 8 */
+	struct exanest_export *local;
+	struct exanest_export *remote;     /* NULL: on another node */
+	u64 peer;                          /* address of remote */
 	u64 local_address, remote_address; /* no sum with length wraps around */
 	u64 operand, compare;
 };
@@ -68,13 +93,16 @@ struct exanest_result {
 	/*
 	 * 0: all was moved. -EFAULT: the byte behind those moved and skipped has no valid
 	 * translation on side, or none for writing. -ECANCELED: not executed, or not to its end, because
-	 * of quiesce. -EIO: the engine cannot move it.
+	 * of quiesce. -EIO: the engine cannot move it. If remote is on another node, -EFAULT on that side
+	 * stays, and so do -EBUSY, -ENOMEM and -ETIMEDOUT, of the byte that -EFAULT would be of;
+	 * -EHOSTUNREACH: there is no such context, or no answer; -ECONNRESET: no answer, and whether an
+	 * atomic was executed is not known.
 	 */
 	s32 status;
 	u32 moved; /* bytes from the beginning on; atomics: 0 unless status is 0 */
-	u32 side;  /* with -EFAULT: EXANEST_SIDE_LOCAL or _REMOTE */
+	u32 side;  /* with an error of a byte: EXANEST_SIDE_LOCAL or _REMOTE */
 	/*
-	 * With -EFAULT, from an engine that does not move bytes in their order: how far behind
+	 * With such an error, from an engine that does not move bytes in their order: how far behind
 	 * those moved the byte without a translation is. What lies between is moved again.
 	 */
 	u32 skipped;
@@ -90,6 +118,20 @@ struct exanest_engine_operations {
 	int (*space_attach)(struct exanest_engine *engine, struct exanest_space *space);
 	/* Nothing of it is in flight, all of it was invalidated. May sleep. */
 	void (*space_detach)(struct exanest_engine *engine, struct exanest_space *space);
+	/*
+	 * A context of an attached space has a domain: set address. retract: nothing is in flight
+	 * to or from it on this node, and no other node accesses it any more when this returns; for an
+	 * export that was retracted before, or never made, it does nothing. May sleep. Without export,
+	 * addresses are numbers, and only contexts of this node are reached.
+	 */
+	int (*export)(struct exanest_engine *engine, struct exanest_export *export);
+	void (*retract)(struct exanest_engine *engine, struct exanest_export *export);
+	/*
+	 * The end of a fault that was reported with exanest_engine_fault: its page is there (0), or the
+	 * block of the other node ends with -EFAULT, -EBUSY, -ENOMEM or -ETIMEDOUT. May sleep.
+	 */
+	void (*settle)(struct exanest_engine *engine, const struct exanest_remote_fault *fault,
+		       int status);
 	/*
 	 * Pages [first, first + count) of a span have valid entries now. Its lock is held
 	 * for writing. Must not sleep. An error takes the entries back.
@@ -148,6 +190,12 @@ void exanest_engine_unregister(struct exanest_engine *engine);
 void *exanest_engine_private(const struct exanest_engine *engine);
 
 void exanest_engine_complete(struct exanest_engine *engine, const struct exanest_result *result);
+/*
+ * export is not retracted before this returns. settle follows, or is called inside. May sleep, but
+ * reclaims no memory.
+ */
+void exanest_engine_fault(struct exanest_engine *engine, struct exanest_export *export,
+			  const struct exanest_remote_fault *fault);
 /* After submit did not accept all: there is room. A completion says the same. */
 void exanest_engine_room(struct exanest_engine *engine);
 /* It has to be reset. reason: static text, for the log. Any context, interrupts too. */
@@ -180,6 +228,8 @@ struct exanest_engine_client {
 	void (*complete)(struct exanest_block *block, const struct exanest_result *result);
 	/* The engine did not accept it: it is the next one. Inside exanest_engine_submit. */
 	void (*take_back)(struct exanest_block *block);
+	/* Resolve a page fault of another node, and call exanest_engine_settle. */
+	void (*fault)(struct exanest_export *export, const struct exanest_remote_fault *fault);
 };
 
 struct exanest_engine_state {
@@ -214,6 +264,13 @@ unsigned int exanest_engine_free_slots(const struct exanest_engine *engine);
 unsigned int exanest_engine_submit(struct exanest_engine *engine,
 				   struct exanest_descriptor *descriptors,
 				   struct exanest_block *const *blocks, unsigned int count);
+/* See export, retract and settle. Addresses of engines without a link are below 1 << 48. */
+int exanest_engine_export(struct exanest_engine *engine, struct exanest_export *export);
+void exanest_engine_retract(struct exanest_engine *engine, struct exanest_export *export);
+void exanest_engine_settle(struct exanest_engine *engine, const struct exanest_remote_fault *fault,
+			   int status);
+/* Is it an address of another node, to which the engine has a link? */
+bool exanest_engine_reaches(const struct exanest_engine *engine, u64 address);
 /* See quiesce. */
 void exanest_engine_quiesce(struct exanest_engine *engine, struct exanest_space *space);
 

@@ -8,7 +8,7 @@
 #define INTERRUPTS                                                                                 \
 	(BIT(EXANEST_VECTOR_STATUS) | BIT(EXANEST_VECTOR_COMPLETION) | BIT(EXANEST_VECTOR_FAULT))
 
-/* The link is not used, but its registers have to be allowed. */
+/* Of the link. A node that does not answer is given up after 10 ms * (1 + 2 + 4 + 8 + 12 * 16): 2 s. */
 #define LINK_PAYLOAD 4096
 #define LINK_TIMEOUT_US 10000
 #define LINK_RETRIES 16
@@ -65,14 +65,14 @@ void exanest_hardware_fail(struct device_engine *device, const char *reason)
 /*
  * Commands.
  */
-bool exanest_commands_have_room(const struct device_engine *device)
+bool exanest_commands_have_room(const struct device_engine *device, unsigned int count)
 {
 	u32 oldest = le32_to_cpu(READ_ONCE(device->indices->command_consumer));
 
 	if (device->holding)
 		oldest = device->held;
 	/* An index that cannot be leaves no room, until the caller's deadline. */
-	return device->commands.index - oldest < device->depth;
+	return device->commands.index - oldest + count <= device->depth;
 }
 
 void exanest_command_put(struct device_engine *device, const struct exanest_engine_command *command,
@@ -88,8 +88,9 @@ void exanest_command_put(struct device_engine *device, const struct exanest_engi
 	ring_doorbell(device, EXANEST_DOORBELL_COMMAND);
 }
 
-int exanest_command_give(struct device_engine *device, const struct exanest_engine_command *command,
-			 bool hold, struct ticket *ticket)
+/* epoch: NULL, or the only one in which the command may be given. */
+static int command_give(struct device_engine *device, const struct exanest_engine_command *command,
+			bool hold, const unsigned int *epoch, struct ticket *ticket)
 {
 	unsigned long deadline = exanest_command_deadline(device, device->depth);
 	unsigned int looks = 0;
@@ -97,7 +98,10 @@ int exanest_command_give(struct device_engine *device, const struct exanest_engi
 
 	do {
 		spin_lock(&device->commands_lock);
-		error = !device->ready ? -ENODEV : exanest_commands_have_room(device) ? 0 : -EAGAIN;
+		if (!device->ready || (epoch && *epoch != device->epoch))
+			error = -ENODEV;
+		else
+			error = exanest_commands_have_room(device, 1) ? 0 : -EAGAIN;
 		if (!error) {
 			exanest_command_put(device, command, ticket);
 			if (hold) {
@@ -111,6 +115,20 @@ int exanest_command_give(struct device_engine *device, const struct exanest_engi
 		exanest_hardware_look_again(&looks);
 	} while (time_before(jiffies, deadline));
 	return -ETIMEDOUT;
+}
+
+int exanest_command_give(struct device_engine *device, const struct exanest_engine_command *command,
+			 bool hold, struct ticket *ticket)
+{
+	return command_give(device, command, hold, NULL, ticket);
+}
+
+int exanest_command_give_in(struct device_engine *device, unsigned int epoch,
+			    const struct exanest_engine_command *command)
+{
+	struct ticket ticket;
+
+	return command_give(device, command, false, &epoch, &ticket);
 }
 
 int exanest_command_wait(struct device_engine *device, const struct ticket *ticket)
@@ -186,17 +204,18 @@ void exanest_hardware_stop(struct device_engine *device)
 	spin_unlock(&device->commands_lock);
 }
 
-int exanest_hardware_enter(struct device_engine *device, const struct device_space *space)
+int exanest_hardware_enter(struct device_engine *device, const struct device_export *export)
 {
+	const struct exanest_tables *tables = &export->memory->tables;
 	const struct exanest_engine_command command = {
 		.operation = cpu_to_le32(EXANEST_COMMAND_SPACE_ATTACH),
-		.space = cpu_to_le32(space->number),
+		.space = cpu_to_le32(export->number),
 		.argument = {
-			cpu_to_le64(exanest_tables_root(&space->tables)),
-			cpu_to_le64(device->key[0]),
-			cpu_to_le64(device->key[1]),
-			cpu_to_le64(EXANEST_ATTACH_SHAPE(space->generation, PAGE_SHIFT,
-							 space->tables.bits)),
+			cpu_to_le64(exanest_tables_root(tables)),
+			cpu_to_le64(export->client->key[0]),
+			cpu_to_le64(export->client->key[1]),
+			cpu_to_le64(EXANEST_ATTACH_SHAPE(export->generation, PAGE_SHIFT,
+							 tables->bits)),
 		},
 	};
 
@@ -213,7 +232,7 @@ static void write_queue(struct device_engine *device, unsigned int offset, struc
 /* It reads nothing, and nothing is read that it writes. */
 static void write_configuration(struct device_engine *device)
 {
-	register_write(device, EXANEST_REG_NODE, NODE);
+	register_write(device, EXANEST_REG_NODE, device->node);
 	register_write(device, EXANEST_REG_LINK_PAYLOAD, LINK_PAYLOAD);
 	register_write(device, EXANEST_REG_LINK_TIMEOUT, LINK_TIMEOUT_US);
 	register_write(device, EXANEST_REG_LINK_RETRIES, LINK_RETRIES);
@@ -236,9 +255,25 @@ static void write_configuration(struct device_engine *device)
 	register_write(device, EXANEST_REG_IRQ_ENABLE, INTERRUPTS);
 }
 
+static int peers_set(struct device_engine *device)
+{
+	struct exanest_engine_command command = {
+		.operation = cpu_to_le32(EXANEST_COMMAND_PEER_SET),
+	};
+	unsigned int i;
+	int error = 0;
+
+	for (i = 0; i < device->peers_count && !error; i++) {
+		command.argument[0] = cpu_to_le64(device->peers[i]);
+		error = exanest_command_run(device, &command);
+	}
+	return error;
+}
+
 int exanest_hardware_start(struct device_engine *device)
 {
-	struct device_space *space;
+	struct device_export *export;
+	unsigned long number;
 	u32 status;
 	int error;
 
@@ -256,8 +291,11 @@ int exanest_hardware_start(struct device_engine *device)
 	spin_lock(&device->commands_lock);
 	device->ready = true;
 	spin_unlock(&device->commands_lock);
-	list_for_each_entry(space, &device->spaces, link) {
-		error = exanest_hardware_enter(device, space);
+	error = peers_set(device);
+	if (error)
+		goto stop;
+	xa_for_each(&device->exports, number, export) {
+		error = exanest_hardware_enter(device, export);
 		if (error)
 			goto stop;
 	}
@@ -316,7 +354,7 @@ bool exanest_flight_aborts(struct device_engine *device, unsigned int slot,
 
 	spin_lock(&device->flights_lock);
 	aborts = what->length && what->op != EXANEST_OP_ATOMIC &&
-		 (what->local == client || what->remote == client);
+		 (what->local->space == client || (what->remote && what->remote->space == client));
 	*tag = what->tag;
 	spin_unlock(&device->flights_lock);
 	return aborts;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Engines in hardware, as engine.md specifies them: PCI functions that move bytes through
- * page tables of their own. One node: transfers between processes of this machine.
+ * page tables of their own, between processes of this machine and, over their link, of others.
  *
- * A block that meets an absent page is not parked in the engine: its fault is rejected, so
- * that it completes with the address, and the driver's resolver, which knows policies,
- * pagers and limits, has the page brought in and sends the block again.
+ * A block of this node that meets an absent page is not parked in the engine: its fault is
+ * rejected, so that it completes with the address, and the driver's resolver, which knows
+ * policies, pagers and limits, has the page brought in and sends the block again. Blocks of
+ * other nodes are parked, and resumed when the page is there.
  *
  * What the engine writes (indices, completions, faults) is read once and checked; what
  * cannot be resets it. Every wait for it has an end, after which it is cut off memory.
@@ -13,25 +14,24 @@
  * State. The engine is ready, or off: then it accesses no memory. epoch counts how often it
  * went off. So who waits for a command waits no more when the epoch is another one.
  *
- * Lock order: state_lock, then completions.lock or faults.lock; tables.lock of a space,
- * then commands_lock. Handlers of interrupts take no state_lock, as who holds it may wait
+ * Lock order: state_lock, then completions.lock or faults.lock, then exports_lock; tables.lock of a
+ * memory, then commands_lock. Handlers of interrupts take no state_lock, as who holds it may wait
  * for them.
  */
 #ifndef EXANEST_HARDWARE_H
 #define EXANEST_HARDWARE_H
 
-#include <linux/idr.h>
 #include <linux/io.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/spinlock.h>
+#include <linux/xarray.h>
 
 #include "engine.h"
 #include "registers.h"
 #include "tables.h"
 
-#define NODE 1U    /* of this machine: it has no others yet */
 #define GONE (~0U) /* what registers of a removed device read as */
 
 struct queue {
@@ -51,7 +51,9 @@ struct device_engine {
 	u32 depth;                     /* entries of each queue, and blocks in flight */
 	u32 address_bits, spaces_max;
 	u32 command_time; /* us */
-	u64 key[2];       /* of all spaces: the driver's domains protect within one node */
+	u32 node;         /* number of this one */
+	const u16 *peers; /* numbers of the others */
+	unsigned int peers_count;
 	struct queue commands, submissions, completions, faults;
 	struct exanest_engine_indices *indices; /* written by the engine */
 	dma_addr_t indices_address;
@@ -61,8 +63,9 @@ struct device_engine {
 	bool removed;
 	u64 incarnation;
 	u32 generation; /* of the last space */
-	struct list_head spaces;
-	struct ida numbers;
+	struct list_head memories;
+	struct mutex exports_lock; /* of what follows, which also needs state_lock to be changed */
+	struct xarray exports;     /* struct device_export, by number of the space */
 
 	spinlock_t commands_lock; /* of commands and what follows; ready also needs state_lock */
 	bool ready;
@@ -74,10 +77,20 @@ struct device_engine {
 	struct exanest_descriptor *flights; /* by slot; length 0: none */
 };
 
-struct device_space {
+/* The memory of a process: a space of the layers above. */
+struct device_memory {
 	struct list_head link;
 	struct exanest_space *client;
 	struct exanest_tables tables;
+	struct list_head exports; /* also under tables.lock, as is the number of them */
+	unsigned int exports_count;
+};
+
+/* A space of engine.md: the memory of a process, for those who have the key of a context. */
+struct device_export {
+	struct list_head link;
+	struct device_memory *memory;
+	struct exanest_export *client;
 	u32 number, generation;
 };
 
@@ -117,8 +130,8 @@ void exanest_hardware_fail(struct device_engine *device, const char *reason);
 /*
  * Commands.
  */
-/* commands_lock is held. */
-bool exanest_commands_have_room(const struct device_engine *device);
+/* Room for that many. commands_lock is held. */
+bool exanest_commands_have_room(const struct device_engine *device, unsigned int count);
 /* commands_lock is held, the engine is ready, and there is room. */
 void exanest_command_put(struct device_engine *device, const struct exanest_engine_command *command,
 			 struct ticket *ticket);
@@ -128,6 +141,9 @@ void exanest_command_put(struct device_engine *device, const struct exanest_engi
  */
 int exanest_command_give(struct device_engine *device, const struct exanest_engine_command *command,
 			 bool hold, struct ticket *ticket);
+/* Give a command, unless the engine was off since that epoch, which is -ENODEV, too. Sleeps. */
+int exanest_command_give_in(struct device_engine *device, unsigned int epoch,
+			    const struct exanest_engine_command *command);
 /* 0: the command was executed, or the engine was off since. Sleeps. */
 int exanest_command_wait(struct device_engine *device, const struct ticket *ticket);
 /* state_lock is held. 0 if the engine executed it and says that it went well. Sleeps. */
@@ -138,9 +154,9 @@ int exanest_command_run(struct device_engine *device, const struct exanest_engin
  */
 /* The engine is off when it returns, and cut off memory if it did not stop. */
 void exanest_hardware_stop(struct device_engine *device);
-/* Attach the space: as exanest_command_run. */
-int exanest_hardware_enter(struct device_engine *device, const struct device_space *space);
-/* Start an engine that is off and DISABLED, with all spaces. -EIO: it is off again. */
+/* Attach the space of an export: as exanest_command_run. */
+int exanest_hardware_enter(struct device_engine *device, const struct device_export *export);
+/* Start an engine that is off and DISABLED, with all peers and exports. -EIO: it is off again. */
 int exanest_hardware_start(struct device_engine *device);
 /* The engine did not do in this epoch what it has to: when this returns it was off. No lock is held. */
 void exanest_hardware_cut_off(struct device_engine *device, unsigned int epoch, const char *reason);

@@ -132,7 +132,7 @@ static u32 move_local(const struct exanest_descriptor *d, u32 done, const struct
 {
 	struct stretch local = { .write = !remote->write };
 
-	if (!stretch_find(&local, d->local, d->local_address + done, length))
+	if (!stretch_find(&local, d->local->space, d->local_address + done, length))
 		return 0;
 	if (!read_trylock(&local.translation->lock))
 		return 0;
@@ -154,7 +154,7 @@ static u32 move_sides(const struct exanest_descriptor *d, u32 length, struct exa
 	struct stretch remote = { .write = d->op != EXANEST_OP_GET };
 
 	result->side = EXANEST_SIDE_REMOTE;
-	if (!stretch_find(&remote, d->remote, d->remote_address + result->moved, length))
+	if (!stretch_find(&remote, d->remote->space, d->remote_address + result->moved, length))
 		return 0;
 	if (!read_trylock(&remote.translation->lock))
 		return 0;

@@ -11,6 +11,7 @@
 #include "hardware.h"
 #include "report.h"
 
+#define NODES_MAX 64
 #define ENTRIES_MAX 256U /* of a queue: the blocks that an engine has outstanding at most */
 #define ATOMICS_ALL (0x3fU | 0x3fU << 16) /* six operations, of 4 and of 8 bytes */
 /* Longest COMMAND_TIME that is believed. */
@@ -19,6 +20,45 @@
 static bool engine_devices = true;
 module_param(engine_devices, bool, 0444);
 MODULE_PARM_DESC(engine_devices, "Drive engines in hardware; new contexts use them");
+
+static ushort node;
+module_param(node, ushort, 0444);
+MODULE_PARM_DESC(node, "Number of this machine on the link of its engine, 1 to 65535; 0: no link");
+
+static ushort nodes[NODES_MAX];
+static unsigned int nodes_count;
+module_param_array(nodes, ushort, &nodes_count, 0444);
+MODULE_PARM_DESC(nodes, "Numbers of the other machines of the cluster, with commas between");
+
+/* An engine without a link has a number, too. */
+static u32 cluster_node(void)
+{
+	return node ?: 1;
+}
+
+static const u16 *cluster_peers(unsigned int *count)
+{
+	*count = node ? nodes_count : 0;
+	return nodes;
+}
+
+static int cluster_check(void)
+{
+	unsigned int i;
+
+	if (nodes_count && !node) {
+		pr_err("exanest: nodes= needs node=, the number of this machine\n");
+		return -EINVAL;
+	}
+	for (i = 0; i < nodes_count; i++) {
+		if (!nodes[i] || nodes[i] == node) {
+			pr_err("exanest: nodes=%u is not the number of another machine\n",
+			       nodes[i]);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
 
 static bool is_between(u32 value, u32 least, u32 most)
 {
@@ -111,8 +151,9 @@ static void locks_init(struct device_engine *device)
 	mutex_init(&device->state_lock);
 	spin_lock_init(&device->commands_lock);
 	spin_lock_init(&device->flights_lock);
-	INIT_LIST_HEAD(&device->spaces);
-	ida_init(&device->numbers);
+	mutex_init(&device->exports_lock);
+	INIT_LIST_HEAD(&device->memories);
+	xa_init_flags(&device->exports, XA_FLAGS_ALLOC | XA_FLAGS_ACCOUNT);
 }
 
 /* Off and, if that is to be had, on. */
@@ -133,6 +174,7 @@ static int registers_register(struct device_engine *device)
 	const struct exanest_limits limits = {
 		.depth = device->depth,
 		.run = EXANEST_BLOCK_SIZE, /* so that it is one block of the engine as well */
+		.node = device->peers_count ? device->node : 0,
 	};
 	struct exanest_engine *engine;
 
@@ -164,8 +206,9 @@ static int registers_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	device->pci = pci;
 	device->doorbell = pcim_iomap_table(pci)[EXANEST_BAR_DOORBELL];
 	device->registers = pcim_iomap_table(pci)[EXANEST_BAR_REGISTERS];
-	get_random_bytes(device->key, sizeof(device->key));
-	device->key[0] |= 1; /* not 0 */
+	device->node = cluster_node();
+	device->peers = cluster_peers(&device->peers_count);
+	get_random_bytes(&device->generation, sizeof(device->generation));
 	locks_init(device);
 	error = read_identification(device);
 	if (error)
@@ -199,15 +242,15 @@ master:
  */
 static void spaces_empty(struct device_engine *device)
 {
-	struct device_space *space;
+	struct device_memory *memory;
 
-	list_for_each_entry(space, &device->spaces, link) {
-		u64 end = 1ULL << space->tables.bits;
+	list_for_each_entry(memory, &device->memories, link) {
+		u64 end = 1ULL << memory->tables.bits;
 
-		spin_lock(&space->tables.lock);
-		exanest_tables_take(&space->tables, 0, end);
-		spin_unlock(&space->tables.lock);
-		exanest_tables_release(&space->tables, space->client, 0, end);
+		spin_lock(&memory->tables.lock);
+		exanest_tables_take(&memory->tables, 0, end);
+		spin_unlock(&memory->tables.lock);
+		exanest_tables_release(&memory->tables, memory->client, 0, end);
 	}
 }
 
@@ -224,7 +267,7 @@ static void registers_remove(struct pci_dev *pci)
 	exanest_report_stop(device);
 	exanest_engine_unregister(device->engine);
 	pci_clear_master(pci);
-	ida_destroy(&device->numbers);
+	xa_destroy(&device->exports);
 }
 
 /*
@@ -245,7 +288,7 @@ static struct pci_driver registers_driver = {
 
 int exanest_registers_start(void)
 {
-	return engine_devices ? pci_register_driver(&registers_driver) : 0;
+	return cluster_check() ?: engine_devices ? pci_register_driver(&registers_driver) : 0;
 }
 
 void exanest_registers_stop(void)

@@ -230,8 +230,8 @@ struct exanest_engine_fault {
 	__le32 node;
 	__le32 ahead;
 	__le64 tag;
-	__le64 block; /* address where the block begins */
-	__le64 reserved;
+	__le64 block;   /* address where the block begins */
+	__le64 request; /* REMOTE: which block of that node it is; else 0 */
 };
 
 #endif

@@ -2,6 +2,7 @@
 /* What an engine in hardware reports: completions, faults, and its state. */
 #include <linux/interrupt.h>
 
+#include "block.h"
 #include "hardware.h"
 #include "report.h"
 #include "translation.h"
@@ -22,13 +23,12 @@ static void mark_used(struct exanest_space *client, u64 address, u32 length)
 	rcu_read_unlock();
 }
 
-/* false: it cannot be. */
-static bool result_of_fault(const struct exanest_engine_completion *completion,
-			    const struct exanest_descriptor *what, struct exanest_result *result)
+/* An error at an address. false: it cannot be. */
+static bool result_at(const struct exanest_engine_completion *completion,
+		      const struct exanest_descriptor *what, struct exanest_result *result)
 {
 	u64 offset = le64_to_cpu(completion->address);
 
-	result->status = -EFAULT;
 	result->side = le32_to_cpu(completion->side);
 	switch (result->side) {
 	case EXANEST_SIDE_LOCAL:
@@ -42,6 +42,37 @@ static bool result_of_fault(const struct exanest_engine_completion *completion,
 	}
 	result->skipped = offset;
 	return offset < what->length;
+}
+
+/* What only a block to another node can end with. */
+static bool result_of_node(const struct exanest_engine_completion *completion,
+			   const struct exanest_descriptor *what, struct exanest_result *result)
+{
+	bool atomic = what->op == EXANEST_OP_ATOMIC;
+
+	switch (le32_to_cpu(completion->status)) {
+	case EXANEST_STATUS_UNREACHABLE:
+		result->status = -EHOSTUNREACH;
+		return true;
+	case EXANEST_STATUS_PEER_RESET:
+		result->status = atomic ? -ECONNRESET : -ECANCELED;
+		return true;
+	case EXANEST_STATUS_LINK_TIMEOUT:
+		result->status = atomic ? -ECONNRESET : -EHOSTUNREACH;
+		return true;
+	case EXANEST_STATUS_FAULT_TIMEOUT:
+		result->status = -ETIMEDOUT;
+		break;
+	case EXANEST_STATUS_FAULT_BUSY:
+		result->status = -EBUSY;
+		break;
+	case EXANEST_STATUS_FAULT_MEMORY:
+		result->status = -ENOMEM;
+		break;
+	default:
+		return false;
+	}
+	return result_at(completion, what, result);
 }
 
 static bool result_of(struct device_engine *device,
@@ -59,19 +90,22 @@ static bool result_of(struct device_engine *device,
 			result->value = le64_to_cpu(completion->value);
 		return true;
 	case EXANEST_STATUS_FAULT:
-		return result_of_fault(completion, what, result);
+		result->status = -EFAULT;
+		return result_at(completion, what, result);
 	case EXANEST_STATUS_ABORTED:
 		result->status = atomic ? -EIO : -ECANCELED;
 		return true;
-	case EXANEST_STATUS_INVALID:
 	case EXANEST_STATUS_UNREACHABLE:
+		if (!what->remote)
+			break;
+		fallthrough;
+	case EXANEST_STATUS_INVALID:
 	case EXANEST_STATUS_MEMORY:
 		dev_err_ratelimited(&device->pci->dev, "a block ended with status %u\n", status);
 		result->status = -EIO;
 		return true;
-	default: /* of other nodes, or of faults that were rejected otherwise */
-		return false;
 	}
+	return !what->remote && result_of_node(completion, what, result);
 }
 
 static bool completion_handle(struct device_engine *device,
@@ -89,35 +123,78 @@ static bool completion_handle(struct device_engine *device,
 		return false;
 	}
 	if (!result.status) {
-		mark_used(what.remote, what.remote_address, what.length);
+		if (what.remote)
+			mark_used(what.remote->space, what.remote_address, what.length);
 		if (what.op != EXANEST_OP_ATOMIC)
-			mark_used(what.local, what.local_address, what.length);
+			mark_used(what.local->space, what.local_address, what.length);
 	}
 	exanest_engine_complete(device->engine, &result);
 	return true;
 }
 
+static bool fault_possible(const struct device_engine *device,
+			   const struct exanest_engine_fault *fault)
+{
+	u64 block = le64_to_cpu(fault->block), address = le64_to_cpu(fault->address);
+	u32 length = le32_to_cpu(fault->length);
+
+	return fault->fault && le32_to_cpu(fault->space) < device->spaces_max &&
+	       !(le32_to_cpu(fault->flags) &
+		 ~(EXANEST_ENGINE_FAULT_WRITE | EXANEST_ENGINE_FAULT_REMOTE |
+		   EXANEST_ENGINE_FAULT_ATOMIC)) &&
+	       length && block <= address && address - block + length <= EXANEST_BLOCK_SIZE &&
+	       address + length >= address;
+}
+
+static void fault_give(struct device_engine *device, struct device_export *export,
+		       const struct exanest_engine_fault *fault)
+{
+	const u64 address = le64_to_cpu(fault->address), end = address + le32_to_cpu(fault->length);
+	const struct exanest_remote_fault what = {
+		.fault = le64_to_cpu(fault->fault),
+		.epoch = READ_ONCE(device->epoch),
+		.node = le32_to_cpu(fault->node),
+		.request = le64_to_cpu(fault->request),
+		.start = le64_to_cpu(fault->block),
+		.end = end,
+		/* ahead is the other node's word: too much brings pages in that nobody needs. */
+		.last = max(end, end + le32_to_cpu(fault->ahead)),
+		.address = address,
+		.write = le32_to_cpu(fault->flags) & EXANEST_ENGINE_FAULT_WRITE,
+	};
+
+	exanest_engine_fault(device->engine, export->client, &what);
+}
+
 /*
- * A fault becomes the end of its block, see hardware.h. Which block it was is seen from the
- * completion. One that ended meanwhile is not found, which is fine.
+ * A block of this node that meets a page fault ends, see hardware.h. Which block it was is seen
+ * from the completion. The page fault of another node's block is resolved. One that ended
+ * meanwhile is not found, which is fine.
  */
 static bool fault_handle(struct device_engine *device, const struct exanest_engine_fault *fault)
 {
-	const struct exanest_engine_command command = {
+	const struct exanest_engine_command reject = {
 		.operation = cpu_to_le32(EXANEST_COMMAND_REJECT),
 		.argument = { fault->fault, cpu_to_le64(EXANEST_STATUS_FAULT) },
 	};
+	struct device_export *export;
 	struct ticket ticket;
-	int error;
+	int error = 0;
 
-	if (!fault->fault || le32_to_cpu(fault->space) >= device->spaces_max ||
-	    le32_to_cpu(fault->node) != NODE ||
-	    le32_to_cpu(fault->flags) & ~(EXANEST_ENGINE_FAULT_WRITE | EXANEST_ENGINE_FAULT_REMOTE |
-					  EXANEST_ENGINE_FAULT_ATOMIC)) {
+	if (!fault_possible(device, fault)) {
 		exanest_hardware_fail(device, "it reported a fault that cannot be");
 		return false;
 	}
-	error = exanest_command_give(device, &command, false, &ticket);
+	if (le32_to_cpu(fault->node) == device->node) {
+		error = exanest_command_give(device, &reject, false, &ticket);
+	} else {
+		/* An export that is gone: so is the fault. */
+		mutex_lock(&device->exports_lock);
+		export = xa_load(&device->exports, le32_to_cpu(fault->space));
+		if (export && export->generation == le32_to_cpu(fault->generation))
+			fault_give(device, export, fault);
+		mutex_unlock(&device->exports_lock);
+	}
 	if (error == -ETIMEDOUT)
 		exanest_hardware_fail(device, "it takes no commands");
 	return !error;

@@ -89,6 +89,7 @@ static void transfer_end(struct exanest_transfer *transfer)
 	trace_exanest_transfer_end(transfer);
 
 	transfer->peer = NULL;
+	transfer->used = false;
 	port->outstanding--;
 	list_move(&transfer->link, &port->idle);
 	if (peer)
@@ -96,32 +97,46 @@ static void transfer_end(struct exanest_transfer *transfer)
 	exanest_port_put(port); /* not the last: who serves it has one too */
 }
 
-/* A transfer that fences may wait for has ended. */
-static void fences_advance(struct exanest_port *port, const struct exanest_port *peer, u64 sequence)
+/* A transfer to peer, that fences may wait for, has ended. */
+static void fences_advance(struct exanest_port *port, u64 peer, u64 sequence)
 {
 	struct exanest_transfer *fence, *next;
 
 	list_for_each_entry_safe(fence, next, &port->fences, link)
-		if (fence->peer == peer && fence->sequence > sequence && !--fence->waiting)
+		if (fence->submission.peer == peer && fence->sequence > sequence &&
+		    !--fence->waiting)
 			transfer_end(fence);
 }
 
 static void transfer_finish(struct exanest_transfer *transfer)
 {
-	const struct exanest_port *peer = transfer->peer;
-
 	transfer_end(transfer);
-	fences_advance(transfer->port, peer, transfer->sequence);
+	fences_advance(transfer->port, transfer->submission.peer, transfer->sequence);
 }
 
-static unsigned int transfers_to(struct exanest_port *port, const struct exanest_port *peer)
+static unsigned int transfers_to(struct exanest_port *port, u64 peer)
 {
 	struct exanest_transfer *transfer = port->transfers;
 	unsigned int count = 0;
 
 	for (; transfer < port->transfers + port->transfer_count; transfer++)
-		count += transfer->peer == peer && transfer->submission.op != EXANEST_OP_FENCE;
+		count += transfer->used && transfer->submission.peer == peer &&
+			 transfer->submission.op != EXANEST_OP_FENCE;
 	return count;
+}
+
+/* Whom a transfer is to. -EHOSTUNREACH. */
+static int transfer_find_peer(struct exanest_transfer *transfer)
+{
+	struct exanest_port *port = transfer->port;
+	u64 address = transfer->submission.peer;
+	struct exanest_member *member = exanest_domain_find(port->domain, address);
+
+	if (member)
+		transfer->peer = port_of_member(member);
+	else if (!exanest_engine_reaches(port->engine, address))
+		return -EHOSTUNREACH;
+	return 0;
 }
 
 static void transfer_start(struct exanest_port *port, const struct exanest_submission *submission)
@@ -129,8 +144,6 @@ static void transfer_start(struct exanest_port *port, const struct exanest_submi
 	struct exanest_transfer *transfer = list_first_entry(&port->idle, struct exanest_transfer,
 							     link);
 	bool fence = submission->op == EXANEST_OP_FENCE;
-	struct exanest_port *peer = NULL;
-	struct exanest_member *member;
 
 	list_del_init(&transfer->link);
 	port_get(port);
@@ -143,22 +156,18 @@ static void transfer_start(struct exanest_port *port, const struct exanest_submi
 	transfer->free_blocks = ALL_FREE;
 	transfer->status = 0;
 	transfer->fault_side = EXANEST_SIDE_NONE;
+	transfer->waiting = 0;
 
-	if (!submission_valid(submission, exanest_engine_features(port->engine))) {
+	if (!submission_valid(submission, exanest_engine_features(port->engine)))
 		transfer->status = -EINVAL;
-	} else if (submission->op != EXANEST_OP_NOP) {
-		member = exanest_domain_find(port->domain, submission->peer);
-		if (member)
-			peer = port_of_member(member);
-		else
-			transfer->status = -EHOSTUNREACH;
-	}
-	if (fence && peer)
-		transfer->waiting = transfers_to(port, peer);
-	transfer->peer = peer;
+	else if (submission->op != EXANEST_OP_NOP)
+		transfer->status = transfer_find_peer(transfer);
+	if (fence && !transfer->status)
+		transfer->waiting = transfers_to(port, submission->peer);
+	transfer->used = true;
 	trace_exanest_transfer_start(transfer);
 
-	if (fence && peer && transfer->waiting)
+	if (transfer->waiting)
 		list_add_tail(&transfer->link, &port->fences);
 	else if (fence || transfer->status || !submission->length)
 		transfer_end(transfer);
@@ -293,7 +302,7 @@ static void transfers_drop(struct exanest_port *port)
 	}
 	for (transfer = port->transfers; transfer < port->transfers + port->transfer_count;
 	     transfer++) {
-		if (!transfer->peer)
+		if (!transfer->used)
 			continue;
 		transfer->status = -ECONNRESET;
 		busy = ~transfer->free_blocks & ALL_FREE;
@@ -301,7 +310,8 @@ static void transfers_drop(struct exanest_port *port)
 			block = &transfer->blocks[i];
 			/* Which side it waits for, if it does, only the pagers know. */
 			if (exanest_pager_cancel(&port->memory.pagers, &block->fault) ||
-			    exanest_pager_cancel(&transfer->peer->memory.pagers, &block->fault))
+			    (transfer->peer &&
+			     exanest_pager_cancel(&transfer->peer->memory.pagers, &block->fault)))
 				block_free(block);
 		}
 		transfer_runnable(transfer);
@@ -451,15 +461,19 @@ static bool block_moves(struct exanest_block *block)
 	struct exanest_port *port = block->transfer->port, *peer = block->transfer->peer;
 
 	atomic_inc(&port->moving);
-	atomic_inc(&peer->moving);
+	if (peer)
+		atomic_inc(&peer->moving);
 	smp_mb__after_atomic();
-	return !exanest_port_gone(port) && !exanest_port_gone(peer);
+	return !exanest_port_gone(port) && !(peer && exanest_port_gone(peer));
 }
 
 static void block_moved(struct exanest_block *block)
 {
+	struct exanest_port *peer = block->transfer->peer;
+
 	port_moved(block->transfer->port);
-	port_moved(block->transfer->peer);
+	if (peer)
+		port_moved(peer);
 }
 
 static void block_count(struct exanest_block *block, u32 moved)
@@ -470,6 +484,12 @@ static void block_count(struct exanest_block *block, u32 moved)
 	exanest_count(counters, EXANEST_BLOCKS, DIV_ROUND_UP(moved, EXANEST_BLOCK_SIZE));
 	block->offset += moved;
 	block->length -= moved;
+}
+
+static void block_fail_at(struct exanest_block *block, const struct exanest_result *result)
+{
+	block_fail(block, result->status, result->side,
+		   exanest_block_address(block, result->side) + result->skipped);
 }
 
 static void block_complete(struct exanest_block *block, const struct exanest_result *result)
@@ -483,7 +503,20 @@ static void block_complete(struct exanest_block *block, const struct exanest_res
 		block_return(block, false);
 		break;
 	case -EFAULT:
-		block_fault(block, result->side, result->skipped);
+		/* Of another node: what resolves page faults there could not. */
+		if (result->side == EXANEST_SIDE_REMOTE && !block->transfer->peer)
+			block_fail_at(block, result);
+		else
+			block_fault(block, result->side, result->skipped);
+		break;
+	case -EBUSY:
+	case -ENOMEM:
+	case -ETIMEDOUT:
+		block_fail_at(block, result);
+		break;
+	case -EHOSTUNREACH:
+	case -ECONNRESET:
+		block_fail(block, result->status, EXANEST_SIDE_NONE, 0);
 		break;
 	case -ECANCELED:
 		if (exanest_page_fault_exhausted(&block->fault))
@@ -517,8 +550,9 @@ static void block_describe(const struct exanest_block *block, struct exanest_des
 		.op = transfer->submission.op,
 		.atomic = transfer->submission.atomic,
 		.length = block->length,
-		.local = transfer->port->memory.resolver.space,
-		.remote = transfer->peer->memory.resolver.space,
+		.local = &transfer->port->export,
+		.remote = transfer->peer ? &transfer->peer->export : NULL,
+		.peer = transfer->submission.peer,
 		.local_address = exanest_block_address(block, EXANEST_SIDE_LOCAL),
 		.remote_address = exanest_block_address(block, EXANEST_SIDE_REMOTE),
 		.operand = transfer->submission.operand,
@@ -608,12 +642,20 @@ static bool turn_serve(struct exanest_turn *turn)
 	return port_serve(port_of_turn(turn));
 }
 
+static void export_fault(struct exanest_export *export, const struct exanest_remote_fault *fault)
+{
+	struct exanest_port *port = container_of(export, struct exanest_port, export);
+
+	exanest_request_fault(&port->requests, port->engine, fault);
+}
+
 const struct exanest_engine_client exanest_transfers = {
 	.get = turn_get,
 	.put = turn_put,
 	.serve = turn_serve,
 	.complete = block_complete,
 	.take_back = block_take_back,
+	.fault = export_fault,
 };
 
 void exanest_port_ready(struct exanest_port *port)
@@ -633,6 +675,7 @@ void exanest_port_end(struct exanest_port *port)
 		exanest_engine_quiesce(port->engine, port->memory.resolver.space);
 	/* An engine that does not let go is reset after block_timeout_ms. */
 	wait_var_event(&port->moving, !atomic_read(&port->moving));
+	exanest_engine_retract(port->engine, &port->export);
 }
 
 int exanest_port_set_rings(struct exanest_port *port, struct exanest_ring_set *rings,
@@ -667,12 +710,14 @@ int exanest_port_init(struct exanest_port *port, void (*release)(struct exanest_
 	port->memory.reference = &port->member.reference;
 	port->memory.release = port_release;
 	port->memory.counters = &port->counters;
+	exanest_requests_init(&port->requests, &port->memory, &port->export);
 	return exanest_memory_init(&port->memory);
 }
 
 void exanest_port_free(struct exanest_port *port)
 {
 	exanest_ring_set_free(port->rings);
+	exanest_requests_free(&port->requests);
 	exanest_memory_free(&port->memory);
 	kvfree(port->transfers);
 }

@@ -34,6 +34,7 @@
 #include "domain.h"
 #include "engine.h"
 #include "memory.h"
+#include "request.h"
 
 /* Runs of one turn. */
 #define EXANEST_TURN_RUNS 8
@@ -52,6 +53,8 @@ struct exanest_port {
 	struct exanest_counters counters;
 
 	struct exanest_memory memory;
+	struct exanest_export export;     /* of it */
+	struct exanest_requests requests; /* of other nodes, which met page faults in it */
 	atomic_t moving; /* blocks at the engine that have it on a side, one for each */
 
 	/* What it submitted. */

@@ -376,6 +376,7 @@ static void report_faults(struct engine *engine)
 			.ahead = htole32(fault->ahead),
 			.tag = htole64(fault->tag),
 			.block = htole64(fault->block),
+			.request = htole64(fault->request),
 		};
 		if (fault->flags & EXANEST_ENGINE_FAULT_REMOTE)
 			engine->faults_remote++;

@@ -16,7 +16,7 @@ struct fault {
 	uint64_t number;         /* 0: none */
 	bool unreported;
 	/* What the fault entry says. */
-	uint64_t address, block, tag;
+	uint64_t address, block, tag, request;
 	uint32_t length, flags, space, generation, node, ahead;
 };
 

@@ -250,6 +250,7 @@ static void fail_access(struct initiator *initiator, struct block *block, enum a
 	block->timer = NEVER;
 	fault->address = address;
 	fault->block = submission->local + block->offset;
+	fault->request = 0;
 	fault->length = (uint32_t)(submission->local + block->offset + block->length - address);
 	fault->flags = submission->operation == EXANEST_ENGINE_GET ? EXANEST_ENGINE_FAULT_WRITE : 0;
 	fault->space = submission->space;

@@ -70,6 +70,7 @@ static void fail(struct target *target, struct record *record, enum access resul
 	fault->node = record->peer->node;
 	fault->ahead = record->ahead;
 	fault->tag = 0;
+	fault->request = record->sequence << 8 | (uint64_t)(record - record->peer->records);
 	fault_begin(target->faults, fault, where);
 	answer(target, record);
 }

@@ -315,7 +315,8 @@ struct exanest_engine_fault guest_expect_fault(struct guest *guest, uint64_t add
 	assert_true(guest_fault(guest, &fault));
 	assert_int_equal(fault.address, address);
 	assert_int_not_equal(fault.fault, 0);
-	assert_int_equal(fault.reserved, 0);
+	if (!(fault.flags & EXANEST_ENGINE_FAULT_REMOTE))
+		assert_int_equal(fault.request, 0);
 	return fault;
 }
 

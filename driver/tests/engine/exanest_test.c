@@ -187,13 +187,13 @@ static u32 move_page(const struct exanest_descriptor *what, struct exanest_resul
 
 	length = min_t(u32, length, PAGE_SIZE - offset_in_page(remote));
 	result->side = EXANEST_SIDE_REMOTE;
-	there = table_find(what->remote->private, remote, what->op != EXANEST_OP_GET);
+	there = table_find(what->remote->space->private, remote, what->op != EXANEST_OP_GET);
 	if (!there)
 		return 0;
 	if (what->op != EXANEST_OP_ATOMIC) {
 		length = min_t(u32, length, PAGE_SIZE - offset_in_page(local));
 		result->side = EXANEST_SIDE_LOCAL;
-		here = table_find(what->local->private, local, what->op == EXANEST_OP_GET);
+		here = table_find(what->local->space->private, local, what->op == EXANEST_OP_GET);
 		if (!here)
 			return 0;
 	}
@@ -211,7 +211,7 @@ static u32 move_page(const struct exanest_descriptor *what, struct exanest_resul
 /* A page at a time, as an invalidation waits for no more. */
 static void move(const struct exanest_descriptor *what, struct exanest_result *result)
 {
-	struct table *remote = what->remote->private, *local = what->local->private;
+	struct table *remote = what->remote->space->private, *local = what->local->space->private;
 	u32 length;
 
 	*result = (struct exanest_result){ .tag = what->tag };

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/kref.h>
+#include <linux/ktime.h>
+#include <linux/slab.h>
+
+#include "engine.h"
+#include "memory.h"
+#include "page_fault.h"
+#include "request.h"
+
+/* Settled requests that are kept, so that the page faults of a block are counted. */
+#define SETTLED_MAX 256
+
+struct exanest_request {
+	struct exanest_page_fault fault;
+	struct exanest_requests *requests;
+	struct exanest_engine *engine;
+	struct list_head link; /* settled */
+	struct exanest_remote_fault what;
+	u32 ahead;
+};
+
+static const bool never; /* an engine's page fault is resolved as long as there is the memory */
+
+static bool same_block(const struct exanest_request *request,
+		       const struct exanest_remote_fault *what)
+{
+	return request->what.node == what->node && request->what.request == what->request;
+}
+
+/* One that met a page fault before, or a new one. NULL: no memory. */
+static struct exanest_request *request_get(struct exanest_requests *requests,
+					   const struct exanest_remote_fault *what)
+{
+	struct exanest_request *request, *found = NULL;
+
+	spin_lock(&requests->lock);
+	list_for_each_entry_reverse(request, &requests->settled, link)
+	{
+		if (same_block(request, what)) {
+			found = request;
+			list_del(&found->link);
+			requests->settled_count--;
+			found->fault.retries++;
+			break;
+		}
+	}
+	spin_unlock(&requests->lock);
+	return found ?: kzalloc(sizeof(*found), GFP_NOWAIT);
+}
+
+/* The request is not the caller's any more. */
+static void request_keep(struct exanest_request *request)
+{
+	struct exanest_requests *requests = request->requests;
+	struct exanest_request *oldest = NULL;
+
+	spin_lock(&requests->lock);
+	requests->node = request->what.node;
+	requests->last = request->what.last;
+	requests->ahead = request->ahead;
+	list_add_tail(&request->link, &requests->settled);
+	if (++requests->settled_count > SETTLED_MAX) {
+		oldest = list_first_entry(&requests->settled, struct exanest_request, link);
+		list_del(&oldest->link);
+		requests->settled_count--;
+	}
+	spin_unlock(&requests->lock);
+	kfree(oldest);
+}
+
+static void request_settle(struct exanest_page_fault *fault, int status)
+{
+	struct exanest_request *request = container_of(fault, struct exanest_request, fault);
+	struct exanest_requests *requests = request->requests;
+	struct exanest_memory *memory = requests->memory;
+	struct exanest_engine *engine = request->engine;
+	struct exanest_remote_fault what = request->what;
+
+	/* Before the engine is told: then the block may meet its next one. */
+	request_keep(request);
+	/* The context is at its end: the export is retracted, which ends the block. */
+	if (status != -ECONNRESET)
+		exanest_engine_settle(engine, &what, status);
+	kref_put(memory->reference, memory->release);
+}
+
+static void request_describe(struct exanest_request *request,
+			     const struct exanest_remote_fault *what)
+{
+	struct exanest_requests *requests = request->requests;
+	struct exanest_page_fault *fault = &request->fault;
+
+	spin_lock(&requests->lock);
+	request->ahead = 0;
+	if (requests->node == what->node && requests->last == what->last)
+		request->ahead = requests->ahead;
+	spin_unlock(&requests->lock);
+	request->what = *what;
+	fault->settle = request_settle;
+	fault->dropped = &never;
+	fault->start = what->start;
+	fault->end = what->end;
+	fault->last = what->last;
+	fault->address = what->address;
+	fault->detected = ktime_get_ns();
+	fault->ahead = &request->ahead;
+	fault->write = what->write;
+	fault->context = what->node << EXANEST_ADDRESS_NODE_SHIFT;
+	fault->sequence = what->request;
+	fault->owner = requests->export->address;
+}
+
+void exanest_request_fault(struct exanest_requests *requests, struct exanest_engine *engine,
+			   const struct exanest_remote_fault *what)
+{
+	struct exanest_request *request = request_get(requests, what);
+
+	/* Memory cannot be reclaimed here, but will be: the block meets the page fault again. */
+	if (!request) {
+		exanest_engine_settle(engine, what, 0);
+		return;
+	}
+	kref_get(requests->memory->reference);
+	request->requests = requests;
+	request->engine = engine;
+	request_describe(request, what);
+	if (exanest_page_fault_exhausted(&request->fault))
+		request_settle(&request->fault, -EBUSY);
+	else
+		exanest_memory_park(requests->memory, &request->fault);
+}
+
+void exanest_requests_init(struct exanest_requests *requests, struct exanest_memory *memory,
+			   const struct exanest_export *export)
+{
+	requests->memory = memory;
+	requests->export = export;
+	spin_lock_init(&requests->lock);
+	INIT_LIST_HEAD(&requests->settled);
+}
+
+void exanest_requests_free(struct exanest_requests *requests)
+{
+	struct exanest_request *request, *next;
+
+	list_for_each_entry_safe(request, next, &requests->settled, link)
+		kfree(request);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Blocks of other nodes that met page faults in the memory of a context here. Their engines move
+ * them; what is left for this node is to resolve the page faults.
+ */
+#ifndef EXANEST_REQUEST_H
+#define EXANEST_REQUEST_H
+
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+struct exanest_engine;
+struct exanest_export;
+struct exanest_memory;
+struct exanest_remote_fault;
+
+/* The requests of one memory. */
+struct exanest_requests {
+	struct exanest_memory *memory;
+	const struct exanest_export *export;
+	spinlock_t lock;
+	struct list_head settled; /* the oldest first: they may meet one more page fault */
+	unsigned int settled_count;
+	u64 node, last; /* of the transfer that met a page fault last, and */
+	u32 ahead;      /* how many pages were brought in ahead for it */
+};
+
+void exanest_requests_init(struct exanest_requests *requests, struct exanest_memory *memory,
+			   const struct exanest_export *export);
+/* Once the memory has settled all. */
+void exanest_requests_free(struct exanest_requests *requests);
+
+/*
+ * A block met a page fault: resolve it, and tell the engine, which the owner of memory
+ * keeps. May sleep, but not for memory: see registers_export.
+ */
+void exanest_request_fault(struct exanest_requests *requests, struct exanest_engine *engine,
+			   const struct exanest_remote_fault *what);
+
+#endif
