@@ -483,14 +483,14 @@ void exanest_engine_retract(struct exanest_engine *engine, struct exanest_export
 }
 
 void exanest_engine_settle(struct exanest_engine *engine, const struct exanest_remote_fault *fault,
-			   int status)
+			   int status, u64 address)
 {
 	const struct exanest_engine_operations *operations;
 	int held;
 
 	operations = operations_hold(engine, &held);
 	if (operations->settle)
-		operations->settle(engine, fault, status);
+		operations->settle(engine, fault, status, address);
 	operations_release(engine, held);
 }
 

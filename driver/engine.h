@@ -128,10 +128,10 @@ struct exanest_engine_operations {
 	void (*retract)(struct exanest_engine *engine, struct exanest_export *export);
 	/*
 	 * The end of a fault that was reported with exanest_engine_fault: its page is there (0), or the
-	 * block of the other node ends with -EFAULT, -EBUSY, -ENOMEM or -ETIMEDOUT. May sleep.
+	 * block of the other node ends with -EFAULT, -EBUSY, -ENOMEM or -ETIMEDOUT at address. May sleep.
 	 */
 	void (*settle)(struct exanest_engine *engine, const struct exanest_remote_fault *fault,
-		       int status);
+		       int status, u64 address);
 	/*
 	 * Pages [first, first + count) of a span have valid entries now. Its lock is held
 	 * for writing. Must not sleep. An error takes the entries back.
@@ -268,7 +268,7 @@ unsigned int exanest_engine_submit(struct exanest_engine *engine,
 int exanest_engine_export(struct exanest_engine *engine, struct exanest_export *export);
 void exanest_engine_retract(struct exanest_engine *engine, struct exanest_export *export);
 void exanest_engine_settle(struct exanest_engine *engine, const struct exanest_remote_fault *fault,
-			   int status);
+			   int status, u64 address);
 /* Is it an address of another node, to which the engine has a link? */
 bool exanest_engine_reaches(const struct exanest_engine *engine, u64 address);
 /* See quiesce. */

@@ -371,7 +371,7 @@ static void registers_quiesce(struct exanest_engine *engine, struct exanest_spac
 }
 
 static void registers_settle(struct exanest_engine *engine,
-			     const struct exanest_remote_fault *fault, int status)
+			     const struct exanest_remote_fault *fault, int status, u64 address)
 {
 	struct device_engine *device = device_of(engine);
 	struct exanest_engine_command command = {
@@ -379,12 +379,14 @@ static void registers_settle(struct exanest_engine *engine,
 		.argument = { cpu_to_le64(fault->fault) },
 	};
 
-	if (status)
+	if (status) {
+		command.argument[2] = cpu_to_le64(address);
 		command.argument[1] = cpu_to_le64(status == -ETIMEDOUT ?
 							  EXANEST_STATUS_FAULT_TIMEOUT :
 						  status == -EBUSY  ? EXANEST_STATUS_FAULT_BUSY :
 						  status == -ENOMEM ? EXANEST_STATUS_FAULT_MEMORY :
 								      EXANEST_STATUS_FAULT);
+	}
 	/* After a reset the number may be that of another fault. */
 	if (exanest_command_give_in(device, fault->epoch, &command) == -ETIMEDOUT)
 		exanest_hardware_fail(device, "it takes no commands");

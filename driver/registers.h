@@ -157,7 +157,7 @@ enum exanest_command_status {
 /*
  * Arguments, from 0 on. SPACE_ATTACH: root, key (low half, high half), and
  * EXANEST_ATTACH_SHAPE. INVALIDATE: start, length. PEER_SET, PEER_CLEAR: node.
- * RESUME, REJECT: fault, and of REJECT the status. ABORT: tag. Others are 0.
+ * RESUME, REJECT: fault, and of REJECT the status and an address. ABORT: tag. Others are 0.
  */
 struct exanest_engine_command {
 	__le32 operation; /* enum exanest_command */

@@ -76,12 +76,13 @@ static void request_settle(struct exanest_page_fault *fault, int status)
 	struct exanest_memory *memory = requests->memory;
 	struct exanest_engine *engine = request->engine;
 	struct exanest_remote_fault what = request->what;
+	u64 address = fault->address;
 
 	/* Before the engine is told: then the block may meet its next one. */
 	request_keep(request);
 	/* The context is at its end: the export is retracted, which ends the block. */
 	if (status != -ECONNRESET)
-		exanest_engine_settle(engine, &what, status);
+		exanest_engine_settle(engine, &what, status, address);
 	kref_put(memory->reference, memory->release);
 }
 
@@ -118,7 +119,7 @@ void exanest_request_fault(struct exanest_requests *requests, struct exanest_eng
 
 	/* Memory cannot be reclaimed here, but will be: the block meets the page fault again. */
 	if (!request) {
-		exanest_engine_settle(engine, what, 0);
+		exanest_engine_settle(engine, what, 0, 0);
 		return;
 	}
 	kref_get(requests->memory->reference);

@@ -22,7 +22,7 @@ static const struct {
 	[EXANEST_COMMAND_NOP] = { 0, false },         [EXANEST_COMMAND_SPACE_ATTACH] = { 4, true },
 	[EXANEST_COMMAND_SPACE_DETACH] = { 0, true }, [EXANEST_COMMAND_INVALIDATE] = { 2, true },
 	[EXANEST_COMMAND_PEER_SET] = { 1, false },    [EXANEST_COMMAND_PEER_CLEAR] = { 1, false },
-	[EXANEST_COMMAND_RESUME] = { 1, false },      [EXANEST_COMMAND_REJECT] = { 2, false },
+	[EXANEST_COMMAND_RESUME] = { 1, false },      [EXANEST_COMMAND_REJECT] = { 3, false },
 	[EXANEST_COMMAND_ABORT] = { 1, false },
 };
 
@@ -131,12 +131,13 @@ static uint32_t resume(struct core *core, uint64_t fault)
 	return EXANEST_COMMAND_OK;
 }
 
-static uint32_t reject(struct core *core, uint64_t fault, uint64_t status, uint64_t now)
+static uint32_t reject(struct core *core, uint64_t fault, uint64_t status, uint64_t address,
+		       uint64_t now)
 {
 	if (status < EXANEST_STATUS_FAULT || status > EXANEST_STATUS_FAULT_MEMORY)
 		return EXANEST_COMMAND_INVALID;
-	if (!initiator_reject(&core->initiator, fault, (uint32_t)status, now) &&
-	    !target_reject(&core->target, fault, (uint32_t)status))
+	if (!initiator_reject(&core->initiator, fault, (uint32_t)status, address, now) &&
+	    !target_reject(&core->target, fault, (uint32_t)status, address))
 		return EXANEST_COMMAND_NOT_FOUND;
 	core->rejects++;
 	return EXANEST_COMMAND_OK;
@@ -163,7 +164,8 @@ uint32_t command_execute(struct core *core, const struct exanest_engine_command 
 	case EXANEST_COMMAND_RESUME:
 		return resume(core, command.argument[0]);
 	case EXANEST_COMMAND_REJECT:
-		return reject(core, command.argument[0], command.argument[1], now);
+		return reject(core, command.argument[0], command.argument[1], command.argument[2],
+			      now);
 	case EXANEST_COMMAND_ABORT:
 		return initiator_abort(&core->initiator, command.argument[0], now) ?
 			       EXANEST_COMMAND_OK :

@@ -49,6 +49,12 @@ static inline bool fault_is(const struct fault *fault, uint64_t number)
 	return number && fault->number == number;
 }
 
+/* Where a block ends that is rejected at address: there, if that is of the block and not before the fault. */
+static inline uint64_t fault_address(const struct fault *fault, uint64_t address)
+{
+	return address - fault->address < fault->length ? address : fault->address;
+}
+
 static inline uint32_t fault_where(uint64_t number)
 {
 	return number & INT32_MAX;

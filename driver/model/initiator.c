@@ -289,13 +289,15 @@ bool initiator_resume(struct initiator *initiator, uint64_t fault)
 	return true;
 }
 
-bool initiator_reject(struct initiator *initiator, uint64_t fault, uint32_t status, uint64_t now)
+bool initiator_reject(struct initiator *initiator, uint64_t fault, uint32_t status,
+		      uint64_t address, uint64_t now)
 {
 	struct block *block = find(initiator, fault);
 
 	if (!block)
 		return false;
-	abort_block(initiator, block, status, EXANEST_SIDE_LOCAL, block->fault.address, now);
+	abort_block(initiator, block, status, EXANEST_SIDE_LOCAL,
+		    fault_address(&block->fault, address), now);
 	return true;
 }
 

@@ -109,6 +109,7 @@ bool initiator_abort(struct initiator *initiator, uint64_t tag, uint64_t now);
 
 /* false: there is no such fault. */
 bool initiator_resume(struct initiator *initiator, uint64_t fault);
-bool initiator_reject(struct initiator *initiator, uint64_t fault, uint32_t status, uint64_t now);
+bool initiator_reject(struct initiator *initiator, uint64_t fault, uint32_t status,
+		      uint64_t address, uint64_t now);
 
 #endif

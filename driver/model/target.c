@@ -337,13 +337,13 @@ bool target_resume(struct target *target, uint64_t fault)
 	return true;
 }
 
-bool target_reject(struct target *target, uint64_t fault, uint32_t status)
+bool target_reject(struct target *target, uint64_t fault, uint32_t status, uint64_t address)
 {
 	struct record *record;
 
 	record = find(target, fault);
 	if (!record)
 		return false;
-	end_at(target, record, status, record->fault.address);
+	end_at(target, record, status, fault_address(&record->fault, address));
 	return true;
 }

@@ -35,6 +35,6 @@ void target_detach(struct target *target, uint32_t space);
 
 /* false: there is no such fault. */
 bool target_resume(struct target *target, uint64_t fault);
-bool target_reject(struct target *target, uint64_t fault, uint32_t status);
+bool target_reject(struct target *target, uint64_t fault, uint32_t status, uint64_t address);
 
 #endif

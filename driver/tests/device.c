@@ -54,6 +54,9 @@ int tests_run(const char *program, const struct test *tests, int argc, char **ar
 	int number = 0, failed = 0, status;
 	pid_t pid;
 
+	if (argc == 3 && !strcmp(argv[1], "--partners"))
+		return partners_serve(atoi(argv[2]));
+
 	for (; tests->name; tests++) {
 		if (!wanted(tests->name, argc, argv))
 			continue;

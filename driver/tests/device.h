@@ -113,16 +113,25 @@ enum partner_request {
 };
 
 struct partner {
-	pid_t pid;
+	pid_t pid; /* 0: on another node */
 	int socket;
 	uint64_t address; /* of its engine */
 };
 
+/*
+ * If EXANEST_TEST_PARTNERS is set, ADDRESS:PORT of another node, it is a process there, of the
+ * same program, which serves (partners_serve).
+ */
 void partner_start(struct partner *partner, const struct device_options *options);
+int partners_serve(unsigned int port);
+bool partner_is_far(const struct partner *partner);
 uint64_t partner_ask(struct partner *partner, unsigned int request, uint64_t a, uint64_t b,
 		     uint64_t c);
 /* Asks it to end, and checks that it ended well. */
 void partner_stop(struct partner *partner);
+void partner_kill(struct partner *partner);
+/* Its wait status, once it has ended. */
+int partner_wait(struct partner *partner);
 /* In a partner: its own device. */
 extern struct device partner_device;
 

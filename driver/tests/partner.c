@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "device.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -15,6 +18,7 @@ struct message {
 };
 
 #define PARTNER_END UINT64_MAX
+#define PARTNER_DIE (UINT64_MAX - 1)
 
 struct device partner_device;
 
@@ -68,6 +72,8 @@ static uint64_t answer(const struct message *m)
 		return sleeping_child();
 	case PARTNER_FILE:
 		return map_file(m->a, m->b, m->c);
+	case PARTNER_DIE:
+		return raise(SIGKILL);
 	case PARTNER_CALL:
 		return ((uint64_t(*)(uint64_t, uint64_t))memory)(m->b, m->c);
 	}
@@ -100,9 +106,98 @@ static uint64_t receive(struct partner *partner)
 	return result;
 }
 
+/*
+ * Partners on another node. There the same program serves, so that addresses of functions are
+ * the same, and for each connection it makes a process that is the partner.
+ */
+static int node_connect(const char *place)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	const char *colon = strchr(place, ':');
+	char host[INET_ADDRSTRLEN] = "";
+	int fd, one = 1;
+
+	CHECK(colon && (size_t)(colon - place) < sizeof(host));
+	memcpy(host, place, colon - place);
+	CHECK(inet_pton(AF_INET, host, &address.sin_addr) == 1);
+	address.sin_port = htons(atoi(colon + 1));
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof(address)));
+	CHECK(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
+	return fd;
+}
+
+/* A process that is the partner at the other end of the socket. Its wait status goes there, too. */
+static void node_serve(int socket)
+{
+	struct device_options options;
+	uint64_t status;
+	int wait_status;
+	pid_t pid;
+
+	CHECK(recv(socket, &options, sizeof(options), MSG_WAITALL) == sizeof(options));
+	if (options.fault_eventfd)
+		options.fault_eventfd = eventfd(0, EFD_CLOEXEC);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid)
+		serve(socket, &options);
+	CHECK(waitpid(pid, &wait_status, 0) == pid);
+	status = wait_status;
+	send(socket, &status, sizeof(status), MSG_NOSIGNAL);
+	_exit(0);
+}
+
+int partners_serve(unsigned int port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, one = 1;
+
+	signal(SIGCHLD, SIG_IGN);
+	if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    bind(listener, (struct sockaddr *)&address, sizeof(address)) || listen(listener, 20)) {
+		perror("partners_serve");
+		return 1;
+	}
+	while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		CHECK(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
+		if (!fork()) {
+			signal(SIGCHLD, SIG_DFL);
+			close(listener);
+			node_serve(fd);
+		}
+		close(fd);
+	}
+	perror("partners_serve");
+	return 1;
+}
+
+bool partner_is_far(const struct partner *partner)
+{
+	return !partner->pid;
+}
+
+static void node_start(struct partner *partner, const struct device_options *options,
+		       const char *place)
+{
+	static const struct device_options defaults;
+
+	partner->pid = 0;
+	partner->socket = node_connect(place);
+	CHECK(send(partner->socket, options ? options : &defaults, sizeof(*options),
+		   MSG_NOSIGNAL) == sizeof(*options));
+	partner->address = receive(partner);
+}
+
 void partner_start(struct partner *partner, const struct device_options *options)
 {
+	const char *place = getenv("EXANEST_TEST_PARTNERS");
 	int sockets[2];
+
+	if (place) {
+		node_start(partner, options, place);
+		return;
+	}
 
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
 	fflush(stdout);
@@ -131,12 +226,29 @@ uint64_t partner_ask(struct partner *partner, unsigned int request, uint64_t a, 
 	return receive(partner);
 }
 
-void partner_stop(struct partner *partner)
+int partner_wait(struct partner *partner)
 {
 	int status;
 
-	ask(partner, PARTNER_END, 0, 0, 0);
+	if (partner_is_far(partner))
+		return receive(partner);
 	CHECK(waitpid(partner->pid, &status, 0) == partner->pid);
-	CHECK_EQUAL(status, 0);
+	return status;
+}
+
+void partner_kill(struct partner *partner)
+{
+	if (partner_is_far(partner))
+		ask(partner, PARTNER_DIE, 0, 0, 0);
+	else
+		CHECK(!kill(partner->pid, SIGKILL));
+	CHECK_EQUAL(partner_wait(partner), SIGKILL);
+	close(partner->socket);
+}
+
+void partner_stop(struct partner *partner)
+{
+	ask(partner, PARTNER_END, 0, 0, 0);
+	CHECK_EQUAL(partner_wait(partner), 0);
 	close(partner->socket);
 }

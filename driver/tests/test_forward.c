@@ -22,11 +22,15 @@
  * A pager that runs in the partner: what it is asked for it writes, as pattern
  * 9 of the range.
  */
-static int events;
 static unsigned char *provided;
 static unsigned char *pattern;
 static unsigned int faults_served;
 static int userfault = -1;
+
+static int events(void)
+{
+	return partner_device.rings.fault_eventfd;
+}
 
 static void provide(const struct exanest_fault *fault)
 {
@@ -57,7 +61,7 @@ static void *serve(void *pretending)
 	uint64_t count;
 
 	for (;;) {
-		CHECK(read(events, &count, sizeof(count)) == sizeof(count));
+		CHECK(read(events(), &count, sizeof(count)) == sizeof(count));
 		while (device_fault(&partner_device, &fault)) {
 			if (!pretending)
 				provide(&fault);
@@ -102,14 +106,14 @@ static uint64_t served(uint64_t unused, uint64_t unused2)
 
 static uint64_t next_fault(uint64_t wait_ms, uint64_t field)
 {
-	struct pollfd entry = { .fd = events, .events = POLLIN };
+	struct pollfd entry = { .fd = events(), .events = POLLIN };
 	struct exanest_fault fault;
 	uint64_t count;
 
 	while (!device_fault(&partner_device, &fault)) {
 		if (!poll(&entry, 1, wait_ms))
 			return 0;
-		CHECK(read(events, &count, sizeof(count)) == sizeof(count));
+		CHECK(read(events(), &count, sizeof(count)) == sizeof(count));
 	}
 	return field ? fault.address : fault.ticket;
 }
@@ -136,7 +140,7 @@ static void start(unsigned int faults)
 {
 	struct device_options options = { .faults = faults };
 
-	events = options.fault_eventfd = eventfd(0, EFD_CLOEXEC);
+	options.fault_eventfd = eventfd(0, EFD_CLOEXEC);
 	partner_start(&partner, &options);
 	options.fault_eventfd = 0;
 	device_open(&device, &options);
@@ -311,7 +315,6 @@ static void death(void)
 	unsigned int before = parameter_get("pager_timeout_ms");
 	struct exanest_completion completion;
 	uint64_t remote;
-	int status;
 
 	parameter_set("pager_timeout_ms", 600000);
 	start(8);
@@ -329,10 +332,9 @@ static void death(void)
 	device_submit(&device, &get);
 	while (ASK(&partner, next_fault, 1000, 1) < get.remote)
 		continue;
-	kill(partner.pid, SIGKILL);
+	partner_kill(&partner);
 	device_wait(&device, &completion);
-	CHECK_EQUAL(completion.status, -ECONNRESET);
-	waitpid(partner.pid, &status, 0);
+	CHECK_EQUAL(completion.status, partner_is_far(&partner) ? -EHOSTUNREACH : -ECONNRESET);
 	device_close(&device);
 	parameter_set("pager_timeout_ms", before);
 }

@@ -468,8 +468,9 @@ static void out_of_memory(void)
 	local = map(8 * LENGTH);
 	status = device_transfer(&device, EXANEST_OP_PUT, partner.address, local, remote,
 				 8 * LENGTH, NULL);
-	CHECK(status == -ECONNRESET || status == -EFAULT || status == -EBUSY);
-	CHECK(waitpid(partner.pid, &status, 0) == partner.pid);
+	CHECK(status == -ECONNRESET || status == -EHOSTUNREACH || status == -EFAULT ||
+	      status == -EBUSY);
+	status = partner_wait(&partner);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	CHECK(write_file("/proc/sys/kernel/printk", "7"));
 	device_close(&device);

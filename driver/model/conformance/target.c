@@ -220,6 +220,56 @@ static void test_put_fault(void **state)
 	assert_int_equal(at(&play, A + 16383)[0], 7);
 }
 
+/* REJECT names the byte that cannot be had; one that is not of the block is not believed. */
+static void test_reject_address(void **state)
+{
+	const struct {
+		uint64_t given, reported;
+	} cases[] = { { 50, 50 }, { 99, 99 }, { 100, 10 }, { 9, 10 } };
+	struct exanest_engine_command reject = { .operation = EXANEST_COMMAND_REJECT };
+	struct play play;
+	struct wire wire;
+	unsigned int i;
+
+	open_play(&play, state);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		wire = make_put(&play, 7 + i, 0, A + 65536 + 10, 90, 0, 90);
+		send(&play, &wire);
+		expect(&play, WIRE_NACK, 7 + i, 0);
+		reject.argument[0] = guest_expect_fault(play.guest, A + 65536 + 10).fault;
+		reject.argument[1] = EXANEST_STATUS_FAULT;
+		reject.argument[2] = A + 65536 + cases[i].given;
+		assert_int_equal(guest_execute(play.guest, &reject), EXANEST_COMMAND_OK);
+		expect_ack(&play, 7 + i, 0, EXANEST_STATUS_FAULT, 0, A + 65536 + cases[i].reported);
+	}
+}
+
+/* All faults of one block say that they are of it, and those of another that they are not. */
+static void test_fault_request(void **state)
+{
+	struct exanest_engine_fault first, second, other;
+	struct play play;
+	struct wire wire;
+
+	open_play(&play, state);
+	wire = make_put(&play, 7, 0, A + 65536, 100, 0, 100);
+	send(&play, &wire);
+	expect(&play, WIRE_NACK, 7, 0);
+	first = guest_expect_fault(play.guest, A + 65536);
+	guest_command(play.guest, EXANEST_COMMAND_RESUME, 0, first.fault, 0);
+	expect(&play, WIRE_AGAIN, 7, 0);
+	send(&play, &wire);
+	expect(&play, WIRE_NACK, 7, 0);
+	second = guest_expect_fault(play.guest, A + 65536);
+	assert_int_not_equal(first.request, 0);
+	assert_int_equal(first.request, second.request);
+	wire = make_put(&play, 8, 0, A + 65536, 100, 0, 100);
+	send(&play, &wire);
+	expect(&play, WIRE_NACK, 8, 0);
+	other = guest_expect_fault(play.guest, A + 65536);
+	assert_int_not_equal(first.request, other.request);
+}
+
 static void test_put_reject(void **state)
 {
 	struct exanest_engine_fault fault;
@@ -676,12 +726,13 @@ static void test_peer_clear(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_put),          TEST(test_put_fault),
-		TEST(test_put_reject),   TEST(test_fault_superseded),
-		TEST(test_get),          TEST(test_get_invalidated),
-		TEST(test_atomic),       TEST(test_cancel),
-		TEST(test_denied),       TEST(test_malformed),
-		TEST(test_incarnations), TEST(test_peer_reset),
+		TEST(test_put),           TEST(test_put_fault),
+		TEST(test_put_reject),    TEST(test_reject_address),
+		TEST(test_fault_request), TEST(test_fault_superseded),
+		TEST(test_get),           TEST(test_get_invalidated),
+		TEST(test_atomic),        TEST(test_cancel),
+		TEST(test_denied),        TEST(test_malformed),
+		TEST(test_incarnations),  TEST(test_peer_reset),
 		TEST(test_peer_clear),
 	};
 
