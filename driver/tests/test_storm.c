@@ -355,22 +355,71 @@ static uint64_t enter_group(uint64_t spared, uint64_t unused)
 	return write_file(GROUP "/cgroup.procs", text);
 }
 
-static bool group_make(const char *most, const char *swap)
+/* In the keeper. MiB that the group may have; 0: all. */
+static uint64_t group_limit(uint64_t most, uint64_t unused)
+{
+	char text[20] = "max";
+
+	(void)unused;
+	if (most)
+		snprintf(text, sizeof(text), "%uM", (unsigned int)most);
+	return write_file(GROUP "/memory.max", text);
+}
+
+static uint64_t group_make(uint64_t most, uint64_t swap)
 {
 	write_file("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
 	rmdir(GROUP);
-	return !mkdir(GROUP, 0755) && write_file(GROUP "/memory.max", most) &&
-	       write_file(GROUP "/memory.swap.max", swap);
+	return !mkdir(GROUP, 0755) && group_limit(most, 0) &&
+	       write_file(GROUP "/memory.swap.max", swap ? "max" : "0");
 }
 
-static long group_current(void)
+static uint64_t group_current(uint64_t unused, uint64_t unused2)
 {
 	FILE *file = fopen(GROUP "/memory.current", "r");
 	long bytes = -1;
 
+	(void)unused, (void)unused2;
 	CHECK(file && fscanf(file, "%ld", &bytes) == 1);
 	fclose(file);
 	return bytes;
+}
+
+/* What the kernel says of a process that it kills, with a backtrace, is kept off the console. */
+static uint64_t console(uint64_t level, uint64_t unused)
+{
+	char text[2] = { '0' + level };
+
+	(void)unused;
+	return write_file("/proc/sys/kernel/printk", text);
+}
+
+/* Where the partner is, a second one, which is not in the group. */
+static struct partner keeper;
+
+/* spared: see enter_group. */
+static void start_in_group(unsigned int most, bool swap, bool spared)
+{
+	start();
+	partner_start(&keeper, NULL);
+	CHECK(ASK(&keeper, console, 3, 0));
+	if (!ASK(&keeper, group_make, most, swap))
+		test_skip("no memory cgroup");
+	CHECK(ASK(&partner, enter_group, spared, 0));
+}
+
+static uint64_t group_remove(uint64_t unused, uint64_t unused2)
+{
+	(void)unused, (void)unused2;
+	return rmdir(GROUP);
+}
+
+/* The partner has ended. */
+static void stop_group(void)
+{
+	CHECK(ASK(&keeper, console, 7, 0));
+	ASK(&keeper, group_remove, 0, 0);
+	partner_stop(&keeper);
 }
 
 #define FILES "/tmp/exanest-test"
@@ -399,24 +448,21 @@ static void charged(uint64_t (*map_there)(uint64_t length, uint64_t unused))
 	uint64_t remote = ASK(&partner, map_there, LENGTH, 0);
 
 	memset(local, 1, LENGTH);
-	before = group_current();
+	before = ASK(&keeper, group_current, 0, 0);
 	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, partner.address, local, remote, LENGTH,
 				    NULL),
 		    0);
-	CHECK(group_current() - before >= (long)LENGTH * 9 / 10);
+	CHECK((long)ASK(&keeper, group_current, 0, 0) - before >= (long)LENGTH * 9 / 10);
 }
 
 /* What a fault brings in is the owner's to pay for, not that of who caused it. */
 static void charged_to_owner(void)
 {
-	start();
-	if (!group_make("max", "max"))
-		test_skip("no memory cgroup");
-	CHECK(ASK(&partner, enter_group, 0, 0));
+	start_in_group(0, true, false);
 	charged(partner_map);
 	charged(partner_map_file);
 	stop();
-	rmdir(GROUP);
+	stop_group();
 }
 
 /* Four times as much as the owner may have: it swaps, and nothing is lost. */
@@ -427,10 +473,7 @@ static void under_pressure(void)
 	uint64_t remote;
 	int piece, round;
 
-	start();
-	if (!group_make("8M", "max"))
-		test_skip("no memory cgroup");
-	CHECK(ASK(&partner, enter_group, 0, 0));
+	start_in_group(8, true, false);
 	remote = ASK(&partner, partner_map, PIECES * LENGTH, 0);
 	for (round = 0; round < 2 || now() < end; round++) {
 		for (piece = 0; piece < PIECES; piece++) {
@@ -447,23 +490,18 @@ static void under_pressure(void)
 		}
 	}
 	stop();
-	rmdir(GROUP);
+	stop_group();
 }
 
 /*
- * More than the owner may have, and no swap: it is killed, and who asked is
- * told. What the kernel says of it, with a backtrace, is kept off the console.
+ * More than the owner may have, and no swap: it is killed, and who asked is told.
  */
 static void out_of_memory(void)
 {
 	uint64_t remote;
 	int status;
 
-	start();
-	CHECK(write_file("/proc/sys/kernel/printk", "3"));
-	if (!group_make("6M", "0"))
-		test_skip("no memory cgroup");
-	CHECK(ASK(&partner, enter_group, 0, 0));
+	start_in_group(6, false, false);
 	remote = ASK(&partner, partner_map, 8 * LENGTH, 0);
 	local = map(8 * LENGTH);
 	status = device_transfer(&device, EXANEST_OP_PUT, partner.address, local, remote,
@@ -472,9 +510,8 @@ static void out_of_memory(void)
 	      status == -EBUSY);
 	status = partner_wait(&partner);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-	CHECK(write_file("/proc/sys/kernel/printk", "7"));
 	device_close(&device);
-	rmdir(GROUP);
+	stop_group();
 }
 
 /* The same where the kernel may not kill the owner: who asked is told what was missing. */
@@ -485,15 +522,11 @@ static void no_memory(void)
 	uint64_t remote;
 	int round;
 
-	start();
-	CHECK(write_file("/proc/sys/kernel/printk", "3"));
-	if (!group_make("6M", "0"))
-		test_skip("no memory cgroup");
-	CHECK(ASK(&partner, enter_group, 1, 0));
+	start_in_group(6, false, true);
 	local = map(8 * LENGTH);
 	for (round = 0; round < 2 || now() < end; round++) {
 		remote = ASK(&partner, partner_map, 8 * LENGTH, 0);
-		CHECK(write_file(GROUP "/memory.max", "6M"));
+		CHECK(ASK(&keeper, group_limit, 6, 0));
 		CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, partner.address, local, remote,
 					    8 * LENGTH, &completion),
 			    -ENOMEM);
@@ -501,13 +534,12 @@ static void no_memory(void)
 		CHECK(completion.fault_address >= remote &&
 		      completion.fault_address < remote + 8 * LENGTH);
 		/* First, as the partner may wait for a page before it can give any back. */
-		CHECK(write_file(GROUP "/memory.max", "max"));
+		CHECK(ASK(&keeper, group_limit, 0, 0));
 		CHECK(!ASK(&partner, partner_unmap, remote, 8 * LENGTH));
 	}
 	printf("# %d transfers\n", round);
-	CHECK(write_file("/proc/sys/kernel/printk", "7"));
 	stop();
-	rmdir(GROUP);
+	stop_group();
 }
 
 static const struct test tests[] = {
