@@ -262,6 +262,7 @@ static long query_ioctl(const struct exanest_context *context, void __user *argu
 	query.ring_entries = EXANEST_RING_ENTRIES_MAX;
 	query.transfer_max = EXANEST_TRANSFER_MAX;
 	strscpy(query.engine, exanest_engine_name(context->port.engine), sizeof(query.engine));
+	query.node = exanest_engine_limits(context->port.engine)->node;
 	return copy_out(argument, &query, sizeof(query));
 }
 

@@ -41,6 +41,8 @@ struct exanest_query {
 	__u32 ring_entries; /* most entries of one ring */
 	__u64 transfer_max; /* bytes: longest single transfer */
 	char engine[32];    /* name, ended by 0 */
+	__u32 node;         /* number of this node on the link of the engine; 0: it has none */
+	__u32 reserved;
 };
 
 /* How faults in a context's memory are resolved: it is its owner who says. */
@@ -56,14 +58,16 @@ enum exanest_policy {
 /*
  * Join the protection domain of a job, once in a context's life (-EALREADY).
  * Only contexts that gave the same secret, opened by the same user in the same
- * user namespace, reach one another. A secret of zeros is -EINVAL. After
+ * user namespace, reach one another. On other nodes, to which the engine has a link,
+ * those of the same secret and user id are reached, if both are in the initial user
+ * namespace of their node. A secret of zeros is -EINVAL. After
  * EXANEST_IOC_LEAVE it, and EXANEST_IOC_RINGS, fail with -ESHUTDOWN.
  */
 struct exanest_join {
 	__u32 size;
 	__u32 policy; /* enum exanest_policy */
 	__u8 secret[EXANEST_SECRET_BYTES];
-	__u64 address; /* out: this context's engine address, never used again after close */
+	__u64 address; /* out: this context's engine address, never used again after close; >> 48: the node */
 };
 
 /*
@@ -151,7 +155,7 @@ struct exanest_completion {
 	__u64 cookie;
 	__u64 value;         /* atomics: the value before the operation */
 	__u64 fault_address; /* where a fault ended it: the first address that could not be had, */
-	__s32 status;        /* 0 or a negative errno; -EIO: the engine failed */
+	__s32 status;        /* 0 or a negative errno; see driver/README.md */
 	__u32 fault_side;    /* and whose it was, enum exanest_side; else 0 */
 };
 

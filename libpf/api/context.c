@@ -24,6 +24,7 @@ void pf_close(pf_context *context)
 void pf_join(pf_context *context, const void *secret, size_t length)
 {
 	device_join(&context->device, secret, length);
+	context->address.engine = device_node_address(&context->device);
 }
 
 void pf_query(const pf_context *context, pf_attributes *attributes, size_t size)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define ADDRESS_MAGIC 0x61646670 /* "pfda" */
-#define ADDRESS_VERSION 3
+#define ADDRESS_VERSION 4
 
 static bool read_boot_id(uint8_t host[16])
 {

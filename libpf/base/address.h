@@ -38,6 +38,7 @@ struct address {
 	uint8_t endpoints_count;
 	struct location location; /* of the thread that opened the context */
 	struct address_endpoint endpoints[ADDRESS_ENDPOINTS_MAX];
+	uint64_t engine; /* at /dev/exanest, for other nodes; 0: no engine with a link */
 	uint8_t key[ADDRESS_KEY_BYTES]; /* random; encrypts the handshake */
 };
 _Static_assert(sizeof(struct address) <= PF_ADDRESS_MAX,

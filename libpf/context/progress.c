@@ -36,6 +36,7 @@ static bool may_sleep(pf_context *context)
 {
 	/* What the network advances is told by the service thread, which serves it meanwhile. */
 	return host_may_sleep(host_of(context)) &&
+	       (!context->engine || nodes_may_sleep(&context->engine->nodes)) &&
 	       !atomic_load_explicit(&context->peers.news, memory_order_relaxed);
 }
 
@@ -207,7 +208,7 @@ int context_progress(pf_context *context)
 		return 0;
 	count = host_poll(host);
 	if (context->engine)
-		count += engine_poll(context->engine);
+		count += engine_poll(context->engine) + nodes_poll(&context->engine->nodes);
 	operations_collect(&context->operations);
 	count += host_advance(host);
 	if (__builtin_expect(atomic_load_explicit(&context->peers.news, memory_order_relaxed), 0))

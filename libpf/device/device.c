@@ -71,8 +71,8 @@ bool device_describe(char *text, size_t size)
 		return false;
 	}
 	close(fd);
-	snprintf(text, size, "engine %.*s, blocks of %u bytes", (int)sizeof(query.engine),
-		 query.engine, query.block_size);
+	snprintf(text, size, "engine %.*s, blocks of %u bytes%s", (int)sizeof(query.engine),
+		 query.engine, query.block_size, query.node ? ", to other nodes, too" : "");
 	return true;
 }
 
@@ -86,6 +86,7 @@ void device_open(struct device *device, const pf_options *options, struct pagers
 				   .fault_event = -1,
 				   .pagers = pagers,
 				   .doorbell_checked = true };
+	TAILQ_INIT(&device->requests);
 	pthread_mutex_init(&device->lock, NULL);
 	device->policy = (enum pf_policy)options->policy;
 	device->may_sleep = options->idle_polls != 0;
@@ -103,6 +104,7 @@ void device_open(struct device *device, const pf_options *options, struct pagers
 		return;
 	device->transfer_max = query.transfer_max;
 	device->entries = query.ring_entries;
+	device->node = query.node;
 	device->completion_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	device->fault_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (device->completion_event >= 0 && device->fault_event >= 0)
@@ -129,7 +131,6 @@ void device_close(struct device *device)
 		close(device->fd);
 	}
 	device->fd = -1;
-	device->in_flight = 0;
 	if (device->memory)
 		munmap(device->memory, device->memory_bytes);
 	device->memory = NULL;
@@ -260,37 +261,82 @@ void device_join_pair(struct device *device, const struct address *own, const st
 	join_once(device, first->key, sizeof(first->key));
 }
 
-bool device_submit(struct device *device, const struct exanest_submission *submission)
+uint16_t device_atomic_op(enum pf_atomic_op op)
 {
-	if (!device_ring_put(&device->submissions, submission))
+	static const uint16_t ops[] = {
+		[PF_ADD] = EXANEST_ATOMIC_ADD,   [PF_AND] = EXANEST_ATOMIC_AND,
+		[PF_OR] = EXANEST_ATOMIC_OR,     [PF_XOR] = EXANEST_ATOMIC_XOR,
+		[PF_SWAP] = EXANEST_ATOMIC_SWAP, [PF_COMPARE_SWAP] = EXANEST_ATOMIC_COMPARE_SWAP,
+	};
+
+	return ops[op];
+}
+
+bool device_submit(struct device *device, struct device_request *request,
+		   struct exanest_submission *submission)
+{
+	submission->cookie = (uint64_t)(uintptr_t)request;
+	if (!device->memory || !device_ring_put(&device->submissions, submission))
 		return false;
+	TAILQ_INSERT_TAIL(&device->requests, request, link);
 	device->in_flight++;
 	device->doorbell_checked = false;
 	return true;
 }
 
-bool device_take_completion(struct device *device, struct exanest_completion *completion)
+static void finish(struct device *device, struct device_request *request,
+		   const struct exanest_completion *completion)
 {
-	if (!device_ring_take_completion(&device->completions, completion))
-		return false;
+	TAILQ_REMOVE(&device->requests, request, link);
 	device->in_flight--;
 	/* A slot is free again; the engine may sleep because there was none. */
 	device->doorbell_checked = false;
-	return true;
+	request->done(request, completion);
+}
+
+void device_fail(struct device *device)
+{
+	const struct exanest_completion lost = { .status = -EIO };
+	struct device_request *request;
+
+	device_close(device);
+	set_why(device, "the engine of " EXANEST_DEVICE " is out of order");
+	if (device->failed)
+		device->failed(device->failed_arg);
+	while ((request = TAILQ_FIRST(&device->requests)))
+		finish(device, request, &lost);
+}
+
+int device_poll(struct device *device)
+{
+	struct exanest_completion completion;
+	bool failed = false;
+	int count = 0;
+
+	while (device->memory && device_ring_take_completion(&device->completions, &completion)) {
+		failed |= completion.status == -EIO;
+		finish(device, (void *)(uintptr_t)completion.cookie, &completion);
+		count++;
+	}
+	if (failed)
+		device_fail(device);
+	return count;
 }
 
 bool device_ring_bell(struct device *device)
 {
 	if (device->doorbell_checked)
-		return true;
+		return false;
 	device->doorbell_checked = true;
 	if (!device->in_flight || !device_ring_asleep(&device->submissions))
-		return true;
+		return false;
 	while (ioctl(device->fd, EXANEST_IOC_DOORBELL) < 0) {
-		if (errno != EINTR && errno != EAGAIN)
-			return false;
+		if (errno != EINTR && errno != EAGAIN) {
+			device_fail(device);
+			return true;
+		}
 	}
-	return true;
+	return false;
 }
 
 void device_reset_completion_event(struct device *device)

@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "base/address.h"
 #include "base/statistics.h"
@@ -27,15 +28,24 @@
 #include "pf.h"
 #include "ring.h"
 
+/* A submission in flight; part of what is submitted, and freed only once it is done. */
+struct device_request {
+	TAILQ_ENTRY(device_request) link;
+	/* Progress. With status -EIO the device is closed, and whether it was executed is not known. */
+	void (*done)(struct device_request *request, const struct exanest_completion *completion);
+};
+
 struct device {
 	int fd; /* of /dev/exanest; -1: no device */
 	/* Progress's own: */
-	unsigned in_flight;    /* submissions without a completion yet */
+	unsigned in_flight;                                   /* requests */
+	TAILQ_HEAD(device_requests, device_request) requests; /* in flight */
 	bool doorbell_checked; /* since the last submission or completion */
 	struct device_ring submissions, completions;
 	struct device_ring faults; /* under the lock */
 	uint64_t transfer_max;     /* bytes of the longest transfer */
 	uint32_t entries;          /* of the longest ring that the device permits */
+	uint32_t node;             /* number of this one on the engine's link; 0: it has none */
 	bool may_sleep; /* completions have an event, for which progress sleeps; under the lock */
 	/*
 	 * Of this context, at the engine; 0: no domain joined. Stored last (release): a thread that
@@ -52,6 +62,9 @@ struct device {
 	struct exanest_statistics counted; /* what device_count has added already */
 	uint64_t counted_at;               /* time of the last device_count, ns; progress's own */
 	_Atomic(const char *) why;         /* why there is no device, static text; NULL: there is */
+	/* Progress: the device failed and is closed; before its requests are done. */
+	void (*failed)(void *arg);
+	void *failed_arg;
 };
 
 /*
@@ -78,6 +91,9 @@ static inline uint64_t device_address(const struct device *device)
 	return atomic_load_explicit(&((struct device *)device)->address, memory_order_acquire);
 }
 
+/* The engine's number of an atomic operation. */
+uint16_t device_atomic_op(enum pf_atomic_op op);
+
 /* Progress. */
 static inline bool device_full(const struct device *device)
 {
@@ -87,8 +103,18 @@ static inline bool device_full(const struct device *device)
 /* Any thread: progress will sleep until a completion. Has no effect once a domain is joined. */
 void device_allow_sleep(struct device *device);
 
-/* Progress: false when the ring is full. */
-bool device_submit(struct device *device, const struct exanest_submission *submission);
+/*
+ * Any thread: the address for processes of other nodes; 0: no domain joined, or the engine has no
+ * link. Such an address has the number of its node in the upper bits.
+ */
+static inline uint64_t device_node_address(const struct device *device)
+{
+	return device->node ? device_address(device) : 0;
+}
+
+/* Progress: submit; its cookie is set here. False: the ring is full, or there is no device any more. */
+bool device_submit(struct device *device, struct device_request *request,
+		   struct exanest_submission *submission);
 
 /* Progress: is there a completion to take? */
 static inline bool device_has_completion(const struct device *device)
@@ -96,10 +122,12 @@ static inline bool device_has_completion(const struct device *device)
 	return !device_ring_empty(&device->completions);
 }
 
-/* Progress: false when there is no completion. */
-bool device_take_completion(struct device *device, struct exanest_completion *completion);
-/* Progress, after submissions or completions: wake the engine if it sleeps. False: it failed. */
+/* Progress: end the requests whose completions there are. Returns how many. */
+int device_poll(struct device *device);
+/* Progress, after submissions or completions: wake the engine if it sleeps. Returns whether it failed. */
 bool device_ring_bell(struct device *device);
+/* Progress: give the device up. */
+void device_fail(struct device *device);
 /* Progress, before it sleeps: reset the completion event, which earlier completions signalled. */
 void device_reset_completion_event(struct device *device);
 /* Any thread: add what the kernel counted since the last call. */

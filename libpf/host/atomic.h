@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "common/operation.h"
+#include "device/device.h"
 #include "message.h"
 #include "peer.h"
 #include "route.h"
@@ -18,7 +19,8 @@ struct atomic_operation {
 	struct operation operation;
 	struct message_atomic message;
 	bool sent, answered;
-	unsigned retries; /* by a device, whose page went away each time */
+	struct device_request request; /* sent to /dev/exanest */
+	unsigned retries;              /* by it, whose page went away each time */
 };
 
 /* As pf_atomic, with valid arguments. */

@@ -20,6 +20,7 @@
 
 #include "base/fault.h"
 #include "common/operation.h"
+#include "device/device.h"
 #include "memory/policy.h"
 #include "peer.h"
 #include "pf.h"
@@ -57,10 +58,10 @@ struct block {
 	enum pf_side side; /* FAULTED, RESOLVING: the side that owns the page */
 	uint64_t address;  /* FAULTED, RESOLVING: that could not be accessed */
 	unsigned retries;
-	unsigned supplied; /* times that a pager brought its pages, since it was cut */
-	bool on_device;    /* MOVING: by /dev/exanest, else by a message */
-	uint64_t faulted;  /* when it last met a fault, ns; 0: never */
-	uint64_t started;  /* MOVING: since when, ns; 0: not traced */
+	unsigned supplied;             /* times that a pager brought its pages, since it was cut */
+	struct device_request request; /* MOVING by /dev/exanest */
+	uint64_t faulted;              /* when it last met a fault, ns; 0: never */
+	uint64_t started;              /* MOVING: since when, ns; 0: not traced */
 };
 
 static inline bool transfer_is_put(const struct transfer *transfer)

@@ -129,6 +129,8 @@ int host_open(struct host *host, pf_context *context)
 		return status;
 	context->host = state;
 	state->context = context;
+	context->device.failed = device_lost;
+	context->device.failed_arg = state;
 	state->notices.inbox = state->inbox.memory;
 	atomic_init(&state->ring_allowance, (int64_t)context->options.ring_memory);
 	randombytes_buf(&state->cookie, sizeof(state->cookie));
@@ -313,7 +315,7 @@ int host_advance_operations(struct host *host)
 		count += device_progress(state);
 	count += operations_advance(state);
 	if (device->in_flight)
-		count += device_wake(state);
+		count += device_ring_bell(device);
 	return count;
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stddef.h>
 
 #include "atomic.h"
 #include "base/clock.h"
@@ -10,8 +11,6 @@
 #include "block.h"
 #include "route.h"
 
-/* The lowest bit of a cookie tells the two kinds of objects apart. */
-#define COOKIE_ATOMIC 1u
 /* The driver completes what is in flight to a dead peer much sooner; if not, the device is given up. */
 #define DRAIN_NANOSECONDS 1000000000
 /* How often the driver's counters are read, for pf_info --job. */
@@ -29,11 +28,15 @@ static enum pf_side side_of(const struct exanest_completion *completion)
 	}
 }
 
-static bool submit(struct host_state *host, struct host_peer *peer,
+static void block_done(struct device_request *request, const struct exanest_completion *completion);
+static void atomic_done(struct device_request *request,
+			const struct exanest_completion *completion);
+
+static bool submit(struct host_state *host, struct host_peer *peer, struct device_request *request,
 		   struct exanest_submission *submission)
 {
 	submission->peer = peer->engine;
-	if (!device_submit(&host->context->device, submission))
+	if (!device_submit(&host->context->device, request, submission))
 		return false;
 	peer->device_moving++;
 	return true;
@@ -58,16 +61,15 @@ static enum advanced move(struct host_state *host, struct transfer *transfer)
 		transfer->run += length;
 	}
 	submission = (struct exanest_submission){
-		.cookie = (uint64_t)(uintptr_t)block,
 		.local = (uint64_t)(uintptr_t)transfer->local + block->offset,
 		.remote = transfer->remote + block->offset,
 		.length = block->length,
 		.op = transfer_is_put(transfer) ? EXANEST_OP_PUT : EXANEST_OP_GET,
 	};
-	if (!submit(host, transfer_peer(transfer), &submission))
+	block->request.done = block_done;
+	if (!submit(host, transfer_peer(transfer), &block->request, &submission))
 		return ADVANCED_NOTHING;
 	block->state = BLOCK_MOVING;
-	block->on_device = true;
 	block->started = trace_time(host->context->trace);
 	transfer->moving++;
 	return ADVANCED_LITTLE;
@@ -75,23 +77,18 @@ static enum advanced move(struct host_state *host, struct transfer *transfer)
 
 static enum advanced move_atomic(struct host_state *host, struct atomic_operation *atomic)
 {
-	static const uint16_t ops[] = {
-		[PF_ADD] = EXANEST_ATOMIC_ADD,   [PF_AND] = EXANEST_ATOMIC_AND,
-		[PF_OR] = EXANEST_ATOMIC_OR,     [PF_XOR] = EXANEST_ATOMIC_XOR,
-		[PF_SWAP] = EXANEST_ATOMIC_SWAP, [PF_COMPARE_SWAP] = EXANEST_ATOMIC_COMPARE_SWAP,
-	};
 	const struct atomic_request *request = &atomic->message.request;
 	struct exanest_submission submission = {
-		.cookie = (uint64_t)(uintptr_t)atomic | COOKIE_ATOMIC,
 		.remote = request->address,
 		.length = request->width,
 		.operand = request->operand,
 		.compare = request->op == PF_COMPARE_SWAP ? request->compare : 0,
 		.op = EXANEST_OP_ATOMIC,
-		.atomic = ops[request->op],
+		.atomic = device_atomic_op(request->op),
 	};
 
-	if (!submit(host, atomic_peer(atomic), &submission))
+	atomic->request.done = atomic_done;
+	if (!submit(host, atomic_peer(atomic), &atomic->request, &submission))
 		return ADVANCED_NOTHING;
 	atomic->sent = true;
 	return ADVANCED_LITTLE;
@@ -144,16 +141,17 @@ static bool try_again(pf_context *context, int status, unsigned *retries)
 	return true;
 }
 
-static void block_done(struct host_state *host, struct block *block,
-		       const struct exanest_completion *completion)
+static void block_done(struct device_request *request, const struct exanest_completion *completion)
 {
+	struct block *block =
+		(struct block *)(void *)((char *)request - offsetof(struct block, request));
 	struct transfer *transfer = block->transfer;
 	struct host_peer *peer = transfer_peer(transfer);
-	pf_context *context = host->context;
+	pf_context *context = peer->peer.context;
+	struct host_state *host = context->host;
 
 	transfer->moving--;
 	peer->device_moving--;
-	block->on_device = false;
 	switch (completion->status) {
 	case 0:
 		statistic_add(&context->statistics, PF_STAT_DEVICE_BYTES, block->length);
@@ -194,10 +192,13 @@ static void block_done(struct host_state *host, struct block *block,
 	block_free(block);
 }
 
-static void atomic_done(pf_context *context, struct atomic_operation *atomic,
-			const struct exanest_completion *completion)
+static void atomic_done(struct device_request *request, const struct exanest_completion *completion)
 {
+	struct atomic_operation *atomic =
+		(struct atomic_operation *)(void *)((char *)request -
+						    offsetof(struct atomic_operation, request));
 	struct host_peer *peer = atomic_peer(atomic);
+	pf_context *context = peer->peer.context;
 
 	peer->device_moving--;
 	switch (completion->status) {
@@ -226,68 +227,18 @@ static void atomic_done(pf_context *context, struct atomic_operation *atomic,
 	}
 }
 
-/* The device is closed: complete every block and atomic in flight as lost. */
-static void take_back(struct host_state *host)
+void device_lost(void *arg)
 {
-	const struct exanest_completion lost = { .status = -EHOSTUNREACH };
-	struct operation *head = &host->context->operations.active, *operation;
-	struct block *block;
-
-	for (operation = head->next; operation != head; operation = operation->next) {
-		if (operation->kind == OPERATION_ATOMIC) {
-			struct atomic_operation *atomic = (struct atomic_operation *)operation;
-
-			/* Whether it was executed is not known. */
-			if (atomic->sent && !atomic->message.token && !atomic->answered) {
-				atomic_peer(atomic)->device_moving--;
-				atomic_answered(atomic, PF_ERR_SYSTEM, 0);
-			}
-			continue;
-		}
-		if (!((struct host_peer *)operation->peer)->device_moving)
-			continue;
-		for (block = ((struct transfer *)operation)->blocks; block; block = block->next) {
-			if (block->state == BLOCK_MOVING && block->on_device)
-				block_done(host, block, &lost);
-		}
-	}
-}
-
-static void give_up(struct host_state *host)
-{
+	struct host_state *host = arg;
 	pf_context *context = host->context;
 	pf_peer *peer;
 
-	device_close(&context->device);
-	atomic_store(&context->device.why, "the engine of " EXANEST_DEVICE " is out of order");
-	take_back(host);
 	peers_lock(&context->peers);
 	for (peer = context->peers.first; peer; peer = peer->next) {
 		if (peer->transport == &transport_host)
 			host_peer_lose_device((struct host_peer *)peer);
 	}
 	peers_unlock(&context->peers);
-}
-
-static int take_completions(struct host_state *host)
-{
-	struct exanest_completion completion;
-	bool failed = false;
-	int count = 0;
-
-	while (device_take_completion(&host->context->device, &completion)) {
-		void *object = (void *)(uintptr_t)(completion.cookie & ~(uint64_t)COOKIE_ATOMIC);
-
-		if (completion.cookie & COOKIE_ATOMIC)
-			atomic_done(host->context, object, &completion);
-		else
-			block_done(host, object, &completion);
-		failed |= completion.status == -EIO;
-		count++;
-	}
-	if (failed)
-		give_up(host);
-	return count;
 }
 
 static void count_at_times(pf_context *context)
@@ -303,33 +254,23 @@ static void count_at_times(pf_context *context)
 
 int device_progress(struct host_state *host)
 {
-	int count = take_completions(host);
+	int count = device_poll(&host->context->device);
 
 	if (count)
 		count_at_times(host->context);
 	return count;
 }
 
-int device_wake(struct host_state *host)
-{
-	if (device_ring_bell(&host->context->device))
-		return 0;
-	give_up(host);
-	return 1;
-}
-
 void device_drain(struct host_state *host, struct host_peer *peer)
 {
+	struct device *device = &host->context->device;
 	uint64_t start = clock_nanoseconds(CLOCK_MONOTONIC);
 
 	while (peer->device_moving) {
-		if (take_completions(host))
+		if (device_poll(device) || device_ring_bell(device))
 			continue;
-		if (!device_ring_bell(&host->context->device) ||
-		    clock_nanoseconds(CLOCK_MONOTONIC) - start > DRAIN_NANOSECONDS) {
-			give_up(host);
-			return;
-		}
+		if (clock_nanoseconds(CLOCK_MONOTONIC) - start > DRAIN_NANOSECONDS)
+			device_fail(device);
 		sched_yield();
 	}
 }

@@ -5,8 +5,8 @@
  * smaller and sends again what met a fault by itself. So what comes back is
  * success, or an error that stays.
  *
- * Lifetime: an object that is in flight is the completion's cookie. It is not
- * freed before its completion is taken (device_drain), or the device is closed.
+ * Lifetime: an object that is in flight is not freed before its request is done
+ * (device_drain), or the device is closed.
  */
 #ifndef PF_ROUTE_DEVICE_H
 #define PF_ROUTE_DEVICE_H
@@ -15,8 +15,8 @@
 
 /* Progress: take completions. Returns how many. */
 int device_progress(struct host_state *host);
-/* Progress: wake the engine if it sleeps and has work. Returns whether the device was given up. */
-int device_wake(struct host_state *host);
+/* Progress: the device failed; peers are reached in another way. arg: struct host_state. */
+void device_lost(void *arg);
 /*
  * Progress: once it returns, nothing for this peer is in flight. The peer is gone, so that takes
  * little time.

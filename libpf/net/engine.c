@@ -196,6 +196,7 @@ static void destroy(struct engine *engine)
 	if (engine->core)
 		net_destroy(engine->core);
 	links_destroy(&engine->links);
+	nodes_destroy(&engine->nodes);
 	for (i = 0; i < engine_sockets(engine); i++)
 		socket_close(&engine->sockets[i]);
 	receiver_destroy(engine->receiver);
@@ -244,6 +245,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	engine->context = context;
 	engine->alarm = NET_NEVER;
 	pthread_mutex_init(&engine->lock, NULL);
+	nodes_init(&engine->nodes, &context->device);
 	net_memory_open(&engine->memory, context, wake_driver);
 	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	status = engine->wake < 0 ? PF_ERR_SYSTEM : PF_OK;

@@ -23,6 +23,7 @@
 #include "link.h"
 #include "memory.h"
 #include "net.h"
+#include "node.h"
 #include "socket.h"
 
 #define SOCKETS_MOST (2 * INTERFACES_MOST)
@@ -50,6 +51,7 @@ struct engine {
 	_Atomic bool untold;        /* progress has something to tell the application */
 	struct links links;
 	struct net_memory memory;
+	struct nodes nodes;
 	struct net_statistics counted; /* that the context's statistics have */
 	uint64_t dropped;              /* by the sockets, likewise */
 	uint64_t quiet;                /* polls without anything; progress's own */

@@ -16,6 +16,8 @@ _Static_assert(sizeof(struct net_peer) + sizeof(struct link) <= 128, "each peer 
 #define DROPS_PERIOD 10000000000ull
 
 static const char path_net[] = "packets over the network (UDP)";
+static const char path_engine[] =
+	"by the engine of /dev/exanest and its link; messages in packets over the network (UDP)";
 
 static void to_socket_address(const struct address_endpoint *endpoint,
 			      union interface_address *address)
@@ -196,9 +198,19 @@ bool link_accept(struct links *links, struct net_association *association,
 	link = calloc(1, sizeof(*link));
 	if (!link)
 		return false;
+	link->engine = address.engine;
 	link_add(links, link, association);
 	*peer = link;
 	return true;
+}
+
+void link_lose_engine(struct link *link)
+{
+	if (link->explained)
+		return;
+	link->engine = 0;
+	if (link->peer && peer_state(link->peer) == PEER_LINKED)
+		peer_set_path(link->peer, path_net);
 }
 
 void link_bind(struct link *link, pf_peer *peer)
@@ -209,7 +221,9 @@ void link_bind(struct link *link, pf_peer *peer)
 		return;
 	net_peer(peer)->link = link;
 	peer_forget_address(peer);
-	peer_set_path(peer, path_net);
+	peer_set_path(peer, link_engine(link) && device_node_address(&peer->context->device) ?
+				    path_engine :
+				    path_net);
 	peer_set_state(peer, PEER_LINKED);
 }
 
@@ -295,22 +309,27 @@ static bool is_net_peer(const pf_peer *peer)
 
 static const char *why_gone(const struct link *link, int status)
 {
-	return link->why ? link->why : pf_strerror(status);
+	return link->explained ? link->why : pf_strerror(status);
 }
 
 void link_explain(struct links *links, struct link *link)
 {
 	char text[DESCRIPTION];
 	const char *why;
+	char *copy;
 	int status = net_association_status(link->association, &why);
 
-	if (!why || link->why)
+	if (!why || link->explained)
 		return;
 	if (status == PF_OK)
 		snprintf(text, sizeof(text), "%s", why);
 	else
 		describe(links, link->association, why, text);
-	link->why = strdup(text);
+	copy = strdup(text);
+	if (copy) {
+		link->why = copy;
+		link->explained = true;
+	}
 	if (link->peer && is_net_peer(link->peer) && net_peer(link->peer)->link == link)
 		peer_set_path(link->peer, why_gone(link, status));
 }
@@ -531,7 +550,8 @@ void links_destroy(struct links *links)
 
 	while ((link = links->list)) {
 		links->list = link->next;
-		free(link->why);
+		if (link->explained)
+			free(link->why);
 		free(link);
 	}
 }

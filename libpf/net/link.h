@@ -20,8 +20,12 @@
 struct link {
 	struct link *next;
 	struct net_association *association;
-	pf_peer *peer;   /* NULL until it is needed */
-	char *why;       /* gone: a text, or NULL: not yet made, or no memory for it */
+	pf_peer *peer; /* NULL until it is needed */
+	union {
+		uint64_t engine; /* at /dev/exanest, see struct address; 0: none, or it is not reached */
+		char *why;       /* explained: why it is gone */
+	};
+	bool explained;
 	bool warned;     /* the application was told that it does not answer */
 	bool contacting; /* a thread waits in net_peer_contact, or was told there that it is silent */
 };
@@ -61,6 +65,13 @@ struct link *link_of_id(const struct links *links, const uint8_t id[NET_ID_BYTES
 void link_add(struct links *links, struct link *link, struct net_association *association);
 /* The application has opened the peer, or gets it for a first event. */
 void link_bind(struct link *link, pf_peer *peer);
+static inline uint64_t link_engine(const struct link *link)
+{
+	return link->explained ? 0 : link->engine;
+}
+
+/* The engine of /dev/exanest does not reach it after all. */
+void link_lose_engine(struct link *link);
 /* As net_callbacks.accept. */
 bool link_accept(struct links *links, struct net_association *association,
 		 const uint8_t id[NET_ID_BYTES], const void *info, size_t length, void **peer);

@@ -7,6 +7,7 @@
 #include "base/probe.h"
 #include "common/refused.h"
 #include "engine.h"
+#include "node.h"
 
 /* Bytes: a shorter payload costs less to copy first than to send from where it lies. */
 #define LEND_LEAST 2048
@@ -54,6 +55,7 @@ static struct link *link_open(const pf_peer *peer, int *status)
 	}
 	for (i = 1; i < count; i++)
 		net_path_add(association, &paths[i]);
+	link->engine = peer->address->engine;
 	link_add(&engine->links, link, association);
 	return link;
 }
@@ -234,24 +236,26 @@ static bool net_transport_has_room(pf_peer *peer, size_t length)
 
 /* *operation: recorded as away. PF_OK, or why not. */
 static int operation_start(pf_peer *peer, enum operation_kind kind, pf_complete_fn complete,
-			   void *arg, struct operation **operation)
+			   void *arg, struct node_operation **operation)
 {
+	struct node_operation *record;
 	struct operation *made;
 
 	if (peer_state(peer) == PEER_GONE)
 		return peer->gone_status;
-	made = calloc(1, sizeof(*made));
-	if (!made)
+	record = calloc(1, sizeof(*record));
+	if (!record)
 		return PF_ERR_MEMORY;
+	made = &record->operation;
 	made->kind = kind;
 	made->peer = peer;
 	made->complete = complete;
 	made->completion.arg = arg;
 	if (!operation_send_away(&peer->context->operations, made)) {
-		free(made);
+		free(record);
 		return refused_add(peer, REFUSED_OPERATION, 0);
 	}
-	*operation = made;
+	*operation = record;
 	return PF_OK;
 }
 
@@ -270,29 +274,105 @@ static int finish_post(struct engine *engine, struct operation *operation, int s
 	return status;
 }
 
+/* With the lock: give the core an operation that was described. PF_OK, or why not. */
+static int post_packets(struct node_operation *record)
+{
+	const struct exanest_submission *what = &record->submission;
+	struct operation *operation = &record->operation;
+	struct net_association *association;
+	int status;
+
+	association = association_of(operation->peer, &status);
+	if (!association)
+		return status;
+	switch (operation->kind) {
+	case OPERATION_PUT:
+		return net_put(association, what->local, what->remote, what->length, operation);
+	case OPERATION_GET:
+		return net_get(association, what->local, what->remote, what->length, operation);
+	default:
+		return net_atomic(association, record->atomic, (unsigned)what->length, what->remote,
+				  what->operand, what->compare, operation);
+	}
+}
+
+/*
+ * With the lock: the peer's address at the engine of /dev/exanest; 0: that does not reach it, or
+ * is not to be used. *status: PF_OK, or an error of the peer.
+ */
+static uint64_t engine_address(pf_peer *peer, int *status)
+{
+	pf_context *context = peer->context;
+	struct link *link;
+
+	if (!association_of(peer, status))
+		return 0;
+	*status = PF_OK;
+	link = net_peer(peer)->link;
+	if (link && link_engine(link) && device_node_address(&context->device))
+		return link_engine(link);
+	if (context->options.transport == PF_TRANSPORT_DEVICE)
+		*status = PF_ERR_UNREACHABLE;
+	return 0;
+}
+
+/* See struct node_operation. */
+static int post_again(struct node_operation *record, bool lost)
+{
+	pf_peer *peer = record->operation.peer;
+	struct engine *engine = peer->context->engine;
+	int status;
+
+	engine_lock(engine);
+	if (lost && net_peer(peer)->link)
+		link_lose_engine(net_peer(peer)->link);
+	status = post_packets(record);
+	if (status == PF_OK)
+		posted(engine, false);
+	else
+		engine_unlock(engine);
+	return status;
+}
+
+/* With the lock, which it gives back. */
+static int post_to_node(struct engine *engine, struct node_operation *operation)
+{
+	pf_context *context = engine->context;
+
+	engine_unlock(engine);
+	operation->again = post_again;
+	node_post(&engine->nodes, operation);
+	if (context->posts_wake)
+		context->wake(context);
+	return PF_OK;
+}
+
 static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char *local,
 				  uint64_t remote, size_t length, pf_complete_fn complete,
 				  void *arg)
 {
-	uint64_t here = (uint64_t)(uintptr_t)local;
+	uint64_t here = (uint64_t)(uintptr_t)local, node;
 	struct engine *engine = peer->context->engine;
-	struct net_association *association;
+	struct node_operation *record;
 	struct operation *operation;
 	int status;
 
-	status = operation_start(peer, kind, complete, arg, &operation);
+	status = operation_start(peer, kind, complete, arg, &record);
 	if (status != PF_OK)
 		return status;
+	operation = &record->operation;
 	probe_transfer(peer->context->trace, operation, kind == OPERATION_PUT, here, remote, length,
 		       peer->id);
 	if (kind == OPERATION_GET)
 		memory_expect(&peer->context->memory, here, length);
 	engine_lock(engine);
-	association = association_of(peer, &status);
-	if (association)
-		status = kind == OPERATION_PUT ?
-				 net_put(association, here, remote, length, operation) :
-				 net_get(association, here, remote, length, operation);
+	node = engine_address(peer, &status);
+	/* Also if packets are sent: it says what. */
+	node_describe_transfer(record, node, here, remote, length);
+	if (node)
+		return post_to_node(engine, record);
+	if (status == PF_OK)
+		status = post_packets(record);
 	return finish_post(engine, operation, status);
 }
 
@@ -301,18 +381,22 @@ static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned wi
 				pf_complete_fn complete, void *arg)
 {
 	struct engine *engine = peer->context->engine;
-	struct net_association *association;
-	struct operation *operation;
+	struct node_operation *record;
+	uint64_t node;
 	int status;
 
-	status = operation_start(peer, OPERATION_ATOMIC, complete, arg, &operation);
+	status = operation_start(peer, OPERATION_ATOMIC, complete, arg, &record);
 	if (status != PF_OK)
 		return status;
 	engine_lock(engine);
-	association = association_of(peer, &status);
-	if (association)
-		status = net_atomic(association, op, width, remote, operand, compare, operation);
-	return finish_post(engine, operation, status);
+	node = engine_address(peer, &status);
+	record->atomic = op;
+	node_describe_atomic(record, node, op, width, remote, operand, compare);
+	if (node)
+		return post_to_node(engine, record);
+	if (status == PF_OK)
+		status = post_packets(record);
+	return finish_post(engine, &record->operation, status);
 }
 
 /* Its operations are never in the active list: the protocol core completes them all. */
