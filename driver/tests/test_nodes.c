@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the driver does between two nodes, that the tests with a partner do not ask: they run
+ * between nodes as well. For driver/tests/nodes; the last two tests kill engines.
+ */
+#include "device.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define LENGTH (4ul << 20)
+#define NODE_SHIFT 48
+#define END_SECONDS 120
+
+static struct device device;
+static struct partner partner;
+static char *local;
+
+static void start(void)
+{
+	if (!getenv("EXANEST_TEST_PARTNERS"))
+		test_skip("there is no other node");
+	partner_start(&partner, NULL);
+	device_open(&device, NULL);
+	local = map_private(LENGTH, false);
+}
+
+static void stop(void)
+{
+	device_close(&device);
+	partner_stop(&partner);
+}
+
+static uint64_t map_there(void)
+{
+	return partner_ask(&partner, PARTNER_MAP, LENGTH, PROT_READ | PROT_WRITE, 0);
+}
+
+static int transfer(unsigned int op, uint64_t peer, uint64_t remote)
+{
+	return device_transfer(&device, op, peer, local, remote, LENGTH, NULL);
+}
+
+static long status_kib(const char *name)
+{
+	char line[200];
+	FILE *file = fopen("/proc/self/status", "r");
+	long kib = -1;
+
+	CHECK(file);
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)))
+			kib = atol(line + strlen(name));
+	fclose(file);
+	return kib;
+}
+
+static uint64_t pinned(uint64_t unused, uint64_t unused2)
+{
+	(void)unused, (void)unused2;
+	return status_kib("VmLck:") + status_kib("VmPin:");
+}
+
+/* Nothing is there on either side, and nothing is pinned afterwards. */
+static void absent(void)
+{
+	struct exanest_statistics statistics;
+	uint64_t remote;
+
+	start();
+	remote = map_there();
+	CHECK(device.address >> NODE_SHIFT && partner.address >> NODE_SHIFT);
+	CHECK(device.address >> NODE_SHIFT != partner.address >> NODE_SHIFT);
+	CHECK_EQUAL(transfer(EXANEST_OP_GET, partner.address, remote), 0);
+	CHECK(!local[0] && !memcmp(local, local + 1, LENGTH - 1));
+	pattern_fill(local, LENGTH, 1);
+	CHECK_EQUAL(partner_ask(&partner, PARTNER_ADVISE, remote, LENGTH, MADV_DONTNEED), 0);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address, remote), 0);
+	CHECK_EQUAL(partner_ask(&partner, PARTNER_DIFFERS, remote, LENGTH, 1), LENGTH);
+	CHECK_EQUAL(pinned(0, 0), 0);
+	CHECK_EQUAL(partner_ask(&partner, PARTNER_CALL, (uintptr_t)pinned, 0, 0), 0);
+	statistics = device_statistics(&device);
+	CHECK_EQUAL(statistics.bytes, 2 * LENGTH);
+	CHECK(statistics.faults);
+	stop();
+}
+
+/* Who knows the address, and not the secret. */
+static void another_domain(void)
+{
+	const struct device_options other = { .secret = 'x' };
+	uint64_t remote;
+
+	start();
+	remote = map_there();
+	device_close(&device);
+	device_open(&device, &other);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address, remote), -EHOSTUNREACH);
+	CHECK_EQUAL(transfer(EXANEST_OP_GET, partner.address, remote), -EHOSTUNREACH);
+	stop();
+}
+
+/* An address of a node that is none, and those of contexts that never were. */
+static void addresses(void)
+{
+	uint64_t remote;
+
+	start();
+	remote = map_there();
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address ^ 8ull << NODE_SHIFT, remote),
+		    -EHOSTUNREACH);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address ^ 1ull << 40, remote), -EHOSTUNREACH);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address ^ 1, remote), -EHOSTUNREACH);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address, remote), 0);
+	/* A context of this node, by the same engine. */
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, device.address, (uintptr_t)local), 0);
+	stop();
+}
+
+/* As ssh would. */
+static void run_on(int node, const char *command)
+{
+	char line[500];
+
+	CHECK(getenv("EXANEST_TEST_NODES"));
+	snprintf(line, sizeof(line), "'%s' on %d '%s'", getenv("EXANEST_TEST_NODES"), node,
+		 command);
+	CHECK_EQUAL(system(line), 0);
+}
+
+/* The module of the other node is removed, and comes back: its contexts are new ones, and are reached. */
+static void reloaded(void)
+{
+	uint64_t remote;
+
+	start();
+	remote = map_there();
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address, remote), 0);
+	partner_stop(&partner);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address, remote), -EHOSTUNREACH);
+	run_on(2, "m=\"/run/session/busybox\"; $m rmmod exanest && "
+		  "$m insmod /run/session/module.ko $EXANEST_MODULE_PARAMETERS");
+	partner_start(&partner, NULL);
+	remote = map_there();
+	pattern_fill(local, LENGTH, 2);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address, remote), 0);
+	CHECK_EQUAL(partner_ask(&partner, PARTNER_DIFFERS, remote, LENGTH, 2), LENGTH);
+	stop();
+}
+
+static void kill_engine(int node)
+{
+	run_on(node, "for p in /sys/class/virtio-ports/*; do "
+		     "if grep -q engine $p/name; then echo kill >/dev/${p##*/}; fi; done");
+}
+
+/* Transfers until one ends with an error, which is returned. */
+static int transfer_until_error(uint64_t remote)
+{
+	time_t end = time(NULL) + END_SECONDS;
+	int status;
+
+	do
+		status = transfer(EXANEST_OP_PUT, partner.address, remote);
+	while (!status && time(NULL) < end);
+	return status;
+}
+
+/* Transfers end although the other engine does not answer any more, and this one works on. */
+static void far_engine_killed(void)
+{
+	uint64_t remote;
+
+	start();
+	remote = map_there();
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address, remote), 0);
+	kill_engine(2);
+	CHECK_EQUAL(transfer_until_error(remote), -EHOSTUNREACH);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, device.address, (uintptr_t)local), 0);
+	stop();
+}
+
+static void own_engine_killed(void)
+{
+	uint64_t remote = (uintptr_t)map_private(LENGTH, false);
+
+	if (!getenv("EXANEST_TEST_PARTNERS"))
+		test_skip("there is no other node");
+	device_open(&device, NULL);
+	local = map_private(LENGTH, false);
+	partner.address = device.address;
+	parameter_set("block_timeout_ms", 2000);
+	kill_engine(1);
+	CHECK_EQUAL(transfer_until_error(remote), -EIO);
+	device_close(&device);
+	/* New contexts use the software engine. */
+	device_open(&device, NULL);
+	CHECK_EQUAL(device.address >> NODE_SHIFT, 0);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, device.address, remote), 0);
+	device_close(&device);
+}
+
+static const struct test tests[] = {
+	{ "absent", absent },
+	{ "another_domain", another_domain },
+	{ "addresses", addresses },
+	{ "reloaded", reloaded },
+	{ "far_engine_killed", far_engine_killed },
+	{ "own_engine_killed", own_engine_killed },
+	{ NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return tests_run("nodes", tests, argc, argv);
+}
