@@ -423,15 +423,15 @@ unsigned int exanest_engine_submit(struct exanest_engine *engine,
 	return accepted;
 }
 
-/* From now on blocks of a space to other nodes have a deadline, too. */
-static void far_limit(struct exanest_engine *engine, const struct exanest_space *space)
+/* From now on blocks of an export to other nodes have a deadline, too. */
+static void far_limit(struct exanest_engine *engine, const struct exanest_export *export)
 {
 	unsigned long deadline = jiffies + timeout_jiffies();
 	struct slot *slot, *next;
 
 	spin_lock(&engine->slots_lock);
 	list_for_each_entry_safe(slot, next, &engine->far, link) {
-		if (slot->what.local->space != space)
+		if (slot->what.local != export)
 			continue;
 		slot->deadline = deadline;
 		list_move_tail(&slot->link, &engine->in_flight);
@@ -439,15 +439,15 @@ static void far_limit(struct exanest_engine *engine, const struct exanest_space 
 	spin_unlock(&engine->slots_lock);
 }
 
-void exanest_engine_quiesce(struct exanest_engine *engine, struct exanest_space *space)
+void exanest_engine_quiesce(struct exanest_engine *engine, struct exanest_export *export)
 {
 	const struct exanest_engine_operations *operations;
 	int held;
 
 	operations = operations_hold(engine, &held);
 	if (operations->quiesce) {
-		far_limit(engine, space);
-		operations->quiesce(engine, space);
+		far_limit(engine, export);
+		operations->quiesce(engine, export);
 		queue_delayed_work(engine->worker, &engine->watchdog, timeout_jiffies() + 1);
 	}
 	operations_release(engine, held);
@@ -521,6 +521,20 @@ void exanest_engine_fail(struct exanest_engine *engine, const char *reason)
 }
 EXPORT_SYMBOL_GPL(exanest_engine_fail);
 
+/* Another node may take its time, but the engine is to be there. */
+static bool engine_answers(struct exanest_engine *engine)
+{
+	const struct exanest_engine_operations *operations;
+	bool answers = true;
+	int held;
+
+	operations = operations_hold(engine, &held);
+	if (operations->answers)
+		answers = operations->answers(engine);
+	operations_release(engine, held);
+	return answers;
+}
+
 /* Overdue, or the first of those in flight is not: look again when it is. */
 static void engine_watch(struct work_struct *work)
 {
@@ -529,8 +543,10 @@ static void engine_watch(struct work_struct *work)
 	unsigned long now = jiffies, next = 0;
 	const char *late = NULL;
 	struct slot *slot;
+	bool far;
 
 	spin_lock(&engine->slots_lock);
+	far = !list_empty(&engine->far);
 	slot = list_first_entry_or_null(&engine->in_flight, struct slot, link);
 	if (slot) {
 		if (time_after_eq(now, slot->deadline))
@@ -544,6 +560,10 @@ static void engine_watch(struct work_struct *work)
 			next = engine->full_deadline - now + 1;
 	}
 	spin_unlock(&engine->slots_lock);
+	if (!late && far && !engine_answers(engine))
+		late = "it does not answer";
+	if (!next && far)
+		next = timeout_jiffies() + 1;
 	if (late)
 		exanest_engine_fail(engine, late);
 	else if (next)
@@ -729,7 +749,8 @@ struct exanest_engine *exanest_engine_register(const struct exanest_engine_opera
 	if (!operations->move != !operations->wake || !operations->move == !operations->submit ||
 	    !operations->submit != !operations->reset)
 		return ERR_PTR(-EINVAL);
-	if (!operations->export != !operations->retract || (limits->node && !operations->settle) ||
+	if (!operations->export != !operations->retract ||
+	    (limits->node && (!operations->settle || !operations->answers)) ||
 	    limits->node > U16_MAX)
 		return ERR_PTR(-EINVAL);
 	if (!limits->depth || limits->depth > EXANEST_ENGINE_DEPTH_MAX ||

@@ -26,8 +26,8 @@
  * or was in flight before a reset, is counted and dropped.
  *
  * Failure. A block whose completion does not come within block_timeout_ms (a block to
- * another node: after quiesce; before that the backend limits its time), or an
- * engine that says so itself (exanest_engine_fail), causes a reset. Then the
+ * another node, which may wait for a page there: only after quiesce), an engine that does
+ * not answer, or one that says so itself (exanest_engine_fail), causes a reset. Then the
  * block that was late, and atomics, which may have been executed, end with -EIO;
  * other blocks are sent again. An engine that has to be reset RESETS_MAX times
  * without a completion in between, or cannot be reset, is dead: all blocks of its
@@ -43,7 +43,7 @@
 
 #define EXANEST_ENGINE_DEPTH_MAX 32768U
 
-/* An address of a context has the number of its node in the upper bits; 0: of an engine without a link. */
+/* An address of a context has the number of its node in the upper bits; 0: its engine has no link. */
 #define EXANEST_ADDRESS_NODE_SHIFT 48
 
 struct exanest_block;
@@ -151,13 +151,15 @@ struct exanest_engine_operations {
 	/* Returns how many were accepted, from the first on. If not all: see _room. */
 	unsigned int (*submit)(struct exanest_engine *engine,
 			       const struct exanest_descriptor *descriptors, unsigned int count);
+	/* Whether the engine still does anything: asked while only other nodes are waited for. May sleep. */
+	bool (*answers)(struct exanest_engine *engine);
 	/* What was submitted since the last call may start: the doorbell. */
 	void (*kick)(struct exanest_engine *engine);
 	/*
-	 * A context of the space ends. Complete soon what is in flight of it, e.g. with
-	 * -ECANCELED; need not wait for that. May sleep.
+	 * A context ends. Complete soon what is in flight to or from it, e.g. with -ECANCELED;
+	 * need not wait for that. May be called more than once. May sleep.
 	 */
-	void (*quiesce)(struct exanest_engine *engine, struct exanest_space *space);
+	void (*quiesce)(struct exanest_engine *engine, struct exanest_export *export);
 	/*
 	 * Stop everything. When it returns no memory is accessed any more, whether or not
 	 * it succeeded, and translations are as before or empty. 0: ready again.
@@ -258,13 +260,13 @@ void exanest_engines_call(void (*call)(const struct exanest_engine_state *state,
 /* A context has something to do: it will have a turn. Any context but interrupts. */
 void exanest_engine_ready(struct exanest_engine *engine, struct exanest_turn *turn);
 
-/* Inside client.serve: descriptors that can be submitted now. */
+/* Inside client.serve: descriptors that can be submitted now; far: those to other nodes. */
 unsigned int exanest_engine_free_slots(const struct exanest_engine *engine);
 /* Inside client.serve. Returns how many were accepted; the tags are set here. */
 unsigned int exanest_engine_submit(struct exanest_engine *engine,
 				   struct exanest_descriptor *descriptors,
 				   struct exanest_block *const *blocks, unsigned int count);
-/* See export, retract and settle. Addresses of engines without a link are below 1 << 48. */
+/* See export, retract and settle. */
 int exanest_engine_export(struct exanest_engine *engine, struct exanest_export *export);
 void exanest_engine_retract(struct exanest_engine *engine, struct exanest_export *export);
 void exanest_engine_settle(struct exanest_engine *engine, const struct exanest_remote_fault *fault,
@@ -272,7 +274,7 @@ void exanest_engine_settle(struct exanest_engine *engine, const struct exanest_r
 /* Is it an address of another node, to which the engine has a link? */
 bool exanest_engine_reaches(const struct exanest_engine *engine, u64 address);
 /* See quiesce. */
-void exanest_engine_quiesce(struct exanest_engine *engine, struct exanest_space *space);
+void exanest_engine_quiesce(struct exanest_engine *engine, struct exanest_export *export);
 
 /* engine_software.c: the engine that is always there. */
 int exanest_software_start(void);

@@ -64,7 +64,6 @@ static void export_end(struct device_engine *device, struct device_export *expor
 	mutex_lock(&device->exports_lock);
 	xa_erase(&device->exports, export->number);
 	mutex_unlock(&device->exports_lock);
-	export->client->private = NULL;
 	kfree(export);
 }
 
@@ -173,6 +172,7 @@ static void registers_retract(struct exanest_engine *engine, struct exanest_expo
 	mutex_lock(&device->state_lock);
 	if (client->private)
 		export_end(device, client->private, &reason);
+	client->private = NULL;
 	mutex_unlock(&device->state_lock);
 	if (reason)
 		exanest_hardware_fail(device, reason);
@@ -287,9 +287,12 @@ static bool beyond(struct exanest_engine *engine, const struct exanest_descripto
 
 	if (address < limit && what->length <= limit - address)
 		return false;
-	if (address < limit && export) {
-		memory = export->space->private;
-		result.skipped = exanest_tables_mapped(&memory->tables, address, limit - address);
+	if (address < limit) {
+		memory = export ? export->space->private : NULL;
+		result.skipped = limit - address;
+		if (memory)
+			result.skipped = exanest_tables_mapped(&memory->tables, address,
+							       limit - address);
 	}
 	exanest_engine_complete(engine, &result);
 	return true;
@@ -306,7 +309,8 @@ static void block_give(struct device_engine *device, const struct exanest_descri
 		.tag = cpu_to_le64(what->tag),
 		.remote = cpu_to_le64(what->remote_address),
 		.length = cpu_to_le32(what->length),
-		.node = cpu_to_le32(what->peer >> EXANEST_ADDRESS_NODE_SHIFT),
+		.node = cpu_to_le32(what->remote ? device->node :
+						   what->peer >> EXANEST_ADDRESS_NODE_SHIFT),
 		.remote_space = cpu_to_le32(what->peer >> 32 & U16_MAX),
 		.generation = cpu_to_le32(what->peer),
 	};
@@ -351,7 +355,7 @@ static void registers_kick(struct exanest_engine *engine)
 	ring_doorbell(device, EXANEST_DOORBELL_SUBMISSION);
 }
 
-static void registers_quiesce(struct exanest_engine *engine, struct exanest_space *client)
+static void registers_quiesce(struct exanest_engine *engine, struct exanest_export *client)
 {
 	struct device_engine *device = device_of(engine);
 	struct exanest_engine_command command = {
@@ -407,6 +411,20 @@ static int registers_reset(struct exanest_engine *engine)
 	return error;
 }
 
+static bool registers_answers(struct exanest_engine *engine)
+{
+	struct device_engine *device = device_of(engine);
+	const struct exanest_engine_command nop = {
+		.operation = cpu_to_le32(EXANEST_COMMAND_NOP),
+	};
+	struct ticket ticket;
+	int error = exanest_command_give(device, &nop, false, &ticket);
+
+	if (!error)
+		error = exanest_command_wait(device, &ticket);
+	return !error || error == -ENODEV; /* off: it is being reset */
+}
+
 const struct exanest_engine_operations exanest_registers_operations = {
 	.space_attach = registers_attach,
 	.space_detach = registers_detach,
@@ -417,6 +435,7 @@ const struct exanest_engine_operations exanest_registers_operations = {
 	.invalidate = registers_invalidate,
 	.submit = registers_submit,
 	.kick = registers_kick,
+	.answers = registers_answers,
 	.quiesce = registers_quiesce,
 	.reset = registers_reset,
 };

@@ -347,14 +347,14 @@ bool exanest_flight_take(struct device_engine *device, u64 tag, struct exanest_d
 }
 
 bool exanest_flight_aborts(struct device_engine *device, unsigned int slot,
-			   const struct exanest_space *client, u32 *tag)
+			   const struct exanest_export *client, u32 *tag)
 {
 	const struct exanest_descriptor *what = &device->flights[slot];
 	bool aborts;
 
 	spin_lock(&device->flights_lock);
-	aborts = what->length && what->op != EXANEST_OP_ATOMIC &&
-		 (what->local->space == client || (what->remote && what->remote->space == client));
+	aborts = what->length && (what->op != EXANEST_OP_ATOMIC || !what->remote) &&
+		 (what->local == client || what->remote == client);
 	*tag = what->tag;
 	spin_unlock(&device->flights_lock);
 	return aborts;

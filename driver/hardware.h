@@ -48,7 +48,8 @@ struct device_engine {
 	u32 doorbell_base;
 	struct exanest_engine_operations operations;
 	struct exanest_engine *engine; /* from the first attach on */
-	u32 depth;                     /* entries of each queue, and blocks in flight */
+	u32 depth;                     /* entries of each queue, at least the blocks in flight */
+	u32 blocks;                    /* that the engine has outstanding */
 	u32 address_bits, spaces_max;
 	u32 command_time; /* us */
 	u32 node;         /* number of this one */
@@ -169,10 +170,11 @@ void exanest_flight_put(struct device_engine *device, const struct exanest_descr
 bool exanest_flight_take(struct device_engine *device, u64 tag, struct exanest_descriptor *what);
 /*
  * Whether the block in a slot is the client's and is to be aborted; then *tag is its tag. An
- * atomic that was aborted may have been executed, so it is left to its end, which is near.
+ * atomic that was aborted may have been executed, so it is left to its end, which is near, but on
+ * another node.
  */
 bool exanest_flight_aborts(struct device_engine *device, unsigned int slot,
-			   const struct exanest_space *client, u32 *tag);
+			   const struct exanest_export *client, u32 *tag);
 /* state_lock is held, and the engine is off. No handler has a block in hand when it returns. */
 void exanest_flights_drop(struct device_engine *device);
 

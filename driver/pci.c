@@ -11,7 +11,7 @@
 #include "hardware.h"
 #include "report.h"
 
-#define NODES_MAX 64
+#define NODES_MAX 64U
 #define ENTRIES_MAX 256U /* of a queue: the blocks that an engine has outstanding at most */
 #define ATOMICS_ALL (0x3fU | 0x3fU << 16) /* six operations, of 4 and of 8 bytes */
 /* Longest COMMAND_TIME that is believed. */
@@ -44,7 +44,7 @@ static const u16 *cluster_peers(unsigned int *count)
 
 static int cluster_check(void)
 {
-	unsigned int i;
+	unsigned int i, j;
 
 	if (nodes_count && !node) {
 		pr_err("exanest: nodes= needs node=, the number of this machine\n");
@@ -55,6 +55,12 @@ static int cluster_check(void)
 			pr_err("exanest: nodes=%u is not the number of another machine\n",
 			       nodes[i]);
 			return -EINVAL;
+		}
+		for (j = 0; j < i; j++) {
+			if (nodes[j] == nodes[i]) {
+				pr_err("exanest: nodes has %u twice\n", nodes[i]);
+				return -EINVAL;
+			}
 		}
 	}
 	return 0;
@@ -94,6 +100,7 @@ static int read_identification(struct device_engine *device)
 			version >> 16, version & 0xffff, EXANEST_VERSION >> 16);
 		return -ENODEV;
 	}
+	device->blocks = register_read(device, EXANEST_REG_BLOCKS);
 	device->spaces_max = register_read(device, EXANEST_REG_SPACES);
 	device->address_bits = register_read(device, EXANEST_REG_ADDRESS_BITS);
 	device->doorbell_base = register_read(device, EXANEST_REG_DOORBELL_BASE);
@@ -102,7 +109,7 @@ static int read_identification(struct device_engine *device)
 	if (register_read(device, EXANEST_REG_BLOCK_SIZE) != EXANEST_BLOCK_SIZE ||
 	    register_read(device, EXANEST_REG_TRANSFER_MAX) < EXANEST_BLOCK_SIZE ||
 	    !(register_read(device, EXANEST_REG_PAGE_SIZES) & BIT(PAGE_SHIFT)) ||
-	    !is_between(device->spaces_max, 1, 65536) ||
+	    !is_between(device->spaces_max, 1, 65536) || !is_between(device->blocks, 1, 256) ||
 	    !is_between(device->address_bits, 48, 57) || !is_between(physical_bits, 32, 52) ||
 	    !is_between(entries, 64, 65536) || !is_power_of_2(entries)) {
 		pci_err(device->pci, "its limits are not those of an engine\n");
@@ -172,7 +179,7 @@ static int engine_restart(struct device_engine *device)
 static int registers_register(struct device_engine *device)
 {
 	const struct exanest_limits limits = {
-		.depth = device->depth,
+		.depth = min(device->depth, device->blocks),
 		.run = EXANEST_BLOCK_SIZE, /* so that it is one block of the engine as well */
 		.node = device->peers_count ? device->node : 0,
 	};

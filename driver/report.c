@@ -40,20 +40,33 @@ static bool result_at(const struct exanest_engine_completion *completion,
 	default:
 		return false;
 	}
+	/* Another node may say what it likes. */
+	if (offset >= what->length && result->side == EXANEST_SIDE_REMOTE && !what->remote)
+		offset = 0;
 	result->skipped = offset;
 	return offset < what->length;
 }
 
-/* What only a block to another node can end with. */
-static bool result_of_node(const struct exanest_engine_completion *completion,
+/* How a block to another node ends, beside what one of this node does. */
+static bool result_of_node(struct device_engine *device,
+			   const struct exanest_engine_completion *completion,
 			   const struct exanest_descriptor *what, struct exanest_result *result)
 {
 	bool atomic = what->op == EXANEST_OP_ATOMIC;
 
 	switch (le32_to_cpu(completion->status)) {
+	case EXANEST_STATUS_INVALID: /* the other engine does not do it */
 	case EXANEST_STATUS_UNREACHABLE:
 		result->status = -EHOSTUNREACH;
 		return true;
+	case EXANEST_STATUS_MEMORY:
+		if (le32_to_cpu(completion->side) == EXANEST_SIDE_LOCAL) {
+			dev_err_ratelimited(&device->pci->dev, "it cannot access memory\n");
+			result->status = -EIO;
+			return true;
+		}
+		result->status = -EFAULT;
+		break;
 	case EXANEST_STATUS_PEER_RESET:
 		result->status = atomic ? -ECONNRESET : -ECANCELED;
 		return true;
@@ -87,25 +100,28 @@ static bool result_of(struct device_engine *device,
 	case EXANEST_STATUS_OK:
 		result->moved = what->length;
 		if (atomic)
-			result->value = le64_to_cpu(completion->value);
+			result->value = what->length == 4 && !what->remote ?
+						(u32)le64_to_cpu(completion->value) :
+						le64_to_cpu(completion->value);
 		return true;
 	case EXANEST_STATUS_FAULT:
 		result->status = -EFAULT;
 		return result_at(completion, what, result);
 	case EXANEST_STATUS_ABORTED:
-		result->status = atomic ? -EIO : -ECANCELED;
+		result->status = !atomic ? -ECANCELED : what->remote ? -EIO : -ECONNRESET;
 		return true;
-	case EXANEST_STATUS_UNREACHABLE:
-		if (!what->remote)
-			break;
-		fallthrough;
+	}
+	if (!what->remote)
+		return result_of_node(device, completion, what, result);
+	switch (status) {
 	case EXANEST_STATUS_INVALID:
+	case EXANEST_STATUS_UNREACHABLE:
 	case EXANEST_STATUS_MEMORY:
 		dev_err_ratelimited(&device->pci->dev, "a block ended with status %u\n", status);
 		result->status = -EIO;
 		return true;
 	}
-	return !what->remote && result_of_node(completion, what, result);
+	return false;
 }
 
 static bool completion_handle(struct device_engine *device,
@@ -147,12 +163,12 @@ static bool fault_possible(const struct device_engine *device,
 }
 
 static void fault_give(struct device_engine *device, struct device_export *export,
-		       const struct exanest_engine_fault *fault)
+		       unsigned int epoch, const struct exanest_engine_fault *fault)
 {
 	const u64 address = le64_to_cpu(fault->address), end = address + le32_to_cpu(fault->length);
 	const struct exanest_remote_fault what = {
 		.fault = le64_to_cpu(fault->fault),
-		.epoch = READ_ONCE(device->epoch),
+		.epoch = epoch,
 		.node = le32_to_cpu(fault->node),
 		.request = le64_to_cpu(fault->request),
 		.start = le64_to_cpu(fault->block),
@@ -171,7 +187,8 @@ static void fault_give(struct device_engine *device, struct device_export *expor
  * from the completion. The page fault of another node's block is resolved. One that ended
  * meanwhile is not found, which is fine.
  */
-static bool fault_handle(struct device_engine *device, const struct exanest_engine_fault *fault)
+static bool fault_handle(struct device_engine *device, unsigned int epoch,
+			 const struct exanest_engine_fault *fault)
 {
 	const struct exanest_engine_command reject = {
 		.operation = cpu_to_le32(EXANEST_COMMAND_REJECT),
@@ -192,7 +209,7 @@ static bool fault_handle(struct device_engine *device, const struct exanest_engi
 		mutex_lock(&device->exports_lock);
 		export = xa_load(&device->exports, le32_to_cpu(fault->space));
 		if (export && export->generation == le32_to_cpu(fault->generation))
-			fault_give(device, export, fault);
+			fault_give(device, export, epoch, fault);
 		mutex_unlock(&device->exports_lock);
 	}
 	if (error == -ETIMEDOUT)
@@ -247,16 +264,20 @@ static irqreturn_t fault_interrupt(int irq, void *data)
 	struct queue *queue = &device->faults;
 	const struct exanest_engine_fault *entries = queue->entries;
 	struct exanest_engine_fault fault;
+	unsigned int epoch;
 	bool sane = true;
 	u32 count;
 
 	mutex_lock(&queue->lock);
+	/* First: a start, which comes after a stop, waits for the lock. So they are of this epoch or none. */
+	epoch = READ_ONCE(device->epoch);
+	smp_rmb();
 	while (sane && READ_ONCE(device->ready) &&
 	       (count = queue_filled(device, queue, &device->indices->fault_producer))) {
 		for (; sane && count; count--) {
 			fault = entries[queue->index++ & (device->depth - 1)];
 			barrier(); /* what is checked is the copy */
-			sane = fault_handle(device, &fault);
+			sane = fault_handle(device, epoch, &fault);
 		}
 		register_write(device, EXANEST_REG_FAULT_CONSUMER, queue->index);
 		ring_doorbell(device, EXANEST_DOORBELL_FAULT); /* it may have more */

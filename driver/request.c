@@ -10,6 +10,8 @@
 
 /* Settled requests that are kept, so that the page faults of a block are counted. */
 #define SETTLED_MAX 256
+/* Requests of one memory that are not settled: those of 16 nodes with 256 blocks each. */
+#define OPEN_MAX 4096
 
 struct exanest_request {
 	struct exanest_page_fault fault;
@@ -28,13 +30,15 @@ static bool same_block(const struct exanest_request *request,
 	return request->what.node == what->node && request->what.request == what->request;
 }
 
-/* One that met a page fault before, or a new one. NULL: no memory. */
+/* One that met a page fault before, or a new one. NULL: too many, or no memory, which is not reclaimed here. */
 static struct exanest_request *request_get(struct exanest_requests *requests,
 					   const struct exanest_remote_fault *what)
 {
 	struct exanest_request *request, *found = NULL;
+	bool full;
 
 	spin_lock(&requests->lock);
+	full = requests->open == OPEN_MAX;
 	list_for_each_entry_reverse(request, &requests->settled, link)
 	{
 		if (same_block(request, what)) {
@@ -46,7 +50,15 @@ static struct exanest_request *request_get(struct exanest_requests *requests,
 		}
 	}
 	spin_unlock(&requests->lock);
-	return found ?: kzalloc(sizeof(*found), GFP_NOWAIT);
+	/* The initiator forgets blocks without a notice, so it may have more page faults than blocks. */
+	if (!found && !full)
+		found = kzalloc(sizeof(*found), GFP_NOWAIT);
+	if (found) {
+		spin_lock(&requests->lock);
+		requests->open++;
+		spin_unlock(&requests->lock);
+	}
+	return found;
 }
 
 /* The request is not the caller's any more. */
@@ -59,6 +71,7 @@ static void request_keep(struct exanest_request *request)
 	requests->node = request->what.node;
 	requests->last = request->what.last;
 	requests->ahead = request->ahead;
+	requests->open--;
 	list_add_tail(&request->link, &requests->settled);
 	if (++requests->settled_count > SETTLED_MAX) {
 		oldest = list_first_entry(&requests->settled, struct exanest_request, link);
@@ -117,9 +130,8 @@ void exanest_request_fault(struct exanest_requests *requests, struct exanest_eng
 {
 	struct exanest_request *request = request_get(requests, what);
 
-	/* Memory cannot be reclaimed here, but will be: the block meets the page fault again. */
 	if (!request) {
-		exanest_engine_settle(engine, what, 0, 0);
+		exanest_engine_settle(engine, what, -EBUSY, what->address);
 		return;
 	}
 	kref_get(requests->memory->reference);

@@ -22,8 +22,9 @@ struct exanest_requests {
 	spinlock_t lock;
 	struct list_head settled; /* the oldest first: they may meet one more page fault */
 	unsigned int settled_count;
-	u64 node, last; /* of the transfer that met a page fault last, and */
-	u32 ahead;      /* how many pages were brought in ahead for it */
+	unsigned int open; /* that are not settled */
+	u64 node, last;    /* of the transfer that met a page fault last, and */
+	u32 ahead;         /* how many pages were brought in ahead for it */
 };
 
 void exanest_requests_init(struct exanest_requests *requests, struct exanest_memory *memory,

@@ -10,6 +10,12 @@
 
 /* Blocks that an engine is given at a time, as one, for as long as they meet no fault. */
 #define RUN_SIZE (8 * EXANEST_BLOCK_SIZE)
+/*
+ * Blocks of a port that may be on their way to other nodes at a time. They wait there for page faults
+ * of others, in slots of an engine that all share.
+ */
+#define FAR_MAX 32
+
 /* Bytes that a port may have moved before it is the next one's turn. */
 #define TURN_BYTES RUN_SIZE
 
@@ -274,8 +280,13 @@ static struct exanest_block *transfers_issue(struct exanest_port *port)
 	spin_lock(&port->lock);
 	while (!block && !list_empty(&port->runnable)) {
 		transfer = list_first_entry(&port->runnable, struct exanest_transfer, link);
+		if (!transfer->peer && port->far == FAR_MAX && !transfer->status) {
+			list_move_tail(&transfer->link, &port->held);
+			continue;
+		}
 		block = transfer_issue(transfer);
 		if (block) {
+			port->far += !transfer->peer;
 			list_move_tail(&transfer->link, &port->runnable);
 		} else {
 			list_del_init(&transfer->link);
@@ -300,6 +311,7 @@ static void transfers_drop(struct exanest_port *port)
 		transfer->status = -ECONNRESET;
 		transfer_end(transfer);
 	}
+	list_splice_tail_init(&port->held, &port->runnable);
 	for (transfer = port->transfers; transfer < port->transfers + port->transfer_count;
 	     transfer++) {
 		if (!transfer->used)
@@ -331,6 +343,18 @@ static bool port_served_here(const struct exanest_port *port)
 	return READ_ONCE(port->server) == current;
 }
 
+/* The lock is held. A block that was issued is not on its way any more. */
+static void far_return(struct exanest_block *block)
+{
+	struct exanest_transfer *transfer = block->transfer;
+	struct exanest_port *port = transfer->port;
+
+	if (transfer->peer)
+		return;
+	port->far--;
+	list_splice_tail_init(&port->held, &port->runnable);
+}
+
 static void block_return(struct exanest_block *block, bool ready)
 {
 	struct exanest_transfer *transfer = block->transfer;
@@ -340,6 +364,7 @@ static void block_return(struct exanest_block *block, bool ready)
 	if (!here)
 		port_get(port);
 	spin_lock(&port->lock);
+	far_return(block);
 	if (ready)
 		list_add_tail(&block->link, &transfer->retry);
 	else
@@ -537,6 +562,7 @@ static void block_take_back(struct exanest_block *block)
 	block_moved(block);
 	block->returned = true;
 	spin_lock(&transfer->port->lock);
+	far_return(block);
 	list_add(&block->link, &transfer->retry);
 	transfer_runnable(transfer);
 	spin_unlock(&transfer->port->lock);
@@ -671,10 +697,14 @@ void exanest_port_end(struct exanest_port *port)
 	exanest_memory_end(&port->memory);
 	/* Its transfers are told when they are next looked at, and its peers' as well. */
 	exanest_port_ready(port);
-	if (atomic_read(&port->moving))
-		exanest_engine_quiesce(port->engine, port->memory.resolver.space);
-	/* An engine that does not let go is reset after block_timeout_ms. */
-	wait_var_event(&port->moving, !atomic_read(&port->moving));
+	/*
+	 * A block that was seen not to be gone may be on its way to the engine still: so again and
+	 * again. An engine that does not let go is reset after block_timeout_ms.
+	 */
+	do {
+		if (atomic_read(&port->moving))
+			exanest_engine_quiesce(port->engine, &port->export);
+	} while (!wait_var_event_timeout(&port->moving, !atomic_read(&port->moving), HZ / 2));
 	exanest_engine_retract(port->engine, &port->export);
 }
 
@@ -705,6 +735,7 @@ int exanest_port_init(struct exanest_port *port, void (*release)(struct exanest_
 	INIT_LIST_HEAD(&port->turn.link);
 	spin_lock_init(&port->lock);
 	INIT_LIST_HEAD(&port->runnable);
+	INIT_LIST_HEAD(&port->held);
 	INIT_LIST_HEAD(&port->idle);
 	INIT_LIST_HEAD(&port->fences);
 	port->memory.reference = &port->member.reference;

@@ -60,7 +60,9 @@ struct exanest_port {
 	/* What it submitted. */
 	spinlock_t lock;
 	struct list_head runnable; /* transfers that have a block to issue, or to be ended */
+	struct list_head held;     /* those that wait for far to become less */
 	struct list_head idle;     /* transfers that are none */
+	unsigned int far;          /* blocks that an engine has, or had, for other nodes */
 	struct list_head fences;   /* in order of submission */
 	struct exanest_transfer *transfers;
 	unsigned int transfer_count;

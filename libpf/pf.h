@@ -102,7 +102,10 @@ enum pf_net_fault {
 	PF_NET_FAULT_BACKUP, /* keep it until the page is present (ASPLOS'17) */
 };
 
-/* What moves blocks between processes of one host. */
+/*
+ * What moves blocks between processes of one host. Between hosts: /dev/exanest, unless it is HOST, where
+ * an engine has a link; else packets.
+ */
 enum pf_transport {
 	PF_TRANSPORT_AUTO,   /* /dev/exanest where it reaches the peer, else as HOST */
 	PF_TRANSPORT_HOST,   /* process_vm_readv, process_vm_writev, or the ring */

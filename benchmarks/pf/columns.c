@@ -189,7 +189,7 @@ static int open_remote(struct columns *columns)
 	if (load_options(&options))
 		return -1;
 	if (columns->peer)
-		status = pair_connect(&columns->pair, &options, columns->peer);
+		status = pair_connect(&columns->pair, &options, columns->peer, NULL);
 	else
 		status = cores_choose(&cores) || pair_fork(&columns->pair, &options, &cores);
 	if (status)

@@ -214,7 +214,7 @@ static int measure(struct flow *flow, const char *address)
 	size_t i;
 
 	pf_options_init(&options, sizeof(options), NULL);
-	if (pair_connect(&flow->pair, &options, address))
+	if (pair_connect(&flow->pair, &options, address, NULL))
 		return -1;
 	/* The first transfer determines the path. */
 	if (!pair_path(&flow->pair) ||

@@ -157,9 +157,9 @@ void context_close(pf_context *context)
 	memory_stop(&context->memory);
 	host_disconnect(&contents->host);
 	watch_destroy(contents->watch);
-	engine_close(context->engine);
 	/* Before the operations, whose memory /dev/exanest may be reading or writing. */
 	device_destroy(&context->device);
+	engine_close(context->engine);
 	host_close(&contents->host);
 	refused_destroy(context);
 	peers_destroy(&context->peers);

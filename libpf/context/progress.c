@@ -44,7 +44,8 @@ static bool may_sleep(pf_context *context)
 static bool has_news(pf_context *context)
 {
 	return host_has_work(host_of(context)) ||
-	       (context->engine && engine_waits(context->engine)) ||
+	       (context->engine &&
+		(engine_waits(context->engine) || nodes_wait(&context->engine->nodes))) ||
 	       atomic_load_explicit(&context->operations.waiting, memory_order_relaxed) ||
 	       waiter_take_wake(waiter_of(context));
 }
@@ -147,6 +148,12 @@ static void report_gone(pf_context *context)
 	for (; peer; peer = peer->next) {
 		if (peer->gone_reported || peer_state(peer) != PEER_GONE)
 			continue;
+		/* The engine of /dev/exanest ends its operations by itself, but a little later. */
+		if (operations_pending(&context->operations, peer, UINT64_MAX)) {
+			context->peers.gone = true;
+			atomic_store_explicit(&context->peers.news, true, memory_order_relaxed);
+			continue;
+		}
 		peer->gone_reported = true;
 		if (context->error && !peer->farewell)
 			context->error(context, peer, peer->gone_status, pf_peer_path(peer),

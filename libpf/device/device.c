@@ -11,9 +11,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 /* Entries of the submission and completion rings, and of the fault ring. */
 #define RING_ENTRIES 256
 #define FAULT_ENTRIES 64
+/* How often the driver's counters are read, for pf_info --job. */
+#define COUNT_NANOSECONDS 10000000
 /* How long the engine polls for the next submission before it sleeps, if progress polls too, us. */
 #define POLL_MICROSECONDS 20
 
@@ -307,7 +311,17 @@ void device_fail(struct device *device)
 		finish(device, request, &lost);
 }
 
-int device_poll(struct device *device)
+static void count_at_times(struct device *device, struct statistics *statistics)
+{
+	uint64_t now = clock_nanoseconds(CLOCK_MONOTONIC);
+
+	if (now - device->counted_at < COUNT_NANOSECONDS)
+		return;
+	device->counted_at = now;
+	device_count(device, statistics);
+}
+
+int device_poll(struct device *device, struct statistics *statistics)
 {
 	struct exanest_completion completion;
 	bool failed = false;
@@ -320,6 +334,8 @@ int device_poll(struct device *device)
 	}
 	if (failed)
 		device_fail(device);
+	else if (count)
+		count_at_times(device, statistics);
 	return count;
 }
 

@@ -122,8 +122,11 @@ static inline bool device_has_completion(const struct device *device)
 	return !device_ring_empty(&device->completions);
 }
 
-/* Progress: end the requests whose completions there are. Returns how many. */
-int device_poll(struct device *device);
+/*
+ * Progress: end the requests whose completions there are. Returns how many. At times the
+ * kernel's counters are added to the statistics.
+ */
+int device_poll(struct device *device, struct statistics *statistics);
 /* Progress, after submissions or completions: wake the engine if it sleeps. Returns whether it failed. */
 bool device_ring_bell(struct device *device);
 /* Progress: give the device up. */

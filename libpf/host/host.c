@@ -312,7 +312,7 @@ int host_advance_operations(struct host *host)
 	int count = 0;
 
 	if (device->in_flight)
-		count += device_progress(state);
+		count += device_poll(device, &state->context->statistics);
 	count += operations_advance(state);
 	if (device->in_flight)
 		count += device_ring_bell(device);

@@ -13,8 +13,6 @@
 
 /* The driver completes what is in flight to a dead peer much sooner; if not, the device is given up. */
 #define DRAIN_NANOSECONDS 1000000000
-/* How often the driver's counters are read, for pf_info --job. */
-#define COUNT_NANOSECONDS 10000000
 
 static enum pf_side side_of(const struct exanest_completion *completion)
 {
@@ -241,33 +239,13 @@ void device_lost(void *arg)
 	peers_unlock(&context->peers);
 }
 
-static void count_at_times(pf_context *context)
-{
-	struct device *device = &context->device;
-	uint64_t now = clock_nanoseconds(CLOCK_MONOTONIC);
-
-	if (now - device->counted_at < COUNT_NANOSECONDS)
-		return;
-	device->counted_at = now;
-	device_count(device, &context->statistics);
-}
-
-int device_progress(struct host_state *host)
-{
-	int count = device_poll(&host->context->device);
-
-	if (count)
-		count_at_times(host->context);
-	return count;
-}
-
 void device_drain(struct host_state *host, struct host_peer *peer)
 {
 	struct device *device = &host->context->device;
 	uint64_t start = clock_nanoseconds(CLOCK_MONOTONIC);
 
 	while (peer->device_moving) {
-		if (device_poll(device) || device_ring_bell(device))
+		if (device_poll(device, &host->context->statistics) || device_ring_bell(device))
 			continue;
 		if (clock_nanoseconds(CLOCK_MONOTONIC) - start > DRAIN_NANOSECONDS)
 			device_fail(device);

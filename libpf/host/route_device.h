@@ -13,8 +13,6 @@
 
 #include "peer.h"
 
-/* Progress: take completions. Returns how many. */
-int device_progress(struct host_state *host);
 /* Progress: the device failed; peers are reached in another way. arg: struct host_state. */
 void device_lost(void *arg);
 /*

@@ -245,7 +245,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	engine->context = context;
 	engine->alarm = NET_NEVER;
 	pthread_mutex_init(&engine->lock, NULL);
-	nodes_init(&engine->nodes, &context->device);
+	nodes_init(&engine->nodes, &context->device, &context->statistics);
 	net_memory_open(&engine->memory, context, wake_driver);
 	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	status = engine->wake < 0 ? PF_ERR_SYSTEM : PF_OK;

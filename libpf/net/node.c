@@ -8,8 +8,9 @@
 #include "base/probe.h"
 #include "common/context.h"
 
-void nodes_init(struct nodes *nodes, struct device *device)
+void nodes_init(struct nodes *nodes, struct device *device, struct statistics *statistics)
 {
+	nodes->statistics = statistics;
 	nodes->device = device;
 	pthread_mutex_init(&nodes->lock, NULL);
 	TAILQ_INIT(&nodes->posted);
@@ -17,7 +18,6 @@ void nodes_init(struct nodes *nodes, struct device *device)
 
 void nodes_destroy(struct nodes *nodes)
 {
-	/* operations_drop frees them: they are away. */
 	pthread_mutex_destroy(&nodes->lock);
 }
 
@@ -152,7 +152,7 @@ static bool submit(struct nodes *nodes, struct node_operation *operation)
 int nodes_advance(struct nodes *nodes)
 {
 	struct node_operation *operation;
-	int count = device_poll(nodes->device);
+	int count = device_poll(nodes->device, nodes->statistics);
 
 	while (atomic_load_explicit(&nodes->waiting, memory_order_relaxed)) {
 		operation = posted_take(nodes);

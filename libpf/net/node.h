@@ -32,13 +32,14 @@ struct node_operation {
 
 struct nodes {
 	struct device *device;
+	struct statistics *statistics;
 	_Atomic bool waiting; /* posted is not empty */
 	pthread_mutex_t lock; /* of posted */
 	TAILQ_HEAD(node_operations, node_operation) posted;
 };
 
-void nodes_init(struct nodes *nodes, struct device *device);
-/* Free what was not submitted. The device does nothing of this any more. */
+void nodes_init(struct nodes *nodes, struct device *device, struct statistics *statistics);
+/* Operations that are not done are away, and freed as such (operations_drop). */
 void nodes_destroy(struct nodes *nodes);
 
 /* Describe an operation, whose peer has that address at the engine. */
@@ -63,11 +64,16 @@ static inline int nodes_poll(struct nodes *nodes)
 	return nodes_advance(nodes);
 }
 
+/* Progress: is there something to submit? */
+static inline bool nodes_wait(const struct nodes *nodes)
+{
+	return atomic_load_explicit(&nodes->waiting, memory_order_relaxed);
+}
+
 /* Progress: is there nothing for it to do until a completion wakes it? */
 static inline bool nodes_may_sleep(const struct nodes *nodes)
 {
-	return !atomic_load_explicit(&nodes->waiting, memory_order_relaxed) &&
-	       (!nodes->device->in_flight || nodes->device->may_sleep);
+	return !nodes_wait(nodes) && (!nodes->device->in_flight || nodes->device->may_sleep);
 }
 
 #endif

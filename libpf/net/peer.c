@@ -297,8 +297,8 @@ static int post_packets(struct node_operation *record)
 }
 
 /*
- * With the lock: the peer's address at the engine of /dev/exanest; 0: that does not reach it, or
- * is not to be used. *status: PF_OK, or an error of the peer.
+ * With the lock: the peer's address at the engine of /dev/exanest; 0: that does not reach it.
+ * *status: PF_OK, or an error of the peer.
  */
 static uint64_t engine_address(pf_peer *peer, int *status)
 {
@@ -309,11 +309,7 @@ static uint64_t engine_address(pf_peer *peer, int *status)
 		return 0;
 	*status = PF_OK;
 	link = net_peer(peer)->link;
-	if (link && link_engine(link) && device_node_address(&context->device))
-		return link_engine(link);
-	if (context->options.transport == PF_TRANSPORT_DEVICE)
-		*status = PF_ERR_UNREACHABLE;
-	return 0;
+	return link && device_node_address(&context->device) ? link_engine(link) : 0;
 }
 
 /* See struct node_operation. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "pf.h"
 
 #define TITLE "# libpf address 1\n"
+#define SECRET_MAX 4096 /* bytes */
 #define FILE_MAX (sizeof(TITLE) + 2 * PF_ADDRESS_MAX + 1)
 #define WAIT_SECONDS 5
 
@@ -107,11 +109,55 @@ static int decode(const char *text, uint8_t *address, size_t *length)
 	return 0;
 }
 
+/* A regular file to which only its user has access? Else says why not. */
+static bool is_private(const char *name, int file)
+{
+	struct stat info;
+
+	if (fstat(file, &info) < 0 || !S_ISREG(info.st_mode)) {
+		warnx("%s: not a regular file", name);
+		return false;
+	}
+	if (info.st_mode & (S_IRWXG | S_IRWXO)) {
+		warnx("%s: refused, because other users have access to it (mode %03o): it gives "
+		      "access to the owner's memory and must have mode 600",
+		      name, info.st_mode & 0777);
+		return false;
+	}
+	return true;
+}
+
+int secret_file_join(const char *name, pf_context *context)
+{
+	char secret[SECRET_MAX];
+	int file, status = -1;
+	ssize_t bytes;
+
+	if (!name)
+		return 0;
+	file = open(name, O_RDONLY | O_CLOEXEC);
+	if (file < 0) {
+		warn("%s", name);
+		return -1;
+	}
+	if (is_private(name, file)) {
+		bytes = read(file, secret, sizeof(secret));
+		if (bytes > 0) {
+			pf_join(context, secret, (size_t)bytes);
+			status = 0;
+		} else {
+			warnx("%s: holds no secret", name);
+		}
+	}
+	explicit_bzero(secret, sizeof(secret));
+	close(file);
+	return status;
+}
+
 int address_file_read(const char *name, void *address, size_t *length)
 {
 	char text[FILE_MAX + 1] = "";
 	int file = open_when_it_exists(name), status = -1;
-	struct stat info;
 	ssize_t bytes;
 
 	if (file < 0) {
@@ -122,16 +168,8 @@ int address_file_read(const char *name, void *address, size_t *length)
 			warn("%s", name);
 		return -1;
 	}
-	if (fstat(file, &info) < 0 || !S_ISREG(info.st_mode)) {
-		warnx("%s: not a regular file", name);
+	if (!is_private(name, file))
 		goto out;
-	}
-	if (info.st_mode & (S_IRWXG | S_IRWXO)) {
-		warnx("%s: refused, because other users have access to it (mode %03o): it gives "
-		      "access to the owner's memory and must have mode 600",
-		      name, info.st_mode & 0777);
-		goto out;
-	}
 	bytes = read(file, text, sizeof(text) - 1);
 	if (bytes < 0)
 		warn("%s", name);

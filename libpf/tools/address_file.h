@@ -8,12 +8,17 @@
 
 #include <stddef.h>
 
-/* Both functions return 0, or -1 with a message on standard error. */
+#include "pf.h"
+
+/* All functions return 0, or -1 with a message on standard error. */
 
 /* Create the file with mode 0600, complete from the start. It must not exist. */
 int address_file_create(const char *name, const void *address, size_t length);
 
 /* Read the file; wait some seconds until it exists. *length: size of address, then bytes read. */
 int address_file_read(const char *name, void *address, size_t *length);
+
+/* Join the protection domain of the secret in a file, which only the user may access. NULL: none. */
+int secret_file_join(const char *name, pf_context *context);
 
 #endif

@@ -246,7 +246,7 @@ int pair_greet(struct pair *pair, const void *address, size_t length)
 	return 0;
 }
 
-int pair_connect(struct pair *pair, const pf_options *options, const char *file)
+int pair_connect(struct pair *pair, const pf_options *options, const char *file, const char *secret)
 {
 	unsigned char address[PF_ADDRESS_MAX];
 	size_t length = sizeof(address);
@@ -254,7 +254,7 @@ int pair_connect(struct pair *pair, const pf_options *options, const char *file)
 	memset(pair, 0, sizeof(*pair));
 	if (address_file_read(file, address, &length) || pair_open(pair, options))
 		return -1;
-	if (!pair_greet(pair, address, length))
+	if (!secret_file_join(secret, pair->context) && !pair_greet(pair, address, length))
 		return 0;
 	pair_close(pair);
 	return -1;

@@ -33,8 +33,9 @@ struct pair {
 
 /* Fork the partner, bind both processes, connect them. options as for pf_open. */
 int pair_fork(struct pair *pair, const pf_options *options, const struct cores *cores);
-/* Connect to the process that wrote the file with partner_listen. */
-int pair_connect(struct pair *pair, const pf_options *options, const char *file);
+/* Connect to the process that wrote the file with partner_listen. secret: its file, or NULL. */
+int pair_connect(struct pair *pair, const pf_options *options, const char *file,
+		 const char *secret);
 /* End the partner. Returns -1 also when the partner ended with an error. */
 int pair_close(struct pair *pair);
 

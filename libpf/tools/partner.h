@@ -24,6 +24,6 @@ void partner_destroy(struct partner *partner);
  * Be the partner of one process that calls pair_connect with this file. Returns 0, or -1 with a
  * message on standard error, after which the process must exit.
  */
-int partner_listen(const pf_options *options, const char *file);
+int partner_listen(const pf_options *options, const char *file, const char *secret);
 
 #endif

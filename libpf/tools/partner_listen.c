@@ -23,7 +23,7 @@ static void catch_signals(void)
 	sigaction(SIGHUP, &action, NULL);
 }
 
-int partner_listen(const pf_options *options, const char *file)
+int partner_listen(const pf_options *options, const char *file, const char *secret)
 {
 	unsigned char address[PF_ADDRESS_MAX];
 	size_t length = sizeof(address);
@@ -42,7 +42,7 @@ int partner_listen(const pf_options *options, const char *file)
 		goto out;
 	}
 	catch_signals();
-	if (pf_address(context, address, &length) != PF_OK ||
+	if (secret_file_join(secret, context) || pf_address(context, address, &length) != PF_OK ||
 	    address_file_create(file, address, length))
 		goto out;
 	status = partner_serve(partner, &stop);

@@ -42,6 +42,8 @@ static const char usage_text[] =
 	"      --listen FILE          be the partner of another process; write the address\n"
 	"                             to FILE, which must not exist\n"
 	"      --connect FILE         use the process that listens with FILE as the partner\n"
+	"      --secret FILE          with both: join the protection domain of the secret in\n"
+	"                             FILE, as /dev/exanest needs it between hosts\n"
 	"      --calibrate[=show]     measure libpf's thresholds and write the calibration\n"
 	"                             file; show: do not write it\n"
 	"      --force                calibrate even if the machine is busy\n"
@@ -52,7 +54,14 @@ static const char usage_text[] =
 	"variables set libpf's options: see pf_info --options. Exit status: 0 on success,\n"
 	"1 if a measurement failed or contents were wrong, 2 for a wrong command line.\n";
 
-enum { OPTION_CSV = 256, OPTION_LISTEN, OPTION_CONNECT, OPTION_CALIBRATE, OPTION_FORCE };
+enum {
+	OPTION_CSV = 256,
+	OPTION_LISTEN,
+	OPTION_CONNECT,
+	OPTION_SECRET,
+	OPTION_CALIBRATE,
+	OPTION_FORCE
+};
 
 static const struct option long_options[] = {
 	{ "test", required_argument, NULL, 't' },
@@ -67,6 +76,7 @@ static const struct option long_options[] = {
 	{ "csv", no_argument, NULL, OPTION_CSV },
 	{ "listen", required_argument, NULL, OPTION_LISTEN },
 	{ "connect", required_argument, NULL, OPTION_CONNECT },
+	{ "secret", required_argument, NULL, OPTION_SECRET },
 	{ "calibrate", optional_argument, NULL, OPTION_CALIBRATE },
 	{ "force", no_argument, NULL, OPTION_FORCE },
 	{ "help", no_argument, NULL, 'h' },
@@ -78,7 +88,7 @@ struct command {
 	struct settings settings;
 	const char *tests; /* NULL: all */
 	const char *cores; /* NULL: see cores_choose */
-	const char *listen, *connect;
+	const char *listen, *connect, *secret;
 	bool csv, calibrate, show, force;
 };
 
@@ -227,6 +237,9 @@ static void parse(struct command *command, int argc, char **argv)
 		case OPTION_CONNECT:
 			command->connect = text;
 			break;
+		case OPTION_SECRET:
+			command->secret = text;
+			break;
 		case OPTION_CALIBRATE:
 			command->calibrate = true;
 			command->show = !strcmp(text, "show");
@@ -252,6 +265,8 @@ static void parse(struct command *command, int argc, char **argv)
 		reject("argument", argv[optind], "pf_perf has only options");
 	if (!!command->listen + !!command->connect + command->calibrate > 1)
 		errx(EXIT_USAGE, "use only one of --listen, --connect and --calibrate");
+	if (command->secret && !command->listen && !command->connect)
+		errx(EXIT_USAGE, "--secret is for --listen and --connect");
 }
 
 static int load_options(pf_options *options, const struct cores *cores)
@@ -313,7 +328,8 @@ static int measure(const struct command *command, const struct cores *cores,
 	if (!command->connect)
 		cache_line_describe(cores, cache_line, sizeof(cache_line));
 	if (command->connect ?
-		    core_bind(cores->first) || pair_connect(&pair, options, command->connect) :
+		    core_bind(cores->first) ||
+			    pair_connect(&pair, options, command->connect, command->secret) :
 		    pair_fork(&pair, options, cores))
 		return -1;
 	path = pair_path(&pair);
@@ -364,7 +380,8 @@ int main(int argc, char **argv)
 	if (command.calibrate)
 		status = calibrate(&cores, !command.cores, command.show, command.force);
 	else if (command.listen)
-		status = core_bind(cores.second) || partner_listen(&options, command.listen);
+		status = core_bind(cores.second) ||
+			 partner_listen(&options, command.listen, command.secret);
 	else
 		status = measure(&command, &cores, &options);
 	if (fflush(stdout) || ferror(stdout)) {

@@ -346,7 +346,7 @@ static void test_kick(struct exanest_engine *engine)
 	wake_up(&the.wait);
 }
 
-static void test_quiesce(struct exanest_engine *engine, struct exanest_space *space)
+static void test_quiesce(struct exanest_engine *engine, struct exanest_export *export)
 {
 	atomic_inc(&quiesced);
 }
