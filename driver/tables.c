@@ -47,10 +47,18 @@ static void entry_write(struct exanest_table *table, unsigned int index, u64 val
 	WRITE_ONCE(table->entries[index], cpu_to_le64(value));
 }
 
+/* xchg and cmpxchg of arm64 take no type that sparse restricts. The value stays little endian. */
+static u64 *entry_raw(struct exanest_table *table, unsigned int index)
+{
+	return (__force u64 *)&table->entries[index];
+}
+
 /* Returns whether the engine has written to the page, or will within what INVALIDATE waits for. */
 static bool entry_clear(struct exanest_table *table, unsigned int index)
 {
-	return le64_to_cpu(xchg(&table->entries[index], 0)) & EXANEST_PTE_DIRTY;
+	__le64 old = (__force __le64)xchg(entry_raw(table, index), 0);
+
+	return le64_to_cpu(old) & EXANEST_PTE_DIRTY;
 }
 
 /*
@@ -208,14 +216,13 @@ static u64 leaf_end(u64 address, u64 end)
 /* The page stays the same. It may become writable, which needs no INVALIDATE. */
 static void entry_permit(struct exanest_table *leaf, unsigned int index)
 {
-	__le64 old = READ_ONCE(leaf->entries[index]), seen;
+	const u64 writable = (__force u64)cpu_to_le64(EXANEST_PTE_WRITE);
+	u64 *entry = entry_raw(leaf, index), old = READ_ONCE(*entry);
 
 	leaf->pages[index] |= EXANEST_PTE_WRITE;
-	while (!(old & cpu_to_le64(EXANEST_PTE_WRITE))) {
-		seen = cmpxchg(&leaf->entries[index], old, old | cpu_to_le64(EXANEST_PTE_WRITE));
-		if (seen == old)
+	while (!(old & writable)) {
+		if (try_cmpxchg(entry, &old, old | writable))
 			break;
-		old = seen;
 	}
 }
 
