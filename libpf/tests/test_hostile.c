@@ -6,10 +6,20 @@
 #include "stranger.h"
 
 #include <pthread.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "host/inbox.h"
 #include "host/message.h"
+
+/* A filter of system calls may forbid it; QEMU's user-mode emulator does not have it. */
+static bool has_single_copy(void)
+{
+	uint8_t from = 1, to = 0;
+	struct iovec remote = { &from, 1 }, local = { &to, 1 };
+
+	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
+}
 
 static void progress(pf_context *context, unsigned times)
 {
@@ -234,6 +244,8 @@ static void test_random_claims(void **state)
 	uint8_t *memory = test_map(room), *target = memory + room / 2;
 	unsigned round, i;
 
+	if (!has_single_copy())
+		skip();
 	for (round = 0; round < 50; round++) {
 		pf_context *context = stranger_context(NULL);
 		struct intruder intruder = { 0 };
@@ -423,6 +435,8 @@ static void test_overwriting_target(void **state)
 	struct random_numbers numbers = random_start("hostile, overwriting target");
 	unsigned round, i;
 
+	if (!has_single_copy())
+		skip();
 	for (round = 0; round < 8; round++) {
 		struct target target = { .address = stranger_address(),
 					 .cookie = random_next(&numbers) };
