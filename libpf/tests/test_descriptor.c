@@ -480,12 +480,29 @@ static void *wake_at_moments(void *arg)
 	return NULL;
 }
 
+/*
+ * Processor time of an empty poll, ns. Where it is more than ACTIVITY_WORK_NANOSECONDS, as in an
+ * emulator, each poll counts as work, and progress never sleeps.
+ */
+static uint64_t poll_nanoseconds(pf_context *context)
+{
+	const unsigned polls = 1000;
+	uint64_t start = clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID);
+	unsigned i;
+
+	context->sleep_first = context->sleep = 1;
+	for (i = 0; i < polls; i++)
+		pf_progress(context);
+	return (clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - start) / polls;
+}
+
 /* A thread stores something, then wakes the one that waits for it. */
 static void wake(bool in_progress)
 {
 	struct random_numbers numbers = random_start("descriptor, woken");
 	pf_context *context = open_alone(in_progress, SLEEP);
 	struct waker waker = { .context = context, .count = MOMENTS };
+	bool slept, slow = false;
 	pthread_t thread;
 	uint64_t start;
 
@@ -509,9 +526,13 @@ static void wake(bool in_progress)
 			assert_true(is_readable(PATIENCE));
 	}
 	pthread_join(thread, NULL);
-	if (in_progress)
-		assert_true(pf_stat(context, PF_STAT_SLEEPS) > 0);
+	slept = pf_stat(context, PF_STAT_SLEEPS) > 0;
+	if (in_progress && !slept)
+		slow = poll_nanoseconds(context) > ACTIVITY_WORK_NANOSECONDS;
 	pf_close(context);
+	if (slow)
+		skip();
+	assert_true(slept || !in_progress);
 }
 
 static void test_wake(void **state)
