@@ -364,6 +364,7 @@ static void check_credit(bool messages)
 	uint8_t *bytes = test_alloc(WINDOW);
 	struct engine *engine;
 	struct pair *pair;
+	uint64_t in_flight, most = 0;
 	unsigned i, tries;
 	uint32_t before;
 
@@ -388,8 +389,12 @@ static void check_credit(bool messages)
 		if (messages)
 			pf_send(pair->peer, 0, bytes, 8, NULL, 0);
 		pf_progress(pair->context);
+		/* A slow machine takes so long that packets count as lost before the last poll. */
+		in_flight = first_path(engine).in_flight;
+		if (most < in_flight)
+			most = in_flight;
 	}
-	assert_true(first_path(engine).in_flight > (messages ? 100u * 64 : USED));
+	assert_true(most > (messages ? 100u * 64 : USED));
 	assert_int_equal(kill(pair_pid(pair, 1), SIGCONT), 0);
 	pair_command(pair, 0);
 	assert_int_equal(*pair_value(pair, 1, 1), before);
