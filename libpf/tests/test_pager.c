@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define LENGTH (2 * MIB)
+#define PART (LENGTH / 16) /* whole pages, whatever their size */
 #define UNALIGNED 77
 
 static const size_t lengths[] = { 1, 4096, 16385, 300001, LENGTH };
@@ -226,8 +227,7 @@ static void test_loads(void **state)
 		for (i = 0; i < 2; i++)
 			assert_int_equal(pthread_create(&threads[i], NULL, touch, &paged), 0);
 		for (i = 0; i < 8; i++) {
-			assert_ok(pf_pager_evict(paged.pager, paged.start + i * 32 * PAGE,
-						 32 * PAGE));
+			assert_ok(pf_pager_evict(paged.pager, paged.start + i * PART, PART));
 			assert_ok(pair_put(pair, pair->peer, paged.start, window, LENGTH).status);
 			assert_true(is_supplied(pair->window, remote_address(paged.start), LENGTH));
 		}
@@ -472,21 +472,19 @@ static void test_grown(void **state)
 	assert_int_equal(grown[PAGE], 1);
 	assert_int_equal(paged.calls, 0);
 	memset(pair->window, 1, LENGTH);
-	assert_int_equal(pair_put(pair, pair->peer, grown + 16 * PAGE, window, 32 * PAGE).status,
-			 PF_OK);
+	assert_int_equal(pair_put(pair, pair->peer, grown + PART, window, PART).status, PF_OK);
 	assert_int_equal(pair->window[0], 0);
-	assert_memory_equal(pair->window, pair->window + 1, 32 * PAGE - 1);
-	pattern_fill(pair->window, 32 * PAGE, 7);
-	assert_int_equal(
-		pair_get(pair, pair->peer, grown + 64 * PAGE + 1, window, 32 * PAGE).status, PF_OK);
-	assert_int_equal(pattern_differs(grown + 64 * PAGE + 1, 32 * PAGE, 7), 32 * PAGE);
+	assert_memory_equal(pair->window, pair->window + 1, PART - 1);
+	pattern_fill(pair->window, PART, 7);
+	assert_int_equal(pair_get(pair, pair->peer, grown + 2 * PART + 1, window, PART).status,
+			 PF_OK);
+	assert_int_equal(pattern_differs(grown + 2 * PART + 1, PART, 7), PART);
 	assert_int_equal(paged.calls, 0);
 	/* The range itself is as before. */
 	assert_true(is_supplied(paged.start, remote_address(paged.start), LENGTH));
 	pf_pager_unregister(paged.pager);
-	assert_int_equal(grown[128 * PAGE], 0);
-	assert_int_equal(pair_put(pair, pair->peer, grown + 160 * PAGE, window, 32 * PAGE).status,
-			 PF_OK);
+	assert_int_equal(grown[4 * PART], 0);
+	assert_int_equal(pair_put(pair, pair->peer, grown + 5 * PART, window, PART).status, PF_OK);
 	assert_int_equal(pair->window[0], 0);
 	munmap(paged.start, 2 * LENGTH);
 	pair_end(pair);
