@@ -245,16 +245,35 @@ static struct exanest_block *run_cut(struct exanest_transfer *transfer)
 	return block;
 }
 
+/*
+ * Up to where a transfer is to be moved. Its blocks meet bad addresses in any order, so what is
+ * before one may have another, which is the first.
+ */
+static u64 transfer_limit(const struct exanest_transfer *transfer)
+{
+	const struct exanest_submission *submission = &transfer->submission;
+	u64 start = transfer->fault_side == EXANEST_SIDE_LOCAL ? submission->local :
+								 submission->remote;
+
+	if (!transfer->status)
+		return submission->length;
+	if (transfer->status != -EFAULT)
+		return 0;
+	return min(transfer->fault_address - start, submission->length);
+}
+
 static struct exanest_block *transfer_issue(struct exanest_transfer *transfer)
 {
+	u64 limit = transfer_limit(transfer);
 	struct exanest_block *block, *next;
 
 	if (transfer->status) {
 		list_for_each_entry_safe(block, next, &transfer->retry, link) {
+			if (block->offset < limit)
+				continue;
 			list_del_init(&block->link);
 			block_free(block);
 		}
-		transfer->next = transfer->submission.length;
 	}
 	block = list_first_entry_or_null(&transfer->retry, struct exanest_block, link);
 	if (block) {
@@ -266,7 +285,7 @@ static struct exanest_block *transfer_issue(struct exanest_transfer *transfer)
 		block->returned = false;
 		return block;
 	}
-	if (transfer->next < transfer->submission.length && transfer->free_blocks)
+	if (transfer->next < limit && transfer->free_blocks)
 		return run_cut(transfer);
 	return NULL;
 }
@@ -392,7 +411,8 @@ static void block_fail(struct exanest_block *block, int status, u32 side, u64 ad
 
 	spin_lock(&port->lock);
 	if (!transfer->status ||
-	    (side && transfer->fault_side == side && transfer->fault_address > address)) {
+	    (side && transfer->status == -EFAULT && transfer->fault_side == side &&
+	     transfer->fault_address > address)) {
 		transfer->status = status;
 		transfer->fault_side = side;
 		transfer->fault_address = address;
