@@ -10,7 +10,8 @@
 
 static char *fault = "none";
 module_param(fault, charp, 0444);
-MODULE_PARM_DESC(fault, "none, warn, oops, leak, lost, overrun, locks, sleep, race, hang or refuse");
+MODULE_PARM_DESC(fault,
+		 "none, warn, oops, leak, lost, overrun, locks, sleep, race, hang or refuse");
 
 static struct kmem_cache *cache;
 
