@@ -299,7 +299,7 @@ static struct exanest_block *transfers_issue(struct exanest_port *port)
 	spin_lock(&port->lock);
 	while (!block && !list_empty(&port->runnable)) {
 		transfer = list_first_entry(&port->runnable, struct exanest_transfer, link);
-		if (!transfer->peer && port->far == FAR_MAX && !transfer->status) {
+		if (!transfer->peer && port->far >= FAR_MAX && !exanest_port_gone(port)) {
 			list_move_tail(&transfer->link, &port->held);
 			continue;
 		}
