@@ -81,8 +81,8 @@ static struct exanest_domain *domain_create(const u8 *secret, const struct cred 
 	return domain;
 }
 
-static struct exanest_domain *domain_get(const u8 *secret, const struct cred *cred,
-					 const void *engine)
+struct exanest_domain *exanest_domain_join(const u8 *secret, const struct cred *cred,
+					   const void *engine)
 {
 	struct exanest_domain *domain;
 
@@ -95,7 +95,7 @@ found:
 	if (domain)
 		domain->count++;
 	mutex_unlock(&domains_lock);
-	return domain;
+	return domain ?: ERR_PTR(-ENOMEM);
 }
 
 void exanest_domain_put(struct exanest_domain *domain)
@@ -114,12 +114,6 @@ void exanest_domain_put(struct exanest_domain *domain)
 	xa_destroy(&domain->members);
 	put_user_ns(domain->user_ns);
 	kfree_sensitive(domain);
-}
-
-struct exanest_domain *exanest_domain_join(const u8 *secret, const struct cred *cred,
-					   const void *engine)
-{
-	return domain_get(secret, cred, engine) ?: ERR_PTR(-ENOMEM);
 }
 
 void exanest_domain_key(const struct exanest_domain *domain, u64 key[2])

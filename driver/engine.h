@@ -43,9 +43,6 @@
 
 #define EXANEST_ENGINE_DEPTH_MAX 32768U
 
-/* An address of a context has the number of its node in the upper bits; 0: its engine has no link. */
-#define EXANEST_ADDRESS_NODE_SHIFT 48
-
 struct exanest_block;
 struct exanest_engine;
 struct exanest_space;

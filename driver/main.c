@@ -25,7 +25,7 @@ static int __init exanest_init(void)
 		return error;
 	error = exanest_contexts_start();
 	if (error)
-		goto ports;
+		goto memories;
 	error = exanest_software_start();
 	if (error)
 		goto contexts;
@@ -44,7 +44,7 @@ software:
 	exanest_software_stop();
 contexts:
 	exanest_contexts_stop();
-ports:
+memories:
 	exanest_memories_stop();
 	return error;
 }

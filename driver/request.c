@@ -35,12 +35,11 @@ static struct exanest_request *request_get(struct exanest_requests *requests,
 					   const struct exanest_remote_fault *what)
 {
 	struct exanest_request *request, *found = NULL;
-	bool full;
+	bool may_open;
 
 	spin_lock(&requests->lock);
-	full = requests->open == OPEN_MAX;
-	list_for_each_entry_reverse(request, &requests->settled, link)
-	{
+	may_open = requests->open < OPEN_MAX;
+	list_for_each_entry_reverse(request, &requests->settled, link) {
 		if (same_block(request, what)) {
 			found = request;
 			list_del(&found->link);
@@ -49,15 +48,11 @@ static struct exanest_request *request_get(struct exanest_requests *requests,
 			break;
 		}
 	}
-	spin_unlock(&requests->lock);
 	/* The initiator forgets blocks without a notice, so it may have more page faults than blocks. */
-	if (!found && !full)
+	if (!found && may_open)
 		found = kzalloc(sizeof(*found), GFP_NOWAIT);
-	if (found) {
-		spin_lock(&requests->lock);
-		requests->open++;
-		spin_unlock(&requests->lock);
-	}
+	requests->open += !!found;
+	spin_unlock(&requests->lock);
 	return found;
 }
 

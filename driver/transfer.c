@@ -228,7 +228,10 @@ static struct exanest_block *block_take(struct exanest_transfer *transfer, u64 o
 	block->length = length;
 	block->returned = false;
 	block->side = EXANEST_SIDE_NONE;
-	memset(&block->fault, 0, sizeof(block->fault));
+	block->fault.retries = 0;
+	block->fault.forwards = 0;
+	block->fault.counted = false;
+	block->fault.pager = NULL;
 	return block;
 }
 

@@ -146,6 +146,27 @@ size_t pattern_differs(const void *memory, size_t length, uint64_t what)
 	return length;
 }
 
+unsigned long pinned_kib(void)
+{
+	unsigned long value, sum = 0;
+	char line[128];
+	int found = 0;
+	FILE *file;
+
+	file = fopen("/proc/self/status", "r");
+	CHECK(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "VmLck: %lu", &value) == 1 ||
+		    sscanf(line, "VmPin: %lu", &value) == 1) {
+			sum += value;
+			found++;
+		}
+	}
+	CHECK_EQUAL(found, 2);
+	fclose(file);
+	return sum;
+}
+
 bool write_file(const char *name, const char *text)
 {
 	int fd = open(name, O_WRONLY);

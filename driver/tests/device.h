@@ -50,6 +50,9 @@ void pattern_fill(void *memory, size_t length, uint64_t what);
 /* The first position that differs, length if none. */
 size_t pattern_differs(const void *memory, size_t length, uint64_t what);
 
+/* VmLck and VmPin of this process, KiB. */
+unsigned long pinned_kib(void);
+
 bool write_file(const char *path, const char *text);
 /* Of the module. */
 unsigned int parameter_get(const char *name);

@@ -54,6 +54,8 @@ enum exanest_policy {
 };
 
 #define EXANEST_SECRET_BYTES 32
+/* The upper bits of an address are the number of its node; 0: its engine has no link. */
+#define EXANEST_ADDRESS_NODE_SHIFT 48
 
 /*
  * Join the protection domain of a job, once in a context's life (-EALREADY).
@@ -67,7 +69,7 @@ struct exanest_join {
 	__u32 size;
 	__u32 policy; /* enum exanest_policy */
 	__u8 secret[EXANEST_SECRET_BYTES];
-	__u64 address; /* out: this context's engine address, never used again after close; >> 48: the node */
+	__u64 address; /* out: this context's engine address, never used again after close */
 };
 
 /*

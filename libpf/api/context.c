@@ -24,7 +24,6 @@ void pf_close(pf_context *context)
 void pf_join(pf_context *context, const void *secret, size_t length)
 {
 	device_join(&context->device, secret, length);
-	context->address.engine = device_node_address(&context->device);
 }
 
 void pf_query(const pf_context *context, pf_attributes *attributes, size_t size)
@@ -42,10 +41,12 @@ void pf_query(const pf_context *context, pf_attributes *attributes, size_t size)
 
 int pf_address(const pf_context *context, void *buffer, size_t *length)
 {
-	if (*length < sizeof(context->address))
+	const struct address address = context_address(context);
+
+	if (*length < sizeof(address))
 		return PF_ERR_ARGUMENT;
-	memcpy(buffer, &context->address, sizeof(context->address));
-	*length = sizeof(context->address);
+	memcpy(buffer, &address, sizeof(address));
+	*length = sizeof(address);
 	return PF_OK;
 }
 

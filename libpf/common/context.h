@@ -83,6 +83,15 @@ struct pf_context {
 	struct memory memory;
 };
 
+/* Any thread: its address as of now, which has that at the engine of /dev/exanest once it joined. */
+static inline struct address context_address(const pf_context *context)
+{
+	struct address address = context->address;
+
+	address.engine = device_node_address(&context->device);
+	return address;
+}
+
 /* Any thread: is there anything that may sleep until it is woken? */
 static inline bool context_is_sleepy(const pf_context *context)
 {

@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -34,6 +35,10 @@ struct device_request {
 	/* Progress. With status -EIO the device is closed, and whether it was executed is not known. */
 	void (*done)(struct device_request *request, const struct exanest_completion *completion);
 };
+
+/* The object of that type whose member "request" this is. */
+#define DEVICE_REQUEST_OF(type, pointer)                                                           \
+	((type *)(void *)((char *)(pointer)-offsetof(type, request)))
 
 struct device {
 	int fd; /* of /dev/exanest; -1: no device */

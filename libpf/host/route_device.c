@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stddef.h>
 
 #include "atomic.h"
 #include "base/clock.h"
@@ -141,8 +140,7 @@ static bool try_again(pf_context *context, int status, unsigned *retries)
 
 static void block_done(struct device_request *request, const struct exanest_completion *completion)
 {
-	struct block *block =
-		(struct block *)(void *)((char *)request - offsetof(struct block, request));
+	struct block *block = DEVICE_REQUEST_OF(struct block, request);
 	struct transfer *transfer = block->transfer;
 	struct host_peer *peer = transfer_peer(transfer);
 	pf_context *context = peer->peer.context;
@@ -192,9 +190,7 @@ static void block_done(struct device_request *request, const struct exanest_comp
 
 static void atomic_done(struct device_request *request, const struct exanest_completion *completion)
 {
-	struct atomic_operation *atomic =
-		(struct atomic_operation *)(void *)((char *)request -
-						    offsetof(struct atomic_operation, request));
+	struct atomic_operation *atomic = DEVICE_REQUEST_OF(struct atomic_operation, request);
 	struct host_peer *peer = atomic_peer(atomic);
 	pf_context *context = peer->peer.context;
 

@@ -2,7 +2,6 @@
 #include "node.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/probe.h"
@@ -11,7 +10,8 @@
 void nodes_init(struct nodes *nodes, struct device *device, struct statistics *statistics)
 {
 	nodes->statistics = statistics;
-	nodes->device = device;
+	if (device->node)
+		nodes->device = device;
 	pthread_mutex_init(&nodes->lock, NULL);
 	TAILQ_INIT(&nodes->posted);
 }
@@ -84,9 +84,7 @@ static void moved(struct node_operation *operation)
  */
 static void done(struct device_request *request, const struct exanest_completion *completion)
 {
-	struct node_operation *operation =
-		(struct node_operation *)(void *)((char *)request -
-						  offsetof(struct node_operation, request));
+	struct node_operation *operation = DEVICE_REQUEST_OF(struct node_operation, request);
 	bool atomic = operation->operation.kind == OPERATION_ATOMIC;
 	int status;
 
@@ -154,7 +152,7 @@ int nodes_advance(struct nodes *nodes)
 	struct node_operation *operation;
 	int count = device_poll(nodes->device, nodes->statistics);
 
-	while (atomic_load_explicit(&nodes->waiting, memory_order_relaxed)) {
+	while (nodes_wait(nodes)) {
 		operation = posted_take(nodes);
 		if (!operation)
 			break;

@@ -31,7 +31,7 @@ struct node_operation {
 };
 
 struct nodes {
-	struct device *device;
+	struct device *device; /* NULL: none, or its engine has no link */
 	struct statistics *statistics;
 	_Atomic bool waiting; /* posted is not empty */
 	pthread_mutex_t lock; /* of posted */
@@ -50,30 +50,28 @@ void node_describe_atomic(struct node_operation *operation, uint64_t engine, enu
 /* Any thread. The operation is among those that are away. */
 void node_post(struct nodes *nodes, struct node_operation *operation);
 
-/* For nodes_poll. */
-int nodes_advance(struct nodes *nodes);
-
-/* Progress: submit what was posted, end what is done. Returns how many things happened. */
-static inline int nodes_poll(struct nodes *nodes)
-{
-	if (!nodes->device->node)
-		return 0;
-	if (!atomic_load_explicit(&nodes->waiting, memory_order_relaxed) &&
-	    !nodes->device->in_flight)
-		return 0;
-	return nodes_advance(nodes);
-}
-
 /* Progress: is there something to submit? */
 static inline bool nodes_wait(const struct nodes *nodes)
 {
 	return atomic_load_explicit(&nodes->waiting, memory_order_relaxed);
 }
 
+/* For nodes_poll. */
+int nodes_advance(struct nodes *nodes);
+
+/* Progress: submit what was posted, end what is done. Returns how many things happened. */
+static inline int nodes_poll(struct nodes *nodes)
+{
+	if (!nodes->device || (!nodes_wait(nodes) && !nodes->device->in_flight))
+		return 0;
+	return nodes_advance(nodes);
+}
+
 /* Progress: is there nothing for it to do until a completion wakes it? */
 static inline bool nodes_may_sleep(const struct nodes *nodes)
 {
-	return !nodes_wait(nodes) && (!nodes->device->in_flight || nodes->device->may_sleep);
+	return !nodes->device ||
+	       (!nodes_wait(nodes) && (!nodes->device->in_flight || nodes->device->may_sleep));
 }
 
 #endif

@@ -45,7 +45,7 @@ static struct link *link_open(const pf_peer *peer, int *status)
 	if (!link)
 		return NULL;
 	/* What we say of ourselves is not secret; the key is. */
-	own = peer->context->address;
+	own = context_address(peer->context);
 	sodium_memzero(own.key, sizeof(own.key));
 	association = net_open(engine->core, peer->id, peer->address->key, &paths[0], &own,
 			       sizeof(own), link);

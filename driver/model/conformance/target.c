@@ -220,6 +220,17 @@ static void test_put_fault(void **state)
 	assert_int_equal(at(&play, A + 16383)[0], 7);
 }
 
+/* A PUT of a block whose only page is absent: the fault that it meets. */
+static struct exanest_engine_fault put_absent(struct play *play, uint64_t sequence, uint32_t slot,
+					      uint64_t address, uint32_t length)
+{
+	struct wire wire = make_put(play, sequence, slot, address, length, 0, length);
+
+	send(play, &wire);
+	expect(play, WIRE_NACK, sequence, slot);
+	return guest_expect_fault(play->guest, address);
+}
+
 /* REJECT names the byte that cannot be had; one that is not of the block is not believed. */
 static void test_reject_address(void **state)
 {
@@ -228,15 +239,11 @@ static void test_reject_address(void **state)
 	} cases[] = { { 50, 50 }, { 99, 99 }, { 100, 10 }, { 9, 10 } };
 	struct exanest_engine_command reject = { .operation = EXANEST_COMMAND_REJECT };
 	struct play play;
-	struct wire wire;
 	unsigned int i;
 
 	open_play(&play, state);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		wire = make_put(&play, 7 + i, 0, A + 65536 + 10, 90, 0, 90);
-		send(&play, &wire);
-		expect(&play, WIRE_NACK, 7 + i, 0);
-		reject.argument[0] = guest_expect_fault(play.guest, A + 65536 + 10).fault;
+		reject.argument[0] = put_absent(&play, 7 + i, 0, A + 65536 + 10, 90).fault;
 		reject.argument[1] = EXANEST_STATUS_FAULT;
 		reject.argument[2] = A + 65536 + cases[i].given;
 		assert_int_equal(guest_execute(play.guest, &reject), EXANEST_COMMAND_OK);
@@ -249,24 +256,15 @@ static void test_fault_request(void **state)
 {
 	struct exanest_engine_fault first, second, other;
 	struct play play;
-	struct wire wire;
 
 	open_play(&play, state);
-	wire = make_put(&play, 7, 0, A + 65536, 100, 0, 100);
-	send(&play, &wire);
-	expect(&play, WIRE_NACK, 7, 0);
-	first = guest_expect_fault(play.guest, A + 65536);
+	first = put_absent(&play, 7, 0, A + 65536, 100);
 	guest_command(play.guest, EXANEST_COMMAND_RESUME, 0, first.fault, 0);
 	expect(&play, WIRE_AGAIN, 7, 0);
-	send(&play, &wire);
-	expect(&play, WIRE_NACK, 7, 0);
-	second = guest_expect_fault(play.guest, A + 65536);
+	second = put_absent(&play, 7, 0, A + 65536, 100);
 	assert_int_not_equal(first.request, 0);
 	assert_int_equal(first.request, second.request);
-	wire = make_put(&play, 8, 0, A + 65536, 100, 0, 100);
-	send(&play, &wire);
-	expect(&play, WIRE_NACK, 8, 0);
-	other = guest_expect_fault(play.guest, A + 65536);
+	other = put_absent(&play, 8, 0, A + 65536, 100);
 	assert_int_not_equal(first.request, other.request);
 }
 
@@ -277,14 +275,12 @@ static void test_put_reject(void **state)
 	struct wire wire;
 
 	open_play(&play, state);
-	wire = make_put(&play, 7, 0, A + 65536, 100, 0, 100);
-	send(&play, &wire);
-	expect(&play, WIRE_NACK, 7, 0);
-	fault = guest_expect_fault(play.guest, A + 65536);
+	fault = put_absent(&play, 7, 0, A + 65536, 100);
 	assert_int_equal(guest_command(play.guest, EXANEST_COMMAND_REJECT, 0, fault.fault,
 				       EXANEST_STATUS_FAULT_TIMEOUT),
 			 EXANEST_COMMAND_OK);
 	expect_ack(&play, 7, 0, EXANEST_STATUS_FAULT_TIMEOUT, 0, A + 65536);
+	wire = make_put(&play, 7, 0, A + 65536, 100, 0, 100);
 	send(&play, &wire);
 	expect_ack(&play, 7, 0, EXANEST_STATUS_FAULT_TIMEOUT, 0, A + 65536);
 	/* Beyond the bits of the space. */
@@ -307,10 +303,7 @@ static void test_fault_superseded(void **state)
 	struct wire wire;
 
 	open_play(&play, state);
-	wire = make_put(&play, 7, 9, A + 65536, 100, 0, 100);
-	send(&play, &wire);
-	expect(&play, WIRE_NACK, 7, 9);
-	fault = guest_expect_fault(play.guest, A + 65536);
+	fault = put_absent(&play, 7, 9, A + 65536, 100);
 	wire = make_put(&play, 8, 9, A, 100, 0, 100);
 	send(&play, &wire);
 	expect_ack(&play, 8, 9, EXANEST_STATUS_OK, 0, 0);
