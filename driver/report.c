@@ -40,7 +40,7 @@ static bool result_at(const struct exanest_engine_completion *completion,
 	default:
 		return false;
 	}
-	/* Another node may say what it likes. */
+	/* The other node wrote the address. If it is not of the block, report the block's first. */
 	if (offset >= what->length && result->side == EXANEST_SIDE_REMOTE && !what->remote)
 		offset = 0;
 	result->skipped = offset;

@@ -131,7 +131,7 @@ static unsigned int transfers_to(struct exanest_port *port, u64 peer)
 	return count;
 }
 
-/* Whom a transfer is to. -EHOSTUNREACH. */
+/* Find the peer of a transfer. -EHOSTUNREACH: there is none. */
 static int transfer_find_peer(struct exanest_transfer *transfer)
 {
 	struct exanest_port *port = transfer->port;

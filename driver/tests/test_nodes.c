@@ -76,7 +76,7 @@ static void absent(void)
 	stop();
 }
 
-/* Who knows the address, and not the secret. */
+/* A context of another domain knows the address, but not the secret. */
 static void another_domain(void)
 {
 	const struct device_options other = { .secret = 'x' };
