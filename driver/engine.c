@@ -858,7 +858,7 @@ void exanest_engines_call(void (*call)(const struct exanest_engine_state *state,
 
 	mutex_lock(&engines_lock);
 	list_for_each_entry(engine, &engines, link) {
-		struct exanest_engine_state state = { .name = engine->name };
+		struct exanest_engine_state state = { .name = engine->name, .engine = engine };
 
 		spin_lock(&engine->slots_lock);
 		state.depth = engine->limits.depth;
@@ -870,6 +870,17 @@ void exanest_engines_call(void (*call)(const struct exanest_engine_state *state,
 		call(&state, argument);
 	}
 	mutex_unlock(&engines_lock);
+}
+
+void exanest_engine_show(struct exanest_engine *engine, struct seq_file *file)
+{
+	const struct exanest_engine_operations *operations;
+	int held;
+
+	operations = operations_hold(engine, &held);
+	if (operations->show)
+		operations->show(engine, file);
+	operations_release(engine, held);
 }
 
 void exanest_engines_start(const struct exanest_engine_client *given)

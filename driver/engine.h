@@ -47,6 +47,7 @@ struct exanest_block;
 struct exanest_engine;
 struct exanest_space;
 struct exanest_translation;
+struct seq_file;
 
 struct exanest_limits {
 	u32 depth; /* descriptors in flight, 1 to EXANEST_ENGINE_DEPTH_MAX */
@@ -163,6 +164,8 @@ struct exanest_engine_operations {
 	 * May sleep. Also called by exanest_engine_unregister. Required with submit.
 	 */
 	int (*reset)(struct exanest_engine *engine);
+	/* What the engine itself counts, ' name=value' for each. May sleep. */
+	void (*show)(struct exanest_engine *engine, struct seq_file *file);
 
 	/*
 	 * For engines that are processors, both or none of them. move, instead of submit: on
@@ -236,6 +239,7 @@ struct exanest_engine_state {
 	u32 depth, in_flight;
 	u64 resets, dropped; /* completions that were late or twice */
 	bool dead;
+	struct exanest_engine *engine;
 };
 
 extern const struct exanest_space_operations exanest_engine_spaces;
@@ -270,6 +274,8 @@ void exanest_engine_settle(struct exanest_engine *engine, const struct exanest_r
 			   int status, u64 address);
 /* Is it an address of another node, to which the engine has a link? */
 bool exanest_engine_reaches(const struct exanest_engine *engine, u64 address);
+/* See show. Inside exanest_engines_call only. */
+void exanest_engine_show(struct exanest_engine *engine, struct seq_file *file);
 /* See quiesce. */
 void exanest_engine_quiesce(struct exanest_engine *engine, struct exanest_export *export);
 

@@ -94,7 +94,7 @@ enum exanest_engine_error {
 };
 
 /* In the order of their registers. */
-enum exanest_counter {
+enum exanest_engine_counter {
 	EXANEST_COUNTER_TRANSFERS,
 	EXANEST_COUNTER_BYTES,
 	EXANEST_COUNTER_BLOCKS_DONE,
@@ -113,7 +113,7 @@ enum exanest_counter {
 	EXANEST_COUNTER_CACHE_MISSES,
 	EXANEST_COUNTER_ATOMICS_DONE,
 	EXANEST_COUNTER_INTERRUPTS,
-	EXANEST_COUNTERS,
+	EXANEST_ENGINE_COUNTERS,
 };
 
 /* The index block */

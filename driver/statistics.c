@@ -47,9 +47,11 @@ DEFINE_SHOW_ATTRIBUTE(contexts);
 
 static void engines_show_one(const struct exanest_engine_state *state, void *argument)
 {
-	seq_printf(argument, "engine=%s depth=%u in_flight=%u resets=%llu dropped=%llu dead=%d\n",
+	seq_printf(argument, "engine=%s depth=%u in_flight=%u resets=%llu dropped=%llu dead=%d",
 		   state->name, state->depth, state->in_flight, state->resets, state->dropped,
 		   state->dead);
+	exanest_engine_show(state->engine, argument);
+	seq_putc(argument, '\n');
 }
 
 static int engines_show(struct seq_file *file, void *unused)

@@ -96,7 +96,7 @@ static void fail(struct engine *engine, uint32_t error, uint64_t detail)
 static void set_counters(struct engine *engine)
 {
 	const struct core *core = engine->core;
-	const uint64_t values[EXANEST_COUNTERS] = {
+	const uint64_t values[EXANEST_ENGINE_COUNTERS] = {
 		[EXANEST_COUNTER_TRANSFERS] = engine->transfers,
 		[EXANEST_COUNTER_BYTES] = core->initiator.bytes,
 		[EXANEST_COUNTER_BLOCKS_DONE] = core->initiator.blocks_done,
@@ -118,7 +118,7 @@ static void set_counters(struct engine *engine)
 	};
 	unsigned int i;
 
-	for (i = 0; i < EXANEST_COUNTERS; i++)
+	for (i = 0; i < EXANEST_ENGINE_COUNTERS; i++)
 		set64(engine, EXANEST_REG_COUNTERS + 8 * i, values[i]);
 }
 

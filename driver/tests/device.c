@@ -386,3 +386,32 @@ struct exanest_statistics device_statistics(const struct device *device)
 	CHECK_EQUAL(ioctl(device->fd, EXANEST_IOC_STATISTICS, &statistics), 0);
 	return statistics;
 }
+
+const char *device_engine(const struct device *device)
+{
+	static struct exanest_query query;
+
+	query = (struct exanest_query){ .size = sizeof(query) };
+	CHECK_EQUAL(ioctl(device->fd, EXANEST_IOC_QUERY, &query), 0);
+	return query.engine;
+}
+
+long engine_count(const char *engine, const char *name)
+{
+	FILE *file = fopen("/sys/kernel/debug/exanest/engines", "r");
+	char line[1000], *word, *rest;
+	size_t length = strlen(name);
+	long value = -1;
+	bool found;
+
+	CHECK(file);
+	while (fgets(line, sizeof(line), file)) {
+		word = strtok_r(line, " \n", &rest);
+		found = word && !strncmp(word, "engine=", 7) && !strcmp(word + 7, engine);
+		while (found && (word = strtok_r(NULL, " \n", &rest)))
+			if (!strncmp(word, name, length) && word[length] == '=')
+				value = atol(word + length + 1);
+	}
+	fclose(file);
+	return value;
+}

@@ -98,6 +98,10 @@ int device_transfer(struct device *device, unsigned int op, uint64_t peer, const
 bool device_fault(struct device *device, struct exanest_fault *fault);
 int device_resolved(struct device *device, uint64_t ticket, int status);
 struct exanest_statistics device_statistics(const struct device *device);
+/* Of its engine. Valid until the next call. */
+const char *device_engine(const struct device *device);
+/* A number of an engine's line in debugfs, e.g. "resets"; -1: there is no such engine, or number. */
+long engine_count(const char *engine, const char *name);
 
 /*
  * Another process, with a device of its own, that does with its memory what it

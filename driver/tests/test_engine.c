@@ -63,29 +63,11 @@ static long get(const char *name)
 /* A counter of the test engine in debugfs, -1: it is not registered. */
 static long state(const char *counter)
 {
-	FILE *file = fopen("/sys/kernel/debug/exanest/engines", "r");
-	char line[200], *at;
-	long value = -1;
-
-	CHECK(file);
-	while (fgets(line, sizeof(line), file))
-		if (!strncmp(line, "engine=test ", 12) && (at = strstr(line, counter)))
-			value = atol(at + strlen(counter));
-	fclose(file);
-	return value;
+	return engine_count("test", counter);
 }
 
 static struct device device;
 static unsigned char *local, *remote;
-
-static const char *engine_name(const struct device *of)
-{
-	static struct exanest_query query;
-
-	query = (struct exanest_query){ .size = sizeof(query) };
-	CHECK_EQUAL(ioctl(of->fd, EXANEST_IOC_QUERY, &query), 0);
-	return query.engine;
-}
 
 static unsigned int timeout_before;
 
@@ -95,7 +77,7 @@ static void start(const char *parameters)
 	timeout_before = parameter_get("block_timeout_ms");
 	parameter_set("block_timeout_ms", TIMEOUT_MS);
 	device_open(&device, NULL);
-	CHECK(!strcmp(engine_name(&device), "test"));
+	CHECK(!strcmp(device_engine(&device), "test"));
 	local = map_private(LENGTH, false);
 	remote = map_private(LENGTH, false);
 }
@@ -146,7 +128,7 @@ static void works(void)
 	CHECK_EQUAL(*(uint64_t *)remote, 12);
 	CHECK(mprotect(remote + LENGTH / 2, 4096, PROT_READ) == 0);
 	CHECK_EQUAL(put(LENGTH), -EFAULT);
-	CHECK_EQUAL(state("resets="), 0);
+	CHECK_EQUAL(state("resets"), 0);
 	CHECK_EQUAL(get("attached"), 1);
 	stop();
 }
@@ -157,7 +139,7 @@ static void accepts_one(void)
 	start("mode=one");
 	put_verified(1);
 	put_verified(2);
-	CHECK_EQUAL(state("resets="), 0);
+	CHECK_EQUAL(state("resets"), 0);
 	stop();
 }
 
@@ -169,8 +151,8 @@ static void both(void)
 	start("mode=both");
 	for (round = 0; round < 5; round++)
 		put_verified(round);
-	CHECK_EQUAL(state("resets="), 0);
-	CHECK_EQUAL(state("in_flight="), 0);
+	CHECK_EQUAL(state("resets"), 0);
+	CHECK_EQUAL(state("in_flight"), 0);
 	stop();
 }
 
@@ -186,7 +168,7 @@ static void never(void)
 	device_open(&other, NULL);
 	set("mode", "never");
 	put_fails();
-	CHECK(state("resets=") >= 1);
+	CHECK(state("resets") >= 1);
 	/* The context, and others, go on once the engine does. */
 	set("mode", "work");
 	put_verified(2);
@@ -239,11 +221,11 @@ static void late(void)
 	memset(remote, 0, 100);
 	put_fails();
 	set("mode", "work");
-	for (round = 0; state("dropped=") == 0; round++) {
+	for (round = 0; state("dropped") == 0; round++) {
 		CHECK(round < 10000);
 		put_verified(round);
 	}
-	CHECK_EQUAL(state("resets="), 1);
+	CHECK_EQUAL(state("resets"), 1);
 	stop();
 }
 
@@ -254,8 +236,8 @@ static void twice(void)
 	start("mode=twice");
 	for (round = 0; round < 10; round++)
 		put_verified(round);
-	CHECK(state("dropped=") >= 10);
-	CHECK_EQUAL(state("resets="), 0);
+	CHECK(state("dropped") >= 10);
+	CHECK_EQUAL(state("resets"), 0);
 	stop();
 }
 
@@ -268,13 +250,13 @@ static void given_up(const char *mode)
 	snprintf(parameters, sizeof(parameters), "mode=%s", mode);
 	start(parameters);
 	put_fails();
-	while (!state("dead=")) {
+	while (!state("dead")) {
 		put_fails();
-		CHECK(state("resets=") <= 3);
+		CHECK(state("resets") <= 3);
 	}
 	put_fails();
 	device_open(&other, NULL);
-	CHECK(!strcmp(engine_name(&other), "software"));
+	CHECK(!strcmp(device_engine(&other), "software"));
 	device_close(&other);
 	stop();
 }
@@ -318,8 +300,8 @@ static void reset_fails(void)
 {
 	start("mode=never reset_fails=1");
 	put_fails();
-	CHECK_EQUAL(state("resets="), 1);
-	CHECK_EQUAL(state("dead="), 1);
+	CHECK_EQUAL(state("resets"), 1);
+	CHECK_EQUAL(state("dead"), 1);
 	put_fails();
 	stop();
 }
@@ -331,7 +313,7 @@ static void reset_forgets(void)
 	put_verified(1);
 	set("mode", "never");
 	put_fails();
-	CHECK(state("resets=") >= 1);
+	CHECK(state("resets") >= 1);
 	set("mode", "work");
 	put_verified(2);
 	stop();
@@ -356,7 +338,7 @@ static void submit_put(void)
 	};
 
 	device_submit(&device, &submission);
-	while (state("in_flight=") < 1)
+	while (state("in_flight") < 1)
 		usleep(1000);
 }
 
@@ -376,7 +358,7 @@ static void unregistered(void)
 	CHECK_EQUAL(completion.status, -EIO);
 	put_fails();
 	device_open(&other, NULL);
-	CHECK(!strcmp(engine_name(&other), "software"));
+	CHECK(!strcmp(device_engine(&other), "software"));
 	/* Contexts of different engines do not reach each other. */
 	CHECK_EQUAL(device_transfer(&other, EXANEST_OP_PUT, device.address, local,
 				    (uintptr_t)remote, 100, NULL),
@@ -412,7 +394,7 @@ static void unregistered_moving(void)
 	while (pattern_differs(remote, 4096, 0) == 4096)
 		usleep(100);
 	CHECK(pthread_create(&thread, NULL, unload_in_background, NULL) == 0);
-	while (state("in_flight=") >= 0)
+	while (state("in_flight") >= 0)
 		usleep(100);
 	CHECK_EQUAL(munmap(remote, LENGTH), 0);
 	/* Most likely its pages are now those that were freed. */
@@ -453,7 +435,7 @@ static void not_hung(void)
 		submit_put();
 		pause();
 	}
-	while (state("in_flight=") < 1)
+	while (state("in_flight") < 1)
 		usleep(1000);
 	kill(pid, SIGKILL);
 	CHECK(waitpid(pid, &status, 0) == pid);

@@ -28,18 +28,9 @@
 static struct device device;
 static char *local, *remote;
 
-static const char *engine_name(const struct device *of)
-{
-	static struct exanest_query query;
-
-	query = (struct exanest_query){ .size = sizeof(query) };
-	CHECK_EQUAL(ioctl(of->fd, EXANEST_IOC_QUERY, &query), 0);
-	return query.engine;
-}
-
 static bool is_software(const struct device *of)
 {
-	return !strcmp(engine_name(of), "software");
+	return !strcmp(device_engine(of), "software");
 }
 
 static void start(void)
@@ -242,20 +233,6 @@ static volatile uint32_t *map_bar(const char *name, unsigned int number)
 	return bar;
 }
 
-static unsigned int resets(const char *name)
-{
-	char line[200], *found = NULL;
-	FILE *file = fopen("/sys/kernel/debug/exanest/engines", "r");
-
-	CHECK(file);
-	while (!found && fgets(line, sizeof(line), file))
-		if (strstr(line, name))
-			found = strstr(line, "resets=");
-	fclose(file);
-	CHECK(found);
-	return strtoul(found + strlen("resets="), NULL, 10);
-}
-
 /* It reports that it failed, because of an index that cannot be. It is reset, and goes on. */
 static void failed(void)
 {
@@ -265,7 +242,7 @@ static void failed(void)
 	unsigned int i;
 
 	start();
-	name = engine_name(&device);
+	name = device_engine(&device);
 	doorbell = map_bar(name, EXANEST_BAR_DOORBELL);
 	registers = map_bar(name, EXANEST_BAR_REGISTERS);
 	pattern_fill(local, LENGTH, 3);
@@ -278,7 +255,7 @@ static void failed(void)
 		device_wait(&device, &completion);
 		CHECK_EQUAL(completion.status, 0);
 	}
-	while (!resets(name))
+	while (!engine_count(name, "resets"))
 		usleep(10000);
 	pattern_fill(local, LENGTH, 4);
 	forget(remote);
@@ -295,7 +272,7 @@ static void removed(void)
 	unsigned int i;
 
 	start();
-	snprintf(name, sizeof(name), "%s", engine_name(&device));
+	snprintf(name, sizeof(name), "%s", device_engine(&device));
 	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
 	submit_puts();
 	CHECK(write_file(DRIVER "/unbind", name));

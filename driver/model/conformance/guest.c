@@ -14,7 +14,7 @@ uint32_t guest_read32(struct guest *guest, unsigned int offset)
 	return guest->adapter->read32(guest->engine, offset);
 }
 
-uint64_t guest_counter(struct guest *guest, enum exanest_counter counter)
+uint64_t guest_counter(struct guest *guest, enum exanest_engine_counter counter)
 {
 	return guest->adapter->read64(guest->engine, EXANEST_REG_COUNTERS + 8 * counter);
 }

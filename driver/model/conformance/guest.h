@@ -45,7 +45,7 @@ void guest_enable(struct guest *guest);
 void guest_disable(struct guest *guest);
 
 uint32_t guest_read32(struct guest *guest, unsigned int offset);
-uint64_t guest_counter(struct guest *guest, enum exanest_counter counter);
+uint64_t guest_counter(struct guest *guest, enum exanest_engine_counter counter);
 void guest_write32(struct guest *guest, unsigned int offset, uint32_t value);
 void guest_write64(struct guest *guest, unsigned int offset, uint64_t value);
 void guest_doorbell(struct guest *guest, unsigned int number);
