@@ -18,42 +18,56 @@ struct exanest_request {
 	struct exanest_requests *requests;
 	struct exanest_engine *engine;
 	struct list_head link; /* settled */
+	struct hlist_node hash;
 	struct exanest_remote_fault what;
-	u32 ahead;
 };
 
 static const bool never; /* an engine's page fault is resolved as long as there is the memory */
 
-static bool same_block(const struct exanest_request *request,
-		       const struct exanest_remote_fault *what)
+static u64 block_key(const struct exanest_remote_fault *what)
 {
-	return request->what.node == what->node && request->what.request == what->request;
+	return what->node << EXANEST_ADDRESS_NODE_SHIFT ^ what->request;
+}
+
+/* The lock is held. */
+static struct exanest_request *settled_find(struct exanest_requests *requests,
+					    const struct exanest_remote_fault *what)
+{
+	struct exanest_request *request;
+
+	hash_for_each_possible(requests->blocks, request, hash,
+			       block_key(what)) if (request->what.node == what->node &&
+						    request->what.request ==
+							    what->request) return request;
+	return NULL;
+}
+
+/* The lock is held. */
+static void settled_remove(struct exanest_requests *requests, struct exanest_request *request)
+{
+	list_del(&request->link);
+	hash_del(&request->hash);
+	requests->settled_count--;
 }
 
 /* One that met a page fault before, or a new one. NULL: too many, or no memory, which is not reclaimed here. */
 static struct exanest_request *request_get(struct exanest_requests *requests,
 					   const struct exanest_remote_fault *what)
 {
-	struct exanest_request *request, *found = NULL;
-	bool may_open;
+	struct exanest_request *request;
 
 	spin_lock(&requests->lock);
-	may_open = requests->open < OPEN_MAX;
-	list_for_each_entry_reverse(request, &requests->settled, link) {
-		if (same_block(request, what)) {
-			found = request;
-			list_del(&found->link);
-			requests->settled_count--;
-			found->fault.retries++;
-			break;
-		}
+	request = settled_find(requests, what);
+	if (request) {
+		settled_remove(requests, request);
+		request->fault.retries++;
+	} else if (requests->open < OPEN_MAX) {
+		/* The initiator forgets blocks without a notice, so it may have more page faults than blocks. */
+		request = kzalloc(sizeof(*request), GFP_NOWAIT);
 	}
-	/* The initiator forgets blocks without a notice, so it may have more page faults than blocks. */
-	if (!found && may_open)
-		found = kzalloc(sizeof(*found), GFP_NOWAIT);
-	requests->open += !!found;
+	requests->open += !!request;
 	spin_unlock(&requests->lock);
-	return found;
+	return request;
 }
 
 /* The request is not the caller's any more. */
@@ -63,15 +77,12 @@ static void request_keep(struct exanest_request *request)
 	struct exanest_request *oldest = NULL;
 
 	spin_lock(&requests->lock);
-	requests->node = request->what.node;
-	requests->last = request->what.last;
-	requests->ahead = request->ahead;
 	requests->open--;
 	list_add_tail(&request->link, &requests->settled);
+	hash_add(requests->blocks, &request->hash, block_key(&request->what));
 	if (++requests->settled_count > SETTLED_MAX) {
 		oldest = list_first_entry(&requests->settled, struct exanest_request, link);
-		list_del(&oldest->link);
-		requests->settled_count--;
+		settled_remove(requests, oldest);
 	}
 	spin_unlock(&requests->lock);
 	kfree(oldest);
@@ -94,17 +105,37 @@ static void request_settle(struct exanest_page_fault *fault, int status)
 	kref_put(memory->reference, memory->release);
 }
 
+/*
+ * How many pages were brought in ahead for the block's transfer. Its blocks meet their page faults
+ * together, before the first is resolved: so they share the number. A stream that was forgotten
+ * is another transfer's: the resolver may then bring in more or less ahead, nothing else.
+ */
+static u32 *stream_ahead(struct exanest_requests *requests, const struct exanest_remote_fault *what)
+{
+	struct exanest_request_stream *stream;
+	unsigned int i;
+
+	spin_lock(&requests->lock);
+	for (i = 0; i < EXANEST_REQUEST_STREAMS; i++) {
+		stream = &requests->streams[i];
+		if (stream->node == what->node && stream->last == what->last)
+			break;
+	}
+	if (i == EXANEST_REQUEST_STREAMS) {
+		stream = &requests->streams[requests->stream_next++ % EXANEST_REQUEST_STREAMS];
+		stream->node = what->node;
+		stream->last = what->last;
+		WRITE_ONCE(stream->ahead, 0);
+	}
+	spin_unlock(&requests->lock);
+	return &stream->ahead;
+}
+
 static void request_describe(struct exanest_request *request,
 			     const struct exanest_remote_fault *what)
 {
-	struct exanest_requests *requests = request->requests;
 	struct exanest_page_fault *fault = &request->fault;
 
-	spin_lock(&requests->lock);
-	request->ahead = 0;
-	if (requests->node == what->node && requests->last == what->last)
-		request->ahead = requests->ahead;
-	spin_unlock(&requests->lock);
 	request->what = *what;
 	fault->settle = request_settle;
 	fault->dropped = &never;
@@ -113,11 +144,11 @@ static void request_describe(struct exanest_request *request,
 	fault->last = what->last;
 	fault->address = what->address;
 	fault->detected = ktime_get_ns();
-	fault->ahead = &request->ahead;
+	fault->ahead = stream_ahead(request->requests, what);
 	fault->write = what->write;
 	fault->context = what->node << EXANEST_ADDRESS_NODE_SHIFT;
 	fault->sequence = what->request;
-	fault->owner = requests->export->address;
+	fault->owner = request->requests->export->address;
 }
 
 void exanest_request_fault(struct exanest_requests *requests, struct exanest_engine *engine,
@@ -146,6 +177,7 @@ void exanest_requests_init(struct exanest_requests *requests, struct exanest_mem
 	requests->export = export;
 	spin_lock_init(&requests->lock);
 	INIT_LIST_HEAD(&requests->settled);
+	hash_init(requests->blocks);
 }
 
 void exanest_requests_free(struct exanest_requests *requests)

@@ -6,6 +6,7 @@
 #ifndef EXANEST_REQUEST_H
 #define EXANEST_REQUEST_H
 
+#include <linux/hashtable.h>
 #include <linux/list.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
@@ -15,16 +16,25 @@ struct exanest_export;
 struct exanest_memory;
 struct exanest_remote_fault;
 
+/* A transfer of another node, whose blocks meet page faults: they have their last address in common. */
+struct exanest_request_stream {
+	u64 node, last;
+	u32 ahead; /* pages that were brought in ahead for it; written by the resolver, and here */
+};
+
+#define EXANEST_REQUEST_STREAMS 8
+
 /* The requests of one memory. */
 struct exanest_requests {
 	struct exanest_memory *memory;
 	const struct exanest_export *export;
 	spinlock_t lock;
-	struct list_head settled; /* the oldest first: they may meet one more page fault */
+	struct list_head settled;     /* the oldest first: they may meet one more page fault */
+	DECLARE_HASHTABLE(blocks, 6); /* the same, by their block */
 	unsigned int settled_count;
 	unsigned int open; /* that are not settled */
-	u64 node, last;    /* of the transfer that met a page fault last, and */
-	u32 ahead;         /* how many pages were brought in ahead for it */
+	struct exanest_request_stream streams[EXANEST_REQUEST_STREAMS];
+	unsigned int stream_next; /* to be forgotten */
 };
 
 void exanest_requests_init(struct exanest_requests *requests, struct exanest_memory *memory,

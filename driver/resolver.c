@@ -87,14 +87,17 @@ static unsigned int need_ahead(const struct exanest_need *need,
 			       const struct exanest_resolver *resolver, u32 *window)
 {
 	u32 policy = resolver->policy ? resolver->policy : READ_ONCE(policy_default);
+	u32 pages;
 
 	if (policy == EXANEST_POLICY_TOUCH)
 		return need->end;
 	if (policy == EXANEST_POLICY_HUGE)
 		return need->last;
-	*window = *window ? min(2 * *window, EXANEST_SPAN_PAGES) :
-			    DIV_ROUND_UP(EXANEST_BLOCK_SIZE, PAGE_SIZE);
-	return min(need->end + *window, need->last);
+	pages = READ_ONCE(*window);
+	pages = pages ? min(2 * pages, EXANEST_SPAN_PAGES) :
+			DIV_ROUND_UP(EXANEST_BLOCK_SIZE, PAGE_SIZE);
+	WRITE_ONCE(*window, pages);
+	return min(need->end + pages, need->last);
 }
 
 static unsigned long need_request(const struct exanest_need *need)
