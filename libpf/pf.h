@@ -235,6 +235,7 @@ typedef struct pf_attributes {
 	size_t send_max;       /* longest header plus payload that pf_send takes */
 	size_t eager_limit;    /* pf_options.eager_limit in force, at most send_max */
 	size_t address_length; /* of pf_address */
+	uint32_t node; /* number of this host on the link of its engine; 0: there is no link */
 } pf_attributes;
 
 /*

@@ -33,6 +33,11 @@
 #include "opal/mca/threads/mutex.h"
 
 #define MCA_BTL_EXANEST_MODEX_SCOPE PMIX_GLOBAL
+static inline void mca_btl_exanest_modex_commit(void)
+{
+	PMIx_Commit();
+}
+
 /* pf_put completes when the bytes are in the peer's memory. */
 #define MCA_BTL_EXANEST_FLAGS MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 /* There is put, get and atomics made of messages (AM-RDMA). */
@@ -90,6 +95,11 @@ static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffe
 #include "opal/threads/mutex.h"
 
 #define MCA_BTL_EXANEST_MODEX_SCOPE OPAL_PMIX_GLOBAL
+static inline void mca_btl_exanest_modex_commit(void)
+{
+	opal_pmix.commit();
+}
+
 #define MCA_BTL_EXANEST_FLAGS 0
 #define MCA_BTL_EXANEST_AM_RDMA 0
 

@@ -2,7 +2,8 @@
 /*
  * The secret by which the processes of a job join one protection domain of /dev/exanest. Open MPI 4.1
  * gives them one, which spawned jobs inherit. Later versions do not: there the first process of the
- * job on this host stores one in the job's session folder.
+ * job on this host stores one in the job's session folder; or, if an engine reaches other hosts, the
+ * first process of the job publishes one, as secret as the addresses that it publishes.
  */
 #include "btl_exanest.h"
 
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #define SECRET_BYTES 32
+#define MODEX_KEY "btl.exanest.secret"
 
 /* Accept only a regular file that this user owns and no other user can access. */
 static bool read_secret(const char *path, unsigned char secret[SECRET_BYTES])
@@ -59,15 +61,49 @@ static bool store_secret(const char *path)
 	return stored;
 }
 
+/* The first process waits for no other, and each of the others for it. */
+static void join_across_hosts(pf_context *context)
+{
+	const opal_process_name_t first = { .jobid = OPAL_PROC_MY_NAME.jobid, .vpid = 0 };
+	unsigned char secret[SECRET_BYTES];
+	uint8_t *published = NULL;
+	size_t length = 0;
+	int rc;
+
+	if (OPAL_PROC_MY_NAME.vpid != first.vpid) {
+		OPAL_MODEX_RECV_STRING(rc, MODEX_KEY, &first, &published, &length);
+		if (OPAL_SUCCESS == rc && published && length == SECRET_BYTES)
+			pf_join(context, published, length);
+		if (published)
+			explicit_bzero(published, length);
+		free(published);
+		return;
+	}
+	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
+		return;
+	OPAL_MODEX_SEND_STRING(rc, MCA_BTL_EXANEST_MODEX_SCOPE, MODEX_KEY, secret, sizeof(secret));
+	if (OPAL_SUCCESS == rc) {
+		mca_btl_exanest_modex_commit();
+		pf_join(context, secret, sizeof(secret));
+	}
+	explicit_bzero(secret, sizeof(secret));
+}
+
 void mca_btl_exanest_join_job(pf_context *context)
 {
 	const char *key = getenv(OPAL_MCA_PREFIX "orte_precondition_transports");
 	const char *session = opal_process_info.job_session_dir;
 	unsigned char secret[SECRET_BYTES];
+	pf_attributes attributes;
 	char path[OPAL_PATH_MAX];
 
 	if (key) {
 		pf_join(context, key, strlen(key));
+		return;
+	}
+	pf_query(context, &attributes, sizeof(attributes));
+	if (attributes.node) {
+		join_across_hosts(context);
 		return;
 	}
 	if (NULL == session ||

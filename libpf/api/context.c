@@ -33,6 +33,7 @@ void pf_query(const pf_context *context, pf_attributes *attributes, size_t size)
 		.send_max = context->send_max,
 		.eager_limit = eager_limit < context->send_max ? eager_limit : context->send_max,
 		.address_length = sizeof(context->address),
+		.node = context->device.node,
 	};
 
 	memset(attributes, 0, size);
