@@ -320,12 +320,12 @@ static void receive_data(struct initiator *initiator, struct block *block,
 		return;
 	}
 	block->mask &= ~granules;
-	if (!block->mask) {
-		end_block(initiator, block, EXANEST_STATUS_OK, EXANEST_SIDE_NONE, 0);
-		return;
-	}
-	if (block->state == BLOCK_PARKED)
+	if (block->state == BLOCK_PARKED) {
+		initiator->blocks_again++;
 		block->state = BLOCK_WAITING;
+	}
+	if (!block->mask)
+		end_block(initiator, block, EXANEST_STATUS_OK, EXANEST_SIDE_NONE, 0);
 }
 
 static void receive_ack(struct initiator *initiator, struct block *block,
@@ -345,8 +345,12 @@ static void receive_ack(struct initiator *initiator, struct block *block,
 	end_block(initiator, block, status, EXANEST_SIDE_REMOTE, packet->address);
 }
 
+/* A request that is due is sent nevertheless: DATA that was dropped here is not kept there. */
 static void receive_nack(struct block *block)
 {
+	if (block->state == BLOCK_SENDING &&
+	    block->transfer->submission.operation != EXANEST_ENGINE_PUT)
+		block->ask = true;
 	if (block->state == BLOCK_SENDING || block->state == BLOCK_WAITING)
 		block->state = BLOCK_PARKED;
 }
@@ -371,8 +375,8 @@ static bool fits(const struct block *block, const struct packet *packet)
 
 	switch (packet->type) {
 	case PACKET_DATA:
-		return operation == EXANEST_ENGINE_GET && end <= block->length &&
-		       (!(end % GRANULE) || end == block->length);
+		return operation == EXANEST_ENGINE_GET && block->state != BLOCK_FAULTED &&
+		       end <= block->length && (!(end % GRANULE) || end == block->length);
 	case PACKET_AGAIN:
 		return operation == EXANEST_ENGINE_PUT &&
 		       !(packet->mask & ~granules_of(block->length));
@@ -398,7 +402,7 @@ bool initiator_receive(struct initiator *initiator, struct peer *peer, const str
 		receive_nack(block);
 	else if (packet->type == PACKET_AGAIN)
 		receive_again(initiator, block, packet);
-	else if (block->state != BLOCK_FAULTED && block->state != BLOCK_CANCELLING)
+	else
 		receive_data(initiator, block, packet, now);
 	if (block->state == BLOCK_PARKED && !block->ask)
 		unqueue_block(initiator, block);
@@ -462,9 +466,10 @@ static bool send_block(struct initiator *initiator, struct block *block, struct 
 		return true;
 	}
 	describe(initiator, block, packet);
-	switch (submission->operation) {
-	case EXANEST_ENGINE_PUT:
+	if (submission->operation == EXANEST_ENGINE_PUT)
 		return send_put(initiator, block, packet, bytes, now);
+	block->ask = false;
+	switch (submission->operation) {
 	case EXANEST_ENGINE_GET:
 		packet->type = PACKET_GET;
 		packet->mask = block->mask;

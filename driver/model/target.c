@@ -181,11 +181,10 @@ bool target_receive(struct target *target, struct peer *peer, const struct packe
 	else if (!same_request(record, packet))
 		return false;
 	space = permitted(target, &packet->request);
-	if (!space) {
+	if (!space && record->state != RECORD_ENDED)
+		end(target, record, EXANEST_STATUS_UNREACHABLE);
+	if (!space && record->status == EXANEST_STATUS_UNREACHABLE)
 		target->denied++;
-		if (record->state != RECORD_ENDED)
-			end(target, record, EXANEST_STATUS_UNREACHABLE);
-	}
 	if (record->type == PACKET_GET && record->state != RECORD_ENDED) {
 		record->mask |= packet->mask;
 		queue_record(target, record);

@@ -43,4 +43,11 @@ struct adapter {
 
 extern const struct adapter conformance_adapter;
 
+/* The one at the other end of the link. */
+#ifdef CONFORMANCE_OTHER
+extern const struct adapter CONFORMANCE_OTHER;
+#else
+#define CONFORMANCE_OTHER conformance_adapter
+#endif
+
 #endif

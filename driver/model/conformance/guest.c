@@ -120,7 +120,8 @@ void guest_disable(struct guest *guest)
 	assert_int_equal(guest_read32(guest, EXANEST_REG_STATUS), EXANEST_ENGINE_DISABLED);
 }
 
-uint32_t guest_execute(struct guest *guest, const struct exanest_engine_command *command)
+static struct exanest_engine_command *put_command(struct guest *guest,
+						  const struct exanest_engine_command *command)
 {
 	struct exanest_engine_command *entry =
 		&guest->commands[guest->command_producer % guest->command_entries];
@@ -128,6 +129,23 @@ uint32_t guest_execute(struct guest *guest, const struct exanest_engine_command 
 	*entry = *command;
 	entry->status = 0xffffffff;
 	guest_write32(guest, EXANEST_REG_COMMAND_PRODUCER, ++guest->command_producer);
+	return entry;
+}
+
+void guest_put_resume(struct guest *guest, uint64_t fault)
+{
+	const struct exanest_engine_command command = {
+		.operation = EXANEST_COMMAND_RESUME,
+		.argument = { fault },
+	};
+
+	put_command(guest, &command);
+}
+
+uint32_t guest_execute(struct guest *guest, const struct exanest_engine_command *command)
+{
+	struct exanest_engine_command *entry = put_command(guest, command);
+
 	guest_doorbell(guest, EXANEST_DOORBELL_COMMAND);
 	assert_int_equal(guest->indices->command_consumer, guest->command_producer);
 	return entry->status;

@@ -58,6 +58,8 @@ void *guest_memory(struct guest *guest, uint64_t physical);
 uint32_t guest_execute(struct guest *guest, const struct exanest_engine_command *command);
 uint32_t guest_command(struct guest *guest, uint32_t operation, uint32_t space, uint64_t first,
 		       uint64_t second);
+/* RESUME without a doorbell. */
+void guest_put_resume(struct guest *guest, uint64_t fault);
 /* Make tables with an empty root, and attach the space. */
 void guest_attach(struct guest *guest, struct tables *tables, uint32_t space, uint32_t generation,
 		  unsigned int page_shift, unsigned int bits);

@@ -139,6 +139,8 @@ static bool resolve(struct side *side)
 
 static void open_world(struct world *world, const struct link *link)
 {
+	static const struct adapter *const adapters[] = { &conformance_adapter,
+							  &CONFORMANCE_OTHER };
 	const char *seed = getenv("EXANEST_SEED");
 	unsigned int i;
 
@@ -152,7 +154,7 @@ static void open_world(struct world *world, const struct link *link)
 	for (i = 0; i < 2; i++) {
 		struct side *side = &world->side[i];
 
-		guest_open(&side->guest, &conformance_adapter, i ? OTHER : NODE);
+		guest_open(&side->guest, adapters[i], i ? OTHER : NODE);
 		guest_write32(&side->guest, EXANEST_REG_LINK_RETRIES, 200);
 		guest_write32(&side->guest, EXANEST_REG_LINK_PAYLOAD, i ? 1024 : 4096);
 		guest_enable(&side->guest);
@@ -337,12 +339,128 @@ static void test_resets(void **state)
 	close_world(&world);
 }
 
+/* A node that transfers from a space of its own to another one. */
+struct self {
+	struct world world;
+	struct tables destination;
+	uint64_t pages; /* of the destination */
+	struct exanest_engine_fault faults[8];
+	unsigned int count;
+};
+
+#define SELF_FAULTS (sizeof(((struct self *)0)->faults) / sizeof(struct exanest_engine_fault))
+
+static void self_map(struct self *self, uint32_t space, uint64_t address)
+{
+	struct side *side = &self->world.side[0];
+
+	if (space == side->tables.space)
+		map_page(side, (unsigned int)((address - A) / 4096), true);
+	else
+		guest_map_to(&side->guest, &self->destination, address, 4096,
+			     self->pages + (address - B), EXANEST_PTE_WRITE);
+}
+
+/*
+ * Some of the page faults, in any order, with one doorbell. Not each is resolved: then the block
+ * meets it again.
+ */
+static void self_resume(struct self *self)
+{
+	struct exanest_engine_fault fault;
+	unsigned int resumed, i;
+	uint64_t at;
+
+	for (resumed = 0; self->count && draw(&self->world, 4); resumed++) {
+		i = (unsigned int)draw(&self->world, self->count);
+		fault = self->faults[i];
+		self->faults[i] = self->faults[--self->count];
+		for (at = fault.address & ~4095ull; at < fault.address + fault.length; at += 4096)
+			if (draw(&self->world, 2))
+				self_map(self, fault.space, at);
+		guest_put_resume(&self->world.side[0].guest, fault.fault);
+	}
+	if (resumed)
+		guest_doorbell(&self->world.side[0].guest, EXANEST_DOORBELL_COMMAND);
+}
+
+static void self_unmap(struct self *self)
+{
+	unsigned int page = (unsigned int)draw(&self->world, SPAN / 4096);
+
+	if (draw(&self->world, 2))
+		unmap_page(&self->world.side[0], page);
+	else
+		guest_unmap(&self->world.side[0].guest, &self->destination, B + page * 4096ull,
+			    4096);
+}
+
+/* Until the transfer has ended. */
+static void self_finish(struct self *self, uint64_t tag)
+{
+	struct guest *guest = &self->world.side[0].guest;
+	struct exanest_engine_completion completion;
+	uint8_t bytes[GUEST_PACKET];
+	unsigned int idle = 0;
+
+	while (!guest_completion(guest, &completion)) {
+		guest_transmit(guest, bytes);
+		while (self->count < SELF_FAULTS && guest_fault(guest, &self->faults[self->count]))
+			self->count++;
+		/* A transfer that waits for no page has ended by the next round. */
+		idle = self->count ? 0 : idle + 1;
+		if (idle == 3)
+			fail_msg("transfer %u does not end, and waits for no page",
+				 (unsigned int)tag);
+		self_resume(self);
+	}
+	assert_int_equal(completion.tag, tag);
+	assert_int_equal(completion.status, EXANEST_STATUS_OK);
+	self->count = 0;
+}
+
+/*
+ * A node and itself have no time-outs: whatever order page faults of both sides are met and
+ * resolved in, a transfer ends.
+ */
+static void test_itself(void **state)
+{
+	struct exanest_engine_submission submission;
+	const struct link link = { .loss = 0 };
+	uint32_t length, local, remote;
+	struct guest *guest;
+	struct self self;
+	unsigned int i;
+
+	(void)state;
+	memset(&self, 0, sizeof(self));
+	open_world(&self.world, &link);
+	guest = &self.world.side[0].guest;
+	guest_attach(guest, &self.destination, 2, 9, 12, 48);
+	self.pages = guest_allocate(guest, SPAN, 4096);
+	for (i = 0; i < 3000; i++) {
+		while (draw(&self.world, 8))
+			self_unmap(&self);
+		length = 1 + (uint32_t)draw(&self.world, SPAN / 8);
+		local = (uint32_t)draw(&self.world, SPAN - length);
+		remote = (uint32_t)draw(&self.world, SPAN - length);
+		submission = guest_transfer(draw(&self.world, 2) ? EXANEST_ENGINE_PUT :
+								   EXANEST_ENGINE_GET,
+					    i, &self.world.side[0].tables, A + local, NODE,
+					    &self.destination, B + remote, length);
+		guest_submit(guest, &submission);
+		self_finish(&self, i);
+	}
+	close_world(&self.world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_perfect), cmocka_unit_test(test_reorder),
 		cmocka_unit_test(test_loss),    cmocka_unit_test(test_slow),
 		cmocka_unit_test(test_atomics), cmocka_unit_test(test_resets),
+		cmocka_unit_test(test_itself),
 	};
 
 	return cmocka_run_group_tests_name("conformance: pair", tests, NULL, NULL);

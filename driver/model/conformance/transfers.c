@@ -219,6 +219,7 @@ static void test_faults(void **state)
 	assert_int_equal(guest_counter(pair.guest, EXANEST_COUNTER_FAULTS_LOCAL), 2);
 	assert_int_equal(guest_counter(pair.guest, EXANEST_COUNTER_FAULTS_REMOTE), 2);
 	assert_int_equal(guest_counter(pair.guest, EXANEST_COUNTER_RESUMES), 4);
+	assert_int_equal(guest_counter(pair.guest, EXANEST_COUNTER_BLOCKS_AGAIN), 4);
 }
 
 static void test_get_faults(void **state)
@@ -243,6 +244,8 @@ static void test_get_faults(void **state)
 	resume(&pair, &fault);
 	guest_expect_completion(pair.guest, 5, EXANEST_STATUS_OK);
 	assert_true(test_equal(pair.guest, &pair.a, A, bytes, sizeof(bytes)));
+	/* The DATA that met the second page fault moved nothing. */
+	assert_int_equal(guest_counter(pair.guest, EXANEST_COUNTER_BLOCKS_AGAIN), 1);
 }
 
 static void test_atomic_fault(void **state)
