@@ -30,6 +30,7 @@ static void unqueue_block(struct initiator *initiator, struct block *block)
 	block->queued = false;
 }
 
+/* It does not run while there are packets to send: a question that has not left has no answer. */
 static void start_timer(struct initiator *initiator, struct block *block, uint64_t now)
 {
 	uint32_t shift = block->silent;
@@ -37,7 +38,8 @@ static void start_timer(struct initiator *initiator, struct block *block, uint64
 	if (block->state == BLOCK_PARKED || shift > SILENT_SHIFT_MAX)
 		shift = SILENT_SHIFT_MAX;
 	block->timer = NEVER;
-	if (!is_own(initiator, block->transfer->peer))
+	if (!is_own(initiator, block->transfer->peer) &&
+	    !(block->queued && block->transfer->peer->incarnation))
 		block->timer = now + (initiator->timeout << shift);
 }
 
@@ -310,16 +312,17 @@ static void receive_data(struct initiator *initiator, struct block *block,
 	uint64_t granules = granules_in(packet->offset, packet->payload_length), bad;
 	enum access result;
 
-	if (!(block->mask & granules))
-		return;
-	result = translation_write(initiator->translation, &initiator->spaces[submission->space],
-				   submission->local + block->offset + packet->offset,
-				   packet->payload, packet->payload_length, &bad);
-	if (result != ACCESS_DONE) {
-		fail_access(initiator, block, result, bad, now);
-		return;
+	if (block->mask & granules) {
+		result = translation_write(initiator->translation,
+					   &initiator->spaces[submission->space],
+					   submission->local + block->offset + packet->offset,
+					   packet->payload, packet->payload_length, &bad);
+		if (result != ACCESS_DONE) {
+			fail_access(initiator, block, result, bad, now);
+			return;
+		}
+		block->mask &= ~granules;
 	}
-	block->mask &= ~granules;
 	if (block->state == BLOCK_PARKED) {
 		initiator->blocks_again++;
 		block->state = BLOCK_WAITING;
@@ -393,7 +396,8 @@ bool initiator_receive(struct initiator *initiator, struct peer *peer, const str
 	struct block *block = &initiator->blocks[packet->slot];
 
 	if (block->state == BLOCK_FREE || block->sequence != packet->sequence ||
-	    block->transfer->peer != peer || !block->sent || !fits(block, packet))
+	    block->transfer->peer != peer || !block->sent || !fits(block, packet) ||
+	    (block->state == BLOCK_CANCELLING && packet->type != PACKET_ACK))
 		return false;
 	block->silent = 0;
 	if (packet->type == PACKET_ACK)
@@ -406,7 +410,7 @@ bool initiator_receive(struct initiator *initiator, struct peer *peer, const str
 		receive_data(initiator, block, packet, now);
 	if (block->state == BLOCK_PARKED && !block->ask)
 		unqueue_block(initiator, block);
-	if (block->state != BLOCK_FREE && block->state != BLOCK_FAULTED && !block->queued)
+	if (block->state != BLOCK_FREE && block->state != BLOCK_FAULTED)
 		start_timer(initiator, block, now);
 	return true;
 }
@@ -536,9 +540,9 @@ static void expire(struct initiator *initiator, struct block *block, uint64_t no
 				  0);
 		return;
 	}
-	start_timer(initiator, block, now);
 	if (!peer->incarnation) {
 		peer->hello = true;
+		start_timer(initiator, block, now);
 		return;
 	}
 	if (block->state == BLOCK_CANCELLING ||
@@ -547,6 +551,7 @@ static void expire(struct initiator *initiator, struct block *block, uint64_t no
 	else
 		block->state = BLOCK_SENDING;
 	queue_block(initiator, block);
+	start_timer(initiator, block, now);
 }
 
 uint64_t initiator_expire(struct initiator *initiator, uint64_t now)

@@ -212,6 +212,7 @@ static void abort_block(struct engine *e, struct block *b, u32 status, u32 side,
 		return;
 	}
 	clear_fault(e, &b->fault);
+	fail_transfer(e, b->transfer, status, side, address);
 	b->state = BLOCK_CANCELLING;
 	b->status = status;
 	b->side = side;
@@ -738,7 +739,7 @@ static bool receive_response(struct engine *e, struct peer *peer, const struct p
 		return false;
 	b = &e->blocks[p->slot];
 	if (b->state == BLOCK_FREE || b->sequence != p->sequence || b->transfer->peer != peer ||
-	    !b->sent)
+	    !b->sent || (b->state == BLOCK_CANCELLING && p->type != PACKET_ACK))
 		return false;
 	s = &b->transfer->submission;
 	if (p->type == PACKET_AGAIN &&
@@ -770,17 +771,16 @@ static bool receive_response(struct engine *e, struct peer *peer, const struct p
 		}
 		break;
 	case PACKET_NACK:
-		if (b->state == BLOCK_FAULTED || b->state == BLOCK_CANCELLING)
+		if (b->state == BLOCK_FAULTED)
 			break;
 		/* A request that was not sent yet asks for granules that the record may not keep. */
-		b->ask = b->state == BLOCK_SENDING && s->operation != OPERATION_PUT;
+		if (b->state == BLOCK_SENDING && s->operation != OPERATION_PUT)
+			b->ask = true;
 		b->state = BLOCK_PARKED;
 		if (s->operation == OPERATION_PUT)
 			b->mask = 0; /* AGAIN says what is to be sent */
 		break;
 	case PACKET_AGAIN:
-		if (b->state == BLOCK_CANCELLING)
-			break;
 		b->mask |= p->again_mask;
 		if (b->state == BLOCK_FAULTED)
 			break;
