@@ -72,7 +72,7 @@ void *mpitest_alloc(size_t length);
 void *mpitest_map(size_t length);
 /* The number in kB after a field such as "VmLck:" in a file of /proc; -1 if there is none. */
 long mpitest_proc_kb(const char *path, const char *field);
-/* Monotonic time, s. All ranks of a host share this clock. */
+/* Monotonic time, s. */
 double mpitest_seconds(void);
 
 /* Independent 64-bit values from a state that each call advances. */
