@@ -851,6 +851,17 @@ const struct exanest_limits *exanest_engine_limits(const struct exanest_engine *
 	return &engine->limits;
 }
 
+static void engine_count(struct exanest_engine *engine, struct exanest_engine_state *state)
+{
+	const struct exanest_engine_operations *operations;
+	int held;
+
+	operations = operations_hold(engine, &held);
+	if (operations->count && operations->count(engine, state->values))
+		state->counters = operations->counters;
+	operations_release(engine, held);
+}
+
 void exanest_engines_call(void (*call)(const struct exanest_engine_state *state, void *argument),
 			  void *argument)
 {
@@ -858,7 +869,7 @@ void exanest_engines_call(void (*call)(const struct exanest_engine_state *state,
 
 	mutex_lock(&engines_lock);
 	list_for_each_entry(engine, &engines, link) {
-		struct exanest_engine_state state = { .name = engine->name, .engine = engine };
+		struct exanest_engine_state state = { .name = engine->name };
 
 		spin_lock(&engine->slots_lock);
 		state.depth = engine->limits.depth;
@@ -867,20 +878,10 @@ void exanest_engines_call(void (*call)(const struct exanest_engine_state *state,
 		state.dropped = engine->dropped;
 		state.dead = engine->dead;
 		spin_unlock(&engine->slots_lock);
+		engine_count(engine, &state);
 		call(&state, argument);
 	}
 	mutex_unlock(&engines_lock);
-}
-
-void exanest_engine_show(struct exanest_engine *engine, struct seq_file *file)
-{
-	const struct exanest_engine_operations *operations;
-	int held;
-
-	operations = operations_hold(engine, &held);
-	if (operations->show)
-		operations->show(engine, file);
-	operations_release(engine, held);
 }
 
 void exanest_engines_start(const struct exanest_engine_client *given)

@@ -42,12 +42,12 @@
 #include "uapi/exanest.h"
 
 #define EXANEST_ENGINE_DEPTH_MAX 32768U
+#define EXANEST_ENGINE_COUNTERS_MAX 32U
 
 struct exanest_block;
 struct exanest_engine;
 struct exanest_space;
 struct exanest_translation;
-struct seq_file;
 
 struct exanest_limits {
 	u32 depth; /* descriptors in flight, 1 to EXANEST_ENGINE_DEPTH_MAX */
@@ -164,8 +164,12 @@ struct exanest_engine_operations {
 	 * May sleep. Also called by exanest_engine_unregister. Required with submit.
 	 */
 	int (*reset)(struct exanest_engine *engine);
-	/* What the engine itself counts, ' name=value' for each. May sleep. */
-	void (*show)(struct exanest_engine *engine, struct seq_file *file);
+	/*
+	 * What the engine itself counts since it was reset: names, and where they end NULL; count stores
+	 * as many values, or returns false: they cannot be had now. May sleep.
+	 */
+	const char *const *counters;
+	bool (*count)(struct exanest_engine *engine, u64 *values);
 
 	/*
 	 * For engines that are processors, both or none of them. move, instead of submit: on
@@ -239,7 +243,8 @@ struct exanest_engine_state {
 	u32 depth, in_flight;
 	u64 resets, dropped; /* completions that were late or twice */
 	bool dead;
-	struct exanest_engine *engine;
+	const char *const *counters; /* names, NULL at the end; NULL: there are none */
+	u64 values[EXANEST_ENGINE_COUNTERS_MAX];
 };
 
 extern const struct exanest_space_operations exanest_engine_spaces;
@@ -274,8 +279,6 @@ void exanest_engine_settle(struct exanest_engine *engine, const struct exanest_r
 			   int status, u64 address);
 /* Is it an address of another node, to which the engine has a link? */
 bool exanest_engine_reaches(const struct exanest_engine *engine, u64 address);
-/* See show. Inside exanest_engines_call only. */
-void exanest_engine_show(struct exanest_engine *engine, struct seq_file *file);
 /* See quiesce. */
 void exanest_engine_quiesce(struct exanest_engine *engine, struct exanest_export *export);
 

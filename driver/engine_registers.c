@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the layers above ask of an engine in hardware: its spaces, and the blocks that it moves. */
-#include <linux/seq_file.h>
 #include <linux/slab.h>
 
 #include "engine_registers.h"
@@ -426,34 +425,43 @@ static bool registers_answers(struct exanest_engine *engine)
 	return !error || error == -ENODEV; /* off: it is being reset */
 }
 
-static void registers_show(struct exanest_engine *engine, struct seq_file *file)
+static const char *const counter_names[] = {
+	[EXANEST_COUNTER_TRANSFERS] = "transfers",
+	[EXANEST_COUNTER_BYTES] = "bytes",
+	[EXANEST_COUNTER_BLOCKS_DONE] = "blocks_done",
+	[EXANEST_COUNTER_BLOCKS_AGAIN] = "blocks_again",
+	[EXANEST_COUNTER_PACKETS_SENT] = "packets_sent",
+	[EXANEST_COUNTER_PACKETS_RECEIVED] = "packets_received",
+	[EXANEST_COUNTER_PACKETS_DROPPED] = "packets_dropped",
+	[EXANEST_COUNTER_PACKETS_DENIED] = "packets_denied",
+	[EXANEST_COUNTER_TIMEOUTS] = "timeouts",
+	[EXANEST_COUNTER_FAULTS_LOCAL] = "faults_local",
+	[EXANEST_COUNTER_FAULTS_REMOTE] = "faults_remote",
+	[EXANEST_COUNTER_RESUMES] = "resumes",
+	[EXANEST_COUNTER_REJECTS] = "rejects",
+	[EXANEST_COUNTER_INVALIDATIONS] = "invalidations",
+	[EXANEST_COUNTER_CACHE_HITS] = "cache_hits",
+	[EXANEST_COUNTER_CACHE_MISSES] = "cache_misses",
+	[EXANEST_COUNTER_ATOMICS_DONE] = "atomics_done",
+	[EXANEST_COUNTER_INTERRUPTS] = "interrupts",
+	[EXANEST_ENGINE_COUNTERS] = NULL,
+};
+
+static bool registers_count(struct exanest_engine *engine, u64 *values)
 {
-	static const char *const names[EXANEST_ENGINE_COUNTERS] = {
-		[EXANEST_COUNTER_TRANSFERS] = "transfers",
-		[EXANEST_COUNTER_BYTES] = "bytes",
-		[EXANEST_COUNTER_BLOCKS_DONE] = "blocks_done",
-		[EXANEST_COUNTER_BLOCKS_AGAIN] = "blocks_again",
-		[EXANEST_COUNTER_PACKETS_SENT] = "packets_sent",
-		[EXANEST_COUNTER_PACKETS_RECEIVED] = "packets_received",
-		[EXANEST_COUNTER_PACKETS_DROPPED] = "packets_dropped",
-		[EXANEST_COUNTER_PACKETS_DENIED] = "packets_denied",
-		[EXANEST_COUNTER_TIMEOUTS] = "timeouts",
-		[EXANEST_COUNTER_FAULTS_LOCAL] = "faults_local",
-		[EXANEST_COUNTER_FAULTS_REMOTE] = "faults_remote",
-		[EXANEST_COUNTER_RESUMES] = "resumes",
-		[EXANEST_COUNTER_REJECTS] = "rejects",
-		[EXANEST_COUNTER_INVALIDATIONS] = "invalidations",
-		[EXANEST_COUNTER_CACHE_HITS] = "cache_hits",
-		[EXANEST_COUNTER_CACHE_MISSES] = "cache_misses",
-		[EXANEST_COUNTER_ATOMICS_DONE] = "atomics_done",
-		[EXANEST_COUNTER_INTERRUPTS] = "interrupts",
-	};
 	struct device_engine *device = device_of(engine);
 	unsigned int i;
 
-	for (i = 0; i < EXANEST_ENGINE_COUNTERS; i++)
-		seq_printf(file, " %s=%llu", names[i],
-			   readq(device->registers + EXANEST_REG_COUNTERS + i * sizeof(u64)));
+	BUILD_BUG_ON(EXANEST_ENGINE_COUNTERS > EXANEST_ENGINE_COUNTERS_MAX);
+	for (i = 0; i < EXANEST_ENGINE_COUNTERS; i++) {
+		/* A register of a device that is gone takes long to read. */
+		if (!READ_ONCE(device->ready))
+			return false;
+		values[i] = readq(device->registers + EXANEST_REG_COUNTERS + i * sizeof(u64));
+		if (values[i] == U64_MAX)
+			return false;
+	}
+	return true;
 }
 
 const struct exanest_engine_operations exanest_registers_operations = {
@@ -469,5 +477,6 @@ const struct exanest_engine_operations exanest_registers_operations = {
 	.answers = registers_answers,
 	.quiesce = registers_quiesce,
 	.reset = registers_reset,
-	.show = registers_show,
+	.counters = counter_names,
+	.count = registers_count,
 };

@@ -35,10 +35,9 @@ static struct exanest_request *settled_find(struct exanest_requests *requests,
 {
 	struct exanest_request *request;
 
-	hash_for_each_possible(requests->blocks, request, hash,
-			       block_key(what)) if (request->what.node == what->node &&
-						    request->what.request ==
-							    what->request) return request;
+	hash_for_each_possible(requests->blocks, request, hash, block_key(what))
+		if (request->what.node == what->node && request->what.request == what->request)
+			return request;
 	return NULL;
 }
 
@@ -107,28 +106,32 @@ static void request_settle(struct exanest_page_fault *fault, int status)
 
 /*
  * How many pages were brought in ahead for the block's transfer. Its blocks meet their page faults
- * together, before the first is resolved: so they share the number. A stream that was forgotten
- * is another transfer's: the resolver may then bring in more or less ahead, nothing else.
+ * together, before the first is resolved: so they share the number. It is 0 again for a block that
+ * is not behind all others: another transfer to the same place begins. The entry may be reused
+ * while a block waits: then more or less is brought in ahead, nothing else.
  */
-static u32 *stream_ahead(struct exanest_requests *requests, const struct exanest_remote_fault *what)
+static u32 *incoming_ahead(struct exanest_requests *requests,
+			   const struct exanest_remote_fault *what)
 {
-	struct exanest_request_stream *stream;
+	struct exanest_incoming *incoming;
 	unsigned int i;
 
 	spin_lock(&requests->lock);
-	for (i = 0; i < EXANEST_REQUEST_STREAMS; i++) {
-		stream = &requests->streams[i];
-		if (stream->node == what->node && stream->last == what->last)
+	for (i = 0; i < EXANEST_INCOMING_MAX; i++) {
+		incoming = &requests->incoming[i];
+		if (incoming->node == what->node && incoming->last == what->last)
 			break;
 	}
-	if (i == EXANEST_REQUEST_STREAMS) {
-		stream = &requests->streams[requests->stream_next++ % EXANEST_REQUEST_STREAMS];
-		stream->node = what->node;
-		stream->last = what->last;
-		WRITE_ONCE(stream->ahead, 0);
+	if (i == EXANEST_INCOMING_MAX)
+		incoming = &requests->incoming[requests->incoming_next++ % EXANEST_INCOMING_MAX];
+	if (i == EXANEST_INCOMING_MAX || what->start <= incoming->first) {
+		incoming->node = what->node;
+		incoming->last = what->last;
+		incoming->first = what->start;
+		WRITE_ONCE(incoming->ahead, 0);
 	}
 	spin_unlock(&requests->lock);
-	return &stream->ahead;
+	return &incoming->ahead;
 }
 
 static void request_describe(struct exanest_request *request,
@@ -144,7 +147,7 @@ static void request_describe(struct exanest_request *request,
 	fault->last = what->last;
 	fault->address = what->address;
 	fault->detected = ktime_get_ns();
-	fault->ahead = stream_ahead(request->requests, what);
+	fault->ahead = incoming_ahead(request->requests, what);
 	fault->write = what->write;
 	fault->context = what->node << EXANEST_ADDRESS_NODE_SHIFT;
 	fault->sequence = what->request;

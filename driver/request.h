@@ -17,12 +17,14 @@ struct exanest_memory;
 struct exanest_remote_fault;
 
 /* A transfer of another node, whose blocks meet page faults: they have their last address in common. */
-struct exanest_request_stream {
+struct exanest_incoming {
 	u64 node, last;
+	u64 first; /* lowest address of a block that met one */
 	u32 ahead; /* pages that were brought in ahead for it; written by the resolver, and here */
 };
 
-#define EXANEST_REQUEST_STREAMS 8
+/* As many nodes as OPEN_MAX has blocks of. */
+#define EXANEST_INCOMING_MAX 16
 
 /* The requests of one memory. */
 struct exanest_requests {
@@ -33,8 +35,8 @@ struct exanest_requests {
 	DECLARE_HASHTABLE(blocks, 6); /* the same, by their block */
 	unsigned int settled_count;
 	unsigned int open; /* that are not settled */
-	struct exanest_request_stream streams[EXANEST_REQUEST_STREAMS];
-	unsigned int stream_next; /* to be forgotten */
+	struct exanest_incoming incoming[EXANEST_INCOMING_MAX];
+	unsigned int incoming_next; /* to be forgotten */
 };
 
 void exanest_requests_init(struct exanest_requests *requests, struct exanest_memory *memory,

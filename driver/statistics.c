@@ -47,10 +47,13 @@ DEFINE_SHOW_ATTRIBUTE(contexts);
 
 static void engines_show_one(const struct exanest_engine_state *state, void *argument)
 {
+	unsigned int i;
+
 	seq_printf(argument, "engine=%s depth=%u in_flight=%u resets=%llu dropped=%llu dead=%d",
 		   state->name, state->depth, state->in_flight, state->resets, state->dropped,
 		   state->dead);
-	exanest_engine_show(state->engine, argument);
+	for (i = 0; state->counters && state->counters[i]; i++)
+		seq_printf(argument, " %s=%llu", state->counters[i], state->values[i]);
 	seq_putc(argument, '\n');
 }
 

@@ -143,14 +143,14 @@ AC_DEFUN([EXANEST_OMPI_HEADERS], [
 	AS_IF([test -z "$exanest_ompi_obstacle"], [AC_MSG_RESULT([yes])], [AC_MSG_RESULT([no])])
 ])
 
-# EXANEST_WITH_OMPI(TEST): run a compiler test with Open MPI's flags.
+# EXANEST_WITH_OMPI(TEST): run a compiler test with Open MPI's flags. Its programs find the library, too.
 AC_DEFUN([EXANEST_WITH_OMPI], [
 	exanest_saved_cppflags=$CPPFLAGS
 	exanest_saved_cflags=$CFLAGS
 	exanest_saved_libs=$LIBS
 	CPPFLAGS="$CPPFLAGS $OMPI_CPPFLAGS ${exanest_ompi_compat:+-isystem $srcdir/$exanest_ompi_compat} -I$srcdir/ompi-btl-exanest"
 	CFLAGS="$CFLAGS $OMPI_CFLAGS -pthread"
-	LIBS="$LIBS $OPAL_LIBS"
+	LIBS="$LIBS $OPAL_LIBS${ompi_libdir:+ -Wl,-rpath,$ompi_libdir}"
 	$1
 	CPPFLAGS=$exanest_saved_cppflags
 	CFLAGS=$exanest_saved_cflags

@@ -33,9 +33,36 @@
 #include "opal/mca/threads/mutex.h"
 
 #define MCA_BTL_EXANEST_MODEX_SCOPE PMIX_GLOBAL
-static inline void mca_btl_exanest_modex_commit(void)
+
+/* Tell all processes of the job a value, and learn what a process told. */
+static inline void mca_btl_exanest_publish(const char *key, const void *bytes, size_t length)
 {
-	PMIx_Commit();
+	int rc;
+
+	OPAL_MODEX_SEND_STRING(rc, MCA_BTL_EXANEST_MODEX_SCOPE, key, bytes, length);
+	if (PMIX_SUCCESS == rc)
+		PMIx_Commit();
+}
+
+/* Waits, if need be, for that process; false: it told nothing of this length in time. */
+static inline bool mca_btl_exanest_learn(const opal_process_name_t *name, const char *key,
+					 int seconds, void *bytes, size_t length)
+{
+	pmix_value_t *value = NULL;
+	pmix_info_t timeout;
+	pmix_proc_t proc;
+	bool learned;
+
+	OPAL_PMIX_CONVERT_NAME(&proc, name);
+	PMIX_INFO_LOAD(&timeout, PMIX_TIMEOUT, &seconds, PMIX_INT);
+	learned = PMIX_SUCCESS == PMIx_Get(&proc, key, &timeout, 1, &value) && value &&
+		  PMIX_BYTE_OBJECT == value->type && value->data.bo.size == length;
+	if (learned)
+		memcpy(bytes, value->data.bo.bytes, length);
+	if (value)
+		PMIX_VALUE_RELEASE(value);
+	PMIX_INFO_DESTRUCT(&timeout);
+	return learned;
 }
 
 /* pf_put completes when the bytes are in the peer's memory. */
@@ -95,9 +122,16 @@ static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffe
 #include "opal/threads/mutex.h"
 
 #define MCA_BTL_EXANEST_MODEX_SCOPE OPAL_PMIX_GLOBAL
-static inline void mca_btl_exanest_modex_commit(void)
+
+/* Not needed: mpirun gives the processes of a job a secret; under srun each host has its own. */
+static inline void mca_btl_exanest_publish(const char *key, const void *bytes, size_t length)
 {
-	opal_pmix.commit();
+}
+
+static inline bool mca_btl_exanest_learn(const opal_process_name_t *name, const char *key,
+					 int seconds, void *bytes, size_t length)
+{
+	return false;
 }
 
 #define MCA_BTL_EXANEST_FLAGS 0

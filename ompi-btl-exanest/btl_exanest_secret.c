@@ -2,8 +2,9 @@
 /*
  * The secret by which the processes of a job join one protection domain of /dev/exanest. Open MPI 4.1
  * gives them one, which spawned jobs inherit. Later versions do not: there the first process of the
- * job on this host stores one in the job's session folder; or, if an engine reaches other hosts, the
- * first process of the job publishes one, as secret as the addresses that it publishes.
+ * job on this host stores one in the job's session folder. If the engine reaches other hosts, it is
+ * the one on the host of rank 0, which publishes it: it is as secret as the addresses that ranks
+ * publish. A spawned job has a secret, and a domain, of its own.
  */
 #include "btl_exanest.h"
 
@@ -17,7 +18,8 @@
 #include <unistd.h>
 
 #define SECRET_BYTES 32
-#define MODEX_KEY "btl.exanest.secret"
+/* That rank 0 may come later than others. Then, or if it does not use exanest, they use packets. */
+#define SECRET_SECONDS 10
 
 /* Accept only a regular file that this user owns and no other user can access. */
 static bool read_secret(const char *path, unsigned char secret[SECRET_BYTES])
@@ -61,55 +63,47 @@ static bool store_secret(const char *path)
 	return stored;
 }
 
-/* The first process waits for no other, and each of the others for it. */
-static void join_across_hosts(pf_context *context)
+static bool host_secret(unsigned char secret[SECRET_BYTES])
 {
-	const opal_process_name_t first = { .jobid = OPAL_PROC_MY_NAME.jobid, .vpid = 0 };
-	unsigned char secret[SECRET_BYTES];
-	uint8_t *published = NULL;
-	size_t length = 0;
-	int rc;
+	const char *session = opal_process_info.job_session_dir;
+	char path[OPAL_PATH_MAX];
 
-	if (OPAL_PROC_MY_NAME.vpid != first.vpid) {
-		OPAL_MODEX_RECV_STRING(rc, MODEX_KEY, &first, &published, &length);
-		if (OPAL_SUCCESS == rc && published && length == SECRET_BYTES)
-			pf_join(context, published, length);
-		if (published)
-			explicit_bzero(published, length);
-		free(published);
-		return;
-	}
-	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
-		return;
-	OPAL_MODEX_SEND_STRING(rc, MCA_BTL_EXANEST_MODEX_SCOPE, MODEX_KEY, secret, sizeof(secret));
-	if (OPAL_SUCCESS == rc) {
-		mca_btl_exanest_modex_commit();
-		pf_join(context, secret, sizeof(secret));
-	}
-	explicit_bzero(secret, sizeof(secret));
+	return NULL != session &&
+	       (size_t)snprintf(path, sizeof(path), "%s/exanest.secret", session) < sizeof(path) &&
+	       (read_secret(path, secret) || (store_secret(path) && read_secret(path, secret)));
+}
+
+/*
+ * linked: the engine reaches other hosts. Rank 0 waits for no other rank, and publishes whether or not
+ * its own engine is linked.
+ */
+static bool job_secret(bool linked, unsigned char secret[SECRET_BYTES])
+{
+	static const char key[] = "btl.exanest.secret";
+	const opal_process_name_t first = { .jobid = OPAL_PROC_MY_NAME.jobid, .vpid = 0 };
+
+	if (linked && OPAL_PROC_MY_NAME.vpid != first.vpid &&
+	    mca_btl_exanest_learn(&first, key, SECRET_SECONDS, secret, SECRET_BYTES))
+		return true;
+	if (!host_secret(secret))
+		return false;
+	if (OPAL_PROC_MY_NAME.vpid == first.vpid)
+		mca_btl_exanest_publish(key, secret, SECRET_BYTES);
+	return true;
 }
 
 void mca_btl_exanest_join_job(pf_context *context)
 {
 	const char *key = getenv(OPAL_MCA_PREFIX "orte_precondition_transports");
-	const char *session = opal_process_info.job_session_dir;
 	unsigned char secret[SECRET_BYTES];
 	pf_attributes attributes;
-	char path[OPAL_PATH_MAX];
 
 	if (key) {
 		pf_join(context, key, strlen(key));
 		return;
 	}
 	pf_query(context, &attributes, sizeof(attributes));
-	if (attributes.node) {
-		join_across_hosts(context);
-		return;
-	}
-	if (NULL == session ||
-	    (size_t)snprintf(path, sizeof(path), "%s/exanest.secret", session) >= sizeof(path))
-		return;
-	if (read_secret(path, secret) || (store_secret(path) && read_secret(path, secret)))
+	if (job_secret(attributes.node != 0, secret))
 		pf_join(context, secret, sizeof(secret));
 	explicit_bzero(secret, sizeof(secret));
 }

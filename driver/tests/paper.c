@@ -99,51 +99,34 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* A sleep of ns nanoseconds: the one of many with the least work, if a turn costs about guess. */
-struct window {
-	double elapsed, turned;
-};
-
-static struct window least_work(long ns, double guess)
-{
-	const struct timespec moment = { .tv_nsec = ns };
-	struct window window, least = { 1e18, 0 };
-	uint64_t start, before;
-	unsigned int i;
-
-	for (i = 0; i < 100; i++) {
-		start = now();
-		before = turns;
-		nanosleep(&moment, NULL);
-		window.elapsed = now() - start;
-		window.turned = turns - before;
-		if (window.elapsed - guess * window.turned < least.elapsed - guess * least.turned)
-			least = window;
-	}
-	return least;
-}
-
-/* Start the thread, and see what a turn costs: what a long sleep has more than a short one. */
+/*
+ * Start the thread, and see what a turn costs while nothing else runs: with its share of the clock
+ * ticks, which are not work, however long a transfer takes.
+ */
 static uint64_t spin_start(uint64_t unused, uint64_t unused2)
 {
-	const long ns = 300000; /* ten times as long is shorter than a clock tick */
-	struct window few, many;
+	enum { WINDOWS = 5 };
+	double each[WINDOWS];
+	uint64_t start, before;
 	pthread_t thread;
+	unsigned int i;
 
 	CHECK(!pthread_create(&thread, NULL, spin, NULL));
 	while (!turns)
 		usleep(1000);
-	few = least_work(ns, 0);
-	turn_ns = few.elapsed / few.turned;
-	few = least_work(ns, turn_ns);
-	many = least_work(10 * ns, turn_ns);
-	turn_ns = (many.elapsed - few.elapsed) / (many.turned - few.turned);
-	CHECK(turn_ns > 1 && turn_ns < 20);
+	for (i = 0; i < WINDOWS; i++) {
+		start = now();
+		before = turns;
+		usleep(200000);
+		each[i] = (double)(now() - start) / (double)(turns - before);
+	}
+	qsort(each, WINDOWS, sizeof(*each), ascending);
+	turn_ns = each[WINDOWS / 2];
 	(void)unused, (void)unused2;
 	return 0;
 }
 
-/* Instructions that were not turns. */
+/* Instructions that were neither turns nor clock ticks. */
 static uint64_t work_done(uint64_t unused, uint64_t unused2)
 {
 	(void)unused, (void)unused2;
@@ -192,7 +175,7 @@ static uint64_t memory_prepare(uint64_t length, uint64_t how)
 	memset(memory, 1, length);
 	if (how != MAJOR + 1)
 		return 0;
-	/* Pages that the kernel has at hand for a moment stay. */
+	/* MADV_PAGEOUT skips pages that are in lists of a processor for a moment. */
 	for (i = 0; i < 100 && !all_swapped(length); i++)
 		CHECK(!madvise(memory, length, MADV_PAGEOUT));
 	CHECK(all_swapped(length));
@@ -295,7 +278,6 @@ static void pair_open(struct pair *pair, enum way way)
 
 static void pair_close(struct pair *pair)
 {
-	munmap(memory, LENGTH_MAX);
 	device_close(&pair->device);
 	partner_stop(&pair->partner);
 }
