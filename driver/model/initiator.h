@@ -43,7 +43,7 @@ struct block {
 	TAILQ_ENTRY(block) link; /* of those that have something to send */
 	bool queued;
 	bool sent; /* a packet of it, at least */
-	bool ask;  /* send a PUT without payload, CANCEL, or a GET or ATOMIC that NACK came before */
+	bool ask; /* send a PUT without payload, CANCEL, or a GET or ATOMIC that NACK came before */
 	uint8_t state;
 	struct transfer *transfer;
 	uint32_t offset, length; /* in the transfer */
