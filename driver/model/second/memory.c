@@ -2,7 +2,8 @@
 /* Physical memory, page tables and accesses to spaces: section 6 of engine.md. */
 #include <string.h>
 
-#include "engine.h"
+#include "memory.h"
+#include "registers.h"
 
 /* The most pages of a block: 16 KiB that begin within a page of 4 KiB. */
 #define PIECES_MAX 5
