@@ -106,9 +106,6 @@ static void abort_block(struct initiator *initiator, struct block *block, uint32
 	fault_end(initiator->faults, &block->fault);
 	fail_transfer(initiator, block->transfer, status, side, address);
 	block->state = BLOCK_CANCELLING;
-	block->status = status;
-	block->side = side;
-	block->address = address;
 	block->silent = 0;
 	block->ask = true;
 	queue_block(initiator, block);
@@ -339,7 +336,7 @@ static void receive_ack(struct initiator *initiator, struct block *block,
 	if (status > EXANEST_STATUS_ABORTED)
 		status = EXANEST_STATUS_MEMORY;
 	if (block->state == BLOCK_CANCELLING) {
-		end_block(initiator, block, block->status, block->side, block->address);
+		end_block(initiator, block, block->transfer->status, EXANEST_SIDE_NONE, 0);
 		return;
 	}
 	if (status == EXANEST_STATUS_OK &&
@@ -534,7 +531,7 @@ static void expire(struct initiator *initiator, struct block *block, uint64_t no
 	initiator->timeouts++;
 	if (++block->silent > initiator->retries) {
 		if (block->state == BLOCK_CANCELLING)
-			end_block(initiator, block, block->status, block->side, block->address);
+			end_block(initiator, block, block->transfer->status, EXANEST_SIDE_NONE, 0);
 		else
 			end_block(initiator, block, EXANEST_STATUS_LINK_TIMEOUT, EXANEST_SIDE_NONE,
 				  0);

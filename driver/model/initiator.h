@@ -50,9 +50,7 @@ struct block {
 	uint64_t sequence;
 	uint64_t mask; /* PUT: granules to send; GET: that are missing; ATOMIC: 1 */
 	uint32_t silent;
-	uint64_t timer;        /* when it ends, ns; UINT64_MAX: it does not run */
-	uint32_t status, side; /* CANCELLING: how it will end, as is: */
-	uint64_t address;
+	uint64_t timer; /* when it ends, ns; UINT64_MAX: it does not run */
 	struct fault fault;
 };
 

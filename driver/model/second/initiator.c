@@ -118,11 +118,11 @@ static void end_block(struct engine *e, struct block *b, u32 status, u32 side, u
 	schedule(e, t);
 }
 
-/* End a block whose peer is gone. A block that is CANCELLING has its status already. */
+/* End a block that gets no answer any more. One that is CANCELLING has failed its transfer already. */
 static void end_block_alone(struct engine *e, struct block *b, u32 status)
 {
 	if (b->state == BLOCK_CANCELLING)
-		end_block(e, b, b->status, b->side, b->address);
+		end_block(e, b, b->transfer->result.status, SIDE_NONE, 0);
 	else
 		end_block(e, b, status, SIDE_NONE, 0);
 }
@@ -132,7 +132,6 @@ void abort_block(struct engine *e, struct block *b, u32 status, u32 side, u64 ad
 {
 	if (b->state == BLOCK_CANCELLING)
 		return;
-	stop_transfer(e, b->transfer);
 	if (b->transfer->submission.operation == OPERATION_GET || !b->sent) {
 		end_block(e, b, status, side, address);
 		return;
@@ -140,9 +139,6 @@ void abort_block(struct engine *e, struct block *b, u32 status, u32 side, u64 ad
 	clear_fault(e, &b->fault);
 	fail_transfer(e, b->transfer, status, side, address);
 	b->state = BLOCK_CANCELLING;
-	b->status = status;
-	b->side = side;
-	b->address = address;
 	b->silent = 0;
 	b->ask = true;
 	enqueue(e, &b->sender);

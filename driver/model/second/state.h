@@ -134,9 +134,6 @@ struct block {
 	bool sent;    /* a packet of the block was sent */
 	u64 deadline; /* of the timer, ns */
 	u32 silent;
-	u32 status; /* CANCELLING: the result, as are side and address */
-	u32 side;
-	u64 address;
 };
 
 struct queue {
