@@ -398,6 +398,7 @@ static void test_get_fault(void **state)
 	fault = guest_expect_fault(play.guest, A + 4096);
 	assert_int_equal(fault.length, 4096);
 	reply_data(&play, 0, 2048, 0x22);
+	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_PACKETS_DROPPED), 1);
 	/* No time-out while the driver resolves it. */
 	guest_advance(play.guest, play.guest->now + 1000 * TIMEOUT);
 	expect_nothing(&play);
@@ -409,6 +410,57 @@ static void test_get_fault(void **state)
 	reply_data(&play, 4096, 4096, 0x44);
 	guest_expect_completion(play.guest, 1, EXANEST_STATUS_OK);
 	assert_int_equal(*(uint8_t *)guest_at(play.guest, &play.tables, A + 8191), 0x44);
+}
+
+/* NACK before the request was sent: it is sent, because the target does not keep what was dropped here. */
+static void test_get_nack_first(void **state)
+{
+	struct exanest_engine_fault fault;
+	struct play play;
+
+	open_play(&play, state);
+	submit(&play, EXANEST_ENGINE_GET, 1, 8192);
+	guest_unmap(play.guest, &play.tables, A, 4096);
+	expect(&play, WIRE_GET);
+	reply_data(&play, 0, 256, 0x11);
+	fault = guest_expect_fault(play.guest, A);
+	guest_map(play.guest, &play.tables, A, 4096, true);
+	guest_command(play.guest, EXANEST_COMMAND_RESUME, 0, fault.fault, 0);
+	reply_nack(&play);
+	reply_nack(&play);
+	expect(&play, WIRE_GET);
+	assert_true(wire_get64(&play.wire, 88) == 0xffffffff);
+	expect_nothing(&play);
+	/* PARKED; DATA ends that, whether or not it was there before. */
+	reply_data(&play, 0, 256, 0x11);
+	reply_nack(&play);
+	reply_data(&play, 0, 256, 0x11);
+	wait_for(&play, TIMEOUT);
+	expect(&play, WIRE_GET);
+	assert_true(wire_get64(&play.wire, 88) == 0xfffffffe);
+	reply_data(&play, 256, 3840, 0x22);
+	reply_data(&play, 4096, 4096, 0x33);
+	guest_expect_completion(play.guest, 1, EXANEST_STATUS_OK);
+}
+
+/* A question that the link has not taken has no answer, however long that lasts. */
+static void test_question_waits(void **state)
+{
+	struct play play;
+
+	open_play(&play, state);
+	submit(&play, EXANEST_ENGINE_PUT, 1, 100);
+	expect_put(&play, 1, 100, 0);
+	guest_advance(play.guest, play.guest->now + TIMEOUT);
+	guest_advance(play.guest, play.guest->now + 1000 * TIMEOUT);
+	guest_advance(play.guest, play.guest->now + 1000 * TIMEOUT);
+	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_TIMEOUTS), 1);
+	expect_probe(&play);
+	wait_for(&play, 2 * TIMEOUT);
+	expect_probe(&play);
+	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_TIMEOUTS), 2);
+	reply_ack(&play, EXANEST_STATUS_OK, 0, 0);
+	guest_expect_completion(play.guest, 1, EXANEST_STATUS_OK);
 }
 
 static void test_atomic(void **state)
@@ -461,9 +513,11 @@ static void test_cancel(void **state)
 	expect(&play, WIRE_CANCEL);
 	assert_int_equal(play.wire.length, 48);
 	assert_int_equal(play.guest->indices->completion_producer, 0);
+	/* Only an ACK counts: a peer that goes on sending others delays no end. */
 	reply_again(&play, 1);
 	reply_nack(&play);
 	expect_nothing(&play);
+	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_PACKETS_DROPPED), 2);
 	wait_for(&play, TIMEOUT);
 	expect(&play, WIRE_CANCEL);
 	reply_ack(&play, EXANEST_STATUS_OK, 0, 0);
@@ -626,11 +680,22 @@ static void test_blocks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_put),        TEST(test_payload),       TEST(test_put_again),
-		TEST(test_put_strays), TEST(test_put_errors),    TEST(test_put_timeouts),
-		TEST(test_get),        TEST(test_get_fault),     TEST(test_atomic),
-		TEST(test_cancel),     TEST(test_cancel_unsent), TEST(test_hello),
-		TEST(test_peer_reset), TEST(test_blocks),
+		TEST(test_put),
+		TEST(test_payload),
+		TEST(test_put_again),
+		TEST(test_put_strays),
+		TEST(test_put_errors),
+		TEST(test_put_timeouts),
+		TEST(test_get),
+		TEST(test_get_fault),
+		TEST(test_atomic),
+		TEST(test_cancel),
+		TEST(test_cancel_unsent),
+		TEST(test_hello),
+		TEST(test_peer_reset),
+		TEST(test_blocks),
+		TEST(test_get_nack_first),
+		TEST(test_question_waits),
 	};
 
 	return cmocka_run_group_tests_name("conformance: initiator", tests, NULL, NULL);

@@ -339,16 +339,16 @@ static void test_resets(void **state)
 	close_world(&world);
 }
 
+#define SELF_FAULTS 8u
+
 /* A node that transfers from a space of its own to another one. */
 struct self {
 	struct world world;
 	struct tables destination;
 	uint64_t pages; /* of the destination */
-	struct exanest_engine_fault faults[8];
+	struct exanest_engine_fault faults[SELF_FAULTS];
 	unsigned int count;
 };
-
-#define SELF_FAULTS (sizeof(((struct self *)0)->faults) / sizeof(struct exanest_engine_fault))
 
 static void self_map(struct self *self, uint32_t space, uint64_t address)
 {

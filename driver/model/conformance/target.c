@@ -416,6 +416,12 @@ static void test_atomic(void **state)
 	guest_command(play.guest, EXANEST_COMMAND_RESUME, 0, fault.fault, 0);
 	expect_ack(&play, 4, 0, EXANEST_STATUS_OK, 0, 0);
 	assert_int_equal(*(uint64_t *)at(&play, A + 8), 5);
+	/* Asked again when its space is gone: it was executed, and is not denied. */
+	assert_int_equal(guest_command(play.guest, EXANEST_COMMAND_SPACE_DETACH, 3, 0, 0),
+			 EXANEST_COMMAND_OK);
+	send(&play, &wire);
+	expect_ack(&play, 4, 0, EXANEST_STATUS_OK, 0, 0);
+	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_PACKETS_DENIED), 0);
 	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_ATOMICS_DONE), 2);
 }
 
