@@ -30,14 +30,6 @@
 
 static unsigned int rounds = 21, number, failed;
 
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 static int compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -64,31 +56,6 @@ static uint64_t partner_map(uint64_t length, uint64_t unused)
 	(void)unused;
 	memset(memory, 1, length);
 	return (uintptr_t)memory;
-}
-
-/* Asleep, so that it is not the waiting that is counted. */
-static void wait_one(struct device *device)
-{
-	struct pollfd entry = { .fd = device->fd, .events = POLLIN };
-	struct exanest_completion completion;
-
-	while (!device_reap(device, &completion))
-		poll(&entry, 1, -1);
-	CHECK_EQUAL(completion.status, 0);
-}
-
-static void submit(struct device *device, unsigned int op, uint64_t peer, void *local,
-		   uint64_t remote, size_t length)
-{
-	struct exanest_submission submission = {
-		.peer = peer,
-		.local = (uintptr_t)local,
-		.remote = remote,
-		.length = length,
-		.op = op,
-	};
-
-	device_submit(device, &submission);
 }
 
 static void copy_steps(void *to, const void *from, size_t length)
@@ -121,18 +88,18 @@ static void warm(size_t offset, bool copied, const char *name)
 	for (i = 0; i < rounds; i++) {
 		struct iovec here = { local, LENGTH }, there = { (void *)remote, LENGTH };
 
-		submit(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH);
-		wait_one(&device);
-		start = now();
-		submit(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH);
-		wait_one(&device);
-		device_ns[i] = now() - start;
-		start = now();
+		device_post(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH);
+		device_wait_asleep(&device);
+		start = clock_ns(CLOCK_MONOTONIC);
+		device_post(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH);
+		device_wait_asleep(&device);
+		device_ns[i] = clock_ns(CLOCK_MONOTONIC) - start;
+		start = clock_ns(CLOCK_MONOTONIC);
 		CHECK(process_vm_readv(partner.pid, &here, 1, &there, 1, 0) == (ssize_t)LENGTH);
-		call_ns[i] = now() - start;
-		start = now();
+		call_ns[i] = clock_ns(CLOCK_MONOTONIC) - start;
+		start = clock_ns(CLOCK_MONOTONIC);
 		copy_steps(local + LENGTH, local, LENGTH);
-		copy_ns[i] = now() - start;
+		copy_ns[i] = clock_ns(CLOCK_MONOTONIC) - start;
 	}
 	device_all = median(device_ns);
 	call = median(call_ns);
@@ -160,14 +127,15 @@ static double cold(unsigned int policy, const char *name)
 		pin = i & 1;
 		madvise(local, LENGTH, MADV_DONTNEED);
 		madvise(remote, LENGTH, MADV_DONTNEED);
-		start = now();
+		start = clock_ns(CLOCK_MONOTONIC);
 		if (pin)
 			CHECK(!mlock(local, LENGTH) && !mlock(remote, LENGTH));
-		submit(&device, EXANEST_OP_PUT, device.address, local, (uintptr_t)remote, LENGTH);
-		wait_one(&device);
+		device_post(&device, EXANEST_OP_PUT, device.address, local, (uintptr_t)remote,
+			    LENGTH);
+		device_wait_asleep(&device);
 		if (pin)
 			CHECK(!munlock(local, LENGTH) && !munlock(remote, LENGTH));
-		(pin ? pin_ns : fault_ns)[i / 2] = now() - start;
+		(pin ? pin_ns : fault_ns)[i / 2] = clock_ns(CLOCK_MONOTONIC) - start;
 	}
 	faulted = median(fault_ns);
 	pinned = median(pin_ns);
@@ -195,8 +163,8 @@ static void *ninth_run(void *argument)
 
 	while (!ninth->stop) {
 		madvise(ninth->provided, LENGTH, MADV_DONTNEED);
-		submit(&ninth->device, EXANEST_OP_GET, ninth->device.address, ninth->local,
-		       (uintptr_t)ninth->provided, LENGTH);
+		device_post(&ninth->device, EXANEST_OP_GET, ninth->device.address, ninth->local,
+			    (uintptr_t)ninth->provided, LENGTH);
 		while (!device_reap(&ninth->device, &completion)) {
 			poll(&entry, 1, -1);
 			while (device_fault(&ninth->device, &fault)) {
@@ -225,15 +193,15 @@ static void ninth_open(struct ninth *ninth)
 
 static uint64_t eight(struct device *devices, unsigned char **memory)
 {
-	uint64_t start = now();
+	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 	unsigned int i;
 
 	for (i = 0; i < WARM; i++)
-		submit(&devices[i], EXANEST_OP_PUT, devices[i].address, memory[i],
-		       (uintptr_t)memory[i] + LENGTH, LENGTH);
+		device_post(&devices[i], EXANEST_OP_PUT, devices[i].address, memory[i],
+			    (uintptr_t)memory[i] + LENGTH, LENGTH);
 	for (i = 0; i < WARM; i++)
-		wait_one(&devices[i]);
-	return now() - start;
+		device_wait_asleep(&devices[i]);
+	return clock_ns(CLOCK_MONOTONIC) - start;
 }
 
 static void neighbour(void)
@@ -304,7 +272,7 @@ static uint64_t pager_cost(unsigned int peers)
 	add.peer = owner.address;
 	for (i = 0; i < peers; i++)
 		device_open(&devices[i], &options);
-	start = now();
+	start = clock_ns(CLOCK_MONOTONIC);
 	for (i = 0; i < peers; i++) {
 		for (j = 0; j < EACH; j++) {
 			add.remote = (uintptr_t)memory + (i * EACH + j) * PAGE;
@@ -332,7 +300,7 @@ static uint64_t pager_cost(unsigned int peers)
 				poll(&entry, 1, -1);
 			CHECK_EQUAL(completion.status, -EFAULT);
 		}
-	start = now() - start;
+	start = clock_ns(CLOCK_MONOTONIC) - start;
 	for (i = 0; i < peers; i++)
 		device_close(&devices[i]);
 	device_close(&owner);

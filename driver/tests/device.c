@@ -146,6 +146,14 @@ size_t pattern_differs(const void *memory, size_t length, uint64_t what)
 	return length;
 }
 
+uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 unsigned long pinned_kib(void)
 {
 	unsigned long value, sum = 0;
@@ -336,10 +344,11 @@ struct exanest_completion device_do(struct device *device,
 	return completion;
 }
 
-int device_transfer(struct device *device, unsigned int op, uint64_t peer, const void *local,
-		    uint64_t remote, size_t length, struct exanest_completion *completion)
+static struct exanest_submission transfer_of(const struct device *device, unsigned int op,
+					     uint64_t peer, const void *local, uint64_t remote,
+					     size_t length)
 {
-	struct exanest_submission submission = {
+	return (struct exanest_submission){
 		.cookie = device->submitted,
 		.peer = peer,
 		.local = (uintptr_t)local,
@@ -347,12 +356,36 @@ int device_transfer(struct device *device, unsigned int op, uint64_t peer, const
 		.length = length,
 		.op = op,
 	};
+}
+
+int device_transfer(struct device *device, unsigned int op, uint64_t peer, const void *local,
+		    uint64_t remote, size_t length, struct exanest_completion *completion)
+{
+	struct exanest_submission submission = transfer_of(device, op, peer, local, remote, length);
 	struct exanest_completion unused;
 
 	if (!completion)
 		completion = &unused;
 	*completion = device_do(device, &submission);
 	return completion->status;
+}
+
+void device_post(struct device *device, unsigned int op, uint64_t peer, const void *local,
+		 uint64_t remote, size_t length)
+{
+	struct exanest_submission submission = transfer_of(device, op, peer, local, remote, length);
+
+	device_submit(device, &submission);
+}
+
+void device_wait_asleep(struct device *device)
+{
+	struct pollfd entry = { .fd = device->fd, .events = POLLIN };
+	struct exanest_completion completion;
+
+	while (!device_reap(device, &completion))
+		poll(&entry, 1, -1);
+	CHECK_EQUAL(completion.status, 0);
 }
 
 bool device_fault(struct device *device, struct exanest_fault *fault)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../uapi/exanest.h"
@@ -49,6 +50,8 @@ uint64_t random_below(uint64_t limit);
 void pattern_fill(void *memory, size_t length, uint64_t what);
 /* The first position that differs, length if none. */
 size_t pattern_differs(const void *memory, size_t length, uint64_t what);
+
+uint64_t clock_ns(clockid_t clock);
 
 /* VmLck and VmPin of this process, KiB. */
 unsigned long pinned_kib(void);
@@ -94,6 +97,12 @@ struct exanest_completion device_do(struct device *device,
 /* The same: op is EXANEST_OP_PUT or _GET. Returns the status. */
 int device_transfer(struct device *device, unsigned int op, uint64_t peer, const void *local,
 		    uint64_t remote, size_t length, struct exanest_completion *completion);
+
+/* Submits as device_transfer, and does not wait. */
+void device_post(struct device *device, unsigned int op, uint64_t peer, const void *local,
+		 uint64_t remote, size_t length);
+/* Waits for a completion asleep, where waiting must not be counted. Its status is 0. */
+void device_wait_asleep(struct device *device);
 
 bool device_fault(struct device *device, struct exanest_fault *fault);
 int device_resolved(struct device *device, uint64_t ticket, int status);

@@ -17,7 +17,6 @@
 #include "device.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -39,6 +38,7 @@ enum way {
 };
 enum absent { NEITHER, SOURCE, DESTINATION, BOTH };
 enum kind {
+	PRESENT,
 	MINOR, /* a page that was never there */
 	MAJOR, /* one that is in swap */
 };
@@ -51,9 +51,10 @@ static const char *const absent_names[] = { [NEITHER] = "neither",
 					    [SOURCE] = "source",
 					    [DESTINATION] = "destination",
 					    [BOTH] = "both" };
-static const char *const kind_names[] = { [MINOR] = "minor", [MAJOR] = "major" };
+static const char *const kind_names[] = { [PRESENT] = "none", [MINOR] = "minor", [MAJOR] = "major" };
 static const unsigned int policies[WAYS] = {
 	[FAULT_TOUCH] = EXANEST_POLICY_TOUCH,
+	[FAULT_AHEAD] = EXANEST_POLICY_AHEAD,
 	[FAULT_HUGE] = EXANEST_POLICY_HUGE,
 };
 static const size_t lengths[] = { 4096, 65536, 1048576, LENGTH_MAX };
@@ -73,14 +74,6 @@ static unsigned int rounds = 7;
 static volatile uint64_t turns;
 static double turn_ns; /* instructions of a turn */
 static unsigned char *memory;
-
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 static void *spin(void *unused)
 {
@@ -115,10 +108,10 @@ static uint64_t spin_start(uint64_t unused, uint64_t unused2)
 	while (!turns)
 		usleep(1000);
 	for (i = 0; i < WINDOWS; i++) {
-		start = now();
+		start = clock_ns(CLOCK_MONOTONIC);
 		before = turns;
 		usleep(200000);
-		each[i] = (double)(now() - start) / (double)(turns - before);
+		each[i] = (double)(clock_ns(CLOCK_MONOTONIC) - start) / (double)(turns - before);
 	}
 	qsort(each, WINDOWS, sizeof(*each), ascending);
 	turn_ns = each[WINDOWS / 2];
@@ -130,7 +123,7 @@ static uint64_t spin_start(uint64_t unused, uint64_t unused2)
 static uint64_t work_done(uint64_t unused, uint64_t unused2)
 {
 	(void)unused, (void)unused2;
-	return now() - (uint64_t)(turns * turn_ns);
+	return clock_ns(CLOCK_MONOTONIC) - (uint64_t)(turns * turn_ns);
 }
 
 static uint64_t memory_make(uint64_t huge, uint64_t unused)
@@ -165,15 +158,15 @@ static bool all_swapped(size_t length)
 }
 
 /* Which pages are absent when the transfer begins. */
-static uint64_t memory_prepare(uint64_t length, uint64_t how)
+static uint64_t memory_prepare(uint64_t length, uint64_t kind)
 {
 	unsigned int i;
 
 	CHECK(!madvise(memory, LENGTH_MAX, MADV_DONTNEED));
-	if (how == MINOR + 1)
+	if (kind == MINOR)
 		return 0;
 	memset(memory, 1, length);
-	if (how != MAJOR + 1)
+	if (kind != MAJOR)
 		return 0;
 	/* MADV_PAGEOUT skips pages that are in lists of a processor for a moment. */
 	for (i = 0; i < 100 && !all_swapped(length); i++)
@@ -235,23 +228,11 @@ static uint64_t there(struct pair *pair, uint64_t (*function)(uint64_t, uint64_t
 	return partner_ask(&pair->partner, PARTNER_CALL, (uintptr_t)function, a, b);
 }
 
-/* Asleep, so that it is not the waiting that is counted. */
 static void put(struct pair *pair, size_t length)
 {
-	struct pollfd entry = { .fd = pair->device.fd, .events = POLLIN };
-	struct exanest_completion completion;
-	const struct exanest_submission submission = {
-		.peer = pair->partner.address,
-		.local = (uintptr_t)memory,
-		.remote = pair->remote,
-		.length = length,
-		.op = EXANEST_OP_PUT,
-	};
-
-	device_submit(&pair->device, &submission);
-	while (!device_reap(&pair->device, &completion))
-		poll(&entry, 1, -1);
-	CHECK_EQUAL(completion.status, 0);
+	device_post(&pair->device, EXANEST_OP_PUT, pair->partner.address, memory, pair->remote,
+		    length);
+	device_wait_asleep(&pair->device);
 }
 
 static void count(struct pair *pair, struct sample *sample, int sign)
@@ -288,8 +269,8 @@ static void measure_once(struct pair *pair, size_t length, enum absent absent, e
 	uint64_t here_before, there_before;
 
 	memset(sample, 0, sizeof(*sample));
-	memory_prepare(length, absent & SOURCE ? kind + 1 : 0);
-	there(pair, memory_prepare, length, absent & DESTINATION ? kind + 1 : 0);
+	memory_prepare(length, absent & SOURCE ? kind : PRESENT);
+	there(pair, memory_prepare, length, absent & DESTINATION ? kind : PRESENT);
 	if (way == WARM)
 		put(pair, length);
 	count(pair, sample, -1);
@@ -329,9 +310,9 @@ static void show(struct pair *pair, size_t length, enum absent absent, enum kind
 	median = measure(pair, length, absent, kind, way, &spread);
 	counts = median.counts;
 	printf("%zu %s %s %s %.0f %.0f %.0f %.0f %.0f %.0f\n", length, absent_names[absent],
-	       absent == NEITHER ? "none" : kind_names[kind], way_names[way],
-	       median.instructions - nothing, spread, counts[PACKETS], counts[AGAIN],
-	       counts[INTERRUPTS], counts[FAULTS_LOCAL] + counts[FAULTS_REMOTE]);
+	       kind_names[kind], way_names[way], median.instructions - nothing, spread,
+	       counts[PACKETS], counts[AGAIN], counts[INTERRUPTS],
+	       counts[FAULTS_LOCAL] + counts[FAULTS_REMOTE]);
 	fflush(stdout);
 }
 
@@ -344,12 +325,12 @@ static void measure_way(enum way way)
 	size_t i;
 
 	pair_open(&pair, way);
-	nothing = measure(&pair, LENGTH_MAX, NEITHER, MINOR, NOTHING, &spread).instructions;
+	nothing = measure(&pair, LENGTH_MAX, NEITHER, PRESENT, NOTHING, &spread).instructions;
 	printf("# %s: without a transfer %.0f instructions, spread %.0f; a turn has %.3f\n",
 	       way_names[way], nothing, spread, turn_ns);
 	for (i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
 		if (way == WARM) {
-			show(&pair, lengths[i], NEITHER, MINOR, way, nothing);
+			show(&pair, lengths[i], NEITHER, PRESENT, way, nothing);
 			continue;
 		}
 		for (kind = MINOR; kind <= MAJOR; kind++)

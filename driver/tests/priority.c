@@ -20,14 +20,6 @@
 #define LENGTH (2ul << 20)
 #define SECONDS 3
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec time;
-
-	clock_gettime(clock, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 static void bind_to(int cpu)
 {
 	cpu_set_t set;
