@@ -10,7 +10,9 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <linux/mman.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -448,6 +450,61 @@ static void more_than_translations(void)
 	parameter_set("translations_max", before);
 }
 
+/* On the side of the partner: its pages go away as fast as they come. */
+static unsigned char *vanishing;
+static pthread_t vanisher;
+static atomic_bool vanisher_stops;
+
+static void *vanish(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&vanisher_stops))
+		madvise(vanishing, LENGTH, MADV_DONTNEED);
+	return NULL;
+}
+
+static uint64_t vanish_start(uint64_t retries, uint64_t unused)
+{
+	(void)unused;
+	parameter_set("retries", retries);
+	vanishing = map_private(LENGTH, false);
+	atomic_store(&vanisher_stops, false);
+	CHECK(pthread_create(&vanisher, NULL, vanish, NULL) == 0);
+	return (uintptr_t)vanishing;
+}
+
+static uint64_t vanish_stop(uint64_t retries, uint64_t unused)
+{
+	(void)unused;
+	atomic_store(&vanisher_stops, true);
+	CHECK(pthread_join(vanisher, NULL) == 0);
+	parameter_set("retries", retries);
+	return 0;
+}
+
+/* A block that never finds its page ends: with -EBUSY, at the address of the page. */
+static void vanished(void)
+{
+	const uint64_t end = clock_ns(CLOCK_MONOTONIC) + 60000000000ul;
+	unsigned int before = parameter_get("retries");
+	struct exanest_completion completion;
+	uint64_t remote;
+	int status;
+
+	start(0);
+	remote = partner_ask(&partner, PARTNER_CALL, (uintptr_t)vanish_start, 1, 0);
+	do
+		status = device_transfer(&device, EXANEST_OP_PUT, partner.address, local, remote,
+					 LENGTH, &completion);
+	while (!status && clock_ns(CLOCK_MONOTONIC) < end);
+	partner_ask(&partner, PARTNER_CALL, (uintptr_t)vanish_stop, before, 0);
+	CHECK_EQUAL(status, -EBUSY);
+	CHECK_EQUAL(completion.fault_side, EXANEST_SIDE_REMOTE);
+	CHECK(completion.fault_address - remote < LENGTH);
+	round_trip(remote, LENGTH, 1);
+	stop();
+}
+
 static const struct test tests[] = {
 	{ "untouched_touch", untouched_touch },
 	{ "untouched_ahead", untouched_ahead },
@@ -465,6 +522,7 @@ static const struct test tests[] = {
 	{ "freed_lazily", freed_lazily },
 	{ "remapped", remapped },
 	{ "more_than_translations", more_than_translations },
+	{ "vanished", vanished },
 	{ NULL, NULL },
 };
 
