@@ -385,6 +385,13 @@ int pf_pager_register(pf_context *context, void *address, size_t length, pf_supp
  * Thread safe.
  */
 int pf_pager_set_unit(pf_pager *pager, size_t unit);
+/*
+ * Have up to most bytes supplied ahead of the loads and stores that need them, where page faults
+ * come in order of their addresses: as much as is present, without a gap, up to the page fault. The service
+ * thread calls supply for it, unit by unit, and first for page faults that have come meanwhile. A
+ * multiple of the page size; 0, the default: none. Thread safe.
+ */
+int pf_pager_set_ahead(pf_pager *pager, size_t most);
 /* Drop the pages of a page-aligned part of the range; their contents are lost. Thread safe. */
 int pf_pager_evict(pf_pager *pager, void *address, size_t length);
 /* Make the range ordinary memory and free the pager; waits for calls of supply. Thread safe. */

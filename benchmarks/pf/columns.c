@@ -11,6 +11,8 @@
 
 /* Of a put by which the other process gets the columns. */
 #define PUT_PIECE ((size_t)1 << 20)
+/* Bytes that libpf's pager brings before loads need them; 16 blocks of the usual size. */
+#define PAGED_AHEAD ((size_t)1 << 20)
 
 static void supply_thread(uint64_t address, void *page, size_t length, void *arg)
 {
@@ -125,9 +127,20 @@ static int open_pager(struct columns *columns)
 	return start_pager(columns, (size_t)sysconf(_SC_PAGESIZE));
 }
 
-static int open_pager_block(struct columns *columns)
+static int open_pager_ahead(struct columns *columns)
 {
-	return start_pager(columns, columns->file->block);
+	size_t most;
+	int status;
+
+	if (start_pager(columns, columns->file->block))
+		return -1;
+	/* A part of what may be resident: else it would evict what it has just brought. */
+	most = columns->paging.most / 4 * columns->file->block;
+	status = pf_pager_set_ahead(columns->pager, most < PAGED_AHEAD ? most : PAGED_AHEAD);
+	if (status == PF_OK)
+		return 0;
+	warnx("pager: %s", pf_strerror(status));
+	return -1;
 }
 
 static int open_pager_get(struct columns *columns)
@@ -210,7 +223,7 @@ static const struct columns_way ways[] = {
 	{ "userfault-block", "the same, but the whole block that has the page",
 	  open_userfault_block, forget_paging },
 	{ "pager", "a pager of libpf supplies pages for loads", open_pager, forget_paging },
-	{ "pager-block", "the same, but the whole block that has the page", open_pager_block,
+	{ "pager-ahead", "the same, but whole blocks, and ahead of the search", open_pager_ahead,
 	  forget_paging },
 	{ "pager-get", "the same for gets: the search gets what it will need", open_pager_get,
 	  forget_paging },

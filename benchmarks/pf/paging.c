@@ -26,6 +26,7 @@ int paging_open(struct paging *paging, const struct graph_file *file, size_t res
 		warnx("at least %zu bytes must be resident", RESIDENT_LEAST * file->block);
 		return -1;
 	}
+	paging->recent = paging->most < PAGING_RECENT ? paging->most : PAGING_RECENT;
 	for (i = 0; i < PAGING_KEPT; i++)
 		paging->kept_number[i] = SIZE_MAX;
 	paging->mapping = cost_untouched(file->length + file->block);
@@ -41,27 +42,29 @@ int paging_open(struct paging *paging, const struct graph_file *file, size_t res
 }
 
 /* Under the lock. The pages are dropped: the file has their contents. */
-static void evict(struct paging *paging)
+static void evict(struct paging *paging, size_t block)
 {
-	size_t block = paging->resident[paging->first];
-
 	if (madvise(paging->memory + block * paging->file->block, paging->file->block,
 		    MADV_DONTNEED))
 		err(1, "MADV_DONTNEED");
 	paging->is_resident[block] = false;
-	paging->first = (paging->first + 1) % paging->most;
-	paging->count--;
 	paging->evicted++;
 }
 
 /* Under the lock: the block gets pages. */
 static void enter(struct paging *paging, size_t block)
 {
+	size_t place;
+
 	if (paging->is_resident[block])
 		return;
-	if (paging->count == paging->most)
-		evict(paging);
-	paging->resident[(paging->first + paging->count++) % paging->most] = (uint32_t)block;
+	if (paging->count < paging->most) {
+		place = paging->count++;
+	} else {
+		place = paging->most - paging->recent + paging->turn++ % paging->recent;
+		evict(paging, paging->resident[place]);
+	}
+	paging->resident[place] = (uint32_t)block;
 	paging->is_resident[block] = true;
 }
 
@@ -108,7 +111,8 @@ void paging_forget(struct paging *paging)
 
 	pthread_mutex_lock(&paging->lock);
 	while (paging->count)
-		evict(paging);
+		evict(paging, paging->resident[--paging->count]);
+	paging->turn = 0;
 	/* Also a block that another thread evicted before its supply had installed it. */
 	if (madvise(paging->memory, paging->file->length, MADV_DONTNEED))
 		err(1, "MADV_DONTNEED");

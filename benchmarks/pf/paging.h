@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory for the columns of a graph whose absent pages come from the compressed file, and of
- * which a limited part is resident: the block that was brought first is evicted first. The
- * caller notices page faults and installs the pages.
+ * which a limited part is resident. The columns are read in order, again and again. Then what was
+ * brought last is needed last: the PAGING_RECENT newest blocks, which are in use, make room for
+ * each other, and the others stay. The caller notices page faults and installs the pages.
  */
 #ifndef BENCHMARK_PAGING_H
 #define BENCHMARK_PAGING_H
@@ -14,15 +15,18 @@
 /* Blocks that are kept decompressed, where less than a block is supplied at once. */
 #define PAGING_KEPT 16
 
+/* Twice what COLUMNS_AHEAD pieces of COLUMNS_PIECE take up in blocks of the usual size. */
+#define PAGING_RECENT 64
+
 struct paging {
 	const struct graph_file *file;
 	uint8_t *mapping;
 	uint8_t *memory; /* file->length bytes of it, aligned by blocks; absent at first */
 	pthread_mutex_t lock;
-	/* A ring of the resident blocks, in the order in which their first pages came. */
+	/* Places of resident blocks, count of most taken; then the last recent ones are taken again, in turn. */
 	uint32_t *resident;
-	size_t most, first, count; /* of the ring */
-	uint8_t *is_resident;      /* by block */
+	size_t most, count, recent, turn;
+	uint8_t *is_resident; /* by block */
 	/* Block number kept_number[i] is in kept + i * file->block; SIZE_MAX: none. */
 	uint8_t *kept;
 	size_t kept_number[PAGING_KEPT];

@@ -31,7 +31,7 @@ columns, the neighbours of all vertices, are brought in several ways:
                    a compressed file
   userfault-block  the same, but the whole compressed block with the page
   pager            a pager of libpf supplies pages for loads, from that file
-  pager-block      the same, but the whole block
+  pager-ahead      the same, but whole blocks, and ahead of the search
   pager-get        the same for gets: the search gets what it will need next
   remote           the search gets from the memory of another process
   remote-hosts     the same, between two hosts made on this machine (--hosts)
@@ -74,14 +74,14 @@ class Way:
 
 _REMOTE, _HOSTS = "remote", "remote-hosts"
 # Those of libpf.
-_PAGERS = ("pager", "pager-block", "pager-get")
+_PAGERS = ("pager", "pager-ahead", "pager-get")
 WAYS = (
     Way("memory", False),
     Way("mmap", True),
     Way("userfault", True, True),
     Way("userfault-block", True, True),
     Way("pager", True, True),
-    Way("pager-block", True, True),
+    Way("pager-ahead", True, True),
     Way("pager-get", True, True),
     Way(_REMOTE, False),
     Way(_HOSTS, False),

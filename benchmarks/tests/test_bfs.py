@@ -78,7 +78,7 @@ def test_every_way_is_correct(program, graph, way):
         # Nothing was resident before: each search brings it again.
         if way in ("userfault", "pager"):
             assert search.supplied == pages
-        elif way in ("userfault-block", "pager-block"):
+        elif way in ("userfault-block", "pager-ahead"):
             assert search.supplied == search.read == 8
         elif way == "pager-get":
             # Two blocks of a get may meet absent pages of one unit at the same time.

@@ -30,6 +30,11 @@ int pf_pager_set_unit(pf_pager *pager, size_t unit)
 	return pager_set_unit(pager, unit);
 }
 
+int pf_pager_set_ahead(pf_pager *pager, size_t most)
+{
+	return pager_set_ahead(pager, most);
+}
+
 int pf_pager_evict(pf_pager *pager, void *address, size_t length)
 {
 	return pager_evict(pager, tag_remove_pointer(address), length);

@@ -42,7 +42,8 @@ struct pf_pager {
 	LIST_ENTRY(pf_pager) link;
 	struct pagers *pagers;
 	uint64_t start, end; /* addresses of whole pages: [start, end) */
-	uint64_t unit; /* bytes of one supply, whole pages; changed under the lock for writing */
+	/* Bytes of one supply, and most bytes ahead of a page fault; whole pages, changed under the lock for writing. */
+	uint64_t unit, ahead;
 	pf_supply_fn supply;
 	void *arg;
 	/*
@@ -83,6 +84,8 @@ void pagers_destroy(struct pagers *pagers)
 	}
 	if (pagers->readable)
 		event_free(pagers->readable);
+	if (pagers->ahead)
+		event_free(pagers->ahead);
 	if (pagers->userfault >= 0)
 		close(pagers->userfault);
 	pthread_rwlock_destroy(&pagers->lock);
@@ -327,6 +330,73 @@ int pagers_touch(struct pagers *pagers, uint64_t address, uint64_t length, bool 
 	return PF_OK;
 }
 
+/* How many of the length bytes before address, whole pages, are present without a gap? */
+static uint64_t present_before(uint64_t address, uint64_t length)
+{
+	uint64_t size = page_size(), start = address - length, at = address, pages;
+	unsigned char present[MINCORE_PAGES];
+
+	while (at > start) {
+		pages = lesser((at - start) / size, MINCORE_PAGES);
+		if (mincore((void *)(uintptr_t)(at - pages * size), pages * size, present))
+			break;
+		while (pages && present[pages - 1] & 1) {
+			pages--;
+			at -= size;
+		}
+		if (pages)
+			break;
+	}
+	return address - at;
+}
+
+/*
+ * Service thread, under the lock: the unit that ends at end was needed. What comes next is likely
+ * to be needed as well if what is before it is present, as the kernel assumes for files whose
+ * history it does not have: so the part that is supplied ahead grows while page faults come in
+ * order, and each thread may go through another part of the range. One part at a time: that of
+ * the last page fault.
+ */
+static void plan_ahead(struct pagers *pagers, const struct pf_pager *pager, uint64_t end)
+{
+	const struct timeval now = { 0, 0 };
+	uint64_t length;
+
+	if (!pager->ahead || end == pager->end)
+		return;
+	length = present_before(end, lesser(pager->ahead, end - pager->start));
+	if (length <= pager->unit)
+		return;
+	pagers->ahead_start = end;
+	pagers->ahead_end = end + length;
+	event_add(pagers->ahead, &now);
+}
+
+/*
+ * Service thread: supply a unit. Then the event loop looks for page faults, which have waited for
+ * this unit at most, before it comes back for the next. If a unit cannot be supplied, the access
+ * that needs it finds out. What is present ends it: the rest was there, or was needed before.
+ */
+static void supply_ahead(int fd, short what, void *arg)
+{
+	const struct timeval now = { 0, 0 };
+	struct pagers *pagers = arg;
+	uint64_t start = pagers->ahead_start, end;
+	struct pf_pager *pager;
+	bool installed = false;
+
+	(void)fd, (void)what;
+	pthread_rwlock_rdlock(&pagers->lock);
+	pager = find_pager(pagers, start);
+	if (pager && pager->ahead && is_absent(start) &&
+	    supply_unit(pagers, pager, start, &end, &installed) == PF_OK && installed &&
+	    end < lesser(pagers->ahead_end, pager->end)) {
+		pagers->ahead_start = end;
+		event_add(pagers->ahead, &now);
+	}
+	pthread_rwlock_unlock(&pagers->lock);
+}
+
 /* Service thread: a load or store of this process met an absent page. */
 static void resolve_message(struct pagers *pagers, uint64_t address)
 {
@@ -342,6 +412,8 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
 	pager = find_pager(pagers, range.start);
 	if (pager)
 		status = supply_unit(pagers, pager, range.start, &end, &installed);
+	if (pager && status == PF_OK && installed)
+		plan_ahead(pagers, pager, end);
 	pthread_rwlock_unlock(&pagers->lock);
 	/*
 	 * The pager has no such page: the thread gets SIGBUS, or, before Linux 6.6, repeats the
@@ -377,6 +449,17 @@ struct watch_task {
 };
 
 /* Service thread. Without memory it waits for some: page faults have to be answered. */
+static struct event *make_event(struct pagers *pagers, int fd, short what,
+				event_callback_fn callback)
+{
+	struct event *event;
+
+	while (!(event = event_new(pagers->service->base, fd, what, callback, pagers)))
+		usleep(1000);
+	return event;
+}
+
+/* Service thread. */
 static void start_watch(struct task *task, bool dropped)
 {
 	struct pagers *pagers = ((struct watch_task *)task)->pagers;
@@ -384,12 +467,8 @@ static void start_watch(struct task *task, bool dropped)
 	free(task);
 	if (dropped)
 		return;
-	while (!pagers->readable) {
-		pagers->readable = event_new(pagers->service->base, pagers->userfault,
-					     EV_READ | EV_PERSIST, on_readable, pagers);
-		if (!pagers->readable)
-			usleep(1000);
-	}
+	pagers->ahead = make_event(pagers, -1, 0, supply_ahead);
+	pagers->readable = make_event(pagers, pagers->userfault, EV_READ | EV_PERSIST, on_readable);
 	event_add(pagers->readable, NULL);
 }
 
@@ -530,6 +609,18 @@ int pager_set_unit(struct pf_pager *pager, size_t unit)
 	pthread_rwlock_wrlock(&pagers->lock);
 	pager->unit = lesser(unit, pager->end - pager->start);
 	free(atomic_exchange(&pager->spare, NULL));
+	pthread_rwlock_unlock(&pagers->lock);
+	return PF_OK;
+}
+
+int pager_set_ahead(struct pf_pager *pager, size_t most)
+{
+	struct pagers *pagers = pager->pagers;
+
+	if (most % page_size())
+		return PF_ERR_ARGUMENT;
+	pthread_rwlock_wrlock(&pagers->lock);
+	pager->ahead = most;
 	pthread_rwlock_unlock(&pagers->lock);
 	return PF_OK;
 }

@@ -49,9 +49,11 @@ struct pagers {
 	 * returned, and what ordered it behind that orders its load behind the store.
 	 */
 	_Atomic bool any;
-	_Atomic bool open;      /* userfault is open; relaxed as well */
-	int userfault;          /* the userfaultfd, opened by the first pager; -1: none yet */
-	struct event *readable; /* of userfault; the service thread's */
+	_Atomic bool open; /* userfault is open; relaxed as well */
+	int userfault;     /* the userfaultfd, opened by the first pager; -1: none yet */
+	/* The service thread's: of userfault, and for [ahead_start, ahead_end), which it will supply. */
+	struct event *readable, *ahead;
+	uint64_t ahead_start, ahead_end;
 	pagers_forward_fn forward;
 	void *forward_arg;
 };
@@ -64,10 +66,11 @@ void pagers_init(struct pagers *pagers, pf_context *context, struct service *ser
  */
 void pagers_destroy(struct pagers *pagers);
 
-/* pf_pager_register, pf_pager_set_unit, pf_pager_evict, pf_pager_unregister. Any thread. */
+/* pf_pager_register, pf_pager_set_unit, pf_pager_set_ahead, pf_pager_evict, pf_pager_unregister. Any thread. */
 int pager_register(struct pagers *pagers, void *address, size_t length, pf_supply_fn supply,
 		   void *arg, struct pf_pager **pager);
 int pager_set_unit(struct pf_pager *pager, size_t unit);
+int pager_set_ahead(struct pf_pager *pager, size_t most);
 int pager_evict(struct pf_pager *pager, void *address, size_t length);
 void pager_unregister(struct pf_pager *pager);
 

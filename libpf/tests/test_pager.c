@@ -223,6 +223,7 @@ static void test_loads(void **state)
 	void *wrong;
 
 	paged_open(&paged, pair);
+	assert_ok(pf_pager_set_ahead(paged.pager, PART));
 	for (round = 0; round < rounds; round++) {
 		for (i = 0; i < 2; i++)
 			assert_int_equal(pthread_create(&threads[i], NULL, touch, &paged), 0);
@@ -331,6 +332,77 @@ static void test_unit_once(void **state)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(paged.calls, 2);
 	paged_close(&paged);
+	pair_end(pair);
+}
+
+/* Load a page, and wait until what follows it is present up to the page last, and not more. */
+static void load_ahead(struct paged *paged, size_t number, size_t last)
+{
+	uint8_t *page = paged->start + number * PAGE;
+
+	(void)*(volatile uint8_t *)page;
+	while (!is_present(paged, last))
+		usleep(1000);
+	/* Time for more than that, which would be wrong. */
+	usleep(20000);
+	assert_true(is_supplied(page, remote_address(page), (last + 1 - number) * PAGE));
+	assert_false(is_present(paged, last + 1));
+}
+
+/* Page faults in order have the service thread supply what comes next. */
+static void test_ahead(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	const size_t last = LENGTH / PAGE - 1;
+	struct paged paged = { 0 };
+	volatile uint8_t *bytes;
+	unsigned i;
+
+	paged_open(&paged, pair);
+	bytes = paged.start;
+	assert_status(pf_pager_set_ahead(paged.pager, PAGE + 1), PF_ERR_ARGUMENT);
+	assert_ok(pf_pager_set_ahead(paged.pager, 4 * PAGE));
+	load_ahead(&paged, 0, 0);
+	load_ahead(&paged, 1, 3);
+	load_ahead(&paged, 4, 8);
+	assert_int_equal(paged.calls, 9);
+	/* Not in order. */
+	load_ahead(&paged, 20, 20);
+	assert_false(is_present(&paged, 18));
+	(void)bytes[19 * PAGE];
+	assert_int_equal(paged.calls, 11);
+	/* Up to what is present, and to the end of the range. */
+	load_ahead(&paged, 9, 13);
+	(void)bytes[14 * PAGE];
+	while (!is_present(&paged, 18))
+		usleep(1000);
+	usleep(20000);
+	assert_false(is_present(&paged, 21));
+	assert_int_equal(paged.calls, 21);
+	(void)bytes[(last - 1) * PAGE];
+	(void)bytes[last * PAGE];
+	/* In units. */
+	evict_all(&paged);
+	assert_ok(pf_pager_set_unit(paged.pager, 2 * PAGE));
+	load_ahead(&paged, 0, 1);
+	load_ahead(&paged, 3, 7);
+	/* What cannot be supplied ends it; only an access that needs it fails. */
+	paged.bad = remote_address(paged.start + 10 * PAGE);
+	load_ahead(&paged, 8, 9);
+	paged.bad = 0;
+	load_ahead(&paged, 10, 15);
+	assert_ok(pf_pager_set_ahead(paged.pager, 0));
+	load_ahead(&paged, 16, 17);
+	paged_close(&paged);
+	/* It ends while pages are being supplied. */
+	for (i = 0; i < 100; i++) {
+		paged_open(&paged, pair);
+		assert_ok(pf_pager_set_ahead(paged.pager, LENGTH));
+		(void)((volatile uint8_t *)paged.start)[0];
+		(void)((volatile uint8_t *)paged.start)[PAGE];
+		(void)((volatile uint8_t *)paged.start)[4 * PAGE];
+		paged_close(&paged);
+	}
 	pair_end(pair);
 }
 
@@ -771,6 +843,7 @@ int main(void)
 		IN_ALL(test_loads),
 		IN_ALL(test_units),
 		IN_ALL(test_unit_once),
+		IN_ALL(test_ahead),
 		IN_ALL(test_slow),
 		IN_ALL(test_beside),
 		IN_ALL(test_grown),
