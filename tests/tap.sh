@@ -75,7 +75,7 @@ include()
 			result "$wrong" "$prefix$name"
 		elif [[ $line == "# exit status "* ]]; then
 			included_status=${line##* }
-		elif [[ -n $line ]]; then
+		elif [[ -n $line && $line != "TAP version "* ]]; then
 			printf '%s\n' "$line"
 		fi
 	done

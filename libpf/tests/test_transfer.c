@@ -74,6 +74,7 @@ static void test_sizes(void **state)
 	static const size_t offsets[][2] = { { 0, 0 }, { 1, 3 }, { 4095, 8 } };
 	struct pair *pair = pair_open(state, .window = WINDOW);
 	const pf_options *options = &pair->options;
+	const size_t longest = quick_or(3, 9) * MIB;
 	/* And one byte less, and one more. */
 	const size_t around[] = {
 		8,
@@ -84,20 +85,20 @@ static void test_sizes(void **state)
 		options->share_min,
 		options->run_max,
 		2,
-		LONGEST,
+		longest,
 	};
-	uint8_t *local = test_alloc(LONGEST + 8192);
+	uint8_t *local = test_alloc(longest + 8192);
 	uint64_t puts = 0, bytes = 0;
 	size_t i, j, length;
 
 	for (i = 0; i < ARRAY_SIZE(around); i++) {
-		for (length = around[i] - 1; length <= around[i] + 1 && length <= LONGEST;
+		for (length = around[i] - 1; length <= around[i] + 1 && length <= longest;
 		     length++) {
-			for (j = length == LONGEST; j < ARRAY_SIZE(offsets); j++) {
+			for (j = length == longest; j < ARRAY_SIZE(offsets); j++) {
 				uint8_t *here = local + GUARD + offsets[j][0];
 				uint8_t *there = pair->window + 4096 + offsets[j][1];
 
-				if (length == LONGEST - 1)
+				if (length == longest - 1)
 					continue;
 				move(pair, PUT, here, there, length, i);
 				move(pair, GET, here, there, length, i + 100);
