@@ -193,7 +193,8 @@ def test_the_state_of_the_machine_changes(made_up):
     assert "cache line at the end: 240 ns far apart" in made_up.environment_text()
 
 
-def test_interrupted(made_up):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(made_up, number):
     with subprocess.Popen(
         made_up.command("compare", "--own", "--quick", "-r", "2000"),
         cwd=made_up.folder,
@@ -204,7 +205,7 @@ def test_interrupted(made_up):
     ) as process:
         while "repetition 1/2000 done" not in process.stderr.readline():
             assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         output, _ = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "0.50 vader" in output
