@@ -386,10 +386,11 @@ int pf_pager_register(pf_context *context, void *address, size_t length, pf_supp
  */
 int pf_pager_set_unit(pf_pager *pager, size_t unit);
 /*
- * Have up to most bytes supplied ahead of the loads and stores that need them, where page faults
- * come in order of their addresses: as much as is present, without a gap, up to the page fault. The service
- * thread calls supply for it, unit by unit, and first for page faults that have come meanwhile. A
- * multiple of the page size; 0, the default: none. Thread safe.
+ * Have pages supplied before loads and stores of this process need them: after a page fault, if the
+ * n bytes before its unit are present without a gap, the next n bytes and a unit, at most most bytes
+ * and in whole units. The service thread calls supply for one unit at a time, and between units does
+ * what else it has to do. Pages that are evicted meanwhile may be supplied again. most is a multiple
+ * of the page size; 0, the default: none. Thread safe.
  */
 int pf_pager_set_ahead(pf_pager *pager, size_t most);
 /* Drop the pages of a page-aligned part of the range; their contents are lost. Thread safe. */

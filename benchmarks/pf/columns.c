@@ -134,8 +134,8 @@ static int open_pager_ahead(struct columns *columns)
 
 	if (start_pager(columns, columns->file->block))
 		return -1;
-	/* A part of what may be resident: else it would evict what it has just brought. */
-	most = columns->paging.most / 4 * columns->file->block;
+	/* Half of the places that are taken again: else what is ahead would be evicted unused. */
+	most = columns->paging.recent / 2 * columns->file->block;
 	status = pf_pager_set_ahead(columns->pager, most < PAGED_AHEAD ? most : PAGED_AHEAD);
 	if (status == PF_OK)
 		return 0;

@@ -2,8 +2,9 @@
 /*
  * Memory for the columns of a graph whose absent pages come from the compressed file, and of
  * which a limited part is resident. The columns are read in order, again and again. Then what was
- * brought last is needed last: the PAGING_RECENT newest blocks, which are in use, make room for
- * each other, and the others stay. The caller notices page faults and installs the pages.
+ * brought last is needed last: the first blocks stay, and only the last PAGING_RECENT places are
+ * taken again, which are enough for what is in use. The caller notices page faults and installs
+ * the pages.
  */
 #ifndef BENCHMARK_PAGING_H
 #define BENCHMARK_PAGING_H
@@ -23,9 +24,9 @@ struct paging {
 	uint8_t *mapping;
 	uint8_t *memory; /* file->length bytes of it, aligned by blocks; absent at first */
 	pthread_mutex_t lock;
-	/* Places of resident blocks, count of most taken; then the last recent ones are taken again, in turn. */
-	uint32_t *resident;
-	size_t most, count, recent, turn;
+	uint32_t *resident;   /* the block of each place */
+	size_t most, count;   /* places; those that are taken */
+	size_t recent, turn;  /* when all are: the last recent ones are taken again, in turn */
 	uint8_t *is_resident; /* by block */
 	/* Block number kept_number[i] is in kept + i * file->block; SIZE_MAX: none. */
 	uint8_t *kept;

@@ -308,6 +308,30 @@ static void not_answered(void)
 	stop();
 }
 
+/* More blocks than an engine takes wait for an answer: another context's go on. */
+static void beside_waiting(void)
+{
+	unsigned int before = parameter_get("pager_timeout_ms"), i;
+	uint64_t remote, memory;
+	struct device other;
+
+	parameter_set("pager_timeout_ms", 600000);
+	start(8);
+	remote = ASK(&partner, provide_range, 0, 0);
+	memory = partner_ask(&partner, PARTNER_MAP, LENGTH, PROT_READ | PROT_WRITE, 0);
+	for (i = 0; i < 32; i++)
+		device_post(&device, EXANEST_OP_GET, partner.address, local, remote, LENGTH);
+	CHECK(ASK(&partner, next_fault, 60000, 0));
+	device_open(&other, NULL);
+	for (i = 0; i < 4; i++)
+		CHECK_EQUAL(device_transfer(&other, EXANEST_OP_PUT, partner.address, local, memory,
+					    LENGTH, NULL),
+			    0);
+	device_close(&other);
+	parameter_set("pager_timeout_ms", before);
+	stop();
+}
+
 /* Either side dies while a block waits for an answer. */
 static void death(void)
 {
@@ -406,11 +430,17 @@ static void userfaultfd(void)
 }
 
 static const struct test tests[] = {
-	{ "arguments", arguments },       { "provided_on_demand", provided_on_demand },
-	{ "small_ring", small_ring },     { "refused", refused },
-	{ "read_only", read_only },       { "pretended", pretended },
-	{ "not_answered", not_answered }, { "death", death },
-	{ "userfaultfd", userfaultfd },   { NULL, NULL },
+	{ "arguments", arguments },
+	{ "provided_on_demand", provided_on_demand },
+	{ "small_ring", small_ring },
+	{ "refused", refused },
+	{ "read_only", read_only },
+	{ "pretended", pretended },
+	{ "not_answered", not_answered },
+	{ "beside_waiting", beside_waiting },
+	{ "death", death },
+	{ "userfaultfd", userfaultfd },
+	{ NULL, NULL },
 };
 
 int main(int argc, char **argv)

@@ -6,6 +6,8 @@
 #include "device.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -13,6 +15,8 @@
 
 #define LENGTH (4ul << 20)
 #define END_SECONDS 120
+/* EXPORTS_MAX of the module's engine_registers.c */
+#define EXPORTS 32
 
 static struct device device;
 static struct partner partner;
@@ -78,7 +82,7 @@ static void absent(void)
 	statistics = device_statistics(&device);
 	CHECK_EQUAL(statistics.bytes, 2 * LENGTH);
 	CHECK(statistics.faults);
-	/* What the engine counts itself. A put has at least a packet of 4 KiB for each of its pages. */
+	/* What the engine counts itself. A put has a packet for each of its pages, or more. */
 	CHECK_EQUAL(engine_count(engine, "bytes") - bytes, 2 * LENGTH);
 	CHECK(engine_count(engine, "packets_sent") - packets >= (long)(LENGTH / 4096));
 	stop();
@@ -208,8 +212,33 @@ static void own_engine_killed(void)
 	device_close(&device);
 }
 
+/* A process has so many contexts that other nodes reach; one more is refused, until one is closed. */
+static void contexts_of_a_process(void)
+{
+	struct exanest_join join = { .size = sizeof(join), .secret = "s" };
+	int files[EXPORTS + 1], i;
+
+	start();
+	device_close(&device);
+	for (i = 0; i <= EXPORTS; i++) {
+		files[i] = open(EXANEST_DEVICE, O_RDWR | O_CLOEXEC);
+		CHECK(files[i] >= 0);
+		if (i < EXPORTS)
+			CHECK_EQUAL(ioctl(files[i], EXANEST_IOC_JOIN, &join), 0);
+	}
+	CHECK(ioctl(files[EXPORTS], EXANEST_IOC_JOIN, &join) == -1 && errno == EMFILE);
+	close(files[0]);
+	CHECK_EQUAL(ioctl(files[EXPORTS], EXANEST_IOC_JOIN, &join), 0);
+	for (i = 1; i <= EXPORTS; i++)
+		close(files[i]);
+	device_open(&device, NULL);
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT, partner.address, map_there()), 0);
+	stop();
+}
+
 static const struct test tests[] = {
 	{ "absent", absent },
+	{ "contexts_of_a_process", contexts_of_a_process },
 	{ "another_domain", another_domain },
 	{ "addresses", addresses },
 	{ "reloaded", reloaded },

@@ -42,8 +42,9 @@ struct pf_pager {
 	LIST_ENTRY(pf_pager) link;
 	struct pagers *pagers;
 	uint64_t start, end; /* addresses of whole pages: [start, end) */
-	/* Bytes of one supply, and most bytes ahead of a page fault; whole pages, changed under the lock for writing. */
-	uint64_t unit, ahead;
+	/* Whole pages, changed under the lock for writing. */
+	uint64_t unit;  /* bytes of one supply */
+	uint64_t ahead; /* most bytes that are supplied ahead of loads */
 	pf_supply_fn supply;
 	void *arg;
 	/*
@@ -202,6 +203,11 @@ static int install_pages(int userfault, uint64_t address, const char *pages, uin
 	return PF_OK;
 }
 
+static uint64_t unit_start(const struct pf_pager *pager, uint64_t address)
+{
+	return address - (address - pager->start) % pager->unit;
+}
+
 /*
  * Supply the unit that has the address, of an absent page. *end: the end of what is present now. Under
  * the lock for reading, which keeps the pager.
@@ -209,7 +215,7 @@ static int install_pages(int userfault, uint64_t address, const char *pages, uin
 static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t address,
 		       uint64_t *end, bool *installed)
 {
-	uint64_t start = address - (address - pager->start) % pager->unit;
+	uint64_t start = unit_start(pager, address);
 	uint64_t length = lesser(pager->unit, pager->end - start);
 	uint64_t before;
 	char *pages;
@@ -351,24 +357,23 @@ static uint64_t present_before(uint64_t address, uint64_t length)
 }
 
 /*
- * Service thread, under the lock: the unit that ends at end was needed. What comes next is likely
- * to be needed as well if what is before it is present, as the kernel assumes for files whose
- * history it does not have: so the part that is supplied ahead grows while page faults come in
- * order, and each thread may go through another part of the range. One part at a time: that of
- * the last page fault.
+ * Service thread, under the lock: the unit [start, end) was needed. What comes next is likely to be
+ * needed as well if what is before it is present, as the kernel assumes for files whose history it
+ * does not have: so the part that is supplied ahead grows while page faults come in order, and each
+ * thread may go through another part of the range. One part at a time: that of the last page fault.
  */
-static void plan_ahead(struct pagers *pagers, const struct pf_pager *pager, uint64_t end)
+static void plan_ahead(struct pagers *pagers, const struct pf_pager *pager, uint64_t start,
+		       uint64_t end)
 {
+	uint64_t before = present_before(start, lesser(pager->ahead, start - pager->start));
+	uint64_t length = before ? lesser(before + pager->unit, pager->ahead) : 0;
 	const struct timeval now = { 0, 0 };
-	uint64_t length;
 
-	if (!pager->ahead || end == pager->end)
-		return;
-	length = present_before(end, lesser(pager->ahead, end - pager->start));
-	if (length <= pager->unit)
+	length -= length % pager->unit;
+	if (!length || end == pager->end)
 		return;
 	pagers->ahead_start = end;
-	pagers->ahead_end = end + length;
+	pagers->ahead_end = lesser(end + length, pager->end);
 	event_add(pagers->ahead, &now);
 }
 
@@ -381,16 +386,16 @@ static void supply_ahead(int fd, short what, void *arg)
 {
 	const struct timeval now = { 0, 0 };
 	struct pagers *pagers = arg;
-	uint64_t start = pagers->ahead_start, end;
-	struct pf_pager *pager;
-	bool installed = false;
+	uint64_t start, end;
+	bool installed;
 
 	(void)fd, (void)what;
 	pthread_rwlock_rdlock(&pagers->lock);
-	pager = find_pager(pagers, start);
-	if (pager && pager->ahead && is_absent(start) &&
-	    supply_unit(pagers, pager, start, &end, &installed) == PF_OK && installed &&
-	    end < lesser(pagers->ahead_end, pager->end)) {
+	start = pagers->ahead_start;
+	/* Then the pager is still there: otherwise the end would be 0. */
+	if (start < pagers->ahead_end && is_absent(start) &&
+	    supply_unit(pagers, find_pager(pagers, start), start, &end, &installed) == PF_OK &&
+	    installed && end < pagers->ahead_end) {
 		pagers->ahead_start = end;
 		event_add(pagers->ahead, &now);
 	}
@@ -412,8 +417,8 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
 	pager = find_pager(pagers, range.start);
 	if (pager)
 		status = supply_unit(pagers, pager, range.start, &end, &installed);
-	if (pager && status == PF_OK && installed)
-		plan_ahead(pagers, pager, end);
+	if (pager && status == PF_OK && installed && pager->ahead)
+		plan_ahead(pagers, pager, unit_start(pager, range.start), end);
 	pthread_rwlock_unlock(&pagers->lock);
 	/*
 	 * The pager has no such page: the thread gets SIGBUS, or, before Linux 6.6, repeats the
@@ -608,6 +613,7 @@ int pager_set_unit(struct pf_pager *pager, size_t unit)
 		return PF_ERR_ARGUMENT;
 	pthread_rwlock_wrlock(&pagers->lock);
 	pager->unit = lesser(unit, pager->end - pager->start);
+	pagers->ahead_end = 0;
 	free(atomic_exchange(&pager->spare, NULL));
 	pthread_rwlock_unlock(&pagers->lock);
 	return PF_OK;
@@ -621,6 +627,7 @@ int pager_set_ahead(struct pf_pager *pager, size_t most)
 		return PF_ERR_ARGUMENT;
 	pthread_rwlock_wrlock(&pagers->lock);
 	pager->ahead = most;
+	pagers->ahead_end = 0;
 	pthread_rwlock_unlock(&pagers->lock);
 	return PF_OK;
 }
@@ -644,6 +651,7 @@ void pager_unregister(struct pf_pager *pager)
 
 	pthread_rwlock_wrlock(&pagers->lock);
 	LIST_REMOVE(pager, link);
+	pagers->ahead_end = 0;
 	if (LIST_EMPTY(&pagers->list))
 		atomic_store_explicit(&pagers->any, false, memory_order_relaxed);
 	/* Wakes the threads that wait for a page; they repeat the access. */

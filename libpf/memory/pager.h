@@ -49,10 +49,15 @@ struct pagers {
 	 * returned, and what ordered it behind that orders its load behind the store.
 	 */
 	_Atomic bool any;
-	_Atomic bool open; /* userfault is open; relaxed as well */
-	int userfault;     /* the userfaultfd, opened by the first pager; -1: none yet */
-	/* The service thread's: of userfault, and for [ahead_start, ahead_end), which it will supply. */
-	struct event *readable, *ahead;
+	_Atomic bool open;      /* userfault is open; relaxed as well */
+	int userfault;          /* the userfaultfd, opened by the first pager; -1: none yet */
+	struct event *readable; /* of userfault; the service thread's */
+	/*
+	 * [ahead_start, ahead_end) is of one pager, and will be supplied by the event ahead. Set by
+	 * the service thread under the lock for reading; end is set to 0 by others under the lock for
+	 * writing, when the pager goes or changes.
+	 */
+	struct event *ahead;
 	uint64_t ahead_start, ahead_end;
 	pagers_forward_fn forward;
 	void *forward_arg;
@@ -66,7 +71,7 @@ void pagers_init(struct pagers *pagers, pf_context *context, struct service *ser
  */
 void pagers_destroy(struct pagers *pagers);
 
-/* pf_pager_register, pf_pager_set_unit, pf_pager_set_ahead, pf_pager_evict, pf_pager_unregister. Any thread. */
+/* The functions of pf.h with these names. Any thread. */
 int pager_register(struct pagers *pagers, void *address, size_t length, pf_supply_fn supply,
 		   void *arg, struct pf_pager **pager);
 int pager_set_unit(struct pf_pager *pager, size_t unit);

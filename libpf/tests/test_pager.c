@@ -356,7 +356,7 @@ static void test_ahead(void **state)
 	const size_t last = LENGTH / PAGE - 1;
 	struct paged paged = { 0 };
 	volatile uint8_t *bytes;
-	unsigned i;
+	unsigned calls, i;
 
 	paged_open(&paged, pair);
 	bytes = paged.start;
@@ -371,24 +371,37 @@ static void test_ahead(void **state)
 	assert_false(is_present(&paged, 18));
 	(void)bytes[19 * PAGE];
 	assert_int_equal(paged.calls, 11);
-	/* Up to what is present, and to the end of the range. */
+	/* Up to what is present. */
 	load_ahead(&paged, 9, 13);
+	load_ahead(&paged, 16, 16);
 	(void)bytes[14 * PAGE];
-	while (!is_present(&paged, 18))
+	load_ahead(&paged, 15, 16);
+	assert_int_equal(paged.calls, 19);
+	/* As little as a unit, and as far as the range. */
+	assert_ok(pf_pager_set_ahead(paged.pager, PAGE));
+	load_ahead(&paged, 30, 30);
+	load_ahead(&paged, 31, 32);
+	assert_ok(pf_pager_set_ahead(paged.pager, 4 * PAGE));
+	load_ahead(&paged, last - 5, last - 5);
+	load_ahead(&paged, last - 4, last - 2);
+	(void)bytes[(last - 1) * PAGE];
+	while (!is_present(&paged, last))
 		usleep(1000);
 	usleep(20000);
-	assert_false(is_present(&paged, 21));
-	assert_int_equal(paged.calls, 21);
-	(void)bytes[(last - 1) * PAGE];
-	(void)bytes[last * PAGE];
+	assert_int_equal(paged.calls, 28);
 	/* In units. */
 	evict_all(&paged);
 	assert_ok(pf_pager_set_unit(paged.pager, 2 * PAGE));
 	load_ahead(&paged, 0, 1);
 	load_ahead(&paged, 3, 7);
 	/* What cannot be supplied ends it; only an access that needs it fails. */
+	calls = paged.calls;
 	paged.bad = remote_address(paged.start + 10 * PAGE);
 	load_ahead(&paged, 8, 9);
+	while (paged.calls < calls + 2)
+		usleep(1000);
+	usleep(20000);
+	assert_int_equal(paged.calls, calls + 2);
 	paged.bad = 0;
 	load_ahead(&paged, 10, 15);
 	assert_ok(pf_pager_set_ahead(paged.pager, 0));
