@@ -395,7 +395,7 @@ static void supply_ahead(int fd, short what, void *arg)
 	/* Then the pager is still there: otherwise the end would be 0. */
 	if (start < pagers->ahead_end && is_absent(start) &&
 	    supply_unit(pagers, find_pager(pagers, start), start, &end, &installed) == PF_OK &&
-	    installed && end < pagers->ahead_end) {
+	    end < pagers->ahead_end) {
 		pagers->ahead_start = end;
 		event_add(pagers->ahead, &now);
 	}

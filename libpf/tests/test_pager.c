@@ -404,8 +404,10 @@ static void test_ahead(void **state)
 	assert_int_equal(paged.calls, calls + 2);
 	paged.bad = 0;
 	load_ahead(&paged, 10, 15);
+	assert_ok(pf_pager_set_ahead(paged.pager, 3 * PAGE));
+	load_ahead(&paged, 16, 19);
 	assert_ok(pf_pager_set_ahead(paged.pager, 0));
-	load_ahead(&paged, 16, 17);
+	load_ahead(&paged, 20, 21);
 	paged_close(&paged);
 	/* It ends while pages are being supplied. */
 	for (i = 0; i < 100; i++) {
