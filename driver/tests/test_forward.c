@@ -312,6 +312,7 @@ static void not_answered(void)
 static void beside_waiting(void)
 {
 	unsigned int before = parameter_get("pager_timeout_ms"), i;
+	struct exanest_completion completion;
 	uint64_t remote, memory;
 	struct device other;
 
@@ -328,6 +329,8 @@ static void beside_waiting(void)
 					    LENGTH, NULL),
 			    0);
 	device_close(&other);
+	/* They still wait: the engine was not reset. */
+	CHECK(!device_reap(&device, &completion));
 	parameter_set("pager_timeout_ms", before);
 	stop();
 }
