@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What a transfer to another node costs the processors of both, by how it deals
- * with absent pages: paper [ROUNDS]. For driver/tests/paper, which makes a table
+ * with absent pages: paper_counts [ROUNDS]. For driver/tests/paper, which makes a table
  * of what it prints, and boots machines whose clocks count instructions (one a
  * nanosecond) and whose engines have a link.
  *
