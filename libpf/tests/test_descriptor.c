@@ -129,10 +129,12 @@ static void check_calls(struct pair *me, unsigned messages)
 	       own.calls, own.waits, messages);
 	pair_check(me,
 		   own.calls <= CALLS_MOST * events + 2 * CALLS_FULL * (messages / TRANSFER_EACH));
-	pair_check(me, own.waits > messages / 20);
 }
 
-/* Answer as many messages as number 2 of the test says. Number 1: where the memory is. */
+/*
+ * Answer as many messages as number 2 of the test says. Number 1: where the memory is. Number 3, at
+ * the end: how often this side waited.
+ */
 static void answer_all(struct pair *me)
 {
 	struct paged paged;
@@ -151,6 +153,7 @@ static void answer_all(struct pair *me)
 	/* The last transfers need it. */
 	await(me, me->side, 0, messages + 1);
 	check_calls(me, messages);
+	*pair_value(me, me->side, 3) = own.waits;
 	paged_close(&paged);
 }
 
@@ -195,6 +198,8 @@ static void test_exchange(void **state)
 	assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
 	check_calls(pair, messages);
 	pair_wait_exit(pair, 1);
+	/* One side may wait seldom: a message that wakes the other one has its answer before this one arms. */
+	assert_true(own.waits + *pair_value(pair, 1, 3) > messages / 20);
 	assert_true(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS) > 0);
 	paged_close(&paged);
 	free(local);
