@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pair.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,6 +42,91 @@ static struct {
 	unsigned seconds; /* after which a test counts as hung */
 } test;
 
+/* What the name of the program says of all pairs. */
+static struct {
+	bool threads, net;
+	enum pf_auth auth;
+} variant;
+
+static bool set_word(const char *word)
+{
+	if (strcmp(word, "threads") == 0)
+		variant.threads = true;
+	else if (strcmp(word, "net") == 0)
+		variant.net = true;
+	else if (strcmp(word, "full") == 0 && variant.net)
+		variant.auth = PF_AUTH_FULL;
+	else if (strcmp(word, "encrypt") == 0 && variant.net)
+		variant.auth = PF_AUTH_ENCRYPT;
+	else
+		return false;
+	return true;
+}
+
+/* Before main: a program whose name is wrong must not run, whatever it calls. */
+__attribute__((constructor)) static void read_variant(void)
+{
+	char name[256], *word, *rest = name;
+
+	snprintf(name, sizeof(name), "%s", program_invocation_short_name);
+	strsep(&rest, "-");
+	while ((word = strsep(&rest, "-"))) {
+		if (set_word(word))
+			continue;
+		fprintf(stderr,
+			"%s: '%s' names no variant of a test: after '-' come threads or net, "
+			"after net also full or encrypt\n",
+			program_invocation_short_name, word);
+		_exit(2);
+	}
+}
+
+void pair_use_net(void)
+{
+	variant.net = true;
+}
+
+int pair_unless_net(void **state)
+{
+	(void)state;
+	return 0;
+}
+
+int pair_unless_threads(void **state)
+{
+	(void)state;
+	return 0;
+}
+
+int pair_unless_either(void **state)
+{
+	(void)state;
+	return 0;
+}
+
+static bool is_left_out(const struct CMUnitTest *test_case)
+{
+	CMFixtureFunction mark = test_case->setup_func;
+
+	return (variant.net && (mark == pair_unless_net || mark == pair_unless_either)) ||
+	       (variant.threads && (mark == pair_unless_threads || mark == pair_unless_either));
+}
+
+int pair_run_cases(const char *group, const struct CMUnitTest *cases, size_t count)
+{
+	struct CMUnitTest *chosen = test_alloc(count * sizeof(*chosen));
+	size_t i, number = 0;
+	int failed;
+
+	for (i = 0; i < count; i++) {
+		if (!is_left_out(&cases[i]))
+			chosen[number++] = cases[i];
+	}
+	failed = _cmocka_run_group_tests(group, chosen, number, NULL, NULL);
+	free(chosen);
+	return failed;
+}
+
 pf_options pair_options(void)
 {
 	static bool cleaned;
@@ -62,13 +148,11 @@ pf_options pair_options(void)
 		cleaned = true;
 	}
 	pf_options_init(&options, sizeof(options), NULL);
-#ifdef PAIR_OVER_NET
-	options.network = PF_NETWORK_ALWAYS;
-	options.if_include = "lo";
-#endif
-#ifdef PAIR_AUTH
-	options.auth = PAIR_AUTH;
-#endif
+	if (variant.net) {
+		options.network = PF_NETWORK_ALWAYS;
+		options.if_include = "lo";
+		options.auth = variant.auth;
+	}
 	return options;
 }
 
@@ -464,9 +548,7 @@ struct pair *pair_start(const struct pair_setup *setup)
 	memset(&test, 0, sizeof(test));
 	test.pair = pair;
 	test.setup = *setup;
-#ifdef PAIR_IN_THREADS
-	test.setup.thread = true;
-#endif
+	test.setup.thread = setup->thread || variant.threads;
 	test.window = -1;
 	test.seconds = PAIR_SECONDS * patience();
 	pair->partners = setup->partners ? setup->partners : 1;

@@ -6,6 +6,11 @@
  * Sides are numbered: 0 is the test, partners follow from 1. When a partner fails, the test fails.
  * When nothing ends it within PAIR_SECONDS, the test fails too. No partner outlives its test.
  *
+ * A variant of a program is a symbolic link to it, whose name says after '-' what differs:
+ * test_send-threads has every partner in a thread, test_send-net reaches them over the network of
+ * this host, and test_fault-net-full and test_fault-net-encrypt set pf_options.auth too. Any other
+ * word ends the program with an error.
+ *
  * pair_* functions can be called by any side: in the test a failure is a cmocka failure, in a
  * partner it ends the partner and fails the test.
  */
@@ -101,6 +106,9 @@ static inline bool pair_over_net(const pf_options *options)
 	return options->network == PF_NETWORK_ALWAYS;
 }
 
+/* For a program whose pairs are always over the network: call it first. */
+void pair_use_net(void);
+
 struct pair *pair_start(const struct pair_setup *setup);
 /* The options of both sides for a struct pair_setup. */
 #define PAIR_MODE(state) .here = pair_mode_options(state), .there = pair_mode_options(state)
@@ -116,6 +124,23 @@ int pair_teardown(void **state);
 	{                                                                                          \
 #test " " #mode, test, NULL, pair_teardown, (void *)(uintptr_t)MODE_##mode         \
 	}
+
+/*
+ * Cases that a variant does not have: over the net, in threads, or either. Their setup function
+ * does nothing: pair_run_tests knows them by it, and leaves them out of the group.
+ */
+#define PAIR_TEST_UNLESS(mark, test)                                                               \
+	cmocka_unit_test_setup_teardown(test, pair_unless_##mark, pair_teardown)
+#define IN_MODE_UNLESS(mark, test, mode)                                                           \
+	{                                                                                          \
+#test " " #mode, test, pair_unless_##mark, pair_teardown,                          \
+			(void *)(uintptr_t)MODE_##mode                                             \
+	}
+int pair_unless_net(void **state);
+int pair_unless_threads(void **state);
+int pair_unless_either(void **state);
+#define pair_run_tests(group, cases) pair_run_cases(group, cases, ARRAY_SIZE(cases))
+int pair_run_cases(const char *group, const struct CMUnitTest *cases, size_t count);
 
 /* SIGKILL, and wait until it is dead. */
 void pair_kill(struct pair *pair, unsigned side);

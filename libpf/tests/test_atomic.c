@@ -191,11 +191,10 @@ static void test_lock(void **state)
 	pair_end(pair);
 }
 
-#ifdef PAIR_OVER_NET
-#define FLOOD REPEAT(5000)
-#else
-#define FLOOD REPEAT(20000)
-#endif
+static unsigned flood_size(const struct pair *me)
+{
+	return pair_over_net(&me->options) ? REPEAT(5000) : REPEAT(20000);
+}
 
 /*
  * Both sides post far more than the rings hold: each must handle the other's requests while there
@@ -205,13 +204,14 @@ static void flood(struct pair *me)
 {
 	struct pair_done done = { 0 };
 	uint64_t remote = pair_there(me, !me->side, me->window + 1024 + 8 * (size_t)me->side);
+	const unsigned size = flood_size(me);
 	unsigned i;
 
-	for (i = 0; i < FLOOD; i++)
+	for (i = 0; i < size; i++)
 		pair_check_status(
 			me, pf_atomic(me->peer, PF_ADD, 8, 1, remote, 1, 0, pair_completed, &done),
 			PF_OK);
-	pair_await_done(me, &done, FLOOD);
+	pair_await_done(me, &done, size);
 	pair_check_status(me, done.failure.status, PF_OK);
 }
 
@@ -221,8 +221,8 @@ static void test_flood(void **state)
 
 	flood(pair);
 	pair_await(pair, 1, PAIR_DONE);
-	assert_int_equal(load64(pair->window + 1024), FLOOD);
-	assert_int_equal(load64(pair->window + 1032), FLOOD);
+	assert_int_equal(load64(pair->window + 1024), flood_size(pair));
+	assert_int_equal(load64(pair->window + 1032), flood_size(pair));
 	pair_end(pair);
 }
 

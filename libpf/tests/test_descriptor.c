@@ -590,7 +590,6 @@ static void test_post(void **state)
 	pair_end(pair);
 }
 
-#if !defined(PAIR_IN_THREADS) && !defined(PAIR_OVER_NET)
 /* Number 0 of the test: what it has done. */
 static _Atomic uint64_t *reached;
 
@@ -661,7 +660,6 @@ static void test_full_ring(void **state)
 	free(local);
 	pair_end(pair);
 }
-#endif
 
 /* The program may have more to wait for: progress itself does not sleep, whatever the options say. */
 static void test_never_sleeps(void **state)
@@ -695,11 +693,9 @@ int main(void)
 		IN_ALL(test_many_senders),
 		IN_MODE(test_post, DEFAULT),
 		IN_MODE(test_post, THREADS),
-#if !defined(PAIR_IN_THREADS) && !defined(PAIR_OVER_NET)
-		IN_MODE(test_gone, DEFAULT),
-		PAIR_TEST(test_late),
-		IN_MODE(test_full_ring, STREAM),
-#endif
+		IN_MODE_UNLESS(either, test_gone, DEFAULT),
+		PAIR_TEST_UNLESS(either, test_late),
+		IN_MODE_UNLESS(either, test_full_ring, STREAM),
 		/* After the others: a context left open would have a thread when they fork. */
 		cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_wake),
@@ -707,5 +703,5 @@ int main(void)
 		cmocka_unit_test(test_never_sleeps),
 	};
 
-	return cmocka_run_group_tests_name("descriptor", tests, NULL, NULL);
+	return pair_run_tests("descriptor", tests);
 }

@@ -613,5 +613,6 @@ int main(void)
 		PAIR_TEST(test_looks),
 	};
 
+	pair_use_net();
 	return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
 }

@@ -44,11 +44,12 @@ static void answer(pf_context *context, pf_peer *from, uint8_t tag, void *data, 
 				  PF_DONE);
 }
 
-#ifdef PAIR_OVER_NET
-#define PINGS REPEAT(10000)
-#else
-#define PINGS REPEAT(100000)
-#endif
+static unsigned count_pings(void)
+{
+	const pf_options options = pair_options();
+
+	return pair_over_net(&options) ? REPEAT(10000) : REPEAT(100000);
+}
 
 /* Answer as many messages as number 1 of the test says, and end. Number 2: the sleeps. */
 static void answer_all(struct pair *me)
@@ -179,18 +180,18 @@ static void test_work(void **state)
 
 static void test_both_sleep(void **state)
 {
-	ping(sleepy(1), sleepy(1), PINGS);
+	ping(sleepy(1), sleepy(1), count_pings());
 }
 
 static void test_one_sleeps(void **state)
 {
-	ping(sleepy(1), pair_options(), PINGS / 4);
-	ping(pair_options(), sleepy(1), PINGS / 4);
+	ping(sleepy(1), pair_options(), count_pings() / 4);
+	ping(pair_options(), sleepy(1), count_pings() / 4);
 }
 
 static void test_shared_core(void **state)
 {
-	ping(sleepy(PF_IDLE_POLLS_SHARED_CORE), sleepy(PF_IDLE_POLLS_SHARED_CORE), PINGS);
+	ping(sleepy(PF_IDLE_POLLS_SHARED_CORE), sleepy(PF_IDLE_POLLS_SHARED_CORE), count_pings());
 }
 
 static void test_threads(void **state)
@@ -198,10 +199,9 @@ static void test_threads(void **state)
 	pf_options options = sleepy(1);
 
 	options.threads = 1;
-	ping(options, options, PINGS / 4);
+	ping(options, options, count_pings() / 4);
 }
 
-#ifndef PAIR_OVER_NET
 /* One that never sleeps does so while a peer is being connected, a few times, and not later. */
 static void test_connecting(void **state)
 {
@@ -232,16 +232,16 @@ static void test_connecting(void **state)
 	assert_true(*pair_value(pair, 1, 2) <= HOST_CONNECT_SLEEPS);
 	pair_end(pair);
 }
-#endif
 
 /* Each message finds room only when the partner has read past the one before. */
 static void test_long(void **state)
 {
-	struct pair *pair = start(sleepy(1), sleepy(1), PINGS / 10);
+	const unsigned count = count_pings() / 10;
+	struct pair *pair = start(sleepy(1), sleepy(1), count);
 	static uint8_t bytes[LONG];
 	uint64_t n;
 
-	for (n = 0; n < PINGS / 10; n++) {
+	for (n = 0; n < count; n++) {
 		while (pf_send(pair->peer, 0, bytes, LONG, NULL, 0) == PF_ERR_AGAIN)
 			pf_progress(pair->context);
 		receive_all(pair, n + 1);
@@ -253,12 +253,13 @@ static void test_long(void **state)
 /* The ring is full, and the reader sleeps whenever it has read everything. */
 static void test_stream(void **state)
 {
-	struct pair *pair = start(sleepy(1), sleepy(1), PINGS);
+	const unsigned count = count_pings();
+	struct pair *pair = start(sleepy(1), sleepy(1), count);
 	struct random_numbers numbers = random_start("idle, stream");
 	uint8_t bytes[3000] = { 0 };
 	uint64_t n;
 
-	for (n = 0; n < PINGS; n++) {
+	for (n = 0; n < count; n++) {
 		while (pf_send(pair->peer, 0, NULL, 0, bytes, random_below(&numbers, 200)) ==
 		       PF_ERR_AGAIN)
 			pf_progress(pair->context);
@@ -266,7 +267,7 @@ static void test_stream(void **state)
 		if (n >= 100)
 			receive_all(pair, n - 100);
 	}
-	receive_all(pair, PINGS);
+	receive_all(pair, count);
 	pair_wait_exit(pair, 1);
 	pair_end(pair);
 }
@@ -418,9 +419,7 @@ int main(void)
 		PAIR_TEST(test_shared_core),
 		PAIR_TEST(test_threads),
 		PAIR_TEST(test_long),
-#ifndef PAIR_OVER_NET
-		PAIR_TEST(test_connecting),
-#endif
+		PAIR_TEST_UNLESS(net, test_connecting),
 		PAIR_TEST(test_stream),
 		PAIR_TEST(test_sleeps_once),
 		PAIR_TEST(test_sender_computes),
@@ -433,5 +432,5 @@ int main(void)
 		cmocka_unit_test(test_work_later),
 	};
 
-	return cmocka_run_group_tests_name("idle", tests, NULL, NULL);
+	return pair_run_tests("idle", tests);
 }

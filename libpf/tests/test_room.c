@@ -301,7 +301,6 @@ static void test_no_wait(void **state)
 	pair_end(pair);
 }
 
-#ifndef PAIR_IN_THREADS
 static void test_death(void **state)
 {
 	struct pair_setup setup = { PAIR_MODE(state), .work = pause_polling,
@@ -326,7 +325,6 @@ static void test_death(void **state)
 	assert_int_equal(told.count, 1);
 	pair_end(pair);
 }
-#endif
 
 /* ---- operations_max ---- */
 
@@ -547,8 +545,6 @@ static void test_threads(void **state)
 	pair_end(pair);
 }
 
-#ifndef PAIR_OVER_NET
-
 /* The partner's, behind the address that it tells as its number 0. */
 static void map_two_pages(struct pair *me)
 {
@@ -593,7 +589,6 @@ static void test_part(void **state)
 	free(local);
 	pair_end(pair);
 }
-#endif
 
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, SMALL_RING), IN_MODE(test, THREADS),                 \
@@ -611,19 +606,15 @@ int main(void)
 		IN_MODE(test_order, DEFAULT),
 		IN_MODE(test_order, SMALL_RING),
 		IN_MODE(test_no_wait, DEFAULT),
-#ifndef PAIR_IN_THREADS
-		IN_MODE(test_death, DEFAULT),
-		IN_MODE(test_death, IDLE),
-#endif
+		IN_MODE_UNLESS(threads, test_death, DEFAULT),
+		IN_MODE_UNLESS(threads, test_death, IDLE),
 		IN_ALL(test_operations),
 		IN_MODE(test_chain, DEFAULT),
 		IN_MODE(test_turns, DEFAULT),
-#ifndef PAIR_OVER_NET
-		IN_MODE(test_part, DEFAULT),
-#endif
+		IN_MODE_UNLESS(net, test_part, DEFAULT),
 		IN_MODE(test_threads, DEFAULT),
 		IN_MODE(test_threads, IDLE),
 	};
 
-	return cmocka_run_group_tests_name("room", tests, NULL, NULL);
+	return pair_run_tests("room", tests);
 }

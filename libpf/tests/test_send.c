@@ -131,7 +131,6 @@ static void test_pack(void **state)
 	pair_end(pair);
 }
 
-#ifndef PAIR_OVER_NET
 /* Header and place of the payload in a cache line, of the nth message in pieces. */
 static size_t header_of(uint64_t n)
 {
@@ -205,8 +204,6 @@ static void test_pieces(void **state)
 	free(bytes);
 	pair_end(pair);
 }
-
-#endif
 
 static void test_lengths(void **state)
 {
@@ -434,10 +431,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_ALL(test_sequence),
 		IN_ALL(test_pack),
-#ifndef PAIR_OVER_NET
-		IN_MODE(test_pieces, DEFAULT),
-		IN_MODE(test_pieces, THREADS),
-#endif
+		IN_MODE_UNLESS(net, test_pieces, DEFAULT),
+		IN_MODE_UNLESS(net, test_pieces, THREADS),
 		IN_ALL(test_lengths),
 		IN_ALL(test_full),
 		IN_ALL(test_callback),
@@ -449,5 +444,5 @@ int main(void)
 		IN_MODE(test_round_robin, IDLE),
 	};
 
-	return cmocka_run_group_tests_name("send", tests, NULL, NULL);
+	return pair_run_tests("send", tests);
 }

@@ -228,5 +228,6 @@ int main(void)
 		PAIR_TEST(test_target_computes), PAIR_TEST(test_rare_polls),
 	};
 
+	pair_use_net();
 	return cmocka_run_group_tests_name("timing", tests, NULL, NULL);
 }

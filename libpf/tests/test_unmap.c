@@ -308,6 +308,7 @@ int main(void)
 	struct CMUnitTest tests[ARRAY_SIZE(cases)];
 	size_t i;
 
+	pair_use_net();
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
 		tests[i] = (struct CMUnitTest){ cases[i].name, test_unmap, NULL, pair_teardown,
 						(void *)&cases[i] };
