@@ -47,10 +47,10 @@ static int supply(pf_context *context, uint64_t address, void *page, size_t leng
 	return PF_OK;
 }
 
-/* For either side. */
+/* For either side. After the range of the pager comes an absent page that is not its own. */
 static void paged_open(struct paged *paged, struct pair *me)
 {
-	paged->start = test_map(LENGTH);
+	paged->start = test_map(LENGTH + PAGE);
 	pair_check_status(me,
 			  pf_pager_register(me->context, paged->start, LENGTH, supply, paged,
 					    &paged->pager),
@@ -60,7 +60,7 @@ static void paged_open(struct paged *paged, struct pair *me)
 static void paged_close(struct paged *paged)
 {
 	pf_pager_unregister(paged->pager);
-	munmap(paged->start, LENGTH);
+	munmap(paged->start, LENGTH + PAGE);
 }
 
 static void evict_all(struct paged *paged)
@@ -614,7 +614,7 @@ static void test_moved(void **state)
 		      PF_OK);
 	assert_true(is_supplied(moved + 64 * PAGE, remote_address(moved + 64 * PAGE), PAGE));
 	pf_pager_unregister(paged.pager);
-	munmap(paged.start, LENGTH);
+	munmap(paged.start, LENGTH + PAGE);
 	munmap(moved, LENGTH);
 	pair_end(pair);
 }
