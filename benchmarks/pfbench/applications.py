@@ -19,7 +19,7 @@ from .comparison import Setup
 from .measures import Measure
 from .packaged import APPLICATIONS, Application, Finished, WrongResult
 from .progress import Progress
-from .results import Results, Sample
+from .results import Paired, Results, Sample
 from .transports import KNOWN, SUBJECT, Transport
 
 _ABOUT = f"""\
@@ -45,8 +45,6 @@ _FASTER = 0.05
 _WANTED = 4
 # More CPU time than the best peer's by this much is reported.
 _MORE_CPU = 0.10
-# Two ranges of four equal samples each are apart by chance in 3 % of all cases, of two in 33 %.
-_JUDGED_FROM = 4
 
 
 @dataclass(frozen=True)
@@ -452,26 +450,27 @@ class Comparison:
     """The subject beside its best peer, in one row."""
 
     row: Row
-    ratio: float
     peer: str
-    # The ranges of the two do not overlap.
-    apart: bool
+    ratio: Paired
+
+    @property
+    def clear(self) -> bool:
+        """It is no chance that one of the two is faster."""
+        return not self.ratio.low <= 1 <= self.ratio.high
 
     def __str__(self) -> str:
-        return f"{self.row}: {self.ratio:.2f} of {self.peer}"
+        ratio = self.ratio
+        return (
+            f"{self.row}: {ratio.median:.2f} of {self.peer}, {ratio.low:.2f} to {ratio.high:.2f}"
+        )
 
 
 def compare(results: Results, row: Row, quantity: str) -> Optional[Comparison]:
     """None if one of the two was not measured."""
     measure = row.measure(quantity)
-    ratio = results.ratio(measure, SUBJECT, results.transports, row.ranks)
-    if not ratio:
-        return None
-    mine = results.summary(measure, SUBJECT, row.ranks)
-    best = results.summary(measure, ratio.peer, row.ranks)
-    enough = min(mine.repetitions, best.repetitions) >= _JUDGED_FROM
-    apart = mine.minimum > best.maximum or mine.maximum < best.minimum
-    return Comparison(row, ratio.value, ratio.peer, enough and apart)
+    best = results.ratio(measure, SUBJECT, results.transports, row.ranks)
+    ratio = best and results.paired(measure, SUBJECT, best.peer, row.ranks)
+    return Comparison(row, best.peer, ratio) if ratio else None
 
 
 def goal(results: Results, rows: Sequence[Row]) -> str:
@@ -479,11 +478,11 @@ def goal(results: Results, rows: Sequence[Row]) -> str:
     judged = [part for row in rows for part in row.judged()]
     compared = [one for row in judged if (one := compare(results, row, TIME))]
     failed = [row for row in rows if results.failed(row.measure(TIME), SUBJECT)]
-    over = [one for one in compared if one.ratio > 1 + _SLOWER]
-    under = [one for one in compared if one.ratio < 1 - _FASTER]
-    slower = [one for one in over if one.apart]
-    faster = [one for one in under if one.apart]
-    unclear = [one for one in (*over, *under) if not one.apart]
+    over = [one for one in compared if one.ratio.median > 1 + _SLOWER]
+    under = [one for one in compared if one.ratio.median < 1 - _FASTER]
+    slower = [one for one in over if one.clear]
+    faster = [one for one in under if one.clear]
+    unclear = [one for one in (*over, *under) if not one.clear]
     if failed or slower or _applications(under) < _WANTED:
         state = "not met"
     elif len(slower) < len(over) or _applications(faster) < _WANTED:
@@ -496,7 +495,9 @@ def goal(results: Results, rows: Sequence[Row]) -> str:
         f"{_applications(faster)} faster by {_FASTER:.0%} (goal: {_WANTED}){_listed(faster)}",
     ]
     if unclear:
-        parts.append(f"{len(unclear)} within the spread, more repetitions can tell (-r)")
+        parts.append(
+            f"{len(unclear)} may be chance, more repetitions can tell (-r){_listed(unclear)}"
+        )
     if failed:
         parts.append(f"{len(failed)} failed{_listed(failed)}")
     return f"goal: {state}: " + "; ".join(parts)
@@ -527,11 +528,13 @@ def render(results: Results, rows: Sequence[Row], done: Sequence[Run]) -> str:
     costly = [
         one
         for row in rows
-        if (one := compare(results, row, CPU)) and one.ratio > 1 + _MORE_CPU and one.apart
+        if (one := compare(results, row, CPU))
+        and one.ratio.median > 1 + _MORE_CPU
+        and one.clear
     ]
     if costly:
         texts.append(
-            f"More CPU time than the best peer, beyond the spread and {_MORE_CPU:.0%}: "
+            f"More CPU time than the best peer by over {_MORE_CPU:.0%}, and not by chance: "
             + "; ".join(map(str, costly))
         )
     return "\n\n".join(texts)

@@ -48,6 +48,34 @@ class Ratio:
     size: int
 
 
+# How often the interval of Paired may miss the median. It takes five ratios at least.
+_MISSED = 0.075
+
+
+@dataclass(frozen=True)
+class Paired:
+    """
+    The ratios of one transport to another, each of the same repetition, in which they ran one after
+    the other: what changes more slowly than that, such as the state of the machine, cancels out.
+    """
+
+    median: float
+    # The median's confidence interval, from the order of the ratios alone (sign test). Too few: 0, inf.
+    low: float
+    high: float
+
+
+def paired(ratios: Iterable[float]) -> Paired:
+    ratios = sorted(ratios)
+    count = len(ratios)
+    outside, missed = 0, 2 / 2**count
+    while missed <= _MISSED:
+        outside += 1
+        missed += 2 * math.comb(count, outside) / 2**count
+    inside = ratios[outside - 1 : count - outside + 1] if outside else [0.0, math.inf]
+    return Paired(statistics.median(ratios), inside[0], inside[-1])
+
+
 @dataclass(frozen=True)
 class Figure:
     """A sum of medians, less others, over another."""
@@ -162,6 +190,17 @@ class Results:
         choose = min if measure.lower_is_better else max
         best = choose(others, key=lambda peer: others[peer])
         return Ratio(mine.median / others[best], best, size)
+
+    def paired(
+        self, measure: Measure, transport: str, peer: str, size: int
+    ) -> Optional[Paired]:
+        """None if they have no repetition in common."""
+        values: dict[str, dict[int, float]] = {transport: {}, peer: {}}
+        for one in self.samples:
+            if (one.measure, one.size) == (measure, size) and one.transport in values:
+                values[one.transport][one.repetition] = one.value
+        common = values[transport].keys() & values[peer].keys()
+        return paired(values[transport][n] / values[peer][n] for n in common) if common else None
 
     def ratio_to_bound(
         self, measure: Measure, transport: str, bound: str, size: int

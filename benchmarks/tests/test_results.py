@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import math
+
 import pytest
 
 from pfbench.measures import BANDWIDTH, LATENCY
-from pfbench.results import Sample, geometric_mean
+from pfbench.results import Paired, Results, Sample, geometric_mean, paired
 
 
 def test_median_of_an_odd_number(results):
@@ -109,3 +111,23 @@ def test_states_of_the_machine_apart(results):
 def test_one_state(results):
     made = results(LATENCY, {"a": {1: [1.0]}})
     assert made.by_state() == [("", made)]
+
+
+@pytest.mark.parametrize(
+    "count, low, high",
+    [(1, 0, math.inf), (4, 0, math.inf), (5, 1, 5), (7, 1, 7), (8, 2, 7), (10, 2, 9), (20, 6, 15)],
+)
+def test_interval_of_paired_ratios(count, low, high):
+    """The values of binomial tables."""
+    found = paired(float(n) for n in range(count, 0, -1))
+    assert found == Paired((count + 1) / 2, low, high)
+
+
+def test_ratios_are_of_the_same_repetition():
+    results = Results(["a", "b"])
+    for repetition, (mine, other) in enumerate([(1.0, 2.0), (30.0, 60.0), (5.0, None)]):
+        results.add(Sample(LATENCY, "a", 1, repetition, mine))
+        if other:
+            results.add(Sample(LATENCY, "b", 1, repetition, other))
+    assert results.paired(LATENCY, "a", "b", 1).median == 0.5
+    assert results.paired(LATENCY, "a", "b", 2) is None
