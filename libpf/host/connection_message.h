@@ -18,7 +18,7 @@
 #include "base/address.h"
 #include "pf.h"
 
-#define CONNECTION_MAGIC 0x31706670 /* "pfp1" */
+#define CONNECTION_MAGIC 0x32706670 /* "pfp2" */
 
 enum connection_message_kind {
 	CONNECTION_HELLO = 1, /* from the caller: sealed struct hello, descriptor of the channel */

@@ -6,6 +6,15 @@
 
 #include "copy.h"
 
+/* Has this process transfers of its own, or had it when this one was offered? See SHARE_BUSY_MAX. */
+static bool is_busy(struct host_state *host, const struct message_offer *offer)
+{
+	if (host->shares)
+		atomic_store_explicit(&host->alone, SHARE_ALONE, memory_order_relaxed);
+	return host->shares ||
+	       offer->time < atomic_load_explicit(&host->alone_until, memory_order_relaxed);
+}
+
 bool serve_offer(struct host_state *host, struct incoming *incoming, const void *payload,
 		 size_t length)
 {
@@ -20,6 +29,8 @@ bool serve_offer(struct host_state *host, struct incoming *incoming, const void 
 	    offer.initiator + offer.length < offer.length ||
 	    offer.target + offer.length < offer.length)
 		return false;
+	if (offer.length < SHARE_BUSY_MAX && is_busy(host, &offer))
+		return true;
 	/* Taking part is optional: without permission to copy, or with too many offers, ignore this one. */
 	if (incoming->copy_error || serves->count == CHANNEL_SHARES)
 		return true;

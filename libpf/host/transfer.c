@@ -4,11 +4,39 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/number.h"
 #include "base/probe.h"
 #include "copy.h"
 #include "message.h"
 #include "route.h"
+
+/* Is the next transfer of this length one that is not shared? See SHARE_BUSY_MAX. */
+static bool is_alone(struct host_state *host, size_t length)
+{
+	return length < SHARE_BUSY_MAX && atomic_load_explicit(&host->alone, memory_order_relaxed);
+}
+
+/* Any thread: such a transfer has been moved. Two threads may count one. */
+static void moved_alone(struct host_state *host)
+{
+	unsigned left = atomic_load_explicit(&host->alone, memory_order_relaxed);
+
+	if (left)
+		atomic_store_explicit(&host->alone, left - 1, memory_order_relaxed);
+	atomic_store_explicit(&host->alone_until, clock_nanoseconds(CLOCK_MONOTONIC),
+			      memory_order_relaxed);
+}
+
+/* Any thread: may the caller that posts a transfer move it? It is one system call. */
+static bool is_moved_at_once(struct host_peer *peer, size_t length, bool *alone)
+{
+	const struct route *route = host_peer_route(peer);
+
+	*alone = length >= host_peer_at_once(peer) && route && route->shares &&
+		 is_alone(peer->peer.context->host, length);
+	return *alone || length < host_peer_at_once(peer);
+}
 
 void transfer_offer(struct host_state *host, struct transfer *transfer)
 {
@@ -25,7 +53,7 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 	if (transfer->front || transfer->failed ||
 	    transfer->length < context->share_min[peer->distance] ||
 	    peer_state(&peer->peer) != PEER_LINKED || !host_peer_route(peer)->shares ||
-	    !peer->shares_free || peer->self)
+	    !peer->shares_free || peer->self || is_alone(host, transfer->length))
 		return;
 	transfer->slot = (unsigned)__builtin_ctzll(peer->shares_free);
 	transfer->shift = share_granule_shift(transfer->length);
@@ -46,6 +74,7 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 			.initiator = (uint64_t)(uintptr_t)transfer->local,
 			.target = transfer->remote,
 			.length = transfer->length,
+			.time = clock_nanoseconds(CLOCK_MONOTONIC),
 			.generation = peer->share_generation,
 			.slot = (uint16_t)transfer->slot,
 			.put = transfer_is_put(transfer),
@@ -57,6 +86,7 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 	if (!message)
 		return;
 	peer->shares_free &= ~(1ull << transfer->slot);
+	host->shares++;
 	transfer->share = share;
 	transfer->run_end = lesser((uint64_t)front << transfer->shift, transfer->length);
 	transfer->front = transfer->run_end;
@@ -99,28 +129,35 @@ static bool claim(const pf_context *context, struct transfer *transfer)
 	}
 	if (transfer->front == transfer->length)
 		return false;
+	if (is_alone(context->host, transfer->length))
+		moved_alone(context->host);
 	transfer->run = transfer->front;
 	transfer->run_end = transfer->length;
 	transfer->front = transfer->length;
 	return true;
 }
 
-static void close_share(struct transfer *transfer)
+static void close_share(struct host_state *host, struct transfer *transfer)
 {
-	if (transfer->share)
+	if (transfer->share) {
 		transfer_peer(transfer)->shares_free |= 1ull << transfer->slot;
+		host->shares--;
+	}
 	transfer->share = NULL;
 	transfer->front = transfer->length;
 }
 
 /* Has the peer moved all that it claimed? It may return a run that it could not move. */
-static bool peer_moved(struct transfer *transfer)
+static bool peer_moved(struct host_state *host, struct transfer *transfer)
 {
 	struct granules rest;
 
 	if (!transfer->closed) {
 		transfer->peer_granules = share_close(transfer->share, transfer->granules);
 		transfer->closed = true;
+		/* It computes, or moves its own transfers. */
+		if (!transfer->peer_granules && transfer->length < SHARE_BUSY_MAX)
+			atomic_store_explicit(&host->alone, SHARE_ALONE, memory_order_relaxed);
 	}
 	if (!share_finished(transfer->share, transfer->granules, transfer->peer_granules, &rest))
 		return false;
@@ -130,10 +167,10 @@ static bool peer_moved(struct transfer *transfer)
 }
 
 /* The share is closed as soon as the peer is done; blocks may wait for their pages long after. */
-static bool peer_finished(struct transfer *transfer)
+static bool peer_finished(struct host_state *host, struct transfer *transfer)
 {
-	if (transfer->share && peer_moved(transfer))
-		close_share(transfer);
+	if (transfer->share && peer_moved(host, transfer))
+		close_share(host, transfer);
 	return !transfer->share;
 }
 
@@ -165,8 +202,8 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 			goto lost;
 		return host_peer_route(peer)->move(host, transfer);
 	}
-	if (peer_finished(transfer) && transfer->run >= transfer->run_end && !transfer->moving &&
-	    !transfer->parked)
+	if (peer_finished(host, transfer) && transfer->run >= transfer->run_end &&
+	    !transfer->moving && !transfer->parked)
 		return ADVANCED_TO_END;
 	if (state == PEER_GONE)
 		goto lost;
@@ -186,7 +223,7 @@ void transfer_abandon(struct host_state *host, struct transfer *transfer)
 	/* The peer's answers to what is under way cannot come any more. */
 	for (block = transfer->blocks; block; block = block->next)
 		request_forget(&host->requests, block);
-	close_share(transfer);
+	close_share(host, transfer);
 }
 
 void transfer_release(struct transfer *transfer)
@@ -226,11 +263,13 @@ int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t
 	pf_context *context = base->context;
 	struct transfer *transfer;
 	size_t moved = 0;
+	bool alone;
 	int status;
 
-	/* A short transfer by single copy is one system call: do it here. */
-	if (length < host_peer_at_once(peer) &&
+	if (is_moved_at_once(peer, length, &alone) &&
 	    copy_at_once(peer, kind == OPERATION_PUT, local, remote, length, &moved)) {
+		if (alone)
+			moved_alone(context->host);
 		statistic_add(&context->statistics,
 			      kind == OPERATION_PUT ? PF_STAT_PUTS : PF_STAT_GETS, 1);
 		return PF_DONE;

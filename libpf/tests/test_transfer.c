@@ -2,6 +2,10 @@
 /* Puts and gets between two processes, every byte verified, by every route and in every mode. */
 #include "pair.h"
 
+#include "common/context.h"
+#include "host/share.h"
+#include "host/state.h"
+
 #define LONGEST (9 * MIB)
 #define GUARD ((size_t)64)
 #define WINDOW (32 * MIB)
@@ -296,6 +300,56 @@ static void test_both_ends(void **state)
 	pair_end(pair);
 }
 
+/* The partner takes itself for one with so many open shares, whose last own transfer ended then. */
+static void be_busy(struct pair *me, const uint64_t *arguments)
+{
+	struct host_state *host = me->context->host;
+
+	host->shares = (unsigned)arguments[0];
+	host->alone_until = arguments[1];
+	*pair_value(me, 1, 0) = host->alone;
+}
+
+/* Transfer so often, or until the partner has moved some of it; return whether it has. */
+static bool is_helped(struct pair *pair, uint8_t *local, size_t length, unsigned rounds)
+{
+	uint64_t before = pf_stat(pair->context, PF_STAT_SINGLE_COPY_BYTES), bytes = 0;
+
+	while (rounds--) {
+		put_and_get(pair, local, length);
+		bytes += 2 * length;
+		if (pf_stat(pair->context, PF_STAT_SINGLE_COPY_BYTES) - before < bytes)
+			return true;
+	}
+	return false;
+}
+
+/* A partner with transfers of its own leaves all but long ones to this side, which soon offers few. */
+static void test_busy(void **state)
+{
+	struct pair *pair = pair_open(state, .window = WINDOW, .command = be_busy);
+	uint8_t *local = test_alloc(LONGEST + 2 * GUARD);
+	const size_t length = SHARE_BUSY_MAX - 1;
+	unsigned i;
+
+	pair_connect(pair);
+	if (!strstr(pf_peer_path(pair->peer), "from both ends"))
+		skip();
+	for (i = 0; i < 2; i++) {
+		/* Now, or when this side offered. */
+		pair_command(pair, i == 0, i == 1 ? UINT64_MAX : 0);
+		assert_false(is_helped(pair, local, length, 4));
+		assert_in_range(pair->context->host->alone, 1, SHARE_ALONE);
+		/* The partner may get no processor for a while. */
+		assert_true(is_helped(pair, local, LONGEST, 500));
+		pair_command(pair, 0, 0);
+		assert_int_equal(*pair_value(pair, 1, 0), SHARE_ALONE);
+		assert_true(is_helped(pair, local, length, 20000));
+	}
+	free(local);
+	pair_end(pair);
+}
+
 static void stop_polling(struct pair *me)
 {
 	pair_await(me, 0, 1);
@@ -409,9 +463,10 @@ int main(void)
 		IN_MODE(test_flush, STREAM),
 		IN_MODE(test_flush, IDLE),
 		IN_MODE(test_both_ends, DEFAULT),
+		IN_MODE_UNLESS(net, test_busy, DEFAULT),
 		IN_MODE(test_partner_away, DEFAULT),
 		IN_MODE(test_unlike, STREAM),
 	};
 
-	return cmocka_run_group_tests_name("transfer", tests, NULL, NULL);
+	return pair_run_tests("transfer", tests);
 }
