@@ -455,7 +455,7 @@ class Comparison:
 
     @property
     def clear(self) -> bool:
-        """It is no chance that one of the two is faster."""
+        """The interval does not contain 1."""
         return not self.ratio.low <= 1 <= self.ratio.high
 
     def __str__(self) -> str:
@@ -483,7 +483,8 @@ def goal(results: Results, rows: Sequence[Row]) -> str:
     slower = [one for one in over if one.clear]
     faster = [one for one in under if one.clear]
     unclear = [one for one in (*over, *under) if not one.clear]
-    if failed or slower or _applications(under) < _WANTED:
+    possible = [one for one in compared if one.ratio.low < 1 - _FASTER]
+    if failed or slower or _applications(possible) < _WANTED:
         state = "not met"
     elif len(slower) < len(over) or _applications(faster) < _WANTED:
         state = "undecided"

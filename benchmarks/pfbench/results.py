@@ -55,8 +55,8 @@ _MISSED = 0.075
 @dataclass(frozen=True)
 class Paired:
     """
-    The ratios of one transport to another, each of the same repetition, in which they ran one after
-    the other: what changes more slowly than that, such as the state of the machine, cancels out.
+    The ratios of one transport to another, each of the same repetition, in which they ran at most a
+    few runs apart: what changes more slowly, such as the state of the machine, cancels out.
     """
 
     median: float

@@ -273,6 +273,7 @@ UNCLEAR = [0.9, *SLOW[1:]]
         ([FAST] * 3 + [[1.1, *FAST[1:]]], "undecided"),
         # Few repetitions may agree by chance.
         ([FAST[:4]] * 4, "undecided"),
+        ([FAST[:2]] * 3 + [SAME[:2]], "undecided"),
     ],
 )
 def test_goal(times, state):

@@ -40,6 +40,7 @@ struct transfer {
 	struct share *share; /* NULL: moved from this end only */
 	unsigned slot, shift;
 	uint32_t granules;
+	bool alone;             /* not shared now: SHARE_BUSY_MAX */
 	bool joined;            /* the peer took part */
 	bool closed;            /* no more can be claimed */
 	uint32_t peer_granules; /* claimed by the peer, once closed */

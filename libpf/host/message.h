@@ -45,7 +45,7 @@ struct message_offer {
 	uint64_t initiator; /* address in the initiator */
 	uint64_t target;    /* address in the peer */
 	uint64_t length;
-	uint64_t time; /* of CLOCK_MONOTONIC, ns */
+	uint64_t time; /* when it was offered, CLOCK_MONOTONIC, ns */
 	uint32_t generation;
 	uint16_t slot;
 	uint8_t put;

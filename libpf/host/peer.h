@@ -42,6 +42,7 @@ struct host_peer {
 	size_t refused_length;    /* of the last message that out had no room for; under the lock */
 	uint64_t shares_free;     /* bit set: slot in out is free; progress's own */
 	uint32_t share_generation;
+	unsigned alone; /* next transfers that are not shared: SHARE_BUSY_MAX; progress's own */
 	struct incoming *incoming; /* its channel to this process, if any; progress's own */
 	uint64_t block_most; /* longest block its rings carry, once it said so; progress's own */
 	unsigned requests_waiting;     /* for an answer of the peer; progress's own */

@@ -7,12 +7,10 @@
 #include "copy.h"
 
 /* Has this process transfers of its own, or had it when this one was offered? See SHARE_BUSY_MAX. */
-static bool is_busy(struct host_state *host, const struct message_offer *offer)
+static bool is_busy(const struct host_state *host, const struct message_offer *offer)
 {
-	if (host->shares)
-		atomic_store_explicit(&host->alone, SHARE_ALONE, memory_order_relaxed);
-	return host->shares ||
-	       offer->time < atomic_load_explicit(&host->alone_until, memory_order_relaxed);
+	return host->shares || (offer->time < host->alone_until &&
+				host->alone_until - offer->time < SHARE_OFFER_AGE_MAX);
 }
 
 bool serve_offer(struct host_state *host, struct incoming *incoming, const void *payload,

@@ -26,10 +26,9 @@ struct host_state {
 	_Atomic int64_t ring_allowance;  /* bytes that rings may still grow by */
 	uint64_t cookie;                 /* a peer that may copy from this process can read it */
 	struct connections connections;  /* the service thread's own */
-	/* See SHARE_BUSY_MAX. Relaxed, both: hints, stored by whichever thread posts a transfer. */
-	_Atomic unsigned alone;       /* the next transfers that are not shared */
-	_Atomic uint64_t alone_until; /* the end of the last of them, ns */
-	unsigned shares;              /* that are open, of its own transfers; progress's own */
+	/* Of its own transfers, see SHARE_BUSY_MAX; progress's own. */
+	unsigned shares;      /* that are open */
+	uint64_t alone_until; /* when the last one that was not shared ended, CLOCK_MONOTONIC, ns */
 	struct device_watch device_watch;
 };
 

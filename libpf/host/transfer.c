@@ -11,33 +11,6 @@
 #include "message.h"
 #include "route.h"
 
-/* Is the next transfer of this length one that is not shared? See SHARE_BUSY_MAX. */
-static bool is_alone(struct host_state *host, size_t length)
-{
-	return length < SHARE_BUSY_MAX && atomic_load_explicit(&host->alone, memory_order_relaxed);
-}
-
-/* Any thread: such a transfer has been moved. Two threads may count one. */
-static void moved_alone(struct host_state *host)
-{
-	unsigned left = atomic_load_explicit(&host->alone, memory_order_relaxed);
-
-	if (left)
-		atomic_store_explicit(&host->alone, left - 1, memory_order_relaxed);
-	atomic_store_explicit(&host->alone_until, clock_nanoseconds(CLOCK_MONOTONIC),
-			      memory_order_relaxed);
-}
-
-/* Any thread: may the caller that posts a transfer move it? It is one system call. */
-static bool is_moved_at_once(struct host_peer *peer, size_t length, bool *alone)
-{
-	const struct route *route = host_peer_route(peer);
-
-	*alone = length >= host_peer_at_once(peer) && route && route->shares &&
-		 is_alone(peer->peer.context->host, length);
-	return *alone || length < host_peer_at_once(peer);
-}
-
 void transfer_offer(struct host_state *host, struct transfer *transfer)
 {
 	struct host_peer *peer = transfer_peer(transfer);
@@ -53,7 +26,10 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 	if (transfer->front || transfer->failed ||
 	    transfer->length < context->share_min[peer->distance] ||
 	    peer_state(&peer->peer) != PEER_LINKED || !host_peer_route(peer)->shares ||
-	    !peer->shares_free || peer->self || is_alone(host, transfer->length))
+	    !peer->shares_free || peer->self)
+		return;
+	transfer->alone = peer->alone && transfer->length < SHARE_BUSY_MAX;
+	if (transfer->alone)
 		return;
 	transfer->slot = (unsigned)__builtin_ctzll(peer->shares_free);
 	transfer->shift = share_granule_shift(transfer->length);
@@ -64,6 +40,8 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 		front = (uint32_t)(context->options.run_max >> transfer->shift);
 	if (!front)
 		front = 1;
+	if (front == transfer->granules)
+		return;
 
 	host_peer_lock(peer);
 	message = (struct message_offer *)message_reserve(peer, sizeof(*message), &status);
@@ -129,8 +107,6 @@ static bool claim(const pf_context *context, struct transfer *transfer)
 	}
 	if (transfer->front == transfer->length)
 		return false;
-	if (is_alone(context->host, transfer->length))
-		moved_alone(context->host);
 	transfer->run = transfer->front;
 	transfer->run_end = transfer->length;
 	transfer->front = transfer->length;
@@ -148,16 +124,17 @@ static void close_share(struct host_state *host, struct transfer *transfer)
 }
 
 /* Has the peer moved all that it claimed? It may return a run that it could not move. */
-static bool peer_moved(struct host_state *host, struct transfer *transfer)
+static bool peer_moved(struct transfer *transfer)
 {
+	struct host_peer *peer = transfer_peer(transfer);
 	struct granules rest;
 
 	if (!transfer->closed) {
 		transfer->peer_granules = share_close(transfer->share, transfer->granules);
 		transfer->closed = true;
-		/* It computes, or moves its own transfers. */
-		if (!transfer->peer_granules && transfer->length < SHARE_BUSY_MAX)
-			atomic_store_explicit(&host->alone, SHARE_ALONE, memory_order_relaxed);
+		if (!transfer->peer_granules && !transfer->failed &&
+		    transfer->length < SHARE_BUSY_MAX)
+			peer->alone = SHARE_ALONE;
 	}
 	if (!share_finished(transfer->share, transfer->granules, transfer->peer_granules, &rest))
 		return false;
@@ -169,9 +146,16 @@ static bool peer_moved(struct host_state *host, struct transfer *transfer)
 /* The share is closed as soon as the peer is done; blocks may wait for their pages long after. */
 static bool peer_finished(struct host_state *host, struct transfer *transfer)
 {
-	if (transfer->share && peer_moved(host, transfer))
+	if (transfer->share && peer_moved(transfer))
 		close_share(host, transfer);
 	return !transfer->share;
+}
+
+static void moved_alone(struct host_state *host, struct host_peer *peer)
+{
+	if (peer->alone)
+		peer->alone--;
+	host->alone_until = clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
 bool transfer_waits(const struct transfer *transfer)
@@ -203,8 +187,11 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 		return host_peer_route(peer)->move(host, transfer);
 	}
 	if (peer_finished(host, transfer) && transfer->run >= transfer->run_end &&
-	    !transfer->moving && !transfer->parked)
+	    !transfer->moving && !transfer->parked) {
+		if (transfer->alone)
+			moved_alone(host, peer);
 		return ADVANCED_TO_END;
+	}
 	if (state == PEER_GONE)
 		goto lost;
 	return transfer->run < transfer->run_end ? ADVANCED_LITTLE : ADVANCED_NOTHING;
@@ -263,13 +250,11 @@ int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t
 	pf_context *context = base->context;
 	struct transfer *transfer;
 	size_t moved = 0;
-	bool alone;
 	int status;
 
-	if (is_moved_at_once(peer, length, &alone) &&
+	/* A short transfer by single copy is one system call: do it here. */
+	if (length < host_peer_at_once(peer) &&
 	    copy_at_once(peer, kind == OPERATION_PUT, local, remote, length, &moved)) {
-		if (alone)
-			moved_alone(context->host);
 		statistic_add(&context->statistics,
 			      kind == OPERATION_PUT ? PF_STAT_PUTS : PF_STAT_GETS, 1);
 		return PF_DONE;

@@ -9,8 +9,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/context.h"
 #include "host/inbox.h"
 #include "host/message.h"
+#include "host/state.h"
 
 /* A filter of system calls may forbid it; QEMU's user-mode emulator does not have it. */
 static bool has_single_copy(void)
@@ -286,6 +288,57 @@ static void test_random_claims(void **state)
 	munmap(memory, room);
 }
 
+/* An offer that is ignored leaves the claim word as it is. */
+static void test_busy(void **state)
+{
+	static const struct {
+		uint64_t length, alone_until;
+		unsigned shares;
+		bool taken;
+	} cases[] = {
+		{ 65536, 0, 0, true },
+		{ 65536, 0, 1, false },
+		{ SHARE_BUSY_MAX, 0, 1, true },
+		/* They are offered at 2 s. */
+		{ 65536, 2000000000, 0, true },
+		{ 65536, 2000000001, 0, false },
+		{ SHARE_BUSY_MAX, 2000000001, 0, true },
+		{ 65536, 2000000000 + SHARE_OFFER_AGE_MAX - 1, 0, false },
+		{ 65536, 2000000000 + SHARE_OFFER_AGE_MAX, 0, true },
+	};
+	uint8_t *memory = test_alloc(2 * SHARE_BUSY_MAX);
+	struct intruder intruder = { 0 };
+	pf_context *context;
+	unsigned i;
+
+	if (!has_single_copy())
+		skip();
+	context = stranger_context(NULL);
+	intruder_enter(&intruder, context);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct message_offer offer = { .initiator = (uintptr_t)memory,
+					       .target = (uintptr_t)memory + SHARE_BUSY_MAX,
+					       .length = cases[i].length,
+					       .time = 2000000000,
+					       .generation = i,
+					       .put = 1,
+					       .shift = SHARE_GRANULE_SHIFT };
+		struct share *share = &intruder.channel.memory->shares[0];
+		uint32_t granules = (uint32_t)(offer.length >> SHARE_GRANULE_SHIFT);
+
+		context->host->shares = cases[i].shares;
+		context->host->alone_until = cases[i].alone_until;
+		share_open(share, i, 1, granules);
+		assert_true(intruder_write(&intruder, MESSAGE_OFFER, &offer, sizeof(offer)));
+		progress(context, 10);
+		assert_int_equal(share_joined(share, granules), cases[i].taken);
+	}
+	context->host->shares = 0;
+	free(memory);
+	intruder_leave(&intruder);
+	pf_close(context);
+}
+
 /* A message with random contents. Its lengths and kinds are plausible in part. */
 static void write_random(struct intruder *intruder, struct random_numbers *numbers)
 {
@@ -496,17 +549,12 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_offers),
-		cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_atomics),
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_unasked_answers),
-		cmocka_unit_test(test_random_claims),
-		cmocka_unit_test(test_random_messages),
-		cmocka_unit_test(test_overwriting_target),
+		cmocka_unit_test(test_kinds),           cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_pieces),          cmocka_unit_test(test_offers),
+		cmocka_unit_test(test_blocks),          cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_answers),         cmocka_unit_test(test_unasked_answers),
+		cmocka_unit_test(test_random_claims),   cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_random_messages), cmocka_unit_test(test_overwriting_target),
 	};
 
 	return cmocka_run_group_tests_name("hostile", tests, set_up, NULL);
