@@ -309,7 +309,7 @@ static void test_busy(void **state)
 	uint8_t *memory = test_alloc(2 * SHARE_BUSY_MAX);
 	struct intruder intruder = { 0 };
 	pf_context *context;
-	unsigned i;
+	unsigned i, tries;
 
 	if (!has_single_copy())
 		skip();
@@ -330,7 +330,14 @@ static void test_busy(void **state)
 		context->host->alone_until = cases[i].alone_until;
 		share_open(share, i, 1, granules);
 		assert_true(intruder_write(&intruder, MESSAGE_OFFER, &offer, sizeof(offer)));
+		/* Once it has this message it has read the offer. */
+		assert_true(intruder_write(&intruder, MESSAGE_USER, "hello", 5));
+		for (tries = 0; tries < 30000 && observed.messages <= i; tries++) {
+			progress(context, 1);
+			usleep(100);
+		}
 		progress(context, 10);
+		assert_int_equal(observed.messages, i + 1);
 		assert_int_equal(share_joined(share, granules), cases[i].taken);
 	}
 	context->host->shares = 0;
