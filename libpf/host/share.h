@@ -45,7 +45,7 @@
  *     its own last unshared transfer ended. Those made later it takes: messages that go to and fro,
  *     one at a time, are faster shared.
  *   - An initiator that got no help does not offer its next SHARE_ALONE transfers with that peer.
- * Two ranks, Open MPI 4.1, benchmarks/mpi, 64 KiB: alltoall 8.2 us instead of 10.5, bibw 19.7 GB/s
+ * Two ranks, Open MPI 4.1, benchmarks/mpi, 64 KiB: alltoall 8.2 us instead of 10.5, bibw 18.5 GB/s
  * instead of 15.7; at 512 KiB bibw is faster shared, 31 GB/s and 26.
  */
 #define SHARE_BUSY_MAX (256u << 10)

@@ -126,7 +126,6 @@ static void close_share(struct host_state *host, struct transfer *transfer)
 /* Has the peer moved all that it claimed? It may return a run that it could not move. */
 static bool peer_moved(struct transfer *transfer)
 {
-	struct host_peer *peer = transfer_peer(transfer);
 	struct granules rest;
 
 	if (!transfer->closed) {
@@ -134,7 +133,7 @@ static bool peer_moved(struct transfer *transfer)
 		transfer->closed = true;
 		if (!transfer->peer_granules && !transfer->failed &&
 		    transfer->length < SHARE_BUSY_MAX)
-			peer->alone = SHARE_ALONE;
+			transfer_peer(transfer)->alone = SHARE_ALONE;
 	}
 	if (!share_finished(transfer->share, transfer->granules, transfer->peer_granules, &rest))
 		return false;
