@@ -305,7 +305,7 @@ enum pf_side { PF_SIDE_NONE, PF_SIDE_LOCAL, PF_SIDE_REMOTE };
 typedef struct pf_completion {
 	int status;        /* PF_OK or PF_ERR_* */
 	enum pf_side side; /* with PF_ERR_FAULT: whose memory; otherwise PF_SIDE_NONE */
-	uint64_t address;  /* with PF_ERR_FAULT: first address that could not be resolved */
+	uint64_t address;  /* with PF_ERR_FAULT: one that could not be resolved */
 	uint64_t value;    /* of pf_atomic: the integer before the operation */
 	void *arg;         /* as given to the operation */
 } pf_completion;

@@ -303,7 +303,8 @@ static void not_answered(void)
 				    &completion),
 		    -ETIMEDOUT);
 	CHECK_EQUAL(completion.fault_side, EXANEST_SIDE_REMOTE);
-	CHECK_EQUAL(completion.fault_address, remote);
+	/* Across a link that loses packets, that of a later block may have been asked for first. */
+	CHECK(completion.fault_address - remote < LENGTH);
 	parameter_set("pager_timeout_ms", before);
 	stop();
 }
