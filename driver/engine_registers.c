@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the layers above ask of an engine in hardware: its spaces, and the blocks that it moves. */
+#include <linux/pm_runtime.h>
 #include <linux/slab.h>
 
 #include "engine_registers.h"
@@ -27,13 +28,14 @@ static int registers_attach(struct exanest_engine *engine, struct exanest_space 
 		return -ENOMEM;
 	INIT_LIST_HEAD(&memory->exports);
 	memory->client = client;
+	error = pm_runtime_resume_and_get(&device->pci->dev);
+	if (error)
+		goto free;
 	error = exanest_tables_init(&memory->tables, &device->pci->dev,
 				    min_t(unsigned int, fls64(client->mm->task_size - 1),
 					  device->address_bits));
-	if (error) {
-		kfree(memory);
-		return error;
-	}
+	if (error)
+		goto put;
 	client->private = memory;
 	mutex_lock(&device->state_lock);
 	/* Contexts may open before exanest_engine_register has returned. */
@@ -41,6 +43,12 @@ static int registers_attach(struct exanest_engine *engine, struct exanest_space 
 	list_add(&memory->link, &device->memories);
 	mutex_unlock(&device->state_lock);
 	return 0;
+
+put:
+	pm_runtime_put_autosuspend(&device->pci->dev);
+free:
+	kfree(memory);
+	return error;
 }
 
 /* state_lock is held. Nothing reaches the export when it returns. */
@@ -85,6 +93,8 @@ static void registers_detach(struct exanest_engine *engine, struct exanest_space
 		exanest_hardware_fail(device, reason);
 	exanest_tables_free(&memory->tables);
 	kfree(memory);
+	pm_runtime_mark_last_busy(&device->pci->dev);
+	pm_runtime_put_autosuspend(&device->pci->dev);
 }
 
 /* state_lock is held, under which no memory is reclaimed: its invalidation may wait for that lock. */
@@ -405,7 +415,9 @@ static int registers_reset(struct exanest_engine *engine)
 	if (device->ready)
 		exanest_hardware_stop(device);
 	exanest_flights_drop(device);
-	if (!device->cut && !device->removed)
+	if (device->asleep)
+		error = 0; /* it starts when it is resumed */
+	else if (!device->cut && !device->removed)
 		error = exanest_hardware_start(device);
 	mutex_unlock(&device->state_lock);
 	return error;

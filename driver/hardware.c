@@ -360,6 +360,18 @@ bool exanest_flight_aborts(struct device_engine *device, unsigned int slot,
 	return aborts;
 }
 
+bool exanest_flights_any(struct device_engine *device)
+{
+	bool any = false;
+	unsigned int i;
+
+	spin_lock(&device->flights_lock);
+	for (i = 0; i < device->depth; i++)
+		any |= device->flights[i].length;
+	spin_unlock(&device->flights_lock);
+	return any;
+}
+
 void exanest_flights_drop(struct device_engine *device)
 {
 	mutex_lock(&device->completions.lock);

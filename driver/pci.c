@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The PCI functions that are engines. */
+#include <linux/delay.h>
 #include <linux/dma-mapping.h>
 #include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/pm_runtime.h>
 #include <linux/random.h>
 
 #include "block.h"
@@ -14,6 +16,10 @@
 #define NODES_MAX 64U
 #define ENTRIES_MAX 256U /* of a queue: the blocks that an engine has outstanding at most */
 #define ATOMICS_ALL (0x3fU | 0x3fU << 16) /* six operations, of 4 and of 8 bytes */
+/* How long an engine stays awake without a context, where it may sleep. */
+#define AUTOSUSPEND_MS 1000
+/* How long a suspend waits for blocks that an engine has; those of other nodes may take longer. */
+#define SUSPEND_MS 500
 /* Longest COMMAND_TIME that is believed. */
 #define COMMAND_TIME_MAX_US (10U * USEC_PER_SEC)
 
@@ -232,6 +238,13 @@ static int registers_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	if (error)
 		goto stop;
 	pci_info(pci, "engine with %u blocks in flight\n", device->depth);
+	pm_runtime_set_autosuspend_delay(&pci->dev, AUTOSUSPEND_MS);
+	pm_runtime_use_autosuspend(&pci->dev);
+	/* With a link it stays awake: other nodes are to have an answer. */
+	if (!device->peers_count) {
+		pm_runtime_mark_last_busy(&pci->dev);
+		pm_runtime_put_autosuspend(&pci->dev);
+	}
 	return 0;
 
 stop:
@@ -265,6 +278,9 @@ static void registers_remove(struct pci_dev *pci)
 {
 	struct device_engine *device = pci_get_drvdata(pci);
 
+	if (!device->peers_count)
+		pm_runtime_get_noresume(&pci->dev); /* what probe has put */
+	pm_runtime_dont_use_autosuspend(&pci->dev);
 	mutex_lock(&device->state_lock);
 	device->removed = true;
 	if (device->ready)
@@ -276,6 +292,48 @@ static void registers_remove(struct pci_dev *pci)
 	pci_clear_master(pci);
 	xa_destroy(&device->exports);
 }
+
+/*
+ * Nothing is given to it any more: for the suspend of the machine the worker of the engine is
+ * frozen; without that there is no context. What it has not done after a while it is given again.
+ */
+static int registers_suspend(struct device *owner)
+{
+	struct device_engine *device = dev_get_drvdata(owner);
+	unsigned long deadline = jiffies + msecs_to_jiffies(SUSPEND_MS);
+
+	while (exanest_flights_any(device) && time_before(jiffies, deadline))
+		usleep_range(100, 200);
+	mutex_lock(&device->state_lock);
+	device->asleep = true;
+	if (device->ready)
+		exanest_hardware_stop(device);
+	mutex_unlock(&device->state_lock);
+	return 0;
+}
+
+static int registers_resume(struct device *owner)
+{
+	struct device_engine *device = dev_get_drvdata(owner);
+	int error = -EIO;
+
+	mutex_lock(&device->state_lock);
+	device->asleep = false;
+	if (!device->cut)
+		error = exanest_hardware_start(device);
+	mutex_unlock(&device->state_lock);
+	/* The reset tries once more, or gives it up. */
+	if (error)
+		exanest_hardware_fail(device, "it did not start after a suspend");
+	else if (exanest_flights_any(device))
+		exanest_hardware_fail(device, "it had blocks when it was suspended");
+	return 0;
+}
+
+static const struct dev_pm_ops registers_pm = {
+	SYSTEM_SLEEP_PM_OPS(registers_suspend, registers_resume)
+		RUNTIME_PM_OPS(registers_suspend, registers_resume, NULL)
+};
 
 /*
  * No MODULE_DEVICE_TABLE: a machine with an ivshmem device would load the module for it,
@@ -291,6 +349,7 @@ static struct pci_driver registers_driver = {
 	.id_table = registers_ids,
 	.probe = registers_probe,
 	.remove = registers_remove,
+	.driver.pm = pm_ptr(&registers_pm),
 };
 
 int exanest_registers_start(void)

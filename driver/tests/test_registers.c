@@ -293,6 +293,98 @@ static void removed(void)
 	device_close(&device);
 }
 
+/* A file of the device's power management: NAME is the engine's. */
+static void power_file(char path[300], const char *name, const char *file)
+{
+	snprintf(path, 300, PCI_DEVICES "/%s/power/%s", name, file);
+}
+
+static void await_power(const char *name, const char *state)
+{
+	time_t end = time(NULL) + END_SECONDS;
+	char path[300];
+
+	power_file(path, name, "runtime_status");
+	while (!contains(path, state)) {
+		CHECK(time(NULL) < end);
+		usleep(10000);
+	}
+}
+
+/* Where it may, an engine without a context is suspended. It is awake before a context is open. */
+static void sleeps(void)
+{
+	char name[sizeof(((struct exanest_query *)0)->engine)], control[300];
+	unsigned int round;
+
+	start();
+	snprintf(name, sizeof(name), "%s", device_engine(&device));
+	power_file(control, name, "control");
+	CHECK(write_file(control, "auto"));
+	await_power(name, "active");
+	for (round = 1; round <= 2; round++) {
+		pattern_fill(local, LENGTH, round);
+		forget(remote);
+		CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+		CHECK_EQUAL(pattern_differs(remote, LENGTH, round), LENGTH);
+		device_close(&device);
+		await_power(name, "suspended");
+		CHECK_EQUAL(engine_count(name, "transfers"), -1);
+		device_open(&device, NULL);
+		CHECK(!is_software(&device));
+		await_power(name, "active");
+		CHECK_EQUAL(engine_count(name, "transfers"), 0);
+	}
+	device_close(&device);
+	CHECK_EQUAL(engine_count(name, "resets"), 0);
+	/* Also while it sleeps the device can be taken from the driver. */
+	await_power(name, "suspended");
+	CHECK(write_file(DRIVER "/unbind", name));
+	CHECK(write_file(DRIVER "/bind", name));
+	await_power(name, "suspended");
+	CHECK(write_file(control, "on"));
+	await_power(name, "active");
+}
+
+/*
+ * The machine is suspended while blocks are in flight; pm_test=devices resumes it after 5 s. Nothing
+ * is lost. The root file system of driver/tests/vm does not survive that: what is needed is in memory.
+ */
+static void suspended(void)
+{
+	enum { BYTES = 16 << 20, COUNT = 16 };
+	struct exanest_submission put = { .op = EXANEST_OP_PUT, .length = BYTES };
+	char name[sizeof(((struct exanest_query *)0)->engine)];
+	struct exanest_completion completion;
+	unsigned int i;
+
+	start();
+	CHECK_EQUAL(mlockall(MCL_CURRENT), 0);
+	snprintf(name, sizeof(name), "%s", device_engine(&device));
+	local = map_private(BYTES, true);
+	remote = map_private(BYTES, true);
+	pattern_fill(local, BYTES, 1);
+	put.peer = device.address;
+	put.local = (uintptr_t)local;
+	put.remote = (uintptr_t)remote;
+	CHECK_EQUAL(device_do(&device, &put).status, 0);
+	CHECK(engine_count(name, "bytes") >= BYTES);
+	for (i = 0; i < COUNT; i++)
+		device_submit(&device, &put);
+	CHECK(write_file("/sys/power/pm_test", "devices"));
+	CHECK(write_file("/sys/power/state", "freeze"));
+	CHECK(write_file("/sys/power/pm_test", "none"));
+	for (i = 0; i < COUNT; i++) {
+		device_wait(&device, &completion);
+		CHECK_EQUAL(completion.status, 0);
+	}
+	CHECK_EQUAL(pattern_differs(remote, BYTES, 1), BYTES);
+	/* It was off meanwhile: it has forgotten what it moved before. */
+	CHECK(engine_count(name, "bytes") <= COUNT * (long)BYTES);
+	CHECK_EQUAL(engine_count(name, "resets"), 0);
+	device_close(&device);
+}
+
 /* See driver/tests/vm --engine. */
 static void kill_engine(void)
 {
@@ -333,10 +425,16 @@ static void killed(void)
 static const struct test tests[] = {
 	{ "faults", faults },   { "unaligned", unaligned }, { "invalidated", invalidated },
 	{ "refused", refused }, { "foreign", foreign },     { "failed", failed },
-	{ "removed", removed }, { "killed", killed },       { NULL, NULL },
+	{ "removed", removed }, { "sleeps", sleeps },       { "killed", killed },
+	{ NULL, NULL },
 };
+
+/* In a machine of its own. */
+static const struct test last[] = { { "suspended", suspended }, { NULL, NULL } };
 
 int main(int argc, char **argv)
 {
-	return tests_run("registers", tests, argc, argv);
+	bool suspend = argc == 2 && !strcmp(argv[1], last[0].name);
+
+	return tests_run("registers", suspend ? last : tests, argc, argv);
 }
