@@ -39,7 +39,7 @@ static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
 	 * The lines that the reader polls come last: if they were written first, the reader would take
 	 * them back, and the store that publishes the entry would wait for them once more.
 	 */
-	memcpy(rest, payload + lead, length - lead);
+	ring_fill(&peer->out.ring, rest, payload + lead, length - lead);
 	memcpy(data + header_length, payload, lead);
 	if (header_length)
 		memcpy(data, header, header_length);
@@ -63,7 +63,7 @@ static inline bool send_whole(struct host_peer *peer, uint8_t tag, const void *h
 	if (pack)
 		pack(destination + header_length, length, arg);
 	else if (length)
-		memcpy(destination + header_length, payload, length);
+		ring_fill(&peer->out.ring, destination + header_length, payload, length);
 	message_commit(peer, header_length + length, MESSAGE_USER, tag);
 	return true;
 }

@@ -3,6 +3,7 @@
 
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "base/number.h"
 
 /* Linux maps the pages of a file in aligned pieces of this length (fault_around_bytes). */
@@ -88,7 +89,7 @@ static void wrap(struct ring *ring, uint64_t offset)
 bool ring_go_on(struct ring *ring, size_t length)
 {
 	uint64_t offset = ring->position & (ring->size - 1);
-	uint64_t tail = atomic_load_explicit(ring->tail, memory_order_acquire);
+	uint64_t tail = ring_load_tail(ring);
 	uint64_t unread = ring->position - tail;
 	uint64_t need = ring_span(length) + RING_HEADER;
 	bool few = unread < 2 * RING_PUBLISH_EMPTY && ring->entries * need <= ring->lap;
@@ -117,4 +118,45 @@ bool ring_go_on(struct ring *ring, size_t length)
 	}
 	make_pages(ring, length, unread);
 	return true;
+}
+
+void ring_line_took(struct ring *ring, uint64_t ns)
+{
+	if (ns < RING_NEAR_NS)
+		return;
+	/* An interrupt counts as a few slow lines. */
+	if (ns > 4 * RING_FAR_NS)
+		ns = 4 * RING_FAR_NS;
+	ring->line_time = (7 * ring->line_time + (uint32_t)ns) / 8;
+	ring->far = ring->line_time > RING_FAR_NS;
+}
+
+/*
+ * The address depends on the time, although what is added is 0: else a processor begins the load before it
+ * has read the clock, and the time seems short.
+ */
+static uint64_t load_after(const _Atomic uint64_t *word, uint64_t time)
+{
+	uint64_t same = time;
+
+	__asm__ volatile("" : "+r"(same));
+	return atomic_load_explicit(word + (same - time), memory_order_acquire);
+}
+
+void ring_measure(struct ring *ring)
+{
+	uint64_t begin = clock_nanoseconds(CLOCK_MONOTONIC);
+	uint64_t start = clock_nanoseconds(CLOCK_MONOTONIC);
+	uint64_t tail = load_after(ring->tail, start);
+	uint64_t end = clock_nanoseconds(CLOCK_MONOTONIC);
+	uint64_t reading = start - begin, took = end - start;
+
+	/* Not stored since it was loaded: the line was here. */
+	if (tail == ring->tail_loaded) {
+		ring->far_entries = RING_FAR_ENTRIES / 4;
+		return;
+	}
+	ring->tail_loaded = tail;
+	ring->far_entries = RING_FAR_ENTRIES;
+	ring_line_took(ring, took > reading ? took - reading : 0);
 }

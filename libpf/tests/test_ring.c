@@ -451,11 +451,68 @@ static void test_lying_tail(void **state)
 	close_ends(ends);
 }
 
+static void test_past_cache(void **state)
+{
+	enum { PLACES = 64, LONGEST = 300 };
+	uint8_t from[PLACES + LONGEST], to[2 * PLACES + LONGEST];
+	size_t place, length, i;
+
+	(void)state;
+	pattern_fill(from, sizeof(from), 1);
+	for (place = 0; place < PLACES; place++) {
+		for (length = 0; length <= LONGEST; length++) {
+			const uint8_t *source = from + (place * 7 + length) % PLACES;
+			uint8_t *copy = to + place;
+
+			memset(to, 0, sizeof(to));
+			past_cache_copy(copy, source, length);
+			assert_memory_equal(copy, source, length);
+			for (i = 0; i < sizeof(to); i++)
+				assert_true(!to[i] || (i >= place && i < place + length));
+		}
+	}
+}
+
+static void lines_take(struct ring *ring, unsigned count, uint64_t ns)
+{
+	while (count--)
+		ring_line_took(ring, ns);
+}
+
+/* It takes several slow lines, or quick ones, to change what is thought of the reader's place. */
+static void test_far(void **state)
+{
+	struct ends *ends = open_ends(state);
+	struct ring *ring = &ends->writer;
+
+	assert_false(ring->far);
+	lines_take(ring, 100, RING_FAR_NS / 2);
+	lines_take(ring, 1, 1000000000);
+	assert_false(ring->far);
+	lines_take(ring, 1, 2 * RING_FAR_NS);
+	assert_false(ring->far);
+	lines_take(ring, 20, 2 * RING_FAR_NS);
+	assert_true(ring->far);
+	/* Lines that were here say nothing. */
+	lines_take(ring, 100, 0);
+	assert_true(ring->far);
+	lines_take(ring, 20, RING_FAR_NS / 2);
+	assert_false(ring->far);
+	/* A tail that does not move says nothing. */
+	lines_take(ring, 20, 2 * RING_FAR_NS);
+	atomic_store(ring->tail, ring->tail_loaded);
+	for (int i = 0; i < 100; i++)
+		ring_measure(ring);
+	assert_true(ring->far);
+	close_ends(ends);
+}
+
 #define THREAD_MESSAGES REPEAT(100000)
 
 struct writing {
 	struct ring *ring;
 	struct random_numbers numbers;
+	uint8_t *bytes; /* 64 more than the longest entry */
 };
 
 static size_t thread_length(const struct ring *ring, struct random_numbers *numbers)
@@ -474,7 +531,10 @@ static void *write_all(void *arg)
 
 		while (!(payload = ring_reserve(writing->ring, length)))
 			sched_yield();
-		pattern_fill(payload, length, number);
+		/* Past the caches and not, from any place in a line. */
+		writing->ring->far = past_cache_supported() && number / 64 % 2;
+		pattern_fill(writing->bytes + number % 64, length, number);
+		ring_fill(writing->ring, payload, writing->bytes + number % 64, length);
 		ring_commit(writing->ring, length, kind_of(number), (uint8_t)number);
 	}
 	return NULL;
@@ -484,7 +544,8 @@ static void test_threads(void **state)
 {
 	struct random_numbers numbers = random_start("ring, two threads");
 	struct ends *ends = open_ends(state);
-	struct writing writing = { &ends->writer, numbers };
+	struct writing writing = { &ends->writer, numbers,
+				   test_alloc(ring_longest(&ends->writer) + 64) };
 	uint64_t number, wrong = 0;
 	pthread_t writer;
 
@@ -524,6 +585,8 @@ int main(void)
 		WITH_ALL(test_hostile_skip),
 		WITH_ALL(test_lying_tail),
 		WITH_ALL(test_threads),
+		WITH(test_past_cache, growing),
+		WITH(test_far, growing),
 		WITH(test_growth, growing),
 		WITH(test_short, growing),
 		WITH(test_ahead, large),

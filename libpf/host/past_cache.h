@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies whose destination goes past the caches to memory (non-temporal stores), for a reader on
+ * another processor: lines that the reader has cached are not fetched to be overwritten, and it reads
+ * them from memory instead of from this processor's cache.
+ */
+#ifndef PF_PAST_CACHE_H
+#define PF_PAST_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define PAST_CACHE_LINE 64
+
+/* Whether this processor has such stores. arm64's are only a hint, and were not measured. */
+static inline bool past_cache_supported(void)
+{
+#ifdef __SSE2__
+	return true;
+#else
+	return false;
+#endif
+}
+
+/*
+ * As memcpy. Lines that it fills in part are written as usual. What the calling thread stores afterwards
+ * is visible after the copy: such stores are not ordered with others by themselves, hence the fence.
+ */
+static inline void past_cache_copy(uint8_t *to, const uint8_t *from, size_t length)
+{
+#ifdef __SSE2__
+	size_t lead = -(uintptr_t)to % PAST_CACHE_LINE;
+
+	if (lead > length)
+		lead = length;
+	memcpy(to, from, lead);
+	to += lead, from += lead, length -= lead;
+	while (length >= PAST_CACHE_LINE) {
+		const __m128i *source = (const __m128i *)(const void *)from;
+		__m128i *line = (__m128i *)(void *)to;
+		__m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
+		__m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
+
+		_mm_stream_si128(line, a);
+		_mm_stream_si128(line + 1, b);
+		_mm_stream_si128(line + 2, c);
+		_mm_stream_si128(line + 3, d);
+		to += PAST_CACHE_LINE, from += PAST_CACHE_LINE, length -= PAST_CACHE_LINE;
+	}
+	memcpy(to, from, length);
+	_mm_sfence();
+#else
+	memcpy(to, from, length);
+#endif
+}
+
+#endif
