@@ -67,6 +67,7 @@ struct exanest_engine {
 
 	bool full;    /* it did not accept all */
 	bool failing; /* a reset is on its way */
+	bool resumed; /* because it was off */
 	bool dead;
 	const char *reason; /* of the reset */
 	unsigned long full_deadline;
@@ -521,6 +522,15 @@ void exanest_engine_fail(struct exanest_engine *engine, const char *reason)
 }
 EXPORT_SYMBOL_GPL(exanest_engine_fail);
 
+void exanest_engine_resumed(struct exanest_engine *engine)
+{
+	if (READ_ONCE(engine->dead))
+		return;
+	WRITE_ONCE(engine->resumed, true);
+	WRITE_ONCE(engine->failing, true);
+	queue_work(engine->worker, &engine->reset_work);
+}
+
 /* Another node may take its time, but the engine is to be there. */
 static bool engine_answers(struct exanest_engine *engine)
 {
@@ -570,8 +580,8 @@ static void engine_watch(struct work_struct *work)
 		queue_delayed_work(engine->worker, &engine->watchdog, next);
 }
 
-/* Nothing of the engine moves any more: the blocks in flight go back. */
-static void engine_give_back(struct exanest_engine *engine)
+/* Nothing of the engine moves any more: the blocks in flight go back. late: end those that are. */
+static void engine_give_back(struct exanest_engine *engine, bool late)
 {
 	unsigned long now = jiffies;
 	struct exanest_result result;
@@ -585,7 +595,7 @@ static void engine_give_back(struct exanest_engine *engine)
 	while ((slot = list_first_entry_or_null(&engine->in_flight, struct slot, link))) {
 		result = (struct exanest_result){ .status = -ECANCELED };
 		if (engine->dead || slot->what.op == EXANEST_OP_ATOMIC ||
-		    time_after_eq(now, slot->deadline))
+		    (late && time_after_eq(now, slot->deadline)))
 			result.status = -EIO;
 		block = slot_release(engine, slot);
 		spin_unlock(&engine->slots_lock);
@@ -600,6 +610,7 @@ static void engine_reset(struct work_struct *work)
 {
 	struct exanest_engine *engine = container_of(work, struct exanest_engine, reset_work);
 	const struct exanest_engine_operations *operations;
+	bool resumed = xchg(&engine->resumed, false);
 	int held, error;
 
 	operations = operations_hold(engine, &held);
@@ -608,19 +619,24 @@ static void engine_reset(struct work_struct *work)
 		operations_release(engine, held);
 		return;
 	}
-	pr_warn_ratelimited("exanest: engine %s is reset: %s\n", engine->name, engine->reason);
+	if (!resumed)
+		pr_warn_ratelimited("exanest: engine %s is reset: %s\n", engine->name,
+				    engine->reason);
 	error = operations->reset ? operations->reset(engine) : -ENODEV;
 	operations_release(engine, held);
 
 	spin_lock(&engine->slots_lock);
-	engine->resets++;
-	if ((error || ++engine->failures >= RESETS_MAX) && !engine->dead) {
+	if (!resumed) {
+		engine->resets++;
+		engine->failures++;
+	}
+	if ((error || engine->failures >= RESETS_MAX) && !engine->dead) {
 		pr_err("exanest: engine %s is given up: %s\n", engine->name,
 		       error ? "it cannot be reset" : "resets do not help");
 		WRITE_ONCE(engine->dead, true);
 	}
 	spin_unlock(&engine->slots_lock);
-	engine_give_back(engine);
+	engine_give_back(engine, !resumed);
 	WRITE_ONCE(engine->failing, false);
 	engine_wake(engine);
 }
@@ -818,7 +834,7 @@ void exanest_engine_unregister(struct exanest_engine *engine)
 	WRITE_ONCE(engine->operations, &no_operations);
 	synchronize_srcu(&engine->srcu);
 	/* No operation runs, and none will. */
-	engine_give_back(engine);
+	engine_give_back(engine, true);
 	exanest_spaces_detach(engine);
 	engine_wake(engine);
 	exanest_engine_put(engine);

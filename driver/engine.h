@@ -204,6 +204,11 @@ void exanest_engine_fault(struct exanest_engine *engine, struct exanest_export *
 			  const struct exanest_remote_fault *fault);
 /* After submit did not accept all: there is room. A completion says the same. */
 void exanest_engine_room(struct exanest_engine *engine);
+/*
+ * The engine was off, as in a suspend, and may be started: reset follows, once workqueues are not frozen any
+ * more. Blocks that it had are submitted again; atomics end with -EIO. Any context.
+ */
+void exanest_engine_resumed(struct exanest_engine *engine);
 /* It has to be reset. reason: static text, for the log. Any context, interrupts too. */
 void exanest_engine_fail(struct exanest_engine *engine, const char *reason);
 

@@ -415,8 +415,8 @@ static int registers_reset(struct exanest_engine *engine)
 	if (device->ready)
 		exanest_hardware_stop(device);
 	exanest_flights_drop(device);
-	if (device->asleep)
-		error = 0; /* it starts when it is resumed */
+	if (device->suspended)
+		error = 0; /* it starts after the resume */
 	else if (!device->cut && !device->removed)
 		error = exanest_hardware_start(device);
 	mutex_unlock(&device->state_lock);
@@ -462,18 +462,23 @@ static const char *const counter_names[] = {
 static bool registers_count(struct exanest_engine *engine, u64 *values)
 {
 	struct device_engine *device = device_of(engine);
+	/* 0: it may be suspended. Less: this kernel has no runtime power management. */
+	int in_use = pm_runtime_get_if_in_use(&device->pci->dev);
+	bool all = in_use;
 	unsigned int i;
 
 	BUILD_BUG_ON(EXANEST_ENGINE_COUNTERS > EXANEST_ENGINE_COUNTERS_MAX);
-	for (i = 0; i < EXANEST_ENGINE_COUNTERS; i++) {
+	for (i = 0; i < EXANEST_ENGINE_COUNTERS && all; i++) {
 		/* A register of a device that is gone takes long to read. */
-		if (!READ_ONCE(device->ready))
-			return false;
-		values[i] = readq(device->registers + EXANEST_REG_COUNTERS + i * sizeof(u64));
-		if (values[i] == U64_MAX)
-			return false;
+		all = READ_ONCE(device->ready);
+		if (all)
+			values[i] =
+				readq(device->registers + EXANEST_REG_COUNTERS + i * sizeof(u64));
+		all = all && values[i] != U64_MAX;
 	}
-	return true;
+	if (in_use > 0)
+		pm_runtime_put_autosuspend(&device->pci->dev);
+	return all;
 }
 
 const struct exanest_engine_operations exanest_registers_operations = {

@@ -62,7 +62,7 @@ struct device_engine {
 	struct mutex state_lock; /* of what follows */
 	bool cut;                /* no bus master any more: it did not stop */
 	bool removed;
-	bool asleep; /* between suspend and resume; it is off */
+	bool suspended; /* it is off */
 	u64 incarnation;
 	u32 generation; /* of the last space */
 	struct list_head memories;
@@ -176,7 +176,7 @@ bool exanest_flight_take(struct device_engine *device, u64 tag, struct exanest_d
  */
 bool exanest_flight_aborts(struct device_engine *device, unsigned int slot,
 			   const struct exanest_export *client, u32 *tag);
-/* Whether the engine has any block. */
+/* Whether a block is in flight in the engine. */
 bool exanest_flights_any(struct device_engine *device);
 /* state_lock is held, and the engine is off. No handler has a block in hand when it returns. */
 void exanest_flights_drop(struct device_engine *device);

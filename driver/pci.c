@@ -16,9 +16,9 @@
 #define NODES_MAX 64U
 #define ENTRIES_MAX 256U /* of a queue: the blocks that an engine has outstanding at most */
 #define ATOMICS_ALL (0x3fU | 0x3fU << 16) /* six operations, of 4 and of 8 bytes */
-/* How long an engine stays awake without a context, where it may sleep. */
+/* After its last context an engine is suspended, where power/control permits. */
 #define AUTOSUSPEND_MS 1000
-/* How long a suspend waits for blocks that an engine has; those of other nodes may take longer. */
+/* How long a suspend waits for blocks in flight; those to other nodes may take longer. */
 #define SUSPEND_MS 500
 /* Longest COMMAND_TIME that is believed. */
 #define COMMAND_TIME_MAX_US (10U * USEC_PER_SEC)
@@ -240,7 +240,7 @@ static int registers_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	pci_info(pci, "engine with %u blocks in flight\n", device->depth);
 	pm_runtime_set_autosuspend_delay(&pci->dev, AUTOSUSPEND_MS);
 	pm_runtime_use_autosuspend(&pci->dev);
-	/* With a link it stays awake: other nodes are to have an answer. */
+	/* With a link it is never suspended at run time: it serves other nodes. */
 	if (!device->peers_count) {
 		pm_runtime_mark_last_busy(&pci->dev);
 		pm_runtime_put_autosuspend(&pci->dev);
@@ -279,7 +279,7 @@ static void registers_remove(struct pci_dev *pci)
 	struct device_engine *device = pci_get_drvdata(pci);
 
 	if (!device->peers_count)
-		pm_runtime_get_noresume(&pci->dev); /* what probe has put */
+		pm_runtime_get_noresume(&pci->dev); /* the reference that probe dropped */
 	pm_runtime_dont_use_autosuspend(&pci->dev);
 	mutex_lock(&device->state_lock);
 	device->removed = true;
@@ -294,8 +294,8 @@ static void registers_remove(struct pci_dev *pci)
 }
 
 /*
- * Nothing is given to it any more: for the suspend of the machine the worker of the engine is
- * frozen; without that there is no context. What it has not done after a while it is given again.
+ * Suspend of the machine, and an image of it: tasks and the worker are frozen, so no block is submitted. At
+ * run time: no context is open. Blocks that are not complete after SUSPEND_MS are submitted again.
  */
 static int registers_suspend(struct device *owner)
 {
@@ -305,28 +305,28 @@ static int registers_suspend(struct device *owner)
 	while (exanest_flights_any(device) && time_before(jiffies, deadline))
 		usleep_range(100, 200);
 	mutex_lock(&device->state_lock);
-	device->asleep = true;
+	device->suspended = true;
 	if (device->ready)
 		exanest_hardware_stop(device);
 	mutex_unlock(&device->state_lock);
 	return 0;
 }
 
+/*
+ * It starts when the worker runs: not while an image of the machine is written, in which what other
+ * nodes put meanwhile would be missing.
+ */
 static int registers_resume(struct device *owner)
 {
 	struct device_engine *device = dev_get_drvdata(owner);
-	int error = -EIO;
 
 	mutex_lock(&device->state_lock);
-	device->asleep = false;
+	device->suspended = false;
+	/* The kernel that loaded an image may have left it on. */
 	if (!device->cut)
-		error = exanest_hardware_start(device);
+		exanest_hardware_stop(device);
 	mutex_unlock(&device->state_lock);
-	/* The reset tries once more, or gives it up. */
-	if (error)
-		exanest_hardware_fail(device, "it did not start after a suspend");
-	else if (exanest_flights_any(device))
-		exanest_hardware_fail(device, "it had blocks when it was suspended");
+	exanest_engine_resumed(device->engine);
 	return 0;
 }
 

@@ -289,10 +289,11 @@ static irqreturn_t fault_interrupt(int irq, void *data)
 static irqreturn_t status_interrupt(int irq, void *data)
 {
 	struct device_engine *device = data;
-	u32 status = register_read(device, EXANEST_REG_STATUS);
+	u32 status;
 
 	if (!READ_ONCE(device->ready))
-		return IRQ_HANDLED; /* who starts or stops it looks */
+		return IRQ_HANDLED; /* what starts or stops it looks */
+	status = register_read(device, EXANEST_REG_STATUS);
 	if (status == EXANEST_ENGINE_FAILED) {
 		dev_err_ratelimited(&device->pci->dev, "it failed: error %u, detail %#llx\n",
 				    register_read(device, EXANEST_REG_ERROR),
