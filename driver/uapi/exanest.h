@@ -156,7 +156,7 @@ enum exanest_side {
 struct exanest_completion {
 	__u64 cookie;
 	__u64 value;         /* atomics: the value before the operation */
-	__u64 fault_address; /* where a fault ended it; of several, not always the lowest */
+	__u64 fault_address; /* where a fault ended it: any, if several could not be had */
 	__s32 status;        /* 0 or a negative errno; see driver/README.md */
 	__u32 fault_side;    /* whose address it is, enum exanest_side; 0: no fault ended it */
 };

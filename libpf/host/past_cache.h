@@ -12,7 +12,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __SSE2__
+/* Sanitizers do not see such stores. */
+#if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define PAST_CACHE
 #include <emmintrin.h>
 #endif
 
@@ -21,7 +23,7 @@
 /* Whether this processor has such stores. arm64's are only a hint, and were not measured. */
 static inline bool past_cache_supported(void)
 {
-#ifdef __SSE2__
+#ifdef PAST_CACHE
 	return true;
 #else
 	return false;
@@ -34,13 +36,15 @@ static inline bool past_cache_supported(void)
  */
 static inline void past_cache_copy(uint8_t *to, const uint8_t *from, size_t length)
 {
-#ifdef __SSE2__
+#ifdef PAST_CACHE
 	size_t lead = -(uintptr_t)to % PAST_CACHE_LINE;
 
 	if (lead > length)
 		lead = length;
 	memcpy(to, from, lead);
-	to += lead, from += lead, length -= lead;
+	to += lead;
+	from += lead;
+	length -= lead;
 	while (length >= PAST_CACHE_LINE) {
 		const __m128i *source = (const __m128i *)(const void *)from;
 		__m128i *line = (__m128i *)(void *)to;
@@ -51,7 +55,9 @@ static inline void past_cache_copy(uint8_t *to, const uint8_t *from, size_t leng
 		_mm_stream_si128(line + 1, b);
 		_mm_stream_si128(line + 2, c);
 		_mm_stream_si128(line + 3, d);
-		to += PAST_CACHE_LINE, from += PAST_CACHE_LINE, length -= PAST_CACHE_LINE;
+		to += PAST_CACHE_LINE;
+		from += PAST_CACHE_LINE;
+		length -= PAST_CACHE_LINE;
 	}
 	memcpy(to, from, length);
 	_mm_sfence();

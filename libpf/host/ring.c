@@ -127,8 +127,8 @@ void ring_line_took(struct ring *ring, uint64_t ns)
 	/* An interrupt counts as a few slow lines. */
 	if (ns > 4 * RING_FAR_NS)
 		ns = 4 * RING_FAR_NS;
-	ring->line_time = (7 * ring->line_time + (uint32_t)ns) / 8;
-	ring->far = ring->line_time > RING_FAR_NS;
+	ring->line_time += (uint32_t)ns - ring->line_time / 8;
+	ring->far = ring->line_time > 8 * RING_FAR_NS;
 }
 
 /*
@@ -158,5 +158,6 @@ void ring_measure(struct ring *ring)
 	}
 	ring->tail_loaded = tail;
 	ring->far_entries = RING_FAR_ENTRIES;
-	ring_line_took(ring, took > reading ? took - reading : 0);
+	if (reading <= RING_FAR_READING && took > reading)
+		ring_line_took(ring, took - reading);
 }

@@ -91,7 +91,12 @@
 #define RING_NEAR_NS 10
 /* Entries of that length until a line is timed again, with three readings of the clock (60 ns). */
 #define RING_FAR_ENTRIES 16
-/* Bytes at the start of an entry that are written as usual where the rest goes past the caches. */
+/* With a clock that takes longer, ns, as where it is a system call, readers are never far. */
+#define RING_FAR_READING 100
+/*
+ * Of an entry that goes past the caches, bytes that are fetched to be written: the header and the first piece
+ * of a message in pieces are written as usual.
+ */
 #define RING_FAR_HEAD 192
 /* The reader stores the tail after so many bytes, or after fewer if the ring is empty. */
 #define RING_PUBLISH (4u << 10)
@@ -108,9 +113,9 @@ struct ring {
 	uint64_t made;        /* writer: offset up to which it has made pages, at most lap */
 	uint64_t stop;        /* writer: offset at which ring_go_on decides; at most lap */
 	bool far;             /* writer: the reader is far; see RING_FAR_NS */
-	bool past;            /* writer: a part of the entry in the making went past the caches */
+	bool past;            /* writer: a part of the entry being written went past the caches */
 	unsigned far_entries; /* writer: see RING_FAR_ENTRIES */
-	uint32_t line_time;   /* writer: mean of what was measured, ns */
+	uint32_t line_time;   /* writer: eight times the mean time of a line, ns */
 	uint64_t tail_loaded; /* writer: *tail last loaded */
 	int file;             /* writer: the memory's file, in which the ring begins at start */
 	off_t start;
@@ -194,14 +199,16 @@ static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
 
 /* Writer: load *tail, and time that; sets far. */
 void ring_measure(struct ring *ring);
-/* Its second half: a line that the reader stored took that long, ns. */
+/* Account one line that the reader stored and that took so many ns; sets far. */
 void ring_line_took(struct ring *ring, uint64_t ns);
 
 /* Writer: as memcpy, of a part of the entry that ring_reserve returned. */
 static inline void ring_fill(struct ring *ring, uint8_t *to, const void *from, size_t length)
 {
 	if (length >= RING_FAR_LEAST && past_cache_supported()) {
-		if (!ring->far_entries--)
+		if (ring->far_entries)
+			ring->far_entries--;
+		else
 			ring_measure(ring);
 		if (ring->far) {
 			past_cache_copy(to, from, length);
