@@ -124,11 +124,14 @@ void ring_line_took(struct ring *ring, uint64_t ns)
 {
 	if (ns < RING_NEAR_NS)
 		return;
-	/* An interrupt counts as a few slow lines. */
-	if (ns > 4 * RING_FAR_NS)
-		ns = 4 * RING_FAR_NS;
-	ring->line_time += (uint32_t)ns - ring->line_time / 8;
-	ring->far = ring->line_time > 8 * RING_FAR_NS;
+	if (ns > RING_FAR_NS)
+		ring->far_votes += ring->far_votes < RING_FAR_VOTES;
+	else
+		ring->far_votes -= ring->far_votes > 0;
+	if (!ring->far_votes)
+		ring->far = false;
+	else if (ring->far_votes == RING_FAR_VOTES)
+		ring->far = true;
 }
 
 /*

@@ -78,7 +78,7 @@
 /* Bytes of a grown lap whose pages are made at a time; the first entry waits for all of them. */
 #define RING_PART (64u << 10)
 /*
- * The reader is far if a line that it stored takes more than RING_FAR_NS, about as long as one from
+ * The reader is far if lines that it stored take more than RING_FAR_NS, about as long as some from
  * memory: then the parts of entries that are at least RING_FAR_LEAST bytes long go past the caches. Where a
  * line takes 160 ns, half a round trip of 4, 8, 16 and 32 KiB takes 1.3, 1.8, 2.7 and 4.2 instead of 2.5,
  * 4.9, 9.2 and 17.4 us, and a stream of them goes at 7.7, 10.9, 14.1 and 15.3 instead of 2.1, 2.1, 2.2 and
@@ -86,6 +86,8 @@
  * 25 ns, streams of 16 KiB would go past the caches at 14, but through them at 28 GB/s.
  */
 #define RING_FAR_NS 45
+/* How many more lines must have taken longer than not, or the other way round, to change that. */
+#define RING_FAR_VOTES 16
 #define RING_FAR_LEAST 1024
 /* What takes less is no transfer: the line was in this processor's caches. */
 #define RING_NEAR_NS 10
@@ -115,7 +117,7 @@ struct ring {
 	bool far;             /* writer: the reader is far; see RING_FAR_NS */
 	bool past;            /* writer: a part of the entry being written went past the caches */
 	unsigned far_entries; /* writer: see RING_FAR_ENTRIES */
-	uint32_t line_time;   /* writer: eight times the mean time of a line, ns */
+	unsigned far_votes;   /* writer: 0 to RING_FAR_VOTES */
 	uint64_t tail_loaded; /* writer: *tail last loaded */
 	int file;             /* writer: the memory's file, in which the ring begins at start */
 	off_t start;

@@ -480,30 +480,34 @@ static void lines_take(struct ring *ring, unsigned count, uint64_t ns)
 		ring_line_took(ring, ns);
 }
 
-/* It takes several slow lines, or quick ones, to change whether the reader counts as far. */
+/* It takes as many slow lines, or quick ones, to change whether the reader counts as far. */
 static void test_far(void **state)
 {
 	struct ends *ends = open_ends(state);
 	struct ring *ring = &ends->writer;
-	uint32_t line_time;
+	unsigned votes;
 
 	assert_false(ring->far);
-	lines_take(ring, 100, RING_FAR_NS / 2);
-	lines_take(ring, 1, 1000000000);
+	lines_take(ring, 100, RING_FAR_NS);
+	lines_take(ring, RING_FAR_VOTES - 1, 1000000000);
 	assert_false(ring->far);
-	lines_take(ring, 20, 2 * RING_FAR_NS);
+	lines_take(ring, 1, RING_FAR_NS);
+	lines_take(ring, 1, RING_FAR_NS + 1);
+	assert_false(ring->far);
+	lines_take(ring, 100, RING_FAR_NS + 1);
 	assert_true(ring->far);
 	/* Lines that were here say nothing. */
-	lines_take(ring, 100, 0);
+	lines_take(ring, 100, RING_NEAR_NS - 1);
+	lines_take(ring, RING_FAR_VOTES - 1, RING_NEAR_NS);
 	assert_true(ring->far);
-	lines_take(ring, 20, RING_FAR_NS / 2);
+	lines_take(ring, 1, RING_NEAR_NS);
 	assert_false(ring->far);
 	/* A tail that was loaded before says nothing; the next one is measured soon. */
-	line_time = ring->line_time;
+	votes = ring->far_votes;
 	atomic_store(ring->tail, ring->tail_loaded);
 	ring_measure(ring);
 	assert_int_equal(ring->far_entries, RING_FAR_ENTRIES / 4);
-	assert_int_equal(ring->line_time, line_time);
+	assert_int_equal(ring->far_votes, votes);
 	atomic_store(ring->tail, 8);
 	ring_measure(ring);
 	assert_int_equal(ring->tail_loaded, 8);
