@@ -67,7 +67,7 @@ struct exanest_engine {
 
 	bool full;    /* it did not accept all */
 	bool failing; /* a reset is on its way */
-	bool resumed; /* because it was off */
+	bool resumed; /* only because it was off */
 	bool dead;
 	const char *reason; /* of the reset */
 	unsigned long full_deadline;
@@ -524,11 +524,8 @@ EXPORT_SYMBOL_GPL(exanest_engine_fail);
 
 void exanest_engine_resumed(struct exanest_engine *engine)
 {
-	if (READ_ONCE(engine->dead))
-		return;
 	WRITE_ONCE(engine->resumed, true);
-	WRITE_ONCE(engine->failing, true);
-	queue_work(engine->worker, &engine->reset_work);
+	exanest_engine_fail(engine, "it was off");
 }
 
 /* Another node may take its time, but the engine is to be there. */

@@ -459,23 +459,29 @@ static const char *const counter_names[] = {
 	[EXANEST_ENGINE_COUNTERS] = NULL,
 };
 
+static bool counters_read(struct device_engine *device, u64 *values)
+{
+	unsigned int i;
+
+	BUILD_BUG_ON(EXANEST_ENGINE_COUNTERS > EXANEST_ENGINE_COUNTERS_MAX);
+	for (i = 0; i < EXANEST_ENGINE_COUNTERS; i++) {
+		/* A register of a device that is gone takes long to read. */
+		if (!READ_ONCE(device->ready))
+			return false;
+		values[i] = readq(device->registers + EXANEST_REG_COUNTERS + i * sizeof(u64));
+		if (values[i] == U64_MAX)
+			return false;
+	}
+	return true;
+}
+
 static bool registers_count(struct exanest_engine *engine, u64 *values)
 {
 	struct device_engine *device = device_of(engine);
 	/* 0: it may be suspended. Less: this kernel has no runtime power management. */
 	int in_use = pm_runtime_get_if_in_use(&device->pci->dev);
-	bool all = in_use;
-	unsigned int i;
+	bool all = in_use && counters_read(device, values);
 
-	BUILD_BUG_ON(EXANEST_ENGINE_COUNTERS > EXANEST_ENGINE_COUNTERS_MAX);
-	for (i = 0; i < EXANEST_ENGINE_COUNTERS && all; i++) {
-		/* A register of a device that is gone takes long to read. */
-		all = READ_ONCE(device->ready);
-		if (all)
-			values[i] =
-				readq(device->registers + EXANEST_REG_COUNTERS + i * sizeof(u64));
-		all = all && values[i] != U64_MAX;
-	}
 	if (in_use > 0)
 		pm_runtime_put_autosuspend(&device->pci->dev);
 	return all;
