@@ -26,6 +26,7 @@
 #define END_SECONDS 60
 
 static struct device device;
+static char engine[sizeof(((struct exanest_query *)0)->engine)]; /* its name */
 static char *local, *remote;
 
 static bool is_software(const struct device *of)
@@ -38,6 +39,7 @@ static void start(void)
 	device_open(&device, NULL);
 	if (is_software(&device))
 		test_skip("there is no engine in hardware");
+	snprintf(engine, sizeof(engine), "%s", device_engine(&device));
 	local = map_private(LENGTH, false);
 	remote = map_private(LENGTH, false);
 }
@@ -238,13 +240,11 @@ static void failed(void)
 {
 	struct exanest_completion completion;
 	volatile uint32_t *doorbell, *registers;
-	const char *name;
 	unsigned int i;
 
 	start();
-	name = device_engine(&device);
-	doorbell = map_bar(name, EXANEST_BAR_DOORBELL);
-	registers = map_bar(name, EXANEST_BAR_REGISTERS);
+	doorbell = map_bar(engine, EXANEST_BAR_DOORBELL);
+	registers = map_bar(engine, EXANEST_BAR_REGISTERS);
 	pattern_fill(local, LENGTH, 3);
 	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
 	submit_puts();
@@ -255,7 +255,7 @@ static void failed(void)
 		device_wait(&device, &completion);
 		CHECK_EQUAL(completion.status, 0);
 	}
-	while (!engine_count(name, "resets"))
+	while (!engine_count(engine, "resets"))
 		usleep(10000);
 	pattern_fill(local, LENGTH, 4);
 	forget(remote);
@@ -267,15 +267,13 @@ static void failed(void)
 /* The device is taken from the driver while blocks are in flight, and given back. */
 static void removed(void)
 {
-	char name[sizeof(((struct exanest_query *)0)->engine)];
 	struct exanest_completion completion;
 	unsigned int i;
 
 	start();
-	snprintf(name, sizeof(name), "%s", device_engine(&device));
 	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
 	submit_puts();
-	CHECK(write_file(DRIVER "/unbind", name));
+	CHECK(write_file(DRIVER "/unbind", engine));
 	for (i = 0; i < IN_FLIGHT; i++) {
 		device_wait(&device, &completion);
 		CHECK(!completion.status || completion.status == -EIO);
@@ -285,7 +283,7 @@ static void removed(void)
 	device_close(&device);
 	software_works();
 
-	CHECK(write_file(DRIVER "/bind", name));
+	CHECK(write_file(DRIVER "/bind", engine));
 	start();
 	pattern_fill(local, LENGTH, 8);
 	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
@@ -293,59 +291,71 @@ static void removed(void)
 	device_close(&device);
 }
 
-/* A file of the device's power management: NAME is the engine's. */
-static void power_file(char path[300], const char *name, const char *file)
+/* The path of a file of the device's power management. */
+static void power_file(char path[300], const char *file)
 {
-	snprintf(path, 300, PCI_DEVICES "/%s/power/%s", name, file);
+	snprintf(path, 300, PCI_DEVICES "/%s/power/%s", engine, file);
 }
 
-static void await_power(const char *name, const char *state)
+static void await_power(const char *state)
 {
 	time_t end = time(NULL) + END_SECONDS;
 	char path[300];
 
-	power_file(path, name, "runtime_status");
+	power_file(path, "runtime_status");
 	while (!contains(path, state)) {
 		CHECK(time(NULL) < end);
 		usleep(10000);
 	}
 }
 
+/* It was off: it has started again, and has forgotten what it moved before. */
+static void await_restart(void)
+{
+	time_t end = time(NULL) + END_SECONDS;
+
+	while (engine_count(engine, "transfers") < 0) {
+		CHECK(time(NULL) < end);
+		usleep(10000);
+	}
+	CHECK_EQUAL(engine_count(engine, "transfers"), 0);
+}
+
 /* Where power/control permits, an engine is suspended while no context is open, and not before. */
 static void runtime_suspended(void)
 {
-	char name[sizeof(((struct exanest_query *)0)->engine)], control[300];
+	char control[300];
 	unsigned int round;
 
 	start();
-	snprintf(name, sizeof(name), "%s", device_engine(&device));
-	power_file(control, name, "control");
+	power_file(control, "control");
 	CHECK(write_file(control, "auto"));
 	for (round = 1; round <= 2; round++) {
-		await_power(name, "active");
+		await_power("active");
 		pattern_fill(local, LENGTH, round);
 		forget(remote);
 		CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
 		CHECK_EQUAL(pattern_differs(remote, LENGTH, round), LENGTH);
 		/* Longer than it takes until an engine without a context is suspended. */
 		usleep(1500000);
-		CHECK(engine_count(name, "transfers") > 0);
-		await_power(name, "active");
+		CHECK(engine_count(engine, "transfers") > 0);
+		await_power("active");
 		device_close(&device);
-		await_power(name, "suspended");
-		CHECK_EQUAL(engine_count(name, "transfers"), -1);
+		await_power("suspended");
+		CHECK_EQUAL(engine_count(engine, "transfers"), -1);
 		device_open(&device, NULL);
 		CHECK(!is_software(&device));
+		await_restart();
 	}
 	device_close(&device);
-	CHECK_EQUAL(engine_count(name, "resets"), 0);
+	CHECK_EQUAL(engine_count(engine, "resets"), 0);
 	/* A suspended one can be taken from the driver. */
-	await_power(name, "suspended");
-	CHECK(write_file(DRIVER "/unbind", name));
-	CHECK(write_file(DRIVER "/bind", name));
-	await_power(name, "suspended");
+	await_power("suspended");
+	CHECK(write_file(DRIVER "/unbind", engine));
+	CHECK(write_file(DRIVER "/bind", engine));
+	await_power("suspended");
 	CHECK(write_file(control, "on"));
-	await_power(name, "active");
+	await_power("active");
 }
 
 /*
@@ -355,23 +365,20 @@ static void runtime_suspended(void)
 static void suspended(void)
 {
 	enum { BYTES = 16 << 20, COUNT = 16 };
-	struct exanest_submission put = { .op = EXANEST_OP_PUT, .length = BYTES };
-	char name[sizeof(((struct exanest_query *)0)->engine)];
 	struct exanest_completion completion;
 	unsigned int i;
 
 	start();
-	snprintf(name, sizeof(name), "%s", device_engine(&device));
 	local = map_private(BYTES, true);
 	remote = map_private(BYTES, true);
 	pattern_fill(local, BYTES, 1);
-	put.peer = device.address;
-	put.local = (uintptr_t)local;
-	put.remote = (uintptr_t)remote;
-	CHECK_EQUAL(device_do(&device, &put).status, 0);
-	CHECK(engine_count(name, "bytes") >= BYTES);
+	CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, device.address, local,
+				    (uintptr_t)remote, BYTES, NULL),
+		    0);
+	CHECK(engine_count(engine, "bytes") >= BYTES);
 	for (i = 0; i < COUNT; i++)
-		device_submit(&device, &put);
+		device_post(&device, EXANEST_OP_PUT, device.address, local, (uintptr_t)remote,
+			    BYTES);
 	CHECK(write_file("/sys/power/pm_test", "devices"));
 	CHECK(write_file("/sys/power/state", "freeze"));
 	CHECK(write_file("/sys/power/pm_test", "none"));
@@ -381,9 +388,9 @@ static void suspended(void)
 	}
 	CHECK_EQUAL(pattern_differs(remote, BYTES, 1), BYTES);
 	/* It was off meanwhile, as it has forgotten what it moved before, and had blocks left to move. */
-	CHECK(engine_count(name, "bytes") > 0);
-	CHECK(engine_count(name, "bytes") <= COUNT * (long)BYTES);
-	CHECK_EQUAL(engine_count(name, "resets"), 0);
+	CHECK(engine_count(engine, "bytes") > 0);
+	CHECK(engine_count(engine, "bytes") <= COUNT * (long)BYTES);
+	CHECK_EQUAL(engine_count(engine, "resets"), 0);
 	device_close(&device);
 }
 
