@@ -110,7 +110,7 @@ struct ring {
 	uint8_t *base;        /* size bytes, mapped twice */
 	uint64_t size;        /* a power of two */
 	uint64_t position;    /* of the next entry to write or to read, in bytes since the start */
-	uint64_t tail_seen;   /* writer: value of *tail last loaded; reader: last stored */
+	uint64_t tail_seen;   /* writer: a value of *tail that was checked; reader: last stored */
 	uint64_t lap;         /* writer: offset at which it wraps */
 	uint64_t made;        /* writer: offset up to which it has made pages, at most lap */
 	uint64_t stop;        /* writer: offset at which ring_go_on decides; at most lap */

@@ -354,6 +354,27 @@ static void test_busy(void **state)
 	pair_end(pair);
 }
 
+/* A transfer of one granule has no part for the partner, and is not offered. */
+static void test_one_granule(void **state)
+{
+	struct pair *pair = pair_open(state, .window = WINDOW);
+	const struct host_peer *peer = (struct host_peer *)pair->peer;
+	const size_t granule = 1u << SHARE_GRANULE_SHIFT;
+	uint8_t *local = test_alloc(LONGEST + 2 * GUARD);
+	uint32_t offers;
+
+	put_and_get(pair, local, granule);
+	if (!strstr(pf_peer_path(pair->peer), "from both ends"))
+		skip();
+	offers = peer->share_generation;
+	put_and_get(pair, local, granule);
+	assert_int_equal(peer->share_generation, offers);
+	put_and_get(pair, local, granule + 1);
+	assert_int_not_equal(peer->share_generation, offers);
+	free(local);
+	pair_end(pair);
+}
+
 static void stop_polling(struct pair *me)
 {
 	pair_await(me, 0, 1);
@@ -469,6 +490,7 @@ int main(void)
 		IN_MODE(test_flush, IDLE),
 		IN_MODE(test_both_ends, DEFAULT),
 		IN_MODE_UNLESS(net, test_busy, DEFAULT),
+		IN_MODE_UNLESS(net, test_one_granule, SHARE_ALL),
 		IN_MODE(test_partner_away, DEFAULT),
 		IN_MODE(test_unlike, STREAM),
 	};
