@@ -80,10 +80,10 @@
 /*
  * The reader is far if lines that it stored take more than RING_FAR_NS, about as long as some from
  * memory: then the parts of entries that are at least RING_FAR_LEAST bytes long go past the caches. Where a
- * line takes 160 ns, half a round trip of 4, 8, 16 and 32 KiB takes 1.3, 1.8, 2.7 and 4.2 instead of 2.5,
- * 4.9, 9.2 and 17.4 us, and a stream of them goes at 7.7, 10.9, 14.1 and 15.3 instead of 2.1, 2.1, 2.2 and
- * 2.3 GB/s; of 1 KiB at 2.3 instead of 1.5 (benchmarks/mpi/latency and bw, eager_limit 32 KiB). Where it takes
- * 25 ns, streams of 16 KiB would go past the caches at 14, but through them at 28 GB/s.
+ * line takes 160 ns, half a round trip of 4, 8, 16 and 32 KiB takes 1.4, 1.9, 2.7 and 4.3 instead of 2.8,
+ * 4.9, 9.2 and 17.6 us, and a stream of them goes at 7.3, 10.5, 14.1 and 14.6 instead of 2.1, 2.1, 2.6 and
+ * 2.5 GB/s (benchmarks/mpi/latency and bw, eager_limit 32 KiB). Where it takes 25 ns, streams of 16 KiB would
+ * go past the caches at 14, but through them at up to 31 GB/s.
  */
 #define RING_FAR_NS 45
 /* How many more lines must have taken longer than not, or the other way round, to change that. */
