@@ -20,6 +20,9 @@
 #define TIMEOUT_SECONDS 5.0   /* then the other process is not running */
 #define POLLS_PER_CLOCK 65536 /* polls between two looks at the clock */
 
+/* Between measurements in one state the time varies by less than this factor. */
+#define CHANGED 1.5
+
 /* A value of the line that ends the measurement. */
 #define ENDED UINT32_MAX
 
@@ -79,7 +82,7 @@ static void answer_on(_Atomic uint32_t *line, int core)
 	cache_line_answer(line);
 }
 
-static double measure_between(const struct cores *cores)
+double cache_line_between(const struct cores *cores)
 {
 	size_t size = (size_t)sysconf(_SC_PAGESIZE);
 	_Atomic uint32_t *line = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -104,6 +107,13 @@ static double measure_between(const struct cores *cores)
 	return seconds;
 }
 
+bool cache_line_differs(double before, double after)
+{
+	if (before < 0 || after < 0)
+		return true;
+	return before > CHANGED * after || after > CHANGED * before;
+}
+
 void cache_line_describe(const struct cores *cores, char *text, size_t size)
 {
 	double seconds;
@@ -112,7 +122,7 @@ void cache_line_describe(const struct cores *cores, char *text, size_t size)
 		snprintf(text, size, "not measured: the processes are not bound to two cores");
 		return;
 	}
-	seconds = measure_between(cores);
+	seconds = cache_line_between(cores);
 	if (seconds < 0)
 		snprintf(text, size, "not measured: no second process runs on core %d",
 			 cores->second);

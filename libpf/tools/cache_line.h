@@ -6,6 +6,7 @@
 #include "topology.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -18,10 +19,19 @@ double cache_line_measure(_Atomic uint32_t *line, double longest);
 void cache_line_answer(_Atomic uint32_t *line);
 
 /*
- * Measure half the time of a round trip of one cache line between two processes on these cores,
- * and describe it: "52 ns from one core to the other", or why it was not measured. Binds this
- * process to the first core.
+ * Measure half the time of a round trip of one cache line between two processes on these cores, in
+ * 30 ms. Returns seconds, or -1 if no second process runs there. Binds this process to the first.
  */
+double cache_line_between(const struct cores *cores);
+
+/*
+ * In a virtual machine, whose processors the host moves, the time changes by a factor of three.
+ * Return whether two times are so different that what was measured between them must not be
+ * compared. -1 differs from all others.
+ */
+bool cache_line_differs(double before, double after);
+
+/* Describe the time: "52 ns from one core to the other", or why it was not measured. */
 void cache_line_describe(const struct cores *cores, char *text, size_t size);
 
 #endif

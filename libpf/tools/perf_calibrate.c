@@ -74,7 +74,10 @@ static const pf_option_info *option(const char *name)
 	return info;
 }
 
-/* Give the option this value, also in the comparisons that follow, unless the machine is busy. */
+/*
+ * Give the option this value, also in the comparisons that follow, unless the machine was busy or
+ * its processors moved.
+ */
 static int decide(struct calibration *calibration, const struct comparison *comparison,
 		  uint64_t value)
 {
@@ -89,6 +92,11 @@ static int decide(struct calibration *calibration, const struct comparison *comp
 		printf("%s stays %llu: the machine is busy (%.0f %% of a core available, noise %.0f %%)\n",
 		       name, (unsigned long long)before, comparison->share * 100,
 		       comparison->noise * 100);
+		return 0;
+	}
+	if (!calibration->force && !comparison->steady) {
+		printf("%s stays %llu: the distance between the cores changes\n", name,
+		       (unsigned long long)before);
 		return 0;
 	}
 	if (!option_valid(info, value)) {

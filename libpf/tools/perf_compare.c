@@ -7,14 +7,16 @@
 #include <sys/mman.h>
 
 #include "bench.h"
+#include "cache_line.h"
 #include "pattern.h"
 #include "sample.h"
 
 #define REPETITIONS_MAX 7
 #define REPETITIONS_MIN 3 /* after COMPARISON_SECONDS, on a busy machine */
 #define COMPARISON_SECONDS 3.0
-#define SLICE_SECONDS 0.007 /* one method, one size, one repetition */
-#define BATCH_SECONDS 20e-6 /* long against a clock reading, short against a time slice */
+#define CHANGING_SECONDS 12.0 /* with fewer repetitions, as the distance of the cores changes */
+#define SLICE_SECONDS 0.007   /* one method, one size, one repetition */
+#define BATCH_SECONDS 20e-6   /* long against a clock reading, short against a time slice */
 #define BATCHES_MAX 1024
 #define BATCHES_MIN 3
 #define SEED 7
@@ -229,29 +231,51 @@ static void summarize(struct comparison *comparison, struct repetitions *repetit
 		sample_summary(repetitions->share, count * comparison->method_count).median;
 }
 
+/* Measure all sizes by all methods, as the next repetition. */
+static int repeat(struct comparison *comparison, struct repetitions *repetitions,
+		  const struct cores *cores, compare_progress_fn progress)
+{
+	double once[COMPARE_SIZES];
+	unsigned method, size, step = repetitions->count * comparison->method_count;
+
+	for (method = 0; method < comparison->method_count; method++, step++) {
+		progress(comparison, (double)step / (REPETITIONS_MAX * comparison->method_count));
+		if (run_repetition(comparison, method, cores, once, &repetitions->share[step]))
+			return -1;
+		for (size = 0; size < comparison->size_count; size++)
+			repetitions->time[method][size][repetitions->count] = once[size];
+	}
+	repetitions->count++;
+	return 0;
+}
+
+static bool is_enough(const struct repetitions *repetitions, double seconds)
+{
+	if (repetitions->count >= REPETITIONS_MIN)
+		return repetitions->count == REPETITIONS_MAX || seconds > COMPARISON_SECONDS;
+	return repetitions->count && seconds > CHANGING_SECONDS;
+}
+
 int compare_methods(struct comparison *comparison, const struct cores *cores,
 		    compare_progress_fn progress)
 {
-	double once[COMPARE_SIZES], start = sample_seconds();
+	double start = sample_seconds(), line = cache_line_between(cores), before, seconds = 0;
 	struct repetitions repetitions = { .count = 0 };
-	unsigned method, size, steps = 0;
+	bool changed = false;
 
-	while (repetitions.count < REPETITIONS_MAX) {
-		if (repetitions.count >= REPETITIONS_MIN &&
-		    sample_seconds() - start > COMPARISON_SECONDS)
-			break;
-		for (method = 0; method < comparison->method_count; method++) {
-			progress(comparison,
-				 (double)steps / (REPETITIONS_MAX * comparison->method_count));
-			if (run_repetition(comparison, method, cores, once,
-					   &repetitions.share[steps++]))
-				return -1;
-			for (size = 0; size < comparison->size_count; size++)
-				repetitions.time[method][size][repetitions.count] = once[size];
-		}
-		repetitions.count++;
+	while (!is_enough(&repetitions, seconds)) {
+		if (repeat(comparison, &repetitions, cores, progress))
+			return -1;
+		seconds = sample_seconds() - start;
+		before = line;
+		line = cache_line_between(cores);
+		changed = cache_line_differs(before, line);
+		/* Begin again; when there is no time left, show what there is. */
+		if (changed && seconds <= CHANGING_SECONDS)
+			repetitions.count = 0;
 	}
 	progress(comparison, 1);
+	comparison->steady = !changed && repetitions.count >= REPETITIONS_MIN;
 	summarize(comparison, &repetitions);
 	return 0;
 }

@@ -34,12 +34,16 @@ struct comparison {
 	double time[COMPARE_METHODS][COMPARE_SIZES]; /* seconds of an undisturbed operation */
 	double noise; /* interquartile range over median: the median of all methods and sizes */
 	double share; /* share of its core that the process with less of it had, 0 to 1 */
+	bool steady;  /* the distance between the cores was the same for long enough */
 };
 
 /* done: share of the comparison that is complete, from 0 to 1 */
 typedef void (*compare_progress_fn)(const struct comparison *comparison, double done);
 
-/* Returns 0, or -1 with a message on standard error. */
+/*
+ * Takes 3 s, and up to 12 s if the time that a cache line takes between the cores changes meanwhile:
+ * repetitions of two such states are not compared. Returns 0, or -1 with a message on standard error.
+ */
 int compare_methods(struct comparison *comparison, const struct cores *cores,
 		    compare_progress_fn progress);
 
