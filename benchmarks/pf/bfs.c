@@ -12,6 +12,7 @@
 
 #include "columns.h"
 #include "graph_file.h"
+#include "process_status.h"
 #include "sample.h"
 #include "search.h"
 
@@ -65,21 +66,6 @@ static void peak_reset(void)
 	close(file);
 }
 
-/* Most memory that was resident, KiB. */
-static unsigned long peak(void)
-{
-	FILE *file = fopen("/proc/self/status", "re");
-	unsigned long value = 0;
-	char line[256];
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "VmHWM: %lu", &value) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return value;
-}
-
 static int make(const char *name, const struct arguments *arguments)
 {
 	struct graph graph = { (uint32_t)arguments->scale, FACTOR, arguments->seed };
@@ -108,7 +94,7 @@ static int search_once(struct search *search, uint32_t root)
 {
 	const struct paging *paging = &search->columns->paging;
 	struct usage usage;
-	unsigned long most;
+	long most;
 	uint64_t edges, reached;
 	char error[128];
 
@@ -119,9 +105,9 @@ static int search_once(struct search *search, uint32_t root)
 	if (search_run(search, root))
 		return -1;
 	usage = usage_since(usage);
-	most = peak();
+	most = process_status(getpid(), "VmHWM");
 	edges = search_edges(search, &reached);
-	printf("%u %llu %llu %.6f %.6f %.6f %ld %ld %llu %llu %llu %lu\n", root,
+	printf("%u %llu %llu %.6f %.6f %.6f %ld %ld %llu %llu %llu %ld\n", root,
 	       (unsigned long long)reached, (unsigned long long)edges, usage.seconds, usage.user,
 	       usage.system, usage.minor, usage.major, (unsigned long long)paging->supplied,
 	       (unsigned long long)paging->read, (unsigned long long)paging->evicted, most);

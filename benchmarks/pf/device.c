@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 
 #include "pattern.h"
+#include "process_status.h"
 #include "sample.h"
 
 enum kind {
@@ -98,24 +99,9 @@ static int measure_once(struct device *device, enum kind kind, size_t number)
 	return status;
 }
 
-/* The value of a line of /proc/self/status, KiB; -1 if there is no such line. */
-static long read_status(const char *name)
-{
-	FILE *file = fopen("/proc/self/status", "re");
-	long value = -1;
-	char line[128];
-
-	while (file && fgets(line, sizeof(line), file))
-		if (!strncmp(line, name, strlen(name)))
-			value = strtol(line + strlen(name), NULL, 10);
-	if (file)
-		fclose(file);
-	return value;
-}
-
 static int check_pins(void)
 {
-	if (read_status("VmLck:") == 0 && read_status("VmPin:") == 0)
+	if (process_status(getpid(), "VmLck") == 0 && process_status(getpid(), "VmPin") == 0)
 		return 0;
 	warnx("pages are pinned or locked after a transfer: see VmLck and VmPin");
 	return -1;

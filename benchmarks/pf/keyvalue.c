@@ -18,6 +18,7 @@
 
 #include "pattern.h"
 #include "pf.h"
+#include "process_status.h"
 #include "sample.h"
 
 #define RECORD 1024 /* bytes */
@@ -175,23 +176,6 @@ static void run(struct client *client, double seconds)
 	}
 }
 
-/* A field of /proc/PID/status in KiB; 0: there is none. */
-static unsigned long process_memory(pid_t pid, const char *field)
-{
-	unsigned long value = 0;
-	char line[256];
-	FILE *file;
-
-	snprintf(line, sizeof(line), "/proc/%d/status", (int)pid);
-	file = fopen(line, "r");
-	while (file && fgets(line, sizeof(line), file))
-		if (!strncmp(line, field, strlen(field)))
-			value = strtoul(line + strlen(field), NULL, 10);
-	if (file)
-		fclose(file);
-	return value;
-}
-
 static void load(struct client *client, pid_t child, double warm_up, double seconds)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -216,10 +200,9 @@ static void load(struct client *client, pid_t child, double warm_up, double seco
 	waited = pf_stat(client->context, PF_STAT_REMOTE_FAULTS) - waited;
 	for (i = 0; i < pages; i++)
 		used += client->used[i];
-	printf("%.1f %.6f %lu %lu %zu\n", (double)completed / took,
+	printf("%.1f %.6f %ld %ld %zu\n", (double)completed / took,
 	       completed ? (double)waited / (double)completed : 0.0,
-	       process_memory(child, "RssFile:"), process_memory(child, "VmLck:"),
-	       used * page >> 10);
+	       process_status(child, "RssFile"), process_status(child, "VmLck"), used * page >> 10);
 	check("pf_flush", pf_flush(client->context, client->server));
 	pf_close(client->context);
 	free(client->used);
