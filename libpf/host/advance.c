@@ -47,6 +47,21 @@ static void offer_ahead(struct host_state *host)
 	}
 }
 
+bool operations_moving(const struct host_state *host)
+{
+	const struct operations *operations = &host->context->operations;
+	const struct operation *operation;
+
+	if (atomic_load_explicit(&operations->waiting, memory_order_relaxed))
+		return true;
+	for (operation = operations->active.next; operation != &operations->active;
+	     operation = operation->next) {
+		if (!is_atomic(operation) && !transfer_waits((const struct transfer *)operation))
+			return true;
+	}
+	return false;
+}
+
 int operations_advance(struct host_state *host)
 {
 	struct operation *head = &host->context->operations.active;

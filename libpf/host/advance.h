@@ -9,6 +9,8 @@
 
 /* Advance every active operation. Returns how many things happened. */
 int operations_advance(struct host_state *host);
+/* Is there a transfer to move? Not one that waits for its pages. */
+bool operations_moving(const struct host_state *host);
 /* Fail everything that waits for this peer. */
 void operations_fail(struct host_state *host, struct host_peer *peer, int status);
 /*

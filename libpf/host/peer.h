@@ -43,6 +43,7 @@ struct host_peer {
 	uint64_t shares_free;     /* bit set: slot in out is free; progress's own */
 	uint32_t share_generation;
 	unsigned alone; /* next transfers that are not shared: SHARE_BUSY_MAX; progress's own */
+	unsigned alone_next;       /* what alone was set to last; 0: the peer helped */
 	struct incoming *incoming; /* its channel to this process, if any; progress's own */
 	uint64_t block_most; /* longest block its rings carry, once it said so; progress's own */
 	unsigned requests_waiting;     /* for an answer of the peer; progress's own */

@@ -4,13 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "advance.h"
 #include "copy.h"
 
 /* Has this process transfers of its own, or had it when this one was offered? See SHARE_BUSY_MAX. */
 static bool is_busy(const struct host_state *host, const struct message_offer *offer)
 {
-	return host->shares || (offer->time < host->alone_until &&
-				host->alone_until - offer->time < SHARE_OFFER_AGE_MAX);
+	return operations_moving(host) || (offer->time < host->alone_until &&
+					   host->alone_until - offer->time < SHARE_OFFER_AGE_MAX);
 }
 
 bool serve_offer(struct host_state *host, struct incoming *incoming, const void *payload,

@@ -26,9 +26,8 @@ struct host_state {
 	_Atomic int64_t ring_allowance;  /* bytes that rings may still grow by */
 	uint64_t cookie;                 /* a peer that may copy from this process can read it */
 	struct connections connections;  /* the service thread's own */
-	/* Of its own transfers, see SHARE_BUSY_MAX; progress's own. */
-	unsigned shares;      /* that are open */
-	uint64_t alone_until; /* when the last one that was not shared ended, CLOCK_MONOTONIC, ns */
+	/* When its last transfer that was not shared ended, CLOCK_MONOTONIC, ns: SHARE_BUSY_MAX; progress's own. */
+	uint64_t alone_until;
 	struct device_watch device_watch;
 };
 

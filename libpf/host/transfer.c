@@ -64,7 +64,6 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 	if (!message)
 		return;
 	peer->shares_free &= ~(1ull << transfer->slot);
-	host->shares++;
 	transfer->share = share;
 	transfer->run_end = lesser((uint64_t)front << transfer->shift, transfer->length);
 	transfer->front = transfer->run_end;
@@ -113,14 +112,21 @@ static bool claim(const pf_context *context, struct transfer *transfer)
 	return true;
 }
 
-static void close_share(struct host_state *host, struct transfer *transfer)
+static void close_share(struct transfer *transfer)
 {
-	if (transfer->share) {
+	if (transfer->share)
 		transfer_peer(transfer)->shares_free |= 1ull << transfer->slot;
-		host->shares--;
-	}
 	transfer->share = NULL;
 	transfer->front = transfer->length;
+}
+
+/* The peer helped, or did not: for how long not to ask again. */
+static void offered(struct host_peer *peer, bool helped)
+{
+	unsigned next = peer->alone_next ? 2 * peer->alone_next : SHARE_ALONE;
+
+	peer->alone_next = helped ? 0 : (unsigned)lesser(next, SHARE_ALONE_MOST);
+	peer->alone = peer->alone_next;
 }
 
 /* Has the peer moved all that it claimed? It may return a run that it could not move. */
@@ -131,9 +137,8 @@ static bool peer_moved(struct transfer *transfer)
 	if (!transfer->closed) {
 		transfer->peer_granules = share_close(transfer->share, transfer->granules);
 		transfer->closed = true;
-		if (!transfer->peer_granules && !transfer->failed &&
-		    transfer->length < SHARE_BUSY_MAX)
-			transfer_peer(transfer)->alone = SHARE_ALONE;
+		if (!transfer->failed && transfer->length < SHARE_BUSY_MAX)
+			offered(transfer_peer(transfer), transfer->peer_granules > 0);
 	}
 	if (!share_finished(transfer->share, transfer->granules, transfer->peer_granules, &rest))
 		return false;
@@ -143,10 +148,10 @@ static bool peer_moved(struct transfer *transfer)
 }
 
 /* The share is closed as soon as the peer is done; blocks may wait for their pages long after. */
-static bool peer_finished(struct host_state *host, struct transfer *transfer)
+static bool peer_finished(struct transfer *transfer)
 {
 	if (transfer->share && peer_moved(transfer))
-		close_share(host, transfer);
+		close_share(transfer);
 	return !transfer->share;
 }
 
@@ -185,8 +190,8 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 			goto lost;
 		return host_peer_route(peer)->move(host, transfer);
 	}
-	if (peer_finished(host, transfer) && transfer->run >= transfer->run_end &&
-	    !transfer->moving && !transfer->parked) {
+	if (peer_finished(transfer) && transfer->run >= transfer->run_end && !transfer->moving &&
+	    !transfer->parked) {
 		if (transfer->alone)
 			moved_alone(host, peer);
 		return ADVANCED_TO_END;
@@ -209,7 +214,7 @@ void transfer_abandon(struct host_state *host, struct transfer *transfer)
 	/* The peer's answers to what is under way cannot come any more. */
 	for (block = transfer->blocks; block; block = block->next)
 		request_forget(&host->requests, block);
-	close_share(host, transfer);
+	close_share(transfer);
 }
 
 void transfer_release(struct transfer *transfer)

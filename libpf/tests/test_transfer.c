@@ -3,6 +3,7 @@
 #include "pair.h"
 
 #include "common/context.h"
+#include "host/advance.h"
 #include "host/peer.h"
 #include "host/share.h"
 #include "host/state.h"
@@ -301,10 +302,34 @@ static void test_both_ends(void **state)
 	pair_end(pair);
 }
 
-/* The partner takes itself for one that has so many open shares. */
-static void set_shares(struct pair *me, const uint64_t *arguments)
+/* A transfer of the partner that is followed by another, as long as that is wanted. */
+static struct {
+	uint8_t *local;
+	bool wanted;
+} endless;
+
+static void transfer_again(pf_context *context, const pf_completion *completion)
 {
-	me->context->host->shares = (unsigned)arguments[0];
+	struct pair *me = completion->arg;
+
+	(void)context;
+	pair_check(me, completion->status == PF_OK);
+	if (endless.wanted)
+		pair_check(me, pf_get(me->peer, endless.local,
+				      pair_there(me, 0, me->window + WINDOW / 2), MIB,
+				      transfer_again, me) == PF_OK);
+}
+
+/* The partner has transfers from now on, or no longer. */
+static void be_busy(struct pair *me, const uint64_t *arguments)
+{
+	const pf_completion none = { .arg = me };
+
+	endless.wanted = arguments[0];
+	if (!endless.wanted)
+		return;
+	endless.local = test_alloc(MIB);
+	transfer_again(me->context, &none);
 }
 
 /* Transfer so often, or until the partner has moved some of it; return whether it has. */
@@ -321,10 +346,10 @@ static bool is_helped(struct pair *pair, uint8_t *local, size_t length, unsigned
 	return false;
 }
 
-/* A partner with transfers of its own leaves short ones to this side, which soon offers few. */
+/* A partner with transfers of its own leaves short ones to this side, which offers fewer and fewer. */
 static void test_busy(void **state)
 {
-	struct pair *pair = pair_open(state, .window = WINDOW, .command = set_shares);
+	struct pair *pair = pair_open(state, .window = WINDOW, .command = be_busy);
 	const struct host_peer *peer = (struct host_peer *)pair->peer;
 	const struct host_state *host = pair->context->host;
 	const size_t length = SHARE_BUSY_MAX - 1;
@@ -340,16 +365,21 @@ static void test_busy(void **state)
 	/* Of the eight transfers this side offered the first only. */
 	assert_int_equal(peer->alone, SHARE_ALONE - 7);
 	assert_true(host->alone_until > 0);
+	/* The last of these. */
+	assert_false(is_helped(pair, local, length, 5));
+	assert_int_equal(peer->alone, 2 * SHARE_ALONE);
 	/* The partner may get no processor for a while. */
 	assert_true(is_helped(pair, local, LONGEST, 500));
 	pair_command(pair, 0);
 	assert_true(is_helped(pair, local, length, 20000));
-	assert_int_equal(host->shares, 0);
+	assert_int_equal(peer->alone, 0);
+	assert_false(operations_moving(host));
 	pair_post(pair, pair->peer, GET, local, pair_there(pair, 1, pair->window), LONGEST, &done);
+	assert_true(operations_moving(host));
 	pf_progress(pair->context);
-	assert_int_equal(host->shares, 1);
+	assert_true(operations_moving(host));
 	pair_await_done(pair, &done, 1);
-	assert_int_equal(host->shares, 0);
+	assert_false(operations_moving(host));
 	free(local);
 	pair_end(pair);
 }
@@ -430,7 +460,7 @@ static void test_crossing(void **state)
 
 	cross(pair);
 	pair_await(pair, 1, PAIR_DONE);
-	assert_int_equal(pair->context->host->shares, 0);
+	assert_true(((struct host_peer *)pair->peer)->shares_free == UINT64_MAX);
 	pair_end(pair);
 }
 
