@@ -5,21 +5,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import shutil
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import ContextManager, Iterator, Mapping, Optional, Sequence
+from typing import ContextManager, Iterator, Optional, Sequence
 
-from . import cli, comparison, environment, hosts, launch, store, table, transports
+from . import application_results, cli, comparison, environment, hosts, launch, packaged, store
+from . import transports
+from .application_results import FASTER, SLOWER, WANTED, Failure, Row, Run, Used
 from .comparison import Setup
-from .measures import Measure
-from .packaged import APPLICATIONS, Application, Finished, WrongResult
+from .packaged import Application, Finished, WrongResult
 from .progress import Progress
-from .results import Paired, Results, Sample
 from .transports import KNOWN, SUBJECT, Transport
 
 _ABOUT = f"""\
@@ -30,39 +29,13 @@ not installed are listed with the packages that have them.
 
 The results are applications.csv (every run), summary.csv, tables.txt,
 environment.txt and, if a run failed, failures.txt, in results/DATE-TIME below
-the current folder or where --out says. The last line compares with the goal:
-no application slower than over the best peer by more than {{slower:.0%}}, and at
-least {{wanted}} faster by {{faster:.0%}}.
+the current folder or where --out says. The last lines compare with the goal, for
+each number of ranks: no application slower than over the best peer by more than
+{SLOWER:.0%}, and at least {WANTED} faster by {FASTER:.0%}.
 """
 _USAGE = Path(__file__).resolve().with_name("rank_usage.py")
 # mpirun without a transport between processes, for the run of one rank.
 _ALONE = Transport("alone", ("--mca", "pml", "ob1", "--mca", "btl", "self"), ("", ""))
-
-# The goal: how much slower than the best peer is too slow, how much faster is faster,
-# and how many applications have to be.
-_SLOWER = 0.02
-_FASTER = 0.05
-_WANTED = 4
-# More CPU time than the best peer's by this much is reported.
-_MORE_CPU = 0.10
-
-
-@dataclass(frozen=True)
-class Used:
-    """What all ranks of a run used together."""
-
-    # Of the rank that took longest.
-    seconds: float
-    user: float
-    system: float
-    # Sum of the ranks' peaks, KiB.
-    resident: int
-    # The most that a rank had locked or pinned, KiB.
-    locked: int
-
-    @property
-    def cpu(self) -> float:
-        return self.user + self.system
 
 
 def usage(folder: Path, ranks: int) -> Used:
@@ -84,78 +57,14 @@ def usage(folder: Path, ranks: int) -> Used:
     )
 
 
-@dataclass(frozen=True)
-class Row:
-    """An application, or a part of it that it times, with a number of ranks."""
-
-    application: Application
-    ranks: int
-    part: str = ""
-
-    def __str__(self) -> str:
-        part = f" {self.part}" if self.part else ""
-        return f"{self.application.name}{part}, {self.ranks} ranks"
-
-    def measure(self, quantity: str) -> Measure:
-        name = f"{self.application.name}-{self.part or quantity}"
-        unit, shown, scale = _UNITS[quantity]
-        # The title tells the number of ranks: a failure with four says nothing of two.
-        return Measure(name, str(self), unit, True, shown, scale, "")
-
-    def measures(self) -> list[Measure]:
-        times = [part.measure(TIME) for part in self.judged() if part.part]
-        return [*(self.measure(quantity) for quantity in _UNITS), *times]
-
-    def judged(self) -> list[Row]:
-        """Its parts; or itself, if it times none."""
-        return [replace(self, part=part) for part in self.application.parts] or [self]
-
-
-TIME, CPU, RESIDENT = "time", "cpu", "resident"
-_UNITS = {TIME: ("s", "s", 1.0), CPU: ("s", "s", 1.0), RESIDENT: ("KiB", "MiB", 1 / 1024)}
-_TITLES = {
-    TIME: "Time",
-    CPU: "CPU time of all ranks, user and system",
-    RESIDENT: "Peak resident memory, sum of all ranks",
-}
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run that succeeded."""
-
-    row: Row
-    transport: str
-    repetition: int
-    used: Used
-    parts: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Failure:
-    row: Row
-    transport: str
-    command: tuple[str, ...]
-    text: str
-    errors: str
-
-    @property
-    def step(self) -> str:
-        return f"{self.row} {self.transport}"
-
-    def __str__(self) -> str:
-        return f"{self.step}: {self.text}"
-
-
 def parser() -> argparse.ArgumentParser:
-    about = _ABOUT.format(slower=_SLOWER, faster=_FASTER, wanted=_WANTED)
-    parse = cli.parser("applications", about, comparison.EXIT_CODES)
+    parse = cli.parser("applications", _ABOUT, comparison.EXIT_CODES)
     what = parse.add_argument_group("what to measure")
     cli.add_quick(what, "small inputs, 2 repetitions")
     cli.add_list(
         what,
         "--applications",
-        [application.name for application in APPLICATIONS],
+        [application.name for application in packaged.APPLICATIONS],
         " (default: those that are installed)",
     )
     what.add_argument(
@@ -196,9 +105,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
     ranks = cli.counts("-n", options.n, 64)
-    chosen = cli.named(
-        "--applications", options.applications, APPLICATIONS, APPLICATIONS
-    )
+    known_ones = packaged.APPLICATIONS
+    chosen = cli.named("--applications", options.applications, known_ones, known_ones)
     setup = Setup(options.build)
     known = hosts.TRANSPORTS if options.hosts else KNOWN
     peers = cli.named("--transports", options.transports, known, setup.default(known))
@@ -208,7 +116,12 @@ def run(options: argparse.Namespace) -> int:
     missing = [application for application in chosen if not application.path()]
     for line in absent(missing):
         print(line, file=sys.stderr)
-    rows = [Row(each, n) for each in chosen if each not in missing for n in ranks]
+    rows = [
+        Row(each, n, hosts=n if options.hosts else 1)
+        for each in chosen
+        if each not in missing
+        for n in ranks
+    ]
     if not rows:
         raise cli.Unusable("no application is installed")
     with _made(options, max(ranks)) as made:
@@ -364,8 +277,8 @@ def _measure(
     failures: list[Failure] = []
     start = time.monotonic()
     interrupted = _run_all(runs, plan(rows, peers, repetitions), repetitions, done, failures)
-    results = collect(done, failures, [peer.name for peer in peers])
-    text = render(results, rows, done)
+    results = application_results.collect(done, failures, [peer.name for peer in peers])
+    text = application_results.render(results, rows, done)
     facts = {
         "hosts": f"one for each rank, MTU {options.mtu}" if options.hosts else "1",
         "inputs": options.depth,
@@ -373,12 +286,14 @@ def _measure(
         "duration": f"{time.monotonic() - start:.0f} s",
         "interrupted": "yes" if interrupted else "no",
     }
-    _write_runs(done, folder)
+    application_results.write(done, failures, folder / application_results.FILE)
     mtu = options.mtu if options.hosts else None
-    _write_summary(results, rows, folder, mtu, line.nanoseconds)
+    application_results.write_summary(results, rows, folder, mtu, line.nanoseconds)
     store.write_failures(failures, folder)
     comparison.write_texts(runs.setup, folder, text, facts, line, runs.commands)
-    print(f"\n{text}\n\nResults: {folder}\n{goal(results, rows)}")
+    print(f"\n{text}\n\nResults: {folder}")
+    for setting, those in application_results.by_setting(rows).items():
+        print(f"goal, {setting}: {': '.join(application_results.goal(results, those))}")
     if interrupted:
         return 130
     return 1 if any(failure.transport == SUBJECT for failure in failures) else 0
@@ -417,167 +332,3 @@ def _run_all(
         progress.say("interrupted")
         return True
     return False
-
-
-def collect(
-    done: Sequence[Run], failures: Sequence[Failure], names: Sequence[str]
-) -> Results:
-    """The samples, with the number of ranks as the size."""
-    results = Results(names)
-    for one in done:
-        values = {
-            one.row.measure(TIME): one.used.seconds,
-            one.row.measure(CPU): one.used.cpu,
-            one.row.measure(RESIDENT): float(one.used.resident),
-        }
-        for part in one.row.judged():
-            if part.part:
-                values[part.measure(TIME)] = one.parts[part.part]
-        for measure, value in values.items():
-            sample = Sample(measure, one.transport, one.row.ranks, one.repetition, value)
-            results.add(sample)
-    for failure in failures:
-        for measure in failure.row.measures():
-            results.fail(measure, failure.transport, failure.text)
-    return results
-
-
-# ---- the goal ----
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The subject beside its best peer, in one row."""
-
-    row: Row
-    peer: str
-    ratio: Paired
-
-    @property
-    def clear(self) -> bool:
-        """The interval does not contain 1."""
-        return not self.ratio.low <= 1 <= self.ratio.high
-
-    def __str__(self) -> str:
-        ratio = self.ratio
-        return (
-            f"{self.row}: {ratio.median:.2f} of {self.peer}, {ratio.low:.2f} to {ratio.high:.2f}"
-        )
-
-
-def compare(results: Results, row: Row, quantity: str) -> Optional[Comparison]:
-    """None if one of the two was not measured."""
-    measure = row.measure(quantity)
-    best = results.ratio(measure, SUBJECT, results.transports, row.ranks)
-    ratio = best and results.paired(measure, SUBJECT, best.peer, row.ranks)
-    return Comparison(row, best.peer, ratio) if ratio else None
-
-
-def goal(results: Results, rows: Sequence[Row]) -> str:
-    """One line: whether the goal is met, and what does not meet it."""
-    judged = [part for row in rows for part in row.judged()]
-    compared = [one for row in judged if (one := compare(results, row, TIME))]
-    failed = [row for row in rows if results.failed(row.measure(TIME), SUBJECT)]
-    over = [one for one in compared if one.ratio.median > 1 + _SLOWER]
-    under = [one for one in compared if one.ratio.median < 1 - _FASTER]
-    slower = [one for one in over if one.clear]
-    faster = [one for one in under if one.clear]
-    unclear = [one for one in (*over, *under) if not one.clear]
-    possible = [one for one in compared if one.ratio.low < 1 - _FASTER]
-    if failed or slower or _applications(possible) < _WANTED:
-        state = "not met"
-    elif len(slower) < len(over) or _applications(faster) < _WANTED:
-        state = "undecided"
-    else:
-        state = "met"
-    parts = [
-        f"{len(slower)} of {len(compared)} slower than the best peer by more than "
-        f"{_SLOWER:.0%}{_listed(slower)}",
-        f"{_applications(faster)} faster by {_FASTER:.0%} (goal: {_WANTED}){_listed(faster)}",
-    ]
-    if unclear:
-        parts.append(
-            f"{len(unclear)} may be chance, more repetitions can tell (-r){_listed(unclear)}"
-        )
-    if failed:
-        parts.append(f"{len(failed)} failed{_listed(failed)}")
-    return f"goal: {state}: " + "; ".join(parts)
-
-
-def _applications(items: Sequence[Comparison]) -> int:
-    """How many they are of: a row is of one number of ranks, and may be a part."""
-    return len({one.row.application.name for one in items})
-
-
-def _listed(items: Sequence[object]) -> str:
-    return f" ({'; '.join(map(str, items))})" if items else ""
-
-
-# ---- output ----
-
-
-def render(results: Results, rows: Sequence[Row], done: Sequence[Run]) -> str:
-    texts = ["Medians; in brackets (maximum - minimum) / median of the repetitions."]
-    for quantity, title in _TITLES.items():
-        shown = list(rows)
-        if quantity == TIME:
-            shown = [part for row in rows for part in dict.fromkeys((row, *row.judged()))]
-        lines = [(str(row), row.measure(quantity), row.ranks) for row in shown]
-        unit = _UNITS[quantity][1]
-        texts.append(table.matrix(results, f"{title}, {unit}", lines, SUBJECT))
-    texts.append(_locked(results, done))
-    costly = [
-        one
-        for row in rows
-        if (one := compare(results, row, CPU))
-        and one.ratio.median > 1 + _MORE_CPU
-        and one.clear
-    ]
-    if costly:
-        texts.append(
-            f"More CPU time than the best peer by over {_MORE_CPU:.0%}, and not by chance: "
-            + "; ".join(map(str, costly))
-        )
-    return "\n\n".join(texts)
-
-
-def _locked(results: Results, done: Sequence[Run]) -> str:
-    cells = []
-    for name in results.transports:
-        most = [one.used.locked for one in done if one.transport == name]
-        cells.append(f"{name} {max(most)}" if most else f"{name} -")
-    return "Locked or pinned memory, the most of any rank, KiB: " + ", ".join(cells)
-
-
-def _write_runs(done: Sequence[Run], folder: Path) -> None:
-    with open(folder / "applications.csv", "w", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(
-            ["application", "ranks", "transport", "repetition", "seconds", "user_s"]
-            + ["system_s", "resident_kib", "locked_kib", "parts_s"]
-        )
-        for one in done:
-            used = one.used
-            parts = " ".join(f"{name}={value:.6g}" for name, value in one.parts.items())
-            out.writerow(
-                [one.row.application.name, one.row.ranks, one.transport]
-                + [one.repetition + 1, f"{used.seconds:.4f}", f"{used.user:.4f}"]
-                + [f"{used.system:.4f}", used.resident, used.locked, parts]
-            )
-
-
-def _write_summary(
-    results: Results,
-    rows: Sequence[Row],
-    folder: Path,
-    mtu: Optional[int],
-    line: Optional[float],
-) -> None:
-    """With the columns of the other commands; "size" is the number of ranks."""
-    with open(folder / "summary.csv", "w", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(store.SUMMARY_HEADS)
-        for row in rows:
-            where = [row.ranks if mtu else 1, mtu, line or ""]
-            measures = row.measures()
-            out.writerows(store.summary_rows(results, measures, SUBJECT, where))

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from pfbench import applications, packaged
-from pfbench.applications import Row, Run, Used
+from pfbench import application_results, applications, packaged
+from pfbench.application_results import Row, Run, Used
 from pfbench.packaged import APPLICATIONS, Application, Finished, WrongResult
 
 LAMMPS = next(each for each in APPLICATIONS if each.name == "lammps-lj")
@@ -248,13 +248,13 @@ def runs(row, transport, seconds, cpu=1.0, parts=None):
 
 
 def judged(times):
-    """The goal's line for rows with these times of the subject, and 1 s of the peer."""
+    """State and text of the goal for rows with these times of the subject, and 1 s of the peer."""
     rows = [Row(made(f"a{index}"), 2) for index in range(len(times))]
     done = []
     for row, seconds in zip(rows, times):
         done += runs(row, "exanest", seconds)
         done += runs(row, "vader", SAME)
-    return applications.goal(applications.collect(done, [], ["exanest", "vader"]), rows)
+    return application_results.goal(application_results.collect(done, [], ["exanest", "vader"]), rows)
 
 
 # The peer's times change as much as a machine's may: what counts is the ratio in each repetition.
@@ -277,23 +277,33 @@ UNCLEAR = [0.9, *SLOW[1:]]
     ],
 )
 def test_goal(times, state):
-    assert judged(times).startswith(f"goal: {state}: ")
+    assert judged(times)[0] == state
 
 
 def test_goal_names_what_is_slower():
-    line = judged([FAST] * 4 + [SLOW, UNCLEAR])
+    _, line = judged([FAST] * 4 + [SLOW, UNCLEAR])
     assert "1 of 6 slower" in line and "(a4, 2 ranks: 1.10 of vader, 1.10 to 1.10)" in line
     assert "4 faster" in line
     assert "1 may be chance" in line and "(a5, 2 ranks: 1.10 of vader, 0.90 to 1.10)" in line
 
 
-def test_parts_and_numbers_of_ranks_are_not_applications():
-    rows = [Row(made("a"), ranks) for ranks in (1, 2, 3, 4)]
-    done = []
-    for row in rows:
-        done += runs(row, "exanest", FAST) + runs(row, "vader", SAME)
-    line = applications.goal(applications.collect(done, [], ["exanest", "vader"]), rows)
-    assert line.startswith("goal: not met") and "1 faster" in line
+def test_parts_are_not_applications():
+    row = Row(HPCC, 2)
+    done = [
+        replace(one, parts=dict.fromkeys(HPCC.parts, one.used.seconds))
+        for one in runs(row, "exanest", FAST) + runs(row, "vader", SAME)
+    ]
+    state, line = application_results.goal(
+        application_results.collect(done, [], ["exanest", "vader"]), [row]
+    )
+    assert state == "not met" and "0 of 4 slower" in line and "1 faster" in line
+
+
+def test_rows_by_setting():
+    rows = [Row(LAMMPS, 4, hosts=4), Row(LAMMPS, 4), Row(HPCC, 2), Row(HPCC, 4)]
+    found = application_results.by_setting(rows)
+    assert [str(setting) for setting in found] == ["2 ranks", "4 ranks", "4 ranks on 4 hosts"]
+    assert list(found.values()) == [rows[2:3], [rows[1], rows[3]], rows[:1]]
 
 
 def test_a_failure_does_not_meet_the_goal():
@@ -301,10 +311,10 @@ def test_a_failure_does_not_meet_the_goal():
     done = []
     for row in rows:
         done += runs(row, "exanest", FAST) + runs(row, "vader", SAME)
-    failures = [applications.Failure(rows[4], "exanest", (), "made-up reason", "")]
-    results = applications.collect(done, failures, ["exanest", "vader"])
-    line = applications.goal(results, rows)
-    assert line.startswith("goal: not met") and "1 failed (a4, 2 ranks)" in line
+    failures = [application_results.Failure(rows[4], "exanest", (), "made-up reason", "")]
+    results = application_results.collect(done, failures, ["exanest", "vader"])
+    state, line = application_results.goal(results, rows)
+    assert state == "not met" and "1 failed (a4, 2 ranks)" in line
 
 
 def test_a_failed_run_of_one_rank_is_a_failure_of_each_transport(tmp_path, monkeypatch):
@@ -314,7 +324,7 @@ def test_a_failed_run_of_one_rank_is_a_failure_of_each_transport(tmp_path, monke
     def execute(self, row, transport, folder):
         failed.append(row)
         raise applications.Failed(
-            applications.Failure(row, transport.name, (), "made-up reason", "")
+            application_results.Failure(row, transport.name, (), "made-up reason", "")
         )
 
     monkeypatch.setattr(applications.Runs, "_execute", execute)
@@ -333,9 +343,9 @@ def test_a_failure_with_four_ranks_says_nothing_of_two():
     application = made("a")
     rows = [Row(application, 2), Row(application, 4)]
     done = runs(rows[0], "exanest", SAME) + runs(rows[0], "vader", SAME)
-    failures = [applications.Failure(rows[1], "exanest", (), "made-up reason", "")]
-    results = applications.collect(done, failures, ["exanest", "vader"])
-    lines = [line.split() for line in applications.render(results, rows, done).splitlines()]
+    failures = [application_results.Failure(rows[1], "exanest", (), "made-up reason", "")]
+    results = application_results.collect(done, failures, ["exanest", "vader"])
+    lines = [line.split() for line in application_results.render(results, rows, done).splitlines()]
     assert ["a,", "2", "ranks", "1.20", "(167%)"] in [line[:5] for line in lines]
     assert ["a,", "4", "ranks", "failed", "-", "-"] in lines
 
@@ -345,16 +355,16 @@ def test_parts_are_judged():
     slow = {"hpl": 2.0, "ptrans": 1.0, "fft": 1.0, "randomaccess": 1.0}
     done = runs(row, "exanest", SAME, parts=slow)
     done += runs(row, "vader", SAME, parts={part: 1.0 for part in slow})
-    results = applications.collect(done, [], ["exanest", "vader"])
-    line = applications.goal(results, [row])
+    results = application_results.collect(done, [], ["exanest", "vader"])
+    _, line = application_results.goal(results, [row])
     assert "1 of 4 slower" in line and "hpcc hpl, 2 ranks: 2.00 of vader" in line
 
 
 def test_more_cpu_time_is_told():
     row = Row(made("a"), 2)
     done = runs(row, "exanest", SAME, cpu=1.5) + runs(row, "vader", SAME)
-    text = applications.render(
-        applications.collect(done, [], ["exanest", "vader"]), [row], done
+    text = application_results.render(
+        application_results.collect(done, [], ["exanest", "vader"]), [row], done
     )
     assert "More CPU time" in text and "a, 2 ranks: 1.50 of vader" in text
 
@@ -423,7 +433,7 @@ def command(made_up, monkeypatch):
     (made_up.folder / "inputs" / "number").write_text("@value@\n")
     (made_up.folder / "WRONG").write_text("")
     monkeypatch.setattr(packaged, "_INPUTS", made_up.folder / "inputs")
-    monkeypatch.setattr(applications, "APPLICATIONS", (application, missing))
+    monkeypatch.setattr(packaged, "APPLICATIONS", (application, missing))
     monkeypatch.chdir(made_up.folder)
     for name, value in made_up.environment().items():
         monkeypatch.setenv(name, value)
@@ -440,7 +450,8 @@ def test_run(made_up, command, capsys):
     printed = capsys.readouterr()
     assert "not installed: missing: package absent-package" in printed.err
     assert "repetition 2/2 done, 12/12 runs" in printed.err
-    assert printed.out.splitlines()[-1].startswith("goal: ")
+    goals = printed.out.splitlines()[-2:]
+    assert [line.partition(": ")[0] for line in goals] == ["goal, 1 ranks", "goal, 2 ranks"]
     made_rows = rows(made_up.out, "applications.csv")
     assert len(made_rows) == 2 * 2 * 3
     assert [row["transport"] for row in made_rows[:3]] == ["exanest", "vader", "tcp"]
@@ -460,7 +471,8 @@ def test_wrong_result(made_up, command, capsys):
     printed = capsys.readouterr()
     reason = "wrong result: 5.5 is 4.5 with one rank"
     assert f"FAILED: made-up, 2 ranks exanest: {reason}" in printed.err
-    assert {r["transport"] for r in rows(made_up.out, "applications.csv")} == {"vader", "tcp"}
+    failures = {r["transport"]: r["failure"] for r in rows(made_up.out, "applications.csv")}
+    assert failures == {"vader": "", "tcp": "", "exanest": reason}
     assert reason in (made_up.out / "failures.txt").read_text()
     assert "1 failed (made-up, 2 ranks)" in printed.out
 
