@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 import shutil
 import sys
 import tempfile
@@ -13,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ContextManager, Iterator, Optional, Sequence
 
-from . import application_results, cli, comparison, environment, hosts, launch, packaged, store
-from . import transports
+from . import application_results, cli, comparison, document, environment, hosts, launch
+from . import packaged, store, transports
 from .application_results import FASTER, SLOWER, WANTED, Failure, Row, Run, Used
 from .comparison import Setup
 from .packaged import Application, Finished, WrongResult
@@ -32,6 +33,9 @@ environment.txt and, if a run failed, failures.txt, in results/DATE-TIME below
 the current folder or where --out says. The last lines compare with the goal, for
 each number of ranks: no application slower than over the best peer by more than
 {SLOWER:.0%}, and at least {WANTED} faster by {FASTER:.0%}.
+
+--publish replaces the figures in doc/ of the same numbers of ranks, with --hosts or
+without, and keeps the others.
 """
 _USAGE = Path(__file__).resolve().with_name("rank_usage.py")
 # mpirun without a transport between processes, for the run of one rank.
@@ -91,14 +95,28 @@ def parser() -> argparse.ArgumentParser:
         help="one more transport, with arguments of mpirun; can be repeated",
     )
     cli.add_repetitions(what, "5; 2 with --quick")
-    how = parse.add_argument_group("programs and results")
-    cli.add_results(how)
-    cli.add_timeout(how, "default 300")
+    _add_results(parse.add_argument_group("programs and results"))
     return parse
+
+
+def _add_results(group) -> None:
+    """The options that do not say what is measured."""
+    cli.add_results(group)
+    cli.add_publish(group)
+    cli.add_timeout(group, "default 300")
+
+
+def command(arguments: Optional[Sequence[str]]) -> str:
+    """The command that measures the same."""
+    parse = argparse.ArgumentParser()
+    _add_results(parse)
+    _, others = parse.parse_known_args(arguments)
+    return shlex.join(["benchmarks/applications", *others])
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser().parse_args(arguments)
+    options.command = command(arguments)
     return cli.guarded("applications", lambda: run(options))
 
 
@@ -280,6 +298,7 @@ def _measure(
     results = application_results.collect(done, failures, [peer.name for peer in peers])
     text = application_results.render(results, rows, done)
     facts = {
+        "command": options.command,
         "hosts": f"one for each rank, MTU {options.mtu}" if options.hosts else "1",
         "inputs": options.depth,
         "repetitions": str(repetitions),
@@ -294,9 +313,13 @@ def _measure(
     print(f"\n{text}\n\nResults: {folder}")
     for setting, those in application_results.by_setting(rows).items():
         print(f"goal, {setting}: {': '.join(application_results.goal(results, those))}")
-    if interrupted:
-        return 130
-    return 1 if any(failure.transport == SUBJECT for failure in failures) else 0
+    code = int(any(failure.transport == SUBJECT for failure in failures))
+    code = 130 if interrupted else code
+    if options.publish and code:
+        print(f"not published: {'interrupted' if interrupted else 'a run failed'}", file=sys.stderr)
+    elif options.publish:
+        print(document.publish_applications(folder))
+    return code
 
 
 def _run_all(

@@ -95,6 +95,15 @@ def add_results(group) -> None:
     )
 
 
+def add_publish(group) -> None:
+    group.add_argument(
+        "--publish",
+        action="store_true",
+        help="copy the figures to doc/, in place of those of the same measurement, and make "
+        "doc/results.md again",
+    )
+
+
 def add_goals(group) -> None:
     group.add_argument(
         "--goals", action="store_true", help="compare with this project's goals"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import shlex
 import shutil
 import sys
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-from . import bfs, cli, comparison, faults, overcommit, papers_document
+from . import bfs, cli, comparison, document, faults, overcommit
 from .comparison import Setup
 from .progress import clock
 
@@ -37,13 +36,6 @@ _EXIT_CODES = """\
 exit codes: 0 done; 1 a step failed, or a part of it; 2 nothing could be run; 130
 interrupted, the document shows the steps that were done until then.
 """
-_DOCUMENTS = Path(__file__).resolve().parents[2] / "doc"
-# Of a step's environment.txt, for the document.
-_FACTS = (
-    *("date", "source", "cpu", "cpus usable", "memory", "kernel", "mpirun"),
-    *("cache line at the start", "cache line at the end"),
-    *("graph", "half of the columns in memory", "overcommitment", "command"),
-)
 
 
 @dataclass(frozen=True)
@@ -82,11 +74,7 @@ def parser() -> argparse.ArgumentParser:
     )
     how = parse.add_argument_group("programs and results")
     cli.add_results(how)
-    how.add_argument(
-        "--publish",
-        action="store_true",
-        help=f"copy the document, its plots and its CSV files to {_DOCUMENTS.name}/",
-    )
+    cli.add_publish(how)
     cli.add_timeout(how, "the default of each command")
     return parse
 
@@ -111,16 +99,14 @@ def run(options: argparse.Namespace) -> int:
         folder = comparison.results_folder(options.out)
         code = _measure(setup, chosen, options, folder)
         _collect(folder)
-    path = papers_document.write(folder)
-    print(path)
+    print(document.write(folder))
     if options.publish and code:
         raise ValueError("a step failed: not published; repeat it with --steps and --out")
-    if options.publish:
-        for file in _DOCUMENTS.glob(f"{path.stem}*.*"):
-            file.unlink()
-        for file in folder.glob(f"{path.stem}*.*"):
-            shutil.copy(file, _DOCUMENTS)
-        print(_DOCUMENTS / path.name)
+    if options.publish and not folder.samefile(document.FOLDER):
+        # Not beside other figures, if they cannot be drawn again.
+        for plot in document.FOLDER.glob(f"{document.NAME}-*.svg"):
+            plot.unlink()
+        print(document.publish(document.steps(folder), document.read_facts(folder)))
     return code
 
 
@@ -133,7 +119,7 @@ def _measure(
         command = f"benchmarks/{step.command}{quick}"
         print(f"[{number}/{len(chosen)}] {step.name}: {command}", file=sys.stderr)
         shutil.rmtree(folder / step.name, ignore_errors=True)
-        (folder / papers_document.data_name(step.name)).unlink(missing_ok=True)
+        document.remove(folder, step.name)
         (folder / step.name).mkdir()
         start = time.monotonic()
         # The tables are in its tables.txt, too.
@@ -164,13 +150,9 @@ def _run(step: Step, setup: Setup, options: argparse.Namespace, folder: Path) ->
 
 def _collect(folder: Path) -> None:
     """Gather in the folder itself what the document is made of."""
-    facts = []
-    for step in STEPS:
-        if (folder / step.name / step.file).exists():
-            target = folder / papers_document.data_name(step.name)
-            shutil.copy(folder / step.name / step.file, target)
-            text = (folder / step.name / "environment.txt").read_text()
-            pairs = [line.partition(": ")[::2] for line in text.splitlines()]
-            facts += [(step.name, *pair) for pair in pairs if pair[0] in _FACTS]
-    with open(folder / papers_document.data_name("machine"), "w", newline="") as file:
-        csv.writer(file).writerows([("step", "name", "value"), *facts])
+    done = [step for step in STEPS if (folder / step.name / step.file).exists()]
+    document.add(
+        folder,
+        {step.name: folder / step.name / step.file for step in done},
+        {step.name: document.facts_of(folder / step.name / "environment.txt") for step in done},
+    )

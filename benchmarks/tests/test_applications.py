@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from pfbench import application_results, applications, packaged
+from pfbench import application_results, applications, document, packaged
 from pfbench.application_results import Row, Run, Used
 from pfbench.packaged import APPLICATIONS, Application, Finished, WrongResult
 
@@ -463,6 +463,39 @@ def test_run(made_up, command, capsys):
     }
     assert {row["size"] for row in summary} == {"1", "2"}
     assert "rank_usage.py FOLDER /dev/null" in made_up.environment_text()
+
+
+def test_command_of_a_run():
+    arguments = "--quick -n 2,4 --out x --hosts --publish --timeout 9 --build y -r 3".split()
+    assert applications.command(arguments) == "benchmarks/applications --quick -n 2,4 --hosts -r 3"
+
+
+def test_publish(made_up, command, monkeypatch, capsys):
+    place = made_up.folder / "doc"
+    place.mkdir()
+    monkeypatch.setattr(document, "FOLDER", place)
+    (made_up.folder / "WRONG").write_text("exanest")
+    assert command("--quick", "-r", "1", "--publish") == 1
+    assert "not published: a run failed" in capsys.readouterr().err
+    assert not list(place.iterdir())
+    (made_up.folder / "WRONG").write_text("vader")
+    assert command("--quick", "-r", "1", "-n", "1,2", "--publish") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(place / "results.md")
+    text = (place / "results.md").read_text()
+    assert "`benchmarks/applications --quick -r 1 -n 1,2`" in text
+    assert "54 ns at the start, 54 ns at the end" in text
+    assert ", source " in text
+    assert "Failed, and left out: made-up, 1 ranks vader: " in text
+    assert "**1 ranks, 2 ranks**: exanest, tcp, vader; repetitions: 1." in text
+    assert "| made-up | 2 ranks |" in text and "| tcp " in text
+    steps = {row["step"] for row in rows(place, "results-machine.csv")}
+    assert steps == {"applications, 1 ranks", "applications, 2 ranks"}
+
+
+def test_an_unknown_application_in_a_file(tmp_path):
+    application_results.write(runs(Row(made("a"), 2), "exanest", SAME), [], tmp_path / "file")
+    with pytest.raises(ValueError, match="file: there is no application a"):
+        application_results.read(tmp_path / "file")
 
 
 def test_wrong_result(made_up, command, capsys):

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from made_up import BENCHMARKS
-from pfbench import bfs, measures, overcommit, papers, papers_document, store
+from pfbench import application_results, bfs, document, measures, overcommit, papers, store
 from pfbench.comparison import Setup
 from pfbench.overcommit import Depth, Point
 from pfbench.suite import KIB, MIB
+from test_applications import FAST, HPCC, LAMMPS, SAME, SLOW, Row, runs
 from test_bfs import PROGRAM, made_up_run
 
 KV = 4 * KIB
@@ -71,7 +72,7 @@ def folder(tmp_path):
 
 
 def test_document(folder):
-    text = papers_document.write(folder).read_text()
+    text = document.write(folder).read_text()
     for part in (
         "| latency: pinned for each transfer | 0.76 | 0.50, **met** | 0.50, **met** "
         "| 2.00, **not met** | 2.00, **not met** |",
@@ -102,7 +103,7 @@ def test_document(folder):
 @pytest.mark.parametrize("missing", ["faults", "hosts", "overcommit", "bfs"])
 def test_a_step_is_missing(folder, missing):
     (folder / f"results-{missing}.csv").unlink()
-    assert "Not measured" in papers_document.write(folder).read_text()
+    assert "Not measured" in document.write(folder).read_text()
 
 
 def test_from(folder, made_up):
@@ -119,7 +120,96 @@ def test_the_committed_document_is_current(tmp_path):
         pytest.skip("doc/results.md was not published")
     for file in DOCUMENT.parent.glob("results-*"):
         shutil.copy(file, tmp_path)
-    assert papers_document.write(tmp_path).read_text() == DOCUMENT.read_text()
+    assert document.write(tmp_path).read_text() == DOCUMENT.read_text()
+
+
+def write_applications(path, rows, failures=()):
+    """Rows in which exanest is faster than vader, as FAST is than SAME; tcp failed."""
+    done = []
+    for row, seconds in rows.items():
+        parts = dict.fromkeys(row.application.parts, 1.0)
+        done += runs(row, "exanest", seconds, cpu=2.0, parts=parts)
+        done += runs(row, "vader", SAME, parts=parts)
+    application_results.write(done, failures, path)
+
+
+def test_applications(folder):
+    assert "## 4. Applications" not in document.write(folder).read_text()
+    rows = {Row(LAMMPS, 2): FAST, Row(HPCC, 2): SAME, Row(LAMMPS, 4, hosts=4): SLOW}
+    failures = [application_results.Failure(Row(HPCC, 2), "tcp", (), "made-up reason", "")]
+    write_applications(folder / "results-applications.csv", rows, failures)
+    with open(folder / "results-machine.csv", "a", newline="") as file:
+        step = "applications, 4 ranks on 4 hosts"
+        facts = [("command", "benchmarks/applications --hosts -n 4"), ("kernel", "Linux 6.19")]
+        csv.writer(file).writerows((step, *pair) for pair in facts)
+    text = document.write(folder).read_text().partition("## 4. Applications\n")[2]
+    for part in (
+        "**2 ranks**: exanest, vader, tcp; repetitions: 5.\n",
+        "**4 ranks on 4 hosts**: exanest, vader; repetitions: 5.\n"
+        "`benchmarks/applications --hosts -n 4`",
+        "Linux 6.19",
+        "| lammps-lj | 2 ranks | 1.08 (167%) | vader 1.20 (167%) | 0.90 (0.90 to 0.90) "
+        "| 2.00 (0%), 1.00 (0%) | 0.977 (0%), 0.977 (0%) | 0, 0 |",
+        "| hpcc | 2 ranks | 1.20 (167%) | vader 1.20 (167%) | 1.00 (1.00 to 1.00) | 2.00 (0%), ",
+        "| hpcc fft | 2 ranks | 1.00 (0%) | vader 1.00 (0%) | 1.00 (1.00 to 1.00) | - | - | - |",
+        "| lammps-lj | 4 ranks on 4 hosts | 1.32 (167%) |",
+        "- The goal with 2 ranks: **not met**: 0 of 5 slower than the best peer by more than 2%; "
+        "1 faster by 5% (goal: 4) (lammps-lj, 2 ranks: 0.90 of vader, 0.90 to 0.90).",
+        "- The goal with 4 ranks on 4 hosts: **not met**: 1 of 1 slower than the best peer by more "
+        "than 2% (lammps-lj, 4 ranks on 4 hosts: 1.10 of vader, 1.10 to 1.10); ",
+        "- More CPU time than the best peer by over 10%, and not by chance: lammps-lj, 2 ranks: "
+        "2.00 of vader",
+        "- Failed, and left out: hpcc, 2 ranks tcp: made-up reason.",
+    ):
+        assert part in text, part
+
+
+@pytest.fixture
+def published(folder, tmp_path_factory, monkeypatch):
+    """A folder in place of doc/, with made-up results of all steps."""
+    place = tmp_path_factory.mktemp("doc")
+    shutil.copytree(folder, place, dirs_exist_ok=True)
+    monkeypatch.setattr(document, "FOLDER", place)
+    return place
+
+
+def run_folder(folder, rows, command):
+    folder.mkdir()
+    write_applications(folder / application_results.FILE, rows)
+    (folder / "environment.txt").write_text(f"date: today\ncommand: {command}\nkernel: Linux 7\n")
+    return folder
+
+
+def test_settings_are_published_apart(published, tmp_path):
+    two, four = Row(LAMMPS, 2), Row(LAMMPS, 4)
+    hosts = Row(LAMMPS, 4, hosts=4)
+    first = run_folder(tmp_path / "1", {hosts: FAST, four: FAST, Row(HPCC, 2): FAST}, "first")
+    document.publish_applications(first)
+    second = run_folder(tmp_path / "2", {two: SLOW, hosts: SLOW}, "second")
+    path = document.publish_applications(second)
+    done, _ = application_results.read(published / "results-applications.csv")
+    times = {(one.row, one.used.seconds) for one in done if one.transport == "exanest"}
+    kept = {(four, round(seconds, 4)) for seconds in FAST}
+    assert times == kept | {(row, round(each, 4)) for row in (two, hosts) for each in SLOW}
+    text = path.read_text()
+    assert path == published / "results.md"
+    assert "**2 ranks, 4 ranks on 4 hosts**: exanest, vader; repetitions: 5.\n`second`" in text
+    assert "**4 ranks**: exanest, vader; repetitions: 5.\n`first`, today" in text
+    # Other steps are kept.
+    assert "Not measured" not in text and "graph: scale 10" in text
+
+
+def test_publishing_papers_keeps_other_figures(folder, published, tmp_path, capsys):
+    write_applications(published / "results-applications.csv", {Row(LAMMPS, 2): FAST})
+    (folder / "results-bfs.csv").unlink()
+    summary(folder / "results-hosts.csv", [("bandwidth-destination-cold", "tcp", MIB, 777.0)])
+    assert papers.main(["--from", str(folder), "--publish"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(published / "results.md")
+    text = (published / "results.md").read_text()
+    assert "## 4. Applications" in text and "graph: scale 10" in text and "777" in text
+    # What is published is not published again.
+    assert papers.main(["--from", str(published), "--publish"]) == 0
+    assert (published / "results.md").read_text() == text
 
 
 def add_programs(made_up):

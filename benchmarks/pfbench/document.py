@@ -1,23 +1,35 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the document of benchmarks/papers from its CSV files."""
+"""Writes doc/results.md from its CSV files, and puts results of a run among them."""
 
 from __future__ import annotations
 
 import csv
+import shutil
 import statistics
 import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
-from . import bfs, goals, measures, overcommit, plot, table
+from . import application_results, bfs, goals, measures, overcommit, plot, table
+from .application_results import CPU, RESIDENT, TIME, Failure, Row, Run, Setting
 from .measures import Measure
 from .overcommit import FAULT, LOADS, PINNED, WAYS, Point
-from .results import Summary
+from .results import Results, Summary
 from .suite import KIB, MIB, size_text
 from .transports import SUBJECT
 
+# Where results are published.
+FOLDER = Path(__file__).resolve().parents[2] / "doc"
 NAME = "results"
+_MACHINE = "machine"
+_APPLICATIONS = "applications"
+# Of a run's environment.txt, for the document.
+_FACTS = (
+    *("date", "source", "cpu", "cpus usable", "memory", "kernel", "mpirun"),
+    *("cache line at the start", "cache line at the end"),
+    *("graph", "half of the columns in memory", "overcommitment", "command"),
+)
 _WARM, _COLD = "none", "destination"
 _BUFFERS = {_COLD: "fresh", _WARM: "reused"}
 _SIZES = (4 * KIB, 64 * KIB, MIB, 4 * MIB)
@@ -50,15 +62,15 @@ _MINOR = (measures.MINOR_COLD, measures.MINOR_WARM, measures.MINOR_TOUCH)
 _ABSENT = "\nNot measured: this step was not run, or it failed."
 _TITLE = """\
 <!-- SPDX-License-Identifier: BSD-3-Clause -->
-<!-- Made by benchmarks/papers: do not edit. -->
-# Three papers, and what exanest reaches
+<!-- Made by benchmarks/papers and benchmarks/applications: do not edit. -->
+# What exanest reaches
 
-The published figures come from other machines and other programs. So ratios are compared, and a time
-only where its unit is known. Cells are medians; in brackets (maximum - minimum) / median of the
-repetitions. **met**: as good as published (or as stated), or better, whichever repetitions are
-compared; **not met**: in no repetition; **undecided**: the spread includes the limit.
-[benchmarks/README.md](../benchmarks/README.md) describes the commands. The data is in the
-`results-*.csv` beside this file, from which `benchmarks/papers --from DIR` makes it again."""
+Sections 1 to 3 compare with the claims of three papers. The published figures come from other machines
+and other programs. So ratios are compared, and a time only where its unit is known. Cells are medians; in
+brackets (maximum - minimum) / median of the repetitions. **met**: as good as published (or as stated), or
+better, whichever repetitions are compared; **not met**: in no repetition; **undecided**: the spread
+includes the limit. [benchmarks/README.md](../benchmarks/README.md) describes the commands. The data is
+in the `results-*.csv` beside this file, from which `benchmarks/papers --from DIR` makes it again."""
 _EXANEST = f"""
 ## 1. ExaNeSt: page faults instead of pinning
 
@@ -95,9 +107,96 @@ The claim: forwarding by a user interrupt removes the handler thread, the wait q
 a page fault that user space resolves. libpf does so for transfers, without user interrupts: it calls
 the pager on the thread that met the absent page. For loads and stores it still needs userfaultfd."""
 
+_APPLICATIONS_TEXT = f"""
+## 4. Applications
+
+Packaged programs, unmodified, over exanest and the other transports of Open MPI, in turns. **best peer**
+is the transport with the shortest time apart from exanest. **ratio** is the median of the ratios of both in each
+repetition, in brackets its confidence interval (sign test, 93 %). A program that times its parts is judged by
+these. CPU time and resident memory are sums over the ranks, locked memory is the most of any rank; each first
+over exanest, then over the best peer.
+
+The goal: no application slower than over its best peer by more than {application_results.SLOWER:.0%}, at least
+{application_results.WANTED} faster by {application_results.FASTER:.0%}. A difference counts if the interval does not contain 1."""
+
 
 def data_name(step: str) -> str:
     return f"{NAME}-{step}.csv"
+
+
+# ---- the files of a folder ----
+
+
+def steps(folder: Path) -> dict[str, Path]:
+    """The files of the steps that have results in the folder."""
+    paths = {path.stem.partition("-")[2]: path for path in sorted(folder.glob(data_name("*")))}
+    paths.pop(_MACHINE, None)
+    return paths
+
+
+def facts_of(environment: Path) -> dict[str, str]:
+    """What the document says about the run that wrote an environment.txt."""
+    pairs = [line.partition(": ")[::2] for line in environment.read_text().splitlines()]
+    return {name: value for name, value in pairs if name in _FACTS}
+
+
+def read_facts(folder: Path) -> dict[str, dict[str, str]]:
+    """The facts of each step."""
+    facts: dict[str, dict[str, str]] = defaultdict(dict)
+    machine = folder / data_name(_MACHINE)
+    if not machine.exists():
+        raise ValueError(f"{machine} does not exist: give a folder with results of papers")
+    with open(machine, newline="") as file:
+        for row in csv.DictReader(file):
+            facts[row["step"]][row["name"]] = row["value"]
+    return facts
+
+
+def _write_facts(folder: Path, facts: Mapping[str, Mapping[str, str]]) -> None:
+    rows = [(step, *pair) for step, pairs in facts.items() for pair in pairs.items()]
+    with open(folder / data_name(_MACHINE), "w", newline="") as file:
+        csv.writer(file).writerows([("step", "name", "value"), *rows])
+
+
+def add(
+    folder: Path, files: Mapping[str, Path], facts: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Put files and facts of steps into the folder, in place of earlier ones of these steps."""
+    for step, path in files.items():
+        # The rows of an application's file are of several settings.
+        put = application_results.merge if step == _APPLICATIONS else shutil.copy
+        put(path, folder / data_name(step))
+    known = read_facts(folder) if (folder / data_name(_MACHINE)).exists() else {}
+    _write_facts(folder, {**known, **facts})
+
+
+def remove(folder: Path, step: str) -> None:
+    """Remove the step's file and facts from the folder."""
+    (folder / data_name(step)).unlink(missing_ok=True)
+    if (folder / data_name(_MACHINE)).exists():
+        _write_facts(folder, {name: of for name, of in read_facts(folder).items() if name != step})
+
+
+def publish(files: Mapping[str, Path], facts: Mapping[str, Mapping[str, str]]) -> Path:
+    """Add files and facts to what is published, and write the document again; returns its path."""
+    add(FOLDER, files, facts)
+    return write(FOLDER)
+
+
+def publish_applications(folder: Path) -> Path:
+    """The same with the folder of a run of benchmarks/applications."""
+    path, facts = folder / application_results.FILE, facts_of(folder / "environment.txt")
+    done, failures = application_results.read(path)
+    settings = {one.row.setting for one in (*done, *failures)}
+    return publish({_APPLICATIONS: path}, {_setting_step(each): facts for each in sorted(settings)})
+
+
+def _setting_step(setting: Setting) -> str:
+    """The step of the facts about a setting."""
+    return f"{_APPLICATIONS}, {setting}"
+
+
+# ---- the document ----
 
 
 class Data:
@@ -106,13 +205,7 @@ class Data:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._summaries: dict[tuple[str, str, str, int], Summary] = {}
-        self.facts: dict[str, dict[str, str]] = defaultdict(dict)
-        machine = folder / data_name("machine")
-        if not machine.exists():
-            raise ValueError(f"{machine} does not exist: give a folder with results of papers")
-        with open(machine, newline="") as file:
-            for row in csv.DictReader(file):
-                self.facts[row["step"]][row["name"]] = row["value"]
+        self.facts = read_facts(folder)
         for step in ("faults", "hosts"):
             if (folder / data_name(step)).exists():
                 self._read_summary(step)
@@ -121,6 +214,9 @@ class Data:
         self.instances = sorted({point.instances for point in self.points})
         path = folder / data_name("bfs")
         self.searches = bfs.read(path) if path.exists() else []
+        path = folder / data_name(_APPLICATIONS)
+        runs: tuple[list[Run], list[Failure]] = ([], [])
+        self.runs, self.failures = application_results.read(path) if path.exists() else runs
 
     def _read_summary(self, step: str) -> None:
         with open(self.folder / data_name(step), newline="") as file:
@@ -168,7 +264,7 @@ def write(folder: Path) -> Path:
         print(reason, file=sys.stderr)
     path = folder / f"{NAME}.md"
     sections = (_TITLE, *_exanest(data), *_overcommit(data), *_cold_start(data), *_uintr(data))
-    path.write_text("\n".join((*sections, *_bfs(data))) + "\n")
+    path.write_text("\n".join((*sections, *_bfs(data), *_applications(data))) + "\n")
     return path
 
 
@@ -311,6 +407,64 @@ def _bfs(data: Data) -> list[str]:
     return [*lines, "\n```text", bfs.render(data.searches, facts), "", found, "```"]
 
 
+def _applications(data: Data) -> list[str]:
+    everything = (*data.runs, *data.failures)
+    if not everything:
+        return []
+    names = list(dict.fromkeys(one.transport for one in everything))
+    results = application_results.collect(data.runs, data.failures, names)
+    rows = application_results.by_setting(dict.fromkeys(one.row for one in everything))
+    # One run can have several settings.
+    states: dict[str, list[str]] = defaultdict(list)
+    for setting in rows:
+        own = dict.fromkeys(one.transport for one in everything if one.row.setting == setting)
+        repetitions = {one.repetition for one in data.runs if one.row.setting == setting}
+        text = f"{', '.join(own)}; repetitions: {len(repetitions)}."
+        text += "".join(_state(data, _setting_step(setting)))
+        states[text].append(str(setting))
+    cells = [["application", "setting", "exanest, s", "best peer, s", "ratio", "CPU time, s"]]
+    cells[0] += ["resident, MiB", "locked, KiB"]
+    for those in rows.values():
+        cells += [_application(data, results, part) for row in those for part in row.timed()]
+    lines = [_APPLICATIONS_TEXT]
+    lines += [f"\n**{', '.join(settings)}**: {text}" for text, settings in states.items()]
+    lines += [*_table(cells), ""]
+    for setting, those in rows.items():
+        state, text = application_results.goal(results, those)
+        lines.append(f"- The goal with {setting}: **{state}**: {text}.")
+    costly = application_results.more_cpu(results, [row for those in rows.values() for row in those])
+    lines += [f"- {text}." for text in costly]
+    failed = "; ".join(map(str, data.failures))
+    return lines + [f"- Failed, and left out: {failed}."] * bool(failed)
+
+
+def _application(data: Data, results: Results, row: Row) -> list[str]:
+    """A row of the table. What a part used is not known."""
+    compared = application_results.compare(results, row, TIME)
+    names = [SUBJECT, *([compared.peer] if compared else [])]
+
+    def pair(quantity: str) -> list[str]:
+        measure = row.measure(quantity)
+        return [_cell(results.summary(measure, name, row.ranks), measure.scale) for name in names]
+
+    cells = [row.name, str(row.setting), pair(TIME)[0]]
+    if compared:
+        ratio = compared.ratio
+        cells.append(f"{compared.peer} {pair(TIME)[1]}")
+        cells.append(f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})")
+    else:
+        cells += ["-"] * 2
+    if row.part:
+        return [*cells, *["-"] * 3]
+    locked = [
+        application_results.most_locked(
+            one for one in data.runs if (one.row, one.transport) == (row, name)
+        )
+        for name in names
+    ]
+    return [*cells, *(", ".join(each) for each in (pair(CPU), pair(RESIDENT), locked))]
+
+
 def _state(data: Data, step: str) -> list[str]:
     """The command, the machine and its state."""
     facts: Mapping[str, str] = defaultdict(lambda: "?", data.facts[step])
@@ -332,11 +486,11 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["", *(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *others))]
 
 
-def _cell(summary: Optional[Summary]) -> str:
+def _cell(summary: Optional[Summary], scale: float = 1.0) -> str:
     if not summary or not summary.median:
         return "-"
-    large = summary.median >= 10000
-    text = f"{summary.median:,.0f}" if large else table.digits(summary.median)
+    median = summary.median * scale
+    text = f"{median:,.0f}" if median >= 10000 else table.digits(median)
     return f"{text} ({summary.spread:.0%})" if summary.repetitions > 1 else text
 
 
