@@ -111,10 +111,10 @@ _APPLICATIONS_TEXT = f"""
 ## 4. Applications
 
 Packaged programs, unmodified, over exanest and the other transports of Open MPI, in turns. **best peer**
-is the transport with the shortest time apart from exanest. **ratio** is the median of the ratios of both in each
-repetition, in brackets its confidence interval (sign test, 93 %). A program that times its parts is judged by
-these. CPU time and resident memory are sums over the ranks, locked memory is the most of any rank; each first
-over exanest, then over the best peer.
+is the other transport with the shortest time. **ratio** is the median of the ratios of both in each
+repetition, in brackets its confidence interval (sign test, 93 %; 0 to inf: fewer than five repetitions). A
+program that times its parts is judged by these. CPU time and resident memory are sums over the ranks,
+locked memory is the most of any rank; each first over exanest, then over the best peer.
 
 The goal: no application slower than over its best peer by more than {application_results.SLOWER:.0%}, at least
 {application_results.WANTED} faster by {application_results.FASTER:.0%}. A difference counts if the interval does not contain 1."""
