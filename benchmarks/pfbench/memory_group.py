@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Iterator, Optional, Sequence
 
 ROOT = Path("/sys/fs/cgroup")
 # In a shell, so that all pages of the command are the group's.
@@ -43,6 +43,18 @@ class MemoryGroup:
             if (self._folder / name).exists():
                 (self._folder / name).write_text("0")
         (self._folder / self._limit).write_text(str(size))
+
+    def press(self, share: Optional[float]) -> None:
+        """Hold the group at this share of the memory that it uses now, until the next call;
+        None: no more. The kernel moves pages to swap space, too, and kills no process."""
+        high = self._folder / "memory.high"
+        if not high.exists():
+            raise ValueError("only memory cgroups of version 2 have memory.high")
+        size = "max"
+        if share is not None:
+            used = int((self._folder / "memory.current").read_text())
+            size = str(int(share * used))
+        high.write_text(size)
 
     def await_empty(self, seconds: float = 10.0) -> None:
         """Wait for processes that are ending."""

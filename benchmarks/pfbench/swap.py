@@ -11,6 +11,8 @@ from typing import Iterator
 
 _CONTROL = Path("/sys/class/zram-control")
 _BYTES = 256 << 20
+# For a swapoff that has to move all pages, on a slow machine.
+_SECONDS = 600
 
 
 def present(table: Path = Path("/proc/swaps")) -> bool:
@@ -21,28 +23,49 @@ def present(table: Path = Path("/proc/swaps")) -> bool:
         return False
 
 
+class Zram:
+    """Swap space on a zram device, which exists inside the context of zram()."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+
+    def on(self) -> None:
+        # The highest priority: the kernel uses it before other swap space.
+        _run("swapon", "--priority", "32767", self._device)
+
+    def off(self) -> None:
+        if self._device in Path("/proc/swaps").read_text().split():
+            _run("swapoff", self._device)
+
+
 @contextlib.contextmanager
-def zram() -> Iterator[None]:
+def zram() -> Iterator[Zram]:
     """Add swap space on a zram device, and remove both at the end."""
     if os.geteuid() != 0 or not _CONTROL.exists():
-        raise ValueError("--zram needs root, and the kernel's zram (modprobe zram)")
+        raise ValueError(
+            "swap on zram needs root, and the kernel's zram (modprobe zram)"
+        )
     number = (_CONTROL / "hot_add").read_text().strip()
     try:
         device = f"/dev/zram{number}"
         Path(f"/sys/block/zram{number}/disksize").write_text(str(_BYTES))
         _run("mkswap", device)
-        # The highest priority: the kernel uses it before other swap space.
-        _run("swapon", "--priority", "32767", device)
+        added = Zram(device)
+        added.on()
         try:
-            yield
+            yield added
         finally:
-            _run("swapoff", device)
+            added.off()
     finally:
         (_CONTROL / "hot_remove").write_text(number)
 
 
 def _run(*command: str) -> None:
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=_SECONDS
+        )
     except subprocess.CalledProcessError as error:
-        raise ValueError(f"--zram: {' '.join(command)}: {error.stderr.strip()}") from None
+        raise ValueError(f"{' '.join(command)}: {error.stderr.strip()}") from None
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(str(error)) from None

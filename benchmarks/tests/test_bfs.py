@@ -266,10 +266,21 @@ def test_memory_group_versions(tmp_path):
     with MemoryGroup(tmp_path).made() as group:
         (folder,) = (path for path in (tmp_path / "memory").iterdir() if path.is_dir())
         assert group.inside(["a", "b"])[-3:] == [f"{folder}/cgroup.procs", "a", "b"]
+        with pytest.raises(ValueError, match="version 2"):
+            group.press(0.5)
     assert not folder.exists()
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
-    with MemoryGroup(tmp_path).made():
-        assert (tmp_path / folder.name).is_dir()
+    with MemoryGroup(tmp_path).made() as group:
+        high, current = (
+            tmp_path / folder.name / f"memory.{name}" for name in ("high", "current")
+        )
+        high.touch()
+        current.write_text("1000\n")
+        for share, written in ((0.5, "500"), (None, "max")):
+            group.press(share)
+            assert high.read_text() == written
+        high.unlink()
+        current.unlink()
 
 
 def test_memory_group_limits():
