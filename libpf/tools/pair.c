@@ -105,7 +105,7 @@ int pair_send(struct pair *pair, enum tag tag, const void *data, size_t length)
 	int status;
 
 	do {
-		status = pf_send(pair->peer, (uint8_t)tag, data, length, NULL, 0);
+		status = pf_send(pair->peer, (uint8_t)tag, NULL, 0, data, length);
 		if (status != PF_ERR_AGAIN)
 			break;
 		pf_progress(pair->context);

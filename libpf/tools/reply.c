@@ -18,7 +18,7 @@ int reply_send(struct reply_queue *queue, pf_peer *peer, uint8_t tag, const void
 	struct reply *reply;
 
 	if (STAILQ_EMPTY(queue))
-		status = pf_send(peer, tag, data, length, NULL, 0);
+		status = pf_send(peer, tag, NULL, 0, data, length);
 	if (status != PF_ERR_AGAIN)
 		return status < 0 ? status : PF_OK;
 	reply = malloc(sizeof(*reply) + length);
@@ -45,7 +45,7 @@ int reply_flush(struct reply_queue *queue, pf_peer *peer)
 	int status;
 
 	while ((reply = STAILQ_FIRST(queue))) {
-		status = pf_send(peer, reply->tag, reply->data, reply->length, NULL, 0);
+		status = pf_send(peer, reply->tag, NULL, 0, reply->data, reply->length);
 		if (status < 0)
 			return status == PF_ERR_AGAIN ? PF_OK : status;
 		remove_first(queue);
