@@ -20,7 +20,7 @@
 #define TIMEOUT_SECONDS 5.0   /* then the other process is not running */
 #define POLLS_PER_CLOCK 65536 /* polls between two looks at the clock */
 
-/* Between measurements in one state the time varies by less than this factor. */
+/* In one state the time varies by less; as in benchmarks/pfbench/cache_line.py. */
 #define CHANGED 1.5
 
 /* A value of the line that ends the measurement. */

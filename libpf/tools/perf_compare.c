@@ -249,29 +249,34 @@ static int repeat(struct comparison *comparison, struct repetitions *repetitions
 	return 0;
 }
 
-static bool is_enough(const struct repetitions *repetitions, double seconds)
+/* began_again: the distance changed meanwhile */
+static bool is_enough(const struct repetitions *repetitions, bool began_again, double seconds)
 {
 	if (repetitions->count >= REPETITIONS_MIN)
 		return repetitions->count == REPETITIONS_MAX || seconds > COMPARISON_SECONDS;
-	return repetitions->count && seconds > CHANGING_SECONDS;
+	return repetitions->count && began_again && seconds > CHANGING_SECONDS;
 }
 
 int compare_methods(struct comparison *comparison, const struct cores *cores,
 		    compare_progress_fn progress)
 {
-	double start = sample_seconds(), line = cache_line_between(cores), before, seconds = 0;
+	/* line: when the first repetition that counts began */
+	double start = sample_seconds(), line = cache_line_between(cores), now, seconds = 0;
 	struct repetitions repetitions = { .count = 0 };
-	bool changed = false;
+	bool changed = false, began_again = false;
 
-	while (!is_enough(&repetitions, seconds)) {
+	while (!is_enough(&repetitions, began_again, seconds)) {
 		if (repeat(comparison, &repetitions, cores, progress))
 			return -1;
 		seconds = sample_seconds() - start;
-		before = line;
-		line = cache_line_between(cores);
-		changed = cache_line_differs(before, line);
-		/* Begin again; when there is no time left, show what there is. */
-		if (changed && seconds <= CHANGING_SECONDS)
+		now = cache_line_between(cores);
+		changed = cache_line_differs(line, now);
+		if (!changed)
+			continue;
+		line = now;
+		began_again = true;
+		/* When there is no time left, show what there is. */
+		if (seconds <= CHANGING_SECONDS)
 			repetitions.count = 0;
 	}
 	progress(comparison, 1);

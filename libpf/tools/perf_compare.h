@@ -41,8 +41,9 @@ struct comparison {
 typedef void (*compare_progress_fn)(const struct comparison *comparison, double done);
 
 /*
- * Takes 3 s, and up to 12 s if the time that a cache line takes between the cores changes meanwhile:
- * repetitions of two such states are not compared. Returns 0, or -1 with a message on standard error.
+ * Takes 3 s, and up to 12 s if the time that a cache line takes between the cores changes
+ * meanwhile: repetitions of two such states are not compared. Returns 0, or -1 with a message on
+ * standard error.
  */
 int compare_methods(struct comparison *comparison, const struct cores *cores,
 		    compare_progress_fn progress);

@@ -46,7 +46,7 @@ static const char usage_text[] =
 	"                             FILE, as /dev/exanest needs it between hosts\n"
 	"      --calibrate[=show]     measure libpf's thresholds and write the calibration\n"
 	"                             file; show: do not write it\n"
-	"      --force                calibrate even if the machine is busy\n"
+	"      --force                calibrate even if the machine is busy, or its cores move\n"
 	"  -h, --help                 print this text\n"
 	"  -V, --version              print the version\n"
 	"\n"
