@@ -47,16 +47,25 @@ static void offer_ahead(struct host_state *host)
 	}
 }
 
+/* Does this process move it, and can go on? Not what the peer or an engine moves. */
+static bool is_moving(const struct operation *operation)
+{
+	return !is_atomic(operation) && peer_state(operation->peer) == PEER_LINKED &&
+	       host_peer_route((const struct host_peer *)operation->peer)->shares &&
+	       !transfer_waits((const struct transfer *)operation);
+}
+
 bool operations_moving(const struct host_state *host)
 {
 	const struct operations *operations = &host->context->operations;
 	const struct operation *operation;
 
+	/* What was just posted is likely to be one. */
 	if (atomic_load_explicit(&operations->waiting, memory_order_relaxed))
 		return true;
 	for (operation = operations->active.next; operation != &operations->active;
 	     operation = operation->next) {
-		if (!is_atomic(operation) && !transfer_waits((const struct transfer *)operation))
+		if (is_moving(operation))
 			return true;
 	}
 	return false;

@@ -9,7 +9,7 @@
 
 /* Advance every active operation. Returns how many things happened. */
 int operations_advance(struct host_state *host);
-/* Is there a transfer to move? Not one that waits for its pages. */
+/* Return whether there is a transfer to copy. One that waits for its pages does not count. */
 bool operations_moving(const struct host_state *host);
 /* Fail everything that waits for this peer. */
 void operations_fail(struct host_state *host, struct host_peer *peer, int status);

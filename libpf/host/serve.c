@@ -7,11 +7,11 @@
 #include "advance.h"
 #include "copy.h"
 
-/* Has this process transfers of its own, or had it when this one was offered? See SHARE_BUSY_MAX. */
-static bool is_busy(const struct host_state *host, const struct message_offer *offer)
+/* Did this process move a transfer of its own when this one was offered? See SHARE_LATE_MAX. */
+static bool is_late(const struct host_state *host, const struct message_offer *offer)
 {
-	return operations_moving(host) || (offer->time < host->alone_until &&
-					   host->alone_until - offer->time < SHARE_OFFER_AGE_MAX);
+	return offer->length < SHARE_LATE_MAX && offer->time < host->alone_until &&
+	       host->alone_until - offer->time < SHARE_OFFER_AGE_MAX;
 }
 
 bool serve_offer(struct host_state *host, struct incoming *incoming, const void *payload,
@@ -28,7 +28,7 @@ bool serve_offer(struct host_state *host, struct incoming *incoming, const void 
 	    offer.initiator + offer.length < offer.length ||
 	    offer.target + offer.length < offer.length)
 		return false;
-	if (offer.length < SHARE_BUSY_MAX && is_busy(host, &offer))
+	if (is_late(host, &offer))
 		return true;
 	/* Taking part is optional: without permission to copy, or with too many offers, ignore this one. */
 	if (incoming->copy_error || serves->count == CHANNEL_SHARES)
@@ -71,6 +71,9 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 	bool last;
 	int error;
 
+	/* Its own come first. */
+	if (operations_moving(host))
+		return 0;
 	if (!share_claim_back(share, offer->generation, least ? least : 1, most ? most : 1, &run,
 			      &last)) {
 		done_with_offer(serves);

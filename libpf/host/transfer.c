@@ -120,11 +120,14 @@ static void close_share(struct transfer *transfer)
 	transfer->front = transfer->length;
 }
 
-/* The peer helped, or did not: for how long not to ask again. */
-static void offered(struct host_peer *peer, bool helped)
+/* Record whether the peer helped: how many of the next transfers are not offered to it. */
+static void record_help(struct host_peer *peer, bool helped)
 {
 	unsigned next = peer->alone_next ? 2 * peer->alone_next : SHARE_ALONE;
 
+	/* Of several that were offered at the same time, one counts. */
+	if (!helped && peer->alone)
+		return;
 	peer->alone_next = helped ? 0 : (unsigned)lesser(next, SHARE_ALONE_MOST);
 	peer->alone = peer->alone_next;
 }
@@ -138,7 +141,7 @@ static bool peer_moved(struct transfer *transfer)
 		transfer->peer_granules = share_close(transfer->share, transfer->granules);
 		transfer->closed = true;
 		if (!transfer->failed && transfer->length < SHARE_BUSY_MAX)
-			offered(transfer_peer(transfer), transfer->peer_granules > 0);
+			record_help(transfer_peer(transfer), transfer->peer_granules > 0);
 	}
 	if (!share_finished(transfer->share, transfer->granules, transfer->peer_granules, &rest))
 		return false;

@@ -299,11 +299,11 @@ static void test_busy(void **state)
 		/* They are offered at 2 s. */
 		{ 65536, 2000000000, true },
 		{ 65536, 2000000001, false },
-		{ SHARE_BUSY_MAX, 2000000001, true },
+		{ SHARE_LATE_MAX, 2000000001, true },
 		{ 65536, 2000000000 + SHARE_OFFER_AGE_MAX - 1, false },
 		{ 65536, 2000000000 + SHARE_OFFER_AGE_MAX, true },
 	};
-	uint8_t *memory = test_alloc(2 * SHARE_BUSY_MAX);
+	uint8_t *memory = test_alloc(2 * SHARE_LATE_MAX);
 	struct intruder intruder = { 0 };
 	pf_context *context;
 	unsigned i, tries;
@@ -314,7 +314,7 @@ static void test_busy(void **state)
 	intruder_enter(&intruder, context);
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct message_offer offer = { .initiator = (uintptr_t)memory,
-					       .target = (uintptr_t)memory + SHARE_BUSY_MAX,
+					       .target = (uintptr_t)memory + SHARE_LATE_MAX,
 					       .length = cases[i].length,
 					       .time = 2000000000,
 					       .generation = i,
