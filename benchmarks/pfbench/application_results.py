@@ -50,7 +50,7 @@ class Setting:
     ranks: int
 
     def __str__(self) -> str:
-        return f"{self.ranks} ranks" + (f" on {self.hosts} hosts" if self.hosts > 1 else "")
+        return f"{self.ranks} rank{'s' * (self.ranks > 1)}" + (f" on {self.hosts} hosts" if self.hosts > 1 else "")
 
 
 @dataclass(frozen=True)

@@ -451,7 +451,7 @@ def test_run(made_up, command, capsys):
     assert "not installed: missing: package absent-package" in printed.err
     assert "repetition 2/2 done, 12/12 runs" in printed.err
     goals = printed.out.splitlines()[-2:]
-    assert [line.partition(": ")[0] for line in goals] == ["goal, 1 ranks", "goal, 2 ranks"]
+    assert [line.partition(": ")[0] for line in goals] == ["goal, 1 rank", "goal, 2 ranks"]
     made_rows = rows(made_up.out, "applications.csv")
     assert len(made_rows) == 2 * 2 * 3
     assert [row["transport"] for row in made_rows[:3]] == ["exanest", "vader", "tcp"]
@@ -485,11 +485,11 @@ def test_publish(made_up, command, monkeypatch, capsys):
     assert "`benchmarks/applications --quick -r 1 -n 1,2`" in text
     assert "54 ns at the start, 54 ns at the end" in text
     assert ", source " in text
-    assert "Failed, and left out: made-up, 1 ranks vader: " in text
-    assert "**1 ranks, 2 ranks**: exanest, tcp, vader; repetitions: 1." in text
+    assert "Failed, and left out: made-up, 1 rank vader: " in text
+    assert "**1 rank, 2 ranks**: exanest, tcp, vader; repetitions: 1." in text
     assert "| made-up | 2 ranks |" in text and "| tcp " in text
     steps = {row["step"] for row in rows(place, "results-machine.csv")}
-    assert steps == {"applications, 1 ranks", "applications, 2 ranks"}
+    assert steps == {"applications, 1 rank", "applications, 2 ranks"}
 
 
 def test_an_unknown_application_in_a_file(tmp_path):
