@@ -401,7 +401,8 @@ void pf_pager_unregister(pf_pager *pager);
 /*
  * Send an active message: header, then payload, reach the peer's receive callback
  * as one contiguous piece (or pieces: pf_set_receive_pieces), in order and exactly once. Both buffers are the
- * caller's again on return; either may be NULL if its length is 0. Returns PF_DONE
+ * caller's again on return; either may be NULL if its length is 0. What is long belongs into the
+ * payload: only that goes past the caches where the peer's processor is far. Returns PF_DONE
  * when libpf has taken the message, or an error: then nothing was sent.
  * PF_ERR_AGAIN: the ring is full; call pf_progress, then repeat, or repeat when told
  * to (pf_set_room). PF_ERR_TOO_LONG: more than pf_attributes.send_max. Otherwise as

@@ -182,6 +182,7 @@ static void load(struct client *client, pid_t child, double warm_up, double seco
 	const size_t pages = (client->contact.records * RECORD + page - 1) / page;
 	uint64_t completed, waited;
 	double start, took;
+	long resident, locked;
 	size_t i, used = 0;
 
 	client->used = calloc(pages, sizeof(*client->used));
@@ -200,9 +201,12 @@ static void load(struct client *client, pid_t child, double warm_up, double seco
 	waited = pf_stat(client->context, PF_STAT_REMOTE_FAULTS) - waited;
 	for (i = 0; i < pages; i++)
 		used += client->used[i];
+	/* One that has just ended uses none. */
+	resident = process_status(child, "RssFile");
+	locked = process_status(child, "VmLck");
 	printf("%.1f %.6f %ld %ld %zu\n", (double)completed / took,
-	       completed ? (double)waited / (double)completed : 0.0,
-	       process_status(child, "RssFile"), process_status(child, "VmLck"), used * page >> 10);
+	       completed ? (double)waited / (double)completed : 0.0, resident > 0 ? resident : 0,
+	       locked > 0 ? locked : 0, used * page >> 10);
 	check("pf_flush", pf_flush(client->context, client->server));
 	pf_close(client->context);
 	free(client->used);
