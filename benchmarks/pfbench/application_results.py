@@ -314,10 +314,16 @@ def read(path: Path) -> tuple[list[Run], list[Failure]]:
 
 
 def merge(path: Path, target: Path) -> None:
-    """Add the rows of a file to another one, in place of all that has the same settings."""
+    """Add the rows of a file to another one, in place of all that has the same settings.
+    Raises ValueError if an application of these would be lost."""
     new = read(path)
     settings = {one.row.setting for part in new for one in part}
     old: tuple[Sequence, Sequence] = read(target) if target.exists() else ([], [])
+    before, after = ({str(one.row) for part in each for one in part
+                      if one.row.setting in settings} for each in (old, new))
+    if before - after:
+        names = "; ".join(sorted(before - after))
+        raise ValueError(f"{target} also has {names}, which this run has not: run these, too")
     kept = [[one for one in part if one.row.setting not in settings] for part in old]
     write([*kept[0], *new[0]], [*kept[1], *new[1]], target)
 

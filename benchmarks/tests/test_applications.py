@@ -492,6 +492,23 @@ def test_publish(made_up, command, monkeypatch, capsys):
     assert steps == {"applications, 1 rank", "applications, 2 ranks"}
 
 
+def test_merge(tmp_path):
+    lu, mumps = (next(a for a in packaged.APPLICATIONS if a.name == name)
+                 for name in ("scalapack-lu", "mumps"))
+    new, target = tmp_path / "new", tmp_path / "target"
+
+    def merged(*of):
+        application_results.write([run for row in of for run in runs(row, "exanest", SAME)], [], new)
+        application_results.merge(new, target)
+        return sorted({str(run.row) for run in application_results.read(target)[0]})
+
+    assert merged(Row(lu, 2), Row(mumps, 2)) == ["mumps, 2 ranks", "scalapack-lu, 2 ranks"]
+    assert merged(Row(lu, 4)) == ["mumps, 2 ranks", "scalapack-lu, 2 ranks", "scalapack-lu, 4 ranks"]
+    with pytest.raises(ValueError, match="target also has mumps, 2 ranks, which this run has not"):
+        merged(Row(lu, 2))
+    assert len(merged(Row(lu, 2), Row(mumps, 2))) == 3
+
+
 def test_an_unknown_application_in_a_file(tmp_path):
     application_results.write(runs(Row(made("a"), 2), "exanest", SAME), [], tmp_path / "file")
     with pytest.raises(ValueError, match="file: there is no application a"):
