@@ -302,21 +302,18 @@ static void test_both_ends(void **state)
 	pair_end(pair);
 }
 
-/* A transfer of the partner that is followed by another, as long as that is wanted. */
-static struct {
-	uint8_t *local;
-	bool wanted;
-} endless;
+/* A transfer of the partner is followed by another. */
+static bool endless;
 
 static void transfer_again(pf_context *context, const pf_completion *completion)
 {
 	struct pair *me = completion->arg;
+	uint8_t *half = me->window + WINDOW / 2;
 
 	(void)context;
 	pair_check(me, completion->status == PF_OK);
-	if (endless.wanted)
-		pair_check(me, pf_get(me->peer, endless.local,
-				      pair_there(me, 0, me->window + WINDOW / 2), MIB,
+	if (endless)
+		pair_check(me, pf_get(me->peer, half + MIB, pair_there(me, 0, half), MIB,
 				      transfer_again, me) == PF_OK);
 }
 
@@ -325,11 +322,9 @@ static void be_busy(struct pair *me, const uint64_t *arguments)
 {
 	const pf_completion none = { .arg = me };
 
-	endless.wanted = arguments[0] != 0;
-	if (!endless.wanted)
-		return;
-	endless.local = test_alloc(MIB);
-	transfer_again(me->context, &none);
+	endless = arguments[0] != 0;
+	if (endless)
+		transfer_again(me->context, &none);
 }
 
 /* Transfer so often, or until the partner has moved some of it; return whether it has. */
