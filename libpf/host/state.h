@@ -26,7 +26,7 @@ struct host_state {
 	_Atomic int64_t ring_allowance;  /* bytes that rings may still grow by */
 	uint64_t cookie;                 /* a peer that may copy from this process can read it */
 	struct connections connections;  /* the service thread's own */
-	/* Of its last unshared transfer's end, CLOCK_MONOTONIC, ns; progress's own: SHARE_LATE_MAX. */
+	/* End of its last unshared transfer, CLOCK_MONOTONIC, ns; progress's own: SHARE_LATE_MAX */
 	uint64_t alone_until;
 	struct device_watch device_watch;
 };

@@ -289,7 +289,7 @@ static void test_random_claims(void **state)
 }
 
 /* An offer that is ignored leaves the claim word as it is. */
-static void test_busy(void **state)
+static void test_late_offer(void **state)
 {
 	static const struct {
 		uint64_t length, alone_until;
@@ -555,7 +555,7 @@ int main(void)
 		cmocka_unit_test(test_pieces),          cmocka_unit_test(test_offers),
 		cmocka_unit_test(test_blocks),          cmocka_unit_test(test_atomics),
 		cmocka_unit_test(test_answers),         cmocka_unit_test(test_unasked_answers),
-		cmocka_unit_test(test_random_claims),   cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_random_claims),   cmocka_unit_test(test_late_offer),
 		cmocka_unit_test(test_random_messages), cmocka_unit_test(test_overwriting_target),
 	};
 
