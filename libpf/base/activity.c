@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* An application that polls looks at the network at least so often in each period. */
 #define LOOKS_LEAST 8
@@ -36,13 +37,32 @@ enum activity_state activity_observe(const struct activity *activity,
 	return moved ? ACTIVITY_POLLING : ACTIVITY_COMPUTING;
 }
 
+/*
+ * The clock of a thread of this process by its number, as the kernel encodes it (posix-timers.h) and
+ * pthread_getcpuclockid makes it of a pthread_t, which may be gone.
+ */
+static clockid_t processor_clock(int thread)
+{
+	const unsigned per_thread = 4, scheduler = 2;
+
+	return (clockid_t)(~(unsigned)thread << 3 | per_thread | scheduler);
+}
+
+bool activity_used(int thread, uint64_t *used)
+{
+	struct timespec time;
+
+	if (clock_gettime(processor_clock(thread), &time))
+		return false;
+	*used = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+	return true;
+}
+
 bool activity_thread(int thread, bool *runnable, uint64_t *used)
 {
-	unsigned long long nanoseconds;
 	char path[64], text[512], state;
 	const char *rest;
 	FILE *file;
-	bool known;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
 	file = fopen(path, "re");
@@ -55,14 +75,14 @@ bool activity_thread(int thread, bool *runnable, uint64_t *used)
 	if (!rest || sscanf(rest + 1, " %c", &state) != 1)
 		return false;
 	*runnable = state == 'R';
-	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", thread);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	known = fscanf(file, "%llu", &nanoseconds) == 1;
-	fclose(file);
-	*used = nanoseconds;
-	return known;
+	return activity_used(thread, used);
+}
+
+bool activity_starved(int thread, uint64_t before, uint64_t used, uint64_t passed)
+{
+	bool runnable;
+
+	return used - before < passed / 2 && activity_thread(thread, &runnable, &used) && runnable;
 }
 
 enum activity_state activity_observe_looks(const struct activity *activity,

@@ -131,8 +131,15 @@ enum activity_state activity_observe(const struct activity *activity,
  * is not known.
  */
 typedef bool (*activity_thread_fn)(int thread, bool *runnable, uint64_t *used);
-/* The same of a thread of this process, from /proc. */
+/* The same of a thread of this process. */
 bool activity_thread(int thread, bool *runnable, uint64_t *used);
+/* Its processor time alone, which costs no file. False: there is no such thread in this process. */
+bool activity_used(int thread, uint64_t *used);
+/*
+ * Has a thread of this process hardly run for the last passed ns, though it is able to? before, used:
+ * its processor time when they began, and now.
+ */
+bool activity_starved(int thread, uint64_t before, uint64_t used, uint64_t passed);
 
 /*
  * Does the thread look at the network often enough since the observer looked last, which was

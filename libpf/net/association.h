@@ -40,14 +40,15 @@ struct net_association {
 	bool ready; /* in the core's queue */
 	uint8_t state;
 	bool accepter;
-	bool wants_output; /* look for something to send */
-	bool welcome;      /* to be sent */
-	bool ping;         /* to be sent */
-	bool goodbye;      /* to be sent */
-	bool closing;      /* the user let go of it: to be freed when it has nothing to send */
-	bool told;         /* that it did not answer */
-	uint8_t news;      /* for the user: enum association_news */
-	uint16_t heard_in; /* the period of senders when something was last heard */
+	bool wants_output : 1; /* look for something to send */
+	bool blocked : 1;      /* has something to send that may not go yet */
+	bool welcome;          /* to be sent */
+	bool ping;             /* to be sent */
+	bool goodbye;          /* to be sent */
+	bool closing;          /* the user let go of it: to be freed when it has nothing to send */
+	bool told;             /* that it did not answer */
+	uint8_t news;          /* for the user: enum association_news */
+	uint16_t heard_in;     /* the period of senders when something was last heard */
 	uint8_t paths_count, refusals;
 	uint8_t refusal; /* the last one: enum net_refusal */
 	uint8_t id[NET_ID_BYTES];

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -34,7 +35,8 @@
 /* So many times in a row, all that is to be sent may come back; then it waits for a moment. */
 #define RETURNS_MOST 64
 #define SECOND 1000000000ull
-#define RETRY (SECOND / 1000)
+#define MILLISECOND 1000000ull
+#define RETRY MILLISECOND
 /*
  * A thread that waits for packets looks for what the service thread received first after
  * WAIT_FIRST, then after twice as long each time, as many may wait for few processors.
@@ -204,6 +206,8 @@ static void destroy(struct engine *engine)
 	free(engine->rooms);
 	if (engine->wake >= 0)
 		close(engine->wake);
+	if (engine->timer >= 0)
+		close(engine->timer);
 	net_memory_close(&engine->memory);
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);
@@ -243,12 +247,12 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	if (!engine)
 		return PF_ERR_MEMORY;
 	engine->context = context;
-	engine->alarm = NET_NEVER;
 	pthread_mutex_init(&engine->lock, NULL);
 	nodes_init(&engine->nodes, &context->device, &context->statistics);
 	net_memory_open(&engine->memory, context, wake_driver);
 	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	status = engine->wake < 0 ? PF_ERR_SYSTEM : PF_OK;
+	engine->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	status = engine->wake < 0 || engine->timer < 0 ? PF_ERR_SYSTEM : PF_OK;
 	why_none = open_sockets(engine, found, count);
 	engine->links = (struct links){ .context = context,
 					.lock = &engine->lock,
@@ -590,18 +594,59 @@ static uint64_t deadline(const struct engine *engine)
 	return retry < due ? retry : due;
 }
 
-/* Does the service thread, which alone looks at the clock now, sleep for too long? */
-static bool oversleeps(struct engine *engine)
+static int thread_id(void)
 {
-	uint64_t due;
+	static _Thread_local int id;
 
-	if (!atomic_load_explicit(&engine->attended, memory_order_relaxed))
-		return false;
-	due = deadline(engine);
-	if (due >= engine->alarm)
-		return false;
-	engine->alarm = due;
-	return true;
+	if (!id)
+		id = gettid();
+	return id;
+}
+
+/* Make the service thread look at that time, ns, or earlier. It is not woken before. */
+static void look_at(struct engine *engine, uint64_t time)
+{
+	const struct itimerspec end = { .it_value = { .tv_sec = (time_t)(time / SECOND),
+						      .tv_nsec = (long)(time % SECOND) } };
+
+	/*
+	 * A look that is too early costs less than a system call for each deadline that moves. One that
+	 * is past, and the same, is known to the thread, which tries again by itself.
+	 */
+	if (engine->timer_end == time || (engine->timer_end < time && engine->timer_end > now()))
+		return;
+	engine->timer_end = time;
+	/* It can only fail for a descriptor or a time that is none. */
+	(void)timerfd_settime(engine->timer, TFD_TIMER_ABSTIME, &end, NULL);
+}
+
+/* For the service thread, which alone looks at the clock while it attends. */
+static void look_when_due(struct engine *engine)
+{
+	uint64_t due = deadline(engine);
+
+	if (due == NET_NEVER)
+		return;
+	/* Where processes share processors, what is due soon may go with something else. */
+	if (context_is_sleepy(engine->context))
+		due += MILLISECOND - due % MILLISECOND;
+	look_at(engine, due);
+}
+
+/* Does anything wait for packets, or for the next poll? Then the thread is to see whether one comes. */
+static void give_grace(struct engine *engine)
+{
+	bool waits = engine->held || net_blocked(engine->core) ||
+		     atomic_load_explicit(&engine->behind, memory_order_relaxed) ||
+		     atomic_load_explicit(&engine->posted, memory_order_relaxed);
+	uint64_t time;
+
+	if (!grace_needed(&engine->grace, waits))
+		return;
+	time = now();
+	grace_start(&engine->grace, activity_read(&engine->context->activity.looks), time,
+		    thread_id(), (uint64_t)clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID));
+	look_at(engine, time + grace_length(&engine->grace));
 }
 
 /*
@@ -612,10 +657,12 @@ static bool oversleeps(struct engine *engine)
 static void stop_driving(struct engine *engine)
 {
 	const uint64_t one = 1;
-	bool wake;
 
-	for (wake = false;;) {
-		wake |= oversleeps(engine);
+	for (;;) {
+		if (atomic_load_explicit(&engine->attended, memory_order_relaxed))
+			look_when_due(engine);
+		else
+			give_grace(engine);
 		engine_unlock(engine);
 		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
 		if (!atomic_load_explicit(&engine->posted, memory_order_seq_cst) ||
@@ -624,23 +671,14 @@ static void stop_driving(struct engine *engine)
 		engine_lock(engine);
 		transmit(engine, now());
 	}
-	wake |= atomic_load_explicit(&engine->awaited, memory_order_seq_cst) &&
-		atomic_exchange_explicit(&engine->awaited, false, memory_order_seq_cst);
-	/* It can only fail when the counter is full, and the thread awake. */
-	if (wake && write(engine->wake, &one, sizeof(one)) < 0)
+	/* The write can only fail when the counter is full, and the thread awake. */
+	if (atomic_load_explicit(&engine->awaited, memory_order_seq_cst) &&
+	    atomic_exchange_explicit(&engine->awaited, false, memory_order_seq_cst) &&
+	    write(engine->wake, &one, sizeof(one)) < 0)
 		return;
 }
 
 /* ---- who drives ---- */
-
-static int thread_id(void)
-{
-	static _Thread_local int id;
-
-	if (!id)
-		id = gettid();
-	return id;
-}
 
 int engine_poll_links(struct engine *engine)
 {
@@ -702,9 +740,8 @@ static void tell_progress(struct engine *engine)
  * This thread never waits for the lock, whose owner may be waiting for a page
  * that this thread is to bring: a pager's, of a message that it sends.
  */
-bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
+bool engine_serve(struct engine *engine, bool tell, uint64_t *again)
 {
-	uint64_t due;
 	unsigned i;
 
 	if (!start_driving(engine)) {
@@ -717,9 +754,7 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 	atomic_store_explicit(&engine->awaited, false, memory_order_relaxed);
 	if (!engine_trylock(engine)) {
 		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
-		*alarm = atomic_load_explicit(&engine->posted, memory_order_seq_cst) ?
-				 now() :
-				 now() + RETRY;
+		*again = atomic_load_explicit(&engine->posted, memory_order_seq_cst) ? 0 : RETRY;
 		return true;
 	}
 	/* A socket that woke us, and has no packet, has an error to tell. */
@@ -729,18 +764,13 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm)
 				hear_complaints(engine, &engine->sockets[i]);
 		}
 	}
-	/* A sleep that ends early costs less than one system call for each post to end it. */
-	due = deadline(engine);
-	if (due < engine->alarm || engine->alarm <= now())
-		engine->alarm = due;
-	*alarm = engine->alarm;
+	look_when_due(engine);
 	note_untold(engine);
 	engine_unlock(engine);
 	atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
 	tell_progress(engine);
 	/* What was posted meanwhile was left to us. */
-	if (atomic_load_explicit(&engine->posted, memory_order_seq_cst))
-		*alarm = now();
+	*again = atomic_load_explicit(&engine->posted, memory_order_seq_cst) ? 0 : NET_NEVER;
 	return true;
 }
 
@@ -770,6 +800,8 @@ void engine_post(struct engine *engine, bool message)
 		atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);
 		/* The thread that drives now looks again when it stops, unless it has done so. */
 		if (waits || !start_driving(engine)) {
+			if (from != COALESCE_UNPOLLED)
+				give_grace(engine);
 			engine_unlock(engine);
 			return;
 		}

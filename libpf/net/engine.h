@@ -20,6 +20,7 @@
 #include <stdbool.h>
 
 #include "coalesce.h"
+#include "grace.h"
 #include "link.h"
 #include "memory.h"
 #include "net.h"
@@ -58,8 +59,10 @@ struct engine {
 
 	_Atomic bool attended; /* the service thread looks after us: wake it */
 	_Atomic bool awaited;  /* it does, and waits for the thread that drives to stop */
-	uint64_t alarm;        /* until when it sleeps at most, while it attends */
-	int wake;              /* eventfd */
+	int wake;              /* eventfd: the thread looks now */
+	int timer;             /* timerfd: ... at timer_end; set under the lock */
+	uint64_t timer_end;    /* ns */
+	struct grace grace;    /* while it does not attend */
 };
 
 /*
@@ -102,10 +105,11 @@ static inline int engine_poll(struct engine *engine)
 
 /*
  * The service thread: drive in place of an application that does not poll, and
- * again at *alarm at the latest, or whenever wake is written. False: another
- * thread drives; asked to tell, it will write wake when it stops.
+ * again when the timer ends or wake is written, or after *again ns: NET_NEVER,
+ * 0 or a moment. False: another thread drives; asked to tell, it will write
+ * wake when it stops.
  */
-bool engine_serve(struct engine *engine, bool tell, uint64_t *alarm);
+bool engine_serve(struct engine *engine, bool tell, uint64_t *again);
 /*
  * With the lock, which it gives back, after posting to the core: send what may go now.
  * message: nothing but a message was posted.

@@ -366,6 +366,11 @@ unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch
 /* Does a peer wait for it? False: acknowledgements at most, which have some time yet. */
 bool net_owes(const struct net_core *core);
 /*
+ * After net_output was empty: is there something to send that may not go yet? Until a window or the
+ * peer has room, it is paced, or the peer has answered for the first time.
+ */
+bool net_blocked(const struct net_core *core);
+/*
  * It was not sent: the socket was full, or the system could not read the
  * memory. Its contents are queued anew, sources being asked again.
  */

@@ -496,3 +496,15 @@ bool output_owes(const struct net_association *association)
 	       stream_waits(association, STREAM_CONTROL) ||
 	       stream_waits(association, STREAM_MESSAGE);
 }
+
+bool output_blocked(const struct net_association *association)
+{
+	const struct busy *busy = association->busy;
+	const struct stream_out *messages;
+
+	if (!busy || association->state == GONE)
+		return false;
+	messages = &busy->exchange.out[STREAM_MESSAGE];
+	/* The peer's room, too, grows with a packet. */
+	return messages->sent < messages->end || output_owes(association);
+}

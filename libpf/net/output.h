@@ -9,5 +9,7 @@
 void output_batch(struct net_batch *batch, struct net_association *association, uint64_t now);
 /* Does the peer wait for more than acknowledgements that have some time yet? */
 bool output_owes(const struct net_association *association);
+/* After output_batch found nothing that may be sent now: is there something to send? */
+bool output_blocked(const struct net_association *association);
 
 #endif

@@ -74,6 +74,7 @@ struct shared {
 	struct senders senders;
 	struct mtu_sizes sizes;
 	uint32_t busy;        /* associations that are */
+	uint32_t blocked;     /* ... and have something to send that may not go yet */
 	uint32_t arriving;    /* ... to which transfers do */
 	uint32_t backup_used; /* bytes */
 	uint32_t generation;  /* of records */

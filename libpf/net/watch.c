@@ -2,9 +2,11 @@
 #include "watch.h"
 
 #include <event2/event.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,6 +24,8 @@ struct watch {
 	struct engine *engine;
 	struct event *readable[SOCKETS_MOST];
 	struct event *woken, *timer;
+	struct event *due, *renewed;       /* timers that are exact: the engine's, and the next */
+	int period;                        /* timerfd: a grace period that this thread began */
 	struct activity_observer observer; /* of the application */
 	bool spared; /* the application serves the network, or could not while this thread does */
 	bool listening; /* to the sockets */
@@ -54,10 +58,14 @@ static void listen_to_sockets(struct watch *watch, bool listening)
 	}
 }
 
-static void attend(struct watch *watch, bool attending)
+/* Returns whether that is new. */
+static bool attend(struct watch *watch, bool attending)
 {
-	atomic_store_explicit(&watch->engine->attended, attending, memory_order_seq_cst);
+	bool before = atomic_exchange_explicit(&watch->engine->attended, attending,
+					       memory_order_seq_cst);
+
 	listen_to_sockets(watch, attending);
+	return before != attending;
 }
 
 static bool is_spared(struct watch *watch, uint64_t time)
@@ -81,33 +89,97 @@ static uint64_t now(void)
 	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
+static void look_in(struct watch *watch, uint64_t nanoseconds)
+{
+	const struct itimerspec end = { .it_value.tv_nsec = (long)nanoseconds };
+
+	/* It can only fail for a descriptor or a time that is none. */
+	(void)timerfd_settime(watch->period, 0, &end, NULL);
+}
+
+/* This thread begins a grace period. */
+static void begin_period(struct watch *watch, uint64_t time, int thread)
+{
+	struct grace *grace = &watch->engine->grace;
+	uint64_t used;
+
+	if (!activity_used(thread, &used))
+		return;
+	grace_start(grace, activity_read(&watch->engine->context->activity.looks), time, thread,
+		    used);
+	look_in(watch, grace_length(grace));
+}
+
+/* During a grace period: at its end, decide. */
+static void end_period(struct watch *watch, uint64_t time)
+{
+	struct engine *engine = watch->engine;
+	struct grace *grace = &engine->grace;
+	uint64_t looks = activity_read(&engine->context->activity.looks), left, used = 0;
+	int thread = atomic_load_explicit(&grace->thread, memory_order_relaxed);
+	bool known, away;
+
+	if (!grace_runs(grace, time, &left))
+		return;
+	if (left) {
+		look_in(watch, left);
+		return;
+	}
+	known = activity_used(thread, &used);
+	away = looks == activity_read(&grace->looks) &&
+	       !atomic_load_explicit(&engine->driving, memory_order_relaxed) &&
+	       !(known && activity_starved(thread, activity_read(&grace->used), used,
+					   time - activity_read(&grace->start)));
+	switch (grace_end(grace, away)) {
+	case GRACE_AWAY:
+		/* No sample is needed. */
+		watch->observer.time = time;
+		watch->observer.looks = looks;
+		if (known)
+			watch->observer.used = used;
+		watch->spared = false;
+		break;
+	case GRACE_RENEWED:
+		begin_period(watch, time, thread);
+		break;
+	case GRACE_OVER:
+		break;
+	}
+}
+
 static void look(struct watch *watch)
 {
-	uint64_t alarm, time = now();
+	uint64_t again, time = now();
 
+	end_period(watch, time);
 	if (is_spared(watch, time)) {
-		attend(watch, false);
+		/* Whether it polls is a sample of the past: it may have left something to send since. */
+		if (attend(watch, false))
+			begin_period(watch, time,
+				     atomic_load_explicit(&watch->engine->context->activity.thread,
+							  memory_order_relaxed));
 		set_timer(watch, LOOK_NANOSECONDS);
 		return;
 	}
 	attend(watch, true);
-	if (!engine_serve(watch->engine, watch->refusals == REFUSALS_MOST, &alarm)) {
+	grace_away(&watch->engine->grace);
+	if (!engine_serve(watch->engine, watch->refusals == REFUSALS_MOST, &again)) {
 		/* While it is, readable sockets stay so; most often it is a moment. */
 		if (watch->refusals == REFUSALS_MOST) {
 			listen_to_sockets(watch, false);
 			return;
 		}
 		watch->refusals++;
+		/* It may need this processor for that. */
+		sched_yield();
 		set_timer(watch, RETRY_NANOSECONDS);
 		return;
 	}
 	watch->refusals = 0;
-	if (alarm == NET_NEVER) {
+	if (again == NET_NEVER)
 		event_del(watch->timer);
-		return;
-	}
-	time = now();
-	set_timer(watch, alarm > time ? alarm - time : 0);
+	else
+		set_timer(watch, again);
 }
 
 static void on_timer(int fd, short what, void *arg)
@@ -129,7 +201,7 @@ static void on_wake(int fd, short what, void *arg)
 	uint64_t count;
 
 	(void)what;
-	/* It is a counter: empty if the application was quicker. */
+	/* A counter, of wakes or of ends of the timer: empty if it was reset meanwhile. */
 	if (read(fd, &count, sizeof(count)) < 0)
 		return;
 	look(arg);
@@ -138,14 +210,22 @@ static void on_wake(int fd, short what, void *arg)
 int watch_create(struct watch **result, struct event_base *base, struct engine *engine)
 {
 	struct watch *watch = calloc(1, sizeof(*watch));
+	int status = PF_ERR_SYSTEM;
 	unsigned i;
 
 	if (!watch)
 		return PF_ERR_MEMORY;
 	watch->engine = engine;
+	watch->period = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (watch->period < 0)
+		goto fail;
+	status = PF_ERR_MEMORY;
 	watch->timer = event_new(base, -1, 0, on_timer, watch);
 	watch->woken = event_new(base, engine->wake, EV_READ | EV_PERSIST, on_wake, watch);
-	if (!watch->timer || !watch->woken || event_add(watch->woken, NULL))
+	watch->due = event_new(base, engine->timer, EV_READ | EV_PERSIST, on_wake, watch);
+	watch->renewed = event_new(base, watch->period, EV_READ | EV_PERSIST, on_wake, watch);
+	if (!watch->timer || !watch->woken || event_add(watch->woken, NULL) || !watch->due ||
+	    event_add(watch->due, NULL) || !watch->renewed || event_add(watch->renewed, NULL))
 		goto fail;
 	for (i = 0; i < engine_sockets(engine); i++) {
 		if (engine->sockets[i].fd < 0)
@@ -160,7 +240,7 @@ int watch_create(struct watch **result, struct event_base *base, struct engine *
 	return PF_OK;
 fail:
 	watch_destroy(watch);
-	return PF_ERR_MEMORY;
+	return status;
 }
 
 void watch_destroy(struct watch *watch)
@@ -175,7 +255,13 @@ void watch_destroy(struct watch *watch)
 	}
 	if (watch->woken)
 		event_free(watch->woken);
+	if (watch->due)
+		event_free(watch->due);
+	if (watch->renewed)
+		event_free(watch->renewed);
 	if (watch->timer)
 		event_free(watch->timer);
+	if (watch->period >= 0)
+		close(watch->period);
 	free(watch);
 }

@@ -2,11 +2,19 @@
 /* What calls of progress tell of the application, with made-up clocks. */
 #include "unit.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "base/activity.h"
 
 #define MILLISECOND 1000000ull
+#define SECOND (1000 * MILLISECOND)
+
+struct sleeper {
+	pthread_mutex_t lock;
+	_Atomic int thread;
+};
 
 static void poll(struct activity *activity, unsigned times, bool moved, bool busy)
 {
@@ -153,7 +161,7 @@ static void test_thread(void **state)
 
 	assert_true(activity_thread(gettid(), &running, &before));
 	assert_true(running);
-	/* The kernel counts a running thread's time at its ticks, and a host may hold those back. */
+	/* The clock may be coarse. */
 	do
 		assert_true(activity_thread(gettid(), &running, &after));
 	while (after == before && ++rounds < 1000000);
@@ -161,12 +169,52 @@ static void test_thread(void **state)
 	assert_false(activity_thread(INT32_MAX, &running, &after));
 }
 
+static void *wait_for_lock(void *arg)
+{
+	struct sleeper *sleeper = arg;
+
+	atomic_store(&sleeper->thread, gettid());
+	pthread_mutex_lock(&sleeper->lock);
+	pthread_mutex_unlock(&sleeper->lock);
+	return NULL;
+}
+
+/* One that sleeps, and one that has run, want no processor. */
+static void test_starved(void **state)
+{
+	struct sleeper sleeper = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	uint64_t before, after, used;
+	pthread_t thread;
+	bool runnable = true;
+
+	assert_true(activity_used(gettid(), &before));
+	do
+		assert_true(activity_used(gettid(), &after));
+	while (after == before);
+	assert_false(activity_starved(gettid(), before, after, after - before));
+	/* As if it had been able to run for that long: this one is. */
+	assert_true(activity_starved(gettid(), before, after, 4 * (after - before)));
+
+	pthread_mutex_lock(&sleeper.lock);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, &sleeper), 0);
+	while (!atomic_load(&sleeper.thread) || runnable) {
+		sched_yield();
+		if (atomic_load(&sleeper.thread))
+			assert_true(activity_thread(sleeper.thread, &runnable, &used));
+	}
+	assert_false(activity_starved(sleeper.thread, used, used, SECOND));
+	pthread_mutex_unlock(&sleeper.lock);
+	pthread_join(thread, NULL);
+	/* More than the kernel ever counts to. */
+	assert_false(activity_used(1 << 22, &used));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),  cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_observe), cmocka_unit_test(test_observe_looks),
-		cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_thread),  cmocka_unit_test(test_starved),
 	};
 
 	return cmocka_run_group_tests_name("activity", tests, NULL, NULL);

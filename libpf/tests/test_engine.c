@@ -154,6 +154,34 @@ static void test_connected(void **state)
 	pair_end(pair);
 }
 
+/*
+ * What a full window holds back is not kept until the service thread looks by itself: a grace period
+ * has begun, with a timer, when the call returns. That is not seen while the thread attends, has just
+ * ended one, or looks earlier.
+ */
+static void test_full_window(void **state)
+{
+	static const uint8_t bytes[64 * 1024];
+	struct pair *pair = start(NULL);
+	struct engine *engine = engine_of(pair);
+	bool shown = false;
+	unsigned tries;
+
+	pair_connect(pair);
+	for (tries = 0; tries < PATIENCE && !shown; tries++) {
+		pf_progress(pair->context);
+		if (pf_send(pair->peer, 0, bytes, sizeof(bytes), NULL, 0) != PF_DONE)
+			continue;
+		engine_lock(engine);
+		shown = net_blocked(engine->core) && atomic_load(&engine->grace.running) &&
+			engine->timer_end ==
+				atomic_load(&engine->grace.start) + grace_length(&engine->grace);
+		engine_unlock(engine);
+	}
+	assert_true(shown);
+	pair_end(pair);
+}
+
 /* Have the system drop all packets to this side, or no longer. */
 static void drop_packets(struct pair *me, bool on)
 {
@@ -601,6 +629,7 @@ int main(void)
 		PAIR_TEST(test_posts),
 		PAIR_TEST(test_posts_before_computing),
 		PAIR_TEST(test_connected),
+		PAIR_TEST(test_full_window),
 		PAIR_TEST(test_newest_post),
 		PAIR_TEST(test_kept_back),
 		PAIR_TEST(test_retransmission),

@@ -309,6 +309,50 @@ static void check_batch(uint32_t mtu, unsigned packets, unsigned granules)
 	world_destroy(world);
 }
 
+/* net_blocked is true while data waits for a window. */
+static void test_blocked(void **state)
+{
+	struct world *world = make_with(settings_for(2, NET_FAULT_NACK));
+	struct host *host = &world->hosts[0];
+
+	assert_false(net_blocked(host->core));
+	/* The peer has to answer first. */
+	put(world, 0, 1, 0, HALF, 1);
+	assert_true(net_blocked(host->core));
+	finish(world);
+	assert_false(net_blocked(host->core));
+	put(world, 0, 1, 0, HALF, 1 * MIB);
+	assert_true(net_blocked(host->core));
+	finish(world);
+	assert_false(net_blocked(host->core));
+	world_destroy(world);
+}
+
+/* Nothing waits for a peer that is closed, or that died. */
+static void check_gone(bool closed)
+{
+	struct world *world = make_with(settings_for(2, NET_FAULT_NACK));
+	struct host *host = &world->hosts[0];
+
+	warm(world, 0, 1);
+	put(world, 0, 1, 0, HALF, 1 * MIB);
+	assert_true(net_blocked(host->core));
+	if (closed)
+		net_close(host_peer(host, 1));
+	else
+		host_crash(&world->hosts[1]);
+	assert_true(world_run(world, world->now + 100 * SECOND, all_completed));
+	assert_status(completions[posted - 1].status, PF_ERR_PEER);
+	assert_false(net_blocked(host->core));
+	world_destroy(world);
+}
+
+static void test_blocked_by_gone(void **state)
+{
+	check_gone(true);
+	check_gone(false);
+}
+
 static void test_batches(void **state)
 {
 	check_batch(1472, 48, 5);
@@ -1150,6 +1194,8 @@ int main(void)
 		cmocka_unit_test(test_second_transfer),
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_only_the_block),
+		cmocka_unit_test(test_blocked),
+		cmocka_unit_test(test_blocked_by_gone),
 		cmocka_unit_test(test_batches),
 		cmocka_unit_test(test_across_blocks),
 		cmocka_unit_test(test_place_many),
