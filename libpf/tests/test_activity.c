@@ -183,9 +183,9 @@ static void *wait_for_lock(void *arg)
 static void test_starved(void **state)
 {
 	struct sleeper sleeper = { .lock = PTHREAD_MUTEX_INITIALIZER };
-	uint64_t before, after, used;
+	uint64_t before, after, slept;
 	pthread_t thread;
-	bool runnable = true;
+	bool able = true;
 
 	assert_true(activity_used(gettid(), &before));
 	do
@@ -197,16 +197,16 @@ static void test_starved(void **state)
 
 	pthread_mutex_lock(&sleeper.lock);
 	assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, &sleeper), 0);
-	while (!atomic_load(&sleeper.thread) || runnable) {
+	while (!atomic_load(&sleeper.thread) || able) {
 		sched_yield();
 		if (atomic_load(&sleeper.thread))
-			assert_true(activity_thread(sleeper.thread, &runnable, &used));
+			assert_true(activity_thread(sleeper.thread, &able, &slept));
 	}
-	assert_false(activity_starved(sleeper.thread, used, used, SECOND));
+	assert_false(activity_starved(sleeper.thread, slept, slept, SECOND));
 	pthread_mutex_unlock(&sleeper.lock);
 	pthread_join(thread, NULL);
 	/* More than the kernel ever counts to. */
-	assert_false(activity_used(1 << 22, &used));
+	assert_false(activity_used(1 << 22, &slept));
 }
 
 int main(void)
