@@ -144,19 +144,6 @@ change_mtu()
 	done
 }
 
-# At the switch, so that the host's interface stays up.
-pull_cable()
-{
-	local file=/sys/class/net/eth1/statistics/tx_bytes before
-	before=$("$host_script" exec h0 cat "$file")
-	pause 1.2
-	(($("$host_script" exec h0 cat "$file") - before > 1000000)) || return
-	"$host_script" exec front ip link set p1.1 down
-	pause 2
-	"$host_script" exec front ip link set p1.1 up
-	note "happened: both cables were used, and one had no link for 2 s"
-}
-
 # sent INTERFACE: bytes that h0 sent over it
 sent()
 {
@@ -170,6 +157,19 @@ await_sent()
 	while (($(sent "$1") - $2 <= 1000000)); do
 		pause 0.1
 	done
+}
+
+# At the switch, so that the host's interface stays up.
+pull_cable()
+{
+	local before
+	before=$(sent eth1)
+	pause 1.2
+	await_sent eth1 "$before"
+	"$host_script" exec front ip link set p1.1 down
+	pause 2
+	"$host_script" exec front ip link set p1.1 up
+	note "happened: both cables were used, and one had no link for 2 s"
 }
 
 # In host h0, whose kernel then has no route for that interface.
