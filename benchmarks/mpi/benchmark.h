@@ -77,7 +77,8 @@ struct benchmark {
 	int (*check)(struct run *run);
 };
 
-extern const struct benchmark benchmark_latency, benchmark_bw, benchmark_bibw, benchmark_mbw_mr;
+extern const struct benchmark benchmark_latency, benchmark_work_latency, benchmark_bw,
+	benchmark_bibw, benchmark_mbw_mr;
 extern const struct benchmark benchmark_barrier, benchmark_bcast, benchmark_allreduce,
 	benchmark_reduce_scatter, benchmark_allgather, benchmark_alltoall;
 extern const struct benchmark benchmark_put_latency, benchmark_get_latency, benchmark_put_bw,

@@ -3,10 +3,13 @@
 #include "benchmark.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #define TAG_MESSAGE 100
 #define TAG_ACKNOWLEDGE 101
 #define ACKNOWLEDGE_BYTES 4
+/* Processor time between two messages: longer than a transport may take to see that its program is busy. */
+#define WORK_SECONDS 5e-3
 
 static void receive_window(struct run *run, int peer, MPI_Request *requests)
 {
@@ -89,6 +92,62 @@ const struct benchmark benchmark_latency = {
 	.finish = close_udp,
 	.header = latency_header,
 	.exchange = ping_pong,
+	.report = latency_report,
+	.fill = fill,
+	.check = check_from_other,
+};
+
+static double processor_time(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
+/* What takes the processor away meanwhile makes it longer, as it does with a program's work. */
+static void work(void)
+{
+	double end = processor_time() + WORK_SECONDS;
+
+	while (processor_time() < end)
+		;
+}
+
+/* Rank 0 works when MPI_Send has returned, rank 1 when its message is here. */
+static double ping_work_pong(struct run *run, int repeats)
+{
+	const int size = (int)run->size, peer = 1 - run->rank;
+	double start = MPI_Wtime();
+	int i;
+
+	for (i = 0; i < repeats; i++) {
+		if (run->rank == 0)
+			MPI_Send(run->send, size, MPI_CHAR, peer, TAG_MESSAGE, MPI_COMM_WORLD);
+		else
+			MPI_Recv(run->receive, size, MPI_CHAR, peer, TAG_MESSAGE, MPI_COMM_WORLD,
+				 MPI_STATUS_IGNORE);
+		work();
+		if (run->rank == 0)
+			MPI_Recv(run->receive, size, MPI_CHAR, peer, TAG_MESSAGE, MPI_COMM_WORLD,
+				 MPI_STATUS_IGNORE);
+		else
+			MPI_Send(run->send, size, MPI_CHAR, peer, TAG_MESSAGE, MPI_COMM_WORLD);
+	}
+	return (MPI_Wtime() - start - repeats * WORK_SECONDS) / 2;
+}
+
+const struct benchmark benchmark_work_latency = {
+	.title = "MPI Latency Test With Work",
+	.about =
+		"Half the round-trip time between two ranks that work for 5 ms in each round trip:\n"
+		"rank 0 when MPI_Send has returned, rank 1 when the message is there. Without the\n"
+		"work, but with what it takes longer because of the transport.",
+	.groups = TAKES_SIZES,
+	.defaults = { .max_size = SIZE_MOST, .small = { 100, 5 }, .large = { 50, 5 }, .window = 1 },
+	.ranks = RANKS_TWO,
+	.header = latency_header,
+	.exchange = ping_work_pong,
 	.report = latency_report,
 	.fill = fill,
 	.check = check_from_other,

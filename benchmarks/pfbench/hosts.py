@@ -91,6 +91,7 @@ TESTS = (
     _from_suite("latency", spans=_LATENCY, own_only=True),
     _from_suite("bandwidth", spans=_BANDWIDTH, own_only=True),
     _from_suite("rate"),
+    _from_suite("work-latency"),
     *COLD_TESTS,
     *(
         Test(

@@ -34,6 +34,7 @@ def _cpu(name: str, title: str) -> Measure:
 
 
 LATENCY = _time("latency", "Latency")
+WORK_LATENCY = _time("work-latency", "Latency between ranks that work")
 BANDWIDTH = _bandwidth("bandwidth", "Bandwidth")
 CPU = _cpu("cpu", "CPU time of both ranks")
 RATE = Measure("rate", "Message rate", "messages/s", False, "million/s", 1e-6, "")

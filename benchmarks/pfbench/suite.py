@@ -113,6 +113,10 @@ LATENCY_SPANS = {
         Span(1 * MIB, 16 * MIB, 60, 6),
     ),
 }
+WORK_LATENCY_SPANS = {
+    "quick": (Span(1, 4 * MIB, 5, 1),),
+    "default": (Span(1, 4 * MIB, 20, 3),),
+}
 BANDWIDTH_SPANS = {
     "quick": (
         Span(1, 8 * KIB, 200, 20),
@@ -167,6 +171,13 @@ def _collective(program: str, measure: Measure, span: Span) -> Test:
 
 TESTS = (
     _two_ranks("latency", "latency", measures.LATENCY, LATENCY_SPANS),
+    _two_ranks(
+        "work-latency",
+        "work_latency",
+        measures.WORK_LATENCY,
+        WORK_LATENCY_SPANS,
+        own_only=True,
+    ),
     _two_ranks(
         "bandwidth",
         "bw",

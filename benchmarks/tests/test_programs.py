@@ -19,6 +19,7 @@ each_cost = pytest.mark.parametrize("test", COST_TESTS, ids=lambda test: test.na
 
 ABOUT = {
     "latency": "round-trip time",
+    "work_latency": "ranks that work",
     "bw": "acknowledges the window",
     "mbw_mr": "Pairs of ranks",
     "bibw": "Both ranks send",
