@@ -225,8 +225,7 @@ void association_fail(struct net_association *association, int status, const cha
 	if (association->state == GONE)
 		return;
 	association->state = GONE;
-	association->shared->blocked -= association->blocked;
-	association->blocked = false;
+	association_set_blocked(association, false);
 	if (busy) {
 		exchange_abandon(&busy->exchange, status == PF_OK ? PF_ERR_PEER : status);
 		/* The peer was told that its messages are here: they are handed out all the same. */

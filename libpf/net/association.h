@@ -118,6 +118,13 @@ uint64_t association_hello_delay(const struct net_association *association);
 uint32_t association_receive_credit(const struct net_association *association);
 size_t association_memory(const struct net_association *association);
 
+/* Does it have something to send that may not go yet? */
+static inline void association_set_blocked(struct net_association *association, bool blocked)
+{
+	association->shared->blocked += (uint32_t)blocked - association->blocked;
+	association->blocked = blocked;
+}
+
 static inline struct exchange *association_exchange(struct net_association *association)
 {
 	return &association->busy->exchange;

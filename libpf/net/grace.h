@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define GRACE_LEAST 100000u /* the time of two context switches is a small part of it */
-#define GRACE_MOST 4000000u
+#define GRACE_MOST 4000000u /* no longer than about the time until the thread looks by itself */
 
 /* All 0 at first. */
 struct grace {

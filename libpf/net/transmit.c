@@ -12,14 +12,6 @@ bool net_owes(const struct net_core *core)
 	return association != NULL;
 }
 
-static void set_blocked(struct net_association *association, bool blocked)
-{
-	uint32_t *count = &association->shared->blocked;
-
-	*count = *count - association->blocked + blocked;
-	association->blocked = blocked;
-}
-
 bool net_blocked(const struct net_core *core)
 {
 	return core->shared.blocked != 0;
@@ -37,7 +29,7 @@ unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch
 		output_batch(batch, association, core->shared.now);
 		/* It may have more to send: after the other associations. */
 		association->wants_output |= batch->count != 0;
-		set_blocked(association, !batch->count && output_blocked(association));
+		association_set_blocked(association, !batch->count && output_blocked(association));
 		if (!batch->count && association->state == GONE && association->closing) {
 			core_remove(core, association);
 			continue;

@@ -24,8 +24,8 @@ struct watch {
 	struct engine *engine;
 	struct event *readable[SOCKETS_MOST];
 	struct event *woken, *timer;
-	struct event *due, *renewed;       /* timers that are exact: the engine's, and the next */
-	int period;                        /* timerfd: a grace period that this thread began */
+	struct event *due, *renewed;       /* exact timers: the engine's, and period */
+	int period;                        /* timerfd: the rest of a grace period */
 	struct activity_observer observer; /* of the application */
 	bool spared; /* the application serves the network, or could not while this thread does */
 	bool listening; /* to the sockets */
