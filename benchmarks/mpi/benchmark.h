@@ -12,6 +12,7 @@
 #include "udp.h"
 
 #include <mpi.h>
+#include <time.h>
 
 struct benchmark;
 
@@ -88,6 +89,9 @@ extern const struct benchmark benchmark_put_latency, benchmark_get_latency, benc
 #define LATENCY_LOOPS .small = { 10000, 100 }, .large = { 1000, 10 }, .window = 1
 #define BANDWIDTH_LOOPS .small = { 100, 10 }, .large = { 20, 2 }, .window = 64
 #define SIZE_MOST ((size_t)1 << 22)
+
+/* Processor time that the process or this thread has used: CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID. */
+double cpu_seconds(clockid_t clock);
 
 int benchmark_main(const struct benchmark *benchmark, int argc, char **argv);
 

@@ -3,7 +3,6 @@
 #include "benchmark.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #define TAG_MESSAGE 100
 #define TAG_ACKNOWLEDGE 101
@@ -97,20 +96,12 @@ const struct benchmark benchmark_latency = {
 	.check = check_from_other,
 };
 
-static double processor_time(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
-}
-
 /* What takes the processor away meanwhile makes it longer, as it does with a program's work. */
 static void work(void)
 {
-	double end = processor_time() + WORK_SECONDS;
+	double end = cpu_seconds(CLOCK_THREAD_CPUTIME_ID) + WORK_SECONDS;
 
-	while (processor_time() < end)
+	while (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) < end)
 		;
 }
 
