@@ -170,8 +170,11 @@ static void test_full_window(void **state)
 	pair_connect(pair);
 	for (tries = 0; tries < PATIENCE && !shown; tries++) {
 		pf_progress(pair->context);
-		if (pf_send(pair->peer, 0, bytes, sizeof(bytes), NULL, 0) != PF_DONE)
+		if (pf_send(pair->peer, 0, bytes, sizeof(bytes), NULL, 0) != PF_DONE) {
+			/* The peer may need this processor to make room. */
+			usleep(1000);
 			continue;
+		}
 		engine_lock(engine);
 		shown = net_blocked(engine->core) && atomic_load(&engine->grace.running) &&
 			engine->timer_end ==
