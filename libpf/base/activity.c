@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-/* An application that polls looks at the network at least so often in each period. */
+/* An application that polls looks at the network in at least so many moments of each period. */
 #define LOOKS_LEAST 8
 #define LOOKS_PERIOD 4000000ull /* ns */
 /* Less processor time than this between two samples of some milliseconds is not computing, ns. */
@@ -48,7 +48,7 @@ static clockid_t processor_clock(int thread)
 	return (clockid_t)(~(unsigned)thread << 3 | per_thread | scheduler);
 }
 
-bool activity_used(int thread, uint64_t *used)
+static bool processor_time(int thread, uint64_t *used)
 {
 	struct timespec time;
 
@@ -64,6 +64,8 @@ bool activity_thread(int thread, bool *runnable, uint64_t *used)
 	const char *rest;
 	FILE *file;
 
+	if (!runnable)
+		return processor_time(thread, used);
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
 	file = fopen(path, "re");
 	if (!file)
@@ -75,7 +77,7 @@ bool activity_thread(int thread, bool *runnable, uint64_t *used)
 	if (!rest || sscanf(rest + 1, " %c", &state) != 1)
 		return false;
 	*runnable = state == 'R';
-	return activity_used(thread, used);
+	return processor_time(thread, used);
 }
 
 bool activity_starved(int thread, uint64_t before, uint64_t used, uint64_t passed)
@@ -101,8 +103,10 @@ enum activity_state activity_observe_looks(const struct activity *activity,
 	observer->looks = looks;
 	if (enough)
 		return ACTIVITY_POLLING;
-	if (!number || !thread(number, &runnable, &used))
+	if (!number || !thread(number, NULL, &used))
 		return ACTIVITY_COMPUTING;
 	observer->used = used;
-	return runnable && used - before < STARVED_MOST ? ACTIVITY_STARVED : ACTIVITY_COMPUTING;
+	if (used - before >= STARVED_MOST)
+		return ACTIVITY_COMPUTING;
+	return thread(number, &runnable, &used) && runnable ? ACTIVITY_STARVED : ACTIVITY_COMPUTING;
 }

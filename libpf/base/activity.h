@@ -35,14 +35,17 @@ enum activity_state {
  * microseconds of them also while a peer moves its end of a transfer.
  */
 #define ACTIVITY_WAITING_POLLS 500
+/* A power of two, and shorter than a grace period (net/grace.h), in which a look is to be seen. */
+#define ACTIVITY_MOMENT_NANOSECONDS 65536
 
 struct activity {
 	_Atomic uint64_t polls;    /* calls of progress */
-	_Atomic uint64_t looks;    /* of these, those that looked at the network */
+	_Atomic uint64_t looks;    /* moments in which it looked at the network */
 	_Atomic uint64_t moved_at; /* the value of polls when something new moved last */
 	_Atomic bool moved;        /* something new moved since the last poll ended; any thread */
 	_Atomic int thread;        /* the thread that looked last, as gettid; 0: none yet */
 	/* The rest is progress's own. */
+	uint64_t looked;  /* the last moment that looks counts */
 	uint64_t busy_at; /* the value of polls from which empty polls are counted */
 	/* Empty polls since activity_waits was asked last, and the processor time that was used then. */
 	uint64_t unasked;
@@ -64,6 +67,20 @@ static inline uint64_t activity_read(const _Atomic uint64_t *counter)
 static inline void activity_count(_Atomic uint64_t *counter)
 {
 	atomic_store_explicit(counter, activity_read(counter) + 1, memory_order_relaxed);
+}
+
+/*
+ * Progress looks at the network, at that time (ns). Looks of one moment count once: one that computes,
+ * and waits for a message now and then, looks often then, but in few moments.
+ */
+static inline void activity_looked(struct activity *activity, uint64_t now)
+{
+	uint64_t moment = now / ACTIVITY_MOMENT_NANOSECONDS;
+
+	if (moment == activity->looked)
+		return;
+	activity->looked = moment;
+	activity_count(&activity->looks);
 }
 
 /* Progress: count empty polls from now on. */
@@ -127,14 +144,12 @@ enum activity_state activity_observe(const struct activity *activity,
 				     struct activity_observer *observer);
 
 /*
- * Whether the thread is able to run, and the processor time that it has used, ns. False: it
- * is not known.
+ * Whether the thread is able to run (runnable NULL: not asked), and the processor time that it has
+ * used, ns. False: it is not known.
  */
 typedef bool (*activity_thread_fn)(int thread, bool *runnable, uint64_t *used);
-/* The same of a thread of this process. */
+/* The same of a thread of this process. Only what is asked of runnable is read from a file. */
 bool activity_thread(int thread, bool *runnable, uint64_t *used);
-/* Its processor time alone, which costs no file. False: there is no such thread in this process. */
-bool activity_used(int thread, uint64_t *used);
 /*
  * Has a thread of this process hardly run for the last passed ns, though it is able to? before, used:
  * its processor time when they began, and now.

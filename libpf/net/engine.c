@@ -683,12 +683,14 @@ static void stop_driving(struct engine *engine)
 int engine_poll_links(struct engine *engine)
 {
 	struct activity *activity = &engine->context->activity;
+	uint64_t time;
 	int total;
 
 	if (engine->quiet > POLLS_QUIET && activity_read(&activity->polls) % POLLS_BETWEEN &&
 	    !engine_waits(engine))
 		return 0;
-	activity_count(&activity->looks);
+	time = now();
+	activity_looked(activity, time);
 	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) != thread_id())
 		atomic_store_explicit(&activity->thread, thread_id(), memory_order_relaxed);
 	if (!start_driving(engine)) {
@@ -701,7 +703,7 @@ int engine_poll_links(struct engine *engine)
 	engine->calling = engine->memory.progress = true;
 	atomic_store_explicit(&engine->caller, thread_id(), memory_order_relaxed);
 	if (coalesce_pending(&engine->coalesce))
-		coalesce_poll(&engine->coalesce, now());
+		coalesce_poll(&engine->coalesce, time);
 	/* What came up while other threads drove. */
 	total = 0;
 	if (atomic_load_explicit(&engine->untold, memory_order_relaxed)) {

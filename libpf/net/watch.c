@@ -103,7 +103,7 @@ static void begin_period(struct watch *watch, uint64_t time, int thread)
 	struct grace *grace = &watch->engine->grace;
 	uint64_t used;
 
-	if (!activity_used(thread, &used))
+	if (!activity_thread(thread, NULL, &used))
 		return;
 	grace_start(grace, activity_read(&watch->engine->context->activity.looks), time, thread,
 		    used);
@@ -125,7 +125,7 @@ static void end_period(struct watch *watch, uint64_t time)
 		look_in(watch, left);
 		return;
 	}
-	known = activity_used(thread, &used);
+	known = activity_thread(thread, NULL, &used);
 	away = looks == activity_read(&grace->looks) &&
 	       !atomic_load_explicit(&engine->driving, memory_order_relaxed) &&
 	       !(known && activity_starved(thread, activity_read(&grace->used), used,

@@ -102,7 +102,8 @@ static uint64_t used;
 static bool thread_state(int thread, bool *is_runnable, uint64_t *has_used)
 {
 	assert_int_equal(thread, 42);
-	*is_runnable = runnable;
+	if (is_runnable)
+		*is_runnable = runnable;
 	*has_used = used;
 	return known;
 }
@@ -120,13 +121,19 @@ static void test_observe_looks(void **state)
 			 ACTIVITY_COMPUTING);
 	atomic_store(&activity.thread, 42);
 	for (i = 0; i < 8; i++)
-		activity_count(&activity.looks);
+		activity_looked(&activity, now + i * ACTIVITY_MOMENT_NANOSECONDS);
 	assert_int_equal(activity_observe_looks(&activity, &observer, now += 4 * MILLISECOND,
 						thread_state),
 			 ACTIVITY_POLLING);
+	/* A thousand at once, as it waited for one message, are not enough. */
+	for (i = 0; i < 1000; i++)
+		activity_looked(&activity, now + i);
+	assert_int_equal(activity_observe_looks(&activity, &observer, now += 4 * MILLISECOND,
+						thread_state),
+			 ACTIVITY_COMPUTING);
 	/* Enough for 4 ms are not enough for 8. */
 	for (i = 0; i < 8; i++)
-		activity_count(&activity.looks);
+		activity_looked(&activity, now + i * ACTIVITY_MOMENT_NANOSECONDS);
 	assert_int_equal(activity_observe_looks(&activity, &observer, now += 8 * MILLISECOND,
 						thread_state),
 			 ACTIVITY_COMPUTING);
@@ -187,9 +194,9 @@ static void test_starved(void **state)
 	pthread_t thread;
 	bool able = true;
 
-	assert_true(activity_used(gettid(), &before));
+	assert_true(activity_thread(gettid(), NULL, &before));
 	do
-		assert_true(activity_used(gettid(), &after));
+		assert_true(activity_thread(gettid(), NULL, &after));
 	while (after == before);
 	assert_false(activity_starved(gettid(), before, after, after - before));
 	/* As if it had been able to run for that long: this one is. */
@@ -206,7 +213,7 @@ static void test_starved(void **state)
 	pthread_mutex_unlock(&sleeper.lock);
 	pthread_join(thread, NULL);
 	/* More than the kernel ever counts to. */
-	assert_false(activity_used(1 << 22, &slept));
+	assert_false(activity_thread(1 << 22, NULL, &slept));
 }
 
 int main(void)
