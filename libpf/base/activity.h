@@ -45,8 +45,8 @@ struct activity {
 	_Atomic bool moved;        /* something new moved since the last poll ended; any thread */
 	_Atomic int thread;        /* the thread that looked last, as gettid; 0: none yet */
 	/* The rest is progress's own. */
-	uint64_t looked;  /* the last moment that looks counts */
-	uint64_t busy_at; /* the value of polls from which empty polls are counted */
+	_Atomic uint64_t looked; /* the last moment that looks counts; as that, one writer */
+	uint64_t busy_at;        /* the value of polls from which empty polls are counted */
 	/* Empty polls since activity_waits was asked last, and the processor time that was used then. */
 	uint64_t unasked;
 	uint64_t asked_used;
@@ -70,16 +70,16 @@ static inline void activity_count(_Atomic uint64_t *counter)
 }
 
 /*
- * Progress looks at the network, at that time (ns). Looks of one moment count once: one that computes,
+ * Progress looks at the network, at that time (ns), or its thread posts what it will send. Looks of one moment count once: one that computes,
  * and waits for a message now and then, looks often then, but in few moments.
  */
 static inline void activity_looked(struct activity *activity, uint64_t now)
 {
 	uint64_t moment = now / ACTIVITY_MOMENT_NANOSECONDS;
 
-	if (moment == activity->looked)
+	if (moment == activity_read(&activity->looked))
 		return;
-	activity->looked = moment;
+	atomic_store_explicit(&activity->looked, moment, memory_order_relaxed);
 	activity_count(&activity->looks);
 }
 

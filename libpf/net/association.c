@@ -350,7 +350,7 @@ static uint64_t open_deadline(const struct net_association *association)
 
 		if (!path)
 			continue;
-		due = earlier(due, path_deadline(path, options->timeout_min, options->ack_delay));
+		due = earlier(due, path_deadline(path, options, !association->blocked));
 		if (association->ready)
 			continue;
 		due = earlier(due, path->window.due);
@@ -527,12 +527,33 @@ void association_unsent(struct net_association *association, unsigned path, uint
 	}
 }
 
+bool association_hurry(struct net_association *association, bool really)
+{
+	uint64_t now = association->shared->now;
+	bool any = false;
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		struct path *path = association->paths[i];
+
+		if (!path || path->window.due > now + WINDOW_MOMENT)
+			continue;
+		any = true;
+		if (really)
+			path->window.due = now;
+	}
+	if (really && any)
+		association->wants_output = true;
+	return any;
+}
+
 static void advance_open(struct net_association *association, uint64_t now)
 {
 	struct shared *shared = association->shared;
 	const struct net_options *options = &shared->options;
 	struct path_events events = association_events(association);
 	struct busy *busy = association->busy;
+	bool patient = !association->blocked;
 	unsigned i;
 
 	for (i = 0; i < NET_PATHS_MOST; i++) {
@@ -540,8 +561,7 @@ static void advance_open(struct net_association *association, uint64_t now)
 
 		if (!path)
 			continue;
-		path_advance(path, now, options->timeout_min, options->ack_delay, &events,
-			     &shared->statistics);
+		path_advance(path, now, options, patient, &events, &shared->statistics);
 		if (path->probe && association_doubts(association, path)) {
 			path_forget(path, now, &events);
 			/* What was asked here is asked on another one. */

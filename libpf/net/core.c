@@ -25,6 +25,7 @@ void net_options_init(struct net_options *options)
 		.refused_timeout = 2000000000ull,
 		.timeout_min = 2000000ull,
 		.ack_delay = 100000ull,
+		.answer_delay = 10000000ull,
 		.queue_target = 50000ull,
 		.idle_release = 1000000000ull,
 	};
@@ -216,6 +217,12 @@ uint64_t net_deadline(const struct net_core *core)
 	const struct net_association *next = schedule_next(&core->schedule);
 
 	return next ? next->deadline : NET_NEVER;
+}
+
+uint64_t net_exact_deadline(struct net_core *core)
+{
+	schedule_settle(&core->schedule);
+	return net_deadline(core);
 }
 
 void net_advance(struct net_core *core, uint64_t now)

@@ -37,6 +37,8 @@
 #define SECOND 1000000000ull
 #define MILLISECOND 1000000ull
 #define RETRY MILLISECOND
+/* The service thread's timer is not moved to a deadline that is later by less. */
+#define EARLY_MOST MILLISECOND
 /*
  * A thread that waits for packets looks for what the service thread received first after
  * WAIT_FIRST, then after twice as long each time, as many may wait for few processors.
@@ -536,16 +538,19 @@ static unsigned advance(struct engine *engine)
  * The application was told something, and its answer will acknowledge what came.
  * Nothing else is to be sent, or a poll is predicted to follow soon. True: the next poll
  * sends what is kept back if the application has no answer; without a poll, the service
- * thread's first round does.
+ * thread's first round does. False: all is sent now, as no poll may follow.
  */
 static bool put_off(struct engine *engine, uint64_t told)
 {
-	if (engine->links.told == told ||
-	    atomic_load_explicit(&engine->attended, memory_order_relaxed))
+	bool attended = atomic_load_explicit(&engine->attended, memory_order_relaxed);
+
+	if (engine->links.told == told)
 		return false;
-	if (net_owes(engine->core)) {
-		if (!coalesce_trusts(&engine->coalesce))
+	if (attended || net_owes(engine->core)) {
+		if (attended || !coalesce_trusts(&engine->coalesce)) {
+			net_hurry(engine->core);
 			return false;
+		}
 		coalesce_keep(&engine->coalesce);
 	}
 	atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
@@ -586,7 +591,7 @@ static bool start_driving(struct engine *engine)
 /* When a thread must drive again at the latest. */
 static uint64_t deadline(const struct engine *engine)
 {
-	uint64_t due = net_deadline(engine->core), retry;
+	uint64_t due = net_exact_deadline(engine->core), retry;
 
 	if (!engine->held)
 		return due;
@@ -610,10 +615,11 @@ static void look_at(struct engine *engine, uint64_t time)
 						      .tv_nsec = (long)(time % SECOND) } };
 
 	/*
-	 * A look that is too early costs less than a system call for each deadline that moves. One that
-	 * is past, and the same, is known to the thread, which tries again by itself.
+	 * Looks that are a little too early cost less than a system call for each deadline that moves. One
+	 * that is past, and the same, is known to the thread, which tries again by itself.
 	 */
-	if (engine->timer_end == time || (engine->timer_end < time && engine->timer_end > now()))
+	if (engine->timer_end == time || (engine->timer_end < time && engine->timer_end > now() &&
+					  time - engine->timer_end < EARLY_MOST))
 		return;
 	engine->timer_end = time;
 	/* It can only fail for a descriptor or a time that is none. */
@@ -636,8 +642,7 @@ static void look_when_due(struct engine *engine)
 /* Does anything wait for packets, or for the next poll? Then the thread is to see whether one comes. */
 static void give_grace(struct engine *engine)
 {
-	bool waits = engine->held || net_blocked(engine->core) ||
-		     atomic_load_explicit(&engine->behind, memory_order_relaxed) ||
+	bool waits = engine->held || net_blocked(engine->core) || engine->coalesce.waits ||
 		     atomic_load_explicit(&engine->posted, memory_order_relaxed);
 	uint64_t time;
 
@@ -790,6 +795,11 @@ void engine_post(struct engine *engine, bool message)
 	enum coalesce_origin from = origin(engine, message);
 	uint64_t time = now();
 	bool waits = coalesce_post(&engine->coalesce, time, from);
+	struct activity *activity = &engine->context->activity;
+
+	/* One that posts for long, and polls then, does not compute. */
+	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) == thread_id())
+		activity_looked(activity, time);
 
 	if (waits && from == COALESCE_CALLED) {
 		net_keep(engine->core);

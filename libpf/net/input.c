@@ -21,6 +21,7 @@ struct view {
 struct contents {
 	bool asks;  /* for an acknowledgement */
 	bool sends; /* data, or a message */
+	bool open;  /* more is to come that belongs to it, and may wait for an acknowledgement */
 };
 
 static bool take_frame(struct net_association *association, struct wire_frame *frame,
@@ -78,6 +79,8 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		if (!message_arrived(exchange, position, view->payload, frame->stream.length,
 				     &taken))
 			association_fail(association, PF_ERR_PROTOCOL, "malformed message stream");
+		else
+			contents->open |= message_open(exchange);
 		view->payload_length = 0;
 		return taken;
 	case FRAME_PING:
@@ -126,7 +129,7 @@ static bool take(struct net_association *association, struct foresight *foresigh
 	enum wire_type type = (enum wire_type)view->header->type;
 	struct wire_frame frame;
 
-	*contents = (struct contents){ .asks = type != WIRE_FRAMES };
+	*contents = (struct contents){ .asks = type != WIRE_FRAMES, .open = type != WIRE_FRAMES };
 	if (type == WIRE_DATA_PUT || type == WIRE_DATA_GET) {
 		contents->sends = true;
 		if (!take_data(association, foresight, view))
@@ -258,7 +261,8 @@ void input_packet(struct net_association *association, struct foresight *foresig
 	if (contents.sends)
 		senders_heard(&shared->senders, shared->now, &association->heard_in);
 	window_take(&path->window, number, shared->now, view.arrived, contents.asks,
-		    (packet->ecn & 3) == 3, shared->options.ack_delay);
+		    (packet->ecn & 3) == 3,
+		    contents.open ? shared->options.ack_delay : shared->options.answer_delay);
 	if (path->window.due <= shared->now)
 		association->wants_output = true;
 }

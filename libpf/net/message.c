@@ -256,6 +256,14 @@ bool message_next(struct exchange *exchange, struct message *message, bool *brok
 	return true;
 }
 
+bool message_open(const struct exchange *exchange)
+{
+	const struct stream_in *in = &exchange->in[STREAM_MESSAGE];
+
+	return exchange->shared->open.exchange == exchange || in->taken != in->next ||
+	       in->ahead.count;
+}
+
 bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *bytes, uint32_t length,
 		     bool *taken)
 {

@@ -72,6 +72,7 @@ struct net_options {
 	uint64_t keepalive;       /* ns between probes of a silent peer; 0: peer_timeout / 4 */
 	uint64_t timeout_min;     /* ns, least retransmission time-out */
 	uint64_t ack_delay;       /* ns for which an acknowledgement may wait for company */
+	uint64_t answer_delay;    /* ... and one of a whole message, for an answer; below 16 ms */
 	uint64_t queue_target;    /* ns of queueing delay that congestion control aims at */
 	uint64_t idle_release;    /* ns after which an idle association gives back its buffers */
 };
@@ -365,6 +366,8 @@ struct net_batch {
 unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch);
 /* Does a peer wait for it? False: acknowledgements at most, which have some time yet. */
 bool net_owes(const struct net_core *core);
+/* No packet may follow soon: what would wait for one for a moment is sent with the next output. */
+void net_hurry(struct net_core *core);
 /*
  * After net_output was empty: is there something to send that may not go yet? Until a window or the
  * peer has room, it is paced, or the peer has answered for the first time.
@@ -376,8 +379,10 @@ bool net_blocked(const struct net_core *core);
  */
 void net_unsent(struct net_core *core, const struct net_batch *batch, bool unreadable);
 
-/* When net_advance is to be called at the latest; NET_NEVER if it need not be. */
+/* When net_advance is to be called at the latest; NET_NEVER if it need not be. Maybe too early. */
 uint64_t net_deadline(const struct net_core *core);
+/* The same, but not too early. */
+uint64_t net_exact_deadline(struct net_core *core);
 void net_advance(struct net_core *core, uint64_t now);
 
 /* Memory that was absent: status PF_OK, or PF_ERR_FAULT and the address. */

@@ -14,6 +14,7 @@
 #define PATIENCE_MOST 100000000ull
 #define FIRST_PAUSE_SENDERS 16 /* beside so many, a path begins with a pause */
 #define PAUSE_TURNS 7          /* by which flows go on earlier or later the next time */
+#define HELD_UNIT 65536u       /* ns */
 #define IDLE 10000000u         /* ns: other flows may have begun meanwhile, RFC 7661 */
 
 void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most)
@@ -324,12 +325,20 @@ static uint64_t after(uint64_t now, uint64_t then)
 	return now > then ? now - then : 1;
 }
 
+/* The peer's acknowledgement of one packet waited so long, ns. */
+static void note_held(struct path *path, uint64_t time)
+{
+	uint32_t held = (uint32_t)(time / HELD_UNIT);
+
+	path->held = (uint8_t)(held > path->held ? held : path->held - (path->held - held + 7) / 8);
+}
+
 bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
 		      uint64_t arrived, const struct net_options *options,
 		      const struct path_events *events, struct net_statistics *statistics)
 {
 	uint64_t largest = wire_widen(path->next, frame->ack.largest), held = frame->ack.delay,
-		 first;
+		 allowed = held < options->answer_delay ? held : options->answer_delay, first;
 	struct congestion_news news = { .largest = largest, .next = path->next };
 	unsigned w;
 
@@ -371,9 +380,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 			if (top - i == largest) {
 				news.rtt = after(arrived, sent->time + held);
 				/* With the time that the peer was late, which time-outs allow for. */
-				news.waited = after(now, sent->time + (held < options->ack_delay ?
-									       held :
-									       options->ack_delay));
+				news.waited = after(now, sent->time + allowed);
 			}
 			if (top - i >= path->newest) {
 				path->newest = top - i + 1;
@@ -386,6 +393,8 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	}
 	if (news.rtt)
 		path_sample(path, news.waited);
+	if (news.packets == 1)
+		note_held(path, allowed);
 	if ((int32_t)(frame->ack.marks - path->marks) > 0) {
 		news.marks = frame->ack.marks - path->marks;
 		path->marks = frame->ack.marks;
@@ -396,21 +405,35 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	path->timeouts = 0;
 	path->tail_probes = 0;
 	skip_settled(path);
+	/* That the peer waited for an answer says nothing of what is sent next. */
+	if (news.packets == 1 && news.rtt && path->oldest == path->next)
+		path->trip = trip_time(news.waited);
 	declare_lost(path, now, events, statistics);
 	congestion_acknowledged(&path->congestion, now, &news, options->queue_target,
 				path->mtu.size);
 	return true;
 }
 
-static uint64_t timeout(const struct path *path, uint64_t timeout_min, uint64_t ack_delay)
+/* How long the peer may let an acknowledgement wait before it is asked again. */
+static uint64_t allowance(const struct path *path, const struct net_options *options, bool patient)
+{
+	uint64_t held = (uint64_t)path->held * (HELD_UNIT + HELD_UNIT / 4);
+	bool alone = path->oldest + 1 == path->next;
+
+	if (!patient || !alone || path->tail_probes || path->timeouts || held < options->ack_delay)
+		return options->ack_delay;
+	return held;
+}
+
+static uint64_t timeout(const struct path *path, const struct net_options *options, bool patient)
 {
 	uint64_t time = TIMEOUT_FIRST;
 
 	if (path->rtt) {
 		time = path->rtt + 4 * (uint64_t)path->variation + path->patience;
-		if (time < timeout_min)
-			time = timeout_min;
-		time += ack_delay;
+		if (time < options->timeout_min)
+			time = options->timeout_min;
+		time += allowance(path, options, patient);
 	}
 	time <<= path->timeouts < 10 ? path->timeouts : 10;
 	return time < TIMEOUT_MOST ? time : TIMEOUT_MOST;
@@ -420,21 +443,30 @@ static uint64_t timeout(const struct path *path, uint64_t timeout_min, uint64_t 
  * RFC 8985, 7.2: the last packets have none behind them whose arrival would tell
  * of their loss. So has the probe.
  */
-static uint64_t tail_timeout(const struct path *path, uint64_t ack_delay)
+static uint64_t tail_timeout(const struct path *path, const struct net_options *options,
+			     bool patient)
 {
 	if (!path->rtt || path->timeouts)
 		return NET_NEVER;
-	return (2 * (uint64_t)path->rtt + ack_delay) << path->tail_probes;
+	return (2 * (uint64_t)path->rtt + allowance(path, options, patient)) << path->tail_probes;
 }
 
-uint64_t path_deadline(const struct path *path, uint64_t timeout_min, uint64_t ack_delay)
+/* The peer may have let it wait for an answer that its application did not give. */
+static void allow_more(struct path *path, const struct net_options *options)
+{
+	uint64_t most = options->answer_delay / HELD_UNIT, held = 2 * (path->held + 1ull);
+
+	path->held = (uint8_t)(held < most ? held : most);
+}
+
+uint64_t path_deadline(const struct path *path, const struct net_options *options, bool patient)
 {
 	uint64_t wait, tail;
 
 	if (path->oldest == path->next)
 		return NET_NEVER;
-	wait = timeout(path, timeout_min, ack_delay);
-	tail = tail_timeout(path, ack_delay);
+	wait = timeout(path, options, patient);
+	tail = tail_timeout(path, options, patient);
 	if (tail < wait)
 		wait = tail;
 	return path->loss_time < path->asked + wait ? path->loss_time : path->asked + wait;
@@ -464,7 +496,7 @@ void path_forget(struct path *path, uint64_t now, const struct path_events *even
 	path->loss_time = NET_NEVER;
 }
 
-void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_t ack_delay,
+void path_advance(struct path *path, uint64_t now, const struct net_options *options, bool patient,
 		  const struct path_events *events, struct net_statistics *statistics)
 {
 	if (path->oldest == path->next)
@@ -473,9 +505,11 @@ void path_advance(struct path *path, uint64_t now, uint64_t timeout_min, uint64_
 		declare_lost(path, now, events, statistics);
 		return;
 	}
-	if (now < path->asked + timeout(path, timeout_min, ack_delay)) {
-		if (now - path->asked < tail_timeout(path, ack_delay))
+	if (now < path->asked + timeout(path, options, patient)) {
+		if (now - path->asked < tail_timeout(path, options, patient))
 			return;
+		if (path->oldest + 1 == path->next)
+			allow_more(path, options);
 		statistics->tail_probes++;
 		path->tail_probes += path->tail_probes < TAIL_PROBES_MOST;
 		path->probe = true;

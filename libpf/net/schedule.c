@@ -97,10 +97,22 @@ void schedule_due(struct schedule *schedule, struct net_association *association
 {
 	uint64_t deadline = association_deadline(association);
 
-	/* One that is due too early is looked at too early, once. */
 	if (association->place && deadline >= association->deadline && deadline != NET_NEVER)
 		return;
 	set_deadline(schedule, association, deadline);
+}
+
+void schedule_settle(struct schedule *schedule)
+{
+	struct net_association *first;
+	uint64_t deadline;
+
+	while ((first = schedule_next(schedule))) {
+		deadline = association_deadline(first);
+		if (deadline <= first->deadline)
+			return;
+		set_deadline(schedule, first, deadline);
+	}
 }
 
 void schedule_again(struct schedule *schedule, struct net_association *association, uint64_t now)

@@ -3,13 +3,28 @@
 #include "core.h"
 #include "output.h"
 
+/* Looks at the one that is due next: deadlines may be too early, but not too late. */
+static bool hurry(const struct net_core *core, bool really)
+{
+	struct net_association *next = schedule_next(&core->schedule);
+
+	return next && next->deadline <= core->shared.now + WINDOW_MOMENT &&
+	       association_hurry(next, really);
+}
+
 bool net_owes(const struct net_core *core)
 {
 	const struct net_association *association = core->schedule.ready;
 
 	while (association && !output_owes(association))
 		association = association->next_ready;
-	return association != NULL;
+	return association || hurry(core, false);
+}
+
+void net_hurry(struct net_core *core)
+{
+	if (hurry(core, true))
+		core_settle(core, schedule_next(&core->schedule));
 }
 
 bool net_blocked(const struct net_core *core)

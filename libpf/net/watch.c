@@ -17,28 +17,35 @@
 /* Packets make us look at any time, and in a moment even one that computes uses little. */
 #define SAMPLE_NANOSECONDS 3000000ull
 /* Found driving so many times in a row, another thread is at it for long: inside a callback. */
-#define REFUSALS_MOST 64
+#define REFUSALS_MOST 16
+/* After the second time: it may need this processor, which sched_yield does not always give it. */
+#define NAP_NANOSECONDS 20000
 #define RETRY_NANOSECONDS 1000000ull
 
 struct watch {
 	struct engine *engine;
 	struct event *readable[SOCKETS_MOST];
-	struct event *woken, *timer;
-	struct event *due, *renewed;       /* exact timers: the engine's, and period */
-	int period;                        /* timerfd: the rest of a grace period */
+	struct event *woken, *due, *ended; /* by the engine: wake, and timer; by timer */
+	int timer;                         /* timerfd: this thread's own */
+	bool timed;                        /* it was set */
 	struct activity_observer observer; /* of the application */
 	bool spared; /* the application serves the network, or could not while this thread does */
 	bool listening; /* to the sockets */
 	unsigned refusals;
 };
 
-static void set_timer(struct watch *watch, uint64_t nanoseconds)
+/* This thread looks again after so many ns, or does not for NET_NEVER: only the last one counts. */
+static void look_again(struct watch *watch, uint64_t nanoseconds)
 {
-	const uint64_t microseconds = (nanoseconds + 999) / 1000;
-	const struct timeval time = { .tv_sec = (time_t)(microseconds / 1000000),
-				      .tv_usec = (suseconds_t)(microseconds % 1000000) };
+	const bool never = nanoseconds == NET_NEVER;
+	/* 0 would stop it. */
+	const struct itimerspec end = { .it_value.tv_nsec = never ? 0 : (long)nanoseconds + 1 };
 
-	event_add(watch->timer, &time);
+	if (never && !watch->timed)
+		return;
+	watch->timed = !never;
+	/* It can only fail for a descriptor or a time that is none. */
+	(void)timerfd_settime(watch->timer, 0, &end, NULL);
 }
 
 static void listen_to_sockets(struct watch *watch, bool listening)
@@ -89,14 +96,6 @@ static uint64_t now(void)
 	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
-static void look_in(struct watch *watch, uint64_t nanoseconds)
-{
-	const struct itimerspec end = { .it_value.tv_nsec = (long)nanoseconds };
-
-	/* It can only fail for a descriptor or a time that is none. */
-	(void)timerfd_settime(watch->period, 0, &end, NULL);
-}
-
 /* This thread begins a grace period. */
 static void begin_period(struct watch *watch, uint64_t time, int thread)
 {
@@ -107,7 +106,6 @@ static void begin_period(struct watch *watch, uint64_t time, int thread)
 		return;
 	grace_start(grace, activity_read(&watch->engine->context->activity.looks), time, thread,
 		    used);
-	look_in(watch, grace_length(grace));
 }
 
 /* During a grace period: at its end, decide. */
@@ -119,12 +117,8 @@ static void end_period(struct watch *watch, uint64_t time)
 	int thread = atomic_load_explicit(&grace->thread, memory_order_relaxed);
 	bool known, away;
 
-	if (!grace_runs(grace, time, &left))
+	if (!grace_runs(grace, time, &left) || left)
 		return;
-	if (left) {
-		look_in(watch, left);
-		return;
-	}
 	known = activity_thread(thread, NULL, &used);
 	away = looks == activity_read(&grace->looks) &&
 	       !atomic_load_explicit(&engine->driving, memory_order_relaxed) &&
@@ -147,21 +141,37 @@ static void end_period(struct watch *watch, uint64_t time)
 	}
 }
 
-static void look(struct watch *watch)
+/* The application is left alone: until the end of a grace period, if one runs. */
+static void spare(struct watch *watch, uint64_t time)
 {
+	struct engine *engine = watch->engine;
+	uint64_t left;
+
+	/* Whether it polls is a sample of the past: it may have left something to send since. */
+	if (attend(watch, false))
+		begin_period(watch, time,
+			     atomic_load_explicit(&engine->context->activity.thread,
+						  memory_order_relaxed));
+	if (!grace_runs(&engine->grace, time, &left) || left > LOOK_NANOSECONDS)
+		left = LOOK_NANOSECONDS;
+	look_again(watch, left);
+}
+
+/*
+ * retry: what is to be done is not seen again by itself, as a packet in a socket is. If another thread
+ * drives, it sets the engine's timer when it stops, if it knows that this one attends.
+ */
+static void look(struct watch *watch, bool retry)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NANOSECONDS };
 	uint64_t again, time = now();
 
 	end_period(watch, time);
 	if (is_spared(watch, time)) {
-		/* Whether it polls is a sample of the past: it may have left something to send since. */
-		if (attend(watch, false))
-			begin_period(watch, time,
-				     atomic_load_explicit(&watch->engine->context->activity.thread,
-							  memory_order_relaxed));
-		set_timer(watch, LOOK_NANOSECONDS);
+		spare(watch, time);
 		return;
 	}
-	attend(watch, true);
+	retry |= attend(watch, true);
 	grace_away(&watch->engine->grace);
 	if (!engine_serve(watch->engine, watch->refusals == REFUSALS_MOST, &again)) {
 		/* While it is, readable sockets stay so; most often it is a moment. */
@@ -169,31 +179,23 @@ static void look(struct watch *watch)
 			listen_to_sockets(watch, false);
 			return;
 		}
-		watch->refusals++;
-		/* It may need this processor for that. */
-		sched_yield();
-		set_timer(watch, RETRY_NANOSECONDS);
+		if (!watch->refusals++)
+			sched_yield();
+		else
+			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+		if (retry)
+			look_again(watch, RETRY_NANOSECONDS);
 		return;
 	}
 	watch->refusals = 0;
-	if (again == NET_NEVER)
-		event_del(watch->timer);
-	else
-		set_timer(watch, again);
-}
-
-static void on_timer(int fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	look(arg);
+	look_again(watch, retry || !again ? again : NET_NEVER);
 }
 
 static void on_readable(int fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	look(arg);
+	look(arg, false);
 }
 
 static void on_wake(int fd, short what, void *arg)
@@ -204,7 +206,7 @@ static void on_wake(int fd, short what, void *arg)
 	/* A counter, of wakes or of ends of the timer: empty if it was reset meanwhile. */
 	if (read(fd, &count, sizeof(count)) < 0)
 		return;
-	look(arg);
+	look(arg, true);
 }
 
 int watch_create(struct watch **result, struct event_base *base, struct engine *engine)
@@ -216,16 +218,15 @@ int watch_create(struct watch **result, struct event_base *base, struct engine *
 	if (!watch)
 		return PF_ERR_MEMORY;
 	watch->engine = engine;
-	watch->period = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (watch->period < 0)
+	watch->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (watch->timer < 0)
 		goto fail;
 	status = PF_ERR_MEMORY;
-	watch->timer = event_new(base, -1, 0, on_timer, watch);
 	watch->woken = event_new(base, engine->wake, EV_READ | EV_PERSIST, on_wake, watch);
 	watch->due = event_new(base, engine->timer, EV_READ | EV_PERSIST, on_wake, watch);
-	watch->renewed = event_new(base, watch->period, EV_READ | EV_PERSIST, on_wake, watch);
-	if (!watch->timer || !watch->woken || event_add(watch->woken, NULL) || !watch->due ||
-	    event_add(watch->due, NULL) || !watch->renewed || event_add(watch->renewed, NULL))
+	watch->ended = event_new(base, watch->timer, EV_READ | EV_PERSIST, on_wake, watch);
+	if (!watch->woken || event_add(watch->woken, NULL) || !watch->due ||
+	    event_add(watch->due, NULL) || !watch->ended || event_add(watch->ended, NULL))
 		goto fail;
 	for (i = 0; i < engine_sockets(engine); i++) {
 		if (engine->sockets[i].fd < 0)
@@ -257,11 +258,9 @@ void watch_destroy(struct watch *watch)
 		event_free(watch->woken);
 	if (watch->due)
 		event_free(watch->due);
-	if (watch->renewed)
-		event_free(watch->renewed);
-	if (watch->timer)
-		event_free(watch->timer);
-	if (watch->period >= 0)
-		close(watch->period);
+	if (watch->ended)
+		event_free(watch->ended);
+	if (watch->timer >= 0)
+		close(watch->timer);
 	free(watch);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "window.h"
 
-#define TOGETHER_PART 16 /* of the time for which an acknowledgement may wait */
-
 static bool test(const struct window *window, uint64_t number)
 {
 	return window->bits[number / 64 % (WINDOW_NUMBERS / 64)] >> number % 64 & 1;
@@ -57,7 +55,7 @@ void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t 
 	if (gap || mark)
 		due = now;
 	else if (++window->unacknowledged >= 2)
-		due = now + delay / TOGETHER_PART;
+		due = now + WINDOW_MOMENT;
 	if (due < window->due)
 		window->due = due;
 }

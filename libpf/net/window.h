@@ -10,6 +10,7 @@
 
 #define WINDOW_NUMBERS 1024 /* that an acknowledgement can tell of */
 #define WINDOW_REPEAT 4     /* acknowledgements that tell of each number */
+#define WINDOW_MOMENT 6250u /* ns for which that of several packets waits for more of them */
 
 struct window {
 	uint64_t bits[WINDOW_NUMBERS / 64]; /* bit n % 1024: n was taken */
@@ -27,7 +28,7 @@ void window_init(struct window *window);
 bool window_seen(const struct window *window, uint64_t number);
 /*
  * Take it; it reached the system when arrived. asks: it wants an acknowledgement, at
- * once for a gap or a mark, otherwise by now + delay.
+ * once for a gap or a mark, otherwise by now + delay, or in a moment if it is not the first one.
  */
 void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t arrived, bool asks,
 		 bool mark, uint64_t delay);

@@ -42,6 +42,14 @@ static struct pair *start(void **state, void (*work)(struct pair *me), pf_receiv
 	return start_setup(&setup);
 }
 
+static void work_for(uint64_t nanoseconds)
+{
+	uint64_t end = clock_nanoseconds(CLOCK_MONOTONIC) + nanoseconds;
+
+	while (clock_nanoseconds(CLOCK_MONOTONIC) < end)
+		;
+}
+
 static double cpu_seconds(void)
 {
 	struct timespec used;
@@ -192,7 +200,7 @@ static void test_target_computes(void **state)
 static void test_rare_polls(void **state)
 {
 	struct pair *pair = start(state, NULL, NULL);
-	uint64_t begin, next;
+	uint64_t begin;
 	unsigned i;
 
 	do {
@@ -200,22 +208,64 @@ static void test_rare_polls(void **state)
 		for (i = 0; i < 40000; i++)
 			pf_progress(pair->context);
 	} while (attended(pair));
-	begin = next = clock_nanoseconds(CLOCK_MONOTONIC);
-	while (!attended(pair) && next < begin + 5000000000) {
+	begin = clock_nanoseconds(CLOCK_MONOTONIC);
+	while (!attended(pair) && clock_nanoseconds(CLOCK_MONOTONIC) < begin + 5000000000) {
 		pf_progress(pair->context);
-		next += 50000;
-		while (clock_nanoseconds(CLOCK_MONOTONIC) < next)
-			;
+		work_for(50000);
 	}
 	assert_true(attended(pair));
+	pair_end(pair);
+}
+
+/* A program that posts for milliseconds, and polls then, is not taken for one that computes. */
+static void test_posts_between_polls(void **state)
+{
+	struct pair *pair = start(state, NULL, NULL);
+	unsigned rounds, i;
+
+	pair_connect(pair);
+	usleep(20000);
+	for (rounds = 0; rounds < 50 && attended(pair); rounds++) {
+		for (i = 0; i < 100; i++) {
+			/* It may find no room. */
+			pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0);
+			work_for(20000);
+		}
+		pair_progress(pair);
+	}
+	assert_false(attended(pair));
+	pair_end(pair);
+}
+
+/* One that computes is served by the service thread, also if it polls for some messages in between. */
+static void test_polls_between_work(void **state)
+{
+	struct pair *pair = start(state, NULL, NULL);
+	unsigned round, i;
+
+	pair_connect(pair);
+	usleep(20000);
+	for (round = 0; round < 100; round++) {
+		for (i = 0; i < 3; i++)
+			assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+		for (i = 0; i < 40; i++)
+			pf_progress(pair->context);
+		work_for(5000000);
+		assert_true(attended(pair));
+	}
 	pair_end(pair);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PAIR_TEST(test_idle_context),    PAIR_TEST(test_callback),   PAIR_TEST(test_error),
-		PAIR_TEST(test_target_computes), PAIR_TEST(test_rare_polls),
+		PAIR_TEST(test_idle_context),
+		PAIR_TEST(test_callback),
+		PAIR_TEST(test_error),
+		PAIR_TEST(test_target_computes),
+		PAIR_TEST(test_rare_polls),
+		PAIR_TEST(test_posts_between_polls),
+		PAIR_TEST(test_polls_between_work),
 	};
 
 	pair_use_net();

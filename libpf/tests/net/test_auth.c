@@ -197,20 +197,23 @@ static void test_when_to_acknowledge(void **state)
 	window_init(&window);
 	window_take(&window, 0, 100, 100, false, false, 10);
 	assert_true(window.due == NET_NEVER);
-	window_take(&window, 1, 100, 100, true, false, 10);
-	assert_int_equal(window.due, 110);
-	window_take(&window, 2, 103, 103, true, false, 10);
-	assert_int_equal(window.due, 103);
+	window_take(&window, 1, 100, 100, true, false, 100000);
+	assert_int_equal(window.due, 100100);
+	/* The second one waits for a moment only, unless the first has waited for longer. */
+	window_take(&window, 2, 103, 103, true, false, 100000);
+	assert_int_equal(window.due, 103 + WINDOW_MOMENT);
+	window_take(&window, 3, 104, 104, true, false, 100000);
+	assert_int_equal(window.due, 103 + WINDOW_MOMENT);
 	window_acknowledge(&window, 105, &frame);
-	assert_int_equal(frame.ack.delay, 2);
+	assert_int_equal(frame.ack.delay, 1);
 	/* A gap is acknowledged at once, and so is the packet that fills it, and a mark. */
-	window_take(&window, 4, 200, 200, true, false, 10);
+	window_take(&window, 5, 200, 200, true, false, 10);
 	assert_int_equal(window.due, 200);
 	window_acknowledge(&window, 205, &frame);
-	window_take(&window, 3, 300, 300, true, false, 10);
+	window_take(&window, 4, 300, 300, true, false, 10);
 	assert_int_equal(window.due, 300);
 	window_acknowledge(&window, 305, &frame);
-	window_take(&window, 5, 400, 400, true, true, 10);
+	window_take(&window, 6, 400, 400, true, true, 10);
 	assert_int_equal(window.due, 400);
 	window_acknowledge(&window, 405, &frame);
 	assert_int_equal(frame.ack.marks, 1);

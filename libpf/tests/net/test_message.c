@@ -174,6 +174,48 @@ static void test_behind_odd_length(void **state)
 	world_destroy(world);
 }
 
+static const struct net_statistics *of(const struct world *world, unsigned host)
+{
+	return net_statistics(world->hosts[host].core);
+}
+
+/*
+ * The acknowledgement of a message waits for the answer, for answer_delay, and the sender learns not to
+ * ask before. That of two packets waits for a moment, or not if the core is told to hurry.
+ */
+static void test_waits_for_answer(void **state)
+{
+	struct world *world = make(0, 0);
+	uint64_t acknowledgements, probes;
+	uint32_t i;
+
+	for (i = 0; i < 20; i++) {
+		assert_status(send(world, i, 20), PF_DONE);
+		pump(world, 50 * MILLISECOND);
+	}
+	acknowledgements = of(world, 1)->acks_sent;
+	probes = of(world, 0)->tail_probes;
+	assert_status(send(world, 20, 20), PF_DONE);
+	pump(world, 9 * MILLISECOND);
+	check_received(world, 21);
+	assert_int_equal(of(world, 1)->acks_sent, acknowledgements);
+	world_pass(world, 2 * MILLISECOND);
+	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 1);
+	assert_int_equal(of(world, 0)->tail_probes, probes);
+
+	for (i = 21; i < 23; i++) {
+		assert_status(send(world, i, 20), PF_DONE);
+		host_pump(&world->hosts[0]);
+	}
+	while (received < 23)
+		world_pass(world, 100);
+	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 1);
+	net_hurry(world->hosts[1].core);
+	host_pump(&world->hosts[1]);
+	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 2);
+	world_destroy(world);
+}
+
 static unsigned owed;
 
 static void deliver_and_ask(struct host *host, struct host *from, uint8_t tag, const void *data,
@@ -478,13 +520,21 @@ static void test_bad_atomic(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_in_order_once), cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_lent),          cmocka_unit_test(test_behind_odd_length),
-		cmocka_unit_test(test_owes),          cmocka_unit_test(test_gathered),
-		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_lost_credit),   cmocka_unit_test(test_atomics),
-		cmocka_unit_test(test_bad_atomic),    cmocka_unit_test(test_window),
-		cmocka_unit_test(test_receive_ring),  cmocka_unit_test(test_lost_credit_after_rest),
+		cmocka_unit_test(test_in_order_once),
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_lent),
+		cmocka_unit_test(test_behind_odd_length),
+		cmocka_unit_test(test_owes),
+		cmocka_unit_test(test_waits_for_answer),
+		cmocka_unit_test(test_gathered),
+		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_lost_credit),
+		cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_bad_atomic),
+		cmocka_unit_test(test_window),
+		cmocka_unit_test(test_receive_ring),
+		cmocka_unit_test(test_lost_credit_after_rest),
 	};
 
 	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);

@@ -7,9 +7,13 @@
 #define PACKET 1000u
 #define TIMEOUT_MIN 1000000u
 #define ACK_DELAY 100000u
+#define ANSWER_DELAY 10000000u
 #define TARGET 100000u
 
-static const struct net_options options = { .queue_target = TARGET, .ack_delay = 100000 };
+static const struct net_options options = { .queue_target = TARGET,
+					    .timeout_min = TIMEOUT_MIN,
+					    .ack_delay = ACK_DELAY,
+					    .answer_delay = ANSWER_DELAY };
 #define SECOND 1000000000ull
 #define RTT 10000u /* of packets acknowledged by send_and_acknowledge, ns */
 
@@ -87,12 +91,12 @@ static bool acknowledge(uint32_t largest, uint64_t bits, uint64_t now)
 
 static void advance(uint64_t now)
 {
-	path_advance(&path, now, TIMEOUT_MIN, ACK_DELAY, &events, &statistics);
+	path_advance(&path, now, &options, true, &events, &statistics);
 }
 
 static uint64_t deadline(void)
 {
-	return path_deadline(&path, TIMEOUT_MIN, ACK_DELAY);
+	return path_deadline(&path, &options, true);
 }
 
 static void send_and_acknowledge(uint64_t now)
@@ -183,6 +187,78 @@ static void test_tail(void **state)
 	assert_int_equal(lost_places[1], 3);
 	assert_int_equal(lost_places[2], 5);
 	assert_int_equal(spurious, 0);
+}
+
+/* Send one packet, whose acknowledgement the peer lets wait for so long. Returns when it is here. */
+static uint64_t send_and_wait(uint64_t now, uint32_t held)
+{
+	struct wire_frame frame = { .type = FRAME_ACK, .ack = { .words = 1, .delay = held } };
+
+	send(1, now);
+	now += RTT + held;
+	frame.ack.largest = (uint32_t)path.next - 1;
+	frame.ack.bits[0] = 1;
+	assert_true(path_acknowledge(&path, &frame, now, now, &options, &events, &statistics));
+	return now;
+}
+
+static uint64_t patience(uint64_t since)
+{
+	return deadline() - since - 2 * RTT;
+}
+
+/* A peer that lets acknowledgements wait for answers is not asked before, unless something waits here. */
+static void test_answers(void **state)
+{
+	uint64_t now = send_and_wait(1000, 0);
+
+	now = send_and_wait(now, 8000000);
+	assert_int_equal(path.rtt, RTT);
+	send(1, now);
+	assert_in_range(patience(now), 8000000, 10000000);
+	assert_int_equal(path_deadline(&path, &options, false), now + 2 * RTT + ACK_DELAY);
+	/* Two packets do not wait. */
+	send(1, now);
+	assert_int_equal(patience(now), ACK_DELAY);
+	acknowledge((uint32_t)path.next - 1, 3, now + RTT);
+	/* What is lost after an answer shows as soon as before. */
+	now = send_and_wait(now + RTT, 9000000);
+	send(2, now);
+	acknowledge((uint32_t)path.next - 1, 1, now + RTT);
+	assert_in_range(deadline(), now + RTT, now + 2 * RTT);
+	advance(deadline());
+	check(1, 0, 0);
+}
+
+/* Probes that were not needed teach as much, and answers that come early make it forget. */
+static void test_no_answers(void **state)
+{
+	uint64_t now = send_and_wait(1000, 0);
+	unsigned i;
+
+	send(1, now);
+	assert_int_equal(patience(now), ACK_DELAY);
+	for (i = 0; i < 20; i++) {
+		now = deadline();
+		advance(now);
+		assert_true(path.probe);
+		path.probe = false;
+		send(1, now);
+		now += RTT;
+		acknowledge((uint32_t)path.next - 1, 3, now);
+		send(1, now);
+	}
+	assert_in_range(patience(now), ANSWER_DELAY * 3 / 4, ANSWER_DELAY * 5 / 4);
+	/* The probe is answered, or lost: the next one comes soon. */
+	now = deadline();
+	advance(now);
+	send(1, now);
+	assert_int_equal(deadline() - now, 2 * (2 * RTT + ACK_DELAY));
+	acknowledge((uint32_t)path.next - 1, 3, now + RTT);
+	for (i = 0; i < 40; i++)
+		now = send_and_wait(now, 20000);
+	send(1, now);
+	assert_int_equal(patience(now), ACK_DELAY);
 }
 
 /* If these probes have no answer either, time-outs follow, each twice as long as the last. */
@@ -559,6 +635,8 @@ int main(void)
 		ON_PATH(test_gap_of_acknowledgements),
 		ON_PATH(test_gap_by_time),
 		ON_PATH(test_tail),
+		ON_PATH(test_answers),
+		ON_PATH(test_no_answers),
 		ON_PATH(test_timeout),
 		ON_PATH(test_probe_unsent),
 		ON_PATH(test_late_peer),
