@@ -93,7 +93,8 @@ enum activity_state activity_observe_looks(const struct activity *activity,
 {
 	uint64_t looks = activity_read(&activity->looks), passed = now - observer->time;
 	uint64_t periods = passed < LOOKS_PERIOD ? 1 : passed / LOOKS_PERIOD;
-	bool enough = looks - observer->looks >= LOOKS_LEAST * periods;
+	/* Signed: two threads may have counted at the same time. */
+	bool enough = (int64_t)(looks - observer->looks) >= (int64_t)(LOOKS_LEAST * periods);
 	int number = atomic_load_explicit(&((struct activity *)(uintptr_t)activity)->thread,
 					  memory_order_relaxed);
 	uint64_t used, before = observer->used;

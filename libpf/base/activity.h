@@ -37,16 +37,18 @@ enum activity_state {
 #define ACTIVITY_WAITING_POLLS 500
 /* A power of two, and shorter than a grace period (net/grace.h), in which a look is to be seen. */
 #define ACTIVITY_MOMENT_NANOSECONDS 65536
+#define ACTIVITY_POSTING_NANOSECONDS 4000000
 
 struct activity {
 	_Atomic uint64_t polls;    /* calls of progress */
-	_Atomic uint64_t looks;    /* moments in which it looked at the network */
+	_Atomic uint64_t looks;    /* moments in which it looked at the network, or posted */
 	_Atomic uint64_t moved_at; /* the value of polls when something new moved last */
 	_Atomic bool moved;        /* something new moved since the last poll ended; any thread */
 	_Atomic int thread;        /* the thread that looked last, as gettid; 0: none yet */
-	/* The rest is progress's own. */
-	_Atomic uint64_t looked; /* the last moment that looks counts; as that, one writer */
-	uint64_t busy_at;        /* the value of polls from which empty polls are counted */
+	/* The rest is progress's own; these two are moments, of other threads that poll as well. */
+	_Atomic uint64_t counted; /* the last that looks counts */
+	_Atomic uint64_t looked;  /* the last with a look */
+	uint64_t busy_at; /* the value of polls from which empty polls are counted */
 	/* Empty polls since activity_waits was asked last, and the processor time that was used then. */
 	uint64_t unasked;
 	uint64_t asked_used;
@@ -69,18 +71,39 @@ static inline void activity_count(_Atomic uint64_t *counter)
 	atomic_store_explicit(counter, activity_read(counter) + 1, memory_order_relaxed);
 }
 
+/* That moment counts, once. */
+static inline void activity_count_moment(struct activity *activity, uint64_t moment)
+{
+	if (moment == activity_read(&activity->counted))
+		return;
+	atomic_store_explicit(&activity->counted, moment, memory_order_relaxed);
+	activity_count(&activity->looks);
+}
+
 /*
- * Progress looks at the network, at that time (ns), or its thread posts what it will send. Looks of one moment count once: one that computes,
+ * Progress looks at the network, at that time (ns). Looks of one moment count once: one that computes,
  * and waits for a message now and then, looks often then, but in few moments.
  */
 static inline void activity_looked(struct activity *activity, uint64_t now)
 {
 	uint64_t moment = now / ACTIVITY_MOMENT_NANOSECONDS;
 
-	if (moment == activity_read(&activity->looked))
-		return;
-	atomic_store_explicit(&activity->looked, moment, memory_order_relaxed);
-	activity_count(&activity->looks);
+	if (moment != activity_read(&activity->looked))
+		atomic_store_explicit(&activity->looked, moment, memory_order_relaxed);
+	activity_count_moment(activity, moment);
+}
+
+/*
+ * The thread of progress posts something: as if it looked, if it did so within the last
+ * ACTIVITY_POSTING_NANOSECONDS. One that only posts does not receive.
+ */
+static inline void activity_posted(struct activity *activity, uint64_t now)
+{
+	uint64_t moment = now / ACTIVITY_MOMENT_NANOSECONDS;
+
+	if (moment - activity_read(&activity->looked) <=
+	    ACTIVITY_POSTING_NANOSECONDS / ACTIVITY_MOMENT_NANOSECONDS)
+		activity_count_moment(activity, moment);
 }
 
 /* Progress: count empty polls from now on. */

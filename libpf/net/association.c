@@ -527,24 +527,29 @@ void association_unsent(struct net_association *association, unsigned path, uint
 	}
 }
 
-bool association_hurry(struct net_association *association, bool really)
+bool association_owes(const struct net_association *association, uint64_t time)
 {
-	uint64_t now = association->shared->now;
-	bool any = false;
+	unsigned i;
+
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (association->paths[i] && association->paths[i]->window.due <= time)
+			return true;
+	}
+	return false;
+}
+
+void association_acknowledge(struct net_association *association, uint64_t time)
+{
 	unsigned i;
 
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		struct path *path = association->paths[i];
 
-		if (!path || path->window.due > now + WINDOW_MOMENT)
+		if (!path || path->window.due > time)
 			continue;
-		any = true;
-		if (really)
-			path->window.due = now;
-	}
-	if (really && any)
+		path->window.due = association->shared->now;
 		association->wants_output = true;
-	return any;
+	}
 }
 
 static void advance_open(struct net_association *association, uint64_t now)
@@ -553,7 +558,6 @@ static void advance_open(struct net_association *association, uint64_t now)
 	const struct net_options *options = &shared->options;
 	struct path_events events = association_events(association);
 	struct busy *busy = association->busy;
-	bool patient = !association->blocked;
 	unsigned i;
 
 	for (i = 0; i < NET_PATHS_MOST; i++) {
@@ -561,7 +565,8 @@ static void advance_open(struct net_association *association, uint64_t now)
 
 		if (!path)
 			continue;
-		path_advance(path, now, options, patient, &events, &shared->statistics);
+		path_advance(path, now, options, !association->blocked, &events,
+			     &shared->statistics);
 		if (path->probe && association_doubts(association, path)) {
 			path_forget(path, now, &events);
 			/* What was asked here is asked on another one. */

@@ -96,8 +96,10 @@ struct path *association_path(struct net_association *association, unsigned numb
 			      const struct net_endpoint *to);
 uint64_t association_deadline(const struct net_association *association);
 void association_advance(struct net_association *association, uint64_t now);
-/* Is an acknowledgement due within WINDOW_MOMENT? really: then it is due now. */
-bool association_hurry(struct net_association *association, bool really);
+/* Is an acknowledgement due by that time? */
+bool association_owes(const struct net_association *association, uint64_t time);
+/* Those that are due by that time are due now. */
+void association_acknowledge(struct net_association *association, uint64_t time);
 /* Packets to it are rejected. */
 void association_refused(struct net_association *association, enum net_refusal refusal);
 /* Why it is not open yet: what came instead of an answer. */

@@ -538,7 +538,7 @@ static unsigned advance(struct engine *engine)
  * The application was told something, and its answer will acknowledge what came.
  * Nothing else is to be sent, or a poll is predicted to follow soon. True: the next poll
  * sends what is kept back if the application has no answer; without a poll, the service
- * thread's first round does. False: all is sent now, as no poll may follow.
+ * thread's first round does. False: what peers wait for goes now, as no poll may follow.
  */
 static bool put_off(struct engine *engine, uint64_t told)
 {
@@ -548,7 +548,7 @@ static bool put_off(struct engine *engine, uint64_t told)
 		return false;
 	if (attended || net_owes(engine->core)) {
 		if (attended || !coalesce_trusts(&engine->coalesce)) {
-			net_hurry(engine->core);
+			net_acknowledge(engine->core, false);
 			return false;
 		}
 		coalesce_keep(&engine->coalesce);
@@ -694,10 +694,10 @@ int engine_poll_links(struct engine *engine)
 	if (engine->quiet > POLLS_QUIET && activity_read(&activity->polls) % POLLS_BETWEEN &&
 	    !engine_waits(engine))
 		return 0;
-	time = now();
-	activity_looked(activity, time);
 	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) != thread_id())
 		atomic_store_explicit(&activity->thread, thread_id(), memory_order_relaxed);
+	time = now();
+	activity_looked(activity, time);
 	if (!start_driving(engine)) {
 		/* The service thread, which may have lost its processor in the middle of it. */
 		if (atomic_load_explicit(&engine->attended, memory_order_relaxed))
@@ -797,9 +797,8 @@ void engine_post(struct engine *engine, bool message)
 	bool waits = coalesce_post(&engine->coalesce, time, from);
 	struct activity *activity = &engine->context->activity;
 
-	/* One that posts for long, and polls then, does not compute. */
 	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) == thread_id())
-		activity_looked(activity, time);
+		activity_posted(activity, time);
 
 	if (waits && from == COALESCE_CALLED) {
 		net_keep(engine->core);
@@ -880,6 +879,7 @@ void engine_linger(struct engine *engine)
 		if (!start_driving(engine))
 			continue;
 		engine_lock(engine);
+		net_acknowledge(engine->core, true);
 		drive(engine, 1);
 		busy = net_busy(engine->core);
 		stop_driving(engine);

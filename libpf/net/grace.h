@@ -2,14 +2,15 @@
 /*
  * Something is to be sent that may not go yet: a window is full, or it waits for the next poll. Then
  * the application is given a grace period, after which the service thread takes the network over if
- * there was no poll. Without that a program that sends and then computes would keep the end of what
- * it sent back until the thread looks by itself, which is not often.
+ * there was neither poll nor post. Without that a program that sends and then computes would keep the
+ * end of what it sent back until the thread looks by itself, which is not often.
  *
- * If it polled and something still waits, another period of twice the length follows. Periods grow
- * until the application was away for one: so one that always polls is left alone, and one that polled
- * for some time and then computes keeps things back for about as long. One that has no processor is
- * not away: with more processes than processors, the thread would take the processor that one of them
- * needs to poll. Acknowledgements alone are not worth a period. Times are nanoseconds, and arguments.
+ * If it polled and something still waits, another period follows at once. Each is twice as long as the
+ * last, until the application was away for one: so one that always polls is left alone, and one that
+ * polled for some time and then computes keeps things back for about as long. One that has no processor
+ * is not away: with more processes than processors, the thread would take the processor that one of
+ * them needs to poll. Acknowledgements that wait for an answer are not worth a period. Times are
+ * nanoseconds, and arguments.
  *
  * A driver begins a period, under engine.lock. The service thread ends it, and may begin the next; it
  * also begins one when it leaves the network to the application, which may just have stopped polling.
@@ -91,11 +92,10 @@ static inline enum grace_end grace_end(struct grace *grace, bool away)
 	atomic_store_explicit(&grace->running, false, memory_order_relaxed);
 	if (away)
 		return GRACE_AWAY;
-	if (!atomic_load_explicit(&grace->waits, memory_order_relaxed))
-		return GRACE_OVER;
 	if (2 * grace_length(grace) <= GRACE_MOST)
 		atomic_fetch_add_explicit(&grace->shift, 1, memory_order_relaxed);
-	return GRACE_RENEWED;
+	return atomic_load_explicit(&grace->waits, memory_order_relaxed) ? GRACE_RENEWED :
+									   GRACE_OVER;
 }
 
 /* The thread: the application is away, and the network the thread's. */

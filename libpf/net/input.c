@@ -84,7 +84,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		view->payload_length = 0;
 		return taken;
 	case FRAME_PING:
-		contents->asks = true;
+		contents->asks = contents->open = true;
 		return true;
 	default:
 		association_fail(association, PF_OK, "gone: the peer closed its context");

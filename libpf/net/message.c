@@ -256,12 +256,16 @@ bool message_next(struct exchange *exchange, struct message *message, bool *brok
 	return true;
 }
 
-bool message_open(const struct exchange *exchange)
+bool message_open(struct exchange *exchange)
 {
 	const struct stream_in *in = &exchange->in[STREAM_MESSAGE];
+	struct message message;
+	bool broken;
 
-	return exchange->shared->open.exchange == exchange || in->taken != in->next ||
-	       in->ahead.count;
+	if (exchange->shared->open.exchange == exchange || in->ahead.count)
+		return true;
+	return in->next != in->taken &&
+	       (!peek(exchange, &message, &broken) || message.whole != in->next - in->taken);
 }
 
 bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *bytes, uint32_t length,

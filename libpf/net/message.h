@@ -18,8 +18,8 @@ void message_commit(struct exchange *exchange, size_t length);
 /* A piece of the stream came. False: the peer broke the rules. *taken: its bytes are kept. */
 bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *bytes, uint32_t length,
 		     bool *taken);
-/* Is a message here of which more is to come, or that was not taken yet? */
-bool message_open(const struct exchange *exchange);
+/* Is more here than whole messages that were taken, and one that was not? */
+bool message_open(struct exchange *exchange);
 struct message {
 	uint8_t tag;
 	uint8_t *bytes;

@@ -364,10 +364,10 @@ struct net_batch {
  * or given to net_unsent, before any other function than net_output is called.
  */
 unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch);
-/* Does a peer wait for it? False: acknowledgements at most, which have some time yet. */
-bool net_owes(const struct net_core *core);
-/* No packet may follow soon: what would wait for one for a moment is sent with the next output. */
-void net_hurry(struct net_core *core);
+/* Does a peer wait for it? False: at most acknowledgements that wait for an answer. */
+bool net_owes(struct net_core *core);
+/* With the next output send acknowledgements that peers may wait for, or all: no answer will follow soon. */
+void net_acknowledge(struct net_core *core, bool all);
 /*
  * After net_output was empty: is there something to send that may not go yet? Until a window or the
  * peer has room, it is paced, or the peer has answered for the first time.

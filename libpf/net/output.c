@@ -251,6 +251,14 @@ static bool stream_waits(const struct net_association *association, unsigned str
 	       stream_out_next(&association->busy->exchange.out[stream], 8, &position);
 }
 
+/* Are there messages to send that this packet has no room for? */
+static bool more_waits(const struct draft *draft)
+{
+	const struct stream_out *out = &draft->association->busy->exchange.out[STREAM_MESSAGE];
+
+	return out->end - out->sent > draft->most - draft->control;
+}
+
 /* A length that a following packet of the batch may not exceed, and has to have if more follow. */
 static bool fits(const struct net_batch *batch, uint32_t bytes)
 {
@@ -300,7 +308,9 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		draft.sent->kind = SENT_FRAMES;
 		if (!batch->count)
 			put_acknowledgement(&draft, now);
-		if ((association->ping || probe) && association->busy) {
+		if (association->busy &&
+		    (association->ping || probe ||
+		     (open && stream_waits(association, STREAM_MESSAGE) && more_waits(&draft)))) {
 			draft_word(&draft, FRAME_PING);
 			association->ping = probe = false;
 			draft.asks = true;

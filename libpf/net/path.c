@@ -14,7 +14,7 @@
 #define PATIENCE_MOST 100000000ull
 #define FIRST_PAUSE_SENDERS 16 /* beside so many, a path begins with a pause */
 #define PAUSE_TURNS 7          /* by which flows go on earlier or later the next time */
-#define HELD_UNIT 65536u       /* ns */
+#define ANSWER_UNIT 65536u     /* ns */
 #define IDLE 10000000u         /* ns: other flows may have begun meanwhile, RFC 7661 */
 
 void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most)
@@ -325,12 +325,12 @@ static uint64_t after(uint64_t now, uint64_t then)
 	return now > then ? now - then : 1;
 }
 
-/* The peer's acknowledgement of one packet waited so long, ns. */
-static void note_held(struct path *path, uint64_t time)
+/* The acknowledgement of one packet waited so long for an answer, ns. */
+static void note_answer(struct path *path, uint64_t time)
 {
-	uint32_t held = (uint32_t)(time / HELD_UNIT);
+	uint32_t wait = (uint32_t)(time / ANSWER_UNIT), before = path->answer_wait;
 
-	path->held = (uint8_t)(held > path->held ? held : path->held - (path->held - held + 7) / 8);
+	path->answer_wait = (uint8_t)(wait > before ? wait : before - (before - wait + 7) / 8);
 }
 
 bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
@@ -338,7 +338,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 		      const struct path_events *events, struct net_statistics *statistics)
 {
 	uint64_t largest = wire_widen(path->next, frame->ack.largest), held = frame->ack.delay,
-		 allowed = held < options->answer_delay ? held : options->answer_delay, first;
+		 waited = held < options->answer_delay ? held : options->answer_delay, first;
 	struct congestion_news news = { .largest = largest, .next = path->next };
 	unsigned w;
 
@@ -380,7 +380,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 			if (top - i == largest) {
 				news.rtt = after(arrived, sent->time + held);
 				/* With the time that the peer was late, which time-outs allow for. */
-				news.waited = after(now, sent->time + allowed);
+				news.waited = after(now, sent->time + waited);
 			}
 			if (top - i >= path->newest) {
 				path->newest = top - i + 1;
@@ -393,8 +393,8 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	}
 	if (news.rtt)
 		path_sample(path, news.waited);
-	if (news.packets == 1)
-		note_held(path, allowed);
+	if (news.packets == 1 && news.rtt && record(path, largest)->kind != SENT_PROBE)
+		note_answer(path, waited);
 	if ((int32_t)(frame->ack.marks - path->marks) > 0) {
 		news.marks = frame->ack.marks - path->marks;
 		path->marks = frame->ack.marks;
@@ -415,17 +415,17 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 }
 
 /* How long the peer may let an acknowledgement wait before it is asked again. */
-static uint64_t allowance(const struct path *path, const struct net_options *options, bool patient)
+static uint64_t allowance(const struct path *path, const struct net_options *options, bool may_wait)
 {
-	uint64_t held = (uint64_t)path->held * (HELD_UNIT + HELD_UNIT / 4);
+	uint64_t wait = (uint64_t)path->answer_wait * (ANSWER_UNIT + ANSWER_UNIT / 4);
 	bool alone = path->oldest + 1 == path->next;
 
-	if (!patient || !alone || path->tail_probes || path->timeouts || held < options->ack_delay)
+	if (!may_wait || !alone || path->tail_probes || path->timeouts || wait < options->ack_delay)
 		return options->ack_delay;
-	return held;
+	return wait;
 }
 
-static uint64_t timeout(const struct path *path, const struct net_options *options, bool patient)
+static uint64_t timeout(const struct path *path, const struct net_options *options, bool may_wait)
 {
 	uint64_t time = TIMEOUT_FIRST;
 
@@ -433,7 +433,7 @@ static uint64_t timeout(const struct path *path, const struct net_options *optio
 		time = path->rtt + 4 * (uint64_t)path->variation + path->patience;
 		if (time < options->timeout_min)
 			time = options->timeout_min;
-		time += allowance(path, options, patient);
+		time += allowance(path, options, may_wait);
 	}
 	time <<= path->timeouts < 10 ? path->timeouts : 10;
 	return time < TIMEOUT_MOST ? time : TIMEOUT_MOST;
@@ -444,29 +444,29 @@ static uint64_t timeout(const struct path *path, const struct net_options *optio
  * of their loss. So has the probe.
  */
 static uint64_t tail_timeout(const struct path *path, const struct net_options *options,
-			     bool patient)
+			     bool may_wait)
 {
 	if (!path->rtt || path->timeouts)
 		return NET_NEVER;
-	return (2 * (uint64_t)path->rtt + allowance(path, options, patient)) << path->tail_probes;
+	return (2 * (uint64_t)path->rtt + allowance(path, options, may_wait)) << path->tail_probes;
 }
 
 /* The peer may have let it wait for an answer that its application did not give. */
 static void allow_more(struct path *path, const struct net_options *options)
 {
-	uint64_t most = options->answer_delay / HELD_UNIT, held = 2 * (path->held + 1ull);
+	uint64_t most = options->answer_delay / ANSWER_UNIT, wait = 2 * (path->answer_wait + 1ull);
 
-	path->held = (uint8_t)(held < most ? held : most);
+	path->answer_wait = (uint8_t)(wait < most ? wait : most);
 }
 
-uint64_t path_deadline(const struct path *path, const struct net_options *options, bool patient)
+uint64_t path_deadline(const struct path *path, const struct net_options *options, bool may_wait)
 {
 	uint64_t wait, tail;
 
 	if (path->oldest == path->next)
 		return NET_NEVER;
-	wait = timeout(path, options, patient);
-	tail = tail_timeout(path, options, patient);
+	wait = timeout(path, options, may_wait);
+	tail = tail_timeout(path, options, may_wait);
 	if (tail < wait)
 		wait = tail;
 	return path->loss_time < path->asked + wait ? path->loss_time : path->asked + wait;
@@ -496,7 +496,7 @@ void path_forget(struct path *path, uint64_t now, const struct path_events *even
 	path->loss_time = NET_NEVER;
 }
 
-void path_advance(struct path *path, uint64_t now, const struct net_options *options, bool patient,
+void path_advance(struct path *path, uint64_t now, const struct net_options *options, bool may_wait,
 		  const struct path_events *events, struct net_statistics *statistics)
 {
 	if (path->oldest == path->next)
@@ -505,16 +505,17 @@ void path_advance(struct path *path, uint64_t now, const struct net_options *opt
 		declare_lost(path, now, events, statistics);
 		return;
 	}
-	if (now < path->asked + timeout(path, options, patient)) {
-		if (now - path->asked < tail_timeout(path, options, patient))
-			return;
-		if (path->oldest + 1 == path->next)
+	if (now - path->asked >= tail_timeout(path, options, may_wait) &&
+	    (!path->tail_probes || now < path->asked + timeout(path, options, may_wait))) {
+		if (may_wait && path->oldest + 1 == path->next)
 			allow_more(path, options);
 		statistics->tail_probes++;
 		path->tail_probes += path->tail_probes < TAIL_PROBES_MOST;
 		path->probe = true;
 		return;
 	}
+	if (now < path->asked + timeout(path, options, may_wait))
+		return;
 	statistics->timeouts++;
 	path->timeouts += path->timeouts < 255;
 	path->asked = now;

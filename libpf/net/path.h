@@ -65,7 +65,7 @@ struct path {
 	uint32_t marks;          /* the peer reported */
 	uint8_t pauses;          /* that the receiver told of */
 	uint8_t timeouts;        /* in a row */
-	uint8_t held; /* HELD_UNITs for which the peer let one packet wait for an answer */
+	uint8_t answer_wait; /* ANSWER_UNITs that the peer let an acknowledgement wait for an answer */
 	uint8_t tail_probes : 5; /* before time-outs */
 	bool reorders : 1;       /* packets overtake each other here */
 	bool answered : 1;       /* by WELCOME, and told of no pauses yet */
@@ -110,10 +110,10 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 void path_answered(struct path *path, uint64_t time);
 /* Nothing of it is waited for any more: it goes other ways. */
 void path_forget(struct path *path, uint64_t now, const struct path_events *events);
-/* Loss by time, and time-outs. patient: nothing more is to be sent. */
-void path_advance(struct path *path, uint64_t now, const struct net_options *options, bool patient,
+/* Loss by time, and time-outs. may_wait: nothing more is to be sent. */
+void path_advance(struct path *path, uint64_t now, const struct net_options *options, bool may_wait,
 		  const struct path_events *events, struct net_statistics *statistics);
-uint64_t path_deadline(const struct path *path, const struct net_options *options, bool patient);
+uint64_t path_deadline(const struct path *path, const struct net_options *options, bool may_wait);
 /* May a packet of so many bytes be sent? credit: the receiver's; target: of queueing, ns. */
 bool path_open(struct path *path, uint64_t now, uint32_t bytes, uint32_t credit, uint64_t target);
 /* Bytes of the longest packet to be sent now. */

@@ -102,12 +102,12 @@ void schedule_due(struct schedule *schedule, struct net_association *association
 	set_deadline(schedule, association, deadline);
 }
 
-void schedule_settle(struct schedule *schedule)
+void schedule_settle(struct schedule *schedule, uint64_t until)
 {
 	struct net_association *first;
 	uint64_t deadline;
 
-	while ((first = schedule_next(schedule))) {
+	while ((first = schedule_next(schedule)) && first->deadline <= until) {
 		deadline = association_deadline(first);
 		if (deadline <= first->deadline)
 			return;

@@ -19,10 +19,10 @@ bool schedule_reserve(struct schedule *schedule, uint32_t count);
 /* It has something to send. */
 void schedule_ready(struct schedule *schedule, struct net_association *association);
 void schedule_unready(struct schedule *schedule, struct net_association *association);
-/* Its deadline may have changed. One that is later now is looked at too early, or by schedule_settle. */
+/* Its deadline may have changed. One that is later now counts only in schedule_settle. */
 void schedule_due(struct schedule *schedule, struct net_association *association);
-/* The next one is due when it says, and not later. */
-void schedule_settle(struct schedule *schedule);
+/* The next one, if its deadline is until then, is due when it says, and not later. */
+void schedule_settle(struct schedule *schedule, uint64_t until);
 /* Its deadline was reached: look at it again at the new one, later than now. */
 void schedule_again(struct schedule *schedule, struct net_association *association, uint64_t now);
 

@@ -3,28 +3,42 @@
 #include "core.h"
 #include "output.h"
 
-/* Looks at the one that is due next: deadlines may be too early, but not too late. */
-static bool hurry(const struct net_core *core, bool really)
+/* The next one that is due by then, and not too early, unless it is ready. */
+static struct net_association *next_due(struct net_core *core, uint64_t time)
 {
-	struct net_association *next = schedule_next(&core->schedule);
+	struct net_association *next;
 
-	return next && next->deadline <= core->shared.now + WINDOW_MOMENT &&
-	       association_hurry(next, really);
+	schedule_settle(&core->schedule, time);
+	next = schedule_next(&core->schedule);
+	return next && next->deadline <= time && !next->ready ? next : NULL;
 }
 
-bool net_owes(const struct net_core *core)
+bool net_owes(struct net_core *core)
 {
+	uint64_t soon = core->shared.now + core->shared.options.ack_delay;
 	const struct net_association *association = core->schedule.ready;
 
-	while (association && !output_owes(association))
+	while (association && !output_owes(association) && !association_owes(association, soon))
 		association = association->next_ready;
-	return association || hurry(core, false);
+	if (association)
+		return true;
+	association = next_due(core, soon);
+	return association && association_owes(association, soon);
 }
 
-void net_hurry(struct net_core *core)
+void net_acknowledge(struct net_core *core, bool all)
 {
-	if (hurry(core, true))
-		core_settle(core, schedule_next(&core->schedule));
+	const struct net_options *options = &core->shared.options;
+	uint64_t time = core->shared.now + (all ? options->answer_delay : options->ack_delay);
+	struct net_association *association;
+
+	for (association = core->schedule.ready; association; association = association->next_ready)
+		association_acknowledge(association, time);
+	while ((association = next_due(core, time)) && association_owes(association, time)) {
+		association_acknowledge(association, time);
+		core_settle(core, association);
+		schedule_again(&core->schedule, association, core->shared.now);
+	}
 }
 
 bool net_blocked(const struct net_core *core)

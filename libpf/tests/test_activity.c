@@ -125,6 +125,17 @@ static void test_observe_looks(void **state)
 	assert_int_equal(activity_observe_looks(&activity, &observer, now += 4 * MILLISECOND,
 						thread_state),
 			 ACTIVITY_POLLING);
+	/* Posts count for a while, but one that only posts does not receive. */
+	for (i = 0; i < 4000; i++)
+		activity_posted(&activity, now + i * 1000);
+	assert_int_equal(activity_observe_looks(&activity, &observer, now += 4 * MILLISECOND,
+						thread_state),
+			 ACTIVITY_POLLING);
+	for (i = 0; i < 4000; i++)
+		activity_posted(&activity, now + i * 1000);
+	assert_int_equal(activity_observe_looks(&activity, &observer, now += 4 * MILLISECOND,
+						thread_state),
+			 ACTIVITY_COMPUTING);
 	/* A thousand at once, as it waited for one message, are not enough. */
 	for (i = 0; i < 1000; i++)
 		activity_looked(&activity, now + i);

@@ -181,7 +181,7 @@ static const struct net_statistics *of(const struct world *world, unsigned host)
 
 /*
  * The acknowledgement of a message waits for the answer, for answer_delay, and the sender learns not to
- * ask before. That of two packets waits for a moment, or not if the core is told to hurry.
+ * ask before. That of two packets waits for a moment, or not if the core is told so.
  */
 static void test_waits_for_answer(void **state)
 {
@@ -210,7 +210,7 @@ static void test_waits_for_answer(void **state)
 	while (received < 23)
 		world_pass(world, 100);
 	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 1);
-	net_hurry(world->hosts[1].core);
+	net_acknowledge(world->hosts[1].core, false);
 	host_pump(&world->hosts[1]);
 	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 2);
 	world_destroy(world);
