@@ -221,10 +221,10 @@ def test_windows_of_bare_udp_sockets(run, size, window):
 
 def test_lost_udp_packets_of_a_stream(run_losing):
     # Messages and acknowledgements are lost, in the middle of windows and at their end.
-    arguments = ["-m", "64:256K", "-W", "20", "-i", "10", "-x", "0", "-c"]
+    arguments = ["-m", "1K:64K", "-W", "20", "-i", "5", "-x", "0", "-c"]
     outcome = run_losing(101, "bw", "--udp", *arguments)
     assert outcome.failure == "", outcome.errors
-    assert outcome.output.count("Pass") == len(suite.doubled(64, 256 << 10))
+    assert outcome.output.count("Pass") == len(suite.doubled(1 << 10, 64 << 10))
     restarts = re.search(r"(\d+) rounds were started again", outcome.errors)
     assert restarts and int(restarts.group(1)) > 1
 

@@ -37,10 +37,11 @@ def test_command(made_up, request, line):
         # They take their time: the test of each command has a short run.
         slow[command].parser().parse_args(arguments)
         return
+    # Repetitions take their time, and so do hosts: few sizes there.
+    arguments += ["-r", "1"]
     if "--hosts" in line:
         request.getfixturevalue("real_hosts")
-        # Hosts take their time: one repetition, and few sizes.
-        arguments += ["-r", "1", "--max", "8192"]
+        arguments += ["--max", "8192"]
     done = made_up.start(command, *arguments)
     assert done.returncode == 0, done.stderr
 
