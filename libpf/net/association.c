@@ -552,6 +552,17 @@ void association_acknowledge(struct net_association *association, uint64_t time)
 	}
 }
 
+void association_linger(struct net_association *association)
+{
+	unsigned i;
+
+	association_acknowledge(association, NET_NEVER - 1);
+	for (i = 0; i < NET_PATHS_MOST; i++) {
+		if (association->paths[i])
+			association->paths[i]->answer_wait = 0;
+	}
+}
+
 static void advance_open(struct net_association *association, uint64_t now)
 {
 	struct shared *shared = association->shared;

@@ -100,6 +100,8 @@ void association_advance(struct net_association *association, uint64_t now);
 bool association_owes(const struct net_association *association, uint64_t time);
 /* Those that are due by that time are due now. */
 void association_acknowledge(struct net_association *association, uint64_t time);
+/* All are due now, and the peer is asked soon for what it owes. */
+void association_linger(struct net_association *association);
 /* Packets to it are rejected. */
 void association_refused(struct net_association *association, enum net_refusal refusal);
 /* Why it is not open yet: what came instead of an answer. */

@@ -221,7 +221,7 @@ uint64_t net_deadline(const struct net_core *core)
 
 uint64_t net_exact_deadline(struct net_core *core)
 {
-	schedule_settle(&core->schedule, NET_NEVER);
+	schedule_settle(&core->schedule);
 	return net_deadline(core);
 }
 

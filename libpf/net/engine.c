@@ -36,7 +36,6 @@
 #define RETURNS_MOST 64
 #define SECOND 1000000000ull
 #define MILLISECOND 1000000ull
-#define RETRY MILLISECOND
 /* The service thread's timer is not moved to a deadline that is later by less. */
 #define EARLY_MOST MILLISECOND
 /*
@@ -548,7 +547,7 @@ static bool put_off(struct engine *engine, uint64_t told)
 		return false;
 	if (attended || net_owes(engine->core)) {
 		if (attended || !coalesce_trusts(&engine->coalesce)) {
-			net_acknowledge(engine->core, false);
+			net_acknowledge(engine->core);
 			return false;
 		}
 		coalesce_keep(&engine->coalesce);
@@ -595,7 +594,7 @@ static uint64_t deadline(const struct engine *engine)
 
 	if (!engine->held)
 		return due;
-	retry = now() + RETRY;
+	retry = now() + ENGINE_RETRY;
 	return retry < due ? retry : due;
 }
 
@@ -761,7 +760,8 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *again)
 	atomic_store_explicit(&engine->awaited, false, memory_order_relaxed);
 	if (!engine_trylock(engine)) {
 		atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
-		*again = atomic_load_explicit(&engine->posted, memory_order_seq_cst) ? 0 : RETRY;
+		*again = atomic_load_explicit(&engine->posted, memory_order_seq_cst) ? ENGINE_SOON :
+										       ENGINE_RETRY;
 		return true;
 	}
 	/* A socket that woke us, and has no packet, has an error to tell. */
@@ -879,8 +879,9 @@ void engine_linger(struct engine *engine)
 		if (!start_driving(engine))
 			continue;
 		engine_lock(engine);
-		net_acknowledge(engine->core, true);
 		drive(engine, 1);
+		net_linger(engine->core);
+		transmit(engine, now());
 		busy = net_busy(engine->core);
 		stop_driving(engine);
 	}

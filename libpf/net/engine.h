@@ -103,11 +103,14 @@ static inline int engine_poll(struct engine *engine)
 		       0;
 }
 
+/* What has to wait for the lock: as soon as the thread that has it has had a processor, or then; ns. */
+#define ENGINE_SOON 1u
+#define ENGINE_RETRY 1000000u
 /*
  * The service thread: drive in place of an application that does not poll, and
- * again when the timer ends or wake is written, or after *again ns: NET_NEVER,
- * 0 or a moment. False: another thread drives; asked to tell, it will write
- * wake when it stops.
+ * again when the timer ends or wake is written, or after *again ns: NET_NEVER, 0 or
+ * these two; ENGINE_RETRY is not needed for what a socket has. False: another
+ * thread drives; asked to tell, it will write wake when it stops.
  */
 bool engine_serve(struct engine *engine, bool tell, uint64_t *again);
 /*

@@ -365,9 +365,11 @@ struct net_batch {
  */
 unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch);
 /* Does a peer wait for it? False: at most acknowledgements that wait for an answer. */
-bool net_owes(struct net_core *core);
-/* With the next output send acknowledgements that peers may wait for, or all: no answer will follow soon. */
-void net_acknowledge(struct net_core *core, bool all);
+bool net_owes(const struct net_core *core);
+/* Acknowledgements that peers may wait for go with the next output: no answer may follow soon. */
+void net_acknowledge(struct net_core *core);
+/* No answer follows: all acknowledgements go with the next output, and none is waited for long. */
+void net_linger(struct net_core *core);
 /*
  * After net_output was empty: is there something to send that may not go yet? Until a window or the
  * peer has room, it is paced, or the peer has answered for the first time.

@@ -251,12 +251,16 @@ static bool stream_waits(const struct net_association *association, unsigned str
 	       stream_out_next(&association->busy->exchange.out[stream], 8, &position);
 }
 
-/* Are there messages to send that this packet has no room for? */
+/* Are there messages to send that this packet has no room for, with what goes before them? */
 static bool more_waits(const struct draft *draft)
 {
-	const struct stream_out *out = &draft->association->busy->exchange.out[STREAM_MESSAGE];
+	const struct stream_out *out = draft->association->busy->exchange.out;
+	const struct stream_out *control = &out[STREAM_CONTROL], *messages = &out[STREAM_MESSAGE];
+	uint32_t frames = 3 * 8; /* CONTROL, MESSAGE and PING, without contents */
 
-	return out->end - out->sent > draft->most - draft->control;
+	return messages->end - messages->sent + control->end - control->sent + draft->control +
+		       frames >
+	       draft->most;
 }
 
 /* A length that a following packet of the batch may not exceed, and has to have if more follow. */
@@ -438,6 +442,7 @@ static void goodbye(struct net_batch *batch, struct net_association *association
 	if (!draft_start(&draft, batch, association, number))
 		return;
 	draft.sent = &sent;
+	put_acknowledgement(&draft, now);
 	draft_word(&draft, FRAME_GOODBYE);
 	draft_end(&draft, WIRE_FRAMES, 0, NULL, 0, now);
 }

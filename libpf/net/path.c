@@ -9,7 +9,7 @@
 #define RECORDS_ANSWERS 64  /* for acknowledgements and probes */
 #define TIMEOUT_FIRST 50000000ull
 #define TIMEOUT_MOST 1000000000ull
-#define TAIL_PROBES_MOST 20
+#define TAIL_PROBES_MOST 15
 #define TIMEOUTS_SILENT 9 /* in a row, about a second: the path may be another one now */
 #define PATIENCE_MOST 100000000ull
 #define FIRST_PAUSE_SENDERS 16 /* beside so many, a path begins with a pause */
@@ -41,7 +41,7 @@ void path_rest(struct path *path)
 	path->loss_time = NET_NEVER;
 	path->timeouts = 0;
 	path->tail_probes = 0;
-	path->probe = false;
+	path->waited = path->probe = false;
 	mtu_unsent(&path->mtu);
 }
 
@@ -333,6 +333,14 @@ static void note_answer(struct path *path, uint64_t time)
 	path->answer_wait = (uint8_t)(wait > before ? wait : before - (before - wait + 7) / 8);
 }
 
+/* It let one wait for an answer that its application had not given when it was asked. */
+static void allow_more(struct path *path, const struct net_options *options)
+{
+	uint64_t most = options->answer_delay / ANSWER_UNIT, wait = 2 * (path->answer_wait + 1ull);
+
+	path->answer_wait = (uint8_t)(wait < most ? wait : most);
+}
+
 bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,
 		      uint64_t arrived, const struct net_options *options,
 		      const struct path_events *events, struct net_statistics *statistics)
@@ -402,6 +410,10 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	}
 	if (!news.packets)
 		return true;
+	/* The probe, and what it asked for. */
+	if (path->waited && news.packets > 1)
+		allow_more(path, options);
+	path->waited = false;
 	path->timeouts = 0;
 	path->tail_probes = 0;
 	skip_settled(path);
@@ -449,14 +461,6 @@ static uint64_t tail_timeout(const struct path *path, const struct net_options *
 	if (!path->rtt || path->timeouts)
 		return NET_NEVER;
 	return (2 * (uint64_t)path->rtt + allowance(path, options, may_wait)) << path->tail_probes;
-}
-
-/* The peer may have let it wait for an answer that its application did not give. */
-static void allow_more(struct path *path, const struct net_options *options)
-{
-	uint64_t most = options->answer_delay / ANSWER_UNIT, wait = 2 * (path->answer_wait + 1ull);
-
-	path->answer_wait = (uint8_t)(wait < most ? wait : most);
 }
 
 uint64_t path_deadline(const struct path *path, const struct net_options *options, bool may_wait)
@@ -507,8 +511,8 @@ void path_advance(struct path *path, uint64_t now, const struct net_options *opt
 	}
 	if (now - path->asked >= tail_timeout(path, options, may_wait) &&
 	    (!path->tail_probes || now < path->asked + timeout(path, options, may_wait))) {
-		if (may_wait && path->oldest + 1 == path->next)
-			allow_more(path, options);
+		if (!path->tail_probes)
+			path->waited = may_wait && path->oldest + 1 == path->next;
 		statistics->tail_probes++;
 		path->tail_probes += path->tail_probes < TAIL_PROBES_MOST;
 		path->probe = true;

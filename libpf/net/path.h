@@ -66,7 +66,8 @@ struct path {
 	uint8_t pauses;          /* that the receiver told of */
 	uint8_t timeouts;        /* in a row */
 	uint8_t answer_wait; /* ANSWER_UNITs that the peer let an acknowledgement wait for an answer */
-	uint8_t tail_probes : 5; /* before time-outs */
+	uint8_t tail_probes : 4; /* before time-outs */
+	bool waited : 1;         /* ... the first one for an answer to the last packet */
 	bool reorders : 1;       /* packets overtake each other here */
 	bool answered : 1;       /* by WELCOME, and told of no pauses yet */
 	bool probe : 1;          /* ask what arrived, although the window is full */

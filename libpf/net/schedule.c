@@ -102,12 +102,31 @@ void schedule_due(struct schedule *schedule, struct net_association *association
 	set_deadline(schedule, association, deadline);
 }
 
-void schedule_settle(struct schedule *schedule, uint64_t until)
+static struct net_association *find(const struct schedule *schedule, uint32_t place, uint64_t time,
+				    bool (*matches)(struct net_association *, uint64_t))
+{
+	struct net_association *association;
+
+	if (place > schedule->due_count || schedule->due[place]->deadline > time)
+		return NULL;
+	if (matches(schedule->due[place], time))
+		return schedule->due[place];
+	association = find(schedule, 2 * place, time, matches);
+	return association ? association : find(schedule, 2 * place + 1, time, matches);
+}
+
+struct net_association *schedule_find(const struct schedule *schedule, uint64_t time,
+				      bool (*matches)(struct net_association *, uint64_t))
+{
+	return find(schedule, 1, time, matches);
+}
+
+void schedule_settle(struct schedule *schedule)
 {
 	struct net_association *first;
 	uint64_t deadline;
 
-	while ((first = schedule_next(schedule)) && first->deadline <= until) {
+	while ((first = schedule_next(schedule))) {
 		deadline = association_deadline(first);
 		if (deadline <= first->deadline)
 			return;

@@ -21,8 +21,11 @@ void schedule_ready(struct schedule *schedule, struct net_association *associati
 void schedule_unready(struct schedule *schedule, struct net_association *association);
 /* Its deadline may have changed. One that is later now counts only in schedule_settle. */
 void schedule_due(struct schedule *schedule, struct net_association *association);
-/* The next one, if its deadline is until then, is due when it says, and not later. */
-void schedule_settle(struct schedule *schedule, uint64_t until);
+/* The next one is due when it says, and not later. */
+void schedule_settle(struct schedule *schedule);
+/* One that may be due by that time, is not ready, and matches; NULL: none. */
+struct net_association *schedule_find(const struct schedule *schedule, uint64_t time,
+				      bool (*matches)(struct net_association *, uint64_t));
 /* Its deadline was reached: look at it again at the new one, later than now. */
 void schedule_again(struct schedule *schedule, struct net_association *association, uint64_t now);
 

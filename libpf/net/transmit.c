@@ -3,41 +3,44 @@
 #include "core.h"
 #include "output.h"
 
-/* The next one that is due by then, and not too early, unless it is ready. */
-static struct net_association *next_due(struct net_core *core, uint64_t time)
+static bool owes_unready(struct net_association *association, uint64_t time)
 {
-	struct net_association *next;
-
-	schedule_settle(&core->schedule, time);
-	next = schedule_next(&core->schedule);
-	return next && next->deadline <= time && !next->ready ? next : NULL;
+	return !association->ready && association_owes(association, time);
 }
 
-bool net_owes(struct net_core *core)
+bool net_owes(const struct net_core *core)
 {
 	uint64_t soon = core->shared.now + core->shared.options.ack_delay;
 	const struct net_association *association = core->schedule.ready;
 
 	while (association && !output_owes(association) && !association_owes(association, soon))
 		association = association->next_ready;
-	if (association)
-		return true;
-	association = next_due(core, soon);
-	return association && association_owes(association, soon);
+	return association || schedule_find(&core->schedule, soon, owes_unready);
 }
 
-void net_acknowledge(struct net_core *core, bool all)
+void net_acknowledge(struct net_core *core)
 {
-	const struct net_options *options = &core->shared.options;
-	uint64_t time = core->shared.now + (all ? options->answer_delay : options->ack_delay);
+	uint64_t soon = core->shared.now + core->shared.options.ack_delay;
 	struct net_association *association;
 
 	for (association = core->schedule.ready; association; association = association->next_ready)
-		association_acknowledge(association, time);
-	while ((association = next_due(core, time)) && association_owes(association, time)) {
-		association_acknowledge(association, time);
+		association_acknowledge(association, soon);
+	/* Each of them is ready then. */
+	while ((association = schedule_find(&core->schedule, soon, owes_unready))) {
+		association_acknowledge(association, soon);
 		core_settle(core, association);
-		schedule_again(&core->schedule, association, core->shared.now);
+	}
+}
+
+void net_linger(struct net_core *core)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->room; i++) {
+		if (!core->associations[i])
+			continue;
+		association_linger(core->associations[i]);
+		core_settle(core, core->associations[i]);
 	}
 }
 

@@ -23,7 +23,6 @@
  * it. With the usual slack of timers this is about 70 us.
  */
 #define NAP_NANOSECONDS 20000
-#define RETRY_NANOSECONDS 1000000ull
 
 struct watch {
 	struct engine *engine;
@@ -193,13 +192,14 @@ static void look(struct watch *watch, bool retry)
 		else
 			nap();
 		if (retry)
-			look_again(watch, RETRY_NANOSECONDS);
+			look_again(watch, ENGINE_RETRY);
 		return;
 	}
 	watch->refusals = 0;
-	if (again && again != NET_NEVER)
+	if (again == ENGINE_SOON || again == ENGINE_RETRY)
 		nap();
-	look_again(watch, retry || !again ? again : NET_NEVER);
+	if (retry || again != ENGINE_RETRY)
+		look_again(watch, again);
 }
 
 static void on_readable(int fd, short what, void *arg)

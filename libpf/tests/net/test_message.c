@@ -210,7 +210,46 @@ static void test_waits_for_answer(void **state)
 	while (received < 23)
 		world_pass(world, 100);
 	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 1);
-	net_acknowledge(world->hosts[1].core, false);
+	net_acknowledge(world->hosts[1].core);
+	host_pump(&world->hosts[1]);
+	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 2);
+	world_destroy(world);
+}
+
+static void count_message(struct host *host, struct host *from, uint8_t tag, const void *data,
+			  size_t length)
+{
+	received++;
+}
+
+/* Two packets of each of two peers are here: the acknowledgements for both go. */
+static void test_acknowledges_all(void **state)
+{
+	struct settings settings;
+	struct world *world;
+	uint64_t acknowledgements;
+	unsigned from, i;
+
+	settings_init(&settings);
+	settings.hosts = 3;
+	world = world_create(&settings);
+	world->hosts[1].deliver = count_message;
+	received = 0;
+	for (i = 0; i < 3; i++) {
+		for (from = 0; from < 3; from += 2) {
+			assert_status(net_send(host_peer(&world->hosts[from], 1), 0, "word", 4,
+					       NULL, 0),
+				      PF_DONE);
+			host_pump(&world->hosts[from]);
+		}
+		/* The first ones open. */
+		if (!i)
+			world_pass(world, SECOND);
+	}
+	while (received < 6)
+		world_pass(world, 100);
+	acknowledgements = of(world, 1)->acks_sent;
+	net_acknowledge(world->hosts[1].core);
 	host_pump(&world->hosts[1]);
 	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 2);
 	world_destroy(world);
@@ -526,6 +565,7 @@ int main(void)
 		cmocka_unit_test(test_behind_odd_length),
 		cmocka_unit_test(test_owes),
 		cmocka_unit_test(test_waits_for_answer),
+		cmocka_unit_test(test_acknowledges_all),
 		cmocka_unit_test(test_gathered),
 		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_credit),
