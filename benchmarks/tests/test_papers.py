@@ -314,7 +314,11 @@ def test_usage_of_keyvalue(build, arguments, code):
 def test_a_wrong_value_is_noticed(build, tmp_path):
     program, path = build / "benchmarks/pf/keyvalue", tmp_path / "store"
     subprocess.run([program, "make", path, "1"], check=True)
-    path.write_bytes(bytes(1 * MIB))
+    with open(path, "wb") as file:
+        file.write(bytes(1 * MIB))
+        file.flush()
+        # The server cannot drop pages from the cache that are not on the disk yet.
+        os.fsync(file.fileno())
     command = [program, "run", path, "1", "0", "0.1", "0.1"]
     done = subprocess.run(command, input="\n", capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "wrong value" in done.stderr

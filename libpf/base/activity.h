@@ -48,7 +48,7 @@ struct activity {
 	/* The rest is progress's own; these two are moments, of other threads that poll as well. */
 	_Atomic uint64_t counted; /* the last that looks counts */
 	_Atomic uint64_t looked;  /* the last with a look */
-	uint64_t busy_at; /* the value of polls from which empty polls are counted */
+	uint64_t busy_at;         /* the value of polls from which empty polls are counted */
 	/* Empty polls since activity_waits was asked last, and the processor time that was used then. */
 	uint64_t unasked;
 	uint64_t asked_used;
