@@ -37,6 +37,7 @@ enum activity_state {
 #define ACTIVITY_WAITING_POLLS 500
 /* A power of two, and shorter than a grace period (net/grace.h), in which a look is to be seen. */
 #define ACTIVITY_MOMENT_NANOSECONDS 65536
+/* For so long after a look, posts count as looks. */
 #define ACTIVITY_POSTING_NANOSECONDS 4000000
 
 struct activity {

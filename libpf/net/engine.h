@@ -103,7 +103,7 @@ static inline int engine_poll(struct engine *engine)
 		       0;
 }
 
-/* What has to wait for the lock: as soon as the thread that has it has had a processor, or then; ns. */
+/* Another thread has the lock: serve again at once, as something was posted, or after a while; ns. */
 #define ENGINE_SOON 1u
 #define ENGINE_RETRY 1000000u
 /*

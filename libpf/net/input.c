@@ -21,7 +21,7 @@ struct view {
 struct contents {
 	bool asks;  /* for an acknowledgement */
 	bool sends; /* data, or a message */
-	bool open;  /* more is to come that belongs to it, and may wait for an acknowledgement */
+	bool open;  /* not only whole messages: the application will not answer all of it */
 };
 
 static bool take_frame(struct net_association *association, struct wire_frame *frame,
@@ -54,7 +54,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		}
 		return true;
 	case FRAME_CONTROL:
-		contents->asks = true;
+		contents->asks = contents->open = true;
 		if (association_use(association) != PF_OK)
 			return false;
 		exchange = &association->busy->exchange;

@@ -18,7 +18,7 @@ void message_commit(struct exchange *exchange, size_t length);
 /* A piece of the stream came. False: the peer broke the rules. *taken: its bytes are kept. */
 bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *bytes, uint32_t length,
 		     bool *taken);
-/* Is more here than whole messages that were taken, and one that was not? */
+/* Is more here than whole messages, all taken but one? */
 bool message_open(struct exchange *exchange);
 struct message {
 	uint8_t tag;

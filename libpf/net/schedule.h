@@ -23,7 +23,7 @@ void schedule_unready(struct schedule *schedule, struct net_association *associa
 void schedule_due(struct schedule *schedule, struct net_association *association);
 /* The next one is due when it says, and not later. */
 void schedule_settle(struct schedule *schedule);
-/* One that may be due by that time, is not ready, and matches; NULL: none. */
+/* One that may be due by that time, and matches; NULL: none. Deadlines may be too early. */
 struct net_association *schedule_find(const struct schedule *schedule, uint64_t time,
 				      bool (*matches)(struct net_association *, uint64_t));
 /* Its deadline was reached: look at it again at the new one, later than now. */

@@ -27,9 +27,9 @@
 struct watch {
 	struct engine *engine;
 	struct event *readable[SOCKETS_MOST];
-	struct event *woken, *due, *ended; /* by the engine: wake, and timer; by timer */
-	int timer;                         /* timerfd: this thread's own */
-	bool timed;                        /* it was set */
+	struct event *woken, *due, *ended; /* the engine's wake and its timer, and timer */
+	int timer;                         /* timerfd, set by this thread alone */
+	bool timed;                        /* it is set, or has ended */
 	struct activity_observer observer; /* of the application */
 	bool spared; /* the application serves the network, or could not while this thread does */
 	bool listening; /* to the sockets */
