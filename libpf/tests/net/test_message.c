@@ -216,6 +216,86 @@ static void test_waits_for_answer(void **state)
 	world_destroy(world);
 }
 
+/* Of what host 1 and host 0 sent: packets with such frames. */
+static unsigned pings, goodbyes_with_ack;
+
+static void count_frames(struct world *world, unsigned from, unsigned to, const uint8_t *packet,
+			 size_t length)
+{
+	struct wire_header header;
+	struct wire_frame frame;
+	bool acknowledges = false;
+	size_t at = WIRE_HEADER, took;
+
+	assert_true(wire_get_header(packet, length, &header));
+	if (header.type != WIRE_FRAMES)
+		return;
+	for (; at < WIRE_HEADER + (size_t)header.control; at += took) {
+		took = wire_get_frame(packet + at, WIRE_HEADER + header.control - at, &frame);
+		assert_true(took > 0);
+		acknowledges |= frame.type == FRAME_ACK;
+		pings += frame.type == FRAME_PING;
+		goodbyes_with_ack += frame.type == FRAME_GOODBYE && acknowledges;
+	}
+}
+
+/* Who has more messages than fit into a packet asks for its acknowledgement. */
+static void test_asks_for_room(void **state)
+{
+	struct world *world = make(0, 0);
+	uint32_t i;
+
+	assert_status(send(world, 0, 20), PF_DONE);
+	pump(world, SECOND);
+	world->tap = count_frames;
+	pings = 0;
+	assert_status(send(world, 1, 20), PF_DONE);
+	pump(world, 50 * MICROSECOND);
+	assert_int_equal(pings, 0);
+	world_pass(world, SECOND);
+	for (i = 2; i < 40; i++)
+		assert_status(send(world, i, 1000), PF_DONE);
+	/* Less than until a probe. */
+	pump(world, 50 * MICROSECOND);
+	assert_true(pings > 0);
+	world_pass(world, SECOND);
+	check_received(world, 40);
+	world_destroy(world);
+}
+
+/* Deadlines that acknowledgements moved away count in net_exact_deadline, and those that wait go at an end. */
+static void test_end(void **state)
+{
+	struct world *world = make(0, 0);
+	uint64_t acknowledgements;
+
+	assert_status(send(world, 0, 20), PF_DONE);
+	pump(world, SECOND / 2);
+	assert_status(send(world, 1, 20), PF_DONE);
+	host_pump(&world->hosts[0]);
+	while (received < 2)
+		world_pass(world, 100);
+	acknowledgements = of(world, 1)->acks_sent;
+	assert_true(net_exact_deadline(world->hosts[0].core) < world->now + 100 * MILLISECOND);
+	net_linger(world->hosts[1].core);
+	host_pump(&world->hosts[1]);
+	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 1);
+	world_pass(world, 50 * MICROSECOND);
+	assert_true(net_deadline(world->hosts[0].core) < world->now + 100 * MILLISECOND);
+	assert_true(net_exact_deadline(world->hosts[0].core) > world->now + 100 * MILLISECOND);
+	/* What waits still goes with GOODBYE. */
+	assert_status(send(world, 2, 20), PF_DONE);
+	host_pump(&world->hosts[0]);
+	while (received < 3)
+		world_pass(world, 100);
+	world->tap = count_frames;
+	goodbyes_with_ack = 0;
+	net_close(host_peer(&world->hosts[1], 0));
+	host_pump(&world->hosts[1]);
+	assert_int_equal(goodbyes_with_ack, 1);
+	world_destroy(world);
+}
+
 static void count_message(struct host *host, struct host *from, uint8_t tag, const void *data,
 			  size_t length)
 {
@@ -566,6 +646,8 @@ int main(void)
 		cmocka_unit_test(test_owes),
 		cmocka_unit_test(test_waits_for_answer),
 		cmocka_unit_test(test_acknowledges_all),
+		cmocka_unit_test(test_asks_for_room),
+		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_gathered),
 		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_credit),
