@@ -427,7 +427,7 @@ static void fetch_and_op(void)
 
 /*
  * On its own host, osc/rdma compares and copies under a lock that it does not take for an atomic operation
- * of the BTL (ompi_osc_rdma_cas_local() and _cas_atomic(), Open MPI 4.1 to 5.0). So rank 0, where the
+ * of the BTL (ompi_osc_rdma_cas_local() and _cas_atomic()); met with Open MPI 5.0. So rank 0, where the
  * counter is, takes no part if another rank is on another host.
  */
 static void compare_and_swap(void)
