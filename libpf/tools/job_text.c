@@ -32,6 +32,7 @@ static const struct column {
 	{ "bytes by path", "single", BYTES, PF_STAT_SINGLE_COPY_BYTES },
 	{ "", "shared", BYTES, PF_STAT_SHARED_BYTES },
 	{ "", "stream", BYTES, PF_STAT_STREAM_BYTES },
+	{ "", "device", BYTES, PF_STAT_DEVICE_BYTES, IF_ANY },
 	{ "", "messages", BYTES, PF_STAT_SEND_BYTES },
 	{ "by mode", "prefault", BYTES, PF_STAT_PREFAULT_BYTES },
 	{ "", "pin", BYTES, PF_STAT_PIN_BYTES },
