@@ -44,8 +44,8 @@ static const pf_option_info table[] = {
 	       "Bytes by which all rings of a process together may grow beyond 128 KiB, or the longest "
 	       "message, of each; a ring that grows takes at most a fourth of what is left"),
 	OPTION(eager_limit, 64, 1 << 24, 4,
-	       "Messages of up to this many bytes are copied through the ring; the receiver fetches "
-	       "longer ones"),
+	       "Programs send messages of up to this many bytes with pf_send, which copies them "
+	       "through the ring, and let the receiver get longer ones; pf_query reports it"),
 	OPTION(share_min, 4096, UINT64_MAX, 5,
 	       "Both processes move a transfer of at least this many bytes, each from its end"),
 	OPTION(run_max, 4096, 1 << 30, 7,
@@ -53,7 +53,7 @@ static const pf_option_info table[] = {
 	       "moves"),
 	OPTION(block_size, 4096, BLOCK_SIZE_MAX, 7,
 	       "Size in bytes of a block, the unit of page faults and retransmission, a power of "
-	       "two"),
+	       "two; between hosts at most 64K, and 16K if it is larger"),
 	OPTION(operations_max, 0, UINT64_MAX, 6,
 	       "Number of puts, gets and atomics that may be unfinished at the same time; more are "
 	       "refused until some have ended, which bounds their memory; 0: no limit"),
