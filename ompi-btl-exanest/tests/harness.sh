@@ -3,6 +3,7 @@
 # of a build tree, and what a job leaves behind.
 # shellcheck shell=bash
 . "$(dirname "${BASH_SOURCE[0]}")/../../tests/tap.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../../tests/leftovers.sh"
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$here/../../build
@@ -94,36 +95,9 @@ show_stderr()
 
 # ---- what a job leaves behind ----
 
-# Processes of the job, by the mark in their environment. A single grep, because this runs after
-# each job.
-remaining_processes()
-{
-	local file process
-	grep -lszFx "EXANEST_MPI_RUN=$job" /proc/[0-9]*/environ | while read -r file; do
-		process=${file%/environ}
-		echo "process ${process#/proc/}: $(tr '\0' ' ' <"$process/cmdline" 2>/dev/null)"
-	done
-}
-
 kill_remaining()
 {
-	remaining_processes | sed 's/^process \([0-9]*\):.*/\1/' | xargs -r kill -9
-}
-
-shared_memory()
-{
-	find /dev/shm -mindepth 1 -user "$(id -u)" 2>/dev/null | sort
-}
-
-# New files in /dev/shm that no process uses: other users of MPI may run.
-unused_shared_memory()
-{
-	local file
-	shared_memory | comm -13 "$work/shm" - | while read -r file; do
-		grep -qsF -- "$file" /proc/[0-9]*/maps && continue
-		find /proc/[0-9]*/fd -lname "$file" -print 2>/dev/null | grep . >/dev/null && continue
-		[[ ! -e $file ]] || echo "file $file"
-	done
+	marked_processes "EXANEST_MPI_RUN=$job" | sed 's/^process \([0-9]*\):.*/\1/' | xargs -r kill -9
 }
 
 # leftovers_elsewhere ACTION: files that ranks left in other places, with this action of find;
@@ -135,8 +109,8 @@ leftovers_elsewhere()
 
 leftovers()
 {
-	remaining_processes
-	unused_shared_memory
+	marked_processes "EXANEST_MPI_RUN=$job"
+	unused_shared_memory "$work/shm"
 	find "$session" -mindepth 1 ! -type d -printf 'file %p\n'
 	leftovers_elsewhere -print
 }
