@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shlex
 import shutil
 import sys
 import tempfile
@@ -95,28 +94,13 @@ def parser() -> argparse.ArgumentParser:
         help="one more transport, with arguments of mpirun; can be repeated",
     )
     cli.add_repetitions(what, "5; 2 with --quick")
-    _add_results(parse.add_argument_group("programs and results"))
+    cli.add_published(parse.add_argument_group("programs and results"))
     return parse
-
-
-def _add_results(group) -> None:
-    """The options that do not say what is measured."""
-    cli.add_results(group)
-    cli.add_publish(group)
-    cli.add_timeout(group, "default 300")
-
-
-def command(arguments: Optional[Sequence[str]]) -> str:
-    """The command that measures the same."""
-    parse = argparse.ArgumentParser()
-    _add_results(parse)
-    _, others = parse.parse_known_args(arguments)
-    return shlex.join(["benchmarks/applications", *others])
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser().parse_args(arguments)
-    options.command = command(arguments)
+    options.command = cli.command("applications", arguments)
     return cli.guarded("applications", lambda: run(options))
 
 

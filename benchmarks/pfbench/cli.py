@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Callable, Iterable, Optional, TypeVar
+from typing import Callable, Iterable, Optional, Sequence, TypeVar
 
 Named = TypeVar("Named")
 
@@ -102,6 +103,21 @@ def add_publish(group) -> None:
         help="copy the figures to doc/, in place of those of the same measurement, and make "
         "doc/results.md again",
     )
+
+
+def add_published(group) -> None:
+    """The options of a command that publishes which do not say what is measured."""
+    add_results(group)
+    add_publish(group)
+    add_timeout(group, "default 300")
+
+
+def command(name: str, arguments: Optional[Sequence[str]]) -> str:
+    """The command that measures the same."""
+    parse = argparse.ArgumentParser()
+    add_published(parse)
+    _, others = parse.parse_known_args(arguments)
+    return shlex.join([f"benchmarks/{name}", *others])
 
 
 def add_goals(group) -> None:

@@ -42,20 +42,8 @@ def parser() -> argparse.ArgumentParser:
     cli.add_list(
         what,
         "--tests",
-        [test.name for test in (*TESTS, *FIRST_TESTS) if not test.collective],
+        [test.name for test in (*TESTS, *FIRST_TESTS)],
         f" (default {','.join(DEFAULT_TESTS)})",
-    )
-    what.add_argument(
-        "--collectives",
-        action="store_true",
-        help="barrier, bcast, allreduce, reduce_scatter, allgather and alltoall, "
-        "verified, against vader",
-    )
-    what.add_argument(
-        "-n",
-        type=cli.positive,
-        metavar="RANKS",
-        help="of --collectives (default 64)",
     )
     cli.add_hosts(
         what,
@@ -66,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     )
     cli.add_mtu(what)
     cli.add_largest(what)
-    cli.add_repetitions(what, "5; 2 with --quick, 3 with --collectives or --hosts")
+    cli.add_repetitions(what, "5; 2 with --quick, 3 with --hosts")
 
     who = parse.add_argument_group("what to compare")
     cli.add_list(
@@ -102,14 +90,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parse = parser()
-    options = parse.parse_args(arguments)
-    if options.n and not options.collectives:
-        parse.error("-n needs --collectives: the other tests run between two ranks")
-    if options.collectives and options.hosts:
-        parse.error("--collectives runs on one host: give it without --hosts")
-    if options.collectives and options.tests:
-        parse.error("--collectives is a set of tests: give it without --tests")
+    options = parser().parse_args(arguments)
     return cli.guarded("compare", lambda: run(options))
 
 
@@ -119,16 +100,15 @@ def run(options: argparse.Namespace) -> int:
     chosen = _transports(options, setup)
     osu = None if options.own else _usable_osu(options.osu, setup.env)
     largest = options.max or (hosts.LARGEST if options.hosts else sys.maxsize)
-    pair = not options.hosts and _ranks(options) == 2
     jobs = comparison.make_jobs(
-        _tests(options), osu, setup.own, options.depth, largest, pair
+        _tests(options), osu, setup.own, options.depth, largest, pair=not options.hosts
     )
     with hosts.made_if(options.hosts, options.mtu) as made:
         return comparison.carry_out(
             Comparison(
                 setup,
                 chosen,
-                made.placement if made else _placement(options),
+                made.placement if made else launch.place(2, launch.cores()),
                 jobs,
                 options.repetitions or _repetitions(options),
                 _show,
@@ -139,19 +119,9 @@ def run(options: argparse.Namespace) -> int:
         )
 
 
-def _placement(options: argparse.Namespace) -> launch.Placement:
-    return launch.place(_ranks(options), launch.cores())
-
-
-def _ranks(options: argparse.Namespace) -> int:
-    return options.n or 64 if options.collectives else 2
-
-
 def _transports(options: argparse.Namespace, setup: Setup) -> list[Transport]:
     known = _KNOWN_BETWEEN_HOSTS if options.hosts else transports.KNOWN
     default = setup.default(known)
-    if options.collectives:
-        default = [t for t in default if t.name in (SUBJECT, "vader", "sm")]
     chosen = cli.named("--transports", options.transports, known, default)
     chosen += [transports.custom(text) for text in options.add]
     names = [transport.name for transport in chosen]
@@ -161,10 +131,7 @@ def _transports(options: argparse.Namespace, setup: Setup) -> list[Transport]:
 
 
 def _tests(options: argparse.Namespace) -> list[Test]:
-    if options.collectives:
-        return [test for test in TESTS if test.collective]
-    every = hosts.TESTS if options.hosts else (*TESTS, *FIRST_TESTS)
-    known = [t for t in every if not t.collective]
+    known = hosts.TESTS if options.hosts else (*TESTS, *FIRST_TESTS)
     default = [t for t in known if options.hosts or t.name in DEFAULT_TESTS]
     return cli.named("--tests", options.tests, known, default)
 
@@ -172,8 +139,6 @@ def _tests(options: argparse.Namespace) -> list[Test]:
 def _goals(options: argparse.Namespace) -> Sequence[Union[goals.Goal, goals.Limit]]:
     if options.hosts:
         return goals.between_hosts(options.mtu)
-    if options.collectives:
-        return goals.COLLECTIVES
     tests = options.tests or []
     first = any(test.name in tests for test in FIRST_TESTS)
     return goals.FIRST if first else goals.TWO_RANKS
@@ -182,7 +147,7 @@ def _goals(options: argparse.Namespace) -> Sequence[Union[goals.Goal, goals.Limi
 def _repetitions(options: argparse.Namespace) -> int:
     if options.depth == "quick":
         return 2
-    return 3 if options.collectives or options.hosts else 5
+    return 3 if options.hosts else 5
 
 
 def _usable_osu(given: Optional[Path], env: dict[str, str]) -> Optional[Programs]:

@@ -203,8 +203,7 @@ def make_jobs(
         from_osu = osu.paths.get(test.program) if osu else None
         from_own = own.paths.get(test.program) if own else None
         line = pair and test.tells_line
-        if test.own_only or (test.collective and from_own):
-            # Ours verify what arrives in collectives.
+        if test.own_only:
             from_osu = None
         if from_osu:
             jobs.append(Job(test, from_osu, spans, test.columns))

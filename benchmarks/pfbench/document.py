@@ -11,8 +11,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
-from . import application_results, bfs, goals, measures, overcommit, plot, table
+from . import application_results, bfs, collective_results, goals, measures, overcommit, plot
+from . import table
 from .application_results import CPU, RESIDENT, TIME, Failure, Row, Run, Setting
+from .collective_results import Point as Collective
 from .measures import Measure
 from .overcommit import FAULT, LOADS, PINNED, WAYS, Point
 from .results import Results, Summary
@@ -24,6 +26,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "doc"
 NAME = "results"
 _MACHINE = "machine"
 _APPLICATIONS = "applications"
+_COLLECTIVES = "collectives"
 # Of a run's environment.txt, for the document.
 _FACTS = (
     *("date", "source", "cpu", "cpus usable", "memory", "kernel", "mpirun"),
@@ -62,7 +65,7 @@ _MINOR = (measures.MINOR_COLD, measures.MINOR_WARM, measures.MINOR_TOUCH)
 _ABSENT = "\nNot measured: this step was not run, or it failed."
 _TITLE = """\
 <!-- SPDX-License-Identifier: BSD-3-Clause -->
-<!-- Made by benchmarks/papers and benchmarks/applications: do not edit. -->
+<!-- Made by benchmarks/papers, applications and collectives: do not edit. -->
 # What exanest reaches
 
 Sections 1 to 3 compare with the claims of three papers. The published figures come from other machines
@@ -118,6 +121,17 @@ locked memory is the most of any rank; each first over exanest, then over the be
 
 The goal: no application slower than over its best peer by more than {application_results.SLOWER:.0%}, at least
 {application_results.WANTED} faster by {application_results.FASTER:.0%}. A difference counts if the interval does not contain 1."""
+_COLLECTIVES_TEXT = f"""
+## 5. Collective operations
+
+MPI's collective operations over exanest and the other transports, in turns, with Open MPI's own choice of
+algorithms. **coll-sm** is vader with Open MPI's component coll/sm, which has algorithms for shared memory.
+Between hosts tcp and ucx use shared memory inside a host. Cells: the mean time of a call over exanest, us
+(spread of the repetitions), and its ratio to the time over the fastest other transport. The size is that of
+one rank's block.
+
+The goal: no size slower than over the fastest other transport, beyond the spread of the repetitions."""
+_COLLECTIVE_SIZES = (8, 256, 8 * KIB, 64 * KIB, MIB, 4 * MIB)
 
 
 def data_name(step: str) -> str:
@@ -163,9 +177,12 @@ def add(
 ) -> None:
     """Put files and facts of steps into the folder, in place of earlier ones of these steps."""
     for step, path in files.items():
-        # The rows of an application's file are of several settings.
-        put = application_results.merge if step == _APPLICATIONS else shutil.copy
-        put(path, folder / data_name(step))
+        # The rows of these files are of several settings.
+        merges = {
+            _APPLICATIONS: application_results.merge,
+            _COLLECTIVES: collective_results.merge,
+        }
+        merges.get(step, shutil.copy)(path, folder / data_name(step))
     known = read_facts(folder) if (folder / data_name(_MACHINE)).exists() else {}
     _write_facts(folder, {**known, **facts})
 
@@ -188,12 +205,19 @@ def publish_applications(folder: Path) -> Path:
     path, facts = folder / application_results.FILE, facts_of(folder / "environment.txt")
     done, failures = application_results.read(path)
     settings = {one.row.setting for one in (*done, *failures)}
-    return publish({_APPLICATIONS: path}, {_setting_step(each): facts for each in sorted(settings)})
+    steps = (_setting_step(_APPLICATIONS, each) for each in sorted(settings))
+    return publish({_APPLICATIONS: path}, dict.fromkeys(steps, facts))
 
 
-def _setting_step(setting: Setting) -> str:
+def publish_collectives(path: Path, facts: Mapping[Setting, Mapping[str, str]]) -> Path:
+    """The same with a file of benchmarks/collectives, and the facts of each setting."""
+    steps = {_setting_step(_COLLECTIVES, setting): of for setting, of in facts.items()}
+    return publish({_COLLECTIVES: path}, steps)
+
+
+def _setting_step(step: str, setting: Setting) -> str:
     """The step of the facts about a setting."""
-    return f"{_APPLICATIONS}, {setting}"
+    return f"{step}, {setting}"
 
 
 # ---- the document ----
@@ -217,6 +241,9 @@ class Data:
         path = folder / data_name(_APPLICATIONS)
         runs: tuple[list[Run], list[Failure]] = ([], [])
         self.runs, self.failures = application_results.read(path) if path.exists() else runs
+        path = folder / data_name(_COLLECTIVES)
+        rows = collective_results.rows(path) if path.exists() else []
+        self.collectives = collective_results.points(rows)
 
     def _read_summary(self, step: str) -> None:
         with open(self.folder / data_name(step), newline="") as file:
@@ -264,7 +291,8 @@ def write(folder: Path) -> Path:
         print(reason, file=sys.stderr)
     path = folder / f"{NAME}.md"
     sections = (_TITLE, *_exanest(data), *_overcommit(data), *_cold_start(data), *_uintr(data))
-    path.write_text("\n".join((*sections, *_bfs(data), *_applications(data))) + "\n")
+    sections += (*_bfs(data), *_applications(data), *_collectives(data))
+    path.write_text("\n".join(sections) + "\n")
     return path
 
 
@@ -420,7 +448,7 @@ def _applications(data: Data) -> list[str]:
         own = dict.fromkeys(one.transport for one in everything if one.row.setting == setting)
         repetitions = {one.repetition for one in data.runs if one.row.setting == setting}
         text = f"{', '.join(own)}; repetitions: {len(repetitions)}."
-        text += "".join(_state(data, _setting_step(setting)))
+        text += "".join(_state(data, _setting_step(_APPLICATIONS, setting)))
         states[text].append(str(setting))
     cells = [["application", "setting", "exanest, s", "best peer, s", "ratio", "CPU time, s"]]
     cells[0] += ["resident, MiB", "locked, KiB"]
@@ -463,6 +491,31 @@ def _application(data: Data, results: Results, row: Row) -> list[str]:
         for name in names
     ]
     return [*cells, *(", ".join(each) for each in (pair(CPU), pair(RESIDENT), locked))]
+
+
+def _collectives(data: Data) -> list[str]:
+    if not data.collectives:
+        return []
+    lines = [_COLLECTIVES_TEXT]
+    for setting, points in data.collectives.items():
+        names = dict.fromkeys(name for point in points for name in point.times)
+        state = "".join(_state(data, _setting_step(_COLLECTIVES, setting)))
+        lines.append(f"\n**{setting}**: {', '.join(names)}.{state}")
+        rows = [["", *map(size_text, _COLLECTIVE_SIZES)]]
+        for operation in dict.fromkeys(point.operation for point in points):
+            own = {point.size: point for point in points if point.operation == operation}
+            if 0 in own:
+                lines.append(f"\n{operation}: {_collective(own[0])}.")
+            else:
+                rows.append([operation, *(_collective(own.get(size)) for size in _COLLECTIVE_SIZES)])
+        lines += [*_table(rows), f"\n{collective_results.finding(points).capitalize()}."]
+    return lines
+
+
+def _collective(point: Optional[Collective]) -> str:
+    if not point or point.ratio is None:
+        return "-"
+    return f"{_cell(point.times[SUBJECT])}, {point.ratio:.2f} of {point.best}"
 
 
 def _state(data: Data, step: str) -> list[str]:

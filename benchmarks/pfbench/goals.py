@@ -173,19 +173,6 @@ FIRST = tuple(
     for test in FIRST_TESTS
     for size in (span.low for span in test.spans["default"])
 )
-COLLECTIVES = tuple(
-    Goal(f"{measure.name}, every size, at most 1.1 of vader's beyond the spread",
-         measure, _SHARED_MEMORY, 1.1, low, high, apart=True)
-    for measure, low, high in (
-        (measures.BARRIER, 0, 0),
-        (measures.BCAST, 4, 64 * KIB),
-        (measures.ALLREDUCE, 4, 64 * KIB),
-        (measures.REDUCE_SCATTER, 4, 16 * KIB),
-        (measures.ALLGATHER, 4, 16 * KIB),
-        (measures.ALLTOALL, 4, 16 * KIB),
-    )
-)
-
 
 # A get into untouched pages, less a warm get, less the processor's own access to them.
 MINOR_ADDED = Figure(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ContextManager, Iterator, Mapping, Optional, Sequence
 
 from . import measures, suite, transports
-from .launch import Placement
+from .launch import Placement, cores
 from .suite import KIB, MIB, Span, Test
 from .transports import OB1, Transport, with_parameter
 
@@ -123,14 +123,21 @@ class Hosts:
 
     @property
     def placement(self) -> Placement:
+        return self.placement_of(2, 2)
+
+    def placement_of(self, ranks: int, count: Optional[int] = None) -> Placement:
+        """Of ranks in blocks on so many hosts, by default all."""
+        count = count or self._count
+        available = cores()
+        share = "a core of its own" if count <= available else f"one of {available} cores"
         return Placement(
-            2,
+            ranks,
             (),
             False,
-            f"2 ranks on 2 hosts (namespaces of this machine, MTU {self._mtu}), "
-            "each host with a core of its own",
+            f"{ranks} ranks on {count} hosts (namespaces of this machine, MTU {self._mtu}), "
+            f"each host with {share}",
             (*self._script_command, "run"),
-            hosts=2,
+            hosts=count,
             mtu=self._mtu,
         )
 

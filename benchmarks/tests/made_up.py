@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pfbench.suite import TESTS
+from pfbench.suite import COLLECTIVES, TESTS
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
 MPIRUN = """\
@@ -79,7 +79,7 @@ class MadeUp:
         self.listing(["btl:exanest", "btl:vader", "btl:tcp"])
         (folder / "FAILING").write_text("")
         (folder / "CACHE_LINE").write_text("54 ns from one core to the other")
-        for name in {test.program for test in TESTS} | {"flow"}:
+        for name in {test.program for test in (*TESTS, *COLLECTIVES)} | {"flow"}:
             self.script(f"benchmarks/mpi/{name}", "")
         self.script("benchmarks/pf/fault_cost", FAULT_COST)
         self.script("libpf/tools/pf_perf", PF_PERF)

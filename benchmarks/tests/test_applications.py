@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from pfbench import application_results, applications, document, packaged
+from pfbench import application_results, applications, cli, document, packaged
 from pfbench.application_results import Row, Run, Used
 from pfbench.packaged import APPLICATIONS, Application, Finished, WrongResult
 
@@ -467,7 +467,7 @@ def test_run(made_up, command, capsys):
 
 def test_command_of_a_run():
     arguments = "--quick -n 2,4 --out x --hosts --publish --timeout 9 --build y -r 3".split()
-    assert applications.command(arguments) == "benchmarks/applications --quick -n 2,4 --hosts -r 3"
+    assert cli.command("applications", arguments) == "benchmarks/applications --quick -n 2,4 --hosts -r 3"
 
 
 def test_publish(made_up, command, monkeypatch, capsys):

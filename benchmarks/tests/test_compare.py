@@ -66,16 +66,6 @@ def test_only_peers(made_up):
     assert "exanest" not in done.stdout
 
 
-def test_collectives(made_up):
-    done = start(made_up, "--collectives", "-n", "9999")
-    assert done.returncode == 0, done.stderr
-    environment = made_up.environment_text()
-    assert "mpirun -n 9999 --oversubscribe" in environment
-    assert "tcp" not in environment
-    assert "--validate" in environment
-    assert "Barrier" in done.stdout
-
-
 def rows(folder):
     with open(folder / "summary.csv", newline="") as file:
         return list(csv.DictReader(file))
@@ -246,10 +236,7 @@ def test_no_open_mpi(made_up):
         "--max 0",
         "--out /dev/null/x",
         "-r 0",
-        "-n 4",
         "--quick --full",
-        "--collectives --tests latency",
-        "--collectives --hosts",
     ],
 )
 def test_wrong_usage(made_up, arguments):

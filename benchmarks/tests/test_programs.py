@@ -9,9 +9,11 @@ import shutil
 import pytest
 
 from pfbench import launch, osu, suite, swap
-from pfbench.suite import COLD_TESTS, COST_TESTS, FIRST_TESTS, TESTS
+from pfbench.suite import COLD_TESTS, COLLECTIVES, COST_TESTS, FIRST_TESTS, TESTS
 
-each_test = pytest.mark.parametrize("test", TESTS, ids=lambda test: test.program)
+each_test = pytest.mark.parametrize(
+    "test", (*TESTS, *COLLECTIVES), ids=lambda test: test.program
+)
 each_cold = pytest.mark.parametrize("test", COLD_TESTS, ids=lambda test: test.name)
 each_first = pytest.mark.parametrize("test", FIRST_TESTS, ids=lambda test: test.name)
 each_cost = pytest.mark.parametrize("test", COST_TESTS, ids=lambda test: test.name)
@@ -123,7 +125,7 @@ def test_validation_detects_wrong_contents(run_corrupt, test):
     assert "Fail" in outcome.output
 
 
-@pytest.mark.parametrize("program", [t.program for t in TESTS if t.collective])
+@pytest.mark.parametrize("program", [test.program for test in COLLECTIVES])
 def test_collectives_of_several_ranks(run, program):
     sizes = [] if program == "barrier" else ["-m", "4096:8192"]
     outcome = run(program, *sizes, "-i", "5", "-x", "1", "-c", "-f", ranks=5)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Times of collective operations: their file, and what is computed from them."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterable, Mapping, Optional
+
+from . import store
+from .application_results import Setting
+from .results import Summary, geometric_mean
+from .suite import size_text
+from .transports import SUBJECT
+
+FILE = "collectives.csv"
+HEADS = ("ranks", *store.SUMMARY_HEADS)
+
+
+@dataclass(frozen=True)
+class Point:
+    """An operation with one size, over each transport."""
+
+    setting: Setting
+    operation: str
+    size: int
+    times: Mapping[str, Summary]
+
+    @property
+    def best(self) -> Optional[str]:
+        """The fastest peer."""
+        peers = [name for name in self.times if name != SUBJECT]
+        return min(peers, key=lambda name: self.times[name].median, default=None)
+
+    @property
+    def ratio(self) -> Optional[float]:
+        """The subject's time over that of the fastest peer."""
+        if SUBJECT not in self.times or not self.best:
+            return None
+        return self.times[SUBJECT].median / self.times[self.best].median
+
+    @property
+    def slower(self) -> bool:
+        """Beyond the spread: each repetition took longer than all of the fastest peer."""
+        if self.ratio is None:
+            return False
+        assert self.best
+        return self.times[SUBJECT].minimum > self.times[self.best].maximum
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(rows: Iterable[Mapping[str, str]], path: Path) -> None:
+    with open(path, "w", newline="") as file:
+        out = csv.DictWriter(file, HEADS)
+        out.writeheader()
+        out.writerows(rows)
+
+
+def setting(row: Mapping[str, str]) -> Setting:
+    return Setting(int(row["hosts"]), int(row["ranks"]))
+
+
+def merge(path: Path, target: Path) -> None:
+    """Add the rows of a file to another one, in place of all that has the same settings.
+    Raises ValueError if a size of these would be lost."""
+    new = rows(path)
+    settings = set(map(setting, new))
+    old = rows(target) if target.exists() else []
+    kept = [row for row in old if setting(row) not in settings]
+    lost = {_label(row) for row in old if row not in kept} - set(map(_label, new))
+    if lost:
+        names = "; ".join(sorted(lost))
+        raise ValueError(f"{target} also has {names}, which this run has not: measure these, too")
+    write([*kept, *new], target)
+
+
+def _label(row: Mapping[str, str]) -> str:
+    return f"{row['test']} {row['size']}, {setting(row)}"
+
+
+def points(rows: Iterable[Mapping[str, str]]) -> dict[Setting, list[Point]]:
+    """In the order of the rows, but by setting."""
+    found: dict[Setting, dict[tuple[str, int], dict[str, Summary]]] = {}
+    for row in rows:
+        if int(row["repetitions"]):
+            figures = [float(row[name]) for name in ("median", "minimum", "maximum")]
+            key = (row["test"], int(row["size"]))
+            times = found.setdefault(setting(row), {}).setdefault(key, {})
+            times[row["transport"]] = Summary(*figures, int(row["repetitions"]))
+    return {
+        setting: [Point(setting, *key, times) for key, times in found[setting].items()]
+        for setting in sorted(found)
+    }
+
+
+def finding(points: Iterable[Point]) -> str:
+    """How a setting compares with the fastest peer of each size."""
+    compared = [point for point in points if point.ratio is not None]
+    if not compared:
+        return "no peer was measured"
+    mean = geometric_mean(point.ratio for point in compared)
+    slower: dict[str, list[Point]] = {}
+    for point in compared:
+        if point.slower:
+            slower.setdefault(point.operation, []).append(point)
+    text = (
+        f"geometric mean of the ratios {mean:.2f}; slower beyond the spread at "
+        f"{sum(map(len, slower.values()))} of {len(compared)} sizes"
+    )
+    if not slower:
+        return text
+    return text + ": " + "; ".join(_extent(name, those) for name, those in slower.items())
+
+
+def _extent(operation: str, points: list[Point]) -> str:
+    worst = max(points, key=lambda point: point.ratio or 0)
+    sizes = sorted({points[0].size, points[-1].size})
+    text = " to ".join(size_text(size) for size in sizes if size)
+    return f"{operation} {text}".rstrip() + f" (at most {worst.ratio:.2f} of {worst.best})"
