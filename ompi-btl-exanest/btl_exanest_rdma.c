@@ -230,11 +230,15 @@ int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoi
 				 void *cbdata)
 {
 	/*
-	 * The address may be wrong (see MCA_BTL_EXANEST_CSWAP_MISUSED). While all
-	 * peers are on this host, osc/rdma has its locks and the window in shared
-	 * memory, or does without this function: refusing costs little.
+	 * The address may be wrong, and the own rank has no endpoint (see
+	 * MCA_BTL_EXANEST_CSWAP_MISUSED). If all ranks of the window are on this host,
+	 * osc/rdma has its locks and the window in shared memory, or does without this
+	 * function: refusing costs little. It chooses the module of this host for such
+	 * a window only; with network=always there is only the other module.
 	 */
-	if (MCA_BTL_EXANEST_CSWAP_MISUSED && !mca_btl_exanest_component.has_remote_peers)
+	if (MCA_BTL_EXANEST_CSWAP_MISUSED &&
+	    (btl == &mca_btl_exanest_module.super || NULL == endpoint ||
+	     !mca_btl_exanest_component.has_remote_peers))
 		return OPAL_ERR_NOT_SUPPORTED;
 	if (!atomic_supported(PF_COMPARE_SWAP, remote_address, flags))
 		return OPAL_ERR_NOT_SUPPORTED;

@@ -555,6 +555,57 @@ static void displacement_unit(void)
 	MPI_Win_free(&win);
 }
 
+/* Each rank of this host changes a word of its own and one of the next rank. */
+static void on_one_host(void)
+{
+	uint64_t *words, old, next, seen[2];
+	int rank, ranks, kind, i;
+	MPI_Win window;
+	MPI_Comm host;
+
+	MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+	MPI_Comm_rank(host, &rank);
+	MPI_Comm_size(host, &ranks);
+	for (kind = CREATED; kind <= ALLOCATED; kind++) {
+		uint64_t *created = mpitest_alloc(sizeof(seen));
+
+		words = created;
+		if (kind == CREATED)
+			MPI_Win_create(words, sizeof(seen), sizeof(*words), MPI_INFO_NULL, host,
+				       &window);
+		else
+			MPI_Win_allocate(sizeof(seen), sizeof(*words), MPI_INFO_NULL, host, &words,
+					 &window);
+		MPI_Win_lock_all(0, window);
+		words[0] = words[1] = (uint64_t)rank;
+		MPI_Win_sync(window);
+		MPI_Barrier(host);
+		for (i = 0; i < 2; i++) {
+			int target = (rank + i) % ranks;
+
+			old = (uint64_t)target;
+			next = 100 + (uint64_t)rank;
+			MPI_Compare_and_swap(&next, &old, &seen[i], MPI_UINT64_T, target, i,
+					     window);
+			MPI_Win_flush(target, window);
+			mpitest_expect(seen[i] == old, "rank %d of this host had %llu", target,
+				       (unsigned long long)seen[i]);
+		}
+		MPI_Barrier(host);
+		MPI_Win_sync(window);
+		for (i = 0; i < 2; i++) {
+			next = 100 + (uint64_t)((rank + i * (ranks - 1)) % ranks);
+			mpitest_expect(words[i] == next, "word %d is %llu, not %llu, %s window", i,
+				       (unsigned long long)words[i], (unsigned long long)next,
+				       kind_names[kind]);
+		}
+		MPI_Win_unlock_all(window);
+		MPI_Win_free(&window);
+		free(created);
+	}
+	MPI_Comm_free(&host);
+}
+
 /* Regions are attached and detached while the window stays open. */
 static void attach_and_detach(void)
 {
@@ -613,6 +664,7 @@ int main(int argc, char **argv)
 	};
 	static const struct mpitest_case own_window[] = {
 		{ "a window with doubles as unit, and puts to the own rank", displacement_unit },
+		{ "compare_and_swap in windows of the ranks of a host", on_one_host },
 		{ "regions attached and detached", attach_and_detach },
 	};
 	MPI_Group world;
@@ -639,7 +691,7 @@ int main(int argc, char **argv)
 		}
 		close_window((enum kind)kind);
 	}
-	mpitest_run_list(own_window, kinds > DYNAMIC ? 2 : 1);
+	mpitest_run_list(own_window, kinds > DYNAMIC ? 3 : 2);
 
 	MPI_Group_free(&left_group);
 	MPI_Group_free(&right_group);
