@@ -24,13 +24,6 @@
 
 BEGIN_C_DECLS
 
-/*
- * The PML's eager limit counts the PML's header, libpf's does not. This is added
- * to libpf's, so that a payload of exactly that length is still sent eagerly. It
- * is also the least that a limit must be: ob1 puts a header into each piece.
- */
-#define MCA_BTL_EXANEST_HEADER_ROOM 64
-
 typedef struct mca_btl_exanest_component_t {
 	mca_btl_base_component_t super;
 

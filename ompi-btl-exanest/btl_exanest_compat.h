@@ -27,7 +27,16 @@
 #error "the component is written for versions 3.1 and 3.3 of the BTL interface"
 #endif
 
+/*
+ * MCA_BTL_EXANEST_HEADER_ROOM: the PML's eager limit counts the longest header of ob1
+ * (mca_pml_ob1_hdr_t: 56 bytes in Open MPI 4.1, 88 in 5.0), libpf's does not. This is added
+ * to libpf's, so that a payload of exactly that length is still sent eagerly. It is also the
+ * least that a limit must be: ob1 puts a header into each piece.
+ */
+
 #if BTL_VERSION >= 330
+
+#define MCA_BTL_EXANEST_HEADER_ROOM 96
 
 #include "opal/mca/pmix/pmix-internal.h"
 #include "opal/mca/threads/mutex.h"
@@ -117,6 +126,8 @@ static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffe
 }
 
 #else /* BTL 3.1 */
+
+#define MCA_BTL_EXANEST_HEADER_ROOM 64
 
 #include "opal/mca/pmix/pmix.h"
 #include "opal/threads/mutex.h"

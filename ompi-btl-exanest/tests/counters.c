@@ -112,6 +112,30 @@ static void large_messages(void)
 	free(in);
 }
 
+/* Open MPI's header does not count: no receiver fetches a message of the default eager limit. */
+static void eager_messages(void)
+{
+	static const size_t sizes[] = { 65536, LARGE };
+	unsigned char *out = mpitest_alloc(LARGE), *in = mpitest_alloc(LARGE);
+	long long gets;
+	uint64_t i;
+
+	for (i = 0; i < MPITEST_COUNT(sizes); i++) {
+		mpitest_fill_message(out, sizes[i], mpitest.right, i);
+		watch();
+		mpitest_shift(out, in, sizes[i], 1);
+		MPI_Barrier(MPI_COMM_WORLD);
+		mpitest_verify_message(in, sizes[i], mpitest.left, i, "received");
+		gets = counted("gets");
+		mpitest_expect(i ? gets >= mpitest.size : gets == 0,
+			       "%lld of %d messages of %zu bytes were fetched", gets, mpitest.size,
+			       sizes[i]);
+		mpi_t_unwatch();
+	}
+	free(out);
+	free(in);
+}
+
 /* A message into memory that was never touched: the counts of its faults agree. */
 static void faults(void)
 {
@@ -190,6 +214,7 @@ int main(int argc, char **argv)
 		{ "performance variables", has_variables },
 		{ "small messages are counted", small_messages },
 		{ "large messages are counted", large_messages },
+		{ "messages as long as the eager limit are sent at once", eager_messages },
 		{ "faults are counted by side and kind, and timed", faults },
 		{ "one-sided operations are counted", one_sided },
 	};
