@@ -14,8 +14,9 @@
  *   - the caller owns what it passes in; libpf does not keep a pointer to it
  *     after the call. Texts that libpf returns are static;
  *   - one thread at a time may use a context and its peers; any number of
- *     threads at the same time if pf_options.threads is 1. "Thread safe" on a
- *     function means: by any threads at the same time, with any options;
+ *     threads at the same time if pf_options.threads is 1, or after pf_allow_threads.
+ *     "Thread safe" on a function means: by any threads at the same time, with any
+ *     options;
  *   - callbacks run inside pf_progress, or pf_flush, which calls it, on the
  *     thread that called it. A callback may call pf_send, pf_send_pack, pf_put,
  *     pf_get, pf_atomic, pf_posted, pf_flush_test and pf_wake. pf_progress called
@@ -220,6 +221,13 @@ int pf_open(const pf_options *options, pf_context **context);
  * second (see pf_send(3)). No other thread may use the context. NULL is allowed.
  */
 void pf_close(pf_context *context);
+
+/*
+ * From now on any number of threads may use the context, as if pf_options.threads had been 1.
+ * Until it returns no other thread may be in a function of the context; this one may, in a
+ * callback.
+ */
+void pf_allow_threads(pf_context *context);
 
 /*
  * Join the protection domain of a job. secret is length bytes that all processes

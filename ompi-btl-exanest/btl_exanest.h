@@ -17,6 +17,8 @@
 #include <pf.h>
 
 #include "opal/class/opal_bitmap.h"
+#include <stdatomic.h>
+
 #include "opal/class/opal_free_list.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
@@ -27,7 +29,8 @@ BEGIN_C_DECLS
 typedef struct mca_btl_exanest_component_t {
 	mca_btl_base_component_t super;
 
-	pf_context *context; /* NULL unless this job uses exanest */
+	pf_context *context;  /* NULL unless this job uses exanest */
+	_Atomic bool threads; /* several may call libpf; release, acquire: the context allows them */
 	pf_options options;
 	pf_options defaults; /* of libpf on this machine, before the parameters are read */
 	/* MCA variables whose values have names must be ints: one for each option, in their order. */
@@ -77,6 +80,21 @@ typedef struct mca_btl_exanest_module_t {
 OPAL_DECLSPEC extern mca_btl_exanest_component_t mca_btl_exanest_component;
 extern mca_btl_exanest_module_t mca_btl_exanest_module;
 extern mca_btl_exanest_module_t mca_btl_exanest_net_module;
+
+void mca_btl_exanest_allow_threads(void);
+
+/*
+ * First in each function of the BTL that calls libpf. Open MPI may begin to use threads after the
+ * context was opened for one: another session asks for them, or a thread of BTL tcp or of the failure
+ * detector starts. Until then one thread was in MPI, and here it is in libpf only if this is a callback.
+ */
+static inline void mca_btl_exanest_notice_threads(void)
+{
+	if (OPAL_UNLIKELY(opal_using_threads() &&
+			  !atomic_load_explicit(&mca_btl_exanest_component.threads,
+						memory_order_acquire)))
+		mca_btl_exanest_allow_threads();
+}
 
 /* What an endpoint does with sends. */
 enum {

@@ -193,6 +193,18 @@ static void report_not_open(int status, int error)
 		system ? strerror(error) : "");
 }
 
+void mca_btl_exanest_allow_threads(void)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+
+	opal_mutex_lock(&component->lock);
+	if (!atomic_load_explicit(&component->threads, memory_order_relaxed)) {
+		pf_allow_threads(component->context);
+		atomic_store_explicit(&component->threads, true, memory_order_release);
+	}
+	opal_mutex_unlock(&component->lock);
+}
+
 static int open_context(bool threads)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -200,6 +212,7 @@ static int open_context(bool threads)
 	int status;
 
 	component->options.threads = threads;
+	atomic_store_explicit(&component->threads, threads, memory_order_relaxed);
 	if (!component->idle_polls_set && !component->options.idle_polls && yields_when_idle())
 		component->options.idle_polls = PF_IDLE_POLLS_SHARED_CORE;
 	if (!is_only_one() && component->options.idle_sleep > SHARED_SLEEP &&
@@ -284,8 +297,10 @@ free_btls:
 
 static int component_progress(void)
 {
-	int count = pf_progress(mca_btl_exanest_component.context);
+	int count;
 
+	mca_btl_exanest_notice_threads();
+	count = pf_progress(mca_btl_exanest_component.context);
 	if (OPAL_UNLIKELY(!opal_list_is_empty(&mca_btl_exanest_component.waiting)))
 		count += mca_btl_exanest_send_pending();
 	return count;

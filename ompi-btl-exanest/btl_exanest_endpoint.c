@@ -512,6 +512,7 @@ int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 	int rc = OPAL_SUCCESS;
 	size_t i;
 
+	mca_btl_exanest_notice_threads();
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs; i++)
 		endpoints[i] = take_endpoint((mca_btl_exanest_module_t *)btl, procs[i]);
@@ -579,6 +580,7 @@ int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	size_t i;
 
+	mca_btl_exanest_notice_threads();
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs; i++) {
 		/* Left as it is: bml/r2 finds by it that the endpoint is deleted already. */

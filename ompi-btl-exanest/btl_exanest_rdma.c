@@ -75,6 +75,7 @@ new_operation(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
 {
 	mca_btl_exanest_operation_t *operation;
 
+	mca_btl_exanest_notice_threads();
 	operation = (mca_btl_exanest_operation_t *)opal_free_list_get(
 		&mca_btl_exanest_component.operations);
 	if (OPAL_UNLIKELY(NULL == operation))
@@ -252,6 +253,7 @@ int mca_btl_exanest_flush(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 {
 	int status;
 
+	mca_btl_exanest_notice_threads();
 	status = pf_flush(mca_btl_exanest_component.context, endpoint ? endpoint->peer : NULL);
 	(void)mca_btl_exanest_send_pending();
 	return mca_btl_exanest_error(status);

@@ -61,6 +61,7 @@ int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
 {
 	mca_btl_exanest_frag_t *frag = (mca_btl_exanest_frag_t *)descriptor;
 
+	mca_btl_exanest_notice_threads();
 	frag->endpoint = endpoint;
 	frag->tag = tag;
 	if (OPAL_LIKELY(endpoint->queue == MCA_BTL_EXANEST_EMPTY && frag_send(frag) >= 0) ||
@@ -88,6 +89,7 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 	void *payload = NULL;
 	int status;
 
+	mca_btl_exanest_notice_threads();
 	if (OPAL_UNLIKELY(endpoint->queue != MCA_BTL_EXANEST_EMPTY)) {
 		status = PF_ERR_AGAIN;
 	} else if (payload_size && mca_btl_exanest_must_pack(convertor)) {

@@ -21,6 +21,11 @@ void pf_close(pf_context *context)
 		context_close(context);
 }
 
+void pf_allow_threads(pf_context *context)
+{
+	context_allow_threads(context);
+}
+
 void pf_join(pf_context *context, const void *secret, size_t length)
 {
 	device_join(&context->device, secret, length);

@@ -206,6 +206,20 @@ static inline void progress_leave(pf_context *context)
 	atomic_store_explicit(&context->progressing, false, memory_order_release);
 }
 
+/*
+ * No other thread is in libpf but those of libpf, which read none of these. In a callback no lock that
+ * was not taken is released later, so that it suffices to say which thread is inside progress.
+ */
+void context_allow_threads(pf_context *context)
+{
+	context->threads = context->peers.threads = context->operations.threads = true;
+	context->statistics.threads = true;
+	context->posts_wake |= atomic_load_explicit(&context->sleepy, memory_order_relaxed);
+	if (atomic_load_explicit(&context->progressing, memory_order_relaxed))
+		atomic_store_explicit(&context->progress_thread, &thread_mark,
+				      memory_order_relaxed);
+}
+
 int context_progress(pf_context *context)
 {
 	struct host *host = host_of(context);

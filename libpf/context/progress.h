@@ -15,9 +15,10 @@
 int context_progress(pf_context *context);
 int context_flush_test(pf_context *context, const pf_peer *peer, uint64_t mark);
 int context_flush(pf_context *context, const pf_peer *peer);
-/* As pf_descriptor, pf_arm and pf_wake. */
+/* As pf_descriptor, pf_arm, pf_wake and pf_allow_threads. */
 int context_descriptor(pf_context *context, int *fd);
 int context_arm(pf_context *context);
 void context_wake(pf_context *context);
+void context_allow_threads(pf_context *context);
 
 #endif

@@ -132,7 +132,15 @@ static void check_order(pf_context *context, pf_peer *from, uint8_t tag, void *d
 	(*pair_value(me, me->side, 0))++;
 }
 
-static void run(void **state, bool in_thread)
+/* In progress: no other thread uses the context yet. */
+static void allow_threads(pf_context *context, const pf_completion *completion)
+{
+	(void)completion;
+	pf_allow_threads(context);
+	assert_int_equal(pf_flush(context, NULL), PF_ERR_ARGUMENT);
+}
+
+static void run(void **state, bool in_thread, bool later)
 {
 	static const enum pf_stat stats[] = { PF_STAT_SENDS, PF_STAT_PUTS, PF_STAT_GETS,
 					      PF_STAT_ATOMICS };
@@ -143,7 +151,14 @@ static void run(void **state, bool in_thread)
 
 	setup.receive = check_order;
 	setup.thread = in_thread;
+	setup.here.threads = !later;
 	pair = pair_start(&setup);
+	if (later) {
+		assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1,
+				    remote_address(pair->window + THREADS * MIB), 0, 0,
+				    allow_threads, NULL));
+		assert_ok(pf_flush(pair->context, NULL));
+	}
 	for (i = 0; i < THREADS; i++) {
 		workers[i].number = i;
 		workers[i].local = test_alloc(LENGTH);
@@ -159,19 +174,25 @@ static void run(void **state, bool in_thread)
 	assert_int_equal(*pair_value(pair, 1, 1), 0);
 	assert_int_equal(load64(pair->window + THREADS * MIB), THREADS * ROUNDS);
 	for (i = 0; i < ARRAY_SIZE(stats); i++)
-		assert_int_equal(pf_stat(pair->context, stats[i]), THREADS * ROUNDS);
+		assert_int_equal(pf_stat(pair->context, stats[i]),
+				 THREADS * ROUNDS + (later && stats[i] == PF_STAT_ATOMICS));
 	pair_end(pair);
 }
 
 static void test_one_partner(void **state)
 {
-	run(state, false);
+	run(state, false, false);
+}
+
+static void test_allowed_later(void **state)
+{
+	run(state, false, true);
 }
 
 /* The partner's context is in the same process. */
 static void test_two_contexts(void **state)
 {
-	run(state, true);
+	run(state, true, false);
 }
 
 static void *progress_always(void *arg)
@@ -284,9 +305,9 @@ static void test_open(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_ALL(test_one_partner),     IN_ALL(test_two_contexts),
-		IN_MODE(test_flush, DEFAULT), IN_MODE(test_sleeper, DEFAULT),
-		IN_MODE(test_open, DEFAULT),
+		IN_ALL(test_one_partner),       IN_ALL(test_two_contexts),
+		IN_ALL(test_allowed_later),     IN_MODE(test_flush, DEFAULT),
+		IN_MODE(test_sleeper, DEFAULT), IN_MODE(test_open, DEFAULT),
 	};
 
 	return cmocka_run_group_tests_name("threads", tests, NULL, NULL);

@@ -284,6 +284,8 @@ static void sender(void)
 	opal_proc_t *proc = find_process(1);
 
 	give_up_endpoints(proc);
+	result(!component->options.threads && atomic_load(&component->threads),
+	       "the context allows threads that began after MPI_Init");
 	end_receiver(proc);
 	fail_to_connect(find_process(2));
 	printf("1..%d\n", numbers);
@@ -304,14 +306,16 @@ static void receiver(void)
 
 int main(int argc, char **argv)
 {
-	int provided, rank, size;
+	int rank, size;
 
 	alarm(60);
-	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+	MPI_Init(&argc, &argv);
+	/* As Open MPI does if threads begin later: see mca_btl_exanest_notice_threads. */
+	opal_set_using_threads(true);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	if (size != 3 || provided != MPI_THREAD_MULTIPLE || !find_modules()) {
-		fprintf(stderr, "needs 3 ranks, MPI_THREAD_MULTIPLE and --mca btl exanest,self\n");
+	if (size != 3 || !find_modules()) {
+		fprintf(stderr, "needs 3 ranks and --mca btl exanest,self\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	mca_btl_base_active_message_trigger[TAG].cbfunc = receive;

@@ -6,6 +6,7 @@
  *   sessions PATTERN    one of the patterns that sessions --list prints: none if there are no sessions
  */
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,60 @@ static void after_world(void)
 	end(&session);
 }
 
+#define THREADS 4
+#define ROUNDS 300
+
+struct talker {
+	MPI_Comm comm;
+	int number, wrong;
+	pthread_t thread;
+};
+
+/* Both neighbours of a rank do the same with this thread's number as tag. */
+static void *talk(void *arg)
+{
+	struct talker *talker = arg;
+	char *sent = malloc(LARGE), *received = malloc(LARGE);
+	int size, self, left, i, k;
+
+	MPI_Comm_rank(talker->comm, &self);
+	MPI_Comm_size(talker->comm, &size);
+	left = (self + size - 1) % size;
+	for (i = 0; i < ROUNDS; i++) {
+		int length = i % 10 ? SMALL : LARGE;
+
+		memset(sent, self + talker->number + i, (size_t)length);
+		MPI_Sendrecv(sent, length, MPI_CHAR, (self + 1) % size, talker->number, received,
+			     length, MPI_CHAR, left, talker->number, talker->comm,
+			     MPI_STATUS_IGNORE);
+		for (k = 0; k < length; k++)
+			talker->wrong += received[k] != (char)(left + talker->number + i);
+	}
+	free(sent);
+	free(received);
+	return NULL;
+}
+
+/* The first session is for one thread, and has opened the components. */
+static void threads_later(void)
+{
+	struct session session = begin("single");
+	struct talker talkers[THREADS];
+	int provided, i;
+
+	MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+	for (i = 0; i < THREADS && provided == MPI_THREAD_MULTIPLE; i++) {
+		talkers[i] = (struct talker){ .comm = MPI_COMM_WORLD, .number = i };
+		pthread_create(&talkers[i].thread, NULL, talk, &talkers[i]);
+	}
+	while (i-- > 0) {
+		pthread_join(talkers[i].thread, NULL);
+		wrong += talkers[i].wrong;
+	}
+	MPI_Finalize();
+	end(&session);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -160,6 +215,7 @@ static const struct {
 	{ "inside_world", inside_world },
 	{ "around_world", around_world },
 	{ "after_world", after_world },
+	{ "threads_later", threads_later },
 };
 #define PATTERNS (sizeof(patterns) / sizeof(*patterns))
 
