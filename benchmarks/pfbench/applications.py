@@ -113,8 +113,8 @@ def run(options: argparse.Namespace) -> int:
     known = hosts.TRANSPORTS if options.hosts else KNOWN
     peers = cli.named("--transports", options.transports, known, setup.default(known))
     peers += [transports.custom(text) for text in options.add]
-    if KNOWN[0] in peers and KNOWN[0].component not in setup.components:
-        raise cli.Unusable(comparison.SUBJECT_ABSENT)
+    if KNOWN[0] in peers:
+        setup.require_subject()
     missing = [application for application in chosen if not application.path()]
     for line in absent(missing):
         print(line, file=sys.stderr)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence
 
-from . import cli, comparison, hosts, plot, streams, table
-from .comparison import Setup
+from . import cli, hosts, plot, streams, table
+from .comparison import Measurement, Setup
 from .transports import KNOWN, SUBJECT
 
 _STEP = 0.25
@@ -58,47 +58,27 @@ class Run:
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
     setup = Setup(options.build)
-    if KNOWN[0].component not in setup.components:
-        raise cli.Unusable(comparison.SUBJECT_ABSENT)
+    setup.require_subject()
     programs = setup.find(
         "benchmarks/mpi/flow", "benchmarks/pf/paged_flow", "libpf/tools/pf_perf"
     )
-    quick = options.depth == "quick"
-    repetitions = options.repetitions or (1 if quick else 3)
-    seconds = options.seconds or (3 if quick else 6)
-    folder = comparison.results_folder(options.out)
-    line = setup.line()
-    print(f"cache line: {line.text}", file=sys.stderr)
+    seconds = options.seconds or (3 if options.depth == "quick" else 6)
+    measurement = Measurement(setup, options)
     runs: list[Run] = []
-    commands: dict[tuple[str, ...], None] = {}
-    failed = interrupted = False
     with hosts.Hosts(options.mtu, 3, core=False).made() as made:
         made.prepare({"wire": "on", "rate": options.rate, "queue": options.queue})
         # Not in /tmp, which can be a tmpfs and then has nothing to read slowly.
-        with tempfile.TemporaryDirectory(dir=folder.resolve()) as work:
+        with tempfile.TemporaryDirectory(dir=measurement.folder.resolve()) as work:
             (Path(work) / "pages").write_bytes(os.urandom(_PAGES_BYTES))
-            one = _Runs(made, setup, programs, Path(work), seconds, commands)
-            try:
-                for repetition in range(repetitions):
+            one = _Runs(made, measurement, programs, Path(work), seconds)
+            with measurement.interruptible():
+                for repetition in range(measurement.repetitions):
                     for fault in _FAULTS:
                         text = f"beside a slow receiver, {fault}" if fault else "alone"
-                        print(f"{repetition + 1}/{repetitions} {text}", file=sys.stderr)
-                        try:
-                            runs.append(one.run(fault, repetition))
-                        except ValueError as error:
-                            print(f"FAILED: {text}: {error}", file=sys.stderr)
-                            failed = True
-            except KeyboardInterrupt:
-                interrupted = True
-    text = render(runs)
-    _write(runs, folder)
-    facts = {"links": f"rate {options.rate}, queue {options.queue}, MTU {options.mtu}"}
-    comparison.write_texts(setup, folder, text, facts, line, commands)
-    _draw(runs, folder, options.rate)
-    print(f"\n{text}\n\nResults: {folder}")
-    if interrupted:
-        return 130
-    return 1 if failed else 0
+                        measurement.attempt(repetition, text, runs, one.run, fault)
+    _write(runs, measurement.folder)
+    _draw(runs, measurement.folder, options.rate)
+    return measurement.finish(render(runs), cli.link_facts(options))
 
 
 class _Runs:
@@ -107,18 +87,16 @@ class _Runs:
     def __init__(
         self,
         made: hosts.Hosts,
-        setup: Setup,
+        measurement: Measurement,
         programs: dict[str, Path],
         work: Path,
         seconds: int,
-        commands: dict[tuple[str, ...], None],
     ) -> None:
         self._made = made
-        self._setup = setup
+        self._measurement = measurement
         self._programs = programs
         self._work = work
         self._seconds = seconds
-        self._commands = commands
 
     def run(self, fault: str, repetition: int) -> Run:
         """Raises ValueError if a program fails."""
@@ -130,9 +108,8 @@ class _Runs:
             host = "h1" if fault == _LOCAL else "h2"
             together += [self._source(host, address), self._receiver(fault, address, span)]
         for command in together:
-            shown = ["TIME" if part in span[:2] else part for part in command]
-            self._commands.setdefault(tuple(shown))
-        outputs = streams.run_together(together, self._setup.env, self._seconds)
+            self._measurement.note(command, span)
+        outputs = streams.run_together(together, self._measurement.setup.env, self._seconds)
         parsed = [
             streams.parse(output, self._seconds, _STEP) for output in outputs if output
         ]

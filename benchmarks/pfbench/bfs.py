@@ -15,8 +15,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Callable, Iterator, Optional, Sequence
 
-from . import cli, comparison, goals, hosts, launch, streams, table
-from .comparison import Setup
+from . import cli, goals, hosts, launch, streams, table
+from .comparison import Measurement, Setup
 from .goals import Finding
 from .memory_group import MemoryGroup
 from .progress import Progress
@@ -190,14 +190,10 @@ def run(options: argparse.Namespace) -> int:
     chosen = cli.named("--ways", options.ways, WAYS, WAYS if options.hosts else WAYS[:-1])
     setup = Setup(options.build)
     programs = setup.find("benchmarks/pf/bfs", "libpf/tools/pf_perf")
-    repetitions = options.repetitions or (1 if quick else 3)
-    folder = comparison.results_folder(options.out)
-    line = setup.line()
-    print(f"cache line: {line.text}", file=sys.stderr)
+    measurement = Measurement(setup, options)
+    folder = measurement.folder
     runs: list[Run] = []
     facts: dict[str, str] = {}
-    commands: dict[tuple[str, ...], None] = {}
-    failed = interrupted = False
     with contextlib.ExitStack() as stack:
         made = None
         if any(way.name == _HOSTS for way in chosen):
@@ -205,22 +201,16 @@ def run(options: argparse.Namespace) -> int:
         group = _group(stack, facts)
         # Not in /tmp, which can be a tmpfs: what is there is in memory already.
         work = stack.enter_context(tempfile.TemporaryDirectory(dir=folder.resolve()))
-        one = _Runs(setup, programs, Path(work) / "graph", scale, options, commands)
-        try:
+        one = _Runs(measurement, programs, Path(work) / "graph", scale, options)
+        with measurement.interruptible():
             facts.update(one.make())
             one.made, one.group = made, group
-            failed = _measure(one, chosen, repetitions, runs)
-        except KeyboardInterrupt:
-            interrupted = True
+            _measure(measurement, one, chosen, runs)
     text = render(runs, facts)
     if options.goals:
-        text += "\n\n" + goals.render_findings(judge(runs, failed))
+        text += "\n\n" + goals.render_findings(judge(runs, measurement.failed))
     write(runs, folder / "bfs.csv")
-    comparison.write_texts(setup, folder, text, facts, line, commands)
-    print(f"\n{text}\n\nResults: {folder}")
-    if interrupted:
-        return 130
-    return 1 if failed else 0
+    return measurement.finish(text, facts)
 
 
 def _group(stack: contextlib.ExitStack, facts: dict[str, str]) -> Optional[MemoryGroup]:
@@ -238,21 +228,20 @@ class _Runs:
 
     def __init__(
         self,
-        setup: Setup,
+        measurement: Measurement,
         programs: dict[str, Path],
         graph: Path,
         scale: int,
         options: argparse.Namespace,
-        commands: dict[tuple[str, ...], None],
     ) -> None:
         self.made: Optional[hosts.Hosts] = None
         self.group: Optional[MemoryGroup] = None
-        self._setup = setup
+        self._measurement = measurement
+        self._env = measurement.setup.env
         self._programs = programs
         self._graph = graph
         self._scale = scale
         self._options = options
-        self._commands = commands
         self._timeout = options.timeout or 600
         self._bytes = 0
 
@@ -302,12 +291,12 @@ class _Runs:
             self.made.inside("h1", [*limit, *listen]),
         ]
         for each in together:
-            self._commands.setdefault(tuple(each))
-        return streams.run_together(together, self._setup.env, self._timeout)[0]
+            self._measurement.note(each)
+        return streams.run_together(together, self._env, self._timeout)[0]
 
     def _output(self, command: list[str]) -> str:
-        self._commands.setdefault(tuple(command))
-        outcome = launch.run(command, self._setup.env, self._timeout)
+        self._measurement.note(command)
+        outcome = launch.run(command, self._env, self._timeout)
         if outcome.failure:
             tail = launch.error_tail(outcome.errors)
             raise ValueError("\n    ".join([outcome.failure, *tail]))
@@ -323,12 +312,12 @@ def _steps(chosen: Sequence[Way], group: bool) -> Iterator[tuple[Way, str]]:
 
 
 def _measure(
-    one: _Runs, chosen: Sequence[Way], repetitions: int, runs: list[Run]
-) -> bool:
-    """Returns True if a run failed. Each repetition begins with another way."""
+    measurement: Measurement, one: _Runs, chosen: Sequence[Way], runs: list[Run]
+) -> None:
+    """Each repetition begins with another way."""
+    repetitions = measurement.repetitions
     steps = list(_steps(chosen, one.group is not None))
     progress = Progress(sys.stderr, len(steps) * repetitions, repetitions)
-    failed = False
     for repetition in range(repetitions):
         first = repetition % len(steps)
         for way, memory in steps[first:] + steps[:first]:
@@ -338,10 +327,9 @@ def _measure(
                 runs.append(one.run(way, memory, repetition))
             except (ValueError, OSError) as error:
                 progress.say(f"FAILED: {way.name}, {memory} in memory: {error}")
-                failed = True
+                measurement.failed = True
             progress.done((way.name, memory), time.monotonic() - start)
         progress.repetition_done(repetition)
-    return failed
 
 
 def _median(runs: Sequence[Run], way: str, memory: str = _ALL) -> Optional[float]:

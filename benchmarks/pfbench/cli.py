@@ -69,6 +69,11 @@ def add_links(group, queue: str, more: str = "") -> None:
     )
 
 
+def link_facts(options: argparse.Namespace) -> dict[str, str]:
+    """For environment.txt: the values of add_links and add_mtu."""
+    return {"links": f"rate {options.rate}, queue {options.queue}, MTU {options.mtu}"}
+
+
 def add_largest(group) -> None:
     group.add_argument(
         "--max",

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Mapping, Optional, Sequence, Union
+from typing import Callable, Iterator, Mapping, Optional, Sequence, Union
 
 from . import cache_line, environment, goals, launch, plot, programs, store, table
 from . import transports
@@ -55,6 +56,11 @@ class Setup:
 
     def default(self, known: Sequence[Transport]) -> list[Transport]:
         return [t for t in known if not t.optional or t.component in self.components]
+
+    def require_subject(self) -> None:
+        """Raises Unusable if Open MPI does not have its component."""
+        if transports.KNOWN[0].component not in self.components:
+            raise Unusable(SUBJECT_ABSENT)
 
     def find(self, *places: str) -> dict[str, Path]:
         """Programs of the build tree, by file name. Raises Unusable if one is missing."""
@@ -177,6 +183,62 @@ def write_texts(
     (folder / "environment.txt").write_text(
         environment.describe(setup.env, facts, {}, commands)
     )
+
+
+class Measurement:
+    """The runs of a command, and what it writes and prints of them."""
+
+    def __init__(self, setup: Setup, options: argparse.Namespace) -> None:
+        self.setup = setup
+        self.repetitions = options.repetitions or (1 if options.depth == "quick" else 3)
+        self.folder = results_folder(options.out)
+        # A run failed that decides the exit code.
+        self.failed = False
+        self._interrupted = False
+        # Distinct command lines, in order.
+        self._commands: dict[tuple[str, ...], None] = {}
+        self._line = setup.line()
+        print(f"cache line: {self._line.text}", file=sys.stderr)
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """An interrupt ends what is inside, and the command shows what it measured until then."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._interrupted = True
+
+    def attempt(
+        self,
+        repetition: int,
+        text: str,
+        results: list,
+        run: Callable,
+        *arguments,
+        decides: bool = True,
+        detail: str = "",
+    ) -> None:
+        """
+        Append to the results what the run returns, or report its ValueError. decides: whether a
+        failure decides the exit code; detail: of the text when the run starts.
+        """
+        print(f"{repetition + 1}/{self.repetitions} {text}{detail}", file=sys.stderr)
+        try:
+            results.append(run(*arguments, repetition))
+        except ValueError as error:
+            print(f"FAILED: {text}: {error}", file=sys.stderr)
+            self.failed |= decides
+
+    def note(self, command: Sequence[str], span: Sequence[str] = ()) -> None:
+        """Note a command line for environment.txt, without the two times of its span."""
+        shown = ("TIME" if part in span[:2] else part for part in command)
+        self._commands.setdefault(tuple(shown))
+
+    def finish(self, text: str, facts: Mapping[str, str]) -> int:
+        """Write and print the tables. Returns the exit code."""
+        write_texts(self.setup, self.folder, text, facts, self._line, self._commands)
+        print(f"\n{text}\n\nResults: {self.folder}")
+        return 130 if self._interrupted else int(self.failed)
 
 
 def find_build(given: Optional[Path]) -> Optional[Path]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence
 
-from . import cli, comparison, hosts, plot, streams, table
-from .comparison import Setup
+from . import cli, hosts, plot, streams, table
+from .comparison import Measurement, Setup
 from .transports import KNOWN, SUBJECT
 
 _ABOUT = f"""\
@@ -118,15 +118,14 @@ def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
     cases = cases_of(options)
     setup = Setup(options.build)
-    if KNOWN[0].component not in setup.components:
-        raise cli.Unusable(comparison.SUBJECT_ABSENT)
+    setup.require_subject()
     if not setup.own or "flow" not in setup.own.paths:
         raise cli.Unusable("there is no program flow: run ./quickstart build")
     with hosts.Hosts(options.mtu).made() as made:
         made.prepare({"wire": "on", "mark": options.mark})
         if float(options.mark):
             made.write("h0", "/proc/sys/net/ipv4/tcp_ecn", "1")
-        return _measure(Runs(made, setup, options), cases, options)
+        return _measure(made, Measurement(setup, options), cases, options)
 
 
 def cases_of(options: argparse.Namespace) -> list[Case]:
@@ -140,13 +139,12 @@ class Runs:
     """Runs the streams of a case."""
 
     def __init__(
-        self, made: hosts.Hosts, setup: Setup, options: argparse.Namespace
+        self, made: hosts.Hosts, measurement: Measurement, options: argparse.Namespace
     ) -> None:
         self.seconds = options.seconds or (2 if options.depth == "quick" else 6)
-        # Distinct command lines, in order.
-        self.commands: dict[tuple[str, ...], None] = {}
-        self.setup = setup
         self._made = made
+        self._measurement = measurement
+        self._setup = measurement.setup
         self._rate = options.rate
         self._control = options.control
 
@@ -162,9 +160,8 @@ class Runs:
             for command in self._commands(stream, _PORT + number, span)
         ]
         for command in commands:
-            shown = ["TIME" if part in span[:2] else part for part in command]
-            self.commands.setdefault(tuple(shown))
-        outputs = streams.run_together(commands, self.setup.env, self.seconds)
+            self._measurement.note(command, span)
+        outputs = streams.run_together(commands, self._setup.env, self.seconds)
         # The source of a TCP stream prints nothing.
         printed = [output for output in outputs if output]
         if len(printed) != len(case.streams):
@@ -178,7 +175,7 @@ class Runs:
             command = [*placement.launcher, "-n", str(placement.ranks)]
             # There are more polling processes than processors.
             command += ["--mca", "mpi_yield_when_idle", "1", *KNOWN[0].mca(False)]
-            return [[*command, str(self.setup.own.paths["flow"]), *span]]
+            return [[*command, str(self._setup.own.paths["flow"]), *span]]
         python = [sys.executable, "-B", str(_STREAM)]
         sink = [*python, "sink", str(port), *span]
         source = [*python, "source", "h1", str(port), self._control]
@@ -186,42 +183,27 @@ class Runs:
 
 
 def _measure(
-    runs: Runs, cases: Sequence[Case], options: argparse.Namespace
+    made: hosts.Hosts,
+    measurement: Measurement,
+    cases: Sequence[Case],
+    options: argparse.Namespace,
 ) -> int:
-    repetitions = options.repetitions or (1 if options.depth == "quick" else 3)
-    folder = comparison.results_folder(options.out)
-    line = runs.setup.line()
-    print(f"cache line: {line.text}", file=sys.stderr)
+    runs = Runs(made, measurement, options)
     shared: list[Shared] = []
-    failed = interrupted = False
-    try:
-        for repetition in range(repetitions):
+    with measurement.interruptible():
+        for repetition in range(measurement.repetitions):
             for case in cases:
-                print(
-                    f"{repetition + 1}/{repetitions} {case.name}, queue {case.queue}",
-                    file=sys.stderr,
-                )
-                try:
-                    shared.append(runs.run(case, repetition))
-                except ValueError as error:
-                    print(f"FAILED: {case.name}: {error}", file=sys.stderr)
-                    failed = True
-    except KeyboardInterrupt:
-        interrupted = True
-    text = render(shared)
-    _write_rates(shared, folder)
+                queue = f", queue {case.queue}"
+                measurement.attempt(repetition, case.name, shared, runs.run, case, detail=queue)
+    _write_rates(shared, measurement.folder)
     facts = {
         "link": f"rate {options.rate}, MTU {options.mtu}, marked {options.mark} %",
         "tcp": options.control,
         "seconds": f"{runs.seconds}, after {streams.WARM_UP:.0f} not counted",
     }
-    comparison.write_texts(runs.setup, folder, text, facts, line, runs.commands)
-    _draw(shared, folder, options.rate)
-    _draw_shares(shared, folder, options.rate)
-    print(f"\n{text}\n\nResults: {folder}")
-    if interrupted:
-        return 130
-    return 1 if failed else 0
+    _draw(shared, measurement.folder, options.rate)
+    _draw_shares(shared, measurement.folder, options.rate)
+    return measurement.finish(render(shared), facts)
 
 
 _HEADS = ("queue", "streams", "first, MB/s", "second, MB/s", "of the first", "Jain")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
-from . import backpressure, cli, comparison, hosts, plot, streams, table
-from .comparison import Setup
+from . import backpressure, cli, hosts, plot, streams, table
+from .comparison import Measurement, Setup
 from .transports import KNOWN, SUBJECT, Transport
 
 _ABOUT = f"""\
@@ -186,35 +186,22 @@ def _run_hosts(options: argparse.Namespace) -> int:
     counts = cli.counts("--senders", senders, _SENDERS_MOST)
     link = bytes_per_second(options.rate) / 1e6
     setup = Setup(options.build)
-    if KNOWN[0] in chosen and KNOWN[0].component not in setup.components:
-        raise cli.Unusable(comparison.SUBJECT_ABSENT)
+    if KNOWN[0] in chosen:
+        setup.require_subject()
     if not setup.own or "flow" not in setup.own.paths:
         raise cli.Unusable("there is no program flow: run ./quickstart build")
     runs: list[Run] = []
-    failed: set[str] = set()
-    folder = comparison.results_folder(options.out)
-    line = setup.line()
-    print(f"cache line: {line.text}", file=sys.stderr)
-    commands: dict[tuple[str, ...], None] = {}
-    interrupted = False
-    try:
+    measurement = Measurement(setup, options)
+    with measurement.interruptible():
         for count in counts:
             with hosts.Hosts(options.mtu, count + 1, core=False).made() as made:
                 # Every packet crosses alone, as on a cable.
                 made.prepare({"wire": "on", "rate": options.rate, "queue": options.queue})
-                some = _Senders(made, setup, count, options, commands)
-                _measure(some, chosen, options, runs, failed)
-    except KeyboardInterrupt:
-        interrupted = True
-    text = render(runs)
-    _write(runs, folder)
-    facts = {"links": f"rate {options.rate}, queue {options.queue}, MTU {options.mtu}"}
-    comparison.write_texts(setup, folder, text, facts, line, commands)
-    _draw(runs, folder, options.rate)
-    print(f"\n{text}\n\nResults: {folder}")
-    if interrupted:
-        return 130
-    return 1 if SUBJECT in failed else 0
+                senders = _Senders(made, measurement, count, options)
+                _measure(measurement, senders, chosen, runs)
+    _write(runs, measurement.folder)
+    _draw(runs, measurement.folder, options.rate)
+    return measurement.finish(render(runs), cli.link_facts(options))
 
 
 class _Senders:
@@ -223,17 +210,16 @@ class _Senders:
     def __init__(
         self,
         made: hosts.Hosts,
-        setup: Setup,
+        measurement: Measurement,
         count: int,
         options: argparse.Namespace,
-        commands: dict[tuple[str, ...], None],
     ) -> None:
         self.count = count
         self._made = made
-        self._setup = setup
+        self._measurement = measurement
+        self._setup = measurement.setup
         self._seconds = options.seconds or (3 if options.depth == "quick" else 6)
         self._link = bytes_per_second(options.rate) / 1e6
-        self._commands = commands
 
     def run(self, transport: Transport, repetition: int) -> Run:
         """Raises ValueError if it fails."""
@@ -246,8 +232,7 @@ class _Senders:
         command += [*_FLOW, *span]
         python = [sys.executable, "-B", str(_WATCH), f"p{self.count}"]
         watch = self._made.inside("front", [*python, f"{start:.6f}", f"{end:.6f}"])
-        shown = ["TIME" if part in span[:2] else part for part in command]
-        self._commands.setdefault(tuple(shown))
+        self._measurement.note(command, span)
         before = self._retransmitted()
         output, watched = streams.run_together(
             [command, watch], self._setup.env, warm_up + self._seconds
@@ -275,22 +260,16 @@ class _Senders:
 
 
 def _measure(
+    measurement: Measurement,
     senders: _Senders,
     chosen: Sequence[Transport],
-    options: argparse.Namespace,
     runs: list[Run],
-    failed: set[str],
 ) -> None:
-    repetitions = options.repetitions or (1 if options.depth == "quick" else 3)
-    for repetition in range(repetitions):
+    for repetition in range(measurement.repetitions):
         for transport in chosen:
             text = f"{transport.name}, {senders.count} senders"
-            print(f"{repetition + 1}/{repetitions} {text}", file=sys.stderr)
-            try:
-                runs.append(senders.run(transport, repetition))
-            except ValueError as error:
-                print(f"FAILED: {text}: {error}", file=sys.stderr)
-                failed.add(transport.name)
+            decides = transport.name == SUBJECT
+            measurement.attempt(repetition, text, runs, senders.run, transport, decides=decides)
 
 
 def _groups(runs: Sequence[Run]) -> Mapping[tuple[int, str], list[Run]]:

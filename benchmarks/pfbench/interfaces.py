@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import statistics
 import sys
 import time
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence
 
-from . import cli, comparison, hosts, launch, plot, streams, table
-from .comparison import Setup
+from . import cli, hosts, launch, plot, streams, table
+from .comparison import Measurement, Setup
 from .transports import KNOWN, SUBJECT, Transport
 
 _ABOUT = f"""\
@@ -152,34 +153,32 @@ def run(options: argparse.Namespace) -> int:
         "--outages", options.outages, PLACES, PLACES[1:2] if quick else PLACES
     )
     setup = Setup(options.build)
-    if KNOWN[0] in chosen and KNOWN[0].component not in setup.components:
-        raise cli.Unusable(comparison.SUBJECT_ABSENT)
+    if KNOWN[0] in chosen:
+        setup.require_subject()
     if not setup.own or not {"flow", "bw"} <= set(setup.own.paths):
         raise cli.Unusable("there are no programs flow and bw: run ./quickstart build")
     with hosts.Hosts(options.mtu, cables=2).made() as made:
         # Every packet crosses alone, as on a cable.
         made.prepare({"wire": "on", "rate": options.rate, "queue": options.queue})
-        return _measure(_Runs(made, setup), chosen, places, options)
+        return _measure(made, Measurement(setup, options), chosen, places, options)
 
 
 class _Runs:
     """Runs the programs over some of the interfaces."""
 
-    def __init__(self, made: hosts.Hosts, setup: Setup) -> None:
-        self.setup = setup
-        # Distinct command lines, in order.
-        self.commands: dict[tuple[str, ...], None] = {}
+    def __init__(self, made: hosts.Hosts, measurement: Measurement, quick: bool) -> None:
+        self._iterations = "2" if quick else "6"
         self._made = made
+        self._measurement = measurement
+        self._setup = measurement.setup
 
-    def bandwidth(
-        self, transport: Transport, interfaces: str, quick: bool, repetition: int
-    ) -> Bandwidth:
+    def bandwidth(self, interfaces: str, transport: Transport, repetition: int) -> Bandwidth:
         """Raises ValueError if the run fails."""
-        iterations = ["-i", "2" if quick else "6"]
-        command = self._command(transport, interfaces, "bw", [*_BANDWIDTH, *iterations])
-        self.commands.setdefault(tuple(command))
+        arguments = [*_BANDWIDTH, "-i", self._iterations]
+        command = self._command(transport, interfaces, "bw", arguments)
+        self._measurement.note(command)
         before = self._sent()
-        outcome = launch.run(command, self.setup.env, _TIMEOUT)
+        outcome = launch.run(command, self._setup.env, _TIMEOUT)
         if outcome.failure:
             tail = launch.error_tail(outcome.errors or outcome.output)
             raise ValueError("\n    ".join([outcome.failure, *tail]))
@@ -194,13 +193,12 @@ class _Runs:
             raise ValueError("bw printed no bandwidth")
         return Bandwidth(transport.name, interfaces, repetition, rates[0], shares)
 
-    def outage(self, transport: Transport, place: Place, repetition: int) -> Outage:
+    def outage(self, place: Place, transport: Transport, repetition: int) -> Outage:
         """Raises ValueError if the run fails."""
         begin = time.monotonic() + streams.WARM_UP
         span = [f"{begin:.6f}", f"{begin + _END:.6f}", str(_STEP)]
         command = self._command(transport, _BOTH, "flow", [*_FLOW, *span])
-        shown = ["TIME" if part in span[:2] else part for part in command]
-        self.commands.setdefault(tuple(shown))
+        self._measurement.note(command, span)
         times = {}
 
         def change() -> None:
@@ -213,7 +211,7 @@ class _Runs:
                 self._set(place, "up")
                 raise
 
-        output = streams.run_together([command], self.setup.env, _END, change)[0]
+        output = streams.run_together([command], self._setup.env, _END, change)[0]
         arrivals = streams.parse(output, _END, _STEP)
         return Outage(transport.name, place, repetition, arrivals, times["down"], times["up"])
 
@@ -232,64 +230,35 @@ class _Runs:
         command = [*placement.launcher, "-n", str(placement.ranks), *transport.mca(False)]
         name = transport.component[1]
         command += ["--mca", f"btl_{name}_if_include", interfaces]
-        return [*command, str(self.setup.own.paths[program]), *arguments]
+        return [*command, str(self._setup.own.paths[program]), *arguments]
 
 
 def _measure(
-    runs: _Runs,
+    made: hosts.Hosts,
+    measurement: Measurement,
     chosen: Sequence[Transport],
     places: Sequence[Place],
     options: argparse.Namespace,
 ) -> int:
-    quick = options.depth == "quick"
-    repetitions = options.repetitions or (1 if quick else 3)
-    folder = comparison.results_folder(options.out)
-    line = runs.setup.line()
-    print(f"cache line: {line.text}", file=sys.stderr)
+    runs = _Runs(made, measurement, options.depth == "quick")
     widths: list[Bandwidth] = []
     outages: list[Outage] = []
-    failed: set[str] = set()
-    interrupted = False
-
-    def attempt(text: str, transport: Transport, repetition: int, call, results) -> None:
-        print(f"{repetition + 1}/{repetitions} {transport.name}, {text}", file=sys.stderr)
-        try:
-            results.append(call())
-        except ValueError as error:
-            print(f"FAILED: {transport.name}, {text}: {error}", file=sys.stderr)
-            failed.add(transport.name)
-
-    try:
-        for repetition in range(repetitions):
-            for interfaces in (_FIRST, _BOTH):
-                for transport in chosen:
-                    attempt(
-                        f"bandwidth over {interfaces}",
-                        transport,
-                        repetition,
-                        lambda: runs.bandwidth(transport, interfaces, quick, repetition),
-                        widths,
-                    )
-            for place in places:
-                for transport in chosen:
-                    attempt(
-                        f"{place.interface} of {place.host} goes down",
-                        transport,
-                        repetition,
-                        lambda: runs.outage(transport, place, repetition),
-                        outages,
-                    )
-    except KeyboardInterrupt:
-        interrupted = True
-    text = render(widths, outages)
-    _write(widths, outages, folder)
-    facts = {"links": f"rate {options.rate}, queue {options.queue}, MTU {options.mtu}"}
-    comparison.write_texts(runs.setup, folder, text, facts, line, runs.commands)
-    _draw(outages, folder, options.rate)
-    print(f"\n{text}\n\nResults: {folder}")
-    if interrupted:
-        return 130
-    return 1 if SUBJECT in failed else 0
+    steps = [
+        (f"bandwidth over {interfaces}", widths, runs.bandwidth, interfaces)
+        for interfaces in (_FIRST, _BOTH)
+    ] + [
+        (f"{place.interface} of {place.host} goes down", outages, runs.outage, place)
+        for place in places
+    ]
+    with measurement.interruptible():
+        for repetition in range(measurement.repetitions):
+            for (text, *step), transport in itertools.product(steps, chosen):
+                text = f"{transport.name}, {text}"
+                decides = transport.name == SUBJECT
+                measurement.attempt(repetition, text, *step, transport, decides=decides)
+    _write(widths, outages, measurement.folder)
+    _draw(outages, measurement.folder, options.rate)
+    return measurement.finish(render(widths, outages), cli.link_facts(options))
 
 
 def render(widths: Sequence[Bandwidth], outages: Sequence[Outage]) -> str:
