@@ -30,7 +30,7 @@ uint64_t graph_vertices(const struct graph *graph)
 	return (uint64_t)1 << graph->scale;
 }
 
-uint64_t graph_edges(const struct graph *graph)
+static uint64_t graph_edges(const struct graph *graph)
 {
 	return graph_vertices(graph) * graph->factor;
 }
@@ -55,7 +55,7 @@ static uint32_t permute(const struct graph *graph, uint64_t seed, uint64_t verte
 	return (uint32_t)vertex;
 }
 
-void graph_edge(const struct graph *graph, uint64_t number, uint32_t *from, uint32_t *to)
+static void graph_edge(const struct graph *graph, uint64_t number, uint32_t *from, uint32_t *to)
 {
 	uint64_t base = pattern_random(graph->seed), bits = 0, row = 0, column = 0;
 	uint32_t level, draw;

@@ -31,10 +31,8 @@ struct graph_rows {
 };
 
 uint64_t graph_vertices(const struct graph *graph);
-uint64_t graph_edges(const struct graph *graph);
 /* Number of columns: two for each edge. */
 uint64_t graph_columns(const struct graph *graph);
-void graph_edge(const struct graph *graph, uint64_t number, uint32_t *from, uint32_t *to);
 
 /* Returns 0, or -1 after an error message. graph_free frees the rows. */
 int graph_build(const struct graph *graph, struct graph_rows *rows);
