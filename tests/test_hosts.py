@@ -13,12 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from waiting import LIMIT, wait_until
+
 HERE = Path(__file__).resolve().parent
 SCRIPT = str(HERE / "hosts")
 NAME = f"check-{os.getpid()}"
 FOLDER = f"{os.environ.get('XDG_RUNTIME_DIR', '/tmp')}/exanest-hosts.{os.getuid()}"
-PATIENCE = int(os.environ.get("EXANEST_TEST_PATIENCE", 1))
-LIMIT = 60 * PATIENCE  # s, for one command
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 
@@ -57,16 +57,17 @@ def processes(variable):
             pass
 
 
-def nothing_left(before, name=NAME):
-    """What the machine has of the hosts is gone, within five seconds."""
-    state = f"{FOLDER}.{name}"
-    for _ in range(50):
-        left = [*processes(f"EXANEST_HOSTS_STATE={state}"), *(links() - before)]
-        left += [state] * (os.path.lexists(state) or state in Path("/proc/self/mounts").read_text())
-        if not left:
-            return
-        time.sleep(0.1)
-    assert not left
+def left(before):
+    """What the machine has of the hosts."""
+    state = f"{FOLDER}.{NAME}"
+    found = [*processes(f"EXANEST_HOSTS_STATE={state}"), *(links() - before)]
+    mounted = state in Path("/proc/self/mounts").read_text()
+    return found + [state] * (os.path.lexists(state) or mounted)
+
+
+def nothing_left(before):
+    """It is gone within five seconds."""
+    assert wait_until(lambda: not left(before), 5), left(before)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,9 +121,7 @@ def traffic(tmp_path):
         receiver = subprocess.Popen(
             [SCRIPT, "exec", "h1", *program, "receive", *arguments], stdout=subprocess.PIPE,
             env={**os.environ, "EXANEST_HOSTS": name})
-        end = time.monotonic() + 20 * PATIENCE
-        while not ready.exists() and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_until(ready.exists)
         hosts("exec", "h0", *program, "send", *arguments, name=name)
         sent.touch()
         counts = json.loads(receiver.communicate(timeout=LIMIT)[0])
@@ -383,11 +382,7 @@ def test_run_that_is_stopped_leaves_no_process(three):
     command = ["sleep", f"300.{os.getpid()}"]
 
     def running(number):
-        for _ in range(300):
-            if list(command_lines()).count(command) == number:
-                return True
-            time.sleep(0.05)
-        return False
+        return wait_until(lambda: list(command_lines()).count(command) == number)
 
     process = subprocess.Popen(
         [SCRIPT, "run", "-n", "4", *command], env={**os.environ, "EXANEST_HOSTS": NAME},

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import LIMIT
+
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[2]
 BUILD = Path(os.environ.get("BUILD") or os.environ.get("top_builddir") or TOP / "build").resolve()
@@ -40,7 +42,7 @@ class Tools:
     def run(self, *command, **variables):
         done = subprocess.run(
             command, env={**self.environment, **variables}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=120)
+            capture_output=True, text=True, timeout=LIMIT)
         print(done.stdout, done.stderr, f"exit status {done.returncode}", sep="\n")
         return done
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from waiting import wait_until
+from waiting import LIMIT, wait_until
 
 
 class Listener:
@@ -16,7 +16,7 @@ class Listener:
 
     def end(self):
         """Its exit status and output; the address is gone."""
-        status = self.process.wait(timeout=60)
+        status = self.process.wait(timeout=LIMIT)
         print(output := self.process.output.read_text())
         return status, output
 
@@ -59,7 +59,7 @@ def test_listener_ends_when_its_caller_is_killed(tools, listener):
 def test_caller_ends_when_its_listener_is_killed(tools, listener):
     caller = listener.connect(tools)
     listener.process.kill()
-    assert caller.wait(timeout=60) == 1
+    assert caller.wait(timeout=LIMIT) == 1
     assert "the peer's process is gone" in caller.output.read_text()
 
 
