@@ -2,86 +2,75 @@
 """What pf_info and pf_perf say of PF_* variables that are wrong."""
 
 import json
-import os
-import pathlib
-import subprocess
 
 import pytest
 
-BUILD = os.environ.get("BUILD") or os.environ.get("top_builddir")
-TOOLS = pathlib.Path(BUILD or pathlib.Path(__file__).parents[3] / "build") / "libpf" / "tools"
 TOOL = {
     "pf_info": ["--options"],
     "pf_perf": ["--test", "put-latency", "--sizes", "8", "--iterations", "10",
                 "--repetitions", "1", "--cores", "none"],
 }
-tools = pytest.mark.parametrize("tool", TOOL)
+each_tool = pytest.mark.parametrize("tool", TOOL)
 
 
-def run(tool, *arguments, cache="/nonexistent", **variables):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PF_")}
-    environment.update(variables, XDG_CACHE_HOME=str(cache))
-    return subprocess.run([TOOLS / tool, *(arguments or TOOL[tool])], env=environment,
-                          capture_output=True, text=True, timeout=120)
-
-
-def option(name, **variables):
-    result = run("pf_info", "--json", "--options", **variables)
+def option(tools, name, **variables):
+    result = tools.run("pf_info", "--json", "--options", **variables)
     (found,) = [entry for entry in json.loads(result.stdout)["options"] if entry["name"] == name]
     return found["value"], found["origin"]
 
 
 @pytest.fixture
-def calibrated(tmp_path):
-    """A cache folder with a calibration of this machine that sets eager_limit to 12288."""
-    shown = json.loads(run("pf_info", "--json", "--calibration").stdout)["calibration"]
-    (tmp_path / "libpf").mkdir()
-    (tmp_path / "libpf" / "calibration").write_text(
+def calibrated(tools):
+    """The tools with a calibration of this machine that sets eager_limit to 12288."""
+    shown = json.loads(tools.run("pf_info", "--json", "--calibration").stdout)["calibration"]
+    tools.calibration.parent.mkdir(parents=True)
+    tools.calibration.write_text(
         f"# libpf calibration 2\nmachine = {shown['machine']}\neager_limit = 12288\n")
-    return tmp_path
+    return tools
 
 
 def test_an_invalid_variable_leaves_the_calibrated_value_and_its_origin(calibrated):
-    assert option("eager_limit", cache=calibrated) == (12288, "calibration")
-    assert option("eager_limit", cache=calibrated, PF_EAGER_LIMIT="abc") == (12288, "calibration")
-    assert option("eager_limit", cache=calibrated, PF_EAGER_LIMIT="8K") == (8192, "environment")
+    assert option(calibrated, "eager_limit") == (12288, "calibration")
+    assert option(calibrated, "eager_limit", PF_EAGER_LIMIT="abc") == (12288, "calibration")
+    assert option(calibrated, "eager_limit", PF_EAGER_LIMIT="8K") == (8192, "environment")
 
 
-def test_an_invalid_variable_leaves_the_default_and_its_origin():
-    assert option("eager_limit", PF_EAGER_LIMIT="abc")[1] == "default"
+def test_an_invalid_variable_leaves_the_default_and_its_origin(tools):
+    assert option(tools, "eager_limit", PF_EAGER_LIMIT="abc")[1] == "default"
 
 
-@tools
-def test_every_invalid_variable_is_reported(tool):
-    result = run(tool, PF_EAGER_LIMIT="abc", PF_RING_SIZE="100000")
+@each_tool
+def test_every_invalid_variable_is_reported(tools, tool):
+    result = tools.run(tool, *TOOL[tool], PF_EAGER_LIMIT="abc", PF_RING_SIZE="100000")
     assert result.returncode == 1
     assert "PF_EAGER_LIMIT=abc is invalid: must be from 64 to 16777216" in result.stderr
     assert "PF_RING_SIZE=100000 is invalid: must be a power of two" in result.stderr
 
 
-@tools
+@each_tool
 @pytest.mark.parametrize("name, nearest", [
     ("PF_RNG_SIZE", "PF_RING_SIZE"),
     ("PF_EAGERLIMIT", "PF_EAGER_LIMIT"),
     ("PF_IF_INCLUDES", "PF_IF_INCLUDE"),
 ])
-def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(tool, name, nearest):
-    result = run(tool, **{name: "1"})
+def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(tools, tool, name, nearest):
+    result = tools.run(tool, *TOOL[tool], **{name: "1"})
     assert result.returncode == 0
     (line,) = result.stderr.splitlines()
     assert name in line and line.endswith(nearest)
 
 
-@tools
-def test_an_unknown_variable_is_a_warning(tool):
-    result = run(tool, PF_BUFFALO="1")
+@each_tool
+def test_an_unknown_variable_is_a_warning(tools, tool):
+    result = tools.run(tool, *TOOL[tool], PF_BUFFALO="1")
     assert result.returncode == 0
     (line,) = result.stderr.splitlines()
     assert "PF_BUFFALO is not an option of libpf" in line
 
 
-@tools
-def test_valid_variables_cause_no_warning(tool):
-    result = run(tool, PF_RING_SIZE="64K", PF_IF_INCLUDE="lo", PF_TEST_ANYTHING="1")
+@each_tool
+def test_valid_variables_cause_no_warning(tools, tool):
+    result = tools.run(
+        tool, *TOOL[tool], PF_RING_SIZE="64K", PF_IF_INCLUDE="lo", PF_TEST_ANYTHING="1")
     assert result.returncode == 0
     assert result.stderr == ""

@@ -2,14 +2,9 @@
 """pf_info and pf_perf say what the network options do here, and reject those that cannot work."""
 
 import json
-import os
-import pathlib
-import subprocess
 
 import pytest
 
-BUILD = os.environ.get("BUILD") or os.environ.get("top_builddir")
-TOOLS = pathlib.Path(BUILD or pathlib.Path(__file__).parents[3] / "build") / "libpf" / "tools"
 MALFORMED = [
     ("PF_IF_INCLUDE", "10.0.0.0/99", "10.0.0.0/99"),
     ("PF_IF_INCLUDE", "lo, fd00::/129 ,eth0", "fd00::/129"),
@@ -17,58 +12,51 @@ MALFORMED = [
 ]
 
 
-def run(tool, *arguments, **variables):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PF_")}
-    environment.update(variables, XDG_CACHE_HOME="/nonexistent")
-    return subprocess.run([TOOLS / tool, *arguments], env=environment, capture_output=True,
-                          text=True, timeout=120)
-
-
-def paths(**variables):
-    result = run("pf_info", "--json", "--paths", "--capabilities", **variables)
+def paths(tools, **variables):
+    result = tools.run("pf_info", "--json", "--paths", "--capabilities", **variables)
     assert result.returncode == 0, result.stderr
     info = json.loads(result.stdout)
     return info["paths"], {entry["name"]: entry for entry in info["capabilities"]}
 
 
-def measure(**variables):
-    return run("pf_perf", "--test", "put-latency", "--sizes", "8", "--iterations", "10",
-               "--repetitions", "1", **variables)
+def measure(tools, **variables):
+    return tools.run("pf_perf", "--test", "put-latency", "--sizes", "8", "--iterations", "10",
+                     "--repetitions", "1", **variables)
 
 
-def test_other_hosts_are_reached_over_the_interfaces():
-    shown, capabilities = paths(PF_IF_INCLUDE="lo")
+def test_other_hosts_are_reached_over_the_interfaces(tools):
+    shown, capabilities = paths(tools, PF_IF_INCLUDE="lo")
     assert capabilities["network"]["available"]
     assert "UDP packets, over lo 127.0.0.1" in shown["other hosts"]
     assert "shared memory" in shown["messages"]
 
 
-def test_other_hosts_are_not_reachable_when_the_network_is_off():
-    shown, capabilities = paths(PF_NETWORK="off")
+def test_other_hosts_are_not_reachable_when_the_network_is_off(tools):
+    shown, capabilities = paths(tools, PF_NETWORK="off")
     assert not capabilities["network"]["available"]
     assert shown["other hosts"] == "not reachable: the option network is off"
 
 
-def test_other_hosts_are_not_reachable_without_an_interface():
-    shown, _ = paths(PF_IF_INCLUDE="nosuch0")
+def test_other_hosts_are_not_reachable_without_an_interface(tools):
+    shown, _ = paths(tools, PF_IF_INCLUDE="nosuch0")
     assert shown["other hosts"].startswith("not reachable: ")
     assert "if_include" in shown["other hosts"]
 
 
-def test_always_replaces_the_paths_on_this_host():
-    shown, _ = paths(PF_NETWORK="always", PF_IF_INCLUDE="lo")
+def test_always_replaces_the_paths_on_this_host(tools):
+    shown, _ = paths(tools, PF_NETWORK="always", PF_IF_INCLUDE="lo")
     assert "UDP packets" in shown["this host"]
     assert not {"messages", "transfers", "short transfers", "atomics"} & set(shown)
 
 
-def test_always_is_measured_over_the_network():
-    result = measure(PF_NETWORK="always", PF_IF_INCLUDE="lo")
+def test_always_is_measured_over_the_network(tools):
+    result = measure(tools, PF_NETWORK="always", PF_IF_INCLUDE="lo")
     assert result.returncode == 0, result.stderr
     assert "# transfers: packets over the network" in result.stdout
 
 
-def test_always_without_an_interface_is_an_error():
-    result = measure(PF_NETWORK="always", PF_IF_INCLUDE="nosuch0")
+def test_always_without_an_interface_is_an_error(tools):
+    result = measure(tools, PF_NETWORK="always", PF_IF_INCLUDE="nosuch0")
     assert result.returncode == 1
     assert "PF_NETWORK=always" in result.stderr and "if_include" in result.stderr
     assert result.stdout == ""
@@ -76,9 +64,9 @@ def test_always_without_an_interface_is_an_error():
 
 @pytest.mark.parametrize("tool", ["pf_info", "pf_perf"])
 @pytest.mark.parametrize("variable, value, element", MALFORMED)
-def test_a_malformed_list_of_interfaces_is_an_error(tool, variable, value, element):
+def test_a_malformed_list_of_interfaces_is_an_error(tools, tool, variable, value, element):
     arguments = ["--test", "put-latency", "--sizes", "8"] if tool == "pf_perf" else ["--paths"]
-    result = run(tool, *arguments, **{variable: value})
+    result = tools.run(tool, *arguments, **{variable: value})
     assert result.returncode == 1
     assert f"{variable}={value} is invalid" in result.stderr
     assert element in result.stderr
