@@ -296,11 +296,7 @@ class _Runs:
 
     def _output(self, command: list[str]) -> str:
         self._measurement.note(command)
-        outcome = launch.run(command, self._env, self._timeout)
-        if outcome.failure:
-            tail = launch.error_tail(outcome.errors)
-            raise ValueError("\n    ".join([outcome.failure, *tail]))
-        return outcome.output
+        return launch.output_of(launch.run(command, self._env, self._timeout))
 
 
 def _steps(chosen: Sequence[Way], group: bool) -> Iterator[tuple[Way, str]]:

@@ -178,15 +178,12 @@ class _Runs:
         command = self._command(transport, interfaces, "bw", arguments)
         self._measurement.note(command)
         before = self._sent()
-        outcome = launch.run(command, self._setup.env, _TIMEOUT)
-        if outcome.failure:
-            tail = launch.error_tail(outcome.errors or outcome.output)
-            raise ValueError("\n    ".join([outcome.failure, *tail]))
+        output = launch.output_of(launch.run(command, self._setup.env, _TIMEOUT))
         sent = [after - start for after, start in zip(self._sent(), before)]
         shares = tuple(part / (sum(sent) or 1) for part in sent)
         rates = [
             float(line.split()[1])
-            for line in outcome.output.splitlines()
+            for line in output.splitlines()
             if line.split()[:1] == [str(_SIZE)]
         ]
         if len(rates) != 1:

@@ -153,6 +153,14 @@ def error_tail(text: str) -> list[str]:
     return lines[-ERROR_LINES:]
 
 
+def output_of(outcome: Outcome, about: str = "") -> str:
+    """Raises ValueError, with the end of what the run printed, if it failed."""
+    if outcome.failure:
+        tail = error_tail(outcome.errors or outcome.output)
+        raise ValueError("\n    ".join([outcome.failure + about, *tail]))
+    return outcome.output
+
+
 def bindings(errors: str) -> dict[int, str]:
     """The cores of each rank, as mpirun reports them; empty if it is not bound."""
     return {

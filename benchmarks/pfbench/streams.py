@@ -82,12 +82,10 @@ def run_together(
             stack.callback(lambda: [future.exception() for future in running])
             if meanwhile:
                 meanwhile()
-    for command, future in zip(commands, running):
-        outcome = future.result()
-        if outcome.failure:
-            tail = launch.error_tail(outcome.errors or outcome.output)
-            raise ValueError("\n    ".join([f"{outcome.failure}: {command}", *tail]))
-    return [future.result().output for future in running]
+    return [
+        launch.output_of(future.result(), f": {command}")
+        for command, future in zip(commands, running)
+    ]
 
 
 def jain(rates: Sequence[float]) -> float:
