@@ -8,12 +8,11 @@ import re
 import shlex
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from waiting import wait_until
+from waiting import LIMIT, wait_until
 
 TOP = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD") or os.environ.get("top_builddir") or TOP / "build").resolve()
@@ -22,7 +21,7 @@ CC = os.environ.get("CC") or "cc"
 
 # Of the store, which does not fit into the memory that the server may use.
 RECORDS = 32 << 10
-LIMIT = 12 << 20
+MEMORY = 12 << 20
 GETS = 5000
 
 # The ways of the bytes, by the environment.
@@ -52,7 +51,7 @@ class Group:
         try:
             path.mkdir()
             self.path = path
-            (path / limit).write_text(str(LIMIT))
+            (path / limit).write_text(str(MEMORY))
         except OSError:
             self.remove()
 
@@ -99,7 +98,7 @@ class Programs:
     @staticmethod
     def end(program):
         """Its exit status, and what it printed."""
-        output, _ = program.communicate(timeout=120)
+        output, _ = program.communicate(timeout=LIMIT)
         print(output)
         return program.returncode, output
 
@@ -170,13 +169,12 @@ def serve(programs, store, **settings):
     return server, contact
 
 
-def job_counter(server, name):
-    """A counter of the server's libpf, as pf_info --job shows it."""
-    output = subprocess.run([BUILD / "libpf/tools/pf_info", "--job", "--json"], check=True,
-                            capture_output=True, text=True, timeout=60).stdout
-    (process,) = [process for job in json.loads(output)["jobs"] for process in job["processes"]
-                  if process["pid"] == server.pid]
-    return process["statistics"][name]
+def job_counter(pid, name):
+    """A counter of a process's libpf, as pf_info --job shows it; 0 before its pf_open."""
+    output = subprocess.run([BUILD / "libpf/tools/pf_info", "--job", "--json"],
+                            capture_output=True, text=True, timeout=LIMIT).stdout
+    return sum(process["statistics"][name] for job in json.loads(output or '{"jobs": []}')["jobs"]
+               for process in job["processes"] if process["pid"] == pid)
 
 
 @ways
@@ -185,7 +183,7 @@ def test_a_file_comes_from_absent_pages(programs, way):
     copy = programs.folder / "copy"
     with open(copy, "wb") as output:
         done = subprocess.run([EXAMPLES / "first", store], stdin=subprocess.DEVNULL, stdout=output,
-                              stderr=subprocess.PIPE, text=True, timeout=120,
+                              stderr=subprocess.PIPE, text=True, timeout=LIMIT,
                               env=programs.environment(WAYS[way]))
     faults = re.fullmatch(r"(\d+) bytes, page faults: \d+ here, (\d+) in the child\n", done.stderr)
     assert done.returncode == 0 and int(faults[1]) == RECORDS << 10
@@ -201,7 +199,7 @@ def test_values_come_from_absent_pages_and_a_killed_client_disturbs_nobody(progr
     before = major_faults(server)
     victim = programs.start("keyvalue", "--get", contact, 10**9, **WAYS[way])
     others = [programs.start("keyvalue", "--get", contact, GETS, **WAYS[way]) for _ in range(2)]
-    time.sleep(0.3)
+    assert wait_until(lambda: job_counter(victim.pid, "gets"))
     assert victim.poll() is None
     victim.send_signal(signal.SIGKILL)
     outputs = [programs.end(other) for other in others]
@@ -212,9 +210,9 @@ def test_values_come_from_absent_pages_and_a_killed_client_disturbs_nobody(progr
     faults = major_faults(server) - before
     print(f"{faults} major faults of the server, group: {group.path}")
     # More than fit into its memory, or, where that is not bounded, those of the first client.
-    assert faults > (LIMIT // os.sysconf("SC_PAGESIZE") if group.path else GETS // 10)
+    assert faults > (MEMORY // os.sysconf("SC_PAGESIZE") if group.path else GETS // 10)
     if way == "network":  # where the owner of the memory counts
-        assert job_counter(server, "local_faults") > GETS // 10
+        assert job_counter(server.pid, "local_faults") > GETS // 10
     else:
         assert sum(waited(output) for _, output in outputs) > GETS // 10
 
@@ -224,7 +222,7 @@ def test_a_client_says_that_the_server_died(programs):
     programs.run("keyvalue", "--make", store, 100)
     server, contact = serve(programs, store)
     client = programs.start("keyvalue", "--get", contact, 10**9)
-    time.sleep(0.3)
+    assert wait_until(lambda: job_counter(client.pid, "gets"))
     server.kill()
     status, output = programs.end(client)
     assert status == 1 and "pf_get: the peer's process is gone" in output
@@ -270,7 +268,7 @@ def test_workers_count_primes(programs, way):
 def test_workers_that_die_are_reported_and_their_ranges_counted(programs, way):
     first = programs.start("workqueue", 4, 3000000, **WAYS[way])
     workers = wait_until(lambda: len(found := children(first)) == 4 and found)
-    time.sleep(0.3)
+    assert wait_until(lambda: all(job_counter(worker, "atomics") for worker in workers[:2]))
     assert first.poll() is None
     for worker in workers[:2]:
         os.kill(worker, signal.SIGKILL)
@@ -284,8 +282,8 @@ def test_workers_that_die_are_reported_and_their_ranges_counted(programs, way):
 
 def test_workers_end_with_the_first_process(programs):
     first = programs.start("workqueue", 2, 10**8)
-    assert wait_until(lambda: len(children(first)) == 2)
-    time.sleep(0.3)
+    workers = wait_until(lambda: len(found := children(first)) == 2 and found)
+    assert wait_until(lambda: all(job_counter(worker, "atomics") for worker in workers))
     first.kill()
     # Its end is that of the last process that can write.
     _, output = programs.end(first)
