@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The examples, with real page faults and processes that die."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pfbench.memory_group import MemoryGroup
 from waiting import LIMIT, wait_until
 
 TOP = Path(__file__).resolve().parents[2]
@@ -33,47 +35,6 @@ WAYS = {
 ways = pytest.mark.parametrize("way", WAYS)
 
 
-class Group:
-    """A memory control group, of either version of the kernel's interface."""
-
-    def __init__(self):
-        self.path = None
-        for line in Path("/proc/self/mounts").read_text().splitlines():
-            _, folder, kind, options, *_ = line.split()
-            control = Path(folder, "cgroup.subtree_control")
-            if kind == "cgroup2" and control.exists() and "memory" in control.read_text().split():
-                self._make(Path(folder), "memory.max")
-            elif kind == "cgroup" and "memory" in options.split(","):
-                self._make(Path(folder), "memory.limit_in_bytes")
-
-    def _make(self, folder, limit):
-        path = folder / f"pf-examples-{os.getpid()}"
-        try:
-            path.mkdir()
-            self.path = path
-            (path / limit).write_text(str(MEMORY))
-        except OSError:
-            self.remove()
-
-    def enter(self):
-        """In the child that will be the server."""
-        if self.path:
-            (self.path / "cgroup.procs").write_text(str(os.getpid()))
-
-    def remove(self):
-        if self.path:
-            def removed():
-                try:
-                    self.path.rmdir()
-                    return True
-                except FileNotFoundError:
-                    return True
-                except OSError:
-                    return False
-            wait_until(removed)
-            self.path = None
-
-
 class Programs:
     def __init__(self, folder):
         self.folder = folder
@@ -84,11 +45,11 @@ class Programs:
         mine = {k: v for k, v in os.environ.items() if not k.startswith("PF_")}
         return {**mine, "XDG_CACHE_HOME": "/nonexistent", **variables}
 
-    def start(self, *command, before=None, **variables):
-        program = subprocess.Popen([EXAMPLES / command[0], *map(str, command[1:])],
+    def start(self, *command, group=None, **variables):
+        line = [str(EXAMPLES / command[0]), *map(str, command[1:])]
+        program = subprocess.Popen(group.inside(line) if group else line,
                                    env=self.environment(variables), stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                   preexec_fn=before)
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.started.append(program)
         return program
 
@@ -111,9 +72,15 @@ class Programs:
 
 @pytest.fixture
 def group():
-    group = Group()
-    yield group
-    group.remove()
+    """A memory cgroup with room for a part of the store; None where none can be made."""
+    with contextlib.ExitStack() as stack:
+        try:
+            group = stack.enter_context(MemoryGroup().made())
+            group.limit(MEMORY)
+        except (OSError, ValueError) as error:
+            print(error)
+            group = None
+        yield group
 
 
 # After the group: the processes in it end first.
@@ -195,7 +162,7 @@ def test_a_file_comes_from_absent_pages(programs, way):
 @ways
 def test_values_come_from_absent_pages_and_a_killed_client_disturbs_nobody(programs, group, way):
     store = make_store(programs)
-    server, contact = serve(programs, store, before=group.enter, **WAYS[way])
+    server, contact = serve(programs, store, group=group, **WAYS[way])
     before = major_faults(server)
     victim = programs.start("keyvalue", "--get", contact, 10**9, **WAYS[way])
     others = [programs.start("keyvalue", "--get", contact, GETS, **WAYS[way]) for _ in range(2)]
@@ -208,9 +175,9 @@ def test_values_come_from_absent_pages_and_a_killed_client_disturbs_nobody(progr
     assert all(f"{GETS} correct values" in output for _, output in outputs)
     assert server.poll() is None
     faults = major_faults(server) - before
-    print(f"{faults} major faults of the server, group: {group.path}")
+    print(f"{faults} major faults of the server, group: {bool(group)}")
     # More than fit into its memory, or, where that is not bounded, those of the first client.
-    assert faults > (MEMORY // os.sysconf("SC_PAGESIZE") if group.path else GETS // 10)
+    assert faults > (MEMORY // os.sysconf("SC_PAGESIZE") if group else GETS // 10)
     if way == "network":  # where the owner of the memory counts
         assert job_counter(server.pid, "local_faults") > GETS // 10
     else:
