@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "patience.h"
+
 #define STEP_END UINT32_MAX
 
 struct side {
@@ -528,15 +530,6 @@ static void hung(int number)
 			say_number("#   has ended, as process ", (uint64_t)test.pids[side]);
 	}
 	_exit(1);
-}
-
-/* How many times slower than usual this machine may be, for example when it is emulated. */
-static unsigned patience(void)
-{
-	const char *factor = getenv("EXANEST_TEST_PATIENCE");
-	unsigned value = factor ? (unsigned)strtoul(factor, NULL, 10) : 1;
-
-	return value ? value : 1;
 }
 
 struct pair *pair_start(const struct pair_setup *setup)

@@ -8,10 +8,21 @@
 #include <unistd.h>
 
 #include "host/inbox.h"
-
-#define WHILE_MS 5000
+#include "patience.h"
 
 struct observed observed;
+
+/* Time limit for the other end, ms. */
+static int limit(void)
+{
+	return 5000 * (int)patience();
+}
+
+int stranger_set_up(void **state)
+{
+	alarm(100 * patience());
+	return sodium_init() < 0 ? -1 : 0;
+}
 
 static void on_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
 {
@@ -53,9 +64,9 @@ void stranger_progress(pf_context *context, unsigned milliseconds)
 
 bool stranger_await_error(pf_context *context)
 {
-	unsigned i;
+	int i;
 
-	for (i = 0; i < WHILE_MS && !observed.errors; i++)
+	for (i = 0; i < limit() && !observed.errors; i++)
 		stranger_progress(context, 1);
 	return observed.errors;
 }
@@ -103,7 +114,7 @@ int stranger_accept(int listener)
 	struct pollfd ready = { .fd = listener, .events = POLLIN };
 	int socket;
 
-	assert_int_equal(poll(&ready, 1, WHILE_MS), 1);
+	assert_int_equal(poll(&ready, 1, limit()), 1);
 	socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	assert_true(socket >= 0);
 	return socket;
@@ -193,7 +204,7 @@ int stranger_hear(int socket, struct connection_message *message, int *fd)
 {
 	struct pollfd ready = { .fd = socket, .events = POLLIN };
 
-	if (poll(&ready, 1, WHILE_MS) != 1)
+	if (poll(&ready, 1, limit()) != 1)
 		return PF_ERR_AGAIN;
 	return connection_message_receive(socket, message, fd);
 }

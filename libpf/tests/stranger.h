@@ -16,6 +16,8 @@ extern struct observed {
 	unsigned messages;
 } observed;
 
+/* The cmocka setup of a group: end the program after a while. */
+int stranger_set_up(void **state);
 /* A context that reports to observed. */
 pf_context *stranger_context(const pf_options *options);
 /* pf_progress, with a pause of a millisecond after each. */

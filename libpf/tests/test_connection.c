@@ -588,12 +588,6 @@ static void test_many_strangers(void **state)
 	pf_close(b);
 }
 
-static int set_up(void **state)
-{
-	alarm(60);
-	return sodium_init() < 0 ? -1 : 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -612,5 +606,5 @@ int main(void)
 		cmocka_unit_test(test_many_strangers),
 	};
 
-	return cmocka_run_group_tests_name("connection", tests, set_up, NULL);
+	return cmocka_run_group_tests_name("connection", tests, stranger_set_up, NULL);
 }

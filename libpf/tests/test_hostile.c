@@ -542,12 +542,6 @@ static void test_overwriting_target(void **state)
 	munmap(remote, room);
 }
 
-static int set_up(void **state)
-{
-	alarm(60);
-	return sodium_init() < 0 ? -1 : 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -559,5 +553,5 @@ int main(void)
 		cmocka_unit_test(test_random_messages), cmocka_unit_test(test_overwriting_target),
 	};
 
-	return cmocka_run_group_tests_name("hostile", tests, set_up, NULL);
+	return cmocka_run_group_tests_name("hostile", tests, stranger_set_up, NULL);
 }

@@ -163,12 +163,6 @@ static void test_stream(void **state)
 	fail_each(false);
 }
 
-static int set_up(void **state)
-{
-	alarm(100);
-	return sodium_init() < 0 ? -1 : 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -176,5 +170,5 @@ int main(void)
 		cmocka_unit_test(test_stream),
 	};
 
-	return cmocka_run_group_tests_name("memory", tests, set_up, NULL);
+	return cmocka_run_group_tests_name("memory", tests, stranger_set_up, NULL);
 }

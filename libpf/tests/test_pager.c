@@ -2,6 +2,7 @@
 /* Memory whose pages come from a callback: for transfers of either side, and for loads. */
 #include "page.h"
 #include "pair.h"
+#include "patience.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -634,7 +635,7 @@ static void test_forked(void **state)
 	assert_true(child >= 0);
 	if (!child) {
 		/* If the load of an absent page never returns, the alarm ends this process too. */
-		alarm(20);
+		alarm(20 * patience());
 		if (!is_supplied(paged.start, remote_address(paged.start), PAGE))
 			_exit(1);
 		paged.start[0]++;

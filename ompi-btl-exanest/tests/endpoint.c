@@ -308,7 +308,6 @@ int main(int argc, char **argv)
 {
 	int rank, size;
 
-	alarm(60);
 	MPI_Init(&argc, &argv);
 	/* As Open MPI does if threads begin later: see mca_btl_exanest_notice_threads. */
 	opal_set_using_threads(true);

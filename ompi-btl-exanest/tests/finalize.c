@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/patience.h"
+
 #define LARGE (1 << 20)
 #define TAG 2
 
@@ -227,7 +229,7 @@ int main(int argc, char **argv)
 			"usage: finalize PATTERN, one of those that finalize --list prints\n");
 		return 2;
 	}
-	alarm(30);
+	alarm(30 * patience());
 	out = malloc(LARGE);
 	in = malloc(LARGE);
 	if (!out || !in)
@@ -238,7 +240,7 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	patterns[i].run();
 	/* If MPI_Finalize waits for a time-out, this ends it. */
-	alarm(10);
+	alarm(10 * patience());
 	MPI_Finalize();
 	if (wrong)
 		fprintf(stderr, "# rank %d: %d wrong\n", rank, wrong);

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/patience.h"
 #include "tests/pattern.h"
 
 #define REPORTED_FAILURES 5 /* reasons printed by one rank for one test */
@@ -119,15 +120,6 @@ static uint64_t choose_seed(void)
 		return strtoull(text, NULL, 0);
 	clock_gettime(CLOCK_REALTIME, &now);
 	return pattern_mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) >> 32;
-}
-
-/* How many times slower than usual this machine may be, for example when it is emulated. */
-static unsigned patience(void)
-{
-	const char *factor = getenv("EXANEST_TEST_PATIENCE");
-	unsigned value = factor ? (unsigned)strtoul(factor, NULL, 10) : 1;
-
-	return value ? value : 1;
 }
 
 void mpitest_continue_on(MPI_Comm comm)
