@@ -5,6 +5,9 @@
 
 set +e -uo pipefail
 results=0 failed=0 included='' included_status=0
+# By how much time limits are longer than on a usual machine; the programs read it, too.
+# shellcheck disable=SC2034 # for the callers
+patience=${EXANEST_TEST_PATIENCE:-1}
 
 # result STATUS NAME: one test, which passed if the status is 0
 result()

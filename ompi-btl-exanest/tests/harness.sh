@@ -8,8 +8,6 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$here/../../build
 btl=${EXANEST_TEST_BTL:-exanest,self}
-# By how much time limits are longer than on a usual machine; the programs read it, too.
-patience=${EXANEST_TEST_PATIENCE:-1}
 asan='' sanitizer=''
 
 # Set by the caller for mpirun_command: what precedes mpirun, the mpirun itself, its arguments, and
