@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "patience.h"
 
 #define STEP_END UINT32_MAX
@@ -281,6 +282,14 @@ void pair_linger(struct pair *me)
 		pf_progress(me->context);
 		usleep(1000);
 	}
+}
+
+void pair_compute(uint64_t nanoseconds)
+{
+	uint64_t end = clock_nanoseconds(CLOCK_MONOTONIC) + nanoseconds;
+
+	while (clock_nanoseconds(CLOCK_MONOTONIC) < end)
+		;
 }
 
 void pair_check_not_pinned(struct pair *me)

@@ -180,6 +180,8 @@ bool pair_progress(struct pair *me);
 void pair_serve(struct pair *me);
 /* Progress for 10 ms, in which no event is expected. */
 void pair_linger(struct pair *me);
+/* Use the processor for so long, without progress. */
+void pair_compute(uint64_t nanoseconds);
 /* Check that this process has no locked and no pinned memory. */
 void pair_check_not_pinned(struct pair *me);
 

@@ -88,14 +88,6 @@ static void test_posts(void **state)
 	pair_end(pair);
 }
 
-static void compute(uint64_t nanoseconds)
-{
-	uint64_t end = clock_nanoseconds(CLOCK_MONOTONIC) + nanoseconds;
-
-	while (clock_nanoseconds(CLOCK_MONOTONIC) < end)
-		;
-}
-
 /*
  * A program that sends and then computes: nothing waits for its next poll. Where the service
  * thread drives just then, it sends, so a round of three that it took part in tells nothing.
@@ -113,7 +105,7 @@ static void test_posts_before_computing(void **state)
 			assert_status(pf_send(pair->peer, 0, &message, sizeof(message), NULL, 0),
 				      PF_DONE);
 		at_once += pf_stat(pair->context, PF_STAT_NET_SENT) >= sent + 3;
-		compute(2 * COALESCE_SOON);
+		pair_compute(2 * COALESCE_SOON);
 		pair_progress(pair);
 	}
 	assert_int_equal(at_once, 100);
