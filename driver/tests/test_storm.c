@@ -15,7 +15,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LENGTH (4ul << 20)
@@ -29,19 +28,12 @@ static struct device device;
 static struct partner partner;
 static unsigned char *local;
 
-static time_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec;
-}
-
-static time_t test_end(void)
+/* CLOCK_MONOTONIC, ns */
+static uint64_t test_end(void)
 {
 	const char *text = getenv("EXANEST_TEST_SECONDS");
 
-	return now() + (text ? atoi(text) : 5);
+	return clock_ns(CLOCK_MONOTONIC) + (text ? atoi(text) : 5) * 1000000000ull;
 }
 
 static void *map(size_t length)
@@ -153,8 +145,7 @@ static void stop(void)
 static void contents_survive(void)
 {
 	struct exanest_statistics statistics;
-	time_t end = test_end();
-	uint64_t remote, what;
+	uint64_t end = test_end(), remote, what;
 	size_t from, length;
 
 	start();
@@ -162,7 +153,9 @@ static void contents_survive(void)
 	CHECK_EQUAL(ASK(&partner, churn_start, remote, random_next()), 0);
 	CHECK_EQUAL(churn_start((uintptr_t)local, random_next()), 0);
 	/* On a busy machine it takes its time until the two get in each other's way. */
-	for (what = 1; now() < end || device_statistics(&device).invalidations <= 10; what++) {
+	for (what = 1;
+	     clock_ns(CLOCK_MONOTONIC) < end || device_statistics(&device).invalidations <= 10;
+	     what++) {
 		from = random_below(LENGTH - 1);
 		length = 1 + random_below(LENGTH - from);
 		pattern_fill(local + from, length, what);
@@ -233,8 +226,7 @@ static void unmapped_in_flight(void)
 {
 	unsigned long ended[2] = { 0, 0 };
 	struct exanest_completion completion;
-	time_t end = test_end();
-	uint64_t remote;
+	uint64_t end = test_end(), remote;
 	unsigned char *quiet = map(LENGTH);
 
 	start();
@@ -253,7 +245,7 @@ static void unmapped_in_flight(void)
 			      completion.fault_address < remote + LENGTH);
 		}
 		ended[!!status]++;
-	} while (now() < end || ended[0] + ended[1] < TRANSFERS_LEAST);
+	} while (clock_ns(CLOCK_MONOTONIC) < end || ended[0] + ended[1] < TRANSFERS_LEAST);
 	CHECK_EQUAL(ASK(&partner, churn_stop, 0, 0), 0);
 	printf("# %lu well, %lu with an error\n", ended[0], ended[1]);
 	/* All is as before. */
@@ -312,14 +304,14 @@ static void killed(void)
 {
 	struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
 				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	time_t end = test_end();
+	uint64_t end = test_end();
 	pid_t pids[8] = { 0 };
 	unsigned int kills = 0;
 	int self, status;
 
 	random_seed();
 	CHECK(board != MAP_FAILED);
-	while (now() < end || kills < KILLS_LEAST) {
+	while (clock_ns(CLOCK_MONOTONIC) < end || kills < KILLS_LEAST) {
 		self = random_below(8);
 		if (pids[self]) {
 			CHECK_EQUAL(waitpid(pids[self], &status, WNOHANG), 0);
@@ -483,13 +475,12 @@ static void charged_to_owner(void)
 static void under_pressure(void)
 {
 	enum { PIECES = 8 };
-	time_t end = test_end();
-	uint64_t remote;
+	uint64_t end = test_end(), remote;
 	int piece, round;
 
 	start_in_group(8, true, false);
 	remote = ASK(&partner, partner_map, PIECES * LENGTH, 0);
-	for (round = 0; round < 2 || now() < end; round++) {
+	for (round = 0; round < 2 || clock_ns(CLOCK_MONOTONIC) < end; round++) {
 		for (piece = 0; piece < PIECES; piece++) {
 			pattern_fill(local, LENGTH, round + piece);
 			CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, partner.address, local,
@@ -533,13 +524,12 @@ static void out_of_memory(void)
 static void no_memory(void)
 {
 	struct exanest_completion completion;
-	time_t end = test_end();
-	uint64_t remote;
+	uint64_t end = test_end(), remote;
 	int round;
 
 	start_in_group(6, false, true);
 	local = map(8 * LENGTH);
-	for (round = 0; round < 2 || now() < end; round++) {
+	for (round = 0; round < 2 || clock_ns(CLOCK_MONOTONIC) < end; round++) {
 		remote = ASK(&partner, partner_map, 8 * LENGTH, 0);
 		CHECK(ASK(&keeper, group_limit, 6, 0));
 		CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, partner.address, local, remote,
