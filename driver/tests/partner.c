@@ -13,9 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../libpf/tests/patience.h"
+
 struct message {
 	uint64_t request, a, b, c;
 };
+
+#define CONNECT_TRIES 500 /* 10 ms apart */
 
 #define PARTNER_END UINT64_MAX
 #define PARTNER_DIE (UINT64_MAX - 1)
@@ -115,6 +119,7 @@ static int node_connect(const char *place)
 	struct sockaddr_in address = { .sin_family = AF_INET };
 	const char *colon = strchr(place, ':');
 	char host[INET_ADDRSTRLEN] = "";
+	unsigned int tries = 0;
 	int fd, one = 1;
 
 	CHECK(colon && (size_t)(colon - place) < sizeof(host));
@@ -122,7 +127,12 @@ static int node_connect(const char *place)
 	CHECK(inet_pton(AF_INET, host, &address.sin_addr) == 1);
 	address.sin_port = htons(atoi(colon + 1));
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	CHECK(fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof(address)));
+	CHECK(fd >= 0);
+	/* The program there may not listen yet. */
+	while (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
+		CHECK(errno == ECONNREFUSED && tries++ < CONNECT_TRIES * patience());
+		usleep(10000);
+	}
 	CHECK(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
 	return fd;
 }
