@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "unit.h"
+#include "interface_address.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "net/interface.h"
 
 static struct location here;
 
@@ -27,17 +25,6 @@ void __wrap_freeifaddrs(struct ifaddrs *list)
 	assert_ptr_equal(list, host);
 }
 
-static void fill(union interface_address *address, const char *text)
-{
-	memset(address, 0, sizeof(*address));
-	if (inet_pton(AF_INET, text, &address->in.sin_addr) == 1) {
-		address->in.sin_family = AF_INET;
-		return;
-	}
-	assert_int_equal(inet_pton(AF_INET6, text, &address->in6.sin6_addr), 1);
-	address->in6.sin6_family = AF_INET6;
-}
-
 #define DEVICES_MOST 12
 struct device {
 	const char *name, *address, *mask;
@@ -53,8 +40,8 @@ static void set_host(const struct device *devices, unsigned count)
 
 	memset(entries, 0, sizeof(entries));
 	for (i = 0; i < count; i++) {
-		fill(&addresses[i], devices[i].address);
-		fill(&masks[i], devices[i].mask);
+		addresses[i] = interface_address(devices[i].address);
+		masks[i] = interface_address(devices[i].mask);
 		entries[i] = (struct ifaddrs){
 			.ifa_next = i + 1 < count ? &entries[i + 1] : NULL,
 			.ifa_name = (char *)(uintptr_t)devices[i].name,
@@ -260,15 +247,15 @@ static void test_reaches(void **state)
 
 	set_host(usual, USUAL);
 	assert_int_equal(interfaces_find(list, INTERFACES_MOST, NULL, NULL, &here, &why), 3);
-	fill(&address, "10.1.2.200");
+	address = interface_address("10.1.2.200");
 	assert_true(interface_reaches(&list[0], &address));
 	assert_false(interface_reaches(&list[1], &address));
 	assert_false(interface_reaches(&list[2], &address));
-	fill(&address, "10.1.3.3");
+	address = interface_address("10.1.3.3");
 	assert_false(interface_reaches(&list[0], &address));
-	fill(&address, "fd00::abcd");
+	address = interface_address("fd00::abcd");
 	assert_true(interface_reaches(&list[2], &address));
-	fill(&address, "fd00:0:0:1::5");
+	address = interface_address("fd00:0:0:1::5");
 	assert_false(interface_reaches(&list[2], &address));
 }
 

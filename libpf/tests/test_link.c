@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which paths lead to a peer, from the interfaces here and the addresses that it says it has. */
-#include "unit.h"
+#include "interface_address.h"
 
 #include <arpa/inet.h>
 
@@ -11,17 +11,6 @@ struct here {
 	const char *name, *address;
 	unsigned prefix, index;
 };
-
-static void fill(union interface_address *address, const char *text)
-{
-	memset(address, 0, sizeof(*address));
-	if (inet_pton(AF_INET, text, &address->in.sin_addr) == 1) {
-		address->in.sin_family = AF_INET;
-		return;
-	}
-	assert_int_equal(inet_pton(AF_INET6, text, &address->in6.sin6_addr), 1);
-	address->in6.sin6_family = AF_INET6;
-}
 
 static struct interface interfaces[INTERFACES_MOST];
 
@@ -36,7 +25,7 @@ static void set_here(struct links *links, const struct here *here, unsigned coun
 
 		memset(interface, 0, sizeof(*interface));
 		snprintf(interface->name, sizeof(interface->name), "%s", here[i].name);
-		fill(&interface->address, here[i].address);
+		interface->address = interface_address(here[i].address);
 		interface->prefix = here[i].prefix;
 		interface->index = here[i].index;
 		interface->loopback = !strcmp(here[i].name, "lo");
