@@ -22,16 +22,7 @@ static void expect(struct play *play, uint8_t type)
 {
 	struct wire *wire = &play->wire;
 
-	wire->length = guest_transmit(play->guest, wire->bytes);
-	if (!wire->length)
-		fail_msg("no packet where one of type %u is due", type);
-	assert_int_equal(wire->bytes[0], 1);
-	assert_int_equal(wire->bytes[1], type);
-	assert_int_equal(wire_get32(wire, 4), wire->length);
-	assert_int_equal(wire->bytes[2] | wire->bytes[3] | wire_get32(wire, 44), 0);
-	assert_int_equal(wire_get32(wire, 8), NODE);
-	assert_int_equal(wire_get32(wire, 12), OTHER);
-	assert_int_equal(wire_get64(wire, 16), 1000 + NODE);
+	test_expect(play->guest, wire, type);
 	play->sequence = wire_get64(wire, 32);
 	play->slot = wire_get32(wire, 40);
 	if (type != WIRE_HELLO) {
@@ -39,13 +30,6 @@ static void expect(struct play *play, uint8_t type)
 		assert_int_not_equal(play->sequence, 0);
 		assert_in_range(play->slot, 0, 255);
 	}
-}
-
-static void expect_nothing(struct play *play)
-{
-	uint8_t packet[GUEST_PACKET];
-
-	assert_int_equal(guest_transmit(play->guest, packet), 0);
 }
 
 static void reply(struct play *play, struct wire *wire)
@@ -104,7 +88,7 @@ static void open_play(struct play *play, void **state)
 			 EXANEST_COMMAND_OK);
 	wire_begin(&wire, WIRE_HELLO, 48, OTHER, NODE, 0, 0);
 	reply(play, &wire);
-	expect_nothing(play);
+	test_expect_nothing(play->guest);
 }
 
 static void submit(struct play *play, uint8_t operation, uint64_t tag, uint32_t length)
@@ -176,7 +160,7 @@ static void wait_for(struct play *play, uint64_t time)
 {
 	/* Not before it is due, but then. */
 	guest_advance(play->guest, play->guest->now + time - 1000);
-	expect_nothing(play);
+	test_expect_nothing(play->guest);
 	guest_advance(play->guest, play->guest->now + 1000);
 }
 
@@ -188,7 +172,7 @@ static void test_put(void **state)
 	test_fill(guest_at(play.guest, &play.tables, A), 4096, 3);
 	submit(&play, EXANEST_ENGINE_PUT, 1, 3000);
 	expect_put(&play, 0xfff, 3000, 0);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	reply_ack(&play, EXANEST_STATUS_OK, 0, 0);
 	guest_expect_completion(play.guest, 1, EXANEST_STATUS_OK);
 	/* Another ACK finds no block. */
@@ -214,7 +198,7 @@ static void test_payload(void **state)
 		guest_command(play.guest, EXANEST_COMMAND_ABORT, 0, 1, 0);
 		submit(&play, EXANEST_ENGINE_PUT, 2, 16384);
 		expect_put(&play, UINT64_MAX, 16384, 0);
-		expect_nothing(&play);
+		test_expect_nothing(play.guest);
 	}
 }
 
@@ -227,14 +211,14 @@ static void test_put_again(void **state)
 	expect_put(&play, UINT64_MAX, 16384, 0);
 	reply_again(&play, 0x8000000000010006);
 	expect_put(&play, 0x8000000000010006, 16384, 0);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	reply_nack(&play);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	/* Parked: the time-out is longer. */
 	wait_for(&play, 16 * TIMEOUT);
 	expect_probe(&play);
 	reply_nack(&play);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	reply_again(&play, 0xff00);
 	expect_put(&play, 0xff00, 16384, 0);
 	reply_ack(&play, EXANEST_STATUS_OK, 0, 0);
@@ -267,7 +251,7 @@ static void test_put_strays(void **state)
 	reply(&play, &wire);
 	wire_begin(&wire, WIRE_ACK, 72, THIRD, NODE, play.sequence, play.slot);
 	reply(&play, &wire);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	assert_int_equal(play.guest->indices->completion_producer, 0);
 	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_PACKETS_DROPPED), 6);
 	reply_ack(&play, EXANEST_STATUS_OK, 0, 0);
@@ -318,7 +302,7 @@ static void test_put_timeouts(void **state)
 	for (i = 0; i < 3; i++) {
 		wait_for(&play, factors[i] * TIMEOUT);
 		expect_probe(&play);
-		expect_nothing(&play);
+		test_expect_nothing(play.guest);
 	}
 	/* An answer begins the count anew. */
 	reply_again(&play, 1);
@@ -330,7 +314,7 @@ static void test_put_timeouts(void **state)
 	assert_int_equal(play.guest->indices->completion_producer, 0);
 	wait_for(&play, 16 * TIMEOUT);
 	guest_expect_completion(play.guest, 1, EXANEST_STATUS_LINK_TIMEOUT);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_TIMEOUTS), 9);
 }
 
@@ -346,7 +330,7 @@ static void test_get(void **state)
 	assert_int_equal(play.wire.length, 96);
 	check_request(&play, REMOTE, 3000, 0);
 	assert_true(wire_get64(&play.wire, 88) == 0xfff);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	memset(memory, 0, 4096);
 	reply_data(&play, 256, 512, 0x11);
 	assert_int_equal(memory[255], 0);
@@ -401,7 +385,7 @@ static void test_get_fault(void **state)
 	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_PACKETS_DROPPED), 1);
 	/* No time-out while the driver resolves it. */
 	guest_advance(play.guest, play.guest->now + 1000 * TIMEOUT);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	guest_map(play.guest, &play.tables, A + 4096, 4096, true);
 	guest_command(play.guest, EXANEST_COMMAND_RESUME, 0, fault.fault, 0);
 	expect(&play, WIRE_GET);
@@ -430,7 +414,7 @@ static void test_get_nack_first(void **state)
 	reply_nack(&play);
 	expect(&play, WIRE_GET);
 	assert_true(wire_get64(&play.wire, 88) == 0xffffffff);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	/* PARKED; DATA ends that, whether or not it was there before. */
 	reply_data(&play, 0, 256, 0x11);
 	reply_nack(&play);
@@ -516,7 +500,7 @@ static void test_cancel(void **state)
 	/* Only an ACK counts: a peer that goes on sending others delays no end. */
 	reply_again(&play, 1);
 	reply_nack(&play);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_PACKETS_DROPPED), 2);
 	wait_for(&play, TIMEOUT);
 	expect(&play, WIRE_CANCEL);
@@ -540,7 +524,7 @@ static void test_cancel(void **state)
 	}
 	wait_for(&play, TIMEOUT << 4);
 	guest_expect_completion(play.guest, 2, EXANEST_STATUS_ABORTED);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 }
 
 /* Nothing was sent: it ends at once. */
@@ -552,12 +536,12 @@ static void test_cancel_unsent(void **state)
 	open_play(&play, state);
 	guest_unmap(play.guest, &play.tables, A, 4096);
 	submit(&play, EXANEST_ENGINE_PUT, 1, 100);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	fault = guest_expect_fault(play.guest, A);
 	guest_command(play.guest, EXANEST_COMMAND_REJECT, 0, fault.fault,
 		      EXANEST_STATUS_FAULT_BUSY);
 	guest_expect_completion(play.guest, 1, EXANEST_STATUS_FAULT_BUSY);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 }
 
 /* The first packet to a peer is HELLO; nothing else before its incarnation is known. */
@@ -577,10 +561,10 @@ static void test_hello(void **state)
 	assert_int_equal(play.wire.length, 48);
 	assert_int_equal(wire_get64(&play.wire, 24), 0);
 	assert_int_equal(play.sequence, 0);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	wait_for(&play, TIMEOUT);
 	expect(&play, WIRE_HELLO);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	wire_begin(&wire, WIRE_HELLO, 48, OTHER, NODE, 0, 0);
 	reply(&play, &wire);
 	expect_put(&play, 1, 100, 0);
@@ -611,7 +595,7 @@ static void test_peer_reset(void **state)
 	wire_begin(&wire, WIRE_HELLO, 48, OTHER, NODE, 0, 0);
 	wire_set64(&wire, 16, 999);
 	reply(&play, &wire);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	/* A packet of a newer one that is not HELLO: asked. */
 	wire_begin(&wire, WIRE_NACK, 48, OTHER, NODE, play.sequence, play.slot);
 	wire_set64(&wire, 16, 5000);
@@ -671,7 +655,7 @@ static void test_blocks(void **state)
 		reply_ack(&play, count ? EXANEST_STATUS_UNREACHABLE : EXANEST_STATUS_FAULT, 0,
 			  count ? 0 : REMOTE + 123);
 		count++;
-		expect_nothing(&play);
+		test_expect_nothing(play.guest);
 	}
 	assert_int_equal(guest_expect_completion(play.guest, 1, EXANEST_STATUS_FAULT).address,
 			 REMOTE + 123);

@@ -21,25 +21,9 @@ static void send(struct play *play, const struct wire *wire)
 /* The answer of the engine to a block. */
 static void expect(struct play *play, uint8_t type, uint64_t sequence, uint32_t slot)
 {
-	struct wire *wire = &play->wire;
-
-	wire->length = guest_transmit(play->guest, wire->bytes);
-	if (!wire->length)
-		fail_msg("no packet where one of type %u is due", type);
-	assert_int_equal(wire->bytes[1], type);
-	assert_int_equal(wire_get32(wire, 4), wire->length);
-	assert_int_equal(wire_get32(wire, 8), NODE);
-	assert_int_equal(wire_get32(wire, 12), OTHER);
-	assert_int_equal(wire_get64(wire, 16), 1000 + NODE);
-	assert_int_equal(wire_get64(wire, 32), sequence);
-	assert_int_equal(wire_get32(wire, 40), slot);
-}
-
-static void expect_nothing(struct play *play)
-{
-	uint8_t packet[GUEST_PACKET];
-
-	assert_int_equal(guest_transmit(play->guest, packet), 0);
+	test_expect(play->guest, &play->wire, type);
+	assert_int_equal(wire_get64(&play->wire, 32), sequence);
+	assert_int_equal(wire_get32(&play->wire, 40), slot);
 }
 
 static void expect_ack(struct play *play, uint64_t sequence, uint32_t slot, uint32_t status,
@@ -51,7 +35,7 @@ static void expect_ack(struct play *play, uint64_t sequence, uint32_t slot, uint
 	assert_int_equal(wire_get32(&play->wire, 52), 0);
 	assert_true(wire_get64(&play->wire, 56) == value);
 	assert_true(wire_get64(&play->wire, 64) == address);
-	expect_nothing(play);
+	test_expect_nothing(play->guest);
 }
 
 static struct wire make_put(const struct play *play, uint64_t sequence, uint32_t slot,
@@ -115,7 +99,7 @@ static void open_play(struct play *play, void **state)
 	assert_int_equal(guest_command(play->guest, EXANEST_COMMAND_PEER_SET, 0, OTHER, 0),
 			 EXANEST_COMMAND_OK);
 	hello(play, 1000 + OTHER);
-	expect_nothing(play);
+	test_expect_nothing(play->guest);
 }
 
 static uint8_t *at(struct play *play, uint64_t address)
@@ -134,7 +118,7 @@ static void test_put(void **state)
 	wire = make_put(&play, 5, 255, A + 100, 700, 512, 188);
 	send(&play, &wire);
 	send(&play, &wire);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	wire = make_put(&play, 5, 255, A + 100, 700, 0, 0);
 	send(&play, &wire);
 	expect(&play, WIRE_AGAIN, 5, 255);
@@ -158,7 +142,7 @@ static void test_put(void **state)
 	send(&play, &wire);
 	wire = make_put(&play, 5, 255, A + 100, 701, 0, 512);
 	send(&play, &wire);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	assert_int_equal(at(&play, A)[0], 0);
 	assert_int_equal(guest_counter(play.guest, EXANEST_COUNTER_PACKETS_DROPPED), 3);
 	/* A higher one begins anew. */
@@ -213,7 +197,7 @@ static void test_put_fault(void **state)
 	send(&play, &wire);
 	wire = make_put(&play, 7, 0, A, 16384, 8192, 4096);
 	send(&play, &wire);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	wire = make_put(&play, 7, 0, A, 16384, 12288, 4096);
 	send(&play, &wire);
 	expect_ack(&play, 7, 0, EXANEST_STATUS_OK, 0, 0);
@@ -346,11 +330,11 @@ static void test_get(void **state)
 	wire = make_get(&play, 3, 17, A + 50, 3000, 0xfff);
 	send(&play, &wire);
 	expect_data(&play, 3, 17, A + 50, 3000, 0xfff);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	wire = make_get(&play, 3, 17, A + 50, 3000, 0x804);
 	send(&play, &wire);
 	expect_data(&play, 3, 17, A + 50, 3000, 0x804);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	/* A fault keeps what was asked for. */
 	guest_unmap(play.guest, &play.tables, A, 4096);
 	send(&play, &wire);
@@ -364,7 +348,7 @@ static void test_get(void **state)
 	guest_map(play.guest, &play.tables, A, 4096, false);
 	guest_command(play.guest, EXANEST_COMMAND_RESUME, 0, fault.fault, 0);
 	expect_data(&play, 3, 17, A + 50, 3000, 0x805);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 }
 
 /* DATA that is due after an invalidation is not read through the old translation. */
@@ -625,7 +609,7 @@ static void test_malformed(void **state)
 		for (i = 0; i < wire.length; i++)
 			guest_receive(play.guest, wire.bytes, i);
 		guest_receive(play.guest, wire.bytes, wire.length + 1);
-		expect_nothing(&play);
+		test_expect_nothing(play.guest);
 	}
 	for (i = 0; i < 4096; i++)
 		assert_int_equal(at(&play, A)[i], 0);
@@ -644,7 +628,7 @@ static void test_incarnations(void **state)
 	send(&play, &wire);
 	expect(&play, WIRE_HELLO, 0, 0);
 	assert_int_equal(wire_get64(&play.wire, 24), 1000 + OTHER);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	wire = make_add(&play, 5, 0, A, 1);
 	send(&play, &wire);
 	expect_ack(&play, 5, 0, EXANEST_STATUS_OK, 0, 0);
@@ -654,7 +638,7 @@ static void test_incarnations(void **state)
 	guest_enable(play.guest);
 	assert_int_equal(guest_attach_tables(play.guest, &play.tables), EXANEST_COMMAND_OK);
 	send(&play, &wire);
-	expect_nothing(&play); /* the node is not set */
+	test_expect_nothing(play.guest); /* the node is not set */
 	assert_int_equal(guest_command(play.guest, EXANEST_COMMAND_PEER_SET, 0, OTHER, 0),
 			 EXANEST_COMMAND_OK);
 	send(&play, &wire);
@@ -670,7 +654,7 @@ static void test_incarnations(void **state)
 	play.wire.length = guest_transmit(play.guest, play.wire.bytes);
 	assert_int_equal(play.wire.bytes[1], WIRE_HELLO);
 	assert_int_equal(wire_get64(&play.wire, 24), 1000 + OTHER);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 }
 
 /* A peer that was reset: its records are gone, and its sequences begin anew. */
@@ -686,13 +670,13 @@ static void test_peer_reset(void **state)
 	expect(&play, WIRE_NACK, 50, 0);
 	fault = guest_expect_fault(play.guest, A + 65536);
 	hello(&play, 5000);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	assert_int_equal(guest_command(play.guest, EXANEST_COMMAND_RESUME, 0, fault.fault, 0),
 			 EXANEST_COMMAND_NOT_FOUND);
 	/* What the earlier incarnation had sent is dropped. */
 	wire = make_put(&play, 51, 0, A, 256, 0, 256);
 	send(&play, &wire);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 	wire = make_put(&play, 1, 0, A, 256, 0, 256);
 	wire_set64(&wire, 16, 5000);
 	send(&play, &wire);
@@ -719,7 +703,7 @@ static void test_peer_clear(void **state)
 	assert_int_equal(guest_command(play.guest, EXANEST_COMMAND_RESUME, 0, fault.fault, 0),
 			 EXANEST_COMMAND_NOT_FOUND);
 	send(&play, &wire);
-	expect_nothing(&play);
+	test_expect_nothing(play.guest);
 }
 
 int main(void)

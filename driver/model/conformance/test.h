@@ -70,4 +70,26 @@ static inline bool test_equal(struct guest *guest, const struct tables *tables, 
 	return true;
 }
 
+/* The next packet of the engine is of that type, and its header is right. */
+static inline void test_expect(struct guest *guest, struct wire *wire, uint8_t type)
+{
+	wire->length = guest_transmit(guest, wire->bytes);
+	if (!wire->length)
+		fail_msg("no packet where one of type %u is due", type);
+	assert_int_equal(wire->bytes[0], 1);
+	assert_int_equal(wire->bytes[1], type);
+	assert_int_equal(wire_get32(wire, 4), wire->length);
+	assert_int_equal(wire->bytes[2] | wire->bytes[3] | wire_get32(wire, 44), 0);
+	assert_int_equal(wire_get32(wire, 8), NODE);
+	assert_int_equal(wire_get32(wire, 12), OTHER);
+	assert_int_equal(wire_get64(wire, 16), 1000 + NODE);
+}
+
+static inline void test_expect_nothing(struct guest *guest)
+{
+	uint8_t packet[GUEST_PACKET];
+
+	assert_int_equal(guest_transmit(guest, packet), 0);
+}
+
 #endif
