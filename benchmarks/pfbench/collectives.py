@@ -19,7 +19,7 @@ from .runner import Job
 from .suite import COLLECTIVES, KIB, MIB, Span, Test
 from .transports import KNOWN, OB1, SUBJECT, Transport
 
-_RANKS = (2, 4, 16, 64)
+_RANKS = (2, 4, 16)
 _HOSTS = 4
 _ABOUT = f"""\
 Measure collective operations over {SUBJECT} and the other transports of Open MPI.
@@ -67,7 +67,8 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument(
         "-n",
         metavar="LIST",
-        help=f"numbers of ranks (default {','.join(map(str, _RANKS))}; with --hosts without 2)",
+        help=f"numbers of ranks (default {','.join(map(str, _RANKS))}; with --hosts without 2). "
+        "64 ranks on 2 cores take half an hour for each repetition",
     )
     cli.add_hosts(what, f"on {_HOSTS} hosts made on this machine (tests/hosts)")
     cli.add_mtu(what)
@@ -217,15 +218,15 @@ class Runs:
 
 def spans(test: Test, ranks: int, largest: int) -> tuple[Span, ...]:
     """Ranks that share processors take turns: the more ranks, the fewer iterations."""
-    many, few = max(20, 4000 // ranks**2), max(3, 80 // ranks**2)
+    many, few = max(20, 4000 // ranks**2), max(10, 80 // ranks**2)
     (whole,) = test.spans["default"]
     if not test.sized:
-        return (replace(whole, iterations=many, warmup=many // 10),)
+        return (replace(whole, iterations=many, warmup=few // 2),)
     if test.program in tuned.OF_ALL_BLOCKS:
         largest = min(largest, max(whole.low, _HELD_MOST // ranks**2))
     parts = (
-        Span(whole.low, _SHORT, many, many // 10).within(largest),
-        Span(2 * _SHORT, whole.high, few, 1).within(largest),
+        Span(whole.low, _SHORT, many, few // 2).within(largest),
+        Span(2 * _SHORT, whole.high, few, few // 2).within(largest),
     )
     return tuple(part for part in parts if part)
 
