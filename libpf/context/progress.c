@@ -109,7 +109,11 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 		return;
 	}
 	longest = longest_sleep(context);
+	if (context->engine)
+		engine_sleeps(context->engine, true);
 	slept = host_sleep(host, context->sleep < longest ? context->sleep : longest);
+	if (context->engine)
+		engine_sleeps(context->engine, false);
 	if (slept != INBOX_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
 	if (slept != INBOX_TIMED_OUT) {
@@ -263,11 +267,9 @@ int context_descriptor(pf_context *context, int *fd)
 		status = waiter_open(waiter);
 		if (status != PF_OK)
 			return status;
-		/*
-		 * The service thread, if it left the network to polls of this process, sees it
-		 * within some milliseconds, before which it looks for packets once more.
-		 */
 		atomic_store_explicit(&context->sleepy, true, memory_order_relaxed);
+		if (context->engine)
+			engine_sleeps(context->engine, true);
 		context->posts_wake = true;
 		device_allow_sleep(&context->device);
 	}

@@ -227,6 +227,21 @@ static void wake_driver(struct net_memory *memory)
 		return;
 }
 
+/*
+ * This thread stores sleeps and then loads attended, the service thread the other way round (look() in
+ * watch.c): so this one finds that it has to wake the thread, or that one sees that it must not leave.
+ */
+void engine_sleeps(struct engine *engine, bool sleeps)
+{
+	const uint64_t one = 1;
+
+	atomic_store_explicit(&engine->sleeps, sleeps, memory_order_seq_cst);
+	/* It can only fail when the counter is full, and the thread awake. */
+	if (sleeps && !atomic_load_explicit(&engine->attended, memory_order_seq_cst) &&
+	    write(engine->wake, &one, sizeof(one)) < 0)
+		return;
+}
+
 int engine_open(pf_context *context, struct engine **result, const char **why)
 {
 	struct interface found[INTERFACES_MOST];

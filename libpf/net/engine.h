@@ -58,6 +58,7 @@ struct engine {
 	uint64_t quiet;                /* polls without anything; progress's own */
 
 	_Atomic bool attended; /* the service thread looks after us: wake it */
+	_Atomic bool sleeps;   /* progress does not look at the sockets: the thread is to attend */
 	_Atomic bool awaited;  /* it does, and waits for the thread that drives to stop */
 	int wake;              /* eventfd: the thread looks now */
 	int timer;             /* timerfd: ... at timer_end; set under the lock */
@@ -94,6 +95,12 @@ static inline unsigned engine_sockets(const struct engine *engine)
 
 /* For engine_poll: there are links. */
 int engine_poll_links(struct engine *engine);
+
+/*
+ * Progress is about to sleep, or a waiter may do so in its place; or it has slept. The service thread
+ * listens to the sockets meanwhile.
+ */
+void engine_sleeps(struct engine *engine, bool sleeps);
 
 /* Progress: drive, call the application. Returns how many things happened. */
 static inline int engine_poll(struct engine *engine)

@@ -77,13 +77,17 @@ static bool attend(struct watch *watch, bool attending)
 	return before != attending;
 }
 
+static bool sleeps(const struct watch *watch)
+{
+	return atomic_load_explicit(&watch->engine->sleeps, memory_order_seq_cst);
+}
+
 static bool is_spared(struct watch *watch, uint64_t time)
 {
 	const pf_context *context = watch->engine->context;
 	enum activity_state state;
 
-	/* One that sleeps between polls does not hear the sockets: there, both look. */
-	if (context_is_sleepy(context))
+	if (sleeps(watch))
 		return false;
 	if (time - watch->observer.time < SAMPLE_NANOSECONDS)
 		return watch->spared;
@@ -177,7 +181,9 @@ static void look(struct watch *watch, bool retry)
 	end_period(watch, time);
 	if (is_spared(watch, time)) {
 		spare(watch, time);
-		return;
+		/* Since it was asked it may have begun to sleep, and seen this thread attend. */
+		if (!sleeps(watch))
+			return;
 	}
 	retry |= attend(watch, true);
 	grace_away(&watch->engine->grace);

@@ -88,6 +88,29 @@ static void test_posts(void **state)
 	pair_end(pair);
 }
 
+/* The service thread leaves the network to a program that polls, also if that may sleep. */
+static void test_may_sleep(void **state)
+{
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = WINDOW };
+	unsigned tries, i;
+	struct pair *pair;
+
+	/* So many that it never does. */
+	setup.here.idle_polls = UINT64_MAX;
+	pair = pair_start(&setup);
+	tries = 0;
+	do {
+		/* The thread looks when packets come. */
+		pair_connect(pair);
+		for (i = 0; i < 10000; i++)
+			pf_progress(pair->context);
+	} while (attended(pair) && ++tries < PATIENCE / 10);
+	assert_false(attended(pair));
+	pair_end(pair);
+}
+
 /*
  * A program that sends and then computes: nothing waits for its next poll. Where the service
  * thread drives just then, it sends, so a round of three that it took part in tells nothing.
@@ -622,6 +645,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		PAIR_TEST(test_posts),
+		PAIR_TEST(test_may_sleep),
 		PAIR_TEST(test_posts_before_computing),
 		PAIR_TEST(test_connected),
 		PAIR_TEST(test_full_window),
