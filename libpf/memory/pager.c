@@ -87,8 +87,10 @@ void pagers_destroy(struct pagers *pagers)
 		event_free(pagers->readable);
 	if (pagers->ahead)
 		event_free(pagers->ahead);
-	if (pagers->userfault >= 0)
+	if (pagers->userfault >= 0) {
 		close(pagers->userfault);
+		munmap(pagers->no_access, page_size());
+	}
 	pthread_rwlock_destroy(&pagers->lock);
 }
 
@@ -298,6 +300,29 @@ static uint64_t unowned_end(struct pagers *pagers, uint64_t start, uint64_t end)
 	return end;
 }
 
+/*
+ * Under the lock: are page faults of the page reported to userfault? UFFDIO_ZEROPAGE cannot tell:
+ * it fills memory that is registered with any userfaultfd, that of another context or of the program.
+ * UFFDIO_COPY of a page that cannot be read changes nothing: it ends with EFAULT if the memory is
+ * registered with one, and with ENOENT if not. UFFDIO_REGISTER then ends with EBUSY if that is
+ * another one, and changes nothing if it is this one. Alone it would register ordinary memory. If
+ * another thread maps ordinary memory there between the two calls, resolve_message gives it zeros.
+ */
+static bool is_reported(const struct pagers *pagers, uint64_t page)
+{
+	struct uffdio_copy copy = { .dst = page,
+				    .src = (uint64_t)(uintptr_t)pagers->no_access,
+				    .len = page_size() };
+	struct uffdio_register range = { .range = { page, page_size() },
+					 .mode = UFFDIO_REGISTER_MODE_MISSING };
+	bool failed;
+
+	do {
+		failed = ioctl(pagers->userfault, UFFDIO_COPY, &copy) < 0;
+	} while (failed && (errno == EAGAIN || errno == EINTR));
+	return failed && errno == EFAULT && !ioctl(pagers->userfault, UFFDIO_REGISTER, &range);
+}
+
 bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length)
 {
 	uint64_t size = page_size(), at = address & ~(size - 1), end = address + length;
@@ -307,6 +332,9 @@ bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length)
 		return false;
 	pthread_rwlock_rdlock(&pagers->lock);
 	end = (unowned_end(pagers, at, end) + size - 1) & ~(size - 1);
+	/* The kernel fills one mapping at a time, so the first page speaks for all. */
+	if (at < end && !is_reported(pagers, at))
+		end = at;
 	while (at < end) {
 		struct uffdio_zeropage zeros = { .range = { at, end - at } };
 		bool failed = ioctl(pagers->userfault, UFFDIO_ZEROPAGE, &zeros) < 0;
@@ -318,7 +346,7 @@ bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length)
 			filled = true; /* perhaps by another thread, after the page fault */
 			at += size;
 		} else if (failed && errno != EAGAIN && errno != EINTR) {
-			break; /* page faults of this memory are not reported to userfault */
+			break; /* more than one mapping */
 		}
 	}
 	pthread_rwlock_unlock(&pagers->lock);
@@ -482,6 +510,7 @@ static int open_userfault(struct pagers *pagers)
 {
 	struct watch_task *watch;
 	struct uffdio_api api = { .api = UFFD_API };
+	void *no_access;
 	int fd;
 
 	if (pagers->userfault >= 0)
@@ -490,12 +519,16 @@ static int open_userfault(struct pagers *pagers)
 	if (fd < 0)
 		return PF_ERR_SYSTEM;
 	watch = malloc(sizeof(*watch));
-	if (!watch || ioctl(fd, UFFDIO_API, &api) < 0) {
+	no_access = mmap(NULL, page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!watch || no_access == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) < 0) {
+		if (no_access != MAP_FAILED)
+			munmap(no_access, page_size());
 		free(watch);
 		close(fd);
 		return PF_ERR_SYSTEM;
 	}
 	pagers->userfault = fd;
+	pagers->no_access = no_access;
 	atomic_store_explicit(&pagers->open, true, memory_order_relaxed);
 	*watch = (struct watch_task){ .task.run = start_watch, .pagers = pagers };
 	service_run(pagers->service, &watch->task);

@@ -51,6 +51,7 @@ struct pagers {
 	_Atomic bool any;
 	_Atomic bool open;      /* userfault is open; relaxed as well */
 	int userfault;          /* the userfaultfd, opened by the first pager; -1: none yet */
+	void *no_access;        /* a page without permissions; set with userfault */
 	struct event *readable; /* of userfault; the service thread's */
 	/*
 	 * [ahead_start, ahead_end) is of one pager, and will be supplied by the event ahead. Set by
@@ -96,8 +97,9 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint6
 /*
  * Give zeros to the absent pages of [address, address + length), up to the first byte that a
  * pager owns, where page faults are reported to userfault although no pager owns the memory:
- * mremap may grow memory out of a pager's range in place. Does nothing to other memory.
- * Returns whether such memory has pages now, given by this thread or another. Any thread.
+ * mremap may grow memory out of a pager's range in place. Does nothing to other memory, also not
+ * to that of another userfaultfd. Returns whether such memory has pages now, given by this thread
+ * or another. Any thread.
  *
  * It fills (UFFDIO_ZEROPAGE) rather than unregisters (UFFDIO_UNREGISTER). The latter splits
  * mappings, of which a process may have only so many (vm.max_map_count), and older kernels let
@@ -106,7 +108,10 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint6
  * retransmitted.
  */
 bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length);
-/* As touch_range, of memory that no pager owns; calls pagers_fill where it is needed. */
+/*
+ * As touch_range, of memory that no pager owns; calls pagers_fill where it is needed. Memory of
+ * another userfaultfd that does not take page faults of the kernel cannot be touched.
+ */
 int pagers_touch(struct pagers *pagers, uint64_t address, uint64_t length, bool write,
 		 uint64_t *failed);
 /*

@@ -4,11 +4,20 @@
 #include "pair.h"
 #include "patience.h"
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Of Linux 5.11; the headers of the build may be older. */
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
 
 #define LENGTH (2 * MIB)
 #define PART (LENGTH / 16) /* whole pages, whatever their size */
@@ -578,6 +587,70 @@ static void test_grown(void **state)
 	pair_end(pair);
 }
 
+/* A pager of another context owns the memory: absent pages cannot be resolved, and stay absent. */
+static void test_other_context(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	uint64_t window = pair_there(pair, 1, pair->window);
+	struct paged paged = { 0 }, other = { .start = test_map(LENGTH) };
+	pf_options options = pair_mode_options(state);
+	pf_completion completion;
+	pf_context *context;
+
+	paged_open(&paged, pair);
+	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_pager_register(context, other.start, LENGTH, supply, &other, &other.pager));
+	completion = pair_put(pair, pair->peer, other.start, window, LENGTH);
+	assert_fault(completion, PF_SIDE_LOCAL, remote_address(other.start));
+	completion = pair_get(pair, pair->peer, other.start + PART, window, PART);
+	assert_fault(completion, PF_SIDE_LOCAL, remote_address(other.start + PART));
+	assert_int_equal(other.calls, 0);
+	assert_true(is_supplied(other.start, remote_address(other.start), LENGTH));
+	assert_ok(pair_put(pair, pair->peer, other.start, window, LENGTH).status);
+	assert_true(is_supplied(pair->window, remote_address(other.start), LENGTH));
+	pf_pager_unregister(other.pager);
+	munmap(other.start, LENGTH);
+	pf_close(context);
+	paged_close(&paged);
+	pair_end(pair);
+}
+
+/* The program protects present pages with its own userfaultfd, which the kernel cannot wait for. */
+static void test_write_protected(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	uint64_t window = pair_there(pair, 1, pair->window);
+	uint8_t *memory = test_map(PART);
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	struct uffdio_register range = { .range = { remote_address(memory), PART },
+					 .mode = UFFDIO_REGISTER_MODE_WP };
+	struct uffdio_writeprotect protect = { .range = range.range,
+					       .mode = UFFDIO_WRITEPROTECT_MODE_WP };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	struct paged paged = { 0 };
+	pf_completion completion;
+
+	paged_open(&paged, pair);
+	pattern_fill(memory, PART, 1);
+	assert_true(fd >= 0);
+	if (ioctl(fd, UFFDIO_API, &api) < 0) {
+		close(fd);
+		paged_close(&paged);
+		pair_end(pair);
+		skip(); /* this kernel cannot protect pages */
+	}
+	assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
+	assert_int_equal(ioctl(fd, UFFDIO_WRITEPROTECT, &protect), 0);
+	completion = pair_get(pair, pair->peer, memory, window, PART);
+	assert_fault(completion, PF_SIDE_LOCAL, remote_address(memory));
+	assert_ok(pair_put(pair, pair->peer, memory, window, PART).status);
+	assert_pattern(memory, PART, 1);
+	close(fd);
+	munmap(memory, PART);
+	paged_close(&paged);
+	pair_end(pair);
+}
+
 /*
  * Pages that are moved have no pager any more: absent ones are zeros. The addresses that they
  * left are unmapped, though their pager is still registered.
@@ -863,6 +936,8 @@ int main(void)
 		IN_ALL(test_slow),
 		IN_ALL(test_beside),
 		IN_ALL(test_grown),
+		IN_ALL(test_other_context),
+		IN_ALL(test_write_protected),
 		IN_ALL(test_moved),
 		IN_ALL(test_forked),
 		PAIR_TEST(test_other_memory),
