@@ -150,6 +150,8 @@ void context_close(pf_context *context)
 	struct contents *contents = (struct contents *)context;
 
 	waiter_destroy(&contents->waiter);
+	/* While the service thread finds out which peers end. */
+	host_linger(&contents->host);
 	if (context->engine)
 		engine_linger(context->engine);
 	service_stop(&context->service);

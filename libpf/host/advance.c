@@ -2,13 +2,17 @@
 #include "advance.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "atomic.h"
+#include "base/clock.h"
 #include "route_stream.h"
 #include "transfer.h"
 
 /* Transfers offered to peers before they are advanced; see offer_ahead. */
 #define OFFERS_AHEAD 4
+/* Between two looks at what peers still move: less than most copies of a run take. */
+#define LINGER_POLL_MICROSECONDS 20
 
 static bool is_atomic(const struct operation *operation)
 {
@@ -155,6 +159,23 @@ bool operations_wait(struct host_state *host)
 			return false;
 	}
 	return true;
+}
+
+void operations_linger(struct host_state *host)
+{
+	struct operation *head = &host->context->operations.active, *operation;
+	uint64_t end = clock_nanoseconds(CLOCK_MONOTONIC) + OPERATIONS_LINGER_NANOSECONDS;
+	bool moving;
+
+	for (;;) {
+		moving = false;
+		for (operation = head->next; operation != head; operation = operation->next)
+			moving |= !is_atomic(operation) &&
+				  !transfer_withdraw((struct transfer *)operation);
+		if (!moving || clock_nanoseconds(CLOCK_MONOTONIC) >= end)
+			break;
+		usleep(LINGER_POLL_MICROSECONDS);
+	}
 }
 
 void operations_release(struct host_state *host)

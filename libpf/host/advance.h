@@ -7,6 +7,9 @@
 
 #include "peer.h"
 
+/* A claimed run is copied in microseconds, unless its peer waits for a page or is stopped. */
+#define OPERATIONS_LINGER_NANOSECONDS 10000000000ull
+
 /* Advance every active operation. Returns how many things happened. */
 int operations_advance(struct host_state *host);
 /* Return whether there is a transfer to copy. One that waits for its pages does not count. */
@@ -18,6 +21,11 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
  * progress: a message, a notice or the device?
  */
 bool operations_wait(struct host_state *host);
+/*
+ * Closing, while the service thread runs: wait until no peer moves its end of a transfer. It gives
+ * up after OPERATIONS_LINGER_NANOSECONDS: a peer may be stopped (SIGSTOP) between claim and copy.
+ */
+void operations_linger(struct host_state *host);
 /* Closing: free all operations without a completion. */
 void operations_release(struct host_state *host);
 

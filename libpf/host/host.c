@@ -150,6 +150,11 @@ fail_inbox:
 	return status;
 }
 
+void host_linger(struct host *host)
+{
+	operations_linger(&host->state);
+}
+
 void host_disconnect(struct host *host)
 {
 	connections_say_bye(&host->state.connections);

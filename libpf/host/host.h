@@ -15,6 +15,8 @@ struct host {
 
 /* The address of the context must be known. PF_OK, or an error with nothing left open. */
 int host_open(struct host *host, pf_context *context);
+/* Before service_stop: wait until peers write to no buffer of this process's transfers any more. */
+void host_linger(struct host *host);
 /* After service_stop: tell all peers that this process closes, and close the connections. */
 void host_disconnect(struct host *host);
 /* After host_disconnect: free everything but the peers' records. No callbacks. */

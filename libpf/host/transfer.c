@@ -220,6 +220,12 @@ void transfer_abandon(struct host_state *host, struct transfer *transfer)
 	close_share(transfer);
 }
 
+bool transfer_withdraw(struct transfer *transfer)
+{
+	/* A transfer with a share has a linked peer, and that has a process. */
+	return peer_finished(transfer) || process_is_dead(transfer_peer(transfer)->process);
+}
+
 void transfer_release(struct transfer *transfer)
 {
 	struct block *block;

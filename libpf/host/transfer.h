@@ -20,6 +20,11 @@ bool transfer_waits(const struct transfer *transfer);
 enum advanced transfer_advance(struct host_state *host, struct transfer *transfer);
 /* Progress: the peer is gone; forget what was under way. */
 void transfer_abandon(struct host_state *host, struct transfer *transfer);
+/*
+ * Closing: let the peer claim no more of it. Returns whether the peer has moved what it had
+ * claimed, or its process has ended.
+ */
+bool transfer_withdraw(struct transfer *transfer);
 /* Free what it holds besides itself. */
 void transfer_release(struct transfer *transfer);
 

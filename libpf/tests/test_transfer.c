@@ -2,11 +2,15 @@
 /* Puts and gets between two processes, every byte verified, by every route and in every mode. */
 #include "pair.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include "common/context.h"
 #include "host/advance.h"
 #include "host/peer.h"
 #include "host/share.h"
 #include "host/state.h"
+#include "host/transfer.h"
 
 #define LONGEST (9 * MIB)
 #define GUARD ((size_t)64)
@@ -463,6 +467,102 @@ static void test_partner_away(void **state)
 	pair_end(pair);
 }
 
+static void ignore(pf_context *context, const pf_completion *completion)
+{
+	(void)context, (void)completion;
+}
+
+/* A context with a get under way. Its peer, a context of this process, has claimed a run of it. */
+struct claimed {
+	pf_context *context, *other;
+	struct share *share;
+	struct granules run;
+	uint8_t *local, *remote;
+	_Atomic bool ended; /* the run, or the peer */
+};
+
+/* Returns whether there is a share: not by /dev/exanest, and where single copy is permitted. */
+static bool claim_run(struct claimed *claimed, const pf_options *options)
+{
+	const struct transfer *transfer;
+	uint8_t address[PF_ADDRESS_MAX];
+	size_t length = sizeof(address);
+	pf_peer *peer;
+	bool last;
+
+	claimed->local = test_alloc(LONGEST);
+	claimed->remote = test_alloc(LONGEST);
+	assert_ok(pf_open(options, &claimed->context));
+	assert_ok(pf_open(options, &claimed->other));
+	pf_address(claimed->other, address, &length);
+	assert_ok(pf_peer_open(claimed->context, address, length, NULL, &peer));
+	assert_ok(pf_get(peer, claimed->local, remote_address(claimed->remote), LONGEST, ignore,
+			 NULL));
+	while (peer_state(peer) != PEER_LINKED)
+		pf_progress(claimed->context);
+	if (!strstr(pf_peer_path(peer), "from both ends"))
+		return false;
+	transfer = (struct transfer *)claimed->context->operations.active.next;
+	assert_non_null(transfer->share);
+	claimed->share = transfer->share;
+	assert_true(share_claim_back(claimed->share, ((struct host_peer *)peer)->share_generation,
+				     1, 1, &claimed->run, &last));
+	return true;
+}
+
+static void release_claimed(struct claimed *claimed)
+{
+	pf_close(claimed->context);
+	pf_close(claimed->other);
+	free(claimed->local);
+	free(claimed->remote);
+}
+
+static void *end_run(void *arg)
+{
+	struct claimed *claimed = arg;
+
+	usleep(50000);
+	claimed->ended = true;
+	share_add_moved(claimed->share, granules_count(claimed->run));
+	return NULL;
+}
+
+static void *end_peer(void *arg)
+{
+	struct claimed *claimed = arg;
+
+	usleep(50000);
+	claimed->ended = true;
+	pf_close(claimed->other);
+	claimed->other = NULL;
+	return NULL;
+}
+
+/* pf_close waits for a run that the peer is moving, as long as the peer lives. */
+static void test_close_early(void **state)
+{
+	static void *(*const ends[])(void *arg) = { end_run, end_peer };
+	pf_options options = pair_mode_options(state);
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(ends); i++) {
+		struct claimed claimed = { 0 };
+		pthread_t thread;
+
+		if (!claim_run(&claimed, &options)) {
+			release_claimed(&claimed);
+			skip();
+		}
+		assert_int_equal(pthread_create(&thread, NULL, ends[i], &claimed), 0);
+		pf_close(claimed.context);
+		claimed.context = NULL;
+		assert_true(claimed.ended);
+		pthread_join(thread, NULL);
+		release_claimed(&claimed);
+	}
+}
+
 /* Put to and get from each other's half of the window. */
 static void cross(struct pair *me)
 {
@@ -549,6 +649,7 @@ int main(void)
 		IN_MODE_UNLESS(net, test_busy_burst, DEFAULT),
 		IN_MODE_UNLESS(net, test_one_granule, SHARE_ALL),
 		IN_MODE(test_partner_away, DEFAULT),
+		IN_MODE_UNLESS(either, test_close_early, SHARE_ALL),
 		IN_MODE(test_unlike, STREAM),
 	};
 
