@@ -65,6 +65,14 @@ void block_free(struct block *block)
 	free(block);
 }
 
+bool block_cut(struct block *block, uint64_t length)
+{
+	if (!block_new(block->transfer, block->offset + length, block->length - length))
+		return false;
+	block->length = length;
+	return true;
+}
+
 uint64_t block_address(const struct block *block, enum pf_side side)
 {
 	return transfer_address(block->transfer, side) + block->offset;
@@ -114,6 +122,11 @@ static void block_resolve(struct host_state *host, struct block *block)
 void block_fault(struct host_state *host, struct block *block, enum pf_side side, uint64_t address,
 		 enum fault_kind kind)
 {
+	const pf_options *options = &host->context->options;
+	uint64_t most = policy_window_most((enum pf_policy)options->policy, options->block_size);
+
+	if (block->length > most)
+		block_cut(block, most);
 	block->state = BLOCK_FAULTED;
 	block->side = side;
 	block->address = address;
@@ -133,11 +146,8 @@ static void supplied_again(struct block *block, uint64_t start)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), front = page - start % page;
 
 	block->retries = 0;
-	if (++block->supplied <= SUPPLIED_WHOLE || front >= block->length ||
-	    !block_new(block->transfer, block->offset + front, block->length - front))
-		return;
-	block->length = front;
-	block->supplied = 0;
+	if (++block->supplied > SUPPLIED_WHOLE && front < block->length && block_cut(block, front))
+		block->supplied = 0;
 }
 
 void block_resolved(struct host_state *host, struct block *block, int status, uint64_t address,

@@ -78,6 +78,8 @@ static inline struct host_peer *transfer_peer(const struct transfer *transfer)
 /* A READY block; NULL without memory, with which the transfer has failed. */
 struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t length);
 void block_free(struct block *block);
+/* Cut off what is behind length bytes, as a READY block. False without memory: as block_new. */
+bool block_cut(struct block *block, uint64_t length);
 /* A block that is READY, or NULL. */
 struct block *block_ready(struct transfer *transfer);
 /* The address of its first byte, on that side. */
@@ -92,7 +94,8 @@ bool block_may_wait(const struct block *block);
 
 /*
  * The block met a fault: FAULTED, then RESOLVING, by the side that owns the page. kind: what
- * it looks like from here; the owner finds out what it is.
+ * it looks like from here; the owner finds out what it is. A block that was cut for /dev/exanest
+ * may be as long as the transfer: what is longer than the policy resolves at once stays READY.
  */
 void block_fault(struct host_state *host, struct block *block, enum pf_side side, uint64_t address,
 		 enum fault_kind kind);

@@ -104,9 +104,8 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 		activity_moved(&host->context->activity);
 	} else if (block->length > most) {
 		/* It was cut for single copy: the front of it goes now. */
-		if (!block_new(transfer, block->offset + most, block->length - most))
+		if (!block_cut(block, most))
 			return ADVANCED_LITTLE;
-		block->length = most;
 	}
 	token = request_open(&host->requests, REQUEST_BLOCK, block, &peer->peer,
 			     &peer->requests_waiting);

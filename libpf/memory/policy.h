@@ -23,5 +23,7 @@ struct resolve_window {
  */
 uint64_t policy_window(enum pf_policy policy, struct resolve_window *window, uint64_t offset,
 		       uint64_t block, uint64_t length);
+/* The longest of them, bytes. */
+uint64_t policy_window_most(enum pf_policy policy, uint64_t block);
 
 #endif

@@ -14,6 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/context.h"
+#include "host/block.h"
+#include "memory/resolver.h"
+
 #define WINDOW (8 * MIB)
 #define SEED 21
 
@@ -188,6 +192,34 @@ static void test_both(void **state)
 		assert_true(pf_stat(pair->context, PF_STAT_REMOTE_FAULTS) > 0);
 	faulty_stop();
 	munmap(local, WINDOW);
+	pair_end(pair);
+}
+
+/*
+ * A block that was cut for /dev/exanest, whose engine was lost, is longer than a fault may resolve.
+ * The rest of it goes on.
+ */
+static void test_long_block(void **state)
+{
+	const size_t length = 2ull * RESOLVER_LENGTH_MAX;
+	struct pair *pair = pair_open(state, .window = length);
+	uint8_t *local = test_map(length);
+	struct pair_done done = { 0 };
+	struct transfer *transfer;
+
+	pair_connect(pair);
+	pattern_fill(local, length, SEED);
+	faulty_start(local, length, true);
+	pair_post(pair, pair->peer, PUT, local, remote_address(pair->window), length, &done);
+	transfer = (struct transfer *)pair->context->operations.posted.next;
+	transfer->run = transfer->run_end = transfer->front = transfer->length;
+	assert_non_null(block_new(transfer, 0, transfer->length));
+	pair_await_done(pair, &done, 1);
+	faulty_stop();
+	assert_ok(done.last.status);
+	pair_check_pattern(pair, pair->window, length, SEED);
+	assert_true(pf_stat(pair->context, PF_STAT_LOCAL_FAULTS) >= length / POLICY_WINDOW_MAX);
+	munmap(local, length);
 	pair_end(pair);
 }
 
@@ -403,9 +435,9 @@ static void test_userfault(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_ALL(test_remote),       IN_ALL(test_local),     IN_ALL(test_both),
-		IN_ALL(test_retries),      IN_ALL(test_peer_dies), IN_ALL(test_close),
-		IN_ALL(test_others_go_on), IN_ALL(test_userfault),
+		IN_ALL(test_remote),     IN_ALL(test_local),        IN_ALL(test_both),
+		IN_ALL(test_long_block), IN_ALL(test_retries),      IN_ALL(test_peer_dies),
+		IN_ALL(test_close),      IN_ALL(test_others_go_on), IN_ALL(test_userfault),
 	};
 
 	return cmocka_run_group_tests_name("retransmit", tests, NULL, NULL);
