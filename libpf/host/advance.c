@@ -75,6 +75,12 @@ bool operations_moving(const struct host_state *host)
 	return false;
 }
 
+static enum advanced advance(struct host_state *host, struct operation *operation)
+{
+	return is_atomic(operation) ? atomic_advance(host, (struct atomic_operation *)operation) :
+				      transfer_advance(host, (struct transfer *)operation);
+}
+
 int operations_advance(struct host_state *host)
 {
 	struct operation *head = &host->context->operations.active;
@@ -83,10 +89,7 @@ int operations_advance(struct host_state *host)
 
 	offer_ahead(host);
 	for (operation = head->next; operation != head; operation = next) {
-		enum advanced advanced =
-			is_atomic(operation) ?
-				atomic_advance(host, (struct atomic_operation *)operation) :
-				transfer_advance(host, (struct transfer *)operation);
+		enum advanced advanced = advance(host, operation);
 
 		/* Only now: it may have posted to this list, but nothing else takes from it. */
 		next = operation->next;
@@ -113,11 +116,11 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
 		next = operation->next;
 		if (operation->peer != &peer->peer)
 			continue;
-		operation->completion.status = status;
-		if (is_atomic(operation))
+		/* What the peer has answered or moved is complete. A transfer that is not fails. */
+		if (advance(host, operation) != ADVANCED_TO_END) {
+			operation->completion.status = status;
 			atomic_abandon(host, (struct atomic_operation *)operation);
-		else
-			transfer_abandon(host, (struct transfer *)operation);
+		}
 		finish(host, operation);
 	}
 }

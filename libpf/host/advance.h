@@ -14,7 +14,7 @@
 int operations_advance(struct host_state *host);
 /* Return whether there is a transfer to copy. One that waits for its pages does not count. */
 bool operations_moving(const struct host_state *host);
-/* Fail everything that waits for this peer. */
+/* The peer is gone: end every operation to it, with an error if the peer did not complete it. */
 void operations_fail(struct host_state *host, struct host_peer *peer, int status);
 /*
  * Does each operation, after a poll that could not advance it, wait for something that wakes

@@ -244,7 +244,6 @@ static void handle_gone(struct host *host, pf_peer *base, const struct notice *n
 	host_peer_unlink(peer, notice->status, notice->why, notice->farewell);
 	/* What the device still moves must not outlive the transfers that end here. */
 	device_drain(state, peer);
-	operations_advance(state);
 	operations_fail(state, peer, notice->status);
 	answers_forget(&host->answers, peer);
 	host_peer_lock(peer);

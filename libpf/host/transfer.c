@@ -172,6 +172,17 @@ bool transfer_waits(const struct transfer *transfer)
 	       transfer->front == transfer->length;
 }
 
+/* The peer is gone; forget what was under way. */
+static void abandon(struct host_state *host, struct transfer *transfer)
+{
+	struct block *block;
+
+	/* The peer's answers to what is under way cannot come any more. */
+	for (block = transfer->blocks; block; block = block->next)
+		request_forget(&host->requests, block);
+	close_share(transfer);
+}
+
 enum advanced transfer_advance(struct host_state *host, struct transfer *transfer)
 {
 	struct host_peer *peer = transfer_peer(transfer);
@@ -206,18 +217,8 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 lost:
 	/* What was not moved when the peer ended never will be. */
 	transfer_fail(transfer, peer->peer.gone_status, PF_SIDE_NONE, 0);
-	transfer_abandon(host, transfer);
+	abandon(host, transfer);
 	return ADVANCED_TO_END;
-}
-
-void transfer_abandon(struct host_state *host, struct transfer *transfer)
-{
-	struct block *block;
-
-	/* The peer's answers to what is under way cannot come any more. */
-	for (block = transfer->blocks; block; block = block->next)
-		request_forget(&host->requests, block);
-	close_share(transfer);
 }
 
 bool transfer_withdraw(struct transfer *transfer)

@@ -16,10 +16,8 @@ int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t
 void transfer_offer(struct host_state *host, struct transfer *transfer);
 /* Progress: does all that is left of it wait for pages? */
 bool transfer_waits(const struct transfer *transfer);
-/* Progress: do what can be done now. */
+/* Progress: do what can be done now. Of a peer that is gone it ends, complete or with an error. */
 enum advanced transfer_advance(struct host_state *host, struct transfer *transfer);
-/* Progress: the peer is gone; forget what was under way. */
-void transfer_abandon(struct host_state *host, struct transfer *transfer);
 /*
  * Closing: let the peer claim no more of it. Returns whether the peer has moved what it had
  * claimed, or its process has ended.

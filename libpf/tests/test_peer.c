@@ -2,6 +2,10 @@
 /* Peers that start and end: killed, closed in order, stopped, or this process itself. */
 #include "pair.h"
 
+#include "common/context.h"
+#include "host/peer.h"
+#include "host/state.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -482,6 +486,64 @@ static void test_self(void **state)
 	pair_end(pair);
 }
 
+static pf_peer *open_other(const pf_options *options, pf_context *context, pf_context **other)
+{
+	uint8_t address[PF_ADDRESS_MAX];
+	size_t length = sizeof(address);
+	pf_peer *peer;
+
+	assert_ok(pf_open(options, other));
+	pf_address(*other, address, &length);
+	assert_ok(pf_peer_open(context, address, length, NULL, &peer));
+	return peer;
+}
+
+/*
+ * The peer has executed an operation, answered it and closed before this side polls again: the
+ * operation completes, also behind a transfer to another peer that can be copied by then.
+ */
+static void test_answered(void **state)
+{
+	pf_options options = pair_mode_options(state);
+	struct pair_done done = { 0 }, copied = { 0 };
+	uint8_t *local = test_alloc(WINDOW), *remote = test_alloc(WINDOW);
+	pf_context *context, *answering, *other;
+	uint64_t value = 0;
+	pf_peer *peer, *slow;
+
+	assert_ok(pf_open(&options, &context));
+	peer = open_other(&options, context, &answering);
+	slow = open_other(&options, context, &other);
+	assert_ok(
+		pf_atomic(peer, PF_ADD, 8, 1, remote_address(&value), 1, 0, pair_completed, &done));
+	while (!done.count) {
+		pf_progress(context);
+		pf_progress(answering);
+	}
+	assert_ok(pf_put(slow, local, remote_address(remote), WINDOW, pair_completed, &copied));
+	assert_ok(
+		pf_atomic(peer, PF_ADD, 8, 1, remote_address(&value), 1, 0, pair_completed, &done));
+	pf_progress(context);
+	while (!notices_waiting(&context->host->notices)) /* the answer to the call */
+		usleep(100);
+	while (value == 1)
+		pf_progress(answering);
+	pf_close(answering);
+	while (!process_is_dead(((struct host_peer *)peer)->process))
+		usleep(100);
+	usleep(20000); /* the notice follows */
+	assert_int_equal(done.count, 1);
+	assert_ok(pf_flush(context, NULL));
+	assert_int_equal(done.count, 2);
+	assert_ok(done.last.status);
+	assert_int_equal(done.last.value, 1);
+	assert_ok(copied.last.status);
+	pf_close(context);
+	pf_close(other);
+	free(local);
+	free(remote);
+}
+
 static void put_refused(struct pair *me)
 {
 	pair_check_status(me,
@@ -528,6 +590,8 @@ int main(void)
 		IN_MODE(test_one_stops_polling, STREAM),
 		IN_ALL(test_others_live),
 		IN_ALL(test_post_from_failure),
+		IN_MODE(test_answered, DEFAULT),
+		IN_MODE(test_answered, THREADS),
 		IN_ALL(test_self),
 		IN_MODE(test_other_way, DEFAULT),
 	};
