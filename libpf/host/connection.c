@@ -26,6 +26,11 @@
 #define STRANGERS_MOST 256
 /* Requests of a peer are not read while more answers than this wait for it. */
 #define OUTBOX_MOST 1024
+/*
+ * Time to the next attempt to send a welcome, us. Its descriptor is one too many while processes of
+ * the user have more in flight than the limit of this one; nothing tells when they are received.
+ */
+#define WELCOME_MICROSECONDS 1000
 /* How long callers wait while there is no descriptor to tell them so. */
 #define PAUSE_MICROSECONDS 100000
 
@@ -45,9 +50,10 @@ struct connection {
 	pf_peer *peer;             /* on the calling side; NULL on the called side */
 	struct connection **owner; /* on the calling side: the peer's pointer to this */
 	bool established;
-	bool farewell;       /* a BYE came: the process ends in good order */
-	struct address from; /* on the called side: the caller */
-	uint32_t slot;       /* on the called side: given to the caller */
+	bool farewell;                      /* a BYE came: the process ends in good order */
+	struct address from;                /* on the called side: the caller */
+	uint32_t slot;                      /* on the called side: given to the caller */
+	struct connection_message *welcome; /* on the called side: not sent yet; NULL: none */
 	uint8_t nonce[crypto_secretbox_NONCEBYTES];
 	struct process *process; /* the other side, once established; a reference */
 	int pidfd;               /* readable once that process has ended; -1: not watched here */
@@ -89,6 +95,7 @@ static void connection_close(struct connection *connection)
 		connection->outbox = outgoing->next;
 		free(outgoing);
 	}
+	free(connection->welcome);
 	event_free(connection->readable);
 	event_free(connection->writable);
 	if (connection->ended)
@@ -213,16 +220,32 @@ static int copy_check(const struct connection *connection, uint64_t cookie_addre
 	return pid ? copy_probe(pid, cookie_address, cookie) : ESRCH;
 }
 
+/*
+ * Send the welcome, or try again later, by the timer of readable; a caller waits as long as it takes.
+ * If the caller has ended meanwhile, what it sent before, such as a farewell, is still read.
+ */
+static void send_welcome(struct connection *connection)
+{
+	const struct timeval pause = { .tv_usec = WELCOME_MICROSECONDS };
+
+	if (connection_message_send(connection->socket, connection->welcome,
+				    connection->connections->inbox_fd) == PF_ERR_AGAIN) {
+		event_add(connection->readable, &pause);
+		return;
+	}
+	event_remove_timer(connection->readable);
+	free(connection->welcome);
+	connection->welcome = NULL;
+}
+
 /* On the called side: admit the caller. PF_OK, or why it is refused. */
 static int admit(struct connection *connection, const struct connection_message *message, int fd)
 {
 	struct connections *connections = connection->connections;
 	pf_context *context = connections->context;
-	struct connection_message answer;
 	struct incoming *incoming;
 	struct welcome welcome;
 	struct hello hello;
-	int status;
 
 	if (fd < 0)
 		return PF_ERR_REFUSED;
@@ -263,7 +286,9 @@ static int admit(struct connection *connection, const struct connection_message 
 				    .engine = device_address(&context->device),
 				    .slot = incoming->slot };
 	memcpy(welcome.nonce, message->u.handshake.nonce, sizeof(welcome.nonce));
-	connection_message_seal(&answer, CONNECTION_WELCOME, &welcome, context->address.key);
+	connection->welcome = allocate_or_wait(sizeof(*connection->welcome));
+	connection_message_seal(connection->welcome, CONNECTION_WELCOME, &welcome,
+				context->address.key);
 	connection->slot = incoming->slot;
 	/*
 	 * Before it can know: host_ring_always. arm64 may make a release store, even a sequentially
@@ -271,12 +296,11 @@ static int admit(struct connection *connection, const struct connection_message 
 	 */
 	atomic_store_explicit(&connections->inbox_known, true, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	status = connection_message_send(connection->socket, &answer, connections->inbox_fd);
+	send_welcome(connection);
 	/* Last: progress, which it wakes, may take the processor from this thread. */
 	notices_report(connections->notices,
 		       &(struct notice){ .kind = NOTICE_INCOMING, .incoming = incoming });
-	/* If the caller has ended meanwhile, what it sent before, such as a farewell, is still read. */
-	return status == PF_ERR_AGAIN ? PF_ERR_PEER : PF_OK;
+	return PF_OK;
 }
 
 /* On the calling side: the peer has admitted this process. */
@@ -388,12 +412,8 @@ static enum received receive(struct connection *connection)
 	}
 	if (status == PF_OK)
 		status = handle(connection, &message, fd);
-	if (status == PF_OK) {
-		/* The deadline was for the handshake. */
-		if (stranger)
-			event_remove_timer(connection->readable);
+	if (status == PF_OK)
 		return RECEIVED_MESSAGE;
-	}
 	if (status == PF_ERR_REFUSED && connection->established)
 		status = PF_ERR_PROTOCOL;
 	if (stranger && status == PF_ERR_SYSTEM)
@@ -406,11 +426,15 @@ static enum received receive(struct connection *connection)
 
 static void on_readable(int socket, short what, void *arg)
 {
+	struct connection *connection = arg;
+
 	(void)socket;
-	if (what & EV_TIMEOUT)
-		connection_lost(arg, PF_ERR_REFUSED, why_lost(PF_ERR_REFUSED));
+	if (!(what & EV_TIMEOUT))
+		receive(connection);
+	else if (connection->welcome)
+		send_welcome(connection);
 	else
-		receive(arg);
+		connection_lost(connection, PF_ERR_REFUSED, why_lost(PF_ERR_REFUSED));
 }
 
 /* The process at the other side has ended: so have all connections with it. */

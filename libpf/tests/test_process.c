@@ -6,7 +6,10 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include "host/connection_message.h"
 
 static struct {
 	unsigned count;
@@ -178,6 +181,52 @@ static void test_soft_limit(void **state)
 	pair_end(pair);
 }
 
+#define FULL_SOCKETS 4
+#define FULL_MESSAGES 50
+
+/* The user has more descriptors in flight than the process may have open, for a while. */
+static void serve_in_flight(struct pair *me)
+{
+	struct connection_message message = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_HELLO };
+	const struct rlimit limit = { FULL_SOCKETS * FULL_MESSAGES / 2,
+				      FULL_SOCKETS * FULL_MESSAGES / 2 };
+	int ends[FULL_SOCKETS][2], i, j;
+
+	/* The kernel has no such limit for root. */
+	pair_check(me, getuid() || !setresuid(65534, 65534, 65534));
+	for (i = 0; i < FULL_SOCKETS; i++) {
+		pair_check(me, !socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends[i]));
+		for (j = 0; j < FULL_MESSAGES; j++)
+			pair_check_status(me, connection_message_send(ends[i][0], &message, 0),
+					  PF_OK);
+	}
+	pair_check(me, !setrlimit(RLIMIT_NOFILE, &limit));
+	pair_check_status(me, connection_message_send(ends[0][0], &message, 0), PF_ERR_AGAIN);
+	pair_say(me, 1);
+	/* Time for a call, and for more than one attempt to answer it. */
+	for (i = 0; i < 10; i++)
+		pair_linger(me);
+	for (i = 0; i < FULL_SOCKETS; i++) {
+		close(ends[i][0]);
+		close(ends[i][1]);
+	}
+	pair_serve(me);
+}
+
+/* Then the answer to a call waits, and nothing is lost. */
+static void test_in_flight(void **state)
+{
+	struct pair *pair = start(serve_in_flight);
+	uint8_t byte = 1;
+
+	pair_await(pair, 1, 1);
+	assert_int_equal(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status,
+			 PF_OK);
+	assert_int_equal(pair->window[0], 1);
+	assert_int_equal(error.count, 0);
+	pair_end(pair);
+}
+
 static int flushed;
 
 static void flush_inside(pf_context *context, const pf_completion *completion)
@@ -218,6 +267,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_caller_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_called_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit, pair_teardown),
+		cmocka_unit_test_teardown(test_in_flight, pair_teardown),
 		cmocka_unit_test_teardown(test_flush, pair_teardown),
 	};
 
