@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/number.h"
 #include "base/page.h"
 #include "touch.h"
@@ -515,7 +516,9 @@ static int open_userfault(struct pagers *pagers)
 
 	if (pagers->userfault >= 0)
 		return PF_OK;
-	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	do {
+		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	} while (fd < 0 && descriptor_limit_raised(errno));
 	if (fd < 0)
 		return PF_ERR_SYSTEM;
 	watch = malloc(sizeof(*watch));
@@ -580,10 +583,13 @@ static int register_range(struct pagers *pagers, const struct pf_pager *pager)
  */
 static int check_range(uint64_t start, uint64_t end)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
 	uint64_t from, to, inode;
 	char permissions[5];
+	FILE *maps;
 
+	do {
+		maps = fopen("/proc/self/maps", "re");
+	} while (!maps && descriptor_limit_raised(errno));
 	if (!maps)
 		return PF_ERR_SYSTEM;
 	while (start < end && fscanf(maps, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %" SCNu64 "%*[^\n]",

@@ -14,6 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/page.h"
 #include "pagemap.h"
 
@@ -51,9 +52,13 @@ struct stretch {
 static int open_proc(pid_t pid, const char *name)
 {
 	char path[64];
+	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	do {
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	} while (fd < 0 && descriptor_limit_raised(errno));
+	return fd;
 }
 
 /*
@@ -64,9 +69,12 @@ static dev_t shared_device;
 
 static void find_shared_device(void)
 {
-	int fd = memfd_create("libpf", MFD_CLOEXEC);
 	struct stat file;
+	int fd;
 
+	do {
+		fd = memfd_create("libpf", MFD_CLOEXEC);
+	} while (fd < 0 && descriptor_limit_raised(errno));
 	if (fd < 0)
 		return;
 	if (!fstat(fd, &file))

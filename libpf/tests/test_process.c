@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/connection_message.h"
+#include "host/peer.h"
 
 static struct {
 	unsigned count;
@@ -181,6 +182,41 @@ static void test_soft_limit(void **state)
 	pair_end(pair);
 }
 
+static int supply_nothing(pf_context *context, uint64_t address, void *page, size_t length,
+			  void *arg)
+{
+	return PF_ERR_SYSTEM;
+}
+
+/* Also where only page faults need descriptors: the look at the pages of a peer, and a pager. */
+static void test_soft_limit_faults(void **state)
+{
+	struct pair *pair = start(NULL);
+	struct host_peer *peer = (struct host_peer *)pair->peer;
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *paged = test_map(page), byte = 1;
+	struct rlimit limit;
+	pf_pager *pager;
+
+	/* No transfer yet, so no look. */
+	assert_ok(
+		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit_descriptors(pair, false);
+	assert_ok(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status);
+	if (!pair_on_device(&pair->options)) {
+		assert_non_null(peer->residency);
+		assert_true(peer->residency->pagemap >= 0);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit_descriptors(pair, false);
+	assert_ok(pf_pager_register(pair->context, paged, page, supply_nothing, NULL, &pager));
+	pf_pager_unregister(pager);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	munmap(paged, page);
+	pair_end(pair);
+}
+
 #define FULL_SOCKETS 4
 #define FULL_MESSAGES 50
 
@@ -267,6 +303,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_caller_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_called_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit, pair_teardown),
+		cmocka_unit_test_teardown(test_soft_limit_faults, pair_teardown),
 		cmocka_unit_test_teardown(test_in_flight, pair_teardown),
 		cmocka_unit_test_teardown(test_flush, pair_teardown),
 	};
