@@ -72,6 +72,7 @@ void pagers_init(struct pagers *pagers, pf_context *context, struct service *ser
 	pagers->context = context;
 	pagers->service = service;
 	pthread_rwlock_init(&pagers->lock, NULL);
+	pthread_mutex_init(&pagers->gate, NULL);
 	LIST_INIT(&pagers->list);
 	pagers->userfault = -1;
 }
@@ -92,7 +93,22 @@ void pagers_destroy(struct pagers *pagers)
 		close(pagers->userfault);
 		munmap(pagers->no_access, page_size());
 	}
+	pthread_mutex_destroy(&pagers->gate);
 	pthread_rwlock_destroy(&pagers->lock);
+}
+
+static void lock_for_writing(struct pagers *pagers)
+{
+	pthread_mutex_lock(&pagers->gate);
+	pthread_rwlock_wrlock(&pagers->lock);
+	pthread_mutex_unlock(&pagers->gate);
+}
+
+/* Wait while another thread waits to write. */
+static void pass_gate(struct pagers *pagers)
+{
+	pthread_mutex_lock(&pagers->gate);
+	pthread_mutex_unlock(&pagers->gate);
 }
 
 /* Under the lock. NULL: no pager owns the address. */
@@ -246,8 +262,8 @@ static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 	return status;
 }
 
-int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint64_t *done,
-		 bool *supplied)
+int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, bool gives_way,
+		 uint64_t *done, bool *supplied)
 {
 	uint64_t size = page_size(), start = address & ~(size - 1), end = address + length;
 	unsigned char present[MINCORE_PAGES];
@@ -267,6 +283,8 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint6
 		for (i = 0; i < pages && status == PF_OK; i++) {
 			struct pf_pager *pager;
 
+			if (gives_way)
+				pass_gate(pagers);
 			/* Once a unit, so that pager_unregister waits for one supply at most. */
 			pthread_rwlock_rdlock(&pagers->lock);
 			pager = find_pager(pagers, page + i * size);
@@ -542,7 +560,7 @@ void pagers_forward(struct pagers *pagers, pagers_forward_fn forward, void *arg)
 {
 	struct pf_pager *pager;
 
-	pthread_rwlock_wrlock(&pagers->lock);
+	lock_for_writing(pagers);
 	pagers->forward = forward;
 	pagers->forward_arg = arg;
 	LIST_FOREACH(pager, &pagers->list, link)
@@ -626,7 +644,7 @@ int pager_register(struct pagers *pagers, void *address, size_t length, pf_suppl
 				    .supply = supply,
 				    .arg = arg,
 				    .supply_time = UINT64_MAX };
-	pthread_rwlock_wrlock(&pagers->lock);
+	lock_for_writing(pagers);
 	status = overlaps(pagers, pager->start, pager->end) ? PF_ERR_ARGUMENT :
 							      open_userfault(pagers);
 	if (status == PF_OK)
@@ -650,7 +668,7 @@ int pager_set_unit(struct pf_pager *pager, size_t unit)
 
 	if (!unit || unit % page_size())
 		return PF_ERR_ARGUMENT;
-	pthread_rwlock_wrlock(&pagers->lock);
+	lock_for_writing(pagers);
 	pager->unit = lesser(unit, pager->end - pager->start);
 	pagers->ahead_end = 0;
 	free(atomic_exchange(&pager->spare, NULL));
@@ -664,7 +682,7 @@ int pager_set_ahead(struct pf_pager *pager, size_t most)
 
 	if (most % page_size())
 		return PF_ERR_ARGUMENT;
-	pthread_rwlock_wrlock(&pagers->lock);
+	lock_for_writing(pagers);
 	pager->ahead = most;
 	pagers->ahead_end = 0;
 	pthread_rwlock_unlock(&pagers->lock);
@@ -688,7 +706,7 @@ void pager_unregister(struct pf_pager *pager)
 	struct pagers *pagers = pager->pagers;
 	struct uffdio_range range = { pager->start, pager->end - pager->start };
 
-	pthread_rwlock_wrlock(&pagers->lock);
+	lock_for_writing(pagers);
 	LIST_REMOVE(pager, link);
 	pagers->ahead_end = 0;
 	if (LIST_EMPTY(&pagers->list))

@@ -10,10 +10,12 @@
  * Both end with UFFDIO_COPY, which installs a whole page atomically.
  *
  * Locks: the list of pagers changes only under the lock for writing, and supply runs under
- * it for reading, so pager_unregister returns after the last call of supply. The lock must
- * prefer readers, which is the default: supply may touch memory of another pager, so that
- * the service thread takes the lock for reading while this thread holds it. The lock of
- * the device (forward) is taken inside this lock, never the other way round.
+ * it for reading, so pager_unregister returns after the last call of supply. The lock
+ * prefers readers, which is the default: progress takes it for reading for a moment, and must not
+ * wait behind a writer that waits for a slow supply. Slow supplies that overlap would then keep a
+ * writer waiting for ever, so a writer holds the gate while it waits, and resolver threads pass the
+ * gate before each supply. The lock of the device (forward) is taken inside this lock, never the
+ * other way round.
  */
 #ifndef PF_PAGER_H
 #define PF_PAGER_H
@@ -42,6 +44,7 @@ struct pagers {
 	pf_context *context;     /* argument of supply */
 	struct service *service; /* the thread that reads userfault */
 	pthread_rwlock_t lock;
+	pthread_mutex_t gate;
 	LIST_HEAD(, pf_pager) list; /* changed under the lock for writing */
 	/*
 	 * Whether the list has an entry, to skip the lock where it has none. Relaxed loads are
@@ -90,10 +93,11 @@ bool pager_lacks(struct pagers *pagers, uint64_t address);
  * Any thread: supply the absent pages of [address, address + length), up to the first page
  * that no pager owns. *done: bytes from address on that are present now. *supplied: at
  * least one page was installed. Returns PF_OK, or PF_ERR_FAULT if the page at
- * address + *done cannot be supplied. Waits for supply.
+ * address + *done cannot be supplied. Waits for supply. gives_way: and for threads that wait to
+ * change the list of pagers.
  */
-int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, uint64_t *done,
-		 bool *supplied);
+int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, bool gives_way,
+		 uint64_t *done, bool *supplied);
 /*
  * Give zeros to the absent pages of [address, address + length), up to the first byte that a
  * pager owns, where page faults are reported to userfault although no pager owns the memory:

@@ -12,13 +12,14 @@
 /*
  * Resolve the part of [at, at + length) from at on that a pager owns; *done: its bytes. The
  * application may evict pages while this runs: then the result is PF_OK although some are absent,
- * and the access that follows is a page fault again. PF_OK or PF_ERR_FAULT.
+ * and the access that follows is a page fault again. gives_way as pager_supply's. PF_OK or
+ * PF_ERR_FAULT.
  */
 static int resolve_paged(struct resolver *resolver, struct resolution *resolution, uint64_t at,
-			 uint64_t length, uint64_t *done)
+			 uint64_t length, bool gives_way, uint64_t *done)
 {
 	bool supplied;
-	int status = pager_supply(resolver->pagers, at, length, done, &supplied);
+	int status = pager_supply(resolver->pagers, at, length, gives_way, done, &supplied);
 
 	resolution->failed = at + *done;
 	resolution->kind = FAULT_PAGER;
@@ -47,7 +48,8 @@ static int resolve_range(struct resolver *resolver, struct resolution *resolutio
 			pace_rest(resolver->pace, used);
 		if (pagers && pager_owns(resolver->pagers, at, &quick)) {
 			length = end - at < TOUCH_PIECE ? end - at : TOUCH_PIECE;
-			if (resolve_paged(resolver, resolution, at, length, &done) != PF_OK)
+			if (resolve_paged(resolver, resolution, at, length, used != NULL, &done) !=
+			    PF_OK)
 				return PF_ERR_FAULT;
 			done += at;
 			/* 0 if the pager was unregistered meanwhile: the page is ordinary memory. */

@@ -31,6 +31,7 @@ struct paged {
 	pf_pager *pager;
 	_Atomic unsigned calls; /* of the callback */
 	_Atomic bool held;      /* wait while this is set */
+	unsigned delay;         /* of each call, us */
 	_Atomic uint64_t bad;   /* the page that it cannot supply */
 	bool small;             /* there is room for one page only: */
 	_Atomic uint64_t last;  /* this one */
@@ -44,6 +45,8 @@ static int supply(pf_context *context, uint64_t address, void *page, size_t leng
 	atomic_fetch_add(&paged->calls, 1);
 	while (paged->held)
 		usleep(1000);
+	if (paged->delay)
+		usleep(paged->delay);
 	if (paged->bad >= address && paged->bad < address + length)
 		return PF_ERR_SYSTEM;
 	if (paged->small) {
@@ -515,6 +518,35 @@ static void test_slow(void **state)
 	pair_end(pair);
 }
 
+/* Calls of a slow pager that overlap do not keep other pagers from being registered. */
+static void test_registered_meanwhile(void **state)
+{
+	struct pair_setup setup = { PAIR_MODE(state), .window = LENGTH };
+	struct paged paged = { .delay = 1000 }, other = { 0 };
+	struct pair_done done = { 0 };
+	struct pair *pair;
+	unsigned before;
+
+	/* Blocks of the same length keep several resolver threads busy until the end. */
+	setup.here.policy = PF_POLICY_TOUCH;
+	pair = pair_start(&setup);
+	paged_open(&paged, pair);
+	pair_connect(pair);
+	pair_post(pair, pair->peer, PUT, paged.start, pair_there(pair, 1, pair->window), LENGTH,
+		  &done);
+	while (pf_stat(pair->context, PF_STAT_LOCAL_FAULTS) < LENGTH / 16384 / 2)
+		pf_progress(pair->context);
+	before = paged.calls;
+	paged_open(&other, pair);
+	paged_close(&other);
+	assert_true(paged.calls < (before + LENGTH / PAGE) / 2);
+	pair_await_done(pair, &done, 1);
+	assert_ok(done.last.status);
+	assert_true(is_supplied(pair->window, remote_address(paged.start), LENGTH));
+	paged_close(&paged);
+	pair_end(pair);
+}
+
 /* The same where a buffer begins with ordinary memory, close enough to be looked at together. */
 static void test_beside(void **state)
 {
@@ -947,7 +979,11 @@ int main(void)
 		IN_MODE(test_atomics, THREADS),
 		PAIR_TEST(test_arguments),
 	};
-	const struct CMUnitTest host[] = { IN_ALL(test_small) };
+	const struct CMUnitTest host[] = {
+		IN_ALL(test_small),
+		IN_MODE(test_registered_meanwhile, ALONE),
+		IN_MODE(test_registered_meanwhile, THREADS),
+	};
 	const struct CMUnitTest net[] = { IN_MODE(test_none_lost, DEFAULT) };
 	pf_options options = pair_options();
 	int failed = cmocka_run_group_tests_name("pager", tests, NULL, NULL);
