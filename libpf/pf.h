@@ -369,8 +369,9 @@ void pf_deregister(pf_context *context, pf_registration *registration);
  * If it cannot, it returns any PF_ERR_*, and a transfer ends with PF_ERR_FAULT. It
  * is called on the thread that met the fault while it is quick, on a resolver
  * thread once it was slow, and on the service thread for loads and stores of this
- * process, on several threads at the same time. It must not touch the range or call
- * libpf.
+ * process, on several threads at the same time. It must not call libpf, nor touch the
+ * memory of this or another pager of the context: on the service thread it
+ * would wait for itself.
  *
  * System calls do not wait for absent pages of the range but fail with EFAULT:
  * touch evicted pages first. Unregister before the range is unmapped, moved or

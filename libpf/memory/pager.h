@@ -7,7 +7,8 @@
  * - A system call, such as a copy between processes, fails with EFAULT at once
  *   (UFFD_USER_MODE_ONLY). The block is parked, and pager_supply runs on the thread that
  *   resolves it: no message and no wake-up (as PFF-UINTR forwards page faults).
- * Both end with UFFDIO_COPY, which installs a whole page atomically.
+ * Both end with UFFDIO_COPY, which installs a whole page atomically. supply must not touch memory
+ * of any pager: the service thread may be the one that runs it.
  *
  * Locks: the list of pagers changes only under the lock for writing, and supply runs under
  * it for reading, so pager_unregister returns after the last call of supply. The lock
