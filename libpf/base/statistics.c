@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "file.h"
 
 /* Linux 5.1; older C libraries do not name it. */
 #ifndef F_SEAL_FUTURE_WRITE
@@ -108,7 +109,7 @@ static int map_shared(struct statistics_page *page)
 
 	if (fd < 0)
 		return -1;
-	if (!ftruncate(fd, STATISTICS_SIZE) &&
+	if (file_size_permitted(STATISTICS_SIZE) && !ftruncate(fd, STATISTICS_SIZE) &&
 	    mmap(page, STATISTICS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) !=
 		    MAP_FAILED &&
 	    !seal(fd))

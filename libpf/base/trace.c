@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "file.h"
+
 static_assert(sizeof(struct trace_event) == 72, "no gaps");
 static_assert(offsetof(struct trace, event) == TRACE_EVENTS_AT, "the header is before them");
 
@@ -59,7 +61,7 @@ struct trace *trace_open(const uint8_t *id)
 	if (fd < 0)
 		return NULL;
 	/* Allocated now: a full file system must not become a SIGBUS later. */
-	if (!posix_fallocate(fd, 0, sizeof(*trace)))
+	if (file_size_permitted(sizeof(*trace)) && !posix_fallocate(fd, 0, sizeof(*trace)))
 		trace = mmap(NULL, sizeof(*trace), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	if (trace == MAP_FAILED) {

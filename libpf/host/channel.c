@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/file.h"
 #include "pf.h"
 
 #define CHANNEL_MAGIC 0x336c656e6e616863 /* "channel3" */
@@ -61,7 +62,8 @@ int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *a
 	} while (channel->fd < 0 && descriptor_limit_raised(errno));
 	if (channel->fd < 0)
 		return status;
-	if (ftruncate(channel->fd, (off_t)(CHANNEL_RING + ring_size)) < 0 ||
+	if (!file_size_permitted(CHANNEL_RING + ring_size) ||
+	    ftruncate(channel->fd, (off_t)(CHANNEL_RING + ring_size)) < 0 ||
 	    fcntl(channel->fd, F_ADD_SEALS, CHANNEL_SEALS | F_SEAL_SEAL) < 0)
 		goto fail;
 	status = map(channel, ring_size);

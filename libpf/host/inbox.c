@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "pf.h"
 
 static_assert(sizeof(struct inbox_memory) == 4096, "at most a page, whatever its size");
@@ -30,7 +31,8 @@ int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper)
 	inbox->fd = memfd_create("libpf inbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (inbox->fd < 0)
 		return status;
-	if (ftruncate(inbox->fd, sizeof(*inbox->memory)) < 0 ||
+	if (!file_size_permitted(sizeof(*inbox->memory)) ||
+	    ftruncate(inbox->fd, sizeof(*inbox->memory)) < 0 ||
 	    fcntl(inbox->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		goto fail;
 	status = map(inbox, inbox->fd);

@@ -22,6 +22,9 @@ static const char path_no_device[] =
 
 static const char path_no_descriptors[] =
 	"none: out of file descriptors in this process: raise its limit (ulimit -n)";
+static const char path_file_size[] =
+	"none: a ring is longer than files may be in this process: raise the limit (ulimit -f), or "
+	"lower ring_size";
 static const char path_system[] = "none: a system call failed while connecting to the peer";
 
 void host_peer_init(pf_peer *base)
@@ -111,7 +114,8 @@ static int report_failure(struct host_peer *peer, int status)
 	if (status == PF_ERR_SYSTEM)
 		peer_set_path(&peer->peer, errno == EMFILE || errno == ENFILE ?
 						   path_no_descriptors :
-						   path_system);
+					   errno == EFBIG ? path_file_size :
+							    path_system);
 	else if (status == PF_ERR_MEMORY)
 		peer_set_path(&peer->peer, "none: out of memory for a channel to the peer");
 	return status;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/statistics.h"
 #include "pf.h"
 #include "host/channel.h"
 #include "host/connection_message.h"
@@ -219,6 +220,29 @@ static void test_no_descriptor_left(void **state)
 	close(ends[1]);
 }
 
+/* Where files may not be that long, there is an error and not SIGXFSZ. */
+static void test_short_files(void **state)
+{
+	static _Alignas(PAGE_MOST) struct statistics statistics;
+	struct rlimit before, limit;
+	struct channel channel;
+	struct inbox inbox;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = (struct rlimit){ sizeof(struct inbox_memory) - 1, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	errno = 0;
+	assert_status(create(&channel), PF_ERR_SYSTEM);
+	assert_int_equal(errno, EFBIG);
+	errno = 0;
+	assert_status(inbox_create(&inbox, INBOX_NEVER_SLEEPS), PF_ERR_SYSTEM);
+	assert_int_equal(errno, EFBIG);
+	/* The page of the statistics is then private. */
+	statistics_create(&statistics, false);
+	assert_int_equal(statistics.fd, -1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
 /*
  * A page between two that cannot be accessed. These are mapped without permission, so
  * that no other mapping takes their place.
@@ -305,7 +329,7 @@ int main(void)
 		cmocka_unit_test(test_hostile_files),      cmocka_unit_test(test_read_only_file),
 		cmocka_unit_test(test_hostile_inbox),      cmocka_unit_test(test_fill_and_place),
 		cmocka_unit_test(test_bad_memory),         cmocka_unit_test(test_page_sizes),
-		cmocka_unit_test(test_no_descriptor_left),
+		cmocka_unit_test(test_no_descriptor_left), cmocka_unit_test(test_short_files),
 	};
 
 	return cmocka_run_group_tests_name("channel", tests, NULL, NULL);

@@ -182,6 +182,26 @@ static void test_soft_limit(void **state)
 	pair_end(pair);
 }
 
+static void call_with_short_files(struct pair *me)
+{
+	const struct rlimit limit = { 4096, 4096 };
+
+	pair_check(me, !setrlimit(RLIMIT_FSIZE, &limit));
+	pair_check_status(me, pf_send(me->peer, 0, "x", 1, NULL, 0), PF_ERR_SYSTEM);
+	pair_check(me, errno == EFBIG);
+	pair_check(me, strstr(pf_peer_path(me->peer), "ulimit -f") != NULL);
+}
+
+/* Files may not be as long as a ring: an error, and not SIGXFSZ. */
+static void test_short_files(void **state)
+{
+	struct pair *pair = start(call_with_short_files);
+
+	pair_wait_exit(pair, 1);
+	assert_int_equal(error.count, 0);
+	pair_end(pair);
+}
+
 static int supply_nothing(pf_context *context, uint64_t address, void *page, size_t length,
 			  void *arg)
 {
@@ -305,6 +325,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_soft_limit, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit_faults, pair_teardown),
 		cmocka_unit_test_teardown(test_in_flight, pair_teardown),
+		cmocka_unit_test_teardown(test_short_files, pair_teardown),
 		cmocka_unit_test_teardown(test_flush, pair_teardown),
 	};
 
