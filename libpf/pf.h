@@ -575,7 +575,7 @@ enum pf_stat {
 	PF_STAT_ATOMICS,
 	PF_STAT_SINGLE_COPY_BYTES, /* moved by single copy, for transfers of this process */
 	PF_STAT_SHARED_BYTES,      /* moved by single copy, for transfers of peers */
-	PF_STAT_STREAM_BYTES,      /* of transfers, moved through the ring */
+	PF_STAT_STREAM_BYTES,      /* moved through the ring, for transfers of this process */
 	PF_STAT_PREFAULT_BYTES,    /* of buffers that pf_register made ready, by mode */
 	PF_STAT_PIN_BYTES,
 	PF_STAT_PIN_CACHE_BYTES,

@@ -29,7 +29,7 @@ static const pf_stat_info table[PF_STAT_COUNT] = {
 	[PF_STAT_SHARED_BYTES] = { "shared_bytes",
 				   "bytes that this process moved by single copy for transfers of its peers, from the other end" },
 	[PF_STAT_STREAM_BYTES] = { "stream_bytes",
-				   "bytes of transfers that went through the ring" },
+				   "bytes that this process moved through the ring for its own transfers" },
 	[PF_STAT_PREFAULT_BYTES] = { "prefault_bytes",
 				     "bytes of buffers whose pages were touched before a transfer" },
 	[PF_STAT_PIN_BYTES] = { "pin_bytes", "bytes of buffers locked in memory for a transfer" },

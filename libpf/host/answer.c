@@ -68,8 +68,6 @@ static int send_answer(pf_context *context, const struct answer *answer)
 				message->status = PF_ERR_FAULT;
 				message->value = answer->address + moved;
 				length = 0;
-			} else {
-				statistic_add(&context->statistics, PF_STAT_STREAM_BYTES, length);
 			}
 		}
 		message_commit(peer, sizeof(*message) + length, answer->kind, 0);

@@ -563,6 +563,42 @@ static void test_close_early(void **state)
 	}
 }
 
+static void count_done(pf_context *context, const pf_completion *completion)
+{
+	(void)context;
+	assert_ok(completion->status);
+	(*(unsigned *)completion->arg)++;
+}
+
+/* Bytes through the ring count once, at the initiator. */
+static void test_stream_bytes(void **state)
+{
+	pf_options options = pair_mode_options(state);
+	uint8_t *local = test_alloc(LONGEST), *remote = test_alloc(LONGEST);
+	uint8_t address[PF_ADDRESS_MAX];
+	size_t length = sizeof(address);
+	pf_context *context, *other;
+	unsigned done = 0;
+	pf_peer *peer;
+
+	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, &other));
+	pf_address(other, address, &length);
+	assert_ok(pf_peer_open(context, address, length, NULL, &peer));
+	assert_ok(pf_put(peer, local, remote_address(remote), LONGEST, count_done, &done));
+	assert_ok(pf_get(peer, local, remote_address(remote), LONGEST, count_done, &done));
+	while (done < 2) {
+		pf_progress(context);
+		pf_progress(other);
+	}
+	assert_int_equal(pf_stat(context, PF_STAT_STREAM_BYTES), 2 * LONGEST);
+	assert_int_equal(pf_stat(other, PF_STAT_STREAM_BYTES), 0);
+	pf_close(context);
+	pf_close(other);
+	free(local);
+	free(remote);
+}
+
 /* Put to and get from each other's half of the window. */
 static void cross(struct pair *me)
 {
@@ -650,6 +686,7 @@ int main(void)
 		IN_MODE_UNLESS(net, test_one_granule, SHARE_ALL),
 		IN_MODE(test_partner_away, DEFAULT),
 		IN_MODE_UNLESS(either, test_close_early, SHARE_ALL),
+		IN_MODE_UNLESS(either, test_stream_bytes, STREAM),
 		IN_MODE(test_unlike, STREAM),
 	};
 
