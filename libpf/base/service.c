@@ -112,6 +112,16 @@ int service_start(struct service *service)
 	return PF_OK;
 }
 
+struct event *service_event(struct service *service, int fd, short what,
+			    void (*callback)(int fd, short what, void *arg), void *arg)
+{
+	struct event *event;
+
+	while (!(event = event_new(service->base, fd, what, callback, arg)))
+		usleep(1000);
+	return event;
+}
+
 void service_stop(struct service *service)
 {
 	pthread_mutex_lock(&service->lock);

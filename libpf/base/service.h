@@ -45,6 +45,12 @@ int service_open(struct service *service);
 int service_start(struct service *service);
 /* Any thread: have the task run by the service thread, in the order given. */
 void service_run(struct service *service, struct task *task);
+/*
+ * Service thread: a new event of its loop. Waits for memory, as allocate_or_wait: without the event
+ * a peer or a page fault would be lost.
+ */
+struct event *service_event(struct service *service, int fd, short what,
+			    void (*callback)(int fd, short what, void *arg), void *arg);
 /* Run the tasks given so far, then end the thread. */
 void service_stop(struct service *service);
 /* After service_stop, or without service_start: drop the tasks that are left. */

@@ -185,9 +185,9 @@ static void watch_process(struct connection *connection)
 					    -1;
 	if (connection->pidfd < 0)
 		return;
-	connection->ended = event_new(connection->connections->context->service.base,
-				      connection->pidfd, EV_READ | EV_PERSIST, on_ended,
-				      connection);
+	connection->ended = service_event(&connection->connections->context->service,
+					  connection->pidfd, EV_READ | EV_PERSIST, on_ended,
+					  connection);
 	event_add(connection->ended, NULL);
 }
 
@@ -474,10 +474,10 @@ static struct connection *connection_new(struct connections *connections, int so
 	connection->peer = peer;
 	connection->pidfd = -1;
 	connection->outbox_last = &connection->outbox;
-	connection->readable = event_new(connections->context->service.base, socket,
-					 EV_READ | EV_PERSIST, on_readable, connection);
-	connection->writable = event_new(connections->context->service.base, socket,
-					 EV_WRITE | EV_PERSIST, on_writable, connection);
+	connection->readable = service_event(&connections->context->service, socket,
+					     EV_READ | EV_PERSIST, on_readable, connection);
+	connection->writable = service_event(&connections->context->service, socket,
+					     EV_WRITE | EV_PERSIST, on_writable, connection);
 	connection->next = connections->newest;
 	if (connection->next)
 		connection->next->previous = connection;

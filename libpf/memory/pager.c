@@ -500,17 +500,6 @@ struct watch_task {
 	struct pagers *pagers;
 };
 
-/* Service thread. Without memory it waits for some: page faults have to be answered. */
-static struct event *make_event(struct pagers *pagers, int fd, short what,
-				event_callback_fn callback)
-{
-	struct event *event;
-
-	while (!(event = event_new(pagers->service->base, fd, what, callback, pagers)))
-		usleep(1000);
-	return event;
-}
-
 /* Service thread. */
 static void start_watch(struct task *task, bool dropped)
 {
@@ -519,8 +508,9 @@ static void start_watch(struct task *task, bool dropped)
 	free(task);
 	if (dropped)
 		return;
-	pagers->ahead = make_event(pagers, -1, 0, supply_ahead);
-	pagers->readable = make_event(pagers, pagers->userfault, EV_READ | EV_PERSIST, on_readable);
+	pagers->ahead = service_event(pagers->service, -1, 0, supply_ahead, pagers);
+	pagers->readable = service_event(pagers->service, pagers->userfault, EV_READ | EV_PERSIST,
+					 on_readable, pagers);
 	event_add(pagers->readable, NULL);
 }
 

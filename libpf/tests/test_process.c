@@ -283,6 +283,41 @@ static void test_in_flight(void **state)
 	pair_end(pair);
 }
 
+/* The linker puts this in the place of libevent's function. */
+struct event;
+struct event_base;
+typedef void (*event_function)(int fd, short what, void *arg);
+struct event *__real_event_new(struct event_base *base, int fd, short what, event_function function,
+			       void *arg);
+struct event *__wrap_event_new(struct event_base *base, int fd, short what, event_function function,
+			       void *arg);
+static _Atomic bool short_of_memory;
+static _Atomic unsigned events;
+
+struct event *__wrap_event_new(struct event_base *base, int fd, short what, event_function function,
+			       void *arg)
+{
+	return short_of_memory && events++ % 2 == 0 ?
+		       NULL :
+		       __real_event_new(base, fd, what, function, arg);
+}
+
+/* Connections wait for memory for their events. */
+static void test_events(void **state)
+{
+	struct pair *pair = start(NULL);
+	uint8_t byte = 1;
+
+	short_of_memory = true;
+	assert_ok(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status);
+	pair_kill(pair, 1);
+	await_error(pair);
+	short_of_memory = false;
+	assert_true(events >= 3);
+	assert_int_equal(error.status, PF_ERR_PEER);
+	pair_end(pair);
+}
+
 static int flushed;
 
 static void flush_inside(pf_context *context, const pf_completion *completion)
@@ -326,6 +361,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_soft_limit_faults, pair_teardown),
 		cmocka_unit_test_teardown(test_in_flight, pair_teardown),
 		cmocka_unit_test_teardown(test_short_files, pair_teardown),
+		cmocka_unit_test_teardown(test_events, pair_teardown),
 		cmocka_unit_test_teardown(test_flush, pair_teardown),
 	};
 
