@@ -6,6 +6,7 @@
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
 #include <linux/udp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -118,12 +119,38 @@ static void set_buffer(int fd, int forced, int option, uint32_t bytes)
 		set(fd, SOL_SOCKET, option, wanted);
 }
 
-static void set_bare(struct socket *socket, bool bare)
+static void set_plain(struct socket *socket)
 {
-	set(socket->fd, SOL_SOCKET, SO_TIMESTAMPNS, !bare);
-	set(socket->fd, IPPROTO_UDP, UDP_GRO, !bare);
-	socket->bare = bare;
+	set(socket->fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+	set(socket->fd, IPPROTO_UDP, UDP_GRO, 1);
+	socket->bare = socket->emptying = false;
 	socket->lone = 0;
+}
+
+/*
+ * From now on the kernel queues packets one by one. It still hands out what it gathered before as
+ * one datagram, and without UDP_GRO it does not say where to cut. The next call of socket_receive
+ * looks for such datagrams, and not this one, because another processor may be queueing one now.
+ */
+static void start_emptying(struct socket *socket)
+{
+	set(socket->fd, IPPROTO_UDP, UDP_GRO, 0);
+	socket->emptying = true;
+}
+
+/* False: there is something, which may have been gathered. It is received with UDP_GRO again. */
+static bool become_bare(struct socket *socket)
+{
+	struct pollfd readable = { .fd = socket->fd, .events = POLLIN };
+
+	if (poll(&readable, 1, 0) < 0 || readable.revents & POLLIN) {
+		set_plain(socket);
+		return false;
+	}
+	set(socket->fd, SOL_SOCKET, SO_TIMESTAMPNS, 0);
+	socket->bare = true;
+	socket->emptying = false;
+	return true;
 }
 
 static void set_options(struct socket *socket, bool version6, uint32_t buffer)
@@ -145,7 +172,7 @@ static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	}
 	set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
-	set_bare(socket, false);
+	set_plain(socket);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, buffer);
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, buffer);
 	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &size);
@@ -220,6 +247,7 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 		return status;
 	}
 	result->bound = true;
+	result->packet_most = (uint32_t)socket_packet_most(interface);
 	result->port = version6 ? address.in6.sin6_port : address.in.sin_port;
 	return PF_OK;
 }
@@ -233,6 +261,7 @@ void socket_open_second(struct socket *second, const struct socket *bound, uint3
 	    create(second, bound->number, address.any.sa_family, buffer) != PF_OK)
 		second->fd = -1;
 	second->port = bound->port;
+	second->packet_most = bound->packet_most;
 }
 
 /*
@@ -264,8 +293,8 @@ bool socket_connect(struct socket *second, const struct socket *bound,
 	second->connected = false;
 	if (second->fd < 0)
 		return false;
-	if (second->bare)
-		set_bare(second, false);
+	if (second->bare || second->emptying)
+		set_plain(second);
 	if (!second->bound)
 		second->bound = share_port(second->fd, bound->fd);
 	/*
@@ -549,6 +578,8 @@ static void read_control(struct socket *socket, struct msghdr *message, struct r
 		else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_RXQ_OVFL)
 			socket->dropped = (uint32_t)value;
 	}
+	if (received->segment < received->length)
+		socket->row = ROW_PACKETS;
 }
 
 static struct net_packet *add_packet(struct receiver *receiver, unsigned *count,
@@ -609,10 +640,7 @@ static void prepare(struct mmsghdr *message, union interface_address *address,
 	};
 }
 
-/*
- * There were so many datagrams, or none, when a bare socket becomes one: then no packets lie
- * there that were gathered before.
- */
+/* There were so many datagrams, or none. Of what is gathered into one, read_control takes note. */
 static void note_row(struct socket *socket, int received)
 {
 	if (received > 0) {
@@ -620,19 +648,20 @@ static void note_row(struct socket *socket, int received)
 						socket->row + received :
 						ROW_PACKETS);
 		if (socket->bare && socket->row == ROW_PACKETS)
-			set_bare(socket, false);
+			set_plain(socket);
 		return;
 	}
 	if (socket->row > 1)
 		socket->lone = 0;
 	else if (socket->row && !socket->bare && ++socket->lone == LONE_PACKETS)
-		set_bare(socket, true);
+		start_emptying(socket);
 	socket->row = 0;
 }
 
 /* Negative: nothing, for an errno that is kept. */
 static int receive(struct socket *socket, struct mmsghdr *messages, unsigned count)
 {
+	bool bare = socket->bare;
 	int received;
 
 	do {
@@ -642,6 +671,15 @@ static int receive(struct socket *socket, struct mmsghdr *messages, unsigned cou
 		socket->complaining = true;
 	if (socket->connected)
 		note_row(socket, received);
+	/*
+	 * Longer than a packet: gathered all the same, where nothing says where to cut. As if it
+	 * was lost.
+	 */
+	if (bare && received > 0 && messages[0].msg_len > socket->packet_most) {
+		set_plain(socket);
+		errno = EAGAIN;
+		return -1;
+	}
 	return received;
 }
 
@@ -745,6 +783,8 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 int socket_receive(struct socket *socket, struct receiver *receiver, unsigned most,
 		   const struct net_place *places, unsigned count, uint32_t header)
 {
+	if (socket->emptying && become_bare(socket))
+		return 0;
 	if (count && header <= PREDICT_HEADER_MOST)
 		return receive_predicted(socket, receiver, places, count, header);
 	return socket->bare ? receive_bare(socket, receiver) :

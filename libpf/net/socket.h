@@ -53,8 +53,10 @@ struct socket {
 	uint32_t receive_buffer; /* bytes granted: the kernel charges packets with their overhead */
 	uint32_t dropped;        /* datagrams for which that had no room, modulo 2^32 */
 	uint16_t port;           /* network order */
+	uint32_t packet_most;    /* bytes of a packet that the interface takes */
 	bool bare;               /* receives packets alone, one at a time: see socket_connect */
-	uint8_t row;             /* datagrams since there was none */
+	bool emptying;           /* ... once nothing lies there that was gathered before */
+	uint8_t row;             /* packets since there was none, ROW_PACKETS at most */
 	uint16_t lone;           /* times in a row that one came, and then none */
 	bool complaining;        /* ask for complaints */
 	bool filtered;           /* a packet filter of this host blocked what was sent to */

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/udp.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -491,36 +492,165 @@ static unsigned receive_rest(struct ends *ends, struct socket *socket)
 	return total;
 }
 
-/* Packets that come one at a time make the second socket bare, a row of them ends that. None is lost. */
-static void check_bare(const char *network)
+/* Called before the kernel gathers no more for a socket. */
+static void (*before_ungathered)(struct ends *ends);
+static struct ends *ungathered_ends;
+
+int __real_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
+
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t length)
+{
+	void (*call)(struct ends *) = before_ungathered;
+	int wanted;
+
+	memcpy(&wanted, value, sizeof(wanted));
+	if (call && level == IPPROTO_UDP && option == UDP_GRO && !wanted) {
+		before_ungathered = NULL;
+		call(ungathered_ends);
+	}
+	return __real_setsockopt(fd, level, option, value, length);
+}
+
+/* A second socket for the packets from one peer. */
+static struct ends *ends_open_second(const char *network, struct socket *second)
 {
 	struct ends *ends = ends_open(network);
-	struct socket second;
+
+	socket_open_second(second, &ends->b, 1u << 20);
+	assert_true(socket_connect(second, &ends->b, &ends->to_a));
+	return ends;
+}
+
+static void ends_close_second(struct ends *ends, struct socket *second)
+{
+	socket_close(second);
+	ends_close(ends);
+}
+
+/* Packets that come one at a time make it bare. Returns how many came. */
+static unsigned make_bare(struct ends *ends, struct socket *second)
+{
 	unsigned i;
 
-	socket_open_second(&second, &ends->b, 1u << 20);
-	assert_true(socket_connect(&second, &ends->b, &ends->to_a));
-	for (i = 0; i < 1000 && !second.bare; i++) {
-		check_from(ends, &ends->a, &ends->to_b, &second);
-		assert_int_equal(receive_rest(ends, &second), 0);
+	for (i = 0; i < 1000 && !second->bare; i++) {
+		check_from(ends, &ends->a, &ends->to_b, second);
+		assert_int_equal(receive_rest(ends, second), 0);
+		assert_int_equal(receive_rest(ends, second), 0);
 	}
-	assert_true(second.bare && i > 100);
+	assert_true(second->bare);
+	return i;
+}
+
+static void send_row(struct ends *ends)
+{
+	batch_make(ends, 0, 20, PACKET, PACKET);
+	send_all(ends, 1);
+}
+
+/* A row of packets ends it. None is lost. */
+static void check_bare(const char *network)
+{
+	struct socket second;
+	struct ends *ends = ends_open_second(network, &second);
+
+	assert_true(make_bare(ends, &second) > 100);
 	check_from(ends, &ends->a, &ends->to_b, &second);
 	assert_memory_equal(ends->receiver->packets[0].from, &ends->to_a, sizeof(ends->to_a));
 	assert_true(second.bare);
 
-	batch_make(ends, 0, 20, PACKET, PACKET);
-	send_all(ends, 1);
+	send_row(ends);
 	assert_int_equal(receive_rest(ends, &second), 20);
 	assert_false(second.bare);
-	socket_close(&second);
-	ends_close(ends);
+	ends_close_second(ends, &second);
 }
 
 static void test_bare(void **state)
 {
 	check_bare("127.0.0.1");
 	check_bare("::1");
+}
+
+/* Packets that the kernel gathered just before the socket becomes bare are received one by one. */
+static void check_gathered_before_bare(const char *network)
+{
+	struct socket second;
+	struct ends *ends = ends_open_second(network, &second);
+	unsigned i;
+
+	before_ungathered = send_row;
+	ungathered_ends = ends;
+	for (i = 0; i < 1000 && before_ungathered; i++) {
+		check_from(ends, &ends->a, &ends->to_b, &second);
+		assert_int_equal(receive_rest(ends, &second), 0);
+	}
+	assert_null(before_ungathered);
+	assert_int_equal(receive_rest(ends, &second), 20);
+	assert_false(second.bare);
+	/* Nothing remains of it. */
+	send_row(ends);
+	assert_int_equal(receive_rest(ends, &second), 20);
+	assert_true(make_bare(ends, &second) > 100);
+	ends_close_second(ends, &second);
+}
+
+static void test_gathered_before_bare(void **state)
+{
+	check_gathered_before_bare("127.0.0.1");
+	check_gathered_before_bare("::1");
+}
+
+/* Packets that the kernel gathers into one datagram are no packets that come one at a time. */
+static void test_gathered_never_bare(void **state)
+{
+	struct socket second;
+	struct ends *ends = ends_open_second("127.0.0.1", &second);
+	unsigned i;
+
+	for (i = 0; i < 600; i++) {
+		send_row(ends);
+		assert_int_equal(receive_rest(ends, &second), 20);
+		assert_int_equal(receive_rest(ends, &second), 0);
+		assert_false(second.bare);
+	}
+	ends_close_second(ends, &second);
+}
+
+/*
+ * A bare socket drops what is longer than a packet, instead of taking gathered packets for one; then
+ * it is bare no more.
+ */
+static void check_longer_than_packet(const struct net_place *places, unsigned count)
+{
+	struct socket second;
+	struct ends *ends = ends_open_second("127.0.0.1", &second);
+	const int on = 1;
+	unsigned row;
+
+	for (row = 0; row < 2; row++) {
+		second.packet_most = PACKET;
+		make_bare(ends, &second);
+		if (row)
+			check_from(ends, &ends->a, &ends->to_b, &second);
+		assert_ok(__real_setsockopt(second.fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)));
+		send_row(ends);
+		assert_int_equal(socket_receive(&second, ends->receiver, 1, places, count, HEADER),
+				 0);
+		assert_false(second.bare);
+		assert_int_equal(receive_rest(ends, &second), 0);
+		send_row(ends);
+		assert_int_equal(receive_rest(ends, &second), 20);
+	}
+	ends_close_second(ends, &second);
+}
+
+static void test_longer_than_packet(void **state)
+{
+	uint8_t bytes[PAYLOAD];
+	struct net_place place = { bytes, sizeof(bytes) };
+
+	check_longer_than_packet(NULL, 0);
+	check_longer_than_packet(&place, 1);
 }
 
 static void test_second(void **state)
@@ -680,6 +810,9 @@ int main(void)
 		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_second),
 		cmocka_unit_test(test_bare),
+		cmocka_unit_test(test_gathered_before_bare),
+		cmocka_unit_test(test_gathered_never_bare),
+		cmocka_unit_test(test_longer_than_packet),
 		{ "test_refused IPv4", test_refused, NULL, NULL, ipv4 },
 		{ "test_refused IPv6", test_refused, NULL, NULL, ipv6 },
 		cmocka_unit_test(test_dropped),
