@@ -240,6 +240,19 @@ void association_fail(struct net_association *association, int status, const cha
 	add_news(association, NEWS_GONE);
 }
 
+void association_say_goodbye(struct net_association *association, unsigned path)
+{
+	association->goodbye = association->wants_output = true;
+	association->goodbye_path = (uint8_t)path;
+}
+
+/* With an index of its own, the peer has had what they share. After a GOODBYE it knows. */
+bool association_is_half_open(const struct net_association *association)
+{
+	return association->state == GONE && association->peer_index &&
+	       association->status != PF_OK;
+}
+
 void association_delivered(struct net_association *association)
 {
 	if (association->state == GONE && association->busy && !association->busy->exchange.waiting)

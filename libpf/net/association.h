@@ -42,9 +42,10 @@ struct net_association {
 	bool accepter;
 	bool wants_output : 1; /* look for something to send */
 	bool blocked : 1;      /* has something to send that may not go yet */
+	bool goodbye : 1;      /* to be sent, */
+	uint8_t goodbye_path;  /* and where */
 	bool welcome;          /* to be sent */
 	bool ping;             /* to be sent */
-	bool goodbye;          /* to be sent */
 	bool closing;          /* the user let go of it: to be freed when it has nothing to send */
 	bool told;             /* that it did not answer */
 	uint8_t news;          /* for the user: enum association_news */
@@ -54,7 +55,7 @@ struct net_association {
 	uint8_t id[NET_ID_BYTES];
 	const char *why; /* GONE */
 	STAILQ_ENTRY(net_association) next_news;
-	uint64_t heard;   /* when last */
+	uint64_t heard;   /* when last; GONE: when something was last answered */
 	uint64_t silent;  /* since when an answer is due, NET_NEVER: none */
 	uint64_t refused; /* since when, 0: not */
 	struct auth_keys sending, receiving;
@@ -90,6 +91,10 @@ bool association_outgoing(const struct net_association *association);
 uint8_t association_settle(struct net_association *association);
 /* It ends, for this reason: what waits completes, and the user is told. */
 void association_fail(struct net_association *association, int status, const char *why);
+/* Say GOODBYE, by this path: it ends, or is GONE. */
+void association_say_goodbye(struct net_association *association, unsigned path);
+/* Is it GONE here, and may its peer take it for OPEN? */
+bool association_is_half_open(const struct net_association *association);
 /* Its messages were taken, the last thing that one that is GONE is kept for. */
 void association_delivered(struct net_association *association);
 struct path *association_path(struct net_association *association, unsigned number,

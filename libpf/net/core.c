@@ -304,7 +304,8 @@ void net_give_up(struct net_association *association, const char *why)
 	if (association->state >= OPEN)
 		return;
 	/* Its opener may have had the WELCOME, and this process not its next packet. */
-	association->goodbye = association->state == ACCEPTED;
+	if (association->state == ACCEPTED)
+		association_say_goodbye(association, association_best_path(association, 0));
 	association_fail(association, PF_ERR_UNREACHABLE,
 			 why ? why : association_unanswered(association));
 	association->wants_output = true;
@@ -335,7 +336,8 @@ void net_close(struct net_association *association)
 	if (association->closing)
 		return;
 	association->closing = true;
-	association->goodbye = association->state == OPEN || association->state == ACCEPTED;
+	if (association->state == OPEN || association->state == ACCEPTED)
+		association_say_goodbye(association, association_best_path(association, 0));
 	association_fail(association, PF_ERR_PEER, "closed by this process");
 	association->wants_output = true;
 	core_settle(core_of(association), association);

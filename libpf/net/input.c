@@ -5,7 +5,8 @@
 #include "destination.h"
 #include "message.h"
 
-#define AHEAD_MOST (1u << 24) /* of the packet numbers seen, for a number to be believed */
+#define AHEAD_MOST (1u << 24)      /* of the packet numbers seen, for a number to be believed */
+#define GOODBYE_PERIOD 10000000ull /* ns; packets to one that is GONE are answered once in it */
 
 /* A packet in hand: authentic, decrypted. */
 struct view {
@@ -87,7 +88,12 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		contents->asks = contents->open = true;
 		return true;
 	default:
-		association_fail(association, PF_OK, "gone: the peer closed its context");
+		if (frame->goodbye.failed)
+			association_fail(association, PF_ERR_PEER,
+					 "a packet that gives this process up, after silence or an "
+					 "error,");
+		else
+			association_fail(association, PF_OK, "gone: the peer closed its context");
 		return true;
 	}
 }
@@ -152,6 +158,35 @@ static bool take(struct net_association *association, struct foresight *foresigh
 	return true;
 }
 
+static bool says_goodbye(const struct view *view)
+{
+	uint32_t at = 0;
+	struct wire_frame frame;
+	size_t took;
+
+	if (view->header->type != WIRE_FRAMES)
+		return false;
+	while ((took = wire_get_frame(view->control + at, view->control_length - at, &frame))) {
+		if (frame.type == FRAME_GOODBYE)
+			return true;
+		at += (uint32_t)took;
+	}
+	return false;
+}
+
+/*
+ * A packet to one that is GONE: its peer has not heard so, and waits. Both ends may be GONE, so a
+ * GOODBYE has no answer.
+ */
+static void answer_gone(struct net_association *association, const struct view *view, uint64_t now)
+{
+	drop_packet(association->shared, NET_DROP_UNEXPECTED);
+	if (says_goodbye(view) || now < association->heard + GOODBYE_PERIOD)
+		return;
+	association->heard = now;
+	association_say_goodbye(association, view->header->path);
+}
+
 static bool payload_authentic(const struct net_association *association, struct view *view)
 {
 	uint64_t digest;
@@ -198,7 +233,8 @@ void input_packet(struct net_association *association, struct foresight *foresig
 	struct path *path;
 	struct contents contents;
 
-	if (association->state != ACCEPTED && association->state != OPEN) {
+	if (association->state != ACCEPTED && association->state != OPEN &&
+	    !association_is_half_open(association)) {
 		drop_packet(shared, NET_DROP_UNEXPECTED);
 		return;
 	}
@@ -244,6 +280,10 @@ void input_packet(struct net_association *association, struct foresight *foresig
 	}
 	if (!follow_path(association, header->path, number >= next, packet->from)) {
 		drop_packet(shared, NET_DROP_REFUSED);
+		return;
+	}
+	if (association->state == GONE) {
+		answer_gone(association, &view, shared->now);
 		return;
 	}
 	path = association->paths[header->path];

@@ -70,13 +70,9 @@ static void draft_frame(struct draft *draft, const struct wire_frame *frame)
 						   frame);
 }
 
-/* A frame that says nothing more. */
-static void draft_word(struct draft *draft, enum wire_frame_type type)
+static void draft_ping(struct draft *draft)
 {
-	struct wire_frame frame;
-
-	frame.type = (uint8_t)type;
-	draft_frame(draft, &frame);
+	draft_frame(draft, &(struct wire_frame){ .type = FRAME_PING });
 }
 
 /* bytes: NULL, if they are the payload. */
@@ -315,7 +311,7 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		if (association->busy &&
 		    (association->ping || probe ||
 		     (open && stream_waits(association, STREAM_MESSAGE) && more_waits(&draft)))) {
-			draft_word(&draft, FRAME_PING);
+			draft_ping(&draft);
 			association->ping = probe = false;
 			draft.asks = true;
 		}
@@ -351,7 +347,7 @@ static void probe(struct net_batch *batch, struct net_association *association, 
 	mtu_sent(&path->mtu, size);
 	shared->statistics.probes++;
 	batch->probe = true;
-	draft_word(&draft, FRAME_PING);
+	draft_ping(&draft);
 	filling = (struct iovec){ padding, size - overhead(shared) - draft.control };
 	draft_end(&draft, WIRE_PROBE, 0, &filling, 1, now);
 }
@@ -436,6 +432,7 @@ static void single(struct net_batch *batch, struct net_association *association,
 static void goodbye(struct net_batch *batch, struct net_association *association, unsigned number,
 		    uint64_t now)
 {
+	struct wire_frame frame = { .type = FRAME_GOODBYE };
 	struct draft draft;
 	struct sent sent = { 0 };
 
@@ -443,7 +440,9 @@ static void goodbye(struct net_batch *batch, struct net_association *association
 		return;
 	draft.sent = &sent;
 	put_acknowledgement(&draft, now);
-	draft_word(&draft, FRAME_GOODBYE);
+	/* One that was given up before it was open comes to the same result at both ends. */
+	frame.goodbye.failed = !association->closing && association->status != PF_ERR_UNREACHABLE;
+	draft_frame(&draft, &frame);
 	draft_end(&draft, WIRE_FRAMES, 0, NULL, 0, now);
 }
 
@@ -458,7 +457,7 @@ void output_batch(struct net_batch *batch, struct net_association *association, 
 		if (!association->goodbye)
 			return;
 		association->goodbye = false;
-		number = association_best_path(association, 0);
+		number = association->goodbye_path;
 		batch->to = association->paths[number]->to;
 		batch->path = number;
 		batch->number = association->paths[number]->next;

@@ -121,6 +121,9 @@ size_t wire_put_frame(uint8_t *control, const struct wire_frame *frame)
 		wire_put16(control + 2, frame->stream.length);
 		wire_put32(control + 4, frame->stream.offset);
 		break;
+	case FRAME_GOODBYE:
+		control[1] = frame->goodbye.failed;
+		break;
 	default:
 		break;
 	}
@@ -164,8 +167,10 @@ size_t wire_get_frame(const uint8_t *control, size_t length, struct wire_frame *
 		frame->stream.bytes = control + 8;
 		taken = wire_frame_length(frame);
 		return taken > length || !frame->stream.length ? 0 : taken;
-	case FRAME_PING:
 	case FRAME_GOODBYE:
+		frame->goodbye.failed = control[1] != 0;
+		return 8;
+	case FRAME_PING:
 		return 8;
 	default:
 		return 0;

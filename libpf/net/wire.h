@@ -110,6 +110,9 @@ struct wire_frame {
 			uint32_t offset; /* low half */
 			const uint8_t *bytes;
 		} stream;
+		struct {
+			bool failed; /* the sender lost the receiver; otherwise it ends in order */
+		} goodbye;
 	};
 };
 

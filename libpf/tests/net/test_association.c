@@ -577,6 +577,98 @@ static void test_goodbye(void **state)
 	world_destroy(world);
 }
 
+/* ---- gone at one end ---- */
+
+static unsigned sent_by_gone;
+
+static void count_of_gone(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+			  size_t length)
+{
+	sent_by_gone += from == 0;
+}
+
+/*
+ * Host 0 gives host 1 up, which does not run for a time. When it runs again it is told at once, on a
+ * path that works, and host 0 is not busy with it.
+ */
+static void check_half_open(enum net_auth auth, uint32_t paths_down, uint32_t loss)
+{
+	struct settings settings = three_hosts();
+	struct world *world;
+	uint64_t start;
+
+	settings.options.auth = auth;
+	settings.options.peer_timeout = 20 * SECOND;
+	settings.paths = 2;
+	world = make_used(&settings);
+	put_and_check(world, 0, 1);
+	host_stop(&world->hosts[1]);
+	start = world->now;
+	put(world, 0, 1);
+	world_pass(world, 25 * SECOND);
+	check_completed(3, PF_ERR_TIMEOUT);
+	check_gone(start, PF_ERR_TIMEOUT, 20, 21);
+
+	world->settings.paths_down = paths_down;
+	world->settings.loss = loss;
+	world->tap = count_of_gone;
+	sent_by_gone = 0;
+	start = world->now;
+	put(world, 1, 0);
+	host_continue(&world->hosts[1]);
+	host_pump(&world->hosts[1]);
+	world_pass(world, (loss ? 2000 : 50) * MILLISECOND);
+	check_completed(4, PF_ERR_PEER);
+	assert_int_equal(gone, 2);
+	assert_status(gone_status, PF_ERR_PEER);
+	assert_in_range(sent_by_gone, 1, loss ? 200 : 5);
+	sent_by_gone = 0;
+	world_pass(world, 10 * SECOND);
+	assert_int_equal(sent_by_gone, 0);
+	world_destroy(world);
+}
+
+static void test_half_open(void **state)
+{
+	unsigned auth;
+
+	for (auth = NET_AUTH_HEADER; auth <= NET_AUTH_ENCRYPT; auth++) {
+		check_half_open((enum net_auth)auth, 0, 0);
+		check_half_open((enum net_auth)auth, 1, 0);
+		check_half_open((enum net_auth)auth, 2, 0);
+		check_half_open((enum net_auth)auth, 0, PER_MILLION(500000));
+	}
+}
+
+/* Both ends have given the other one up: late packets have one GOODBYE for an answer, and that none. */
+static void test_gone_at_both_ends(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world;
+	uint64_t packets;
+	unsigned i;
+
+	settings.options.peer_timeout = 5 * SECOND;
+	world = make_used(&settings);
+	world->settings.loss = UINT32_MAX;
+	world->tap = keep;
+	put(world, 0, 1);
+	put(world, 1, 0);
+	world_pass(world, 10 * SECOND);
+	world->tap = NULL;
+	assert_int_equal(gone, 2);
+	world->settings.loss = 0;
+	packets = world->packets;
+	for (i = 0; i < kept_count; i++) {
+		if (kept[i].to == 1)
+			world_inject(world, 0, 1, kept[i].bytes, kept[i].length);
+	}
+	world_pass(world, 10 * SECOND);
+	assert_int_equal(world->packets - packets, 1);
+	free_kept();
+	world_destroy(world);
+}
+
 /* ---- the first contact ---- */
 
 /* A firewall drops packets in one direction or both: told once after 5 s, ended after peer_timeout. */
@@ -745,6 +837,38 @@ static void test_give_up(void **state)
 		assert_false(net_is_open(one));
 		world_destroy(world);
 	}
+}
+
+/* After its WELCOME, host 0 hears nothing. */
+static void deafen(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+		   size_t length)
+{
+	if (from == 0 && (bytes[16] & 15) == WIRE_WELCOME)
+		world->settings.unreached = 1;
+}
+
+/* Host 0 gives up an association that is open at host 1, and the GOODBYE is lost: it is said again. */
+static void test_give_up_unheard(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world = make(&settings);
+
+	world->tap = deafen;
+	put(world, 1, 0);
+	world_pass(world, MILLISECOND);
+	assert_true(net_is_open(world->hosts[1].peers[0]));
+	assert_false(net_is_open(world->hosts[0].peers[1]));
+	world->settings.loss = UINT32_MAX;
+	net_give_up(world->hosts[0].peers[1], NULL);
+	host_pump(&world->hosts[0]);
+	world_pass(world, MILLISECOND);
+	assert_int_equal(gone, 1);
+	world->settings.loss = world->settings.unreached = 0;
+	world_pass(world, SECOND);
+	assert_int_equal(gone, 2);
+	assert_ok(gone_status);
+	check_completed(1, PF_ERR_PEER);
+	world_destroy(world);
 }
 
 /* ---- several paths ---- */
@@ -937,11 +1061,14 @@ int main(void)
 		cmocka_unit_test(test_false_refusal),
 		cmocka_unit_test(test_false_refusal_in_silence),
 		cmocka_unit_test(test_goodbye),
+		cmocka_unit_test(test_half_open),
+		cmocka_unit_test(test_gone_at_both_ends),
 		cmocka_unit_test(test_unanswered),
 		cmocka_unit_test(test_late_answer),
 		cmocka_unit_test(test_answered),
 		cmocka_unit_test(test_rejected),
 		cmocka_unit_test(test_give_up),
+		cmocka_unit_test(test_give_up_unheard),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_probes_of_paths),
 		cmocka_unit_test(test_pause),

@@ -125,7 +125,11 @@ static void test_frames(void **state)
 			.stream = { .length = (uint16_t)i, .offset = 77, .bytes = bytes } });
 	check_frame(&(struct wire_frame){ .type = FRAME_MESSAGE, .stream = { .length = 8 } });
 	check_frame(&(struct wire_frame){ .type = FRAME_PING });
-	check_frame(&(struct wire_frame){ .type = FRAME_GOODBYE });
+	frame = (struct wire_frame){ .type = FRAME_GOODBYE, .goodbye = { .failed = true } };
+	check_frame(&frame);
+	wire_put_frame(bytes, &frame);
+	wire_get_frame(bytes, sizeof(bytes), &back);
+	assert_true(back.goodbye.failed);
 	memset(bytes, 0, sizeof(bytes));
 	assert_int_equal(wire_get_frame(bytes, sizeof(bytes), &back), 0);
 	bytes[0] = 7;
