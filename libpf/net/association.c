@@ -15,7 +15,6 @@
 #define HELLO_CONTACT 250000000ull
 #define HELLO_MOST 1000000000ull
 #define WAITING_PERIOD 1000000000ull
-#define TIMEOUTS_DOUBTFUL 3
 #define CREDIT_LEAST 4096u
 #define CREDIT_FIRST (64u << 10)
 /* One that waits for answers is looked at so often, to know that time has passed here as well. */
@@ -277,12 +276,13 @@ void association_heard(struct net_association *association, uint64_t now)
 
 bool association_doubts(const struct net_association *association, const struct path *path)
 {
+	bool late = path->timeouts >= TIMEOUTS_DOUBTFUL;
 	unsigned i;
 
-	for (i = 0; i < NET_PATHS_MOST && path->timeouts >= TIMEOUTS_DOUBTFUL; i++) {
+	for (i = 0; i < NET_PATHS_MOST && (late || !path->rtt); i++) {
 		const struct path *other = association->paths[i];
 
-		if (other && other->timeouts < TIMEOUTS_DOUBTFUL)
+		if (other && other->timeouts < TIMEOUTS_DOUBTFUL && (late || other->rtt))
 			return true;
 	}
 	return false;
@@ -327,7 +327,7 @@ bool association_outgoing(const struct net_association *association)
 
 static bool idle(const struct net_association *association)
 {
-	/* At rest, it would forget which path the ping is not to take. */
+	/* The ping would make it busy again. */
 	return exchange_is_idle(&association->busy->exchange) && !association->ping &&
 	       !association_outgoing(association);
 }

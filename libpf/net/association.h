@@ -119,7 +119,10 @@ void association_unsent(struct net_association *association, unsigned path, uint
 			uint32_t count, bool unreadable);
 /* What the paths' events do to it. It is busy. */
 struct path_events association_events(struct net_association *association);
-/* Does it get no answer on this path, but on another one? Then it only probes there. */
+/*
+ * Does it get no answer on this path, lately or at all, but on another one? Then it only probes
+ * there, as long as it is busy.
+ */
 bool association_doubts(const struct net_association *association, const struct path *path);
 /* Of those not tried (bits) one that answers, with the most room; NET_PATHS_MOST: none. */
 unsigned association_best_path(const struct net_association *association, unsigned tried);

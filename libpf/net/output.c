@@ -400,11 +400,14 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 			unsigned number, uint64_t now)
 {
 	struct path *path = association->paths[number];
-	bool busy = association->busy != NULL, open;
+	bool busy = association->busy != NULL, doubted, open;
 	uint32_t size;
 
-	open = busy && may_send(association, path, now, path_packet(path)) &&
-	       !association_doubts(association, path);
+	doubted = busy && association_doubts(association, path);
+	/* Its answer makes it one that is used; after a time-out it is asked again (path_advance). */
+	if (doubted && path->oldest == path->next)
+		path->probe = true;
+	open = busy && !doubted && may_send(association, path, now, path_packet(path));
 	if (path->window.due <= now || association->ping || path->probe ||
 	    (open && (stream_waits(association, STREAM_CONTROL) ||
 		      stream_waits(association, STREAM_MESSAGE))))

@@ -39,7 +39,8 @@ void path_rest(struct path *path)
 	path->oldest = path->next;
 	path->in_flight = path->charged = 0;
 	path->loss_time = NET_NEVER;
-	path->timeouts = 0;
+	if (path->timeouts > TIMEOUTS_DOUBTFUL)
+		path->timeouts = TIMEOUTS_DOUBTFUL;
 	path->tail_probes = 0;
 	path->waited = path->probe = false;
 	mtu_unsent(&path->mtu);

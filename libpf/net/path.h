@@ -40,6 +40,7 @@ struct sent {
 };
 
 #define SENT_MOST WINDOW_NUMBERS
+#define TIMEOUTS_DOUBTFUL 3 /* in a row, after which other paths are used, if there are any */
 
 struct path {
 	struct net_endpoint to;
@@ -92,7 +93,7 @@ void path_move(struct path *path, const struct net_endpoint *to, size_t packet_m
 void path_begin(struct path *path, uint64_t now, uint16_t senders, uint32_t turn, uint64_t target);
 /* The receiver hears so many senders, and has told them so many times to pause. turn: as above. */
 void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses, uint32_t turn);
-/* Give the ring back; nothing is under way. */
+/* Give the ring back; nothing is under way. That the path did not answer is not forgotten. */
 void path_rest(struct path *path);
 /* A record for the next packet, NULL if there can be none more. Not counted before path_sent. */
 struct sent *path_record(struct path *path);

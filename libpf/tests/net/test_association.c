@@ -905,8 +905,8 @@ static void test_paths(void **state)
 }
 
 /*
- * Probes of a peer find the path that is up: those of an association at rest, which has forgotten
- * its paths, and those of one that never rests.
+ * Probes of a peer find the path that is up: those of an association at rest, and those of one that
+ * never rests.
  */
 static void test_probes_of_paths(void **state)
 {
@@ -975,6 +975,62 @@ static uint64_t pause_within(struct world *world, uint64_t time)
 	world_pass(world, time);
 	note_pause(world);
 	return stream_pause;
+}
+
+#define REST (1500 * MILLISECOND) /* more than idle_release */
+
+/*
+ * An association does not wait for a path that never answered; after a rest it still knows which one is
+ * down, and finds out when it is up.
+ */
+static void check_rest(unsigned down, bool before)
+{
+	struct settings settings = three_hosts();
+	struct world *world;
+	uint64_t start;
+	unsigned i;
+
+	settings.paths = 2;
+	settings.paths_down = before ? 1u << down : 0;
+	world = make(&settings);
+	start = world->now;
+	put_and_check(world, 0, 1);
+	/* The first HELLO takes path 0. */
+	assert_true(world->now - start < (down ? 5 : 100) * MILLISECOND);
+	world->tap = count_paths;
+	world->settings.paths_down = 1u << down;
+	for (i = 0; i < 5; i++)
+		put_and_check(world, 0, 1);
+	for (i = 0; i < 5; i++) {
+		world_pass(world, REST);
+		assert_true(net_association_memory(world->hosts[0].peers[1]) < 2 * 840);
+		path_bytes[down] = 0;
+		start = world->now;
+		put_and_check(world, 0, 1);
+		put_and_check(world, 0, 1);
+		assert_true(world->now - start < 5 * MILLISECOND);
+		/* It was probed, and no more. */
+		assert_in_range(path_bytes[down], 1, 200);
+	}
+	world->settings.paths_down = 0;
+	start = world->now;
+	do {
+		path_bytes[0] = path_bytes[1] = 0;
+		put_and_check(world, 0, 1);
+		world_pass(world, 50 * MILLISECOND);
+	} while (world->now - start < RETURN_MOST &&
+		 (path_bytes[0] < LENGTH / 10 || path_bytes[1] < LENGTH / 10));
+	assert_true(world->now - start < RETURN_MOST);
+	assert_int_equal(gone, 0);
+	world_destroy(world);
+}
+
+static void test_rest_with_path_down(void **state)
+{
+	unsigned i;
+
+	for (i = 0; i < 4; i++)
+		check_rest(i / 2, i % 2);
 }
 
 static void test_pause(void **state)
@@ -1071,6 +1127,7 @@ int main(void)
 		cmocka_unit_test(test_give_up_unheard),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_probes_of_paths),
+		cmocka_unit_test(test_rest_with_path_down),
 		cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_idle_memory),
 	};
