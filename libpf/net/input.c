@@ -31,8 +31,8 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 	struct shared *shared = association->shared;
 	struct path_events events = association_events(association);
 	struct exchange *exchange = association->busy ? &association->busy->exchange : NULL;
+	uint64_t position, *limit;
 	struct path *path;
-	uint64_t position;
 	bool taken = true;
 	int status;
 
@@ -48,9 +48,10 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		association->credit = frame->credit.window;
 		path_told(association->paths[view->header->path], now, frame->credit.senders,
 			  frame->credit.pauses, association->peer_index);
-		if (exchange &&
-		    (int64_t)(frame->credit.messages - exchange->out[STREAM_MESSAGE].limit) > 0) {
-			exchange->out[STREAM_MESSAGE].limit = frame->credit.messages;
+		limit = exchange ? &exchange->out[STREAM_MESSAGE].limit :
+				   &association->rest.message_limit;
+		if ((int64_t)(frame->credit.messages - *limit) > 0) {
+			*limit = frame->credit.messages;
 			association->wants_output = true;
 		}
 		return true;

@@ -568,6 +568,34 @@ static void test_lost_credit_after_rest(void **state)
 	world_destroy(world);
 }
 
+/* Credit that comes while the sender is at rest counts: its next message goes at once. */
+static void test_credit_at_rest(void **state)
+{
+	struct world *world = make(0, 0);
+	const struct net_association *peer;
+	uint32_t sent = 0;
+
+	/* Exactly what the receiver has room for: nothing of it waits at the sender. */
+	world->hosts[1].closed = true;
+	for (; sent < MESSAGE_RING / 8192; sent++) {
+		assert_status(send(world, sent, 8192 - WIRE_MESSAGE_HEADER - sizeof(sent)),
+			      PF_DONE);
+		pump(world, MILLISECOND);
+	}
+	peer = world->hosts[0].peers[1];
+	pump(world, 3 * SECOND);
+	assert_null(peer->busy);
+	world->hosts[1].closed = false;
+	host_pump(&world->hosts[1]);
+	pump(world, 5 * MILLISECOND);
+	check_received(world, sent);
+	assert_null(peer->busy);
+	assert_status(send(world, sent, 100), PF_DONE);
+	pump(world, MILLISECOND);
+	check_received(world, sent + 1);
+	world_destroy(world);
+}
+
 #define ATOMICS 500
 
 static uint64_t values[ATOMICS];
@@ -657,6 +685,7 @@ int main(void)
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_receive_ring),
 		cmocka_unit_test(test_lost_credit_after_rest),
+		cmocka_unit_test(test_credit_at_rest),
 	};
 
 	return cmocka_run_group_tests_name("net_message", tests, NULL, NULL);
