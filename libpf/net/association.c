@@ -245,6 +245,11 @@ void association_say_goodbye(struct net_association *association, unsigned path)
 	association->goodbye_path = (uint8_t)path;
 }
 
+bool association_is_over(const struct net_association *association)
+{
+	return association->state == GONE && association->closing && !association->goodbye;
+}
+
 /* With an index of its own, the peer has had what they share. After a GOODBYE it knows. */
 bool association_is_half_open(const struct net_association *association)
 {
@@ -395,7 +400,7 @@ uint64_t association_deadline(const struct net_association *association)
 	else if (association->state == OPENING && !association->ready)
 		due = association->opening->hello_due;
 	if (association->state == GONE)
-		return NET_NEVER;
+		return association_is_over(association) ? association->shared->now : NET_NEVER;
 	if (association->silent != NET_NEVER) {
 		due = earlier(due, association->silent + options->peer_timeout);
 		due = earlier(due, association->shared->now + WAITING_LOOK);

@@ -46,7 +46,7 @@ struct net_association {
 	uint8_t goodbye_path;  /* and where */
 	bool welcome;          /* to be sent */
 	bool ping;             /* to be sent */
-	bool closing;          /* the user let go of it: to be freed when it has nothing to send */
+	bool closing;          /* the user let go of it: to be freed when GOODBYE was sent */
 	bool told;             /* that it did not answer */
 	uint8_t news;          /* for the user: enum association_news */
 	uint16_t heard_in;     /* the period of senders when something was last heard */
@@ -93,6 +93,8 @@ uint8_t association_settle(struct net_association *association);
 void association_fail(struct net_association *association, int status, const char *why);
 /* Say GOODBYE, by this path: it ends, or is GONE. */
 void association_say_goodbye(struct net_association *association, unsigned path);
+/* Has the user let go of it, and is there nothing to be sent? Then it is due, to be freed. */
+bool association_is_over(const struct net_association *association);
 /* Is it GONE here, and may its peer take it for OPEN? */
 bool association_is_half_open(const struct net_association *association);
 /* Its messages were taken, the last thing that one that is GONE is kept for. */

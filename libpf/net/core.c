@@ -162,10 +162,9 @@ void core_remove(struct net_core *core, struct net_association *association)
 		if (shared->runs[i].association == association)
 			shared->runs[i].association = NULL;
 	}
-	schedule_unready(&core->schedule, association);
+	schedule_remove(&core->schedule, association);
 	association->closing = true;
 	association_fail(association, PF_ERR_PEER, "closed by this process");
-	schedule_due(&core->schedule, association);
 	for (at = &core->by_id[association->id[0] % CORE_IDS]; *at != association;)
 		at = &(*at)->next_id;
 	*at = association->next_id;
@@ -231,6 +230,11 @@ void net_advance(struct net_core *core, uint64_t now)
 
 	core_clock(core, now);
 	while ((association = schedule_next(&core->schedule)) && association->deadline <= now) {
+		/* Not in net_output, after which its GOODBYE may come back: net_unsent. */
+		if (association_is_over(association)) {
+			core_remove(core, association);
+			continue;
+		}
 		association_advance(association, now);
 		core_settle(core, association);
 		schedule_again(&core->schedule, association, now);

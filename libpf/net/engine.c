@@ -48,6 +48,8 @@
 #define STALLED (SECOND / 50)
 /* A context that closes waits so long for acknowledgements. */
 #define LINGER (SECOND / 2)
+/* ... and so long for room in its sockets for each GOODBYE. */
+#define GOODBYES (SECOND / 20)
 
 /* ---- making it ---- */
 
@@ -902,6 +904,19 @@ void engine_linger(struct engine *engine)
 	}
 }
 
+static void say_goodbye(struct engine *engine)
+{
+	const struct timespec pause = { .tv_nsec = ENGINE_RETRY };
+	uint64_t end = now() + GOODBYES;
+
+	net_close_all(engine->core);
+	transmit(engine, now());
+	while (engine->held && now() < end) {
+		nanosleep(&pause, NULL);
+		transmit(engine, now());
+	}
+}
+
 void engine_close(struct engine *engine)
 {
 	struct operations *operations;
@@ -911,8 +926,7 @@ void engine_close(struct engine *engine)
 		return;
 	engine_lock(engine);
 	count(engine);
-	net_close_all(engine->core);
-	transmit(engine, now());
+	say_goodbye(engine);
 	engine_unlock(engine);
 	operations = &engine->context->operations;
 	destroy(engine);

@@ -224,7 +224,10 @@ const uint8_t *net_association_id(const struct net_association *association);
  * peer's address, can follow; static.
  */
 int net_association_status(const struct net_association *association, const char **why);
-/* Say goodbye: what waits completes with PF_ERR_PEER. The pointer is dead after net_output was empty. */
+/*
+ * Say goodbye: what waits completes with PF_ERR_PEER. The pointer is dead after net_output was empty
+ * and net_advance was called.
+ */
 void net_close(struct net_association *association);
 void net_close_all(struct net_core *core);
 

@@ -93,6 +93,12 @@ static void set_deadline(struct schedule *schedule, struct net_association *asso
 		sift(schedule, place, last);
 }
 
+void schedule_remove(struct schedule *schedule, struct net_association *association)
+{
+	schedule_unready(schedule, association);
+	set_deadline(schedule, association, NET_NEVER);
+}
+
 void schedule_due(struct schedule *schedule, struct net_association *association)
 {
 	uint64_t deadline = association_deadline(association);

@@ -19,6 +19,8 @@ bool schedule_reserve(struct schedule *schedule, uint32_t count);
 /* It has something to send. */
 void schedule_ready(struct schedule *schedule, struct net_association *association);
 void schedule_unready(struct schedule *schedule, struct net_association *association);
+/* It has neither a turn nor a deadline any more. */
+void schedule_remove(struct schedule *schedule, struct net_association *association);
 /* Its deadline may have changed. One that is later now counts only in schedule_settle. */
 void schedule_due(struct schedule *schedule, struct net_association *association);
 /* The next one is due when it says, and not later. */

@@ -62,10 +62,6 @@ unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch
 		/* It may have more to send: after the other associations. */
 		association->wants_output |= batch->count != 0;
 		association_set_blocked(association, !batch->count && output_blocked(association));
-		if (!batch->count && association->state == GONE && association->closing) {
-			core_remove(core, association);
-			continue;
-		}
 		core_settle(core, association);
 		if (batch->count)
 			return batch->count;
@@ -79,10 +75,15 @@ void net_unsent(struct net_core *core, const struct net_batch *batch, bool unrea
 
 	if (!association)
 		return;
-	if (association->state == OPENING)
+	if (association->state == OPENING) {
 		association->opening->hello_due = core->shared.now;
-	else if (association->state == ACCEPTED)
+	} else if (association->state == ACCEPTED) {
 		association->welcome = true;
+	} else if (association->state == GONE) {
+		association->goodbye = true;
+		/* It is not to be freed yet. */
+		schedule_again(&core->schedule, association, core->shared.now);
+	}
 	association->wants_output = true;
 	if (batch->path < NET_PATHS_MOST && association->state == OPEN && association->busy) {
 		if (batch->probe)

@@ -6,10 +6,12 @@
  */
 #include "pair.h"
 
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/sock_diag.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -286,6 +288,58 @@ static void test_close(void **state)
 	/* On a busy machine half a second may not be enough. */
 	while (!arrives_after_close())
 		assert_true(++tries < 10);
+}
+
+static _Atomic uint64_t full_until; /* no socket of this process has room before that time, ns */
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	bool sends = number == SYS_sendto || number == SYS_sendmsg || number == SYS_sendmmsg;
+
+	if (sends && clock_nanoseconds(CLOCK_MONOTONIC) < atomic_load(&full_until)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return __real_syscall(number, a, b, c, d, e, f);
+}
+
+/* Value 1 is 1 when the peer has said GOODBYE. */
+static void await_goodbye(struct pair *me)
+{
+	struct engine *engine = engine_of(me);
+	const char *why = NULL;
+	unsigned tries;
+	int status = PF_OK;
+
+	for (tries = 0; tries < PATIENCE && !why; tries++) {
+		pf_progress(me->context);
+		engine_lock(engine);
+		if (engine->links.list)
+			status = net_association_status(engine->links.list->association, &why);
+		engine_unlock(engine);
+		usleep(1000);
+	}
+	*pair_value(me, 1, 1) = why && status == PF_OK ? 1 : 2;
+}
+
+/* A context that closes while its sockets are full waits for room to say GOODBYE. */
+static void test_close_full(void **state)
+{
+	struct pair *pair = start(await_goodbye);
+
+	pair_connect(pair);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	await_unpolled(*pair_value(pair, 1, 0) == 1);
+	await_unpolled(attended(pair) && rests(pair));
+	atomic_store(&full_until, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC) + 20000000);
+	pf_close(pair->context);
+	pair->context = NULL;
+	await_unpolled(*pair_value(pair, 1, 1));
+	assert_int_equal(*pair_value(pair, 1, 1), 1);
+	pair_end(pair);
 }
 
 static void post_puts(struct pair *me, uint8_t *bytes, unsigned count, struct pair_done *done)
@@ -653,6 +707,7 @@ int main(void)
 		PAIR_TEST(test_kept_back),
 		PAIR_TEST(test_retransmission),
 		PAIR_TEST(test_close),
+		PAIR_TEST(test_close_full),
 		PAIR_TEST(test_nothing_fits),
 		PAIR_TEST(test_credit_of_packets),
 		PAIR_TEST(test_credit_of_messages),

@@ -577,6 +577,31 @@ static void test_goodbye(void **state)
 	world_destroy(world);
 }
 
+/* A GOODBYE that the socket had no room for is sent later; then the association is no more. */
+static void test_goodbye_unsent(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world = make_used(&settings);
+	struct host *host = &world->hosts[0];
+	uint64_t hellos = host_statistics(host)->hellos;
+
+	put_and_check(world, 0, 2);
+	world->settings.full = UINT32_MAX;
+	net_close_all(host->core);
+	host->peers[1] = host->peers[2] = NULL;
+	host_pump(host);
+	world_pass(world, MILLISECOND);
+	assert_int_equal(gone, 0);
+	world->settings.full = 0;
+	world_pass(world, MILLISECOND);
+	assert_int_equal(gone, 2);
+	assert_ok(gone_status);
+	assert_ok(net_contact(host_peer(host, 1)));
+	host_pump(host);
+	assert_int_equal(host_statistics(host)->hellos, hellos + 2);
+	world_destroy(world);
+}
+
 /* ---- gone at one end ---- */
 
 static unsigned sent_by_gone;
@@ -1117,6 +1142,7 @@ int main(void)
 		cmocka_unit_test(test_false_refusal),
 		cmocka_unit_test(test_false_refusal_in_silence),
 		cmocka_unit_test(test_goodbye),
+		cmocka_unit_test(test_goodbye_unsent),
 		cmocka_unit_test(test_half_open),
 		cmocka_unit_test(test_gone_at_both_ends),
 		cmocka_unit_test(test_unanswered),
