@@ -100,6 +100,9 @@ void mtu_acknowledged(struct mtu *mtu, uint64_t now)
 
 void mtu_lost(struct mtu *mtu, uint64_t now)
 {
+	/* It was sent before the path led elsewhere (path_move). */
+	if (!mtu->probing)
+		return;
 	if (++mtu->tries >= TRIES) {
 		if (mtu->probing < mtu->failed)
 			mtu->failed = mtu->probing;

@@ -510,6 +510,11 @@ static void test_mtu_discovery(void **state)
 		mtu_unsent(&mtu);
 	}
 	assert_int_equal(mtu_wanted(&mtu, 1), 8952);
+	/* Nor do probes that were lost on another path, before mtu_init. */
+	for (i = 0; i < 10; i++)
+		mtu_lost(&mtu, 1);
+	assert_int_equal(mtu_wanted(&mtu, 1), 8952);
+	assert_int_equal(discover(&mtu, 8952, 1), 8952);
 }
 
 /* A path that drops all long packets; single losses do not count. */
