@@ -421,7 +421,7 @@ enum net_drop {
 };
 static_assert(NET_DROPS == PF_STAT_COUNT - PF_STAT_NET_MALFORMED, "each has a statistic");
 
-/* Monotonic counters of one core. */
+/* Counters of one core. They only grow, but for packets and bytes that net_unsent takes back. */
 struct net_statistics {
 	uint64_t packets_sent, packets_received;
 	uint64_t bytes_sent;                /* whole packets */

@@ -73,6 +73,9 @@ void net_unsent(struct net_core *core, const struct net_batch *batch, bool unrea
 {
 	struct net_association *association = core_index(core, batch->association);
 
+	/* The caller reads no statistics between net_output and this: they do not decrease. */
+	core->shared.statistics.packets_sent -= batch->count;
+	core->shared.statistics.bytes_sent -= batch->length;
 	if (!association)
 		return;
 	if (association->state == OPENING) {

@@ -602,6 +602,36 @@ static void test_goodbye_unsent(void **state)
 	world_destroy(world);
 }
 
+static uint64_t bytes_tapped;
+
+static void count_bytes(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+			size_t length)
+{
+	bytes_tapped += length;
+}
+
+/* What a full socket did not take is not counted as sent. */
+static void test_counts_of_sent(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world;
+	unsigned i;
+
+	settings.full = PER_MILLION(500000);
+	world = make(&settings);
+	world->tap = count_bytes;
+	bytes_tapped = 0;
+	for (i = 0; i < 10; i++)
+		put_and_check(world, i % 3, (i + 1) % 3);
+	net_close_all(world->hosts[0].core);
+	host_pump(&world->hosts[0]);
+	world_pass(world, SECOND);
+	assert_int_equal(gone, 2);
+	assert_int_equal(WORLD_SUM(world, packets_sent), world->packets);
+	assert_int_equal(WORLD_SUM(world, bytes_sent), bytes_tapped);
+	world_destroy(world);
+}
+
 /* ---- gone at one end ---- */
 
 static unsigned sent_by_gone;
@@ -1143,6 +1173,7 @@ int main(void)
 		cmocka_unit_test(test_false_refusal_in_silence),
 		cmocka_unit_test(test_goodbye),
 		cmocka_unit_test(test_goodbye_unsent),
+		cmocka_unit_test(test_counts_of_sent),
 		cmocka_unit_test(test_half_open),
 		cmocka_unit_test(test_gone_at_both_ends),
 		cmocka_unit_test(test_unanswered),
