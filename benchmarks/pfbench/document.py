@@ -508,7 +508,7 @@ def _collectives(data: Data) -> list[str]:
                 lines.append(f"\n{operation}: {_collective(own[0])}.")
             else:
                 rows.append([operation, *(_collective(own.get(size)) for size in _COLLECTIVE_SIZES)])
-        lines += [*_table(rows), f"\n{collective_results.finding(points).capitalize()}."]
+        lines += [*_table(rows), f"\n**Compared**: {collective_results.finding(points)}."]
     return lines
 
 

@@ -185,7 +185,7 @@ def test_settings_are_published_apart(made_up, monkeypatch, tmp_path):
     assert "**2 ranks**: exanest, vader, tcp.\n`benchmarks/collectives -r 1 -n 2 --max 8`" in text
     assert "\nbarrier: 1.00, 0.50 of vader.\n" in text
     assert "| bcast | 1.00, 0.50 of vader | - |" in text
-    assert "Geometric mean of the ratios 0.50; slower beyond the spread at 0 of 6 sizes." in text
+    assert "**Compared**: geometric mean of the ratios 0.50; slower beyond the spread at 0 of 6 sizes." in text
     assert publish("-n", "4", "--max", "8") == 0
     assert {row["ranks"] for row in collective_results.rows(tmp_path / "results-collectives.csv")} == {
         *("2", "4")
