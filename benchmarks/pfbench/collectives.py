@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Optional, Sequence
 
-from . import cli, collective_results, comparison, document, goals, hosts, launch, table, tuned
+from . import cli, collective_results, comparison, document, goals, hosts, launch
+from . import transports, tuned
 from .application_results import Setting
 from .collective_results import Point
 from .comparison import Comparison, Setup
-from .results import Results
 from .runner import Job
 from .suite import COLLECTIVES, KIB, MIB, Span, Test
 from .transports import KNOWN, OB1, SUBJECT, Transport
@@ -56,7 +56,6 @@ def _between_hosts(known: Transport) -> Transport:
 
 
 _BETWEEN_HOSTS = tuple(map(_between_hosts, hosts.TRANSPORTS))
-
 
 
 def parser() -> argparse.ArgumentParser:
@@ -109,7 +108,8 @@ def run(options: argparse.Namespace) -> int:
     tests = cli.named("--tests", options.tests, COLLECTIVES, COLLECTIVES)
     folder = comparison.results_folder(options.out)
     runs = Runs(setup, options, folder)
-    listing = tuned.listing(setup.env) if options.rules else ""
+    tunable = ("--param", "coll", "tuned", "--level", "9")
+    listing = transports.ompi_info(setup.env, *tunable) if options.rules else ""
     with contextlib.ExitStack() as stack:
         if options.hosts:
             runs.made = stack.enter_context(hosts.Hosts(options.mtu, _HOSTS).made())
@@ -120,8 +120,6 @@ def run(options: argparse.Namespace) -> int:
                     runs.measure(ranks, [test], ways, test.name)
             else:
                 runs.measure(ranks, tests, chosen)
-            if runs.code == 130:
-                break
     return runs.finish()
 
 
@@ -164,7 +162,7 @@ class Runs:
                 placement,
                 jobs,
                 options.repetitions or (2 if options.depth == "quick" else 3),
-                _show,
+                comparison.show_measures,
                 _goals(jobs, [each.name for each in chosen[1:]]),
                 self.made,
             ),
@@ -245,8 +243,3 @@ def _goals(jobs: Sequence[Job], peers: Sequence[str]) -> list[goals.Goal]:
         for job in jobs
         for measure in job.columns
     ]
-
-
-def _show(results: Results) -> None:
-    for measure in results.measures():
-        print("\n" + table.render(results, measure, SUBJECT))

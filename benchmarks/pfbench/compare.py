@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence, Union
 
-from . import cli, comparison, goals, hosts, launch, programs, table, transports
+from . import cli, comparison, goals, hosts, launch, programs, transports
 from .cli import Unusable
 from .comparison import Comparison, Setup
 from .programs import Programs
-from .results import Results
 from .suite import DEFAULT_TESTS, FIRST_TESTS, TESTS, Test
 from .transports import SUBJECT, Transport
 
@@ -111,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
                 made.placement if made else launch.place(2, launch.cores()),
                 jobs,
                 options.repetitions or _repetitions(options),
-                _show,
+                comparison.show_measures,
                 _goals(options),
                 made,
             ),
@@ -175,8 +174,3 @@ def _probe(found: Programs, env: dict[str, str]) -> str:
         return ""
     tail = launch.error_tail(outcome.errors or outcome.output)
     return f"does not run under this mpirun ({outcome.failure}): {' '.join(tail[-1:])}"
-
-
-def _show(results: Results) -> None:
-    for measure in results.measures():
-        print("\n" + table.render(results, measure, SUBJECT))

@@ -146,6 +146,12 @@ def carry_out(comparison: Comparison, options: argparse.Namespace) -> int:
     return 1 if any(name == SUBJECT for _, name in results.failures) else 0
 
 
+def show_measures(results: Results) -> None:
+    """Print a table of all sizes for each measure."""
+    for measure in results.measures():
+        print("\n" + table.render(results, measure, SUBJECT))
+
+
 def state_text(state: str, part: Results) -> str:
     words = {cache_line.CLOSE: "close together", cache_line.FAR: "far apart"}
     return f"processors {words[state]}: a cache line took {part.line():.0f} ns"

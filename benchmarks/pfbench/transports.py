@@ -81,17 +81,21 @@ WAYS = (
 )
 
 
-def components(env: dict[str, str]) -> set[tuple[str, str]]:
-    """The frameworks and components that ompi_info lists."""
-    listing = subprocess.run(
-        ["ompi_info", "--parsable"],
+def ompi_info(env: Mapping[str, str], *options: str) -> str:
+    """What ompi_info lists with these options, a line for each value."""
+    return subprocess.run(
+        ["ompi_info", "--parsable", *options],
         env=env,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     ).stdout
-    return parse_components(listing)
+
+
+def components(env: Mapping[str, str]) -> set[tuple[str, str]]:
+    """The frameworks and components that ompi_info lists."""
+    return parse_components(ompi_info(env))
 
 
 def parse_components(listing: str) -> set[tuple[str, str]]:

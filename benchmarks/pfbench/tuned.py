@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass, replace
 from typing import Iterator, Mapping, Sequence
 
@@ -35,17 +34,6 @@ class Choice:
     algorithm: int
     # Its time over that of Open MPI's choice.
     ratio: float = 1.0
-
-
-def listing(env: Mapping[str, str]) -> str:
-    return subprocess.run(
-        ["ompi_info", "--parsable", "--param", "coll", "tuned", "--level", "9"],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    ).stdout
 
 
 def algorithms(listing: str, program: str, ranks: int) -> dict[int, str]:
