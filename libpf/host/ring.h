@@ -207,10 +207,10 @@ void ring_line_took(struct ring *ring, uint64_t ns);
 /* Writer: as memcpy, of a part of the entry that ring_reserve returned. */
 static inline void ring_fill(struct ring *ring, uint8_t *to, const void *from, size_t length)
 {
-	if (length >= RING_FAR_LEAST && past_cache_supported()) {
+	if (length >= RING_FAR_LEAST) {
 		if (ring->far_entries)
 			ring->far_entries--;
-		else
+		else if (past_cache_pays())
 			ring_measure(ring);
 		if (ring->far) {
 			past_cache_copy(to, from, length);
