@@ -36,7 +36,7 @@ package Report::Session;
 
 use parent 'TAP::Formatter::Session';
 use IO::Handle;
-
+use List::Util 'sum';
 
 # How many lines about a failure are reported, and how many of these are the last before it.
 use constant { MOST => 60, LAST => 20 };
@@ -117,7 +117,10 @@ sub close_test
 		$self->fail($reason);
 	}
 	$self->end;
-	printf "# %s: %.1f s\n", $self->name, $parser->end_time - $parser->start_time;
+	# With prove -j the times include what runs beside it.
+	my $used = sum(@{ $parser->end_times }) - sum(@{ $parser->start_times });
+	$used = $self->formatter->jobs > 1 ? '' : sprintf ', %.1f s of processor', $used;
+	printf "# %s: %.1f s%s\n", $self->name, $parser->end_time - $parser->start_time, $used;
 }
 
 1;

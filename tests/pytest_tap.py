@@ -1,9 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A plugin for pytest that prints TAP."""
 
+import resource
+from pathlib import Path
+
 import pytest
 
 count = 0
+
+
+def name_of(report, when):
+    """test_tools.py::Class::test_of_something[value] -> tools: of something[value]"""
+    file, *names = report.nodeid.split("::", 1)
+    name, bracket, value = (names or [""])[0].rpartition("::")[2].partition("[")
+    name = f"{file.rpartition('/')[2]}: {name} {bracket}{value}"
+    for old, new in (("test_", ""), (".py", ""), ("_", " "), (" [", "["), ("#", "")):
+        name = name.replace(old, new)
+    return name.strip() + ("" if when == "call" else f", {when}")
 
 
 def tell(report, ok, skipped="", details="", when="call"):
@@ -11,20 +24,18 @@ def tell(report, ok, skipped="", details="", when="call"):
     count += 1
     for line in details.splitlines():
         print(f"# {line}")
-    # test_tools.py::Class::test_of_something[value] -> tools: of something[value]
-    file, *names = report.nodeid.split("::", 1)
-    name, bracket, value = (names or [""])[0].rpartition("::")[2].partition("[")
-    name = f"{file.rpartition('/')[2]}: {name} {bracket}{value}"
-    for old, new in (("test_", ""), (".py", ""), ("_", " "), (" [", "["), ("#", "")):
-        name = name.replace(old, new)
-    name = name.strip() + ("" if when == "call" else f", {when}")
+    name = name_of(report, when)
     print(f"{'ok' if ok else 'not ok'} {count} - {name}{skipped and f' # SKIP {skipped}'}", flush=True)
+
+
+def processor_seconds():
+    """Of this process and of its children that ended."""
+    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(used.ru_utime + used.ru_stime for used in both)
 
 
 def tell_skipped(report):
     tell(report, True, skipped=report.longrepr[2].removeprefix("Skipped: "))
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
     # From version 8 on, pytest needs it for the text of a comparison that failed.
@@ -40,7 +51,12 @@ def pytest_collectreport(report):
         tell_skipped(report)
 
 
+used_before = 0.0
+
+
 def pytest_runtest_logreport(report):
+    global used_before
+    used, used_before = processor_seconds() - used_before, processor_seconds()
     if report.skipped:
         tell_skipped(report)
     elif report.failed:
@@ -49,8 +65,11 @@ def pytest_runtest_logreport(report):
     elif report.when == "call":
         tell(report, True)
     if report.duration > 1:
-        print(f"# {report.when}: {report.duration:.1f} s")
+        name = name_of(report, report.when)
+        print(f"# {name}: {report.duration:.1f} s, {used:.1f} s of processor")
 
 
-def pytest_sessionfinish():
+def pytest_sessionfinish(session):
+    names = " ".join(Path(argument).name for argument in session.config.args)
+    print(f"# {names}: {processor_seconds():.1f} s of processor")
     print(f"1..{count}", flush=True)
