@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from made_up import MadeUp
-from pfbench import hosts
+from pfbench import hosts, streams
 from pfbench.results import Results, Sample
 
 BUILD = Path(os.environ.get("BUILD", "/nonexistent"))
@@ -42,6 +42,14 @@ def hosts_obstacle():
 def real_hosts():
     if hosts_obstacle():
         pytest.skip(f"tests/hosts cannot make hosts: {hosts_obstacle()}")
+
+
+@pytest.fixture
+def patient_streams(monkeypatch):
+    """Streams for a busy machine, where mpirun takes its time, and other tests run."""
+    monkeypatch.setattr(streams, "WARM_UP", 10.0)
+    # Ranks sleep while the link is full: with few polls, as where there are too few processors.
+    monkeypatch.setenv("OMPI_MCA_btl_exanest_idle_polls", "20")
 
 
 @pytest.fixture

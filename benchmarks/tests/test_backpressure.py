@@ -45,10 +45,8 @@ def test_wrong_usage(build, arguments):
     assert done.stderr
 
 
-def test_real_run(build, real_hosts, tmp_path, monkeypatch):
-    # mpirun takes its time on a busy machine.
-    monkeypatch.setattr(streams, "WARM_UP", 10.0)
-    # So are faults: the slow receiver gets 256 KiB at a time, each of them in up to a second.
+def test_real_run(build, real_hosts, patient_streams, tmp_path):
+    # Faults take their time, too: the slow receiver gets 256 KiB at a time, each in up to 1 s.
     options = ["--build", str(build), "--out", str(tmp_path), "--pager", "--quick", "--seconds", "6"]
     assert incast.main([*options, "--rate", "200mbit"]) == 0
     with open(tmp_path / "backpressure.csv", newline="") as file:

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from pfbench import compare, suite
+from pfbench import compare, measures, suite
 
 
 def start(made_up, *arguments, **changes):
@@ -128,14 +128,15 @@ def test_limit_between_hosts(made_up, monkeypatch, capsys):
 
 
 def test_limit_between_real_hosts(build, real_hosts, tmp_path):
-    options = ["--hosts", "--mtu", "1500", "--quick", "-r", "1", "--max", "64K"]
-    options += ["--tests", "latency,bandwidth", "--transports", "exanest,limit"]
+    options = ["--hosts", "--mtu", "1500", "--quick", "-r", "1", "--max", "256K"]
+    options += ["--tests", "latency,bandwidth,loss-1", "--transports", "exanest,limit"]
     folders = ["--build", str(build), "--out", str(tmp_path)]
     assert compare.main([*folders, *options]) == 0
     for test in ("latency", "bandwidth", "cpu"):
         for name in ("exanest", "limit"):
             found = [row for row in rows(tmp_path) if (row["test"], row["transport"]) == (test, name)]
-            assert [int(row["size"]) for row in found] == suite.doubled(1, 64 << 10)
+            assert [int(row["size"]) for row in found] == suite.doubled(1, 256 << 10)
+    assert any(row["test"] == measures.LOSS_BANDWIDTH["1"].name for row in rows(tmp_path))
     table = (tmp_path / "tables.txt").read_text()
     assert table.count("exanest/limit") == 3 and "exanest/best" not in table
 

@@ -209,9 +209,7 @@ def test_a_stream_fails(made_up, monkeypatch, capsys):
     assert {row["case"] for row in rows(made_up.out)} == {"tcp"}
 
 
-def test_real_run(build, real_hosts, tmp_path, monkeypatch):
-    # mpirun takes its time on a busy machine.
-    monkeypatch.setattr(streams, "WARM_UP", 10.0)
+def test_real_run(build, real_hosts, patient_streams, tmp_path):
     options = ["--build", str(build), "--out", str(tmp_path), "--control", "reno"]
     options += ["--quick", "--cases", "exanest+tcp", "--rate", "200mbit"]
     assert fairness.main(options) == 0

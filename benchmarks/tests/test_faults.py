@@ -75,11 +75,19 @@ def test_between_hosts(made_up, monkeypatch):
     assert parameters == ["net_fault 0", "net_fault 1"]
 
 
-def test_between_real_hosts(made_up, real_hosts):
+def test_goals_between_hosts(made_up, monkeypatch, capsys):
+    made_up.hosts(monkeypatch)
     made_up.listing(["btl:exanest", "btl:tcp", "pml:ucx"])
-    done = made_up.start("faults", "--quick", "--hosts", "--goals")
+    assert faults.main([*made_up.folders(), "--quick", "--hosts", "--goals"]) == 0
+    goal = "destination cold, 4 MiB, at least 4 of the bandwidth of the best peer"
+    assert goal in capsys.readouterr().out
+
+
+def test_between_real_hosts(made_up, real_hosts):
+    options = ["--hosts", "--quick", "-r", "1", "--max", "4096"]
+    done = made_up.start("faults", *options, "--ways", "exanest", "--tests", "cold-bandwidth")
     assert done.returncode == 0, done.stderr
-    assert "destination cold, 4 MiB, at least 4 of the bandwidth of the best peer" in done.stdout
+    assert "Bandwidth, destination cold, MB/s" in (made_up.out / "tables.txt").read_text()
 
 
 def test_a_cost_cannot_be_measured(made_up):

@@ -69,9 +69,7 @@ def test_wrong_usage(made_up, arguments):
     assert "Traceback" not in done.stderr
 
 
-def test_real_run(build, real_hosts, tmp_path, monkeypatch):
-    # mpirun takes its time on a busy machine.
-    monkeypatch.setattr(streams, "WARM_UP", 10.0)
+def test_real_run(build, real_hosts, patient_streams, tmp_path):
     options = ["--build", str(build), "--out", str(tmp_path), "--hosts", "--quick"]
     options += ["--senders", "2", "--rate", "100mbit"]
     assert incast.main(options) == 0

@@ -58,9 +58,7 @@ def test_wrong_usage(made_up, arguments):
     assert "Traceback" not in done.stderr
 
 
-def test_real_run(build, real_hosts, tmp_path, monkeypatch):
-    # mpirun takes its time on a busy machine.
-    monkeypatch.setattr(streams, "WARM_UP", 10.0)
+def test_real_run(build, real_hosts, patient_streams, tmp_path):
     options = ["--build", str(build), "--out", str(tmp_path), "--quick"]
     assert interfaces.main([*options, "--rate", "200mbit"]) == 0
     with open(tmp_path / "bandwidth.csv", newline="") as file:

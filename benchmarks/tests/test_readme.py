@@ -6,7 +6,17 @@ import shlex
 import pytest
 
 from made_up import BENCHMARKS
-from pfbench import applications, bfs, fairness, incast, interfaces, papers
+from pfbench import (
+    applications,
+    bfs,
+    collectives,
+    compare,
+    fairness,
+    faults,
+    incast,
+    interfaces,
+    papers,
+)
 from pfbench.packaged import APPLICATIONS
 from pfbench.suite import COST_TESTS
 
@@ -21,7 +31,7 @@ def test_there_are_commands():
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_command(made_up, request, line):
+def test_command(made_up, monkeypatch, line):
     made_up.listing(["btl:exanest", "btl:vader", "btl:tcp", "pml:ucx"])
     program, *arguments = shlex.split(line, comments=True)
     command = program.partition("/")[2]
@@ -37,11 +47,13 @@ def test_command(made_up, request, line):
         # They take their time: the test of each command has a short run.
         slow[command].parser().parse_args(arguments)
         return
-    # Repetitions take their time, and so do hosts: few sizes there.
+    # Repetitions take their time.
     arguments += ["-r", "1"]
     if "--hosts" in line:
-        request.getfixturevalue("real_hosts")
-        arguments += ["--max", "8192"]
+        made_up.hosts(monkeypatch)
+        between_hosts = {"collectives": collectives, "compare": compare, "faults": faults}
+        assert between_hosts[command].main([*made_up.folders(), *arguments]) == 0
+        return
     done = made_up.start(command, *arguments)
     assert done.returncode == 0, done.stderr
 
