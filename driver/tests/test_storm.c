@@ -471,10 +471,10 @@ static void charged_to_owner(void)
 	stop_group();
 }
 
-/* Four times as much as the owner may have: it swaps, and nothing is lost. */
+/* Twice as much as the owner may have: it swaps, and nothing is lost. */
 static void under_pressure(void)
 {
-	enum { PIECES = 8 };
+	enum { PIECES = 4 };
 	uint64_t end = test_end(), remote;
 	int piece, round;
 
