@@ -252,10 +252,19 @@ def test_pairs(run):
     assert "[ pairs: 2 ]" in outcome.output
 
 
+# Both operations, and the loops of both kinds of programs, with each synchronization: put and get
+# have the same loops. Above, all four run with the default, which is flush.
 @pytest.mark.parametrize(
-    "sync, create", [("flush", "allocate"), ("lock", "create"), ("fence", "create")]
+    "program, sync, create",
+    [
+        ("put_latency", "flush", "allocate"),
+        ("get_bw", "flush", "create"),
+        ("put_bw", "lock", "create"),
+        ("get_latency", "lock", "allocate"),
+        ("put_latency", "fence", "create"),
+        ("get_bw", "fence", "create"),
+    ],
 )
-@pytest.mark.parametrize("program", ["put_latency", "get_latency", "put_bw", "get_bw"])
 def test_synchronization_of_one_sided_programs(run, program, sync, create):
     arguments = ["-s", sync, "-w", create, "-m", "1:4096", "-i", "5", "-c"]
     outcome = run(program, *arguments)
