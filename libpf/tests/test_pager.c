@@ -986,11 +986,11 @@ int main(void)
 	};
 	const struct CMUnitTest net[] = { IN_MODE(test_none_lost, DEFAULT) };
 	pf_options options = pair_options();
-	int failed = cmocka_run_group_tests_name("pager", tests, NULL, NULL);
+	int failed = pair_run_tests("pager", tests);
 
 	if (pair_over_net(&options))
 		failed += cmocka_run_group_tests_name("pager, network", net, NULL, NULL);
 	else
-		failed += cmocka_run_group_tests_name("pager, host", host, NULL, NULL);
+		failed += pair_run_tests("pager, host", host);
 	return failed;
 }

@@ -647,7 +647,8 @@ static void test_unlike(void **state)
 	free(local);
 }
 
-int main(void)
+/* An argument is a pattern for the names of the tests that run. */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		IN_MODE(test_sizes, DEFAULT),
@@ -690,5 +691,7 @@ int main(void)
 		IN_MODE(test_unlike, STREAM),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return pair_run_tests("transfer", tests);
 }
