@@ -141,6 +141,12 @@ typedef struct mca_btl_exanest_operation_t {
 	mca_btl_base_endpoint_t *endpoint;
 	void *local_address;
 	uint8_t result_width; /* atomics: bytes of the old value to store, or 0 */
+	/*
+	 * The old value to store if an atomic operation fails. osc/rdma ignores the status: it repeats a
+	 * compare-and-swap until it finds the value it compares with, and the acquisition of a lock until
+	 * it finds 0.
+	 */
+	uint64_t expected;
 	mca_btl_base_registration_handle_t *local_handle;
 	mca_btl_base_rdma_completion_fn_t cbfunc;
 	void *cbcontext;

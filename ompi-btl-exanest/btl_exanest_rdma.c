@@ -53,6 +53,15 @@ static void fail(const mca_btl_exanest_operation_t *operation, int status, int e
 	mca_btl_exanest_fail_peer(operation->endpoint, status, NULL);
 }
 
+/* The old value of a fetching atomic operation. */
+static void store_result(const mca_btl_exanest_operation_t *operation, uint64_t value)
+{
+	if (operation->result_width == sizeof(uint64_t))
+		*(uint64_t *)operation->local_address = value;
+	else if (operation->result_width == sizeof(uint32_t))
+		*(uint32_t *)operation->local_address = (uint32_t)value;
+}
+
 static void complete(pf_context *context, const pf_completion *completion)
 {
 	mca_btl_exanest_operation_t *operation = completion->arg;
@@ -61,10 +70,8 @@ static void complete(pf_context *context, const pf_completion *completion)
 		report_fault(operation, completion);
 	else if (OPAL_UNLIKELY(completion->status < 0))
 		fail(operation, completion->status, 0);
-	else if (operation->result_width == sizeof(uint64_t))
-		*(uint64_t *)operation->local_address = completion->value;
-	else if (operation->result_width == sizeof(uint32_t))
-		*(uint32_t *)operation->local_address = (uint32_t)completion->value;
+	store_result(operation, OPAL_LIKELY(completion->status >= 0) ? completion->value :
+								       operation->expected);
 	finish(operation, mca_btl_exanest_error(completion->status));
 }
 
@@ -92,23 +99,41 @@ new_operation(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
 }
 
 /*
- * Not every caller understands the interface's 1 for "complete": call back instead. With
- * OPAL_ERR_OUT_OF_RESOURCE, for PF_ERR_AGAIN (operations_max), osc/rdma calls progress and
- * repeats the call; ob1 tries again, or sends the data instead. So nothing waits here.
+ * An operation that libpf does not take. With OPAL_ERR_OUT_OF_RESOURCE, for PF_ERR_AGAIN
+ * (operations_max), osc/rdma calls progress and repeats the call; ob1 tries again, or sends
+ * the data instead. So nothing waits here.
+ *
+ * Any other error goes to the callback, as if the operation had failed later. If it is
+ * returned, osc/rdma repeats for ever a put or a get of contiguous memory, an accumulation,
+ * and the acquisition of a lock (ompi_osc_rdma_master, ompi_osc_rdma_gacc_amo,
+ * ompi_osc_rdma_lock_atomic_internal), and it aborts where it releases an exclusive lock. ob1
+ * handles both alike.
  */
+static int refused(mca_btl_exanest_operation_t *operation, int status)
+{
+	const int rc = mca_btl_exanest_error(status);
+
+	if (status == PF_ERR_AGAIN) {
+		opal_free_list_return(&mca_btl_exanest_component.operations, &operation->super);
+		return rc;
+	}
+	/* What is wrong with an argument is for the caller to say. */
+	if (status != PF_ERR_ARGUMENT)
+		fail(operation, status, errno);
+	store_result(operation, operation->expected);
+	finish(operation, rc);
+	return OPAL_SUCCESS;
+}
+
+/* Not every caller understands the interface's 1 for "complete": call back instead. */
 static int started(mca_btl_exanest_operation_t *operation, int status)
 {
 	if (OPAL_LIKELY(status == PF_OK))
 		return OPAL_SUCCESS;
-	if (OPAL_LIKELY(status == PF_DONE)) {
-		finish(operation, OPAL_SUCCESS);
-		return OPAL_SUCCESS;
-	}
-	/* What is wrong with an argument is for the caller to say. */
-	if (status != PF_ERR_AGAIN && status != PF_ERR_ARGUMENT)
-		fail(operation, status, errno);
-	opal_free_list_return(&mca_btl_exanest_component.operations, &operation->super);
-	return mca_btl_exanest_error(status);
+	if (OPAL_UNLIKELY(status != PF_DONE))
+		return refused(operation, status);
+	finish(operation, OPAL_SUCCESS);
+	return OPAL_SUCCESS;
 }
 
 int mca_btl_exanest_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -174,6 +199,7 @@ static int atomic(mca_btl_exanest_operation_t *operation, int op, bool fetch,
 		return OPAL_ERR_OUT_OF_RESOURCE;
 	if (fetch)
 		operation->result_width = width;
+	operation->expected = compare;
 	return started(operation, pf_atomic(operation->endpoint->peer, op, width, fetch,
 					    remote_address, operand, compare, complete, operation));
 }

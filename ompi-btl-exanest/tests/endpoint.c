@@ -3,7 +3,7 @@
  * Calls the BTL interface as bml/r2 and ob1 do, without MPI communication, so
  * that the endpoints are this program's own. Rank 0 gives endpoints up while
  * messages are pending at them and another thread sends those to rank 1; and it
- * sends and puts to rank 2 with no file descriptor left to connect with. Needs 3
+ * sends to rank 2 and accesses its memory with no file descriptor left to connect with. Needs 3
  * ranks with --mca btl exanest,self --bind-to none.
  */
 #include "../btl_exanest.h"
@@ -178,9 +178,9 @@ static void complete_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 	completion_status = status;
 }
 
-static void complete_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local,
-			 mca_btl_base_registration_handle_t *handle, void *context, void *data,
-			 int status)
+static void complete_operation(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+			       void *local, mca_btl_base_registration_handle_t *handle,
+			       void *context, void *data, int status)
 {
 	completions++;
 	completion_status = status;
@@ -227,20 +227,52 @@ static void fail_to_send(opal_proc_t *proc)
 	module->btl_del_procs(module, 1, &proc, &endpoint);
 }
 
-static void fail_to_put(opal_proc_t *proc)
+/* An operation that returned rc: osc/rdma repeats for ever one whose error is returned. */
+static void operation_failed(int rc, const char *name)
+{
+	char text[100];
+
+	make_some_progress();
+	snprintf(text, sizeof(text), "a %s that cannot connect calls back with an error", name);
+	result(rc == OPAL_SUCCESS && completions == 1 && completion_status < 0 &&
+		       completion_status != OPAL_ERR_OUT_OF_RESOURCE &&
+		       completion_status != OPAL_ERR_TEMP_OUT_OF_RESOURCE,
+	       text);
+	completions = completion_status = 0;
+}
+
+static void fail_to_access(opal_proc_t *proc)
 {
 	mca_btl_base_endpoint_t *endpoint = new_endpoint(proc);
-	uint64_t local = 0;
-	int rc;
+	uint64_t local = 5, remote = 0;
 
-	rc = module->btl_put(module, endpoint, &local, (uintptr_t)&local, NULL, NULL, sizeof(local),
-			     0, MCA_BTL_NO_ORDER, complete_put, NULL, NULL);
-	make_some_progress();
-	if (rc == OPAL_SUCCESS)
-		rc = completion_status;
-	result(rc < 0 && rc != OPAL_ERR_OUT_OF_RESOURCE && rc != OPAL_ERR_TEMP_OUT_OF_RESOURCE,
-	       "a btl_put that cannot connect fails with an error that is not repeated");
-	result(errors == 1, "the PML's error callback is called, once");
+	operation_failed(module->btl_put(module, endpoint, &local, (uintptr_t)&remote, NULL, NULL,
+					 sizeof(local), 0, MCA_BTL_NO_ORDER, complete_operation,
+					 NULL, NULL),
+			 "btl_put");
+	result(errors == 1, "the PML's error callback is called");
+	operation_failed(module->btl_get(module, endpoint, &local, (uintptr_t)&remote, NULL, NULL,
+					 sizeof(local), 0, MCA_BTL_NO_ORDER, complete_operation,
+					 NULL, NULL),
+			 "btl_get");
+	operation_failed(module->btl_atomic_op(module, endpoint, (uintptr_t)&remote, NULL,
+					       MCA_BTL_ATOMIC_ADD, 1, 0, MCA_BTL_NO_ORDER,
+					       complete_operation, NULL, NULL),
+			 "btl_atomic_op");
+	operation_failed(module->btl_atomic_fop(module, endpoint, &local, (uintptr_t)&remote, NULL,
+						NULL, MCA_BTL_ATOMIC_ADD, 1, 0, MCA_BTL_NO_ORDER,
+						complete_operation, NULL, NULL),
+			 "btl_atomic_fop");
+	result(local == 0, "it leaves 0, so that a lock seems free");
+	/* Between hosts: see MCA_BTL_EXANEST_CSWAP_MISUSED. */
+	component->has_remote_peers = true;
+	operation_failed(between->btl_atomic_cswap(between, endpoint, &local, (uintptr_t)&remote,
+						   NULL, NULL, 7, 8, 0, MCA_BTL_NO_ORDER,
+						   complete_operation, NULL, NULL),
+			 "btl_atomic_cswap");
+	component->has_remote_peers = false;
+	result(local == 7, "it leaves the expected value, so that the caller does not repeat it");
+	result(errors == 1, "the PML's error callback is called once");
 	module->btl_del_procs(module, 1, &proc, &endpoint);
 }
 
@@ -256,7 +288,7 @@ static void fail_to_connect(opal_proc_t *proc)
 		count++;
 	module->btl_register_error(module, count_error);
 	fail_to_send(proc);
-	fail_to_put(proc);
+	fail_to_access(proc);
 	module->btl_register_error(module, before);
 	while (count)
 		close(used[--count]);
