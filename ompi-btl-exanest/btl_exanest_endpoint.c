@@ -16,6 +16,7 @@
 
 #include "opal/class/opal_bitmap.h"
 #include "opal/mca/btl/base/btl_base_error.h"
+#include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
 #include "btl_exanest_frag.h"
@@ -532,7 +533,29 @@ int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 	return rc;
 }
 
-/* ---- the end of endpoints; all under the component's lock ---- */
+/* ---- the end of endpoints ---- */
+
+/*
+ * Send what waits for room at an endpoint whose last use ends, or learn that its process is gone.
+ * Open MPI gives endpoints up at its end, and does not wait for sends whose requests were freed, nor
+ * for ob1's last answers. With async_mpi_finalize, and after the last session, there is no barrier
+ * either during which they could be sent.
+ */
+static void deliver_pending(mca_btl_base_endpoint_t *endpoint)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	bool last;
+
+	for (; endpoint; endpoint = endpoint->owner) {
+		OPAL_THREAD_LOCK(&component->lock);
+		last = endpoint->count == 1;
+		OPAL_THREAD_UNLOCK(&component->lock);
+		while (last && endpoint->queue != MCA_BTL_EXANEST_EMPTY)
+			opal_progress();
+	}
+}
+
+/* The rest is under the component's lock. */
 
 void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint)
 {
@@ -581,6 +604,8 @@ int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 	size_t i;
 
 	mca_btl_exanest_notice_threads();
+	for (i = 0; i < nprocs; i++)
+		deliver_pending(endpoints[i]);
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs; i++) {
 		/* Left as it is: bml/r2 finds by it that the endpoint is deleted already. */

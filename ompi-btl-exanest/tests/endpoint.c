@@ -35,7 +35,17 @@ static void result(bool passed, const char *name)
 	failures += !passed;
 }
 
-/* Rank 1: the last message has another first byte. */
+#define ENOUGH 100
+
+/* The first bytes of a message. */
+struct content {
+	char kind;      /* 'm', or 'e' for the last one */
+	uint64_t count; /* of those before it, in the last one */
+};
+
+static uint64_t messages; /* sent, or received */
+
+/* Rank 1. */
 #if BTL_VERSION >= 330
 /* Of AM-RDMA, and not used by it. */
 #define ANSWERED_TAG (MCA_BTL_TAG_BTL_BASE + 15)
@@ -58,8 +68,16 @@ static void receive(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
 {
 	const mca_btl_base_segment_t *segment = message->des_segments;
 #endif
-	if (*(const char *)segment->seg_addr.pval == 'e')
-		atomic_store(&stop, true);
+	const struct content *content = segment->seg_addr.pval;
+
+	if (content->kind == 'm') {
+		messages++;
+		return;
+	}
+	printf("# %llu of %llu messages\n", (unsigned long long)messages,
+	       (unsigned long long)content->count);
+	result(messages == content->count, "what was pending at endpoints given up arrives");
+	atomic_store(&stop, true);
 }
 
 static bool find_modules(void)
@@ -97,14 +115,16 @@ static void *make_progress(void *arg)
 }
 
 /* 1: sent, 0: queued. */
-static int send_message(mca_btl_base_endpoint_t *endpoint, mca_btl_base_tag_t tag, char first)
+static int send_message(mca_btl_base_endpoint_t *endpoint, mca_btl_base_tag_t tag, char kind)
 {
 	mca_btl_base_descriptor_t *descriptor = module->btl_alloc(
 		module, endpoint, MCA_BTL_NO_ORDER, LENGTH, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
 
 	if (!descriptor)
 		return -1;
-	*(char *)descriptor->des_segments[0].seg_addr.pval = first;
+	*(struct content *)descriptor->des_segments[0].seg_addr.pval =
+		(struct content){ .kind = kind, .count = messages };
+	messages += tag == TAG;
 	return module->btl_send(module, endpoint, descriptor, tag);
 }
 
@@ -125,7 +145,7 @@ static void give_up_endpoints(opal_proc_t *proc)
 	pthread_t thread;
 
 	pthread_create(&thread, NULL, make_progress, NULL);
-	while (now() < end) {
+	while (now() < end || pending <= ENOUGH) {
 		endpoint = NULL;
 		module->btl_add_procs(module, 1, &proc, &endpoint, NULL);
 		for (i = 0; endpoint && i < MESSAGES; i++)
@@ -138,7 +158,7 @@ static void give_up_endpoints(opal_proc_t *proc)
 	pthread_join(thread, NULL);
 	printf("# %u endpoints, %u of them given up while messages were pending\n", rounds,
 	       pending);
-	result(pending > 100, "endpoints were given up while messages were pending");
+	result(pending > ENOUGH, "endpoints were given up while messages were pending");
 	OPAL_LIST_FOREACH(given_up, &component->retired, mca_btl_base_endpoint_t)
 		waiting += given_up->queue != MCA_BTL_EXANEST_EMPTY ||
 			   !opal_list_is_empty(&given_up->pending);

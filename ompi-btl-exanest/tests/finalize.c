@@ -94,6 +94,27 @@ static void freed_large_send(void)
 	}
 }
 
+#define MESSAGES 1000
+#define SHORT 4000
+
+/* The same of more messages than there is room for, to a rank that does not call MPI yet. */
+static void freed_short_sends(void)
+{
+	MPI_Request request;
+	int i;
+
+	memset(out, rank + 1, SHORT);
+	for (i = 0; i < MESSAGES && rank == 0 && size > 1; i++) {
+		MPI_Isend(out, SHORT, MPI_CHAR, 1, TAG, MPI_COMM_WORLD, &request);
+		MPI_Request_free(&request);
+	}
+	if (rank != 1)
+		return;
+	usleep(300000);
+	for (i = 0; i < MESSAGES; i++)
+		receive_from(0, SHORT);
+}
+
 static void ring(void)
 {
 	MPI_Request request;
@@ -201,6 +222,7 @@ static const struct {
 	{ "one_small_received_late", one_small_received_late },
 	{ "one_large", one_large },
 	{ "freed_large_send", freed_large_send },
+	{ "freed_short_sends", freed_short_sends },
 	{ "ring", ring },
 	{ "neighbours", neighbours },
 	{ "star", star },

@@ -149,6 +149,36 @@ static void after_world(void)
 	end(&session);
 }
 
+#define MESSAGES 1000
+#define SHORT 4000
+
+/*
+ * The end of the last session completes sends whose requests were freed: more than there is room for, to
+ * a rank that does not call MPI yet.
+ */
+static void freed_sends(void)
+{
+	struct session session = begin("freed");
+	MPI_Request request;
+	int i, k;
+
+	memset(out, 1, SHORT);
+	for (i = 0; i < MESSAGES && rank == 0; i++) {
+		MPI_Isend(out, SHORT, MPI_CHAR, 1, TAG, session.comm, &request);
+		MPI_Request_free(&request);
+	}
+	if (rank == 1)
+		usleep(300000);
+	for (i = 0; i < MESSAGES && rank == 1; i++) {
+		memset(in, 0, SHORT);
+		MPI_Recv(in, SHORT, MPI_CHAR, 0, TAG, session.comm, MPI_STATUS_IGNORE);
+		for (k = 0; k < SHORT; k++)
+			wrong += in[k] != 1;
+	}
+	MPI_Comm_free(&session.comm);
+	MPI_Session_finalize(&session.handle);
+}
+
 #define THREADS 4
 #define ROUNDS 300
 
@@ -216,6 +246,7 @@ static const struct {
 	{ "around_world", around_world },
 	{ "after_world", after_world },
 	{ "threads_later", threads_later },
+	{ "freed_sends", freed_sends },
 };
 #define PATTERNS (sizeof(patterns) / sizeof(*patterns))
 
