@@ -56,6 +56,7 @@ typedef struct mca_btl_exanest_component_t {
 	opal_list_t waiting;         /* endpoints whose queue is WAITING */
 	opal_list_t retired;         /* endpoints given up, until btl_finalize */
 	opal_hash_table_t endpoints; /* in use, by opal_proc_t */
+	opal_hash_table_t names;     /* of processes of other jobs, by pf_peer; see introduce() */
 	bool has_remote_peers;       /* there was an endpoint of another host */
 	unsigned modules;            /* not finalized yet */
 	/* Reports that a process makes once. */
@@ -99,6 +100,7 @@ static inline void mca_btl_exanest_notice_threads(void)
 /* What an endpoint does with sends. */
 enum {
 	MCA_BTL_EXANEST_EMPTY,   /* they go to libpf: none is pending */
+	MCA_BTL_EXANEST_UNNAMED, /* the same, after the name of this process, which is pending */
 	MCA_BTL_EXANEST_REFUSED, /* they are queued; libpf will tell when there is room */
 	MCA_BTL_EXANEST_WAITING, /* they are queued; the endpoint is on component.waiting */
 	MCA_BTL_EXANEST_SENDING, /* they are queued; a thread sends what is pending */
@@ -205,8 +207,10 @@ int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint);
 void mca_btl_exanest_free_endpoints(void);
 #if MCA_BTL_EXANEST_AM_RDMA
-/* The endpoint of a process of this job that has called and that Open MPI has not named. */
+/* The endpoint of a process that has called and that Open MPI has not named. */
 mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from);
+/* A message with MCA_BTL_EXANEST_TAG_NAME has come. */
+void mca_btl_exanest_note_name(const pf_peer *from, const void *data, size_t length);
 #endif
 
 /* btl_exanest_registration.c */

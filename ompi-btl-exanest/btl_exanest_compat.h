@@ -78,6 +78,8 @@ static inline bool mca_btl_exanest_learn(const opal_process_name_t *name, const 
 #define MCA_BTL_EXANEST_FLAGS MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 /* There is put, get and atomics made of messages (AM-RDMA). */
 #define MCA_BTL_EXANEST_AM_RDMA 1
+/* A message that tells the name of its sender. No BTL has registered this tag. */
+#define MCA_BTL_EXANEST_TAG_NAME (MCA_BTL_TAG_BTL + 15)
 
 /* Is a message with this tag answered through the sender's endpoint? AM-RDMA aborts without one. */
 static inline bool mca_btl_exanest_is_answered(mca_btl_base_tag_t tag)

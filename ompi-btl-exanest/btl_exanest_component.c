@@ -65,6 +65,9 @@ static int component_open(void)
 	OBJ_CONSTRUCT(&component->waiting, opal_list_t);
 	OBJ_CONSTRUCT(&component->retired, opal_list_t);
 	OBJ_CONSTRUCT(&component->endpoints, opal_hash_table_t);
+	OBJ_CONSTRUCT(&component->names, opal_hash_table_t);
+	if (OPAL_SUCCESS != opal_hash_table_init(&component->names, 8))
+		return OPAL_ERR_OUT_OF_RESOURCE;
 	return opal_hash_table_init(&component->endpoints, 64);
 }
 
@@ -72,6 +75,7 @@ static int component_close(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 
+	OBJ_DESTRUCT(&component->names);
 	OBJ_DESTRUCT(&component->endpoints);
 	OBJ_DESTRUCT(&component->retired);
 	OBJ_DESTRUCT(&component->waiting);

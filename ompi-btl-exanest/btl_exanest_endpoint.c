@@ -281,6 +281,38 @@ static void report_unreachable(const opal_proc_t *proc, const char *why)
 		(int)getpid(), mca_btl_exanest_name(proc->proc_name).text, host, why);
 }
 
+#if MCA_BTL_EXANEST_AM_RDMA
+/*
+ * libpf knows the sender of a message by its address only. A process finds that of another one
+ * of its own job (mca_btl_exanest_find_sender), but does not know which other jobs there are. So
+ * the first message to a process of another job is preceded by the name of this process.
+ */
+static bool introduce(mca_btl_base_endpoint_t *endpoint)
+{
+	const opal_process_name_t name = OPAL_PROC_MY_NAME;
+	mca_btl_exanest_frag_t *frag;
+
+	if (endpoint->proc->proc_name.jobid == name.jobid)
+		return true;
+	frag = (mca_btl_exanest_frag_t *)mca_btl_exanest_alloc(&endpoint->module->super, endpoint,
+							       MCA_BTL_NO_ORDER, sizeof(name),
+							       MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+	if (NULL == frag)
+		return false;
+	memcpy(frag->segments[0].seg_addr.pval, &name, sizeof(name));
+	frag->endpoint = endpoint;
+	frag->tag = MCA_BTL_EXANEST_TAG_NAME;
+	opal_list_append(&endpoint->pending, &frag->base.super.super);
+	endpoint->queue = MCA_BTL_EXANEST_UNNAMED;
+	return true;
+}
+#else
+static bool introduce(mca_btl_base_endpoint_t *endpoint)
+{
+	return true;
+}
+#endif
+
 static mca_btl_base_endpoint_t *new_endpoint(opal_proc_t *proc)
 {
 	pf_context *context = mca_btl_exanest_component.context;
@@ -301,8 +333,12 @@ static mca_btl_base_endpoint_t *new_endpoint(opal_proc_t *proc)
 		why = pf_strerror(status);
 	}
 	free(address);
-	if (endpoint->peer)
+	if (endpoint->peer && introduce(endpoint))
 		return endpoint;
+	if (endpoint->peer) {
+		mca_btl_exanest_retire(endpoint);
+		return NULL;
+	}
 	report_unreachable(proc, why);
 	OBJ_RELEASE(endpoint);
 	return NULL;
@@ -326,21 +362,73 @@ static mca_btl_base_endpoint_t *find_endpoint(opal_proc_t *proc)
 }
 
 #if MCA_BTL_EXANEST_AM_RDMA
+void mca_btl_exanest_note_name(const pf_peer *from, const void *data, size_t length)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	uint64_t name;
+
+	if (length != sizeof(name))
+		return;
+	memcpy(&name, data, sizeof(name));
+	OPAL_THREAD_LOCK(&component->lock);
+	(void)opal_hash_table_set_value_uint64(&component->names, (uintptr_t)from,
+					       (void *)(uintptr_t)name);
+	OPAL_THREAD_UNLOCK(&component->lock);
+}
+
+/* Of a process of another job that has told it. */
+static bool find_name(const pf_peer *peer, opal_process_name_t *name)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	uint64_t bits;
+	void *value;
+	int rc;
+
+	/* The table has a pointer's worth of room. */
+	_Static_assert(sizeof(bits) == sizeof(*name) && sizeof(bits) == sizeof(value), "");
+	OPAL_THREAD_LOCK(&component->lock);
+	rc = opal_hash_table_get_value_uint64(&component->names, (uintptr_t)peer, &value);
+	OPAL_THREAD_UNLOCK(&component->lock);
+	if (OPAL_SUCCESS != rc)
+		return false;
+	bits = (uintptr_t)value;
+	memcpy(name, &bits, sizeof(*name));
+	return true;
+}
+
+static mca_btl_base_endpoint_t *endpoint_of(opal_process_name_t name)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	mca_btl_base_endpoint_t *endpoint;
+	opal_proc_t *proc;
+
+	proc = opal_proc_for_name(name);
+	if (!proc)
+		return NULL;
+	OPAL_THREAD_LOCK(&component->lock);
+	endpoint = find_endpoint(proc);
+	OPAL_THREAD_UNLOCK(&component->lock);
+	return endpoint;
+}
+
 /*
- * libpf knows the sender by its address only, and returns the same peer for the
- * same address: look for the process of this job whose address that is.
+ * libpf returns the same peer for the same address: look for the process of this job whose address
+ * that is, unless the sender has told its name.
  */
 mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	opal_process_name_t name = { .jobid = OPAL_PROC_MY_NAME.jobid };
-	mca_btl_base_endpoint_t *endpoint = NULL;
-	opal_proc_t *proc;
+	mca_btl_base_endpoint_t *endpoint;
 	pf_peer *peer;
 	void *address;
 	size_t length;
 	bool same;
 
+	if (find_name(from, &name)) {
+		endpoint = endpoint_of(name);
+		return endpoint && endpoint->peer == from ? endpoint : NULL;
+	}
 	for (name.vpid = 0; name.vpid < opal_process_info.num_procs; name.vpid++) {
 		address = NULL;
 		same = OPAL_SUCCESS == find_address(&name, &address, &length) &&
@@ -350,17 +438,10 @@ mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from)
 			continue;
 		same = peer == from;
 		pf_peer_close(peer);
-		if (!same)
-			continue;
-		proc = opal_proc_for_name(name);
-		if (!proc)
-			break;
-		OPAL_THREAD_LOCK(&component->lock);
-		endpoint = find_endpoint(proc);
-		OPAL_THREAD_UNLOCK(&component->lock);
-		break;
+		if (same)
+			return endpoint_of(name);
 	}
-	return endpoint;
+	return NULL;
 }
 #endif
 
@@ -388,6 +469,10 @@ static mca_btl_base_endpoint_t *take_endpoint(const mca_btl_exanest_module_t *mo
 		one_sided->proc = proc;
 		one_sided->peer = endpoint->peer;
 		one_sided->owner = endpoint;
+		if (!introduce(one_sided)) {
+			OBJ_RELEASE(one_sided);
+			return NULL;
+		}
 		endpoint->one_sided = one_sided;
 		endpoint->count++;
 	}
@@ -550,7 +635,8 @@ static void deliver_pending(mca_btl_base_endpoint_t *endpoint)
 		OPAL_THREAD_LOCK(&component->lock);
 		last = endpoint->count == 1;
 		OPAL_THREAD_UNLOCK(&component->lock);
-		while (last && endpoint->queue != MCA_BTL_EXANEST_EMPTY)
+		while (last && endpoint->queue != MCA_BTL_EXANEST_EMPTY &&
+		       endpoint->queue != MCA_BTL_EXANEST_UNNAMED)
 			opal_progress();
 	}
 }

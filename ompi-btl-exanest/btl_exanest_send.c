@@ -28,6 +28,21 @@ static void set_waiting(mca_btl_base_endpoint_t *endpoint)
 	opal_list_append(&mca_btl_exanest_component.waiting, &endpoint->super);
 }
 
+/* Under the component's lock: send the name of this process, see introduce(). */
+static int send_name(mca_btl_base_endpoint_t *endpoint)
+{
+	mca_btl_exanest_frag_t *frag =
+		(mca_btl_exanest_frag_t *)opal_list_get_first(&endpoint->pending);
+	const int status = frag_send(frag);
+
+	if (status < 0)
+		return status;
+	opal_list_remove_first(&endpoint->pending);
+	mca_btl_exanest_frag_return(frag);
+	endpoint->queue = MCA_BTL_EXANEST_EMPTY;
+	return status;
+}
+
 static int send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_frag_t *frag)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -35,8 +50,11 @@ static int send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_fra
 
 	OPAL_THREAD_LOCK(&component->lock);
 	/* Once more, under the lock, which mca_btl_exanest_room waits for: see pf_set_room(3). */
-	if (endpoint->queue == MCA_BTL_EXANEST_EMPTY) {
-		status = frag_send(frag);
+	if (endpoint->queue == MCA_BTL_EXANEST_EMPTY ||
+	    endpoint->queue == MCA_BTL_EXANEST_UNNAMED) {
+		status = endpoint->queue == MCA_BTL_EXANEST_EMPTY ? PF_OK : send_name(endpoint);
+		if (status >= 0)
+			status = frag_send(frag);
 		if (status == PF_ERR_AGAIN)
 			endpoint->queue = MCA_BTL_EXANEST_REFUSED;
 		else if (status < 0)
@@ -208,6 +226,14 @@ static void receive(pf_peer *from, uint8_t tag, mca_btl_base_segment_t *segments
 		mca_btl_exanest_deliver(module_of(endpoint), endpoint, tag, segments, count);
 		return;
 	}
+#if MCA_BTL_EXANEST_AM_RDMA
+	if (tag == MCA_BTL_EXANEST_TAG_NAME) {
+		if (!endpoint)
+			mca_btl_exanest_note_name(from, segments[0].seg_addr.pval,
+						  segments[0].seg_len);
+		return;
+	}
+#endif
 	if (mca_btl_exanest_component.stray_reported)
 		return;
 	mca_btl_exanest_component.stray_reported = true;

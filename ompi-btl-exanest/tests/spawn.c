@@ -3,6 +3,7 @@
  * Jobs that connect at run time: MPI_Comm_spawn, merge, disconnect, and MPI_Comm_accept and
  * MPI_Comm_connect between two spawned jobs. The spawned ranks run this program with --role.
  *
+ *   --window         only share a window with spawned ranks
  *   --accept FILE    instead: write a port to FILE and accept the job of another mpirun
  *   --connect FILE   ... the other one of the two; both need mpirun --ompi-server
  */
@@ -67,6 +68,40 @@ static void merge(MPI_Comm inter, int high)
 	MPI_Comm_free(&both);
 }
 
+#define WINDOW 100000
+
+/*
+ * A window of both jobs. The ranks of one side write to it at all ranks of the other, which have not sent
+ * anything to most of them.
+ */
+static void share_window(MPI_Comm inter, int side)
+{
+	int rank, theirs, other;
+	unsigned char *memory;
+	MPI_Comm both;
+	MPI_Win win;
+
+	MPI_Comm_rank(inter, &rank);
+	MPI_Comm_remote_size(inter, &theirs);
+	memory = mpitest_alloc((size_t)theirs * WINDOW);
+	memset(memory, 0, (size_t)theirs * WINDOW);
+	MPI_Intercomm_merge(inter, side, &both);
+	MPI_Win_create(memory, (MPI_Aint)theirs * WINDOW, 1, MPI_INFO_NULL, both, &win);
+	mpitest_fill(out, WINDOW, mpitest_message_seed(rank, 0, 2000));
+	MPI_Win_fence(0, win);
+	/* Side 0 has the lower ranks of both. */
+	for (other = 0; other < theirs && side == 1; other++)
+		MPI_Put(out, WINDOW, MPI_BYTE, other, (MPI_Aint)rank * WINDOW, WINDOW, MPI_BYTE,
+			win);
+	MPI_Win_fence(0, win);
+	for (other = 0; other < theirs && side == 0; other++)
+		mpitest_verify(memory + (size_t)other * WINDOW, WINDOW,
+			       mpitest_message_seed(other, 0, 2000), "window of both jobs");
+	MPI_Win_free(&win);
+	free(memory);
+	MPI_Comm_free(&both);
+}
+
 /* Tell each side how many failures the other one had. */
 static void settle(MPI_Comm inter, const char *who)
 {
@@ -104,6 +139,19 @@ static void spawn_and_exchange(char *program, int count, int round)
 	inter = spawn(program, "partner", count, MPI_COMM_WORLD);
 	exchange(inter, 0, 0);
 	merge(inter, 0);
+	settle(inter, "the spawned ranks");
+	MPI_Comm_disconnect(&inter);
+	mpitest_end();
+}
+
+static void spawn_and_share(char *program, int count)
+{
+	MPI_Comm inter;
+
+	mpitest_begin("spawn %d and share a window", count);
+	mpitest.test_seed = mpitest.seed;
+	inter = spawn(program, "window", count, MPI_COMM_WORLD);
+	share_window(inter, 0);
 	settle(inter, "the spawned ranks");
 	MPI_Comm_disconnect(&inter);
 	mpitest_end();
@@ -243,6 +291,8 @@ static int spawned(const char *role)
 		as_acceptor(parent);
 	else if (strcmp(role, "connect") == 0)
 		as_connector(parent);
+	else if (strcmp(role, "window") == 0)
+		share_window(parent, 1);
 	else
 		as_partner(parent);
 	settle(parent, "the parents");
@@ -267,6 +317,9 @@ int main(int argc, char **argv)
 	if (mpitest_option("--connect"))
 		return between_mpiruns(mpitest_option("--connect"), 0);
 
+	spawn_and_share(program, 4);
+	if (mpitest_option("--window"))
+		return mpitest_finish();
 	spawn_and_exchange(program, 1, 1);
 	spawn_and_exchange(program, 3, 1);
 	spawn_and_exchange(program, 2, 2);
