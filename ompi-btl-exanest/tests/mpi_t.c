@@ -2,6 +2,7 @@
 #include "mpi_t.h"
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,24 +83,50 @@ static int compare_sizes(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-int mpi_t_thresholds(size_t *list, int limit, size_t most)
+/* The name of a parameter of the BTL under test, without its prefix; false: it is none. */
+static bool parameter(int index, char *name, MPI_Datatype *type)
 {
-	char prefix[64], name[LONGEST_NAME];
-	int i, k, total, count = 0, granted, length, verbosity, bind, scope, none;
-	MPI_Datatype type;
+	int length = LONGEST_NAME, none = 0, verbosity, bind, scope;
+	char prefix[64], full[LONGEST_NAME];
 	MPI_T_enum values;
-	uint64_t value;
 
 	prefix_of(prefix, sizeof(prefix));
+	if (MPI_T_cvar_get_info(index, full, &length, &verbosity, type, &values, NULL, &none, &bind,
+				&scope) ||
+	    strncmp(full, prefix, strlen(prefix)) != 0)
+		return false;
+	strcpy(name, full + strlen(prefix));
+	return true;
+}
+
+size_t mpi_t_parameter(const char *wanted)
+{
+	int i, total, granted;
+	char name[LONGEST_NAME];
+	MPI_Datatype type;
+	uint64_t value = 0;
+
+	if (MPI_T_init_thread(MPI_THREAD_SINGLE, &granted) || MPI_T_cvar_get_num(&total))
+		return 0;
+	for (i = 0; i < total && !value; i++) {
+		if (parameter(i, name, &type) && strcmp(name, wanted) == 0)
+			value = read_parameter(i, type);
+	}
+	MPI_T_finalize();
+	return (size_t)value;
+}
+
+int mpi_t_thresholds(size_t *list, int limit, size_t most)
+{
+	int i, k, total, count = 0, granted;
+	char name[LONGEST_NAME];
+	MPI_Datatype type;
+	uint64_t value;
+
 	if (MPI_T_init_thread(MPI_THREAD_SINGLE, &granted) || MPI_T_cvar_get_num(&total))
 		return 0;
 	for (i = 0; i < total && count < limit; i++) {
-		length = sizeof(name);
-		none = 0;
-		if (MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, &values, NULL, &none,
-					&bind, &scope))
-			continue;
-		if (strncmp(name, prefix, strlen(prefix)) != 0)
+		if (!parameter(i, name, &type))
 			continue;
 		value = read_parameter(i, type);
 		if (value < 32 || value > most)

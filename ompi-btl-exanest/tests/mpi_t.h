@@ -16,6 +16,9 @@ const char *mpi_t_btl(void);
  */
 int mpi_t_thresholds(size_t *list, int limit, size_t most);
 
+/* The value of its integer parameter of this name; 0 if there is none. After MPI_Init. */
+size_t mpi_t_parameter(const char *name);
+
 /* Begin to count its performance variables, from zero; returns their number. */
 int mpi_t_watch(void);
 /* What a variable has counted since; -1 if there is none with this name. */
