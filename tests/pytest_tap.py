@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 count = 0
+used_before = 0.0  # processor seconds
 
 
 def name_of(report, when):
@@ -36,6 +37,8 @@ def processor_seconds():
 
 def tell_skipped(report):
     tell(report, True, skipped=report.longrepr[2].removeprefix("Skipped: "))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
     # From version 8 on, pytest needs it for the text of a comparison that failed.
@@ -49,9 +52,6 @@ def pytest_collectreport(report):
         tell(report, False, details=report.longreprtext, when="collect")
     elif report.skipped:
         tell_skipped(report)
-
-
-used_before = 0.0
 
 
 def pytest_runtest_logreport(report):

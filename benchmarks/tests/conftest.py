@@ -48,7 +48,7 @@ def real_hosts():
 def patient_streams(monkeypatch):
     """Streams for a busy machine, where mpirun takes its time, and other tests run."""
     monkeypatch.setattr(streams, "WARM_UP", 10.0)
-    # Ranks sleep while the link is full: with few polls, as where there are too few processors.
+    # Ranks sleep after 20 idle polls, and leave the processors to other tests.
     monkeypatch.setenv("OMPI_MCA_btl_exanest_idle_polls", "20")
 
 

@@ -12,8 +12,10 @@
 #include "host/channel.h"
 
 #define RING_MOST ((size_t)256 << 10)
-#define EAGER_MOST (64u << 10) /* the default of eager_limit, without the header of the message */
+#define EAGER_MOST                                                                                 \
+	(64u << 10) /* the largest default of eager_limit, without the header of the message */
 #define MOST_ENTRIES (RING_MOST / RING_HEADER)
+#define ROUNDS(times) quick_or((times) / 8, REPEAT(times))
 
 /* The smallest ring, one that may grow to its full size, and one that may not grow. */
 static const struct shape {
@@ -129,7 +131,7 @@ static void test_random(void **state)
 	struct random_numbers numbers = random_start("ring, random lengths");
 	int round, i;
 
-	for (round = 0; round < REPEAT(500); round++) {
+	for (round = 0; round < ROUNDS(500); round++) {
 		struct ends *ends = open_ends(state);
 		uint64_t shift = random_below(&numbers, 12), most = random_below(&numbers, 4) + 1;
 
@@ -426,7 +428,7 @@ static void test_lying_tail(void **state)
 	uint8_t *first = ends->writer.base, *end = first + 2 * ends->writer.size;
 	int i;
 
-	for (i = 0; i < REPEAT(200000); i++) {
+	for (i = 0; i < ROUNDS(200000); i++) {
 		size_t length = random_below(&numbers, ring_longest(&ends->writer) + 1);
 		uint64_t lie = random_below(&numbers, 2) ?
 				       ends->writer.position + random_below(&numbers, 9) * 8 - 32 :
@@ -515,7 +517,7 @@ static void test_far(void **state)
 	close_ends(ends);
 }
 
-#define THREAD_MESSAGES REPEAT(100000)
+#define THREAD_MESSAGES ROUNDS(100000)
 
 struct writing {
 	struct ring *ring;

@@ -145,7 +145,7 @@ static void give_up_endpoints(opal_proc_t *proc)
 	pthread_t thread;
 
 	pthread_create(&thread, NULL, make_progress, NULL);
-	while (now() < end || pending <= ENOUGH) {
+	while (now() < end || (pending <= ENOUGH && now() < end + 10 * SECONDS)) {
 		endpoint = NULL;
 		module->btl_add_procs(module, 1, &proc, &endpoint, NULL);
 		for (i = 0; endpoint && i < MESSAGES; i++)

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifndef OMPI_HAVE_MPI_EXT_FTMPI
 
@@ -26,8 +25,6 @@ int main(void)
 #define LENGTH (1 << 20)
 #define WORD_AT LENGTH /* in the window: an integer for atomic operations */
 #define WINDOW (LENGTH + 64)
-/* Until the kernel has told the death, us. */
-#define DEATH_TAKES 300000
 
 static unsigned char *out, *in, *memory;
 static MPI_Comm comm;
@@ -155,17 +152,34 @@ static void lock_dead(int type, const char *what)
 	MPI_Win_unlock(victim, win);
 }
 
+static int failed_processes(void)
+{
+	MPI_Group failed;
+	int count;
+
+	MPIX_Comm_get_failed(comm, &failed);
+	MPI_Group_size(failed, &count);
+	MPI_Group_free(&failed);
+	return count;
+}
+
+/* One-sided communication finds out, or somebody tells. */
+static void wait_for_death(void)
+{
+	while (!failed_processes()) {
+		put();
+		MPI_Win_flush(victim, win);
+	}
+}
+
 /* The failure must be known, and the survivors can go on without the victim. */
 static void shrink(void)
 {
-	int size, failures;
-	MPI_Group failed;
+	const int failures = failed_processes();
 	MPI_Comm smaller;
+	int size;
 
-	MPIX_Comm_get_failed(comm, &failed);
-	MPI_Group_size(failed, &failures);
 	mpitest_expect(failures == 1, "%d processes have failed", failures);
-	MPI_Group_free(&failed);
 	MPIX_Comm_revoke(comm);
 	mpitest_expect(MPIX_Comm_shrink(comm, &smaller) == MPI_SUCCESS, "shrink fails");
 	MPI_Comm_size(smaller, &size);
@@ -200,7 +214,7 @@ int main(int argc, char **argv)
 	MPI_Barrier(comm);
 	if (mpitest.rank == victim)
 		raise(SIGKILL);
-	usleep(DEATH_TAKES);
+	wait_for_death();
 	access_dead("lock all");
 	note("lock all", "MPI_Win_unlock_all", -1);
 	MPI_Win_unlock_all(win);
