@@ -100,7 +100,7 @@ static inline void mca_btl_exanest_notice_threads(void)
 /* What an endpoint does with sends. */
 enum {
 	MCA_BTL_EXANEST_EMPTY,   /* they go to libpf: none is pending */
-	MCA_BTL_EXANEST_UNNAMED, /* the same, after the name of this process, which is pending */
+	MCA_BTL_EXANEST_UNNAMED, /* the first follows the name of this process; none is pending */
 	MCA_BTL_EXANEST_REFUSED, /* they are queued; libpf will tell when there is room */
 	MCA_BTL_EXANEST_WAITING, /* they are queued; the endpoint is on component.waiting */
 	MCA_BTL_EXANEST_SENDING, /* they are queued; a thread sends what is pending */
@@ -121,6 +121,7 @@ typedef struct mca_btl_base_endpoint_t {
 	struct mca_btl_base_endpoint_t *owner; /* the endpoint whose one_sided this is */
 	volatile int queue;                    /* MCA_BTL_EXANEST_EMPTY and so on */
 	volatile bool retired;                 /* del_procs has given it up */
+	bool named;                            /* the peer knows this process's name, or need not */
 	bool failed;                           /* its failure was reported */
 	opal_list_t pending; /* frags that libpf has not taken yet, oldest first */
 } mca_btl_base_endpoint_t;

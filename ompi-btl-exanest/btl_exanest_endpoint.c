@@ -30,6 +30,7 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 	endpoint->one_sided = NULL;
 	endpoint->owner = NULL;
 	endpoint->queue = MCA_BTL_EXANEST_EMPTY;
+	endpoint->named = true;
 	endpoint->retired = false;
 	endpoint->failed = false;
 	OBJ_CONSTRUCT(&endpoint->pending, opal_list_t);
@@ -281,37 +282,18 @@ static void report_unreachable(const opal_proc_t *proc, const char *why)
 		(int)getpid(), mca_btl_exanest_name(proc->proc_name).text, host, why);
 }
 
-#if MCA_BTL_EXANEST_AM_RDMA
 /*
  * libpf knows the sender of a message by its address only. A process finds that of another one
  * of its own job (mca_btl_exanest_find_sender), but does not know which other jobs there are. So
- * the first message to a process of another job is preceded by the name of this process.
+ * the first message to a process of another job follows the name of this process.
  */
-static bool introduce(mca_btl_base_endpoint_t *endpoint)
+static void introduce(mca_btl_base_endpoint_t *endpoint)
 {
-	const opal_process_name_t name = OPAL_PROC_MY_NAME;
-	mca_btl_exanest_frag_t *frag;
-
-	if (endpoint->proc->proc_name.jobid == name.jobid)
-		return true;
-	frag = (mca_btl_exanest_frag_t *)mca_btl_exanest_alloc(&endpoint->module->super, endpoint,
-							       MCA_BTL_NO_ORDER, sizeof(name),
-							       MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-	if (NULL == frag)
-		return false;
-	memcpy(frag->segments[0].seg_addr.pval, &name, sizeof(name));
-	frag->endpoint = endpoint;
-	frag->tag = MCA_BTL_EXANEST_TAG_NAME;
-	opal_list_append(&endpoint->pending, &frag->base.super.super);
+	if (!MCA_BTL_EXANEST_AM_RDMA || endpoint->proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid)
+		return;
+	endpoint->named = false;
 	endpoint->queue = MCA_BTL_EXANEST_UNNAMED;
-	return true;
 }
-#else
-static bool introduce(mca_btl_base_endpoint_t *endpoint)
-{
-	return true;
-}
-#endif
 
 static mca_btl_base_endpoint_t *new_endpoint(opal_proc_t *proc)
 {
@@ -333,11 +315,9 @@ static mca_btl_base_endpoint_t *new_endpoint(opal_proc_t *proc)
 		why = pf_strerror(status);
 	}
 	free(address);
-	if (endpoint->peer && introduce(endpoint))
-		return endpoint;
 	if (endpoint->peer) {
-		mca_btl_exanest_retire(endpoint);
-		return NULL;
+		introduce(endpoint);
+		return endpoint;
 	}
 	report_unreachable(proc, why);
 	OBJ_RELEASE(endpoint);
@@ -469,10 +449,7 @@ static mca_btl_base_endpoint_t *take_endpoint(const mca_btl_exanest_module_t *mo
 		one_sided->proc = proc;
 		one_sided->peer = endpoint->peer;
 		one_sided->owner = endpoint;
-		if (!introduce(one_sided)) {
-			OBJ_RELEASE(one_sided);
-			return NULL;
-		}
+		introduce(one_sided);
 		endpoint->one_sided = one_sided;
 		endpoint->count++;
 	}
@@ -624,7 +601,8 @@ int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
  * Send what waits for room at an endpoint whose last use ends, or learn that its process is gone.
  * Open MPI gives endpoints up at its end, and does not wait for sends whose requests were freed, nor
  * for ob1's last answers. With async_mpi_finalize, and after the last session, there is no barrier
- * either during which they could be sent.
+ * either during which they could be sent. What ob1 itself holds back for a process that was given up
+ * before is lost: bml/r2 gives up one after the other.
  */
 static void deliver_pending(mca_btl_base_endpoint_t *endpoint)
 {
@@ -641,8 +619,7 @@ static void deliver_pending(mca_btl_base_endpoint_t *endpoint)
 	}
 }
 
-/* The rest is under the component's lock. */
-
+/* Under the component's lock. */
 void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;

@@ -107,7 +107,8 @@ new_operation(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
  * returned, osc/rdma repeats for ever a put or a get of contiguous memory, an accumulation,
  * and the acquisition of a lock (ompi_osc_rdma_master, ompi_osc_rdma_gacc_amo,
  * ompi_osc_rdma_lock_atomic_internal), and it aborts where it releases an exclusive lock. ob1
- * handles both alike.
+ * handles both alike. The price: ompi_osc_get_data_blocking, with which osc/rdma reads about a window
+ * before it first uses it, looks at what is returned, and ignores the callback's status.
  */
 static int refused(mca_btl_exanest_operation_t *operation, int status)
 {
@@ -117,7 +118,7 @@ static int refused(mca_btl_exanest_operation_t *operation, int status)
 		opal_free_list_return(&mca_btl_exanest_component.operations, &operation->super);
 		return rc;
 	}
-	/* What is wrong with an argument is for the caller to say. */
+	/* A wrong argument, as an address range that wraps, is no failure of the peer. */
 	if (status != PF_ERR_ARGUMENT)
 		fail(operation, status, errno);
 	store_result(operation, operation->expected);

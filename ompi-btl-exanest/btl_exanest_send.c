@@ -28,19 +28,29 @@ static void set_waiting(mca_btl_base_endpoint_t *endpoint)
 	opal_list_append(&mca_btl_exanest_component.waiting, &endpoint->super);
 }
 
-/* Under the component's lock: send the name of this process, see introduce(). */
+/* Under the component's lock: the name of this process, unless the peer has it; see introduce(). */
 static int send_name(mca_btl_base_endpoint_t *endpoint)
 {
-	mca_btl_exanest_frag_t *frag =
-		(mca_btl_exanest_frag_t *)opal_list_get_first(&endpoint->pending);
-	const int status = frag_send(frag);
+#if MCA_BTL_EXANEST_AM_RDMA
+	const opal_process_name_t name = OPAL_PROC_MY_NAME;
+	int status;
 
+	if (OPAL_LIKELY(endpoint->named))
+		return PF_OK;
+	status = pf_send(endpoint->peer, MCA_BTL_EXANEST_TAG_NAME, &name, sizeof(name), NULL, 0);
 	if (status < 0)
 		return status;
-	opal_list_remove_first(&endpoint->pending);
-	mca_btl_exanest_frag_return(frag);
-	endpoint->queue = MCA_BTL_EXANEST_EMPTY;
-	return status;
+#endif
+	endpoint->named = true;
+	return PF_OK;
+}
+
+/* Under the component's lock. */
+static int send_named(const mca_btl_exanest_frag_t *frag)
+{
+	const int status = send_name(frag->endpoint);
+
+	return status < 0 ? status : frag_send(frag);
 }
 
 static int send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_frag_t *frag)
@@ -52,13 +62,13 @@ static int send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_fra
 	/* Once more, under the lock, which mca_btl_exanest_room waits for: see pf_set_room(3). */
 	if (endpoint->queue == MCA_BTL_EXANEST_EMPTY ||
 	    endpoint->queue == MCA_BTL_EXANEST_UNNAMED) {
-		status = endpoint->queue == MCA_BTL_EXANEST_EMPTY ? PF_OK : send_name(endpoint);
-		if (status >= 0)
-			status = frag_send(frag);
+		status = send_named(frag);
 		if (status == PF_ERR_AGAIN)
 			endpoint->queue = MCA_BTL_EXANEST_REFUSED;
 		else if (status < 0)
 			set_waiting(endpoint);
+		else
+			endpoint->queue = MCA_BTL_EXANEST_EMPTY;
 	}
 	if (status < 0) {
 		/* The PML learns of the end only if it is called, see open-mpi/ompi#3845. */
@@ -142,7 +152,7 @@ static int send_endpoint(mca_btl_base_endpoint_t *endpoint)
 	OPAL_THREAD_LOCK(&component->lock);
 	while (!endpoint->retired && !opal_list_is_empty(&endpoint->pending)) {
 		frag = (mca_btl_exanest_frag_t *)opal_list_get_first(&endpoint->pending);
-		status = frag_send(frag);
+		status = send_named(frag);
 		if (status == PF_ERR_AGAIN)
 			break;
 		opal_list_remove_first(&endpoint->pending);
@@ -228,9 +238,7 @@ static void receive(pf_peer *from, uint8_t tag, mca_btl_base_segment_t *segments
 	}
 #if MCA_BTL_EXANEST_AM_RDMA
 	if (tag == MCA_BTL_EXANEST_TAG_NAME) {
-		if (!endpoint)
-			mca_btl_exanest_note_name(from, segments[0].seg_addr.pval,
-						  segments[0].seg_len);
+		mca_btl_exanest_note_name(from, segments[0].seg_addr.pval, segments[0].seg_len);
 		return;
 	}
 #endif

@@ -136,12 +136,12 @@ static const pf_text_info text_table[] = {
 };
 
 /*
- * Where cores share a cache, the kernel copies quickly from one process to the other, and the ring slowly: half
- * a round trip of 32 and 64 KiB takes 5.8 and 9.8 us through the ring, and 7.2 and 8.0 fetched, if the sender
- * writes and the receiver reads the buffer each time. If nobody does, as in benchmarks, it takes 4.7 and 7.6, and
+ * On a Xeon the kernel copies quickly from one process to the other, and the ring slowly: half a round trip of
+ * 32 and 64 KiB takes 5.8 and 9.8 us through the ring, and 7.2 and 8.0 fetched, if the sender writes and the
+ * receiver reads the buffer each time. If they never do (benchmarks/mpi/latency), it takes 4.7 and 7.6, and
  * 2.8 and 3.5.
  */
-#define EAGER_LIMIT_SHARED (32 << 10)
+#define EAGER_LIMIT_INTEL (32 << 10)
 
 static const pf_options defaults = {
 	.size = sizeof(pf_options),
@@ -155,7 +155,7 @@ static const pf_options defaults = {
 	/* Two rings of that size, two of half of it, three of a fourth, and so on. */
 	.ring_memory = 8 << 20,
 	/* 64 KiB took 4.9 us through the ring and 6.9 fetched, 128 KiB 8.2 and 6.8 (processors far apart). */
-	.eager_limit = 64 << 10, /* but see EAGER_LIMIT_SHARED */
+	.eager_limit = 64 << 10, /* but see EAGER_LIMIT_INTEL */
 	.share_min = 64 << 10,
 	.run_max = 512 << 10,
 	.block_size = 16 << 10, /* ExaNeSt's block */
@@ -330,8 +330,8 @@ void options_read_defaults(pf_options *options, enum option_origin *origins)
 	const pf_option_info *info;
 
 	*options = defaults;
-	if (processor_shares_cache())
-		options->eager_limit = EAGER_LIMIT_SHARED;
+	if (processor_is_intel())
+		options->eager_limit = EAGER_LIMIT_INTEL;
 	for (info = table; info->name; info++)
 		note(origins, info, OPTION_DEFAULT);
 }

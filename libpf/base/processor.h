@@ -5,13 +5,14 @@
 #include <stdbool.h>
 
 /*
- * Whether all cores of a socket share the cache of the last level, as those of Intel's processors for
- * servers do: a line goes from one core to another through it, in about half the time that memory takes. On
- * others, as AMD's, groups of a few cores have a cache each, and lines take as long as those of memory
- * from one group to another. Virtual machines often show one cache although there are several, so
- * what the kernel says of caches does not tell.
+ * All cores of a socket of Intel's processors for servers share the cache of the last level: a line goes from
+ * one core to another through it, in about half the time that memory takes. On others, as AMD's, groups of
+ * a few cores have a cache each, and lines take as long as those of memory from one group to another.
+ * What the kernel says of caches does not tell the two apart: virtual machines often show one cache although
+ * there are several. Nor does the time of a line: 52 to 92 ns on a Xeon, 55 to 120 between groups of an EPYC.
+ * Two sockets of Intel were not measured.
  */
-static inline bool processor_shares_cache(void)
+static inline bool processor_is_intel(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
 	return __builtin_cpu_is("intel");

@@ -48,7 +48,7 @@
 
 /*
  * Length of the first lap, and of the longest that takes nothing from the allowance, bytes: in the
- * latter an entry of 64 KiB, the default of eager_limit, that has been read makes room for the next.
+ * latter an entry of 64 KiB, the largest default of eager_limit, that has been read makes room for the next.
  */
 #define RING_LAP_FIRST (8u << 10)
 #define RING_LAP_FREE (128u << 10)

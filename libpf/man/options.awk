@@ -38,6 +38,9 @@ FNR == 1 {
 file == 1 && /^  [a-z]/ {
 	name = $1
 	standard = $2
+	# It depends on the processor: see EAGER_LIMIT_INTEL in base/options.c.
+	if (name == "eager_limit")
+		standard = "64K, or 32K on Intel\047s processors"
 	help = ""
 }
 file == 1 && /^      / && !name {

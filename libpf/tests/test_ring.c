@@ -129,7 +129,7 @@ static void test_empty(void **state)
 static void test_random(void **state)
 {
 	struct random_numbers numbers = random_start("ring, random lengths");
-	int round, i;
+	unsigned round, i;
 
 	for (round = 0; round < ROUNDS(500); round++) {
 		struct ends *ends = open_ends(state);
@@ -426,7 +426,7 @@ static void test_lying_tail(void **state)
 	struct random_numbers numbers = random_start("ring, lying tail");
 	struct ends *ends = open_ends(state);
 	uint8_t *first = ends->writer.base, *end = first + 2 * ends->writer.size;
-	int i;
+	unsigned i;
 
 	for (i = 0; i < ROUNDS(200000); i++) {
 		size_t length = random_below(&numbers, ring_longest(&ends->writer) + 1);
