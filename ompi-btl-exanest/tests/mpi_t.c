@@ -95,7 +95,7 @@ static bool parameter(int index, char *name, MPI_Datatype *type)
 				&scope) ||
 	    strncmp(full, prefix, strlen(prefix)) != 0)
 		return false;
-	strcpy(name, full + strlen(prefix));
+	snprintf(name, LONGEST_NAME, "%s", full + strlen(prefix));
 	return true;
 }
 
