@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import shutil
 import sys
 import tempfile
@@ -39,6 +40,15 @@ without, and keeps the others.
 _USAGE = Path(__file__).resolve().with_name("rank_usage.py")
 # mpirun without a transport between processes, for the run of one rank.
 _ALONE = Transport("alone", ("--mca", "pml", "ob1", "--mca", "btl", "self"), ("", ""))
+# Lines after an error that do not tell it: of mpirun, and of backtraces.
+_NO_REASON = re.compile(
+    r"mpirun detected that|the job to be terminated|a non-zero exit code|Process name:|Exit code:"
+    r"|MPI_ABORT|with errorcode|You may or may not see|exactly when Open MPI kills"
+    r"|^#\d+ |[Bb]acktrace|\] \[ ?\d+\] |\*\*\* (Process received|End of error)"
+    r"|Signal code:|Failing at address:"
+)
+# Of the line that tells the reason of a failure, characters.
+_REASON_MOST = 120
 
 
 def usage(folder: Path, ranks: int) -> Used:
@@ -231,7 +241,8 @@ class Runs:
         outcome = launch.run(command, self.setup.env, self._timeout)
         if outcome.failure:
             errors = outcome.errors or outcome.output
-            raise Failed(Failure(row, transport.name, shown, outcome.failure, errors))
+            text = reason(outcome)
+            raise Failed(Failure(row, transport.name, shown, text, errors))
         # Some programs print their results to standard error.
         return shown, Finished(outcome.output + outcome.errors, folder)
 
@@ -249,6 +260,17 @@ class Failed(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
         self.failure = failure
+
+
+def reason(outcome: launch.Outcome) -> str:
+    """How the run failed, with the last line that tells why, shortened."""
+    for text in (outcome.errors, outcome.output):
+        lines = [line for line in launch.error_lines(text) if not _NO_REASON.search(line)]
+        if lines:
+            last = " ".join(lines[-1].split())
+            more = " ..." if len(last) > _REASON_MOST else ""
+            return f"{outcome.failure}: {last[:_REASON_MOST]}{more}"
+    return outcome.failure
 
 
 def plan(

@@ -143,14 +143,18 @@ def _stop(process: subprocess.Popen) -> tuple[str, str]:
     return "", "mpirun was killed, but a rank did not close its output"
 
 
-def error_tail(text: str) -> list[str]:
+def error_lines(text: str) -> list[str]:
+    """The lines that are not noise."""
     lines = [line.rstrip() for line in text.splitlines()]
-    lines = [
+    return [
         line
         for line in lines
         if line and not _NOISE.search(line) and not _BOUND.search(line)
     ]
-    return lines[-ERROR_LINES:]
+
+
+def error_tail(text: str) -> list[str]:
+    return error_lines(text)[-ERROR_LINES:]
 
 
 def output_of(outcome: Outcome, about: str = "") -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from pfbench import application_results, applications, cli, document, packaged
+from pfbench import application_results, applications, cli, document, launch, packaged
 from pfbench.application_results import Row, Run, Used
 from pfbench.packaged import APPLICATIONS, Application, Finished, WrongResult
 
@@ -463,6 +463,52 @@ def test_run(made_up, command, capsys):
     }
     assert {row["size"] for row in summary} == {"1", "2"}
     assert "rank_usage.py FOLDER /dev/null" in made_up.environment_text()
+
+
+ABORT = """\
+ARMCI DASSERT fail
+--------------------------------------------------------------------------
+MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD
+with errorcode -1.
+
+NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
+You may or may not see output from other processes, depending on
+exactly when Open MPI kills them.
+--------------------------------------------------------------------------
+"""
+CRASH = """\
+Program received signal SIGSEGV: Segmentation fault - invalid memory reference.
+
+Backtrace for this error:
+#0  0x7f3a in ???
+#10  0x55d0 in ???
+--------------------------------------------------------------------------
+Primary job  terminated normally, but 1 process returned
+a non-zero exit code. Per user-direction, the job has been aborted.
+--------------------------------------------------------------------------
+--------------------------------------------------------------------------
+mpirun detected that one or more processes exited with non-zero status, thus causing
+the job to be terminated. The first process to do so was:
+
+  Process name: [[51346,1],0]
+  Exit code:    139
+--------------------------------------------------------------------------
+"""
+
+
+@pytest.mark.parametrize(
+    "output, errors, text",
+    [
+        ("", ABORT, "code 1: ARMCI DASSERT fail"),
+        ("", CRASH, f"code 1: {CRASH.splitlines()[0]}"),
+        # What the program prints, if the errors are mpirun's.
+        ("energy\nno convergence\n", ABORT.partition("\n")[2], "code 1: no convergence"),
+        ("", "", "code 1"),
+        ("", "word " * 100, "code 1: " + "word " * 24 + " ..."),
+    ],
+)
+def test_a_failure_tells_its_reason(output, errors, text):
+    assert applications.reason(launch.Outcome(output, errors, 1.0, "code 1")) == text
 
 
 def test_command_of_a_run():
