@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Iterator, Mapping, Optional, Sequence
 
 from . import packaged, store, table
 from .measures import Measure
@@ -20,6 +20,8 @@ FILE = "applications.csv"
 SLOWER = 0.02
 FASTER = 0.05
 WANTED = 4
+# A part that is shorter than this, s, is not judged: one interruption of a rank decides its time.
+SHORT = 0.01
 # More CPU time than the best peer's by this much is reported.
 _MORE_CPU = 0.10
 
@@ -51,6 +53,16 @@ class Setting:
 
     def __str__(self) -> str:
         return f"{self.ranks} rank{'s' * (self.ranks > 1)}" + (f" on {self.hosts} hosts" if self.hosts > 1 else "")
+
+
+# The settings of the goal. The command gives each rank a host of its own, or all ranks one.
+SETTINGS = tuple(Setting(*each) for each in ((1, 2), (1, 4), (2, 2), (2, 4), (4, 4)))
+
+
+def not_measured(known: Iterable[Setting], measured: Iterable[Setting]) -> str:
+    """A line for the document, empty if all were measured."""
+    missing = [str(each) for each in known if each not in set(measured)]
+    return f"Not measured: {'; '.join(missing)}." if missing else ""
 
 
 @dataclass(frozen=True)
@@ -158,6 +170,16 @@ def collect(
     return results
 
 
+def results_and_rows(
+    done: Sequence[Run], failures: Sequence[Failure]
+) -> tuple[Results, dict[Setting, list[Row]]]:
+    """The samples of several settings, and the rows of each."""
+    everything = (*done, *failures)
+    names = list(dict.fromkeys(one.transport for one in everything))
+    rows = by_setting(dict.fromkeys(one.row for one in everything))
+    return collect(done, failures, names), rows
+
+
 # ---- the goal ----
 
 
@@ -176,57 +198,99 @@ class Comparison:
 
     def __str__(self) -> str:
         ratio = self.ratio
-        return (
-            f"{self.row}: {ratio.median:.2f} of {self.peer}, {ratio.low:.2f} to {ratio.high:.2f}"
-        )
+        return f"{ratio.median:.2f} of {self.peer} ({ratio.low:.2f} to {ratio.high:.2f})"
 
 
 def compare(results: Results, row: Row, quantity: str) -> Optional[Comparison]:
-    """None if one of the two was not measured."""
+    """
+    With the peer of the largest ratio, by the median of the repetitions. The peer with the smallest
+    median may be one whose repetitions met a better state of the machine. None: no peer to compare.
+    """
     measure = row.measure(quantity)
-    best = results.ratio(measure, SUBJECT, results.transports, row.ranks)
-    ratio = best and results.paired(measure, SUBJECT, best.peer, row.ranks)
-    return Comparison(row, best.peer, ratio) if ratio else None
+    ratios = {
+        name: ratio
+        for name in sorted(results.transports)
+        if name != SUBJECT and (ratio := results.paired(measure, SUBJECT, name, row.ranks))
+    }
+    peer = max(ratios, key=lambda name: ratios[name].median, default=None)
+    return Comparison(row, peer, ratios[peer]) if peer else None
 
 
-def goal(results: Results, rows: Sequence[Row]) -> tuple[str, str]:
-    """Whether the rows of a setting meet the goal, and what does not meet it."""
-    judged = [part for row in rows for part in row.judged()]
-    compared = [one for row in judged if (one := compare(results, row, TIME))]
+@dataclass(frozen=True)
+class Finding:
+    """How the rows of a setting meet the goal."""
+
+    state: str
+    # Those with a peer that last long enough.
+    judged: Sequence[Comparison]
+    slower: Sequence[Comparison]
+    faster: Sequence[Comparison]
+    unclear: Sequence[Comparison]
+    # Parts below SHORT over both.
+    short: Sequence[Comparison]
+    failed: Sequence[Row]
+
+    def summary(self) -> str:
+        count = _applications(self.faster)
+        parts = [
+            f"{len(self.slower)} of {len(self.judged)} slower than the best peer by more than "
+            f"{SLOWER:.0%}",
+            f"{count} application{'s' * (count != 1)} faster by {FASTER:.0%} (goal: {WANTED})",
+        ]
+        if self.unclear:
+            parts.append(f"{len(self.unclear)} may be chance, more repetitions can tell (-r)")
+        if self.failed:
+            parts.append(f"{len(self.failed)} failed")
+        return "; ".join(parts)
+
+    def lines(self) -> Iterator[tuple[str, Row, str]]:
+        """What the summary counts: the word for it, the row, its ratio; the largest ratio first."""
+        kinds = {
+            "slower": self.slower,
+            "may be chance": self.unclear,
+            "faster": self.faster,
+            f"not judged, below {1000 * SHORT:.0f} ms": self.short,
+        }
+        for row in self.failed:
+            yield "failed", row, ""
+        for kind, those in kinds.items():
+            for one in sorted(those, key=lambda one: -one.ratio.median):
+                yield kind, one.row, str(one)
+
+
+def goal(results: Results, rows: Sequence[Row]) -> Finding:
+    """Whether the rows of a setting meet the goal."""
+    parts = [part for row in rows for part in row.judged()]
+    compared = [one for row in parts if (one := compare(results, row, TIME))]
+    short = [one for one in compared if _is_short(results, one)]
+    judged = [one for one in compared if one not in short]
     failed = [row for row in rows if results.failed(row.measure(TIME), SUBJECT)]
-    over = [one for one in compared if one.ratio.median > 1 + SLOWER]
-    under = [one for one in compared if one.ratio.median < 1 - FASTER]
+    over = [one for one in judged if one.ratio.median > 1 + SLOWER]
+    under = [one for one in judged if one.ratio.median < 1 - FASTER]
     slower = [one for one in over if one.clear]
     faster = [one for one in under if one.clear]
     unclear = [one for one in (*over, *under) if not one.clear]
-    possible = [one for one in compared if one.ratio.low < 1 - FASTER]
+    possible = [one for one in judged if one.ratio.low < 1 - FASTER]
     if failed or slower or _applications(possible) < WANTED:
         state = "not met"
     elif len(slower) < len(over) or _applications(faster) < WANTED:
         state = "undecided"
     else:
         state = "met"
-    parts = [
-        f"{len(slower)} of {len(compared)} slower than the best peer by more than "
-        f"{SLOWER:.0%}{_listed(slower)}",
-        f"{_applications(faster)} faster by {FASTER:.0%} (goal: {WANTED}){_listed(faster)}",
-    ]
-    if unclear:
-        parts.append(
-            f"{len(unclear)} may be chance, more repetitions can tell (-r){_listed(unclear)}"
-        )
-    if failed:
-        parts.append(f"{len(failed)} failed{_listed(failed)}")
-    return state, "; ".join(parts)
+    return Finding(state, judged, slower, faster, unclear, short, failed)
 
 
-def _applications(items: Sequence[Comparison]) -> int:
+def _is_short(results: Results, one: Comparison) -> bool:
+    """Whether it is a part that lasts too short over both."""
+    medians = (
+        results.summary(one.row.measure(TIME), name, one.row.ranks) for name in (SUBJECT, one.peer)
+    )
+    return bool(one.row.part) and all(each and each.median < SHORT for each in medians)
+
+
+def _applications(items: Iterable[Comparison]) -> int:
     """How many they are of: a row may be a part."""
     return len({one.row.application.name for one in items})
-
-
-def _listed(items: Sequence[object]) -> str:
-    return f" ({'; '.join(map(str, items))})" if items else ""
 
 
 # ---- output ----
@@ -266,7 +330,7 @@ def more_cpu(results: Results, rows: Sequence[Row]) -> list[str]:
     if not costly:
         return []
     text = f"More CPU time than the best peer by over {_MORE_CPU:.0%}, and not by chance: "
-    return [text + "; ".join(map(str, costly))]
+    return [text + "; ".join(f"{one.row}: {one}" for one in costly)]
 
 
 # ---- files ----

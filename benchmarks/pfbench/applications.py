@@ -318,7 +318,10 @@ def _measure(
     comparison.write_texts(runs.setup, folder, text, facts, line, runs.commands)
     print(f"\n{text}\n\nResults: {folder}")
     for setting, those in application_results.by_setting(rows).items():
-        print(f"goal, {setting}: {': '.join(application_results.goal(results, those))}")
+        found = application_results.goal(results, those)
+        print(f"goal, {setting}: {found.state}: {found.summary()}")
+        for kind, row, ratio in found.lines():
+            print(f"    {kind}: {row.name} {ratio}".rstrip())
     code = int(any(failure.transport == SUBJECT for failure in failures))
     code = 130 if interrupted else code
     if options.publish and code:

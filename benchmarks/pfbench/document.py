@@ -9,10 +9,10 @@ import statistics
 import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import Mapping, Optional, Sequence
+from typing import Iterable, Mapping, Optional, Sequence
 
-from . import application_results, bfs, collective_results, goals, measures, overcommit, plot
-from . import table
+from . import application_results, bfs, causes, collective_results, goals, measures, overcommit
+from . import plot, table
 from .application_results import CPU, RESIDENT, TIME, Failure, Row, Run, Setting
 from .collective_results import Point as Collective
 from .measures import Measure
@@ -27,11 +27,13 @@ NAME = "results"
 _MACHINE = "machine"
 _APPLICATIONS = "applications"
 _COLLECTIVES = "collectives"
+_CAUSES = "causes"
 # Of a run's environment.txt, for the document.
 _FACTS = (
     *("date", "source", "cpu", "cpus usable", "memory", "kernel", "mpirun"),
     *("cache line at the start", "cache line at the end"),
     *("graph", "half of the columns in memory", "overcommitment", "command"),
+    "inputs",
 )
 _WARM, _COLD = "none", "destination"
 _BUFFERS = {_COLD: "fresh", _WARM: "reused"}
@@ -113,15 +115,17 @@ the pager on the thread that met the absent page. For loads and stores it still 
 _APPLICATIONS_TEXT = f"""
 ## 4. Applications
 
-Packaged programs, unmodified, over exanest and the other transports of Open MPI, in turns. **best peer**
-is the other transport with the shortest time. **ratio** is the median of the ratios of both in each
-repetition, in brackets its confidence interval (sign test, 93 %; 0 to inf: fewer than five repetitions). A
-program that times its parts is judged by these. CPU time and resident memory are sums over the ranks,
-locked memory is the most of any rank; each first over exanest, then over the best peer.
+Packaged programs over exanest and the other transports of Open MPI, which have their defaults, in turns. The
+programs are unmodified; mpi4py and hdf5 are packaged libraries, used by scripts of this project
+([inputs](../benchmarks/inputs)). **ratio** is the median of the ratios of exanest and a peer in each repetition,
+in brackets its confidence interval (sign test, 93 %; 0 to inf: fewer than five repetitions). **best peer** is the
+peer with the largest ratio. A program that times its parts is judged by these, if they last {1000 * application_results.SHORT:.0f} ms or longer.
+CPU time and resident memory are sums over the ranks, locked memory is the most of any rank; each first over
+exanest, then over the best peer.
 
-The goal: no application slower than over its best peer by more than {application_results.SLOWER:.0%}, at least
-{application_results.WANTED} faster by {application_results.FASTER:.0%}. A difference counts if the interval does not contain 1."""
-_COLLECTIVES_TEXT = f"""
+The goal: no application slower than over its best peer by more than {application_results.SLOWER:.0%}, at least {application_results.WANTED} faster by {application_results.FASTER:.0%}. A
+difference counts if the interval does not contain 1."""
+_COLLECTIVES_TEXT = """
 ## 5. Collective operations
 
 MPI's collective operations over exanest and the other transports, in turns, with Open MPI's own choice of
@@ -144,7 +148,8 @@ def data_name(step: str) -> str:
 def steps(folder: Path) -> dict[str, Path]:
     """The files of the steps that have results in the folder."""
     paths = {path.stem.partition("-")[2]: path for path in sorted(folder.glob(data_name("*")))}
-    paths.pop(_MACHINE, None)
+    for name in (_MACHINE, _CAUSES):
+        paths.pop(name, None)
     return paths
 
 
@@ -244,6 +249,7 @@ class Data:
         path = folder / data_name(_COLLECTIVES)
         rows = collective_results.rows(path) if path.exists() else []
         self.collectives = collective_results.points(rows)
+        self.causes = causes.read(folder / data_name(_CAUSES))
 
     def _read_summary(self, step: str) -> None:
         with open(self.folder / data_name(step), newline="") as file:
@@ -439,31 +445,47 @@ def _applications(data: Data) -> list[str]:
     everything = (*data.runs, *data.failures)
     if not everything:
         return []
-    names = list(dict.fromkeys(one.transport for one in everything))
-    results = application_results.collect(data.runs, data.failures, names)
-    rows = application_results.by_setting(dict.fromkeys(one.row for one in everything))
+    results, rows = application_results.results_and_rows(data.runs, data.failures)
     # One run can have several settings.
     states: dict[str, list[str]] = defaultdict(list)
     for setting in rows:
+        step = _setting_step(_APPLICATIONS, setting)
         own = dict.fromkeys(one.transport for one in everything if one.row.setting == setting)
         repetitions = {one.repetition for one in data.runs if one.row.setting == setting}
-        text = f"{', '.join(own)}; repetitions: {len(repetitions)}."
-        text += "".join(_state(data, _setting_step(_APPLICATIONS, setting)))
-        states[text].append(str(setting))
+        text = f"{', '.join(own)}; repetitions: {len(repetitions)}"
+        if small_inputs(data.facts[step]):
+            text += "; small inputs (--quick): starting is a large part of these times"
+        states["".join((text, ".", *_state(data, step)))].append(str(setting))
     cells = [["application", "setting", "exanest, s", "best peer, s", "ratio", "CPU time, s"]]
     cells[0] += ["resident, MiB", "locked, KiB"]
     for those in rows.values():
         cells += [_application(data, results, part) for row in those for part in row.timed()]
     lines = [_APPLICATIONS_TEXT]
     lines += [f"\n**{', '.join(settings)}**: {text}" for text, settings in states.items()]
-    lines += [*_table(cells), ""]
+    lines += _missing(application_results.SETTINGS, rows)
+    lines += _table(cells)
     for setting, those in rows.items():
-        state, text = application_results.goal(results, those)
-        lines.append(f"- The goal with {setting}: **{state}**: {text}.")
+        found = application_results.goal(results, those)
+        lines.append(f"\nThe goal with {setting}: **{found.state}**: {found.summary()}.\n")
+        for kind, row, ratio in found.lines():
+            text = f"- {kind}: {row.name} {ratio}".rstrip()
+            if kind == "slower":
+                text += f"; {causes.find(data.causes, setting, row.name)}"
+            lines.append(f"{text}.")
     costly = application_results.more_cpu(results, [row for those in rows.values() for row in those])
-    lines += [f"- {text}." for text in costly]
-    failed = "; ".join(map(str, data.failures))
-    return lines + [f"- Failed, and left out: {failed}."] * bool(failed)
+    notes = [*costly, *(f"Failed, and left out: {failure}" for failure in data.failures)]
+    return [*lines, *[""] * bool(notes), *(f"- {note}." for note in notes)]
+
+
+def small_inputs(facts: Mapping[str, str]) -> bool:
+    """Of a run of applications. An earlier run's facts have only its command."""
+    quick = "--quick" in facts.get("command", "").split()
+    return facts.get("inputs", "quick" if quick else "default") == "quick"
+
+
+def _missing(known: Iterable[Setting], measured: Iterable[Setting]) -> list[str]:
+    text = application_results.not_measured(known, measured)
+    return [f"\n{text}"] * bool(text)
 
 
 def _application(data: Data, results: Results, row: Row) -> list[str]:

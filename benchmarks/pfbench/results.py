@@ -194,7 +194,9 @@ class Results:
     def paired(
         self, measure: Measure, transport: str, peer: str, size: int
     ) -> Optional[Paired]:
-        """None if they have no repetition in common."""
+        """None if they have no repetition in common, or if one of them failed."""
+        if self.failed(measure, transport) or self.failed(measure, peer):
+            return None
         values: dict[str, dict[int, float]] = {transport: {}, peer: {}}
         for one in self.samples:
             if (one.measure, one.size) == (measure, size) and one.transport in values:

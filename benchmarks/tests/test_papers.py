@@ -153,15 +153,32 @@ def test_applications(folder):
         "| hpcc | 2 ranks | 1.20 (167%) | vader 1.20 (167%) | 1.00 (1.00 to 1.00) | 2.00 (0%), ",
         "| hpcc fft | 2 ranks | 1.00 (0%) | vader 1.00 (0%) | 1.00 (1.00 to 1.00) | - | - | - |",
         "| lammps-lj | 4 ranks on 4 hosts | 1.32 (167%) |",
-        "- The goal with 2 ranks: **not met**: 0 of 5 slower than the best peer by more than 2%; "
-        "1 faster by 5% (goal: 4) (lammps-lj, 2 ranks: 0.90 of vader, 0.90 to 0.90).",
-        "- The goal with 4 ranks on 4 hosts: **not met**: 1 of 1 slower than the best peer by more "
-        "than 2% (lammps-lj, 4 ranks on 4 hosts: 1.10 of vader, 1.10 to 1.10); ",
+        "Not measured: 4 ranks; 2 ranks on 2 hosts; 4 ranks on 2 hosts.\n",
+        "The goal with 2 ranks: **not met**: 0 of 4 slower than the best peer by more than 2%; "
+        "1 application faster by 5% (goal: 4).\n\n- faster: lammps-lj 0.90 of vader (0.90 to 0.90).\n",
+        "The goal with 4 ranks on 4 hosts: **not met**: 1 of 1 slower than the best peer by more "
+        "than 2%; 0 applications faster by 5% (goal: 4).\n\n"
+        "- slower: lammps-lj 1.10 of vader (1.10 to 1.10); cause: not found.\n",
         "- More CPU time than the best peer by over 10%, and not by chance: lammps-lj, 2 ranks: "
         "2.00 of vader",
         "- Failed, and left out: hpcc, 2 ranks tcp: made-up reason.",
     ):
         assert part in text, part
+
+
+def test_causes(folder):
+    path = folder / "results-causes.csv"
+    write_applications(folder / "results-applications.csv", {Row(LAMMPS, 2): SLOW})
+    head = "setting,row,sizes,cause,first_attempt,second_attempt,figures\n"
+    path.write_text(head + "4 ranks,lammps-lj,,other,,,\n2 ranks,lammps-lj,,made up,this,,3 us\n")
+    text = document.write(folder).read_text()
+    assert (
+        "(1.10 to 1.10); cause: made up; first attempt: this; second attempt: none; figures: 3 us.\n"
+    ) in text
+    assert "causes" not in document.steps(folder)
+    path.write_text(head + "2 ranks,lammps-lj\n")
+    with pytest.raises(ValueError, match="results-causes.csv: give the columns setting, row,"):
+        document.write(folder)
 
 
 @pytest.fixture
@@ -196,7 +213,7 @@ def test_settings_are_published_apart(published, tmp_path):
     assert "**2 ranks, 4 ranks on 4 hosts**: exanest, vader; repetitions: 5.\n`second`" in text
     assert "**4 ranks**: exanest, vader; repetitions: 5.\n`first`, today" in text
     # Other steps are kept.
-    assert "Not measured" not in text and "graph: scale 10" in text
+    assert "Not measured: this" not in text and "graph: scale 10" in text
 
 
 def test_publishing_papers_keeps_other_figures(folder, published, tmp_path, capsys):
