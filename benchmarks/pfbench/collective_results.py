@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Iterable, Mapping, Optional
+from typing import Callable, Iterable, Mapping, Optional, Sequence
 
 from . import store
 from .application_results import Setting
@@ -15,6 +16,15 @@ from .suite import size_text
 from .transports import SUBJECT
 
 FILE = "collectives.csv"
+# The settings that the command knows: ranks on one host, and on four.
+SETTINGS = (
+    *(Setting(1, ranks) for ranks in (2, 4, 16, 64)),
+    *(Setting(4, ranks) for ranks in (4, 16, 64)),
+)
+# Slower than the fastest peer by this much is counted, whatever the spread.
+SLOWER = 0.02
+# So many sizes are named.
+_WORST = 5
 HEADS = ("ranks", *store.SUMMARY_HEADS)
 
 
@@ -100,25 +110,53 @@ def points(rows: Iterable[Mapping[str, str]]) -> dict[Setting, list[Point]]:
 
 def finding(points: Iterable[Point]) -> str:
     """How a setting compares with the fastest peer of each size."""
-    compared = [point for point in points if point.ratio is not None]
+    compared = _compared(points)
     if not compared:
         return "no peer was measured"
     mean = geometric_mean(point.ratio for point in compared)
-    slower: dict[str, list[Point]] = {}
-    for point in compared:
-        if point.slower:
-            slower.setdefault(point.operation, []).append(point)
-    text = (
-        f"geometric mean of the ratios {mean:.2f}; slower beyond the spread at "
-        f"{sum(map(len, slower.values()))} of {len(compared)} sizes"
+    over = sum(point.ratio > 1 + SLOWER for point in compared)
+    beyond = sum(point.slower for point in compared)
+    worst = sorted(compared, key=lambda point: -point.ratio)[:_WORST]
+    names = (
+        f"{_sizes(point.operation, [point])} {point.ratio:.2f} of {point.best}" for point in worst
     )
-    if not slower:
-        return text
-    return text + ": " + "; ".join(_extent(name, those) for name, those in slower.items())
+    return (
+        f"geometric mean of the ratios {mean:.2f}; of {len(compared)} sizes {over} slower by more "
+        f"than {SLOWER:.0%} by the medians, {beyond} beyond the spread; the largest ratios: "
+        + ", ".join(names)
+    )
 
 
-def _extent(operation: str, points: list[Point]) -> str:
-    worst = max(points, key=lambda point: point.ratio or 0)
-    sizes = sorted({points[0].size, points[-1].size})
-    text = " to ".join(size_text(size) for size in sizes if size)
-    return f"{operation} {text}".rstrip() + f" (at most {worst.ratio:.2f} of {worst.best})"
+def slower(
+    points: Iterable[Point], tell: Callable[[Point], str] = lambda point: ""
+) -> list[tuple[str, str]]:
+    """The sizes that are slower beyond the spread, by operation and by what is to tell of each."""
+    compared = _compared(points)
+    lines = []
+    for operation in dict.fromkeys(point.operation for point in compared):
+        own = [point for point in compared if point.operation == operation]
+        told = {point.size: tell(point) for point in own if point.slower}
+        for text in dict.fromkeys(told.values()):
+            runs = [
+                list(run)
+                for chosen, run in groupby(own, key=lambda point: told.get(point.size) == text)
+                if chosen
+            ]
+            worst = max((point for run in runs for point in run), key=lambda point: point.ratio)
+            sizes = _sizes(operation, *runs)
+            lines.append((f"{sizes} (at most {worst.ratio:.2f} of {worst.best})", text))
+    return lines
+
+
+def _compared(points: Iterable[Point]) -> list[Point]:
+    return [point for point in points if point.ratio is not None]
+
+
+def _sizes(operation: str, *runs: Sequence[Point]) -> str:
+    """The operation with the first and last size of each run; a barrier has none."""
+    texts = [
+        " to ".join(dict.fromkeys(size_text(point.size) for point in (run[0], run[-1])))
+        for run in runs
+        if run[0].size
+    ]
+    return f"{operation} {', '.join(texts)}".rstrip()

@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     cli.add_hosts(what, f"on {_HOSTS} hosts made on this machine (tests/hosts)")
     cli.add_mtu(what)
     cli.add_largest(what)
-    cli.add_repetitions(what, "3; 2 with --quick")
+    cli.add_repetitions(what, "5; 2 with --quick")
     what.add_argument(
         "--rules", type=Path, metavar="FILE", help=f"tune {SUBJECT}: see above"
     )
@@ -161,7 +161,7 @@ class Runs:
                 chosen,
                 placement,
                 jobs,
-                options.repetitions or (2 if options.depth == "quick" else 3),
+                options.repetitions or (2 if options.depth == "quick" else 5),
                 comparison.show_measures,
                 _goals(jobs, [each.name for each in chosen[1:]]),
                 self.made,
@@ -184,10 +184,10 @@ class Runs:
 
     def finish(self) -> int:
         by_setting = collective_results.points(self.rows)
-        lines = [
-            f"{where}: {collective_results.finding(points)}"
-            for where, points in by_setting.items()
-        ]
+        lines = []
+        for where, points in by_setting.items():
+            lines.append(f"{where}: {collective_results.finding(points)}")
+            lines += [f"    slower: {sizes}" for sizes, _ in collective_results.slower(points)]
         if self.options.rules:
             self._write_rules([point for points in by_setting.values() for point in points])
         else:

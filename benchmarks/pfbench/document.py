@@ -8,6 +8,7 @@ import shutil
 import statistics
 import sys
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Iterable, Mapping, Optional, Sequence
 
@@ -134,7 +135,13 @@ Between hosts tcp and ucx use shared memory inside a host. Cells: the mean time 
 (spread of the repetitions), and its ratio to the time over the fastest other transport. The size is that of
 one rank's block.
 
-The goal: no size slower than over the fastest other transport, beyond the spread of the repetitions."""
+The goal: no size slower than over the fastest other transport, beyond the spread of the repetitions. Noise widens
+the spread and so hides losses: therefore the sizes that are slower by the medians are counted, too.
+
+No rules for coll/tuned are used here, and none are shipped, because they hold only for the machine on which they
+were measured. `benchmarks/collectives --rules FILE` measures all algorithms and makes them; [cluster.md](cluster.md)
+tells how to install them. What they gain is in FILE: beside each rule is the time of its algorithm over that of
+Open MPI's choice. No such figures are published."""
 _COLLECTIVE_SIZES = (8, 256, 8 * KIB, 64 * KIB, MIB, 4 * MIB)
 
 
@@ -518,7 +525,7 @@ def _application(data: Data, results: Results, row: Row) -> list[str]:
 def _collectives(data: Data) -> list[str]:
     if not data.collectives:
         return []
-    lines = [_COLLECTIVES_TEXT]
+    lines = [_COLLECTIVES_TEXT, *_missing(collective_results.SETTINGS, data.collectives)]
     for setting, points in data.collectives.items():
         names = dict.fromkeys(name for point in points for name in point.times)
         state = "".join(_state(data, _setting_step(_COLLECTIVES, setting)))
@@ -531,7 +538,14 @@ def _collectives(data: Data) -> list[str]:
             else:
                 rows.append([operation, *(_collective(own.get(size)) for size in _COLLECTIVE_SIZES)])
         lines += [*_table(rows), f"\n**Compared**: {collective_results.finding(points)}."]
+        tell = partial(_cause_of_point, data.causes)
+        slower = collective_results.slower(points, tell)
+        lines += [*[""] * bool(slower), *(f"- slower: {sizes}; {cause}." for sizes, cause in slower)]
     return lines
+
+
+def _cause_of_point(known: Sequence[causes.Cause], point: Collective) -> str:
+    return causes.find(known, point.setting, point.operation, point.size)
 
 
 def _collective(point: Optional[Collective]) -> str:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from pfbench import collective_results, collectives, document, suite, tuned
+from pfbench import causes, collective_results, collectives, document, suite, tuned
 from pfbench.application_results import Setting
 from pfbench.collective_results import Point
 from pfbench.results import Summary
@@ -45,7 +45,8 @@ def test_all_well(made_up):
     # A block for each of 999 ranks would take all memory.
     sizes = {int(row["size"]) for row in found if row["ranks"] == "999" and row["test"] == "bcast"}
     assert sizes == set(suite.doubled(8, 16 * KIB))
-    assert "2 ranks: geometric mean of the ratios 0.50; slower beyond the spread at 0 of" in done.stdout
+    assert "2 ranks: geometric mean of the ratios 0.50; of " in done.stdout
+    assert "slower:" not in done.stdout
 
 
 def test_between_hosts(made_up, monkeypatch):
@@ -105,11 +106,38 @@ def test_finding():
         *("vader", 0.5, False, True),
         None,
     )
-    assert collective_results.finding([fast, near]).endswith("at 0 of 2 sizes")
     assert collective_results.finding([fast, near, slow, slower, alone]).endswith(
-        "at 2 of 4 sizes: allreduce 32 to 64 (at most 3.00 of tcp)"
+        "; of 4 sizes 3 slower by more than 2% by the medians, 2 beyond the spread; the largest ratios: "
+        "allreduce 64 3.00 of tcp, allreduce 32 1.50 of vader, allreduce 16 1.10 of vader, "
+        "allreduce 8 0.50 of vader"
     )
     assert collective_results.finding([alone]) == "no peer was measured"
+
+
+def test_slower_sizes():
+    """Only sizes that follow each other are a range."""
+    slow, fast = {"exanest": 30, "tcp": 20}, {"exanest": 10, "tcp": 20}
+    kinds = dict(zip(suite.doubled(8, 512), (slow, fast, slow, slow, slow, fast, slow)))
+    points = [point(0, "barrier", exanest=40, tcp=10), point(8, "bcast", **fast)]
+    points += [point(size, **times) for size, times in kinds.items()]
+    assert collective_results.slower(points) == [
+        ("barrier (at most 4.00 of tcp)", ""),
+        ("allreduce 8, 32 to 128, 512 (at most 1.50 of tcp)", ""),
+    ]
+    known = [causes.Cause("4 ranks", "allreduce", "64-256", "made up", "", "", "")]
+
+    def tell(of):
+        return causes.find(known, of.setting, of.operation, of.size)
+
+    unknown = "cause: not found"
+    assert collective_results.slower(points, tell) == [
+        ("barrier (at most 4.00 of tcp)", unknown),
+        ("allreduce 8, 32, 512 (at most 1.50 of tcp)", unknown),
+        (
+            "allreduce 64 to 128 (at most 1.50 of tcp)",
+            "cause: made up; first attempt: none; second attempt: none",
+        ),
+    ]
 
 
 def test_algorithms():
@@ -185,7 +213,8 @@ def test_settings_are_published_apart(made_up, monkeypatch, tmp_path):
     assert "**2 ranks**: exanest, vader, tcp.\n`benchmarks/collectives -r 1 -n 2 --max 8`" in text
     assert "\nbarrier: 1.00, 0.50 of vader.\n" in text
     assert "| bcast | 1.00, 0.50 of vader | - |" in text
-    assert "**Compared**: geometric mean of the ratios 0.50; slower beyond the spread at 0 of 6 sizes." in text
+    assert "**Compared**: geometric mean of the ratios 0.50; of 6 sizes 0 slower by more than 2%" in text
+    assert "\nNot measured: 4 ranks; 16 ranks; 64 ranks; 4 ranks on 4 hosts; " in text
     assert publish("-n", "4", "--max", "8") == 0
     assert {row["ranks"] for row in collective_results.rows(tmp_path / "results-collectives.csv")} == {
         *("2", "4")
