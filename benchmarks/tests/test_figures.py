@@ -46,7 +46,18 @@ class Figures(unittest.TestCase):
             "| latency, us (lower is better) | 0.250 (1.25) | - | - | 100 (0.50) "
             "| 0.50 to 1.25, weakest at 8 B |",
         )
-        self.assertEqual(len(lines), 3)
+        self.assertEqual(lines[3:], ["", "the peers have their defaults."])
+
+    def test_origin(self):
+        with tempfile.TemporaryDirectory() as folder:
+            summary = Path(folder) / "summary.csv"
+            summary.write_text(SUMMARY)
+            facts = "date: 2026-11-25 01:02:03 UTC\ncpu: Some CPU\nsource: abc\n"
+            (Path(folder) / "environment.txt").write_text(facts)
+            lines = figures(summary).stdout.splitlines()
+        self.assertEqual(
+            lines[4], "Measured 2026-11-25, Some CPU, source abc; the peers have their defaults."
+        )
 
 
 if __name__ == "__main__":
