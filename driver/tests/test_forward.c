@@ -155,7 +155,6 @@ static void stop(void)
 
 static void provided_on_demand(void)
 {
-	unsigned char whole[6 * PAGE];
 	uint64_t remote;
 	int round;
 
@@ -181,8 +180,7 @@ static void provided_on_demand(void)
 		    0);
 	CHECK_EQUAL(pattern_differs(local, LENGTH, 9), 5 * PAGE + 9);
 	CHECK(!local[5 * PAGE + 9] && !memcmp(local + 5 * PAGE + 9, local + 5 * PAGE + 10, 99));
-	pattern_fill(whole, 5 * PAGE + 109, 9);
-	memcpy(local, whole, 5 * PAGE + 109);
+	pattern_fill(local, 5 * PAGE + 109, 9);
 	CHECK_EQUAL(pattern_differs(local, LENGTH, 9), LENGTH);
 	stop();
 }

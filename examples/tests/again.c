@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* To be preloaded: a pf_send that has room at every third call only. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pf.h>
 

@@ -259,8 +259,8 @@ def test_workers_end_with_the_first_process(programs):
 
 def test_workers_wait_for_room(programs):
     library = programs.folder / "again.so"
-    command = [*shlex.split(CC), f"-I{TOP}/libpf", "-shared", "-fPIC", "-o", library,
-               TOP / "examples/tests/again.c"]
+    command = [*shlex.split(CC), "-D_GNU_SOURCE", f"-I{TOP}/libpf", "-shared", "-fPIC",
+               "-o", library, TOP / "examples/tests/again.c"]
     if subprocess.run(command).returncode:
         pytest.skip("cannot compile a library to preload")
     assert programs.run("workqueue", 2, 100000, LD_PRELOAD=str(library)) == (

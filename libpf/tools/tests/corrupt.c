@@ -4,8 +4,7 @@
  * bytes and more. A verification of contents must notice it.
  */
 #include <dlfcn.h>
-#include <sys/socket.h> /* struct iovec, without declarations of the functions below */
-#include <sys/types.h>
+#include <sys/uio.h>
 
 typedef ssize_t (*copy_fn)(pid_t pid, const struct iovec *local, unsigned long local_count,
 			   const struct iovec *remote, unsigned long remote_count,
