@@ -40,8 +40,8 @@ AC_DEFUN([EXANEST_LIBRARIES], [
 	AC_SUBST([LZ4_CPPFLAGS])
 	EXANEST_LIBRARY([CMOCKA], [cmocka], [cmocka >= 1.1.5],
 		[no unit tests], [libcmocka-dev], [optional])
-	AM_CONDITIONAL([CHECK_UNITS],
-		[test -n "$exanest_found_CMOCKA" && test "x$exanest_check_units" != xno])
+	AM_CONDITIONAL([HAVE_CMOCKA], [test -n "$exanest_found_CMOCKA"])
+	AM_CONDITIONAL([CHECK_UNITS], [test "x$exanest_check_units" != xno])
 	AS_IF([test "x$ac_cv_header_sys_sdt_h" = xyes], [exanest_found=yes], [exanest_found=])
 	EXANEST_SAY([sys/sdt.h], [$exanest_found],
 		[no static probes for perf and bpftrace], [systemtap-sdt-dev])

@@ -121,18 +121,35 @@ static enum pair_mode mode_of(const struct CMUnitTest *test_case)
 }
 
 /*
- * Whether a case repeats another one. With PF_TRANSPORT=device the engine moves all blocks,
- * whatever share_min and single_copy are: see choose_route in host/peer.c.
+ * Whether a mode is the default. With PF_TRANSPORT=device the engine moves all blocks, whatever
+ * share_min and single_copy are: see choose_route in host/peer.c. Between hosts there are no rings and
+ * no runs, and ring_size is only the limit of pf_send.
  */
+static bool is_default(enum pair_mode mode)
+{
+	const char *transport = getenv("PF_TRANSPORT");
+
+	switch (mode) {
+	case MODE_SHARE_ALL:
+	case MODE_ALONE:
+	case MODE_STREAM:
+		return variant.net || (transport && strcmp(transport, "device") == 0);
+	case MODE_SMALL_RING_STREAM:
+	case MODE_NO_GROWTH:
+	case MODE_SHORT_RUNS:
+		return variant.net;
+	default:
+		return false;
+	}
+}
+
+/* Whether a case repeats another one. */
 static bool is_repeated(const struct CMUnitTest *cases, size_t count,
 			const struct CMUnitTest *test_case)
 {
-	const char *transport = getenv("PF_TRANSPORT");
-	enum pair_mode mode = mode_of(test_case);
 	size_t i;
 
-	if (!transport || strcmp(transport, "device") != 0 ||
-	    (mode != MODE_SHARE_ALL && mode != MODE_ALONE && mode != MODE_STREAM))
+	if (!is_default(mode_of(test_case)))
 		return false;
 	for (i = 0; i < count; i++) {
 		if (cases[i].test_func == test_case->test_func &&

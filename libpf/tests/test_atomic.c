@@ -237,5 +237,5 @@ int main(void)
 		IN_ALL(test_concurrent), IN_ALL(test_lock),      IN_ALL(test_flood),
 	};
 
-	return cmocka_run_group_tests_name("atomic", tests, NULL, NULL);
+	return pair_run_tests("atomic", tests);
 }

@@ -349,5 +349,5 @@ int main(void)
 		IN_MODE(test_atomics, THREADS),
 	};
 
-	return cmocka_run_group_tests_name("fault", tests, NULL, NULL);
+	return pair_run_tests("fault", tests);
 }

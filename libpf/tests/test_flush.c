@@ -174,5 +174,5 @@ int main(void)
 		IN_ALL(test_callback),
 	};
 
-	return cmocka_run_group_tests_name("flush", tests, NULL, NULL);
+	return pair_run_tests("flush", tests);
 }

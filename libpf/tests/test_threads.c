@@ -310,5 +310,5 @@ int main(void)
 		IN_MODE(test_sleeper, DEFAULT), IN_MODE(test_open, DEFAULT),
 	};
 
-	return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
+	return pair_run_tests("threads", tests);
 }
