@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 
 import pytest
 
@@ -26,68 +27,68 @@ class Job:
             r"^ *sum .*[1-9][0-9.]*[MGT]", tools.run("pf_info", "--job", self.pid).stdout))
 
 
-@pytest.fixture(scope="module")
-def job(module_tools):
-    return Job(module_tools)
-
-
 def no_complaint(output):
     """Other processes that use libpf may run: those of another version are named and left out."""
     return not any(line for line in output.splitlines()
                    if line.startswith("pf_info: ") and "ignored, " not in line)
 
 
-def test_shows_a_job_and_its_sum(tools, job):
-    done = tools.run("pf_info", "--job", job.pid)
-    assert done.returncode == 0 and no_complaint(done.stderr)
-    assert f"Job {NAME}, 2 processes, since" in done.stdout
-    assert len([line for line in done.stdout.splitlines() if has(r"^ *3 *\d.* pf_perf$", line)]) == 2
-    assert not has("^ *rank .* refused ", done.stdout)
+class TestRunningJob:
+    @pytest.fixture(scope="class")
+    def job(self, module_tools):
+        job = Job(module_tools)
+        yield job
+        job.process.kill()
 
+    def test_shows_a_job_and_its_sum(self, tools, job):
+        done = tools.run("pf_info", "--job", job.pid)
+        assert done.returncode == 0 and no_complaint(done.stderr)
+        assert f"Job {NAME}, 2 processes, since" in done.stdout
+        assert len(re.findall(r"^ *3 *\d.* pf_perf$", done.stdout, re.MULTILINE)) == 2
+        assert not has("^ *rank .* refused ", done.stdout)
 
-def test_finds_the_job(tools, job):
-    done = tools.run("pf_info", "--job")
-    assert done.returncode == 0 and f"Job {NAME}, 2 processes" in done.stdout
-    assert has(rf"^ *3 *{job.pid} ", done.stdout)
+    def test_finds_the_job(self, tools, job):
+        done = tools.run("pf_info", "--job")
+        assert done.returncode == 0 and f"Job {NAME}, 2 processes" in done.stdout
+        assert has(rf"^ *3 *{job.pid} ", done.stdout)
 
+    def test_interval_shows_differences(self, tools, job):
+        watcher = tools.start(
+            "pf_info", f"--job={job.pid}", "--interval", "0.3", "--json", output="watcher")
 
-def test_interval_shows_differences(tools, job):
-    watcher = tools.start(
-        "pf_info", f"--job={job.pid}", "--interval", "0.3", "--json", output="watcher")
+        def read_looks():
+            output = watcher.output.read_text()
+            assert no_complaint(output)
+            return [json.loads(line) for line in output.splitlines(True)
+                    if line.endswith("\n") and not line.startswith("pf_info: ")]
 
-    def read_looks():
-        output = watcher.output.read_text()
-        assert no_complaint(output)
-        return [json.loads(line) for line in output.splitlines(True)
-                if line.endswith("\n") and not line.startswith("pf_info: ")]
+        def has_moved(look):
+            counted = look["jobs"][0]["sum"]["statistics"]
+            names = "single_copy_bytes", "shared_bytes", "stream_bytes", "send_bytes"
+            return any(counted[name] for name in names)
 
-    def has_moved(look):
-        counted = look["jobs"][0]["sum"]["statistics"]
-        names = "single_copy_bytes", "shared_bytes", "stream_bytes", "send_bytes"
-        return any(counted[name] for name in names)
-
-    # After a late look the next one comes soon: nothing may have moved between them.
-    assert wait_until(lambda: sum(map(has_moved, read_looks()[1:])) >= 5)
-    assert watcher.poll() is None
-    watcher.terminate()
-    watcher.wait(timeout=LIMIT)
-    looks = read_looks()
-    assert "seconds" not in looks[0]
-    for look in looks:
-        (shown,) = look["jobs"]
-        assert shown["name"] == NAME and len(shown["processes"]) == 2
-        assert int(job.pid) in [process["pid"] for process in shown["processes"]]
-        for name, value in shown["sum"]["statistics"].items():
-            assert value == sum(p["statistics"][name] for p in shown["processes"]), name
-        for process in shown["processes"]:
-            assert process["rank"] == 3 and process["command"] == "pf_perf"
-            assert 0 < process["age_seconds"] < 100
-            times = process["resolve_time"]
-            assert len(times["histogram"]) == 24 and sum(times["histogram"]) == times["faults"]
-    assert all(look["seconds"] > 0 for look in looks[1:])
-    sums = [look["jobs"][0]["sum"]["statistics"] for look in looks]
-    # The two met before the first look.
-    assert sums[0]["peers"] == 2 and not any(counted["peers"] for counted in sums[1:])
+        # After a late look the next one comes soon: nothing may have moved between them.
+        assert wait_until(lambda: sum(map(has_moved, read_looks()[1:])) >= 5)
+        assert watcher.poll() is None
+        watcher.terminate()
+        watcher.wait(timeout=LIMIT)
+        looks = read_looks()
+        assert "seconds" not in looks[0]
+        for look in looks:
+            (shown,) = look["jobs"]
+            assert shown["name"] == NAME and len(shown["processes"]) == 2
+            assert int(job.pid) in [process["pid"] for process in shown["processes"]]
+            for name, value in shown["sum"]["statistics"].items():
+                assert value == sum(p["statistics"][name] for p in shown["processes"]), name
+            for process in shown["processes"]:
+                assert process["rank"] == 3 and process["command"] == "pf_perf"
+                assert 0 < process["age_seconds"] < 100
+                times = process["resolve_time"]
+                assert len(times["histogram"]) == 24 and sum(times["histogram"]) == times["faults"]
+        assert all(look["seconds"] > 0 for look in looks[1:])
+        sums = [look["jobs"][0]["sum"]["statistics"] for look in looks]
+        # The two met before the first look.
+        assert sums[0]["peers"] == 2 and not any(counted["peers"] for counted in sums[1:])
 
 
 def test_interval_ends_with_the_job(tools):
@@ -110,13 +111,17 @@ def test_process_without_libpf(tools):
     assert f"process {os.getpid()} does not use libpf" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def forger(module_tools):
+    return module_tools.compile(HERE / "forge.c", "forge", f"-I{HERE.parents[1]}")
+
+
 @pytest.fixture
-def forge(tools):
+def forge(tools, forger):
     """forge(WHAT): a process that has such statistics pages, see forge.c."""
-    program = tools.compile(HERE / "forge.c", "forge", f"-I{HERE.parents[1]}")
 
     def start(what):
-        process = tools.start(program, what, output="forge.out")
+        process = tools.start(forger, what, output="forge.out")
         assert wait_until(lambda: "ready" in process.output.read_text())
         return str(process.pid)
 
