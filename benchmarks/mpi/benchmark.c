@@ -74,10 +74,10 @@ int window_check(const struct run *run, const char *buffer, int source)
 	return 0;
 }
 
-static void columns_header(const struct run *run, const char *first, const char *second)
+static void columns_header(const struct run *run, const char *const *heads, int count)
 {
 	const struct options *options = run->options;
-	int i, columns = options->colds ? options->colds : 1;
+	int i, k, columns = options->colds ? options->colds : 1;
 
 	if (run->udp)
 		udp_describe(run->udp);
@@ -86,19 +86,15 @@ static void columns_header(const struct run *run, const char *first, const char 
 		       rma_create_name(options->create), rma_sync_name(options->sync));
 	if (options->colds)
 		printf("%-10s", "# Cold");
-	for (i = 0; i < options->colds; i++) {
-		printf("%20s", cold_name(options->cold[i]));
-		if (second)
+	for (i = 0; i < options->colds; i++)
+		for (k = 0; k < count; k++)
 			printf("%20s", cold_name(options->cold[i]));
-	}
 	if (options->colds)
 		printf("\n");
 	printf("%-10s", "# Size");
-	for (i = 0; i < columns; i++) {
-		printf("%20s", first);
-		if (second)
-			printf("%20s", second);
-	}
+	for (i = 0; i < columns; i++)
+		for (k = 0; k < count; k++)
+			printf("%20s", heads[k]);
 }
 
 /*
@@ -107,7 +103,9 @@ static void columns_header(const struct run *run, const char *first, const char 
  */
 void latency_header(const struct run *run)
 {
-	columns_header(run, "Latency (us)", NULL);
+	const char *const head = "Latency (us)";
+
+	columns_header(run, &head, 1);
 }
 
 void latency_report(const struct run *run, const struct timing *timing)
@@ -118,22 +116,39 @@ void latency_report(const struct run *run, const struct timing *timing)
 
 void bandwidth_header(const struct run *run)
 {
-	columns_header(run, "Bandwidth (MB/s)", run->options->cpu ? "CPU (s/GB)" : NULL);
+	const char *heads[2 + COUNTERS];
+	int count = 0;
+
+	heads[count++] = "Bandwidth (MB/s)";
+	if (run->options->cpu)
+		heads[count++] = "CPU (s/GB)";
+	if (run->options->waits) {
+		heads[count++] = "Waits per message";
+		heads[count++] = "NACKs per message";
+	}
+	columns_header(run, heads, count);
 }
 
 void bandwidth_report(const struct run *run, const struct timing *timing)
 {
 	double directions = run->benchmark->one_way ? 1 : 2;
-	double bytes = directions * (double)run->size * run->window * timing->iterations;
-	double cpu = 0;
+	double messages = directions * run->window * timing->iterations;
+	double bytes = messages * (double)run->size;
+	double cpu = 0, counted[COUNTERS] = { 0 };
+	int i;
 
 	if (run->options->cpu)
 		MPI_Reduce(&timing->cpu, &cpu, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+	if (run->options->waits)
+		MPI_Reduce(timing->counted, counted, COUNTERS, MPI_DOUBLE, MPI_SUM, 0,
+			   MPI_COMM_WORLD);
 	if (run->rank)
 		return;
 	printf("%20.4f", bytes / 1e6 / timing->seconds);
 	if (run->options->cpu)
 		printf("%20.6f", cpu / (bytes / 1e9));
+	for (i = 0; run->options->waits && i < COUNTERS; i++)
+		printf("%20.4f", counted[i] / messages);
 }
 
 static size_t messages_held(const struct run *run)
@@ -150,8 +165,10 @@ static size_t messages_held(const struct run *run)
 
 static void fail_to_map(const struct run *run)
 {
-	fprintf(stderr, "rank %d: cannot map cold buffers of %zu bytes: %s\n", run->rank,
-		run->length, strerror(errno));
+	fprintf(stderr, "rank %d: cannot map cold buffers of %zu bytes: %s%s\n", run->rank,
+		run->length, strerror(errno),
+		errno == EBUSY ? ": pages of a file stay in memory: run it in a folder on a disk" :
+				 "");
 	MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
@@ -198,6 +215,8 @@ static struct timing timed(struct run *run, int iterations)
 	struct timing timing = { .iterations = iterations };
 	int i;
 
+	if (run->options->waits)
+		counters_begin();
 	for (i = 0; i < rounds; i++) {
 		if (run->cold) {
 			renew(run);
@@ -207,6 +226,8 @@ static struct timing timed(struct run *run, int iterations)
 		timing.seconds += run->benchmark->exchange(run, iterations / rounds);
 		timing.cpu += cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
 	}
+	if (run->options->waits)
+		counters_end(timing.counted);
 	return timing;
 }
 
@@ -240,6 +261,7 @@ static int measure(struct run *run)
 static int measure_cold(struct run *warm, unsigned cold)
 {
 	const bool both = !warm->benchmark->one_way;
+	const bool sends = warm->rank == 0 || both, receives = warm->rank == 1 || both;
 	struct run run = *warm;
 	struct cold buffers;
 	int wrong;
@@ -248,8 +270,8 @@ static int measure_cold(struct run *warm, unsigned cold)
 	run.length = run.size * (size_t)run.window;
 	if (run.length < LENGTH_LEAST)
 		run.length = LENGTH_LEAST;
-	if (cold_begin(&buffers, run.length, cold & COLD_SOURCE && (run.rank == 0 || both),
-		       cold & COLD_DESTINATION && (run.rank == 1 || both)))
+	if (cold_begin(&buffers, run.length, cold & COLD_SOURCE && sends,
+		       cold & COLD_DESTINATION && receives, cold & COLD_FILE && receives))
 		fail_to_map(&run);
 	run.cold = &buffers;
 	run.send = buffers.send;

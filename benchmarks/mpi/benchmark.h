@@ -7,6 +7,7 @@
 #define BENCHMARK_H
 
 #include "cold.h"
+#include "counters.h"
 #include "line.h"
 #include "options.h"
 #include "udp.h"
@@ -41,8 +42,9 @@ struct run {
 };
 
 struct timing {
-	double seconds; /* sum of what exchange returned */
-	double cpu;     /* user and system time of this rank in the timed loop, s */
+	double seconds;           /* sum of what exchange returned */
+	double cpu;               /* user and system time of this rank in the timed loop, s */
+	double counted[COUNTERS]; /* with --waits, in this rank */
 	int iterations;
 };
 

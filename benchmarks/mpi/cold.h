@@ -10,15 +10,20 @@ struct cold {
 	char *send, *receive;     /* page-aligned buffers */
 	size_t length;            /* length of each, bytes */
 	bool source, destination; /* send, receive is cold in this process */
-	int file;                 /* memfd of a cold source, or -1 */
+	int source_file;          /* memfd of a cold source, or -1 */
+	int destination_file;     /* file that the destination maps, or -1 */
 };
 
-/* Map the buffers, with all pages present. Returns 0, or -1 with errno and nothing to end. */
-int cold_begin(struct cold *cold, size_t length, bool source, bool destination);
+/*
+ * Map the buffers, with all pages present. file: the destination is a private mapping of a file in
+ * the current folder. Returns 0, or -1 with errno and nothing to end.
+ */
+int cold_begin(struct cold *cold, size_t length, bool source, bool destination, bool file);
 
 /*
  * Map the cold buffers anew, possibly at another address. The source keeps its
- * contents. Returns 0, or -1 with errno: then only cold_end may follow.
+ * contents. Returns 0, or -1 with errno (EBUSY: pages of the file stay in memory): then only
+ * cold_end may follow.
  */
 int cold_renew(struct cold *cold);
 

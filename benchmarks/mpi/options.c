@@ -26,6 +26,7 @@ static const char *const cold_names[COLD_CHOICES] = {
 	[COLD_SOURCE] = "source",
 	[COLD_DESTINATION] = "destination",
 	[COLD_SOURCE | COLD_DESTINATION] = "both",
+	[COLD_FILE] = "file",
 };
 
 const char *rma_sync_name(enum rma_sync sync)
@@ -170,7 +171,14 @@ static int parse_cold(const char *text, struct options *options)
 }
 
 /* Options without a letter of their own. */
-enum { OPTION_CPU = UCHAR_MAX + 1, OPTION_COLD, OPTION_UDP, OPTION_FIRST, OPTION_LINE };
+enum {
+	OPTION_CPU = UCHAR_MAX + 1,
+	OPTION_COLD,
+	OPTION_UDP,
+	OPTION_FIRST,
+	OPTION_LINE,
+	OPTION_WAITS,
+};
 
 static const struct entry {
 	int letter;
@@ -189,11 +197,12 @@ static const struct entry {
 	{ 's', "sync-option", TAKES_RMA, parse_sync, "flush, lock or fence" },
 	{ 'w', "win-option", TAKES_RMA, parse_create, "allocate or create" },
 	{ OPTION_COLD, "cold", TAKES_COLD, parse_cold,
-	  "none, source, destination, both, or several of them separated by commas" },
+	  "none, source, destination, both, file, or several of them separated by commas" },
 	{ OPTION_CPU, "cpu", TAKES_CPU, .flag = offsetof(struct options, cpu) },
 	{ OPTION_UDP, "udp", TAKES_UDP, .flag = offsetof(struct options, udp) },
 	{ OPTION_FIRST, "first", TAKES_FIRST, .flag = offsetof(struct options, first) },
 	{ 'f', "full", TAKES_FULL, .flag = offsetof(struct options, full) },
+	{ OPTION_WAITS, "waits", TAKES_WAITS, .flag = offsetof(struct options, waits) },
 	{ OPTION_LINE, "line", .flag = offsetof(struct options, line) },
 	{ 'c', "validate", .flag = offsetof(struct options, validate) },
 	{ 'h', "help", .flag = offsetof(struct options, help) },
@@ -295,8 +304,8 @@ void options_help(const struct options *options, unsigned groups, const char *pr
 		       "                                per 10^9 bytes moved\n");
 	if (groups & TAKES_COLD)
 		printf("      --cold LIST               add a column for each of none, source, "
-		       "destination, both:\n"
-		       "                                the buffers that are cold, that is, absent "
+		       "destination, both,\n"
+		       "                                file: the buffers that are cold, that is, absent "
 		       "from the page\n"
 		       "                                table of their process. A cold destination is "
 		       "newly mapped\n"
@@ -309,7 +318,17 @@ void options_help(const struct options *options, unsigned groups, const char *pr
 		       "                                of a window has its own memory, also in the "
 		       "column none, where\n"
 		       "                                the same touched pages are used in each "
-		       "iteration\n");
+		       "iteration. file: the\n"
+		       "                                destination is a private mapping of a file in "
+		       "the current folder,\n"
+		       "                                none of whose pages is in memory: each has to "
+		       "be read from the disk\n");
+	if (groups & TAKES_WAITS)
+		printf("      --waits                   add two columns, for each message: blocks "
+		       "that waited for an absent\n"
+		       "                                page, and those that were asked for again "
+		       "(NACK); only exanest counts\n"
+		       "                                them\n");
 	if (groups & TAKES_UDP)
 		printf("      --udp                     move the messages over a pair of UDP sockets "
 		       "instead of MPI, which\n"

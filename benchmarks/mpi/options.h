@@ -19,14 +19,15 @@ enum option_group {
 	TAKES_COLD = 1 << 5,
 	TAKES_UDP = 1 << 6,
 	TAKES_FIRST = 1 << 7,
+	TAKES_WAITS = 1 << 8,
 };
 
 enum rma_sync { SYNC_FLUSH, SYNC_LOCK, SYNC_FENCE };
 enum rma_create { CREATE_ALLOCATE, CREATE_FROM_MEMORY };
 
-/* The buffers that are cold: a set. */
-enum cold_side { COLD_SOURCE = 1, COLD_DESTINATION = 2 };
-#define COLD_CHOICES 4
+/* The buffers that are cold: a set, or a destination whose pages are on a disk. */
+enum cold_side { COLD_SOURCE = 1, COLD_DESTINATION = 2, COLD_FILE = 4 };
+#define COLD_CHOICES 5
 
 struct loops {
 	int iterations;
@@ -43,6 +44,7 @@ struct options {
 	bool help;
 	bool udp;   /* move the messages over UDP sockets instead of MPI */
 	bool first; /* time the first calls after MPI_Init instead of warm ones */
+	bool waits; /* count blocks that wait for a page */
 	bool line;  /* tell the time of a cache line before and after each size */
 	enum rma_sync sync;
 	enum rma_create create;

@@ -191,7 +191,7 @@ static int check_one_way(struct run *run)
 const struct benchmark benchmark_bw = {
 	.title = "MPI Bandwidth Test",
 	.about = "Rank 0 sends a window of messages; rank 1 acknowledges the window.",
-	.groups = TAKES_SIZES | TAKES_WINDOW | TAKES_CPU | TAKES_COLD | TAKES_UDP,
+	.groups = TAKES_SIZES | TAKES_WINDOW | TAKES_CPU | TAKES_COLD | TAKES_UDP | TAKES_WAITS,
 	.defaults = { .min_size = 1, .max_size = SIZE_MOST, BANDWIDTH_LOOPS },
 	.ranks = RANKS_TWO,
 	.one_way = true,

@@ -5,6 +5,8 @@ import os
 import re
 import resource
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -170,6 +172,36 @@ def test_cold_buffers_cause_page_faults(run):
         faults[cold] = after - before
     # 256 pages in each of two processes; with huge pages at least one.
     assert faults["destination"] - faults["none"] > 2 * 200
+
+
+@pytest.fixture
+def on_disk(build, monkeypatch):
+    """Below the build: tmp_path can be in memory, where pages of a file stay."""
+    with tempfile.TemporaryDirectory(dir=build) as folder:
+        monkeypatch.chdir(folder)
+        yield Path(folder)
+
+
+def test_pages_of_a_file_are_waited_for(build, run, on_disk, monkeypatch):
+    for name, value in launch.environment(build).items():
+        monkeypatch.setenv(name, value)
+    options = ["--mca", "pml", "ob1", "--mca", "btl", "exanest,self"]
+    arguments = ["-m", "1M:1M", "-W", "4", "-i", "3", "-c", "--waits", "--cold", "destination,file"]
+    outcome = run("bw", *arguments, options=options)
+    assert outcome.failure == "", outcome.errors
+    columns = {"touched": 2, "file": 5}
+    line = next(line for line in outcome.output.splitlines() if line.startswith("1048576"))
+    waits = {name: float(line.split()[column]) for name, column in columns.items()}
+    assert waits["touched"] == 0 < waits["file"]
+    assert "Pass" in line and not list(on_disk.iterdir())
+
+
+def test_pages_of_a_file_in_memory(run, monkeypatch):
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("there is no folder in memory")
+    monkeypatch.chdir("/dev/shm")
+    outcome = run("bw", "-m", "64K:64K", "-W", "1", "-i", "1", "--cold", "file")
+    assert outcome.failure and "stay in memory" in outcome.errors
 
 
 @each_first
