@@ -21,9 +21,10 @@ ahead, huge) and each other mode (prefault, pin, pin-cache), vader and UCX.
 Buffers are warm, or cold at the source, at the destination or at both. Then
 the cost of page faults in libpf itself: see fault_cost --help.
 
-With --hosts: what the destination does with a block that meets a page fault,
-that is, request it again (nack) or keep it meanwhile (backup), and tcp, UCX and
-libfabric.
+With --hosts: {SUBJECT}, tcp, UCX and libfabric, with warm and cold buffers, and
+with a destination whose pages have to be read from a file. There {SUBJECT} runs with
+both ways to handle a block that waits for its page: request it again (the default),
+or keep it meanwhile (backup).
 
 The ways are interleaved and repeated; the tables show medians. The results are
 CSV files, tables.txt with every size, environment.txt and SVG plots, in
@@ -32,6 +33,10 @@ results/DATE-TIME below the current folder or where --out says.
 _SWAP_TEST = "beside-swap"
 # Sizes of the tables on the terminal.
 _SIZES = (4 * KIB, 64 * KIB, 512 * KIB, 4 * MIB, 64 * MIB)
+_BETWEEN_HOSTS = (
+    *(measures.COLD_LOSS_BANDWIDTH, measures.FILE_BANDWIDTH),
+    *(measures.FILE_WAITS, measures.FILE_NACKS),
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -138,8 +143,11 @@ def show(results: Results) -> None:
     alone = [(SUBJECT, SUBJECT, 0)]
     texts += [table.grid(results, title, sizes, cells) for title, cells in _BY_SIZE]
     texts += [table.grid(results, title, alone, cells) for title, cells in _ALONE]
-    if results.sizes(measures.COLD_LOSS_BANDWIDTH):
-        texts.append(table.render(results, measures.COLD_LOSS_BANDWIDTH, SUBJECT))
+    texts += [
+        table.render(results, measure, SUBJECT)
+        for measure in _BETWEEN_HOSTS
+        if results.sizes(measure)
+    ]
     for text in filter(None, texts):
         print("\n" + text)
 

@@ -44,11 +44,14 @@ LIMIT = Transport(
     # and their headers.
     tests={"latency": 256 * KIB, "bandwidth": sys.maxsize},
 )
-# What the destination does with a block that meets a page fault: the default, each way.
+_FILE_TEST = "file-bandwidth"
+# What the destination does with a block that waits for a page: request it again (the default), or
+# keep it, which only differs where a block has to wait.
 WAYS = (
     _SUBJECT,
-    with_parameter(_SUBJECT, "nack", "net_fault", 0),
-    with_parameter(_SUBJECT, "backup", "net_fault", 1),
+    replace(
+        with_parameter(_SUBJECT, "backup", "net_fault", 1), tests={_FILE_TEST: sys.maxsize}
+    ),
     *TRANSPORTS[1:],
 )
 
@@ -67,6 +70,14 @@ _BANDWIDTH = {
 }
 # Few and short messages: with 10 % loss TCP is very slow.
 _LOSS = {"default": (Span(256 * KIB, 1 * MIB, 4, 1, window=4),)}
+# Shorter messages are copied into their place by the process itself: no block waits.
+_FILE = {
+    "quick": (Span(64 * KIB, 4 * MIB, 4, 1, window=4),),
+    "default": (
+        Span(64 * KIB, 512 * KIB, 10, 1, window=16),
+        Span(1 * MIB, 4 * MIB, 5, 1, window=8),
+    ),
+}
 
 
 def _from_suite(name: str, **changes) -> Test:
@@ -84,6 +95,15 @@ COLD_TESTS = (
         arguments=("--cold", "destination", "--validate"),
         own_only=True,
         network={"loss": "1", "wire": "on"},
+    ),
+    Test(
+        _FILE_TEST,
+        "bw",
+        {measures.FILE_BANDWIDTH: 1, measures.FILE_WAITS: 2, measures.FILE_NACKS: 3},
+        _FILE,
+        arguments=("--cold", "file", "--waits", "--validate"),
+        own_only=True,
+        network=_CLEAN,
     ),
 )
 TESTS = (

@@ -19,6 +19,8 @@ class Measure:
     scale: float
     # Vertical axis of the plot: "log", "zero" (linear, from zero) or "" (no plot).
     axis: str
+    # A count: 0 is a result.
+    counts: bool = False
 
 
 def _time(name: str, title: str, axis: str = "log") -> Measure:
@@ -104,6 +106,15 @@ LOSS_BANDWIDTH = {
 }
 COLD_LOSS_BANDWIDTH = _bandwidth(
     "bandwidth-cold-loss-1", "Bandwidth, destination cold, 1 % packet loss"
+)
+# The destination is a file none of whose pages is in memory.
+FILE_BANDWIDTH = _bandwidth("bandwidth-file", "Bandwidth, destination a file")
+FILE_WAITS, FILE_NACKS = (
+    Measure(name, f"{title}, for each message", "blocks", True, "blocks", 1.0, "", counts=True)
+    for name, title in (
+        ("waits-file", "Blocks that waited for a page"),
+        ("nacks-file", "Blocks that were asked for again (NACK)"),
+    )
 )
 
 # Columns of fault_cost.

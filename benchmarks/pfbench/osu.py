@@ -35,7 +35,8 @@ def parse(
             raise OutputError(f"invalid size: {line.strip()}")
         size = int(fields[0]) if sized else NO_SIZE
         rows[size] = {
-            key: _value(fields, column, line) for key, column in columns.items()
+            key: _value(fields, column, line, getattr(key, "counts", False))
+            for key, column in columns.items()
         }
     if not rows:
         raise OutputError("no results in the output")
@@ -56,11 +57,11 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _value(fields: list[str], column: int, line: str) -> float:
+def _value(fields: list[str], column: int, line: str, counts: bool) -> float:
     try:
         value = float(fields[column])
     except (IndexError, ValueError):
         raise OutputError(f"no number in column {column + 1}: {line.strip()}") from None
-    if not math.isfinite(value) or value <= 0:
+    if not math.isfinite(value) or value < 0 or not (value or counts):
         raise OutputError(f"impossible result: {line.strip()}")
     return value

@@ -36,7 +36,7 @@ class Summary:
     @property
     def spread(self) -> float:
         """(maximum - minimum) / median"""
-        return (self.maximum - self.minimum) / self.median
+        return (self.maximum - self.minimum) / self.median if self.median else 0.0
 
 
 @dataclass(frozen=True)
@@ -176,16 +176,17 @@ class Results:
     def ratio(
         self, measure: Measure, transport: str, peers: Iterable[str], size: int
     ) -> Optional[Ratio]:
-        """None if the transport, or every peer, has no samples."""
+        """None if the transport, or every peer, has no samples, or counted nothing."""
         mine = self.summary(measure, transport, size)
         others = {
             peer: summary.median
             for peer in peers
             if peer != transport
             and peer not in self.bounds
-            and (summary := self.summary(measure, peer, size)) is not None
+            and (summary := self.summary(measure, peer, size))
+            and summary.median
         }
-        if mine is None or not others:
+        if not mine or not mine.median or not others:
             return None
         choose = min if measure.lower_is_better else max
         best = choose(others, key=lambda peer: others[peer])

@@ -142,5 +142,7 @@ def _summary_text(summary: Optional[Summary], measure: Measure) -> str:
 
 def digits(value: float) -> str:
     """Format with three significant digits and without an exponent."""
+    if not value:
+        return "0"
     decimals = max(0, 2 - math.floor(math.log10(value)))
     return f"{value:.{decimals}f}"

@@ -2,6 +2,7 @@
 import pytest
 
 from pfbench import osu
+from pfbench.measures import FILE_WAITS
 
 LATENCY = """\
 # OSU MPI Latency Test v5.7
@@ -71,6 +72,10 @@ UNUSABLE = {
 def test_unusable_output(text, column, reason):
     with pytest.raises(osu.OutputError, match=reason):
         osu.parse(text, {"latency": column})
+
+
+def test_a_count_may_be_zero():
+    assert osu.parse("1  0.0\n", {FILE_WAITS: 1}) == {1: {FILE_WAITS: 0.0}}
 
 
 def test_all_sizes_present():

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from pfbench.measures import BANDWIDTH, LATENCY
+from pfbench.measures import BANDWIDTH, FILE_WAITS, LATENCY
 from pfbench.results import Paired, Results, Sample, geometric_mean, paired
 
 
@@ -21,6 +21,13 @@ def test_median_of_an_even_number(results):
 def test_spread(results):
     made = results(LATENCY, {"a": {1: [8.0, 10.0, 13.0]}})
     assert made.summary(LATENCY, "a", 1).spread == pytest.approx(0.5)
+
+
+def test_counts_of_nothing(results):
+    made = results(FILE_WAITS, {"us": {1: [2.0]}, "none": {1: [0.0]}, "less": {1: [1.0]}})
+    assert made.summary(FILE_WAITS, "none", 1).spread == 0
+    assert made.ratio(FILE_WAITS, "us", ["none", "less"], 1).peer == "less"
+    assert made.ratio(FILE_WAITS, "none", ["us", "less"], 1) is None
 
 
 def test_not_measured(results):
