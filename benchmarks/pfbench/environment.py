@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import shlex
@@ -39,8 +40,10 @@ def describe(
         f"distribution: {_distribution()}",
         f"python: {platform.python_version()}",
         f"mpirun: {_first_line(['mpirun', '--version'], env)}",
-        f"ucx: {_first_line(['ucx_info', '-v'], env)}",
-        f"source: {_revision()}",
+        f"ucx: {_ucx()}",
+        f"libfabric: {_libfabric()}",
+        f"calibrated: {_calibrated(env)}",
+        f"source: {revision(Path(__file__).resolve().parents[2])}",
     ]
     for path in _KERNEL_FILES:
         text = _read(Path(path))
@@ -85,21 +88,53 @@ def _distribution() -> str:
     return "unknown"
 
 
-def _revision() -> str:
-    folder = str(Path(__file__).resolve().parent)
-    command = ["git", "-C", folder, "describe", "--always", "--dirty"]
-    return _first_line(command, os.environ)
+def _ucx() -> str:
+    numbers = [ctypes.c_uint() for _ in range(3)]
+    try:
+        ctypes.CDLL("libucp.so.0").ucp_get_version(*map(ctypes.byref, numbers))
+    except (OSError, AttributeError):
+        return "not found"
+    return ".".join(str(number.value) for number in numbers)
+
+
+def _libfabric() -> str:
+    try:
+        number = ctypes.CDLL("libfabric.so.1").fi_version()
+    except (OSError, AttributeError):
+        return "not found"
+    return f"{number >> 16}.{number & 0xFFFF}"
+
+
+def revision(top: Path) -> str:
+    """The commit; -dirty if a file differs from it, except in doc/, where results are published."""
+    git = ["git", "-C", str(top)]
+    revision = _first_line([*git, "describe", "--always"], os.environ)
+    changed = [*git, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!doc"]
+    return revision + "-dirty" * bool(_lines(changed, os.environ))
+
+
+def _calibrated(env: Mapping[str, str]) -> str:
+    """Does libpf use thresholds that pf_perf --calibrate measured here?"""
+    try:
+        code = subprocess.run(["pf_info", "--calibrated"], env=dict(env), timeout=30).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return "not known"
+    return {0: "yes", 1: "no"}.get(code, "not known")
 
 
 def _first_line(command: list[str], env: Mapping[str, str]) -> str:
+    return (_lines(command, env) or ["not found"])[0].lstrip("# ")
+
+
+def _lines(command: list[str], env: Mapping[str, str]) -> list[str]:
+    """The output of a command; nothing if it fails."""
     try:
         done = subprocess.run(
             command, env=dict(env), capture_output=True, text=True, timeout=30
         )
     except (OSError, subprocess.TimeoutExpired):
-        return "not found"
-    lines = done.stdout.splitlines()
-    return lines[0].lstrip("# ") if done.returncode == 0 and lines else "not found"
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []
 
 
 def _read(path: Path) -> str:

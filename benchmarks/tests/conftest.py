@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from made_up import MadeUp
-from pfbench import hosts, streams
+from pfbench import environment, hosts, streams
 from pfbench.results import Results, Sample
 
 BUILD = Path(os.environ.get("BUILD", "/nonexistent"))
+
+
+@pytest.fixture(autouse=True)
+def committed(monkeypatch):
+    """What tests in this process publish counts as measured with a commit's sources."""
+    monkeypatch.setattr(environment, "revision", lambda top: "abc1234")
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 
 import csv
 import shutil
+import subprocess
 
 import pytest
 
 from pfbench import plot, store, table
 from pfbench.cache_line import CacheLine
+from pfbench.environment import revision
 from pfbench.launch import place
 from pfbench.measures import BANDWIDTH, LATENCY
 
@@ -129,3 +131,22 @@ def test_no_plot_where_all_failed(made, tmp_path):
     made.fail(LATENCY, "vader", "exit code 1")
     made.fail(LATENCY, "exanest", "exit code 1")
     assert plot.draw(made, tmp_path, "exanest", "") is None
+
+
+def test_revision(tmp_path):
+    def git(*arguments):
+        who = ["-c", "user.name=x", "-c", "user.email=x"]
+        subprocess.run(["git", "-C", tmp_path, *who, *arguments], check=True)
+
+    git("init", "-q")
+    for name in ("doc/results.md", "source"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("first")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    clean = revision(tmp_path)
+    (tmp_path / "doc/results.md").write_text("published")
+    (tmp_path / "results").mkdir()
+    assert revision(tmp_path) == clean != "not found"
+    (tmp_path / "source").write_text("second")
+    assert revision(tmp_path) == f"{clean}-dirty"
