@@ -344,19 +344,37 @@ def _ratio(
     return Finding(text, f"{own / other:.3f} of its time", own <= most * other)
 
 
+# For each pager, the thread that supplies the same unit, a page or a block.
+_SAME_UNIT = {
+    "pager": ("userfault", "pages"),
+    "pager-ahead": ("userfault-block", "blocks"),
+    "pager-get": ("userfault-block", "blocks"),
+}
+
+
+def incomplete(runs: Sequence[Run]) -> bool:
+    """Is a repetition missing, which means that a run failed? Only correct results are stored."""
+    cases = {(one.way, one.memory) for one in runs}
+    return len(runs) < len(cases) * len({one.repetition for one in runs})
+
+
 def judge(runs: Sequence[Run], failed: bool) -> list[Finding]:
     searches = sum(len(one.searches) for one in runs)
     found = [
         Finding(
             "every result is correct by Graph500's rules",
-            "a run failed" if failed else f"{searches} searches",
+            "a run failed, or is missing" if failed else f"{searches} searches verified",
             None if not runs and not failed else not failed,
         )
     ]
-    for way in _PAGERS:
+    for way, (peer, unit) in _SAME_UNIT.items():
+        text = f"{way} takes at most 0.5 of the time of {peer} (both {unit})"
+        found.append(_ratio(runs, text, way, peer, 0.5))
+    for way, (same, _) in _SAME_UNIT.items():
         for peer in ("userfault", "userfault-block"):
-            text = f"{way} takes at most 0.5 of the time of {peer}"
-            found.append(_ratio(runs, text, way, peer, 0.5))
+            if peer != same:
+                text = f"{way} takes at most 0.5 of the time of {peer} (other units)"
+                found.append(_ratio(runs, text, way, peer, 0.5))
     for way in (_REMOTE, _HOSTS):
         text = f"{way} takes at most 3 times as long as memory"
         found.append(_ratio(runs, text, way, "memory", 3))
@@ -364,6 +382,26 @@ def judge(runs: Sequence[Run], failed: bool) -> list[Finding]:
         text = f"{way} takes at most as long as mmap, with half of the columns in memory"
         found.append(_ratio(runs, text, way, "mmap", 1, _HALF))
     return found
+
+
+def _processor_time(runs: Sequence[Run]) -> list[str]:
+    """How much more processor time the fastest pager takes than mmap, if both ran."""
+    lines = []
+    for memory, text in ((_ALL, "room for all columns"), (_HALF, "room for half of them")):
+        own, other = (
+            [
+                search.user + search.system
+                for one in runs
+                if (one.way, one.memory) == (way, memory)
+                for search in one.searches
+            ]
+            for way in ("pager-ahead", "mmap")
+        )
+        if own and other:
+            ratio = statistics.median(own) / statistics.median(other)
+            lines.append(f"{ratio:.2f} with {text}")
+    text = f"\nProcessor time of pager-ahead, divided by that of mmap: {', '.join(lines)}"
+    return [text] * bool(lines)
 
 
 _TABLE: tuple[tuple[str, Callable[[Search], float], int], ...] = (
@@ -392,7 +430,7 @@ def render(runs: Sequence[Run], facts: dict[str, str]) -> str:
                 lines.append((way.name, *_cells(same, searches)))
         if some:
             texts += [f"\n{_TITLES[memory]}", *table.columns(lines)]
-    return "\n".join(texts)
+    return "\n".join([*texts, *_processor_time(runs)])
 
 
 _TITLES = {

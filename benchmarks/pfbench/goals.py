@@ -200,25 +200,25 @@ FAULTS = (
           PAGER_RATIO, 0.5),
 )
 
-_NET_PEERS = ("tcp", "ucx", "libfabric")
+NET_PEERS = ("tcp", "ucx", "libfabric")
 _LOSS = measures.LOSS_BANDWIDTH
 HOSTS_COLD = (
     Goal("destination cold, 64 KiB to 1 MiB, at least 1.5 of the bandwidth of the best peer",
-         _COLD, _NET_PEERS, 1.5, 64 * KIB, MIB),
+         _COLD, NET_PEERS, 1.5, 64 * KIB, MIB),
     Goal("destination cold, 4 MiB, at least 4 of the bandwidth of the best peer",
-         _COLD, _NET_PEERS, 4.0, 4 * MIB, 4 * MIB),
+         _COLD, NET_PEERS, 4.0, 4 * MIB, 4 * MIB),
 )
 _HOSTS_LATENCY = (
     Goal("latency, 1 B to 8 KiB, at most 0.75 of the best of tcp, ucx and libfabric, "
          "or at most 1.15 of limit",
-         measures.LATENCY, _NET_PEERS, 0.75, 1, 8 * KIB,
+         measures.LATENCY, NET_PEERS, 0.75, 1, 8 * KIB,
          bound=Bound(hosts.LIMIT.name, 1.15)),
     Goal("latency, 16 KiB to 256 KiB, at most 0.85 of the best peer",
-         measures.LATENCY, _NET_PEERS, 0.85, 16 * KIB, 256 * KIB),
+         measures.LATENCY, NET_PEERS, 0.85, 16 * KIB, 256 * KIB),
 )
 _HOSTS_OTHERS = (
     Goal("message rate, 1 byte, at least 10 of the best peer",
-         measures.RATE, _NET_PEERS, 10.0, 1, 1),
+         measures.RATE, NET_PEERS, 10.0, 1, 1),
     *(
         Limit(f"bandwidth, {percent} % packet loss, at least {limit} of that without loss",
               Figure((_LOSS[percent],), over=_LOSS["0"]),
@@ -234,7 +234,7 @@ def between_hosts(mtu: int) -> Sequence[Union[Goal, Limit]]:
     longest = 2.5 if mtu <= 1500 else 4.0
     bandwidth = tuple(
         Goal(f"bandwidth, {text}, at least {limit:g} of the best peer, or at least 0.9 of limit",
-             measures.BANDWIDTH, _NET_PEERS, limit, size, size,
+             measures.BANDWIDTH, NET_PEERS, limit, size, size,
              bound=Bound(hosts.LIMIT.name, 0.9))
         for text, limit, size in (
             ("64 KiB", 1.5, 64 * KIB),

@@ -24,7 +24,7 @@ Controllers (ASPLOS'17; memory overcommitment, cold receive buffers) and PFF-UIN
 (forwarded page faults, breadth-first search). The steps:
 
   faults      benchmarks/faults: pinning, pre-faulting, page faults; a pager
-  hosts       benchmarks/faults --hosts: cold buffers, with and without loss
+  hosts       benchmarks/faults --hosts: buffers that are cold or in a file, loss
   overcommit  key-value servers in a memory cgroup that holds half of them
   bfs         benchmarks/bfs --hosts: a graph whose pages are brought in several ways
 
@@ -47,14 +47,15 @@ class Step:
     file: str = "summary.csv"
 
 
-_ONE_HOST = "--ways exanest,prefault,pin,pin-cache --max 4M"
+# Page faults, without huge pages, without page faults, and peers.
+_ONE_HOST = "--ways exanest,ahead,prefault,pin,pin-cache,vader,ucx --max 4M"
 STEPS = (
     Step(
         "faults",
         f"faults {_ONE_HOST} --tests cold-latency,cold-bandwidth,minor,pager",
         faults.main,
     ),
-    Step("hosts", "faults --hosts --tests cold-bandwidth,cold-loss-1", faults.main),
+    Step("hosts", "faults --hosts --tests cold-bandwidth,cold-loss-1,file-bandwidth", faults.main),
     Step("overcommit", "papers --steps overcommit", None, overcommit.FILE),
     Step("bfs", "bfs --hosts", bfs.main, "bfs.csv"),
 )
@@ -103,9 +104,6 @@ def run(options: argparse.Namespace) -> int:
     if options.publish and code:
         raise ValueError("a step failed: not published; repeat it with --steps and --out")
     if options.publish and not folder.samefile(document.FOLDER):
-        # Not beside other figures, if they cannot be drawn again.
-        for plot in document.FOLDER.glob(f"{document.NAME}-*.svg"):
-            plot.unlink()
         print(document.publish(document.steps(folder), document.read_facts(folder)))
     return code
 
@@ -126,11 +124,11 @@ def _measure(
         with open(folder / step.name / "output.txt", "w") as output:
             with contextlib.redirect_stdout(output):
                 codes.append(_run(step, setup, options, folder / step.name))
+        took = time.monotonic() - start
         with open(folder / step.name / "environment.txt", "a") as file:
-            file.write(f"command: {command}\n")
-        took = clock(time.monotonic() - start)
+            file.write(f"command: {command}\nduration: {took:.0f} s\n")
         end = f"FAILED, exit code {codes[-1]}" if codes[-1] else "done"
-        print(f"[{number}/{len(chosen)}] {step.name}: {end}, {took}", file=sys.stderr)
+        print(f"[{number}/{len(chosen)}] {step.name}: {end}, {clock(took)}", file=sys.stderr)
         if codes[-1] == 130:
             return 130
     # The other steps were run.
