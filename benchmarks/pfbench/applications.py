@@ -86,7 +86,14 @@ def parser() -> argparse.ArgumentParser:
         metavar="LIST",
         help="numbers of ranks, separated by commas (default 2)",
     )
-    cli.add_hosts(what, "each rank on a host of its own, made on this machine (tests/hosts)")
+    cli.add_hosts(what, "the ranks on several hosts made on this machine (tests/hosts)")
+    what.add_argument(
+        "--per-host",
+        type=cli.positive,
+        default=1,
+        metavar="N",
+        help="with --hosts: so many ranks on each host (default 1)",
+    )
     cli.add_mtu(what)
     cli.add_list(
         what,
@@ -109,7 +116,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    options = parser().parse_args(arguments)
+    parse = parser()
+    options = parse.parse_args(arguments)
+    if options.per_host > 1 and not options.hosts:
+        parse.error("--per-host is for --hosts")
     options.command = cli.command("applications", arguments)
     return cli.guarded("applications", lambda: run(options))
 
@@ -120,7 +130,11 @@ def run(options: argparse.Namespace) -> int:
     known_ones = packaged.APPLICATIONS
     chosen = cli.named("--applications", options.applications, known_ones, known_ones)
     setup = Setup(options.build)
-    known = hosts.TRANSPORTS if options.hosts else KNOWN
+    per_host = options.per_host
+    if options.hosts and any(n % per_host for n in ranks):
+        raise cli.Unusable(f"-n {options.n} cannot be divided into {per_host} ranks a host")
+    between = hosts.TRANSPORTS if per_host == 1 else hosts.WITH_SHARED_MEMORY
+    known = between if options.hosts else KNOWN
     peers = cli.named("--transports", options.transports, known, setup.default(known))
     peers += [transports.custom(text) for text in options.add]
     if KNOWN[0] in peers:
@@ -129,14 +143,14 @@ def run(options: argparse.Namespace) -> int:
     for line in absent(missing):
         print(line, file=sys.stderr)
     rows = [
-        Row(each, n, hosts=n if options.hosts else 1)
+        Row(each, n, hosts=n // per_host if options.hosts else 1)
         for each in chosen
         if each not in missing
         for n in ranks
     ]
     if not rows:
         raise cli.Unusable("no application is installed")
-    with _made(options, max(ranks)) as made:
+    with _made(options, max(row.hosts for row in rows)) as made:
         with tempfile.TemporaryDirectory(prefix="applications-") as work:
             runs = Runs(setup, made, Path(work), options)
             return _measure(runs, rows, peers, options)
@@ -232,7 +246,7 @@ class Runs:
         application = row.application
         arguments = application.prepare(folder, self._depth, row.ranks)
         command = [
-            *self._mpirun(row.ranks, transport),
+            *self._mpirun(row, transport),
             *(sys.executable, "-IS", str(_USAGE), str(folder)),
             *(application.standard_input, str(application.path()), *arguments),
         ]
@@ -246,13 +260,13 @@ class Runs:
         # Some programs print their results to standard error.
         return shown, Finished(outcome.output + outcome.errors, folder)
 
-    def _mpirun(self, ranks: int, transport: Transport) -> list[str]:
+    def _mpirun(self, row: Row, transport: Transport) -> list[str]:
         if self._made and transport is not _ALONE:
-            names = ",".join(f"h{number}" for number in range(ranks))
-            launcher = [*self._made.placement.launcher, "-n", str(ranks), "--host", names]
+            names = ",".join(f"h{number}" for number in range(row.hosts))
+            launcher = [*self._made.placement.launcher, "-n", str(row.ranks), "--host", names]
         else:
-            placement = launch.place(ranks, self._cores)
-            launcher = [*placement.launcher, "-n", str(ranks), *placement.arguments]
+            placement = launch.place(row.ranks, self._cores)
+            launcher = [*placement.launcher, "-n", str(row.ranks), *placement.arguments]
         return [*launcher, *transport.mca(False)]
 
 
@@ -305,7 +319,7 @@ def _measure(
     text = application_results.render(results, rows, done)
     facts = {
         "command": options.command,
-        "hosts": f"one for each rank, MTU {options.mtu}" if options.hosts else "1",
+        "hosts": f"{options.per_host} ranks on each, MTU {options.mtu}" if options.hosts else "1",
         "inputs": options.depth,
         "repetitions": str(repetitions),
         "duration": f"{time.monotonic() - start:.0f} s",

@@ -46,18 +46,6 @@ _COLL_SM = Transport(
 _ON_ONE_HOST = (*KNOWN, _COLL_SM)
 
 
-def _between_hosts(known: Transport) -> Transport:
-    """With shared memory between the ranks of a host."""
-    if known.name == "tcp":
-        return replace(known, arguments=(*OB1, "tcp,vader,self"))
-    if known.name == "ucx":
-        return replace(known, arguments=(*known.arguments[:-1], "UCX_TLS=tcp,sm,self"))
-    return known
-
-
-_BETWEEN_HOSTS = tuple(map(_between_hosts, hosts.TRANSPORTS))
-
-
 def parser() -> argparse.ArgumentParser:
     parse = cli.parser("collectives", _ABOUT, comparison.EXIT_CODES)
     what = parse.add_argument_group("what to measure")
@@ -81,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
         who,
         "--transports",
         [known.name for known in _ON_ONE_HOST],
-        f"; with --hosts: {' '.join(known.name for known in _BETWEEN_HOSTS)} "
+        f"; with --hosts: {' '.join(known.name for known in hosts.WITH_SHARED_MEMORY)} "
         "(default: those that ompi_info shows)",
     )
     how = parse.add_argument_group("programs and results")
@@ -102,7 +90,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
     setup = Setup(options.build)
-    known = _BETWEEN_HOSTS if options.hosts else _ON_ONE_HOST
+    known = hosts.WITH_SHARED_MEMORY if options.hosts else _ON_ONE_HOST
     chosen = cli.named("--transports", options.transports, known, setup.default(known))
     counts = cli.counts("-n", options.n, 1000) if options.n else _counts(options)
     tests = cli.named("--tests", options.tests, COLLECTIVES, COLLECTIVES)

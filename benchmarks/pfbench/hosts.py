@@ -31,6 +31,18 @@ TRANSPORTS = (
         optional=True,
     ),
 )
+
+
+def _with_shared_memory(known: Transport) -> Transport:
+    if known.name == "tcp":
+        return replace(known, arguments=(*OB1, "tcp,vader,self"))
+    if known.name == "ucx":
+        return replace(known, arguments=(*known.arguments[:-1], "UCX_TLS=tcp,sm,self"))
+    return known
+
+
+# The same where several ranks are on a host.
+WITH_SHARED_MEMORY = tuple(map(_with_shared_memory, TRANSPORTS))
 # What UDP sockets reach without a transport above them.
 LIMIT = Transport(
     "limit",

@@ -606,17 +606,24 @@ def test_wrong_result_of_a_peer(made_up, command):
     assert "failed" in (made_up.out / "tables.txt").read_text()
 
 
-@pytest.mark.parametrize("where", [[], ["--hosts"]])
-def test_real_run(build, request, tmp_path, where):
+@pytest.mark.parametrize("wrong", [["--per-host", "2"], ["--hosts", "-n", "3", "--per-host", "2"]])
+def test_ranks_that_no_hosts_can_have(command, wrong):
+    try:
+        assert command(*wrong) == 2
+    except SystemExit as error:
+        assert error.code == 2
+
+
+def test_real_run(build, real_hosts, tmp_path):
     if not LAMMPS.path():
         pytest.skip("LAMMPS is not installed (Debian: lammps)")
-    if where:
-        request.getfixturevalue("real_hosts")
     options = ["--build", str(build), "--out", str(tmp_path), "--quick", "-r", "1"]
-    options += ["--applications", LAMMPS.name, "--transports", "exanest,tcp", *where]
+    options += ["--applications", LAMMPS.name, "--transports", "exanest,tcp"]
+    options += ["--hosts", "-n", "4", "--per-host", "2"]
     assert applications.main(options) == 0
     made_rows = rows(tmp_path, "applications.csv")
     assert [row["transport"] for row in made_rows] == ["exanest", "tcp"]
+    assert {(row["ranks"], row["hosts"]) for row in made_rows} == {("4", "2")}
     for row in made_rows:
         # Two ranks with libmpi have more than 20 MiB; exanest locks nothing.
         assert int(row["resident_kib"]) > 20 << 10
