@@ -55,7 +55,7 @@ class Setting:
         return f"{self.ranks} rank{'s' * (self.ranks > 1)}" + (f" on {self.hosts} hosts" if self.hosts > 1 else "")
 
 
-# The settings of the goal. The command gives each rank a host of its own, or all ranks one.
+# The settings of the goal: hosts, ranks.
 SETTINGS = tuple(Setting(*each) for each in ((1, 2), (1, 4), (2, 2), (2, 4), (4, 4)))
 
 
@@ -203,17 +203,18 @@ class Comparison:
 
 def compare(results: Results, row: Row, quantity: str) -> Optional[Comparison]:
     """
-    With the peer of the largest ratio, by the median of the repetitions. The peer with the smallest
-    median may be one whose repetitions met a better state of the machine. None: no peer to compare.
+    With the peer of the largest ratio, by the median of the repetitions, of those that exanest is certainly
+    slower than, if there are any. The peer with the smallest median may be one whose repetitions met a
+    better state of the machine. None: no peer to compare.
     """
     measure = row.measure(quantity)
-    ratios = {
-        name: ratio
+    compared = [
+        Comparison(row, name, ratio)
         for name in sorted(results.transports)
         if name != SUBJECT and (ratio := results.paired(measure, SUBJECT, name, row.ranks))
-    }
-    peer = max(ratios, key=lambda name: ratios[name].median, default=None)
-    return Comparison(row, peer, ratios[peer]) if peer else None
+    ]
+    certain = [one for one in compared if one.clear and one.ratio.median > 1 + SLOWER]
+    return max(certain or compared, key=lambda one: one.ratio.median, default=None)
 
 
 @dataclass(frozen=True)
@@ -230,8 +231,13 @@ class Finding:
     short: Sequence[Comparison]
     failed: Sequence[Row]
 
+    @property
+    def faster_applications(self) -> int:
+        """How many have a faster row: it may be a part."""
+        return _applications(self.faster)
+
     def summary(self) -> str:
-        count = _applications(self.faster)
+        count = self.faster_applications
         parts = [
             f"{len(self.slower)} of {len(self.judged)} slower than the best peer by more than "
             f"{SLOWER:.0%}",

@@ -42,7 +42,8 @@ _USAGE = Path(__file__).resolve().with_name("rank_usage.py")
 _ALONE = Transport("alone", ("--mca", "pml", "ob1", "--mca", "btl", "self"), ("", ""))
 # Lines after an error that do not tell it: of mpirun, and of backtraces.
 _NO_REASON = re.compile(
-    r"mpirun detected that|the job to be terminated|a non-zero exit code|Process name:|Exit code:"
+    r"\w+ detected that one or more processes|the job to be terminated|a non-zero exit code"
+    r"|Process name:|Exit code:|^\s*Proc: \[|^\s*Errorcode:"
     r"|MPI_ABORT|with errorcode|You may or may not see|exactly when Open MPI kills"
     r"|^#\d+ |[Bb]acktrace|\] \[ ?\d+\] |\*\*\* (Process received|End of error)"
     r"|Signal code:|Failing at address:"
@@ -126,6 +127,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
+    if options.publish:
+        document.check_source()
     ranks = cli.counts("-n", options.n, 64)
     known_ones = packaged.APPLICATIONS
     chosen = cli.named("--applications", options.applications, known_ones, known_ones)
@@ -133,6 +136,8 @@ def run(options: argparse.Namespace) -> int:
     per_host = options.per_host
     if options.hosts and any(n % per_host for n in ranks):
         raise cli.Unusable(f"-n {options.n} cannot be divided into {per_host} ranks a host")
+    if options.hosts and any(n < 2 * per_host for n in ranks):
+        raise cli.Unusable(f"-n {options.n}: --hosts needs ranks for two hosts at least")
     between = hosts.TRANSPORTS if per_host == 1 else hosts.WITH_SHARED_MEMORY
     known = between if options.hosts else KNOWN
     peers = cli.named("--transports", options.transports, known, setup.default(known))

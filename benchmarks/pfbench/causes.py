@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Optional, Sequence
@@ -50,7 +51,11 @@ def read(path: Path) -> list[Cause]:
     wrong = [row for row in rows if len(row) != len(names)]
     if wrong or rows[:1] != [names]:
         raise ValueError(f"{path}: give the columns {', '.join(names)} in each line")
-    return [Cause(*row) for row in rows[1:]]
+    known = [Cause(*row) for row in rows[1:]]
+    for each in known:
+        if not re.fullmatch(r"(\d+-\d+)?", each.sizes):
+            raise ValueError(f"{path}: sizes '{each.sizes}': give two numbers of bytes, as 8-65536")
+    return known
 
 
 def find(known: Sequence[Cause], setting: object, row: str, size: int = 0) -> str:

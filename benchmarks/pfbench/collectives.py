@@ -89,6 +89,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
+    if options.publish:
+        document.check_source()
     setup = Setup(options.build)
     known = hosts.WITH_SHARED_MEMORY if options.hosts else _ON_ONE_HOST
     chosen = cli.named("--transports", options.transports, known, setup.default(known))

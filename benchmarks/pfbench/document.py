@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Iterable, Mapping, Optional, Sequence
 
-from . import application_results, bfs, causes, collective_results, goals, measures, overcommit
-from . import plot, table
+from . import application_results, bfs, causes, collective_results, environment, goals, measures
+from . import overcommit, plot, table
 from .application_results import CPU, RESIDENT, TIME, Failure, Row, Run, Setting
 from .collective_results import Point as Collective
 from .measures import Measure
@@ -35,7 +35,7 @@ _FACTS = (
     *("date", "source", "cpu", "cpus usable", "memory", "kernel", "mpirun"),
     *("distribution", "ucx", "libfabric", "calibrated", "duration"),
     *("cache line at the start", "cache line at the end", HUGE_PAGES),
-    *("graph", "half of the columns in memory", "overcommitment", "command"),
+    *("graph", "half of the columns in memory", "overcommitment", "command", "exit code"),
     "inputs",
 )
 _WARM, _COLD = "none", "destination"
@@ -163,7 +163,8 @@ Packaged programs over exanest and the other transports of Open MPI, which have 
 turns. The programs are unmodified; mpi4py and hdf5 are packaged libraries, used by scripts of this
 project ([inputs](../benchmarks/inputs)). **ratio** is the median of the ratios of exanest and a
 peer in each repetition, in brackets its confidence interval (sign test, 93 %; 0 to inf: fewer than
-five repetitions). **best peer** is the peer with the largest ratio. A program that times its parts
+five repetitions). **best peer** is the peer with the largest ratio, of those that exanest is certainly
+slower than if there are any. With several ranks on a host, tcp and ucx use shared memory in it. A program that times its parts
 is judged by these, if they last {1000 * application_results.SHORT:.0f} ms or longer.
 CPU time and resident memory are sums over the ranks, locked memory is the most of any rank; each
 first over exanest, then over the best peer.
@@ -254,20 +255,31 @@ def remove(folder: Path, step: str) -> None:
 def publish(files: Mapping[str, Path], facts: Mapping[str, Mapping[str, str]]) -> Path:
     """
     Add files and facts to what is published, and write the document again; returns its path. Raises
-    ValueError if something was measured with sources that no commit has.
+    ValueError if a step failed or was measured with sources that no commit has.
     """
     for step, of in facts.items():
-        if of.get("source", "").endswith("-dirty"):
-            raise ValueError(
-                f"not published: the source of {step} is {of['source']}, which is no commit: "
-                "commit the changes, then measure again"
-            )
+        _check_source(f"the source of {step}", of.get("source", ""))
+        if of.get("exit code", "0") != "0":
+            raise ValueError(f"not published: {step} ended with exit code {of['exit code']}")
+    causes.read(FOLDER / data_name(_CAUSES))
+    add(FOLDER, files, facts)
     if {"faults", "overcommit"} & files.keys():
         # Not beside other figures, if they cannot be drawn again.
         for path in FOLDER.glob(f"{NAME}-*.svg"):
             path.unlink()
-    add(FOLDER, files, facts)
     return write(FOLDER)
+
+
+def check_source() -> None:
+    """Raises ValueError if what is measured now could not be published."""
+    _check_source("the source", environment.revision(FOLDER.parent))
+
+
+def _check_source(what: str, source: str) -> None:
+    if source.endswith("-dirty"):
+        raise ValueError(
+            f"not published: {what} is {source}, which is no commit: commit the changes, then measure"
+        )
 
 
 def publish_applications(folder: Path) -> Path:
@@ -643,7 +655,8 @@ def _bfs(data: Data) -> list[str]:
         return [*lines, _ABSENT]
     names = ("graph", "half of the columns in memory")
     facts = {name: data.facts["bfs"][name] for name in names if name in data.facts["bfs"]}
-    found = bfs.judge(data.searches, bfs.incomplete(data.searches))
+    failed = data.facts["bfs"].get("exit code", "0") != "0" or bfs.incomplete(data.searches)
+    found = bfs.judge(data.searches, failed)
     missed = [f"{finding.text}: {finding.measured}" for finding in found if finding.met is False]
     if missed:
         data.slower.append(f"Section 3, breadth-first search, misses: {'; '.join(missed)}")

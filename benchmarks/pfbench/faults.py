@@ -33,10 +33,7 @@ results/DATE-TIME below the current folder or where --out says.
 _SWAP_TEST = "beside-swap"
 # Sizes of the tables on the terminal.
 _SIZES = (4 * KIB, 64 * KIB, 512 * KIB, 4 * MIB, 64 * MIB)
-_BETWEEN_HOSTS = (
-    *(measures.COLD_LOSS_BANDWIDTH, measures.FILE_BANDWIDTH),
-    *(measures.FILE_WAITS, measures.FILE_NACKS),
-)
+_BETWEEN_HOSTS = (measures.COLD_LOSS_BANDWIDTH, measures.FILE_BANDWIDTH)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -148,6 +145,15 @@ def show(results: Results) -> None:
         for measure in _BETWEEN_HOSTS
         if results.sizes(measure)
     ]
+    # Only these ways count.
+    files = [
+        (f"{size_text(size)}, {way}", way, size)
+        for size in results.sizes(measures.FILE_WAITS)
+        for way in (SUBJECT, "backup")
+        if way in results.transports
+    ]
+    counts = (("waited", measures.FILE_WAITS), ("NACKs", measures.FILE_NACKS))
+    texts.append(table.grid(results, "Destination a file: blocks for each message", files, counts))
     for text in filter(None, texts):
         print("\n" + text)
 

@@ -93,6 +93,8 @@ def run(options: argparse.Namespace) -> int:
     if options.stored:
         folder, code = options.stored, 0
     else:
+        if options.publish:
+            document.check_source()
         chosen = cli.named("--steps", options.steps, STEPS, STEPS)
         # Raises an error here rather than in each step.
         setup = Setup(options.build)
@@ -126,7 +128,7 @@ def _measure(
                 codes.append(_run(step, setup, options, folder / step.name))
         took = time.monotonic() - start
         with open(folder / step.name / "environment.txt", "a") as file:
-            file.write(f"command: {command}\nduration: {took:.0f} s\n")
+            file.write(f"command: {command}\nduration: {took:.0f} s\nexit code: {codes[-1]}\n")
         end = f"FAILED, exit code {codes[-1]}" if codes[-1] else "done"
         print(f"[{number}/{len(chosen)}] {step.name}: {end}, {clock(took)}", file=sys.stderr)
         if codes[-1] == 130:

@@ -309,6 +309,15 @@ def test_the_best_peer_has_the_largest_ratio():
     assert application_results.compare(alone, row, application_results.TIME) is None
 
 
+def test_a_certain_loss_is_not_hidden_by_a_larger_one_that_may_be_chance():
+    row = Row(made("a"), 2)
+    done = runs(row, "exanest", [1.06] * 5) + runs(row, "tcp", [1.0] * 5)
+    done += runs(row, "vader", [0.98, 0.98, 0.98, 0.98, 1.18])
+    results = application_results.collect(done, [], ["exanest", "tcp", "vader"])
+    (lost,) = application_results.goal(results, [row]).slower
+    assert lost.peer == "tcp"
+
+
 def test_parts_are_not_applications():
     row = Row(HPCC, 2)
     done = [
@@ -522,9 +531,26 @@ the job to be terminated. The first process to do so was:
 """
 
 
+# Of Open MPI 5.0.
+FAILED = """\
+ARMCI DASSERT fail
+--------------------------------------------------------------------------
+MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD
+  Proc: [[51346,1],0]
+  Errorcode: -1
+--------------------------------------------------------------------------
+prterun detected that one or more processes exited with non-zero status,
+thus causing the job to be terminated. The first process to do so was:
+
+   Process name: [prterun-x-1@1,0]
+   Exit code:    255
+"""
+
+
 @pytest.mark.parametrize(
     "output, errors, text",
     [
+        ("", FAILED, "code 1: ARMCI DASSERT fail"),
         ("", ABORT, "code 1: ARMCI DASSERT fail"),
         ("", CRASH, f"code 1: {CRASH.splitlines()[0]}"),
         # What the program prints, if the errors are mpirun's.
@@ -606,7 +632,8 @@ def test_wrong_result_of_a_peer(made_up, command):
     assert "failed" in (made_up.out / "tables.txt").read_text()
 
 
-@pytest.mark.parametrize("wrong", [["--per-host", "2"], ["--hosts", "-n", "3", "--per-host", "2"]])
+@pytest.mark.parametrize("wrong", [["--per-host", "2"], ["--hosts", "-n", "3", "--per-host", "2"],
+                                   ["--hosts", "-n", "2", "--per-host", "2"]])
 def test_ranks_that_no_hosts_can_have(command, wrong):
     try:
         assert command(*wrong) == 2

@@ -133,6 +133,7 @@ def test_no_plot_where_all_failed(made, tmp_path):
     assert plot.draw(made, tmp_path, "exanest", "") is None
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 def test_revision(tmp_path):
     def git(*arguments):
         who = ["-c", "user.name=x", "-c", "user.email=x"]

@@ -206,6 +206,9 @@ def test_causes(folder):
     path.write_text(head + "2 ranks,lammps-lj\n")
     with pytest.raises(ValueError, match="results-causes.csv: give the columns setting, row,"):
         document.write(folder)
+    path.write_text(head + "4 ranks,bcast,8-64K,x,,,\n")
+    with pytest.raises(ValueError, match="results-causes.csv: sizes '8-64K'"):
+        document.write(folder)
 
 
 @pytest.fixture
@@ -256,15 +259,26 @@ def test_publishing_papers_keeps_other_figures(folder, published, tmp_path, caps
     assert (published / "results.md").read_text() == text
 
 
-def test_sources_without_a_commit_are_not_published(published, tmp_path, capsys):
+@pytest.mark.parametrize("fact, reason", [
+    ("source: abc-dirty", "applications, 2 ranks is abc-dirty.*commit the changes"),
+    ("exit code: 1", "applications, 2 ranks ended with exit code 1"),
+])
+def test_what_is_not_published(published, tmp_path, fact, reason):
     before = (published / "results-bfs.csv").read_text()
     folder = run_folder(tmp_path / "1", {Row(LAMMPS, 2): FAST}, "first")
     with open(folder / "environment.txt", "a") as file:
-        file.write("source: abc-dirty\n")
-    with pytest.raises(ValueError, match="applications, 2 ranks is abc-dirty.*commit the changes"):
+        file.write(f"{fact}\n")
+    with pytest.raises(ValueError, match=reason):
         document.publish_applications(folder)
     assert not (published / "results-applications.csv").exists()
     assert (published / "results-bfs.csv").read_text() == before
+
+
+def test_nothing_is_measured_that_cannot_be_published(made_up, monkeypatch, capsys):
+    monkeypatch.setattr(document.environment, "revision", lambda top: "abc-dirty")
+    assert papers.main(["--publish", "--out", str(made_up.out)]) == 2
+    assert "the source is abc-dirty" in capsys.readouterr().err
+    assert not made_up.out.exists()
 
 
 def add_programs(made_up):

@@ -188,6 +188,8 @@ def test_pages_of_a_file_are_waited_for(build, run, on_disk, monkeypatch):
     options = ["--mca", "pml", "ob1", "--mca", "btl", "exanest,self"]
     arguments = ["-m", "1M:1M", "-W", "4", "-i", "3", "-c", "--waits", "--cold", "destination,file"]
     outcome = run("bw", *arguments, options=options)
+    if "stay in memory" in outcome.errors:
+        pytest.skip("the build is in memory")
     assert outcome.failure == "", outcome.errors
     columns = {"touched": 2, "file": 5}
     line = next(line for line in outcome.output.splitlines() if line.startswith("1048576"))

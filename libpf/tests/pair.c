@@ -122,8 +122,8 @@ static enum pair_mode mode_of(const struct CMUnitTest *test_case)
 
 /*
  * Whether a mode is the default. With PF_TRANSPORT=device the engine moves all blocks, whatever
- * share_min and single_copy are: see choose_route in host/peer.c. Between hosts there are no rings and
- * no runs, and ring_size is only the limit of pf_send.
+ * share_min and single_copy are: see choose_route in host/peer.c. single_copy, share_min, run_max and
+ * ring_memory are options of the host transport; between hosts ring_size is only the limit of pf_send.
  */
 static bool is_default(enum pair_mode mode)
 {

@@ -89,6 +89,7 @@ static void test_sizes(void **state)
 	const size_t around[] = {
 		8,
 		4096,
+		8192,
 		options->ring_size / 4,
 		options->block_size,
 		MIB + 3,
