@@ -55,7 +55,11 @@ STEPS = (
         f"faults {_ONE_HOST} --tests cold-latency,cold-bandwidth,minor,pager",
         faults.main,
     ),
-    Step("hosts", "faults --hosts --tests cold-bandwidth,cold-loss-1,file-bandwidth", faults.main),
+    Step(
+        "hosts",
+        "faults --hosts --tests cold-latency,cold-bandwidth,cold-loss-1,file-bandwidth",
+        faults.main,
+    ),
     Step("overcommit", "papers --steps overcommit", None, overcommit.FILE),
     Step("bfs", "bfs --hosts", bfs.main, "bfs.csv"),
 )

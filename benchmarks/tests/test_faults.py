@@ -70,7 +70,8 @@ def test_between_hosts(made_up, monkeypatch):
     options = ["--quick", "-r", "1", "--hosts"]
     assert faults.main([*made_up.folders(), *options]) == 0
     runs = [call for call in made_up.hosts_calls() if "/latency " in call]
-    assert len(runs) == 3
+    # exanest in four modes, and two peers.
+    assert len(runs) == 6
     # To keep blocks differs only where blocks have to wait.
     kept = [call for call in made_up.hosts_calls() if "btl_exanest_net_fault 1" in call]
     assert kept and all("--cold file --waits" in call for call in kept)
@@ -108,7 +109,7 @@ def test_a_cost_cannot_be_measured(made_up):
         "--tests nonsense",
         "--max 1 --tests minor",
         "-r 0",
-        "--hosts --ways pin",
+        "--hosts --ways vader",
         "--hosts --tests minor",
         "--hosts --zram",
     ],

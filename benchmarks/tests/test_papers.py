@@ -55,6 +55,7 @@ def folder(tmp_path):
     summary(
         tmp_path / "results-hosts.csv",
         [(cold, "exanest", MIB, 500.0), (cold, "backup", MIB, 1111.0), (cold, "tcp", MIB, 1000.0)]
+        + [(cold, "pin", MIB, 250.0)]
         + [("bandwidth-file", "exanest", MIB, 4000.0), ("bandwidth-file", "backup", MIB, 3000.0)]
         + [("bandwidth-file", "ucx", MIB, 2000.0), ("waits-file", "exanest", MIB, 64.0)]
         + [("bandwidth-cold-loss-1", "exanest", 512 * KIB, 90.0)]
@@ -90,6 +91,7 @@ def test_document(folder):
         "| fresh: pre-faulted | 4.00 (30%) |",
         "Of the 32 ratios with a published figure: 24 met, 0 undecided, 8 not met.",
         "Of the 17 others, where to be met is: not slower: 12 met, 1 undecided, 4 not met.",
+        "Of the 1 ratios with a published figure: 1 met, 0 undecided, 0 not met.",
         "takes 2.00 us longer than a warm one; the kernel's own page fault takes 0.50 us",
         "over pinning: 2.00, **met**. Published: 1.46.",
         "| paced | 8 | 4 | 40,000 | 8 | 80,000 | 6.2% | 2.00, **met** |",
@@ -113,7 +115,7 @@ def test_document(folder):
         "; huge pages: madvise; took 9 s.",
         "graph: scale 10",
         "\nMeasured on A (2 processors) for sections 1, 3.\n",
-        "\n- Section 1: 8 of 32 published ratios not met; latency, reused 4 K 2.00 of pinned for",
+        "\n- Section 1, one host: 8 of 32 published ratios not met; latency, reused 4 K 2.00 of pinned for",
         "\n- Section 2, overcommitment: unpaced, 8 instances: 0.50 of pinned.\n",
         "\n- Section 2, between hosts: cold 1 M 0.50 of tcp",
         "\n- Section 3, a forwarded page fault: 2.00 of a thread that spins.\n",
