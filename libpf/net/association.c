@@ -529,20 +529,23 @@ struct path_events association_events(struct net_association *association)
 	return (struct path_events){ taken, lost, spurious, association };
 }
 
-void association_unsent(struct net_association *association, unsigned path, uint64_t number,
-			uint32_t count, bool was_unreadable)
+void association_unsent(struct net_association *association, const struct net_batch *batch,
+			bool was_unreadable)
 {
+	uint64_t target = association->shared->options.queue_target;
 	struct path_events events = association_events(association);
-	unsigned i;
+	struct path *path = association->paths[batch->path];
 
+	/* One at rest has nothing under way, and may owe an acknowledgement all the same. */
+	if (batch->owed.due != NET_NEVER)
+		window_unsent(&path->window, &batch->owed);
+	if (association->state != OPEN || !association->busy)
+		return;
+	if (batch->probe)
+		mtu_unsent(&path->mtu);
 	if (was_unreadable)
 		events.lost = unreadable;
-	path_unsent(association->paths[path], number, count, &events);
-	/* There may have been acknowledgements in it. */
-	for (i = 0; i < NET_PATHS_MOST; i++) {
-		if (association->paths[i] && association->paths[i]->window.next)
-			association->paths[i]->window.due = association->shared->now;
-	}
+	path_unsent(path, batch->number, batch->count, target, &events);
 }
 
 bool association_owes(const struct net_association *association, uint64_t time)

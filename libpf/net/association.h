@@ -116,9 +116,9 @@ const char *association_unanswered(const struct net_association *association);
 /* Sent something that wants an answer. */
 void association_asked(struct net_association *association, uint64_t now);
 void association_heard(struct net_association *association, uint64_t now);
-/* Packets count of a path, from number on, were not sent. */
-void association_unsent(struct net_association *association, unsigned path, uint64_t number,
-			uint32_t count, bool unreadable);
+/* These packets were not sent. */
+void association_unsent(struct net_association *association, const struct net_batch *batch,
+			bool unreadable);
 /* What the paths' events do to it. It is busy. */
 struct path_events association_events(struct net_association *association);
 /*

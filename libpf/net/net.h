@@ -343,6 +343,13 @@ void net_misplaced(struct net_core *core);
 /* Of each packet its header and its payload, which in two of them may be in three pieces. */
 #define NET_VECTORS_MOST (2 * NET_BATCH_MOST + 4)
 
+/* What an acknowledgement took from the window of its path, for when it is not sent. */
+struct net_owed {
+	uint64_t due;       /* when it was; NET_NEVER: the batch has none */
+	uint64_t forgotten; /* lowest of the numbers that it was to be the last to tell of */
+	uint32_t unacknowledged;
+};
+
 /* Packets to send to one endpoint in one call. */
 struct net_batch {
 	struct net_endpoint to;
@@ -355,6 +362,7 @@ struct net_batch {
 	/* The core's own. */
 	uint32_t association, path;
 	uint64_t number;
+	struct net_owed owed; /* by its acknowledgement */
 	uint32_t used;
 	_Alignas(8) uint8_t slab[8192];
 	/* The caller's: NET_BATCH_BYTES + 2048, aligned to 8. With NET_AUTH_HEADER: NULL. */

@@ -180,7 +180,7 @@ static void put_acknowledgement(struct draft *draft, uint64_t now)
 
 	if (draft->path->window.due == NET_NEVER)
 		return;
-	window_acknowledge(&draft->path->window, now, &frame);
+	window_acknowledge(&draft->path->window, now, &frame, &draft->batch->owed);
 	frame.ack.path = (uint8_t)draft->number;
 	draft_frame(draft, &frame);
 	/* At rest, too: the word of it that was lost may be what the peer waits for. */
@@ -455,6 +455,7 @@ void output_batch(struct net_batch *batch, struct net_association *association, 
 
 	batch->count = batch->length = batch->used = batch->vectors = 0;
 	batch->probe = false;
+	batch->owed.due = NET_NEVER;
 	batch->association = association->index;
 	if (association->state == GONE) {
 		if (!association->goodbye)

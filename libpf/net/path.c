@@ -179,17 +179,21 @@ static void lose(struct path *path, struct sent *sent, const struct path_events 
 	events->lost(events->association, path, sent);
 }
 
-void path_unsent(struct path *path, uint64_t number, uint32_t count,
+void path_unsent(struct path *path, uint64_t number, uint32_t count, uint64_t target,
 		 const struct path_events *events)
 {
 	bool asked = false;
+	uint64_t wait;
 
 	for (; count && number < path->next; number++, count--) {
 		struct sent *sent = record(path, number);
 
 		if (sent->number == (uint32_t)number && sent->state == SENT_UNDER_WAY) {
-			lose(path, sent, events);
 			sent->state = SENT_NOTHING;
+			leave_flight(path, sent);
+			wait = pause(path, sent->bytes, target);
+			path->paid -= wait < path->paid ? wait : path->paid;
+			events->lost(events->association, path, sent);
 			asked = true;
 		}
 	}

@@ -101,8 +101,12 @@ struct sent *path_record(struct path *path);
 void path_make_room(struct path *path, uint64_t now, const struct path_events *events);
 void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks,
 	       uint64_t target);
-/* Take back the last packets from number on: they never left. What they asked is asked again. */
-void path_unsent(struct path *path, uint64_t number, uint32_t count,
+/*
+ * Take back count packets from number on: they never left. What they asked is asked again. Their
+ * numbers are not used again: after some errors, part of the packets of a call may have left, and
+ * a number stands for one packet, in acknowledgements and in what encrypts it.
+ */
+void path_unsent(struct path *path, uint64_t number, uint32_t count, uint64_t target,
 		 const struct path_events *events);
 /* It reached the system when arrived. False: an acknowledgement of what was never sent. */
 bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_t now,

@@ -88,11 +88,7 @@ void net_unsent(struct net_core *core, const struct net_batch *batch, bool unrea
 		schedule_again(&core->schedule, association, core->shared.now);
 	}
 	association->wants_output = true;
-	if (batch->path < NET_PATHS_MOST && association->state == OPEN && association->busy) {
-		if (batch->probe)
-			mtu_unsent(&association->paths[batch->path]->mtu);
-		association_unsent(association, batch->path, batch->number, batch->count,
-				   unreadable);
-	}
+	if (batch->path < NET_PATHS_MOST)
+		association_unsent(association, batch, unreadable);
 	core_settle(core, association);
 }

@@ -76,7 +76,8 @@ static uint64_t backwards(const struct window *window, uint64_t number)
 	return (bits & 0x5555555555555555ull) << 1 | (bits >> 1 & 0x5555555555555555ull);
 }
 
-void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *frame)
+void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *frame,
+			struct net_owed *before)
 {
 	uint64_t largest = window->next - 1, lowest = largest, delay = now - window->largest_time;
 	unsigned i, words;
@@ -95,8 +96,27 @@ void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *
 	frame->ack.marks = window->marks;
 	for (i = 0; i < words; i++)
 		frame->ack.bits[i] = backwards(window, largest - 64 * (uint64_t)i);
+	*before = (struct net_owed){ .due = window->due,
+				     .forgotten = window->news[WINDOW_REPEAT - 1],
+				     .unacknowledged = window->unacknowledged };
 	memmove(window->news + 1, window->news, (WINDOW_REPEAT - 1) * sizeof(window->news[0]));
 	window->news[0] = NET_NEVER;
 	window->unacknowledged = 0;
 	window->due = NET_NEVER;
+}
+
+/*
+ * Each number is in WINDOW_REPEAT acknowledgements because some of them may be lost. One that did
+ * not leave must not count: while the socket is full, several in a row do not, and the peer would
+ * never learn of what came before them.
+ */
+void window_unsent(struct window *window, const struct net_owed *before)
+{
+	if (window->news[1] < window->news[0])
+		window->news[0] = window->news[1];
+	memmove(window->news + 1, window->news + 2, (WINDOW_REPEAT - 2) * sizeof(window->news[0]));
+	window->news[WINDOW_REPEAT - 1] = before->forgotten;
+	window->unacknowledged += before->unacknowledged;
+	if (before->due < window->due)
+		window->due = before->due;
 }

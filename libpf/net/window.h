@@ -32,7 +32,10 @@ bool window_seen(const struct window *window, uint64_t number);
  */
 void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t arrived, bool asks,
 		 bool mark, uint64_t delay);
-/* Fill in an acknowledgement, and account it as sent. */
-void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *frame);
+/* Fill in an acknowledgement, and account it as sent. *before: for window_unsent. */
+void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *frame,
+			struct net_owed *before);
+/* That acknowledgement never left: it is due as before. */
+void window_unsent(struct window *window, const struct net_owed *before);
 
 #endif

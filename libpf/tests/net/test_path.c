@@ -116,10 +116,10 @@ static void check(unsigned expected_lost, uint64_t in_flight, uint64_t timeouts)
 static void test_probe_unsent(void **state)
 {
 	send(2, 1000);
-	path_unsent(&path, 1, 1, &events);
+	path_unsent(&path, 1, 1, TARGET, &events);
 	check(1, PACKET, 0);
 	assert_false(path.probe);
-	path_unsent(&path, 0, 1, &events);
+	path_unsent(&path, 0, 1, TARGET, &events);
 	check(2, 0, 0);
 	assert_int_equal(deadline(), NET_NEVER);
 	assert_true(path.probe);
@@ -412,7 +412,7 @@ static void test_room_for_acknowledgements(void **state)
 static void test_never_sent(void **state)
 {
 	send(5, 1000);
-	path_unsent(&path, 3, 2, &events);
+	path_unsent(&path, 3, 2, TARGET, &events);
 	check(2, 3 * PACKET, 0);
 	assert_int_equal(statistics.lost, 0);
 }
