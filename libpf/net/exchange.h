@@ -190,6 +190,7 @@ struct exchange {
 	struct stream_out out[STREAMS];
 	struct stream_in in[STREAMS];
 	struct transfers transfers;
+	uint32_t ahead;       /* bytes that messages are ahead of data that waits */
 	uint64_t credit_told; /* end of the message stream last told to the peer */
 	uint64_t credit_from; /* position of the first message taken in this use */
 };

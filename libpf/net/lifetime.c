@@ -21,6 +21,7 @@ void exchange_init(struct exchange *exchange, struct shared *shared,
 	exchange->block_size = block_size;
 	exchange->effects = 0;
 	exchange->waiting = false;
+	exchange->ahead = 0;
 	for (i = 0; i < STREAMS; i++) {
 		stream_out_init(&exchange->out[i], size[i], spare[i], rest->positions[i]);
 		stream_in_init(&exchange->in[i], size[i], spare[i], rest->positions[STREAMS + i]);

@@ -7,6 +7,12 @@
 #include "source.h"
 
 #define COPIED_MOST 256 /* bytes: more than that costs more to copy than to name */
+/*
+ * Messages go before the data of puts and gets, which take longer anyway, until they are so many
+ * bytes ahead, about one batch: then data that waits has its turn. So messages that do not end do
+ * not keep a put for ever, and short ones beside much data wait for one batch at the most.
+ */
+#define AHEAD_MOST 65536u
 
 /* A packet being written: in the batch's slab, or whole in its room. */
 struct draft {
@@ -247,6 +253,13 @@ static bool stream_waits(const struct net_association *association, unsigned str
 	       stream_out_next(&association->busy->exchange.out[stream], 8, &position);
 }
 
+static bool data_waits(const struct net_association *association)
+{
+	const struct transfers *transfers = &association->busy->exchange.transfers;
+
+	return transfers->sending || transfers->uncut[0];
+}
+
 /* Are there messages to send that this packet has no room for, with what goes before them? */
 static bool more_waits(const struct draft *draft)
 {
@@ -400,18 +413,30 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 			unsigned number, uint64_t now)
 {
 	struct path *path = association->paths[number];
-	bool busy = association->busy != NULL, doubted, open;
-	uint32_t size;
+	bool busy = association->busy != NULL, doubted, open, due, messages;
+	uint32_t *ahead = busy ? &association->busy->exchange.ahead : NULL, size;
 
 	doubted = busy && association_doubts(association, path);
 	/* Its answer makes it one that is used; after a time-out it is asked again (path_advance). */
 	if (doubted && path->oldest == path->next)
 		path->probe = true;
 	open = busy && !doubted && may_send(association, path, now, path_packet(path));
-	if (path->window.due <= now || association->ping || path->probe ||
-	    (open && (stream_waits(association, STREAM_CONTROL) ||
-		      stream_waits(association, STREAM_MESSAGE))))
+	due = path->window.due <= now || association->ping || path->probe ||
+	      (open && stream_waits(association, STREAM_CONTROL));
+	messages = open && stream_waits(association, STREAM_MESSAGE);
+	/* What is due is short, and takes messages along. */
+	if (messages && !due && *ahead >= AHEAD_MOST && data_waits(association)) {
+		data(batch, association, number, now);
+		*ahead -= batch->length < *ahead ? batch->length : *ahead;
+		if (batch->count)
+			return;
+		/* It waits for something else: no turns are saved up meanwhile. */
+		*ahead = 0;
+	}
+	if (due || messages)
 		frames(batch, association, number, now, open);
+	if (messages && data_waits(association))
+		*ahead += batch->length;
 	if (batch->count || !open)
 		return;
 	size = mtu_wanted(&path->mtu, now);
@@ -421,6 +446,7 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 			return;
 	}
 	data(batch, association, number, now);
+	*ahead -= batch->length < *ahead ? batch->length : *ahead;
 }
 
 static void single(struct net_batch *batch, struct net_association *association, size_t length)

@@ -1186,6 +1186,129 @@ static void test_unmapped(void **state)
 	}
 }
 
+/* ---- transfers beside messages, and beside those of the peer ---- */
+
+static uint64_t messages_received, message_latest;
+
+/* Of a message whose first bytes are when it was sent. */
+static void note_message(struct host *host, struct host *from, uint8_t tag, const void *data,
+			 size_t length)
+{
+	uint64_t sent;
+
+	memcpy(&sent, data, sizeof(sent));
+	messages_received++;
+	if (host->world->now - sent > message_latest)
+		message_latest = host->world->now - sent;
+}
+
+static bool sends_messages;
+
+/* As many messages from host 0 to host 1 as there is room for, always. */
+static void send_always(struct world *world, void *arg)
+{
+	static uint64_t bytes[1024];
+
+	bytes[0] = world->now;
+	while (sends_messages && net_send(host_peer(&world->hosts[0], 1), 1, bytes, sizeof(bytes),
+					  NULL, 0) == PF_DONE)
+		;
+	host_pump(&world->hosts[0]);
+	if (sends_messages)
+		world_call(world, world->now + 5 * MICROSECOND, send_always, NULL);
+}
+
+/* A link of 10 Gbit/s each way. */
+static struct world *make_linked(uint64_t seed)
+{
+	struct settings settings = settings_for(2, NET_FAULT_NACK);
+	struct world *world;
+
+	settings.seed = seed;
+	settings.rate = 1250000000;
+	settings.queue = MIB;
+	settings.framing = 66;
+	settings.uplinks = true;
+	world = make_warm(settings);
+	world->hosts[1].deliver = note_message;
+	messages_received = message_latest = 0;
+	return world;
+}
+
+/*
+ * Messages without an end do not keep a put of host 0, or the data of a get by host 1: both are done
+ * soon, and messages go on meanwhile.
+ */
+static void check_beside_messages(uint64_t seed, bool by_get, size_t length)
+{
+	struct world *world = make_linked(seed);
+	uint64_t start, before;
+
+	sends_messages = true;
+	world_call(world, world->now, send_always, NULL);
+	world_pass(world, 5 * MILLISECOND);
+	assert_true(messages_received > 100);
+	start = world->now;
+	before = messages_received;
+	if (by_get)
+		get(world, 1, 0, HALF, 0, length);
+	else
+		put(world, 0, 1, 0, HALF, length);
+	world_run(world, start + 50 * MILLISECOND, all_completed);
+	print_message("# seed %llu, %s of %zu bytes beside messages: %.0f us, %llu messages\n",
+		      (unsigned long long)seed, by_get ? "get" : "put", length,
+		      (double)(world->now - start) / 1e3,
+		      (unsigned long long)(messages_received - before));
+	assert_int_equal(completed, posted);
+	assert_ok(completions[posted - 1].status);
+	check_same(world, 0, 0, 1, HALF, length);
+	/* They have the half of the link. */
+	assert_true(8192 * (messages_received - before) * 3 > length);
+	sends_messages = false;
+	world_pass(world, 10 * MILLISECOND);
+	world_destroy(world);
+}
+
+static void test_beside_messages(void **state)
+{
+	uint64_t seed;
+
+	for (seed = 1; seed <= 3; seed++) {
+		check_beside_messages(seed, false, 4096);
+		check_beside_messages(seed, false, 4 * MIB);
+		check_beside_messages(seed, true, 4 * MIB);
+	}
+}
+
+static void send_one(struct world *world, void *arg)
+{
+	uint64_t bytes[8] = { world->now };
+
+	assert_int_equal(net_send(host_peer(&world->hosts[0], 1), 1, bytes, sizeof(bytes), NULL, 0),
+			 PF_DONE);
+	host_pump(&world->hosts[0]);
+	if (completed < posted)
+		world_call(world, world->now + 20 * MICROSECOND, send_one, NULL);
+}
+
+/* Short messages beside much data go first: one waits for no more than what is in the queues. */
+static void test_messages_first(void **state)
+{
+	struct world *world = make_linked(1);
+	unsigned i;
+
+	for (i = 0; i < 4; i++)
+		put(world, 0, 1, i * MIB, HALF + i * MIB, MIB);
+	world_call(world, world->now + 100 * MICROSECOND, send_one, NULL);
+	finish(world);
+	world_pass(world, MILLISECOND);
+	print_message("# %llu messages, each within %.0f us\n",
+		      (unsigned long long)messages_received, (double)message_latest / 1e3);
+	assert_true(messages_received > 100);
+	assert_true(message_latest < 300 * MICROSECOND);
+	world_destroy(world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1222,6 +1345,8 @@ int main(void)
 		cmocka_unit_test(test_end_under_packets),
 		cmocka_unit_test(test_scattered_messages),
 		cmocka_unit_test(test_unmapped),
+		cmocka_unit_test(test_beside_messages),
+		cmocka_unit_test(test_messages_first),
 	};
 
 	return cmocka_run_group_tests_name("net_transfer", tests, NULL, NULL);
