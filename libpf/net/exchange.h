@@ -146,7 +146,8 @@ struct transfer_table {
 struct transfers {
 	struct operation_posted posted;                     /* head of a ring */
 	struct operation_posted *uncut[2], **uncut_last[2]; /* puts, gets */
-	struct net_transfer *sending, **sending_last;
+	struct net_transfer *sending[2], **sending_last[2]; /* our puts, the peer's gets */
+	bool gets_turn;                                     /* to be sent */
 	struct net_transfer *telling, **telling_last;
 	struct transfer_table ours[2], peers[2]; /* by get */
 	uint32_t oldest[2];                      /* of ours that may be open */

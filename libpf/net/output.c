@@ -257,7 +257,7 @@ static bool data_waits(const struct net_association *association)
 {
 	const struct transfers *transfers = &association->busy->exchange.transfers;
 
-	return transfers->sending || transfers->uncut[0];
+	return transfers->sending[0] || transfers->sending[1] || transfers->uncut[0];
 }
 
 /* Are there messages to send that this packet has no room for, with what goes before them? */
@@ -534,9 +534,9 @@ bool output_owes(const struct net_association *association)
 		if (path && (path->probe || path->window.due <= association->shared->now))
 			return true;
 	}
-	return busy->exchange.transfers.telling || busy->exchange.transfers.sending ||
-	       busy->exchange.transfers.uncut[0] || busy->exchange.transfers.uncut[1] ||
-	       busy->exchange.transfers.atomics_uncut || busy->exchange.transfers.atomic_results ||
+	return data_waits(association) || busy->exchange.transfers.telling ||
+	       busy->exchange.transfers.uncut[1] || busy->exchange.transfers.atomics_uncut ||
+	       busy->exchange.transfers.atomic_results ||
 	       stream_waits(association, STREAM_CONTROL) ||
 	       stream_waits(association, STREAM_MESSAGE);
 }

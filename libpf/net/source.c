@@ -12,8 +12,8 @@ static void start_sending(struct exchange *exchange, struct net_transfer *transf
 		return;
 	transfer->sending = true;
 	transfer->next_sending = NULL;
-	*transfers->sending_last = transfer;
-	transfers->sending_last = &transfer->next_sending;
+	*transfers->sending_last[transfer->get] = transfer;
+	transfers->sending_last[transfer->get] = &transfer->next_sending;
 }
 
 /* Blocks with granules to send are READY unless something keeps them. */
@@ -166,35 +166,43 @@ bool source_fetch(struct exchange *exchange, const struct run *run, void *to)
 	return true;
 }
 
-static bool start_put(struct exchange *exchange)
+static void start_put(struct exchange *exchange)
 {
 	struct net_transfer *transfer = transfer_cut(exchange, false);
 
 	if (transfer)
 		source_start(exchange, transfer);
-	return transfer != NULL;
 }
 
-/* The next transfer with a block READY. */
+/*
+ * The next transfer with a block READY. Our puts and what the peer gets have turns of one transfer,
+ * so that neither keeps the other for ever. A put is cut when its turn comes.
+ */
 static struct net_transfer *next_transfer(struct exchange *exchange)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct net_transfer *transfer;
+	unsigned without = 0; /* kinds that have nothing to send, one after the other */
 
-	for (;;) {
-		transfer = transfers->sending;
-		if (!transfer) {
-			if (!start_put(exchange))
-				return NULL;
-			continue;
-		}
-		if (transfer->ready)
+	while (without < 2) {
+		bool get = transfers->gets_turn;
+
+		if (!transfers->sending[get] && !get)
+			start_put(exchange);
+		transfer = transfers->sending[get];
+		if (transfer && transfer->ready)
 			return transfer;
-		transfers->sending = transfer->next_sending;
-		if (!transfers->sending)
-			transfers->sending_last = &transfers->sending;
+		transfers->gets_turn = !get;
+		without++;
+		if (!transfer)
+			continue;
+		without = 0;
+		transfers->sending[get] = transfer->next_sending;
+		if (!transfers->sending[get])
+			transfers->sending_last[get] = &transfers->sending[get];
 		transfer->sending = false;
 	}
+	return NULL;
 }
 
 /* How many granules of a block are to be sent from the first of these on, without a gap. */

@@ -12,9 +12,10 @@ void transfers_init(struct transfers *transfers, const struct transfer_numbers *
 
 	*transfers = (struct transfers){ 0 };
 	transfers->posted.next = transfers->posted.previous = &transfers->posted;
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < 2; i++) {
 		transfers->uncut_last[i] = &transfers->uncut[i];
-	transfers->sending_last = &transfers->sending;
+		transfers->sending_last[i] = &transfers->sending[i];
+	}
 	transfers->telling_last = &transfers->telling;
 	transfers->atomics_last = &transfers->atomics_uncut;
 	transfers->oldest[0] = numbers->put;
@@ -146,13 +147,13 @@ int transfer_new(struct exchange *exchange, bool get, bool source, uint32_t id,
 
 static void unlink_sending(struct transfers *transfers, struct net_transfer *transfer)
 {
-	struct net_transfer **at = &transfers->sending;
+	struct net_transfer **at = &transfers->sending[transfer->get];
 
 	while (*at != transfer)
 		at = &(*at)->next_sending;
 	*at = transfer->next_sending;
 	if (!*at)
-		transfers->sending_last = at;
+		transfers->sending_last[transfer->get] = at;
 	transfer->sending = false;
 }
 

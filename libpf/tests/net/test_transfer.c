@@ -1280,6 +1280,50 @@ static void test_beside_messages(void **state)
 	}
 }
 
+#define GETS 2 /* of the peer, at any time */
+
+static uint64_t gets_done;
+
+static void get_again(struct host *host, void *arg, const struct net_completion *completion)
+{
+	if (host->number == 0) {
+		on_complete(host, arg, completion);
+		return;
+	}
+	gets_done++;
+	net_get(host_peer(host, 0), host_address(host, HALF),
+		host_address(&host->world->hosts[0], 0), MIB, arg);
+}
+
+/* Gets of the peer without an end do not keep a put to it, and go on meanwhile. */
+static void test_beside_gets(void **state)
+{
+	struct world *world;
+	uint64_t seed, start, before;
+	unsigned i;
+
+	for (seed = 1; seed <= 3; seed++) {
+		world = make_linked(seed);
+		world->hosts[0].complete = world->hosts[1].complete = get_again;
+		for (i = 0; i < GETS; i++)
+			get(world, 1, 0, HALF, 0, MIB);
+		world_pass(world, 5 * MILLISECOND);
+		start = world->now;
+		before = gets_done;
+		put(world, 0, 1, 0, 6 * MIB, 2 * MIB);
+		while (!completed_at[posted - 1] && world->now < start + 50 * MILLISECOND)
+			world_pass(world, 100 * MICROSECOND);
+		print_message("# seed %llu, put of 2 MiB beside gets: %.0f us, %llu MiB got\n",
+			      (unsigned long long)seed, (double)(world->now - start) / 1e3,
+			      (unsigned long long)(gets_done - before));
+		assert_true(completed_at[posted - 1]);
+		assert_ok(completions[posted - 1].status);
+		check_same(world, 0, 0, 1, 6 * MIB, 2 * MIB);
+		assert_in_range(gets_done - before, 1, 6);
+		world_destroy(world);
+	}
+}
+
 static void send_one(struct world *world, void *arg)
 {
 	uint64_t bytes[8] = { world->now };
@@ -1346,6 +1390,7 @@ int main(void)
 		cmocka_unit_test(test_scattered_messages),
 		cmocka_unit_test(test_unmapped),
 		cmocka_unit_test(test_beside_messages),
+		cmocka_unit_test(test_beside_gets),
 		cmocka_unit_test(test_messages_first),
 	};
 
