@@ -11,11 +11,19 @@ static bool understood(const struct shared *shared, const struct wire_hello *hel
 	       hello->block_size <= 65536 && !(hello->block_size & (hello->block_size - 1));
 }
 
+/* A path along which nothing was sent yet. */
+static void begin(struct net_association *association, struct path *path,
+		  const struct wire_hello *hello)
+{
+	const struct shared *shared = association->shared;
+
+	mtu_assume(&path->mtu, &shared->sizes);
+	path_begin(path, shared->now, hello->senders, hello->index, shared->options.queue_target);
+}
+
 /* What both ends take from the other's hello. */
 static void agree(struct net_association *association, const struct wire_hello *hello)
 {
-	const struct shared *shared = association->shared;
-	struct path *path;
 	unsigned i;
 
 	association->peer_index = hello->index;
@@ -25,12 +33,8 @@ static void agree(struct net_association *association, const struct wire_hello *
 	if (association->busy)
 		association->busy->exchange.block_size = association->block_size;
 	for (i = 0; i < NET_PATHS_MOST; i++) {
-		path = association->paths[i];
-		if (!path)
-			continue;
-		mtu_assume(&path->mtu, &shared->sizes);
-		path_begin(path, shared->now, hello->senders, hello->index,
-			   shared->options.queue_target);
+		if (association->paths[i])
+			begin(association, association->paths[i], hello);
 	}
 }
 
@@ -40,21 +44,48 @@ static void answer(struct net_association *association)
 	association->wants_output = true;
 }
 
-/*
- * A path leads to where its last HELLO came from. One that another host repeats
- * moves it, until the opener's first packet with a session tag moves it back
- * (input.c). The answer goes the same way. Nothing else has been sent there yet.
- */
+static size_t packet_most(const struct net_association *association, const struct net_endpoint *to)
+{
+	const struct net_callbacks *callbacks = &association->shared->callbacks;
+
+	return callbacks->packet_most(callbacks->user, to);
+}
+
+/* The answer goes the way that the HELLO came. */
 static bool take_path(struct net_association *association, unsigned number,
 		      const struct net_endpoint *from)
 {
-	const struct net_callbacks *callbacks = &association->shared->callbacks;
 	struct path *path = association->paths[number];
 
 	if (path)
-		path_init(path, from, callbacks->packet_most(callbacks->user, from));
+		path_init(path, from, packet_most(association, from));
 	else if (!association_path(association, number, from))
 		return false;
+	association->opening->welcome_path = (uint8_t)number;
+	return true;
+}
+
+/*
+ * A HELLO comes again if the WELCOME was lost, or by another path. A path leads to where its last
+ * HELLO came from. One that another host repeats moves it, until the opener's first packet with a
+ * session tag moves it back (input.c). Nothing but the answer has been sent there yet. What the path
+ * began with stays: the senders that the opener hears, the pause beside many of them, and, unless
+ * it leads elsewhere, the length of packets.
+ */
+static bool take_path_again(struct net_association *association, const struct wire_hello *hello,
+			    unsigned number, const struct net_endpoint *from)
+{
+	struct path *path = association->paths[number];
+
+	if (!path) {
+		path = association_path(association, number, from);
+		if (!path)
+			return false;
+		begin(association, path, hello);
+	} else if (memcmp(&path->to, from, sizeof(*from)) != 0) {
+		path_move(path, from, packet_most(association, from));
+		mtu_assume(&path->mtu, &association->shared->sizes);
+	}
 	association->opening->welcome_path = (uint8_t)number;
 	return true;
 }
@@ -111,7 +142,8 @@ void open_again(struct net_association *association, const struct wire_hello *he
 	/* Of one that is OPEN the opener has had its WELCOME. */
 	if (association->state == ACCEPTED &&
 	    !memcmp(hello->nonce, association->opening->peer_nonce, WIRE_NONCE) &&
-	    now >= association->opening->hello_due && take_path(association, path, from)) {
+	    now >= association->opening->hello_due &&
+	    take_path_again(association, hello, path, from)) {
 		association->opening->hello_due = now + WELCOME_PERIOD;
 		answer(association);
 	}

@@ -2,6 +2,7 @@
 /* Associations: which peers are accepted, when a silent one is dead, what an idle one costs. */
 #include "unit.h"
 
+#include "net/core.h"
 #include "net/sockets.h"
 #include "net/wire.h"
 
@@ -396,6 +397,61 @@ static void test_repeated_hello(void **state)
 	put_and_check(world, 1, 0);
 	assert_int_equal(gone, 0);
 	free_kept();
+	world_destroy(world);
+}
+
+#define MANY 34
+
+/*
+ * The WELCOME to a peer that hears many senders is lost. When the HELLO comes again, what the accepter
+ * begins with stays: how many share the peer's link, the pause for them, and the length of packets,
+ * which it knows from another peer.
+ */
+static void test_repeated_hello_of_many(void **state)
+{
+	struct settings settings = three_hosts();
+	struct net_association *association;
+	struct path first, *path;
+	struct world *world;
+	uint64_t hellos;
+	unsigned i;
+
+	settings.hosts = MANY;
+	settings.rate = 1250000000;
+	settings.queue = MIB;
+	settings.uplinks = true;
+	world = make(&settings);
+	for (i = 2; i < MANY; i++)
+		host_put(&world->hosts[i], 0, 0, 0, settings.arena / 2, NULL);
+	host_put(&world->hosts[1], 0, MANY - 1, 0, settings.arena / 2, NULL);
+	world_pass(world, 10 * MILLISECOND);
+	assert_true(senders_count(&world->hosts[0].core->shared.senders, world->now) >= 16);
+	/* Nothing reaches host 0: not the WELCOME. */
+	world->settings.unreached = 1;
+	assert_ok(net_contact(host_peer(&world->hosts[0], 1)));
+	host_pump(&world->hosts[0]);
+	world_pass(world, MILLISECOND);
+	association = world->hosts[1].peers[0];
+	assert_non_null(association);
+	assert_int_equal(association->state, ACCEPTED);
+	path = association->paths[0];
+	first = *path;
+	assert_true(first.congestion.senders >= 16);
+	assert_true(first.mtu.assumed);
+	hellos = host_statistics(&world->hosts[0])->hellos;
+	world_pass(world, 25 * MILLISECOND);
+	assert_true(host_statistics(&world->hosts[0])->hellos > hellos);
+	assert_int_equal(association->state, ACCEPTED);
+	assert_ptr_equal(association->paths[0], path);
+	assert_int_equal(path->congestion.senders, first.congestion.senders);
+	assert_int_equal(congestion_window(&path->congestion),
+			 congestion_window(&first.congestion));
+	assert_int_equal(path->mtu.size, first.mtu.size);
+	assert_true(path->paid == first.paid);
+	world->settings.unreached = 0;
+	world_pass(world, SECOND);
+	assert_int_equal(association->state, OPEN);
+	assert_int_equal(gone, 0);
 	world_destroy(world);
 }
 
@@ -1164,6 +1220,7 @@ int main(void)
 		cmocka_unit_test(test_forged),
 		cmocka_unit_test(test_drops),
 		cmocka_unit_test(test_repeated_hello),
+		cmocka_unit_test(test_repeated_hello_of_many),
 		cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_link_down),
