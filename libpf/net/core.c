@@ -31,6 +31,17 @@ void net_options_init(struct net_options *options)
 	};
 }
 
+/*
+ * Indexes begin with a number of the process. The one that had our port before us may have peers that
+ * do not know yet that it is gone, and what they send has its indexes. If these were ours, too, it
+ * would look as if our own peers' packets were forged; as it is, they belong to no association.
+ */
+static uint32_t first_index(const uint8_t id[NET_ID_BYTES])
+{
+	/* Not 0, which HELLO has, and so that the last one is below 2^32. */
+	return (wire_get32(id) & INT32_MAX) + 1;
+}
+
 struct net_core *net_create(const struct net_options *options,
 			    const struct net_memory_operations *memory,
 			    const struct net_callbacks *callbacks)
@@ -52,6 +63,7 @@ struct net_core *net_create(const struct net_options *options,
 	STAILQ_INIT(&shared->finished);
 	STAILQ_INIT(&shared->news);
 	auth_hello_key(shared->hello_key, options->key);
+	core->first = first_index(options->id);
 	schedule_init(&core->schedule);
 	foresee_init(&core->foresight, shared);
 	return core;
@@ -108,7 +120,9 @@ struct net_association *core_find(struct net_core *core, const uint8_t id[NET_ID
 
 struct net_association *core_index(struct net_core *core, uint32_t index)
 {
-	return index && index <= core->room ? core->associations[index - 1] : NULL;
+	uint32_t place = index - core->first;
+
+	return place < core->room ? core->associations[place] : NULL;
 }
 
 static bool make_room(struct net_core *core)
@@ -145,7 +159,7 @@ struct net_association *core_add(struct net_core *core, const uint8_t id[NET_ID_
 		;
 	i %= core->room;
 	core->associations[i] = association;
-	association->index = i + 1;
+	association->index = core->first + i;
 	core->count++;
 	association->next_id = core->by_id[id[0] % CORE_IDS];
 	core->by_id[id[0] % CORE_IDS] = association;
@@ -168,7 +182,7 @@ void core_remove(struct net_core *core, struct net_association *association)
 	for (at = &core->by_id[association->id[0] % CORE_IDS]; *at != association;)
 		at = &(*at)->next_id;
 	*at = association->next_id;
-	core->associations[association->index - 1] = NULL;
+	core->associations[association->index - core->first] = NULL;
 	core->count--;
 	if (core->foresight.latest == association)
 		core->foresight.latest = NULL;

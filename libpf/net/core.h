@@ -13,7 +13,8 @@ struct net_core {
 	struct schedule schedule;
 	struct foresight foresight;
 	struct net_association *by_id[CORE_IDS];
-	struct net_association **associations; /* by index - 1 */
+	struct net_association **associations; /* by index - first */
+	uint32_t first;                        /* index of this process */
 	uint32_t count, room;
 };
 

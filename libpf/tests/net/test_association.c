@@ -374,6 +374,41 @@ static void test_restart(void **state)
 	world_destroy(world);
 }
 
+/*
+ * A peer of the process that ended does not know that its port is another one's now. What it sends
+ * there looks like packets of an earlier process, not like forged ones of the peer's new association.
+ */
+static void test_successor(void **state)
+{
+	struct settings settings = three_hosts();
+	struct net_association *old;
+	const struct net_statistics *statistics;
+	struct world *world;
+	uint64_t seed;
+
+	for (seed = 1; seed <= 10; seed++) {
+		settings.seed = seed;
+		world = make(&settings);
+		put_and_check(world, 0, 1);
+		old = world->hosts[0].peers[1];
+		host_crash(&world->hosts[1]);
+		host_start(&world->hosts[1]);
+		world->hosts[0].peers[1] = NULL;
+		put_and_check(world, 1, 0);
+		assert_ok(net_put(old, host_address(&world->hosts[0], 0),
+				  host_address(&world->hosts[1], 0), LENGTH, NULL));
+		host_pump(&world->hosts[0]);
+		world_pass(world, 20 * SECOND);
+		statistics = host_statistics(&world->hosts[1]);
+		print_message("# seed %llu: %llu unknown, %llu forged\n", (unsigned long long)seed,
+			      (unsigned long long)statistics->drops[NET_DROP_UNKNOWN],
+			      (unsigned long long)statistics->drops[NET_DROP_FORGED]);
+		assert_true(statistics->drops[NET_DROP_UNKNOWN] > 10);
+		assert_int_equal(statistics->drops[NET_DROP_FORGED], 0);
+		world_destroy(world);
+	}
+}
+
 /* When the accepter answers, another host repeats the opener's HELLO. */
 static void repeat_hello(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
 			 size_t length)
@@ -1222,6 +1257,7 @@ int main(void)
 		cmocka_unit_test(test_repeated_hello),
 		cmocka_unit_test(test_repeated_hello_of_many),
 		cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_successor),
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_link_down),
 		cmocka_unit_test(test_dead),
