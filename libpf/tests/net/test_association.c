@@ -695,6 +695,39 @@ static void test_goodbye_unsent(void **state)
 
 static uint64_t bytes_tapped;
 
+static void fill_socket(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+			size_t length)
+{
+	if (to == 1)
+		world->settings.full = UINT32_MAX;
+}
+
+/* An association at rest that is asked for an answer owes it until it is sent. */
+static void test_answer_unsent(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world = make_used(&settings);
+	struct net_association *association = world->hosts[1].peers[0];
+	struct net_endpoint endpoint = sockets_endpoint(1, 0);
+
+	world_pass(world, 5 * SECOND);
+	assert_null(association->busy);
+	world->reached = fill_socket;
+	/* It makes host 0 ask. */
+	net_refused(world->hosts[0].core, &endpoint, NET_REFUSED_PORT);
+	host_pump(&world->hosts[0]);
+	world_pass(world, MILLISECOND);
+	assert_null(association->busy);
+	assert_true(association->paths[0]->window.due <= world->now);
+	world->reached = NULL;
+	world->settings.full = 0;
+	world_pass(world, MILLISECOND);
+	assert_true(association->paths[0]->window.due == NET_NEVER);
+	world_pass(world, 10 * SECOND);
+	assert_int_equal(gone, 0);
+	world_destroy(world);
+}
+
 static void count_bytes(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
 			size_t length)
 {
@@ -1266,6 +1299,7 @@ int main(void)
 		cmocka_unit_test(test_false_refusal_in_silence),
 		cmocka_unit_test(test_goodbye),
 		cmocka_unit_test(test_goodbye_unsent),
+		cmocka_unit_test(test_answer_unsent),
 		cmocka_unit_test(test_counts_of_sent),
 		cmocka_unit_test(test_half_open),
 		cmocka_unit_test(test_gone_at_both_ends),
