@@ -43,13 +43,16 @@ void answers_destroy(struct answers *answers)
 	answers->last = &answers->first;
 }
 
-/* PF_ERR_AGAIN: no room now. Otherwise it was sent, or never can be. */
-static int send_answer(pf_context *context, const struct answer *answer)
+/*
+ * Returns whether it was sent. If not, it stays: for room, or, if it is the first message to the
+ * peer, for a descriptor or memory for the channel. answers_forget drops it if the peer is gone.
+ */
+static bool send_answer(pf_context *context, const struct answer *answer)
 {
 	struct host_peer *peer = answer->peer;
 	uint64_t length = answer->message.status == PF_OK ? answer->length : 0;
 	struct message_answer *message;
-	int status = PF_OK;
+	int status;
 
 	host_peer_lock(peer);
 	message = (struct message_answer *)message_reserve(peer, sizeof(*message) + length,
@@ -73,7 +76,7 @@ static int send_answer(pf_context *context, const struct answer *answer)
 		message_commit(peer, sizeof(*message) + length, answer->kind, 0);
 	}
 	host_peer_unlock(peer);
-	return status;
+	return message;
 }
 
 static bool give(struct answers *answers, struct host_peer *peer, const struct answer *answer)
@@ -81,7 +84,7 @@ static bool give(struct answers *answers, struct host_peer *peer, const struct a
 	struct answer *waiting;
 
 	/* In order: a waiting answer is not overtaken, so none waits for ever. */
-	if (!peer->answers_waiting && send_answer(answers->context, answer) != PF_ERR_AGAIN)
+	if (!peer->answers_waiting && send_answer(answers->context, answer))
 		return true;
 	waiting = answers->spare;
 	answers->spare = NULL;
@@ -309,11 +312,11 @@ int answers_advance(struct answers *answers)
 	const struct host_peer *full = NULL;
 	int count = 0;
 
-	/* A peer whose ring is full holds up its own answers, not those of others. */
+	/* A peer to which nothing can be sent holds up its own answers, not those of others. */
 	while (*link) {
 		struct answer *answer = *link;
 
-		if (answer->peer == full || send_answer(answers->context, answer) == PF_ERR_AGAIN) {
+		if (answer->peer == full || !send_answer(answers->context, answer)) {
 			full = answer->peer;
 			link = &answer->next;
 			continue;

@@ -156,6 +156,42 @@ static void test_called_exhausted(void **state)
 	pair_end(pair);
 }
 
+#define SPARE_DESCRIPTORS 32
+
+/* It connects to the test only to answer, and for a while it cannot. */
+static void answer_late(struct pair *me)
+{
+	int spare[SPARE_DESCRIPTORS], i;
+
+	for (i = 0; i < SPARE_DESCRIPTORS; i++)
+		pair_check(me, (spare[i] = dup(0)) > 0);
+	/* The service thread has answered the call; nothing was sent to the test yet. */
+	pair_watch(me, 0, 1);
+	limit_descriptors(me, true);
+	while (!load64(me->window))
+		pair_progress(me);
+	for (i = 0; i < SPARE_DESCRIPTORS; i++)
+		close(spare[i]);
+	pair_serve(me);
+}
+
+/* An answer that cannot be sent for want of a descriptor waits for one. */
+static void test_answer_exhausted(void **state)
+{
+	struct pair *pair = start(answer_late);
+	struct pair_done done = { 0 };
+
+	assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
+			    pair_completed, &done));
+	while (peer_state(pair->peer) != PEER_LINKED)
+		pair_progress(pair);
+	pair_say(pair, 1);
+	pair_await_done(pair, &done, 1);
+	assert_ok(done.last.status);
+	assert_int_equal(error.count, 0);
+	pair_end(pair);
+}
+
 static void serve_soft_limit(struct pair *me)
 {
 	struct rlimit limit;
@@ -357,6 +393,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_descriptors_return, pair_teardown),
 		cmocka_unit_test_teardown(test_caller_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_called_exhausted, pair_teardown),
+		cmocka_unit_test_teardown(test_answer_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit_faults, pair_teardown),
 		cmocka_unit_test_teardown(test_in_flight, pair_teardown),
