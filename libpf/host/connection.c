@@ -351,6 +351,16 @@ static int handle(struct connection *connection, const struct connection_message
 {
 	struct connections *connections = connection->connections;
 
+	/*
+	 * The last message, whatever came before. Do not wait for the end of the socket: a child that
+	 * was forked without exec keeps it open.
+	 */
+	if (message->kind == CONNECTION_BYE) {
+		if (fd >= 0)
+			close(fd);
+		connection->farewell = true;
+		return PF_ERR_PEER;
+	}
 	if (!connection->established)
 		return connection->peer ? link_up(connection, message, fd) :
 					  admit(connection, message, fd);
@@ -366,9 +376,6 @@ static int handle(struct connection *connection, const struct connection_message
 		if (!connection->peer)
 			return PF_ERR_REFUSED;
 		report_answer(connection, &message->u.resolve);
-		return PF_OK;
-	case CONNECTION_BYE:
-		connection->farewell = true;
 		return PF_OK;
 	default:
 		return PF_ERR_REFUSED;
@@ -615,6 +622,20 @@ int connections_open(struct connections *connections, pf_context *context, struc
 	return PF_ERR_SYSTEM;
 }
 
+/*
+ * A child that was forked without exec has the listener too. So callers that wait there are turned
+ * away here, and later ones are refused by the kernel.
+ */
+static void close_listener(int listener)
+{
+	int socket;
+
+	shutdown(listener, SHUT_RDWR);
+	while ((socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+		close(socket);
+	close(listener);
+}
+
 void connections_close(struct connections *connections)
 {
 	if (!connections->context)
@@ -624,9 +645,10 @@ void connections_close(struct connections *connections)
 		connection_close(connections->newest); /* NOLINT(clang-analyzer-unix.Malloc) */
 	if (connections->acceptable)
 		event_free(connections->acceptable);
-	close(connections->listener);
+	/* First: without it there may be no descriptor for a caller that waits. */
 	if (connections->spare >= 0)
 		close(connections->spare);
+	close_listener(connections->listener);
 	connections->context = NULL;
 }
 

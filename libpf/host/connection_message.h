@@ -26,7 +26,7 @@ enum connection_message_kind {
 	CONNECTION_REFUSED,   /* or: the handshake failed; nothing follows */
 	CONNECTION_RESOLVE,   /* from either side: make this range present */
 	CONNECTION_RESOLVED,  /* the answer */
-	CONNECTION_BYE,       /* the context was closed: its end is no failure */
+	CONNECTION_BYE,       /* at any time, the last: the context closes, its end is no failure */
 	CONNECTION_EXHAUSTED, /* the answer, or: the process called has no descriptor left */
 };
 
