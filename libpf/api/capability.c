@@ -133,7 +133,7 @@ static void huge_pages(struct list *list)
 
 static void detection(struct list *list)
 {
-	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	int fd = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
 
 	if (fd >= 0)
 		add(list, "fault detection", 1,

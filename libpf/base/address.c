@@ -35,7 +35,7 @@ int address_create(struct address *address)
 	address->magic = ADDRESS_MAGIC;
 	address->version = ADDRESS_VERSION;
 	address->length = sizeof(*address);
-	if (!read_boot_id(address->host) || stat("/proc/self/ns/net", &namespace) < 0)
+	if (!read_boot_id(address->host) || stat("/proc/thread-self/ns/net", &namespace) < 0)
 		return PF_ERR_SYSTEM;
 	address->network_namespace = namespace.st_ino;
 	address->location = location_here();

@@ -59,7 +59,8 @@ int copy_traced(struct trace *trace, const void *transfer, const struct process 
 enum pf_side copy_fault_side(const struct process *process, bool put, const void *local,
 			     uint64_t remote)
 {
-	pid_t source = put ? getpid() : process->pid;
+	/* The main thread of this process may have ended. */
+	pid_t source = put ? gettid() : process->pid;
 	uint64_t address = put ? (uint64_t)(uintptr_t)local : remote;
 	char byte;
 
@@ -88,7 +89,8 @@ const char *copy_refusal(int error)
 	case ENOSYS:
 		return "through the ring: this kernel or container has no process_vm_readv";
 	case ESRCH:
-		return "through the ring: the peer's process is not visible from this PID namespace";
+		return "through the ring: the peer's process is not visible from this PID namespace, "
+		       "or its main thread has ended";
 	default:
 		return "through the ring: process_vm_readv fails towards this process";
 	}

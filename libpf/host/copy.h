@@ -16,8 +16,8 @@
 /*
  * Copy length bytes to the process (put) or from it. *moved is the number of bytes
  * copied. Returns 0 if that is all, otherwise the errno that stopped the copy: EFAULT
- * because of an address, ESRCH because the process is dead, any other because the kernel
- * does not permit it. Any thread.
+ * because of an address, ESRCH because the process is dead or has no main thread any more, any
+ * other because the kernel does not permit it. Any thread.
  */
 int copy_process(const struct process *process, bool put, void *local, uint64_t remote,
 		 size_t length, size_t *moved);

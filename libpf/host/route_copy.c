@@ -19,12 +19,11 @@ static void copy_stopped(struct host_state *host, struct transfer *transfer, str
 	if (error == ENOMEM) {
 		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
 	} else if (error != EFAULT) {
-		/* Permission lost: what is left goes through the ring. */
-		if (error != ESRCH)
-			host_peer_refuse_copy(peer, error);
-		else
-			notices_report_gone(&host->notices, &peer->peer, PF_ERR_PEER,
-					    "the peer's process is gone");
+		/*
+		 * Permission lost, or the main thread of the peer has ended: what is left goes through
+		 * the ring. ESRCH does not say that the process is dead; the service thread does.
+		 */
+		host_peer_refuse_copy(peer, error);
 		if (!block)
 			block = block_new(transfer, offset, length);
 		if (block)

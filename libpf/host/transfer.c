@@ -177,6 +177,9 @@ static void abandon(struct host_state *host, struct transfer *transfer)
 {
 	struct block *block;
 
+	/* A peer that was given up may live: it must not claim more of the buffer. */
+	if (transfer->share)
+		share_close(transfer->share, transfer->granules);
 	/* The peer's answers to what is under way cannot come any more. */
 	for (block = transfer->blocks; block; block = block->next)
 		request_forget(&host->requests, block);

@@ -106,7 +106,7 @@ static bool is_own(uint64_t start, uint64_t end)
 	const uint64_t mask = PAGEMAP_PRESENT | PAGEMAP_EXCLUSIVE | PAGEMAP_FILE;
 	uint64_t entries[PAGEMAP_BATCH];
 	size_t count = 1, i;
-	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	int fd = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return false;

@@ -596,7 +596,7 @@ static int check_range(uint64_t start, uint64_t end)
 	FILE *maps;
 
 	do {
-		maps = fopen("/proc/self/maps", "re");
+		maps = fopen("/proc/thread-self/maps", "re");
 	} while (!maps && descriptor_limit_raised(errno));
 	if (!maps)
 		return PF_ERR_SYSTEM;

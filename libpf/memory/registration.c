@@ -295,7 +295,7 @@ void registrations_init(struct registrations *registrations, enum pf_mode mode,
 	registrations->pagemap = -1;
 	pthread_mutex_init(&registrations->lock, NULL);
 	if (mode == PF_MODE_PIN_CACHE)
-		registrations->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+		registrations->pagemap = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
 }
 
 void registrations_destroy(struct registrations *registrations)

@@ -21,7 +21,7 @@
 struct registrations {
 	enum pf_mode mode;
 	struct statistics *statistics;
-	int pagemap; /* /proc/self/pagemap; -1: not open */
+	int pagemap; /* /proc/thread-self/pagemap; -1: not open */
 	pthread_mutex_t lock;
 	/* Under the lock: */
 	TAILQ_HEAD(registration_list, pf_registration) list; /* most recently used first */

@@ -88,7 +88,11 @@ void residency_open(struct residency *residency, pid_t pid, uint64_t microsecond
 
 	pthread_once(&once, find_shared_device);
 	memset(residency, 0, sizeof(*residency));
-	residency->pagemap = open_proc(pid, "pagemap");
+	/*
+	 * An ended main thread has no memory. maps needs a thread that lives as long as the descriptor;
+	 * without it, absent pages count as pages of a disk.
+	 */
+	residency->pagemap = open_proc(pid == getpid() ? gettid() : pid, "pagemap");
 	residency->maps = residency->pagemap < 0 ? -1 : open_proc(pid, "maps");
 	residency->lifetime = (uint16_t)((microseconds + 999) / 1000);
 }

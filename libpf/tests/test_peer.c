@@ -544,6 +544,41 @@ static void test_answered(void **state)
 	free(remote);
 }
 
+/* The transfer of a peer that is gone, but lives, is over: it moves nothing of it any more. */
+static void test_abandoned(void **state)
+{
+	pf_options options = pair_mode_options(state);
+	uint8_t *local = test_alloc(8 * MIB), *remote = test_alloc(8 * MIB);
+	struct pair_done done = { 0 };
+	pf_context *context, *other;
+	pf_peer *peer;
+	unsigned i;
+
+	assert_ok(pf_open(&options, &context));
+	peer = open_other(&options, context, &other);
+	assert_ok(
+		pf_atomic(peer, PF_ADD, 8, 1, remote_address(remote), 1, 0, pair_completed, &done));
+	while (!done.count) {
+		pf_progress(context);
+		pf_progress(other);
+	}
+	assert_ok(pf_get(peer, local, remote_address(remote), 8 * MIB, pair_completed, &done));
+	pf_progress(context); /* offers it */
+	assert_true(notices_report_gone(&context->host->notices, peer, PF_ERR_PROTOCOL, "a test"));
+	assert_ok(pf_flush(context, NULL));
+	assert_int_equal(done.count, 2);
+	assert_status(done.last.status, PF_ERR_PROTOCOL);
+	memset(local, 1, 8 * MIB);
+	for (i = 0; i < 100; i++)
+		pf_progress(other);
+	for (i = 0; i < 8 * MIB; i++)
+		assert_int_equal(local[i], 1);
+	pf_close(context);
+	pf_close(other);
+	free(local);
+	free(remote);
+}
+
 static void put_refused(struct pair *me)
 {
 	pair_check_status(me,
@@ -592,6 +627,7 @@ int main(void)
 		IN_ALL(test_post_from_failure),
 		IN_MODE(test_answered, DEFAULT),
 		IN_MODE(test_answered, THREADS),
+		IN_MODE(test_abandoned, DEFAULT),
 		IN_ALL(test_self),
 		IN_MODE(test_other_way, DEFAULT),
 	};

@@ -3,10 +3,12 @@
 #include "pair.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "host/connection_message.h"
@@ -273,6 +275,60 @@ static void test_soft_limit_faults(void **state)
 	pair_end(pair);
 }
 
+static void *run_on(void *arg)
+{
+	struct pair *me = arg;
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *paged = test_map(page);
+	pf_completion completion;
+	pf_context *other;
+	pf_pager *pager;
+
+	pair_await(me, 0, 2);
+	completion = pair_put(me, me->peer, me->window, 4096, 8);
+	pair_check(me, pair_is_fault(&completion, PF_SIDE_REMOTE, 4096));
+	pair_check_status(me,
+			  pf_pager_register(me->context, paged, page, supply_nothing, NULL, &pager),
+			  PF_OK);
+	pf_pager_unregister(pager);
+	pair_check_status(me, pf_open(&me->options, &other), PF_OK);
+	pf_close(other);
+	pair_serve(me);
+	pf_close(me->context);
+	_exit(0);
+}
+
+static void end_main_thread(struct pair *me)
+{
+	pthread_t thread;
+
+	pair_await(me, 0, 1);
+	pair_check(me, !pthread_create(&thread, NULL, run_on, me));
+	pthread_exit(NULL);
+}
+
+/* The kernel copies nothing to or from a process whose main thread has ended, but it lives. */
+static void test_main_thread(void **state)
+{
+	struct pair *pair = start(end_main_thread);
+	uint8_t *local = test_alloc(4096);
+	struct iovec here = { local, 1 }, there = { pair->window, 1 };
+
+	pair_exchange(pair, 1, local, pair->window, 4096, 1);
+	pair_say(pair, 1);
+	while (process_vm_readv(pair_pid(pair, 1), &here, 1, &there, 1, 0) == 1)
+		pair_progress(pair);
+	pair_say(pair, 2);
+	pair_exchange(pair, 1, local, pair->window, 4096, 3);
+	assert_ok(
+		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status);
+	if (!pair_on_device(&pair->options))
+		assert_non_null(strstr(pf_peer_path(pair->peer), "main thread has ended"));
+	assert_int_equal(error.count, 0);
+	free(local);
+	pair_end(pair);
+}
+
 #define FULL_SOCKETS 4
 #define FULL_MESSAGES 50
 
@@ -396,6 +452,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_answer_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit_faults, pair_teardown),
+		cmocka_unit_test_teardown(test_main_thread, pair_teardown),
 		cmocka_unit_test_teardown(test_in_flight, pair_teardown),
 		cmocka_unit_test_teardown(test_short_files, pair_teardown),
 		cmocka_unit_test_teardown(test_events, pair_teardown),
