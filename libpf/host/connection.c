@@ -55,7 +55,7 @@ struct connection {
 	uint32_t slot;                      /* on the called side: given to the caller */
 	struct connection_message *welcome; /* on the called side: not sent yet; NULL: none */
 	uint8_t nonce[crypto_secretbox_NONCEBYTES];
-	struct process *process; /* the other side, once established; a reference */
+	struct process *process; /* the other side; NULL: a stranger; a reference */
 	int pidfd;               /* readable once that process has ended; -1: not watched here */
 	struct event *ended;
 };
@@ -171,7 +171,8 @@ static void on_ended(int pidfd, short what, void *arg);
 /*
  * The end of the socket does not always show the end of the process: a child that was forked
  * without exec keeps the socket open. So the process itself is watched, where the kernel can
- * (SO_PEERPIDFD is Linux 6.5, pidfd_open 5.3).
+ * (SO_PEERPIDFD is Linux 6.5, pidfd_open 5.3). It may have ended before: a child keeps the
+ * listener open, too.
  */
 static void watch_process(struct connection *connection)
 {
@@ -183,15 +184,18 @@ static void watch_process(struct connection *connection)
 					    (int)syscall(SYS_pidfd_open, connection->process->pid,
 							 0) :
 					    -1;
-	if (connection->pidfd < 0)
+	if (connection->pidfd < 0 && (errno != ESRCH || !connection->process->pid))
 		return;
 	connection->ended = service_event(&connection->connections->context->service,
 					  connection->pidfd, EV_READ | EV_PERSIST, on_ended,
 					  connection);
-	event_add(connection->ended, NULL);
+	if (connection->pidfd >= 0)
+		event_add(connection->ended, NULL);
+	else
+		event_active(connection->ended, EV_READ, 0);
 }
 
-/* The other side is known now: one process, and one watch, for all connections with it. */
+/* The process at the other side: one record, and one watch, for all connections with it. */
 static void identify_process(struct connection *connection)
 {
 	struct ucred credentials = { 0 };
@@ -322,7 +326,6 @@ static int link_up(struct connection *connection, const struct connection_messag
 		return PF_ERR_REFUSED;
 	connection->established = true;
 	device_join_pair(&context->device, &context->address, connection->peer->address);
-	identify_process(connection);
 	connection->connections->give_bell(connection->peer, inbox.memory, welcome.slot);
 	notices_report(connection->connections->notices,
 		       &(struct notice){ .kind = NOTICE_LINKED,
@@ -703,6 +706,7 @@ void connections_adopt(struct connections *connections, pf_peer *peer, const str
 	memcpy(connection->nonce, call->nonce, sizeof(connection->nonce));
 	connection->owner = owner;
 	*owner = connection;
+	identify_process(connection);
 }
 
 void connection_ask(struct connection *connection, const struct resolve *request)

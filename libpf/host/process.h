@@ -4,7 +4,7 @@
  * its number to another process some time after it ended, so no copy may
  * use the number once the process is known to be dead.
  *
- * Lifetime: made by the service thread in the handshake, and referenced by
+ * Lifetime: made by the service thread with the first connection, and referenced by
  * connections, by the channel from that process and by its peer; whichever
  * lets go last frees it.
  */

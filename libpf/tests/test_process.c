@@ -81,6 +81,35 @@ static void test_forked_child(void **state)
 	pair_end(pair);
 }
 
+static void leave_listener(struct pair *me)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		for (;;)
+			pause();
+	}
+	atomic_store(pair_value(me, 1, 0), (uint64_t)child);
+	_exit(0);
+}
+
+/* It ended before the first contact, and its child has the listener, which answers nothing. */
+static void test_forked_listener(void **state)
+{
+	struct pair *pair = start(leave_listener);
+	uint8_t byte = 1;
+	pid_t child;
+
+	pair_wait_exit(pair, 1);
+	child = (pid_t)atomic_load(pair_value(pair, 1, 0));
+	assert_int_equal(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status,
+			 PF_ERR_PEER);
+	await_error(pair);
+	assert_int_equal(error.status, PF_ERR_PEER);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	pair_end(pair);
+}
+
 static void test_descriptors_return(void **state)
 {
 	struct pair *pair = start(NULL);
@@ -446,6 +475,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_forked_child, pair_teardown),
+		cmocka_unit_test_teardown(test_forked_listener, pair_teardown),
 		cmocka_unit_test_teardown(test_descriptors_return, pair_teardown),
 		cmocka_unit_test_teardown(test_caller_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_called_exhausted, pair_teardown),
