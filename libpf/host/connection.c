@@ -709,6 +709,18 @@ void connections_adopt(struct connections *connections, pf_peer *peer, const str
 	identify_process(connection);
 }
 
+void connections_drop(struct connections *connections, const uint8_t id[ADDRESS_ID_BYTES])
+{
+	struct connection *connection = connections->newest, *next;
+
+	for (; connection; connection = next) {
+		next = connection->next;
+		/* Strangers have no id yet. */
+		if (connection->process && !memcmp(other_side(connection), id, ADDRESS_ID_BYTES))
+			connection_close(connection);
+	}
+}
+
 void connection_ask(struct connection *connection, const struct resolve *request)
 {
 	struct connection_message message = { .magic = CONNECTION_MAGIC,

@@ -85,6 +85,9 @@ int connection_dial(const struct connections *connections, const struct address 
 void connections_adopt(struct connections *connections, pf_peer *peer, const struct call *call,
 		       struct connection **connection);
 
+/* Close all connections with the process of this id, without a notice. */
+void connections_drop(struct connections *connections, const uint8_t id[ADDRESS_ID_BYTES]);
+
 /* Ask the other side to resolve a range. Progress gets the answer as NOTICE_RESOLVED. */
 void connection_ask(struct connection *connection, const struct resolve *request);
 /* Answer what was asked by the connection with this number, if it still exists. */

@@ -213,10 +213,12 @@ static bool add_incoming(struct host *host, struct incoming *incoming)
 	if (!base)
 		return false;
 	/*
-	 * libpf never makes a second channel from one peer, nor one from a peer that is
-	 * gone, nor one from a peer whose address says that it is on another host.
+	 * libpf never makes a second channel from one peer, nor one from a peer whose address says
+	 * that it is on another host. One that this process has given up may not know it yet.
 	 */
 	if (base->transport != &transport_host || peer->incoming || peer_state(base) == PEER_GONE) {
+		if (base->transport == &transport_host && peer_state(base) == PEER_GONE)
+			host_peer_disconnect(peer);
 		incoming_destroy(incoming);
 		return true;
 	}
@@ -249,6 +251,7 @@ static void handle_gone(struct host *host, pf_peer *base, const struct notice *n
 	host_peer_lock(peer);
 	host_peer_unmap(peer);
 	host_peer_unlock(peer);
+	host_peer_disconnect(peer);
 }
 
 static void handle_resolved(struct host_state *state, const struct notice *notice)

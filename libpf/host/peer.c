@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/probe.h"
 #include "copy.h"
 
@@ -282,6 +283,31 @@ void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool 
 	peer_set_gone(&peer->peer.context->peers, &peer->peer, status, why, farewell);
 	atomic_thread_fence(memory_order_seq_cst);
 	host_peer_unlock(peer);
+}
+
+struct drop_task {
+	struct task task;
+	struct host_peer *peer;
+};
+
+/* Service thread. */
+static void drop(struct task *task, bool dropped)
+{
+	struct host_peer *peer = ((struct drop_task *)task)->peer;
+
+	if (!dropped)
+		connections_drop(&peer->peer.context->host->connections, peer->peer.id);
+	free(task);
+}
+
+/* No call of this peer is adopted after the task: none is made once it is gone. */
+void host_peer_disconnect(struct host_peer *peer)
+{
+	struct drop_task *work = allocate_or_wait(sizeof(*work));
+
+	work->task.run = drop;
+	work->peer = peer;
+	service_run(&peer->peer.context->service, &work->task);
 }
 
 /* Opened by the first thread that needs it. NULL without memory: then all pages count as present. */

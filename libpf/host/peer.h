@@ -82,6 +82,11 @@ void host_peer_link(struct host_peer *peer, struct process *process, int copy_er
 		    uint64_t engine);
 /* Progress: it is gone; nothing is sent to it any more. */
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell);
+/*
+ * Progress, once nothing is copied to or from it any more: close the connections with a peer that
+ * is gone. If it lives, it learns that way that it has lost this process.
+ */
+void host_peer_disconnect(struct host_peer *peer);
 /* Progress, once nothing of it is in use: unmap what is shared with it. */
 void host_peer_unmap(struct host_peer *peer);
 /* Progress: a channel from the peer or the link to it is there. With both, it is connected. */

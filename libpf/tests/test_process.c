@@ -189,6 +189,53 @@ static void test_called_exhausted(void **state)
 
 #define SPARE_DESCRIPTORS 32
 
+/* Number 0 of the test: whether it calls the test before. */
+static void lose_caller(struct pair *me)
+{
+	int spare[SPARE_DESCRIPTORS], i;
+
+	for (i = 0; i < SPARE_DESCRIPTORS; i++)
+		pair_check(me, (spare[i] = dup(0)) > 0);
+	pair_await(me, 0, 1);
+	if (*pair_value(me, 0, 0)) {
+		pair_check_status(me, pair_send(me, me->peer, 0, "x", 1), PF_DONE);
+		while (peer_state(me->peer) != PEER_LINKED)
+			pair_progress(me);
+	}
+	limit_descriptors(me, true);
+	pair_say(me, 1);
+	pair_await(me, 0, 2);
+	for (i = 0; i < SPARE_DESCRIPTORS; i++)
+		close(spare[i]);
+	while (pf_send(me->peer, 0, "x", 1, NULL, 0) != PF_ERR_PEER)
+		pair_progress(me);
+	pair_say(me, 2);
+	pair_serve(me);
+}
+
+/* One that has given a peer up tells it so, whichever of them has called the other. */
+static void test_given_up(void **state)
+{
+	uint8_t byte = 1;
+	unsigned called;
+
+	for (called = 0; called < 2; called++) {
+		struct pair *pair = start(lose_caller);
+
+		*pair_value(pair, 0, 0) = called;
+		pair_say(pair, 1);
+		pair_await(pair, 1, 1);
+		assert_status(
+			pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status,
+			PF_ERR_SYSTEM);
+		await_error(pair);
+		pair_say(pair, 2);
+		pair_await(pair, 1, 2);
+		assert_int_equal(error.count, 1);
+		pair_end(pair);
+	}
+}
+
 /* It connects to the test only to answer, and for a while it cannot. */
 static void answer_late(struct pair *me)
 {
@@ -479,6 +526,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_descriptors_return, pair_teardown),
 		cmocka_unit_test_teardown(test_caller_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_called_exhausted, pair_teardown),
+		cmocka_unit_test_teardown(test_given_up, pair_teardown),
 		cmocka_unit_test_teardown(test_answer_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit_faults, pair_teardown),
