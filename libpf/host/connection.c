@@ -371,11 +371,13 @@ static int handle(struct connection *connection, const struct connection_message
 		close(fd);
 	switch (message->kind) {
 	case CONNECTION_RESOLVE:
+		/* Only from the calling side: post() limits the answers of the called side alone. */
+		if (connection->peer)
+			return PF_ERR_REFUSED;
 		connections->resolve(connections->resolve_arg, connection->number,
 				     &message->u.resolve);
 		return PF_OK;
 	case CONNECTION_RESOLVED:
-		/* On this socket only the calling side makes requests. */
 		if (!connection->peer)
 			return PF_ERR_REFUSED;
 		report_answer(connection, &message->u.resolve);

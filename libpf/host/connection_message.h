@@ -24,7 +24,7 @@ enum connection_message_kind {
 	CONNECTION_HELLO = 1, /* from the caller: sealed struct hello, descriptor of the channel */
 	CONNECTION_WELCOME,   /* the answer: sealed struct welcome, descriptor of the inbox */
 	CONNECTION_REFUSED,   /* or: the handshake failed; nothing follows */
-	CONNECTION_RESOLVE,   /* from either side: make this range present */
+	CONNECTION_RESOLVE,   /* from the caller: make this range present */
 	CONNECTION_RESOLVED,  /* the answer */
 	CONNECTION_BYE,       /* at any time, the last: the context closes, its end is no failure */
 	CONNECTION_EXHAUSTED, /* the answer, or: the process called has no descriptor left */

@@ -529,6 +529,8 @@ static void reply_to(int caller, enum reply reply, const struct address *address
 
 static void test_replies(void **state)
 {
+	const struct connection_message resolve = { .magic = CONNECTION_MAGIC,
+						    .kind = CONNECTION_RESOLVE };
 	struct address address = stranger_address();
 	int listener = stranger_listen(&address), caller, fd;
 	enum reply reply;
@@ -552,6 +554,10 @@ static void test_replies(void **state)
 			/* The cookie is not at its address: no process to copy from. */
 			assert_non_null(strstr(pf_peer_path(peer), "through the ring"));
 			assert_int_equal(observed.errors, 0);
+			/* It has a connection of its own to ask by. */
+			stranger_say_message(caller, &resolve, NULL, 0);
+			assert_true(stranger_await_error(context));
+			assert_status(observed.status, PF_ERR_PROTOCOL);
 		} else if (reply == REPLY_FAREWELL) {
 			assert_true(stranger_hung_up(caller));
 			stranger_progress(context, 1);
