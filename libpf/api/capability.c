@@ -57,16 +57,27 @@ static int read_number(const char *path)
 /* Let a child copy from its parent, which is not its descendant, as between processes of a job. */
 static int copy_from_parent(uint64_t *cookie)
 {
-	pid_t parent = getpid(), child = fork();
-	int status = 0;
+	pid_t parent = gettid(), child;
+	/* Not the exit status: the kernel keeps none for a program that ignores SIGCHLD. */
+	int *result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int error;
 
-	if (child < 0)
+	if (result == MAP_FAILED)
 		return errno;
-	if (!child)
-		_exit(copy_probe(parent, (uint64_t)(uintptr_t)cookie, *cookie));
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+	*result = ECHILD;
+	child = fork();
+	if (!child) {
+		*result = copy_probe(parent, (uint64_t)(uintptr_t)cookie, *cookie);
+		_exit(0);
+	}
+	error = child < 0 ? errno : 0;
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
 		;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+	if (!error)
+		error = *result;
+	munmap(result, sizeof(*result));
+	return error;
 }
 
 static void single_copy(struct list *list)

@@ -9,8 +9,10 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define WINDOW (4 * MIB)
@@ -172,14 +174,42 @@ static void test_nothing_locked(void **state)
 	pair_end(pair);
 }
 
+static int single_copy_available(void)
+{
+	pf_capability list[32];
+	int count = pf_capabilities(list, ARRAY_SIZE(list)), i;
+
+	for (i = 0; i < count; i++) {
+		if (!strcmp(list[i].name, "single copy"))
+			return list[i].available;
+	}
+	return -1;
+}
+
+/* pf_capabilities tells it also to a program that ignores the end of its children. */
+static void test_capability(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (!child) {
+		signal(SIGCHLD, SIG_IGN);
+		_exit(forbid_copies(EPERM) ? single_copy_available() : 2);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
-	struct CMUnitTest tests[ARRAY_SIZE(cases) + 2] = { PAIR_TEST(test_midway),
-							   PAIR_TEST(test_nothing_locked) };
+	struct CMUnitTest tests[ARRAY_SIZE(cases) + 3] = { PAIR_TEST(test_midway),
+							   PAIR_TEST(test_nothing_locked),
+							   cmocka_unit_test(test_capability) };
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		tests[i + 2] = (struct CMUnitTest){ cases[i].name, test_forbidden, NULL,
+		tests[i + 3] = (struct CMUnitTest){ cases[i].name, test_forbidden, NULL,
 						    pair_teardown, (void *)&cases[i] };
 	return cmocka_run_group_tests_name("permission", tests, NULL, NULL);
 }
