@@ -2,20 +2,34 @@
 #include "descriptor.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* More than a handshake opens. */
 #define ROOM 8
+/* More than pf_open opens, with four interfaces. */
+#define OPENED 48
 /* The limit grows by this at least, so that a caller that repeats comes to an end. */
 #define LEAST 64
 
 static bool raise_limit(void)
 {
+	/* The hard limit, once this thread knows that the soft limit is as high. */
+	static _Thread_local rlim_t reached;
 	struct rlimit limit;
 	rlim_t more;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= limit.rlim_max)
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return false;
+	if (limit.rlim_cur >= limit.rlim_max) {
+		/* Another thread may have raised it after the call of this one failed: once more. */
+		if (reached == limit.rlim_cur)
+			return false;
+		reached = limit.rlim_cur;
+		return true;
+	}
 	/* Twice as many each time: some programs close all descriptors up to the limit. */
 	more = limit.rlim_cur < LEAST ? LEAST : limit.rlim_cur;
 	limit.rlim_cur = limit.rlim_max - limit.rlim_cur < more ? limit.rlim_max :
@@ -38,4 +52,20 @@ void descriptor_limit_ensure(int newest)
 	/* The kernel gives the lowest number that is free. */
 	if (!getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)newest + ROOM >= limit.rlim_cur)
 		raise_limit();
+}
+
+void descriptor_limit_reserve(void)
+{
+	int opened[OPENED], count;
+
+	for (count = 0; count < OPENED; count++) {
+		do {
+			opened[count] = count ? fcntl(opened[0], F_DUPFD_CLOEXEC, 0) :
+						eventfd(0, EFD_CLOEXEC);
+		} while (opened[count] < 0 && descriptor_limit_raised(errno));
+		if (opened[count] < 0)
+			break;
+	}
+	while (count--)
+		close(opened[count]);
 }

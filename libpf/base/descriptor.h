@@ -7,9 +7,9 @@
 /*
  * After a system call failed with this errno for want of a descriptor, or because too many of this
  * user's are in flight between processes (ETOOMANYREFS): raise the soft limit (RLIMIT_NOFILE) up to
- * the hard limit. True: it was raised, so the call may succeed now. False: errno is as it was. Any
- * thread. The limit is left alone until then, because a program that uses select(2) relies on
- * descriptors below 1024.
+ * the hard limit. True: it was raised, perhaps by another thread, so the call may succeed now.
+ * False: errno is as it was. Any thread. The limit is left alone until then, because a program that
+ * uses select(2) relies on descriptors below 1024.
  */
 bool descriptor_limit_raised(int error);
 /*
@@ -17,5 +17,10 @@ bool descriptor_limit_raised(int error);
  * one opened last, and a few more are to come.
  */
 void descriptor_limit_ensure(int newest);
+/*
+ * The same for all that a context opens: libraries open some of it, and without what is optional
+ * the context goes on.
+ */
+void descriptor_limit_reserve(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <sys/mman.h>
 
+#include "base/descriptor.h"
 #include "base/options.h"
 #include "common/refused.h"
 #include "contents.h"
@@ -73,6 +74,7 @@ int context_open(const pf_options *options, pf_context **result)
 	status = check_options(options);
 	if (status != PF_OK)
 		return status;
+	descriptor_limit_reserve();
 	contents = mmap(NULL, sizeof(*contents), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (contents == MAP_FAILED)

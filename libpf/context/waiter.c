@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/slice.h"
 #include "host/inbox.h"
 #include "pf.h"
@@ -45,9 +46,12 @@ void waiter_init(struct waiter *waiter, struct inbox *inbox)
 
 int waiter_open(struct waiter *waiter)
 {
-	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), error;
 	sigset_t all, before;
+	int fd, error;
 
+	do {
+		fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	} while (fd < 0 && descriptor_limit_raised(errno));
 	if (fd < 0)
 		return PF_ERR_SYSTEM;
 	sem_init(&waiter->go, 0, 0);

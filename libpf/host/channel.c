@@ -126,6 +126,8 @@ static size_t copy(const struct channel *channel, const uint8_t *payload, char *
 {
 	size_t size = channel->ring.size, done = 0;
 
+	if (fill && !file_size_permitted(CHANNEL_RING + size))
+		return 0;
 	while (done < length) {
 		size_t at = (size_t)(payload - channel->ring.base + done) & (size - 1);
 		size_t piece = length - done < size - at ? length - done : size - at;

@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/number.h"
 
 /* Linux maps the pages of a file in aligned pieces of this length (fault_around_bytes). */
@@ -26,7 +27,10 @@ static bool grow(struct ring *ring)
 	return true;
 }
 
-/* Returns how far it came: without memory now, the stores of the entries ask for it again. */
+/*
+ * Returns how far it came: without memory now, or if files may no longer be so long, the stores of
+ * the entries ask for it again.
+ */
 static uint64_t write_zeros(const struct ring *ring, uint64_t offset, uint64_t end)
 {
 	static char zeros[ZEROS];
@@ -34,6 +38,8 @@ static uint64_t write_zeros(const struct ring *ring, uint64_t offset, uint64_t e
 	unsigned count;
 	ssize_t bytes;
 
+	if (!file_size_permitted((uint64_t)ring->start + end))
+		return offset;
 	for (; offset < end; offset += (uint64_t)bytes) {
 		for (count = 0; count < ZEROS_MOST && offset + count * ZEROS < end; count++)
 			pieces[count] = (struct iovec){ zeros, lesser(end - offset - count * ZEROS,

@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "host/connection_message.h"
 #include "host/peer.h"
 
@@ -316,6 +317,58 @@ static void test_short_files(void **state)
 	pair_end(pair);
 }
 
+static void send_after_limit(struct pair *me)
+{
+	const struct rlimit limit = { 4096, 4096 };
+	uint8_t message[8192];
+	unsigned i;
+
+	pair_connect(me);
+	pair_check(me, !setrlimit(RLIMIT_FSIZE, &limit));
+	for (i = 0; i < 100; i++) {
+		pattern_fill(message, sizeof(message), i);
+		pair_check_status(me, pair_send(me, me->peer, 0, message, sizeof(message)),
+				  PF_DONE);
+	}
+	/* Through the ring by the kernel, which would write to the file. */
+	pair_check_status(me,
+			  pair_put(me, me->peer, message, remote_address(me->window), 4096).status,
+			  PF_ERR_FAULT);
+	pair_say(me, 1);
+	pair_serve(me);
+}
+
+static void check_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+			  size_t length, void *arg)
+{
+	struct pair *me = arg;
+	_Atomic uint64_t *count = pair_value(me, 0, 0);
+
+	if (length == 8192)
+		pair_check_pattern(me, data, length, (*count)++);
+}
+
+/* The same when the rings are there already: messages go on. */
+static void test_short_files_later(void **state)
+{
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = 4096,
+				    .partner = send_after_limit,
+				    .receive_here = check_message,
+				    .error_here = on_error };
+	struct pair *pair;
+
+	memset(&error, 0, sizeof(error));
+	setup.there.single_copy = 0;
+	setup.there.transport = PF_TRANSPORT_HOST;
+	pair = pair_start(&setup);
+	pair_await(pair, 1, 1);
+	pair_await_value(pair, 0, 0, 100);
+	assert_int_equal(error.count, 0);
+	pair_end(pair);
+}
+
 static int supply_nothing(pf_context *context, uint64_t address, void *page, size_t length,
 			  void *arg)
 {
@@ -403,6 +456,53 @@ static void test_main_thread(void **state)
 	assert_int_equal(error.count, 0);
 	free(local);
 	pair_end(pair);
+}
+
+/* Also where a context is opened, and its descriptor. */
+static void test_soft_limit_open(void **state)
+{
+	struct pair *pair = start(NULL);
+	struct rlimit limit;
+	pf_context *other;
+	int fd;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit_descriptors(pair, false);
+	assert_ok(pf_open(&pair->options, &other));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit_descriptors(pair, false);
+	assert_ok(pf_descriptor(other, &fd));
+	pf_close(other);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	pair_end(pair);
+}
+
+static void *try_again(void *arg)
+{
+	bool *raised = arg;
+
+	raised[1] = descriptor_limit_raised(EMFILE);
+	raised[2] = descriptor_limit_raised(EMFILE);
+	return NULL;
+}
+
+/* A thread whose call failed before another one raised the limit to its end tries again. */
+static void test_raised_meanwhile(void **state)
+{
+	const bool expected[] = { true, true, false };
+	struct rlimit limit, low;
+	bool raised[3];
+	pthread_t thread;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	low = limit;
+	low.rlim_cur = limit.rlim_max - 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	raised[0] = descriptor_limit_raised(EMFILE);
+	assert_int_equal(pthread_create(&thread, NULL, try_again, raised), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_memory_equal(raised, expected, sizeof(raised));
 }
 
 #define FULL_SOCKETS 4
@@ -530,9 +630,12 @@ int main(void)
 		cmocka_unit_test_teardown(test_answer_exhausted, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit_faults, pair_teardown),
+		cmocka_unit_test_teardown(test_soft_limit_open, pair_teardown),
+		cmocka_unit_test(test_raised_meanwhile),
 		cmocka_unit_test_teardown(test_main_thread, pair_teardown),
 		cmocka_unit_test_teardown(test_in_flight, pair_teardown),
 		cmocka_unit_test_teardown(test_short_files, pair_teardown),
+		cmocka_unit_test_teardown(test_short_files_later, pair_teardown),
 		cmocka_unit_test_teardown(test_events, pair_teardown),
 		cmocka_unit_test_teardown(test_flush, pair_teardown),
 	};
