@@ -162,6 +162,18 @@ bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick)
 	return pager != NULL;
 }
 
+bool pager_owns_all(struct pagers *pagers, uint64_t address, uint64_t length)
+{
+	struct pf_pager *pager;
+	bool owned;
+
+	pthread_rwlock_rdlock(&pagers->lock);
+	pager = find_pager(pagers, address);
+	owned = pager && length <= pager->end - address;
+	pthread_rwlock_unlock(&pagers->lock);
+	return owned;
+}
+
 static bool is_absent(uint64_t address)
 {
 	uint64_t size = page_size();

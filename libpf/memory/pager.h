@@ -86,6 +86,8 @@ void pager_unregister(struct pf_pager *pager);
 
 /* Any thread: does a pager own the address? If so, *quick: its supply is known to be quick. */
 bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick);
+/* Any thread: does the pager that owns the address own all of [address, address + length)? */
+bool pager_owns_all(struct pagers *pagers, uint64_t address, uint64_t length);
 /* Any thread: does a pager own any byte of [address, address + length)? */
 bool pagers_own(struct pagers *pagers, uint64_t address, uint64_t length);
 /* Any thread: does a pager own the page at the address, and is the page absent? */

@@ -177,9 +177,16 @@ static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 	uint64_t cold;
 	bool quick;
 
+	/*
+	 * Behind the range of a quick pager may be that of a slow one, or a file. A page that the
+	 * pager has supplied may be in swap.
+	 */
 	if (pager_owns(resolver->pagers, resolution->address, &quick)) {
 		resolution->kind = FAULT_MINOR;
-		return quick;
+		return quick &&
+		       pager_owns_all(resolver->pagers, resolution->address, resolution->length) &&
+		       residency_look(resolver->residency, resolution->address, resolution->length,
+				      &cold) == resolution->length;
 	}
 	if (residency_look(resolver->residency, resolution->address, resolution->length, &cold) <
 	    resolution->length)

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/context.h"
+
 /* Of Linux 5.11; the headers of the build may be older. */
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -518,6 +520,32 @@ static void test_slow(void **state)
 	pair_end(pair);
 }
 
+/* Also where a block begins with a page of a pager that is known to be quick. */
+static void test_quick_and_slow(void **state)
+{
+	struct pair *pair = pair_open(state, .window = LENGTH);
+	uint8_t *memory = test_map(2 * PAGE);
+	struct paged quick = { .start = memory }, slow = { .start = memory + PAGE };
+	bool is_quick = false;
+
+	assert_ok(pf_pager_register(pair->context, memory, PAGE, supply, &quick, &quick.pager));
+	assert_ok(pf_pager_register(pair->context, slow.start, PAGE, supply, &slow, &slow.pager));
+	pair_connect(pair);
+	while (!is_quick) {
+		assert_ok(pf_pager_evict(quick.pager, memory, PAGE));
+		pair_verify(pair, 1, GET, memory, pair->window, PAGE, 3);
+		assert_true(pager_owns(&pair->context->memory.pagers, remote_address(memory),
+				       &is_quick));
+	}
+	assert_ok(pf_pager_evict(quick.pager, memory, PAGE));
+	transfer_held(pair, &slow, PUT, memory, 2 * PAGE);
+	assert_true(is_supplied(pair->window, remote_address(memory), 2 * PAGE));
+	pf_pager_unregister(quick.pager);
+	pf_pager_unregister(slow.pager);
+	munmap(memory, 2 * PAGE);
+	pair_end(pair);
+}
+
 /* Calls of a slow pager that overlap do not keep other pagers from being registered. */
 static void test_registered_meanwhile(void **state)
 {
@@ -966,6 +994,7 @@ int main(void)
 		IN_ALL(test_unit_once),
 		IN_ALL(test_ahead),
 		IN_ALL(test_slow),
+		IN_MODE(test_quick_and_slow, DEFAULT),
 		IN_ALL(test_beside),
 		IN_ALL(test_grown),
 		IN_ALL(test_other_context),
