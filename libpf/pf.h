@@ -304,7 +304,7 @@ const char *pf_peer_path(const pf_peer *peer);
  * yet; PF_ERR_AGAIN if that is not known yet; PF_ERR_MEMORY. wait 0: only begin. wait 1:
  * wait for the answer; PF_ERR_AGAIN only from a callback, or while another thread is
  * inside one for long. Calls no callback. Unless why is NULL, *why is a text with the
- * reason, valid until pf_close. Thread safe.
+ * reason, valid until pf_close.
  */
 int pf_peer_contact(pf_peer *peer, int wait, const char **why);
 
@@ -405,7 +405,11 @@ int pf_pager_set_unit(pf_pager *pager, size_t unit);
 int pf_pager_set_ahead(pf_pager *pager, size_t most);
 /* Drop the pages of a page-aligned part of the range; their contents are lost. Thread safe. */
 int pf_pager_evict(pf_pager *pager, void *address, size_t length);
-/* Make the range ordinary memory and free the pager; waits for calls of supply. Thread safe. */
+/*
+ * Make the range ordinary memory and free the pager; waits for calls of supply. A page that
+ * supply could not give to a load or store goes on to raise SIGBUS, unless pf_pager_evict has
+ * dropped it before. Thread safe.
+ */
 void pf_pager_unregister(pf_pager *pager);
 
 /*
@@ -461,7 +465,8 @@ void pf_set_receive_pieces(pf_context *context, pf_receive_pieces_fn receive, vo
 /*
  * Called once for a peer whose process died or that rejected the connection, after
  * all its unfinished operations have completed with the same status. Not called
- * for a peer that closed its context. text is valid during the call.
+ * for a peer that closed its context, unless that was before the first contact: then nothing
+ * tells it from one that died. text is valid during the call.
  */
 typedef void (*pf_error_fn)(pf_context *context, pf_peer *peer, int status, const char *text,
 			    void *arg);
