@@ -47,13 +47,11 @@ static struct pair *start(void (*partner)(struct pair *me))
 }
 
 /* Its child has the sockets too, and keeps them open for as long as it lives. */
+/* End, and leave a child that keeps what it inherited. */
 static void leave_child(struct pair *me)
 {
-	pid_t child;
+	pid_t child = fork();
 
-	pair_check_status(me, pair_send(me, me->peer, 0, "x", 1), PF_DONE);
-	pair_await(me, 0, 1);
-	child = fork();
 	if (!child) {
 		for (;;)
 			pause();
@@ -62,9 +60,16 @@ static void leave_child(struct pair *me)
 	_exit(0);
 }
 
+static void leave_child_later(struct pair *me)
+{
+	pair_check_status(me, pair_send(me, me->peer, 0, "x", 1), PF_DONE);
+	pair_await(me, 0, 1);
+	leave_child(me);
+}
+
 static void test_forked_child(void **state)
 {
-	struct pair *pair = start(leave_child);
+	struct pair *pair = start(leave_child_later);
 	uint8_t byte = 1;
 	pid_t child;
 
@@ -82,22 +87,10 @@ static void test_forked_child(void **state)
 	pair_end(pair);
 }
 
-static void leave_listener(struct pair *me)
-{
-	pid_t child = fork();
-
-	if (!child) {
-		for (;;)
-			pause();
-	}
-	atomic_store(pair_value(me, 1, 0), (uint64_t)child);
-	_exit(0);
-}
-
 /* It ended before the first contact, and its child has the listener, which answers nothing. */
 static void test_forked_listener(void **state)
 {
-	struct pair *pair = start(leave_listener);
+	struct pair *pair = start(leave_child);
 	uint8_t byte = 1;
 	pid_t child;
 
