@@ -198,7 +198,8 @@ static int registers_map(struct exanest_engine *engine, struct exanest_translati
 
 /*
  * Take what is valid in a range, and tell the engine in the same moment, so that what was
- * taken is known to be on its way. -EAGAIN: the engine has no room for the commands.
+ * taken is known to be on its way. -EAGAIN: the engine has no room for the commands. -ENODEV: it
+ * is not ready, and there is no ticket.
  */
 static int invalidate_begin(struct device_engine *device, struct device_memory *memory, u64 start,
 			    u64 end, struct ticket *ticket, bool *found)
@@ -252,7 +253,13 @@ static bool invalidate(struct device_engine *device, struct device_memory *memor
 	}
 	if (!found)
 		return false;
-	if (error || exanest_command_wait(device, &ticket))
+	/*
+	 * Spaces are attached after the engine is ready, so one that is about to start does not
+	 * find what was taken before: wait until no stop, start or reset is in progress.
+	 */
+	if (error)
+		exanest_hardware_await_off(device);
+	else if (exanest_command_wait(device, &ticket))
 		exanest_hardware_cut_off(device, ticket.epoch, reason);
 	return true;
 }

@@ -320,6 +320,13 @@ void exanest_hardware_cut_off(struct device_engine *device, unsigned int epoch, 
 		exanest_hardware_fail(device, reason);
 }
 
+/* Whoever stops it makes it not ready, and then off, in one hold of the lock. */
+void exanest_hardware_await_off(struct device_engine *device)
+{
+	mutex_lock(&device->state_lock);
+	mutex_unlock(&device->state_lock);
+}
+
 /*
  * Blocks that the engine has.
  */

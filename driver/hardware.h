@@ -152,7 +152,7 @@ int exanest_command_wait(struct device_engine *device, const struct ticket *tick
 int exanest_command_run(struct device_engine *device, const struct exanest_engine_command *command);
 
 /*
- * State. state_lock is held, but for exanest_hardware_cut_off.
+ * State. state_lock is held, but for the last two.
  */
 /* The engine is off when it returns, and cut off memory if it did not stop. */
 void exanest_hardware_stop(struct device_engine *device);
@@ -162,6 +162,8 @@ int exanest_hardware_enter(struct device_engine *device, const struct device_exp
 int exanest_hardware_start(struct device_engine *device);
 /* The engine did not do in this epoch what it has to: when this returns it was off. No lock is held. */
 void exanest_hardware_cut_off(struct device_engine *device, unsigned int epoch, const char *reason);
+/* It was not ready: when this returns it was off since. No lock is held. */
+void exanest_hardware_await_off(struct device_engine *device);
 
 /*
  * Blocks that the engine has.

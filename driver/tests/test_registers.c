@@ -20,6 +20,7 @@
 #define LENGTH (256ul << 10)
 #define IN_FLIGHT 32
 #define ROUNDS 10
+#define RESETS 3
 /* For what an engine may take for a block, in the test in which it takes none any more. */
 #define TIMEOUT_MS 2000
 /* After the kill: the time above, two time-outs of a command, and the pace of a busy machine. */
@@ -235,32 +236,74 @@ static volatile uint32_t *map_bar(const char *name, unsigned int number)
 	return bar;
 }
 
-/* It reports that it failed, because of an index that cannot be. It is reset, and goes on. */
+/* Ring for an index that cannot be: the engine reports that it failed. */
+static void break_index(unsigned int index, unsigned int number)
+{
+	volatile uint32_t *doorbell = map_bar(engine, EXANEST_BAR_DOORBELL);
+	volatile uint32_t *registers = map_bar(engine, EXANEST_BAR_REGISTERS);
+
+	registers[index / 4] += 100000;
+	doorbell[EXANEST_DOORBELL_OFFSET / 4] = registers[EXANEST_REG_DOORBELL_BASE / 4] + number;
+}
+
+static void await_reset(long before)
+{
+	while (engine_count(engine, "resets") == before)
+		usleep(10000);
+}
+
+/* It reports that it failed. It is reset, and goes on. */
 static void failed(void)
 {
 	struct exanest_completion completion;
-	volatile uint32_t *doorbell, *registers;
 	unsigned int i;
 
 	start();
-	doorbell = map_bar(engine, EXANEST_BAR_DOORBELL);
-	registers = map_bar(engine, EXANEST_BAR_REGISTERS);
 	pattern_fill(local, LENGTH, 3);
 	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
 	submit_puts();
-	registers[EXANEST_REG_COMMAND_PRODUCER / 4] += 100000;
-	doorbell[EXANEST_DOORBELL_OFFSET / 4] = registers[EXANEST_REG_DOORBELL_BASE / 4] +
-						EXANEST_DOORBELL_COMMAND;
+	break_index(EXANEST_REG_COMMAND_PRODUCER, EXANEST_DOORBELL_COMMAND);
 	for (i = 0; i < IN_FLIGHT; i++) {
 		device_wait(&device, &completion);
 		CHECK_EQUAL(completion.status, 0);
 	}
-	while (!engine_count(engine, "resets"))
-		usleep(10000);
+	await_reset(0);
 	pattern_fill(local, LENGTH, 4);
 	forget(remote);
 	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
 	CHECK_EQUAL(pattern_differs(remote, LENGTH, 4), LENGTH);
+	device_close(&device);
+}
+
+/*
+ * Pages are taken away while the engine is reset. The invalidation that waits for the engine
+ * returns when that is off, so the next one comes before it is on again: it must not be stopped
+ * for that. An engine that is stopped each time is given up.
+ */
+static void invalidated_in_reset(void)
+{
+	enum { BYTES = 16 << 20 };
+	unsigned int round;
+	size_t offset;
+	long resets;
+
+	start();
+	local = map_private(BYTES, false);
+	remote = map_private(BYTES, false);
+	for (round = 1; round <= RESETS; round++) {
+		pattern_fill(local, BYTES, round);
+		CHECK_EQUAL(device_transfer(&device, EXANEST_OP_PUT, device.address, local,
+					    (uintptr_t)remote, BYTES, NULL),
+			    0);
+		CHECK_EQUAL(pattern_differs(remote, BYTES, round), BYTES);
+		resets = engine_count(engine, "resets");
+		/* Not that of commands, which the next invalidation would set right. */
+		break_index(EXANEST_REG_SUBMISSION_PRODUCER, EXANEST_DOORBELL_SUBMISSION);
+		for (offset = 0; offset < BYTES; offset += PAGE)
+			CHECK_EQUAL(madvise(remote + offset, PAGE, MADV_DONTNEED), 0);
+		await_reset(resets);
+	}
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
 	device_close(&device);
 }
 
@@ -432,11 +475,17 @@ static void killed(void)
 }
 
 static const struct test tests[] = {
-	{ "faults", faults },           { "unaligned", unaligned },
-	{ "invalidated", invalidated }, { "refused", refused },
-	{ "foreign", foreign },         { "failed", failed },
-	{ "removed", removed },         { "runtime_suspended", runtime_suspended },
-	{ "killed", killed },           { NULL, NULL },
+	{ "faults", faults },
+	{ "unaligned", unaligned },
+	{ "invalidated", invalidated },
+	{ "refused", refused },
+	{ "foreign", foreign },
+	{ "failed", failed },
+	{ "invalidated_in_reset", invalidated_in_reset },
+	{ "removed", removed },
+	{ "runtime_suspended", runtime_suspended },
+	{ "killed", killed },
+	{ NULL, NULL },
 };
 
 /* In a machine of its own. */
