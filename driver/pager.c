@@ -100,11 +100,15 @@ static void events_send(struct exanest_pagers *pager)
 bool exanest_pager_add(struct exanest_pagers *pager, struct exanest_page_fault *fault,
 		       unsigned long length, unsigned long time)
 {
-	bool closed;
+	bool refused;
 
 	spin_lock(&pager->lock);
-	closed = pager->closed;
-	if (!closed) {
+	/*
+	 * The submitter is said to be gone before its faults are cancelled, each under this lock:
+	 * either the cancel comes later and finds this one, or dropped is seen.
+	 */
+	refused = pager->closed || READ_ONCE(*fault->dropped);
+	if (!refused) {
 		fault->needs = length;
 		fault->ticket = 0;
 		fault->expires = jiffies + time;
@@ -115,7 +119,7 @@ bool exanest_pager_add(struct exanest_pagers *pager, struct exanest_page_fault *
 		events_send(pager);
 	}
 	spin_unlock(&pager->lock);
-	return !closed;
+	return !refused;
 }
 
 struct exanest_page_fault *exanest_pager_answer(struct exanest_pagers *pager, u64 ticket)

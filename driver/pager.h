@@ -47,7 +47,7 @@ static inline bool exanest_pager_has_ranges(const struct exanest_pagers *pager)
 
 /*
  * Have a fault wait for length bytes, in whole pages from that of its address on, for so
- * many jiffies. false: the pager is closed.
+ * many jiffies. false: the pager is closed, or the fault is dropped.
  */
 bool exanest_pager_add(struct exanest_pagers *pager, struct exanest_page_fault *fault,
 		       unsigned long length, unsigned long time);

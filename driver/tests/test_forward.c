@@ -17,6 +17,13 @@
 #include <unistd.h>
 
 #define LENGTH (1ul << 20)
+/* Contexts that are closed with blocks on their way, and after how many us at most. */
+#define LEFT_ROUNDS 200
+#define LEFT_US 2000
+/* Memory whose protection takes milliseconds to change. */
+#define PROTECTED (32ul << 20)
+/* Until the last one is freed, on a busy machine. */
+#define LEFT_SECONDS 30
 
 /*
  * A pager that runs in the partner: what it is asked for it writes, as pattern
@@ -368,6 +375,71 @@ static void death(void)
 	parameter_set("pager_timeout_ms", before);
 }
 
+/* Contexts of this process that the driver has not freed yet. */
+static unsigned int contexts_count(void)
+{
+	FILE *file = fopen("/sys/kernel/debug/exanest/contexts", "r");
+	char line[1000], pid[32];
+	unsigned int count = 0;
+
+	CHECK(file);
+	snprintf(pid, sizeof(pid), " pid=%d ", (int)getpid());
+	while (fgets(line, sizeof(line), file))
+		count += strstr(line, pid) != NULL;
+	fclose(file);
+	return count;
+}
+
+static void *protect(void *memory)
+{
+	int protection = PROT_READ;
+
+	for (;; protection ^= PROT_WRITE)
+		CHECK_EQUAL(mprotect(memory, PROTECTED, protection), 0);
+	return NULL;
+}
+
+/* In the partner: its address space is locked most of the time, so that page faults take long. */
+static uint64_t delay_faults(uint64_t unused, uint64_t unused2)
+{
+	void *memory = map_private(PROTECTED, false);
+	pthread_t thread;
+
+	(void)unused, (void)unused2;
+	memset(memory, 1, PROTECTED);
+	return pthread_create(&thread, NULL, protect, memory);
+}
+
+/*
+ * The submitter leaves while its block is on its way to a pager, where it must not wait. There is
+ * one at a time: each that comes back makes the driver look for others that wait.
+ */
+static void left_meanwhile(void)
+{
+	unsigned int before = parameter_get("pager_timeout_ms"), round;
+	struct device leaving;
+	uint64_t remote;
+	time_t end;
+
+	parameter_set("pager_timeout_ms", 600000);
+	start(8);
+	remote = ASK(&partner, provide_range, 0, 0);
+	CHECK_EQUAL(ASK(&partner, delay_faults, 0, 0), 0);
+	for (round = 0; round < LEFT_ROUNDS; round++) {
+		device_open(&leaving, NULL);
+		device_post(&leaving, EXANEST_OP_GET, partner.address, local, remote, PAGE);
+		usleep(random_below(LEFT_US));
+		device_close(&leaving);
+	}
+	end = time(NULL) + LEFT_SECONDS;
+	while (contexts_count() > 1) {
+		CHECK(time(NULL) < end);
+		usleep(10000);
+	}
+	parameter_set("pager_timeout_ms", before);
+	stop();
+}
+
 static void arguments(void)
 {
 	struct device_options options = { .faults = 8 };
@@ -444,6 +516,7 @@ static const struct test tests[] = {
 	{ "not_answered", not_answered },
 	{ "beside_waiting", beside_waiting },
 	{ "death", death },
+	{ "left_meanwhile", left_meanwhile },
 	{ "userfaultfd", userfaultfd },
 	{ NULL, NULL },
 };
