@@ -330,6 +330,15 @@ static int registers_resume(struct device *owner)
 	return 0;
 }
 
+/*
+ * The machine restarts, or another kernel takes over (kexec), whose memory the engine must not
+ * write to. Processes still run, and no resume follows.
+ */
+static void registers_shutdown(struct pci_dev *pci)
+{
+	registers_suspend(&pci->dev);
+}
+
 static const struct dev_pm_ops registers_pm = {
 	SYSTEM_SLEEP_PM_OPS(registers_suspend, registers_resume)
 		RUNTIME_PM_OPS(registers_suspend, registers_resume, NULL)
@@ -349,6 +358,7 @@ static struct pci_driver registers_driver = {
 	.id_table = registers_ids,
 	.probe = registers_probe,
 	.remove = registers_remove,
+	.shutdown = registers_shutdown,
 	.driver.pm = pm_ptr(&registers_pm),
 };
 

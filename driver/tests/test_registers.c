@@ -11,12 +11,16 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/reboot.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define DRIVER "/sys/bus/pci/drivers/exanest"
 #define PCI_DEVICES "/sys/bus/pci/devices"
 #define PORTS "/sys/class/virtio-ports"
+/* In a guest without a root: guest-initramfs. */
+#define MODULE "/session/module.ko"
 #define LENGTH (256ul << 10)
 #define IN_FLIGHT 32
 #define ROUNDS 10
@@ -437,6 +441,60 @@ static void suspended(void)
 	device_close(&device);
 }
 
+/* The ivshmem device, which is the only one. */
+static void find_engine(void)
+{
+	struct dirent *entry;
+	char path[300];
+	DIR *directory;
+
+	directory = opendir(PCI_DEVICES);
+	CHECK(directory);
+	while ((entry = readdir(directory))) {
+		snprintf(path, sizeof(path), PCI_DEVICES "/%s/device", entry->d_name);
+		if (contains(path, "0x1110"))
+			snprintf(engine, sizeof(engine), "%.*s", (int)sizeof(engine) - 1,
+				 entry->d_name);
+	}
+	closedir(directory);
+	if (!engine[0])
+		test_skip("there is no engine in hardware");
+}
+
+static void load_module(const char *parameters)
+{
+	int fd = open(MODULE, O_RDONLY | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	CHECK_EQUAL(syscall(SYS_delete_module, "exanest", 0), 0);
+	CHECK_EQUAL(syscall(SYS_finit_module, fd, parameters, 0), 0);
+	close(fd);
+}
+
+/*
+ * The machine is restarted while the engine is in use. The next kernel finds the engine off, and
+ * runs this test again. Needs driver/tests/vm --root none --parameters engine_devices=0, so that
+ * the module leaves the engine as it finds it, and --qemu -action --qemu reboot=reset.
+ */
+static void restarted(void)
+{
+	volatile uint32_t *registers;
+
+	find_engine();
+	registers = map_bar(engine, EXANEST_BAR_REGISTERS);
+	CHECK_EQUAL(registers[EXANEST_REG_MAGIC / 4], EXANEST_MAGIC);
+	CHECK_EQUAL(registers[EXANEST_REG_STATUS / 4], EXANEST_ENGINE_DISABLED);
+	/* The driver sets it when it starts the engine. */
+	if (registers[EXANEST_REG_INDEX_BASE / 4])
+		return;
+	load_module("engine_devices=1");
+	start();
+	CHECK_EQUAL(transfer(EXANEST_OP_PUT), 0);
+	submit_puts();
+	reboot(RB_AUTOBOOT);
+	check_failed(__FILE__, __LINE__, "the machine restarts");
+}
+
 /* See driver/tests/vm --engine. */
 static void kill_engine(void)
 {
@@ -488,12 +546,23 @@ static const struct test tests[] = {
 	{ NULL, NULL },
 };
 
-/* In a machine of its own. */
-static const struct test last[] = { { "suspended", suspended }, { NULL, NULL } };
+/* Each in a machine of its own. */
+static const struct test alone[] = {
+	{ "suspended", suspended },
+	{ "restarted", restarted },
+	{ NULL, NULL },
+};
+
+static bool runs_alone(const char *name)
+{
+	const struct test *test = alone;
+
+	while (test->name && strcmp(test->name, name))
+		test++;
+	return test->name;
+}
 
 int main(int argc, char **argv)
 {
-	bool suspend = argc == 2 && !strcmp(argv[1], last[0].name);
-
-	return tests_run("registers", suspend ? last : tests, argc, argv);
+	return tests_run("registers", argc == 2 && runs_alone(argv[1]) ? alone : tests, argc, argv);
 }
