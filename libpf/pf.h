@@ -218,8 +218,9 @@ int pf_open(const pf_options *options, pf_context **context);
  * Close a context and free all its peers. Unfinished transfers end without a
  * callback, once no peer of this host moves a part of them; for a peer that is stopped
  * meanwhile it waits 10 s at most. Messages that pf_send accepted still reach a peer of
- * this host; of those to another host, the ones that its process acknowledges within half a
- * second (see pf_send(3)). No other thread may use the context. NULL is allowed.
+ * this host; of those to another host, the ones that its process acknowledges before two
+ * seconds pass in which no peer acknowledges any (see pf_send(3)). No other thread may use
+ * the context. NULL is allowed.
  */
 void pf_close(pf_context *context);
 

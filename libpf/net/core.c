@@ -5,6 +5,7 @@
 
 #include "atomics.h"
 #include "destination.h"
+#include "lifetime.h"
 #include "message.h"
 #include "source.h"
 #include "transfer.h"
@@ -105,6 +106,20 @@ bool net_busy(const struct net_core *core)
 			return true;
 	}
 	return false;
+}
+
+uint64_t net_unacknowledged(const struct net_core *core)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < core->room; i++) {
+		const struct net_association *association = core->associations[i];
+
+		if (association && association->busy)
+			bytes += exchange_unacknowledged(&association->busy->exchange);
+	}
+	return bytes;
 }
 
 /* ---- by id and by index ---- */

@@ -46,8 +46,12 @@
 #define WAIT_MOST (SECOND / 125)
 /* It gives up when a callback of another thread has taken so long. */
 #define STALLED (SECOND / 50)
-/* A context that closes waits so long for acknowledgements. */
+/*
+ * A context that closes waits so long for what it sent to be acknowledged; while messages are among it,
+ * so long for the next of them: their receiver may compute, and make room for more when it polls.
+ */
 #define LINGER (SECOND / 2)
+#define LINGER_MESSAGES (2 * SECOND)
 /* ... and so long for room in its sockets for each GOODBYE. */
 #define GOODBYES (SECOND / 20)
 
@@ -889,18 +893,29 @@ bool engine_wait(struct engine *engine, struct engine_waiter *waiter)
 
 void engine_linger(struct engine *engine)
 {
-	uint64_t end = now() + LINGER;
+	uint64_t end = now() + LINGER, least = UINT64_MAX, messages, due;
 	bool busy = true;
 
 	while (busy && now() < end) {
-		if (!start_driving(engine))
+		if (!start_driving(engine)) {
+			sched_yield();
 			continue;
+		}
 		engine_lock(engine);
 		drive(engine, 1);
 		net_linger(engine->core);
 		transmit(engine, now());
 		busy = net_busy(engine->core);
+		due = deadline(engine);
+		messages = net_unacknowledged(engine->core);
+		if (messages < least) {
+			least = messages;
+			end = now() + (messages ? LINGER_MESSAGES : LINGER);
+		}
 		stop_driving(engine);
+		/* The service thread may receive them. */
+		if (busy)
+			wait_for_packets(engine, due, WAIT_FIRST);
 	}
 }
 

@@ -115,6 +115,13 @@ bool exchange_has_unacknowledged(const struct exchange *exchange)
 	return false;
 }
 
+uint64_t exchange_unacknowledged(const struct exchange *exchange)
+{
+	const struct stream_out *out = &exchange->out[STREAM_MESSAGE];
+
+	return out->end - out->base;
+}
+
 size_t exchange_memory(const struct exchange *exchange)
 {
 	size_t bytes = exchange->transfers.open * sizeof(struct net_transfer) +

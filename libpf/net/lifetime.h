@@ -16,6 +16,8 @@ void exchange_abandon(struct exchange *exchange, int status);
 bool exchange_is_idle(const struct exchange *exchange);
 /* Is there anything in a stream that was not acknowledged? */
 bool exchange_has_unacknowledged(const struct exchange *exchange);
+/* Bytes of messages that were not acknowledged. */
+uint64_t exchange_unacknowledged(const struct exchange *exchange);
 /* Bytes of memory that it holds. */
 size_t exchange_memory(const struct exchange *exchange);
 

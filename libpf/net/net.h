@@ -187,6 +187,8 @@ struct net_core *net_create(const struct net_options *options,
 void net_destroy(struct net_core *core);
 /* Is there anything to be sent, or sent and not acknowledged, over all associations? */
 bool net_busy(const struct net_core *core);
+/* Bytes of messages that were not acknowledged, over all associations. */
+uint64_t net_unacknowledged(const struct net_core *core);
 
 /*
  * The association with the process of this id, made if there is none. key is

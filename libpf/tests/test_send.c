@@ -422,6 +422,67 @@ static void test_round_robin(void **state)
 	pair_end(pair);
 }
 
+/* Number "side" of the sender: messages to that side. */
+static uint64_t sent_to(struct pair *me, unsigned side)
+{
+	return *pair_value(me, 1, side);
+}
+
+/* Until there is no room for more, here and there. */
+static void fill(struct pair *me, unsigned side)
+{
+	static const uint8_t bytes[1000];
+	unsigned full = 0;
+	uint64_t n = 0;
+	int status;
+
+	while (full < 100) {
+		status = pf_send(pair_peer(me, side), 0, bytes, sizeof(bytes), NULL, 0);
+		if (status == PF_DONE) {
+			n++;
+			full = 0;
+			continue;
+		}
+		pair_check_status(me, status, PF_ERR_AGAIN);
+		full++;
+		usleep(1000);
+		pair_progress(me);
+	}
+	*pair_value(me, me->side, side) = n;
+}
+
+static void take_late(struct pair *me, useconds_t microseconds)
+{
+	while (!sent_to(me, 0) || !sent_to(me, 2))
+		usleep(100);
+	usleep(microseconds);
+	pair_await_value(me, me->side, 0, sent_to(me, me->side));
+}
+
+/* The first partner closes when it has sent, before the others take anything. */
+static void send_and_close(struct pair *me)
+{
+	if (me->side == 1) {
+		fill(me, 0);
+		fill(me, 2);
+	} else {
+		take_late(me, 2400000);
+	}
+}
+
+/* What a sender leaves behind is delivered, one receiver after the other. */
+static void test_late_receivers(void **state)
+{
+	struct pair *pair = pair_open(state, .partners = 2, .partner = send_and_close,
+				      .receive = pair_count_message,
+				      .receive_here = pair_count_message);
+
+	take_late(pair, 1200000);
+	pair_wait_exit(pair, 2);
+	assert_int_equal(*pair_value(pair, 2, 0), sent_to(pair, 2));
+	pair_end(pair);
+}
+
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, SMALL_RING), IN_MODE(test, THREADS),                 \
 		IN_MODE(test, IDLE)
@@ -438,6 +499,7 @@ int main(void)
 		IN_ALL(test_callback),
 		IN_ALL(test_both_ways),
 		IN_ALL(test_no_receiver),
+		IN_MODE(test_late_receivers, DEFAULT),
 		IN_MODE(test_many_peers, DEFAULT),
 		IN_MODE(test_many_peers, IDLE),
 		IN_MODE(test_round_robin, DEFAULT),
