@@ -20,16 +20,18 @@
 #define ROUNDS_POLL 2
 #define ROUNDS_SERVE 64
 /*
- * After POLLS_QUIET polls without a packet, only one in POLLS_BETWEEN receives, because that is a
- * system call.
+ * A poll looks at the sockets, which is a system call, only if since the last look as much time has
+ * passed as a LOOK_SHARE of the time for which nothing came and nothing was posted, or
+ * LOOK_BETWEEN_MOST ns. So what is waited for is late by no more than that, and a program that tests
+ * for messages while it computes makes few calls.
  */
-#define POLLS_QUIET 4096
-#define POLLS_BETWEEN 32
-/* Without a packet, one poll in POLLS_CLOCK reads the clock. */
-#define POLLS_CLOCK 8
-/* A socket without a packet for POLLS_UNHEARD polls is read in one poll in POLLS_ELSEWHERE. */
-#define POLLS_UNHEARD 4096
-#define POLLS_ELSEWHERE 16
+#define LOOK_SHARE 64
+#define LOOK_BETWEEN_MOST 2000
+/* Without a packet, one look in LOOKS_ADVANCE sends what has become due; all if they are rare. */
+#define LOOKS_ADVANCE 8
+/* Likewise, a socket without a packet for LOOKS_UNHEARD looks is read in one in LOOKS_ELSEWHERE. */
+#define LOOKS_UNHEARD 4096
+#define LOOKS_ELSEWHERE 16
 /* A peer whose packets are so many calls in a row all that came is connected. */
 #define RECEIVES_ALONE 256
 /* So many times in a row, all that is to be sent may come back; then it waits for a moment. */
@@ -323,7 +325,7 @@ static void hear_complaints(struct engine *engine, struct socket *socket)
 
 static bool is_unheard(const struct engine *engine, const struct socket *socket)
 {
-	return activity_read(&engine->context->activity.polls) - socket->heard >= POLLS_UNHEARD;
+	return engine->looks - socket->heard >= LOOKS_UNHEARD;
 }
 
 /* Each look is a system call, and most jobs have more addresses than ways that packets come. */
@@ -331,7 +333,7 @@ static bool is_due(const struct engine *engine, const struct socket *socket)
 {
 	return socket->bound &&
 	       (!engine->calling || !is_unheard(engine, socket) || engine->heard == socket ||
-		activity_read(&engine->context->activity.polls) % POLLS_ELSEWHERE == 0);
+		engine->rare || engine->looks % LOOKS_ELSEWHERE == 0);
 }
 
 /* The service thread receives the next packets before the application takes a message. */
@@ -363,7 +365,7 @@ static void note_sender(struct engine *engine, struct socket *socket,
 	socket->from_count = 0;
 	/* Poll it each time from now on, and leave it to this peer. */
 	if (socket_connect(second, socket, from))
-		second->heard = activity_read(&engine->context->activity.polls);
+		second->heard = engine->looks;
 }
 
 static unsigned receive(struct engine *engine, struct socket *socket)
@@ -401,7 +403,7 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 	if (socket->complaining)
 		hear_complaints(engine, socket);
 	if (total) {
-		socket->heard = activity_read(&engine->context->activity.polls);
+		socket->heard = engine->looks;
 		engine->heard = socket;
 	}
 	return total;
@@ -596,8 +598,8 @@ static unsigned drive(struct engine *engine, unsigned rounds)
 			break;
 		/* A poll that finds nothing is short, and the next one comes soon. */
 		if (received || resolved || !engine->calling ||
-		    atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
-		    activity_read(&engine->context->activity.polls) % POLLS_CLOCK == 0)
+		    atomic_load_explicit(&engine->posted, memory_order_relaxed) || engine->rare ||
+		    engine->looks % LOOKS_ADVANCE == 0)
 			total += advance(engine);
 	} while (received && --rounds && engine->links.told == told);
 	return total;
@@ -705,18 +707,25 @@ static void stop_driving(struct engine *engine)
 
 /* ---- who drives ---- */
 
+/* Is it too early for the next look? */
+static bool looked_just_now(const struct engine *engine, uint64_t time)
+{
+	uint64_t used = atomic_load_explicit(&engine->used, memory_order_relaxed),
+		 between = time > used ? (time - used) / LOOK_SHARE : 0;
+
+	return time - engine->looked < (between < LOOK_BETWEEN_MOST ? between : LOOK_BETWEEN_MOST);
+}
+
 int engine_poll_links(struct engine *engine)
 {
 	struct activity *activity = &engine->context->activity;
-	uint64_t time;
+	uint64_t time = now();
 	int total;
 
-	if (engine->quiet > POLLS_QUIET && activity_read(&activity->polls) % POLLS_BETWEEN &&
-	    !engine_waits(engine))
+	if (looked_just_now(engine, time) && !engine_waits(engine))
 		return 0;
 	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) != thread_id())
 		atomic_store_explicit(&activity->thread, thread_id(), memory_order_relaxed);
-	time = now();
 	activity_looked(activity, time);
 	if (!start_driving(engine)) {
 		/* The service thread, which may have lost its processor in the middle of it. */
@@ -725,6 +734,9 @@ int engine_poll_links(struct engine *engine)
 		return 0;
 	}
 	engine_lock(engine);
+	engine->looks++;
+	engine->rare = time - engine->looked >= LOOK_BETWEEN_MOST;
+	engine->looked = time;
 	engine->calling = engine->memory.progress = true;
 	atomic_store_explicit(&engine->caller, thread_id(), memory_order_relaxed);
 	if (coalesce_pending(&engine->coalesce))
@@ -737,14 +749,15 @@ int engine_poll_links(struct engine *engine)
 	}
 	total += (int)drive(engine, ROUNDS_POLL);
 	total += (int)links_tell(&engine->links, engine->core);
-	if (total)
-		activity_moved(&engine->context->activity);
+	if (total) {
+		atomic_store_explicit(&engine->used, time, memory_order_relaxed);
+		activity_moved(activity);
+	}
 	if (coalesce_pending(&engine->coalesce))
 		coalesce_return(&engine->coalesce, now());
 	engine->calling = engine->memory.progress = false;
 	atomic_store_explicit(&engine->caller, 0, memory_order_relaxed);
 	stop_driving(engine);
-	engine->quiet = total ? 0 : engine->quiet + 1;
 	return total;
 }
 
@@ -818,6 +831,7 @@ void engine_post(struct engine *engine, bool message)
 	bool waits = coalesce_post(&engine->coalesce, time, from);
 	struct activity *activity = &engine->context->activity;
 
+	atomic_store_explicit(&engine->used, time, memory_order_relaxed);
 	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) == thread_id())
 		activity_posted(activity, time);
 

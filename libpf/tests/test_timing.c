@@ -188,32 +188,22 @@ static void test_target_computes(void **state)
 	pair_end(pair);
 }
 
-/* Most polls of an idle context do not look at the sockets; few polls count as none. */
+/* Few polls count as none. */
 static void test_rare_polls(void **state)
 {
 	struct pair *pair = start(state, NULL, NULL);
-	uint64_t begin, looks = 0;
-	unsigned i, round;
+	uint64_t begin;
+	unsigned i;
 
 	do {
 		pair_connect(pair);
 		for (i = 0; i < 20000; i++)
 			pf_progress(pair->context);
 	} while (attended(pair));
-	/* After a late packet it looks more often for a while. */
-	for (round = 0; round < 20; round++) {
-		looks = engine_of(pair)->quiet;
-		for (i = 0; i < 8000; i++)
-			pf_progress(pair->context);
-		looks = engine_of(pair)->quiet - looks;
-		if (looks <= 1000)
-			break;
-	}
-	assert_in_range(looks, 1, 1000);
 	begin = clock_nanoseconds(CLOCK_MONOTONIC);
 	while (!attended(pair) && clock_nanoseconds(CLOCK_MONOTONIC) < begin + 5000000000) {
 		pf_progress(pair->context);
-		pair_compute(50000);
+		pair_compute(2000000);
 	}
 	assert_true(attended(pair));
 	pair_end(pair);
