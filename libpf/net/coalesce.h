@@ -83,7 +83,8 @@ static inline void coalesce_poll(struct coalesce *coalesce, uint64_t now)
 	if (!coalesce_pending(coalesce))
 		return;
 	coalesce->posts = 0;
-	if (now - coalesce->newest > COALESCE_SOON) {
+	/* Another thread may have posted since the caller read the clock. */
+	if (now > coalesce->newest && now - coalesce->newest > COALESCE_SOON) {
 		/* The newest post was kept back wrongly. */
 		if (coalesce->waits && coalesce->required < COALESCE_TRUST_MOST / 4)
 			coalesce->required = 2 * coalesce->required + COALESCE_TRUST_LEAST;

@@ -134,13 +134,25 @@ static void test_kept(void **state)
 	assert_false(coalesce_pending(&coalesce));
 }
 
+/* Another thread posts after the one that polls has read the clock. */
+static void test_post_of_another_thread(void **state)
+{
+	struct coalesce coalesce = { 0 };
+
+	bursts_until_trust(&coalesce);
+	coalesce_post(&coalesce, now + 100, COALESCE_POLLED);
+	coalesce_poll(&coalesce, now);
+	assert_true(coalesce_trusts(&coalesce));
+	now += 100;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_at_once),       cmocka_unit_test(test_together),
 		cmocka_unit_test(test_no_prediction), cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_called),        cmocka_unit_test(test_long_poll),
-		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_kept),          cmocka_unit_test(test_post_of_another_thread),
 	};
 
 	return cmocka_run_group_tests_name("coalesce", tests, NULL, NULL);
