@@ -56,7 +56,7 @@ struct engine {
 	struct net_statistics counted; /* that the context's statistics have */
 	uint64_t dropped;              /* by the sockets, likewise */
 	uint64_t looks;                /* of progress at the sockets; under lock, as the next one */
-	bool rare;                     /* some time passed between the last two */
+	bool rare;                     /* LOOK_BETWEEN_MOST or more passed between the last two */
 	/* ns; of progress, which one thread at a time enters: when the last look began. */
 	uint64_t looked;
 	_Atomic uint64_t used; /* ns: when one found something, or something was posted */

@@ -682,45 +682,6 @@ static void test_dropped(void **state)
 	pair_end(pair);
 }
 
-static uint64_t looks(struct pair *me)
-{
-	uint64_t count;
-
-	engine_lock(engine_of(me));
-	count = engine_of(me)->looks;
-	engine_unlock(engine_of(me));
-	return count;
-}
-
-/* A program that polls for a message that does not come does not make a system call each time. */
-static void test_polls_in_vain(void **state)
-{
-	struct pair_setup setup = { .here = pair_options(),
-				    .there = pair_options(),
-				    .window = WINDOW,
-				    .receive = pair_count_message };
-	uint64_t before, start, passed, all = 0, total = 0;
-	struct pair *pair;
-	unsigned i;
-
-	setup.here.idle_polls = UINT64_MAX;
-	pair = pair_start(&setup);
-	pair_connect(pair);
-	for (i = 0; i < 100; i++) {
-		assert_status(pair_send(pair, pair->peer, 0, "message", 8), PF_DONE);
-		before = looks(pair);
-		start = clock_nanoseconds(CLOCK_MONOTONIC);
-		do {
-			pf_progress(pair->context);
-			passed = clock_nanoseconds(CLOCK_MONOTONIC) - start;
-		} while (passed < 1000000);
-		total += looks(pair) - before;
-		all += passed;
-	}
-	assert_in_range(total, 1, all / 700);
-	pair_end(pair);
-}
-
 /* Blocks whose pages were never touched are made present several at a time. */
 static void test_looks(void **state)
 {
@@ -758,7 +719,6 @@ int main(void)
 		PAIR_TEST(test_credit_of_messages),
 		PAIR_TEST(test_news_before_sleep),
 		PAIR_TEST(test_dropped),
-		PAIR_TEST(test_polls_in_vain),
 		PAIR_TEST(test_looks),
 	};
 

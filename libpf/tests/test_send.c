@@ -432,12 +432,13 @@ static uint64_t sent_to(struct pair *me, unsigned side)
 static void fill(struct pair *me, unsigned side)
 {
 	static const uint8_t bytes[1000];
+	pf_peer *peer = pair_peer(me, side);
 	unsigned full = 0;
 	uint64_t n = 0;
 	int status;
 
 	while (full < 100) {
-		status = pf_send(pair_peer(me, side), 0, bytes, sizeof(bytes), NULL, 0);
+		status = pf_send(peer, 0, bytes, sizeof(bytes), NULL, 0);
 		if (status == PF_DONE) {
 			n++;
 			full = 0;

@@ -188,18 +188,64 @@ static void test_target_computes(void **state)
 	pair_end(pair);
 }
 
-/* Few polls count as none. */
+static uint64_t looks_at_sockets(struct pair *me)
+{
+	uint64_t count;
+
+	engine_lock(engine_of(me));
+	count = engine_of(me)->looks;
+	engine_unlock(engine_of(me));
+	return count;
+}
+
+/* A program that polls for a message that does not come does not make a system call each time. */
+static void test_polls_in_vain(void **state)
+{
+	struct pair_setup setup = { PAIR_MODE(state) };
+	uint64_t before, start, passed, all = 0, total = 0;
+	struct pair *pair;
+	unsigned i;
+
+	setup.here.idle_polls = UINT64_MAX;
+	pair = start_setup(&setup);
+	pair_connect(pair);
+	for (i = 0; i < 100; i++) {
+		assert_status(pair_send(pair, pair->peer, 0, "message", 8), PF_DONE);
+		before = looks_at_sockets(pair);
+		start = clock_nanoseconds(CLOCK_MONOTONIC);
+		do {
+			pf_progress(pair->context);
+			passed = clock_nanoseconds(CLOCK_MONOTONIC) - start;
+		} while (passed < 1000000);
+		total += looks_at_sockets(pair) - before;
+		all += passed;
+	}
+	assert_in_range(total, 1, all / 700);
+	pair_end(pair);
+}
+
+/* Most polls of an idle context do not look at the sockets; few polls count as none. */
 static void test_rare_polls(void **state)
 {
 	struct pair *pair = start(state, NULL, NULL);
-	uint64_t begin;
-	unsigned i;
+	uint64_t begin, looks = 0;
+	unsigned i, round;
 
 	do {
 		pair_connect(pair);
 		for (i = 0; i < 20000; i++)
 			pf_progress(pair->context);
 	} while (attended(pair));
+	/* After a late packet it looks more often for a while. */
+	for (round = 0; round < 20; round++) {
+		looks = looks_at_sockets(pair);
+		for (i = 0; i < 8000; i++)
+			pf_progress(pair->context);
+		looks = looks_at_sockets(pair) - looks;
+		if (looks <= 1000)
+			break;
+	}
+	assert_in_range(looks, 1, 1000);
 	begin = clock_nanoseconds(CLOCK_MONOTONIC);
 	while (!attended(pair) && clock_nanoseconds(CLOCK_MONOTONIC) < begin + 5000000000) {
 		pf_progress(pair->context);
@@ -257,6 +303,7 @@ int main(void)
 		PAIR_TEST(test_callback),
 		PAIR_TEST(test_error),
 		PAIR_TEST(test_target_computes),
+		PAIR_TEST(test_polls_in_vain),
 		PAIR_TEST(test_rare_polls),
 		PAIR_TEST(test_posts_between_polls),
 		PAIR_TEST(test_polls_between_work),
