@@ -584,6 +584,7 @@ static unsigned drive(struct engine *engine, unsigned rounds)
 	unsigned total = 0, received, resolved, i;
 	uint64_t told = engine->links.told;
 
+	engine->receiver->late = !engine->calling || engine->rare;
 	if (atomic_load_explicit(&engine->behind, memory_order_relaxed))
 		total += advance(engine);
 	do {

@@ -353,6 +353,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	uint64_t largest = wire_widen(path->next, frame->ack.largest), held = frame->ack.delay,
 		 waited = held < options->answer_delay ? held : options->answer_delay, first;
 	struct congestion_news news = { .largest = largest, .next = path->next };
+	uint64_t seen = 0; /* as news.waited, and until it was taken note of here */
 	unsigned w;
 
 	if (largest >= path->next)
@@ -392,8 +393,8 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 				mtu_passed(&path->mtu, sent->bytes, true);
 			if (top - i == largest) {
 				news.rtt = after(arrived, sent->time + held);
-				/* With the time that the peer was late, which time-outs allow for. */
-				news.waited = after(now, sent->time + waited);
+				news.waited = after(arrived, sent->time + waited);
+				seen = after(now, sent->time + waited);
 			}
 			if (top - i >= path->newest) {
 				path->newest = top - i + 1;
@@ -404,8 +405,9 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 		if (top < first)
 			break;
 	}
+	/* Time-outs allow for the time that either end was late. */
 	if (news.rtt)
-		path_sample(path, news.waited);
+		path_sample(path, seen);
 	if (news.packets == 1 && news.rtt && record(path, largest)->kind != SENT_PROBE)
 		note_answer(path, waited);
 	if ((int32_t)(frame->ack.marks - path->marks) > 0) {
@@ -424,7 +426,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	skip_settled(path);
 	/* That the peer waited for an answer says nothing of what is sent next. */
 	if (news.packets == 1 && news.rtt && path->oldest == path->next)
-		path->trip = trip_time(news.waited);
+		path->trip = trip_time(seen);
 	declare_lost(path, now, events, statistics);
 	congestion_acknowledged(&path->congestion, now, &news, options->queue_target,
 				path->mtu.size);

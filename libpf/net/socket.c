@@ -121,7 +121,6 @@ static void set_buffer(int fd, int forced, int option, uint32_t bytes)
 
 static void set_plain(struct socket *socket)
 {
-	set(socket->fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
 	set(socket->fd, IPPROTO_UDP, UDP_GRO, 1);
 	socket->bare = socket->emptying = false;
 	socket->lone = 0;
@@ -147,7 +146,6 @@ static bool become_bare(struct socket *socket)
 		set_plain(socket);
 		return false;
 	}
-	set(socket->fd, SOL_SOCKET, SO_TIMESTAMPNS, 0);
 	socket->bare = true;
 	socket->emptying = false;
 	return true;
@@ -172,6 +170,7 @@ static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	}
 	set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	set(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
 	set_plain(socket);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, buffer);
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, buffer);
@@ -688,11 +687,17 @@ static int receive_bare(struct socket *socket, struct receiver *receiver)
 	struct iovec vector = { receiver->buffers[0], RECEIVE_BYTES };
 	struct mmsghdr message = { .msg_hdr = { .msg_iov = &vector, .msg_iovlen = 1 } };
 	struct received received = { .from = &socket->peer };
+	union control control;
 	unsigned count = 0;
 
+	if (receiver->late) {
+		message.msg_hdr.msg_control = &control;
+		message.msg_hdr.msg_controllen = sizeof(control);
+	}
 	if (receive(socket, &message, 1) <= 0)
 		return 0;
-	received.length = received.segment = message.msg_len;
+	received.length = message.msg_len;
+	read_control(socket, &message.msg_hdr, &received);
 	cut(receiver, &count, &received, receiver->buffers[0], received.length);
 	return (int)count;
 }

@@ -89,7 +89,8 @@ void socket_open_second(struct socket *socket, const struct socket *bound, uint3
  * others to "bound". No packet is lost by it. While its packets come one at a time, as short
  * messages and their answers do, the socket is bare: it asks the kernel for the bytes alone, not
  * for the sender, time stamps, ECN marks and packets gathered into one, which take a third of a
- * receive's time and are about a queue that is not there. False: the system refuses.
+ * receive's time and are about a queue that is not there, unless the receiver is late. False: the
+ * system refuses.
  */
 bool socket_connect(struct socket *second, const struct socket *bound,
 		    const struct net_endpoint *peer);
@@ -114,6 +115,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 struct receiver {
 	net_gather_fn gather;
 	void *user;
+	bool late; /* nobody received lately: packets of a bare socket, too, are asked for since when */
 	struct net_packet packets[RECEIVE_PACKETS];
 	struct net_endpoint from[RECEIVE_MESSAGES];
 	_Alignas(8) uint8_t headers[NET_BATCH_MOST][PREDICT_HEADER_MOST];

@@ -408,9 +408,7 @@ static void check_refused(const char *network)
 	ends_close(ends);
 }
 
-/* A packet from one socket to the other arrives there. */
-static void check_from(struct ends *ends, struct socket *from, const struct net_endpoint *to,
-		       struct socket *at)
+static void send_from(struct ends *ends, struct socket *from, const struct net_endpoint *to)
 {
 	struct net_batch *batch = batch_make(ends, 0, 1, PACKET, PACKET);
 	enum socket_sent stopped;
@@ -418,6 +416,13 @@ static void check_from(struct ends *ends, struct socket *from, const struct net_
 	batch->to = *to;
 	assert_int_equal(socket_send(from, &batch, 1, &stopped), 1);
 	assert_int_equal(stopped, SOCKET_SENT);
+}
+
+/* A packet from one socket to the other arrives there. */
+static void check_from(struct ends *ends, struct socket *from, const struct net_endpoint *to,
+		       struct socket *at)
+{
+	send_from(ends, from, to);
 	assert_int_equal(socket_receive(at, ends->receiver, 1, NULL, 0, 0), 1);
 	assert_int_equal(ends->receiver->packets[0].header_length, PACKET);
 }
@@ -569,6 +574,29 @@ static void test_bare(void **state)
 {
 	check_bare("127.0.0.1");
 	check_bare("::1");
+}
+
+/* It tells how long a packet waited, if it is asked for that. */
+static void check_bare_late(const char *network)
+{
+	const struct timespec time = { .tv_nsec = 2000000 };
+	struct socket second;
+	struct ends *ends = ends_open_second(network, &second);
+
+	make_bare(ends, &second);
+	send_from(ends, &ends->a, &ends->to_b);
+	nanosleep(&time, NULL);
+	ends->receiver->late = true;
+	assert_int_equal(socket_receive(&second, ends->receiver, 1, NULL, 0, 0), 1);
+	assert_in_range(ends->receiver->packets[0].waited, time.tv_nsec, UINT32_MAX);
+	assert_true(second.bare);
+	ends_close_second(ends, &second);
+}
+
+static void test_bare_late(void **state)
+{
+	check_bare_late("127.0.0.1");
+	check_bare_late("::1");
 }
 
 /* Packets that the kernel gathered just before the socket becomes bare are received one by one. */
@@ -810,6 +838,7 @@ int main(void)
 		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_second),
 		cmocka_unit_test(test_bare),
+		cmocka_unit_test(test_bare_late),
 		cmocka_unit_test(test_gathered_before_bare),
 		cmocka_unit_test(test_gathered_never_bare),
 		cmocka_unit_test(test_longer_than_packet),

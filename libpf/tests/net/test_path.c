@@ -80,13 +80,19 @@ static void send_acknowledgements(unsigned count, uint64_t now)
 	}
 }
 
-static bool acknowledge(uint32_t largest, uint64_t bits, uint64_t now)
+/* It reached the system when arrived, and is taken note of now. */
+static bool acknowledge_late(uint32_t largest, uint64_t bits, uint64_t arrived, uint64_t now)
 {
 	struct wire_frame frame = { .type = FRAME_ACK, .ack = { .words = 1 } };
 
 	frame.ack.largest = largest;
 	frame.ack.bits[0] = bits;
-	return path_acknowledge(&path, &frame, now, now, &options, &events, &statistics);
+	return path_acknowledge(&path, &frame, now, arrived, &options, &events, &statistics);
+}
+
+static bool acknowledge(uint32_t largest, uint64_t bits, uint64_t now)
+{
+	return acknowledge_late(largest, bits, now, now);
 }
 
 static void advance(uint64_t now)
@@ -307,6 +313,29 @@ static void test_late_peer(void **state)
 	assert_true(acknowledge(19, 0x7ffff, now + 1000));
 	check(0, 0, statistics.timeouts);
 	assert_int_equal(statistics.lost, 0);
+}
+
+/*
+ * An application that computes takes acknowledgements late: that is no queue at the peer, and what it
+ * sends next does not have to wait for them.
+ */
+static void test_late_here(void **state)
+{
+	uint64_t now = 20000, window;
+	unsigned i;
+
+	send_and_acknowledge(1000);
+	for (i = 0; i < 3; i++) {
+		window = congestion_window(&path.congestion);
+		send((unsigned)(window / PACKET), now);
+		while (path.oldest + 64 < path.next)
+			acknowledge_late((uint32_t)path.oldest + 63, ~0ull, now + RTT,
+					 now + TIMEOUT_MIN / 2);
+		acknowledge_late((uint32_t)path.next - 1, ~0ull, now + RTT, now + TIMEOUT_MIN / 2);
+		check(0, 0, 0);
+		assert_true(congestion_window(&path.congestion) > window + window / 2);
+		now += TIMEOUT_MIN;
+	}
 }
 
 /* The interval of time-outs of a silent peer grows to a second. */
@@ -645,6 +674,7 @@ int main(void)
 		ON_PATH(test_timeout),
 		ON_PATH(test_probe_unsent),
 		ON_PATH(test_late_peer),
+		ON_PATH(test_late_here),
 		ON_PATH(test_silence),
 		ON_PATH(test_reordering),
 		ON_PATH(test_unsent_is_refused),
