@@ -13,22 +13,23 @@
 
 /* The first of so many goes at once. */
 #define COALESCE_MOST 32
-/* A poll is soon if it comes at most so long after the newest post or the last poll returned. */
+/* A poll or a post is soon if it comes at most so long after the newest post or the last poll returned. */
 #define COALESCE_SOON 10000u
 /*
- * So many bursts in a row must have been polled for soon before posts wait; twice as many each time
- * that this was wrong. After COALESCE_TRUST_MOST in a row that is forgotten.
+ * A burst that was polled for soon is a point, one that was not costs COALESCE_LATE points, as what is kept
+ * back waits much longer than is saved. Posts wait from COALESCE_TRUST points on. Beyond COALESCE_POINTS
+ * to either side nothing is counted: programs change.
  */
-#define COALESCE_TRUST_LEAST 16u
-#define COALESCE_TRUST_MOST 65536u
+#define COALESCE_TRUST 16
+#define COALESCE_LATE 256
+#define COALESCE_POINTS 1024
 
 /* All 0 at first. Under engine.lock. */
 struct coalesce {
-	uint64_t newest;   /* when the newest post came, or it or the last poll returned */
-	unsigned posts;    /* since the last poll */
-	bool waits;        /* the newest one, or what a poll kept back */
-	unsigned soon;     /* bursts in a row that a poll followed soon */
-	unsigned required; /* of these, beside COALESCE_TRUST_LEAST, before posts wait */
+	uint64_t newest; /* when the newest post came, or it or the last poll returned */
+	unsigned posts;  /* since the last poll */
+	bool waits;      /* the newest one, or what a poll kept back */
+	int points;
 };
 
 /* Where a post comes from. */
@@ -41,7 +42,34 @@ enum coalesce_origin {
 /* Is a poll predicted to follow soon? */
 static inline bool coalesce_trusts(const struct coalesce *coalesce)
 {
-	return coalesce->soon >= coalesce->required + COALESCE_TRUST_LEAST;
+	return coalesce->points >= COALESCE_TRUST;
+}
+
+/* Does the next poll show whether the prediction was right? */
+static inline bool coalesce_pending(const struct coalesce *coalesce)
+{
+	return coalesce->posts || coalesce->waits;
+}
+
+/* Something is pending, and now the application is back. Was that soon? */
+static inline bool coalesce_is_late(const struct coalesce *coalesce, uint64_t now)
+{
+	/* Another thread may have posted since the caller read the clock. */
+	return now > coalesce->newest && now - coalesce->newest > COALESCE_SOON;
+}
+
+static inline void coalesce_count_late(struct coalesce *coalesce)
+{
+	coalesce->points -= COALESCE_LATE;
+	if (coalesce->points < -COALESCE_POINTS)
+		coalesce->points = -COALESCE_POINTS;
+}
+
+/* Before a post: was the one before it kept back wrongly? */
+static inline void coalesce_judge(struct coalesce *coalesce, uint64_t now)
+{
+	if (coalesce->waits && coalesce_is_late(coalesce, now))
+		coalesce_count_late(coalesce);
 }
 
 /*
@@ -65,12 +93,6 @@ static inline void coalesce_keep(struct coalesce *coalesce)
 	coalesce->waits = true;
 }
 
-/* Does the next poll show whether the prediction was right? */
-static inline bool coalesce_pending(const struct coalesce *coalesce)
-{
-	return coalesce->posts || coalesce->waits;
-}
-
 /* A post returns, or a poll with something pending: what counts is what the application does now. */
 static inline void coalesce_return(struct coalesce *coalesce, uint64_t now)
 {
@@ -83,16 +105,10 @@ static inline void coalesce_poll(struct coalesce *coalesce, uint64_t now)
 	if (!coalesce_pending(coalesce))
 		return;
 	coalesce->posts = 0;
-	/* Another thread may have posted since the caller read the clock. */
-	if (now > coalesce->newest && now - coalesce->newest > COALESCE_SOON) {
-		/* The newest post was kept back wrongly. */
-		if (coalesce->waits && coalesce->required < COALESCE_TRUST_MOST / 4)
-			coalesce->required = 2 * coalesce->required + COALESCE_TRUST_LEAST;
-		coalesce->soon = 0;
-	} else if (coalesce->soon < COALESCE_TRUST_MOST &&
-		   ++coalesce->soon == COALESCE_TRUST_MOST) {
-		coalesce->required = 0;
-	}
+	if (coalesce_is_late(coalesce, now))
+		coalesce_count_late(coalesce);
+	else if (coalesce->points < COALESCE_POINTS)
+		coalesce->points++;
 	coalesce->waits = false;
 }
 

@@ -829,9 +829,13 @@ void engine_post(struct engine *engine, bool message)
 {
 	enum coalesce_origin from = origin(engine, message);
 	uint64_t time = now();
-	bool waits = coalesce_post(&engine->coalesce, time, from);
 	struct activity *activity = &engine->context->activity;
+	bool waits;
 
+	/* On a shared processor one that is late may have lost it. */
+	if (!context_is_sleepy(engine->context))
+		coalesce_judge(&engine->coalesce, time);
+	waits = coalesce_post(&engine->coalesce, time, from);
 	atomic_store_explicit(&engine->used, time, memory_order_relaxed);
 	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) == thread_id())
 		activity_posted(activity, time);

@@ -610,7 +610,7 @@ static void test_kept_back(void **state)
 		for (; posted < done.count + 8; posted += 8)
 			post_puts(pair, bytes, 8, &done);
 		engine_lock(engine);
-		engine->coalesce = (struct coalesce){ .soon = COALESCE_TRUST_LEAST };
+		engine->coalesce = (struct coalesce){ .points = COALESCE_TRUST };
 		told = engine->links.told;
 		engine_unlock(engine);
 		pf_progress(pair->context);

@@ -39,57 +39,76 @@ static void test_at_once(void **state)
 		assert_int_equal(burst(&coalesce, 3, LATE), 3);
 	/* One that also polls soon, but not each time. */
 	for (i = 0; i < 1000; i++)
-		assert_int_equal(
-			burst(&coalesce, 3, i % COALESCE_TRUST_LEAST ? COALESCE_SOON : LATE), 3);
+		assert_int_equal(burst(&coalesce, 3, i % COALESCE_TRUST ? COALESCE_SOON : LATE), 3);
 }
 
 static void test_together(void **state)
 {
 	struct coalesce coalesce = { 0 };
 
-	assert_int_equal(bursts_until_trust(&coalesce), COALESCE_TRUST_LEAST);
+	assert_int_equal(bursts_until_trust(&coalesce), COALESCE_TRUST);
 	assert_int_equal(burst(&coalesce, 1, 0), 1);
 	assert_int_equal(burst(&coalesce, COALESCE_MOST, 0), 1);
 	assert_int_equal(burst(&coalesce, 64 * COALESCE_MOST, 0), 64);
 }
 
-/* Nothing waited, so nothing was predicted wrongly: polls without posts, and single posts. */
+/* Polls without posts say nothing; single posts, and those that went at once, do. */
 static void test_no_prediction(void **state)
 {
 	struct coalesce coalesce = { 0 };
 	unsigned i;
 
 	bursts_until_trust(&coalesce);
+	for (i = 0; i < 10; i++)
+		coalesce_poll(&coalesce, now += 1000 * LATE);
+	assert_int_equal(burst(&coalesce, 3, 0), 1);
 	/* The service thread drives: every post goes at once. */
 	for (i = 0; i < 3; i++)
 		assert_false(coalesce_post(&coalesce, now += 100, COALESCE_UNPOLLED));
 	coalesce_poll(&coalesce, now += LATE);
-	assert_int_equal(bursts_until_trust(&coalesce), COALESCE_TRUST_LEAST);
-	for (i = 0; i < 10; i++)
-		coalesce_poll(&coalesce, now += 1000 * LATE);
-	assert_int_equal(burst(&coalesce, 3, 0), 1);
+	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 2, COALESCE_LATE);
 	assert_int_equal(burst(&coalesce, 1, LATE), 1);
-	assert_int_equal(bursts_until_trust(&coalesce), COALESCE_TRUST_LEAST);
+	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 2, COALESCE_LATE);
 }
 
+/* One late burst of 1,000 is worth it, one of 100 is not. */
 static void test_wrong(void **state)
 {
 	struct coalesce coalesce = { 0 };
-	unsigned before = COALESCE_TRUST_LEAST, after, i;
+	unsigned i, sent = 0;
 
 	bursts_until_trust(&coalesce);
-	for (i = 0; i < 20; i++) {
-		assert_int_equal(burst(&coalesce, 3, LATE), 1);
-		after = bursts_until_trust(&coalesce);
-		assert_true(after >= 2 * before || after >= COALESCE_TRUST_MOST / 4);
-		assert_true(after < COALESCE_TRUST_MOST);
-		before = after;
-	}
-	/* Long after that it is forgotten. */
-	for (i = 0; i < COALESCE_TRUST_MOST; i++)
+	for (i = 1; i <= 10000; i++)
+		sent += burst(&coalesce, 3, i % 1000 ? COALESCE_SOON : LATE);
+	assert_in_range(sent, 10000, 11000);
+	for (i = 1; i <= 10000; i++)
+		sent = burst(&coalesce, 3, i % 100 ? COALESCE_SOON : LATE);
+	assert_int_equal(sent, 3);
+	/* It changed. */
+	assert_true(bursts_until_trust(&coalesce) <= COALESCE_POINTS + COALESCE_TRUST);
+	for (i = 0; i < 100000; i++)
 		burst(&coalesce, 3, COALESCE_SOON);
-	assert_int_equal(burst(&coalesce, 3, LATE), 1);
-	assert_true(bursts_until_trust(&coalesce) <= 2 * COALESCE_TRUST_LEAST);
+	for (i = 0; burst(&coalesce, 3, LATE) == 1; i++)
+		;
+	assert_true(i <= COALESCE_POINTS / COALESCE_LATE);
+}
+
+/* The next post shows it too, if there is no poll before. */
+static void test_late_post(void **state)
+{
+	struct coalesce coalesce = { 0 };
+
+	bursts_until_trust(&coalesce);
+	assert_true(coalesce_post(&coalesce, now += 100, COALESCE_CALLED));
+	coalesce_judge(&coalesce, now += COALESCE_SOON);
+	assert_true(coalesce_trusts(&coalesce));
+	assert_true(coalesce_post(&coalesce, now, COALESCE_CALLED));
+	coalesce_judge(&coalesce, now += LATE);
+	assert_false(coalesce_trusts(&coalesce));
+	assert_false(coalesce_post(&coalesce, now, COALESCE_CALLED));
+	/* This one was sent. */
+	coalesce_judge(&coalesce, now += LATE);
+	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 2, COALESCE_LATE);
 }
 
 /* What a callback posts waits even if it is the first, but not without trust. */
@@ -149,10 +168,15 @@ static void test_post_of_another_thread(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_at_once),       cmocka_unit_test(test_together),
-		cmocka_unit_test(test_no_prediction), cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_called),        cmocka_unit_test(test_long_poll),
-		cmocka_unit_test(test_kept),          cmocka_unit_test(test_post_of_another_thread),
+		cmocka_unit_test(test_at_once),
+		cmocka_unit_test(test_together),
+		cmocka_unit_test(test_no_prediction),
+		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_late_post),
+		cmocka_unit_test(test_called),
+		cmocka_unit_test(test_long_poll),
+		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_post_of_another_thread),
 	};
 
 	return cmocka_run_group_tests_name("coalesce", tests, NULL, NULL);
