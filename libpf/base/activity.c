@@ -5,10 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-/* An application that polls looks at the network in at least so many moments of each period. */
-#define LOOKS_LEAST 8
-#define LOOKS_PERIOD 4000000ull /* ns */
-/* Less processor time than this between two samples of some milliseconds is not computing, ns. */
+/* One that used more processor time than this since it was there last computes, ns. */
 #define STARVED_MOST 1000000
 
 bool activity_waits(struct activity *activity, uint64_t used)
@@ -84,30 +81,6 @@ bool activity_starved(int thread, uint64_t before, uint64_t used, uint64_t passe
 {
 	bool runnable;
 
-	return used - before < passed / 2 && activity_thread(thread, &runnable, &used) && runnable;
-}
-
-enum activity_state activity_observe_looks(const struct activity *activity,
-					   struct activity_observer *observer, uint64_t now,
-					   activity_thread_fn thread)
-{
-	uint64_t looks = activity_read(&activity->looks), passed = now - observer->time;
-	uint64_t periods = passed < LOOKS_PERIOD ? 1 : passed / LOOKS_PERIOD;
-	/* Signed: two threads may have counted at the same time. */
-	bool enough = (int64_t)(looks - observer->looks) >= (int64_t)(LOOKS_LEAST * periods);
-	int number = atomic_load_explicit(&((struct activity *)(uintptr_t)activity)->thread,
-					  memory_order_relaxed);
-	uint64_t used, before = observer->used;
-	bool runnable;
-
-	observer->time = now;
-	observer->looks = looks;
-	if (enough)
-		return ACTIVITY_POLLING;
-	if (!number || !thread(number, NULL, &used))
-		return ACTIVITY_COMPUTING;
-	observer->used = used;
-	if (used - before >= STARVED_MOST)
-		return ACTIVITY_COMPUTING;
-	return thread(number, &runnable, &used) && runnable ? ACTIVITY_STARVED : ACTIVITY_COMPUTING;
+	return used - before < passed / 2 && used - before < STARVED_MOST &&
+	       activity_thread(thread, &runnable, &used) && runnable;
 }

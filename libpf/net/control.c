@@ -153,6 +153,10 @@ static void done(struct exchange *exchange, const struct wire_entry *entry)
 
 static int handle(struct exchange *exchange, const struct wire_entry *entry)
 {
+	exchange->shared->statistics.wanted += entry->type == ENTRY_GET ||
+					       entry->type == ENTRY_NACK ||
+					       entry->type == ENTRY_AGAIN ||
+					       entry->type == ENTRY_ATOMIC;
 	switch (entry->type) {
 	case ENTRY_GET:
 		return get_requested(exchange, entry);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -38,6 +39,10 @@
 #define RETURNS_MOST 64
 #define SECOND 1000000000ull
 #define MILLISECOND 1000000ull
+/* For so long after a look, posts count as looks: a thread that only posts does not receive, ns. */
+#define POSTING (SECOND / 250)
+/* More than the longest messages, and than the window that a path begins with. */
+#define PACKETS_MANY 64
 /* The service thread's timer is not moved to a deadline that is later by less. */
 #define EARLY_MOST MILLISECOND
 /*
@@ -56,6 +61,11 @@
 #define LINGER_MESSAGES (2 * SECOND)
 /* ... and so long for room in its sockets for each GOODBYE. */
 #define GOODBYES (SECOND / 20)
+
+static uint64_t now(void)
+{
+	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
+}
 
 /* ---- making it ---- */
 
@@ -217,7 +227,14 @@ static void destroy(struct engine *engine)
 		close(engine->wake);
 	if (engine->timer >= 0)
 		close(engine->timer);
+	if (engine->grace_timer >= 0)
+		close(engine->grace_timer);
+	if (engine->readable >= 0)
+		close(engine->readable);
+	if (engine->sockets_readable >= 0)
+		close(engine->sockets_readable);
 	net_memory_close(&engine->memory);
+	pthread_mutex_destroy(&engine->attending);
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);
 }
@@ -244,10 +261,89 @@ void engine_sleeps(struct engine *engine, bool sleeps)
 	const uint64_t one = 1;
 
 	atomic_store_explicit(&engine->sleeps, sleeps, memory_order_seq_cst);
+	if (!sleeps)
+		atomic_store_explicit(&engine->woke, now(), memory_order_relaxed);
 	/* It can only fail when the counter is full, and the thread awake. */
 	if (sleeps && !atomic_load_explicit(&engine->attended, memory_order_seq_cst) &&
 	    write(engine->wake, &one, sizeof(one)) < 0)
 		return;
+}
+
+static void set_timer(int timer, uint64_t time)
+{
+	const struct itimerspec end = { .it_value = { .tv_sec = (time_t)(time / SECOND),
+						      .tv_nsec = (long)(time % SECOND) } };
+
+	/* It can only fail for a descriptor or a time that is none. */
+	(void)timerfd_settime(timer, TFD_TIMER_ABSTIME, &end, NULL);
+}
+
+/* With engine.attending. False: there is no memory for it. */
+static bool listen_to_sockets(struct engine *engine, bool listening)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	return !epoll_ctl(engine->readable, listening ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+			  engine->sockets_readable, &event);
+}
+
+bool engine_attend(struct engine *engine)
+{
+	uint64_t time = now();
+	bool attended;
+
+	pthread_mutex_lock(&engine->attending);
+	attended = atomic_load_explicit(&engine->attended, memory_order_relaxed);
+	if (!attended && !listen_to_sockets(engine, true)) {
+		set_timer(engine->grace_timer,
+			  grace_begin(&engine->grace, time, ENGINE_RETRY, true));
+	} else {
+		atomic_store_explicit(&engine->attended, true, memory_order_seq_cst);
+		grace_away(&engine->grace);
+	}
+	pthread_mutex_unlock(&engine->attending);
+	return !attended;
+}
+
+uint64_t engine_seen(const struct engine *engine)
+{
+	uint64_t looked = grace_read(&engine->looked), used = grace_read(&engine->used);
+
+	return used > looked && used - looked <= POSTING ? used : looked;
+}
+
+void engine_renew_grace(struct engine *engine, uint64_t time, const uint64_t *used)
+{
+	struct grace *grace = &engine->grace;
+	uint64_t left;
+
+	pthread_mutex_lock(&engine->attending);
+	/* The application may have begun another one. */
+	if (grace_runs(grace, time, &left) && !left) {
+		if (used)
+			grace_note(grace, time,
+				   atomic_load_explicit(&grace->thread, memory_order_relaxed),
+				   *used);
+		set_timer(engine->grace_timer, grace_renew(grace, time));
+	}
+	pthread_mutex_unlock(&engine->attending);
+}
+
+/* Make an epoll descriptor of all sockets. */
+static int watch_sockets(const struct engine *engine)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int set = epoll_create1(EPOLL_CLOEXEC);
+	unsigned i;
+
+	for (i = 0; i < engine_sockets(engine) && set >= 0; i++) {
+		if (engine->sockets[i].fd < 0 ||
+		    !epoll_ctl(set, EPOLL_CTL_ADD, engine->sockets[i].fd, &event))
+			continue;
+		close(set);
+		set = -1;
+	}
+	return set;
 }
 
 int engine_open(pf_context *context, struct engine **result, const char **why)
@@ -257,7 +353,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	const char *why_none;
 	struct engine *engine;
 	unsigned count;
-	int status;
+	int status = PF_OK;
 
 	*result = NULL;
 	*why = "shared memory does not reach it, and the option network is off";
@@ -272,12 +368,20 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 		return PF_ERR_MEMORY;
 	engine->context = context;
 	pthread_mutex_init(&engine->lock, NULL);
+	pthread_mutex_init(&engine->attending, NULL);
 	nodes_init(&engine->nodes, &context->device, &context->statistics);
 	net_memory_open(&engine->memory, context, wake_driver);
 	engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	engine->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	status = engine->wake < 0 || engine->timer < 0 ? PF_ERR_SYSTEM : PF_OK;
+	engine->grace_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	engine->readable = epoll_create1(EPOLL_CLOEXEC);
+	if (engine->wake < 0 || engine->timer < 0 || engine->grace_timer < 0 ||
+	    engine->readable < 0)
+		status = PF_ERR_SYSTEM;
 	why_none = open_sockets(engine, found, count);
+	engine->sockets_readable = watch_sockets(engine);
+	if (engine->sockets_readable < 0)
+		status = PF_ERR_SYSTEM;
 	engine->links = (struct links){ .context = context,
 					.lock = &engine->lock,
 					.interfaces = engine->interfaces,
@@ -305,11 +409,6 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 }
 
 /* ---- driving: with the lock, by one at a time ---- */
-
-static uint64_t now(void)
-{
-	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
-}
 
 static void hear_complaints(struct engine *engine, struct socket *socket)
 {
@@ -368,12 +467,24 @@ static void note_sender(struct engine *engine, struct socket *socket,
 		second->heard = engine->looks;
 }
 
+/*
+ * So many packets came to an application that was away. wanted: the core's counter before. Peers that
+ * send much may have used up their windows, and wait for acknowledgements.
+ */
+static void note_late(struct engine *engine, unsigned count, uint64_t wanted)
+{
+	engine->late += count;
+	if (net_statistics(engine->core)->wanted != wanted || engine->late >= PACKETS_MANY)
+		engine->grace.needed = true;
+}
+
 static unsigned receive(struct engine *engine, struct socket *socket)
 {
 	struct net_place places[NET_BATCH_MOST];
+	const struct net_packet *packets = engine->receiver->packets;
 	unsigned calls, total = 0, predicted, most = 1;
-	uint64_t told = engine->links.told;
-	uint32_t header = 0;
+	uint64_t told = engine->links.told, wanted;
+	uint32_t header = 0, waited;
 	int count;
 
 	for (calls = 0; calls < RECEIVES_MOST; calls++) {
@@ -382,11 +493,15 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 							 0;
 		count = socket_receive(socket, engine->receiver, most, places, predicted, header);
 		if (count > 0) {
-			note_sender(engine, socket, engine->receiver->packets[0].from);
+			note_sender(engine, socket, packets[0].from);
+			waited = packets[0].waited;
+			wanted = net_statistics(engine->core)->wanted;
 			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count,
 				  lent(engine));
 			if (engine->calling)
 				links_tell(&engine->links, engine->core);
+			if (!engine->calling || waited >= GRACE_LEAST)
+				note_late(engine, (unsigned)count, wanted);
 			total += (unsigned)count;
 			/* What it may have waited for is more urgent than what else there is. */
 			if (engine->links.told != told)
@@ -585,6 +700,7 @@ static unsigned drive(struct engine *engine, unsigned rounds)
 	uint64_t told = engine->links.told;
 
 	engine->receiver->late = !engine->calling || engine->rare;
+	engine->late = 0;
 	if (atomic_load_explicit(&engine->behind, memory_order_relaxed))
 		total += advance(engine);
 	do {
@@ -634,9 +750,6 @@ static int thread_id(void)
 /* Make the service thread look at that time, ns, or earlier. It is not woken before. */
 static void look_at(struct engine *engine, uint64_t time)
 {
-	const struct itimerspec end = { .it_value = { .tv_sec = (time_t)(time / SECOND),
-						      .tv_nsec = (long)(time % SECOND) } };
-
 	/*
 	 * Looks that are a little too early cost less than a system call for each deadline that moves. One
 	 * that is past, and the same, is known to the thread, which tries again by itself.
@@ -645,8 +758,7 @@ static void look_at(struct engine *engine, uint64_t time)
 					  time - engine->timer_end < EARLY_MOST))
 		return;
 	engine->timer_end = time;
-	/* It can only fail for a descriptor or a time that is none. */
-	(void)timerfd_settime(engine->timer, TFD_TIMER_ABSTIME, &end, NULL);
+	set_timer(engine->timer, time);
 }
 
 /* For the service thread, which alone looks at the clock while it attends. */
@@ -662,6 +774,11 @@ static void look_when_due(struct engine *engine)
 	look_at(engine, due);
 }
 
+static uint64_t processor_time(void)
+{
+	return (uint64_t)clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* Does anything wait for packets, or for the next poll? Then the thread is to see whether one comes. */
 static void give_grace(struct engine *engine)
 {
@@ -672,9 +789,28 @@ static void give_grace(struct engine *engine)
 	if (!grace_needed(&engine->grace, waits))
 		return;
 	time = now();
-	grace_start(&engine->grace, activity_read(&engine->context->activity.looks), time,
-		    thread_id(), (uint64_t)clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID));
-	look_at(engine, time + grace_length(&engine->grace));
+	pthread_mutex_lock(&engine->attending);
+	grace_note(&engine->grace, time, thread_id(), processor_time());
+	set_timer(engine->grace_timer, grace_start(&engine->grace, time));
+	pthread_mutex_unlock(&engine->attending);
+}
+
+/*
+ * Progress takes the network back from the service thread, until the end of a grace period: for each time that
+ * the thread attended, and if it does not and was needed.
+ */
+static void take_back(struct engine *engine)
+{
+	uint64_t time = now();
+
+	pthread_mutex_lock(&engine->attending);
+	if (atomic_load_explicit(&engine->attended, memory_order_relaxed)) {
+		atomic_store_explicit(&engine->attended, false, memory_order_seq_cst);
+		(void)listen_to_sockets(engine, false);
+	}
+	grace_note(&engine->grace, time, thread_id(), processor_time());
+	set_timer(engine->grace_timer, grace_return(&engine->grace, time));
+	pthread_mutex_unlock(&engine->attending);
 }
 
 /*
@@ -714,7 +850,16 @@ static bool looked_just_now(const struct engine *engine, uint64_t time)
 	uint64_t used = atomic_load_explicit(&engine->used, memory_order_relaxed),
 		 between = time > used ? (time - used) / LOOK_SHARE : 0;
 
-	return time - engine->looked < (between < LOOK_BETWEEN_MOST ? between : LOOK_BETWEEN_MOST);
+	return time - grace_read(&engine->looked) <
+	       (between < LOOK_BETWEEN_MOST ? between : LOOK_BETWEEN_MOST);
+}
+
+/* Does this poll take the network back? One that slept just now will soon sleep again. */
+static bool is_returning(struct engine *engine, uint64_t time)
+{
+	return atomic_load_explicit(&engine->attended, memory_order_relaxed) &&
+	       !atomic_load_explicit(&engine->sleeps, memory_order_relaxed) &&
+	       time - grace_read(&engine->woke) >= GRACE_LEAST;
 }
 
 int engine_poll_links(struct engine *engine)
@@ -725,9 +870,6 @@ int engine_poll_links(struct engine *engine)
 
 	if (looked_just_now(engine, time) && !engine_waits(engine))
 		return 0;
-	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) != thread_id())
-		atomic_store_explicit(&activity->thread, thread_id(), memory_order_relaxed);
-	activity_looked(activity, time);
 	if (!start_driving(engine)) {
 		/* The service thread, which may have lost its processor in the middle of it. */
 		if (atomic_load_explicit(&engine->attended, memory_order_relaxed))
@@ -735,9 +877,12 @@ int engine_poll_links(struct engine *engine)
 		return 0;
 	}
 	engine_lock(engine);
+	if (is_returning(engine, time))
+		take_back(engine);
+	grace_seen(&engine->grace, time, engine_seen(engine));
 	engine->looks++;
-	engine->rare = time - engine->looked >= LOOK_BETWEEN_MOST;
-	engine->looked = time;
+	engine->rare = time - grace_read(&engine->looked) >= LOOK_BETWEEN_MOST;
+	atomic_store_explicit(&engine->looked, time, memory_order_relaxed);
 	engine->calling = engine->memory.progress = true;
 	atomic_store_explicit(&engine->caller, thread_id(), memory_order_relaxed);
 	if (coalesce_pending(&engine->coalesce))
@@ -758,6 +903,8 @@ int engine_poll_links(struct engine *engine)
 		coalesce_return(&engine->coalesce, now());
 	engine->calling = engine->memory.progress = false;
 	atomic_store_explicit(&engine->caller, 0, memory_order_relaxed);
+	if (engine->grace.needed && !atomic_load_explicit(&engine->attended, memory_order_relaxed))
+		take_back(engine);
 	stop_driving(engine);
 	return total;
 }
@@ -783,6 +930,7 @@ static void tell_progress(struct engine *engine)
  */
 bool engine_serve(struct engine *engine, bool tell, uint64_t *again)
 {
+	bool blocked;
 	unsigned i;
 
 	if (!start_driving(engine)) {
@@ -799,6 +947,7 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *again)
 										       ENGINE_RETRY;
 		return true;
 	}
+	blocked = net_blocked(engine->core);
 	/* A socket that woke us, and has no packet, has an error to tell. */
 	if (!drive(engine, ROUNDS_SERVE)) {
 		for (i = 0; i < engine_sockets(engine); i++) {
@@ -806,7 +955,11 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *again)
 				hear_complaints(engine, &engine->sockets[i]);
 		}
 	}
-	look_when_due(engine);
+	if (blocked && !net_blocked(engine->core))
+		engine->grace.needed = true;
+	/* Else the application took the network back meanwhile, and the timer is its. */
+	if (atomic_load_explicit(&engine->attended, memory_order_relaxed))
+		look_when_due(engine);
 	note_untold(engine);
 	engine_unlock(engine);
 	atomic_store_explicit(&engine->driving, false, memory_order_seq_cst);
@@ -829,17 +982,15 @@ void engine_post(struct engine *engine, bool message)
 {
 	enum coalesce_origin from = origin(engine, message);
 	uint64_t time = now();
-	struct activity *activity = &engine->context->activity;
 	bool waits;
 
 	/* On a shared processor one that is late may have lost it. */
 	if (!context_is_sleepy(engine->context))
 		coalesce_judge(&engine->coalesce, time);
 	waits = coalesce_post(&engine->coalesce, time, from);
-	atomic_store_explicit(&engine->used, time, memory_order_relaxed);
-	if (atomic_load_explicit(&activity->thread, memory_order_relaxed) == thread_id())
-		activity_posted(activity, time);
 
+	grace_seen(&engine->grace, time, engine_seen(engine));
+	atomic_store_explicit(&engine->used, time, memory_order_relaxed);
 	if (waits && from == COALESCE_CALLED) {
 		net_keep(engine->core);
 		atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
@@ -851,7 +1002,7 @@ void engine_post(struct engine *engine, bool message)
 		atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);
 		/* The thread that drives now looks again when it stops, unless it has done so. */
 		if (waits || !start_driving(engine)) {
-			if (from != COALESCE_UNPOLLED)
+			if (waits)
 				give_grace(engine);
 			engine_unlock(engine);
 			return;

@@ -57,17 +57,23 @@ struct engine {
 	uint64_t dropped;              /* by the sockets, likewise */
 	uint64_t looks;                /* of progress at the sockets; under lock, as the next one */
 	bool rare;                     /* LOOK_BETWEEN_MOST or more passed between the last two */
-	/* ns; of progress, which one thread at a time enters: when the last look began. */
-	uint64_t looked;
-	_Atomic uint64_t used; /* ns: when one found something, or something was posted */
+	_Atomic uint64_t looked;       /* ns: when the last one began */
+	_Atomic uint64_t used;         /* ns: when one found something, or something was posted */
+	_Atomic uint64_t woke;         /* ns: when progress slept last, 0: never */
 
-	_Atomic bool attended; /* the service thread looks after us: wake it */
+	/* Held for a moment, inside lock or alone: attended, what "readable" has, and the grace period. */
+	pthread_mutex_t attending;
+	_Atomic bool attended; /* the service thread serves us: wake it */
+	int sockets_readable;  /* epoll: of the sockets; it is in: */
+	int readable;          /* epoll, while attended */
 	_Atomic bool sleeps;   /* progress does not look at the sockets: the thread is to attend */
 	_Atomic bool awaited;  /* it does, and waits for the thread that drives to stop */
 	int wake;              /* eventfd: the thread looks now */
 	int timer;             /* timerfd: ... at timer_end; set under the lock */
 	uint64_t timer_end;    /* ns */
-	struct grace grace;    /* while it does not attend */
+	struct grace grace;    /* runs while it does not attend */
+	int grace_timer;       /* timerfd: the end of its period */
+	unsigned late;         /* packets of this drive that came while the application was away */
 };
 
 /*
@@ -129,6 +135,19 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *again);
  * message: nothing but a message was posted.
  */
 void engine_post(struct engine *engine, bool message);
+
+/*
+ * The service thread: it attends from now on, and "readable" says when there are packets. Returns whether
+ * it did not before. Without memory for that it does not, and a grace period begins.
+ */
+bool engine_attend(struct engine *engine);
+/* When the application polled or posted last, ns. */
+uint64_t engine_seen(const struct engine *engine);
+/*
+ * The service thread, at the end of a grace period: another one begins. used: processor time of the
+ * application's thread, which was there; NULL: it had no processor.
+ */
+void engine_renew_grace(struct engine *engine, uint64_t time, const uint64_t *used);
 
 /* Any thread: the context's statistics are as the core counted. */
 void engine_count(struct engine *engine);

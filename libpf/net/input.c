@@ -113,6 +113,7 @@ static bool take_data(struct net_association *association, struct foresight *for
 
 	if (view->control_length < WIRE_DATA || association_use(association) != PF_OK)
 		return false;
+	association->shared->statistics.wanted++;
 	exchange = &association->busy->exchange;
 	wire_get_data(view->control, &data);
 	foresee_judge(foresight, association, get, view->header->transfer, data.offset);

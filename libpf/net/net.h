@@ -448,6 +448,7 @@ struct net_statistics {
 	uint64_t nacks_sent, nacks_received;        /* blocks */
 	uint64_t asked_again; /* packets sent because the receiver asked after a fault */
 	uint64_t backup_held, backup_full; /* packets kept in the backup ring, turned away */
+	uint64_t wanted;                   /* what peers sent that they wait for an answer to */
 	uint64_t ecn_marks;
 	uint64_t probes, black_holes; /* of the path MTU */
 	uint64_t hellos;

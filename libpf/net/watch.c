@@ -12,10 +12,6 @@
 #include "base/clock.h"
 #include "common/context.h"
 
-/* How often this thread looks whether the application polls. */
-#define LOOK_NANOSECONDS 4000000ull
-/* Packets make us look at any time, and in a moment even one that computes uses little. */
-#define SAMPLE_NANOSECONDS 3000000ull
 /* Found driving so many times in a row, another thread is at it for long: inside a callback. */
 #define REFUSALS_MOST 16
 /*
@@ -26,13 +22,11 @@
 
 struct watch {
 	struct engine *engine;
-	struct event *readable[SOCKETS_MOST];
-	struct event *woken, *due, *ended; /* the engine's wake and its timer, and timer */
-	int timer;                         /* timerfd, set by this thread alone */
-	bool timed;                        /* it is set, or has ended */
-	struct activity_observer observer; /* of the application */
-	bool spared; /* the application serves the network, or could not while this thread does */
-	bool listening; /* to the sockets */
+	/* The engine's sockets, its wake and its timers; and timer. */
+	struct event *readable, *woken, *due, *grace_over, *ended;
+	int timer;      /* timerfd, set by this thread alone */
+	bool timed;     /* it is set, or has ended */
+	bool listening; /* to the sockets, while it attends */
 	unsigned refusals;
 };
 
@@ -52,29 +46,13 @@ static void look_again(struct watch *watch, uint64_t nanoseconds)
 
 static void listen_to_sockets(struct watch *watch, bool listening)
 {
-	unsigned i;
-
 	if (watch->listening == listening)
 		return;
 	watch->listening = listening;
-	for (i = 0; i < SOCKETS_MOST; i++) {
-		if (!watch->readable[i])
-			continue;
-		if (listening)
-			event_add(watch->readable[i], NULL);
-		else
-			event_del(watch->readable[i]);
-	}
-}
-
-/* Returns whether that is new. */
-static bool attend(struct watch *watch, bool attending)
-{
-	bool before = atomic_exchange_explicit(&watch->engine->attended, attending,
-					       memory_order_seq_cst);
-
-	listen_to_sockets(watch, attending);
-	return before != attending;
+	if (listening)
+		event_add(watch->readable, NULL);
+	else
+		event_del(watch->readable);
 }
 
 static bool sleeps(const struct watch *watch)
@@ -82,85 +60,33 @@ static bool sleeps(const struct watch *watch)
 	return atomic_load_explicit(&watch->engine->sleeps, memory_order_seq_cst);
 }
 
-static bool is_spared(struct watch *watch, uint64_t time)
-{
-	const pf_context *context = watch->engine->context;
-	enum activity_state state;
-
-	if (sleeps(watch))
-		return false;
-	if (time - watch->observer.time < SAMPLE_NANOSECONDS)
-		return watch->spared;
-	state = activity_observe_looks(&context->activity, &watch->observer, time, activity_thread);
-	/* A starved thread would have to wait for this one on top. */
-	watch->spared = state != ACTIVITY_COMPUTING;
-	return watch->spared;
-}
-
 static uint64_t now(void)
 {
 	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
-/* This thread begins a grace period. */
-static void begin_period(struct watch *watch, uint64_t time, int thread)
+/* The application is left alone until the end of a grace period. False: none runs, or it is away. */
+static bool spare(struct engine *engine, uint64_t time)
 {
-	struct grace *grace = &watch->engine->grace;
-	uint64_t used;
+	const struct grace *grace = &engine->grace;
+	int thread = atomic_load_explicit(&engine->grace.thread, memory_order_relaxed);
+	uint64_t left, used;
 
+	if (!grace_runs(grace, time, &left))
+		return false;
+	if (left)
+		return true;
 	if (!activity_thread(thread, NULL, &used))
-		return;
-	grace_start(grace, activity_read(&watch->engine->context->activity.looks), time, thread,
-		    used);
-}
-
-/* During a grace period: at its end, decide. */
-static void end_period(struct watch *watch, uint64_t time)
-{
-	struct engine *engine = watch->engine;
-	struct grace *grace = &engine->grace;
-	uint64_t looks = activity_read(&engine->context->activity.looks), left, used = 0;
-	int thread = atomic_load_explicit(&grace->thread, memory_order_relaxed);
-	bool known, away;
-
-	if (!grace_runs(grace, time, &left) || left)
-		return;
-	known = activity_thread(thread, NULL, &used);
-	away = looks == activity_read(&grace->looks) &&
-	       !atomic_load_explicit(&engine->driving, memory_order_relaxed) &&
-	       !(known && activity_starved(thread, activity_read(&grace->used), used,
-					   time - activity_read(&grace->start)));
-	switch (grace_end(grace, away)) {
-	case GRACE_AWAY:
-		/* No sample is needed. */
-		watch->observer.time = time;
-		watch->observer.looks = looks;
-		if (known)
-			watch->observer.used = used;
-		watch->spared = false;
-		break;
-	case GRACE_RENEWED:
-		begin_period(watch, time, thread);
-		break;
-	case GRACE_OVER:
-		break;
-	}
-}
-
-/* The application is left alone: until the end of a grace period, if one runs. */
-static void spare(struct watch *watch, uint64_t time)
-{
-	struct engine *engine = watch->engine;
-	uint64_t left;
-
-	/* Whether it polls is a sample of the past: it may have left something to send since. */
-	if (attend(watch, false))
-		begin_period(watch, time,
-			     atomic_load_explicit(&engine->context->activity.thread,
-						  memory_order_relaxed));
-	if (!grace_runs(&engine->grace, time, &left) || left > LOOK_NANOSECONDS)
-		left = LOOK_NANOSECONDS;
-	look_again(watch, left);
+		return false;
+	if (atomic_load_explicit(&engine->driving, memory_order_relaxed) ||
+	    !grace_is_away(grace, time, engine_seen(engine)))
+		engine_renew_grace(engine, time, &used);
+	else if (activity_starved(thread, grace_read(&grace->used), used,
+				  grace_passed(time, grace_read(&grace->since))))
+		engine_renew_grace(engine, time, NULL);
+	else
+		return false;
+	return true;
 }
 
 static void nap(void)
@@ -176,18 +102,19 @@ static void nap(void)
  */
 static void look(struct watch *watch, bool retry)
 {
-	uint64_t again, time = now();
+	uint64_t again;
 
-	end_period(watch, time);
-	if (is_spared(watch, time)) {
-		spare(watch, time);
-		/* Since it was asked it may have begun to sleep, and seen this thread attend. */
-		if (!sleeps(watch))
-			return;
-	}
-	retry |= attend(watch, true);
-	grace_away(&watch->engine->grace);
+	/* Since it was asked it may have begun to sleep, and seen this thread attend. */
+	if (!sleeps(watch) && spare(watch->engine, now()) && !sleeps(watch))
+		return;
+	retry |= engine_attend(watch->engine);
+	listen_to_sockets(watch, true);
 	if (!engine_serve(watch->engine, watch->refusals == REFUSALS_MOST, &again)) {
+		/* The application took the network back. */
+		if (!atomic_load_explicit(&watch->engine->attended, memory_order_relaxed)) {
+			watch->refusals = 0;
+			return;
+		}
 		/* While it is, readable sockets stay so; most often it is a moment. */
 		if (watch->refusals == REFUSALS_MOST) {
 			listen_to_sockets(watch, false);
@@ -230,7 +157,6 @@ int watch_create(struct watch **result, struct event_base *base, struct engine *
 {
 	struct watch *watch = calloc(1, sizeof(*watch));
 	int status = PF_ERR_SYSTEM;
-	unsigned i;
 
 	if (!watch)
 		return PF_ERR_MEMORY;
@@ -241,19 +167,17 @@ int watch_create(struct watch **result, struct event_base *base, struct engine *
 	status = PF_ERR_MEMORY;
 	watch->woken = event_new(base, engine->wake, EV_READ | EV_PERSIST, on_wake, watch);
 	watch->due = event_new(base, engine->timer, EV_READ | EV_PERSIST, on_wake, watch);
+	watch->grace_over = event_new(base, engine->grace_timer, EV_READ | EV_PERSIST, on_wake,
+				      watch);
 	watch->ended = event_new(base, watch->timer, EV_READ | EV_PERSIST, on_wake, watch);
-	if (!watch->woken || event_add(watch->woken, NULL) || !watch->due ||
+	watch->readable = event_new(base, engine->readable, EV_READ | EV_PERSIST, on_readable,
+				    watch);
+	if (!watch->readable || !watch->grace_over || event_add(watch->grace_over, NULL) ||
+	    !watch->woken || event_add(watch->woken, NULL) || !watch->due ||
 	    event_add(watch->due, NULL) || !watch->ended || event_add(watch->ended, NULL))
 		goto fail;
-	for (i = 0; i < engine_sockets(engine); i++) {
-		if (engine->sockets[i].fd < 0)
-			continue;
-		watch->readable[i] = event_new(base, engine->sockets[i].fd, EV_READ | EV_PERSIST,
-					       on_readable, watch);
-		if (!watch->readable[i])
-			goto fail;
-	}
-	attend(watch, true);
+	engine_attend(engine);
+	listen_to_sockets(watch, true);
 	*result = watch;
 	return PF_OK;
 fail:
@@ -263,18 +187,16 @@ fail:
 
 void watch_destroy(struct watch *watch)
 {
-	unsigned i;
-
 	if (!watch)
 		return;
-	for (i = 0; i < SOCKETS_MOST; i++) {
-		if (watch->readable[i])
-			event_free(watch->readable[i]);
-	}
+	if (watch->readable)
+		event_free(watch->readable);
 	if (watch->woken)
 		event_free(watch->woken);
 	if (watch->due)
 		event_free(watch->due);
+	if (watch->grace_over)
+		event_free(watch->grace_over);
 	if (watch->ended)
 		event_free(watch->ended);
 	if (watch->timer >= 0)

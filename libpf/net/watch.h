@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The service thread's look after the network. While the application polls,
- * the thread only looks every few milliseconds whether it still does, and
- * earlier while something waits to be sent (grace.h). When it does not, the
- * sockets and the core's deadline wake the thread, which drives in its place;
- * with nothing to do it sleeps.
+ * the thread only looks at the end of a grace period whether it still does
+ * (grace.h). When it does not, the sockets and the core's deadline wake the
+ * thread, which drives in its place; with nothing to do it sleeps.
  */
 #ifndef PF_WATCH_H
 #define PF_WATCH_H

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -172,15 +173,15 @@ static void test_connected(void **state)
 }
 
 /*
- * What a full window holds back is not kept until the service thread looks by itself: a grace period
- * has begun, with a timer, when the call returns. That is not seen while the thread attends, has just
- * ended one, or looks earlier.
+ * What a full window holds back is not kept for long: a short grace period has begun, with a timer, when
+ * the call returns. That is not seen while the thread attends, or has just ended one.
  */
 static void test_full_window(void **state)
 {
 	static const uint8_t bytes[64 * 1024];
 	struct pair *pair = start(NULL);
 	struct engine *engine = engine_of(pair);
+	struct itimerspec end;
 	bool shown = false;
 	unsigned tries;
 
@@ -194,11 +195,42 @@ static void test_full_window(void **state)
 		}
 		engine_lock(engine);
 		shown = net_blocked(engine->core) && atomic_load(&engine->grace.running) &&
-			engine->timer_end ==
-				atomic_load(&engine->grace.start) + grace_length(&engine->grace);
+			!atomic_load(&engine->grace.idle) &&
+			!timerfd_gettime(engine->grace_timer, &end) && end.it_value.tv_nsec;
 		engine_unlock(engine);
 	}
 	assert_true(shown);
+	pair_end(pair);
+}
+
+/* Whatever it did last, the service thread attends when the application stops polling, and never before. */
+static void test_stops_polling(void **state)
+{
+	static const uint8_t bytes[64 * 1024];
+	struct pair *pair = start(NULL);
+	struct engine *engine = engine_of(pair);
+	unsigned round, i, seed = (unsigned)clock_nanoseconds(CLOCK_MONOTONIC);
+
+	print_message("# seed %u\n", seed);
+	pair_connect(pair);
+	for (round = 0; round < 200; round++) {
+		unsigned polls = rand_r(&seed) % 64, posts = rand_r(&seed) % 3;
+		size_t length = rand_r(&seed) % 2 ? sizeof(bytes) : 8;
+
+		for (i = 0; i < polls || i < posts; i++) {
+			/* There may be no room. */
+			if (i < posts)
+				pf_send(pair->peer, 0, bytes, length, NULL, 0);
+			if (i < polls)
+				pf_progress(pair->context);
+			if (rand_r(&seed) % 4 == 0)
+				pair_compute(rand_r(&seed) % 50000);
+		}
+		await_unpolled(attended(pair));
+		pthread_mutex_lock(&engine->attending);
+		assert_true(!attended(pair) || !atomic_load(&engine->grace.running));
+		pthread_mutex_unlock(&engine->attending);
+	}
 	pair_end(pair);
 }
 
@@ -709,6 +741,7 @@ int main(void)
 		PAIR_TEST(test_posts_before_computing),
 		PAIR_TEST(test_connected),
 		PAIR_TEST(test_full_window),
+		PAIR_TEST(test_stops_polling),
 		PAIR_TEST(test_newest_post),
 		PAIR_TEST(test_kept_back),
 		PAIR_TEST(test_retransmission),
