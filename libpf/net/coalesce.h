@@ -16,8 +16,8 @@
 /* A poll or a post is soon if it comes at most so long after the newest post or the last poll returned. */
 #define COALESCE_SOON 10000u
 /*
- * A burst that was polled for soon is a point, one that was not costs COALESCE_LATE points, as what is kept
- * back waits much longer than is saved. Posts wait from COALESCE_TRUST points on. Beyond COALESCE_POINTS
+ * Each post that was polled for soon is a point, a burst that was not costs COALESCE_LATE points, as what is
+ * kept back waits much longer than is saved. Posts wait from COALESCE_TRUST points on. Beyond COALESCE_POINTS
  * to either side nothing is counted: programs change.
  */
 #define COALESCE_TRUST 16
@@ -104,11 +104,13 @@ static inline void coalesce_poll(struct coalesce *coalesce, uint64_t now)
 {
 	if (!coalesce_pending(coalesce))
 		return;
-	coalesce->posts = 0;
 	if (coalesce_is_late(coalesce, now))
 		coalesce_count_late(coalesce);
-	else if (coalesce->points < COALESCE_POINTS)
-		coalesce->points++;
+	else
+		coalesce->points += coalesce->posts ? (int)coalesce->posts : 1;
+	if (coalesce->points > COALESCE_POINTS)
+		coalesce->points = COALESCE_POINTS;
+	coalesce->posts = 0;
 	coalesce->waits = false;
 }
 

@@ -231,8 +231,6 @@ static void destroy(struct engine *engine)
 		close(engine->grace_timer);
 	if (engine->readable >= 0)
 		close(engine->readable);
-	if (engine->sockets_readable >= 0)
-		close(engine->sockets_readable);
 	net_memory_close(&engine->memory);
 	pthread_mutex_destroy(&engine->attending);
 	pthread_mutex_destroy(&engine->lock);
@@ -278,13 +276,23 @@ static void set_timer(int timer, uint64_t time)
 	(void)timerfd_settime(timer, TFD_TIMER_ABSTIME, &end, NULL);
 }
 
-/* With engine.attending. False: there is no memory for it. */
+/*
+ * With engine.attending. False: there is no memory for it. They are taken out, as a packet takes 0.4 us longer
+ * to a socket that any epoll has.
+ */
 static bool listen_to_sockets(struct engine *engine, bool listening)
 {
 	struct epoll_event event = { .events = EPOLLIN };
+	bool done = true;
+	unsigned i;
 
-	return !epoll_ctl(engine->readable, listening ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
-			  engine->sockets_readable, &event);
+	for (i = 0; i < engine_sockets(engine); i++) {
+		if (engine->sockets[i].fd >= 0 &&
+		    epoll_ctl(engine->readable, listening ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+			      engine->sockets[i].fd, &event))
+			done = false;
+	}
+	return done;
 }
 
 bool engine_attend(struct engine *engine)
@@ -295,6 +303,7 @@ bool engine_attend(struct engine *engine)
 	pthread_mutex_lock(&engine->attending);
 	attended = atomic_load_explicit(&engine->attended, memory_order_relaxed);
 	if (!attended && !listen_to_sockets(engine, true)) {
+		(void)listen_to_sockets(engine, false);
 		set_timer(engine->grace_timer,
 			  grace_begin(&engine->grace, time, ENGINE_RETRY, true));
 	} else {
@@ -327,23 +336,6 @@ void engine_renew_grace(struct engine *engine, uint64_t time, const uint64_t *us
 		set_timer(engine->grace_timer, grace_renew(grace, time));
 	}
 	pthread_mutex_unlock(&engine->attending);
-}
-
-/* Make an epoll descriptor of all sockets. */
-static int watch_sockets(const struct engine *engine)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-	int set = epoll_create1(EPOLL_CLOEXEC);
-	unsigned i;
-
-	for (i = 0; i < engine_sockets(engine) && set >= 0; i++) {
-		if (engine->sockets[i].fd < 0 ||
-		    !epoll_ctl(set, EPOLL_CTL_ADD, engine->sockets[i].fd, &event))
-			continue;
-		close(set);
-		set = -1;
-	}
-	return set;
 }
 
 int engine_open(pf_context *context, struct engine **result, const char **why)
@@ -379,9 +371,6 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	    engine->readable < 0)
 		status = PF_ERR_SYSTEM;
 	why_none = open_sockets(engine, found, count);
-	engine->sockets_readable = watch_sockets(engine);
-	if (engine->sockets_readable < 0)
-		status = PF_ERR_SYSTEM;
 	engine->links = (struct links){ .context = context,
 					.lock = &engine->lock,
 					.interfaces = engine->interfaces,
@@ -500,7 +489,7 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 				  lent(engine));
 			if (engine->calling)
 				links_tell(&engine->links, engine->core);
-			if (!engine->calling || waited >= GRACE_LEAST)
+			if (!engine->calling || (engine->away && waited >= GRACE_LEAST))
 				note_late(engine, (unsigned)count, wanted);
 			total += (unsigned)count;
 			/* What it may have waited for is more urgent than what else there is. */
@@ -865,7 +854,7 @@ static bool is_returning(struct engine *engine, uint64_t time)
 int engine_poll_links(struct engine *engine)
 {
 	struct activity *activity = &engine->context->activity;
-	uint64_t time = now();
+	uint64_t time = now(), between;
 	int total;
 
 	if (looked_just_now(engine, time) && !engine_waits(engine))
@@ -881,7 +870,9 @@ int engine_poll_links(struct engine *engine)
 		take_back(engine);
 	grace_seen(&engine->grace, time, engine_seen(engine));
 	engine->looks++;
-	engine->rare = time - grace_read(&engine->looked) >= LOOK_BETWEEN_MOST;
+	between = grace_passed(time, grace_read(&engine->looked));
+	engine->rare = between >= LOOK_BETWEEN_MOST;
+	engine->away = between >= GRACE_LEAST && grace_passed(time, engine->polled) >= GRACE_LEAST;
 	atomic_store_explicit(&engine->looked, time, memory_order_relaxed);
 	engine->calling = engine->memory.progress = true;
 	atomic_store_explicit(&engine->caller, thread_id(), memory_order_relaxed);
@@ -895,12 +886,16 @@ int engine_poll_links(struct engine *engine)
 	}
 	total += (int)drive(engine, ROUNDS_POLL);
 	total += (int)links_tell(&engine->links, engine->core);
+	/* What took long here, the application was not away for. */
+	if (total || coalesce_pending(&engine->coalesce))
+		time = now();
 	if (total) {
+		engine->polled = time;
 		atomic_store_explicit(&engine->used, time, memory_order_relaxed);
 		activity_moved(activity);
 	}
 	if (coalesce_pending(&engine->coalesce))
-		coalesce_return(&engine->coalesce, now());
+		coalesce_return(&engine->coalesce, time);
 	engine->calling = engine->memory.progress = false;
 	atomic_store_explicit(&engine->caller, 0, memory_order_relaxed);
 	if (engine->grace.needed && !atomic_load_explicit(&engine->attended, memory_order_relaxed))

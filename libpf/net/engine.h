@@ -57,15 +57,16 @@ struct engine {
 	uint64_t dropped;              /* by the sockets, likewise */
 	uint64_t looks;                /* of progress at the sockets; under lock, as the next one */
 	bool rare;                     /* LOOK_BETWEEN_MOST or more passed between the last two */
+	bool away;                     /* GRACE_LEAST or more, since polled too */
+	uint64_t polled;               /* ns: when the last one that found something ended */
 	_Atomic uint64_t looked;       /* ns: when the last one began */
-	_Atomic uint64_t used;         /* ns: when one found something, or something was posted */
-	_Atomic uint64_t woke;         /* ns: when progress slept last, 0: never */
+	_Atomic uint64_t used; /* ns: when one that found something ended, or something was posted */
+	_Atomic uint64_t woke; /* ns: when progress slept last, 0: never */
 
 	/* Held for a moment, inside lock or alone: attended, what "readable" has, and the grace period. */
 	pthread_mutex_t attending;
 	_Atomic bool attended; /* the service thread serves us: wake it */
-	int sockets_readable;  /* epoll: of the sockets; it is in: */
-	int readable;          /* epoll, while attended */
+	int readable;          /* epoll: of the sockets, while attended */
 	_Atomic bool sleeps;   /* progress does not look at the sockets: the thread is to attend */
 	_Atomic bool awaited;  /* it does, and waits for the thread that drives to stop */
 	int wake;              /* eventfd: the thread looks now */

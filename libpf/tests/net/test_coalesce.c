@@ -46,7 +46,7 @@ static void test_together(void **state)
 {
 	struct coalesce coalesce = { 0 };
 
-	assert_int_equal(bursts_until_trust(&coalesce), COALESCE_TRUST);
+	assert_int_equal(bursts_until_trust(&coalesce), (COALESCE_TRUST + 2) / 3);
 	assert_int_equal(burst(&coalesce, 1, 0), 1);
 	assert_int_equal(burst(&coalesce, COALESCE_MOST, 0), 1);
 	assert_int_equal(burst(&coalesce, 64 * COALESCE_MOST, 0), 64);
@@ -66,12 +66,12 @@ static void test_no_prediction(void **state)
 	for (i = 0; i < 3; i++)
 		assert_false(coalesce_post(&coalesce, now += 100, COALESCE_UNPOLLED));
 	coalesce_poll(&coalesce, now += LATE);
-	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 2, COALESCE_LATE);
+	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 6, COALESCE_LATE / 3);
 	assert_int_equal(burst(&coalesce, 1, LATE), 1);
-	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 2, COALESCE_LATE);
+	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 6, COALESCE_LATE / 3);
 }
 
-/* One late burst of 1,000 is worth it, one of 100 is not. */
+/* One late burst for 3,000 posts is worth it, one for 150 is not. */
 static void test_wrong(void **state)
 {
 	struct coalesce coalesce = { 0 };
@@ -82,7 +82,7 @@ static void test_wrong(void **state)
 		sent += burst(&coalesce, 3, i % 1000 ? COALESCE_SOON : LATE);
 	assert_in_range(sent, 10000, 11000);
 	for (i = 1; i <= 10000; i++)
-		sent = burst(&coalesce, 3, i % 100 ? COALESCE_SOON : LATE);
+		sent = burst(&coalesce, 3, i % 50 ? COALESCE_SOON : LATE);
 	assert_int_equal(sent, 3);
 	/* It changed. */
 	assert_true(bursts_until_trust(&coalesce) <= COALESCE_POINTS + COALESCE_TRUST);
@@ -108,7 +108,7 @@ static void test_late_post(void **state)
 	assert_false(coalesce_post(&coalesce, now, COALESCE_CALLED));
 	/* This one was sent. */
 	coalesce_judge(&coalesce, now += LATE);
-	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 2, COALESCE_LATE);
+	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 6, COALESCE_LATE / 3);
 }
 
 /* What a callback posts waits even if it is the first, but not without trust. */
