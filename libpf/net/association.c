@@ -190,7 +190,7 @@ static void offer_credit(struct net_association *association)
 		return;
 	if (exchange->credit_told <= in->next + message_room(exchange) / 2)
 		path->probe = true;
-	path->window.due = association->shared->now;
+	window_demand(&path->window, association->shared->now);
 	association->wants_output = true;
 }
 
@@ -568,7 +568,7 @@ void association_acknowledge(struct net_association *association, uint64_t time)
 
 		if (!path || path->window.due > time)
 			continue;
-		path->window.due = association->shared->now;
+		window_demand(&path->window, association->shared->now);
 		association->wants_output = true;
 	}
 }

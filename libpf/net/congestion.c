@@ -66,7 +66,7 @@ static void forget_round(struct congestion *congestion)
 	congestion->delay = congestion->waited = TRIP_MOST;
 	congestion->acknowledged = congestion->lost = congestion->marked = 0;
 	congestion->was_limited = congestion->limited;
-	congestion->limited = false;
+	congestion->limited = congestion->half_used = false;
 	congestion->samples = 0;
 }
 
@@ -262,7 +262,7 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now,
 		sample(congestion, now, news);
 	congestion->acknowledged = (uint16_t)(congestion->acknowledged + news->packets);
 	congestion->marked = (uint16_t)(congestion->marked + news->marks);
-	if (congestion->slow_start && congestion->limited) {
+	if (congestion->slow_start && congestion->half_used) {
 		set(congestion,
 		    congestion->window + lesser(UNITS(news->bytes), congestion->window));
 		if (news->rtt && congestion->delay - congestion->rtt_min > target / 2)
@@ -274,6 +274,16 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now,
 		end_pause(congestion, target, packet);
 	end_round(congestion, target, packet);
 	congestion->round = news->next;
+}
+
+void congestion_packet_grew(struct congestion *congestion, uint32_t packet)
+{
+	uint64_t window = initial(congestion, packet);
+
+	/* Only losses and marks tell of less than what it would begin with. */
+	if (!congestion->marked_share && !congestion->lost && !congestion->lost_share &&
+	    !rivalled(congestion) && congestion->window < window)
+		congestion->window = window;
 }
 
 void congestion_senders(struct congestion *congestion, uint16_t senders)

@@ -25,8 +25,9 @@
  *     the queue is cut off then, at most half;
  *   - a queue that is there after the pause belongs to flows that fill it, as TCP with cubic
  *     does. Then losses count and delay does not, as in Copa's competitive mode;
- *   - it starts with slow start (RFC 9002, 7.3.1), which also ends when the receiver hears
- *     more senders.
+ *   - it starts with slow start (RFC 9002, 7.3.1), in which the window grows while half of it
+ *     is used, as in Linux: senders ask for acknowledgements from there on. It also ends when the
+ *     receiver hears more senders.
  */
 #ifndef PF_NET_CONGESTION_H
 #define PF_NET_CONGESTION_H
@@ -53,6 +54,7 @@ struct congestion {
 	uint16_t senders;                    /* that the receiver hears */
 	bool slow_start : 1;
 	bool limited : 1, was_limited : 1; /* this round, and the one before, used the window up */
+	bool half_used : 1;                /* this one used half of it */
 	uint8_t samples;                   /* of this round, that count */
 	uint8_t crowded;                   /* pauses in a row after which there was a queue */
 	bool after_pause : 1;
@@ -78,6 +80,8 @@ void congestion_init(struct congestion *congestion, uint32_t packet, uint16_t se
 /* target: of the queueing delay, ns. */
 void congestion_acknowledged(struct congestion *congestion, uint64_t now,
 			     const struct congestion_news *news, uint64_t target, uint32_t packet);
+/* A longer packet passed than was known to: it might as well have begun with such. */
+void congestion_packet_grew(struct congestion *congestion, uint32_t packet);
 /* The receiver hears so many senders now. */
 void congestion_senders(struct congestion *congestion, uint16_t senders);
 void congestion_lost(struct congestion *congestion, uint32_t packets);

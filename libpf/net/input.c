@@ -20,9 +20,10 @@ struct view {
 
 /* What was in a packet. */
 struct contents {
-	bool asks;  /* for an acknowledgement */
-	bool sends; /* data, or a message */
-	bool open;  /* not only whole messages: the application will not answer all of it */
+	bool asks;   /* for an acknowledgement */
+	bool sends;  /* data, or a message */
+	bool prompt; /* not only messages: the application will not answer all of it */
+	bool part; /* not only whole messages that are handed out: the application cannot answer all of it */
 };
 
 static bool take_frame(struct net_association *association, struct wire_frame *frame,
@@ -56,7 +57,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		}
 		return true;
 	case FRAME_CONTROL:
-		contents->asks = contents->open = true;
+		contents->asks = contents->prompt = true;
 		if (association_use(association) != PF_OK)
 			return false;
 		exchange = &association->busy->exchange;
@@ -82,11 +83,11 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 				     &taken))
 			association_fail(association, PF_ERR_PROTOCOL, "malformed message stream");
 		else
-			contents->open |= message_open(exchange);
+			contents->part |= message_open(exchange);
 		view->payload_length = 0;
 		return taken;
 	case FRAME_PING:
-		contents->asks = contents->open = true;
+		contents->asks = contents->prompt = true;
 		return true;
 	default:
 		if (frame->goodbye.failed)
@@ -137,7 +138,7 @@ static bool take(struct net_association *association, struct foresight *foresigh
 	enum wire_type type = (enum wire_type)view->header->type;
 	struct wire_frame frame;
 
-	*contents = (struct contents){ .asks = type != WIRE_FRAMES, .open = type != WIRE_FRAMES };
+	*contents = (struct contents){ .asks = type != WIRE_FRAMES, .prompt = type != WIRE_FRAMES };
 	if (type == WIRE_DATA_PUT || type == WIRE_DATA_GET) {
 		contents->sends = true;
 		if (!take_data(association, foresight, view))
@@ -218,6 +219,15 @@ static bool follow_path(struct net_association *association, unsigned number, bo
 	if (association->accepter && newest && memcmp(&path->to, from, sizeof(*from)) != 0)
 		path_move(path, from, callbacks->packet_most(callbacks->user, from));
 	return true;
+}
+
+static enum window_ask ask(const struct contents *contents)
+{
+	if (!contents->asks)
+		return WINDOW_NOTHING;
+	if (contents->prompt)
+		return WINDOW_PROMPT;
+	return contents->part ? WINDOW_PART : WINDOW_WHOLE;
 }
 
 void input_packet(struct net_association *association, struct foresight *foresight,
@@ -302,9 +312,10 @@ void input_packet(struct net_association *association, struct foresight *foresig
 		return;
 	if (contents.sends)
 		senders_heard(&shared->senders, shared->now, &association->heard_in);
-	window_take(&path->window, number, shared->now, view.arrived, contents.asks,
+	window_take(&path->window, number, shared->now, view.arrived, ask(&contents),
 		    (packet->ecn & 3) == 3,
-		    contents.open ? shared->options.ack_delay : shared->options.answer_delay);
+		    contents.prompt || contents.part ? shared->options.ack_delay :
+						       shared->options.answer_delay);
 	if (path->window.due <= shared->now)
 		association->wants_output = true;
 }

@@ -6,6 +6,8 @@
 #include "open.h"
 #include "source.h"
 
+#include "base/number.h"
+
 #define COPIED_MOST 256 /* bytes: more than that costs more to copy than to name */
 /*
  * Messages go before the data of puts and gets, which take longer anyway, until they are so many
@@ -24,7 +26,7 @@ struct draft {
 	uint32_t control; /* bytes so far */
 	uint32_t most;    /* bytes of the control section and the payload */
 	struct sent *sent;
-	bool asks;
+	bool asks, prompt;
 };
 
 static uint32_t overhead(const struct shared *shared)
@@ -172,6 +174,7 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 	batch->length += bytes;
 	shared->statistics.packets_sent++;
 	shared->statistics.bytes_sent += bytes;
+	draft->sent->prompt = type != WIRE_FRAMES || draft->prompt;
 	path_sent(path, draft->sent, now, bytes, draft->asks, shared->options.queue_target);
 	if (draft->asks && !association_doubts(association, path))
 		association_asked(association, now);
@@ -224,7 +227,7 @@ static void put_control(struct draft *draft)
 	stream_out_sent(out, position, length);
 	draft->sent->place = position;
 	draft->sent->control_length = (uint16_t)length;
-	draft->asks = true;
+	draft->asks = draft->prompt = true;
 }
 
 /* Returns the number of pieces of the message stream that the packet carries. */
@@ -260,16 +263,13 @@ static bool data_waits(const struct net_association *association)
 	return transfers->sending[0] || transfers->sending[1] || transfers->uncut[0];
 }
 
-/* Are there messages to send that this packet has no room for, with what goes before them? */
-static bool more_waits(const struct draft *draft)
+/* Is half of what messages may use used: of the window, the credit, this ring, or the peer's room? */
+static bool half_used(const struct net_association *association, const struct path *path)
 {
-	const struct stream_out *out = draft->association->busy->exchange.out;
-	const struct stream_out *control = &out[STREAM_CONTROL], *messages = &out[STREAM_MESSAGE];
-	uint32_t frames = 3 * 8; /* CONTROL, MESSAGE and PING, without contents */
+	const struct stream_out *out = &association->busy->exchange.out[STREAM_MESSAGE];
+	uint64_t room = lesser(out->limit - out->base, out->size);
 
-	return messages->end - messages->sent + control->end - control->sent + draft->control +
-		       frames >
-	       draft->most;
+	return path_is_half_used(path, association->credit) || out->sent - out->base > room / 2;
 }
 
 /* A length that a following packet of the batch may not exceed, and has to have if more follow. */
@@ -306,7 +306,7 @@ static void frames(struct net_batch *batch, struct net_association *association,
 	path->probe = false;
 	/* What is asked for may be an answer to credit that was lost: say it again. */
 	if ((association->ping || probe) && path->window.next)
-		path->window.due = now;
+		window_demand(&path->window, now);
 	do {
 		struct iovec pieces[STREAM_PIECES_MOST];
 		unsigned count = 0;
@@ -321,12 +321,12 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		draft.sent->kind = SENT_FRAMES;
 		if (!batch->count)
 			put_acknowledgement(&draft, now);
-		if (association->busy &&
-		    (association->ping || probe ||
-		     (open && stream_waits(association, STREAM_MESSAGE) && more_waits(&draft)))) {
+		if (association->busy && (association->ping || probe ||
+					  (open && stream_waits(association, STREAM_MESSAGE) &&
+					   half_used(association, path)))) {
 			draft_ping(&draft);
 			association->ping = probe = false;
-			draft.asks = true;
+			draft.asks = draft.prompt = true;
 		}
 		if (open && association->busy) {
 			put_control(&draft);

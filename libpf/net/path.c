@@ -10,6 +10,7 @@
 #define TIMEOUT_FIRST 50000000ull
 #define TIMEOUT_MOST 1000000000ull
 #define TAIL_PROBES_MOST 15
+#define TIMEOUTS_MOST 127
 #define TIMEOUTS_SILENT 9 /* in a row, about a second: the path may be another one now */
 #define PATIENCE_MOST 100000000ull
 #define FIRST_PAUSE_SENDERS 16 /* beside so many, a path begins with a pause */
@@ -42,7 +43,7 @@ void path_rest(struct path *path)
 	if (path->timeouts > TIMEOUTS_DOUBTFUL)
 		path->timeouts = TIMEOUTS_DOUBTFUL;
 	path->tail_probes = 0;
-	path->waited = path->probe = false;
+	path->waited = path->probe = path->prompt = false;
 	mtu_unsent(&path->mtu);
 }
 
@@ -129,7 +130,7 @@ uint32_t path_packet(const struct path *path)
 void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks,
 	       uint64_t target)
 {
-	uint64_t wait;
+	uint64_t wait, window;
 
 	sent->time = now;
 	sent->bytes = bytes;
@@ -145,20 +146,26 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 		congestion_restart(&path->congestion, path->mtu.size);
 	path->in_flight += bytes;
 	path->charged += wire_charge(bytes);
+	path->prompt |= sent->prompt;
 	path->asked = now;
 	wait = pause(path, bytes, target);
 	path->paid += wait;
 	/* Time with nothing to send pays for one packet, a late timer for what it held up. */
 	if (path->paid + wait < now)
 		path->paid = now - wait;
-	if (path->in_flight + bytes > congestion_window(&path->congestion))
+	window = congestion_window(&path->congestion);
+	if (path->in_flight + bytes > window)
 		path->congestion.limited = true;
+	if (path->in_flight + bytes > window / 2)
+		path->congestion.half_used = true;
 }
 
 static void skip_settled(struct path *path)
 {
 	while (path->oldest < path->next && record(path, path->oldest)->state != SENT_UNDER_WAY)
 		path->oldest++;
+	if (path->oldest == path->next)
+		path->prompt = false;
 }
 
 static void leave_flight(struct path *path, const struct sent *sent)
@@ -283,8 +290,8 @@ static void declare_lost(struct path *path, uint64_t now, const struct path_even
 	skip_settled(path);
 	if (count)
 		congestion_lost(&path->congestion, count);
-	if (path->reorders && path->next - path->spurious > REORDER_MEMORY) {
-		path->spurious = path->next;
+	if (path->reorders && (uint32_t)path->next - path->spurious > REORDER_MEMORY) {
+		path->spurious = (uint32_t)path->next;
 		path->patience /= 2;
 		path->reorders = path->patience > path->trip / 8;
 		if (!path->reorders)
@@ -301,7 +308,7 @@ static void arrived_late(struct path *path, struct sent *sent, uint64_t now,
 	late = late > path->trip ? late - path->trip : 0;
 	statistics->spurious++;
 	congestion_spurious(&path->congestion);
-	path->spurious = path->next;
+	path->spurious = (uint32_t)path->next;
 	path->reorders = true;
 	if (late > 4 * (uint64_t)path->rtt)
 		late = 4 * (uint64_t)path->rtt;
@@ -330,7 +337,7 @@ static uint64_t after(uint64_t now, uint64_t then)
 	return now > then ? now - then : 1;
 }
 
-/* The acknowledgement of one packet waited so long for an answer, ns. */
+/* The acknowledgement of a few packets waited so long for an answer, ns. */
 static void note_answer(struct path *path, uint64_t time)
 {
 	uint32_t wait = (uint32_t)(time / ANSWER_UNIT), before = path->answer_wait;
@@ -387,10 +394,12 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 			leave_flight(path, sent);
 			news.packets++;
 			news.bytes += sent->bytes;
-			if (sent->kind == SENT_PROBE)
+			if (sent->kind == SENT_PROBE) {
 				mtu_acknowledged(&path->mtu, now);
-			else
+				congestion_packet_grew(&path->congestion, path->mtu.size);
+			} else {
 				mtu_passed(&path->mtu, sent->bytes, true);
+			}
 			if (top - i == largest) {
 				news.rtt = after(arrived, sent->time + held);
 				news.waited = after(arrived, sent->time + waited);
@@ -408,7 +417,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	/* Time-outs allow for the time that either end was late. */
 	if (news.rtt)
 		path_sample(path, seen);
-	if (news.packets == 1 && news.rtt && record(path, largest)->kind != SENT_PROBE)
+	if (news.packets <= WINDOW_ANSWERED && news.rtt && !path->prompt)
 		note_answer(path, waited);
 	if ((int32_t)(frame->ack.marks - path->marks) > 0) {
 		news.marks = frame->ack.marks - path->marks;
@@ -417,15 +426,19 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	}
 	if (!news.packets)
 		return true;
-	/* The probe, and what it asked for. */
-	if (path->waited && news.packets > 1)
-		allow_more(path, options);
-	path->waited = false;
 	path->timeouts = 0;
 	path->tail_probes = 0;
 	skip_settled(path);
+	/* The probe, and all that it asked for. */
+	if (path->waited && news.packets > 1 && path->oldest == path->next)
+		allow_more(path, options);
+	path->waited = false;
+	/* Something sent with what came did not: the peer has a part of a message, and no answer. */
+	if (path->oldest < path->next &&
+	    record(path, path->oldest)->time <= record(path, largest)->time)
+		path->prompt = true;
 	/* That the peer waited for an answer says nothing of what is sent next. */
-	if (news.packets == 1 && news.rtt && path->oldest == path->next)
+	if (news.packets <= WINDOW_ANSWERED && news.rtt && path->oldest == path->next)
 		path->trip = trip_time(seen);
 	declare_lost(path, now, events, statistics);
 	congestion_acknowledged(&path->congestion, now, &news, options->queue_target,
@@ -433,13 +446,19 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	return true;
 }
 
+/* May the peer acknowledge what is under way with an answer? */
+static bool is_answered(const struct path *path)
+{
+	return !path->prompt && path->next - path->oldest <= WINDOW_ANSWERED;
+}
+
 /* How long the peer may let an acknowledgement wait before it is asked again. */
 static uint64_t allowance(const struct path *path, const struct net_options *options, bool may_wait)
 {
 	uint64_t wait = (uint64_t)path->answer_wait * (ANSWER_UNIT + ANSWER_UNIT / 4);
-	bool alone = path->oldest + 1 == path->next;
 
-	if (!may_wait || !alone || path->tail_probes || path->timeouts || wait < options->ack_delay)
+	if (!may_wait || !is_answered(path) || path->tail_probes || path->timeouts ||
+	    wait < options->ack_delay)
 		return options->ack_delay;
 	return wait;
 }
@@ -519,7 +538,7 @@ void path_advance(struct path *path, uint64_t now, const struct net_options *opt
 	if (now - path->asked >= tail_timeout(path, options, may_wait) &&
 	    (!path->tail_probes || now < path->asked + timeout(path, options, may_wait))) {
 		if (!path->tail_probes)
-			path->waited = may_wait && path->oldest + 1 == path->next;
+			path->waited = may_wait && is_answered(path);
 		statistics->tail_probes++;
 		path->tail_probes += path->tail_probes < TAIL_PROBES_MOST;
 		path->probe = true;
@@ -528,7 +547,7 @@ void path_advance(struct path *path, uint64_t now, const struct net_options *opt
 	if (now < path->asked + timeout(path, options, may_wait))
 		return;
 	statistics->timeouts++;
-	path->timeouts += path->timeouts < 255;
+	path->timeouts += path->timeouts < TIMEOUTS_MOST;
 	path->asked = now;
 	path->probe = true;
 	if (path->timeouts == TIMEOUTS_SILENT)
@@ -552,4 +571,13 @@ bool path_open(struct path *path, uint64_t now, uint32_t bytes, uint32_t credit,
 	if (!path->in_flight)
 		return true;
 	return path->in_flight + bytes <= window && path->charged + wire_charge(bytes) <= credit;
+}
+
+bool path_is_half_used(const struct path *path, uint32_t credit)
+{
+	uint64_t window = congestion_window(&path->congestion), packet = path_packet(path);
+	uint64_t charge = wire_charge((uint32_t)packet);
+
+	return path->in_flight > window / 2 || path->in_flight + 2 * packet > window ||
+	       path->charged > credit / 2 || path->charged + 2 * charge > credit;
 }

@@ -36,6 +36,7 @@ struct sent {
 	uint64_t message; /* ... in the message stream */
 	uint16_t control_length, message_length;
 	uint8_t state, kind;
+	bool prompt;                /* it is to be acknowledged soon, and not only with an answer */
 	uint16_t granule, granules; /* DATA: the first one, of the transfer, and how many */
 };
 
@@ -49,23 +50,24 @@ struct path {
 	struct mtu mtu;
 	struct sent *sent; /* a ring by number, NULL while idle */
 	uint32_t capacity;
-	uint32_t in_flight;      /* bytes */
-	uint32_t charged;        /* what these take of the receiver's credit */
-	uint64_t next;           /* number of the next packet */
-	uint64_t oldest;         /* first that is under way, or next */
-	uint64_t newest;         /* first above the largest acknowledged */
-	uint64_t given_up;       /* first above all that were declared lost or forgotten */
-	uint64_t asked;          /* when the last packet that wants an answer was sent */
-	uint64_t loss_time;      /* when the next one is lost by time; NET_NEVER */
-	uint64_t paced;          /* nothing before this, 0: any time */
-	uint64_t paid;           /* up to when what was sent is paid for by time */
-	uint64_t spurious;       /* next, when a packet came that had been declared lost */
-	uint32_t patience;       /* ns by which such packets were late */
+	uint32_t in_flight; /* bytes */
+	uint32_t charged;   /* what these take of the receiver's credit */
+	uint32_t spurious;  /* low half of next, when a packet came that had been declared lost */
+	uint64_t next;      /* number of the next packet */
+	uint64_t oldest;    /* first that is under way, or next */
+	uint64_t newest;    /* first above the largest acknowledged */
+	uint64_t given_up;  /* first above all that were declared lost or forgotten */
+	uint64_t asked;     /* when the last packet that wants an answer was sent */
+	uint64_t loss_time; /* when the next one is lost by time; NET_NEVER */
+	uint64_t paced;     /* nothing before this, 0: any time */
+	uint64_t paid;      /* up to when what was sent is paid for by time */
+	uint32_t patience;  /* ns by which such packets were late */
 	uint32_t rtt, variation; /* ns */
 	uint32_t trip;           /* that newest - 1 took, ns */
 	uint32_t marks;          /* the peer reported */
 	uint8_t pauses;          /* that the receiver told of */
-	uint8_t timeouts;        /* in a row */
+	uint8_t timeouts : 7;    /* in a row */
+	bool prompt : 1;         /* since nothing was under way, something was sent that is */
 	uint8_t answer_wait; /* ANSWER_UNITs that the peer let an acknowledgement wait for an answer */
 	uint8_t tail_probes : 4; /* before time-outs */
 	bool waited : 1;         /* ... the first one for an answer to the last packet */
@@ -120,6 +122,11 @@ void path_forget(struct path *path, uint64_t now, const struct path_events *even
 void path_advance(struct path *path, uint64_t now, const struct net_options *options, bool may_wait,
 		  const struct path_events *events, struct net_statistics *statistics);
 uint64_t path_deadline(const struct path *path, const struct net_options *options, bool may_wait);
+/*
+ * Is half of what may be under way, or is there no room for a packet behind the next one? Then that asks for an
+ * acknowledgement.
+ */
+bool path_is_half_used(const struct path *path, uint32_t credit);
 /* May a packet of so many bytes be sent? credit: the receiver's; target: of queueing, ns. */
 bool path_open(struct path *path, uint64_t now, uint32_t bytes, uint32_t credit, uint64_t target);
 /* Bytes of the longest packet to be sent now. */

@@ -10,7 +10,7 @@ void window_init(struct window *window)
 {
 	unsigned i;
 
-	*window = (struct window){ .due = NET_NEVER };
+	*window = (struct window){ .due = NET_NEVER, .due_whole = NET_NEVER };
 	for (i = 0; i < WINDOW_REPEAT; i++)
 		window->news[i] = NET_NEVER;
 }
@@ -33,11 +33,24 @@ static void clear(struct window *window, uint64_t from, uint64_t to)
 		window->bits[from / 64 % (WINDOW_NUMBERS / 64)] &= ~(1ull << from % 64);
 }
 
-void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t arrived, bool asks,
-		 bool mark, uint64_t delay)
+static void due_by(struct window *window, uint64_t time, bool part)
+{
+	if (time < window->due)
+		window->due = time;
+	if (!part && time < window->due_whole)
+		window->due_whole = time;
+}
+
+void window_demand(struct window *window, uint64_t now)
+{
+	due_by(window, now, false);
+}
+
+void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t arrived,
+		 enum window_ask ask, bool mark, uint64_t delay)
 {
 	bool gap = number != window->next;
-	uint64_t due = now + delay;
+	unsigned most = ask == WINDOW_PROMPT ? 1 : WINDOW_ANSWERED;
 
 	if (number >= window->next) {
 		clear(window, window->next, number + 1);
@@ -49,15 +62,17 @@ void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t 
 		window->news[0] = number;
 	if (mark)
 		window->marks++;
-	if (!asks)
+	if (ask == WINDOW_NOTHING)
 		return;
-	/* The second one's, too, waits a moment for what answers it or comes behind it. */
-	if (gap || mark)
-		due = now;
-	else if (++window->unacknowledged >= 2)
-		due = now + WINDOW_MOMENT;
-	if (due < window->due)
-		window->due = due;
+	if (ask == WINDOW_WHOLE)
+		window->due = window->due_whole;
+	if (gap || mark) {
+		window_demand(window, now);
+		return;
+	}
+	if (++window->unacknowledged > most && delay > WINDOW_MOMENT)
+		delay = WINDOW_MOMENT;
+	due_by(window, now + delay, ask == WINDOW_PART);
 }
 
 /* Bits number, number - 1, ... number - 63, the first in bit 0. */
@@ -102,7 +117,7 @@ void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *
 	memmove(window->news + 1, window->news, (WINDOW_REPEAT - 1) * sizeof(window->news[0]));
 	window->news[0] = NET_NEVER;
 	window->unacknowledged = 0;
-	window->due = NET_NEVER;
+	window->due = window->due_whole = NET_NEVER;
 }
 
 /*
@@ -117,6 +132,5 @@ void window_unsent(struct window *window, const struct net_owed *before)
 	memmove(window->news + 1, window->news + 2, (WINDOW_REPEAT - 2) * sizeof(window->news[0]));
 	window->news[WINDOW_REPEAT - 1] = before->forgotten;
 	window->unacknowledged += before->unacknowledged;
-	if (before->due < window->due)
-		window->due = before->due;
+	due_by(window, before->due, false);
 }

@@ -131,7 +131,7 @@ static void test_replay(void **state)
 		assert_int_equal(window_seen(&window, number), seen);
 		if (seen)
 			continue;
-		window_take(&window, number, i, i, true, false, 10);
+		window_take(&window, number, i, i, WINDOW_PROMPT, false, 10);
 		taken[number] = true;
 		if (number > highest)
 			highest = number;
@@ -165,7 +165,7 @@ static void test_acknowledgement(void **state)
 				number -= random_below(&numbers, 60);
 			if (window_seen(&window, number))
 				continue;
-			window_take(&window, number, next, next, true, false, 10);
+			window_take(&window, number, next, next, WINDOW_PROMPT, false, 10);
 			taken[number] = 1;
 		}
 		if (!window.next)
@@ -203,28 +203,67 @@ static void test_when_to_acknowledge(void **state)
 	struct window window;
 
 	window_init(&window);
-	window_take(&window, 0, 100, 100, false, false, 10);
+	window_take(&window, 0, 100, 100, WINDOW_NOTHING, false, 10);
 	assert_true(window.due == NET_NEVER);
-	window_take(&window, 1, 100, 100, true, false, 100000);
+	window_take(&window, 1, 100, 100, WINDOW_PROMPT, false, 100000);
 	assert_int_equal(window.due, 100100);
 	/* The second one waits for a moment only, unless the first has waited for longer. */
-	window_take(&window, 2, 103, 103, true, false, 100000);
+	window_take(&window, 2, 103, 103, WINDOW_PROMPT, false, 100000);
 	assert_int_equal(window.due, 103 + WINDOW_MOMENT);
-	window_take(&window, 3, 104, 104, true, false, 100000);
+	window_take(&window, 3, 104, 104, WINDOW_PROMPT, false, 100000);
 	assert_int_equal(window.due, 103 + WINDOW_MOMENT);
 	window_acknowledge(&window, 105, &frame, &owed);
 	assert_int_equal(frame.ack.delay, 1);
 	/* A gap is acknowledged at once, and so is the packet that fills it, and a mark. */
-	window_take(&window, 5, 200, 200, true, false, 10);
+	window_take(&window, 5, 200, 200, WINDOW_PROMPT, false, 10);
 	assert_int_equal(window.due, 200);
 	window_acknowledge(&window, 205, &frame, &owed);
-	window_take(&window, 4, 300, 300, true, false, 10);
+	window_take(&window, 4, 300, 300, WINDOW_PROMPT, false, 10);
 	assert_int_equal(window.due, 300);
 	window_acknowledge(&window, 305, &frame, &owed);
-	window_take(&window, 6, 400, 400, true, true, 10);
+	window_take(&window, 6, 400, 400, WINDOW_PROMPT, true, 10);
 	assert_int_equal(window.due, 400);
 	window_acknowledge(&window, 405, &frame, &owed);
 	assert_int_equal(frame.ack.marks, 1);
+}
+
+/* What a message's last packet asks for stands for its others, but not for what came before it. */
+static void test_messages(void **state)
+{
+	const uint64_t answer = 1000000, soon = 1000;
+	struct wire_frame frame;
+	struct net_owed owed;
+	struct window window;
+	unsigned i;
+
+	window_init(&window);
+	window_take(&window, 0, 100, 100, WINDOW_PART, false, soon);
+	assert_int_equal(window.due, 100 + soon);
+	window_take(&window, 1, 200, 200, WINDOW_WHOLE, false, answer);
+	assert_int_equal(window.due, 200 + answer);
+	/* Not of very many. */
+	for (i = 2; i < WINDOW_ANSWERED; i++)
+		window_take(&window, i, 300, 300, WINDOW_WHOLE, false, answer);
+	assert_int_equal(window.due, 200 + answer);
+	window_take(&window, i++, 400, 400, WINDOW_WHOLE, false, answer);
+	assert_int_equal(window.due, 400 + WINDOW_MOMENT);
+	window_acknowledge(&window, 405, &frame, &owed);
+	assert_int_equal(window.due, NET_NEVER);
+
+	window_take(&window, i++, 500, 500, WINDOW_PROMPT, false, soon);
+	window_take(&window, i++, 600, 600, WINDOW_PART, false, soon);
+	window_take(&window, i++, 700, 700, WINDOW_WHOLE, false, answer);
+	assert_int_equal(window.due, 500 + soon);
+	window_acknowledge(&window, 705, &frame, &owed);
+	/* One that was missing. */
+	window_take(&window, i + 1, 800, 800, WINDOW_PART, false, soon);
+	window_take(&window, i + 2, 900, 900, WINDOW_WHOLE, false, answer);
+	assert_int_equal(window.due, 800);
+	window_acknowledge(&window, 905, &frame, &owed);
+	/* Credit that is to be told. */
+	window_demand(&window, 1000);
+	window_take(&window, i + 3, 1000, 1000, WINDOW_WHOLE, false, answer);
+	assert_int_equal(window.due, 1000);
 }
 
 int main(void)
@@ -237,6 +276,7 @@ int main(void)
 		cmocka_unit_test(test_replay),
 		cmocka_unit_test(test_acknowledgement),
 		cmocka_unit_test(test_when_to_acknowledge),
+		cmocka_unit_test(test_messages),
 	};
 
 	return cmocka_run_group_tests_name("net_auth", tests, NULL, NULL);

@@ -181,7 +181,7 @@ static const struct net_statistics *of(const struct world *world, unsigned host)
 
 /*
  * The acknowledgement of a message waits for the answer, for answer_delay, and the sender learns not to
- * ask before. That of two packets waits for a moment, or not if the core is told so.
+ * ask before. That of many packets waits for a moment, or not if the core is told so.
  */
 static void test_waits_for_answer(void **state)
 {
@@ -203,11 +203,11 @@ static void test_waits_for_answer(void **state)
 	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 1);
 	assert_int_equal(of(world, 0)->tail_probes, probes);
 
-	for (i = 21; i < 23; i++) {
+	for (i = 21; i < 21 + WINDOW_ANSWERED + 1; i++) {
 		assert_status(send(world, i, 20), PF_DONE);
 		host_pump(&world->hosts[0]);
 	}
-	while (received < 23)
+	while (received < i)
 		world_pass(world, 100);
 	assert_int_equal(of(world, 1)->acks_sent, acknowledgements + 1);
 	net_acknowledge(world->hosts[1].core);
@@ -239,7 +239,7 @@ static void count_frames(struct world *world, unsigned from, unsigned to, const 
 	}
 }
 
-/* Who has more messages than fit into a packet asks for its acknowledgement. */
+/* Who has used half of its window asks for acknowledgements. */
 static void test_asks_for_room(void **state)
 {
 	struct world *world = make(0, 0);
@@ -253,13 +253,13 @@ static void test_asks_for_room(void **state)
 	pump(world, 50 * MICROSECOND);
 	assert_int_equal(pings, 0);
 	world_pass(world, SECOND);
-	for (i = 2; i < 40; i++)
+	for (i = 2; i < 100; i++)
 		assert_status(send(world, i, 1000), PF_DONE);
-	/* Each packet but the last, before a probe is due. */
+	/* Before a probe is due. */
 	pump(world, 50 * MICROSECOND);
 	assert_true(pings >= 4);
 	world_pass(world, SECOND);
-	check_received(world, 40);
+	check_received(world, 100);
 	world_destroy(world);
 }
 
@@ -302,7 +302,7 @@ static void count_message(struct host *host, struct host *from, uint8_t tag, con
 	received++;
 }
 
-/* Two packets of each of two peers are here: the acknowledgements for both go. */
+/* Many packets of each of two peers are here: the acknowledgements for both go. */
 static void test_acknowledges_all(void **state)
 {
 	struct settings settings;
@@ -315,7 +315,7 @@ static void test_acknowledges_all(void **state)
 	world = world_create(&settings);
 	world->hosts[1].deliver = count_message;
 	received = 0;
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < WINDOW_ANSWERED + 2; i++) {
 		for (from = 0; from < 3; from += 2) {
 			assert_status(net_send(host_peer(&world->hosts[from], 1), 0, "word", 4,
 					       NULL, 0),
@@ -326,7 +326,7 @@ static void test_acknowledges_all(void **state)
 		if (!i)
 			world_pass(world, SECOND);
 	}
-	while (received < 6)
+	while (received < 2 * i)
 		world_pass(world, 100);
 	acknowledgements = of(world, 1)->acks_sent;
 	net_acknowledge(world->hosts[1].core);

@@ -56,17 +56,28 @@ static int end(void **state)
 	return 0;
 }
 
-/* count data packets, whose place is their number. */
-static void send(unsigned count, uint64_t now)
+static void send_kind(unsigned count, enum sent_kind kind, uint64_t now)
 {
 	while (count--) {
 		struct sent *sent = path_record(&path);
 
 		assert_non_null(sent);
-		sent->kind = SENT_DATA_PUT;
+		sent->kind = kind;
+		sent->prompt = kind != SENT_FRAMES;
 		sent->place = (uint32_t)path.next;
 		path_sent(&path, sent, now, PACKET, true, TARGET);
 	}
+}
+
+/* count packets of messages, or of a put, whose place is their number. */
+static void send(unsigned count, uint64_t now)
+{
+	send_kind(count, SENT_FRAMES, now);
+}
+
+static void send_data(unsigned count, uint64_t now)
+{
+	send_kind(count, SENT_DATA_PUT, now);
 }
 
 /* count acknowledgements, which are not acknowledged themselves. */
@@ -223,10 +234,20 @@ static void test_answers(void **state)
 	send(1, now);
 	assert_in_range(patience(now), 8000000, 10000000);
 	assert_int_equal(path_deadline(&path, &options, false), now + 2 * RTT + ACK_DELAY);
-	/* Two packets do not wait. */
+	/* A few packets wait, many do not. */
+	send(WINDOW_ANSWERED - 1, now);
+	assert_in_range(patience(now), 8000000, 10000000);
 	send(1, now);
 	assert_int_equal(patience(now), ACK_DELAY);
-	acknowledge((uint32_t)path.next - 1, 3, now + RTT);
+	acknowledge((uint32_t)path.next - 1, 0x1ff, now + RTT);
+	/* Nor do packets that are not for an answer. */
+	now = send_and_wait(now + RTT, 8000000);
+	send_data(1, now);
+	assert_int_equal(patience(now), ACK_DELAY);
+	acknowledge((uint32_t)path.next - 1, 1, now + RTT);
+	send(1, now + RTT);
+	assert_in_range(patience(now + RTT), 8000000, 10000000);
+	acknowledge((uint32_t)path.next - 1, 1, now + 2 * RTT);
 	/* What is lost after an answer shows as soon as before. */
 	now = send_and_wait(now + RTT, 9000000);
 	send(2, now);
@@ -234,6 +255,45 @@ static void test_answers(void **state)
 	assert_in_range(deadline(), now + RTT, now + 2 * RTT);
 	advance(deadline());
 	check(1, 0, 0);
+}
+
+/* A sender asks in time: with half of its window or credit used, or with room for one packet only. */
+static void test_half_used(void **state)
+{
+	const uint32_t packet = path.mtu.size, charge = wire_charge(packet), much = 1u << 30;
+
+	path.congestion.window = (uint64_t)packet << 8;
+	assert_true(path_is_half_used(&path, much));
+	path.congestion.window = (uint64_t)2 * packet << 8;
+	assert_false(path_is_half_used(&path, much));
+	path.congestion.window = (uint64_t)8 * packet << 8;
+	path.in_flight = 4 * packet;
+	assert_false(path_is_half_used(&path, much));
+	path.in_flight++;
+	assert_true(path_is_half_used(&path, much));
+	path.in_flight = 0;
+	assert_true(path_is_half_used(&path, 2 * charge - 1));
+	assert_false(path_is_half_used(&path, 2 * charge));
+	path.charged = 3 * charge;
+	assert_true(path_is_half_used(&path, 5 * charge));
+	path.charged = 0;
+}
+
+/* Of what was sent together a part came: the peer will not answer that, so the rest is asked for soon. */
+static void test_lost_end(void **state)
+{
+	uint64_t now = send_and_wait(1000, 0);
+
+	now = send_and_wait(now, 8000000);
+	send(4, now);
+	acknowledge((uint32_t)path.next - 3, 3, now + RTT);
+	assert_in_range(deadline(), now, now + 2 * RTT + ACK_DELAY + RTT);
+	/* What was sent later may be answered. */
+	acknowledge((uint32_t)path.next - 1, 0xf, now + RTT);
+	send(1, now + RTT);
+	send(1, now + 2 * RTT);
+	acknowledge((uint32_t)path.next - 2, 1, now + 3 * RTT);
+	assert_true(deadline() > now + 4000000);
 }
 
 /* Probes that were not needed teach as much, and answers that come early make it forget. */
@@ -670,6 +730,8 @@ int main(void)
 		ON_PATH(test_gap_by_time),
 		ON_PATH(test_tail),
 		ON_PATH(test_answers),
+		ON_PATH(test_half_used),
+		ON_PATH(test_lost_end),
 		ON_PATH(test_no_answers),
 		ON_PATH(test_timeout),
 		ON_PATH(test_probe_unsent),

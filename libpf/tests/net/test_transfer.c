@@ -335,7 +335,7 @@ static void check_gone(bool closed)
 	struct host *host = &world->hosts[0];
 
 	warm(world, 0, 1);
-	put(world, 0, 1, 0, HALF, 1 * MIB);
+	put(world, 0, 1, 0, HALF, HALF);
 	assert_true(net_blocked(host->core));
 	if (closed)
 		net_close(host_peer(host, 1));
