@@ -277,10 +277,10 @@ static void set_timer(int timer, uint64_t time)
 }
 
 /*
- * With engine.attending. False: there is no memory for it. They are taken out, as a packet takes 0.4 us longer
- * to a socket that any epoll has.
+ * With engine.attending. False: there is no memory for it. If they are not watched they are not in "readable":
+ * a packet takes 0.4 us longer to a socket that any epoll has.
  */
-static bool listen_to_sockets(struct engine *engine, bool listening)
+static bool watch_sockets(struct engine *engine, bool watched)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 	bool done = true;
@@ -288,7 +288,7 @@ static bool listen_to_sockets(struct engine *engine, bool listening)
 
 	for (i = 0; i < engine_sockets(engine); i++) {
 		if (engine->sockets[i].fd >= 0 &&
-		    epoll_ctl(engine->readable, listening ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+		    epoll_ctl(engine->readable, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
 			      engine->sockets[i].fd, &event))
 			done = false;
 	}
@@ -302,8 +302,8 @@ bool engine_attend(struct engine *engine)
 
 	pthread_mutex_lock(&engine->attending);
 	attended = atomic_load_explicit(&engine->attended, memory_order_relaxed);
-	if (!attended && !listen_to_sockets(engine, true)) {
-		(void)listen_to_sockets(engine, false);
+	if (!attended && !watch_sockets(engine, true)) {
+		(void)watch_sockets(engine, false);
 		set_timer(engine->grace_timer,
 			  grace_begin(&engine->grace, time, ENGINE_RETRY, true));
 	} else {
@@ -470,7 +470,7 @@ static void note_late(struct engine *engine, unsigned count, uint64_t wanted)
 static unsigned receive(struct engine *engine, struct socket *socket)
 {
 	struct net_place places[NET_BATCH_MOST];
-	const struct net_packet *packets = engine->receiver->packets;
+	struct net_packet *packets = engine->receiver->packets;
 	unsigned calls, total = 0, predicted, most = 1;
 	uint64_t told = engine->links.told, wanted;
 	uint32_t header = 0, waited;
@@ -485,8 +485,7 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 			note_sender(engine, socket, packets[0].from);
 			waited = packets[0].waited;
 			wanted = net_statistics(engine->core)->wanted;
-			net_input(engine->core, now(), engine->receiver->packets, (unsigned)count,
-				  lent(engine));
+			net_input(engine->core, now(), packets, (unsigned)count, lent(engine));
 			if (engine->calling)
 				links_tell(&engine->links, engine->core);
 			if (!engine->calling || (engine->away && waited >= GRACE_LEAST))
@@ -795,7 +794,7 @@ static void take_back(struct engine *engine)
 	pthread_mutex_lock(&engine->attending);
 	if (atomic_load_explicit(&engine->attended, memory_order_relaxed)) {
 		atomic_store_explicit(&engine->attended, false, memory_order_seq_cst);
-		(void)listen_to_sockets(engine, false);
+		(void)watch_sockets(engine, false);
 	}
 	grace_note(&engine->grace, time, thread_id(), processor_time());
 	set_timer(engine->grace_timer, grace_return(&engine->grace, time));

@@ -72,7 +72,7 @@ struct net_options {
 	uint64_t keepalive;       /* ns between probes of a silent peer; 0: peer_timeout / 4 */
 	uint64_t timeout_min;     /* ns, least retransmission time-out */
 	uint64_t ack_delay;       /* ns for which an acknowledgement may wait for company */
-	uint64_t answer_delay;    /* ... and one of a whole message, for an answer; below 16 ms */
+	uint64_t answer_delay;    /* ... and one of whole messages, for an answer; below 16 ms */
 	uint64_t queue_target;    /* ns of queueing delay that congestion control aims at */
 	uint64_t idle_release;    /* ns after which an idle association gives back its buffers */
 };

@@ -8,7 +8,7 @@
  * that had to wait for a processor is late with everything. When nothing
  * arrives for two round trips, a probe asks what did (RFC 8985's TLP), and again
  * after each time-out (RFC 9002's PTO); nothing is taken for lost before that is
- * answered. A peer lets the acknowledgement of a whole message wait for an answer;
+ * answered. A peer lets the acknowledgement of whole messages wait for an answer;
  * for how long it did so lately is allowed for, if nobody here waits for it.
  */
 #ifndef PF_NET_PATH_H
@@ -70,7 +70,7 @@ struct path {
 	bool prompt : 1;         /* since nothing was under way, something was sent that is */
 	uint8_t answer_wait; /* ANSWER_UNITs that the peer let an acknowledgement wait for an answer */
 	uint8_t tail_probes : 4; /* before time-outs */
-	bool waited : 1;         /* ... the first one for an answer to the last packet */
+	bool waited : 1;         /* ... the first one for an answer to what is under way */
 	bool reorders : 1;       /* packets overtake each other here */
 	bool answered : 1;       /* by WELCOME, and told of no pauses yet */
 	bool probe : 1;          /* ask what arrived, although the window is full */
