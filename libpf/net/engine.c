@@ -867,11 +867,13 @@ int engine_poll_links(struct engine *engine)
 	engine_lock(engine);
 	if (is_returning(engine, time))
 		take_back(engine);
-	grace_seen(&engine->grace, time, engine_seen(engine));
+	grace_seen(&engine->grace, time, engine_seen(engine), context_is_sleepy(engine->context));
 	engine->looks++;
 	between = grace_passed(time, grace_read(&engine->looked));
 	engine->rare = between >= LOOK_BETWEEN_MOST;
-	engine->away = between >= GRACE_LEAST && grace_passed(time, engine->polled) >= GRACE_LEAST;
+	/* On a shared processor it may have waited for that. */
+	engine->away = between >= GRACE_LEAST && !context_is_sleepy(engine->context) &&
+		       grace_passed(time, engine->polled) >= GRACE_LEAST;
 	atomic_store_explicit(&engine->looked, time, memory_order_relaxed);
 	engine->calling = engine->memory.progress = true;
 	atomic_store_explicit(&engine->caller, thread_id(), memory_order_relaxed);
@@ -983,7 +985,7 @@ void engine_post(struct engine *engine, bool message)
 		coalesce_judge(&engine->coalesce, time);
 	waits = coalesce_post(&engine->coalesce, time, from);
 
-	grace_seen(&engine->grace, time, engine_seen(engine));
+	grace_seen(&engine->grace, time, engine_seen(engine), context_is_sleepy(engine->context));
 	atomic_store_explicit(&engine->used, time, memory_order_relaxed);
 	if (waits && from == COALESCE_CALLED) {
 		net_keep(engine->core);

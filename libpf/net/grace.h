@@ -130,11 +130,11 @@ static inline uint64_t grace_return(struct grace *grace, uint64_t now)
 
 /*
  * The application polls or posts, and did so last at that time. If something waited meanwhile, it is not one
- * that always polls.
+ * that always polls, unless it shares its processor: then it may have waited for that.
  */
-static inline void grace_seen(struct grace *grace, uint64_t now, uint64_t last)
+static inline void grace_seen(struct grace *grace, uint64_t now, uint64_t last, bool shares)
 {
-	if (grace_passed(now, last) >= GRACE_LEAST && grace_flag(&grace->waits))
+	if (!shares && grace_passed(now, last) >= GRACE_LEAST && grace_flag(&grace->waits))
 		atomic_store_explicit(&grace->doublings, 0, memory_order_relaxed);
 }
 

@@ -107,12 +107,16 @@ static void test_polls(void **state)
 	}
 	assert_int_equal(length(&grace), LONGEST);
 	/* It is back in time. */
-	grace_seen(&grace, now, now - GRACE_LEAST + 1);
+	grace_seen(&grace, now, now - GRACE_LEAST + 1, false);
 	assert_false(stop(&grace, true));
 	grace_renew(&grace, now);
 	assert_int_equal(length(&grace), LONGEST);
+	/* It was not, but may have waited for a processor. */
+	grace_seen(&grace, now, now - LONGEST, true);
+	now = grace_renew(&grace, now);
+	assert_int_equal(length(&grace), LONGEST);
 	/* It was not, and kept something back. */
-	grace_seen(&grace, now, now - GRACE_LEAST);
+	grace_seen(&grace, now, now - GRACE_LEAST, false);
 	now = grace_renew(&grace, now);
 	assert_int_equal(length(&grace), 2 * GRACE_LEAST);
 }
