@@ -4,7 +4,8 @@
 
 #include "net/coalesce.h"
 
-#define LATE (COALESCE_SOON + 1)
+/* So late that it costs most. */
+#define LATE (COALESCE_LATE * COALESCE_WAIT)
 
 static uint64_t now;
 
@@ -93,6 +94,18 @@ static void test_wrong(void **state)
 	assert_true(i <= COALESCE_POINTS / COALESCE_LATE);
 }
 
+/* One that is a little late costs little. */
+static void test_little_late(void **state)
+{
+	struct coalesce coalesce = { 0 };
+	unsigned i, sent = 0;
+
+	bursts_until_trust(&coalesce);
+	for (i = 1; i <= 10000; i++)
+		sent += burst(&coalesce, 3, i % 50 ? COALESCE_SOON : 2 * COALESCE_SOON);
+	assert_in_range(sent, 10000, 11000);
+}
+
 /* The next post shows it too, if there is no poll before. */
 static void test_late_post(void **state)
 {
@@ -168,15 +181,11 @@ static void test_post_of_another_thread(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_at_once),
-		cmocka_unit_test(test_together),
-		cmocka_unit_test(test_no_prediction),
-		cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_late_post),
-		cmocka_unit_test(test_called),
-		cmocka_unit_test(test_long_poll),
-		cmocka_unit_test(test_kept),
-		cmocka_unit_test(test_post_of_another_thread),
+		cmocka_unit_test(test_at_once),       cmocka_unit_test(test_together),
+		cmocka_unit_test(test_no_prediction), cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_little_late),   cmocka_unit_test(test_late_post),
+		cmocka_unit_test(test_called),        cmocka_unit_test(test_long_poll),
+		cmocka_unit_test(test_kept),          cmocka_unit_test(test_post_of_another_thread),
 	};
 
 	return cmocka_run_group_tests_name("coalesce", tests, NULL, NULL);
