@@ -11,7 +11,8 @@
 /* 7 descriptors and some 32 KiB each; vader maps all peers of a host in MPI_Init. */
 #define CONNECT_MOST 8
 #define NET_EAGER_LIMIT (64 * 1024 + MCA_BTL_EXANEST_HEADER_ROOM)
-#define NET_SEND_SIZE (64 * 1024)
+/* With headers less than the 64 KiB that one system call sends. */
+#define NET_SEND_SIZE (60 * 1024)
 
 /*
  * Options for which Open MPI has a parameter or an answer of its own, and
