@@ -16,7 +16,11 @@
 #define FIRST_PAUSE_SENDERS 16 /* beside so many, a path begins with a pause */
 #define PAUSE_TURNS 7          /* by which flows go on earlier or later the next time */
 #define ANSWER_UNIT 65536u     /* ns */
-#define IDLE 10000000u         /* ns: other flows may have begun meanwhile, RFC 7661 */
+/*
+ * ns: other flows may have begun meanwhile, RFC 7661. As Linux's TCP, whose least time-out that is: with
+ * 10 ms a program that computes for longer began with 64 KiB each time.
+ */
+#define IDLE 200000000u
 
 void path_init(struct path *path, const struct net_endpoint *to, size_t packet_most)
 {
