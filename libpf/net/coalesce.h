@@ -11,8 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The first of so many goes at once. */
+#include "net.h"
+
+/* The first of so many goes at once, */
 #define COALESCE_MOST 32
+/* and so does one with which messages of so many bytes wait: a system call is little beside them. */
+#define COALESCE_BYTES (NET_BATCH_BYTES / 2)
 /* A poll or a post is soon if it comes at most so long after the newest post or the last poll returned. */
 #define COALESCE_SOON 10000u
 /*
@@ -31,6 +35,7 @@
 struct coalesce {
 	uint64_t newest; /* when the newest post came, or it or the last poll returned */
 	unsigned posts;  /* since the last poll */
+	size_t bytes;    /* of messages that wait */
 	bool waits;      /* the newest one, or what a poll kept back */
 	int points;
 };
@@ -77,19 +82,35 @@ static inline void coalesce_judge(struct coalesce *coalesce, uint64_t now)
 		coalesce_count_late(coalesce, now);
 }
 
+/* When a post is sent, and all that wait with it. */
+enum coalesce_verdict {
+	COALESCE_NOW,
+	COALESCE_SOON_AFTER, /* when the callback has returned */
+	COALESCE_NEXT_POLL,
+};
+
 /*
- * A post. True: it may wait. False: send it at once, and those that wait. What a callback posts is
- * often followed by a post of what the application does next: a FIN by a header of the next message.
+ * A post, with a message of so many bytes. What a callback posts is often followed by a post of what the
+ * application does next: a FIN by a header of the next message.
  */
-static inline bool coalesce_post(struct coalesce *coalesce, uint64_t now,
-				 enum coalesce_origin origin)
+static inline enum coalesce_verdict coalesce_post(struct coalesce *coalesce, uint64_t now,
+						  enum coalesce_origin origin, size_t bytes)
 {
+	bool called = origin == COALESCE_CALLED, first = coalesce->posts++ % COALESCE_MOST == 0;
+
 	coalesce->newest = now;
-	coalesce->waits = origin != COALESCE_UNPOLLED &&
-			  (origin == COALESCE_CALLED || coalesce->posts % COALESCE_MOST) &&
-			  coalesce_trusts(coalesce);
-	coalesce->posts++;
-	return coalesce->waits;
+	coalesce->waits = false;
+	coalesce->bytes += bytes;
+	if (coalesce->bytes < COALESCE_BYTES) {
+		coalesce->waits = origin != COALESCE_UNPOLLED && (called || !first) &&
+				  coalesce_trusts(coalesce);
+		if (coalesce->waits)
+			return COALESCE_NEXT_POLL;
+		if (called)
+			return COALESCE_SOON_AFTER;
+	}
+	coalesce->bytes = 0;
+	return COALESCE_NOW;
 }
 
 /* A poll keeps back what it owes. Only with trust. */
@@ -116,6 +137,7 @@ static inline void coalesce_poll(struct coalesce *coalesce, uint64_t now)
 	if (coalesce->points > COALESCE_POINTS)
 		coalesce->points = COALESCE_POINTS;
 	coalesce->posts = 0;
+	coalesce->bytes = 0;
 	coalesce->waits = false;
 }
 

@@ -974,31 +974,39 @@ static enum coalesce_origin origin(const struct engine *engine, bool message)
 	return COALESCE_POLLED;
 }
 
-void engine_post(struct engine *engine, bool message)
+void engine_post(struct engine *engine, size_t message)
 {
-	enum coalesce_origin from = origin(engine, message);
+	enum coalesce_origin from = origin(engine, message != 0);
+	enum coalesce_verdict when;
 	uint64_t time = now();
-	bool waits;
 
 	/* On a shared processor one that is late may have lost it. */
 	if (!context_is_sleepy(engine->context))
 		coalesce_judge(&engine->coalesce, time);
-	waits = coalesce_post(&engine->coalesce, time, from);
+	when = coalesce_post(&engine->coalesce, time, from, message);
 
 	grace_seen(&engine->grace, time, engine_seen(engine), context_is_sleepy(engine->context));
 	atomic_store_explicit(&engine->used, time, memory_order_relaxed);
-	if (waits && from == COALESCE_CALLED) {
+	/* Inside a poll's callback this thread drives. */
+	if (from == COALESCE_CALLED) {
+		if (when == COALESCE_NOW) {
+			transmit(engine, time);
+			coalesce_return(&engine->coalesce, now());
+		}
 		net_keep(engine->core);
-		atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
+		if (when == COALESCE_NEXT_POLL)
+			atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
+		else if (when == COALESCE_SOON_AFTER)
+			atomic_store_explicit(&engine->posted, true, memory_order_relaxed);
 		engine_unlock(engine);
 		return;
 	}
-	if (waits || !start_driving(engine)) {
+	if (when != COALESCE_NOW || !start_driving(engine)) {
 		net_keep(engine->core);
 		atomic_store_explicit(&engine->posted, true, memory_order_seq_cst);
 		/* The thread that drives now looks again when it stops, unless it has done so. */
-		if (waits || !start_driving(engine)) {
-			if (waits)
+		if (when != COALESCE_NOW || !start_driving(engine)) {
+			if (when != COALESCE_NOW)
 				give_grace(engine);
 			engine_unlock(engine);
 			return;

@@ -662,6 +662,39 @@ static void test_kept_back(void **state)
 	pair_end(pair);
 }
 
+static unsigned sent_inside;
+
+static void answer_much(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+			void *arg)
+{
+	static uint8_t bytes[COALESCE_BYTES];
+	uint64_t sent = pf_stat(context, PF_STAT_NET_SENT);
+
+	if (pf_send(from, 0, NULL, 0, bytes, sizeof(bytes)) == PF_DONE &&
+	    pf_stat(context, PF_STAT_NET_SENT) > sent)
+		sent_inside++;
+}
+
+/* A long message of a callback is on its way while the callback prepares the next one. */
+static void test_sent_in_callback(void **state)
+{
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = WINDOW,
+				    .work = send_many,
+				    .receive_here = answer_much };
+	struct pair *pair = pair_start(&setup);
+	unsigned tries;
+
+	pair_connect(pair);
+	sent_inside = 0;
+	for (tries = 0; tries < 10000000 && sent_inside < 100; tries++)
+		pf_progress(pair->context);
+	assert_int_equal(sent_inside, 100);
+	atomic_store(pair_value(pair, 0, 1), 1);
+	pair_end(pair);
+}
+
 static char warning[1024];
 static unsigned warnings;
 
@@ -744,6 +777,7 @@ int main(void)
 		PAIR_TEST(test_stops_polling),
 		PAIR_TEST(test_newest_post),
 		PAIR_TEST(test_kept_back),
+		PAIR_TEST(test_sent_in_callback),
 		PAIR_TEST(test_retransmission),
 		PAIR_TEST(test_close),
 		PAIR_TEST(test_close_full),

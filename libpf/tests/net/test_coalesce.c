@@ -15,7 +15,7 @@ static unsigned burst(struct coalesce *coalesce, unsigned posts, uint64_t until_
 	unsigned sent = 0;
 
 	while (posts--)
-		sent += !coalesce_post(coalesce, now += 100, COALESCE_POLLED);
+		sent += coalesce_post(coalesce, now += 100, COALESCE_POLLED, 8) == COALESCE_NOW;
 	coalesce_poll(coalesce, now += until_poll);
 	return sent;
 }
@@ -65,7 +65,8 @@ static void test_no_prediction(void **state)
 	assert_int_equal(burst(&coalesce, 3, 0), 1);
 	/* The service thread drives: every post goes at once. */
 	for (i = 0; i < 3; i++)
-		assert_false(coalesce_post(&coalesce, now += 100, COALESCE_UNPOLLED));
+		assert_int_equal(coalesce_post(&coalesce, now += 100, COALESCE_UNPOLLED, 8),
+				 COALESCE_NOW);
 	coalesce_poll(&coalesce, now += LATE);
 	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 6, COALESCE_LATE / 3);
 	assert_int_equal(burst(&coalesce, 1, LATE), 1);
@@ -112,13 +113,14 @@ static void test_late_post(void **state)
 	struct coalesce coalesce = { 0 };
 
 	bursts_until_trust(&coalesce);
-	assert_true(coalesce_post(&coalesce, now += 100, COALESCE_CALLED));
+	assert_int_equal(coalesce_post(&coalesce, now += 100, COALESCE_CALLED, 8),
+			 COALESCE_NEXT_POLL);
 	coalesce_judge(&coalesce, now += COALESCE_SOON);
 	assert_true(coalesce_trusts(&coalesce));
-	assert_true(coalesce_post(&coalesce, now, COALESCE_CALLED));
+	assert_int_equal(coalesce_post(&coalesce, now, COALESCE_CALLED, 8), COALESCE_NEXT_POLL);
 	coalesce_judge(&coalesce, now += LATE);
 	assert_false(coalesce_trusts(&coalesce));
-	assert_false(coalesce_post(&coalesce, now, COALESCE_CALLED));
+	assert_int_equal(coalesce_post(&coalesce, now, COALESCE_CALLED, 8), COALESCE_SOON_AFTER);
 	/* This one was sent. */
 	coalesce_judge(&coalesce, now += LATE);
 	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 6, COALESCE_LATE / 3);
@@ -129,11 +131,47 @@ static void test_called(void **state)
 {
 	struct coalesce coalesce = { 0 };
 
-	assert_false(coalesce_post(&coalesce, now += 100, COALESCE_CALLED));
+	assert_int_equal(coalesce_post(&coalesce, now += 100, COALESCE_CALLED, 8),
+			 COALESCE_SOON_AFTER);
 	bursts_until_trust(&coalesce);
-	assert_true(coalesce_post(&coalesce, now += 100, COALESCE_CALLED));
+	assert_int_equal(coalesce_post(&coalesce, now += 100, COALESCE_CALLED, 8),
+			 COALESCE_NEXT_POLL);
 	coalesce_poll(&coalesce, now += LATE);
-	assert_false(coalesce_post(&coalesce, now += 100, COALESCE_CALLED));
+	assert_int_equal(coalesce_post(&coalesce, now += 100, COALESCE_CALLED, 8),
+			 COALESCE_SOON_AFTER);
+}
+
+/* Messages that fill a system call do not wait, not even in a callback. */
+static void test_full(void **state)
+{
+	static const enum coalesce_origin origins[] = { COALESCE_POLLED, COALESCE_CALLED };
+	struct coalesce coalesce = { 0 };
+	unsigned i, origin;
+
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(coalesce_post(&coalesce, now, COALESCE_CALLED, COALESCE_BYTES - 8),
+				 COALESCE_SOON_AFTER);
+		assert_int_equal(coalesce_post(&coalesce, now, COALESCE_CALLED, 8), COALESCE_NOW);
+	}
+	coalesce_poll(&coalesce, now);
+	bursts_until_trust(&coalesce);
+	for (origin = 0; origin < 2; origin++) {
+		coalesce_post(&coalesce, now, COALESCE_POLLED, 8);
+		for (i = 0; i < 4; i++) {
+			assert_int_equal(coalesce_post(&coalesce, now, origins[origin],
+						       COALESCE_BYTES - 8),
+					 COALESCE_NEXT_POLL);
+			assert_int_equal(coalesce_post(&coalesce, now, origins[origin], 8),
+					 COALESCE_NOW);
+		}
+		coalesce_poll(&coalesce, now);
+	}
+	/* What a poll sends does not wait any more. */
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(coalesce_post(&coalesce, now, COALESCE_CALLED, COALESCE_BYTES / 2),
+				 COALESCE_NEXT_POLL);
+		coalesce_poll(&coalesce, now);
+	}
 }
 
 /* A poll or a send that takes long by itself says nothing of the application. */
@@ -142,7 +180,7 @@ static void test_long_poll(void **state)
 	struct coalesce coalesce = { 0 };
 
 	bursts_until_trust(&coalesce);
-	coalesce_post(&coalesce, now += 100, COALESCE_POLLED);
+	coalesce_post(&coalesce, now += 100, COALESCE_POLLED, 8);
 	coalesce_return(&coalesce, now += LATE);
 	coalesce_poll(&coalesce, now += 100);
 	assert_true(coalesce_trusts(&coalesce));
@@ -156,7 +194,7 @@ static void test_kept(void **state)
 	bursts_until_trust(&coalesce);
 	coalesce_keep(&coalesce);
 	coalesce_return(&coalesce, now += 100);
-	assert_false(coalesce_post(&coalesce, now += 100, COALESCE_POLLED));
+	assert_int_equal(coalesce_post(&coalesce, now += 100, COALESCE_POLLED, 8), COALESCE_NOW);
 	coalesce_poll(&coalesce, now += 100);
 	assert_true(coalesce_trusts(&coalesce));
 	coalesce_keep(&coalesce);
@@ -172,7 +210,7 @@ static void test_post_of_another_thread(void **state)
 	struct coalesce coalesce = { 0 };
 
 	bursts_until_trust(&coalesce);
-	coalesce_post(&coalesce, now + 100, COALESCE_POLLED);
+	coalesce_post(&coalesce, now + 100, COALESCE_POLLED, 8);
 	coalesce_poll(&coalesce, now);
 	assert_true(coalesce_trusts(&coalesce));
 	now += 100;
@@ -181,11 +219,17 @@ static void test_post_of_another_thread(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_at_once),       cmocka_unit_test(test_together),
-		cmocka_unit_test(test_no_prediction), cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_little_late),   cmocka_unit_test(test_late_post),
-		cmocka_unit_test(test_called),        cmocka_unit_test(test_long_poll),
-		cmocka_unit_test(test_kept),          cmocka_unit_test(test_post_of_another_thread),
+		cmocka_unit_test(test_at_once),
+		cmocka_unit_test(test_together),
+		cmocka_unit_test(test_no_prediction),
+		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_little_late),
+		cmocka_unit_test(test_late_post),
+		cmocka_unit_test(test_called),
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_long_poll),
+		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_post_of_another_thread),
 	};
 
 	return cmocka_run_group_tests_name("coalesce", tests, NULL, NULL);
