@@ -871,9 +871,9 @@ int engine_poll_links(struct engine *engine)
 	engine->looks++;
 	between = grace_passed(time, grace_read(&engine->looked));
 	engine->rare = between >= LOOK_BETWEEN_MOST;
-	/* On a shared processor it may have waited for that. */
-	engine->away = between >= GRACE_LEAST && !context_is_sleepy(engine->context) &&
-		       grace_passed(time, engine->polled) >= GRACE_LEAST;
+	/* Sooner the thread would not have taken over. On a shared processor it may have waited for that. */
+	engine->away = between >= GRACE_FIRST && !context_is_sleepy(engine->context) &&
+		       grace_passed(time, engine->polled) >= GRACE_FIRST;
 	atomic_store_explicit(&engine->looked, time, memory_order_relaxed);
 	engine->calling = engine->memory.progress = true;
 	atomic_store_explicit(&engine->caller, thread_id(), memory_order_relaxed);

@@ -57,7 +57,7 @@ struct engine {
 	uint64_t dropped;              /* by the sockets, likewise */
 	uint64_t looks;                /* of progress at the sockets; under lock, as the next one */
 	bool rare;                     /* LOOK_BETWEEN_MOST or more passed between the last two */
-	bool away;                     /* GRACE_LEAST or more, since polled too */
+	bool away;                     /* GRACE_FIRST or more, since polled too */
 	uint64_t polled;               /* ns: when the last one that found something ended */
 	_Atomic uint64_t looked;       /* ns: when the last one began */
 	_Atomic uint64_t used; /* ns: when one that found something ended, or something was posted */

@@ -24,8 +24,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GRACE_LEAST 100000u /* the time of two context switches is a small part of it */
-#define GRACE_DOUBLINGS 5   /* the longest period is 3.2 ms */
+#define GRACE_LEAST 100000u           /* the time of two context switches is a small part of it */
+#define GRACE_FIRST (2 * GRACE_LEAST) /* the first period, if nothing waits, is no shorter */
+#define GRACE_DOUBLINGS 5             /* the longest period is 3.2 ms */
 /* ... 6.4 ms, if nothing waits and the thread was not needed lately. */
 #define GRACE_DOUBLINGS_NEEDLESS 6
 
@@ -103,7 +104,7 @@ static inline uint64_t grace_start(struct grace *grace, uint64_t now)
 /* The length of the first period in which nothing waits, and of the longest. */
 static inline uint64_t grace_first(const struct grace *grace)
 {
-	return (uint64_t)GRACE_LEAST << (grace_count(&grace->needless) + 1);
+	return (uint64_t)GRACE_FIRST << grace_count(&grace->needless);
 }
 
 static inline uint64_t grace_longest(const struct grace *grace)

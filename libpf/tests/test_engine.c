@@ -114,6 +114,35 @@ static void test_may_sleep(void **state)
 	pair_end(pair);
 }
 
+static bool poll_finds_away(struct pair *me)
+{
+	pf_progress(me->context);
+	return engine_of(me)->away;
+}
+
+/* One that computed was away, unless it may have waited for a processor that it shares. */
+static void test_away(void **state)
+{
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = WINDOW };
+	struct pair *pair;
+	unsigned tries, shares;
+
+	for (shares = 0; shares < 2; shares++) {
+		setup.here.idle_polls = shares ? UINT64_MAX : 0;
+		pair = pair_start(&setup);
+		pair_connect(pair);
+		/* This process may lose its processor between two polls, but not each time. */
+		for (tries = 0; poll_finds_away(pair) && tries < 10000; tries++)
+			;
+		assert_true(tries < 10000);
+		pair_compute(2 * GRACE_FIRST);
+		assert_int_equal(poll_finds_away(pair), !shares);
+		pair_end(pair);
+	}
+}
+
 /*
  * A program that sends and then computes: nothing waits for its next poll. Where the service
  * thread drives just then, it sends, so a round of three that it took part in tells nothing.
@@ -771,6 +800,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PAIR_TEST(test_posts),
 		PAIR_TEST(test_may_sleep),
+		PAIR_TEST(test_away),
 		PAIR_TEST(test_posts_before_computing),
 		PAIR_TEST(test_connected),
 		PAIR_TEST(test_full_window),
