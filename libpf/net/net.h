@@ -244,7 +244,7 @@ int net_get(struct net_association *association, uint64_t local, uint64_t remote
 int net_atomic(struct net_association *association, enum pf_atomic_op op, unsigned width,
 	       uint64_t remote, uint64_t operand, uint64_t compare, void *arg);
 
-#define NET_MESSAGE_MOST (128u << 10) /* header and payload */
+#define NET_MESSAGE_MOST ((128u << 10) + 256) /* header and payload */
 
 /* A message; copied. PF_DONE, PF_ERR_AGAIN (no room: nothing was taken), PF_ERR_PEER, ... */
 int net_send(struct net_association *association, uint8_t tag, const void *header,
