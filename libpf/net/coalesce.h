@@ -85,7 +85,7 @@ static inline void coalesce_judge(struct coalesce *coalesce, uint64_t now)
 /* When a post is sent, and all that wait with it. */
 enum coalesce_verdict {
 	COALESCE_NOW,
-	COALESCE_SOON_AFTER, /* when the callback has returned */
+	COALESCE_AFTER_CALLBACK,
 	COALESCE_NEXT_POLL,
 };
 
@@ -107,7 +107,7 @@ static inline enum coalesce_verdict coalesce_post(struct coalesce *coalesce, uin
 		if (coalesce->waits)
 			return COALESCE_NEXT_POLL;
 		if (called)
-			return COALESCE_SOON_AFTER;
+			return COALESCE_AFTER_CALLBACK;
 	}
 	coalesce->bytes = 0;
 	return COALESCE_NOW;

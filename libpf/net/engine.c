@@ -996,7 +996,7 @@ void engine_post(struct engine *engine, size_t message)
 		net_keep(engine->core);
 		if (when == COALESCE_NEXT_POLL)
 			atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
-		else if (when == COALESCE_SOON_AFTER)
+		else if (when == COALESCE_AFTER_CALLBACK)
 			atomic_store_explicit(&engine->posted, true, memory_order_relaxed);
 		engine_unlock(engine);
 		return;

@@ -120,7 +120,8 @@ static void test_late_post(void **state)
 	assert_int_equal(coalesce_post(&coalesce, now, COALESCE_CALLED, 8), COALESCE_NEXT_POLL);
 	coalesce_judge(&coalesce, now += LATE);
 	assert_false(coalesce_trusts(&coalesce));
-	assert_int_equal(coalesce_post(&coalesce, now, COALESCE_CALLED, 8), COALESCE_SOON_AFTER);
+	assert_int_equal(coalesce_post(&coalesce, now, COALESCE_CALLED, 8),
+			 COALESCE_AFTER_CALLBACK);
 	/* This one was sent. */
 	coalesce_judge(&coalesce, now += LATE);
 	assert_in_range(bursts_until_trust(&coalesce), COALESCE_LATE / 6, COALESCE_LATE / 3);
@@ -132,13 +133,13 @@ static void test_called(void **state)
 	struct coalesce coalesce = { 0 };
 
 	assert_int_equal(coalesce_post(&coalesce, now += 100, COALESCE_CALLED, 8),
-			 COALESCE_SOON_AFTER);
+			 COALESCE_AFTER_CALLBACK);
 	bursts_until_trust(&coalesce);
 	assert_int_equal(coalesce_post(&coalesce, now += 100, COALESCE_CALLED, 8),
 			 COALESCE_NEXT_POLL);
 	coalesce_poll(&coalesce, now += LATE);
 	assert_int_equal(coalesce_post(&coalesce, now += 100, COALESCE_CALLED, 8),
-			 COALESCE_SOON_AFTER);
+			 COALESCE_AFTER_CALLBACK);
 }
 
 /* Messages that fill a system call do not wait, not even in a callback. */
@@ -150,7 +151,7 @@ static void test_full(void **state)
 
 	for (i = 0; i < 4; i++) {
 		assert_int_equal(coalesce_post(&coalesce, now, COALESCE_CALLED, COALESCE_BYTES - 8),
-				 COALESCE_SOON_AFTER);
+				 COALESCE_AFTER_CALLBACK);
 		assert_int_equal(coalesce_post(&coalesce, now, COALESCE_CALLED, 8), COALESCE_NOW);
 	}
 	coalesce_poll(&coalesce, now);
