@@ -974,16 +974,16 @@ static enum coalesce_origin origin(const struct engine *engine, bool message)
 	return COALESCE_POLLED;
 }
 
-void engine_post(struct engine *engine, size_t message)
+void engine_post(struct engine *engine, bool message, size_t length)
 {
-	enum coalesce_origin from = origin(engine, message != 0);
+	enum coalesce_origin from = origin(engine, message);
 	enum coalesce_verdict when;
 	uint64_t time = now();
 
 	/* On a shared processor one that is late may have lost it. */
 	if (!context_is_sleepy(engine->context))
 		coalesce_judge(&engine->coalesce, time);
-	when = coalesce_post(&engine->coalesce, time, from, message);
+	when = coalesce_post(&engine->coalesce, time, from, length);
 
 	grace_seen(&engine->grace, time, engine_seen(engine), context_is_sleepy(engine->context));
 	atomic_store_explicit(&engine->used, time, memory_order_relaxed);

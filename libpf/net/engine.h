@@ -133,9 +133,9 @@ static inline int engine_poll(struct engine *engine)
 bool engine_serve(struct engine *engine, bool tell, uint64_t *again);
 /*
  * With the lock, which it gives back, after posting to the core: send what may go now.
- * message: if nothing but a message was posted, its length with its header, bytes; otherwise 0.
+ * message: nothing but a message was posted, with so many bytes.
  */
-void engine_post(struct engine *engine, size_t message);
+void engine_post(struct engine *engine, bool message, size_t length);
 
 /*
  * The service thread: it attends from now on, and "readable" says when there are packets. Returns whether

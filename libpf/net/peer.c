@@ -8,7 +8,6 @@
 #include "common/refused.h"
 #include "engine.h"
 #include "node.h"
-#include "wire.h"
 
 /* Bytes: a shorter payload costs less to copy first than to send from where it lies. */
 #define LEND_LEAST 2048
@@ -130,7 +129,7 @@ int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 		status = contact(engine, peer, wait);
 		*why = pf_peer_path(peer);
 		/* Sends what that has to say. */
-		engine_post(engine, 0);
+		engine_post(engine, false, 0);
 		if (status != PF_ERR_AGAIN || !wait)
 			break;
 		if (!engine_wait(engine, &waiter)) {
@@ -146,11 +145,11 @@ int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 }
 
 /* With the lock, which it gives back, after posting to the core. */
-static void posted(struct engine *engine, size_t message)
+static void posted(struct engine *engine, bool message, size_t length)
 {
 	pf_context *context = engine->context;
 
-	engine_post(engine, message);
+	engine_post(engine, message, length);
 	/* The next poll sends what is coalesced: as in host_post. */
 	if (context->posts_wake)
 		context->wake(context);
@@ -210,7 +209,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		status = net_send_lent(association, tag, header, header_length, payload, length);
 	else
 		status = net_send(association, tag, header, header_length, payload, length);
-	posted(engine, WIRE_MESSAGE_HEADER + header_length + length);
+	posted(engine, true, header_length + length);
 	free(gathered);
 	if (status == PF_DONE) {
 		statistic_add(statistics, PF_STAT_SENDS, 1);
@@ -264,7 +263,7 @@ static int operation_start(pf_peer *peer, enum operation_kind kind, pf_complete_
 static int finish_post(struct engine *engine, struct operation *operation, int status)
 {
 	if (status == PF_OK) {
-		posted(engine, 0);
+		posted(engine, false, 0);
 		return PF_OK;
 	}
 	engine_unlock(engine);
@@ -325,7 +324,7 @@ static int post_again(struct node_operation *record, bool lost)
 		link_lose_engine(net_peer(peer)->link);
 	status = post_packets(record);
 	if (status == PF_OK)
-		posted(engine, 0);
+		posted(engine, false, 0);
 	else
 		engine_unlock(engine);
 	return status;
