@@ -14,10 +14,14 @@ static int frag_send(const mca_btl_exanest_frag_t *frag)
 {
 	const mca_btl_base_segment_t *segments = frag->segments;
 
-	/* As a payload: libpf may send a long one from where it lies. */
-	if (frag->base.des_segment_count == 1)
+	/* Between hosts as a payload: libpf may send a long one from where it lies. */
+	if (frag->base.des_segment_count == 1 &&
+	    frag->endpoint->module == &mca_btl_exanest_net_module)
 		return pf_send(frag->endpoint->peer, frag->tag, NULL, 0, segments[0].seg_addr.pval,
 			       segments[0].seg_len);
+	if (frag->base.des_segment_count == 1)
+		return pf_send(frag->endpoint->peer, frag->tag, segments[0].seg_addr.pval,
+			       segments[0].seg_len, NULL, 0);
 	return pf_send(frag->endpoint->peer, frag->tag, segments[0].seg_addr.pval,
 		       segments[0].seg_len, segments[1].seg_addr.pval, segments[1].seg_len);
 }
