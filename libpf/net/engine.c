@@ -989,10 +989,8 @@ void engine_post(struct engine *engine, bool message, size_t length)
 	atomic_store_explicit(&engine->used, time, memory_order_relaxed);
 	/* Inside a poll's callback this thread drives. */
 	if (from == COALESCE_CALLED) {
-		if (when == COALESCE_NOW) {
+		if (when == COALESCE_NOW)
 			transmit(engine, time);
-			coalesce_return(&engine->coalesce, now());
-		}
 		net_keep(engine->core);
 		if (when == COALESCE_NEXT_POLL)
 			atomic_store_explicit(&engine->behind, true, memory_order_relaxed);

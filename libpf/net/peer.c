@@ -209,7 +209,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		status = net_send_lent(association, tag, header, header_length, payload, length);
 	else
 		status = net_send(association, tag, header, header_length, payload, length);
-	posted(engine, true, header_length + length);
+	posted(engine, true, status == PF_DONE ? header_length + length : 0);
 	free(gathered);
 	if (status == PF_DONE) {
 		statistic_add(statistics, PF_STAT_SENDS, 1);

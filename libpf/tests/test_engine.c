@@ -117,7 +117,11 @@ static void test_may_sleep(void **state)
 
 static bool poll_finds_away(struct pair *me)
 {
-	pf_progress(me->context);
+	uint64_t looks = engine_of(me)->looks;
+
+	/* None looks while the service thread drives. */
+	while (engine_of(me)->looks == looks)
+		pf_progress(me->context);
 	return engine_of(me)->away;
 }
 
@@ -721,7 +725,8 @@ static void test_sent_in_callback(void **state)
 	end = clock_nanoseconds(CLOCK_MONOTONIC) + PATIENCE * 1000000ull * patience();
 	while (sent_inside < 100 && clock_nanoseconds(CLOCK_MONOTONIC) < end)
 		pf_progress(pair->context);
-	assert_int_equal(sent_inside, 100);
+	/* One poll may make several callbacks. */
+	assert_true(sent_inside >= 100);
 	atomic_store(pair_value(pair, 0, 1), 1);
 	pair_end(pair);
 }
