@@ -13,9 +13,9 @@
 
 #include "net.h"
 
-/* The first of so many goes at once, */
+/* The first of so many posts goes at once. */
 #define COALESCE_MOST 32
-/* and so does one with which messages of so many bytes wait: a system call is little beside them. */
+/* So does a post when the messages that wait have so many bytes: beside these a system call is little. */
 #define COALESCE_BYTES (NET_BATCH_BYTES / 2)
 /* A poll or a post is soon if it comes at most so long after the newest post or the last poll returned. */
 #define COALESCE_SOON 10000u
@@ -35,7 +35,7 @@
 struct coalesce {
 	uint64_t newest; /* when the newest post came, or it or the last poll returned */
 	unsigned posts;  /* since the last poll */
-	size_t bytes;    /* of messages that wait */
+	size_t bytes;    /* of messages posted since one or a poll sent what waited */
 	bool waits;      /* the newest one, or what a poll kept back */
 	int points;
 };
@@ -83,7 +83,7 @@ static inline void coalesce_judge(struct coalesce *coalesce, uint64_t now)
 }
 
 /* When a post is sent, and all that wait with it. */
-enum coalesce_verdict {
+enum coalesce_when {
 	COALESCE_NOW,
 	COALESCE_AFTER_CALLBACK,
 	COALESCE_NEXT_POLL,
@@ -91,10 +91,10 @@ enum coalesce_verdict {
 
 /*
  * A post, with a message of so many bytes. What a callback posts is often followed by a post of what the
- * application does next: a FIN by a header of the next message.
+ * application does next, a FIN by a header of the next message: so the first one of it waits, too.
  */
-static inline enum coalesce_verdict coalesce_post(struct coalesce *coalesce, uint64_t now,
-						  enum coalesce_origin origin, size_t bytes)
+static inline enum coalesce_when coalesce_post(struct coalesce *coalesce, uint64_t now,
+					       enum coalesce_origin origin, size_t bytes)
 {
 	bool called = origin == COALESCE_CALLED, first = coalesce->posts++ % COALESCE_MOST == 0;
 

@@ -977,7 +977,7 @@ static enum coalesce_origin origin(const struct engine *engine, bool message)
 void engine_post(struct engine *engine, bool message, size_t length)
 {
 	enum coalesce_origin from = origin(engine, message);
-	enum coalesce_verdict when;
+	enum coalesce_when when;
 	uint64_t time = now();
 
 	/* On a shared processor one that is late may have lost it. */

@@ -142,7 +142,7 @@ static void test_called(void **state)
 			 COALESCE_AFTER_CALLBACK);
 }
 
-/* Messages that fill a system call do not wait, not even in a callback. */
+/* Many bytes do not wait, not even in a callback. */
 static void test_full(void **state)
 {
 	static const enum coalesce_origin origins[] = { COALESCE_POLLED, COALESCE_CALLED };
