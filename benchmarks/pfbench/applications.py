@@ -250,18 +250,22 @@ class Runs:
     ) -> tuple[tuple[str, ...], Finished]:
         application = row.application
         arguments = application.prepare(folder, self._depth, row.ranks)
+        variables = [f"{name}={value}" for name, value in application.variables.items()]
         command = [
             *self._mpirun(row, transport),
+            *(word for each in variables for word in ("-x", each)),
             *(sys.executable, "-IS", str(_USAGE), str(folder)),
             *(application.standard_input, str(application.path()), *arguments),
         ]
         shown = tuple("FOLDER" if part == str(folder) else part for part in command)
         self.commands.setdefault(shown)
-        outcome = launch.run(command, self.setup.env, self._timeout)
-        if outcome.failure:
-            errors = outcome.errors or outcome.output
-            text = reason(outcome)
-            raise Failed(Failure(row, transport.name, shown, text, errors))
+        env = {**self.setup.env, **application.variables}
+        for each in (*([program] for program in application.before), command):
+            outcome = launch.run(each, env, self._timeout, folder)
+            if outcome.failure:
+                errors = outcome.errors or outcome.output
+                text = reason(outcome)
+                raise Failed(Failure(row, transport.name, shown, text, errors))
         # Some programs print their results to standard error.
         return shown, Finished(outcome.output + outcome.errors, folder)
 

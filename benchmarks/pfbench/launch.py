@@ -104,7 +104,13 @@ class Outcome:
     failure: str
 
 
-def run(command: list[str], env: dict[str, str], timeout: float) -> Outcome:
+def run(
+    command: list[str],
+    env: dict[str, str],
+    timeout: float,
+    folder: Optional[Path] = None,
+) -> Outcome:
+    """In the current folder, or in the given one."""
     start = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -115,6 +121,7 @@ def run(command: list[str], env: dict[str, str], timeout: float) -> Outcome:
         text=True,
         errors="replace",
         start_new_session=True,
+        cwd=folder,
     )
     failure = ""
     try:

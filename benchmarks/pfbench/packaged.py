@@ -57,11 +57,16 @@ class Application:
     program: str
     arguments: tuple[str, ...]
     check: Check
-    # Files of inputs/ by the name in the folder of the run; @NAME@ is replaced by a value.
+    # Files of inputs/ by the name in the folder of the run; @NAME@ is replaced by a value,
+    # and an argument that becomes empty is left out.
     inputs: Mapping[str, str] = field(default_factory=dict)
     # By depth: values of the inputs and of the arguments.
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     make: Optional[tuple[str, Make]] = None
+    # Programs that run in the folder first, one after another and not timed.
+    before: tuple[str, ...] = ()
+    # Variables that the packages' own scripts would set.
+    variables: Mapping[str, str] = field(default_factory=dict)
     standard_input: str = "/dev/null"
     # Files, or patterns, without which it cannot run.
     needs: tuple[str, ...] = ()
@@ -78,20 +83,23 @@ class Application:
         found = shutil.which(self.program) or shutil.which(
             self.program, path=":".join(folders)
         )
-        if not found or not all(glob(pattern) for pattern in self.needs):
+        complete = all(map(shutil.which, self.before)) and all(map(glob, self.needs))
+        if not found or not complete:
             return None
         return Path(found)
 
     def prepare(self, folder: Path, depth: str, ranks: int) -> list[str]:
         """Write the inputs; returns the arguments."""
-        values = {**self.values.get(depth, {}), **_grid(ranks)}
+        values = {**self.values.get(depth, {}), **_of_ranks(ranks)}
         for name, source in self.inputs.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             text = (_INPUTS / source).read_text()
             (folder / name).write_text(_replace(text, values))
         if self.make:
             name, write = self.make
             write(folder / name, values)
-        return [_replace(argument, values) for argument in self.arguments]
+        replaced = [_replace(argument, values) for argument in self.arguments]
+        return [argument for argument in replaced if argument]
 
     def verify(
         self, finished: Finished, alone: Optional[Finished]
@@ -109,10 +117,16 @@ class Application:
         return parts
 
 
-def _grid(ranks: int) -> dict[str, str]:
-    """Two factors of the number of ranks that are as close as can be."""
+def _of_ranks(ranks: int) -> dict[str, str]:
+    """The number of ranks, and two factors of it that are as close as can be."""
     rows = max(d for d in range(1, int(ranks**0.5) + 1) if ranks % d == 0)
-    return {"rows": str(rows), "columns": str(ranks // rows)}
+    return {
+        "ranks": str(ranks),
+        "rows": str(rows),
+        "columns": str(ranks // rows),
+        # OpenFOAM's option; it refuses one rank with it.
+        "parallel": "-parallel" if ranks > 1 else "",
+    }
 
 
 def _replace(text: str, values: Mapping[str, str]) -> str:
@@ -173,6 +187,12 @@ def thermodynamics(finished: Finished) -> list[float]:
             except ValueError:
                 raise WrongResult(f"in LAMMPS's table: {line.strip()}") from None
     return rows
+
+
+def probes(finished: Finished) -> list[float]:
+    """The velocities at OpenFOAM's probes, at the end; the output is a line for each step."""
+    last = finished.file("postProcessing/probes/0/U").splitlines()[-1]
+    return [float(text) for text in re.findall(_NUMBER, last)]
 
 
 def hpcc(finished: Finished) -> Mapping[str, float]:
@@ -429,6 +449,37 @@ APPLICATIONS = (
         },
         # Not PTRANS: HPCC prints the time of one run of that of its sizes which was fastest.
         parts=("hpl", "fft", "randomaccess"),
+    ),
+    Application(
+        "openfoam",
+        "openfoam",
+        "icoFoam",
+        ("@parallel@",),
+        contains(r"^End$"),
+        {
+            # OpenFOAM takes from each dictionary only what it knows.
+            **dict.fromkeys(
+                (
+                    "constant/transportProperties",
+                    "system/blockMeshDict",
+                    "system/controlDict",
+                    "system/decomposeParDict",
+                    "system/fvSchemes",
+                    "system/fvSolution",
+                ),
+                "openfoam-cavity",
+            ),
+            "0/U": "openfoam-velocity",
+            "0/p": "openfoam-pressure",
+        },
+        {
+            "quick": {"cells": "16", "steps": "5"},
+            "default": {"cells": "32", "steps": "20"},
+        },
+        before=("blockMesh", "decomposePar"),
+        variables={"WM_PROJECT_DIR": "/usr/share/openfoam"},
+        needs=("/usr/share/openfoam/etc/controlDict",),
+        as_one=probes,
     ),
     Application(
         "abinit",

@@ -157,6 +157,13 @@ def test_numbers(tmp_path):
     assert packaged.numbers(r"^\s*etotal")(done) == [-7.5, 1]
 
 
+def test_probes(tmp_path):
+    (tmp_path / "postProcessing/probes/0").mkdir(parents=True)
+    lines = "# Probe 0 (0.5 0.9 0.5)\n 0.05 (1e-02 -2 3) (4 5 -6.5e+01)\n 0.1 (1 2 3) (4 5 -0.25)\n"
+    (tmp_path / "postProcessing/probes/0/U").write_text(lines)
+    assert packaged.probes(finished(tmp_path)) == [0.1, 1, 2, 3, 4, 5, -0.25]
+
+
 # ---- inputs ----
 
 
@@ -171,6 +178,12 @@ def test_inputs(tmp_path, application, depth):
         assert (tmp_path / application.make[0]).stat().st_size > 0
     if application.standard_input != "/dev/null":
         assert (tmp_path / application.standard_input).exists()
+
+
+def test_one_rank_gets_no_empty_argument(tmp_path):
+    application = replace(made("a"), arguments=("first", "@parallel@"))
+    assert application.prepare(tmp_path, "default", 1) == ["first"]
+    assert application.prepare(tmp_path, "default", 2) == ["first", "-parallel"]
 
 
 def test_equation(tmp_path):
@@ -422,6 +435,9 @@ def test_what_is_not_installed():
     assert lines[:2] == [f"not installed: {name}: package made-up-package" for name in "ab"]
     assert lines[2].endswith("apt-get install --no-install-recommends made-up-package")
     assert not applications.absent([])
+    installed = replace(made("a"), program="/bin/sh")
+    assert installed.path()
+    assert not replace(installed, before=("absent-program",)).path()
 
 
 # Runs the ranks one after the other; WRONG names a transport that disturbs the results.
@@ -439,9 +455,16 @@ for rank in range(ranks):
     if code:
         sys.exit(code)
 """
+PREPARE = """\
+import os
+
+with open("prepared", "w") as file:
+    file.write(os.environ["SETTING"])
+"""
 PROGRAM = """\
 import os, sys
 
+assert open("prepared").read() == os.environ["SETTING"]
 number = open("number").read().strip()
 print("energy", float(number) + int(os.environ["WRONG"]))
 """
@@ -461,6 +484,8 @@ def command(made_up, monkeypatch):
         packaged.contains("^energy"),
         {"number": "number"},
         {"quick": {"value": "4.5"}, "default": {"value": "5.5"}},
+        before=(str(made_up.script("prepare", PREPARE)),),
+        variables={"SETTING": "on"},
         as_one=lambda done: packaged.numbers("^energy")(done)[:1],
     )
     missing = Application("missing", "absent-package", "absent-program", (), application.check)
