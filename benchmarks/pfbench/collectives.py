@@ -33,8 +33,10 @@ is slower beyond the spread. To use them:
 """
 # What all ranks together may hold where each has a block for each rank, bytes.
 _HELD_MOST = 256 * MIB
-# Up to here a run has more iterations.
-_SHORT = 4 * KIB
+# Up to a size: how many iterations at least, and how many with four ranks and fewer. In few ms one
+# turn of a shared processor, or what is left of the start of the job, would decide the time.
+_ITERATIONS = ((4 * KIB, 20, 1000), (64 * KIB, 10, 500), (sys.maxsize, 10, 50))
+_ALL_ITERATIONS = 4
 
 # coll/sm has algorithms of its own, in shared memory; Open MPI does not choose it by itself.
 _COLL_SM = Transport(
@@ -206,17 +208,20 @@ class Runs:
 
 def spans(test: Test, ranks: int, largest: int) -> tuple[Span, ...]:
     """Ranks that share processors take turns: the more ranks, the fewer iterations."""
-    many, few = max(20, 4000 // ranks**2), max(10, 80 // ranks**2)
     (whole,) = test.spans["default"]
-    if not test.sized:
-        return (replace(whole, iterations=many, warmup=few // 2),)
     if test.program in tuned.OF_ALL_BLOCKS:
         largest = min(largest, max(whole.low, _HELD_MOST // ranks**2))
-    parts = (
-        Span(whole.low, _SHORT, many, few // 2).within(largest),
-        Span(2 * _SHORT, whole.high, few, few // 2).within(largest),
-    )
-    return tuple(part for part in parts if part)
+    parts = []
+    low = whole.low
+    for high, least, most in _ITERATIONS:
+        count = max(least, int(most * min(1, (_ALL_ITERATIONS / ranks) ** 2)))
+        part = Span(low, min(high, whole.high), count, max(5, count // 10)).within(largest)
+        if part:
+            parts.append(part)
+        if high >= whole.high:
+            break
+        low = 2 * high
+    return tuple(parts)
 
 
 def _goals(jobs: Sequence[Job], peers: Sequence[str]) -> list[goals.Goal]:
