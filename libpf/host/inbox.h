@@ -74,7 +74,7 @@ enum inbox_sleeper {
 struct inbox_memory {
 	_Atomic uint32_t bell;     /* 1: marks were set since the reader looked last */
 	_Atomic uint32_t sleeper;  /* enum inbox_sleeper; constant once a writer knows the inbox */
-	_Atomic uint32_t sleeping; /* 1: the reader sleeps, is about to, or did in vain; a futex */
+	_Atomic uint32_t sleeping; /* 1: the reader sleeps, or is about to; a futex */
 	_Atomic uint8_t overflow;  /* the mark that all writers without a slot share */
 	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS]; /* marks by slot */
 };
@@ -166,7 +166,7 @@ void inbox_announce_sleep(struct inbox *inbox);
 enum inbox_slept { INBOX_NOT_SLEPT, INBOX_WOKEN, INBOX_TIMED_OUT };
 /*
  * At most so long; a writer that saw the announcement ends it. If the time is over
- * (INBOX_TIMED_OUT), the announcement stands: look once, and sleep again or stay awake.
+ * (INBOX_TIMED_OUT), the announcement stands until inbox_stay_awake.
  */
 enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds);
 void inbox_stay_awake(struct inbox *inbox);

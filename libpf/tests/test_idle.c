@@ -158,6 +158,27 @@ static void test_work_later(void **state)
 	pf_close(context);
 }
 
+/*
+ * One that looks for messages between pieces of work that are too short to be told from waiting is
+ * put to sleep, but works as many pieces again after each sleep in vain.
+ */
+static void test_short_work(void **state)
+{
+	const unsigned number = 1000, pieces = 20 * number;
+	pf_options options = sleepy(number);
+	pf_context *context;
+	unsigned polls;
+
+	options.idle_sleep = 100;
+	assert_int_equal(pf_open(&options, &context), PF_OK);
+	for (polls = 0; polls < pieces; polls++) {
+		work(1000);
+		pf_progress(context);
+	}
+	assert_true(pf_stat(context, PF_STAT_SLEEPS) <= pieces / number);
+	pf_close(context);
+}
+
 /* One that works between its polls is not put to sleep, whatever the number. */
 static void test_work(void **state)
 {
@@ -430,6 +451,7 @@ int main(void)
 		cmocka_unit_test(test_every_number),
 		cmocka_unit_test(test_work),
 		cmocka_unit_test(test_work_later),
+		cmocka_unit_test(test_short_work),
 	};
 
 	return pair_run_tests("idle", tests);
