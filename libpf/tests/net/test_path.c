@@ -577,6 +577,48 @@ static void test_begin(void **state)
 	assert_false(begins_at_once(64, RTT));
 }
 
+/* Use the window up, and have all acknowledged. Returns the time of that. */
+static uint64_t round_trip(uint64_t now)
+{
+	uint64_t number = path.next;
+
+	while (path_open(&path, now, PACKET, UINT32_MAX, TARGET))
+		send(1, now);
+	now += RTT;
+	for (; number < path.next; number += 64)
+		acknowledge((uint32_t)(number + 63 < path.next ? number + 63 : path.next - 1),
+			    ~0ull, now);
+	return now;
+}
+
+/* The window is kept while a program computes, and begins anew after a fifth of a second. */
+static void test_idle(void **state)
+{
+	const uint64_t first = congestion_window(&path.congestion);
+	struct congestion grown;
+	uint64_t now = SECOND, window;
+	unsigned i;
+
+	for (i = 0; i < 10; i++)
+		now = round_trip(now);
+	grown = path.congestion;
+	window = congestion_window(&grown);
+	assert_true(window > first);
+	now += 199000000;
+	send(1, now);
+	assert_int_equal(congestion_window(&path.congestion), window);
+	now += RTT;
+	acknowledge((uint32_t)path.next - 1, 1, now);
+	now += 201000000;
+	send(1, now);
+	assert_int_equal(congestion_window(&path.congestion), first);
+	/* Not while something is under way: the time-out decides about that. */
+	path.congestion = grown;
+	now += SECOND;
+	send(1, now);
+	assert_int_equal(congestion_window(&path.congestion), window);
+}
+
 static void test_mtu_discovery(void **state)
 {
 	static const uint32_t sizes[] = { 8952, 1472, 1200 };
@@ -745,6 +787,7 @@ int main(void)
 		ON_PATH(test_never_sent),
 		ON_PATH(test_first_pause),
 		ON_PATH(test_begin),
+		ON_PATH(test_idle),
 		cmocka_unit_test(test_mtu_discovery),
 		cmocka_unit_test(test_mtu_black_hole),
 		cmocka_unit_test(test_mtu_limit),
