@@ -152,9 +152,10 @@ def run(options: argparse.Namespace) -> int:
         for each in chosen
         if each not in missing
         for n in ranks
+        if each.ranks in (None, n)
     ]
     if not rows:
-        raise cli.Unusable("no application is installed")
+        raise cli.Unusable("no application is installed that runs with so many ranks")
     with _made(options, max(row.hosts for row in rows)) as made:
         with tempfile.TemporaryDirectory(prefix="applications-") as work:
             runs = Runs(setup, made, Path(work), options)

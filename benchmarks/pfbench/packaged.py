@@ -76,6 +76,8 @@ class Application:
     tolerance: float = 1e-6
     # It is judged by the times of these parts; without any, by the time of the whole run.
     parts: tuple[str, ...] = ()
+    # The only number of ranks that it runs with; None: any.
+    ranks: Optional[int] = None
 
     def path(self) -> Optional[Path]:
         """The program, if it is installed with what it needs."""
@@ -375,6 +377,7 @@ APPLICATIONS = (
         "NPopenmpi",
         ("-n", "@repeats@", "-u", "@largest@", "-o", "np.out"),
         netpipe,
+        ranks=2,
         values={
             "quick": {"repeats": "10", "largest": "1048576"},
             "default": {"repeats": "40", "largest": "8388608"},
@@ -387,6 +390,7 @@ APPLICATIONS = (
         # Without -n it repeats as often as fits into a time: the faster, the more work.
         ("-i", "-n", "400", "-u", "@largest@"),
         integrity,
+        ranks=2,
         values={"quick": {"largest": "1048576"}, "default": {"largest": "8388608"}},
     ),
     _scalapack("lu", "xdlu", "LU.dat"),

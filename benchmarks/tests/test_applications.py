@@ -488,12 +488,13 @@ def command(made_up, monkeypatch):
         variables={"SETTING": "on"},
         as_one=lambda done: packaged.numbers("^energy")(done)[:1],
     )
+    pair = replace(application, name="pair", ranks=3)
     missing = Application("missing", "absent-package", "absent-program", (), application.check)
     (made_up.folder / "inputs").mkdir()
     (made_up.folder / "inputs" / "number").write_text("@value@\n")
     (made_up.folder / "WRONG").write_text("")
     monkeypatch.setattr(packaged, "_INPUTS", made_up.folder / "inputs")
-    monkeypatch.setattr(packaged, "APPLICATIONS", (application, missing))
+    monkeypatch.setattr(packaged, "APPLICATIONS", (application, pair, missing))
     monkeypatch.chdir(made_up.folder)
     for name, value in made_up.environment().items():
         monkeypatch.setenv(name, value)
