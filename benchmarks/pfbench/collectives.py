@@ -33,7 +33,7 @@ is slower beyond the spread. To use them:
 """
 # What all ranks together may hold where each has a block for each rank, bytes.
 _HELD_MOST = 256 * MIB
-# Up to a size: how many iterations at least, and how many with four ranks and fewer. In few ms one
+# Up to a size: how many iterations at least, and how many with four ranks or fewer. In a few ms one
 # turn of a shared processor, or what is left of the start of the job, would decide the time.
 _ITERATIONS = ((4 * KIB, 20, 1000), (64 * KIB, 10, 500), (sys.maxsize, 10, 50))
 _ALL_ITERATIONS = 4
