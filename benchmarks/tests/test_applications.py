@@ -524,6 +524,8 @@ def test_run(made_up, command, capsys):
     }
     assert {row["size"] for row in summary} == {"1", "2"}
     assert "rank_usage.py FOLDER /dev/null" in made_up.environment_text()
+    # For ranks on other hosts, which do not have this environment.
+    assert "-x SETTING=on" in made_up.environment_text()
 
 
 ABORT = """\
