@@ -107,13 +107,16 @@ static void connection_close(struct connection *connection)
 	free(connection);
 }
 
+static void admit_callers(struct connections *connections);
+
 /* The other side is gone, or must go: tell progress, unless it was never admitted. */
 static void connection_lost(struct connection *connection, int status, const char *why)
 {
 	/* First: from here on nothing is copied to or from it any more. */
 	if (connection->process)
 		atomic_store_explicit(&connection->process->dead, true, memory_order_relaxed);
-	if (connection->peer || connection->established)
+	if (connection->peer || connection->established) {
+		admit_callers(connection->connections);
 		notices_report(connection->connections->notices,
 			       &(struct notice){ .kind = NOTICE_GONE,
 						 .peer = connection->peer,
@@ -121,6 +124,7 @@ static void connection_lost(struct connection *connection, int status, const cha
 						 .status = status,
 						 .why = why,
 						 .farewell = connection->farewell });
+	}
 	connection_close(connection);
 }
 
@@ -570,19 +574,18 @@ static void turn_away(struct connections *connections)
 	keep_spare(connections);
 }
 
-static void on_caller(int listener, short what, void *arg)
+/* False: nobody calls, or the caller cannot be accepted. */
+static bool accept_caller(struct connections *connections)
 {
-	struct connections *connections = arg;
 	int socket;
 
-	(void)what;
 	do {
-		socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		socket = accept4(connections->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	} while (socket < 0 && descriptor_limit_raised(errno));
 	if (socket < 0) {
 		if (errno == EMFILE || errno == ENFILE)
 			turn_away(connections);
-		return;
+		return false;
 	}
 	/* The descriptor of the caller's channel would be lost without room for it. */
 	descriptor_limit_ensure(socket);
@@ -590,6 +593,33 @@ static void on_caller(int listener, short what, void *arg)
 		connection_close(oldest_stranger(connections));
 	/* A caller that knows the key has sent its HELLO by now, so strangers cannot keep it out. */
 	receive(connection_new(connections, socket, NULL));
+	return true;
+}
+
+static void on_caller(int listener, short what, void *arg)
+{
+	(void)listener;
+	(void)what;
+	accept_caller(arg);
+}
+
+/*
+ * A process may call this one, send a message and end. Its call is on the way before its end is, but
+ * epoll may show the socket that tells of the end first, and nothing is read from a peer that is gone.
+ * So all calls that have come are answered before an end is told. Frees strangers only.
+ */
+static void admit_callers(struct connections *connections)
+{
+	struct connection *connection, *next;
+	unsigned calls = 0;
+
+	while (calls < SOMAXCONN && accept_caller(connections))
+		calls++;
+	for (connection = connections->newest; connection; connection = next) {
+		next = connection->next;
+		if (!connection->peer && !connection->established)
+			receive(connection);
+	}
 }
 
 /* The first use of the cipher loads its code: now, not while two processes wait for each other. */

@@ -3,6 +3,7 @@
 #include "stranger.h"
 
 #include <fcntl.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -636,6 +637,56 @@ static void test_many_strangers(void **state)
 	pf_close(b);
 }
 
+/* ---- a peer that calls, sends a message and ends ---- */
+
+struct hold {
+	struct task task;
+	sem_t begun, over;
+};
+
+static void hold(struct task *task, bool dropped)
+{
+	struct hold *held = (struct hold *)task;
+
+	sem_post(&held->begun);
+	sem_wait(&held->over);
+}
+
+/*
+ * The service thread finds its end (on the connection that this process made) and its call at once,
+ * and another call before: it takes one call, then looks at the connection.
+ */
+static void test_call_before_end(void **state)
+{
+	pf_context *context = stranger_context(NULL), *other = stranger_context(NULL);
+	struct address to = stranger_address_of(context), to_other = stranger_address_of(other);
+	struct hold held = { .task.run = hold };
+	pf_peer *peer, *back;
+	int stranger;
+	unsigned i;
+
+	assert_ok(pf_peer_open(context, &to_other, sizeof(to_other), NULL, &peer));
+	assert_ok(pf_peer_open(other, &to, sizeof(to), NULL, &back));
+	exchange(context, peer, other, 1);
+	sem_init(&held.begun, 0, 0);
+	sem_init(&held.over, 0, 0);
+	service_run(&context->service, &held.task);
+	sem_wait(&held.begun);
+	stranger = stranger_dial(&to);
+	assert_status(pf_send(back, 1, "x", 1, NULL, 0), PF_DONE);
+	pf_close(other);
+	sem_post(&held.over);
+	for (i = 0; i < 5000 && !has_gone(peer); i++)
+		stranger_progress(context, 1);
+	assert_true(has_gone(peer));
+	assert_int_equal(observed.messages, 2);
+	assert_int_equal(observed.errors, 0);
+	close(stranger);
+	pf_close(context);
+	sem_destroy(&held.begun);
+	sem_destroy(&held.over);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -653,6 +704,7 @@ int main(void)
 		cmocka_unit_test(test_never_reads),
 		cmocka_unit_test(test_replies),
 		cmocka_unit_test(test_many_strangers),
+		cmocka_unit_test(test_call_before_end),
 	};
 
 	return cmocka_run_group_tests_name("connection", tests, stranger_set_up, NULL);
