@@ -101,8 +101,8 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	}
 	if (empty < context->announced_at + ahead)
 		return;
+	context->announced_at = 0;
 	if (!may_sleep_now(context)) {
-		context->announced_at = 0;
 		host_stay_awake(host);
 		return;
 	}
@@ -115,7 +115,6 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	if (slept != INBOX_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
 	if (slept != INBOX_TIMED_OUT) {
-		context->announced_at = 0;
 		context->sleep = context->sleep_first;
 		return;
 	}
@@ -123,8 +122,6 @@ static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
 	 * An application that looks for messages between short pieces of its own work uses hardly more
 	 * processor time for a poll than one that waits: it gets as many polls again before the next sleep.
 	 */
-	host_stay_awake(host);
-	context->announced_at = 0;
 	if (context->sleep < longest)
 		context->sleep *= 2;
 	activity_count_anew(&context->activity);
@@ -137,9 +134,10 @@ static __attribute__((noinline)) void sleep_to_connect(pf_context *context)
 	struct host *host = host_of(context);
 
 	host_announce_sleep(host);
-	if (may_sleep_now(context) && host_connect_sleep(host) != INBOX_NOT_SLEPT)
+	if (!may_sleep_now(context))
+		host_stay_awake(host);
+	else if (host_connect_sleep(host) != INBOX_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
-	host_stay_awake(host);
 }
 
 /* Report peers that are gone; their operations have completed. */

@@ -397,7 +397,7 @@ enum inbox_slept host_connect_sleep(struct host *host)
 
 	/* Callers on other threads may connect to more peers meanwhile. */
 	atomic_fetch_sub_explicit(&state->connect_sleeps, 1, memory_order_relaxed);
-	return inbox_wait(&state->inbox, HOST_CONNECT_SLEEP_MICROSECONDS);
+	return inbox_sleep(&state->inbox, HOST_CONNECT_SLEEP_MICROSECONDS);
 }
 
 void host_settle(struct host *host, uint64_t now)

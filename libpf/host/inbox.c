@@ -108,8 +108,7 @@ enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds)
 {
 	enum inbox_slept slept = inbox_wait(inbox, microseconds);
 
-	if (slept != INBOX_TIMED_OUT)
-		inbox_stay_awake(inbox);
+	inbox_stay_awake(inbox);
 	return slept;
 }
 
