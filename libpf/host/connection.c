@@ -574,52 +574,63 @@ static void turn_away(struct connections *connections)
 	keep_spare(connections);
 }
 
-/* False: nobody calls, or the caller cannot be accepted. */
+/* False: no caller, or none that can be accepted now; errno says why. */
 static bool accept_caller(struct connections *connections)
 {
+	struct connection *oldest;
 	int socket;
 
 	do {
 		socket = accept4(connections->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	} while (socket < 0 && descriptor_limit_raised(errno));
-	if (socket < 0) {
-		if (errno == EMFILE || errno == ENFILE)
-			turn_away(connections);
+	if (socket < 0)
 		return false;
-	}
 	/* The descriptor of the caller's channel would be lost without room for it. */
 	descriptor_limit_ensure(socket);
-	if (connections->strangers >= STRANGERS_MOST)
-		connection_close(oldest_stranger(connections));
 	/* A caller that knows the key has sent its HELLO by now, so strangers cannot keep it out. */
+	oldest = connections->strangers >= STRANGERS_MOST ? oldest_stranger(connections) : NULL;
+	if (oldest && receive(oldest) == RECEIVED_NOTHING)
+		connection_close(oldest);
 	receive(connection_new(connections, socket, NULL));
 	return true;
 }
 
 static void on_caller(int listener, short what, void *arg)
 {
+	struct connections *connections = arg;
+
 	(void)listener;
 	(void)what;
-	accept_caller(arg);
+	if (!accept_caller(connections) && (errno == EMFILE || errno == ENFILE))
+		turn_away(connections);
 }
 
 /*
  * A process may call this one, send a message and end. Its call is on the way before its end is, but
  * epoll may show the socket that tells of the end first, and nothing is read from a peer that is gone.
- * So all calls that have come are answered before an end is told. Frees strangers only.
+ * So callers are admitted before an end is told, as far as there are descriptors. Frees strangers only.
  */
 static void admit_callers(struct connections *connections)
 {
 	struct connection *connection, *next;
 	unsigned calls = 0;
 
-	while (calls < SOMAXCONN && accept_caller(connections))
-		calls++;
 	for (connection = connections->newest; connection; connection = next) {
 		next = connection->next;
 		if (!connection->peer && !connection->established)
 			receive(connection);
 	}
+	while (calls < SOMAXCONN && accept_caller(connections))
+		calls++;
+}
+
+void connections_report_refused(struct connections *connections, pf_peer *peer)
+{
+	admit_callers(connections);
+	notices_report(connections->notices, &(struct notice){ .kind = NOTICE_GONE,
+							       .peer = peer,
+							       .status = PF_ERR_PEER,
+							       .why = why_lost(PF_ERR_PEER) });
 }
 
 /* The first use of the cipher loads its code: now, not while two processes wait for each other. */

@@ -84,6 +84,8 @@ int connection_dial(const struct connections *connections, const struct address 
  */
 void connections_adopt(struct connections *connections, pf_peer *peer, const struct call *call,
 		       struct connection **connection);
+/* The peer's process is gone: admit those who called before, then give progress NOTICE_GONE. */
+void connections_report_refused(struct connections *connections, pf_peer *peer);
 
 /* Close all connections with the process of this id, without a notice. */
 void connections_drop(struct connections *connections, const uint8_t id[ADDRESS_ID_BYTES]);

@@ -34,8 +34,6 @@ bool notices_report_gone(struct notices *notices, pf_peer *peer, int status, con
 	notice->status = status;
 	notice->why = why;
 	notice_push(notices, notice);
-	/* Another thread may be asleep in progress while this one connects. */
-	inbox_wake(notices->inbox, INBOX_SLEEPS_AT_ONCE);
 	return true;
 }
 

@@ -88,8 +88,21 @@ static void adopt(struct task *task, bool dropped)
 	free(adopt);
 }
 
-/* Call the peer, and have the service thread wait for its answer. */
-static int call_peer(struct host_peer *peer)
+/* Service thread. */
+static void report_refused(struct task *task, bool dropped)
+{
+	struct host_peer *peer = ((struct adopt_task *)task)->peer;
+
+	if (!dropped)
+		connections_report_refused(&peer->peer.context->host->connections, &peer->peer);
+	free(task);
+}
+
+/*
+ * Call the peer, and have the service thread wait for its answer. If its process is gone and the peer
+ * is used, the service thread reports that.
+ */
+static int call_peer(struct host_peer *peer, bool used)
 {
 	pf_context *context = peer->peer.context;
 	struct adopt_task *work = calloc(1, sizeof(*work));
@@ -99,14 +112,14 @@ static int call_peer(struct host_peer *peer)
 		return PF_ERR_MEMORY;
 	status = connection_dial(&context->host->connections, peer->peer.address, peer->out.fd,
 				 &work->call);
-	if (status != PF_OK) {
+	if (status != PF_OK && (status != PF_ERR_PEER || !used)) {
 		free(work);
 		return status;
 	}
-	work->task.run = adopt;
+	work->task.run = status == PF_OK ? adopt : report_refused;
 	work->peer = peer;
 	service_run(&context->service, &work->task);
-	return PF_OK;
+	return status;
 }
 
 /* Say why in the path, for those who ask for it; returns the status, and keeps errno. */
@@ -141,15 +154,12 @@ int host_peer_connect(struct host_peer *peer, bool used)
 		return report_failure(peer, status);
 	if (context_is_sleepy(context))
 		peer->out.ring.entries = 0;
-	status = call_peer(peer);
+	status = call_peer(peer, used);
 	if (status != PF_OK) {
+		/* Progress ends what waits for the peer; a caller that tries before gets the same status. */
 		error = errno;
 		channel_destroy(&peer->out);
 		errno = error;
-		/* Progress ends what waits for the peer; a caller that tries before gets the same status. */
-		if (status == PF_ERR_PEER && used)
-			notices_report_gone(&context->host->notices, &peer->peer, status,
-					    "the peer's process is gone");
 		return report_failure(peer, status);
 	}
 	statistic_add(&context->statistics, PF_STAT_PEERS, 1);
