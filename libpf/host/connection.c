@@ -112,20 +112,24 @@ static void admit_callers(struct connections *connections);
 /* The other side is gone, or must go: tell progress, unless it was never admitted. */
 static void connection_lost(struct connection *connection, int status, const char *why)
 {
+	struct connections *connections = connection->connections;
+	const bool admitted = connection->peer || connection->established;
+	const struct notice notice = { .kind = NOTICE_GONE,
+				       .peer = connection->peer,
+				       .from = connection->from,
+				       .status = status,
+				       .why = why,
+				       .farewell = connection->farewell };
+
 	/* First: from here on nothing is copied to or from it any more. */
 	if (connection->process)
 		atomic_store_explicit(&connection->process->dead, true, memory_order_relaxed);
-	if (connection->peer || connection->established) {
-		admit_callers(connection->connections);
-		notices_report(connection->connections->notices,
-			       &(struct notice){ .kind = NOTICE_GONE,
-						 .peer = connection->peer,
-						 .from = connection->from,
-						 .status = status,
-						 .why = why,
-						 .farewell = connection->farewell });
-	}
+	/* Before a caller needs its descriptors. */
 	connection_close(connection);
+	if (!admitted)
+		return;
+	admit_callers(connections);
+	notices_report(connections->notices, &notice);
 }
 
 static void on_writable(int socket, short what, void *arg)
@@ -223,7 +227,7 @@ static void identify_process(struct connection *connection)
 /* 0, or the errno that makes single copy to and from the other side impossible. */
 static int copy_check(const struct connection *connection, uint64_t cookie_address, uint64_t cookie)
 {
-	pid_t pid = connection->process->pid;
+	pid_t pid = process_is_dead(connection->process) ? 0 : connection->process->pid;
 
 	return pid ? copy_probe(pid, cookie_address, cookie) : ESRCH;
 }
@@ -587,7 +591,7 @@ static bool accept_caller(struct connections *connections)
 		return false;
 	/* The descriptor of the caller's channel would be lost without room for it. */
 	descriptor_limit_ensure(socket);
-	/* A caller that knows the key has sent its HELLO by now, so strangers cannot keep it out. */
+	/* Strangers cannot keep out a caller that knows the key: it sends its HELLO at once. */
 	oldest = connections->strangers >= STRANGERS_MOST ? oldest_stranger(connections) : NULL;
 	if (oldest && receive(oldest) == RECEIVED_NOTHING)
 		connection_close(oldest);

@@ -84,7 +84,7 @@ int connection_dial(const struct connections *connections, const struct address 
  */
 void connections_adopt(struct connections *connections, pf_peer *peer, const struct call *call,
 		       struct connection **connection);
-/* The peer's process is gone: admit those who called before, then give progress NOTICE_GONE. */
+/* A call to the peer was refused, so it is gone: admit callers, then give progress NOTICE_GONE. */
 void connections_report_refused(struct connections *connections, pf_peer *peer);
 
 /* Close all connections with the process of this id, without a notice. */

@@ -81,7 +81,10 @@ static inline bool host_announces_ahead(const struct host *host)
 void host_prepare_sleep(struct host *host);
 /* Progress, announced: is there anything to do after all? */
 bool host_has_work(struct host *host);
-/* Progress, announced: sleep until woken, at most so long; or do not sleep. Takes it back. */
+/*
+ * Progress, announced: sleep until woken, at most so long; or do not sleep. The announcement is taken
+ * back.
+ */
 enum inbox_slept host_sleep(struct host *host, uint64_t microseconds);
 void host_stay_awake(struct host *host);
 /*
@@ -95,7 +98,7 @@ static inline bool host_is_connecting(const struct host *host)
 				    memory_order_relaxed) != 0;
 }
 
-/* Progress, announced: host_sleep for HOST_CONNECT_SLEEP_MICROSECONDS at most. */
+/* The same, HOST_CONNECT_SLEEP_MICROSECONDS at most, while this process is connecting. */
 enum inbox_slept host_connect_sleep(struct host *host);
 /* Progress, about to let another thread sleep in its place: note which peers ring. now: ns. */
 void host_settle(struct host *host, uint64_t now);

@@ -164,7 +164,7 @@ static inline void bell_ring(const struct bell *bell)
  */
 void inbox_announce_sleep(struct inbox *inbox);
 enum inbox_slept { INBOX_NOT_SLEPT, INBOX_WOKEN, INBOX_TIMED_OUT };
-/* At most so long; a writer that saw the announcement ends it. Takes the announcement back. */
+/* At most so long; a writer that saw the announcement ends it. The announcement is taken back. */
 enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds);
 void inbox_stay_awake(struct inbox *inbox);
 /* Another thread of the reader: sleep likewise, and leave the announcement as it is. */

@@ -112,11 +112,12 @@ static int call_peer(struct host_peer *peer, bool used)
 		return PF_ERR_MEMORY;
 	status = connection_dial(&context->host->connections, peer->peer.address, peer->out.fd,
 				 &work->call);
-	if (status != PF_OK && (status != PF_ERR_PEER || !used)) {
+	peer->refused = status == PF_ERR_PEER && used;
+	if (status != PF_OK && !peer->refused) {
 		free(work);
 		return status;
 	}
-	work->task.run = status == PF_OK ? adopt : report_refused;
+	work->task.run = peer->refused ? report_refused : adopt;
 	work->peer = peer;
 	service_run(&context->service, &work->task);
 	return status;
@@ -144,6 +145,9 @@ int host_peer_connect(struct host_peer *peer, bool used)
 		return peer->peer.gone_status;
 	if (peer->out.memory)
 		return PF_OK;
+	/* Progress is about to hear of it, and ends what waits for the peer. */
+	if (peer->refused)
+		return PF_ERR_PEER;
 	/* Its reader reads each line once, and polls; the writer's stores need not be waited for. */
 	status = channel_create(
 		&peer->out, context->options.ring_size, &context->host->ring_allowance,
@@ -156,7 +160,6 @@ int host_peer_connect(struct host_peer *peer, bool used)
 		peer->out.ring.entries = 0;
 	status = call_peer(peer, used);
 	if (status != PF_OK) {
-		/* Progress ends what waits for the peer; a caller that tries before gets the same status. */
 		error = errno;
 		channel_destroy(&peer->out);
 		errno = error;

@@ -39,6 +39,7 @@ struct host_peer {
 	unsigned atomics_parked;  /* for a page of this process; progress's own */
 	struct process *process;  /* a reference; NULL before it linked or called */
 	pthread_mutex_t lock;     /* the sending side: out, state */
+	bool refused;             /* a call found no process: it is gone; under the lock */
 	size_t refused_length;    /* of the last message that out had no room for; under the lock */
 	uint64_t shares_free;     /* bit set: slot in out is free; progress's own */
 	uint32_t share_generation;

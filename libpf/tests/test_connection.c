@@ -655,8 +655,8 @@ static void hold(struct task *task, bool dropped)
 
 /*
  * While the service thread is held, a stranger calls, and then a peer calls, sends a message and ends.
- * Its end shows on the connection that this context has made to it before, which is looked at after
- * each call; or else a pf_send is refused.
+ * The thread finds a connection to the peer ended after it has accepted the stranger, and before it
+ * accepts the peer; or, without such a connection, a pf_send is refused.
  */
 static void call_before_end(bool connected)
 {

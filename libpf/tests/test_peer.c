@@ -128,6 +128,7 @@ static void test_dead_before_use(void **state)
 	pair_kill(pair, 1);
 	assert_status(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status,
 		      PF_ERR_PEER);
+	await_error(pair);
 	check_gone(pair, 1);
 	pair_end(pair);
 }
