@@ -248,6 +248,16 @@ static bool has_gone(const pf_peer *peer)
 	return peer && strstr(pf_peer_path(peer), "gone");
 }
 
+/* The service thread closes the socket of a peer that ends before it tells progress. */
+static void await_gone(pf_context *context, const pf_peer *peer)
+{
+	unsigned i;
+
+	for (i = 0; i < 5000 * patience() && !has_gone(peer); i++)
+		stranger_progress(context, 1);
+	assert_true(has_gone(peer));
+}
+
 /*
  * A peer that says goodbye at once, and never reads the answer, has closed in order. Its socket may
  * stay open in a child.
@@ -562,7 +572,7 @@ static void test_replies(void **state)
 			assert_status(observed.status, PF_ERR_PROTOCOL);
 		} else if (reply == REPLY_FAREWELL) {
 			assert_true(stranger_hung_up(caller));
-			stranger_progress(context, 1);
+			await_gone(context, peer);
 			assert_status(pf_send(peer, 1, "hello", 5, NULL, 0), PF_ERR_PEER);
 			assert_int_equal(observed.errors, 0);
 		} else {
@@ -665,7 +675,6 @@ static void call_before_end(bool connected)
 	struct hold held = { .task.run = hold };
 	pf_peer *peer, *back;
 	int stranger;
-	unsigned i;
 
 	assert_ok(pf_peer_open(context, &to_other, sizeof(to_other), NULL, &peer));
 	assert_ok(pf_peer_open(other, &to, sizeof(to), NULL, &back));
@@ -684,9 +693,7 @@ static void call_before_end(bool connected)
 		stranger_progress(context, 10);
 	}
 	sem_post(&held.over);
-	for (i = 0; i < 5000 * patience() && !has_gone(peer); i++)
-		stranger_progress(context, 1);
-	assert_true(has_gone(peer));
+	await_gone(context, peer);
 	assert_int_equal(observed.messages, 1 + connected);
 	assert_int_equal(observed.errors, !connected);
 	close(stranger);
