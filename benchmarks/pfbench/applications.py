@@ -261,7 +261,7 @@ class Runs:
         shown = tuple("FOLDER" if part == str(folder) else part for part in command)
         self.commands.setdefault(shown)
         env = {**self.setup.env, **application.variables}
-        for each in (*([program] for program in application.before), command):
+        for each in (*application.preparations(), command):
             outcome = launch.run(each, env, self._timeout, folder)
             if outcome.failure:
                 errors = outcome.errors or outcome.output

@@ -11,12 +11,17 @@ import re
 import shutil
 from dataclasses import dataclass, field
 from glob import glob
+from itertools import product
 from pathlib import Path
 from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 _INPUTS = Path(__file__).resolve().parents[1] / "inputs"
 # Programs of Debian's packages that are in no folder of PATH.
-_FOLDERS = ("/usr/lib/mumps", "/usr/lib/*/scalapack/openmpi-tests")
+_FOLDERS = (
+    "/usr/lib/code_saturne",
+    "/usr/lib/mumps",
+    "/usr/lib/*/scalapack/openmpi-tests",
+)
 # The distribution's Python: mpi4py is packaged for it.
 _PYTHON = "/usr/bin/python3"
 _MODULES = "/usr/lib/python3/dist-packages"
@@ -63,8 +68,9 @@ class Application:
     # By depth: values of the inputs and of the arguments.
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     make: Optional[tuple[str, Make]] = None
-    # Programs that run in the folder first, one after another and not timed.
-    before: tuple[str, ...] = ()
+    # Programs, each with its arguments, that run in the folder first, one after another and
+    # not timed.
+    before: tuple[tuple[str, ...], ...] = ()
     # Variables that the packages' own scripts would set.
     variables: Mapping[str, str] = field(default_factory=dict)
     standard_input: str = "/dev/null"
@@ -81,14 +87,15 @@ class Application:
 
     def path(self) -> Optional[Path]:
         """The program, if it is installed with what it needs."""
-        folders = [place for pattern in _FOLDERS for place in sorted(glob(pattern))]
-        found = shutil.which(self.program) or shutil.which(
-            self.program, path=":".join(folders)
+        found = _which(self.program)
+        complete = all(map(glob, self.needs)) and all(
+            _which(program) for program, *_ in self.before
         )
-        complete = all(map(shutil.which, self.before)) and all(map(glob, self.needs))
-        if not found or not complete:
-            return None
-        return Path(found)
+        return found if complete else None
+
+    def preparations(self) -> list[list[str]]:
+        """The commands of before, if path() found the program."""
+        return [[str(_which(program)), *words] for program, *words in self.before]
 
     def prepare(self, folder: Path, depth: str, ranks: int) -> list[str]:
         """Write the inputs; returns the arguments."""
@@ -117,6 +124,12 @@ class Application:
         if missing:
             raise WrongResult(f"no time of {', '.join(sorted(missing))}")
         return parts
+
+
+def _which(program: str) -> Optional[Path]:
+    folders = [place for pattern in _FOLDERS for place in sorted(glob(pattern))]
+    found = shutil.which(program) or shutil.which(program, path=":".join(folders))
+    return Path(found) if found else None
 
 
 def _of_ranks(ranks: int) -> dict[str, str]:
@@ -195,6 +208,22 @@ def probes(finished: Finished) -> list[float]:
     """The velocities at OpenFOAM's probes, at the end; the output is a line for each step."""
     last = finished.file("postProcessing/probes/0/U").splitlines()[-1]
     return [float(text) for text in re.findall(_NUMBER, last)]
+
+
+_SATURNE_LOG = "run_solver.log"
+
+
+def saturne(finished: Finished) -> Mapping[str, float]:
+    if "END OF CALCULATION" not in finished.file(_SATURNE_LOG):
+        raise WrongResult("Code_Saturne did not end its calculation")
+    return {}
+
+
+def fields(finished: Finished) -> list[float]:
+    """Least, greatest and mean values of Code_Saturne's fields, after the last time step."""
+    last = finished.file(_SATURNE_LOG).rpartition("Computed fields on cells")[2]
+    found = re.findall(rf"^v  (?:Velocity|Pressure).*?((?:\s+{_NUMBER})+)$", last, re.MULTILINE)
+    return [float(text) for row in found for text in row.split()]
 
 
 def hpcc(finished: Finished) -> Mapping[str, float]:
@@ -316,6 +345,39 @@ def poisson(path: Path, values: Mapping[str, str]) -> None:
             print(f"{row} {column} {value:.1f}", file=file)
         for value in right:
             print(f"{value:.1f}", file=file)
+
+
+def cube(path: Path, values: Mapping[str, str]) -> None:
+    """
+    A cube of hexahedra, in Gmsh's format 2.2. The faces of its lid are in the group 1, those of
+    its walls in the group 2.
+    """
+    side = int(values["cells"])
+
+    def square(x: int, y: int, z: int, turn: int) -> list[int]:
+        """The corners, counted from 1, of a square normal to the axis 2 - turn."""
+        corners = ((x, y, z), (x + 1, y, z), (x + 1, y + 1, z), (x, y + 1, z))
+        turned = [(*corner[turn:], *corner[:turn]) for corner in corners]
+        return [1 + a + (side + 1) * (b + (side + 1) * c) for a, b, c in turned]
+
+    squares, cubes = 3, 5
+    elements = [
+        (squares, 1 if turn == 0 and z else 2, square(x, y, z, turn))
+        for turn, z, y, x in product(range(3), (0, side), range(side), range(side))
+    ]
+    elements += [
+        (cubes, 3, square(x, y, z, 0) + square(x, y, z + 1, 0))
+        for z, y, x in product(range(side), repeat=3)
+    ]
+    with open(path, "w") as file:
+        print("$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes", file=file)
+        print((side + 1) ** 3, file=file)
+        for number, (z, y, x) in enumerate(product(range(side + 1), repeat=3), 1):
+            print(number, x / side, y / side, z / side, file=file)
+        print(f"$EndNodes\n$Elements\n{len(elements)}", file=file)
+        for number, (kind, group, corners) in enumerate(elements, 1):
+            print(number, kind, 2, group, group, *corners, file=file)
+        print("$EndElements", file=file)
 
 
 # ---- the applications, the light ones first ----
@@ -480,10 +542,26 @@ APPLICATIONS = (
             "quick": {"cells": "16", "steps": "5"},
             "default": {"cells": "32", "steps": "20"},
         },
-        before=("blockMesh", "decomposePar"),
+        before=(("blockMesh",), ("decomposePar",)),
         variables={"WM_PROJECT_DIR": "/usr/share/openfoam"},
         needs=("/usr/share/openfoam/etc/controlDict",),
         as_one=probes,
+    ),
+    Application(
+        "code-saturne",
+        "code-saturne-bin",
+        "cs_solver",
+        (),
+        saturne,
+        # The flow that OpenFOAM has above. Code_Saturne refuses comments in this file.
+        {"setup.xml": "code-saturne-cavity"},
+        {
+            "quick": {"cells": "12", "steps": "5"},
+            "default": {"cells": "32", "steps": "20"},
+        },
+        make=("cavity.msh", cube),
+        before=(("cs_preprocess", "--log", "preprocessor.log", "cavity.msh"),),
+        as_one=fields,
     ),
     Application(
         "abinit",

@@ -164,6 +164,16 @@ def test_probes(tmp_path):
     assert packaged.probes(finished(tmp_path)) == [0.1, 1, 2, 3, 4, 5, -0.25]
 
 
+def test_fields(tmp_path):
+    head = "Computed fields on cells\n"
+    rows = "v  Velocity[X] {} 0.5 1e-3 1e-3\nv  Pressure -3 4 0 0\nv  CFL 7 7 7 7\n"
+    steps = [head + rows.format(least) for least in (-1, -2)]
+    (tmp_path / "run_solver.log").write_text("".join(steps))
+    assert packaged.fields(finished(tmp_path)) == [-2, 0.5, 1e-3, 1e-3, -3, 4, 0, 0]
+    with pytest.raises(WrongResult, match="did not end"):
+        packaged.saturne(finished(tmp_path))
+
+
 # ---- inputs ----
 
 
@@ -195,6 +205,32 @@ def test_equation(tmp_path):
     for row, column, value in entries:
         right[int(row) - 1] += float(value) * int(column)
     assert [float(line) for line in lines[2 + count :]] == right
+
+
+def test_cube(tmp_path):
+    packaged.cube(tmp_path / "mesh", {"cells": "2"})
+    text = (tmp_path / "mesh").read_text()
+    count, *nodes = text.partition("$Nodes\n")[2].partition("$End")[0].splitlines()
+    at = {int(number): [float(x) for x in point] for number, *point in map(str.split, nodes)}
+    assert len(at) == int(count) == 27
+    rows = text.partition("$Elements\n")[2].partition("$End")[0].splitlines()
+    elements = [[int(word) for word in row.split()] for row in rows[1:]]
+    assert [element[0] for element in elements] == list(range(1, int(rows[0]) + 1))
+    cubes = [element[5:] for element in elements if element[1] == 5]
+    for corners in cubes:
+        x, y, z = at[corners[0]]
+        around = ((0, 0), (0.5, 0), (0.5, 0.5), (0, 0.5))
+        expected = [[x + a, y + b, z + c] for c in (0, 0.5) for a, b in around]
+        assert [at[corner] for corner in corners] == expected
+    assert len({corners[0] for corners in cubes}) == 8
+    # Each square of the surface is a face of a cube, and there once; only the lid is in group 1.
+    squares = [(element[3], frozenset(element[5:])) for element in elements if element[1] == 3]
+    assert len({corners for _, corners in squares}) == len(squares) == 24
+    for group, corners in squares:
+        assert sum(corners <= set(cube) for cube in cubes) == 1
+        normal = [[at[corner][axis] for corner in corners] for axis in range(3)]
+        assert any(set(values) in ({0.0}, {1.0}) for values in normal)
+        assert (group == 1) == (set(normal[2]) == {1.0})
 
 
 # ---- what a rank used ----
@@ -437,7 +473,7 @@ def test_what_is_not_installed():
     assert not applications.absent([])
     installed = replace(made("a"), program="/bin/sh")
     assert installed.path()
-    assert not replace(installed, before=("absent-program",)).path()
+    assert not replace(installed, before=(("absent-program",),)).path()
 
 
 # Runs the ranks one after the other; WRONG names a transport that disturbs the results.
@@ -456,9 +492,9 @@ for rank in range(ranks):
         sys.exit(code)
 """
 PREPARE = """\
-import os
+import os, sys
 
-with open("prepared", "w") as file:
+with open(sys.argv[1], "w") as file:
     file.write(os.environ["SETTING"])
 """
 PROGRAM = """\
@@ -484,7 +520,7 @@ def command(made_up, monkeypatch):
         packaged.contains("^energy"),
         {"number": "number"},
         {"quick": {"value": "4.5"}, "default": {"value": "5.5"}},
-        before=(str(made_up.script("prepare", PREPARE)),),
+        before=((str(made_up.script("prepare", PREPARE)), "prepared"),),
         variables={"SETTING": "on"},
         as_one=lambda done: packaged.numbers("^energy")(done)[:1],
     )
