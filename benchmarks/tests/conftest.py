@@ -10,6 +10,7 @@ import pytest
 
 from made_up import MadeUp
 from pfbench import environment, hosts, streams
+from pfbench.memory_group import MemoryGroup
 from pfbench.results import Results, Sample
 
 BUILD = Path(os.environ.get("BUILD", "/nonexistent"))
@@ -32,6 +33,16 @@ def build():
     if not (BUILD / "benchmarks/mpi/latency").exists():
         pytest.skip("BUILD does not name a build tree")
     return BUILD
+
+
+@pytest.fixture
+def limits_of_memory():
+    """Memory cgroups can be made, and have a limit."""
+    try:
+        with MemoryGroup().made() as group:
+            group.limit(64 << 20)
+    except (ValueError, OSError) as error:
+        pytest.skip(str(error))
 
 
 @functools.lru_cache(maxsize=None)
