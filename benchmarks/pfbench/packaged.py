@@ -360,6 +360,7 @@ def cube(path: Path, values: Mapping[str, str]) -> None:
         turned = [(*corner[turn:], *corner[:turn]) for corner in corners]
         return [1 + a + (side + 1) * (b + (side + 1) * c) for a, b, c in turned]
 
+    # Gmsh's numbers of these kinds of elements.
     squares, cubes = 3, 5
     elements = [
         (squares, 1 if turn == 0 and z else 2, square(x, y, z, turn))
