@@ -37,7 +37,7 @@ def build():
 
 @pytest.fixture
 def limits_of_memory():
-    """Memory cgroups can be made, and have a limit."""
+    """Skips the test where no memory cgroup with a limit can be made."""
     try:
         with MemoryGroup().made() as group:
             group.limit(64 << 20)

@@ -3,6 +3,7 @@
 
 import argparse
 import csv
+import math
 import os
 import subprocess
 import sys
@@ -164,14 +165,30 @@ def test_probes(tmp_path):
     assert packaged.probes(finished(tmp_path)) == [0.1, 1, 2, 3, 4, 5, -0.25]
 
 
+FIELDS = """\
+  ** Computed fields on cells
+v  Velocity[X]           -0.10911         0.65504      0.00018009      0.00018009
+v  \u01c1Velocity\u01c1          4.5016e-05         0.65504        0.054811        0.054811
+v  Pressure              {pressure}          1.0008     -6.9389e-18     -6.9389e-18
+v  Total Pressure      1.0132e+05      1.0133e+05      1.0132e+05      1.0132e+05
+
+  ** Computed fields on boundary_faces
+v  Yplus        0.040324          1.9768          0.4904          0.4904
+"""
+
+
 def test_fields(tmp_path):
-    head = "Computed fields on cells\n"
-    rows = "v  Velocity[X] {} 0.5 1e-3 1e-3\nv  Pressure -3 4 0 0\nv  CFL 7 7 7 7\n"
-    steps = [head + rows.format(least) for least in (-1, -2)]
-    (tmp_path / "run_solver.log").write_text("".join(steps))
-    assert packaged.fields(finished(tmp_path)) == [-2, 0.5, 1e-3, 1e-3, -3, 4, 0, 0]
+    steps = "".join(FIELDS.format(pressure=each) for each in ("-0.9", "-0.82519"))
+    (tmp_path / "run_solver.log").write_text(steps)
+    velocity, pressure = [-0.10911, 0.65504, 0.00018009], [-0.82519, 1.0008, -6.9389e-18]
+    assert packaged.fields(finished(tmp_path)) == [
+        *(*velocity, velocity[-1]),
+        *(*pressure, pressure[-1]),
+    ]
     with pytest.raises(WrongResult, match="did not end"):
         packaged.saturne(finished(tmp_path))
+    (tmp_path / "run_solver.log").write_text(steps + "      END OF CALCULATION      \n")
+    assert packaged.saturne(finished(tmp_path)) == {}
 
 
 # ---- inputs ----
@@ -213,9 +230,12 @@ def test_cube(tmp_path):
     count, *nodes = text.partition("$Nodes\n")[2].partition("$End")[0].splitlines()
     at = {int(number): [float(x) for x in point] for number, *point in map(str.split, nodes)}
     assert len(at) == int(count) == 27
-    rows = text.partition("$Elements\n")[2].partition("$End")[0].splitlines()
-    elements = [[int(word) for word in row.split()] for row in rows[1:]]
-    assert [element[0] for element in elements] == list(range(1, int(rows[0]) + 1))
+    count, *lines = text.partition("$Elements\n")[2].partition("$End")[0].splitlines()
+    elements = [[int(word) for word in line.split()] for line in lines]
+    assert [element[0] for element in elements] == list(range(1, int(count) + 1))
+    # Two tags: the group, and the part of the geometry.
+    assert all(element[2] == 2 and element[3] == element[4] for element in elements)
+    assert {(element[1], element[3]) for element in elements} == {(3, 1), (3, 2), (5, 3)}
     cubes = [element[5:] for element in elements if element[1] == 5]
     for corners in cubes:
         x, y, z = at[corners[0]]
@@ -224,10 +244,12 @@ def test_cube(tmp_path):
         assert [at[corner] for corner in corners] == expected
     assert len({corners[0] for corners in cubes}) == 8
     # Each square of the surface is a face of a cube, and there once; only the lid is in group 1.
-    squares = [(element[3], frozenset(element[5:])) for element in elements if element[1] == 3]
-    assert len({corners for _, corners in squares}) == len(squares) == 24
+    squares = [(element[3], element[5:]) for element in elements if element[1] == 3]
+    assert len({frozenset(corners) for _, corners in squares}) == len(squares) == 24
     for group, corners in squares:
-        assert sum(corners <= set(cube) for cube in cubes) == 1
+        assert sum(set(corners) <= set(cube) for cube in cubes) == 1
+        for one, other in zip(corners, corners[1:] + corners[:1]):
+            assert math.dist(at[one], at[other]) == 0.5
         normal = [[at[corner][axis] for corner in corners] for axis in range(3)]
         assert any(set(values) in ({0.0}, {1.0}) for values in normal)
         assert (group == 1) == (set(normal[2]) == {1.0})
@@ -474,6 +496,16 @@ def test_what_is_not_installed():
     installed = replace(made("a"), program="/bin/sh")
     assert installed.path()
     assert not replace(installed, before=(("absent-program",),)).path()
+
+
+def test_programs_outside_of_path(tmp_path, monkeypatch):
+    (tmp_path / "lib-1").mkdir()
+    program = tmp_path / "lib-1" / "made-up-program"
+    program.touch(0o755)
+    monkeypatch.setattr(packaged, "_FOLDERS", (str(tmp_path / "lib-*"),))
+    application = replace(made("a"), program=program.name, before=((program.name, "-x"),))
+    assert application.path() == program
+    assert application.preparations() == [[str(program), "-x"]]
 
 
 # Runs the ranks one after the other; WRONG names a transport that disturbs the results.
