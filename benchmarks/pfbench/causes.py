@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Why results miss their goal, from a file that people write: doc/results-causes.csv."""
+"""Why results are not what the goal says, from a file that people write: doc/results-causes.csv."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 
+# The row of a setting in which too few applications are faster.
+FEW_FASTER = "faster"
+
+
 @dataclass(frozen=True)
 class Cause:
     """The fields are the columns of the file."""
 
     # As the document names it.
     setting: str
-    # An application, a part of one, or a collective operation.
+    # An application, a part of one, a collective operation, or FEW_FASTER.
     row: str
     # Of an operation: the smallest and the largest, bytes, as in "8-65536". Empty: all.
     sizes: str

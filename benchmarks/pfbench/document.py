@@ -717,6 +717,9 @@ def _applications(data: Data) -> list[str]:
             if kind == "slower":
                 text += f"; {causes.find(data.causes, setting, row.name)}"
             lines.append(f"{text}.")
+        if found.faster_applications < application_results.WANTED:
+            cause = causes.find(data.causes, setting, causes.FEW_FASTER)
+            lines.append(f"- fewer than {application_results.WANTED} faster; {cause}.")
     costly = application_results.more_cpu(results, [row for those in rows.values() for row in those])
     notes = [*costly, *(f"Failed, and left out: {failure}" for failure in data.failures)]
     return [*lines, *[""] * bool(notes), *(f"- {note}." for note in notes)]

@@ -14,6 +14,7 @@ from made_up import BENCHMARKS
 from pfbench import application_results, bfs, document, measures, overcommit, papers, store
 from pfbench.comparison import Setup
 from pfbench.overcommit import Depth, Point
+from pfbench.packaged import APPLICATIONS
 from pfbench.suite import KIB, MIB
 from test_applications import FAST, HPCC, LAMMPS, SAME, SLOW, Row, runs
 from test_bfs import PROGRAM, made_up_run
@@ -184,7 +185,8 @@ def test_applications(folder):
         "- faster: lammps-lj 0.90 of vader (0.90 to 0.90).\n",
         "The goal with 4 ranks on 4 hosts: **not met**: 1 of 1 slower than the best peer by more "
         "than 2%; 0 applications faster by 5% (goal: 4).\n\n"
-        "- slower: lammps-lj 1.10 of vader (1.10 to 1.10); cause: not found.\n",
+        "- slower: lammps-lj 1.10 of vader (1.10 to 1.10); cause: not found.\n"
+        "- fewer than 4 faster; cause: not found.\n",
         "- More CPU time than the best peer by over 10%, and not by chance: lammps-lj, 2 ranks: "
         "2.00 of vader",
         "- Failed, and left out: hpcc, 2 ranks tcp: made-up reason.",
@@ -196,13 +198,20 @@ def test_causes(folder):
     path = folder / "results-causes.csv"
     write_applications(folder / "results-applications.csv", {Row(LAMMPS, 2): SLOW})
     head = "setting,row,sizes,cause,first_attempt,second_attempt,figures\n"
-    path.write_text(head + "4 ranks,lammps-lj,,other,,,\n2 ranks,lammps-lj,,made up,this,,3 us\n")
+    slower = "4 ranks,lammps-lj,,other,,,\n2 ranks,lammps-lj,,made up,this,,3 us\n"
+    path.write_text(head + slower + "2 ranks,faster,,few,,,\n")
     text = document.write(folder).read_text()
     assert (
         "(1.10 to 1.10); cause: made up; first attempt: this; second attempt: none; "
         "figures: 3 us.\n"
+        "- fewer than 4 faster; cause: few; first attempt: none; second attempt: none.\n"
     ) in text
     assert "causes" not in document.steps(folder)
+    four = APPLICATIONS[:application_results.WANTED]
+    write_applications(
+        folder / "results-applications.csv", {Row(each, 2): FAST for each in four}
+    )
+    assert "- fewer than" not in document.write(folder).read_text()
     path.write_text(head + "2 ranks,lammps-lj\n")
     with pytest.raises(ValueError, match="results-causes.csv: give the columns setting, row,"):
         document.write(folder)
