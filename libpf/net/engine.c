@@ -23,8 +23,9 @@
 /*
  * A poll looks at the sockets, which is a system call, only if since the last look as much time has
  * passed as a LOOK_SHARE of the time for which nothing came and nothing was posted, or
- * LOOK_BETWEEN_MOST ns. So what is waited for is late by no more than that, and a program that tests
- * for messages while it computes makes few calls.
+ * LOOK_BETWEEN_MOST ns, and then since the end of the last look, which may take as long. So what is
+ * waited for is late by no more than that, and a program that tests for messages while it computes
+ * makes few calls.
  */
 #define LOOK_SHARE 64
 #define LOOK_BETWEEN_MOST 2000
@@ -888,8 +889,10 @@ int engine_poll_links(struct engine *engine)
 	total += (int)drive(engine, ROUNDS_POLL);
 	total += (int)links_tell(&engine->links, engine->core);
 	/* What took long here, the application was not away for. */
-	if (total || coalesce_pending(&engine->coalesce))
+	if (total || engine->rare || coalesce_pending(&engine->coalesce))
 		time = now();
+	if (engine->rare)
+		atomic_store_explicit(&engine->looked, time, memory_order_relaxed);
 	if (total) {
 		engine->polled = time;
 		atomic_store_explicit(&engine->used, time, memory_order_relaxed);
