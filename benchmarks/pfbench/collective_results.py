@@ -39,24 +39,29 @@ class Point:
 
     @property
     def best(self) -> Optional[str]:
-        """The fastest peer."""
+        """
+        The fastest peer, by the median, of those that are faster in every repetition, if there are any:
+        a smaller median with a wider spread may be chance.
+        """
         peers = [name for name in self.times if name != SUBJECT]
-        return min(peers, key=lambda name: self.times[name].median, default=None)
+        certain = [name for name in peers if self._is_slower_than(name)]
+        return min(certain or peers, key=lambda name: self.times[name].median, default=None)
+
+    def _is_slower_than(self, peer: str) -> bool:
+        mine = self.times.get(SUBJECT)
+        return mine is not None and mine.minimum > self.times[peer].maximum
 
     @property
     def ratio(self) -> Optional[float]:
-        """The subject's time over that of the fastest peer."""
+        """The subject's time over that of this peer."""
         if SUBJECT not in self.times or not self.best:
             return None
         return self.times[SUBJECT].median / self.times[self.best].median
 
     @property
     def slower(self) -> bool:
-        """Beyond the spread: each repetition took longer than all of the fastest peer."""
-        if self.ratio is None:
-            return False
-        assert self.best
-        return self.times[SUBJECT].minimum > self.times[self.best].maximum
+        """Beyond the spread: each repetition took longer than all of a peer."""
+        return self.best is not None and self._is_slower_than(self.best)
 
 
 def rows(path: Path) -> list[dict[str, str]]:

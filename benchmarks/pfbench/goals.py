@@ -55,7 +55,7 @@ class Goal:
             return Finding(self.text, f"{SUBJECT} failed", False)
         ratios = []
         for size in doubled(self.low, self.high):
-            ratio = results.ratio(self.measure, SUBJECT, self.peers, size)
+            ratio = self._ratio(results, size)
             if ratio is None:
                 return _not_measured(self.text, size)
             ratios.append(ratio)
@@ -87,6 +87,20 @@ class Goal:
 
     def _within(self, value: float, limit: float) -> bool:
         return _within(value, limit, self.measure.lower_is_better)
+
+    def _ratio(self, results: Results, size: int) -> Optional[Ratio]:
+        """To the best peer. Beyond the spread, a worse one may be what the size misses the limit of."""
+        best = results.ratio(self.measure, SUBJECT, self.peers, size)
+        if not self.apart:
+            return best
+        each = (results.ratio(self.measure, SUBJECT, (peer,), size) for peer in self.peers)
+        missed = [
+            ratio
+            for ratio in each
+            if ratio and not self._within(self._judged(results, ratio), self.limit)
+        ]
+        choose = max if self.measure.lower_is_better else min
+        return choose(missed, key=lambda ratio: ratio.value, default=best)
 
     def _judged(self, results: Results, ratio: Ratio) -> float:
         """The ratio of the medians, or of the best repetition to the peer's worst."""

@@ -53,7 +53,7 @@ def test_a_size_not_measured(latency, goal):
     assert "at 4" in finding.measured
 
 
-def test_beyond_the_spread(latency):
+def test_beyond_the_spread(latency, results):
     goal = Goal("apart", LATENCY, ("vader", "ucx"), 1.05, 1, 1, apart=True)
     made = latency(1.2)
     assert goal.judge(made).met is False
@@ -61,6 +61,11 @@ def test_beyond_the_spread(latency):
     made.add(Sample(LATENCY, "ucx", 1, 1, 1.15))
     made.add(Sample(LATENCY, "exanest", 1, 1, 1.3))
     assert goal.judge(made).met is True
+    # vader has the smallest median, but a wide spread; exanest is certainly slower than ucx.
+    peers = {"vader": [0.5, 1.4], "ucx": [1.1, 1.1]}
+    made = results(LATENCY, {name: {1: times} for name, times in {"exanest": [1.2, 1.3], **peers}.items()})
+    found = goal.judge(made)
+    assert (found.met, "of ucx" in found.measured) == (False, True)
 
 
 @pytest.fixture
