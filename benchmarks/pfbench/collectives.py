@@ -85,6 +85,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parse.parse_args(arguments)
     if options.rules and (options.transports or options.publish):
         parse.error(f"--rules runs {SUBJECT} alone: give it without --transports and --publish")
+    if options.rules and (options.depth == "quick" or (options.repetitions or 5) < 5):
+        parse.error("--rules: with fewer than 5 repetitions chance would choose: give no -r, no --quick")
     options.command = cli.command("collectives", arguments)
     return cli.guarded("collectives", lambda: run(options))
 
@@ -155,7 +157,7 @@ class Runs:
                 jobs,
                 options.repetitions or (2 if options.depth == "quick" else 5),
                 comparison.show_measures,
-                _goals(jobs, [each.name for each in chosen[1:]]),
+                _goals(jobs, [each.name for each in chosen if each.name != SUBJECT]),
                 self.made,
             ),
             options,
@@ -180,12 +182,17 @@ class Runs:
         for where, points in by_setting.items():
             lines.append(f"{where}: {collective_results.finding(points)}")
             lines += [f"    slower: {sizes}" for sizes, _ in collective_results.slower(points)]
-        if self.options.rules:
-            self._write_rules([point for points in by_setting.values() for point in points])
-        else:
+        if not self.options.rules:
             print("\n" + "\n".join(lines))
+        elif self.code:
+            print(f"\nNo rules: {self.options.rules} is unchanged, as not all was measured")
+        else:
+            self._write_rules([point for points in by_setting.values() for point in points])
         print(f"\nResults: {self.folder}")
-        if self.options.publish and not self.code:
+        if self.options.publish and self.code:
+            reason = "interrupted" if self.code == 130 else "a run failed"
+            print(f"not published: {reason}", file=sys.stderr)
+        elif self.options.publish:
             path = self.folder / collective_results.FILE
             facts = {
                 setting: {**document.facts_of(environment), "command": self.options.command}

@@ -79,7 +79,9 @@ def choose(points: Sequence[Point]) -> list[Choice]:
 def rules(chosen: Mapping[str, Mapping[int, Sequence[Choice]]], text: Sequence[str]) -> str:
     """
     A file of rules with these lines of comment. chosen: by program and number of ranks. They hold
-    for at least that number of ranks, up to the next one, and to twice the last one.
+    for at least that number of ranks, up to the next one, and to twice the last one. Those of two
+    ranks hold for two alone: some of its algorithms fail with more. With fewer ranks than the first
+    rule has, Open MPI takes that one, so this is one of a single rank, and leaves the choice to it.
     """
     return "\n".join((*(f"# {line}" for line in text), *_lines(chosen))) + "\n"
 
@@ -89,13 +91,12 @@ def _lines(chosen: Mapping[str, Mapping[int, Sequence[Choice]]]) -> Iterator[str
     for program, by_ranks in chosen.items():
         number, name = _OPERATIONS[program]
         yield f"{number} # {name}"
-        yield f"{len(by_ranks) + 1} # numbers of ranks"
-        for ranks, choices in sorted(by_ranks.items()):
+        own_choice = [Choice(0, _FIXED)]
+        rules = {1: own_choice, 3: own_choice, 2 * max(by_ranks): own_choice, **by_ranks}
+        yield f"{len(rules)} # numbers of ranks"
+        for ranks, choices in sorted(rules.items()):
             scale = ranks if program in OF_ALL_BLOCKS else 1
             yield f"{ranks} # ranks"
             yield f"{len(choices)} # sizes"
             for choice in choices:
                 yield f"{choice.size * scale} {choice.algorithm} 0 0 # {choice.ratio:.2f}"
-        yield f"{2 * max(by_ranks)} # ranks"
-        yield "1 # size"
-        yield f"0 {_FIXED} 0 0"

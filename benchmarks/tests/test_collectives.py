@@ -74,7 +74,7 @@ def test_exanest_fails(made_up):
 
 @pytest.mark.parametrize(
     "arguments",
-    ["-n 0", "-n 2,x", "--tests latency", "--transports nonsense", "--rules f --publish", "-r 0"],
+    ["-n 0", "-n 2,x", "--tests latency", "--transports nonsense", "--rules f --publish", "--rules f -r 4", "-r 0"],
 )
 def test_wrong_usage(made_up, arguments):
     done = start(made_up, *arguments.split())
@@ -112,6 +112,25 @@ def test_finding():
         "allreduce 16 1.10 of vader, allreduce 8 0.50 of vader"
     )
     assert collective_results.finding([alone]) == "no peer was measured"
+
+
+def test_certainly_slower():
+    """Than a peer whose median is not the smallest, but whose repetitions are all faster."""
+    times = {
+        "exanest": Summary(78, 73, 80, 5),
+        "vader": Summary(60, 55, 76, 5),
+        "ucx": Summary(62, 61, 72, 5),
+    }
+    found = collective_results.Point(Setting(1, 4), "bcast", 8, times)
+    assert (found.slower, found.best, found.ratio) == (True, "ucx", 78 / 62)
+
+
+def test_the_peers_of_the_goals(made_up):
+    """All but exanest, in whatever order they are named."""
+    options = ["-n", "2", "-r", "1", "--tests", "bcast", "--max", "8", "--goals"]
+    done = start(made_up, *options, "--transports", "vader,exanest")
+    (line,) = [line for line in done.stdout.splitlines() if "best peer beyond the spread" in line]
+    assert line.split()[0] == "met" and "0.50 of vader" in line
 
 
 def test_slower_sizes():
@@ -167,7 +186,7 @@ def numbers(text):
 
 
 def test_rules():
-    choice = tuned.Choice
+    choice, own = tuned.Choice, [1, 0, 0, 0, 0]
     text = tuned.rules(
         {
             "allreduce": {4: [choice(0, 3, 0.5)], 2: [choice(0, 0), choice(64, 4, 0.25)]},
@@ -178,24 +197,30 @@ def test_rules():
     assert text.startswith("# made up\n")
     assert numbers(text) == [
         *[2],
-        *[2, 3, 2, 2, *[0, 0, 0, 0], *[64, 4, 0, 0], 4, 1, *[0, 3, 0, 0], 8, 1, *[0, 0, 0, 0]],
+        *[2, 5, 1, *own, 2, 2, *[0, 0, 0, 0], *[64, 4, 0, 0], 3, *own, 4, 1, *[0, 3, 0, 0], 8, *own],
         # The sizes of rules are those of all blocks of a rank.
-        *[3, 2, 4, 2, *[0, 0, 0, 0], *[256, 2, 0, 0], 8, 1, *[0, 0, 0, 0]],
+        *[3, 4, 1, *own, 3, *own, 4, 2, *[0, 0, 0, 0], *[256, 2, 0, 0], 8, *own],
     ]
 
 
 def test_rules_of_a_run(made_up):
     made_up.script("ompi_info", f'print("mca:btl:self:\\nmca:btl:exanest:\\n" + {LISTING!r})')
     path = made_up.folder / "rules"
-    options = ["-n", "4", "-r", "1", "--tests", "allreduce,allgather", "--max", "16"]
-    done = start(made_up, *options, "--rules", str(path))
+    options = ["-n", "4", "--tests", "allreduce,allgather", "--max", "16", "--rules", str(path)]
+    (made_up.folder / "FAILING").write_text("exanest")
+    done = start(made_up, *options)
+    assert (done.returncode, path.exists()) == (1, False)
+    assert "is unchanged, as not all was measured" in done.stdout
+    (made_up.folder / "FAILING").write_text("")
+    done = start(made_up, *options)
     assert done.returncode == 0, done.stderr
     environment = (made_up.out / "4-ranks/allgather/environment.txt").read_text()
     assert "--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allgather_algorithm 2" in environment
     # All take as long as Open MPI's choice.
+    own = [1, 0, 0, 0, 0]
     assert numbers(path.read_text()) == [
-        *[2, 2, 2, 4, 1, *[0, 0, 0, 0], 8, 1, *[0, 0, 0, 0]],
-        *[0, 2, 4, 1, *[0, 0, 0, 0], 8, 1, *[0, 0, 0, 0]],
+        *[2, 2, 4, 1, *own, 3, *own, 4, *own, 8, *own],
+        *[0, 4, 1, *own, 3, *own, 4, *own, 8, *own],
     ]
 
 
