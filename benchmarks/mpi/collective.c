@@ -47,9 +47,9 @@ static void report(const struct run *run, const struct timing *timing)
 	MPI_Reduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
 	if (run->rank)
 		return;
-	printf("%18.2f", sum / run->ranks);
+	printf("%18.4f", sum / run->ranks);
 	if (run->options->full)
-		printf("%18.2f%18.2f%12d", least, most, timing->iterations);
+		printf("%18.4f%18.4f%12d", least, most, timing->iterations);
 }
 
 #define COLLECTIVE .ranks = RANKS_ANY, .header = header, .exchange = exchange, .report = report

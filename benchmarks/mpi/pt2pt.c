@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two-sided benchmarks: latency, bw, bibw, mbw_mr. */
+/* The two-sided benchmarks: latency, work_latency, bw, bibw, mbw_mr. */
 #include "benchmark.h"
 
 #include <stdio.h>

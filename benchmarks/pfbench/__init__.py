@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The runner of compare, faults and fairness."""
+"""The commands in benchmarks/, and what they share."""
 
 import sys
 

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Callable, Iterable, Optional, Sequence, TypeVar
 
+from . import launch
+
 Named = TypeVar("Named")
 
 
@@ -182,10 +184,13 @@ def named(
 
 def guarded(command: str, run: Callable[[], int]) -> int:
     """
-    Run a command and return its exit code. Errors become messages. SIGTERM interrupts
-    the command as SIGINT does: it removes its hosts, and shows what it has measured.
+    Run a command and return its exit code. Errors become messages. SIGTERM, and SIGHUP unless nohup
+    has it ignored, interrupt the command as SIGINT does, also where a shell that starts it in the
+    background has SIGINT ignored: it removes its hosts, and shows what it has measured.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     try:
         return run()
     except (OSError, ValueError, Unusable, subprocess.SubprocessError) as error:
@@ -199,4 +204,6 @@ def _explain(error: Exception) -> str:
     missing = getattr(error, "filename", None)
     if isinstance(error, FileNotFoundError) and missing in ("mpirun", "ompi_info"):
         return f"{missing} is not in PATH: install Open MPI (Debian: openmpi-bin)"
+    if isinstance(error, subprocess.CalledProcessError):
+        return "\n    ".join((str(error), *launch.error_tail(error.stderr or "")))
     return str(error)

@@ -138,9 +138,12 @@ def _tests(options: argparse.Namespace) -> list[Test]:
 def _goals(options: argparse.Namespace) -> Sequence[Union[goals.Goal, goals.Limit]]:
     if options.hosts:
         return goals.between_hosts(options.mtu)
-    tests = options.tests or []
-    first = any(test.name in tests for test in FIRST_TESTS)
-    return goals.FIRST if first else goals.TWO_RANKS
+    names = {test.name for test in _tests(options)}
+    first = {test.name for test in FIRST_TESTS}
+    return [
+        *(goals.TWO_RANKS if names - first else ()),
+        *(goals.FIRST if names & first else ()),
+    ]
 
 
 def _repetitions(options: argparse.Namespace) -> int:

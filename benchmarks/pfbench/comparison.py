@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -225,13 +226,13 @@ class Measurement:
         detail: str = "",
     ) -> None:
         """
-        Append to the results what the run returns, or report its ValueError. decides: whether a
+        Append to the results what the run returns, or report why it failed. decides: whether a
         failure decides the exit code; detail: of the text when the run starts.
         """
         print(f"{repetition + 1}/{self.repetitions} {text}{detail}", file=sys.stderr)
         try:
             results.append(run(*arguments, repetition))
-        except ValueError as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             print(f"FAILED: {text}: {error}", file=sys.stderr)
             self.failed |= decides
 

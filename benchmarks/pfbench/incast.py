@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
-from . import backpressure, cli, hosts, plot, streams, table
+from . import backpressure, cli, hosts, incast_simulated, plot, streams, table
 from .comparison import Measurement, Setup
 from .transports import KNOWN, SUBJECT, Transport
 
@@ -63,7 +63,7 @@ _UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}
 
 @dataclass(frozen=True)
 class Port:
-    """The counters of the port while the receiver counted."""
+    """The counters of the port, from the start of the job on."""
 
     sent: int = 0
     packets: int = 0
@@ -166,16 +166,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser().parse_args(arguments)
-    runs = {"simulated": _run_simulated, "hosts": _run_hosts, "pager": backpressure.run}
+    runs = {"simulated": incast_simulated.run, "hosts": _run_hosts, "pager": backpressure.run}
     return cli.guarded("incast", lambda: runs[options.how](options))
-
-
-def _run_simulated(options: argparse.Namespace) -> int:
-    try:
-        from . import incast_simulated
-    except ImportError:
-        raise cli.Unusable("this source has no simulation: use --hosts") from None
-    return incast_simulated.run(options)
 
 
 def _run_hosts(options: argparse.Namespace) -> int:

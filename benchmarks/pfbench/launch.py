@@ -76,10 +76,10 @@ def place(ranks: int, available: int) -> Placement:
 
 
 def environment(build: Optional[Path]) -> dict[str, str]:
-    """This process's environment, with the build tree's component unless it has one."""
+    """This process's environment, with the build tree's component: another tree's may be set there."""
     env = dict(os.environ)
     script = build / "environment" if build else None
-    if "OMPI_MCA_mca_base_component_path" not in env and script and script.exists():
+    if script and script.exists():
         listing = subprocess.run(
             ["sh", "-c", 'eval "$("$0")" && env -0', str(script)],
             capture_output=True,

@@ -108,8 +108,9 @@ def run(options: argparse.Namespace) -> int:
         _collect(folder)
     print(document.write(folder))
     if options.publish and code:
-        raise ValueError("a step failed: not published; repeat it with --steps and --out")
-    if options.publish and not folder.samefile(document.FOLDER):
+        reason = "interrupted" if code == 130 else "a step failed"
+        print(f"not published: {reason}; repeat it with --steps and --out", file=sys.stderr)
+    elif options.publish and not folder.samefile(document.FOLDER):
         print(document.publish(document.steps(folder), document.read_facts(folder)))
     return code
 

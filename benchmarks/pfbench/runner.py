@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Mapping, Optional, Sequence, Union
@@ -138,7 +139,10 @@ class Runner:
         command = step.command(self.placement)
         self.commands.setdefault(tuple(command))
         if self._prepare:
-            self._prepare(step.job.test.network)
+            try:
+                self._prepare(step.job.test.network)
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                return self._fail(step, command, str(error))
         outcome = self._start(command, self._env, self._timeout)
         bound = launch.bindings(outcome.errors)
         if bound:
@@ -154,7 +158,7 @@ class Runner:
             )
             osu.check_sizes(rows, step.span.sizes())
         except osu.OutputError as error:
-            return self._fail(step, command, str(error), outcome)
+            return self._fail(step, command, str(error), outcome.errors)
         if step.job.test.mpi:
             self._bindable.setdefault(step.transport.name)
         for size in step.span.sizes():
@@ -187,10 +191,8 @@ class Runner:
             if not all(self.bindings.get(name, {0: ""}).values())
         ]
 
-    def _fail(
-        self, step: Step, command: list[str], text: str, outcome: launch.Outcome
-    ) -> Failure:
-        failure = Failure(step, command, text, outcome.errors)
+    def _fail(self, step: Step, command: list[str], text: str, errors: str = "") -> Failure:
+        failure = Failure(step, command, text, errors)
         self.failures.append(failure)
         for measure in step.job.columns:
             self.results.fail(measure, step.transport.name, text)

@@ -93,9 +93,12 @@ def _text(value: float) -> str:
 
 def write_failures(failures: Sequence, folder: Path) -> None:
     """Each failure has step, command, text and errors, as in runner.py and applications.py."""
+    path = folder / "failures.txt"
+    # The folder may have those of a run before.
+    path.unlink(missing_ok=True)
     if not failures:
         return
-    with open(folder / "failures.txt", "w") as file:
+    with open(path, "w") as file:
         for failure in failures:
             file.write(f"{failure.step}: {failure.text}\n")
             file.write(" ".join(failure.command) + "\n")

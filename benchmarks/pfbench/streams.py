@@ -15,7 +15,7 @@ from . import launch
 WARM_UP = 4.0
 # Time for mpirun to end, s.
 _TIMEOUT = 30.0
-_PAUSE = re.compile(r"^# pause ([0-9.]+) s until ([0-9.]+) s ")
+_PAUSE = re.compile(r"^# pause ([0-9.]+) s ")
 _COUNTER = re.compile(r"^# (\w+) (\d+)$")
 
 
@@ -25,9 +25,8 @@ class Arrivals:
 
     # MB/s, by sender and step.
     rates: tuple[tuple[float, ...], ...]
-    # The longest time without a message, and its end after the beginning, s.
+    # The longest time without a message, s.
     pause: float = 0.0
-    pause_end: float = 0.0
     # Counters of libpf, sums of all ranks.
     counters: Mapping[str, int] = ()
 
@@ -39,10 +38,10 @@ class Arrivals:
 def parse(output: str, seconds: float, step: float) -> Arrivals:
     """The output of mpi/flow or tcp_stream.py for a span of so many seconds."""
     columns: list[list[float]] = []
-    counters, pause, before = {}, (0.0, 0.0), 0.0
+    counters, pause, before = {}, 0.0, 0.0
     for line in output.splitlines():
         if _PAUSE.match(line):
-            pause = tuple(map(float, _PAUSE.match(line).groups()))
+            pause = float(_PAUSE.match(line).group(1))
         elif _COUNTER.match(line):
             name, value = _COUNTER.match(line).groups()
             counters[name] = int(value)
@@ -61,7 +60,7 @@ def parse(output: str, seconds: float, step: float) -> Arrivals:
         raise ValueError(f"a stream counted {before:.1f} s instead of {seconds:.1f}")
     if len({len(rates) for rates in columns}) != 1:
         raise ValueError("the lines of a stream have different numbers of senders")
-    return Arrivals(tuple(zip(*columns)), *pause, counters)
+    return Arrivals(tuple(zip(*columns)), pause, counters)
 
 
 def run_together(

@@ -4,8 +4,6 @@
 import csv
 import shutil
 import struct
-import sys
-import types
 
 import pytest
 
@@ -46,17 +44,6 @@ def test_table():
     runs = [Run("tcp", 0, arrivals, Port(10**8, 900, 100, 10**6), 90, 125.0)]
     line = incast.render(runs).splitlines()[-1].split()
     assert line == ["2", "tcp", "0.480", "0.900", "1000", "0.10000", "0.10000"]
-
-
-def test_simulation(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "pfbench.incast_simulated", None)
-    assert incast.main([]) == 2
-    assert "use --hosts" in capsys.readouterr().err
-    module = types.ModuleType("incast_simulated")
-    module.run = lambda options: 40 + int(options.senders)
-    monkeypatch.setitem(sys.modules, "pfbench.incast_simulated", module)
-    monkeypatch.setattr("pfbench.incast_simulated", module, raising=False)
-    assert incast.main(["--senders", "2"]) == 42
 
 
 @pytest.mark.parametrize(
