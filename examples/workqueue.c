@@ -112,7 +112,7 @@ int main(int argc, char **argv)
 		printf("Usage: workqueue WORKERS LIMIT\nCounts the primes below LIMIT.\n");
 		return argc != 2 || strcmp(argv[1], "--help");
 	}
-	setenv("PF_IDLE_POLLS", "1000", 0); /* there may be more processes than cores */
+	setenv("PF_IDLE_POLLS", "3000", 0); /* there may be more processes than cores */
 	/* Before pf_open: a child must not use its parent's context. */
 	for (living = 0; living < workers; living++) {
 		child = fork();

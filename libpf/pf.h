@@ -368,9 +368,10 @@ void pf_deregister(pf_context *context, pf_registration *registration);
  * supply writes length bytes to page, the contents of address, and returns PF_OK; it is
  * called for one page unless pf_pager_set_unit says otherwise.
  * If it cannot, it returns any PF_ERR_*, and a transfer ends with PF_ERR_FAULT. It
- * is called on the thread that met the fault while it is quick, on a resolver
- * thread once it was slow, and on the service thread for loads and stores of this
- * process, on several threads at the same time. It must not call libpf, nor touch the
+ * is called on a resolver thread until it is known to be quick, and after it was
+ * slow; else on the thread that handles the fault: the caller of pf_progress, or
+ * the service thread for a peer; and on the service thread for loads and stores
+ * of this process. So on several threads at the same time. It must not call libpf, nor touch the
  * memory of this or another pager of the context: on the service thread it
  * would wait for itself.
  *
@@ -508,8 +509,9 @@ enum pf_atomic_op { PF_ADD, PF_AND, PF_OR, PF_XOR, PF_SWAP, PF_COMPARE_SWAP };
  * added, combined or stored; PF_COMPARE_SWAP stores it if the integer equals
  * compare. It is atomic towards all processors of the peer's host. The value
  * before is in pf_completion.value; fetch 0: not wanted. The peer executes it in
- * its pf_progress, unless /dev/exanest does. Returns PF_OK, or an error as pf_put
- * does; never PF_DONE.
+ * its pf_progress; between hosts also on its service thread, but not in memory of
+ * a pager; or /dev/exanest does. Returns PF_OK, or an error as pf_put does; never
+ * PF_DONE.
  */
 int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, uint64_t remote,
 	      uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg);

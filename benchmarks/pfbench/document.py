@@ -145,10 +145,12 @@ _COLD_START = """
 ### Cold receive buffers between hosts
 
 Two hosts made on this machine. **cold**: the destination was never touched. Its pages are made present at
-once, so no block is dropped (NACK) or kept (backup): the figures only show what the page faults cost.
+once, so no block is dropped (NACK) or kept (backup): the figures only show what the page faults cost. To be
+met: not slower than the best peer."""
+_COLD_FILE = """
 **file**: the destination is a mapping of a file none of whose pages is in memory, so blocks wait for
 pages that are read. Then exanest requests the block again (NACK, the default), or, as **backup**, keeps it
-while there is room, as the paper's backup ring does. To be met: not slower than the best peer."""
+while there is room, as the paper's backup ring does."""
 _LOSS = """
 Recovery from random loss, which is not an experiment of the paper: MB/s with 1 % of the packets lost,
 the destination cold. Each packet crosses separately."""
@@ -581,13 +583,18 @@ def _most_unpaced(data: Data) -> list[str]:
 
 
 def _cold_start(data: Data) -> list[str]:
-    lines = [_COLD_START, *_state(data, "hosts")]
+    file = measures.FILE_BANDWIDTH
+    if data.results("hosts", file).sizes(file):
+        about = _COLD_START + _COLD_FILE
+    else:
+        about = f"{_COLD_START} Not measured: a destination in a file."
+    lines = [about, *_state(data, "hosts")]
     if not data.transports("hosts"):
         return [*lines, _ABSENT]
     warm, cold = (measures.COLD_BANDWIDTH[which] for which in (_WARM, _COLD))
     slower: list[str] = []
     rows = [["MB/s", *map(size_text, _HOSTS_SIZES)]]
-    for title, measure in (("warm", warm), ("cold", cold), ("file", measures.FILE_BANDWIDTH)):
+    for title, measure in (("warm", warm), ("cold", cold), ("file", file)):
         rows += _against_peers(data, title, measure, _HOSTS_SIZES, slower)
     for text, measure in (("waited", measures.FILE_WAITS), ("NACKs", measures.FILE_NACKS)):
         for way in (SUBJECT, _BACKUP):

@@ -29,7 +29,7 @@ static const struct column {
 	{ "", "pager", COUNT, PF_STAT_REMOTE_PAGER },
 	{ "", "permission", COUNT, PF_STAT_REMOTE_PERMISSION },
 	{ "", "retransmits", COUNT, PF_STAT_RETRANSMITS },
-	{ "bytes by path", "single", BYTES, PF_STAT_SINGLE_COPY_BYTES },
+	{ "bytes by route", "single", BYTES, PF_STAT_SINGLE_COPY_BYTES },
 	{ "", "shared", BYTES, PF_STAT_SHARED_BYTES },
 	{ "", "stream", BYTES, PF_STAT_STREAM_BYTES },
 	{ "", "device", BYTES, PF_STAT_DEVICE_BYTES, IF_ANY },
