@@ -6,24 +6,38 @@
 
 #define WORD sizeof(uint64_t)
 
+/* The thread sanitizer is told of a whole buffer: a call for each word would take most of the time of a test. */
+#ifdef __SANITIZE_THREAD__
+void __tsan_read_range(void *memory, long length);
+void __tsan_write_range(void *memory, long length);
+#define BY_RANGE __attribute__((no_sanitize_thread))
+#define READS(memory, length) __tsan_read_range((void *)(memory), (long)(length))
+#define WRITES(memory, length) __tsan_write_range(memory, (long)(length))
+#else
+#define BY_RANGE
+#define READS(memory, length)
+#define WRITES(memory, length)
+#endif
+
 /* The eight bytes of the pattern that position is in. */
-static uint64_t word_at(uint64_t seed, uint64_t position)
+BY_RANGE static uint64_t word_at(uint64_t seed, uint64_t position)
 {
 	return htole64(pattern_mix(seed + (position / WORD + 1) * 0x9e3779b97f4a7c15ull));
 }
 
-static uint8_t byte_at(uint64_t seed, uint64_t position)
+BY_RANGE static uint8_t byte_at(uint64_t seed, uint64_t position)
 {
 	uint64_t word = word_at(seed, position);
 
 	return ((uint8_t *)&word)[position % WORD];
 }
 
-void pattern_fill_from(void *memory, size_t length, uint64_t seed, uint64_t position)
+BY_RANGE void pattern_fill_from(void *memory, size_t length, uint64_t seed, uint64_t position)
 {
 	uint8_t *bytes = memory;
 	size_t at = 0;
 
+	WRITES(memory, length);
 	for (; at < length && (position + at) % WORD; at++)
 		bytes[at] = byte_at(seed, position + at);
 	for (; at + WORD <= length; at += WORD) {
@@ -35,11 +49,13 @@ void pattern_fill_from(void *memory, size_t length, uint64_t seed, uint64_t posi
 		bytes[at] = byte_at(seed, position + at);
 }
 
-size_t pattern_differs_from(const void *memory, size_t length, uint64_t seed, uint64_t position)
+BY_RANGE size_t pattern_differs_from(const void *memory, size_t length, uint64_t seed,
+				     uint64_t position)
 {
 	const uint8_t *bytes = memory;
 	size_t at = 0;
 
+	READS(memory, length);
 	for (; at < length && (position + at) % WORD && bytes[at] == byte_at(seed, position + at);
 	     at++)
 		;

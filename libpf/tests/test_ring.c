@@ -610,5 +610,9 @@ int main(void)
 		WITH(test_behind, fixed),
 	};
 
+#ifdef __SANITIZE_THREAD__
+	/* The only ones with threads. */
+	cmocka_set_test_filter("test_threads *");
+#endif
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
 }

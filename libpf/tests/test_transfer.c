@@ -103,6 +103,11 @@ static void test_sizes(void **state)
 	size_t i, j, length;
 
 	for (i = 0; i < ARRAY_SIZE(around); i++) {
+		/* Two options may have one value. */
+		for (j = 0; around[j] != around[i]; j++)
+			;
+		if (j < i)
+			continue;
 		for (length = around[i] - 1; length <= around[i] + 1 && length <= longest;
 		     length++) {
 			for (j = length == longest; j < ARRAY_SIZE(offsets); j++) {
