@@ -290,7 +290,7 @@ static int measure_test(const struct command *command, const struct perf_test *t
 	output_test(command->csv, test);
 	while ((size = perf_next_size(test, settings, size))) {
 		if (test->contents == CONTENTS_MESSAGE && size > pair->send_max) {
-			output_note(command->csv, "longer messages do not fit: man 3 pf_open, send_max");
+			output_note(command->csv, "longer messages: see send_max in pf_open(3)");
 			break;
 		}
 		if (perf_measure(test, settings, pair, size, &row))
