@@ -85,11 +85,11 @@ def run(options: argparse.Namespace) -> int:
     known = hosts.WAYS if options.hosts else WAYS
     chosen = cli.named("--ways", options.ways, known, setup.default(known))
     largest = options.max or (hosts.LARGEST if options.hosts else sys.maxsize)
-    tests = _tests(options)
-    alone = [test.name for test in tests if not test.mpi]
-    if SUBJECT not in {way.name for way in chosen} and len(alone) == len(tests):
-        raise cli.Unusable(f"{', '.join(alone)}: only for {SUBJECT}, which --ways leaves out")
     with swap.zram() if options.zram else contextlib.nullcontext():
+        tests = _tests(options)
+        alone = [test.name for test in tests if not test.mpi]
+        if SUBJECT not in {way.name for way in chosen} and len(alone) == len(tests):
+            raise cli.Unusable(f"{', '.join(alone)}: only for {SUBJECT}, which --ways leaves out")
         jobs = comparison.make_jobs(
             tests,
             None,

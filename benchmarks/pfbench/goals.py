@@ -89,7 +89,7 @@ class Goal:
         return _within(value, limit, self.measure.lower_is_better)
 
     def _ratio(self, results: Results, size: int) -> Optional[Ratio]:
-        """To the best peer. Beyond the spread, a worse one may be what the size misses the limit of."""
+        """To the best peer; where the spread counts, to one for which the limit is missed, if there is one."""
         best = results.ratio(self.measure, SUBJECT, self.peers, size)
         if not self.apart:
             return best

@@ -108,6 +108,7 @@ def test_a_cost_cannot_be_measured(made_up):
         "--ways pin,pin",
         "--tests nonsense",
         "--max 1 --tests minor",
+        "--ways pin --tests minor",
         "-r 0",
         "--hosts --ways vader",
         "--hosts --tests minor",

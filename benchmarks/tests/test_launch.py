@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import os
+import signal
 
 import pytest
 
-from pfbench import launch, transports
+from pfbench import cli, launch, transports
 from pfbench.transports import KNOWN
 
 
@@ -94,3 +95,22 @@ def test_custom_transport():
 def test_wrong_custom_transport(text):
     with pytest.raises(ValueError):
         transports.custom(text)
+
+
+@pytest.mark.parametrize(
+    "number, before, code",
+    [
+        (signal.SIGINT, signal.SIG_IGN, 130),  # as a shell starts what is in the background
+        (signal.SIGTERM, signal.SIG_DFL, 130),
+        (signal.SIGHUP, signal.SIG_DFL, 130),
+        (signal.SIGHUP, signal.SIG_IGN, 0),  # nohup
+    ],
+)
+def test_signals_interrupt(number, before, code):
+    all_before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(number, before)
+    try:
+        assert cli.guarded("command", lambda: os.kill(os.getpid(), number) or 0) == code
+    finally:
+        for each, handler in all_before.items():
+            signal.signal(each, handler)
