@@ -369,9 +369,9 @@ void pf_deregister(pf_context *context, pf_registration *registration);
  * called for one page unless pf_pager_set_unit says otherwise.
  * If it cannot, it returns any PF_ERR_*, and a transfer ends with PF_ERR_FAULT. It
  * is called on a resolver thread until it is known to be quick, and after it was
- * slow; else on the thread that handles the fault: the caller of pf_progress, or
- * the service thread for a peer; and on the service thread for loads and stores
- * of this process. So on several threads at the same time. It must not call libpf, nor touch the
+ * slow; else on the thread that handles the fault, the caller of pf_progress or the
+ * service thread; and on the service thread for loads and stores of this process.
+ * It may run on several threads at the same time. It must not call libpf, nor touch the
  * memory of this or another pager of the context: on the service thread it
  * would wait for itself.
  *

@@ -93,7 +93,7 @@ def add_repetitions(group, default: str) -> None:
 
 def add_results(group) -> None:
     group.add_argument(
-        "--build", type=Path, metavar="DIR", help="the build tree (default: build/)"
+        "--build", type=Path, metavar="DIR", help="the build tree, also of the component (default: build/)"
     )
     group.add_argument(
         "--out",
@@ -184,9 +184,9 @@ def named(
 
 def guarded(command: str, run: Callable[[], int]) -> int:
     """
-    Run a command and return its exit code. Errors become messages. SIGTERM, and SIGHUP unless nohup
-    has it ignored, interrupt the command as SIGINT does, also where a shell that starts it in the
-    background has SIGINT ignored: it removes its hosts, and shows what it has measured.
+    Run a command and return its exit code. Errors become messages. SIGINT, SIGTERM and SIGHUP interrupt
+    it: it removes its hosts, and shows what it has measured. A shell has SIGINT ignored by what it
+    starts in the background; that is undone. nohup has SIGHUP ignored; that stays.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:

@@ -29,6 +29,17 @@ HEADS = ("ranks", *store.SUMMARY_HEADS)
 
 
 @dataclass(frozen=True)
+class Loss:
+    """The fastest peer that is faster in every repetition, and the subject's time over its time."""
+
+    peer: str
+    ratio: float
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.2f} of {self.peer}"
+
+
+@dataclass(frozen=True)
 class Point:
     """An operation with one size, over each transport."""
 
@@ -39,29 +50,32 @@ class Point:
 
     @property
     def best(self) -> Optional[str]:
-        """
-        The fastest peer, by the median, of those that are faster in every repetition, if there are any:
-        a smaller median with a wider spread may be chance.
-        """
-        peers = [name for name in self.times if name != SUBJECT]
-        certain = [name for name in peers if self._is_slower_than(name)]
-        return min(certain or peers, key=lambda name: self.times[name].median, default=None)
+        """The fastest peer."""
+        return self._fastest(name for name in self.times if name != SUBJECT)
 
-    def _is_slower_than(self, peer: str) -> bool:
-        mine = self.times.get(SUBJECT)
-        return mine is not None and mine.minimum > self.times[peer].maximum
+    def _fastest(self, names: Iterable[str]) -> Optional[str]:
+        return min(names, key=lambda name: self.times[name].median, default=None)
 
     @property
     def ratio(self) -> Optional[float]:
-        """The subject's time over that of this peer."""
+        """The subject's time over that of the fastest peer."""
         if SUBJECT not in self.times or not self.best:
             return None
         return self.times[SUBJECT].median / self.times[self.best].median
 
     @property
-    def slower(self) -> bool:
-        """Beyond the spread: each repetition took longer than all of a peer."""
-        return self.best is not None and self._is_slower_than(self.best)
+    def slower(self) -> Optional[Loss]:
+        """
+        Beyond the spread, if each repetition took longer than all of a peer. It may not be the peer with
+        the smallest median, whose repetitions may be spread.
+        """
+        mine = self.times.get(SUBJECT)
+        peer = mine and self._fastest(
+            name
+            for name, time in self.times.items()
+            if name != SUBJECT and mine.minimum > time.maximum
+        )
+        return Loss(peer, mine.median / self.times[peer].median) if peer else None
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -120,7 +134,7 @@ def finding(points: Iterable[Point]) -> str:
         return "no peer was measured"
     mean = geometric_mean(point.ratio for point in compared)
     over = sum(point.ratio > 1 + SLOWER for point in compared)
-    beyond = sum(point.slower for point in compared)
+    beyond = sum(point.slower is not None for point in compared)
     worst = sorted(compared, key=lambda point: -point.ratio)[:_WORST]
     names = (
         f"{_sizes(point.operation, [point])} {point.ratio:.2f} of {point.best}" for point in worst
@@ -147,9 +161,9 @@ def slower(
                 for chosen, run in groupby(own, key=lambda point: told.get(point.size) == text)
                 if chosen
             ]
-            worst = max((point for run in runs for point in run), key=lambda point: point.ratio)
-            sizes = _sizes(operation, *runs)
-            lines.append((f"{sizes} (at most {worst.ratio:.2f} of {worst.best})", text))
+            losses = (point.slower for run in runs for point in run)
+            worst = max(losses, key=lambda loss: loss.ratio)
+            lines.append((f"{_sizes(operation, *runs)} (at most {worst})", text))
     return lines
 
 

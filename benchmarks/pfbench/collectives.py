@@ -86,7 +86,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if options.rules and (options.transports or options.publish):
         parse.error(f"--rules runs {SUBJECT} alone: give it without --transports and --publish")
     if options.rules and (options.depth == "quick" or (options.repetitions or 5) < 5):
-        parse.error("--rules: with fewer than 5 repetitions chance would choose: give no -r, no --quick")
+        parse.error("--rules needs 5 repetitions or more: leave out --quick, and give no smaller -r")
     options.command = cli.command("collectives", arguments)
     return cli.guarded("collectives", lambda: run(options))
 

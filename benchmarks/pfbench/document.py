@@ -799,10 +799,10 @@ def _cause_of_point(known: Sequence[causes.Cause], point: Collective) -> str:
 
 
 def _note_slower_collectives(data: Data, setting: Setting, points: Sequence[Collective]) -> None:
-    slower = [point for point in points if point.slower]
+    slower = [(point, loss) for point in points if (loss := point.slower)]
     if slower:
-        worst = max(slower, key=lambda point: point.ratio or 0)
-        text = f"{worst.operation} {size_text(worst.size)} {worst.ratio:.2f} of {worst.best}"
+        worst, loss = max(slower, key=lambda each: each[1].ratio)
+        text = f"{worst.operation} {size_text(worst.size)} {loss}"
         count = f"{len(slower)} of {len(points)} sizes"
         data.slower.append(f"Section 5, {setting}: {count}, at worst {text}")
 

@@ -76,7 +76,7 @@ def place(ranks: int, available: int) -> Placement:
 
 
 def environment(build: Optional[Path]) -> dict[str, str]:
-    """This process's environment, with the build tree's component: another tree's may be set there."""
+    """This process's environment, with the component of this build tree, also if it names another one."""
     env = dict(os.environ)
     script = build / "environment" if build else None
     if script and script.exists():

@@ -66,8 +66,9 @@ def choose(points: Sequence[Point]) -> list[Choice]:
     choices = [Choice(0, _FIXED)]
     for point in points:
         choice = Choice(point.size, _FIXED)
-        if point.slower and point.best and point.ratio:
-            choice = Choice(point.size, int(point.best.partition("-")[0]), 1 / point.ratio)
+        if point.slower:
+            algorithm = int(point.slower.peer.partition("-")[0])
+            choice = Choice(point.size, algorithm, 1 / point.slower.ratio)
         if point is points[0]:
             # A rule of size 0 has to be the first.
             choices = [replace(choice, size=0)]
@@ -92,9 +93,9 @@ def _lines(chosen: Mapping[str, Mapping[int, Sequence[Choice]]]) -> Iterator[str
         number, name = _OPERATIONS[program]
         yield f"{number} # {name}"
         own_choice = [Choice(0, _FIXED)]
-        rules = {1: own_choice, 3: own_choice, 2 * max(by_ranks): own_choice, **by_ranks}
-        yield f"{len(rules)} # numbers of ranks"
-        for ranks, choices in sorted(rules.items()):
+        by_number = {1: own_choice, 3: own_choice, 2 * max(by_ranks): own_choice, **by_ranks}
+        yield f"{len(by_number)} # numbers of ranks"
+        for ranks, choices in sorted(by_number.items()):
             scale = ranks if program in OF_ALL_BLOCKS else 1
             yield f"{ranks} # ranks"
             yield f"{len(choices)} # sizes"

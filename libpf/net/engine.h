@@ -59,7 +59,7 @@ struct engine {
 	bool rare;                     /* LOOK_BETWEEN_MOST or more passed between the last two */
 	bool away;                     /* GRACE_FIRST or more, since polled too */
 	uint64_t polled;               /* ns: when the last one that found something ended */
-	_Atomic uint64_t looked;       /* ns: when the last one began; if it is rare, ended */
+	_Atomic uint64_t looked;       /* ns: when the last one began, or ended if it was rare */
 	_Atomic uint64_t used; /* ns: when one that found something ended, or something was posted */
 	_Atomic uint64_t woke; /* ns: when progress slept last, 0: never */
 

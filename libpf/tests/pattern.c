@@ -6,7 +6,7 @@
 
 #define WORD sizeof(uint64_t)
 
-/* The thread sanitizer is told of a whole buffer: a call for each word would take most of the time of a test. */
+/* The thread sanitizer is told of whole buffers: a call for each word would take most of the time. */
 #ifdef __SANITIZE_THREAD__
 void __tsan_read_range(void *memory, long length);
 void __tsan_write_range(void *memory, long length);
