@@ -47,8 +47,8 @@ def test_command(made_up, monkeypatch, line):
         # They take their time: the test of each command has a short run.
         slow[command].parser().parse_args(arguments)
         return
-    # Repetitions take their time.
-    arguments += ["-r", "1"]
+    # Repetitions take their time: --rules takes no fewer than 5.
+    arguments += ["-r", "5" if "--rules" in line else "1"]
     if "--hosts" in line:
         made_up.hosts(monkeypatch)
         between_hosts = {"collectives": collectives, "compare": compare, "faults": faults}
