@@ -982,7 +982,7 @@ static void test_arguments(void **state)
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, ALONE), IN_MODE(test, STREAM), IN_MODE(test, THREADS)
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		IN_ALL(test_local),
@@ -1015,8 +1015,11 @@ int main(void)
 	};
 	const struct CMUnitTest net[] = { IN_MODE(test_none_lost, DEFAULT) };
 	pf_options options = pair_options();
-	int failed = pair_run_tests("pager", tests);
+	int failed;
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	failed = pair_run_tests("pager", tests);
 	if (pair_over_net(&options))
 		failed += cmocka_run_group_tests_name("pager, network", net, NULL, NULL);
 	else
