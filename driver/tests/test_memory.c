@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Every kind of memory, on either side: what can be reached arrives whole, what
- * cannot is an error that names the side and the first such address, and
+ * cannot is an error that names the side and such an address, and
  * nothing else happens.
  */
 #include "device.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pages that cannot be made accessible, on either side: the transfer ends with PF_ERR_FAULT and
- * names the side and the first such address, nothing outside the destination changes, and both
+ * names the side and such an address, nothing outside the destination changes, and both
  * processes go on.
  */
 #include "page.h"
