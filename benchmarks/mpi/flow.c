@@ -47,7 +47,7 @@ struct receiver {
 	unsigned long long wrong;  /* number of messages with wrong contents */
 	double first;              /* time at which the first message arrived, s */
 	double last;               /* ... and the last one */
-	double pause, pause_end;   /* longest time without a message in the span, and its end, s */
+	double pause;              /* longest time without a message in the span, s */
 };
 
 /* The counters of btl exanest that are printed, where it is loaded. */
@@ -177,10 +177,8 @@ static void note_pause(struct receiver *receiver, double now)
 	double start = receiver->last > span->begin ? receiver->last : span->begin;
 	double end = now < span->end ? now : span->end;
 
-	if (end - start > receiver->pause) {
+	if (end - start > receiver->pause)
 		receiver->pause = end - start;
-		receiver->pause_end = end - span->begin;
-	}
 	receiver->last = now;
 }
 
@@ -287,8 +285,7 @@ static int report(const struct receiver *receiver)
 			printf(" %llu", receiver->bytes[i * senders + sender]);
 		printf("\n");
 	}
-	printf("# pause %.6f s until %.6f s after BEGIN: the longest without a message\n",
-	       receiver->pause, receiver->pause_end);
+	printf("# pause %.6f s: the longest without a message\n", receiver->pause);
 	return 0;
 }
 

@@ -15,7 +15,7 @@ from . import launch
 WARM_UP = 4.0
 # Time for mpirun to end, s.
 _TIMEOUT = 30.0
-_PAUSE = re.compile(r"^# pause ([0-9.]+) s ")
+_PAUSE = re.compile(r"^# pause ([0-9.]+) s:")
 _COUNTER = re.compile(r"^# (\w+) (\d+)$")
 
 

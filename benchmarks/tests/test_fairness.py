@@ -158,7 +158,7 @@ def test_flow_of_several_senders(flow):
 
 def test_output_of_several_senders():
     output = "# Remark\n0.1 100000 200000\n0.2 300000 0\n"
-    output += "# pause 0.025000 s until 0.125000 s after BEGIN: the longest\n# net_lost 7\n"
+    output += "# pause 0.025000 s: the longest\n# net_lost 7\n"
     arrivals = streams.parse(output, 0.2, 0.1)
     assert arrivals.rates[0] == pytest.approx([1, 3])
     assert arrivals.rates[1] == pytest.approx([2, 0])

@@ -19,7 +19,7 @@ def outage(rates, pause=0.02):
     for index in range(STEPS):
         time = index * step
         made.append(rates[0] if time < 1.5 else rates[1] if time < 4.0 else rates[2])
-    arrivals = streams.Arrivals((tuple(made),), pause, 1.6)
+    arrivals = streams.Arrivals((tuple(made),), pause)
     return Outage("exanest", PLACES[0], 0, arrivals, 1.5, 3.5)
 
 
