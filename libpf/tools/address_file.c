@@ -36,7 +36,7 @@ static int write_all(int file, const char *text, size_t length)
 }
 
 /* Write two digits a byte and a newline. */
-static void encode(char *text, const uint8_t *address, size_t length)
+static void address_encode(char *text, const uint8_t *address, size_t length)
 {
 	static const char digits[] = "0123456789abcdef";
 	size_t i;
@@ -55,7 +55,7 @@ int address_file_create(const char *name, const void *address, size_t length)
 	char *temporary = NULL;
 	int file, status = -1;
 
-	encode(text + strlen(TITLE), address, length);
+	address_encode(text + strlen(TITLE), address, length);
 	if (asprintf(&temporary, "%s.XXXXXX", name) < 0) {
 		warn("%s", name);
 		return -1;
@@ -94,7 +94,7 @@ static int open_when_it_exists(const char *name)
 	return file;
 }
 
-static int decode(const char *text, uint8_t *address, size_t *length)
+static int address_decode(const char *text, uint8_t *address, size_t *length)
 {
 	size_t digits = strspn(text, "0123456789abcdef"), i;
 
@@ -174,7 +174,7 @@ int address_file_read(const char *name, void *address, size_t *length)
 	if (bytes < 0)
 		warn("%s", name);
 	else if (strncmp(text, TITLE, strlen(TITLE)) ||
-		 decode(text + strlen(TITLE), address, length))
+		 address_decode(text + strlen(TITLE), address, length))
 		warnx("%s: not an address file of pf_perf --listen", name);
 	else
 		status = 0;

@@ -66,7 +66,7 @@ void calibration_entry_name(const struct calibration_entry *entry, char *buffer,
 		 distance ? distance : "");
 }
 
-static int print(FILE *file, const struct calibration_entry *entries, unsigned count)
+static int calibration_print(FILE *file, const struct calibration_entry *entries, unsigned count)
 {
 	char machine[512], name[64];
 	unsigned i;
@@ -94,7 +94,7 @@ int calibration_write(const struct calibration_entry *entries, unsigned count)
 		return -1;
 	file = fdopen(descriptor, "w");
 	if (file) {
-		status = print(file, entries, count);
+		status = calibration_print(file, entries, count);
 		fclose(file);
 	} else {
 		close(descriptor);

@@ -25,7 +25,7 @@ static struct location processor_location(int processor)
 }
 
 /* List the processors that this process may use. Returns their number, or -1. */
-static int usable_processors(int list[PROCESSORS_MOST])
+static int distance_usable_processors(int list[PROCESSORS_MOST])
 {
 	cpu_set_t *set = CPU_ALLOC(PROCESSORS_MOST);
 	int count = 0, i;
@@ -67,7 +67,7 @@ static int find_pairs(const int *list, int count, struct location *locations,
 
 int cores_by_distance(struct cores pairs[DISTANCES])
 {
-	int list[PROCESSORS_MOST], count = usable_processors(list), status, i;
+	int list[PROCESSORS_MOST], count = distance_usable_processors(list), status, i;
 	struct location *locations;
 
 	for (i = 0; i < DISTANCES; i++)

@@ -8,7 +8,7 @@
 #include "row.h"
 
 /* Return the state of the calibration file, and what it means or what to do. */
-static const char *describe(const struct origins *origins, char *detail, size_t size)
+static const char *calibration_describe(const struct origins *origins, char *detail, size_t size)
 {
 	switch (origins->calibration) {
 	case PF_OK:
@@ -41,7 +41,7 @@ static const char *describe(const struct origins *origins, char *detail, size_t 
 void info_print_calibration(const struct info *info, bool json)
 {
 	char path[4096], machine[512], detail[256];
-	const char *state = describe(&info->origins, detail, sizeof(detail));
+	const char *state = calibration_describe(&info->origins, detail, sizeof(detail));
 
 	pf_calibration_path(path, sizeof(path));
 	pf_calibration_machine(machine, sizeof(machine));

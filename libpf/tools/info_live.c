@@ -14,7 +14,7 @@
 #define LENGTH ((size_t)4 << 20) /* bytes moved each way */
 
 /* Put and get the buffer, and verify the contents on the side where they arrive. */
-static int move(struct pair *pair, uint8_t *buffer, size_t length)
+static int live_move(struct pair *pair, uint8_t *buffer, size_t length)
 {
 	uint64_t remote, wrong;
 
@@ -37,7 +37,7 @@ static int move(struct pair *pair, uint8_t *buffer, size_t length)
 	return -1;
 }
 
-static int load(struct live *live, struct pair *pair)
+static int live_load(struct live *live, struct pair *pair)
 {
 	struct control path = { .kind = CONTROL_PATH };
 	struct control shared = { .kind = CONTROL_STATISTIC, .seed = PF_STAT_SHARED_BYTES };
@@ -63,14 +63,14 @@ int info_load_live(struct info *info)
 		return -1;
 	buffer = pair_buffer(LENGTH);
 	if (buffer) {
-		if (!move(&pair, buffer, LENGTH))
-			status = load(&info->live, &pair);
+		if (!live_move(&pair, buffer, LENGTH))
+			status = live_load(&info->live, &pair);
 		munmap(buffer, LENGTH);
 	}
 	return pair_close(&pair) ? -1 : status;
 }
 
-static void print_json(const struct live *live)
+static void live_print_json(const struct live *live)
 {
 	json_string("path", live->path);
 	json_string("path_back", live->partner_path);
@@ -80,7 +80,7 @@ static void print_json(const struct live *live)
 	json_number("stream_bytes", live->stream_bytes);
 }
 
-static void print_text(const struct live *live)
+static void live_print_text(const struct live *live)
 {
 	printf("  %-18s %s\n", "path", live->path);
 	printf("  %-18s %s\n", "path back", live->partner_path);
@@ -94,7 +94,7 @@ void info_print_live(const struct info *info, bool json)
 {
 	row_print(json, "cores", "%s", info->cores.text);
 	if (json)
-		print_json(&info->live);
+		live_print_json(&info->live);
 	else
-		print_text(&info->live);
+		live_print_text(&info->live);
 }

@@ -47,7 +47,7 @@ static void print_json_common(const char *name, const char *origin, int level, c
 	json_string("help", help);
 }
 
-static void print_json(const struct origins *origins)
+static void options_print_json(const struct origins *origins)
 {
 	const pf_option_info *option;
 	const pf_text_info *text;
@@ -104,7 +104,7 @@ static void describe_range(const pf_option_info *option, char *text, size_t size
 		 maximum);
 }
 
-static void print_text(const struct origins *origins, bool details)
+static void options_print_text(const struct origins *origins, bool details)
 {
 	const pf_option_info *option;
 	const pf_text_info *text;
@@ -134,7 +134,7 @@ static void print_text(const struct origins *origins, bool details)
 void info_print_options(const struct info *info, bool json)
 {
 	if (json)
-		print_json(&info->origins);
+		options_print_json(&info->origins);
 	else
-		print_text(&info->origins, info->details);
+		options_print_text(&info->origins, info->details);
 }

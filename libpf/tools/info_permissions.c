@@ -11,7 +11,7 @@
 #define CAP_SYS_PTRACE_BIT 19 /* linux/capability.h */
 
 /* Copy what follows key in the first line that begins with it; "" if there is none. */
-static void read_line(const char *path, const char *key, char *value, size_t size)
+static void permissions_read_line(const char *path, const char *key, char *value, size_t size)
 {
 	FILE *file = fopen(path, "re");
 	char line[256];
@@ -31,7 +31,7 @@ static bool has_ptrace_capability(void)
 {
 	char text[64];
 
-	read_line("/proc/self/status", "CapEff:", text, sizeof(text));
+	permissions_read_line("/proc/self/status", "CapEff:", text, sizeof(text));
 	return strtoull(text, NULL, 16) >> CAP_SYS_PTRACE_BIT & 1;
 }
 
@@ -40,7 +40,7 @@ static void print_yama(bool json)
 	char text[32];
 	long scope;
 
-	read_line("/proc/sys/kernel/yama/ptrace_scope", "", text, sizeof(text));
+	permissions_read_line("/proc/sys/kernel/yama/ptrace_scope", "", text, sizeof(text));
 	scope = strtol(text, NULL, 10);
 	if (!text[0])
 		row_print(json, "Yama", "not in this kernel: no restriction");
@@ -65,7 +65,7 @@ static void print_seccomp(const struct info *info, bool json)
 {
 	char mode[32];
 
-	read_line("/proc/self/status", "Seccomp:", mode, sizeof(mode));
+	permissions_read_line("/proc/self/status", "Seccomp:", mode, sizeof(mode));
 	if (!strcmp(mode, "0") || !mode[0])
 		row_print(json, "seccomp", "no filter");
 	else if (info_is_available(info, "single copy"))
@@ -82,7 +82,7 @@ static void print_user_namespace(bool json)
 	unsigned long inside, outside, count;
 
 	/* Only the initial namespace maps all user ids to themselves. */
-	read_line("/proc/self/uid_map", "", map, sizeof(map));
+	permissions_read_line("/proc/self/uid_map", "", map, sizeof(map));
 	inside = strtoul(map, &end, 10);
 	outside = strtoul(end, &end, 10);
 	count = strtoul(end, &end, 10);

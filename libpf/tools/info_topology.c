@@ -6,7 +6,7 @@
 #include "row.h"
 #include "size.h"
 
-static void print_json(const struct topology *topology)
+static void topology_print_json(const struct topology *topology)
 {
 	int i;
 
@@ -26,7 +26,7 @@ static void print_json(const struct topology *topology)
 	json_end(']');
 }
 
-static void print_text(const struct topology *topology)
+static void topology_print_text(const struct topology *topology)
 {
 	char size[32];
 	int i;
@@ -96,9 +96,9 @@ static void print_distances(const struct info *info, bool json)
 void info_print_topology(const struct info *info, bool json)
 {
 	if (json)
-		print_json(&info->topology);
+		topology_print_json(&info->topology);
 	else
-		print_text(&info->topology);
+		topology_print_text(&info->topology);
 	row_print(json, json ? "nearest_cores" : "nearest cores", "%s", info->cores.text);
 	print_location(json);
 	print_distances(info, json);

@@ -16,7 +16,7 @@ static void print_bound(const char *key, const struct counters *counters, unsign
 		json_number(key, bound);
 }
 
-static void print_counters(const struct counters *counters)
+static void json_counters(const struct counters *counters)
 {
 	const pf_stat_info *table = pf_stat_table();
 	unsigned i;
@@ -37,7 +37,7 @@ static void print_counters(const struct counters *counters)
 	json_end('}');
 }
 
-static void print_process(const struct process *process)
+static void json_process(const struct process *process)
 {
 	uint64_t now = clock_nanoseconds(CLOCK_BOOTTIME);
 
@@ -50,7 +50,7 @@ static void print_process(const struct process *process)
 	json_string("command", process->command);
 	json_real("age_seconds",
 		  now > process->started ? (double)(now - process->started) * 1e-9 : 0);
-	print_counters(&process->counters);
+	json_counters(&process->counters);
 	json_end('}');
 }
 
@@ -72,10 +72,10 @@ void job_print_json(const struct processes *processes, double seconds)
 			json_null("name");
 		json_start("processes", '[');
 		for (i = 0; i < job.count; i++)
-			print_process(&job.processes[i]);
+			json_process(&job.processes[i]);
 		json_end(']');
 		json_start("sum", '{');
-		print_counters(&job.sum);
+		json_counters(&job.sum);
 		json_end('}');
 		json_end('}');
 	}

@@ -61,7 +61,7 @@ static bool is_shown(const struct column *column, const struct counters *sum)
 	       sum->stat[column->shown == IF_ANY ? column->value : PF_STAT_NET_SENT];
 }
 
-static int width(const struct column *column)
+static int column_width(const struct column *column)
 {
 	int length = (int)strlen(column->name) + 1;
 
@@ -69,7 +69,7 @@ static int width(const struct column *column)
 }
 
 /* Format a small number exactly, a larger one with three significant digits. */
-static void format(char *text, size_t size, uint64_t number, enum unit unit)
+static void number_format(char *text, size_t size, uint64_t number, enum unit unit)
 {
 	static const char *const suffixes[][6] = {
 		[COUNT] = { "", "K", "M", "G", "T", "P" },
@@ -97,10 +97,10 @@ static void print_value(const struct column *column, const struct counters *coun
 	char text[32];
 
 	if (column->unit != TIME || (value && value != UINT64_MAX))
-		format(text, sizeof(text), value, column->unit);
+		number_format(text, sizeof(text), value, column->unit);
 	else
 		snprintf(text, sizeof(text), "%s", value ? "more" : "-");
-	printf("%*s", width(column), text);
+	printf("%*s", column_width(column), text);
 }
 
 static void print_head(const struct counters *sum)
@@ -117,17 +117,17 @@ static void print_head(const struct counters *sum)
 			printf("%*s%s", column - printed + 2, "", columns[i].group);
 			printed = column + 2 + (int)strlen(columns[i].group);
 		}
-		column += width(&columns[i]);
+		column += column_width(&columns[i]);
 	}
 	printf("\n%6s%9s", "rank", "pid");
 	for (i = 0; i < COLUMNS; i++) {
 		if (is_shown(&columns[i], sum))
-			printf("%*s", width(&columns[i]), columns[i].name);
+			printf("%*s", column_width(&columns[i]), columns[i].name);
 	}
 	printf("  command\n");
 }
 
-static void print_counters(const struct counters *counters, const struct counters *sum)
+static void text_counters(const struct counters *counters, const struct counters *sum)
 {
 	size_t i;
 
@@ -137,14 +137,14 @@ static void print_counters(const struct counters *counters, const struct counter
 	}
 }
 
-static void print_process(const struct process *process, const struct counters *sum)
+static void text_process(const struct process *process, const struct counters *sum)
 {
 	char rank[16] = "-";
 
 	if (process->rank >= 0)
 		snprintf(rank, sizeof(rank), "%d", process->rank);
 	printf("%6s%9d", rank, (int)process->pid);
-	print_counters(&process->counters, sum);
+	text_counters(&process->counters, sum);
 	printf("  %s\n", process->command);
 }
 
@@ -173,12 +173,12 @@ void job_print_text(const struct processes *processes, double seconds)
 		print_title(&job, seconds);
 		print_head(&job.sum);
 		for (i = 0; i < job.count; i++)
-			print_process(&job.processes[i], &job.sum);
+			text_process(&job.processes[i], &job.sum);
 		/* Processes outside of jobs are unrelated. */
 		if (!job.name[0] || job.count == 1)
 			continue;
 		printf("%15s", "sum");
-		print_counters(&job.sum, &job.sum);
+		text_counters(&job.sum, &job.sum);
 		putchar('\n');
 	}
 }

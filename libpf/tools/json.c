@@ -9,7 +9,7 @@
 /* The next member is the first of its object or array. */
 static bool first = true;
 
-static void text(const char *string)
+static void json_text(const char *string)
 {
 	const unsigned char *at;
 
@@ -25,20 +25,20 @@ static void text(const char *string)
 	putchar('"');
 }
 
-static void member(const char *key)
+static void json_key(const char *key)
 {
 	if (!first)
 		putchar(',');
 	first = false;
 	if (!key)
 		return;
-	text(key);
+	json_text(key);
 	putchar(':');
 }
 
 void json_start(const char *key, char bracket)
 {
-	member(key);
+	json_key(key);
 	putchar(bracket);
 	first = true;
 }
@@ -57,31 +57,31 @@ void json_finish(void)
 
 void json_string(const char *key, const char *value)
 {
-	member(key);
-	text(value);
+	json_key(key);
+	json_text(value);
 }
 
 void json_number(const char *key, uint64_t value)
 {
-	member(key);
+	json_key(key);
 	printf("%" PRIu64, value);
 }
 
 void json_real(const char *key, double value)
 {
-	member(key);
+	json_key(key);
 	printf("%.6f", value);
 }
 
 void json_boolean(const char *key, bool value)
 {
-	member(key);
+	json_key(key);
 	fputs(value ? "true" : "false", stdout);
 }
 
 void json_null(const char *key)
 {
-	member(key);
+	json_key(key);
 	fputs("null", stdout);
 }
 

@@ -15,7 +15,7 @@
 #define REPLY_TIMEOUT 30.0 /* seconds */
 
 /* Report the first failure only: the others follow from it. */
-static int fail(struct pair *pair, const char *what, const char *why)
+static int pair_fail(struct pair *pair, const char *what, const char *why)
 {
 	if (!pair->failed)
 		warnx("%s: %s", what, why);
@@ -25,7 +25,8 @@ static int fail(struct pair *pair, const char *what, const char *why)
 
 static int fail_status(struct pair *pair, const char *what, int status)
 {
-	return fail(pair, what, status == PF_ERR_SYSTEM ? strerror(errno) : pf_strerror(status));
+	return pair_fail(pair, what,
+			 status == PF_ERR_SYSTEM ? strerror(errno) : pf_strerror(status));
 }
 
 static void receive_control(struct pair *pair, const void *data, size_t length)
@@ -46,8 +47,8 @@ static void receive_control(struct pair *pair, const void *data, size_t length)
 	pair->replies++;
 }
 
-static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
-		    void *arg)
+static void pair_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+			 void *arg)
 {
 	struct pair *pair = arg;
 
@@ -70,14 +71,15 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 	}
 }
 
-static void lose_peer(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+static void pair_peer_lost(pf_context *context, pf_peer *peer, int status, const char *text,
+			   void *arg)
 {
 	struct pair *pair = arg;
 
 	(void)context;
 	(void)status;
 	if (peer == pair->peer)
-		fail(pair, "connection to the partner", text);
+		pair_fail(pair, "connection to the partner", text);
 }
 
 int pair_wait(struct pair *pair, const uint64_t *counter, uint64_t value)
@@ -94,7 +96,7 @@ int pair_wait(struct pair *pair, const uint64_t *counter, uint64_t value)
 			deadline = sample_seconds() + REPLY_TIMEOUT;
 		} else if (sample_seconds() > deadline) {
 			snprintf(limit, sizeof(limit), "no reply for %.0f seconds", REPLY_TIMEOUT);
-			fail(pair, "the partner", limit);
+			pair_fail(pair, "the partner", limit);
 		}
 	}
 	return pair->failed ? -1 : 0;
@@ -150,7 +152,7 @@ int pair_ask(struct pair *pair, struct control *control)
 		return -1;
 	*control = pair->reply;
 	if (control->magic != PROTOCOL_MAGIC || control->kind != kind)
-		return fail(pair, "the partner", "it is another version of this program");
+		return pair_fail(pair, "the partner", "it is another version of this program");
 	if (control->status != PF_OK)
 		return fail_status(pair, "request to the partner", control->status);
 	return 0;
@@ -220,8 +222,8 @@ int pair_open(struct pair *pair, const pf_options *options)
 		pair->context = NULL;
 		return fail_status(pair, "pf_open", status);
 	}
-	pf_set_receive(pair->context, receive, pair);
-	pf_set_error(pair->context, lose_peer, pair);
+	pf_set_receive(pair->context, pair_receive, pair);
+	pf_set_error(pair->context, pair_peer_lost, pair);
 	pf_set_warning(pair->context, warning_print, NULL);
 	pf_query(pair->context, &attributes, sizeof(attributes));
 	pair->send_max = attributes.send_max;
@@ -235,7 +237,7 @@ int pair_greet(struct pair *pair, const void *address, size_t length)
 	int status = pf_reachable(pair->context, address, length, &why);
 
 	if (status != PF_OK)
-		return fail(pair, "the partner cannot be reached", why);
+		return pair_fail(pair, "the partner cannot be reached", why);
 	status = pf_peer_open(pair->context, address, length, pair, &pair->peer);
 	if (status != PF_OK)
 		return fail_status(pair, "pf_peer_open", status);

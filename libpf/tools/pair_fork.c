@@ -10,7 +10,7 @@
 #include "partner.h"
 
 /* Send this context's address to the parent, then serve it. */
-static int serve(pf_context *context, int socket)
+static int partner_serve_parent(pf_context *context, int socket)
 {
 	struct partner *partner = partner_create(context);
 	unsigned char address[PF_ADDRESS_MAX];
@@ -44,7 +44,7 @@ static int run_child(const pf_options *options, int core, int socket, pid_t pare
 		return -1;
 	status = pf_open(options, &context);
 	if (status == PF_OK)
-		return serve(context, socket);
+		return partner_serve_parent(context, socket);
 	warnx("pf_open in the partner: %s", pf_strerror(status));
 	return -1;
 }

@@ -29,25 +29,25 @@ struct partner {
 	int status; /* why it is done */
 };
 
-static void finish(struct partner *partner, int status)
+static void partner_finish(struct partner *partner, int status)
 {
 	partner->status = status;
 	partner->done = true;
 }
 
-static void reply(struct partner *partner, uint8_t tag, const void *data, size_t length)
+static void partner_reply(struct partner *partner, uint8_t tag, const void *data, size_t length)
 {
 	int status = reply_send(&partner->replies, partner->caller, tag, data, length);
 
 	if (status != PF_OK)
-		finish(partner, status);
+		partner_finish(partner, status);
 }
 
 static void send_notice(struct partner *partner)
 {
 	uint64_t nothing = 0;
 
-	reply(partner, TAG_NOTICE, &nothing, sizeof(nothing));
+	partner_reply(partner, TAG_NOTICE, &nothing, sizeof(nothing));
 }
 
 static bool slots_fit(const struct control *control, uint64_t size)
@@ -72,7 +72,7 @@ static int grow_buffer(struct partner *partner, uint64_t size)
 	return PF_OK;
 }
 
-static void prepare(struct partner *partner, struct control *control)
+static void partner_prepare(struct partner *partner, struct control *control)
 {
 	uint64_t slot;
 
@@ -90,7 +90,7 @@ static void prepare(struct partner *partner, struct control *control)
 	partner->wrong = 0;
 }
 
-static void check(struct partner *partner, struct control *control)
+static void partner_check(struct partner *partner, struct control *control)
 {
 	uint64_t slot;
 
@@ -127,10 +127,10 @@ static void run_control(struct partner *partner, const void *data, size_t length
 		control.length = send_max(partner);
 		break;
 	case CONTROL_PREPARE:
-		prepare(partner, &control);
+		partner_prepare(partner, &control);
 		break;
 	case CONTROL_CHECK:
-		check(partner, &control);
+		partner_check(partner, &control);
 		break;
 	case CONTROL_PATH:
 		snprintf(control.text, sizeof(control.text), "%s", pf_peer_path(partner->caller));
@@ -147,24 +147,24 @@ static void run_control(struct partner *partner, const void *data, size_t length
 	default:
 		control.status = PF_ERR_ARGUMENT;
 	}
-	reply(partner, TAG_CONTROL, &control, sizeof(control));
+	partner_reply(partner, TAG_CONTROL, &control, sizeof(control));
 }
 
-static void verify(struct partner *partner, const void *data, size_t length)
+static void partner_verify(struct partner *partner, const void *data, size_t length)
 {
 	if (partner->verify &&
 	    (length > partner->buffer_size || memcmp(data, partner->buffer, length) != 0))
 		partner->wrong++;
 }
 
-static void store(struct partner *partner, const void *data, size_t length)
+static void partner_store(struct partner *partner, const void *data, size_t length)
 {
 	if (length <= partner->buffer_size)
 		memcpy(partner->buffer, data, length);
 }
 
 /* Reply with a notice, or say which function failed. */
-static void report(struct partner *partner, int status, const char *function)
+static void partner_report(struct partner *partner, int status, const char *function)
 {
 	struct control failed = { .magic = PROTOCOL_MAGIC,
 				  .kind = CONTROL_FAILED,
@@ -175,16 +175,16 @@ static void report(struct partner *partner, int status, const char *function)
 		return;
 	}
 	snprintf(failed.text, sizeof(failed.text), "%s", function);
-	reply(partner, TAG_CONTROL, &failed, sizeof(failed));
+	partner_reply(partner, TAG_CONTROL, &failed, sizeof(failed));
 }
 
-static void fetched(pf_context *context, const pf_completion *completion)
+static void partner_fetch_complete(pf_context *context, const pf_completion *completion)
 {
 	(void)context;
-	report(completion->arg, completion->status, "pf_get");
+	partner_report(completion->arg, completion->status, "pf_get");
 }
 
-static void fetch(struct partner *partner, const void *data, size_t length)
+static void partner_fetch(struct partner *partner, const void *data, size_t length)
 {
 	struct fetch fetch = { 0 };
 	int status = PF_ERR_ARGUMENT;
@@ -193,9 +193,9 @@ static void fetch(struct partner *partner, const void *data, size_t length)
 		memcpy(&fetch, data, sizeof(fetch));
 	if (fetch.length && fetch.length <= partner->buffer_size)
 		status = pf_get(partner->caller, partner->buffer, fetch.address, fetch.length,
-				fetched, partner);
+				partner_fetch_complete, partner);
 	if (status != PF_OK)
-		report(partner, status == PF_DONE ? PF_OK : status, "pf_get");
+		partner_report(partner, status == PF_DONE ? PF_OK : status, "pf_get");
 }
 
 /* Copy a range from a message. False unless it lies in the buffer. */
@@ -211,14 +211,14 @@ static bool read_range(const struct partner *partner, const void *data, size_t l
 	       range->address - start <= size - range->length;
 }
 
-static void register_range(struct partner *partner, const void *data, size_t length)
+static void partner_register_range(struct partner *partner, const void *data, size_t length)
 {
 	struct range range;
 	int status = PF_ERR_ARGUMENT;
 
 	if (read_range(partner, data, length, &range))
 		status = ranges_register(&partner->ranges, partner->context, &range);
-	report(partner, status, "pf_register");
+	partner_report(partner, status, "pf_register");
 }
 
 static void deregister_range(struct partner *partner, const void *data, size_t length)
@@ -229,8 +229,8 @@ static void deregister_range(struct partner *partner, const void *data, size_t l
 		ranges_deregister(&partner->ranges, partner->context, &range);
 }
 
-static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
-		    void *arg)
+static void partner_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+			    size_t length, void *arg)
 {
 	struct partner *partner = arg;
 
@@ -244,22 +244,22 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 		run_control(partner, data, length);
 		break;
 	case TAG_ECHO:
-		verify(partner, data, length);
-		reply(partner, TAG_ECHO, data, length);
+		partner_verify(partner, data, length);
+		partner_reply(partner, TAG_ECHO, data, length);
 		break;
 	case TAG_DISCARD:
 	case TAG_DISCARD_LAST:
-		verify(partner, data, length);
+		partner_verify(partner, data, length);
 		break;
 	case TAG_STORE:
 	case TAG_STORE_LAST:
-		store(partner, data, length);
+		partner_store(partner, data, length);
 		break;
 	case TAG_FETCH:
-		fetch(partner, data, length);
+		partner_fetch(partner, data, length);
 		break;
 	case TAG_REGISTER:
-		register_range(partner, data, length);
+		partner_register_range(partner, data, length);
 		break;
 	case TAG_DEREGISTER:
 		deregister_range(partner, data, length);
@@ -269,14 +269,15 @@ static void receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 		send_notice(partner);
 }
 
-static void lose_peer(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+static void partner_peer_lost(pf_context *context, pf_peer *peer, int status, const char *text,
+			      void *arg)
 {
 	struct partner *partner = arg;
 
 	(void)context;
 	(void)text;
 	if (peer == partner->caller && !partner->done)
-		finish(partner, status);
+		partner_finish(partner, status);
 }
 
 struct partner *partner_create(pf_context *context)
@@ -287,8 +288,8 @@ struct partner *partner_create(pf_context *context)
 		return NULL;
 	partner->context = context;
 	STAILQ_INIT(&partner->replies);
-	pf_set_receive(context, receive, partner);
-	pf_set_error(context, lose_peer, partner);
+	pf_set_receive(context, partner_receive, partner);
+	pf_set_error(context, partner_peer_lost, partner);
 	pf_set_warning(context, warning_print, NULL);
 	return partner;
 }
@@ -309,7 +310,7 @@ int partner_serve(struct partner *partner, const volatile sig_atomic_t *stop)
 			continue;
 		status = reply_flush(&partner->replies, partner->caller);
 		if (status != PF_OK)
-			finish(partner, status);
+			partner_finish(partner, status);
 	}
 	if (partner->status == PF_OK)
 		return 0;

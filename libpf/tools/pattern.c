@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static uint64_t word(uint64_t seed, uint64_t index)
+static uint64_t pattern_word(uint64_t seed, uint64_t index)
 {
 	return pattern_random((seed << 32) + index * PATTERN_STEP);
 }
@@ -14,7 +14,7 @@ void pattern_fill(void *buffer, size_t length, uint64_t seed)
 	size_t at;
 
 	for (at = 0; at < length; at += sizeof(uint64_t)) {
-		uint64_t value = word(seed, at);
+		uint64_t value = pattern_word(seed, at);
 		size_t left = length - at;
 
 		memcpy(to + at, &value, left < sizeof(value) ? left : sizeof(value));
@@ -27,7 +27,7 @@ bool pattern_matches(const void *buffer, size_t length, uint64_t seed)
 	size_t at;
 
 	for (at = 0; at < length; at += sizeof(uint64_t)) {
-		uint64_t value = word(seed, at);
+		uint64_t value = pattern_word(seed, at);
 		size_t left = length - at;
 
 		if (memcmp(from + at, &value, left < sizeof(value) ? left : sizeof(value)))

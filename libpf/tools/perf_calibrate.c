@@ -57,7 +57,7 @@ static void show_comparison(const struct comparison *comparison)
 	}
 }
 
-static int compare(struct calibration *calibration, struct comparison *comparison)
+static int calibration_compare(struct calibration *calibration, struct comparison *comparison)
 {
 	if (compare_methods(comparison, calibration->cores, show_progress))
 		return -1;
@@ -65,7 +65,7 @@ static int compare(struct calibration *calibration, struct comparison *compariso
 	return 0;
 }
 
-static const pf_option_info *option(const char *name)
+static const pf_option_info *option_named(const char *name)
 {
 	const pf_option_info *info = pf_option_table();
 
@@ -78,10 +78,10 @@ static const pf_option_info *option(const char *name)
  * Give the option this value, also in the comparisons that follow, unless the machine was busy or
  * its processors moved.
  */
-static int decide(struct calibration *calibration, const struct comparison *comparison,
-		  uint64_t value)
+static int calibration_decide(struct calibration *calibration, const struct comparison *comparison,
+			      uint64_t value)
 {
-	const pf_option_info *info = option(comparison->name);
+	const pf_option_info *info = option_named(comparison->name);
 	uint64_t before = *option_field(&calibration->defaults, info);
 	struct calibration_entry entry = { info, calibration->distance, value };
 	char name[64];
@@ -146,7 +146,7 @@ static double group_time(const struct comparison *comparison, unsigned group, un
  * Return the number of sizes for which the even methods are used, so that the product of all times
  * is least. Return by_default, the number in force, if no size gains enough.
  */
-static unsigned split(const struct comparison *comparison, unsigned by_default)
+static unsigned comparison_split(const struct comparison *comparison, unsigned by_default)
 {
 	unsigned best = by_default, at, size;
 	double least = INFINITY;
@@ -179,25 +179,25 @@ static int calibrate_share_min(struct calibration *calibration)
 	unsigned place, best;
 	size_t size;
 
-	alone.share_min = option("share_min")->maximum;
-	both.share_min = option("share_min")->minimum;
+	alone.share_min = option_named("share_min")->maximum;
+	both.share_min = option_named("share_min")->minimum;
 	add_method(&comparison, "one end", OPERATION_GET, 1, &alone);
 	add_method(&comparison, "both ends", OPERATION_GET, 1, &both);
 	for (size = 8 << 10; size <= 1 << 20; size *= 2)
 		add_size(&comparison, size);
-	if (compare(calibration, &comparison))
+	if (calibration_compare(calibration, &comparison))
 		return -1;
 	for (place = 0; place < comparison.size_count; place++) {
 		if (comparison.sizes[place] >= by_default)
 			break;
 	}
-	best = split(&comparison, place);
+	best = comparison_split(&comparison, place);
 	if (best == place)
-		return decide(calibration, &comparison, by_default);
-	return decide(calibration, &comparison,
-		      best < comparison.size_count ?
-			      comparison.sizes[best] :
-			      2 * comparison.sizes[comparison.size_count - 1]);
+		return calibration_decide(calibration, &comparison, by_default);
+	return calibration_decide(calibration, &comparison,
+				  best < comparison.size_count ?
+					  comparison.sizes[best] :
+					  2 * comparison.sizes[comparison.size_count - 1]);
 }
 
 /* Measure single messages and windows: the best limit for one of them slows the other. */
@@ -219,24 +219,24 @@ static int calibrate_eager_limit(struct calibration *calibration)
 		add_size(&comparison, size / 2 * 3);
 	}
 	add_size(&comparison, size);
-	if (compare(calibration, &comparison))
+	if (calibration_compare(calibration, &comparison))
 		return -1;
 	for (place = 0; place < comparison.size_count; place++) {
 		if (comparison.sizes[place] > by_default)
 			break;
 	}
-	best = split(&comparison, place);
+	best = comparison_split(&comparison, place);
 	if (best == place)
-		return decide(calibration, &comparison, by_default);
-	return decide(calibration, &comparison,
-		      best ? comparison.sizes[best - 1] : comparison.sizes[0] / 2);
+		return calibration_decide(calibration, &comparison, by_default);
+	return calibration_decide(calibration, &comparison,
+				  best ? comparison.sizes[best - 1] : comparison.sizes[0] / 2);
 }
 
 /*
  * The methods differ in one option and are ordered by it. Return the one with the least time over
  * all sizes: the default if it is good enough, else the first that is.
  */
-static unsigned choose(const struct comparison *comparison, unsigned by_default)
+static unsigned comparison_choose(const struct comparison *comparison, unsigned by_default)
 {
 	double cost[COMPARE_METHODS] = { 0 }, least = INFINITY, enough;
 	unsigned method, size;
@@ -263,7 +263,7 @@ static int calibrate_candidates(struct calibration *calibration, struct comparis
 				enum operation operation, unsigned window, uint64_t min,
 				uint64_t max)
 {
-	const pf_option_info *info = option(comparison->name);
+	const pf_option_info *info = option_named(comparison->name);
 	uint64_t value, values[COMPARE_METHODS] = { 0 };
 	unsigned by_default = COMPARE_METHODS;
 	char name[24];
@@ -282,9 +282,10 @@ static int calibrate_candidates(struct calibration *calibration, struct comparis
 		warnx("the default of %s is not among the candidates", info->name);
 		return -1;
 	}
-	if (compare(calibration, comparison))
+	if (calibration_compare(calibration, comparison))
 		return -1;
-	return decide(calibration, comparison, values[choose(comparison, by_default)]);
+	return calibration_decide(calibration, comparison,
+				  values[comparison_choose(comparison, by_default)]);
 }
 
 static int calibrate_ring_size(struct calibration *calibration)
@@ -346,7 +347,7 @@ static int measure_distances(struct calibration *calibration)
 	return 0;
 }
 
-static int measure(struct calibration *calibration, bool distances)
+static int calibration_measure(struct calibration *calibration, bool distances)
 {
 	const char *path;
 	bool works;
@@ -396,7 +397,7 @@ int calibrate(const struct cores *cores, bool distances, bool show, bool force)
 	calibration.options.calibrate = 0;
 	cache_line_describe(cores, line, sizeof(line));
 	printf("Calibration on cores %s; cache line: %s\n", cores->text, line);
-	if (measure(&calibration, distances))
+	if (calibration_measure(&calibration, distances))
 		return -1;
 	warn_of_environment(&calibration);
 	if (!calibration.count) {

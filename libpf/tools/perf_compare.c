@@ -25,7 +25,7 @@
 #define OPERATION_SECONDS_MIN 1e-9
 #define OPERATION_SECONDS_MAX 1.0
 
-static int get(struct bench *bench)
+static int operation_get(struct bench *bench)
 {
 	struct pair *pair = bench->pair;
 	unsigned i;
@@ -41,7 +41,7 @@ static int get(struct bench *bench)
 }
 
 /* Send a window of messages; the receiver replies to the last. */
-static int send_messages(struct bench *bench)
+static int operation_send(struct bench *bench)
 {
 	uint64_t arrived = bench->pair->arrived;
 	unsigned i;
@@ -72,11 +72,11 @@ static int run_operation(struct bench *bench, enum operation operation)
 {
 	switch (operation) {
 	case OPERATION_STORE:
-		return send_messages(bench);
+		return operation_send(bench);
 	case OPERATION_FETCH:
 		return send_headers(bench);
 	default:
-		return get(bench);
+		return operation_get(bench);
 	}
 }
 
@@ -129,7 +129,7 @@ static int run_slice(struct bench *bench, enum operation operation, double *resu
 }
 
 /* Verify that the operations moved the bytes. */
-static int check(struct bench *bench, enum operation operation)
+static int verify_contents(struct bench *bench, enum operation operation)
 {
 	uint64_t wrong = 0;
 
@@ -197,7 +197,7 @@ static int run_repetition(const struct comparison *comparison, unsigned method,
 		goto out;
 	if (run_slices(&bench, comparison, how->operation, time, share))
 		goto out;
-	status = check(&bench, how->operation);
+	status = verify_contents(&bench, how->operation);
 out:
 	if (bench.local)
 		munmap(bench.local, largest);
@@ -211,7 +211,7 @@ struct repetitions {
 };
 
 /* Compute the medians of the repetitions and the noise between them. */
-static void summarize(struct comparison *comparison, struct repetitions *repetitions)
+static void repetitions_summarize(struct comparison *comparison, struct repetitions *repetitions)
 {
 	double noise[COMPARE_METHODS * COMPARE_SIZES];
 	unsigned method, size, cells = 0, count = repetitions->count;
@@ -232,8 +232,8 @@ static void summarize(struct comparison *comparison, struct repetitions *repetit
 }
 
 /* Measure all sizes by all methods, as the next repetition. */
-static int repeat(struct comparison *comparison, struct repetitions *repetitions,
-		  const struct cores *cores, compare_progress_fn progress)
+static int repetition_measure(struct comparison *comparison, struct repetitions *repetitions,
+			      const struct cores *cores, compare_progress_fn progress)
 {
 	double once[COMPARE_SIZES];
 	unsigned method, size, step = repetitions->count * comparison->method_count;
@@ -266,7 +266,7 @@ int compare_methods(struct comparison *comparison, const struct cores *cores,
 	bool changed = false, began_again = false;
 
 	while (!is_enough(&repetitions, began_again, seconds)) {
-		if (repeat(comparison, &repetitions, cores, progress))
+		if (repetition_measure(comparison, &repetitions, cores, progress))
 			return -1;
 		seconds = sample_seconds() - start;
 		now = cache_line_between(cores);
@@ -281,6 +281,6 @@ int compare_methods(struct comparison *comparison, const struct cores *cores,
 	}
 	progress(comparison, 1);
 	comparison->steady = !changed && repetitions.count >= REPETITIONS_MIN;
-	summarize(comparison, &repetitions);
+	repetitions_summarize(comparison, &repetitions);
 	return 0;
 }

@@ -10,8 +10,8 @@
 
 #define SLOTS_BYTES_MAX ((size_t)64 << 20)
 
-static double convert(const struct perf_test *test, size_t size, uint64_t iterations,
-		      double seconds)
+static double value_convert(const struct perf_test *test, size_t size, uint64_t iterations,
+			    double seconds)
 {
 	switch (test->measure) {
 	case MEASURE_BANDWIDTH:
@@ -34,7 +34,7 @@ size_t perf_next_size(const struct perf_test *test, const struct settings *setti
 	return size > settings->largest / 2 ? settings->largest : size * 2;
 }
 
-static void fill(struct bench *bench, uint64_t seed)
+static void bench_fill(struct bench *bench, uint64_t seed)
 {
 	unsigned slot;
 
@@ -42,7 +42,7 @@ static void fill(struct bench *bench, uint64_t seed)
 		pattern_fill(bench->local + slot * bench->stride, bench->size, seed + slot);
 }
 
-static uint64_t mismatches(const struct bench *bench, uint64_t slots, uint64_t seed)
+static uint64_t bench_mismatches(const struct bench *bench, uint64_t slots, uint64_t seed)
 {
 	uint64_t count = 0, slot;
 
@@ -67,7 +67,7 @@ static int prepare_counter(struct bench *bench)
 }
 
 /* Give the contents that will arrive another seed than the contents that they overwrite. */
-static int prepare(const struct perf_test *test, struct bench *bench)
+static int bench_prepare(const struct perf_test *test, struct bench *bench)
 {
 	uint64_t arriving = bench->seed, overwritten = bench->seed + bench->slots;
 	uint64_t there = test->contents == CONTENTS_PUT ? overwritten : arriving;
@@ -76,13 +76,13 @@ static int prepare(const struct perf_test *test, struct bench *bench)
 	if (test->contents == CONTENTS_COUNTER)
 		return prepare_counter(bench);
 	bench->seed += 2 * bench->slots;
-	fill(bench, here);
+	bench_fill(bench, here);
 	return pair_prepare(bench->pair, bench->size, bench->stride, bench->slots, there,
 			    bench->verify && test->contents == CONTENTS_MESSAGE, &bench->remote);
 }
 
 /* Verify the contents after prepare and a run of that many iterations. */
-static int verify(const struct perf_test *test, struct bench *bench, uint64_t iterations)
+static int bench_verify(const struct perf_test *test, struct bench *bench, uint64_t iterations)
 {
 	/* A run shorter than the window leaves the other slots as they were. */
 	uint64_t slots = iterations < bench->slots ? iterations : bench->slots;
@@ -90,7 +90,7 @@ static int verify(const struct perf_test *test, struct bench *bench, uint64_t it
 	struct pair *pair = bench->pair;
 
 	if (test->contents == CONTENTS_GET) {
-		wrong = mismatches(bench, slots, seed);
+		wrong = bench_mismatches(bench, slots, seed);
 	} else if (test->contents == CONTENTS_COUNTER) {
 		pair->completed = 0;
 		if (pair_posted(pair, "pf_get",
@@ -124,8 +124,8 @@ static int run_timed(const struct perf_test *test, struct bench *bench, uint64_t
  * Run more and more iterations until it is known how many fill a repetition. Use the fastest run:
  * others may have been preempted.
  */
-static int estimate(const struct perf_test *test, const struct settings *settings,
-		    struct bench *bench, uint64_t *iterations)
+static int iterations_estimate(const struct perf_test *test, const struct settings *settings,
+			       struct bench *bench, uint64_t *iterations)
 {
 	double seconds, each, fastest = INFINITY, total = 0;
 	uint64_t count;
@@ -155,11 +155,11 @@ static int warm_up(const struct perf_test *test, const struct settings *settings
 		count = *iterations ? *iterations / 10 + 1 : 0;
 	if (count && test->run(bench, count))
 		return -1;
-	return *iterations ? 0 : estimate(test, settings, bench, iterations);
+	return *iterations ? 0 : iterations_estimate(test, settings, bench, iterations);
 }
 
-static int repeat(const struct perf_test *test, const struct settings *settings,
-		  struct bench *bench, struct row *row)
+static int bench_repeat(const struct perf_test *test, const struct settings *settings,
+			struct bench *bench, struct row *row)
 {
 	double seconds, *values = calloc(settings->repetitions, sizeof(*values));
 	unsigned i;
@@ -169,16 +169,16 @@ static int repeat(const struct perf_test *test, const struct settings *settings,
 		warn("repetitions");
 		return -1;
 	}
-	if (prepare(test, bench) || warm_up(test, settings, bench, &row->iterations))
+	if (bench_prepare(test, bench) || warm_up(test, settings, bench, &row->iterations))
 		goto out;
 	for (i = 0; i < settings->repetitions; i++) {
-		if (bench->verify && prepare(test, bench))
+		if (bench->verify && bench_prepare(test, bench))
 			goto out;
 		if (run_timed(test, bench, row->iterations, &seconds))
 			goto out;
-		if (bench->verify && verify(test, bench, row->iterations))
+		if (bench->verify && bench_verify(test, bench, row->iterations))
 			goto out;
-		values[i] = convert(test, bench->size, row->iterations, seconds);
+		values[i] = value_convert(test, bench->size, row->iterations, seconds);
 	}
 	row->size = bench->size;
 	row->summary = sample_summary(values, settings->repetitions);
@@ -225,7 +225,7 @@ int perf_measure(const struct perf_test *test, const struct settings *settings, 
 		pair->expected = bench.local;
 		pair->expected_length = size;
 	}
-	status = repeat(test, settings, &bench, row);
+	status = bench_repeat(test, settings, &bench, row);
 	pair->expected = NULL;
 	munmap(bench.local, length);
 	return status;

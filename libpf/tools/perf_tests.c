@@ -3,7 +3,7 @@
 
 #include "registered.h"
 
-static int echo(struct bench *bench, uint64_t iterations)
+static int run_echo(struct bench *bench, uint64_t iterations)
 {
 	struct pair *pair = bench->pair;
 	uint64_t i;
@@ -16,7 +16,7 @@ static int echo(struct bench *bench, uint64_t iterations)
 	return 0;
 }
 
-static int send(struct bench *bench, uint64_t iterations)
+static int run_send(struct bench *bench, uint64_t iterations)
 {
 	struct pair *pair = bench->pair;
 	uint64_t i;
@@ -78,19 +78,19 @@ static int post_add(struct bench *bench, uint64_t iteration)
 	return pair_posted(bench->pair, "pf_atomic", status);
 }
 
-static int put(struct bench *bench, uint64_t iterations)
+static int run_put(struct bench *bench, uint64_t iterations)
 {
 	return bench->registered ? registered_transfers(bench, iterations, true) :
 				   run_window(bench, post_put, iterations);
 }
 
-static int get(struct bench *bench, uint64_t iterations)
+static int run_get(struct bench *bench, uint64_t iterations)
 {
 	return bench->registered ? registered_transfers(bench, iterations, false) :
 				   run_window(bench, post_get, iterations);
 }
 
-static int add(struct bench *bench, uint64_t iterations)
+static int run_atomic(struct bench *bench, uint64_t iterations)
 {
 	return run_window(bench, post_add, iterations);
 }
@@ -117,18 +117,19 @@ static int fetch_add(struct bench *bench, uint64_t iterations)
 
 const struct perf_test perf_tests[] = {
 	{ "send-latency", "latency of a message, half a round trip", MEASURE_LATENCY, 2,
-	  CONTENTS_MESSAGE, echo },
-	{ "send-bandwidth", "bandwidth of messages", MEASURE_BANDWIDTH, 1, CONTENTS_MESSAGE, send },
-	{ "send-rate", "message rate", MEASURE_RATE, 1, CONTENTS_MESSAGE, send },
+	  CONTENTS_MESSAGE, run_echo },
+	{ "send-bandwidth", "bandwidth of messages", MEASURE_BANDWIDTH, 1, CONTENTS_MESSAGE,
+	  run_send },
+	{ "send-rate", "message rate", MEASURE_RATE, 1, CONTENTS_MESSAGE, run_send },
 	{ "put-latency", "time of a put until it is complete", MEASURE_LATENCY, 1, CONTENTS_PUT,
-	  put },
-	{ "put-bandwidth", "bandwidth of puts", MEASURE_BANDWIDTH, 1, CONTENTS_PUT, put },
+	  run_put },
+	{ "put-bandwidth", "bandwidth of puts", MEASURE_BANDWIDTH, 1, CONTENTS_PUT, run_put },
 	{ "get-latency", "time of a get until it is complete", MEASURE_LATENCY, 1, CONTENTS_GET,
-	  get },
-	{ "get-bandwidth", "bandwidth of gets", MEASURE_BANDWIDTH, 1, CONTENTS_GET, get },
+	  run_get },
+	{ "get-bandwidth", "bandwidth of gets", MEASURE_BANDWIDTH, 1, CONTENTS_GET, run_get },
 	{ "atomic-latency", "time of a fetching atomic add until it is complete", MEASURE_LATENCY,
 	  1, CONTENTS_COUNTER, fetch_add },
-	{ "atomic-rate", "rate of atomic adds", MEASURE_RATE, 1, CONTENTS_COUNTER, add },
+	{ "atomic-rate", "rate of atomic adds", MEASURE_RATE, 1, CONTENTS_COUNTER, run_atomic },
 	{ .name = NULL },
 };
 

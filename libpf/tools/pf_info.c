@@ -88,7 +88,7 @@ struct command {
 	double interval; /* seconds; 0: once */
 };
 
-static int load(struct info *info, unsigned wanted)
+static int info_load(struct info *info, unsigned wanted)
 {
 	info->capability_count = pf_capabilities(
 		info->capabilities, sizeof(info->capabilities) / sizeof(info->capabilities[0]));
@@ -101,7 +101,7 @@ static int load(struct info *info, unsigned wanted)
 	return wanted & 1 << LIVE ? info_load_live(info) : 0;
 }
 
-static void print_text(const struct info *info, unsigned wanted)
+static void info_print_text(const struct info *info, unsigned wanted)
 {
 	const char *separator = "";
 	unsigned i;
@@ -115,7 +115,7 @@ static void print_text(const struct info *info, unsigned wanted)
 	}
 }
 
-static void print_json(const struct info *info, unsigned wanted)
+static void info_print_json(const struct info *info, unsigned wanted)
 {
 	unsigned i;
 
@@ -141,12 +141,12 @@ static int show_machine(const struct command *command)
 	info.details = wanted & 1 << OPTIONS;
 	if (!wanted)
 		wanted = (1 << LIVE) - 1;
-	if (load(&info, wanted))
+	if (info_load(&info, wanted))
 		return -1;
 	if (command->json)
-		print_json(&info, wanted);
+		info_print_json(&info, wanted);
 	else
-		print_text(&info, wanted);
+		info_print_text(&info, wanted);
 	if (fflush(stdout) || ferror(stdout)) {
 		warn("standard output");
 		status = -1;
@@ -186,7 +186,7 @@ static double parse_interval(const char *text)
 	return value;
 }
 
-static void parse(struct command *command, int argc, char **argv)
+static void info_parse(struct command *command, int argc, char **argv)
 {
 	const char *number;
 	int option;
@@ -237,7 +237,7 @@ int main(int argc, char **argv)
 	struct command command = { 0 };
 	int status;
 
-	parse(&command, argc, argv);
+	info_parse(&command, argc, argv);
 	status = command.job ? watch(command.pid, command.interval, command.json) :
 			       show_machine(&command);
 	return status ? EXIT_FAILURE : EXIT_SUCCESS;

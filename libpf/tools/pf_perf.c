@@ -92,13 +92,13 @@ struct command {
 	bool csv, calibrate, show, force;
 };
 
-static __attribute__((noreturn)) void reject(const char *option, const char *text,
-					     const char *expected)
+static __attribute__((noreturn)) void option_reject(const char *option, const char *text,
+						    const char *expected)
 {
 	errx(EXIT_USAGE, "%s %s: %s; see pf_perf --help", option, text, expected);
 }
 
-static uint64_t parse_number(const char *option, const char *text, uint64_t min, uint64_t max)
+static uint64_t perf_parse_number(const char *option, const char *text, uint64_t min, uint64_t max)
 {
 	char expected[96];
 	uint64_t value;
@@ -107,7 +107,7 @@ static uint64_t parse_number(const char *option, const char *text, uint64_t min,
 		return value;
 	snprintf(expected, sizeof(expected), "must be a number from %llu to %llu",
 		 (unsigned long long)min, (unsigned long long)max);
-	reject(option, text, expected);
+	option_reject(option, text, expected);
 }
 
 static void parse_sizes(struct settings *settings, const char *text)
@@ -121,13 +121,13 @@ static void parse_sizes(struct settings *settings, const char *text)
 	if (!colon)
 		colon = text + strlen(text);
 	if ((size_t)(colon - text) >= sizeof(first))
-		reject("--sizes", text, expected);
+		option_reject("--sizes", text, expected);
 	memcpy(first, text, (size_t)(colon - text));
 	first[colon - text] = 0;
 	if (!number_parse(first, &smallest) ||
 	    !number_parse(*colon ? colon + 1 : first, &largest) || !smallest ||
 	    smallest > largest || largest > max)
-		reject("--sizes", text, expected);
+		option_reject("--sizes", text, expected);
 	settings->smallest = smallest;
 	settings->largest = largest;
 }
@@ -140,7 +140,7 @@ static double parse_seconds(const char *text)
 	errno = 0;
 	value = strtod(text, &end);
 	if (errno || end == text || *end || !(value >= 0.001 && value <= 60))
-		reject("--seconds", text, "must be a number from 0.001 to 60");
+		option_reject("--seconds", text, "must be a number from 0.001 to 60");
 	return value;
 }
 
@@ -174,12 +174,13 @@ static void check_tests(const char *list)
 		for (test = perf_tests; test->name && strcmp(test->name, name); test++)
 			;
 		if (!test->name)
-			reject("--test", name, "no test has this name; --test help lists them");
+			option_reject("--test", name,
+				      "no test has this name; --test help lists them");
 	}
 	free(copy);
 }
 
-static void parse(struct command *command, int argc, char **argv)
+static void perf_parse(struct command *command, int argc, char **argv)
 {
 	struct settings *settings = &command->settings;
 	int option;
@@ -207,20 +208,22 @@ static void parse(struct command *command, int argc, char **argv)
 			parse_sizes(settings, text);
 			break;
 		case 'n':
-			settings->iterations = parse_number("--iterations", text, 1, 1ull << 40);
+			settings->iterations = perf_parse_number("--iterations", text, 1,
+								 1ull << 40);
 			break;
 		case 'd':
 			settings->seconds = parse_seconds(text);
 			break;
 		case 'r':
-			settings->repetitions = (unsigned)parse_number("--repetitions", text, 1,
-								       10000);
+			settings->repetitions = (unsigned)perf_parse_number("--repetitions", text,
+									    1, 10000);
 			break;
 		case 'w':
-			settings->warm_up = parse_number("--warm-up", text, 0, 1ull << 40);
+			settings->warm_up = perf_parse_number("--warm-up", text, 0, 1ull << 40);
 			break;
 		case 'W':
-			settings->window = (unsigned)parse_number("--window", text, 1, RANGES_MAX);
+			settings->window = (unsigned)perf_parse_number("--window", text, 1,
+								       RANGES_MAX);
 			break;
 		case 'c':
 			command->cores = text;
@@ -244,8 +247,8 @@ static void parse(struct command *command, int argc, char **argv)
 			command->calibrate = true;
 			command->show = !strcmp(text, "show");
 			if (optarg && !command->show)
-				reject("--calibrate", text,
-				       "must be --calibrate or --calibrate=show");
+				option_reject("--calibrate", text,
+					      "must be --calibrate or --calibrate=show");
 			break;
 		case OPTION_FORCE:
 			command->force = true;
@@ -262,7 +265,7 @@ static void parse(struct command *command, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		reject("argument", argv[optind], "pf_perf has only options");
+		option_reject("argument", argv[optind], "pf_perf has only options");
 	if (!!command->listen + !!command->connect + command->calibrate > 1)
 		errx(EXIT_USAGE, "use only one of --listen, --connect and --calibrate");
 	if (command->secret && !command->listen && !command->connect)
@@ -316,8 +319,8 @@ static int check_network(const pf_options *options, const struct pair *pair, con
 	return -1;
 }
 
-static int measure(const struct command *command, const struct cores *cores,
-		   const pf_options *options)
+static int perf_measure_sizes(const struct command *command, const struct cores *cores,
+			      const pf_options *options)
 {
 	char cache_line[96] = "not measured: the partner is not a child of this process";
 	const struct perf_test *test;
@@ -371,7 +374,7 @@ int main(int argc, char **argv)
 	pf_options options;
 	int status;
 
-	parse(&command, argc, argv);
+	perf_parse(&command, argc, argv);
 	if (command.cores ? parse_cores(&cores, command.cores) : cores_choose(&cores))
 		return command.cores ? EXIT_USAGE : EXIT_FAILURE;
 	if (load_options(&options, &cores))
@@ -383,7 +386,7 @@ int main(int argc, char **argv)
 		status = core_bind(cores.second) ||
 			 partner_listen(&options, command.listen, command.secret);
 	else
-		status = measure(&command, &cores, &options);
+		status = perf_measure_sizes(&command, &cores, &options);
 	if (fflush(stdout) || ferror(stdout)) {
 		warn("standard output");
 		status = -1;

@@ -61,7 +61,7 @@ struct command {
 
 static volatile sig_atomic_t child;
 
-static void parse(struct command *command, int argc, char **argv)
+static void trace_parse(struct command *command, int argc, char **argv)
 {
 	int option;
 
@@ -120,16 +120,16 @@ static void remove_folder(const char *folder)
 		warn("%s: not deleted", folder);
 }
 
-static void forward(int number)
+static void signal_forward(int number)
 {
 	if (child > 0)
 		kill((pid_t)child, number);
 }
 
 /* Returns the exit status. */
-static int run(char **arguments)
+static int program_run(char **arguments)
 {
-	struct sigaction action = { .sa_handler = forward, .sa_flags = SA_RESTART };
+	struct sigaction action = { .sa_handler = signal_forward, .sa_flags = SA_RESTART };
 	int status;
 	pid_t pid;
 
@@ -155,7 +155,7 @@ static int run(char **arguments)
 	return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void report(const struct traces *traces)
+static void traces_report(const struct traces *traces)
 {
 	char title[128];
 	size_t i;
@@ -207,14 +207,14 @@ int main(int argc, char **argv)
 	struct traces traces;
 	int status, failed;
 
-	parse(&command, argc, argv);
+	trace_parse(&command, argc, argv);
 	make_folder(command.output, folder);
 	if (setenv(TRACE_VARIABLE, folder, 1))
 		err(EXIT_FAILURE, "environment");
-	status = run(command.arguments);
+	status = program_run(command.arguments);
 	failed = traces_read(&traces, folder);
 	if (!failed) {
-		report(&traces);
+		traces_report(&traces);
 		failed = write_files(&command, &traces);
 		traces_free(&traces);
 	}

@@ -18,7 +18,7 @@
 #define PAGE_LINK "/memfd:" STATISTICS_NAME " (deleted)"
 
 /* Parse a number that consists of digits only; -1: malformed. */
-static int parse_number(const char *text)
+static int process_parse_number(const char *text)
 {
 	char *end;
 	long value;
@@ -30,7 +30,7 @@ static int parse_number(const char *text)
 	return errno || *end || value > INT_MAX ? -1 : (int)value;
 }
 
-static FILE *open_file(int folder, const char *name)
+static FILE *process_open_file(int folder, const char *name)
 {
 	int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
@@ -42,7 +42,7 @@ static FILE *open_file(int folder, const char *name)
 
 static void read_command(int folder, struct process *process)
 {
-	FILE *file = open_file(folder, "comm");
+	FILE *file = process_open_file(folder, "comm");
 	char line[64] = "";
 
 	if (file && fgets(line, sizeof(line), file))
@@ -55,7 +55,7 @@ static void read_command(int folder, struct process *process)
 /* Return the process's number in its own PID namespace, the innermost one. */
 static int own_pid(int folder)
 {
-	FILE *file = open_file(folder, "status");
+	FILE *file = process_open_file(folder, "status");
 	char line[256], *last;
 	int pid = -1;
 
@@ -64,16 +64,16 @@ static int own_pid(int folder)
 			continue;
 		line[strcspn(line, "\n")] = 0;
 		last = strrchr(line, '\t');
-		pid = last ? parse_number(last + 1) : -1;
+		pid = last ? process_parse_number(last + 1) : -1;
 	}
 	if (file)
 		fclose(file);
 	return pid;
 }
 
-static void read_environment(int folder, struct process *process)
+static void process_read_environment(int folder, struct process *process)
 {
-	FILE *file = open_file(folder, "environ");
+	FILE *file = process_open_file(folder, "environ");
 	char *line = NULL;
 	size_t size = 0;
 	int rank = -1, pmix_rank = -1;
@@ -82,9 +82,9 @@ static void read_environment(int folder, struct process *process)
 		if (!strncmp(line, "PMIX_NAMESPACE=", 15))
 			copy_printable(process->job, sizeof(process->job), line + 15);
 		else if (!strncmp(line, "OMPI_COMM_WORLD_RANK=", 21))
-			rank = parse_number(line + 21);
+			rank = process_parse_number(line + 21);
 		else if (!strncmp(line, "PMIX_RANK=", 10))
-			pmix_rank = parse_number(line + 10);
+			pmix_rank = process_parse_number(line + 10);
 	}
 	process->rank = rank >= 0 ? rank : pmix_rank;
 	free(line);
@@ -154,7 +154,7 @@ static enum verdict read_page(int descriptors, const char *name, int pid, struct
 	return verdict;
 }
 
-static bool is_known(const struct processes *processes, const struct process *process)
+static bool process_is_known(const struct processes *processes, const struct process *process)
 {
 	size_t i;
 
@@ -165,12 +165,12 @@ static bool is_known(const struct processes *processes, const struct process *pr
 	return false;
 }
 
-static void add(struct processes *processes, const struct process *process)
+static void processes_add(struct processes *processes, const struct process *process)
 {
 	struct process *list;
 
 	/* Duplicates of a descriptor show the same page. */
-	if (is_known(processes, process))
+	if (process_is_known(processes, process))
 		return;
 	list = realloc(processes->list, (processes->count + 1) * sizeof(*list));
 	if (!list)
@@ -179,7 +179,7 @@ static void add(struct processes *processes, const struct process *process)
 	list[processes->count++] = *process;
 }
 
-static void report(const struct process *process, enum verdict verdict)
+static void process_report(const struct process *process, enum verdict verdict)
 {
 	if (verdict == MALFORMED)
 		warnx("process %d (%s): ignored, its statistics page is malformed",
@@ -212,19 +212,19 @@ static void add_pages(struct processes *processes, int folder, pid_t pid, bool c
 		if (first) {
 			own = own_pid(folder);
 			read_command(folder, &process);
-			read_environment(folder, &process);
+			process_read_environment(folder, &process);
 			first = false;
 		}
 		verdict = read_page(dirfd(descriptors), entry->d_name, own, &process);
 		if (verdict == USABLE)
-			add(processes, &process);
+			processes_add(processes, &process);
 		else if (complain)
-			report(&process, verdict);
+			process_report(&process, verdict);
 	}
 	closedir(descriptors);
 }
 
-static int compare(const void *a, const void *b)
+static int process_compare(const void *a, const void *b)
 {
 	const struct process *x = a, *y = b;
 	int order;
@@ -252,7 +252,7 @@ int processes_find(struct processes *processes, pid_t only, bool complain)
 		return -1;
 	}
 	while ((entry = readdir(all))) {
-		pid = parse_number(entry->d_name);
+		pid = process_parse_number(entry->d_name);
 		if (pid <= 0)
 			continue;
 		folder = openat(dirfd(all), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -265,7 +265,7 @@ int processes_find(struct processes *processes, pid_t only, bool complain)
 	}
 	closedir(all);
 	if (processes->count)
-		qsort(processes->list, processes->count, sizeof(*processes->list), compare);
+		qsort(processes->list, processes->count, sizeof(*processes->list), process_compare);
 	return 0;
 }
 

@@ -11,7 +11,7 @@ struct transfer {
 	uint64_t complete;
 };
 
-static void complete(pf_context *context, const pf_completion *completion)
+static void transfer_complete(pf_context *context, const pf_completion *completion)
 {
 	struct transfer *transfer = completion->arg;
 	pf_completion passed_on = *completion;
@@ -36,7 +36,8 @@ static int register_both(struct bench *bench, struct transfer *transfer, uint8_t
 	return pair_wait(pair, &pair->arrived, arrived + 1);
 }
 
-static int start(struct bench *bench, struct transfer *transfer, uint64_t iteration, bool put)
+static int transfer_start(struct bench *bench, struct transfer *transfer, uint64_t iteration,
+			  bool put)
 {
 	size_t at = iteration % bench->slots * bench->stride;
 	uint8_t *local = bench->local + at;
@@ -51,14 +52,16 @@ static int start(struct bench *bench, struct transfer *transfer, uint64_t iterat
 	if (register_both(bench, transfer, local, put))
 		return -1;
 	if (put)
-		status = pf_put(pair->peer, local, remote, bench->size, complete, transfer);
+		status = pf_put(pair->peer, local, remote, bench->size, transfer_complete,
+				transfer);
 	else
-		status = pf_get(pair->peer, local, remote, bench->size, complete, transfer);
+		status = pf_get(pair->peer, local, remote, bench->size, transfer_complete,
+				transfer);
 	transfer->complete = status == PF_DONE;
 	return pair_posted(pair, put ? "pf_put" : "pf_get", status);
 }
 
-static int finish(struct transfer *transfer)
+static int transfer_finish(struct transfer *transfer)
 {
 	struct pair *pair = transfer->pair;
 
@@ -83,12 +86,12 @@ int registered_transfers(struct bench *bench, uint64_t iterations, bool put)
 		struct transfer *next = &transfers[started % window];
 
 		if (started - finished == window || started == iterations) {
-			if (finish(&transfers[finished++ % window]))
+			if (transfer_finish(&transfers[finished++ % window]))
 				goto out;
 			continue;
 		}
 		next->range.number = started % window;
-		if (start(bench, next, started++, put))
+		if (transfer_start(bench, next, started++, put))
 			goto out;
 	}
 	status = 0;

@@ -22,7 +22,7 @@ double sample_processor_seconds(void)
 	return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-static int compare(const void *a, const void *b)
+static int sample_compare(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -33,7 +33,7 @@ struct summary sample_summary(double *values, size_t count)
 {
 	struct summary summary;
 
-	qsort(values, count, sizeof(*values), compare);
+	qsort(values, count, sizeof(*values), sample_compare);
 	summary.lowest = values[0];
 	summary.highest = values[count - 1];
 	summary.median = (values[(count - 1) / 2] + values[count / 2]) / 2;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int load(hwloc_topology_t *topology)
+static int topology_discover(hwloc_topology_t *topology)
 {
 	if (hwloc_topology_init(topology)) {
 		warn("hwloc_topology_init");
@@ -24,7 +24,7 @@ static int load(hwloc_topology_t *topology)
 }
 
 /* Return the processors that this process may run on; NULL without memory. */
-static hwloc_bitmap_t usable_processors(hwloc_topology_t topology)
+static hwloc_bitmap_t topology_usable_processors(hwloc_topology_t topology)
 {
 	hwloc_bitmap_t set = hwloc_bitmap_alloc();
 
@@ -58,7 +58,7 @@ static int first_processors(hwloc_topology_t topology, hwloc_const_bitmap_t set,
 }
 
 /* Return the nearest cache that two objects share, or else their nearest common object. */
-static hwloc_obj_t common(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t b)
+static hwloc_obj_t topology_common(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t b)
 {
 	hwloc_obj_t object = hwloc_get_common_ancestor_obj(topology, a, b);
 	hwloc_obj_t cache = object;
@@ -69,14 +69,14 @@ static hwloc_obj_t common(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t 
 }
 
 /* Rank what two processors share: caches by level, then parts of the machine, then the machine. */
-static int distance(hwloc_obj_t object)
+static int object_distance(hwloc_obj_t object)
 {
 	if (hwloc_obj_type_is_cache(object->type))
 		return (int)object->attr->cache.depth;
 	return object->type == HWLOC_OBJ_MACHINE ? 100 : 50;
 }
 
-static void describe(struct cores *cores, hwloc_obj_t object)
+static void cores_describe(struct cores *cores, hwloc_obj_t object)
 {
 	char type[32];
 
@@ -93,24 +93,25 @@ static void describe(struct cores *cores, hwloc_obj_t object)
 			 type);
 }
 
-static void nearest(hwloc_topology_t topology, hwloc_obj_t *list, int count, struct cores *cores)
+static void cores_nearest(hwloc_topology_t topology, hwloc_obj_t *list, int count,
+			  struct cores *cores)
 {
-	hwloc_obj_t object, best_object = common(topology, list[0], list[0]);
+	hwloc_obj_t object, best_object = topology_common(topology, list[0], list[0]);
 	int best = INT_MAX, i, j;
 
 	cores->first = cores->second = (int)list[0]->os_index;
 	for (i = 0; i < count; i++) {
 		for (j = i + 1; j < count; j++) {
-			object = common(topology, list[i], list[j]);
-			if (distance(object) >= best)
+			object = topology_common(topology, list[i], list[j]);
+			if (object_distance(object) >= best)
 				continue;
-			best = distance(object);
+			best = object_distance(object);
 			best_object = object;
 			cores->first = (int)list[i]->os_index;
 			cores->second = (int)list[j]->os_index;
 		}
 	}
-	describe(cores, best_object);
+	cores_describe(cores, best_object);
 }
 
 int cores_choose(struct cores *cores)
@@ -120,9 +121,9 @@ int cores_choose(struct cores *cores)
 	hwloc_bitmap_t set;
 	int size, count, status = -1;
 
-	if (load(&topology))
+	if (topology_discover(&topology))
 		return -1;
-	set = usable_processors(topology);
+	set = topology_usable_processors(topology);
 	size = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
 	if (set && size > 0)
 		list = calloc((size_t)size, sizeof(hwloc_obj_t));
@@ -132,7 +133,7 @@ int cores_choose(struct cores *cores)
 	}
 	count = first_processors(topology, set, list, size);
 	if (count) {
-		nearest(topology, list, count, cores);
+		cores_nearest(topology, list, count, cores);
 		status = 0;
 	} else {
 		warnx("hwloc finds no core that this process may use: name two with --cores");
@@ -145,7 +146,7 @@ out:
 }
 
 /* Parse a number that ends with the character after; move *text behind it. -1: malformed. */
-static int parse_number(const char **text, char after)
+static int cores_parse_number(const char **text, char after)
 {
 	const int max = 1 << 20;
 	char *end;
@@ -172,20 +173,20 @@ int cores_parse(struct cores *cores, const char *argument)
 	*cores = (struct cores){ CORE_ANY, CORE_ANY, "not bound" };
 	if (!strcmp(text, "none"))
 		return 0;
-	cores->first = parse_number(&text, ',');
-	cores->second = cores->first < 0 ? -1 : parse_number(&text, 0);
+	cores->first = cores_parse_number(&text, ',');
+	cores->second = cores->first < 0 ? -1 : cores_parse_number(&text, 0);
 	if (cores->second < 0) {
 		warnx("--cores %s: must be two core numbers A,B, or none", argument);
 		return -1;
 	}
-	if (load(&topology))
+	if (topology_discover(&topology))
 		return -1;
-	set = usable_processors(topology);
+	set = topology_usable_processors(topology);
 	first = hwloc_get_pu_obj_by_os_index(topology, (unsigned)cores->first);
 	second = hwloc_get_pu_obj_by_os_index(topology, (unsigned)cores->second);
 	if (set && first && second && hwloc_bitmap_isset(set, first->os_index) &&
 	    hwloc_bitmap_isset(set, second->os_index)) {
-		describe(cores, common(topology, first, second));
+		cores_describe(cores, topology_common(topology, first, second));
 		status = 0;
 	} else if (set) {
 		hwloc_bitmap_list_snprintf(list, sizeof(list), set);
@@ -244,9 +245,9 @@ int topology_load(struct topology *result)
 	int depth;
 
 	memset(result, 0, sizeof(*result));
-	if (load(&topology))
+	if (topology_discover(&topology))
 		return -1;
-	set = usable_processors(topology);
+	set = topology_usable_processors(topology);
 	result->packages = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE);
 	result->cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
 	result->processors = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);

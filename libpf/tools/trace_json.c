@@ -26,7 +26,7 @@ struct writer {
 	uint64_t spans; /* so far */
 };
 
-static void address(const char *key, uint64_t value)
+static void json_address(const char *key, uint64_t value)
 {
 	char text[32];
 
@@ -36,16 +36,16 @@ static void address(const char *key, uint64_t value)
 	json_string(key, text);
 }
 
-static void arguments(const struct writer *writer, const struct traced *event)
+static void json_event_arguments(const struct writer *writer, const struct traced *event)
 {
 	const struct trace_of *peer = event->peer ? traces_find(writer->traces, event->peer) : NULL;
 	char title[128];
 
 	json_start("args", '{');
-	address("address", event->address);
-	address("remote", event->remote);
+	json_address("address", event->address);
+	json_address("remote", event->remote);
 	json_number("length", event->length);
-	address("transfer", event->transfer);
+	json_address("transfer", event->transfer);
 	if (peer)
 		json_string("peer", trace_title(peer, title, sizeof(title)));
 	if (event->kind == TRACE_FAULT) {
@@ -59,7 +59,8 @@ static void arguments(const struct writer *writer, const struct traced *event)
 	json_end('}');
 }
 
-static void start(const struct writer *writer, const char *phase, const char *name, uint64_t time)
+static void json_event_begin(const struct writer *writer, const char *phase, const char *name,
+			     uint64_t time)
 {
 	json_start(NULL, '{');
 	json_string("ph", phase);
@@ -68,30 +69,30 @@ static void start(const struct writer *writer, const char *phase, const char *na
 	json_real("ts", (double)(time - writer->traces->first) / 1000);
 }
 
-static void instant(const struct writer *writer, const struct traced *event, enum track track,
-		    const char *name)
+static void json_instant(const struct writer *writer, const struct traced *event, enum track track,
+			 const char *name)
 {
-	start(writer, "i", name, event->time);
+	json_event_begin(writer, "i", name, event->time);
 	json_string("s", "t");
 	json_number("tid", track);
-	arguments(writer, event);
+	json_event_arguments(writer, event);
 	json_end('}');
 }
 
-static void span(struct writer *writer, const struct traced *event, const char *category,
-		 const char *verb)
+static void json_span(struct writer *writer, const struct traced *event, const char *category,
+		      const char *verb)
 {
 	char name[64], size[32];
 
 	snprintf(name, sizeof(name), "%s %s", verb, trace_size(event->length, size, sizeof(size)));
 	writer->spans++;
-	start(writer, "b", name, event->time);
+	json_event_begin(writer, "b", name, event->time);
 	json_string("cat", category);
 	json_number("id", writer->spans);
 	json_number("tid", 0);
-	arguments(writer, event);
+	json_event_arguments(writer, event);
 	json_end('}');
-	start(writer, "e", name, event->time + event->duration);
+	json_event_begin(writer, "e", name, event->time + event->duration);
 	json_string("cat", category);
 	json_number("id", writer->spans);
 	json_number("tid", 0);
@@ -104,28 +105,28 @@ static void print_event(struct writer *writer, const struct traced *event)
 
 	switch (event->kind) {
 	case TRACE_TRANSFER:
-		span(writer, event, "transfer", event->put ? "put" : "get");
+		json_span(writer, event, "transfer", event->put ? "put" : "get");
 		break;
 	case TRACE_MOVED:
-		span(writer, event, "block",
-		     event->put ? "copy to the peer" : "copy from the peer");
+		json_span(writer, event, "block",
+			  event->put ? "copy to the peer" : "copy from the peer");
 		break;
 	case TRACE_BLOCK:
-		span(writer, event, "block", event->put ? "send" : "receive");
+		json_span(writer, event, "block", event->put ? "send" : "receive");
 		break;
 	case TRACE_RESOLVE:
-		span(writer, event, "resolution", "resolve");
+		json_span(writer, event, "resolution", "resolve");
 		break;
 	case TRACE_FAULT:
 		snprintf(name, sizeof(name), "%s fault, %s", trace_fault_name(event->fault),
 			 trace_side_name(event->side));
-		instant(writer, event, TRACK_FAULTS, name);
+		json_instant(writer, event, TRACK_FAULTS, name);
 		break;
 	case TRACE_RETRANSMIT:
-		instant(writer, event, TRACK_RETRANSMITS, "retransmit");
+		json_instant(writer, event, TRACK_RETRANSMITS, "retransmit");
 		break;
 	case TRACE_LOST:
-		instant(writer, event, TRACK_LOSSES, "lost");
+		json_instant(writer, event, TRACK_LOSSES, "lost");
 		break;
 	case TRACE_TRANSFER_DONE:
 	case TRACE_BLOCK_DONE:

@@ -61,7 +61,7 @@ static bool shape_of(const struct traced *event, enum shape *shape)
 	return true;
 }
 
-static double place(const struct picture *picture, uint64_t time)
+static double time_to_x(const struct picture *picture, uint64_t time)
 {
 	return LEFT + (double)(time - picture->traces->first) / (double)picture->span *
 			      (WIDTH - LEFT - RIGHT);
@@ -81,8 +81,8 @@ static unsigned take_row(struct rows *rows, const struct traced *event)
 }
 
 /* The rows of each kind of bars in a lane. */
-static void measure(const struct picture *picture, const struct trace_of *trace,
-		    struct rows rows[SHAPES])
+static void rows_measure(const struct picture *picture, const struct trace_of *trace,
+			 struct rows rows[SHAPES])
 {
 	enum shape shape;
 	size_t i;
@@ -102,7 +102,7 @@ static unsigned lane_height(const struct rows rows[SHAPES])
 	return count * ROW;
 }
 
-static void tooltip(const struct picture *picture, const struct traced *event, enum shape shape)
+static void svg_tooltip(const struct picture *picture, const struct traced *event, enum shape shape)
 {
 	char size[32];
 
@@ -126,14 +126,14 @@ static void draw_bar(const struct picture *picture, const struct traced *event, 
 		     unsigned y)
 {
 	uint64_t end = event->time + event->duration;
-	double from = place(picture, event->time);
-	double width = place(picture, end < picture->until ? end : picture->until) - from;
+	double from = time_to_x(picture, event->time);
+	double width = time_to_x(picture, end < picture->until ? end : picture->until) - from;
 
 	fprintf(picture->file,
 		"<rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" fill=\"%s\" stroke=\"#fff\" "
 		"stroke-width=\"0.5\">",
 		from, y, width < 1.5 ? 1.5 : width, BAR, shapes[shape].color);
-	tooltip(picture, event, shape);
+	svg_tooltip(picture, event, shape);
 	fputs("</rect>\n", picture->file);
 }
 
@@ -148,7 +148,7 @@ static void draw_mark(const struct picture *picture, enum shape shape, double x,
 }
 
 /* Names come from other processes. */
-static void escape(FILE *file, const char *text)
+static void svg_escape(FILE *file, const char *text)
 {
 	for (; *text; text++) {
 		if (*text == '<' || *text == '&')
@@ -166,7 +166,7 @@ static unsigned draw_lane(const struct picture *picture, const struct trace_of *
 	enum shape shape;
 	size_t at;
 
-	measure(picture, trace, rows);
+	rows_measure(picture, trace, rows);
 	height = lane_height(rows);
 	for (row = i = 0; i < SHAPES; row += rows[i++].used)
 		top[i] = y + row * ROW + (ROW - BAR) / 2;
@@ -174,8 +174,8 @@ static unsigned draw_lane(const struct picture *picture, const struct trace_of *
 		"<rect x=\"%d\" y=\"%u\" width=\"%d\" height=\"%u\" fill=\"#f4f5f7\"/>\n"
 		"<text x=\"8\" y=\"%u\">",
 		LEFT, y, WIDTH - LEFT - RIGHT, height, y + height / 2 + 4);
-	escape(picture->file,
-	       trace->rank >= 0 ? trace_title(trace, title, sizeof(title)) : trace->command);
+	svg_escape(picture->file,
+		   trace->rank >= 0 ? trace_title(trace, title, sizeof(title)) : trace->command);
 	fputs("</text>\n", picture->file);
 	for (at = 0; at < trace->count && trace->events[at].time <= picture->until; at++) {
 		const struct traced *event = &trace->events[at];
@@ -183,8 +183,8 @@ static unsigned draw_lane(const struct picture *picture, const struct trace_of *
 		if (!shape_of(event, &shape))
 			continue;
 		if (shapes[shape].mark) {
-			draw_mark(picture, shape, place(picture, event->time), top[FAULTS]);
-			tooltip(picture, event, shape);
+			draw_mark(picture, shape, time_to_x(picture, event->time), top[FAULTS]);
+			svg_tooltip(picture, event, shape);
 			fputs("</path>\n", picture->file);
 		} else {
 			draw_bar(picture, event, shape,
@@ -207,7 +207,7 @@ static void draw_axis(const struct picture *picture, unsigned y)
 		step *= factors[i % 3];
 	for (i = 0; i * step <= most; i++) {
 		double time = i * step;
-		double x = place(picture, picture->traces->first + (uint64_t)(time * scale));
+		double x = time_to_x(picture, picture->traces->first + (uint64_t)(time * scale));
 
 		fprintf(picture->file,
 			"<path d=\"M%.2f %dV%u\" stroke=\"#999\" stroke-width=\"0.5\" "
@@ -237,7 +237,7 @@ static void draw_legend(const struct picture *picture, unsigned y)
 	}
 }
 
-static int compare(const void *a, const void *b)
+static int time_compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -245,7 +245,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* The time until which so many events can be drawn; *left: those after it. */
-static uint64_t limit(const struct traces *traces, size_t *left)
+static uint64_t drawn_until(const struct traces *traces, size_t *left)
 {
 	size_t count = 0, i, j;
 	uint64_t *times, until = UINT64_MAX;
@@ -262,7 +262,7 @@ static uint64_t limit(const struct traces *traces, size_t *left)
 		for (j = 0; j < traces->list[i].count; j++)
 			times[count++] = traces->list[i].events[j].time;
 	}
-	qsort(times, count, sizeof(*times), compare);
+	qsort(times, count, sizeof(*times), time_compare);
 	until = times[TRACE_SVG_MOST - 1];
 	free(times);
 	*left = count - TRACE_SVG_MOST;
@@ -276,14 +276,14 @@ void trace_svg_print(const struct traces *traces, FILE *file)
 	uint64_t last = traces->last;
 	size_t left, i;
 
-	picture.until = limit(traces, &left);
+	picture.until = drawn_until(traces, &left);
 	if (last > picture.until)
 		last = picture.until;
 	picture.span = last > traces->first ? last - traces->first : 1;
 	for (i = 0; i < traces->count; i++) {
 		struct rows rows[SHAPES] = { 0 };
 
-		measure(&picture, &traces->list[i], rows);
+		rows_measure(&picture, &traces->list[i], rows);
 		height += lane_height(rows) + LANE_GAP;
 	}
 	fprintf(file,

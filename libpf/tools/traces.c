@@ -32,7 +32,7 @@ static int read_all(int fd, void *to, size_t length, off_t at)
 }
 
 /* Is it one that trace_record wrote, at that place, and not overwritten meanwhile? */
-static bool sound(const struct trace_event *event, uint64_t place, uint64_t written)
+static bool event_is_valid(const struct trace_event *event, uint64_t place, uint64_t written)
 {
 	uint64_t number = event->number;
 
@@ -44,7 +44,7 @@ static bool sound(const struct trace_event *event, uint64_t place, uint64_t writ
 	       event->status >= PF_ERR_SYSTEM;
 }
 
-static struct traced convert(const struct trace_event *event)
+static struct traced event_convert(const struct trace_event *event)
 {
 	return (struct traced){
 		.number = event->number,
@@ -83,7 +83,7 @@ static bool is_end(enum trace_kind kind)
 }
 
 /* Does this event end the span? A range may be resolved for several blocks: the first one. */
-static bool ends(const struct traced *event, const struct traced *span)
+static bool event_ends_span(const struct traced *event, const struct traced *span)
 {
 	if (span->kind == TRACE_TRANSFER)
 		return event->kind == TRACE_TRANSFER_DONE && event->transfer == span->transfer;
@@ -95,7 +95,7 @@ static bool ends(const struct traced *event, const struct traced *span)
 }
 
 /* Give each beginning its duration and status, and remove what ended it. */
-static void pair(struct trace_of *trace)
+static void trace_pair_spans(struct trace_of *trace)
 {
 	size_t *open = calloc(trace->count + 1, sizeof(*open)), opened = 0, kept = 0, i, j;
 	uint64_t last = trace->count ? trace->events[trace->count - 1].time : 0;
@@ -114,7 +114,7 @@ static void pair(struct trace_of *trace)
 			trace->events[kept++] = event;
 			continue;
 		}
-		for (j = 0; j < opened && !ends(&event, &trace->events[open[j]]); j++)
+		for (j = 0; j < opened && !event_ends_span(&event, &trace->events[open[j]]); j++)
 			;
 		if (j == opened)
 			continue;
@@ -142,13 +142,13 @@ static int read_events(int fd, const struct trace_header *header, struct trace_o
 		return -1;
 	}
 	for (i = 0; i < present; i++) {
-		if (sound(&events[i], i, written))
-			trace->events[trace->count++] = convert(&events[i]);
+		if (event_is_valid(&events[i], i, written))
+			trace->events[trace->count++] = event_convert(&events[i]);
 	}
 	free(events);
 	trace->lost = written - trace->count;
 	qsort(trace->events, trace->count, sizeof(*trace->events), by_time);
-	pair(trace);
+	trace_pair_spans(trace);
 	return 0;
 }
 
@@ -191,7 +191,7 @@ static int by_rank(const void *a, const void *b)
 	return order ? order : (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static void add(struct traces *traces, const struct trace_of *trace)
+static void traces_add(struct traces *traces, const struct trace_of *trace)
 {
 	struct trace_of *list = realloc(traces->list, (traces->count + 1) * sizeof(*list));
 	size_t i;
@@ -234,7 +234,7 @@ int traces_read(struct traces *traces, const char *folder)
 		if (why)
 			warnx("%s/%s: ignored, %s", folder, entry->d_name, why);
 		else
-			add(traces, &trace);
+			traces_add(traces, &trace);
 		if (fd >= 0)
 			close(fd);
 	}

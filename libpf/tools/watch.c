@@ -11,7 +11,7 @@
 #include "sample.h"
 
 /* Reduce the counters to what was counted since before. */
-static void subtract(struct processes *processes, const struct processes *before)
+static void processes_subtract(struct processes *processes, const struct processes *before)
 {
 	size_t i, k;
 
@@ -28,7 +28,7 @@ static void subtract(struct processes *processes, const struct processes *before
 	}
 }
 
-static int find(struct processes *processes, pid_t pid, bool complain)
+static int watch_find(struct processes *processes, pid_t pid, bool complain)
 {
 	if (processes_find(processes, pid, complain))
 		return -1;
@@ -62,7 +62,7 @@ static void sleep_until(double when)
 		;
 }
 
-static int print(const struct processes *processes, double seconds, bool json)
+static int watch_print(const struct processes *processes, double seconds, bool json)
 {
 	if (json)
 		job_print_json(processes, seconds);
@@ -80,20 +80,20 @@ int watch(pid_t pid, double interval, bool json)
 	double time = sample_seconds(), last = time;
 	int status;
 
-	if (find(&before, pid, true))
+	if (watch_find(&before, pid, true))
 		return -1;
 	if (!before.count) {
 		explain_none(&before, pid);
 		processes_free(&before);
 		return -1;
 	}
-	status = print(&before, 0, json);
+	status = watch_print(&before, 0, json);
 	while (interval > 0 && !status && before.count) {
 		sleep_until(time += interval);
-		status = find(&now, pid, false);
+		status = watch_find(&now, pid, false);
 		if (!status && now.count) {
-			subtract(&now, &before);
-			status = print(&now, sample_seconds() - last, json);
+			processes_subtract(&now, &before);
+			status = watch_print(&now, sample_seconds() - last, json);
 		}
 		last = sample_seconds();
 		processes_free(&before);
