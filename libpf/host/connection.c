@@ -52,7 +52,6 @@ struct connection {
 	bool established;
 	bool farewell;                      /* a BYE came: the process ends in good order */
 	struct address from;                /* on the called side: the caller */
-	uint32_t slot;                      /* on the called side: given to the caller */
 	struct connection_message *welcome; /* on the called side: not sent yet; NULL: none */
 	uint8_t nonce[crypto_secretbox_NONCEBYTES];
 	struct process *process; /* the other side; NULL: a stranger; a reference */
@@ -60,17 +59,24 @@ struct connection {
 	struct event *ended;
 };
 
-static uint32_t take_slot(struct connections *connections)
+/*
+ * Give the writer of the channel a slot of its own. Acquire: progress has forgotten the last owner
+ * before it gave the slot back (incoming_destroy).
+ */
+static void slot_take(struct connections *connections, struct incoming *incoming)
 {
 	uint32_t slot;
 
+	incoming->slot = INBOX_NO_SLOT;
+	incoming->slot_taken = NULL;
 	for (slot = 0; slot < INBOX_SLOTS; slot++) {
-		if (!connections->slots[slot]) {
-			connections->slots[slot] = true;
-			return slot;
-		}
+		if (atomic_load_explicit(&connections->slots[slot], memory_order_acquire))
+			continue;
+		incoming->slot = slot;
+		incoming->slot_taken = &connections->slots[slot];
+		atomic_store_explicit(incoming->slot_taken, true, memory_order_relaxed);
+		return;
 	}
-	return INBOX_NO_SLOT;
 }
 
 static void connection_close(struct connection *connection)
@@ -79,10 +85,7 @@ static void connection_close(struct connection *connection)
 
 	if (connection->peer) {
 		*connection->owner = NULL;
-	} else if (connection->established) {
-		if (connection->slot < INBOX_SLOTS)
-			connections->slots[connection->slot] = false;
-	} else {
+	} else if (!connection->established) {
 		connections->strangers--;
 	}
 	*(connection->previous ? &connection->previous->next :
@@ -283,7 +286,7 @@ static int admit(struct connection *connection, const struct connection_message 
 	incoming->copy_error = context->options.single_copy ?
 				       copy_check(connection, hello.cookie_address, hello.cookie) :
 				       ENOSYS;
-	incoming->slot = take_slot(connections);
+	slot_take(connections, incoming);
 	/*
 	 * A mark of the slot's last owner, who is gone, is not the new one's. Relaxed: the new one
 	 * learns of its slot by a message from this thread.
@@ -301,7 +304,6 @@ static int admit(struct connection *connection, const struct connection_message 
 	connection->welcome = allocate_or_wait(sizeof(*connection->welcome));
 	connection_message_seal(connection->welcome, CONNECTION_WELCOME, &welcome,
 				context->address.key);
-	connection->slot = incoming->slot;
 	/*
 	 * Before it can know: host_ring_always. arm64 may make a release store, even a sequentially
 	 * consistent one, visible after later stores, so a fence.

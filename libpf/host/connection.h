@@ -50,7 +50,7 @@ struct connections {
 	struct connection *newest;
 	uint64_t numbers;   /* given to connections so far */
 	unsigned strangers; /* callers that have not shown yet that they know the key */
-	bool slots[INBOX_SLOTS];
+	_Atomic bool slots[INBOX_SLOTS]; /* true: taken by an incoming channel */
 };
 
 /* A call that the peer has not answered yet. */

@@ -5,6 +5,9 @@
 
 void incoming_destroy(struct incoming *incoming)
 {
+	/* Release: progress does not look for this channel by its slot any more. */
+	if (incoming->slot_taken)
+		atomic_store_explicit(incoming->slot_taken, false, memory_order_release);
 	free(incoming->serves.offers);
 	channel_destroy(&incoming->channel);
 	process_put(incoming->process);

@@ -28,6 +28,12 @@ struct incoming {
 	uint64_t settling; /* time since when polling_settle knows that, ns; 0: it does not */
 	bool rings;    /* its writer rings the bell for every message, so it need not be polled */
 	uint32_t slot; /* its mark in this process's inbox */
+	/*
+	 * The record of that slot in struct connections; NULL: it has none. A slot belongs to the
+	 * channel, not to the socket: a writer that is gone has it until progress has read its last
+	 * messages, and a new one must not have the same slot before.
+	 */
+	_Atomic bool *slot_taken;
 	struct serves serves;
 	/* From the handshake. */
 	struct address from;

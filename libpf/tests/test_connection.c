@@ -9,8 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/context.h"
+#include "context/contents.h"
 #include "host/inbox.h"
+#include "host/peer.h"
 #include "patience.h"
 
 static const size_t hello_length = offsetof(struct connection_message, u.handshake.sealed) +
@@ -708,6 +709,54 @@ static void test_call_before_end(void **state)
 	call_before_end(false);
 }
 
+/*
+ * While the service thread is held, a peer closes, and then another one calls. The thread admits the
+ * caller before it reports the end, and progress hears of both at once: the slot of the peer that is
+ * gone must not have become the caller's, whose marks progress would miss.
+ */
+static void test_call_at_end(void **state)
+{
+	pf_context *context = stranger_context(NULL), *first = stranger_context(NULL),
+		   *second = stranger_context(NULL);
+	struct address to = stranger_address_of(context);
+	const struct polling *polling = &host_of(context)->polling;
+	struct hold held = { .task.run = hold };
+	const struct bell *bell;
+	pf_peer *back;
+	unsigned i;
+
+	assert_ok(pf_peer_open(first, &to, sizeof(to), NULL, &back));
+	exchange(first, back, context, 1);
+	sem_init(&held.begun, 0, 0);
+	sem_init(&held.over, 0, 0);
+	service_run(&context->service, &held.task);
+	sem_wait(&held.begun);
+	pf_close(first);
+	assert_ok(pf_peer_open(second, &to, sizeof(to), NULL, &back));
+	assert_status(pf_send(back, 1, "x", 1, NULL, 0), PF_DONE);
+	sem_post(&held.over);
+	for (i = 0; i < 5000 && !host_peer_bell((struct host_peer *)back); i++)
+		usleep(1000);
+	bell = host_peer_bell((struct host_peer *)back);
+	assert_non_null(bell);
+	for (i = 0; i < 5000 && observed.messages < 2; i++) {
+		if (!pf_progress(context))
+			usleep(1000);
+	}
+	assert_int_equal(observed.messages, 2);
+	assert_true(bell->slot < polling->slots && polling->by_slot[bell->slot]);
+	assert_memory_equal(polling->by_slot[bell->slot]->from.id, second->address.id,
+			    sizeof(second->address.id));
+	/* The first one's slot is free again. */
+	assert_int_equal(polling->all_count, 1);
+	for (i = 0; i < INBOX_SLOTS; i++)
+		assert_true(context->host->connections.slots[i] == (i == bell->slot));
+	pf_close(second);
+	pf_close(context);
+	sem_destroy(&held.begun);
+	sem_destroy(&held.over);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -726,6 +775,7 @@ int main(void)
 		cmocka_unit_test(test_replies),
 		cmocka_unit_test(test_many_strangers),
 		cmocka_unit_test(test_call_before_end),
+		cmocka_unit_test(test_call_at_end),
 	};
 
 	return cmocka_run_group_tests_name("connection", tests, stranger_set_up, NULL);
