@@ -429,7 +429,7 @@ enum net_drop {
 	NET_DROP_REFUSED,    /* authentic, and what it carries is not valid, or finds no room */
 	NET_DROPS
 };
-static_assert(NET_DROPS == PF_STAT_COUNT - PF_STAT_NET_MALFORMED, "each has a statistic");
+static_assert(NET_DROPS == PF_STAT_NET_REFUSED - PF_STAT_NET_MALFORMED + 1, "each has a statistic");
 
 /* Counters of one core. They only grow, but for packets and bytes that net_unsent takes back. */
 struct net_statistics {
