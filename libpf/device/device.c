@@ -189,17 +189,27 @@ static const char *make_rings(struct device *device)
 	return NULL;
 }
 
+/* The compiler names a policy that has no case. */
+static uint32_t policy_of_engine(enum pf_policy policy)
+{
+	switch (policy) {
+	case PF_POLICY_TOUCH:
+		return EXANEST_POLICY_TOUCH;
+	case PF_POLICY_AHEAD:
+		return EXANEST_POLICY_AHEAD;
+	case PF_POLICY_HUGE:
+		return EXANEST_POLICY_HUGE;
+	case PF_POLICY_ADAPTIVE:
+		break;
+	}
+	return EXANEST_POLICY_DEFAULT;
+}
+
 /* Under the lock. Returns NULL, or why it failed. */
 static const char *join(struct device *device, const uint8_t secret[EXANEST_SECRET_BYTES])
 {
-	static const uint32_t policies[] = {
-		[PF_POLICY_TOUCH] = EXANEST_POLICY_TOUCH,
-		[PF_POLICY_AHEAD] = EXANEST_POLICY_AHEAD,
-		[PF_POLICY_HUGE] = EXANEST_POLICY_HUGE,
-		[PF_POLICY_ADAPTIVE] = EXANEST_POLICY_DEFAULT,
-	};
 	struct exanest_join request = { .size = sizeof(request),
-					.policy = policies[device->policy] };
+					.policy = policy_of_engine(device->policy) };
 	const char *why;
 
 	memcpy(request.secret, secret, sizeof(request.secret));

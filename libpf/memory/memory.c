@@ -45,7 +45,7 @@ void memory_expect(struct memory *memory, uint64_t address, uint64_t length)
 	uint64_t start = (address + size - 1) & ~(size - 1);
 	uint64_t end = (address + length) & ~(size - 1);
 
-	if (memory->policy < PF_POLICY_HUGE || start >= end)
+	if (!policy_makes_huge(memory->policy) || start >= end)
 		return;
 	residency_look(&memory->residency, start, end - start, &cold);
 	/* All of it will be written, so that huge pages do not use more memory. */

@@ -3,6 +3,7 @@
 #ifndef PF_POLICY_H
 #define PF_POLICY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pf.h"
@@ -25,5 +26,8 @@ uint64_t policy_window(enum pf_policy policy, struct resolve_window *window, uin
 		       uint64_t block, uint64_t length);
 /* The longest of them, bytes. */
 uint64_t policy_window_most(enum pf_policy policy, uint64_t block);
+
+/* Return whether huge pages are made where a transfer covers them whole. */
+bool policy_makes_huge(enum pf_policy policy);
 
 #endif
