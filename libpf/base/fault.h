@@ -3,11 +3,20 @@
 #ifndef PF_FAULT_H
 #define PF_FAULT_H
 
+#include <stdint.h>
+
 enum fault_kind {
 	FAULT_MINOR,      /* a page never touched: the kernel provides memory without waiting */
 	FAULT_MAJOR,      /* a page that the kernel has to read from swap or from a file */
 	FAULT_PAGER,      /* a page that a pager of the program supplies */
 	FAULT_PERMISSION, /* no mapping, or an access that it does not permit: cannot be resolved */
+	FAULT_KINDS
 };
+
+/* The kind that another process named: a number that is no kind counts as FAULT_PERMISSION. */
+static inline enum fault_kind fault_kind_received(uint32_t number)
+{
+	return number < FAULT_KINDS ? (enum fault_kind)number : FAULT_PERMISSION;
+}
 
 #endif

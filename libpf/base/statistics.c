@@ -143,7 +143,7 @@ void statistics_destroy(struct statistics *statistics)
 
 void statistic_fault(struct statistics *statistics, enum pf_side side, enum fault_kind kind)
 {
-	static const enum pf_stat stats[][4] = {
+	static const enum pf_stat stats[][FAULT_KINDS] = {
 		[PF_SIDE_LOCAL] = { PF_STAT_LOCAL_MINOR, PF_STAT_LOCAL_MAJOR, PF_STAT_LOCAL_PAGER,
 				    PF_STAT_LOCAL_PERMISSION },
 		[PF_SIDE_REMOTE] = { PF_STAT_REMOTE_MINOR, PF_STAT_REMOTE_MAJOR,

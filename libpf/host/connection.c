@@ -355,7 +355,7 @@ static void report_answer(const struct connection *connection, const struct reso
 					 .peer = connection->peer,
 					 .token = result->token,
 					 .status = result->status == PF_OK ? PF_OK : PF_ERR_FAULT,
-					 .fault = (enum fault_kind)(result->kind & 3),
+					 .fault = fault_kind_received(result->kind),
 					 .address = result->address });
 }
 
