@@ -35,5 +35,5 @@ void *pf_peer_user(const pf_peer *peer)
 
 const char *pf_peer_path(const pf_peer *peer)
 {
-	return atomic_load_explicit(&((pf_peer *)peer)->path, memory_order_acquire);
+	return peer_path(peer);
 }

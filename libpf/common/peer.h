@@ -91,10 +91,16 @@ static inline void peer_set_state(pf_peer *peer, enum peer_state state)
 	atomic_store_explicit(&peer->state, state, memory_order_release);
 }
 
-/* A sentence that is valid until pf_close, see pf_peer_path. */
+/* The sentence that pf_peer_path returns; valid until pf_close. Any thread. */
+static inline const char *peer_path(const pf_peer *peer)
+{
+	return atomic_load_explicit(&((pf_peer *)peer)->path, memory_order_acquire);
+}
+
+/* path: a sentence that is valid until pf_close. */
 static inline void peer_set_path(pf_peer *peer, const char *path)
 {
-	/* Release: pf_peer_path may be called by another thread, and the text may be new. */
+	/* Release: another thread may call peer_path, and the text may be new. */
 	atomic_store_explicit(&peer->path, path, memory_order_release);
 }
 

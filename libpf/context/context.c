@@ -186,7 +186,7 @@ int context_peer_contact(pf_peer *peer, bool wait, const char **why)
 	else
 		host_peer_contact(peer);
 	if (why)
-		*why = reason ? reason : pf_peer_path(peer);
+		*why = reason ? reason : peer_path(peer);
 	return status;
 }
 

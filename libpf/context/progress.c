@@ -161,7 +161,7 @@ static void report_gone(pf_context *context)
 		}
 		peer->gone_reported = true;
 		if (context->error && !peer->farewell)
-			context->error(context, peer, peer->gone_status, pf_peer_path(peer),
+			context->error(context, peer, peer->gone_status, peer_path(peer),
 				       context->error_arg);
 	}
 }

@@ -127,7 +127,7 @@ int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 	for (;;) {
 		engine_lock(engine);
 		status = contact(engine, peer, wait);
-		*why = pf_peer_path(peer);
+		*why = peer_path(peer);
 		/* Sends what that has to say. */
 		engine_post(engine, false, 0);
 		if (status != PF_ERR_AGAIN || !wait)
