@@ -16,6 +16,7 @@ from pfbench import (
     incast,
     interfaces,
     papers,
+    promises,
 )
 from pfbench.packaged import APPLICATIONS
 from pfbench.suite import COST_TESTS
@@ -42,6 +43,7 @@ def test_command(made_up, monkeypatch, line):
         "incast": incast,
         "interfaces": interfaces,
         "papers": papers,
+        "promises": promises,
     }
     if command in slow:
         # They take their time: the test of each command has a short run.
