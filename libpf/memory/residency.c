@@ -239,23 +239,54 @@ static uint64_t memory_end(struct residency *residency, uint64_t address)
 	return mapping.end;
 }
 
-/* Record a hint that [address, end) is present. */
-static void trust(struct residency *residency, uint64_t address, uint64_t end)
+/* Record that [address, end) is present, for lifetime ms, in one of count words. */
+static void pieces_record(_Atomic uint64_t *words, unsigned count, uint16_t lifetime,
+			  uint64_t address, uint64_t end)
 {
 	uint64_t piece = address >> RESIDENCY_PIECE_SHIFT;
 	uint16_t now = residency_now();
 
 	for (; piece <= (end - 1) >> RESIDENCY_PIECE_SHIFT; piece++) {
-		_Atomic uint64_t *place = &residency->hints[piece % RESIDENCY_HINTS];
+		_Atomic uint64_t *place = &words[piece % count];
 		uint64_t hint = atomic_load_explicit(place, memory_order_relaxed);
 
 		/* If two threads write at once, one hint is lost, which costs a look later. */
-		if (!residency_is_current(residency, hint, piece, now))
+		if (!residency_is_current(hint, piece, now, lifetime))
 			hint = (uint64_t)(uint32_t)piece << 32 |
-			       (uint64_t)(uint16_t)(now + residency->lifetime) << 16;
+			       (uint64_t)(uint16_t)(now + lifetime) << 16;
 		atomic_store_explicit(place, hint | residency_units(piece, address, end),
 				      memory_order_relaxed);
 	}
+}
+
+void residency_believe(struct residency *residency, uint64_t address, uint64_t length)
+{
+	const uint64_t most = (RESIDENCY_BELIEFS - 1) * RESIDENCY_PIECE;
+
+	pieces_record(residency->beliefs, RESIDENCY_BELIEFS, RESIDENCY_BELIEF_LIFETIME, address,
+		      address + (length < most ? length : most));
+}
+
+/* The end of what is believed of [from, to), from its start on; from if that is nothing. */
+static uint64_t believed_end(struct residency *residency, uint64_t from, uint64_t to)
+{
+	uint16_t now = residency_now();
+
+	while (from < to) {
+		uint64_t piece = from >> RESIDENCY_PIECE_SHIFT;
+		uint64_t end = (piece + 1) << RESIDENCY_PIECE_SHIFT;
+		uint64_t hint = atomic_load_explicit(&residency->beliefs[piece % RESIDENCY_BELIEFS],
+						     memory_order_relaxed);
+		uint64_t unit = (uint64_t)1 << RESIDENCY_UNIT_SHIFT;
+
+		if (!residency_is_current(hint, piece, now, RESIDENCY_BELIEF_LIFETIME))
+			break;
+		for (; from < end && from < to; from = (from & ~(unit - 1)) + unit) {
+			if (residency_units(piece, from, from + 1) & ~hint)
+				return from;
+		}
+	}
+	return from < to ? from : to;
 }
 
 /*
@@ -297,19 +328,21 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 		count = read_pagemap(residency->pagemap, address & ~(page - 1),
 				     (end + page - 1) & ~(page - 1), stretches, &walked);
 	if (!count && walked >= end)
-		trust(residency, address, end);
+		pieces_record(residency->hints, RESIDENCY_HINTS, residency->lifetime, address, end);
 	for (i = 0; i < count; i++) {
 		uint64_t from = stretches[i].start > address ? stretches[i].start : address;
 		uint64_t to = stretches[i].end < end ? stretches[i].end : end;
 
 		if (from >= to)
 			continue;
-		if (stretches[i].swapped || !cold)
+		bytes = 0;
+		if (!stretches[i].swapped && cold) {
+			bytes = memory_bytes(residency, from, to, &known);
+			*cold += bytes;
+		}
+		from = believed_end(residency, from + bytes, to);
+		if (from < to)
 			return from - address;
-		bytes = memory_bytes(residency, from, to, &known);
-		*cold += bytes;
-		if (from + bytes < to)
-			return from + bytes - address;
 	}
 	return walked < end && walked > address ? walked - address : length;
 }

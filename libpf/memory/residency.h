@@ -23,6 +23,9 @@
 #define RESIDENCY_PIECE ((uint64_t)1 << RESIDENCY_PIECE_SHIFT)
 #define RESIDENCY_UNIT_SHIFT 12
 #define RESIDENCY_HINTS 1024
+/* Pieces that were resolved and look absent all the same; see residency_believe. */
+#define RESIDENCY_BELIEFS 256
+#define RESIDENCY_BELIEF_LIFETIME 1000 /* ms */
 
 struct residency {
 	int pagemap, maps; /* of /proc/PID; -1: not readable, so all pages count as present */
@@ -34,7 +37,8 @@ struct residency {
 	 * and writes: a hint is one word that refers to no other data, so relaxed order is
 	 * enough, on arm64 too.
 	 */
-	_Atomic uint64_t hints[RESIDENCY_HINTS]; /* by the number of the piece */
+	_Atomic uint64_t hints[RESIDENCY_HINTS];     /* by the number of the piece */
+	_Atomic uint64_t beliefs[RESIDENCY_BELIEFS]; /* in the format of hints */
 };
 
 /*
@@ -51,6 +55,14 @@ void residency_close(struct residency *residency);
  */
 uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t length,
 			uint64_t *cold);
+
+/*
+ * Any thread: the range was resolved and looks absent all the same, so do not look at it for
+ * RESIDENCY_BELIEF_LIFETIME. What the kernel tells can be wrong for good: mappings of drivers, DAX,
+ * emulators and sandboxes that make up pagemap or ignore madvise. Of a long range only the front is
+ * recorded: it has the block that waits.
+ */
+void residency_believe(struct residency *residency, uint64_t address, uint64_t length);
 
 /*
  * Any thread: how many of the length bytes at address in this process are mapped, or in the
@@ -79,12 +91,12 @@ static inline uint16_t residency_units(uint64_t piece, uint64_t address, uint64_
 	return (uint16_t)(0xffffu << first & 0xffffu >> (15 - last));
 }
 
-/* Is the hint about this piece, and is its lifetime not over? */
-static inline bool residency_is_current(const struct residency *residency, uint64_t hint,
-					uint64_t piece, uint16_t now)
+/* Is the hint about this piece, and is its lifetime (ms) not over? */
+static inline bool residency_is_current(uint64_t hint, uint64_t piece, uint16_t now,
+					uint16_t lifetime)
 {
 	return hint >> 32 == (uint32_t)piece &&
-	       (uint16_t)((uint16_t)(hint >> 16) - now - 1) < residency->lifetime;
+	       (uint16_t)((uint16_t)(hint >> 16) - now - 1) < lifetime;
 }
 
 /* Any thread: do hints say that all of the range is present? length is not 0. */
@@ -98,7 +110,7 @@ static inline bool residency_is_trusted(struct residency *residency, uint64_t ad
 		uint64_t hint = atomic_load_explicit(&residency->hints[piece % RESIDENCY_HINTS],
 						     memory_order_relaxed);
 
-		if (!residency_is_current(residency, hint, piece, now) ||
+		if (!residency_is_current(hint, piece, now, residency->lifetime) ||
 		    residency_units(piece, address, end) & ~hint)
 			return false;
 	}

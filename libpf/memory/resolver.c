@@ -66,13 +66,38 @@ static int resolve_range(struct resolver *resolver, struct resolution *resolutio
 	return PF_OK;
 }
 
+static bool looks_absent(struct resolver *resolver, const struct resolution *resolution)
+{
+	uint64_t cold;
+
+	return residency_look(resolver->residency, resolution->address, resolution->length, &cold) <
+	       resolution->length;
+}
+
+/*
+ * A page that was resolved and looks absent all the same went again at once, or what the kernel
+ * tells is wrong. Resolve it once more, then have it accessed without a look: a copy that waits is
+ * better than a block that is resolved for ever.
+ */
+static int resolve_twice(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
+{
+	int status = resolve_range(resolver, resolution, used);
+
+	if (status != PF_OK || !looks_absent(resolver, resolution))
+		return status;
+	status = resolve_range(resolver, resolution, used);
+	if (status == PF_OK && looks_absent(resolver, resolution))
+		residency_believe(resolver->residency, resolution->address, resolution->length);
+	return status;
+}
+
 static void resolve(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
 {
 	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC);
 
 	probe_resolve_start(resolver->trace, resolution->address, resolution->length,
 			    resolver->policy);
-	resolution->status = resolve_range(resolver, resolution, used);
+	resolution->status = resolve_twice(resolver, resolution, used);
 	if (resolution->status != PF_OK)
 		resolution->kind = FAULT_PERMISSION;
 	probe_resolve_done(resolver->trace, resolution->address, resolution->length,
@@ -174,7 +199,6 @@ static void start_thread(struct resolver *resolver)
  */
 static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 {
-	uint64_t cold;
 	bool quick;
 
 	/*
@@ -185,14 +209,9 @@ static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 		resolution->kind = FAULT_MINOR;
 		return quick &&
 		       pager_owns_all(resolver->pagers, resolution->address, resolution->length) &&
-		       residency_look(resolver->residency, resolution->address, resolution->length,
-				      &cold) == resolution->length;
+		       !looks_absent(resolver, resolution);
 	}
-	if (residency_look(resolver->residency, resolution->address, resolution->length, &cold) <
-	    resolution->length)
-		resolution->kind = FAULT_MAJOR;
-	else
-		resolution->kind = FAULT_MINOR;
+	resolution->kind = looks_absent(resolver, resolution) ? FAULT_MAJOR : FAULT_MINOR;
 	return false;
 }
 

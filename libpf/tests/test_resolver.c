@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/page.h"
@@ -17,6 +18,40 @@
 #define PAGES 4
 /* UFFD_USER_MODE_ONLY of Linux 5.11; the headers of the build may be older. */
 #define USER_MODE_ONLY 1
+/* Of Linux 5.14. */
+#define POPULATE_READ 22
+#define POPULATE_WRITE 23
+
+/* A kernel that tells that swap is in use, and whose MADV_POPULATE_* does nothing. */
+static struct {
+	_Atomic bool lies;
+	_Atomic unsigned touches; /* calls of MADV_POPULATE_* while it lies */
+} kernel;
+
+/* The linker puts these in the place of the C library's functions. */
+int __real_madvise(void *address, size_t length, int advice);
+int __wrap_madvise(void *address, size_t length, int advice);
+int __real_sysinfo(struct sysinfo *info);
+int __wrap_sysinfo(struct sysinfo *info);
+
+int __wrap_madvise(void *address, size_t length, int advice)
+{
+	if (!kernel.lies || (advice != POPULATE_READ && advice != POPULATE_WRITE))
+		return __real_madvise(address, length, advice);
+	kernel.touches++;
+	return 0;
+}
+
+int __wrap_sysinfo(struct sysinfo *info)
+{
+	int status = __real_sysinfo(info);
+
+	if (kernel.lies) {
+		info->totalswap = 2;
+		info->freeswap = 1;
+	}
+	return status;
+}
 
 struct fixture {
 	struct pagers pagers;
@@ -217,13 +252,44 @@ static void test_shared_page(void **state)
 		skip(); /* the kernel does not permit userfaultfd */
 }
 
+/*
+ * Shared memory that is never touched, on a machine that uses swap: it may have to be read. If it looks
+ * absent after it was resolved twice, it is accessed without a look; its neighbours are looked at.
+ */
+static void test_still_absent(void **state)
+{
+	const uint64_t page = page_size();
+	struct fixture fixture;
+	struct asked asked;
+	uint64_t start, cold;
+
+	(void)state;
+	fixture_open(&fixture);
+	munmap(fixture.pages, PAGES * page);
+	fixture.pages = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			     -1, 0);
+	assert_ptr_not_equal(fixture.pages, MAP_FAILED);
+	start = (uint64_t)(uintptr_t)fixture.pages;
+	kernel.touches = 0;
+	kernel.lies = true;
+	assert_int_equal(residency_look(&fixture.residency, start + page, page, &cold), 0);
+	submit(&fixture, &asked, 1, NULL);
+	sem_wait(&asked.done);
+	assert_int_equal(asked.resolution.status, PF_OK);
+	assert_int_equal(kernel.touches, 2);
+	assert_int_equal(residency_look(&fixture.residency, start + page, page, &cold), page);
+	assert_int_equal(residency_look(&fixture.residency, start + page, 2 * page, &cold), page);
+	assert_int_equal(residency_look(&fixture.residency, start, page, &cold), 0);
+	kernel.lies = false;
+	fixture_close(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_two_at_once),
-		cmocka_unit_test(test_end),
-		cmocka_unit_test(test_bad_range),
-		cmocka_unit_test(test_shared_page),
+		cmocka_unit_test(test_two_at_once),  cmocka_unit_test(test_end),
+		cmocka_unit_test(test_bad_range),    cmocka_unit_test(test_shared_page),
+		cmocka_unit_test(test_still_absent),
 	};
 
 	return cmocka_run_group_tests_name("resolver", tests, NULL, NULL);
