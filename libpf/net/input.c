@@ -214,8 +214,11 @@ static bool follow_path(struct net_association *association, unsigned number, bo
 	const struct net_callbacks *callbacks = &association->shared->callbacks;
 	struct path *path = association->paths[number];
 
-	if (!path)
+	if (!path) {
+		/* What waits for room on the other paths may go here. */
+		association->wants_output = true;
 		return association_path(association, number, from) != NULL;
+	}
 	if (association->accepter && newest && memcmp(&path->to, from, sizeof(*from)) != 0)
 		path_move(path, from, callbacks->packet_most(callbacks->user, from));
 	return true;
