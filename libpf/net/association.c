@@ -372,7 +372,7 @@ static uint64_t open_deadline(const struct net_association *association)
 		if (association->ready)
 			continue;
 		due = earlier(due, path->window.due);
-		if (path->paced > association->shared->now)
+		if (path->paced)
 			due = earlier(due, path->paced);
 	}
 	if (association->silent == NET_NEVER && !association->ready)

@@ -668,6 +668,38 @@ static void test_goodbye(void **state)
 	world_destroy(world);
 }
 
+/*
+ * A packet whose time has come stays due until it is sent, also if something else moved the clock
+ * there first: a packet that came, or a post to another peer.
+ */
+static void test_pace_is_past(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world = make_used(&settings);
+	struct net_core *core = world->hosts[0].core;
+	struct path *path = world->hosts[0].peers[1]->paths[0];
+	uint64_t start;
+
+	/* Until nothing else is due soon. */
+	world_pass(world, 100 * MILLISECOND);
+	start = world->now + 10 * MILLISECOND;
+	/* As after a pause that the receiver asked for. */
+	path->paid = start;
+	put(world, 0, 1);
+	assert_true(path->oldest == path->next);
+	assert_true(path->paced >= start);
+	assert_int_equal(net_exact_deadline(core), path->paced);
+	start = world->now = path->paced + 1;
+	net_input(core, start, NULL, 0, NET_NOT_LENT);
+	assert_true(net_exact_deadline(core) <= start);
+	net_advance(core, start);
+	host_pump(&world->hosts[0]);
+	assert_true(path->oldest < path->next);
+	world_pass(world, MILLISECOND);
+	check_completed(2, PF_OK);
+	world_destroy(world);
+}
+
 /* A GOODBYE that the socket had no room for is sent later; then the association is no more. */
 static void test_goodbye_unsent(void **state)
 {
@@ -1303,6 +1335,7 @@ int main(void)
 		cmocka_unit_test(test_false_refusal),
 		cmocka_unit_test(test_false_refusal_in_silence),
 		cmocka_unit_test(test_goodbye),
+		cmocka_unit_test(test_pace_is_past),
 		cmocka_unit_test(test_goodbye_unsent),
 		cmocka_unit_test(test_answer_unsent),
 		cmocka_unit_test(test_counts_of_sent),

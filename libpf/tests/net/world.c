@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 
+#include "net/core.h"
 #include "net/wire.h"
 #include "network.h"
 #include "pattern.h"
@@ -75,17 +76,66 @@ static void visit_later(struct host *host)
 				    .host = host });
 }
 
+/* Send what may be sent. False: there was no room for all of it. */
+static bool transmit(struct host *host)
+{
+	bool room = sockets_transmit(host);
+
+	if (!room && !host->away)
+		visit_later(host);
+	return room;
+}
+
+/* Packets sent, without those that find out the path's size: these go when output is asked for. */
+static uint64_t packets_due(const struct host *host)
+{
+	const struct net_statistics *statistics = net_statistics(host->core);
+
+	return statistics->packets_sent - statistics->probes;
+}
+
+/*
+ * An association that waits has nothing that may be sent now, and knows when it will have. So, asked
+ * for output once more, it has none, and its deadline stays.
+ */
+static void check_waiting(struct host *host)
+{
+	struct world *world = host->world;
+	unsigned i;
+
+	for (i = 0; i < world->settings.hosts && net_blocked(host->core); i++) {
+		struct net_association *association = host->peers[i];
+		uint64_t deadline, before;
+
+		if (!association || !association->blocked || association->deadline <= world->now)
+			continue;
+		deadline = association->deadline;
+		before = packets_due(host);
+		schedule_ready(&host->core->schedule, association);
+		if (!transmit(host))
+			return;
+		if (packets_due(host) != before || association->deadline < deadline)
+			world_fail(world,
+				   "host %u waits until %.9f s, and may send to host %u at %.9f s",
+				   host->number, (double)deadline / 1e9, i,
+				   (double)association->deadline / 1e9);
+	}
+}
+
 void host_pump(struct host *host)
 {
 	struct world *world = host->world;
 	uint64_t deadline;
+	bool room;
 
 	if (!host->core || host->stopped)
 		return;
 	host_take(host);
-	if (!sockets_transmit(host) && !host->away)
-		visit_later(host);
-	deadline = net_deadline(host->core);
+	room = transmit(host);
+	/* As deadline() in engine.c does. */
+	deadline = net_exact_deadline(host->core);
+	if (room && !host->core->schedule.ready)
+		check_waiting(host);
 	if (deadline <= world->now)
 		deadline = world->now + 1;
 	if (deadline < host->timer) {
@@ -109,6 +159,15 @@ static void visit(struct host *host)
 	if (net_deadline(host->core) <= host->world->now)
 		net_advance(host->core, host->world->now);
 	host_pump(host);
+}
+
+/* Now, or later, if the host is away. */
+static void visit_soon(struct host *host)
+{
+	if (world_chance(host->world, host->world->settings.away))
+		visit_later(host);
+	else
+		visit(host);
 }
 
 static void arrive(struct world *world, struct packet *packet)
@@ -141,12 +200,8 @@ static void arrive(struct world *world, struct packet *packet)
 	packet->arrived = world->now;
 	*host->queue_last = packet;
 	host->queue_last = &packet->next;
-	if (host->stopped || host->away)
-		return;
-	if (world_chance(world, world->settings.away))
-		visit_later(host);
-	else
-		visit(host);
+	if (!host->stopped && !host->away)
+		visit_soon(host);
 }
 
 /* ---- a host ---- */
@@ -598,7 +653,9 @@ bool world_run(struct world *world, uint64_t until, bool (*done)(struct world *)
 			if (host->timer != event.time)
 				break;
 			host->timer = NET_NEVER;
-			visit(host);
+			/* A host that is away for its packets comes back for both. */
+			if (!host->away)
+				visit_soon(host);
 			break;
 		case EVENT_VISIT:
 			if (host->away)

@@ -46,7 +46,7 @@ struct settings {
 	uint32_t no_memory;     /* a payload cannot be placed for lack of memory */
 	uint32_t full;          /* the socket has no room for packets to be sent */
 	uint32_t predict;       /* payloads are received where the core predicts them */
-	uint32_t away;          /* the host handles a packet late, */
+	uint32_t away;          /* the host handles a packet or a timer late, */
 	uint64_t away_time;     /* on average by this time */
 	bool no_segments;       /* packets are sent one by one */
 	size_t arena;
