@@ -38,23 +38,21 @@ static const char *const net_faults[] = { "nack", "backup", NULL };
 
 static const pf_option_info table[] = {
 	OPTION(ring_size, RING_SIZE_MIN, RING_SIZE_MAX, 5,
-	       "Maximum size in bytes of the ring (shared memory) that carries messages from one "
-	       "process to another, a power of two; the ring starts with 8 KiB and grows with "
-	       "traffic"),
-	OPTION(ring_memory, 0, 1ull << 40, 5,
+	       "Bytes of the ring (shared memory) that carries messages from one process to another, at "
+	       "most, a power of two; the ring starts with 8 KiB and grows with traffic"),
+	OPTION(ring_memory, 0, 1ull << 40, 9,
 	       "Bytes by which all rings of a process together may grow beyond 128 KiB, or the longest "
 	       "message, of each; a ring that grows takes at most a fourth of what is left"),
 	OPTION(eager_limit, 64, 1 << 24, 4,
-	       "Programs send messages of up to this many bytes with pf_send, which copies them "
-	       "through the ring, and let the receiver get longer ones; pf_query reports it"),
-	OPTION(share_min, 4096, UINT64_MAX, 5,
-	       "Both processes move a transfer of at least this many bytes, each from its end"),
-	OPTION(run_max, 4096, 1 << 30, 7,
-	       "Maximum number of bytes of one transfer that one call of the progress function "
-	       "moves"),
-	OPTION(block_size, 4096, BLOCK_SIZE_MAX, 7,
-	       "Size in bytes of a block, the unit of page faults and retransmission, a power of "
-	       "two; between hosts at most 64K, and 16K if it is larger"),
+	       "Bytes of the longest message that programs send with pf_send, which copies it through "
+	       "the ring; they let the receiver get longer ones; pf_query reports it"),
+	OPTION(share_min, 4096, UINT64_MAX, 9,
+	       "Bytes from which on both processes move a transfer, each from its end"),
+	OPTION(run_max, 4096, 1 << 30, 9,
+	       "Bytes of one transfer that one call of the progress function moves, at most"),
+	OPTION(block_size, 4096, BLOCK_SIZE_MAX, 9,
+	       "Bytes of a block, the unit of page faults and retransmission, a power of two; between "
+	       "hosts at most 64K, and 16K if it is larger"),
 	OPTION(operations_max, 0, UINT64_MAX, 6,
 	       "Number of puts, gets and atomics that may be unfinished at the same time; more are "
 	       "refused until some have ended, which bounds their memory; 0: no limit"),
@@ -65,31 +63,31 @@ static const pf_option_info table[] = {
 	       "How transfers between processes of one host are moved: auto (by /dev/exanest where "
 	       "it reaches the peer, otherwise as host), host (by process_vm_readv and "
 	       "process_vm_writev, or through the ring), device (by /dev/exanest only)"),
-	CHOICE(mode, modes, 4,
+	CHOICE(mode, modes, 9,
 	       "What is done to a buffer before a transfer, for comparison with other networks: "
 	       "fault (nothing), prefault (touch its pages), pin (lock it in memory for the "
 	       "transfer), pin-cache (lock it and keep it locked)"),
-	CHOICE(policy, policies, 5,
+	CHOICE(policy, policies, 9,
 	       "How page faults are resolved: touch (the pages of the block), ahead (also pages "
 	       "behind it, more each time), huge (huge pages where a transfer covers them), "
 	       "adaptive (huge and ahead, by the faults seen before)"),
-	OPTION(residency, 0, 1000000, 6,
+	OPTION(residency, 0, 1000000, 9,
 	       "Microseconds for which memory that was found present is assumed to be present; "
 	       "0: check before every copy"),
-	OPTION(fault_retries, 1, 1000, 6,
+	OPTION(fault_retries, 1, 1000, 9,
 	       "Number of times that a page fault of one block is resolved before its transfer "
 	       "fails"),
-	OPTION(resolve_share, 1, 100, 6,
+	OPTION(resolve_share, 1, 100, 9,
 	       "Percentage of a processor that resolving page faults may take from a process that "
 	       "is moving other blocks; a process without other work gives all of it"),
-	OPTION(collapse, 0, UINT64_MAX, 5,
+	OPTION(collapse, 0, UINT64_MAX, 9,
 	       "Bytes moved within a 2 MiB range of a buffer before the range is made a huge page, "
 	       "in the background and without additional memory; 0: never"),
 	OPTION(idle_polls, 0, UINT64_MAX, 5,
 	       "Number of calls of the progress function in a row that find nothing to do, without "
 	       "computation between them, before it sleeps until a message arrives; 0: never, but "
 	       "for up to 50 microseconds while a peer is being connected"),
-	OPTION(idle_sleep, 1, 10000000, 6, "Maximum duration of one such sleep in microseconds"),
+	OPTION(idle_sleep, 1, 10000000, 6, "Microseconds that one such sleep lasts, at most"),
 	OPTION(threads, 0, 1, 9, "1: several threads may use the context at the same time"),
 	OPTION(calibrate, 0, 1, 6,
 	       "1: options that are not set otherwise take their values from the calibration file "
@@ -101,24 +99,24 @@ static const pf_option_info table[] = {
 	       "How packets between hosts are protected: header (a keyed hash over all but the "
 	       "data), full (over the data too), encrypt (and the data is encrypted); all processes "
 	       "of a job need the same value"),
-	CHOICE(net_fault, net_faults, 6,
+	CHOICE(net_fault, net_faults, 9,
 	       "What the receiver does with a block from another host whose page is absent: nack "
 	       "(drop it and request it again), backup (keep it until the page is present)"),
-	OPTION(backup_ring, 0, 1ull << 32, 6,
+	OPTION(backup_ring, 0, 1ull << 32, 9,
 	       "Bytes of memory for the blocks that net_fault backup keeps, of all peers together"),
 	OPTION(socket_buffer, 4096, 1 << 30, 6,
-	       "Size in bytes requested from the kernel for the send buffer and for the receive "
-	       "buffer of each UDP socket"),
+	       "Bytes requested from the kernel for the send buffer and for the receive buffer of each "
+	       "UDP socket"),
 	OPTION(peer_timeout, 1, 1000000, 4,
 	       "Seconds without a packet from a process on another host after which it counts as "
 	       "dead; a process that computes still answers, one that is stopped does not"),
 	OPTION(contact_timeout, 1, 1000000, 4,
 	       "Seconds without any answer from a process on another host after which this is "
 	       "reported, as a firewall may block UDP; it is tried until peer_timeout"),
-	OPTION(port_min, 0, 65535, 2,
+	OPTION(port_min, 0, 65535, 1,
 	       "Lowest UDP port that is used, for firewalls; each process of a host needs one from "
 	       "port_min to port_max; 0: the system chooses any port"),
-	OPTION(port_max, 1, 65535, 2, "Highest UDP port that is used if port_min is not 0"),
+	OPTION(port_max, 1, 65535, 1, "Highest UDP port that is used if port_min is not 0"),
 	{ .name = NULL },
 };
 static_assert(sizeof(table) / sizeof(table[0]) <= OPTIONS_MAX, "an entry for every option");
@@ -128,10 +126,10 @@ static const pf_text_info text_table[] = {
 	  "Network interfaces to use, separated by commas: names, addresses, or networks in CIDR "
 	  "notation; if neither this nor if_exclude is set, those that are up and lead to other "
 	  "hosts",
-	  offsetof(pf_options, if_include), 2 },
+	  offsetof(pf_options, if_include), 1 },
 	{ "if_exclude",
 	  "Network interfaces not to use, in the form of if_include; ignored if that is set",
-	  offsetof(pf_options, if_exclude), 2 },
+	  offsetof(pf_options, if_exclude), 1 },
 	{ .name = NULL },
 };
 
