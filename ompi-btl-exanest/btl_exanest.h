@@ -59,12 +59,10 @@ typedef struct mca_btl_exanest_component_t {
 	opal_hash_table_t names;     /* of processes of other jobs, by pf_peer; see introduce() */
 	bool has_remote_peers;       /* there was an endpoint of another host */
 	unsigned modules;            /* not finalized yet */
-	/* Reports that a process makes once. */
-	bool fault_reported;
-	bool stray_reported;
-	bool registration_reported;
-	bool unreachable_reported;
-	bool fallback_reported;
+	/* Reports that a process makes once in an MPI session; not under the lock. */
+	struct {
+		_Atomic bool fault, stray, registration, unreachable, fallback, undelivered;
+	} reported;
 } mca_btl_exanest_component_t;
 
 /*
@@ -81,6 +79,12 @@ typedef struct mca_btl_exanest_module_t {
 OPAL_DECLSPEC extern mca_btl_exanest_component_t mca_btl_exanest_component;
 extern mca_btl_exanest_module_t mca_btl_exanest_module;
 extern mca_btl_exanest_module_t mca_btl_exanest_net_module;
+
+/* Is this report the first of its kind? reported: a member of component.reported */
+static inline bool mca_btl_exanest_is_first(_Atomic bool *reported)
+{
+	return !atomic_exchange_explicit(reported, true, memory_order_relaxed);
+}
 
 void mca_btl_exanest_allow_threads(void);
 

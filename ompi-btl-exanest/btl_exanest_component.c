@@ -58,6 +58,7 @@ static int component_open(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 
+	memset(&component->reported, 0, sizeof(component->reported));
 	OBJ_CONSTRUCT(&component->control_frags, opal_free_list_t);
 	OBJ_CONSTRUCT(&component->packed_frags, opal_free_list_t);
 	OBJ_CONSTRUCT(&component->operations, opal_free_list_t);

@@ -265,9 +265,8 @@ static void report_unreachable(const opal_proc_t *proc, const char *why)
 	opal_output_verbose(MCA_BASE_VERBOSE_COMPONENT, opal_btl_base_framework.framework_output,
 			    "btl:exanest: %s on %s is not reachable: %s",
 			    mca_btl_exanest_name(proc->proc_name).text, host, why);
-	if (component->unreachable_reported)
+	if (!mca_btl_exanest_is_first(&component->reported.unreachable))
 		return;
-	component->unreachable_reported = true;
 	/* The user has turned the network off: one process of a host is enough to say so. */
 	mca_btl_exanest_report(
 		off ? MCA_BTL_EXANEST_HOST : MCA_BTL_EXANEST_PROCESS, "peer unreachable",
@@ -489,9 +488,8 @@ static void report_fallback(const opal_proc_t *proc, const char *fallback, const
 	opal_output_verbose(MCA_BASE_VERBOSE_COMPONENT, opal_btl_base_framework.framework_output,
 			    "btl:exanest: %s on %s is left to btl %s: %s",
 			    mca_btl_exanest_name(proc->proc_name).text, host, fallback, why);
-	if (component->fallback_reported)
+	if (!mca_btl_exanest_is_first(&component->reported.fallback))
 		return;
-	component->fallback_reported = true;
 	mca_btl_exanest_report(
 		MCA_BTL_EXANEST_PROCESS, "fallback",
 		"%s on %s (pid %d) uses btl %s, not exanest, for %s on %s: %s: does a firewall let "

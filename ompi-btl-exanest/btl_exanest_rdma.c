@@ -19,9 +19,8 @@ static void report_fault(const mca_btl_exanest_operation_t *operation,
 	const mca_btl_base_endpoint_t *endpoint = operation->endpoint;
 	const bool local = completion->side == PF_SIDE_LOCAL;
 
-	if (component->fault_reported || endpoint->retired)
+	if (endpoint->retired || !mca_btl_exanest_is_first(&component->reported.fault))
 		return;
-	component->fault_reported = true;
 	mca_btl_exanest_report(
 		MCA_BTL_EXANEST_PROCESS, "fault",
 		"%s on %s (pid %d): %s with %s failed at address 0x%" PRIx64

@@ -23,9 +23,8 @@ static const char *mode_name(void)
 /* Not silently: what is measured then is not what was asked for. */
 static void report_failure(const void *base, size_t size, int status)
 {
-	if (mca_btl_exanest_component.registration_reported)
+	if (!mca_btl_exanest_is_first(&mca_btl_exanest_component.reported.registration))
 		return;
-	mca_btl_exanest_component.registration_reported = true;
 	mca_btl_exanest_report(
 		MCA_BTL_EXANEST_PROCESS, "not registered",
 		"%s on %s (pid %d) could not register %zu bytes at %p in mode %s: %s\n"

@@ -247,9 +247,8 @@ static void receive(pf_peer *from, uint8_t tag, mca_btl_base_segment_t *segments
 		return;
 	}
 #endif
-	if (mca_btl_exanest_component.stray_reported)
+	if (!mca_btl_exanest_is_first(&mca_btl_exanest_component.reported.stray))
 		return;
-	mca_btl_exanest_component.stray_reported = true;
 	mca_btl_exanest_report(
 		MCA_BTL_EXANEST_PROCESS, "stray message",
 		"%s on %s (pid %d) dropped a message with tag %u, for which no part of "
