@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "opal/class/opal_bitmap.h"
@@ -595,6 +596,64 @@ int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 
 /* ---- the end of endpoints ---- */
 
+static time_t seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return now.tv_sec;
+}
+
+static bool has_pending(const mca_btl_base_endpoint_t *endpoint)
+{
+	return endpoint->queue != MCA_BTL_EXANEST_EMPTY &&
+	       endpoint->queue != MCA_BTL_EXANEST_UNNAMED;
+}
+
+static void report_undelivered(const mca_btl_base_endpoint_t *endpoint, size_t count, time_t waited)
+{
+	char host[OPAL_MAXHOSTNAMELEN];
+
+	mca_btl_exanest_hostname(endpoint->proc, host, sizeof(host));
+	mca_btl_exanest_report(
+		MCA_BTL_EXANEST_PROCESS, "not delivered",
+		"%s on %s (pid %d) gives up %zu messages to %s on %s, which has taken none for %lld s\n"
+		"\n"
+		"The process lives, but does not call MPI: it is stopped, by a debugger or a signal, or\n"
+		"it hangs. This process does not wait any longer for it in order to end. Only the first\n"
+		"such peer of a process is reported.",
+		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
+		(int)getpid(), count, mca_btl_exanest_name(endpoint->proc->proc_name).text, host,
+		(long long)waited);
+}
+
+/*
+ * Wait until the peer has taken what is pending, and give it up if it takes nothing for
+ * btl_exanest_peer_timeout, or for a second after that has happened to another peer: progress has served
+ * all of them meanwhile.
+ */
+static void drain_pending(mca_btl_base_endpoint_t *endpoint)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	time_t patience = (time_t)component->options.peer_timeout, since = seconds_now();
+	size_t left, before = SIZE_MAX;
+
+	if (atomic_load_explicit(&component->reported.undelivered, memory_order_relaxed))
+		patience = 1;
+	while (has_pending(endpoint)) {
+		opal_progress();
+		left = opal_list_get_size(&endpoint->pending);
+		if (left != before)
+			since = seconds_now();
+		before = left;
+		if (seconds_now() - since <= patience)
+			continue;
+		if (mca_btl_exanest_is_first(&component->reported.undelivered))
+			report_undelivered(endpoint, left, patience);
+		return;
+	}
+}
+
 /*
  * Send what waits for room at an endpoint whose last use ends, or learn that its process is gone.
  * Open MPI gives endpoints up at its end, and does not wait for sends whose requests were freed, nor
@@ -611,9 +670,8 @@ static void deliver_pending(mca_btl_base_endpoint_t *endpoint)
 		OPAL_THREAD_LOCK(&component->lock);
 		last = endpoint->count == 1;
 		OPAL_THREAD_UNLOCK(&component->lock);
-		while (last && endpoint->queue != MCA_BTL_EXANEST_EMPTY &&
-		       endpoint->queue != MCA_BTL_EXANEST_UNNAMED)
-			opal_progress();
+		if (last)
+			drain_pending(endpoint);
 	}
 }
 

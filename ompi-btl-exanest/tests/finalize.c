@@ -8,6 +8,8 @@
 #include "mpi_t.h"
 
 #include <mpi.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 #define TAG 2
 
 static int rank, size, wrong;
+static pid_t stopped; /* rank 1 of sends_to_stopped, for rank 0 */
 static char *out, *in;
 
 static void send_to(int to, int length)
@@ -113,6 +116,29 @@ static void freed_short_sends(void)
 	usleep(300000);
 	for (i = 0; i < MESSAGES; i++)
 		receive_from(0, SHORT);
+}
+
+/*
+ * Sends to a rank that is stopped, with MPI_Finalize that does not wait for other ranks
+ * (async_mpi_finalize): it ends although nothing takes the messages.
+ */
+static void sends_to_stopped(void)
+{
+	MPI_Request request;
+	pid_t self = getpid();
+	int i;
+
+	if (rank == 1) {
+		MPI_Send(&self, sizeof(self), MPI_BYTE, 0, TAG, MPI_COMM_WORLD);
+		raise(SIGSTOP);
+	}
+	if (rank || size < 2)
+		return;
+	MPI_Recv(&stopped, sizeof(stopped), MPI_BYTE, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	for (i = 0; i < MESSAGES; i++) {
+		MPI_Isend(out, SHORT, MPI_CHAR, 1, TAG, MPI_COMM_WORLD, &request);
+		MPI_Request_free(&request);
+	}
 }
 
 static void ring(void)
@@ -215,6 +241,7 @@ static void barrier(void)
 static const struct {
 	const char *name;
 	void (*run)(void);
+	bool alone; /* not listed: it needs parameters of its own */
 } patterns[] = {
 	{ "nothing", nothing },
 	{ "to_self", to_self },
@@ -223,6 +250,7 @@ static const struct {
 	{ "one_large", one_large },
 	{ "freed_large_send", freed_large_send },
 	{ "freed_short_sends", freed_short_sends },
+	{ "sends_to_stopped", sends_to_stopped, true },
 	{ "ring", ring },
 	{ "neighbours", neighbours },
 	{ "star", star },
@@ -240,8 +268,10 @@ int main(int argc, char **argv)
 	size_t i;
 
 	if (strcmp(wanted, "--list") == 0) {
-		for (i = 0; i < PATTERNS; i++)
-			puts(patterns[i].name);
+		for (i = 0; i < PATTERNS; i++) {
+			if (!patterns[i].alone)
+				puts(patterns[i].name);
+		}
 		return 0;
 	}
 	for (i = 0; i < PATTERNS && strcmp(wanted, patterns[i].name) != 0; i++)
@@ -264,6 +294,8 @@ int main(int argc, char **argv)
 	/* If MPI_Finalize waits for a time-out, this ends it. */
 	alarm(10 * patience());
 	MPI_Finalize();
+	if (stopped)
+		kill(stopped, SIGCONT);
 	if (wrong)
 		fprintf(stderr, "# rank %d: %d wrong\n", rank, wrong);
 	if (rank == 0)
