@@ -396,17 +396,7 @@ bool mca_btl_exanest_check_settings(void)
 
 /* ---- values that libpf refuses ---- */
 
-static bool is_refused(const pf_options *options)
-{
-	pf_context *context;
-	const int status = pf_open(options, &context);
-
-	if (status >= 0)
-		pf_close(context);
-	return status == PF_ERR_ARGUMENT;
-}
-
-/* libpf has the rules: try each value with the defaults for all others. */
+/* libpf has the rules: ask about each value, with the defaults for all others. */
 void mca_btl_exanest_report_refused(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -418,7 +408,7 @@ void mca_btl_exanest_report_refused(void)
 	for (info = pf_option_table(); info->name; info++) {
 		options = component->defaults;
 		*(uint64_t *)((char *)&options + info->offset) = *mca_btl_exanest_option(info);
-		if (!is_refused(&options))
+		if (!pf_options_error(&options, NULL, 0))
 			continue;
 		snprintf(name, sizeof(name), PREFIX "%s", info->name);
 		snprintf(value, sizeof(value), "%llu", *mca_btl_exanest_option(info));
@@ -433,7 +423,7 @@ void mca_btl_exanest_report_refused(void)
 		options = component->defaults;
 		options.if_include = options.if_exclude = NULL;
 		*(const char **)((char *)&options + text->offset) = *field;
-		if (!is_refused(&options))
+		if (!pf_options_error(&options, NULL, 0))
 			continue;
 		snprintf(name, sizeof(name), PREFIX "%s", text->name);
 		report_value(
