@@ -22,6 +22,7 @@
 #include "opal/class/opal_free_list.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
+#include "opal/mca/base/mca_base_var.h"
 #include "opal/mca/btl/base/base.h"
 
 BEGIN_C_DECLS
@@ -33,15 +34,20 @@ typedef struct mca_btl_exanest_component_t {
 	_Atomic bool threads; /* several may call libpf; release, acquire: the context allows them */
 	pf_options options;
 	pf_options defaults; /* of libpf on this machine, before the parameters are read */
-	/* MCA variables whose values have names must be ints: one for each option, in their order. */
-	int choices[sizeof(pf_options) / sizeof(uint64_t)];
+	/* Of options whose values have names, or are yes and no: one for each option, in their order. */
+	mca_base_var_storage_t choices[sizeof(pf_options) / sizeof(uint64_t)];
 	bool automatic;                /* used without being named in the parameter btl */
 	bool idle_polls_set;           /* by the user */
 	const pf_option_info *culprit; /* option whose PF_* environment variable is wrong, or NULL */
 
-	/* Limits of the module between hosts. */
-	size_t net_eager_limit;
+	size_t eager_limit; /* of the module for this host, bytes without a header */
+	/* Of the module between hosts. */
+	size_t net_eager_limit; /* without a header, too */
 	size_t net_max_send_size;
+	size_t net_rndv_eager_limit;
+	unsigned net_exclusivity;
+	unsigned net_latency;   /* microseconds */
+	unsigned net_bandwidth; /* Mbit/s */
 
 	size_t connect_most; /* peers of this host to connect in MPI_Init */
 

@@ -169,17 +169,13 @@ static void init_net_module(void)
 	mca_btl_base_module_t *btl = &mca_btl_exanest_net_module.super;
 
 	*btl = mca_btl_exanest_module.super;
-	btl->btl_eager_limit = component->net_eager_limit;
+	btl->btl_eager_limit = component->net_eager_limit + MCA_BTL_EXANEST_HEADER_ROOM;
 	btl->btl_max_send_size = component->net_max_send_size;
-	btl->btl_rndv_eager_limit = btl->btl_eager_limit < btl->btl_max_send_size ?
-					    btl->btl_eager_limit :
-					    btl->btl_max_send_size;
+	btl->btl_rndv_eager_limit = component->net_rndv_eager_limit;
 	btl->btl_rdma_pipeline_send_length = btl->btl_max_send_size;
-	/* The other module is better for a process that both reach. */
-	if (btl->btl_exclusivity)
-		btl->btl_exclusivity--;
-	btl->btl_latency *= 4;
-	btl->btl_bandwidth /= 4;
+	btl->btl_exclusivity = component->net_exclusivity;
+	btl->btl_latency = component->net_latency;
+	btl->btl_bandwidth = component->net_bandwidth;
 }
 
 static void report_not_open(int status, int error)
@@ -241,6 +237,8 @@ static int open_context(bool threads)
 
 	pf_query(component->context, &attributes, sizeof(attributes));
 	mca_btl_exanest_init_registration(&mca_btl_exanest_module.super);
+	mca_btl_exanest_module.super.btl_eager_limit = component->eager_limit +
+						       MCA_BTL_EXANEST_HEADER_ROOM;
 	init_net_module();
 	limit(&mca_btl_exanest_module.super, attributes.send_max);
 	limit(&mca_btl_exanest_net_module.super, attributes.send_max);

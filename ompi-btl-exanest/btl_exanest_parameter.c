@@ -14,9 +14,13 @@
  * An exchange of 128 KiB takes 47 us when both send, 57 when both fetch; a stream of such messages has
  * 3.4 GB/s when they are sent, 5 when fetched. An exchange of 256 KiB takes longer when both send.
  */
-#define NET_EAGER_LIMIT (128 * 1024 + MCA_BTL_EXANEST_HEADER_ROOM)
+#define NET_EAGER_LIMIT (128 * 1024)
 /* With headers less than the 64 KiB that one system call sends. */
 #define NET_SEND_SIZE (60 * 1024)
+/* Above tcp (100) and below hardware, which has MCA_BTL_EXCLUSIVITY_DEFAULT (1024) or more. */
+#define NET_EXCLUSIVITY (MCA_BTL_EXCLUSIVITY_LOW + 200)
+/* How other hosts compare with this one, for parameters that are not set: ob1 chooses by them. */
+#define NET_SLOWER 4
 
 /*
  * Options for which Open MPI has a parameter or an answer of its own, and
@@ -29,7 +33,13 @@ static bool is_not_parameter(const pf_option_info *info)
 	       info->offset == offsetof(pf_options, calibrate);
 }
 
-static int *choice(const pf_option_info *info)
+/* An option that is a parameter of yes or no: Open MPI takes "true", "no" and so on for it, too. */
+static bool is_switch(const pf_option_info *info)
+{
+	return !info->names && info->minimum == 0 && info->maximum == 1;
+}
+
+static mca_base_var_storage_t *choice(const pf_option_info *info)
 {
 	return &mca_btl_exanest_component.choices[info->offset / sizeof(uint64_t)];
 }
@@ -64,9 +74,9 @@ static int register_choice(const pf_option_info *info)
 	free(values);
 	if (OPAL_SUCCESS != rc)
 		return rc;
-	*choice(info) = (int)*mca_btl_exanest_option(info);
+	choice(info)->intval = (int)*mca_btl_exanest_option(info);
 	rc = register_variable(info->name, info->help, MCA_BASE_VAR_TYPE_INT, names, info->level,
-			       choice(info));
+			       &choice(info)->intval);
 	OBJ_RELEASE(names);
 	return rc;
 }
@@ -77,7 +87,9 @@ void mca_btl_exanest_read_choices(void)
 
 	for (info = pf_option_table(); info->name; info++) {
 		if (info->names)
-			*mca_btl_exanest_option(info) = (unsigned long long)*choice(info);
+			*mca_btl_exanest_option(info) = (unsigned long long)choice(info)->intval;
+		else if (is_switch(info) && !is_not_parameter(info))
+			*mca_btl_exanest_option(info) = choice(info)->boolval;
 	}
 }
 
@@ -88,6 +100,11 @@ static int register_option(const pf_option_info *info)
 
 	if (info->names)
 		return register_choice(info);
+	if (is_switch(info)) {
+		choice(info)->boolval = *mca_btl_exanest_option(info) != 0;
+		return register_variable(info->name, help, MCA_BASE_VAR_TYPE_BOOL, NULL,
+					 info->level, &choice(info)->boolval);
+	}
 	if (info->offset == offsetof(pf_options, idle_polls)) {
 		snprintf(longer, sizeof(longer),
 			 "%s. If it is not set, %d applies when Open MPI yields the processor "
@@ -130,25 +147,56 @@ static void register_descriptors(const char *name, const char *help, int value, 
 	(void)register_variable(name, help, MCA_BASE_VAR_TYPE_INT, NULL, 9, storage);
 }
 
-static void register_size(const char *name, const char *help, size_t value, size_t *storage)
+static void register_size(const char *name, const char *help, int level, size_t value,
+			  size_t *storage)
 {
 	*storage = value;
-	(void)register_variable(name, help, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 4, storage);
+	(void)register_variable(name, help, MCA_BASE_VAR_TYPE_SIZE_T, NULL, level, storage);
+}
+
+static void register_unsigned(const char *name, const char *help, int level, unsigned value,
+			      unsigned *storage)
+{
+	*storage = value;
+	(void)register_variable(name, help, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, level, storage);
+}
+
+/*
+ * The limit without the room for headers. Open MPI registers it again, with its own text and that
+ * room. The first text of a parameter stays, and so does the last place of its value: it is called
+ * before and after Open MPI's.
+ */
+static void register_eager_limit(void)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+
+	register_size(
+		"eager_limit",
+		"Bytes of the longest message between processes of this host that is sent at once, "
+		"without its header; the receiver fetches longer ones. One that comes before its "
+		"receive is posted is buffered whole by the receiver, in memory that Open MPI "
+		"keeps: 2000 messages of 60000 bytes take 125 MB, with 4096 here 1 MB",
+		4, component->options.eager_limit, &component->eager_limit);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
 }
 
 /* What Open MPI needs to know of the module, and lets the user change. */
 static int register_module(mca_btl_base_module_t *btl)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	int rc;
 
 	/* Below self and vader (sm). */
 	btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1;
-	btl->btl_eager_limit = component->options.eager_limit + MCA_BTL_EXANEST_HEADER_ROOM;
+	register_eager_limit();
+	btl->btl_eager_limit = component->eager_limit;
 	/* The pieces of what the receiver cannot fetch because it is not contiguous. */
 	btl->btl_max_send_size = 32 * 1024;
-	btl->btl_rndv_eager_limit = btl->btl_eager_limit < btl->btl_max_send_size ?
-					    btl->btl_eager_limit :
-					    btl->btl_max_send_size;
+	btl->btl_rndv_eager_limit = smaller(btl->btl_eager_limit, btl->btl_max_send_size);
 	btl->btl_rdma_pipeline_send_length = btl->btl_max_send_size;
 	btl->btl_rdma_pipeline_frag_size = SIZE_MAX;
 	/* A pipeline would hide the cost of registration, and there is none. */
@@ -164,7 +212,35 @@ static int register_module(mca_btl_base_module_t *btl)
 				MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
 	btl->btl_latency = 1;       /* microseconds */
 	btl->btl_bandwidth = 40000; /* Mbit/s */
-	return mca_btl_base_param_register(&component->super.btl_version, btl);
+	rc = mca_btl_base_param_register(&component->super.btl_version, btl);
+	register_eager_limit();
+	return rc;
+}
+
+/* The parameters that Open MPI has of a module, for the module between hosts. */
+static void register_net_module(const mca_btl_base_module_t *host)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+
+	register_unsigned(
+		"net_exclusivity",
+		"As exclusivity, for messages between hosts: of the BTLs that reach a process the "
+		"highest carries its messages (tcp has 100, hardware 1024 or more)",
+		7, NET_EXCLUSIVITY, &component->net_exclusivity);
+	register_size(
+		"net_eager_limit",
+		"As eager_limit, for messages between hosts: to fetch takes a round trip more and "
+		"saves two copies",
+		4, NET_EAGER_LIMIT, &component->net_eager_limit);
+	register_size("net_max_send_size", "As max_send_size, for messages between hosts", 4,
+		      NET_SEND_SIZE, &component->net_max_send_size);
+	register_size("net_rndv_eager_limit", "As rndv_eager_limit, for messages between hosts", 4,
+		      smaller(component->net_eager_limit, component->net_max_send_size),
+		      &component->net_rndv_eager_limit);
+	register_unsigned("net_latency", "Microseconds, as latency, for messages between hosts", 5,
+			  host->btl_latency * NET_SLOWER, &component->net_latency);
+	register_unsigned("net_bandwidth", "Mbit/s, as bandwidth, for messages between hosts", 5,
+			  host->btl_bandwidth / NET_SLOWER, &component->net_bandwidth);
 }
 
 /* ---- where defaults come from, for ompi_info ---- */
@@ -264,18 +340,12 @@ int mca_btl_exanest_register_parameters(void)
 	rc = register_module(&mca_btl_exanest_module.super);
 	if (OPAL_SUCCESS != rc)
 		return rc;
-	register_size(
-		"net_eager_limit",
-		"As eager_limit, for messages between hosts: the receiver fetches longer ones, "
-		"which takes a round trip more and saves two copies",
-		NET_EAGER_LIMIT, &component->net_eager_limit);
-	register_size("net_max_send_size", "As max_send_size, for messages between hosts",
-		      NET_SEND_SIZE, &component->net_max_send_size);
+	register_net_module(&mca_btl_exanest_module.super);
 	register_size(
 		"connect_most",
-		"Up to so many peers of this host are connected in MPI_Init; with more, each when it is "
-		"first used, for which the first message waits",
-		CONNECT_MOST, &component->connect_most);
+		"Peers of this host that are connected in MPI_Init, if there are no more; else each is when "
+		"it is first used, for which the first message waits",
+		9, CONNECT_MOST, &component->connect_most);
 	set_sources();
 	component->idle_polls_set =
 		mca_btl_exanest_source(mca_btl_exanest_find_variable("idle_polls"), NULL) !=

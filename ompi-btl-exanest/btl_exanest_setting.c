@@ -335,7 +335,6 @@ static void check_environment(bool *valid)
 	*valid = false;
 }
 
-/* Open MPI checks only the first of these. */
 static void check_size(const char *name, size_t size, bool *valid)
 {
 	char text[32], permitted[64];
@@ -384,10 +383,9 @@ bool mca_btl_exanest_check_settings(void)
 	/* Open MPI has read what is no number as 0. */
 	if (!valid)
 		return false;
-	check_size(PREFIX "eager_limit", btl->btl_eager_limit, &valid);
 	check_size(PREFIX "rndv_eager_limit", btl->btl_rndv_eager_limit, &valid);
 	check_size(PREFIX "max_send_size", btl->btl_max_send_size, &valid);
-	check_size(PREFIX "net_eager_limit", component->net_eager_limit, &valid);
+	check_size(PREFIX "net_rndv_eager_limit", component->net_rndv_eager_limit, &valid);
 	check_size(PREFIX "net_max_send_size", component->net_max_send_size, &valid);
 	if (component->options.transport == PF_TRANSPORT_DEVICE && !is_device_there())
 		return false;
