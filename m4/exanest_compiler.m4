@@ -58,7 +58,7 @@ AC_DEFUN([EXANEST_TRY_FLAG], [
 	AS_VAR_POPDEF([exanest_taken])
 ])
 
-# EXANEST_SANITIZERS: --enable-sanitizers=LIST instruments everything we build.
+# EXANEST_SANITIZERS: --enable-sanitizers=LIST instruments everything we build; --enable-assertions (base/check.h).
 AC_DEFUN([EXANEST_SANITIZERS], [
 	AC_ARG_ENABLE([sanitizers],
 		[AS_HELP_STRING([--enable-sanitizers=LIST],
@@ -87,4 +87,10 @@ AC_DEFUN([EXANEST_SANITIZERS], [
 			], [AC_MSG_ERROR([$CC cannot link with $exanest_flags (with clang on Debian: apt-get install libclang-rt-14-dev)])])
 		])
 	AC_SUBST([EXANEST_LIBRARY_LDFLAGS])
+
+	AC_ARG_ENABLE([assertions],
+		[AS_HELP_STRING([--enable-assertions],
+			[check threads, locks and states while the library runs (default: with sanitizers)])],
+		[], [AS_IF([test "x$enable_sanitizers" = xno], [enable_assertions=no], [enable_assertions=yes])])
+	AS_IF([test "x$enable_assertions" != xno], [EXANEST_CFLAGS="$EXANEST_CFLAGS -DPF_ASSERTIONS"])
 ])

@@ -110,6 +110,7 @@ $exanest_rows
   component folder   ${exanest_btl_dir_shown}
   compiler           $CC $CFLAGS
   sanitizers         $enable_sanitizers
+  assertions         $enable_assertions
 
 $exanest_note"])
 ])

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "allocate.h"
+#include "check.h"
 #include "pf.h"
 #include "slice.h"
 
@@ -63,6 +64,7 @@ static void *run(void *arg)
 {
 	struct service *service = arg;
 
+	check_enter(service, service);
 	slice_request_short();
 	/* The first allocation of a thread is slow: now, not while progress waits for a task. */
 	free(allocate_or_wait(1));

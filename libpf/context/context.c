@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <sys/mman.h>
 
+#include "base/check.h"
 #include "base/descriptor.h"
 #include "base/options.h"
 #include "common/refused.h"
@@ -80,6 +81,8 @@ int context_open(const pf_options *options, pf_context **result)
 	if (contents == MAP_FAILED)
 		return PF_ERR_MEMORY;
 	context = &contents->context;
+	check_enter(progress, context);
+	check_enter(service, &context->service);
 	context->options = *options;
 	context->threads = options->threads;
 	context->sleepy = options->idle_polls != 0;
@@ -119,15 +122,18 @@ int context_open(const pf_options *options, pf_context **result)
 		goto fail_engine;
 	if (context->engine && context->send_max > NET_MESSAGE_MOST)
 		context->send_max = NET_MESSAGE_MOST;
+	check_leave(service);
 	status = service_start(&context->service);
 	if (status != PF_OK)
 		goto fail_engine;
+	check_leave(progress);
 	/* The caller keeps these texts; engine_open was the last to read them. */
 	context->options.if_include = context->options.if_exclude = NULL;
 	*result = context;
 	return PF_OK;
 
 fail_engine:
+	check_enter(service, &context->service);
 	watch_destroy(contents->watch);
 	engine_close(context->engine);
 fail_host:
@@ -143,6 +149,8 @@ fail_device:
 	statistics_destroy(&context->statistics);
 	service_close(&context->service);
 fail:
+	check_leave(service);
+	check_leave(progress);
 	munmap(contents, sizeof(*contents));
 	return status;
 }
@@ -151,12 +159,14 @@ void context_close(pf_context *context)
 {
 	struct contents *contents = (struct contents *)context;
 
+	check_enter(progress, context);
 	waiter_destroy(&contents->waiter);
 	/* While the service thread finds out which peers end. */
 	host_linger(&contents->host);
 	if (context->engine)
 		engine_linger(context->engine);
 	service_stop(&context->service);
+	check_enter(service, &context->service);
 	/* Ranges that are not resolved yet are not answered any more: no thread runs their tasks. */
 	memory_stop(&context->memory);
 	host_disconnect(&contents->host);
@@ -173,6 +183,8 @@ void context_close(pf_context *context)
 	trace_close(context->trace);
 	statistics_destroy(&context->statistics);
 	sodium_memzero(&context->address, sizeof(context->address));
+	check_leave(service);
+	check_leave(progress);
 	munmap(contents, sizeof(*contents));
 }
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "common/refused.h"
 #include "contents.h"
@@ -196,16 +197,18 @@ static inline bool progress_enter(pf_context *context)
 		/* Only this thread compares it with its own mark, so no order is needed. */
 		atomic_store_explicit(&context->progress_thread, &thread_mark,
 				      memory_order_relaxed);
-		return true;
+	} else {
+		if (atomic_load_explicit(&context->progressing, memory_order_relaxed))
+			return false;
+		atomic_store_explicit(&context->progressing, true, memory_order_relaxed);
 	}
-	if (atomic_load_explicit(&context->progressing, memory_order_relaxed))
-		return false;
-	atomic_store_explicit(&context->progressing, true, memory_order_relaxed);
+	check_enter(progress, context);
 	return true;
 }
 
 static inline void progress_leave(pf_context *context)
 {
+	check_leave(progress);
 	if (context->threads)
 		atomic_store_explicit(&context->progress_thread, NULL, memory_order_relaxed);
 	atomic_store_explicit(&context->progressing, false, memory_order_release);

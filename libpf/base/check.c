@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#ifdef PF_ASSERTIONS
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+_Thread_local struct check_roles check_roles;
+
+void check_failed(const char *file, int line, const char *function, const char *what)
+{
+	fprintf(stderr, "%s:%d: %s: assertion failed: %s\n", file, line, function, what);
+	fflush(stderr);
+	abort();
+}
+
+/* glibc notes the thread that owns a mutex, whatever its type. Other libraries: unknown, so true. */
+bool check_held(const pthread_mutex_t *lock)
+{
+#ifdef __GLIBC__
+	return lock->__data.__owner == gettid();
+#else
+	(void)lock;
+	return true;
+#endif
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Assertions on states, locks and threads: what comments state, checked in test builds. configure
+ * compiles them with --enable-assertions and with sanitizers, and nothing of them in a release. A
+ * failed assertion prints its place and calls abort(3).
+ *
+ * A thread has roles: it is the service thread, or inside progress. The caller of pf_open and of
+ * pf_close has both, because no other thread of libpf runs then.
+ */
+#ifndef PF_CHECK_H
+#define PF_CHECK_H
+
+#ifdef PF_ASSERTIONS
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/* Roles of this thread; NULL: none. */
+struct check_roles {
+	const void *progress; /* the context in whose progress the thread is */
+	const void *service;  /* the service whose thread it is */
+};
+extern _Thread_local struct check_roles check_roles;
+
+__attribute__((noreturn)) void check_failed(const char *file, int line, const char *function,
+					    const char *what);
+/* Does this thread hold the lock? */
+bool check_held(const pthread_mutex_t *lock);
+
+#define assert_that(condition)                                                                     \
+	((condition) ? (void)0 : check_failed(__FILE__, __LINE__, __func__, #condition))
+#define check_enter(role, object) ((void)(check_roles.role = (object)))
+#define check_leave(role) ((void)(check_roles.role = NULL))
+
+#else
+
+/* The condition is compiled, so that it stays valid, but not evaluated. */
+#define assert_that(condition) ((void)sizeof((condition) ? 1 : 0))
+#define check_enter(role, object) ((void)sizeof(object))
+#define check_leave(role) ((void)0)
+
+#endif
+
+/* This thread is inside progress of the context. */
+#define assert_progress(context) assert_role(progress, context)
+/* This thread is the service thread. */
+#define assert_service(service) assert_role(service, service)
+/* This thread holds the lock; a lock is not taken while needed is false. */
+#define assert_locked(lock, needed) assert_held(lock, needed)
+
+#ifdef PF_ASSERTIONS
+#define assert_role(role, object)                                                                  \
+	(check_roles.role == (const void *)(object) ?                                              \
+		 (void)0 :                                                                         \
+		 check_failed(__FILE__, __LINE__, __func__,                                        \
+			      "this thread is " #role " of " #object))
+#define assert_held(lock, needed)                                                                  \
+	(!(needed) || check_held(lock) ?                                                           \
+		 (void)0 :                                                                         \
+		 check_failed(__FILE__, __LINE__, __func__, "this thread holds " #lock))
+#else
+#define assert_role(role, object) ((void)sizeof(object))
+#define assert_held(lock, needed) ((void)sizeof(lock), (void)sizeof(needed))
+#endif
+
+#endif

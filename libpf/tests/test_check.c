@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Assertions end a process that breaks them, and no other: base/check.h. */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "unit.h"
+
+#ifdef PF_ASSERTIONS
+
+static int object, other;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Run in a child process, without its message. Return whether it was ended by abort(3). */
+static bool is_aborted(void (*run)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (!child) {
+		close(STDERR_FILENO);
+		run();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void break_condition(void)
+{
+	assert_that(object != 0);
+}
+
+static void break_progress(void)
+{
+	check_enter(progress, &other);
+	assert_progress(&object);
+}
+
+static void keep_progress(void)
+{
+	check_enter(progress, &object);
+	assert_progress(&object);
+	check_leave(progress);
+}
+
+static void leave_progress(void)
+{
+	keep_progress();
+	assert_progress(&object);
+}
+
+static void break_service(void)
+{
+	assert_service(&object);
+}
+
+static void keep_service(void)
+{
+	check_enter(service, &object);
+	assert_service(&object);
+}
+
+static void break_lock(void)
+{
+	assert_locked(&lock, true);
+}
+
+static void *hold_lock(void *arg)
+{
+	pthread_mutex_lock(&lock);
+	return arg;
+}
+
+/* The lock is held, but by a thread that has ended. */
+static void break_lock_of_other(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, hold_lock, NULL);
+	pthread_join(thread, NULL);
+	assert_locked(&lock, true);
+}
+
+static void keep_lock(void)
+{
+	assert_locked(&lock, false);
+	pthread_mutex_lock(&lock);
+	assert_locked(&lock, true);
+}
+
+static void test_broken(void **state)
+{
+	assert_true(is_aborted(break_condition));
+	assert_true(is_aborted(break_progress));
+	assert_true(is_aborted(leave_progress));
+	assert_true(is_aborted(break_service));
+	assert_true(is_aborted(break_lock));
+	assert_true(is_aborted(break_lock_of_other));
+}
+
+static void test_kept(void **state)
+{
+	assert_false(is_aborted(keep_progress));
+	assert_false(is_aborted(keep_service));
+	assert_false(is_aborted(keep_lock));
+}
+
+#else
+
+static int evaluated;
+
+static void *evaluate(void)
+{
+	evaluated++;
+	return NULL;
+}
+
+/* A release evaluates no condition. */
+static void test_kept(void **state)
+{
+	assert_that(evaluate());
+	assert_progress(evaluate());
+	assert_service(evaluate());
+	assert_int_equal(evaluated, 0);
+}
+
+static void test_broken(void **state)
+{
+	skip();
+}
+
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_broken),
+		cmocka_unit_test(test_kept),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
