@@ -42,9 +42,9 @@ bool check_held(const pthread_mutex_t *lock);
 #endif
 
 /* This thread is inside progress of the context. */
-#define assert_progress(context) assert_role(progress, context)
+#define assert_progress(of_context) assert_role(progress, of_context)
 /* This thread is the service thread. */
-#define assert_service(service) assert_role(service, service)
+#define assert_service(of_service) assert_role(service, of_service)
 /* This thread holds the lock; a lock is not taken while needed is false. */
 #define assert_locked(lock, needed) assert_held(lock, needed)
 
