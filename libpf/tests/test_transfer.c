@@ -314,6 +314,8 @@ static void test_both_ends(void **state)
 
 /* A transfer of the partner is followed by another. */
 static bool endless;
+/* Number of its value that counts them. */
+#define BUSY_COUNT 2
 
 static void transfer_again(pf_context *context, const pf_completion *completion)
 {
@@ -322,6 +324,7 @@ static void transfer_again(pf_context *context, const pf_completion *completion)
 
 	(void)context;
 	pair_check(me, completion->status == PF_OK);
+	(*pair_value(me, me->side, BUSY_COUNT))++;
 	if (endless)
 		pair_check(me, pf_get(me->peer, half + MIB, pair_there(me, 0, half), MIB,
 				      transfer_again, me) == PF_OK);
@@ -335,6 +338,17 @@ static void be_busy(struct pair *me, const uint64_t *arguments)
 	endless = arguments[0] != 0;
 	if (endless)
 		transfer_again(me->context, &none);
+}
+
+/*
+ * Make the partner busy. It is not before its first transfer moves: while that waits for the
+ * connection, or for pages, the partner helps. So await the end of its second transfer.
+ */
+static void make_busy(struct pair *pair)
+{
+	pair_command(pair, 1);
+	/* The command counts, too. */
+	pair_await_value(pair, 1, BUSY_COUNT, 3);
 }
 
 /* Transfer so often, or until the partner has moved some of it; return whether it has. */
@@ -366,7 +380,7 @@ static void test_busy(void **state)
 	if (!strstr(pf_peer_path(pair->peer), "from both ends"))
 		skip();
 	local = test_alloc(LONGEST + 2 * GUARD);
-	pair_command(pair, 1);
+	make_busy(pair);
 	assert_false(is_helped(pair, local, length, 4));
 	/* Of the eight transfers this side offered the first only. */
 	assert_int_equal(peer->alone, SHARE_ALONE - 7);
@@ -407,7 +421,7 @@ static void test_busy_burst(void **state)
 	if (!strstr(pf_peer_path(pair->peer), "from both ends"))
 		skip();
 	local = test_alloc(MIB);
-	pair_command(pair, 1);
+	make_busy(pair);
 	for (i = 0; i < 4; i++)
 		pair_post(pair, pair->peer, GET, local, pair_there(pair, 1, pair->window), MIB,
 			  &done);
