@@ -12,6 +12,7 @@
 #include "sample.h"
 
 #define MS 1e-3
+#define US 1e-6
 #define PAGE 4096
 /* Until a long message is under way, us. */
 #define UNDER_WAY_US 5000
@@ -137,6 +138,43 @@ void shape_round(const struct promise *promise)
 	free(source);
 	free(destination);
 	free(requests);
+}
+
+/* Rank 0 hands out tasks; a rank that returns one gets the next. Tag 1 ends it. */
+void shape_farm(const struct promise *promise)
+{
+	long tasks = promise->arguments[0], sent = 0, returned;
+	int bytes = (int)promise->arguments[1], worker;
+	char *task = calloc((size_t)bytes, 1);
+	MPI_Status status;
+	double time;
+
+	MPI_Barrier(MPI_COMM_WORLD);
+	time = sample_seconds();
+	if (promise->rank == 0) {
+		for (worker = 1; worker < promise->ranks; worker++, sent++)
+			MPI_Send(task, bytes, MPI_BYTE, worker, 0, MPI_COMM_WORLD);
+		for (returned = 0; returned < sent; returned++) {
+			MPI_Recv(task, bytes, MPI_BYTE, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &status);
+			if (sent < tasks) {
+				MPI_Send(task, bytes, MPI_BYTE, status.MPI_SOURCE, 0,
+					 MPI_COMM_WORLD);
+				sent++;
+			}
+		}
+		time = sample_seconds() - time;
+		for (worker = 1; worker < promise->ranks; worker++)
+			MPI_Send(NULL, 0, MPI_BYTE, worker, 1, MPI_COMM_WORLD);
+		promise_print("task", time / (double)sent / US);
+	} else {
+		for (;;) {
+			MPI_Recv(task, bytes, MPI_BYTE, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+			if (status.MPI_TAG)
+				break;
+			MPI_Send(task, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+		}
+	}
+	free(task);
 }
 
 /* Rank 0 sends, and then works without MPI. The figure is how late the last message arrived. */

@@ -82,6 +82,26 @@ def _init(ranks: int, repetitions: int) -> Run:
     return Run(f"init-{ranks}", ("promise", "init"), {"init": f"init-{ranks}"}, ranks, repetitions)
 
 
+def _farm(ranks: int) -> Run:
+    return Run(
+        f"farm-{ranks}",
+        ("promise", "farm", "20000", "64"),
+        {"task": f"farm-{ranks}"},
+        ranks,
+        repetitions=3,
+    )
+
+
+def _all_to_all(ranks: int) -> Run:
+    return Run(
+        f"all-to-all-{ranks}",
+        ("promise", "round", str(8000 // ranks), "64"),
+        {"mean": f"all-to-all-{ranks}"},
+        ranks,
+        repetitions=3,
+    )
+
+
 def _older_kernel(mappings: int) -> Run:
     return Run(
         f"older-kernel-{mappings}",
@@ -111,6 +131,8 @@ RUNS = (
         {"lock": "late-lock", "start": "late-start", "request": "late-request"},
         ranks=4,
     ),
+    *map(_farm, (4, 8, 16)),
+    *map(_all_to_all, (4, 8, 16)),
     _init(2, 5),
     _init(16, 3),
     _init(128, 1),
@@ -129,6 +151,14 @@ RUNS = (
             "mappings": "peer-mappings",
         },
         ranks=16,
+    ),
+    Run(
+        "peer-network",
+        ("promise", "peer"),
+        {"memory": "peer-memory-network"},
+        ranks=16,
+        peers=("tcp",),
+        ours=_parameter("network", "always"),
     ),
     Run(
         "receives",
