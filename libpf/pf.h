@@ -114,6 +114,16 @@ enum pf_transport {
 };
 
 /*
+ * Which processes of the same user may copy to and from the memory of this one where kernel.yama.ptrace_scope
+ * is 1. Single copy needs the peers among them.
+ */
+enum pf_ptracer {
+	PF_PTRACER_NONE, /* none but its ancestors, or as the program says by prctl(PR_SET_PTRACER) */
+	PF_PTRACER_LAUNCHER, /* those below the process that started the process group of this one */
+	PF_PTRACER_ANY,      /* all of the user */
+};
+
+/*
  * Options. The tables of pf_option_table and pf_text_table have the meaning, the
  * range and the environment variable of each field; libpf(7) is generated from
  * them. Later versions add fields at the end.
@@ -151,6 +161,7 @@ typedef struct pf_options {
 	/* Texts; NULL: not set. */
 	const char *if_include; /* "eth0,10.0.0.0/8" */
 	const char *if_exclude; /* the same */
+	uint64_t ptracer;       /* enum pf_ptracer */
 } pf_options;
 
 /* An option that is a number. These entries do not grow in later versions. */

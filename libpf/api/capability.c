@@ -10,13 +10,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "memory/touch.h"
 #include "pf.h"
 #include "device/device.h"
 #include "host/copy.h"
+#include "host/tracer.h"
 #include "net/interface.h"
 
 struct list {
@@ -41,57 +41,22 @@ static __attribute__((format(printf, 4, 5))) void add(struct list *list, const c
 	va_end(args);
 }
 
-static int read_number(const char *path)
-{
-	FILE *file = fopen(path, "re");
-	int number = -1;
-
-	if (!file)
-		return -1;
-	if (fscanf(file, "%d", &number) != 1)
-		number = -1;
-	fclose(file);
-	return number;
-}
-
-/* Let a child copy from its parent, which is not its descendant, as between processes of a job. */
-static int copy_from_parent(uint64_t *cookie)
-{
-	pid_t parent = gettid(), child;
-	/* Not the exit status: the kernel keeps none for a program that ignores SIGCHLD. */
-	int *result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int error;
-
-	if (result == MAP_FAILED)
-		return errno;
-	*result = ECHILD;
-	child = fork();
-	if (!child) {
-		*result = copy_probe(parent, (uint64_t)(uintptr_t)cookie, *cookie);
-		_exit(0);
-	}
-	error = child < 0 ? errno : 0;
-	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		;
-	if (!error)
-		error = *result;
-	munmap(result, sizeof(*result));
-	return error;
-}
-
 static void single_copy(struct list *list)
 {
-	uint64_t cookie = 0x5f3759df5f3759df; /* any value that the copy must equal */
-	int error = copy_from_parent(&cookie);
-	int scope = read_number("/proc/sys/kernel/yama/ptrace_scope");
+	const uint64_t cookie = 0x5f3759df5f3759df; /* any value that the copy must equal */
+	const int error = tracer_test(), scope = tracer_scope();
 
 	if (!error)
 		add(list, "single copy", 1,
 		    "process_vm_readv and process_vm_writev work between processes of this user");
-	else if (scope > 0)
+	/* Yama does not keep a process from its own memory, a seccomp filter does. */
+	else if (scope == 1 && !copy_probe(gettid(), (uint64_t)(uintptr_t)&cookie, cookie))
+		add(list, "single copy", 1,
+		    "kernel.yama.ptrace_scope is 1: each process permits it to the others that its launcher "
+		    "started (option ptracer)");
+	else if (scope > 1)
 		add(list, "single copy", 0,
-		    "process_vm_readv: %s; kernel.yama.ptrace_scope is %d: set it to 0 to permit it",
+		    "process_vm_readv: %s; kernel.yama.ptrace_scope is %d: only 0 and 1 let processes permit it",
 		    strerror(error), scope);
 	else
 		add(list, "single copy", 0,

@@ -32,6 +32,7 @@ static const char *const modes[] = { "fault", "prefault", "pin", "pin-cache", NU
 static const char *const transports[] = { "auto", "host", "device", NULL };
 static const char *const policies[] = { "touch", "ahead", "huge", "adaptive", NULL };
 
+static const char *const ptracers[] = { "none", "launcher", "any", NULL };
 static const char *const networks[] = { "off", "remote", "always", NULL };
 static const char *const auths[] = { "header", "full", "encrypt", NULL };
 static const char *const net_faults[] = { "nack", "backup", NULL };
@@ -59,6 +60,11 @@ static const pf_option_info table[] = {
 	OPTION(single_copy, 0, 1, 3,
 	       "1: move transfers with process_vm_readv and process_vm_writev where the kernel "
 	       "permits it; 0: always move them through the ring"),
+	CHOICE(ptracer, ptracers, 5,
+	       "Which processes of the user may copy to and from this one where "
+	       "kernel.yama.ptrace_scope is 1, which single copy needs: none, launcher (those below "
+	       "the process that started this one's process group, as mpirun does), any; see "
+	       "SECURITY.md"),
 	CHOICE(transport, transports, 3,
 	       "How transfers between processes of one host are moved: auto (by /dev/exanest where "
 	       "it reaches the peer, otherwise as host), host (by process_vm_readv and "
@@ -158,6 +164,7 @@ static const pf_options defaults = {
 	.run_max = 512 << 10,
 	.block_size = 16 << 10, /* ExaNeSt's block */
 	.single_copy = 1,
+	.ptracer = PF_PTRACER_LAUNCHER,
 	.transport = PF_TRANSPORT_AUTO,
 	.mode = PF_MODE_FAULT,
 	.policy = PF_POLICY_ADAPTIVE,

@@ -13,6 +13,7 @@
 #include "peer.h"
 #include "resolve.h"
 #include "route_device.h"
+#include "tracer.h"
 #include "transfer.h"
 
 /* ---- the table of the transport ---- */
@@ -134,6 +135,9 @@ int host_open(struct host *host, pf_context *context)
 	state->notices.inbox = state->inbox.memory;
 	atomic_init(&state->ring_allowance, (int64_t)context->options.ring_memory);
 	randombytes_buf(&state->cookie, sizeof(state->cookie));
+	/* Before a peer can know the address, and test whether it may copy. */
+	if (context->options.single_copy)
+		tracer_permit(context->options.ptracer);
 	answers_init(&host->answers, context);
 	polling_init(&host->polling, state, &host->answers);
 	status = connections_open(&state->connections, context, &state->notices, state->inbox.fd,

@@ -201,7 +201,7 @@ static void test_capability(void **state)
 	assert_int_equal(status, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct CMUnitTest tests[ARRAY_SIZE(cases) + 3] = { PAIR_TEST(test_midway),
 							   PAIR_TEST(test_nothing_locked),
@@ -211,5 +211,7 @@ int main(void)
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
 		tests[i + 3] = (struct CMUnitTest){ cases[i].name, test_forbidden, NULL,
 						    pair_teardown, (void *)&cases[i] };
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests_name("permission", tests, NULL, NULL);
 }

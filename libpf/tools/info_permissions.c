@@ -54,10 +54,15 @@ static void print_yama(bool json)
 		row_print(json, "Yama",
 			  "kernel.yama.ptrace_scope = %ld: no restriction with CAP_SYS_PTRACE",
 			  scope);
+	else if (scope == 1)
+		row_print(
+			json, "Yama",
+			"kernel.yama.ptrace_scope = 1: each process permits copies to those that its "
+			"launcher started (option ptracer)");
 	else
 		row_print(json, "Yama",
 			  "kernel.yama.ptrace_scope = %ld: only a process with CAP_SYS_PTRACE may "
-			  "copy; sysctl kernel.yama.ptrace_scope=0 permits it to all",
+			  "copy; with 0 or 1 processes of the user may",
 			  scope);
 }
 
