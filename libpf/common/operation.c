@@ -135,10 +135,23 @@ void operations_take_posted(struct operations *operations)
 	struct operation *operation;
 
 	lock(operations);
-	while ((operation = operations_drop(&operations->posted)))
+	while ((operation = operations_drop(&operations->posted))) {
 		append(&operations->active, operation);
+		if (!operations->first_new)
+			operations->first_new = operation;
+	}
 	atomic_store_explicit(&operations->waiting, false, memory_order_relaxed);
 	unlock(operations);
+}
+
+struct operation *operations_next_new(struct operations *operations)
+{
+	struct operation *operation = operations->first_new;
+
+	if (operation)
+		operations->first_new = operation->next == &operations->active ? NULL :
+										 operation->next;
+	return operation;
 }
 
 void operation_finish(struct operations *operations, struct operation *operation)

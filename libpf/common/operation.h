@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "base/statistics.h"
 #include "base/trace.h"
@@ -28,6 +29,9 @@ enum operation_kind { OPERATION_PUT, OPERATION_GET, OPERATION_ATOMIC };
 
 struct operation {
 	struct operation *next, *previous;
+	/* Its place among those of its peer that the transport can advance; progress's own. */
+	TAILQ_ENTRY(operation) ready;
+	bool is_ready;
 	enum operation_kind kind;
 	pf_peer *peer;
 	uint64_t sequence; /* in the order of posting, from 1 */
@@ -48,6 +52,8 @@ struct operations {
 	_Atomic bool waiting;
 	/* The three lists have ascending sequence numbers. */
 	struct operation active; /* head of a ring; progress's own */
+	/* The first of active that operations_next_new has not returned; progress's own. */
+	struct operation *first_new;
 	/* Under the lock. */
 	pthread_mutex_t lock;
 	struct operation posted; /* head of a ring: not seen by progress yet */
@@ -74,6 +80,8 @@ void operation_take_back(struct operations *operations, struct operation *operat
 bool operations_have_room(struct operations *operations);
 /* Progress: move what was posted to the active list. */
 void operations_take_posted(struct operations *operations);
+/* Progress: each operation that came to the active list, once, in the order of posting; NULL: no more. */
+struct operation *operations_next_new(struct operations *operations);
 /* Progress: deliver the completion and take it off its list. The caller frees it. */
 void operation_finish(struct operations *operations, struct operation *operation);
 /* Closing: an operation of the list with this head, taken off it without a completion; NULL at the end. */

@@ -6,10 +6,10 @@
 
 #include "atomic.h"
 #include "base/clock.h"
-#include "route_stream.h"
 #include "transfer.h"
+#include "turns.h"
 
-/* Transfers offered to peers before they are advanced; see offer_ahead. */
+/* Transfers offered to a peer before they are advanced; see peer_offer_ahead. */
 #define OFFERS_AHEAD 4
 /* Between two looks at what peers still move: less than most copies of a run take. */
 #define LINGER_POLL_MICROSECONDS 20
@@ -28,48 +28,36 @@ static void release(struct operation *operation)
 
 static void finish(struct host_state *host, struct operation *operation)
 {
+	operation_leave(operation);
 	operation_finish(&host->context->operations, operation);
 	release(operation);
 }
 
-/* So that a peer that is done with its end of one transfer finds the next without waiting. */
-static void offer_ahead(struct host_state *host)
+/* Let those that were posted since the last call have turns. */
+static void take_new_operations(struct host_state *host)
 {
-	struct operation *head = &host->context->operations.active;
+	struct operations *operations = &host->context->operations;
 	struct operation *operation;
-	unsigned ahead = 0;
 
-	for (operation = head->next; operation != head && ahead < OFFERS_AHEAD;
-	     operation = operation->next) {
-		/* A transfer that waits for its pages does not hold up others. */
-		if (!is_atomic(operation)) {
-			if (transfer_waits((struct transfer *)operation))
-				continue;
-			transfer_offer(host, (struct transfer *)operation);
-		}
-		ahead++;
-	}
+	while ((operation = operations_next_new(operations)))
+		operation_enter(operation);
 }
 
-/* Does this process move it, and can go on? Not what the peer or an engine moves. */
-static bool is_moving(const struct operation *operation)
+/* Does this process copy the peer's transfers? Not where the peer, a ring or an engine moves them. */
+static bool peer_is_copied(const struct host_peer *peer)
 {
-	return !is_atomic(operation) && peer_state(operation->peer) == PEER_LINKED &&
-	       host_peer_route((const struct host_peer *)operation->peer)->shares &&
-	       !transfer_waits((const struct transfer *)operation);
+	return peer_state(&peer->peer) == PEER_LINKED && host_peer_route(peer)->shares;
 }
 
 bool operations_moving(const struct host_state *host)
 {
-	const struct operations *operations = &host->context->operations;
-	const struct operation *operation;
+	const struct host_peer *peer;
 
 	/* What was just posted is likely to be one. */
-	if (atomic_load_explicit(&operations->waiting, memory_order_relaxed))
+	if (atomic_load_explicit(&host->context->operations.waiting, memory_order_relaxed))
 		return true;
-	for (operation = operations->active.next; operation != &operations->active;
-	     operation = operation->next) {
-		if (is_moving(operation))
+	TAILQ_FOREACH(peer, &host->turns, turn) {
+		if (!TAILQ_EMPTY(&peer->transfers) && peer_is_copied(peer))
 			return true;
 	}
 	return false;
@@ -81,27 +69,100 @@ static enum advanced advance(struct host_state *host, struct operation *operatio
 				      transfer_advance(host, (struct transfer *)operation);
 }
 
-int operations_advance(struct host_state *host)
+/* Advance one that is ready, and end it, or let it wait for its event. */
+static enum advanced operation_advance(struct host_state *host, struct operation *operation)
 {
-	struct operation *head = &host->context->operations.active;
-	struct operation *operation, *next;
+	enum advanced advanced = advance(host, operation);
+
+	if (advanced == ADVANCED_TO_END)
+		finish(host, operation);
+	else if (advanced == ADVANCED_WAITS)
+		operation_leave(operation);
+	return advanced;
+}
+
+/* The one that was posted first. Either may be NULL. */
+static struct operation *older_operation(struct operation *one, struct operation *other)
+{
+	if (!one || !other)
+		return one ? one : other;
+	return one->sequence < other->sequence ? one : other;
+}
+
+/*
+ * Advance what needs no copy by this process, until there is no room towards the peer: what is behind
+ * would find none either. Returns how many things happened.
+ */
+static int peer_advance_requests(struct host_state *host, struct host_peer *peer)
+{
+	struct operation *atomic = TAILQ_FIRST(&peer->atomics), *operation;
+	struct operation *transfer = peer_is_copied(peer) ? NULL : TAILQ_FIRST(&peer->transfers);
+	enum advanced advanced;
 	int count = 0;
 
-	offer_ahead(host);
-	for (operation = head->next; operation != head; operation = next) {
-		enum advanced advanced = advance(host, operation);
-
-		/* Only now: it may have posted to this list, but nothing else takes from it. */
-		next = operation->next;
-		if (advanced == ADVANCED_TO_END)
-			finish(host, operation);
-		count += advanced != ADVANCED_NOTHING;
-		/*
-		 * One copied run is enough for one call: messages may be waiting. The
-		 * oldest transfer goes first, so both ends work on the same one.
-		 */
-		if (advanced == ADVANCED_COPY)
+	while ((operation = older_operation(atomic, transfer))) {
+		if (operation == atomic)
+			atomic = TAILQ_NEXT(atomic, ready);
+		else
+			transfer = TAILQ_NEXT(transfer, ready);
+		advanced = operation_advance(host, operation);
+		if (advanced == ADVANCED_BLOCKED)
 			break;
+		count += advanced > ADVANCED_SHARED;
+	}
+	return count;
+}
+
+/* So that a peer that is done with its end of one transfer finds the next without waiting. */
+static void peer_offer_ahead(struct host_state *host, struct host_peer *peer)
+{
+	struct operation *operation;
+	unsigned ahead = 0;
+
+	TAILQ_FOREACH(operation, &peer->transfers, ready) {
+		if (ahead++ == OFFERS_AHEAD)
+			break;
+		transfer_offer(host, (struct transfer *)operation);
+	}
+}
+
+/*
+ * Copy one run of the peer's oldest transfer that has one, so that both ends work on the same
+ * transfer. Adds to *count what happened. False: there is none to copy.
+ */
+static bool peer_copy(struct host_state *host, struct host_peer *peer, int *count)
+{
+	struct operation *operation = TAILQ_FIRST(&peer->transfers), *next;
+	enum advanced advanced = ADVANCED_WAITS;
+
+	/* The route may be lost in a copy. */
+	for (; operation && peer_is_copied(peer) && advanced != ADVANCED_COPY; operation = next) {
+		next = TAILQ_NEXT(operation, ready);
+		advanced = operation_advance(host, operation);
+		*count += advanced > ADVANCED_SHARED;
+	}
+	return advanced == ADVANCED_COPY;
+}
+
+int operations_advance(struct host_state *host)
+{
+	struct host_peer *peer, *next;
+	bool copied = false;
+	int count = 0;
+
+	take_new_operations(host);
+	for (peer = TAILQ_FIRST(&host->turns); peer; peer = next) {
+		next = TAILQ_NEXT(peer, turn);
+		if (peer_is_copied(peer))
+			peer_offer_ahead(host, peer);
+		count += peer_advance_requests(host, peer);
+	}
+	/* One copied run is enough for one call: messages may be waiting. */
+	for (peer = TAILQ_FIRST(&host->turns); peer && !copied; peer = next) {
+		next = TAILQ_NEXT(peer, turn);
+		copied = peer_copy(host, peer, &count);
+		if (copied)
+			turns_pass(peer);
 	}
 	return count;
 }
@@ -112,6 +173,7 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
 	struct operation *operation, *next;
 
 	operations_collect(&host->context->operations);
+	take_new_operations(host);
 	for (operation = head->next; operation != head; operation = next) {
 		next = operation->next;
 		if (operation->peer != &peer->peer)
@@ -125,43 +187,29 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
 	}
 }
 
-/* Is all of it on its way, or parked? Else what is left waits for room in the ring. */
-static bool all_started(const struct transfer *transfer)
+/* Will something wake this process for the next step of what is ready, after a poll did nothing with it? */
+static bool peer_waits(const struct host_peer *peer)
 {
-	return transfer->failed ||
-	       (transfer->front == transfer->length && transfer->run >= transfer->run_end &&
-		transfer->recorded == transfer->moving + transfer->parked);
-}
-
-/* Will something wake this process for the next step of an operation with which nothing can be done? */
-static bool waits(struct host_state *host, const struct operation *operation)
-{
-	const struct host_peer *peer = (struct host_peer *)operation->peer;
-	const struct device *device = &host->context->device;
-	const struct transfer *transfer = (const struct transfer *)operation;
-
 	/* A peer that moves its end of a transfer does not tell when it is done. */
-	if (!is_atomic(operation) && transfer->share)
+	if (!TAILQ_EMPTY(&peer->transfers) && peer_is_copied(peer))
 		return false;
 	/* It answers the call, or is gone: a notice. It answers a request: a message. */
 	if (peer_state(&peer->peer) == PEER_OPEN || peer->requests_waiting >= REQUESTS_MOST)
 		return true;
-	if (host_peer_route(peer) == &route_device && device->in_flight)
-		return device->may_sleep;
-	if (is_atomic(operation))
-		return ((const struct atomic_operation *)operation)->sent;
-	return transfer->moving >= STREAM_WINDOW || all_started(transfer);
+	/* There is room when the device completes something. Room in a ring comes without a word. */
+	return host_peer_route(peer) == &route_device && peer->peer.context->device.in_flight;
 }
 
 bool operations_wait(struct host_state *host)
 {
-	struct operation *head = &host->context->operations.active, *operation;
+	const struct device *device = &host->context->device;
+	const struct host_peer *peer;
 
-	for (operation = head->next; operation != head; operation = operation->next) {
-		if (!waits(host, operation))
+	TAILQ_FOREACH(peer, &host->turns, turn) {
+		if (!peer_waits(peer))
 			return false;
 	}
-	return true;
+	return !device->in_flight || device->may_sleep;
 }
 
 void operations_linger(struct host_state *host)

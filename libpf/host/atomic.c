@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "turns.h"
+
 enum advanced atomic_advance(struct host_state *host, struct atomic_operation *atomic)
 {
 	struct host_peer *peer = atomic_peer(atomic);
@@ -14,8 +16,10 @@ enum advanced atomic_advance(struct host_state *host, struct atomic_operation *a
 		return ADVANCED_TO_END;
 	if (!atomic->sent && route && route->atomic)
 		return route->atomic(host, atomic);
-	if (atomic->sent || peer->requests_waiting >= REQUESTS_MOST)
-		return ADVANCED_NOTHING;
+	if (atomic->sent)
+		return ADVANCED_WAITS;
+	if (peer->requests_waiting >= REQUESTS_MOST)
+		return ADVANCED_BLOCKED;
 	atomic->message.token = request_open(&host->requests, REQUEST_ATOMIC, atomic, &peer->peer,
 					     &peer->requests_waiting);
 	if (!atomic->message.token) {
@@ -35,7 +39,7 @@ enum advanced atomic_advance(struct host_state *host, struct atomic_operation *a
 	}
 	request_close(&host->requests, atomic->message.token, REQUEST_ATOMIC, &peer->peer);
 	if (status == PF_ERR_AGAIN)
-		return ADVANCED_NOTHING;
+		return ADVANCED_BLOCKED;
 	atomic->operation.completion.status = status;
 	return ADVANCED_TO_END;
 }
@@ -49,6 +53,7 @@ void atomic_answered(struct atomic_operation *atomic, int status, uint64_t value
 {
 	pf_completion *completion = &atomic->operation.completion;
 
+	operation_wake(&atomic->operation);
 	atomic->answered = true;
 	completion->status = status;
 	if (status == PF_OK) {

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/probe.h"
 #include "resolve.h"
+#include "turns.h"
 
 /* After this many retries a block is copied even if the copy has to wait for its pages. */
 #define RETRIES_PARKED 2
@@ -158,6 +159,7 @@ void block_resolved(struct host_state *host, struct block *block, int status, ui
 	uint64_t start = block_address(block, block->side);
 
 	transfer->parked--;
+	operation_wake(&transfer->operation);
 	/* The address is behind this block: it was resolved ahead along with it. */
 	if (status == PF_ERR_FAULT && address >= start + block->length)
 		status = PF_OK;

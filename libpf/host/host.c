@@ -130,6 +130,7 @@ int host_open(struct host *host, pf_context *context)
 		return status;
 	context->host = state;
 	state->context = context;
+	TAILQ_INIT(&state->turns);
 	context->device.failed = device_lost;
 	context->device.failed_arg = state;
 	state->notices.inbox = state->inbox.memory;

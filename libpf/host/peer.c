@@ -37,6 +37,8 @@ void host_peer_init(pf_peer *base)
 		peer->distance = location_distance(&base->context->address.location,
 						   &base->address->location);
 	peer->shares_free = ~0ull;
+	TAILQ_INIT(&peer->atomics);
+	TAILQ_INIT(&peer->transfers);
 	pthread_mutex_init(&peer->lock, NULL);
 }
 

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "channel.h"
@@ -19,6 +20,8 @@
 #include "process.h"
 #include "route.h"
 #include "state.h"
+
+TAILQ_HEAD(operation_queue, operation);
 
 struct host_peer {
 	pf_peer peer;
@@ -47,9 +50,12 @@ struct host_peer {
 	unsigned alone_next;       /* what alone was set to last; 0: the peer helped */
 	struct incoming *incoming; /* its channel to this process, if any; progress's own */
 	uint64_t block_most; /* longest block its rings carry, once it said so; progress's own */
-	unsigned requests_waiting;     /* for an answer of the peer; progress's own */
-	uint64_t engine;               /* its address at /dev/exanest; 0: none */
-	unsigned device_moving;        /* submissions to it in flight; progress's own */
+	unsigned requests_waiting; /* for an answer of the peer; progress's own */
+	/* turns.h; progress's own: */
+	struct operation_queue atomics, transfers; /* that are ready */
+	TAILQ_ENTRY(host_peer) turn;               /* while one of these is not empty */
+	uint64_t engine;                           /* its address at /dev/exanest; 0: none */
+	unsigned device_moving;                    /* submissions to it in flight; progress's own */
 	int copy_error;                /* 0, or the errno that makes single copy impossible */
 	struct connection *connection; /* the service thread's own */
 	_Atomic(struct residency *) residency; /* of its memory; NULL before the first transfer */

@@ -13,12 +13,14 @@ struct host_state;
 struct transfer;
 struct atomic_operation;
 
-/* What advancing an operation did. */
+/* What advancing an operation did; up to ADVANCED_SHARED: nothing. */
 enum advanced {
-	ADVANCED_NOTHING,
-	ADVANCED_LITTLE, /* something small */
-	ADVANCED_COPY,   /* copied a run */
-	ADVANCED_TO_END, /* the operation is finished */
+	ADVANCED_BLOCKED, /* no room towards the peer, for this operation and those behind it */
+	ADVANCED_WAITS,   /* an event will make it ready again (turns.h) */
+	ADVANCED_SHARED,  /* its peer moves the rest, and tells so in the share only */
+	ADVANCED_LITTLE,  /* something small */
+	ADVANCED_COPY,    /* copied a run */
+	ADVANCED_TO_END,  /* the operation is finished */
 };
 
 struct route {

@@ -9,6 +9,7 @@
 #include "base/probe.h"
 #include "block.h"
 #include "route.h"
+#include "turns.h"
 
 /* The driver completes what is in flight to a dead peer much sooner; if not, the device is given up. */
 #define DRAIN_NANOSECONDS 1000000000
@@ -46,7 +47,7 @@ static enum advanced move(struct host_state *host, struct transfer *transfer)
 	struct exanest_submission submission;
 
 	if (device_full(device))
-		return ADVANCED_NOTHING;
+		return ADVANCED_BLOCKED;
 	if (!block) {
 		uint64_t length = transfer->run_end - transfer->run;
 
@@ -65,7 +66,7 @@ static enum advanced move(struct host_state *host, struct transfer *transfer)
 	};
 	block->request.done = block_done;
 	if (!submit(host, transfer_peer(transfer), &block->request, &submission))
-		return ADVANCED_NOTHING;
+		return ADVANCED_BLOCKED;
 	block->state = BLOCK_MOVING;
 	block->started = trace_time(host->context->trace);
 	transfer->moving++;
@@ -86,7 +87,7 @@ static enum advanced move_atomic(struct host_state *host, struct atomic_operatio
 
 	atomic->request.done = atomic_done;
 	if (!submit(host, atomic_peer(atomic), &atomic->request, &submission))
-		return ADVANCED_NOTHING;
+		return ADVANCED_BLOCKED;
 	atomic->sent = true;
 	return ADVANCED_LITTLE;
 }
@@ -148,6 +149,7 @@ static void block_done(struct device_request *request, const struct exanest_comp
 
 	transfer->moving--;
 	peer->device_moving--;
+	operation_wake(&transfer->operation);
 	switch (completion->status) {
 	case 0:
 		statistic_add(&context->statistics, PF_STAT_DEVICE_BYTES, block->length);
@@ -195,6 +197,7 @@ static void atomic_done(struct device_request *request, const struct exanest_com
 	pf_context *context = peer->peer.context;
 
 	peer->device_moving--;
+	operation_wake(&atomic->operation);
 	switch (completion->status) {
 	case 0:
 		atomic_answered(atomic, PF_OK, completion->value);

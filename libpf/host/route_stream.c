@@ -4,6 +4,7 @@
 #include "base/probe.h"
 #include "message.h"
 #include "route.h"
+#include "turns.h"
 
 /* Longest block that one message can carry, to this peer and back. */
 static uint64_t block_most(const struct host_peer *peer)
@@ -92,8 +93,10 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 	uint64_t address = 0, token;
 	int status;
 
-	if (transfer->moving >= STREAM_WINDOW || peer->requests_waiting >= REQUESTS_MOST)
-		return ADVANCED_NOTHING;
+	if (transfer->moving >= STREAM_WINDOW)
+		return ADVANCED_WAITS;
+	if (peer->requests_waiting >= REQUESTS_MOST)
+		return ADVANCED_BLOCKED;
 	if (!block) {
 		uint64_t length = left < most ? left : most;
 
@@ -128,7 +131,7 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 	}
 	request_close(&host->requests, token, REQUEST_BLOCK, &peer->peer);
 	if (status == PF_ERR_AGAIN)
-		return ADVANCED_NOTHING;
+		return ADVANCED_BLOCKED;
 	if (status == PF_ERR_FAULT) {
 		side = PF_SIDE_LOCAL;
 		block_fault(host, block, side, address, FAULT_MAJOR);
@@ -151,6 +154,7 @@ void stream_answered(struct host_state *host, struct block *block, int status, u
 	if (!block->faulted)
 		activity_moved(&context->activity);
 	transfer->moving--;
+	operation_wake(&transfer->operation);
 	if (status == PF_ERR_TOO_LONG && address >= 1024 && address < block->length) {
 		transfer_peer(transfer)->block_most = address;
 		block->state = BLOCK_READY;

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "common/refused.h"
 #include "connection.h"
@@ -23,6 +24,7 @@ struct host_state {
 	struct notices notices;
 	_Atomic unsigned connect_sleeps; /* that are left: host_is_connecting */
 	struct requests requests;        /* progress's own */
+	TAILQ_HEAD(, host_peer) turns;   /* turns.h; progress's own */
 	_Atomic int64_t ring_allowance;  /* bytes that rings may still grow by */
 	uint64_t cookie;                 /* a peer that may copy from this process can read it */
 	struct connections connections;  /* the service thread's own */

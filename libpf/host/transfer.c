@@ -165,13 +165,6 @@ static void moved_alone(struct host_state *host, struct host_peer *peer)
 	host->alone_until = clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
-bool transfer_waits(const struct transfer *transfer)
-{
-	return transfer->parked && transfer->recorded == transfer->parked &&
-	       transfer->run >= transfer->run_end && !transfer->share &&
-	       transfer->front == transfer->length;
-}
-
 /* The peer is gone; forget what was under way. */
 static void abandon(struct host_state *host, struct transfer *transfer)
 {
@@ -196,7 +189,7 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 		status = host_peer_connect(peer, true);
 		host_peer_unlock(peer);
 		if (status == PF_OK || status == PF_ERR_AGAIN)
-			return ADVANCED_NOTHING;
+			return ADVANCED_BLOCKED;
 		transfer_fail(transfer, status, PF_SIDE_NONE, 0);
 		return ADVANCED_TO_END;
 	}
@@ -215,7 +208,10 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 	}
 	if (state == PEER_GONE)
 		goto lost;
-	return transfer->run < transfer->run_end ? ADVANCED_LITTLE : ADVANCED_NOTHING;
+	if (transfer->run < transfer->run_end)
+		return ADVANCED_LITTLE;
+	/* A block that moves or is parked makes it ready again. */
+	return transfer->share ? ADVANCED_SHARED : ADVANCED_WAITS;
 
 lost:
 	/* What was not moved when the peer ended never will be. */

@@ -14,8 +14,6 @@ int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t
 		  size_t length, pf_complete_fn complete, void *arg);
 /* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
 void transfer_offer(struct host_state *host, struct transfer *transfer);
-/* Progress: does all that is left of it wait for pages? */
-bool transfer_waits(const struct transfer *transfer);
 /* Progress: do what can be done now. Of a peer that is gone it ends, complete or with an error. */
 enum advanced transfer_advance(struct host_state *host, struct transfer *transfer);
 /*
