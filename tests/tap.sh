@@ -37,6 +37,17 @@ bail_out()
 	exit 2
 }
 
+# need_mounts NAME: skip and finish where nothing can be mounted in a namespace: in a chroot, whose root is no
+# mount, and in containers that forbid it
+need_mounts()
+{
+	local user=() said
+	((EUID == 0)) || user=(--map-root-user)
+	said=$(unshare "${user[@]}" --mount true 2>&1) && return
+	skip "$1" "no namespace for mounts can be made, as in a chroot or a container ($said)"
+	finish
+}
+
 # check NAME COMMAND...: one test; the command runs in a subshell, its output becomes comments
 check()
 {
