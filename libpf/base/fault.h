@@ -10,6 +10,12 @@ enum fault_kind {
 	FAULT_MAJOR,      /* a page that the kernel has to read from swap or from a file */
 	FAULT_PAGER,      /* a page that a pager of the program supplies */
 	FAULT_PERMISSION, /* no mapping, or an access that it does not permit: cannot be resolved */
+	/*
+	 * The access is permitted, but the kernel neither brings the page in nor copies it for another
+	 * process: a driver's mapping (VM_PFNMAP, VM_IO), memfd_secret(2). The owner's own system calls
+	 * read and write it.
+	 */
+	FAULT_HIDDEN,
 	FAULT_KINDS
 };
 

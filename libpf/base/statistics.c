@@ -144,11 +144,13 @@ void statistics_destroy(struct statistics *statistics)
 
 void statistic_fault(struct statistics *statistics, enum pf_side side, enum fault_kind kind)
 {
+	/* Hidden memory moves another way, without waiting for the page. */
 	static const enum pf_stat stats[][FAULT_KINDS] = {
 		[PF_SIDE_LOCAL] = { PF_STAT_LOCAL_MINOR, PF_STAT_LOCAL_MAJOR, PF_STAT_LOCAL_PAGER,
-				    PF_STAT_LOCAL_PERMISSION },
+				    PF_STAT_LOCAL_PERMISSION, PF_STAT_LOCAL_MINOR },
 		[PF_SIDE_REMOTE] = { PF_STAT_REMOTE_MINOR, PF_STAT_REMOTE_MAJOR,
-				     PF_STAT_REMOTE_PAGER, PF_STAT_REMOTE_PERMISSION },
+				     PF_STAT_REMOTE_PAGER, PF_STAT_REMOTE_PERMISSION,
+				     PF_STAT_REMOTE_MINOR },
 	};
 
 	if (side != PF_SIDE_NONE)

@@ -211,7 +211,8 @@ static bool do_atomic(struct answers *answers, struct incoming *incoming,
 	if (!atomic_valid(message.request.op, message.request.width, message.request.address))
 		return false;
 	status = try_atomic(memory, &message.request, &value);
-	if (status == PF_ERR_AGAIN) {
+	/* The resolver may be able to bring a page that the kernel says it cannot. */
+	if (status == PF_ERR_AGAIN || status == PF_ERR_FAULT) {
 		parked = calloc(1, sizeof(*parked));
 		if (parked) {
 			parked->host = answers->context->host;

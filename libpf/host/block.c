@@ -81,7 +81,7 @@ uint64_t block_address(const struct block *block, enum pf_side side)
 
 bool block_may_wait(const struct block *block)
 {
-	return block->retries >= RETRIES_PARKED;
+	return block->hidden || block->retries >= RETRIES_PARKED;
 }
 
 /* FAULTED -> RESOLVING: ask the side that owns the page. */
@@ -164,6 +164,11 @@ void block_resolved(struct host_state *host, struct block *block, int status, ui
 	if (status == PF_ERR_FAULT && address >= start + block->length)
 		status = PF_OK;
 	statistic_fault(statistics, block->side, kind);
+	/* The ring moves hidden memory, unless that was tried. */
+	if (status == PF_ERR_FAULT && kind == FAULT_HIDDEN && !block->hidden) {
+		block->hidden = transfer->by_ring = true;
+		status = PF_OK;
+	}
 	if (status != PF_OK)
 		transfer_fail(transfer, status, block->side, address);
 	if (block_given_up(transfer, block) || status != PF_OK) {

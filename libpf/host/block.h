@@ -44,6 +44,7 @@ struct transfer {
 	bool joined;            /* the peer took part */
 	bool closed;            /* no more can be claimed */
 	uint32_t peer_granules; /* claimed by the peer, once closed */
+	bool by_ring;           /* some of its memory is hidden: the route stream moves the rest */
 	bool failed;
 	uint64_t failed_at;               /* offset of the error reported */
 	struct resolve_window windows[3]; /* by enum pf_side */
@@ -60,6 +61,7 @@ struct block {
 	uint64_t address;  /* FAULTED, RESOLVING: that could not be accessed */
 	unsigned retries;
 	unsigned supplied;             /* times that a pager brought its pages, since it was cut */
+	bool hidden;                   /* some of its memory is (FAULT_HIDDEN) */
 	struct device_request request; /* MOVING by /dev/exanest */
 	uint64_t faulted;              /* when it last met a fault, ns; 0: never */
 	uint64_t started;              /* MOVING: since when, ns; 0: not traced */
@@ -88,7 +90,7 @@ uint64_t block_address(const struct block *block, enum pf_side side);
 bool block_given_up(const struct transfer *transfer, const struct block *block);
 /*
  * Should a copy of it wait for absent pages? So it is once its pages were brought in and
- * were gone again, more than once.
+ * were gone again, more than once; and of hidden memory, whose pages cannot be brought in before.
  */
 bool block_may_wait(const struct block *block);
 

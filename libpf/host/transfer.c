@@ -198,7 +198,8 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 	    claim(host->context, transfer)) {
 		if (state == PEER_GONE)
 			goto lost;
-		return host_peer_route(peer)->move(host, transfer);
+		return (transfer->by_ring ? &route_stream : host_peer_route(peer))
+			->move(host, transfer);
 	}
 	if (peer_finished(transfer) && transfer->run >= transfer->run_end && !transfer->moving &&
 	    !transfer->parked) {

@@ -387,10 +387,15 @@ bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length)
 int pagers_touch(struct pagers *pagers, uint64_t address, uint64_t length, bool write,
 		 uint64_t *failed)
 {
+	int error;
+
 	while (touch_range(address, length, write, failed) != PF_OK) {
+		error = errno;
 		/* EFAULT: the page was absent then; a missing permission is EINVAL. */
-		if (errno != EFAULT || !pagers_fill(pagers, *failed, 1))
-			return PF_ERR_FAULT;
+		if (error == EFAULT && pagers_fill(pagers, *failed, 1))
+			continue;
+		errno = error;
+		return PF_ERR_FAULT;
 	}
 	return PF_OK;
 }

@@ -117,7 +117,7 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, bool 
 bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length);
 /*
  * As touch_range, of memory that no pager owns; calls pagers_fill where it is needed. Memory of
- * another userfaultfd that does not take page faults of the kernel cannot be touched.
+ * another userfaultfd that does not take page faults of the kernel ends with EFAULT in errno.
  */
 int pagers_touch(struct pagers *pagers, uint64_t address, uint64_t length, bool write,
 		 uint64_t *failed);

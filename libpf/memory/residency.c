@@ -42,6 +42,8 @@ struct procmap_query {
 	uint64_t vma_name_addr, build_id_addr;
 };
 #define PROCMAP_QUERY _IOWR('f', 17, struct procmap_query)
+#define MAPPING_READABLE 1
+#define MAPPING_WRITABLE 2
 
 /* Consecutive absent pages, all of them in swap or none. */
 struct stretch {
@@ -180,6 +182,7 @@ struct mapping {
 	uint64_t end;   /* address behind it */
 	uint64_t inode; /* of its file; 0: anonymous memory */
 	dev_t device;   /* of its file */
+	uint64_t flags; /* MAPPING_READABLE, MAPPING_WRITABLE; others may be set, too */
 };
 
 /* Before Linux 6.11, which brought PROCMAP_QUERY. False: nothing is mapped at address. */
@@ -195,11 +198,14 @@ static bool read_maps(int maps, uint64_t address, struct mapping *mapping)
 		text[kept + (size_t)bytes] = '\0';
 		for (line = text; (next = strchr(line, '\n')); line = next + 1) {
 			unsigned high, low;
+			char permissions[5];
 			uint64_t start;
 
-			if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %*s %x:%x %" SCNu64, &start,
-				   &mapping->end, &high, &low, &mapping->inode) < 5)
+			if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %x:%x %" SCNu64, &start,
+				   &mapping->end, permissions, &high, &low, &mapping->inode) < 6)
 				return false;
+			mapping->flags = (permissions[0] == 'r' ? MAPPING_READABLE : 0) |
+					 (permissions[1] == 'w' ? MAPPING_WRITABLE : 0);
 			mapping->device = makedev(high, low);
 			if (address < mapping->end)
 				return address >= start;
@@ -219,8 +225,18 @@ static bool find_mapping(struct residency *residency, uint64_t address, struct m
 	if (ioctl(residency->maps, PROCMAP_QUERY, &query) < 0)
 		return errno == ENOTTY && read_maps(residency->maps, address, mapping);
 	*mapping = (struct mapping){ query.vma_end, query.inode,
-				     makedev(query.dev_major, query.dev_minor) };
+				     makedev(query.dev_major, query.dev_minor), query.vma_flags };
 	return true;
+}
+
+bool residency_permits(struct residency *residency, uint64_t address, bool write, bool *anonymous)
+{
+	struct mapping mapping;
+
+	if (!find_mapping(residency, address, &mapping))
+		return false;
+	*anonymous = !mapping.inode;
+	return mapping.flags & (write ? MAPPING_WRITABLE : MAPPING_READABLE);
 }
 
 /*

@@ -70,6 +70,12 @@ void residency_believe(struct residency *residency, uint64_t address, uint64_t l
  */
 uint64_t residency_cached(uint64_t address, uint64_t length);
 
+/*
+ * Any thread: is the address mapped, with permission to read, or to write, there? *anonymous: the
+ * mapping has no file. False, too, if the mappings cannot be read.
+ */
+bool residency_permits(struct residency *residency, uint64_t address, bool write, bool *anonymous);
+
 static inline uint16_t residency_now(void)
 {
 	struct timespec now;

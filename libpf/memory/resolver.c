@@ -34,6 +34,31 @@ static int resolve_paged(struct resolver *resolver, struct resolution *resolutio
 }
 
 /*
+ * After pagers_touch failed at resolution->failed, for the reason in errno: false if the page cannot be
+ * brought in. EFAULT in anonymous memory: a userfaultfd in user mode only has the page, and gives it to
+ * a thread of the program. This one waits for it, so it has to be a resolver thread (waits).
+ */
+static bool resolve_by_access(struct resolver *resolver, struct resolution *resolution, bool waits)
+{
+	bool anonymous;
+	int error = errno;
+
+	if ((error != EFAULT && error != EINVAL) ||
+	    !residency_permits(resolver->residency, resolution->failed, resolution->write,
+			       &anonymous))
+		return false;
+	if (error == EINVAL) {
+		resolution->kind = FAULT_HIDDEN;
+		return false;
+	}
+	/* Behind the end of a file an access would raise SIGBUS. */
+	if (!anonymous || !waits)
+		return false;
+	touch_by_access(resolution->failed, resolution->write);
+	return true;
+}
+
+/*
  * Piece by piece: part of the range may be a pager's. used: see pace_rest, on a resolver thread,
  * which rests between the pieces; NULL on any other. PF_OK or PF_ERR_FAULT.
  */
@@ -60,8 +85,11 @@ static int resolve_range(struct resolver *resolver, struct resolution *resolutio
 		if (done > end)
 			done = end;
 		if (pagers_touch(resolver->pagers, at, done - at, resolution->write,
-				 &resolution->failed) != PF_OK)
+				 &resolution->failed) == PF_OK)
+			continue;
+		if (!resolve_by_access(resolver, resolution, used != NULL))
 			return PF_ERR_FAULT;
+		done = (resolution->failed / page_size() + 1) * page_size();
 	}
 	return PF_OK;
 }
@@ -98,7 +126,7 @@ static void resolve(struct resolver *resolver, struct resolution *resolution, ui
 	probe_resolve_start(resolver->trace, resolution->address, resolution->length,
 			    resolver->policy);
 	resolution->status = resolve_twice(resolver, resolution, used);
-	if (resolution->status != PF_OK)
+	if (resolution->status != PF_OK && resolution->kind != FAULT_HIDDEN)
 		resolution->kind = FAULT_PERMISSION;
 	probe_resolve_done(resolver->trace, resolution->address, resolution->length,
 			   resolution->status, clock_nanoseconds(CLOCK_MONOTONIC) - before);

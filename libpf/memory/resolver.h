@@ -30,7 +30,8 @@ struct resolution {
 	bool write;               /* make it writable too */
 	int status;               /* result: PF_OK or PF_ERR_FAULT */
 	uint64_t failed;          /* with PF_ERR_FAULT: the first address that is not accessible */
-	enum fault_kind kind;     /* result: what the page fault was */
+	/* Result: what the page fault was. PF_ERR_FAULT with FAULT_HIDDEN: at that address. */
+	enum fault_kind kind;
 	/* Called once, on the thread that resolved it; owns the resolution from then on. */
 	void (*done)(struct resolution *resolution);
 };

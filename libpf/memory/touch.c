@@ -53,3 +53,14 @@ int touch_range(uint64_t address, uint64_t length, bool write, uint64_t *failed)
 	}
 	return PF_OK;
 }
+
+void touch_by_access(uint64_t address, bool write)
+{
+	volatile uint8_t *byte = (volatile uint8_t *)(uintptr_t)address;
+	uint8_t value = *byte;
+
+	/* A swap fails if another thread has stored a new value, which is tried next. */
+	while (write && !__atomic_compare_exchange_n(byte, &value, value, false, __ATOMIC_RELAXED,
+						     __ATOMIC_RELAXED))
+		;
+}

@@ -17,6 +17,7 @@ void access_open(struct access *access)
 	access->pid = getpid();
 	access->file = -1;
 	access->refused = false;
+	access->by_file = false;
 }
 
 void access_close(struct access *access)
@@ -38,6 +39,11 @@ static int judge(struct access *access)
 		return PF_ERR_MEMORY;
 	access->refused = true;
 	return PF_ERR_AGAIN;
+}
+
+static bool uses_file(const struct access *access)
+{
+	return access->refused || access->by_file;
 }
 
 static bool open_file(struct access *access)
@@ -71,7 +77,7 @@ static ssize_t copy_some(const struct access *access, bool write, uint64_t addre
 	struct iovec there = { (void *)(uintptr_t)(address + done), length - done };
 	struct iovec here = { bytes + done, length - done };
 
-	if (access->refused)
+	if (uses_file(access))
 		return write ? pread(access->file, there.iov_base, there.iov_len, (off_t)done) :
 			       pwrite(access->file, there.iov_base, there.iov_len, (off_t)done);
 	return write ? process_vm_writev(access->pid, &here, 1, &there, 1, 0) :
@@ -88,7 +94,7 @@ static int copy(struct access *access, bool write, uint64_t address, char *bytes
 
 	/* A short count does not say why; the next call starts at the cause and does. */
 	while (done < length) {
-		if (access->refused && !by_file) {
+		if (uses_file(access) && !by_file) {
 			by_file = true;
 			done = 0;
 			if (!open_file(access) || (write && !exchange(access, true, bytes, length)))
@@ -133,9 +139,9 @@ int access_gather(struct access *access, const struct iovec *from, unsigned coun
 		for (i = 0, here.iov_len = 0; i < some; i++)
 			here.iov_len += from[i].iov_len;
 		do {
-			if (access->refused && !open_file(access))
+			if (uses_file(access) && !open_file(access))
 				return PF_ERR_MEMORY;
-			moved = access->refused ?
+			moved = uses_file(access) ?
 					pwritev(access->file, from, (int)some, 0) :
 					process_vm_readv(access->pid, &here, 1, from, some, 0);
 			status = moved < 0 ? judge(access) : PF_OK;
@@ -144,7 +150,7 @@ int access_gather(struct access *access, const struct iovec *from, unsigned coun
 			return status;
 		if ((size_t)moved < here.iov_len)
 			return PF_ERR_FAULT;
-		if (access->refused && !exchange(access, false, here.iov_base, here.iov_len))
+		if (uses_file(access) && !exchange(access, false, here.iov_base, here.iov_len))
 			return PF_ERR_MEMORY;
 	}
 	return PF_OK;
@@ -160,7 +166,7 @@ size_t access_scatter(struct access *access, const struct iovec *from, unsigned 
 	for (i = 0; i < from_count; i++)
 		length += from[i].iov_len;
 	do {
-		if (!access->refused) {
+		if (!uses_file(access)) {
 			moved = process_vm_writev(access->pid, from, from_count, to, to_count, 0);
 			continue;
 		}
@@ -189,9 +195,9 @@ int access_look(struct access *access, uint64_t address, size_t length, uint64_t
 			pages[count] = (struct iovec){ (void *)(uintptr_t)at, 1 };
 			at = (at & ~(page - 1)) + page;
 		}
-		if (access->refused && !open_file(access))
+		if (uses_file(access) && !open_file(access))
 			return PF_ERR_MEMORY;
-		moved = access->refused ?
+		moved = uses_file(access) ?
 				pwritev(access->file, pages, count, 0) :
 				process_vm_readv(access->pid, &to, 1, pages, (unsigned)count, 0);
 		if (moved > 0) {

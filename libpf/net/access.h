@@ -16,9 +16,11 @@
 
 /* One thread at a time. */
 struct access {
-	pid_t pid; /* ours: contexts do not outlive a fork, and asking is a system call */
-	int file;  /* -1 until it is needed */
-	bool refused;
+	pid_t pid;    /* ours: contexts do not outlive a fork, and asking is a system call */
+	int file;     /* -1 until it is needed */
+	bool refused; /* process_vm_readv and process_vm_writev are */
+	/* Set by the caller: use the file, which also reaches memory that is hidden from these. */
+	bool by_file;
 };
 
 void access_open(struct access *access);

@@ -26,6 +26,7 @@ struct resolved {
 	struct net_token token;
 	uint64_t end; /* of the block: what is bad behind it is not its own */
 	uint64_t detected;
+	bool copied; /* its bytes are, so hidden memory will do (FAULT_HIDDEN); no atomic */
 	/* Only for the thread that asks: is it still at that, and was it resolved meanwhile? */
 	pthread_t thread;
 	bool asking, here;
@@ -49,6 +50,34 @@ static void done(struct resolution *resolution)
 	memory->notify(memory);
 }
 
+static bool is_hidden(const struct net_memory *memory, uint64_t address, uint64_t length)
+{
+	unsigned i;
+
+	for (i = 0; i < NET_HIDDEN_RANGES; i++) {
+		if (address >= memory->hidden[i].start && address + length <= memory->hidden[i].end)
+			return true;
+	}
+	return false;
+}
+
+static void note_hidden(struct net_memory *memory, uint64_t start, uint64_t end)
+{
+	struct net_hidden *range;
+	unsigned i;
+
+	for (i = 0; i < NET_HIDDEN_RANGES; i++) {
+		range = &memory->hidden[i];
+		if (start <= range->end && end >= range->start) {
+			range->start = lesser(start, range->start);
+			range->end = greater(end, range->end);
+			return;
+		}
+	}
+	memory->hidden[memory->hidden_next++ % NET_HIDDEN_RANGES] = (struct net_hidden){ start,
+											 end };
+}
+
 /* It is over: PF_OK, or PF_ERR_FAULT with *bad. Frees it. */
 static int conclude(struct net_memory *memory, struct resolved *resolved, uint64_t *bad)
 {
@@ -58,6 +87,11 @@ static int conclude(struct net_memory *memory, struct resolved *resolved, uint64
 	*bad = resolved->resolution.failed;
 	if (status != PF_OK && *bad >= resolved->end)
 		status = PF_OK;
+	if (status == PF_ERR_FAULT && resolved->resolution.kind == FAULT_HIDDEN &&
+	    resolved->copied) {
+		note_hidden(memory, resolved->resolution.address, resolved->end);
+		status = PF_OK;
+	}
 	statistic_fault(statistics, PF_SIDE_LOCAL, resolved->resolution.kind);
 	if (status == PF_OK)
 		statistic_resolved(statistics,
@@ -67,7 +101,7 @@ static int conclude(struct net_memory *memory, struct resolved *resolved, uint64
 }
 
 /*
- * The block, and more behind it as the policy has it. PF_ERR_AGAIN: the core will
+ * The block, and more behind it as the policy has it; window NULL: an atomic. PF_ERR_AGAIN: the core will
  * be told; PF_OK, only with here: a pager was so quick that it is there now, unless it
  * is evicted again already; PF_ERR_FAULT with *bad.
  */
@@ -81,7 +115,7 @@ static int resolve(struct net_memory *memory, const struct net_wait *wait,
 	/* Lack of memory here is waited out: it is not the application's fault. */
 	while (!(resolved = malloc(sizeof(*resolved))))
 		usleep(1000);
-	if (wait->end > wait->address + wait->length) {
+	if (window && wait->end > wait->address + wait->length) {
 		length = policy_window(context->memory.policy, window, wait->address, wait->length,
 				       wait->end);
 		if (length < wait->length)
@@ -96,6 +130,7 @@ static int resolve(struct net_memory *memory, const struct net_wait *wait,
 		.token = wait->token,
 		.end = wait->address + wait->length,
 		.detected = clock_nanoseconds(CLOCK_MONOTONIC),
+		.copied = window != NULL,
 		.thread = pthread_self(),
 		.asking = here,
 	};
@@ -179,15 +214,29 @@ static bool is_pagers(const struct net_memory *memory, uint64_t address)
 
 /*
  * After an access that ended with *status, at *bad if that is PF_ERR_FAULT: true if it is to be
- * repeated, because a pager supplied the page meanwhile; else *status is the result.
+ * repeated, because a pager supplied the page meanwhile, or now by the file; else *status is the result.
  */
-static bool resolve_evicted(struct net_memory *memory, const struct net_wait *wait,
-			    struct resolve_window *window, int *round, int *status, uint64_t *bad)
+static bool access_again(struct net_memory *memory, const struct net_wait *wait,
+			 struct resolve_window *window, int *round, int *status, uint64_t *bad)
 {
-	if (*status != PF_ERR_FAULT || !is_pagers(memory, *bad))
+	bool by_file = memory->access.by_file;
+
+	memory->access.by_file = false;
+	/* Without the file: the access failed before. */
+	if (by_file && *status == PF_ERR_MEMORY)
+		*status = PF_ERR_FAULT;
+	if (*status != PF_ERR_FAULT)
 		return false;
-	*status = resolve(memory, wait, window, ++*round < EVICTED_ROUNDS, bad);
-	return *status == PF_OK;
+	if (is_pagers(memory, *bad)) {
+		*status = resolve(memory, wait, window, ++*round < EVICTED_ROUNDS, bad);
+		return *status == PF_OK;
+	}
+	/* The memory may be hidden from the first way (FAULT_HIDDEN). */
+	memory->access.by_file = !by_file;
+	/* Only a thread that may wait finds out whether the page is a userfaultfd's in user mode only. */
+	if (by_file && !is_hidden(memory, *bad, 1))
+		*status = resolve(memory, wait, window, false, bad);
+	return !by_file;
 }
 
 /*
@@ -210,7 +259,8 @@ static int memory_source(void *user, const struct net_wait *wait, uint64_t addre
 	uint64_t look = look_length(wait, address, length);
 	int status, round = 0;
 
-	if (memory_ready(&memory->context->memory, address, look, false) < length)
+	if (memory_ready(&memory->context->memory, address, look, false) < length &&
+	    !is_hidden(memory, address, length))
 		return resolve(memory, wait, &memory->source_window, true, bad);
 	if (__builtin_expect(!wait->suspect, 1)) {
 		record_block(memory->context->trace, TRACE_BLOCK, true, address, length);
@@ -218,7 +268,7 @@ static int memory_source(void *user, const struct net_wait *wait, uint64_t addre
 	}
 	do {
 		status = access_look(&memory->access, address, length, bad);
-	} while (resolve_evicted(memory, wait, &memory->source_window, &round, &status, bad));
+	} while (access_again(memory, wait, &memory->source_window, &round, &status, bad));
 	return status;
 }
 
@@ -236,7 +286,8 @@ static int memory_destination(void *user, const struct net_wait *wait, uint64_t 
 	 */
 	if (pagers_own(&memory->context->memory.pagers, address, length))
 		return PF_ERR_REFUSED;
-	if (memory_ready(&memory->context->memory, address, look, true) < length)
+	if (memory_ready(&memory->context->memory, address, look, true) < length &&
+	    !is_hidden(memory, address, length))
 		status = resolve(memory, wait, &memory->destination_window, true, bad);
 	if (status == PF_OK)
 		record_block(memory->context->trace, TRACE_BLOCK, false, address, length);
@@ -265,7 +316,7 @@ static int memory_place(void *user, const struct net_wait *wait, uint64_t addres
 
 	do {
 		status = access_write(&memory->access, address, data, length, bad);
-	} while (resolve_evicted(memory, wait, &memory->destination_window, &round, &status, bad));
+	} while (access_again(memory, wait, &memory->destination_window, &round, &status, bad));
 	return status;
 }
 
@@ -305,7 +356,7 @@ static int memory_fetch(void *user, const struct net_wait *wait, uint64_t addres
 
 	do {
 		status = access_read(&memory->access, address, bytes, length, bad);
-	} while (resolve_evicted(memory, wait, &memory->source_window, &round, &status, bad));
+	} while (access_again(memory, wait, &memory->source_window, &round, &status, bad));
 	return status;
 }
 
@@ -313,7 +364,14 @@ bool memory_gather(void *user, const struct iovec *from, unsigned count, void *t
 {
 	struct net_memory *memory = user;
 
-	return access_gather(&memory->access, from, count, to) == PF_OK;
+	int status = access_gather(&memory->access, from, count, to);
+
+	/* No pager has the memory: memory_destination does not let its pages be received into. */
+	memory->access.by_file = status == PF_ERR_FAULT;
+	if (memory->access.by_file)
+		status = access_gather(&memory->access, from, count, to);
+	memory->access.by_file = false;
+	return status == PF_OK;
 }
 
 /* Leave it to progress, which is woken if it sleeps. */
@@ -350,14 +408,14 @@ static int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic
 	if (!memory->progress && is_pagers(memory, wait->address))
 		return defer(memory, wait);
 	if (memory_ready(&memory->context->memory, wait->address, width, true) < width) {
-		status = resolve(memory, wait, &memory->destination_window, true, bad);
+		status = resolve(memory, wait, NULL, true, bad);
 		if (status != PF_OK)
 			return status;
 	}
 	do {
 		status = atomic_execute(&request, value);
 		*bad = *value;
-	} while (resolve_evicted(memory, wait, &memory->destination_window, &round, &status, bad));
+	} while (access_again(memory, wait, NULL, &round, &status, bad));
 	return status;
 }
 

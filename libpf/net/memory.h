@@ -14,6 +14,13 @@
 
 struct resolved;
 
+/* Ranges of hidden memory that are remembered: those of a few buffers in use at a time. */
+#define NET_HIDDEN_RANGES 8
+
+struct net_hidden {
+	uint64_t start, end; /* addresses: [start, end) */
+};
+
 /* Used by the thread that drives the core, but for "resolved". */
 struct net_memory {
 	pf_context *context;
@@ -22,6 +29,9 @@ struct net_memory {
 	bool progress;                       /* it drives: it may wait for a page, if it has to */
 	_Atomic(struct resolved *) resolved; /* by threads that resolve */
 	struct resolved *deferred;           /* what only progress may do */
+	/* Ranges that were found hidden (FAULT_HIDDEN): moved without a look. */
+	struct net_hidden hidden[NET_HIDDEN_RANGES];
+	unsigned hidden_next;                      /* modulo NET_HIDDEN_RANGES: replaced next */
 	void (*notify)(struct net_memory *memory); /* any thread: something was resolved */
 };
 

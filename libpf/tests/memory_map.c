@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory whose mapping forbids access or changes: permissions, moves, holes. */
+/*
+ * Memory whose mapping forbids access or changes: permissions, moves, holes; and memory that the kernel
+ * copies for the process that has it alone.
+ */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -97,6 +102,77 @@ static const char *keep_unmapping(struct memory *memory, unsigned turn)
 	return error;
 }
 
+/* Of Linux 5.14; the headers of the build may be older. */
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret 447
+#endif
+
+static const char *has_secret(void)
+{
+	int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+
+	if (fd < 0)
+		return "no memfd_secret";
+	close(fd);
+	return NULL;
+}
+
+static const char *map_secret(struct memory *memory)
+{
+	memory->fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+	if (memory->fd < 0 || ftruncate(memory->fd, (off_t)memory->size))
+		return memory_error("memfd_secret of %zu bytes", memory->size);
+	memory->map = mmap(memory_reserve(memory->size), memory->size, PROT_READ | PROT_WRITE,
+			   MAP_SHARED, memory->fd, 0);
+	return memory->map == MAP_FAILED ? memory_error("mmap of memfd_secret") : NULL;
+}
+
+static int open_perf(void)
+{
+	struct perf_event_attr event = { .type = PERF_TYPE_SOFTWARE,
+					 .size = sizeof(event),
+					 .config = PERF_COUNT_SW_DUMMY };
+
+	return (int)syscall(SYS_perf_event_open, &event, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static const char *has_driver(void)
+{
+	int fd = open_perf();
+
+	if (fd < 0)
+		return "perf_event_open is not permitted";
+	close(fd);
+	return NULL;
+}
+
+/*
+ * The ring of perf, whose pages the kernel maps as a driver maps its own since Linux 6.13: page 0 is the
+ * header, zeros follow, 2^n pages. A program cannot write them.
+ */
+static const char *map_driver(struct memory *memory)
+{
+	size_t pages = 1;
+
+	while (pages * PAGE < memory->size)
+		pages *= 2;
+	memory->other = (void *)(uintptr_t)(pages + 1);
+	memory->fd = open_perf();
+	if (memory->fd < 0)
+		return memory_error("perf_event_open");
+	memory->map = mmap(NULL, (pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd,
+			   0);
+	if (memory->map == MAP_FAILED)
+		return memory_error("mmap of %zu pages of perf", pages + 1);
+	memory->map += PAGE;
+	return NULL;
+}
+
+static void unmap_driver(struct memory *memory)
+{
+	munmap(memory->map - PAGE, (size_t)(uintptr_t)memory->other * PAGE);
+}
+
 const struct memory_kind memory_map_kinds[] = {
 	{ .name = "read-only",
 	  .destination = OUTCOME_FAULTS,
@@ -131,5 +207,16 @@ const struct memory_kind memory_map_kinds[] = {
 	  .holds = CONTENTS_EITHER,
 	  .loses = true,
 	  .disturb = keep_unmapping },
+	{ .name = "memfd_secret", .machine = has_secret, .map = map_secret },
+	{ .name = "memfd_secret never touched",
+	  .holds = CONTENTS_ZERO,
+	  .machine = has_secret,
+	  .map = map_secret },
+	{ .name = "a driver's",
+	  .source_only = true,
+	  .holds = CONTENTS_ZERO,
+	  .machine = has_driver,
+	  .map = map_driver,
+	  .unmap = unmap_driver },
 	{ .name = NULL },
 };

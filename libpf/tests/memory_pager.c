@@ -80,10 +80,15 @@ static struct {
 	bool started;
 } own = { .userfault = -1, .stop = { -1, -1 } };
 
-static int open_userfault(void)
+/* Of Linux 5.11; the headers of the build may be older. */
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+static int open_userfault(int flags, uint64_t features)
 {
-	struct uffdio_api api = { .api = UFFD_API };
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	struct uffdio_api api = { .api = UFFD_API, .features = features };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags);
 
 	if (fd >= 0 && ioctl(fd, UFFDIO_API, &api)) {
 		close(fd);
@@ -95,10 +100,20 @@ static int open_userfault(void)
 /* Faults of the kernel must be handled too, which needs a privilege. */
 static const char *has_userfault(void)
 {
-	int fd = open_userfault();
+	int fd = open_userfault(0, 0);
 
 	if (fd < 0)
 		return "userfaultfd is not permitted";
+	close(fd);
+	return NULL;
+}
+
+static const char *has_user_userfault(void)
+{
+	int fd = open_userfault(UFFD_USER_MODE_ONLY, UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+
+	if (fd < 0)
+		return "userfaultfd in user mode, with write protection, is not there";
 	close(fd);
 	return NULL;
 }
@@ -116,24 +131,30 @@ static void *serve(void *arg)
 			struct uffdio_copy copy = { .dst = page,
 						    .src = (uint64_t)(uintptr_t)memory->other + at,
 						    .len = PAGE };
+			struct uffdio_writeprotect open = { .range = { page, PAGE } };
 
-			ioctl(own.userfault, UFFDIO_COPY, &copy);
+			if (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP)
+				ioctl(own.userfault, UFFDIO_WRITEPROTECT, &open);
+			else
+				ioctl(own.userfault, UFFDIO_COPY, &copy);
 		}
 	}
 	return NULL;
 }
 
-static const char *page_by_thread(struct memory *memory)
+/* flags: of userfaultfd; mode: UFFDIO_REGISTER_MODE_ */
+static const char *start_thread(struct memory *memory, int flags, uint64_t mode)
 {
 	struct uffdio_register range = {
 		.range = { (uint64_t)(uintptr_t)memory->map, memory->size },
-		.mode = UFFDIO_REGISTER_MODE_MISSING,
+		.mode = mode,
 	};
 	const char *error = keep(memory);
 
 	if (error)
 		return error;
-	own.userfault = open_userfault();
+	own.userfault = open_userfault(
+		flags, mode == UFFDIO_REGISTER_MODE_WP ? UFFD_FEATURE_PAGEFAULT_FLAG_WP : 0);
 	if (own.userfault < 0 || pipe2(own.stop, O_CLOEXEC))
 		return memory_error("userfaultfd");
 	if (ioctl(own.userfault, UFFDIO_REGISTER, &range))
@@ -142,7 +163,37 @@ static const char *page_by_thread(struct memory *memory)
 	if (errno)
 		return memory_error("a thread");
 	own.started = true;
-	return memory_advise(memory, MADV_DONTNEED);
+	return NULL;
+}
+
+static const char *page_by_thread(struct memory *memory)
+{
+	const char *error = start_thread(memory, 0, UFFDIO_REGISTER_MODE_MISSING);
+
+	return error ? error : memory_advise(memory, MADV_DONTNEED);
+}
+
+/* System calls do not wait for such a page: they end with EFAULT. */
+static const char *page_by_thread_for_user(struct memory *memory)
+{
+	const char *error = start_thread(memory, UFFD_USER_MODE_ONLY, UFFDIO_REGISTER_MODE_MISSING);
+
+	return error ? error : memory_advise(memory, MADV_DONTNEED);
+}
+
+static const char *protect_for_user(struct memory *memory)
+{
+	struct uffdio_writeprotect protect = {
+		.range = { (uint64_t)(uintptr_t)memory->map, memory->size },
+		.mode = UFFDIO_WRITEPROTECT_MODE_WP,
+	};
+	const char *error = start_thread(memory, UFFD_USER_MODE_ONLY, UFFDIO_REGISTER_MODE_WP);
+
+	if (error)
+		return error;
+	return ioctl(own.userfault, UFFDIO_WRITEPROTECT, &protect) ?
+		       memory_error("UFFDIO_WRITEPROTECT") :
+		       NULL;
 }
 
 static void unmap_thread(struct memory *memory)
@@ -181,6 +232,14 @@ const struct memory_kind memory_pager_kinds[] = {
 	{ .name = "given by the program's own userfaultfd",
 	  .machine = has_userfault,
 	  .prepare = page_by_thread,
+	  .unmap = unmap_thread },
+	{ .name = "given by its own userfaultfd, user mode only",
+	  .machine = has_user_userfault,
+	  .prepare = page_by_thread_for_user,
+	  .unmap = unmap_thread },
+	{ .name = "write-protected by its own userfaultfd, user mode only",
+	  .machine = has_user_userfault,
+	  .prepare = protect_for_user,
 	  .unmap = unmap_thread },
 	{ .name = NULL },
 };
