@@ -6,8 +6,7 @@
  * single copy, page faults, retransmission).
  *
  * Accelerators: nothing here knows of them. ob1 packs buffers in their memory, so
- * messages work; one-sided communication with such a buffer fails with an address
- * error. Neither is tested.
+ * messages work; one-sided communication with such a buffer ends the job.
  */
 #ifndef MCA_BTL_EXANEST_H
 #define MCA_BTL_EXANEST_H
@@ -67,7 +66,7 @@ typedef struct mca_btl_exanest_component_t {
 	unsigned modules;            /* not finalized yet */
 	/* Reports that a process makes once in an MPI session; not under the lock. */
 	struct {
-		_Atomic bool fault, stray, registration, unreachable, fallback, undelivered;
+		_Atomic bool stray, registration, unreachable, fallback, undelivered;
 	} reported;
 } mca_btl_exanest_component_t;
 
@@ -206,6 +205,11 @@ int mca_btl_exanest_error(int status);
  * once. text: the reason, or NULL to take it from status and errno (0: unknown).
  */
 void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, const char *text);
+/*
+ * One-sided data that cannot be moved, and that the caller does not move another way. Report it, and have
+ * the PML end the job; if the job survives failures, its peer counts as failed. Once for each peer.
+ */
+void mca_btl_exanest_fail_operation(mca_btl_base_endpoint_t *endpoint, const char *what);
 void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, const char *text,
 				void *arg);
 /* A peer has not answered so far. */

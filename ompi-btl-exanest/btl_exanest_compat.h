@@ -127,6 +127,11 @@ static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffe
 	free(name);
 }
 
+static inline void mca_btl_exanest_abort_job(const char *why)
+{
+	PMIx_Abort(1, why, NULL, 0);
+}
+
 #else /* BTL 3.1 */
 
 #define MCA_BTL_EXANEST_HEADER_ROOM 64
@@ -183,7 +188,24 @@ static inline void mca_btl_exanest_hostname(const opal_proc_t *proc, char *buffe
 	snprintf(buffer, size, "%s", name ? name : "unknown");
 }
 
+static inline void mca_btl_exanest_abort_job(const char *why)
+{
+	if (opal_pmix.abort)
+		opal_pmix.abort(1, why, NULL);
+}
+
 #endif /* BTL_VERSION */
+
+/*
+ * The beginning of mca_bml_base_btl_t, the same in 4.1, 5.0 and 6.0. Its header is above OPAL, where a BTL
+ * is.
+ */
+typedef struct mca_btl_exanest_bml_t {
+	uint32_t btl_flags;
+	float btl_weight;
+	mca_btl_base_module_t *btl;
+	struct mca_btl_base_endpoint_t *btl_endpoint;
+} mca_btl_exanest_bml_t;
 
 /*
  * Before 4.1.5, osc/rdma passes MPI_Compare_and_swap on a window from

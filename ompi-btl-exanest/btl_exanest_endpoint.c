@@ -139,27 +139,44 @@ static const char *reason(const pf_peer *peer, int status, char *buffer, size_t 
 	return buffer;
 }
 
-void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, const char *text)
+/* The owner and its endpoint for one-sided communication have one peer. NULL: its failure is known. */
+static mca_btl_base_endpoint_t *endpoint_first_failure(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	char host[OPAL_MAXHOSTNAMELEN], buffer[256];
-	opal_proc_t *proc = endpoint->proc;
-	mca_btl_exanest_module_t *module;
 	bool known;
 
-	if (!text)
-		text = reason(endpoint->peer, status, buffer, sizeof(buffer));
-	/* The owner and its endpoint for one-sided communication have one peer. */
 	if (endpoint->owner)
 		endpoint = endpoint->owner;
-	module = endpoint->module;
 	OPAL_THREAD_LOCK(&component->lock);
 	known = endpoint->failed || endpoint->retired;
 	endpoint->failed = true;
 	OPAL_THREAD_UNLOCK(&component->lock);
-	if (known)
+	return known ? NULL : endpoint;
+}
+
+/*
+ * The PML decides what becomes of the job: ob1 aborts it, unless 5.0 has ULFM enabled. ob1 takes the text
+ * for a format.
+ */
+static bool endpoint_tell_pml(const mca_btl_base_endpoint_t *endpoint, char *text)
+{
+	mca_btl_exanest_module_t *module = endpoint->module;
+
+	if (module->error_cb)
+		module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
+	return module->error_cb;
+}
+
+void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, const char *text)
+{
+	char host[OPAL_MAXHOSTNAMELEN], buffer[256];
+
+	if (!text)
+		text = reason(endpoint->peer, status, buffer, sizeof(buffer));
+	endpoint = endpoint_first_failure(endpoint);
+	if (!endpoint)
 		return;
-	mca_btl_exanest_hostname(proc, host, sizeof(host));
+	mca_btl_exanest_hostname(endpoint->proc, host, sizeof(host));
 	mca_btl_exanest_report(MCA_BTL_EXANEST_PROCESS, topic(status),
 			       "%s on %s (pid %d) %s %s on %s: %s\n"
 			       "\n"
@@ -168,15 +185,34 @@ void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, co
 			       mca_btl_exanest_name(OPAL_PROC_MY_NAME).text,
 			       opal_process_info.nodename, (int)getpid(),
 			       status == PF_ERR_UNREACHABLE ? "cannot reach" : "has lost",
-			       mca_btl_exanest_name(proc->proc_name).text, host, text,
+			       mca_btl_exanest_name(endpoint->proc->proc_name).text, host, text,
 			       remedy(status));
-	/* The PML decides what becomes of the job: ob1 aborts it, unless 5.0 has ULFM enabled. */
-	if (!module->error_cb)
-		return;
-	/* ob1 takes this for a format. */
 	snprintf(buffer, sizeof(buffer), "btl:exanest: connection to process %s lost",
-		 OPAL_NAME_PRINT(proc->proc_name));
-	module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, buffer);
+		 OPAL_NAME_PRINT(endpoint->proc->proc_name));
+	(void)endpoint_tell_pml(endpoint, buffer);
+}
+
+void mca_btl_exanest_fail_operation(mca_btl_base_endpoint_t *endpoint, const char *what)
+{
+	char buffer[256];
+
+	endpoint = endpoint_first_failure(endpoint);
+	if (!endpoint)
+		return;
+	mca_btl_exanest_report(
+		MCA_BTL_EXANEST_PROCESS, "fault",
+		"%s on %s (pid %d): %s; one-sided data are lost, so the job ends\n"
+		"\n"
+		"This is usually an error in the program: a buffer or a window that was freed or is too\n"
+		"short, or one in read-only memory. Memory that a device gives to no processor, and\n"
+		"shared memory of a userfaultfd in user mode only, cannot be used either, nor atomic\n"
+		"operations in memory of a driver and of memfd_secret.",
+		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
+		(int)getpid(), what);
+	snprintf(buffer, sizeof(buffer), "btl:exanest: %s", what);
+	/* Another PML than ob1 has given no function. */
+	if (!endpoint_tell_pml(endpoint, buffer))
+		mca_btl_exanest_abort_job(buffer);
 }
 
 void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, const char *text,

@@ -7,32 +7,55 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <unistd.h>
+
+#include "opal/util/output.h"
 
 OBJ_CLASS_INSTANCE(mca_btl_exanest_operation_t, opal_free_list_item_t, NULL, NULL);
 
-/* The first one says enough: a program with one usually has thousands. */
-static void report_fault(const mca_btl_exanest_operation_t *operation,
-			 const pf_completion *completion)
+/*
+ * Does the caller move the data another way if the operation fails? ob1 does: it sends. Others, osc/rdma
+ * first of all, ignore the status: MPI would return success and wrong data. No argument says who calls.
+ * ob1's cbdata is its record of the operation, and its context the mca_bml_base_btl_t of the endpoint.
+ * Another caller with a cbdata has an object with a class as its context, which lives until its callback.
+ */
+static bool is_recoverable(const mca_btl_exanest_operation_t *operation)
 {
-	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	const mca_btl_base_endpoint_t *endpoint = operation->endpoint;
-	const bool local = completion->side == PF_SIDE_LOCAL;
+	const mca_btl_exanest_bml_t *bml = operation->cbcontext;
 
-	if (endpoint->retired || !mca_btl_exanest_is_first(&component->reported.fault))
+	return operation->cbdata && bml && !((uintptr_t)bml & (sizeof(void *) - 1)) &&
+	       bml->btl == &operation->endpoint->module->super &&
+	       bml->btl_endpoint == operation->endpoint;
+}
+
+/* The result is lost: end the job, or, if it is to survive failures, have the peer counted as failed. */
+static void operation_lose(const mca_btl_exanest_operation_t *operation, const char *where)
+{
+	mca_btl_base_endpoint_t *endpoint = operation->endpoint;
+	const struct mca_btl_exanest_name peer = mca_btl_exanest_name(endpoint->proc->proc_name);
+	char what[200];
+
+	snprintf(what, sizeof(what), "%s with %s failed%s", operation->name, peer.text, where);
+	mca_btl_exanest_fail_operation(endpoint, what);
+}
+
+static void operation_fault(const mca_btl_exanest_operation_t *operation,
+			    const pf_completion *completion)
+{
+	const mca_btl_base_endpoint_t *endpoint = operation->endpoint;
+	char where[100];
+
+	if (endpoint->retired)
 		return;
-	mca_btl_exanest_report(
-		MCA_BTL_EXANEST_PROCESS, "fault",
-		"%s on %s (pid %d): %s with %s failed at address 0x%" PRIx64
-		" of %s, which is not mapped or may not be accessed so\n"
-		"\n"
-		"This is usually an error in the program: a buffer that was freed or is too short, or\n"
-		"one in read-only memory. Memory of an accelerator cannot be a buffer of one-sided\n"
-		"communication either. Only the first such failure of a process is reported.",
-		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
-		(int)getpid(), operation->name,
-		mca_btl_exanest_name(endpoint->proc->proc_name).text, completion->address,
-		local ? "this process" : "the peer");
+	snprintf(where, sizeof(where), " at address 0x%" PRIx64 " of %s", completion->address,
+		 completion->side == PF_SIDE_LOCAL ? "this process" : "the peer");
+	if (!is_recoverable(operation)) {
+		operation_lose(operation, where);
+		return;
+	}
+	opal_output_verbose(MCA_BASE_VERBOSE_COMPONENT, opal_btl_base_framework.framework_output,
+			    "btl:exanest: %s with %s cannot move the data%s: ob1 sends them",
+			    operation->name, mca_btl_exanest_name(endpoint->proc->proc_name).text,
+			    where);
 }
 
 static void finish(mca_btl_exanest_operation_t *operation, int rc)
@@ -66,7 +89,7 @@ static void complete(pf_context *context, const pf_completion *completion)
 	mca_btl_exanest_operation_t *operation = completion->arg;
 
 	if (OPAL_UNLIKELY(completion->status == PF_ERR_FAULT))
-		report_fault(operation, completion);
+		operation_fault(operation, completion);
 	else if (OPAL_UNLIKELY(completion->status < 0))
 		fail(operation, completion->status, 0);
 	store_result(operation, OPAL_LIKELY(completion->status >= 0) ? completion->value :
@@ -106,8 +129,7 @@ new_operation(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
  * returned, osc/rdma repeats for ever a put or a get of contiguous memory, an accumulation,
  * and the acquisition of a lock (ompi_osc_rdma_master, ompi_osc_rdma_gacc_amo,
  * ompi_osc_rdma_lock_atomic_internal), and it aborts where it releases an exclusive lock. ob1
- * handles both alike. The price: ompi_osc_get_data_blocking, with which osc/rdma reads about a window
- * before it first uses it, looks at what is returned, and ignores the callback's status.
+ * handles both alike. osc/rdma ignores the callback's status, so before that the job ends.
  */
 static int refused(mca_btl_exanest_operation_t *operation, int status)
 {
@@ -117,9 +139,11 @@ static int refused(mca_btl_exanest_operation_t *operation, int status)
 		opal_free_list_return(&mca_btl_exanest_component.operations, &operation->super);
 		return rc;
 	}
-	/* A wrong argument, as an address range that wraps, is no failure of the peer. */
+	/* A wrong argument is an address range that wraps. */
 	if (status != PF_ERR_ARGUMENT)
 		fail(operation, status, errno);
+	else if (!is_recoverable(operation))
+		operation_lose(operation, ": the end of its addresses is before their beginning");
 	store_result(operation, operation->expected);
 	finish(operation, rc);
 	return OPAL_SUCCESS;

@@ -154,7 +154,7 @@ static void run_cell(const struct memory_kind *kind, enum role role)
 	if (kind->only && mpitest.quick)
 		return;
 	if ((role != ROLE_RECEIVE && kind->source != OUTCOME_MOVES) ||
-	    (role != ROLE_SEND && kind->destination != OUTCOME_MOVES))
+	    (role != ROLE_SEND && (kind->destination != OUTCOME_MOVES || kind->source_only)))
 		return;
 	snprintf(name, sizeof(name), "%s: MPI %s moves", kind->name, roles[role]);
 	if (!prepare_machine(kind, reason, sizeof(reason))) {
