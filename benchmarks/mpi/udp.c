@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/sock_diag.h>
 #include <linux/udp.h>
 #include <mpi.h>
 #include <net/if.h>
@@ -486,11 +487,28 @@ failed:
 	return NULL;
 }
 
+/* Number of datagrams that did not fit into the socket's buffer. */
+static uint32_t drops_count(const struct udp *udp)
+{
+	uint32_t values[SK_MEMINFO_VARS] = { 0 };
+	socklen_t length = sizeof(values);
+
+	if (getsockopt(udp->fd, SOL_SOCKET, SO_MEMINFO, values, &length))
+		return 0;
+	return values[SK_MEMINFO_DROPS];
+}
+
 void udp_close(struct udp *udp)
 {
+	uint32_t drops = drops_count(udp);
+
+	MPI_Allreduce(MPI_IN_PLACE, &drops, 1, MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD);
+	/* Without drops: on the way, or a rank got no processor for TIMEOUT. */
 	if (udp->rank == 0 && udp->restarts)
-		fprintf(stderr, "UDP packets were lost: %d rounds were started again\n",
-			udp->restarts);
+		fprintf(stderr,
+			"UDP packets were lost: %d rounds were started again, %u packets found no "
+			"room in a socket's buffer\n",
+			udp->restarts, drops);
 	close(udp->fd);
 	free(udp);
 }

@@ -250,7 +250,8 @@ def test_windows_of_bare_udp_sockets(run, size, window):
     arguments = ["-m", f"{size}:{size}", "-W", str(window), "-i", "2", "-x", "0", "-c"]
     outcome = run("bw", "--udp", "--cpu", *arguments)
     assert outcome.failure == "", outcome.errors
-    assert "were lost" not in outcome.errors
+    # A rank that gets no processor for long starts a round again, but its buffer has room.
+    assert "were lost" not in outcome.errors or ", 0 packets found no room" in outcome.errors
     rows = osu.parse(outcome.output, {"bandwidth": 1, "cpu": 2})
     assert rows[size]["bandwidth"] > 0 and rows[size]["cpu"] > 0
 
