@@ -129,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
         "--tap",
         action="store_true",
         help="print a test for each row, for prove(1), and write no results; a peer runs only "
-        "if the bound depends on it",
+        "if the bound depends on it, and a row that one repetition keeps has no others",
     )
     cli.add_results(results)
     return parse
@@ -170,16 +170,20 @@ def run(options: argparse.Namespace) -> int:
     measurement = Measurement(setup, options)
     verdicts: list[Verdict] = []
     with measurement.interruptible(), Runner(setup, measurement.note) as runner:
-        _measure(runner, rows, options.tolerance, verdicts, alone=False)
+        _measure(runner, rows, options.tolerance, verdicts)
     _write(verdicts, measurement)
     measurement.failed = any(verdict.kept is False for verdict in verdicts)
     return measurement.finish(render(verdicts), {"tolerance": str(options.tolerance)})
 
 
 def _measure(
-    runner: Runner, rows: Sequence[Row], tolerance: float, verdicts: list[Verdict], alone: bool
+    runner: Runner,
+    rows: Sequence[Row],
+    tolerance: float,
+    verdicts: list[Verdict],
+    tap: bool = False,
 ) -> None:
-    """alone: without a peer where no bound depends on it."""
+    """tap: as --tap says."""
     start = time.monotonic()
     by_name = {row.name: row for row in rows}
     wanted = [run for run in RUNS if set(run.rows.values()) & set(by_name)]
@@ -188,18 +192,26 @@ def _measure(
         names = ", ".join(row.name for row in chosen)
         passed = clock(time.monotonic() - start)
         print(f"{passed} {number + 1}/{len(wanted)} {names}", file=sys.stderr)
-        peer = not alone or any(row.ratio is not None for row in chosen)
-        verdicts += _judge(runner, one, chosen, tolerance, peer)
+        peer = not tap or any(row.ratio is not None for row in chosen)
+        judged = list(_judge(runner, one, chosen, tolerance, peer, 1 if tap else one.repetitions))
+        if tap and one.repetitions > 1 and any(verdict.kept is False for verdict in judged):
+            judged = list(_judge(runner, one, chosen, tolerance, peer, one.repetitions))
+        verdicts += judged
 
 
 def _judge(
-    runner: Runner, run: Run, rows: Sequence[Row], tolerance: float, with_peer: bool
+    runner: Runner,
+    run: Run,
+    rows: Sequence[Row],
+    tolerance: float,
+    with_peer: bool,
+    repetitions: int,
 ) -> Iterable[Verdict]:
     """Run exanest and its peer in turns."""
     subject, peer = KNOWN[0], runner.peer(run) if with_peer else None
     samples: dict[str, list[dict[str, float]]] = {}
     failures: dict[str, str] = {}
-    for repetition in range(run.repetitions):
+    for repetition in range(repetitions):
         order = [subject, *([peer] if peer else [])]
         for transport in order if repetition % 2 == 0 else reversed(order):
             if transport.name in failures:
@@ -279,7 +291,7 @@ def _cell(value: Optional[float]) -> str:
 def _print_tap(setup: Setup, rows: Sequence[Row], tolerance: float) -> int:
     verdicts: list[Verdict] = []
     with Runner(setup, lambda command: None) as runner:
-        _measure(runner, rows, tolerance, verdicts, alone=True)
+        _measure(runner, rows, tolerance, verdicts, tap=True)
     print(f"1..{len(verdicts)}")
     for number, verdict in enumerate(verdicts, 1):
         row, word = verdict.row, "not ok" if verdict.kept is False else "ok"

@@ -117,7 +117,9 @@ class Made(Runner):
 def judge(figures, with_peer=True, tolerance=1.0, **changes):
     runner = Made(figures)
     run = Run(**{**RUN.__dict__, **changes})
-    verdicts = list(promises._judge(runner, run, ROWS, tolerance, with_peer))
+    verdicts = list(
+        promises._judge(runner, run, ROWS, tolerance, with_peer, run.repetitions)
+    )
     return runner, {verdict.row.name: verdict for verdict in verdicts}
 
 
@@ -186,6 +188,18 @@ def test_a_broken_row_decides_the_exit_code(one_row, made_up, monkeypatch):
 def test_tap(one_row, made_up, capsys):
     assert promises.main([*made_up.folders(), "--tap"]) == 0
     assert capsys.readouterr().out == "1..1\nok 1 - idle-ranks: 7 %, at most 8\n"
+
+
+@pytest.mark.parametrize("figures, runs", [([7.0, 9.0, 9.0], 1), ([9.0, 7.0, 7.0, 9.0], 4)])
+def test_tap_repeats_only_what_is_not_kept(one_row, monkeypatch, capsys, made_up, figures, runs):
+    left = list(figures)
+    run = Run("idle", ("promise",), {"idle": "idle-ranks"}, repetitions=3)
+    monkeypatch.setattr(promises, "RUNS", [run])
+    monkeypatch.setattr(
+        Runner, "figures", lambda self, run, transport: {"idle-ranks": left.pop(0)}
+    )
+    assert promises.main([*made_up.folders(), "--tap"]) == 0
+    assert len(figures) - len(left) == runs
 
 
 def test_command_between_hosts(made_up, monkeypatch):
