@@ -39,7 +39,7 @@ void shape_unexpected(const struct promise *promise);
 /* Print one figure: NAME VALUE. */
 void promise_print(const char *name, double value);
 /* End the job because a figure would be worthless. */
-void promise_fail(const char *why);
+_Noreturn void promise_fail(const char *why);
 /* The largest value of all ranks, in each rank. */
 double promise_largest(double value);
 /* Allocate memory that begins at a huge page, or end the job. No page is touched. */

@@ -119,7 +119,7 @@ void shape_peer(const struct promise *promise)
 void shape_receives(const struct promise *promise)
 {
 	size_t offset, count = (size_t)promise->arguments[0], i;
-	int mappings = mapping_count();
+	int mappings;
 	double resident, huge;
 	char *memory;
 
