@@ -51,9 +51,9 @@ enum { STREAM_CONTROL, STREAM_MESSAGE, STREAMS };
 
 /* What the user posted. */
 struct operation_posted {
-	struct finished finished;                 /* comes first: see net_take */
-	struct operation_posted *next, *previous; /* all of the association; a ring */
-	struct operation_posted *next_uncut;      /* those with bytes in no transfer yet */
+	struct finished finished;             /* comes first: see net_take */
+	TAILQ_ENTRY(operation_posted) posted; /* all of the association */
+	TAILQ_ENTRY(operation_posted) uncut; /* those with bytes in no transfer yet: cut < length */
 	uint64_t local, remote, length;
 	uint64_t cut;       /* bytes in transfers */
 	uint64_t failed_at; /* offset of the error */
@@ -143,9 +143,12 @@ struct transfer_table {
 	uint32_t size;
 };
 
+TAILQ_HEAD(operations_posted, operation_posted);
+
 struct transfers {
-	struct operation_posted posted;                     /* head of a ring */
-	struct operation_posted *uncut[2], **uncut_last[2]; /* puts, gets */
+	/* An operation leaves either list at any time: others wait in it, any number of them. */
+	struct operations_posted posted;
+	struct operations_posted uncut[2];                  /* puts, gets */
 	struct net_transfer *sending[2], **sending_last[2]; /* our puts, the peer's gets */
 	bool gets_turn;                                     /* to be sent */
 	struct net_transfer *telling, **telling_last;

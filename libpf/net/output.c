@@ -260,7 +260,7 @@ static bool data_waits(const struct net_association *association)
 {
 	const struct transfers *transfers = &association->busy->exchange.transfers;
 
-	return transfers->sending[0] || transfers->sending[1] || transfers->uncut[0];
+	return transfers->sending[0] || transfers->sending[1] || !TAILQ_EMPTY(&transfers->uncut[0]);
 }
 
 /* Is half of what messages may use used: of the window, the credit, this ring, or the peer's room? */
@@ -535,8 +535,8 @@ bool output_owes(const struct net_association *association)
 			return true;
 	}
 	return data_waits(association) || busy->exchange.transfers.telling ||
-	       busy->exchange.transfers.uncut[1] || busy->exchange.transfers.atomics_uncut ||
-	       busy->exchange.transfers.atomic_results ||
+	       !TAILQ_EMPTY(&busy->exchange.transfers.uncut[1]) ||
+	       busy->exchange.transfers.atomics_uncut || busy->exchange.transfers.atomic_results ||
 	       stream_waits(association, STREAM_CONTROL) ||
 	       stream_waits(association, STREAM_MESSAGE);
 }

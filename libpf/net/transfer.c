@@ -11,9 +11,9 @@ void transfers_init(struct transfers *transfers, const struct transfer_numbers *
 	unsigned i;
 
 	*transfers = (struct transfers){ 0 };
-	transfers->posted.next = transfers->posted.previous = &transfers->posted;
+	TAILQ_INIT(&transfers->posted);
 	for (i = 0; i < 2; i++) {
-		transfers->uncut_last[i] = &transfers->uncut[i];
+		TAILQ_INIT(&transfers->uncut[i]);
 		transfers->sending_last[i] = &transfers->sending[i];
 	}
 	transfers->telling_last = &transfers->telling;
@@ -25,8 +25,8 @@ void transfers_init(struct transfers *transfers, const struct transfer_numbers *
 
 bool transfers_idle(const struct transfers *transfers)
 {
-	return !transfers->open && transfers->posted.next == &transfers->posted &&
-	       !transfers->atomics_open && !transfers->atomics_uncut;
+	return !transfers->open && TAILQ_EMPTY(&transfers->posted) && !transfers->atomics_open &&
+	       !transfers->atomics_uncut;
 }
 
 static struct transfer_table *table_of(struct exchange *exchange, bool get, bool source)
@@ -205,25 +205,21 @@ void transfer_tell(struct exchange *exchange, struct net_transfer *transfer, uin
 	transfers->telling_last = &transfer->next_telling;
 }
 
-static void forget_uncut(struct transfers *transfers, struct operation_posted *operation)
+/* What is in no transfer yet never will be. */
+static void operation_shorten(struct transfers *transfers, struct operation_posted *operation)
 {
-	struct operation_posted **at = &transfers->uncut[operation->get];
-
-	for (; *at; at = &(*at)->next_uncut) {
-		if (*at == operation) {
-			*at = operation->next_uncut;
-			if (!*at)
-				transfers->uncut_last[operation->get] = at;
-			return;
-		}
-	}
+	if (operation->cut == operation->length)
+		return;
+	TAILQ_REMOVE(&transfers->uncut[operation->get], operation, uncut);
+	operation->length = operation->cut;
 }
 
-static void complete(struct exchange *exchange, struct operation_posted *operation)
+static void operation_complete(struct exchange *exchange, struct operation_posted *operation)
 {
-	forget_uncut(&exchange->transfers, operation);
-	operation->previous->next = operation->next;
-	operation->next->previous = operation->previous;
+	struct transfers *transfers = &exchange->transfers;
+
+	operation_shorten(transfers, operation);
+	TAILQ_REMOVE(&transfers->posted, operation, posted);
 	STAILQ_INSERT_TAIL(&exchange->shared->finished, &operation->finished, next);
 }
 
@@ -249,12 +245,12 @@ void transfer_end(struct exchange *exchange, struct net_transfer *transfer, int 
 		completion->side = side;
 		completion->address = address;
 		operation->failed_at = offset;
+		operation_shorten(transfers, operation);
 	}
 	operation->open--;
 	exchange->effects |= EFFECT_OUTPUT;
-	if (!operation->open &&
-	    (operation->cut == operation->length || completion->status != PF_OK))
-		complete(exchange, operation);
+	if (!operation->open && operation->cut == operation->length)
+		operation_complete(exchange, operation);
 }
 
 struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
@@ -265,9 +261,7 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 	struct operation_posted *operation;
 	struct net_transfer *transfer;
 
-	while ((operation = transfers->uncut[get]) &&
-	       operation->finished.completion.status != PF_OK)
-		forget_uncut(transfers, operation);
+	operation = TAILQ_FIRST(&transfers->uncut[get]);
 	if (!operation || *next - transfers->oldest[get] >= TRANSFERS_MOST)
 		return NULL;
 	length = operation->length - operation->cut;
@@ -285,12 +279,9 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 	operation->open++;
 	operation->cut += length;
 	/* Operations take turns. */
-	forget_uncut(transfers, operation);
-	if (operation->cut < operation->length) {
-		operation->next_uncut = NULL;
-		*transfers->uncut_last[get] = operation;
-		transfers->uncut_last[get] = &operation->next_uncut;
-	}
+	TAILQ_REMOVE(&transfers->uncut[get], operation, uncut);
+	if (operation->cut < operation->length)
+		TAILQ_INSERT_TAIL(&transfers->uncut[get], operation, uncut);
 	return transfer;
 }
 
@@ -366,7 +357,7 @@ int transfers_post(struct exchange *exchange, bool get, uint64_t local, uint64_t
 		   uint64_t length, void *arg)
 {
 	struct transfers *transfers = &exchange->transfers;
-	struct operation_posted *operation, *last;
+	struct operation_posted *operation;
 
 	if (!length || remote + length < remote || local + length < local)
 		return PF_ERR_ARGUMENT;
@@ -380,12 +371,8 @@ int transfers_post(struct exchange *exchange, bool get, uint64_t local, uint64_t
 		.length = length,
 		.get = get,
 	};
-	last = transfers->posted.previous;
-	operation->previous = last;
-	operation->next = &transfers->posted;
-	last->next = transfers->posted.previous = operation;
-	*transfers->uncut_last[get] = operation;
-	transfers->uncut_last[get] = &operation->next_uncut;
+	TAILQ_INSERT_TAIL(&transfers->posted, operation, posted);
+	TAILQ_INSERT_TAIL(&transfers->uncut[get], operation, uncut);
 	exchange->effects |= EFFECT_OUTPUT;
 	return PF_OK;
 }
@@ -393,12 +380,11 @@ int transfers_post(struct exchange *exchange, bool get, uint64_t local, uint64_t
 void transfers_abandon(struct exchange *exchange, int status)
 {
 	struct transfers *transfers = &exchange->transfers;
+	struct operation_posted *operation;
 
-	while (transfers->posted.next != &transfers->posted) {
-		struct operation_posted *operation = transfers->posted.next;
-
+	while ((operation = TAILQ_FIRST(&transfers->posted))) {
 		/* A fault in a later part may not be the first. */
 		operation->finished.completion = (struct net_completion){ .status = status };
-		complete(exchange, operation);
+		operation_complete(exchange, operation);
 	}
 }

@@ -7,6 +7,8 @@
  */
 #include "unit.h"
 
+#include <sys/mman.h>
+
 #include "net/core.h"
 #include "net/sockets.h"
 #include "net/transfer.h"
@@ -509,7 +511,7 @@ static void test_bad_address_of_dead(void **state)
 	host_evict(&world->hosts[1], ARENA - 200000, 4096);
 	put(world, 0, 1, 0, ARENA - 200000, 500000);
 	world_pass(world, SECOND);
-	operation = host_peer(&world->hosts[0], 1)->busy->exchange.transfers.posted.next;
+	operation = TAILQ_FIRST(&host_peer(&world->hosts[0], 1)->busy->exchange.transfers.posted);
 	assert_int_equal(operation->open, 1);
 	assert_status(operation->finished.completion.status, PF_ERR_FAULT);
 	host_crash(&world->hosts[1]);
@@ -907,7 +909,10 @@ static void test_prediction_of_several(void **state)
 /* ---- too little memory ---- */
 
 static unsigned record_errors, records_before; /* so many records are refused, after so many */
-static unsigned table_errors;                  /* so many tables of 16 records are refused */
+#define OPERATIONS_APART 512                   /* more than TRANSFERS_MOST */
+static struct operation_posted *operations[OPERATIONS_APART]; /* each on pages of its own, */
+static unsigned operations_apart = OPERATIONS_APART;          /* of the next to be posted */
+static unsigned table_errors; /* so many tables of 16 records are refused */
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -930,7 +935,49 @@ void *__wrap_malloc(size_t size)
 		record_errors--;
 		return NULL;
 	}
+	/* The second page has what malloc notes of the next one. */
+	if (size == sizeof(struct operation_posted) && operations_apart < OPERATIONS_APART)
+		return operations[operations_apart++] = aligned_alloc(WORLD_PAGE, 2 * WORLD_PAGE);
 	return __real_malloc(size);
+}
+
+static bool some_completed(struct world *world)
+{
+	return completed;
+}
+
+static void protect_operations(unsigned first, int protection)
+{
+	for (; first < OPERATIONS_APART; first++)
+		assert_ok(mprotect(operations[first], WORLD_PAGE, protection));
+}
+
+/*
+ * Of many operations, those that are not sent yet are not accessed when others are sent and end: n of
+ * them take n steps, not the square of it.
+ */
+static void test_waiting_untouched(void **state)
+{
+	unsigned i, gets;
+
+	for (gets = 0; gets < 2; gets++) {
+		struct world *world = make(2, NET_FAULT_NACK);
+
+		operations_apart = 0;
+		for (i = 0; i < OPERATIONS_APART; i++) {
+			if (gets)
+				get(world, 0, 1, HALF + i * 8192, i * 8192, 8192);
+			else
+				put(world, 0, 1, i * 8192, HALF + i * 8192, 8192);
+		}
+		protect_operations(OPERATIONS_APART * 3 / 4, PROT_NONE);
+		assert_true(world_run(world, world->now + SECOND, some_completed));
+		protect_operations(OPERATIONS_APART * 3 / 4, PROT_READ | PROT_WRITE);
+		finish(world);
+		assert_memory_equal(world->hosts[gets].arena, world->hosts[!gets].arena + HALF,
+				    OPERATIONS_APART * 8192);
+		world_destroy(world);
+	}
 }
 
 /* The destination has no memory to note that the source gave up, or the source to note a get. */
@@ -1382,6 +1429,7 @@ int main(void)
 		cmocka_unit_test(test_prediction_resolves),
 		cmocka_unit_test(test_prediction_of_get),
 		cmocka_unit_test(test_prediction_of_silent),
+		cmocka_unit_test(test_waiting_untouched),
 		cmocka_unit_test(test_no_record),
 		cmocka_unit_test(test_many_open),
 		cmocka_unit_test(test_no_memory_for_kept),
