@@ -177,6 +177,8 @@ void block_resolved(struct host_state *host, struct block *block, int status, ui
 	}
 	if (kind == FAULT_PAGER)
 		supplied_again(block, start);
+	else if (kind == FAULT_MINOR && block->side == PF_SIDE_REMOTE)
+		host_peer_note_hole(transfer_peer(transfer), block->address);
 	block->state = BLOCK_READY;
 	statistic_resolved(statistics, clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
 	statistic_add(statistics, PF_STAT_RETRANSMITS, 1);

@@ -336,7 +336,8 @@ static struct residency *remote_residency(struct host_peer *peer)
 	residency = malloc(sizeof(*residency));
 	if (!residency)
 		return NULL;
-	residency_open(residency, peer->process->pid, peer->peer.context->options.residency);
+	residency_open(residency, peer->process->pid, peer->peer.context->options.residency,
+		       &peer->peer.context->service);
 	if (atomic_compare_exchange_strong_explicit(&peer->residency, &expected, residency,
 						    memory_order_acq_rel, memory_order_acquire))
 		return residency;
@@ -370,6 +371,14 @@ uint64_t host_peer_ready(struct host_peer *peer, bool put, const void *local, ui
 			    ready);
 	}
 	return ready;
+}
+
+void host_peer_note_hole(struct host_peer *peer, uint64_t remote)
+{
+	struct residency *residency = atomic_load_explicit(&peer->residency, memory_order_acquire);
+
+	if (residency)
+		residency_note_hole(residency, remote);
 }
 
 void host_peer_refuse_copy(struct host_peer *peer, int error)

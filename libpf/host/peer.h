@@ -104,6 +104,8 @@ void host_peer_met(struct host_peer *peer);
  */
 uint64_t host_peer_ready(struct host_peer *peer, bool put, const void *local, uint64_t remote,
 			 uint64_t length, enum pf_side *side);
+/* Progress: the peer found that its absent page there was never touched; see residency_note_hole. */
+void host_peer_note_hole(struct host_peer *peer, uint64_t remote);
 /* Progress: the kernel has stopped permitting single copy, with this errno. */
 void host_peer_refuse_copy(struct host_peer *peer, int error);
 /* Progress: /dev/exanest does not reach the peer any more. */

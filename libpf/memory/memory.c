@@ -17,7 +17,7 @@ void memory_init(struct memory *memory, pf_context *context, const pf_options *o
 	memory->trace = trace;
 	memory->policy = (enum pf_policy)options->policy;
 	memory->huge_size = huge_page_size(HUGE_PAGE_FILE);
-	residency_open(&memory->residency, getpid(), options->residency);
+	residency_open(&memory->residency, getpid(), options->residency, service);
 	pagers_init(&memory->pagers, context, service);
 	pace_init(&memory->pace, options->resolve_share, activity);
 	resolver_init(&memory->resolver, &memory->pagers, &memory->residency, &memory->pace,
@@ -61,7 +61,7 @@ uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, 
 
 	/* Pages of a file that are in the page cache only have to be mapped. */
 	if (ready < length)
-		ready += residency_cached(address + ready, length - ready);
+		ready += residency_cached(&memory->residency, address + ready, length - ready);
 	/* The copy itself finds the absent pages of a pager: it fails with EFAULT. */
 	if (!cold || pager_owns(&memory->pagers, address, &quick))
 		return ready;

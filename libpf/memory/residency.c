@@ -3,17 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include <limits.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/page.h"
 #include "pagemap.h"
@@ -23,7 +22,10 @@
 /* Bytes of one look, at most: what comes first can be copied before more is looked at. */
 #define LOOK_MAX (64ull << 20)
 
-/* From linux/fs.h of 6.7 and 6.11; the headers of the build may be older. */
+/* ms that the answer about a file holds: is mincore told the truth of it? */
+#define FILE_LIFETIME 1000
+
+/* From linux/fs.h of 6.7; the headers of the build may be older. */
 struct page_region {
 	uint64_t start, end, categories;
 };
@@ -35,33 +37,11 @@ struct pm_scan_arg {
 #define PAGE_IS_PRESENT (1 << 3)
 #define PAGE_IS_SWAPPED (1 << 4)
 
-struct procmap_query {
-	uint64_t size, query_flags, query_addr, vma_start, vma_end, vma_flags, vma_page_size;
-	uint64_t vma_offset, inode;
-	uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
-	uint64_t vma_name_addr, build_id_addr;
-};
-#define PROCMAP_QUERY _IOWR('f', 17, struct procmap_query)
-#define MAPPING_READABLE 1
-#define MAPPING_WRITABLE 2
-
 /* Consecutive absent pages, all of them in swap or none. */
 struct stretch {
 	uint64_t start, end; /* addresses */
 	bool swapped;
 };
-
-static int open_proc(pid_t pid, const char *name)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	do {
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	} while (fd < 0 && descriptor_limit_raised(errno));
-	return fd;
-}
 
 /*
  * The device of the kernel's own tmpfs, which holds memory of memfd_create and of
@@ -84,18 +64,16 @@ static void find_shared_device(void)
 	close(fd);
 }
 
-void residency_open(struct residency *residency, pid_t pid, uint64_t microseconds)
+void residency_open(struct residency *residency, pid_t pid, uint64_t microseconds,
+		    struct service *service)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, find_shared_device);
 	memset(residency, 0, sizeof(*residency));
-	/*
-	 * An ended main thread has no memory. maps needs a thread that lives as long as the descriptor;
-	 * without it, absent pages count as pages of a disk.
-	 */
-	residency->pagemap = open_proc(pid == getpid() ? gettid() : pid, "pagemap");
-	residency->maps = residency->pagemap < 0 ? -1 : open_proc(pid, "maps");
+	residency->pagemap = process_file_open(pid, "pagemap");
+	if (residency->pagemap >= 0)
+		residency->mappings = mappings_open(pid, microseconds * 1000, service);
 	residency->lifetime = (uint16_t)((microseconds + 999) / 1000);
 }
 
@@ -103,10 +81,9 @@ void residency_close(struct residency *residency)
 {
 	if (residency->pagemap >= 0)
 		close(residency->pagemap);
-	if (residency->maps >= 0)
-		close(residency->maps);
+	mappings_close(residency->mappings);
 	residency->pagemap = -1;
-	residency->maps = -1;
+	residency->mappings = NULL;
 }
 
 /*
@@ -116,7 +93,8 @@ void residency_close(struct residency *residency)
 static int scan(int pagemap, uint64_t start, uint64_t end, struct stretch *stretches,
 		uint64_t *walked)
 {
-	struct page_region regions[STRETCHES];
+	/* Zeroed for memcheck, which does not know what this call writes. */
+	struct page_region regions[STRETCHES] = { { 0 } };
 	struct pm_scan_arg arg = {
 		.size = sizeof(arg),
 		.start = start,
@@ -127,8 +105,15 @@ static int scan(int pagemap, uint64_t start, uint64_t end, struct stretch *stret
 		.category_mask = PAGE_IS_PRESENT,
 		.return_mask = PAGE_IS_SWAPPED,
 	};
-	int count = ioctl(pagemap, PAGEMAP_SCAN, &arg), i;
+	/* A filter of system calls may refuse it to this process, too. */
+	static _Atomic bool unknown;
+	int count, i;
 
+	if (atomic_load_explicit(&unknown, memory_order_relaxed))
+		return -1;
+	count = ioctl(pagemap, PAGEMAP_SCAN, &arg);
+	if (count < 0 && errno == ENOTTY)
+		atomic_store_explicit(&unknown, true, memory_order_relaxed);
 	for (i = 0; i < count; i++)
 		stretches[i] = (struct stretch){ regions[i].start, regions[i].end,
 						 regions[i].categories & PAGE_IS_SWAPPED };
@@ -177,63 +162,41 @@ static bool swap_is_used(void)
 	return sysinfo(&system) < 0 || system.freeswap < system.totalswap;
 }
 
-/* The part of a mapping from an address on. */
-struct mapping {
-	uint64_t end;   /* address behind it */
-	uint64_t inode; /* of its file; 0: anonymous memory */
-	dev_t device;   /* of its file */
-	uint64_t flags; /* MAPPING_READABLE, MAPPING_WRITABLE; others may be set, too */
-};
-
-/* Before Linux 6.11, which brought PROCMAP_QUERY. False: nothing is mapped at address. */
-static bool read_maps(int maps, uint64_t address, struct mapping *mapping)
+/*
+ * Facts about files: bits 63-17 are of the device and the inode, bit 16 is the fact, and bits 15-0
+ * are the end of its lifetime as in a hint. Of files that share an entry the last one has it.
+ */
+static uint64_t file_key(const struct mapping *mapping)
 {
-	char text[4097], *line, *next;
-	size_t kept = 0;
-	off_t offset = 0;
-	ssize_t bytes;
-
-	while ((bytes = pread(maps, text + kept, sizeof(text) - 1 - kept, offset)) > 0) {
-		offset += bytes;
-		text[kept + (size_t)bytes] = '\0';
-		for (line = text; (next = strchr(line, '\n')); line = next + 1) {
-			unsigned high, low;
-			char permissions[5];
-			uint64_t start;
-
-			if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %x:%x %" SCNu64, &start,
-				   &mapping->end, permissions, &high, &low, &mapping->inode) < 6)
-				return false;
-			mapping->flags = (permissions[0] == 'r' ? MAPPING_READABLE : 0) |
-					 (permissions[1] == 'w' ? MAPPING_WRITABLE : 0);
-			mapping->device = makedev(high, low);
-			if (address < mapping->end)
-				return address >= start;
-		}
-		kept = strlen(line);
-		memmove(text, line, kept);
-	}
-	return false;
+	return (mapping->inode ^ (uint64_t)mapping->device * 0x9e3779b97f4a7c15) << 17;
 }
 
-static bool find_mapping(struct residency *residency, uint64_t address, struct mapping *mapping)
+static void file_record(_Atomic uint64_t *facts, const struct mapping *mapping, bool fact,
+			uint16_t lifetime)
 {
-	struct procmap_query query = { .size = sizeof(query), .query_addr = address };
+	uint64_t word = file_key(mapping) | (uint64_t)fact << 16 |
+			(uint16_t)(residency_now() + lifetime);
 
-	if (residency->maps < 0)
-		return false;
-	if (ioctl(residency->maps, PROCMAP_QUERY, &query) < 0)
-		return errno == ENOTTY && read_maps(residency->maps, address, mapping);
-	*mapping = (struct mapping){ query.vma_end, query.inode,
-				     makedev(query.dev_major, query.dev_minor), query.vma_flags };
-	return true;
+	atomic_store_explicit(&facts[mapping->inode % RESIDENCY_FILES], word, memory_order_relaxed);
+}
+
+/* True: the fact about the file is known, and *fact is it. */
+static bool file_known(_Atomic uint64_t *facts, const struct mapping *mapping, uint16_t lifetime,
+		       bool *fact)
+{
+	uint64_t word = atomic_load_explicit(&facts[mapping->inode % RESIDENCY_FILES],
+					     memory_order_relaxed);
+
+	*fact = word >> 16 & 1;
+	return word >> 17 << 17 == file_key(mapping) &&
+	       (uint16_t)((uint16_t)word - residency_now() - 1) < lifetime;
 }
 
 bool residency_permits(struct residency *residency, uint64_t address, bool write, bool *anonymous)
 {
 	struct mapping mapping;
 
-	if (!find_mapping(residency, address, &mapping))
+	if (!mappings_find_now(residency->mappings, address, &mapping, NULL, 0))
 		return false;
 	*anonymous = !mapping.inode;
 	return mapping.flags & (write ? MAPPING_WRITABLE : MAPPING_READABLE);
@@ -246,13 +209,27 @@ bool residency_permits(struct residency *residency, uint64_t address, bool write
 static uint64_t memory_end(struct residency *residency, uint64_t address)
 {
 	struct mapping mapping;
+	bool holes;
 
-	if (!find_mapping(residency, address, &mapping))
+	if (!mappings_find(residency->mappings, address, &mapping))
 		return address;
+	if (!mapping.inode)
+		return mapping.end;
 	/* A page table does not show which pages of shared memory are in swap. */
-	if (mapping.inode && (mapping.device != shared_device || swap_is_used()))
-		return address;
-	return mapping.end;
+	if (mapping.device == shared_device && !swap_is_used())
+		return mapping.end;
+	return file_known(residency->holes, &mapping, residency->lifetime, &holes) && holes ?
+		       mapping.end :
+		       address;
+}
+
+void residency_note_hole(struct residency *residency, uint64_t address)
+{
+	struct mapping mapping;
+
+	if (residency->lifetime && mappings_find(residency->mappings, address, &mapping) &&
+	    mapping.inode)
+		file_record(residency->holes, &mapping, true, residency->lifetime);
 }
 
 /* Record that [address, end) is present, for lifetime ms, in one of count words. */
@@ -323,10 +300,65 @@ static uint64_t memory_bytes(struct residency *residency, uint64_t from, uint64_
 	return from - start;
 }
 
+/* Find the stretches of absent pages of [address, end), as scan; hints about them go. */
+static int find_absent(struct residency *residency, uint64_t address, uint64_t end,
+		       struct stretch *stretches, uint64_t *walked)
+{
+	uint64_t page = page_size();
+	uint64_t from = address & ~(page - 1), to = (end + page - 1) & ~(page - 1), piece;
+	int count = scan(residency->pagemap, from, to, stretches, walked), i;
+	_Atomic uint64_t *place;
+
+	if (count < 0)
+		count = read_pagemap(residency->pagemap, from, to, stretches, walked);
+	for (i = 0; i < count; i++) {
+		for (piece = stretches[i].start >> RESIDENCY_PIECE_SHIFT;
+		     piece <= (stretches[i].end - 1) >> RESIDENCY_PIECE_SHIFT; piece++) {
+			place = &residency->hints[piece % RESIDENCY_HINTS];
+			if (atomic_load_explicit(place, memory_order_relaxed) >> 32 ==
+			    (uint32_t)piece)
+				atomic_store_explicit(place, 0, memory_order_relaxed);
+		}
+	}
+	return count;
+}
+
+/*
+ * ns until the next renewal: 100 times the cost of this one, which is 0.55 us and 0.4 us for each MiB
+ * (PAGEMAP_SCAN of present pages, Linux 6.18). A transfer to memory mapped anew takes longer than that.
+ */
+static uint64_t renewal_rest(uint64_t length)
+{
+	return 60000 + (length >> 5);
+}
+
+bool residency_renew(struct residency *residency, uint64_t address, uint64_t length)
+{
+	uint64_t now = clock_nanoseconds(CLOCK_MONOTONIC);
+	uint64_t due = atomic_load_explicit(&residency->renewal_due, memory_order_relaxed);
+	uint64_t end = address + length, walked;
+	struct stretch stretches[STRETCHES];
+	bool absent = false;
+
+	if (residency->pagemap < 0 || now < due)
+		return false;
+	atomic_store_explicit(&residency->renewal_due, now + renewal_rest(length),
+			      memory_order_relaxed);
+	for (; address < end; address = walked) {
+		if (find_absent(residency, address, end, stretches, &walked))
+			absent = true;
+		else if (walked > address)
+			pieces_record(residency->hints, RESIDENCY_HINTS, residency->lifetime,
+				      address, walked < end ? walked : end);
+		if (walked <= address)
+			break;
+	}
+	return absent;
+}
+
 uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t length,
 			uint64_t *cold)
 {
-	uint64_t page = page_size();
 	uint64_t end, known = 0, walked, bytes;
 	struct stretch stretches[STRETCHES];
 	int count, i;
@@ -338,11 +370,7 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 	if (length > LOOK_MAX)
 		length = LOOK_MAX;
 	end = address + length;
-	count = scan(residency->pagemap, address & ~(page - 1), (end + page - 1) & ~(page - 1),
-		     stretches, &walked);
-	if (count < 0)
-		count = read_pagemap(residency->pagemap, address & ~(page - 1),
-				     (end + page - 1) & ~(page - 1), stretches, &walked);
+	count = find_absent(residency, address, end, stretches, &walked);
 	if (!count && walked >= end)
 		pieces_record(residency->hints, RESIDENCY_HINTS, residency->lifetime, address, end);
 	for (i = 0; i < count; i++) {
@@ -363,23 +391,89 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 	return walked < end && walked > address ? walked - address : length;
 }
 
-uint64_t residency_cached(uint64_t address, uint64_t length)
+/* The address in [start, end] of the first page that mincore reports as neither mapped nor cached. */
+static uint64_t cached_end(uint64_t start, uint64_t end)
 {
 	uint64_t page = page_size();
-	uint64_t start = address & ~(page - 1), at = start, end = address + length;
 	unsigned char present[512];
 
-	while (at < end) {
-		uint64_t pages = (end - at + page - 1) / page, i;
+	while (start < end) {
+		uint64_t pages = (end - start + page - 1) / page, i;
 
 		if (pages > sizeof(present))
 			pages = sizeof(present);
-		if (mincore((void *)(uintptr_t)at, pages * page, present) < 0)
+		if (mincore((void *)(uintptr_t)start, pages * page, present) < 0)
 			break;
 		for (i = 0; i < pages && present[i] & 1; i++)
 			;
-		at += i * page;
+		start += i * page;
 		if (i < pages)
+			break;
+	}
+	return start;
+}
+
+bool residency_lacks(uint64_t address)
+{
+	uint64_t start = address & ~(page_size() - 1);
+
+	return cached_end(start, start + 1) == start;
+}
+
+/*
+ * Does mincore tell the truth about pages of the file? The kernel reports every page as present to a
+ * process that neither owns the file nor may write it, since Linux 5.2.
+ */
+static bool mincore_is_permitted(const char *path, uint64_t inode)
+{
+	struct stat file;
+
+	return !stat(path, &file) && file.st_ino == inode &&
+	       (file.st_uid == geteuid() || !faccessat(AT_FDCWD, path, W_OK, AT_EACCESS));
+}
+
+void residency_learn(struct residency *residency, uint64_t address)
+{
+	char path[PATH_MAX];
+	struct mapping mapping;
+	bool known;
+
+	if (!mappings_find(residency->mappings, address, &mapping) || !mapping.inode ||
+	    mapping_writes_file(&mapping) || mapping.device == shared_device ||
+	    file_known(residency->files, &mapping, FILE_LIFETIME, &known))
+		return;
+	known = mappings_find_now(residency->mappings, address, &mapping, path, sizeof(path)) &&
+		mincore_is_permitted(path, mapping.inode);
+	file_record(residency->files, &mapping, known, FILE_LIFETIME);
+}
+
+/* The end of the mapping at address, if mincore tells the truth about its pages; else address. */
+static uint64_t mincore_end(struct residency *residency, uint64_t address)
+{
+	struct mapping mapping;
+	bool truth;
+
+	if (!mappings_find(residency->mappings, address, &mapping))
+		return address;
+	truth = !mapping.inode || mapping_writes_file(&mapping) ||
+		mapping.device == shared_device ||
+		(file_known(residency->files, &mapping, FILE_LIFETIME, &truth) && truth);
+	return truth ? mapping.end : address;
+}
+
+uint64_t residency_cached(struct residency *residency, uint64_t address, uint64_t length)
+{
+	uint64_t page = page_size(), end = address + length, at = address & ~(page - 1);
+
+	while (at < end) {
+		uint64_t most = mincore_end(residency, at), next;
+
+		next = cached_end(at, most < end ? most : end);
+		if (next <= at)
+			break;
+		at = next;
+		/* Anything but the end of a mapping is an absent page. */
+		if (at < most)
 			break;
 	}
 	if (at <= address)

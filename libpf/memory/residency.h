@@ -18,6 +18,8 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "mapping.h"
+
 /* A hint is about a piece of 64 KiB, with a bit for each 4 KiB of it, whatever the page size. */
 #define RESIDENCY_PIECE_SHIFT 16
 #define RESIDENCY_PIECE ((uint64_t)1 << RESIDENCY_PIECE_SHIFT)
@@ -26,10 +28,13 @@
 /* Pieces that were resolved and look absent all the same; see residency_believe. */
 #define RESIDENCY_BELIEFS 256
 #define RESIDENCY_BELIEF_LIFETIME 1000 /* ms */
+/* Files of which something is known. */
+#define RESIDENCY_FILES 16
 
 struct residency {
-	int pagemap, maps; /* of /proc/PID; -1: not readable, so all pages count as present */
-	uint16_t lifetime; /* of a hint, ms; 0: none is used */
+	int pagemap; /* /proc/PID/pagemap; -1: not readable, so all pages count as present */
+	struct mappings *mappings; /* NULL: not readable, so absent pages may be in a file */
+	uint16_t lifetime;         /* of a hint, ms; 0: none is used */
 	/*
 	 * Bits 63-32: number of the piece, modulo 2^32. Bits 31-16: end of the lifetime, ms of
 	 * CLOCK_MONOTONIC modulo 2^16. Bits 15-0: units known to be present. A hint that is older
@@ -37,15 +42,19 @@ struct residency {
 	 * and writes: a hint is one word that refers to no other data, so relaxed order is
 	 * enough, on arm64 too.
 	 */
-	_Atomic uint64_t hints[RESIDENCY_HINTS];     /* by the number of the piece */
+	_Atomic uint64_t hints[RESIDENCY_HINTS]; /* by the number of the piece */
+	_Atomic uint64_t renewal_due; /* time before which residency_renew does nothing, ns */
 	_Atomic uint64_t beliefs[RESIDENCY_BELIEFS]; /* in the format of hints */
+	_Atomic uint64_t holes[RESIDENCY_FILES];     /* see residency_note_hole */
+	_Atomic uint64_t files[RESIDENCY_FILES];     /* see residency_learn */
 };
 
 /*
  * microseconds: lifetime of a hint. It is no error if the page tables of the process cannot be
- * read.
+ * read. service: as for mappings_open.
  */
-void residency_open(struct residency *residency, pid_t pid, uint64_t microseconds);
+void residency_open(struct residency *residency, pid_t pid, uint64_t microseconds,
+		    struct service *service);
 void residency_close(struct residency *residency);
 
 /*
@@ -57,6 +66,12 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 			uint64_t *cold);
 
 /*
+ * Any thread: look at the range now, unless a range was looked at a moment ago, and replace the hints about it:
+ * they may be about an earlier mapping there. Returns whether a page was found absent.
+ */
+bool residency_renew(struct residency *residency, uint64_t address, uint64_t length);
+
+/*
  * Any thread: the range was resolved and looks absent all the same, so do not look at it for
  * RESIDENCY_BELIEF_LIFETIME. What the kernel tells can be wrong for good: mappings of drivers, DAX,
  * emulators and sandboxes that make up pagemap or ignore madvise. Of a long range only the front is
@@ -66,9 +81,24 @@ void residency_believe(struct residency *residency, uint64_t address, uint64_t l
 
 /*
  * Any thread: how many of the length bytes at address in this process are mapped, or in the
- * page cache, where the kernel only has to map them.
+ * page cache, where the kernel only has to map them. Pages of a file of which the kernel does not
+ * tell this process count as absent, and so do those of a file that only residency_learn can ask about.
  */
-uint64_t residency_cached(uint64_t address, uint64_t length);
+uint64_t residency_cached(struct residency *residency, uint64_t address, uint64_t length);
+/* A thread that may wait for a disk: find out whether residency_cached may ask about this memory. */
+void residency_learn(struct residency *residency, uint64_t address);
+
+/*
+ * Any thread: is the page at the address in this process neither mapped nor in the page cache? False
+ * also where the kernel does not tell.
+ */
+bool residency_lacks(uint64_t address);
+/*
+ * Any thread: an absent page of shared memory was a hole, which had not to be read from swap. No call
+ * of the kernel tells which of the two an absent page is, so for the lifetime of a hint all of this
+ * memory counts as holes: a copy provides them.
+ */
+void residency_note_hole(struct residency *residency, uint64_t address);
 
 /*
  * Any thread: is the address mapped, with permission to read, or to write, there? *anonymous: the

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/page.h"
@@ -119,13 +120,43 @@ static int resolve_twice(struct resolver *resolver, struct resolution *resolutio
 	return status;
 }
 
+/* Page faults of this thread that had to wait for a disk. */
+static long waits_for_disk(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_THREAD, &usage) ? -1 : usage.ru_majflt;
+}
+
+/*
+ * A resolution that seemed to have to wait for a disk. If the page was in no cache and came without a
+ * wait, it was never touched.
+ */
+static int resolve_absent(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
+{
+	bool lacks = residency_lacks(resolution->address);
+	long waits = waits_for_disk();
+	int status;
+
+	residency_learn(resolver->residency, resolution->address);
+	status = resolve_twice(resolver, resolution, used);
+	if (status == PF_OK && resolution->kind == FAULT_MAJOR && lacks &&
+	    waits_for_disk() == waits) {
+		residency_note_hole(resolver->residency, resolution->address);
+		resolution->kind = FAULT_MINOR;
+	}
+	return status;
+}
+
 static void resolve(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
 {
 	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC);
 
 	probe_resolve_start(resolver->trace, resolution->address, resolution->length,
 			    resolver->policy);
-	resolution->status = resolve_twice(resolver, resolution, used);
+	resolution->status = resolution->kind == FAULT_MAJOR ?
+				     resolve_absent(resolver, resolution, used) :
+				     resolve_twice(resolver, resolution, used);
 	if (resolution->status != PF_OK && resolution->kind != FAULT_HIDDEN)
 		resolution->kind = FAULT_PERMISSION;
 	probe_resolve_done(resolver->trace, resolution->address, resolution->length,

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pair.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +19,10 @@
 #include "patience.h"
 
 #define STEP_END UINT32_MAX
+
+/* Requests of ioctl(2) on /proc/PID/pagemap and maps, of Linux 6.7 and 6.11. */
+#define PAGEMAP_SCAN 0xc0606610
+#define PROCMAP_QUERY 0xc0686611
 
 struct side {
 	_Atomic uint32_t step;
@@ -51,12 +60,37 @@ static struct {
 	enum pf_auth auth;
 } variant;
 
+/*
+ * A kernel before Linux 6.7, for this process and its children: it refuses PAGEMAP_SCAN and PROCMAP_QUERY.
+ * Where filters of system calls are refused, as in an emulator, the test runs as it is.
+ */
+static void use_old_kernel(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1]) +
+							   (__BYTE_ORDER == __BIG_ENDIAN ? 4 : 0)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PAGEMAP_SCAN, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROCMAP_QUERY, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { .len = sizeof(code) / sizeof(*code), .filter = code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		printf("# no filter of system calls: %s\n", strerror(errno));
+}
+
 static bool set_word(const char *word)
 {
 	if (strcmp(word, "threads") == 0)
 		variant.threads = true;
 	else if (strcmp(word, "net") == 0)
 		variant.net = true;
+	else if (strcmp(word, "old") == 0)
+		use_old_kernel();
 	else if (strcmp(word, "full") == 0 && variant.net)
 		variant.auth = PF_AUTH_FULL;
 	else if (strcmp(word, "encrypt") == 0 && variant.net)
@@ -77,7 +111,7 @@ __attribute__((constructor)) static void read_variant(void)
 		if (set_word(word))
 			continue;
 		fprintf(stderr,
-			"%s: '%s' names no variant of a test: after '-' come threads or net, "
+			"%s: '%s' names no variant of a test: after '-' come threads, net or old, "
 			"after net also full or encrypt\n",
 			program_invocation_short_name, word);
 		_exit(2);

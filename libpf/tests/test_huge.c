@@ -69,7 +69,7 @@ static void test_expect(void **state)
 	size_t i;
 
 	(void)state;
-	residency_open(&memory.residency, getpid(), 0);
+	residency_open(&memory.residency, getpid(), 0, NULL);
 	memory.policy = PF_POLICY_ADAPTIVE;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		uint64_t size = sizes[i], start;

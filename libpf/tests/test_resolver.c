@@ -22,8 +22,9 @@
 #define POPULATE_READ 22
 #define POPULATE_WRITE 23
 
-/* A kernel that tells that swap is in use, and whose MADV_POPULATE_* does nothing. */
+/* A kernel that tells that swap is in use, and one whose MADV_POPULATE_* does nothing. */
 static struct {
+	_Atomic bool swaps;
 	_Atomic bool lies;
 	_Atomic unsigned touches; /* calls of MADV_POPULATE_* while it lies */
 } kernel;
@@ -46,7 +47,7 @@ int __wrap_sysinfo(struct sysinfo *info)
 {
 	int status = __real_sysinfo(info);
 
-	if (kernel.lies) {
+	if (kernel.swaps) {
 		info->totalswap = 2;
 		info->freeswap = 1;
 	}
@@ -81,7 +82,7 @@ static void fixture_open(struct fixture *fixture)
 {
 	*fixture = (struct fixture){ 0 };
 	pagers_init(&fixture->pagers, NULL, NULL);
-	residency_open(&fixture->residency, getpid(), 0);
+	residency_open(&fixture->residency, getpid(), 0, NULL);
 	pace_init(&fixture->pace, 100, &fixture->activity);
 	resolver_init(&fixture->resolver, &fixture->pagers, &fixture->residency, &fixture->pace,
 		      PF_POLICY_TOUCH, NULL);
@@ -252,6 +253,16 @@ static void test_shared_page(void **state)
 		skip(); /* the kernel does not permit userfaultfd */
 }
 
+/* Have shared memory for the pages; returns its address. */
+static uint64_t share_pages(struct fixture *fixture)
+{
+	munmap(fixture->pages, PAGES * page_size());
+	fixture->pages = mmap(NULL, PAGES * page_size(), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(fixture->pages, MAP_FAILED);
+	return (uint64_t)(uintptr_t)fixture->pages;
+}
+
 /*
  * Shared memory that is never touched, on a machine that uses swap: it may have to be read. If it looks
  * absent after it was resolved twice, it is accessed without a look; its neighbours are looked at.
@@ -265,12 +276,9 @@ static void test_still_absent(void **state)
 
 	(void)state;
 	fixture_open(&fixture);
-	munmap(fixture.pages, PAGES * page);
-	fixture.pages = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			     -1, 0);
-	assert_ptr_not_equal(fixture.pages, MAP_FAILED);
-	start = (uint64_t)(uintptr_t)fixture.pages;
+	start = share_pages(&fixture);
 	kernel.touches = 0;
+	kernel.swaps = true;
 	kernel.lies = true;
 	assert_int_equal(residency_look(&fixture.residency, start + page, page, &cold), 0);
 	submit(&fixture, &asked, 1, NULL);
@@ -281,6 +289,41 @@ static void test_still_absent(void **state)
 	assert_int_equal(residency_look(&fixture.residency, start + page, 2 * page, &cold), page);
 	assert_int_equal(residency_look(&fixture.residency, start, page, &cold), 0);
 	kernel.lies = false;
+	kernel.swaps = false;
+	fixture_close(&fixture);
+}
+
+/*
+ * The same memory where MADV_POPULATE_* works: the first page shows that the others need not be read
+ * either. A page in the page cache may have come from swap, and shows nothing.
+ */
+static void test_hole(void **state)
+{
+	const uint64_t page = page_size();
+	struct fixture fixture;
+	struct asked asked;
+	uint64_t start, cold;
+
+	(void)state;
+	fixture_open(&fixture);
+	fixture.residency.lifetime = 30000;
+	start = share_pages(&fixture);
+	kernel.swaps = true;
+	fixture.pages[page] = 1;
+	/* It leaves the page table, and stays in the page cache. */
+	madvise(fixture.pages, PAGES * page, MADV_DONTNEED);
+	submit(&fixture, &asked, 1, NULL);
+	sem_wait(&asked.done);
+	assert_int_equal(asked.resolution.status, PF_OK);
+	assert_int_equal(asked.resolution.kind, FAULT_MAJOR);
+	assert_int_equal(residency_look(&fixture.residency, start, page, &cold), 0);
+	submit(&fixture, &asked, 2, NULL);
+	sem_wait(&asked.done);
+	assert_int_equal(asked.resolution.status, PF_OK);
+	assert_int_equal(asked.resolution.kind, FAULT_MINOR);
+	assert_int_equal(residency_look(&fixture.residency, start, page, &cold), page);
+	assert_int_equal(cold, page);
+	kernel.swaps = false;
 	fixture_close(&fixture);
 }
 
@@ -289,7 +332,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two_at_once),  cmocka_unit_test(test_end),
 		cmocka_unit_test(test_bad_range),    cmocka_unit_test(test_shared_page),
-		cmocka_unit_test(test_still_absent),
+		cmocka_unit_test(test_still_absent), cmocka_unit_test(test_hole),
 	};
 
 	return cmocka_run_group_tests_name("resolver", tests, NULL, NULL);
