@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/page.h"
@@ -47,7 +48,7 @@ static void request_collapse(struct collapse *collapse, uint64_t address)
 void collapse_init(struct collapse *collapse, uint64_t threshold, uint64_t size,
 		   struct service *service, struct statistics *statistics)
 {
-	*collapse = (struct collapse){ .threshold = threshold,
+	*collapse = (struct collapse){ .threshold = size <= COLLAPSE_SIZE_MAX ? threshold : 0,
 				       .shift = (unsigned)__builtin_ctzll(size),
 				       .service = service,
 				       .statistics = statistics };
@@ -83,21 +84,22 @@ void collapse_note(struct collapse *collapse, const void *memory, uint64_t lengt
 	}
 }
 
-/*
- * Does the administrator permit huge pages? MADV_COLLAPSE itself does not ask: it works where
- * the setting is "never".
- */
-static bool is_permitted(void)
+enum collapse_setting collapse_setting(void)
 {
 	char text[64] = "";
-	int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+	int fd;
 
+	if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) > 0)
+		return COLLAPSE_NEVER;
+	fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
+		return COLLAPSE_NEVER;
 	if (read(fd, text, sizeof(text) - 1) < 0)
 		text[0] = 0;
 	close(fd);
-	return text[0] && !strstr(text, "[never]");
+	if (strstr(text, "[always]"))
+		return COLLAPSE_ALWAYS;
+	return strstr(text, "[madvise]") ? COLLAPSE_MADVISE : COLLAPSE_NEVER;
 }
 
 /* Are all pages present, private, and mapped by this process alone? */
@@ -124,8 +126,13 @@ static bool is_own(uint64_t start, uint64_t end)
 	return start >= end;
 }
 
+bool collapse_pages(uint64_t address, uint64_t size)
+{
+	return !madvise((void *)(uintptr_t)address, size, MADV_COLLAPSE);
+}
+
 bool collapse_range(uint64_t address, uint64_t size)
 {
-	return is_permitted() && is_own(address, address + size) &&
-	       !madvise((void *)(uintptr_t)address, size, MADV_COLLAPSE);
+	return collapse_setting() != COLLAPSE_NEVER && is_own(address, address + size) &&
+	       collapse_pages(address, size);
 }

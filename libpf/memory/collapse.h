@@ -16,6 +16,11 @@
 #include "base/service.h"
 #include "base/statistics.h"
 
+/*
+ * Bytes of the longest huge page that is made. With pages of 64 KiB, as some kernels for arm64 have
+ * them, one has 512 MiB, and to copy that stops all page faults of the process for 0.1 s.
+ */
+#define COLLAPSE_SIZE_MAX ((uint64_t)32 << 20)
 /* Ranges counted at a time. */
 #define COLLAPSE_RANGES 128
 /*
@@ -37,8 +42,16 @@ struct collapse {
 	} ranges[COLLAPSE_RANGES];
 };
 
+/* What the administrator and the program permit. MADV_COLLAPSE itself asks neither. */
+enum collapse_setting {
+	COLLAPSE_NEVER,
+	COLLAPSE_MADVISE, /* to those that ask */
+	COLLAPSE_ALWAYS,  /* the kernel provides huge pages by itself */
+};
+enum collapse_setting collapse_setting(void);
+
 /*
- * size: bytes of a huge page, a power of two. The service and the statistics are borrowed;
+ * size: bytes of a huge page, a power of two; above COLLAPSE_SIZE_MAX nothing is collapsed. The service and the statistics are borrowed;
  * they must outlive the collapse and its tasks.
  */
 void collapse_init(struct collapse *collapse, uint64_t threshold, uint64_t size,
@@ -53,5 +66,10 @@ void collapse_note(struct collapse *collapse, const void *address, uint64_t leng
  * harm. Returns whether it is a huge page now.
  */
 bool collapse_range(uint64_t address, uint64_t size);
+/*
+ * Any thread: collapse the range, one page of which is present at least, whatever that costs. The
+ * kernel refuses mappings with MADV_NOHUGEPAGE. Returns whether it is a huge page now.
+ */
+bool collapse_pages(uint64_t address, uint64_t size);
 
 #endif

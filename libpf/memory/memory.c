@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "memory.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/page.h"
 #include "base/probe.h"
 #include "touch.h"
 
+/* A transfer of fewer bytes costs less than the look that it might save. */
+#define EXPECT_LENGTH_LEAST ((uint64_t)256 << 10)
+
 void memory_init(struct memory *memory, pf_context *context, const pf_options *options,
 		 struct statistics *statistics, struct trace *trace, struct service *service,
 		 const struct activity *activity)
 {
+	uint64_t size = huge_page_size(HUGE_PAGE_FILE);
+
 	memory->context = context;
 	memory->statistics = statistics;
 	memory->trace = trace;
 	memory->policy = (enum pf_policy)options->policy;
-	memory->huge_size = huge_page_size(HUGE_PAGE_FILE);
 	residency_open(&memory->residency, getpid(), options->residency, service);
 	pagers_init(&memory->pagers, context, service);
 	pace_init(&memory->pace, options->resolve_share, activity);
 	resolver_init(&memory->resolver, &memory->pagers, &memory->residency, &memory->pace,
 		      memory->policy, trace);
-	collapse_init(&memory->collapse, options->collapse, memory->huge_size, service, statistics);
+	collapse_init(&memory->collapse, options->collapse, size, service, statistics);
+	expected_init(&memory->expected, &memory->residency, &memory->pagers,
+		      memory->policy >= PF_POLICY_HUGE && size <= COLLAPSE_SIZE_MAX ? size : 0);
 	registrations_init(&memory->registrations, (enum pf_mode)options->mode, statistics);
 }
 
@@ -36,21 +41,14 @@ void memory_destroy(struct memory *memory)
 	registrations_destroy(&memory->registrations);
 	pace_destroy(&memory->pace);
 	pagers_destroy(&memory->pagers);
+	expected_destroy(&memory->expected);
 	residency_close(&memory->residency);
 }
 
 void memory_expect(struct memory *memory, uint64_t address, uint64_t length)
 {
-	uint64_t size = memory->huge_size, cold;
-	uint64_t start = (address + size - 1) & ~(size - 1);
-	uint64_t end = (address + length) & ~(size - 1);
-
-	if (!policy_makes_huge(memory->policy) || start >= end)
-		return;
-	residency_look(&memory->residency, start, end - start, &cold);
-	/* All of it will be written, so that huge pages do not use more memory. */
-	if (cold >= size)
-		madvise((void *)(uintptr_t)start, end - start, MADV_HUGEPAGE);
+	if (length >= EXPECT_LENGTH_LEAST && residency_renew(&memory->residency, address, length))
+		expected_begin(&memory->expected, address, length);
 }
 
 uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, bool write)
@@ -70,7 +68,9 @@ uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, 
 		    ready);
 	pagers_fill(&memory->pagers, address, ready);
 	/* For a read the kernel maps its one page of zeros everywhere, at almost no cost. */
-	if (write && ready && memory->policy != PF_POLICY_TOUCH)
+	if (write && ready && memory->policy != PF_POLICY_TOUCH) {
+		expected_reach(&memory->expected, address);
 		touch_range(address, ready, true, &failed);
+	}
 	return ready;
 }

@@ -10,6 +10,7 @@
 #include "base/service.h"
 #include "base/statistics.h"
 #include "collapse.h"
+#include "expected.h"
 #include "pace.h"
 #include "pager.h"
 #include "pf.h"
@@ -23,12 +24,12 @@ struct memory {
 	struct statistics *statistics;
 	struct trace *trace; /* NULL: none */
 	enum pf_policy policy;
-	uint64_t huge_size; /* bytes of a transparent huge page, a power of two */
 	struct residency residency;
 	struct pagers pagers;
 	struct pace pace;
 	struct resolver resolver;
 	struct collapse collapse;
+	struct expected expected;
 	struct registrations registrations;
 };
 
@@ -52,8 +53,9 @@ void memory_destroy(struct memory *memory);
  */
 uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, bool write);
 /*
- * Any thread: all of this memory is about to be written. With a policy that includes huge
- * pages, ask the kernel for them where the memory was never touched.
+ * Any thread: all of this memory is about to be written. If it is long, look at it now and then
+ * whatever the hints say: a program may have mapped it anew. With a policy that includes huge pages,
+ * make them where the memory was never touched.
  */
 void memory_expect(struct memory *memory, uint64_t address, uint64_t length);
 

@@ -41,52 +41,167 @@ static void test_size(void **state)
 	assert_int_equal(huge_page_size("/nonexistent"), HUGE_PAGE_DEFAULT);
 }
 
-/* Bytes from the start of the mapping at address that have the flag "hg" (MADV_HUGEPAGE). */
-static uint64_t hinted_bytes(uint64_t address)
+/* What the kernel tells of the mappings within some memory. */
+struct seen {
+	unsigned mappings;
+	uint64_t huge;  /* bytes in huge pages */
+	bool marked;    /* MADV_HUGEPAGE */
+	bool forbidden; /* MADV_NOHUGEPAGE */
+};
+
+static struct seen see(const char *start, uint64_t length)
 {
+	uint64_t at = (uint64_t)(uintptr_t)start, from = 0, to = 0, kilobytes;
 	FILE *file = fopen("/proc/self/smaps", "re");
-	uint64_t start = 0, end = 0, from, to, hinted = 0;
+	struct seen seen = { 0 };
 	char line[512];
 
 	assert_non_null(file);
 	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2) {
-			start = from;
-			end = to;
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2)
+			seen.mappings += from < at + length && to > at;
+		if (from >= at + length || to <= at)
+			continue;
+		if (sscanf(line, "AnonHugePages: %" SCNu64, &kilobytes) == 1)
+			seen.huge += kilobytes << 10;
+		if (!strncmp(line, "VmFlags:", 8)) {
+			seen.marked |= strstr(line, " hg") != NULL;
+			seen.forbidden |= strstr(line, " nh") != NULL;
 		}
-		if (start == address && !strncmp(line, "VmFlags:", 8) && strstr(line, " hg"))
-			hinted = end - start;
 	}
 	fclose(file);
-	return hinted;
+	return seen;
 }
 
-/* The hint is for the whole huge pages within the range, whatever their size. */
-static void test_expect(void **state)
+static struct memory *expecting(uint64_t size)
 {
 	static struct memory memory;
-	const uint64_t sizes[] = { 64 << 10, 2 << 20, 32 << 20 };
-	size_t i;
+
+	memset(&memory, 0, sizeof(memory));
+	residency_open(&memory.residency, getpid(), 10000, NULL);
+	expected_init(&memory.expected, &memory.residency, &memory.pagers, size);
+	return &memory;
+}
+
+static void expected_nothing(struct memory *memory)
+{
+	expected_destroy(&memory->expected);
+	residency_close(&memory->residency);
+}
+
+/* size bytes at a multiple of size, and as many before and behind them. */
+static char *map_around(uint64_t size, uint64_t pages, void **map)
+{
+	*map = mmap(NULL, (pages + 3) * size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_ptr_not_equal(*map, MAP_FAILED);
+	return (char *)(uintptr_t)(((uint64_t)(uintptr_t)*map / size + 2) * size);
+}
+
+/* Huge pages where the memory was never touched, and no other trace of them. */
+static void test_expect(void **state)
+{
+	const uint64_t size = huge_page_size(HUGE_PAGE_FILE);
+	struct memory *memory = expecting(size);
+	struct seen before, after;
+	uint64_t address;
+	void *map;
+	char *start;
 
 	(void)state;
-	residency_open(&memory.residency, getpid(), 0, NULL);
-	memory.policy = PF_POLICY_ADAPTIVE;
-	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		uint64_t size = sizes[i], start;
-		char *map = mmap(NULL, 6 * size, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-		assert_ptr_not_equal(map, MAP_FAILED);
-		memory.huge_size = size;
-		start = ((uint64_t)(uintptr_t)map / size + 1) * size;
-		memory_expect(&memory, start + 1, 2 * size - 2);
-		assert_int_equal(hinted_bytes(start), 0);
-		assert_int_equal(hinted_bytes(start + size), 0);
-		memory_expect(&memory, start + 1, 4 * size - 1);
-		assert_int_equal(hinted_bytes(start + size), 3 * size);
-		munmap(map, 6 * size);
+	if (size > COLLAPSE_SIZE_MAX || collapse_setting() != COLLAPSE_MADVISE) {
+		expected_nothing(memory);
+		skip(); /* the kernel provides huge pages by itself, or none at all */
 	}
-	residency_close(&memory.residency);
+	start = map_around(size, 4, &map);
+	address = (uint64_t)(uintptr_t)start;
+	/* The second of four was touched; the last is not written to its end. */
+	start[size] = 1;
+	before = see(map, 7 * size);
+	memory_expect(memory, address - 1, 4 * size);
+	after = see(map, 7 * size);
+	munmap(map, 7 * size);
+	expected_nothing(memory);
+	assert_int_equal(after.mappings, before.mappings);
+	assert_false(after.marked);
+	if (!after.huge)
+		skip(); /* no MADV_COLLAPSE, or no memory for a huge page */
+	assert_int_equal(after.huge, 2 * size);
+}
+
+static void test_expect_forbidden(void **state)
+{
+	const uint64_t size = huge_page_size(HUGE_PAGE_FILE);
+	struct memory *memory = expecting(size <= COLLAPSE_SIZE_MAX ? size : 0);
+	struct seen seen;
+	void *map;
+	char *start = map_around(size, 2, &map);
+
+	(void)state;
+	madvise(map, 5 * size, MADV_NOHUGEPAGE);
+	memory_expect(memory, (uint64_t)(uintptr_t)start, 2 * size);
+	seen = see(map, 5 * size);
+	munmap(map, 5 * size);
+	expected_nothing(memory);
+	assert_true(seen.forbidden);
+	assert_false(seen.marked);
+	assert_int_equal(seen.huge, 0);
+	assert_int_equal(seen.mappings, 1);
+}
+
+/* Of a long transfer, the first and the last pages at once, and others as the copy comes to them. */
+static void test_expect_long(void **state)
+{
+	const uint64_t size = huge_page_size(HUGE_PAGE_FILE);
+	const uint64_t pages = EXPECTED_AT_ONCE / size + 10;
+	struct memory *memory = expecting(size <= COLLAPSE_SIZE_MAX ? size : 0);
+	uint64_t address, first, later, end;
+	void *map;
+	char *start = map_around(size, pages, &map);
+
+	(void)state;
+	address = (uint64_t)(uintptr_t)start;
+	memory_expect(memory, address, pages * size);
+	first = see(map, (pages + 3) * size).huge;
+	expected_reach(&memory->expected, address + pages * size);
+	later = see(map, (pages + 3) * size).huge;
+	expected_reach(&memory->expected, address + EXPECTED_AT_ONCE / 2);
+	end = see(map, (pages + 3) * size).huge;
+	munmap(map, (pages + 3) * size);
+	expected_nothing(memory);
+	if (!first)
+		skip(); /* as in test_expect */
+	assert_int_equal(first, EXPECTED_AT_ONCE);
+	assert_int_equal(later, first);
+	assert_in_range(end, later + size, later + 3 * size);
+}
+
+/* A buffer is unmapped, and another is mapped at its address: it is seen as absent. */
+static void test_mapped_anew(void **state)
+{
+	const uint64_t length = 512 << 10;
+	struct memory *memory = expecting(0);
+	uint64_t address, old, cold, renewed;
+	char *start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			   0);
+
+	(void)state;
+	assert_ptr_not_equal(start, MAP_FAILED);
+	address = (uint64_t)(uintptr_t)start;
+	memset(start, 1, length);
+	assert_int_equal(residency_look(&memory->residency, address, length, &cold), length);
+	assert_ptr_equal(mmap(start, length, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 start);
+	residency_look(&memory->residency, address, length, &old);
+	memory->residency.renewal_due = 0;
+	memory_expect(memory, address, length);
+	residency_look(&memory->residency, address, length, &renewed);
+	munmap(start, length);
+	expected_nothing(memory);
+	assert_int_equal(cold, 0);
+	assert_int_equal(old, 0); /* by the hints */
+	assert_int_equal(renewed, length);
 }
 
 static unsigned requests(const struct service *service)
@@ -102,7 +217,7 @@ static unsigned requests(const struct service *service)
 /* A range of one huge page is requested once, when enough bytes were moved in it. */
 static void test_collapse(void **state)
 {
-	const uint64_t sizes[] = { 2 << 20, 32 << 20, 512 << 20 };
+	const uint64_t sizes[] = { 2 << 20, 32 << 20 };
 	struct collapse collapse;
 	struct service service;
 	size_t i;
@@ -124,6 +239,8 @@ static void test_collapse(void **state)
 		assert_int_equal(requests(&service), 2);
 		service_close(&service);
 	}
+	collapse_init(&collapse, 1, 512 << 20, NULL, NULL);
+	assert_int_equal(collapse.threshold, 0);
 }
 
 /* One range, all of its pages present but the last one, in new memory. */
@@ -173,6 +290,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_size),
 		cmocka_unit_test(test_expect),
+		cmocka_unit_test(test_expect_forbidden),
+		cmocka_unit_test(test_expect_long),
+		cmocka_unit_test(test_mapped_anew),
 		cmocka_unit_test(test_collapse),
 		cmocka_unit_test(test_collapse_range),
 	};

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "expected.h"
+
+#include "collapse.h"
+#include "touch.h"
+
+/* ms after which a transfer that does not go on counts as ended. */
+#define EXPECTED_LIFETIME 100
+/*
+ * Huge pages made when the front is reached: one there, and two at the end for the peer, which copies
+ * while this process makes them.
+ */
+#define FRONT_PAGES 1
+#define BACK_PAGES 2
+
+void expected_init(struct expected *expected, struct residency *residency, struct pagers *pagers,
+		   uint64_t size)
+{
+	*expected = (struct expected){ .residency = residency, .pagers = pagers, .size = size };
+	pthread_mutex_init(&expected->lock, NULL);
+}
+
+void expected_destroy(struct expected *expected)
+{
+	pthread_mutex_destroy(&expected->lock);
+}
+
+/* False: the kernel refuses; it will refuse the others as well. */
+static bool expected_make(struct expected *expected, uint64_t start)
+{
+	struct mapping mapping;
+	uint64_t cold, failed;
+
+	if (residency_look(expected->residency, start, expected->size, &cold) < expected->size ||
+	    cold < expected->size)
+		return true;
+	if (!mappings_find(expected->residency->mappings, start, &mapping) || mapping.inode ||
+	    pagers_own(expected->pagers, start, expected->size))
+		return true;
+	return touch_range(start, 1, true, &failed) == PF_OK &&
+	       collapse_pages(start, expected->size);
+}
+
+/* Under the lock: so many huge pages at the start of what is left, and so many at its end. */
+static void expected_go_on(struct expected *expected, uint64_t front, uint64_t back)
+{
+	for (; front && expected->start < expected->end; front--) {
+		if (!expected_make(expected, expected->start))
+			expected->end = 0;
+		expected->start += expected->size;
+	}
+	for (; back && expected->start < expected->end; back--) {
+		if (!expected_make(expected, expected->end - expected->size))
+			expected->end = 0;
+		else
+			expected->end -= expected->size;
+	}
+	expected->until = (uint16_t)(residency_now() + EXPECTED_LIFETIME);
+}
+
+void expected_begin(struct expected *expected, uint64_t address, uint64_t length)
+{
+	uint64_t size = expected->size, pages;
+	uint64_t start = (address + size - 1) & ~(size - 1);
+	uint64_t end = (address + length) & ~(size - 1);
+
+	if (!size || start >= end || collapse_setting() != COLLAPSE_MADVISE)
+		return;
+	/* If another thread is at it, its transfer has them. */
+	if (pthread_mutex_trylock(&expected->lock))
+		return;
+	expected->start = start;
+	expected->end = end;
+	pages = EXPECTED_AT_ONCE / size / 2;
+	expected_go_on(expected, pages ? pages : 1, pages);
+	pthread_mutex_unlock(&expected->lock);
+}
+
+void expected_reach(struct expected *expected, uint64_t address)
+{
+	uint64_t start = address & ~(expected->size - 1);
+
+	if (!expected->size || pthread_mutex_trylock(&expected->lock))
+		return;
+	if (start >= expected->start && start < expected->end &&
+	    (uint16_t)(expected->until - residency_now() - 1) < EXPECTED_LIFETIME) {
+		expected->start = start;
+		expected_go_on(expected, FRONT_PAGES, BACK_PAGES);
+	}
+	pthread_mutex_unlock(&expected->lock);
+}
