@@ -33,7 +33,7 @@ AC_DEFUN([EXANEST_COMPILER], [
 	AC_SUBST([EXANEST_CFLAGS])
 	AC_SUBST([EXANEST_LDFLAGS])
 
-	AC_CHECK_HEADERS([sys/sdt.h])
+	AC_CHECK_HEADERS([sys/sdt.h valgrind/memcheck.h])
 ])
 
 # EXANEST_PTHREAD: add -pthread, which glibc before 2.34 needs and later ones accept.

@@ -6,6 +6,7 @@
 
 #include "atomic.h"
 #include "base/clock.h"
+#include "base/memcheck.h"
 #include "transfer.h"
 #include "turns.h"
 
@@ -28,6 +29,11 @@ static void release(struct operation *operation)
 
 static void finish(struct host_state *host, struct operation *operation)
 {
+	const struct transfer *transfer = (struct transfer *)operation;
+
+	/* The peer may have written some of it. */
+	if (operation->kind == OPERATION_GET && operation->completion.status >= 0)
+		memcheck_defined(transfer->local, transfer->length);
 	operation_leave(operation);
 	operation_finish(&host->context->operations, operation);
 	release(operation);

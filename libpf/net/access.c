@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memcheck.h"
 #include "pf.h"
 
 /* Pages looked at by one call. */
@@ -102,6 +103,9 @@ static int copy(struct access *access, bool write, uint64_t address, char *bytes
 		}
 		moved = copy_some(access, write, address, bytes, length, done);
 		if (moved > 0) {
+			if (write)
+				memcheck_defined((void *)(uintptr_t)(address + done),
+						 (size_t)moved);
 			done += (size_t)moved;
 			continue;
 		}
@@ -178,6 +182,10 @@ size_t access_scatter(struct access *access, const struct iovec *from, unsigned 
 			moved = (size_t)moved < length ? 0 :
 							 preadv(access->file, to, (int)to_count, 0);
 	} while (moved < 0 && judge(access) == PF_ERR_AGAIN);
+	for (i = 0, length = 0; i < to_count && (ssize_t)length < moved; i++) {
+		memcheck_defined(to[i].iov_base, to[i].iov_len);
+		length += to[i].iov_len;
+	}
 	return moved < 0 ? 0 : (size_t)moved;
 }
 

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What memcheck, the tool of valgrind, cannot see: bytes that another process or the kernel wrote here. */
+#ifndef PF_MEMCHECK_H
+#define PF_MEMCHECK_H
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <stddef.h>
+
+#ifdef HAVE_VALGRIND_MEMCHECK_H
+#include <valgrind/memcheck.h>
+#else
+#define VALGRIND_MAKE_MEM_DEFINED(address, length) ((void)(address), (void)(length), 0)
+#define VALGRIND_CHECK_MEM_IS_DEFINED(address, length) ((void)(address), (void)(length), 0)
+#define RUNNING_ON_VALGRIND 0
+#endif
+
+/* These bytes are valid. A few instructions where valgrind does not run. */
+static inline void memcheck_defined(const void *memory, size_t length)
+{
+	(void)VALGRIND_MAKE_MEM_DEFINED(memory, length);
+}
+
+#endif
