@@ -440,8 +440,12 @@ void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, siz
 		for (p = 0; association && p < NET_PATHS_MOST; p++) {
 			struct path *path = association->paths[p];
 
-			if (path && same(&path->to, endpoint))
-				mtu_limit(&path->mtu, core->shared.now, (uint32_t)most);
+			if (!path || !same(&path->to, endpoint))
+				continue;
+			mtu_limit(&path->mtu, core->shared.now, (uint32_t)most);
+			/* The window may have room for a shorter packet. */
+			association->wants_output = true;
+			core_settle(core, association);
 		}
 	}
 }
