@@ -275,11 +275,25 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 	receive(from, tag, &segment, 1);
 }
 
+/* There was no memory: sleep for 1 ms before the next try, and after 10 s say so, once. */
+static void wait_for_memory(unsigned *tries)
+{
+	static bool said;
+
+	usleep(1000);
+	if (++*tries < 10000 || said)
+		return;
+	said = true;
+	opal_output(0,
+		    "btl:exanest: no memory for a message for 10 s: waiting for it; see the memory "
+		    "limits of the job (ulimit -v, the memory controller of its cgroup)");
+}
+
 /* Others than the PML expect one segment. */
 static void receive_joined(pf_peer *from, uint8_t tag, const struct iovec *pieces, unsigned count)
 {
 	mca_btl_base_segment_t segment = { .seg_len = 0 };
-	unsigned i;
+	unsigned i, tries = 0;
 	char *at;
 
 	for (i = 0; i < count; i++)
@@ -287,7 +301,7 @@ static void receive_joined(pf_peer *from, uint8_t tag, const struct iovec *piece
 	/* The message cannot be had again: lack of memory is waited out. */
 	/* NOLINTNEXTLINE(clang-analyzer-*): the first piece alone has PF_PIECE_FIRST bytes */
 	while (NULL == (segment.seg_addr.pval = malloc(segment.seg_len)))
-		usleep(1000);
+		wait_for_memory(&tries);
 	at = segment.seg_addr.pval;
 	for (i = 0; i < count; i++) {
 		memcpy(at, pieces[i].iov_base, pieces[i].iov_len);

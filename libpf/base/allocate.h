@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Waiting for memory where an event, or a completion, would be lost without it. */
 #ifndef PF_ALLOCATE_H
 #define PF_ALLOCATE_H
 
-#include <stdlib.h>
-#include <unistd.h>
+#include <stddef.h>
+
+/* Tries of one wait, 1 ms each, after which the process says once that it waits: 10 s. */
+#define ALLOCATE_TRIES_SILENT 10000u
 
 /*
- * Allocate zeroed memory; wait until there is some. For events: without memory an event,
- * and perhaps a completion, would be lost.
+ * There was no memory: sleep for 1 ms before the next try. *tries: 0 before the first. Any thread,
+ * with any lock: the line on standard error needs neither memory nor a callback.
  */
-static inline void *allocate_or_wait(size_t size)
-{
-	void *memory;
-
-	while (!(memory = calloc(1, size)))
-		usleep(1000);
-	return memory;
-}
+void allocate_wait(unsigned *tries);
+/* Allocate zeroed memory; wait until there is some. */
+void *allocate_or_wait(size_t size);
 
 #endif

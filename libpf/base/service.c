@@ -118,9 +118,10 @@ struct event *service_event(struct service *service, int fd, short what,
 			    void (*callback)(int fd, short what, void *arg), void *arg)
 {
 	struct event *event;
+	unsigned tries = 0;
 
 	while (!(event = event_new(service->base, fd, what, callback, arg)))
-		usleep(1000);
+		allocate_wait(&tries);
 	return event;
 }
 

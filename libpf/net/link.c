@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/clock.h"
 
 /* With an association at rest 1 KiB, README.md says; association.c has the other part. */
@@ -350,6 +350,7 @@ static void unlock(struct links *links)
 static pf_peer *peer_of(struct links *links, struct link *link)
 {
 	pf_context *context = links->context;
+	unsigned tries = 0;
 	pf_peer *peer;
 
 	lock(links);
@@ -360,7 +361,7 @@ static pf_peer *peer_of(struct links *links, struct link *link)
 	/* Lack of memory is waited out: what the peer sent is not to be lost. */
 	while (!(peer = peers_get(&context->peers, context, net_association_id(link->association),
 				  NULL, &transport_net)))
-		usleep(1000);
+		allocate_wait(&tries);
 	lock(links);
 	link_bind(link, peer);
 	unlock(links);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/probe.h"
@@ -113,8 +114,7 @@ static int resolve(struct net_memory *memory, const struct net_wait *wait,
 	struct resolved *resolved;
 
 	/* Lack of memory here is waited out: it is not the application's fault. */
-	while (!(resolved = malloc(sizeof(*resolved))))
-		usleep(1000);
+	resolved = allocate_or_wait(sizeof(*resolved));
 	if (window && wait->end > wait->address + wait->length) {
 		length = policy_window(context->memory.policy, window, wait->address, wait->length,
 				       wait->end);
@@ -377,10 +377,8 @@ bool memory_gather(void *user, const struct iovec *from, unsigned count, void *t
 /* Leave it to progress, which is woken if it sleeps. */
 static int defer(struct net_memory *memory, const struct net_wait *wait)
 {
-	struct resolved *resolved;
+	struct resolved *resolved = allocate_or_wait(sizeof(*resolved));
 
-	while (!(resolved = calloc(1, sizeof(*resolved))))
-		usleep(1000);
 	resolved->token = wait->token;
 	resolved->next = memory->deferred;
 	memory->deferred = resolved;
