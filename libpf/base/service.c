@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -13,6 +12,7 @@
 #include "check.h"
 #include "pf.h"
 #include "slice.h"
+#include "thread.h"
 
 static void wake(struct service *service)
 {
@@ -100,18 +100,12 @@ int service_open(struct service *service)
 
 int service_start(struct service *service)
 {
-	sigset_t all, before;
-	int error;
+	int error = thread_start(&service->thread, "libpf service", run, service);
 
-	/* Signals are the application's: none is delivered to this thread. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&service->thread, NULL, run, service);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error)
-		return PF_ERR_SYSTEM;
-	pthread_setname_np(service->thread, "libpf service");
-	return PF_OK;
+	if (!error)
+		return PF_OK;
+	errno = error;
+	return PF_ERR_SYSTEM;
 }
 
 struct event *service_event(struct service *service, int fd, short what,

@@ -41,7 +41,7 @@ struct service {
 
 /* PF_OK, or PF_ERR_SYSTEM with nothing left open. */
 int service_open(struct service *service);
-/* Start the thread. PF_OK or PF_ERR_SYSTEM. */
+/* Start the thread. PF_OK, or PF_ERR_SYSTEM with errno. */
 int service_start(struct service *service);
 /* Any thread: have the task run by the service thread, in the order given. */
 void service_run(struct service *service, struct task *task);

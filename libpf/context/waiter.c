@@ -2,12 +2,12 @@
 #include "waiter.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/slice.h"
+#include "base/thread.h"
 #include "host/inbox.h"
 #include "pf.h"
 
@@ -46,7 +46,6 @@ void waiter_init(struct waiter *waiter, struct inbox *inbox)
 
 int waiter_open(struct waiter *waiter)
 {
-	sigset_t all, before;
 	int fd, error;
 
 	do {
@@ -57,10 +56,7 @@ int waiter_open(struct waiter *waiter)
 	sem_init(&waiter->go, 0, 0);
 	/* Before the thread uses it. */
 	atomic_store_explicit(&waiter->fd, fd, memory_order_release);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&waiter->thread, NULL, run, waiter);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	error = thread_start(&waiter->thread, "libpf waiter", run, waiter);
 	if (error) {
 		atomic_store_explicit(&waiter->fd, -1, memory_order_relaxed);
 		sem_destroy(&waiter->go);
@@ -68,7 +64,6 @@ int waiter_open(struct waiter *waiter)
 		errno = error;
 		return PF_ERR_SYSTEM;
 	}
-	pthread_setname_np(waiter->thread, "libpf waiter");
 	return PF_OK;
 }
 

@@ -2,12 +2,12 @@
 #include "resolver.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/page.h"
 #include "base/probe.h"
+#include "base/thread.h"
 #include "touch.h"
 
 /*
@@ -181,7 +181,6 @@ static void *run(void *arg)
 	struct resolution *resolution;
 	uint64_t used = pace_used();
 
-	pthread_setname_np(pthread_self(), "libpf resolver");
 	pthread_mutex_lock(&resolver->lock);
 	while (!resolver->stopping) {
 		if (STAILQ_EMPTY(&resolver->queue)) {
@@ -237,19 +236,11 @@ void resolver_destroy(struct resolver *resolver)
 	pthread_mutex_destroy(&resolver->lock);
 }
 
-/*
- * Under the lock. All signals stay blocked in the thread: they are the application's. A failure
- * is not reported; started stays the same.
- */
+/* Under the lock. A failure is not reported; started stays the same. */
 static void start_thread(struct resolver *resolver)
 {
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (!pthread_create(&resolver->threads[resolver->started], NULL, run, resolver))
+	if (!thread_start(&resolver->threads[resolver->started], "libpf resolver", run, resolver))
 		resolver->started++;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /*

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef PF_THREAD_H
+#define PF_THREAD_H
+
+#include <pthread.h>
+
+/*
+ * Start a thread of libpf in the program's process. name: at most 15 characters, static.
+ *
+ * Signals are the program's: none is delivered to the thread, except those that an instruction of the
+ * thread itself raises, such as SIGSEGV. The kernel ends a process that blocks one of these, although
+ * the program may have a handler, and the thread may run the program's code (pf_supply_fn).
+ *
+ * The caller's policy and priority are the thread's. If the policy is a real-time one, the priority is
+ * one higher than that of the program's thread: the caller may poll on the only processor of both, and
+ * the kernel would run the thread only after the caller's slice, or never (SCHED_FIFO). Without
+ * permission for more (RLIMIT_RTPRIO) the priority is the same.
+ *
+ * Returns 0 or an errno.
+ */
+int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
+
+#endif
