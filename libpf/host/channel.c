@@ -37,6 +37,8 @@ static int map(struct channel *channel, size_t ring_size)
 		munmap(area, channel->mapped);
 		return PF_ERR_MEMORY;
 	}
+	/* A core file would have both views of each ring. Without effect where it fails. */
+	madvise(area, channel->mapped, MADV_DONTDUMP);
 	channel->memory = (struct channel_memory *)area;
 	channel->ring = (struct ring){
 		.base = area + CHANNEL_RING,
