@@ -190,11 +190,10 @@ static void watch_process(struct connection *connection)
 	socklen_t length = sizeof(connection->pidfd);
 
 	if (getsockopt(connection->socket, SOL_SOCKET, SO_PEERPIDFD, &connection->pidfd, &length) <
-	    0)
-		connection->pidfd = connection->process->pid ?
-					    (int)syscall(SYS_pidfd_open, connection->process->pid,
-							 0) :
-					    -1;
+		    0 &&
+	    errno == ENOPROTOOPT && connection->process->pid)
+		/* An old kernel. Else the number may be another process's by now. */
+		connection->pidfd = (int)syscall(SYS_pidfd_open, connection->process->pid, 0);
 	if (connection->pidfd < 0 && (errno != ESRCH || !connection->process->pid))
 		return;
 	connection->ended = service_event(&connection->connections->context->service,
@@ -254,7 +253,8 @@ static void send_welcome(struct connection *connection)
 }
 
 /* On the called side: admit the caller. PF_OK, or why it is refused. */
-static int admit(struct connection *connection, const struct connection_message *message, int fd)
+static int admit(struct connection *connection, const struct connection_message *message, int fd,
+		 int inbox)
 {
 	struct connections *connections = connection->connections;
 	pf_context *context = connections->context;
@@ -281,6 +281,8 @@ static int admit(struct connection *connection, const struct connection_message 
 	connection->established = true;
 	connections->strangers--;
 	identify_process(connection);
+	if (inbox >= 0)
+		process_watch_life(connection->process, inbox);
 	incoming->from = hello.from;
 	incoming->process = process_get(connection->process);
 	incoming->copy_error = context->options.single_copy ?
@@ -332,6 +334,7 @@ static int link_up(struct connection *connection, const struct connection_messag
 		close(fd);
 		return PF_ERR_REFUSED;
 	}
+	process_watch_life(connection->process, fd);
 	if (inbox_map(&inbox, fd) != PF_OK)
 		return PF_ERR_REFUSED;
 	connection->established = true;
@@ -359,8 +362,9 @@ static void report_answer(const struct connection *connection, const struct reso
 					 .address = result->address });
 }
 
-/* PF_OK, or why the connection ends. */
-static int handle(struct connection *connection, const struct connection_message *message, int fd)
+/* PF_OK, or why the connection ends. inbox: of a caller; -1: none; it stays open. */
+static int handle(struct connection *connection, const struct connection_message *message, int fd,
+		  int inbox)
 {
 	struct connections *connections = connection->connections;
 
@@ -376,7 +380,7 @@ static int handle(struct connection *connection, const struct connection_message
 	}
 	if (!connection->established)
 		return connection->peer ? link_up(connection, message, fd) :
-					  admit(connection, message, fd);
+					  admit(connection, message, fd, inbox);
 	if (fd >= 0)
 		close(fd);
 	switch (message->kind) {
@@ -419,21 +423,22 @@ static enum received receive(struct connection *connection)
 					      .kind = CONNECTION_REFUSED };
 	bool stranger = !connection->peer && !connection->established;
 	struct connection_message message;
-	int status, fd;
+	int status, fds[CONNECTION_DESCRIPTORS];
 
-	status = connection_message_receive(connection->socket, &message, &fd);
+	status = connection_message_receive(connection->socket, &message, fds);
 	if (status == PF_ERR_AGAIN)
 		return RECEIVED_NOTHING;
 	if (status == PF_OK && message.kind == CONNECTION_EXHAUSTED && connection->peer) {
-		if (fd >= 0)
-			close(fd);
+		connection_message_drop(fds);
 		connection_lost(connection, PF_ERR_SYSTEM,
 				"the peer's process is out of file descriptors: raise its limit "
 				"(ulimit -n)");
 		return RECEIVED_END;
 	}
 	if (status == PF_OK)
-		status = handle(connection, &message, fd);
+		status = handle(connection, &message, fds[0], fds[1]);
+	if (fds[1] >= 0)
+		close(fds[1]);
 	if (status == PF_OK)
 		return RECEIVED_MESSAGE;
 	if (status == PF_ERR_REFUSED && connection->established)
@@ -738,7 +743,9 @@ int connection_dial(const struct connections *connections, const struct address 
 	}
 	connection_message_seal(&message, CONNECTION_HELLO, &hello, address->key);
 	memcpy(call->nonce, message.u.handshake.nonce, sizeof(call->nonce));
-	status = connection_message_send(call->socket, &message, channel);
+	status = connection_message_send_with(call->socket, &message,
+					      (int[]){ channel, connections->inbox_fd },
+					      CONNECTION_DESCRIPTORS);
 	/* It has closed the socket already: the service thread reads why. */
 	if (status == PF_OK || status == PF_ERR_PEER)
 		return PF_OK;

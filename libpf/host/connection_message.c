@@ -33,24 +33,25 @@ size_t connection_message_length(uint32_t kind)
 	}
 }
 
-int connection_message_send(int socket, const struct connection_message *message, int fd)
+int connection_message_send_with(int socket, const struct connection_message *message,
+				 const int *fds, unsigned count)
 {
 	union {
 		struct cmsghdr header;
-		char space[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(CONNECTION_DESCRIPTORS * sizeof(int))];
 	} control;
 	struct iovec bytes = { (void *)(uintptr_t)message,
 			       connection_message_length(message->kind) };
 	struct msghdr packet = { .msg_iov = &bytes, .msg_iovlen = 1 };
 
-	if (fd >= 0) {
+	if (count) {
 		memset(&control, 0, sizeof(control));
 		packet.msg_control = &control;
-		packet.msg_controllen = sizeof(control.space);
+		packet.msg_controllen = CMSG_SPACE(count * sizeof(int));
 		control.header.cmsg_level = SOL_SOCKET;
 		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+		control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+		memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
 	}
 	while (sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
 		/* The sender's limit bounds what all processes of the user have in flight. */
@@ -64,70 +65,88 @@ int connection_message_send(int socket, const struct connection_message *message
 	return PF_OK;
 }
 
+int connection_message_send(int socket, const struct connection_message *message, int fd)
+{
+	return connection_message_send_with(socket, message, &fd, fd >= 0);
+}
+
+void connection_message_drop(int fds[CONNECTION_DESCRIPTORS])
+{
+	unsigned i;
+
+	for (i = 0; i < CONNECTION_DESCRIPTORS; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+		fds[i] = -1;
+	}
+}
+
 /*
- * Return the descriptor that came with a packet, -1 if there is none or more than one. The
- * kernel has installed all of them, so those that are not returned must be closed.
+ * Take the descriptors that came with a packet; none if there are too many. The kernel has installed
+ * all of them, so those that are not taken must be closed. Returns how many came.
  */
-static int take_descriptor(struct msghdr *packet)
+static unsigned take_descriptors(struct msghdr *packet, int fds[CONNECTION_DESCRIPTORS])
 {
 	struct cmsghdr *header;
-	int taken = -1, fd;
-	size_t count = 0, i, here;
+	size_t i, here;
+	unsigned count = 0;
+	int fd;
 
+	for (i = 0; i < CONNECTION_DESCRIPTORS; i++)
+		fds[i] = -1;
 	for (header = CMSG_FIRSTHDR(packet); header; header = CMSG_NXTHDR(packet, header)) {
 		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
 			continue;
 		here = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		for (i = 0; i < here; i++, count++) {
 			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
-			if (count)
-				close(fd);
+			if (count < CONNECTION_DESCRIPTORS)
+				fds[count] = fd;
 			else
-				taken = fd;
+				close(fd);
 		}
 	}
-	if (count < 2)
-		return taken;
-	close(taken);
-	return -1;
+	if (count > CONNECTION_DESCRIPTORS)
+		connection_message_drop(fds);
+	return count;
 }
 
-int connection_message_receive(int socket, struct connection_message *message, int *fd)
+int connection_message_receive(int socket, struct connection_message *message,
+			       int fds[CONNECTION_DESCRIPTORS])
 {
 	union {
 		struct cmsghdr header;
-		char space[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(CONNECTION_DESCRIPTORS * sizeof(int))];
 	} control;
 	struct iovec bytes = { message, sizeof(*message) };
 	struct msghdr packet = { .msg_iov = &bytes,
 				 .msg_iovlen = 1,
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control.space) };
+	unsigned count;
 	ssize_t length;
 
-	*fd = -1;
+	fds[0] = fds[1] = -1;
 	/* ECONNRESET: the peer closed with messages unread; what it sent can still be read. */
 	do {
 		length = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (length < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (length < 0)
 		return errno == EAGAIN ? PF_ERR_AGAIN : PF_ERR_PEER;
-	*fd = take_descriptor(&packet);
-	if (!length && *fd < 0)
+	count = take_descriptors(&packet, fds);
+	if (!length && !count)
 		return PF_ERR_PEER;
 	if (!(packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 	    (size_t)length >= offsetof(struct connection_message, u) &&
 	    message->magic == CONNECTION_MAGIC &&
 	    (size_t)length == connection_message_length(message->kind))
 		return PF_OK;
-	/* The kernel drops a descriptor for which this process has no number left. */
-	if (packet.msg_flags & MSG_CTRUNC && !CMSG_FIRSTHDR(&packet)) {
+	connection_message_drop(fds);
+	/* The kernel drops descriptors for which this process has no number left. */
+	if (packet.msg_flags & MSG_CTRUNC && count < CONNECTION_DESCRIPTORS) {
 		errno = EMFILE;
 		return PF_ERR_SYSTEM;
 	}
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
 	return PF_ERR_REFUSED;
 }
 

@@ -18,10 +18,13 @@
 #include "base/address.h"
 #include "pf.h"
 
-#define CONNECTION_MAGIC 0x32706670 /* "pfp2" */
+#define CONNECTION_MAGIC 0x33706670 /* "pfp3" */
+/* Descriptors that come with a message. */
+#define CONNECTION_DESCRIPTORS 2
 
 enum connection_message_kind {
-	CONNECTION_HELLO = 1, /* from the caller: sealed struct hello, descriptor of the channel */
+	/* From the caller: sealed struct hello, descriptors of the channel and of its inbox. */
+	CONNECTION_HELLO = 1,
 	CONNECTION_WELCOME,   /* the answer: sealed struct welcome, descriptor of the inbox */
 	CONNECTION_REFUSED,   /* or: the handshake failed; nothing follows */
 	CONNECTION_RESOLVE,   /* from the caller: make this range present */
@@ -67,14 +70,23 @@ struct connection_message {
 
 /* Bytes of a message of this kind on the wire; 0 for a kind that does not exist. */
 size_t connection_message_length(uint32_t kind);
-/* fd may be -1. Returns PF_OK, PF_ERR_AGAIN (the socket is full) or PF_ERR_PEER. */
+/*
+ * Up to CONNECTION_DESCRIPTORS descriptors go with the message. Returns PF_OK, PF_ERR_AGAIN (the
+ * socket is full) or PF_ERR_PEER.
+ */
+int connection_message_send_with(int socket, const struct connection_message *message,
+				 const int *fds, unsigned count);
+/* The same with one descriptor, or without: fd is -1. */
 int connection_message_send(int socket, const struct connection_message *message, int fd);
 /*
- * *fd is -1 if no descriptor came. Returns PF_OK, PF_ERR_AGAIN (nothing to read),
- * PF_ERR_PEER, PF_ERR_REFUSED (malformed), or PF_ERR_SYSTEM with errno EMFILE: this
- * process has too many descriptors open to receive the one that came.
+ * fds: the descriptors that came; -1 behind the last one, and all if there were too many. Returns
+ * PF_OK, PF_ERR_AGAIN (nothing to read), PF_ERR_PEER, PF_ERR_REFUSED (malformed), or PF_ERR_SYSTEM
+ * with errno EMFILE: this process has too many descriptors open to receive those that came.
  */
-int connection_message_receive(int socket, struct connection_message *message, int *fd);
+int connection_message_receive(int socket, struct connection_message *message,
+			       int fds[CONNECTION_DESCRIPTORS]);
+/* Close those that came. */
+void connection_message_drop(int fds[CONNECTION_DESCRIPTORS]);
 /* Encrypt the body of a handshake, and decrypt it; false: it was not made with this key. */
 void connection_message_seal(struct connection_message *message, enum connection_message_kind kind,
 			     const void *body, const uint8_t key[ADDRESS_KEY_BYTES]);

@@ -2,6 +2,7 @@
 #include "host.h"
 
 #include <sodium.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +122,16 @@ void host_wake(pf_context *context)
 	inbox_wake(context->host->inbox.memory, INBOX_SLEEPS_AT_ONCE);
 }
 
+/* Service thread. The peers learn of this process's end by the end of the thread. */
+static void begin_life(struct task *task, bool dropped)
+{
+	struct host_state *state =
+		(struct host_state *)((char *)task - offsetof(struct host_state, begin_life));
+
+	if (!dropped)
+		life_begin(state->inbox.memory);
+}
+
 int host_open(struct host *host, pf_context *context)
 {
 	struct host_state *state = &host->state;
@@ -147,8 +158,11 @@ int host_open(struct host *host, pf_context *context)
 		goto fail_inbox;
 	status = device_watch_open(&state->device_watch, &context->device, &context->memory,
 				   &context->service, host_wake, context);
-	if (status == PF_OK)
+	if (status == PF_OK) {
+		state->begin_life.run = begin_life;
+		service_run(&context->service, &state->begin_life);
 		return PF_OK;
+	}
 	connections_close(&state->connections);
 fail_inbox:
 	inbox_destroy(&state->inbox);

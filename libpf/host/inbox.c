@@ -13,15 +13,31 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/page.h"
 #include "pf.h"
 
-static_assert(sizeof(struct inbox_memory) == 4096, "at most a page, whatever its size");
+static_assert(sizeof(struct inbox_memory) + LIFE_BYTES == 4096, "a page, whatever its size");
 
 static int map(struct inbox *inbox, int fd)
 {
-	inbox->memory = mmap(NULL, sizeof(*inbox->memory), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-			     0);
+	inbox->memory = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	return inbox->memory == MAP_FAILED ? PF_ERR_MEMORY : PF_OK;
+}
+
+/* With the private page that life_begin needs. */
+static int map_own(struct inbox *inbox)
+{
+	uint8_t *pages = mmap(NULL, 2 * page_size(), PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED)
+		return PF_ERR_MEMORY;
+	inbox->memory = mmap(pages, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			     inbox->fd, 0);
+	if (inbox->memory != MAP_FAILED)
+		return PF_OK;
+	munmap(pages, 2 * page_size());
+	return PF_ERR_MEMORY;
 }
 
 int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper)
@@ -31,11 +47,10 @@ int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper)
 	inbox->fd = memfd_create("libpf inbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (inbox->fd < 0)
 		return status;
-	if (!file_size_permitted(sizeof(*inbox->memory)) ||
-	    ftruncate(inbox->fd, sizeof(*inbox->memory)) < 0 ||
+	if (!file_size_permitted(page_size()) || ftruncate(inbox->fd, (off_t)page_size()) < 0 ||
 	    fcntl(inbox->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		goto fail;
-	status = map(inbox, inbox->fd);
+	status = map_own(inbox);
 	if (status == PF_OK) {
 		atomic_init(&inbox->memory->sleeper, sleeper);
 		return PF_OK;
@@ -45,23 +60,30 @@ fail:
 	return status;
 }
 
-int inbox_map(struct inbox *inbox, int fd)
+int inbox_view(struct inbox *inbox, int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	int status = PF_ERR_ARGUMENT;
 	struct stat file;
 
 	if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &file) &&
-	    file.st_size == (off_t)sizeof(*inbox->memory))
+	    file.st_size == (off_t)page_size())
 		status = map(inbox, fd);
-	close(fd);
 	inbox->fd = -1;
+	return status;
+}
+
+int inbox_map(struct inbox *inbox, int fd)
+{
+	int status = inbox_view(inbox, fd);
+
+	close(fd);
 	return status;
 }
 
 void inbox_destroy(struct inbox *inbox)
 {
-	munmap(inbox->memory, sizeof(*inbox->memory));
+	munmap(inbox->memory, inbox->fd >= 0 ? 2 * page_size() : page_size());
 	if (inbox->fd >= 0)
 		close(inbox->fd);
 	inbox->memory = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The inbox of a process: a page of shared memory that every process that sends to it
- * maps. A writer marks there that its channel has messages.
+ * maps. A writer marks there that its channel has messages. The end of the page tells whether the
+ * process lives (life.h).
  *
  * A reader polls only the few channels that had messages lately ("polled" in
  * channel.h). The writer of any other channel sets its mark and rings the bell, two
@@ -57,8 +58,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "life.h"
+
 /* Fills a page of 4 KiB; a multiple of 8, because the reader looks at 8 marks at a time. */
-#define INBOX_SLOTS (4096 - 16)
+#define INBOX_SLOTS (4096 - 16 - LIFE_BYTES)
 #define INBOX_NO_SLOT UINT32_MAX
 
 /* Empty polls between the announcement of a sleep and the sleep. */
@@ -80,13 +83,15 @@ struct inbox_memory {
 };
 
 struct inbox {
-	struct inbox_memory *memory;
-	int fd; /* -1 in a writer */
+	struct inbox_memory *memory; /* in the reader, a page of its own follows: life_begin */
+	int fd;                      /* -1 in a writer */
 };
 
 /* Returns PF_OK, PF_ERR_MEMORY or PF_ERR_SYSTEM. */
 int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper);
-/* Map a peer's inbox. Takes over fd, also when it fails; PF_ERR_ARGUMENT: it is no inbox. */
+/* Map a peer's inbox; fd stays the caller's. PF_ERR_ARGUMENT: it is no inbox. */
+int inbox_view(struct inbox *inbox, int fd);
+/* The same, and close fd, also when it fails. */
 int inbox_map(struct inbox *inbox, int fd);
 void inbox_destroy(struct inbox *inbox);
 

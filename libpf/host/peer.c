@@ -59,6 +59,8 @@ void host_peer_unmap(struct host_peer *peer)
 	if (residency)
 		residency_close(residency);
 	free(residency);
+	process_put(peer->process);
+	peer->process = NULL;
 }
 
 void host_peer_destroy(pf_peer *base)
@@ -66,7 +68,6 @@ void host_peer_destroy(pf_peer *base)
 	struct host_peer *peer = (struct host_peer *)base;
 
 	host_peer_unmap(peer);
-	process_put(peer->process);
 	pthread_mutex_destroy(&peer->lock);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/allocate.h"
+#include "pf.h"
 
 struct process *process_new(pid_t pid)
 {
@@ -23,7 +24,20 @@ struct process *process_get(struct process *process)
 void process_put(struct process *process)
 {
 	/* Release what this thread did with it, acquire what others did, before it is freed. */
-	if (process &&
-	    atomic_fetch_sub_explicit(&process->references, 1, memory_order_acq_rel) == 1)
-		free(process);
+	if (!process ||
+	    atomic_fetch_sub_explicit(&process->references, 1, memory_order_acq_rel) != 1)
+		return;
+	if (process->inbox.memory)
+		inbox_destroy(&process->inbox);
+	free(process);
+}
+
+void process_watch_life(struct process *process, int fd)
+{
+	struct inbox inbox;
+
+	if (process->inbox.memory || inbox_view(&inbox, fd) != PF_OK)
+		return;
+	process->inbox = inbox;
+	atomic_store_explicit(&process->life, life_word(inbox.memory), memory_order_release);
 }

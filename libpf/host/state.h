@@ -21,6 +21,7 @@
 struct host_state {
 	pf_context *context;
 	struct inbox inbox;
+	struct task begin_life; /* for the service thread, as its first task */
 	struct notices notices;
 	_Atomic unsigned connect_sleeps; /* that are left: host_is_connecting */
 	struct requests requests;        /* progress's own */

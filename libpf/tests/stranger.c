@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "host/inbox.h"
 #include "patience.h"
 
@@ -154,7 +155,7 @@ int stranger_inbox(void)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	assert_int_equal(ftruncate(fd, sizeof(struct inbox_memory)), 0);
+	assert_int_equal(ftruncate(fd, (off_t)page_size()), 0);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
 	return fd;
 }
@@ -203,10 +204,15 @@ struct resolve stranger_ask(int socket, struct resolve resolve)
 int stranger_hear(int socket, struct connection_message *message, int *fd)
 {
 	struct pollfd ready = { .fd = socket, .events = POLLIN };
+	int fds[CONNECTION_DESCRIPTORS], status;
 
 	if (poll(&ready, 1, limit()) != 1)
 		return PF_ERR_AGAIN;
-	return connection_message_receive(socket, message, fd);
+	status = connection_message_receive(socket, message, fds);
+	*fd = fds[0];
+	if (fds[1] >= 0)
+		close(fds[1]);
+	return status;
 }
 
 bool stranger_hung_up(int socket)

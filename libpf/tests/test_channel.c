@@ -205,15 +205,15 @@ static void test_read_only_file(void **state)
 
 static void test_hostile_inbox(void **state)
 {
-	static const struct {
+	const struct {
 		off_t size;
 		int seals;
 	} files[] = {
-		{ sizeof(struct inbox_memory), 0 },
-		{ sizeof(struct inbox_memory), F_SEAL_GROW },
+		{ PAGE, 0 },
+		{ PAGE, F_SEAL_GROW },
 		{ 0, F_SEAL_SHRINK },
-		{ sizeof(struct inbox_memory) - 1, F_SEAL_SHRINK },
-		{ 2 * sizeof(struct inbox_memory), F_SEAL_SHRINK },
+		{ PAGE - 1, F_SEAL_SHRINK },
+		{ 2 * PAGE, F_SEAL_SHRINK },
 	};
 	struct inbox inbox;
 	size_t i;
@@ -224,7 +224,7 @@ static void test_hostile_inbox(void **state)
 		assert_int_not_equal(inbox_map(&inbox, fd), PF_OK);
 		assert_false(is_open(fd));
 	}
-	fd = make_file(sizeof(struct inbox_memory), F_SEAL_SHRINK, NULL, 0);
+	fd = make_file(PAGE, F_SEAL_SHRINK, NULL, 0);
 	assert_int_equal(inbox_map(&inbox, fd), PF_OK);
 	assert_false(is_open(fd));
 	/* The peer chooses the slot: no number may lead outside the page. */
@@ -240,7 +240,7 @@ static void test_no_descriptor_left(void **state)
 {
 	struct connection_message message = { CONNECTION_MAGIC, CONNECTION_WELCOME };
 	struct rlimit before, limit;
-	int ends[2], fd;
+	int ends[2], fds[CONNECTION_DESCRIPTORS];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
 	assert_int_equal(connection_message_send(ends[0], &message, ends[0]), PF_OK);
@@ -248,9 +248,9 @@ static void test_no_descriptor_left(void **state)
 	limit = (struct rlimit){ (rlim_t)ends[1] + 1, before.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	errno = 0;
-	assert_int_equal(connection_message_receive(ends[1], &message, &fd), PF_ERR_SYSTEM);
+	assert_int_equal(connection_message_receive(ends[1], &message, fds), PF_ERR_SYSTEM);
 	assert_int_equal(errno, EMFILE);
-	assert_int_equal(fd, -1);
+	assert_int_equal(fds[0], -1);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	close(ends[0]);
 	close(ends[1]);
@@ -265,7 +265,7 @@ static void test_short_files(void **state)
 	struct inbox inbox;
 
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-	limit = (struct rlimit){ sizeof(struct inbox_memory) - 1, before.rlim_max };
+	limit = (struct rlimit){ PAGE - 1, before.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	errno = 0;
 	assert_status(create(&channel), PF_ERR_SYSTEM);

@@ -3,12 +3,16 @@
 #include "pair.h"
 
 #include <errno.h>
+#include <linux/sched.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -579,6 +583,124 @@ static void test_events(void **state)
 	pair_end(pair);
 }
 
+/* ---- the number of a process that ended ---- */
+
+/* Private memory, at the same address in the test and in each process that it forks. */
+static uint64_t private_word;
+
+struct held {
+	struct task task;
+	sem_t begun, over;
+};
+
+static void hold(struct task *task, bool dropped)
+{
+	struct held *held = (struct held *)task;
+
+	sem_post(&held->begun);
+	sem_wait(&held->over);
+}
+
+static void service_hold(struct pair *pair, struct held *held)
+{
+	*held = (struct held){ .task.run = hold };
+	sem_init(&held->begun, 0, 0);
+	sem_init(&held->over, 0, 0);
+	service_run(&pair->context->service, &held->task);
+	sem_wait(&held->begun);
+}
+
+/* A child of this process with that number; -1 with errno. */
+static pid_t fork_as(pid_t number)
+{
+	struct clone_args arguments = { .exit_signal = SIGCHLD,
+					.set_tid = (uintptr_t)&number,
+					.set_tid_size = 1 };
+
+	return (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
+}
+
+/* A process with the number of a peer that ended: wait until told, then check the memory. */
+static void successor(int told)
+{
+	char byte;
+
+	_exit(read(told, &byte, 1) == 1 && !private_word ? 0 : 1);
+}
+
+/*
+ * A peer ends while the service thread is busy, and another process gets its number. The next put
+ * finds that the peer has ended, and does not reach the other process.
+ */
+static void test_number_reused(void **state)
+{
+	struct pair *pair = start(NULL);
+	const uint64_t value = 1;
+	const struct process *process;
+	int told[2], status, i;
+	struct held held;
+	pid_t child;
+
+	assert_int_equal(pair_put(pair, pair->peer, &value, remote_address(pair->window), 8).status,
+			 PF_OK);
+	process = ((struct host_peer *)pair->peer)->process;
+	assert_false(process_is_dead(process));
+	service_hold(pair, &held);
+	pair_kill(pair, 1);
+	assert_true(process_is_dead(process));
+	assert_int_equal(pipe(told), 0);
+	child = fork_as(process->pid);
+	if (!child)
+		successor(told[0]);
+	/* Without the privilege the kernel chooses the numbers: then only the mark was tested. */
+	for (i = 0; i < 100 && child > 0; i++) {
+		assert_status(pf_put(pair->peer, &value, remote_address(&private_word), 8, NULL,
+				     NULL),
+			      PF_OK);
+		pf_progress(pair->context);
+	}
+	if (child > 0) {
+		assert_int_equal(write(told[1], "x", 1), 1);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+	}
+	sem_post(&held.over);
+	await_error(pair);
+	assert_int_equal(error.status, PF_ERR_PEER);
+	close(told[0]);
+	close(told[1]);
+	pair_end(pair);
+}
+
+static void run_another_program(struct pair *me)
+{
+	pair_await(me, 0, 1);
+	execl("/bin/sleep", "sleep", "600", NULL);
+	_exit(1);
+}
+
+/* The same for a peer that runs another program: it keeps its number. */
+static void test_exec(void **state)
+{
+	struct pair *pair = start(run_another_program);
+	const uint64_t value = 1;
+	const struct process *process;
+	struct held held;
+
+	assert_int_equal(pair_put(pair, pair->peer, &value, remote_address(pair->window), 8).status,
+			 PF_OK);
+	process = ((struct host_peer *)pair->peer)->process;
+	service_hold(pair, &held);
+	pair_say(pair, 1);
+	while (!process_is_dead(process))
+		usleep(1000);
+	sem_post(&held.over);
+	await_error(pair);
+	assert_int_equal(error.status, PF_ERR_PEER);
+	pair_kill(pair, 1);
+	pair_end(pair);
+}
+
 static int flushed;
 
 static void flush_inside(pf_context *context, const pf_completion *completion)
@@ -629,6 +751,8 @@ int main(void)
 		cmocka_unit_test_teardown(test_in_flight, pair_teardown),
 		cmocka_unit_test_teardown(test_short_files, pair_teardown),
 		cmocka_unit_test_teardown(test_short_files_later, pair_teardown),
+		cmocka_unit_test_teardown(test_number_reused, pair_teardown),
+		cmocka_unit_test_teardown(test_exec, pair_teardown),
 		cmocka_unit_test_teardown(test_events, pair_teardown),
 		cmocka_unit_test_teardown(test_flush, pair_teardown),
 	};
