@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "memory/touch.h"
 #include "pf.h"
 #include "device/device.h"
@@ -83,7 +84,7 @@ static void populate(struct list *list)
 
 static void memory_files(struct list *list)
 {
-	int fd = memfd_create("libpf test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = file_create("libpf test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd >= 0)
 		add(list, "shared memory", 1, "memfd_create: rings need no files in /dev/shm");

@@ -5,7 +5,24 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+
+/* Linux 6.3; older C libraries do not name it. */
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
+/*
+ * memfd_create of a file that nobody executes. Linux 6.3 to 6.5 with vm.memfd_noexec=2 refuse any
+ * other, and before 6.3 the kernel does not know the flag.
+ */
+static inline int file_create(const char *name, unsigned flags)
+{
+	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
+}
 
 /*
  * Ask before a file gets its size, also one of memfd_create: beyond the limit (RLIMIT_FSIZE) the

@@ -106,7 +106,7 @@ static int seal(int fd)
 /* Map a file that others can find where the page is. Returns -1 if the page stays private. */
 static int map_shared(struct statistics_page *page)
 {
-	int fd = memfd_create(STATISTICS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = file_create(STATISTICS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
 		return -1;

@@ -60,7 +60,7 @@ int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *a
 
 	ring_size = channel_ring_size(ring_size, page_size());
 	do {
-		channel->fd = memfd_create("libpf channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		channel->fd = file_create("libpf channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	} while (channel->fd < 0 && descriptor_limit_raised(errno));
 	if (channel->fd < 0)
 		return status;

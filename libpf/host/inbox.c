@@ -44,7 +44,7 @@ int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper)
 {
 	int status = PF_ERR_SYSTEM;
 
-	inbox->fd = memfd_create("libpf inbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	inbox->fd = file_create("libpf inbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (inbox->fd < 0)
 		return status;
 	if (!file_size_permitted(page_size()) || ftruncate(inbox->fd, (off_t)page_size()) < 0 ||

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "base/file.h"
 #include "base/page.h"
 #include "pagemap.h"
 
@@ -55,7 +56,7 @@ static void find_shared_device(void)
 	int fd;
 
 	do {
-		fd = memfd_create("libpf", MFD_CLOEXEC);
+		fd = file_create("libpf", MFD_CLOEXEC);
 	} while (fd < 0 && descriptor_limit_raised(errno));
 	if (fd < 0)
 		return;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memcheck.h"
 #include "pf.h"
 
@@ -50,7 +51,7 @@ static bool uses_file(const struct access *access)
 static bool open_file(struct access *access)
 {
 	if (access->file < 0)
-		access->file = memfd_create("libpf access", MFD_CLOEXEC);
+		access->file = file_create("libpf access", MFD_CLOEXEC);
 	return access->file >= 0;
 }
 
