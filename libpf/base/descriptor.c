@@ -5,12 +5,18 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 /* More than a handshake opens. */
 #define ROOM 8
 /* More than pf_open opens, with four interfaces. */
 #define OPENED 48
+/*
+ * Descriptors that libpf takes of the numbers below FD_SETSIZE at most, with what the program had
+ * before: some 50 peers and what a context opens.
+ */
+#define LOW 256
 /* The limit grows by this at least, so that a caller that repeats comes to an end. */
 #define LEAST 64
 
@@ -52,6 +58,24 @@ void descriptor_limit_ensure(int newest)
 	/* The kernel gives the lowest number that is free. */
 	if (!getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)newest + ROOM >= limit.rlim_cur)
 		raise_limit();
+}
+
+int descriptor_lift(int fd)
+{
+	const int error = errno;
+	int lifted;
+
+	if (fd < LOW || fd >= FD_SETSIZE)
+		return fd;
+	do {
+		lifted = fcntl(fd, F_DUPFD_CLOEXEC, FD_SETSIZE);
+		/* EINVAL: the soft limit is not higher. */
+	} while (lifted < 0 && (errno == EINVAL || errno == EMFILE) && raise_limit());
+	errno = error;
+	if (lifted < 0)
+		return fd;
+	close(fd);
+	return lifted;
 }
 
 void descriptor_limit_reserve(void)

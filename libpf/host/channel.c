@@ -64,6 +64,7 @@ int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *a
 	} while (channel->fd < 0 && descriptor_limit_raised(errno));
 	if (channel->fd < 0)
 		return status;
+	channel->fd = descriptor_lift(channel->fd);
 	if (!file_size_permitted(CHANNEL_RING + ring_size) ||
 	    ftruncate(channel->fd, (off_t)(CHANNEL_RING + ring_size)) < 0 ||
 	    fcntl(channel->fd, F_ADD_SEALS, CHANNEL_SEALS | F_SEAL_SEAL) < 0)
@@ -90,6 +91,7 @@ int channel_map(struct channel *channel, int fd)
 	struct stat file;
 	int seals;
 
+	fd = descriptor_lift(fd);
 	channel->fd = fd;
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & CHANNEL_SEALS) != CHANNEL_SEALS || fstat(fd, &file) < 0)

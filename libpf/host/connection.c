@@ -196,6 +196,7 @@ static void watch_process(struct connection *connection)
 		connection->pidfd = (int)syscall(SYS_pidfd_open, connection->process->pid, 0);
 	if (connection->pidfd < 0 && (errno != ESRCH || !connection->process->pid))
 		return;
+	connection->pidfd = descriptor_lift(connection->pidfd);
 	connection->ended = service_event(&connection->connections->context->service,
 					  connection->pidfd, EV_READ | EV_PERSIST, on_ended,
 					  connection);
@@ -596,6 +597,7 @@ static bool accept_caller(struct connections *connections)
 	} while (socket < 0 && descriptor_limit_raised(errno));
 	if (socket < 0)
 		return false;
+	socket = descriptor_lift(socket);
 	/* The descriptor of the caller's channel would be lost without room for it. */
 	descriptor_limit_ensure(socket);
 	/* Strangers cannot keep out a caller that knows the key: it sends its HELLO at once. */
@@ -734,6 +736,7 @@ int connection_dial(const struct connections *connections, const struct address 
 	} while (call->socket < 0 && descriptor_limit_raised(errno));
 	if (call->socket < 0)
 		return PF_ERR_SYSTEM;
+	call->socket = descriptor_lift(call->socket);
 	descriptor_limit_ensure(call->socket);
 	if (connect(call->socket, (struct sockaddr *)&name, length) < 0) {
 		status = errno == EAGAIN       ? PF_ERR_AGAIN :

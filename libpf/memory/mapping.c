@@ -77,7 +77,7 @@ int process_file_open(pid_t pid, const char *name)
 	do {
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 	} while (fd < 0 && descriptor_limit_raised(errno));
-	return fd;
+	return descriptor_lift(fd);
 }
 
 struct mappings *mappings_open(pid_t pid, uint64_t lifetime, struct service *service)

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -17,6 +18,7 @@
 
 #include "base/descriptor.h"
 #include "host/connection_message.h"
+#include "host/incoming.h"
 #include "host/peer.h"
 
 static struct {
@@ -583,6 +585,43 @@ static void test_events(void **state)
 	pair_end(pair);
 }
 
+/*
+ * A program with many files: libpf raises the soft limit and takes numbers that select(2) cannot use, so
+ * that the program's next descriptor is one that it can.
+ */
+static void test_low_numbers(void **state)
+{
+	const struct host_peer *peer;
+	struct rlimit limit, before;
+	struct pair *pair;
+	int spare[512], count = 0, next;
+	uint8_t byte = 1;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	if (before.rlim_max < 2 * FD_SETSIZE)
+		skip();
+	limit = (struct rlimit){ FD_SETSIZE, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	do {
+		assert_true(count < (int)ARRAY_SIZE(spare));
+		spare[count] = dup(STDOUT_FILENO);
+		assert_true(spare[count] >= 0);
+	} while (spare[count++] < 300);
+	pair = start(NULL);
+	pair_connect(pair);
+	assert_ok(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status);
+	peer = (struct host_peer *)pair->peer;
+	assert_true(peer->out.fd >= FD_SETSIZE);
+	assert_true(peer->incoming->channel.fd >= FD_SETSIZE);
+	next = dup(STDOUT_FILENO);
+	assert_true(next < 300 + 100);
+	close(next);
+	pair_end(pair);
+	while (count--)
+		close(spare[count]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 /* ---- the number of a process that ended ---- */
 
 /* Private memory, at the same address in the test and in each process that it forks. */
@@ -746,6 +785,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_soft_limit, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit_faults, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit_open, pair_teardown),
+		cmocka_unit_test_teardown(test_low_numbers, pair_teardown),
 		cmocka_unit_test(test_raised_meanwhile),
 		cmocka_unit_test_teardown(test_main_thread, pair_teardown),
 		cmocka_unit_test_teardown(test_in_flight, pair_teardown),
