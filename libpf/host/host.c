@@ -319,10 +319,12 @@ int host_handle_notices(struct host *host)
 	while (notice) {
 		struct notice *next = notice->next;
 
-		if (handle(host, notice))
-			free(notice);
-		else
-			notice_push(&host->state.notices, notice);
+		if (!handle(host, notice)) {
+			/* In order: a peer's end must not come before its channel. */
+			notices_put_back(&host->state.notices, notice);
+			break;
+		}
+		free(notice);
 		notice = next;
 		count++;
 	}

@@ -37,18 +37,39 @@ bool notices_report_gone(struct notices *notices, pf_peer *peer, int status, con
 	return true;
 }
 
-struct notice *notices_take(struct notices *notices)
+static struct notice *notices_reverse(struct notice *notice)
 {
-	struct notice *notice = atomic_exchange_explicit(&notices->newest, NULL,
-							 memory_order_acquire);
-	struct notice *oldest = NULL;
+	struct notice *reversed = NULL;
 
 	while (notice) {
 		struct notice *next = notice->next;
 
-		notice->next = oldest;
-		oldest = notice;
+		notice->next = reversed;
+		reversed = notice;
 		notice = next;
 	}
-	return oldest;
+	return reversed;
+}
+
+struct notice *notices_take(struct notices *notices)
+{
+	return notices_reverse(
+		atomic_exchange_explicit(&notices->newest, NULL, memory_order_acquire));
+}
+
+void notices_put_back(struct notices *notices, struct notice *oldest)
+{
+	struct notice *newest = NULL, *none, **last;
+
+	do {
+		/* In front of what was pushed meanwhile. */
+		if (newest)
+			oldest = notices_reverse(newest);
+		for (last = &oldest; *last; last = &(*last)->next)
+			;
+		*last = notices_take(notices);
+		newest = notices_reverse(oldest);
+		none = NULL;
+	} while (!atomic_compare_exchange_strong_explicit(
+		&notices->newest, &none, newest, memory_order_release, memory_order_relaxed));
 }

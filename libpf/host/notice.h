@@ -63,5 +63,7 @@ void notices_report(struct notices *notices, const struct notice *notice);
 bool notices_report_gone(struct notices *notices, pf_peer *peer, int status, const char *why);
 /* Progress: all notices, oldest first, linked by next; the caller frees each. */
 struct notice *notices_take(struct notices *notices);
+/* Progress: have the next notices_take begin with these, which the last one returned. */
+void notices_put_back(struct notices *notices, struct notice *oldest);
 
 #endif

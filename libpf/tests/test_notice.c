@@ -29,6 +29,28 @@ static void test_order(void **state)
 	assert_null(notice);
 }
 
+/* What was taken and cannot be handled yet comes before what was pushed meanwhile. */
+static void test_put_back(void **state)
+{
+	struct notices queue = { .newest = NULL };
+	struct notice notices[10] = { { 0 } }, *notice;
+	int i;
+
+	for (i = 0; i < 5; i++)
+		notice_push(&queue, &notices[i]);
+	notice = notices_take(&queue);
+	for (i = 5; i < 10; i++)
+		notice_push(&queue, &notices[i]);
+	/* The first two are done. */
+	notices_put_back(&queue, notice->next->next);
+	notice = notices_take(&queue);
+	for (i = 2; i < 10; i++, notice = notice->next)
+		assert_ptr_equal(notice, &notices[i]);
+	assert_null(notice);
+	notices_put_back(&queue, &notices[9]);
+	assert_ptr_equal(notices_take(&queue), &notices[9]);
+}
+
 struct pusher {
 	struct notices *queue;
 	uint32_t slot;
@@ -90,6 +112,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_put_back),
 		cmocka_unit_test(test_threads),
 	};
 
