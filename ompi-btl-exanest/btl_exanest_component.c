@@ -181,17 +181,19 @@ static void init_net_module(void)
 static void report_not_open(int status, int error)
 {
 	const bool system = status == PF_ERR_SYSTEM && error;
+	pf_capability identity;
+	const bool unknown = pf_capabilities(&identity, 1) == 1 && !identity.available;
 
 	mca_btl_exanest_report(
 		MCA_BTL_EXANEST_PROCESS, "cannot start",
-		"%s on %s (pid %d) cannot use BTL exanest: %s%s%s\n"
+		"%s on %s (pid %d) cannot use BTL exanest: %s%s%s%s%s\n"
 		"\n"
-		"Run pf_info on this host to see what is missing; ulimit -n and ulimit -v show the\n"
+		"Run pf_info on this host to see what is missing; ulimit -n, -u and -v show the\n"
 		"limits of this process. If the parameter btl lists no other transport that reaches\n"
 		"the other processes, MPI_Init fails.",
 		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
 		(int)getpid(), pf_strerror(status), system ? ": " : "",
-		system ? strerror(error) : "");
+		system ? strerror(error) : "", unknown ? ": " : "", unknown ? identity.detail : "");
 }
 
 void mca_btl_exanest_allow_threads(void)

@@ -82,6 +82,18 @@ static void populate(struct list *list)
 	munmap(area, page);
 }
 
+/* Without it no context opens, and nothing else tells which file is missing. */
+static void identity(struct list *list)
+{
+	const char *path = address_unreadable();
+
+	if (path)
+		add(list, "identity", 0, "%s: %s: mount /proc with all of its files", path,
+		    strerror(errno));
+	else
+		add(list, "identity", 1, "boot and network namespace of this host");
+}
+
 static void memory_files(struct list *list)
 {
 	int fd = file_create("libpf test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -219,6 +231,7 @@ int pf_capabilities(pf_capability *entries, int size)
 {
 	struct list list = { .entries = entries, .size = size };
 
+	identity(&list);
 	memory_files(&list);
 	single_copy(&list);
 	populate(&list);

@@ -12,12 +12,23 @@
 #define ADDRESS_MAGIC 0x61646670 /* "pfda" */
 #define ADDRESS_VERSION 4
 
+/* Which host and which network namespace this is: the kernel tells nowhere else. */
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define NETWORK_NAMESPACE "/proc/thread-self/ns/net"
+
+const char *address_unreadable(void)
+{
+	return access(BOOT_ID, R_OK)           ? BOOT_ID :
+	       access(NETWORK_NAMESPACE, F_OK) ? NETWORK_NAMESPACE :
+						 NULL;
+}
+
 static bool read_boot_id(uint8_t host[16])
 {
 	char text[64] = "";
 	size_t length;
 	ssize_t bytes;
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return false;
@@ -35,7 +46,7 @@ int address_create(struct address *address)
 	address->magic = ADDRESS_MAGIC;
 	address->version = ADDRESS_VERSION;
 	address->length = sizeof(*address);
-	if (!read_boot_id(address->host) || stat("/proc/thread-self/ns/net", &namespace) < 0)
+	if (!read_boot_id(address->host) || stat(NETWORK_NAMESPACE, &namespace) < 0)
 		return PF_ERR_SYSTEM;
 	address->network_namespace = namespace.st_ino;
 	address->location = location_here();

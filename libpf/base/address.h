@@ -44,7 +44,10 @@ struct address {
 _Static_assert(sizeof(struct address) <= PF_ADDRESS_MAX,
 	       "pf_address fits buffers of PF_ADDRESS_MAX");
 
+/* PF_OK, or PF_ERR_SYSTEM with errno: address_unreadable names the file. */
 int address_create(struct address *address);
+/* The path of a file that address_create needs and that cannot be read, with errno; NULL: none. */
+const char *address_unreadable(void);
 /* Copy from untrusted bytes; PF_ERR_ARGUMENT if they are not an address of this version. */
 int address_parse(struct address *address, const void *bytes, size_t length);
 bool address_same(const struct address *a, const struct address *b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
 
+#include <errno.h>
 #include <sodium.h>
 #include <sys/mman.h>
 
@@ -68,7 +69,7 @@ int context_open(const pf_options *options, pf_context **result)
 {
 	struct contents *contents;
 	pf_context *context;
-	int status;
+	int status, error = 0;
 
 	if (sodium_init() < 0)
 		return PF_ERR_SYSTEM;
@@ -133,13 +134,16 @@ int context_open(const pf_options *options, pf_context **result)
 	return PF_OK;
 
 fail_engine:
+	error = error ? error : errno;
 	check_enter(service, &context->service);
 	watch_destroy(contents->watch);
 	engine_close(context->engine);
 fail_host:
+	error = error ? error : errno;
 	host_disconnect(&contents->host);
 	host_close(&contents->host);
 fail_device:
+	error = error ? error : errno;
 	device_destroy(&context->device);
 	memory_stop(&context->memory);
 	memory_destroy(&context->memory);
@@ -149,9 +153,11 @@ fail_device:
 	statistics_destroy(&context->statistics);
 	service_close(&context->service);
 fail:
+	error = error ? error : errno;
 	check_leave(service);
 	check_leave(progress);
 	munmap(contents, sizeof(*contents));
+	errno = error;
 	return status;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <sodium.h>
@@ -346,7 +347,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	const char *why_none;
 	struct engine *engine;
 	unsigned count;
-	int status = PF_OK;
+	int status = PF_OK, error = 0;
 
 	*result = NULL;
 	*why = "shared memory does not reach it, and the option network is off";
@@ -369,8 +370,10 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	engine->grace_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	engine->readable = epoll_create1(EPOLL_CLOEXEC);
 	if (engine->wake < 0 || engine->timer < 0 || engine->grace_timer < 0 ||
-	    engine->readable < 0)
+	    engine->readable < 0) {
 		status = PF_ERR_SYSTEM;
+		error = errno;
+	}
 	why_none = open_sockets(engine, found, count);
 	engine->links = (struct links){ .context = context,
 					.lock = &engine->lock,
@@ -390,6 +393,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 		status = create_core(engine);
 	if (status != PF_OK) {
 		destroy(engine);
+		errno = error;
 		return status;
 	}
 	context->address.auth = (uint8_t)options->auth;

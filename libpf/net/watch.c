@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "watch.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <sched.h>
 #include <stdio.h>
@@ -156,7 +157,7 @@ static void on_wake(int fd, short what, void *arg)
 int watch_create(struct watch **result, struct event_base *base, struct engine *engine)
 {
 	struct watch *watch = calloc(1, sizeof(*watch));
-	int status = PF_ERR_SYSTEM;
+	int status = PF_ERR_SYSTEM, error;
 
 	if (!watch)
 		return PF_ERR_MEMORY;
@@ -181,7 +182,9 @@ int watch_create(struct watch **result, struct event_base *base, struct engine *
 	*result = watch;
 	return PF_OK;
 fail:
+	error = errno;
 	watch_destroy(watch);
+	errno = error;
 	return status;
 }
 
