@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 from dataclasses import dataclass, field, replace
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
@@ -12,7 +13,8 @@ from . import hosts, launch, transports
 from .comparison import Setup
 from .transports import SUBJECT, Transport
 
-_TIMEOUT = 60.0
+# Of a run, s; as the tests, longer on a slow machine.
+_TIMEOUT = 60.0 * int(os.environ.get("EXANEST_TEST_PATIENCE", "1"))
 # Of the hosts that the runs between hosts share.
 _HOSTS = 4
 # How long the firewall of the row firewall-silence remembers a flow without packets, s. Linux: 30.
