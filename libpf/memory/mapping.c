@@ -338,18 +338,20 @@ bool mappings_find(struct mappings *mappings, uint64_t address, struct mapping *
 	return true;
 }
 
-/* Before Linux 6.11. */
-static bool mappings_search(uint64_t address, struct mapping *mapping, char *path, size_t size)
+/* As mappings_find_now, in a file such as /proc/self/maps. *ended: the file told of the address. */
+static bool mappings_search(const char *file, uint64_t address, struct mapping *mapping, char *path,
+			    size_t size, bool *ended)
 {
-	FILE *maps = fopen("/proc/thread-self/maps", "re");
-	bool found = false, ended = false;
+	FILE *maps = fopen(file, "re");
 	const char *name = NULL;
 	char *line = NULL;
+	bool found = false;
 	size_t room = 0;
 
-	while (maps && !ended && getline(&line, &room, maps) > 0) {
-		ended = !mapping_parse(line, mapping) || address < mapping->end;
-		found = ended && address < mapping->end && address >= mapping->start;
+	*ended = false;
+	while (maps && !*ended && getline(&line, &room, maps) > 0) {
+		*ended = !mapping_parse(line, mapping) || address < mapping->end;
+		found = *ended && address < mapping->end && address >= mapping->start;
 		name = strchr(line, '/');
 	}
 	if (path)
@@ -367,13 +369,20 @@ bool mappings_find_now(struct mappings *mappings, uint64_t address, struct mappi
 	struct procmap_query query = { .query_addr = address,
 				       .vma_name_size = path ? (uint32_t)size : 0,
 				       .vma_name_addr = (uint64_t)(uintptr_t)path };
+	bool ended;
 
 	if (!mappings)
 		return false;
 	if (path)
 		path[0] = '\0';
-	if (!mappings_query(mappings, &query))
-		return errno == ENOTTY && mappings_search(address, mapping, path, size);
-	*mapping = mapping_told(&query);
-	return true;
+	if (mappings_query(mappings, &query)) {
+		*mapping = mapping_told(&query);
+		return true;
+	}
+	if (errno != ENOTTY)
+		return false;
+	/* Emulators know the first name; the second one is not empty if the main thread has ended. */
+	return mappings_search("/proc/self/maps", address, mapping, path, size, &ended) ||
+	       (!ended &&
+		mappings_search("/proc/thread-self/maps", address, mapping, path, size, &ended));
 }
