@@ -3,6 +3,7 @@
 #define PF_FILE_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -11,6 +12,27 @@
 /* Linux 6.3; older C libraries do not name it. */
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
+/* Is this errno want of memory for a file of memfd_create? */
+static inline bool file_lacks_memory(int error)
+{
+	return error == ENOSPC || error == ENOMEM;
+}
+
+/*
+ * Give a part of such a file its memory now: with strict overcommitment (vm.overcommit_memory=2) a store
+ * to a page that the kernel refuses raises SIGBUS. False: there is none. Where the kernel cannot
+ * allocate ahead, stores ask for the pages.
+ */
+static inline bool file_allocate(int fd, off_t offset, off_t length)
+{
+	int error;
+
+	do {
+		error = fallocate(fd, 0, offset, length) ? errno : 0;
+	} while (error == EINTR);
+	return !file_lacks_memory(error);
+}
+
 #endif
 
 /*

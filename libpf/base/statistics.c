@@ -111,6 +111,7 @@ static int map_shared(struct statistics_page *page)
 	if (fd < 0)
 		return -1;
 	if (file_size_permitted(STATISTICS_SIZE) && !ftruncate(fd, STATISTICS_SIZE) &&
+	    file_allocate(fd, 0, STATISTICS_SIZE) &&
 	    mmap(page, STATISTICS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) !=
 		    MAP_FAILED &&
 	    !seal(fd))

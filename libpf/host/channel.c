@@ -49,7 +49,7 @@ static int map(struct channel *channel, size_t ring_size)
 		.tail = &channel->memory->tail,
 		.entries = RING_LAP_ENTRIES,
 	};
-	channel->ring.made = channel->ring.stop = channel->ring.lap;
+	channel->ring.made = channel->ring.lap;
 	return PF_OK;
 }
 
@@ -76,6 +76,12 @@ int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *a
 	/* Of the file once: that holds for both views, for writes to the file, and for the reader. */
 	if (node)
 		location_prefer(node, channel->memory, CHANNEL_RING + ring_size);
+	if (!file_allocate(channel->fd, 0, sizeof(*channel->memory)) ||
+	    !file_allocate(channel->fd, CHANNEL_RING, (off_t)channel->ring.made)) {
+		munmap(channel->memory, channel->mapped);
+		status = PF_ERR_MEMORY;
+		goto fail;
+	}
 	channel->memory->magic = CHANNEL_MAGIC;
 	channel->memory->ring_size = ring_size;
 	return PF_OK;

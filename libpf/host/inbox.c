@@ -50,7 +50,7 @@ int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper)
 	if (!file_size_permitted(page_size()) || ftruncate(inbox->fd, (off_t)page_size()) < 0 ||
 	    fcntl(inbox->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		goto fail;
-	status = map_own(inbox);
+	status = file_allocate(inbox->fd, 0, (off_t)page_size()) ? map_own(inbox) : PF_ERR_MEMORY;
 	if (status == PF_OK) {
 		atomic_init(&inbox->memory->sleeper, sleeper);
 		return PF_OK;

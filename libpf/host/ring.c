@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ring.h"
 
+#include <errno.h>
 #include <sys/uio.h>
 
 #include "base/clock.h"
@@ -28,16 +29,17 @@ static bool grow(struct ring *ring)
 }
 
 /*
- * Returns how far it came: without memory now, or if files may no longer be so long, the stores of
- * the entries ask for it again.
+ * Returns how far it came. Less than end, without *exhausted: files may no longer be so long, and the
+ * stores of the entries ask for the pages. *exhausted: there is no memory now.
  */
-static uint64_t write_zeros(const struct ring *ring, uint64_t offset, uint64_t end)
+static uint64_t write_zeros(const struct ring *ring, uint64_t offset, uint64_t end, bool *exhausted)
 {
 	static char zeros[ZEROS];
 	struct iovec pieces[ZEROS_MOST];
 	unsigned count;
 	ssize_t bytes;
 
+	*exhausted = false;
 	if (!file_size_permitted((uint64_t)ring->start + end))
 		return offset;
 	for (; offset < end; offset += (uint64_t)bytes) {
@@ -45,8 +47,10 @@ static uint64_t write_zeros(const struct ring *ring, uint64_t offset, uint64_t e
 			pieces[count] = (struct iovec){ zeros, lesser(end - offset - count * ZEROS,
 								      ZEROS) };
 		bytes = pwritev(ring->file, pieces, (int)count, ring->start + (off_t)offset);
-		if (bytes <= 0)
+		if (bytes <= 0) {
+			*exhausted = !bytes || file_lacks_memory(errno);
 			break;
+		}
 	}
 	return offset;
 }
@@ -61,23 +65,23 @@ static void map_pages(const struct ring *ring, uint64_t offset, uint64_t end)
 }
 
 /*
- * Make pages for the next part of the lap, which begins with an entry of that length, as far as
- * the reader has done with what was there: in the last lap that was not only entries, but also
- * the header that skipped the rest.
+ * Make the pages that the next entry and the header behind it lack, and those of a part of the lap
+ * behind them. No entry ever lay there: made never shrinks. False: there is no memory for the entry.
  */
-static void make_pages(struct ring *ring, size_t length, uint64_t unread)
+static bool make_pages(struct ring *ring, uint64_t need)
 {
-	uint64_t offset = ring->position & (ring->size - 1), span = ring_span(length);
-	uint64_t begin = offset + RING_HEADER, end;
+	uint64_t least = (ring->position & (ring->size - 1)) + need, end, reached;
+	bool exhausted;
 
-	begin = greater(ring->made, begin + (-begin & (ZEROS - 1)));
-	/* If the reader lies about its tail, the lap still is the limit. */
-	end = offset + lesser(span + RING_PART, ring->size - unread);
-	end = greater(ring->made, lesser(end & ~(uint64_t)(ZEROS - 1), ring->lap));
-	map_pages(ring, begin, write_zeros(ring, begin, end));
-	ring->made = end;
-	/* An entry of the same length that begins before it has all of its pages. */
-	ring->stop = end == ring->lap ? end : greater(end, offset + span) - span;
+	least = lesser(least, ring->size);
+	if (least <= ring->made)
+		return true;
+	end = greater(least, lesser(least + RING_PART, ring->lap));
+	end = lesser((end + ZEROS - 1) & ~(uint64_t)(ZEROS - 1), ring->size);
+	reached = write_zeros(ring, ring->made, end, &exhausted);
+	map_pages(ring, ring->made, reached);
+	ring->made = exhausted ? reached : end;
+	return ring->made >= least;
 }
 
 /* Skip the rest of the ring: the next entry lies at its start. */
@@ -107,9 +111,9 @@ bool ring_go_on(struct ring *ring, size_t length)
 
 	/* A lap of the whole ring never gets to its end: its positions wrap by themselves. */
 	if (offset >= ring->lap) {
-		/* Pages before a very long entry's end are in use already. */
+		/* Behind a very long entry. */
 		while (offset >= 2 * ring->lap && grow(ring))
-			ring->made = ring->stop = ring->lap;
+			;
 		if (ahead && enough && !fits)
 			return false;
 		if ((fits && (ahead ? enough : few || ring->wraps < RING_WRAPS)) || !grow(ring)) {
@@ -119,10 +123,16 @@ bool ring_go_on(struct ring *ring, size_t length)
 			ring->wraps += !few;
 			ring->tail_seen = tail;
 			wrap(ring, offset);
-			return true;
+			return make_pages(ring, need);
 		}
 	}
-	make_pages(ring, length, unread);
+	if (make_pages(ring, need))
+		return true;
+	if (!fits)
+		return false;
+	/* At the start the entry has its pages: it ends before the unread ones, or before this offset. */
+	ring->tail_seen = tail;
+	wrap(ring, offset);
 	return true;
 }
 

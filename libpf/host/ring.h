@@ -31,7 +31,8 @@
  * wraps, because the first use of a page is slow.
  * The writer gives the file its next pages by pwrite, a part at a time: then both
  * sides map up to sixteen of them by one page fault, which takes half the time of storing to
- * each.
+ * each. If the kernel has no memory for them, the writer wraps early and goes on with the pages that
+ * there are; a store to a page that the kernel refuses would raise SIGBUS.
  */
 #ifndef PF_RING_H
 #define PF_RING_H
@@ -107,15 +108,14 @@
 #define RING_SKIP 255
 
 struct ring {
-	uint8_t *base;        /* size bytes, mapped twice */
-	uint64_t size;        /* a power of two */
-	uint64_t position;    /* of the next entry to write or to read, in bytes since the start */
-	uint64_t tail_seen;   /* writer: a value of *tail that was checked; reader: last stored */
-	uint64_t lap;         /* writer: offset at which it wraps */
-	uint64_t made;        /* writer: offset up to which it has made pages, at most lap */
-	uint64_t stop;        /* writer: offset at which ring_go_on decides; at most lap */
-	bool far;             /* writer: the reader is far; see RING_FAR_NS */
-	bool past;            /* writer: a part of the entry being written went past the caches */
+	uint8_t *base;      /* size bytes, mapped twice */
+	uint64_t size;      /* a power of two */
+	uint64_t position;  /* of the next entry to write or to read, in bytes since the start */
+	uint64_t tail_seen; /* writer: a value of *tail that was checked; reader: last stored */
+	uint64_t lap;       /* writer: offset at which it wraps */
+	uint64_t made; /* writer: offset up to which the ring has its pages; never less again */
+	bool far;      /* writer: the reader is far; see RING_FAR_NS */
+	bool past;     /* writer: a part of the entry being written went past the caches */
 	unsigned far_entries; /* writer: see RING_FAR_ENTRIES */
 	unsigned far_votes;   /* writer: 0 to RING_FAR_VOTES */
 	uint64_t tail_loaded; /* writer: *tail last loaded */
@@ -166,8 +166,8 @@ static inline void ring_fetch_to_write(const uint8_t *line)
 }
 
 /*
- * Writer at stop: make pages for the next part of its lap, or at the end of it wrap, or grow
- * it, for an entry of that length. False if neither is possible now.
+ * Writer: at the end of the lap wrap, or grow it, and make the pages that an entry of that length lacks.
+ * False if neither is possible now.
  */
 bool ring_go_on(struct ring *ring, size_t length);
 
@@ -184,8 +184,9 @@ static inline uint64_t ring_load_tail(struct ring *ring)
 static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
 {
 	uint64_t need = ring_span(length) + RING_HEADER;
+	uint64_t offset = ring->position & (ring->size - 1);
 
-	if (__builtin_expect((ring->position & (ring->size - 1)) >= ring->stop, 0) &&
+	if (__builtin_expect(offset >= ring->lap || offset + need > ring->made, 0) &&
 	    !ring_go_on(ring, length))
 		return NULL;
 	if (__builtin_expect(ring->position + need - ring->tail_seen > ring->size, 0)) {

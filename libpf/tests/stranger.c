@@ -243,7 +243,7 @@ void intruder_enter(struct intruder *intruder, pf_context *context)
 				.cookie = intruder->cookie };
 	assert_ok(channel_create(&intruder->channel, 65536, &allowance, NULL));
 	/* Use the whole ring at once: it need not grow. */
-	intruder->channel.ring.lap = intruder->channel.ring.stop = intruder->channel.ring.size;
+	intruder->channel.ring.lap = intruder->channel.ring.made = intruder->channel.ring.size;
 	intruder->channel.ring.allowance = NULL;
 	intruder->socket = stranger_dial(&to);
 	connection_message_seal(&message, CONNECTION_HELLO, &hello, to.key);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "pf.h"
@@ -255,20 +259,27 @@ static void test_growth(void **state)
 	close_ends(ends);
 }
 
-/* The pages of a grown lap are there before entries are written to them. */
+/* Entries lie in pages that the writer has made, and those of a grown lap are there before the entries. */
 static void test_pages_ahead(void **state)
 {
 	struct ends *ends = open_ends(state);
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE), length = 2000;
+	const struct ring *writer = &ends->writer;
+	uint64_t made = 0;
+	unsigned parts = 0;
 
-	while (ends->writer.lap < 4 * RING_PART) {
-		uint64_t before = ends->writer.lap;
-
+	while (writer->lap < 4 * RING_PART) {
 		assert_true(write_entry(ends, length));
-		if (ends->writer.lap > before)
-			assert_true(pages_of(ends) * page >=
-				    lesser(before + RING_PART, ends->writer.lap));
+		assert_true(writer->position + RING_HEADER <= writer->made);
+		if (writer->made == made)
+			continue;
+		made = writer->made;
+		parts++;
+		if (made > 2 * RING_LAP_FIRST)
+			assert_true(pages_of(ends) * page >= made);
 	}
+	/* Two for each doubling of the lap at most, and not one for each page. */
+	assert_true(parts <= 12);
 	close_ends(ends);
 }
 
@@ -586,6 +597,121 @@ static void test_threads(void **state)
 	}
 #define WITH_ALL(test) WITH(test, smallest), WITH(test, growing), WITH(test, fixed)
 
+/* ---- no memory: vm.overcommit_memory=2 at its limit ---- */
+
+static bool no_memory;
+
+/* The linker replaces the functions by these. */
+ssize_t __wrap_pwritev(int fd, const struct iovec *pieces, int count, off_t offset);
+ssize_t __real_pwritev(int fd, const struct iovec *pieces, int count, off_t offset);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t length);
+int __real_fallocate(int fd, int mode, off_t offset, off_t length);
+
+ssize_t __wrap_pwritev(int fd, const struct iovec *pieces, int count, off_t offset)
+{
+	if (!no_memory)
+		return __real_pwritev(fd, pieces, count, offset);
+	errno = ENOSPC;
+	return -1;
+}
+
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	if (!no_memory)
+		return __real_fallocate(fd, mode, offset, length);
+	errno = ENOSPC;
+	return -1;
+}
+
+static blkcnt_t blocks(const struct ends *ends)
+{
+	struct stat file;
+
+	assert_int_equal(fstat(ends->channel.fd, &file), 0);
+	return file.st_blocks;
+}
+
+/* Write entries of that length until there is no room; returns how many. */
+static unsigned fill_up(struct ends *ends, size_t length)
+{
+	unsigned count = 0;
+	uint8_t *payload;
+
+	while ((payload = ring_reserve(&ends->writer, length))) {
+		memset(payload, 1, length);
+		ring_commit(&ends->writer, length, 1, 0);
+		count++;
+	}
+	return count;
+}
+
+static unsigned drain_ends(struct ends *ends)
+{
+	unsigned count = 0, empty = 0;
+	struct ring_entry entry = { 0 };
+	int found;
+
+	/* Behind an entry that skips, there may be more. */
+	while (empty < 2) {
+		found = ring_peek(&ends->reader, &entry);
+		assert_true(found >= 0);
+		empty = found ? 0 : empty + 1;
+		if (found) {
+			ring_consume(&ends->reader, &entry);
+			count++;
+		}
+	}
+	ring_publish(&ends->reader);
+	return count;
+}
+
+/*
+ * A store to a page that the kernel refuses raises SIGBUS. So a ring that gets no more pages goes on with
+ * those that it has, and asks for none by a store.
+ */
+static void test_no_memory(void **state)
+{
+	static const size_t lengths[] = { 8, 100, 1000, 3000 };
+	struct ends *ends = open_ends(state);
+	blkcnt_t before = blocks(ends);
+	unsigned round, count, i;
+
+	no_memory = true;
+	for (round = 0; round < 100; round++) {
+		for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+			count = fill_up(ends, lengths[i]);
+			assert_true(count > 0);
+			assert_int_equal(drain_ends(ends), count);
+		}
+	}
+	assert_null(ring_reserve(&ends->writer, 2 * RING_LAP_FIRST));
+	assert_int_equal(blocks(ends), before);
+	no_memory = false;
+	assert_int_equal(fill_up(ends, 2 * RING_LAP_FIRST) > 1, 1);
+	assert_true(drain_ends(ends) > 1);
+	/* Once more with what it got meanwhile. */
+	no_memory = true;
+	before = blocks(ends);
+	for (round = 0; round < 100; round++) {
+		count = fill_up(ends, 2 * RING_LAP_FIRST);
+		assert_true(count > 0);
+		assert_int_equal(drain_ends(ends), count);
+	}
+	assert_int_equal(blocks(ends), before);
+	no_memory = false;
+	close_ends(ends);
+}
+
+static void test_no_memory_at_first(void **state)
+{
+	_Atomic int64_t allowance = 0;
+	struct channel channel;
+
+	no_memory = true;
+	assert_status(channel_create(&channel, RING_MOST, &allowance, NULL), PF_ERR_MEMORY);
+	no_memory = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -608,6 +734,8 @@ int main(void)
 		WITH(test_never_waits, growing),
 		WITH(test_never_waits, fixed),
 		WITH(test_behind, fixed),
+		WITH(test_no_memory, growing),
+		cmocka_unit_test(test_no_memory_at_first),
 	};
 
 #ifdef __SANITIZE_THREAD__
