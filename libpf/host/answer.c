@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "answer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "atomic.h"
 #include "base/allocate.h"
 #include "message.h"
+#include "request.h"
 #include "route_stream.h"
 
 struct answer {
@@ -17,9 +19,13 @@ struct answer {
 	bool may_wait;            /* for an absent page of the block */
 };
 
+/* A peer that keeps to the protocol is read whatever it has asked. */
+static_assert(REQUESTS_MOST <= ANSWERS_MOST, "its requests never fill the answers");
+
 void answers_init(struct answers *answers, pf_context *context)
 {
 	answers->context = context;
+	answers->turn = 0;
 	answers->first = NULL;
 	answers->last = &answers->first;
 }
@@ -310,15 +316,16 @@ bool answer_arrived(struct host_state *host, struct incoming *incoming,
 int answers_advance(struct answers *answers)
 {
 	struct answer **link = &answers->first;
-	const struct host_peer *full = NULL;
 	int count = 0;
 
+	answers->turn++;
 	/* A peer to which nothing can be sent holds up its own answers, not those of others. */
 	while (*link) {
 		struct answer *answer = *link;
 
-		if (answer->peer == full || !send_answer(answers->context, answer)) {
-			full = answer->peer;
+		if (answer->peer->answers_held == answers->turn ||
+		    !send_answer(answers->context, answer)) {
+			answer->peer->answers_held = answers->turn;
 			link = &answer->next;
 			continue;
 		}

@@ -20,6 +20,7 @@ struct parked_atomic;
 struct answers {
 	pf_context *context;
 	struct answer *first, **last;
+	uint64_t turn;        /* calls of answers_advance */
 	struct answer *spare; /* so that a request that was executed can always be answered */
 };
 

@@ -39,6 +39,7 @@ struct host_peer {
 	enum distance distance;   /* from this process; constant */
 	struct bell known_bell;   /* what bell points to; constant from then on */
 	unsigned answers_waiting; /* for room in out; progress's own */
+	uint64_t answers_held;    /* the last turn of answers_advance that found no room for one */
 	unsigned atomics_parked;  /* for a page of this process; progress's own */
 	struct process *process;  /* a reference; NULL before it linked or called */
 	pthread_mutex_t lock;     /* the sending side: out, state */
