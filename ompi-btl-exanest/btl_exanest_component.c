@@ -169,7 +169,7 @@ static void init_net_module(void)
 	mca_btl_base_module_t *btl = &mca_btl_exanest_net_module.super;
 
 	*btl = mca_btl_exanest_module.super;
-	btl->btl_eager_limit = component->net_eager_limit + MCA_BTL_EXANEST_HEADER_ROOM;
+	btl->btl_eager_limit = mca_btl_exanest_with_header(component->net_eager_limit);
 	btl->btl_max_send_size = component->net_max_send_size;
 	btl->btl_rndv_eager_limit = component->net_rndv_eager_limit;
 	btl->btl_rdma_pipeline_send_length = btl->btl_max_send_size;
@@ -239,8 +239,8 @@ static int open_context(bool threads)
 
 	pf_query(component->context, &attributes, sizeof(attributes));
 	mca_btl_exanest_init_registration(&mca_btl_exanest_module.super);
-	mca_btl_exanest_module.super.btl_eager_limit = component->eager_limit +
-						       MCA_BTL_EXANEST_HEADER_ROOM;
+	mca_btl_exanest_module.super.btl_eager_limit =
+		mca_btl_exanest_with_header(component->eager_limit);
 	init_net_module();
 	limit(&mca_btl_exanest_module.super, attributes.send_max);
 	limit(&mca_btl_exanest_net_module.super, attributes.send_max);

@@ -203,7 +203,8 @@ static int register_module(mca_btl_base_module_t *btl)
 	btl->btl_eager_limit = component->eager_limit;
 	/* The pieces of what the receiver cannot fetch because it is not contiguous. */
 	btl->btl_max_send_size = 32 * 1024;
-	btl->btl_rndv_eager_limit = smaller(btl->btl_eager_limit, btl->btl_max_send_size);
+	btl->btl_rndv_eager_limit = smaller(mca_btl_exanest_with_header(btl->btl_eager_limit),
+					    btl->btl_max_send_size);
 	btl->btl_rdma_pipeline_send_length = btl->btl_max_send_size;
 	btl->btl_rdma_pipeline_frag_size = SIZE_MAX;
 	/* A pipeline would hide the cost of registration, and there is none. */
@@ -242,7 +243,8 @@ static void register_net_module(const mca_btl_base_module_t *host)
 	register_size("net_max_send_size", "As max_send_size, for messages between hosts", 4,
 		      NET_SEND_SIZE, &component->net_max_send_size);
 	register_size("net_rndv_eager_limit", "As rndv_eager_limit, for messages between hosts", 4,
-		      smaller(component->net_eager_limit, component->net_max_send_size),
+		      smaller(mca_btl_exanest_with_header(component->net_eager_limit),
+			      component->net_max_send_size),
 		      &component->net_rndv_eager_limit);
 	register_unsigned("net_latency", "Microseconds, as latency, for messages between hosts", 5,
 			  host->btl_latency * NET_SLOWER, &component->net_latency);

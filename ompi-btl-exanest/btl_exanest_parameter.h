@@ -13,6 +13,14 @@ static inline unsigned long long *mca_btl_exanest_option(const pf_option_info *i
 	return (void *)((char *)&mca_btl_exanest_component.options + info->offset);
 }
 
+/* The limit of a module for payloads of that length. */
+static inline size_t mca_btl_exanest_with_header(size_t payload)
+{
+	return payload > SIZE_MAX - MCA_BTL_EXANEST_HEADER_ROOM ?
+		       SIZE_MAX :
+		       payload + MCA_BTL_EXANEST_HEADER_ROOM;
+}
+
 /* btl_exanest_parameter.c */
 /* Copy what was chosen by name into libpf's options. */
 void mca_btl_exanest_read_choices(void);
