@@ -16,6 +16,7 @@
 #define LOST_MANY (65536 / 8)  /* a share */
 #define WAITED_TARGET 100000u  /* ns at the receiver */
 #define PAUSE_TRIPS 16         /* from a pause to the next, round trips at least */
+#define QUEUE_MOST 5000000u    /* ns: 6 MB at 10 Gbit/s, more than a port of a switch keeps */
 #define RTT_MIN_PERIOD 5000000 /* 1024 ns */
 /* Swift's beta and max_mdf */
 #define BETA_PERCENT 80
@@ -191,7 +192,12 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 		queue = congestion->delay - congestion->rtt_min;
 		if (congestion->waited > congestion->rtt_min)
 			waited = congestion->waited - congestion->rtt_min;
-		congestion->trip = congestion->delay;
+		/*
+		 * Time beyond the longest queue is a process at either end that waited for a
+		 * processor. A flow does not pause for that, nor is it paced by that.
+		 */
+		congestion->trip = (uint32_t)lesser(congestion->delay,
+						    (uint64_t)congestion->rtt_min + QUEUE_MOST);
 	}
 	window = congestion->window;
 	congestion->marked_share = average(congestion->marked_share,

@@ -431,6 +431,33 @@ static void test_pause(void **state)
 	assert_int_equal(congestion_window(&congestion), 1000);
 }
 
+/* A round trip of 250 ms where 20 us are normal is no queue, and no pause is as long. */
+static void test_pause_of_slow_process(void **state)
+{
+	static const uint32_t trips[][2] = {
+		{ 250 * MILLISECOND, 20 * MICROSECOND + 5 * MILLISECOND },
+		{ 3 * MILLISECOND, 3 * MILLISECOND },
+	};
+	struct congestion_news news = { .packets = 1, .bytes = 8952, .largest = 1, .next = 2 };
+	struct congestion congestion;
+	unsigned i;
+
+	for (i = 0; i < ARRAY_SIZE(trips); i++) {
+		congestion_init(&congestion, 8952, 1);
+		acknowledge(&congestion, SECOND, 1, 8952, 0, 20 * MICROSECOND);
+		news.rtt = news.waited = trips[i][0];
+		congestion_acknowledged(&congestion, SECOND, &news, 50 * MICROSECOND, 8952);
+		congestion.limited = true;
+		assert_int_equal(congestion_paused(&congestion, 2 * SECOND, 2, 8952), trips[i][1]);
+	}
+	/* A path that is as long is paused for as long. */
+	congestion_init(&congestion, 8952, 1);
+	news.rtt = news.waited = 250 * MILLISECOND;
+	congestion_acknowledged(&congestion, SECOND, &news, 50 * MICROSECOND, 8952);
+	congestion.limited = true;
+	assert_int_equal(congestion_paused(&congestion, 10 * SECOND, 2, 8952), 250 * MILLISECOND);
+}
+
 /* The window after a round with that queue, of so many at first that are as large as that. */
 static uint64_t window_after_queue(uint64_t window, uint64_t queue)
 {
@@ -533,14 +560,23 @@ static void test_part(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_loss),  cmocka_unit_test(test_fair),
-		cmocka_unit_test(test_short_queue),  cmocka_unit_test(test_marks),
-		cmocka_unit_test(test_slow_peer),    cmocka_unit_test(test_incast),
-		cmocka_unit_test(test_senders),      cmocka_unit_test(test_pause),
-		cmocka_unit_test(test_part),         cmocka_unit_test(test_cubic),
-		cmocka_unit_test(test_small_window), cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_least_window), cmocka_unit_test(test_even),
-		cmocka_unit_test(test_more_senders), cmocka_unit_test(test_senders_fast),
+		cmocka_unit_test(test_random_loss),
+		cmocka_unit_test(test_fair),
+		cmocka_unit_test(test_short_queue),
+		cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_slow_peer),
+		cmocka_unit_test(test_incast),
+		cmocka_unit_test(test_senders),
+		cmocka_unit_test(test_pause),
+		cmocka_unit_test(test_pause_of_slow_process),
+		cmocka_unit_test(test_part),
+		cmocka_unit_test(test_cubic),
+		cmocka_unit_test(test_small_window),
+		cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_least_window),
+		cmocka_unit_test(test_even),
+		cmocka_unit_test(test_more_senders),
+		cmocka_unit_test(test_senders_fast),
 		cmocka_unit_test(test_senders_slow),
 	};
 
