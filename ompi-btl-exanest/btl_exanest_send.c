@@ -276,7 +276,7 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 }
 
 /* There was no memory: sleep for 1 ms before the next try, and after 10 s say so, once. */
-static void wait_for_memory(unsigned *tries)
+static void message_memory_wait(unsigned *tries)
 {
 	static bool said;
 
@@ -301,7 +301,7 @@ static void receive_joined(pf_peer *from, uint8_t tag, const struct iovec *piece
 	/* The message cannot be had again: lack of memory is waited out. */
 	/* NOLINTNEXTLINE(clang-analyzer-*): the first piece alone has PF_PIECE_FIRST bytes */
 	while (NULL == (segment.seg_addr.pval = malloc(segment.seg_len)))
-		wait_for_memory(&tries);
+		message_memory_wait(&tries);
 	at = segment.seg_addr.pval;
 	for (i = 0; i < count; i++) {
 		memcpy(at, pieces[i].iov_base, pieces[i].iov_len);

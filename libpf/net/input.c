@@ -215,7 +215,7 @@ static bool follow_path(struct net_association *association, unsigned number, bo
 	struct path *path = association->paths[number];
 
 	if (!path) {
-		/* What waits for room on the other paths may go here. */
+		/* Data that waits for room on the other paths may go here. */
 		association->wants_output = true;
 		return association_path(association, number, from) != NULL;
 	}

@@ -205,7 +205,7 @@ void transfer_tell(struct exchange *exchange, struct net_transfer *transfer, uin
 	transfers->telling_last = &transfer->next_telling;
 }
 
-/* What is in no transfer yet never will be. */
+/* Bytes that are in no transfer yet never will be. */
 static void operation_shorten(struct transfers *transfers, struct operation_posted *operation)
 {
 	if (operation->cut == operation->length)
