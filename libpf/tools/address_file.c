@@ -109,7 +109,7 @@ static int address_decode(const char *text, uint8_t *address, size_t *length)
 	return 0;
 }
 
-/* A regular file to which only its user has access? Else says why not. */
+/* Return whether the file is regular and only its user has access; print why not. */
 static bool is_private(const char *name, int file)
 {
 	struct stat info;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the operations of a measurement work on. */
+/* Operands of a measurement's operations. */
 #ifndef TOOLS_BENCH_H
 #define TOOLS_BENCH_H
 
@@ -14,9 +14,9 @@ struct bench {
 	uint8_t *local;
 	uint64_t remote; /* the partner's buffer */
 	size_t stride;   /* bytes from slot to slot, of both buffers */
-	unsigned slots;  /* with verify, each operation of a window has a slot of its own */
+	unsigned slots;  /* with verify, each operation of a window has its own slot */
 	uint64_t seed;   /* of the next patterns */
-	uint64_t wrong;  /* fetched values that were wrong */
+	uint64_t wrong;  /* wrong fetched values */
 };
 
 #endif

@@ -17,16 +17,16 @@
 #define BATCHES_MAX 101
 #define BATCHES_MIN 3
 #define MEASURE_SECONDS 0.03  /* then no further batch begins */
-#define TIMEOUT_SECONDS 5.0   /* then the other process is not running */
+#define TIMEOUT_SECONDS 5.0   /* silence after which the partner counts as not running */
 #define POLLS_PER_CLOCK 65536 /* polls between two looks at the clock */
 
-/* In one state the time varies by less; as in benchmarks/pfbench/cache_line.py. */
+/* The time varies by less within one state; as in benchmarks/pfbench/cache_line.py. */
 #define CHANGED 1.5
 
-/* A value of the line that ends the measurement. */
+/* Value of the line at the end of the measurement. */
 #define ENDED UINT32_MAX
 
-/* Wait for the other process's store. Returns -1 when it does not come, or when it is the last. */
+/* Wait for the partner's store. Returns -1 if no store comes, and at the last store. */
 static int wait_for(_Atomic uint32_t *line, uint32_t value)
 {
 	double deadline = 0;
@@ -74,7 +74,7 @@ double cache_line_measure(_Atomic uint32_t *line, double longest)
 	return sample_summary(values, batches).median;
 }
 
-/* The other process: answer until it is killed or the measurement ends. */
+/* Partner: answer until the measurement ends or a signal kills this process. */
 static void answer_on(_Atomic uint32_t *line, int core)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || core_bind(core))

@@ -28,7 +28,7 @@ static int make_folders(char *path)
 	return 0;
 }
 
-/* Open the temporary file that replaces path. Returns its descriptor, or -1 after a message. */
+/* Open a temporary file to replace path. Returns the descriptor, or -1 after a message. */
 static int open_temporary(char path[PATH_MAX], char temporary[PATH_MAX + 8])
 {
 	int descriptor;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Write the file that base/calibration.h reads. */
+/* Writer of the file of base/calibration.h. */
 #ifndef TOOLS_CALIBRATION_FILE_H
 #define TOOLS_CALIBRATION_FILE_H
 
@@ -10,7 +10,8 @@
 
 struct calibration_entry {
 	const pf_option_info *info;
-	enum distance distance; /* that it is for; DISTANCE_UNKNOWN: for those without their own */
+	enum distance
+		distance; /* distance of the processors; DISTANCE_UNKNOWN: distances without a value */
 	uint64_t value;
 };
 

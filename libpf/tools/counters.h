@@ -12,14 +12,14 @@ struct counters {
 
 void counters_read(struct counters *counters, const struct statistics_page *page);
 void counters_add(struct counters *sum, const struct counters *counters);
-/* Subtract what was counted before. */
+/* Subtract the counts of an earlier time. */
 void counters_subtract(struct counters *counters, const struct counters *before);
 
 /* Return the number of faults in the histogram. */
 uint64_t counters_resolved(const struct counters *counters);
 /*
- * Return the bound of the histogram, in ns, below which that percentage of the faults lies: 0 if
- * there are no faults, UINT64_MAX if it is beyond the last bound.
+ * Return the bound of the histogram, in ns, above a percentage of the faults. 0: no faults.
+ * UINT64_MAX: the percentage lies beyond the last bound.
  */
 uint64_t counters_percentile(const struct counters *counters, unsigned percent);
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Most processors that Linux has on any architecture. */
+/* Largest number of processors of Linux on any architecture. */
 #define PROCESSORS_MOST 8192
 #define SET_BYTES CPU_ALLOC_SIZE(PROCESSORS_MOST)
 
@@ -24,7 +24,7 @@ static struct location processor_location(int processor)
 	return location;
 }
 
-/* List the processors that this process may use. Returns their number, or -1. */
+/* List the usable processors of this process. Returns the number of processors, or -1. */
 static int distance_usable_processors(int list[PROCESSORS_MOST])
 {
 	cpu_set_t *set = CPU_ALLOC(PROCESSORS_MOST);

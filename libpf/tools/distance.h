@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pairs of processors by their distance, as libpf sees it. */
+/* Pairs of processors by the distance of libpf. */
 #ifndef TOOLS_DISTANCE_H
 #define TOOLS_DISTANCE_H
 
@@ -7,11 +7,11 @@
 #include "topology.h"
 
 /*
- * For each distance, two processors that are so far apart, of those that this process may use;
- * CORE_ANY where there are none. Returns 0, or -1 with a message on standard error.
+ * Find two usable processors for each distance; CORE_ANY where there are none. Returns 0, or -1
+ * with a message on standard error.
  */
 int cores_by_distance(struct cores pairs[DISTANCES]);
-/* Between the two processors, which are not CORE_ANY. */
+/* Distance of two processors; neither is CORE_ANY. */
 enum distance cores_distance(const struct cores *cores);
 
 #endif

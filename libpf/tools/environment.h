@@ -4,7 +4,7 @@
 #define TOOLS_ENVIRONMENT_H
 
 /*
- * Report each variable that is invalid or unknown on standard error. Returns -1 if one is invalid,
+ * Report each invalid or unknown variable on standard error. Returns -1 if a variable is invalid,
  * else 0.
  */
 int environment_check(void);

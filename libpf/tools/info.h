@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pf_info shows: the facts, and a function for each section that prints them. */
+/* Facts for pf_info, and a function for each section of the output. */
 #ifndef TOOLS_INFO_H
 #define TOOLS_INFO_H
 
@@ -13,7 +13,7 @@
 /* Result of a put and a get between two processes, contents verified. */
 struct live {
 	char path[160];             /* pf_peer_path of this process */
-	char partner_path[160];     /* pf_peer_path of its partner */
+	char partner_path[160];     /* pf_peer_path of the partner */
 	size_t length;              /* bytes of the put and of the get */
 	uint64_t single_copy_bytes; /* moved by this process */
 	uint64_t shared_bytes;      /* moved by the partner */
@@ -24,7 +24,7 @@ struct info {
 	pf_capability capabilities[16];
 	int capability_count;
 	struct origins origins;
-	struct topology topology;      /* unset unless it is shown */
+	struct topology topology;      /* set only for the sections with live data */
 	struct cores cores;            /* unset unless topology or live is shown */
 	struct cores pairs[DISTANCES]; /* unset unless topology is shown */
 	struct live live;              /* unset unless it is shown */
@@ -38,7 +38,7 @@ bool info_is_available(const struct info *info, const char *name);
 /* Connect two processes and fill info->live. Returns 0, or -1 with a message on standard error. */
 int info_load_live(struct info *info);
 
-/* Print the contents of a section as text or into the JSON array or object that is open. */
+/* Print the contents of a section as text or into the open JSON array or object. */
 void info_print_capabilities(const struct info *info, bool json);
 void info_print_permissions(const struct info *info, bool json);
 void info_print_paths(const struct info *info, bool json);

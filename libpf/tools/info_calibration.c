@@ -7,7 +7,7 @@
 #include "info.h"
 #include "row.h"
 
-/* Return the state of the calibration file, and what it means or what to do. */
+/* Return the state of the calibration file. detail: its meaning or the remedy. */
 static const char *calibration_describe(const struct origins *origins, char *detail, size_t size)
 {
 	switch (origins->calibration) {

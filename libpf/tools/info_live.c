@@ -13,7 +13,7 @@
 
 #define LENGTH ((size_t)4 << 20) /* bytes moved each way */
 
-/* Put and get the buffer, and verify the contents on the side where they arrive. */
+/* Put and get the buffer, and verify the contents on the receiving side. */
 static int live_move(struct pair *pair, uint8_t *buffer, size_t length)
 {
 	uint64_t remote, wrong;

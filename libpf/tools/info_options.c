@@ -34,7 +34,7 @@ static void print_json_range(const pf_option_info *option)
 	json_end(']');
 }
 
-/* The members that options of both kinds have. */
+/* Members of options of both kinds. */
 static void print_json_common(const char *name, const char *origin, int level, const char *help)
 {
 	char variable[64];

@@ -47,7 +47,7 @@ static void print_device_transfers(const struct info *info, bool json, bool copi
 	row_print(json, "atomics", "by the engine of /dev/exanest");
 }
 
-/* Between processes of this host that do not use the network. */
+/* Paths between processes of this host without the network. */
 static void print_host(const struct info *info, bool json)
 {
 	const pf_options *options = &info->origins.in_force;

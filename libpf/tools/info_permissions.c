@@ -10,7 +10,7 @@
 
 #define CAP_SYS_PTRACE_BIT 19 /* linux/capability.h */
 
-/* Copy what follows key in the first line that begins with it; "" if there is none. */
+/* Copy the rest of the first line that begins with key; "" without such a line. */
 static void permissions_read_line(const char *path, const char *key, char *value, size_t size)
 {
 	FILE *file = fopen(path, "re");

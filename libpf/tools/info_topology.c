@@ -43,7 +43,7 @@ static void topology_print_text(const struct topology *topology)
 	printf("\n  %-18s %d\n", "NUMA nodes", topology->numa_nodes);
 }
 
-/* What its peers know of this process: the number of what it is bound to, or -. */
+/* Print the number of a place that this process is bound to, as its peers see the place, or -. */
 static void print_location(bool json)
 {
 	const struct location here = location_here();

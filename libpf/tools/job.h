@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The processes of a job, and what they have counted together. */
+/* Processes of a job, and the sum of the counters. */
 #ifndef TOOLS_JOB_H
 #define TOOLS_JOB_H
 
@@ -13,12 +13,12 @@ struct job {
 };
 
 /*
- * Set *job to the job that follows it in the list, or to the first one if job->processes is NULL.
- * Returns false at the end of the list.
+ * Set *job to the next job of the list, or to the first job if job->processes is NULL. Returns
+ * false at the end of the list.
  */
 bool job_next(struct job *job, const struct processes *processes);
 
-/* Keep only the process pid and those of its job. */
+/* Keep only the process pid and the other processes of its job. */
 void job_select(struct processes *processes, pid_t pid);
 
 #endif

@@ -9,7 +9,7 @@ static void print_bound(const char *key, const struct counters *counters, unsign
 {
 	uint64_t bound = counters_percentile(counters, percent);
 
-	/* No fault, or one beyond the histogram. */
+	/* No fault, or a fault beyond the histogram. */
 	if (!bound || bound == UINT64_MAX)
 		json_null(key);
 	else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Print the counters of processes, by job. seconds: the time in which they were counted; 0: since
- * each context was opened.
+ * Print the counters of processes, by job. seconds: length of the counted interval; 0: since the
+ * opening of each context.
  */
 #ifndef TOOLS_JOB_PRINT_H
 #define TOOLS_JOB_PRINT_H

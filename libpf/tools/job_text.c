@@ -8,17 +8,13 @@
 
 enum unit { COUNT, BYTES, TIME };
 
-/* Columns of the table, which has a line for each process. */
+/* Columns of the table; a line of the table is a process. */
 static const struct column {
-	const char *group; /* heading above this and the next columns; "": see the one before */
+	const char *group; /* heading of a group of columns; "": continued */
 	const char *name;
 	enum unit unit;
 	unsigned value; /* enum pf_stat; with TIME a percentage of the faults */
-	enum {
-		ALWAYS,
-		IN_NETWORK,
-		IF_ANY
-	} shown; /* for each job, if it uses the network, if not 0 */
+	enum { ALWAYS, IN_NETWORK, IF_ANY } shown; /* shown for jobs with network, if not 0 */
 } columns[] = {
 	{ "faults here", "minor", COUNT, PF_STAT_LOCAL_MINOR },
 	{ "", "major", COUNT, PF_STAT_LOCAL_MAJOR },

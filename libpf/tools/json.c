@@ -6,7 +6,7 @@
 
 #include "pf.h"
 
-/* The next member is the first of its object or array. */
+/* True before the first member of an object or array. */
 static bool first = true;
 
 static void json_text(const char *string)

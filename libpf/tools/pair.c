@@ -14,7 +14,7 @@
 
 #define REPLY_TIMEOUT 30.0 /* seconds */
 
-/* Report the first failure only: the others follow from it. */
+/* Report the first failure only: later failures follow from the first. */
 static int pair_fail(struct pair *pair, const char *what, const char *why)
 {
 	if (!pair->failed)
@@ -262,7 +262,7 @@ int pair_connect(struct pair *pair, const pf_options *options, const char *file,
 	return -1;
 }
 
-/* Wait until the partner has exited. Returns -1 if it failed, which has been reported. */
+/* Wait for the exit of the partner. Returns -1 after a failure of the partner, already reported. */
 static int wait_for_child(struct pair *pair)
 {
 	int status;

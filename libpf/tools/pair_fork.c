@@ -9,7 +9,7 @@
 #include "pair.h"
 #include "partner.h"
 
-/* Send this context's address to the parent, then serve it. */
+/* Send the address of the context to the parent, then serve the parent. */
 static int partner_serve_parent(pf_context *context, int socket)
 {
 	struct partner *partner = partner_create(context);
@@ -49,7 +49,7 @@ static int run_child(const pf_options *options, int core, int socket, pid_t pare
 	return -1;
 }
 
-/* Connect to the child, whose address comes from the socket. */
+/* Connect to the child; the socket delivers the child's address. */
 static int connect_child(struct pair *pair, const pf_options *options, int core, int socket)
 {
 	unsigned char address[PF_ADDRESS_MAX];
@@ -62,7 +62,10 @@ static int connect_child(struct pair *pair, const pf_options *options, int core,
 	length = recv(socket, address, sizeof(address), 0);
 	if (length > 0)
 		return pair_greet(pair, address, (size_t)length);
-	/* 0: the child has exited after a message, or was killed, which pair_close reports. */
+	/*
+	 * 0: the child has exited after a message, or a signal killed the child; pair_close reports
+	 * it.
+	 */
 	if (length < 0) {
 		warn("address of the partner");
 		pair->failed = true;

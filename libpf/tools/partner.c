@@ -18,15 +18,15 @@
 
 struct partner {
 	pf_context *context;
-	pf_peer *caller; /* the process that measures; NULL before its first message */
+	pf_peer *caller; /* measuring process; NULL before the first message */
 	uint8_t *buffer;
 	size_t buffer_size;
-	bool verify;    /* compare each message that arrives with the buffer */
+	bool verify;    /* compare each message with the buffer */
 	uint64_t wrong; /* messages with wrong contents */
 	struct reply_queue replies;
 	struct ranges ranges;
 	bool done;
-	int status; /* why it is done */
+	int status; /* reason for done */
 };
 
 static void partner_finish(struct partner *partner, int status)
@@ -163,7 +163,7 @@ static void partner_store(struct partner *partner, const void *data, size_t leng
 		memcpy(partner->buffer, data, length);
 }
 
-/* Reply with a notice, or say which function failed. */
+/* Reply with a notice, or with the name of the failed function. */
 static void partner_report(struct partner *partner, int status, const char *function)
 {
 	struct control failed = { .magic = PROTOCOL_MAGIC,
@@ -198,7 +198,7 @@ static void partner_fetch(struct partner *partner, const void *data, size_t leng
 		partner_report(partner, status == PF_DONE ? PF_OK : status, "pf_get");
 }
 
-/* Copy a range from a message. False unless it lies in the buffer. */
+/* Copy a range from a message. False: the range does not lie in the buffer. */
 static bool read_range(const struct partner *partner, const void *data, size_t length,
 		       struct range *range)
 {

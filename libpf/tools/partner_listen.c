@@ -13,7 +13,7 @@ static void on_signal(int number)
 	stop = 1;
 }
 
-/* Let a signal end partner_serve, so that the address file is removed. */
+/* A signal ends partner_serve, and the address file is removed. */
 static void catch_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_signal };
@@ -48,7 +48,7 @@ int partner_listen(const pf_options *options, const char *file, const char *secr
 	status = partner_serve(partner, &stop);
 	unlink(file);
 	if (status) {
-		/* Without pf_close the caller sees a process that died, not one that left. */
+		/* Without pf_close the caller sees the death of a process, not a farewell. */
 		partner_destroy(partner);
 		return -1;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Contents that reveal a wrong, lost or misplaced byte. A shorter pattern is a prefix of a longer
- * one with the same seed.
+ * pattern from an equal seed.
  */
 #ifndef TOOLS_PATTERN_H
 #define TOOLS_PATTERN_H
@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 /*
- * The random number that splitmix64 makes of a state, whose next state is greater by PATTERN_STEP.
- * Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+ * The random number of splitmix64 for a state; the next state is greater by PATTERN_STEP. Steele,
+ * Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
  */
 #define PATTERN_STEP 0x9e3779b97f4a7c15
 static inline uint64_t pattern_random(uint64_t state)

@@ -14,7 +14,7 @@
 #include "distance.h"
 #include "perf_compare.h"
 
-/* The gain that a value other than the default must bring, beside the noise. */
+/* Least gain, beside the noise, of a value that replaces the default. */
 #define GAIN_MIN 0.05
 /* With more noise, or a smaller share of a core, the machine is busy: ignore the times. */
 #define NOISE_MAX 0.25
@@ -23,10 +23,10 @@
 
 struct calibration {
 	const struct cores *cores;
-	enum distance distance; /* that they stand for; DISTANCE_UNKNOWN: for all */
+	enum distance distance; /* distance of the cores; DISTANCE_UNKNOWN: all */
 	bool force;
 	pf_options defaults;
-	pf_options options; /* the defaults, and the values decided so far */
+	pf_options options; /* options with the values decided already */
 	struct calibration_entry entries[8 + DISTANCES];
 	unsigned count;
 };
@@ -75,8 +75,8 @@ static const pf_option_info *option_named(const char *name)
 }
 
 /*
- * Give the option this value, also in the comparisons that follow, unless the machine was busy or
- * its processors moved.
+ * Give the option the value, also in later comparisons, unless the machine was busy or its
+ * processors moved.
  */
 static int calibration_decide(struct calibration *calibration, const struct comparison *comparison,
 			      uint64_t value)
@@ -129,8 +129,8 @@ static void add_size(struct comparison *comparison, size_t size)
 }
 
 /*
- * A split comparison has two groups of methods: the even ones, for sizes below the limit that is
- * sought, and the odd ones, for sizes from it on. Return the geometric mean of a group's times.
+ * A split comparison has two groups of methods: even methods for sizes below the limit, and odd
+ * methods for sizes from the limit on. Return the geometric mean of a group's times.
  */
 static double group_time(const struct comparison *comparison, unsigned group, unsigned size)
 {
@@ -143,8 +143,8 @@ static double group_time(const struct comparison *comparison, unsigned group, un
 }
 
 /*
- * Return the number of sizes for which the even methods are used, so that the product of all times
- * is least. Return by_default, the number in force, if no size gains enough.
+ * Return the number of sizes for the even methods that makes the product of all times least. Return
+ * by_default, the number in force, if no size gains enough.
  */
 static unsigned comparison_split(const struct comparison *comparison, unsigned by_default)
 {
@@ -200,7 +200,9 @@ static int calibrate_share_min(struct calibration *calibration)
 					  2 * comparison.sizes[comparison.size_count - 1]);
 }
 
-/* Measure single messages and windows: the best limit for one of them slows the other. */
+/*
+ * Measure single messages and windows: the best limit for messages slows windows, and vice versa.
+ */
 static int calibrate_eager_limit(struct calibration *calibration)
 {
 	struct comparison comparison = { .name = "eager_limit" };
@@ -233,8 +235,8 @@ static int calibrate_eager_limit(struct calibration *calibration)
 }
 
 /*
- * The methods differ in one option and are ordered by it. Return the one with the least time over
- * all sizes: the default if it is good enough, else the first that is.
+ * The methods differ in an option and are ordered by its value. Return the method with the least
+ * time over all sizes: the default if its time is good enough, else the first good method.
  */
 static unsigned comparison_choose(const struct comparison *comparison, unsigned by_default)
 {
@@ -258,7 +260,7 @@ static unsigned comparison_choose(const struct comparison *comparison, unsigned 
 	return by_default;
 }
 
-/* Try the powers of two from min to max, which must include the default. */
+/* Try the powers of two from min to max. The default must lie between. */
 static int calibrate_candidates(struct calibration *calibration, struct comparison *comparison,
 				enum operation operation, unsigned window, uint64_t min,
 				uint64_t max)
@@ -314,7 +316,7 @@ static int calibrate_run_max(struct calibration *calibration)
 	return calibrate_candidates(calibration, &comparison, OPERATION_GET, 1, 128 << 10, 2 << 20);
 }
 
-/* Find out whether transfers are moved by single copy. *path: how they are moved. */
+/* Find out whether single copy moves transfers. *path: pf_peer_path. */
 static int probe_single_copy(const struct calibration *calibration, bool *works, const char **path)
 {
 	struct pair pair;
@@ -326,7 +328,7 @@ static int probe_single_copy(const struct calibration *calibration, bool *works,
 	return pair_close(&pair);
 }
 
-/* share_min for the other distances between processors of this machine. */
+/* Measure share_min for the remaining distances between processors of the machine. */
 static int measure_distances(struct calibration *calibration)
 {
 	const enum distance nearest = cores_distance(calibration->cores);
@@ -393,7 +395,7 @@ int calibrate(const struct cores *cores, bool distances, bool show, bool force)
 		return -1;
 	options_read_defaults(&calibration.defaults, NULL);
 	calibration.options = calibration.defaults;
-	/* The file that is replaced must not count. */
+	/* The replaced file must not count. */
 	calibration.options.calibrate = 0;
 	cache_line_describe(cores, line, sizeof(line));
 	printf("Calibration on cores %s; cache line: %s\n", cores->text, line);

@@ -11,10 +11,10 @@
 #include "topology.h"
 
 /*
- * Measure between these cores and, if distances is set, also the threshold that depends on it for
- * every other distance between cores of this machine. Print the results, and write the calibration file unless show is set. Leave out an
- * option whose figures other programs have disturbed, unless force is set. Returns 0, or -1 with a
- * message on standard error.
+ * Measure between the given cores and, if distances is set, the threshold of every further distance
+ * between cores of the machine. Print the results, and write the calibration file unless show is
+ * set. Without force, leave out an option with figures disturbed by running programs. Returns 0, or
+ * -1 with a message on standard error.
  */
 int calibrate(const struct cores *cores, bool distances, bool show, bool force);
 

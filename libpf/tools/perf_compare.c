@@ -15,13 +15,13 @@
 #define REPETITIONS_MIN 3 /* after COMPARISON_SECONDS, on a busy machine */
 #define COMPARISON_SECONDS 3.0
 #define CHANGING_SECONDS 12.0 /* with fewer repetitions, as the distance of the cores changes */
-#define SLICE_SECONDS 0.007   /* one method, one size, one repetition */
+#define SLICE_SECONDS 0.007   /* a method, a size, a repetition */
 #define BATCH_SECONDS 20e-6   /* long against a clock reading, short against a time slice */
 #define BATCHES_MAX 1024
 #define BATCHES_MIN 3
 #define SEED 7
 
-/* An operation outside of this range: the clock jumped or the process was stopped. */
+/* Range of a valid time of an operation. Beyond: the clock jumped or the process was stopped. */
 #define OPERATION_SECONDS_MIN 1e-9
 #define OPERATION_SECONDS_MAX 1.0
 
@@ -94,7 +94,7 @@ static int run_batch(struct bench *bench, enum operation operation, unsigned cou
 	return 0;
 }
 
-/* Measure one size. *result: seconds of an operation. */
+/* Measure a size. *result: seconds of an operation. */
 static int run_slice(struct bench *bench, enum operation operation, double *result)
 {
 	double values[BATCHES_MAX], seconds, end;
@@ -116,7 +116,7 @@ static int run_slice(struct bench *bench, enum operation operation, double *resu
 		values[batches++] = seconds / count;
 	} while (batches < BATCHES_MIN || (batches < BATCHES_MAX && sample_seconds() < end));
 	/*
-	 * Other programs only add time, and they delay the partner, on which the methods depend
+	 * Running programs only add time, and delay the partner, on whom the methods depend
 	 * differently: use the tenth percentile.
 	 */
 	sample_summary(values, batches);
@@ -128,7 +128,7 @@ static int run_slice(struct bench *bench, enum operation operation, double *resu
 	return -1;
 }
 
-/* Verify that the operations moved the bytes. */
+/* Verify the bytes moved by the operations. */
 static int verify_contents(struct bench *bench, enum operation operation)
 {
 	uint64_t wrong = 0;
@@ -152,7 +152,7 @@ static int partner_seconds(struct pair *pair, double *seconds)
 	return 0;
 }
 
-/* Measure all sizes. *share: processor time of the process that had less, over elapsed time. */
+/* Measure all sizes. *share: the lesser processor time of both processes over elapsed time. */
 static int run_slices(struct bench *bench, const struct comparison *comparison,
 		      enum operation operation, double *time, double *share)
 {
@@ -176,7 +176,7 @@ static int run_slices(struct bench *bench, const struct comparison *comparison,
 	return 0;
 }
 
-/* Measure all sizes by one method, with a new pair of processes. */
+/* Measure all sizes by a method, with a new pair of processes. */
 static int run_repetition(const struct comparison *comparison, unsigned method,
 			  const struct cores *cores, double *time, double *share)
 {
@@ -260,7 +260,7 @@ static bool is_enough(const struct repetitions *repetitions, bool began_again, d
 int compare_methods(struct comparison *comparison, const struct cores *cores,
 		    compare_progress_fn progress)
 {
-	/* line: when the first repetition that counts began */
+	/* line: time of a cache line at the first repetition that counts */
 	double start = sample_seconds(), line = cache_line_between(cores), now, seconds = 0;
 	struct repetitions repetitions = { .count = 0 };
 	bool changed = false, began_again = false;
@@ -275,7 +275,7 @@ int compare_methods(struct comparison *comparison, const struct cores *cores,
 			continue;
 		line = now;
 		began_again = true;
-		/* When there is no time left, show what there is. */
+		/* Without time left, show the results so far. */
 		if (seconds <= CHANGING_SECONDS)
 			repetitions.count = 0;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compare several methods of moving the same bytes, at several sizes. The methods take turns, so
- * that a disturbance of the machine affects all of them.
+ * Compare several methods of moving bytes, at several sizes. The methods take turns: a disturbance
+ * of the machine affects all methods.
  */
 #ifndef TOOLS_PERF_COMPARE_H
 #define TOOLS_PERF_COMPARE_H
@@ -25,7 +25,7 @@ struct method {
 };
 
 struct comparison {
-	const char *name; /* the option that the comparison decides */
+	const char *name; /* option to decide */
 	struct method methods[COMPARE_METHODS];
 	unsigned method_count;
 	size_t sizes[COMPARE_SIZES];
@@ -33,17 +33,17 @@ struct comparison {
 	/* Results: */
 	double time[COMPARE_METHODS][COMPARE_SIZES]; /* seconds of an undisturbed operation */
 	double noise; /* interquartile range over median: the median of all methods and sizes */
-	double share; /* share of its core that the process with less of it had, 0 to 1 */
-	bool steady;  /* the distance between the cores was the same for long enough */
+	double share; /* lesser share of a core of both processes, 0 to 1 */
+	bool steady;  /* the distance between the cores was constant for long enough */
 };
 
-/* done: share of the comparison that is complete, from 0 to 1 */
+/* done: complete share of the comparison, from 0 to 1 */
 typedef void (*compare_progress_fn)(const struct comparison *comparison, double done);
 
 /*
- * Takes 3 s, and up to 12 s if the time that a cache line takes between the cores changes
- * meanwhile: repetitions of two such states are not compared. Returns 0, or -1 with a message on
- * standard error.
+ * Run the comparison in 3 s. If the time of a cache line between the cores changes meanwhile, up to
+ * 12 s: repetitions of two states of the machine are not compared. Returns 0, or -1 with a message
+ * on standard error.
  */
 int compare_methods(struct comparison *comparison, const struct cores *cores,
 		    compare_progress_fn progress);

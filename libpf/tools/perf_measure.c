@@ -66,7 +66,7 @@ static int prepare_counter(struct bench *bench)
 	return pair_wait(bench->pair, &bench->pair->completed, 1);
 }
 
-/* Give the contents that will arrive another seed than the contents that they overwrite. */
+/* Give the new contents a seed of their own, unlike that of the overwritten contents. */
 static int bench_prepare(const struct perf_test *test, struct bench *bench)
 {
 	uint64_t arriving = bench->seed, overwritten = bench->seed + bench->slots;
@@ -81,10 +81,10 @@ static int bench_prepare(const struct perf_test *test, struct bench *bench)
 			    bench->verify && test->contents == CONTENTS_MESSAGE, &bench->remote);
 }
 
-/* Verify the contents after prepare and a run of that many iterations. */
+/* Verify the contents after bench_prepare and a run of iterations. */
 static int bench_verify(const struct perf_test *test, struct bench *bench, uint64_t iterations)
 {
-	/* A run shorter than the window leaves the other slots as they were. */
+	/* A run shorter than the window leaves the remaining slots unchanged. */
 	uint64_t slots = iterations < bench->slots ? iterations : bench->slots;
 	uint64_t seed = bench->seed - 2 * bench->slots, wrong = 0, counter = 0;
 	struct pair *pair = bench->pair;
@@ -121,8 +121,8 @@ static int run_timed(const struct perf_test *test, struct bench *bench, uint64_t
 }
 
 /*
- * Run more and more iterations until it is known how many fill a repetition. Use the fastest run:
- * others may have been preempted.
+ * Run more and more iterations to find the number that fills a repetition. Use the fastest run: a
+ * slower run may have been preempted.
  */
 static int iterations_estimate(const struct perf_test *test, const struct settings *settings,
 			       struct bench *bench, uint64_t *iterations)
@@ -188,7 +188,7 @@ out:
 	return status;
 }
 
-/* Slots for the operations of a window, as far as they fit in SLOTS_BYTES_MAX. */
+/* Slots for the operations of a window, within SLOTS_BYTES_MAX. */
 static unsigned count_slots(const struct perf_test *test, const struct settings *settings,
 			    size_t stride)
 {

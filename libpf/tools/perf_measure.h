@@ -25,9 +25,9 @@ struct row {
 	struct summary summary; /* in perf_unit */
 };
 
-/* Return the size after this one; 0 for none. The first follows 0. */
+/* Return the size after size; 0: no more. The first size follows 0. */
 size_t perf_next_size(const struct perf_test *test, const struct settings *settings, size_t size);
-/* Measure one size. Returns 0, or -1 with a message on standard error. */
+/* Measure a size. Returns 0, or -1 with a message on standard error. */
 int perf_measure(const struct perf_test *test, const struct settings *settings, struct pair *pair,
 		 size_t size, struct row *row);
 

@@ -26,7 +26,7 @@ void output_test(bool csv, const struct perf_test *test)
 	printf("%12s %12s %12s %12s %12s\n", "bytes", "median", "lowest", "highest", "iterations");
 }
 
-/* Decimal places that give four significant digits. */
+/* Decimal places for four significant digits. */
 static int decimal_places(double value)
 {
 	return value < 10 ? 3 : value < 100 ? 2 : value < 1000 ? 1 : 0;

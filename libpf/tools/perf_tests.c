@@ -95,7 +95,7 @@ static int run_atomic(struct bench *bench, uint64_t iterations)
 	return run_window(bench, post_add, iterations);
 }
 
-/* Only this process adds, so each fetched value must be one more than the one before. */
+/* Only this process adds: each fetched value must exceed the value before by 1. */
 static int fetch_add(struct bench *bench, uint64_t iterations)
 {
 	struct pair *pair = bench->pair;

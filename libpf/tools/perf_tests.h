@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tests of pf_perf: the operations of each, and the unit of its results. */
+/* Tests of pf_perf: operations and unit of the results. */
 #ifndef TOOLS_PERF_TESTS_H
 #define TOOLS_PERF_TESTS_H
 
@@ -7,7 +7,7 @@
 
 enum measure { MEASURE_LATENCY, MEASURE_BANDWIDTH, MEASURE_RATE };
 
-/* What an operation moves or changes: it decides what --verify compares. */
+/* Contents moved or changed by an operation, for --verify. */
 enum contents { CONTENTS_MESSAGE, CONTENTS_PUT, CONTENTS_GET, CONTENTS_COUNTER };
 
 struct perf_test {
@@ -19,7 +19,7 @@ struct perf_test {
 	int (*run)(struct bench *bench, uint64_t iterations);
 };
 
-/* Ended by an entry whose name is NULL. */
+/* An entry with name NULL ends the list. */
 extern const struct perf_test perf_tests[];
 
 const char *perf_unit(const struct perf_test *test);

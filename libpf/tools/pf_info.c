@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pf_info: show what this machine offers to libpf, which way bytes will go, and why. */
+/* pf_info: show the offers of the machine to libpf, the way of bytes, and the reasons. */
 #include <err.h>
 #include <errno.h>
 #include <getopt.h>
@@ -177,7 +177,7 @@ static pid_t parse_pid(const char *text)
 static double parse_interval(const char *text)
 {
 	char *end;
-	/* The analyzer does not know that getopt_long sets optarg. */
+	/* getopt_long sets optarg; the analyzer does not know. */
 	double value = strtod(text, &end); /* NOLINT(clang-analyzer-core.NonNullParamChecker) */
 
 	if (end == text || *end || !(value >= 0.01 && value <= 1e6))

@@ -277,7 +277,7 @@ static int load_options(pf_options *options, const struct cores *cores)
 	if (environment_check())
 		return -1;
 	pf_options_init(options, sizeof(*options), NULL);
-	/* Two processes that poll on one core would wait for the end of each other's time slices. */
+	/* Two polling processes on one core would wait for the ends of time slices. */
 	if (cores_shared(cores) && !getenv("PF_IDLE_POLLS"))
 		options->idle_polls = PF_IDLE_POLLS_SHARED_CORE;
 	return 0;

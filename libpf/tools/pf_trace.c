@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pf_trace: run a command, and write what its processes did with libpf, with times. */
+/* pf_trace: run a command, and write the libpf events of its processes, with times. */
 #include <dirent.h>
 #include <err.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "traces.h"
 
 #define EXIT_USAGE 2
-/* As a shell has it. */
+/* Exit status of a shell. */
 #define EXIT_NOT_FOUND 127
 #define EXIT_SIGNAL 128
 
@@ -65,7 +65,7 @@ static void trace_parse(struct command *command, int argc, char **argv)
 {
 	int option;
 
-	/* "+": what follows the command is the command's. */
+	/* "+": arguments behind the command belong to the command. */
 	while ((option = getopt_long(argc, argv, "+o:hV", long_options, NULL)) != -1) {
 		switch (option) {
 		case 'o':
@@ -142,7 +142,10 @@ static int program_run(char **arguments)
 		_exit(EXIT_NOT_FOUND);
 	}
 	child = pid;
-	/* The terminal sends these to the command as well; its trace is wanted all the same. */
+	/*
+	 * The terminal sends the signals to the command as well; the trace must be written all the
+	 * same.
+	 */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
 	sigaction(SIGTERM, &action, NULL);

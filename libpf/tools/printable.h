@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * Copy a name that comes from another process, with a question mark for what is not printable
- * ASCII: control characters must not reach a terminal, nor malformed UTF-8 a file.
+ * Copy a name from another process, with a question mark for each byte outside printable ASCII:
+ * control characters must not reach a terminal, nor malformed UTF-8 a file.
  */
 void copy_printable(char *to, size_t size, const char *from);
 

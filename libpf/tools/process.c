@@ -17,7 +17,7 @@
 
 #define PAGE_LINK "/memfd:" STATISTICS_NAME " (deleted)"
 
-/* Parse a number that consists of digits only; -1: malformed. */
+/* Parse a number of digits only; -1: malformed. */
 static int process_parse_number(const char *text)
 {
 	char *end;
@@ -52,7 +52,7 @@ static void read_command(int folder, struct process *process)
 		fclose(file);
 }
 
-/* Return the process's number in its own PID namespace, the innermost one. */
+/* Return the number of the process in its innermost PID namespace. */
 static int own_pid(int folder)
 {
 	FILE *file = process_open_file(folder, "status");
@@ -100,14 +100,14 @@ static bool is_page(int descriptors, const char *name)
 	return length == sizeof(PAGE_LINK) - 1 && !memcmp(link, PAGE_LINK, sizeof(PAGE_LINK) - 1);
 }
 
-/* Map a page, whose file may be longer in another version. */
+/* Map a page; the file may be longer in another version. */
 static struct statistics_page *map_page(int fd, ino_t *inode)
 {
 	struct stat file;
 	int seals = fcntl(fd, F_GET_SEALS);
 	void *page;
 
-	/* Without the seal the owner could shrink the file, and reading it would be a SIGBUS. */
+	/* Without the seal the owner could shrink the file, and a load would raise SIGBUS. */
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &file) ||
 	    file.st_size < (off_t)sizeof(struct statistics_page))
 		return NULL;
@@ -133,7 +133,7 @@ static enum verdict check_page(const struct statistics_page *page, int pid)
 /* Read the page behind a descriptor of a process into *process. */
 static enum verdict read_page(int descriptors, const char *name, int pid, struct process *process)
 {
-	/* The name may belong to any file, even to a FIFO, which must not block. */
+	/* Any file may have the name, even a FIFO: open must not block. */
 	int fd = openat(descriptors, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct statistics_page *page;
 	enum verdict verdict;
@@ -169,7 +169,7 @@ static void processes_add(struct processes *processes, const struct process *pro
 {
 	struct process *list;
 
-	/* Duplicates of a descriptor show the same page. */
+	/* Duplicates of a descriptor show one page. */
 	if (process_is_known(processes, process))
 		return;
 	list = realloc(processes->list, (processes->count + 1) * sizeof(*list));
@@ -258,7 +258,7 @@ int processes_find(struct processes *processes, pid_t only, bool complain)
 		folder = openat(dirfd(all), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (folder < 0)
 			continue;
-		/* Files of a process that is not dumpable belong to root: it is skipped. */
+		/* Files of a process that is not dumpable belong to root: skip the process. */
 		if (pid == only || (!fstat(folder, &owner) && owner.st_uid == geteuid()))
 			add_pages(processes, folder, pid, complain);
 		close(folder);

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-/* A number of /proc/PID/status, as VmHWM (KiB); -1: there is no such process or field. */
+/* A number of /proc/PID/status, as VmHWM (KiB); -1: no process or field of the name. */
 long process_status(pid_t pid, const char *field);
 
 #endif

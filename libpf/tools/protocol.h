@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The protocol between the two processes of a measurement. All of it is messages of libpf: the
- * process that measures sends requests, its partner replies.
+ * Protocol between the two processes of a measurement, made of messages of libpf: the measuring
+ * process sends requests, the partner replies.
  */
 #ifndef TOOLS_PROTOCOL_H
 #define TOOLS_PROTOCOL_H
@@ -12,33 +12,33 @@
 
 enum tag {
 	TAG_CONTROL = 1,  /* struct control, in both directions */
-	TAG_ECHO,         /* the partner sends it back unchanged, with the same tag */
+	TAG_ECHO,         /* the partner returns the message unchanged, with its tag */
 	TAG_DISCARD,      /* the partner does not reply */
 	TAG_DISCARD_LAST, /* the partner replies with TAG_NOTICE */
-	TAG_STORE,        /* the partner copies it to its buffer */
-	TAG_STORE_LAST,   /* the same, and the partner replies with TAG_NOTICE */
+	TAG_STORE,        /* the partner copies the message to its buffer */
+	TAG_STORE_LAST,   /* the partner copies the message, and replies with TAG_NOTICE */
 	TAG_FETCH,        /* struct fetch: the partner calls pf_get, then replies with TAG_NOTICE */
 	TAG_NOTICE,       /* 8 bytes without meaning */
 	TAG_REGISTER, /* struct range: the partner calls pf_register, then replies with TAG_NOTICE */
-	TAG_DEREGISTER, /* struct range: undo the registration of this number; no reply */
+	TAG_DEREGISTER, /* struct range: undo the registration of the number; no reply */
 };
 
 enum control_kind {
 	CONTROL_HELLO = 1, /* first request; the reply's length is the partner's send_max */
 	CONTROL_PREPARE,   /* fill a buffer of count slots, slot i with pattern seed + i */
-	CONTROL_CHECK,     /* compare the buffer with these patterns; reply with the errors */
+	CONTROL_CHECK,     /* compare the buffer with the patterns; reply with the errors */
 	CONTROL_PATH,      /* the reply's text is the partner's pf_peer_path */
 	CONTROL_STATISTIC, /* the reply's length is the partner's pf_stat number seed */
 	CONTROL_PROCESSOR, /* the reply's length is the partner's processor time, ns */
 	CONTROL_BYE,       /* the partner ends; no reply */
-	CONTROL_FAILED, /* no request: the partner reports that TAG_FETCH or TAG_REGISTER failed */
+	CONTROL_FAILED,    /* no request: the partner reports a failed TAG_FETCH or TAG_REGISTER */
 };
 
 struct control {
 	uint32_t magic;
 	uint32_t kind;
 	int32_t status;
-	uint32_t verify;  /* PREPARE: compare each message that arrives with slot 0 */
+	uint32_t verify;  /* PREPARE: compare each message with slot 0 */
 	uint64_t address; /* reply to PREPARE: address of the buffer */
 	uint64_t length;  /* bytes of the pattern in a slot, at most stride */
 	uint64_t stride;  /* bytes from slot to slot */
@@ -48,7 +48,7 @@ struct control {
 	char text[160];
 };
 
-/* Number of ranges that can be registered at a time: the largest window of pf_perf. */
+/* Number of ranges registered at a time: the largest window of pf_perf. */
 #define RANGES_MAX 65536
 
 struct range {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parts of the partner's buffer that are registered on request. */
+/* Parts of the partner's buffer, registered on request. */
 #ifndef TOOLS_RANGES_H
 #define TOOLS_RANGES_H
 
@@ -10,7 +10,7 @@ struct ranges {
 	pf_registration **registrations; /* RANGES_MAX of them; NULL before the first request */
 };
 
-/* Register a range under its number, which must be free. Returns PF_OK or PF_ERR_*. */
+/* Register a range under a free number. Returns PF_OK or PF_ERR_*. */
 int ranges_register(struct ranges *ranges, pf_context *context, const struct range *range);
 void ranges_deregister(struct ranges *ranges, pf_context *context, const struct range *range);
 /* Free the table; pf_close has undone the registrations. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Replies of the partner. One that finds the ring full waits in a queue. */
+/* Replies of the partner. A reply that finds the ring full waits in a queue. */
 #ifndef TOOLS_REPLY_H
 #define TOOLS_REPLY_H
 
@@ -11,7 +11,7 @@
 
 STAILQ_HEAD(reply_queue, reply);
 
-/* Send a reply, or queue it. Replies stay in order. Returns PF_OK or PF_ERR_*. */
+/* Send or queue a reply. Replies stay in order. Returns PF_OK or PF_ERR_*. */
 int reply_send(struct reply_queue *queue, pf_peer *peer, uint8_t tag, const void *data,
 	       size_t length);
 /* Send queued replies until the ring is full. Returns PF_OK or PF_ERR_*. */

@@ -8,14 +8,14 @@
 /* Seconds of the monotonic clock. */
 double sample_seconds(void);
 
-/* Seconds of processor time that this thread has used. */
+/* Processor time of the thread, in seconds. */
 double sample_processor_seconds(void);
 
 struct summary {
 	double median, lowest, highest;
 };
 
-/* Sort the values and summarize them. count must be at least 1. */
+/* Sort and summarize the values. count must be at least 1. */
 struct summary sample_summary(double *values, size_t count);
 
 #endif

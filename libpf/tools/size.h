@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Format a number exactly, with the suffix K, M or G if it is a multiple: "16M", "1000". */
+/* Format a number exactly, a multiple with the suffix K, M or G: "16M", "1000". */
 void size_format(uint64_t value, char *text, size_t size);
 
 #endif

@@ -23,7 +23,7 @@ static int topology_discover(hwloc_topology_t *topology)
 	return -1;
 }
 
-/* Return the processors that this process may run on; NULL without memory. */
+/* Return the usable processors of this process; NULL: no memory. */
 static hwloc_bitmap_t topology_usable_processors(hwloc_topology_t topology)
 {
 	hwloc_bitmap_t set = hwloc_bitmap_alloc();
@@ -35,7 +35,7 @@ static hwloc_bitmap_t topology_usable_processors(hwloc_topology_t topology)
 	return set;
 }
 
-/* List the first usable processor of each core. Returns their number. */
+/* List the first usable processor of each core. Returns the number of processors. */
 static int first_processors(hwloc_topology_t topology, hwloc_const_bitmap_t set, hwloc_obj_t *list,
 			    int size)
 {
@@ -57,7 +57,7 @@ static int first_processors(hwloc_topology_t topology, hwloc_const_bitmap_t set,
 	return count;
 }
 
-/* Return the nearest cache that two objects share, or else their nearest common object. */
+/* Return the nearest shared cache of two objects, or else the nearest common object. */
 static hwloc_obj_t topology_common(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t b)
 {
 	hwloc_obj_t object = hwloc_get_common_ancestor_obj(topology, a, b);
@@ -68,7 +68,7 @@ static hwloc_obj_t topology_common(hwloc_topology_t topology, hwloc_obj_t a, hwl
 	return cache ? cache : object;
 }
 
-/* Rank what two processors share: caches by level, then parts of the machine, then the machine. */
+/* Rank a shared object: caches by level, then parts of the machine, then the machine. */
 static int object_distance(hwloc_obj_t object)
 {
 	if (hwloc_obj_type_is_cache(object->type))
@@ -145,7 +145,7 @@ out:
 	return status;
 }
 
-/* Parse a number that ends with the character after; move *text behind it. -1: malformed. */
+/* Parse a number up to the character after; move *text behind the character. -1: malformed. */
 static int cores_parse_number(const char **text, char after)
 {
 	const int max = 1 << 20;

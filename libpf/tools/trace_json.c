@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process of the format is a context, with tracks of events that take no time. What takes time
- * may overlap, so it is a pair of asynchronous events with an id of its own.
+ * A process of the format is a context, with tracks of events without duration. Events with a
+ * duration may overlap: each is a pair of asynchronous events with its own id.
  */
 #include "trace_json.h"
 
@@ -23,7 +23,7 @@ struct writer {
 	const struct traces *traces;
 	const struct trace_of *trace;
 	unsigned process;
-	uint64_t spans; /* so far */
+	uint64_t spans; /* written already */
 };
 
 static void json_address(const char *key, uint64_t value)

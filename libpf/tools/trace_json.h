@@ -4,7 +4,7 @@
 
 #include "traces.h"
 
-/* Write to standard output, in the trace event format that Perfetto and Chrome open. */
+/* Write to standard output, in the trace event format of Perfetto and Chrome. */
 void trace_json_print(const struct traces *traces);
 
 #endif

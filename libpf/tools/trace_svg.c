@@ -9,17 +9,17 @@
 #include "pf.h"
 
 #define WIDTH 960
-#define LEFT 90 /* of it, for the titles of the lanes */
+#define LEFT 90 /* for the titles of the lanes */
 #define RIGHT 20
 #define TOP 20
 #define ROW 16
 #define BAR 12
 #define LANE_GAP 14
-/* Bars that overlap in time are in rows of their own, up to so many; the rest are in the last. */
+/* Largest number of rows for bars that overlap in time; the last row takes the rest. */
 #define ROWS_MOST 8
 #define TICKS 8
 
-/* What bars and marks there are; also their order in a lane and in the legend. */
+/* Kinds of bars and marks, in the order of a lane and of the legend. */
 enum shape { TRANSFERS, BLOCKS, RESOLUTIONS, FAULTS, RETRANSMITS, LOSSES, SHAPES };
 
 static const struct {
@@ -35,7 +35,7 @@ static const struct {
 };
 
 struct rows {
-	uint64_t end[ROWS_MOST]; /* of the last bar in it */
+	uint64_t end[ROWS_MOST]; /* of the last bar in the row */
 	unsigned used;
 };
 
@@ -43,7 +43,7 @@ struct picture {
 	const struct traces *traces;
 	FILE *file;
 	uint64_t span;  /* ns */
-	uint64_t until; /* of the last event that is drawn */
+	uint64_t until; /* of the last drawn event */
 };
 
 static bool shape_of(const struct traced *event, enum shape *shape)
@@ -67,7 +67,7 @@ static double time_to_x(const struct picture *picture, uint64_t time)
 			      (WIDTH - LEFT - RIGHT);
 }
 
-/* The row in which a bar has room. */
+/* Return a row with room for a bar. */
 static unsigned take_row(struct rows *rows, const struct traced *event)
 {
 	unsigned row = 0;
@@ -137,7 +137,7 @@ static void draw_bar(const struct picture *picture, const struct traced *event, 
 	fputs("</rect>\n", picture->file);
 }
 
-/* Page faults point down, what follows them up. */
+/* Page faults point down; resolutions and retransmissions point up. */
 static void draw_mark(const struct picture *picture, enum shape shape, double x, unsigned y)
 {
 	int tip = shape == FAULTS ? BAR : 0, base = BAR - tip;
@@ -147,7 +147,7 @@ static void draw_mark(const struct picture *picture, enum shape shape, double x,
 		shapes[shape].color);
 }
 
-/* Names come from other processes. */
+/* Escape a name, which comes from another process. */
 static void svg_escape(FILE *file, const char *text)
 {
 	for (; *text; text++) {
@@ -244,7 +244,7 @@ static int time_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The time until which so many events can be drawn; *left: those after it. */
+/* Return the time of the last event with room in the picture; *left: number of later events. */
 static uint64_t drawn_until(const struct traces *traces, size_t *left)
 {
 	size_t count = 0, i, j;

@@ -6,7 +6,7 @@
 
 #include "traces.h"
 
-/* Draw the events up to that many; the first ones if there are more, which the picture says. */
+/* Draw the events, at most the given number: of more events the first, and the picture says so. */
 #define TRACE_SVG_MOST 5000
 
 void trace_svg_print(const struct traces *traces, FILE *file);

@@ -31,7 +31,7 @@ static int read_all(int fd, void *to, size_t length, off_t at)
 	return 0;
 }
 
-/* Is it one that trace_record wrote, at that place, and not overwritten meanwhile? */
+/* Return whether trace_record wrote the event at the place, and no later event overwrote it. */
 static bool event_is_valid(const struct trace_event *event, uint64_t place, uint64_t written)
 {
 	uint64_t number = event->number;
@@ -82,7 +82,10 @@ static bool is_end(enum trace_kind kind)
 	return kind == TRACE_TRANSFER_DONE || kind == TRACE_BLOCK_DONE || kind == TRACE_RESOLVED;
 }
 
-/* Does this event end the span? A range may be resolved for several blocks: the first one. */
+/*
+ * Return whether the event ends the span. A range may be resolved for several blocks: the first
+ * block.
+ */
 static bool event_ends_span(const struct traced *event, const struct traced *span)
 {
 	if (span->kind == TRACE_TRANSFER)
@@ -94,7 +97,7 @@ static bool event_ends_span(const struct traced *event, const struct traced *spa
 	       event->length == span->length;
 }
 
-/* Give each beginning its duration and status, and remove what ended it. */
+/* Give each beginning its duration and status, and remove the event of its end. */
 static void trace_pair_spans(struct trace_of *trace)
 {
 	size_t *open = calloc(trace->count + 1, sizeof(*open)), opened = 0, kept = 0, i, j;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the processes of a job recorded (base/trace.h), read from their files and checked: they
- * may be from another version, torn by the end of the process, or forged.
+ * Records of the processes of a job (base/trace.h), read from files and checked: a file may be from
+ * another version, torn by the end of the process, or forged.
  */
 #ifndef TOOLS_TRACES_H
 #define TOOLS_TRACES_H
@@ -11,10 +11,10 @@
 
 #include "base/trace.h"
 
-/* Status of a span that did not end. */
+/* Status of a span without an end. */
 #define TRACE_UNFINISHED 1
 
-/* An event; a span from its beginning, TRACE_TRANSFER, _BLOCK and _RESOLVE included. */
+/* An event. TRACE_TRANSFER, _BLOCK and _RESOLVE are spans. */
 struct traced {
 	uint64_t number;
 	uint64_t time, duration; /* ns */
@@ -41,10 +41,13 @@ struct traces {
 	uint64_t first, last; /* times */
 };
 
-/* Read the files of a folder, with a message for each that is ignored. Returns 0, or -1 after one. */
+/*
+ * Read the files of a folder, with a message for each ignored file. Returns 0, or -1 after a
+ * message.
+ */
 int traces_read(struct traces *traces, const char *folder);
 void traces_free(struct traces *traces);
-/* NULL: none of them. */
+/* NULL: no trace. */
 const struct trace_of *traces_find(const struct traces *traces, uint64_t name);
 /* "rank 3", or "process 4711 of host". */
 const char *trace_title(const struct trace_of *trace, char *buffer, size_t size);
@@ -52,7 +55,7 @@ const char *trace_title(const struct trace_of *trace, char *buffer, size_t size)
 /* Words for the documents. */
 const char *trace_fault_name(unsigned fault);
 const char *trace_side_name(unsigned side);
-/* "4 MiB"; what is no whole number of a unit is in bytes. */
+/* "4 MiB"; a number that is no multiple of a unit is in bytes. */
 const char *trace_size(uint64_t bytes, char *buffer, size_t size);
 
 #endif

@@ -10,7 +10,7 @@
 #include "job_print.h"
 #include "sample.h"
 
-/* Reduce the counters to what was counted since before. */
+/* Reduce the counters to the counts since before. */
 static void processes_subtract(struct processes *processes, const struct processes *before)
 {
 	size_t i, k;

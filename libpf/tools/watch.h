@@ -8,8 +8,8 @@
 
 /*
  * Show the process pid and its job, or all processes of this user if pid is 0. If interval (in
- * seconds) is not 0, then show after each interval what was counted in it, until no process is
- * left. Returns 0, or -1 with a message on standard error.
+ * seconds) is not 0, show the counts of each interval until no process is left. Returns 0, or -1
+ * with a message on standard error.
  */
 int watch(pid_t pid, double interval, bool json);
 
