@@ -70,6 +70,25 @@ static inline bool send_whole(struct host_peer *peer, uint8_t tag, const void *h
 	return true;
 }
 
+/* No page is shorter, bytes. */
+#define PAGE_LEAST 4096
+
+/*
+ * Read a byte of each page, and the last one. Progress takes the peer's lock: a page fault under it would
+ * stop progress until the page is there, and for ever if a thread of the program supplies that page
+ * (userfaultfd) with what it gets from the peer. A page that goes again before the copy still does.
+ */
+static void touch_pages(const void *start, size_t length)
+{
+	const volatile char *bytes = start;
+	size_t at;
+
+	for (at = 0; at < length; at += PAGE_LEAST)
+		(void)bytes[at];
+	if (length)
+		(void)bytes[length - 1];
+}
+
 static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t header_length,
 		     const void *payload, size_t length, pf_pack_fn pack, void *arg)
 {
@@ -78,6 +97,11 @@ static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t head
 	int status = PF_DONE;
 	bool sent;
 
+	if (base->context->threads) {
+		touch_pages(header, header_length);
+		if (!pack)
+			touch_pages(payload, length);
+	}
 	host_peer_lock(peer);
 	if (__builtin_expect(length >= MESSAGE_PIECES_LEAST, 0) && !pack &&
 	    host_peer_takes_pieces(peer))

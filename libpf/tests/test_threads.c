@@ -2,10 +2,20 @@
 /* One context, several threads that use all of its functions at the same time. */
 #include "pair.h"
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "host/peer.h"
+
+/* UFFD_USER_MODE_ONLY of Linux 5.11; the headers of the build may be older. */
+#define USER_MODE_ONLY 1
+#define REGION ((size_t)256 << 10)
 #define THREADS 4
 #define ROUNDS REPEAT(400)
 #define LENGTH ((size_t)200 << 10)
@@ -298,6 +308,65 @@ static void test_open(void **state)
 	pair_end(pair);
 }
 
+/* Memory that this program supplies itself, by a thread that needs the peer's lock for it. */
+struct supplied {
+	struct host_peer *peer;
+	int userfault;
+	struct uffdio_range range;
+	int locked; /* what pthread_mutex_trylock returned at the page fault */
+	pthread_t thread;
+};
+
+static void *supply_page(void *arg)
+{
+	struct supplied *supplied = arg;
+	struct uffdio_zeropage pages = { .range = supplied->range };
+	struct uffd_msg message;
+
+	assert_int_equal(read(supplied->userfault, &message, sizeof(message)), sizeof(message));
+	supplied->locked = pthread_mutex_trylock(&supplied->peer->lock);
+	if (!supplied->locked)
+		pthread_mutex_unlock(&supplied->peer->lock);
+	ioctl(supplied->userfault, UFFDIO_ZEROPAGE, &pages);
+	return NULL;
+}
+
+/* A page fault of a payload does not happen under the peer's lock. */
+static void test_absent_payload(void **state)
+{
+	struct pair_setup setup = setup_of(state);
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register all = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct supplied supplied = { .userfault = (int)syscall(SYS_userfaultfd,
+							       O_CLOEXEC | USER_MODE_ONLY) };
+	static const size_t lengths[] = { 8, 3000, 20000 }; /* in one piece, and in two */
+	uint8_t *payload;
+	struct pair *pair;
+	size_t i;
+
+	if (supplied.userfault < 0 || ioctl(supplied.userfault, UFFDIO_API, &api))
+		skip(); /* the kernel does not permit userfaultfd */
+	pair = pair_start(&setup);
+	pair_connect(pair);
+	supplied.peer = (struct host_peer *)pair->peer;
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+		payload = test_map(REGION);
+		all.range = supplied.range = (struct uffdio_range){ remote_address(payload),
+								    REGION };
+		assert_int_equal(ioctl(supplied.userfault, UFFDIO_REGISTER, &all), 0);
+		supplied.locked = -1;
+		assert_int_equal(pthread_create(&supplied.thread, NULL, supply_page, &supplied), 0);
+		assert_int_equal(pf_send(pair->peer, 0, NULL, 0, payload + REGION - lengths[i],
+					 lengths[i]),
+				 PF_DONE);
+		pthread_join(supplied.thread, NULL);
+		assert_int_equal(supplied.locked, 0);
+		munmap(payload, REGION);
+	}
+	close(supplied.userfault);
+	pair_end(pair);
+}
+
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, SMALL_RING),                  \
 		IN_MODE(test, IDLE)
@@ -305,9 +374,13 @@ static void test_open(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_ALL(test_one_partner),       IN_ALL(test_two_contexts),
-		IN_ALL(test_allowed_later),     IN_MODE(test_flush, DEFAULT),
-		IN_MODE(test_sleeper, DEFAULT), IN_MODE(test_open, DEFAULT),
+		IN_ALL(test_one_partner),
+		IN_ALL(test_two_contexts),
+		IN_ALL(test_allowed_later),
+		IN_MODE(test_flush, DEFAULT),
+		IN_MODE(test_sleeper, DEFAULT),
+		IN_MODE(test_open, DEFAULT),
+		IN_MODE_UNLESS(net, test_absent_payload, DEFAULT),
 	};
 
 	return pair_run_tests("threads", tests);
