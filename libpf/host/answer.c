@@ -194,7 +194,9 @@ static void park_atomic(struct answers *answers, struct parked_atomic *parked)
 	const struct atomic_request *request = &parked->message.request;
 
 	statistic_add(&answers->context->statistics, PF_STAT_LOCAL_FAULTS, 1);
-	parked->resolution = (struct resolution){ .address = request->address,
+	/* No number of a connection, which are small. */
+	parked->resolution = (struct resolution){ .asker = (uintptr_t)parked->peer,
+						  .address = request->address,
 						  .length = request->width,
 						  .write = true,
 						  .done = atomic_resolved };

@@ -46,7 +46,8 @@ enum advanced atomic_advance(struct host_state *host, struct atomic_operation *a
 
 void atomic_abandon(struct host_state *host, struct atomic_operation *atomic)
 {
-	request_forget(&host->requests, atomic);
+	request_close(&host->requests, atomic->message.token, REQUEST_ATOMIC,
+		      atomic->operation.peer);
 }
 
 void atomic_answered(struct atomic_operation *atomic, int status, uint64_t value)

@@ -49,21 +49,34 @@ struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t len
 	block->transfer = transfer;
 	block->offset = offset;
 	block->length = length;
-	block->next = transfer->blocks;
-	transfer->blocks = block;
-	transfer->recorded++;
+	TAILQ_INSERT_HEAD(&transfer->blocks, block, link);
 	return block;
 }
 
 void block_free(struct block *block)
 {
-	struct block **link = &block->transfer->blocks;
-
-	while (*link != block)
-		link = &(*link)->next;
-	*link = block->next;
-	block->transfer->recorded--;
+	TAILQ_REMOVE(&block->transfer->blocks, block, link);
 	free(block);
+}
+
+void block_set_state(struct block *block, enum block_state state)
+{
+	struct blocks *blocks = &block->transfer->blocks;
+
+	if (block->state == BLOCK_READY) {
+		TAILQ_REMOVE(blocks, block, link);
+		TAILQ_INSERT_TAIL(blocks, block, link);
+	}
+	block->state = state;
+}
+
+void block_set_ready(struct block *block)
+{
+	struct blocks *blocks = &block->transfer->blocks;
+
+	TAILQ_REMOVE(blocks, block, link);
+	TAILQ_INSERT_HEAD(blocks, block, link);
+	block->state = BLOCK_READY;
 }
 
 bool block_cut(struct block *block, uint64_t length)
@@ -109,14 +122,15 @@ static void block_resolve(struct host_state *host, struct block *block)
 		return;
 	}
 	/* Not counted among those that fill rings: it goes by way of the service threads. */
-	token = request_open(&host->requests, REQUEST_RESOLVE, block, answerer, NULL);
+	token = block->token = request_open(&host->requests, REQUEST_RESOLVE, block, answerer,
+					    NULL);
 	if (!token || resolve_request(host, owner, token, start, block->length, write) != PF_OK) {
 		request_close(&host->requests, token, REQUEST_RESOLVE, answerer);
 		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
 		block_free(block);
 		return;
 	}
-	block->state = BLOCK_RESOLVING;
+	block_set_state(block, BLOCK_RESOLVING);
 	transfer->parked++;
 }
 
@@ -128,7 +142,7 @@ void block_fault(struct host_state *host, struct block *block, enum pf_side side
 
 	if (block->length > most)
 		block_cut(block, most);
-	block->state = BLOCK_FAULTED;
+	block_set_state(block, BLOCK_FAULTED);
 	block->side = side;
 	block->address = address;
 	block->faulted = clock_nanoseconds(CLOCK_MONOTONIC);
@@ -179,7 +193,7 @@ void block_resolved(struct host_state *host, struct block *block, int status, ui
 		supplied_again(block, start);
 	else if (kind == FAULT_MINOR && block->side == PF_SIDE_REMOTE)
 		host_peer_note_hole(transfer_peer(transfer), block->address);
-	block->state = BLOCK_READY;
+	block_set_ready(block);
 	statistic_resolved(statistics, clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
 	statistic_add(statistics, PF_STAT_RETRANSMITS, 1);
 	probe_retransmit(host->context->trace, transfer, block_address(block, PF_SIDE_LOCAL),
@@ -190,12 +204,19 @@ struct block *block_ready(struct transfer *transfer)
 {
 	struct block *block;
 
-	/* Called at every poll: do not search the list while all its blocks are parked or moving. */
-	if (transfer->recorded == transfer->moving + transfer->parked)
-		return NULL;
-	for (block = transfer->blocks; block; block = block->next) {
-		if (block->state == BLOCK_READY && !block_given_up(transfer, block))
+	while ((block = TAILQ_FIRST(&transfer->blocks)) && block->state == BLOCK_READY) {
+		if (!block_given_up(transfer, block))
 			return block;
+		block_free(block);
 	}
 	return NULL;
+}
+
+void block_forget(struct host_state *host, struct block *block)
+{
+	const pf_peer *peer = block->transfer->operation.peer;
+	bool moving = block->state == BLOCK_MOVING;
+
+	request_close(&host->requests, block->token, moving ? REQUEST_BLOCK : REQUEST_RESOLVE,
+		      moving || block->side == PF_SIDE_REMOTE ? peer : NULL);
 }

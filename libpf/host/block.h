@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "base/fault.h"
 #include "common/operation.h"
@@ -26,6 +27,14 @@
 #include "pf.h"
 #include "share.h"
 
+/*
+ * Most blocks of one transfer that are RESOLVING at a time. They bound what waits at the owner of the
+ * pages, and what is searched here; they are several for each of its RESOLVER_THREADS.
+ */
+#define TRANSFER_PARKED_MOST 32
+
+TAILQ_HEAD(blocks, block);
+
 struct transfer {
 	struct operation operation;
 	char *local;
@@ -33,8 +42,7 @@ struct transfer {
 	uint64_t length;
 	uint64_t front;          /* bytes before it are claimed by this side */
 	uint64_t run, run_end;   /* the claimed run in hand */
-	struct block *blocks;    /* those with a record */
-	unsigned recorded;       /* how many */
+	struct blocks blocks;    /* those with a record; READY ones come first */
 	unsigned moving, parked; /* of those, in MOVING and in RESOLVING */
 
 	struct share *share; /* NULL: moved from this end only */
@@ -53,9 +61,10 @@ struct transfer {
 enum block_state { BLOCK_READY, BLOCK_MOVING, BLOCK_FAULTED, BLOCK_RESOLVING };
 
 struct block {
-	struct block *next;
+	TAILQ_ENTRY(block) link;
 	struct transfer *transfer;
 	enum block_state state;
+	uint64_t token; /* MOVING through the ring, RESOLVING: of the request */
 	uint64_t offset, length;
 	enum pf_side side; /* FAULTED, RESOLVING: the side that owns the page */
 	uint64_t address;  /* FAULTED, RESOLVING: that could not be accessed */
@@ -84,6 +93,12 @@ void block_free(struct block *block);
 bool block_cut(struct block *block, uint64_t length);
 /* A block that is READY, or NULL. */
 struct block *block_ready(struct transfer *transfer);
+/* All changes of its state but that to READY. */
+void block_set_state(struct block *block, enum block_state state);
+/* READY once more. */
+void block_set_ready(struct block *block);
+/* The peer is gone: its answers to this block will find nothing. */
+void block_forget(struct host_state *host, struct block *block);
 /* The address of its first byte, on that side. */
 uint64_t block_address(const struct block *block, enum pf_side side);
 /* Has the transfer failed before this block? */

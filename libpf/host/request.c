@@ -61,16 +61,6 @@ static void release(struct requests *requests, uint32_t index)
 	requests->free = index;
 }
 
-void request_forget(struct requests *requests, const void *object)
-{
-	uint32_t i;
-
-	for (i = 0; i < requests->count; i++) {
-		if (requests->table[i].kind != REQUEST_NONE && requests->table[i].object == object)
-			release(requests, i);
-	}
-}
-
 void *request_close(struct requests *requests, uint64_t token, enum request_kind kind,
 		    const pf_peer *peer)
 {

@@ -42,7 +42,5 @@ uint64_t request_open(struct requests *requests, enum request_kind kind, void *o
 /* The object of this kind that waits for this peer, or NULL; the token is spent. */
 void *request_close(struct requests *requests, uint64_t token, enum request_kind kind,
 		    const pf_peer *peer);
-/* Spend all tokens of this object. Linear in the number of requests: for error paths. */
-void request_forget(struct requests *requests, const void *object);
 
 #endif

@@ -62,7 +62,8 @@ void resolve_for_peer(void *arg, uint64_t connection, const struct resolve *requ
 	struct asked *asked = allocate_or_wait(sizeof(*asked));
 	struct host_state *host = arg;
 
-	*asked = (struct asked){ .resolution = { .address = request->address,
+	*asked = (struct asked){ .resolution = { .asker = connection,
+						 .address = request->address,
 						 .length = request->length,
 						 .write = request->write,
 						 .done = resolved },

@@ -27,7 +27,7 @@ static void copy_stopped(struct host_state *host, struct transfer *transfer, str
 		if (!block)
 			block = block_new(transfer, offset, length);
 		if (block)
-			block->state = BLOCK_READY;
+			block_set_ready(block);
 		return;
 	}
 	if (!block)

@@ -67,7 +67,7 @@ static enum advanced move(struct host_state *host, struct transfer *transfer)
 	block->request.done = block_done;
 	if (!submit(host, transfer_peer(transfer), &block->request, &submission))
 		return ADVANCED_BLOCKED;
-	block->state = BLOCK_MOVING;
+	block_set_state(block, BLOCK_MOVING);
 	block->started = trace_time(host->context->trace);
 	transfer->moving++;
 	return ADVANCED_LITTLE;
@@ -163,11 +163,11 @@ static void block_done(struct device_request *request, const struct exanest_comp
 	case -ECONNRESET:
 		/* If its process is gone, its connection says so soon. */
 		host_peer_lose_device(peer);
-		block->state = BLOCK_READY;
+		block_set_ready(block);
 		return;
 	case -EIO:
 		/* The engine is given up; another route moves it. */
-		block->state = BLOCK_READY;
+		block_set_ready(block);
 		return;
 	case -EFAULT:
 		block_refused(host, block, side_of(completion), completion->fault_address);
@@ -175,7 +175,7 @@ static void block_done(struct device_request *request, const struct exanest_comp
 	case -EBUSY:
 	case -ETIMEDOUT:
 		if (try_again(context, completion->status, &block->retries)) {
-			block->state = BLOCK_READY;
+			block_set_ready(block);
 			return;
 		}
 		transfer_fail(transfer, PF_ERR_FAULT, side_of(completion),

@@ -124,7 +124,8 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 			 send_get(peer, token, transfer->remote + block->offset, block->length,
 				  block_may_wait(block));
 	if (status == PF_OK) {
-		block->state = BLOCK_MOVING;
+		block->token = token;
+		block_set_state(block, BLOCK_MOVING);
 		block->started = trace_time(host->context->trace);
 		transfer->moving++;
 		return ADVANCED_LITTLE;
@@ -157,7 +158,7 @@ void stream_answered(struct host_state *host, struct block *block, int status, u
 	operation_wake(&transfer->operation);
 	if (status == PF_ERR_TOO_LONG && address >= 1024 && address < block->length) {
 		transfer_peer(transfer)->block_most = address;
-		block->state = BLOCK_READY;
+		block_set_ready(block);
 		return;
 	}
 	if (status == PF_OK && data && !block_given_up(transfer, block)) {

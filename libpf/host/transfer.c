@@ -174,8 +174,8 @@ static void abandon(struct host_state *host, struct transfer *transfer)
 	if (transfer->share)
 		share_close(transfer->share, transfer->granules);
 	/* The peer's answers to what is under way cannot come any more. */
-	for (block = transfer->blocks; block; block = block->next)
-		request_forget(&host->requests, block);
+	TAILQ_FOREACH(block, &transfer->blocks, link)
+		block_forget(host, block);
 	close_share(transfer);
 }
 
@@ -194,6 +194,9 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 		return ADVANCED_TO_END;
 	}
 	transfer_offer(host, transfer);
+	/* A block that is resolved makes it ready again; the peer goes on with its end of a share. */
+	if (transfer->parked >= TRANSFER_PARKED_MOST && state == PEER_LINKED)
+		return ADVANCED_WAITS;
 	if (block_ready(transfer) || transfer->run < transfer->run_end ||
 	    claim(host->context, transfer)) {
 		if (state == PEER_GONE)
@@ -231,10 +234,8 @@ void transfer_release(struct transfer *transfer)
 {
 	struct block *block;
 
-	while ((block = transfer->blocks)) {
-		transfer->blocks = block->next;
-		free(block);
-	}
+	while ((block = TAILQ_FIRST(&transfer->blocks)))
+		block_free(block);
 }
 
 /* True: all of it was moved; else *moved bytes. */
@@ -289,6 +290,7 @@ int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t
 		.remote = remote + moved,
 		.length = length - moved,
 	};
+	TAILQ_INIT(&transfer->blocks);
 	probe_transfer(context->trace, transfer, kind == OPERATION_PUT, (uintptr_t)transfer->local,
 		       transfer->remote, transfer->length, base->id);
 	status = host_post(context, &transfer->operation, !moved);

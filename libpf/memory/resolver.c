@@ -164,13 +164,36 @@ static void resolve(struct resolver *resolver, struct resolution *resolution, ui
 	resolution->done(resolution);
 }
 
-/* Under the lock; the queue is not empty. */
-static struct resolution *take_first(struct resolver *resolver)
+/* Under the lock. Askers are the processes of this host: few enough to search. */
+static void resolution_queue(struct resolver *resolver, struct resolution *resolution)
 {
-	struct resolution *resolution = STAILQ_FIRST(&resolver->queue);
+	struct resolution *first;
 
-	STAILQ_REMOVE_HEAD(&resolver->queue, link);
+	resolver->queued++;
+	TAILQ_FOREACH(first, &resolver->turns, turn) {
+		if (first->asker == resolution->asker) {
+			STAILQ_INSERT_TAIL(&first->rest, resolution, link);
+			return;
+		}
+	}
+	STAILQ_INIT(&resolution->rest);
+	TAILQ_INSERT_TAIL(&resolver->turns, resolution, turn);
+}
+
+/* Under the lock; one is queued. Takes the oldest of the asker whose turn it is. */
+static struct resolution *resolution_take(struct resolver *resolver)
+{
+	struct resolution *resolution = TAILQ_FIRST(&resolver->turns);
+	struct resolution *next = STAILQ_FIRST(&resolution->rest);
+
 	resolver->queued--;
+	TAILQ_REMOVE(&resolver->turns, resolution, turn);
+	if (next) {
+		STAILQ_REMOVE_HEAD(&resolution->rest, link);
+		STAILQ_INIT(&next->rest);
+		STAILQ_CONCAT(&next->rest, &resolution->rest);
+		TAILQ_INSERT_TAIL(&resolver->turns, next, turn);
+	}
 	return resolution;
 }
 
@@ -183,13 +206,13 @@ static void *run(void *arg)
 
 	pthread_mutex_lock(&resolver->lock);
 	while (!resolver->stopping) {
-		if (STAILQ_EMPTY(&resolver->queue)) {
+		if (TAILQ_EMPTY(&resolver->turns)) {
 			resolver->idle++;
 			pthread_cond_wait(&resolver->work, &resolver->lock);
 			resolver->idle--;
 			continue;
 		}
-		resolution = take_first(resolver);
+		resolution = resolution_take(resolver);
 		pthread_mutex_unlock(&resolver->lock);
 		resolve(resolver, resolution, &used);
 		pace_end(resolver->pace);
@@ -207,7 +230,7 @@ void resolver_init(struct resolver *resolver, struct pagers *pagers, struct resi
 	resolver->pace = pace;
 	resolver->policy = policy;
 	resolver->trace = trace;
-	STAILQ_INIT(&resolver->queue);
+	TAILQ_INIT(&resolver->turns);
 	pthread_mutex_init(&resolver->lock, NULL);
 	pthread_cond_init(&resolver->work, NULL);
 }
@@ -224,8 +247,8 @@ void resolver_destroy(struct resolver *resolver)
 	for (i = 0; i < resolver->started; i++)
 		pthread_join(resolver->threads[i], NULL);
 	/* No thread is left that takes the lock. */
-	while (!STAILQ_EMPTY(&resolver->queue)) {
-		struct resolution *resolution = take_first(resolver);
+	while (!TAILQ_EMPTY(&resolver->turns)) {
+		struct resolution *resolution = resolution_take(resolver);
 
 		pace_end(resolver->pace);
 		resolution->status = PF_ERR_FAULT;
@@ -285,8 +308,7 @@ void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 			start_thread(resolver);
 		queued = resolver->started && !resolver->stopping;
 		if (queued) {
-			STAILQ_INSERT_TAIL(&resolver->queue, resolution, link);
-			resolver->queued++;
+			resolution_queue(resolver, resolution);
 			pace_begin(resolver->pace);
 			pthread_cond_signal(&resolver->work);
 		}

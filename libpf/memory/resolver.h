@@ -25,7 +25,12 @@
 
 /* A range to make present, and the result. The caller's until it is submitted. */
 struct resolution {
-	STAILQ_ENTRY(resolution) link;
+	/* The resolver's, while it is queued. */
+	TAILQ_ENTRY(resolution) turn;              /* the first of its asker */
+	STAILQ_HEAD(resolutions, resolution) rest; /* the first of its asker: those behind it */
+	STAILQ_ENTRY(resolution) link;             /* one behind the first */
+
+	uint64_t asker;           /* a number that no other asker has; 0: this process */
 	uint64_t address, length; /* the range, bytes */
 	bool write;               /* make it writable too */
 	int status;               /* result: PF_OK or PF_ERR_FAULT */
@@ -44,11 +49,11 @@ struct resolver {
 	struct trace *trace;   /* NULL: none */
 	pthread_mutex_t lock;
 	/* Under the lock: */
-	pthread_cond_t work; /* a resolution was queued, or the threads are to end */
-	STAILQ_HEAD(, resolution) queue;
-	unsigned queued;  /* resolutions in the queue */
-	unsigned idle;    /* threads that wait for work */
-	unsigned started; /* threads */
+	pthread_cond_t work;            /* a resolution was queued, or the threads are to end */
+	TAILQ_HEAD(, resolution) turns; /* the first of each asker: the next comes first */
+	unsigned queued;                /* resolutions that no thread has taken */
+	unsigned idle;                  /* threads that wait for work */
+	unsigned started;               /* threads */
 	bool stopping;
 	pthread_t threads[RESOLVER_THREADS];
 };

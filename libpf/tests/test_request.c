@@ -122,21 +122,6 @@ static void test_generation_wraps(void **state)
 	requests_destroy(&requests);
 }
 
-static void test_forget(void **state)
-{
-	struct requests requests = { 0 };
-	uint64_t a = open_request(&requests, REQUEST_BLOCK, object_memory, peer(0));
-	uint64_t b = open_request(&requests, REQUEST_RESOLVE, object_memory, NULL);
-	uint64_t c = open_request(&requests, REQUEST_BLOCK, object_memory + 1, peer(0));
-
-	request_forget(&requests, object_memory);
-	assert_null(request_close(&requests, a, REQUEST_BLOCK, peer(0)));
-	assert_null(request_close(&requests, b, REQUEST_RESOLVE, NULL));
-	request_forget(&requests, object_memory);
-	assert_ptr_equal(request_close(&requests, c, REQUEST_BLOCK, peer(0)), object_memory + 1);
-	requests_destroy(&requests);
-}
-
 /* The requests that a peer has not answered yet are counted where the caller says. */
 static void test_owed(void **state)
 {
@@ -153,8 +138,7 @@ static void test_owed(void **state)
 	request_close(&requests, a, REQUEST_BLOCK, peer(1));
 	request_close(&requests, c, REQUEST_RESOLVE, peer(1));
 	assert_int_equal(owed, 1);
-	request_forget(&requests, object_memory + 1);
-	assert_null(request_close(&requests, b, REQUEST_ATOMIC, peer(1)));
+	request_close(&requests, b, REQUEST_ATOMIC, peer(1));
 	assert_int_equal(owed, 0);
 	requests_destroy(&requests);
 }
@@ -199,7 +183,6 @@ int main(void)
 		cmocka_unit_test(test_wrong_peer_or_kind),
 		cmocka_unit_test(test_invented),
 		cmocka_unit_test(test_generation_wraps),
-		cmocka_unit_test(test_forget),
 		cmocka_unit_test(test_owed),
 		cmocka_unit_test(test_random),
 	};

@@ -67,6 +67,7 @@ struct asked {
 	struct resolution resolution;
 	sem_t *wait; /* for this, at its end, as a resolution that takes long; NULL: for nothing */
 	sem_t done;
+	unsigned order;
 };
 
 static void done(struct resolution *resolution)
@@ -111,6 +112,29 @@ static void submit(struct fixture *fixture, struct asked *asked, unsigned page, 
 	};
 	sem_init(&asked->done, 0, 0);
 	resolver_submit(&fixture->resolver, &asked->resolution);
+}
+
+static void submit_for(struct fixture *fixture, struct asked *asked, uint64_t asker,
+		       void (*when_done)(struct resolution *resolution))
+{
+	*asked = (struct asked){
+		.resolution = { .asker = asker,
+				.address = (uint64_t)(uintptr_t)fixture->pages + page_size(),
+				.length = page_size(),
+				.done = when_done },
+	};
+	sem_init(&asked->done, 0, 0);
+	resolver_submit(&fixture->resolver, &asked->resolution);
+}
+
+static unsigned queued(struct resolver *resolver)
+{
+	unsigned count;
+
+	pthread_mutex_lock(&resolver->lock);
+	count = resolver->queued;
+	pthread_mutex_unlock(&resolver->lock);
+	return count;
 }
 
 static bool idles(struct resolver *resolver)
@@ -178,6 +202,48 @@ static void test_end(void **state)
 	assert_int_equal(sem_trywait(&queued.done), 0);
 	assert_int_equal(queued.resolution.status, PF_ERR_FAULT);
 	assert_true(queued.resolution.failed == queued.resolution.address);
+}
+
+/* Resolutions that ended, to number them by their order. */
+static _Atomic unsigned ended;
+
+static void done_in_order(struct resolution *resolution)
+{
+	struct asked *asked = (struct asked *)resolution;
+
+	asked->order = ++ended;
+	sem_post(&asked->done);
+}
+
+/* Askers have turns: one page fault of one does not wait for all of another that came before. */
+static void test_askers(void **state)
+{
+	struct asked slow[RESOLVER_THREADS], many[20], one;
+	struct fixture fixture;
+	sem_t first, others;
+	unsigned i;
+
+	(void)state;
+	sem_init(&first, 0, 0);
+	sem_init(&others, 0, 0);
+	fixture_open(&fixture);
+	/* All threads are busy until the rest is queued. Then one of them resolves it. */
+	for (i = 0; i < RESOLVER_THREADS; i++)
+		submit(&fixture, &slow[i], 0, i ? &others : &first);
+	while (queued(&fixture.resolver))
+		sched_yield();
+	for (i = 0; i < ARRAY_SIZE(many); i++)
+		submit_for(&fixture, &many[i], 1, done_in_order);
+	submit_for(&fixture, &one, 2, done_in_order);
+	sem_post(&first);
+	sem_wait(&one.done);
+	sem_wait(&many[ARRAY_SIZE(many) - 1].done);
+	assert_int_equal(one.order, 2);
+	for (i = 1; i < ARRAY_SIZE(many); i++)
+		assert_true(many[i - 1].order < many[i].order);
+	for (i = 1; i < RESOLVER_THREADS; i++)
+		sem_post(&others);
+	fixture_close(&fixture);
 }
 
 /* A range that a peer made up is an error at once. */
@@ -330,9 +396,10 @@ static void test_hole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_two_at_once),  cmocka_unit_test(test_end),
-		cmocka_unit_test(test_bad_range),    cmocka_unit_test(test_shared_page),
-		cmocka_unit_test(test_still_absent), cmocka_unit_test(test_hole),
+		cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_askers),
+		cmocka_unit_test(test_end),         cmocka_unit_test(test_bad_range),
+		cmocka_unit_test(test_shared_page), cmocka_unit_test(test_still_absent),
+		cmocka_unit_test(test_hole),
 	};
 
 	return cmocka_run_group_tests_name("resolver", tests, NULL, NULL);

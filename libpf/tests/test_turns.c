@@ -5,10 +5,14 @@
  */
 #include "pair.h"
 
+#include <semaphore.h>
+#include <sys/mman.h>
+
 #include "host/advance.h"
 #include "host/peer.h"
 #include "host/route.h"
 #include "host/transfer.h"
+#include "page.h"
 
 #define RUN ((size_t)64 << 10)
 #define LONG (64 * RUN)
@@ -173,12 +177,66 @@ static void test_many_open(void **state)
 	group_close(&group);
 }
 
+/* A pager that supplies a page for each post. */
+static sem_t pages;
+
+static int supply_when_told(pf_context *context, uint64_t address, void *page, size_t length,
+			    void *arg)
+{
+	(void)context;
+	(void)address;
+	(void)arg;
+	memset(page, 3, length);
+	sem_wait(&pages);
+	return PF_OK;
+}
+
+/* The blocks of a transfer that wait for pages are few, and so is what waits at the owner. */
+static void test_parked_blocks(void **state)
+{
+	pf_options options = pair_mode_options(state);
+	const size_t length = 2 * TRANSFER_PARKED_MOST * PAGE;
+	uint8_t *paged = test_map(length);
+	const struct transfer *transfer;
+	struct group group;
+	pf_pager *pager;
+	unsigned i;
+
+	options.block_size = PAGE;
+	options.policy = PF_POLICY_TOUCH;
+	options.share_min = RUN;
+	group_open(&group, &options);
+	sem_init(&pages, 0, 0);
+	if (pf_pager_register(group.others[0], paged, length, supply_when_told, NULL, &pager) !=
+	    PF_OK) {
+		group_close(&group);
+		munmap(paged, length);
+		skip();
+	}
+	assert_ok(pf_get(group.peers[0], group.local, remote_address(paged), length, set_done,
+			 &group.done[0]));
+	for (i = 0; i < 4 * TRANSFER_PARKED_MOST; i++)
+		pf_progress(group.context);
+	transfer = (struct transfer *)group.context->operations.active.next;
+	assert_int_equal(transfer->parked, TRANSFER_PARKED_MOST);
+	for (i = 0; i < 4 * TRANSFER_PARKED_MOST; i++)
+		sem_post(&pages);
+	while (!group.done[0])
+		group_poll(&group);
+	for (i = 0; i < length; i++)
+		assert_int_equal(group.local[i], 3);
+	pf_pager_unregister(pager);
+	group_close(&group);
+	munmap(paged, length);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_MODE_UNLESS(either, test_short_beside_long, DEFAULT),
 		IN_MODE_UNLESS(either, test_atomic_beside_long, DEFAULT),
 		IN_MODE_UNLESS(either, test_many_open, STREAM),
+		IN_MODE_UNLESS(either, test_parked_blocks, DEFAULT),
 	};
 
 	return pair_run_tests("turns", tests);
