@@ -7,11 +7,11 @@
 /* ms after which a transfer that does not go on counts as ended. */
 #define EXPECTED_LIFETIME 100
 /*
- * Huge pages made when the front is reached: one there, and two at the end for the peer, which copies
- * while this process makes them.
+ * Bytes made huge when the front is reached: there, and at the end for the peer, which copies while this
+ * process makes them.
  */
-#define FRONT_PAGES 1
-#define BACK_PAGES 2
+#define FRONT_BYTES ((uint64_t)8 << 20)
+#define BACK_BYTES ((uint64_t)16 << 20)
 
 void expected_init(struct expected *expected, struct residency *residency, struct pagers *pagers,
 		   uint64_t size)
@@ -41,9 +41,12 @@ static bool expected_make(struct expected *expected, uint64_t start)
 	       collapse_pages(start, expected->size);
 }
 
-/* Under the lock: so many huge pages at the start of what is left, and so many at its end. */
-static void expected_go_on(struct expected *expected, uint64_t front, uint64_t back)
+/* Under the lock: so many bytes at the start of what is left, one huge page at least, and at its end. */
+static void expected_go_on(struct expected *expected, uint64_t front_bytes, uint64_t back_bytes)
 {
+	uint64_t front = front_bytes > expected->size ? front_bytes / expected->size : 1;
+	uint64_t back = back_bytes / expected->size;
+
 	for (; front && expected->start < expected->end; front--) {
 		if (!expected_make(expected, expected->start))
 			expected->end = 0;
@@ -60,7 +63,7 @@ static void expected_go_on(struct expected *expected, uint64_t front, uint64_t b
 
 void expected_begin(struct expected *expected, uint64_t address, uint64_t length)
 {
-	uint64_t size = expected->size, pages;
+	uint64_t size = expected->size;
 	uint64_t start = (address + size - 1) & ~(size - 1);
 	uint64_t end = (address + length) & ~(size - 1);
 
@@ -71,8 +74,7 @@ void expected_begin(struct expected *expected, uint64_t address, uint64_t length
 		return;
 	expected->start = start;
 	expected->end = end;
-	pages = EXPECTED_AT_ONCE / size / 2;
-	expected_go_on(expected, pages ? pages : 1, pages);
+	expected_go_on(expected, EXPECTED_AT_ONCE / 2, EXPECTED_AT_ONCE / 2);
 	pthread_mutex_unlock(&expected->lock);
 }
 
@@ -85,7 +87,7 @@ void expected_reach(struct expected *expected, uint64_t address)
 	if (start >= expected->start && start < expected->end &&
 	    (uint16_t)(expected->until - residency_now() - 1) < EXPECTED_LIFETIME) {
 		expected->start = start;
-		expected_go_on(expected, FRONT_PAGES, BACK_PAGES);
+		expected_go_on(expected, FRONT_BYTES, BACK_BYTES);
 	}
 	pthread_mutex_unlock(&expected->lock);
 }
