@@ -88,7 +88,7 @@ struct mappings *mappings_open(pid_t pid, uint64_t lifetime, struct service *ser
 		return NULL;
 	/*
 	 * Before Linux 6.11 the file needs a thread that lives as long as the descriptor; without it,
-	 * absent pages count as pages of a disk.
+	 * all is as if it were not in the list.
 	 */
 	mappings->fd = pid == getpid() ? open("/proc/self/maps", O_RDONLY | O_CLOEXEC) :
 					 process_file_open(pid, "maps");
@@ -280,11 +280,11 @@ static void mappings_renew(struct mappings *mappings)
 		mappings_ask(mappings);
 }
 
-static bool mappings_find_listed(struct mappings *mappings, uint64_t address,
+static void mappings_find_listed(struct mappings *mappings, uint64_t address,
 				 struct mapping *mapping)
 {
 	size_t low = 0, high;
-	bool found;
+	uint64_t end;
 
 	pthread_mutex_lock(&mappings->lock);
 	mappings_renew(mappings);
@@ -297,11 +297,14 @@ static bool mappings_find_listed(struct mappings *mappings, uint64_t address,
 		else
 			low = middle + 1;
 	}
-	found = low < mappings->count && mappings->list[low].start <= address;
-	if (found)
+	if (low < mappings->count && mappings->list[low].start <= address) {
 		*mapping = mappings->list[low];
+	} else {
+		/* Newer than the list, or not mapped: most new mappings are anonymous memory. */
+		end = low < mappings->count ? mappings->list[low].start : UINT64_MAX;
+		*mapping = (struct mapping){ .start = address, .end = end };
+	}
 	pthread_mutex_unlock(&mappings->lock);
-	return found;
 }
 
 /* False with ENOTTY: the kernel does not know the question. */
@@ -332,9 +335,13 @@ bool mappings_find(struct mappings *mappings, uint64_t address, struct mapping *
 
 	if (!mappings)
 		return false;
-	if (!mappings_query(mappings, &query))
-		return errno == ENOTTY && mappings_find_listed(mappings, address, mapping);
-	*mapping = mapping_told(&query);
+	if (mappings_query(mappings, &query)) {
+		*mapping = mapping_told(&query);
+		return true;
+	}
+	if (errno != ENOTTY)
+		return false;
+	mappings_find_listed(mappings, address, mapping);
 	return true;
 }
 

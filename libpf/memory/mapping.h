@@ -42,8 +42,9 @@ struct mappings *mappings_open(pid_t pid, uint64_t lifetime, struct service *ser
 void mappings_close(struct mappings *mappings);
 
 /*
- * Any thread: the mapping at the address. False: none, or not known yet. It may be as old as the list, and
- * neighbours that differ in permissions only may come as one mapping, with those of the first.
+ * Any thread: the mapping at the address, or false. It may be as old as the list, and neighbours that
+ * differ in permissions only may come as one mapping, with those of the first. What is not in the list
+ * comes as anonymous memory, up to the next mapping of the list.
  */
 bool mappings_find(struct mappings *mappings, uint64_t address, struct mapping *mapping);
 /*
