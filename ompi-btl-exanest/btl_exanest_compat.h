@@ -97,9 +97,15 @@ static inline bool mca_btl_exanest_is_written_behind(mca_btl_base_tag_t tag)
 	return tag == MCA_BTL_TAG_PML + 10;
 }
 
+/* Is it in memory of an accelerator? Packing may then wait for the device, and may fail. */
+static inline bool mca_btl_exanest_is_on_device(const opal_convertor_t *convertor)
+{
+	return opal_convertor_on_device(convertor);
+}
+
 static inline bool mca_btl_exanest_must_pack(const opal_convertor_t *convertor)
 {
-	return opal_convertor_need_buffers(convertor) || opal_convertor_on_device(convertor);
+	return opal_convertor_need_buffers(convertor) || mca_btl_exanest_is_on_device(convertor);
 }
 
 static inline void mca_btl_exanest_deliver(mca_btl_base_module_t *btl,
@@ -158,6 +164,16 @@ static inline bool mca_btl_exanest_learn(const opal_process_name_t *name, const 
 static inline bool mca_btl_exanest_is_written_behind(mca_btl_base_tag_t tag)
 {
 	return false;
+}
+
+/* need_buffers knows devices here. */
+static inline bool mca_btl_exanest_is_on_device(const opal_convertor_t *convertor)
+{
+#if OPAL_CUDA_SUPPORT
+	return convertor->flags & CONVERTOR_CUDA;
+#else
+	return false;
+#endif
 }
 
 static inline bool mca_btl_exanest_must_pack(const opal_convertor_t *convertor)

@@ -105,7 +105,7 @@ int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
 	return OPAL_SUCCESS;
 }
 
-/* For pf_send_pack. Packing from this host's memory cannot fail. */
+/* For pf_send_pack, from memory of this host: it cannot fail. */
 static void pack(void *destination, size_t length, void *convertor)
 {
 	struct iovec iov = { .iov_base = destination, .iov_len = length };
@@ -124,6 +124,9 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 
 	mca_btl_exanest_notice_threads();
 	if (OPAL_UNLIKELY(endpoint->queue != MCA_BTL_EXANEST_EMPTY)) {
+		status = PF_ERR_AGAIN;
+	} else if (payload_size && mca_btl_exanest_is_on_device(convertor)) {
+		/* ob1 packs it, into a descriptor: here that would be under the lock of the peer. */
 		status = PF_ERR_AGAIN;
 	} else if (payload_size && mca_btl_exanest_must_pack(convertor)) {
 		status = pf_send_pack(endpoint->peer, tag, header, header_size, payload_size, pack,
