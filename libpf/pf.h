@@ -189,7 +189,7 @@ typedef struct pf_text_info {
 const pf_text_info *pf_text_table(void);
 
 /* A good idle_polls for processes that share a core. The default, 0, suits one core each. */
-#define PF_IDLE_POLLS_SHARED_CORE 3000
+#define PF_IDLE_POLLS_SHARED_CORE 1000
 
 /*
  * Fill *options with the built-in defaults, then the machine's calibration file,

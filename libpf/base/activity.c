@@ -8,17 +8,6 @@
 /* One that used more processor time than this since it was there last computes, ns. */
 #define STARVED_MOST 1000000
 
-bool activity_waits(struct activity *activity, uint64_t used)
-{
-	/* Signed: another thread may have polled last, which has used less. */
-	int64_t spent = (int64_t)(used - activity->asked_used);
-	bool waits = spent < (int64_t)(activity->unasked * ACTIVITY_WORK_NANOSECONDS);
-
-	activity->unasked = 0;
-	activity->asked_used = used;
-	return waits;
-}
-
 enum activity_state activity_observe(const struct activity *activity,
 				     struct activity_observer *observer)
 {

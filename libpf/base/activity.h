@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the application's thread does, as seen from its calls of pf_progress:
- * it polls and something happens, it only waits, or it computes between calls or
- * instead of calling. Progress sleeps and resolver threads rest by this one
- * measure. And whether a thread would like to run but has no processor. No clock is
+ * it polls and something happens, it only waits, or it computes instead of calling. Resolver
+ * threads rest by it. And whether a thread would like to run but has no processor. No clock is
  * read here: times are arguments.
  *
  * Progress writes the counters with relaxed stores; observers on other threads
@@ -22,13 +21,6 @@ enum activity_state {
 	ACTIVITY_COMPUTING, /* does not call, or works between calls */
 };
 
-/* More processor time than this between two polls is work of the application, ns. */
-#define ACTIVITY_WORK_NANOSECONDS 5000
-/*
- * Processor time that a sleep adds to the next poll, ns: two context switches and cold caches. An
- * estimate; with it, 64 idle processes on two processors go on sleeping.
- */
-#define ACTIVITY_WAKE_NANOSECONDS 20000
 /*
  * Fewer polls than this without new movement do not mean waiting: there are some
  * microseconds of them also while a peer moves its end of a transfer.
@@ -41,9 +33,6 @@ struct activity {
 	_Atomic bool moved;        /* something new moved since the last poll ended; any thread */
 	/* The rest is progress's own. */
 	uint64_t busy_at; /* the value of polls from which empty polls are counted */
-	/* Empty polls since activity_waits was asked last, and the processor time that was used then. */
-	uint64_t unasked;
-	uint64_t asked_used;
 };
 
 /* Any thread: something moved other than what was retransmitted after a fault. */
@@ -55,12 +44,6 @@ static inline void activity_moved(struct activity *activity)
 static inline uint64_t activity_read(const _Atomic uint64_t *counter)
 {
 	return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)counter, memory_order_relaxed);
-}
-
-/* Progress: count empty polls from now on. */
-static inline void activity_count_anew(struct activity *activity)
-{
-	activity->busy_at = activity_read(&activity->polls);
 }
 
 /* Progress, at the end of a poll. busy: it did anything. */
@@ -81,20 +64,6 @@ static inline void activity_polled(struct activity *activity, bool busy)
 static inline uint64_t activity_empty(const struct activity *activity)
 {
 	return activity_read(&activity->polls) - activity->busy_at;
-}
-
-/*
- * Progress: has the application only waited since this was asked last? Then there is
- * next to no processor time for each empty poll, which the caller counts in unasked, however
- * long other processes had the processor. used: processor time of this thread, ns.
- */
-bool activity_waits(struct activity *activity, uint64_t used);
-
-/* Progress: it slept until now, which is neither waiting nor work. used: as above. */
-static inline void activity_slept(struct activity *activity, uint64_t used)
-{
-	activity->unasked = 0;
-	activity->asked_used = used + ACTIVITY_WAKE_NANOSECONDS;
 }
 
 /* What an observer on another thread knew when it looked last. Zeroed at first. */

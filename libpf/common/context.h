@@ -22,6 +22,7 @@
 
 #include "base/activity.h"
 #include "base/address.h"
+#include "base/idle.h"
 #include "base/service.h"
 #include "base/statistics.h"
 #include "base/trace.h"
@@ -47,9 +48,8 @@ struct pf_context {
 	bool posts_wake;     /* one of them may sleep while a thread posts */
 	bool stood_still; /* if sleepy: the last poll did nothing, and no wait followed; progress's own */
 	struct activity activity; /* of the thread that polls */
-	uint64_t announced_at;    /* empty polls in a row when a sleep was announced; 0: none is */
-	uint64_t sleep;           /* length of the next sleep, microseconds */
-	uint64_t sleep_first;     /* and of the first of a row */
+	struct idle idle;         /* progress's own */
+	uint64_t sleep_unrung; /* longest sleep while a peer may write without ringing, microseconds */
 	struct operations operations;
 
 	pf_receive_fn receive;

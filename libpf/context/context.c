@@ -88,9 +88,9 @@ int context_open(const pf_options *options, pf_context **result)
 	context->threads = options->threads;
 	context->sleepy = options->idle_polls != 0;
 	context->posts_wake = context->sleepy && context->threads;
-	context->sleep_first = options->idle_sleep < PROGRESS_SLEEP_FIRST ? options->idle_sleep :
-									    PROGRESS_SLEEP_FIRST;
-	context->sleep = context->sleep_first;
+	idle_init(&context->idle);
+	context->sleep_unrung = options->idle_sleep < PROGRESS_SLEEP_UNRUNG ? options->idle_sleep :
+									      PROGRESS_SLEEP_UNRUNG;
 	waiter_init(&contents->waiter, &contents->host.state.inbox);
 	context->transport_back = transport_back;
 	context->wake = host_wake;

@@ -10,24 +10,22 @@
 #include "contents.h"
 #include "net/engine.h"
 
-/* How often an idle poll asks for the processor time between polls, which is a system call. */
-#define CLOCK_POLLS 32
-
 /*
- * Empty polls after which a program with a descriptor waits for PROGRESS_SLEEP_FIRST at a time, though
+ * Empty polls after which a program with a descriptor waits for PROGRESS_SLEEP_UNRUNG at a time, though
  * nothing wakes it for what it waits for: room in a ring, which its reader frees without a word. A
  * reader that has a processor does so within fewer polls.
  */
 #define PATIENT_POLLS 256
 
-/* Something happened, or the application works between polls: begin to count anew. */
-static void stay_awake(pf_context *context)
+/* Something happened, or the sleep may not begin: take the announcement back, and count anew. */
+static void idle_leave(pf_context *context)
 {
-	if (context->announced_at)
-		host_stay_awake(host_of(context));
-	context->announced_at = 0;
-	context->sleep = context->sleep_first;
-	activity_count_anew(&context->activity);
+	if (!idle_end(&context->idle))
+		return;
+	host_stay_awake(host_of(context));
+	if (context->engine && context->idle.slept)
+		engine_sleeps(context->engine, false);
+	context->idle.slept = false;
 }
 
 /* May progress sleep as far as other operations and callers go? */
@@ -62,71 +60,50 @@ static bool may_sleep_now(pf_context *context)
 /* Microseconds. */
 static uint64_t longest_sleep(pf_context *context)
 {
-	return host_all_ring(host_of(context)) ? context->options.idle_sleep : context->sleep_first;
+	return host_all_ring(host_of(context)) ? context->options.idle_sleep :
+						 context->sleep_unrung;
 }
 
 /*
- * Nothing has happened for so many polls: after idle_polls of them, sleep until woken.
- * The sleep is announced INBOX_ANNOUNCED_POLLS polls ahead, or, where idle_polls is
- * not more than that, at once (inbox.h). An application that works between polls is
- * never put to sleep.
+ * A poll found nothing: announce a sleep or sleep, as base/idle.h decides. A sleep in vain leaves
+ * the announcement, and the network with the service thread, until something happens: writers have
+ * seen it long ago, so the next sleep needs no time ahead.
  */
-static __attribute__((noinline)) void idle(pf_context *context, uint64_t empty)
+static __attribute__((noinline)) void idle(pf_context *context)
 {
 	struct host *host = host_of(context);
-	uint64_t ahead = host_announces_ahead(host) ? INBOX_ANNOUNCED_POLLS : 0;
-	uint64_t polls = context->options.idle_polls, longest;
-	bool due = context->announced_at ? empty >= context->announced_at + ahead :
-					   !ahead && empty >= polls;
+	uint64_t ahead = host_announces_ahead(host) ? INBOX_ANNOUNCED_POLLS : 0, now;
 	enum inbox_slept slept;
+	enum idle_step step;
 
 	/* With a descriptor only its waiter sleeps: the program may have more to do. */
-	if (!polls || waiter_is_open(waiter_of(context)))
+	if (!context->options.idle_polls || waiter_is_open(waiter_of(context)) ||
+	    !idle_polled(&context->idle))
 		return;
-	context->activity.unasked++;
-	if ((due || empty % CLOCK_POLLS == 0) &&
-	    !activity_waits(&context->activity, clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID))) {
-		stay_awake(context);
-		return;
-	}
-	if (empty + ahead < polls)
-		return;
-	if (!context->announced_at) {
-		if (!may_sleep(context)) {
-			if (empty >= polls)
-				sched_yield();
-			return;
-		}
+	now = (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
+	step = idle_next(&context->idle, now, context->options.idle_polls, ahead);
+	if (step == IDLE_ANNOUNCE)
 		host_announce_sleep(host);
-		context->announced_at = empty;
-	}
-	if (empty < context->announced_at + ahead)
+	if (step == IDLE_POLL || (step == IDLE_ANNOUNCE && ahead))
 		return;
-	context->announced_at = 0;
+	if (!host_all_ring(host))
+		host_settle(host, now);
 	if (!may_sleep_now(context)) {
-		host_stay_awake(host);
+		idle_leave(context);
+		/* The peer that moves the other end of a transfer may share this processor. */
+		if (!may_sleep(context))
+			sched_yield();
 		return;
 	}
-	longest = longest_sleep(context);
-	if (context->engine)
+	if (context->engine && !context->idle.slept)
 		engine_sleeps(context->engine, true);
-	slept = host_sleep(host, context->sleep < longest ? context->sleep : longest);
-	if (context->engine)
-		engine_sleeps(context->engine, false);
+	context->idle.slept = true;
+	slept = host_sleep(host,
+			   idle_length(&context->idle, now, longest_sleep(context) * 1000) / 1000);
 	if (slept != INBOX_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
-	if (slept != INBOX_TIMED_OUT) {
-		context->sleep = context->sleep_first;
-		return;
-	}
-	/*
-	 * An application that looks for messages between short pieces of its own work uses hardly more
-	 * processor time for a poll than one that waits: it gets as many polls again before the next sleep.
-	 */
-	if (context->sleep < longest)
-		context->sleep *= 2;
-	activity_count_anew(&context->activity);
-	activity_slept(&context->activity, clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID));
+	if (slept != INBOX_TIMED_OUT)
+		idle_leave(context);
 }
 
 /* Leave the processor to the service thread, which connects this process to a peer. */
@@ -246,13 +223,11 @@ int context_progress(pf_context *context)
 	if (__builtin_expect(pace_is_resolving(&context->memory.pace), 0))
 		pace_polled(&context->memory.pace, count != 0);
 	if (__builtin_expect(context_is_sleepy(context), 0)) {
-		uint64_t empty = activity_empty(&context->activity);
-
 		context->stood_still = !count;
-		if (empty)
-			idle(context, empty);
-		else if (context->announced_at || context->sleep != context->sleep_first)
-			stay_awake(context);
+		if (count || !activity_still(&context->activity))
+			idle_leave(context);
+		else
+			idle(context);
 	} else if (__builtin_expect(host_is_connecting(host), 0) && !count) {
 		sleep_to_connect(context);
 	}
@@ -271,6 +246,7 @@ int context_descriptor(pf_context *context, int *fd)
 		status = waiter_open(waiter);
 		if (status != PF_OK)
 			return status;
+		idle_leave(context);
 		atomic_store_explicit(&context->sleepy, true, memory_order_relaxed);
 		if (context->engine)
 			engine_sleeps(context->engine, true);
@@ -292,7 +268,7 @@ static uint64_t longest_wait(pf_context *context)
 	    (!operations_active(&context->operations) || context->stood_still)) {
 		longest = longest_sleep(context);
 	} else if (context->stood_still && activity_empty(&context->activity) >= PATIENT_POLLS) {
-		longest = context->sleep_first;
+		longest = context->sleep_unrung;
 		/* The program is to poll after it, whatever made the descriptor readable. */
 		context->stood_still = false;
 	}

@@ -6,10 +6,10 @@
 #include "common/context.h"
 
 /*
- * The first sleep of a row, microseconds; each that ends without news doubles the next. Also the
- * longest while a peer may write without ringing.
+ * The longest sleep while a peer may write without ringing, and of a descriptor's waiter while a ring
+ * is full, microseconds.
  */
-#define PROGRESS_SLEEP_FIRST 1000
+#define PROGRESS_SLEEP_UNRUNG 1000
 
 /* As pf_progress, pf_flush_test and pf_flush. */
 int context_progress(pf_context *context);

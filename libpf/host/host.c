@@ -429,11 +429,7 @@ bool host_has_work(struct host *host)
 
 enum inbox_slept host_sleep(struct host *host, uint64_t microseconds)
 {
-	enum inbox_slept slept = inbox_sleep(&host->state.inbox, microseconds);
-
-	if (slept == INBOX_TIMED_OUT)
-		polling_slept(&host->polling);
-	return slept;
+	return inbox_wait(&host->state.inbox, microseconds);
 }
 
 enum inbox_slept host_connect_sleep(struct host *host)

@@ -81,10 +81,7 @@ static inline bool host_announces_ahead(const struct host *host)
 void host_prepare_sleep(struct host *host);
 /* Progress, announced: is there anything to do after all? */
 bool host_has_work(struct host *host);
-/*
- * Progress, announced: sleep until woken, at most so long; or do not sleep. The announcement is taken
- * back.
- */
+/* Progress, announced: sleep until woken, at most so long; or do not sleep. The announcement stays. */
 enum inbox_slept host_sleep(struct host *host, uint64_t microseconds);
 void host_stay_awake(struct host *host);
 /*
@@ -98,9 +95,9 @@ static inline bool host_is_connecting(const struct host *host)
 				    memory_order_relaxed) != 0;
 }
 
-/* The same, HOST_CONNECT_SLEEP_MICROSECONDS at most, while this process is connecting. */
+/* Sleep HOST_CONNECT_SLEEP_MICROSECONDS at most, while this process is connecting; the announcement ends. */
 enum inbox_slept host_connect_sleep(struct host *host);
-/* Progress, about to let another thread sleep in its place: note which peers ring. now: ns. */
+/* Progress, about to sleep, or to let another thread sleep: note which peers ring. now: ns. */
 void host_settle(struct host *host, uint64_t now);
 
 #endif

@@ -43,6 +43,10 @@
  * reader finds it when the time of its sleep is over. (The reader could spare the writers
  * W5 with membarrier(2) as well, but that took 15 us for each sleep in a virtual machine.)
  *
+ * An announcement may stand while the reader wakes in vain, looks, and sleeps again (inbox_wait).
+ * Then S1 and S2 were long before S3. A writer that rings after S3 finds sleeping == 1, and its exchange
+ * lets the futex return at once, or another writer's did.
+ *
  * A sleeper may be progress, or the thread that waits for a program that polls a descriptor
  * (context/waiter.h), or both. So a writer wakes all, and only progress, which announced a
  * sleep, takes the announcement back.
@@ -172,7 +176,7 @@ enum inbox_slept { INBOX_NOT_SLEPT, INBOX_WOKEN, INBOX_TIMED_OUT };
 /* At most so long; a writer that saw the announcement ends it. The announcement is taken back. */
 enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds);
 void inbox_stay_awake(struct inbox *inbox);
-/* Another thread of the reader: sleep likewise, and leave the announcement as it is. */
+/* Sleep likewise, and leave the announcement as it is. Also for another thread of the reader. */
 enum inbox_slept inbox_wait(struct inbox *inbox, uint64_t microseconds);
 /* Take the announcement back, and end all sleeps. */
 void inbox_end_sleeps(struct inbox *inbox);

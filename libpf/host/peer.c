@@ -242,7 +242,7 @@ static void ring_first(const struct bell *bell)
  * A sender stores a message, then loads the bell; here the bell is stored, then the reader is rung
  * to load the message. Without a fence in the sender, which would cost every message, both may miss
  * the other while the message leaves the sender's processor. So a reader looks once more after a
- * sleep before it relies on this bell: polling_slept.
+ * sleep before it relies on this bell: polling_settle.
  *
  * Progress may find the peer gone at the same time: as in host_peer_enter, either its state is
  * seen here, or host_peer_unmap waits.

@@ -10,7 +10,7 @@
 
 /* Messages taken from one channel before the next gets its turn. */
 #define BUDGET 64
-/* A store that another processor made so long ago is visible, ns: PROGRESS_SLEEP_FIRST. */
+/* A store that another processor made so long ago is visible, ns: PROGRESS_SLEEP_UNRUNG. */
 #define SETTLED_NANOSECONDS 1000000
 
 static void set_polled(struct incoming *incoming, bool polled)
@@ -231,18 +231,6 @@ static void rely_on(struct polling *polling, struct incoming *incoming)
 	incoming->rings = true;
 	polling->silent--;
 	stop_polling(polling, incoming);
-}
-
-void polling_slept(struct polling *polling)
-{
-	unsigned i;
-
-	for (i = 0; i < polling->all_count && polling->silent; i++) {
-		struct incoming *incoming = polling->all[i];
-
-		if (incoming->rang && !incoming->rings)
-			rely_on(polling, incoming);
-	}
 }
 
 void polling_settle(struct polling *polling, uint64_t now)

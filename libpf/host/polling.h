@@ -7,7 +7,7 @@
  *
  * Where processes share a core, the other processes evict this one's caches
  * and address translations before each poll. There a poll is one look at the
- * bell alone, once this process relies on every writer to ring it: polling_slept. Such
+ * bell alone, once this process relies on every writer to ring it: polling_settle. Such
  * a writer rings for each message, and inbox.h says why no bell is missed.
  */
 #ifndef PF_POLLING_H
@@ -74,15 +74,9 @@ static inline int polling_poll(struct polling *polling)
 }
 
 /*
- * Progress has slept in vain, for long enough that what was stored before then is visible: a writer
- * that had rung before, and has stored no message unannounced, rings for each from now on. (When it
- * rings for the first time it may have stored one just before: host_peer_give_bell.)
- */
-void polling_slept(struct polling *polling);
-
-/*
- * The same for sleeps that progress does not see: each time one begins, at the time now (ns). What
- * was stored before the bell was found rung is visible a millisecond later.
+ * A sleep begins, of progress or in its place: a writer that had rung a millisecond ago, and has stored
+ * no message unannounced, rings for each from now on. When it rings for the first time it may have stored
+ * a message just before (host_peer_give_bell); that is visible a millisecond later. now: ns.
  */
 void polling_settle(struct polling *polling, uint64_t now);
 

@@ -43,32 +43,6 @@ static void test_counts(void **state)
 	assert_int_equal(activity_still(&activity), 0);
 }
 
-static bool waits(struct activity *activity, unsigned polls, uint64_t used)
-{
-	activity->unasked += polls;
-	return activity_waits(activity, used);
-}
-
-/* Waiting is next to no processor time for each empty poll, over any number of them. */
-static void test_waits(void **state)
-{
-	struct activity activity = { 0 };
-	uint64_t used = 5 * MILLISECOND;
-
-	waits(&activity, 100, used);
-	assert_true(waits(&activity, 32, used += 32 * 1000));
-	assert_false(waits(&activity, 32, used += 32 * 6000));
-	assert_true(waits(&activity, 1, used += 4999));
-	assert_false(waits(&activity, 1, used += ACTIVITY_WORK_NANOSECONDS));
-	/* One poll after a sleep: what it took to wake is no work, but no more than that. */
-	activity_slept(&activity, used);
-	assert_true(waits(&activity, 1, used += ACTIVITY_WAKE_NANOSECONDS));
-	activity_slept(&activity, used);
-	assert_false(waits(&activity, 1, used += ACTIVITY_WAKE_NANOSECONDS + 5000));
-	/* Another thread polls now, which has used less. */
-	assert_true(waits(&activity, 1, MILLISECOND));
-}
-
 static void test_observe(void **state)
 {
 	struct activity activity = { 0 };
@@ -157,8 +131,9 @@ static void test_starved(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_counts),  cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_observe), cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_observe),
+		cmocka_unit_test(test_thread),
 		cmocka_unit_test(test_starved),
 	};
 
