@@ -12,6 +12,8 @@
 /* Linux 6.3; older C libraries do not name it. */
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
+#endif
+
 /* Is this errno want of memory for a file of memfd_create? */
 static inline bool file_lacks_memory(int error)
 {
@@ -32,8 +34,6 @@ static inline bool file_allocate(int fd, off_t offset, off_t length)
 	} while (error == EINTR);
 	return !file_lacks_memory(error);
 }
-
-#endif
 
 /*
  * memfd_create of a file that nobody executes. Linux 6.3 to 6.5 with vm.memfd_noexec=2 refuse any
