@@ -26,8 +26,8 @@ struct list {
 	int count; /* also those that did not fit */
 };
 
-static __attribute__((format(printf, 4, 5))) void add(struct list *list, const char *name,
-						      int available, const char *format, ...)
+static __attribute__((format(printf, 4, 5))) void
+capability_add(struct list *list, const char *name, int available, const char *format, ...)
 {
 	pf_capability *entry;
 	va_list args;
@@ -48,24 +48,28 @@ static void single_copy(struct list *list)
 	const int error = tracer_test(), scope = tracer_scope();
 
 	if (!error)
-		add(list, "single copy", 1,
-		    "process_vm_readv and process_vm_writev work between processes of this user");
+		capability_add(
+			list, "single copy", 1,
+			"process_vm_readv and process_vm_writev work between processes of this user");
 	/* Yama does not keep a process from its own memory, a seccomp filter does. */
 	else if (scope == 1 && !copy_probe(gettid(), (uint64_t)(uintptr_t)&cookie, cookie))
-		add(list, "single copy", 1,
-		    "kernel.yama.ptrace_scope is 1: each process permits it to the others that its launcher "
-		    "started (option ptracer)");
+		capability_add(
+			list, "single copy", 1,
+			"kernel.yama.ptrace_scope is 1: each process permits it to the others that its launcher "
+			"started (option ptracer)");
 	else if (scope > 1)
-		add(list, "single copy", 0,
-		    "process_vm_readv: %s; kernel.yama.ptrace_scope is %d: only 0 and 1 let processes permit it",
-		    strerror(error), scope);
+		capability_add(
+			list, "single copy", 0,
+			"process_vm_readv: %s; kernel.yama.ptrace_scope is %d: only 0 and 1 let processes permit it",
+			strerror(error), scope);
 	else
-		add(list, "single copy", 0,
-		    "process_vm_readv: %s; a seccomp filter or a container may forbid it",
-		    strerror(error));
+		capability_add(
+			list, "single copy", 0,
+			"process_vm_readv: %s; a seccomp filter or a container may forbid it",
+			strerror(error));
 }
 
-static void populate(struct list *list)
+static void capability_populate(struct list *list)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uint64_t failed;
@@ -74,24 +78,24 @@ static void populate(struct list *list)
 	if (area == MAP_FAILED)
 		return;
 	if (touch_range((uint64_t)(uintptr_t)area, page, true, &failed) == PF_OK)
-		add(list, "fault resolution", 1,
-		    "madvise(MADV_POPULATE_WRITE) makes absent pages present");
+		capability_add(list, "fault resolution", 1,
+			       "madvise(MADV_POPULATE_WRITE) makes absent pages present");
 	else
-		add(list, "fault resolution", 0,
-		    "madvise(MADV_POPULATE_WRITE) fails: Linux 5.14 or later is needed");
+		capability_add(list, "fault resolution", 0,
+			       "madvise(MADV_POPULATE_WRITE) fails: Linux 5.14 or later is needed");
 	munmap(area, page);
 }
 
 /* Without it no context opens, and nothing else tells which file is missing. */
-static void identity(struct list *list)
+static void capability_identity(struct list *list)
 {
 	const char *path = address_unreadable();
 
 	if (path)
-		add(list, "identity", 0, "%s: %s: mount /proc with all of its files", path,
-		    strerror(errno));
+		capability_add(list, "identity", 0, "%s: %s: mount /proc with all of its files",
+			       path, strerror(errno));
 	else
-		add(list, "identity", 1, "boot and network namespace of this host");
+		capability_add(list, "identity", 1, "boot and network namespace of this host");
 }
 
 static void memory_files(struct list *list)
@@ -99,9 +103,10 @@ static void memory_files(struct list *list)
 	int fd = file_create("libpf test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd >= 0)
-		add(list, "shared memory", 1, "memfd_create: rings need no files in /dev/shm");
+		capability_add(list, "shared memory", 1,
+			       "memfd_create: rings need no files in /dev/shm");
 	else
-		add(list, "shared memory", 0, "memfd_create: %s", strerror(errno));
+		capability_add(list, "shared memory", 0, "memfd_create: %s", strerror(errno));
 	if (fd >= 0)
 		close(fd);
 }
@@ -112,38 +117,41 @@ static void huge_pages(struct list *list)
 	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
 
 	if (!file || !fgets(text, sizeof(text), file))
-		add(list, "huge pages", 0, "this kernel has no transparent huge pages");
+		capability_add(list, "huge pages", 0, "this kernel has no transparent huge pages");
 	else
-		add(list, "huge pages", !strstr(text, "[never]"),
-		    "transparent_hugepage/enabled: %.*s", (int)strcspn(text, "\n"), text);
+		capability_add(list, "huge pages", !strstr(text, "[never]"),
+			       "transparent_hugepage/enabled: %.*s", (int)strcspn(text, "\n"),
+			       text);
 	if (file)
 		fclose(file);
 }
 
-static void detection(struct list *list)
+static void capability_detection(struct list *list)
 {
 	int fd = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
 
 	if (fd >= 0)
-		add(list, "fault detection", 1,
-		    "/proc/PID/pagemap shows absent pages before a copy meets them");
+		capability_add(list, "fault detection", 1,
+			       "/proc/PID/pagemap shows absent pages before a copy meets them");
 	else
-		add(list, "fault detection", 0,
-		    "/proc/self/pagemap: %s; a copy that meets an absent page waits for it",
-		    strerror(errno));
+		capability_add(
+			list, "fault detection", 0,
+			"/proc/self/pagemap: %s; a copy that meets an absent page waits for it",
+			strerror(errno));
 	if (fd >= 0)
 		close(fd);
 }
 
-static void pagers(struct list *list)
+static void capability_pagers(struct list *list)
 {
 	int fd = (int)syscall(SYS_userfaultfd,
 			      O_CLOEXEC | O_NONBLOCK | 1 /* UFFD_USER_MODE_ONLY */);
 
 	if (fd >= 0)
-		add(list, "user-space pagers", 1, "userfaultfd in user mode, without privilege");
+		capability_add(list, "user-space pagers", 1,
+			       "userfaultfd in user mode, without privilege");
 	else
-		add(list, "user-space pagers", 0, "userfaultfd: %s", strerror(errno));
+		capability_add(list, "user-space pagers", 0, "userfaultfd: %s", strerror(errno));
 	if (fd >= 0)
 		close(fd);
 }
@@ -157,29 +165,31 @@ static void user_interrupts(struct list *list)
 	/* Intel SDM 2A, CPUID.(EAX=07H,ECX=0):EDX[5] */
 	processor = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & 1u << 5;
 #endif
-	add(list, "user interrupts", 0, "%s",
-	    processor ? "not used: this processor has them, but no released Linux supports them" :
+	capability_add(
+		list, "user interrupts", 0, "%s",
+		processor ?
+			"not used: this processor has them, but no released Linux supports them" :
 			"not used: this processor has none");
 }
 
-static void device(struct list *list)
+static void capability_device(struct list *list)
 {
 	char text[192];
 	bool available = device_describe(text, sizeof(text));
 
-	add(list, "/dev/exanest", available, "%s", text);
+	capability_add(list, "/dev/exanest", available, "%s", text);
 }
 
 /* Describe the first malformed element of a list of interfaces. False: the list is valid. */
-static bool malformed(struct list *list, const char *option, const char *interfaces)
+static bool option_is_malformed(struct list *list, const char *option, const char *interfaces)
 {
 	int length;
 	const char *element = interfaces ? interfaces_malformed(interfaces, &length) : NULL;
 
 	if (element)
-		add(list, "network", 0,
-		    "%s: %.*s is neither an interface nor an address nor a network", option, length,
-		    element);
+		capability_add(list, "network", 0,
+			       "%s: %.*s is neither an interface nor an address nor a network",
+			       option, length, element);
 	return element;
 }
 
@@ -202,11 +212,11 @@ static void list_interfaces(struct list *list, const struct interface *interface
 			interfaces[i].name, address, interfaces[i].mtu,
 			location_is_far(here, interfaces[i].name) ? ", other NUMA node" : "");
 	}
-	add(list, "network", 1, "%s", text);
+	capability_add(list, "network", 1, "%s", text);
 }
 
 /* Report the interfaces that a context would use if it were opened now. */
-static void network(struct list *list)
+static void capability_network(struct list *list)
 {
 	struct interface interfaces[INTERFACES_MOST];
 	const char *why = "the option network is off";
@@ -215,8 +225,8 @@ static void network(struct list *list)
 	unsigned count = 0;
 
 	pf_options_init(&options, sizeof(options), NULL);
-	if (malformed(list, "if_include", options.if_include) ||
-	    malformed(list, "if_exclude", options.if_exclude))
+	if (option_is_malformed(list, "if_include", options.if_include) ||
+	    option_is_malformed(list, "if_exclude", options.if_exclude))
 		return;
 	if (options.network != PF_NETWORK_OFF)
 		count = interfaces_find(interfaces, INTERFACES_MOST, options.if_include,
@@ -224,22 +234,22 @@ static void network(struct list *list)
 	if (count)
 		list_interfaces(list, interfaces, count, &here);
 	else
-		add(list, "network", 0, "%s", why);
+		capability_add(list, "network", 0, "%s", why);
 }
 
 int pf_capabilities(pf_capability *entries, int size)
 {
 	struct list list = { .entries = entries, .size = size };
 
-	identity(&list);
+	capability_identity(&list);
 	memory_files(&list);
 	single_copy(&list);
-	populate(&list);
+	capability_populate(&list);
 	huge_pages(&list);
-	detection(&list);
-	pagers(&list);
+	capability_detection(&list);
+	capability_pagers(&list);
 	user_interrupts(&list);
-	network(&list);
-	device(&list);
+	capability_network(&list);
+	capability_device(&list);
 	return list.count < size ? list.count : size;
 }

@@ -4,8 +4,9 @@
 #include "common/context.h"
 #include "memory/atomic.h"
 
-static inline int transfer(pf_peer *peer, enum operation_kind kind, const void *buffer,
-			   uint64_t remote, size_t length, pf_complete_fn complete, void *arg)
+static inline int operation_transfer(pf_peer *peer, enum operation_kind kind, const void *buffer,
+				     uint64_t remote, size_t length, pf_complete_fn complete,
+				     void *arg)
 {
 	char *local = tag_remove_pointer(buffer);
 
@@ -20,13 +21,13 @@ static inline int transfer(pf_peer *peer, enum operation_kind kind, const void *
 int pf_put(pf_peer *peer, const void *local, uint64_t remote, size_t length,
 	   pf_complete_fn complete, void *arg)
 {
-	return transfer(peer, OPERATION_PUT, local, remote, length, complete, arg);
+	return operation_transfer(peer, OPERATION_PUT, local, remote, length, complete, arg);
 }
 
 int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length, pf_complete_fn complete,
 	   void *arg)
 {
-	return transfer(peer, OPERATION_GET, local, remote, length, complete, arg);
+	return operation_transfer(peer, OPERATION_GET, local, remote, length, complete, arg);
 }
 
 int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, uint64_t remote,

@@ -34,7 +34,7 @@ static clockid_t processor_clock(int thread)
 	return (clockid_t)(~(unsigned)thread << 3 | per_thread | scheduler);
 }
 
-static bool processor_time(int thread, uint64_t *used)
+static bool thread_processor_time(int thread, uint64_t *used)
 {
 	struct timespec time;
 
@@ -51,7 +51,7 @@ bool activity_thread(int thread, bool *runnable, uint64_t *used)
 	FILE *file;
 
 	if (!runnable)
-		return processor_time(thread, used);
+		return thread_processor_time(thread, used);
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
 	file = fopen(path, "re");
 	if (!file)
@@ -63,7 +63,7 @@ bool activity_thread(int thread, bool *runnable, uint64_t *used)
 	if (!rest || sscanf(rest + 1, " %c", &state) != 1)
 		return false;
 	*runnable = state == 'R';
-	return processor_time(thread, used);
+	return thread_processor_time(thread, used);
 }
 
 bool activity_starved(int thread, uint64_t before, uint64_t used, uint64_t passed)

@@ -250,7 +250,7 @@ bool number_parse(const char *text, uint64_t *value)
 	return true;
 }
 
-static bool find_name(const pf_option_info *info, const char *text, uint64_t *value)
+static bool choice_find(const pf_option_info *info, const char *text, uint64_t *value)
 {
 	uint64_t i;
 
@@ -267,7 +267,7 @@ bool option_parse(const pf_option_info *info, const char *text, uint64_t *value)
 {
 	uint64_t parsed;
 
-	if (!find_name(info, text, &parsed) && !number_parse(text, &parsed))
+	if (!choice_find(info, text, &parsed) && !number_parse(text, &parsed))
 		return false;
 	if (!option_valid(info, parsed))
 		return false;
@@ -316,7 +316,7 @@ void option_variable(const char *option, char *buffer, size_t size)
 		buffer[i] = (char)toupper((unsigned char)buffer[i]);
 }
 
-static const char *environment(const char *option)
+static const char *option_environment(const char *option)
 {
 	char name[64];
 
@@ -324,7 +324,8 @@ static const char *environment(const char *option)
 	return getenv(name);
 }
 
-static void note(enum option_origin *origins, const pf_option_info *info, enum option_origin origin)
+static void option_note_origin(enum option_origin *origins, const pf_option_info *info,
+			       enum option_origin origin)
 {
 	if (origins)
 		origins[info - table] = origin;
@@ -338,7 +339,7 @@ void options_read_defaults(pf_options *options, enum option_origin *origins)
 	if (processor_is_intel())
 		options->eager_limit = EAGER_LIMIT_INTEL;
 	for (info = table; info->name; info++)
-		note(origins, info, OPTION_DEFAULT);
+		option_note_origin(origins, info, OPTION_DEFAULT);
 }
 
 /* One line "name = value" of a calibration file; false if it is malformed. */
@@ -355,7 +356,7 @@ static bool read_line(const char *line, pf_options *options, enum option_origin 
 	for (info = table; info->name; info++) {
 		if (strcmp(info->name, name) != 0)
 			continue;
-		note(origins, info, OPTION_CALIBRATION);
+		option_note_origin(origins, info, OPTION_CALIBRATION);
 		return option_parse(info, text, option_field(options, info));
 	}
 	/* An option of another version. */
@@ -433,14 +434,14 @@ int options_read_environment(pf_options *options, enum option_origin *origins,
 	int status = PF_OK;
 
 	for (text_info = text_table; text_info->name; text_info++)
-		*option_text(options, text_info) = environment(text_info->name);
+		*option_text(options, text_info) = option_environment(text_info->name);
 	for (info = table; info->name; info++) {
-		const char *text = environment(info->name);
+		const char *text = option_environment(info->name);
 
 		if (!text)
 			continue;
 		if (option_parse(info, text, option_field(options, info))) {
-			note(origins, info, OPTION_ENVIRONMENT);
+			option_note_origin(origins, info, OPTION_ENVIRONMENT);
 			continue;
 		}
 		if (culprit && status == PF_OK)
@@ -532,7 +533,7 @@ int options_error(const pf_options *options, char *buffer, size_t size)
 			snprintf(name, sizeof(name), "%s", info->name);
 			snprintf(number, sizeof(number), "%llu", (unsigned long long)parsed);
 		} else {
-			value = environment(info->name);
+			value = option_environment(info->name);
 			if (!value || option_parse(info, value, &parsed))
 				continue;
 			option_variable(info->name, name, sizeof(name));

@@ -14,7 +14,7 @@
 #include "slice.h"
 #include "thread.h"
 
-static void wake(struct service *service)
+static void service_wake(struct service *service)
 {
 	uint64_t one = 1;
 
@@ -46,7 +46,7 @@ static void run_tasks(struct task *task, bool dropped)
 	}
 }
 
-static void on_wake(int fd, short what, void *arg)
+static void service_on_wake(int fd, short what, void *arg)
 {
 	struct service *service = arg;
 	uint64_t count;
@@ -60,7 +60,7 @@ static void on_wake(int fd, short what, void *arg)
 		event_base_loopbreak(service->base);
 }
 
-static void *run(void *arg)
+static void *service_main(void *arg)
 {
 	struct service *service = arg;
 
@@ -79,7 +79,7 @@ void service_run(struct service *service, struct task *task)
 	*service->tasks_last = task;
 	service->tasks_last = &task->next;
 	pthread_mutex_unlock(&service->lock);
-	wake(service);
+	service_wake(service);
 }
 
 int service_open(struct service *service)
@@ -91,7 +91,7 @@ int service_open(struct service *service)
 	service->base = event_base_new();
 	if (service->wake >= 0 && service->base)
 		service->woken = event_new(service->base, service->wake, EV_READ | EV_PERSIST,
-					   on_wake, service);
+					   service_on_wake, service);
 	if (service->woken && !event_add(service->woken, NULL))
 		return PF_OK;
 	service_close(service);
@@ -100,7 +100,7 @@ int service_open(struct service *service)
 
 int service_start(struct service *service)
 {
-	int error = thread_start(&service->thread, "libpf service", run, service);
+	int error = thread_start(&service->thread, "libpf service", service_main, service);
 
 	if (!error)
 		return PF_OK;
@@ -124,7 +124,7 @@ void service_stop(struct service *service)
 	pthread_mutex_lock(&service->lock);
 	service->stopping = true;
 	pthread_mutex_unlock(&service->lock);
-	wake(service);
+	service_wake(service);
 	pthread_join(service->thread, NULL);
 }
 

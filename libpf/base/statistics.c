@@ -95,7 +95,7 @@ const pf_stat_info *pf_stat_table(void)
 }
 
 /* Readers rely on the size. Where the kernel supports it, other processes cannot write. */
-static int seal(int fd)
+static int statistics_seal(int fd)
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -114,7 +114,7 @@ static int map_shared(struct statistics_page *page)
 	    file_allocate(fd, 0, STATISTICS_SIZE) &&
 	    mmap(page, STATISTICS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) !=
 		    MAP_FAILED &&
-	    !seal(fd))
+	    !statistics_seal(fd))
 		return fd;
 	close(fd);
 	return -1;

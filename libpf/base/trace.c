@@ -30,7 +30,7 @@ static int environment_rank(void)
 	return end == text || *end || rank < 0 || rank > INT_MAX ? -1 : (int)rank;
 }
 
-static void describe(struct trace_header *trace, const uint8_t *id)
+static void trace_describe(struct trace_header *trace, const uint8_t *id)
 {
 	const char *job = getenv("PMIX_NAMESPACE");
 
@@ -68,7 +68,7 @@ struct trace *trace_open(const uint8_t *id)
 		unlink(path);
 		return NULL;
 	}
-	describe(&trace->header, id);
+	trace_describe(&trace->header, id);
 	atomic_thread_fence(memory_order_release);
 	trace->header.magic = TRACE_MAGIC;
 	return trace;

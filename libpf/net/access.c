@@ -29,7 +29,7 @@ void access_close(struct access *access)
 }
 
 /* What errno says of a copy: PF_ERR_AGAIN to try again, by the file if the calls are refused. */
-static int judge(struct access *access)
+static int access_judge(struct access *access)
 {
 	if (errno == EFAULT)
 		return PF_ERR_FAULT;
@@ -48,7 +48,7 @@ static bool uses_file(const struct access *access)
 	return access->refused || access->by_file;
 }
 
-static bool open_file(struct access *access)
+static bool access_open_file(struct access *access)
 {
 	if (access->file < 0)
 		access->file = file_create("libpf access", MFD_CLOEXEC);
@@ -56,7 +56,7 @@ static bool open_file(struct access *access)
 }
 
 /* Between the file and memory that is there for certain. */
-static bool exchange(const struct access *access, bool fill, char *bytes, size_t length)
+static bool access_exchange(const struct access *access, bool fill, char *bytes, size_t length)
 {
 	size_t done = 0;
 	ssize_t moved;
@@ -86,8 +86,8 @@ static ssize_t copy_some(const struct access *access, bool write, uint64_t addre
 		       process_vm_readv(access->pid, &here, 1, &there, 1, 0);
 }
 
-static int copy(struct access *access, bool write, uint64_t address, char *bytes, size_t length,
-		uint64_t *bad)
+static int access_copy(struct access *access, bool write, uint64_t address, char *bytes,
+		       size_t length, uint64_t *bad)
 {
 	bool by_file = false;
 	size_t done = 0;
@@ -99,7 +99,8 @@ static int copy(struct access *access, bool write, uint64_t address, char *bytes
 		if (uses_file(access) && !by_file) {
 			by_file = true;
 			done = 0;
-			if (!open_file(access) || (write && !exchange(access, true, bytes, length)))
+			if (!access_open_file(access) ||
+			    (write && !access_exchange(access, true, bytes, length)))
 				return PF_ERR_MEMORY;
 		}
 		moved = copy_some(access, write, address, bytes, length, done);
@@ -110,12 +111,12 @@ static int copy(struct access *access, bool write, uint64_t address, char *bytes
 			done += (size_t)moved;
 			continue;
 		}
-		status = moved ? judge(access) : PF_ERR_FAULT;
+		status = moved ? access_judge(access) : PF_ERR_FAULT;
 		*bad = address + done;
 		if (status != PF_ERR_AGAIN)
 			return status;
 	}
-	if (by_file && !write && !exchange(access, false, bytes, length))
+	if (by_file && !write && !access_exchange(access, false, bytes, length))
 		return PF_ERR_MEMORY;
 	return PF_OK;
 }
@@ -123,12 +124,12 @@ static int copy(struct access *access, bool write, uint64_t address, char *bytes
 int access_write(struct access *access, uint64_t address, const void *from, size_t length,
 		 uint64_t *bad)
 {
-	return copy(access, true, address, (char *)(uintptr_t)from, length, bad);
+	return access_copy(access, true, address, (char *)(uintptr_t)from, length, bad);
 }
 
 int access_read(struct access *access, uint64_t address, void *to, size_t length, uint64_t *bad)
 {
-	return copy(access, false, address, to, length, bad);
+	return access_copy(access, false, address, to, length, bad);
 }
 
 int access_gather(struct access *access, const struct iovec *from, unsigned count, void *to)
@@ -144,18 +145,19 @@ int access_gather(struct access *access, const struct iovec *from, unsigned coun
 		for (i = 0, here.iov_len = 0; i < some; i++)
 			here.iov_len += from[i].iov_len;
 		do {
-			if (uses_file(access) && !open_file(access))
+			if (uses_file(access) && !access_open_file(access))
 				return PF_ERR_MEMORY;
 			moved = uses_file(access) ?
 					pwritev(access->file, from, (int)some, 0) :
 					process_vm_readv(access->pid, &here, 1, from, some, 0);
-			status = moved < 0 ? judge(access) : PF_OK;
+			status = moved < 0 ? access_judge(access) : PF_OK;
 		} while (status == PF_ERR_AGAIN);
 		if (status != PF_OK)
 			return status;
 		if ((size_t)moved < here.iov_len)
 			return PF_ERR_FAULT;
-		if (uses_file(access) && !exchange(access, false, here.iov_base, here.iov_len))
+		if (uses_file(access) &&
+		    !access_exchange(access, false, here.iov_base, here.iov_len))
 			return PF_ERR_MEMORY;
 	}
 	return PF_OK;
@@ -175,14 +177,14 @@ size_t access_scatter(struct access *access, const struct iovec *from, unsigned 
 			moved = process_vm_writev(access->pid, from, from_count, to, to_count, 0);
 			continue;
 		}
-		if (!open_file(access))
+		if (!access_open_file(access))
 			return 0;
 		moved = pwritev(access->file, from, (int)from_count, 0);
 		/* Behind what was written are bytes of earlier calls. */
 		if (moved >= 0)
 			moved = (size_t)moved < length ? 0 :
 							 preadv(access->file, to, (int)to_count, 0);
-	} while (moved < 0 && judge(access) == PF_ERR_AGAIN);
+	} while (moved < 0 && access_judge(access) == PF_ERR_AGAIN);
 	for (i = 0, length = 0; i < to_count && (ssize_t)length < moved; i++) {
 		memcheck_defined(to[i].iov_base, to[i].iov_len);
 		length += to[i].iov_len;
@@ -204,7 +206,7 @@ int access_look(struct access *access, uint64_t address, size_t length, uint64_t
 			pages[count] = (struct iovec){ (void *)(uintptr_t)at, 1 };
 			at = (at & ~(page - 1)) + page;
 		}
-		if (uses_file(access) && !open_file(access))
+		if (uses_file(access) && !access_open_file(access))
 			return PF_ERR_MEMORY;
 		moved = uses_file(access) ?
 				pwritev(access->file, pages, count, 0) :
@@ -213,7 +215,7 @@ int access_look(struct access *access, uint64_t address, size_t length, uint64_t
 			address = (address & ~(page - 1)) + (uint64_t)moved * page;
 			continue;
 		}
-		status = moved ? judge(access) : PF_ERR_FAULT;
+		status = moved ? access_judge(access) : PF_ERR_FAULT;
 		*bad = address;
 		if (status != PF_ERR_AGAIN)
 			return status;

@@ -180,7 +180,7 @@ static struct path *path_back(const struct net_association *association)
  * an answer, again after each time-out, and each time the credit is said again
  * (output.c).
  */
-static void offer_credit(struct net_association *association)
+static void association_offer_credit(struct net_association *association)
 {
 	const struct exchange *exchange = &association->busy->exchange;
 	const struct stream_in *in = &exchange->in[STREAM_MESSAGE];
@@ -206,7 +206,7 @@ uint8_t association_settle(struct net_association *association)
 	if (effects & EFFECT_OUTPUT)
 		association->wants_output = true;
 	if (effects & EFFECT_CREDIT)
-		offer_credit(association);
+		association_offer_credit(association);
 	return effects;
 }
 
@@ -330,7 +330,7 @@ bool association_outgoing(const struct net_association *association)
 	return false;
 }
 
-static bool idle(const struct net_association *association)
+static bool association_idle(const struct net_association *association)
 {
 	/* The ping would make it busy again. */
 	return exchange_is_idle(&association->busy->exchange) && !association->ping &&
@@ -342,17 +342,17 @@ static bool idle(const struct net_association *association)
  * all that an operation sent and died before it answered, or before it sent
  * the rest of a message: no packet of ours is under way then.
  */
-static uint64_t keepalive(const struct net_association *association)
+static uint64_t association_keepalive(const struct net_association *association)
 {
 	const struct net_options *options = &association->shared->options;
 	uint64_t period = options->keepalive ? options->keepalive : options->peer_timeout / 4;
 
-	if (association->busy && period > WAITING_PERIOD && !idle(association))
+	if (association->busy && period > WAITING_PERIOD && !association_idle(association))
 		return WAITING_PERIOD;
 	return period;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t time_earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -368,18 +368,18 @@ static uint64_t open_deadline(const struct net_association *association)
 
 		if (!path)
 			continue;
-		due = earlier(due, path_deadline(path, options, !association->blocked));
+		due = time_earlier(due, path_deadline(path, options, !association->blocked));
 		if (association->ready)
 			continue;
-		due = earlier(due, path->window.due);
+		due = time_earlier(due, path->window.due);
 		if (path->paced)
-			due = earlier(due, path->paced);
+			due = time_earlier(due, path->paced);
 	}
 	if (association->silent == NET_NEVER && !association->ready)
-		due = earlier(due, association->heard + keepalive(association));
+		due = time_earlier(due, association->heard + association_keepalive(association));
 	if (association->busy) {
-		if (idle(association))
-			due = earlier(due, association->busy->used + options->idle_release);
+		if (association_idle(association))
+			due = time_earlier(due, association->busy->used + options->idle_release);
 	}
 	return due;
 }
@@ -402,13 +402,13 @@ uint64_t association_deadline(const struct net_association *association)
 	if (association->state == GONE)
 		return association_is_over(association) ? association->shared->now : NET_NEVER;
 	if (association->silent != NET_NEVER) {
-		due = earlier(due, association->silent + options->peer_timeout);
-		due = earlier(due, association->shared->now + WAITING_LOOK);
+		due = time_earlier(due, association->silent + options->peer_timeout);
+		due = time_earlier(due, association->shared->now + WAITING_LOOK);
 	}
 	if (awaits_contact(association))
-		due = earlier(due, association->silent + options->contact_timeout);
+		due = time_earlier(due, association->silent + options->contact_timeout);
 	if (association->refused)
-		due = earlier(due, association->refused + options->refused_timeout);
+		due = time_earlier(due, association->refused + options->refused_timeout);
 	return due;
 }
 
@@ -460,7 +460,7 @@ static bool check_dead(struct net_association *association, uint64_t now)
 	return false;
 }
 
-static void take(struct net_association *association, const struct sent *sent)
+static void packet_acknowledged(struct net_association *association, const struct sent *sent)
 {
 	struct exchange *exchange = association_exchange(association);
 
@@ -474,16 +474,17 @@ static void take(struct net_association *association, const struct sent *sent)
 					sent->message_length);
 }
 
-static void taken(void *arg, struct path *path, const struct sent *sent)
+static void on_acknowledged(void *arg, struct path *path, const struct sent *sent)
 {
 	struct net_association *association = arg;
 
 	if (sent->kind == SENT_PROBE)
 		mtu_note(&path->mtu, &association->shared->sizes);
-	take(association, sent);
+	packet_acknowledged(association, sent);
 }
 
-static void lose(struct net_association *association, const struct sent *sent, bool unreadable)
+static void packet_lost(struct net_association *association, const struct sent *sent,
+			bool unreadable)
 {
 	struct exchange *exchange = association_exchange(association);
 
@@ -501,32 +502,32 @@ static void lose(struct net_association *association, const struct sent *sent, b
 				sent->message_length);
 }
 
-static void lost(void *arg, struct path *path, const struct sent *sent)
+static void on_lost(void *arg, struct path *path, const struct sent *sent)
 {
 	struct net_association *association = arg;
 
 	/* A black hole: size fell. */
 	if (sent->kind != SENT_PROBE && sent->bytes > path->mtu.size)
 		mtu_note(&path->mtu, &association->shared->sizes);
-	lose(association, sent, false);
+	packet_lost(association, sent, false);
 }
 
-static void unreadable(void *association, struct path *path, const struct sent *sent)
+static void on_unreadable(void *association, struct path *path, const struct sent *sent)
 {
-	lose(association, sent, true);
+	packet_lost(association, sent, true);
 }
 
-static void spurious(void *arg, struct path *path, const struct sent *sent)
+static void on_spurious(void *arg, struct path *path, const struct sent *sent)
 {
 	if (sent->kind == SENT_DATA_PUT || sent->kind == SENT_DATA_GET)
 		source_spurious(association_exchange(arg), sent);
 	else
-		take(arg, sent);
+		packet_acknowledged(arg, sent);
 }
 
 struct path_events association_events(struct net_association *association)
 {
-	return (struct path_events){ taken, lost, spurious, association };
+	return (struct path_events){ on_acknowledged, on_lost, on_spurious, association };
 }
 
 void association_unsent(struct net_association *association, const struct net_batch *batch,
@@ -544,7 +545,7 @@ void association_unsent(struct net_association *association, const struct net_ba
 	if (batch->probe)
 		mtu_unsent(&path->mtu);
 	if (was_unreadable)
-		events.lost = unreadable;
+		events.lost = on_unreadable;
 	path_unsent(path, batch->number, batch->count, target, &events);
 }
 
@@ -610,13 +611,13 @@ static void advance_open(struct net_association *association, uint64_t now)
 			path->paced = 0;
 	}
 	if (association->silent == NET_NEVER &&
-	    now >= association->heard + keepalive(association) && !association->ping) {
+	    now >= association->heard + association_keepalive(association) && !association->ping) {
 		association->ping = true;
 		association->wants_output = true;
 	}
 	if (!busy)
 		return;
-	if (now >= busy->used + options->idle_release && idle(association))
+	if (now >= busy->used + options->idle_release && association_idle(association))
 		give_back(association);
 }
 

@@ -66,7 +66,7 @@ bool atomics_next(struct exchange *exchange, struct wire_entry *entry)
 	return true;
 }
 
-static void execute(struct exchange *exchange, struct net_atomic *atomic)
+static void atomic_execute_here(struct exchange *exchange, struct net_atomic *atomic)
 {
 	struct shared *shared = exchange->shared;
 	const struct wire_entry *entry = &atomic->entry;
@@ -112,7 +112,7 @@ int atomics_requested(struct exchange *exchange, const struct wire_entry *entry)
 				       .generation = exchange->shared->generation++ };
 	*slot = atomic;
 	transfers->atomics_open++;
-	execute(exchange, atomic);
+	atomic_execute_here(exchange, atomic);
 	return PF_OK;
 }
 
@@ -124,7 +124,7 @@ void atomics_resolved(struct exchange *exchange, struct net_token token, int sta
 	if (!atomic || atomic->generation != token.generation || !atomic->waiting)
 		return;
 	if (status == PF_OK) {
-		execute(exchange, atomic);
+		atomic_execute_here(exchange, atomic);
 		return;
 	}
 	atomic->waiting = false;
@@ -134,8 +134,8 @@ void atomics_resolved(struct exchange *exchange, struct net_token token, int sta
 	exchange->effects |= EFFECT_OUTPUT;
 }
 
-static void complete(struct exchange *exchange, struct net_atomic *atomic, int status,
-		     uint64_t value)
+static void atomic_complete(struct exchange *exchange, struct net_atomic *atomic, int status,
+			    uint64_t value)
 {
 	struct net_completion *completion = &atomic->finished.completion;
 
@@ -162,7 +162,7 @@ bool atomics_answered(struct exchange *exchange, const struct wire_entry *entry)
 	       !transfers->our_atomics[transfers->oldest_atomic % ATOMICS_MOST])
 		transfers->oldest_atomic++;
 	exchange->effects |= EFFECT_OUTPUT;
-	complete(exchange, atomic, entry->status, entry->address);
+	atomic_complete(exchange, atomic, entry->status, entry->address);
 	return true;
 }
 
@@ -181,11 +181,11 @@ void atomics_abandon(struct exchange *exchange, int status)
 		atomic = transfers->our_atomics[(transfers->oldest_atomic + i) % ATOMICS_MOST];
 		transfers->our_atomics[(transfers->oldest_atomic + i) % ATOMICS_MOST] = NULL;
 		if (atomic)
-			complete(exchange, atomic, status, 0);
+			atomic_complete(exchange, atomic, status, 0);
 	}
 	while ((atomic = transfers->atomics_uncut)) {
 		transfers->atomics_uncut = atomic->next;
-		complete(exchange, atomic, status, 0);
+		atomic_complete(exchange, atomic, status, 0);
 	}
 	transfers->atomics_last = &transfers->atomics_uncut;
 	transfers->atomics_open = 0;

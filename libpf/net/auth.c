@@ -7,8 +7,8 @@ _Static_assert(AUTH_HASH_KEY == crypto_shorthash_siphashx24_KEYBYTES, "SipHash's
 _Static_assert(WIRE_TAG == crypto_shorthash_siphashx24_BYTES, "SipHash's result");
 _Static_assert(WIRE_MAC == crypto_aead_chacha20poly1305_ietf_ABYTES, "Poly1305's result");
 
-static void derive(void *to, size_t length, const uint8_t key[32], const char *what,
-		   const void *more, size_t more_length)
+static void auth_derive(void *to, size_t length, const uint8_t key[32], const char *what,
+			const void *more, size_t more_length)
 {
 	crypto_generichash_state state;
 
@@ -25,13 +25,13 @@ void auth_forget(void *key, size_t length)
 
 void auth_hello_key(uint8_t hash[AUTH_HASH_KEY], const uint8_t key[NET_KEY_BYTES])
 {
-	derive(hash, AUTH_HASH_KEY, key, "pf hello", NULL, 0);
+	auth_derive(hash, AUTH_HASH_KEY, key, "pf hello", NULL, 0);
 }
 
 void auth_welcome_key(uint8_t hash[AUTH_HASH_KEY], const uint8_t key[NET_KEY_BYTES],
 		      const uint8_t nonce[WIRE_NONCE])
 {
-	derive(hash, AUTH_HASH_KEY, key, "pf welcome", nonce, WIRE_NONCE);
+	auth_derive(hash, AUTH_HASH_KEY, key, "pf welcome", nonce, WIRE_NONCE);
 }
 
 static uint8_t *put_party(uint8_t *to, const struct auth_party *party)
@@ -48,9 +48,9 @@ void auth_session(struct auth_keys *opener, struct auth_keys *accepter,
 	uint8_t parties[2 * (NET_ID_BYTES + WIRE_NONCE)], session[32];
 
 	put_party(put_party(parties, open), accept);
-	derive(session, sizeof(session), key, "pf session", parties, sizeof(parties));
-	derive(opener, sizeof(*opener), session, "pf open", NULL, 0);
-	derive(accepter, sizeof(*accepter), session, "pf accept", NULL, 0);
+	auth_derive(session, sizeof(session), key, "pf session", parties, sizeof(parties));
+	auth_derive(opener, sizeof(*opener), session, "pf open", NULL, 0);
+	auth_derive(accepter, sizeof(*accepter), session, "pf accept", NULL, 0);
 	sodium_memzero(session, sizeof(session));
 }
 

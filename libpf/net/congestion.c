@@ -34,12 +34,12 @@
 
 #define UNITS(bytes) ((uint64_t)(bytes) << 8)
 
-static uint32_t coarse(uint64_t nanoseconds)
+static uint32_t time_coarse(uint64_t nanoseconds)
 {
 	return (uint32_t)(nanoseconds >> 10);
 }
 
-static void set(struct congestion *congestion, uint64_t window)
+static void window_set(struct congestion *congestion, uint64_t window)
 {
 	if (window < UNITS(WINDOW_LEAST))
 		window = UNITS(WINDOW_LEAST);
@@ -47,7 +47,7 @@ static void set(struct congestion *congestion, uint64_t window)
 }
 
 /* What it begins with. */
-static uint64_t initial(const struct congestion *congestion, uint32_t packet)
+static uint64_t window_initial(const struct congestion *congestion, uint32_t packet)
 {
 	uint64_t bytes = lesser((uint64_t)INITIAL_PACKETS * packet, INITIAL_BYTES);
 
@@ -55,7 +55,7 @@ static uint64_t initial(const struct congestion *congestion, uint32_t packet)
 }
 
 /* What it grows by in a round trip. */
-static uint64_t increase(const struct congestion *congestion, uint32_t packet)
+static uint64_t window_increase(const struct congestion *congestion, uint32_t packet)
 {
 	uint64_t bytes = INCREASE_BYTES > 2 * packet ? INCREASE_BYTES : 2 * packet;
 
@@ -79,27 +79,28 @@ void congestion_init(struct congestion *congestion, uint32_t packet, uint16_t se
 		.senders = senders ? senders : 1,
 		.slow_start = true,
 	};
-	congestion->window = initial(congestion, packet);
+	congestion->window = window_initial(congestion, packet);
 	forget_round(congestion);
 }
 
-static bool rivalled(const struct congestion *congestion)
+static bool congestion_has_rivals(const struct congestion *congestion)
 {
 	return congestion->crowded >= CROWDED_PAUSES;
 }
 
 /* The least of the last one to two periods: routes change. */
-static void sample(struct congestion *congestion, uint64_t now, const struct congestion_news *news)
+static void congestion_sample(struct congestion *congestion, uint64_t now,
+			      const struct congestion_news *news)
 {
 	uint32_t rtt = trip_time(news->rtt), waited = trip_time(news->waited);
 
 	/* Beside flows that keep a queue nothing new is to be learnt. */
-	if (rivalled(congestion))
-		congestion->rtt_min_time = coarse(now);
-	if (coarse(now) - congestion->rtt_min_time > RTT_MIN_PERIOD) {
+	if (congestion_has_rivals(congestion))
+		congestion->rtt_min_time = time_coarse(now);
+	if (time_coarse(now) - congestion->rtt_min_time > RTT_MIN_PERIOD) {
 		congestion->rtt_min = congestion->rtt_min_next;
 		congestion->rtt_min_next = rtt;
-		congestion->rtt_min_time = coarse(now);
+		congestion->rtt_min_time = time_coarse(now);
 	}
 	if (rtt < congestion->rtt_min)
 		congestion->rtt_min = rtt;
@@ -116,7 +117,7 @@ static void sample(struct congestion *congestion, uint64_t now, const struct con
 }
 
 /* g = 1/8, in 1/65536 */
-static uint16_t average(uint16_t share, uint32_t part, uint32_t whole)
+static uint16_t share_average(uint16_t share, uint32_t part, uint32_t whole)
 {
 	uint32_t now;
 
@@ -127,7 +128,7 @@ static uint16_t average(uint16_t share, uint32_t part, uint32_t whole)
 	return (uint16_t)(share - share / 8 + now / 8);
 }
 
-static uint64_t cut(uint64_t window, uint64_t percent)
+static uint64_t window_cut(uint64_t window, uint64_t percent)
 {
 	return window - window / 100 * lesser(percent, CUT_MOST_PERCENT);
 }
@@ -136,7 +137,7 @@ static uint64_t cut(uint64_t window, uint64_t percent)
  * How much of what a round tells is believed, in 256ths. The effect of a change shows after
  * the next packet only, which is later than a round trip if the window is less than a packet.
  */
-static uint64_t gain(uint64_t window)
+static uint64_t window_gain(uint64_t window)
 {
 	uint64_t part = window / NET_PACKET_LEAST / 2;
 
@@ -147,12 +148,12 @@ static uint64_t gain(uint64_t window)
 }
 
 /* Beside flows that fill the queue: as they do, by losses. */
-static uint64_t compete(const struct congestion *congestion, uint32_t packet)
+static uint64_t window_compete(const struct congestion *congestion, uint32_t packet)
 {
 	uint64_t window = congestion->window;
 
 	if (congestion->lost)
-		return cut(window, RIVAL_CUT_PERCENT);
+		return window_cut(window, RIVAL_CUT_PERCENT);
 	if (congestion->marked)
 		return window - (window >> 17) * congestion->marked_share;
 	return congestion->limited ? window + UNITS(RIVAL_PACKETS * packet) : window;
@@ -200,30 +201,31 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 						    (uint64_t)congestion->rtt_min + QUEUE_MOST);
 	}
 	window = congestion->window;
-	congestion->marked_share = average(congestion->marked_share,
-					   congestion->marked < whole ? congestion->marked : whole,
-					   whole);
-	congestion->lost_share = average(congestion->lost_share, congestion->lost, whole);
+	congestion->marked_share =
+		share_average(congestion->marked_share,
+			      congestion->marked < whole ? congestion->marked : whole, whole);
+	congestion->lost_share = share_average(congestion->lost_share, congestion->lost, whole);
 
 	if (queue > target) {
-		window = cut(window, BETA_PERCENT * (queue - target) * gain(window) /
-					     congestion->delay / 256);
+		window = window_cut(window, BETA_PERCENT * (queue - target) * window_gain(window) /
+						    congestion->delay / 256);
 		congestion->slow_start = false;
 	} else if (waited > WAITED_TARGET) {
-		window = cut(window, BETA_PERCENT * (waited - WAITED_TARGET) / congestion->waited);
+		window = window_cut(window,
+				    BETA_PERCENT * (waited - WAITED_TARGET) / congestion->waited);
 		congestion->slow_start = false;
 	} else if (congestion->limited && !congestion->slow_start) {
-		window += increase(congestion, packet) * gain(window) / 256;
+		window += window_increase(congestion, packet) * window_gain(window) / 256;
 	}
 	if (congestion->marked) {
-		window -= (window >> 17) * congestion->marked_share * gain(window) / 256;
+		window -= (window >> 17) * congestion->marked_share * window_gain(window) / 256;
 		congestion->slow_start = false;
 	}
 	congestion->mourned = congestion->marked ? 0 : congestion->lost;
 	congestion->before = congestion->window;
 	if (congestion->lost && queue > target / 2) {
 		if (queue <= target)
-			window = cut(window, CUT_MOST_PERCENT);
+			window = window_cut(window, CUT_MOST_PERCENT);
 		congestion->slow_start = false;
 	} else if (congestion->lost) {
 		window -= (window >> 17) * congestion->lost_share;
@@ -236,11 +238,12 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 	 * against, and few losses are no queue either: below what is safe to begin with only
 	 * losses in a queue, many losses, and marks count.
 	 */
-	safe = lesser(initial(congestion, packet), congestion->window);
+	safe = lesser(window_initial(congestion, packet), congestion->window);
 	if (!(congestion->lost && queue > target / 2) && congestion->lost_share < LOST_MANY &&
 	    !congestion->marked && window < safe)
 		window = safe;
-	set(congestion, rivalled(congestion) ? compete(congestion, packet) : window);
+	window_set(congestion,
+		   congestion_has_rivals(congestion) ? window_compete(congestion, packet) : window);
 	forget_round(congestion);
 }
 
@@ -256,7 +259,8 @@ static void end_pause(struct congestion *congestion, uint64_t target, uint32_t p
 	/* A switch that marks packets keeps the queue short itself. */
 	if (queue < CROWDED_TARGETS * target || queue < before / 2 || congestion->marked_share)
 		congestion->crowded = 0;
-	else if (!rivalled(congestion) && congestion->window <= initial(congestion, packet) &&
+	else if (!congestion_has_rivals(congestion) &&
+		 congestion->window <= window_initial(congestion, packet) &&
 		 ++congestion->crowded == CROWDED_PAUSES)
 		congestion->window = UNITS(RIVAL_PACKETS * packet);
 }
@@ -265,12 +269,12 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now,
 			     const struct congestion_news *news, uint64_t target, uint32_t packet)
 {
 	if (news->rtt)
-		sample(congestion, now, news);
+		congestion_sample(congestion, now, news);
 	congestion->acknowledged = (uint16_t)(congestion->acknowledged + news->packets);
 	congestion->marked = (uint16_t)(congestion->marked + news->marks);
 	if (congestion->slow_start && congestion->half_used) {
-		set(congestion,
-		    congestion->window + lesser(UNITS(news->bytes), congestion->window));
+		window_set(congestion,
+			   congestion->window + lesser(UNITS(news->bytes), congestion->window));
 		if (news->rtt && congestion->delay - congestion->rtt_min > target / 2)
 			congestion->slow_start = false;
 	}
@@ -284,11 +288,11 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now,
 
 void congestion_packet_grew(struct congestion *congestion, uint32_t packet)
 {
-	uint64_t window = initial(congestion, packet);
+	uint64_t window = window_initial(congestion, packet);
 
 	/* Only losses and marks tell of less than what it would begin with. */
 	if (!congestion->marked_share && !congestion->lost && !congestion->lost_share &&
-	    !rivalled(congestion) && congestion->window < window)
+	    !congestion_has_rivals(congestion) && congestion->window < window)
 		congestion->window = window;
 }
 
@@ -319,7 +323,7 @@ void congestion_spurious(struct congestion *congestion)
 
 void congestion_restart(struct congestion *congestion, uint32_t packet)
 {
-	congestion->window = lesser(congestion->window, initial(congestion, packet));
+	congestion->window = lesser(congestion->window, window_initial(congestion, packet));
 	congestion->slow_start = true;
 	congestion->crowded = 0;
 	forget_round(congestion);
@@ -328,27 +332,27 @@ void congestion_restart(struct congestion *congestion, uint32_t packet)
 /* What is beyond a round trip without the queue would make the same queue again. */
 static void cut_queue(struct congestion *congestion, uint32_t packet)
 {
-	uint64_t safe = lesser(initial(congestion, packet), congestion->window), window;
+	uint64_t safe = lesser(window_initial(congestion, packet), congestion->window), window;
 
-	/* The effect of a change of less than a packet shows late: see gain(). */
-	if (rivalled(congestion) || congestion->trip <= congestion->rtt_min ||
+	/* The effect of a change of less than a packet shows late: see window_gain(). */
+	if (congestion_has_rivals(congestion) || congestion->trip <= congestion->rtt_min ||
 	    congestion->window <= UNITS(NET_PACKET_LEAST))
 		return;
-	window = cut(congestion->window,
-		     (congestion->trip - congestion->rtt_min) * 100ull / congestion->trip);
-	set(congestion, window > safe ? window : safe);
+	window = window_cut(congestion->window,
+			    (congestion->trip - congestion->rtt_min) * 100ull / congestion->trip);
+	window_set(congestion, window > safe ? window : safe);
 	congestion->mourned = 0;
 }
 
 uint32_t congestion_paused(struct congestion *congestion, uint64_t now, uint64_t next,
 			   uint32_t packet)
 {
-	uint32_t since = coarse(now) - congestion->paused;
+	uint32_t since = time_coarse(now) - congestion->paused;
 
 	if ((!congestion->limited && !congestion->was_limited) || !congestion->trip ||
-	    since < coarse((uint64_t)PAUSE_TRIPS * congestion->trip))
+	    since < time_coarse((uint64_t)PAUSE_TRIPS * congestion->trip))
 		return 0;
-	congestion->paused = coarse(now);
+	congestion->paused = time_coarse(now);
 	congestion->after_pause = true;
 	cut_queue(congestion, packet);
 	congestion->round = next;
@@ -377,6 +381,6 @@ uint64_t congestion_pause(const struct congestion *congestion, uint64_t target, 
 		allowed += congestion->rtt_min;
 	if (congestion->trip)
 		more = ((int64_t)congestion->trip - (int64_t)allowed) *
-		       (int64_t)gain(UNITS(window)) / 256;
+		       (int64_t)window_gain(UNITS(window)) / 256;
 	return (uint64_t)((int64_t)allowed + more) * bytes / window;
 }

@@ -7,7 +7,7 @@
 #include "transfer.h"
 
 /* Is there room for one more entry? The ring, which there is, may grow for it. */
-static bool has_room(struct exchange *exchange)
+static bool control_has_room(struct exchange *exchange)
 {
 	struct stream_out *out = &exchange->out[STREAM_CONTROL];
 
@@ -33,7 +33,7 @@ static bool tell_blocks(struct exchange *exchange, struct net_transfer *transfer
 
 	/* A block whose page came meanwhile needs no NACK any more. */
 	transfer->tell_nack &= ~(transfer->tell_again & ~transfer->absent);
-	while (transfer->tell_nack && has_room(exchange)) {
+	while (transfer->tell_nack && control_has_room(exchange)) {
 		block = (unsigned)__builtin_ctzll(transfer->tell_nack);
 		if (!destination_nack(transfer, block))
 			continue;
@@ -42,7 +42,7 @@ static bool tell_blocks(struct exchange *exchange, struct net_transfer *transfer
 		write_entry(exchange, &entry);
 		exchange->shared->statistics.nacks_sent++;
 	}
-	while (transfer->tell_again && has_room(exchange)) {
+	while (transfer->tell_again && control_has_room(exchange)) {
 		block = (unsigned)__builtin_ctzll(transfer->tell_again);
 		if (!destination_again(exchange, transfer, block, &entry.address))
 			continue;
@@ -53,13 +53,13 @@ static bool tell_blocks(struct exchange *exchange, struct net_transfer *transfer
 	return !transfer->tell_nack && !transfer->tell_again;
 }
 
-static bool tell(struct exchange *exchange, struct net_transfer *transfer)
+static bool control_report_transfer(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct wire_entry entry = { .get = transfer->get,
 				    .status = transfer->status,
 				    .transfer = transfer->id };
 
-	if (!has_room(exchange))
+	if (!control_has_room(exchange))
 		return false;
 	if (transfer->tell & TELL_GET) {
 		entry.type = ENTRY_GET;
@@ -95,7 +95,7 @@ void control_output(struct exchange *exchange)
 	if (!stream_out_reserve(out, 0, &memory))
 		return;
 	while ((transfer = transfers->telling)) {
-		if (!tell(exchange, transfer))
+		if (!control_report_transfer(exchange, transfer))
 			break;
 		transfers->telling = transfer->next_telling;
 		if (!transfers->telling)
@@ -104,7 +104,7 @@ void control_output(struct exchange *exchange)
 		if (transfer->finished)
 			transfer_free(exchange, transfer);
 	}
-	while (has_room(exchange) && atomics_next(exchange, &entry))
+	while (control_has_room(exchange) && atomics_next(exchange, &entry))
 		write_entry(exchange, &entry);
 }
 
@@ -130,7 +130,7 @@ static int get_requested(struct exchange *exchange, const struct wire_entry *ent
 	return PF_OK;
 }
 
-static void done(struct exchange *exchange, const struct wire_entry *entry)
+static void entry_done(struct exchange *exchange, const struct wire_entry *entry)
 {
 	struct net_transfer *transfer = transfer_find(exchange, entry->get, true, entry->transfer);
 	int status = entry->status;
@@ -151,7 +151,7 @@ static void done(struct exchange *exchange, const struct wire_entry *entry)
 	transfer_free(exchange, transfer);
 }
 
-static int handle(struct exchange *exchange, const struct wire_entry *entry)
+static int entry_handle(struct exchange *exchange, const struct wire_entry *entry)
 {
 	exchange->shared->statistics.wanted += entry->type == ENTRY_GET ||
 					       entry->type == ENTRY_NACK ||
@@ -161,7 +161,7 @@ static int handle(struct exchange *exchange, const struct wire_entry *entry)
 	case ENTRY_GET:
 		return get_requested(exchange, entry);
 	case ENTRY_DONE:
-		done(exchange, entry);
+		entry_done(exchange, entry);
 		return PF_OK;
 	case ENTRY_NACK:
 		source_nack(exchange, entry);
@@ -197,7 +197,7 @@ int control_arrived(struct exchange *exchange)
 			return PF_OK;
 		if (length < 0)
 			return PF_ERR_REFUSED;
-		status = handle(exchange, &entry);
+		status = entry_handle(exchange, &entry);
 		if (status != PF_OK)
 			return status;
 		in->taken += (unsigned)length;

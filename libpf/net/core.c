@@ -140,7 +140,7 @@ struct net_association *core_index(struct net_core *core, uint32_t index)
 	return place < core->room ? core->associations[place] : NULL;
 }
 
-static bool make_room(struct net_core *core)
+static bool core_make_room(struct net_core *core)
 {
 	uint32_t room = core->room ? 2 * core->room : 16;
 	struct net_association **associations;
@@ -165,7 +165,7 @@ struct net_association *core_add(struct net_core *core, const uint8_t id[NET_ID_
 	struct net_association *association;
 	uint32_t i;
 
-	if (!make_room(core))
+	if (!core_make_room(core))
 		return NULL;
 	association = association_new(&core->shared, id, info, length);
 	if (!association)
@@ -386,7 +386,7 @@ void net_close_all(struct net_core *core)
 	}
 }
 
-static bool same(const struct net_endpoint *a, const struct net_endpoint *b)
+static bool endpoint_equal(const struct net_endpoint *a, const struct net_endpoint *b)
 {
 	return !memcmp(a, b, sizeof(*a));
 }
@@ -395,8 +395,8 @@ static bool same(const struct net_endpoint *a, const struct net_endpoint *b)
  * Is the peer's process in doubt if packets to this endpoint are rejected? Of one that
  * is OPEN, a path that never brought an answer, or that alone has none, says nothing.
  */
-static bool concerns(const struct net_association *association, const struct net_endpoint *endpoint,
-		     enum net_refusal refusal)
+static bool refusal_concerns(const struct net_association *association,
+			     const struct net_endpoint *endpoint, enum net_refusal refusal)
 {
 	unsigned i;
 
@@ -406,7 +406,7 @@ static bool concerns(const struct net_association *association, const struct net
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		const struct path *path = association->paths[i];
 
-		if (path && same(&path->to, endpoint) &&
+		if (path && endpoint_equal(&path->to, endpoint) &&
 		    (association->state != OPEN ||
 		     (path->rtt && !association_doubts(association, path))))
 			return true;
@@ -422,7 +422,7 @@ void net_refused(struct net_core *core, const struct net_endpoint *endpoint,
 	for (i = 0; i < core->room; i++) {
 		struct net_association *association = core->associations[i];
 
-		if (!association || !concerns(association, endpoint, refusal))
+		if (!association || !refusal_concerns(association, endpoint, refusal))
 			continue;
 		association_refused(association, refusal);
 		core_settle(core, association);
@@ -440,7 +440,7 @@ void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, siz
 		for (p = 0; association && p < NET_PATHS_MOST; p++) {
 			struct path *path = association->paths[p];
 
-			if (!path || !same(&path->to, endpoint))
+			if (!path || !endpoint_equal(&path->to, endpoint))
 				continue;
 			mtu_limit(&path->mtu, core->shared.now, (uint32_t)most);
 			/* The window may have room for a shorter packet. */
@@ -489,8 +489,9 @@ int net_atomic(struct net_association *association, enum pf_atomic_op op, unsign
 }
 
 /* *place: where the payload goes, behind the header. */
-static int reserve(struct net_association *association, uint8_t tag, const void *header,
-		   size_t header_length, size_t length, uint8_t **place)
+static int core_message_reserve(struct net_association *association, uint8_t tag,
+				const void *header, size_t header_length, size_t length,
+				uint8_t **place)
 {
 	int status;
 
@@ -512,7 +513,7 @@ static int reserve(struct net_association *association, uint8_t tag, const void 
 	return PF_OK;
 }
 
-static int commit(struct net_association *association, size_t length)
+static int core_message_commit(struct net_association *association, size_t length)
 {
 	message_commit(association_exchange(association), length);
 	core_settle(core_of(association), association);
@@ -525,12 +526,13 @@ int net_send(struct net_association *association, uint8_t tag, const void *heade
 	uint8_t *place;
 	int status;
 
-	status = reserve(association, tag, header, header_length, payload_length, &place);
+	status = core_message_reserve(association, tag, header, header_length, payload_length,
+				      &place);
 	if (status != PF_OK)
 		return status;
 	if (payload_length)
 		memcpy(place, payload, payload_length);
-	return commit(association, header_length + payload_length);
+	return core_message_commit(association, header_length + payload_length);
 }
 
 int net_send_lent(struct net_association *association, uint8_t tag, const void *header,
@@ -540,14 +542,15 @@ int net_send_lent(struct net_association *association, uint8_t tag, const void *
 	uint8_t *place;
 	int status;
 
-	status = reserve(association, tag, header, header_length, payload_length, &place);
+	status = core_message_reserve(association, tag, header, header_length, payload_length,
+				      &place);
 	if (status != PF_OK)
 		return status;
 	out = &association_exchange(association)->out[STREAM_MESSAGE];
 	stream_out_lend(out, out->end + WIRE_MESSAGE_HEADER + header_length, payload,
 			payload_length);
 	association->shared->lent_to = out;
-	return commit(association, header_length + payload_length);
+	return core_message_commit(association, header_length + payload_length);
 }
 
 void net_keep(struct net_core *core)
@@ -563,18 +566,18 @@ int net_send_pack(struct net_association *association, uint8_t tag, const void *
 	uint8_t *place;
 	int status;
 
-	status = reserve(association, tag, header, header_length, length, &place);
+	status = core_message_reserve(association, tag, header, header_length, length, &place);
 	if (status != PF_OK)
 		return status;
 	pack(place, length, arg);
-	return commit(association, header_length + length);
+	return core_message_commit(association, header_length + length);
 }
 
 /* A place that is not committed is reserved again by the next message. */
 bool net_has_room(struct net_association *association, size_t length)
 {
 	uint8_t *place;
-	int status = reserve(association, 0, NULL, 0, length, &place);
+	int status = core_message_reserve(association, 0, NULL, 0, length, &place);
 
 	core_settle(core_of(association), association);
 	return status != PF_ERR_AGAIN;

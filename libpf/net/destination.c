@@ -5,7 +5,7 @@
 
 #include "transfer.h"
 
-static struct absent *find_absent(const struct net_transfer *transfer, unsigned block)
+static struct absent *destination_find_absent(const struct net_transfer *transfer, unsigned block)
 {
 	struct absent *absent;
 
@@ -73,8 +73,8 @@ static void forget_blocks(struct exchange *exchange, struct net_transfer *transf
 	transfer_tell(exchange, transfer, TELL_DONE);
 }
 
-static void finish(struct exchange *exchange, struct net_transfer *transfer, int status,
-		   uint64_t bad)
+static void destination_finish(struct exchange *exchange, struct net_transfer *transfer, int status,
+			       uint64_t bad)
 {
 	transfer->status = status;
 	transfer->address = bad;
@@ -89,38 +89,39 @@ static void finish(struct exchange *exchange, struct net_transfer *transfer, int
 }
 
 /* Has all come that is wanted? Then it is over. */
-static bool settle(struct exchange *exchange, struct net_transfer *transfer)
+static bool destination_settle(struct exchange *exchange, struct net_transfer *transfer)
 {
 	if (~transfer->done & granule_mask(0, transfer->limit) ||
 	    (transfer->before && ~transfer->granules[transfer->limit] & transfer->before))
 		return false;
-	finish(exchange, transfer, transfer->status, transfer->address);
+	destination_finish(exchange, transfer, transfer->status, transfer->address);
 	return true;
 }
 
 /* Granules that came. True: that was the last of the transfer. */
-static bool have(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
-		 uint64_t granules)
+static bool granules_arrived(struct exchange *exchange, struct net_transfer *transfer,
+			     unsigned block, uint64_t granules)
 {
 	transfer->granules[block] |= granules;
 	if (transfer->granules[block] == transfer_block_granules(exchange, transfer, block)) {
 		transfer->done |= 1ull << block;
 		transfer_trace(exchange, transfer, 1ull << block, NET_BLOCK_ARRIVED);
 	}
-	return settle(exchange, transfer);
+	return destination_settle(exchange, transfer);
 }
 
 /*
  * A block cannot be written. What comes before it is waited for all the same:
  * the address that is reported is the first, in whatever order packets come.
  */
-static void fail(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
-		 uint64_t bad, uint64_t granules)
+static void destination_fail(struct exchange *exchange, struct net_transfer *transfer,
+			     unsigned block, uint64_t bad, uint64_t granules)
 {
 	uint64_t before = granule_mask(0, block), bit = 1ull << block;
 	struct absent **at = &transfer->faults;
 	/* Some of what comes before it in its block may have been taken and is not here. */
-	bool asks = granules && (transfer->unplaced & bit || find_absent(transfer, block));
+	bool asks = granules &&
+		    (transfer->unplaced & bit || destination_find_absent(transfer, block));
 
 	transfer->limit = (uint8_t)block;
 	transfer->before = granules;
@@ -142,7 +143,7 @@ static void fail(struct exchange *exchange, struct net_transfer *transfer, unsig
 		transfer->tell_again |= bit;
 		transfer_tell(exchange, transfer, 0);
 	}
-	settle(exchange, transfer);
+	destination_settle(exchange, transfer);
 }
 
 /* A put's record is made by the first of its packets to come. *taken: it had one, and is over. */
@@ -177,7 +178,8 @@ static struct net_transfer *put_record(struct exchange *exchange, uint32_t id,
 	return transfer;
 }
 
-static bool sound(const struct exchange *exchange, const struct wire_data *data, uint32_t length)
+static bool data_is_valid(const struct exchange *exchange, const struct wire_data *data,
+			  uint32_t length)
 {
 	uint32_t block_size = exchange->block_size, granule = block_size / GRANULES;
 
@@ -189,12 +191,13 @@ static bool sound(const struct exchange *exchange, const struct wire_data *data,
 }
 
 /* The page is absent: keep the packet, or drop it and say so. */
-static enum destination_result postpone(struct exchange *exchange, struct net_transfer *transfer,
-					unsigned block, uint64_t granules, uint32_t offset,
-					const struct payload *payload)
+static enum destination_result granules_postpone(struct exchange *exchange,
+						 struct net_transfer *transfer, unsigned block,
+						 uint64_t granules, uint32_t offset,
+						 const struct payload *payload)
 {
 	struct shared *shared = exchange->shared;
-	struct absent *absent = find_absent(transfer, block);
+	struct absent *absent = destination_find_absent(transfer, block);
 	uint32_t length = payload->length;
 	struct kept *kept = NULL;
 
@@ -236,9 +239,9 @@ static enum destination_result postpone(struct exchange *exchange, struct net_tr
 }
 
 /* Write the granules given of a piece of a block: PF_OK or what place says. *done: those written. */
-static int place(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
-		 uint64_t granules, uint32_t offset, const uint8_t *bytes, uint32_t length,
-		 uint64_t *done, uint64_t *bad)
+static int granules_place(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
+			  uint64_t granules, uint32_t offset, const uint8_t *bytes, uint32_t length,
+			  uint64_t *done, uint64_t *bad)
 {
 	uint32_t granule = exchange->block_size / GRANULES;
 	uint32_t start = block * exchange->block_size;
@@ -288,7 +291,8 @@ static uint64_t granules_before(const struct exchange *exchange,
  * Can the block be written without waiting? PF_OK, once for all its packets;
  * PF_ERR_AGAIN: it is absent from now on, and being resolved.
  */
-static int look(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
+static int destination_look(struct exchange *exchange, struct net_transfer *transfer,
+			    unsigned block)
 {
 	struct shared *shared = exchange->shared;
 	uint64_t bit = 1ull << block, bad;
@@ -319,10 +323,10 @@ static enum destination_result write_now(struct exchange *exchange, struct net_t
 	int status;
 
 	if (transfer->absent & bit)
-		return postpone(exchange, transfer, block, granules, offset, payload);
-	status = place(exchange, transfer, block, granules, offset, payload->bytes, payload->length,
-		       &done, &bad);
-	if (done && have(exchange, transfer, block, done))
+		return granules_postpone(exchange, transfer, block, granules, offset, payload);
+	status = granules_place(exchange, transfer, block, granules, offset, payload->bytes,
+				payload->length, &done, &bad);
+	if (done && granules_arrived(exchange, transfer, block, done))
 		return DESTINATION_TAKEN;
 	if (status == PF_OK)
 		return DESTINATION_TAKEN;
@@ -330,14 +334,14 @@ static enum destination_result write_now(struct exchange *exchange, struct net_t
 	if (status == PF_ERR_MEMORY)
 		return DESTINATION_REFUSED;
 	if (status != PF_ERR_AGAIN) {
-		fail(exchange, transfer, block, bad,
-		     granules_before(exchange, transfer, block, bad));
+		destination_fail(exchange, transfer, block, bad,
+				 granules_before(exchange, transfer, block, bad));
 		return DESTINATION_TAKEN;
 	}
 	transfer->absent |= bit;
 	transfer->predicted &= ~bit;
 	shared->statistics.destination_faults++;
-	return postpone(exchange, transfer, block, granules & ~done, offset, payload);
+	return granules_postpone(exchange, transfer, block, granules & ~done, offset, payload);
 }
 
 /* Add a piece of a ready block to those that are written together. False: no more fit. */
@@ -354,20 +358,22 @@ static bool write_later(struct exchange *exchange, struct net_transfer *transfer
 	return true;
 }
 
-static enum destination_result arrive(struct exchange *exchange, struct net_transfer *transfer,
-				      unsigned block, uint64_t granules, uint32_t offset,
-				      const struct payload *payload, bool *in_place)
+static enum destination_result granules_arrive(struct exchange *exchange,
+					       struct net_transfer *transfer, unsigned block,
+					       uint64_t granules, uint32_t offset,
+					       const struct payload *payload, bool *in_place)
 {
 	uint64_t bit = 1ull << block;
 	bool foreseen = transfer->predicted & bit &&
 			payload->received_at == transfer->local + offset;
-	int status = transfer->absent & bit ? PF_ERR_AGAIN : look(exchange, transfer, block);
+	int status = transfer->absent & bit ? PF_ERR_AGAIN :
+					      destination_look(exchange, transfer, block);
 
 	if (status == PF_ERR_AGAIN)
-		return postpone(exchange, transfer, block, granules, offset, payload);
+		return granules_postpone(exchange, transfer, block, granules, offset, payload);
 	if (foreseen) {
 		*in_place = true;
-		have(exchange, transfer, block, granules);
+		granules_arrived(exchange, transfer, block, granules);
 		return DESTINATION_TAKEN;
 	}
 	if (!payload->apart)
@@ -379,7 +385,8 @@ static enum destination_result arrive(struct exchange *exchange, struct net_tran
 }
 
 /* Which of these granules of a block are waited for. */
-static uint64_t wanted(const struct net_transfer *transfer, unsigned block, uint64_t granules)
+static uint64_t granules_wanted(const struct net_transfer *transfer, unsigned block,
+				uint64_t granules)
 {
 	granules &= ~transfer->granules[block];
 	if (block < transfer->limit)
@@ -396,7 +403,7 @@ static void write_alone(const struct placing *of, const struct net_piece *memory
 	struct payload payload = { .bytes = memory->bytes,
 				   .length = memory->length,
 				   .apart = true };
-	uint64_t granules = wanted(transfer, block, of->granules), bit = 1ull << block;
+	uint64_t granules = granules_wanted(transfer, block, of->granules), bit = 1ull << block;
 
 	if (!granules || write_now(exchange, transfer, block, granules, of->offset, &payload) ==
 				 DESTINATION_TAKEN)
@@ -423,8 +430,8 @@ void destination_flush(struct shared *shared)
 		if (of->transfer->finished)
 			continue;
 		if (i < written)
-			have(of->exchange, of->transfer, of->offset / of->exchange->block_size,
-			     of->granules);
+			granules_arrived(of->exchange, of->transfer,
+					 of->offset / of->exchange->block_size, of->granules);
 		else
 			write_alone(of, &pieces->memory[i]);
 	}
@@ -445,7 +452,8 @@ void destination_forget(struct exchange *exchange)
 }
 
 /* The next data that comes here is likely of this get, from this offset on. */
-static void expect(struct exchange *exchange, struct net_transfer *transfer, uint32_t offset)
+static void destination_expect(struct exchange *exchange, struct net_transfer *transfer,
+			       uint32_t offset)
 {
 	exchange->transfers.latest = transfer;
 	exchange->transfers.latest_end = offset;
@@ -464,7 +472,7 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	struct net_transfer *transfer;
 	bool taken = true, news = false, in_place = false;
 
-	if (!sound(exchange, data, length))
+	if (!data_is_valid(exchange, data, length))
 		return DESTINATION_REFUSED;
 	transfer = get ? transfer_find(exchange, true, false, id) :
 			 put_record(exchange, id, data, &taken);
@@ -477,7 +485,7 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	first = data->offset / granule;
 	whole = (length + granule - 1) / granule;
 	if (get)
-		expect(exchange, transfer, data->offset + length);
+		destination_expect(exchange, transfer, data->offset + length);
 	/* In whole granules: presence is recorded for a granule, not for a part of it. */
 	if (whole * granule > transfers->latest_length || data->offset + length < data->length)
 		transfers->latest_length = whole * granule;
@@ -496,11 +504,11 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 		if (piece.length > length - start)
 			piece.length = length - start;
 		news |= (granules & ~transfer->granules[part.block]) != 0;
-		granules = wanted(transfer, part.block, granules);
+		granules = granules_wanted(transfer, part.block, granules);
 		if (!granules)
 			continue;
-		here = arrive(exchange, transfer, part.block, granules, data->offset + start,
-			      &piece, &in_place);
+		here = granules_arrive(exchange, transfer, part.block, granules,
+				       data->offset + start, &piece, &in_place);
 		/* What follows is handled all the same: it comes again, or with its bytes. */
 		if (here != DESTINATION_TAKEN)
 			result = here;
@@ -521,7 +529,7 @@ void destination_start(struct exchange *exchange)
 		memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
 		transfer_tell(exchange, transfer, TELL_GET);
 		if (!transfers->latest)
-			expect(exchange, transfer, 0);
+			destination_expect(exchange, transfer, 0);
 	}
 }
 
@@ -540,8 +548,8 @@ static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 		granules = granule_mask(kept->offset % exchange->block_size / granule,
 					(kept->length + granule - 1) / granule);
 		granules &= absent->held & ~transfer->granules[block];
-		status = place(exchange, transfer, block, granules, kept->offset, kept->bytes,
-			       kept->length, &done, &bad);
+		status = granules_place(exchange, transfer, block, granules, kept->offset,
+					kept->bytes, kept->length, &done, &bad);
 		absent->held &= ~done;
 		if (status == PF_ERR_AGAIN) {
 			transfer->granules[block] |= done;
@@ -552,7 +560,7 @@ static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 		if (status == PF_ERR_MEMORY) {
 			transfer->unplaced |= 1ull << block;
 		} else if (status != PF_OK) {
-			fail(exchange, transfer, block, bad, 0);
+			destination_fail(exchange, transfer, block, bad, 0);
 			return false;
 		}
 		free_kept(shared, absent);
@@ -573,7 +581,7 @@ void destination_resolved(struct exchange *exchange, struct net_token token, int
 	if (!transfer || transfer->finished || !(transfer->absent & bit))
 		return;
 	if (status != PF_OK) {
-		fail(exchange, transfer, block, bad, 0);
+		destination_fail(exchange, transfer, block, bad, 0);
 		return;
 	}
 	transfer->absent &= ~bit;
@@ -583,7 +591,7 @@ void destination_resolved(struct exchange *exchange, struct net_token token, int
 	 */
 	transfer->predicted |= bit;
 	transfer_trace(exchange, transfer, bit, NET_BLOCK_RESOLVED);
-	absent = find_absent(transfer, block);
+	absent = destination_find_absent(transfer, block);
 	if (!absent && !(transfer->unplaced & bit))
 		return;
 	if (absent && (!place_kept(exchange, transfer, absent) || transfer->absent & bit))
@@ -594,13 +602,13 @@ void destination_resolved(struct exchange *exchange, struct net_token token, int
 	} else {
 		free_absent(exchange->shared, transfer, absent);
 	}
-	have(exchange, transfer, block, 0);
+	granules_arrived(exchange, transfer, block, 0);
 }
 
 bool destination_again(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		       uint64_t *granules)
 {
-	struct absent *absent = find_absent(transfer, block);
+	struct absent *absent = destination_find_absent(transfer, block);
 	uint64_t bit = 1ull << block;
 	bool unplaced = transfer->unplaced & bit;
 
@@ -610,7 +618,7 @@ bool destination_again(struct exchange *exchange, struct net_transfer *transfer,
 	transfer->tell_nack &= ~bit;
 	transfer->unplaced &= ~bit;
 	*granules = unplaced ? transfer_block_granules(exchange, transfer, block) : absent->dropped;
-	*granules = wanted(transfer, block, *granules);
+	*granules = granules_wanted(transfer, block, *granules);
 	if (absent)
 		free_absent(exchange->shared, transfer, absent);
 	return true;
@@ -618,7 +626,7 @@ bool destination_again(struct exchange *exchange, struct net_transfer *transfer,
 
 bool destination_nack(struct net_transfer *transfer, unsigned block)
 {
-	struct absent *absent = find_absent(transfer, block);
+	struct absent *absent = destination_find_absent(transfer, block);
 
 	transfer->tell_nack &= ~(1ull << block);
 	if (!absent || absent->told)
@@ -639,7 +647,7 @@ int destination_cancel(struct exchange *exchange, uint32_t id)
 		return PF_ERR_REFUSED;
 	transfer = put_record(exchange, id, &data, &taken);
 	if (transfer)
-		finish(exchange, transfer, PF_ERR_FAULT, 0);
+		destination_finish(exchange, transfer, PF_ERR_FAULT, 0);
 	return transfer || taken ? PF_OK : PF_ERR_MEMORY;
 }
 
@@ -673,8 +681,8 @@ static bool is_free(struct exchange *exchange, struct net_transfer *transfer, ui
 		first += part.granules;
 		if (part.block >= transfer->limit || transfer->absent >> part.block & 1 ||
 		    transfer->granules[part.block] & granule_mask(part.granule, part.granules) ||
-		    find_absent(transfer, part.block) ||
-		    look(exchange, transfer, part.block) != PF_OK)
+		    destination_find_absent(transfer, part.block) ||
+		    destination_look(exchange, transfer, part.block) != PF_OK)
 			return false;
 	}
 	return true;

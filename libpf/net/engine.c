@@ -64,7 +64,7 @@
 /* ... and so long for room in its sockets for each GOODBYE. */
 #define GOODBYES (SECOND / 20)
 
-static uint64_t now(void)
+static uint64_t engine_now(void)
 {
 	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 }
@@ -80,7 +80,7 @@ static bool accept_link(void *user, struct net_association *association,
 	return link_accept(&engine->links, association, id, info, length, peer);
 }
 
-static size_t packet_most(void *user, const struct net_endpoint *to)
+static size_t engine_packet_max(void *user, const struct net_endpoint *to)
 {
 	struct engine *engine = user;
 	struct endpoint endpoint;
@@ -97,7 +97,7 @@ static void random_bytes(void *user, void *bytes, size_t length)
 	randombytes_buf(bytes, length);
 }
 
-static void publish(struct engine *engine, struct address *address)
+static void engine_publish(struct engine *engine, struct address *address)
 {
 	unsigned i;
 
@@ -153,7 +153,7 @@ static const char *open_sockets(struct engine *engine, const struct interface *f
 }
 
 /* The least of any socket: wire_charge counts half of what the kernel charges. */
-static uint32_t credit(const struct engine *engine)
+static uint32_t engine_credit(const struct engine *engine)
 {
 	uint32_t least = UINT32_MAX;
 	unsigned i;
@@ -171,7 +171,7 @@ static int create_core(struct engine *engine)
 	struct net_memory_operations memory = memory_operations(&engine->memory);
 	struct net_callbacks callbacks = {
 		.accept = accept_link,
-		.packet_most = packet_most,
+		.packet_most = engine_packet_max,
 		.random = random_bytes,
 		.user = engine,
 	};
@@ -186,7 +186,7 @@ static int create_core(struct engine *engine)
 		net.block_size = (uint32_t)options->block_size;
 	net.backup_ring = (uint32_t)(options->backup_ring < UINT32_MAX ? options->backup_ring :
 									 UINT32_MAX);
-	net.receive_buffer = credit(engine);
+	net.receive_buffer = engine_credit(engine);
 	net.peer_timeout = options->peer_timeout * SECOND;
 	net.contact_timeout = options->contact_timeout * SECOND;
 	engine->core = net_create(&net, &memory, &callbacks);
@@ -212,7 +212,7 @@ static int create_batches(struct engine *engine)
 	return PF_OK;
 }
 
-static void destroy(struct engine *engine)
+static void engine_destroy(struct engine *engine)
 {
 	unsigned i;
 
@@ -262,7 +262,7 @@ void engine_sleeps(struct engine *engine, bool sleeps)
 
 	atomic_store_explicit(&engine->sleeps, sleeps, memory_order_seq_cst);
 	if (!sleeps)
-		atomic_store_explicit(&engine->woke, now(), memory_order_relaxed);
+		atomic_store_explicit(&engine->woke, engine_now(), memory_order_relaxed);
 	/* It can only fail when the counter is full, and the thread awake. */
 	if (sleeps && !atomic_load_explicit(&engine->attended, memory_order_seq_cst) &&
 	    write(engine->wake, &one, sizeof(one)) < 0)
@@ -299,7 +299,7 @@ static bool watch_sockets(struct engine *engine, bool watched)
 
 bool engine_attend(struct engine *engine)
 {
-	uint64_t time = now();
+	uint64_t time = engine_now();
 	bool attended;
 
 	pthread_mutex_lock(&engine->attending);
@@ -381,7 +381,7 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 					.interfaces_count = engine->count };
 	if (status == PF_OK && !engine->count) {
 		*why = why_none;
-		destroy(engine);
+		engine_destroy(engine);
 		return PF_OK;
 	}
 	engine->receiver = receiver_create(memory_gather, &engine->memory);
@@ -392,12 +392,12 @@ int engine_open(pf_context *context, struct engine **result, const char **why)
 	if (status == PF_OK)
 		status = create_core(engine);
 	if (status != PF_OK) {
-		destroy(engine);
+		engine_destroy(engine);
 		errno = error;
 		return status;
 	}
 	context->address.auth = (uint8_t)options->auth;
-	publish(engine, &context->address);
+	engine_publish(engine, &context->address);
 	*result = engine;
 	return PF_OK;
 }
@@ -430,7 +430,7 @@ static bool is_due(const struct engine *engine, const struct socket *socket)
 }
 
 /* The service thread receives the next packets before the application takes a message. */
-static enum net_lent lent(const struct engine *engine)
+static enum net_lent engine_lent(const struct engine *engine)
 {
 	if (!engine->calling)
 		return NET_NOT_LENT;
@@ -472,7 +472,7 @@ static void note_late(struct engine *engine, unsigned count, uint64_t wanted)
 		engine->grace.needed = true;
 }
 
-static unsigned receive(struct engine *engine, struct socket *socket)
+static unsigned engine_receive(struct engine *engine, struct socket *socket)
 {
 	struct net_place places[NET_BATCH_MOST];
 	struct net_packet *packets = engine->receiver->packets;
@@ -482,15 +482,17 @@ static unsigned receive(struct engine *engine, struct socket *socket)
 	int count;
 
 	for (calls = 0; calls < RECEIVES_MOST; calls++) {
-		predicted = net_foresees(engine->core) ? net_predict(engine->core, now(), places,
-								     NET_BATCH_MOST, &header) :
-							 0;
+		predicted = net_foresees(engine->core) ?
+				    net_predict(engine->core, engine_now(), places, NET_BATCH_MOST,
+						&header) :
+				    0;
 		count = socket_receive(socket, engine->receiver, most, places, predicted, header);
 		if (count > 0) {
 			note_sender(engine, socket, packets[0].from);
 			waited = packets[0].waited;
 			wanted = net_statistics(engine->core)->wanted;
-			net_input(engine->core, now(), packets, (unsigned)count, lent(engine));
+			net_input(engine->core, engine_now(), packets, (unsigned)count,
+				  engine_lent(engine));
 			if (engine->calling)
 				links_tell(&engine->links, engine->core);
 			if (!engine->calling || (engine->away && waited >= GRACE_LEAST))
@@ -536,7 +538,7 @@ static struct socket *socket_of(struct engine *engine, const struct net_batch *b
 }
 
 /* The core takes a batch back that is too long to be sent. False: it is lost. */
-static bool shorten(struct engine *engine, const struct net_batch *batch)
+static bool engine_shorten(struct engine *engine, const struct net_batch *batch)
 {
 	struct interface *interface = &engine->interfaces[interface_of(batch)];
 	size_t most;
@@ -580,7 +582,7 @@ static unsigned send_batches(struct engine *engine, unsigned count, bool *full)
 			continue;
 		batch = &engine->batches[at++];
 		if (stopped == SOCKET_TOO_LONG) {
-			returned += shorten(engine, batch);
+			returned += engine_shorten(engine, batch);
 			continue;
 		}
 		*full = stopped == SOCKET_FULL;
@@ -590,14 +592,14 @@ static unsigned send_batches(struct engine *engine, unsigned count, bool *full)
 	return returned;
 }
 
-static unsigned transmit(struct engine *engine, uint64_t time)
+static unsigned engine_transmit(struct engine *engine, uint64_t time)
 {
 	unsigned count, most, returned, barren = 0, total = 0;
 	bool full = false;
 
 	atomic_store_explicit(&engine->posted, false, memory_order_relaxed);
 	/* The first goes at once: what else there is is looked for while it is on its way. */
-	for (most = 1;; time = now(), most = SEND_BATCHES) {
+	for (most = 1;; time = engine_now(), most = SEND_BATCHES) {
 		for (count = 0; count < most; count++) {
 			if (!net_output(engine->core, time, &engine->batches[count]))
 				break;
@@ -612,14 +614,15 @@ static unsigned transmit(struct engine *engine, uint64_t time)
 	return total;
 }
 
-static void add(struct statistics *to, enum pf_stat stat, uint64_t now, uint64_t before)
+static void statistic_add_growth(struct statistics *to, enum pf_stat stat, uint64_t now,
+				 uint64_t before)
 {
 	if (now != before)
 		statistic_add_concurrent(to, stat, now - before);
 }
 
 /* What the core counts goes into the context's statistics. */
-static void count(struct engine *engine)
+static void engine_add_counts(struct engine *engine)
 {
 	const struct net_statistics *statistics = net_statistics(engine->core);
 	struct statistics *to = &engine->context->statistics;
@@ -627,17 +630,19 @@ static void count(struct engine *engine)
 	uint64_t dropped = 0;
 	unsigned i;
 
-	add(to, PF_STAT_NET_SENT, statistics->packets_sent, before->packets_sent);
-	add(to, PF_STAT_NET_RECEIVED, statistics->packets_received, before->packets_received);
-	add(to, PF_STAT_NET_BYTES, statistics->bytes_sent, before->bytes_sent);
-	add(to, PF_STAT_NET_LOST, statistics->lost, before->lost);
-	add(to, PF_STAT_NET_NACKS, statistics->nacks_sent, before->nacks_sent);
+	statistic_add_growth(to, PF_STAT_NET_SENT, statistics->packets_sent, before->packets_sent);
+	statistic_add_growth(to, PF_STAT_NET_RECEIVED, statistics->packets_received,
+			     before->packets_received);
+	statistic_add_growth(to, PF_STAT_NET_BYTES, statistics->bytes_sent, before->bytes_sent);
+	statistic_add_growth(to, PF_STAT_NET_LOST, statistics->lost, before->lost);
+	statistic_add_growth(to, PF_STAT_NET_NACKS, statistics->nacks_sent, before->nacks_sent);
 	for (i = 0; i < NET_DROPS && statistics->dropped != before->dropped; i++)
-		add(to, PF_STAT_NET_MALFORMED + i, statistics->drops[i], before->drops[i]);
+		statistic_add_growth(to, PF_STAT_NET_MALFORMED + i, statistics->drops[i],
+				     before->drops[i]);
 	*before = *statistics;
 	for (i = 0; i < engine_sockets(engine); i++)
 		dropped += engine->sockets[i].dropped;
-	add(to, PF_STAT_NET_DROPPED, dropped, engine->dropped);
+	statistic_add_growth(to, PF_STAT_NET_DROPPED, dropped, engine->dropped);
 	engine->dropped = dropped;
 }
 
@@ -646,21 +651,21 @@ void engine_count(struct engine *engine)
 	/* The thread that has the lock counts by itself, unless it is in a callback. */
 	if (!engine || !engine_trylock(engine))
 		return;
-	count(engine);
+	engine_add_counts(engine);
 	engine_unlock(engine);
 }
 
 /* What became due, and what may be sent. */
-static unsigned advance(struct engine *engine)
+static unsigned engine_advance(struct engine *engine)
 {
-	uint64_t time = now();
+	uint64_t time = engine_now();
 	unsigned sent;
 
 	atomic_store_explicit(&engine->behind, false, memory_order_relaxed);
 	if (net_deadline(engine->core) <= time)
 		net_advance(engine->core, time);
-	sent = transmit(engine, time);
-	count(engine);
+	sent = engine_transmit(engine, time);
+	engine_add_counts(engine);
 	return sent;
 }
 
@@ -687,7 +692,7 @@ static bool put_off(struct engine *engine, uint64_t told)
 	return true;
 }
 
-static unsigned drive(struct engine *engine, unsigned rounds)
+static unsigned engine_drive(struct engine *engine, unsigned rounds)
 {
 	unsigned total = 0, received, resolved, i;
 	uint64_t told = engine->links.told;
@@ -695,13 +700,13 @@ static unsigned drive(struct engine *engine, unsigned rounds)
 	engine->receiver->late = !engine->calling || engine->rare;
 	engine->late = 0;
 	if (atomic_load_explicit(&engine->behind, memory_order_relaxed))
-		total += advance(engine);
+		total += engine_advance(engine);
 	do {
 		received = 0;
 		resolved = memory_tell(&engine->memory, engine->core);
 		for (i = 0; i < engine_sockets(engine); i++) {
 			if (is_due(engine, &engine->sockets[i]))
-				received += receive(engine, &engine->sockets[i]);
+				received += engine_receive(engine, &engine->sockets[i]);
 		}
 		total += received + resolved;
 		if (put_off(engine, told))
@@ -710,7 +715,7 @@ static unsigned drive(struct engine *engine, unsigned rounds)
 		if (received || resolved || !engine->calling ||
 		    atomic_load_explicit(&engine->posted, memory_order_relaxed) || engine->rare ||
 		    engine->looks % LOOKS_ADVANCE == 0)
-			total += advance(engine);
+			total += engine_advance(engine);
 	} while (received && --rounds && engine->links.told == told);
 	return total;
 }
@@ -721,13 +726,13 @@ static bool start_driving(struct engine *engine)
 }
 
 /* When a thread must drive again at the latest. */
-static uint64_t deadline(const struct engine *engine)
+static uint64_t engine_deadline(const struct engine *engine)
 {
 	uint64_t due = net_exact_deadline(engine->core), retry;
 
 	if (!engine->held)
 		return due;
-	retry = now() + ENGINE_RETRY;
+	retry = engine_now() + ENGINE_RETRY;
 	return retry < due ? retry : due;
 }
 
@@ -747,8 +752,9 @@ static void look_at(struct engine *engine, uint64_t time)
 	 * Looks that are a little too early cost less than a system call for each deadline that moves. One
 	 * that is past, and the same, is known to the thread, which tries again by itself.
 	 */
-	if (engine->timer_end == time || (engine->timer_end < time && engine->timer_end > now() &&
-					  time - engine->timer_end < EARLY_MOST))
+	if (engine->timer_end == time ||
+	    (engine->timer_end < time && engine->timer_end > engine_now() &&
+	     time - engine->timer_end < EARLY_MOST))
 		return;
 	engine->timer_end = time;
 	set_timer(engine->timer, time);
@@ -757,7 +763,7 @@ static void look_at(struct engine *engine, uint64_t time)
 /* For the service thread, which alone looks at the clock while it attends. */
 static void look_when_due(struct engine *engine)
 {
-	uint64_t due = deadline(engine);
+	uint64_t due = engine_deadline(engine);
 
 	if (due == NET_NEVER)
 		return;
@@ -767,7 +773,7 @@ static void look_when_due(struct engine *engine)
 	look_at(engine, due);
 }
 
-static uint64_t processor_time(void)
+static uint64_t engine_processor_time(void)
 {
 	return (uint64_t)clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID);
 }
@@ -781,9 +787,9 @@ static void give_grace(struct engine *engine)
 
 	if (!grace_needed(&engine->grace, waits))
 		return;
-	time = now();
+	time = engine_now();
 	pthread_mutex_lock(&engine->attending);
-	grace_note(&engine->grace, time, thread_id(), processor_time());
+	grace_note(&engine->grace, time, thread_id(), engine_processor_time());
 	set_timer(engine->grace_timer, grace_start(&engine->grace, time));
 	pthread_mutex_unlock(&engine->attending);
 }
@@ -794,14 +800,14 @@ static void give_grace(struct engine *engine)
  */
 static void take_back(struct engine *engine)
 {
-	uint64_t time = now();
+	uint64_t time = engine_now();
 
 	pthread_mutex_lock(&engine->attending);
 	if (atomic_load_explicit(&engine->attended, memory_order_relaxed)) {
 		atomic_store_explicit(&engine->attended, false, memory_order_seq_cst);
 		(void)watch_sockets(engine, false);
 	}
-	grace_note(&engine->grace, time, thread_id(), processor_time());
+	grace_note(&engine->grace, time, thread_id(), engine_processor_time());
 	set_timer(engine->grace_timer, grace_return(&engine->grace, time));
 	pthread_mutex_unlock(&engine->attending);
 }
@@ -826,7 +832,7 @@ static void stop_driving(struct engine *engine)
 		    !start_driving(engine))
 			break;
 		engine_lock(engine);
-		transmit(engine, now());
+		engine_transmit(engine, engine_now());
 	}
 	/* The write can only fail when the counter is full, and the thread awake. */
 	if (atomic_load_explicit(&engine->awaited, memory_order_seq_cst) &&
@@ -858,7 +864,7 @@ static bool is_returning(struct engine *engine, uint64_t time)
 int engine_poll_links(struct engine *engine)
 {
 	struct activity *activity = &engine->context->activity;
-	uint64_t time = now(), between;
+	uint64_t time = engine_now(), between;
 	int total;
 
 	if (looked_just_now(engine, time) && !engine_waits(engine))
@@ -890,11 +896,11 @@ int engine_poll_links(struct engine *engine)
 		atomic_store_explicit(&engine->untold, false, memory_order_relaxed);
 		total = (int)links_tell(&engine->links, engine->core);
 	}
-	total += (int)drive(engine, ROUNDS_POLL);
+	total += (int)engine_drive(engine, ROUNDS_POLL);
 	total += (int)links_tell(&engine->links, engine->core);
 	/* What took long here, the application was not away for. */
 	if (total || engine->rare || coalesce_pending(&engine->coalesce))
-		time = now();
+		time = engine_now();
 	if (engine->rare)
 		atomic_store_explicit(&engine->looked, time, memory_order_relaxed);
 	if (total) {
@@ -952,7 +958,7 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *again)
 	}
 	blocked = net_blocked(engine->core);
 	/* A socket that woke us, and has no packet, has an error to tell. */
-	if (!drive(engine, ROUNDS_SERVE)) {
+	if (!engine_drive(engine, ROUNDS_SERVE)) {
 		for (i = 0; i < engine_sockets(engine); i++) {
 			if (engine->sockets[i].bound)
 				hear_complaints(engine, &engine->sockets[i]);
@@ -972,7 +978,7 @@ bool engine_serve(struct engine *engine, bool tell, uint64_t *again)
 	return true;
 }
 
-static enum coalesce_origin origin(const struct engine *engine, bool message)
+static enum coalesce_origin engine_origin(const struct engine *engine, bool message)
 {
 	if (atomic_load_explicit(&engine->attended, memory_order_seq_cst))
 		return COALESCE_UNPOLLED;
@@ -983,9 +989,9 @@ static enum coalesce_origin origin(const struct engine *engine, bool message)
 
 void engine_post(struct engine *engine, bool message, size_t length)
 {
-	enum coalesce_origin from = origin(engine, message);
+	enum coalesce_origin from = engine_origin(engine, message);
 	enum coalesce_when when;
-	uint64_t time = now();
+	uint64_t time = engine_now();
 
 	/* On a shared processor one that is late may have lost it. */
 	if (!context_is_sleepy(engine->context))
@@ -997,7 +1003,7 @@ void engine_post(struct engine *engine, bool message, size_t length)
 	/* Inside a poll's callback this thread drives. */
 	if (from == COALESCE_CALLED) {
 		if (when == COALESCE_NOW)
-			transmit(engine, time);
+			engine_transmit(engine, time);
 		net_keep(engine->core);
 		if (when == COALESCE_NEXT_POLL)
 			atomic_store_explicit(&engine->behind, true, memory_order_relaxed);
@@ -1017,8 +1023,8 @@ void engine_post(struct engine *engine, bool message, size_t length)
 			return;
 		}
 	}
-	transmit(engine, time);
-	coalesce_return(&engine->coalesce, now());
+	engine_transmit(engine, time);
+	coalesce_return(&engine->coalesce, engine_now());
 	net_keep(engine->core);
 	note_untold(engine);
 	stop_driving(engine);
@@ -1029,7 +1035,7 @@ static void wait_for_packets(const struct engine *engine, uint64_t until, uint64
 {
 	struct pollfd sockets[SOCKETS_MOST];
 	struct timespec time = { 0 };
-	uint64_t left, start = now();
+	uint64_t left, start = engine_now();
 	unsigned i;
 
 	left = until > start ? until - start : 0;
@@ -1050,14 +1056,14 @@ bool engine_wait(struct engine *engine, struct engine_waiter *waiter)
 		if (caller == thread_id())
 			return false;
 		if (!waiter->stalled || !caller)
-			waiter->stalled = now();
+			waiter->stalled = engine_now();
 		sched_yield();
-		return now() - waiter->stalled < STALLED;
+		return engine_now() - waiter->stalled < STALLED;
 	}
 	waiter->stalled = 0;
 	engine_lock(engine);
-	moved = drive(engine, 1);
-	due = deadline(engine);
+	moved = engine_drive(engine, 1);
+	due = engine_deadline(engine);
 	note_untold(engine);
 	stop_driving(engine);
 	tell_progress(engine);
@@ -1072,24 +1078,24 @@ bool engine_wait(struct engine *engine, struct engine_waiter *waiter)
 
 void engine_linger(struct engine *engine)
 {
-	uint64_t end = now() + LINGER, least = UINT64_MAX, messages, due;
+	uint64_t end = engine_now() + LINGER, least = UINT64_MAX, messages, due;
 	bool busy = true;
 
-	while (busy && now() < end) {
+	while (busy && engine_now() < end) {
 		if (!start_driving(engine)) {
 			sched_yield();
 			continue;
 		}
 		engine_lock(engine);
-		drive(engine, 1);
+		engine_drive(engine, 1);
 		net_linger(engine->core);
-		transmit(engine, now());
+		engine_transmit(engine, engine_now());
 		busy = net_busy(engine->core);
-		due = deadline(engine);
+		due = engine_deadline(engine);
 		messages = net_unacknowledged(engine->core);
 		if (messages < least) {
 			least = messages;
-			end = now() + (messages ? LINGER_MESSAGES : LINGER);
+			end = engine_now() + (messages ? LINGER_MESSAGES : LINGER);
 		}
 		stop_driving(engine);
 		/* The service thread may receive them. */
@@ -1101,13 +1107,13 @@ void engine_linger(struct engine *engine)
 static void say_goodbye(struct engine *engine)
 {
 	const struct timespec pause = { .tv_nsec = ENGINE_RETRY };
-	uint64_t end = now() + GOODBYES;
+	uint64_t end = engine_now() + GOODBYES;
 
 	net_close_all(engine->core);
-	transmit(engine, now());
-	while (engine->held && now() < end) {
+	engine_transmit(engine, engine_now());
+	while (engine->held && engine_now() < end) {
 		nanosleep(&pause, NULL);
-		transmit(engine, now());
+		engine_transmit(engine, engine_now());
 	}
 }
 
@@ -1119,11 +1125,11 @@ void engine_close(struct engine *engine)
 	if (!engine)
 		return;
 	engine_lock(engine);
-	count(engine);
+	engine_add_counts(engine);
 	say_goodbye(engine);
 	engine_unlock(engine);
 	operations = &engine->context->operations;
-	destroy(engine);
+	engine_destroy(engine);
 	/* What the core did not complete; struct operation comes first in it. */
 	while ((operation = operations_drop(&operations->away)))
 		free(operation);

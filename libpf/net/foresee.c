@@ -20,7 +20,7 @@ void foresee_init(struct foresight *foresight, struct shared *shared)
 	foresight->trust = TRUST_MOST;
 }
 
-static void judge(struct foresight *foresight, bool right)
+static void foresight_judge(struct foresight *foresight, bool right)
 {
 	foresight->judged = true;
 	if (right && foresight->trust < TRUST_MOST)
@@ -55,7 +55,7 @@ void foresee_step(struct foresight *foresight)
 void foresee_end(struct foresight *foresight)
 {
 	if (foresight->foreseen && !foresight->judged)
-		judge(foresight, false);
+		foresight_judge(foresight, false);
 	foresight->count = foresight->scattered = 0;
 	free(foresight->stash);
 	foresight->stash = NULL;
@@ -159,7 +159,7 @@ void foresee_judge(struct foresight *foresight, const struct net_association *as
 	if (foresight->foreseen && !foresight->packets->payload_length)
 		right = false;
 	if (exchange && !foresight->judged)
-		judge(foresight, right);
+		foresight_judge(foresight, right);
 }
 
 bool foresee_possible(const struct foresight *foresight)

@@ -131,8 +131,8 @@ static bool take_data(struct net_association *association, struct foresight *for
 }
 
 /* False: not taken, as if it had been lost. */
-static bool take(struct net_association *association, struct foresight *foresight,
-		 struct view *view, uint64_t now, struct contents *contents)
+static bool input_frames(struct net_association *association, struct foresight *foresight,
+			 struct view *view, uint64_t now, struct contents *contents)
 {
 	uint32_t at = 0, length = view->control_length;
 	enum wire_type type = (enum wire_type)view->header->type;
@@ -224,7 +224,7 @@ static bool follow_path(struct net_association *association, unsigned number, bo
 	return true;
 }
 
-static enum window_ask ask(const struct contents *contents)
+static enum window_ask contents_ask(const struct contents *contents)
 {
 	if (!contents->asks)
 		return WINDOW_NOTHING;
@@ -307,7 +307,7 @@ void input_packet(struct net_association *association, struct foresight *foresig
 		association->wants_output = true;
 	}
 	association_heard(association, shared->now);
-	if (!take(association, foresight, &view, shared->now, &contents)) {
+	if (!input_frames(association, foresight, &view, shared->now, &contents)) {
 		drop_packet(shared, NET_DROP_REFUSED);
 		return;
 	}
@@ -315,7 +315,7 @@ void input_packet(struct net_association *association, struct foresight *foresig
 		return;
 	if (contents.sends)
 		senders_heard(&shared->senders, shared->now, &association->heard_in);
-	window_take(&path->window, number, shared->now, view.arrived, ask(&contents),
+	window_take(&path->window, number, shared->now, view.arrived, contents_ask(&contents),
 		    (packet->ecn & 3) == 3,
 		    contents.prompt || contents.part ? shared->options.ack_delay :
 						       shared->options.answer_delay);

@@ -41,7 +41,7 @@ static const uint8_t *address_bytes(const union interface_address *address)
 }
 
 /* One token, without the spaces around it. False: it makes no sense. */
-static bool parse(const char *text, size_t length, struct pattern *pattern)
+static bool pattern_parse(const char *text, size_t length, struct pattern *pattern)
 {
 	char *slash, *end;
 	unsigned long bits;
@@ -70,7 +70,7 @@ static bool parse(const char *text, size_t length, struct pattern *pattern)
 }
 
 /* The next element of a list; false at its end. *valid: it was understood. */
-static bool next(const char **list, struct pattern *pattern, bool *valid)
+static bool pattern_next(const char **list, struct pattern *pattern, bool *valid)
 {
 	const char *start = *list, *end;
 
@@ -82,7 +82,7 @@ static bool next(const char **list, struct pattern *pattern, bool *valid)
 	*list = end;
 	while (end > start && end[-1] == ' ')
 		end--;
-	*valid = parse(start, (size_t)(end - start), pattern);
+	*valid = pattern_parse(start, (size_t)(end - start), pattern);
 	return true;
 }
 
@@ -94,7 +94,7 @@ const char *interfaces_malformed(const char *list, int *length)
 
 	do {
 		element = list + strspn(list, " ,");
-		if (!next(&list, &pattern, &valid))
+		if (!pattern_next(&list, &pattern, &valid))
 			return NULL;
 	} while (valid);
 	while (list[-1] == ' ')
@@ -110,7 +110,7 @@ bool interfaces_valid(const char *list)
 	return !interfaces_malformed(list, &length);
 }
 
-static bool matches(const struct interface *interface, const struct pattern *pattern)
+static bool interface_matches(const struct interface *interface, const struct pattern *pattern)
 {
 	if (pattern->family == AF_UNSPEC)
 		return !strcmp(interface->name, pattern->name);
@@ -118,13 +118,13 @@ static bool matches(const struct interface *interface, const struct pattern *pat
 	       same_bits(address_bytes(&interface->address), pattern->network, pattern->bits);
 }
 
-static bool listed(const struct interface *interface, const char *list)
+static bool interface_is_listed(const struct interface *interface, const char *list)
 {
 	struct pattern pattern;
 	bool valid;
 
-	while (next(&list, &pattern, &valid)) {
-		if (valid && matches(interface, &pattern))
+	while (pattern_next(&list, &pattern, &valid)) {
+		if (valid && interface_matches(interface, &pattern))
 			return true;
 	}
 	return false;
@@ -168,7 +168,7 @@ static unsigned read_mtu(int fd, const char *name)
 }
 
 /* False: nothing that UDP can be spoken on. */
-static bool describe(const struct ifaddrs *entry, int fd, struct interface *interface)
+static bool interface_describe(const struct ifaddrs *entry, int fd, struct interface *interface)
 {
 	sa_family_t family;
 
@@ -188,29 +188,29 @@ static bool describe(const struct ifaddrs *entry, int fd, struct interface *inte
 	return true;
 }
 
-static bool is_link_local(const struct interface *interface)
+static bool interface_is_link_local(const struct interface *interface)
 {
 	return interface->address.any.sa_family == AF_INET6 &&
 	       IN6_IS_ADDR_LINKLOCAL(&interface->address.in6.sin6_addr);
 }
 
-static bool wanted(const struct interface *interface, const char *include, const char *exclude,
-		   bool loopback)
+static bool interface_is_wanted(const struct interface *interface, const char *include,
+				const char *exclude, bool loopback)
 {
 	/* By name, an interface stands for its lasting addresses. */
 	if (include)
-		return listed(interface, include) &&
-		       (!is_link_local(interface) || strstr(include, "fe80"));
-	if (is_link_local(interface))
+		return interface_is_listed(interface, include) &&
+		       (!interface_is_link_local(interface) || strstr(include, "fe80"));
+	if (interface_is_link_local(interface))
 		return false;
 	if (exclude)
-		return !listed(interface, exclude);
+		return !interface_is_listed(interface, exclude);
 	return interface->loopback == loopback && !is_virtual(interface->name);
 }
 
-static unsigned collect(struct interface *list, unsigned most, const char *include,
-			const char *exclude, const struct location *here, bool loopback,
-			const struct ifaddrs *all, int fd)
+static unsigned interfaces_collect(struct interface *list, unsigned most, const char *include,
+				   const char *exclude, const struct location *here, bool loopback,
+				   const struct ifaddrs *all, int fd)
 {
 	static const sa_family_t families[] = { AF_INET, AF_INET6 };
 	const struct ifaddrs *entry;
@@ -219,9 +219,9 @@ static unsigned collect(struct interface *list, unsigned most, const char *inclu
 
 	for (i = 0; i < 4; i++) {
 		for (entry = all; entry && count < most; entry = entry->ifa_next) {
-			if (describe(entry, fd, &interface) &&
+			if (interface_describe(entry, fd, &interface) &&
 			    interface.address.any.sa_family == families[i / 2] &&
-			    wanted(&interface, include, exclude, loopback) &&
+			    interface_is_wanted(&interface, include, exclude, loopback) &&
 			    location_is_far(here, interface.name) == i % 2)
 				list[count++] = interface;
 		}
@@ -247,9 +247,9 @@ unsigned interfaces_find(struct interface *list, unsigned most, const char *incl
 			close(fd);
 		return 0;
 	}
-	count = collect(list, most, include, exclude, here, false, all, fd);
+	count = interfaces_collect(list, most, include, exclude, here, false, all, fd);
 	if (!count && !include && !exclude)
-		count = collect(list, most, NULL, NULL, here, true, all, fd);
+		count = interfaces_collect(list, most, NULL, NULL, here, true, all, fd);
 	freeifaddrs(all);
 	if (fd >= 0)
 		close(fd);

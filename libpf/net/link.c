@@ -65,7 +65,7 @@ static bool is_loopback(const union interface_address *address)
 	return IN6_IS_ADDR_LOOPBACK(&address->in6.sin6_addr);
 }
 
-static bool is_link_local(const union interface_address *address)
+static bool address_is_link_local(const union interface_address *address)
 {
 	return address->any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&address->in6.sin6_addr);
 }
@@ -81,7 +81,7 @@ static bool leads_to(const struct links *links, const struct interface *interfac
 	if (!same_host && is_ours(links, there))
 		return false;
 	/* Such an address is one on a link, and which link is for each host to say. */
-	if (is_link_local(there)) {
+	if (address_is_link_local(there)) {
 		there->in6.sin6_scope_id = interface->index;
 		routed = false;
 	}
@@ -254,8 +254,8 @@ static size_t describe_path(const struct links *links, const struct net_endpoint
 #define DESCRIPTION 768 /* bytes for all paths of a peer */
 
 /* "WHY from PATH and PATH" */
-static void describe(const struct links *links, const struct net_association *association,
-		     const char *why, char text[DESCRIPTION])
+static void link_describe(const struct links *links, const struct net_association *association,
+			  const char *why, char text[DESCRIPTION])
 {
 	size_t used = (size_t)snprintf(text, DESCRIPTION, "%s from ", why);
 	const char *word = "";
@@ -324,7 +324,7 @@ void link_explain(struct links *links, struct link *link)
 	if (status == PF_OK)
 		snprintf(text, sizeof(text), "%s", why);
 	else
-		describe(links, link->association, why, text);
+		link_describe(links, link->association, why, text);
 	copy = strdup(text);
 	if (copy) {
 		link->why = copy;
@@ -336,35 +336,35 @@ void link_explain(struct links *links, struct link *link)
 
 /* ---- events, told by progress ---- */
 
-static void lock(struct links *links)
+static void links_lock(struct links *links)
 {
 	pthread_mutex_lock(links->lock);
 }
 
-static void unlock(struct links *links)
+static void links_unlock(struct links *links)
 {
 	pthread_mutex_unlock(links->lock);
 }
 
 /* Without the lock: the peer of a link, made for one that only ever called us. */
-static pf_peer *peer_of(struct links *links, struct link *link)
+static pf_peer *link_peer(struct links *links, struct link *link)
 {
 	pf_context *context = links->context;
 	unsigned tries = 0;
 	pf_peer *peer;
 
-	lock(links);
+	links_lock(links);
 	peer = link->peer;
-	unlock(links);
+	links_unlock(links);
 	if (peer)
 		return peer;
 	/* Lack of memory is waited out: what the peer sent is not to be lost. */
 	while (!(peer = peers_get(&context->peers, context, net_association_id(link->association),
 				  NULL, &transport_net)))
 		allocate_wait(&tries);
-	lock(links);
+	links_lock(links);
 	link_bind(link, peer);
-	unlock(links);
+	links_unlock(links);
 	return peer;
 }
 
@@ -374,9 +374,9 @@ static void tell_message(struct links *links, const struct net_event *event)
 	pf_context *context = links->context;
 	pf_peer *peer = link->peer;
 
-	unlock(links);
+	links_unlock(links);
 	if (__builtin_expect(!peer, 0))
-		peer = peer_of(links, link);
+		peer = link_peer(links, link);
 	statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
 	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, event->length);
 	if (event->pieces > 1)
@@ -385,7 +385,7 @@ static void tell_message(struct links *links, const struct net_event *event)
 	else if (context->receive)
 		context->receive(context, peer, event->tag, event->data, event->length,
 				 context->receive_arg);
-	lock(links);
+	links_lock(links);
 }
 
 static void tell_completion(struct links *links, const struct net_event *event)
@@ -396,14 +396,14 @@ static void tell_completion(struct links *links, const struct net_event *event)
 	if (event->completion.status != PF_OK && is_net_peer(operation->peer) &&
 	    net_peer(operation->peer)->link)
 		link_explain(links, net_peer(operation->peer)->link);
-	unlock(links);
+	links_unlock(links);
 	operation->completion.status = event->completion.status;
 	operation->completion.side = event->completion.side;
 	operation->completion.address = event->completion.address;
 	operation->completion.value = event->completion.value;
 	operation_finish(&links->context->operations, operation);
 	free(operation);
-	lock(links);
+	links_lock(links);
 }
 
 static void tell_gone(struct links *links, const struct net_event *event)
@@ -415,12 +415,12 @@ static void tell_gone(struct links *links, const struct net_event *event)
 	pf_peer *peer;
 
 	link_explain(links, link);
-	unlock(links);
-	peer = peer_of(links, link);
+	links_unlock(links);
+	peer = link_peer(links, link);
 	if (is_net_peer(peer) && net_peer(peer)->link == link && peer_state(peer) != PEER_GONE)
 		peer_set_gone(&links->context->peers, peer, status == PF_OK ? PF_ERR_PEER : status,
 			      why_gone(link, status), status == PF_OK || known);
-	lock(links);
+	links_lock(links);
 }
 
 /* Was the application told already that a process of this host does not answer? */
@@ -449,10 +449,10 @@ static void tell_unanswered(struct links *links, const struct net_event *event)
 	link->warned = true;
 	snprintf(lead, sizeof(lead), "no answer for %llu s",
 		 (unsigned long long)context->options.contact_timeout);
-	describe(links, link->association, lead, text);
-	unlock(links);
+	link_describe(links, link->association, lead, text);
+	links_unlock(links);
 	context->warning(context, peer, text, context->warning_arg);
-	lock(links);
+	links_lock(links);
 }
 
 /* Drops that a network which repeats or delays packets can cause are counted, not told. */
@@ -498,9 +498,9 @@ static void tell_drops(struct links *links, const struct net_core *core)
 		if (used < sizeof(text))
 			describe_path(links, &from, text + used, sizeof(text) - used);
 	}
-	unlock(links);
+	links_unlock(links);
 	context->warning(context, NULL, text, context->warning_arg);
-	lock(links);
+	links_lock(links);
 }
 
 /*

@@ -34,7 +34,7 @@ struct resolved {
 };
 
 /* Any thread. */
-static void done(struct resolution *resolution)
+static void wait_done(struct resolution *resolution)
 {
 	struct resolved *resolved = (struct resolved *)resolution;
 	struct net_memory *memory = resolved->memory;
@@ -80,7 +80,7 @@ static void note_hidden(struct net_memory *memory, uint64_t start, uint64_t end)
 }
 
 /* It is over: PF_OK, or PF_ERR_FAULT with *bad. Frees it. */
-static int conclude(struct net_memory *memory, struct resolved *resolved, uint64_t *bad)
+static int wait_conclude(struct net_memory *memory, struct resolved *resolved, uint64_t *bad)
 {
 	struct statistics *statistics = &memory->context->statistics;
 	int status = resolved->resolution.status;
@@ -106,8 +106,8 @@ static int conclude(struct net_memory *memory, struct resolved *resolved, uint64
  * be told; PF_OK, only with here: a pager was so quick that it is there now, unless it
  * is evicted again already; PF_ERR_FAULT with *bad.
  */
-static int resolve(struct net_memory *memory, const struct net_wait *wait,
-		   struct resolve_window *window, bool here, uint64_t *bad)
+static int wait_resolve(struct net_memory *memory, const struct net_wait *wait,
+			struct resolve_window *window, bool here, uint64_t *bad)
 {
 	pf_context *context = memory->context;
 	uint64_t length = wait->length;
@@ -125,7 +125,7 @@ static int resolve(struct net_memory *memory, const struct net_wait *wait,
 		.resolution = { .address = wait->address,
 				.length = length,
 				.write = wait->write,
-				.done = done },
+				.done = wait_done },
 		.memory = memory,
 		.token = wait->token,
 		.end = wait->address + wait->length,
@@ -142,7 +142,7 @@ static int resolve(struct net_memory *memory, const struct net_wait *wait,
 		return PF_ERR_AGAIN;
 	/* Another thread leaves it to the driver, who is this one, to free it. */
 	resolved->asking = false;
-	return resolved->here ? conclude(memory, resolved, bad) : PF_ERR_AGAIN;
+	return resolved->here ? wait_conclude(memory, resolved, bad) : PF_ERR_AGAIN;
 }
 
 unsigned memory_tell(struct net_memory *memory, struct net_core *core)
@@ -163,7 +163,7 @@ unsigned memory_tell(struct net_memory *memory, struct net_core *core)
 		int status;
 
 		next = resolved->next;
-		status = conclude(memory, resolved, &bad);
+		status = wait_conclude(memory, resolved, &bad);
 		if (status == PF_OK) {
 			statistic_add_concurrent(&memory->context->statistics, PF_STAT_RETRANSMITS,
 						 1);
@@ -179,7 +179,7 @@ unsigned memory_tell(struct net_memory *memory, struct net_core *core)
 	return count;
 }
 
-static void forget(struct resolved *resolved)
+static void wait_forget(struct resolved *resolved)
 {
 	struct resolved *next;
 
@@ -199,8 +199,8 @@ void net_memory_open(struct net_memory *memory, pf_context *context,
 
 void net_memory_close(struct net_memory *memory)
 {
-	forget(atomic_exchange(&memory->resolved, NULL));
-	forget(memory->deferred);
+	wait_forget(atomic_exchange(&memory->resolved, NULL));
+	wait_forget(memory->deferred);
 	access_close(&memory->access);
 }
 
@@ -228,14 +228,14 @@ static bool access_again(struct net_memory *memory, const struct net_wait *wait,
 	if (*status != PF_ERR_FAULT)
 		return false;
 	if (is_pagers(memory, *bad)) {
-		*status = resolve(memory, wait, window, ++*round < EVICTED_ROUNDS, bad);
+		*status = wait_resolve(memory, wait, window, ++*round < EVICTED_ROUNDS, bad);
 		return *status == PF_OK;
 	}
 	/* The memory may be hidden from the first way (FAULT_HIDDEN). */
 	memory->access.by_file = !by_file;
 	/* Only a thread that may wait finds out whether the page is a userfaultfd's in user mode only. */
 	if (by_file && !is_hidden(memory, *bad, 1))
-		*status = resolve(memory, wait, window, false, bad);
+		*status = wait_resolve(memory, wait, window, false, bad);
 	return !by_file;
 }
 
@@ -261,7 +261,7 @@ static int memory_source(void *user, const struct net_wait *wait, uint64_t addre
 
 	if (memory_ready(&memory->context->memory, address, look, false) < length &&
 	    !is_hidden(memory, address, length))
-		return resolve(memory, wait, &memory->source_window, true, bad);
+		return wait_resolve(memory, wait, &memory->source_window, true, bad);
 	if (__builtin_expect(!wait->suspect, 1)) {
 		record_block(memory->context->trace, TRACE_BLOCK, true, address, length);
 		return PF_OK;
@@ -288,7 +288,7 @@ static int memory_destination(void *user, const struct net_wait *wait, uint64_t 
 		return PF_ERR_REFUSED;
 	if (memory_ready(&memory->context->memory, address, look, true) < length &&
 	    !is_hidden(memory, address, length))
-		status = resolve(memory, wait, &memory->destination_window, true, bad);
+		status = wait_resolve(memory, wait, &memory->destination_window, true, bad);
 	if (status == PF_OK)
 		record_block(memory->context->trace, TRACE_BLOCK, false, address, length);
 	return status;
@@ -321,7 +321,7 @@ static int memory_place(void *user, const struct net_wait *wait, uint64_t addres
 }
 
 /* Add to vectors, of which there are count, by another one or a longer last one. Returns how many there are. */
-static unsigned extend(struct iovec *vectors, unsigned count, uint64_t start, size_t length)
+static unsigned vectors_extend(struct iovec *vectors, unsigned count, uint64_t start, size_t length)
 {
 	if (count && (uintptr_t)vectors[count - 1].iov_base + vectors[count - 1].iov_len == start) {
 		vectors[count - 1].iov_len += length;
@@ -339,8 +339,9 @@ static unsigned memory_place_many(void *user, const struct net_piece *pieces, un
 	size_t written;
 
 	for (i = 0; i < count; i++) {
-		from_count = extend(from, from_count, (uintptr_t)pieces[i].bytes, pieces[i].length);
-		to_count = extend(to, to_count, pieces[i].address, pieces[i].length);
+		from_count = vectors_extend(from, from_count, (uintptr_t)pieces[i].bytes,
+					    pieces[i].length);
+		to_count = vectors_extend(to, to_count, pieces[i].address, pieces[i].length);
 	}
 	written = access_scatter(&memory->access, from, from_count, to, to_count);
 	for (i = 0; i < count && written >= pieces[i].length; i++)
@@ -375,7 +376,7 @@ bool memory_gather(void *user, const struct iovec *from, unsigned count, void *t
 }
 
 /* Leave it to progress, which is woken if it sleeps. */
-static int defer(struct net_memory *memory, const struct net_wait *wait)
+static int wait_defer(struct net_memory *memory, const struct net_wait *wait)
 {
 	struct resolved *resolved = allocate_or_wait(sizeof(*resolved));
 
@@ -404,9 +405,9 @@ static int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic
 	 * service thread, which would have to bring it, must not be the one to wait.
 	 */
 	if (!memory->progress && is_pagers(memory, wait->address))
-		return defer(memory, wait);
+		return wait_defer(memory, wait);
 	if (memory_ready(&memory->context->memory, wait->address, width, true) < width) {
-		status = resolve(memory, wait, NULL, true, bad);
+		status = wait_resolve(memory, wait, NULL, true, bad);
 		if (status != PF_OK)
 			return status;
 	}

@@ -26,7 +26,7 @@ uint64_t message_limit(const struct exchange *exchange)
 }
 
 /* The ring is full, and the receiver has room for more. */
-static bool grow(struct exchange *exchange, size_t length)
+static bool message_ring_grow(struct exchange *exchange, size_t length)
 {
 	struct stream_out *out = &exchange->out[STREAM_MESSAGE];
 
@@ -41,7 +41,8 @@ int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8
 	bool memory;
 
 	bytes = stream_out_reserve(out, WIRE_MESSAGE_HEADER + wire_pad(length), &memory);
-	if (!bytes && !memory && grow(exchange, WIRE_MESSAGE_HEADER + wire_pad(length)))
+	if (!bytes && !memory &&
+	    message_ring_grow(exchange, WIRE_MESSAGE_HEADER + wire_pad(length)))
 		bytes = stream_out_reserve(out, WIRE_MESSAGE_HEADER + wire_pad(length), &memory);
 	if (!bytes)
 		return memory ? PF_ERR_MEMORY : PF_ERR_AGAIN;
@@ -61,7 +62,7 @@ void message_commit(struct exchange *exchange, size_t length)
 }
 
 /* Tell the peer of the room that there is now, before it has to ask. */
-static void offer_credit(struct exchange *exchange)
+static void message_offer_credit(struct exchange *exchange)
 {
 	if (message_limit(exchange) - exchange->credit_told >= message_room(exchange) / 4)
 		exchange->effects |= EFFECT_CREDIT;
@@ -72,7 +73,8 @@ static void offer_credit(struct exchange *exchange)
  * and, of the one that goes on behind it, those that are missing. False: the peer
  * broke the rules.
  */
-static bool measure(const uint8_t *bytes, uint32_t length, uint32_t *whole, uint32_t *missing)
+static bool message_measure(const uint8_t *bytes, uint32_t length, uint32_t *whole,
+			    uint32_t *missing)
 {
 	*whole = *missing = 0;
 	while (*whole < length) {
@@ -105,7 +107,7 @@ static void advance_to(struct exchange *exchange, uint64_t position)
 	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
 
 	in->next = in->taken = position;
-	offer_credit(exchange);
+	message_offer_credit(exchange);
 }
 
 /* What came of the open message is in the runs no more. */
@@ -157,8 +159,8 @@ static bool may_open(struct exchange *exchange, uint32_t length)
  * messages, or to one of which more is to come with the next packets. False: the peer
  * broke the rules. *left: how many.
  */
-static bool leave(struct exchange *exchange, uint64_t position, uint8_t *bytes, uint32_t length,
-		  uint32_t *left)
+static bool message_leave(struct exchange *exchange, uint64_t position, uint8_t *bytes,
+			  uint32_t length, uint32_t *left)
 {
 	struct shared *shared = exchange->shared;
 	struct open_message *open = &shared->open;
@@ -175,7 +177,7 @@ static bool leave(struct exchange *exchange, uint64_t position, uint8_t *bytes, 
 		}
 		before = open->missing;
 	}
-	if (!measure(bytes + before, length - before, &whole, &missing))
+	if (!message_measure(bytes + before, length - before, &whole, &missing))
 		return false;
 	open->exchange = NULL;
 	whole += before;
@@ -228,7 +230,7 @@ void message_of_runs(struct shared *shared, struct message *message)
 }
 
 /* Of the ring: the first message, if it is whole. */
-static bool peek(struct exchange *exchange, struct message *message, bool *broken)
+static bool message_peek(struct exchange *exchange, struct message *message, bool *broken)
 {
 	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
 
@@ -245,14 +247,14 @@ bool message_next(struct exchange *exchange, struct message *message, bool *brok
 {
 	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
 
-	if (!peek(exchange, message, broken))
+	if (!message_peek(exchange, message, broken))
 		return false;
 	message->bytes = stream_in_peek(in, message->whole);
 	message->pieces = 1;
 	message->tag = message->bytes[4];
 	message->bytes += WIRE_MESSAGE_HEADER;
 	in->taken += message->whole;
-	offer_credit(exchange);
+	message_offer_credit(exchange);
 	return true;
 }
 
@@ -264,8 +266,8 @@ bool message_open(struct exchange *exchange)
 
 	if (exchange->shared->open.exchange == exchange || in->ahead.count)
 		return true;
-	return in->next != in->taken &&
-	       (!peek(exchange, &message, &broken) || message.whole != in->next - in->taken);
+	return in->next != in->taken && (!message_peek(exchange, &message, &broken) ||
+					 message.whole != in->next - in->taken);
 }
 
 bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *bytes, uint32_t length,
@@ -288,7 +290,7 @@ bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *byte
 	/* What comes in order needs no copy. */
 	if (open->exchange || (shared->lent && fits && position == in->next &&
 			       in->taken == in->next && !in->ahead.count)) {
-		if (!leave(exchange, position, bytes, length, &left))
+		if (!message_leave(exchange, position, bytes, length, &left))
 			return false;
 		if (left == length)
 			return true;
@@ -299,7 +301,7 @@ bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *byte
 	*taken = stream_in_add(in, position, bytes, length);
 	if (exchange->waiting)
 		return true;
-	if (peek(exchange, &message, &broken)) {
+	if (message_peek(exchange, &message, &broken)) {
 		exchange->waiting = true;
 		STAILQ_INSERT_TAIL(&shared->waiting, exchange, next_waiting);
 	}

@@ -23,22 +23,22 @@ void mtu_init(struct mtu *mtu, uint32_t most)
 			     .failed = (uint16_t)((most & ~7u) + 8) };
 }
 
-static unsigned slot(const struct mtu *mtu)
+static unsigned mtu_slot(const struct mtu *mtu)
 {
 	return mtu->own / 8u % MTU_SIZES;
 }
 
 void mtu_note(const struct mtu *mtu, struct mtu_sizes *sizes)
 {
-	sizes->of[slot(mtu)].own = mtu->own;
-	sizes->of[slot(mtu)].size = mtu->size;
+	sizes->of[mtu_slot(mtu)].own = mtu->own;
+	sizes->of[mtu_slot(mtu)].size = mtu->size;
 }
 
 void mtu_assume(struct mtu *mtu, const struct mtu_sizes *sizes)
 {
-	uint16_t size = sizes->of[slot(mtu)].size;
+	uint16_t size = sizes->of[mtu_slot(mtu)].size;
 
-	if (mtu->alone || sizes->of[slot(mtu)].own != mtu->own || size <= mtu->size ||
+	if (mtu->alone || sizes->of[mtu_slot(mtu)].own != mtu->own || size <= mtu->size ||
 	    size > mtu->most || size >= mtu->failed)
 		return;
 	mtu->size = size;
@@ -78,7 +78,7 @@ void mtu_unsent(struct mtu *mtu)
 }
 
 /* Nothing left to try: the same again later. */
-static void settle(struct mtu *mtu, uint64_t now)
+static void mtu_settle(struct mtu *mtu, uint64_t now)
 {
 	if (!mtu->probing && !mtu_wanted(mtu, now) && mtu->size < mtu->own)
 		mtu->raise = now + RAISE_PERIOD;
@@ -95,7 +95,7 @@ void mtu_acknowledged(struct mtu *mtu, uint64_t now)
 	mtu->tries = 0;
 	mtu->swallowed = 0;
 	mtu->assumed = false;
-	settle(mtu, now);
+	mtu_settle(mtu, now);
 }
 
 void mtu_lost(struct mtu *mtu, uint64_t now)
@@ -110,10 +110,10 @@ void mtu_lost(struct mtu *mtu, uint64_t now)
 		mtu->alone = true;
 	}
 	mtu->probing = 0;
-	settle(mtu, now);
+	mtu_settle(mtu, now);
 }
 
-static bool fall(struct mtu *mtu)
+static bool mtu_fall(struct mtu *mtu)
 {
 	mtu->swallowed = 0;
 	mtu->alone = true;
@@ -141,7 +141,7 @@ bool mtu_passed(struct mtu *mtu, uint32_t size, bool passed)
 		mtu->assumed = false;
 		return false;
 	}
-	return ++mtu->swallowed >= (mtu->assumed ? ASSUMED_MOST : SWALLOWED_MOST) && fall(mtu);
+	return ++mtu->swallowed >= (mtu->assumed ? ASSUMED_MOST : SWALLOWED_MOST) && mtu_fall(mtu);
 }
 
 void mtu_limit(struct mtu *mtu, uint64_t now, uint32_t most)
@@ -155,5 +155,5 @@ void mtu_limit(struct mtu *mtu, uint64_t now, uint32_t most)
 	mtu->raise = 0;
 	if (mtu->size > most)
 		mtu->size = (uint16_t)most;
-	settle(mtu, now);
+	mtu_settle(mtu, now);
 }

@@ -55,7 +55,7 @@ void node_post(struct nodes *nodes, struct node_operation *operation)
 	pthread_mutex_unlock(&nodes->lock);
 }
 
-static void finish(struct node_operation *operation, int status, uint64_t value)
+static void node_operation_finish(struct node_operation *operation, int status, uint64_t value)
 {
 	pf_context *context = operation->operation.peer->context;
 
@@ -65,7 +65,7 @@ static void finish(struct node_operation *operation, int status, uint64_t value)
 	free(operation);
 }
 
-static void moved(struct node_operation *operation)
+static void node_operation_moved(struct node_operation *operation)
 {
 	const struct exanest_submission *submission = &operation->submission;
 	pf_peer *peer = operation->operation.peer;
@@ -82,7 +82,8 @@ static void moved(struct node_operation *operation)
  * also resolve page faults that only the owner can, and tell its errors. An atomic may not, if it
  * may have been executed.
  */
-static void done(struct device_request *request, const struct exanest_completion *completion)
+static void node_request_done(struct device_request *request,
+			      const struct exanest_completion *completion)
 {
 	struct node_operation *operation = DEVICE_REQUEST_OF(struct node_operation, request);
 	bool atomic = operation->operation.kind == OPERATION_ATOMIC;
@@ -91,23 +92,23 @@ static void done(struct device_request *request, const struct exanest_completion
 	switch (completion->status) {
 	case 0:
 		if (!atomic)
-			moved(operation);
-		finish(operation, PF_OK, completion->value);
+			node_operation_moved(operation);
+		node_operation_finish(operation, PF_OK, completion->value);
 		return;
 	case -ENOMEM:
-		finish(operation, PF_ERR_MEMORY, 0);
+		node_operation_finish(operation, PF_ERR_MEMORY, 0);
 		return;
 	case -ECONNRESET:
 	case -EIO:
 		if (atomic) {
-			finish(operation, PF_ERR_SYSTEM, 0);
+			node_operation_finish(operation, PF_ERR_SYSTEM, 0);
 			return;
 		}
 		break;
 	}
 	status = operation->again(operation, completion->status == -EHOSTUNREACH);
 	if (status != PF_OK)
-		finish(operation, status, 0);
+		node_operation_finish(operation, status, 0);
 }
 
 static struct node_operation *posted_take(struct nodes *nodes)
@@ -132,18 +133,18 @@ static void posted_put_back(struct nodes *nodes, struct node_operation *operatio
 }
 
 /* False: the ring is full. */
-static bool submit(struct nodes *nodes, struct node_operation *operation)
+static bool node_submit(struct nodes *nodes, struct node_operation *operation)
 {
 	static const struct exanest_completion lost = { .status = -EHOSTUNREACH };
 
-	operation->request.done = done;
+	operation->request.done = node_request_done;
 	operation->started = trace_time(operation->operation.peer->context->trace);
 	if (device_submit(nodes->device, &operation->request, &operation->submission))
 		return true;
 	if (device_node_address(nodes->device))
 		return false;
 	/* The device failed meanwhile. */
-	done(&operation->request, &lost);
+	node_request_done(&operation->request, &lost);
 	return true;
 }
 
@@ -156,7 +157,7 @@ int nodes_advance(struct nodes *nodes)
 		operation = posted_take(nodes);
 		if (!operation)
 			break;
-		if (!submit(nodes, operation)) {
+		if (!node_submit(nodes, operation)) {
 			posted_put_back(nodes, operation);
 			break;
 		}

@@ -5,15 +5,15 @@
 
 #define WELCOME_PERIOD 1000000ull /* no more than one in it, to whom it may concern */
 
-static bool understood(const struct shared *shared, const struct wire_hello *hello)
+static bool hello_is_understood(const struct shared *shared, const struct wire_hello *hello)
 {
 	return hello->auth == shared->options.auth && hello->index && hello->block_size >= 4096 &&
 	       hello->block_size <= 65536 && !(hello->block_size & (hello->block_size - 1));
 }
 
 /* A path along which nothing was sent yet. */
-static void begin(struct net_association *association, struct path *path,
-		  const struct wire_hello *hello)
+static void association_begin(struct net_association *association, struct path *path,
+			      const struct wire_hello *hello)
 {
 	const struct shared *shared = association->shared;
 
@@ -22,7 +22,7 @@ static void begin(struct net_association *association, struct path *path,
 }
 
 /* What both ends take from the other's hello. */
-static void agree(struct net_association *association, const struct wire_hello *hello)
+static void association_agree(struct net_association *association, const struct wire_hello *hello)
 {
 	unsigned i;
 
@@ -34,17 +34,18 @@ static void agree(struct net_association *association, const struct wire_hello *
 		association->busy->exchange.block_size = association->block_size;
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		if (association->paths[i])
-			begin(association, association->paths[i], hello);
+			association_begin(association, association->paths[i], hello);
 	}
 }
 
-static void answer(struct net_association *association)
+static void association_answer(struct net_association *association)
 {
 	association->welcome = true;
 	association->wants_output = true;
 }
 
-static size_t packet_most(const struct net_association *association, const struct net_endpoint *to)
+static size_t association_packet_max(const struct net_association *association,
+				     const struct net_endpoint *to)
 {
 	const struct net_callbacks *callbacks = &association->shared->callbacks;
 
@@ -58,7 +59,7 @@ static bool take_path(struct net_association *association, unsigned number,
 	struct path *path = association->paths[number];
 
 	if (path)
-		path_init(path, from, packet_most(association, from));
+		path_init(path, from, association_packet_max(association, from));
 	else if (!association_path(association, number, from))
 		return false;
 	association->opening->welcome_path = (uint8_t)number;
@@ -81,9 +82,9 @@ static bool take_path_again(struct net_association *association, const struct wi
 		path = association_path(association, number, from);
 		if (!path)
 			return false;
-		begin(association, path, hello);
+		association_begin(association, path, hello);
 	} else if (memcmp(&path->to, from, sizeof(*from)) != 0) {
-		path_move(path, from, packet_most(association, from));
+		path_move(path, from, association_packet_max(association, from));
 		mtu_assume(&path->mtu, &association->shared->sizes);
 	}
 	association->opening->welcome_path = (uint8_t)number;
@@ -115,7 +116,7 @@ void open_accept(struct net_association *association, const struct wire_hello *h
 	if (!take_path(association, path, from))
 		return;
 	drop_other_paths(association, path);
-	agree(association, hello);
+	association_agree(association, hello);
 	auth_session(&association->receiving, &association->sending, options->key, &opener,
 		     &accepter);
 	association->accepter = true;
@@ -124,7 +125,7 @@ void open_accept(struct net_association *association, const struct wire_hello *h
 		      &association->heard_in);
 	association->silent = association->busy ? association->shared->now : NET_NEVER;
 	opening->hello_due = association->shared->now;
-	answer(association);
+	association_answer(association);
 }
 
 void open_again(struct net_association *association, const struct wire_hello *hello, unsigned path,
@@ -145,7 +146,7 @@ void open_again(struct net_association *association, const struct wire_hello *he
 	    now >= association->opening->hello_due &&
 	    take_path_again(association, hello, path, from)) {
 		association->opening->hello_due = now + WELCOME_PERIOD;
-		answer(association);
+		association_answer(association);
 	}
 }
 
@@ -161,7 +162,8 @@ bool open_read(struct shared *shared, uint8_t *packet, size_t length,
 		return false;
 	}
 	if (!wire_get_hello(packet + WIRE_HEADER, header->control, hello) ||
-	    !understood(shared, hello) || !memcmp(hello->id, shared->options.id, NET_ID_BYTES)) {
+	    !hello_is_understood(shared, hello) ||
+	    !memcmp(hello->id, shared->options.id, NET_ID_BYTES)) {
 		drop_packet(shared, NET_DROP_DIFFERENT);
 		return false;
 	}
@@ -188,13 +190,13 @@ void open_welcome(struct net_association *association, uint8_t *packet, size_t l
 		return;
 	}
 	if (!wire_get_hello(packet + WIRE_HEADER, header->control, &hello) ||
-	    !understood(association->shared, &hello) ||
+	    !hello_is_understood(association->shared, &hello) ||
 	    memcmp(hello.id, association->id, NET_ID_BYTES) ||
 	    memcmp(hello.echo, opening->nonce, WIRE_NONCE)) {
 		drop_packet(association->shared, NET_DROP_DIFFERENT);
 		return;
 	}
-	agree(association, &hello);
+	association_agree(association, &hello);
 	opener = (struct auth_party){ options->id, opening->nonce };
 	accepter = (struct auth_party){ association->id, opening->peer_nonce };
 	auth_session(&association->sending, &association->receiving, opening->key, &opener,

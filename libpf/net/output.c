@@ -29,7 +29,7 @@ struct draft {
 	bool asks, prompt;
 };
 
-static uint32_t overhead(const struct shared *shared)
+static uint32_t packet_overhead(const struct shared *shared)
 {
 	switch (shared->options.auth) {
 	case NET_AUTH_FULL:
@@ -45,7 +45,7 @@ static uint32_t overhead(const struct shared *shared)
  * What is hashed or encrypted is copied first: the application may change it,
  * or take it away, while that is done.
  */
-static bool copied(const struct shared *shared)
+static bool payload_is_copied(const struct shared *shared)
 {
 	return shared->options.auth != NET_AUTH_HEADER;
 }
@@ -55,7 +55,7 @@ static bool draft_start(struct draft *draft, struct net_batch *batch,
 			struct net_association *association, unsigned number)
 {
 	struct shared *shared = association->shared;
-	bool copy = copied(shared);
+	bool copy = payload_is_copied(shared);
 
 	*draft = (struct draft){ .batch = batch,
 				 .association = association,
@@ -63,7 +63,7 @@ static bool draft_start(struct draft *draft, struct net_batch *batch,
 				 .number = number,
 				 .packet = copy ? batch->room + batch->length :
 						  batch->slab + batch->used };
-	draft->most = path_packet(draft->path) - overhead(shared);
+	draft->most = path_packet(draft->path) - packet_overhead(shared);
 	if (batch->count == NET_BATCH_MOST ||
 	    batch->length + draft->path->mtu.size > NET_BATCH_BYTES ||
 	    (!copy &&
@@ -112,7 +112,7 @@ static uint8_t *draft_payload(const struct draft *draft)
 static bool in_one_piece(const struct draft *draft, enum wire_type type, const struct iovec *pieces,
 			 unsigned count)
 {
-	return copied(draft->association->shared) ||
+	return payload_is_copied(draft->association->shared) ||
 	       (type == WIRE_FRAMES && !draft->batch->count && count == 1 &&
 		pieces[0].iov_len <= COPIED_MOST);
 }
@@ -273,12 +273,12 @@ static bool half_used(const struct net_association *association, const struct pa
 }
 
 /* A length that a following packet of the batch may not exceed, and has to have if more follow. */
-static bool fits(const struct net_batch *batch, uint32_t bytes)
+static bool batch_fits(const struct net_batch *batch, uint32_t bytes)
 {
 	return !batch->count || bytes <= batch->segment;
 }
 
-static bool complete(const struct net_batch *batch)
+static bool batch_complete(const struct net_batch *batch)
 {
 	return batch->count && batch->length != batch->count * batch->segment;
 }
@@ -291,8 +291,8 @@ static bool may_send(const struct net_association *association, struct path *pat
 }
 
 /* Packets of frames; open: the window allows more than acknowledgements. */
-static void frames(struct net_batch *batch, struct net_association *association, unsigned number,
-		   uint64_t now, bool open)
+static void output_frames(struct net_batch *batch, struct net_association *association,
+			  unsigned number, uint64_t now, bool open)
 {
 	struct path *path = association->paths[number];
 	struct path_events events = association_events(association);
@@ -337,12 +337,12 @@ static void frames(struct net_batch *batch, struct net_association *association,
 		association->shared->statistics.acks_sent += !draft.asks;
 		draft_end(&draft, WIRE_FRAMES, 0, pieces, count, now);
 		open = open && may_send(association, path, now, path_packet(path));
-	} while (open && !complete(batch) && batch->segment == path_packet(path) &&
+	} while (open && !batch_complete(batch) && batch->segment == path_packet(path) &&
 		 stream_waits(association, STREAM_MESSAGE));
 }
 
-static void probe(struct net_batch *batch, struct net_association *association, unsigned number,
-		  uint64_t now, uint32_t size)
+static void output_probe(struct net_batch *batch, struct net_association *association,
+			 unsigned number, uint64_t now, uint32_t size)
 {
 	struct shared *shared = association->shared;
 	struct path *path = association->paths[number];
@@ -361,30 +361,30 @@ static void probe(struct net_batch *batch, struct net_association *association, 
 	shared->statistics.probes++;
 	batch->probe = true;
 	draft_ping(&draft);
-	filling = (struct iovec){ padding, size - overhead(shared) - draft.control };
+	filling = (struct iovec){ padding, size - packet_overhead(shared) - draft.control };
 	draft_end(&draft, WIRE_PROBE, 0, &filling, 1, now);
 }
 
-static void data(struct net_batch *batch, struct net_association *association, unsigned number,
-		 uint64_t now)
+static void output_data(struct net_batch *batch, struct net_association *association,
+			unsigned number, uint64_t now)
 {
 	uint32_t granule = association->block_size / GRANULES, extra, bytes;
 	struct path *path = association->paths[number];
 	struct draft draft;
 	struct run run;
 
-	extra = overhead(association->shared) + WIRE_DATA;
-	while (!complete(batch) && draft_start(&draft, batch, association, number) &&
+	extra = packet_overhead(association->shared) + WIRE_DATA;
+	while (!batch_complete(batch) && draft_start(&draft, batch, association, number) &&
 	       source_next(&association->busy->exchange, (path_packet(path) - extra) / granule,
 			   &run)) {
 		struct iovec payload = { (void *)(uintptr_t)(run.transfer->local + run.offset),
 					 run.length };
 
 		bytes = extra + run.length;
-		if (!fits(batch, bytes) || !may_send(association, path, now, bytes))
+		if (!batch_fits(batch, bytes) || !may_send(association, path, now, bytes))
 			break;
 		draft.control = WIRE_DATA;
-		if (copied(association->shared)) {
+		if (payload_is_copied(association->shared)) {
 			payload.iov_base = draft_payload(&draft);
 			if (!source_fetch(&association->busy->exchange, &run,
 					  draft_payload(&draft)))
@@ -426,7 +426,7 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 	messages = open && stream_waits(association, STREAM_MESSAGE);
 	/* What is due is short, and takes messages along. */
 	if (messages && !due && *ahead >= AHEAD_MOST && data_waits(association)) {
-		data(batch, association, number, now);
+		output_data(batch, association, number, now);
 		*ahead -= batch->length < *ahead ? batch->length : *ahead;
 		if (batch->count)
 			return;
@@ -434,22 +434,23 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 		*ahead = 0;
 	}
 	if (due || messages)
-		frames(batch, association, number, now, open);
+		output_frames(batch, association, number, now, open);
 	if (messages && data_waits(association))
 		*ahead += batch->length;
 	if (batch->count || !open)
 		return;
 	size = mtu_wanted(&path->mtu, now);
 	if (size && path->rtt && congestion_window(&path->congestion) >= size) {
-		probe(batch, association, number, now, size);
+		output_probe(batch, association, number, now, size);
 		if (batch->count)
 			return;
 	}
-	data(batch, association, number, now);
+	output_data(batch, association, number, now);
 	*ahead -= batch->length < *ahead ? batch->length : *ahead;
 }
 
-static void single(struct net_batch *batch, struct net_association *association, size_t length)
+static void output_single(struct net_batch *batch, struct net_association *association,
+			  size_t length)
 {
 	batch->vector[0] = (struct iovec){ batch->slab, length };
 	batch->vectors = batch->count = 1;
@@ -458,8 +459,8 @@ static void single(struct net_batch *batch, struct net_association *association,
 	association->shared->statistics.bytes_sent += length;
 }
 
-static void goodbye(struct net_batch *batch, struct net_association *association, unsigned number,
-		    uint64_t now)
+static void output_goodbye(struct net_batch *batch, struct net_association *association,
+			   unsigned number, uint64_t now)
 {
 	struct wire_frame frame = { .type = FRAME_GOODBYE };
 	struct draft draft;
@@ -491,7 +492,7 @@ void output_batch(struct net_batch *batch, struct net_association *association, 
 		batch->to = association->paths[number]->to;
 		batch->path = number;
 		batch->number = association->paths[number]->next;
-		goodbye(batch, association, number, now);
+		output_goodbye(batch, association, number, now);
 		return;
 	}
 	if (association->welcome ||
@@ -502,7 +503,8 @@ void output_batch(struct net_batch *batch, struct net_association *association, 
 				 association->opening->hellos % association->paths_count;
 		batch->to = association->paths[number]->to;
 		batch->path = NET_PATHS_MOST;
-		single(batch, association, open_output(association, number, now, batch->slab));
+		output_single(batch, association,
+			      open_output(association, number, now, batch->slab));
 		return;
 	}
 	if (association->state != OPEN)

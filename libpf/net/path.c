@@ -51,12 +51,12 @@ void path_rest(struct path *path)
 	mtu_unsent(&path->mtu);
 }
 
-static struct sent *record(const struct path *path, uint64_t number)
+static struct sent *path_slot(const struct path *path, uint64_t number)
 {
 	return &path->sent[number & (path->capacity - 1)];
 }
 
-static bool grow(struct path *path)
+static bool path_grow(struct path *path)
 {
 	uint32_t capacity = path->capacity ? 2 * path->capacity : CAPACITY_FIRST;
 	struct sent *sent;
@@ -68,7 +68,7 @@ static bool grow(struct path *path)
 	if (!sent)
 		return false;
 	for (number = path->oldest; number < path->next; number++)
-		sent[number & (capacity - 1)] = *record(path, number);
+		sent[number & (capacity - 1)] = *path_slot(path, number);
 	free(path->sent);
 	path->sent = sent;
 	path->capacity = capacity;
@@ -79,21 +79,21 @@ struct sent *path_record(struct path *path)
 {
 	struct sent *sent;
 
-	if (path->next - path->oldest >= path->capacity && !grow(path))
+	if (path->next - path->oldest >= path->capacity && !path_grow(path))
 		return NULL;
-	sent = record(path, path->next);
+	sent = path_slot(path, path->next);
 	*sent = (struct sent){ .number = (uint32_t)path->next };
 	return sent;
 }
 
 /* ns by which a packet of so many bytes is to be paid. */
-static uint64_t pause(const struct path *path, uint32_t bytes, uint64_t target)
+static uint64_t path_pause(const struct path *path, uint32_t bytes, uint64_t target)
 {
 	return congestion_pause(&path->congestion, target, bytes, path->mtu.size);
 }
 
 /* By the golden ratio: however many flows there are, they divide the time evenly. */
-static uint64_t divide(uint64_t time, uint32_t turn)
+static uint64_t time_divide(uint64_t time, uint32_t turn)
 {
 	return time * (uint16_t)(turn * 40503u) >> 16;
 }
@@ -103,8 +103,8 @@ void path_begin(struct path *path, uint64_t now, uint16_t senders, uint32_t turn
 	uint64_t wait;
 
 	congestion_init(&path->congestion, path->mtu.size, senders);
-	wait = pause(path, path_packet(path), target);
-	path->paid = now - wait + divide(wait, turn);
+	wait = path_pause(path, path_packet(path), target);
+	path->paid = now - wait + time_divide(wait, turn);
 }
 
 void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses, uint32_t turn)
@@ -123,7 +123,7 @@ void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses
 	/* Each time another one is the first to go on. */
 	if (time)
 		path->paid = (path->paid > now ? path->paid : now) + time +
-			     divide(time, turn + pauses * PAUSE_TURNS);
+			     time_divide(time, turn + pauses * PAUSE_TURNS);
 }
 
 uint32_t path_packet(const struct path *path)
@@ -152,7 +152,7 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 	path->charged += wire_charge(bytes);
 	path->prompt |= sent->prompt;
 	path->asked = now;
-	wait = pause(path, bytes, target);
+	wait = path_pause(path, bytes, target);
 	path->paid += wait;
 	/* Time with nothing to send pays for one packet, a late timer for what it held up. */
 	if (path->paid + wait < now)
@@ -166,7 +166,7 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 
 static void skip_settled(struct path *path)
 {
-	while (path->oldest < path->next && record(path, path->oldest)->state != SENT_UNDER_WAY)
+	while (path->oldest < path->next && path_slot(path, path->oldest)->state != SENT_UNDER_WAY)
 		path->oldest++;
 	if (path->oldest == path->next)
 		path->prompt = false;
@@ -178,7 +178,7 @@ static void leave_flight(struct path *path, const struct sent *sent)
 	path->charged -= wire_charge(sent->bytes);
 }
 
-static void lose(struct path *path, struct sent *sent, const struct path_events *events)
+static void path_lose(struct path *path, struct sent *sent, const struct path_events *events)
 {
 	uint64_t number;
 
@@ -197,12 +197,12 @@ void path_unsent(struct path *path, uint64_t number, uint32_t count, uint64_t ta
 	uint64_t wait;
 
 	for (; count && number < path->next; number++, count--) {
-		struct sent *sent = record(path, number);
+		struct sent *sent = path_slot(path, number);
 
 		if (sent->number == (uint32_t)number && sent->state == SENT_UNDER_WAY) {
 			sent->state = SENT_NOTHING;
 			leave_flight(path, sent);
-			wait = pause(path, sent->bytes, target);
+			wait = path_pause(path, sent->bytes, target);
 			path->paid -= wait < path->paid ? wait : path->paid;
 			events->lost(events->association, path, sent);
 			asked = true;
@@ -242,13 +242,13 @@ void path_sample(struct path *path, uint64_t time)
 }
 
 /* Is it known of OVERTAKERS packets sent after this one that they arrived? */
-static bool overtaken(const struct path *path, uint64_t number)
+static bool packet_overtaken(const struct path *path, uint64_t number)
 {
 	unsigned count = 0;
 	uint64_t other;
 
 	for (other = path->newest - 1; other > number && count < OVERTAKERS; other--)
-		count += record(path, other)->state == SENT_TAKEN;
+		count += path_slot(path, other)->state == SENT_TAKEN;
 	return count == OVERTAKERS;
 }
 
@@ -258,7 +258,7 @@ static uint64_t reordering_window(const struct path *path, uint64_t number)
 	uint32_t least = path->congestion.rtt_min < path->trip ? path->congestion.rtt_min :
 								 path->trip;
 
-	if (!path->reorders && overtaken(path, number))
+	if (!path->reorders && packet_overtaken(path, number))
 		return 0;
 	return least / 4 > path->patience ? least / 4 : path->patience;
 }
@@ -271,7 +271,7 @@ static void declare_lost(struct path *path, uint64_t now, const struct path_even
 
 	path->loss_time = NET_NEVER;
 	for (number = path->oldest; number + 1 < path->newest; number++) {
-		struct sent *sent = record(path, number);
+		struct sent *sent = path_slot(path, number);
 		uint64_t due;
 
 		if (sent->state != SENT_UNDER_WAY)
@@ -289,7 +289,7 @@ static void declare_lost(struct path *path, uint64_t now, const struct path_even
 			if (mtu_passed(&path->mtu, sent->bytes, false))
 				statistics->black_holes++;
 		}
-		lose(path, sent, events);
+		path_lose(path, sent, events);
 	}
 	skip_settled(path);
 	if (count)
@@ -324,7 +324,8 @@ static void arrived_late(struct path *path, struct sent *sent, uint64_t now,
 }
 
 /* The first of the numbers an acknowledgement names that it may tell something new about. */
-static uint64_t unsettled(const struct path *path, const struct wire_frame *frame, uint64_t largest)
+static uint64_t path_unsettled(const struct path *path, const struct wire_frame *frame,
+			       uint64_t largest)
 {
 	uint64_t first = path->next > path->capacity ? path->next - path->capacity : 0;
 	uint64_t named = 64 * (uint64_t)frame->ack.words;
@@ -336,7 +337,7 @@ static uint64_t unsettled(const struct path *path, const struct wire_frame *fram
 }
 
 /* Time from then to now, at least 1 ns. */
-static uint64_t after(uint64_t now, uint64_t then)
+static uint64_t time_after(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 1;
 }
@@ -371,7 +372,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 		return false;
 	if (!path->sent)
 		return true;
-	first = unsettled(path, frame, largest);
+	first = path_unsettled(path, frame, largest);
 	for (w = 0; w < frame->ack.words && largest >= 64 * (uint64_t)w; w++) {
 		uint64_t bits = frame->ack.bits[w], top = largest - 64 * (uint64_t)w;
 
@@ -381,7 +382,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 
 			if (i > top || top - i < first)
 				break;
-			sent = record(path, top - i);
+			sent = path_slot(path, top - i);
 			if (sent->number != (uint32_t)(top - i))
 				continue;
 			if (sent->state == SENT_LOST) {
@@ -405,9 +406,9 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 				mtu_passed(&path->mtu, sent->bytes, true);
 			}
 			if (top - i == largest) {
-				news.rtt = after(arrived, sent->time + held);
-				news.waited = after(arrived, sent->time + waited);
-				seen = after(now, sent->time + waited);
+				news.rtt = time_after(arrived, sent->time + held);
+				news.waited = time_after(arrived, sent->time + waited);
+				seen = time_after(now, sent->time + waited);
 			}
 			if (top - i >= path->newest) {
 				path->newest = top - i + 1;
@@ -439,7 +440,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	path->waited = false;
 	/* Something sent with what came did not: the peer has a part of a message, and no answer. */
 	if (path->oldest < path->next &&
-	    record(path, path->oldest)->time <= record(path, largest)->time)
+	    path_slot(path, path->oldest)->time <= path_slot(path, largest)->time)
 		path->prompt = true;
 	/* That the peer waited for an answer says nothing of what is sent next. */
 	if (news.packets <= WINDOW_ANSWERED && news.rtt && path->oldest == path->next)
@@ -457,7 +458,8 @@ static bool is_answered(const struct path *path)
 }
 
 /* How long the peer may let an acknowledgement wait before it is asked again. */
-static uint64_t allowance(const struct path *path, const struct net_options *options, bool may_wait)
+static uint64_t path_ack_allowance(const struct path *path, const struct net_options *options,
+				   bool may_wait)
 {
 	uint64_t wait = (uint64_t)path->answer_wait * (ANSWER_UNIT + ANSWER_UNIT / 4);
 
@@ -467,7 +469,8 @@ static uint64_t allowance(const struct path *path, const struct net_options *opt
 	return wait;
 }
 
-static uint64_t timeout(const struct path *path, const struct net_options *options, bool may_wait)
+static uint64_t path_timeout(const struct path *path, const struct net_options *options,
+			     bool may_wait)
 {
 	uint64_t time = TIMEOUT_FIRST;
 
@@ -475,7 +478,7 @@ static uint64_t timeout(const struct path *path, const struct net_options *optio
 		time = path->rtt + 4 * (uint64_t)path->variation + path->patience;
 		if (time < options->timeout_min)
 			time = options->timeout_min;
-		time += allowance(path, options, may_wait);
+		time += path_ack_allowance(path, options, may_wait);
 	}
 	time <<= path->timeouts < 10 ? path->timeouts : 10;
 	return time < TIMEOUT_MOST ? time : TIMEOUT_MOST;
@@ -490,7 +493,8 @@ static uint64_t tail_timeout(const struct path *path, const struct net_options *
 {
 	if (!path->rtt || path->timeouts)
 		return NET_NEVER;
-	return (2 * (uint64_t)path->rtt + allowance(path, options, may_wait)) << path->tail_probes;
+	return (2 * (uint64_t)path->rtt + path_ack_allowance(path, options, may_wait))
+	       << path->tail_probes;
 }
 
 uint64_t path_deadline(const struct path *path, const struct net_options *options, bool may_wait)
@@ -499,7 +503,7 @@ uint64_t path_deadline(const struct path *path, const struct net_options *option
 
 	if (path->oldest == path->next)
 		return NET_NEVER;
-	wait = timeout(path, options, may_wait);
+	wait = path_timeout(path, options, may_wait);
 	tail = tail_timeout(path, options, may_wait);
 	if (tail < wait)
 		wait = tail;
@@ -508,11 +512,11 @@ uint64_t path_deadline(const struct path *path, const struct net_options *option
 
 static void forget_oldest(struct path *path, uint64_t now, const struct path_events *events)
 {
-	struct sent *sent = record(path, path->oldest);
+	struct sent *sent = path_slot(path, path->oldest);
 
 	if (sent->kind == SENT_PROBE)
 		mtu_lost(&path->mtu, now);
-	lose(path, sent, events);
+	path_lose(path, sent, events);
 	sent->state = SENT_FORGOTTEN;
 	skip_settled(path);
 }
@@ -540,7 +544,7 @@ void path_advance(struct path *path, uint64_t now, const struct net_options *opt
 		return;
 	}
 	if (now - path->asked >= tail_timeout(path, options, may_wait) &&
-	    (!path->tail_probes || now < path->asked + timeout(path, options, may_wait))) {
+	    (!path->tail_probes || now < path->asked + path_timeout(path, options, may_wait))) {
 		if (!path->tail_probes)
 			path->waited = may_wait && is_answered(path);
 		statistics->tail_probes++;
@@ -548,7 +552,7 @@ void path_advance(struct path *path, uint64_t now, const struct net_options *opt
 		path->probe = true;
 		return;
 	}
-	if (now < path->asked + timeout(path, options, may_wait))
+	if (now < path->asked + path_timeout(path, options, may_wait))
 		return;
 	statistics->timeouts++;
 	path->timeouts += path->timeouts < TIMEOUTS_MOST;
@@ -560,7 +564,8 @@ void path_advance(struct path *path, uint64_t now, const struct net_options *opt
 
 bool path_open(struct path *path, uint64_t now, uint32_t bytes, uint32_t credit, uint64_t target)
 {
-	uint64_t window = congestion_window(&path->congestion), wait = pause(path, bytes, target);
+	uint64_t window = congestion_window(&path->congestion),
+		 wait = path_pause(path, bytes, target);
 
 	path->paced = 0;
 	if (now < path->paid + wait) {

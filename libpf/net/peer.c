@@ -82,7 +82,7 @@ static struct net_association *association_of(pf_peer *peer, int *status)
 }
 
 /* Under the lock: begin the contact, or end it. PF_ERR_AGAIN: the answer is not known yet. */
-static int contact(struct engine *engine, pf_peer *peer, bool wait)
+static int engine_contact(struct engine *engine, pf_peer *peer, bool wait)
 {
 	struct net_association *association;
 	const struct link *neighbour;
@@ -126,7 +126,7 @@ int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 
 	for (;;) {
 		engine_lock(engine);
-		status = contact(engine, peer, wait);
+		status = engine_contact(engine, peer, wait);
 		*why = peer_path(peer);
 		/* Sends what that has to say. */
 		engine_post(engine, false, 0);
@@ -145,7 +145,7 @@ int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 }
 
 /* With the lock, which it gives back, after posting to the core. */
-static void posted(struct engine *engine, bool message, size_t length)
+static void engine_posted(struct engine *engine, bool message, size_t length)
 {
 	pf_context *context = engine->context;
 
@@ -165,7 +165,8 @@ static bool is_paged(pf_context *context, const void *memory, size_t length)
 }
 
 /* In one piece; NULL: no memory. */
-static uint8_t *gather(const void *header, size_t header_length, const void *payload, size_t length)
+static uint8_t *message_gather(const void *header, size_t header_length, const void *payload,
+			       size_t length)
 {
 	uint8_t *message = malloc(header_length + length);
 
@@ -189,7 +190,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 
 	if (!pack && (is_paged(peer->context, header, header_length) ||
 		      is_paged(peer->context, payload, length))) {
-		gathered = gather(header, header_length, payload, length);
+		gathered = message_gather(header, header_length, payload, length);
 		if (!gathered)
 			return PF_ERR_MEMORY;
 		payload = gathered + header_length;
@@ -209,7 +210,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		status = net_send_lent(association, tag, header, header_length, payload, length);
 	else
 		status = net_send(association, tag, header, header_length, payload, length);
-	posted(engine, true, status == PF_DONE ? header_length + length : 0);
+	engine_posted(engine, true, status == PF_DONE ? header_length + length : 0);
 	free(gathered);
 	if (status == PF_DONE) {
 		statistic_add(statistics, PF_STAT_SENDS, 1);
@@ -263,7 +264,7 @@ static int operation_start(pf_peer *peer, enum operation_kind kind, pf_complete_
 static int finish_post(struct engine *engine, struct operation *operation, int status)
 {
 	if (status == PF_OK) {
-		posted(engine, false, 0);
+		engine_posted(engine, false, 0);
 		return PF_OK;
 	}
 	engine_unlock(engine);
@@ -324,7 +325,7 @@ static int post_again(struct node_operation *record, bool lost)
 		link_lose_engine(net_peer(peer)->link);
 	status = post_packets(record);
 	if (status == PF_OK)
-		posted(engine, false, 0);
+		engine_posted(engine, false, 0);
 	else
 		engine_unlock(engine);
 	return status;

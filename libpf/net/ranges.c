@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The first interval that ends at or behind position. */
-static uint32_t find(const struct ranges *ranges, uint64_t position)
+static uint32_t ranges_find(const struct ranges *ranges, uint64_t position)
 {
 	uint32_t low = 0, high = ranges->count;
 
@@ -20,7 +20,7 @@ static uint32_t find(const struct ranges *ranges, uint64_t position)
 	return low;
 }
 
-static bool make_room(struct ranges *ranges)
+static bool ranges_make_room(struct ranges *ranges)
 {
 	uint32_t room = ranges->room ? 2 * ranges->room : 8;
 	struct range *list;
@@ -37,14 +37,14 @@ static bool make_room(struct ranges *ranges)
 	return true;
 }
 
-static void cut(struct ranges *ranges, uint32_t at, uint32_t count)
+static void ranges_cut(struct ranges *ranges, uint32_t at, uint32_t count)
 {
 	memmove(ranges->list + at, ranges->list + at + count,
 		(ranges->count - at - count) * sizeof(*ranges->list));
 	ranges->count -= count;
 }
 
-static void insert(struct ranges *ranges, uint32_t at, struct range range)
+static void ranges_insert(struct ranges *ranges, uint32_t at, struct range range)
 {
 	memmove(ranges->list + at + 1, ranges->list + at,
 		(ranges->count - at) * sizeof(*ranges->list));
@@ -58,13 +58,13 @@ bool ranges_add(struct ranges *ranges, uint64_t start, uint64_t end)
 
 	if (start >= end)
 		return true;
-	first = find(ranges, start);
+	first = ranges_find(ranges, start);
 	for (last = first; last < ranges->count && ranges->list[last].start <= end; last++)
 		;
 	if (first == last) {
-		if (!make_room(ranges))
+		if (!ranges_make_room(ranges))
 			return false;
-		insert(ranges, first, (struct range){ start, end });
+		ranges_insert(ranges, first, (struct range){ start, end });
 		return true;
 	}
 	if (ranges->list[first].start > start)
@@ -72,13 +72,13 @@ bool ranges_add(struct ranges *ranges, uint64_t start, uint64_t end)
 	if (ranges->list[last - 1].end > end)
 		end = ranges->list[last - 1].end;
 	ranges->list[first].end = end;
-	cut(ranges, first + 1, last - first - 1);
+	ranges_cut(ranges, first + 1, last - first - 1);
 	return true;
 }
 
 bool ranges_remove(struct ranges *ranges, uint64_t start, uint64_t end)
 {
-	uint32_t at = find(ranges, start);
+	uint32_t at = ranges_find(ranges, start);
 
 	if (start >= end)
 		return true;
@@ -90,10 +90,10 @@ bool ranges_remove(struct ranges *ranges, uint64_t start, uint64_t end)
 		if (range->start < start && range->end > end) {
 			struct range behind = { end, range->end };
 
-			if (!make_room(ranges))
+			if (!ranges_make_room(ranges))
 				return false;
 			ranges->list[at].end = start;
-			insert(ranges, at + 1, behind);
+			ranges_insert(ranges, at + 1, behind);
 			return true;
 		}
 		if (range->start < start) {
@@ -101,7 +101,7 @@ bool ranges_remove(struct ranges *ranges, uint64_t start, uint64_t end)
 		} else if (range->end > end) {
 			range->start = end;
 		} else {
-			cut(ranges, at, 1);
+			ranges_cut(ranges, at, 1);
 			at--;
 		}
 	}
@@ -115,7 +115,7 @@ void ranges_trim(struct ranges *ranges, uint64_t end)
 	while (count < ranges->count && ranges->list[count].end <= end)
 		count++;
 	if (count)
-		cut(ranges, 0, count);
+		ranges_cut(ranges, 0, count);
 	if (ranges->count && ranges->list[0].start < end)
 		ranges->list[0].start = end;
 }

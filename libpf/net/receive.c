@@ -6,8 +6,8 @@
 #include "message.h"
 #include "open.h"
 
-static void hello(struct net_core *core, struct net_packet *packet,
-		  const struct wire_header *header)
+static void receive_hello(struct net_core *core, struct net_packet *packet,
+			  const struct wire_header *header)
 {
 	const struct net_callbacks *callbacks = &core->shared.callbacks;
 	struct net_association *association;
@@ -40,7 +40,7 @@ static void hello(struct net_core *core, struct net_packet *packet,
 }
 
 /* Write the pieces that wait, and see to what that asks for. */
-static void flush(struct net_core *core)
+static void receive_flush(struct net_core *core)
 {
 	const struct pieces *pieces = &core->shared.pieces;
 	unsigned count = pieces->count, i;
@@ -56,14 +56,14 @@ static void flush(struct net_core *core)
  * Bring a packet to where the next one may come: bytes of the one before are written
  * first, and messages in it are not left there.
  */
-static bool gather(struct net_core *core, struct net_packet *packet)
+static bool receive_gather(struct net_core *core, struct net_packet *packet)
 {
-	flush(core);
+	receive_flush(core);
 	core->shared.lent = NET_NOT_LENT;
 	return foresee_gather(&core->foresight, packet);
 }
 
-static void receive(struct net_core *core, struct net_packet *packet)
+static void receive_packet(struct net_core *core, struct net_packet *packet)
 {
 	struct net_association *association;
 	struct wire_header header;
@@ -71,7 +71,7 @@ static void receive(struct net_core *core, struct net_packet *packet)
 	core->shared.statistics.packets_received++;
 	core->shared.from = packet->from;
 	if (packet->payload_length && packet->header_length < WIRE_HEADER &&
-	    !gather(core, packet)) {
+	    !receive_gather(core, packet)) {
 		drop_packet(&core->shared, NET_DROP_REFUSED);
 		return;
 	}
@@ -88,12 +88,12 @@ static void receive(struct net_core *core, struct net_packet *packet)
 	    (packet->header_length != WIRE_HEADER + (uint32_t)header.control ||
 	     core->shared.options.auth != NET_AUTH_HEADER ||
 	     (header.type != WIRE_DATA_PUT && header.type != WIRE_DATA_GET)) &&
-	    !gather(core, packet)) {
+	    !receive_gather(core, packet)) {
 		drop_packet(&core->shared, NET_DROP_REFUSED);
 		return;
 	}
 	if (header.type == WIRE_HELLO) {
-		hello(core, packet, &header);
+		receive_hello(core, packet, &header);
 		return;
 	}
 	association = core_index(core, header.index);
@@ -118,14 +118,14 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 	for (i = 0; i < count; i++) {
 		core->shared.lent = lent;
 		if (packets[i].header_length)
-			receive(core, &packets[i]);
+			receive_packet(core, &packets[i]);
 		foresee_step(&core->foresight);
 		/* Most packets are of two blocks at the most. */
 		if (core->shared.pieces.count > NET_PIECES_MOST - 2)
-			flush(core);
+			receive_flush(core);
 	}
 	messages_settle(&core->shared);
-	flush(core);
+	receive_flush(core);
 	foresee_end(&core->foresight);
 }
 

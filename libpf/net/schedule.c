@@ -54,7 +54,8 @@ static void put_due(struct schedule *schedule, uint32_t place, struct net_associ
 	association->place = place;
 }
 
-static void sift(struct schedule *schedule, uint32_t place, struct net_association *association)
+static void schedule_sift(struct schedule *schedule, uint32_t place,
+			  struct net_association *association)
 {
 	struct net_association **due = schedule->due;
 	uint32_t child;
@@ -82,7 +83,7 @@ static void set_deadline(struct schedule *schedule, struct net_association *asso
 
 	association->deadline = deadline;
 	if (deadline != NET_NEVER) {
-		sift(schedule, place ? place : ++schedule->due_count, association);
+		schedule_sift(schedule, place ? place : ++schedule->due_count, association);
 		return;
 	}
 	if (!place)
@@ -90,7 +91,7 @@ static void set_deadline(struct schedule *schedule, struct net_association *asso
 	association->place = 0;
 	last = schedule->due[schedule->due_count--];
 	if (last != association)
-		sift(schedule, place, last);
+		schedule_sift(schedule, place, last);
 }
 
 void schedule_remove(struct schedule *schedule, struct net_association *association)
@@ -108,8 +109,9 @@ void schedule_due(struct schedule *schedule, struct net_association *association
 	set_deadline(schedule, association, deadline);
 }
 
-static struct net_association *find(const struct schedule *schedule, uint32_t place, uint64_t time,
-				    bool (*matches)(struct net_association *, uint64_t))
+static struct net_association *
+schedule_find_below(const struct schedule *schedule, uint32_t place, uint64_t time,
+		    bool (*matches)(struct net_association *, uint64_t))
 {
 	struct net_association *association;
 
@@ -117,14 +119,15 @@ static struct net_association *find(const struct schedule *schedule, uint32_t pl
 		return NULL;
 	if (matches(schedule->due[place], time))
 		return schedule->due[place];
-	association = find(schedule, 2 * place, time, matches);
-	return association ? association : find(schedule, 2 * place + 1, time, matches);
+	association = schedule_find_below(schedule, 2 * place, time, matches);
+	return association ? association :
+			     schedule_find_below(schedule, 2 * place + 1, time, matches);
 }
 
 struct net_association *schedule_find(const struct schedule *schedule, uint64_t time,
 				      bool (*matches)(struct net_association *, uint64_t))
 {
-	return find(schedule, 1, time, matches);
+	return schedule_find_below(schedule, 1, time, matches);
 }
 
 void schedule_settle(struct schedule *schedule)

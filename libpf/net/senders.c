@@ -18,18 +18,18 @@
 /* ns from a pause to the next: of a round trip of 100 us it takes 0.6 % of the time. */
 #define PAUSE_PERIOD 16000000u
 
-static uint32_t most(const struct senders *senders)
+static uint32_t senders_max(const struct senders *senders)
 {
 	return (uint32_t)greater(senders->count, senders->before);
 }
 
 static uint32_t least_period(const struct senders *senders)
 {
-	return PERIOD_LEAST + PERIOD_SENDER * most(senders);
+	return PERIOD_LEAST + PERIOD_SENDER * senders_max(senders);
 }
 
 /* How long nothing may come before all are forgotten. */
-static uint32_t memory(const struct senders *senders)
+static uint32_t senders_memory(const struct senders *senders)
 {
 	return 2 * (uint32_t)greater(least_period(senders), PERIOD_MOST);
 }
@@ -37,13 +37,14 @@ static uint32_t memory(const struct senders *senders)
 static bool is_over(const struct senders *senders, uint64_t time)
 {
 	return time >= least_period(senders) &&
-	       (senders->packets >= 2 * most(senders) || time >= PERIOD_MOST);
+	       (senders->packets >= 2 * senders_max(senders) || time >= PERIOD_MOST);
 }
 
 void senders_heard(struct senders *senders, uint64_t now, uint16_t *last)
 {
 	if (is_over(senders, now - senders->since) || !senders->period) {
-		senders->before = now - senders->since < memory(senders) ? senders->count : 0;
+		senders->before = now - senders->since < senders_memory(senders) ? senders->count :
+										   0;
 		senders->count = 0;
 		senders->packets = 0;
 		senders->since = now;
@@ -62,7 +63,7 @@ void senders_heard(struct senders *senders, uint64_t now, uint16_t *last)
 
 uint16_t senders_count(const struct senders *senders, uint64_t now)
 {
-	if (now - senders->since >= memory(senders) || !most(senders))
+	if (now - senders->since >= senders_memory(senders) || !senders_max(senders))
 		return 1;
-	return (uint16_t)most(senders);
+	return (uint16_t)senders_max(senders);
 }

@@ -32,7 +32,7 @@ union control {
  * message the system calls without a vector are faster, and for bytes in one piece those
  * without a message.
  */
-static int send_messages(int fd, struct mmsghdr *messages, unsigned count)
+static int socket_send_messages(int fd, struct mmsghdr *messages, unsigned count)
 {
 	const struct msghdr *message = &messages[0].msg_hdr;
 	const struct iovec *piece = message->msg_iov;
@@ -104,7 +104,7 @@ socklen_t endpoint_address(const struct net_endpoint *bytes, union interface_add
 	return sizeof(address->in6);
 }
 
-static void set(int fd, int level, int option, int value)
+static void socket_set_option(int fd, int level, int option, int value)
 {
 	/* What a kernel does not know it does without; the packets are the same. */
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
@@ -116,12 +116,12 @@ static void set_buffer(int fd, int forced, int option, uint32_t bytes)
 
 	/* Beyond the system's limit only with CAP_NET_ADMIN. */
 	if (setsockopt(fd, SOL_SOCKET, forced, &wanted, sizeof(wanted)) < 0)
-		set(fd, SOL_SOCKET, option, wanted);
+		socket_set_option(fd, SOL_SOCKET, option, wanted);
 }
 
 static void set_plain(struct socket *socket)
 {
-	set(socket->fd, IPPROTO_UDP, UDP_GRO, 1);
+	socket_set_option(socket->fd, IPPROTO_UDP, UDP_GRO, 1);
 	socket->bare = socket->emptying = false;
 	socket->lone = 0;
 }
@@ -133,7 +133,7 @@ static void set_plain(struct socket *socket)
  */
 static void start_emptying(struct socket *socket)
 {
-	set(socket->fd, IPPROTO_UDP, UDP_GRO, 0);
+	socket_set_option(socket->fd, IPPROTO_UDP, UDP_GRO, 0);
 	socket->emptying = true;
 }
 
@@ -157,20 +157,20 @@ static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 	socklen_t size = sizeof(granted);
 
 	if (version6) {
-		set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-		set(fd, IPPROTO_IPV6, IPV6_TCLASS, ECT_0);
-		set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-		set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+		socket_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+		socket_set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, ECT_0);
+		socket_set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+		socket_set_option(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
 		/* The core finds the path's MTU itself: never cut, never believe the route's. */
-		set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
+		socket_set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
 	} else {
-		set(fd, IPPROTO_IP, IP_TOS, ECT_0);
-		set(fd, IPPROTO_IP, IP_RECVTOS, 1);
-		set(fd, IPPROTO_IP, IP_RECVERR, 1);
-		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+		socket_set_option(fd, IPPROTO_IP, IP_TOS, ECT_0);
+		socket_set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
+		socket_set_option(fd, IPPROTO_IP, IP_RECVERR, 1);
+		socket_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	}
-	set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
-	set(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+	socket_set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	socket_set_option(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
 	set_plain(socket);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, buffer);
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, buffer);
@@ -208,7 +208,7 @@ static int bind_one(int fd, union interface_address *address, socklen_t length,
 	return PF_ERR_AGAIN;
 }
 
-static int create(struct socket *result, uint8_t number, int family, uint32_t buffer)
+static int socket_create(struct socket *result, uint8_t number, int family, uint32_t buffer)
 {
 	memset(result, 0, sizeof(*result));
 	result->number = number;
@@ -235,7 +235,7 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 	socklen_t length = version6 ? sizeof(address.in6) : sizeof(address.in);
 	int status;
 
-	status = create(result, number, address.any.sa_family, buffer);
+	status = socket_create(result, number, address.any.sa_family, buffer);
 	if (status != PF_OK)
 		return status;
 	status = bind_one(result->fd, &address, length, ports);
@@ -257,7 +257,7 @@ void socket_open_second(struct socket *second, const struct socket *bound, uint3
 	socklen_t length;
 
 	if (!own_address(bound->fd, &address, &length) ||
-	    create(second, bound->number, address.any.sa_family, buffer) != PF_OK)
+	    socket_create(second, bound->number, address.any.sa_family, buffer) != PF_OK)
 		second->fd = -1;
 	second->port = bound->port;
 	second->packet_most = bound->packet_most;
@@ -275,11 +275,11 @@ static bool share_port(int second, int bound)
 
 	if (!own_address(bound, &own, &length))
 		return false;
-	set(bound, SOL_SOCKET, SO_REUSEPORT, 1);
-	set(second, SOL_SOCKET, SO_REUSEPORT, 1);
+	socket_set_option(bound, SOL_SOCKET, SO_REUSEPORT, 1);
+	socket_set_option(second, SOL_SOCKET, SO_REUSEPORT, 1);
 	done = !bind(second, &own.any, length);
-	set(bound, SOL_SOCKET, SO_REUSEPORT, 0);
-	set(second, SOL_SOCKET, SO_REUSEPORT, 0);
+	socket_set_option(bound, SOL_SOCKET, SO_REUSEPORT, 0);
+	socket_set_option(second, SOL_SOCKET, SO_REUSEPORT, 0);
 	return done;
 }
 
@@ -331,7 +331,7 @@ static void set_segment(struct msghdr *message, union control *control, uint32_t
 }
 
 /* Has an error to do with us alone, not with the network, which says more of it elsewhere? */
-static bool is_own(int error)
+static bool error_is_own(int error)
 {
 	return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == EFAULT ||
 	       error == EINTR;
@@ -343,7 +343,7 @@ static bool is_own(int error)
  */
 static bool is_news(struct socket *socket, int error)
 {
-	if (!is_own(error))
+	if (!error_is_own(error))
 		socket->complaining = true;
 	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
 	       error == EACCES || error == EMSGSIZE;
@@ -358,7 +358,7 @@ static void note_lost(struct socket *socket, const struct net_batch *batch, int 
 	socket->filtered_to = batch->to;
 }
 
-static enum socket_sent classify(int error, bool segmented)
+static enum socket_sent error_classify(int error, bool segmented)
 {
 	switch (error) {
 	case EAGAIN:
@@ -378,8 +378,8 @@ static enum socket_sent classify(int error, bool segmented)
 }
 
 /* What count vectors name, its bytes [start, start + length), as vectors; returns how many. */
-static unsigned slice(const struct iovec *vectors, unsigned count, uint32_t start, uint32_t length,
-		      struct iovec *pieces)
+static unsigned vectors_slice(const struct iovec *vectors, unsigned count, uint32_t start,
+			      uint32_t length, struct iovec *pieces)
 {
 	unsigned i, pieces_count = 0;
 
@@ -419,11 +419,11 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		message->msg_name = socket->connected ? NULL : &address;
 		message->msg_namelen = socket->connected ? 0 : length;
 		message->msg_iov = free;
-		message->msg_iovlen = slice(batch->vector, batch->vectors, at, size, free);
+		message->msg_iovlen = vectors_slice(batch->vector, batch->vectors, at, size, free);
 		free += message->msg_iovlen;
 	}
 	while (done < batch->count) {
-		sent = send_messages(socket->fd, messages + done, batch->count - done);
+		sent = socket_send_messages(socket->fd, messages + done, batch->count - done);
 		if (sent > 0) {
 			done += (unsigned)sent;
 			again = true;
@@ -441,7 +441,7 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		 * the next block and reports that one.
 		 */
 		note_lost(socket, batch, errno);
-		return done && errno != EFAULT ? SOCKET_SENT : classify(errno, false);
+		return done && errno != EFAULT ? SOCKET_SENT : error_classify(errno, false);
 	}
 	return SOCKET_SENT;
 }
@@ -483,7 +483,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		/* Without segments, up to the next batch that has to be cut here. */
 		for (i = done; i < count && (socket->segments || batches[i]->count == 1); i++)
 			;
-		sent = send_messages(socket->fd, messages + done, i - done);
+		sent = socket_send_messages(socket->fd, messages + done, i - done);
 		if (sent > 0) {
 			done += (unsigned)sent;
 			again = true;
@@ -500,7 +500,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 			again = false;
 			continue;
 		}
-		*stopped = classify(errno, batches[done]->count > 1);
+		*stopped = error_classify(errno, batches[done]->count > 1);
 		if (*stopped != SOCKET_SENT)
 			return done;
 		/* Refused by a filter or a route: lost. */
@@ -540,7 +540,7 @@ struct received {
 };
 
 /* From the system's stamp on. One that makes no sense is none: its clock was set. */
-static uint32_t waited(const struct cmsghdr *header)
+static uint32_t header_waited(const struct cmsghdr *header)
 {
 	struct timespec stamp;
 	int64_t time;
@@ -565,7 +565,7 @@ static void read_control(struct socket *socket, struct msghdr *message, struct r
 			continue;
 		}
 		if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
-			received->waited = waited(header);
+			received->waited = header_waited(header);
 			continue;
 		}
 		memcpy(&value, CMSG_DATA(header), sizeof(value));
@@ -602,8 +602,8 @@ static struct net_packet *add_packet(struct receiver *receiver, unsigned *count,
  * The kernel gathers what is of one length, the last one excepted, and a
  * transfer's last packet may have any: the core wants every header aligned.
  */
-static void cut(struct receiver *receiver, unsigned *count, const struct received *received,
-		uint8_t *data, uint32_t length)
+static void received_cut(struct receiver *receiver, unsigned *count,
+			 const struct received *received, uint8_t *data, uint32_t length)
 {
 	uint32_t segment = received->segment, stride = (segment + 7) & ~7u, i, last;
 
@@ -626,8 +626,8 @@ static void cut(struct receiver *receiver, unsigned *count, const struct receive
 	}
 }
 
-static void prepare(struct mmsghdr *message, union interface_address *address,
-		    union control *control, struct iovec *vectors, size_t count)
+static void message_prepare(struct mmsghdr *message, union interface_address *address,
+			    union control *control, struct iovec *vectors, size_t count)
 {
 	message->msg_hdr = (struct msghdr){
 		.msg_name = address,
@@ -658,7 +658,7 @@ static void note_row(struct socket *socket, int received)
 }
 
 /* Negative: nothing, for an errno that is kept. */
-static int receive(struct socket *socket, struct mmsghdr *messages, unsigned count)
+static int socket_receive_messages(struct socket *socket, struct mmsghdr *messages, unsigned count)
 {
 	bool bare = socket->bare;
 	int received;
@@ -666,7 +666,7 @@ static int receive(struct socket *socket, struct mmsghdr *messages, unsigned cou
 	do {
 		received = receive_messages(socket->fd, messages, count);
 	} while (received < 0 && errno == EINTR);
-	if (received < 0 && !is_own(errno))
+	if (received < 0 && !error_is_own(errno))
 		socket->complaining = true;
 	if (socket->connected)
 		note_row(socket, received);
@@ -694,11 +694,11 @@ static int receive_bare(struct socket *socket, struct receiver *receiver)
 		message.msg_hdr.msg_control = &control;
 		message.msg_hdr.msg_controllen = sizeof(control);
 	}
-	if (receive(socket, &message, 1) <= 0)
+	if (socket_receive_messages(socket, &message, 1) <= 0)
 		return 0;
 	received.length = message.msg_len;
 	read_control(socket, &message.msg_hdr, &received);
-	cut(receiver, &count, &received, receiver->buffers[0], received.length);
+	received_cut(receiver, &count, &received, receiver->buffers[0], received.length);
 	return (int)count;
 }
 
@@ -716,15 +716,15 @@ static int receive_plain(struct socket *socket, struct receiver *receiver, unsig
 		most = RECEIVE_MESSAGES;
 	for (i = 0; i < most; i++) {
 		vectors[i] = (struct iovec){ receiver->buffers[i], RECEIVE_BYTES };
-		prepare(&messages[i], &addresses[i], &controls[i], &vectors[i], 1);
+		message_prepare(&messages[i], &addresses[i], &controls[i], &vectors[i], 1);
 	}
-	messages_received = receive(socket, messages, most);
+	messages_received = socket_receive_messages(socket, messages, most);
 	for (i = 0; i < most && (int)i < messages_received; i++) {
 		endpoint_make(&receiver->from[i], socket->number, &addresses[i]);
 		received.from = &receiver->from[i];
 		received.length = messages[i].msg_len;
 		read_control(socket, &messages[i].msg_hdr, &received);
-		cut(receiver, &count, &received, receiver->buffers[i], received.length);
+		received_cut(receiver, &count, &received, receiver->buffers[i], received.length);
 	}
 	return (int)count;
 }
@@ -748,8 +748,8 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 		vectors[2 * i + 1] = (struct iovec){ places[i].address, places[i].length };
 	}
 	vectors[2 * i] = (struct iovec){ receiver->buffers[0], RECEIVE_BYTES };
-	prepare(&message, &address, &control, vectors, 2 * places_count + 1);
-	status = receive(socket, &message, 1);
+	message_prepare(&message, &address, &control, vectors, 2 * places_count + 1);
+	status = socket_receive_messages(socket, &message, 1);
 	if (status <= 0)
 		return status < 0 && errno == EFAULT ? PF_ERR_FAULT : 0;
 	endpoint_make(&receiver->from[0], socket->number, &address);
@@ -775,13 +775,14 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 	if (at >= received.length)
 		return (int)count;
 	if (i == places_count) {
-		cut(receiver, &count, &received, receiver->buffers[0], received.length - at);
+		received_cut(receiver, &count, &received, receiver->buffers[0],
+			     received.length - at);
 		return (int)count;
 	}
-	i = slice(vectors, 2 * places_count + 1, at, received.length - at, pieces);
+	i = vectors_slice(vectors, 2 * places_count + 1, at, received.length - at, pieces);
 	if (!receiver->gather(receiver->user, pieces, i, receiver->gathered))
 		return PF_ERR_FAULT;
-	cut(receiver, &count, &received, receiver->gathered, received.length - at);
+	received_cut(receiver, &count, &received, receiver->gathered, received.length - at);
 	return (int)count;
 }
 
@@ -811,8 +812,8 @@ static bool is_prohibited(const struct sock_extended_err *error)
 	return false;
 }
 
-static bool understand(const struct socket *socket, struct msghdr *message,
-		       struct socket_complaint *complaint)
+static bool complaint_parse(const struct socket *socket, struct msghdr *message,
+			    struct socket_complaint *complaint)
 {
 	struct sock_extended_err error;
 	struct cmsghdr *header;
@@ -866,7 +867,7 @@ bool socket_complaint(struct socket *socket, struct socket_complaint *complaint)
 			socket->complaining = false;
 			return false;
 		}
-		if (message.msg_namelen && understand(socket, &message, complaint))
+		if (message.msg_namelen && complaint_parse(socket, &message, complaint))
 			return true;
 	}
 }

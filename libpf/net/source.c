@@ -41,7 +41,7 @@ void source_start(struct exchange *exchange, struct net_transfer *transfer)
 }
 
 /* One that has a bad block is given up when all before that is sent. */
-static void give_up(struct exchange *exchange, struct net_transfer *transfer)
+static void source_give_up(struct exchange *exchange, struct net_transfer *transfer)
 {
 	if (transfer->status == PF_OK || transfer->cancelled ||
 	    transfer->ready | transfer->parked | transfer->held)
@@ -51,8 +51,8 @@ static void give_up(struct exchange *exchange, struct net_transfer *transfer)
 }
 
 /* Can the block be read now? As the callback source. */
-static int look(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
-		uint64_t *bad)
+static int source_look(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
+		       uint64_t *bad)
 {
 	struct shared *shared = exchange->shared;
 	struct net_wait wait = transfer_wait(exchange, transfer, block);
@@ -62,7 +62,7 @@ static int look(struct exchange *exchange, struct net_transfer *transfer, unsign
 				     (uint32_t)wait.length, bad);
 }
 
-static void park(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
+static void source_park(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
 {
 	uint64_t bit = 1ull << block;
 
@@ -78,8 +78,8 @@ static void park(struct exchange *exchange, struct net_transfer *transfer, unsig
  * been lost before it was read. The others are looked at before they are sent:
  * a transfer is given up before the system has read its last packets.
  */
-static void fail(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
-		 int status, uint64_t bad)
+static void source_fail(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
+			int status, uint64_t bad)
 {
 	unsigned limit = block;
 	uint64_t before, earlier_bad;
@@ -92,9 +92,9 @@ static void fail(struct exchange *exchange, struct net_transfer *transfer, unsig
 		transfer->checked &= ~(1ull << block);
 		if ((transfer->parked | transfer->held) >> block & 1)
 			continue;
-		earlier = look(exchange, transfer, block, &earlier_bad);
+		earlier = source_look(exchange, transfer, block, &earlier_bad);
 		if (earlier == PF_ERR_AGAIN) {
-			park(exchange, transfer, block);
+			source_park(exchange, transfer, block);
 		} else if (earlier != PF_OK) {
 			status = earlier;
 			bad = earlier_bad;
@@ -108,30 +108,30 @@ static void fail(struct exchange *exchange, struct net_transfer *transfer, unsig
 	transfer->held &= before;
 	transfer->status = status;
 	transfer->address = bad;
-	give_up(exchange, transfer);
+	source_give_up(exchange, transfer);
 }
 
 /* A block is not there: wait for it, or fail. */
-static void missing(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
-		    int status, uint64_t bad)
+static void source_missing(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
+			   int status, uint64_t bad)
 {
 	if (status == PF_ERR_AGAIN)
-		park(exchange, transfer, block);
+		source_park(exchange, transfer, block);
 	else
-		fail(exchange, transfer, block, status, bad);
+		source_fail(exchange, transfer, block, status, bad);
 }
 
 /* Can the block be read? Otherwise it is not READY any more. */
-static bool check(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
+static bool source_check(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
 {
 	uint64_t bit = 1ull << block, bad;
 	int status;
 
 	if (transfer->checked & bit)
 		return true;
-	status = look(exchange, transfer, block, &bad);
+	status = source_look(exchange, transfer, block, &bad);
 	if (status != PF_OK) {
-		missing(exchange, transfer, block, status, bad);
+		source_missing(exchange, transfer, block, status, bad);
 		return false;
 	}
 	transfer->checked |= bit;
@@ -160,7 +160,7 @@ bool source_fetch(struct exchange *exchange, const struct run *run, void *to)
 		if (status == PF_OK)
 			continue;
 		transfer->checked &= ~(1ull << block);
-		missing(exchange, transfer, block, status, bad);
+		source_missing(exchange, transfer, block, status, bad);
 		return false;
 	}
 	return true;
@@ -206,7 +206,7 @@ static struct net_transfer *next_transfer(struct exchange *exchange)
 }
 
 /* How many granules of a block are to be sent from the first of these on, without a gap. */
-static unsigned gapless(uint64_t granules, unsigned first)
+static unsigned granules_gapless(uint64_t granules, unsigned first)
 {
 	uint64_t gaps = ~(granules >> first);
 
@@ -217,8 +217,8 @@ static unsigned gapless(uint64_t granules, unsigned first)
  * The granules from the first one on that can be sent, up to most of them. False: a
  * block that was looked at for that cannot be read, which may change what else there is.
  */
-static bool measure(struct exchange *exchange, struct net_transfer *transfer, unsigned most,
-		    struct run *run)
+static bool source_measure(struct exchange *exchange, struct net_transfer *transfer, unsigned most,
+			   struct run *run)
 {
 	unsigned block = (unsigned)__builtin_ctzll(transfer->ready), count = 0, first;
 
@@ -227,11 +227,11 @@ static bool measure(struct exchange *exchange, struct net_transfer *transfer, un
 	run->granule = (uint16_t)(block * GRANULES + first);
 	/* Blocks follow as long as they are ready, and the ones before them are sent to their end. */
 	for (; count < most && block < transfer->blocks && transfer->ready >> block & 1; block++) {
-		unsigned more = gapless(transfer->granules[block], first);
+		unsigned more = granules_gapless(transfer->granules[block], first);
 
 		if (!more)
 			break;
-		if (!check(exchange, transfer, block))
+		if (!source_check(exchange, transfer, block))
 			return false;
 		count += more;
 		if (first + more < GRANULES)
@@ -252,7 +252,7 @@ bool source_next(struct exchange *exchange, unsigned most, struct run *run)
 		transfer = next_transfer(exchange);
 		if (!transfer)
 			return false;
-	} while (!measure(exchange, transfer, most, run));
+	} while (!source_measure(exchange, transfer, most, run));
 	run->offset = run->granule * granule;
 	end = run->offset + run->granules * granule;
 	run->length = (end < transfer->length ? end : transfer->length) - run->offset;
@@ -285,7 +285,7 @@ void source_sent(struct exchange *exchange, const struct run *run)
 	transfer->checked &= ~sent;
 	transfer->again &= ~sent;
 	transfer->asked &= ~sent;
-	give_up(exchange, transfer);
+	source_give_up(exchange, transfer);
 }
 
 static struct net_transfer *sent_transfer(struct exchange *exchange, const struct sent *sent)
@@ -338,7 +338,7 @@ void source_spurious(struct exchange *exchange, const struct sent *sent)
 		if (!transfer->granules[part.block]) {
 			transfer->ready &= ~bit;
 			transfer->again &= ~bit;
-			give_up(exchange, transfer);
+			source_give_up(exchange, transfer);
 		}
 	}
 }
@@ -353,12 +353,12 @@ void source_resolved(struct exchange *exchange, struct net_token token, int stat
 		return;
 	transfer->parked &= ~bit;
 	if (status != PF_OK) {
-		fail(exchange, transfer, block, PF_ERR_FAULT, bad);
+		source_fail(exchange, transfer, block, PF_ERR_FAULT, bad);
 		return;
 	}
 	make_ready(exchange, transfer, block);
 	/* What it had to send may have arrived meanwhile. */
-	give_up(exchange, transfer);
+	source_give_up(exchange, transfer);
 }
 
 void source_nack(struct exchange *exchange, const struct wire_entry *entry)
@@ -386,5 +386,5 @@ void source_again(struct exchange *exchange, const struct wire_entry *entry)
 	transfer->asked |= bit;
 	transfer->dropped |= bit;
 	make_ready(exchange, transfer, entry->block);
-	give_up(exchange, transfer);
+	source_give_up(exchange, transfer);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t offset(uint64_t position, uint32_t size)
+static uint32_t ring_offset(uint64_t position, uint32_t size)
 {
 	return (uint32_t)(position & (size - 1));
 }
@@ -27,7 +27,8 @@ void stream_out_destroy(struct stream_out *out)
 }
 
 /* A ring of twice the size in place of *ring, with the bytes at positions [start, end). */
-static bool grow(uint8_t **ring, uint32_t *size, uint32_t spare, uint64_t start, uint64_t end)
+static bool stream_grow(uint8_t **ring, uint32_t *size, uint32_t spare, uint64_t start,
+			uint64_t end)
 {
 	uint8_t *grown = malloc(2 * (size_t)*size + spare);
 	uint64_t at, length;
@@ -35,10 +36,10 @@ static bool grow(uint8_t **ring, uint32_t *size, uint32_t spare, uint64_t start,
 	if (!grown)
 		return false;
 	for (at = start; at < end; at += length) {
-		length = *size - offset(at, *size);
+		length = *size - ring_offset(at, *size);
 		if (length > end - at)
 			length = end - at;
-		memcpy(grown + offset(at, 2 * *size), *ring + offset(at, *size), length);
+		memcpy(grown + ring_offset(at, 2 * *size), *ring + ring_offset(at, *size), length);
 	}
 	free(*ring);
 	*ring = grown;
@@ -48,7 +49,7 @@ static bool grow(uint8_t **ring, uint32_t *size, uint32_t spare, uint64_t start,
 
 bool stream_out_grow(struct stream_out *out)
 {
-	return grow(&out->ring, &out->size, out->spare, out->base, out->end);
+	return stream_grow(&out->ring, &out->size, out->spare, out->base, out->end);
 }
 
 uint8_t *stream_out_reserve(struct stream_out *out, size_t length, bool *memory)
@@ -63,12 +64,12 @@ uint8_t *stream_out_reserve(struct stream_out *out, size_t length, bool *memory)
 			return NULL;
 		}
 	}
-	return out->ring + offset(out->end, out->size);
+	return out->ring + ring_offset(out->end, out->size);
 }
 
 void stream_out_commit(struct stream_out *out, size_t length)
 {
-	size_t end = offset(out->end, out->size) + length;
+	size_t end = ring_offset(out->end, out->size) + length;
 
 	if (end > out->size)
 		memcpy(out->ring, out->ring + out->size, end - out->size);
@@ -88,7 +89,7 @@ uint32_t stream_out_next(const struct stream_out *out, uint32_t most, uint64_t *
 		*position = out->sent;
 		length = end > out->sent ? end - out->sent : 0;
 	}
-	behind = out->size - offset(*position, out->size);
+	behind = out->size - ring_offset(*position, out->size);
 	if (length > behind)
 		length = behind;
 	return length < most ? (uint32_t)length : most;
@@ -104,7 +105,7 @@ static void add_piece(struct iovec *pieces, unsigned *count, const uint8_t *byte
 unsigned stream_out_pieces(const struct stream_out *out, uint64_t position, uint32_t length,
 			   struct iovec pieces[STREAM_PIECES_MOST])
 {
-	const uint8_t *bytes = out->ring + offset(position, out->size);
+	const uint8_t *bytes = out->ring + ring_offset(position, out->size);
 	uint64_t end = position + length, start = end, stop = end;
 	unsigned count = 0;
 
@@ -128,7 +129,7 @@ void stream_out_lend(struct stream_out *out, uint64_t position, const void *byte
 
 void stream_out_keep(struct stream_out *out)
 {
-	uint32_t start = offset(out->lent_start, out->size);
+	uint32_t start = ring_offset(out->lent_start, out->size);
 	size_t length = (size_t)(out->lent_end - out->lent_start), first = out->size - start;
 
 	if (!out->lent)
@@ -185,7 +186,7 @@ rewind:
  * All before end is there: what of the others joins it goes out of the set. A
  * piece cut anew may cover several of them. Returns the new end.
  */
-static uint64_t join(struct ranges *ranges, uint64_t end)
+static uint64_t stream_join(struct ranges *ranges, uint64_t end)
 {
 	while (ranges->count && ranges->list[0].start <= end) {
 		if (ranges->list[0].end > end)
@@ -212,7 +213,7 @@ void stream_out_acknowledged(struct stream_out *out, uint64_t position, uint32_t
 		ranges_remove(&out->lost, position, end);
 		return;
 	}
-	out->base = join(&out->acknowledged, end);
+	out->base = stream_join(&out->acknowledged, end);
 	ranges_trim(&out->lost, out->base);
 	if (out->sent < out->base)
 		out->sent = out->base;
@@ -247,7 +248,7 @@ bool stream_in_grow(struct stream_in *in, uint64_t end, uint32_t most)
 	while (end > in->taken + in->size) {
 		if (!in->ring)
 			in->size *= 2;
-		else if (!grow(&in->ring, &in->size, in->spare, in->taken, last))
+		else if (!stream_grow(&in->ring, &in->size, in->spare, in->taken, last))
 			return false;
 	}
 	return true;
@@ -271,19 +272,19 @@ bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes
 		return false;
 	if (position > in->next && !ranges_add(&in->ahead, position, end))
 		return false;
-	start = offset(position, in->size);
+	start = ring_offset(position, in->size);
 	first = length < in->size - start ? length : in->size - start;
 	memcpy(in->ring + start, bytes, first);
 	memcpy(in->ring, bytes + first, length - first);
 	if (position == in->next) {
-		in->next = join(&in->ahead, end);
+		in->next = stream_join(&in->ahead, end);
 	}
 	return true;
 }
 
 uint8_t *stream_in_peek(struct stream_in *in, size_t length)
 {
-	size_t start = offset(in->taken, in->size);
+	size_t start = ring_offset(in->taken, in->size);
 
 	if (start + length > in->size)
 		memcpy(in->ring + in->size, in->ring, start + length - in->size);

@@ -36,19 +36,19 @@ static struct transfer_table *table_of(struct exchange *exchange, bool get, bool
 	return get != source ? &transfers->ours[get] : &transfers->peers[get];
 }
 
-static struct net_transfer **slot(const struct transfer_table *table, uint32_t id)
+static struct net_transfer **transfer_slot(const struct transfer_table *table, uint32_t id)
 {
 	return &table->at[id & (table->size - 1)];
 }
 
-static struct net_transfer *find(const struct transfer_table *table, uint32_t id)
+static struct net_transfer *transfer_table_find(const struct transfer_table *table, uint32_t id)
 {
-	struct net_transfer *transfer = table->at ? *slot(table, id) : NULL;
+	struct net_transfer *transfer = table->at ? *transfer_slot(table, id) : NULL;
 
 	return transfer && transfer->id == id ? transfer : NULL;
 }
 
-static bool grow(struct transfer_table *table)
+static bool transfer_table_grow(struct transfer_table *table)
 {
 	struct transfer_table old = *table;
 	uint32_t i;
@@ -62,24 +62,24 @@ static bool grow(struct transfer_table *table)
 	/* Those in different places remain in different ones. */
 	for (i = 0; i < old.size; i++) {
 		if (old.at[i])
-			*slot(table, old.at[i]->id) = old.at[i];
+			*transfer_slot(table, old.at[i]->id) = old.at[i];
 	}
 	free(old.at);
 	return true;
 }
 
 /* Have it found by its number. */
-static int enter(struct exchange *exchange, struct net_transfer *transfer)
+static int transfer_enter(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct transfer_table *table = table_of(exchange, transfer->get, transfer->source);
 
-	while (!table->at || *slot(table, transfer->id)) {
+	while (!table->at || *transfer_slot(table, transfer->id)) {
 		if (table->size == TRANSFERS_MOST)
 			return PF_ERR_REFUSED;
-		if (!grow(table))
+		if (!transfer_table_grow(table))
 			return PF_ERR_MEMORY;
 	}
-	*slot(table, transfer->id) = transfer;
+	*transfer_slot(table, transfer->id) = transfer;
 	return PF_OK;
 }
 
@@ -87,13 +87,13 @@ void transfer_leave(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct transfer_table *table = table_of(exchange, transfer->get, transfer->source);
 
-	if (table->at && *slot(table, transfer->id) == transfer)
-		*slot(table, transfer->id) = NULL;
+	if (table->at && *transfer_slot(table, transfer->id) == transfer)
+		*transfer_slot(table, transfer->id) = NULL;
 }
 
 struct net_transfer *transfer_find(struct exchange *exchange, bool get, bool source, uint32_t id)
 {
-	return find(table_of(exchange, get, source), id);
+	return transfer_table_find(table_of(exchange, get, source), id);
 }
 
 size_t transfers_memory(const struct transfers *transfers)
@@ -137,7 +137,7 @@ int transfer_new(struct exchange *exchange, bool get, bool source, uint32_t id,
 	transfer->source = source;
 	transfer->generation = shared->generation++;
 	exchange->transfers.open++;
-	status = enter(exchange, transfer);
+	status = transfer_enter(exchange, transfer);
 	if (status == PF_OK)
 		*result = transfer;
 	else
@@ -236,7 +236,7 @@ void transfer_end(struct exchange *exchange, struct net_transfer *transfer, int 
 	transfer->operation = NULL;
 	transfer_leave(exchange, transfer);
 	while (transfers->oldest[get] != next &&
-	       !find(&transfers->ours[get], transfers->oldest[get]))
+	       !transfer_table_find(&transfers->ours[get], transfers->oldest[get]))
 		transfers->oldest[get]++;
 	if (get)
 		transfers->get_bytes -= transfer->length;

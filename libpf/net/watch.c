@@ -56,18 +56,18 @@ static void listen_to_sockets(struct watch *watch, bool listening)
 		event_del(watch->readable);
 }
 
-static bool sleeps(const struct watch *watch)
+static bool watch_sleeps(const struct watch *watch)
 {
 	return atomic_load_explicit(&watch->engine->sleeps, memory_order_seq_cst);
 }
 
-static uint64_t now(void)
+static uint64_t watch_now(void)
 {
 	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
 /* The application is left alone until the end of a grace period. False: none runs, or it is away. */
-static bool spare(struct engine *engine, uint64_t time)
+static bool engine_spare(struct engine *engine, uint64_t time)
 {
 	const struct grace *grace = &engine->grace;
 	int thread = atomic_load_explicit(&engine->grace.thread, memory_order_relaxed);
@@ -90,7 +90,7 @@ static bool spare(struct engine *engine, uint64_t time)
 	return true;
 }
 
-static void nap(void)
+static void watch_nap(void)
 {
 	const struct timespec time = { .tv_nsec = NAP_NANOSECONDS };
 
@@ -101,12 +101,13 @@ static void nap(void)
  * retry: what is to be done is not seen again by itself, as a packet in a socket is. If another thread
  * drives, it sets the engine's timer when it stops, if it knows that this one attends.
  */
-static void look(struct watch *watch, bool retry)
+static void watch_look(struct watch *watch, bool retry)
 {
 	uint64_t again;
 
 	/* Since it was asked it may have begun to sleep, and seen this thread attend. */
-	if (!sleeps(watch) && spare(watch->engine, now()) && !sleeps(watch))
+	if (!watch_sleeps(watch) && engine_spare(watch->engine, watch_now()) &&
+	    !watch_sleeps(watch))
 		return;
 	retry |= engine_attend(watch->engine);
 	listen_to_sockets(watch, true);
@@ -124,26 +125,26 @@ static void look(struct watch *watch, bool retry)
 		if (!watch->refusals++)
 			sched_yield();
 		else
-			nap();
+			watch_nap();
 		if (retry)
 			look_again(watch, ENGINE_RETRY);
 		return;
 	}
 	watch->refusals = 0;
 	if (again == ENGINE_SOON || again == ENGINE_RETRY)
-		nap();
+		watch_nap();
 	if (retry || again != ENGINE_RETRY)
 		look_again(watch, again);
 }
 
-static void on_readable(int fd, short what, void *arg)
+static void watch_on_readable(int fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	look(arg, false);
+	watch_look(arg, false);
 }
 
-static void on_wake(int fd, short what, void *arg)
+static void watch_on_wake(int fd, short what, void *arg)
 {
 	uint64_t count;
 
@@ -151,7 +152,7 @@ static void on_wake(int fd, short what, void *arg)
 	/* A counter, of wakes or of ends of the timer: empty if it was reset meanwhile. */
 	if (read(fd, &count, sizeof(count)) < 0)
 		return;
-	look(arg, true);
+	watch_look(arg, true);
 }
 
 int watch_create(struct watch **result, struct event_base *base, struct engine *engine)
@@ -166,12 +167,12 @@ int watch_create(struct watch **result, struct event_base *base, struct engine *
 	if (watch->timer < 0)
 		goto fail;
 	status = PF_ERR_MEMORY;
-	watch->woken = event_new(base, engine->wake, EV_READ | EV_PERSIST, on_wake, watch);
-	watch->due = event_new(base, engine->timer, EV_READ | EV_PERSIST, on_wake, watch);
-	watch->grace_over = event_new(base, engine->grace_timer, EV_READ | EV_PERSIST, on_wake,
-				      watch);
-	watch->ended = event_new(base, watch->timer, EV_READ | EV_PERSIST, on_wake, watch);
-	watch->readable = event_new(base, engine->readable, EV_READ | EV_PERSIST, on_readable,
+	watch->woken = event_new(base, engine->wake, EV_READ | EV_PERSIST, watch_on_wake, watch);
+	watch->due = event_new(base, engine->timer, EV_READ | EV_PERSIST, watch_on_wake, watch);
+	watch->grace_over = event_new(base, engine->grace_timer, EV_READ | EV_PERSIST,
+				      watch_on_wake, watch);
+	watch->ended = event_new(base, watch->timer, EV_READ | EV_PERSIST, watch_on_wake, watch);
+	watch->readable = event_new(base, engine->readable, EV_READ | EV_PERSIST, watch_on_readable,
 				    watch);
 	if (!watch->readable || !watch->grace_over || event_add(watch->grace_over, NULL) ||
 	    !watch->woken || event_add(watch->woken, NULL) || !watch->due ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "window.h"
 
-static bool test(const struct window *window, uint64_t number)
+static bool window_test(const struct window *window, uint64_t number)
 {
 	return window->bits[number / 64 % (WINDOW_NUMBERS / 64)] >> number % 64 & 1;
 }
@@ -19,11 +19,11 @@ bool window_seen(const struct window *window, uint64_t number)
 {
 	if (number >= window->next)
 		return false;
-	return window->next - number > WINDOW_NUMBERS || test(window, number);
+	return window->next - number > WINDOW_NUMBERS || window_test(window, number);
 }
 
 /* Forget [from, to) of the last round, whose places are needed. */
-static void clear(struct window *window, uint64_t from, uint64_t to)
+static void window_clear(struct window *window, uint64_t from, uint64_t to)
 {
 	if (to - from >= WINDOW_NUMBERS) {
 		memset(window->bits, 0, sizeof(window->bits));
@@ -53,7 +53,7 @@ void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t 
 	unsigned most = ask == WINDOW_PROMPT ? 1 : WINDOW_ANSWERED;
 
 	if (number >= window->next) {
-		clear(window, window->next, number + 1);
+		window_clear(window, window->next, number + 1);
 		window->next = number + 1;
 		window->largest_time = arrived;
 	}
@@ -76,7 +76,7 @@ void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t 
 }
 
 /* Bits number, number - 1, ... number - 63, the first in bit 0. */
-static uint64_t backwards(const struct window *window, uint64_t number)
+static uint64_t window_backwards(const struct window *window, uint64_t number)
 {
 	unsigned word = (unsigned)(number / 64 % (WINDOW_NUMBERS / 64)), shift = number % 64;
 	uint64_t bits = window->bits[word] << (63 - shift);
@@ -110,7 +110,7 @@ void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *
 	frame->ack.largest = (uint32_t)largest;
 	frame->ack.marks = window->marks;
 	for (i = 0; i < words; i++)
-		frame->ack.bits[i] = backwards(window, largest - 64 * (uint64_t)i);
+		frame->ack.bits[i] = window_backwards(window, largest - 64 * (uint64_t)i);
 	*before = (struct net_owed){ .due = window->due,
 				     .forgotten = window->news[WINDOW_REPEAT - 1],
 				     .unacknowledged = window->unacknowledged };
