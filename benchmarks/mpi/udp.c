@@ -33,7 +33,7 @@
 #define ACKNOWLEDGEMENTS 4
 /*
  * At least half of what a packet takes of a socket's buffer is its length and MORE, or LEAST
- * (wire_charge in libpf/net/wire.h tells how this was measured). Linux gives a socket twice the
+ * (wire_charge in libpf/protocol/wire.h tells how this was measured). Linux gives a socket twice the
  * buffer that was asked for.
  */
 #define CHARGE_MORE 512

@@ -69,7 +69,7 @@ def test_real_run(build, real_hosts, patient_streams, tmp_path):
     with open(tmp_path / "outages.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == STEPS
-    # How soon it goes on without an interface is tested in virtual time (libpf/tests/net, test_pause):
+    # How soon it goes on without an interface is tested in virtual time (libpf/tests/protocol, test_pause):
     # here a machine that does other work would be measured.
     assert any(float(r["MB/s"]) > 0 for r in rows)
     if shutil.which("gnuplot"):

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net.h"
+#include "protocol/net.h"
 
 /* The first of so many posts goes at once. */
 #define COALESCE_MOST 32

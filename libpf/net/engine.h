@@ -23,7 +23,7 @@
 #include "grace.h"
 #include "link.h"
 #include "memory.h"
-#include "net.h"
+#include "protocol/net.h"
 #include "node.h"
 #include "socket.h"
 

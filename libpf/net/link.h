@@ -13,7 +13,7 @@
 #include "common/context.h"
 #include "common/peer.h"
 #include "interface.h"
-#include "net.h"
+#include "protocol/net.h"
 #include "socket.h"
 
 /* One for each process talked to; lives until the engine closes. */

@@ -8,9 +8,9 @@
 
 #include <stdatomic.h>
 
-#include "access.h"
+#include "memory/access.h"
 #include "memory/policy.h"
-#include "net.h"
+#include "protocol/net.h"
 
 struct resolved;
 

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #include "interface.h"
-#include "net.h"
+#include "protocol/net.h"
 
 /* Datagrams received by one call. */
 #define RECEIVE_MESSAGES 8

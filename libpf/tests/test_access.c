@@ -5,7 +5,7 @@
 
 #include <sys/mman.h>
 
-#include "net/access.h"
+#include "memory/access.h"
 
 #define PAGES 200
 #define HOLE 150 /* the inaccessible page */

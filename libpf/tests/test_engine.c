@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "common/context.h"
-#include "net/association.h"
+#include "protocol/association.h"
 #include "net/engine.h"
 #include "net/link.h"
 #include "patience.h"

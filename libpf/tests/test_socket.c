@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "net/access.h"
+#include "memory/access.h"
 #include "net/socket.h"
 
 #define PACKET 1400

@@ -9,10 +9,10 @@
 
 #include <sys/mman.h>
 
-#include "net/core.h"
-#include "net/sockets.h"
-#include "net/transfer.h"
-#include "net/wire.h"
+#include "protocol/core.h"
+#include "protocol/sockets.h"
+#include "protocol/transfer.h"
+#include "protocol/wire.h"
 
 #define ARENA (8 * MIB)
 #define HALF (ARENA / 2) /* sources are in the first half, destinations in the second */

@@ -2,8 +2,8 @@
 /* Operations and messages complete however losses, faults, paths and stops coincide. */
 #include "unit.h"
 
-#include "net/world.h"
-#include "net/core.h"
+#include "protocol/world.h"
+#include "protocol/core.h"
 
 #define ARENA (2 * MIB)
 

@@ -2,7 +2,7 @@
 /* Losses, time-outs and packet sizes of one path, packet by packet. */
 #include "unit.h"
 
-#include "net/path.h"
+#include "protocol/path.h"
 
 #define PACKET 1000u
 #define TIMEOUT_MIN 1000000u

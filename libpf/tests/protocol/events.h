@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/net.h"
+#include "protocol/net.h"
 
 struct world;
 struct host;

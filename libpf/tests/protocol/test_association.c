@@ -2,9 +2,9 @@
 /* Associations: which peers are accepted, when a silent one is dead, what an idle one costs. */
 #include "unit.h"
 
-#include "net/core.h"
-#include "net/sockets.h"
-#include "net/wire.h"
+#include "protocol/core.h"
+#include "protocol/sockets.h"
+#include "protocol/wire.h"
 
 #define LENGTH 50000u
 

@@ -2,9 +2,9 @@
 /* Messages and atomics: in order, once; sent at once, or several in a packet when they have to wait. */
 #include "unit.h"
 
-#include "net/association.h"
-#include "net/message.h"
-#include "net/world.h"
+#include "protocol/association.h"
+#include "protocol/message.h"
+#include "protocol/world.h"
 
 static uint32_t received, mistakes;
 static size_t longest;

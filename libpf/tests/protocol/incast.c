@@ -9,7 +9,7 @@
 
 #include "cubic.h"
 #include "world.h"
-#include "net/wire.h"
+#include "protocol/wire.h"
 
 #define ARENA ((size_t)512 << 10)
 #define DEPTH 4 /* puts that a pair has posted */

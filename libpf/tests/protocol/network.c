@@ -2,7 +2,7 @@
 #include "network.h"
 
 #include "sockets.h"
-#include "net/wire.h"
+#include "protocol/wire.h"
 
 #define POOLED 2048 /* longest packet whose memory is reused, bytes */
 

@@ -6,7 +6,7 @@
 #ifndef PF_TESTS_NET_FUZZ_H
 #define PF_TESTS_NET_FUZZ_H
 
-#include "net/core.h"
+#include "protocol/core.h"
 
 #define FUZZ_ARENA 65536u
 #define FUZZ_PACKET_MOST 2048u

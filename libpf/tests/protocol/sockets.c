@@ -9,7 +9,7 @@
 
 #include "network.h"
 #include "net/socket.h"
-#include "net/wire.h"
+#include "protocol/wire.h"
 
 #define PORT 7777
 #define RECEIVES_MOST 8 /* the same as in engine.c */

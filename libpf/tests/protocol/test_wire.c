@@ -2,9 +2,9 @@
 /* The parts of the wire format, byte ranges, and the streams of control entries and messages. */
 #include "unit.h"
 
-#include "net/ranges.h"
-#include "net/stream.h"
-#include "net/wire.h"
+#include "protocol/ranges.h"
+#include "protocol/stream.h"
+#include "protocol/wire.h"
 
 static void test_header(void **state)
 {

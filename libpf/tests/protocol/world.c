@@ -3,8 +3,8 @@
 
 #include <stdarg.h>
 
-#include "net/core.h"
-#include "net/wire.h"
+#include "protocol/core.h"
+#include "protocol/wire.h"
 #include "network.h"
 #include "pattern.h"
 #include "sockets.h"

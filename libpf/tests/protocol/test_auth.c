@@ -2,8 +2,8 @@
 /* Keys, tags and encryption of packets; the window of packet numbers received. */
 #include "unit.h"
 
-#include "net/auth.h"
-#include "net/window.h"
+#include "protocol/auth.h"
+#include "protocol/window.h"
 
 #define LENGTH 200
 #define CONTROL 40

@@ -2,11 +2,11 @@
 /* Congestion control. Time is virtual, so the figures are always the same. */
 #include "unit.h"
 
-#include "net/association.h"
-#include "net/cubic.h"
-#include "net/world.h"
-#include "net/congestion.h"
-#include "net/senders.h"
+#include "protocol/association.h"
+#include "protocol/cubic.h"
+#include "protocol/world.h"
+#include "protocol/congestion.h"
+#include "protocol/senders.h"
 
 #define LENGTH ((size_t)32 << 20)
 #define RATE 1250000000ull /* bytes a second: 10 Gbit/s */

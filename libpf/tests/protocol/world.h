@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "events.h"
-#include "net/net.h"
+#include "protocol/net.h"
 
 #define WORLD_PAGE 4096u
 #define MICROSECOND 1000ull
