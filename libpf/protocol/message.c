@@ -25,7 +25,7 @@ uint64_t message_limit(const struct exchange *exchange)
 	return limit > exchange->credit_told ? limit : exchange->credit_told;
 }
 
-/* The ring is full, and the receiver has room for more. */
+/* Grow a full ring, if the receiver has room for length more bytes. False: the ring has no room. */
 static bool message_ring_grow(struct exchange *exchange, size_t length)
 {
 	struct stream_out *out = &exchange->out[STREAM_MESSAGE];
@@ -48,7 +48,7 @@ int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8
 		return memory ? PF_ERR_MEMORY : PF_ERR_AGAIN;
 	wire_put32(bytes, (uint32_t)length);
 	wire_put32(bytes + 4, tag);
-	/* The last eight, where they are not all used. */
+	/* Clear the padding. */
 	if (length % 8)
 		wire_put64(bytes + WIRE_MESSAGE_HEADER + (length & ~(size_t)7), 0);
 	*place = bytes + WIRE_MESSAGE_HEADER;
@@ -61,7 +61,7 @@ void message_commit(struct exchange *exchange, size_t length)
 	exchange->effects |= EFFECT_OUTPUT;
 }
 
-/* Tell the peer of the room that there is now, before it has to ask. */
+/* Tell the peer of new room once a quarter is new, before the peer has to ask. */
 static void message_offer_credit(struct exchange *exchange)
 {
 	if (message_limit(exchange) - exchange->credit_told >= message_room(exchange) / 4)
@@ -69,9 +69,9 @@ static void message_offer_credit(struct exchange *exchange)
 }
 
 /*
- * Of a piece of the stream that begins with a message: the bytes of the whole ones,
- * and, of the one that goes on behind it, those that are missing. False: the peer
- * broke the rules.
+ * Measure a piece of the stream that begins with a message. *whole: bytes of whole
+ * messages. *missing: bytes behind the piece of a last, incomplete message; 0: none.
+ * False: the peer broke the rules.
  */
 static bool message_measure(const uint8_t *bytes, uint32_t length, uint32_t *whole,
 			    uint32_t *missing)
@@ -92,6 +92,7 @@ static bool message_measure(const uint8_t *bytes, uint32_t length, uint32_t *who
 	return true;
 }
 
+/* Append bytes of messages, in the memory of a packet, to the runs. */
 static void add_run(struct exchange *exchange, uint8_t *bytes, uint32_t length)
 {
 	struct shared *shared = exchange->shared;
@@ -101,7 +102,7 @@ static void add_run(struct exchange *exchange, uint8_t *bytes, uint32_t length)
 									 bytes, length };
 }
 
-/* The runs have whole messages up to here. */
+/* Count the stream as taken up to position: the runs have whole messages up to there. */
 static void advance_to(struct exchange *exchange, uint64_t position)
 {
 	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
@@ -110,7 +111,7 @@ static void advance_to(struct exchange *exchange, uint64_t position)
 	message_offer_credit(exchange);
 }
 
-/* What came of the open message is in the runs no more. */
+/* Remove the bytes of the open message from the runs. */
 static void drop_open(struct shared *shared)
 {
 	struct open_message *open = &shared->open;
@@ -132,7 +133,10 @@ void messages_settle(struct shared *shared)
 		const struct message_run *run = &shared->runs[i];
 		uint32_t offset = i == open->run ? open->offset : 0;
 
-		/* It fits: there is a ring (may_open), and what it has no room for was not left. */
+		/*
+		 * The bytes fit: may_open made the ring, and message_arrived
+		 * left no bytes in a packet without room in the ring.
+		 */
 		stream_in_add(&open->exchange->in[STREAM_MESSAGE], position, run->bytes + offset,
 			      run->length - offset);
 		position += run->length - offset;
@@ -146,7 +150,7 @@ void messages_forget(struct exchange *exchange)
 		drop_open(exchange->shared);
 }
 
-/* May the first bytes of a message stay in their packet until the others are here? */
+/* May the first length bytes of a message stay in the packet until the rest is here? */
 static bool may_open(struct exchange *exchange, uint32_t length)
 {
 	return exchange->shared->lent == NET_LENT_PIECES &&
@@ -155,9 +159,9 @@ static bool may_open(struct exchange *exchange, uint32_t length)
 }
 
 /*
- * Leave the bytes of the stream where they came, as far as they belong to whole
- * messages, or to one of which more is to come with the next packets. False: the peer
- * broke the rules. *left: how many.
+ * Leave bytes of the stream in the memory of the packet: bytes of whole messages, and
+ * of a last message whose rest may come with the next packets. *left: number of bytes
+ * left there, from the first byte on. False: the peer broke the rules.
  */
 static bool message_leave(struct exchange *exchange, uint64_t position, uint8_t *bytes,
 			  uint32_t length, uint32_t *left)
@@ -224,12 +228,15 @@ void message_of_runs(struct shared *shared, struct message *message)
 		run->bytes += here;
 		run->length -= here;
 	}
-	/* Without the padding, which is shorter than any piece. */
+	/* The padding is shorter than any piece: pieces are multiples of 8 bytes. */
 	message->piece[message->pieces - 1].iov_len -= message->whole - WIRE_MESSAGE_HEADER -
 						       message->length;
 }
 
-/* Of the ring: the first message, if it is whole. */
+/*
+ * Measure the first message of the ring. True: the message is whole. *broken: the
+ * message is longer than NET_MESSAGE_MOST.
+ */
 static bool message_peek(struct exchange *exchange, struct message *message, bool *broken)
 {
 	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
@@ -287,7 +294,7 @@ bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *byte
 	if (open->exchange && (!fits || !shared->lent || open->exchange != exchange ||
 			       position != open->next || open->pieces == PF_PIECES_MOST))
 		messages_settle(shared);
-	/* What comes in order needs no copy. */
+	/* Bytes in order need no copy. */
 	if (open->exchange || (shared->lent && fits && position == in->next &&
 			       in->taken == in->next && !in->ahead.count)) {
 		if (!message_leave(exchange, position, bytes, length, &left))

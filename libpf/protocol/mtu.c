@@ -3,12 +3,12 @@
 
 #include "net.h"
 
-#define TRIES 3                      /* RFC 8899's MAX_PROBES */
-#define RAISE_PERIOD 600000000000ull /* its PMTU_RAISE_TIMER */
-#define SWALLOWED_MOST 12
-#define ASSUMED_MOST 3 /* of an assumed size: as many as probes */
+#define TRIES 3                      /* of a size, RFC 8899's MAX_PROBES */
+#define RAISE_PERIOD 600000000000ull /* ns, RFC 8899's PMTU_RAISE_TIMER */
+#define SWALLOWED_MOST 12            /* long packets lost in a row, until a path is a black hole */
+#define ASSUMED_MOST 3               /* for an assumed size: as many as probes of a size */
 
-/* Ethernet with jumbo frames, FDDI, Ethernet, PPPoE, tunnels: less IP's and UDP's headers. */
+/* Ethernet with jumbo frames, FDDI, Ethernet, PPPoE, tunnels, less the headers of IP and UDP. */
 static const uint16_t usual[] = { 16384, 8952, 8160, 4304, 1472, 1448, 1392, 1320 };
 
 void mtu_init(struct mtu *mtu, uint32_t most)
@@ -77,7 +77,7 @@ void mtu_unsent(struct mtu *mtu)
 	mtu->probing = 0;
 }
 
-/* Nothing left to try: the same again later. */
+/* If no size is left to try, begin again after RAISE_PERIOD. */
 static void mtu_settle(struct mtu *mtu, uint64_t now)
 {
 	if (!mtu->probing && !mtu_wanted(mtu, now) && mtu->size < mtu->own)
@@ -86,7 +86,7 @@ static void mtu_settle(struct mtu *mtu, uint64_t now)
 
 void mtu_acknowledged(struct mtu *mtu, uint64_t now)
 {
-	/* What the network has said since is newer. */
+	/* A limit from the network (mtu_limit) is newer than the probe. */
 	if (mtu->probing > mtu->most)
 		mtu->probing = mtu->most;
 	if (mtu->probing > mtu->size)
@@ -100,7 +100,7 @@ void mtu_acknowledged(struct mtu *mtu, uint64_t now)
 
 void mtu_lost(struct mtu *mtu, uint64_t now)
 {
-	/* It was sent before the path led elsewhere (path_move). */
+	/* The probe was sent before path_move led the path elsewhere. */
 	if (!mtu->probing)
 		return;
 	if (++mtu->tries >= TRIES) {
@@ -113,6 +113,7 @@ void mtu_lost(struct mtu *mtu, uint64_t now)
 	mtu_settle(mtu, now);
 }
 
+/* Long packets do not pass any more: fall back to the size that every path takes. */
 static bool mtu_fall(struct mtu *mtu)
 {
 	mtu->swallowed = 0;
@@ -134,7 +135,7 @@ bool mtu_passed(struct mtu *mtu, uint32_t size, bool passed)
 	if (!passed && (!mtu->swallowed || size < mtu->shortest))
 		mtu->shortest = (uint16_t)size;
 	if (passed) {
-		/* Of those that are longer it says nothing. */
+		/* The packet says nothing of longer packets. */
 		if (mtu->swallowed && size < mtu->shortest)
 			return false;
 		mtu->swallowed = 0;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define WELCOME_PERIOD 1000000ull /* no more than one in it, to whom it may concern */
+#define WELCOME_PERIOD 1000000ull /* ns from a WELCOME to the next, at least */
 
 static bool hello_is_understood(const struct shared *shared, const struct wire_hello *hello)
 {
@@ -11,7 +11,7 @@ static bool hello_is_understood(const struct shared *shared, const struct wire_h
 	       hello->block_size <= 65536 && !(hello->block_size & (hello->block_size - 1));
 }
 
-/* A path along which nothing was sent yet. */
+/* Begin a path on which nothing was sent yet. */
 static void association_begin(struct net_association *association, struct path *path,
 			      const struct wire_hello *hello)
 {
@@ -21,7 +21,7 @@ static void association_begin(struct net_association *association, struct path *
 	path_begin(path, shared->now, hello->senders, hello->index, shared->options.queue_target);
 }
 
-/* What both ends take from the other's hello. */
+/* Take the terms of the association from the HELLO or WELCOME of the peer. */
 static void association_agree(struct net_association *association, const struct wire_hello *hello)
 {
 	unsigned i;
@@ -52,7 +52,7 @@ static size_t association_packet_max(const struct net_association *association,
 	return callbacks->packet_most(callbacks->user, to);
 }
 
-/* The answer goes the way that the HELLO came. */
+/* Answer on the path of the HELLO. */
 static bool take_path(struct net_association *association, unsigned number,
 		      const struct net_endpoint *from)
 {
@@ -67,11 +67,11 @@ static bool take_path(struct net_association *association, unsigned number,
 }
 
 /*
- * A HELLO comes again if the WELCOME was lost, or by another path. A path leads to where its last
- * HELLO came from. One that another host repeats moves it, until the opener's first packet with a
- * session tag moves it back (input.c). Nothing but the answer has been sent there yet. What the path
- * began with stays: the senders that the opener hears, the pause beside many of them, and, unless
- * it leads elsewhere, the length of packets.
+ * A HELLO comes again if the WELCOME was lost, or on a further path. A path leads to where the last
+ * HELLO came from. A HELLO that another host repeats moves the path, until the first packet of
+ * the opener with a session tag moves the path back (input.c). Nothing but the answer has been sent there yet.
+ * The path keeps the beginning: the number of senders, the pause beside many senders, and, unless
+ * the path leads elsewhere, the length of packets.
  */
 static bool take_path_again(struct net_association *association, const struct wire_hello *hello,
 			    unsigned number, const struct net_endpoint *from)
@@ -91,7 +91,7 @@ static bool take_path_again(struct net_association *association, const struct wi
 	return true;
 }
 
-/* Which numbers paths have is the opener's affair: ours were for opening. */
+/* The opener numbers paths: drop the paths made here for opening. */
 static void drop_other_paths(struct net_association *association, unsigned number)
 {
 	unsigned i;
@@ -132,7 +132,7 @@ void open_again(struct net_association *association, const struct wire_hello *he
 		const struct net_endpoint *from)
 {
 	uint64_t now = association->shared->now;
-	/* Both opened: the lower id stays the opener. */
+	/* Both ends opened: the lower id stays the opener. */
 	bool yields = association->state == OPENING &&
 		      memcmp(hello->id, association->shared->options.id, NET_ID_BYTES) < 0;
 
@@ -140,7 +140,7 @@ void open_again(struct net_association *association, const struct wire_hello *he
 		open_accept(association, hello, path, from);
 		return;
 	}
-	/* Of one that is OPEN the opener has had its WELCOME. */
+	/* An OPEN association needs no WELCOME again: the opener has received WELCOME. */
 	if (association->state == ACCEPTED &&
 	    !memcmp(hello->nonce, association->opening->peer_nonce, WIRE_NONCE) &&
 	    now >= association->opening->hello_due &&
@@ -201,7 +201,7 @@ void open_welcome(struct net_association *association, uint8_t *packet, size_t l
 	accepter = (struct auth_party){ association->id, opening->peer_nonce };
 	auth_session(&association->sending, &association->receiving, opening->key, &opener,
 		     &accepter);
-	/* Of a repeated HELLO it is not known which one was answered. */
+	/* After several HELLOs, the HELLO that was answered is unknown. */
 	if (opening->hellos == 1)
 		path_answered(association->paths[0], now - opening->hello_sent);
 	association_opened(association);
@@ -236,7 +236,7 @@ size_t open_output(struct net_association *association, unsigned path, uint64_t 
 		auth_hello_key(key, opening->key);
 		opening->hello_sent = now;
 		opening->hello_due = now + association_hello_delay(association);
-		/* Paths take turns for ever: 252 is a multiple of any number of them. */
+		/* Paths take turns for ever: 252 is a multiple of any number of paths. */
 		opening->hellos = opening->hellos < 255 ? opening->hellos + 1 : 252;
 		association->shared->statistics.hellos++;
 		association_asked(association, now);

@@ -3,22 +3,23 @@
 
 #include <stdlib.h>
 
-#define CAPACITY_FIRST 64
-#define OVERTAKERS 3        /* RFC 8985's DupThresh: where nothing reorders, that is a loss */
-#define REORDER_MEMORY 4096 /* packets after which reordering is forgotten by halves */
-#define RECORDS_ANSWERS 64  /* for acknowledgements and probes */
-#define TIMEOUT_FIRST 50000000ull
-#define TIMEOUT_MOST 1000000000ull
+#define CAPACITY_FIRST 64          /* records of a new ring */
+#define OVERTAKERS 3               /* RFC 8985's DupThresh: a loss, where nothing reorders */
+#define REORDER_MEMORY 4096        /* packets after which the allowance for reordering is halved */
+#define RECORDS_ANSWERS 64         /* records left for acknowledgements and probes */
+#define TIMEOUT_FIRST 50000000ull  /* ns, before a round trip is known */
+#define TIMEOUT_MOST 1000000000ull /* ns */
 #define TAIL_PROBES_MOST 15
 #define TIMEOUTS_MOST 127
-#define TIMEOUTS_SILENT 9 /* in a row, about a second: the path may be another one now */
-#define PATIENCE_MOST 100000000ull
-#define FIRST_PAUSE_SENDERS 16 /* beside so many, a path begins with a pause */
-#define PAUSE_TURNS 7          /* by which flows go on earlier or later the next time */
-#define ANSWER_UNIT 65536u     /* ns */
+#define TIMEOUTS_SILENT 9          /* in a row, about a second: the route may have changed */
+#define PATIENCE_MOST 100000000ull /* ns */
+#define FIRST_PAUSE_SENDERS 16     /* beside as many senders or more, a path begins with a pause */
+#define PAUSE_TURNS 7 /* turns by which a flow continues earlier or later after the next pause */
+#define ANSWER_UNIT 65536u /* ns */
 /*
- * ns: other flows may have begun meanwhile, RFC 7661. As Linux's TCP, whose least time-out that is: with
- * 10 ms a program that computes for longer began with 64 KiB each time.
+ * ns without a packet after which a path starts anew, because more flows may have begun (RFC 7661).
+ * The least time-out of Linux's TCP: with 10 ms, a program that computes for longer began with
+ * 64 KiB each time.
  */
 #define IDLE 200000000u
 
@@ -86,13 +87,13 @@ struct sent *path_record(struct path *path)
 	return sent;
 }
 
-/* ns by which a packet of so many bytes is to be paid. */
+/* Return the pacing time of a packet, ns. bytes: length of the packet. */
 static uint64_t path_pause(const struct path *path, uint32_t bytes, uint64_t target)
 {
 	return congestion_pause(&path->congestion, target, bytes, path->mtu.size);
 }
 
-/* By the golden ratio: however many flows there are, they divide the time evenly. */
+/* Return the part of time for a turn. By the golden ratio, any number of turns divides time evenly. */
 static uint64_t time_divide(uint64_t time, uint32_t turn)
 {
 	return time * (uint16_t)(turn * 40503u) >> 16;
@@ -112,7 +113,7 @@ void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses
 	uint32_t time;
 
 	congestion_senders(&path->congestion, senders);
-	/* Its round trip without a queue is known, unless many begin. */
+	/* The round trip of WELCOME was without a queue, unless many senders begin. */
 	if (path->answered && path->congestion.senders < FIRST_PAUSE_SENDERS)
 		path->pauses = pauses;
 	path->answered = false;
@@ -120,7 +121,7 @@ void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses
 		return;
 	path->pauses = pauses;
 	time = congestion_paused(&path->congestion, now, path->next, path->mtu.size);
-	/* Each time another one is the first to go on. */
+	/* After each pause, a different flow continues first. */
 	if (time)
 		path->paid = (path->paid > now ? path->paid : now) + time +
 			     time_divide(time, turn + pauses * PAUSE_TURNS);
@@ -154,7 +155,7 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 	path->asked = now;
 	wait = path_pause(path, bytes, target);
 	path->paid += wait;
-	/* Time with nothing to send pays for one packet, a late timer for what it held up. */
+	/* Idle time pays for a single packet, and a late timer for the packets held up. */
 	if (path->paid + wait < now)
 		path->paid = now - wait;
 	window = congestion_window(&path->congestion);
@@ -164,6 +165,7 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 		path->congestion.half_used = true;
 }
 
+/* Move oldest to the first packet under way. */
 static void skip_settled(struct path *path)
 {
 	while (path->oldest < path->next && path_slot(path, path->oldest)->state != SENT_UNDER_WAY)
@@ -172,6 +174,7 @@ static void skip_settled(struct path *path)
 		path->prompt = false;
 }
 
+/* The packet is no longer under way. */
 static void leave_flight(struct path *path, const struct sent *sent)
 {
 	path->in_flight -= sent->bytes;
@@ -209,7 +212,7 @@ void path_unsent(struct path *path, uint64_t number, uint32_t count, uint64_t ta
 		}
 	}
 	skip_settled(path);
-	/* A ping may have been all there was, and no time-out would ask again. */
+	/* If the packet was a lone ping, no time-out would ask again. */
 	if (asked && path->oldest == path->next)
 		path->probe = true;
 }
@@ -241,7 +244,7 @@ void path_sample(struct path *path, uint64_t time)
 		path->rtt = 1;
 }
 
-/* Is it known of OVERTAKERS packets sent after this one that they arrived? */
+/* Did OVERTAKERS packets with larger numbers arrive, as far as known? */
 static bool packet_overtaken(const struct path *path, uint64_t number)
 {
 	unsigned count = 0;
@@ -252,7 +255,7 @@ static bool packet_overtaken(const struct path *path, uint64_t number)
 	return count == OVERTAKERS;
 }
 
-/* RFC 8985, 6.2, step 4: for how long a packet may be overtaken by others. */
+/* Return for how long later packets may overtake a packet, ns (RFC 8985, 6.2, step 4). */
 static uint64_t reordering_window(const struct path *path, uint64_t number)
 {
 	uint32_t least = path->congestion.rtt_min < path->trip ? path->congestion.rtt_min :
@@ -263,6 +266,7 @@ static uint64_t reordering_window(const struct path *path, uint64_t number)
 	return least / 4 > path->patience ? least / 4 : path->patience;
 }
 
+/* Declare packets lost by time, and set the time of the next loss. */
 static void declare_lost(struct path *path, uint64_t now, const struct path_events *events,
 			 struct net_statistics *statistics)
 {
@@ -303,7 +307,7 @@ static void declare_lost(struct path *path, uint64_t now, const struct path_even
 	}
 }
 
-/* It came late: allow for as much from now on. */
+/* A packet declared lost arrived late: allow for as much delay from now on. */
 static void arrived_late(struct path *path, struct sent *sent, uint64_t now,
 			 const struct path_events *events, struct net_statistics *statistics)
 {
@@ -323,26 +327,26 @@ static void arrived_late(struct path *path, struct sent *sent, uint64_t now,
 	events->spurious(events->association, path, sent);
 }
 
-/* The first of the numbers an acknowledgement names that it may tell something new about. */
+/* Return the first number for which the acknowledgement may have news. */
 static uint64_t path_unsettled(const struct path *path, const struct wire_frame *frame,
 			       uint64_t largest)
 {
 	uint64_t first = path->next > path->capacity ? path->next - path->capacity : 0;
 	uint64_t named = 64 * (uint64_t)frame->ack.words;
 
-	/* It repeats what others said, and of most packets that was the last word. */
+	/* If no packet among the named numbers was given up, all packets below oldest are settled. */
 	if (path->given_up + named <= largest + 1 || !path->given_up)
 		first = path->oldest;
 	return first;
 }
 
-/* Time from then to now, at least 1 ns. */
+/* Return the time from then to now, at least 1 ns. */
 static uint64_t time_after(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 1;
 }
 
-/* The acknowledgement of a few packets waited so long for an answer, ns. */
+/* The peer delayed the acknowledgement of a few packets by time ns, for an answer. */
 static void note_answer(struct path *path, uint64_t time)
 {
 	uint32_t wait = (uint32_t)(time / ANSWER_UNIT), before = path->answer_wait;
@@ -350,7 +354,7 @@ static void note_answer(struct path *path, uint64_t time)
 	path->answer_wait = (uint8_t)(wait > before ? wait : before - (before - wait + 7) / 8);
 }
 
-/* It let one wait for an answer that its application had not given when it was asked. */
+/* The peer held an acknowledgement back for an answer that never came: expect longer waits. */
 static void allow_more(struct path *path, const struct net_options *options)
 {
 	uint64_t most = options->answer_delay / ANSWER_UNIT, wait = 2 * (path->answer_wait + 1ull);
@@ -365,7 +369,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	uint64_t largest = wire_widen(path->next, frame->ack.largest), held = frame->ack.delay,
 		 waited = held < options->answer_delay ? held : options->answer_delay, first;
 	struct congestion_news news = { .largest = largest, .next = path->next };
-	uint64_t seen = 0; /* as news.waited, and until it was taken note of here */
+	uint64_t seen = 0; /* news.waited, and the time until the process read the packet, ns */
 	unsigned w;
 
 	if (largest >= path->next)
@@ -419,7 +423,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 		if (top < first)
 			break;
 	}
-	/* Time-outs allow for the time that either end was late. */
+	/* Time-outs allow for the time by which either end was late. */
 	if (news.rtt)
 		path_sample(path, seen);
 	if (news.packets <= WINDOW_ANSWERED && news.rtt && !path->prompt)
@@ -434,15 +438,18 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	path->timeouts = 0;
 	path->tail_probes = 0;
 	skip_settled(path);
-	/* The probe, and all that it asked for. */
+	/* The acknowledgement covers the probe and all packets that the probe asked for. */
 	if (path->waited && news.packets > 1 && path->oldest == path->next)
 		allow_more(path, options);
 	path->waited = false;
-	/* Something sent with what came did not: the peer has a part of a message, and no answer. */
+	/*
+	 * A packet sent together with packets that arrived is missing: the peer has a part of
+	 * a message, and gives no answer.
+	 */
 	if (path->oldest < path->next &&
 	    path_slot(path, path->oldest)->time <= path_slot(path, largest)->time)
 		path->prompt = true;
-	/* That the peer waited for an answer says nothing of what is sent next. */
+	/* A wait of the peer for an answer says nothing of the next packets. */
 	if (news.packets <= WINDOW_ANSWERED && news.rtt && path->oldest == path->next)
 		path->trip = trip_time(seen);
 	declare_lost(path, now, events, statistics);
@@ -451,13 +458,13 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	return true;
 }
 
-/* May the peer acknowledge what is under way with an answer? */
+/* May the peer acknowledge the packets under way together with an answer? */
 static bool is_answered(const struct path *path)
 {
 	return !path->prompt && path->next - path->oldest <= WINDOW_ANSWERED;
 }
 
-/* How long the peer may let an acknowledgement wait before it is asked again. */
+/* Return for how long the peer may delay an acknowledgement before a probe asks, ns. */
 static uint64_t path_ack_allowance(const struct path *path, const struct net_options *options,
 				   bool may_wait)
 {
@@ -485,8 +492,9 @@ static uint64_t path_timeout(const struct path *path, const struct net_options *
 }
 
 /*
- * RFC 8985, 7.2: the last packets have none behind them whose arrival would tell
- * of their loss. So has the probe.
+ * Return the time until a probe asks for the last packets, ns (RFC 8985, 7.2). No later packet
+ * arrives after the last packets and tells of a loss. Nor does a packet follow the probe: the
+ * time doubles with each probe.
  */
 static uint64_t tail_timeout(const struct path *path, const struct net_options *options,
 			     bool may_wait)
@@ -510,6 +518,7 @@ uint64_t path_deadline(const struct path *path, const struct net_options *option
 	return path->loss_time < path->asked + wait ? path->loss_time : path->asked + wait;
 }
 
+/* Give up the record of the oldest packet under way; the contents are sent again. */
 static void forget_oldest(struct path *path, uint64_t now, const struct path_events *events)
 {
 	struct sent *sent = path_slot(path, path->oldest);
@@ -574,7 +583,7 @@ bool path_open(struct path *path, uint64_t now, uint32_t bytes, uint32_t credit,
 	}
 	if (wait)
 		window += bytes - 1;
-	/* Two ends that had used up all theirs would wait for each other's time-out. */
+	/* Without records for acknowledgements, both ends would wait for time-outs. */
 	if (path->next - path->oldest > SENT_MOST - RECORDS_ANSWERS)
 		return false;
 	if (!path->in_flight)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first interval that ends at or behind position. */
+/* Find the first interval with an end at or behind position. */
 static uint32_t ranges_find(const struct ranges *ranges, uint64_t position)
 {
 	uint32_t low = 0, high = ranges->count;
@@ -20,6 +20,7 @@ static uint32_t ranges_find(const struct ranges *ranges, uint64_t position)
 	return low;
 }
 
+/* Have room for a further interval. False: no memory, or RANGES_MOST intervals. */
 static bool ranges_make_room(struct ranges *ranges)
 {
 	uint32_t room = ranges->room ? 2 * ranges->room : 8;
@@ -37,6 +38,7 @@ static bool ranges_make_room(struct ranges *ranges)
 	return true;
 }
 
+/* Remove count intervals from index at on. */
 static void ranges_cut(struct ranges *ranges, uint32_t at, uint32_t count)
 {
 	memmove(ranges->list + at, ranges->list + at + count,

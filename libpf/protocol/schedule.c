@@ -48,12 +48,14 @@ void schedule_unready(struct schedule *schedule, struct net_association *associa
 
 /* ---- deadlines: a heap ---- */
 
+/* Put an association at a place of the heap. */
 static void put_due(struct schedule *schedule, uint32_t place, struct net_association *association)
 {
 	schedule->due[place] = association;
 	association->place = place;
 }
 
+/* Move an association from a free place up or down the heap. */
 static void schedule_sift(struct schedule *schedule, uint32_t place,
 			  struct net_association *association)
 {
@@ -75,6 +77,7 @@ static void schedule_sift(struct schedule *schedule, uint32_t place,
 	put_due(schedule, place, association);
 }
 
+/* Set the deadline, and enter, move or remove the association; NET_NEVER: no deadline. */
 static void set_deadline(struct schedule *schedule, struct net_association *association,
 			 uint64_t deadline)
 {
@@ -147,6 +150,6 @@ void schedule_again(struct schedule *schedule, struct net_association *associati
 {
 	uint64_t deadline = association_deadline(association);
 
-	/* What is due for longer waits for output. */
+	/* An association due before now waits for output. */
 	set_deadline(schedule, association, deadline <= now ? now + 1 : deadline);
 }

@@ -6,16 +6,16 @@
 #include "base/number.h"
 
 /*
- * ns. A period is so long that most senders are heard in it: at 25 Gbit/s a packet of 1,200
- * bytes takes 400 ns. On slower links it ends after twice as many packets as senders were heard,
- * since these do not take turns, or after PERIOD_MOST. A sender that ended is forgotten after two
- * periods; a transfer of 64 KiB, one of 8 at a time, takes 170 us at 25 Gbit/s.
+ * ns. A period is long enough to hear most senders: at 25 Gbit/s a packet of 1,200 bytes takes
+ * 400 ns. On slower links a period ends after twice as many packets as senders were heard, because
+ * senders do not take turns, or after PERIOD_MOST. A sender that ended is forgotten after two
+ * periods; a transfer of 64 KiB, among 8 at a time, takes 170 us at 25 Gbit/s.
  */
 #define PERIOD_LEAST 20000u
 #define PERIOD_SENDER 800u
 #define PERIOD_MOST 200000u
 
-/* ns from a pause to the next: of a round trip of 100 us it takes 0.6 % of the time. */
+/* ns from a pause to the next: pauses for a round trip of 100 us take 0.6 % of the time. */
 #define PAUSE_PERIOD 16000000u
 
 static uint32_t senders_max(const struct senders *senders)
@@ -23,17 +23,19 @@ static uint32_t senders_max(const struct senders *senders)
 	return (uint32_t)greater(senders->count, senders->before);
 }
 
+/* Return the shortest length of the present period, ns. */
 static uint32_t least_period(const struct senders *senders)
 {
 	return PERIOD_LEAST + PERIOD_SENDER * senders_max(senders);
 }
 
-/* How long nothing may come before all are forgotten. */
+/* Return the time without packets after which all senders are forgotten, ns. */
 static uint32_t senders_memory(const struct senders *senders)
 {
 	return 2 * (uint32_t)greater(least_period(senders), PERIOD_MOST);
 }
 
+/* Is the present period, begun time ns ago, over? */
 static bool is_over(const struct senders *senders, uint64_t time)
 {
 	return time >= least_period(senders) &&

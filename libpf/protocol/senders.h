@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How many peers send to this process at a time. Each of them is told, and begins, grows
- * and falls back to the part of the link that this leaves it (congestion.h).
+ * The number of peers that send to this process at a time. The process reports the number to each
+ * peer, and each peer adapts to a fair part of the link (congestion.h).
  */
 #ifndef PF_NET_SENDERS_H
 #define PF_NET_SENDERS_H
@@ -9,20 +9,20 @@
 #include <stdint.h>
 
 struct senders {
-	uint64_t since;         /* the present period's start, ns */
-	uint16_t period;        /* its number, 0: not one of any */
-	uint16_t count, before; /* in this period, and in the one before */
-	uint32_t packets;       /* in this period */
-	uint64_t paused;        /* when they were told last to pause */
-	uint8_t pauses;         /* so many times, modulo 256 */
+	uint64_t since;         /* start of the present period, ns */
+	uint16_t period;        /* number of the present period; 0: none yet */
+	uint16_t count, before; /* senders in the present period, and in the period before */
+	uint32_t packets;       /* packets in the present period */
+	uint64_t paused;        /* time of the last pause, ns */
+	uint8_t pauses;         /* number of pauses, modulo 256 */
 };
 
 /*
- * A peer sent data or a message, or opened. last: the number of the period when it did
- * so last; its own.
+ * A peer sent data or a message, or opened. *last: the number of the period when the peer was
+ * heard last, kept for each peer.
  */
 void senders_heard(struct senders *senders, uint64_t now, uint16_t *last);
-/* At least 1. */
+/* Return the number of senders, at least 1. */
 uint16_t senders_count(const struct senders *senders, uint64_t now);
 
 #endif

@@ -26,7 +26,7 @@ void stream_out_destroy(struct stream_out *out)
 	ranges_destroy(&out->acknowledged);
 }
 
-/* A ring of twice the size in place of *ring, with the bytes at positions [start, end). */
+/* Replace *ring with a ring of twice the size that has the bytes at positions [start, end). */
 static bool stream_grow(uint8_t **ring, uint32_t *size, uint32_t spare, uint64_t start,
 			uint64_t end)
 {
@@ -158,7 +158,7 @@ void stream_out_lost(struct stream_out *out, uint64_t position, uint32_t length)
 		end = out->sent;
 	if (position < out->base)
 		position = out->base;
-	/* What came by another packet is not lost. */
+	/* Bytes that arrived in another packet are not lost. */
 	for (i = 0; i < out->acknowledged.count && position < end; i++) {
 		const struct range *here = &out->acknowledged.list[i];
 
@@ -173,7 +173,7 @@ void stream_out_lost(struct stream_out *out, uint64_t position, uint32_t length)
 	if (position >= end || ranges_add(&out->lost, position, end))
 		return;
 rewind:
-	/* No record of single losses is possible: all from here on is sent again. */
+	/* No memory for a record of the loss: send all bytes from position on again. */
 	out->sent = position;
 	ranges_trim(&out->lost, 0);
 	while (out->lost.count && out->lost.list[out->lost.count - 1].start >= position)
@@ -183,8 +183,8 @@ rewind:
 }
 
 /*
- * All before end is there: what of the others joins it goes out of the set. A
- * piece cut anew may cover several of them. Returns the new end.
+ * All bytes before end are here: remove the intervals that begin at or before end from
+ * the set. A retransmitted piece may cover several intervals. Returns the new end.
  */
 static uint64_t stream_join(struct ranges *ranges, uint64_t end)
 {
@@ -205,7 +205,7 @@ void stream_out_acknowledged(struct stream_out *out, uint64_t position, uint32_t
 	if (position < out->base)
 		position = out->base;
 	if (position > out->base) {
-		/* Without a record it will have to be sent once more. */
+		/* Without memory for a record, send the bytes once more. */
 		if (!ranges_add(&out->acknowledged, position, end)) {
 			stream_out_lost(out, position, length);
 			return;

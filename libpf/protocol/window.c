@@ -22,7 +22,7 @@ bool window_seen(const struct window *window, uint64_t number)
 	return window->next - number > WINDOW_NUMBERS || window_test(window, number);
 }
 
-/* Forget [from, to) of the last round, whose places are needed. */
+/* Clear the places of the numbers [from, to), in use by numbers WINDOW_NUMBERS earlier. */
 static void window_clear(struct window *window, uint64_t from, uint64_t to)
 {
 	if (to - from >= WINDOW_NUMBERS) {
@@ -33,6 +33,7 @@ static void window_clear(struct window *window, uint64_t from, uint64_t to)
 		window->bits[from / 64 % (WINDOW_NUMBERS / 64)] &= ~(1ull << from % 64);
 }
 
+/* Send an acknowledgement by time. part: the packet ends with a part of a message. */
 static void due_by(struct window *window, uint64_t time, bool part)
 {
 	if (time < window->due)
@@ -75,7 +76,7 @@ void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t 
 	due_by(window, now + delay, ask == WINDOW_PART);
 }
 
-/* Bits number, number - 1, ... number - 63, the first in bit 0. */
+/* Return the bits of number, number - 1, ... number - 63, from bit 0 on. */
 static uint64_t window_backwards(const struct window *window, uint64_t number)
 {
 	unsigned word = (unsigned)(number / 64 % (WINDOW_NUMBERS / 64)), shift = number % 64;
@@ -84,7 +85,7 @@ static uint64_t window_backwards(const struct window *window, uint64_t number)
 	if (shift < 63)
 		bits |= window->bits[(word + WINDOW_NUMBERS / 64 - 1) % (WINDOW_NUMBERS / 64)] >>
 			(shift + 1);
-	/* bit 63 is number now */
+	/* Bit 63 is now the bit of number: reverse the bits. */
 	bits = __builtin_bswap64(bits);
 	bits = (bits & 0x0f0f0f0f0f0f0f0full) << 4 | (bits >> 4 & 0x0f0f0f0f0f0f0f0full);
 	bits = (bits & 0x3333333333333333ull) << 2 | (bits >> 2 & 0x3333333333333333ull);
@@ -121,9 +122,9 @@ void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *
 }
 
 /*
- * Each number is in WINDOW_REPEAT acknowledgements because some of them may be lost. One that did
- * not leave must not count: while the socket is full, several in a row do not, and the peer would
- * never learn of what came before them.
+ * Each number is in WINDOW_REPEAT acknowledgements because acknowledgements may be lost. An
+ * acknowledgement that did not leave must not count: while the socket is full, several in a row do
+ * not leave, and the peer would never learn of the packets before.
  */
 void window_unsent(struct window *window, const struct net_owed *before)
 {
