@@ -69,9 +69,9 @@ static bool take_path(struct net_association *association, unsigned number,
 /*
  * A HELLO comes again if the WELCOME was lost, or on a further path. A path leads to where the last
  * HELLO came from. A HELLO that another host repeats moves the path, until the first packet of
- * the opener with a session tag moves the path back (input.c). Nothing but the answer has been sent there yet.
- * The path keeps the beginning: the number of senders, the pause beside many senders, and, unless
- * the path leads elsewhere, the length of packets.
+ * the opener with a session tag moves the path back (input.c). Nothing but the answer has been sent
+ * there yet. The path keeps the beginning: the number of senders, the pause beside many senders,
+ * and, unless the path leads elsewhere, the length of packets.
  */
 static bool take_path_again(struct net_association *association, const struct wire_hello *hello,
 			    unsigned number, const struct net_endpoint *from)

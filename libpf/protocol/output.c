@@ -8,25 +8,26 @@
 
 #include "base/number.h"
 
-#define COPIED_MOST 256 /* bytes: more than that costs more to copy than to name */
+#define COPIED_MOST 256 /* bytes: copying more costs more than a further vector */
 /*
- * Messages go before the data of puts and gets, which take longer anyway, until they are so many
- * bytes ahead, about one batch: then data that waits has its turn. So messages that do not end do
- * not keep a put for ever, and short ones beside much data wait for one batch at the most.
+ * Bytes of messages that go before waiting data of puts and gets, about a batch; data takes longer
+ * anyway. Then waiting data has a turn. Endless messages do not delay a put for ever, and short
+ * messages beside much data wait for a single batch at most.
  */
 #define AHEAD_MOST 65536u
 
-/* A packet being written: in the batch's slab, or whole in its room. */
+/* A packet being written: in the slab of the batch, or, to be hashed or encrypted, in the room. */
 struct draft {
 	struct net_batch *batch;
 	struct net_association *association;
 	struct path *path;
-	unsigned number; /* of the path */
-	uint8_t *packet;
-	uint32_t control; /* bytes so far */
-	uint32_t most;    /* bytes of the control section and the payload */
+	unsigned number;  /* of the path */
+	uint8_t *packet;  /* start of the header */
+	uint32_t control; /* bytes of the control section written up to now */
+	uint32_t most;    /* room for the control section and the payload, bytes */
 	struct sent *sent;
-	bool asks, prompt;
+	bool asks;   /* the packet asks for an acknowledgement */
+	bool prompt; /* the packet asks for an acknowledgement soon, not only with an answer */
 };
 
 static uint32_t packet_overhead(const struct shared *shared)
@@ -42,15 +43,15 @@ static uint32_t packet_overhead(const struct shared *shared)
 }
 
 /*
- * What is hashed or encrypted is copied first: the application may change it,
- * or take it away, while that is done.
+ * Is the payload copied first? Yes, if hashed or encrypted: the application may change
+ * or unmap the memory meanwhile.
  */
 static bool payload_is_copied(const struct shared *shared)
 {
 	return shared->options.auth != NET_AUTH_HEADER;
 }
 
-/* False: no room in the batch, or too many packets under way. */
+/* Begin a packet in the batch. False: no room in the batch. */
 static bool draft_start(struct draft *draft, struct net_batch *batch,
 			struct net_association *association, unsigned number)
 {
@@ -83,7 +84,7 @@ static void draft_ping(struct draft *draft)
 	draft_frame(draft, &(struct wire_frame){ .type = FRAME_PING });
 }
 
-/* bytes: NULL, if they are the payload. */
+/* Add the frame of a piece of a stream. bytes: NULL if the payload has the bytes. */
 static void draft_stream(struct draft *draft, enum wire_frame_type type, uint64_t position,
 			 uint8_t *bytes, uint32_t length)
 {
@@ -96,7 +97,7 @@ static void draft_stream(struct draft *draft, enum wire_frame_type type, uint64_
 	draft_frame(draft, &frame);
 }
 
-/* Where the payload goes in a packet that is in one piece. */
+/* Return the place of the payload in a contiguous packet. */
 static uint8_t *draft_payload(const struct draft *draft)
 {
 	uint32_t digest = draft->association->shared->options.auth == NET_AUTH_FULL ? WIRE_DIGEST :
@@ -106,8 +107,9 @@ static uint8_t *draft_payload(const struct draft *draft)
 }
 
 /*
- * A short message is copied behind the frames, because bytes in one piece are sent in less time.
- * It is no transfer's data: these may be a page that this thread must not wait for.
+ * Is the packet contiguous? Yes for a short message: the copy behind the frames takes less time
+ * than a further vector. No for data of a transfer, unless source_fetch copied the data: a page may
+ * be absent, and the thread must not wait for a page.
  */
 static bool in_one_piece(const struct draft *draft, enum wire_type type, const struct iovec *pieces,
 			 unsigned count)
@@ -117,7 +119,7 @@ static bool in_one_piece(const struct draft *draft, enum wire_type type, const s
 		pieces[0].iov_len <= COPIED_MOST);
 }
 
-/* Seal the packet, with a payload in some pieces, and put it into the batch. */
+/* Seal the packet, with a payload in count pieces, and add the packet to the batch. */
 static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfer,
 		      const struct iovec *pieces, unsigned count, uint64_t now)
 {
@@ -180,7 +182,7 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 		association_asked(association, now);
 }
 
-/* On the path that it is about: which other paths work only the peer knows. */
+/* Acknowledge packets of a path on the path itself: only the peer knows if different paths work. */
 static void put_acknowledgement(struct draft *draft, uint64_t now)
 {
 	struct net_association *association = draft->association;
@@ -192,7 +194,7 @@ static void put_acknowledgement(struct draft *draft, uint64_t now)
 	window_acknowledge(&draft->path->window, now, &frame, &draft->batch->owed);
 	frame.ack.path = (uint8_t)draft->number;
 	draft_frame(draft, &frame);
-	/* At rest, too: the word of it that was lost may be what the peer waits for. */
+	/* Send credit also at rest: the peer may wait for credit that was lost. */
 	room = association->rest.positions[STREAMS + STREAM_MESSAGE] + MESSAGE_RING;
 	if (association->busy) {
 		room = message_limit(&association->busy->exchange);
@@ -212,11 +214,11 @@ static void put_control(struct draft *draft)
 	uint32_t most = draft->most < WIRE_CONTROL_MOST - WIRE_DIGEST ?
 				draft->most :
 				WIRE_CONTROL_MOST - WIRE_DIGEST;
-	struct iovec pieces[STREAM_PIECES_MOST]; /* one: nothing is lent to this stream */
+	struct iovec pieces[STREAM_PIECES_MOST]; /* a single piece: nothing is lent to the stream */
 	uint64_t position;
 	uint32_t length;
 
-	/* Leave room for a message's frame and a ping. */
+	/* Leave room for the frame of a message and a ping. */
 	if (draft->control + 32 > most)
 		return;
 	length = stream_out_next(out, most - draft->control - 32, &position);
@@ -230,7 +232,7 @@ static void put_control(struct draft *draft)
 	draft->asks = draft->prompt = true;
 }
 
-/* Returns the number of pieces of the message stream that the packet carries. */
+/* Add bytes of the message stream. Returns the number of pieces of the payload; 0: no bytes. */
 static unsigned put_message(struct draft *draft, struct iovec pieces[STREAM_PIECES_MOST])
 {
 	struct stream_out *out = &draft->association->busy->exchange.out[STREAM_MESSAGE];
@@ -263,7 +265,7 @@ static bool data_waits(const struct net_association *association)
 	return transfers->sending[0] || transfers->sending[1] || !TAILQ_EMPTY(&transfers->uncut[0]);
 }
 
-/* Is half of what messages may use used: of the window, the credit, this ring, or the peer's room? */
+/* Do messages use half of the window, the credit, the ring, or the room of the peer? */
 static bool half_used(const struct net_association *association, const struct path *path)
 {
 	const struct stream_out *out = &association->busy->exchange.out[STREAM_MESSAGE];
@@ -272,12 +274,13 @@ static bool half_used(const struct net_association *association, const struct pa
 	return path_is_half_used(path, association->credit) || out->sent - out->base > room / 2;
 }
 
-/* A length that a following packet of the batch may not exceed, and has to have if more follow. */
+/* May a packet be next in the batch? bytes: length. No packet is longer than the first. */
 static bool batch_fits(const struct net_batch *batch, uint32_t bytes)
 {
 	return !batch->count || bytes <= batch->segment;
 }
 
+/* Is the last packet shorter than the first? Then no packet may follow (UDP_SEGMENT). */
 static bool batch_complete(const struct net_batch *batch)
 {
 	return batch->count && batch->length != batch->count * batch->segment;
@@ -290,13 +293,13 @@ static bool may_send(const struct net_association *association, struct path *pat
 			 association->shared->options.queue_target);
 }
 
-/* Packets of frames; open: the window allows more than acknowledgements. */
+/* Write packets of frames. open: the window allows more than acknowledgements. */
 static void output_frames(struct net_batch *batch, struct net_association *association,
 			  unsigned number, uint64_t now, bool open)
 {
 	struct path *path = association->paths[number];
 	struct path_events events = association_events(association);
-	struct sent unrecorded = { 0 }; /* a lone acknowledgement needs no record */
+	struct sent unrecorded = { 0 }; /* an acknowledgement alone needs no record */
 	struct draft draft;
 	bool probe;
 
@@ -304,7 +307,7 @@ static void output_frames(struct net_batch *batch, struct net_association *assoc
 		association_use(association);
 	probe = path->probe && association->busy;
 	path->probe = false;
-	/* What is asked for may be an answer to credit that was lost: say it again. */
+	/* The peer may wait for credit that was lost: send credit again with an acknowledgement. */
 	if ((association->ping || probe) && path->window.next)
 		window_demand(&path->window, now);
 	do {
@@ -417,20 +420,20 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 	uint32_t *ahead = busy ? &association->busy->exchange.ahead : NULL, size;
 
 	doubted = busy && association_doubts(association, path);
-	/* Its answer makes it one that is used; after a time-out it is asked again (path_advance). */
+	/* An answer ends the doubt; after a time-out, path_advance asks again. */
 	if (doubted && path->oldest == path->next)
 		path->probe = true;
 	open = busy && !doubted && may_send(association, path, now, path_packet(path));
 	due = path->window.due <= now || association->ping || path->probe ||
 	      (open && stream_waits(association, STREAM_CONTROL));
 	messages = open && stream_waits(association, STREAM_MESSAGE);
-	/* What is due is short, and takes messages along. */
+	/* Due frames are short, and messages go into the packet, too. */
 	if (messages && !due && *ahead >= AHEAD_MOST && data_waits(association)) {
 		output_data(batch, association, number, now);
 		*ahead -= batch->length < *ahead ? batch->length : *ahead;
 		if (batch->count)
 			return;
-		/* It waits for something else: no turns are saved up meanwhile. */
+		/* Data waits for something else: save up no turns meanwhile. */
 		*ahead = 0;
 	}
 	if (due || messages)
@@ -470,7 +473,7 @@ static void output_goodbye(struct net_batch *batch, struct net_association *asso
 		return;
 	draft.sent = &sent;
 	put_acknowledgement(&draft, now);
-	/* One that was given up before it was open comes to the same result at both ends. */
+	/* An association given up before opening ends alike at both ends. */
 	frame.goodbye.failed = !association->closing && association->status != PF_ERR_UNREACHABLE;
 	draft_frame(&draft, &frame);
 	draft_end(&draft, WIRE_FRAMES, 0, NULL, 0, now);
@@ -497,7 +500,7 @@ void output_batch(struct net_batch *batch, struct net_association *association, 
 	}
 	if (association->welcome ||
 	    (association->state == OPENING && now >= association->opening->hello_due)) {
-		/* An accepter answers where the HELLO came from; an opener tries all paths in turn. */
+		/* An accepter answers on the path of the HELLO; an opener tries all paths in turn. */
 		number = association->welcome ?
 				 association->opening->welcome_path :
 				 association->opening->hellos % association->paths_count;
@@ -551,6 +554,6 @@ bool output_blocked(const struct net_association *association)
 	if (!busy || association->state == GONE)
 		return false;
 	messages = &busy->exchange.out[STREAM_MESSAGE];
-	/* The peer's room, too, grows with a packet. */
+	/* Messages without room at the peer wait for a packet, too. */
 	return messages->sent < messages->end || output_owes(association);
 }

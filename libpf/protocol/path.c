@@ -93,7 +93,7 @@ static uint64_t path_pause(const struct path *path, uint32_t bytes, uint64_t tar
 	return congestion_pause(&path->congestion, target, bytes, path->mtu.size);
 }
 
-/* Return the part of time for a turn. By the golden ratio, any number of turns divides time evenly. */
+/* Return the part of time for a turn. By the golden ratio, any number of turns divides evenly. */
 static uint64_t time_divide(uint64_t time, uint32_t turn)
 {
 	return time * (uint16_t)(turn * 40503u) >> 16;

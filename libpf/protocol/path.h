@@ -27,7 +27,7 @@ enum sent_state {
 	SENT_UNDER_WAY,
 	SENT_TAKEN,
 	SENT_LOST,
-	SENT_FORGOTTEN, /* given up to make room, fate unknown */
+	SENT_FORGOTTEN, /* no longer waited for, fate unknown */
 };
 enum sent_kind { SENT_FRAMES, SENT_DATA_PUT, SENT_DATA_GET, SENT_PROBE };
 
@@ -55,12 +55,12 @@ struct path {
 	struct sent *sent;  /* a ring by number, NULL while idle */
 	uint32_t capacity;  /* records in the ring */
 	uint32_t in_flight; /* bytes under way */
-	uint32_t charged; /* share of the receiver's credit used by in_flight, as wire_charge counts */
-	uint32_t spurious; /* low half of next when a packet declared lost arrived */
-	uint64_t next;     /* number of the next packet */
-	uint64_t oldest;   /* number of the first packet under way, or next */
-	uint64_t newest;   /* number above the largest acknowledged */
-	uint64_t given_up; /* number above all packets declared lost or forgotten */
+	uint32_t charged;   /* bytes of the receiver's credit in use: wire_charge */
+	uint32_t spurious;  /* low half of next when a packet declared lost arrived */
+	uint64_t next;      /* number of the next packet */
+	uint64_t oldest;    /* number of the first packet under way, or next */
+	uint64_t newest;    /* number above the largest acknowledged */
+	uint64_t given_up;  /* number above all packets declared lost or forgotten */
 	uint64_t asked; /* time when the last packet that asks for an acknowledgement was sent, ns */
 	uint64_t loss_time; /* time when the next packet is lost by time, ns; NET_NEVER: none */
 	uint64_t paced;     /* time before which no packet may be sent, ns; 0: none */
@@ -102,7 +102,7 @@ void path_move(struct path *path, const struct net_endpoint *to, size_t packet_m
 void path_begin(struct path *path, uint64_t now, uint16_t senders, uint32_t turn, uint64_t target);
 /* The receiver reported the number of senders, and of pauses. turn: see path_begin. */
 void path_told(struct path *path, uint64_t now, uint16_t senders, uint8_t pauses, uint32_t turn);
-/* Free the ring while nothing is under way. The path keeps a record of missing answers. */
+/* Free the ring; nothing is under way. The path keeps up to TIMEOUTS_DOUBTFUL time-outs. */
 void path_rest(struct path *path);
 /* Return a record for the next packet; NULL: no memory or no room. path_sent counts the packet. */
 struct sent *path_record(struct path *path);
@@ -112,9 +112,10 @@ void path_make_room(struct path *path, uint64_t now, const struct path_events *e
 void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t bytes, bool asks,
 	       uint64_t target);
 /*
- * Take back count packets from number on, because the packets never left. A probe asks again for
- * an acknowledgement. The numbers are not used again: after some errors, part of the packets of a
- * call may have left. A number stands for a single packet, in acknowledgements and in encryption.
+ * Take back count packets from number on, because the packets never left. A probe asks for an
+ * acknowledgement if nothing is under way any more. The numbers are not used again: after some
+ * errors, part of the packets of a call may have left. A number stands for a single packet, in
+ * acknowledgements and in encryption.
  */
 void path_unsent(struct path *path, uint64_t number, uint32_t count, uint64_t target,
 		 const struct path_events *events);

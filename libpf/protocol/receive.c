@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets that came: each goes to its association, or opens one. */
+/* Received packets: each packet goes to an association, or opens an association. */
 #include "core.h"
 #include "destination.h"
 #include "input.h"
@@ -39,7 +39,7 @@ static void receive_hello(struct net_core *core, struct net_packet *packet,
 	core_settle(core, association);
 }
 
-/* Write the pieces that wait, and see to what that asks for. */
+/* Write the waiting pieces, and settle the associations of the pieces. */
 static void receive_flush(struct net_core *core)
 {
 	const struct pieces *pieces = &core->shared.pieces;
@@ -53,8 +53,8 @@ static void receive_flush(struct net_core *core)
 }
 
 /*
- * Bring a packet to where the next one may come: bytes of the one before are written
- * first, and messages in it are not left there.
+ * Gather a scattered packet into the buffer that the next scattered packet uses, too. Hence write
+ * waiting bytes of earlier packets first, and leave no message in the buffer.
  */
 static bool receive_gather(struct net_core *core, struct net_packet *packet)
 {
@@ -81,8 +81,9 @@ static void receive_packet(struct net_core *core, struct net_packet *packet)
 		return;
 	}
 	/*
-	 * Scattered in another way than it is made of; or what is hashed, for the bytes
-	 * that are placed to be those that were hashed, or decrypted.
+	 * Gather a packet scattered elsewhere than between control section and payload.
+	 * Gather also a packet to be hashed or decrypted: the bytes placed must be the bytes
+	 * that were hashed.
 	 */
 	if (packet->payload_length &&
 	    (packet->header_length != WIRE_HEADER + (uint32_t)header.control ||
@@ -120,7 +121,7 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 		if (packets[i].header_length)
 			receive_packet(core, &packets[i]);
 		foresee_step(&core->foresight);
-		/* Most packets are of two blocks at the most. */
+		/* Most packets add two pieces at most. */
 		if (core->shared.pieces.count > NET_PIECES_MOST - 2)
 			receive_flush(core);
 	}

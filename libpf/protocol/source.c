@@ -3,6 +3,7 @@
 
 #include "transfer.h"
 
+/* Queue the transfer for sending. */
 static void start_sending(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct transfers *transfers = &exchange->transfers;
@@ -16,7 +17,7 @@ static void start_sending(struct exchange *exchange, struct net_transfer *transf
 	transfers->sending_last[transfer->get] = &transfer->next_sending;
 }
 
-/* Blocks with granules to send are READY unless something keeps them. */
+/* Make a block READY if the block has granules to send and nothing holds the block back. */
 static void make_ready(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
 {
 	uint64_t bit = 1ull << block;
@@ -40,7 +41,7 @@ void source_start(struct exchange *exchange, struct net_transfer *transfer)
 	start_sending(exchange, transfer);
 }
 
-/* One that has a bad block is given up when all before that is sent. */
+/* Give up a transfer with a bad block when all blocks before the bad block are sent. */
 static void source_give_up(struct exchange *exchange, struct net_transfer *transfer)
 {
 	if (transfer->status == PF_OK || transfer->cancelled ||
@@ -50,7 +51,7 @@ static void source_give_up(struct exchange *exchange, struct net_transfer *trans
 	transfer_tell(exchange, transfer, transfer->operation ? TELL_CANCEL : TELL_FAILED);
 }
 
-/* Can the block be read now? As the callback source. */
+/* Ask the user if the block can be read now. Returns as the callback source. */
 static int source_look(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		       uint64_t *bad)
 {
@@ -62,6 +63,7 @@ static int source_look(struct exchange *exchange, struct net_transfer *transfer,
 				     (uint32_t)wait.length, bad);
 }
 
+/* The block is absent: send the block after net_resolved. */
 static void source_park(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
 {
 	uint64_t bit = 1ull << block;
@@ -72,11 +74,11 @@ static void source_park(struct exchange *exchange, struct net_transfer *transfer
 }
 
 /*
- * A block cannot be read. Those before it are sent all the same: one of them
- * may be bad as well, and the address that is reported is the first. So those
- * that count as sent are looked at: the packet with the first bad byte may have
- * been lost before it was read. The others are looked at before they are sent:
- * a transfer is given up before the system has read its last packets.
+ * A block cannot be read. All blocks before the bad block are still sent: an earlier
+ * block may be bad as well, and the address reported is the first. Check also the
+ * blocks that count as sent, because the packet with the first bad byte may have been
+ * lost before the system read the byte. Blocks still to be sent are checked before
+ * sending: a transfer is given up before the system has read the last packets.
  */
 static void source_fail(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 			int status, uint64_t bad)
@@ -111,7 +113,7 @@ static void source_fail(struct exchange *exchange, struct net_transfer *transfer
 	source_give_up(exchange, transfer);
 }
 
-/* A block is not there: wait for it, or fail. */
+/* A block cannot be read now: wait for the block, or fail. */
 static void source_missing(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 			   int status, uint64_t bad)
 {
@@ -121,7 +123,7 @@ static void source_missing(struct exchange *exchange, struct net_transfer *trans
 		source_fail(exchange, transfer, block, status, bad);
 }
 
-/* Can the block be read? Otherwise it is not READY any more. */
+/* Can the block be read? If not, the block is no longer READY. */
 static bool source_check(struct exchange *exchange, struct net_transfer *transfer, unsigned block)
 {
 	uint64_t bit = 1ull << block, bad;
@@ -175,8 +177,8 @@ static void start_put(struct exchange *exchange)
 }
 
 /*
- * The next transfer with a block READY. Our puts and what the peer gets have turns of one transfer,
- * so that neither keeps the other for ever. A put is cut when its turn comes.
+ * Return the next transfer with a block READY. Our puts and the gets of the peer take turns of a
+ * transfer each: neither kind waits for ever. A put is cut when the turn of the put comes.
  */
 static struct net_transfer *next_transfer(struct exchange *exchange)
 {
@@ -205,7 +207,7 @@ static struct net_transfer *next_transfer(struct exchange *exchange)
 	return NULL;
 }
 
-/* How many granules of a block are to be sent from the first of these on, without a gap. */
+/* Return the number of granules to send from first on, without a gap. */
 static unsigned granules_gapless(uint64_t granules, unsigned first)
 {
 	uint64_t gaps = ~(granules >> first);
@@ -214,8 +216,8 @@ static unsigned granules_gapless(uint64_t granules, unsigned first)
 }
 
 /*
- * The granules from the first one on that can be sent, up to most of them. False: a
- * block that was looked at for that cannot be read, which may change what else there is.
+ * Measure the run of granules to send next, at most most granules. False: a block of the
+ * run cannot be read; the transfer may have changed.
  */
 static bool source_measure(struct exchange *exchange, struct net_transfer *transfer, unsigned most,
 			   struct run *run)
@@ -225,7 +227,7 @@ static bool source_measure(struct exchange *exchange, struct net_transfer *trans
 	first = (unsigned)__builtin_ctzll(transfer->granules[block]);
 	run->transfer = transfer;
 	run->granule = (uint16_t)(block * GRANULES + first);
-	/* Blocks follow as long as they are ready, and the ones before them are sent to their end. */
+	/* A block joins the run if READY, and if the run has the block before up to the end. */
 	for (; count < most && block < transfer->blocks && transfer->ready >> block & 1; block++) {
 		unsigned more = granules_gapless(transfer->granules[block], first);
 
@@ -242,7 +244,7 @@ static bool source_measure(struct exchange *exchange, struct net_transfer *trans
 	return true;
 }
 
-/* Packets are as long as they can be: those of one length are sent by one system call. */
+/* Packets are as long as possible: a single system call sends packets of equal length. */
 bool source_next(struct exchange *exchange, unsigned most, struct run *run)
 {
 	uint32_t granule = exchange->block_size / GRANULES, end;
@@ -329,8 +331,8 @@ void source_spurious(struct exchange *exchange, const struct sent *sent)
 
 		first += part.granules;
 		/*
-		 * That it arrived says nothing of a granule that the destination dropped, its
-		 * page being absent, and has asked for since.
+		 * The destination may have dropped a granule because the page was absent, and
+		 * asked for the granule since: the arrival of the packet says nothing.
 		 */
 		if (transfer->dropped & bit)
 			continue;
@@ -357,7 +359,7 @@ void source_resolved(struct exchange *exchange, struct net_token token, int stat
 		return;
 	}
 	make_ready(exchange, transfer, block);
-	/* What it had to send may have arrived meanwhile. */
+	/* The granules to send may have arrived meanwhile. */
 	source_give_up(exchange, transfer);
 }
 

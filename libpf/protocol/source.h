@@ -1,28 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The source of a transfer's data: what to send, and what to send again. */
+/* The source of the data of a transfer: granules to send, and to retransmit. */
 #ifndef PF_NET_SOURCE_H
 #define PF_NET_SOURCE_H
 
 #include "exchange.h"
 
-/* Granules of a transfer that follow each other, of one block or of several. */
+/* Contiguous granules of a transfer, of a single block or of several. */
 struct run {
 	struct net_transfer *transfer;
-	uint16_t granule, granules;
-	uint32_t offset, length;
+	uint16_t granule, granules; /* first granule in the transfer, and number */
+	uint32_t offset, length;    /* bytes in the transfer */
 };
 
-/* What to send next, at most so many granules; false: nothing now. */
+/* Find the run to send next, at most most granules. False: nothing to send now. */
 bool source_next(struct exchange *exchange, unsigned most, struct run *run);
+/* The run is in a packet: the granules count as sent. */
 void source_sent(struct exchange *exchange, const struct run *run);
+/* Begin to send a new transfer. */
 void source_start(struct exchange *exchange, struct net_transfer *transfer);
-/* unreadable: it was not sent, because the system could not read it. */
+/* A packet was lost, or not sent. unreadable: the system could not read memory of the packet. */
 void source_lost(struct exchange *exchange, const struct sent *sent, bool unreadable);
+/* A packet declared lost arrived: do not send the granules again. */
 void source_spurious(struct exchange *exchange, const struct sent *sent);
+/* A parked block was resolved (net_resolved). */
 void source_resolved(struct exchange *exchange, struct net_token token, int status, uint64_t bad);
+/* The destination waits for the page of a block: hold the block back. */
 void source_nack(struct exchange *exchange, const struct wire_entry *entry);
+/* The destination has the page, and asks for granules of the block. */
 void source_again(struct exchange *exchange, const struct wire_entry *entry);
-/* Copy the run's bytes. False: they are not there, and the run is not to be sent. */
+/* Copy the bytes of the run. False: bytes are absent or bad; do not send the run. */
 bool source_fetch(struct exchange *exchange, const struct run *run, void *to);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#define FREE_MOST 1024
-#define TABLE_FIRST 8
+#define FREE_MOST 1024 /* records kept for reuse */
+#define TABLE_FIRST 8  /* slots of a new table */
 
 void transfers_init(struct transfers *transfers, const struct transfer_numbers *numbers)
 {
@@ -29,6 +29,7 @@ bool transfers_idle(const struct transfers *transfers)
 	       !transfers->atomics_uncut;
 }
 
+/* Return the table of a transfer: ours if this end posted the operation. */
 static struct transfer_table *table_of(struct exchange *exchange, bool get, bool source)
 {
 	struct transfers *transfers = &exchange->transfers;
@@ -59,7 +60,7 @@ static bool transfer_table_grow(struct transfer_table *table)
 		*table = old;
 		return false;
 	}
-	/* Those in different places remain in different ones. */
+	/* Records in different slots stay in different slots. */
 	for (i = 0; i < old.size; i++) {
 		if (old.at[i])
 			*transfer_slot(table, old.at[i]->id) = old.at[i];
@@ -68,7 +69,7 @@ static bool transfer_table_grow(struct transfer_table *table)
 	return true;
 }
 
-/* Have it found by its number. */
+/* Enter the transfer into the table, to be found by number. */
 static int transfer_enter(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct transfer_table *table = table_of(exchange, transfer->get, transfer->source);
@@ -205,7 +206,7 @@ void transfer_tell(struct exchange *exchange, struct net_transfer *transfer, uin
 	transfers->telling_last = &transfer->next_telling;
 }
 
-/* Bytes that are in no transfer yet never will be. */
+/* Give up bytes of the operation that are in no transfer yet. */
 static void operation_shorten(struct transfers *transfers, struct operation_posted *operation)
 {
 	if (operation->cut == operation->length)
@@ -278,7 +279,7 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 	transfer->limit = transfer->blocks;
 	operation->open++;
 	operation->cut += length;
-	/* Operations take turns. */
+	/* Operations take turns: move the operation to the end. */
 	TAILQ_REMOVE(&transfers->uncut[get], operation, uncut);
 	if (operation->cut < operation->length)
 		TAILQ_INSERT_TAIL(&transfers->uncut[get], operation, uncut);
@@ -383,7 +384,7 @@ void transfers_abandon(struct exchange *exchange, int status)
 	struct operation_posted *operation;
 
 	while ((operation = TAILQ_FIRST(&transfers->posted))) {
-		/* A fault in a later part may not be the first. */
+		/* Drop an address found: a fault in an earlier part may be unknown. */
 		operation->finished.completion = (struct net_completion){ .status = status };
 		operation_complete(exchange, operation);
 	}

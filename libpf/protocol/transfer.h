@@ -1,54 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records of puts and gets: operations are cut into them, and end with them. */
+/* Records of puts and gets: operations are cut into transfers, and end with the last transfer. */
 #ifndef PF_NET_TRANSFER_H
 #define PF_NET_TRANSFER_H
 
 #include "exchange.h"
 
+/* Begin a use of the association. numbers: see struct transfer_numbers. */
 void transfers_init(struct transfers *transfers, const struct transfer_numbers *numbers);
+/* Is no operation, transfer or atomic open? */
 bool transfers_idle(const struct transfers *transfers);
 
 /* Post an operation. PF_OK, PF_ERR_ARGUMENT or PF_ERR_MEMORY. */
 int transfers_post(struct exchange *exchange, bool get, uint64_t local, uint64_t remote,
 		   uint64_t length, void *arg);
-/* The next transfer of an operation of this kind, its granules not yet set; NULL: none, or not now. */
+/* Cut the next transfer from an operation of a kind; the caller sets granules. NULL: none now. */
 struct net_transfer *transfer_cut(struct exchange *exchange, bool get);
-/* Complete all operations with this status. They have no transfers any more. */
+/* Complete all operations with status. The operations have no transfers any more. */
 void transfers_abandon(struct exchange *exchange, int status);
 
 /*
- * A record that is found by this number. PF_OK with *result, PF_ERR_MEMORY, or PF_ERR_REFUSED: too
- * many are open.
+ * Make a record, found by number. PF_OK with *result, PF_ERR_MEMORY, or PF_ERR_REFUSED: too many
+ * records are open.
  */
 int transfer_new(struct exchange *exchange, bool get, bool source, uint32_t id,
 		 struct net_transfer **result);
-/* Forget the record. */
+/* Free the record, and take the record out of all lists. */
 void transfer_free(struct exchange *exchange, struct net_transfer *transfer);
-/* It is found no more. */
+/* Take the record out of the table: transfer_find no longer finds the record. */
 void transfer_leave(struct exchange *exchange, struct net_transfer *transfer);
-/* Of all these tables, bytes. */
+/* Return the bytes of the tables. */
 size_t transfers_memory(const struct transfers *transfers);
-/* The tables; there are no records any more. */
+/* Free the tables; no record is left. */
 void transfers_destroy(struct transfers *transfers);
-/* The record of a transfer, NULL if it has none any more. */
+/* Find the record of a transfer; NULL: none any more. */
 struct net_transfer *transfer_find(struct exchange *exchange, bool get, bool source, uint32_t id);
-/* An operation's transfer ended. */
+/* A transfer of an operation ended. side, address: of a fault. */
 void transfer_end(struct exchange *exchange, struct net_transfer *transfer, int status,
 		  enum pf_side side, uint64_t address);
+/* Tell the peer of the transfer. what: bits of enum transfer_tell. */
 void transfer_tell(struct exchange *exchange, struct net_transfer *transfer, uint8_t what);
+/* Return the bytes of a block. */
 uint32_t transfer_block_length(const struct exchange *exchange, const struct net_transfer *transfer,
 			       unsigned block);
-/* All granules of a block. */
+/* Return a mask with all granules of a block. */
 uint64_t transfer_block_granules(const struct exchange *exchange,
 				 const struct net_transfer *transfer, unsigned block);
-/* The transfer of which a block waited for memory; NULL: it is over. */
+/* Find the transfer of a token; NULL: the transfer is over. */
 struct net_transfer *transfer_of_token(struct exchange *exchange, struct net_token token);
+/* Return the token of a block. */
 struct net_token transfer_token(const struct exchange *exchange,
 				const struct net_transfer *transfer, unsigned block);
-/* A block as the memory's callbacks want it. */
+/* Describe a block for the memory callbacks. */
 struct net_wait transfer_wait(const struct exchange *exchange, const struct net_transfer *transfer,
 			      unsigned block);
-/* Tell the trace, if there is one, what became of these blocks. */
+/* Report the fate of blocks to the trace, if any. */
 void transfer_trace(const struct exchange *exchange, const struct net_transfer *transfer,
 		    uint64_t blocks, enum net_block what);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets to be sent: each association that has some gets its turn. */
+/* Packets to be sent: associations with packets take turns. */
 #include "core.h"
 #include "output.h"
 
@@ -25,7 +25,7 @@ void net_acknowledge(struct net_core *core)
 
 	for (association = core->schedule.ready; association; association = association->next_ready)
 		association_acknowledge(association, soon);
-	/* Each of them is ready then. */
+	/* core_settle makes the association ready: the next search skips the association. */
 	while ((association = schedule_find(&core->schedule, soon, owes_unready))) {
 		association_acknowledge(association, soon);
 		core_settle(core, association);
@@ -56,10 +56,10 @@ unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch
 
 	core_clock(core, now);
 	while ((association = schedule->ready)) {
-		/* First, so that what comes up meanwhile is not missed. */
+		/* Leave the queue first: output_batch may make the association ready again. */
 		schedule_unready(schedule, association);
 		output_batch(batch, association, core->shared.now);
-		/* It may have more to send: after the other associations. */
+		/* The association may have more to send after the rest of the queue. */
 		association->wants_output |= batch->count != 0;
 		association_set_blocked(association, !batch->count && output_blocked(association));
 		core_settle(core, association);
@@ -73,7 +73,7 @@ void net_unsent(struct net_core *core, const struct net_batch *batch, bool unrea
 {
 	struct net_association *association = core_index(core, batch->association);
 
-	/* The caller reads no statistics between net_output and this: they do not decrease. */
+	/* The caller reads no statistics between net_output and net_unsent: no decrease is seen. */
 	core->shared.statistics.packets_sent -= batch->count;
 	core->shared.statistics.bytes_sent -= batch->length;
 	if (!association)
@@ -84,7 +84,7 @@ void net_unsent(struct net_core *core, const struct net_batch *batch, bool unrea
 		association->welcome = true;
 	} else if (association->state == GONE) {
 		association->goodbye = true;
-		/* It is not to be freed yet. */
+		/* Keep the association until GOODBYE is sent. */
 		schedule_again(&core->schedule, association, core->shared.now);
 	}
 	association->wants_output = true;
