@@ -26,14 +26,19 @@ static void *thread_run(void *arg)
 	return start.run(start.arg);
 }
 
+bool thread_is_real_time(int *policy)
+{
+	*policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+	return *policy == SCHED_FIFO || *policy == SCHED_RR;
+}
+
 /* False: the thread inherits policy and priority of the caller. */
 static bool thread_raise_priority(pthread_attr_t *attributes)
 {
 	struct sched_param parameters;
 	int policy;
 
-	if (thread_is_own || pthread_getschedparam(pthread_self(), &policy, &parameters) ||
-	    (policy != SCHED_FIFO && policy != SCHED_RR) ||
+	if (thread_is_own || !thread_is_real_time(&policy) || sched_getparam(0, &parameters) ||
 	    parameters.sched_priority >= sched_get_priority_max(policy))
 		return false;
 	parameters.sched_priority++;

@@ -3,6 +3,7 @@
 #define PF_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 /*
  * Start a thread of libpf in the program's process. name: at most 15 characters, static.
@@ -19,5 +20,7 @@
  * Returns 0 or an errno.
  */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
+/* Does the policy of the calling thread keep its processor from all ordinary threads? */
+bool thread_is_real_time(int *policy);
 
 #endif

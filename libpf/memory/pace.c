@@ -6,12 +6,15 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 /*
  * Processor time of the work before a rest, ns, at least. Waking up costs some microseconds of the
  * processor that the rest is to spare: a few percent of this.
  */
 #define WORK_MIN_NANOSECONDS 100000
+/* Sleep of a real-time thread between two polls, ns: less than a page takes from most disks. */
+#define REAL_TIME_SLEEP_NANOSECONDS 50000
 
 void pace_init(struct pace *pace, uint64_t share, const struct activity *activity)
 {
@@ -119,6 +122,23 @@ void pace_end_rests(struct pace *pace)
 	wake(pace);
 }
 
+/*
+ * Leave the processor to what brings the pages. Some of it runs in ordinary threads of the kernel that
+ * belong to this processor, such as those of kblockd. sched_yield gives such a thread nothing while the
+ * caller has a real-time policy: the kernel would run it after 0.95 s (the fair server, or before Linux
+ * 6.12 sched_rt_runtime_us).
+ */
+static void processor_leave(void)
+{
+	const struct timespec sleep = { .tv_nsec = REAL_TIME_SLEEP_NANOSECONDS };
+	int policy;
+
+	if (thread_is_real_time(&policy))
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &sleep, NULL);
+	else
+		sched_yield();
+}
+
 void pace_polled(struct pace *pace, bool busy)
 {
 	if (activity_still(pace->activity) < ACTIVITY_WAITING_POLLS)
@@ -127,5 +147,5 @@ void pace_polled(struct pace *pace, bool busy)
 	if (atomic_load_explicit(&pace->rests, memory_order_relaxed))
 		wake(pace);
 	if (!busy)
-		sched_yield();
+		processor_leave();
 }

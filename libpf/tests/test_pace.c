@@ -156,14 +156,75 @@ static void test_together(void **state)
 	assert_true(pace_is_resolving(&pace));
 }
 
+/* ---- real-time policies ---- */
+
+static int policy = SCHED_OTHER;
+static unsigned sleeps;
+
+/* The linker replaces the functions by these. */
+int __wrap_sched_getscheduler(pid_t pid);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+			   struct timespec *rest);
+
+int __wrap_sched_getscheduler(pid_t pid)
+{
+	assert_int_equal(pid, 0);
+	return policy;
+}
+
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+			   struct timespec *rest)
+{
+	assert_true(time->tv_sec || time->tv_nsec);
+	sleeps++;
+	return 0;
+}
+
+/*
+ * Ordinary threads of the kernel read the pages. So a thread that they get no processor from sleeps
+ * between polls while it waits for pages, and at no other time.
+ */
+static void test_real_time(void **state)
+{
+	static const struct {
+		int policy;
+		bool sleeps;
+	} cases[] = {
+		{ SCHED_OTHER, false },
+		{ SCHED_BATCH, false },
+		{ SCHED_FIFO, true },
+		{ SCHED_RR, true },
+		{ SCHED_FIFO | SCHED_RESET_ON_FORK, true },
+	};
+	size_t i;
+	int j;
+
+	begin(10);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		policy = cases[i].policy;
+		poll(true, true);
+		sleeps = 0;
+		for (j = 1; j < ACTIVITY_WAITING_POLLS; j++)
+			poll(false, false);
+		assert_int_equal(sleeps, 0);
+		for (j = 0; j < 10; j++)
+			poll(false, true);
+		assert_int_equal(sleeps, 0);
+		for (j = 0; j < 10; j++)
+			poll(false, false);
+		assert_int_equal(sleeps, cases[i].sleeps ? 10 : 0);
+	}
+	policy = SCHED_OTHER;
+}
+
 #define PACE_TEST(test) cmocka_unit_test_teardown(test, end)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PACE_TEST(test_moving),      PACE_TEST(test_silent), PACE_TEST(test_waiting),
-		PACE_TEST(test_end_of_rest), PACE_TEST(test_close),  PACE_TEST(test_all),
-		PACE_TEST(test_together),
+		PACE_TEST(test_moving),      PACE_TEST(test_silent),    PACE_TEST(test_waiting),
+		PACE_TEST(test_end_of_rest), PACE_TEST(test_close),     PACE_TEST(test_all),
+		PACE_TEST(test_together),    PACE_TEST(test_real_time),
 	};
 
 	return cmocka_run_group_tests_name("pace", tests, NULL, NULL);
