@@ -173,6 +173,18 @@ int operations_advance(struct host_state *host)
 	return count;
 }
 
+bool operations_withdraw(struct host_state *host, const struct host_peer *peer, int status)
+{
+	struct operation *head = &host->context->operations.active, *operation;
+	bool done = true;
+
+	for (operation = head->next; operation != head; operation = operation->next) {
+		if (!is_atomic(operation) && (!peer || operation->peer == &peer->peer))
+			done &= transfer_withdraw((struct transfer *)operation, status);
+	}
+	return done;
+}
+
 void operations_fail(struct host_state *host, struct host_peer *peer, int status)
 {
 	struct operation *head = &host->context->operations.active;
@@ -220,19 +232,11 @@ bool operations_wait(struct host_state *host)
 
 void operations_linger(struct host_state *host)
 {
-	struct operation *head = &host->context->operations.active, *operation;
 	uint64_t end = clock_nanoseconds(CLOCK_MONOTONIC) + OPERATIONS_LINGER_NANOSECONDS;
-	bool moving;
 
-	for (;;) {
-		moving = false;
-		for (operation = head->next; operation != head; operation = operation->next)
-			moving |= !is_atomic(operation) &&
-				  !transfer_withdraw((struct transfer *)operation);
-		if (!moving || clock_nanoseconds(CLOCK_MONOTONIC) >= end)
-			break;
+	while (!operations_withdraw(host, NULL, PF_ERR_PEER) &&
+	       clock_nanoseconds(CLOCK_MONOTONIC) < end)
 		usleep(LINGER_POLL_MICROSECONDS);
-	}
 }
 
 void operations_release(struct host_state *host)

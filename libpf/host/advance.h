@@ -14,6 +14,11 @@
 int operations_advance(struct host_state *host);
 /* Return whether there is a transfer to copy. One that waits for its pages does not count. */
 bool operations_moving(const struct host_state *host);
+/*
+ * Let the peer (NULL: each one) claim no more of transfers, which fail with that status if both ends
+ * move them. Returns whether no peer that lives moves a run that it has claimed.
+ */
+bool operations_withdraw(struct host_state *host, const struct host_peer *peer, int status);
 /* The peer is gone: end every operation to it, with an error if the peer did not complete it. */
 void operations_fail(struct host_state *host, struct host_peer *peer, int status);
 /*

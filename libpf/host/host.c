@@ -8,6 +8,7 @@
 
 #include "advance.h"
 #include "atomic.h"
+#include "base/clock.h"
 #include "base/number.h"
 #include "common/refused.h"
 #include "message.h"
@@ -275,14 +276,36 @@ static bool add_incoming(struct host *host, struct incoming *incoming)
 	return true;
 }
 
-static void handle_gone(struct host *host, pf_peer *base, const struct notice *notice)
+/*
+ * A peer that was given up may live, as one that closed all its descriptors, and be inside its copy of
+ * a run that it claimed. The program gets the buffer back with the completion: so the end of the peer is
+ * handled only after that copy, or after as long as pf_close waits for one. True: not yet.
+ */
+static bool peer_still_moves(struct host_state *state, const struct host_peer *peer,
+			     struct notice *notice)
+{
+	uint64_t now;
+
+	if (!peer->process || !process_lives(peer->process) ||
+	    operations_withdraw(state, peer, notice->status))
+		return false;
+	now = clock_nanoseconds(CLOCK_MONOTONIC);
+	if (!notice->deadline)
+		notice->deadline = now + OPERATIONS_LINGER_NANOSECONDS;
+	return now < notice->deadline;
+}
+
+/* False: to be tried again. */
+static bool handle_gone(struct host *host, pf_peer *base, struct notice *notice)
 {
 	struct host_peer *peer = (struct host_peer *)base;
 	struct host_state *state = &host->state;
 
 	/* A process that only claims to be a peer of the network has no say in its end. */
 	if (base->transport != &transport_host || peer_state(base) == PEER_GONE)
-		return;
+		return true;
+	if (peer_still_moves(state, peer, notice))
+		return false;
 	/* Answers that it sent before it ended complete what they answer. */
 	if (peer->incoming)
 		polling_drop(&host->polling, peer->incoming);
@@ -295,6 +318,7 @@ static void handle_gone(struct host *host, pf_peer *base, const struct notice *n
 	host_peer_unmap(peer);
 	host_peer_unlock(peer);
 	host_peer_disconnect(peer);
+	return true;
 }
 
 static void handle_resolved(struct host_state *state, const struct notice *notice)
@@ -306,8 +330,8 @@ static void handle_resolved(struct host_state *state, const struct notice *notic
 		block_resolved(state, block, notice->status, notice->address, notice->fault);
 }
 
-/* False: out of memory, to be tried again. */
-static bool handle(struct host *host, const struct notice *notice)
+/* False: out of memory, or a peer still moves a run: to be tried again. */
+static bool handle(struct host *host, struct notice *notice)
 {
 	pf_peer *peer = notice->peer;
 
@@ -321,10 +345,7 @@ static bool handle(struct host *host, const struct notice *notice)
 	case NOTICE_GONE:
 		if (!peer)
 			peer = peer_of(host, &notice->from);
-		if (!peer)
-			return false;
-		handle_gone(host, peer, notice);
-		break;
+		return peer && handle_gone(host, peer, notice);
 	case NOTICE_RESOLVED:
 		handle_resolved(&host->state, notice);
 		break;

@@ -35,12 +35,13 @@ struct notice {
 	pf_peer *peer;             /* LINKED, RESOLVED; GONE: the peer that was called */
 	struct address from;       /* GONE without peer: the peer that called */
 	bool farewell;             /* GONE: in good order */
-	const char *why;           /* GONE: static sentence */
-	struct process *process;   /* LINKED: a reference, which progress takes over */
-	int copy_error;            /* LINKED: 0, or the errno that makes single copy impossible */
-	uint64_t engine;           /* LINKED: its address at /dev/exanest, or 0 */
-	int status;                /* GONE, RESOLVED */
-	uint64_t token, address;   /* RESOLVED */
+	uint64_t deadline; /* GONE: to be handled then at the latest, CLOCK_MONOTONIC, ns; 0: not set */
+	const char *why;         /* GONE: static sentence */
+	struct process *process; /* LINKED: a reference, which progress takes over */
+	int copy_error;          /* LINKED: 0, or the errno that makes single copy impossible */
+	uint64_t engine;         /* LINKED: its address at /dev/exanest, or 0 */
+	int status;              /* GONE, RESOLVED */
+	uint64_t token, address; /* RESOLVED */
 	struct parked_atomic *atomic; /* ATOMIC: progress takes it over */
 	enum fault_kind fault;
 };

@@ -50,6 +50,18 @@ static inline bool process_has_ended(const struct process *process)
 	return life && life_is_over(life);
 }
 
+/*
+ * Does it still run, for all that is known? So may one that this process gave up, as when it closed
+ * all its descriptors. False where the life of processes is not known: life.h.
+ */
+static inline bool process_lives(const struct process *process)
+{
+	_Atomic uint32_t *life = atomic_load_explicit(&((struct process *)process)->life,
+						      memory_order_acquire);
+
+	return life && atomic_load_explicit(life, memory_order_relaxed) && !life_is_over(life);
+}
+
 /* Has it ended, or did this process give it up? Then nothing is copied to or from it. */
 static inline bool process_is_dead(const struct process *process)
 {

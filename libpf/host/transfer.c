@@ -224,10 +224,21 @@ lost:
 	return ADVANCED_TO_END;
 }
 
-bool transfer_withdraw(struct transfer *transfer)
+bool transfer_withdraw(struct transfer *transfer, int status)
 {
+	struct granules rest;
+
 	/* A transfer with a share has a linked peer, and that has a process. */
-	return peer_finished(transfer) || process_is_dead(transfer_peer(transfer)->process);
+	if (!transfer->share)
+		return true;
+	if (!transfer->closed) {
+		transfer->peer_granules = share_close(transfer->share, transfer->granules);
+		transfer->closed = true;
+	}
+	transfer_fail(transfer, status, PF_SIDE_NONE, 0);
+	return share_finished(transfer->share, transfer->granules, transfer->peer_granules,
+			      &rest) ||
+	       !process_lives(transfer_peer(transfer)->process);
 }
 
 void transfer_release(struct transfer *transfer)

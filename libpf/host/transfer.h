@@ -17,10 +17,11 @@ void transfer_offer(struct host_state *host, struct transfer *transfer);
 /* Progress: do what can be done now. Of a peer that is gone it ends, complete or with an error. */
 enum advanced transfer_advance(struct host_state *host, struct transfer *transfer);
 /*
- * Closing: let the peer claim no more of it. Returns whether the peer has moved what it had
- * claimed, or its process has ended.
+ * Progress: let the peer claim no more of a transfer that both ends move, which fails with that status.
+ * Returns whether the peer has moved what it had claimed, or its process has ended: from then on it
+ * accesses none of this process's memory for it.
  */
-bool transfer_withdraw(struct transfer *transfer);
+bool transfer_withdraw(struct transfer *transfer, int status);
 /* Free what it holds besides itself. */
 void transfer_release(struct transfer *transfer);
 

@@ -12,6 +12,7 @@
 #include "common/context.h"
 #include "host/inbox.h"
 #include "host/message.h"
+#include "host/peer.h"
 #include "host/state.h"
 
 /* A filter of system calls may forbid it; QEMU's user-mode emulator does not have it. */
@@ -416,6 +417,8 @@ struct target {
 	struct channel channel; /* from the initiator */
 	uint64_t cookie;
 	int listener, socket;
+	uint32_t life; /* the word in its inbox: life.h */
+	struct inbox inbox;
 	_Atomic bool stop;
 	struct random_numbers numbers;
 };
@@ -427,6 +430,9 @@ static void *accept_hello(void *arg)
 	struct connection_message hello, message;
 	int inbox = stranger_inbox(), fd;
 
+	if (inbox_view(&target->inbox, inbox) != PF_OK)
+		abort();
+	atomic_store(life_word(target->inbox.memory), target->life);
 	target->socket = stranger_accept(target->listener);
 	if (stranger_hear(target->socket, &hello, &fd) != PF_OK ||
 	    channel_map(&target->channel, fd) != PF_OK)
@@ -536,10 +542,74 @@ static void test_overwriting_target(void **state)
 		assert_int_equal(observed.errors, 1);
 		pf_close(context);
 		channel_destroy(&target.channel);
+		inbox_destroy(&target.inbox);
 		close(target.listener);
 	}
 	munmap(local, room);
 	munmap(remote, room);
+}
+
+/*
+ * A target that is given up may live, and be inside its copy of a run. The transfer is complete only when
+ * the target has moved the run or has ended.
+ */
+static void check_given_up(bool ends)
+{
+	const uint32_t alive = 1;
+	struct target target = { .address = stranger_address(), .cookie = 17, .life = alive };
+	pf_context *context = stranger_context(NULL);
+	uint8_t *local = test_map(8 * MIB), *remote = test_map(8 * MIB);
+	struct share *share = NULL;
+	struct granules run;
+	pthread_t thread;
+	pf_peer *peer;
+	bool last;
+
+	target.listener = stranger_listen(&target.address);
+	assert_ok(pf_peer_open(context, &target.address, sizeof(target.address), NULL, &peer));
+	assert_int_equal(pthread_create(&thread, NULL, accept_hello, &target), 0);
+	pf_peer_contact(peer, 0, NULL);
+	while (!strstr(pf_peer_path(peer), "both ends"))
+		stranger_progress(context, 1);
+	pthread_join(thread, NULL);
+	/* Present: no fault makes a notice. */
+	memset(local, 1, 8 * MIB);
+	memset(remote, 2, 8 * MIB);
+	completed = 0;
+	assert_ok(pf_get(peer, local, (uintptr_t)remote, 8 * MIB, on_complete, NULL));
+	progress(context, 1);
+	share = &target.channel.memory->shares[0];
+	assert_true(share_claim_back(share, (uint32_t)(share->claim >> 40), 1, 1, &run, &last));
+	close(target.socket);
+	while (!process_is_dead(((struct host_peer *)peer)->process) ||
+	       !notices_waiting(&context->host->notices))
+		usleep(1000);
+	progress(context, 1000);
+	assert_int_equal(completed, 0);
+	assert_int_equal(observed.errors, 0);
+	/* No more of it can be claimed. */
+	assert_false(share_claim_back(share, (uint32_t)(share->claim >> 40), 1, 1, &run, &last));
+	if (ends)
+		atomic_store(life_word(target.inbox.memory), alive | FUTEX_OWNER_DIED);
+	else
+		share_add_moved(share, 1);
+	assert_true(stranger_await_error(context));
+	assert_int_equal(completed, 1);
+	assert_status(observed.status, PF_ERR_PEER);
+	pf_close(context);
+	inbox_destroy(&target.inbox);
+	channel_destroy(&target.channel);
+	close(target.listener);
+	munmap(local, 8 * MIB);
+	munmap(remote, 8 * MIB);
+}
+
+static void test_given_up(void **state)
+{
+	if (!has_single_copy())
+		skip();
+	check_given_up(true);
+	check_given_up(false);
 }
 
 int main(void)
@@ -551,6 +621,7 @@ int main(void)
 		cmocka_unit_test(test_answers),         cmocka_unit_test(test_unasked_answers),
 		cmocka_unit_test(test_random_claims),   cmocka_unit_test(test_late_offer),
 		cmocka_unit_test(test_random_messages), cmocka_unit_test(test_overwriting_target),
+		cmocka_unit_test(test_given_up),
 	};
 
 	return cmocka_run_group_tests_name("hostile", tests, stranger_set_up, NULL);
