@@ -21,7 +21,7 @@
 #define SO_PEERPIDFD 77
 #endif
 
-/* Callers that have not authenticated yet: their deadline, and how many are kept. */
+/* Strangers: the time until they must have shown that they know the key, and how many callers are kept. */
 #define HANDSHAKE_SECONDS 30
 #define STRANGERS_MOST 256
 /* Requests of a peer are not read while more answers than this wait for it. */
@@ -339,6 +339,7 @@ static int link_up(struct connection *connection, const struct connection_messag
 	if (inbox_map(&inbox, fd) != PF_OK)
 		return PF_ERR_REFUSED;
 	connection->established = true;
+	event_remove_timer(connection->readable);
 	device_join_pair(&context->device, &context->address, connection->peer->address);
 	connection->connections->give_bell(connection->peer, inbox.memory, welcome.slot);
 	notices_report(connection->connections->notices,
@@ -461,6 +462,10 @@ static void on_readable(int socket, short what, void *arg)
 		receive(connection);
 	else if (connection->welcome)
 		send_welcome(connection);
+	else if (connection->peer)
+		connection_lost(connection, PF_ERR_PEER,
+				"no answer from the process that has the peer's address, which is "
+				"another user's");
 	else
 		connection_lost(connection, PF_ERR_REFUSED, why_lost(PF_ERR_REFUSED));
 }
@@ -491,9 +496,21 @@ static void on_ended(int pidfd, short what, void *arg)
 	process_put(process);
 }
 
+/*
+ * Does a process of another user listen where this one called? The name of an ended context is free, and
+ * any process of the host can take it.
+ */
+static bool callee_is_foreign(int socket)
+{
+	struct ucred credentials;
+	socklen_t length = sizeof(credentials);
+
+	return !getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) &&
+	       credentials.uid != geteuid();
+}
+
 static struct connection *connection_new(struct connections *connections, int socket, pf_peer *peer)
 {
-	const struct timeval deadline = { .tv_sec = HANDSHAKE_SECONDS };
 	struct connection *connection = allocate_or_wait(sizeof(*connection));
 
 	connection->connections = connections;
@@ -512,8 +529,9 @@ static struct connection *connection_new(struct connections *connections, int so
 	connections->newest = connection;
 	if (!peer)
 		connections->strangers++;
-	/* A peer may be stopped (SIGSTOP) for any time before it answers. */
-	event_add(connection->readable, peer ? NULL : &deadline);
+	/* A peer may be stopped (SIGSTOP) for any time before it answers: a process of this user may, too. */
+	event_add(connection->readable,
+		  peer && !callee_is_foreign(socket) ? NULL : &connections->handshake);
 	return connection;
 }
 
@@ -662,6 +680,7 @@ int connections_open(struct connections *connections, pf_context *context, struc
 {
 	memset(connections, 0, sizeof(*connections));
 	connections->context = context;
+	connections->handshake = (struct timeval){ .tv_sec = HANDSHAKE_SECONDS };
 	connections->notices = notices;
 	connections->inbox_fd = inbox_fd;
 	connections->cookie = cookie;

@@ -20,6 +20,7 @@
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/time.h>
 
 #include "common/context.h"
 #include "connection_message.h"
@@ -47,6 +48,7 @@ struct connections {
 	int listener;
 	int spare; /* kept open, to be closed when a caller has to be told that there are no more */
 	struct event *acceptable;
+	struct timeval handshake; /* how long strangers may be silent; does not change */
 	struct connection *newest;
 	uint64_t numbers;   /* given to connections so far */
 	unsigned strangers; /* callers that have not shown yet that they know the key */

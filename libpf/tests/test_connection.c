@@ -760,6 +760,58 @@ static void test_call_at_end(void **state)
 	sem_destroy(&held.over);
 }
 
+/* ---- the name of a context that ended, taken by another process ---- */
+
+static bool foreign; /* the process belongs to another user */
+
+int __wrap_getsockopt(int socket, int level, int name, void *value, socklen_t *length);
+int __real_getsockopt(int socket, int level, int name, void *value, socklen_t *length);
+
+/* The linker replaces the function by this. */
+int __wrap_getsockopt(int socket, int level, int name, void *value, socklen_t *length)
+{
+	int status = __real_getsockopt(socket, level, name, value, length);
+
+	if (!status && foreign && level == SOL_SOCKET && name == SO_PEERCRED)
+		((struct ucred *)value)->uid++;
+	return status;
+}
+
+/* A process that says nothing: the call ends if it is another user's. The peer's may be stopped. */
+static void check_silent_callee(bool of_other)
+{
+	struct address address = stranger_address();
+	int listener = stranger_listen(&address), socket;
+	pf_context *context;
+	pf_peer *peer;
+
+	foreign = of_other;
+	context = stranger_context(NULL);
+	/* No bound: the shortest time that shows that there is a limit. */
+	context->host->connections.handshake = (struct timeval){ .tv_usec = 1000 };
+	assert_ok(pf_peer_open(context, &address, sizeof(address), NULL, &peer));
+	pf_send(peer, 0, NULL, 0, NULL, 0);
+	socket = stranger_accept(listener);
+	if (of_other) {
+		assert_true(stranger_await_error(context));
+		assert_status(observed.status, PF_ERR_PEER);
+		assert_true(stranger_hung_up(socket));
+	} else {
+		stranger_progress(context, 50);
+		assert_int_equal(observed.errors, 0);
+	}
+	pf_close(context);
+	close(socket);
+	close(listener);
+	foreign = false;
+}
+
+static void test_silent_callee(void **state)
+{
+	check_silent_callee(true);
+	check_silent_callee(false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -779,6 +831,7 @@ int main(void)
 		cmocka_unit_test(test_many_strangers),
 		cmocka_unit_test(test_call_before_end),
 		cmocka_unit_test(test_call_at_end),
+		cmocka_unit_test(test_silent_callee),
 	};
 
 	return cmocka_run_group_tests_name("connection", tests, stranger_set_up, NULL);
