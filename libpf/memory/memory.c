@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/page.h"
 #include "base/probe.h"
 #include "touch.h"
@@ -47,7 +48,9 @@ void memory_destroy(struct memory *memory)
 
 void memory_expect(struct memory *memory, uint64_t address, uint64_t length)
 {
-	if (length >= EXPECT_LENGTH_LEAST && residency_renew(&memory->residency, address, length))
+	if (length >= EXPECT_LENGTH_LEAST &&
+	    residency_renew(&memory->residency, clock_nanoseconds(CLOCK_MONOTONIC), address,
+			    length))
 		expected_begin(&memory->expected, address, length);
 }
 

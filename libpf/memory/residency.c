@@ -23,6 +23,9 @@
 /* Bytes of one look, at most: what comes first can be copied before more is looked at. */
 #define LOOK_MAX (64ull << 20)
 
+/* Renewals in a row that found nothing and were each followed by a longer rest, at most. */
+#define RENEWALS_VAIN_MOST 4
+
 /* ms that the answer about a file holds: is mincore told the truth of it? */
 #define FILE_LIFETIME 1000
 
@@ -325,26 +328,26 @@ static int find_absent(struct residency *residency, uint64_t address, uint64_t e
 }
 
 /*
- * ns until the next renewal: 100 times the cost of this one, which is 0.55 us and 0.4 us for each MiB
- * (PAGEMAP_SCAN of present pages, Linux 6.18). A transfer to memory mapped anew takes longer than that.
+ * ns until the next renewal. One takes 0.8 us and 0.9 us for each MiB, and 3 us more where copies have filled
+ * the caches (PAGEMAP_SCAN of present pages, Linux 6.18, AMD EPYC). So each that finds nothing absent is
+ * followed by twice the rest, until renewals take less than 1 % of the time. After one that finds absent
+ * pages the rest is shorter than a transfer to memory mapped anew.
  */
-static uint64_t renewal_rest(uint64_t length)
+static uint64_t renewal_rest(uint64_t length, unsigned vain)
 {
-	return 60000 + (length >> 5);
+	return (60000 + (length >> 5)) << vain;
 }
 
-bool residency_renew(struct residency *residency, uint64_t address, uint64_t length)
+bool residency_renew(struct residency *residency, uint64_t now, uint64_t address, uint64_t length)
 {
-	uint64_t now = clock_nanoseconds(CLOCK_MONOTONIC);
 	uint64_t due = atomic_load_explicit(&residency->renewal_due, memory_order_relaxed);
-	uint64_t end = address + length, walked;
+	unsigned vain = atomic_load_explicit(&residency->renewals_vain, memory_order_relaxed);
+	uint64_t begin = address, end = address + length, walked;
 	struct stretch stretches[STRETCHES];
 	bool absent = false;
 
 	if (residency->pagemap < 0 || now < due)
 		return false;
-	atomic_store_explicit(&residency->renewal_due, now + renewal_rest(length),
-			      memory_order_relaxed);
 	for (; address < end; address = walked) {
 		if (find_absent(residency, address, end, stretches, &walked))
 			absent = true;
@@ -354,6 +357,11 @@ bool residency_renew(struct residency *residency, uint64_t address, uint64_t len
 		if (walked <= address)
 			break;
 	}
+	/* If two threads renew at once, one rest is lost. */
+	vain = absent ? 0 : vain < RENEWALS_VAIN_MOST ? vain + 1 : vain;
+	atomic_store_explicit(&residency->renewals_vain, vain, memory_order_relaxed);
+	atomic_store_explicit(&residency->renewal_due, now + renewal_rest(end - begin, vain),
+			      memory_order_relaxed);
 	return absent;
 }
 

@@ -43,7 +43,8 @@ struct residency {
 	 * enough, on arm64 too.
 	 */
 	_Atomic uint64_t hints[RESIDENCY_HINTS]; /* by the number of the piece */
-	_Atomic uint64_t renewal_due; /* time before which residency_renew does nothing, ns */
+	_Atomic uint64_t renewal_due;   /* time before which residency_renew does nothing, ns */
+	_Atomic unsigned renewals_vain; /* in a row; see renewal_rest */
 	_Atomic uint64_t beliefs[RESIDENCY_BELIEFS]; /* in the format of hints */
 	_Atomic uint64_t holes[RESIDENCY_FILES];     /* see residency_note_hole */
 	_Atomic uint64_t files[RESIDENCY_FILES];     /* see residency_learn */
@@ -66,10 +67,10 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 			uint64_t *cold);
 
 /*
- * Any thread: look at the range now, unless a range was looked at a moment ago, and replace the hints about it:
- * they may be about an earlier mapping there. Returns whether a page was found absent.
+ * Any thread: look at the range, unless a range was looked at shortly before now (ns), and replace the hints
+ * about it: they may be about an earlier mapping there. Returns whether a page was found absent.
  */
-bool residency_renew(struct residency *residency, uint64_t address, uint64_t length);
+bool residency_renew(struct residency *residency, uint64_t now, uint64_t address, uint64_t length);
 
 /*
  * Any thread: the range was resolved and looks absent all the same, so do not look at it for

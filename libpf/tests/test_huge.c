@@ -204,6 +204,45 @@ static void test_mapped_anew(void **state)
 	assert_int_equal(renewed, length);
 }
 
+/* Renewals of 10 ms of virtual time, in which a transfer to the memory begins each 20 us. */
+static unsigned renewals_count(struct residency *residency, uint64_t *now, uint64_t address,
+			       uint64_t length)
+{
+	uint64_t end = *now + 10000000, due;
+	unsigned count = 0;
+
+	for (; *now < end; *now += 20000) {
+		due = residency->renewal_due;
+		residency_renew(residency, *now, address, length);
+		count += residency->renewal_due != due;
+	}
+	return count;
+}
+
+/* Looks at memory that stays present become rare; where memory is mapped anew they do not. */
+static void test_renewals(void **state)
+{
+	const uint64_t length = 256 << 10;
+	struct memory *memory = expecting(0);
+	uint64_t now = 1000000000, address;
+	unsigned present, absent;
+	char *start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			   0);
+
+	(void)state;
+	assert_ptr_not_equal(start, MAP_FAILED);
+	address = (uint64_t)(uintptr_t)start;
+	memset(start, 1, length);
+	present = renewals_count(&memory->residency, &now, address, length);
+	assert_int_equal(madvise(start, length, MADV_DONTNEED), 0);
+	renewals_count(&memory->residency, &now, address, length);
+	absent = renewals_count(&memory->residency, &now, address, length);
+	munmap(start, length);
+	expected_nothing(memory);
+	assert_in_range(present, 10, 16);
+	assert_in_range(absent, 100, 500);
+}
+
 static unsigned requests(const struct service *service)
 {
 	const struct task *task;
@@ -293,6 +332,7 @@ int main(void)
 		cmocka_unit_test(test_expect_forbidden),
 		cmocka_unit_test(test_expect_long),
 		cmocka_unit_test(test_mapped_anew),
+		cmocka_unit_test(test_renewals),
 		cmocka_unit_test(test_collapse),
 		cmocka_unit_test(test_collapse_range),
 	};
