@@ -612,7 +612,7 @@ enum pf_stat {
 	PF_STAT_REMOTE_PERMISSION,
 	PF_STAT_RETRANSMITS,  /* blocks retransmitted after a fault was resolved */
 	PF_STAT_FAULT_ERRORS, /* operations that ended with PF_ERR_FAULT */
-	PF_STAT_RING_FULL,    /* messages refused with PF_ERR_AGAIN: no room in a ring or a window */
+	PF_STAT_RING_FULL,    /* messages refused with PF_ERR_AGAIN for lack of room */
 	PF_STAT_COLLAPSED,    /* 2 MiB ranges of often used buffers made huge pages */
 	PF_STAT_SLEEPS,       /* times pf_progress slept */
 	PF_STAT_PEERS,        /* peers connected to */

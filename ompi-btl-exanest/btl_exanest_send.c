@@ -123,10 +123,9 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 	int status;
 
 	mca_btl_exanest_notice_threads();
-	if (OPAL_UNLIKELY(endpoint->queue != MCA_BTL_EXANEST_EMPTY)) {
-		status = PF_ERR_AGAIN;
-	} else if (payload_size && mca_btl_exanest_is_on_device(convertor)) {
-		/* ob1 packs it, into a descriptor: here that would be under the lock of the peer. */
+	/* ob1 packs the memory of a device into a descriptor; here the peer's lock would be held. */
+	if (OPAL_UNLIKELY(endpoint->queue != MCA_BTL_EXANEST_EMPTY) ||
+	    (payload_size && mca_btl_exanest_is_on_device(convertor))) {
 		status = PF_ERR_AGAIN;
 	} else if (payload_size && mca_btl_exanest_must_pack(convertor)) {
 		status = pf_send_pack(endpoint->peer, tag, header, header_size, payload_size, pack,

@@ -155,7 +155,7 @@ static bool list_add(struct list *list, const struct mapping *mapping)
 		last->end = mapping->end;
 		return true;
 	}
-	if (list->count == list->room) {
+	if (!list->mappings || list->count == list->room) {
 		size_t room = list->room ? 2 * list->room : 256;
 
 		last = realloc(list->mappings, room * sizeof(*last));

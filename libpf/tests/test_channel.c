@@ -216,11 +216,11 @@ static void test_hostile_inbox(void **state)
 		off_t size;
 		int seals;
 	} files[] = {
-		{ PAGE, 0 },
-		{ PAGE, F_SEAL_GROW },
+		{ (off_t)PAGE, 0 },
+		{ (off_t)PAGE, F_SEAL_GROW },
 		{ 0, F_SEAL_SHRINK },
-		{ PAGE - 1, F_SEAL_SHRINK },
-		{ 2 * PAGE, F_SEAL_SHRINK },
+		{ (off_t)PAGE - 1, F_SEAL_SHRINK },
+		{ 2 * (off_t)PAGE, F_SEAL_SHRINK },
 	};
 	struct inbox inbox;
 	size_t i;

@@ -126,6 +126,9 @@ static void test_kept(void **state)
 	assert_progress(evaluate());
 	assert_service(evaluate());
 	assert_int_equal(evaluated, 0);
+	/* The function counts where it is called. */
+	assert_null(evaluate());
+	assert_int_equal(evaluated, 1);
 }
 
 static void test_broken(void **state)
