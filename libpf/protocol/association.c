@@ -9,21 +9,21 @@
 
 #define HELLO_FIRST 20000000ull
 /*
- * Until contact_timeout HELLOs are frequent: 23 in 5 s. Of a network that loses 20 % in
- * each direction, all of these contacts fail with a probability of 0.36^23 = 6e-11.
+ * HELLOs are frequent until contact_timeout: 23 in 5 s. On a network that loses 20 % in each
+ * direction, the probability that all 23 contacts fail is 0.36^23 = 6e-11.
  */
 #define HELLO_CONTACT 250000000ull
 #define HELLO_MOST 1000000000ull
 #define WAITING_PERIOD 1000000000ull
 #define CREDIT_LEAST 4096u
 #define CREDIT_FIRST (64u << 10)
-/* One that waits for answers is looked at so often, to know that time has passed here as well. */
+/* ns after which a wait for an answer is checked: core_clock must see the time pass in steps. */
 #define WAITING_LOOK 1000000000ull
 
-/* At rest 1 KiB with what link.c has of a peer, README.md says; test_footprint.c counts it. */
+/* 1 KiB at rest, with the peer of link.c: README.md names the sum, test_footprint.c counts. */
 _Static_assert(sizeof(struct net_association) + sizeof(struct path) <= 840, "each peer costs it");
 
-/* By enum net_refusal: what comes back from a peer that has never answered. */
+/* Reasons for the user, by enum net_refusal, of a peer that has never answered. */
 static const char *const refusals[] = {
 	"\"port unreachable\" (ICMP) instead of an answer",
 	"\"administratively prohibited\" (ICMP) instead of an answer",
@@ -155,13 +155,13 @@ int association_use(struct net_association *association)
 		association->opening->hello_due = association->shared->now;
 		association->wants_output = true;
 	}
-	/* Its opener may have died before its first packet. */
+	/* The opener may have died before its first packet. */
 	if (association->state == ACCEPTED)
 		association_asked(association, association->shared->now);
 	return PF_OK;
 }
 
-/* The best of the paths that packets came by: there is something to acknowledge. */
+/* Best of the paths with received packets: there is something to acknowledge. */
 static struct path *path_back(const struct net_association *association)
 {
 	unsigned number, tried = 0;
@@ -175,10 +175,9 @@ static struct path *path_back(const struct net_association *association)
 }
 
 /*
- * Tell the peer of the room for messages that there is now. A peer that used up its
- * credit sends nothing more whose acknowledgement would repeat it: so it is asked for
- * an answer, again after each time-out, and each time the credit is said again
- * (output.c).
+ * Tell the peer of the room for messages now. A peer without credit sends nothing more
+ * whose acknowledgement would repeat the credit. A probe therefore asks the peer for an
+ * answer, again after each time-out, and every probe carries the credit (output.c).
  */
 static void association_offer_credit(struct net_association *association)
 {
@@ -227,7 +226,7 @@ void association_fail(struct net_association *association, int status, const cha
 	association_set_blocked(association, false);
 	if (busy) {
 		exchange_abandon(&busy->exchange, status == PF_OK ? PF_ERR_PEER : status);
-		/* The peer was told that its messages are here: they are handed out all the same. */
+		/* The peer has acknowledgements of messages in the ring: deliver them in any case. */
 		if (!busy->exchange.waiting || association->closing)
 			give_back(association);
 	}
@@ -250,7 +249,7 @@ bool association_is_over(const struct net_association *association)
 	return association->state == GONE && association->closing && !association->goodbye;
 }
 
-/* With an index of its own, the peer has had what they share. After a GOODBYE it knows. */
+/* A peer with an index may have session keys. The sender of a GOODBYE (PF_OK) is not OPEN. */
 bool association_is_half_open(const struct net_association *association)
 {
 	return association->state == GONE && association->peer_index &&
@@ -323,7 +322,7 @@ bool association_outgoing(const struct net_association *association)
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		const struct path *path = association->paths[i];
 
-		/* Probes of one that is down do not keep the others busy. */
+		/* Probes of a path that is down do not keep the association busy. */
 		if (path && path->oldest != path->next && !association_doubts(association, path))
 			return true;
 	}
@@ -332,15 +331,15 @@ bool association_outgoing(const struct net_association *association)
 
 static bool association_idle(const struct net_association *association)
 {
-	/* The ping would make it busy again. */
+	/* Sending the ping would make the association busy again. */
 	return exchange_is_idle(&association->busy->exchange) && !association->ping &&
 	       !association_outgoing(association);
 }
 
 /*
- * How long a peer may be silent before it is probed. It may have acknowledged
- * all that an operation sent and died before it answered, or before it sent
- * the rest of a message: no packet of ours is under way then.
+ * Time of silence before a probe, ns. A peer may have acknowledged all packets of an
+ * operation, and died before its answer or before the rest of a message: then no packet
+ * of this process is under way.
  */
 static uint64_t association_keepalive(const struct net_association *association)
 {
@@ -384,7 +383,7 @@ static uint64_t open_deadline(const struct net_association *association)
 	return due;
 }
 
-/* It was asked for the first time, and did not answer. */
+/* Was the peer asked for the first time, without an answer yet? */
 static bool awaits_contact(const struct net_association *association)
 {
 	return association->state < OPEN && association->silent != NET_NEVER && !association->told;
@@ -424,7 +423,7 @@ static void fail_unanswered(struct net_association *association)
 	association_fail(association, PF_ERR_UNREACHABLE, association_unanswered(association));
 }
 
-/* True: it is. */
+/* Return true if the association ended. */
 static bool check_dead(struct net_association *association, uint64_t now)
 {
 	const struct net_options *options = &association->shared->options;
@@ -441,10 +440,10 @@ static bool check_dead(struct net_association *association, uint64_t now)
 	if (!association->refused || now < association->refused + options->refused_timeout)
 		return false;
 	/*
-	 * Anyone can send such a report. A peer that is OPEN was asked with a PING, again
-	 * after each time-out, and did not answer: one report is enough. The peer's host
-	 * may send no second one, because its kernel limits their rate for each host that
-	 * they go to, over all processes there.
+	 * Any host can forge a refusal. An OPEN peer was asked with a PING, again after each
+	 * time-out, and did not answer: a single refusal is enough. The peer's host may
+	 * send no second refusal, because its kernel limits the rate of ICMP for each
+	 * destination host, over all processes there.
 	 */
 	if (association->state == OPEN || association->refusals >= 2) {
 		if (association->state == OPEN)
@@ -454,7 +453,7 @@ static bool check_dead(struct net_association *association, uint64_t now)
 			fail_unanswered(association);
 		return true;
 	}
-	/* A single report may have been about another process. */
+	/* A single refusal may have been about another process. */
 	association->refused = 0;
 	association->refusals = 0;
 	return false;
@@ -506,7 +505,7 @@ static void on_lost(void *arg, struct path *path, const struct sent *sent)
 {
 	struct net_association *association = arg;
 
-	/* A black hole: size fell. */
+	/* A black hole: the size fell. */
 	if (sent->kind != SENT_PROBE && sent->bytes > path->mtu.size)
 		mtu_note(&path->mtu, &association->shared->sizes);
 	packet_lost(association, sent, false);
@@ -537,7 +536,7 @@ void association_unsent(struct net_association *association, const struct net_ba
 	struct path_events events = association_events(association);
 	struct path *path = association->paths[batch->path];
 
-	/* One at rest has nothing under way, and may owe an acknowledgement all the same. */
+	/* At rest nothing is under way, but an acknowledgement may be due. */
 	if (batch->owed.due != NET_NEVER)
 		window_unsent(&path->window, &batch->owed);
 	if (association->state != OPEN || !association->busy)
@@ -602,7 +601,7 @@ static void advance_open(struct net_association *association, uint64_t now)
 			     &shared->statistics);
 		if (path->probe && association_doubts(association, path)) {
 			path_forget(path, now, &events);
-			/* What was asked here is asked on another one. */
+			/* Ask again on another path. */
 			association->ping |= association->silent != NET_NEVER;
 		}
 		if (path->probe || path->window.due <= now || path->paced)
@@ -652,7 +651,7 @@ uint32_t association_receive_credit(const struct net_association *association)
 	uint32_t share = buffer / (shared->busy ? shared->busy : 1);
 	uint32_t senders = senders_count(&shared->senders, shared->now);
 
-	/* Most of those that are busy send nothing: as much as one that is new may always be sent. */
+	/* Most busy peers send nothing: allow the first credit of a new peer, if it fits. */
 	part = buffer / (senders > shared->arriving ? senders : shared->arriving);
 	if (part > CREDIT_FIRST)
 		part = CREDIT_FIRST;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets on their way. An operation is what the user posted; it is cut
- * into transfers of up to 64 blocks, so that a word has a bit for each block,
- * and each block into 64 granules, so that a word has a bit for each of them.
- * A packet carries granules that follow each other, of one block or of several.
- * A transfer has its record at both ends:
+ * Puts and gets under way. The user posts an operation; the exchange cuts an operation
+ * into transfers of up to 64 blocks, because a 64-bit word has a bit for each block,
+ * and a block into 64 granules for an equal reason. A packet carries consecutive
+ * granules, of one block or of several. A transfer has a record at both ends:
  *
  *   at the source (source.c), by block:
  *     READY (granules to send) -> sent ... lost -> READY
@@ -14,7 +13,7 @@
  *     -> granules here -> DONE
  *     -> ABSENT (granules kept or dropped) -> granules here -> DONE
  *
- * It ends with DONE, which the destination says, or when the association does.
+ * A transfer ends with the entry DONE of the destination, or when the association ends.
  */
 #ifndef PF_NET_EXCHANGE_H
 #define PF_NET_EXCHANGE_H
@@ -24,21 +23,24 @@
 #include "stream.h"
 
 #define TRANSFER_BLOCKS 64
-#define TRANSFERS_MOST 256 /* open at a time of one kind in one direction */
+#define TRANSFERS_MOST 256 /* open transfers of a kind in a direction */
 #define ATOMICS_MOST 64
 /* Bytes asked for by gets and not here yet. */
 #define GET_BYTES_MOST ((uint64_t)16 << 20)
-#define GRANULES 64             /* of a block */
-#define CONTROL_RING (1u << 10) /* at first */
+#define GRANULES 64             /* granules of a block */
+#define CONTROL_RING (1u << 10) /* first size of the rings of the control stream, bytes */
 #define CONTROL_RING_MOST (16u << 10)
-/* Bytes of messages that may be under way to a process that has taken none; rings at first. */
+/*
+ * Bytes of messages that may be under way before the receiver takes a message, and
+ * first size of the rings of the message stream.
+ */
 #define MESSAGE_RING (256u << 10)
 /*
- * Most, where few associations share MESSAGE_RINGS: almost 64 messages of 64 KiB, so that neither
- * process waits for the other (benchmarks/mpi/bw: 2 to 3 times the bandwidth at 4 to 64 KiB).
+ * Largest ring, where few associations share MESSAGE_RINGS: almost 64 messages of 64 KiB, because
+ * neither process should wait (benchmarks/mpi/bw: 2 to 3 times the bandwidth at 4 to 64 KiB).
  */
 #define MESSAGE_RING_MOST (4u << 20)
-/* What all grant together; a ring of a peer that ignores it grows to MESSAGE_RING_MOST. */
+/* Bytes granted by all associations; for a peer that sends more, a ring may grow to the largest. */
 #define MESSAGE_RINGS (32u << 20)
 #define MESSAGE_SPARE (NET_MESSAGE_MOST + 64)
 
@@ -49,32 +51,32 @@ _Static_assert(!(CONTROL_RING & (CONTROL_RING - 1)) && !(MESSAGE_RING & (MESSAGE
 
 enum { STREAM_CONTROL, STREAM_MESSAGE, STREAMS };
 
-/* What the user posted. */
+/* Operation posted by the user. */
 struct operation_posted {
-	struct finished finished;             /* comes first: see net_take */
-	TAILQ_ENTRY(operation_posted) posted; /* all of the association */
-	TAILQ_ENTRY(operation_posted) uncut; /* those with bytes in no transfer yet: cut < length */
+	struct finished finished;             /* first member: see net_take */
+	TAILQ_ENTRY(operation_posted) posted; /* link of all operations of the association */
+	TAILQ_ENTRY(operation_posted) uncut;  /* link of operations with cut < length */
 	uint64_t local, remote, length;
 	uint64_t cut;       /* bytes in transfers */
-	uint64_t failed_at; /* offset of the error */
-	uint32_t open;      /* transfers */
+	uint64_t failed_at; /* offset of the first error so far */
+	uint32_t open;      /* transfers that have not ended */
 	bool get;
 };
 
-/* A packet kept for a block that is absent. */
+/* Packet in the backup ring, kept for an absent block. */
 struct kept {
 	struct kept *next;
 	uint32_t offset, length;
 	uint8_t bytes[];
 };
 
-/* A block that is absent at its destination, until it is there and all has been asked for. */
+/* Block absent at its destination, until the page is there and the AGAIN was written. */
 struct absent {
 	struct absent *next;
 	uint8_t block;
-	bool told;        /* NACK was sent */
-	uint64_t dropped; /* granules to be asked for */
-	uint64_t held;    /* granules kept */
+	bool told;        /* the NACK was sent */
+	uint64_t dropped; /* dropped granules: to be retransmitted */
+	uint64_t held;    /* granules in kept packets */
 	struct kept *kept;
 };
 
@@ -82,61 +84,62 @@ enum transfer_tell { TELL_GET = 1, TELL_DONE = 2, TELL_CANCEL = 4, TELL_FAILED =
 
 struct net_transfer {
 	struct net_transfer *next_sending, *next_telling, *next_free;
-	struct operation_posted *operation; /* NULL: the peer's */
+	struct operation_posted *operation; /* NULL: of the peer */
 	uint64_t local, remote;
 	uint32_t id, length;
-	uint32_t generation; /* of the record */
+	uint32_t generation; /* number of the use of this record */
 	uint8_t blocks;
-	uint8_t limit; /* blocks before the first that is bad here; blocks, if none is */
+	uint8_t limit; /* number of blocks before the first bad block here; blocks, if none is bad */
 	bool get, source;
-	bool sending, telling; /* in those lists */
-	bool finished;         /* only to be told about, then free */
+	bool sending, telling; /* in transfers.sending, in transfers.telling */
+	bool finished;         /* over, but for an entry to the peer; freed when written */
 	bool cancelled;        /* the source has given up */
-	bool unforeseen;       /* its places cannot all be written */
+	bool unforeseen;       /* some of its places cannot be written by a receive call */
 	uint8_t tell;
 	int status;
-	uint64_t address; /* of the fault */
-	/* Blocks. Source: */
-	uint64_t ready;   /* with granules to send now */
-	uint64_t parked;  /* absent here */
-	uint64_t held;    /* the destination waits for its page */
-	uint64_t checked; /* found ready to be read since their last fault */
-	uint64_t suspect; /* could not be read when they were sent */
-	uint64_t again;   /* with granules that were lost */
-	uint64_t asked;   /* with granules that the destination asked for again */
-	uint64_t dropped; /* of which the destination dropped some: see source_spurious */
-	/* Destination: */
+	uint64_t address; /* address of the fault */
+	/* Blocks at the source: */
+	uint64_t ready;   /* blocks with granules to send now */
+	uint64_t parked;  /* blocks absent here */
+	uint64_t held;    /* blocks waiting for a page at the destination */
+	uint64_t checked; /* blocks found readable since their last fault */
+	uint64_t suspect; /* blocks not readable when they were sent */
+	uint64_t again;   /* blocks with lost granules */
+	uint64_t asked;   /* blocks with granules that the destination asked for again */
+	uint64_t dropped; /* blocks with granules dropped by the destination: see source_spurious */
+	/* Blocks at the destination: */
 	uint64_t done;
-	uint64_t absent;    /* waiting for their page */
-	uint64_t predicted; /* found ready to be written */
-	uint64_t before;    /* granules of the block at the limit that come before what is bad */
+	uint64_t absent;    /* blocks waiting for a page */
+	uint64_t predicted; /* blocks found writable */
+	uint64_t before;    /* granules before the bad address, in the block at limit */
 	uint64_t tell_nack, tell_again;
-	uint64_t unplaced; /* something taken could not be placed: all that is missing is asked for */
+	uint64_t unplaced; /* blocks that lost accepted bytes: every missing granule is asked for */
 	struct absent *faults;
-	/* Source: granules to send. Destination: granules here. */
+	/* At the source: granules to send. At the destination: granules here. */
 	uint64_t granules[TRANSFER_BLOCKS];
 };
 
 struct net_atomic {
-	struct finished finished; /* comes first: see net_take */
+	struct finished finished; /* first member: see net_take */
 	struct net_atomic *next;
 	struct wire_entry entry;
-	bool waiting; /* for its page */
+	bool waiting; /* waits for a page */
 	uint32_t generation;
 	int status;
 	uint64_t value;
 };
 
-/* Numbers in force while not busy. */
+/* Numbers that outlive the exchange, for the next use. */
 struct transfer_numbers {
-	uint32_t put, get, atomic;                   /* next of ours */
-	uint32_t finished;                           /* of the peer's puts: all before */
-	uint64_t finished_bits[TRANSFERS_MOST / 64]; /* and these, by number modulo 256 */
+	uint32_t put, get, atomic; /* next numbers of this side */
+	uint32_t finished;         /* all puts of the peer before are over */
+	uint64_t finished_bits[TRANSFERS_MOST /
+			       64]; /* later puts already over, by number modulo 256 */
 };
 
 /*
- * Records by number, in a table whose size is a power of two. Those that are open differ by less
- * than TRANSFERS_MOST, so that a table of that size has room for all; most are much smaller.
+ * Records by number, in a table whose size is a power of two. Numbers of open transfers differ by
+ * less than TRANSFERS_MOST: a table of TRANSFERS_MOST has room for all. Most tables are smaller.
  */
 struct transfer_table {
 	struct net_transfer **at; /* NULL: empty */
@@ -146,68 +149,68 @@ struct transfer_table {
 TAILQ_HEAD(operations_posted, operation_posted);
 
 struct transfers {
-	/* An operation leaves either list at any time: others wait in it, any number of them. */
+	/* Doubly linked: an operation leaves either list at any time, from any position. */
 	struct operations_posted posted;
 	struct operations_posted uncut[2];                  /* puts, gets */
-	struct net_transfer *sending[2], **sending_last[2]; /* our puts, the peer's gets */
-	bool gets_turn;                                     /* to be sent */
+	struct net_transfer *sending[2], **sending_last[2]; /* own puts, the peer's gets */
+	bool gets_turn;                                     /* the peer's gets send next */
 	struct net_transfer *telling, **telling_last;
 	struct transfer_table ours[2], peers[2]; /* by get */
-	uint32_t oldest[2];                      /* of ours that may be open */
-	uint32_t open;                           /* records */
-	uint32_t arriving;  /* those that are their destination, and not over */
-	uint64_t get_bytes; /* asked for */
+	uint32_t oldest[2]; /* lowest number of an own transfer that may be open, by get */
+	uint32_t open;      /* records in use */
+	uint32_t arriving;  /* transfers arriving here and not over */
+	uint64_t get_bytes; /* bytes asked for by gets */
 	struct net_atomic *atomics_uncut, **atomics_last;
 	struct net_atomic *our_atomics[ATOMICS_MOST], *peer_atomics[ATOMICS_MOST];
 	uint32_t oldest_atomic, atomics_open;
-	uint64_t atomic_results; /* of the peer's, to be told */
+	uint64_t atomic_results; /* results of the peer's atomics, to be written, by number modulo 64 */
 	/*
-	 * The get that data came for last, up to where, and the length of packets: where
-	 * the next ones go is predicted from it. Of gets alone: the memory of a put's
-	 * target may be polled meanwhile, and never holds a byte that is not the put's.
+	 * The get that last received data, the offset behind the data, and the length of
+	 * payloads: the base of prediction. Never a put: programs may poll the target of a
+	 * put, where no byte of another packet may lie at any time.
 	 */
 	struct net_transfer *latest;
 	uint32_t latest_end, latest_length;
 };
 
-/* What stays of an exchange while its association is at rest. */
+/* State kept of an exchange while the association is at rest. */
 struct exchange_rest {
-	uint64_t positions[2 * STREAMS]; /* of the streams: out, in */
-	uint64_t message_limit;          /* up to which the peer has room */
+	uint64_t positions[2 * STREAMS]; /* ends of the streams: out, in */
+	uint64_t message_limit;          /* end of the peer's room in the message stream */
 	struct transfer_numbers numbers;
 };
 
 /*
- * What two processes exchange while something is under way: streams, transfers and
- * atomics in both directions. It knows neither its association nor its paths: what
- * these are to do about it is in "effects", which the association clears.
+ * Exchange of two processes while anything is under way: streams, transfers and
+ * atomics in both directions. The exchange does not call the association or paths:
+ * "effects" has the requests to them, and the association clears "effects".
  */
 struct exchange {
 	struct shared *shared;
-	struct net_association *association; /* that events name */
+	struct net_association *association; /* for events only */
 	struct exchange_rest *rest;
-	uint32_t index; /* of the association, in tokens */
+	uint32_t index; /* index of the association, for tokens */
 	uint32_t block_size;
 	uint8_t effects;
-	bool waiting; /* in the list of the same name */
+	bool waiting; /* in shared.waiting */
 	STAILQ_ENTRY(exchange) next_waiting;
 	struct stream_out out[STREAMS];
 	struct stream_in in[STREAMS];
 	struct transfers transfers;
-	uint32_t ahead;       /* bytes that messages are ahead of data that waits */
+	uint32_t ahead;       /* lead of messages over waiting data, bytes */
 	uint64_t credit_told; /* end of the message stream last told to the peer */
 	uint64_t credit_from; /* position of the first message taken in this use */
 };
 
 enum {
-	EFFECT_OUTPUT = 1, /* there is something to send */
+	EFFECT_OUTPUT = 1, /* output may have something to send */
 	EFFECT_CREDIT = 2, /* tell the peer of room for messages, now */
 	EFFECT_EXPECT = 4, /* data of a get comes here now: see net_predict */
 };
 
 _Static_assert(TRANSFER_BLOCKS *GRANULES <= UINT16_MAX, "struct sent numbers them");
 
-/* Granules of one block, some of a run of them. */
+/* Consecutive granules of a single block. */
 struct part {
 	unsigned block, granule, granules;
 };
