@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys and tags of packets (doc/wire.md, "Keys and tags"). A tag is computed in
- * place: the 16 bytes that hold it carry, for the calculation, what is not in
- * the packet.
+ * Keys and tags of packets (doc/wire.md, "Keys and tags"). A tag is computed in place:
+ * during the calculation, the 16 bytes of the tag hold the upper half of the packet
+ * number, which the packet does not carry, and zeros.
  */
 #ifndef PF_NET_AUTH_H
 #define PF_NET_AUTH_H
@@ -11,19 +11,19 @@
 
 #define AUTH_HASH_KEY 16
 
-/* Of one direction. */
+/* Keys of one direction. */
 struct auth_keys {
 	uint8_t hash[AUTH_HASH_KEY];
 	uint8_t payload[AUTH_HASH_KEY];
 	uint8_t cipher[32];
 };
 
-/* One side of the opening, as it goes into the session's key. */
+/* One side of the opening, an input of the session key. */
 struct auth_party {
 	const uint8_t *id, *nonce;
 };
 
-/* Before its memory is free for others. */
+/* Erase a key before its memory is freed. */
 void auth_forget(void *key, size_t length);
 void auth_hello_key(uint8_t hash[AUTH_HASH_KEY], const uint8_t key[NET_KEY_BYTES]);
 void auth_welcome_key(uint8_t hash[AUTH_HASH_KEY], const uint8_t key[NET_KEY_BYTES],
@@ -34,16 +34,16 @@ void auth_session(struct auth_keys *opener, struct auth_keys *accepter,
 
 /* Write the tag over header and control section. */
 void auth_tag(uint8_t *packet, size_t control, const uint8_t hash[AUTH_HASH_KEY], uint64_t number);
-/* Is the tag right? Leaves it so only if it is. */
+/* Is the tag right? The tag in the packet stays valid only if so. */
 bool auth_check(uint8_t *packet, size_t control, const uint8_t hash[AUTH_HASH_KEY],
 		uint64_t number);
 uint64_t auth_digest(const struct auth_keys *keys, const void *payload, size_t length);
 /*
- * All behind the header, length bytes with WIRE_MAC more behind them, in place.
- * Before the tag is written, after it was checked.
+ * Encrypt, in place, length bytes behind the header, and append WIRE_MAC bytes. Comes
+ * before auth_tag, as auth_decrypt comes after auth_check.
  */
 void auth_encrypt(const struct auth_keys *keys, uint8_t *packet, uint64_t number, size_t length);
-/* length with the MAC; false: forged. */
+/* Decrypt in place; length includes the MAC; false: forged. */
 bool auth_decrypt(const struct auth_keys *keys, uint8_t *packet, uint64_t number, size_t length);
 
 #endif

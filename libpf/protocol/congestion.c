@@ -4,33 +4,33 @@
 #include "base/number.h"
 #include "net.h"
 
-/* Where a number has no other source, benchmarks/incast is what it was chosen by. */
+/* benchmarks/incast chose the numbers without another source. */
 #define INITIAL_PACKETS 10 /* RFC 6928 */
 #define INITIAL_BYTES (64u << 10)
-#define INCREASE_BYTES (16u << 10)     /* a round trip */
-#define ALL_BYTES (128u << 10)         /* that all senders of a receiver begin with together, */
-#define ALL_INCREASE_BYTES (32u << 10) /* and that their windows grow by in a round trip */
+#define INCREASE_BYTES (16u << 10)     /* growth in a round trip, bytes */
+#define ALL_BYTES (128u << 10)         /* initial windows of all senders of a receiver together */
+#define ALL_INCREASE_BYTES (32u << 10) /* growth of all windows in a round trip together */
 #define WINDOW_LEAST 8                 /* bytes: Swift's 0.001 packets */
 #define WINDOW_MOST ((uint64_t)64 << 20)
-#define PACED_PACKETS 4        /* a window of fewer is paced */
-#define LOST_MANY (65536 / 8)  /* a share */
+#define PACED_PACKETS 4        /* smaller windows are paced, packets */
+#define LOST_MANY (65536 / 8)  /* lost share of many losses */
 #define WAITED_TARGET 100000u  /* ns at the receiver */
-#define PAUSE_TRIPS 16         /* from a pause to the next, round trips at least */
-#define QUEUE_MOST 5000000u    /* ns: 6 MB at 10 Gbit/s, more than a port of a switch keeps */
+#define PAUSE_TRIPS 16         /* least distance of two pauses, round trips */
+#define QUEUE_MOST 5000000u    /* ns: 6 MB at 10 Gbit/s, more than the buffer of a switch's port */
 #define RTT_MIN_PERIOD 5000000 /* 1024 ns */
 /* Swift's beta and max_mdf */
 #define BETA_PERCENT 80
 #define CUT_MOST_PERCENT 50
-/* After a pause: flows of this kind leave a queue of less than so many targets, */
+/* Flows of this protocol leave a queue of less than CROWDED_TARGETS targets after a pause, */
 #define CROWDED_TARGETS 2
-#define CROWDED_PAUSES 3     /* and never so many times in a row */
-#define SAMPLES_MOST 4       /* as many as small windows have */
+#define CROWDED_PAUSES 3     /* and never a longer queue after 3 pauses in a row */
+#define SAMPLES_MOST 4       /* number of samples in small windows */
 #define RIVAL_CUT_PERCENT 30 /* cubic's, RFC 9438 */
-#define RIVAL_PACKETS 2      /* a round trip: cubic regains what it lost within seconds */
-/* So much of the target depends on the window; it is the whole for SHARED_BYTES / senders, */
+#define RIVAL_PACKETS 2      /* growth in a round trip: cubic recovers its losses within seconds */
+/* Part of the target that depends on the window; the part is whole at SHARED_BYTES / senders, */
 #define SHARED_PERCENT 60
 #define SHARED_BYTES (256u << 10)
-#define SHARED_MOST 358 /* and at most so much of that part, in 256ths */
+#define SHARED_MOST 358 /* and its largest factor is 358 / 256 */
 
 #define UNITS(bytes) ((uint64_t)(bytes) << 8)
 
@@ -46,7 +46,7 @@ static void window_set(struct congestion *congestion, uint64_t window)
 	congestion->window = lesser(window, UNITS(WINDOW_MOST));
 }
 
-/* What it begins with. */
+/* Initial window. */
 static uint64_t window_initial(const struct congestion *congestion, uint32_t packet)
 {
 	uint64_t bytes = lesser((uint64_t)INITIAL_PACKETS * packet, INITIAL_BYTES);
@@ -54,7 +54,7 @@ static uint64_t window_initial(const struct congestion *congestion, uint32_t pac
 	return UNITS(lesser(bytes, ALL_BYTES / congestion->senders));
 }
 
-/* What it grows by in a round trip. */
+/* Growth of the window in a round trip. */
 static uint64_t window_increase(const struct congestion *congestion, uint32_t packet)
 {
 	uint64_t bytes = INCREASE_BYTES > 2 * packet ? INCREASE_BYTES : 2 * packet;
@@ -88,13 +88,13 @@ static bool congestion_has_rivals(const struct congestion *congestion)
 	return congestion->crowded >= CROWDED_PAUSES;
 }
 
-/* The least of the last one to two periods: routes change. */
+/* Keep the least round trip of the last one to two periods: routes change. */
 static void congestion_sample(struct congestion *congestion, uint64_t now,
 			      const struct congestion_news *news)
 {
 	uint32_t rtt = trip_time(news->rtt), waited = trip_time(news->waited);
 
-	/* Beside flows that keep a queue nothing new is to be learnt. */
+	/* Flows that keep a queue hide the path: learn nothing new beside them. */
 	if (congestion_has_rivals(congestion))
 		congestion->rtt_min_time = time_coarse(now);
 	if (time_coarse(now) - congestion->rtt_min_time > RTT_MIN_PERIOD) {
@@ -106,7 +106,7 @@ static void congestion_sample(struct congestion *congestion, uint64_t now,
 		congestion->rtt_min = rtt;
 	if (rtt < congestion->rtt_min_next)
 		congestion->rtt_min_next = rtt;
-	/* Not of all: the least of more samples is less, and large windows have more. */
+	/* Count only some samples: more samples have a lower least, and large windows have more. */
 	if (congestion->samples >= SAMPLES_MOST)
 		return;
 	congestion->samples++;
@@ -116,7 +116,7 @@ static void congestion_sample(struct congestion *congestion, uint64_t now,
 		congestion->waited = waited;
 }
 
-/* g = 1/8, in 1/65536 */
+/* Return the moving average with g = 1/8, in 1/65536. */
 static uint16_t share_average(uint16_t share, uint32_t part, uint32_t whole)
 {
 	uint32_t now;
@@ -134,8 +134,8 @@ static uint64_t window_cut(uint64_t window, uint64_t percent)
 }
 
 /*
- * How much of what a round tells is believed, in 256ths. The effect of a change shows after
- * the next packet only, which is later than a round trip if the window is less than a packet.
+ * Weight of the signals of a round, in 256ths. A change takes effect only after the next
+ * packet, which is later than a round trip if the window is less than a packet.
  */
 static uint64_t window_gain(uint64_t window)
 {
@@ -143,11 +143,11 @@ static uint64_t window_gain(uint64_t window)
 
 	if (window >= UNITS(NET_PACKET_LEAST))
 		return 256;
-	/* Also the least window grows. */
+	/* The least window grows, too. */
 	return part ? part : 1;
 }
 
-/* Beside flows that fill the queue: as they do, by losses. */
+/* Beside flows that fill the queue, let losses decide, like in cubic. */
 static uint64_t window_compete(const struct congestion *congestion, uint32_t packet)
 {
 	uint64_t window = congestion->window;
@@ -171,8 +171,8 @@ static uint32_t square_root(uint64_t square)
 }
 
 /*
- * As in Swift, the target falls with the root of the window. Else flows whose least round trip
- * is a little longer than that of the others would take all from them.
+ * The target falls with the root of the window, as in Swift. Without the fall, flows with a
+ * slightly longer least round trip than competing flows would take all bandwidth.
  */
 static uint64_t own_target(const struct congestion *congestion, uint64_t target)
 {
@@ -194,8 +194,8 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 		if (congestion->waited > congestion->rtt_min)
 			waited = congestion->waited - congestion->rtt_min;
 		/*
-		 * Time beyond the longest queue is a process at either end that waited for a
-		 * processor. A flow does not pause for that, nor is it paced by that.
+		 * Delay beyond the longest queue is a process at either end that waited for a
+		 * processor. Pauses and pacing do not count the excess.
 		 */
 		congestion->trip = (uint32_t)lesser(congestion->delay,
 						    (uint64_t)congestion->rtt_min + QUEUE_MOST);
@@ -229,14 +229,14 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 		congestion->slow_start = false;
 	} else if (congestion->lost) {
 		window -= (window >> 17) * congestion->lost_share;
-		/* A queue too short to be seen overflows by the half of what doubling sends. */
+		/* A queue too short to be measured overflows by half of the bytes of a doubling. */
 		if (congestion->lost * 4 > whole)
 			congestion->slow_start = false;
 	}
 	/*
-	 * Delay may be a peer or a kernel that waits for a processor, which no window helps
-	 * against, and few losses are no queue either: below what is safe to begin with only
-	 * losses in a queue, many losses, and marks count.
+	 * Delay may come from a peer or a kernel that waits for a processor, and no window
+	 * helps against that; few losses are no queue either. Below the safe initial window,
+	 * only losses in a queue, many losses, and marks count.
 	 */
 	safe = lesser(window_initial(congestion, packet), congestion->window);
 	if (!(congestion->lost && queue > target / 2) && congestion->lost_share < LOST_MANY &&
@@ -247,7 +247,7 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 	forget_round(congestion);
 }
 
-/* The first packets after a pause: if most of the queue is still there, others fill it. */
+/* Judge the first packets after a pause: if most of the queue is still there, rivals fill it. */
 static void end_pause(struct congestion *congestion, uint64_t target, uint32_t packet)
 {
 	uint64_t before = congestion->trip - congestion->rtt_min, queue;
@@ -256,7 +256,7 @@ static void end_pause(struct congestion *congestion, uint64_t target, uint32_t p
 	if (congestion->delay == TRIP_MOST)
 		return;
 	queue = congestion->delay - congestion->rtt_min;
-	/* A switch that marks packets keeps the queue short itself. */
+	/* A switch that marks packets keeps the queue short by itself. */
 	if (queue < CROWDED_TARGETS * target || queue < before / 2 || congestion->marked_share)
 		congestion->crowded = 0;
 	else if (!congestion_has_rivals(congestion) &&
@@ -290,7 +290,7 @@ void congestion_packet_grew(struct congestion *congestion, uint32_t packet)
 {
 	uint64_t window = window_initial(congestion, packet);
 
-	/* Only losses and marks tell of less than what it would begin with. */
+	/* Only losses and marks justify less than the initial window. */
 	if (!congestion->marked_share && !congestion->lost && !congestion->lost_share &&
 	    !congestion_has_rivals(congestion) && congestion->window < window)
 		congestion->window = window;
@@ -298,7 +298,7 @@ void congestion_packet_grew(struct congestion *congestion, uint32_t packet)
 
 void congestion_senders(struct congestion *congestion, uint16_t senders)
 {
-	/* Doubling, flows that begin one after the other would overfill the queue. */
+	/* In slow start, flows that begin one after another would overfill the queue. */
 	if (senders > congestion->senders)
 		congestion->slow_start = false;
 	congestion->senders = senders ? senders : 1;
@@ -329,12 +329,12 @@ void congestion_restart(struct congestion *congestion, uint32_t packet)
 	forget_round(congestion);
 }
 
-/* What is beyond a round trip without the queue would make the same queue again. */
+/* Cut the bytes beyond a round trip without queue: these bytes would make an equal queue again. */
 static void cut_queue(struct congestion *congestion, uint32_t packet)
 {
 	uint64_t safe = lesser(window_initial(congestion, packet), congestion->window), window;
 
-	/* The effect of a change of less than a packet shows late: see window_gain(). */
+	/* A change below a packet takes effect late: see window_gain(). */
 	if (congestion_has_rivals(congestion) || congestion->trip <= congestion->rtt_min ||
 	    congestion->window <= UNITS(NET_PACKET_LEAST))
 		return;

@@ -6,12 +6,12 @@
 #include "source.h"
 #include "transfer.h"
 
-/* Is there room for one more entry? The ring, which there is, may grow for it. */
+/* Is there room for another entry? The ring exists, and may grow. */
 static bool control_has_room(struct exchange *exchange)
 {
 	struct stream_out *out = &exchange->out[STREAM_CONTROL];
 
-	/* What is acknowledged was taken from the peer's ring, but for a piece of an entry. */
+	/* The peer took all acknowledged entries from its ring, but for a piece of an entry. */
 	return out->end - out->base + 2 * WIRE_ENTRY_MOST <= out->size ||
 	       (out->size < CONTROL_RING_MOST && stream_out_grow(out));
 }
@@ -25,13 +25,13 @@ static void write_entry(struct exchange *exchange, const struct wire_entry *entr
 	stream_out_commit(out, wire_put_entry(bytes, entry));
 }
 
-/* False: no room for all of it. */
+/* Write NACK and AGAIN of blocks. False: no room for all. */
 static bool tell_blocks(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct wire_entry entry = { .get = transfer->get, .transfer = transfer->id };
 	unsigned block;
 
-	/* A block whose page came meanwhile needs no NACK any more. */
+	/* A block with a page resolved meanwhile needs no NACK any more. */
 	transfer->tell_nack &= ~(transfer->tell_again & ~transfer->absent);
 	while (transfer->tell_nack && control_has_room(exchange)) {
 		block = (unsigned)__builtin_ctzll(transfer->tell_nack);
@@ -91,7 +91,7 @@ void control_output(struct exchange *exchange)
 	destination_start(exchange);
 	if (!transfers->telling && !transfers->atomic_results && !transfers->atomics_uncut)
 		return;
-	/* Without memory for the ring it is tried again at the next call. */
+	/* Without memory for the ring, the next call tries again. */
 	if (!stream_out_reserve(out, 0, &memory))
 		return;
 	while ((transfer = transfers->telling)) {
@@ -108,7 +108,7 @@ void control_output(struct exchange *exchange)
 		write_entry(exchange, &entry);
 }
 
-/* A get that the peer asks for: we are its source. */
+/* Start the transfer of a get of the peer, with this process as the source. */
 static int get_requested(struct exchange *exchange, const struct wire_entry *entry)
 {
 	struct net_transfer *transfer;

@@ -10,7 +10,7 @@
 #include "source.h"
 #include "transfer.h"
 
-/* A core that waits for answers is looked at more often than this, unless its process stands still. */
+/* ns: a longer step of the clock means that this process stood still (WAITING_LOOK is shorter). */
 #define CORE_LOOK 2000000000ull
 
 void net_options_init(struct net_options *options)
@@ -33,13 +33,14 @@ void net_options_init(struct net_options *options)
 }
 
 /*
- * Indexes begin with a number of the process. The one that had our port before us may have peers that
- * do not know yet that it is gone, and what they send has its indexes. If these were ours, too, it
- * would look as if our own peers' packets were forged; as it is, they belong to no association.
+ * Return the first index, a number made from the id of the process. An earlier process with our
+ * port may have peers that do not know of the end, and still send packets with old indexes. With
+ * equal indexes, packets of our own peers would seem forged; with different indexes, the old
+ * packets belong to no association.
  */
 static uint32_t first_index(const uint8_t id[NET_ID_BYTES])
 {
-	/* Not 0, which HELLO has, and so that the last one is below 2^32. */
+	/* Not 0, the index in a HELLO; and at most 2^31: no index reaches 2^32. */
 	return (wire_get32(id) & INT32_MAX) + 1;
 }
 
@@ -207,8 +208,8 @@ void core_remove(struct net_core *core, struct net_association *association)
 /* ---- time ---- */
 
 /*
- * A process that was not run for a while did not receive either: that time says
- * nothing of its peers.
+ * A process that did not run for a while did not receive either: postpone the deadlines of
+ * answers by the time passed.
  */
 void core_clock(struct net_core *core, uint64_t now)
 {
@@ -235,7 +236,7 @@ void core_settle(struct net_core *core, struct net_association *association)
 		association->wants_output = false;
 		schedule_ready(&core->schedule, association);
 	}
-	/* Output looks at the deadline of one that is ready. */
+	/* Output updates the deadline of an association in the ready queue. */
 	if (!association->ready)
 		schedule_due(&core->schedule, association);
 }
@@ -259,7 +260,7 @@ void net_advance(struct net_core *core, uint64_t now)
 
 	core_clock(core, now);
 	while ((association = schedule_next(&core->schedule)) && association->deadline <= now) {
-		/* Not in net_output, after which its GOODBYE may come back: net_unsent. */
+		/* Not freed in net_output, because net_unsent may return the GOODBYE. */
 		if (association_is_over(association)) {
 			core_remove(core, association);
 			continue;
@@ -301,7 +302,7 @@ int net_path_add(struct net_association *association, const struct net_endpoint 
 {
 	if (association->paths_count == NET_PATHS_MOST)
 		return PF_ERR_ARGUMENT;
-	/* The opener decides which numbers the paths have. */
+	/* The opener numbers the paths. */
 	if (association->accepter)
 		return PF_OK;
 	return association_path(association, association->paths_count, to) ? PF_OK : PF_ERR_MEMORY;
@@ -336,7 +337,7 @@ void net_give_up(struct net_association *association, const char *why)
 {
 	if (association->state >= OPEN)
 		return;
-	/* Its opener may have had the WELCOME, and this process not its next packet. */
+	/* The opener may have received WELCOME, and sent a packet that has not arrived. */
 	if (association->state == ACCEPTED)
 		association_say_goodbye(association, association_best_path(association, 0));
 	association_fail(association, PF_ERR_UNREACHABLE,
@@ -392,8 +393,8 @@ static bool endpoint_equal(const struct net_endpoint *a, const struct net_endpoi
 }
 
 /*
- * Is the peer's process in doubt if packets to this endpoint are rejected? Of one that
- * is OPEN, a path that never brought an answer, or that alone has none, says nothing.
+ * Is the peer's process in doubt if packets to this endpoint are rejected? If the
+ * association is OPEN, not by a path without any answer yet, nor by a doubtful path.
  */
 static bool refusal_concerns(const struct net_association *association,
 			     const struct net_endpoint *endpoint, enum net_refusal refusal)
@@ -488,7 +489,7 @@ int net_atomic(struct net_association *association, enum pf_atomic_op op, unsign
 	return status;
 }
 
-/* *place: where the payload goes, behind the header. */
+/* Reserve room for a message, and write the header. *place: address of the payload. */
 static int core_message_reserve(struct net_association *association, uint8_t tag,
 				const void *header, size_t header_length, size_t length,
 				uint8_t **place)
@@ -502,7 +503,7 @@ static int core_message_reserve(struct net_association *association, uint8_t tag
 	if (status == PF_OK)
 		status = message_reserve(association_exchange(association), tag,
 					 header_length + length, place);
-	/* One that is opened for this has its HELLO to send, whatever becomes of the message. */
+	/* A first use has a HELLO to send, even if the message failed. */
 	if (status != PF_OK) {
 		core_settle(core_of(association), association);
 		return status;
@@ -573,7 +574,7 @@ int net_send_pack(struct net_association *association, uint8_t tag, const void *
 	return core_message_commit(association, header_length + length);
 }
 
-/* A place that is not committed is reserved again by the next message. */
+/* The next message reserves an uncommitted place again. */
 bool net_has_room(struct net_association *association, size_t length)
 {
 	uint8_t *place;

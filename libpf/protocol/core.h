@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A core: its associations, by id and by index, and when each gets its turn. */
+/* A core: associations by id and by index, and the schedule of turns. */
 #ifndef PF_NET_CORE_H
 #define PF_NET_CORE_H
 
@@ -14,7 +14,7 @@ struct net_core {
 	struct foresight foresight;
 	struct net_association *by_id[CORE_IDS];
 	struct net_association **associations; /* by index - first */
-	uint32_t first;                        /* index of this process */
+	uint32_t first;                        /* first index of this process */
 	uint32_t count, room;
 };
 
@@ -27,14 +27,14 @@ static inline struct net_core *core_of(const struct net_association *association
 
 struct net_association *core_find(struct net_core *core, const uint8_t id[NET_ID_BYTES]);
 struct net_association *core_index(struct net_core *core, uint32_t index);
-/* A new association, in the tables; NULL: no memory. */
+/* Make an association in the tables; NULL: no memory. */
 struct net_association *core_add(struct net_core *core, const uint8_t id[NET_ID_BYTES],
 				 const void *info, size_t length);
-/* Take it out of the tables, and free it. */
+/* Remove an association from the tables, and free it. */
 void core_remove(struct net_core *core, struct net_association *association);
-/* Set the time. Time in which this process did not run does not count as silence of peers. */
+/* Set the time. A stop of this process counts as no silence of peers. */
 void core_clock(struct net_core *core, uint64_t now);
-/* Something was done with an association: it gets its turn for what that asks for. */
+/* After a change, schedule the association for output, and for its deadline. */
 void core_settle(struct net_core *core, struct net_association *association);
 
 #endif
