@@ -59,7 +59,7 @@ static void begin_arriving(struct exchange *exchange)
 		exchange->shared->arriving++;
 }
 
-/* Nothing more is needed: of the record remains that the source has to be told so. */
+/* Free everything about the blocks: the record stays until DONE is written for the source. */
 static void forget_blocks(struct exchange *exchange, struct net_transfer *transfer)
 {
 	destination_free(exchange, transfer);
@@ -88,7 +88,7 @@ static void destination_finish(struct exchange *exchange, struct net_transfer *t
 	}
 }
 
-/* Has all come that is wanted? Then it is over. */
+/* Finish the transfer if all wanted granules are here. Return whether it ended. */
 static bool destination_settle(struct exchange *exchange, struct net_transfer *transfer)
 {
 	if (~transfer->done & granule_mask(0, transfer->limit) ||
@@ -98,7 +98,7 @@ static bool destination_settle(struct exchange *exchange, struct net_transfer *t
 	return true;
 }
 
-/* Granules that came. True: that was the last of the transfer. */
+/* Record granules as placed. True: the transfer ended. */
 static bool granules_arrived(struct exchange *exchange, struct net_transfer *transfer,
 			     unsigned block, uint64_t granules)
 {
@@ -111,15 +111,15 @@ static bool granules_arrived(struct exchange *exchange, struct net_transfer *tra
 }
 
 /*
- * A block cannot be written. What comes before it is waited for all the same:
- * the address that is reported is the first, in whatever order packets come.
+ * A block cannot be written. Still wait for all granules before the bad address: a
+ * transfer reports its first bad address, independently of the order of packets.
  */
 static void destination_fail(struct exchange *exchange, struct net_transfer *transfer,
 			     unsigned block, uint64_t bad, uint64_t granules)
 {
 	uint64_t before = granule_mask(0, block), bit = 1ull << block;
 	struct absent **at = &transfer->faults;
-	/* Some of what comes before it in its block may have been taken and is not here. */
+	/* Accepted granules before the bad address may not have been placed: ask for them again. */
 	bool asks = granules &&
 		    (transfer->unplaced & bit || destination_find_absent(transfer, block));
 
@@ -146,7 +146,7 @@ static void destination_fail(struct exchange *exchange, struct net_transfer *tra
 	destination_settle(exchange, transfer);
 }
 
-/* A put's record is made by the first of its packets to come. *taken: it had one, and is over. */
+/* Find or make the record of a put: the first packet makes the record. *taken: the put is over. */
 static struct net_transfer *put_record(struct exchange *exchange, uint32_t id,
 				       const struct wire_data *data, bool *taken)
 {
@@ -190,7 +190,7 @@ static bool data_is_valid(const struct exchange *exchange, const struct wire_dat
 	       (length % granule == 0 || data->offset + length == data->length);
 }
 
-/* The page is absent: keep the packet, or drop it and say so. */
+/* The page is absent: keep the packet, or drop it and have a NACK sent. */
 static enum destination_result granules_postpone(struct exchange *exchange,
 						 struct net_transfer *transfer, unsigned block,
 						 uint64_t granules, uint32_t offset,
@@ -238,7 +238,10 @@ static enum destination_result granules_postpone(struct exchange *exchange,
 	return DESTINATION_TAKEN;
 }
 
-/* Write the granules given of a piece of a block: PF_OK or what place says. *done: those written. */
+/*
+ * Place granules of a piece of a block. Return PF_OK or the error of place. *done: granules
+ * written.
+ */
 static int granules_place(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 			  uint64_t granules, uint32_t offset, const uint8_t *bytes, uint32_t length,
 			  uint64_t *done, uint64_t *bad)
@@ -266,7 +269,7 @@ static int granules_place(struct exchange *exchange, struct net_transfer *transf
 			granules &= ~granule_mask(first, count);
 			continue;
 		}
-		/* What comes before a bad address goes to its place all the same. */
+		/* Place the granules before the bad address nevertheless. */
 		before = (*bad - transfer->local - from) / granule;
 		if (result != PF_ERR_FAULT || *bad < transfer->local + from || before >= count)
 			return result;
@@ -276,7 +279,7 @@ static int granules_place(struct exchange *exchange, struct net_transfer *transf
 	return failed;
 }
 
-/* What of a block comes before a bad address that one of its packets met. */
+/* Granules of a block before a bad address found in the block; 0: the address is elsewhere. */
 static uint64_t granules_before(const struct exchange *exchange,
 				const struct net_transfer *transfer, unsigned block, uint64_t bad)
 {
@@ -288,8 +291,8 @@ static uint64_t granules_before(const struct exchange *exchange,
 }
 
 /*
- * Can the block be written without waiting? PF_OK, once for all its packets;
- * PF_ERR_AGAIN: it is absent from now on, and being resolved.
+ * Can the block be written without waiting? The question is asked once for all packets
+ * of a block. PF_ERR_AGAIN: the block is absent from now on, and being resolved.
  */
 static int destination_look(struct exchange *exchange, struct net_transfer *transfer,
 			    unsigned block)
@@ -313,7 +316,7 @@ static int destination_look(struct exchange *exchange, struct net_transfer *tran
 	return status;
 }
 
-/* Write a piece of a block by itself. */
+/* Write a single piece of a block. */
 static enum destination_result write_now(struct exchange *exchange, struct net_transfer *transfer,
 					 unsigned block, uint64_t granules, uint32_t offset,
 					 const struct payload *payload)
@@ -330,7 +333,7 @@ static enum destination_result write_now(struct exchange *exchange, struct net_t
 		return DESTINATION_TAKEN;
 	if (status == PF_OK)
 		return DESTINATION_TAKEN;
-	/* It comes again. */
+	/* The source retransmits the packet. */
 	if (status == PF_ERR_MEMORY)
 		return DESTINATION_REFUSED;
 	if (status != PF_ERR_AGAIN) {
@@ -344,7 +347,7 @@ static enum destination_result write_now(struct exchange *exchange, struct net_t
 	return granules_postpone(exchange, transfer, block, granules & ~done, offset, payload);
 }
 
-/* Add a piece of a ready block to those that are written together. False: no more fit. */
+/* Add a piece of a ready block to the pieces to be written together. False: no room. */
 static bool write_later(struct exchange *exchange, struct net_transfer *transfer, uint64_t granules,
 			uint32_t offset, const struct payload *payload)
 {
@@ -380,11 +383,11 @@ static enum destination_result granules_arrive(struct exchange *exchange,
 		return DESTINATION_NEEDS_BYTES;
 	if (status == PF_OK && write_later(exchange, transfer, granules, offset, payload))
 		return DESTINATION_TAKEN;
-	/* A bad address is place's to tell: it has the first, and writes what is before it. */
+	/* place reports a bad address: it finds the first, and writes the bytes before. */
 	return write_now(exchange, transfer, block, granules, offset, payload);
 }
 
-/* Which of these granules of a block are waited for. */
+/* Return the granules that are wanted and not here. */
 static uint64_t granules_wanted(const struct net_transfer *transfer, unsigned block,
 				uint64_t granules)
 {
@@ -394,7 +397,7 @@ static uint64_t granules_wanted(const struct net_transfer *transfer, unsigned bl
 	return block == transfer->limit ? granules & transfer->before : 0;
 }
 
-/* It was not written with the others, and the packet was taken: the source does not know. */
+/* place_many did not write this piece, although its packet counts as accepted at the source. */
 static void write_alone(const struct placing *of, const struct net_piece *memory)
 {
 	struct exchange *exchange = of->exchange;
@@ -451,7 +454,7 @@ void destination_forget(struct exchange *exchange)
 	pieces->count = left;
 }
 
-/* The next data that comes here is likely of this get, from this offset on. */
+/* Expect the next data in a get, from an offset on. */
 static void destination_expect(struct exchange *exchange, struct net_transfer *transfer,
 			       uint32_t offset)
 {
@@ -486,10 +489,10 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	whole = (length + granule - 1) / granule;
 	if (get)
 		destination_expect(exchange, transfer, data->offset + length);
-	/* In whole granules: presence is recorded for a granule, not for a part of it. */
+	/* Count whole granules: a granule, not a part of it, is recorded as present. */
 	if (whole * granule > transfers->latest_length || data->offset + length < data->length)
 		transfers->latest_length = whole * granule;
-	/* Each block's part by itself; after the last one that is wanted, the transfer is over. */
+	/* Handle the part of each block; the last wanted granule may end the transfer. */
 	for (end = first + whole; first < end && !transfer->finished;) {
 		struct part part = run_part(first, end);
 		uint64_t granules = granule_mask(part.granule, part.granules);
@@ -509,7 +512,7 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 			continue;
 		here = granules_arrive(exchange, transfer, part.block, granules,
 				       data->offset + start, &piece, &in_place);
-		/* What follows is handled all the same: it comes again, or with its bytes. */
+		/* Handle later parts in any case: the packet comes again, or its bytes do. */
 		if (here != DESTINATION_TAKEN)
 			result = here;
 	}
@@ -533,7 +536,7 @@ void destination_start(struct exchange *exchange)
 	}
 }
 
-/* What was kept goes to its place. False: it cannot, and nothing is kept any more. */
+/* Place the kept packets of a block. False: a bad address, and all kept packets are freed. */
 static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 		       struct absent *absent)
 {
@@ -564,7 +567,7 @@ static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 			return false;
 		}
 		free_kept(shared, absent);
-		/* finish would free absent: the last ones are reported behind the loop. */
+		/* granules_arrived could free absent: the caller reports these granules. */
 		transfer->granules[block] |= done;
 	}
 	return true;
@@ -586,8 +589,8 @@ void destination_resolved(struct exchange *exchange, struct net_token token, int
 	}
 	transfer->absent &= ~bit;
 	/*
-	 * If a page of it goes again at once, what arrives waits for that page: otherwise the
-	 * transfer might make no progress.
+	 * Look no more: if a page of the block goes again at once, arriving bytes wait for the
+	 * page in place. Otherwise the transfer might make no progress.
 	 */
 	transfer->predicted |= bit;
 	transfer_trace(exchange, transfer, bit, NET_BLOCK_RESOLVED);
@@ -642,7 +645,7 @@ int destination_cancel(struct exchange *exchange, uint32_t id)
 	struct net_transfer *transfer;
 	bool taken;
 
-	/* An initiator that keeps to the rules has no more than TRANSFERS_MOST of them open. */
+	/* An initiator that keeps the rules has at most TRANSFERS_MOST puts open. */
 	if (id - numbers->finished >= TRANSFERS_MOST && (int32_t)(id - numbers->finished) > 0)
 		return PF_ERR_REFUSED;
 	transfer = put_record(exchange, id, &data, &taken);
@@ -658,7 +661,7 @@ void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address
 
 	if (!transfer)
 		return;
-	/* Both sides have a bad page: the first counts. */
+	/* Both sides have a bad page: report the first. */
 	if (transfer->status != PF_OK &&
 	    transfer->address - transfer->local < address - transfer->remote) {
 		side = PF_SIDE_LOCAL;
@@ -668,7 +671,7 @@ void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address
 	transfer_end(exchange, transfer, PF_ERR_FAULT, side, address);
 }
 
-/* Are no bytes of these here yet, and can the system write them? */
+/* Is no byte of the range here yet, and can a receive call write the range? */
 static bool is_free(struct exchange *exchange, struct net_transfer *transfer, uint32_t offset,
 		    uint32_t length)
 {

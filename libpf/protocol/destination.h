@@ -1,51 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The destination of a transfer's data: where bytes are placed, or wait for their page. */
+/* The destination of a transfer's data: bytes are placed, or wait for their page. */
 #ifndef PF_NET_DESTINATION_H
 #define PF_NET_DESTINATION_H
 
 #include "exchange.h"
 
-/* The bytes of a packet of data. */
+/* Payload of a packet of data. */
 struct payload {
 	const uint8_t *bytes;
 	uint32_t length;
-	uint64_t received_at; /* where the system put them */
+	uint64_t received_at; /* address where the system put the payload */
 	/*
-	 * They may be read, and memory of the user written to: neither they nor payloads
-	 * that are not looked at yet lie in that.
+	 * The payload may be read, and the user's memory written to: no payload of this
+	 * packet or of later packets received with it lies in the user's memory.
 	 */
 	bool apart;
 };
 
 enum destination_result {
 	DESTINATION_TAKEN,
-	DESTINATION_REFUSED,    /* as if it had been lost */
-	DESTINATION_NEEDS_BYTES /* call again with a payload that is apart */
+	DESTINATION_REFUSED,    /* treat the packet as lost */
+	DESTINATION_NEEDS_BYTES /* call again with a payload set apart */
 };
-/* The payload may have to stay until destination_flush. */
+/* Handle the payload of a packet, which must stay until destination_flush. */
 enum destination_result destination_data(struct exchange *exchange, bool get, uint32_t id,
 					 const struct wire_data *data,
 					 const struct payload *payload);
-/* Write the pieces that wait. Effects are of the exchanges of shared->pieces. */
+/* Write the waiting pieces. Sets effects of the exchanges in shared->pieces. */
 void destination_flush(struct shared *shared);
-/* Its transfers end: nothing more is written for them. */
+/* Drop the waiting pieces of an exchange at its end. */
 void destination_forget(struct exchange *exchange);
 void destination_resolved(struct exchange *exchange, struct net_token token, int status,
 			  uint64_t bad);
-/* Cut gets into transfers as far as the windows allow, and have the peer asked for them. */
+/* Cut gets into transfers as far as the windows allow, and tell the peer of each. */
 void destination_start(struct exchange *exchange);
-/* Is there a NACK, or an AGAIN for these granules, to be sent? It counts as sent. */
+/* Is a NACK to be sent, or an AGAIN for the granules returned? The entry then counts as sent. */
 bool destination_nack(struct net_transfer *transfer, unsigned block);
 bool destination_again(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
 		       uint64_t *granules);
-/* The initiator of a put gives up. PF_OK, PF_ERR_REFUSED, or PF_ERR_MEMORY: it is to be told again. */
+/*
+ * Handle CANCEL: the initiator of a put gives up. PF_OK, PF_ERR_REFUSED, or PF_ERR_MEMORY: the
+ * caller handles the entry again later.
+ */
 int destination_cancel(struct exchange *exchange, uint32_t id);
-/* The source of a get cannot be read at this address. */
+/* Handle FAILED: the source of a get cannot be read at this address. */
 void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address);
 void destination_free(struct exchange *exchange, struct net_transfer *transfer);
-/* Is it there that the next data is expected? */
+/* Is the next data expected in this get, at the offset? */
 bool destination_expects(const struct exchange *exchange, uint32_t get, uint32_t offset);
-/* As net_predict; header: bytes before each payload. */
+/* Predict places as net_predict does; header: bytes before each payload. */
 unsigned destination_predict(struct exchange *exchange, struct net_place *places, unsigned most,
 			     uint32_t header);
 

@@ -6,13 +6,13 @@
 #include "destination.h"
 
 /*
- * Limits of a counter as in a branch predictor. From the most, two receive calls in a
- * row that bring something else end foreseeing; from 0, two that bring what would have
- * been foreseen start it again. An acknowledgement now and then does not end it.
+ * Limits of a saturating counter, as in a branch predictor. From TRUST_MOST, two receive
+ * calls in a row with unexpected data end prediction; from 0, two calls with expected data
+ * start prediction again. Single acknowledgements do not end prediction.
  */
 #define TRUST_MOST 3
 #define TRUST_LEAST 2
-#define FORESEEN_MOST 10000000 /* ns since a peer was heard, for more of its data to be foreseen */
+#define FORESEEN_MOST 10000000 /* ns after the peer's last packet during which data is predicted */
 
 void foresee_init(struct foresight *foresight, struct shared *shared)
 {
@@ -82,7 +82,7 @@ bool foresee_settle(struct foresight *foresight)
 	for (i = 0; i < count; i++)
 		length += packets[i].payload_length;
 	in_hand = packets[0].payload_length != 0;
-	/* It is not 0: one of them at least is scattered. NOLINTNEXTLINE(clang-analyzer-*) */
+	/* Not 0: at least one packet is scattered. NOLINTNEXTLINE(clang-analyzer-*) */
 	foresight->stash = vectors = malloc(count * sizeof(*vectors) + length);
 	bytes = vectors ? (uint8_t *)(vectors + count) : NULL;
 	for (i = 0; vectors && i < count; i++) {
@@ -97,7 +97,7 @@ bool foresee_settle(struct foresight *foresight)
 		if (!packets[i].payload_length)
 			continue;
 		if (!there) {
-			/* As if it had been lost. */
+			/* Treat the packet as lost. */
 			packets[i].header_length = packets[i].payload_length = 0;
 			continue;
 		}
@@ -155,7 +155,7 @@ void foresee_judge(struct foresight *foresight, const struct net_association *as
 	bool right = exchange && get && association == foresight->latest &&
 		     destination_expects(exchange, transfer, offset);
 
-	/* Of another length than foreseen, it did not get to its place either. */
+	/* A payload of unexpected length is not in place either. */
 	if (foresight->foreseen && !foresight->packets->payload_length)
 		right = false;
 	if (exchange && !foresight->judged)
@@ -175,8 +175,9 @@ unsigned foresee_places(struct foresight *foresight, uint64_t now, struct net_pl
 	if (!foresee_possible(foresight))
 		return 0;
 	/*
-	 * What it began to write it may never finish: the packets of others are not
-	 * to go there until it is known to be dead. That memory may have another use.
+	 * A silent peer may never finish a payload that was begun. Packets of further peers
+	 * must not go to the rest of the place until the peer is known to be dead, and by
+	 * then the memory may have another use.
 	 */
 	if (now - foresight->latest->heard > FORESEEN_MOST)
 		return 0;

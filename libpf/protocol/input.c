@@ -5,8 +5,8 @@
 #include "destination.h"
 #include "message.h"
 
-#define AHEAD_MOST (1u << 24)      /* of the packet numbers seen, for a number to be believed */
-#define GOODBYE_PERIOD 10000000ull /* ns; packets to one that is GONE are answered once in it */
+#define AHEAD_MOST (1u << 24)      /* largest jump of packet numbers: above, a number is forged */
+#define GOODBYE_PERIOD 10000000ull /* ns between GOODBYEs that answer packets when GONE */
 
 /* A packet in hand: authentic, decrypted. */
 struct view {
@@ -14,16 +14,16 @@ struct view {
 	struct net_packet *packet;
 	uint8_t *control, *payload;
 	uint32_t control_length, payload_length;
-	uint64_t received_at; /* where the payload was received to */
-	uint64_t arrived;     /* when it reached the system */
+	uint64_t received_at; /* address where the payload was received */
+	uint64_t arrived;     /* time when the packet reached the system */
 };
 
-/* What was in a packet. */
+/* Contents of a packet. */
 struct contents {
-	bool asks;   /* for an acknowledgement */
+	bool asks;   /* the packet asks for an acknowledgement */
 	bool sends;  /* data, or a message */
-	bool prompt; /* not only messages: the application will not answer all of it */
-	bool part; /* not only whole messages that are handed out: the application cannot answer all of it */
+	bool prompt; /* not only messages: the application will not answer everything */
+	bool part;   /* an incomplete message: the application cannot answer yet */
 };
 
 static bool take_frame(struct net_association *association, struct wire_frame *frame,
@@ -70,7 +70,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 		status = control_arrived(exchange);
 		if (status == PF_ERR_REFUSED)
 			association_fail(association, PF_ERR_PROTOCOL, "malformed control stream");
-		/* Without memory the packet is not acknowledged: when it comes again, the rest is read. */
+		/* Out of memory: do not acknowledge. The rest is read when the packet comes again. */
 		return status != PF_ERR_MEMORY;
 	case FRAME_MESSAGE:
 		contents->asks = contents->sends = true;
@@ -130,7 +130,7 @@ static bool take_data(struct net_association *association, struct foresight *for
 	return result == DESTINATION_TAKEN;
 }
 
-/* False: not taken, as if it had been lost. */
+/* Handle all frames. False: refuse the packet, like a lost packet. */
 static bool input_frames(struct net_association *association, struct foresight *foresight,
 			 struct view *view, uint64_t now, struct contents *contents)
 {
@@ -178,8 +178,8 @@ static bool says_goodbye(const struct view *view)
 }
 
 /*
- * A packet to one that is GONE: its peer has not heard so, and waits. Both ends may be GONE, so a
- * GOODBYE has no answer.
+ * The association is GONE, and the peer does not know: tell the peer. Both ends may be GONE, and
+ * a GOODBYE therefore has no answer.
  */
 static void answer_gone(struct net_association *association, const struct view *view, uint64_t now)
 {
@@ -204,9 +204,9 @@ static bool payload_authentic(const struct net_association *association, struct 
 }
 
 /*
- * The accepter sends to where the newest packet of a path came from. A HELLO that
- * another host repeats moves the path (open.c); the opener's next packet moves it
- * back. An opener knows the address from the user, and keeps it.
+ * The accepter sends to the source of the newest packet of a path. A HELLO that another host
+ * replays moves the path (open.c); the opener's next packet moves it back. An opener has
+ * the address from the user, and keeps it.
  */
 static bool follow_path(struct net_association *association, unsigned number, bool newest,
 			const struct net_endpoint *from)
@@ -215,7 +215,7 @@ static bool follow_path(struct net_association *association, unsigned number, bo
 	struct path *path = association->paths[number];
 
 	if (!path) {
-		/* Data that waits for room on the other paths may go here. */
+		/* Data that waits for room on a path may go here. */
 		association->wants_output = true;
 		return association_path(association, number, from) != NULL;
 	}
@@ -273,7 +273,7 @@ void input_packet(struct net_association *association, struct foresight *foresig
 		drop_packet(shared, NET_DROP_FORGED);
 		return;
 	}
-	/* The payload is what follows, or lies elsewhere, all of it. */
+	/* The payload follows the control section, or is separate. */
 	view.payload = packet->payload_length ? packet->payload : view.control + header->control;
 	view.payload_length = packet->payload_length ? packet->payload_length : own;
 	view.received_at = (uint64_t)(uintptr_t)view.payload;

@@ -82,7 +82,7 @@ void exchange_abandon(struct exchange *exchange, int status)
 		abandon_records(exchange, &transfers->ours[get]);
 		abandon_records(exchange, &transfers->peers[get]);
 	}
-	/* The analyzer does not see that freeing takes them off their lists. */
+	/* Freeing unlinks each transfer, unseen by the analyzer. */
 	while ((transfer = transfers->telling))
 		transfer_free(exchange, transfer); /* NOLINT(clang-analyzer-unix.Malloc) */
 	transfers_abandon(exchange, status);
