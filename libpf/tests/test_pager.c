@@ -674,42 +674,6 @@ static void test_other_context(void **state)
 	pair_end(pair);
 }
 
-/* The program protects present pages with its own userfaultfd, which the kernel cannot wait for. */
-static void test_write_protected(void **state)
-{
-	struct pair *pair = pair_open(state, .window = LENGTH);
-	uint64_t window = pair_there(pair, 1, pair->window);
-	uint8_t *memory = test_map(PART);
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
-	struct uffdio_register range = { .range = { remote_address(memory), PART },
-					 .mode = UFFDIO_REGISTER_MODE_WP };
-	struct uffdio_writeprotect protect = { .range = range.range,
-					       .mode = UFFDIO_WRITEPROTECT_MODE_WP };
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-	struct paged paged = { 0 };
-	pf_completion completion;
-
-	paged_open(&paged, pair);
-	pattern_fill(memory, PART, 1);
-	assert_true(fd >= 0);
-	if (ioctl(fd, UFFDIO_API, &api) < 0) {
-		close(fd);
-		paged_close(&paged);
-		pair_end(pair);
-		skip(); /* this kernel cannot protect pages */
-	}
-	assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
-	assert_int_equal(ioctl(fd, UFFDIO_WRITEPROTECT, &protect), 0);
-	completion = pair_get(pair, pair->peer, memory, window, PART);
-	assert_fault(completion, PF_SIDE_LOCAL, remote_address(memory));
-	assert_ok(pair_put(pair, pair->peer, memory, window, PART).status);
-	assert_pattern(memory, PART, 1);
-	close(fd);
-	munmap(memory, PART);
-	paged_close(&paged);
-	pair_end(pair);
-}
-
 /*
  * Pages that are moved have no pager any more: absent ones are zeros. The addresses that they
  * left are unmapped, though their pager is still registered.
@@ -997,7 +961,6 @@ int main(int argc, char **argv)
 		IN_ALL(test_beside),
 		IN_ALL(test_grown),
 		IN_ALL(test_other_context),
-		IN_ALL(test_write_protected),
 		IN_ALL(test_moved),
 		IN_ALL(test_forked),
 		PAIR_TEST(test_other_memory),
