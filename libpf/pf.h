@@ -380,8 +380,8 @@ void pf_deregister(pf_context *context, pf_registration *registration);
  * called for one page unless pf_pager_set_unit says otherwise.
  * If it cannot, it returns any PF_ERR_*, and a transfer ends with PF_ERR_FAULT. It
  * is called on a resolver thread until it is known to be quick, and after it was
- * slow; else on the thread that handles the fault, the caller of pf_progress or the
- * service thread; and on the service thread for loads and stores of this process.
+ * slow; else on the thread that handles the fault: the caller of pf_progress, or the
+ * service thread, which also handles those of loads and stores of this process.
  * It may run on several threads at the same time. It must not call libpf, nor touch the
  * memory of this or another pager of the context: on the service thread it
  * would wait for itself.
@@ -411,8 +411,8 @@ int pf_pager_set_unit(pf_pager *pager, size_t unit);
 /*
  * Have pages supplied before loads and stores of this process need them: after a page fault, if the
  * n bytes before its unit are present without a gap, the next n bytes and a unit, at most most bytes
- * and in whole units. The service thread calls supply for one unit at a time, and between units does
- * what else it has to do. Pages that are evicted meanwhile may be supplied again. most is a multiple
+ * and in whole units. One unit is supplied at a time, and between units the service thread does what else
+ * it has to do. Pages that are evicted meanwhile may be supplied again. most is a multiple
  * of the page size; 0, the default: none. Thread safe.
  */
 int pf_pager_set_ahead(pf_pager *pager, size_t most);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "memory.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/clock.h"
 #include "base/page.h"
 #include "base/probe.h"
@@ -10,6 +12,33 @@
 
 /* A transfer of fewer bytes costs less than the look that it might save. */
 #define EXPECT_LENGTH_LEAST ((uint64_t)256 << 10)
+
+/* A unit of a pager that a load or store waits for, or may wait for soon. */
+struct deferred_load {
+	struct resolution resolution;
+	struct deferred_unit *unit;
+};
+
+/* A resolver thread, or the one that submits or closes the context. */
+static void load_resolved(struct resolution *resolution)
+{
+	struct deferred_load *load = (struct deferred_load *)resolution;
+
+	pagers_supplied(load->unit, resolution->status);
+	free(load);
+}
+
+/* Service thread. */
+static void load_defer(void *arg, uint64_t page, struct deferred_unit *unit)
+{
+	struct deferred_load *load = allocate_or_wait(sizeof(*load));
+
+	*load = (struct deferred_load){
+		.resolution = { .address = page, .length = 1, .done = load_resolved },
+		.unit = unit,
+	};
+	memory_resolve(arg, &load->resolution);
+}
 
 void memory_init(struct memory *memory, pf_context *context, const pf_options *options,
 		 struct statistics *statistics, struct trace *trace, struct service *service,
@@ -29,6 +58,7 @@ void memory_init(struct memory *memory, pf_context *context, const pf_options *o
 	collapse_init(&memory->collapse, options->collapse, size, service, statistics);
 	expected_init(&memory->expected, &memory->residency, &memory->pagers,
 		      memory->policy >= PF_POLICY_HUGE && size <= COLLAPSE_SIZE_MAX ? size : 0);
+	pagers_defer(&memory->pagers, load_defer, memory);
 	registrations_init(&memory->registrations, (enum pf_mode)options->mode, statistics);
 }
 

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/allocate.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/number.h"
@@ -74,6 +75,7 @@ void pagers_init(struct pagers *pagers, pf_context *context, struct service *ser
 	pthread_rwlock_init(&pagers->lock, NULL);
 	pthread_mutex_init(&pagers->gate, NULL);
 	LIST_INIT(&pagers->list);
+	LIST_INIT(&pagers->deferred);
 	pagers->userfault = -1;
 }
 
@@ -123,6 +125,12 @@ static struct pf_pager *find_pager(struct pagers *pagers, uint64_t address)
 	return pager;
 }
 
+static bool pager_is_quick(struct pf_pager *pager)
+{
+	return atomic_load_explicit(&pager->supply_time, memory_order_relaxed) <
+	       PAGER_QUICK_NANOSECONDS;
+}
+
 /* Under the lock. */
 static bool overlaps(struct pagers *pagers, uint64_t start, uint64_t end)
 {
@@ -156,8 +164,7 @@ bool pager_owns(struct pagers *pagers, uint64_t address, bool *quick)
 	pthread_rwlock_rdlock(&pagers->lock);
 	pager = find_pager(pagers, address);
 	if (pager)
-		*quick = atomic_load_explicit(&pager->supply_time, memory_order_relaxed) <
-			 PAGER_QUICK_NANOSECONDS;
+		*quick = pager_is_quick(pager);
 	pthread_rwlock_unlock(&pagers->lock);
 	return pager != NULL;
 }
@@ -441,15 +448,74 @@ static void plan_ahead(struct pagers *pagers, const struct pf_pager *pager, uint
 	event_add(pagers->ahead, &now);
 }
 
+/* Under the lock: may this thread, which is the service thread, call supply? */
+static bool may_supply_here(const struct pagers *pagers, struct pf_pager *pager)
+{
+	return pager_is_quick(pager) || !pagers->defer;
+}
+
 /*
- * Service thread: supply a unit. Then the event loop looks for page faults, which have waited for
- * this unit at most, before it comes back for the next. If a unit cannot be supplied, the access
- * that needs it finds out. What is present ends it: the rest was there, or was needed before.
+ * Service thread, under the lock: the unit at ahead_start is present; the one behind it is next. The event
+ * loop looks for page faults first, which have waited for one unit at most.
+ */
+static void continue_ahead(struct pagers *pagers, const struct pf_pager *pager)
+{
+	const struct timeval now = { 0, 0 };
+	uint64_t end = unit_start(pager, pagers->ahead_start) + pager->unit;
+
+	if (end >= pagers->ahead_end)
+		return;
+	pagers->ahead_start = end;
+	event_add(pagers->ahead, &now);
+}
+
+/* A unit that a thread which may wait supplies. */
+struct deferred_unit {
+	struct task task;
+	LIST_ENTRY(deferred_unit) link;
+	struct pagers *pagers;
+	const struct pf_pager *pager; /* NULL: unregistered meanwhile */
+	uint64_t start, end;
+	uint64_t page; /* the page that is needed */
+	bool ahead;    /* no thread was known to wait for the page when the unit was deferred */
+	int status;    /* of the supply */
+};
+
+/*
+ * Service thread, under the lock: a unit for pagers->defer, which is called without the lock. NULL: the unit
+ * was deferred before, and its end wakes all threads that wait for a page of it.
+ */
+static struct deferred_unit *unit_defer(struct pagers *pagers, const struct pf_pager *pager,
+					uint64_t page, bool ahead)
+{
+	struct deferred_unit *unit;
+
+	LIST_FOREACH(unit, &pagers->deferred, link) {
+		if (unit->pager == pager && page >= unit->start && page < unit->end)
+			return NULL;
+	}
+	unit = allocate_or_wait(sizeof(*unit));
+	*unit = (struct deferred_unit){
+		.pagers = pagers,
+		.pager = pager,
+		.start = unit_start(pager, page),
+		.page = page,
+		.ahead = ahead,
+	};
+	unit->end = lesser(unit->start + pager->unit, pager->end);
+	LIST_INSERT_HEAD(&pagers->deferred, unit, link);
+	return unit;
+}
+
+/*
+ * Service thread: supply a unit. If that cannot be done, the access that needs it finds out. What is
+ * present ends it: the rest was there, or was needed before.
  */
 static void supply_ahead(int fd, short what, void *arg)
 {
-	const struct timeval now = { 0, 0 };
+	struct deferred_unit *unit = NULL;
 	struct pagers *pagers = arg;
+	struct pf_pager *pager;
 	uint64_t start, end;
 	bool installed;
 
@@ -457,44 +523,118 @@ static void supply_ahead(int fd, short what, void *arg)
 	pthread_rwlock_rdlock(&pagers->lock);
 	start = pagers->ahead_start;
 	/* Then the pager is still there: otherwise the end would be 0. */
-	if (start < pagers->ahead_end && is_absent(start) &&
-	    supply_unit(pagers, find_pager(pagers, start), start, &end, &installed) == PF_OK &&
-	    end < pagers->ahead_end) {
-		pagers->ahead_start = end;
-		event_add(pagers->ahead, &now);
+	if (start < pagers->ahead_end && is_absent(start)) {
+		pager = find_pager(pagers, start);
+		if (!may_supply_here(pagers, pager))
+			unit = unit_defer(pagers, pager, start, true);
+		else if (supply_unit(pagers, pager, start, &end, &installed) == PF_OK)
+			continue_ahead(pagers, pager);
 	}
 	pthread_rwlock_unlock(&pagers->lock);
+	if (unit)
+		pagers->defer(pagers->defer_arg, start, unit);
+}
+
+/*
+ * The pager does not have the page: the threads that wait for it get SIGBUS, or, before Linux 6.6, repeat
+ * the access once they are woken.
+ */
+static void page_poison(struct pagers *pagers, uint64_t page)
+{
+	struct uffdio_poison poison = { .range = { page, page_size() } };
+
+	ioctl(pagers->userfault, UFFDIO_POISON, &poison);
+}
+
+static void range_wake(struct pagers *pagers, uint64_t start, uint64_t end)
+{
+	struct uffdio_range range = { start, end - start };
+
+	ioctl(pagers->userfault, UFFDIO_WAKE, &range);
 }
 
 /* Service thread: a load or store of this process met an absent page. */
 static void resolve_message(struct pagers *pagers, uint64_t address)
 {
-	uint64_t size = page_size();
-	struct uffdio_range range = { address & ~(size - 1), size };
-	struct uffdio_poison poison = { .range = range };
+	uint64_t page = address & ~(page_size() - 1), end = 0;
+	struct deferred_unit *unit = NULL;
+	bool installed = false, defers;
 	struct pf_pager *pager;
-	uint64_t end;
-	bool installed;
 	int status = PF_OK;
 
 	pthread_rwlock_rdlock(&pagers->lock);
-	pager = find_pager(pagers, range.start);
-	if (pager)
-		status = supply_unit(pagers, pager, range.start, &end, &installed);
-	if (pager && status == PF_OK && installed && pager->ahead)
-		plan_ahead(pagers, pager, unit_start(pager, range.start), end);
+	pager = find_pager(pagers, page);
+	defers = pager && !may_supply_here(pagers, pager);
+	if (defers)
+		unit = unit_defer(pagers, pager, page, false);
+	else if (pager)
+		status = supply_unit(pagers, pager, page, &end, &installed);
+	if (status == PF_OK && installed && pager->ahead)
+		plan_ahead(pagers, pager, unit_start(pager, page), end);
 	pthread_rwlock_unlock(&pagers->lock);
+	if (unit)
+		pagers->defer(pagers->defer_arg, page, unit);
+	if (defers)
+		return;
 	/*
-	 * The pager has no such page: the thread gets SIGBUS, or, before Linux 6.6, repeats the
-	 * access. Without a pager: the memory grew out of a range and gets zeros, or its range was
-	 * unregistered or unmapped after the access. Then, too, the access is repeated.
+	 * Without a pager: the memory grew out of a range and gets zeros, or its range was unregistered
+	 * or unmapped after the access, which is repeated.
 	 */
 	if (!pager)
-		pagers_fill(pagers, range.start, size);
-	else if (status == PF_OK ? installed :
-				   ioctl(pagers->userfault, UFFDIO_POISON, &poison) >= 0)
-		return;
-	ioctl(pagers->userfault, UFFDIO_WAKE, &range);
+		pagers_fill(pagers, page, page_size());
+	if (status != PF_OK)
+		page_poison(pagers, page);
+	if (status != PF_OK || !installed)
+		range_wake(pagers, page, page + page_size());
+}
+
+/*
+ * Service thread, under the lock: plan what follows a deferred unit that is present now, if the pager is the
+ * same still.
+ */
+static void unit_plan(struct pagers *pagers, const struct deferred_unit *unit)
+{
+	if (!unit->ahead && unit->pager->ahead)
+		plan_ahead(pagers, unit->pager, unit->start, unit->end);
+	/* Otherwise a later page fault has begun another part. */
+	if (unit->ahead && pagers->ahead_end && pagers->ahead_start == unit->page)
+		continue_ahead(pagers, unit->pager);
+}
+
+/*
+ * Service thread: a thread that may wait has tried to supply the unit. Messages of other pages of it were
+ * read before this and dropped. Their threads are woken: they go on, or repeat an access that finds out why
+ * the supply failed.
+ */
+static void unit_end(struct task *task, bool dropped)
+{
+	struct deferred_unit *unit = (struct deferred_unit *)task;
+	struct pagers *pagers = unit->pagers;
+
+	if (!dropped) {
+		pthread_rwlock_rdlock(&pagers->lock);
+		LIST_REMOVE(unit, link);
+		if (unit->pager && unit->status == PF_OK)
+			unit_plan(pagers, unit);
+		else if (unit->pager && !unit->ahead)
+			page_poison(pagers, unit->page);
+		pthread_rwlock_unlock(&pagers->lock);
+		range_wake(pagers, unit->start, unit->end);
+	}
+	free(unit);
+}
+
+void pagers_supplied(struct deferred_unit *unit, int status)
+{
+	unit->status = status;
+	unit->task.run = unit_end;
+	service_run(unit->pagers->service, &unit->task);
+}
+
+void pagers_defer(struct pagers *pagers, pagers_defer_fn defer, void *arg)
+{
+	pagers->defer = defer;
+	pagers->defer_arg = arg;
 }
 
 /* Service thread. */
@@ -712,9 +852,14 @@ void pager_unregister(struct pf_pager *pager)
 {
 	struct pagers *pagers = pager->pagers;
 	struct uffdio_range range = { pager->start, pager->end - pager->start };
+	struct deferred_unit *unit;
 
 	lock_for_writing(pagers);
 	LIST_REMOVE(pager, link);
+	LIST_FOREACH(unit, &pagers->deferred, link) {
+		if (unit->pager == pager)
+			unit->pager = NULL;
+	}
 	pagers->ahead_end = 0;
 	if (LIST_EMPTY(&pagers->list))
 		atomic_store_explicit(&pagers->any, false, memory_order_relaxed);

@@ -3,7 +3,8 @@
  * Pagers: memory whose absent pages the application supplies from a callback. The kernel
  * reports an access to such a page by userfaultfd(2), in one of two ways:
  * - For a load or store it queues a message and suspends the thread. The service thread
- *   reads the message and supplies the page.
+ *   reads the message. It supplies the page itself if the pager is known to be quick; else a
+ *   thread that may wait does (pagers_defer), because peers wait for the service thread.
  * - A system call, such as a copy between processes, fails with EFAULT at once
  *   (UFFD_USER_MODE_ONLY). The block is parked, and pager_supply runs on the thread that
  *   resolves it: no message and no wake-up (as PFF-UINTR forwards page faults).
@@ -41,6 +42,14 @@
  */
 typedef int (*pagers_forward_fn)(void *arg, uint64_t start, uint64_t length, bool enable);
 
+struct deferred_unit;
+
+/*
+ * Have the page of a pager supplied on a thread that may wait, which then calls pagers_supplied. Service
+ * thread, without the lock.
+ */
+typedef void (*pagers_defer_fn)(void *arg, uint64_t page, struct deferred_unit *unit);
+
 struct pagers {
 	pf_context *context;     /* argument of supply */
 	struct service *service; /* the thread that reads userfault */
@@ -66,6 +75,10 @@ struct pagers {
 	uint64_t ahead_start, ahead_end;
 	pagers_forward_fn forward;
 	void *forward_arg;
+	pagers_defer_fn defer; /* NULL: the service thread supplies all pages that loads wait for */
+	void *defer_arg;
+	/* Units that defer was called for. Changed by the service thread under the lock for reading. */
+	LIST_HEAD(, deferred_unit) deferred;
 };
 
 /* The service is borrowed and must outlive the pagers. */
@@ -75,6 +88,11 @@ void pagers_init(struct pagers *pagers, pf_context *context, struct service *ser
  * a page of them find zeros.
  */
 void pagers_destroy(struct pagers *pagers);
+
+/* Before the first pager. */
+void pagers_defer(struct pagers *pagers, pagers_defer_fn defer, void *arg);
+/* Any thread, also after service_stop: the page is present, or, with another status than PF_OK, is not. */
+void pagers_supplied(struct deferred_unit *unit, int status);
 
 /* The functions of pf.h with these names. Any thread. */
 int pager_register(struct pagers *pagers, void *address, size_t length, pf_supply_fn supply,

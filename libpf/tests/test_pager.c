@@ -8,6 +8,7 @@
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -332,7 +333,7 @@ static void test_unit_once(void **state)
 
 	paged_open(&paged, pair);
 	assert_ok(pf_pager_set_unit(paged.pager, 4 * PAGE));
-	/* The first keeps the service thread busy, the others are on pages of another unit. */
+	/* The first keeps a thread busy, the others are on pages of another unit. */
 	for (i = 0; i < ARRAY_SIZE(threads); i++) {
 		assert_int_equal(pthread_create(&threads[i], NULL, load,
 						paged.start + (i ? 3 + i : 0) * PAGE),
@@ -517,6 +518,68 @@ static void test_slow(void **state)
 	transfer_held(pair, &paged, PUT, paged.start, 4 * PAGE);
 	assert_true(is_supplied(pair->window, remote_address(paged.start), 4 * PAGE));
 	paged_close(&paged);
+	pair_end(pair);
+}
+
+/* Two pagers for loads: the supply of the first waits for that of the second. */
+struct ordered {
+	sem_t second;
+	_Atomic bool first;
+};
+
+static int supply_first(pf_context *context, uint64_t address, void *page, size_t length, void *arg)
+{
+	struct ordered *ordered = arg;
+
+	(void)context, (void)address;
+	ordered->first = true;
+	sem_wait(&ordered->second);
+	memset(page, 1, length);
+	return PF_OK;
+}
+
+static int supply_second(pf_context *context, uint64_t address, void *page, size_t length,
+			 void *arg)
+{
+	struct ordered *ordered = arg;
+
+	(void)context, (void)address;
+	sem_post(&ordered->second);
+	memset(page, 2, length);
+	return PF_OK;
+}
+
+static void *load_byte(void *arg)
+{
+	const volatile uint8_t *byte = arg;
+
+	return (void *)(uintptr_t)*byte;
+}
+
+/* A slow supply for a load does not stop the service thread, which reads the messages of loads. */
+static void test_slow_load(void **state)
+{
+	struct pair *pair = pair_open(state, .window = PAGE);
+	uint8_t *first = test_map(PAGE), *second = test_map(PAGE);
+	struct ordered ordered = { .first = false };
+	pf_pager *slow, *other;
+	pthread_t thread;
+	void *loaded;
+
+	sem_init(&ordered.second, 0, 0);
+	assert_ok(pf_pager_register(pair->context, first, PAGE, supply_first, &ordered, &slow));
+	assert_ok(pf_pager_register(pair->context, second, PAGE, supply_second, &ordered, &other));
+	assert_ok(pthread_create(&thread, NULL, load_byte, first));
+	while (!ordered.first)
+		usleep(100);
+	assert_int_equal(*(volatile uint8_t *)second, 2);
+	pthread_join(thread, &loaded);
+	assert_int_equal((uintptr_t)loaded, 1);
+	pf_pager_unregister(slow);
+	pf_pager_unregister(other);
+	sem_destroy(&ordered.second);
+	munmap(first, PAGE);
+	munmap(second, PAGE);
 	pair_end(pair);
 }
 
@@ -957,6 +1020,7 @@ int main(int argc, char **argv)
 		IN_ALL(test_unit_once),
 		IN_ALL(test_ahead),
 		IN_ALL(test_slow),
+		IN_MODE(test_slow_load, DEFAULT),
 		IN_MODE(test_quick_and_slow, DEFAULT),
 		IN_ALL(test_beside),
 		IN_ALL(test_grown),
