@@ -217,6 +217,7 @@ static int install_pages(int userfault, uint64_t address, const char *pages, uin
 			 bool *installed)
 {
 	uint64_t at = 0, most = length;
+	unsigned tries = 0;
 
 	*installed = false;
 	while (at < length) {
@@ -233,6 +234,9 @@ static int install_pages(int userfault, uint64_t address, const char *pages, uin
 		} else if (failed && errno == ENOENT && most > page_size()) {
 			/* The kernel takes addresses of one mapping only, and here another begins. */
 			most = page_size();
+		} else if (failed && errno == ENOMEM) {
+			/* An error would raise SIGBUS in the program, for good. */
+			allocate_wait(&tries);
 		} else if (failed && errno != EAGAIN && errno != EINTR) {
 			/* EAGAIN: another thread is changing the mappings of this process. */
 			return PF_ERR_FAULT;
@@ -256,6 +260,7 @@ static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 	uint64_t start = unit_start(pager, address);
 	uint64_t length = lesser(pager->unit, pager->end - start);
 	uint64_t before;
+	unsigned tries = 0;
 	char *pages;
 	int status;
 
@@ -268,10 +273,11 @@ static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 	}
 	before = clock_nanoseconds(CLOCK_MONOTONIC);
 	pages = atomic_exchange(&pager->spare, NULL);
-	if (!pages)
+	while (!pages) {
 		pages = malloc(pager->unit);
-	if (!pages)
-		return PF_ERR_FAULT;
+		if (!pages)
+			allocate_wait(&tries);
+	}
 	status = pager->supply(pagers->context, start, pages, length, pager->arg);
 	record_supply_time(pager, clock_nanoseconds(CLOCK_MONOTONIC) - before);
 	status = status == PF_OK ?

@@ -11,6 +11,7 @@
 #include <semaphore.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -583,6 +584,53 @@ static void test_slow_load(void **state)
 	pair_end(pair);
 }
 
+struct later_load {
+	_Atomic bool now;
+	const volatile uint8_t *byte;
+};
+
+static void *load_later(void *arg)
+{
+	const struct later_load *load = arg;
+
+	while (!load->now)
+		usleep(100);
+	return (void *)(uintptr_t)*load->byte;
+}
+
+/* Without memory for a unit its load waits for some; only an error of supply raises SIGBUS. */
+static void test_shortage(void **state)
+{
+	struct pair *pair = pair_open(state, .window = PAGE);
+	const size_t length = 64 * MIB;
+	uint8_t *memory = test_map(length);
+	struct paged paged = { .start = memory };
+	struct later_load load = { .byte = memory + 1 };
+	struct rlimit before, none;
+	pthread_t thread;
+	void *loaded;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	/* Their malloc ends the program. */
+	skip();
+#endif
+	assert_ok(pf_pager_register(pair->context, memory, length, supply, &paged, &paged.pager));
+	assert_ok(pf_pager_set_unit(paged.pager, length));
+	assert_ok(getrlimit(RLIMIT_AS, &before));
+	none = (struct rlimit){ 1, before.rlim_max };
+	assert_ok(pthread_create(&thread, NULL, load_later, &load));
+	assert_ok(setrlimit(RLIMIT_AS, &none));
+	load.now = true;
+	usleep(30000);
+	assert_ok(setrlimit(RLIMIT_AS, &before));
+	pthread_join(thread, &loaded);
+	assert_int_equal((uintptr_t)loaded, memory[1]);
+	assert_true(is_supplied(memory, remote_address(memory), length));
+	pf_pager_unregister(paged.pager);
+	munmap(memory, length);
+	pair_end(pair);
+}
+
 /* Also where a block begins with a page of a pager that is known to be quick. */
 static void test_quick_and_slow(void **state)
 {
@@ -1021,6 +1069,7 @@ int main(int argc, char **argv)
 		IN_ALL(test_ahead),
 		IN_ALL(test_slow),
 		IN_MODE(test_slow_load, DEFAULT),
+		IN_MODE(test_shortage, DEFAULT),
 		IN_MODE(test_quick_and_slow, DEFAULT),
 		IN_ALL(test_beside),
 		IN_ALL(test_grown),
