@@ -25,13 +25,16 @@ uint64_t message_limit(const struct exchange *exchange)
 	return limit > exchange->credit_told ? limit : exchange->credit_told;
 }
 
-/* Grow a full ring, if the receiver has room for length more bytes. False: the ring has no room. */
-static bool message_ring_grow(struct exchange *exchange, size_t length)
+/*
+ * Grow a full ring. The receiver may have no room yet: the application keeps what the ring does not take,
+ * and may compute for long before it calls again; the service thread sends what the ring takes. TCP's
+ * buffer of a sender grows to as much (net.ipv4.tcp_wmem). False: the ring is as long as it may be.
+ */
+static bool message_ring_grow(struct exchange *exchange)
 {
 	struct stream_out *out = &exchange->out[STREAM_MESSAGE];
 
-	return out->end + length <= out->limit && out->size < message_window(exchange->shared) &&
-	       stream_out_grow(out);
+	return out->size < message_window(exchange->shared) && stream_out_grow(out);
 }
 
 int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8_t **place)
@@ -41,8 +44,7 @@ int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8
 	bool memory;
 
 	bytes = stream_out_reserve(out, WIRE_MESSAGE_HEADER + wire_pad(length), &memory);
-	if (!bytes && !memory &&
-	    message_ring_grow(exchange, WIRE_MESSAGE_HEADER + wire_pad(length)))
+	if (!bytes && !memory && message_ring_grow(exchange))
 		bytes = stream_out_reserve(out, WIRE_MESSAGE_HEADER + wire_pad(length), &memory);
 	if (!bytes)
 		return memory ? PF_ERR_MEMORY : PF_ERR_AGAIN;
