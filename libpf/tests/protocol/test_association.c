@@ -1294,6 +1294,28 @@ static void test_pause(void **state)
 	}
 }
 
+/* After the network reported a packet as too long, a shorter one has room in the window, and goes at once. */
+static void test_shorter_packet(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world = make_used(&settings);
+	struct host *host = &world->hosts[0];
+	const struct net_endpoint to = sockets_endpoint(1, 0);
+	uint64_t before;
+
+	host_put(host, 0, 1, settings.arena / 2, settings.arena / 2, NULL);
+	host_pump(host);
+	assert_true(host->peers[1]->blocked);
+	before = host_statistics(host)->packets_sent;
+	net_too_big(host->core, &to, 1472);
+	host_pump(host);
+	assert_true(host_statistics(host)->packets_sent > before);
+	world_pass(world, SECOND);
+	check_completed(2, PF_OK);
+	assert_false(world->failed);
+	world_destroy(world);
+}
+
 static void test_idle_memory(void **state)
 {
 	struct settings settings = three_hosts();
@@ -1351,6 +1373,7 @@ int main(void)
 		cmocka_unit_test(test_probes_of_paths),
 		cmocka_unit_test(test_rest_with_path_down),
 		cmocka_unit_test(test_pause),
+		cmocka_unit_test(test_shorter_packet),
 		cmocka_unit_test(test_idle_memory),
 	};
 
