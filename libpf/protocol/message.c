@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "message.h"
 
+#include "base/check.h"
+
 uint32_t message_window(const struct shared *shared)
 {
 	uint32_t window = MESSAGE_RING_MOST;
@@ -43,6 +45,7 @@ int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8
 	uint8_t *bytes;
 	bool memory;
 
+	assert_that(length <= NET_MESSAGE_MOST);
 	bytes = stream_out_reserve(out, WIRE_MESSAGE_HEADER + wire_pad(length), &memory);
 	if (!bytes && !memory && message_ring_grow(exchange))
 		bytes = stream_out_reserve(out, WIRE_MESSAGE_HEADER + wire_pad(length), &memory);
@@ -78,6 +81,7 @@ static void message_offer_credit(struct exchange *exchange)
 static bool message_measure(const uint8_t *bytes, uint32_t length, uint32_t *whole,
 			    uint32_t *missing)
 {
+	assert_that(length % 8 == 0);
 	*whole = *missing = 0;
 	while (*whole < length) {
 		uint32_t message = wire_get32(bytes + *whole), size;
@@ -99,6 +103,7 @@ static void add_run(struct exchange *exchange, uint8_t *bytes, uint32_t length)
 {
 	struct shared *shared = exchange->shared;
 
+	assert_that(shared->runs_end < RUNS_MOST);
 	if (length)
 		shared->runs[shared->runs_end++] = (struct message_run){ exchange->association,
 									 bytes, length };
@@ -109,6 +114,8 @@ static void advance_to(struct exchange *exchange, uint64_t position)
 {
 	struct stream_in *in = &exchange->in[STREAM_MESSAGE];
 
+	/* Messages are in the runs only while the ring is empty. */
+	assert_that(in->taken == in->next && !in->ahead.count && position > in->next);
 	in->next = in->taken = position;
 	message_offer_credit(exchange);
 }
@@ -118,6 +125,7 @@ static void drop_open(struct shared *shared)
 {
 	struct open_message *open = &shared->open;
 
+	assert_that(open->run < shared->runs_end);
 	open->exchange = NULL;
 	shared->runs[open->run].length = open->offset;
 	shared->runs_end = open->run + (open->offset != 0);
@@ -134,15 +142,18 @@ void messages_settle(struct shared *shared)
 	for (i = open->run; i < shared->runs_end; i++) {
 		const struct message_run *run = &shared->runs[i];
 		uint32_t offset = i == open->run ? open->offset : 0;
+		bool added;
 
 		/*
 		 * The bytes fit: may_open made the ring, and message_arrived
 		 * left no bytes in a packet without room in the ring.
 		 */
-		stream_in_add(&open->exchange->in[STREAM_MESSAGE], position, run->bytes + offset,
-			      run->length - offset);
+		added = stream_in_add(&open->exchange->in[STREAM_MESSAGE], position,
+				      run->bytes + offset, run->length - offset);
+		assert_that(added);
 		position += run->length - offset;
 	}
+	assert_that(position == open->next);
 	drop_open(shared);
 }
 
@@ -172,6 +183,7 @@ static bool message_leave(struct exchange *exchange, uint64_t position, uint8_t 
 	struct open_message *open = &shared->open;
 	uint32_t before = 0, whole, missing, rest;
 
+	assert_that(position == (open->exchange ? open->next : exchange->in[STREAM_MESSAGE].next));
 	if (open->exchange) {
 		*left = length;
 		open->pieces++;
@@ -211,6 +223,7 @@ void message_of_runs(struct shared *shared, struct message *message)
 	struct message_run *run = &shared->runs[shared->runs_first];
 	uint32_t missing, here;
 
+	assert_that(shared->runs_first < shared->runs_end && run->length >= WIRE_MESSAGE_HEADER);
 	message->length = wire_get32(run->bytes);
 	message->whole = WIRE_MESSAGE_HEADER + (uint32_t)wire_pad(message->length);
 	message->tag = run->bytes[4];
@@ -225,6 +238,8 @@ void message_of_runs(struct shared *shared, struct message *message)
 	for (missing = message->whole - run->length; missing; missing -= here) {
 		shared->runs_first++;
 		run++;
+		assert_that(shared->runs_first < shared->runs_end &&
+			    message->pieces < PF_PIECES_MOST);
 		here = missing < run->length ? missing : run->length;
 		message->piece[message->pieces++] = (struct iovec){ run->bytes, here };
 		run->bytes += here;

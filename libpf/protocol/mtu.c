@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mtu.h"
 
+#include "base/check.h"
 #include "net.h"
 
 #define TRIES 3                      /* of a size, RFC 8899's MAX_PROBES */
@@ -49,6 +50,8 @@ uint32_t mtu_wanted(const struct mtu *mtu, uint64_t now)
 {
 	unsigned i;
 
+	assert_that(mtu->size >= NET_PACKET_LEAST && mtu->size <= mtu->most &&
+		    mtu->most <= mtu->own);
 	if (mtu->probing || (mtu->raise && now < mtu->raise))
 		return 0;
 	if (mtu->raise)
@@ -64,6 +67,7 @@ uint32_t mtu_wanted(const struct mtu *mtu, uint64_t now)
 
 void mtu_sent(struct mtu *mtu, uint32_t size)
 {
+	assert_that(!mtu->probing && size > mtu->size && size <= mtu->own);
 	if (mtu->raise) {
 		mtu->raise = 0;
 		mtu->most = mtu->own;

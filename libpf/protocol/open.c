@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+
 #define WELCOME_PERIOD 1000000ull /* ns from a WELCOME to the next, at least */
 
 static bool hello_is_understood(const struct shared *shared, const struct wire_hello *hello)
@@ -56,8 +58,10 @@ static size_t association_packet_max(const struct net_association *association,
 static bool take_path(struct net_association *association, unsigned number,
 		      const struct net_endpoint *from)
 {
-	struct path *path = association->paths[number];
+	struct path *path;
 
+	assert_that(number < NET_PATHS_MOST);
+	path = association->paths[number];
 	if (path)
 		path_init(path, from, association_packet_max(association, from));
 	else if (!association_path(association, number, from))
@@ -113,6 +117,7 @@ void open_accept(struct net_association *association, const struct wire_hello *h
 	struct auth_party opener = { association->id, opening->peer_nonce };
 	struct auth_party accepter = { options->id, opening->nonce };
 
+	assert_that(opening && association->state != OPEN && association->state != GONE);
 	if (!take_path(association, path, from))
 		return;
 	drop_other_paths(association, path);
@@ -185,6 +190,8 @@ void open_welcome(struct net_association *association, uint8_t *packet, size_t l
 		return;
 	}
 	opening = association->opening;
+	/* The opener has the path of the HELLO. */
+	assert_that(opening && association->paths[0]);
 	if (!auth_check(packet, header->control, opening->welcome_key, 0)) {
 		drop_packet(association->shared, NET_DROP_FORGED);
 		return;
@@ -222,6 +229,8 @@ size_t open_output(struct net_association *association, unsigned path, uint64_t 
 	struct opening *opening = association->opening;
 	uint8_t key[AUTH_HASH_KEY];
 
+	assert_that(path < NET_PATHS_MOST && opening &&
+		    (association->welcome || association->state == OPENING));
 	memcpy(hello.id, options->id, NET_ID_BYTES);
 	memcpy(hello.nonce, opening->nonce, WIRE_NONCE);
 	if (association->welcome) {

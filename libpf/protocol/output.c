@@ -6,6 +6,7 @@
 #include "open.h"
 #include "source.h"
 
+#include "base/check.h"
 #include "base/number.h"
 
 #define COPIED_MOST 256 /* bytes: copying more costs more than a further vector */
@@ -51,6 +52,18 @@ static bool payload_is_copied(const struct shared *shared)
 	return shared->options.auth != NET_AUTH_HEADER;
 }
 
+/* May a packet be next in the batch? bytes: length. No packet is longer than the first. */
+static bool batch_fits(const struct net_batch *batch, uint32_t bytes)
+{
+	return !batch->count || bytes <= batch->segment;
+}
+
+/* Is the last packet shorter than the first? Then no packet may follow (UDP_SEGMENT). */
+static bool batch_complete(const struct net_batch *batch)
+{
+	return batch->count && batch->length != batch->count * batch->segment;
+}
+
 /* Begin a packet in the batch. False: no room in the batch. */
 static bool draft_start(struct draft *draft, struct net_batch *batch,
 			struct net_association *association, unsigned number)
@@ -58,6 +71,8 @@ static bool draft_start(struct draft *draft, struct net_batch *batch,
 	struct shared *shared = association->shared;
 	bool copy = payload_is_copied(shared);
 
+	assert_that(number < NET_PATHS_MOST && association->paths[number]);
+	assert_that(!copy || batch->room);
 	*draft = (struct draft){ .batch = batch,
 				 .association = association,
 				 .path = association->paths[number],
@@ -77,6 +92,7 @@ static void draft_frame(struct draft *draft, const struct wire_frame *frame)
 {
 	draft->control += (uint32_t)wire_put_frame(draft->packet + WIRE_HEADER + draft->control,
 						   frame);
+	assert_that(draft->control <= WIRE_CONTROL_MOST);
 }
 
 static void draft_ping(struct draft *draft)
@@ -171,9 +187,13 @@ static void draft_end(struct draft *draft, enum wire_type type, uint32_t transfe
 		bytes += length;
 	}
 	auth_tag(draft->packet, draft->control, association->sending.hash, number);
+	assert_that(bytes <= path->mtu.size || type == WIRE_PROBE);
+	/* All packets but the last have the length of the first: UDP_SEGMENT. */
+	assert_that(!batch_complete(batch) && batch_fits(batch, bytes));
 	if (!batch->count++)
 		batch->segment = bytes;
 	batch->length += bytes;
+	assert_that(batch->count <= NET_BATCH_MOST && batch->vectors <= NET_VECTORS_MOST);
 	shared->statistics.packets_sent++;
 	shared->statistics.bytes_sent += bytes;
 	draft->sent->prompt = type != WIRE_FRAMES || draft->prompt;
@@ -274,18 +294,6 @@ static bool half_used(const struct net_association *association, const struct pa
 	return path_is_half_used(path, association->credit) || out->sent - out->base > room / 2;
 }
 
-/* May a packet be next in the batch? bytes: length. No packet is longer than the first. */
-static bool batch_fits(const struct net_batch *batch, uint32_t bytes)
-{
-	return !batch->count || bytes <= batch->segment;
-}
-
-/* Is the last packet shorter than the first? Then no packet may follow (UDP_SEGMENT). */
-static bool batch_complete(const struct net_batch *batch)
-{
-	return batch->count && batch->length != batch->count * batch->segment;
-}
-
 static bool may_send(const struct net_association *association, struct path *path, uint64_t now,
 		     uint32_t bytes)
 {
@@ -364,6 +372,7 @@ static void output_probe(struct net_batch *batch, struct net_association *associ
 	shared->statistics.probes++;
 	batch->probe = true;
 	draft_ping(&draft);
+	assert_that(size >= packet_overhead(shared) + draft.control && size <= path->mtu.own);
 	filling = (struct iovec){ padding, size - packet_overhead(shared) - draft.control };
 	draft_end(&draft, WIRE_PROBE, 0, &filling, 1, now);
 }
@@ -377,6 +386,7 @@ static void output_data(struct net_batch *batch, struct net_association *associa
 	struct run run;
 
 	extra = packet_overhead(association->shared) + WIRE_DATA;
+	assert_that(path_packet(path) >= extra + granule);
 	while (!batch_complete(batch) && draft_start(&draft, batch, association, number) &&
 	       source_next(&association->busy->exchange, (path_packet(path) - extra) / granule,
 			   &run)) {
@@ -455,6 +465,7 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 static void output_single(struct net_batch *batch, struct net_association *association,
 			  size_t length)
 {
+	assert_that(length <= sizeof(batch->slab));
 	batch->vector[0] = (struct iovec){ batch->slab, length };
 	batch->vectors = batch->count = 1;
 	batch->segment = batch->length = (uint32_t)length;
@@ -492,6 +503,7 @@ void output_batch(struct net_batch *batch, struct net_association *association, 
 			return;
 		association->goodbye = false;
 		number = association->goodbye_path;
+		assert_that(number < NET_PATHS_MOST && association->paths[number]);
 		batch->to = association->paths[number]->to;
 		batch->path = number;
 		batch->number = association->paths[number]->next;
@@ -504,6 +516,7 @@ void output_batch(struct net_batch *batch, struct net_association *association, 
 		number = association->welcome ?
 				 association->opening->welcome_path :
 				 association->opening->hellos % association->paths_count;
+		assert_that(number < NET_PATHS_MOST && association->paths[number]);
 		batch->to = association->paths[number]->to;
 		batch->path = NET_PATHS_MOST;
 		output_single(batch, association,

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+
 #define CAPACITY_FIRST 64          /* records of a new ring */
 #define OVERTAKERS 3               /* RFC 8985's DupThresh: a loss, where nothing reorders */
 #define REORDER_MEMORY 4096        /* packets after which the allowance for reordering is halved */
@@ -54,6 +56,8 @@ void path_rest(struct path *path)
 
 static struct sent *path_slot(const struct path *path, uint64_t number)
 {
+	/* The ring is found by a mask. */
+	assert_that(path->sent && path->capacity && !(path->capacity & (path->capacity - 1)));
 	return &path->sent[number & (path->capacity - 1)];
 }
 
@@ -80,6 +84,7 @@ struct sent *path_record(struct path *path)
 {
 	struct sent *sent;
 
+	assert_that(path->oldest <= path->next && path->next - path->oldest <= path->capacity);
 	if (path->next - path->oldest >= path->capacity && !path_grow(path))
 		return NULL;
 	sent = path_slot(path, path->next);
@@ -137,6 +142,8 @@ void path_sent(struct path *path, struct sent *sent, uint64_t now, uint32_t byte
 {
 	uint64_t wait, window;
 
+	/* Only a packet that asks for no acknowledgement needs no record. */
+	assert_that(!asks || sent == path_slot(path, path->next));
 	sent->time = now;
 	sent->bytes = bytes;
 	path->next++;
@@ -177,6 +184,7 @@ static void skip_settled(struct path *path)
 /* The packet is no longer under way. */
 static void leave_flight(struct path *path, const struct sent *sent)
 {
+	assert_that(path->in_flight >= sent->bytes && path->charged >= wire_charge(sent->bytes));
 	path->in_flight -= sent->bytes;
 	path->charged -= wire_charge(sent->bytes);
 }
@@ -185,6 +193,7 @@ static void path_lose(struct path *path, struct sent *sent, const struct path_ev
 {
 	uint64_t number;
 
+	assert_that(sent->state == SENT_UNDER_WAY);
 	sent->state = SENT_LOST;
 	leave_flight(path, sent);
 	number = wire_widen(path->next, sent->number);
@@ -372,6 +381,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	uint64_t seen = 0; /* news.waited, and the time until the process read the packet, ns */
 	unsigned w;
 
+	assert_that(frame->ack.words && frame->ack.words <= WIRE_ACK_WORDS);
 	if (largest >= path->next)
 		return false;
 	if (!path->sent)
@@ -435,6 +445,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 	}
 	if (!news.packets)
 		return true;
+	assert_that(path->newest <= path->next);
 	path->timeouts = 0;
 	path->tail_probes = 0;
 	skip_settled(path);
@@ -540,12 +551,14 @@ void path_forget(struct path *path, uint64_t now, const struct path_events *even
 {
 	while (path->oldest < path->next)
 		forget_oldest(path, now, events);
+	assert_that(!path->in_flight && !path->charged);
 	path->loss_time = NET_NEVER;
 }
 
 void path_advance(struct path *path, uint64_t now, const struct net_options *options, bool may_wait,
 		  const struct path_events *events, struct net_statistics *statistics)
 {
+	assert_that(path->oldest <= path->next);
 	if (path->oldest == path->next)
 		return;
 	if (path->loss_time <= now) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+
 /* Find the first interval with an end at or behind position. */
 static uint32_t ranges_find(const struct ranges *ranges, uint64_t position)
 {
@@ -41,6 +43,7 @@ static bool ranges_make_room(struct ranges *ranges)
 /* Remove count intervals from index at on. */
 static void ranges_cut(struct ranges *ranges, uint32_t at, uint32_t count)
 {
+	assert_that(at + count <= ranges->count);
 	memmove(ranges->list + at, ranges->list + at + count,
 		(ranges->count - at - count) * sizeof(*ranges->list));
 	ranges->count -= count;
@@ -48,6 +51,10 @@ static void ranges_cut(struct ranges *ranges, uint32_t at, uint32_t count)
 
 static void ranges_insert(struct ranges *ranges, uint32_t at, struct range range)
 {
+	/* The list stays sorted, with a gap before the next interval. */
+	assert_that(ranges->count < ranges->room && at <= ranges->count && range.start < range.end);
+	assert_that((!at || ranges->list[at - 1].end < range.start) &&
+		    (at == ranges->count || range.end < ranges->list[at].start));
 	memmove(ranges->list + at + 1, ranges->list + at,
 		(ranges->count - at) * sizeof(*ranges->list));
 	ranges->list[at] = range;

@@ -6,6 +6,8 @@
 #include "message.h"
 #include "open.h"
 
+#include "base/check.h"
+
 static void receive_hello(struct net_core *core, struct net_packet *packet,
 			  const struct wire_header *header)
 {
@@ -45,6 +47,7 @@ static void receive_flush(struct net_core *core)
 	const struct pieces *pieces = &core->shared.pieces;
 	unsigned count = pieces->count, i;
 
+	assert_that(count <= NET_PIECES_MOST);
 	destination_flush(&core->shared);
 	for (i = 0; i < count; i++) {
 		if (!i || pieces->of[i].exchange != pieces->of[i - 1].exchange)
@@ -118,6 +121,7 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 	foresee_begin(&core->foresight, packets, count);
 	for (i = 0; i < count; i++) {
 		core->shared.lent = lent;
+		assert_that((uintptr_t)packets[i].header % 8 == 0);
 		if (packets[i].header_length)
 			receive_packet(core, &packets[i]);
 		foresee_step(&core->foresight);
@@ -128,6 +132,8 @@ void net_input(struct net_core *core, uint64_t now, struct net_packet *packets, 
 	messages_settle(&core->shared);
 	receive_flush(core);
 	foresee_end(&core->foresight);
+	/* The memory of the packets may be reused once the user has taken the messages. */
+	assert_that(!core->shared.open.exchange && !core->shared.pieces.count);
 }
 
 bool net_foresees(const struct net_core *core)

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+
 void schedule_init(struct schedule *schedule)
 {
 	*schedule = (struct schedule){ .ready_last = &schedule->ready };
@@ -38,8 +40,10 @@ void schedule_unready(struct schedule *schedule, struct net_association *associa
 
 	if (!association->ready)
 		return;
-	while (*at != association)
+	while (*at != association) {
+		assert_that(*at);
 		at = &(*at)->next_ready;
+	}
 	*at = association->next_ready;
 	if (!*at)
 		schedule->ready_last = at;
@@ -62,6 +66,7 @@ static void schedule_sift(struct schedule *schedule, uint32_t place,
 	struct net_association **due = schedule->due;
 	uint32_t child;
 
+	assert_that(place && place <= schedule->due_count);
 	while (place > 1 && due[place / 2]->deadline > association->deadline) {
 		put_due(schedule, place, due[place / 2]);
 		place /= 2;
@@ -84,6 +89,9 @@ static void set_deadline(struct schedule *schedule, struct net_association *asso
 	uint32_t place = association->place;
 	struct net_association *last;
 
+	/* An association with a place is at the place. */
+	assert_that(!place ||
+		    (place <= schedule->due_count && schedule->due[place] == association));
 	association->deadline = deadline;
 	if (deadline != NET_NEVER) {
 		schedule_sift(schedule, place ? place : ++schedule->due_count, association);

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "base/check.h"
 #include "base/number.h"
 
 /*
@@ -44,6 +45,7 @@ static bool is_over(const struct senders *senders, uint64_t time)
 
 void senders_heard(struct senders *senders, uint64_t now, uint16_t *last)
 {
+	assert_that(now >= senders->since);
 	if (is_over(senders, now - senders->since) || !senders->period) {
 		senders->before = now - senders->since < senders_memory(senders) ? senders->count :
 										   0;
@@ -57,6 +59,7 @@ void senders_heard(struct senders *senders, uint64_t now, uint16_t *last)
 		senders->pauses++;
 	}
 	senders->packets++;
+	assert_that(senders->period);
 	if (*last == senders->period)
 		return;
 	*last = senders->period;
@@ -65,6 +68,7 @@ void senders_heard(struct senders *senders, uint64_t now, uint16_t *last)
 
 uint16_t senders_count(const struct senders *senders, uint64_t now)
 {
+	assert_that(now >= senders->since);
 	if (now - senders->since >= senders_memory(senders) || !senders_max(senders))
 		return 1;
 	return (uint16_t)senders_max(senders);

@@ -8,6 +8,8 @@
 
 #include <sys/queue.h>
 
+#include "base/check.h"
+
 #include "auth.h"
 #include "mtu.h"
 #include "senders.h"
@@ -94,6 +96,7 @@ struct shared {
 /* Count the packet in hand as dropped. */
 static inline void drop_packet(struct shared *shared, enum net_drop why)
 {
+	assert_that(why < NET_DROPS && shared->from);
 	shared->statistics.drops[why]++;
 	shared->statistics.dropped++;
 	shared->dropped_why = why;

@@ -3,6 +3,8 @@
 
 #include "transfer.h"
 
+#include "base/check.h"
+
 /* Queue the transfer for sending. */
 static void start_sending(struct exchange *exchange, struct net_transfer *transfer)
 {
@@ -22,6 +24,7 @@ static void make_ready(struct exchange *exchange, struct net_transfer *transfer,
 {
 	uint64_t bit = 1ull << block;
 
+	assert_that(transfer->source && block < transfer->blocks);
 	if (!transfer->granules[block] || transfer->cancelled || block >= transfer->limit ||
 	    (transfer->parked | transfer->held) & bit)
 		return;
@@ -33,6 +36,7 @@ void source_start(struct exchange *exchange, struct net_transfer *transfer)
 {
 	unsigned block;
 
+	assert_that(transfer->source && transfer->blocks && transfer->blocks <= TRANSFER_BLOCKS);
 	for (block = 0; block < transfer->blocks; block++)
 		transfer->granules[block] = ~0ull;
 	block = transfer->blocks - 1u;
@@ -68,6 +72,8 @@ static void source_park(struct exchange *exchange, struct net_transfer *transfer
 {
 	uint64_t bit = 1ull << block;
 
+	/* The user resolves a block exactly once: see net_memory_operations. */
+	assert_that(!(transfer->parked & bit));
 	transfer->ready &= ~bit;
 	transfer->parked |= bit;
 	exchange->shared->statistics.source_faults++;
@@ -250,6 +256,7 @@ bool source_next(struct exchange *exchange, unsigned most, struct run *run)
 	uint32_t granule = exchange->block_size / GRANULES, end;
 	struct net_transfer *transfer;
 
+	assert_that(most);
 	do {
 		transfer = next_transfer(exchange);
 		if (!transfer)
@@ -258,6 +265,7 @@ bool source_next(struct exchange *exchange, unsigned most, struct run *run)
 	run->offset = run->granule * granule;
 	end = run->offset + run->granules * granule;
 	run->length = (end < transfer->length ? end : transfer->length) - run->offset;
+	assert_that(run->granules && run->length && run->length <= transfer->length);
 	return true;
 }
 
@@ -268,6 +276,7 @@ void source_sent(struct exchange *exchange, const struct run *run)
 	unsigned first = run->granule, end = first + run->granules;
 	uint64_t blocks = 0, sent = 0;
 
+	assert_that(transfer->source && end <= transfer->blocks * GRANULES);
 	while (first < end) {
 		struct part part = run_part(first, end);
 

@@ -4,8 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+
 static uint32_t ring_offset(uint64_t position, uint32_t size)
 {
+	/* A ring is found by a mask. */
+	assert_that(size && !(size & (size - 1)));
 	return (uint32_t)(position & (size - 1));
 }
 
@@ -33,6 +37,7 @@ static bool stream_grow(uint8_t **ring, uint32_t *size, uint32_t spare, uint64_t
 	uint8_t *grown = malloc(2 * (size_t)*size + spare);
 	uint64_t at, length;
 
+	assert_that(*ring && start <= end && end - start <= *size);
 	if (!grown)
 		return false;
 	for (at = start; at < end; at += length) {
@@ -54,6 +59,7 @@ bool stream_out_grow(struct stream_out *out)
 
 uint8_t *stream_out_reserve(struct stream_out *out, size_t length, bool *memory)
 {
+	assert_that(length <= out->spare);
 	*memory = false;
 	if (out->end - out->base + length > out->size)
 		return NULL;
@@ -71,6 +77,8 @@ void stream_out_commit(struct stream_out *out, size_t length)
 {
 	size_t end = ring_offset(out->end, out->size) + length;
 
+	assert_that(out->ring && length <= out->spare &&
+		    out->end - out->base + length <= out->size);
 	if (end > out->size)
 		memcpy(out->ring, out->ring + out->size, end - out->size);
 	out->end += length;
@@ -80,6 +88,7 @@ uint32_t stream_out_next(const struct stream_out *out, uint32_t most, uint64_t *
 {
 	uint64_t length, behind;
 
+	assert_that(out->base <= out->sent && out->sent <= out->end);
 	if (out->lost.count) {
 		*position = out->lost.list[0].start;
 		length = out->lost.list[0].end - *position;
@@ -109,6 +118,7 @@ unsigned stream_out_pieces(const struct stream_out *out, uint64_t position, uint
 	uint64_t end = position + length, start = end, stop = end;
 	unsigned count = 0;
 
+	assert_that(out->ring && position >= out->base && end <= out->end);
 	if (out->lent && out->lent_start < end && out->lent_end > position) {
 		start = out->lent_start > position ? out->lent_start : position;
 		stop = out->lent_end < end ? out->lent_end : end;
@@ -122,6 +132,8 @@ unsigned stream_out_pieces(const struct stream_out *out, uint64_t position, uint
 
 void stream_out_lend(struct stream_out *out, uint64_t position, const void *bytes, size_t length)
 {
+	/* Bytes are lent once at a time, for a message reserved and not yet committed. */
+	assert_that(!out->lent && position >= out->end);
 	out->lent = bytes;
 	out->lent_start = position;
 	out->lent_end = position + length;
@@ -143,6 +155,7 @@ void stream_out_keep(struct stream_out *out)
 
 void stream_out_sent(struct stream_out *out, uint64_t position, uint32_t length)
 {
+	assert_that(position >= out->base && position + length <= out->end);
 	if (position < out->sent)
 		ranges_remove(&out->lost, position, position + length);
 	if (position + length > out->sent)
@@ -154,6 +167,7 @@ void stream_out_lost(struct stream_out *out, uint64_t position, uint32_t length)
 	uint64_t end = position + length;
 	uint32_t i;
 
+	assert_that(end <= out->end);
 	if (end > out->sent)
 		end = out->sent;
 	if (position < out->base)
@@ -278,6 +292,7 @@ bool stream_in_add(struct stream_in *in, uint64_t position, const uint8_t *bytes
 	memcpy(in->ring, bytes + first, length - first);
 	if (position == in->next) {
 		in->next = stream_join(&in->ahead, end);
+		assert_that(in->next - in->taken <= in->size);
 	}
 	return true;
 }
@@ -286,6 +301,7 @@ uint8_t *stream_in_peek(struct stream_in *in, size_t length)
 {
 	size_t start = ring_offset(in->taken, in->size);
 
+	assert_that(in->ring && length <= in->spare && in->next - in->taken >= length);
 	if (start + length > in->size)
 		memcpy(in->ring + in->size, in->ring, start + length - in->size);
 	return in->ring + start;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+
 #define FREE_MOST 1024 /* records kept for reuse */
 #define TABLE_FIRST 8  /* slots of a new table */
 
@@ -39,6 +41,8 @@ static struct transfer_table *table_of(struct exchange *exchange, bool get, bool
 
 static struct net_transfer **transfer_slot(const struct transfer_table *table, uint32_t id)
 {
+	/* A record is found by a mask. */
+	assert_that(table->at && !(table->size & (table->size - 1)));
 	return &table->at[id & (table->size - 1)];
 }
 
@@ -111,6 +115,8 @@ void transfers_destroy(struct transfers *transfers)
 {
 	unsigned get;
 
+	assert_that(!transfers->open && !transfers->sending[0] && !transfers->sending[1] &&
+		    !transfers->telling);
 	for (get = 0; get < 2; get++) {
 		free(transfers->ours[get].at);
 		free(transfers->peers[get].at);
@@ -150,8 +156,10 @@ static void unlink_sending(struct transfers *transfers, struct net_transfer *tra
 {
 	struct net_transfer **at = &transfers->sending[transfer->get];
 
-	while (*at != transfer)
+	while (*at != transfer) {
+		assert_that(*at);
 		at = &(*at)->next_sending;
+	}
 	*at = transfer->next_sending;
 	if (!*at)
 		transfers->sending_last[transfer->get] = at;
@@ -162,8 +170,10 @@ static void unlink_telling(struct transfers *transfers, struct net_transfer *tra
 {
 	struct net_transfer **at = &transfers->telling;
 
-	while (*at != transfer)
+	while (*at != transfer) {
+		assert_that(*at);
 		at = &(*at)->next_telling;
+	}
 	*at = transfer->next_telling;
 	if (!*at)
 		transfers->telling_last = at;
@@ -175,6 +185,7 @@ void transfer_free(struct exchange *exchange, struct net_transfer *transfer)
 	struct transfers *transfers = &exchange->transfers;
 	struct shared *shared = exchange->shared;
 
+	assert_that(transfers->open && (transfer->source || !transfer->faults));
 	transfer_leave(exchange, transfer);
 	if (transfer->sending)
 		unlink_sending(transfers, transfer);
@@ -234,6 +245,8 @@ void transfer_end(struct exchange *exchange, struct net_transfer *transfer, int 
 	bool get = transfer->get;
 	uint32_t next = get ? exchange->rest->numbers.get : exchange->rest->numbers.put;
 
+	assert_that(operation->open && operation->cut <= operation->length);
+	assert_that(!get || transfers->get_bytes >= transfer->length);
 	transfer->operation = NULL;
 	transfer_leave(exchange, transfer);
 	while (transfers->oldest[get] != next &&
@@ -265,6 +278,7 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 	operation = TAILQ_FIRST(&transfers->uncut[get]);
 	if (!operation || *next - transfers->oldest[get] >= TRANSFERS_MOST)
 		return NULL;
+	assert_that(operation->cut < operation->length);
 	length = operation->length - operation->cut;
 	if (length > most)
 		length = most;
@@ -291,6 +305,7 @@ uint32_t transfer_block_length(const struct exchange *exchange, const struct net
 {
 	uint32_t start = block * exchange->block_size;
 
+	assert_that(start < transfer->length);
 	return transfer->length - start < exchange->block_size ? transfer->length - start :
 								 exchange->block_size;
 }

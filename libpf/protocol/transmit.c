@@ -3,6 +3,8 @@
 #include "core.h"
 #include "output.h"
 
+#include "base/check.h"
+
 static bool owes_unready(struct net_association *association, uint64_t time)
 {
 	return !association->ready && association_owes(association, time);
@@ -59,6 +61,7 @@ unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch
 		/* Leave the queue first: output_batch may make the association ready again. */
 		schedule_unready(schedule, association);
 		output_batch(batch, association, core->shared.now);
+		assert_that(batch->length <= NET_BATCH_BYTES || batch->count == 1);
 		/* The association may have more to send after the rest of the queue. */
 		association->wants_output |= batch->count != 0;
 		association_set_blocked(association, !batch->count && output_blocked(association));
@@ -73,6 +76,8 @@ void net_unsent(struct net_core *core, const struct net_batch *batch, bool unrea
 {
 	struct net_association *association = core_index(core, batch->association);
 
+	assert_that(batch->count && batch->count <= NET_BATCH_MOST &&
+		    batch->path <= NET_PATHS_MOST);
 	/* The caller reads no statistics between net_output and net_unsent: no decrease is seen. */
 	core->shared.statistics.packets_sent -= batch->count;
 	core->shared.statistics.bytes_sent -= batch->length;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "window.h"
 
+#include "base/check.h"
+
 static bool window_test(const struct window *window, uint64_t number)
 {
 	return window->bits[number / 64 % (WINDOW_NUMBERS / 64)] >> number % 64 & 1;
@@ -25,6 +27,7 @@ bool window_seen(const struct window *window, uint64_t number)
 /* Clear the places of the numbers [from, to), in use by numbers WINDOW_NUMBERS earlier. */
 static void window_clear(struct window *window, uint64_t from, uint64_t to)
 {
+	assert_that(from <= to);
 	if (to - from >= WINDOW_NUMBERS) {
 		memset(window->bits, 0, sizeof(window->bits));
 		return;
@@ -53,6 +56,7 @@ void window_take(struct window *window, uint64_t number, uint64_t now, uint64_t 
 	bool gap = number != window->next;
 	unsigned most = ask == WINDOW_PROMPT ? 1 : WINDOW_ANSWERED;
 
+	assert_that(!window_seen(window, number) && arrived <= now);
 	if (number >= window->next) {
 		window_clear(window, window->next, number + 1);
 		window->next = number + 1;
@@ -98,6 +102,7 @@ void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *
 	uint64_t largest = window->next - 1, lowest = largest, delay = now - window->largest_time;
 	unsigned i, words;
 
+	assert_that(window->next && now >= window->largest_time);
 	for (i = 0; i < WINDOW_REPEAT; i++) {
 		if (window->news[i] < lowest)
 			lowest = window->news[i];
@@ -128,6 +133,7 @@ void window_acknowledge(struct window *window, uint64_t now, struct wire_frame *
  */
 void window_unsent(struct window *window, const struct net_owed *before)
 {
+	assert_that(before->due != NET_NEVER);
 	if (window->news[1] < window->news[0])
 		window->news[0] = window->news[1];
 	memmove(window->news + 1, window->news + 2, (WINDOW_REPEAT - 2) * sizeof(window->news[0]));

@@ -11,8 +11,7 @@
 #define WINDOW_NUMBERS 1024 /* numbers that an acknowledgement covers at most */
 #define WINDOW_REPEAT 4     /* acknowledgements of each number */
 #define WINDOW_MOMENT 6250u /* ns: an acknowledgement of several packets waits for more packets */
-#define WINDOW_ANSWERED                                                                            \
-	8 /* packets of whole messages: the acknowledgement may wait for an answer */
+#define WINDOW_ANSWERED 8 /* packets of whole messages before an acknowledgement no longer waits */
 
 /* The acknowledgement that a packet asks for. */
 enum window_ask {

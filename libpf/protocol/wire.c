@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "wire.h"
 
+#include "base/check.h"
+
 void wire_put_header(uint8_t *packet, const struct wire_header *header)
 {
+	assert_that(header->type >= WIRE_HELLO && header->type < WIRE_TYPES);
+	assert_that(header->path < NET_PATHS_MOST && header->control % 8 == 0 &&
+		    header->control <= WIRE_CONTROL_MOST);
 	packet[16] = (uint8_t)(WIRE_VERSION << 4 | header->type);
 	packet[17] = header->path;
 	wire_put16(packet + 18, header->control);
@@ -44,6 +49,7 @@ size_t wire_put_hello(uint8_t *control, const struct wire_hello *hello)
 {
 	size_t length = WIRE_HELLO_BYTES + wire_pad(hello->info_length);
 
+	assert_that(hello->info_length <= NET_INFO_MOST);
 	memset(control, 0, length);
 	memcpy(control, hello->id, NET_ID_BYTES);
 	memcpy(control + 16, hello->nonce, WIRE_NONCE);
@@ -98,6 +104,7 @@ size_t wire_put_frame(uint8_t *control, const struct wire_frame *frame)
 	wire_put64(control, frame->type);
 	switch (frame->type) {
 	case FRAME_ACK:
+		assert_that(frame->ack.words && frame->ack.words <= WIRE_ACK_WORDS);
 		control[1] = frame->ack.path;
 		control[2] = frame->ack.words;
 		wire_put32(control + 4, frame->ack.delay);
@@ -117,6 +124,7 @@ size_t wire_put_frame(uint8_t *control, const struct wire_frame *frame)
 		memcpy(control + 8, frame->stream.bytes, frame->stream.length);
 		__attribute__((fallthrough));
 	case FRAME_MESSAGE:
+		assert_that(frame->stream.length);
 		control[0] = frame->type;
 		wire_put16(control + 2, frame->stream.length);
 		wire_put32(control + 4, frame->stream.offset);
@@ -201,6 +209,7 @@ size_t wire_put_entry(uint8_t *bytes, const struct wire_entry *entry)
 {
 	size_t length = wire_entry_length((enum wire_entry_type)entry->type);
 
+	assert_that(length && length <= WIRE_ENTRY_MOST);
 	memset(bytes, 0, length);
 	bytes[0] = entry->type;
 	wire_put32(bytes + 4, entry->transfer);
