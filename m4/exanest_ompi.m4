@@ -47,6 +47,9 @@ AC_DEFUN([EXANEST_OMPI], [
 	EXANEST_SAY([Open MPI], [$exanest_ompi_shown],
 		[only libpf and its tools are built], [libopenmpi-dev openmpi-bin])
 	AM_CONDITIONAL([HAVE_OMPI], [test -n "$exanest_found_ompi"])
+	# The framework of accelerators came with version 5.
+	AS_CASE([$exanest_found_ompi], [""|[4.*]], [exanest_ompi_accelerator=], [exanest_ompi_accelerator=yes])
+	AM_CONDITIONAL([HAVE_OMPI_ACCELERATOR], [test -n "$exanest_ompi_accelerator"])
 	AM_CONDITIONAL([HAVE_OMPI_COMPAT], [test -n "$exanest_ompi_compat"])
 	# The last folder, so that a header of the package is preferred.
 	AS_IF([test -n "$exanest_ompi_compat"],
