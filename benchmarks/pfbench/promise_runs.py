@@ -43,7 +43,7 @@ class Run:
     # Number of hosts; 0: this one.
     hosts: int = 0
     network: Mapping[str, str] = field(default_factory=dict)
-    # A firewall on the first host lets only answers in.
+    # A firewall on the last host, which receives, lets only answers in.
     firewall: bool = False
 
 
@@ -324,14 +324,14 @@ class Runner:
         if not run.firewall:
             yield
             return
-        made = self._hosts()
-        made.execute("h0", "nft", _FIREWALL)
+        made, host = self._hosts(), f"h{run.hosts - 1}"
+        made.execute(host, "nft", _FIREWALL)
         for name in ("nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream"):
-            made.write("h0", f"/proc/sys/net/netfilter/{name}", str(_REMEMBERED))
+            made.write(host, f"/proc/sys/net/netfilter/{name}", str(_REMEMBERED))
         try:
             yield
         finally:
-            made.execute("h0", "nft", "delete", "table", "inet", "promises")
+            made.execute(host, "nft", "delete", "table", "inet", "promises")
 
 
 def parse(output: str, program: str) -> dict[str, float]:

@@ -15,6 +15,8 @@
 #define HELLO_CONTACT 250000000ull
 #define HELLO_MOST 1000000000ull
 #define WAITING_PERIOD 1000000000ull
+/* Firewalls forget a flow 30 s after its last packet (nf_conntrack_udp_timeout of Linux). */
+#define KEEPALIVE_MOST 25000000000ull
 #define CREDIT_LEAST 4096u
 #define CREDIT_FIRST (64u << 10)
 /* ns after which a wait for an answer is checked: core_clock must see the time pass in steps. */
@@ -336,6 +338,11 @@ static bool association_idle(const struct net_association *association)
 	       !association_outgoing(association);
 }
 
+static uint64_t time_earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /*
  * Time of silence before a probe, ns. A peer may have acknowledged all packets of an
  * operation, and died before its answer or before the rest of a message: then no packet
@@ -344,16 +351,13 @@ static bool association_idle(const struct net_association *association)
 static uint64_t association_keepalive(const struct net_association *association)
 {
 	const struct net_options *options = &association->shared->options;
-	uint64_t period = options->keepalive ? options->keepalive : options->peer_timeout / 4;
+	uint64_t period = options->keepalive ?
+				  options->keepalive :
+				  time_earlier(options->peer_timeout / 4, KEEPALIVE_MOST);
 
 	if (association->busy && period > WAITING_PERIOD && !association_idle(association))
 		return WAITING_PERIOD;
 	return period;
-}
-
-static uint64_t time_earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 static uint64_t open_deadline(const struct net_association *association)

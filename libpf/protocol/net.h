@@ -70,9 +70,9 @@ struct net_options {
 	uint64_t peer_timeout;    /* ns of silence after which a peer is dead */
 	uint64_t contact_timeout; /* ns without any answer after which a peer counts as silent */
 	uint64_t refused_timeout; /* contact_timeout if the host says that no socket has the port, ns */
-	uint64_t keepalive;       /* ns between probes of a silent peer; 0: peer_timeout / 4 */
-	uint64_t timeout_min;     /* ns, least retransmission time-out */
-	uint64_t ack_delay;       /* longest delay of an acknowledgement, ns */
+	uint64_t keepalive; /* ns between probes of a silent peer; 0: peer_timeout / 4, 25 s at most */
+	uint64_t timeout_min;  /* ns, least retransmission time-out */
+	uint64_t ack_delay;    /* longest delay of an acknowledgement, ns */
 	uint64_t answer_delay; /* longest delay of one of whole messages, for a reply, ns; < 16 ms */
 	uint64_t queue_target; /* ns of queueing delay that congestion control aims at */
 	uint64_t idle_release; /* ns after which an idle association frees its buffers */

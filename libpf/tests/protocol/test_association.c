@@ -1294,6 +1294,36 @@ static void test_pause(void **state)
 	}
 }
 
+static uint64_t tapped_at, longest_silence;
+
+static void note_silence(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+			 size_t length)
+{
+	uint64_t silence = world->now - tapped_at;
+
+	if (silence > longest_silence)
+		longest_silence = silence;
+	tapped_at = world->now;
+}
+
+/* No silence is long enough for a firewall to forget the flow, however long a peer may be silent. */
+static void test_firewall(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world;
+
+	settings.options.peer_timeout = 600 * SECOND;
+	world = make_used(&settings);
+	tapped_at = world->now;
+	longest_silence = 0;
+	world->tap = note_silence;
+	world_pass(world, 300 * SECOND);
+	assert_in_range(longest_silence, 20 * SECOND, 28 * SECOND);
+	assert_true(world->now - tapped_at < 28 * SECOND);
+	assert_int_equal(gone, 0);
+	world_destroy(world);
+}
+
 /* After the network reported a packet as too long, a shorter one has room in the window, and goes at once. */
 static void test_shorter_packet(void **state)
 {
@@ -1374,6 +1404,7 @@ int main(void)
 		cmocka_unit_test(test_rest_with_path_down),
 		cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_shorter_packet),
+		cmocka_unit_test(test_firewall),
 		cmocka_unit_test(test_idle_memory),
 	};
 
