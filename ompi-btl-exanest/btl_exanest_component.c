@@ -221,6 +221,7 @@ static int open_context(bool threads)
 	atomic_store_explicit(&component->threads, threads, memory_order_relaxed);
 	if (!component->idle_polls_set && !component->options.idle_polls && yields_when_idle())
 		component->options.idle_polls = PF_IDLE_POLLS_SHARED_CORE;
+	component->yields = component->options.idle_polls && yields_when_idle();
 	if (mca_btl_exanest_source(mca_btl_exanest_find_variable("idle_sleep"), NULL) ==
 	    MCA_BASE_VAR_SOURCE_DEFAULT)
 		component->options.idle_sleep = longest_sleep();
@@ -310,5 +311,6 @@ static int component_progress(void)
 	count = pf_progress(mca_btl_exanest_component.context);
 	if (OPAL_UNLIKELY(!opal_list_is_empty(&mca_btl_exanest_component.waiting)))
 		count += mca_btl_exanest_send_pending();
-	return count;
+	/* opal_progress would yield the processor after each call that returns 0. */
+	return count ? count : mca_btl_exanest_component.yields;
 }

@@ -82,6 +82,10 @@ static __attribute__((noinline)) void idle(pf_context *context)
 		return;
 	now = (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 	step = idle_next(&context->idle, now, context->options.idle_polls, ahead);
+	if (step == IDLE_YIELD) {
+		sched_yield();
+		return;
+	}
 	if (step == IDLE_ANNOUNCE)
 		host_announce_sleep(host);
 	if (step == IDLE_POLL || (step == IDLE_ANNOUNCE && ahead))
@@ -210,8 +214,12 @@ int context_progress(pf_context *context)
 	struct host *host = host_of(context);
 	int count;
 
-	if (!progress_enter(context))
+	if (!progress_enter(context)) {
+		/* The thread that is inside progress may need this processor. */
+		if (context_is_sleepy(context))
+			sched_yield();
 		return 0;
+	}
 	count = host_poll(host);
 	if (context->engine)
 		count += engine_poll(context->engine) + nodes_poll(&context->engine->nodes);

@@ -16,6 +16,8 @@ struct process {
 	uint64_t polls;   /* of the option */
 	uint64_t ahead;
 	uint64_t longest; /* sleep, ns */
+	uint64_t others;  /* time that other processes run for after a yield, ns */
+	uint64_t yields, yielded_at;
 	uint64_t polled, announced_at, slept_at, sleeps, asleep;
 };
 
@@ -40,6 +42,12 @@ static uint64_t process_poll(struct process *process)
 	process->polled++;
 	if (idle_polled(&process->idle))
 		step = idle_next(&process->idle, process->now, process->polls, process->ahead);
+	if (step == IDLE_YIELD) {
+		if (!process->yields++)
+			process->yielded_at = process->polled;
+		process->now += process->others;
+		return 0;
+	}
 	if (step == IDLE_ANNOUNCE) {
 		assert_int_equal(process->announced_at, 0);
 		process->announced_at = process->polled;
@@ -188,6 +196,39 @@ static void test_preempted(void **state)
 	assert_true(process.polled - polled <= 2 * IDLE_ROUND);
 }
 
+/* Ranks that yield to many others, which take longer than any work, sleep all the same. */
+static void test_shared(void **state)
+{
+	struct process process = process_start(100, 1000, 32);
+
+	process.others = MILLISECOND;
+	process_poll_for(&process, SECOND);
+	assert_true(process.sleeps > 0);
+	assert_in_range(process.slept_at, 1000, 1000 + 2 * IDLE_ROUND);
+}
+
+/* Polls of a caller that waits outnumber its yields; one that works yields after each round. */
+static void test_yields(void **state)
+{
+	struct process waits = process_start(100, UINT64_MAX / 2, 32);
+	struct process works = process_start(MICROSECOND, 1000, 32);
+
+	process_poll_for(&waits, MILLISECOND);
+	assert_int_equal(waits.yielded_at, IDLE_YIELD_FIRST);
+	assert_in_range(waits.yields, (waits.polled - IDLE_YIELD_FIRST) / IDLE_YIELD_POLLS,
+			waits.polled / IDLE_YIELD_POLLS);
+	process_poll_for(&works, MILLISECOND);
+	assert_int_equal(works.yielded_at, IDLE_YIELD_FIRST);
+	assert_in_range(works.yields, (works.polled - IDLE_YIELD_FIRST) / IDLE_ROUND,
+			works.polled / IDLE_ROUND);
+	/* After an event none for a while. */
+	idle_end(&waits.idle);
+	waits.polled = waits.yields = 0;
+	while (!waits.yields)
+		process_poll(&waits);
+	assert_int_equal(waits.yielded_at, IDLE_YIELD_FIRST);
+}
+
 /* After an event everything begins anew. */
 static void test_event(void **state)
 {
@@ -212,6 +253,7 @@ int main(void)
 		cmocka_unit_test(test_late),       cmocka_unit_test(test_work),
 		cmocka_unit_test(test_together),   cmocka_unit_test(test_several_looks),
 		cmocka_unit_test(test_work_later), cmocka_unit_test(test_preempted),
+		cmocka_unit_test(test_shared),     cmocka_unit_test(test_yields),
 		cmocka_unit_test(test_event),
 	};
 
