@@ -7,6 +7,8 @@
 #include "message.h"
 #include "source.h"
 
+#include "base/check.h"
+
 #define HELLO_FIRST 20000000ull
 /*
  * HELLOs are frequent until contact_timeout: 23 in 5 s. On a network that loses 20 % in each
@@ -36,6 +38,7 @@ static bool make_busy(struct net_association *association)
 {
 	struct busy *busy = malloc(sizeof(*busy));
 
+	assert_that(!association->busy && association->state != GONE);
 	if (!busy)
 		return false;
 	association->shared->busy++;
@@ -50,6 +53,7 @@ static void give_back(struct net_association *association)
 {
 	unsigned i;
 
+	assert_that(association->busy && association->shared->busy);
 	exchange_destroy(&association->busy->exchange);
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		if (association->paths[i])
@@ -66,6 +70,7 @@ struct net_association *association_new(struct shared *shared, const uint8_t id[
 	struct net_association *association = calloc(1, sizeof(*association));
 	struct opening *opening = calloc(1, sizeof(*opening) + length);
 
+	assert_that(length <= NET_INFO_MOST);
 	if (!association || !opening) {
 		free(opening);
 		free(association);
@@ -103,6 +108,8 @@ static void end_opening(struct net_association *association)
 
 void association_opened(struct net_association *association)
 {
+	assert_that(association->state == OPENING || association->state == ACCEPTED);
+	assert_that(association->opening && association->peer_index && association->paths_count);
 	association->state = OPEN;
 	end_opening(association);
 }
@@ -111,6 +118,8 @@ void association_free(struct net_association *association)
 {
 	unsigned i;
 
+	/* The core has forgotten the association: no turn, no deadline. */
+	assert_that(!association->ready && !association->place);
 	if (association->busy) {
 		exchange_abandon(&association->busy->exchange, PF_ERR_PEER);
 		give_back(association);
@@ -134,6 +143,7 @@ struct path *association_path(struct net_association *association, unsigned numb
 	struct net_callbacks *callbacks = &association->shared->callbacks;
 	struct path *path = malloc(sizeof(*path));
 
+	assert_that(number < NET_PATHS_MOST && !association->paths[number]);
 	if (!path)
 		return NULL;
 	path_init(path, to, callbacks->packet_most(callbacks->user, to));
@@ -222,6 +232,7 @@ void association_fail(struct net_association *association, int status, const cha
 {
 	struct busy *busy = association->busy;
 
+	assert_that(why);
 	if (association->state == GONE)
 		return;
 	association->state = GONE;
@@ -242,6 +253,8 @@ void association_fail(struct net_association *association, int status, const cha
 
 void association_say_goodbye(struct net_association *association, unsigned path)
 {
+	assert_that(path < NET_PATHS_MOST && association->paths[path]);
+	assert_that(association->peer_index);
 	association->goodbye = association->wants_output = true;
 	association->goodbye_path = (uint8_t)path;
 }
@@ -319,6 +332,7 @@ bool association_outgoing(const struct net_association *association)
 {
 	unsigned i;
 
+	assert_that(association->busy);
 	if (exchange_has_unacknowledged(&association->busy->exchange))
 		return true;
 	for (i = 0; i < NET_PATHS_MOST; i++) {
@@ -366,6 +380,7 @@ static uint64_t open_deadline(const struct net_association *association)
 	uint64_t due = NET_NEVER;
 	unsigned i;
 
+	assert_that(association->state == OPEN);
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		const struct path *path = association->paths[i];
 
@@ -417,6 +432,7 @@ uint64_t association_deadline(const struct net_association *association)
 
 const char *association_unanswered(const struct net_association *association)
 {
+	assert_that(association->refusal < sizeof(refusals) / sizeof(refusals[0]));
 	if (association->refusals >= 2)
 		return refusals[association->refusal];
 	return association->state == ACCEPTED ? "requests, but no answer to ours," : "no answer";
@@ -540,6 +556,7 @@ void association_unsent(struct net_association *association, const struct net_ba
 	struct path_events events = association_events(association);
 	struct path *path = association->paths[batch->path];
 
+	assert_that(path);
 	/* At rest nothing is under way, but an acknowledgement may be due. */
 	if (batch->owed.due != NET_NEVER)
 		window_unsent(&path->window, &batch->owed);
@@ -596,6 +613,7 @@ static void advance_open(struct net_association *association, uint64_t now)
 	struct busy *busy = association->busy;
 	unsigned i;
 
+	assert_that(association->state == OPEN);
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		struct path *path = association->paths[i];
 
@@ -668,6 +686,7 @@ void association_refused(struct net_association *association, enum net_refusal r
 {
 	uint64_t now = association->shared->now;
 
+	assert_that(association->state != GONE);
 	if (!association->refused)
 		association->refused = now ? now : 1;
 	association->refusals += association->refusals < 255;

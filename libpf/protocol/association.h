@@ -14,6 +14,8 @@
 #include "auth.h"
 #include "exchange.h"
 
+#include "base/check.h"
+
 enum association_news { NEWS_UNANSWERED = 1, NEWS_GONE = 2 };
 enum association_state { KNOWN, OPENING, ACCEPTED, OPEN, GONE };
 
@@ -137,12 +139,14 @@ size_t association_memory(const struct net_association *association);
 /* Set whether the association has something to send that may not go yet, and count it. */
 static inline void association_set_blocked(struct net_association *association, bool blocked)
 {
+	assert_that(!association->blocked || association->shared->blocked);
 	association->shared->blocked += (uint32_t)blocked - association->blocked;
 	association->blocked = blocked;
 }
 
 static inline struct exchange *association_exchange(struct net_association *association)
 {
+	assert_that(association->busy);
 	return &association->busy->exchange;
 }
 

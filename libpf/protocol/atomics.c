@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+
 int atomics_post(struct exchange *exchange, enum pf_atomic_op op, unsigned width, uint64_t remote,
 		 uint64_t operand, uint64_t compare, void *arg)
 {
@@ -34,6 +36,8 @@ static void take_result(struct transfers *transfers, struct wire_entry *entry)
 	unsigned i = (unsigned)__builtin_ctzll(transfers->atomic_results);
 	struct net_atomic *atomic = transfers->peer_atomics[i];
 
+	/* A result is of an executed atomic, which the peer waits for. */
+	assert_that(i < ATOMICS_MOST && atomic && !atomic->waiting && transfers->atomics_open);
 	*entry = (struct wire_entry){ .type = ENTRY_RESULT,
 				      .status = atomic->status,
 				      .transfer = atomic->entry.transfer,
@@ -60,6 +64,7 @@ bool atomics_next(struct exchange *exchange, struct wire_entry *entry)
 	if (!atomic->next)
 		transfers->atomics_last = &transfers->atomics_uncut;
 	atomic->entry.transfer = (*number)++;
+	assert_that(!transfers->our_atomics[atomic->entry.transfer % ATOMICS_MOST]);
 	transfers->our_atomics[atomic->entry.transfer % ATOMICS_MOST] = atomic;
 	transfers->atomics_open++;
 	*entry = atomic->entry;
@@ -85,6 +90,7 @@ static void atomic_execute_here(struct exchange *exchange, struct net_atomic *at
 					   entry->width, entry->operand, entry->compare, &value,
 					   &bad);
 
+	assert_that(exchange->transfers.peer_atomics[entry->transfer % ATOMICS_MOST] == atomic);
 	atomic->waiting = status == PF_ERR_AGAIN;
 	if (atomic->waiting) {
 		shared->statistics.destination_faults++;
@@ -156,6 +162,7 @@ bool atomics_answered(struct exchange *exchange, const struct wire_entry *entry)
 
 	if (!atomic || atomic->entry.transfer != entry->transfer)
 		return false;
+	assert_that(transfers->atomics_open);
 	transfers->our_atomics[entry->transfer % ATOMICS_MOST] = NULL;
 	transfers->atomics_open--;
 	while (transfers->oldest_atomic != exchange->rest->numbers.atomic &&

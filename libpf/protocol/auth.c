@@ -3,6 +3,8 @@
 
 #include <sodium.h>
 
+#include "base/check.h"
+
 _Static_assert(AUTH_HASH_KEY == crypto_shorthash_siphashx24_KEYBYTES, "SipHash's key");
 _Static_assert(WIRE_TAG == crypto_shorthash_siphashx24_BYTES, "SipHash's result");
 _Static_assert(WIRE_MAC == crypto_aead_chacha20poly1305_ietf_ABYTES, "Poly1305's result");
@@ -58,6 +60,7 @@ void auth_tag(uint8_t *packet, size_t control, const uint8_t hash[AUTH_HASH_KEY]
 {
 	uint8_t tag[WIRE_TAG];
 
+	assert_that(control <= WIRE_CONTROL_MOST);
 	wire_put64(packet, number >> 32);
 	wire_put64(packet + 8, 0);
 	crypto_shorthash_siphashx24(tag, packet, WIRE_HEADER + control, hash);
@@ -93,6 +96,7 @@ void auth_encrypt(const struct auth_keys *keys, uint8_t *packet, uint64_t number
 	uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
 	uint8_t *inside = packet + WIRE_HEADER;
 
+	assert_that(length <= NET_PACKET_MOST - WIRE_HEADER - WIRE_MAC);
 	make_nonce(nonce, packet, number);
 	crypto_aead_chacha20poly1305_ietf_encrypt(inside, NULL, inside, length, packet + WIRE_TAG,
 						  WIRE_HEADER - WIRE_TAG, NULL, nonce,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "congestion.h"
 
+#include "base/check.h"
 #include "base/number.h"
 #include "net.h"
+#include "window.h"
 
 /* benchmarks/incast chose the numbers without another source. */
 #define INITIAL_PACKETS 10 /* RFC 6928 */
@@ -51,6 +53,7 @@ static uint64_t window_initial(const struct congestion *congestion, uint32_t pac
 {
 	uint64_t bytes = lesser((uint64_t)INITIAL_PACKETS * packet, INITIAL_BYTES);
 
+	assert_that(congestion->senders && packet >= NET_PACKET_LEAST && packet <= NET_PACKET_MOST);
 	return UNITS(lesser(bytes, ALL_BYTES / congestion->senders));
 }
 
@@ -121,6 +124,7 @@ static uint16_t share_average(uint16_t share, uint32_t part, uint32_t whole)
 {
 	uint32_t now;
 
+	assert_that(part <= whole);
 	if (!part && !share)
 		return 0;
 	now = whole ? (uint32_t)((uint64_t)65535 * part / whole) : 0;
@@ -130,6 +134,7 @@ static uint16_t share_average(uint16_t share, uint32_t part, uint32_t whole)
 
 static uint64_t window_cut(uint64_t window, uint64_t percent)
 {
+	assert_that(window && window <= UNITS(WINDOW_MOST));
 	return window - window / 100 * lesser(percent, CUT_MOST_PERCENT);
 }
 
@@ -205,6 +210,7 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 		share_average(congestion->marked_share,
 			      congestion->marked < whole ? congestion->marked : whole, whole);
 	congestion->lost_share = share_average(congestion->lost_share, congestion->lost, whole);
+	assert_that(!congestion->lost || whole);
 
 	if (queue > target) {
 		window = window_cut(window, BETA_PERCENT * (queue - target) * window_gain(window) /
@@ -268,8 +274,10 @@ static void end_pause(struct congestion *congestion, uint64_t target, uint32_t p
 void congestion_acknowledged(struct congestion *congestion, uint64_t now,
 			     const struct congestion_news *news, uint64_t target, uint32_t packet)
 {
+	assert_that(news->packets && news->largest < news->next);
 	if (news->rtt)
 		congestion_sample(congestion, now, news);
+	assert_that(congestion->acknowledged + news->packets <= 2 * WINDOW_NUMBERS);
 	congestion->acknowledged = (uint16_t)(congestion->acknowledged + news->packets);
 	congestion->marked = (uint16_t)(congestion->marked + news->marks);
 	if (congestion->slow_start && congestion->half_used) {
@@ -306,6 +314,7 @@ void congestion_senders(struct congestion *congestion, uint16_t senders)
 
 void congestion_lost(struct congestion *congestion, uint32_t packets)
 {
+	assert_that(congestion->lost + packets <= 2 * WINDOW_NUMBERS);
 	congestion->lost = (uint16_t)(congestion->lost + packets);
 }
 
@@ -364,6 +373,7 @@ uint32_t congestion_packet(const struct congestion *congestion, uint32_t packet)
 {
 	uint64_t window = congestion_window(congestion) & ~7ull;
 
+	assert_that(packet >= NET_PACKET_LEAST);
 	if (window >= packet)
 		return packet;
 	return window > NET_PACKET_LEAST ? (uint32_t)window : NET_PACKET_LEAST;
@@ -375,6 +385,7 @@ uint64_t congestion_pause(const struct congestion *congestion, uint64_t target, 
 	uint64_t window = congestion_window(congestion), allowed = target;
 	int64_t more = 0;
 
+	assert_that(window && bytes);
 	if (window >= PACED_PACKETS * packet)
 		return 0;
 	if (congestion->rtt_min != TRIP_MOST)

@@ -6,6 +6,8 @@
 #include "source.h"
 #include "transfer.h"
 
+#include "base/check.h"
+
 /* Is there room for another entry? The ring exists, and may grow. */
 static bool control_has_room(struct exchange *exchange)
 {
@@ -22,6 +24,8 @@ static void write_entry(struct exchange *exchange, const struct wire_entry *entr
 	bool memory;
 	uint8_t *bytes = stream_out_reserve(out, WIRE_ENTRY_MOST, &memory);
 
+	/* control_has_room returned true. */
+	assert_that(bytes);
 	stream_out_commit(out, wire_put_entry(bytes, entry));
 }
 
@@ -31,6 +35,8 @@ static bool tell_blocks(struct exchange *exchange, struct net_transfer *transfer
 	struct wire_entry entry = { .get = transfer->get, .transfer = transfer->id };
 	unsigned block;
 
+	assert_that(!(transfer->tell_nack | transfer->tell_again) ||
+		    (!transfer->source && !transfer->finished));
 	/* A block with a page resolved meanwhile needs no NACK any more. */
 	transfer->tell_nack &= ~(transfer->tell_again & ~transfer->absent);
 	while (transfer->tell_nack && control_has_room(exchange)) {
@@ -95,6 +101,7 @@ void control_output(struct exchange *exchange)
 	if (!stream_out_reserve(out, 0, &memory))
 		return;
 	while ((transfer = transfers->telling)) {
+		assert_that(transfer->telling);
 		if (!control_report_transfer(exchange, transfer))
 			break;
 		transfers->telling = transfer->next_telling;
@@ -200,6 +207,7 @@ int control_arrived(struct exchange *exchange)
 		status = entry_handle(exchange, &entry);
 		if (status != PF_OK)
 			return status;
+		assert_that((uint64_t)length <= here);
 		in->taken += (unsigned)length;
 	}
 	return PF_OK;

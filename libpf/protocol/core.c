@@ -10,6 +10,8 @@
 #include "source.h"
 #include "transfer.h"
 
+#include "base/check.h"
+
 /* ns: a longer step of the clock means that this process stood still (WAITING_LOOK is shorter). */
 #define CORE_LOOK 2000000000ull
 
@@ -171,6 +173,8 @@ struct net_association *core_add(struct net_core *core, const uint8_t id[NET_ID_
 	association = association_new(&core->shared, id, info, length);
 	if (!association)
 		return NULL;
+	/* core_make_room: at least one place is free. */
+	assert_that(core->count < core->room);
 	for (i = core->count; core->associations[i % core->room]; i++)
 		;
 	i %= core->room;
@@ -188,6 +192,7 @@ void core_remove(struct net_core *core, struct net_association *association)
 	struct net_association **at;
 	uint32_t i;
 
+	assert_that(core_index(core, association->index) == association);
 	for (i = shared->runs_first; i < shared->runs_end; i++) {
 		if (shared->runs[i].association == association)
 			shared->runs[i].association = NULL;
@@ -195,8 +200,10 @@ void core_remove(struct net_core *core, struct net_association *association)
 	schedule_remove(&core->schedule, association);
 	association->closing = true;
 	association_fail(association, PF_ERR_PEER, "closed by this process");
-	for (at = &core->by_id[association->id[0] % CORE_IDS]; *at != association;)
+	for (at = &core->by_id[association->id[0] % CORE_IDS]; *at != association;) {
+		assert_that(*at);
 		at = &(*at)->next_id;
+	}
 	*at = association->next_id;
 	core->associations[association->index - core->first] = NULL;
 	core->count--;
@@ -258,6 +265,7 @@ void net_advance(struct net_core *core, uint64_t now)
 {
 	struct net_association *association;
 
+	assert_that(!core->shared.lent_to);
 	core_clock(core, now);
 	while ((association = schedule_next(&core->schedule)) && association->deadline <= now) {
 		/* Not freed in net_output, because net_unsent may return the GOODBYE. */
@@ -367,6 +375,7 @@ const uint8_t *net_association_id(const struct net_association *association)
 
 void net_close(struct net_association *association)
 {
+	assert_that(!association->shared->lent_to);
 	if (association->closing)
 		return;
 	association->closing = true;
@@ -456,8 +465,10 @@ void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, siz
 static int post_transfer(struct net_association *association, bool get, uint64_t local,
 			 uint64_t remote, uint64_t length, void *arg)
 {
-	int status = association_use(association);
+	int status;
 
+	assert_that(!association->shared->lent_to);
+	status = association_use(association);
 	if (status == PF_OK)
 		status = transfers_post(association_exchange(association), get, local, remote,
 					length, arg);
@@ -480,8 +491,10 @@ int net_get(struct net_association *association, uint64_t local, uint64_t remote
 int net_atomic(struct net_association *association, enum pf_atomic_op op, unsigned width,
 	       uint64_t remote, uint64_t operand, uint64_t compare, void *arg)
 {
-	int status = association_use(association);
+	int status;
 
+	assert_that(!association->shared->lent_to);
+	status = association_use(association);
 	if (status == PF_OK)
 		status = atomics_post(association_exchange(association), op, width, remote, operand,
 				      compare, arg);
@@ -496,6 +509,7 @@ static int core_message_reserve(struct net_association *association, uint8_t tag
 {
 	int status;
 
+	assert_that(!association->shared->lent_to);
 	if (header_length > NET_MESSAGE_MOST || length > NET_MESSAGE_MOST ||
 	    header_length + length > NET_MESSAGE_MOST)
 		return PF_ERR_TOO_LONG;
@@ -589,6 +603,7 @@ void net_resolved(struct net_core *core, struct net_token token, int status, uin
 	struct net_association *association = core_index(core, token.association);
 	struct exchange *exchange;
 
+	assert_that(token.side <= NET_ATOMIC && (status == PF_OK || status == PF_ERR_FAULT));
 	if (!association || !association->busy)
 		return;
 	exchange = &association->busy->exchange;
@@ -654,6 +669,7 @@ static bool take_news(struct net_core *core, struct net_event *event)
 	while ((association = STAILQ_FIRST(&core->shared.news))) {
 		STAILQ_REMOVE_HEAD(&core->shared.news, next_news);
 		news = association->news;
+		assert_that(news);
 		association->news = 0;
 		if (association->closing || (!(news & NEWS_GONE) && association->state == OPEN))
 			continue;
@@ -675,6 +691,8 @@ bool net_take(struct net_core *core, struct net_event *event)
 		event->data = message.bytes;
 		event->length = message.length;
 		event->pieces = message.pieces;
+		assert_that(message.pieces && message.pieces <= PF_PIECES_MOST);
+		assert_that(message.length <= NET_MESSAGE_MOST);
 		if (message.pieces > 1)
 			memcpy(event->piece, message.piece,
 			       message.pieces * sizeof(message.piece[0]));

@@ -5,6 +5,8 @@
 
 #include "transfer.h"
 
+#include "base/check.h"
+
 static struct absent *destination_find_absent(const struct net_transfer *transfer, unsigned block)
 {
 	struct absent *absent;
@@ -18,6 +20,7 @@ static void free_kept(struct shared *shared, struct absent *absent)
 {
 	struct kept *kept = absent->kept;
 
+	assert_that(shared->backup_used >= sizeof(*kept) + kept->length);
 	absent->kept = kept->next;
 	shared->backup_used -= (uint32_t)sizeof(*kept) + kept->length;
 	free(kept);
@@ -43,6 +46,7 @@ void destination_free(struct exchange *exchange, struct net_transfer *transfer)
 
 static void note_finished(struct transfer_numbers *numbers, uint32_t id)
 {
+	assert_that(id - numbers->finished < TRANSFERS_MOST);
 	numbers->finished_bits[id % TRANSFERS_MOST / 64] |= 1ull << id % 64;
 	while (numbers->finished_bits[numbers->finished % TRANSFERS_MOST / 64] >>
 		       numbers->finished % 64 &
@@ -62,6 +66,7 @@ static void begin_arriving(struct exchange *exchange)
 /* Free everything about the blocks: the record stays until DONE is written for the source. */
 static void forget_blocks(struct exchange *exchange, struct net_transfer *transfer)
 {
+	assert_that(!transfer->source && !transfer->finished && exchange->transfers.arriving);
 	destination_free(exchange, transfer);
 	transfer->finished = true;
 	transfer->absent = transfer->tell_nack = transfer->tell_again = 0;
@@ -91,6 +96,7 @@ static void destination_finish(struct exchange *exchange, struct net_transfer *t
 /* Finish the transfer if all wanted granules are here. Return whether it ended. */
 static bool destination_settle(struct exchange *exchange, struct net_transfer *transfer)
 {
+	assert_that(transfer->limit <= transfer->blocks && transfer->blocks <= TRANSFER_BLOCKS);
 	if (~transfer->done & granule_mask(0, transfer->limit) ||
 	    (transfer->before && ~transfer->granules[transfer->limit] & transfer->before))
 		return false;
@@ -102,6 +108,8 @@ static bool destination_settle(struct exchange *exchange, struct net_transfer *t
 static bool granules_arrived(struct exchange *exchange, struct net_transfer *transfer,
 			     unsigned block, uint64_t granules)
 {
+	assert_that(block < transfer->blocks);
+	assert_that(!(granules & ~transfer_block_granules(exchange, transfer, block)));
 	transfer->granules[block] |= granules;
 	if (transfer->granules[block] == transfer_block_granules(exchange, transfer, block)) {
 		transfer->done |= 1ull << block;
@@ -123,6 +131,7 @@ static void destination_fail(struct exchange *exchange, struct net_transfer *tra
 	bool asks = granules &&
 		    (transfer->unplaced & bit || destination_find_absent(transfer, block));
 
+	assert_that(block <= transfer->limit && block < transfer->blocks);
 	transfer->limit = (uint8_t)block;
 	transfer->before = granules;
 	transfer->status = PF_ERR_FAULT;
@@ -201,6 +210,7 @@ static enum destination_result granules_postpone(struct exchange *exchange,
 	uint32_t length = payload->length;
 	struct kept *kept = NULL;
 
+	assert_that(transfer->absent >> block & 1);
 	if (!absent) {
 		absent = calloc(1, sizeof(*absent));
 		if (!absent)
@@ -253,6 +263,8 @@ static int granules_place(struct exchange *exchange, struct net_transfer *transf
 	int result, failed = PF_OK;
 	uint64_t before;
 
+	/* The piece is within the block. */
+	assert_that(offset >= start && offset + length <= start + exchange->block_size);
 	*done = 0;
 	while (granules) {
 		unsigned first = (unsigned)__builtin_ctzll(granules);
@@ -302,6 +314,7 @@ static int destination_look(struct exchange *exchange, struct net_transfer *tran
 	struct net_wait wait;
 	int status;
 
+	assert_that(!transfer->source && !(transfer->absent & bit));
 	if (transfer->predicted & bit)
 		return PF_OK;
 	wait = transfer_wait(exchange, transfer, block);
@@ -355,6 +368,7 @@ static bool write_later(struct exchange *exchange, struct net_transfer *transfer
 
 	if (pieces->count == NET_PIECES_MOST)
 		return false;
+	assert_that(offset + payload->length <= transfer->length && payload->apart);
 	pieces->of[pieces->count] = (struct placing){ exchange, transfer, granules, offset };
 	pieces->memory[pieces->count++] = (struct net_piece){ transfer->local + offset,
 							      payload->bytes, payload->length };
@@ -427,6 +441,7 @@ void destination_flush(struct shared *shared)
 		return;
 	pieces->count = 0;
 	written = shared->memory.place_many(shared->memory.user, pieces->memory, count);
+	assert_that(written <= count);
 	for (i = 0; i < count; i++) {
 		const struct placing *of = &pieces->of[i];
 
@@ -458,6 +473,8 @@ void destination_forget(struct exchange *exchange)
 static void destination_expect(struct exchange *exchange, struct net_transfer *transfer,
 			       uint32_t offset)
 {
+	/* Never a put: programs may poll the target. */
+	assert_that(transfer->get && !transfer->source && offset <= transfer->length);
 	exchange->transfers.latest = transfer;
 	exchange->transfers.latest_end = offset;
 	exchange->effects |= EFFECT_EXPECT;
@@ -485,6 +502,7 @@ enum destination_result destination_data(struct exchange *exchange, bool get, ui
 	}
 	if (transfer->length != data->length || (!get && transfer->local != data->address))
 		return DESTINATION_REFUSED;
+	assert_that(!transfer->source && transfer->get == get);
 	first = data->offset / granule;
 	whole = (length + granule - 1) / granule;
 	if (get)
@@ -553,6 +571,7 @@ static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 		granules &= absent->held & ~transfer->granules[block];
 		status = granules_place(exchange, transfer, block, granules, kept->offset,
 					kept->bytes, kept->length, &done, &bad);
+		assert_that(!(done & ~granules));
 		absent->held &= ~done;
 		if (status == PF_ERR_AGAIN) {
 			transfer->granules[block] |= done;
@@ -615,6 +634,7 @@ bool destination_again(struct exchange *exchange, struct net_transfer *transfer,
 	uint64_t bit = 1ull << block;
 	bool unplaced = transfer->unplaced & bit;
 
+	assert_that(block < transfer->blocks && !transfer->finished);
 	transfer->tell_again &= ~bit;
 	if ((!absent && !unplaced) || transfer->absent & bit)
 		return false;
@@ -706,6 +726,7 @@ unsigned destination_predict(struct exchange *exchange, struct net_place *places
 	uint32_t offset, length, bytes = 0;
 	unsigned count = 0;
 
+	assert_that(transfer && transfer->get && !transfer->finished);
 	if (transfer->unforeseen || !transfers->latest_length)
 		return 0;
 	for (offset = transfers->latest_end;

@@ -22,6 +22,8 @@
 #include "shared.h"
 #include "stream.h"
 
+#include "base/check.h"
+
 #define TRANSFER_BLOCKS 64
 #define TRANSFERS_MOST 256 /* open transfers of a kind in a direction */
 #define ATOMICS_MOST 64
@@ -220,12 +222,14 @@ static inline struct part run_part(unsigned first, unsigned end)
 {
 	unsigned granule = first % GRANULES, left = end - first;
 
+	assert_that(first < end && end <= TRANSFER_BLOCKS * GRANULES);
 	return (struct part){ first / GRANULES, granule,
 			      left < GRANULES - granule ? left : GRANULES - granule };
 }
 
 static inline uint64_t granule_mask(unsigned first, unsigned count)
 {
+	assert_that(first < 64 && count <= 64 - first);
 	return (count < 64 ? (1ull << count) - 1 : ~0ull) << first;
 }
 

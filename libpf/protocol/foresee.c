@@ -5,6 +5,8 @@
 
 #include "destination.h"
 
+#include "base/check.h"
+
 /*
  * Limits of a saturating counter, as in a branch predictor. From TRUST_MOST, two receive
  * calls in a row with unexpected data end prediction; from 0, two calls with expected data
@@ -33,6 +35,8 @@ void foresee_begin(struct foresight *foresight, struct net_packet *packets, unsi
 {
 	unsigned i;
 
+	/* foresee_end has forgotten the packets before. */
+	assert_that(!foresight->count && !foresight->stash && foresight->trust <= TRUST_MOST);
 	foresight->judged = false;
 	foresight->foreseen = foresight->offered;
 	foresight->offered = false;
@@ -47,6 +51,7 @@ void foresee_begin(struct foresight *foresight, struct net_packet *packets, unsi
 
 void foresee_step(struct foresight *foresight)
 {
+	assert_that(foresight->count && foresight->scattered <= foresight->count);
 	foresight->packets++;
 	foresight->count--;
 	foresight->scattered -= foresight->scattered != 0;
@@ -79,6 +84,7 @@ bool foresee_settle(struct foresight *foresight)
 
 	if (foresee_apart(foresight))
 		return true;
+	assert_that(count <= foresight->count);
 	for (i = 0; i < count; i++)
 		length += packets[i].payload_length;
 	in_hand = packets[0].payload_length != 0;
@@ -114,6 +120,7 @@ bool foresee_gather(struct foresight *foresight, struct net_packet *packet)
 	const struct iovec from = { packet->payload, packet->payload_length };
 	uint32_t at = packet->header_length;
 
+	assert_that(packet == foresight->packets && packet->payload_length);
 	if (!foresight->gathered)
 		foresight->gathered = malloc(NET_PACKET_MOST + 64);
 	if (!foresight->gathered || at + from.iov_len > NET_PACKET_MOST + 64)
@@ -182,6 +189,7 @@ unsigned foresee_places(struct foresight *foresight, uint64_t now, struct net_pl
 	if (now - foresight->latest->heard > FORESEEN_MOST)
 		return 0;
 	most = destination_predict(latest_exchange(foresight), places, most, *header);
+	assert_that(foresight->trust >= TRUST_LEAST);
 	foresight->offered = most != 0;
 	return most;
 }

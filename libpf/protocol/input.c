@@ -5,6 +5,8 @@
 #include "destination.h"
 #include "message.h"
 
+#include "base/check.h"
+
 #define AHEAD_MOST (1u << 24)      /* largest jump of packet numbers: above, a number is forged */
 #define GOODBYE_PERIOD 10000000ull /* ns between GOODBYEs that answer packets when GONE */
 
@@ -39,6 +41,7 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 
 	switch (frame->type) {
 	case FRAME_ACK:
+		assert_that(frame->ack.path < NET_PATHS_MOST);
 		path = association->paths[frame->ack.path];
 		if (path && exchange)
 			path_acknowledge(path, frame, now, view->arrived, &shared->options, &events,
@@ -115,7 +118,7 @@ static bool take_data(struct net_association *association, struct foresight *for
 	if (view->control_length < WIRE_DATA || association_use(association) != PF_OK)
 		return false;
 	association->shared->statistics.wanted++;
-	exchange = &association->busy->exchange;
+	exchange = association_exchange(association);
 	wire_get_data(view->control, &data);
 	foresee_judge(foresight, association, get, view->header->transfer, data.offset);
 	result = destination_data(exchange, get, view->header->transfer, &data, &payload);
@@ -146,6 +149,7 @@ static bool input_frames(struct net_association *association, struct foresight *
 		at = WIRE_DATA;
 	}
 	while (at < length) {
+		assert_that(at % 8 == 0);
 		size_t took = wire_get_frame(view->control + at, length - at, &frame);
 
 		if (!took)
@@ -248,6 +252,12 @@ void input_packet(struct net_association *association, struct foresight *foresig
 	struct path *path;
 	struct contents contents;
 
+	/* receive.c checked the lengths: a separate payload is the whole payload of DATA. */
+	assert_that(header->path < NET_PATHS_MOST);
+	assert_that(packet->header_length >= WIRE_HEADER + (uint32_t)header->control);
+	assert_that(!packet->payload_length ||
+		    (own == 0 && shared->options.auth == NET_AUTH_HEADER &&
+		     (header->type == WIRE_DATA_PUT || header->type == WIRE_DATA_GET)));
 	if (association->state != ACCEPTED && association->state != OPEN &&
 	    !association_is_half_open(association)) {
 		drop_packet(shared, NET_DROP_UNEXPECTED);
@@ -302,6 +312,7 @@ void input_packet(struct net_association *association, struct foresight *foresig
 		return;
 	}
 	path = association->paths[header->path];
+	assert_that(path);
 	if (association->state == ACCEPTED) {
 		association_opened(association);
 		association->wants_output = true;

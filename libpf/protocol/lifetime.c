@@ -6,6 +6,8 @@
 #include "message.h"
 #include "transfer.h"
 
+#include "base/check.h"
+
 void exchange_init(struct exchange *exchange, struct shared *shared,
 		   struct net_association *association, uint32_t index, uint32_t block_size,
 		   struct exchange_rest *rest)
@@ -14,6 +16,7 @@ void exchange_init(struct exchange *exchange, struct shared *shared,
 	static const uint32_t spare[STREAMS] = { 2 * WIRE_ENTRY_MOST, MESSAGE_SPARE };
 	unsigned i;
 
+	assert_that(block_size >= 4096 && block_size <= 65536 && !(block_size & (block_size - 1)));
 	exchange->shared = shared;
 	exchange->association = association;
 	exchange->rest = rest;
@@ -38,6 +41,8 @@ void exchange_destroy(struct exchange *exchange)
 	struct exchange_rest *rest = exchange->rest;
 	unsigned i;
 
+	/* The association is idle, or exchange_abandon freed all records. */
+	assert_that(transfers_idle(&exchange->transfers) && !exchange->transfers.arriving);
 	messages_forget(exchange);
 	transfers_destroy(&exchange->transfers);
 	rest->message_limit = exchange->out[STREAM_MESSAGE].limit;
@@ -87,6 +92,7 @@ void exchange_abandon(struct exchange *exchange, int status)
 		transfer_free(exchange, transfer); /* NOLINT(clang-analyzer-unix.Malloc) */
 	transfers_abandon(exchange, status);
 	atomics_abandon(exchange, status);
+	assert_that(transfers_idle(transfers));
 }
 
 bool exchange_is_idle(const struct exchange *exchange)
@@ -119,6 +125,7 @@ uint64_t exchange_unacknowledged(const struct exchange *exchange)
 {
 	const struct stream_out *out = &exchange->out[STREAM_MESSAGE];
 
+	assert_that(out->base <= out->sent && out->sent <= out->end);
 	return out->end - out->base;
 }
 
