@@ -69,6 +69,11 @@ static int resolve_range(struct resolver *resolver, struct resolution *resolutio
 	uint64_t at = resolution->address, end = at + resolution->length, done, length;
 	uint64_t step = pagers ? page_size() : TOUCH_PIECE;
 
+	/* A peer chose the address: a range that ends behind the address space has no page. */
+	if (resolution->length > UINT64_MAX - at) {
+		resolution->failed = at;
+		return PF_ERR_FAULT;
+	}
 	for (; at < end; at = done) {
 		if (used)
 			pace_rest(resolver->pace, used);
