@@ -49,7 +49,10 @@ static bool attended(struct pair *me)
 	return atomic_load(&engine_of(me)->attended);
 }
 
-/* The service thread will not look by itself before PATIENCE ends. */
+/* Less than the keepalive of 25 s, which is all that an idle association waits for. */
+#define REST_NANOSECONDS 20000000000ull
+
+/* The service thread will not look by itself before the keepalive. */
 static bool rests(struct pair *me)
 {
 	struct engine *engine = engine_of(me);
@@ -58,7 +61,7 @@ static bool rests(struct pair *me)
 	engine_lock(engine);
 	due = net_deadline(engine->core);
 	engine_unlock(engine);
-	return due > clock_nanoseconds(CLOCK_MONOTONIC) + 2 * PATIENCE * 1000000ull;
+	return due > clock_nanoseconds(CLOCK_MONOTONIC) + REST_NANOSECONDS;
 }
 
 static struct pair *start(void (*work)(struct pair *me))
