@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -79,9 +80,13 @@ static ssize_t copy_some(const struct access *access, bool write, uint64_t addre
 	struct iovec there = { (void *)(uintptr_t)(address + done), length - done };
 	struct iovec here = { bytes + done, length - done };
 
+	/*
+	 * The application may use or unmap its memory meanwhile, and gets an error. The thread sanitizer
+	 * takes pread(3) and pwrite(3) for accesses by this thread, and would report a data race.
+	 */
 	if (uses_file(access))
-		return write ? pread(access->file, there.iov_base, there.iov_len, (off_t)done) :
-			       pwrite(access->file, there.iov_base, there.iov_len, (off_t)done);
+		return syscall(write ? SYS_pread64 : SYS_pwrite64, access->file, there.iov_base,
+			       there.iov_len, (off_t)done);
 	return write ? process_vm_writev(access->pid, &here, 1, &there, 1, 0) :
 		       process_vm_readv(access->pid, &here, 1, &there, 1, 0);
 }
