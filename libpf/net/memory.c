@@ -25,7 +25,7 @@ struct resolved {
 	struct net_memory *memory;
 	struct resolved *next;
 	struct net_token token;
-	uint64_t end; /* of the block: what is bad behind it is not its own */
+	uint64_t length; /* bytes of the block; a bad address behind them is not its own */
 	uint64_t detected;
 	bool copied; /* its bytes are, so hidden memory will do (FAULT_HIDDEN); no atomic */
 	/* Only for the thread that asks: is it still at that, and was it resolved meanwhile? */
@@ -86,11 +86,13 @@ static int wait_conclude(struct net_memory *memory, struct resolved *resolved, u
 	int status = resolved->resolution.status;
 
 	*bad = resolved->resolution.failed;
-	if (status != PF_OK && *bad >= resolved->end)
+	/* Behind what was asked for. Not compared with its end, which is 0 at the end of the addresses. */
+	if (status != PF_OK && *bad - resolved->resolution.address >= resolved->length)
 		status = PF_OK;
 	if (status == PF_ERR_FAULT && resolved->resolution.kind == FAULT_HIDDEN &&
 	    resolved->copied) {
-		note_hidden(memory, resolved->resolution.address, resolved->end);
+		note_hidden(memory, resolved->resolution.address,
+			    resolved->resolution.address + resolved->length);
 		status = PF_OK;
 	}
 	statistic_fault(statistics, PF_SIDE_LOCAL, resolved->resolution.kind);
@@ -128,7 +130,7 @@ static int wait_resolve(struct net_memory *memory, const struct net_wait *wait,
 				.done = wait_done },
 		.memory = memory,
 		.token = wait->token,
-		.end = wait->address + wait->length,
+		.length = wait->length,
 		.detected = clock_nanoseconds(CLOCK_MONOTONIC),
 		.copied = window != NULL,
 		.thread = pthread_self(),
@@ -159,7 +161,7 @@ unsigned memory_tell(struct net_memory *memory, struct net_core *core)
 	for (; resolved; resolved = next, count++) {
 		struct net_token token = resolved->token;
 		uint64_t address = resolved->resolution.address;
-		uint64_t length = resolved->end - address, bad;
+		uint64_t length = resolved->length, bad;
 		int status;
 
 		next = resolved->next;
