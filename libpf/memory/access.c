@@ -73,6 +73,17 @@ static bool access_exchange(const struct access *access, bool fill, char *bytes,
 	return true;
 }
 
+/*
+ * Bare system calls for memory of the application, which may use or unmap that memory meanwhile and
+ * then gets an error. The thread sanitizer takes preadv(3), pwritev(3) and their like for accesses by
+ * this thread, and would report a data race. number: SYS_preadv or SYS_pwritev, at offset 0.
+ */
+static ssize_t file_vectors(const struct access *access, long number, const struct iovec *vectors,
+			    unsigned count)
+{
+	return syscall(number, access->file, vectors, (unsigned long)count, 0ul, 0ul);
+}
+
 /* Some of it, at least the first byte; or errno. */
 static ssize_t copy_some(const struct access *access, bool write, uint64_t address, char *bytes,
 			 size_t length, size_t done)
@@ -80,10 +91,7 @@ static ssize_t copy_some(const struct access *access, bool write, uint64_t addre
 	struct iovec there = { (void *)(uintptr_t)(address + done), length - done };
 	struct iovec here = { bytes + done, length - done };
 
-	/*
-	 * The application may use or unmap its memory meanwhile, and gets an error. The thread sanitizer
-	 * takes pread(3) and pwrite(3) for accesses by this thread, and would report a data race.
-	 */
+	/* As file_vectors, at an offset. */
 	if (uses_file(access))
 		return syscall(write ? SYS_pread64 : SYS_pwrite64, access->file, there.iov_base,
 			       there.iov_len, (off_t)done);
@@ -153,7 +161,7 @@ int access_gather(struct access *access, const struct iovec *from, unsigned coun
 			if (uses_file(access) && !access_open_file(access))
 				return PF_ERR_MEMORY;
 			moved = uses_file(access) ?
-					pwritev(access->file, from, (int)some, 0) :
+					file_vectors(access, SYS_pwritev, from, some) :
 					process_vm_readv(access->pid, &here, 1, from, some, 0);
 			status = moved < 0 ? access_judge(access) : PF_OK;
 		} while (status == PF_ERR_AGAIN);
@@ -184,11 +192,12 @@ size_t access_scatter(struct access *access, const struct iovec *from, unsigned 
 		}
 		if (!access_open_file(access))
 			return 0;
-		moved = pwritev(access->file, from, (int)from_count, 0);
+		moved = file_vectors(access, SYS_pwritev, from, from_count);
 		/* Behind what was written are bytes of earlier calls. */
 		if (moved >= 0)
-			moved = (size_t)moved < length ? 0 :
-							 preadv(access->file, to, (int)to_count, 0);
+			moved = (size_t)moved < length ?
+					0 :
+					file_vectors(access, SYS_preadv, to, to_count);
 	} while (moved < 0 && access_judge(access) == PF_ERR_AGAIN);
 	for (i = 0, length = 0; i < to_count && (ssize_t)length < moved; i++) {
 		memcheck_defined(to[i].iov_base, to[i].iov_len);
@@ -214,7 +223,7 @@ int access_look(struct access *access, uint64_t address, size_t length, uint64_t
 		if (uses_file(access) && !access_open_file(access))
 			return PF_ERR_MEMORY;
 		moved = uses_file(access) ?
-				pwritev(access->file, pages, count, 0) :
+				file_vectors(access, SYS_pwritev, pages, (unsigned)count) :
 				process_vm_readv(access->pid, &to, 1, pages, (unsigned)count, 0);
 		if (moved > 0) {
 			address = (address & ~(page - 1)) + (uint64_t)moved * page;
