@@ -151,6 +151,7 @@ void messages_settle(struct shared *shared)
 		added = stream_in_add(&open->exchange->in[STREAM_MESSAGE], position,
 				      run->bytes + offset, run->length - offset);
 		assert_that(added);
+		(void)added; /* a release evaluates no assertion */
 		position += run->length - offset;
 	}
 	assert_that(position == open->next);
