@@ -153,9 +153,10 @@ void fuzz_open(struct fuzz *fuzz, uint8_t choices)
 	fuzz->association = core_add(fuzz->core, id, NULL, 0);
 	if (!fuzz->association || !association_path(fuzz->association, 0, &endpoint))
 		abort();
-	association_opened(fuzz->association);
+	fuzz->association->state = ACCEPTED;
 	fuzz->association->accepter = true;
 	fuzz->association->peer_index = 1;
+	association_opened(fuzz->association);
 	fuzz->association->heard = fuzz->now;
 	memset(&fuzz->association->receiving, 1, sizeof(fuzz->association->receiving));
 	memset(&fuzz->association->sending, 2, sizeof(fuzz->association->sending));
