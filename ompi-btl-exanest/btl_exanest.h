@@ -62,9 +62,9 @@ typedef struct mca_btl_exanest_component_t {
 	opal_list_t waiting;         /* endpoints whose queue is WAITING */
 	opal_list_t retired;         /* endpoints given up, until btl_finalize */
 	opal_hash_table_t endpoints; /* in use, by opal_proc_t */
-	opal_hash_table_t names;     /* of processes of other jobs, by pf_peer; see introduce() */
-	bool has_remote_peers;       /* there was an endpoint of another host */
-	unsigned modules;            /* not finalized yet */
+	opal_hash_table_t names; /* of processes of other jobs, by pf_peer: endpoint_introduce() */
+	bool has_remote_peers;   /* there was an endpoint of another host */
+	unsigned modules;        /* not finalized yet */
 	/* Reports that a process makes once in an MPI session; not under the lock. */
 	struct {
 		_Atomic bool stray, registration, unreachable, fallback, undelivered;

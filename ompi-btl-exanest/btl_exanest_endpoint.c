@@ -81,7 +81,7 @@ int mca_btl_exanest_error(int status)
 	"network. With tcp in the list (--mca btl exanest,tcp,self), tcp carries what exanest\n"    \
 	"cannot."
 
-static const char *remedy(int status)
+static const char *failure_remedy(int status)
 {
 	switch (status) {
 	case PF_ERR_PEER:
@@ -111,7 +111,7 @@ static const char *remedy(int status)
 	}
 }
 
-static const char *topic(int status)
+static const char *failure_topic(int status)
 {
 	switch (status) {
 	case PF_ERR_PEER:
@@ -127,7 +127,7 @@ static const char *topic(int status)
 }
 
 /* The reason where libpf's error callback has not given one. */
-static const char *reason(const pf_peer *peer, int status, char *buffer, size_t size)
+static const char *failure_reason(const pf_peer *peer, int status, char *buffer, size_t size)
 {
 	if (status == PF_ERR_UNREACHABLE || status == PF_ERR_TIMEOUT)
 		return pf_peer_path(peer);
@@ -172,12 +172,12 @@ void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, co
 	char host[OPAL_MAXHOSTNAMELEN], buffer[256];
 
 	if (!text)
-		text = reason(endpoint->peer, status, buffer, sizeof(buffer));
+		text = failure_reason(endpoint->peer, status, buffer, sizeof(buffer));
 	endpoint = endpoint_first_failure(endpoint);
 	if (!endpoint)
 		return;
 	mca_btl_exanest_hostname(endpoint->proc, host, sizeof(host));
-	mca_btl_exanest_report(MCA_BTL_EXANEST_PROCESS, topic(status),
+	mca_btl_exanest_report(MCA_BTL_EXANEST_PROCESS, failure_topic(status),
 			       "%s on %s (pid %d) %s %s on %s: %s\n"
 			       "\n"
 			       "%s\n"
@@ -186,7 +186,7 @@ void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, co
 			       opal_process_info.nodename, (int)getpid(),
 			       status == PF_ERR_UNREACHABLE ? "cannot reach" : "has lost",
 			       mca_btl_exanest_name(endpoint->proc->proc_name).text, host, text,
-			       remedy(status));
+			       failure_remedy(status));
 	snprintf(buffer, sizeof(buffer), "btl:exanest: connection to process %s lost",
 		 OPAL_NAME_PRINT(endpoint->proc->proc_name));
 	(void)endpoint_tell_pml(endpoint, buffer);
@@ -254,12 +254,12 @@ void mca_btl_exanest_peer_warning(pf_context *context, pf_peer *peer, const char
 		(unsigned long long)mca_btl_exanest_component.options.peer_timeout);
 }
 
-static void drop_endpoint(mca_btl_base_endpoint_t *endpoint);
+static void endpoint_drop(mca_btl_base_endpoint_t *endpoint);
 
 /* ---- from processes to endpoints ---- */
 
 /* The caller frees the address. */
-static int find_address(const opal_process_name_t *name, void **address, size_t *length)
+static int address_find(const opal_process_name_t *name, void **address, size_t *length)
 {
 	int rc;
 
@@ -283,7 +283,7 @@ static int find_address(const opal_process_name_t *name, void **address, size_t 
  * does, so that a second one would seem to reach one process more. Messages to
  * self stay with btl/self, whose exclusivity is higher.
  */
-static mca_btl_exanest_module_t *module_of(const opal_proc_t *proc)
+static mca_btl_exanest_module_t *proc_module(const opal_proc_t *proc)
 {
 	if (mca_btl_exanest_component.options.network != PF_NETWORK_ALWAYS &&
 	    proc != opal_proc_local_get() && OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
@@ -291,7 +291,7 @@ static mca_btl_exanest_module_t *module_of(const opal_proc_t *proc)
 	return &mca_btl_exanest_net_module;
 }
 
-static void report_unreachable(const opal_proc_t *proc, const char *why)
+static void proc_report_unreachable(const opal_proc_t *proc, const char *why)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	const bool off = component->options.network == PF_NETWORK_OFF &&
@@ -323,7 +323,7 @@ static void report_unreachable(const opal_proc_t *proc, const char *why)
  * of its own job (mca_btl_exanest_find_sender), but does not know which other jobs there are. So
  * the first message to a process of another job follows the name of this process.
  */
-static void introduce(mca_btl_base_endpoint_t *endpoint)
+static void endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
 {
 	if (!MCA_BTL_EXANEST_AM_RDMA || endpoint->proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid)
 		return;
@@ -331,7 +331,7 @@ static void introduce(mca_btl_base_endpoint_t *endpoint)
 	endpoint->queue = MCA_BTL_EXANEST_UNNAMED;
 }
 
-static mca_btl_base_endpoint_t *new_endpoint(opal_proc_t *proc)
+static mca_btl_base_endpoint_t *endpoint_new(opal_proc_t *proc)
 {
 	pf_context *context = mca_btl_exanest_component.context;
 	const char *why = "it does not use BTL exanest";
@@ -344,23 +344,23 @@ static mca_btl_base_endpoint_t *new_endpoint(opal_proc_t *proc)
 	if (NULL == endpoint)
 		return NULL;
 	endpoint->proc = proc;
-	endpoint->module = module_of(proc);
-	if (OPAL_SUCCESS == find_address(&proc->proc_name, &address, &length) &&
+	endpoint->module = proc_module(proc);
+	if (OPAL_SUCCESS == address_find(&proc->proc_name, &address, &length) &&
 	    pf_reachable(context, address, length, &why) == PF_OK) {
 		status = pf_peer_open(context, address, length, endpoint, &endpoint->peer);
 		why = pf_strerror(status);
 	}
 	free(address);
 	if (endpoint->peer) {
-		introduce(endpoint);
+		endpoint_introduce(endpoint);
 		return endpoint;
 	}
-	report_unreachable(proc, why);
+	proc_report_unreachable(proc, why);
 	OBJ_RELEASE(endpoint);
 	return NULL;
 }
 
-static mca_btl_base_endpoint_t *find_endpoint(opal_proc_t *proc)
+static mca_btl_base_endpoint_t *endpoint_find(opal_proc_t *proc)
 {
 	opal_hash_table_t *endpoints = &mca_btl_exanest_component.endpoints;
 	const uint64_t key = (uintptr_t)proc;
@@ -368,7 +368,7 @@ static mca_btl_base_endpoint_t *find_endpoint(opal_proc_t *proc)
 
 	if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(endpoints, key, (void **)&endpoint))
 		return endpoint;
-	endpoint = new_endpoint(proc);
+	endpoint = endpoint_new(proc);
 	if (endpoint &&
 	    OPAL_SUCCESS != opal_hash_table_set_value_uint64(endpoints, key, endpoint)) {
 		mca_btl_exanest_retire(endpoint);
@@ -393,7 +393,7 @@ void mca_btl_exanest_note_name(const pf_peer *from, const void *data, size_t len
 }
 
 /* Of a process of another job that has told it. */
-static bool find_name(const pf_peer *peer, opal_process_name_t *name)
+static bool peer_find_name(const pf_peer *peer, opal_process_name_t *name)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	uint64_t bits;
@@ -412,7 +412,7 @@ static bool find_name(const pf_peer *peer, opal_process_name_t *name)
 	return true;
 }
 
-static mca_btl_base_endpoint_t *endpoint_of(opal_process_name_t name)
+static mca_btl_base_endpoint_t *endpoint_find_by_name(opal_process_name_t name)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	mca_btl_base_endpoint_t *endpoint;
@@ -422,7 +422,7 @@ static mca_btl_base_endpoint_t *endpoint_of(opal_process_name_t name)
 	if (!proc)
 		return NULL;
 	OPAL_THREAD_LOCK(&component->lock);
-	endpoint = find_endpoint(proc);
+	endpoint = endpoint_find(proc);
 	OPAL_THREAD_UNLOCK(&component->lock);
 	return endpoint;
 }
@@ -441,13 +441,13 @@ mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from)
 	size_t length;
 	bool same;
 
-	if (find_name(from, &name)) {
-		endpoint = endpoint_of(name);
+	if (peer_find_name(from, &name)) {
+		endpoint = endpoint_find_by_name(name);
 		return endpoint && endpoint->peer == from ? endpoint : NULL;
 	}
 	for (name.vpid = 0; name.vpid < opal_process_info.num_procs; name.vpid++) {
 		address = NULL;
-		same = OPAL_SUCCESS == find_address(&name, &address, &length) &&
+		same = OPAL_SUCCESS == address_find(&name, &address, &length) &&
 		       pf_peer_open(component->context, address, length, NULL, &peer) == PF_OK;
 		free(address);
 		if (!same)
@@ -455,22 +455,22 @@ mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from)
 		same = peer == from;
 		pf_peer_close(peer);
 		if (same)
-			return endpoint_of(name);
+			return endpoint_find_by_name(name);
 	}
 	return NULL;
 }
 #endif
 
 /* The endpoint that this module has for a process, counted. NULL: none. */
-static mca_btl_base_endpoint_t *take_endpoint(const mca_btl_exanest_module_t *module,
+static mca_btl_base_endpoint_t *endpoint_take(const mca_btl_exanest_module_t *module,
 					      opal_proc_t *proc)
 {
 	mca_btl_base_endpoint_t *endpoint, *one_sided;
 
 	/* The PML would send through the first module that says it can. */
-	if (module == &mca_btl_exanest_module && module_of(proc) != module)
+	if (module == &mca_btl_exanest_module && proc_module(proc) != module)
 		return NULL;
-	endpoint = find_endpoint(proc);
+	endpoint = endpoint_find(proc);
 	if (!endpoint || endpoint->module == module) {
 		if (endpoint)
 			endpoint->count++;
@@ -485,7 +485,7 @@ static mca_btl_base_endpoint_t *take_endpoint(const mca_btl_exanest_module_t *mo
 		one_sided->proc = proc;
 		one_sided->peer = endpoint->peer;
 		one_sided->owner = endpoint;
-		introduce(one_sided);
+		endpoint_introduce(one_sided);
 		endpoint->one_sided = one_sided;
 		endpoint->count++;
 	}
@@ -497,7 +497,7 @@ static mca_btl_base_endpoint_t *take_endpoint(const mca_btl_exanest_module_t *mo
  * Another BTL that can carry messages to other hosts, if the job has one. The list is
  * complete: BTLs add processes only after all of them were initialized.
  */
-static const char *find_fallback(void)
+static const char *fallback_find(void)
 {
 	static const char *const local[] = { "exanest", "self", "sm", "vader", "smcuda" };
 	mca_btl_base_selected_module_t *selected;
@@ -516,7 +516,7 @@ static const char *find_fallback(void)
 	return NULL;
 }
 
-static void report_fallback(const opal_proc_t *proc, const char *fallback, const char *why)
+static void fallback_report(const opal_proc_t *proc, const char *fallback, const char *why)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	char host[OPAL_MAXHOSTNAMELEN];
@@ -539,7 +539,7 @@ static void report_fallback(const opal_proc_t *proc, const char *fallback, const
 		FIREWALL_REMEDY);
 }
 
-static bool is_remote(const mca_btl_base_endpoint_t *endpoint)
+static bool endpoint_is_remote(const mca_btl_base_endpoint_t *endpoint)
 {
 	return endpoint && !OPAL_PROC_ON_LOCAL_NODE(endpoint->proc->proc_flags);
 }
@@ -552,18 +552,18 @@ static bool is_remote(const mca_btl_base_endpoint_t *endpoint)
  * work, so that the first messages do not wait for it. Not where descriptors are so few that a guess
  * could take those of a peer that is used.
  */
-static void connect_local(size_t nprocs, mca_btl_base_endpoint_t **endpoints)
+static void endpoints_connect_local(size_t nprocs, mca_btl_base_endpoint_t **endpoints)
 {
 	struct rlimit limit;
 	size_t i, count = 0;
 
 	for (i = 0; i < nprocs; i++)
-		count += endpoints[i] && !is_remote(endpoints[i]);
+		count += endpoints[i] && !endpoint_is_remote(endpoints[i]);
 	if (count > mca_btl_exanest_component.connect_most || getrlimit(RLIMIT_NOFILE, &limit) ||
 	    count * PEER_DESCRIPTORS > limit.rlim_max / 4)
 		return;
 	for (i = 0; i < nprocs; i++) {
-		if (endpoints[i] && !is_remote(endpoints[i]))
+		if (endpoints[i] && !endpoint_is_remote(endpoints[i]))
 			(void)pf_peer_contact(endpoints[i]->peer, 0, NULL);
 	}
 }
@@ -578,26 +578,26 @@ static void connect_local(size_t nprocs, mca_btl_base_endpoint_t **endpoints)
  * a callback the answer stays unknown (PF_ERR_AGAIN): that peer is used, as without
  * another BTL.
  */
-static void drop_unreachable(size_t nprocs, mca_btl_base_endpoint_t **endpoints)
+static void endpoints_drop_unreachable(size_t nprocs, mca_btl_base_endpoint_t **endpoints)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	const char *why, *fallback = find_fallback();
+	const char *why, *fallback = fallback_find();
 	size_t i;
 
 	if (!fallback)
 		return;
 	/* All begin before one is waited for. */
 	for (i = 0; i < nprocs; i++) {
-		if (is_remote(endpoints[i]))
+		if (endpoint_is_remote(endpoints[i]))
 			(void)pf_peer_contact(endpoints[i]->peer, 0, NULL);
 	}
 	for (i = 0; i < nprocs; i++) {
-		if (!is_remote(endpoints[i]) ||
+		if (!endpoint_is_remote(endpoints[i]) ||
 		    pf_peer_contact(endpoints[i]->peer, 1, &why) != PF_ERR_UNREACHABLE)
 			continue;
 		OPAL_THREAD_LOCK(&component->lock);
-		report_fallback(endpoints[i]->proc, fallback, why);
-		drop_endpoint(endpoints[i]);
+		fallback_report(endpoints[i]->proc, fallback, why);
+		endpoint_drop(endpoints[i]);
 		OPAL_THREAD_UNLOCK(&component->lock);
 		endpoints[i] = NULL;
 	}
@@ -613,10 +613,10 @@ int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 	mca_btl_exanest_notice_threads();
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs; i++)
-		endpoints[i] = take_endpoint((mca_btl_exanest_module_t *)btl, procs[i]);
+		endpoints[i] = endpoint_take((mca_btl_exanest_module_t *)btl, procs[i]);
 	OPAL_THREAD_UNLOCK(&component->lock);
-	drop_unreachable(nprocs, endpoints);
-	connect_local(nprocs, endpoints);
+	endpoints_drop_unreachable(nprocs, endpoints);
+	endpoints_connect_local(nprocs, endpoints);
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs && OPAL_SUCCESS == rc; i++) {
 		if (!endpoints[i])
@@ -632,7 +632,7 @@ int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 
 /* ---- the end of endpoints ---- */
 
-static time_t seconds_now(void)
+static time_t clock_seconds(void)
 {
 	struct timespec now;
 
@@ -640,13 +640,14 @@ static time_t seconds_now(void)
 	return now.tv_sec;
 }
 
-static bool has_pending(const mca_btl_base_endpoint_t *endpoint)
+static bool endpoint_has_pending(const mca_btl_base_endpoint_t *endpoint)
 {
 	return endpoint->queue != MCA_BTL_EXANEST_EMPTY &&
 	       endpoint->queue != MCA_BTL_EXANEST_UNNAMED;
 }
 
-static void report_undelivered(const mca_btl_base_endpoint_t *endpoint, size_t count, time_t waited)
+static void endpoint_report_undelivered(const mca_btl_base_endpoint_t *endpoint, size_t count,
+					time_t waited)
 {
 	char host[OPAL_MAXHOSTNAMELEN];
 
@@ -668,24 +669,24 @@ static void report_undelivered(const mca_btl_base_endpoint_t *endpoint, size_t c
  * btl_exanest_peer_timeout, or for a second after that has happened to another peer: progress has served
  * all of them meanwhile.
  */
-static void drain_pending(mca_btl_base_endpoint_t *endpoint)
+static void endpoint_drain(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	time_t patience = (time_t)component->options.peer_timeout, since = seconds_now();
+	time_t patience = (time_t)component->options.peer_timeout, since = clock_seconds();
 	size_t left, before = SIZE_MAX;
 
 	if (atomic_load_explicit(&component->reported.undelivered, memory_order_relaxed))
 		patience = 1;
-	while (has_pending(endpoint)) {
+	while (endpoint_has_pending(endpoint)) {
 		opal_progress();
 		left = opal_list_get_size(&endpoint->pending);
 		if (left != before)
-			since = seconds_now();
+			since = clock_seconds();
 		before = left;
-		if (seconds_now() - since <= patience)
+		if (clock_seconds() - since <= patience)
 			continue;
 		if (mca_btl_exanest_is_first(&component->reported.undelivered))
-			report_undelivered(endpoint, left, patience);
+			endpoint_report_undelivered(endpoint, left, patience);
 		return;
 	}
 }
@@ -697,7 +698,7 @@ static void drain_pending(mca_btl_base_endpoint_t *endpoint)
  * either during which they could be sent. What ob1 itself holds back for a process that was given up
  * before is lost: bml/r2 gives up one after the other.
  */
-static void deliver_pending(mca_btl_base_endpoint_t *endpoint)
+static void endpoint_deliver(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	bool last;
@@ -707,7 +708,7 @@ static void deliver_pending(mca_btl_base_endpoint_t *endpoint)
 		last = endpoint->count == 1;
 		OPAL_THREAD_UNLOCK(&component->lock);
 		if (last)
-			drain_pending(endpoint);
+			endpoint_drain(endpoint);
 	}
 }
 
@@ -736,7 +737,7 @@ void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint)
 	opal_list_append(&component->retired, &endpoint->super);
 }
 
-static void drop_endpoint(mca_btl_base_endpoint_t *endpoint)
+static void endpoint_drop(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_base_endpoint_t *owner = endpoint->owner;
 
@@ -749,7 +750,7 @@ static void drop_endpoint(mca_btl_base_endpoint_t *endpoint)
 						    (uintptr_t)endpoint->proc);
 	mca_btl_exanest_retire(endpoint);
 	if (owner)
-		drop_endpoint(owner);
+		endpoint_drop(owner);
 }
 
 int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
@@ -760,12 +761,12 @@ int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 
 	mca_btl_exanest_notice_threads();
 	for (i = 0; i < nprocs; i++)
-		deliver_pending(endpoints[i]);
+		endpoint_deliver(endpoints[i]);
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs; i++) {
 		/* Left as it is: bml/r2 finds by it that the endpoint is deleted already. */
 		if (endpoints[i])
-			drop_endpoint(endpoints[i]);
+			endpoint_drop(endpoints[i]);
 	}
 	OPAL_THREAD_UNLOCK(&component->lock);
 	return OPAL_SUCCESS;

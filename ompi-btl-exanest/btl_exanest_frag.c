@@ -23,13 +23,13 @@ static int frag_init(opal_free_list_item_t *item, void *list)
 }
 
 /* A small frag has its buffer behind it. */
-static int control_init(opal_free_list_item_t *item, void *list)
+static int frag_init_control(opal_free_list_item_t *item, void *list)
 {
 	item->ptr = (mca_btl_exanest_frag_t *)item + 1;
 	return frag_init(item, list);
 }
 
-static int init_list(opal_free_list_t *list, size_t inline_size, size_t buffer_size,
+static int list_init(opal_free_list_t *list, size_t inline_size, size_t buffer_size,
 		     opal_free_list_item_init_fn_t init)
 {
 	const mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -46,7 +46,7 @@ static int init_list(opal_free_list_t *list, size_t inline_size, size_t buffer_s
 				   NULL, init, list);
 }
 
-static size_t larger(size_t a, size_t b)
+static size_t size_larger(size_t a, size_t b)
 {
 	return a > b ? a : b;
 }
@@ -56,14 +56,16 @@ int mca_btl_exanest_init_frags(void)
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	const mca_btl_base_module_t *here = &mca_btl_exanest_module.super;
 	const mca_btl_base_module_t *net = &mca_btl_exanest_net_module.super;
-	size_t buffer_size = larger(larger(here->btl_max_send_size, here->btl_eager_limit),
-				    larger(net->btl_max_send_size, net->btl_eager_limit));
+	size_t buffer_size =
+		size_larger(size_larger(here->btl_max_send_size, here->btl_eager_limit),
+			    size_larger(net->btl_max_send_size, net->btl_eager_limit));
 	int rc;
 
-	rc = init_list(&component->control_frags, MCA_BTL_EXANEST_CONTROL_SIZE, 0, control_init);
+	rc = list_init(&component->control_frags, MCA_BTL_EXANEST_CONTROL_SIZE, 0,
+		       frag_init_control);
 	if (OPAL_SUCCESS != rc)
 		return rc;
-	return init_list(&component->packed_frags, 0, buffer_size, frag_init);
+	return list_init(&component->packed_frags, 0, buffer_size, frag_init);
 }
 
 mca_btl_base_descriptor_t *mca_btl_exanest_alloc(mca_btl_base_module_t *btl,

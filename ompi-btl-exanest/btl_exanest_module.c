@@ -6,13 +6,14 @@
 
 #include "opal/util/output.h"
 
-static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cbfunc)
+static int module_register_error(mca_btl_base_module_t *btl,
+				 mca_btl_base_module_error_cb_fn_t cbfunc)
 {
 	((mca_btl_exanest_module_t *)btl)->error_cb = cbfunc;
 	return OPAL_SUCCESS;
 }
 
-static int finalize(mca_btl_base_module_t *btl)
+static int module_finalize(mca_btl_base_module_t *btl)
 {
 	mca_btl_exanest_module_t *module = (mca_btl_exanest_module_t *)btl;
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -27,7 +28,7 @@ static int finalize(mca_btl_base_module_t *btl)
 	return OPAL_SUCCESS;
 }
 
-static void dump(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, int verbose)
+static void module_dump(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, int verbose)
 {
 	const pf_stat_info *table = pf_stat_table();
 	int stat;
@@ -51,7 +52,7 @@ mca_btl_exanest_module_t mca_btl_exanest_module = {
 		.btl_component = &mca_btl_exanest_component.super,
 		.btl_add_procs = mca_btl_exanest_add_procs,
 		.btl_del_procs = mca_btl_exanest_del_procs,
-		.btl_finalize = finalize,
+		.btl_finalize = module_finalize,
 		.btl_alloc = mca_btl_exanest_alloc,
 		.btl_free = mca_btl_exanest_free,
 		.btl_prepare_src = mca_btl_exanest_prepare_src,
@@ -63,7 +64,7 @@ mca_btl_exanest_module_t mca_btl_exanest_module = {
 		.btl_atomic_fop = mca_btl_exanest_atomic_fop,
 		.btl_atomic_cswap = mca_btl_exanest_atomic_cswap,
 		.btl_flush = mca_btl_exanest_flush,
-		.btl_register_error = register_error,
-		.btl_dump = dump,
+		.btl_register_error = module_register_error,
+		.btl_dump = module_dump,
 	},
 };

@@ -7,7 +7,7 @@
 
 #include "opal/mca/base/mca_base_pvar.h"
 
-static int get_value(const mca_base_pvar_t *pvar, void *value, void *object)
+static int pvar_read(const mca_base_pvar_t *pvar, void *value, void *object)
 {
 	const pf_context *context = mca_btl_exanest_component.context;
 
@@ -17,7 +17,7 @@ static int get_value(const mca_base_pvar_t *pvar, void *value, void *object)
 	return OPAL_SUCCESS;
 }
 
-static int get_resolve_time(const mca_base_pvar_t *pvar, void *value, void *object)
+static int pvar_read_resolve_time(const mca_base_pvar_t *pvar, void *value, void *object)
 {
 	const pf_context *context = mca_btl_exanest_component.context;
 	unsigned long long *buckets = value;
@@ -29,15 +29,15 @@ static int get_resolve_time(const mca_base_pvar_t *pvar, void *value, void *obje
 }
 
 /* Tell a handle how many values it has. */
-static int notify_resolve_time(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
-			       int *count)
+static int pvar_count_resolve_time(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
+				   int *count)
 {
 	if (event == MCA_BASE_PVAR_HANDLE_BIND)
 		*count = PF_RESOLVE_BUCKETS;
 	return OPAL_SUCCESS;
 }
 
-static int register_pvar(const char *name, const char *help, mca_base_get_value_fn_t get,
+static int pvar_register(const char *name, const char *help, mca_base_get_value_fn_t get,
 			 mca_base_notify_fn_t notify, void *which)
 {
 	return mca_base_component_pvar_register(
@@ -55,15 +55,15 @@ int mca_btl_exanest_register_pvars(void)
 	int rc;
 
 	for (stat = 0; stat < PF_STAT_COUNT; stat++) {
-		rc = register_pvar(table[stat].name, table[stat].help, get_value, NULL,
+		rc = pvar_register(table[stat].name, table[stat].help, pvar_read, NULL,
 				   (void *)stat);
 		if (rc < 0)
 			return rc;
 	}
-	rc = register_pvar(
+	rc = pvar_register(
 		"resolve_time",
 		"Histogram of resolve times: page faults resolved in less than 2^(8 + index) ns "
 		"and not less than half of that",
-		get_resolve_time, notify_resolve_time, NULL);
+		pvar_read_resolve_time, pvar_count_resolve_time, NULL);
 	return rc < 0 ? rc : OPAL_SUCCESS;
 }

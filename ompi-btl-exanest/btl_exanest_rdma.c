@@ -18,7 +18,7 @@ OBJ_CLASS_INSTANCE(mca_btl_exanest_operation_t, opal_free_list_item_t, NULL, NUL
  * ob1's cbdata is its record of the operation, and its context the mca_bml_base_btl_t of the endpoint.
  * Another caller with a cbdata has an object with a class as its context, which lives until its callback.
  */
-static bool is_recoverable(const mca_btl_exanest_operation_t *operation)
+static bool operation_is_recoverable(const mca_btl_exanest_operation_t *operation)
 {
 	const mca_btl_exanest_bml_t *bml = operation->cbcontext;
 
@@ -48,7 +48,7 @@ static void operation_fault(const mca_btl_exanest_operation_t *operation,
 		return;
 	snprintf(where, sizeof(where), " at address 0x%" PRIx64 " of %s", completion->address,
 		 completion->side == PF_SIDE_LOCAL ? "this process" : "the peer");
-	if (!is_recoverable(operation)) {
+	if (!operation_is_recoverable(operation)) {
 		operation_lose(operation, where);
 		return;
 	}
@@ -58,7 +58,7 @@ static void operation_fault(const mca_btl_exanest_operation_t *operation,
 			    where);
 }
 
-static void finish(mca_btl_exanest_operation_t *operation, int rc)
+static void operation_call_back(mca_btl_exanest_operation_t *operation, int rc)
 {
 	const mca_btl_exanest_operation_t done = *operation;
 
@@ -69,14 +69,14 @@ static void finish(mca_btl_exanest_operation_t *operation, int rc)
 }
 
 /* An operation that ended with an error which is no page fault; error: errno, if it is known. */
-static void fail(const mca_btl_exanest_operation_t *operation, int status, int error)
+static void operation_fail_peer(const mca_btl_exanest_operation_t *operation, int status, int error)
 {
 	errno = error;
 	mca_btl_exanest_fail_peer(operation->endpoint, status, NULL);
 }
 
 /* The old value of a fetching atomic operation. */
-static void store_result(const mca_btl_exanest_operation_t *operation, uint64_t value)
+static void operation_store_result(const mca_btl_exanest_operation_t *operation, uint64_t value)
 {
 	if (operation->result_width == sizeof(uint64_t))
 		*(uint64_t *)operation->local_address = value;
@@ -84,21 +84,22 @@ static void store_result(const mca_btl_exanest_operation_t *operation, uint64_t 
 		*(uint32_t *)operation->local_address = (uint32_t)value;
 }
 
-static void complete(pf_context *context, const pf_completion *completion)
+static void completion_handle(pf_context *context, const pf_completion *completion)
 {
 	mca_btl_exanest_operation_t *operation = completion->arg;
 
 	if (OPAL_UNLIKELY(completion->status == PF_ERR_FAULT))
 		operation_fault(operation, completion);
 	else if (OPAL_UNLIKELY(completion->status < 0))
-		fail(operation, completion->status, 0);
-	store_result(operation, OPAL_LIKELY(completion->status >= 0) ? completion->value :
-								       operation->expected);
-	finish(operation, mca_btl_exanest_error(completion->status));
+		operation_fail_peer(operation, completion->status, 0);
+	operation_store_result(operation, OPAL_LIKELY(completion->status >= 0) ?
+						  completion->value :
+						  operation->expected);
+	operation_call_back(operation, mca_btl_exanest_error(completion->status));
 }
 
 static mca_btl_exanest_operation_t *
-new_operation(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_address,
+operation_new(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_address,
 	      mca_btl_base_registration_handle_t *local_handle,
 	      mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
@@ -131,7 +132,7 @@ new_operation(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
  * ompi_osc_rdma_lock_atomic_internal), and it aborts where it releases an exclusive lock. ob1
  * handles both alike. osc/rdma ignores the callback's status, so before that the job ends.
  */
-static int refused(mca_btl_exanest_operation_t *operation, int status)
+static int operation_refuse(mca_btl_exanest_operation_t *operation, int status)
 {
 	const int rc = mca_btl_exanest_error(status);
 
@@ -141,22 +142,22 @@ static int refused(mca_btl_exanest_operation_t *operation, int status)
 	}
 	/* A wrong argument is an address range that wraps. */
 	if (status != PF_ERR_ARGUMENT)
-		fail(operation, status, errno);
-	else if (!is_recoverable(operation))
+		operation_fail_peer(operation, status, errno);
+	else if (!operation_is_recoverable(operation))
 		operation_lose(operation, ": the end of its addresses is before their beginning");
-	store_result(operation, operation->expected);
-	finish(operation, rc);
+	operation_store_result(operation, operation->expected);
+	operation_call_back(operation, rc);
 	return OPAL_SUCCESS;
 }
 
 /* Not every caller understands the interface's 1 for "complete": call back instead. */
-static int started(mca_btl_exanest_operation_t *operation, int status)
+static int operation_settle(mca_btl_exanest_operation_t *operation, int status)
 {
 	if (OPAL_LIKELY(status == PF_OK))
 		return OPAL_SUCCESS;
 	if (OPAL_UNLIKELY(status != PF_DONE))
-		return refused(operation, status);
-	finish(operation, OPAL_SUCCESS);
+		return operation_refuse(operation, status);
+	operation_call_back(operation, OPAL_SUCCESS);
 	return OPAL_SUCCESS;
 }
 
@@ -169,12 +170,12 @@ int mca_btl_exanest_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
 {
 	mca_btl_exanest_operation_t *operation;
 
-	operation = new_operation("put", endpoint, local_address, local_handle, cbfunc, cbcontext,
+	operation = operation_new("put", endpoint, local_address, local_handle, cbfunc, cbcontext,
 				  cbdata);
 	if (OPAL_UNLIKELY(NULL == operation))
 		return OPAL_ERR_OUT_OF_RESOURCE;
-	return started(operation, pf_put(endpoint->peer, local_address, remote_address, size,
-					 complete, operation));
+	return operation_settle(operation, pf_put(endpoint->peer, local_address, remote_address,
+						  size, completion_handle, operation));
 }
 
 int mca_btl_exanest_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -186,16 +187,16 @@ int mca_btl_exanest_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
 {
 	mca_btl_exanest_operation_t *operation;
 
-	operation = new_operation("get", endpoint, local_address, local_handle, cbfunc, cbcontext,
+	operation = operation_new("get", endpoint, local_address, local_handle, cbfunc, cbcontext,
 				  cbdata);
 	if (OPAL_UNLIKELY(NULL == operation))
 		return OPAL_ERR_OUT_OF_RESOURCE;
-	return started(operation, pf_get(endpoint->peer, local_address, remote_address, size,
-					 complete, operation));
+	return operation_settle(operation, pf_get(endpoint->peer, local_address, remote_address,
+						  size, completion_handle, operation));
 }
 
 /* -1: an operation that btl_atomic_flags does not offer. */
-static int atomic_op(mca_btl_base_atomic_op_t op)
+static int atomic_function(mca_btl_base_atomic_op_t op)
 {
 	switch (op) {
 	case MCA_BTL_ATOMIC_ADD:
@@ -213,8 +214,9 @@ static int atomic_op(mca_btl_base_atomic_op_t op)
 	}
 }
 
-static int atomic(mca_btl_exanest_operation_t *operation, int op, bool fetch,
-		  uint64_t remote_address, uint64_t operand, uint64_t compare, int flags)
+static int operation_post_atomic(mca_btl_exanest_operation_t *operation, int op, bool fetch,
+				 uint64_t remote_address, uint64_t operand, uint64_t compare,
+				 int flags)
 {
 	const unsigned width = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? sizeof(uint32_t) :
 								   sizeof(uint64_t);
@@ -224,8 +226,9 @@ static int atomic(mca_btl_exanest_operation_t *operation, int op, bool fetch,
 	if (fetch)
 		operation->result_width = width;
 	operation->expected = compare;
-	return started(operation, pf_atomic(operation->endpoint->peer, op, width, fetch,
-					    remote_address, operand, compare, complete, operation));
+	return operation_settle(operation, pf_atomic(operation->endpoint->peer, op, width, fetch,
+						     remote_address, operand, compare,
+						     completion_handle, operation));
 }
 
 /*
@@ -233,7 +236,7 @@ static int atomic(mca_btl_exanest_operation_t *operation, int op, bool fetch,
  * osc/rdma tries operations without checking btl_atomic_flags, and repeats them
  * for ever on any error but OPAL_ERR_NOT_SUPPORTED.
  */
-static bool atomic_supported(int op, uint64_t remote_address, int flags)
+static bool atomic_is_supported(int op, uint64_t remote_address, int flags)
 {
 	const uint64_t mask = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 3 : 7;
 
@@ -247,12 +250,13 @@ int mca_btl_exanest_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_
 			      mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
 			      void *cbdata)
 {
-	const int pf_op = atomic_op(op);
+	const int pf_op = atomic_function(op);
 
-	if (!atomic_supported(pf_op, remote_address, flags))
+	if (!atomic_is_supported(pf_op, remote_address, flags))
 		return OPAL_ERR_NOT_SUPPORTED;
-	return atomic(new_operation("atomic", endpoint, NULL, NULL, cbfunc, cbcontext, cbdata),
-		      pf_op, false, remote_address, operand, 0, flags);
+	return operation_post_atomic(operation_new("atomic", endpoint, NULL, NULL, cbfunc,
+						   cbcontext, cbdata),
+				     pf_op, false, remote_address, operand, 0, flags);
 }
 
 int mca_btl_exanest_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -263,13 +267,13 @@ int mca_btl_exanest_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint
 			       mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
 			       void *cbdata)
 {
-	const int pf_op = atomic_op(op);
+	const int pf_op = atomic_function(op);
 
-	if (!atomic_supported(pf_op, remote_address, flags))
+	if (!atomic_is_supported(pf_op, remote_address, flags))
 		return OPAL_ERR_NOT_SUPPORTED;
-	return atomic(new_operation("fetching atomic", endpoint, local_address, local_handle,
-				    cbfunc, cbcontext, cbdata),
-		      pf_op, true, remote_address, operand, 0, flags);
+	return operation_post_atomic(operation_new("fetching atomic", endpoint, local_address,
+						   local_handle, cbfunc, cbcontext, cbdata),
+				     pf_op, true, remote_address, operand, 0, flags);
 }
 
 int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -291,11 +295,11 @@ int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoi
 	    (btl == &mca_btl_exanest_module.super || NULL == endpoint ||
 	     !mca_btl_exanest_component.has_remote_peers))
 		return OPAL_ERR_NOT_SUPPORTED;
-	if (!atomic_supported(PF_COMPARE_SWAP, remote_address, flags))
+	if (!atomic_is_supported(PF_COMPARE_SWAP, remote_address, flags))
 		return OPAL_ERR_NOT_SUPPORTED;
-	return atomic(new_operation("compare-and-swap", endpoint, local_address, local_handle,
-				    cbfunc, cbcontext, cbdata),
-		      PF_COMPARE_SWAP, true, remote_address, value, compare, flags);
+	return operation_post_atomic(operation_new("compare-and-swap", endpoint, local_address,
+						   local_handle, cbfunc, cbcontext, cbdata),
+				     PF_COMPARE_SWAP, true, remote_address, value, compare, flags);
 }
 
 /* A flush does not cover sends; try to send what waits all the same. */

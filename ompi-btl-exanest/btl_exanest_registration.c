@@ -21,7 +21,7 @@ static const char *mode_name(void)
 }
 
 /* Not silently: what is measured then is not what was asked for. */
-static void report_failure(const void *base, size_t size, int status)
+static void registration_report(const void *base, size_t size, int status)
 {
 	if (!mca_btl_exanest_is_first(&mca_btl_exanest_component.reported.registration))
 		return;
@@ -42,9 +42,9 @@ static void report_failure(const void *base, size_t size, int status)
  * A buffer that cannot be registered gets a handle, too: transfers work without
  * registration, and ob1 of 4.1 repeats for ever what a BTL refuses here.
  */
-static mca_btl_base_registration_handle_t *register_mem(mca_btl_base_module_t *btl,
-							mca_btl_base_endpoint_t *endpoint,
-							void *base, size_t size, uint32_t flags)
+static mca_btl_base_registration_handle_t *memory_register(mca_btl_base_module_t *btl,
+							   mca_btl_base_endpoint_t *endpoint,
+							   void *base, size_t size, uint32_t flags)
 {
 	mca_btl_base_registration_handle_t *handle = malloc(sizeof(*handle));
 	const int write = 0 !=
@@ -57,11 +57,11 @@ static mca_btl_base_registration_handle_t *register_mem(mca_btl_base_module_t *b
 	status = pf_register(mca_btl_exanest_component.context, base, size, write,
 			     &handle->registration);
 	if (OPAL_UNLIKELY(status < 0))
-		report_failure(base, size, status);
+		registration_report(base, size, status);
 	return handle;
 }
 
-static int deregister_mem(mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle)
+static int memory_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle)
 {
 	/* After pf_close there is no context, and no registration left to undo. */
 	if (mca_btl_exanest_component.context)
@@ -74,8 +74,8 @@ void mca_btl_exanest_init_registration(mca_btl_base_module_t *btl)
 {
 	if (mca_btl_exanest_component.options.mode == PF_MODE_FAULT)
 		return;
-	btl->btl_register_mem = register_mem;
-	btl->btl_deregister_mem = deregister_mem;
+	btl->btl_register_mem = memory_register;
+	btl->btl_deregister_mem = memory_deregister;
 	/* Peers need an address and no key: the handle is not sent to them. */
 	btl->btl_registration_handle_size = 0;
 }

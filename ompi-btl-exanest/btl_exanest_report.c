@@ -23,7 +23,7 @@
 
 static char help_path[OPAL_PATH_MAX];
 
-static bool is_readable(const char *path)
+static bool file_is_readable(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
@@ -48,7 +48,7 @@ void mca_btl_exanest_find_help(void)
 			(void)opal_show_help_add_dir(help_path);
 			snprintf(slash, sizeof(help_path) - (size_t)(slash - help_path),
 				 "/" HELP_FILE);
-			if (is_readable(help_path))
+			if (file_is_readable(help_path))
 				return;
 		}
 	}
@@ -71,7 +71,7 @@ void mca_btl_exanest_report(enum mca_btl_exanest_scope scope, const char *topic,
 		return;
 	rest = text + strcspn(text, "\n");
 	opal_output(0, "btl:exanest: %.*s", (int)(rest - text), text);
-	if (MCA_BTL_EXANEST_SHOW_HELP_READS_FILES && is_readable(help_path))
+	if (MCA_BTL_EXANEST_SHOW_HELP_READS_FILES && file_is_readable(help_path))
 		opal_show_help(HELP_FILE, topic, true, text);
 	else
 		opal_output(0, "%s", rest + strspn(rest, "\n"));

@@ -22,7 +22,7 @@
 #define SECRET_SECONDS 10
 
 /* Accept only a regular file that this user owns and no other user can access. */
-static bool read_secret(const char *path, unsigned char secret[SECRET_BYTES])
+static bool secret_read(const char *path, unsigned char secret[SECRET_BYTES])
 {
 	struct stat file;
 	bool usable;
@@ -42,7 +42,7 @@ static bool read_secret(const char *path, unsigned char secret[SECRET_BYTES])
  * Processes that store one at the same time: the first link() wins, and all read its file, which
  * was complete before it had this name.
  */
-static bool store_secret(const char *path)
+static bool secret_store(const char *path)
 {
 	unsigned char secret[SECRET_BYTES];
 	char own[OPAL_PATH_MAX];
@@ -63,21 +63,21 @@ static bool store_secret(const char *path)
 	return stored;
 }
 
-static bool host_secret(unsigned char secret[SECRET_BYTES])
+static bool secret_of_host(unsigned char secret[SECRET_BYTES])
 {
 	const char *session = opal_process_info.job_session_dir;
 	char path[OPAL_PATH_MAX];
 
 	return NULL != session &&
 	       (size_t)snprintf(path, sizeof(path), "%s/exanest.secret", session) < sizeof(path) &&
-	       (read_secret(path, secret) || (store_secret(path) && read_secret(path, secret)));
+	       (secret_read(path, secret) || (secret_store(path) && secret_read(path, secret)));
 }
 
 /*
  * linked: the engine reaches other hosts. Rank 0 waits for no other rank, and publishes whether or not
  * its own engine is linked.
  */
-static bool job_secret(bool linked, unsigned char secret[SECRET_BYTES])
+static bool secret_of_job(bool linked, unsigned char secret[SECRET_BYTES])
 {
 	static const char key[] = "btl.exanest.secret";
 	const opal_process_name_t first = { .jobid = OPAL_PROC_MY_NAME.jobid, .vpid = 0 };
@@ -85,7 +85,7 @@ static bool job_secret(bool linked, unsigned char secret[SECRET_BYTES])
 	if (linked && OPAL_PROC_MY_NAME.vpid != first.vpid &&
 	    mca_btl_exanest_learn(&first, key, SECRET_SECONDS, secret, SECRET_BYTES))
 		return true;
-	if (!host_secret(secret))
+	if (!secret_of_host(secret))
 		return false;
 	if (OPAL_PROC_MY_NAME.vpid == first.vpid)
 		mca_btl_exanest_publish(key, secret, SECRET_BYTES);
@@ -103,7 +103,7 @@ void mca_btl_exanest_join_job(pf_context *context)
 		return;
 	}
 	pf_query(context, &attributes, sizeof(attributes));
-	if (job_secret(attributes.node != 0, secret))
+	if (secret_of_job(attributes.node != 0, secret))
 		pf_join(context, secret, sizeof(secret));
 	explicit_bzero(secret, sizeof(secret));
 }

@@ -27,14 +27,14 @@ static int frag_send(const mca_btl_exanest_frag_t *frag)
 }
 
 /* Under the component's lock: have progress send what is pending. */
-static void set_waiting(mca_btl_base_endpoint_t *endpoint)
+static void endpoint_set_waiting(mca_btl_base_endpoint_t *endpoint)
 {
 	endpoint->queue = MCA_BTL_EXANEST_WAITING;
 	opal_list_append(&mca_btl_exanest_component.waiting, &endpoint->super);
 }
 
-/* Under the component's lock: the name of this process, unless the peer has it; see introduce(). */
-static int send_name(mca_btl_base_endpoint_t *endpoint)
+/* Under the component's lock: tell the name of this process, unless the peer has it. */
+static int endpoint_send_name(mca_btl_base_endpoint_t *endpoint)
 {
 #if MCA_BTL_EXANEST_AM_RDMA
 	const opal_process_name_t name = OPAL_PROC_MY_NAME;
@@ -51,14 +51,14 @@ static int send_name(mca_btl_base_endpoint_t *endpoint)
 }
 
 /* Under the component's lock. */
-static int send_named(const mca_btl_exanest_frag_t *frag)
+static int frag_send_named(const mca_btl_exanest_frag_t *frag)
 {
-	const int status = send_name(frag->endpoint);
+	const int status = endpoint_send_name(frag->endpoint);
 
 	return status < 0 ? status : frag_send(frag);
 }
 
-static int send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_frag_t *frag)
+static int frag_send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_frag_t *frag)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	int status = PF_ERR_AGAIN;
@@ -67,11 +67,11 @@ static int send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_fra
 	/* Once more, under the lock, which mca_btl_exanest_room waits for: see pf_set_room(3). */
 	if (endpoint->queue == MCA_BTL_EXANEST_EMPTY ||
 	    endpoint->queue == MCA_BTL_EXANEST_UNNAMED) {
-		status = send_named(frag);
+		status = frag_send_named(frag);
 		if (status == PF_ERR_AGAIN)
 			endpoint->queue = MCA_BTL_EXANEST_REFUSED;
 		else if (status < 0)
-			set_waiting(endpoint);
+			endpoint_set_waiting(endpoint);
 		else
 			endpoint->queue = MCA_BTL_EXANEST_EMPTY;
 	}
@@ -98,7 +98,7 @@ int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
 	frag->endpoint = endpoint;
 	frag->tag = tag;
 	if (OPAL_LIKELY(endpoint->queue == MCA_BTL_EXANEST_EMPTY && frag_send(frag) >= 0) ||
-	    send_or_append(endpoint, frag) >= 0) {
+	    frag_send_or_append(endpoint, frag) >= 0) {
 		mca_btl_exanest_frag_complete(frag, OPAL_SUCCESS);
 		return 1;
 	}
@@ -106,7 +106,7 @@ int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
 }
 
 /* For pf_send_pack, from memory of this host: it cannot fail. */
-static void pack(void *destination, size_t length, void *convertor)
+static void convertor_pack(void *destination, size_t length, void *convertor)
 {
 	struct iovec iov = { .iov_base = destination, .iov_len = length };
 	uint32_t iov_count = 1;
@@ -128,8 +128,8 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 	    (payload_size && mca_btl_exanest_is_on_device(convertor))) {
 		status = PF_ERR_AGAIN;
 	} else if (payload_size && mca_btl_exanest_must_pack(convertor)) {
-		status = pf_send_pack(endpoint->peer, tag, header, header_size, payload_size, pack,
-				      convertor);
+		status = pf_send_pack(endpoint->peer, tag, header, header_size, payload_size,
+				      convertor_pack, convertor);
 	} else {
 		/* Without a payload the convertor may not even be initialized. */
 		if (payload_size)
@@ -150,7 +150,7 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
  * While its queue is SENDING, no other thread puts it back there, sends to it or
  * retires it.
  */
-static int send_endpoint(mca_btl_base_endpoint_t *endpoint)
+static int endpoint_send_pending(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	mca_btl_exanest_frag_t *frag;
@@ -159,7 +159,7 @@ static int send_endpoint(mca_btl_base_endpoint_t *endpoint)
 	OPAL_THREAD_LOCK(&component->lock);
 	while (!endpoint->retired && !opal_list_is_empty(&endpoint->pending)) {
 		frag = (mca_btl_exanest_frag_t *)opal_list_get_first(&endpoint->pending);
-		status = send_named(frag);
+		status = frag_send_named(frag);
 		if (status == PF_ERR_AGAIN)
 			break;
 		opal_list_remove_first(&endpoint->pending);
@@ -195,18 +195,18 @@ int mca_btl_exanest_send_pending(void)
 		OPAL_THREAD_UNLOCK(&component->lock);
 		if (!endpoint)
 			break;
-		count += send_endpoint(endpoint);
+		count += endpoint_send_pending(endpoint);
 	}
 	return count;
 }
 
-static void end_refusal(mca_btl_base_endpoint_t *endpoint)
+static void endpoint_end_refusal(mca_btl_base_endpoint_t *endpoint)
 {
 	if (endpoint && endpoint->queue == MCA_BTL_EXANEST_REFUSED)
-		set_waiting(endpoint);
+		endpoint_set_waiting(endpoint);
 }
 
-/* ob1 and osc/rdma do not wait to be told of puts, gets and atomics: see started(). */
+/* ob1 and osc/rdma do not wait to be told of puts, gets and atomics: see operation_settle(). */
 void mca_btl_exanest_room(pf_context *context, pf_peer *peer, void *arg)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -214,9 +214,9 @@ void mca_btl_exanest_room(pf_context *context, pf_peer *peer, void *arg)
 
 	OPAL_THREAD_LOCK(&component->lock);
 	endpoint = pf_peer_user(peer);
-	end_refusal(endpoint);
+	endpoint_end_refusal(endpoint);
 	if (endpoint)
-		end_refusal(endpoint->one_sided);
+		endpoint_end_refusal(endpoint->one_sided);
 	OPAL_THREAD_UNLOCK(&component->lock);
 }
 
@@ -225,13 +225,14 @@ void mca_btl_exanest_room(pf_context *context, pf_peer *peer, void *arg)
  * as those of this host at the start, has the module between hosts: ob1 fetches
  * through it what such a message announces.
  */
-static mca_btl_base_module_t *module_of(const mca_btl_base_endpoint_t *endpoint)
+static mca_btl_base_module_t *endpoint_module(const mca_btl_base_endpoint_t *endpoint)
 {
 	return OPAL_LIKELY(NULL != endpoint) ? &endpoint->module->super :
 					       &mca_btl_exanest_net_module.super;
 }
 
-static void receive(pf_peer *from, uint8_t tag, mca_btl_base_segment_t *segments, size_t count)
+static void segments_deliver(pf_peer *from, uint8_t tag, mca_btl_base_segment_t *segments,
+			     size_t count)
 {
 	mca_btl_base_endpoint_t *endpoint = pf_peer_user(from);
 
@@ -240,7 +241,7 @@ static void receive(pf_peer *from, uint8_t tag, mca_btl_base_segment_t *segments
 		endpoint = mca_btl_exanest_find_sender(from);
 #endif
 	if (OPAL_LIKELY(tag < MCA_BTL_TAG_MAX && mca_btl_base_active_message_trigger[tag].cbfunc)) {
-		mca_btl_exanest_deliver(module_of(endpoint), endpoint, tag, segments, count);
+		mca_btl_exanest_deliver(endpoint_module(endpoint), endpoint, tag, segments, count);
 		return;
 	}
 #if MCA_BTL_EXANEST_AM_RDMA
@@ -274,11 +275,11 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 		memcpy(copy, data, length);
 		segment.seg_addr.pval = copy;
 	}
-	receive(from, tag, &segment, 1);
+	segments_deliver(from, tag, &segment, 1);
 }
 
 /* There was no memory: sleep for 1 ms before the next try, and after 10 s say so, once. */
-static void message_memory_wait(unsigned *tries)
+static void message_wait_memory(unsigned *tries)
 {
 	static bool said;
 
@@ -292,7 +293,7 @@ static void message_memory_wait(unsigned *tries)
 }
 
 /* Others than the PML expect one segment. */
-static void receive_joined(pf_peer *from, uint8_t tag, const struct iovec *pieces, unsigned count)
+static void pieces_deliver(pf_peer *from, uint8_t tag, const struct iovec *pieces, unsigned count)
 {
 	mca_btl_base_segment_t segment = { .seg_len = 0 };
 	unsigned i, tries = 0;
@@ -303,13 +304,13 @@ static void receive_joined(pf_peer *from, uint8_t tag, const struct iovec *piece
 	/* The message cannot be had again: lack of memory is waited out. */
 	/* NOLINTNEXTLINE(clang-analyzer-*): the first piece alone has PF_PIECE_FIRST bytes */
 	while (NULL == (segment.seg_addr.pval = malloc(segment.seg_len)))
-		message_memory_wait(&tries);
+		message_wait_memory(&tries);
 	at = segment.seg_addr.pval;
 	for (i = 0; i < count; i++) {
 		memcpy(at, pieces[i].iov_base, pieces[i].iov_len);
 		at += pieces[i].iov_len;
 	}
-	receive(from, tag, &segment, 1);
+	segments_deliver(from, tag, &segment, 1);
 	free(segment.seg_addr.pval);
 }
 
@@ -321,12 +322,12 @@ void mca_btl_exanest_receive_pieces(pf_context *context, pf_peer *from, uint8_t 
 
 	/* MCA_BTL_AM_FRAMEWORK_MASK does not tell the PML's tags from those of osc/rdma. */
 	if (OPAL_UNLIKELY(MCA_BTL_TAG_PML != (tag & 0xf0))) {
-		receive_joined(from, tag, pieces, count);
+		pieces_deliver(from, tag, pieces, count);
 		return;
 	}
 	for (i = 0; i < count; i++) {
 		segments[i].seg_addr.pval = pieces[i].iov_base;
 		segments[i].seg_len = pieces[i].iov_len;
 	}
-	receive(from, tag, segments, count);
+	segments_deliver(from, tag, segments, count);
 }

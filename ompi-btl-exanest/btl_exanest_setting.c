@@ -82,7 +82,7 @@ static void read_files(const char *list, mca_btl_exanest_setting_fn call, void *
 /* ---- unknown names ---- */
 
 /* How many letters to insert, drop or replace to make one word of the other; b has less than 64. */
-static unsigned distance(const char *a, const char *b)
+static unsigned words_distance(const char *a, const char *b)
 {
 	const size_t columns = strlen(b);
 	unsigned row[64], above, left, i;
@@ -114,9 +114,9 @@ struct nearest {
 	unsigned distance;
 };
 
-static void compare(struct nearest *nearest, const char *name)
+static void nearest_compare(struct nearest *nearest, const char *name)
 {
-	const unsigned letters = distance(nearest->wanted, name);
+	const unsigned letters = words_distance(nearest->wanted, name);
 
 	if (letters >= nearest->distance)
 		return;
@@ -156,7 +156,7 @@ static void check_name(const char *name, const char *file)
 	for (i = 0; i < count; i++) {
 		if (OPAL_SUCCESS == mca_base_var_get(i, &variable) &&
 		    !strncmp(variable->mbv_full_name, PREFIX, prefix))
-			compare(&nearest, variable->mbv_full_name + prefix);
+			nearest_compare(&nearest, variable->mbv_full_name + prefix);
 	}
 	report_unknown(PREFIX, name, file, nearest.name);
 }
@@ -175,9 +175,9 @@ static void check_environment_name(const char *name, const char *value, const ch
 	option[i] = '\0';
 	nearest = nearest_to(option);
 	for (info = pf_option_table(); info->name; info++)
-		compare(&nearest, info->name);
+		nearest_compare(&nearest, info->name);
 	for (text = pf_text_table(); text->name; text++)
-		compare(&nearest, text->name);
+		nearest_compare(&nearest, text->name);
 	if (!nearest.name || !nearest.distance)
 		return;
 	mca_btl_exanest_environment_name(nearest.name, right, sizeof(right));
