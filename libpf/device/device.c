@@ -21,13 +21,13 @@
 /* How long the engine polls for the next submission before it sleeps, if progress polls too, us. */
 #define POLL_MICROSECONDS 20
 
-static void set_why(struct device *device, const char *why)
+static void device_set_why(struct device *device, const char *why)
 {
 	atomic_store_explicit(&device->why, why, memory_order_relaxed);
 }
 
 /* Static text for an errno of open(2). */
-static const char *open_refusal(int error)
+static const char *device_open_refusal(int error)
 {
 	switch (error) {
 	case ENOENT:
@@ -43,12 +43,12 @@ static const char *open_refusal(int error)
 }
 
 /* Returns a descriptor, or -1 with *why, static text. */
-static int open_device(struct exanest_query *query, const char **why)
+static int device_open_descriptor(struct exanest_query *query, const char **why)
 {
 	int fd = open(EXANEST_DEVICE, O_RDWR | O_CLOEXEC);
 
 	if (fd < 0) {
-		*why = open_refusal(errno);
+		*why = device_open_refusal(errno);
 		return -1;
 	}
 	*query = (struct exanest_query){ .size = sizeof(*query) };
@@ -68,7 +68,7 @@ bool device_describe(char *text, size_t size)
 {
 	struct exanest_query query;
 	const char *why;
-	int fd = open_device(&query, &why);
+	int fd = device_open_descriptor(&query, &why);
 
 	if (fd < 0) {
 		snprintf(text, size, "%s", why);
@@ -95,15 +95,15 @@ void device_open(struct device *device, const pf_options *options, struct pagers
 	device->policy = (enum pf_policy)options->policy;
 	device->may_sleep = options->idle_polls != 0;
 	if (options->transport == PF_TRANSPORT_HOST) {
-		set_why(device, "transport is host");
+		device_set_why(device, "transport is host");
 		return;
 	}
 	if (!options->single_copy && options->transport == PF_TRANSPORT_AUTO) {
-		set_why(device, "single_copy is 0");
+		device_set_why(device, "single_copy is 0");
 		return;
 	}
-	device->fd = open_device(&query, &why);
-	set_why(device, why);
+	device->fd = device_open_descriptor(&query, &why);
+	device_set_why(device, why);
 	if (device->fd < 0)
 		return;
 	device->transfer_max = query.transfer_max;
@@ -114,7 +114,7 @@ void device_open(struct device *device, const pf_options *options, struct pagers
 	if (device->completion_event >= 0 && device->fault_event >= 0)
 		return;
 	device_close(device);
-	set_why(device, "no eventfd can be created: out of file descriptors or memory");
+	device_set_why(device, "no eventfd can be created: out of file descriptors or memory");
 }
 
 void device_allow_sleep(struct device *device)
@@ -151,8 +151,8 @@ void device_destroy(struct device *device)
 	pthread_mutex_destroy(&device->lock);
 }
 
-static struct device_ring ring_at(const struct device *device, uint64_t head, uint64_t entries,
-				  uint32_t count)
+static struct device_ring device_ring_at(const struct device *device, uint64_t head,
+					 uint64_t entries, uint32_t count)
 {
 	return (struct device_ring){ .head = (void *)((char *)device->memory + head),
 				     .entries = (char *)device->memory + entries,
@@ -160,7 +160,7 @@ static struct device_ring ring_at(const struct device *device, uint64_t head, ui
 }
 
 /* Under the lock. Returns NULL, or why it failed. */
-static const char *make_rings(struct device *device)
+static const char *device_make_rings(struct device *device)
 {
 	struct exanest_rings rings = {
 		.size = sizeof(rings),
@@ -181,16 +181,17 @@ static const char *make_rings(struct device *device)
 		device->memory = NULL;
 		return EXANEST_DEVICE " cannot be mapped";
 	}
-	device->submissions = ring_at(device, rings.submission_head, rings.submission_entries,
-				      rings.submissions);
-	device->completions = ring_at(device, rings.completion_head, rings.completion_entries,
-				      rings.completions);
-	device->faults = ring_at(device, rings.fault_head, rings.fault_entries, rings.faults);
+	device->submissions = device_ring_at(device, rings.submission_head,
+					     rings.submission_entries, rings.submissions);
+	device->completions = device_ring_at(device, rings.completion_head,
+					     rings.completion_entries, rings.completions);
+	device->faults = device_ring_at(device, rings.fault_head, rings.fault_entries,
+					rings.faults);
 	return NULL;
 }
 
 /* The compiler names a policy that has no case. */
-static uint32_t policy_of_engine(enum pf_policy policy)
+static uint32_t device_policy(enum pf_policy policy)
 {
 	switch (policy) {
 	case PF_POLICY_TOUCH:
@@ -206,10 +207,11 @@ static uint32_t policy_of_engine(enum pf_policy policy)
 }
 
 /* Under the lock. Returns NULL, or why it failed. */
-static const char *join(struct device *device, const uint8_t secret[EXANEST_SECRET_BYTES])
+static const char *device_join_domain(struct device *device,
+				      const uint8_t secret[EXANEST_SECRET_BYTES])
 {
 	struct exanest_join request = { .size = sizeof(request),
-					.policy = policy_of_engine(device->policy) };
+					.policy = device_policy(device->policy) };
 	const char *why;
 
 	memcpy(request.secret, secret, sizeof(request.secret));
@@ -218,14 +220,14 @@ static const char *join(struct device *device, const uint8_t secret[EXANEST_SECR
 		return EXANEST_DEVICE " refused to join a protection domain";
 	}
 	sodium_memzero(request.secret, sizeof(request.secret));
-	why = make_rings(device);
+	why = device_make_rings(device);
 	if (!why)
 		atomic_store_explicit(&device->address, request.address, memory_order_release);
 	return why;
 }
 
 /* Under the lock of the pagers. Before a domain is joined there is nothing to forward. */
-static int forward(void *arg, uint64_t start, uint64_t length, bool enable)
+static int device_forward_pager(void *arg, uint64_t start, uint64_t length, bool enable)
 {
 	struct device *device = arg;
 	struct exanest_pager request = {
@@ -241,7 +243,7 @@ static int forward(void *arg, uint64_t start, uint64_t length, bool enable)
 }
 
 /* bytes: a secret of the domain, of any length. */
-static void join_once(struct device *device, const uint8_t *bytes, size_t length)
+static void device_join_once(struct device *device, const uint8_t *bytes, size_t length)
 {
 	uint8_t secret[EXANEST_SECRET_BYTES];
 	bool joined = false;
@@ -250,21 +252,21 @@ static void join_once(struct device *device, const uint8_t *bytes, size_t length
 	pthread_mutex_lock(&device->lock);
 	if (device->fd >= 0 && !device_address(device) && !device->refused) {
 		crypto_generichash(secret, sizeof(secret), bytes, length, NULL, 0);
-		why = join(device, secret);
+		why = device_join_domain(device, secret);
 		sodium_memzero(secret, sizeof(secret));
 		device->refused = why != NULL;
 		joined = !why;
-		set_why(device, why);
+		device_set_why(device, why);
 	}
 	pthread_mutex_unlock(&device->lock);
 	/* Ranges of earlier pagers. No peer knows the address yet, so no transfer met them. */
 	if (joined)
-		pagers_forward(device->pagers, forward, device);
+		pagers_forward(device->pagers, device_forward_pager, device);
 }
 
 void device_join(struct device *device, const void *secret, size_t length)
 {
-	join_once(device, secret, length);
+	device_join_once(device, secret, length);
 }
 
 void device_join_pair(struct device *device, const struct address *own, const struct address *other)
@@ -272,7 +274,7 @@ void device_join_pair(struct device *device, const struct address *own, const st
 	/* Both processes choose the same key, whichever of them called. */
 	const struct address *first = memcmp(own->id, other->id, sizeof(own->id)) < 0 ? own : other;
 
-	join_once(device, first->key, sizeof(first->key));
+	device_join_once(device, first->key, sizeof(first->key));
 }
 
 uint16_t device_atomic_op(enum pf_atomic_op op)
@@ -298,8 +300,8 @@ bool device_submit(struct device *device, struct device_request *request,
 	return true;
 }
 
-static void finish(struct device *device, struct device_request *request,
-		   const struct exanest_completion *completion)
+static void device_request_finish(struct device *device, struct device_request *request,
+				  const struct exanest_completion *completion)
 {
 	TAILQ_REMOVE(&device->requests, request, link);
 	device->in_flight--;
@@ -314,14 +316,14 @@ void device_fail(struct device *device)
 	struct device_request *request;
 
 	device_close(device);
-	set_why(device, "the engine of " EXANEST_DEVICE " is out of order");
+	device_set_why(device, "the engine of " EXANEST_DEVICE " is out of order");
 	if (device->failed)
 		device->failed(device->failed_arg);
 	while ((request = TAILQ_FIRST(&device->requests)))
-		finish(device, request, &lost);
+		device_request_finish(device, request, &lost);
 }
 
-static void count_at_times(struct device *device, struct statistics *statistics)
+static void device_count_at_times(struct device *device, struct statistics *statistics)
 {
 	uint64_t now = clock_nanoseconds(CLOCK_MONOTONIC);
 
@@ -339,13 +341,13 @@ int device_poll(struct device *device, struct statistics *statistics)
 
 	while (device->memory && device_ring_take_completion(&device->completions, &completion)) {
 		failed |= completion.status == -EIO;
-		finish(device, (void *)(uintptr_t)completion.cookie, &completion);
+		device_request_finish(device, (void *)(uintptr_t)completion.cookie, &completion);
 		count++;
 	}
 	if (failed)
 		device_fail(device);
 	else if (count)
-		count_at_times(device, statistics);
+		device_count_at_times(device, statistics);
 	return count;
 }
 

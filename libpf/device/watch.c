@@ -15,7 +15,7 @@ struct device_fault {
 };
 
 /* The thread that resolved it. */
-static void fault_resolved(struct resolution *resolution)
+static void device_fault_resolved(struct resolution *resolution)
 {
 	struct device_fault *fault = (struct device_fault *)resolution;
 	uint64_t page = page_size();
@@ -28,7 +28,7 @@ static void fault_resolved(struct resolution *resolution)
 	free(fault);
 }
 
-static void on_fault(int fd, short what, void *arg)
+static void device_watch_on_fault(int fd, short what, void *arg)
 {
 	struct device_watch *watch = arg;
 	struct exanest_fault reported;
@@ -41,14 +41,14 @@ static void on_fault(int fd, short what, void *arg)
 		*fault = (struct device_fault){ .resolution = { .address = reported.address,
 								.length = reported.length,
 								.write = reported.write,
-								.done = fault_resolved },
+								.done = device_fault_resolved },
 						.device = watch->device,
 						.ticket = reported.ticket };
 		memory_resolve(watch->memory, &fault->resolution);
 	}
 }
 
-static void on_completion(int fd, short what, void *arg)
+static void device_watch_on_completion(int fd, short what, void *arg)
 {
 	struct device_watch *watch = arg;
 
@@ -69,9 +69,9 @@ int device_watch_open(struct device_watch *watch, struct device *device, struct 
 	if (device->fd < 0)
 		return PF_OK;
 	watch->faulted = event_new(service->base, device->fault_event, EV_READ | EV_PERSIST,
-				   on_fault, watch);
+				   device_watch_on_fault, watch);
 	watch->completed = event_new(service->base, device->completion_event, EV_READ,
-				     on_completion, watch);
+				     device_watch_on_completion, watch);
 	if (watch->faulted && watch->completed && !event_add(watch->faulted, NULL))
 		return PF_OK;
 	device_watch_close(watch);
@@ -94,7 +94,7 @@ struct await_task {
 };
 
 /* Service thread. */
-static void await_completion(struct task *task, bool dropped)
+static void await_task_run(struct task *task, bool dropped)
 {
 	const struct await_task *await = (struct await_task *)task;
 
@@ -110,6 +110,6 @@ void device_watch_await(struct device_watch *watch)
 	/* Without memory for the task, progress sleeps until its timeout. */
 	if (!await)
 		return;
-	*await = (struct await_task){ .task.run = await_completion, .watch = watch };
+	*await = (struct await_task){ .task.run = await_task_run, .watch = watch };
 	service_run(watch->service, &await->task);
 }
