@@ -3,7 +3,7 @@
 #include "base/statistics.h"
 
 #include "common/context.h"
-#include "net/engine.h"
+#include "net/network.h"
 
 uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
 {
@@ -11,7 +11,7 @@ uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
 
 	/* The device and the network count by themselves: take over what is new. */
 	device_count(&counted->device, &counted->statistics);
-	engine_count(counted->engine);
+	network_count(counted->network);
 	return (unsigned)stat < PF_STAT_COUNT ? statistic_read(&context->statistics.page, stat) : 0;
 }
 

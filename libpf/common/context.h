@@ -33,13 +33,13 @@
 #include "pf.h"
 
 struct host_state;
-struct engine;
+struct network;
 
 struct pf_context {
 	struct statistics statistics; /* first: its page is mapped here, so it starts a page */
 	/* What every poll looks at comes next. */
 	struct host_state *host;
-	struct engine *engine; /* of the network; NULL without one */
+	struct network *network; /* NULL without one */
 	struct trace *trace;   /* NULL: none */
 	_Atomic bool progressing;
 	_Atomic(const void *) progress_thread; /* a mark of the thread inside; NULL: none */
@@ -68,7 +68,7 @@ struct pf_context {
 	uint64_t share_min[DISTANCES]; /* the option, by the distance of the peer */
 	size_t send_max;               /* pf_attributes */
 	struct address address;
-	const char *no_network; /* why engine is NULL; static text, or no_ports */
+	const char *no_network; /* why network is NULL; static text, or no_ports */
 	char no_ports[128];
 	struct service service;
 

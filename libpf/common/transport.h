@@ -2,7 +2,7 @@
 /*
  * The table of a transport: what the API asks of a way to reach a peer. Each
  * peer has one transport, chosen by its address. Opening, polling and closing a
- * transport is between it and the context alone (host/host.h, net/engine.h).
+ * transport is between it and the context alone (host/host.h, net/network.h).
  */
 #ifndef PF_TRANSPORT_H
 #define PF_TRANSPORT_H

@@ -7,13 +7,13 @@
 #include "host/host.h"
 #include "waiter.h"
 
-struct watch;
+struct network_watch;
 
 /* One mapping, so that what every poll looks at is in few pages. */
 struct contents {
 	pf_context context;
 	struct host host;
-	struct watch *watch; /* of the network; NULL without one */
+	struct network_watch *watch; /* of the network; NULL without one */
 	struct waiter waiter;
 };
 

@@ -11,7 +11,7 @@
 #include "common/refused.h"
 #include "contents.h"
 #include "host/host.h"
-#include "net/engine.h"
+#include "net/network.h"
 #include "net/peer.h"
 #include "net/watch.h"
 #include "progress.h"
@@ -36,16 +36,16 @@ const struct transport *context_transport(const pf_context *context, const struc
 	const char *remote = address_unreachable(&context->address, address);
 
 	*why = "on this host";
-	if (!remote && (context->options.network != PF_NETWORK_ALWAYS || !context->engine ||
+	if (!remote && (context->options.network != PF_NETWORK_ALWAYS || !context->network ||
 			address_same(address, &context->address)))
 		return &transport_host;
 	*why = remote;
-	if (!context->engine) {
+	if (!context->network) {
 		if (context->no_network)
 			*why = context->no_network;
 		return NULL;
 	}
-	*why = link_unreachable(&context->engine->links, address);
+	*why = net_process_unreachable(&context->network->processes, address);
 	if (*why)
 		return NULL;
 	*why = "over the network";
@@ -114,30 +114,31 @@ int context_open(const pf_options *options, pf_context **result)
 	status = host_open(&contents->host, context);
 	if (status != PF_OK)
 		goto fail_device;
-	status = engine_open(context, &context->engine, &context->no_network);
+	status = network_open(context, &context->network, &context->no_network);
 	if (status != PF_OK)
 		goto fail_host;
-	if (context->engine)
-		status = watch_create(&contents->watch, context->service.base, context->engine);
+	if (context->network)
+		status = network_watch_create(&contents->watch, context->service.base,
+					      context->network);
 	if (status != PF_OK)
-		goto fail_engine;
-	if (context->engine && context->send_max > NET_MESSAGE_MOST)
+		goto fail_network;
+	if (context->network && context->send_max > NET_MESSAGE_MOST)
 		context->send_max = NET_MESSAGE_MOST;
 	check_leave(service);
 	status = service_start(&context->service);
 	if (status != PF_OK)
-		goto fail_engine;
+		goto fail_network;
 	check_leave(progress);
-	/* The caller keeps these texts; engine_open was the last to read them. */
+	/* The caller keeps these texts; network_open was the last to read them. */
 	context->options.if_include = context->options.if_exclude = NULL;
 	*result = context;
 	return PF_OK;
 
-fail_engine:
+fail_network:
 	error = error ? error : errno;
 	check_enter(service, &context->service);
-	watch_destroy(contents->watch);
-	engine_close(context->engine);
+	network_watch_destroy(contents->watch);
+	network_close(context->network);
 fail_host:
 	error = error ? error : errno;
 	host_disconnect(&contents->host);
@@ -169,17 +170,17 @@ void context_close(pf_context *context)
 	waiter_destroy(&contents->waiter);
 	/* While the service thread finds out which peers end. */
 	host_linger(&contents->host);
-	if (context->engine)
-		engine_linger(context->engine);
+	if (context->network)
+		network_linger(context->network);
 	service_stop(&context->service);
 	check_enter(service, &context->service);
 	/* Ranges that are not resolved yet are not answered any more: no thread runs their tasks. */
 	memory_stop(&context->memory);
 	host_disconnect(&contents->host);
-	watch_destroy(contents->watch);
+	network_watch_destroy(contents->watch);
 	/* Before the operations, whose memory /dev/exanest may be reading or writing. */
 	device_destroy(&context->device);
-	engine_close(context->engine);
+	network_close(context->network);
 	host_close(&contents->host);
 	refused_destroy(context);
 	peers_destroy(&context->peers);

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "common/refused.h"
 #include "contents.h"
-#include "net/engine.h"
+#include "net/network.h"
 
 /*
  * Empty polls after which a program with a descriptor waits for PROGRESS_SLEEP_UNRUNG at a time, though
@@ -23,8 +23,8 @@ static void idle_leave(pf_context *context)
 	if (!idle_end(&context->idle))
 		return;
 	host_stay_awake(host_of(context));
-	if (context->engine && context->idle.slept)
-		engine_sleeps(context->engine, false);
+	if (context->network && context->idle.slept)
+		network_sleeps(context->network, false);
 	context->idle.slept = false;
 }
 
@@ -33,7 +33,7 @@ static bool may_sleep(pf_context *context)
 {
 	/* What the network advances is told by the service thread, which serves it meanwhile. */
 	return host_may_sleep(host_of(context)) &&
-	       (!context->engine || nodes_may_sleep(&context->engine->nodes)) &&
+	       (!context->network || offloads_may_sleep(&context->network->offloads)) &&
 	       !atomic_load_explicit(&context->peers.news, memory_order_relaxed);
 }
 
@@ -41,8 +41,8 @@ static bool may_sleep(pf_context *context)
 static bool has_news(pf_context *context)
 {
 	return host_has_work(host_of(context)) ||
-	       (context->engine &&
-		(engine_waits(context->engine) || nodes_wait(&context->engine->nodes))) ||
+	       (context->network &&
+		(network_waits(context->network) || offloads_wait(&context->network->offloads))) ||
 	       atomic_load_explicit(&context->operations.waiting, memory_order_relaxed) ||
 	       waiter_take_wake(waiter_of(context));
 }
@@ -99,8 +99,8 @@ static __attribute__((noinline)) void idle(pf_context *context)
 			sched_yield();
 		return;
 	}
-	if (context->engine && !context->idle.slept)
-		engine_sleeps(context->engine, true);
+	if (context->network && !context->idle.slept)
+		network_sleeps(context->network, true);
 	context->idle.slept = true;
 	slept = host_sleep(host,
 			   idle_length(&context->idle, now, longest_sleep(context) * 1000) / 1000);
@@ -221,8 +221,9 @@ int context_progress(pf_context *context)
 		return 0;
 	}
 	count = host_poll(host);
-	if (context->engine)
-		count += engine_poll(context->engine) + nodes_poll(&context->engine->nodes);
+	if (context->network)
+		count += network_poll(context->network) +
+			 offloads_poll(&context->network->offloads);
 	operations_collect(&context->operations);
 	count += host_advance(host);
 	if (__builtin_expect(atomic_load_explicit(&context->peers.news, memory_order_relaxed), 0))
@@ -256,8 +257,8 @@ int context_descriptor(pf_context *context, int *fd)
 			return status;
 		idle_leave(context);
 		atomic_store_explicit(&context->sleepy, true, memory_order_relaxed);
-		if (context->engine)
-			engine_sleeps(context->engine, true);
+		if (context->network)
+			network_sleeps(context->network, true);
 		context->posts_wake = true;
 		device_allow_sleep(&context->device);
 	}

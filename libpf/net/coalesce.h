@@ -31,7 +31,7 @@
 #define COALESCE_LATE 256
 #define COALESCE_POINTS 1024
 
-/* All 0 at first. Under engine.lock. */
+/* All 0 at first. Under network.lock. */
 struct coalesce {
 	uint64_t newest; /* when the newest post came, or it or the last poll returned */
 	unsigned posts;  /* since the last poll */

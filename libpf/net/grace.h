@@ -13,7 +13,7 @@
  * needed it: an application that polls each millisecond, and whose peers want nothing from it meanwhile,
  * is not interrupted. Times are nanoseconds, and arguments.
  *
- * What begins and ends periods is called with engine.attending, and so is what sets the timer: while none
+ * What begins and ends periods is called with network.attending, and so is what sets the timer: while none
  * runs the thread attends, and while one runs the timer for its end is set. The thread reads without that,
  * and may read of two periods; then it looks once more than needed.
  */
@@ -42,7 +42,7 @@ struct grace {
 	_Atomic uint64_t since;
 	_Atomic int thread;
 	_Atomic uint64_t used;
-	bool needed; /* somebody needed the thread since a poll took the network back; under engine.lock */
+	bool needed; /* somebody needed the thread since a poll took the network back; under network.lock */
 };
 
 /* Relaxed: see the top. */

@@ -25,7 +25,7 @@ static const char *const virtual[] = { "docker", "virbr",   "veth",    "vnet", "
 				       "lxd",    "br-",     "cni",     "cali", "flannel",
 				       "podman", "nerdctl", "vboxnet", "vmnet" };
 
-static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
+static bool bits_equal(const uint8_t *a, const uint8_t *b, unsigned bits)
 {
 	unsigned bytes = bits / 8, rest = bits % 8;
 
@@ -115,7 +115,7 @@ static bool interface_matches(const struct interface *interface, const struct pa
 	if (pattern->family == AF_UNSPEC)
 		return !strcmp(interface->name, pattern->name);
 	return pattern->family == interface->address.any.sa_family &&
-	       same_bits(address_bytes(&interface->address), pattern->network, pattern->bits);
+	       bits_equal(address_bytes(&interface->address), pattern->network, pattern->bits);
 }
 
 static bool interface_is_listed(const struct interface *interface, const char *list)
@@ -130,7 +130,7 @@ static bool interface_is_listed(const struct interface *interface, const char *l
 	return false;
 }
 
-static bool is_virtual(const char *name)
+static bool name_is_virtual(const char *name)
 {
 	unsigned i;
 
@@ -141,7 +141,7 @@ static bool is_virtual(const char *name)
 	return false;
 }
 
-static unsigned mask_bits(const struct sockaddr *mask, sa_family_t family)
+static unsigned mask_count_bits(const struct sockaddr *mask, sa_family_t family)
 {
 	const union interface_address *address = (const union interface_address *)mask;
 	const uint8_t *bytes;
@@ -156,7 +156,7 @@ static unsigned mask_bits(const struct sockaddr *mask, sa_family_t family)
 	return bits;
 }
 
-static unsigned read_mtu(int fd, const char *name)
+static unsigned interface_read_mtu(int fd, const char *name)
 {
 	struct ifreq request;
 
@@ -181,9 +181,9 @@ static bool interface_describe(const struct ifaddrs *entry, int fd, struct inter
 	snprintf(interface->name, sizeof(interface->name), "%s", entry->ifa_name);
 	memcpy(&interface->address, entry->ifa_addr,
 	       family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
-	interface->prefix = mask_bits(entry->ifa_netmask, family);
+	interface->prefix = mask_count_bits(entry->ifa_netmask, family);
 	interface->index = if_nametoindex(entry->ifa_name);
-	interface->mtu = read_mtu(fd, entry->ifa_name);
+	interface->mtu = interface_read_mtu(fd, entry->ifa_name);
 	interface->loopback = entry->ifa_flags & IFF_LOOPBACK;
 	return true;
 }
@@ -205,7 +205,7 @@ static bool interface_is_wanted(const struct interface *interface, const char *i
 		return false;
 	if (exclude)
 		return !interface_is_listed(interface, exclude);
-	return interface->loopback == loopback && !is_virtual(interface->name);
+	return interface->loopback == loopback && !name_is_virtual(interface->name);
 }
 
 static unsigned interfaces_collect(struct interface *list, unsigned most, const char *include,
@@ -269,7 +269,7 @@ unsigned interface_mtu(const struct interface *interface)
 
 	if (fd < 0)
 		return interface->mtu;
-	mtu = read_mtu(fd, interface->name);
+	mtu = interface_read_mtu(fd, interface->name);
 	close(fd);
 	return mtu;
 }
@@ -277,6 +277,6 @@ unsigned interface_mtu(const struct interface *interface)
 bool interface_reaches(const struct interface *interface, const union interface_address *address)
 {
 	return interface->address.any.sa_family == address->any.sa_family &&
-	       same_bits(address_bytes(&interface->address), address_bytes(address),
-			 interface->prefix);
+	       bits_equal(address_bytes(&interface->address), address_bytes(address),
+			  interface->prefix);
 }

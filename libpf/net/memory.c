@@ -20,10 +20,10 @@
 #define EVICTED_ROUNDS 4
 
 /* A range being resolved for the core, then what became of it. */
-struct resolved {
+struct net_resolution {
 	struct resolution resolution;
 	struct net_memory *memory;
-	struct resolved *next;
+	struct net_resolution *next;
 	struct net_token token;
 	uint64_t length; /* bytes of the block; a bad address behind them is not its own */
 	uint64_t detected;
@@ -34,9 +34,9 @@ struct resolved {
 };
 
 /* Any thread. */
-static void wait_done(struct resolution *resolution)
+static void net_resolution_done(struct resolution *resolution)
 {
-	struct resolved *resolved = (struct resolved *)resolution;
+	struct net_resolution *resolved = (struct net_resolution *)resolution;
 	struct net_memory *memory = resolved->memory;
 
 	/* The same thread may also be the one that ends the resolver. */
@@ -51,7 +51,7 @@ static void wait_done(struct resolution *resolution)
 	memory->notify(memory);
 }
 
-static bool is_hidden(const struct net_memory *memory, uint64_t address, uint64_t length)
+static bool net_memory_is_hidden(const struct net_memory *memory, uint64_t address, uint64_t length)
 {
 	unsigned i;
 
@@ -62,7 +62,7 @@ static bool is_hidden(const struct net_memory *memory, uint64_t address, uint64_
 	return false;
 }
 
-static void note_hidden(struct net_memory *memory, uint64_t start, uint64_t end)
+static void net_memory_note_hidden(struct net_memory *memory, uint64_t start, uint64_t end)
 {
 	struct net_hidden *range;
 	unsigned i;
@@ -80,7 +80,8 @@ static void note_hidden(struct net_memory *memory, uint64_t start, uint64_t end)
 }
 
 /* It is over: PF_OK, or PF_ERR_FAULT with *bad. Frees it. */
-static int wait_conclude(struct net_memory *memory, struct resolved *resolved, uint64_t *bad)
+static int net_resolution_conclude(struct net_memory *memory, struct net_resolution *resolved,
+				   uint64_t *bad)
 {
 	struct statistics *statistics = &memory->context->statistics;
 	int status = resolved->resolution.status;
@@ -91,8 +92,8 @@ static int wait_conclude(struct net_memory *memory, struct resolved *resolved, u
 		status = PF_OK;
 	if (status == PF_ERR_FAULT && resolved->resolution.kind == FAULT_HIDDEN &&
 	    resolved->copied) {
-		note_hidden(memory, resolved->resolution.address,
-			    resolved->resolution.address + resolved->length);
+		net_memory_note_hidden(memory, resolved->resolution.address,
+				       resolved->resolution.address + resolved->length);
 		status = PF_OK;
 	}
 	statistic_fault(statistics, PF_SIDE_LOCAL, resolved->resolution.kind);
@@ -108,12 +109,12 @@ static int wait_conclude(struct net_memory *memory, struct resolved *resolved, u
  * be told; PF_OK, only with here: a pager was so quick that it is there now, unless it
  * is evicted again already; PF_ERR_FAULT with *bad.
  */
-static int wait_resolve(struct net_memory *memory, const struct net_wait *wait,
-			struct resolve_window *window, bool here, uint64_t *bad)
+static int net_memory_resolve(struct net_memory *memory, const struct net_wait *wait,
+			      struct resolve_window *window, bool here, uint64_t *bad)
 {
 	pf_context *context = memory->context;
 	uint64_t length = wait->length;
-	struct resolved *resolved;
+	struct net_resolution *resolved;
 
 	/* Lack of memory here is waited out: it is not the application's fault. */
 	resolved = allocate_or_wait(sizeof(*resolved));
@@ -123,11 +124,11 @@ static int wait_resolve(struct net_memory *memory, const struct net_wait *wait,
 		if (length < wait->length)
 			length = wait->length;
 	}
-	*resolved = (struct resolved){
+	*resolved = (struct net_resolution){
 		.resolution = { .address = wait->address,
 				.length = length,
 				.write = wait->write,
-				.done = wait_done },
+				.done = net_resolution_done },
 		.memory = memory,
 		.token = wait->token,
 		.length = wait->length,
@@ -144,12 +145,12 @@ static int wait_resolve(struct net_memory *memory, const struct net_wait *wait,
 		return PF_ERR_AGAIN;
 	/* Another thread leaves it to the driver, who is this one, to free it. */
 	resolved->asking = false;
-	return resolved->here ? wait_conclude(memory, resolved, bad) : PF_ERR_AGAIN;
+	return resolved->here ? net_resolution_conclude(memory, resolved, bad) : PF_ERR_AGAIN;
 }
 
-unsigned memory_tell(struct net_memory *memory, struct net_core *core)
+unsigned net_memory_tell(struct net_memory *memory, struct net_core *core)
 {
-	struct resolved *resolved = NULL, *deferred = NULL, *next;
+	struct net_resolution *resolved = NULL, *deferred = NULL, *next;
 	unsigned count = 0;
 
 	if (memory->progress && memory->deferred) {
@@ -165,7 +166,7 @@ unsigned memory_tell(struct net_memory *memory, struct net_core *core)
 		int status;
 
 		next = resolved->next;
-		status = wait_conclude(memory, resolved, &bad);
+		status = net_resolution_conclude(memory, resolved, &bad);
 		if (status == PF_OK) {
 			statistic_add_concurrent(&memory->context->statistics, PF_STAT_RETRANSMITS,
 						 1);
@@ -181,9 +182,9 @@ unsigned memory_tell(struct net_memory *memory, struct net_core *core)
 	return count;
 }
 
-static void wait_forget(struct resolved *resolved)
+static void net_resolutions_free(struct net_resolution *resolved)
 {
-	struct resolved *next;
+	struct net_resolution *next;
 
 	for (; resolved; resolved = next) {
 		next = resolved->next;
@@ -201,12 +202,12 @@ void net_memory_open(struct net_memory *memory, pf_context *context,
 
 void net_memory_close(struct net_memory *memory)
 {
-	wait_forget(atomic_exchange(&memory->resolved, NULL));
-	wait_forget(memory->deferred);
+	net_resolutions_free(atomic_exchange(&memory->resolved, NULL));
+	net_resolutions_free(memory->deferred);
 	access_close(&memory->access);
 }
 
-static bool is_pagers(const struct net_memory *memory, uint64_t address)
+static bool net_memory_is_paged(const struct net_memory *memory, uint64_t address)
 {
 	struct pagers *pagers = &memory->context->memory.pagers;
 	bool quick;
@@ -218,8 +219,9 @@ static bool is_pagers(const struct net_memory *memory, uint64_t address)
  * After an access that ended with *status, at *bad if that is PF_ERR_FAULT: true if it is to be
  * repeated, because a pager supplied the page meanwhile, or now by the file; else *status is the result.
  */
-static bool access_again(struct net_memory *memory, const struct net_wait *wait,
-			 struct resolve_window *window, int *round, int *status, uint64_t *bad)
+static bool net_memory_access_again(struct net_memory *memory, const struct net_wait *wait,
+				    struct resolve_window *window, int *round, int *status,
+				    uint64_t *bad)
 {
 	bool by_file = memory->access.by_file;
 
@@ -229,15 +231,15 @@ static bool access_again(struct net_memory *memory, const struct net_wait *wait,
 		*status = PF_ERR_FAULT;
 	if (*status != PF_ERR_FAULT)
 		return false;
-	if (is_pagers(memory, *bad)) {
-		*status = wait_resolve(memory, wait, window, ++*round < EVICTED_ROUNDS, bad);
+	if (net_memory_is_paged(memory, *bad)) {
+		*status = net_memory_resolve(memory, wait, window, ++*round < EVICTED_ROUNDS, bad);
 		return *status == PF_OK;
 	}
 	/* The memory may be hidden from the first way (FAULT_HIDDEN). */
 	memory->access.by_file = !by_file;
 	/* Only a thread that may wait finds out whether the page is a userfaultfd's in user mode only. */
-	if (by_file && !is_hidden(memory, *bad, 1))
-		*status = wait_resolve(memory, wait, window, false, bad);
+	if (by_file && !net_memory_is_hidden(memory, *bad, 1))
+		*status = net_memory_resolve(memory, wait, window, false, bad);
 	return !by_file;
 }
 
@@ -247,56 +249,57 @@ static bool access_again(struct net_memory *memory, const struct net_wait *wait,
  * a pager follow, those before them are touched: the kernel stops at the first, which would be the
  * pager's to supply.
  */
-static uint64_t look_length(const struct net_wait *wait, uint64_t address, uint32_t length)
+static uint64_t wait_look_length(const struct net_wait *wait, uint64_t address, uint32_t length)
 {
 	uint64_t end = lesser((address | (RESIDENCY_PIECE - 1)) + 1, wait->end);
 
 	return greater(end, address + length) - address;
 }
 
-static int memory_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
-			 uint64_t *bad)
+static int net_memory_source(void *user, const struct net_wait *wait, uint64_t address,
+			     uint32_t length, uint64_t *bad)
 {
 	struct net_memory *memory = user;
-	uint64_t look = look_length(wait, address, length);
+	uint64_t look = wait_look_length(wait, address, length);
 	int status, round = 0;
 
 	if (memory_ready(&memory->context->memory, address, look, false) < length &&
-	    !is_hidden(memory, address, length))
-		return wait_resolve(memory, wait, &memory->source_window, true, bad);
+	    !net_memory_is_hidden(memory, address, length))
+		return net_memory_resolve(memory, wait, &memory->source_window, true, bad);
 	if (__builtin_expect(!wait->suspect, 1)) {
 		record_block(memory->context->trace, TRACE_BLOCK, true, address, length);
 		return PF_OK;
 	}
 	do {
 		status = access_look(&memory->access, address, length, bad);
-	} while (access_again(memory, wait, &memory->source_window, &round, &status, bad));
+	} while (net_memory_access_again(memory, wait, &memory->source_window, &round, &status,
+					 bad));
 	return status;
 }
 
-static int memory_destination(void *user, const struct net_wait *wait, uint64_t address,
-			      uint32_t length, uint64_t *bad)
+static int net_memory_destination(void *user, const struct net_wait *wait, uint64_t address,
+				  uint32_t length, uint64_t *bad)
 {
 	struct net_memory *memory = user;
-	uint64_t look = look_length(wait, address, length);
+	uint64_t look = wait_look_length(wait, address, length);
 	int status = PF_OK;
 
 	/*
 	 * A pager's pages may be evicted at any moment. A packet received into one
 	 * would be lost, and to read it there could stop the very thread that answers
-	 * pagers: such memory is written by memory_place only.
+	 * pagers: such memory is written by net_memory_place only.
 	 */
 	if (pagers_own(&memory->context->memory.pagers, address, length))
 		return PF_ERR_REFUSED;
 	if (memory_ready(&memory->context->memory, address, look, true) < length &&
-	    !is_hidden(memory, address, length))
-		status = wait_resolve(memory, wait, &memory->destination_window, true, bad);
+	    !net_memory_is_hidden(memory, address, length))
+		status = net_memory_resolve(memory, wait, &memory->destination_window, true, bad);
 	if (status == PF_OK)
 		record_block(memory->context->trace, TRACE_BLOCK, false, address, length);
 	return status;
 }
 
-static void memory_trace(void *user, const struct net_wait *wait, enum net_block what)
+static void net_memory_trace(void *user, const struct net_wait *wait, enum net_block what)
 {
 	static const enum trace_kind kinds[] = {
 		[NET_BLOCK_SENT] = TRACE_BLOCK_DONE,
@@ -310,15 +313,16 @@ static void memory_trace(void *user, const struct net_wait *wait, enum net_block
 		     wait->length);
 }
 
-static int memory_place(void *user, const struct net_wait *wait, uint64_t address, const void *data,
-			uint32_t length, uint64_t *bad)
+static int net_memory_place(void *user, const struct net_wait *wait, uint64_t address,
+			    const void *data, uint32_t length, uint64_t *bad)
 {
 	struct net_memory *memory = user;
 	int status, round = 0;
 
 	do {
 		status = access_write(&memory->access, address, data, length, bad);
-	} while (access_again(memory, wait, &memory->destination_window, &round, &status, bad));
+	} while (net_memory_access_again(memory, wait, &memory->destination_window, &round, &status,
+					 bad));
 	return status;
 }
 
@@ -333,7 +337,7 @@ static unsigned vectors_extend(struct iovec *vectors, unsigned count, uint64_t s
 	return count + 1;
 }
 
-static unsigned memory_place_many(void *user, const struct net_piece *pieces, unsigned count)
+static unsigned net_memory_place_many(void *user, const struct net_piece *pieces, unsigned count)
 {
 	struct iovec from[NET_PIECES_MOST] = { 0 }, to[NET_PIECES_MOST] = { 0 };
 	unsigned from_count = 0, to_count = 0, i;
@@ -351,25 +355,26 @@ static unsigned memory_place_many(void *user, const struct net_piece *pieces, un
 	return i;
 }
 
-static int memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *bytes,
-			uint32_t length, uint64_t *bad)
+static int net_memory_fetch(void *user, const struct net_wait *wait, uint64_t address, void *bytes,
+			    uint32_t length, uint64_t *bad)
 {
 	struct net_memory *memory = user;
 	int status, round = 0;
 
 	do {
 		status = access_read(&memory->access, address, bytes, length, bad);
-	} while (access_again(memory, wait, &memory->source_window, &round, &status, bad));
+	} while (net_memory_access_again(memory, wait, &memory->source_window, &round, &status,
+					 bad));
 	return status;
 }
 
-bool memory_gather(void *user, const struct iovec *from, unsigned count, void *to)
+bool net_memory_gather(void *user, const struct iovec *from, unsigned count, void *to)
 {
 	struct net_memory *memory = user;
 
 	int status = access_gather(&memory->access, from, count, to);
 
-	/* No pager has the memory: memory_destination does not let its pages be received into. */
+	/* No pager has the memory: net_memory_destination does not let its pages be received into. */
 	memory->access.by_file = status == PF_ERR_FAULT;
 	if (memory->access.by_file)
 		status = access_gather(&memory->access, from, count, to);
@@ -378,9 +383,9 @@ bool memory_gather(void *user, const struct iovec *from, unsigned count, void *t
 }
 
 /* Leave it to progress, which is woken if it sleeps. */
-static int wait_defer(struct net_memory *memory, const struct net_wait *wait)
+static int net_memory_defer(struct net_memory *memory, const struct net_wait *wait)
 {
-	struct resolved *resolved = allocate_or_wait(sizeof(*resolved));
+	struct net_resolution *resolved = allocate_or_wait(sizeof(*resolved));
 
 	resolved->token = wait->token;
 	resolved->next = memory->deferred;
@@ -388,9 +393,9 @@ static int wait_defer(struct net_memory *memory, const struct net_wait *wait)
 	return PF_ERR_AGAIN;
 }
 
-static int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op,
-			 unsigned width, uint64_t operand, uint64_t compare, uint64_t *value,
-			 uint64_t *bad)
+static int net_memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op,
+			     unsigned width, uint64_t operand, uint64_t compare, uint64_t *value,
+			     uint64_t *bad)
 {
 	const struct atomic_request request = { .address = wait->address,
 						.operand = operand,
@@ -406,31 +411,31 @@ static int memory_atomic(void *user, const struct net_wait *wait, enum pf_atomic
 	 * It is this processor that touches the page, evicted as it may be by then: the
 	 * service thread, which would have to bring it, must not be the one to wait.
 	 */
-	if (!memory->progress && is_pagers(memory, wait->address))
-		return wait_defer(memory, wait);
+	if (!memory->progress && net_memory_is_paged(memory, wait->address))
+		return net_memory_defer(memory, wait);
 	if (memory_ready(&memory->context->memory, wait->address, width, true) < width) {
-		status = wait_resolve(memory, wait, NULL, true, bad);
+		status = net_memory_resolve(memory, wait, NULL, true, bad);
 		if (status != PF_OK)
 			return status;
 	}
 	do {
 		status = atomic_execute(&request, value);
 		*bad = *value;
-	} while (access_again(memory, wait, NULL, &round, &status, bad));
+	} while (net_memory_access_again(memory, wait, NULL, &round, &status, bad));
 	return status;
 }
 
-struct net_memory_operations memory_operations(struct net_memory *memory)
+struct net_memory_operations net_memory_functions(struct net_memory *memory)
 {
 	return (struct net_memory_operations){
-		.source = memory_source,
-		.destination = memory_destination,
-		.place = memory_place,
-		.place_many = memory_place_many,
-		.fetch = memory_fetch,
-		.gather = memory_gather,
-		.atomic = memory_atomic,
-		.trace = memory->context->trace ? memory_trace : NULL,
+		.source = net_memory_source,
+		.destination = net_memory_destination,
+		.place = net_memory_place,
+		.place_many = net_memory_place_many,
+		.fetch = net_memory_fetch,
+		.gather = net_memory_gather,
+		.atomic = net_memory_atomic,
+		.trace = memory->context->trace ? net_memory_trace : NULL,
 		.user = memory,
 	};
 }

@@ -12,7 +12,7 @@
 #include "memory/policy.h"
 #include "protocol/net.h"
 
-struct resolved;
+struct net_resolution;
 
 /* Ranges of hidden memory that are remembered: those of a few buffers in use at a time. */
 #define NET_HIDDEN_RANGES 8
@@ -26,9 +26,9 @@ struct net_memory {
 	pf_context *context;
 	struct access access;
 	struct resolve_window source_window, destination_window;
-	bool progress;                       /* it drives: it may wait for a page, if it has to */
-	_Atomic(struct resolved *) resolved; /* by threads that resolve */
-	struct resolved *deferred;           /* what only progress may do */
+	bool progress; /* it drives: it may wait for a page, if it has to */
+	_Atomic(struct net_resolution *) resolved; /* by threads that resolve */
+	struct net_resolution *deferred;           /* what only progress may do */
 	/* Ranges that were found hidden (FAULT_HIDDEN): moved without a look. */
 	struct net_hidden hidden[NET_HIDDEN_RANGES];
 	unsigned hidden_next;                      /* modulo NET_HIDDEN_RANGES: replaced next */
@@ -39,10 +39,10 @@ void net_memory_open(struct net_memory *memory, pf_context *context,
 		     void (*notify)(struct net_memory *memory));
 /* When nothing is resolved any more. */
 void net_memory_close(struct net_memory *memory);
-struct net_memory_operations memory_operations(struct net_memory *memory);
+struct net_memory_operations net_memory_functions(struct net_memory *memory);
 /* As net_memory_operations.gather; user is the net_memory. */
-bool memory_gather(void *user, const struct iovec *from, unsigned count, void *to);
+bool net_memory_gather(void *user, const struct iovec *from, unsigned count, void *to);
 /* Tell the core what was resolved. Returns how many. */
-unsigned memory_tell(struct net_memory *memory, struct net_core *core);
+unsigned net_memory_tell(struct net_memory *memory, struct net_core *core);
 
 #endif

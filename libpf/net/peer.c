@@ -6,8 +6,8 @@
 
 #include "base/probe.h"
 #include "common/refused.h"
-#include "engine.h"
-#include "node.h"
+#include "network.h"
+#include "offload.h"
 
 /* Bytes: a shorter payload costs less to copy first than to send from where it lies. */
 #define LEND_LEAST 2048
@@ -16,100 +16,100 @@ static const char not_tried[] = "no answer expected (another process of its host
 
 void net_peer_meet(pf_peer *peer)
 {
-	struct engine *engine = peer->context->engine;
-	struct link *link;
+	struct network *network = peer->context->network;
+	struct net_process *process;
 
-	engine_lock(engine);
-	link = link_of_id(&engine->links, peer->id);
-	if (link && !link->peer)
-		link_bind(link, peer);
-	engine_unlock(engine);
+	network_lock(network);
+	process = net_process_of_id(&network->processes, peer->id);
+	if (process && !process->peer)
+		net_process_bind(process, peer);
+	network_unlock(network);
 }
 
 /* The first use of a peer that has not called us. NULL: no memory, or why not in *status. */
-static struct link *link_open(const pf_peer *peer, int *status)
+static struct net_process *net_process_open(const pf_peer *peer, int *status)
 {
-	struct engine *engine = peer->context->engine;
+	struct network *network = peer->context->network;
 	struct net_endpoint paths[NET_PATHS_MOST];
 	struct net_association *association;
 	struct address own;
-	struct link *link;
+	struct net_process *process;
 	unsigned count, i;
 
-	count = link_paths(&engine->links, peer->address, paths);
+	count = net_process_paths(&network->processes, peer->address, paths);
 	if (!count) {
 		*status = PF_ERR_UNREACHABLE;
 		return NULL;
 	}
-	link = calloc(1, sizeof(*link));
-	if (!link)
+	process = calloc(1, sizeof(*process));
+	if (!process)
 		return NULL;
 	/* What we say of ourselves is not secret; the key is. */
 	own = context_address(peer->context);
 	sodium_memzero(own.key, sizeof(own.key));
-	association = net_open(engine->core, peer->id, peer->address->key, &paths[0], &own,
-			       sizeof(own), link);
+	association = net_open(network->core, peer->id, peer->address->key, &paths[0], &own,
+			       sizeof(own), process);
 	if (!association) {
-		free(link);
+		free(process);
 		return NULL;
 	}
 	for (i = 1; i < count; i++)
 		net_path_add(association, &paths[i]);
-	link->engine = peer->address->engine;
-	link_add(&engine->links, link, association);
-	return link;
+	process->engine = peer->address->engine;
+	net_process_add(&network->processes, process, association);
+	return process;
 }
 
-/* Under the engine's lock: the association, opened if there is none. NULL with *status. */
-static struct net_association *association_of(pf_peer *peer, int *status)
+/* Under the network's lock: the association, opened if there is none. NULL with *status. */
+static struct net_association *net_peer_association(pf_peer *peer, int *status)
 {
-	struct link *link = net_peer(peer)->link;
+	struct net_process *process = net_peer(peer)->process;
 
 	*status = PF_ERR_MEMORY;
 	if (peer_state(peer) == PEER_GONE) {
 		*status = peer->gone_status;
 		return NULL;
 	}
-	if (!link)
-		link = link_of_id(&peer->context->engine->links, peer->id);
-	if (!link)
-		link = link_open(peer, status);
-	if (!link)
+	if (!process)
+		process = net_process_of_id(&peer->context->network->processes, peer->id);
+	if (!process)
+		process = net_process_open(peer, status);
+	if (!process)
 		return NULL;
-	if (!link->peer)
-		link_bind(link, peer);
-	return link->association;
+	if (!process->peer)
+		net_process_bind(process, peer);
+	return process->association;
 }
 
 /* Under the lock: begin the contact, or end it. PF_ERR_AGAIN: the answer is not known yet. */
-static int engine_contact(struct engine *engine, pf_peer *peer, bool wait)
+static int net_peer_begin_contact(struct network *network, pf_peer *peer, bool wait)
 {
 	struct net_association *association;
-	const struct link *neighbour;
-	struct link *link;
+	const struct net_process *neighbour;
+	struct net_process *process;
 	int status;
 
-	association = association_of(peer, &status);
+	association = net_peer_association(peer, &status);
 	if (!association)
 		return status;
 	if (net_is_open(association))
 		return PF_OK;
-	link = net_peer(peer)->link;
+	process = net_peer(peer)->process;
 	/*
 	 * One wait for each host, though a port of its other processes may be open: with
 	 * many of them the waits would add up. Those come to the same result, see below.
 	 */
-	neighbour = link_silent_neighbour(&engine->links, link);
+	neighbour = net_process_silent_neighbour(&network->processes, process);
 	if (net_is_silent(association) || neighbour) {
-		link->contacting = true;
+		process->contacting = true;
 		net_give_up(association, net_is_silent(association) ? NULL : not_tried);
 	} else {
-		link->contacting |= wait;
+		process->contacting |= wait;
 	}
 	status = net_contact(association);
 	if (status == PF_OK)
 		return PF_ERR_AGAIN;
-	link_explain(&engine->links, link);
+	net_process_explain(&network->processes, process);
 	return status;
 }
 
@@ -120,24 +120,24 @@ static int engine_contact(struct engine *engine, pf_peer *peer, bool wait)
  */
 int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 {
-	struct engine *engine = peer->context->engine;
-	struct engine_waiter waiter = { 0 };
+	struct network *network = peer->context->network;
+	struct network_waiter waiter = { 0 };
 	int status;
 
 	for (;;) {
-		engine_lock(engine);
-		status = engine_contact(engine, peer, wait);
+		network_lock(network);
+		status = net_peer_begin_contact(network, peer, wait);
 		*why = peer_path(peer);
 		/* Sends what that has to say. */
-		engine_post(engine, false, 0);
+		network_post(network, false, 0);
 		if (status != PF_ERR_AGAIN || !wait)
 			break;
-		if (!engine_wait(engine, &waiter)) {
+		if (!network_wait(network, &waiter)) {
 			/* Nothing is known: it is reported like any other first contact. */
-			engine_lock(engine);
-			if (!net_is_silent(net_peer(peer)->link->association))
-				net_peer(peer)->link->contacting = false;
-			engine_unlock(engine);
+			network_lock(network);
+			if (!net_is_silent(net_peer(peer)->process->association))
+				net_peer(peer)->process->contacting = false;
+			network_unlock(network);
 			break;
 		}
 	}
@@ -145,11 +145,11 @@ int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 }
 
 /* With the lock, which it gives back, after posting to the core. */
-static void engine_posted(struct engine *engine, bool message, size_t length)
+static void network_posted(struct network *network, bool message, size_t length)
 {
-	pf_context *context = engine->context;
+	pf_context *context = network->context;
 
-	engine_post(engine, message, length);
+	network_post(network, message, length);
 	/* The next poll sends what is coalesced: as in host_post. */
 	if (context->posts_wake)
 		context->wake(context);
@@ -159,7 +159,7 @@ static void engine_posted(struct engine *engine, bool message, size_t length)
  * Does some of it belong to a pager? Then a page may be absent, and the sender must
  * wait for it without the lock, which all others need.
  */
-static bool is_paged(pf_context *context, const void *memory, size_t length)
+static bool memory_is_paged(pf_context *context, const void *memory, size_t length)
 {
 	return pagers_own(&context->memory.pagers, (uint64_t)(uintptr_t)memory, length);
 }
@@ -183,13 +183,13 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 			      const void *payload, size_t length, pf_pack_fn pack, void *arg)
 {
 	struct statistics *statistics = &peer->context->statistics;
-	struct engine *engine = peer->context->engine;
+	struct network *network = peer->context->network;
 	struct net_association *association;
 	int status = PF_ERR_MEMORY;
 	uint8_t *gathered = NULL;
 
-	if (!pack && (is_paged(peer->context, header, header_length) ||
-		      is_paged(peer->context, payload, length))) {
+	if (!pack && (memory_is_paged(peer->context, header, header_length) ||
+		      memory_is_paged(peer->context, payload, length))) {
 		gathered = message_gather(header, header_length, payload, length);
 		if (!gathered)
 			return PF_ERR_MEMORY;
@@ -200,8 +200,8 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 	 * pack is called under the lock, for it is called only if there is room. If it
 	 * meets a pager's absent page, the service thread, which waits for no lock, brings it.
 	 */
-	engine_lock(engine);
-	association = association_of(peer, &status);
+	network_lock(network);
+	association = net_peer_association(peer, &status);
 	if (!association)
 		;
 	else if (pack)
@@ -210,7 +210,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		status = net_send_lent(association, tag, header, header_length, payload, length);
 	else
 		status = net_send(association, tag, header, header_length, payload, length);
-	engine_posted(engine, true, status == PF_DONE ? header_length + length : 0);
+	network_posted(network, true, status == PF_DONE ? header_length + length : 0);
 	free(gathered);
 	if (status == PF_DONE) {
 		statistic_add(statistics, PF_STAT_SENDS, 1);
@@ -223,67 +223,67 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 
 static bool net_transport_has_room(pf_peer *peer, size_t length)
 {
-	struct engine *engine = peer->context->engine;
+	struct network *network = peer->context->network;
 	struct net_association *association;
 	int status;
 	bool room;
 
-	engine_lock(engine);
-	association = association_of(peer, &status);
+	network_lock(network);
+	association = net_peer_association(peer, &status);
 	room = !association || net_has_room(association, length);
-	engine_unlock(engine);
+	network_unlock(network);
 	return room;
 }
 
 /* *operation: recorded as away. PF_OK, or why not. */
-static int operation_start(pf_peer *peer, enum operation_kind kind, pf_complete_fn complete,
-			   void *arg, struct node_operation **operation)
+static int offload_start(pf_peer *peer, enum operation_kind kind, pf_complete_fn complete,
+			 void *arg, struct offload **operation)
 {
-	struct node_operation *record;
+	struct offload *offload;
 	struct operation *made;
 
 	if (peer_state(peer) == PEER_GONE)
 		return peer->gone_status;
-	record = calloc(1, sizeof(*record));
-	if (!record)
+	offload = calloc(1, sizeof(*offload));
+	if (!offload)
 		return PF_ERR_MEMORY;
-	made = &record->operation;
+	made = &offload->operation;
 	made->kind = kind;
 	made->peer = peer;
 	made->complete = complete;
 	made->completion.arg = arg;
 	if (!operation_send_away(&peer->context->operations, made)) {
-		free(record);
+		free(offload);
 		return refused_add(peer, REFUSED_OPERATION, 0);
 	}
-	*operation = record;
+	*operation = offload;
 	return PF_OK;
 }
 
 /* With the lock, which it gives back: the core has the operation, or the status says why not. */
-static int finish_post(struct engine *engine, struct operation *operation, int status)
+static int operation_finish_post(struct network *network, struct operation *operation, int status)
 {
 	if (status == PF_OK) {
-		engine_posted(engine, false, 0);
+		network_posted(network, false, 0);
 		return PF_OK;
 	}
-	engine_unlock(engine);
+	network_unlock(network);
 	if (operation->kind != OPERATION_ATOMIC)
-		probe_transfer_done(engine->context->trace, operation, status);
-	operation_take_back(&engine->context->operations, operation);
+		probe_transfer_done(network->context->trace, operation, status);
+	operation_take_back(&network->context->operations, operation);
 	free(operation);
 	return status;
 }
 
 /* With the lock: give the core an operation that was described. PF_OK, or why not. */
-static int post_packets(struct node_operation *record)
+static int offload_post_packets(struct offload *offload)
 {
-	const struct exanest_submission *what = &record->submission;
-	struct operation *operation = &record->operation;
+	const struct exanest_submission *what = &offload->submission;
+	struct operation *operation = &offload->operation;
 	struct net_association *association;
 	int status;
 
-	association = association_of(operation->peer, &status);
+	association = net_peer_association(operation->peer, &status);
 	if (!association)
 		return status;
 	switch (operation->kind) {
@@ -292,8 +292,8 @@ static int post_packets(struct node_operation *record)
 	case OPERATION_GET:
 		return net_get(association, what->local, what->remote, what->length, operation);
 	default:
-		return net_atomic(association, record->atomic, (unsigned)what->length, what->remote,
-				  what->operand, what->compare, operation);
+		return net_atomic(association, offload->atomic, (unsigned)what->length,
+				  what->remote, what->operand, what->compare, operation);
 	}
 }
 
@@ -301,44 +301,44 @@ static int post_packets(struct node_operation *record)
  * With the lock: the peer's address at the engine of /dev/exanest; 0: that does not reach it.
  * *status: PF_OK, or an error of the peer.
  */
-static uint64_t engine_address(pf_peer *peer, int *status)
+static uint64_t net_peer_engine(pf_peer *peer, int *status)
 {
 	pf_context *context = peer->context;
-	struct link *link;
+	struct net_process *process;
 
-	if (!association_of(peer, status))
+	if (!net_peer_association(peer, status))
 		return 0;
 	*status = PF_OK;
-	link = net_peer(peer)->link;
-	return link && device_node_address(&context->device) ? link_engine(link) : 0;
+	process = net_peer(peer)->process;
+	return process && device_node_address(&context->device) ? net_process_engine(process) : 0;
 }
 
-/* See struct node_operation. */
-static int post_again(struct node_operation *record, bool lost)
+/* See struct offload. */
+static int offload_post_again(struct offload *offload, bool lost)
 {
-	pf_peer *peer = record->operation.peer;
-	struct engine *engine = peer->context->engine;
+	pf_peer *peer = offload->operation.peer;
+	struct network *network = peer->context->network;
 	int status;
 
-	engine_lock(engine);
-	if (lost && net_peer(peer)->link)
-		link_lose_engine(net_peer(peer)->link);
-	status = post_packets(record);
+	network_lock(network);
+	if (lost && net_peer(peer)->process)
+		net_process_lose_engine(net_peer(peer)->process);
+	status = offload_post_packets(offload);
 	if (status == PF_OK)
-		engine_posted(engine, false, 0);
+		network_posted(network, false, 0);
 	else
-		engine_unlock(engine);
+		network_unlock(network);
 	return status;
 }
 
 /* With the lock, which it gives back. */
-static int post_to_node(struct engine *engine, struct node_operation *operation)
+static int offload_give(struct network *network, struct offload *offload)
 {
-	pf_context *context = engine->context;
+	pf_context *context = network->context;
 
-	engine_unlock(engine);
-	operation->again = post_again;
-	node_post(&engine->nodes, operation);
+	network_unlock(network);
+	offload->again = offload_post_again;
+	offload_post(&network->offloads, offload);
 	if (context->posts_wake)
 		context->wake(context);
 	return PF_OK;
@@ -348,52 +348,52 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 				  uint64_t remote, size_t length, pf_complete_fn complete,
 				  void *arg)
 {
-	uint64_t here = (uint64_t)(uintptr_t)local, node;
-	struct engine *engine = peer->context->engine;
-	struct node_operation *record;
+	uint64_t here = (uint64_t)(uintptr_t)local, engine;
+	struct network *network = peer->context->network;
+	struct offload *offload;
 	struct operation *operation;
 	int status;
 
-	status = operation_start(peer, kind, complete, arg, &record);
+	status = offload_start(peer, kind, complete, arg, &offload);
 	if (status != PF_OK)
 		return status;
-	operation = &record->operation;
+	operation = &offload->operation;
 	probe_transfer(peer->context->trace, operation, kind == OPERATION_PUT, here, remote, length,
 		       peer->id);
 	if (kind == OPERATION_GET)
 		memory_expect(&peer->context->memory, here, length);
-	engine_lock(engine);
-	node = engine_address(peer, &status);
+	network_lock(network);
+	engine = net_peer_engine(peer, &status);
 	/* Also if packets are sent: it says what. */
-	node_describe_transfer(record, node, here, remote, length);
-	if (node)
-		return post_to_node(engine, record);
+	offload_describe_transfer(offload, engine, here, remote, length);
+	if (engine)
+		return offload_give(network, offload);
 	if (status == PF_OK)
-		status = post_packets(record);
-	return finish_post(engine, operation, status);
+		status = offload_post_packets(offload);
+	return operation_finish_post(network, operation, status);
 }
 
 static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width,
 				uint64_t remote, uint64_t operand, uint64_t compare,
 				pf_complete_fn complete, void *arg)
 {
-	struct engine *engine = peer->context->engine;
-	struct node_operation *record;
-	uint64_t node;
+	struct network *network = peer->context->network;
+	struct offload *offload;
+	uint64_t engine;
 	int status;
 
-	status = operation_start(peer, OPERATION_ATOMIC, complete, arg, &record);
+	status = offload_start(peer, OPERATION_ATOMIC, complete, arg, &offload);
 	if (status != PF_OK)
 		return status;
-	engine_lock(engine);
-	node = engine_address(peer, &status);
-	record->atomic = op;
-	node_describe_atomic(record, node, op, width, remote, operand, compare);
-	if (node)
-		return post_to_node(engine, record);
+	network_lock(network);
+	engine = net_peer_engine(peer, &status);
+	offload->atomic = op;
+	offload_describe_atomic(offload, engine, op, width, remote, operand, compare);
+	if (engine)
+		return offload_give(network, offload);
 	if (status == PF_OK)
-		status = post_packets(record);
-	return finish_post(engine, &record->operation, status);
+		status = offload_post_packets(offload);
+	return operation_finish_post(network, &offload->operation, status);
 }
 
 /* Its operations are never in the active list: the protocol core completes them all. */

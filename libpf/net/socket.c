@@ -32,7 +32,7 @@ union control {
  * message the system calls without a vector are faster, and for bytes in one piece those
  * without a message.
  */
-static int socket_send_messages(int fd, struct mmsghdr *messages, unsigned count)
+static int socket_call_send(int fd, struct mmsghdr *messages, unsigned count)
 {
 	const struct msghdr *message = &messages[0].msg_hdr;
 	const struct iovec *piece = message->msg_iov;
@@ -48,7 +48,7 @@ static int socket_send_messages(int fd, struct mmsghdr *messages, unsigned count
 	return (int)syscall(SYS_sendmmsg, fd, messages, count, 0);
 }
 
-static int receive_messages(int fd, struct mmsghdr *messages, unsigned count)
+static int socket_call_receive(int fd, struct mmsghdr *messages, unsigned count)
 {
 	struct msghdr *message = &messages[0].msg_hdr;
 	long length;
@@ -110,7 +110,7 @@ static void socket_set_option(int fd, int level, int option, int value)
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-static void set_buffer(int fd, int forced, int option, uint32_t bytes)
+static void socket_set_buffer(int fd, int forced, int option, uint32_t bytes)
 {
 	int wanted = (int)bytes;
 
@@ -119,7 +119,7 @@ static void set_buffer(int fd, int forced, int option, uint32_t bytes)
 		socket_set_option(fd, SOL_SOCKET, option, wanted);
 }
 
-static void set_plain(struct socket *socket)
+static void socket_set_plain(struct socket *socket)
 {
 	socket_set_option(socket->fd, IPPROTO_UDP, UDP_GRO, 1);
 	socket->bare = socket->emptying = false;
@@ -131,19 +131,19 @@ static void set_plain(struct socket *socket)
  * one datagram, and without UDP_GRO it does not say where to cut. The next call of socket_receive
  * looks for such datagrams, and not this one, because another processor may be queueing one now.
  */
-static void start_emptying(struct socket *socket)
+static void socket_start_emptying(struct socket *socket)
 {
 	socket_set_option(socket->fd, IPPROTO_UDP, UDP_GRO, 0);
 	socket->emptying = true;
 }
 
 /* False: there is something, which may have been gathered. It is received with UDP_GRO again. */
-static bool become_bare(struct socket *socket)
+static bool socket_become_bare(struct socket *socket)
 {
 	struct pollfd readable = { .fd = socket->fd, .events = POLLIN };
 
 	if (poll(&readable, 1, 0) < 0 || readable.revents & POLLIN) {
-		set_plain(socket);
+		socket_set_plain(socket);
 		return false;
 	}
 	socket->bare = true;
@@ -151,7 +151,7 @@ static bool become_bare(struct socket *socket)
 	return true;
 }
 
-static void set_options(struct socket *socket, bool version6, uint32_t buffer)
+static void socket_set_options(struct socket *socket, bool version6, uint32_t buffer)
 {
 	int fd = socket->fd, granted = 0;
 	socklen_t size = sizeof(granted);
@@ -171,9 +171,9 @@ static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 	}
 	socket_set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	socket_set_option(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
-	set_plain(socket);
-	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, buffer);
-	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, buffer);
+	socket_set_plain(socket);
+	socket_set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, buffer);
+	socket_set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, buffer);
 	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &size);
 	socket->receive_buffer = granted < 0 ? 0 : (uint32_t)granted;
 	granted = 0;
@@ -181,7 +181,8 @@ static void set_options(struct socket *socket, bool version6, uint32_t buffer)
 	socket->segments = !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &granted, &size);
 }
 
-static int bind_port(int fd, union interface_address *address, socklen_t length, unsigned port)
+static int socket_bind_port(int fd, union interface_address *address, socklen_t length,
+			    unsigned port)
 {
 	if (address->any.sa_family == AF_INET6)
 		address->in6.sin6_port = htons((uint16_t)port);
@@ -190,17 +191,17 @@ static int bind_port(int fd, union interface_address *address, socklen_t length,
 	return bind(fd, &address->any, length);
 }
 
-static int bind_one(int fd, union interface_address *address, socklen_t length,
-		    struct socket_ports ports)
+static int socket_bind(int fd, union interface_address *address, socklen_t length,
+		       struct socket_ports ports)
 {
 	unsigned i, count = ports.most - ports.least + 1;
 
 	if (!ports.least)
-		return bind_port(fd, address, length, 0) < 0 ? PF_ERR_SYSTEM : PF_OK;
+		return socket_bind_port(fd, address, length, 0) < 0 ? PF_ERR_SYSTEM : PF_OK;
 	for (i = 0; i < count; i++) {
 		unsigned port = ports.least + (ports.first - ports.least + i) % count;
 
-		if (!bind_port(fd, address, length, port))
+		if (!socket_bind_port(fd, address, length, port))
 			return PF_OK;
 		if (errno != EADDRINUSE)
 			return PF_ERR_SYSTEM;
@@ -215,12 +216,12 @@ static int socket_create(struct socket *result, uint8_t number, int family, uint
 	result->fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (result->fd < 0)
 		return PF_ERR_SYSTEM;
-	set_options(result, family == AF_INET6, buffer);
+	socket_set_options(result, family == AF_INET6, buffer);
 	return PF_OK;
 }
 
 /* The address and the port that a socket is bound to. */
-static bool own_address(int fd, union interface_address *address, socklen_t *length)
+static bool socket_own_address(int fd, union interface_address *address, socklen_t *length)
 {
 	memset(address, 0, sizeof(*address));
 	*length = sizeof(*address);
@@ -238,8 +239,8 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 	status = socket_create(result, number, address.any.sa_family, buffer);
 	if (status != PF_OK)
 		return status;
-	status = bind_one(result->fd, &address, length, ports);
-	if (status == PF_OK && !own_address(result->fd, &address, &length))
+	status = socket_bind(result->fd, &address, length, ports);
+	if (status == PF_OK && !socket_own_address(result->fd, &address, &length))
 		status = PF_ERR_SYSTEM;
 	if (status != PF_OK) {
 		socket_close(result);
@@ -256,7 +257,7 @@ void socket_open_second(struct socket *second, const struct socket *bound, uint3
 	union interface_address address;
 	socklen_t length;
 
-	if (!own_address(bound->fd, &address, &length) ||
+	if (!socket_own_address(bound->fd, &address, &length) ||
 	    socket_create(second, bound->number, address.any.sa_family, buffer) != PF_OK)
 		second->fd = -1;
 	second->port = bound->port;
@@ -267,13 +268,13 @@ void socket_open_second(struct socket *second, const struct socket *bound, uint3
  * Two sockets have one port if both allow it when the second one is bound. After that
  * neither does, so that no other process of this user gets the port.
  */
-static bool share_port(int second, int bound)
+static bool socket_share_port(int second, int bound)
 {
 	union interface_address own;
 	socklen_t length;
 	bool done;
 
-	if (!own_address(bound, &own, &length))
+	if (!socket_own_address(bound, &own, &length))
 		return false;
 	socket_set_option(bound, SOL_SOCKET, SO_REUSEPORT, 1);
 	socket_set_option(second, SOL_SOCKET, SO_REUSEPORT, 1);
@@ -293,9 +294,9 @@ bool socket_connect(struct socket *second, const struct socket *bound,
 	if (second->fd < 0)
 		return false;
 	if (second->bare || second->emptying)
-		set_plain(second);
+		socket_set_plain(second);
 	if (!second->bound)
-		second->bound = share_port(second->fd, bound->fd);
+		second->bound = socket_share_port(second->fd, bound->fd);
 	/*
 	 * The service thread may be telling epoll of the descriptor, which the kernel
 	 * allows; ThreadSanitizer would take connect() for the creation of it.
@@ -317,7 +318,7 @@ void socket_close(struct socket *socket)
 
 /* ---- sending ---- */
 
-static void set_segment(struct msghdr *message, union control *control, uint32_t segment)
+static void message_set_segment(struct msghdr *message, union control *control, uint32_t segment)
 {
 	struct cmsghdr *header = &control->align;
 	uint16_t value = (uint16_t)segment;
@@ -341,7 +342,7 @@ static bool error_is_own(int error)
  * An error that the network reported for an earlier packet, to any peer, makes the next
  * send fail, and no further one. True: this may be it.
  */
-static bool is_news(struct socket *socket, int error)
+static bool socket_error_is_news(struct socket *socket, int error)
 {
 	if (!error_is_own(error))
 		socket->complaining = true;
@@ -350,7 +351,7 @@ static bool is_news(struct socket *socket, int error)
 }
 
 /* What is lost: if a filter of this host blocked it, that is worth a complaint. */
-static void note_lost(struct socket *socket, const struct net_batch *batch, int error)
+static void socket_note_lost(struct socket *socket, const struct net_batch *batch, int error)
 {
 	if (error != EPERM)
 		return;
@@ -400,7 +401,7 @@ static unsigned vectors_slice(const struct iovec *vectors, unsigned count, uint3
 }
 
 /* Where the system does not cut: a message for each packet. */
-static enum socket_sent send_packets(struct socket *socket, const struct net_batch *batch)
+static enum socket_sent socket_send_packets(struct socket *socket, const struct net_batch *batch)
 {
 	struct mmsghdr messages[NET_BATCH_MOST];
 	struct iovec vectors[NET_BATCH_MOST + 3 * NET_BATCH_MOST], *free = vectors;
@@ -423,7 +424,7 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		free += message->msg_iovlen;
 	}
 	while (done < batch->count) {
-		sent = socket_send_messages(socket->fd, messages + done, batch->count - done);
+		sent = socket_call_send(socket->fd, messages + done, batch->count - done);
 		if (sent > 0) {
 			done += (unsigned)sent;
 			again = true;
@@ -431,7 +432,7 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		}
 		if (errno == EINTR)
 			continue;
-		if (is_news(socket, errno) && again) {
+		if (socket_error_is_news(socket, errno) && again) {
 			again = false;
 			continue;
 		}
@@ -440,7 +441,7 @@ static enum socket_sent send_packets(struct socket *socket, const struct net_bat
 		 * But memory that cannot be read it has to hear of, or it goes on to
 		 * the next block and reports that one.
 		 */
-		note_lost(socket, batch, errno);
+		socket_note_lost(socket, batch, errno);
 		return done && errno != EFAULT ? SOCKET_SENT : error_classify(errno, false);
 	}
 	return SOCKET_SENT;
@@ -470,11 +471,12 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 									   &addresses[i]);
 		}
 		if (batches[i]->count > 1 && socket->segments)
-			set_segment(&messages[i].msg_hdr, &controls[i], batches[i]->segment);
+			message_set_segment(&messages[i].msg_hdr, &controls[i],
+					    batches[i]->segment);
 	}
 	while (done < count) {
 		if (batches[done]->count > 1 && !socket->segments) {
-			*stopped = send_packets(socket, batches[done]);
+			*stopped = socket_send_packets(socket, batches[done]);
 			if (*stopped != SOCKET_SENT)
 				return done;
 			done++;
@@ -483,7 +485,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		/* Without segments, up to the next batch that has to be cut here. */
 		for (i = done; i < count && (socket->segments || batches[i]->count == 1); i++)
 			;
-		sent = socket_send_messages(socket->fd, messages + done, i - done);
+		sent = socket_call_send(socket->fd, messages + done, i - done);
 		if (sent > 0) {
 			done += (unsigned)sent;
 			again = true;
@@ -496,7 +498,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 			socket->segments = false;
 			continue;
 		}
-		if (is_news(socket, errno) && again) {
+		if (socket_error_is_news(socket, errno) && again) {
 			again = false;
 			continue;
 		}
@@ -504,7 +506,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		if (*stopped != SOCKET_SENT)
 			return done;
 		/* Refused by a filter or a route: lost. */
-		note_lost(socket, batches[done], errno);
+		socket_note_lost(socket, batches[done], errno);
 		done++;
 		again = true;
 	}
@@ -540,7 +542,7 @@ struct received {
 };
 
 /* From the system's stamp on. One that makes no sense is none: its clock was set. */
-static uint32_t header_waited(const struct cmsghdr *header)
+static uint32_t control_waited(const struct cmsghdr *header)
 {
 	struct timespec stamp;
 	int64_t time;
@@ -551,7 +553,8 @@ static uint32_t header_waited(const struct cmsghdr *header)
 	return time > 0 && time < WAITED_MOST ? (uint32_t)time : 0;
 }
 
-static void read_control(struct socket *socket, struct msghdr *message, struct received *received)
+static void socket_read_control(struct socket *socket, struct msghdr *message,
+				struct received *received)
 {
 	struct cmsghdr *header;
 	int value;
@@ -565,7 +568,7 @@ static void read_control(struct socket *socket, struct msghdr *message, struct r
 			continue;
 		}
 		if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
-			received->waited = header_waited(header);
+			received->waited = control_waited(header);
 			continue;
 		}
 		memcpy(&value, CMSG_DATA(header), sizeof(value));
@@ -581,8 +584,8 @@ static void read_control(struct socket *socket, struct msghdr *message, struct r
 		socket->row = ROW_PACKETS;
 }
 
-static struct net_packet *add_packet(struct receiver *receiver, unsigned *count,
-				     const struct received *received)
+static struct net_packet *receiver_add_packet(struct receiver *receiver, unsigned *count,
+					      const struct received *received)
 {
 	struct net_packet *packet;
 
@@ -616,7 +619,7 @@ static void received_cut(struct receiver *receiver, unsigned *count,
 		memmove(data + i * stride, data + i * segment,
 			length - i * segment < segment ? length - i * segment : segment);
 	for (i = 0; i <= last; i++) {
-		struct net_packet *packet = add_packet(receiver, count, received);
+		struct net_packet *packet = receiver_add_packet(receiver, count, received);
 
 		if (!packet)
 			return;
@@ -639,21 +642,21 @@ static void message_prepare(struct mmsghdr *message, union interface_address *ad
 	};
 }
 
-/* There were so many datagrams, or none. Of what is gathered into one, read_control takes note. */
-static void note_row(struct socket *socket, int received)
+/* There were so many datagrams, or none. Of what is gathered into one, socket_read_control takes note. */
+static void socket_note_row(struct socket *socket, int received)
 {
 	if (received > 0) {
 		socket->row = (uint8_t)(socket->row + received < ROW_PACKETS ?
 						socket->row + received :
 						ROW_PACKETS);
 		if (socket->bare && socket->row == ROW_PACKETS)
-			set_plain(socket);
+			socket_set_plain(socket);
 		return;
 	}
 	if (socket->row > 1)
 		socket->lone = 0;
 	else if (socket->row && !socket->bare && ++socket->lone == LONE_PACKETS)
-		start_emptying(socket);
+		socket_start_emptying(socket);
 	socket->row = 0;
 }
 
@@ -664,25 +667,25 @@ static int socket_receive_messages(struct socket *socket, struct mmsghdr *messag
 	int received;
 
 	do {
-		received = receive_messages(socket->fd, messages, count);
+		received = socket_call_receive(socket->fd, messages, count);
 	} while (received < 0 && errno == EINTR);
 	if (received < 0 && !error_is_own(errno))
 		socket->complaining = true;
 	if (socket->connected)
-		note_row(socket, received);
+		socket_note_row(socket, received);
 	/*
 	 * Longer than a packet: gathered all the same, where nothing says where to cut. As if it
 	 * was lost.
 	 */
 	if (bare && received > 0 && messages[0].msg_len > socket->packet_most) {
-		set_plain(socket);
+		socket_set_plain(socket);
 		errno = EAGAIN;
 		return -1;
 	}
 	return received;
 }
 
-static int receive_bare(struct socket *socket, struct receiver *receiver)
+static int socket_receive_bare(struct socket *socket, struct receiver *receiver)
 {
 	struct iovec vector = { receiver->buffers[0], RECEIVE_BYTES };
 	struct mmsghdr message = { .msg_hdr = { .msg_iov = &vector, .msg_iovlen = 1 } };
@@ -697,12 +700,12 @@ static int receive_bare(struct socket *socket, struct receiver *receiver)
 	if (socket_receive_messages(socket, &message, 1) <= 0)
 		return 0;
 	received.length = message.msg_len;
-	read_control(socket, &message.msg_hdr, &received);
+	socket_read_control(socket, &message.msg_hdr, &received);
 	received_cut(receiver, &count, &received, receiver->buffers[0], received.length);
 	return (int)count;
 }
 
-static int receive_plain(struct socket *socket, struct receiver *receiver, unsigned most)
+static int socket_receive_plain(struct socket *socket, struct receiver *receiver, unsigned most)
 {
 	union interface_address addresses[RECEIVE_MESSAGES];
 	union control controls[RECEIVE_MESSAGES];
@@ -723,14 +726,15 @@ static int receive_plain(struct socket *socket, struct receiver *receiver, unsig
 		endpoint_make(&receiver->from[i], socket->number, &addresses[i]);
 		received.from = &receiver->from[i];
 		received.length = messages[i].msg_len;
-		read_control(socket, &messages[i].msg_hdr, &received);
+		socket_read_control(socket, &messages[i].msg_hdr, &received);
 		received_cut(receiver, &count, &received, receiver->buffers[i], received.length);
 	}
 	return (int)count;
 }
 
-static int receive_predicted(struct socket *socket, struct receiver *receiver,
-			     const struct net_place *places, unsigned places_count, uint32_t header)
+static int socket_receive_predicted(struct socket *socket, struct receiver *receiver,
+				    const struct net_place *places, unsigned places_count,
+				    uint32_t header)
 {
 	struct iovec vectors[2 * NET_BATCH_MOST + 1], pieces[2 * NET_BATCH_MOST + 1];
 	union interface_address address;
@@ -755,7 +759,7 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 	endpoint_make(&receiver->from[0], socket->number, &address);
 	received.from = &receiver->from[0];
 	received.length = message.msg_len;
-	read_control(socket, &message.msg_hdr, &received);
+	socket_read_control(socket, &message.msg_hdr, &received);
 
 	for (i = 0; i < places_count && at < received.length; i++, at += size) {
 		uint32_t room = header + places[i].length;
@@ -766,7 +770,7 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 		/* Another packet than was foreseen: the next one starts elsewhere. */
 		if (size > room || (size < room && at + size < received.length))
 			break;
-		packet = add_packet(receiver, &count, &received);
+		packet = receiver_add_packet(receiver, &count, &received);
 		packet->header = receiver->headers[i];
 		packet->header_length = size < header ? size : header;
 		packet->payload = places[i].address;
@@ -789,18 +793,18 @@ static int receive_predicted(struct socket *socket, struct receiver *receiver,
 int socket_receive(struct socket *socket, struct receiver *receiver, unsigned most,
 		   const struct net_place *places, unsigned count, uint32_t header)
 {
-	if (socket->emptying && become_bare(socket))
+	if (socket->emptying && socket_become_bare(socket))
 		return 0;
 	if (count && header <= PREDICT_HEADER_MOST)
-		return receive_predicted(socket, receiver, places, count, header);
-	return socket->bare ? receive_bare(socket, receiver) :
-			      receive_plain(socket, receiver, most);
+		return socket_receive_predicted(socket, receiver, places, count, header);
+	return socket->bare ? socket_receive_bare(socket, receiver) :
+			      socket_receive_plain(socket, receiver, most);
 }
 
 /* ---- what the network says ---- */
 
 /* Does the ICMP message say that a filter prohibits it? RFC 792, RFC 1812, RFC 4443. */
-static bool is_prohibited(const struct sock_extended_err *error)
+static bool error_is_prohibited(const struct sock_extended_err *error)
 {
 	if (error->ee_origin == SO_EE_ORIGIN_ICMP && error->ee_type == ICMP_DEST_UNREACH)
 		return error->ee_code == ICMP_NET_ANO || error->ee_code == ICMP_HOST_ANO ||
@@ -828,7 +832,8 @@ static bool complaint_parse(const struct socket *socket, struct msghdr *message,
 			continue;
 		memcpy(&error, CMSG_DATA(header), sizeof(error));
 		endpoint_make(&complaint->to, socket->number, message->msg_name);
-		complaint->refusal = is_prohibited(&error) ? NET_REFUSED_FILTER : NET_REFUSED_PORT;
+		complaint->refusal = error_is_prohibited(&error) ? NET_REFUSED_FILTER :
+								   NET_REFUSED_PORT;
 		complaint->refused = error.ee_errno == ECONNREFUSED ||
 				     complaint->refusal == NET_REFUSED_FILTER;
 		complaint->most = error.ee_errno == EMSGSIZE && error.ee_info > headers ?

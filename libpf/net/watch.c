@@ -21,9 +21,9 @@
  */
 #define NAP_NANOSECONDS 20000
 
-struct watch {
-	struct engine *engine;
-	/* The engine's sockets, its wake and its timers; and timer. */
+struct network_watch {
+	struct network *network;
+	/* The network's sockets, its wake and its timers; and timer. */
 	struct event *readable, *woken, *due, *grace_over, *ended;
 	int timer;      /* timerfd, set by this thread alone */
 	bool timed;     /* it is set, or has ended */
@@ -32,7 +32,7 @@ struct watch {
 };
 
 /* This thread looks again after so many ns, or does not for NET_NEVER: only the last one counts. */
-static void look_again(struct watch *watch, uint64_t nanoseconds)
+static void network_watch_look_again(struct network_watch *watch, uint64_t nanoseconds)
 {
 	const bool never = nanoseconds == NET_NEVER;
 	/* 0 would stop it. */
@@ -45,7 +45,7 @@ static void look_again(struct watch *watch, uint64_t nanoseconds)
 	(void)timerfd_settime(watch->timer, 0, &end, NULL);
 }
 
-static void listen_to_sockets(struct watch *watch, bool listening)
+static void network_watch_listen(struct network_watch *watch, bool listening)
 {
 	if (watch->listening == listening)
 		return;
@@ -56,21 +56,21 @@ static void listen_to_sockets(struct watch *watch, bool listening)
 		event_del(watch->readable);
 }
 
-static bool watch_sleeps(const struct watch *watch)
+static bool network_watch_sleeps(const struct network_watch *watch)
 {
-	return atomic_load_explicit(&watch->engine->sleeps, memory_order_seq_cst);
+	return atomic_load_explicit(&watch->network->sleeps, memory_order_seq_cst);
 }
 
-static uint64_t watch_now(void)
+static uint64_t network_watch_now(void)
 {
 	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
 /* The application is left alone until the end of a grace period. False: none runs, or it is away. */
-static bool engine_spare(struct engine *engine, uint64_t time)
+static bool network_watch_spare(struct network *network, uint64_t time)
 {
-	const struct grace *grace = &engine->grace;
-	int thread = atomic_load_explicit(&engine->grace.thread, memory_order_relaxed);
+	const struct grace *grace = &network->grace;
+	int thread = atomic_load_explicit(&network->grace.thread, memory_order_relaxed);
 	uint64_t left, used;
 
 	if (!grace_runs(grace, time, &left))
@@ -79,18 +79,18 @@ static bool engine_spare(struct engine *engine, uint64_t time)
 		return true;
 	if (!activity_thread(thread, NULL, &used))
 		return false;
-	if (atomic_load_explicit(&engine->driving, memory_order_relaxed) ||
-	    !grace_is_away(grace, time, engine_seen(engine)))
-		engine_renew_grace(engine, time, &used);
+	if (atomic_load_explicit(&network->driving, memory_order_relaxed) ||
+	    !grace_is_away(grace, time, network_seen(network)))
+		network_renew_grace(network, time, &used);
 	else if (activity_starved(thread, grace_read(&grace->used), used,
 				  grace_passed(time, grace_read(&grace->since))))
-		engine_renew_grace(engine, time, NULL);
+		network_renew_grace(network, time, NULL);
 	else
 		return false;
 	return true;
 }
 
-static void watch_nap(void)
+static void network_watch_nap(void)
 {
 	const struct timespec time = { .tv_nsec = NAP_NANOSECONDS };
 
@@ -99,52 +99,53 @@ static void watch_nap(void)
 
 /*
  * retry: what is to be done is not seen again by itself, as a packet in a socket is. If another thread
- * drives, it sets the engine's timer when it stops, if it knows that this one attends.
+ * drives, it sets the network's timer when it stops, if it knows that this one attends.
  */
-static void watch_look(struct watch *watch, bool retry)
+static void network_watch_look(struct network_watch *watch, bool retry)
 {
 	uint64_t again;
 
 	/* Since it was asked it may have begun to sleep, and seen this thread attend. */
-	if (!watch_sleeps(watch) && engine_spare(watch->engine, watch_now()) &&
-	    !watch_sleeps(watch))
+	if (!network_watch_sleeps(watch) &&
+	    network_watch_spare(watch->network, network_watch_now()) &&
+	    !network_watch_sleeps(watch))
 		return;
-	retry |= engine_attend(watch->engine);
-	listen_to_sockets(watch, true);
-	if (!engine_serve(watch->engine, watch->refusals == REFUSALS_MOST, &again)) {
+	retry |= network_attend(watch->network);
+	network_watch_listen(watch, true);
+	if (!network_serve(watch->network, watch->refusals == REFUSALS_MOST, &again)) {
 		/* The application took the network back. */
-		if (!atomic_load_explicit(&watch->engine->attended, memory_order_relaxed)) {
+		if (!atomic_load_explicit(&watch->network->attended, memory_order_relaxed)) {
 			watch->refusals = 0;
 			return;
 		}
 		/* While it is, readable sockets stay so; most often it is a moment. */
 		if (watch->refusals == REFUSALS_MOST) {
-			listen_to_sockets(watch, false);
+			network_watch_listen(watch, false);
 			return;
 		}
 		if (!watch->refusals++)
 			sched_yield();
 		else
-			watch_nap();
+			network_watch_nap();
 		if (retry)
-			look_again(watch, ENGINE_RETRY);
+			network_watch_look_again(watch, NETWORK_RETRY);
 		return;
 	}
 	watch->refusals = 0;
-	if (again == ENGINE_SOON || again == ENGINE_RETRY)
-		watch_nap();
-	if (retry || again != ENGINE_RETRY)
-		look_again(watch, again);
+	if (again == NETWORK_SOON || again == NETWORK_RETRY)
+		network_watch_nap();
+	if (retry || again != NETWORK_RETRY)
+		network_watch_look_again(watch, again);
 }
 
-static void watch_on_readable(int fd, short what, void *arg)
+static void network_watch_on_readable(int fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	watch_look(arg, false);
+	network_watch_look(arg, false);
 }
 
-static void watch_on_wake(int fd, short what, void *arg)
+static void network_watch_on_wake(int fd, short what, void *arg)
 {
 	uint64_t count;
 
@@ -152,44 +153,48 @@ static void watch_on_wake(int fd, short what, void *arg)
 	/* A counter, of wakes or of ends of the timer: empty if it was reset meanwhile. */
 	if (read(fd, &count, sizeof(count)) < 0)
 		return;
-	watch_look(arg, true);
+	network_watch_look(arg, true);
 }
 
-int watch_create(struct watch **result, struct event_base *base, struct engine *engine)
+int network_watch_create(struct network_watch **result, struct event_base *base,
+			 struct network *network)
 {
-	struct watch *watch = calloc(1, sizeof(*watch));
+	struct network_watch *watch = calloc(1, sizeof(*watch));
 	int status = PF_ERR_SYSTEM, error;
 
 	if (!watch)
 		return PF_ERR_MEMORY;
-	watch->engine = engine;
+	watch->network = network;
 	watch->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (watch->timer < 0)
 		goto fail;
 	status = PF_ERR_MEMORY;
-	watch->woken = event_new(base, engine->wake, EV_READ | EV_PERSIST, watch_on_wake, watch);
-	watch->due = event_new(base, engine->timer, EV_READ | EV_PERSIST, watch_on_wake, watch);
-	watch->grace_over = event_new(base, engine->grace_timer, EV_READ | EV_PERSIST,
-				      watch_on_wake, watch);
-	watch->ended = event_new(base, watch->timer, EV_READ | EV_PERSIST, watch_on_wake, watch);
-	watch->readable = event_new(base, engine->readable, EV_READ | EV_PERSIST, watch_on_readable,
-				    watch);
+	watch->woken = event_new(base, network->wake, EV_READ | EV_PERSIST, network_watch_on_wake,
+				 watch);
+	watch->due = event_new(base, network->timer, EV_READ | EV_PERSIST, network_watch_on_wake,
+			       watch);
+	watch->grace_over = event_new(base, network->grace_timer, EV_READ | EV_PERSIST,
+				      network_watch_on_wake, watch);
+	watch->ended = event_new(base, watch->timer, EV_READ | EV_PERSIST, network_watch_on_wake,
+				 watch);
+	watch->readable = event_new(base, network->readable, EV_READ | EV_PERSIST,
+				    network_watch_on_readable, watch);
 	if (!watch->readable || !watch->grace_over || event_add(watch->grace_over, NULL) ||
 	    !watch->woken || event_add(watch->woken, NULL) || !watch->due ||
 	    event_add(watch->due, NULL) || !watch->ended || event_add(watch->ended, NULL))
 		goto fail;
-	engine_attend(engine);
-	listen_to_sockets(watch, true);
+	network_attend(network);
+	network_watch_listen(watch, true);
 	*result = watch;
 	return PF_OK;
 fail:
 	error = errno;
-	watch_destroy(watch);
+	network_watch_destroy(watch);
 	errno = error;
 	return status;
 }
 
-void watch_destroy(struct watch *watch)
+void network_watch_destroy(struct network_watch *watch)
 {
 	if (!watch)
 		return;

@@ -5,17 +5,18 @@
  * (grace.h). When it does not, the sockets and the core's deadline wake the
  * thread, which drives in its place; with nothing to do it sleeps.
  */
-#ifndef PF_WATCH_H
-#define PF_WATCH_H
+#ifndef PF_NET_WATCH_H
+#define PF_NET_WATCH_H
 
-#include "engine.h"
+#include "network.h"
 
 struct event_base;
-struct watch;
+struct network_watch;
 
 /* Before the service thread starts: PF_OK, PF_ERR_MEMORY or PF_ERR_SYSTEM. */
-int watch_create(struct watch **watch, struct event_base *base, struct engine *engine);
+int network_watch_create(struct network_watch **watch, struct event_base *base,
+			 struct network *network);
 /* After it has ended; NULL is allowed. */
-void watch_destroy(struct watch *watch);
+void network_watch_destroy(struct network_watch *watch);
 
 #endif

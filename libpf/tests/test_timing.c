@@ -12,18 +12,18 @@
 
 #include "base/clock.h"
 #include "context/context.h"
-#include "net/engine.h"
+#include "net/network.h"
 
 #define IDLE_MOST 0.3 /* of a second; a thread that spins uses a whole one */
 
-static struct engine *engine_of(struct pair *me)
+static struct network *network_of(struct pair *me)
 {
-	return me->context->engine;
+	return me->context->network;
 }
 
 static bool attended(struct pair *me)
 {
-	return atomic_load(&engine_of(me)->attended);
+	return atomic_load(&network_of(me)->attended);
 }
 
 static struct pair *start_setup(struct pair_setup *setup)
@@ -132,9 +132,9 @@ static void test_error(void **state)
 {
 	static const uint8_t bytes[65520];
 	struct pair *pair = start(state, NULL, NULL);
-	struct socket *socket = &engine_of(pair)->sockets[0];
+	struct socket *socket = &network_of(pair)->sockets[0];
 	struct pollfd error = { .fd = socket->fd };
-	union interface_address to = engine_of(pair)->interfaces[0].address;
+	union interface_address to = network_of(pair)->interfaces[0].address;
 
 	pair_connect(pair);
 	await_attended(pair);
@@ -192,9 +192,9 @@ static uint64_t looks_at_sockets(struct pair *me)
 {
 	uint64_t count;
 
-	engine_lock(engine_of(me));
-	count = engine_of(me)->looks;
-	engine_unlock(engine_of(me));
+	network_lock(network_of(me));
+	count = network_of(me)->looks;
+	network_unlock(network_of(me));
 	return count;
 }
 

@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 
 #include "common/context.h"
-#include "net/link.h"
+#include "net/process.h"
 
 struct here {
 	const char *name, *address;
@@ -14,12 +14,12 @@ struct here {
 
 static struct interface interfaces[INTERFACES_MOST];
 
-static void set_here(struct links *links, const struct here *here, unsigned count)
+static void set_here(struct net_processes *processes, const struct here *here, unsigned count)
 {
 	unsigned i;
 
-	links->interfaces = interfaces;
-	links->interfaces_count = count;
+	processes->interfaces = interfaces;
+	processes->interfaces_count = count;
 	for (i = 0; i < count; i++) {
 		struct interface *interface = &interfaces[i];
 
@@ -50,10 +50,10 @@ static void set_there(struct address *address, const char *const *there, unsigne
 }
 
 /* The paths found, as one text. */
-static const char *paths(const struct links *links, const struct address *address)
+static const char *paths(const struct net_processes *processes, const struct address *address)
 {
 	struct net_endpoint found[NET_PATHS_MOST];
-	unsigned count = link_paths(links, address, found), i;
+	unsigned count = net_process_paths(processes, address, found), i;
 	static char text[512];
 
 	text[0] = 0;
@@ -76,12 +76,12 @@ static const char *paths(const struct links *links, const struct address *addres
 #define PATHS(...)                                                                                 \
 	(set_there(&address, (const char *const[]){ __VA_ARGS__ },                                 \
 		   sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)),                 \
-	 paths(&links, &address))
+	 paths(&processes, &address))
 #define HERE(...)                                                                                  \
-	set_here(&links, (const struct here[]){ __VA_ARGS__ },                                     \
+	set_here(&processes, (const struct here[]){ __VA_ARGS__ },                                 \
 		 sizeof((const struct here[]){ __VA_ARGS__ }) / sizeof(struct here))
 
-static struct links links;
+static struct net_processes processes;
 static struct address address;
 static pf_context *context;
 
@@ -90,7 +90,7 @@ static int begin(void **state)
 	context = aligned_alloc(_Alignof(pf_context), sizeof(*context));
 	assert_non_null(context);
 	memset(context, 0, sizeof(*context));
-	links.context = context;
+	processes.context = context;
 	assert_int_equal(address_create(&context->address), PF_OK);
 	assert_int_equal(address_create(&address), PF_OK);
 	address.host[0] ^= 1;

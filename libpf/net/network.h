@@ -12,8 +12,8 @@
  * Only progress calls the application: events that come up while the service
  * thread drives wait in the core.
  */
-#ifndef PF_ENGINE_H
-#define PF_ENGINE_H
+#ifndef PF_NET_NETWORK_H
+#define PF_NET_NETWORK_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,15 +21,15 @@
 
 #include "coalesce.h"
 #include "grace.h"
-#include "link.h"
+#include "process.h"
 #include "memory.h"
 #include "protocol/net.h"
-#include "node.h"
+#include "offload.h"
 #include "socket.h"
 
 #define SOCKETS_MOST (2 * INTERFACES_MOST)
 
-struct engine {
+struct network {
 	pf_context *context;
 	struct net_core *core;
 	struct interface interfaces[INTERFACES_MOST];
@@ -50,9 +50,9 @@ struct engine {
 	struct coalesce coalesce;   /* posts that wait for the next poll */
 	_Atomic bool behind;        /* packets came that were not answered yet */
 	_Atomic bool untold;        /* progress has something to tell the application */
-	struct links links;
+	struct net_processes processes;
 	struct net_memory memory;
-	struct nodes nodes;
+	struct offloads offloads;
 	struct net_statistics counted; /* that the context's statistics have */
 	uint64_t dropped;              /* by the sockets, likewise */
 	uint64_t looks;                /* of progress at the sockets; under lock, as the next one */
@@ -79,14 +79,14 @@ struct engine {
 
 /*
  * Sockets on the interfaces that the options choose; their endpoints go into the
- * context's address. PF_OK with *engine NULL and *why, static or the context's, if there
+ * context's address. PF_OK with *network NULL and *why, static or the context's, if there
  * is no network.
  */
-int engine_open(pf_context *context, struct engine **engine, const char **why);
+int network_open(pf_context *context, struct network **network, const char **why);
 /* Before the service thread ends: wait a moment for what was sent to arrive. */
-void engine_linger(struct engine *engine);
+void network_linger(struct network *network);
 /* A thread that waits for packets; at first 0. */
-struct engine_waiter {
+struct network_waiter {
 	uint64_t stalled; /* since when a callback of another thread has the core, ns; 0: none */
 	uint64_t pause;   /* length of the next wait, ns */
 };
@@ -95,85 +95,85 @@ struct engine_waiter {
  * the lock, and without calling the application. False: there is no use in waiting,
  * because a callback of the application has the core, this thread's or for long another's.
  */
-bool engine_wait(struct engine *engine, struct engine_waiter *waiter);
+bool network_wait(struct network *network, struct network_waiter *waiter);
 /* After the service thread has ended: say goodbye, and forget everything. */
-void engine_close(struct engine *engine);
+void network_close(struct network *network);
 
-static inline unsigned engine_sockets(const struct engine *engine)
+static inline unsigned network_sockets(const struct network *network)
 {
-	return 2 * engine->count;
+	return 2 * network->count;
 }
 
-/* For engine_poll: there are links. */
-int engine_poll_links(struct engine *engine);
+/* For network_poll: there are processes. */
+int network_poll_sockets(struct network *network);
 
 /*
  * Progress is about to sleep, or a waiter may do so in its place; or it has slept. The service thread
  * listens to the sockets meanwhile.
  */
-void engine_sleeps(struct engine *engine, bool sleeps);
+void network_sleeps(struct network *network, bool sleeps);
 
 /* Progress: drive, call the application. Returns how many things happened. */
-static inline int engine_poll(struct engine *engine)
+static inline int network_poll(struct network *network)
 {
-	return atomic_load_explicit(&engine->links.active, memory_order_relaxed) ?
-		       engine_poll_links(engine) :
+	return atomic_load_explicit(&network->processes.active, memory_order_relaxed) ?
+		       network_poll_sockets(network) :
 		       0;
 }
 
 /* Another thread has the lock: serve again at once, as something was posted, or after a while; ns. */
-#define ENGINE_SOON 1u
-#define ENGINE_RETRY 1000000u
+#define NETWORK_SOON 1u
+#define NETWORK_RETRY 1000000u
 /*
  * The service thread: drive in place of an application that does not poll, and
  * again when the timer ends or wake is written, or after *again ns: NET_NEVER, 0 or
- * these two; ENGINE_RETRY is not needed for what a socket has. False: another
+ * these two; NETWORK_RETRY is not needed for what a socket has. False: another
  * thread drives; asked to tell, it will write wake when it stops.
  */
-bool engine_serve(struct engine *engine, bool tell, uint64_t *again);
+bool network_serve(struct network *network, bool tell, uint64_t *again);
 /*
  * With the lock, which it gives back, after posting to the core: send what may go now.
  * message: nothing but a message was posted, with so many bytes.
  */
-void engine_post(struct engine *engine, bool message, size_t length);
+void network_post(struct network *network, bool message, size_t length);
 
 /*
  * The service thread: it attends from now on, and "readable" says when there are packets. Returns whether
  * it did not before. Without memory for that it does not, and a grace period begins.
  */
-bool engine_attend(struct engine *engine);
+bool network_attend(struct network *network);
 /* When the application polled or posted last, ns. */
-uint64_t engine_seen(const struct engine *engine);
+uint64_t network_seen(const struct network *network);
 /*
  * The service thread, at the end of a grace period: another one begins. used: processor time of the
  * application's thread, which was there; NULL: it had no processor.
  */
-void engine_renew_grace(struct engine *engine, uint64_t time, const uint64_t *used);
+void network_renew_grace(struct network *network, uint64_t time, const uint64_t *used);
 
 /* Any thread: the context's statistics are as the core counted. */
-void engine_count(struct engine *engine);
+void network_count(struct network *network);
 
 /* Progress, before it sleeps: is there anything for it to send or to tell? */
-static inline bool engine_waits(struct engine *engine)
+static inline bool network_waits(struct network *network)
 {
-	return atomic_load_explicit(&engine->posted, memory_order_relaxed) ||
-	       atomic_load_explicit(&engine->behind, memory_order_relaxed) ||
-	       atomic_load_explicit(&engine->untold, memory_order_relaxed);
+	return atomic_load_explicit(&network->posted, memory_order_relaxed) ||
+	       atomic_load_explicit(&network->behind, memory_order_relaxed) ||
+	       atomic_load_explicit(&network->untold, memory_order_relaxed);
 }
 
-static inline void engine_lock(struct engine *engine)
+static inline void network_lock(struct network *network)
 {
-	pthread_mutex_lock(&engine->lock);
+	pthread_mutex_lock(&network->lock);
 }
 
-static inline bool engine_trylock(struct engine *engine)
+static inline bool network_trylock(struct network *network)
 {
-	return !pthread_mutex_trylock(&engine->lock);
+	return !pthread_mutex_trylock(&network->lock);
 }
 
-static inline void engine_unlock(struct engine *engine)
+static inline void network_unlock(struct network *network)
 {
-	pthread_mutex_unlock(&engine->lock);
+	pthread_mutex_unlock(&network->lock);
 }
 
 #endif

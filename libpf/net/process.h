@@ -3,8 +3,8 @@
  * Peers that the network reaches: the association of each, the paths to it, and
  * what the application is told of it.
  */
-#ifndef PF_LINK_H
-#define PF_LINK_H
+#ifndef PF_NET_PROCESS_H
+#define PF_NET_PROCESS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,8 +17,8 @@
 #include "socket.h"
 
 /* One for each process talked to; lives until the engine closes. */
-struct link {
-	struct link *next;
+struct net_process {
+	struct net_process *next;
 	struct net_association *association;
 	pf_peer *peer; /* NULL until it is needed */
 	union {
@@ -32,7 +32,7 @@ struct link {
 
 struct net_peer {
 	pf_peer peer;
-	struct link *link; /* NULL until used; under the lock */
+	struct net_process *process; /* NULL until used; under the lock */
 };
 
 static inline struct net_peer *net_peer(const pf_peer *peer)
@@ -40,52 +40,57 @@ static inline struct net_peer *net_peer(const pf_peer *peer)
 	return (struct net_peer *)(uintptr_t)peer;
 }
 
-/* All links of a context. Under the engine's lock, as are the functions, but for "active". */
-struct links {
+/* All processes of a context. Under the engine's lock, as are the functions, but for "active". */
+struct net_processes {
 	pf_context *context;
 	pthread_mutex_t *lock; /* the engine's */
 	const struct interface *interfaces;
 	unsigned interfaces_count;
-	struct link *list;
-	struct link *met;    /* before it in the list: those that progress has not seen */
-	_Atomic bool active; /* there are links */
-	uint64_t told;       /* events that the application was told; progress's own */
+	struct net_process *list;
+	struct net_process *met; /* before it in the list: those that progress has not seen */
+	_Atomic bool active;     /* there are processes */
+	uint64_t told;           /* events that the application was told; progress's own */
 	uint64_t drops[NET_DROPS], dropped; /* packets, that it was told of */
 	uint64_t drops_due;                 /* before this it is told of no more, ns */
 };
 
 /* The paths to the owner of that address, the first of them to open it by. Returns how many. */
-unsigned link_paths(const struct links *links, const struct address *address,
-		    struct net_endpoint paths[NET_PATHS_MOST]);
+unsigned net_process_paths(const struct net_processes *processes, const struct address *address,
+			   struct net_endpoint paths[NET_PATHS_MOST]);
 /* NULL if packets get to the owner of that address, else why not. Any thread. */
-const char *link_unreachable(const struct links *links, const struct address *address);
+const char *net_process_unreachable(const struct net_processes *processes,
+				    const struct address *address);
 
 /* NULL: this process was never talked to. */
-struct link *link_of_id(const struct links *links, const uint8_t id[NET_ID_BYTES]);
-void link_add(struct links *links, struct link *link, struct net_association *association);
+struct net_process *net_process_of_id(const struct net_processes *processes,
+				      const uint8_t id[NET_ID_BYTES]);
+void net_process_add(struct net_processes *processes, struct net_process *process,
+		     struct net_association *association);
 /* The application has opened the peer, or gets it for a first event. */
-void link_bind(struct link *link, pf_peer *peer);
-static inline uint64_t link_engine(const struct link *link)
+void net_process_bind(struct net_process *process, pf_peer *peer);
+static inline uint64_t net_process_engine(const struct net_process *process)
 {
-	return link->explained ? 0 : link->engine;
+	return process->explained ? 0 : process->engine;
 }
 
 /* The engine of /dev/exanest does not reach it after all. */
-void link_lose_engine(struct link *link);
+void net_process_lose_engine(struct net_process *process);
 /* As net_callbacks.accept. */
-bool link_accept(struct links *links, struct net_association *association,
-		 const uint8_t id[NET_ID_BYTES], const void *info, size_t length, void **peer);
+bool net_process_accept(struct net_processes *processes, struct net_association *association,
+			const uint8_t id[NET_ID_BYTES], const void *info, size_t length,
+			void **peer);
 
 /* Another peer on the host of this one that does not answer; NULL: none. */
-const struct link *link_silent_neighbour(const struct links *links, const struct link *link);
+const struct net_process *net_process_silent_neighbour(const struct net_processes *processes,
+						       const struct net_process *process);
 /* It is gone: have its peer's path say why, with addresses. */
-void link_explain(struct links *links, struct link *link);
+void net_process_explain(struct net_processes *processes, struct net_process *process);
 
 /*
  * Progress: tell the application of all events, releasing the lock around its
  * functions. Returns how many.
  */
-unsigned links_tell(struct links *links, struct net_core *core);
-void links_destroy(struct links *links);
+unsigned net_processes_tell(struct net_processes *processes, struct net_core *core);
+void net_processes_destroy(struct net_processes *processes);
 
 #endif

@@ -5,8 +5,8 @@
  *
  * Threads: any thread posts, under the lock; progress alone submits, because the rings are its own.
  */
-#ifndef PF_NET_NODE_H
-#define PF_NET_NODE_H
+#ifndef PF_NET_OFFLOAD_H
+#define PF_NET_OFFLOAD_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,10 +16,10 @@
 #include "common/operation.h"
 #include "device/device.h"
 
-struct node_operation {
+struct offload {
 	struct operation operation;
 	struct device_request request;
-	TAILQ_ENTRY(node_operation) link; /* posted */
+	TAILQ_ENTRY(offload) link; /* posted */
 	struct exanest_submission submission;
 	enum pf_atomic_op atomic;
 	uint64_t started; /* ns; 0: not traced */
@@ -27,51 +27,51 @@ struct node_operation {
 	 * Progress: the engine did not do it; packets are to. lost: it does not reach the peer, and
 	 * gets no more. With PF_OK the operation is the callee's.
 	 */
-	int (*again)(struct node_operation *operation, bool lost);
+	int (*again)(struct offload *offload, bool lost);
 };
 
-struct nodes {
+struct offloads {
 	struct device *device; /* NULL: none, or its engine has no link */
 	struct statistics *statistics;
 	_Atomic bool waiting; /* posted is not empty */
 	pthread_mutex_t lock; /* of posted */
-	TAILQ_HEAD(node_operations, node_operation) posted;
+	TAILQ_HEAD(offload_list, offload) posted;
 };
 
-void nodes_init(struct nodes *nodes, struct device *device, struct statistics *statistics);
+void offloads_init(struct offloads *offloads, struct device *device, struct statistics *statistics);
 /* Operations that are not done are away, and freed as such (operations_drop). */
-void nodes_destroy(struct nodes *nodes);
+void offloads_destroy(struct offloads *offloads);
 
 /* Describe an operation, whose peer has that address at the engine. */
-void node_describe_transfer(struct node_operation *operation, uint64_t engine, uint64_t local,
-			    uint64_t remote, uint64_t length);
-void node_describe_atomic(struct node_operation *operation, uint64_t engine, enum pf_atomic_op op,
-			  unsigned width, uint64_t remote, uint64_t operand, uint64_t compare);
+void offload_describe_transfer(struct offload *offload, uint64_t engine, uint64_t local,
+			       uint64_t remote, uint64_t length);
+void offload_describe_atomic(struct offload *offload, uint64_t engine, enum pf_atomic_op op,
+			     unsigned width, uint64_t remote, uint64_t operand, uint64_t compare);
 /* Any thread. The operation is among those that are away. */
-void node_post(struct nodes *nodes, struct node_operation *operation);
+void offload_post(struct offloads *offloads, struct offload *offload);
 
 /* Progress: is there something to submit? */
-static inline bool nodes_wait(const struct nodes *nodes)
+static inline bool offloads_wait(const struct offloads *offloads)
 {
-	return atomic_load_explicit(&nodes->waiting, memory_order_relaxed);
+	return atomic_load_explicit(&offloads->waiting, memory_order_relaxed);
 }
 
-/* For nodes_poll. */
-int nodes_advance(struct nodes *nodes);
+/* For offloads_poll. */
+int offloads_advance(struct offloads *offloads);
 
 /* Progress: submit what was posted, end what is done. Returns how many things happened. */
-static inline int nodes_poll(struct nodes *nodes)
+static inline int offloads_poll(struct offloads *offloads)
 {
-	if (!nodes->device || (!nodes_wait(nodes) && !nodes->device->in_flight))
+	if (!offloads->device || (!offloads_wait(offloads) && !offloads->device->in_flight))
 		return 0;
-	return nodes_advance(nodes);
+	return offloads_advance(offloads);
 }
 
 /* Progress: is there nothing for it to do until a completion wakes it? */
-static inline bool nodes_may_sleep(const struct nodes *nodes)
+static inline bool offloads_may_sleep(const struct offloads *offloads)
 {
-	return !nodes->device ||
-	       (!nodes_wait(nodes) && (!nodes->device->in_flight || nodes->device->may_sleep));
+	return !offloads->device || (!offloads_wait(offloads) &&
+				     (!offloads->device->in_flight || offloads->device->may_sleep));
 }
 
 #endif

@@ -18,8 +18,8 @@
 #include "base/clock.h"
 #include "common/context.h"
 #include "protocol/association.h"
-#include "net/engine.h"
-#include "net/link.h"
+#include "net/network.h"
+#include "net/process.h"
 #include "patience.h"
 
 #ifndef SO_MEMINFO
@@ -30,9 +30,9 @@
 #define WINDOW MIB
 #define LONGEST 1472 /* a packet with the usual MTU, bytes */
 
-static struct engine *engine_of(struct pair *me)
+static struct network *network_of(struct pair *me)
 {
-	return me->context->engine;
+	return me->context->network;
 }
 
 /* Wait without polls until this is true. */
@@ -46,7 +46,7 @@ static struct engine *engine_of(struct pair *me)
 
 static bool attended(struct pair *me)
 {
-	return atomic_load(&engine_of(me)->attended);
+	return atomic_load(&network_of(me)->attended);
 }
 
 /* Less than the keepalive of 25 s, which is all that an idle association waits for. */
@@ -55,12 +55,12 @@ static bool attended(struct pair *me)
 /* The service thread will not look by itself before the keepalive. */
 static bool rests(struct pair *me)
 {
-	struct engine *engine = engine_of(me);
+	struct network *network = network_of(me);
 	uint64_t due;
 
-	engine_lock(engine);
-	due = net_deadline(engine->core);
-	engine_unlock(engine);
+	network_lock(network);
+	due = net_deadline(network->core);
+	network_unlock(network);
 	return due > clock_nanoseconds(CLOCK_MONOTONIC) + REST_NANOSECONDS;
 }
 
@@ -120,12 +120,12 @@ static void test_may_sleep(void **state)
 
 static bool poll_finds_away(struct pair *me)
 {
-	uint64_t looks = engine_of(me)->looks;
+	uint64_t looks = network_of(me)->looks;
 
 	/* None looks while the service thread drives. */
-	while (engine_of(me)->looks == looks)
+	while (network_of(me)->looks == looks)
 		pf_progress(me->context);
-	return engine_of(me)->away;
+	return network_of(me)->away;
 }
 
 /* One that computed was away, unless it may have waited for a processor that it shares. */
@@ -178,11 +178,11 @@ static void test_posts_before_computing(void **state)
 
 static bool connected(struct pair *me)
 {
-	struct engine *engine = engine_of(me);
+	struct network *network = network_of(me);
 	unsigned i;
 
-	for (i = engine->count; i < engine_sockets(engine); i++) {
-		if (engine->sockets[i].connected)
+	for (i = network->count; i < network_sockets(network); i++) {
+		if (network->sockets[i].connected)
 			return true;
 	}
 	return false;
@@ -217,7 +217,7 @@ static void test_full_window(void **state)
 {
 	static const uint8_t bytes[64 * 1024];
 	struct pair *pair = start(NULL);
-	struct engine *engine = engine_of(pair);
+	struct network *network = network_of(pair);
 	struct itimerspec end;
 	bool shown = false;
 	unsigned tries;
@@ -230,11 +230,11 @@ static void test_full_window(void **state)
 			usleep(1000);
 			continue;
 		}
-		engine_lock(engine);
-		shown = net_blocked(engine->core) && atomic_load(&engine->grace.running) &&
-			!atomic_load(&engine->grace.idle) &&
-			!timerfd_gettime(engine->grace_timer, &end) && end.it_value.tv_nsec;
-		engine_unlock(engine);
+		network_lock(network);
+		shown = net_blocked(network->core) && atomic_load(&network->grace.running) &&
+			!atomic_load(&network->grace.idle) &&
+			!timerfd_gettime(network->grace_timer, &end) && end.it_value.tv_nsec;
+		network_unlock(network);
 	}
 	assert_true(shown);
 	pair_end(pair);
@@ -245,7 +245,7 @@ static void test_stops_polling(void **state)
 {
 	static const uint8_t bytes[64 * 1024];
 	struct pair *pair = start(NULL);
-	struct engine *engine = engine_of(pair);
+	struct network *network = network_of(pair);
 	unsigned round, i, seed = (unsigned)clock_nanoseconds(CLOCK_MONOTONIC);
 
 	print_message("# seed %u\n", seed);
@@ -264,9 +264,9 @@ static void test_stops_polling(void **state)
 				pair_compute(rand_r(&seed) % 50000);
 		}
 		await_unpolled(attended(pair));
-		pthread_mutex_lock(&engine->attending);
-		assert_true(!attended(pair) || !atomic_load(&engine->grace.running));
-		pthread_mutex_unlock(&engine->attending);
+		pthread_mutex_lock(&network->attending);
+		assert_true(!attended(pair) || !atomic_load(&network->grace.running));
+		pthread_mutex_unlock(&network->attending);
 	}
 	pair_end(pair);
 }
@@ -276,25 +276,25 @@ static void drop_packets(struct pair *me, bool on)
 {
 	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
 	struct sock_fprog program = { 1, &nothing };
-	struct engine *engine = engine_of(me);
+	struct network *network = network_of(me);
 	unsigned i;
 
-	for (i = 0; i < engine_sockets(engine); i++)
-		pair_check(me, !setsockopt(engine->sockets[i].fd, SOL_SOCKET,
+	for (i = 0; i < network_sockets(network); i++)
+		pair_check(me, !setsockopt(network->sockets[i].fd, SOL_SOCKET,
 					   on ? SO_ATTACH_FILTER : SO_DETACH_FILTER, &program,
 					   sizeof(program)));
 }
 
 static uint32_t dropped(struct pair *me)
 {
-	struct engine *engine = engine_of(me);
+	struct network *network = network_of(me);
 	uint32_t values[SK_MEMINFO_VARS], total = 0;
 	socklen_t size;
 	unsigned i;
 
-	for (i = 0; i < engine_sockets(engine); i++) {
+	for (i = 0; i < network_sockets(network); i++) {
 		size = sizeof(values);
-		pair_check(me, !getsockopt(engine->sockets[i].fd, SOL_SOCKET, SO_MEMINFO, values,
+		pair_check(me, !getsockopt(network->sockets[i].fd, SOL_SOCKET, SO_MEMINFO, values,
 					   &size));
 		total += values[SK_MEMINFO_DROPS];
 	}
@@ -378,17 +378,17 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 /* Value 1 is 1 when the peer has said GOODBYE. */
 static void await_goodbye(struct pair *me)
 {
-	struct engine *engine = engine_of(me);
+	struct network *network = network_of(me);
 	const char *why = NULL;
 	unsigned tries;
 	int status = PF_OK;
 
 	for (tries = 0; tries < PATIENCE && !why; tries++) {
 		pf_progress(me->context);
-		engine_lock(engine);
-		if (engine->links.list)
-			status = net_association_status(engine->links.list->association, &why);
-		engine_unlock(engine);
+		network_lock(network);
+		if (network->processes.list)
+			status = net_association_status(network->processes.list->association, &why);
+		network_unlock(network);
 		usleep(1000);
 	}
 	*pair_value(me, 1, 1) = why && status == PF_OK ? 1 : 2;
@@ -417,12 +417,12 @@ static void post_puts(struct pair *me, uint8_t *bytes, unsigned count, struct pa
 		pair_post(me, me->peer, PUT, bytes, pair_there(me, 1, me->window), WINDOW, done);
 }
 
-static void refuse_checksums(struct engine *engine, int refuse)
+static void refuse_checksums(struct network *network, int refuse)
 {
 	unsigned i;
 
-	for (i = 0; i < engine_sockets(engine); i++)
-		assert_ok(setsockopt(engine->sockets[i].fd, SOL_SOCKET, SO_NO_CHECK, &refuse,
+	for (i = 0; i < network_sockets(network); i++)
+		assert_ok(setsockopt(network->sockets[i].fd, SOL_SOCKET, SO_NO_CHECK, &refuse,
 				     sizeof(refuse)));
 }
 
@@ -430,30 +430,30 @@ static void refuse_checksums(struct engine *engine, int refuse)
 static void test_nothing_fits(void **state)
 {
 	struct pair *pair = start(NULL);
-	struct engine *engine = engine_of(pair);
+	struct network *network = network_of(pair);
 	struct pair_done done = { 0 };
 	uint8_t *bytes = test_alloc(WINDOW);
 	struct net_path_info info;
 	unsigned i;
 
 	/* Packets short enough to be sent in batches, until the window is large. */
-	for (i = 0; i < engine->count; i++)
-		engine->interfaces[i].mtu = LONGEST + 28;
+	for (i = 0; i < network->count; i++)
+		network->interfaces[i].mtu = LONGEST + 28;
 	for (i = 1; i <= 50; i++) {
 		post_puts(pair, bytes, 8, &done);
 		pair_await_done(pair, &done, 8 * i);
 	}
 	/* The system segments no batches for a socket without checksums. */
-	refuse_checksums(engine, 1);
+	refuse_checksums(network, 1);
 	pattern_fill(bytes, WINDOW, 7);
 	post_puts(pair, bytes, 8, &done);
 	for (i = 0; i < 1000; i++)
 		pf_progress(pair->context);
-	engine_lock(engine);
-	assert_true(net_path_info(engine->links.list->association, 0, &info));
-	engine_unlock(engine);
+	network_lock(network);
+	assert_true(net_path_info(network->processes.list->association, 0, &info));
+	network_unlock(network);
 	assert_in_range(info.packet, NET_PACKET_LEAST, LONGEST - 8);
-	refuse_checksums(engine, 0);
+	refuse_checksums(network, 0);
 	pair_await_done(pair, &done, 8 * 51);
 	assert_int_equal(done.failed, 0);
 	pair_check_pattern(pair, pair->window, WINDOW, 7);
@@ -466,37 +466,37 @@ static void test_nothing_fits(void **state)
 #define UNPRIVILEGED 212992u        /* net.core.rmem_max of most systems */
 #define USED (UNPRIVILEGED * 2 / 3) /* of it, by packets of LONGEST bytes */
 
-static void send_apart(struct engine *engine)
+static void send_apart(struct network *network)
 {
 	unsigned i;
 
-	for (i = 0; i < engine->count; i++)
-		engine->interfaces[i].mtu = LONGEST + 28;
+	for (i = 0; i < network->count; i++)
+		network->interfaces[i].mtu = LONGEST + 28;
 	/* As over a cable: each packet is a buffer of its own. */
-	for (i = 0; i < engine_sockets(engine); i++)
-		engine->sockets[i].segments = false;
+	for (i = 0; i < network_sockets(network); i++)
+		network->sockets[i].segments = false;
 }
 
-static struct net_path_info first_path(struct engine *engine)
+static struct net_path_info first_path(struct network *network)
 {
 	struct net_path_info info;
 
-	engine_lock(engine);
-	assert_true(net_path_info(engine->links.list->association, 0, &info));
-	engine_unlock(engine);
+	network_lock(network);
+	assert_true(net_path_info(network->processes.list->association, 0, &info));
+	network_unlock(network);
 	return info;
 }
 
 /* Congestion is not what keeps packets back. */
-static void open_window(struct engine *engine)
+static void open_window(struct network *network)
 {
 	struct congestion *congestion;
 
-	engine_lock(engine);
-	congestion = &engine->links.list->association->paths[0]->congestion;
+	network_lock(network);
+	congestion = &network->processes.list->association->paths[0]->congestion;
 	congestion->window = (uint64_t)WINDOW << 8;
 	congestion->after_pause = false;
-	engine_unlock(engine);
+	network_unlock(network);
 }
 
 static bool is_stopped(int pid)
@@ -531,7 +531,7 @@ static void check_credit(bool messages)
 				    .receive = pair_count_message };
 	struct pair_done done = { 0 };
 	uint8_t *bytes = test_alloc(WINDOW);
-	struct engine *engine;
+	struct network *network;
 	struct pair *pair;
 	const uint64_t wanted = messages ? 100u * 64 : USED;
 	uint64_t in_flight, most = 0;
@@ -540,8 +540,8 @@ static void check_credit(bool messages)
 
 	setup.there.socket_buffer = UNPRIVILEGED;
 	pair = pair_start(&setup);
-	engine = engine_of(pair);
-	send_apart(engine);
+	network = network_of(pair);
+	send_apart(network);
 	/* Until long packets are known to pass. */
 	for (i = 1; i < 20; i++) {
 		post_puts(pair, bytes, 1, &done);
@@ -557,18 +557,18 @@ static void check_credit(bool messages)
 	for (i = 0; i < 20000 || (most <= wanted && i < 1000000); i++) {
 		/* Again and again: time-outs of a slow machine close it. Nothing under way is forgotten. */
 		if (i % 64 == 0)
-			open_window(engine);
+			open_window(network);
 		if (messages)
 			pf_send(pair->peer, 0, bytes, 8, NULL, 0);
 		pf_progress(pair->context);
 		/* A slow machine takes so long that packets count as lost before the last poll. */
-		in_flight = first_path(engine).in_flight;
+		in_flight = first_path(network).in_flight;
 		if (most < in_flight)
 			most = in_flight;
 	}
 	if (most <= wanted)
 		print_message("# %llu bytes were under way, in packets of %u\n",
-			      (unsigned long long)most, first_path(engine).packet);
+			      (unsigned long long)most, first_path(network).packet);
 	assert_true(most > wanted);
 	assert_int_equal(kill(pair_pid(pair, 1), SIGCONT), 0);
 	pair_command(pair, 0);
@@ -591,9 +591,9 @@ static bool undelivered(struct pair *me)
 {
 	bool found;
 
-	engine_lock(engine_of(me));
-	found = net_has_events(engine_of(me)->core);
-	engine_unlock(engine_of(me));
+	network_lock(network_of(me));
+	found = net_has_events(network_of(me)->core);
+	network_unlock(network_of(me));
 	return found;
 }
 
@@ -635,9 +635,9 @@ static uint64_t newest(struct pair *me)
 {
 	uint64_t time;
 
-	engine_lock(engine_of(me));
-	time = engine_of(me)->coalesce.newest;
-	engine_unlock(engine_of(me));
+	network_lock(network_of(me));
+	time = network_of(me)->coalesce.newest;
+	network_unlock(network_of(me));
 	return time;
 }
 
@@ -669,7 +669,7 @@ static void send_many(struct pair *me)
 static void test_kept_back(void **state)
 {
 	struct pair *pair = start(send_many);
-	struct engine *engine = engine_of(pair);
+	struct network *network = network_of(pair);
 	uint8_t *bytes = test_alloc(WINDOW);
 	struct pair_done done = { 0 };
 	unsigned posted = 0, kept = 0, pending = 0, i;
@@ -678,18 +678,18 @@ static void test_kept_back(void **state)
 	for (i = 0; i < 1000000 && kept < 10; i++) {
 		for (; posted < done.count + 8; posted += 8)
 			post_puts(pair, bytes, 8, &done);
-		engine_lock(engine);
-		engine->coalesce = (struct coalesce){ .points = COALESCE_TRUST };
-		told = engine->links.told;
-		engine_unlock(engine);
+		network_lock(network);
+		network->coalesce = (struct coalesce){ .points = COALESCE_TRUST };
+		told = network->processes.told;
+		network_unlock(network);
 		pf_progress(pair->context);
-		engine_lock(engine);
-		if (engine->links.told != told && atomic_load(&engine->behind) &&
-		    net_owes(engine->core)) {
+		network_lock(network);
+		if (network->processes.told != told && atomic_load(&network->behind) &&
+		    net_owes(network->core)) {
 			kept++;
-			pending += coalesce_pending(&engine->coalesce);
+			pending += coalesce_pending(&network->coalesce);
 		}
-		engine_unlock(engine);
+		network_unlock(network);
 	}
 	assert_int_equal(kept, 10);
 	assert_int_equal(pending, kept);
@@ -748,8 +748,8 @@ static void on_warning(pf_context *context, pf_peer *peer, const char *text, voi
 static void test_dropped(void **state)
 {
 	struct pair *pair = start(NULL);
-	struct engine *engine = engine_of(pair);
-	union interface_address to = engine->interfaces[0].address;
+	struct network *network = network_of(pair);
+	union interface_address to = network->interfaces[0].address;
 	struct wire_header header = { .type = WIRE_DATA_PUT, .index = UINT32_MAX };
 	uint8_t strange[WIRE_HEADER] = { 0 };
 	int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -758,7 +758,7 @@ static void test_dropped(void **state)
 	pf_set_warning(pair->context, on_warning, NULL);
 	pair_connect(pair);
 	/* The port is at the same place for both families. */
-	to.in.sin_port = engine->sockets[0].port;
+	to.in.sin_port = network->sockets[0].port;
 	/* One for no association is nothing to tell of. */
 	wire_put_header(strange, &header);
 	assert_int_equal(sendto(fd, strange, sizeof(strange), 0, &to.any, sizeof(to)),
