@@ -16,9 +16,12 @@
 /* Entries of the submission and completion rings, and of the fault ring. */
 #define RING_ENTRIES 256
 #define FAULT_ENTRIES 64
-/* How often the driver's counters are read, for pf_info --job. */
+/* Time between two reads of the driver's counters, for pf_info --job, ns. */
 #define COUNT_NANOSECONDS 10000000
-/* How long the engine polls for the next submission before it sleeps, if progress polls too, us. */
+/*
+ * Time for which the engine polls for the next submission before its sleep, if progress polls too,
+ * us.
+ */
 #define POLL_MICROSECONDS 20
 
 static void device_set_why(struct device *device, const char *why)
@@ -26,7 +29,7 @@ static void device_set_why(struct device *device, const char *why)
 	atomic_store_explicit(&device->why, why, memory_order_relaxed);
 }
 
-/* Static text for an errno of open(2). */
+/* Return a static text for an errno of open(2). */
 static const char *device_open_refusal(int error)
 {
 	switch (error) {
@@ -42,7 +45,7 @@ static const char *device_open_refusal(int error)
 	}
 }
 
-/* Returns a descriptor, or -1 with *why, static text. */
+/* Return a descriptor, or -1 with *why, a static text. */
 static int device_open_descriptor(struct exanest_query *query, const char **why)
 {
 	int fd = open(EXANEST_DEVICE, O_RDWR | O_CLOEXEC);
@@ -129,7 +132,9 @@ void device_close(struct device *device)
 {
 	pthread_mutex_lock(&device->lock);
 	atomic_store_explicit(&device->address, 0, memory_order_relaxed);
-	/* Ends transfers in flight, also if a child of fork holds the descriptor or the rings. */
+	/*
+	 * Transfers in flight end here, also if a child of fork holds the descriptor or the rings.
+	 */
 	if (device->fd >= 0) {
 		ioctl(device->fd, EXANEST_IOC_LEAVE);
 		close(device->fd);
@@ -159,7 +164,7 @@ static struct device_ring device_ring_at(const struct device *device, uint64_t h
 				     .count = count };
 }
 
-/* Under the lock. Returns NULL, or why it failed. */
+/* Under the lock: make and map the rings. Return NULL, or the reason of the failure. */
 static const char *device_make_rings(struct device *device)
 {
 	struct exanest_rings rings = {
@@ -206,7 +211,7 @@ static uint32_t device_policy(enum pf_policy policy)
 	return EXANEST_POLICY_DEFAULT;
 }
 
-/* Under the lock. Returns NULL, or why it failed. */
+/* Under the lock: join the domain of a secret. Return NULL, or the reason of the failure. */
 static const char *device_join_domain(struct device *device,
 				      const uint8_t secret[EXANEST_SECRET_BYTES])
 {
@@ -226,7 +231,10 @@ static const char *device_join_domain(struct device *device,
 	return why;
 }
 
-/* Under the lock of the pagers. Before a domain is joined there is nothing to forward. */
+/*
+ * Tell the kernel of a pager, under the lock of the pagers. Before a domain is joined there is
+ * nothing to forward.
+ */
 static int device_forward_pager(void *arg, uint64_t start, uint64_t length, bool enable)
 {
 	struct device *device = arg;
@@ -242,7 +250,7 @@ static int device_forward_pager(void *arg, uint64_t start, uint64_t length, bool
 	return status;
 }
 
-/* bytes: a secret of the domain, of any length. */
+/* Join a domain, unless joined or refused before. bytes: a secret of the domain, of any length. */
 static void device_join_once(struct device *device, const uint8_t *bytes, size_t length)
 {
 	uint8_t secret[EXANEST_SECRET_BYTES];
@@ -259,7 +267,10 @@ static void device_join_once(struct device *device, const uint8_t *bytes, size_t
 		device_set_why(device, why);
 	}
 	pthread_mutex_unlock(&device->lock);
-	/* Ranges of earlier pagers. No peer knows the address yet, so no transfer met them. */
+	/*
+	 * Forward the ranges of earlier pagers. No peer knows the address yet, hence no transfer
+	 * met these ranges.
+	 */
 	if (joined)
 		pagers_forward(device->pagers, device_forward_pager, device);
 }
@@ -304,8 +315,8 @@ static void device_request_finish(struct device *device, struct device_request *
 				  const struct exanest_completion *completion)
 {
 	TAILQ_REMOVE(&device->requests, request, link);
+	/* A slot is free again; the engine may sleep for lack of slots. */
 	device->in_flight--;
-	/* A slot is free again; the engine may sleep because there was none. */
 	device->doorbell_checked = false;
 	request->done(request, completion);
 }

@@ -7,21 +7,20 @@
 #include "base/allocate.h"
 #include "base/page.h"
 
-/* A page fault of the engine that is being resolved. */
+/* A page fault of the engine, being resolved. */
 struct device_fault {
-	struct resolution resolution; /* first, so that a pointer to it is one to this */
+	struct resolution resolution; /* first member: a pointer to it points to the fault, too */
 	struct device *device;
 	uint64_t ticket;
 };
 
-/* The thread that resolved it. */
+/* Resolving thread: answer the fault. */
 static void device_fault_resolved(struct resolution *resolution)
 {
 	struct device_fault *fault = (struct device_fault *)resolution;
 	uint64_t page = page_size();
+	/* With the first page present, the engine can go on, and reports the absent page later. */
 	int status = resolution->status;
-
-	/* If the first page is present, the engine can go on; it reports the absent one later. */
 	if (status != PF_OK && resolution->failed / page != resolution->address / page)
 		status = PF_OK;
 	device_answer_fault(fault->device, fault->ticket, status);
@@ -93,7 +92,7 @@ struct await_task {
 	struct device_watch *watch;
 };
 
-/* Service thread. */
+/* Service thread: watch for the next completion. */
 static void await_task_run(struct task *task, bool dropped)
 {
 	const struct await_task *await = (struct await_task *)task;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of /dev/exanest that runs on the service thread: it resolves the page faults that the
- * kernel forwards, and wakes progress from its sleep when a transfer completed.
+ * The part of /dev/exanest on the service thread: resolve the page faults that the kernel forwards,
+ * and wake progress from its sleep when a transfer has completed.
  */
 #ifndef PF_DEVICE_WATCH_H
 #define PF_DEVICE_WATCH_H
@@ -23,17 +23,17 @@ struct device_watch {
 };
 
 /*
- * Call it before service_start. wake(context) wakes progress. All arguments are borrowed and must
- * outlive the watch. Returns PF_OK, also without a device, or PF_ERR_MEMORY.
+ * Open the watch before service_start. wake(context) wakes progress. All arguments are borrowed and
+ * must outlive the watch. Return PF_OK, also without a device, or PF_ERR_MEMORY.
  */
 int device_watch_open(struct device_watch *watch, struct device *device, struct memory *memory,
 		      struct service *service, void (*wake)(pf_context *context),
 		      pf_context *context);
-/* Call it after service_stop, or if service_start was never called. */
+/* Close the watch after service_stop, or if service_start was never called. */
 void device_watch_close(struct device_watch *watch);
 /*
- * Progress, before it sleeps: have the next completion wake it. Check device_has_completion
- * afterwards: an earlier completion does not.
+ * Progress, before a sleep: have the next completion wake progress. Check device_has_completion
+ * afterwards: an earlier completion wakes nothing.
  */
 void device_watch_await(struct device_watch *watch);
 
