@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which posts are sent at once, and which wait for each other until the application polls: one
- * system call for many packets costs a fraction of many calls. A post may only wait if a poll will
- * follow soon, because nothing else sends it: a program that posts and then computes would keep its
- * messages back. That is predicted from what happened before. Times are nanoseconds.
+ * When posts are sent: at once, or together when the application polls. A system call for many
+ * packets costs a fraction of many calls. A post may only wait if a poll follows soon, because
+ * nothing else sends the post: a program that posts and then computes would keep its messages back.
+ * A prediction from earlier posts decides. Times are nanoseconds.
  */
 #ifndef PF_NET_COALESCE_H
 #define PF_NET_COALESCE_H
@@ -13,38 +13,46 @@
 
 #include "protocol/net.h"
 
-/* The first of so many posts goes at once. */
+/* The first post of each COALESCE_MOST goes at once. */
 #define COALESCE_MOST 32
-/* So does a post when the messages that wait have so many bytes: beside these a system call is little. */
+/*
+ * A post goes at once when the waiting messages have COALESCE_BYTES: beside so many bytes the cost
+ * of a system call is little.
+ */
 #define COALESCE_BYTES (NET_BATCH_BYTES / 2)
-/* A poll or a post is soon if it comes at most so long after the newest post or the last poll returned. */
+/*
+ * A poll or a post is soon within COALESCE_SOON ns after the newest post, or after the return of
+ * the last poll.
+ */
 #define COALESCE_SOON 10000u
 /*
- * Each post that was polled for soon is a point. A burst that was not costs what it waited, a point for each
- * COALESCE_WAIT ns, but COALESCE_LATE points at the most: an interrupt must not count as much as a computation.
- * Posts wait from COALESCE_TRUST points on. Beyond COALESCE_POINTS to either side nothing is counted: programs
- * change. When every late burst cost COALESCE_LATE, a ping-pong of 128 KiB, of whose posts one in 250 was 10
- * to 30 us late, was not trusted, and took 43 us instead of 39.
+ * Points decide whether posts wait. Each post with a poll soon after it adds a point. A late poll
+ * after a burst subtracts a point for each COALESCE_WAIT ns of waiting, and COALESCE_LATE points at
+ * most: an interrupt must not count as much as a computation. Posts wait while there are
+ * COALESCE_TRUST points. Points end at COALESCE_POINTS to either side, because programs change.
+ * When each late burst cost COALESCE_LATE, a ping-pong of 128 KiB lost its points (1 post in 250
+ * was 10 to 30 us late), and took 43 us instead of 39.
  */
 #define COALESCE_TRUST 16
 #define COALESCE_WAIT 250u
 #define COALESCE_LATE 256
 #define COALESCE_POINTS 1024
 
-/* All 0 at first. Under network.lock. */
+/* Record of recent posts; all 0 at first. Protected by network.lock. */
 struct coalesce {
-	uint64_t newest; /* when the newest post came, or it or the last poll returned */
-	unsigned posts;  /* since the last poll */
-	size_t bytes;    /* of messages posted since one or a poll sent what waited */
-	bool waits;      /* the newest one, or what a poll kept back */
+	/* Time of the newest post, or of its return, or of the return of the last poll. */
+	uint64_t newest;
+	unsigned posts; /* posts since the last poll */
+	size_t bytes;   /* bytes of messages posted since a post or a poll last sent what waited */
+	bool waits;     /* the newest post waits, or a poll kept something back */
 	int points;
 };
 
-/* Where a post comes from. */
+/* Origin of a post. */
 enum coalesce_origin {
 	COALESCE_UNPOLLED, /* the service thread drives: no poll will send the post */
 	COALESCE_POLLED,
-	COALESCE_CALLED, /* a message of a callback inside a poll: the first one waits, too */
+	COALESCE_CALLED, /* a message of a callback inside a poll: even the first post waits */
 };
 
 /* Is a poll predicted to follow soon? */
@@ -59,7 +67,7 @@ static inline bool coalesce_pending(const struct coalesce *coalesce)
 	return coalesce->posts || coalesce->waits;
 }
 
-/* Something is pending, and now the application is back. Was that soon? */
+/* With something pending, when the application is back: is it late? */
 static inline bool coalesce_is_late(const struct coalesce *coalesce, uint64_t now)
 {
 	/* Another thread may have posted since the caller read the clock. */
@@ -75,14 +83,14 @@ static inline void coalesce_count_late(struct coalesce *coalesce, uint64_t now)
 		coalesce->points = -COALESCE_POINTS;
 }
 
-/* Before a post: was the one before it kept back wrongly? */
+/* Before a post: count the post before it as late, if keeping that back was wrong. */
 static inline void coalesce_judge(struct coalesce *coalesce, uint64_t now)
 {
 	if (coalesce->waits && coalesce_is_late(coalesce, now))
 		coalesce_count_late(coalesce, now);
 }
 
-/* When a post is sent, and all that wait with it. */
+/* Time at which a post is sent, with all that waits. */
 enum coalesce_when {
 	COALESCE_NOW,
 	COALESCE_AFTER_CALLBACK,
@@ -90,8 +98,9 @@ enum coalesce_when {
 };
 
 /*
- * A post, with a message of so many bytes. What a callback posts is often followed by a post of what the
- * application does next, a FIN by a header of the next message: so the first one of it waits, too.
+ * Record a post with a message of so many bytes, and decide when to send. The application often
+ * posts again after a callback: the header of the next message follows a FIN. Therefore even the
+ * first post of a callback waits.
  */
 static inline enum coalesce_when coalesce_post(struct coalesce *coalesce, uint64_t now,
 					       enum coalesce_origin origin, size_t bytes)
@@ -113,19 +122,19 @@ static inline enum coalesce_when coalesce_post(struct coalesce *coalesce, uint64
 	return COALESCE_NOW;
 }
 
-/* A poll keeps back what it owes. Only with trust. */
+/* A poll keeps acknowledgements back. Permitted only while coalesce_trusts(). */
 static inline void coalesce_keep(struct coalesce *coalesce)
 {
 	coalesce->waits = true;
 }
 
-/* A post returns, or a poll with something pending: what counts is what the application does now. */
+/* A post returns, or a poll with something pending: measure lateness from now on. */
 static inline void coalesce_return(struct coalesce *coalesce, uint64_t now)
 {
 	coalesce->newest = now;
 }
 
-/* A poll, which sends what waits. */
+/* A poll sends what waits: judge the prediction. */
 static inline void coalesce_poll(struct coalesce *coalesce, uint64_t now)
 {
 	if (!coalesce_pending(coalesce))

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who serves the network. An application that polls serves it, and the service thread would only take its
- * processor from it. So a poll takes the network back from the thread, and a grace period begins, after
- * which the thread takes over if the application is away: it neither polled nor posted in the second
- * half of the period. One that has no processor is not away: with more processes than processors, the
- * thread would take the processor that one of them needs to poll. Otherwise another period follows at once,
- * twice as long, so one that always polls is left alone.
+ * Grace periods decide when the service thread serves the network. An application that polls serves
+ * the network without help, and the service thread would only take the processor. Therefore a poll
+ * takes the network back from the service thread, and a grace period begins. At the end of the
+ * period the service thread takes over if the application is away, with no poll and no post in the
+ * second half of the period. An application without a processor is not away: with more processes
+ * than processors, the service thread would take a processor from a process about to poll.
+ * Otherwise another period follows at once, twice as long, and an application that always polls is
+ * left alone.
  *
- * If something is to be sent that may not go yet, because a window is full or it waits for the next poll,
- * a short period begins: a program that sends and then computes would keep the end of what it sent back.
- * Without that the first period is the longer, the more often in a row the thread took over and nobody
- * needed it: an application that polls each millisecond, and whose peers want nothing from it meanwhile,
- * is not interrupted. Times are nanoseconds, and arguments.
+ * A short period begins while something cannot be sent yet, because a window is full or because a
+ * post waits for the next poll: a program that sends and then computes would keep the end of a
+ * message back. Without such waiting the first period is longer for each time in a row that the
+ * service thread took over without need. An application with a poll each millisecond, and with
+ * peers in need of nothing meanwhile, is not interrupted. Times are nanoseconds, and arguments.
  *
- * What begins and ends periods is called with network.attending, and so is what sets the timer: while none
- * runs the thread attends, and while one runs the timer for its end is set. The thread reads without that,
- * and may read of two periods; then it looks once more than needed.
+ * Callers hold network.attending while a period begins or ends, and while the timer is set. The
+ * service thread attends while no period runs; while a period runs, the timer for the end is set.
+ * The service thread reads without the lock, and may read fields of two periods; then the thread
+ * looks once more than needed.
  */
 #ifndef PF_NET_GRACE_H
 #define PF_NET_GRACE_H
@@ -24,28 +27,36 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GRACE_LEAST 100000u           /* the time of two context switches is a small part of it */
-#define GRACE_FIRST (2 * GRACE_LEAST) /* the first period, if nothing waits, is no shorter */
-#define GRACE_DOUBLINGS 5             /* the longest period is 3.2 ms */
-/* ... 6.4 ms, if nothing waits and the thread was not needed lately. */
+#define GRACE_LEAST 100000u           /* much more than the time of two context switches */
+#define GRACE_FIRST (2 * GRACE_LEAST) /* least first period when nothing waits */
+#define GRACE_DOUBLINGS 5             /* doublings of the longest period: 3.2 ms */
+/*
+ * Doublings of the longest period when nothing waits and the service thread was not needed lately:
+ * 6.4 ms.
+ */
 #define GRACE_DOUBLINGS_NEEDLESS 6
 
-/* All 0 at first. */
+/* Grace periods of a network; all 0 at first. */
 struct grace {
-	_Atomic bool waits;   /* something did, when a driver stopped last */
-	_Atomic bool running; /* the service thread will look at the end */
-	_Atomic bool idle;    /* nothing waited when it began */
+	_Atomic bool waits;   /* something waited when a driver stopped last */
+	_Atomic bool running; /* the service thread will look at the end of the period */
+	_Atomic bool idle;    /* nothing waited when the period began */
 	_Atomic uint64_t start, length;
-	_Atomic uint32_t doublings; /* of the next one for something that waits */
-	_Atomic uint32_t needless; /* times in a row that the thread took over and was not needed */
-	/* The application was there: since then, this thread of it, as gettid, and the processor time it had used. */
+	_Atomic uint32_t doublings; /* doublings of the next period with something waiting */
+	/* Times in a row that the service thread took over without need. */
+	_Atomic uint32_t needless;
+	/*
+	 * Last presence of the application: time, thread as gettid, and processor time of the
+	 * thread.
+	 */
 	_Atomic uint64_t since;
 	_Atomic int thread;
 	_Atomic uint64_t used;
-	bool needed; /* somebody needed the thread since a poll took the network back; under network.lock */
+	/* The service thread was needed since a poll took the network back; under network.lock. */
+	bool needed;
 };
 
-/* Relaxed: see the top. */
+/* The order is relaxed: see the top. */
 static inline uint64_t grace_read(const _Atomic uint64_t *number)
 {
 	return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)number, memory_order_relaxed);
@@ -61,22 +72,25 @@ static inline bool grace_flag(const _Atomic bool *flag)
 	return atomic_load_explicit((_Atomic bool *)(uintptr_t)flag, memory_order_relaxed);
 }
 
-/* Time from then to now, 0 if another thread has read the clock later. */
+/* Return the time from then to now, or 0 if another thread has read the clock later. */
 static inline uint64_t grace_passed(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;
 }
 
-/* A driver stops. True: a period is to begin with grace_start. */
+/* A driver stops. Return whether a period has to begin with grace_start. */
 static inline bool grace_needed(struct grace *grace, bool waits)
 {
-	/* Most often nothing changes, and nothing is written that the thread reads. */
+	/*
+	 * Most often nothing changes, and the cache line, read by the service thread, is not
+	 * written.
+	 */
 	if (waits != grace_flag(&grace->waits))
 		atomic_store_explicit(&grace->waits, waits, memory_order_relaxed);
 	return waits && (!grace_flag(&grace->running) || grace_flag(&grace->idle));
 }
 
-/* Returns its end, as those below that begin one. */
+/* Begin a period, and return the end, like all functions below that begin a period. */
 static inline uint64_t grace_begin(struct grace *grace, uint64_t now, uint64_t length, bool idle)
 {
 	atomic_store_explicit(&grace->idle, idle, memory_order_relaxed);
@@ -86,7 +100,9 @@ static inline uint64_t grace_begin(struct grace *grace, uint64_t now, uint64_t l
 	return now + length;
 }
 
-/* The application is there. used: as activity_thread's, of that thread. */
+/*
+ * Note the presence of the application. used: processor time of the thread, from activity_thread.
+ */
 static inline void grace_note(struct grace *grace, uint64_t now, int thread, uint64_t used)
 {
 	atomic_store_explicit(&grace->since, now, memory_order_relaxed);
@@ -94,14 +110,16 @@ static inline void grace_note(struct grace *grace, uint64_t now, int thread, uin
 	atomic_store_explicit(&grace->used, used, memory_order_relaxed);
 }
 
-/* For something that waits. */
+/* Begin a period because something waits. */
 static inline uint64_t grace_start(struct grace *grace, uint64_t now)
 {
 	return grace_begin(grace, now, (uint64_t)GRACE_LEAST << grace_count(&grace->doublings),
 			   false);
 }
 
-/* The length of the first period in which nothing waits, and of the longest. */
+/*
+ * Return the length of the first period with nothing waiting; grace_longest: of the longest period.
+ */
 static inline uint64_t grace_first(const struct grace *grace)
 {
 	return (uint64_t)GRACE_FIRST << grace_count(&grace->needless);
@@ -114,12 +132,12 @@ static inline uint64_t grace_longest(const struct grace *grace)
 									 GRACE_DOUBLINGS_NEEDLESS);
 }
 
-/* A poll takes the network back. */
+/* Begin the period after a poll took the network back. */
 static inline uint64_t grace_return(struct grace *grace, uint64_t now)
 {
 	uint32_t needless = grace_count(&grace->needless);
 
-	/* Once is chance. */
+	/* A single time may be chance. */
 	if (grace->needed)
 		needless -= needless < 2 ? needless : 2;
 	else if (needless < GRACE_DOUBLINGS - 1)
@@ -130,8 +148,9 @@ static inline uint64_t grace_return(struct grace *grace, uint64_t now)
 }
 
 /*
- * The application polls or posts, and did so last at that time. If something waited meanwhile, it is not one
- * that always polls, unless it shares its processor: then it may have waited for that.
+ * The application polls or posts, for the first time since "last". After a pause with something
+ * waiting, the application does not count as always polling, unless the application shares a
+ * processor and may have waited for a turn.
  */
 static inline void grace_seen(struct grace *grace, uint64_t now, uint64_t last, bool shares)
 {
@@ -139,7 +158,7 @@ static inline void grace_seen(struct grace *grace, uint64_t now, uint64_t last, 
 		atomic_store_explicit(&grace->doublings, 0, memory_order_relaxed);
 }
 
-/* Does a period run? *left: of it, 0 at its end. */
+/* Return whether a period runs. *left: the rest of the period; 0 at the end. */
 static inline bool grace_runs(const struct grace *grace, uint64_t now, uint64_t *left)
 {
 	uint64_t passed = grace_passed(now, grace_read(&grace->start)),
@@ -150,8 +169,8 @@ static inline bool grace_runs(const struct grace *grace, uint64_t now, uint64_t 
 }
 
 /*
- * At its end: is the application away, which polled or posted last at that time? That it is, says little
- * after a short period for something that does not wait any more.
+ * At the end of a period: is the application, with the last poll or post at "last", away? Absence
+ * during a short period says little when nothing waits any more.
  */
 static inline bool grace_is_away(const struct grace *grace, uint64_t now, uint64_t last)
 {
@@ -159,7 +178,7 @@ static inline bool grace_is_away(const struct grace *grace, uint64_t now, uint64
 	       (grace_flag(&grace->idle) || grace_flag(&grace->waits));
 }
 
-/* At its end, if the thread does not take over: the next one. */
+/* Begin the next period, when the service thread does not take over at the end of the last. */
 static inline uint64_t grace_renew(struct grace *grace, uint64_t now)
 {
 	uint32_t doublings = grace_count(&grace->doublings);
@@ -177,7 +196,7 @@ static inline uint64_t grace_renew(struct grace *grace, uint64_t now)
 	return grace_begin(grace, now, length, idle);
 }
 
-/* The network is the thread's. */
+/* The service thread takes over: no period runs. */
 static inline void grace_away(struct grace *grace)
 {
 	atomic_store_explicit(&grace->running, false, memory_order_relaxed);

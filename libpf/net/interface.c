@@ -12,7 +12,7 @@
 
 #define TOKEN_MOST 128
 
-/* An element of a list: a name, or a network of so many bits. */
+/* An element of a list: a name, or a network with a number of bits. */
 struct pattern {
 	char name[TOKEN_MOST];
 	sa_family_t family; /* AF_UNSPEC: a name */
@@ -20,7 +20,10 @@ struct pattern {
 	unsigned bits;
 };
 
-/* What hypervisors and container engines make for their guests: a peer elsewhere is never there. */
+/*
+ * Prefixes of the interfaces that hypervisors and container engines make for their guests. No peer
+ * on another host is reached by them.
+ */
 static const char *const virtual[] = { "docker", "virbr",   "veth",    "vnet", "lxc",
 				       "lxd",    "br-",     "cni",     "cali", "flannel",
 				       "podman", "nerdctl", "vboxnet", "vmnet" };
@@ -40,7 +43,7 @@ static const uint8_t *address_bytes(const union interface_address *address)
 						   (const uint8_t *)&address->in6.sin6_addr;
 }
 
-/* One token, without the spaces around it. False: it makes no sense. */
+/* Parse a token without surrounding spaces. Return false if the token is malformed. */
 static bool pattern_parse(const char *text, size_t length, struct pattern *pattern)
 {
 	char *slash, *end;
@@ -69,7 +72,7 @@ static bool pattern_parse(const char *text, size_t length, struct pattern *patte
 	return true;
 }
 
-/* The next element of a list; false at its end. *valid: it was understood. */
+/* Take the next element of a list; return false at the end. *valid: the element is well-formed. */
 static bool pattern_next(const char **list, struct pattern *pattern, bool *valid)
 {
 	const char *start = *list, *end;
@@ -167,7 +170,7 @@ static unsigned interface_read_mtu(int fd, const char *name)
 		       (unsigned)request.ifr_mtu;
 }
 
-/* False: nothing that UDP can be spoken on. */
+/* Describe an entry. Return false if UDP cannot use the entry. */
 static bool interface_describe(const struct ifaddrs *entry, int fd, struct interface *interface)
 {
 	sa_family_t family;
@@ -197,7 +200,7 @@ static bool interface_is_link_local(const struct interface *interface)
 static bool interface_is_wanted(const struct interface *interface, const char *include,
 				const char *exclude, bool loopback)
 {
-	/* By name, an interface stands for its lasting addresses. */
+	/* An interface given by name stands for its lasting addresses. */
 	if (include)
 		return interface_is_listed(interface, include) &&
 		       (!interface_is_link_local(interface) || strstr(include, "fe80"));

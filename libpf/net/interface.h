@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which of this host's network interfaces are used, and with which addresses.
+ * Network interfaces of the own host, and the addresses to use.
  */
 #ifndef PF_INTERFACE_H
 #define PF_INTERFACE_H
@@ -20,23 +20,23 @@ union interface_address {
 	struct sockaddr_in6 in6;
 };
 
-/* One address of an interface. */
+/* An address of an interface. */
 struct interface {
 	char name[IF_NAMESIZE];
 	union interface_address address;
-	unsigned prefix; /* bits of the network's part */
+	unsigned prefix; /* bits of the network's part of the address */
 	unsigned index;
 	unsigned mtu;
 	bool loopback;
 };
 
 /*
- * The addresses to use, IPv4 before IPv6 and interfaces of other NUMA nodes than here last, at
- * most most of them; returns how many. include and exclude are lists of names, addresses and networks
- * ("eth0,10.0.0.0/8,fd00::/8"), as btl tcp has them; NULL or empty: no list.
- * With include, exclude does not count. Without either: interfaces that are up
- * and not those of virtual machines and containers on this host; the loopback
- * interface if there is no other. *why explains a 0: a static text.
+ * Find the addresses to use, at most "most": IPv4 before IPv6, and interfaces of other NUMA nodes
+ * than "here" last. include and exclude are lists of names, addresses and networks
+ * ("eth0,10.0.0.0/8,fd00::/8"), like the lists of btl tcp; NULL or empty: no list. With include,
+ * exclude does not count. Without lists, take interfaces that are up and do not belong to virtual
+ * machines or containers of the host; without any, the loopback interface. Return the number of
+ * addresses; *why, a static text, explains a 0.
  */
 unsigned interfaces_find(struct interface *list, unsigned most, const char *include,
 			 const char *exclude, const struct location *here, const char **why);
@@ -46,9 +46,9 @@ unsigned interfaces_find(struct interface *list, unsigned most, const char *incl
  */
 const char *interfaces_malformed(const char *list, int *length);
 bool interfaces_valid(const char *list);
-/* Its longest packet now. */
+/* Return the present MTU of the interface, bytes. */
 unsigned interface_mtu(const struct interface *interface);
-/* Does the interface's network hold that address, so that no router is between? */
+/* Does the interface's network hold the address, with no router between? */
 bool interface_reaches(const struct interface *interface, const union interface_address *address);
 
 #endif

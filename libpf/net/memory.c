@@ -13,33 +13,36 @@
 #include "memory/atomic.h"
 
 /*
- * Times that one packet has its page supplied here, on the thread that moves packets, and finds it
- * evicted again by the application. After that it waits until the core is told of the next supply,
- * and other packets have their turn.
+ * Times that the page of a packet is supplied here, on the driving thread, only to be evicted by
+ * the application before the access. After EVICTED_ROUNDS the packet waits until the core is told
+ * of the next supply, and further packets have their turn.
  */
 #define EVICTED_ROUNDS 4
 
-/* A range being resolved for the core, then what became of it. */
+/* A range being resolved for the core, and then the result. */
 struct net_resolution {
 	struct resolution resolution;
 	struct net_memory *memory;
 	struct net_resolution *next;
 	struct net_token token;
-	uint64_t length; /* bytes of the block; a bad address behind them is not its own */
+	uint64_t length; /* bytes of the block; a bad address behind the block is no failure */
 	uint64_t detected;
-	bool copied; /* its bytes are, so hidden memory will do (FAULT_HIDDEN); no atomic */
-	/* Only for the thread that asks: is it still at that, and was it resolved meanwhile? */
+	/* The bytes will be copied, so hidden memory is fine (FAULT_HIDDEN); false: an atomic. */
+	bool copied;
+	/*
+	 * Used by the submitting thread alone: is the submission still going on, and was the range
+	 * resolved meanwhile?
+	 */
 	pthread_t thread;
 	bool asking, here;
 };
 
-/* Any thread. */
+/* Any thread: hand a finished resolution to the driver. */
 static void net_resolution_done(struct resolution *resolution)
 {
 	struct net_resolution *resolved = (struct net_resolution *)resolution;
+	/* The submitting thread may also be the thread that ends the resolver. */
 	struct net_memory *memory = resolved->memory;
-
-	/* The same thread may also be the one that ends the resolver. */
 	if (pthread_equal(resolved->thread, pthread_self()) && resolved->asking) {
 		resolved->here = true;
 		return;
@@ -79,7 +82,7 @@ static void net_memory_note_hidden(struct net_memory *memory, uint64_t start, ui
 											 end };
 }
 
-/* It is over: PF_OK, or PF_ERR_FAULT with *bad. Frees it. */
+/* Take and free the result of a resolution. Return PF_OK, or PF_ERR_FAULT with *bad. */
 static int net_resolution_conclude(struct net_memory *memory, struct net_resolution *resolved,
 				   uint64_t *bad)
 {
@@ -87,7 +90,10 @@ static int net_resolution_conclude(struct net_memory *memory, struct net_resolut
 	int status = resolved->resolution.status;
 
 	*bad = resolved->resolution.failed;
-	/* Behind what was asked for. Not compared with its end, which is 0 at the end of the addresses. */
+	/*
+	 * A bad address behind the block. A comparison with the end of the block would fail at the
+	 * end of the address space, where the end is 0.
+	 */
 	if (status != PF_OK && *bad - resolved->resolution.address >= resolved->length)
 		status = PF_OK;
 	if (status == PF_ERR_FAULT && resolved->resolution.kind == FAULT_HIDDEN &&
@@ -105,18 +111,17 @@ static int net_resolution_conclude(struct net_memory *memory, struct net_resolut
 }
 
 /*
- * The block, and more behind it as the policy has it; window NULL: an atomic. PF_ERR_AGAIN: the core will
- * be told; PF_OK, only with here: a pager was so quick that it is there now, unless it
- * is evicted again already; PF_ERR_FAULT with *bad.
+ * Resolve a block, and more behind it as the policy wants; window NULL: an atomic. Return
+ * PF_ERR_AGAIN if the core will be told. Return PF_OK, possible only with here, if a quick pager
+ * has supplied the page already; the page may be evicted again. Return PF_ERR_FAULT with *bad.
  */
 static int net_memory_resolve(struct net_memory *memory, const struct net_wait *wait,
 			      struct resolve_window *window, bool here, uint64_t *bad)
 {
 	pf_context *context = memory->context;
 	uint64_t length = wait->length;
+	/* Wait until there is memory: its lack is no fault of the application. */
 	struct net_resolution *resolved;
-
-	/* Lack of memory here is waited out: it is not the application's fault. */
 	resolved = allocate_or_wait(sizeof(*resolved));
 	if (window && wait->end > wait->address + wait->length) {
 		length = policy_window(context->memory.policy, window, wait->address, wait->length,
@@ -142,8 +147,11 @@ static int net_memory_resolve(struct net_memory *memory, const struct net_wait *
 		    wait->length);
 	memory_resolve(&context->memory, &resolved->resolution);
 	if (!here)
+		/*
+		 * Another thread leaves the resolution to the driver, hence to this thread, to be
+		 * freed.
+		 */
 		return PF_ERR_AGAIN;
-	/* Another thread leaves it to the driver, who is this one, to free it. */
 	resolved->asking = false;
 	return resolved->here ? net_resolution_conclude(memory, resolved, bad) : PF_ERR_AGAIN;
 }
@@ -216,8 +224,9 @@ static bool net_memory_is_paged(const struct net_memory *memory, uint64_t addres
 }
 
 /*
- * After an access that ended with *status, at *bad if that is PF_ERR_FAULT: true if it is to be
- * repeated, because a pager supplied the page meanwhile, or now by the file; else *status is the result.
+ * After an access that ended with *status, and at *bad after PF_ERR_FAULT: return true to repeat
+ * the access, because a pager supplied the page meanwhile, or to access the memory by the file.
+ * Otherwise *status is the result.
  */
 static bool net_memory_access_again(struct net_memory *memory, const struct net_wait *wait,
 				    struct resolve_window *window, int *round, int *status,
@@ -225,8 +234,8 @@ static bool net_memory_access_again(struct net_memory *memory, const struct net_
 {
 	bool by_file = memory->access.by_file;
 
+	/* The file cannot be opened: the first way has failed with a fault before. */
 	memory->access.by_file = false;
-	/* Without the file: the access failed before. */
 	if (by_file && *status == PF_ERR_MEMORY)
 		*status = PF_ERR_FAULT;
 	if (*status != PF_ERR_FAULT)
@@ -237,17 +246,20 @@ static bool net_memory_access_again(struct net_memory *memory, const struct net_
 	}
 	/* The memory may be hidden from the first way (FAULT_HIDDEN). */
 	memory->access.by_file = !by_file;
-	/* Only a thread that may wait finds out whether the page is a userfaultfd's in user mode only. */
+	/*
+	 * Only a thread that may wait finds out whether the page belongs to a userfaultfd for user
+	 * mode only.
+	 */
 	if (by_file && !net_memory_is_hidden(memory, *bad, 1))
 		*status = net_memory_resolve(memory, wait, window, false, bad);
 	return !by_file;
 }
 
 /*
- * Bytes to look at, and to touch, together with these: what follows of the transfer in the same
- * piece of the hints, since a look costs nearly the same for one block as for four. Where pages of
- * a pager follow, those before them are touched: the kernel stops at the first, which would be the
- * pager's to supply.
+ * Return the bytes to look at, and to touch, together with a block: the following bytes of the
+ * transfer in the block's piece of the hints, because a look at a single block costs nearly as much
+ * as a look at four. If pages of a pager follow, the pages before are touched: the kernel stops at
+ * the first page of a pager, to be supplied by the pager.
  */
 static uint64_t wait_look_length(const struct net_wait *wait, uint64_t address, uint32_t length)
 {
@@ -285,9 +297,9 @@ static int net_memory_destination(void *user, const struct net_wait *wait, uint6
 	int status = PF_OK;
 
 	/*
-	 * A pager's pages may be evicted at any moment. A packet received into one
-	 * would be lost, and to read it there could stop the very thread that answers
-	 * pagers: such memory is written by net_memory_place only.
+	 * Pages of a pager may be evicted at any moment. A packet received into an evicted page
+	 * would be lost, and the access could stop the very thread that answers pagers. Only
+	 * net_memory_place writes to such memory.
 	 */
 	if (pagers_own(&memory->context->memory.pagers, address, length))
 		return PF_ERR_REFUSED;
@@ -326,7 +338,7 @@ static int net_memory_place(void *user, const struct net_wait *wait, uint64_t ad
 	return status;
 }
 
-/* Add to vectors, of which there are count, by another one or a longer last one. Returns how many there are. */
+/* Append a range to count vectors, or extend the last vector. Return the new count. */
 static unsigned vectors_extend(struct iovec *vectors, unsigned count, uint64_t start, size_t length)
 {
 	if (count && (uintptr_t)vectors[count - 1].iov_base + vectors[count - 1].iov_len == start) {
@@ -374,7 +386,7 @@ bool net_memory_gather(void *user, const struct iovec *from, unsigned count, voi
 
 	int status = access_gather(&memory->access, from, count, to);
 
-	/* No pager has the memory: net_memory_destination does not let its pages be received into. */
+	/* No pager owns the memory: net_memory_destination refuses pages of pagers. */
 	memory->access.by_file = status == PF_ERR_FAULT;
 	if (memory->access.by_file)
 		status = access_gather(&memory->access, from, count, to);
@@ -382,7 +394,7 @@ bool net_memory_gather(void *user, const struct iovec *from, unsigned count, voi
 	return status == PF_OK;
 }
 
-/* Leave it to progress, which is woken if it sleeps. */
+/* Leave an atomic to progress. Progress is woken if asleep. */
 static int net_memory_defer(struct net_memory *memory, const struct net_wait *wait)
 {
 	struct net_resolution *resolved = allocate_or_wait(sizeof(*resolved));
@@ -408,8 +420,8 @@ static int net_memory_atomic(void *user, const struct net_wait *wait, enum pf_at
 	if (!atomic_valid(op, width, wait->address))
 		return PF_ERR_ARGUMENT;
 	/*
-	 * It is this processor that touches the page, evicted as it may be by then: the
-	 * service thread, which would have to bring it, must not be the one to wait.
+	 * The processor executes an atomic, on a page perhaps evicted by then. The service thread
+	 * would have to bring the page, and must not be the thread in need of the page.
 	 */
 	if (!memory->progress && net_memory_is_paged(memory, wait->address))
 		return net_memory_defer(memory, wait);

@@ -16,52 +16,62 @@
 #include "base/clock.h"
 #include "common/context.h"
 
-/* Receive calls for one socket before the others, and sending, get their turn. */
+/* Receive calls for a socket before the next socket, and sending, get a turn. */
 #define RECEIVES_MOST 8
-/* Rounds of receiving and sending in one drive: messages of other transports may be waiting. */
+/* Rounds of receiving and sending in a drive. Messages of the host transport may wait meanwhile. */
 #define ROUNDS_POLL 2
 #define ROUNDS_SERVE 64
 /*
- * A poll looks at the sockets, which is a system call, only if since the last look as much time has
- * passed as a LOOK_SHARE of the time for which nothing came and nothing was posted, or
- * LOOK_BETWEEN_MOST ns, and then since the end of the last look, which may take as long. So what is
- * waited for is late by no more than that, and a program that tests for messages while it computes
- * makes few calls.
+ * A poll looks at the sockets, with a system call, only if enough time has passed since the last
+ * look: a LOOK_SHARE of the time without a packet or a post, and at most LOOK_BETWEEN_MOST ns. A
+ * look that came LOOK_BETWEEN_MOST or more after the look before counts from the end, because a
+ * look may take as long. A packet is late by no more than this time, and a program with tests for
+ * messages between computations makes few system calls.
  */
 #define LOOK_SHARE 64
 #define LOOK_BETWEEN_MOST 2000
-/* Without a packet, one look in LOOKS_ADVANCE sends what has become due; all if they are rare. */
+/* Without a packet, 1 look in LOOKS_ADVANCE sends due packets, or every look if looks are rare. */
 #define LOOKS_ADVANCE 8
-/* Likewise, a socket without a packet for LOOKS_UNHEARD looks is read in one in LOOKS_ELSEWHERE. */
+/* A socket without a packet for LOOKS_UNHEARD looks is read in 1 look of LOOKS_ELSEWHERE. */
 #define LOOKS_UNHEARD 4096
 #define LOOKS_ELSEWHERE 16
-/* A peer whose packets are so many calls in a row all that came is connected. */
+/*
+ * Receive calls in a row with packets of a single peer, after which a socket is connected to the
+ * peer.
+ */
 #define RECEIVES_ALONE 256
-/* So many times in a row, all that is to be sent may come back; then it waits for a moment. */
+/*
+ * Times in a row for the core to take back all packets of a round, before sending stops for a
+ * moment.
+ */
 #define RETURNS_MOST 64
 #define SECOND 1000000000ull
 #define MILLISECOND 1000000ull
-/* For so long after a look, posts count as looks: a thread that only posts does not receive, ns. */
+/*
+ * Time after a look for which posts count as looks, ns. A thread that only posts does not receive.
+ */
 #define POSTING (SECOND / 250)
-/* More than the longest messages, and than the window that a path begins with. */
+/* Packets: more than the longest message has, and more than the first window of a path. */
 #define PACKETS_MANY 64
-/* The service thread's timer is not moved to a deadline that is later by less. */
+/* Least delay of a deadline for which the timer of the service thread is moved, ns. */
 #define EARLY_MOST MILLISECOND
 /*
- * A thread that waits for packets looks for what the service thread received first after
- * WAIT_FIRST, then after twice as long each time, as many may wait for few processors.
+ * Waits for packets, ns. The first wait is WAIT_FIRST, and each further wait is twice as long, up
+ * to WAIT_MOST: the service thread may receive the packets, and many threads may wait for few
+ * processors.
  */
 #define WAIT_FIRST (SECOND / 4000)
 #define WAIT_MOST (SECOND / 125)
-/* It gives up when a callback of another thread has taken so long. */
+/* Longest callback of another thread to wait for, ns. */
 #define STALLED (SECOND / 50)
 /*
- * A context that closes waits so long for what it sent to be acknowledged; while messages are among it,
- * so long for the next of them: their receiver may compute, and make room for more when it polls.
+ * Time for which a closing context waits for acknowledgements, ns. While messages are not
+ * acknowledged, each new acknowledgement of messages gives LINGER_MESSAGES more: a receiver may
+ * compute, and makes room when polling.
  */
 #define LINGER (SECOND / 2)
 #define LINGER_MESSAGES (2 * SECOND)
-/* ... and so long for room in its sockets for each GOODBYE. */
+/* Time for which a closing context waits for room in the sockets, to send each GOODBYE, ns. */
 #define GOODBYES (SECOND / 20)
 
 static uint64_t network_now(void)
@@ -69,7 +79,7 @@ static uint64_t network_now(void)
 	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
-/* ---- making it ---- */
+/* ---- opening and closing ---- */
 
 static bool network_accept(void *user, struct net_association *association,
 			   const uint8_t id[NET_ID_BYTES], const void *info, size_t length,
@@ -117,7 +127,7 @@ static void network_publish(struct network *network, struct address *address)
 	address->endpoints_count = (uint8_t)network->count;
 }
 
-/* Returns why there is no socket, if there is none. */
+/* Open the sockets. Return the reason for having no socket, valid only if network->count is 0. */
 static const char *network_open_sockets(struct network *network, const struct interface *found,
 					unsigned count)
 {
@@ -129,10 +139,13 @@ static const char *network_open_sockets(struct network *network, const struct in
 	unsigned i;
 	int status;
 
-	/* Not in order: the last packets to a process that has ended are not for the next one. */
+	/*
+	 * A random first port: the last packets to an ended process should not reach the next
+	 * process.
+	 */
 	if (ports.least)
 		ports.first = ports.least + randombytes_uniform(ports.most - ports.least + 1);
-	/* An address that cannot be bound is one that is just going away. */
+	/* An address that cannot be bound is about to go away: skip the interface. */
 	for (i = 0; i < count; i++) {
 		status = socket_open(&network->sockets[network->count], (uint8_t)network->count,
 				     &found[i], ports, (uint32_t)options->socket_buffer);
@@ -152,7 +165,7 @@ static const char *network_open_sockets(struct network *network, const struct in
 	return context->no_ports;
 }
 
-/* The least of any socket: wire_charge counts half of what the kernel charges. */
+/* Return the least credit of all sockets, bytes. wire_charge counts half of the kernel's charge. */
 static uint32_t network_credit(const struct network *network)
 {
 	uint32_t least = UINT32_MAX;
@@ -239,22 +252,25 @@ static void network_destroy(struct network *network)
 	free(network);
 }
 
-/* A page was resolved. Progress finds that by itself; the service thread may sleep. */
+/*
+ * Wake the driver after a page was resolved. Progress finds the result without help, but the
+ * service thread may sleep.
+ */
 static void network_wake_driver(struct net_memory *memory)
 {
 	struct network *network =
 		(struct network *)(void *)((char *)memory - offsetof(struct network, memory));
+	/* The write fails only when the counter is full, and then the service thread is awake. */
 	const uint64_t one = 1;
-
-	/* It can only fail when the counter is full, and the thread awake. */
 	if (atomic_load_explicit(&network->attended, memory_order_seq_cst) &&
 	    write(network->wake, &one, sizeof(one)) < 0)
 		return;
 }
 
 /*
- * This thread stores sleeps and then loads attended, the service thread the other way round (network_watch_look() in
- * watch.c): so this one finds that it has to wake the thread, or that one sees that it must not leave.
+ * Progress stores "sleeps" and then loads "attended". The service thread stores "attended" and then
+ * loads "sleeps" (network_watch_look). Either progress sees the need to wake the service thread, or
+ * the service thread sees that leaving is not permitted.
  */
 void network_sleeps(struct network *network, bool sleeps)
 {
@@ -263,7 +279,7 @@ void network_sleeps(struct network *network, bool sleeps)
 	atomic_store_explicit(&network->sleeps, sleeps, memory_order_seq_cst);
 	if (!sleeps)
 		atomic_store_explicit(&network->woke, network_now(), memory_order_relaxed);
-	/* It can only fail when the counter is full, and the thread awake. */
+	/* The write fails only when the counter is full, and then the service thread is awake. */
 	if (sleeps && !atomic_load_explicit(&network->attended, memory_order_seq_cst) &&
 	    write(network->wake, &one, sizeof(one)) < 0)
 		return;
@@ -274,13 +290,13 @@ static void timer_set(int timer, uint64_t time)
 	const struct itimerspec end = { .it_value = { .tv_sec = (time_t)(time / SECOND),
 						      .tv_nsec = (long)(time % SECOND) } };
 
-	/* It can only fail for a descriptor or a time that is none. */
+	/* The call fails only for an invalid descriptor or an invalid time. */
 	(void)timerfd_settime(timer, TFD_TIMER_ABSTIME, &end, NULL);
 }
 
 /*
- * With network.attending. False: there is no memory for it. If they are not watched they are not in "readable":
- * a packet takes 0.4 us longer to a socket that any epoll has.
+ * Add the sockets to "readable", or remove the sockets. Return false without memory for epoll. An
+ * unwatched socket is removed, because a packet to a socket in an epoll set takes 0.4 us longer.
  */
 static bool network_listen(struct network *network, bool watched)
 {
@@ -329,7 +345,7 @@ void network_renew_grace(struct network *network, uint64_t time, const uint64_t 
 	uint64_t left;
 
 	pthread_mutex_lock(&network->attending);
-	/* The application may have begun another one. */
+	/* The application may have begun another period meanwhile. */
 	if (grace_runs(grace, time, &left) && !left) {
 		if (used)
 			grace_note(grace, time,
@@ -402,7 +418,7 @@ int network_open(pf_context *context, struct network **result, const char **why)
 	return PF_OK;
 }
 
-/* ---- driving: with the lock, by one at a time ---- */
+/* ---- driving, by a single thread, under the lock ---- */
 
 static void network_take_complaints(struct network *network, struct socket *socket)
 {
@@ -421,7 +437,10 @@ static bool socket_is_unheard(const struct network *network, const struct socket
 	return network->looks - socket->heard >= LOOKS_UNHEARD;
 }
 
-/* Each look is a system call, and most jobs have more addresses than ways that packets come. */
+/*
+ * Is the socket to be read in the present look? Each read is a system call, and most jobs have more
+ * addresses than ways for packets.
+ */
 static bool socket_is_due(const struct network *network, const struct socket *socket)
 {
 	return socket->bound &&
@@ -429,7 +448,10 @@ static bool socket_is_due(const struct network *network, const struct socket *so
 		network->heard == socket || network->rare || network->looks % LOOKS_ELSEWHERE == 0);
 }
 
-/* The service thread receives the next packets before the application takes a message. */
+/*
+ * Return whether the core may lend packets to the application. When the service thread drives, the
+ * next packets overwrite the buffers before the application takes a message.
+ */
 static enum net_lent network_lent(const struct network *network)
 {
 	if (!network->calling)
@@ -438,10 +460,10 @@ static enum net_lent network_lent(const struct network *network)
 }
 
 /*
- * A peer that alone sends for long gets a connected socket: the kernel looks up no route
- * for its packets, in either direction, which is a ninth of the latency of a short message.
- * Each interface has one, because each is polled. Of the packets that a call receives
- * only the first one's sender counts.
+ * Count packets of a single peer, and connect a socket to a peer that alone sends for long. For a
+ * connected socket the kernel looks up no route, in either direction, and a short message takes a
+ * ninth less. Each interface has at most 1 connected socket, because each socket is polled. Only
+ * the first packet of a receive call is looked at.
  */
 static void network_note_sender(struct network *network, struct socket *socket,
 				const struct net_endpoint *from)
@@ -455,15 +477,15 @@ static void network_note_sender(struct network *network, struct socket *socket,
 	if (socket == second || ++socket->from_count < RECEIVES_ALONE ||
 	    (second->connected && !socket_is_unheard(network, second)))
 		return;
+	/* Poll the socket at each look from now on, and leave the socket to the peer. */
 	socket->from_count = 0;
-	/* Poll it each time from now on, and leave it to this peer. */
 	if (socket_connect(second, socket, from))
 		second->heard = network->looks;
 }
 
 /*
- * So many packets came to an application that was away. wanted: the core's counter before. Peers that
- * send much may have used up their windows, and wait for acknowledgements.
+ * Note that count packets came to an absent application. wanted: the core's counter before the
+ * packets. Peers with much to send may have used up their windows, and wait for acknowledgements.
  */
 static void network_note_late(struct network *network, unsigned count, uint64_t wanted)
 {
@@ -498,7 +520,10 @@ static unsigned network_receive(struct network *network, struct socket *socket)
 			if (!network->calling || (network->away && waited >= GRACE_LEAST))
 				network_note_late(network, (unsigned)count, wanted);
 			total += (unsigned)count;
-			/* What it may have waited for is more urgent than what else there is. */
+			/*
+			 * The answer of the application to an event is more urgent than further
+			 * packets.
+			 */
 			if (network->processes.told != told)
 				break;
 			most = RECEIVE_MESSAGES;
@@ -537,17 +562,23 @@ static struct socket *batch_socket(struct network *network, const struct net_bat
 		       &network->sockets[number];
 }
 
-/* The core takes a batch back that is too long to be sent. False: it is lost. */
+/*
+ * Give a batch longer than the interface permits back to the core. Return false if the batch is
+ * lost instead.
+ */
 static bool network_shorten(struct network *network, const struct net_batch *batch)
 {
 	struct interface *interface = &network->interfaces[batch_interface(batch)];
 	size_t most;
 
 	interface->mtu = interface_mtu(interface);
-	/* A probe has its answer by being lost; so have packets that every path should carry. */
+	/*
+	 * A lost probe is an answered probe. A packet of the least length should fit every path,
+	 * and is lost, too.
+	 */
 	if (batch->probe || batch->segment <= NET_PACKET_LEAST)
+		/* The route to the peer may use another interface, of unknown MTU. */
 		return false;
-	/* The way to that peer may be by another interface, of which we do not know. */
 	most = socket_packet_most(interface);
 	if (most > batch->segment - 8)
 		most = batch->segment - 8;
@@ -556,7 +587,10 @@ static bool network_shorten(struct network *network, const struct net_batch *bat
 	return true;
 }
 
-/* Send count batches, in runs of the same socket. Returns how many the core took back. */
+/*
+ * Send count batches, in runs of batches for a socket. Return the number of batches taken back by
+ * the core.
+ */
 static unsigned network_send_batches(struct network *network, unsigned count, bool *full)
 {
 	struct net_batch *run[SEND_BATCHES], *batch;
@@ -598,7 +632,10 @@ static unsigned network_transmit(struct network *network, uint64_t time)
 	bool full = false;
 
 	atomic_store_explicit(&network->posted, false, memory_order_relaxed);
-	/* The first goes at once: what else there is is looked for while it is on its way. */
+	/*
+	 * The first batch goes at once. The core is asked for more batches while the first is under
+	 * way.
+	 */
 	for (most = 1;; time = network_now(), most = SEND_BATCHES) {
 		for (count = 0; count < most; count++) {
 			if (!net_output(network->core, time, &network->batches[count]))
@@ -621,7 +658,7 @@ static void statistic_add_growth(struct statistics *to, enum pf_stat stat, uint6
 		statistic_add_concurrent(to, stat, now - before);
 }
 
-/* What the core counts goes into the context's statistics. */
+/* Add the counts of the core to the statistics of the context. */
 static void network_add_counts(struct network *network)
 {
 	const struct net_statistics *statistics = net_statistics(network->core);
@@ -648,14 +685,14 @@ static void network_add_counts(struct network *network)
 
 void network_count(struct network *network)
 {
-	/* The thread that has the lock counts by itself, unless it is in a callback. */
+	/* The owner of the lock adds the counts later, unless the owner is in a callback. */
 	if (!network || !network_trylock(network))
 		return;
 	network_add_counts(network);
 	network_unlock(network);
 }
 
-/* What became due, and what may be sent. */
+/* Do everything due, and send everything permitted. Return the number of batches sent. */
 static unsigned network_advance(struct network *network)
 {
 	uint64_t time = network_now();
@@ -670,10 +707,10 @@ static unsigned network_advance(struct network *network)
 }
 
 /*
- * The application was told something, and its answer will acknowledge what came.
- * Nothing else is to be sent, or a poll is predicted to follow soon. True: the next poll
- * sends what is kept back if the application has no answer; without a poll, the service
- * thread's first round does. False: what peers wait for goes now, as no poll may follow.
+ * Put off sending after an event was told to the application: the application's answer will
+ * acknowledge the received packets. Either nothing else is to be sent, or a poll is predicted to
+ * follow soon. Return true if the next poll, or the first round of the service thread, sends the
+ * rest without an answer. Return false if sending must go on now, because no poll may follow.
  */
 static bool network_put_off(struct network *network, uint64_t told)
 {
@@ -710,8 +747,8 @@ static unsigned network_drive(struct network *network, unsigned rounds)
 		}
 		total += received + resolved;
 		if (network_put_off(network, told))
+			/* A poll without packets is kept short, and the next poll comes soon. */
 			break;
-		/* A poll that finds nothing is short, and the next one comes soon. */
 		if (received || resolved || !network->calling ||
 		    atomic_load_explicit(&network->posted, memory_order_relaxed) || network->rare ||
 		    network->looks % LOOKS_ADVANCE == 0)
@@ -725,7 +762,7 @@ static bool driving_start(struct network *network)
 	return !atomic_exchange_explicit(&network->driving, true, memory_order_seq_cst);
 }
 
-/* When a thread must drive again at the latest. */
+/* Return the latest time for a thread to drive again, ns. */
 static uint64_t network_deadline(const struct network *network)
 {
 	uint64_t due = net_exact_deadline(network->core), retry;
@@ -745,12 +782,15 @@ static int thread_id(void)
 	return id;
 }
 
-/* Make the service thread look at that time, ns, or earlier. It is not woken before. */
+/*
+ * Make the service thread look at the network at a time, ns, or earlier. The call itself wakes
+ * nothing.
+ */
 static void network_look_at(struct network *network, uint64_t time)
 {
 	/*
-	 * Looks that are a little too early cost less than a system call for each deadline that moves. One
-	 * that is past, and the same, is known to the thread, which tries again by itself.
+	 * A look a little early costs less than a system call for each move of the deadline. The
+	 * service thread knows of an unchanged deadline in the past, and tries again without help.
 	 */
 	if (network->timer_end == time ||
 	    (network->timer_end < time && network->timer_end > network_now() &&
@@ -760,14 +800,20 @@ static void network_look_at(struct network *network, uint64_t time)
 	timer_set(network->timer, time);
 }
 
-/* For the service thread, which alone looks at the clock while it attends. */
+/*
+ * Set the timer for the service thread. The service thread alone keeps the deadlines while
+ * attending.
+ */
 static void network_look_when_due(struct network *network)
 {
 	uint64_t due = network_deadline(network);
 
 	if (due == NET_NEVER)
 		return;
-	/* Where processes share processors, what is due soon may go with something else. */
+	/*
+	 * Where processes share processors, deadlines are rounded up: a single wake-up serves
+	 * several.
+	 */
 	if (context_is_sleepy(network->context))
 		due += MILLISECOND - due % MILLISECOND;
 	network_look_at(network, due);
@@ -778,7 +824,10 @@ static uint64_t network_processor_time(void)
 	return (uint64_t)clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Does anything wait for packets, or for the next poll? Then the thread is to see whether one comes. */
+/*
+ * Begin a grace period if something waits for packets or for the next poll. At the end of the
+ * period the service thread sees whether a poll came.
+ */
 static void network_give_grace(struct network *network)
 {
 	bool waits = network->held || net_blocked(network->core) || network->coalesce.waits ||
@@ -795,8 +844,9 @@ static void network_give_grace(struct network *network)
 }
 
 /*
- * Progress takes the network back from the service thread, until the end of a grace period: for each time that
- * the thread attended, and if it does not and was needed.
+ * Progress: take the network back from the service thread, until the end of a grace period. Called
+ * each time that the service thread attended, and also after need of the service thread without
+ * attendance.
  */
 static void network_take_back(struct network *network)
 {
@@ -813,9 +863,9 @@ static void network_take_back(struct network *network)
 }
 
 /*
- * With the lock, which it gives back. What was posted when the driver had looked
- * already goes now. The service thread sets "awaited" before it finds that
- * another one drives: then that one finds it set here.
+ * Stop driving, and release the lock held by the caller. A post after the driver's last look is
+ * sent now. The service thread sets "awaited" before finding another thread driving; therefore the
+ * driver finds "awaited" set below.
  */
 static void driving_stop(struct network *network)
 {
@@ -834,16 +884,16 @@ static void driving_stop(struct network *network)
 		network_lock(network);
 		network_transmit(network, network_now());
 	}
-	/* The write can only fail when the counter is full, and the thread awake. */
+	/* The write fails only when the counter is full, and then the service thread is awake. */
 	if (atomic_load_explicit(&network->awaited, memory_order_seq_cst) &&
 	    atomic_exchange_explicit(&network->awaited, false, memory_order_seq_cst) &&
 	    write(network->wake, &one, sizeof(one)) < 0)
 		return;
 }
 
-/* ---- who drives ---- */
+/* ---- driving threads ---- */
 
-/* Is it too early for the next look? */
+/* Is the next look still too early? */
 static bool network_looked_just_now(const struct network *network, uint64_t time)
 {
 	uint64_t used = atomic_load_explicit(&network->used, memory_order_relaxed),
@@ -853,7 +903,10 @@ static bool network_looked_just_now(const struct network *network, uint64_t time
 	       (between < LOOK_BETWEEN_MOST ? between : LOOK_BETWEEN_MOST);
 }
 
-/* Does this poll take the network back? One that slept just now will soon sleep again. */
+/*
+ * Does the present poll take the network back? A thread that slept a moment ago will soon sleep
+ * again, and does not.
+ */
 static bool network_is_returning(struct network *network, uint64_t time)
 {
 	return atomic_load_explicit(&network->attended, memory_order_relaxed) &&
@@ -870,7 +923,7 @@ int network_poll_sockets(struct network *network)
 	if (network_looked_just_now(network, time) && !network_waits(network))
 		return 0;
 	if (!driving_start(network)) {
-		/* The service thread, which may have lost its processor in the middle of it. */
+		/* The service thread may have lost the processor while driving. */
 		if (atomic_load_explicit(&network->attended, memory_order_relaxed))
 			sched_yield();
 		return 0;
@@ -883,7 +936,10 @@ int network_poll_sockets(struct network *network)
 	network->looks++;
 	between = grace_passed(time, grace_read(&network->looked));
 	network->rare = between >= LOOK_BETWEEN_MOST;
-	/* Sooner the thread would not have taken over. On a shared processor it may have waited for that. */
+	/*
+	 * Before GRACE_FIRST the service thread would not have taken over. A process on a shared
+	 * processor may have waited for the processor.
+	 */
 	network->away = between >= GRACE_FIRST && !context_is_sleepy(network->context) &&
 			grace_passed(time, network->polled) >= GRACE_FIRST;
 	atomic_store_explicit(&network->looked, time, memory_order_relaxed);
@@ -891,7 +947,7 @@ int network_poll_sockets(struct network *network)
 	atomic_store_explicit(&network->caller, thread_id(), memory_order_relaxed);
 	if (coalesce_pending(&network->coalesce))
 		coalesce_poll(&network->coalesce, time);
-	/* What came up while other threads drove. */
+	/* Tell events of drives by other threads. */
 	total = 0;
 	if (atomic_load_explicit(&network->untold, memory_order_relaxed)) {
 		atomic_store_explicit(&network->untold, false, memory_order_relaxed);
@@ -899,7 +955,7 @@ int network_poll_sockets(struct network *network)
 	}
 	total += (int)network_drive(network, ROUNDS_POLL);
 	total += (int)net_processes_tell(&network->processes, network->core);
-	/* What took long here, the application was not away for. */
+	/* The duration of a poll does not count as absence of the application. */
 	if (total || network->rare || coalesce_pending(&network->coalesce))
 		time = network_now();
 	if (network->rare)
@@ -920,7 +976,7 @@ int network_poll_sockets(struct network *network)
 	return total;
 }
 
-/* With the lock: is there something that only progress may do? */
+/* Under the lock: note whether there is something for progress alone to do. */
 static void network_note_untold(struct network *network)
 {
 	if (net_has_events(network->core) || network->memory.deferred ||
@@ -928,7 +984,7 @@ static void network_note_untold(struct network *network)
 		atomic_store_explicit(&network->untold, true, memory_order_relaxed);
 }
 
-/* Another thread has something for progress, which may sleep: wake it. */
+/* Wake progress if another thread left something to do: progress may sleep. */
 static void network_tell_progress(struct network *network)
 {
 	if (atomic_load_explicit(&network->untold, memory_order_relaxed))
@@ -936,8 +992,8 @@ static void network_tell_progress(struct network *network)
 }
 
 /*
- * This thread never waits for the lock, whose owner may be waiting for a page
- * that this thread is to bring: a pager's, of a message that it sends.
+ * The service thread never waits for the lock. The owner of the lock may be waiting for a page to
+ * be brought by the service thread: a page of a pager, in a message being sent.
  */
 bool network_serve(struct network *network, bool tell, uint64_t *again)
 {
@@ -960,7 +1016,7 @@ bool network_serve(struct network *network, bool tell, uint64_t *again)
 		return true;
 	}
 	blocked = net_blocked(network->core);
-	/* A socket that woke us, and has no packet, has an error to tell. */
+	/* A socket that woke the service thread without a packet has an error to report. */
 	if (!network_drive(network, ROUNDS_SERVE)) {
 		for (i = 0; i < network_sockets(network); i++) {
 			if (network->sockets[i].bound)
@@ -969,14 +1025,17 @@ bool network_serve(struct network *network, bool tell, uint64_t *again)
 	}
 	if (blocked && !net_blocked(network->core))
 		network->grace.needed = true;
-	/* Else the application took the network back meanwhile, and the timer is its. */
+	/*
+	 * Without "attended" the application took the network back meanwhile, and sets the timer
+	 * itself.
+	 */
 	if (atomic_load_explicit(&network->attended, memory_order_relaxed))
 		network_look_when_due(network);
 	network_note_untold(network);
 	network_unlock(network);
 	atomic_store_explicit(&network->driving, false, memory_order_seq_cst);
 	network_tell_progress(network);
-	/* What was posted meanwhile was left to us. */
+	/* Posts that came meanwhile were left to the service thread. */
 	*again = atomic_load_explicit(&network->posted, memory_order_seq_cst) ? 0 : NET_NEVER;
 	return true;
 }
@@ -996,7 +1055,7 @@ void network_post(struct network *network, bool message, size_t length)
 	enum coalesce_when when;
 	uint64_t time = network_now();
 
-	/* On a shared processor one that is late may have lost it. */
+	/* A late poll on a shared processor may have waited for the processor: judge nothing. */
 	if (!context_is_sleepy(network->context))
 		coalesce_judge(&network->coalesce, time);
 	when = coalesce_post(&network->coalesce, time, from, length);
@@ -1004,7 +1063,7 @@ void network_post(struct network *network, bool message, size_t length)
 	grace_seen(&network->grace, time, network_seen(network),
 		   context_is_sleepy(network->context));
 	atomic_store_explicit(&network->used, time, memory_order_relaxed);
-	/* Inside a poll's callback this thread drives. */
+	/* A callback inside a poll runs on the driving thread. */
 	if (from == COALESCE_CALLED) {
 		if (when == COALESCE_NOW)
 			network_transmit(network, time);
@@ -1019,7 +1078,10 @@ void network_post(struct network *network, bool message, size_t length)
 	if (when != COALESCE_NOW || !driving_start(network)) {
 		net_keep(network->core);
 		atomic_store_explicit(&network->posted, true, memory_order_seq_cst);
-		/* The thread that drives now looks again when it stops, unless it has done so. */
+		/*
+		 * The present driver looks again when stopping, unless the driver has looked
+		 * already.
+		 */
 		if (when != COALESCE_NOW || !driving_start(network)) {
 			if (when != COALESCE_NOW)
 				network_give_grace(network);
@@ -1102,7 +1164,7 @@ void network_linger(struct network *network)
 			end = network_now() + (messages ? LINGER_MESSAGES : LINGER);
 		}
 		driving_stop(network);
-		/* The service thread may receive them. */
+		/* The service thread may receive the acknowledgements. */
 		if (busy)
 			network_wait_readable(network, due, WAIT_FIRST);
 	}
@@ -1134,7 +1196,10 @@ void network_close(struct network *network)
 	network_unlock(network);
 	operations = &network->context->operations;
 	network_destroy(network);
-	/* What the core did not complete; struct operation comes first in it. */
+	/*
+	 * Free operations not completed by the core. struct operation is the first member of struct
+	 * offload.
+	 */
 	while ((operation = operations_drop(&operations->away)))
 		free(operation);
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The protocol core of a context, its sockets, and who drives them.
+ * The network of a context: the protocol core, the sockets, and the thread that drives them.
  *
- * Driving is receiving, sending and looking after time. One thread at a time
- * drives ("driving"): the one inside pf_progress, or the service thread while
- * the application does not poll. The core's state is under "lock", which the
- * driver holds but for the application's callbacks: during these other threads
- * may post (net_send, net_put, net_get, net_atomic), and begin or give up a contact, but
- * none receives.
+ * Driving means to receive, to send, and to keep the deadlines of the core. At any time at most 1
+ * thread drives, with the flag "driving" set: the thread inside pf_progress, or the service thread
+ * while the application does not poll. "lock" protects the state of the core. The driver holds the
+ * lock, except during callbacks of the application. During a callback another thread may post
+ * (net_send, net_put, net_get, net_atomic), and begin or give up a contact; no other thread
+ * receives.
  *
- * Only progress calls the application: events that come up while the service
- * thread drives wait in the core.
+ * Only progress calls the application: events wait in the core while the service thread drives.
  */
 #ifndef PF_NET_NETWORK_H
 #define PF_NET_NETWORK_H
@@ -32,71 +31,78 @@
 struct network {
 	pf_context *context;
 	struct net_core *core;
+	/* A first socket for each interface, then a second socket for each. */
 	struct interface interfaces[INTERFACES_MOST];
-	/* One for each interface, then a second one for each. */
 	struct socket sockets[SOCKETS_MOST];
-	unsigned count; /* of interfaces */
+	unsigned count; /* number of interfaces */
 	struct receiver *receiver;
-	struct net_batch *batches; /* SEND_BATCHES */
-	uint8_t *rooms;            /* one for each batch, unless PF_AUTH_HEADER */
+	struct net_batch *batches; /* array of SEND_BATCHES */
+	uint8_t *rooms;            /* room for packets of each batch; NULL with PF_AUTH_HEADER */
 
 	pthread_mutex_t lock;
 	_Atomic bool driving;
 	_Atomic bool posted;        /* something to send since the driver looked */
-	bool calling;               /* progress drives: the application may be called */
-	_Atomic int caller;         /* the thread that is calling, 0: none */
-	const struct socket *heard; /* by which something came last; the driver's own */
-	bool held;                  /* the sockets did not take all that may be sent */
-	struct coalesce coalesce;   /* posts that wait for the next poll */
-	_Atomic bool behind;        /* packets came that were not answered yet */
-	_Atomic bool untold;        /* progress has something to tell the application */
+	bool calling;               /* progress drives: callbacks are permitted */
+	_Atomic int caller;         /* thread inside a callback, as gettid; 0: none */
+	const struct socket *heard; /* socket of the last packets; the driver's own */
+	bool held;                  /* the sockets refused some of the packets */
+	struct coalesce coalesce;   /* posts waiting for the next poll */
+	_Atomic bool behind;        /* packets came, and the answer was put off */
+	_Atomic bool untold;        /* progress has events to tell to the application */
 	struct net_processes processes;
 	struct net_memory memory;
 	struct offloads offloads;
-	struct net_statistics counted; /* that the context's statistics have */
-	uint64_t dropped;              /* by the sockets, likewise */
-	uint64_t looks;                /* of progress at the sockets; under lock, as the next one */
-	bool rare;                     /* LOOK_BETWEEN_MOST or more passed between the last two */
-	bool away;                     /* GRACE_FIRST or more, since polled too */
-	uint64_t polled;               /* ns: when the last one that found something ended */
-	_Atomic uint64_t looked;       /* ns: when the last one began, or ended if it was rare */
-	_Atomic uint64_t used; /* ns: when one that found something ended, or something was posted */
-	_Atomic uint64_t woke; /* ns: when progress slept last, 0: never */
+	struct net_statistics counted; /* counts of the core already added to the statistics */
+	uint64_t dropped;              /* datagrams dropped by the sockets, likewise */
+	/* Polls by progress with a look at the sockets; under the lock, as the next three. */
+	uint64_t looks;
+	bool rare;       /* LOOK_BETWEEN_MOST or more passed between the last two looks */
+	bool away;       /* GRACE_FIRST or more passed without a look, and since "polled" */
+	uint64_t polled; /* time of the end of the last look with events or packets, ns */
+	/* Time of the begin of the last look, or of the end if "rare", ns. */
+	_Atomic uint64_t looked;
+	/* Time of the last post, or of the end of a look with events or packets, ns. */
+	_Atomic uint64_t used;
+	_Atomic uint64_t woke; /* time of the last end of a sleep of progress, ns; 0: never */
 
-	/* Held for a moment, inside lock or alone: attended, what "readable" has, and the grace period. */
+	/*
+	 * Lock of attended, of the contents of "readable" and of the grace period. A thread holds
+	 * the lock for a moment, with or without "lock".
+	 */
 	pthread_mutex_t attending;
-	_Atomic bool attended; /* the service thread serves us: wake it */
-	int readable;          /* epoll: of the sockets, while attended */
-	_Atomic bool sleeps;   /* progress does not look at the sockets: the thread is to attend */
-	_Atomic bool awaited;  /* it does, and waits for the thread that drives to stop */
-	int wake;              /* eventfd: the thread looks now */
-	int timer;             /* timerfd: ... at timer_end; set under the lock */
-	uint64_t timer_end;    /* ns */
-	struct grace grace;    /* runs while it does not attend */
-	int grace_timer;       /* timerfd: the end of its period */
-	unsigned late;         /* packets of this drive that came while the application was away */
+	_Atomic bool attended; /* the service thread serves the network: write "wake" for news */
+	int readable;          /* epoll descriptor: holds the sockets while attended */
+	/* Progress does not look at the sockets: the service thread has to attend. */
+	_Atomic bool sleeps;
+	_Atomic bool awaited; /* the service thread attends, and waits for the driver to stop */
+	int wake;             /* eventfd: makes the service thread look at once */
+	int timer; /* timerfd: makes the service thread look at timer_end; set under the lock */
+	uint64_t timer_end; /* end of the timer, ns */
+	struct grace grace; /* grace period; runs while the service thread does not attend */
+	int grace_timer;    /* timerfd: end of the grace period */
+	unsigned late; /* packets of the present drive that came while the application was away */
 };
 
 /*
- * Sockets on the interfaces that the options choose; their endpoints go into the
- * context's address. PF_OK with *network NULL and *why, static or the context's, if there
- * is no network.
+ * Open sockets on the interfaces chosen by the options, and put the endpoints into the address of
+ * the context. Without a network, return PF_OK with *network NULL and the reason in *why, a static
+ * text or a text of the context.
  */
 int network_open(pf_context *context, struct network **network, const char **why);
-/* Before the service thread ends: wait a moment for what was sent to arrive. */
+/* Before the service thread ends: wait a moment until the packets sent have arrived. */
 void network_linger(struct network *network);
-/* A thread that waits for packets; at first 0. */
+/* State of a thread waiting for packets; all 0 at first. */
 struct network_waiter {
-	uint64_t stalled; /* since when a callback of another thread has the core, ns; 0: none */
+	uint64_t stalled; /* begin of a callback of another thread that has the core, ns; 0: none */
 	uint64_t pause;   /* length of the next wait, ns */
 };
 /*
- * Drive, or let the thread that drives go on, and wait a moment for packets. Without
- * the lock, and without calling the application. False: there is no use in waiting,
- * because a callback of the application has the core, this thread's or for long another's.
+ * Drive, or let the driving thread go on, and wait a moment for packets. The caller does not hold
+ * the lock, and no callback is called. Return false if a wait is useless, because a callback of the
+ * application has the core: a callback of the calling thread, or a long callback of another thread.
  */
 bool network_wait(struct network *network, struct network_waiter *waiter);
-/* After the service thread has ended: say goodbye, and forget everything. */
+/* After the service thread has ended: say goodbye to all peers, and free everything. */
 void network_close(struct network *network);
 
 static inline unsigned network_sockets(const struct network *network)
@@ -104,16 +110,16 @@ static inline unsigned network_sockets(const struct network *network)
 	return 2 * network->count;
 }
 
-/* For network_poll: there are processes. */
+/* Slow part of network_poll: there are processes to hear from. */
 int network_poll_sockets(struct network *network);
 
 /*
- * Progress is about to sleep, or a waiter may do so in its place; or it has slept. The service thread
- * listens to the sockets meanwhile.
+ * Progress, or a waiter in place of progress, is about to sleep (true), or has slept (false). The
+ * service thread attends to the sockets meanwhile.
  */
 void network_sleeps(struct network *network, bool sleeps);
 
-/* Progress: drive, call the application. Returns how many things happened. */
+/* Progress: drive, and call the application. Return the number of events and packets. */
 static inline int network_poll(struct network *network)
 {
 	return atomic_load_explicit(&network->processes.active, memory_order_relaxed) ?
@@ -121,39 +127,42 @@ static inline int network_poll(struct network *network)
 		       0;
 }
 
-/* Another thread has the lock: serve again at once, as something was posted, or after a while; ns. */
+/*
+ * Reasons to serve again when another thread has the lock, ns: at once, because of a post, or
+ * later.
+ */
 #define NETWORK_SOON 1u
 #define NETWORK_RETRY 1000000u
 /*
- * The service thread: drive in place of an application that does not poll, and
- * again when the timer ends or wake is written, or after *again ns: NET_NEVER, 0 or
- * these two; NETWORK_RETRY is not needed for what a socket has. False: another
- * thread drives; asked to tell, it will write wake when it stops.
+ * Service thread: drive in place of an absent application. The next call is due at the end of the
+ * timer, after a write to "wake", or after *again ns: NET_NEVER, 0, NETWORK_SOON or NETWORK_RETRY.
+ * Packets in a socket need no NETWORK_RETRY. Return false if another thread drives; with tell, the
+ * driver writes "wake" when stopping.
  */
 bool network_serve(struct network *network, bool tell, uint64_t *again);
 /*
- * With the lock, which it gives back, after posting to the core: send what may go now.
- * message: nothing but a message was posted, with so many bytes.
+ * After a post to the core: send, and release the lock held by the caller. message: the post is
+ * nothing but a message, of length bytes.
  */
 void network_post(struct network *network, bool message, size_t length);
 
 /*
- * The service thread: it attends from now on, and "readable" says when there are packets. Returns whether
- * it did not before. Without memory for that it does not, and a grace period begins.
+ * Service thread: attend from now on. "readable" tells of packets. Return whether the service
+ * thread did not attend before. Without memory for epoll a grace period begins instead.
  */
 bool network_attend(struct network *network);
-/* When the application polled or posted last, ns. */
+/* Return the time of the last poll or post of the application, ns. */
 uint64_t network_seen(const struct network *network);
 /*
- * The service thread, at the end of a grace period: another one begins. used: processor time of the
- * application's thread, which was there; NULL: it had no processor.
+ * Service thread: begin the next grace period at the end of the last. used: processor time of the
+ * application's thread, present during the last period, ns; NULL: the thread had no processor.
  */
 void network_renew_grace(struct network *network, uint64_t time, const uint64_t *used);
 
-/* Any thread: the context's statistics are as the core counted. */
+/* Any thread: add the counts of the core to the context's statistics. */
 void network_count(struct network *network);
 
-/* Progress, before it sleeps: is there anything for it to send or to tell? */
+/* Progress, before a sleep: is there anything to send, or to tell to the application? */
 static inline bool network_waits(struct network *network)
 {
 	return atomic_load_explicit(&network->posted, memory_order_relaxed) ||

@@ -78,9 +78,9 @@ static void offload_moved(struct offload *offload)
 }
 
 /*
- * The engine did not do it, or not all of it. A put or get may be done again by packets, which
- * also resolve page faults that only the owner can, and tell its errors. An atomic may not, if it
- * may have been executed.
+ * Handle a completion. After a failure of the engine, packets can repeat a put or get, resolve page
+ * faults that only the owner can resolve, and report errors. An atomic is not repeated if it may
+ * have been executed.
  */
 static void offload_request_done(struct device_request *request,
 				 const struct exanest_completion *completion)
@@ -132,7 +132,7 @@ static void posted_put_back(struct offloads *offloads, struct offload *offload)
 	pthread_mutex_unlock(&offloads->lock);
 }
 
-/* False: the ring is full. */
+/* Return false if the ring is full. */
 static bool offload_submit(struct offloads *offloads, struct offload *offload)
 {
 	static const struct exanest_completion lost = { .status = -EHOSTUNREACH };

@@ -9,7 +9,7 @@
 #include "network.h"
 #include "offload.h"
 
-/* Bytes: a shorter payload costs less to copy first than to send from where it lies. */
+/* Bytes: copying a shorter payload costs less than sending from the payload's own memory. */
 #define LEND_LEAST 2048
 
 static const char not_tried[] = "no answer expected (another process of its host did not answer)";
@@ -26,7 +26,10 @@ void net_peer_meet(pf_peer *peer)
 	network_unlock(network);
 }
 
-/* The first use of a peer that has not called us. NULL: no memory, or why not in *status. */
+/*
+ * Open the association with a peer, if the peer has not called before. Return NULL without memory,
+ * or with the reason in *status.
+ */
 static struct net_process *net_process_open(const pf_peer *peer, int *status)
 {
 	struct network *network = peer->context->network;
@@ -44,7 +47,7 @@ static struct net_process *net_process_open(const pf_peer *peer, int *status)
 	process = calloc(1, sizeof(*process));
 	if (!process)
 		return NULL;
-	/* What we say of ourselves is not secret; the key is. */
+	/* The own address is not secret, except for the key. */
 	own = context_address(peer->context);
 	sodium_memzero(own.key, sizeof(own.key));
 	association = net_open(network->core, peer->id, peer->address->key, &paths[0], &own,
@@ -60,7 +63,10 @@ static struct net_process *net_process_open(const pf_peer *peer, int *status)
 	return process;
 }
 
-/* Under the network's lock: the association, opened if there is none. NULL with *status. */
+/*
+ * Under network.lock: return the association with a peer, opened at the first use. Return NULL with
+ * the reason in *status.
+ */
 static struct net_association *net_peer_association(pf_peer *peer, int *status)
 {
 	struct net_process *process = net_peer(peer)->process;
@@ -81,7 +87,10 @@ static struct net_association *net_peer_association(pf_peer *peer, int *status)
 	return process->association;
 }
 
-/* Under the lock: begin the contact, or end it. PF_ERR_AGAIN: the answer is not known yet. */
+/*
+ * Under network.lock: begin a contact, or end a contact. Return PF_ERR_AGAIN until the answer is
+ * known.
+ */
 static int net_peer_begin_contact(struct network *network, pf_peer *peer, bool wait)
 {
 	struct net_association *association;
@@ -96,8 +105,9 @@ static int net_peer_begin_contact(struct network *network, pf_peer *peer, bool w
 		return PF_OK;
 	process = net_peer(peer)->process;
 	/*
-	 * One wait for each host, though a port of its other processes may be open: with
-	 * many of them the waits would add up. Those come to the same result, see below.
+	 * A host is waited for once, though a port of another process there may be open: with many
+	 * processes the waits would add up. All processes of the host come to equal results, as
+	 * explained below.
 	 */
 	neighbour = net_process_silent_neighbour(&network->processes, process);
 	if (net_is_silent(association) || neighbour) {
@@ -114,9 +124,9 @@ static int net_peer_begin_contact(struct network *network, pf_peer *peer, bool w
 }
 
 /*
- * Both ends come to the same result. An association is open here only if the peer's
- * packets arrive here, and ours there. One that was given up is not opened by the peer's
- * HELLOs later: the peer gives it up as well, after its own wait.
+ * Both ends of a contact come to equal results. An association opens here only if packets arrive in
+ * both directions. An association that was given up is not opened by later HELLOs of the peer,
+ * because the peer gives up as well, after an own wait.
  */
 int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 {
@@ -128,12 +138,12 @@ int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 		network_lock(network);
 		status = net_peer_begin_contact(network, peer, wait);
 		*why = peer_path(peer);
-		/* Sends what that has to say. */
+		/* Send the packets of the contact. */
 		network_post(network, false, 0);
 		if (status != PF_ERR_AGAIN || !wait)
 			break;
 		if (!network_wait(network, &waiter)) {
-			/* Nothing is known: it is reported like any other first contact. */
+			/* The result is unknown: report the contact like any first contact. */
 			network_lock(network);
 			if (!net_is_silent(net_peer(peer)->process->association))
 				net_peer(peer)->process->contacting = false;
@@ -144,27 +154,27 @@ int net_peer_contact(pf_peer *peer, bool wait, const char **why)
 	return status;
 }
 
-/* With the lock, which it gives back, after posting to the core. */
+/* After a post to the core: send, and release network.lock, held by the caller. */
 static void network_posted(struct network *network, bool message, size_t length)
 {
 	pf_context *context = network->context;
 
 	network_post(network, message, length);
-	/* The next poll sends what is coalesced: as in host_post. */
+	/* The next poll sends coalesced posts: wake progress, like host_post. */
 	if (context->posts_wake)
 		context->wake(context);
 }
 
 /*
- * Does some of it belong to a pager? Then a page may be absent, and the sender must
- * wait for it without the lock, which all others need.
+ * Does a pager own a part of the memory? A page of a pager may be absent, and the sender must wait
+ * for the page without network.lock, because all threads need the lock.
  */
 static bool memory_is_paged(pf_context *context, const void *memory, size_t length)
 {
 	return pagers_own(&context->memory.pagers, (uint64_t)(uintptr_t)memory, length);
 }
 
-/* In one piece; NULL: no memory. */
+/* Copy header and payload into one piece. Return NULL without memory. */
 static uint8_t *message_gather(const void *header, size_t header_length, const void *payload,
 			       size_t length)
 {
@@ -197,8 +207,8 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 		header = gathered;
 	}
 	/*
-	 * pack is called under the lock, for it is called only if there is room. If it
-	 * meets a pager's absent page, the service thread, which waits for no lock, brings it.
+	 * The core calls pack only when there is room, hence under the lock. If pack meets an
+	 * absent page of a pager, the service thread, which waits for no lock, brings the page.
 	 */
 	network_lock(network);
 	association = net_peer_association(peer, &status);
@@ -235,7 +245,7 @@ static bool net_transport_has_room(pf_peer *peer, size_t length)
 	return room;
 }
 
-/* *operation: recorded as away. PF_OK, or why not. */
+/* Make an operation, listed in operations.away. Return PF_OK with *operation, or the reason. */
 static int offload_start(pf_peer *peer, enum operation_kind kind, pf_complete_fn complete,
 			 void *arg, struct offload **operation)
 {
@@ -260,7 +270,10 @@ static int offload_start(pf_peer *peer, enum operation_kind kind, pf_complete_fn
 	return PF_OK;
 }
 
-/* With the lock, which it gives back: the core has the operation, or the status says why not. */
+/*
+ * End a post with a status, and release network.lock, held by the caller. After PF_OK the core owns
+ * the operation; otherwise the operation is freed.
+ */
 static int operation_finish_post(struct network *network, struct operation *operation, int status)
 {
 	if (status == PF_OK) {
@@ -275,7 +288,7 @@ static int operation_finish_post(struct network *network, struct operation *oper
 	return status;
 }
 
-/* With the lock: give the core an operation that was described. PF_OK, or why not. */
+/* Under network.lock: post a described operation to the core. Return PF_OK, or the reason. */
 static int offload_post_packets(struct offload *offload)
 {
 	const struct exanest_submission *what = &offload->submission;
@@ -298,8 +311,8 @@ static int offload_post_packets(struct offload *offload)
 }
 
 /*
- * With the lock: the peer's address at the engine of /dev/exanest; 0: that does not reach it.
- * *status: PF_OK, or an error of the peer.
+ * Under network.lock: return the address of the peer at the engine of /dev/exanest; 0: the engine
+ * does not reach the peer. *status: PF_OK, or an error of the peer.
  */
 static uint64_t net_peer_engine(pf_peer *peer, int *status)
 {
@@ -313,7 +326,7 @@ static uint64_t net_peer_engine(pf_peer *peer, int *status)
 	return process && device_node_address(&context->device) ? net_process_engine(process) : 0;
 }
 
-/* See struct offload. */
+/* Implement offload.again. */
 static int offload_post_again(struct offload *offload, bool lost)
 {
 	pf_peer *peer = offload->operation.peer;
@@ -331,7 +344,7 @@ static int offload_post_again(struct offload *offload, bool lost)
 	return status;
 }
 
-/* With the lock, which it gives back. */
+/* Give an operation to the engine, and release network.lock, held by the caller. */
 static int offload_give(struct network *network, struct offload *offload)
 {
 	pf_context *context = network->context;
@@ -364,7 +377,7 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 		memory_expect(&peer->context->memory, here, length);
 	network_lock(network);
 	engine = net_peer_engine(peer, &status);
-	/* Also if packets are sent: it says what. */
+	/* Packets need the description, too. */
 	offload_describe_transfer(offload, engine, here, remote, length);
 	if (engine)
 		return offload_give(network, offload);
@@ -396,7 +409,10 @@ static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned wi
 	return operation_finish_post(network, &offload->operation, status);
 }
 
-/* Its operations are never in the active list: the protocol core completes them all. */
+/*
+ * Operations of the transport net are never in operations.active: the protocol core completes all
+ * of them.
+ */
 const struct transport transport_net = {
 	.name = "net",
 	.peer_size = sizeof(struct net_peer),

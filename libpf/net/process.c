@@ -9,10 +9,13 @@
 #include "base/allocate.h"
 #include "base/clock.h"
 
-/* With an association at rest 1 KiB, README.md says; association.c has the other part. */
+/*
+ * README.md promises 1 KiB for a peer with an association at rest; association.c asserts the rest
+ * of the promise.
+ */
 _Static_assert(sizeof(struct net_peer) + sizeof(struct net_process) <= 128, "each peer costs it");
 
-/* Between two lines about packets that were dropped, ns. */
+/* Time between two reports of dropped packets, ns. */
 #define DROPS_PERIOD 10000000000ull
 
 static const char path_net[] = "packets over the network (UDP)";
@@ -44,8 +47,8 @@ static bool address_equals(const union interface_address *a, const union interfa
 }
 
 /*
- * A network inside each host, as of its virtual machines, has the same addresses
- * on all of them: what is sent there would come to us.
+ * Is the address an own address? A network inside each host, like a network of virtual machines,
+ * has equal addresses on all hosts, and packets to an equal address would come back.
  */
 static bool address_is_ours(const struct net_processes *processes,
 			    const union interface_address *address)
@@ -71,7 +74,10 @@ static bool address_is_link_local(const union interface_address *address)
 	return address->any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&address->in6.sin6_addr);
 }
 
-/* Can packets leave by that interface for an address of the peer? Sets its scope. */
+/*
+ * Can packets leave by the interface for an address of the peer? Sets the scope of a link-local
+ * address.
+ */
 static bool interface_leads_to(const struct net_processes *processes,
 			       const struct interface *interface, union interface_address *there,
 			       bool same_host, bool routed)
@@ -81,8 +87,11 @@ static bool interface_leads_to(const struct net_processes *processes,
 			return false;
 	}
 	if (!same_host && address_is_ours(processes, there))
+		/*
+		 * A link-local address needs a link on the way, and each host numbers the links
+		 * anew.
+		 */
 		return false;
-	/* Such an address is one on a process, and which link is for each host to say. */
 	if (address_is_link_local(there)) {
 		there->in6.sin6_scope_id = interface->index;
 		routed = false;
@@ -90,7 +99,7 @@ static bool interface_leads_to(const struct net_processes *processes,
 	return routed || interface_reaches(interface, there);
 }
 
-/* Has one of these paths the same interface, by another address of it? That is the same cable. */
+/* Does a path use the interface already, by another address? Both addresses would share a cable. */
 static bool interface_is_used(const struct net_processes *processes,
 			      const struct interface *interface, const struct net_endpoint *paths,
 			      unsigned count)
@@ -107,8 +116,8 @@ static bool interface_is_used(const struct net_processes *processes,
 }
 
 /*
- * Paths of one family: each interface of ours with the first address of the
- * peer in the same network that no other has taken; routed, if there is none.
+ * Find paths of a family. Each interface gets the first address of the peer in the interface's
+ * network, not taken by an earlier interface; with routed, the first free address of any network.
  */
 static unsigned paths_of_family(const struct net_processes *processes,
 				const struct address *address, uint8_t family, bool routed,
@@ -140,7 +149,7 @@ static unsigned paths_of_family(const struct net_processes *processes,
 	return count;
 }
 
-/* IPv4 or IPv6, not both, which would be the same cables. */
+/* Use IPv4 or IPv6, not both: both would share the cables. */
 unsigned net_process_paths(const struct net_processes *processes, const struct address *address,
 			   struct net_endpoint paths[NET_PATHS_MOST])
 {
@@ -191,16 +200,15 @@ bool net_process_accept(struct net_processes *processes, struct net_association 
 			void **peer)
 {
 	struct address address;
+	/* The address must have the id claimed by the caller. Neither is proved (doc/wire.md). */
 	struct net_process *process;
-
-	/* The id that it claims is that of the address which it gives; neither is proved (doc/wire.md). */
 	if (address_parse(&address, info, length) != PF_OK ||
 	    memcmp(address.id, id, sizeof(address.id)) != 0)
+		/* The option network differs there: operations to the process go another way. */
 		return false;
-	/* The option network differs there: what we have for it goes another way. */
 	if (processes->context->transport_back(processes->context, &address) != &transport_net)
 		return false;
-	/* To the application a peer that is gone stays so. */
+	/* A peer once gone stays gone for the application. */
 	if (net_process_of_id(processes, id))
 		return false;
 	process = calloc(1, sizeof(*process));
@@ -224,7 +232,10 @@ void net_process_lose_engine(struct net_process *process)
 void net_process_bind(struct net_process *process, pf_peer *peer)
 {
 	process->peer = peer;
-	/* Its address, unlike its call, said that it is on this host: it is reached that way. */
+	/*
+	 * A peer with another transport gave an address on the present host, although the call came
+	 * by the network: the transport host reaches the peer.
+	 */
 	if (peer->transport != &transport_net || net_peer(peer)->process)
 		return;
 	net_peer(peer)->process = process;
@@ -236,9 +247,9 @@ void net_process_bind(struct net_process *process, pf_peer *peer)
 	peer_set_state(peer, PEER_LINKED);
 }
 
-/* ---- in words ---- */
+/* ---- descriptions ---- */
 
-/* "10.77.0.2, UDP port 41234, over eth0 (from 10.77.0.1)" */
+/* Example: "10.77.0.2, UDP port 41234, over eth0 (from 10.77.0.1)". */
 static size_t path_describe(const struct net_processes *processes, const struct net_endpoint *to,
 			    char *text, size_t size)
 {
@@ -262,7 +273,7 @@ static size_t path_describe(const struct net_processes *processes, const struct 
 
 #define DESCRIPTION 768 /* bytes for all paths of a peer */
 
-/* "WHY from PATH and PATH" */
+/* Result: "WHY from PATH and PATH". */
 static void net_process_describe(const struct net_processes *processes,
 				 const struct net_association *association, const char *why,
 				 char text[DESCRIPTION])
@@ -282,7 +293,9 @@ static void net_process_describe(const struct net_processes *processes,
 	}
 }
 
-/* Are the paths to both the same, but for the ports there? Then they are on one host. */
+/*
+ * Are the first common paths of both equal, except for the remote ports? Then both are on one host.
+ */
 static bool net_process_shares_host(const struct net_process *a, const struct net_process *b)
 {
 	struct net_endpoint one, other;
@@ -359,7 +372,7 @@ static void net_processes_unlock(struct net_processes *processes)
 	pthread_mutex_unlock(processes->lock);
 }
 
-/* Without the lock: the peer of a process, made for one that only ever called us. */
+/* Without the lock: return the peer of a process, made now if the process called first. */
 static pf_peer *net_process_peer(struct net_processes *processes, struct net_process *process)
 {
 	pf_context *context = processes->context;
@@ -370,8 +383,8 @@ static pf_peer *net_process_peer(struct net_processes *processes, struct net_pro
 	peer = process->peer;
 	net_processes_unlock(processes);
 	if (peer)
+		/* Wait until there is memory: events of the peer must not be lost. */
 		return peer;
-	/* Lack of memory is waited out: what the peer sent is not to be lost. */
 	while (!(peer = peers_get(&context->peers, context,
 				  net_association_id(process->association), NULL, &transport_net)))
 		allocate_wait(&tries);
@@ -404,9 +417,8 @@ static void net_process_tell_message(struct net_processes *processes, const stru
 static void net_process_tell_completion(struct net_processes *processes,
 					const struct net_event *event)
 {
+	/* After a failure of the peer: the application may ask for the reason before NET_GONE. */
 	struct operation *operation = event->arg;
-
-	/* Of a peer that is gone: the application may ask why before it is told. */
 	if (event->completion.status != PF_OK && peer_is_net(operation->peer) &&
 	    net_peer(operation->peer)->process)
 		net_process_explain(processes, net_peer(operation->peer)->process);
@@ -439,7 +451,7 @@ static void net_process_tell_gone(struct net_processes *processes, const struct 
 	net_processes_lock(processes);
 }
 
-/* Was the application told already that a process of this host does not answer? */
+/* Was the application told already that a process of the host does not answer? */
 static bool net_process_host_is_known(const struct net_processes *processes,
 				      const struct net_process *process)
 {
@@ -453,7 +465,7 @@ static bool net_process_host_is_known(const struct net_processes *processes,
 	return false;
 }
 
-/* Once for each host. */
+/* Warn of a process without an answer, once for each host. */
 static void net_process_tell_unanswered(struct net_processes *processes,
 					const struct net_event *event)
 {
@@ -473,13 +485,13 @@ static void net_process_tell_unanswered(struct net_processes *processes,
 	net_processes_lock(processes);
 }
 
-/* Drops that a network which repeats or delays packets can cause are counted, not told. */
+/* Is the drop counted but not told? Repeated and delayed packets cause usual drops. */
 static bool drop_is_usual(enum net_drop why)
 {
 	return why == NET_DROP_UNKNOWN || why == NET_DROP_UNEXPECTED || why == NET_DROP_REPLAYED;
 }
 
-/* Packets were dropped: once in a while, one line that says how many and which. */
+/* Report dropped packets, from time to time: a single line with numbers and reasons. */
 static void net_processes_tell_drops(struct net_processes *processes, const struct net_core *core)
 {
 	const struct net_statistics *statistics = net_statistics(core);
@@ -509,7 +521,7 @@ static void net_processes_tell_drops(struct net_processes *processes, const stru
 		processes->drops[why] = statistics->drops[why];
 	}
 	why = net_last_drop(core, &from);
-	/* It may be one of the others, whose sender did nothing wrong. */
+	/* The last drop may be a usual drop, of a sender without fault. */
 	if (!drop_is_usual(why) && used < sizeof(text)) {
 		used += (size_t)snprintf(text + used, sizeof(text) - used,
 					 "the last one (%s) from ", drops[why].name);
@@ -522,8 +534,8 @@ static void net_processes_tell_drops(struct net_processes *processes, const stru
 }
 
 /*
- * Which of those that called us lately had the application opened? The context's
- * lock is taken inside the engine's, which no thread does the other way round.
+ * Bind processes with recent calls to peers opened by the application. peers.lock is taken inside
+ * network.lock; no thread takes the two in the opposite order.
  */
 static void net_processes_meet_callers(struct net_processes *processes)
 {

@@ -17,9 +17,9 @@
 #define ECT_0 2
 #define ECN_MASK 3
 #define CONTROL_MOST 128
-#define WAITED_MOST 1000000000ll /* ns for which a packet may have waited */
-#define LONE_PACKETS 256         /* after so many in a row a socket becomes bare, */
-#define ROW_PACKETS 2 /* as soon as two come, no more: there is a queue, or one send of several */
+#define WAITED_MOST 1000000000ll /* longest credible wait of a packet, ns */
+#define LONE_PACKETS 256         /* packets in a row, each alone, before a socket becomes bare */
+#define ROW_PACKETS 2 /* packets in a row to end bareness: there is a queue, or a send of several */
 
 union control {
 	struct cmsghdr align;
@@ -27,10 +27,9 @@ union control {
 };
 
 /*
- * The C library's functions are cancellation points, which costs a process that
- * has threads more than the kernel takes to say that nothing came. For a single
- * message the system calls without a vector are faster, and for bytes in one piece those
- * without a message.
+ * System calls without the C library: the library's functions are cancellation points, and cost a
+ * process with threads more than the kernel takes to find nothing. For a single message the calls
+ * without a vector are faster, and for bytes in one piece the calls without a message.
  */
 static int socket_call_send(int fd, struct mmsghdr *messages, unsigned count)
 {
@@ -106,7 +105,7 @@ socklen_t endpoint_address(const struct net_endpoint *bytes, union interface_add
 
 static void socket_set_option(int fd, int level, int option, int value)
 {
-	/* What a kernel does not know it does without; the packets are the same. */
+	/* An option unknown to the kernel is left out; the packets do not change. */
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
@@ -114,7 +113,7 @@ static void socket_set_buffer(int fd, int forced, int option, uint32_t bytes)
 {
 	int wanted = (int)bytes;
 
-	/* Beyond the system's limit only with CAP_NET_ADMIN. */
+	/* A buffer beyond the system's limit needs CAP_NET_ADMIN. */
 	if (setsockopt(fd, SOL_SOCKET, forced, &wanted, sizeof(wanted)) < 0)
 		socket_set_option(fd, SOL_SOCKET, option, wanted);
 }
@@ -127,9 +126,10 @@ static void socket_set_plain(struct socket *socket)
 }
 
 /*
- * From now on the kernel queues packets one by one. It still hands out what it gathered before as
- * one datagram, and without UDP_GRO it does not say where to cut. The next call of socket_receive
- * looks for such datagrams, and not this one, because another processor may be queueing one now.
+ * Have the kernel queue packets singly. The kernel still hands out earlier packets as a gathered
+ * datagram, and without UDP_GRO does not tell where to cut. The next call of socket_receive looks
+ * for gathered datagrams; a look here would be too early, because another processor may be queueing
+ * a datagram now.
  */
 static void socket_start_emptying(struct socket *socket)
 {
@@ -137,7 +137,10 @@ static void socket_start_emptying(struct socket *socket)
 	socket->emptying = true;
 }
 
-/* False: there is something, which may have been gathered. It is received with UDP_GRO again. */
+/*
+ * Make the socket bare. Return false if a datagram is there, perhaps gathered: the socket receives
+ * with UDP_GRO again.
+ */
 static bool socket_become_bare(struct socket *socket)
 {
 	struct pollfd readable = { .fd = socket->fd, .events = POLLIN };
@@ -161,7 +164,10 @@ static void socket_set_options(struct socket *socket, bool version6, uint32_t bu
 		socket_set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, ECT_0);
 		socket_set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 		socket_set_option(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
-		/* The core finds the path's MTU itself: never cut, never believe the route's. */
+		/*
+		 * The core finds the MTU of the path: never fragment, and never trust the MTU of
+		 * the route.
+		 */
 		socket_set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
 	} else {
 		socket_set_option(fd, IPPROTO_IP, IP_TOS, ECT_0);
@@ -220,7 +226,7 @@ static int socket_create(struct socket *result, uint8_t number, int family, uint
 	return PF_OK;
 }
 
-/* The address and the port that a socket is bound to. */
+/* Return the address and the port of a bound socket. */
 static bool socket_own_address(int fd, union interface_address *address, socklen_t *length)
 {
 	memset(address, 0, sizeof(*address));
@@ -265,8 +271,8 @@ void socket_open_second(struct socket *second, const struct socket *bound, uint3
 }
 
 /*
- * Two sockets have one port if both allow it when the second one is bound. After that
- * neither does, so that no other process of this user gets the port.
+ * Bind the second socket to the port of the first: both must allow sharing during bind(2).
+ * Afterwards both forbid sharing again, and no further process of the user gets the port.
  */
 static bool socket_share_port(int second, int bound)
 {
@@ -298,8 +304,8 @@ bool socket_connect(struct socket *second, const struct socket *bound,
 	if (!second->bound)
 		second->bound = socket_share_port(second->fd, bound->fd);
 	/*
-	 * The service thread may be telling epoll of the descriptor, which the kernel
-	 * allows; ThreadSanitizer would take connect() for the creation of it.
+	 * The service thread may be adding the descriptor to epoll, with the kernel's permission;
+	 * ThreadSanitizer would take connect() for the creation of the descriptor.
 	 */
 	if (!second->bound || syscall(SYS_connect, second->fd, &address.any, length) < 0)
 		return false;
@@ -331,7 +337,7 @@ static void message_set_segment(struct msghdr *message, union control *control, 
 	memcpy(CMSG_DATA(header), &value, sizeof(value));
 }
 
-/* Has an error to do with us alone, not with the network, which says more of it elsewhere? */
+/* Does the error concern the own host alone? Errors of the network are also in the error queue. */
 static bool error_is_own(int error)
 {
 	return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == EFAULT ||
@@ -339,8 +345,8 @@ static bool error_is_own(int error)
 }
 
 /*
- * An error that the network reported for an earlier packet, to any peer, makes the next
- * send fail, and no further one. True: this may be it.
+ * After the network reported an error for an earlier packet, to any peer, the next send fails once.
+ * Return whether the error may be a report.
  */
 static bool socket_error_is_news(struct socket *socket, int error)
 {
@@ -350,7 +356,7 @@ static bool socket_error_is_news(struct socket *socket, int error)
 	       error == EACCES || error == EMSGSIZE;
 }
 
-/* What is lost: if a filter of this host blocked it, that is worth a complaint. */
+/* Note a lost batch: a block by a filter of the own host deserves a complaint. */
 static void socket_note_lost(struct socket *socket, const struct net_batch *batch, int error)
 {
 	if (error != EPERM)
@@ -371,14 +377,17 @@ static enum socket_sent error_classify(int error, bool segmented)
 	case EMSGSIZE:
 		return SOCKET_TOO_LONG;
 	case EINVAL:
-		/* The kernel's word for segments that are longer than the interface takes. */
+		/* The kernel reports segments longer than the interface permits by EINVAL. */
 		return segmented ? SOCKET_TOO_LONG : SOCKET_SENT;
 	default:
 		return SOCKET_SENT;
 	}
 }
 
-/* What count vectors name, its bytes [start, start + length), as vectors; returns how many. */
+/*
+ * Describe the bytes [start, start + length) of count vectors by pieces. Return the number of
+ * pieces.
+ */
 static unsigned vectors_slice(const struct iovec *vectors, unsigned count, uint32_t start,
 			      uint32_t length, struct iovec *pieces)
 {
@@ -400,7 +409,7 @@ static unsigned vectors_slice(const struct iovec *vectors, unsigned count, uint3
 	return pieces_count;
 }
 
-/* Where the system does not cut: a message for each packet. */
+/* Send a message for each packet, where the system does not cut batches. */
 static enum socket_sent socket_send_packets(struct socket *socket, const struct net_batch *batch)
 {
 	struct mmsghdr messages[NET_BATCH_MOST];
@@ -437,9 +446,9 @@ static enum socket_sent socket_send_packets(struct socket *socket, const struct 
 			continue;
 		}
 		/*
-		 * Some went out: what did not is lost to the core, which it is used to.
-		 * But memory that cannot be read it has to hear of, or it goes on to
-		 * the next block and reports that one.
+		 * After some packets went out, the core handles the rest like losses in the
+		 * network. But the core must hear of unreadable memory, or would go on and report
+		 * the next block.
 		 */
 		socket_note_lost(socket, batch, errno);
 		return done && errno != EFAULT ? SOCKET_SENT : error_classify(errno, false);
@@ -482,7 +491,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 			done++;
 			continue;
 		}
-		/* Without segments, up to the next batch that has to be cut here. */
+		/* Without segments, stop at the next batch to be cut here. */
 		for (i = done; i < count && (socket->segments || batches[i]->count == 1); i++)
 			;
 		sent = socket_call_send(socket->fd, messages + done, i - done);
@@ -494,7 +503,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		if (errno == EINTR)
 			continue;
 		if (errno == EIO && batches[done]->count > 1) {
-			/* An interface without checksums of its own: it does not cut either. */
+			/* An interface without checksums does not cut either. */
 			socket->segments = false;
 			continue;
 		}
@@ -504,8 +513,8 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		}
 		*stopped = error_classify(errno, batches[done]->count > 1);
 		if (*stopped != SOCKET_SENT)
+			/* A filter or a route refused the batch: the batch is lost. */
 			return done;
-		/* Refused by a filter or a route: lost. */
 		socket_note_lost(socket, batches[done], errno);
 		done++;
 		again = true;
@@ -517,7 +526,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 
 struct receiver *receiver_create(net_gather_fn gather, void *user)
 {
-	/* Not touched before it is used, and then no more of it than is. */
+	/* The mapping is big, but pages without use cost nothing. */
 	struct receiver *receiver = mmap(NULL, sizeof(*receiver), PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -541,7 +550,10 @@ struct received {
 	uint8_t ecn;
 };
 
-/* From the system's stamp on. One that makes no sense is none: its clock was set. */
+/*
+ * Return the wait since the system's stamp, ns. A senseless stamp, after the clock was set, counts
+ * as none.
+ */
 static uint32_t control_waited(const struct cmsghdr *header)
 {
 	struct timespec stamp;
@@ -601,9 +613,9 @@ static struct net_packet *receiver_add_packet(struct receiver *receiver, unsigne
 }
 
 /*
- * Packets that lie one behind the other from data on, in a buffer of RECEIVE_ROOM.
- * The kernel gathers what is of one length, the last one excepted, and a
- * transfer's last packet may have any: the core wants every header aligned.
+ * Cut packets lying behind each other in a buffer of RECEIVE_ROOM. All have equal length, except
+ * for the last: the kernel gathers only packets of equal length, and the last packet of a transfer
+ * may have any length. Each header is moved to an aligned place, for the core.
  */
 static void received_cut(struct receiver *receiver, unsigned *count,
 			 const struct received *received, uint8_t *data, uint32_t length)
@@ -642,7 +654,7 @@ static void message_prepare(struct mmsghdr *message, union interface_address *ad
 	};
 }
 
-/* There were so many datagrams, or none. Of what is gathered into one, socket_read_control takes note. */
+/* Note the number of datagrams received, or 0. socket_read_control notes gathered datagrams. */
 static void socket_note_row(struct socket *socket, int received)
 {
 	if (received > 0) {
@@ -660,7 +672,7 @@ static void socket_note_row(struct socket *socket, int received)
 	socket->row = 0;
 }
 
-/* Negative: nothing, for an errno that is kept. */
+/* Receive. A negative result means nothing, for the reason in errno. */
 static int socket_receive_messages(struct socket *socket, struct mmsghdr *messages, unsigned count)
 {
 	bool bare = socket->bare;
@@ -674,8 +686,8 @@ static int socket_receive_messages(struct socket *socket, struct mmsghdr *messag
 	if (socket->connected)
 		socket_note_row(socket, received);
 	/*
-	 * Longer than a packet: gathered all the same, where nothing says where to cut. As if it
-	 * was lost.
+	 * A datagram longer than a packet was gathered nevertheless, and nothing tells where to
+	 * cut. Treat the datagram as lost.
 	 */
 	if (bare && received > 0 && messages[0].msg_len > socket->packet_most) {
 		socket_set_plain(socket);
@@ -766,8 +778,12 @@ static int socket_receive_predicted(struct socket *socket, struct receiver *rece
 		struct net_packet *packet;
 
 		size = received.length - at < received.segment ? received.length - at :
+								 /*
+								 * The packet is not the predicted
+								 * packet, and the next packet
+								 * starts elsewhere.
+								 */
 								 received.segment;
-		/* Another packet than was foreseen: the next one starts elsewhere. */
 		if (size > room || (size < room && at + size < received.length))
 			break;
 		packet = receiver_add_packet(receiver, &count, &received);
@@ -801,9 +817,9 @@ int socket_receive(struct socket *socket, struct receiver *receiver, unsigned mo
 			      socket_receive_plain(socket, receiver, most);
 }
 
-/* ---- what the network says ---- */
+/* ---- reports of the network ---- */
 
-/* Does the ICMP message say that a filter prohibits it? RFC 792, RFC 1812, RFC 4443. */
+/* Does the ICMP message tell of a filter that prohibits packets? RFC 792, RFC 1812, RFC 4443. */
 static bool error_is_prohibited(const struct sock_extended_err *error)
 {
 	if (error->ee_origin == SO_EE_ORIGIN_ICMP && error->ee_type == ICMP_DEST_UNREACH)

@@ -13,35 +13,38 @@
 #include "base/clock.h"
 #include "common/context.h"
 
-/* Found driving so many times in a row, another thread is at it for long: inside a callback. */
+/*
+ * Times in a row that another thread was found driving; after these, the thread is probably inside
+ * a long callback.
+ */
 #define REFUSALS_MOST 16
 /*
- * A thread that drives, or has the lock, may need this processor, which sched_yield does not always give
- * it. With the usual slack of timers this is about 70 us.
+ * Length of a nap, ns. A driver, or an owner of the lock, may need this processor, and sched_yield
+ * does not always leave it. With the usual slack of timers a nap takes about 70 us.
  */
 #define NAP_NANOSECONDS 20000
 
 struct network_watch {
+	/* Events on the network's sockets, on its wake and timers, and on "timer". */
 	struct network *network;
-	/* The network's sockets, its wake and its timers; and timer. */
 	struct event *readable, *woken, *due, *grace_over, *ended;
-	int timer;      /* timerfd, set by this thread alone */
-	bool timed;     /* it is set, or has ended */
-	bool listening; /* to the sockets, while it attends */
+	int timer;      /* timerfd, set by the service thread alone */
+	bool timed;     /* the timer is set, or has ended */
+	bool listening; /* sockets wake the service thread, while it attends */
 	unsigned refusals;
 };
 
-/* This thread looks again after so many ns, or does not for NET_NEVER: only the last one counts. */
+/* Look again after a time, ns, or never (NET_NEVER). Only the last call counts. */
 static void network_watch_look_again(struct network_watch *watch, uint64_t nanoseconds)
 {
 	const bool never = nanoseconds == NET_NEVER;
-	/* 0 would stop it. */
+	/* A time of 0 would stop the timer. */
 	const struct itimerspec end = { .it_value.tv_nsec = never ? 0 : (long)nanoseconds + 1 };
 
 	if (never && !watch->timed)
 		return;
+	/* The call fails only for an invalid descriptor or an invalid time. */
 	watch->timed = !never;
-	/* It can only fail for a descriptor or a time that is none. */
 	(void)timerfd_settime(watch->timer, 0, &end, NULL);
 }
 
@@ -66,7 +69,10 @@ static uint64_t network_watch_now(void)
 	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
-/* The application is left alone until the end of a grace period. False: none runs, or it is away. */
+/*
+ * Leave the application alone until the end of a grace period. Return false if no period runs, or
+ * if the application is away.
+ */
 static bool network_watch_spare(struct network *network, uint64_t time)
 {
 	const struct grace *grace = &network->grace;
@@ -98,14 +104,14 @@ static void network_watch_nap(void)
 }
 
 /*
- * retry: what is to be done is not seen again by itself, as a packet in a socket is. If another thread
- * drives, it sets the network's timer when it stops, if it knows that this one attends.
+ * Drive, unless the application is spared. retry: the work is not seen again without a timer,
+ * unlike a packet in a socket. Another driver sets the network's timer when stopping, provided that
+ * the driver knows of this thread's attendance.
  */
 static void network_watch_look(struct network_watch *watch, bool retry)
 {
+	/* Meanwhile progress may have begun to sleep, after seeing the service thread attend. */
 	uint64_t again;
-
-	/* Since it was asked it may have begun to sleep, and seen this thread attend. */
 	if (!network_watch_sleeps(watch) &&
 	    network_watch_spare(watch->network, network_watch_now()) &&
 	    !network_watch_sleeps(watch))
@@ -118,7 +124,10 @@ static void network_watch_look(struct network_watch *watch, bool retry)
 			watch->refusals = 0;
 			return;
 		}
-		/* While it is, readable sockets stay so; most often it is a moment. */
+		/*
+		 * While another thread drives, sockets stay readable; most often driving takes a
+		 * moment.
+		 */
 		if (watch->refusals == REFUSALS_MOST) {
 			network_watch_listen(watch, false);
 			return;
@@ -150,7 +159,7 @@ static void network_watch_on_wake(int fd, short what, void *arg)
 	uint64_t count;
 
 	(void)what;
-	/* A counter, of wakes or of ends of the timer: empty if it was reset meanwhile. */
+	/* A counter of wakes, or of ends of the timer; empty if reset meanwhile. */
 	if (read(fd, &count, sizeof(count)) < 0)
 		return;
 	network_watch_look(arg, true);
