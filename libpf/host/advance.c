@@ -7,7 +7,7 @@
 #include "atomic.h"
 #include "base/clock.h"
 #include "base/memcheck.h"
-#include "transfer.h"
+#include "transfer_advance.h"
 #include "turns.h"
 
 /* Transfers offered to a peer before they are advanced; see peer_offer_ahead. */

@@ -14,25 +14,6 @@
 /* After a pager has brought all pages of a block this many times, it is asked for single pages. */
 #define SUPPLIED_WHOLE 4
 
-static uint64_t transfer_address(const struct transfer *transfer, enum pf_side side)
-{
-	return side == PF_SIDE_REMOTE ? transfer->remote : (uint64_t)(uintptr_t)transfer->local;
-}
-
-void transfer_fail(struct transfer *transfer, int status, enum pf_side side, uint64_t address)
-{
-	uint64_t offset = status == PF_ERR_FAULT ? address - transfer_address(transfer, side) : 0;
-
-	if (!transfer->failed || offset < transfer->failed_at) {
-		transfer->failed_at = offset;
-		transfer->operation.completion.status = status;
-		transfer->operation.completion.side = side;
-		transfer->operation.completion.address = address;
-	}
-	transfer->failed = true;
-	transfer->run = transfer->run_end;
-}
-
 bool block_given_up(const struct transfer *transfer, const struct block *block)
 {
 	return transfer->failed && block->offset >= transfer->failed_at;

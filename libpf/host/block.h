@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transfer is one put or get. A block has a record of its own only while a
- * message or the device carries it (MOVING), or from a fault until it was
- * retransmitted:
+ * A block of a transfer has a record of its own only while a message or the device
+ * carries it (MOVING), or from a fault until it was retransmitted:
  *
  *   READY -> MOVING -> its bytes are counted, its record is freed
  *     ^        |
@@ -20,43 +19,9 @@
 #include <sys/queue.h>
 
 #include "base/fault.h"
-#include "common/operation.h"
 #include "device/device.h"
-#include "memory/policy.h"
-#include "peer.h"
 #include "pf.h"
-#include "share.h"
-
-/*
- * Most blocks of one transfer that are RESOLVING at a time. They bound what waits at the owner of the
- * pages, and what is searched here; they are several for each of its RESOLVER_THREADS.
- */
-#define TRANSFER_PARKED_MOST 32
-
-TAILQ_HEAD(blocks, block);
-
-struct transfer {
-	struct operation operation;
-	char *local;
-	uint64_t remote;
-	uint64_t length;
-	uint64_t front;          /* bytes before it are claimed by this side */
-	uint64_t run, run_end;   /* the claimed run in hand */
-	struct blocks blocks;    /* those with a record; READY ones come first */
-	unsigned moving, parked; /* of those, in MOVING and in RESOLVING */
-
-	struct share *share; /* NULL: moved from this end only */
-	unsigned slot, shift;
-	uint32_t granules;
-	bool alone;             /* not shared now: SHARE_BUSY_MAX */
-	bool joined;            /* the peer took part */
-	bool closed;            /* no more can be claimed */
-	uint32_t peer_granules; /* claimed by the peer, once closed */
-	bool by_ring;           /* some of its memory is hidden: the route stream moves the rest */
-	bool failed;
-	uint64_t failed_at;               /* offset of the error reported */
-	struct resolve_window windows[3]; /* by enum pf_side */
-};
+#include "transfer.h"
 
 enum block_state { BLOCK_READY, BLOCK_MOVING, BLOCK_FAULTED, BLOCK_RESOLVING };
 
@@ -75,16 +40,6 @@ struct block {
 	uint64_t faulted;              /* when it last met a fault, ns; 0: never */
 	uint64_t started;              /* MOVING: since when, ns; 0: not traced */
 };
-
-static inline bool transfer_is_put(const struct transfer *transfer)
-{
-	return transfer->operation.kind == OPERATION_PUT;
-}
-
-static inline struct host_peer *transfer_peer(const struct transfer *transfer)
-{
-	return (struct host_peer *)transfer->operation.peer;
-}
 
 /* A READY block; NULL without memory, with which the transfer has failed. */
 struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t length);
@@ -119,11 +74,5 @@ void block_fault(struct host_state *host, struct block *block, enum pf_side side
 /* The resolver is done with its fault: READY again, or the transfer has failed. */
 void block_resolved(struct host_state *host, struct block *block, int status, uint64_t address,
 		    enum fault_kind kind);
-
-/*
- * Do not start the rest of the transfer. Faults may be found and resolved in any order,
- * but the first address is reported: so blocks before it still move.
- */
-void transfer_fail(struct transfer *transfer, int status, enum pf_side side, uint64_t address);
 
 #endif

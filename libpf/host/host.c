@@ -16,7 +16,7 @@
 #include "resolve.h"
 #include "route_device.h"
 #include "tracer.h"
-#include "transfer.h"
+#include "transfer_advance.h"
 
 /* ---- the table of the transport ---- */
 

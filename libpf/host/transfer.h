@@ -1,28 +1,69 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a transfer to a peer of this host advances: by its peer's route, from one end or from both. */
+/* The record of a transfer, one put or get to a peer of this host. Progress owns the record. */
 #ifndef PF_TRANSFER_H
 #define PF_TRANSFER_H
 
-#include "block.h"
-#include "route.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "common/operation.h"
+#include "memory/policy.h"
+#include "peer.h"
+#include "pf.h"
+#include "share.h"
 
 /*
- * Any thread: move at once what can be moved at once, and post the rest. As pf_put and pf_get, with
- * a length that is not 0.
+ * Most blocks of one transfer that are RESOLVING at a time. They bound what waits at the owner of the
+ * pages, and what is searched here; they are several for each of its RESOLVER_THREADS.
  */
-int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
-		  size_t length, pf_complete_fn complete, void *arg);
-/* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
-void transfer_offer(struct host_state *host, struct transfer *transfer);
-/* Progress: do what can be done now. Of a peer that is gone it ends, complete or with an error. */
-enum advanced transfer_advance(struct host_state *host, struct transfer *transfer);
+#define TRANSFER_PARKED_MOST 32
+
+TAILQ_HEAD(blocks, block);
+
+struct transfer {
+	struct operation operation;
+	char *local;
+	uint64_t remote;
+	uint64_t length;
+	uint64_t front;          /* bytes before it are claimed by this side */
+	uint64_t run, run_end;   /* the claimed run in hand */
+	struct blocks blocks;    /* those with a record; READY ones come first */
+	unsigned moving, parked; /* of those, in MOVING and in RESOLVING */
+
+	struct share *share; /* NULL: moved from this end only */
+	unsigned slot, shift;
+	uint32_t granules;
+	bool alone;             /* not shared now: SHARE_BUSY_MAX */
+	bool joined;            /* the peer took part */
+	bool closed;            /* no more can be claimed */
+	uint32_t peer_granules; /* claimed by the peer, once closed */
+	bool by_ring;           /* some of its memory is hidden: the route stream moves the rest */
+	bool failed;
+	uint64_t failed_at;               /* offset of the error reported */
+	struct resolve_window windows[3]; /* by enum pf_side */
+};
+
+static inline bool transfer_is_put(const struct transfer *transfer)
+{
+	return transfer->operation.kind == OPERATION_PUT;
+}
+
+static inline struct host_peer *transfer_peer(const struct transfer *transfer)
+{
+	return (struct host_peer *)transfer->operation.peer;
+}
+
+/* The address of the first byte, on that side. */
+static inline uint64_t transfer_address(const struct transfer *transfer, enum pf_side side)
+{
+	return side == PF_SIDE_REMOTE ? transfer->remote : (uint64_t)(uintptr_t)transfer->local;
+}
+
 /*
- * Progress: let the peer claim no more of a transfer that both ends move, which fails with that status.
- * Returns whether the peer has moved what it had claimed, or its process has ended: from then on it
- * accesses none of this process's memory for it.
+ * Do not start the rest of the transfer. Faults may be found and resolved in any order,
+ * but the first address is reported: so blocks before it still move.
  */
-bool transfer_withdraw(struct transfer *transfer, int status);
-/* Free what it holds besides itself. */
-void transfer_release(struct transfer *transfer);
+void transfer_fail(struct transfer *transfer, int status, enum pf_side side, uint64_t address);
 
 #endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transfer_advance.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "base/probe.h"
+#include "copy.h"
+#include "message.h"
+#include "route.h"
+
+void transfer_offer(struct host_state *host, struct transfer *transfer)
+{
+	struct host_peer *peer = transfer_peer(transfer);
+	const pf_context *context = host->context;
+	struct message_offer *message;
+	struct share *share;
+	uint32_t front;
+	int status;
+
+	/* A process that shares a core may lose it with a run in hand, and its peer waits for that run. */
+	if (context_is_sleepy(context))
+		return;
+	if (transfer->front || transfer->failed ||
+	    transfer->length < context->share_min[peer->distance] ||
+	    peer_state(&peer->peer) != PEER_LINKED || !host_peer_route(peer)->shares ||
+	    !peer->shares_free || peer->self)
+		return;
+	transfer->alone = peer->alone && transfer->length < SHARE_BUSY_MAX;
+	if (transfer->alone)
+		return;
+	transfer->slot = (unsigned)__builtin_ctzll(peer->shares_free);
+	transfer->shift = share_granule_shift(transfer->length);
+	transfer->granules = (uint32_t)((transfer->length - 1) >> transfer->shift) + 1;
+	share = &peer->out.memory->shares[transfer->slot];
+	front = (transfer->granules + 1) / 2;
+	if ((uint64_t)front << transfer->shift > context->options.run_max)
+		front = (uint32_t)(context->options.run_max >> transfer->shift);
+	if (!front)
+		front = 1;
+	if (front == transfer->granules)
+		return;
+
+	host_peer_lock(peer);
+	message = (struct message_offer *)message_reserve(peer, sizeof(*message), &status);
+	if (message) {
+		peer->share_generation = (peer->share_generation + 1) & 0xffffff;
+		share_open(share, peer->share_generation, front, transfer->granules);
+		*message = (struct message_offer){
+			.initiator = (uint64_t)(uintptr_t)transfer->local,
+			.target = transfer->remote,
+			.length = transfer->length,
+			.time = clock_nanoseconds(CLOCK_MONOTONIC),
+			.generation = peer->share_generation,
+			.slot = (uint16_t)transfer->slot,
+			.put = transfer_is_put(transfer),
+			.shift = (uint8_t)transfer->shift,
+		};
+		message_commit(peer, sizeof(*message), MESSAGE_OFFER, 0);
+	}
+	host_peer_unlock(peer);
+	if (!message)
+		return;
+	peer->shares_free &= ~(1ull << transfer->slot);
+	transfer->share = share;
+	transfer->run_end = lesser((uint64_t)front << transfer->shift, transfer->length);
+	transfer->front = transfer->run_end;
+}
+
+static void take_granules(struct transfer *transfer, struct granules run)
+{
+	transfer->run = (uint64_t)run.start << transfer->shift;
+	transfer->run_end = lesser((uint64_t)run.end << transfer->shift, transfer->length);
+}
+
+/* A run to move next; false when this side has none left. */
+static bool claim(const pf_context *context, struct transfer *transfer)
+{
+	struct granules run;
+
+	if (transfer->failed)
+		return false;
+	if (transfer->share) {
+		uint32_t most = (uint32_t)(context->options.run_max >> transfer->shift);
+		uint32_t least = SHARE_FRONT_LEAST >> transfer->shift;
+
+		if (transfer->closed)
+			return false;
+		/* A peer that has claimed nothing by now does not poll: take as much as possible. */
+		if (!transfer->joined) {
+			transfer->joined = share_joined(transfer->share, transfer->granules);
+			if (!transfer->joined)
+				least = most;
+		}
+		if (!share_claim_front(transfer->share, least ? least : 1, most ? most : 1, &run))
+			return false;
+		/* The peer can write anything to the claim word: stay inside the transfer. */
+		if (run.end > transfer->granules) {
+			transfer_fail(transfer, PF_ERR_PROTOCOL, PF_SIDE_NONE, 0);
+			return false;
+		}
+		take_granules(transfer, run);
+		return true;
+	}
+	if (transfer->front == transfer->length)
+		return false;
+	transfer->run = transfer->front;
+	transfer->run_end = transfer->length;
+	transfer->front = transfer->length;
+	return true;
+}
+
+static void close_share(struct transfer *transfer)
+{
+	if (transfer->share)
+		transfer_peer(transfer)->shares_free |= 1ull << transfer->slot;
+	transfer->share = NULL;
+	transfer->front = transfer->length;
+}
+
+/* Record whether the peer helped: how many of the next transfers are not offered to it. */
+static void record_help(struct host_peer *peer, bool helped)
+{
+	unsigned next = peer->alone_next ? 2 * peer->alone_next : SHARE_ALONE;
+
+	/* Of several that were offered at the same time, one counts. */
+	if (!helped && peer->alone)
+		return;
+	peer->alone_next = helped ? 0 : (unsigned)lesser(next, SHARE_ALONE_MOST);
+	peer->alone = peer->alone_next;
+}
+
+/* Has the peer moved all that it claimed? It may return a run that it could not move. */
+static bool peer_moved(struct transfer *transfer)
+{
+	struct granules rest;
+
+	if (!transfer->closed) {
+		transfer->peer_granules = share_close(transfer->share, transfer->granules);
+		transfer->closed = true;
+		if (!transfer->failed && transfer->length < SHARE_BUSY_MAX)
+			record_help(transfer_peer(transfer), transfer->peer_granules > 0);
+	}
+	if (!share_finished(transfer->share, transfer->granules, transfer->peer_granules, &rest))
+		return false;
+	if (granules_count(rest) && !transfer->failed)
+		take_granules(transfer, rest);
+	return true;
+}
+
+/* The share is closed as soon as the peer is done; blocks may wait for their pages long after. */
+static bool peer_finished(struct transfer *transfer)
+{
+	if (transfer->share && peer_moved(transfer))
+		close_share(transfer);
+	return !transfer->share;
+}
+
+static void moved_alone(struct host_state *host, struct host_peer *peer)
+{
+	if (peer->alone)
+		peer->alone--;
+	host->alone_until = clock_nanoseconds(CLOCK_MONOTONIC);
+}
+
+/* The peer is gone; forget what was under way. */
+static void abandon(struct host_state *host, struct transfer *transfer)
+{
+	struct block *block;
+
+	/* A peer that was given up may live: it must not claim more of the buffer. */
+	if (transfer->share)
+		share_close(transfer->share, transfer->granules);
+	/* The peer's answers to what is under way cannot come any more. */
+	TAILQ_FOREACH(block, &transfer->blocks, link)
+		block_forget(host, block);
+	close_share(transfer);
+}
+
+enum advanced transfer_advance(struct host_state *host, struct transfer *transfer)
+{
+	struct host_peer *peer = transfer_peer(transfer);
+	int state = peer_state(&peer->peer), status;
+
+	if (state != PEER_LINKED && state != PEER_GONE) {
+		host_peer_lock(peer);
+		status = host_peer_connect(peer, true);
+		host_peer_unlock(peer);
+		if (status == PF_OK || status == PF_ERR_AGAIN)
+			return ADVANCED_BLOCKED;
+		transfer_fail(transfer, status, PF_SIDE_NONE, 0);
+		return ADVANCED_TO_END;
+	}
+	transfer_offer(host, transfer);
+	/* A block that is resolved makes it ready again; the peer goes on with its end of a share. */
+	if (transfer->parked >= TRANSFER_PARKED_MOST && state == PEER_LINKED)
+		return ADVANCED_WAITS;
+	if (block_ready(transfer) || transfer->run < transfer->run_end ||
+	    claim(host->context, transfer)) {
+		if (state == PEER_GONE)
+			goto lost;
+		return (transfer->by_ring ? &route_stream : host_peer_route(peer))
+			->move(host, transfer);
+	}
+	if (peer_finished(transfer) && transfer->run >= transfer->run_end && !transfer->moving &&
+	    !transfer->parked) {
+		if (transfer->alone)
+			moved_alone(host, peer);
+		return ADVANCED_TO_END;
+	}
+	if (state == PEER_GONE)
+		goto lost;
+	if (transfer->run < transfer->run_end)
+		return ADVANCED_LITTLE;
+	/* A block that moves or is parked makes it ready again. */
+	return transfer->share ? ADVANCED_SHARED : ADVANCED_WAITS;
+
+lost:
+	/* What was not moved when the peer ended never will be. */
+	transfer_fail(transfer, peer->peer.gone_status, PF_SIDE_NONE, 0);
+	abandon(host, transfer);
+	return ADVANCED_TO_END;
+}
+
+bool transfer_withdraw(struct transfer *transfer, int status)
+{
+	struct granules rest;
+
+	/* A transfer with a share has a linked peer, and that has a process. */
+	if (!transfer->share)
+		return true;
+	if (!transfer->closed) {
+		transfer->peer_granules = share_close(transfer->share, transfer->granules);
+		transfer->closed = true;
+	}
+	transfer_fail(transfer, status, PF_SIDE_NONE, 0);
+	return share_finished(transfer->share, transfer->granules, transfer->peer_granules,
+			      &rest) ||
+	       !process_lives(transfer_peer(transfer)->process);
+}
+
+void transfer_release(struct transfer *transfer)
+{
+	struct block *block;
+
+	while ((block = TAILQ_FIRST(&transfer->blocks)))
+		block_free(block);
+}
+
+/* True: all of it was moved; else *moved bytes. */
+static bool copy_at_once(struct host_peer *peer, bool put, char *local, uint64_t remote,
+			 size_t length, size_t *moved)
+{
+	pf_context *context = peer->peer.context;
+	enum pf_side side;
+	int error = EAGAIN;
+
+	if (!host_peer_enter(peer))
+		return false;
+	if (host_peer_ready(peer, put, local, remote, length, &side) == length) {
+		error = copy_and_trace(context->trace, NULL, peer->process, peer->peer.id, put,
+				       local, remote, length, moved);
+		activity_moved(&context->activity);
+		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, *moved);
+	}
+	host_peer_leave(peer);
+	return !error;
+}
+
+int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t remote,
+		  size_t length, pf_complete_fn complete, void *arg)
+{
+	struct host_peer *peer = (struct host_peer *)base;
+	pf_context *context = base->context;
+	struct transfer *transfer;
+	size_t moved = 0;
+	int status;
+
+	/* A short transfer by single copy is one system call: do it here. */
+	if (length < host_peer_at_once(peer) &&
+	    copy_at_once(peer, kind == OPERATION_PUT, local, remote, length, &moved)) {
+		statistic_add(&context->statistics,
+			      kind == OPERATION_PUT ? PF_STAT_PUTS : PF_STAT_GETS, 1);
+		return PF_DONE;
+	}
+	if (peer_state(base) == PEER_GONE)
+		return base->gone_status;
+	if (kind == OPERATION_GET)
+		memory_expect(&context->memory, (uint64_t)(uintptr_t)local, length);
+	transfer = malloc(sizeof(*transfer));
+	if (!transfer)
+		return PF_ERR_MEMORY;
+	*transfer = (struct transfer){
+		.operation = { .kind = kind,
+			       .peer = base,
+			       .complete = complete,
+			       .completion.arg = arg },
+		.local = local + moved,
+		.remote = remote + moved,
+		.length = length - moved,
+	};
+	TAILQ_INIT(&transfer->blocks);
+	probe_transfer(context->trace, transfer, kind == OPERATION_PUT, (uintptr_t)transfer->local,
+		       transfer->remote, transfer->length, base->id);
+	status = host_post(context, &transfer->operation, !moved);
+	if (status != PF_OK)
+		probe_transfer_done(context->trace, transfer, status);
+	if (status != PF_OK)
+		free(transfer);
+	return status;
+}
