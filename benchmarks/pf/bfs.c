@@ -12,7 +12,6 @@
 
 #include "columns.h"
 #include "graph_file.h"
-#include "process_status.h"
 #include "sample.h"
 #include "search.h"
 

@@ -15,7 +15,6 @@
 #include <sys/uio.h>
 
 #include "pattern.h"
-#include "process_status.h"
 #include "sample.h"
 
 enum kind {

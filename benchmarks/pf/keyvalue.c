@@ -18,7 +18,6 @@
 
 #include "pattern.h"
 #include "pf.h"
-#include "process_status.h"
 #include "sample.h"
 
 #define RECORD 1024 /* bytes */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "context/capability.h"
 #include "context/progress.h"
 
 int pf_open(const pf_options *options, pf_context **context)
@@ -134,4 +135,9 @@ int pf_flush_test(pf_context *context, pf_peer *peer, uint64_t mark)
 int pf_flush(pf_context *context, pf_peer *peer)
 {
 	return context_flush(context, peer);
+}
+
+int pf_capabilities(pf_capability *list, int most)
+{
+	return capabilities_find(list, most);
 }

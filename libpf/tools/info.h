@@ -38,6 +38,10 @@ bool info_is_available(const struct info *info, const char *name);
 /* Connect two processes and fill info->live. Returns 0, or -1 with a message on standard error. */
 int info_load_live(struct info *info);
 
+/* Print a row as text, or as a member of the open JSON object. */
+void row_print(bool json, const char *name, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* Print the contents of a section as text or into the open JSON array or object. */
 void info_print_capabilities(const struct info *info, bool json);
 void info_print_permissions(const struct info *info, bool json);

@@ -5,7 +5,6 @@
 
 #include "base/calibration.h"
 #include "info.h"
-#include "row.h"
 
 /* Return the state of the calibration file. detail: its meaning or the remedy. */
 static const char *calibration_describe(const struct origins *origins, char *detail, size_t size)

@@ -9,7 +9,6 @@
 #include "json.h"
 #include "pair.h"
 #include "pattern.h"
-#include "row.h"
 
 #define LENGTH ((size_t)4 << 20) /* bytes moved each way */
 

@@ -6,7 +6,7 @@
 #include "base/options.h"
 #include "info.h"
 #include "json.h"
-#include "size.h"
+#include "text.h"
 
 static void print_json_value(const char *key, const pf_option_info *option,
 			     const pf_options *options)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "info.h"
-#include "row.h"
 
 static const char *capability_detail(const struct info *info, const char *name)
 {

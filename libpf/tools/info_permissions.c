@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "info.h"
-#include "row.h"
 
 #define CAP_SYS_PTRACE_BIT 19 /* linux/capability.h */
 

@@ -3,8 +3,7 @@
 
 #include "info.h"
 #include "json.h"
-#include "row.h"
-#include "size.h"
+#include "text.h"
 
 static void topology_print_json(const struct topology *topology)
 {

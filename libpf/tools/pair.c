@@ -10,7 +10,7 @@
 
 #include "address_file.h"
 #include "sample.h"
-#include "warning.h"
+#include "partner.h"
 
 #define REPLY_TIMEOUT 30.0 /* seconds */
 

@@ -14,7 +14,14 @@
 #include "ranges.h"
 #include "reply.h"
 #include "sample.h"
-#include "warning.h"
+
+void warning_print(pf_context *context, pf_peer *peer, const char *text, void *arg)
+{
+	(void)context;
+	(void)peer;
+	(void)arg;
+	warnx("warning: %s", text);
+}
 
 struct partner {
 	pf_context *context;

@@ -29,4 +29,7 @@ void partner_destroy(struct partner *partner);
  */
 int partner_listen(const pf_options *options, const char *file, const char *secret);
 
+/* For pf_set_warning: a line on stderr. */
+void warning_print(pf_context *context, pf_peer *peer, const char *text, void *arg);
+
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -99,6 +100,20 @@ static int info_load(struct info *info, unsigned wanted)
 	if (wanted & (1 << TOPOLOGY | 1 << LIVE) && cores_choose(&info->cores))
 		return -1;
 	return wanted & 1 << LIVE ? info_load_live(info) : 0;
+}
+
+void row_print(bool json, const char *name, const char *format, ...)
+{
+	char text[4608];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (json)
+		json_string(name, text);
+	else
+		printf("  %-18s %s\n", name, text);
 }
 
 static void info_print_text(const struct info *info, unsigned wanted)

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "printable.h"
+#include "text.h"
 
 #define PAGE_LINK "/memfd:" STATISTICS_NAME " (deleted)"
 

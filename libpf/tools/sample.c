@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sample.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static double read_clock(clockid_t clock)
@@ -38,4 +40,21 @@ struct summary sample_summary(double *values, size_t count)
 	summary.highest = values[count - 1];
 	summary.median = (values[(count - 1) / 2] + values[count / 2]) / 2;
 	return summary;
+}
+
+long process_status(pid_t pid, const char *field)
+{
+	size_t length = strlen(field);
+	char line[256];
+	long value = -1;
+	FILE *file;
+
+	snprintf(line, sizeof(line), "/proc/%d/status", (int)pid);
+	file = fopen(line, "re");
+	while (file && value < 0 && fgets(line, sizeof(line), file))
+		if (!strncmp(line, field, length) && line[length] == ':')
+			value = strtol(line + length + 1, NULL, 10);
+	if (file)
+		fclose(file);
+	return value;
 }

@@ -15,7 +15,7 @@
 
 #include "base/fault.h"
 #include "pf.h"
-#include "printable.h"
+#include "text.h"
 
 static int read_all(int fd, void *to, size_t length, off_t at)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "size.h"
+#include "text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,4 +18,16 @@ void size_format(uint64_t value, char *text, size_t size)
 		i++;
 	}
 	snprintf(text, size, "%" PRIu64 "%s", value, suffixes[i]);
+}
+
+void copy_printable(char *to, size_t size, const char *from)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < size && from[i]; i++) {
+		to[i] = from[i];
+		if (to[i] < 0x20 || to[i] > 0x7e)
+			to[i] = '?';
+	}
+	to[i] = 0;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "capability.h"
+
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
@@ -13,11 +15,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "memory/touch.h"
-#include "pf.h"
 #include "device/device.h"
 #include "host/copy.h"
 #include "host/tracer.h"
+#include "memory/touch.h"
 #include "net/interface.h"
 
 struct list {
@@ -237,7 +238,7 @@ static void capability_network(struct list *list)
 		capability_add(list, "network", 0, "%s", why);
 }
 
-int pf_capabilities(pf_capability *entries, int size)
+int capabilities_find(pf_capability *entries, int size)
 {
 	struct list list = { .entries = entries, .size = size };
 

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TOOLS_PRINTABLE_H
-#define TOOLS_PRINTABLE_H
+/* Texts of the tools: sizes, and names that other processes chose. */
+#ifndef TOOLS_TEXT_H
+#define TOOLS_TEXT_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* Format a number exactly, a multiple with the suffix K, M or G: "16M", "1000". */
+void size_format(uint64_t value, char *text, size_t size);
 
 /*
  * Copy a name from another process, with a question mark for each byte outside printable ASCII:
