@@ -150,8 +150,8 @@ static int search(const char *name, const struct arguments *arguments)
 			      arguments->peer);
 	if (!status) {
 		printf("# open_seconds %.3f\n", sample_seconds() - start);
-		if (columns.pair.peer)
-			printf("# path %s\n", pf_peer_path(columns.pair.peer));
+		if (columns.session.peer)
+			printf("# path %s\n", pf_peer_path(columns.session.peer));
 		status = run_searches(&file, &columns, arguments->roots);
 	}
 	if (columns_close(&columns))

@@ -100,10 +100,11 @@ static int register_pager(struct columns *columns, size_t unit)
 	pf_options options;
 	int status;
 
-	if (open_paging(columns) || load_options(&options) || pair_open(&columns->pair, &options))
+	if (open_paging(columns) || load_options(&options) ||
+	    session_open(&columns->session, &options))
 		return -1;
-	columns->pair_open = true;
-	status = pf_pager_register(columns->pair.context, columns->paging.memory,
+	columns->session_open = true;
+	status = pf_pager_register(columns->session.context, columns->paging.memory,
 				   columns->file->length, supply, &columns->paging,
 				   &columns->pager);
 	if (status == PF_OK)
@@ -151,10 +152,10 @@ static int open_pager_get(struct columns *columns)
 
 	if (register_pager(columns, columns->file->block))
 		return -1;
-	status = pf_address(columns->pair.context, address, &length);
+	status = pf_address(columns->session.context, address, &length);
 	if (status == PF_OK)
-		status = pf_peer_open(columns->pair.context, address, length, NULL,
-				      &columns->pair.peer);
+		status = pf_peer_open(columns->session.context, address, length, NULL,
+				      &columns->session.peer);
 	if (status != PF_OK) {
 		warnx("connection to this process: %s", pf_strerror(status));
 		return -1;
@@ -172,8 +173,8 @@ static int forget_paging(struct columns *columns)
 /* Put the columns to the peer, which has memory for them. */
 static int load_peer(struct columns *columns)
 {
-	struct pair *pair = &columns->pair;
-	uint8_t *piece = pair_buffer(PUT_PIECE);
+	struct session *session = &columns->session;
+	uint8_t *piece = session_buffer(PUT_PIECE);
 	size_t at, length;
 	int status = piece ? 0 : -1;
 
@@ -181,12 +182,12 @@ static int load_peer(struct columns *columns)
 		length = columns->file->length - at;
 		if (length > PUT_PIECE)
 			length = PUT_PIECE;
-		pair->completed = 0;
+		session->completed = 0;
 		status = graph_file_read(columns->file, at, piece, length) ||
-			 pair_posted(pair, "pf_put",
-				     pf_put(pair->peer, piece, columns->remote + at, length,
-					    pair_complete, pair)) ||
-			 pair_wait(pair, &pair->completed, 1);
+			 session_posted(session, "pf_put",
+					pf_put(session->peer, piece, columns->remote + at, length,
+					       session_complete, session)) ||
+			 session_wait(session, &session->completed, 1);
 	}
 	if (piece)
 		munmap(piece, PUT_PIECE);
@@ -202,15 +203,15 @@ static int open_remote(struct columns *columns)
 	if (load_options(&options))
 		return -1;
 	if (columns->peer)
-		status = pair_connect(&columns->pair, &options, columns->peer, NULL);
+		status = session_connect(&columns->session, &options, columns->peer, NULL);
 	else
-		status = cores_choose(&cores) || pair_fork(&columns->pair, &options, &cores);
+		status = cores_choose(&cores) || session_fork(&columns->session, &options, &cores);
 	if (status)
 		return -1;
-	columns->pair_open = true;
-	if (!pair_path(&columns->pair) ||
-	    pair_prepare(&columns->pair, columns->file->length, columns->file->length, 1, 0, false,
-			 &columns->remote))
+	columns->session_open = true;
+	if (!session_path(&columns->session) ||
+	    session_prepare(&columns->session, columns->file->length, columns->file->length, 1, 0,
+			    false, &columns->remote))
 		return -1;
 	return load_peer(columns);
 }
@@ -264,7 +265,7 @@ int columns_open(struct columns *columns, const struct columns_way *way,
 		return -1;
 	if (columns->direct)
 		return 0;
-	columns->buffers = (uint32_t *)(void *)pair_buffer(COLUMNS_AHEAD * COLUMNS_PIECE);
+	columns->buffers = (uint32_t *)(void *)session_buffer(COLUMNS_AHEAD * COLUMNS_PIECE);
 	if (!columns->buffers)
 		return -1;
 	for (i = 0; i < COLUMNS_AHEAD; i++) {
@@ -289,10 +290,10 @@ static void complete(pf_context *context, const pf_completion *completion)
 
 	(void)context;
 	slot->arrived = completion->status == PF_OK;
-	if (slot->arrived || slot->columns->pair.failed)
+	if (slot->arrived || slot->columns->session.failed)
 		return;
 	warnx("pf_get: %s", pf_strerror(completion->status));
-	slot->columns->pair.failed = true;
+	slot->columns->session.failed = true;
 }
 
 int columns_ask(struct columns *columns, unsigned number, uint64_t first, size_t count)
@@ -305,13 +306,13 @@ int columns_ask(struct columns *columns, unsigned number, uint64_t first, size_t
 		return 0;
 	slot->arrived = false;
 	do {
-		status = pf_get(columns->pair.peer, slot->buffer, columns->remote + first * size,
+		status = pf_get(columns->session.peer, slot->buffer, columns->remote + first * size,
 				count * size, complete, slot);
 		if (status == PF_ERR_AGAIN)
-			pf_progress(columns->pair.context);
-	} while (status == PF_ERR_AGAIN && !columns->pair.failed);
+			pf_progress(columns->session.context);
+	} while (status == PF_ERR_AGAIN && !columns->session.failed);
 	slot->arrived = status == PF_DONE;
-	return pair_posted(&columns->pair, "pf_get", status);
+	return session_posted(&columns->session, "pf_get", status);
 }
 
 const uint32_t *columns_wait(struct columns *columns, unsigned number, uint64_t first)
@@ -320,8 +321,8 @@ const uint32_t *columns_wait(struct columns *columns, unsigned number, uint64_t 
 
 	if (columns->direct)
 		return columns->direct + first;
-	while (!slot->arrived && !columns->pair.failed)
-		pf_progress(columns->pair.context);
+	while (!slot->arrived && !columns->session.failed)
+		pf_progress(columns->session.context);
 	return slot->arrived ? slot->buffer : NULL;
 }
 
@@ -333,8 +334,8 @@ int columns_close(struct columns *columns)
 		userfault_stop(columns->userfault);
 	if (columns->pager)
 		pf_pager_unregister(columns->pager);
-	if (columns->pair_open)
-		status = pair_close(&columns->pair);
+	if (columns->session_open)
+		status = session_close(&columns->session);
 	if (columns->paged)
 		paging_close(&columns->paging);
 	if (columns->memory)

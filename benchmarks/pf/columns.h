@@ -7,7 +7,7 @@
 
 #include "graph_file.h"
 #include "paging.h"
-#include "pair.h"
+#include "session.h"
 #include "userfault.h"
 
 /* Pieces that the search asks for before it needs the first one, and bytes of each at most. */
@@ -44,9 +44,9 @@ struct columns {
 	struct paging paging;
 	bool paged;
 	struct userfault *userfault;
-	struct pair pair;
+	struct session session;
 	pf_pager *pager;
-	bool pair_open;
+	bool session_open;
 };
 
 /* NULL: no way has this name. */

@@ -12,53 +12,54 @@
 
 #define CLOCK_READINGS 1001
 
-int cost_open(struct pair *pair, const struct cost *cost, const pf_options *options, size_t length,
-	      uint64_t *remote)
+int cost_open(struct session *session, const struct cost *cost, const pf_options *options,
+	      size_t length, uint64_t *remote)
 {
-	if (pair_fork(pair, options, cost->cores))
+	if (session_fork(session, options, cost->cores))
 		return -1;
 	/* The first transfer determines the path. */
-	if (pair_path(pair) && !pair_prepare(pair, length, length, 1, COST_SEED, false, remote)) {
-		cost_stop_partner(pair);
+	if (session_path(session) &&
+	    !session_prepare(session, length, length, 1, COST_SEED, false, remote)) {
+		cost_stop_partner(session);
 		return 0;
 	}
-	pair_close(pair);
+	session_close(session);
 	return -1;
 }
 
-void cost_stop_partner(const struct pair *pair)
+void cost_stop_partner(const struct session *session)
 {
-	kill(pair->child, SIGSTOP);
+	kill(session->child, SIGSTOP);
 }
 
-void cost_continue_partner(const struct pair *pair)
+void cost_continue_partner(const struct session *session)
 {
-	kill(pair->child, SIGCONT);
+	kill(session->child, SIGCONT);
 }
 
-void cost_prepare_gets(const struct pair *pair)
+void cost_prepare_gets(const struct session *session)
 {
-	/* By the first transfer, of pair_path: the others take the same path. */
-	if (!pf_stat(pair->context, PF_STAT_SINGLE_COPY_BYTES) &&
-	    !pf_stat(pair->context, PF_STAT_DEVICE_BYTES))
-		cost_continue_partner(pair);
+	/* By the first transfer, of session_path: the others take the same path. */
+	if (!pf_stat(session->context, PF_STAT_SINGLE_COPY_BYTES) &&
+	    !pf_stat(session->context, PF_STAT_DEVICE_BYTES))
+		cost_continue_partner(session);
 }
 
-int cost_close(struct pair *pair)
+int cost_close(struct session *session)
 {
-	cost_continue_partner(pair);
-	return pair_close(pair);
+	cost_continue_partner(session);
+	return session_close(session);
 }
 
-int cost_get(struct pair *pair, void *local, uint64_t remote, size_t length)
+int cost_get(struct session *session, void *local, uint64_t remote, size_t length)
 {
 	int status;
 
-	pair->completed = 0;
-	status = pf_get(pair->peer, local, remote, length, pair_complete, pair);
-	if (pair_posted(pair, "pf_get", status))
+	session->completed = 0;
+	status = pf_get(session->peer, local, remote, length, session_complete, session);
+	if (session_posted(session, "pf_get", status))
 		return -1;
-	return pair_wait(pair, &pair->completed, 1);
+	return session_wait(session, &session->completed, 1);
 }
 
 uint8_t *cost_untouched(size_t length)

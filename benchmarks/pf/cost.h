@@ -3,7 +3,7 @@
 #ifndef BENCHMARK_COST_H
 #define BENCHMARK_COST_H
 
-#include "pair.h"
+#include "session.h"
 
 struct cost {
 	const struct cores *cores;
@@ -26,20 +26,20 @@ int cost_device(const struct cost *cost);
  * processor time from the measurement.
  */
 #define COST_SEED 1
-int cost_open(struct pair *pair, const struct cost *cost, const pf_options *options, size_t length,
-	      uint64_t *remote);
-void cost_stop_partner(const struct pair *pair);
-void cost_continue_partner(const struct pair *pair);
+int cost_open(struct session *session, const struct cost *cost, const pf_options *options,
+	      size_t length, uint64_t *remote);
+void cost_stop_partner(const struct session *session);
+void cost_continue_partner(const struct session *session);
 /*
  * Call before short gets. Continue the partner unless this process moves their
  * bytes alone: through the ring and over the network, the partner sends them.
  */
-void cost_prepare_gets(const struct pair *pair);
+void cost_prepare_gets(const struct session *session);
 /* Continue the partner and close the connection. */
-int cost_close(struct pair *pair);
+int cost_close(struct session *session);
 
 /* Get, and wait for the completion. */
-int cost_get(struct pair *pair, void *local, uint64_t remote, size_t length);
+int cost_get(struct session *session, void *local, uint64_t remote, size_t length);
 
 /* Map anonymous memory without huge pages and do not touch it; munmap unmaps it. */
 uint8_t *cost_untouched(size_t length);

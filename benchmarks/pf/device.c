@@ -28,7 +28,7 @@ enum kind {
 };
 
 struct device {
-	struct pair pair;
+	struct session session;
 	uint64_t remote;
 	size_t size;
 	uint8_t *warm, *pinned; /* destinations */
@@ -40,7 +40,7 @@ static int copy(struct device *device, uint8_t *local)
 	struct iovec to = { local, device->size };
 	struct iovec from = { (void *)(uintptr_t)device->remote, device->size };
 
-	if (process_vm_readv(device->pair.child, &to, 1, &from, 1, 0) == (ssize_t)device->size)
+	if (process_vm_readv(device->session.child, &to, 1, &from, 1, 0) == (ssize_t)device->size)
 		return 0;
 	warn("process_vm_readv");
 	return -1;
@@ -48,7 +48,7 @@ static int copy(struct device *device, uint8_t *local)
 
 static int get(struct device *device, uint8_t *local)
 {
-	return cost_get(&device->pair, local, device->remote, device->size);
+	return cost_get(&device->session, local, device->remote, device->size);
 }
 
 static int get_pinned(struct device *device, uint8_t *local)
@@ -147,13 +147,13 @@ int cost_device(const struct cost *cost)
 	device.warm = buffer(cost->size);
 	device.pinned = buffer(cost->size);
 	if (!device.warm || !device.pinned || cost_samples(device.samples, KINDS, count) ||
-	    cost_open(&device.pair, cost, &options, cost->size, &device.remote))
+	    cost_open(&device.session, cost, &options, cost->size, &device.remote))
 		goto out;
-	if (strstr(pf_peer_path(device.pair.peer), "engine"))
+	if (strstr(pf_peer_path(device.session.peer), "engine"))
 		status = measure(&device, cost);
 	else
-		warnx("%s", pf_peer_path(device.pair.peer));
-	if (cost_close(&device.pair))
+		warnx("%s", pf_peer_path(device.session.peer));
+	if (cost_close(&device.session))
 		status = -1;
 out:
 	free(device.samples[0]);

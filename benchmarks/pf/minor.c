@@ -17,7 +17,7 @@
 enum kind { TOUCH, WARM, COLD, KINDS };
 
 struct minor {
-	struct pair pair;
+	struct session session;
 	uint64_t remote;
 	size_t size, page;
 	size_t places;             /* number of transfers that a buffer holds, a power of two */
@@ -58,7 +58,7 @@ static int get(struct minor *minor, size_t number, enum kind kind)
 {
 	uint8_t *local = minor->gotten + place(minor, number);
 	double start = sample_seconds();
-	int status = cost_get(&minor->pair, local, minor->remote, minor->size);
+	int status = cost_get(&minor->session, local, minor->remote, minor->size);
 
 	minor->samples[kind][number] = sample_seconds() - start;
 	return status;
@@ -96,7 +96,7 @@ static int measure(struct minor *minor, const struct cost *cost)
 {
 	size_t skip = (size_t)cost->warm_up, count = (size_t)cost->iterations, i;
 
-	cost_prepare_gets(&minor->pair);
+	cost_prepare_gets(&minor->session);
 	for (i = 0; i < skip + count; i++)
 		if (measure_once(minor, i))
 			return -1;
@@ -112,7 +112,7 @@ static int measure(struct minor *minor, const struct cost *cost)
  */
 static int warm_allocator(size_t length)
 {
-	uint8_t *area = pair_buffer(length);
+	uint8_t *area = session_buffer(length);
 
 	if (!area)
 		return -1;
@@ -136,10 +136,10 @@ int cost_minor(const struct cost *cost)
 	if (!minor.gotten || !minor.touched)
 		goto unmap;
 	if (cost_samples(minor.samples, KINDS, total) ||
-	    cost_open(&minor.pair, cost, cost->options, minor.size, &minor.remote))
+	    cost_open(&minor.session, cost, cost->options, minor.size, &minor.remote))
 		goto unmap;
 	status = measure(&minor, cost);
-	if (cost_close(&minor.pair))
+	if (cost_close(&minor.session))
 		status = -1;
 unmap:
 	free(minor.samples[0]);

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pair.h"
+#include "session.h"
 #include "pattern.h"
 #include "sample.h"
 #include "../mpi/span.h"
@@ -33,7 +33,7 @@ struct slot {
 };
 
 struct flow {
-	struct pair pair;
+	struct session session;
 	struct span span;
 	uint8_t *memory; /* the slots' */
 	uint64_t remote; /* address of the partner's slots */
@@ -150,7 +150,7 @@ static void post(struct slot *slot)
 	}
 	slot->busy = true;
 	flow->busy++;
-	status = pf_get(flow->pair.peer, memory, flow->remote + slot->number * LENGTH, LENGTH,
+	status = pf_get(flow->session.peer, memory, flow->remote + slot->number * LENGTH, LENGTH,
 			complete, slot);
 	if (status == PF_DONE) {
 		arrived(slot);
@@ -165,7 +165,7 @@ static void run(struct flow *flow)
 {
 	size_t i;
 
-	while (!flow->failed && !flow->pair.failed) {
+	while (!flow->failed && !flow->session.failed) {
 		bool more = sample_seconds() < flow->span.end;
 
 		for (i = 0; more && i < WINDOW; i++)
@@ -173,7 +173,7 @@ static void run(struct flow *flow)
 				post(&flow->slots[i]);
 		if (!more && !flow->busy)
 			return;
-		pf_progress(flow->pair.context);
+		pf_progress(flow->session.context);
 	}
 	flow->failed = true;
 }
@@ -181,7 +181,7 @@ static void run(struct flow *flow)
 static int partner_statistic(struct flow *flow, enum pf_stat stat, uint64_t *value)
 {
 	struct control control = { .kind = CONTROL_STATISTIC, .seed = stat };
-	int status = pair_ask(&flow->pair, &control);
+	int status = session_ask(&flow->session, &control);
 
 	*value = control.length;
 	return status;
@@ -201,7 +201,7 @@ static int report(struct flow *flow)
 	printf("# bytes %llu\n", flow->total);
 	printf("# pages %lu\n", atomic_load(&store.supplied));
 	printf("# net_nacks %llu\n",
-	       (unsigned long long)pf_stat(flow->pair.context, PF_STAT_NET_NACKS));
+	       (unsigned long long)pf_stat(flow->session.context, PF_STAT_NET_NACKS));
 	printf("# net_bytes %llu\n# net_lost %llu\n", (unsigned long long)sent,
 	       (unsigned long long)lost);
 	return 0;
@@ -214,14 +214,14 @@ static int measure(struct flow *flow, const char *address)
 	size_t i;
 
 	pf_options_init(&options, sizeof(options), NULL);
-	if (pair_connect(&flow->pair, &options, address, NULL))
+	if (session_connect(&flow->session, &options, address, NULL))
 		return -1;
 	/* The first transfer determines the path. */
-	if (!pair_path(&flow->pair) ||
-	    pair_prepare(&flow->pair, LENGTH, LENGTH, WINDOW, SEED, false, &flow->remote))
+	if (!session_path(&flow->session) ||
+	    session_prepare(&flow->session, LENGTH, LENGTH, WINDOW, SEED, false, &flow->remote))
 		goto out;
-	status = pf_pager_register(flow->pair.context, flow->memory, WINDOW * LENGTH, supply, NULL,
-				   &flow->pager);
+	status = pf_pager_register(flow->session.context, flow->memory, WINDOW * LENGTH, supply,
+				   NULL, &flow->pager);
 	if (status != PF_OK) {
 		fail(flow, "pf_pager_register", status);
 		goto out;
@@ -232,9 +232,9 @@ static int measure(struct flow *flow, const char *address)
 	if (!flow->failed && report(flow))
 		flow->failed = true;
 	pf_pager_unregister(flow->pager);
-	return pair_close(&flow->pair) || flow->failed ? -1 : 0;
+	return session_close(&flow->session) || flow->failed ? -1 : 0;
 out:
-	pair_close(&flow->pair);
+	session_close(&flow->session);
 	return -1;
 }
 

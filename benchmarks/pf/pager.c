@@ -24,7 +24,7 @@
 enum kind { THREAD, SPINNING, FORWARDED, NOTIFIED, SUPPLIED, RETRANSMITTED, COPY, KINDS };
 
 struct paging {
-	struct pair pair;
+	struct session session;
 	uint64_t remote;
 	size_t page, length;
 	uint8_t *paged;   /* memory of the pager */
@@ -88,7 +88,7 @@ static int get(struct paging *paging, size_t number)
 		return -1;
 	}
 	start = sample_seconds();
-	if (cost_get(&paging->pair, page, paging->remote, paging->page))
+	if (cost_get(&paging->session, page, paging->remote, paging->page))
 		return -1;
 	end = sample_seconds();
 	if (paging->calls != calls + 1) {
@@ -121,9 +121,9 @@ static int measure(struct paging *paging, size_t skip, size_t count)
 			userfault_spin(paging->userfault, kind == SPINNING);
 			/* The thread, which has the partner's core, has it alone. */
 			if (kind == FORWARDED)
-				cost_prepare_gets(&paging->pair);
+				cost_prepare_gets(&paging->session);
 			else
-				cost_stop_partner(&paging->pair);
+				cost_stop_partner(&paging->session);
 			for (i = first; i < first + TURN && i < skip + count; i++)
 				if (measure_once(paging, i, (enum kind)kind))
 					return -1;
@@ -146,7 +146,7 @@ static int start(struct paging *paging, const struct cost *cost)
 					    cost->cores->second, supply_thread, paging->content);
 	if (!paging->userfault)
 		return -1;
-	status = pf_pager_register(paging->pair.context, paging->paged, paging->length, supply,
+	status = pf_pager_register(paging->session.context, paging->paged, paging->length, supply,
 				   paging, &paging->pager);
 	if (status == PF_OK || status == PF_DONE)
 		return 0;
@@ -164,12 +164,12 @@ int cost_pager(const struct cost *cost)
 	paging.length = PAGES * paging.page;
 	paging.paged = cost_untouched(paging.length);
 	paging.served = cost_untouched(paging.length);
-	paging.content = pair_buffer(paging.page);
+	paging.content = session_buffer(paging.page);
 	if (!paging.paged || !paging.served || !paging.content)
 		goto unmap;
 	pattern_fill(paging.content, paging.page, COST_SEED + 1);
 	if (cost_samples(paging.samples, KINDS, skip + count) ||
-	    cost_open(&paging.pair, cost, cost->options, paging.page, &paging.remote))
+	    cost_open(&paging.session, cost, cost->options, paging.page, &paging.remote))
 		goto unmap;
 	if (!start(&paging, cost))
 		status = measure(&paging, skip, count);
@@ -177,7 +177,7 @@ int cost_pager(const struct cost *cost)
 		pf_pager_unregister(paging.pager);
 	if (paging.userfault)
 		userfault_stop(paging.userfault);
-	if (cost_close(&paging.pair))
+	if (cost_close(&paging.session))
 		status = -1;
 unmap:
 	free(paging.samples[0]);

@@ -39,7 +39,7 @@ struct slot {
 };
 
 struct streams {
-	struct pair pair;
+	struct session session;
 	uint64_t remote; /* address of the warm slots, and after them of the slow transfer */
 	uint8_t *local;  /* the warm slots */
 	struct slot slots[SLOTS];
@@ -92,8 +92,8 @@ static void post(struct streams *streams, struct slot *slot)
 
 	slot->busy = true;
 	streams->busy++;
-	status = pf_get(streams->pair.peer, streams->local + at, streams->remote + at, SLOT_LENGTH,
-			slot_complete, slot);
+	status = pf_get(streams->session.peer, streams->local + at, streams->remote + at,
+			SLOT_LENGTH, slot_complete, slot);
 	if (status == PF_OK)
 		return;
 	finish(slot);
@@ -108,10 +108,10 @@ static void post_slow(struct streams *streams)
 
 	streams->slow_done = false;
 	if (streams->pager)
-		status = pf_get(streams->pair.peer, streams->slow, remote, streams->slow_length,
+		status = pf_get(streams->session.peer, streams->slow, remote, streams->slow_length,
 				slow_complete, streams);
 	else
-		status = pf_put(streams->pair.peer, streams->slow, remote, streams->slow_length,
+		status = pf_put(streams->session.peer, streams->slow, remote, streams->slow_length,
 				slow_complete, streams);
 	if (status == PF_OK)
 		return;
@@ -137,14 +137,14 @@ static double flow(struct streams *streams, double seconds, double *taken)
 		for (i = 0; i < SLOTS; i++)
 			if (!streams->slots[i].busy)
 				post(streams, &streams->slots[i]);
-		pf_progress(streams->pair.context);
+		pf_progress(streams->session.context);
 		now = sample_seconds();
-	} while (!streams->failed && !streams->pair.failed &&
+	} while (!streams->failed && !streams->session.failed &&
 		 (seconds > 0 ? now - start < seconds : !streams->slow_done));
 	*taken = now - start;
 	bytes = streams->bytes;
-	while (streams->busy && !streams->failed && !streams->pair.failed)
-		pf_progress(streams->pair.context);
+	while (streams->busy && !streams->failed && !streams->session.failed)
+		pf_progress(streams->session.context);
 	return (double)bytes / 1e6 / *taken;
 }
 
@@ -197,7 +197,7 @@ static int measure_once(struct streams *streams, int number)
 		return -1;
 	}
 	alone = flow(streams, taken, &again);
-	if (streams->failed || streams->pair.failed)
+	if (streams->failed || streams->session.failed)
 		return -1;
 	if (number >= 0) {
 		streams->samples[BESIDE][number] = beside;
@@ -218,8 +218,8 @@ static int verify(struct streams *streams)
 	if (streams->pager)
 		return 0;
 	/* The put wrote the part of the pattern that was there before: check both parts as one. */
-	if (pair_check(&streams->pair, WARM_LENGTH + streams->slow_length,
-		       WARM_LENGTH + streams->slow_length, 1, COST_SEED, &wrong))
+	if (session_check(&streams->session, WARM_LENGTH + streams->slow_length,
+			  WARM_LENGTH + streams->slow_length, 1, COST_SEED, &wrong))
 		return -1;
 	if (wrong)
 		warnx("wrong contents after a put out of swap");
@@ -244,8 +244,8 @@ static int measure(struct streams *streams, const struct cost *cost)
 
 static int start_pager(struct streams *streams)
 {
-	int status = pf_pager_register(streams->pair.context, streams->slow, streams->slow_length,
-				       supply, NULL, &streams->pager);
+	int status = pf_pager_register(streams->session.context, streams->slow,
+				       streams->slow_length, supply, NULL, &streams->pager);
 
 	if (status == PF_OK || status == PF_DONE)
 		return 0;
@@ -256,7 +256,7 @@ static int start_pager(struct streams *streams)
 
 static int fill_swapped(struct streams *streams)
 {
-	uint8_t *all = pair_buffer(WARM_LENGTH + streams->slow_length);
+	uint8_t *all = session_buffer(WARM_LENGTH + streams->slow_length);
 
 	if (!all)
 		return -1;
@@ -273,20 +273,20 @@ static int beside(const struct cost *cost, bool pager, size_t slow_length)
 
 	for (i = 0; i < SLOTS; i++)
 		streams.slots[i] = (struct slot){ .streams = &streams, .number = (size_t)i };
-	streams.local = pair_buffer(WARM_LENGTH);
+	streams.local = session_buffer(WARM_LENGTH);
 	streams.slow = cost_untouched(slow_length);
 	if (!streams.local || !streams.slow ||
 	    cost_samples(streams.samples, KINDS, (size_t)cost->iterations) ||
-	    cost_open(&streams.pair, cost, cost->options, WARM_LENGTH + slow_length,
+	    cost_open(&streams.session, cost, cost->options, WARM_LENGTH + slow_length,
 		      &streams.remote))
 		goto release;
 	/* Both processes move long transfers. */
-	cost_continue_partner(&streams.pair);
+	cost_continue_partner(&streams.session);
 	if (!(pager ? start_pager(&streams) : fill_swapped(&streams)))
 		status = measure(&streams, cost);
 	if (streams.pager)
 		pf_pager_unregister(streams.pager);
-	if (cost_close(&streams.pair))
+	if (cost_close(&streams.session))
 		status = -1;
 release:
 	if (streams.slow)

@@ -22,7 +22,7 @@ enum { KINDS = 3 };
 #define BURST 64
 
 struct kind {
-	struct pair pair;
+	struct session session;
 	uint64_t remote;
 };
 
@@ -43,16 +43,16 @@ static double batch(struct kind *kind, uint8_t *local, size_t size)
 	unsigned gets = 0, i;
 
 	/* The partners share a core: one runs at a time. */
-	cost_prepare_gets(&kind->pair);
+	cost_prepare_gets(&kind->session);
 	start = sample_seconds();
 	do {
 		for (i = 0; i < BURST; i++)
-			if (cost_get(&kind->pair, local, kind->remote, size))
+			if (cost_get(&kind->session, local, kind->remote, size))
 				return -1;
 		gets += BURST;
 		elapsed = sample_seconds() - start;
 	} while (elapsed < BATCH_SECONDS);
-	cost_stop_partner(&kind->pair);
+	cost_stop_partner(&kind->session);
 	return elapsed / gets;
 }
 
@@ -83,7 +83,7 @@ int cost_warm(const struct cost *cost)
 {
 	const uint64_t residency[KINDS] = { 0, cost->options->residency, longest_residency() };
 	struct kind kinds[KINDS];
-	uint8_t *local = pair_buffer(cost->size);
+	uint8_t *local = session_buffer(cost->size);
 	double *samples[KINDS] = { NULL }; /* mean time of a get, by batch, s */
 	int open = 0, status = -1, i;
 
@@ -94,14 +94,14 @@ int cost_warm(const struct cost *cost)
 		pf_options options = *cost->options;
 
 		options.residency = residency[i];
-		if (cost_open(&kinds[i].pair, cost, &options, cost->size, &kinds[i].remote))
+		if (cost_open(&kinds[i].session, cost, &options, cost->size, &kinds[i].remote))
 			goto out;
 		open++;
 	}
 	status = measure(kinds, samples, cost, local);
 out:
 	for (i = 0; i < open; i++)
-		if (cost_close(&kinds[i].pair))
+		if (cost_close(&kinds[i].session))
 			status = -1;
 	free(samples[0]);
 	if (local)

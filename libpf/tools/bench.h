@@ -3,10 +3,10 @@
 #ifndef TOOLS_BENCH_H
 #define TOOLS_BENCH_H
 
-#include "pair.h"
+#include "session.h"
 
 struct bench {
-	struct pair *pair;
+	struct session *session;
 	size_t size;     /* bytes of an operation */
 	unsigned window; /* operations in progress at a time */
 	bool verify;

@@ -7,28 +7,31 @@
 
 #include "info.h"
 #include "json.h"
-#include "pair.h"
+#include "session.h"
 #include "pattern.h"
 
 #define LENGTH ((size_t)4 << 20) /* bytes moved each way */
 
 /* Put and get the buffer, and verify the contents on the receiving side. */
-static int live_move(struct pair *pair, uint8_t *buffer, size_t length)
+static int live_move(struct session *session, uint8_t *buffer, size_t length)
 {
 	uint64_t remote, wrong;
 
-	if (pair_prepare(pair, length, length, 1, 1, false, &remote))
+	if (session_prepare(session, length, length, 1, 1, false, &remote))
 		return -1;
 	pattern_fill(buffer, length, 2);
-	pair->completed = 0;
-	if (pair_posted(pair, "pf_put",
-			pf_put(pair->peer, buffer, remote, length, pair_complete, pair)) ||
-	    pair_wait(pair, &pair->completed, 1) || pair_check(pair, length, length, 1, 2, &wrong))
+	session->completed = 0;
+	if (session_posted(session, "pf_put",
+			   pf_put(session->peer, buffer, remote, length, session_complete,
+				  session)) ||
+	    session_wait(session, &session->completed, 1) ||
+	    session_check(session, length, length, 1, 2, &wrong))
 		return -1;
 	memset(buffer, 0, length);
-	if (pair_posted(pair, "pf_get",
-			pf_get(pair->peer, buffer, remote, length, pair_complete, pair)) ||
-	    pair_wait(pair, &pair->completed, 2))
+	if (session_posted(session, "pf_get",
+			   pf_get(session->peer, buffer, remote, length, session_complete,
+				  session)) ||
+	    session_wait(session, &session->completed, 2))
 		return -1;
 	if (!wrong && pattern_matches(buffer, length, 2))
 		return 0;
@@ -36,37 +39,37 @@ static int live_move(struct pair *pair, uint8_t *buffer, size_t length)
 	return -1;
 }
 
-static int live_load(struct live *live, struct pair *pair)
+static int live_load(struct live *live, struct session *session)
 {
 	struct control path = { .kind = CONTROL_PATH };
 	struct control shared = { .kind = CONTROL_STATISTIC, .seed = PF_STAT_SHARED_BYTES };
 
-	if (pair_ask(pair, &path) || pair_ask(pair, &shared))
+	if (session_ask(session, &path) || session_ask(session, &shared))
 		return -1;
 	live->length = LENGTH;
-	snprintf(live->path, sizeof(live->path), "%s", pf_peer_path(pair->peer));
+	snprintf(live->path, sizeof(live->path), "%s", pf_peer_path(session->peer));
 	snprintf(live->partner_path, sizeof(live->partner_path), "%s", path.text);
-	live->single_copy_bytes = pf_stat(pair->context, PF_STAT_SINGLE_COPY_BYTES);
+	live->single_copy_bytes = pf_stat(session->context, PF_STAT_SINGLE_COPY_BYTES);
 	live->shared_bytes = shared.length;
-	live->stream_bytes = pf_stat(pair->context, PF_STAT_STREAM_BYTES);
+	live->stream_bytes = pf_stat(session->context, PF_STAT_STREAM_BYTES);
 	return 0;
 }
 
 int info_load_live(struct info *info)
 {
-	struct pair pair;
+	struct session session;
 	uint8_t *buffer;
 	int status = -1;
 
-	if (pair_fork(&pair, &info->origins.in_force, &info->cores))
+	if (session_fork(&session, &info->origins.in_force, &info->cores))
 		return -1;
-	buffer = pair_buffer(LENGTH);
+	buffer = session_buffer(LENGTH);
 	if (buffer) {
-		if (!live_move(&pair, buffer, LENGTH))
-			status = live_load(&info->live, &pair);
+		if (!live_move(&session, buffer, LENGTH))
+			status = live_load(&info->live, &session);
 		munmap(buffer, LENGTH);
 	}
-	return pair_close(&pair) ? -1 : status;
+	return session_close(&session) ? -1 : status;
 }
 
 static void live_print_json(const struct live *live)

@@ -24,7 +24,7 @@ int partner_serve(struct partner *partner, const volatile sig_atomic_t *stop);
 void partner_destroy(struct partner *partner);
 
 /*
- * Serve a process that calls pair_connect with the file. Returns 0, or -1 with a message on
+ * Serve a process that calls session_connect with the file. Returns 0, or -1 with a message on
  * standard error: then the caller must exit.
  */
 int partner_listen(const pf_options *options, const char *file, const char *secret);

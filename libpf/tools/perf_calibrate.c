@@ -319,13 +319,13 @@ static int calibrate_run_max(struct calibration *calibration)
 /* Find out whether single copy moves transfers. *path: pf_peer_path. */
 static int probe_single_copy(const struct calibration *calibration, bool *works, const char **path)
 {
-	struct pair pair;
+	struct session session;
 
-	if (pair_fork(&pair, &calibration->options, calibration->cores))
+	if (session_fork(&session, &calibration->options, calibration->cores))
 		return -1;
-	*path = pair_path(&pair);
-	*works = pf_stat(pair.context, PF_STAT_SINGLE_COPY_BYTES) > 0;
-	return pair_close(&pair);
+	*path = session_path(&session);
+	*works = pf_stat(session.context, PF_STAT_SINGLE_COPY_BYTES) > 0;
+	return session_close(&session);
 }
 
 /* Measure share_min for the remaining distances between processors of the machine. */

@@ -27,45 +27,45 @@
 
 static int operation_get(struct bench *bench)
 {
-	struct pair *pair = bench->pair;
+	struct session *session = bench->session;
 	unsigned i;
 
-	pair->completed = 0;
+	session->completed = 0;
 	for (i = 0; i < bench->window; i++) {
-		if (pair_posted(pair, "pf_get",
-				pf_get(pair->peer, bench->local, bench->remote, bench->size,
-				       pair_complete, pair)))
+		if (session_posted(session, "pf_get",
+				   pf_get(session->peer, bench->local, bench->remote, bench->size,
+					  session_complete, session)))
 			return -1;
 	}
-	return pair_wait(pair, &pair->completed, bench->window);
+	return session_wait(session, &session->completed, bench->window);
 }
 
 /* Send a window of messages; the receiver replies to the last. */
 static int operation_send(struct bench *bench)
 {
-	uint64_t arrived = bench->pair->arrived;
+	uint64_t arrived = bench->session->arrived;
 	unsigned i;
 
 	for (i = 1; i <= bench->window; i++) {
-		if (pair_send(bench->pair, i < bench->window ? TAG_STORE : TAG_STORE_LAST,
-			      bench->local, bench->size))
+		if (session_send(bench->session, i < bench->window ? TAG_STORE : TAG_STORE_LAST,
+				 bench->local, bench->size))
 			return -1;
 	}
-	return pair_wait(bench->pair, &bench->pair->arrived, arrived + 1);
+	return session_wait(bench->session, &bench->session->arrived, arrived + 1);
 }
 
 /* Send a window of headers; the receiver calls pf_get for each, and replies, as in a rendezvous. */
 static int send_headers(struct bench *bench)
 {
 	struct fetch fetch = { (uint64_t)(uintptr_t)bench->local, bench->size };
-	uint64_t arrived = bench->pair->arrived;
+	uint64_t arrived = bench->session->arrived;
 	unsigned i;
 
 	for (i = 0; i < bench->window; i++) {
-		if (pair_send(bench->pair, TAG_FETCH, &fetch, sizeof(fetch)))
+		if (session_send(bench->session, TAG_FETCH, &fetch, sizeof(fetch)))
 			return -1;
 	}
-	return pair_wait(bench->pair, &bench->pair->arrived, arrived + bench->window);
+	return session_wait(bench->session, &bench->session->arrived, arrived + bench->window);
 }
 
 static int run_operation(struct bench *bench, enum operation operation)
@@ -135,18 +135,18 @@ static int verify_contents(struct bench *bench, enum operation operation)
 
 	if (operation == OPERATION_GET)
 		wrong = !pattern_matches(bench->local, bench->size, SEED);
-	else if (pair_check(bench->pair, bench->size, bench->size, 1, SEED, &wrong))
+	else if (session_check(bench->session, bench->size, bench->size, 1, SEED, &wrong))
 		return -1;
 	if (wrong)
 		warnx("wrong contents after %zu bytes", bench->size);
 	return wrong ? -1 : 0;
 }
 
-static int partner_seconds(struct pair *pair, double *seconds)
+static int partner_seconds(struct session *session, double *seconds)
 {
 	struct control control = { .kind = CONTROL_PROCESSOR };
 
-	if (pair_ask(pair, &control))
+	if (session_ask(session, &control))
 		return -1;
 	*seconds = (double)control.length * 1e-9;
 	return 0;
@@ -159,7 +159,7 @@ static int run_slices(struct bench *bench, const struct comparison *comparison,
 	double start, own, partner, before;
 	unsigned i;
 
-	if (partner_seconds(bench->pair, &before))
+	if (partner_seconds(bench->session, &before))
 		return -1;
 	start = sample_seconds();
 	own = sample_processor_seconds();
@@ -169,31 +169,32 @@ static int run_slices(struct bench *bench, const struct comparison *comparison,
 			return -1;
 	}
 	own = sample_processor_seconds() - own;
-	if (partner_seconds(bench->pair, &partner))
+	if (partner_seconds(bench->session, &partner))
 		return -1;
 	partner -= before;
 	*share = (own < partner ? own : partner) / (sample_seconds() - start);
 	return 0;
 }
 
-/* Measure all sizes by a method, with a new pair of processes. */
+/* Measure all sizes by a method, with two new processes. */
 static int run_repetition(const struct comparison *comparison, unsigned method,
 			  const struct cores *cores, double *time, double *share)
 {
 	const struct method *how = &comparison->methods[method];
 	size_t largest = comparison->sizes[comparison->size_count - 1];
 	bool get = how->operation == OPERATION_GET;
-	struct pair pair;
-	struct bench bench = { .pair = &pair, .size = largest, .window = how->window };
+	struct session session;
+	struct bench bench = { .session = &session, .size = largest, .window = how->window };
 	int status = -1;
 
-	if (pair_fork(&pair, &how->options, cores))
+	if (session_fork(&session, &how->options, cores))
 		return -1;
-	bench.local = pair_buffer(largest);
+	bench.local = session_buffer(largest);
 	if (!bench.local)
 		goto out;
 	pattern_fill(bench.local, largest, get ? SEED + 1 : SEED);
-	if (pair_prepare(&pair, largest, largest, 1, get ? SEED : SEED + 1, false, &bench.remote))
+	if (session_prepare(&session, largest, largest, 1, get ? SEED : SEED + 1, false,
+			    &bench.remote))
 		goto out;
 	if (run_slices(&bench, comparison, how->operation, time, share))
 		goto out;
@@ -201,7 +202,7 @@ static int run_repetition(const struct comparison *comparison, unsigned method,
 out:
 	if (bench.local)
 		munmap(bench.local, largest);
-	return pair_close(&pair) ? -1 : status;
+	return session_close(&session) ? -1 : status;
 }
 
 struct repetitions {

@@ -6,7 +6,7 @@
 #ifndef TOOLS_PERF_COMPARE_H
 #define TOOLS_PERF_COMPARE_H
 
-#include "pair.h"
+#include "session.h"
 
 #define COMPARE_METHODS 8
 #define COMPARE_SIZES 16

@@ -56,14 +56,15 @@ static int prepare_counter(struct bench *bench)
 {
 	uint64_t zero = 0;
 
-	if (pair_prepare(bench->pair, sizeof(zero), sizeof(zero), 1, 0, false, &bench->remote))
+	if (session_prepare(bench->session, sizeof(zero), sizeof(zero), 1, 0, false,
+			    &bench->remote))
 		return -1;
-	bench->pair->completed = 0;
-	if (pair_posted(bench->pair, "pf_put",
-			pf_put(bench->pair->peer, &zero, bench->remote, sizeof(zero), pair_complete,
-			       bench->pair)))
+	bench->session->completed = 0;
+	if (session_posted(bench->session, "pf_put",
+			   pf_put(bench->session->peer, &zero, bench->remote, sizeof(zero),
+				  session_complete, bench->session)))
 		return -1;
-	return pair_wait(bench->pair, &bench->pair->completed, 1);
+	return session_wait(bench->session, &bench->session->completed, 1);
 }
 
 /* Give the new contents a seed of their own, unlike that of the overwritten contents. */
@@ -77,8 +78,8 @@ static int bench_prepare(const struct perf_test *test, struct bench *bench)
 		return prepare_counter(bench);
 	bench->seed += 2 * bench->slots;
 	bench_fill(bench, here);
-	return pair_prepare(bench->pair, bench->size, bench->stride, bench->slots, there,
-			    bench->verify && test->contents == CONTENTS_MESSAGE, &bench->remote);
+	return session_prepare(bench->session, bench->size, bench->stride, bench->slots, there,
+			       bench->verify && test->contents == CONTENTS_MESSAGE, &bench->remote);
 }
 
 /* Verify the contents after bench_prepare and a run of iterations. */
@@ -87,22 +88,22 @@ static int bench_verify(const struct perf_test *test, struct bench *bench, uint6
 	/* A run shorter than the window leaves the remaining slots unchanged. */
 	uint64_t slots = iterations < bench->slots ? iterations : bench->slots;
 	uint64_t seed = bench->seed - 2 * bench->slots, wrong = 0, counter = 0;
-	struct pair *pair = bench->pair;
+	struct session *session = bench->session;
 
 	if (test->contents == CONTENTS_GET) {
 		wrong = bench_mismatches(bench, slots, seed);
 	} else if (test->contents == CONTENTS_COUNTER) {
-		pair->completed = 0;
-		if (pair_posted(pair, "pf_get",
-				pf_get(pair->peer, &counter, bench->remote, bench->size,
-				       pair_complete, pair)) ||
-		    pair_wait(pair, &pair->completed, 1))
+		session->completed = 0;
+		if (session_posted(session, "pf_get",
+				   pf_get(session->peer, &counter, bench->remote, bench->size,
+					  session_complete, session)) ||
+		    session_wait(session, &session->completed, 1))
 			return -1;
 		wrong = counter != (bench->size == 4 ? (uint32_t)iterations : iterations);
-	} else if (pair_check(pair, bench->size, bench->stride, slots, seed, &wrong)) {
+	} else if (session_check(session, bench->size, bench->stride, slots, seed, &wrong)) {
 		return -1;
 	}
-	wrong += pair->wrong + bench->wrong;
+	wrong += session->wrong + bench->wrong;
 	if (!wrong)
 		return 0;
 	warnx("%s, %zu bytes: contents WRONG in %llu places", test->name, bench->size,
@@ -199,10 +200,10 @@ static unsigned count_slots(const struct perf_test *test, const struct settings 
 	return max < settings->window ? (unsigned)max : settings->window;
 }
 
-int perf_measure(const struct perf_test *test, const struct settings *settings, struct pair *pair,
-		 size_t size, struct row *row)
+int perf_measure(const struct perf_test *test, const struct settings *settings,
+		 struct session *session, size_t size, struct row *row)
 {
-	struct bench bench = { .pair = pair,
+	struct bench bench = { .session = session,
 			       .size = size,
 			       .window = test->measure == MEASURE_LATENCY ? 1 : settings->window,
 			       .verify = settings->verify,
@@ -216,17 +217,17 @@ int perf_measure(const struct perf_test *test, const struct settings *settings, 
 	if (settings->verify)
 		bench.slots = count_slots(test, settings, bench.stride);
 	length = bench.stride * bench.slots;
-	bench.local = pair_buffer(length);
+	bench.local = session_buffer(length);
 	if (!bench.local)
 		return -1;
-	pair->wrong = 0;
-	pair->expected = NULL;
+	session->wrong = 0;
+	session->expected = NULL;
 	if (bench.verify && test->contents == CONTENTS_MESSAGE) {
-		pair->expected = bench.local;
-		pair->expected_length = size;
+		session->expected = bench.local;
+		session->expected_length = size;
 	}
 	status = bench_repeat(test, settings, &bench, row);
-	pair->expected = NULL;
+	session->expected = NULL;
 	munmap(bench.local, length);
 	return status;
 }

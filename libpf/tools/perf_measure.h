@@ -28,7 +28,7 @@ struct row {
 /* Return the size after size; 0: no more. The first size follows 0. */
 size_t perf_next_size(const struct perf_test *test, const struct settings *settings, size_t size);
 /* Measure a size. Returns 0, or -1 with a message on standard error. */
-int perf_measure(const struct perf_test *test, const struct settings *settings, struct pair *pair,
-		 size_t size, struct row *row);
+int perf_measure(const struct perf_test *test, const struct settings *settings,
+		 struct session *session, size_t size, struct row *row);
 
 #endif

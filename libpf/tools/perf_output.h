@@ -5,7 +5,7 @@
 
 #include "perf_measure.h"
 
-/* cache_line: from cache_line_describe; path: from pair_path. */
+/* cache_line: from cache_line_describe; path: from session_path. */
 void output_start(bool csv, const struct settings *settings, const struct cores *cores,
 		  const char *cache_line, const char *path);
 void output_test(bool csv, const struct perf_test *test);

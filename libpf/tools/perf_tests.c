@@ -5,12 +5,12 @@
 
 static int run_echo(struct bench *bench, uint64_t iterations)
 {
-	struct pair *pair = bench->pair;
+	struct session *session = bench->session;
 	uint64_t i;
 
 	for (i = 0; i < iterations; i++) {
-		if (pair_send(pair, TAG_ECHO, bench->local, bench->size) ||
-		    pair_wait(pair, &pair->arrived, pair->arrived + 1))
+		if (session_send(session, TAG_ECHO, bench->local, bench->size) ||
+		    session_wait(session, &session->arrived, session->arrived + 1))
 			return -1;
 	}
 	return 0;
@@ -18,16 +18,16 @@ static int run_echo(struct bench *bench, uint64_t iterations)
 
 static int run_send(struct bench *bench, uint64_t iterations)
 {
-	struct pair *pair = bench->pair;
+	struct session *session = bench->session;
 	uint64_t i;
 
 	for (i = 1; i <= iterations; i++) {
 		bool last = i % bench->window == 0 || i == iterations;
 
-		if (pair_send(pair, last ? TAG_DISCARD_LAST : TAG_DISCARD, bench->local,
-			      bench->size))
+		if (session_send(session, last ? TAG_DISCARD_LAST : TAG_DISCARD, bench->local,
+				 bench->size))
 			return -1;
-		if (last && pair_wait(pair, &pair->arrived, pair->arrived + 1))
+		if (last && session_wait(session, &session->arrived, session->arrived + 1))
 			return -1;
 	}
 	return 0;
@@ -38,44 +38,45 @@ typedef int (*post_fn)(struct bench *bench, uint64_t iteration);
 /* Keep a window of operations in progress. */
 static int run_window(struct bench *bench, post_fn post, uint64_t iterations)
 {
-	struct pair *pair = bench->pair;
+	struct session *session = bench->session;
 	uint64_t i;
 
-	pair->completed = 0;
+	session->completed = 0;
 	for (i = 0; i < iterations; i++) {
-		if (i >= bench->window && pair_wait(pair, &pair->completed, i - bench->window + 1))
+		if (i >= bench->window &&
+		    session_wait(session, &session->completed, i - bench->window + 1))
 			return -1;
 		if (post(bench, i))
 			return -1;
 	}
-	return pair_wait(pair, &pair->completed, iterations);
+	return session_wait(session, &session->completed, iterations);
 }
 
 static int post_put(struct bench *bench, uint64_t iteration)
 {
 	size_t at = iteration % bench->slots * bench->stride;
-	int status = pf_put(bench->pair->peer, bench->local + at, bench->remote + at, bench->size,
-			    pair_complete, bench->pair);
+	int status = pf_put(bench->session->peer, bench->local + at, bench->remote + at,
+			    bench->size, session_complete, bench->session);
 
-	return pair_posted(bench->pair, "pf_put", status);
+	return session_posted(bench->session, "pf_put", status);
 }
 
 static int post_get(struct bench *bench, uint64_t iteration)
 {
 	size_t at = iteration % bench->slots * bench->stride;
-	int status = pf_get(bench->pair->peer, bench->local + at, bench->remote + at, bench->size,
-			    pair_complete, bench->pair);
+	int status = pf_get(bench->session->peer, bench->local + at, bench->remote + at,
+			    bench->size, session_complete, bench->session);
 
-	return pair_posted(bench->pair, "pf_get", status);
+	return session_posted(bench->session, "pf_get", status);
 }
 
 static int post_add(struct bench *bench, uint64_t iteration)
 {
-	int status = pf_atomic(bench->pair->peer, PF_ADD, (unsigned)bench->size, 0, bench->remote,
-			       1, 0, pair_complete, bench->pair);
+	int status = pf_atomic(bench->session->peer, PF_ADD, (unsigned)bench->size, 0,
+			       bench->remote, 1, 0, session_complete, bench->session);
 
 	(void)iteration;
-	return pair_posted(bench->pair, "pf_atomic", status);
+	return session_posted(bench->session, "pf_atomic", status);
 }
 
 static int run_put(struct bench *bench, uint64_t iterations)
@@ -98,19 +99,19 @@ static int run_atomic(struct bench *bench, uint64_t iterations)
 /* Only this process adds: each fetched value must exceed the value before by 1. */
 static int fetch_add(struct bench *bench, uint64_t iterations)
 {
-	struct pair *pair = bench->pair;
-	uint64_t before = pair->value, i;
+	struct session *session = bench->session;
+	uint64_t before = session->value, i;
 
-	pair->completed = 0;
+	session->completed = 0;
 	for (i = 0; i < iterations; i++) {
-		int status = pf_atomic(pair->peer, PF_ADD, (unsigned)bench->size, 1, bench->remote,
-				       1, 0, pair_complete, pair);
+		int status = pf_atomic(session->peer, PF_ADD, (unsigned)bench->size, 1,
+				       bench->remote, 1, 0, session_complete, session);
 
-		if (pair_posted(pair, "pf_atomic", status) ||
-		    pair_wait(pair, &pair->completed, i + 1))
+		if (session_posted(session, "pf_atomic", status) ||
+		    session_wait(session, &session->completed, i + 1))
 			return -1;
-		bench->wrong += i && pair->value != before + 1;
-		before = pair->value;
+		bench->wrong += i && session->value != before + 1;
+		before = session->value;
 	}
 	return 0;
 }

@@ -284,7 +284,7 @@ static int load_options(pf_options *options, const struct cores *cores)
 }
 
 static int measure_test(const struct command *command, const struct perf_test *test,
-			struct pair *pair)
+			struct session *session)
 {
 	const struct settings *settings = &command->settings;
 	size_t size = 0;
@@ -292,11 +292,11 @@ static int measure_test(const struct command *command, const struct perf_test *t
 
 	output_test(command->csv, test);
 	while ((size = perf_next_size(test, settings, size))) {
-		if (test->contents == CONTENTS_MESSAGE && size > pair->send_max) {
+		if (test->contents == CONTENTS_MESSAGE && size > session->send_max) {
 			output_note(command->csv, "longer messages: see send_max in pf_open(3)");
 			break;
 		}
-		if (perf_measure(test, settings, pair, size, &row))
+		if (perf_measure(test, settings, session, size, &row))
 			return -1;
 		output_row(command->csv, test, settings, &row);
 	}
@@ -304,13 +304,13 @@ static int measure_test(const struct command *command, const struct perf_test *t
 }
 
 /* Fail when the network was asked for and is not used: shared memory would be measured instead. */
-static int check_network(const pf_options *options, const struct pair *pair, const char *path)
+static int check_network(const pf_options *options, const struct session *session, const char *path)
 {
 	struct interface interfaces[INTERFACES_MOST];
 	const char *why = "no UDP socket could be opened";
 	struct location here = location_here();
 
-	if (options->network != PF_NETWORK_ALWAYS || pf_stat(pair->context, PF_STAT_NET_SENT))
+	if (options->network != PF_NETWORK_ALWAYS || pf_stat(session->context, PF_STAT_NET_SENT))
 		return 0;
 	interfaces_find(interfaces, INTERFACES_MOST, options->if_include, options->if_exclude,
 			&here, &why);
@@ -325,29 +325,29 @@ static int perf_measure_sizes(const struct command *command, const struct cores 
 	char cache_line[96] = "not measured: the partner is not a child of this process";
 	const struct perf_test *test;
 	const char *path;
-	struct pair pair;
+	struct session session;
 	int status = -1;
 
 	if (!command->connect)
 		cache_line_describe(cores, cache_line, sizeof(cache_line));
 	if (command->connect ?
 		    core_bind(cores->first) ||
-			    pair_connect(&pair, options, command->connect, command->secret) :
-		    pair_fork(&pair, options, cores))
+			    session_connect(&session, options, command->connect, command->secret) :
+		    session_fork(&session, options, cores))
 		return -1;
-	path = pair_path(&pair);
-	if (!path || check_network(options, &pair, path))
+	path = session_path(&session);
+	if (!path || check_network(options, &session, path))
 		goto out;
 	output_start(command->csv, &command->settings, cores, cache_line, path);
 	for (test = perf_tests; test->name; test++) {
 		if (command->tests && !is_listed(command->tests, test->name))
 			continue;
-		if (measure_test(command, test, &pair))
+		if (measure_test(command, test, &session))
 			goto out;
 	}
 	status = 0;
 out:
-	return pair_close(&pair) ? -1 : status;
+	return session_close(&session) ? -1 : status;
 }
 
 /* Two processors, the name of a distance, or none. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct transfer {
-	struct pair *pair;
+	struct session *session;
 	pf_registration *registration;
 	struct range range; /* in the partner */
 	uint64_t complete;
@@ -16,24 +16,24 @@ static void transfer_complete(pf_context *context, const pf_completion *completi
 	struct transfer *transfer = completion->arg;
 	pf_completion passed_on = *completion;
 
-	passed_on.arg = transfer->pair;
-	pair_complete(context, &passed_on);
+	passed_on.arg = transfer->session;
+	session_complete(context, &passed_on);
 	transfer->complete = 1;
 }
 
 static int register_both(struct bench *bench, struct transfer *transfer, uint8_t *local, bool put)
 {
-	struct pair *pair = bench->pair;
-	uint64_t arrived = pair->arrived;
+	struct session *session = bench->session;
+	uint64_t arrived = session->arrived;
 	int status;
 
 	transfer->range.write = put;
-	if (pair_send(pair, TAG_REGISTER, &transfer->range, sizeof(transfer->range)))
+	if (session_send(session, TAG_REGISTER, &transfer->range, sizeof(transfer->range)))
 		return -1;
-	status = pf_register(pair->context, local, bench->size, !put, &transfer->registration);
-	if (pair_posted(pair, "pf_register", status < 0 ? status : PF_OK))
+	status = pf_register(session->context, local, bench->size, !put, &transfer->registration);
+	if (session_posted(session, "pf_register", status < 0 ? status : PF_OK))
 		return -1;
-	return pair_wait(pair, &pair->arrived, arrived + 1);
+	return session_wait(session, &session->arrived, arrived + 1);
 }
 
 static int transfer_start(struct bench *bench, struct transfer *transfer, uint64_t iteration,
@@ -42,33 +42,33 @@ static int transfer_start(struct bench *bench, struct transfer *transfer, uint64
 	size_t at = iteration % bench->slots * bench->stride;
 	uint8_t *local = bench->local + at;
 	uint64_t remote = bench->remote + at;
-	struct pair *pair = bench->pair;
+	struct session *session = bench->session;
 	int status;
 
-	transfer->pair = pair;
+	transfer->session = session;
 	transfer->complete = 0;
 	transfer->range.address = remote;
 	transfer->range.length = bench->size;
 	if (register_both(bench, transfer, local, put))
 		return -1;
 	if (put)
-		status = pf_put(pair->peer, local, remote, bench->size, transfer_complete,
+		status = pf_put(session->peer, local, remote, bench->size, transfer_complete,
 				transfer);
 	else
-		status = pf_get(pair->peer, local, remote, bench->size, transfer_complete,
+		status = pf_get(session->peer, local, remote, bench->size, transfer_complete,
 				transfer);
 	transfer->complete = status == PF_DONE;
-	return pair_posted(pair, put ? "pf_put" : "pf_get", status);
+	return session_posted(session, put ? "pf_put" : "pf_get", status);
 }
 
 static int transfer_finish(struct transfer *transfer)
 {
-	struct pair *pair = transfer->pair;
+	struct session *session = transfer->session;
 
-	if (pair_wait(pair, &transfer->complete, 1))
+	if (session_wait(session, &transfer->complete, 1))
 		return -1;
-	pf_deregister(pair->context, transfer->registration);
-	return pair_send(pair, TAG_DEREGISTER, &transfer->range, sizeof(transfer->range));
+	pf_deregister(session->context, transfer->registration);
+	return session_send(session, TAG_DEREGISTER, &transfer->range, sizeof(transfer->range));
 }
 
 int registered_transfers(struct bench *bench, uint64_t iterations, bool put)

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/pattern.h"
+#include "tools/pattern.h"
 
 #define LENGTH ((size_t)4 << 20)
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "tests/patience.h"
-#include "tests/pattern.h"
+#include "tools/pattern.h"
 
 #define REPORTED_FAILURES 5 /* reasons printed by one rank for one test */
 #define DEFAULT_TIMEOUT 60

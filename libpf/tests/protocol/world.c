@@ -27,7 +27,7 @@ void settings_init(struct settings *settings)
 
 uint64_t world_random(struct world *world)
 {
-	return pattern_mix(world->random += 0x9e3779b97f4a7c15ull);
+	return pattern_mix(world->random += PATTERN_STEP);
 }
 
 bool world_chance(struct world *world, uint32_t probability)
@@ -612,7 +612,7 @@ struct world *world_create(const struct settings *settings)
 	if (!world)
 		abort();
 	world->settings = *settings;
-	world->random = settings->seed * 0x9e3779b97f4a7c15ull + 1;
+	world->random = settings->seed * PATTERN_STEP + 1;
 	world->now = SECOND;
 	world->hosts = calloc(settings->hosts, sizeof(*world->hosts));
 	world->ports = calloc(settings->hosts, sizeof(*world->ports));

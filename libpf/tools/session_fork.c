@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "pair.h"
+#include "session.h"
 #include "partner.h"
 
 /* Send the address of the context to the parent, then serve the parent. */
@@ -50,54 +50,54 @@ static int run_child(const pf_options *options, int core, int socket, pid_t pare
 }
 
 /* Connect to the child; the socket delivers the child's address. */
-static int connect_child(struct pair *pair, const pf_options *options, int core, int socket)
+static int connect_child(struct session *session, const pf_options *options, int core, int socket)
 {
 	unsigned char address[PF_ADDRESS_MAX];
 	ssize_t length;
 
-	if (core_bind(core) || pair_open(pair, options)) {
-		pair->failed = true;
+	if (core_bind(core) || session_open(session, options)) {
+		session->failed = true;
 		return -1;
 	}
 	length = recv(socket, address, sizeof(address), 0);
 	if (length > 0)
-		return pair_greet(pair, address, (size_t)length);
+		return session_greet(session, address, (size_t)length);
 	/*
-	 * 0: the child has exited after a message, or a signal killed the child; pair_close reports
+	 * 0: the child has exited after a message, or a signal killed the child; session_close reports
 	 * it.
 	 */
 	if (length < 0) {
 		warn("address of the partner");
-		pair->failed = true;
+		session->failed = true;
 	}
 	return -1;
 }
 
-int pair_fork(struct pair *pair, const pf_options *options, const struct cores *cores)
+int session_fork(struct session *session, const pf_options *options, const struct cores *cores)
 {
 	pid_t parent = getpid();
 	int sockets[2], status;
 
-	memset(pair, 0, sizeof(*pair));
+	memset(session, 0, sizeof(*session));
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0) {
 		warn("socketpair");
 		return -1;
 	}
 	fflush(stdout);
-	pair->child = fork();
-	if (!pair->child) {
+	session->child = fork();
+	if (!session->child) {
 		close(sockets[0]);
 		_exit(run_child(options, cores->second, sockets[1], parent) ? 1 : 0);
 	}
 	close(sockets[1]);
-	if (pair->child < 0) {
+	if (session->child < 0) {
 		warn("fork");
 		status = -1;
 	} else {
-		status = connect_child(pair, options, cores->first, sockets[0]);
+		status = connect_child(session, options, cores->first, sockets[0]);
 	}
 	close(sockets[0]);
 	if (status)
-		pair_close(pair);
+		session_close(session);
 	return status;
 }
