@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * BTL exanest: Open MPI over libpf. Memory is neither registered nor pinned,
- * so there is no rcache, no mpool, and no btl_register_mem unless
- * btl_exanest_mode asks for one. libpf makes every protocol decision (ring,
- * single copy, page faults, retransmission).
+ * BTL exanest: Open MPI over libpf. Memory is neither registered nor pinned: there is no
+ * rcache, no mpool, and no btl_register_mem unless btl_exanest_mode asks for
+ * registration. libpf makes every protocol decision (ring, single copy, page faults,
+ * retransmission).
  *
- * Accelerators: nothing here knows of them. ob1 packs buffers in their memory, so
- * messages work; one-sided communication with such a buffer ends the job.
+ * Accelerators: the component does not know memory of an accelerator. ob1 packs buffers
+ * there, and messages work; one-sided communication with a buffer there ends the job.
  */
 #ifndef MCA_BTL_EXANEST_H
 #define MCA_BTL_EXANEST_H
@@ -29,27 +29,30 @@ BEGIN_C_DECLS
 typedef struct mca_btl_exanest_component_t {
 	mca_btl_base_component_t super;
 
-	pf_context *context;  /* NULL unless this job uses exanest */
+	pf_context *context;  /* NULL unless the job uses exanest */
 	bool yields;          /* libpf yields the processor, in place of opal_progress */
 	_Atomic bool threads; /* several may call libpf; release, acquire: the context allows them */
 	pf_options options;
-	pf_options defaults; /* of libpf on this machine, before the parameters are read */
-	/* Of options whose values have names, or are yes and no: one for each option, in their order. */
+	pf_options defaults; /* of libpf on the machine, before the parameters are read */
+	/*
+	 * Values of options with names and of switches, in the order of the fields of
+	 * pf_options.
+	 */
 	mca_base_var_storage_t choices[sizeof(pf_options) / sizeof(uint64_t)];
 	bool automatic;                /* used without being named in the parameter btl */
 	bool idle_polls_set;           /* by the user */
-	const pf_option_info *culprit; /* option whose PF_* environment variable is wrong, or NULL */
+	const pf_option_info *culprit; /* first option with a wrong PF_* variable, or NULL */
 
-	size_t eager_limit; /* of the module for this host, bytes without a header */
-	/* Of the module between hosts. */
-	size_t net_eager_limit; /* without a header, too */
+	size_t eager_limit; /* of the host module, bytes without a header */
+	/* Limits and choices of the module between hosts. */
+	size_t net_eager_limit; /* bytes without a header */
 	size_t net_max_send_size;
 	size_t net_rndv_eager_limit;
 	unsigned net_exclusivity;
 	unsigned net_latency;   /* microseconds */
 	unsigned net_bandwidth; /* Mbit/s */
 
-	size_t connect_most; /* peers of this host to connect in MPI_Init */
+	size_t connect_most; /* most local peers to connect in MPI_Init */
 
 	int free_list_num;
 	int free_list_max;
@@ -62,20 +65,21 @@ typedef struct mca_btl_exanest_component_t {
 	opal_list_t waiting;         /* endpoints whose queue is WAITING */
 	opal_list_t retired;         /* endpoints given up, until btl_finalize */
 	opal_hash_table_t endpoints; /* in use, by opal_proc_t */
-	opal_hash_table_t names; /* of processes of other jobs, by pf_peer: endpoint_introduce() */
+	opal_hash_table_t names; /* of processes of another job, by pf_peer: endpoint_introduce() */
 	bool has_remote_peers;   /* there was an endpoint of another host */
-	unsigned modules;        /* not finalized yet */
-	/* Reports that a process makes once in an MPI session; not under the lock. */
+	unsigned modules;        /* number of modules not finalized yet */
+	/* Reports made once by a process in an MPI session; not under the lock. */
 	struct {
 		_Atomic bool stray, registration, unreachable, fallback, undelivered;
 	} reported;
 } mca_btl_exanest_component_t;
 
 /*
- * Two modules over one context, because Open MPI has one set of limits for each
- * module: one for processes of this host, one for those of other hosts. The
- * second one also reaches processes of this host, for one-sided communication
- * only: osc/rdma needs one module that reaches every process of a job.
+ * Two modules share the context, because Open MPI has a set of limits for each module:
+ * the host module for processes of the own host, the module between hosts for remote
+ * processes. The module between hosts also reaches processes of the own host, for
+ * one-sided communication only: osc/rdma needs a module that reaches every process of a
+ * job.
  */
 typedef struct mca_btl_exanest_module_t {
 	mca_btl_base_module_t super;
@@ -86,7 +90,7 @@ OPAL_DECLSPEC extern mca_btl_exanest_component_t mca_btl_exanest_component;
 extern mca_btl_exanest_module_t mca_btl_exanest_module;
 extern mca_btl_exanest_module_t mca_btl_exanest_net_module;
 
-/* Is this report the first of its kind? reported: a member of component.reported */
+/* Is the report still to be made? reported: a member of component.reported */
 static inline bool mca_btl_exanest_is_first(_Atomic bool *reported)
 {
 	return !atomic_exchange_explicit(reported, true, memory_order_relaxed);
@@ -95,9 +99,10 @@ static inline bool mca_btl_exanest_is_first(_Atomic bool *reported)
 void mca_btl_exanest_allow_threads(void);
 
 /*
- * First in each function of the BTL that calls libpf. Open MPI may begin to use threads after the
- * context was opened for one: another session asks for them, or a thread of BTL tcp or of the failure
- * detector starts. Until then one thread was in MPI, and here it is in libpf only if this is a callback.
+ * Call before libpf in each function of the BTL. Open MPI may begin to use threads after
+ * the context was opened for a single thread: another session asks for threads, or a
+ * thread of BTL tcp or of the failure detector starts. Until then a single thread was in
+ * MPI: at the call, the thread is inside libpf only if the caller is a callback of libpf.
  */
 static inline void mca_btl_exanest_notice_threads(void)
 {
@@ -107,16 +112,16 @@ static inline void mca_btl_exanest_notice_threads(void)
 		mca_btl_exanest_allow_threads();
 }
 
-/* What an endpoint does with sends. */
+/* State of the sends of an endpoint. */
 enum {
-	MCA_BTL_EXANEST_EMPTY,   /* they go to libpf: none is pending */
-	MCA_BTL_EXANEST_UNNAMED, /* the first follows the name of this process; none is pending */
-	MCA_BTL_EXANEST_REFUSED, /* they are queued; libpf will tell when there is room */
-	MCA_BTL_EXANEST_WAITING, /* they are queued; the endpoint is on component.waiting */
-	MCA_BTL_EXANEST_SENDING, /* they are queued; a thread sends what is pending */
+	MCA_BTL_EXANEST_EMPTY,   /* sends go to libpf: none is pending */
+	MCA_BTL_EXANEST_UNNAMED, /* the first send follows the name of the process; none is pending */
+	MCA_BTL_EXANEST_REFUSED, /* sends are queued; libpf will tell when there is room */
+	MCA_BTL_EXANEST_WAITING, /* sends are queued; the endpoint is on component.waiting */
+	MCA_BTL_EXANEST_SENDING, /* sends are queued; a thread sends the pending frags */
 };
 
-/* One for each opal_proc_t, counted by add_procs and del_procs. */
+/* Endpoint of an opal_proc_t, with the number of uses by add_procs and del_procs. */
 typedef struct mca_btl_base_endpoint_t {
 	opal_list_item_t super; /* on component.waiting or component.retired */
 	mca_btl_exanest_module_t *module;
@@ -124,16 +129,16 @@ typedef struct mca_btl_base_endpoint_t {
 	pf_peer *peer;
 	int count;
 	/*
-	 * For a process of this host, the endpoint that the module between hosts has
-	 * for it. It shares the peer, and counts as one use of this endpoint.
+	 * Second endpoint of a process of the own host, in the module between hosts. The
+	 * second endpoint shares the peer, and counts as a use of the first.
 	 */
 	struct mca_btl_base_endpoint_t *one_sided;
-	struct mca_btl_base_endpoint_t *owner; /* the endpoint whose one_sided this is */
-	volatile int queue;                    /* MCA_BTL_EXANEST_EMPTY and so on */
-	volatile bool retired;                 /* del_procs has given it up */
-	bool named;                            /* the peer knows this process's name, or need not */
-	bool failed;                           /* its failure was reported */
-	opal_list_t pending; /* frags that libpf has not taken yet, oldest first */
+	struct mca_btl_base_endpoint_t *owner; /* of a second endpoint: the first; else NULL */
+	volatile int queue;    /* state: MCA_BTL_EXANEST_EMPTY to MCA_BTL_EXANEST_SENDING */
+	volatile bool retired; /* given up by del_procs */
+	bool named;            /* the peer knows the name of the process, or need not */
+	bool failed;           /* the failure of the peer was reported */
+	opal_list_t pending;   /* frags not yet taken by libpf, oldest first */
 } mca_btl_base_endpoint_t;
 
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
@@ -155,9 +160,9 @@ typedef struct mca_btl_exanest_operation_t {
 	void *local_address;
 	uint8_t result_width; /* atomics: bytes of the old value to store, or 0 */
 	/*
-	 * The old value to store if an atomic operation fails. osc/rdma ignores the status: it repeats a
-	 * compare-and-swap until it finds the value it compares with, and the acquisition of a lock until
-	 * it finds 0.
+	 * Old value to store if an atomic operation fails. osc/rdma ignores the status: a
+	 * compare-and-swap is repeated until the old value is the expected value, and the
+	 * acquisition of a lock until the old value is 0.
 	 */
 	uint64_t expected;
 	mca_btl_base_registration_handle_t *local_handle;
@@ -172,9 +177,9 @@ OBJ_CLASS_DECLARATION(mca_btl_exanest_operation_t);
 int mca_btl_exanest_register_parameters(void);
 
 /* btl_exanest_setting.c */
-/* Report each setting that is wrong. False: exanest cannot be used with them. */
+/* Report each wrong setting. False: a setting is wrong, and exanest cannot be used. */
 bool mca_btl_exanest_check_settings(void);
-/* The same for values that pf_open has refused with PF_ERR_ARGUMENT. */
+/* Report each value that pf_open has refused with PF_ERR_ARGUMENT. */
 void mca_btl_exanest_report_refused(void);
 
 /* btl_exanest_secret.c */
@@ -183,12 +188,12 @@ void mca_btl_exanest_join_job(pf_context *context);
 
 /* btl_exanest_report.c */
 enum mca_btl_exanest_scope {
-	MCA_BTL_EXANEST_PROCESS, /* concerns this process */
-	MCA_BTL_EXANEST_HOST, /* is the same for all processes of this host: the first reports it */
+	MCA_BTL_EXANEST_PROCESS, /* concerns a single process */
+	MCA_BTL_EXANEST_HOST,    /* concerns all processes of the host: the first reports */
 };
-/* Look for the help file, while there are file descriptors to do it with. */
+/* Look for the help file, while file descriptors are left. */
 void mca_btl_exanest_find_help(void);
-/* The first line of the text says what happened, where and why; the rest, what to do. */
+/* The first line of the text is the event with place and reason; the rest is the remedy. */
 __attribute__((format(printf, 3, 4))) void mca_btl_exanest_report(enum mca_btl_exanest_scope scope,
 								  const char *topic,
 								  const char *format, ...);
@@ -199,38 +204,39 @@ struct mca_btl_exanest_name {
 struct mca_btl_exanest_name mca_btl_exanest_name(opal_process_name_t process);
 
 /* btl_exanest_endpoint.c */
-/* An OPAL_* code for a pf_status. */
+/* Return the OPAL_* code of a pf_status. */
 int mca_btl_exanest_error(int status);
 /*
- * Report that an endpoint's peer has failed for good, to the user and to the PML,
- * once. text: the reason, or NULL to take it from status and errno (0: unknown).
+ * Report the final failure of an endpoint's peer to the user and to the PML, once. text:
+ * the reason; NULL: the reason follows from status and errno (0: unknown).
  */
 void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, const char *text);
 /*
- * One-sided data that cannot be moved, and that the caller does not move another way. Report it, and have
- * the PML end the job; if the job survives failures, its peer counts as failed. Once for each peer.
+ * Report one-sided data that neither the BTL nor the caller can move, and have the PML
+ * end the job; if the job survives failures, the peer counts as failed. Reports once for
+ * each peer.
  */
 void mca_btl_exanest_fail_operation(mca_btl_base_endpoint_t *endpoint, const char *what);
 void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, const char *text,
 				void *arg);
-/* A peer has not answered so far. */
+/* Report a peer that has not answered yet. */
 void mca_btl_exanest_peer_warning(pf_context *context, pf_peer *peer, const char *text, void *arg);
 int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
 			      mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
 int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
 			      mca_btl_base_endpoint_t **endpoints);
-/* Under the component's lock: drop what is pending, and close the peer. */
+/* Under the component's lock: drop the pending frags, and close the peer. */
 void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint);
 void mca_btl_exanest_free_endpoints(void);
 #if MCA_BTL_EXANEST_AM_RDMA
-/* The endpoint of a process that has called and that Open MPI has not named. */
+/* Return the endpoint of a sender not named by Open MPI; NULL: unknown. */
 mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from);
-/* A message with MCA_BTL_EXANEST_TAG_NAME has come. */
+/* Keep the name of the sender from a message with MCA_BTL_EXANEST_TAG_NAME. */
 void mca_btl_exanest_note_name(const pf_peer *from, const void *data, size_t length);
 #endif
 
 /* btl_exanest_registration.c */
-/* Give the module functions for registration, if btl_exanest_mode asks for it. */
+/* Give the module functions for registration, if btl_exanest_mode asks for registration. */
 void mca_btl_exanest_init_registration(mca_btl_base_module_t *btl);
 
 /* btl_exanest_pvar.c */
@@ -255,7 +261,7 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 			  size_t payload_size, uint8_t order, uint32_t flags,
 			  mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
 /*
- * Send what is pending at endpoints with room, and report those that failed. Returns the
+ * Send the pending frags of endpoints with room, and report failed endpoints. Returns the
  * number of messages.
  */
 int mca_btl_exanest_send_pending(void);

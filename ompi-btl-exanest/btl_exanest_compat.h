@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What differs between Open MPI 4.1 (BTL 3.1) and 5.0 and later (BTL 3.3).
- */
+/* Differences between Open MPI 4.1 (BTL 3.1) and 5.0 and later (BTL 3.3). */
 #ifndef MCA_BTL_EXANEST_COMPAT_H
 #define MCA_BTL_EXANEST_COMPAT_H
 
 #include "opal_config.h"
 
-/* Where Open MPI was compiled with -mcx16, its inline functions need it here, too. */
+/* Inline functions of an Open MPI compiled with -mcx16 need the flag here, too. */
 #if defined(__x86_64__) && OPAL_HAVE_SYNC_BUILTIN_CSWAP_INT128 &&                                  \
 	!defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16)
 #ifdef __clang__
@@ -29,9 +27,9 @@
 
 /*
  * MCA_BTL_EXANEST_HEADER_ROOM: the PML's eager limit counts the longest header of ob1
- * (mca_pml_ob1_hdr_t: 56 bytes in Open MPI 4.1, 88 in 5.0), libpf's does not. This is added
- * to libpf's, so that a payload of exactly that length is still sent eagerly. It is also the
- * least that a limit must be: ob1 puts a header into each piece.
+ * (mca_pml_ob1_hdr_t: 56 bytes in Open MPI 4.1, 88 in 5.0), libpf's limit does not. The
+ * room is added to libpf's limit: a payload of exactly the limit is still sent eagerly.
+ * The room is also the least value of a limit: ob1 puts a header into each piece.
  */
 
 #if BTL_VERSION >= 330
@@ -43,7 +41,7 @@
 
 #define MCA_BTL_EXANEST_MODEX_SCOPE PMIX_GLOBAL
 
-/* Tell all processes of the job a value, and learn what a process told. */
+/* Tell all processes of the job a value. */
 static inline void mca_btl_exanest_publish(const char *key, const void *bytes, size_t length)
 {
 	int rc;
@@ -53,7 +51,10 @@ static inline void mca_btl_exanest_publish(const char *key, const void *bytes, s
 		PMIx_Commit();
 }
 
-/* Waits, if need be, for that process; false: it told nothing of this length in time. */
+/*
+ * Learn the value that a process has told, and wait for the process if need be. False: no
+ * value of the length came in time.
+ */
 static inline bool mca_btl_exanest_learn(const opal_process_name_t *name, const char *key,
 					 int seconds, void *bytes, size_t length)
 {
@@ -76,28 +77,35 @@ static inline bool mca_btl_exanest_learn(const opal_process_name_t *name, const 
 
 /* pf_put completes when the bytes are in the peer's memory. */
 #define MCA_BTL_EXANEST_FLAGS MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
-/* There is put, get and atomics made of messages (AM-RDMA). */
+/* Open MPI makes put, get and atomics of messages (AM-RDMA). */
 #define MCA_BTL_EXANEST_AM_RDMA 1
-/* A message that tells the name of its sender. No BTL has registered this tag. */
+/* Tag of a message with the name of the sender. No BTL has registered the tag. */
 #define MCA_BTL_EXANEST_TAG_NAME (MCA_BTL_TAG_BTL + 15)
 
-/* Is a message with this tag answered through the sender's endpoint? AM-RDMA aborts without one. */
+/*
+ * Is a message with the tag answered through the sender's endpoint? AM-RDMA aborts
+ * without an endpoint.
+ */
 static inline bool mca_btl_exanest_is_answered(mca_btl_base_tag_t tag)
 {
 	return tag >= MCA_BTL_TAG_BTL_BASE && tag < MCA_BTL_TAG_BTL;
 }
 
 /*
- * Does ob1 write behind the end of a short message with this tag? It does so in its answer to the first
- * message over a communicator of a session (MCA_PML_OB1_HDR_TYPE_CID): that consists of one header, and
- * mca_pml_ob1_recv_frag_callback_cid stores 2 bytes in a second one before it looks at the length.
+ * Does ob1 write behind the end of a short message with the tag? The answer to the first
+ * message over a communicator of a session (MCA_PML_OB1_HDR_TYPE_CID) is a single header:
+ * mca_pml_ob1_recv_frag_callback_cid stores 2 bytes in a second header before the length
+ * is checked.
  */
 static inline bool mca_btl_exanest_is_written_behind(mca_btl_base_tag_t tag)
 {
 	return tag == MCA_BTL_TAG_PML + 10;
 }
 
-/* Is it in memory of an accelerator? Packing may then wait for the device, and may fail. */
+/*
+ * Is the buffer in memory of an accelerator? Packing may then wait for the device, and
+ * may fail.
+ */
 static inline bool mca_btl_exanest_is_on_device(const opal_convertor_t *convertor)
 {
 	return opal_convertor_on_device(convertor);
@@ -147,7 +155,10 @@ static inline void mca_btl_exanest_abort_job(const char *why)
 
 #define MCA_BTL_EXANEST_MODEX_SCOPE OPAL_PMIX_GLOBAL
 
-/* Not needed: mpirun gives the processes of a job a secret; under srun each host has its own. */
+/*
+ * Not needed: mpirun gives the processes of a job a secret; under srun each host has a
+ * secret of its own.
+ */
 static inline void mca_btl_exanest_publish(const char *key, const void *bytes, size_t length)
 {
 }
@@ -166,7 +177,7 @@ static inline bool mca_btl_exanest_is_written_behind(mca_btl_base_tag_t tag)
 	return false;
 }
 
-/* need_buffers knows devices here. */
+/* In Open MPI 4.1 need_buffers knows devices. */
 static inline bool mca_btl_exanest_is_on_device(const opal_convertor_t *convertor)
 {
 #if OPAL_CUDA_SUPPORT
@@ -189,7 +200,10 @@ static inline void mca_btl_exanest_deliver(mca_btl_base_module_t *btl,
 	const mca_btl_active_message_callback_t *reg = mca_btl_base_active_message_trigger + tag;
 	mca_btl_base_descriptor_t message;
 
-	/* Receivers use no other field, and clearing them would double the cost of this call. */
+	/*
+	 * Receivers read only four fields, and clearing the rest would double the cost of
+	 * the call.
+	 */
 	message.des_segments = segments;
 	message.des_segment_count = count;
 	message.des_cbdata = NULL;
@@ -213,8 +227,8 @@ static inline void mca_btl_exanest_abort_job(const char *why)
 #endif /* BTL_VERSION */
 
 /*
- * The beginning of mca_bml_base_btl_t, the same in 4.1, 5.0 and 6.0. Its header is above OPAL, where a BTL
- * is.
+ * Beginning of mca_bml_base_btl_t, equal in 4.1, 5.0 and 6.0. A BTL belongs to OPAL, and
+ * the header of mca_bml_base_btl_t lies above OPAL.
  */
 typedef struct mca_btl_exanest_bml_t {
 	uint32_t btl_flags;
@@ -224,14 +238,14 @@ typedef struct mca_btl_exanest_bml_t {
 } mca_btl_exanest_bml_t;
 
 /*
- * Before 4.1.5, osc/rdma passes MPI_Compare_and_swap on a window from
- * MPI_Win_allocate to the BTL with an address that is valid only in the caller
- * (open-mpi/ompi#10513). See mca_btl_exanest_atomic_cswap.
+ * Before 4.1.5, osc/rdma passes MPI_Compare_and_swap on a window from MPI_Win_allocate to
+ * the BTL with an address valid only in the caller (open-mpi/ompi#10513). See
+ * mca_btl_exanest_atomic_cswap.
  */
 #define MCA_BTL_EXANEST_CSWAP_MISUSED                                                              \
 	(OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1 && OPAL_RELEASE_VERSION < 5)
 
-/* Open MPI 6.0 has no parser of help files: it knows only those that were compiled into it. */
+/* Open MPI 6.0 has no parser of help files, and knows only help files compiled into Open MPI. */
 #if __has_include("opal/util/show_help_lex.h")
 #define MCA_BTL_EXANEST_SHOW_HELP_READS_FILES 1
 #else

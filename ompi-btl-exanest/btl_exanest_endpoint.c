@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints: the component's view of other processes, one for each opal_proc_t,
- * and one more where the module between hosts reaches a process of this host.
+ * Endpoints: the component's view of processes. Each opal_proc_t has an endpoint; a
+ * process of the own host has a second endpoint if the module between hosts reaches the
+ * process.
  *
- * An endpoint that del_procs gives up is retired and freed only in
- * btl_finalize, as libpf keeps its record of the process: another thread may be
- * sending what waits at it, or delivering a message or a completion from it.
+ * del_procs retires an endpoint, and btl_finalize frees the endpoint, as libpf keeps the
+ * record of the peer: another thread may be sending pending frags, or delivering a
+ * message or a completion of the peer.
  */
 #include "btl_exanest.h"
 
@@ -66,14 +67,17 @@ int mca_btl_exanest_error(int status)
 	case PF_ERR_SYSTEM:
 		return OPAL_ERR_IN_ERRNO;
 	default:
-		/* PF_ERR_MEMORY, too: callers repeat for ever what is out of resources. */
+		/*
+		 * PF_ERR_MEMORY, too: after OPAL_ERR_OUT_OF_RESOURCE callers repeat a
+		 * call for ever.
+		 */
 		return OPAL_ERROR;
 	}
 }
 
 /* ---- failures ---- */
 
-/* What to do where UDP packets do not arrive. */
+/* Remedy where UDP packets do not arrive. */
 #define FIREWALL_REMEDY                                                                             \
 	"Does a firewall between the hosts, or on one of them, let UDP pass? Each process\n"        \
 	"receives on a port of its own: to bound them, set btl_exanest_port_min and\n"              \
@@ -126,20 +130,23 @@ static const char *failure_topic(int status)
 	}
 }
 
-/* The reason where libpf's error callback has not given one. */
+/* Return the reason of a failure without a text of libpf's error callback. */
 static const char *failure_reason(const pf_peer *peer, int status, char *buffer, size_t size)
 {
 	if (status == PF_ERR_UNREACHABLE || status == PF_ERR_TIMEOUT)
 		return pf_peer_path(peer);
 	if (status != PF_ERR_SYSTEM || !errno)
 		return pf_strerror(status);
-	/* With no descriptor left the remedy may get lost: opal_show_help needs some. */
+	/* With no descriptor left the remedy may get lost: opal_show_help needs descriptors. */
 	snprintf(buffer, size, "%s: %s%s", pf_strerror(status), strerror(errno),
 		 errno == EMFILE ? "; raise the limit (ulimit -n)" : "");
 	return buffer;
 }
 
-/* The owner and its endpoint for one-sided communication have one peer. NULL: its failure is known. */
+/*
+ * Return the first endpoint of the peer, marked as failed; NULL: the failure is known, or
+ * the endpoint is retired. Both endpoints of a process share the peer.
+ */
 static mca_btl_base_endpoint_t *endpoint_first_failure(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -155,8 +162,8 @@ static mca_btl_base_endpoint_t *endpoint_first_failure(mca_btl_base_endpoint_t *
 }
 
 /*
- * The PML decides what becomes of the job: ob1 aborts it, unless 5.0 has ULFM enabled. ob1 takes the text
- * for a format.
+ * Tell the PML of a failed peer; false: the PML has no function. ob1 aborts the job,
+ * unless 5.0 has ULFM enabled. ob1 takes the text for a format.
  */
 static bool endpoint_tell_pml(const mca_btl_base_endpoint_t *endpoint, char *text)
 {
@@ -210,7 +217,7 @@ void mca_btl_exanest_fail_operation(mca_btl_base_endpoint_t *endpoint, const cha
 		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
 		(int)getpid(), what);
 	snprintf(buffer, sizeof(buffer), "btl:exanest: %s", what);
-	/* Another PML than ob1 has given no function. */
+	/* Only ob1 gives an error function: under another PML the job ends here. */
 	if (!endpoint_tell_pml(endpoint, buffer))
 		mca_btl_exanest_abort_job(buffer);
 }
@@ -220,7 +227,10 @@ void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, 
 {
 	mca_btl_base_endpoint_t *endpoint = pf_peer_user(peer);
 
-	/* Open MPI has not named this process, or has disconnected from it. */
+	/*
+	 * No endpoint: Open MPI has not named the process, or has disconnected from the
+	 * process.
+	 */
 	if (endpoint)
 		mca_btl_exanest_fail_peer(endpoint, status, text);
 }
@@ -230,7 +240,7 @@ void mca_btl_exanest_peer_warning(pf_context *context, pf_peer *peer, const char
 	mca_btl_base_endpoint_t *endpoint;
 	char host[OPAL_MAXHOSTNAMELEN];
 
-	/* Late packets of an earlier job are common: this is for the one who looks for something. */
+	/* Late packets of an earlier job are common: only verbose output has the text. */
 	if (!peer) {
 		opal_output_verbose(10, opal_btl_base_framework.framework_output,
 				    "btl:exanest: %s: %s",
@@ -258,7 +268,7 @@ static void endpoint_drop(mca_btl_base_endpoint_t *endpoint);
 
 /* ---- from processes to endpoints ---- */
 
-/* The caller frees the address. */
+/* Look up the address of a process. The caller frees the address. */
 static int address_find(const opal_process_name_t *name, void **address, size_t *length)
 {
 	int rc;
@@ -277,11 +287,11 @@ static int address_find(const opal_process_name_t *name, void **address, size_t 
 }
 
 /*
- * This process is a peer of its own, too: osc/rdma of a job on several hosts
- * needs one module that reaches every process. Only the module between hosts
- * may reach this process: each module with global atomics counts as one that
- * does, so that a second one would seem to reach one process more. Messages to
- * self stay with btl/self, whose exclusivity is higher.
+ * Return the module for a process. The process itself is a peer, too: osc/rdma of a job
+ * on several hosts needs a module that reaches every process. Only the module between
+ * hosts may reach the process itself: osc/rdma counts the process for each module with
+ * global atomics, and a second module would seem to reach a process more. Messages to
+ * self stay with btl/self, because btl/self has a higher exclusivity.
  */
 static mca_btl_exanest_module_t *proc_module(const opal_proc_t *proc)
 {
@@ -304,7 +314,7 @@ static void proc_report_unreachable(const opal_proc_t *proc, const char *why)
 			    mca_btl_exanest_name(proc->proc_name).text, host, why);
 	if (!mca_btl_exanest_is_first(&component->reported.unreachable))
 		return;
-	/* The user has turned the network off: one process of a host is enough to say so. */
+	/* If the user has turned the network off, a single report for each host is enough. */
 	mca_btl_exanest_report(
 		off ? MCA_BTL_EXANEST_HOST : MCA_BTL_EXANEST_PROCESS, "peer unreachable",
 		"%s on %s (pid %d) cannot reach %s on %s: %s\n"
@@ -319,9 +329,10 @@ static void proc_report_unreachable(const opal_proc_t *proc, const char *why)
 }
 
 /*
- * libpf knows the sender of a message by its address only. A process finds that of another one
- * of its own job (mca_btl_exanest_find_sender), but does not know which other jobs there are. So
- * the first message to a process of another job follows the name of this process.
+ * Have the name of the process sent before the first message to a process of another job.
+ * libpf knows the sender of a message by address only. A process finds an address among
+ * the processes of the own job (mca_btl_exanest_find_sender), but does not know the
+ * processes of another job.
  */
 static void endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
 {
@@ -392,7 +403,7 @@ void mca_btl_exanest_note_name(const pf_peer *from, const void *data, size_t len
 	OPAL_THREAD_UNLOCK(&component->lock);
 }
 
-/* Of a process of another job that has told it. */
+/* Find the name told by a process of another job. */
 static bool peer_find_name(const pf_peer *peer, opal_process_name_t *name)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -400,7 +411,7 @@ static bool peer_find_name(const pf_peer *peer, opal_process_name_t *name)
 	void *value;
 	int rc;
 
-	/* The table has a pointer's worth of room. */
+	/* A name has to fit into a pointer of the table. */
 	_Static_assert(sizeof(bits) == sizeof(*name) && sizeof(bits) == sizeof(value), "");
 	OPAL_THREAD_LOCK(&component->lock);
 	rc = opal_hash_table_get_value_uint64(&component->names, (uintptr_t)peer, &value);
@@ -428,8 +439,8 @@ static mca_btl_base_endpoint_t *endpoint_find_by_name(opal_process_name_t name)
 }
 
 /*
- * libpf returns the same peer for the same address: look for the process of this job whose address
- * that is, unless the sender has told its name.
+ * Find the sender by the name told before, else among the processes of the job: libpf
+ * returns equal peers for equal addresses.
  */
 mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from)
 {
@@ -461,13 +472,13 @@ mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from)
 }
 #endif
 
-/* The endpoint that this module has for a process, counted. NULL: none. */
+/* Return the endpoint of the module for a process, and count the use; NULL: none. */
 static mca_btl_base_endpoint_t *endpoint_take(const mca_btl_exanest_module_t *module,
 					      opal_proc_t *proc)
 {
 	mca_btl_base_endpoint_t *endpoint, *one_sided;
 
-	/* The PML would send through the first module that says it can. */
+	/* The PML would send through the first module that reaches the process. */
 	if (module == &mca_btl_exanest_module && proc_module(proc) != module)
 		return NULL;
 	endpoint = endpoint_find(proc);
@@ -494,8 +505,8 @@ static mca_btl_base_endpoint_t *endpoint_take(const mca_btl_exanest_module_t *mo
 }
 
 /*
- * Another BTL that can carry messages to other hosts, if the job has one. The list is
- * complete: BTLs add processes only after all of them were initialized.
+ * Return the name of another BTL for messages between hosts, if the job has any. The list
+ * is complete: BTLs add processes only after all BTLs were initialized.
  */
 static const char *fallback_find(void)
 {
@@ -544,13 +555,13 @@ static bool endpoint_is_remote(const mca_btl_base_endpoint_t *endpoint)
 	return endpoint && !OPAL_PROC_ON_LOCAL_NODE(endpoint->proc->proc_flags);
 }
 
-/* While both sides connect; fewer afterwards. */
+/* Descriptors of a peer while both sides connect; fewer afterwards. */
 #define PEER_DESCRIPTORS 7
 
 /*
- * Few processes of a host are likely to talk to each other: connect them while MPI_Init does other
- * work, so that the first messages do not wait for it. Not where descriptors are so few that a guess
- * could take those of a peer that is used.
+ * Connect the peers of the own host while MPI_Init does other work: few processes of a
+ * host are likely to talk to each other, and first messages need not wait then. Where
+ * descriptors are few, connect none: a guess could take the descriptors of a peer in use.
  */
 static void endpoints_connect_local(size_t nprocs, mca_btl_base_endpoint_t **endpoints)
 {
@@ -569,14 +580,15 @@ static void endpoints_connect_local(size_t nprocs, mca_btl_base_endpoint_t **end
 }
 
 /*
- * bml/r2 chooses the BTLs of a process once, here, and there is no way back: ob1 aborts
- * when a BTL reports an error. Both ends have to choose the same one: in Open MPI 4.1 ob1
- * aborts at a message that announces a get (RGET) over a BTL that it does not use for the
- * sender. So where another BTL can take over, find out now whether the process answers;
- * pf_peer_contact lets both ends come to the same result.
- * Without the component's lock: a callback of another thread may need it meanwhile. Within
- * a callback the answer stays unknown (PF_ERR_AGAIN): that peer is used, as without
- * another BTL.
+ * Drop remote peers without an answer, if another BTL can take over. bml/r2 chooses the
+ * BTLs of a process once, after add_procs, and there is no way back: ob1 aborts when a
+ * BTL reports an error. Both ends have to choose the same BTL: in Open MPI 4.1 ob1 aborts
+ * at a message that announces a get (RGET) over a BTL not used for the sender.
+ * pf_peer_contact lets both ends come to equal results.
+ *
+ * Runs without the component's lock: a callback of another thread may need the lock
+ * meanwhile. Within a callback the answer stays unknown (PF_ERR_AGAIN): the peer is used,
+ * as without another BTL.
  */
 static void endpoints_drop_unreachable(size_t nprocs, mca_btl_base_endpoint_t **endpoints)
 {
@@ -586,7 +598,7 @@ static void endpoints_drop_unreachable(size_t nprocs, mca_btl_base_endpoint_t **
 
 	if (!fallback)
 		return;
-	/* All begin before one is waited for. */
+	/* Begin all contacts before the first wait. */
 	for (i = 0; i < nprocs; i++) {
 		if (endpoint_is_remote(endpoints[i]))
 			(void)pf_peer_contact(endpoints[i]->peer, 0, NULL);
@@ -665,9 +677,9 @@ static void endpoint_report_undelivered(const mca_btl_base_endpoint_t *endpoint,
 }
 
 /*
- * Wait until the peer has taken what is pending, and give it up if it takes nothing for
- * btl_exanest_peer_timeout, or for a second after that has happened to another peer: progress has served
- * all of them meanwhile.
+ * Wait until the peer has taken all pending frags. Give up a peer that takes nothing for
+ * btl_exanest_peer_timeout; or for a second, once another peer was given up: progress has
+ * served all peers meanwhile.
  */
 static void endpoint_drain(mca_btl_base_endpoint_t *endpoint)
 {
@@ -692,11 +704,12 @@ static void endpoint_drain(mca_btl_base_endpoint_t *endpoint)
 }
 
 /*
- * Send what waits for room at an endpoint whose last use ends, or learn that its process is gone.
- * Open MPI gives endpoints up at its end, and does not wait for sends whose requests were freed, nor
- * for ob1's last answers. With async_mpi_finalize, and after the last session, there is no barrier
- * either during which they could be sent. What ob1 itself holds back for a process that was given up
- * before is lost: bml/r2 gives up one after the other.
+ * Send the pending frags of an endpoint before the last use ends, or learn of the end of
+ * the process. Open MPI gives endpoints up at its end, and waits neither for sends
+ * with freed requests nor for ob1's last answers. With async_mpi_finalize, and after the
+ * last session, there is no barrier either during which frags could be sent. Messages
+ * held back by ob1 itself for a process given up before are lost: bml/r2 gives processes
+ * up in turn.
  */
 static void endpoint_deliver(mca_btl_base_endpoint_t *endpoint)
 {
@@ -712,14 +725,14 @@ static void endpoint_deliver(mca_btl_base_endpoint_t *endpoint)
 	}
 }
 
-/* Under the component's lock. */
+/* Under the component's lock: drop the pending frags, and close the peer of a first endpoint. */
 void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	opal_list_item_t *item;
 
 	endpoint->retired = true;
-	/* The thread that sends what waits here retires the endpoint when it notices. */
+	/* The thread that sends the pending frags retires the endpoint afterwards. */
 	if (endpoint->queue == MCA_BTL_EXANEST_SENDING)
 		return;
 	if (endpoint->queue == MCA_BTL_EXANEST_WAITING)
@@ -764,7 +777,10 @@ int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 		endpoint_deliver(endpoints[i]);
 	OPAL_THREAD_LOCK(&component->lock);
 	for (i = 0; i < nprocs; i++) {
-		/* Left as it is: bml/r2 finds by it that the endpoint is deleted already. */
+		/*
+		 * The pointer is left: bml/r2 finds by the pointer that the endpoint is
+		 * deleted already.
+		 */
 		if (endpoints[i])
 			endpoint_drop(endpoints[i]);
 	}
@@ -772,7 +788,7 @@ int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_pr
 	return OPAL_SUCCESS;
 }
 
-/* No other thread is inside the component any more. */
+/* Free all endpoints. No other thread is inside the component any more. */
 void mca_btl_exanest_free_endpoints(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;

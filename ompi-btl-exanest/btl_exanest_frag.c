@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors. Most live for one call of btl_send; the free lists grow with those
- * that wait for room in a ring.
+ * Descriptors. Most live for a single call of btl_send; the free lists grow with
+ * descriptors that wait for room in a ring.
  */
 #include "btl_exanest.h"
 
@@ -22,7 +22,7 @@ static int frag_init(opal_free_list_item_t *item, void *list)
 	return OPAL_SUCCESS;
 }
 
-/* A small frag has its buffer behind it. */
+/* A small frag is followed by its buffer. */
 static int frag_init_control(opal_free_list_item_t *item, void *list)
 {
 	item->ptr = (mca_btl_exanest_frag_t *)item + 1;
@@ -35,9 +35,9 @@ static int list_init(opal_free_list_t *list, size_t inline_size, size_t buffer_s
 	const mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 
 	/*
-	 * Buffers are whole pages: opal_free_list_grow_st fills the rest of the last
-	 * page with buffers that it does not count, and a list that gets over its
-	 * limit this way never stops growing.
+	 * Buffers are whole pages: opal_free_list_grow_st fills the rest of the last page
+	 * with buffers that are not counted, and a list beyond its limit never stops
+	 * growing.
 	 */
 	return opal_free_list_init(list, sizeof(mca_btl_exanest_frag_t) + inline_size,
 				   opal_cache_line_size, OBJ_CLASS(mca_btl_exanest_frag_t),

@@ -4,10 +4,10 @@
 
 #include "btl_exanest.h"
 
-/* Enough for each header of the PML, and for its messages without a payload. */
+/* Bytes for each header of the PML, and for a message of the PML without a payload. */
 #define MCA_BTL_EXANEST_CONTROL_SIZE 256
 
-/* To be called when the limits of both modules are known. */
+/* Make the lists of frags. The limits of both modules have to be known. */
 int mca_btl_exanest_init_frags(void);
 
 static inline void mca_btl_exanest_frag_return(mca_btl_exanest_frag_t *frag)
@@ -15,7 +15,7 @@ static inline void mca_btl_exanest_frag_return(mca_btl_exanest_frag_t *frag)
 	opal_free_list_return(frag->list, &frag->base.super);
 }
 
-/* The callback may free a frag that the BTL does not own. */
+/* Complete a send. The callback may free a frag not owned by the BTL. */
 static inline void mca_btl_exanest_frag_complete(mca_btl_exanest_frag_t *frag, int rc)
 {
 	const uint32_t flags = frag->base.des_flags;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The modules: the table of their functions, and what concerns a whole module.
- */
+/* The modules: the table of functions, error function, end and dump of a module. */
 #include "btl_exanest.h"
 
 #include "opal/util/output.h"
@@ -44,7 +42,7 @@ static void module_dump(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
 			    (unsigned long long)pf_stat(mca_btl_exanest_component.context, stat));
 }
 
-/* A copy of the other module, with other limits: see init_net_module. */
+/* Copy of the host module with the limits between hosts: see init_net_module. */
 mca_btl_exanest_module_t mca_btl_exanest_net_module;
 
 mca_btl_exanest_module_t mca_btl_exanest_module = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI_T performance variables: each statistic of libpf, and its histogram of
- * resolve times as an array of counters.
+ * MPI_T performance variables: each statistic of libpf, and the histogram of resolve
+ * times as an array of counters.
  */
 #include "btl_exanest.h"
 
@@ -28,7 +28,7 @@ static int pvar_read_resolve_time(const mca_base_pvar_t *pvar, void *value, void
 	return OPAL_SUCCESS;
 }
 
-/* Tell a handle how many values it has. */
+/* Tell a handle the number of values. */
 static int pvar_count_resolve_time(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
 				   int *count)
 {

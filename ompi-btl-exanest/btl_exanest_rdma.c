@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Put, get and atomics. No address needs to be registered: registration handles
- * are passed back to the caller and not looked at.
+ * Put, get and atomics. No address needs to be registered: registration handles are
+ * passed back to the caller and not looked at.
  */
 #include "btl_exanest.h"
 
@@ -13,10 +13,11 @@
 OBJ_CLASS_INSTANCE(mca_btl_exanest_operation_t, opal_free_list_item_t, NULL, NULL);
 
 /*
- * Does the caller move the data another way if the operation fails? ob1 does: it sends. Others, osc/rdma
- * first of all, ignore the status: MPI would return success and wrong data. No argument says who calls.
- * ob1's cbdata is its record of the operation, and its context the mca_bml_base_btl_t of the endpoint.
- * Another caller with a cbdata has an object with a class as its context, which lives until its callback.
+ * Does the caller move the data another way if the operation fails? ob1 sends the data.
+ * Further callers, osc/rdma first of all, ignore the status: MPI would return success and
+ * wrong data. No argument names the caller. ob1's cbdata is ob1's record of the
+ * operation, and ob1's context is the mca_bml_base_btl_t of the endpoint. The context of
+ * another caller with a cbdata is an object with a class, and lives until the callback.
  */
 static bool operation_is_recoverable(const mca_btl_exanest_operation_t *operation)
 {
@@ -27,7 +28,10 @@ static bool operation_is_recoverable(const mca_btl_exanest_operation_t *operatio
 	       bml->btl_endpoint == operation->endpoint;
 }
 
-/* The result is lost: end the job, or, if it is to survive failures, have the peer counted as failed. */
+/*
+ * Report a lost result: end the job or, if the job is to survive failures, have the peer
+ * counted as failed.
+ */
 static void operation_lose(const mca_btl_exanest_operation_t *operation, const char *where)
 {
 	mca_btl_base_endpoint_t *endpoint = operation->endpoint;
@@ -68,14 +72,17 @@ static void operation_call_back(mca_btl_exanest_operation_t *operation, int rc)
 			    done.local_handle, done.cbcontext, done.cbdata, rc);
 }
 
-/* An operation that ended with an error which is no page fault; error: errno, if it is known. */
+/*
+ * Report an operation that ended with an error but no page fault; error: errno, or 0 if
+ * unknown.
+ */
 static void operation_fail_peer(const mca_btl_exanest_operation_t *operation, int status, int error)
 {
 	errno = error;
 	mca_btl_exanest_fail_peer(operation->endpoint, status, NULL);
 }
 
-/* The old value of a fetching atomic operation. */
+/* Store the old value of a fetching atomic operation. */
 static void operation_store_result(const mca_btl_exanest_operation_t *operation, uint64_t value)
 {
 	if (operation->result_width == sizeof(uint64_t))
@@ -122,15 +129,16 @@ operation_new(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
 }
 
 /*
- * An operation that libpf does not take. With OPAL_ERR_OUT_OF_RESOURCE, for PF_ERR_AGAIN
- * (operations_max), osc/rdma calls progress and repeats the call; ob1 tries again, or sends
- * the data instead. So nothing waits here.
+ * Settle an operation not taken by libpf. PF_ERR_AGAIN (operations_max) becomes
+ * OPAL_ERR_OUT_OF_RESOURCE: osc/rdma calls progress and repeats the call; ob1 tries
+ * again, or sends the data instead. Nothing waits here.
  *
- * Any other error goes to the callback, as if the operation had failed later. If it is
- * returned, osc/rdma repeats for ever a put or a get of contiguous memory, an accumulation,
- * and the acquisition of a lock (ompi_osc_rdma_master, ompi_osc_rdma_gacc_amo,
- * ompi_osc_rdma_lock_atomic_internal), and it aborts where it releases an exclusive lock. ob1
- * handles both alike. osc/rdma ignores the callback's status, so before that the job ends.
+ * Any further error goes to the callback, as if the operation had failed later. After an
+ * error as the return value, osc/rdma repeats for ever a put or a get of contiguous
+ * memory, an accumulation, and the acquisition of a lock (ompi_osc_rdma_master,
+ * ompi_osc_rdma_gacc_amo, ompi_osc_rdma_lock_atomic_internal), and aborts at the release
+ * of an exclusive lock. ob1 handles both alike. osc/rdma ignores the status of the
+ * callback: the job ends before the callback.
  */
 static int operation_refuse(mca_btl_exanest_operation_t *operation, int status)
 {
@@ -140,7 +148,7 @@ static int operation_refuse(mca_btl_exanest_operation_t *operation, int status)
 		opal_free_list_return(&mca_btl_exanest_component.operations, &operation->super);
 		return rc;
 	}
-	/* A wrong argument is an address range that wraps. */
+	/* PF_ERR_ARGUMENT stands for an address range that wraps. */
 	if (status != PF_ERR_ARGUMENT)
 		operation_fail_peer(operation, status, errno);
 	else if (!operation_is_recoverable(operation))
@@ -150,7 +158,10 @@ static int operation_refuse(mca_btl_exanest_operation_t *operation, int status)
 	return OPAL_SUCCESS;
 }
 
-/* Not every caller understands the interface's 1 for "complete": call back instead. */
+/*
+ * Return the answer of the BTL for the status of a call of libpf. Not every caller
+ * understands the interface's 1 for "complete": call back instead.
+ */
 static int operation_settle(mca_btl_exanest_operation_t *operation, int status)
 {
 	if (OPAL_LIKELY(status == PF_OK))
@@ -195,7 +206,7 @@ int mca_btl_exanest_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
 						  size, completion_handle, operation));
 }
 
-/* -1: an operation that btl_atomic_flags does not offer. */
+/* Return the function of libpf; -1: btl_atomic_flags does not offer the operation. */
 static int atomic_function(mca_btl_base_atomic_op_t op)
 {
 	switch (op) {
@@ -232,9 +243,9 @@ static int operation_post_atomic(mca_btl_exanest_operation_t *operation, int op,
 }
 
 /*
- * btl.h wants OPAL_ERR_NOT_AVAILABLE for an operation that a BTL does not have.
- * osc/rdma tries operations without checking btl_atomic_flags, and repeats them
- * for ever on any error but OPAL_ERR_NOT_SUPPORTED.
+ * Can libpf do the operation? For an operation that a BTL does not have, btl.h wants
+ * OPAL_ERR_NOT_AVAILABLE. osc/rdma tries operations without checking btl_atomic_flags,
+ * and repeats an operation for ever on any error but OPAL_ERR_NOT_SUPPORTED.
  */
 static bool atomic_is_supported(int op, uint64_t remote_address, int flags)
 {
@@ -286,10 +297,11 @@ int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoi
 {
 	/*
 	 * The address may be wrong, and the own rank has no endpoint (see
-	 * MCA_BTL_EXANEST_CSWAP_MISUSED). If all ranks of the window are on this host,
-	 * osc/rdma has its locks and the window in shared memory, or does without this
-	 * function: refusing costs little. It chooses the module of this host for such
-	 * a window only; with network=always there is only the other module.
+	 * MCA_BTL_EXANEST_CSWAP_MISUSED). If all ranks of the window are on the own host,
+	 * osc/rdma has locks and window in shared memory, or does without
+	 * compare-and-swap: refusing costs little. osc/rdma chooses the host module only
+	 * for a window on the own host; with network=always there is only the module
+	 * between hosts.
 	 */
 	if (MCA_BTL_EXANEST_CSWAP_MISUSED &&
 	    (btl == &mca_btl_exanest_module.super || NULL == endpoint ||
@@ -302,7 +314,10 @@ int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoi
 				     PF_COMPARE_SWAP, true, remote_address, value, compare, flags);
 }
 
-/* A flush does not cover sends; try to send what waits all the same. */
+/*
+ * Flush puts, gets and atomics. A flush does not cover sends; pending frags are tried all
+ * the same.
+ */
 int mca_btl_exanest_flush(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint)
 {
 	int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration, to compare with networks that need it: none unless
- * btl_exanest_mode asks for it. No transfer needs it.
+ * Registration, to compare with networks that need registered memory: none unless
+ * btl_exanest_mode asks for registration. No transfer needs registration.
  */
 #include "btl_exanest.h"
 
@@ -20,7 +20,7 @@ static const char *mode_name(void)
 	return info->names[mca_btl_exanest_component.options.mode];
 }
 
-/* Not silently: what is measured then is not what was asked for. */
+/* Report a buffer that is not registered: measurements are then not of the mode asked for. */
 static void registration_report(const void *base, size_t size, int status)
 {
 	if (!mca_btl_exanest_is_first(&mca_btl_exanest_component.reported.registration))
@@ -40,7 +40,7 @@ static void registration_report(const void *base, size_t size, int status)
 
 /*
  * A buffer that cannot be registered gets a handle, too: transfers work without
- * registration, and ob1 of 4.1 repeats for ever what a BTL refuses here.
+ * registration, and ob1 of 4.1 repeats a refused registration for ever.
  */
 static mca_btl_base_registration_handle_t *memory_register(mca_btl_base_module_t *btl,
 							   mca_btl_base_endpoint_t *endpoint,
@@ -76,6 +76,6 @@ void mca_btl_exanest_init_registration(mca_btl_base_module_t *btl)
 		return;
 	btl->btl_register_mem = memory_register;
 	btl->btl_deregister_mem = memory_deregister;
-	/* Peers need an address and no key: the handle is not sent to them. */
+	/* Peers need an address and no key: the handle is not sent to peers. */
 	btl->btl_registration_handle_size = 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the user is told: one line on stderr at once, then all of it through
- * opal_show_help, which shows one copy for a job.
+ * Reports to the user: the first line on stderr at once, then the whole text through
+ * opal_show_help, which shows a single copy for a job.
  *
- * The texts are in the code. Open MPI would read them from a file: that fails
- * in a process that is out of file descriptors, and Open MPI 6 only knows the
- * files that it was built with. The help file has the topics alone.
+ * The texts are in the code. Open MPI would read texts from a file: reading fails in a
+ * process without free file descriptors, and Open MPI 6 only knows the files of its own
+ * build. The help file has the topics alone.
  */
 #include "btl_exanest.h"
 
@@ -32,7 +32,10 @@ static bool file_is_readable(const char *path)
 	return fd >= 0;
 }
 
-/* The help file is installed beside the component; inside Open MPI, with Open MPI's own. */
+/*
+ * The help file is installed beside the component; with Open MPI's help files, if the
+ * component is a part of Open MPI.
+ */
 void mca_btl_exanest_find_help(void)
 {
 	Dl_info self;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The secret by which the processes of a job join one protection domain of /dev/exanest. Open MPI 4.1
- * gives them one, which spawned jobs inherit. Later versions do not: there the first process of the
- * job on this host stores one in the job's session folder. If the engine reaches other hosts, it is
- * the one on the host of rank 0, which publishes it: it is as secret as the addresses that ranks
- * publish. A spawned job has a secret, and a domain, of its own.
+ * The secret by which the processes of a job join a protection domain of /dev/exanest.
+ * Open MPI 4.1 gives a secret, and spawned jobs inherit the secret. Later versions give
+ * none: the first process of the job on the host stores a secret in the session folder of
+ * the job. If the engine reaches remote hosts, the secret is from the host of rank 0, and
+ * rank 0 publishes the secret: as secret as the addresses that ranks publish. A spawned
+ * job has a secret, and a domain, of its own.
  */
 #include "btl_exanest.h"
 
@@ -18,10 +19,13 @@
 #include <unistd.h>
 
 #define SECRET_BYTES 32
-/* That rank 0 may come later than others. Then, or if it does not use exanest, they use packets. */
+/*
+ * Seconds by which rank 0 may come later than another rank. Without a secret of rank 0
+ * (late, or without exanest), ranks use packets.
+ */
 #define SECRET_SECONDS 10
 
-/* Accept only a regular file that this user owns and no other user can access. */
+/* Read a secret. Accept only a regular file that the user owns and no other user can access. */
 static bool secret_read(const char *path, unsigned char secret[SECRET_BYTES])
 {
 	struct stat file;
@@ -39,8 +43,8 @@ static bool secret_read(const char *path, unsigned char secret[SECRET_BYTES])
 }
 
 /*
- * Processes that store one at the same time: the first link() wins, and all read its file, which
- * was complete before it had this name.
+ * Store a new secret. Of processes that store secrets concurrently, the first link()
+ * wins, and all read the linked file, complete before the link.
  */
 static bool secret_store(const char *path)
 {
@@ -74,8 +78,8 @@ static bool secret_of_host(unsigned char secret[SECRET_BYTES])
 }
 
 /*
- * linked: the engine reaches other hosts. Rank 0 waits for no other rank, and publishes whether or not
- * its own engine is linked.
+ * linked: the engine reaches remote hosts. Rank 0 waits for no rank, and publishes even
+ * if the own engine is not linked.
  */
 static bool secret_of_job(bool linked, unsigned char secret[SECRET_BYTES])
 {

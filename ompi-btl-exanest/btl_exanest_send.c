@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active messages. libpf copies a message into the peer's ring before it
- * returns, so that a send is complete at once unless the ring is full. Then the
- * frag waits at its endpoint, and later ones wait behind it.
+ * Active messages. libpf copies a message into the peer's ring before pf_send returns: a
+ * send is complete at once unless the ring is full. A frag without room waits at the
+ * endpoint, and later frags wait behind.
  */
 #include "btl_exanest.h"
 
@@ -14,7 +14,7 @@ static int frag_send(const mca_btl_exanest_frag_t *frag)
 {
 	const mca_btl_base_segment_t *segments = frag->segments;
 
-	/* Between hosts as a payload: libpf may send a long one from where it lies. */
+	/* Between hosts the frag is a payload: libpf may send a long payload without a copy. */
 	if (frag->base.des_segment_count == 1 &&
 	    frag->endpoint->module == &mca_btl_exanest_net_module)
 		return pf_send(frag->endpoint->peer, frag->tag, NULL, 0, segments[0].seg_addr.pval,
@@ -26,14 +26,17 @@ static int frag_send(const mca_btl_exanest_frag_t *frag)
 		       segments[0].seg_len, segments[1].seg_addr.pval, segments[1].seg_len);
 }
 
-/* Under the component's lock: have progress send what is pending. */
+/* Under the component's lock: have progress send the pending frags. */
 static void endpoint_set_waiting(mca_btl_base_endpoint_t *endpoint)
 {
 	endpoint->queue = MCA_BTL_EXANEST_WAITING;
 	opal_list_append(&mca_btl_exanest_component.waiting, &endpoint->super);
 }
 
-/* Under the component's lock: tell the name of this process, unless the peer has it. */
+/*
+ * Under the component's lock: tell the peer the name of the process, unless known; see
+ * endpoint_introduce().
+ */
 static int endpoint_send_name(mca_btl_base_endpoint_t *endpoint)
 {
 #if MCA_BTL_EXANEST_AM_RDMA
@@ -50,7 +53,7 @@ static int endpoint_send_name(mca_btl_base_endpoint_t *endpoint)
 	return PF_OK;
 }
 
-/* Under the component's lock. */
+/* Under the component's lock: send a frag, behind the name of the process if need be. */
 static int frag_send_named(const mca_btl_exanest_frag_t *frag)
 {
 	const int status = endpoint_send_name(frag->endpoint);
@@ -64,7 +67,10 @@ static int frag_send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanes
 	int status = PF_ERR_AGAIN;
 
 	OPAL_THREAD_LOCK(&component->lock);
-	/* Once more, under the lock, which mca_btl_exanest_room waits for: see pf_set_room(3). */
+	/*
+	 * Try again under the lock, because mca_btl_exanest_room waits for the lock: see
+	 * pf_set_room(3).
+	 */
 	if (endpoint->queue == MCA_BTL_EXANEST_EMPTY ||
 	    endpoint->queue == MCA_BTL_EXANEST_UNNAMED) {
 		status = frag_send_named(frag);
@@ -76,7 +82,7 @@ static int frag_send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanes
 			endpoint->queue = MCA_BTL_EXANEST_EMPTY;
 	}
 	if (status < 0) {
-		/* The PML learns of the end only if it is called, see open-mpi/ompi#3845. */
+		/* The PML learns of the end only by a callback: see open-mpi/ompi#3845. */
 		frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
 		opal_list_append(&endpoint->pending, &frag->base.super.super);
 	}
@@ -85,9 +91,9 @@ static int frag_send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanes
 }
 
 /*
- * A send that fails for good is queued like one that has no room: the next progress
- * tries it again, and then reports the failure to the user and to the PML, after
- * libpf's error callback, which knows more about it.
+ * A send that fails for good is queued like a send without room: the next progress tries
+ * again, and then reports the failure to the user and to the PML, after libpf's error
+ * callback, because the callback knows more of the failure.
  */
 int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
 			 mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
@@ -105,7 +111,7 @@ int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
 	return OPAL_SUCCESS;
 }
 
-/* For pf_send_pack, from memory of this host: it cannot fail. */
+/* Pack for pf_send_pack. Packing of memory of the host cannot fail. */
 static void convertor_pack(void *destination, size_t length, void *convertor)
 {
 	struct iovec iov = { .iov_base = destination, .iov_len = length };
@@ -138,7 +144,10 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 	}
 	if (OPAL_LIKELY(status >= 0))
 		return OPAL_SUCCESS;
-	/* For btl_send, whatever the reason: see there. */
+	/*
+	 * Give the caller a descriptor for btl_send, whatever the reason: see
+	 * mca_btl_exanest_send().
+	 */
 	if (descriptor)
 		*descriptor = mca_btl_exanest_alloc(btl, endpoint, order,
 						    header_size + payload_size, flags);
@@ -146,9 +155,9 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 }
 
 /*
- * Send what waits at an endpoint that this thread has taken off the waiting list.
- * While its queue is SENDING, no other thread puts it back there, sends to it or
- * retires it.
+ * Send the pending frags of an endpoint that the calling thread has taken off the waiting
+ * list. While the queue is SENDING, no other thread puts the endpoint back on the list,
+ * sends to the endpoint or retires the endpoint.
  */
 static int endpoint_send_pending(mca_btl_base_endpoint_t *endpoint)
 {
@@ -206,7 +215,10 @@ static void endpoint_end_refusal(mca_btl_base_endpoint_t *endpoint)
 		endpoint_set_waiting(endpoint);
 }
 
-/* ob1 and osc/rdma do not wait to be told of puts, gets and atomics: see operation_settle(). */
+/*
+ * Note room for messages. ob1 and osc/rdma repeat puts, gets and atomics without a note:
+ * see operation_refuse().
+ */
 void mca_btl_exanest_room(pf_context *context, pf_peer *peer, void *arg)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -221,9 +233,9 @@ void mca_btl_exanest_room(pf_context *context, pf_peer *peer, void *arg)
 }
 
 /*
- * The module to deliver a message with. A sender that Open MPI has not named yet,
- * as those of this host at the start, has the module between hosts: ob1 fetches
- * through it what such a message announces.
+ * Return the module to deliver a message with. A sender not yet named by Open MPI, for
+ * example a process of the own host at the start, gets the module between hosts: ob1
+ * fetches announced data through the module.
  */
 static mca_btl_base_module_t *endpoint_module(const mca_btl_base_endpoint_t *endpoint)
 {
@@ -269,7 +281,7 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 	mca_btl_base_segment_t segment = { .seg_addr.pval = data, .seg_len = length };
 	uint64_t copy[8];
 
-	/* Behind it in the ring, or in the packet, is the next message. */
+	/* Behind the message, in the ring or in the packet, is the next message. */
 	if (OPAL_UNLIKELY(mca_btl_exanest_is_written_behind(tag) &&
 			  length <= sizeof(copy) - sizeof(copy[0]))) {
 		memcpy(copy, data, length);
@@ -278,7 +290,7 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 	segments_deliver(from, tag, &segment, 1);
 }
 
-/* There was no memory: sleep for 1 ms before the next try, and after 10 s say so, once. */
+/* Wait for memory: sleep for 1 ms before the next try, and report after 10 s, once. */
 static void message_wait_memory(unsigned *tries)
 {
 	static bool said;
@@ -292,7 +304,7 @@ static void message_wait_memory(unsigned *tries)
 		    "limits of the job (ulimit -v, the memory controller of its cgroup)");
 }
 
-/* Others than the PML expect one segment. */
+/* Deliver a message in pieces to a receiver that expects a single segment: all but the PML. */
 static void pieces_deliver(pf_peer *from, uint8_t tag, const struct iovec *pieces, unsigned count)
 {
 	mca_btl_base_segment_t segment = { .seg_len = 0 };
@@ -301,7 +313,7 @@ static void pieces_deliver(pf_peer *from, uint8_t tag, const struct iovec *piece
 
 	for (i = 0; i < count; i++)
 		segment.seg_len += pieces[i].iov_len;
-	/* The message cannot be had again: lack of memory is waited out. */
+	/* No sender repeats the message: lack of memory is waited out. */
 	/* NOLINTNEXTLINE(clang-analyzer-*): the first piece alone has PF_PIECE_FIRST bytes */
 	while (NULL == (segment.seg_addr.pval = malloc(segment.seg_len)))
 		message_wait_memory(&tries);
@@ -320,7 +332,7 @@ void mca_btl_exanest_receive_pieces(pf_context *context, pf_peer *from, uint8_t 
 	mca_btl_base_segment_t segments[PF_PIECES_MOST];
 	unsigned i;
 
-	/* MCA_BTL_AM_FRAMEWORK_MASK does not tell the PML's tags from those of osc/rdma. */
+	/* MCA_BTL_AM_FRAMEWORK_MASK does not tell the PML's tags from the tags of osc/rdma. */
 	if (OPAL_UNLIKELY(MCA_BTL_TAG_PML != (tag & 0xf0))) {
 		pieces_deliver(from, tag, pieces, count);
 		return;
