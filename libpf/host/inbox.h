@@ -51,7 +51,7 @@
  * (context/waiter.h), or both. So a writer wakes all, and only progress, which announced a
  * sleep, takes the announcement back.
  *
- * tests/test_weak.c runs these functions on a simulated weakly ordered machine: no message is
+ * tests/host/test_weak.c runs these functions on a simulated weakly ordered machine: no message is
  * lost, and one is if any order of W3 to W5, R1, R2 or S2 is taken away.
  */
 #ifndef PF_INBOX_H

@@ -18,7 +18,7 @@
  *     overwrites nothing that is still read.
  *   - ring_ready is relaxed: the reader acts on nothing before ring_peek's acquire.
  *   - The allowance is a count that guards no memory: relaxed.
- * Every location has one writer process, so no other order is needed. tests/test_weak.c runs
+ * Every location has one writer process, so no other order is needed. tests/host/test_weak.c runs
  * these functions on a simulated weakly ordered machine, and shows that each order is needed.
  *
  * Memory grows with need. The writer wraps at the end of a lap, which is a part of the ring at

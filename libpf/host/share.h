@@ -22,7 +22,7 @@
  *     stores moved before returned, and after returned nothing.
  *   - share_joined is a hint: relaxed.
  *
- * tests/test_weak.c runs these functions on a simulated weakly ordered machine, and shows that
+ * tests/host/test_weak.c runs these functions on a simulated weakly ordered machine, and shows that
  * each of the orders is needed.
  */
 #ifndef PF_SHARE_H
