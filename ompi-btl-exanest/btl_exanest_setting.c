@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Settings of parameters as the user wrote them, in the environment (where
- * mpirun puts its command line) and in files. They are checked here because Open
- * MPI takes "abc" for 0 and "12x" for 12, and ignores names that it does not know.
+ * Checks of parameters, by the texts that Open MPI has read from the environment (where
+ * mpirun puts its command line) and from files. Open MPI takes "abc" for 0 and "12x" for
+ * 12, and ignores unknown names.
  */
 #include "btl_exanest_parameter.h"
 
@@ -11,59 +11,29 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "opal/mca/base/mca_base_vari.h"
 #include "opal/util/argv.h"
 
 #define PREFIX "btl_exanest_"
-/* A name with more letters wrong than this is no misspelling. */
+/* Most wrong letters of a misspelling: with more the name is another word. */
 #define MISSPELT_MOST 3
 
-/* ---- reading ---- */
+/* ---- names and texts ---- */
 
 void mca_btl_exanest_read_file(const char *path, mca_btl_exanest_setting_fn call, void *arg)
 {
-	FILE *file = fopen(path, "re");
-	size_t size = 0, name, gap;
-	char *line = NULL, *end;
+	const mca_base_var_file_value_t *line;
+	opal_list_t lines;
 
-	while (file && getline(&line, &size, file) >= 0) {
-		name = strspn(line, " \t");
-		gap = name + strcspn(line + name, " \t=#\n");
-		end = line + gap + strspn(line + gap, " \t");
-		if (*end != '=')
-			continue;
-		line[gap] = '\0';
-		end += 1 + strspn(end + 1, " \t");
-		gap = strcspn(end, "#\n");
-		while (gap && isspace((unsigned char)end[gap - 1]))
-			gap--;
-		end[gap] = '\0';
-		call(line + name, end, path, arg);
-	}
-	free(line);
-	if (file)
-		fclose(file);
+	OBJ_CONSTRUCT(&lines, opal_list_t);
+	(void)mca_base_parse_paramfile(path, &lines);
+	OPAL_LIST_FOREACH(line, &lines, mca_base_var_file_value_t)
+		call(line->mbvfv_var, line->mbvfv_value ? line->mbvfv_value : "", path, arg);
+	OPAL_LIST_DESTRUCT(&lines);
 }
 
-static void read_environment(const char *prefix, mca_btl_exanest_setting_fn call, void *arg)
-{
-	const size_t length = strlen(prefix);
-	char name[128], **variable;
-	const char *end;
-
-	for (variable = environ; *variable; variable++) {
-		if (strncmp(*variable, prefix, length))
-			continue;
-		end = strchr(*variable, '=');
-		if (!end)
-			continue;
-		snprintf(name, sizeof(name), "%.*s", (int)(end - *variable - (ptrdiff_t)length),
-			 *variable + length);
-		call(name, end + 1, NULL, arg);
-	}
-}
-
-/* The files that Open MPI has read parameters from. */
-static void read_files(const char *list, mca_btl_exanest_setting_fn call, void *arg)
+/* Call for the files that Open MPI has read parameters from. */
+static void files_read(const char *list, mca_btl_exanest_setting_fn call)
 {
 	const int index = mca_base_var_find("opal", "mca", "base", list);
 	char *const *value = NULL;
@@ -75,57 +45,95 @@ static void read_files(const char *list, mca_btl_exanest_setting_fn call, void *
 		return;
 	paths = opal_argv_split(*value, ',');
 	for (i = 0; paths && paths[i]; i++)
-		mca_btl_exanest_read_file(paths[i], call, arg);
+		mca_btl_exanest_read_file(paths[i], call, NULL);
 	opal_argv_free(paths);
+}
+
+/* Call for the variables of the environment with the prefix, which names lack then. */
+static void environment_read(const char *prefix, mca_btl_exanest_setting_fn call)
+{
+	const size_t length = strlen(prefix);
+	char name[128], **variable;
+	size_t end;
+
+	for (variable = environ; *variable; variable++) {
+		end = strcspn(*variable, "=");
+		if (strncmp(*variable, prefix, length) || !(*variable)[end])
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)(end - length), *variable + length);
+		call(name, *variable + end + 1, NULL, NULL);
+	}
+}
+
+/* Return the parameter of exanest with the index, without the prefix; NULL: there is none. */
+static const char *parameter_name(int index, const mca_base_var_t **variable)
+{
+	if (OPAL_SUCCESS != mca_base_var_get(index, variable) ||
+	    strncmp((*variable)->mbv_full_name, PREFIX, strlen(PREFIX)))
+		return NULL;
+	return (*variable)->mbv_full_name + strlen(PREFIX);
+}
+
+/* Return the text of a value in force; NULL: no text of the user is. */
+static const char *parameter_text(const mca_base_var_t *variable)
+{
+	const mca_base_var_file_value_t *line = variable->mbv_file_value;
+	char name[160];
+
+	if (variable->mbv_source != MCA_BASE_VAR_SOURCE_ENV &&
+	    variable->mbv_source != MCA_BASE_VAR_SOURCE_COMMAND_LINE)
+		return line ? line->mbvfv_value : NULL;
+	snprintf(name, sizeof(name), OPAL_MCA_PREFIX "%s", variable->mbv_full_name);
+	return getenv(name);
 }
 
 /* ---- unknown names ---- */
 
-/* How many letters to insert, drop or replace to make one word of the other; b has less than 64. */
-static unsigned words_distance(const char *a, const char *b)
+/*
+ * Count the letters to insert, drop or replace to make b, in lower case, of a, in any case.
+ * Words that differ in more than most letters: returns most + 1.
+ */
+static unsigned words_distance(const char *a, const char *b, unsigned most)
 {
-	const size_t columns = strlen(b);
-	unsigned row[64], above, left, i;
-	size_t j;
+	unsigned step, letters, least = most;
 
-	if (columns >= sizeof(row) / sizeof(row[0]))
-		return MISSPELT_MOST + 1;
-	for (j = 0; j <= columns; j++)
-		row[j] = (unsigned)j;
-	for (i = 0; a[i]; i++) {
-		left = row[0];
-		row[0] = i + 1;
-		for (j = 1; j <= columns; j++) {
-			above = row[j];
-			row[j] = left + (a[i] != b[j - 1]);
-			if (above + 1 < row[j])
-				row[j] = above + 1;
-			if (row[j - 1] + 1 < row[j])
-				row[j] = row[j - 1] + 1;
-			left = above;
-		}
+	while (*a && tolower((unsigned char)*a) == *b)
+		a++, b++;
+	if (!*a && !*b)
+		return 0;
+	/* Drop a letter of a (1), insert the letter of b (2), or replace one by the other (3). */
+	for (step = 1; step <= 3 && most; step++) {
+		if ((step & 1 && !*a) || (step & 2 && !*b))
+			continue;
+		letters = words_distance(a + (step & 1), b + (step >> 1), most - 1);
+		least = letters < least ? letters : least;
 	}
-	return row[columns];
+	return least + 1;
 }
 
 struct nearest {
-	const char *wanted;
-	const char *name; /* NULL: none is near */
-	unsigned distance;
+	const char *name;  /* NULL: none is near */
+	unsigned distance; /* letters that differ; without a name, too many */
 };
 
-static void nearest_compare(struct nearest *nearest, const char *name)
+static struct nearest nearest_start(const char *wanted)
 {
-	const unsigned letters = words_distance(nearest->wanted, name);
+	const unsigned most = (unsigned)strlen(wanted) / 2;
 
-	if (letters >= nearest->distance)
-		return;
-	nearest->distance = letters;
-	nearest->name = name;
+	return (struct nearest){ .distance = (most < MISSPELT_MOST ? most : MISSPELT_MOST) + 1 };
 }
 
-static void report_unknown(const char *prefix, const char *name, const char *file,
-			   const char *nearest)
+static void nearest_compare(struct nearest *nearest, const char *wanted, const char *name)
+{
+	const unsigned most = nearest->distance - 1;
+	const unsigned distance = nearest->distance ? words_distance(wanted, name, most) : 1;
+
+	if (distance < nearest->distance)
+		*nearest = (struct nearest){ .name = name, .distance = distance };
+}
+
+/* nearest: of the names with the prefix, or NULL */
+static void name_report(const char *prefix, const char *name, const char *file, const char *nearest)
 {
 	mca_btl_exanest_report(
 		MCA_BTL_EXANEST_HOST, "unknown parameter",
@@ -137,218 +145,161 @@ static void report_unknown(const char *prefix, const char *name, const char *fil
 		nearest ? prefix : "", nearest ? nearest : "");
 }
 
-static struct nearest nearest_to(const char *name)
+static void name_check(const char *name, const char *value, const char *file, void *arg)
 {
-	const unsigned most = (unsigned)strlen(name) / 2;
-
-	return (struct nearest){ .wanted = name,
-				 .distance = (most < MISSPELT_MOST ? most : MISSPELT_MOST) + 1 };
-}
-
-static void check_name(const char *name, const char *file)
-{
-	struct nearest nearest = nearest_to(name);
 	const int count = mca_base_var_get_count();
-	const size_t prefix = strlen(PREFIX);
 	const mca_base_var_t *variable;
+	struct nearest nearest;
+	const char *known;
 	int i;
 
+	if (strncmp(name, PREFIX, strlen(PREFIX)))
+		return;
+	name += strlen(PREFIX);
+	if (mca_btl_exanest_find_variable(name) >= 0)
+		return;
+	nearest = nearest_start(name);
 	for (i = 0; i < count; i++) {
-		if (OPAL_SUCCESS == mca_base_var_get(i, &variable) &&
-		    !strncmp(variable->mbv_full_name, PREFIX, prefix))
-			nearest_compare(&nearest, variable->mbv_full_name + prefix);
+		known = parameter_name(i, &variable);
+		if (known)
+			nearest_compare(&nearest, name, known);
 	}
-	report_unknown(PREFIX, name, file, nearest.name);
+	name_report(PREFIX, name, file, nearest.name);
 }
 
-/* PF_ may be the prefix of another program, too: only what looks like a misspelling is reported. */
-static void check_environment_name(const char *name, const char *value, const char *file, void *arg)
+/* PF_ may be the prefix of another program, too: report only a misspelling of an option. */
+static void name_check_option(const char *name, const char *value, const char *file, void *arg)
 {
-	char option[128], right[128];
-	struct nearest nearest;
+	struct nearest nearest = nearest_start(name);
 	const pf_option_info *info;
 	const pf_text_info *text;
-	size_t i;
+	char right[128];
 
-	for (i = 0; name[i] && i < sizeof(option) - 1; i++)
-		option[i] = (char)tolower((unsigned char)name[i]);
-	option[i] = '\0';
-	nearest = nearest_to(option);
 	for (info = pf_option_table(); info->name; info++)
-		nearest_compare(&nearest, info->name);
+		nearest_compare(&nearest, name, info->name);
 	for (text = pf_text_table(); text->name; text++)
-		nearest_compare(&nearest, text->name);
+		nearest_compare(&nearest, name, text->name);
 	if (!nearest.name || !nearest.distance)
 		return;
 	mca_btl_exanest_environment_name(nearest.name, right, sizeof(right));
-	report_unknown("PF_", name, file, right + strlen("PF_"));
+	name_report("PF_", name, file, right + strlen("PF_"));
+}
+
+/* Only the first process of a host reports names, and has to read files. */
+static void names_check(void)
+{
+	if (opal_process_info.my_local_rank != 0)
+		return;
+	environment_read(OPAL_MCA_PREFIX, name_check);
+	files_read("param_files", name_check);
+	files_read("override_param_file", name_check);
+	environment_read("PF_", name_check_option);
 }
 
 /* ---- wrong values ---- */
 
-static void report_value(const char *name, const char *value, const char *permitted,
-			 const char *meaning)
+/* error: as libpf describes errors, "run_max=3 is invalid: must be from 4096 to 1073741824" */
+static void value_report(const char *prefix, const char *error, const char *help)
 {
 	mca_btl_exanest_report(
 		MCA_BTL_EXANEST_HOST, "wrong value",
-		"%s is \"%s\" on %s; permitted: %s\n"
+		"%s%s (on %s)\n"
 		"\n"
-		"%s%s%s"
+		"Meaning: %s\n"
 		"BTL exanest is not used with a wrong value: correct it, or leave it out to get the\n"
 		"default.",
-		name, value, opal_process_info.nodename, permitted, meaning ? "Meaning: " : "",
-		meaning ? meaning : "", meaning ? "\n" : "");
+		prefix, error, opal_process_info.nodename, help);
 }
 
-static const pf_option_info *find_option(const char *name)
+/* Does Open MPI read the text as the user meant it? Counts may be -1: no limit. */
+static bool text_is_valid(const mca_base_var_t *variable, const char *text)
 {
-	const pf_option_info *info;
+	mca_base_var_enum_t *names = variable->mbv_enumerator;
+	char *end;
+	int value;
 
-	for (info = pf_option_table(); info->name; info++) {
-		if (!strcmp(info->name, name))
-			return info;
-	}
-	return NULL;
+	if (!*text || variable->mbv_type == MCA_BASE_VAR_TYPE_STRING)
+		return true;
+	if (names)
+		return OPAL_SUCCESS == names->value_from_string(names, text, &value);
+	text += *text == '-' && variable->mbv_type == MCA_BASE_VAR_TYPE_INT;
+	errno = 0;
+	(void)strtoull(text, &end, 0);
+	if (!isdigit((unsigned char)*text) || errno)
+		return false;
+	return !*end || (strchr("kKmMgG", *end) && !end[1]);
 }
 
-static void describe_names(mca_base_var_enum_t *names, char *text, size_t size)
+static void names_describe(mca_base_var_enum_t *names, char *text, size_t size)
 {
+	size_t used = (size_t)snprintf(text, size, "one of ");
 	const char *name;
-	size_t used = 0;
 	int value, i;
 
 	for (i = 0; used < size && OPAL_SUCCESS == names->get_value(names, i, &value, &name); i++)
 		used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", name);
 }
 
-/* What a parameter may be. value: the number that was refused, or NULL if the text is none. */
-static void describe_permitted(const char *name, const unsigned long long *value, char *text,
-			       size_t size)
+static void text_report(const mca_base_var_t *variable, const char *name, const char *text)
 {
-	const pf_option_info *info = find_option(name);
+	const pf_option_info *info = pf_option_table();
+	char permitted[256] = "a number, with an optional suffix K, M or G", error[512];
+
+	while (info->name && strcmp(info->name, name))
+		info++;
+	if (variable->mbv_enumerator)
+		names_describe(variable->mbv_enumerator, permitted, sizeof(permitted));
+	else if (info->name)
+		snprintf(permitted, sizeof(permitted),
+			 "from %llu to %llu, with an optional suffix K, M or G",
+			 (unsigned long long)info->minimum, (unsigned long long)info->maximum);
+	snprintf(error, sizeof(error), "%s=%s is invalid: must be %s", name, text, permitted);
+	value_report(PREFIX, error, variable->mbv_description);
+}
+
+static void texts_check(bool *valid)
+{
+	const int count = mca_base_var_get_count();
 	const mca_base_var_t *variable;
-	const char *rule = "";
+	const char *name, *text;
+	int i;
 
-	if (OPAL_SUCCESS == mca_base_var_get(mca_btl_exanest_find_variable(name), &variable) &&
-	    variable->mbv_enumerator) {
-		describe_names(variable->mbv_enumerator, text, size);
-		return;
+	for (i = 0; i < count; i++) {
+		name = parameter_name(i, &variable);
+		text = name ? parameter_text(variable) : NULL;
+		if (!text || text_is_valid(variable, text))
+			continue;
+		text_report(variable, name, text);
+		*valid = false;
 	}
-	if (!info) {
-		snprintf(text, size, "a number, with an optional suffix K, M or G");
+}
+
+/* Check the PF_* variables, which the user may have corrected since pf_options_init. */
+static void variables_check(bool *valid)
+{
+	const pf_option_info *culprit = mca_btl_exanest_component.culprit;
+	char error[512];
+
+	if (!culprit || !pf_options_error(NULL, error, sizeof(error)))
 		return;
-	}
-	/* The one rule of libpf that is not in its table. */
-	if (value && *value >= info->minimum && *value <= info->maximum)
-		rule = "powers of two from ";
-	snprintf(text, size, "%s%llu to %llu, with an optional suffix K, M or G", rule,
-		 (unsigned long long)info->minimum, (unsigned long long)info->maximum);
-}
-
-/* A number as Open MPI reads it, and nothing behind it. Counts may be -1: no limit. */
-static bool is_number(const char *text, bool may_be_negative)
-{
-	char *end;
-
-	if (may_be_negative && *text == '-')
-		text++;
-	if (!isdigit((unsigned char)*text))
-		return false;
-	errno = 0;
-	(void)strtoull(text, &end, 0);
-	if (errno)
-		return false;
-	if (*end && strchr("kKmMgG", *end))
-		end++;
-	return !*end;
-}
-
-static bool is_value_valid(const mca_base_var_t *variable, const char *value)
-{
-	mca_base_var_enum_t *names = variable->mbv_enumerator;
-	int number;
-
-	if (!*value || variable->mbv_type == MCA_BASE_VAR_TYPE_STRING)
-		return true;
-	if (names)
-		return OPAL_SUCCESS == names->value_from_string(names, value, &number);
-	return is_number(value, variable->mbv_type == MCA_BASE_VAR_TYPE_INT);
-}
-
-/* A setting that another one overrides is not checked. */
-static bool is_in_force(int index, const char *file)
-{
-	const char *from = NULL;
-	const mca_base_var_source_t source = mca_btl_exanest_source(index, &from);
-
-	if (!file)
-		return source == MCA_BASE_VAR_SOURCE_ENV ||
-		       source == MCA_BASE_VAR_SOURCE_COMMAND_LINE;
-	return from && !strcmp(from, file);
-}
-
-static void check_setting(const char *name, const char *value, const char *file, void *arg)
-{
-	const pf_option_info *info = find_option(name);
-	const mca_base_var_t *variable;
-	char permitted[256], full[160];
-	const int index = mca_btl_exanest_find_variable(name);
-	bool *valid = arg;
-
-	if (index < 0 || OPAL_SUCCESS != mca_base_var_get(index, &variable)) {
-		check_name(name, file);
-		return;
-	}
-	if (!is_in_force(index, file) || is_value_valid(variable, value))
-		return;
-	*valid = false;
-	describe_permitted(name, NULL, permitted, sizeof(permitted));
-	snprintf(full, sizeof(full), PREFIX "%s", name);
-	report_value(full, value, permitted, info ? info->help : NULL);
-}
-
-static void check_file_setting(const char *name, const char *value, const char *file, void *arg)
-{
-	if (!strncmp(name, PREFIX, strlen(PREFIX)))
-		check_setting(name + strlen(PREFIX), value, file, arg);
-}
-
-static void check_environment(bool *valid)
-{
-	const pf_option_info *info = mca_btl_exanest_component.culprit;
-	char name[64], permitted[256];
-	unsigned long long number;
-	const char *value;
-
-	read_environment("PF_", check_environment_name, NULL);
-	if (!info)
-		return;
-	mca_btl_exanest_environment_name(info->name, name, sizeof(name));
-	value = getenv(name);
-	/* It may have been corrected since the parameters were registered. */
-	if (!value)
-		return;
-	number = strtoull(value, NULL, 10);
-	describe_permitted(info->name, is_number(value, false) ? &number : NULL, permitted,
-			   sizeof(permitted));
-	report_value(name, value, permitted, info->help);
+	value_report("", error, culprit->help);
 	*valid = false;
 }
 
-static void check_size(const char *name, size_t size, bool *valid)
+static void size_check(const char *name, size_t size, bool *valid)
 {
-	char text[32], permitted[64];
+	char error[128];
 
 	if (size >= MCA_BTL_EXANEST_HEADER_ROOM)
 		return;
-	snprintf(text, sizeof(text), "%zu", size);
-	snprintf(permitted, sizeof(permitted), "at least %d", MCA_BTL_EXANEST_HEADER_ROOM);
-	report_value(name, text, permitted, "Each piece of a message has a header of Open MPI");
+	snprintf(error, sizeof(error), "%s=%zu is invalid: must be at least %d", name, size,
+		 MCA_BTL_EXANEST_HEADER_ROOM);
+	value_report(PREFIX, error, "each piece of a message has a header of Open MPI");
 	*valid = false;
 }
 
-/* pf_capabilities forks: only for jobs that ask for the device. */
-static bool is_device_there(void)
+/* pf_capabilities forks: call only for jobs that ask for the device. */
+static void device_check(bool *valid)
 {
 	pf_capability list[32];
 	const int count = pf_capabilities(list, sizeof(list) / sizeof(list[0]));
@@ -364,9 +315,8 @@ static bool is_device_there(void)
 			"Load the module (as root: modprobe exanest), or leave btl_exanest_transport at\n"
 			"\"auto\", which uses /dev/exanest where it is.",
 			opal_process_info.nodename, list[i].detail);
-		return false;
+		*valid = false;
 	}
-	return true;
 }
 
 bool mca_btl_exanest_check_settings(void)
@@ -376,62 +326,51 @@ bool mca_btl_exanest_check_settings(void)
 	bool valid = true;
 
 	mca_btl_exanest_read_choices();
-	read_environment(OPAL_MCA_PREFIX PREFIX, check_setting, &valid);
-	read_files("param_files", check_file_setting, &valid);
-	read_files("override_param_file", check_file_setting, &valid);
-	check_environment(&valid);
-	/* Open MPI has read what is no number as 0. */
+	names_check();
+	texts_check(&valid);
+	variables_check(&valid);
+	/* Open MPI has read texts that are no numbers as 0. */
 	if (!valid)
 		return false;
-	check_size(PREFIX "rndv_eager_limit", btl->btl_rndv_eager_limit, &valid);
-	check_size(PREFIX "max_send_size", btl->btl_max_send_size, &valid);
-	check_size(PREFIX "net_rndv_eager_limit", component->net_rndv_eager_limit, &valid);
-	check_size(PREFIX "net_max_send_size", component->net_max_send_size, &valid);
-	if (component->options.transport == PF_TRANSPORT_DEVICE && !is_device_there())
-		return false;
+	size_check("rndv_eager_limit", btl->btl_rndv_eager_limit, &valid);
+	size_check("max_send_size", btl->btl_max_send_size, &valid);
+	size_check("net_rndv_eager_limit", component->net_rndv_eager_limit, &valid);
+	size_check("net_max_send_size", component->net_max_send_size, &valid);
+	if (component->options.transport == PF_TRANSPORT_DEVICE)
+		device_check(&valid);
 	return valid;
 }
 
 /* ---- values that libpf refuses ---- */
 
-/* libpf has the rules: ask about each value, with the defaults for all others. */
+/* Report the fields at offset if libpf refuses them beside the defaults of all other options. */
+static void field_check(size_t offset, size_t size, const char *help)
+{
+	const mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	pf_options options = component->defaults;
+	char error[512];
+
+	options.if_include = options.if_exclude = NULL;
+	memcpy((char *)&options + offset, (const char *)&component->options + offset, size);
+	if (pf_options_error(&options, error, sizeof(error)))
+		value_report(PREFIX, error, help);
+}
+
 void mca_btl_exanest_report_refused(void)
 {
-	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	char name[64], value[32], permitted[256];
+	const pf_options *options = &mca_btl_exanest_component.options;
 	const pf_option_info *info;
 	const pf_text_info *text;
-	pf_options options;
 
-	for (info = pf_option_table(); info->name; info++) {
-		options = component->defaults;
-		*(uint64_t *)((char *)&options + info->offset) = *mca_btl_exanest_option(info);
-		if (!pf_options_error(&options, NULL, 0))
-			continue;
-		snprintf(name, sizeof(name), PREFIX "%s", info->name);
-		snprintf(value, sizeof(value), "%llu", *mca_btl_exanest_option(info));
-		describe_permitted(info->name, mca_btl_exanest_option(info), permitted,
-				   sizeof(permitted));
-		report_value(name, value, permitted, info->help);
-	}
-	for (text = pf_text_table(); text->name; text++) {
-		const char *const *field =
-			(const void *)((const char *)&component->options + text->offset);
-
-		options = component->defaults;
-		options.if_include = options.if_exclude = NULL;
-		*(const char **)((char *)&options + text->offset) = *field;
-		if (!pf_options_error(&options, NULL, 0))
-			continue;
-		snprintf(name, sizeof(name), PREFIX "%s", text->name);
-		report_value(
-			name, *field,
-			"names of interfaces and networks in CIDR notation, separated by commas",
-			text->help);
-	}
-	/* The one rule for two options together. */
-	if (component->options.port_min <= component->options.port_max)
-		return;
-	snprintf(value, sizeof(value), "%llu", (unsigned long long)component->options.port_min);
-	report_value(PREFIX "port_min", value, "at most btl_exanest_port_max", NULL);
+	for (info = pf_option_table(); info->name; info++)
+		field_check(info->offset, sizeof(uint64_t), info->help);
+	for (text = pf_text_table(); text->name; text++)
+		field_check(text->offset, sizeof(const char *), text->help);
+	/* The only rule for two options together, which are neighbours. */
+	_Static_assert(offsetof(pf_options, port_max) ==
+			       offsetof(pf_options, port_min) + sizeof(uint64_t),
+		       "");
+	if (options->port_min > options->port_max)
+		field_check(offsetof(pf_options, port_min), 2 * sizeof(uint64_t),
+			    "lowest and highest UDP port that is used");
 }
