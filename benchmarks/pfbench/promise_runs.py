@@ -69,13 +69,19 @@ def _strided(way: str, ours: tuple[str, ...]) -> Run:
     )
 
 
+# The peer of each way moves data alike: over sockets, through shared memory, by system calls.
+_PEERS_OF_PUTS = {"network": ("ucx",), "ring": ("ucx",), "copy": ("vader", "sm")}
+
+
 def _puts(way: str, ours: tuple[str, ...]) -> Run:
     return Run(
         f"puts-{way}",
         ("promise", "puts", "200000"),
         {"time": f"puts-time-{way}", "memory": f"puts-memory-{way}"},
-        peers=("ucx",),
+        repetitions=3,
+        peers=_PEERS_OF_PUTS[way],
         ours=ours,
+        theirs=("-x", "UCX_TLS=tcp,self") if way == "network" else (),
         one_sided=True,
     )
 
