@@ -76,12 +76,13 @@ static bool access_exchange(const struct access *access, bool fill, char *bytes,
 /*
  * Bare system calls for memory of the application, which may use or unmap that memory meanwhile and
  * then gets an error. The thread sanitizer takes preadv(3), pwritev(3) and their like for accesses by
- * this thread, and would report a data race. number: SYS_preadv or SYS_pwritev, at offset 0.
+ * this thread, and would report a data race. number: SYS_preadv or SYS_pwritev.
  */
 static ssize_t file_vectors(const struct access *access, long number, const struct iovec *vectors,
-			    unsigned count)
+			    unsigned count, size_t offset)
 {
-	return syscall(number, access->file, vectors, (unsigned long)count, 0ul, 0ul);
+	return syscall(number, access->file, vectors, (unsigned long)count, (unsigned long)offset,
+		       0ul);
 }
 
 /* Some of it, at least the first byte; or errno. */
@@ -91,10 +92,8 @@ static ssize_t copy_some(const struct access *access, bool write, uint64_t addre
 	struct iovec there = { (void *)(uintptr_t)(address + done), length - done };
 	struct iovec here = { bytes + done, length - done };
 
-	/* As file_vectors, at an offset. */
 	if (uses_file(access))
-		return syscall(write ? SYS_pread64 : SYS_pwrite64, access->file, there.iov_base,
-			       there.iov_len, (off_t)done);
+		return file_vectors(access, write ? SYS_preadv : SYS_pwritev, &there, 1, done);
 	return write ? process_vm_writev(access->pid, &here, 1, &there, 1, 0) :
 		       process_vm_readv(access->pid, &here, 1, &there, 1, 0);
 }
@@ -161,7 +160,7 @@ int access_gather(struct access *access, const struct iovec *from, unsigned coun
 			if (uses_file(access) && !access_open_file(access))
 				return PF_ERR_MEMORY;
 			moved = uses_file(access) ?
-					file_vectors(access, SYS_pwritev, from, some) :
+					file_vectors(access, SYS_pwritev, from, some, 0) :
 					process_vm_readv(access->pid, &here, 1, from, some, 0);
 			status = moved < 0 ? access_judge(access) : PF_OK;
 		} while (status == PF_ERR_AGAIN);
@@ -192,12 +191,12 @@ size_t access_scatter(struct access *access, const struct iovec *from, unsigned 
 		}
 		if (!access_open_file(access))
 			return 0;
-		moved = file_vectors(access, SYS_pwritev, from, from_count);
+		moved = file_vectors(access, SYS_pwritev, from, from_count, 0);
 		/* Behind what was written are bytes of earlier calls. */
 		if (moved >= 0)
 			moved = (size_t)moved < length ?
 					0 :
-					file_vectors(access, SYS_preadv, to, to_count);
+					file_vectors(access, SYS_preadv, to, to_count, 0);
 	} while (moved < 0 && access_judge(access) == PF_ERR_AGAIN);
 	for (i = 0, length = 0; i < to_count && (ssize_t)length < moved; i++) {
 		memcheck_defined(to[i].iov_base, to[i].iov_len);
@@ -223,7 +222,7 @@ int access_look(struct access *access, uint64_t address, size_t length, uint64_t
 		if (uses_file(access) && !access_open_file(access))
 			return PF_ERR_MEMORY;
 		moved = uses_file(access) ?
-				file_vectors(access, SYS_pwritev, pages, (unsigned)count) :
+				file_vectors(access, SYS_pwritev, pages, (unsigned)count, 0) :
 				process_vm_readv(access->pid, &to, 1, pages, (unsigned)count, 0);
 		if (moved > 0) {
 			address = (address & ~(page - 1)) + (uint64_t)moved * page;
