@@ -5,10 +5,13 @@
  * failed assertion prints its place and calls abort(3).
  *
  * A thread has roles: it is the service thread, or inside progress. The caller of pf_open and of
- * pf_close has both, because no other thread of libpf runs then.
+ * pf_close has both, because no other thread of libpf runs then. Roles nest: a callback of one
+ * context may open, poll or close another context.
  */
 #ifndef PF_CHECK_H
 #define PF_CHECK_H
+
+#include <stddef.h>
 
 #ifdef PF_ASSERTIONS
 
@@ -29,15 +32,24 @@ bool check_held(const pthread_mutex_t *lock);
 
 #define assert_that(condition)                                                                     \
 	((condition) ? (void)0 : check_failed(__FILE__, __LINE__, __func__, #condition))
-#define check_enter(role, object) ((void)(check_roles.role = (object)))
-#define check_leave(role) ((void)(check_roles.role = NULL))
+/* Take the role for the object. Returns the outer object, which check_leave gives the role back to. */
+#define check_enter(role, object) check_exchange(&check_roles.role, object)
+#define check_leave(role, outer) ((void)(check_roles.role = (outer)))
+
+static inline const void *check_exchange(const void **role, const void *object)
+{
+	const void *outer = *role;
+
+	*role = object;
+	return outer;
+}
 
 #else
 
 /* The condition is compiled, so that it stays valid, but not evaluated. */
 #define assert_that(condition) ((void)sizeof((condition) ? 1 : 0))
-#define check_enter(role, object) ((void)sizeof(object))
-#define check_leave(role) ((void)0)
+#define check_enter(role, object) ((void)sizeof(object), (const void *)NULL)
+#define check_leave(role, outer) ((void)(outer))
 
 #endif
 

@@ -64,7 +64,7 @@ static void *service_main(void *arg)
 {
 	struct service *service = arg;
 
-	check_enter(service, service);
+	(void)check_enter(service, service);
 	slice_request_short();
 	/* The first allocation of a thread is slow: now, not while progress waits for a task. */
 	free(allocate_or_wait(1));

@@ -67,6 +67,7 @@ static const struct transport *transport_back(const pf_context *context,
 
 int context_open(const pf_options *options, pf_context **result)
 {
+	const void *outer_progress, *outer_service;
 	struct contents *contents;
 	pf_context *context;
 	int status, error = 0;
@@ -82,8 +83,8 @@ int context_open(const pf_options *options, pf_context **result)
 	if (contents == MAP_FAILED)
 		return PF_ERR_MEMORY;
 	context = &contents->context;
-	check_enter(progress, context);
-	check_enter(service, &context->service);
+	outer_progress = check_enter(progress, context);
+	outer_service = check_enter(service, &context->service);
 	context->options = *options;
 	context->threads = options->threads;
 	context->sleepy = options->idle_polls != 0;
@@ -124,11 +125,11 @@ int context_open(const pf_options *options, pf_context **result)
 		goto fail_network;
 	if (context->network && context->send_max > NET_MESSAGE_MOST)
 		context->send_max = NET_MESSAGE_MOST;
-	check_leave(service);
+	check_leave(service, outer_service);
 	status = service_start(&context->service);
 	if (status != PF_OK)
 		goto fail_network;
-	check_leave(progress);
+	check_leave(progress, outer_progress);
 	/* The caller keeps these texts; network_open was the last to read them. */
 	context->options.if_include = context->options.if_exclude = NULL;
 	*result = context;
@@ -136,7 +137,7 @@ int context_open(const pf_options *options, pf_context **result)
 
 fail_network:
 	error = error ? error : errno;
-	check_enter(service, &context->service);
+	(void)check_enter(service, &context->service);
 	network_watch_destroy(contents->watch);
 	network_close(context->network);
 fail_host:
@@ -155,8 +156,8 @@ fail_device:
 	service_close(&context->service);
 fail:
 	error = error ? error : errno;
-	check_leave(service);
-	check_leave(progress);
+	check_leave(service, outer_service);
+	check_leave(progress, outer_progress);
 	munmap(contents, sizeof(*contents));
 	errno = error;
 	return status;
@@ -165,15 +166,16 @@ fail:
 void context_close(pf_context *context)
 {
 	struct contents *contents = (struct contents *)context;
+	const void *outer_progress, *outer_service;
 
-	check_enter(progress, context);
+	outer_progress = check_enter(progress, context);
 	waiter_destroy(&contents->waiter);
 	/* While the service thread finds out which peers end. */
 	host_linger(&contents->host);
 	if (context->network)
 		network_linger(context->network);
 	service_stop(&context->service);
-	check_enter(service, &context->service);
+	outer_service = check_enter(service, &context->service);
 	/* Ranges that are not resolved yet are not answered any more: no thread runs their tasks. */
 	memory_stop(&context->memory);
 	host_disconnect(&contents->host);
@@ -190,8 +192,8 @@ void context_close(pf_context *context)
 	trace_close(context->trace);
 	statistics_destroy(&context->statistics);
 	sodium_memzero(&context->address, sizeof(context->address));
-	check_leave(service);
-	check_leave(progress);
+	check_leave(service, outer_service);
+	check_leave(progress, outer_progress);
 	munmap(contents, sizeof(*contents));
 }
 

@@ -169,8 +169,8 @@ static bool progress_is_here(pf_context *context)
 	return atomic_load_explicit(&context->progressing, memory_order_relaxed);
 }
 
-/* One thread at a time, and never from within itself. */
-static inline bool progress_enter(pf_context *context)
+/* One thread at a time, and never from within itself. *outer: for progress_leave. */
+static inline bool progress_enter(pf_context *context, const void **outer)
 {
 	if (context->threads) {
 		if (atomic_exchange_explicit(&context->progressing, true, memory_order_acquire))
@@ -183,13 +183,13 @@ static inline bool progress_enter(pf_context *context)
 			return false;
 		atomic_store_explicit(&context->progressing, true, memory_order_relaxed);
 	}
-	check_enter(progress, context);
+	*outer = check_enter(progress, context);
 	return true;
 }
 
-static inline void progress_leave(pf_context *context)
+static inline void progress_leave(pf_context *context, const void *outer)
 {
-	check_leave(progress);
+	check_leave(progress, outer);
 	if (context->threads)
 		atomic_store_explicit(&context->progress_thread, NULL, memory_order_relaxed);
 	atomic_store_explicit(&context->progressing, false, memory_order_release);
@@ -212,9 +212,10 @@ void context_allow_threads(pf_context *context)
 int context_progress(pf_context *context)
 {
 	struct host *host = host_of(context);
+	const void *outer;
 	int count;
 
-	if (!progress_enter(context)) {
+	if (!progress_enter(context, &outer)) {
 		/* The thread that is inside progress may need this processor. */
 		if (context_is_sleepy(context))
 			sched_yield();
@@ -240,7 +241,7 @@ int context_progress(pf_context *context)
 	} else if (__builtin_expect(host_is_connecting(host), 0) && !count) {
 		sleep_to_connect(context);
 	}
-	progress_leave(context);
+	progress_leave(context, outer);
 	return count;
 }
 
@@ -289,11 +290,12 @@ int context_arm(pf_context *context)
 	struct waiter *waiter = waiter_of(context);
 	struct host *host = host_of(context);
 	int status = PF_ERR_AGAIN;
+	const void *outer;
 	uint64_t longest;
 
 	if (!waiter_is_open(waiter))
 		return PF_ERR_ARGUMENT;
-	if (!progress_enter(context))
+	if (!progress_enter(context, &outer))
 		return PF_ERR_AGAIN;
 	waiter_reset(waiter);
 	if (!host_all_ring(host))
@@ -304,7 +306,7 @@ int context_arm(pf_context *context)
 		status = waiter_arm(waiter, longest);
 	else
 		host_stay_awake(host);
-	progress_leave(context);
+	progress_leave(context, outer);
 	return status;
 }
 

@@ -36,15 +36,26 @@ static void break_condition(void)
 
 static void break_progress(void)
 {
-	check_enter(progress, &other);
+	(void)check_enter(progress, &other);
 	assert_progress(&object);
 }
 
 static void keep_progress(void)
 {
-	check_enter(progress, &object);
+	const void *outer = check_enter(progress, &object);
+
 	assert_progress(&object);
-	check_leave(progress);
+	check_leave(progress, outer);
+}
+
+/* A callback of one context may poll another: the role of the first comes back. */
+static void nest_progress(void)
+{
+	const void *outer = check_enter(progress, &other);
+
+	keep_progress();
+	assert_progress(&other);
+	check_leave(progress, outer);
 }
 
 static void leave_progress(void)
@@ -60,7 +71,7 @@ static void break_service(void)
 
 static void keep_service(void)
 {
-	check_enter(service, &object);
+	(void)check_enter(service, &object);
 	assert_service(&object);
 }
 
@@ -105,6 +116,7 @@ static void test_broken(void **state)
 static void test_kept(void **state)
 {
 	assert_false(is_aborted(keep_progress));
+	assert_false(is_aborted(nest_progress));
 	assert_false(is_aborted(keep_service));
 	assert_false(is_aborted(keep_lock));
 }
