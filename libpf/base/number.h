@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 
-static inline uint64_t lesser(uint64_t a, uint64_t b)
+static inline uint64_t number_min(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static inline uint64_t greater(uint64_t a, uint64_t b)
+static inline uint64_t number_max(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }

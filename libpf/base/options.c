@@ -474,7 +474,7 @@ int pf_options_init(pf_options *options, size_t size, const pf_option_info **cul
 	status = options_load(&all, NULL, culprit);
 	all.size = size;
 	memset(options, 0, size);
-	memcpy(options, &all, lesser(size, sizeof(all)));
+	memcpy(options, &all, number_min(size, sizeof(all)));
 	return status;
 }
 
@@ -500,7 +500,7 @@ int options_complete(const pf_options *options, pf_options *all)
 		return PF_ERR_ARGUMENT;
 	if (options->size < sizeof(*all))
 		options_load(all, NULL, NULL);
-	memcpy(all, options, lesser(options->size, sizeof(*all)));
+	memcpy(all, options, number_min(options->size, sizeof(*all)));
 	all->size = sizeof(*all);
 	return PF_OK;
 }

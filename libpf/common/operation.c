@@ -3,13 +3,13 @@
 
 #include "base/probe.h"
 
-static void lock(struct operations *operations)
+static void operations_lock(struct operations *operations)
 {
 	if (operations->threads)
 		pthread_mutex_lock(&operations->lock);
 }
 
-static void unlock(struct operations *operations)
+static void operations_unlock(struct operations *operations)
 {
 	if (operations->threads)
 		pthread_mutex_unlock(&operations->lock);
@@ -21,7 +21,7 @@ static void ring_init(struct operation *head)
 	head->previous = head;
 }
 
-static void append(struct operation *head, struct operation *operation)
+static void operation_append(struct operation *head, struct operation *operation)
 {
 	operation->next = head;
 	operation->previous = head->previous;
@@ -29,7 +29,7 @@ static void append(struct operation *head, struct operation *operation)
 	head->previous = operation;
 }
 
-static void detach(struct operation *operation)
+static void operation_detach(struct operation *operation)
 {
 	operation->previous->next = operation->next;
 	operation->next->previous = operation->previous;
@@ -60,7 +60,7 @@ struct operation *operations_drop(struct operation *head)
 
 	if (operation == head)
 		return NULL;
-	detach(operation);
+	operation_detach(operation);
 	return operation;
 }
 
@@ -70,63 +70,63 @@ static bool is_full(const struct operations *operations)
 	return operations->most && operations->open >= operations->most;
 }
 
-static bool add(struct operations *operations, struct operation *head, struct operation *operation,
-		bool refusable)
+static bool operation_add(struct operations *operations, struct operation *head,
+			  struct operation *operation, bool refusable)
 {
 	bool full;
 
-	lock(operations);
+	operations_lock(operations);
 	full = refusable && is_full(operations);
 	if (!full) {
 		operation->sequence = ++operations->sequence;
-		append(head, operation);
+		operation_append(head, operation);
 		operations->open++;
 		if (head == &operations->posted)
 			atomic_store_explicit(&operations->waiting, true, memory_order_relaxed);
 	}
-	unlock(operations);
+	operations_unlock(operations);
 	return !full;
 }
 
 bool operation_post(struct operations *operations, struct operation *operation, bool refusable)
 {
-	return add(operations, &operations->posted, operation, refusable);
+	return operation_add(operations, &operations->posted, operation, refusable);
 }
 
 bool operation_send_away(struct operations *operations, struct operation *operation)
 {
-	return add(operations, &operations->away, operation, true);
+	return operation_add(operations, &operations->away, operation, true);
 }
 
-static void take_off(struct operations *operations, struct operation *operation)
+static void operation_take_off(struct operations *operations, struct operation *operation)
 {
-	lock(operations);
-	detach(operation);
-	unlock(operations);
+	operations_lock(operations);
+	operation_detach(operation);
+	operations_unlock(operations);
 }
 
-static void uncount(struct operations *operations)
+static void operations_uncount(struct operations *operations)
 {
 	if (!operations->most)
 		return;
-	lock(operations);
+	operations_lock(operations);
 	operations->open--;
-	unlock(operations);
+	operations_unlock(operations);
 }
 
 void operation_take_back(struct operations *operations, struct operation *operation)
 {
-	uncount(operations);
-	take_off(operations, operation);
+	operations_uncount(operations);
+	operation_take_off(operations, operation);
 }
 
 bool operations_have_room(struct operations *operations)
 {
 	bool full;
 
-	lock(operations);
+	operations_lock(operations);
 	full = is_full(operations);
-	unlock(operations);
+	operations_unlock(operations);
 	return !full;
 }
 
@@ -134,14 +134,14 @@ void operations_take_posted(struct operations *operations)
 {
 	struct operation *operation;
 
-	lock(operations);
+	operations_lock(operations);
 	while ((operation = operations_drop(&operations->posted))) {
-		append(&operations->active, operation);
+		operation_append(&operations->active, operation);
 		if (!operations->first_new)
 			operations->first_new = operation;
 	}
 	atomic_store_explicit(&operations->waiting, false, memory_order_relaxed);
-	unlock(operations);
+	operations_unlock(operations);
 }
 
 struct operation *operations_next_new(struct operations *operations)
@@ -165,14 +165,15 @@ void operation_finish(struct operations *operations, struct operation *operation
 	if (operation->kind != OPERATION_ATOMIC)
 		probe_transfer_done(operations->trace, operation, operation->completion.status);
 	/* Before the callback, which may post another in its place. */
-	uncount(operations);
+	operations_uncount(operations);
 	if (operation->complete)
 		operation->complete(operations->context, &operation->completion);
 	/* Only after the callback, for which other threads in pf_flush wait, too. */
-	take_off(operations, operation);
+	operation_take_off(operations, operation);
 }
 
-static bool pending_in(const struct operation *head, const pf_peer *peer, uint64_t sequence)
+static bool operation_is_pending(const struct operation *head, const pf_peer *peer,
+				 uint64_t sequence)
 {
 	const struct operation *operation;
 
@@ -188,11 +189,11 @@ bool operations_pending(struct operations *operations, const pf_peer *peer, uint
 {
 	bool pending;
 
-	lock(operations);
-	pending = pending_in(&operations->active, peer, sequence) ||
-		  pending_in(&operations->posted, peer, sequence) ||
-		  pending_in(&operations->away, peer, sequence);
-	unlock(operations);
+	operations_lock(operations);
+	pending = operation_is_pending(&operations->active, peer, sequence) ||
+		  operation_is_pending(&operations->posted, peer, sequence) ||
+		  operation_is_pending(&operations->away, peer, sequence);
+	operations_unlock(operations);
 	return pending;
 }
 
@@ -200,8 +201,8 @@ uint64_t operations_last(struct operations *operations)
 {
 	uint64_t sequence;
 
-	lock(operations);
+	operations_lock(operations);
 	sequence = operations->sequence;
-	unlock(operations);
+	operations_unlock(operations);
 	return sequence;
 }

@@ -50,7 +50,7 @@ static bool has_room(const struct refused *refused)
 }
 
 /* Under the lock, which it releases around the callback. */
-static void tell(pf_context *context, struct refused *refused)
+static void refused_report(pf_context *context, struct refused *refused)
 {
 	struct peers *peers = &context->peers;
 	pf_peer *peer = refused->peer;
@@ -88,7 +88,7 @@ int refused_tell(pf_context *context)
 		next = TAILQ_NEXT(refused, next);
 		if (!room)
 			continue;
-		tell(context, refused);
+		refused_report(context, refused);
 		count++;
 	}
 	if (!TAILQ_EMPTY(&peers->refused))

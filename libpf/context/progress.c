@@ -58,7 +58,7 @@ static bool may_sleep_now(pf_context *context)
 }
 
 /* Microseconds. */
-static uint64_t longest_sleep(pf_context *context)
+static uint64_t progress_longest_sleep(pf_context *context)
 {
 	return host_all_ring(host_of(context)) ? context->options.idle_sleep :
 						 context->sleep_unrung;
@@ -69,7 +69,7 @@ static uint64_t longest_sleep(pf_context *context)
  * the announcement, and the network with the service thread, until something happens: writers have
  * seen it long ago, so the next sleep needs no time ahead.
  */
-static __attribute__((noinline)) void idle(pf_context *context)
+static __attribute__((noinline)) void progress_idle(pf_context *context)
 {
 	struct host *host = host_of(context);
 	uint64_t ahead = host_announces_ahead(host) ? INBOX_ANNOUNCED_POLLS : 0, now;
@@ -102,8 +102,9 @@ static __attribute__((noinline)) void idle(pf_context *context)
 	if (context->network && !context->idle.slept)
 		network_sleeps(context->network, true);
 	context->idle.slept = true;
-	slept = host_sleep(host,
-			   idle_length(&context->idle, now, longest_sleep(context) * 1000) / 1000);
+	slept = host_sleep(
+		host,
+		idle_length(&context->idle, now, progress_longest_sleep(context) * 1000) / 1000);
 	if (slept != INBOX_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
 	if (slept != INBOX_TIMED_OUT)
@@ -237,7 +238,7 @@ int context_progress(pf_context *context)
 		if (count || !activity_still(&context->activity))
 			idle_leave(context);
 		else
-			idle(context);
+			progress_idle(context);
 	} else if (__builtin_expect(host_is_connecting(host), 0) && !count) {
 		sleep_to_connect(context);
 	}
@@ -276,7 +277,7 @@ static uint64_t longest_wait(pf_context *context)
 	/* Only an empty poll shows that no active operation can be advanced. */
 	if (may_sleep(context) &&
 	    (!operations_active(&context->operations) || context->stood_still)) {
-		longest = longest_sleep(context);
+		longest = progress_longest_sleep(context);
 	} else if (context->stood_still && activity_empty(&context->activity) >= PATIENT_POLLS) {
 		longest = context->sleep_unrung;
 		/* The program is to poll after it, whatever made the descriptor readable. */

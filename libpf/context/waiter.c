@@ -21,7 +21,7 @@ static void signal_descriptor(struct waiter *waiter)
 }
 
 /* T1 to T4. */
-static void *run(void *arg)
+static void *waiter_main(void *arg)
 {
 	struct waiter *waiter = arg;
 
@@ -56,7 +56,7 @@ int waiter_open(struct waiter *waiter)
 	sem_init(&waiter->go, 0, 0);
 	/* Before the thread uses it. */
 	atomic_store_explicit(&waiter->fd, fd, memory_order_release);
-	error = thread_start(&waiter->thread, "libpf waiter", run, waiter);
+	error = thread_start(&waiter->thread, "libpf waiter", waiter_main, waiter);
 	if (error) {
 		atomic_store_explicit(&waiter->fd, -1, memory_order_relaxed);
 		sem_destroy(&waiter->go);

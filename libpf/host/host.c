@@ -27,7 +27,7 @@
 static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
 			size_t header_length, const char *payload, size_t length, int *status)
 {
-	size_t first = greater(PF_PIECE_FIRST, (header_length + 7) & ~(size_t)7);
+	size_t first = number_max(PF_PIECE_FIRST, (header_length + 7) & ~(size_t)7);
 	size_t lead = first - header_length, total = header_length + length;
 	struct message_pieces *message = (struct message_pieces *)message_reserve(
 		peer, total + MESSAGE_PIECES_EXTRA, status);

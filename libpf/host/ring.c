@@ -44,8 +44,9 @@ static uint64_t write_zeros(const struct ring *ring, uint64_t offset, uint64_t e
 		return offset;
 	for (; offset < end; offset += (uint64_t)bytes) {
 		for (count = 0; count < ZEROS_MOST && offset + count * ZEROS < end; count++)
-			pieces[count] = (struct iovec){ zeros, lesser(end - offset - count * ZEROS,
-								      ZEROS) };
+			pieces[count] = (struct iovec){
+				zeros, number_min(end - offset - count * ZEROS, ZEROS)
+			};
 		bytes = pwritev(ring->file, pieces, (int)count, ring->start + (off_t)offset);
 		if (bytes <= 0) {
 			*exhausted = !bytes || file_lacks_memory(errno);
@@ -73,11 +74,11 @@ static bool make_pages(struct ring *ring, uint64_t need)
 	uint64_t least = (ring->position & (ring->size - 1)) + need, end, reached;
 	bool exhausted;
 
-	least = lesser(least, ring->size);
+	least = number_min(least, ring->size);
 	if (least <= ring->made)
 		return true;
-	end = greater(least, lesser(least + RING_PART, ring->lap));
-	end = lesser((end + ZEROS - 1) & ~(uint64_t)(ZEROS - 1), ring->size);
+	end = number_max(least, number_min(least + RING_PART, ring->lap));
+	end = number_min((end + ZEROS - 1) & ~(uint64_t)(ZEROS - 1), ring->size);
 	reached = write_zeros(ring, ring->made, end, &exhausted);
 	map_pages(ring, ring->made, reached);
 	ring->made = exhausted ? reached : end;
@@ -107,7 +108,7 @@ bool ring_go_on(struct ring *ring, size_t length)
 	bool fits = unread <= offset && need <= offset - unread;
 	bool ahead = unread > ring->lap / 2;
 	/* A longer lap would not pay yet. */
-	bool enough = ring->wraps < RING_WRAPS && ring->lap >= greater(RING_LAP_AMPLE, need);
+	bool enough = ring->wraps < RING_WRAPS && ring->lap >= number_max(RING_LAP_AMPLE, need);
 
 	/* A lap of the whole ring never gets to its end: its positions wrap by themselves. */
 	if (offset >= ring->lap) {

@@ -68,7 +68,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	struct block *block = block_ready(transfer);
 	uint64_t offset = block ? block->offset : transfer->run;
 	uint64_t left = block ? block->length : transfer->run_end - transfer->run;
-	size_t length = lesser(left, context->options.run_max), moved;
+	size_t length = number_min(left, context->options.run_max), moved;
 	enum pf_side side;
 	int error;
 
@@ -101,7 +101,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	if (error) {
 		/* Park the rest of the block that stopped it; go on behind. */
 		uint64_t size = context->options.block_size;
-		uint64_t end = lesser((transfer->run / size + 1) * size, transfer->run_end);
+		uint64_t end = number_min((transfer->run / size + 1) * size, transfer->run_end);
 		uint64_t start = transfer->run;
 
 		transfer->run = end;

@@ -65,14 +65,14 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 		return;
 	peer->shares_free &= ~(1ull << transfer->slot);
 	transfer->share = share;
-	transfer->run_end = lesser((uint64_t)front << transfer->shift, transfer->length);
+	transfer->run_end = number_min((uint64_t)front << transfer->shift, transfer->length);
 	transfer->front = transfer->run_end;
 }
 
 static void take_granules(struct transfer *transfer, struct granules run)
 {
 	transfer->run = (uint64_t)run.start << transfer->shift;
-	transfer->run_end = lesser((uint64_t)run.end << transfer->shift, transfer->length);
+	transfer->run_end = number_min((uint64_t)run.end << transfer->shift, transfer->length);
 }
 
 /* A run to move next; false when this side has none left. */
@@ -128,7 +128,7 @@ static void record_help(struct host_peer *peer, bool helped)
 	/* Of several that were offered at the same time, one counts. */
 	if (!helped && peer->alone)
 		return;
-	peer->alone_next = helped ? 0 : (unsigned)lesser(next, SHARE_ALONE_MOST);
+	peer->alone_next = helped ? 0 : (unsigned)number_min(next, SHARE_ALONE_MOST);
 	peer->alone = peer->alone_next;
 }
 

@@ -71,7 +71,7 @@ static bool must_rest(struct pace *pace)
 	return state == ACTIVITY_POLLING;
 }
 
-/* Under the lock: sleep until due (CLOCK_MONOTONIC, ns), or until wake. */
+/* Under the lock: sleep until due (CLOCK_MONOTONIC, ns), or until pace_wake. */
 static void rest_until(struct pace *pace, uint64_t due)
 {
 	const struct timespec until = { .tv_sec = (time_t)(due / 1000000000),
@@ -105,7 +105,7 @@ void pace_rest(struct pace *pace, uint64_t *used)
 }
 
 /* End all rests; no rest is owed any more. */
-static void wake(struct pace *pace)
+static void pace_wake(struct pace *pace)
 {
 	pthread_mutex_lock(&pace->lock);
 	pace->due = 0;
@@ -119,7 +119,7 @@ void pace_end_rests(struct pace *pace)
 	pthread_mutex_lock(&pace->lock);
 	pace->stopped = true;
 	pthread_mutex_unlock(&pace->lock);
-	wake(pace);
+	pace_wake(pace);
 }
 
 /*
@@ -145,7 +145,7 @@ void pace_polled(struct pace *pace, bool busy)
 		return;
 	/* If a thread begins to rest just now, the next poll wakes it. */
 	if (atomic_load_explicit(&pace->rests, memory_order_relaxed))
-		wake(pace);
+		pace_wake(pace);
 	if (!busy)
 		processor_leave();
 }

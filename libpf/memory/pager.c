@@ -132,7 +132,7 @@ static bool pager_is_quick(struct pf_pager *pager)
 }
 
 /* Under the lock. */
-static bool overlaps(struct pagers *pagers, uint64_t start, uint64_t end)
+static bool pagers_overlap(struct pagers *pagers, uint64_t start, uint64_t end)
 {
 	struct pf_pager *pager;
 
@@ -150,7 +150,7 @@ bool pagers_own(struct pagers *pagers, uint64_t address, uint64_t length)
 	if (!atomic_load_explicit(&pagers->any, memory_order_relaxed))
 		return false;
 	pthread_rwlock_rdlock(&pagers->lock);
-	owned = overlaps(pagers, address, address + length);
+	owned = pagers_overlap(pagers, address, address + length);
 	pthread_rwlock_unlock(&pagers->lock);
 	return owned;
 }
@@ -223,7 +223,7 @@ static int install_pages(int userfault, uint64_t address, const char *pages, uin
 	while (at < length) {
 		struct uffdio_copy copy = { .dst = address + at,
 					    .src = (uint64_t)(uintptr_t)(pages + at),
-					    .len = lesser(most, length - at) };
+					    .len = number_min(most, length - at) };
 		bool failed = ioctl(userfault, UFFDIO_COPY, &copy) < 0;
 
 		if (copy.copy > 0) {
@@ -258,7 +258,7 @@ static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 		       uint64_t *end, bool *installed)
 {
 	uint64_t start = unit_start(pager, address);
-	uint64_t length = lesser(pager->unit, pager->end - start);
+	uint64_t length = number_min(pager->unit, pager->end - start);
 	uint64_t before;
 	unsigned tries = 0;
 	char *pages;
@@ -420,7 +420,7 @@ static uint64_t present_before(uint64_t address, uint64_t length)
 	unsigned char present[MINCORE_PAGES];
 
 	while (at > start) {
-		pages = lesser((at - start) / size, MINCORE_PAGES);
+		pages = number_min((at - start) / size, MINCORE_PAGES);
 		if (mincore((void *)(uintptr_t)(at - pages * size), pages * size, present))
 			break;
 		while (pages && present[pages - 1] & 1) {
@@ -442,15 +442,15 @@ static uint64_t present_before(uint64_t address, uint64_t length)
 static void plan_ahead(struct pagers *pagers, const struct pf_pager *pager, uint64_t start,
 		       uint64_t end)
 {
-	uint64_t before = present_before(start, lesser(pager->ahead, start - pager->start));
-	uint64_t length = before ? lesser(before + pager->unit, pager->ahead) : 0;
+	uint64_t before = present_before(start, number_min(pager->ahead, start - pager->start));
+	uint64_t length = before ? number_min(before + pager->unit, pager->ahead) : 0;
 	const struct timeval now = { 0, 0 };
 
 	length -= length % pager->unit;
 	if (!length || end == pager->end)
 		return;
 	pagers->ahead_start = end;
-	pagers->ahead_end = lesser(end + length, pager->end);
+	pagers->ahead_end = number_min(end + length, pager->end);
 	event_add(pagers->ahead, &now);
 }
 
@@ -508,7 +508,7 @@ static struct deferred_unit *unit_defer(struct pagers *pagers, const struct pf_p
 		.page = page,
 		.ahead = ahead,
 	};
-	unit->end = lesser(unit->start + pager->unit, pager->end);
+	unit->end = number_min(unit->start + pager->unit, pager->end);
 	LIST_INSERT_HEAD(&pagers->deferred, unit, link);
 	return unit;
 }
@@ -644,7 +644,7 @@ void pagers_defer(struct pagers *pagers, pagers_defer_fn defer, void *arg)
 }
 
 /* Service thread. */
-static void on_readable(int userfault, short what, void *arg)
+static void userfault_on_readable(int userfault, short what, void *arg)
 {
 	struct uffd_msg messages[MESSAGES];
 	ssize_t bytes = read(userfault, messages, sizeof(messages));
@@ -673,7 +673,7 @@ static void start_watch(struct task *task, bool dropped)
 		return;
 	pagers->ahead = service_event(pagers->service, -1, 0, supply_ahead, pagers);
 	pagers->readable = service_event(pagers->service, pagers->userfault, EV_READ | EV_PERSIST,
-					 on_readable, pagers);
+					 userfault_on_readable, pagers);
 	event_add(pagers->readable, NULL);
 }
 
@@ -798,8 +798,8 @@ int pager_register(struct pagers *pagers, void *address, size_t length, pf_suppl
 				    .arg = arg,
 				    .supply_time = UINT64_MAX };
 	lock_for_writing(pagers);
-	status = overlaps(pagers, pager->start, pager->end) ? PF_ERR_ARGUMENT :
-							      open_userfault(pagers);
+	status = pagers_overlap(pagers, pager->start, pager->end) ? PF_ERR_ARGUMENT :
+								    open_userfault(pagers);
 	if (status == PF_OK)
 		status = register_range(pagers, pager);
 	if (status == PF_OK) {
@@ -822,7 +822,7 @@ int pager_set_unit(struct pf_pager *pager, size_t unit)
 	if (!unit || unit % page_size())
 		return PF_ERR_ARGUMENT;
 	lock_for_writing(pagers);
-	pager->unit = lesser(unit, pager->end - pager->start);
+	pager->unit = number_min(unit, pager->end - pager->start);
 	pagers->ahead_end = 0;
 	free(atomic_exchange(&pager->spare, NULL));
 	pthread_rwlock_unlock(&pagers->lock);

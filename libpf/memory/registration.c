@@ -64,15 +64,15 @@ static bool any_locked(uint64_t start, uint64_t end)
  * munlock stops at the first hole, and the application may have unmapped a part meanwhile. So
  * unlock the halves of what still has locked pages.
  */
-static void unlock(uint64_t start, uint64_t end)
+static void range_unlock(uint64_t start, uint64_t end)
 {
 	uint64_t page = page_size(), middle;
 
 	if (!kernel_munlock(start, end) || end - start <= page || !any_locked(start, end))
 		return;
 	middle = start + (end - start) / 2 / page * page;
-	unlock(start, middle);
-	unlock(middle, end);
+	range_unlock(start, middle);
+	range_unlock(middle, end);
 }
 
 /* Under the lock: unlock the parts of [start, end) that no registration covers. */
@@ -90,7 +90,7 @@ static void unlock_uncovered(const struct registrations *registrations, uint64_t
 				covered = other->end;
 		}
 		if (covered == start) {
-			unlock(start, next);
+			range_unlock(start, next);
 			covered = next;
 		}
 		start = covered;
@@ -98,7 +98,7 @@ static void unlock_uncovered(const struct registrations *registrations, uint64_t
 }
 
 /* Under the lock: unlock and free. */
-static void drop(struct registrations *registrations, pf_registration *registration)
+static void registration_drop(struct registrations *registrations, pf_registration *registration)
 {
 	TAILQ_REMOVE(&registrations->list, registration, link);
 	unlock_uncovered(registrations, registration->start, registration->end);
@@ -106,7 +106,7 @@ static void drop(struct registrations *registrations, pf_registration *registrat
 }
 
 /* Under the lock: drop the least recently used range without a user; false: there is none. */
-static bool evict(struct registrations *registrations)
+static bool registration_evict(struct registrations *registrations)
 {
 	pf_registration *oldest;
 
@@ -118,7 +118,7 @@ static bool evict(struct registrations *registrations)
 		return false;
 	registrations->cached -= length_of(oldest);
 	registrations->cached_ranges--;
-	drop(registrations, oldest);
+	registration_drop(registrations, oldest);
 	return true;
 }
 
@@ -139,8 +139,8 @@ static pf_registration *find_covering(const struct registrations *registrations,
  * Under the lock: add a user to a registration that covers [start, end), a cached one or a new
  * one. *hit: it was cached. NULL: out of memory.
  */
-static pf_registration *use(struct registrations *registrations, uint64_t start, uint64_t end,
-			    bool *hit)
+static pf_registration *registration_use(struct registrations *registrations, uint64_t start,
+					 uint64_t end, bool *hit)
 {
 	pf_registration *registration = NULL;
 
@@ -166,19 +166,20 @@ static pf_registration *use(struct registrations *registrations, uint64_t start,
 }
 
 /* Under the lock: remove a user. Without any, the registration is kept in the cache or dropped. */
-static void release(struct registrations *registrations, pf_registration *registration, bool keep)
+static void registration_release(struct registrations *registrations, pf_registration *registration,
+				 bool keep)
 {
 	if (--registration->users)
 		return;
 	if (!keep) {
-		drop(registrations, registration);
+		registration_drop(registrations, registration);
 		return;
 	}
 	registrations->cached += length_of(registration);
 	registrations->cached_ranges++;
 	while (registrations->cached > registrations->cache_bytes ||
 	       registrations->cached_ranges > registrations->cache_ranges)
-		evict(registrations);
+		registration_evict(registrations);
 }
 
 /*
@@ -209,8 +210,8 @@ static bool all_present(const struct registrations *registrations, uint64_t star
  * Lock [start, end) and make all of its pages present. hit: they probably are. Returns PF_OK,
  * PF_ERR_FAULT, PF_ERR_MEMORY if no more may be locked, or PF_ERR_SYSTEM.
  */
-static int pin(struct registrations *registrations, uint64_t start, uint64_t end, bool write,
-	       bool hit)
+static int registration_pin(struct registrations *registrations, uint64_t start, uint64_t end,
+			    bool write, bool hit)
 {
 	uint64_t failed;
 	int status;
@@ -222,7 +223,7 @@ static int pin(struct registrations *registrations, uint64_t start, uint64_t end
 		status = touch_range(start, end - start, write, &failed);
 		if (status != PF_OK)
 			return status;
-		if (!evict(registrations))
+		if (!registration_evict(registrations))
 			return PF_ERR_MEMORY;
 	}
 	if (hit && all_present(registrations, start, end, write))
@@ -238,12 +239,13 @@ static int register_pinned(struct registrations *registrations, uint64_t start, 
 	int status;
 
 	pthread_mutex_lock(&registrations->lock);
-	registration = use(registrations, start, end, &hit);
-	status = registration ? pin(registrations, start, end, write, hit) : PF_ERR_MEMORY;
+	registration = registration_use(registrations, start, end, &hit);
+	status = registration ? registration_pin(registrations, start, end, write, hit) :
+				PF_ERR_MEMORY;
 	if (status == PF_OK)
 		*result = registration;
 	else if (registration)
-		release(registrations, registration, false);
+		registration_release(registrations, registration, false);
 	pthread_mutex_unlock(&registrations->lock);
 	return status;
 }
@@ -280,7 +282,7 @@ int registration_add(struct registrations *registrations, void *address, size_t 
 void registration_remove(struct registrations *registrations, pf_registration *registration)
 {
 	pthread_mutex_lock(&registrations->lock);
-	release(registrations, registration, registrations->mode == PF_MODE_PIN_CACHE);
+	registration_release(registrations, registration, registrations->mode == PF_MODE_PIN_CACHE);
 	pthread_mutex_unlock(&registrations->lock);
 }
 
@@ -300,10 +302,11 @@ void registrations_init(struct registrations *registrations, enum pf_mode mode,
 
 void registrations_destroy(struct registrations *registrations)
 {
-	/* clang's analyzer does not see that drop removes the registration from the list. */
+	/* clang's analyzer does not see that registration_drop removes the registration from the list. */
 	while (!TAILQ_EMPTY(&registrations->list))
-		drop(registrations,
-		     TAILQ_FIRST(&registrations->list)); /* NOLINT(clang-analyzer-unix.Malloc) */
+		registration_drop(
+			registrations,
+			TAILQ_FIRST(&registrations->list)); /* NOLINT(clang-analyzer-unix.Malloc) */
 	if (registrations->pagemap >= 0)
 		close(registrations->pagemap);
 	pthread_mutex_destroy(&registrations->lock);

@@ -94,8 +94,8 @@ void residency_close(struct residency *residency)
  * Find the stretches of absent pages in [start, end), STRETCHES of them at most. *walked: the
  * address up to which that was done. Returns their number; -1 before Linux 6.7.
  */
-static int scan(int pagemap, uint64_t start, uint64_t end, struct stretch *stretches,
-		uint64_t *walked)
+static int pagemap_scan(int pagemap, uint64_t start, uint64_t end, struct stretch *stretches,
+			uint64_t *walked)
 {
 	/* Zeroed for memcheck, which does not know what this call writes. */
 	struct page_region regions[STRETCHES] = { { 0 } };
@@ -304,13 +304,13 @@ static uint64_t memory_bytes(struct residency *residency, uint64_t from, uint64_
 	return from - start;
 }
 
-/* Find the stretches of absent pages of [address, end), as scan; hints about them go. */
+/* Find the stretches of absent pages of [address, end), as pagemap_scan; hints about them go. */
 static int find_absent(struct residency *residency, uint64_t address, uint64_t end,
 		       struct stretch *stretches, uint64_t *walked)
 {
 	uint64_t page = page_size();
 	uint64_t from = address & ~(page - 1), to = (end + page - 1) & ~(page - 1), piece;
-	int count = scan(residency->pagemap, from, to, stretches, walked), i;
+	int count = pagemap_scan(residency->pagemap, from, to, stretches, walked), i;
 	_Atomic uint64_t *place;
 
 	if (count < 0)

@@ -153,7 +153,8 @@ static int resolve_absent(struct resolver *resolver, struct resolution *resoluti
 	return status;
 }
 
-static void resolve(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
+static void resolver_resolve(struct resolver *resolver, struct resolution *resolution,
+			     uint64_t *used)
 {
 	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC);
 
@@ -203,7 +204,7 @@ static struct resolution *resolution_take(struct resolver *resolver)
 }
 
 /* A resolver thread. */
-static void *run(void *arg)
+static void *resolver_main(void *arg)
 {
 	struct resolver *resolver = arg;
 	struct resolution *resolution;
@@ -219,7 +220,7 @@ static void *run(void *arg)
 		}
 		resolution = resolution_take(resolver);
 		pthread_mutex_unlock(&resolver->lock);
-		resolve(resolver, resolution, &used);
+		resolver_resolve(resolver, resolution, &used);
 		pace_end(resolver->pace);
 		pthread_mutex_lock(&resolver->lock);
 	}
@@ -267,7 +268,8 @@ void resolver_destroy(struct resolver *resolver)
 /* Under the lock. A failure is not reported; started stays the same. */
 static void start_thread(struct resolver *resolver)
 {
-	if (!thread_start(&resolver->threads[resolver->started], "libpf resolver", run, resolver))
+	if (!thread_start(&resolver->threads[resolver->started], "libpf resolver", resolver_main,
+			  resolver))
 		resolver->started++;
 }
 
@@ -321,5 +323,5 @@ void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 	}
 	/* If no thread could be started, this one has to do it, although it may take long. */
 	if (!queued)
-		resolve(resolver, resolution, NULL);
+		resolver_resolve(resolver, resolution, NULL);
 }

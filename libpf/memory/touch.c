@@ -14,7 +14,7 @@
 #endif
 
 /* Returns whether every page of the whole pages at start is present now; if not, sets errno. */
-static bool populate(uint64_t start, uint64_t length, bool write)
+static bool range_populate(uint64_t start, uint64_t length, bool write)
 {
 	uint64_t end = start + length, piece;
 	int error = 0;
@@ -42,11 +42,11 @@ int touch_range(uint64_t address, uint64_t length, bool write, uint64_t *failed)
 		*failed = address;
 		return PF_ERR_FAULT;
 	}
-	if (populate(start, end - start, write))
+	if (range_populate(start, end - start, write))
 		return PF_OK;
 	/* Find the first page that fails; only the error path takes this long. */
 	for (; start < end; start += page) {
-		if (!populate(start, page, write)) {
+		if (!range_populate(start, page, write)) {
 			*failed = start > address ? start : address;
 			return PF_ERR_FAULT;
 		}

@@ -73,8 +73,8 @@ static void net_memory_note_hidden(struct net_memory *memory, uint64_t start, ui
 	for (i = 0; i < NET_HIDDEN_RANGES; i++) {
 		range = &memory->hidden[i];
 		if (start <= range->end && end >= range->start) {
-			range->start = lesser(start, range->start);
-			range->end = greater(end, range->end);
+			range->start = number_min(start, range->start);
+			range->end = number_max(end, range->end);
 			return;
 		}
 	}
@@ -263,9 +263,9 @@ static bool net_memory_access_again(struct net_memory *memory, const struct net_
  */
 static uint64_t wait_look_length(const struct net_wait *wait, uint64_t address, uint32_t length)
 {
-	uint64_t end = lesser((address | (RESIDENCY_PIECE - 1)) + 1, wait->end);
+	uint64_t end = number_min((address | (RESIDENCY_PIECE - 1)) + 1, wait->end);
 
-	return greater(end, address + length) - address;
+	return number_max(end, address + length) - address;
 }
 
 static int net_memory_source(void *user, const struct net_wait *wait, uint64_t address,

@@ -45,16 +45,16 @@ static void window_set(struct congestion *congestion, uint64_t window)
 {
 	if (window < UNITS(WINDOW_LEAST))
 		window = UNITS(WINDOW_LEAST);
-	congestion->window = lesser(window, UNITS(WINDOW_MOST));
+	congestion->window = number_min(window, UNITS(WINDOW_MOST));
 }
 
 /* Initial window. */
 static uint64_t window_initial(const struct congestion *congestion, uint32_t packet)
 {
-	uint64_t bytes = lesser((uint64_t)INITIAL_PACKETS * packet, INITIAL_BYTES);
+	uint64_t bytes = number_min((uint64_t)INITIAL_PACKETS * packet, INITIAL_BYTES);
 
 	assert_that(congestion->senders && packet >= NET_PACKET_LEAST && packet <= NET_PACKET_MOST);
-	return UNITS(lesser(bytes, ALL_BYTES / congestion->senders));
+	return UNITS(number_min(bytes, ALL_BYTES / congestion->senders));
 }
 
 /* Growth of the window in a round trip. */
@@ -62,7 +62,7 @@ static uint64_t window_increase(const struct congestion *congestion, uint32_t pa
 {
 	uint64_t bytes = INCREASE_BYTES > 2 * packet ? INCREASE_BYTES : 2 * packet;
 
-	return lesser(UNITS(bytes), UNITS(ALL_INCREASE_BYTES) / congestion->senders);
+	return number_min(UNITS(bytes), UNITS(ALL_INCREASE_BYTES) / congestion->senders);
 }
 
 static void forget_round(struct congestion *congestion)
@@ -135,7 +135,7 @@ static uint16_t share_average(uint16_t share, uint32_t part, uint32_t whole)
 static uint64_t window_cut(uint64_t window, uint64_t percent)
 {
 	assert_that(window && window <= UNITS(WINDOW_MOST));
-	return window - window / 100 * lesser(percent, CUT_MOST_PERCENT);
+	return window - window / 100 * number_min(percent, CUT_MOST_PERCENT);
 }
 
 /*
@@ -182,8 +182,8 @@ static uint32_t square_root(uint64_t square)
 static uint64_t own_target(const struct congestion *congestion, uint64_t target)
 {
 	uint64_t part = UNITS(SHARED_BYTES) / congestion->senders;
-	uint32_t root =
-		square_root(lesser((part << 16) / congestion->window, SHARED_MOST * SHARED_MOST));
+	uint32_t root = square_root(
+		number_min((part << 16) / congestion->window, SHARED_MOST * SHARED_MOST));
 
 	return target * (100 - SHARED_PERCENT) / 100 + target * SHARED_PERCENT * root / 25600;
 }
@@ -202,8 +202,8 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 		 * Delay beyond the longest queue is a process at either end that waited for a
 		 * processor. Pauses and pacing do not count the excess.
 		 */
-		congestion->trip = (uint32_t)lesser(congestion->delay,
-						    (uint64_t)congestion->rtt_min + QUEUE_MOST);
+		congestion->trip = (uint32_t)number_min(congestion->delay,
+							(uint64_t)congestion->rtt_min + QUEUE_MOST);
 	}
 	window = congestion->window;
 	congestion->marked_share =
@@ -244,7 +244,7 @@ static void end_round(struct congestion *congestion, uint64_t target, uint32_t p
 	 * helps against that; few losses are no queue either. Below the safe initial window,
 	 * only losses in a queue, many losses, and marks count.
 	 */
-	safe = lesser(window_initial(congestion, packet), congestion->window);
+	safe = number_min(window_initial(congestion, packet), congestion->window);
 	if (!(congestion->lost && queue > target / 2) && congestion->lost_share < LOST_MANY &&
 	    !congestion->marked && window < safe)
 		window = safe;
@@ -282,7 +282,7 @@ void congestion_acknowledged(struct congestion *congestion, uint64_t now,
 	congestion->marked = (uint16_t)(congestion->marked + news->marks);
 	if (congestion->slow_start && congestion->half_used) {
 		window_set(congestion,
-			   congestion->window + lesser(UNITS(news->bytes), congestion->window));
+			   congestion->window + number_min(UNITS(news->bytes), congestion->window));
 		if (news->rtt && congestion->delay - congestion->rtt_min > target / 2)
 			congestion->slow_start = false;
 	}
@@ -332,7 +332,7 @@ void congestion_spurious(struct congestion *congestion)
 
 void congestion_restart(struct congestion *congestion, uint32_t packet)
 {
-	congestion->window = lesser(congestion->window, window_initial(congestion, packet));
+	congestion->window = number_min(congestion->window, window_initial(congestion, packet));
 	congestion->slow_start = true;
 	congestion->crowded = 0;
 	forget_round(congestion);
@@ -341,7 +341,7 @@ void congestion_restart(struct congestion *congestion, uint32_t packet)
 /* Cut the bytes beyond a round trip without queue: these bytes would make an equal queue again. */
 static void cut_queue(struct congestion *congestion, uint32_t packet)
 {
-	uint64_t safe = lesser(window_initial(congestion, packet), congestion->window), window;
+	uint64_t safe = number_min(window_initial(congestion, packet), congestion->window), window;
 
 	/* A change below a packet takes effect late: see window_gain(). */
 	if (congestion_has_rivals(congestion) || congestion->trip <= congestion->rtt_min ||

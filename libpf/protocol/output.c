@@ -289,7 +289,7 @@ static bool data_waits(const struct net_association *association)
 static bool half_used(const struct net_association *association, const struct path *path)
 {
 	const struct stream_out *out = &association->busy->exchange.out[STREAM_MESSAGE];
-	uint64_t room = lesser(out->limit - out->base, out->size);
+	uint64_t room = number_min(out->limit - out->base, out->size);
 
 	return path_is_half_used(path, association->credit) || out->sent - out->base > room / 2;
 }

@@ -21,7 +21,7 @@
 
 static uint32_t senders_max(const struct senders *senders)
 {
-	return (uint32_t)greater(senders->count, senders->before);
+	return (uint32_t)number_max(senders->count, senders->before);
 }
 
 /* Return the shortest length of the present period, ns. */
@@ -33,7 +33,7 @@ static uint32_t least_period(const struct senders *senders)
 /* Return the time without packets after which all senders are forgotten, ns. */
 static uint32_t senders_memory(const struct senders *senders)
 {
-	return 2 * (uint32_t)greater(least_period(senders), PERIOD_MOST);
+	return 2 * (uint32_t)number_max(least_period(senders), PERIOD_MOST);
 }
 
 /* Is the present period, begun time ns ago, over? */

@@ -42,7 +42,7 @@ static void answer(pf_context *context, pf_peer *from, uint8_t tag, void *data, 
 	(*pair_value(me, me->side, 0))++;
 	/* Short: the first lap of a ring has room for all answers that a test waits for. */
 	if (me->side)
-		pair_check_status(me, pf_send(from, tag, data, lesser(length, 8), NULL, 0),
+		pair_check_status(me, pf_send(from, tag, data, number_min(length, 8), NULL, 0),
 				  PF_DONE);
 }
 
