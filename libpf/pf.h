@@ -583,55 +583,100 @@ int pf_arm(pf_context *context);
  */
 void pf_wake(pf_context *context);
 
-/* Counters of a context; they only grow. */
-enum pf_stat {
-	PF_STAT_SENDS,      /* messages sent */
-	PF_STAT_SEND_BYTES, /* their bytes, header and payload */
-	PF_STAT_RECEIVES,   /* messages received */
-	PF_STAT_RECEIVE_BYTES,
-	PF_STAT_PUTS, /* puts completed without error */
-	PF_STAT_GETS,
-	PF_STAT_ATOMICS,
-	PF_STAT_SINGLE_COPY_BYTES, /* moved by single copy, for transfers of this process */
-	PF_STAT_SHARED_BYTES,      /* moved by single copy, for transfers of peers */
-	PF_STAT_STREAM_BYTES,      /* moved through the ring, for transfers of this process */
-	PF_STAT_PREFAULT_BYTES,    /* of buffers that pf_register made ready, by mode */
-	PF_STAT_PIN_BYTES,
-	PF_STAT_PIN_CACHE_BYTES,
-	PF_STAT_DEVICE_BYTES,  /* of transfers, moved by /dev/exanest */
-	PF_STAT_LOCAL_FAULTS,  /* blocks parked for a page of this process */
-	PF_STAT_REMOTE_FAULTS, /* blocks parked for a page of the peer */
-	/* By kind; minor faults include those that the kernel settled without parking a block. */
-	PF_STAT_LOCAL_MINOR,      /* page never touched before */
-	PF_STAT_LOCAL_MAJOR,      /* page in swap or in a file */
-	PF_STAT_LOCAL_PAGER,      /* page that a pager supplies */
-	PF_STAT_LOCAL_PERMISSION, /* not mapped, or access not permitted */
-	PF_STAT_REMOTE_MINOR,
-	PF_STAT_REMOTE_MAJOR,
-	PF_STAT_REMOTE_PAGER,
-	PF_STAT_REMOTE_PERMISSION,
-	PF_STAT_RETRANSMITS,  /* blocks retransmitted after a fault was resolved */
-	PF_STAT_FAULT_ERRORS, /* operations that ended with PF_ERR_FAULT */
-	PF_STAT_RING_FULL,    /* messages refused with PF_ERR_AGAIN for lack of room */
-	PF_STAT_COLLAPSED,    /* 2 MiB ranges of often used buffers made huge pages */
-	PF_STAT_SLEEPS,       /* times pf_progress slept */
-	PF_STAT_PEERS,        /* peers connected to */
-	PF_STAT_NET_SENT,     /* packets sent to other hosts */
-	PF_STAT_NET_RECEIVED, /* packets received from other hosts */
-	PF_STAT_NET_BYTES,    /* bytes of the packets sent */
-	PF_STAT_NET_LOST,     /* packets sent that were lost; their contents were retransmitted */
-	PF_STAT_NET_DROPPED,  /* packets that arrived here when the socket buffer was full */
-	PF_STAT_NET_NACKS,    /* blocks from other hosts that waited for a page here */
-	/* Packets that arrived and were dropped: */
-	PF_STAT_NET_MALFORMED,  /* not of a packet's form */
-	PF_STAT_NET_UNKNOWN,    /* for no association of this process */
-	PF_STAT_NET_UNEXPECTED, /* not in the state that their association is in */
-	PF_STAT_NET_DIFFERENT,  /* from a process with other options */
-	PF_STAT_NET_FORGED,     /* with a wrong tag */
-	PF_STAT_NET_REPLAYED,   /* with a number that was seen before */
-	PF_STAT_NET_REFUSED,    /* with contents that are not valid, or find no room */
-	PF_STAT_COUNT
-};
+/*
+ * Counters of a context; they only grow. Each has its constant, its name in pf_stat_table, and its
+ * meaning, a phrase. Here is the only list: pf_stat(3), pf_info --job and MPI_T show its texts.
+ */
+/* clang-format off */
+#define PF_STATISTICS(STATISTIC) \
+	STATISTIC(PF_STAT_SENDS, "sends", "messages sent") \
+	STATISTIC(PF_STAT_SEND_BYTES, "send_bytes", "bytes of messages sent, header and payload") \
+	STATISTIC(PF_STAT_RECEIVES, "receives", "messages received") \
+	STATISTIC(PF_STAT_RECEIVE_BYTES, "receive_bytes", \
+		  "bytes of messages received, header and payload") \
+	STATISTIC(PF_STAT_PUTS, "puts", "puts completed without error") \
+	STATISTIC(PF_STAT_GETS, "gets", "gets completed without error") \
+	STATISTIC(PF_STAT_ATOMICS, "atomics", "atomic operations completed without error") \
+	STATISTIC(PF_STAT_SINGLE_COPY_BYTES, "single_copy_bytes", \
+		  "bytes that this process moved by single copy for its own transfers") \
+	STATISTIC(PF_STAT_SHARED_BYTES, "shared_bytes", \
+		  "bytes that this process moved by single copy for transfers of its peers, from " \
+		  "the other end") \
+	STATISTIC(PF_STAT_STREAM_BYTES, "stream_bytes", \
+		  "bytes that this process moved through the ring for its own transfers") \
+	STATISTIC(PF_STAT_PREFAULT_BYTES, "prefault_bytes", \
+		  "bytes of buffers whose pages pf_register touched before a transfer") \
+	STATISTIC(PF_STAT_PIN_BYTES, "pin_bytes", \
+		  "bytes of buffers that pf_register locked in memory for a transfer") \
+	STATISTIC(PF_STAT_PIN_CACHE_BYTES, "pin_cache_bytes", \
+		  "bytes of buffers that pf_register found in or added to the cache of locked " \
+		  "memory") \
+	STATISTIC(PF_STAT_DEVICE_BYTES, "device_bytes", \
+		  "bytes of transfers that /dev/exanest moved; each process counts the page " \
+		  "faults of its own memory") \
+	STATISTIC(PF_STAT_LOCAL_FAULTS, "local_faults", \
+		  "blocks parked because of a page fault in this process") \
+	STATISTIC(PF_STAT_REMOTE_FAULTS, "remote_faults", \
+		  "blocks parked because of a page fault in the peer") \
+	STATISTIC(PF_STAT_LOCAL_MINOR, "local_minor_faults", \
+		  "page faults in this process on memory never touched, with those that the " \
+		  "kernel settled without parking a block") \
+	STATISTIC(PF_STAT_LOCAL_MAJOR, "local_major_faults", \
+		  "page faults in this process on pages in swap or in a file") \
+	STATISTIC(PF_STAT_LOCAL_PAGER, "local_pager_faults", \
+		  "page faults in this process on pages that a pager supplies") \
+	STATISTIC(PF_STAT_LOCAL_PERMISSION, "local_permission_faults", \
+		  "page faults in this process that cannot be resolved: not mapped, or access not " \
+		  "permitted") \
+	STATISTIC(PF_STAT_REMOTE_MINOR, "remote_minor_faults", \
+		  "page faults in the peer on memory never touched, with those that the kernel " \
+		  "settled without parking a block") \
+	STATISTIC(PF_STAT_REMOTE_MAJOR, "remote_major_faults", \
+		  "page faults in the peer on pages in swap or in a file") \
+	STATISTIC(PF_STAT_REMOTE_PAGER, "remote_pager_faults", \
+		  "page faults in the peer on pages that a pager supplies") \
+	STATISTIC(PF_STAT_REMOTE_PERMISSION, "remote_permission_faults", \
+		  "page faults in the peer that cannot be resolved: not mapped, or access not " \
+		  "permitted") \
+	STATISTIC(PF_STAT_RETRANSMITS, "retransmits", \
+		  "blocks retransmitted after their page fault was resolved") \
+	STATISTIC(PF_STAT_FAULT_ERRORS, "fault_errors", "operations that ended with PF_ERR_FAULT") \
+	STATISTIC(PF_STAT_RING_FULL, "ring_full", \
+		  "messages refused with PF_ERR_AGAIN: no room in a ring or, between hosts, in a " \
+		  "window") \
+	STATISTIC(PF_STAT_COLLAPSED, "collapsed", \
+		  "2 MiB ranges of often used buffers made huge pages") \
+	STATISTIC(PF_STAT_SLEEPS, "sleeps", \
+		  "times pf_progress slept because there was nothing to do") \
+	STATISTIC(PF_STAT_PEERS, "peers", "peers connected") \
+	STATISTIC(PF_STAT_NET_SENT, "net_sent", "packets sent to other hosts") \
+	STATISTIC(PF_STAT_NET_RECEIVED, "net_received", "packets received from other hosts") \
+	STATISTIC(PF_STAT_NET_BYTES, "net_bytes", "bytes of the packets sent to other hosts") \
+	STATISTIC(PF_STAT_NET_LOST, "net_lost", \
+		  "packets to other hosts that were lost; their contents were retransmitted") \
+	STATISTIC(PF_STAT_NET_DROPPED, "net_dropped", \
+		  "packets from other hosts dropped because a socket buffer was full") \
+	STATISTIC(PF_STAT_NET_NACKS, "net_nacks", \
+		  "blocks from other hosts that waited for a page here") \
+	STATISTIC(PF_STAT_NET_MALFORMED, "net_malformed", \
+		  "packets dropped: not of a packet's form") \
+	STATISTIC(PF_STAT_NET_UNKNOWN, "net_unknown", \
+		  "packets dropped: for no association of this process, such as late ones for one " \
+		  "that ended") \
+	STATISTIC(PF_STAT_NET_UNEXPECTED, "net_unexpected", \
+		  "packets dropped: not in the state that their association is in") \
+	STATISTIC(PF_STAT_NET_DIFFERENT, "net_different", \
+		  "packets dropped: from a process with other options") \
+	STATISTIC(PF_STAT_NET_FORGED, "net_forged", "packets dropped: with a wrong tag") \
+	STATISTIC(PF_STAT_NET_REPLAYED, "net_replayed", \
+		  "packets dropped: with a number that was seen before") \
+	STATISTIC(PF_STAT_NET_REFUSED, "net_refused", \
+		  "packets dropped: with contents that are not valid, or find no room or memory")
+/* clang-format on */
+
+#define PF_STATISTIC_CONSTANT(constant, name, help) constant,
+enum pf_stat { PF_STATISTICS(PF_STATISTIC_CONSTANT) PF_STAT_COUNT };
+#undef PF_STATISTIC_CONSTANT
 
 /* These entries do not grow in later versions. */
 typedef struct pf_stat_info {
