@@ -29,7 +29,10 @@ void access_close(struct access *access)
 		close(access->file);
 }
 
-/* What errno says of a copy: PF_ERR_AGAIN to try again, by the file if the calls are refused. */
+/*
+ * Judge a failed copy by errno. PF_ERR_AGAIN: try again, by the file if the system calls are
+ * refused.
+ */
 static int access_judge(struct access *access)
 {
 	if (errno == EFAULT)
@@ -56,7 +59,7 @@ static bool access_open_file(struct access *access)
 	return access->file >= 0;
 }
 
-/* Between the file and memory that is there for certain. */
+/* Copy between the file and memory of libpf, which is certain to be present. */
 static bool access_exchange(const struct access *access, bool fill, char *bytes, size_t length)
 {
 	size_t done = 0;
@@ -74,9 +77,10 @@ static bool access_exchange(const struct access *access, bool fill, char *bytes,
 }
 
 /*
- * Bare system calls for memory of the application, which may use or unmap that memory meanwhile and
- * then gets an error. The thread sanitizer takes preadv(3), pwritev(3) and their like for accesses by
- * this thread, and would report a data race. number: SYS_preadv or SYS_pwritev.
+ * Make a bare system call for memory of the application, which may use or unmap the memory
+ * meanwhile and then gets an error. The thread sanitizer takes preadv(3), pwritev(3) and the like
+ * for accesses by the calling thread, and would report a data race. number: SYS_preadv or
+ * SYS_pwritev.
  */
 static ssize_t file_vectors(const struct access *access, long number, const struct iovec *vectors,
 			    unsigned count, size_t offset)
@@ -85,7 +89,7 @@ static ssize_t file_vectors(const struct access *access, long number, const stru
 		       0ul);
 }
 
-/* Some of it, at least the first byte; or errno. */
+/* Copy a part, at least the first byte. Returns its length, or -1 with errno. */
 static ssize_t copy_some(const struct access *access, bool write, uint64_t address, char *bytes,
 			 size_t length, size_t done)
 {
@@ -106,7 +110,10 @@ static int access_copy(struct access *access, bool write, uint64_t address, char
 	ssize_t moved;
 	int status;
 
-	/* A short count does not say why; the next call starts at the cause and does. */
+	/*
+	 * A short count gives no reason; the next call starts at the cause and reports the
+	 * reason.
+	 */
 	while (done < length) {
 		if (uses_file(access) && !by_file) {
 			by_file = true;

@@ -35,7 +35,9 @@ EXECUTE(uint64_t)
 int atomic_execute(const struct atomic_request *request, uint64_t *value)
 {
 	void *target = (void *)(uintptr_t)request->address;
-	/* The kernel checks the address first: a bad one from a peer must not raise a signal. */
+	/*
+	 * The kernel checks the address first: a bad address from a peer must not raise a signal.
+	 */
 	int status = touch_range(request->address, request->width, true, value);
 
 	if (status != PF_OK)

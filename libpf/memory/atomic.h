@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic operations on the memory of this process, for itself or for a peer. */
+/* Atomic operations on own memory, for the process or for a peer. */
 #ifndef PF_MEMORY_ATOMIC_H
 #define PF_MEMORY_ATOMIC_H
 

@@ -21,7 +21,7 @@ struct collapse_task {
 	uint64_t address;
 };
 
-/* Service thread. It reads only fields of the collapse that never change. */
+/* Service thread. Only fields of the collapse are read, which never change. */
 static void run_task(struct task *task, bool dropped)
 {
 	const struct collapse_task *work = (struct collapse_task *)task;
@@ -32,7 +32,7 @@ static void run_task(struct task *task, bool dropped)
 	free(task);
 }
 
-/* If there is no memory for the task, the range stays as it is: only time is lost. */
+/* Without memory for the task the range stays as before: only time is lost. */
 static void request_collapse(struct collapse *collapse, uint64_t address)
 {
 	struct collapse_task *work = malloc(sizeof(*work));
@@ -66,7 +66,7 @@ void collapse_note(struct collapse *collapse, const void *memory, uint64_t lengt
 
 		address += bytes;
 		if (collapse->ranges[i].range != range) {
-			/* Of two ranges that share the entry, the one with more bytes keeps it. */
+			/* Two ranges share the entry: the range with more bytes keeps the entry. */
 			if (collapse->ranges[i].bytes > bytes) {
 				collapse->ranges[i].bytes -= bytes;
 				continue;
@@ -102,7 +102,7 @@ enum collapse_setting collapse_setting(void)
 	return strstr(text, "[madvise]") ? COLLAPSE_MADVISE : COLLAPSE_NEVER;
 }
 
-/* Are all pages present, private, and mapped by this process alone? */
+/* Are all pages present, private, and mapped by no further process? */
 static bool is_own(uint64_t start, uint64_t end)
 {
 	const uint64_t mask = PAGEMAP_PRESENT | PAGEMAP_EXCLUSIVE | PAGEMAP_FILE;

@@ -4,11 +4,11 @@
 #include "collapse.h"
 #include "touch.h"
 
-/* ms after which a transfer that does not go on counts as ended. */
+/* ms after which a transfer without a copy counts as ended. */
 #define EXPECTED_LIFETIME 100
 /*
- * Bytes made huge when the front is reached: there, and at the end for the peer, which copies while this
- * process makes them.
+ * Bytes made huge when a copy reaches the front: there, and at the end for the peer, which copies
+ * while the process makes huge pages.
  */
 #define FRONT_BYTES ((uint64_t)8 << 20)
 #define BACK_BYTES ((uint64_t)16 << 20)
@@ -25,7 +25,10 @@ void expected_destroy(struct expected *expected)
 	pthread_mutex_destroy(&expected->lock);
 }
 
-/* False: the kernel refuses; it will refuse the others as well. */
+/*
+ * Make one huge page at start, if possible. False: the kernel refuses, and would refuse the rest
+ * as well.
+ */
 static bool expected_make(struct expected *expected, uint64_t start)
 {
 	struct mapping mapping;
@@ -41,7 +44,10 @@ static bool expected_make(struct expected *expected, uint64_t start)
 	       collapse_pages(start, expected->size);
 }
 
-/* Under the lock: so many bytes at the start of what is left, one huge page at least, and at its end. */
+/*
+ * Under the lock: make huge pages at the start of the range left, front_bytes but at least one
+ * huge page, and at its end, back_bytes.
+ */
 static void expected_go_on(struct expected *expected, uint64_t front_bytes, uint64_t back_bytes)
 {
 	uint64_t front = front_bytes > expected->size ? front_bytes / expected->size : 1;
@@ -69,7 +75,7 @@ void expected_begin(struct expected *expected, uint64_t address, uint64_t length
 
 	if (!size || start >= end || collapse_setting() != COLLAPSE_MADVISE)
 		return;
-	/* If another thread is at it, its transfer has them. */
+	/* If another thread holds the lock, its transfer has the huge pages. */
 	if (pthread_mutex_trylock(&expected->lock))
 		return;
 	expected->start = start;

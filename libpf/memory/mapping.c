@@ -24,11 +24,11 @@ struct procmap_query {
 };
 #define PROCMAP_QUERY _IOWR('f', 17, struct procmap_query)
 
-/* Text of a first list that the caller reads, bytes: some 700 mappings, 0.3 ms. */
+/* Longest text of a first list read by the caller, bytes: some 700 mappings, 0.3 ms. */
 #define FIRST_TEXT_MOST ((uint64_t)64 << 10)
-/* A list that took longer than this, ns, is read by the service thread from then on. */
+/* Longest time for a list read by the caller, ns: later lists are read by the service thread. */
 #define CALLER_NANOSECONDS_MOST 300000
-/* After a list, all of libpf reads none for this many times as long as the list took. */
+/* After a list, libpf reads no list for REST_FACTOR times the time of the last list. */
 #define REST_FACTOR 32
 
 struct mappings {
@@ -42,15 +42,15 @@ struct mappings {
 	size_t count;
 	uint64_t due;  /* time of the next list, ns */
 	uint64_t cost; /* of the last list, ns */
-	bool asked;    /* a task is to read it */
+	bool asked;    /* a task is to read the next list */
 };
 
-/* This kernel does not know PROCMAP_QUERY. Set once. */
+/* The kernel does not know PROCMAP_QUERY. Set once. */
 static _Atomic bool query_unknown;
-/* Time before which no list is read again, of whichever process, ns. */
+/* Time before which no list of any process is read again, ns. */
 static _Atomic uint64_t rest_end;
 
-/* Does /proc belong to the PID namespace of this process? */
+/* Does /proc belong to the PID namespace of the calling process? */
 static bool proc_is_own(void)
 {
 	char text[24];
@@ -67,7 +67,7 @@ int process_file_open(pid_t pid, const char *name)
 	char path[64];
 	int fd;
 
-	/* An ended main thread has no memory, so the thread asks for itself. */
+	/* An ended main thread has no memory: the calling thread opens its own file. */
 	if (pid == getpid())
 		snprintf(path, sizeof(path), "/proc/thread-self/%s", name);
 	else if (proc_is_own())
@@ -87,8 +87,8 @@ struct mappings *mappings_open(pid_t pid, uint64_t lifetime, struct service *ser
 	if (!mappings)
 		return NULL;
 	/*
-	 * Before Linux 6.11 the file needs a thread that lives as long as the descriptor; without it,
-	 * all is as if it were not in the list.
+	 * Before Linux 6.11 the file needs a thread with the lifetime of the descriptor; without
+	 * the thread, all memory counts as absent from the list.
 	 */
 	mappings->fd = pid == getpid() ? open("/proc/self/maps", O_RDONLY | O_CLOEXEC) :
 					 process_file_open(pid, "maps");
@@ -113,7 +113,7 @@ void mappings_close(struct mappings *mappings)
 	free(mappings);
 }
 
-/* "START-END rwxp OFFSET MAJOR:MINOR INODE PATH"; false if it is anything else. */
+/* Parse "START-END rwxp OFFSET MAJOR:MINOR INODE PATH"; false for anything else. */
 static bool mapping_parse(const char *line, struct mapping *mapping)
 {
 	unsigned major, minor;
@@ -168,7 +168,10 @@ static bool list_add(struct list *list, const struct mapping *mapping)
 	return true;
 }
 
-/* Read all of the file, if its text is not longer than most bytes. */
+/*
+ * Read all of the file. False: the text is longer than most bytes, or malformed, or memory is
+ * short.
+ */
 static bool list_read(struct list *list, int fd, uint64_t most)
 {
 	char text[4097], *line, *next;
@@ -196,7 +199,10 @@ static bool list_read(struct list *list, int fd, uint64_t most)
 	return false;
 }
 
-/* Not under the lock, or under it by the caller that may read. Returns whether there is a new list. */
+/*
+ * Read a new list, without the lock, or with the lock by a caller that may read. Returns whether
+ * there is a new list.
+ */
 static bool list_renew(struct mappings *mappings, struct list *list, uint64_t most, uint64_t *cost)
 {
 	uint64_t before = clock_nanoseconds(CLOCK_MONOTONIC), now, rest;
@@ -243,7 +249,10 @@ static void mappings_run(struct task *task, bool dropped)
 	free(task);
 }
 
-/* Under the lock. Without memory for the task the list stays as it is. */
+/*
+ * Under the lock: give the next list to the service thread. Without memory for the task the list
+ * stays as before.
+ */
 static void mappings_ask(struct mappings *mappings)
 {
 	struct mappings_task *work = calloc(1, sizeof(*work));
@@ -257,7 +266,7 @@ static void mappings_ask(struct mappings *mappings)
 	service_run(mappings->service, &work->task);
 }
 
-/* Under the lock: renew the list if it is old. */
+/* Under the lock: renew the list if its lifetime is over. */
 static void mappings_renew(struct mappings *mappings)
 {
 	uint64_t now = clock_nanoseconds(CLOCK_MONOTONIC), most = UINT64_MAX, cost;
@@ -288,7 +297,7 @@ static void mappings_find_listed(struct mappings *mappings, uint64_t address,
 
 	pthread_mutex_lock(&mappings->lock);
 	mappings_renew(mappings);
-	/* The first that ends behind the address. */
+	/* Find the first mapping with its end behind the address. */
 	for (high = mappings->count; low < high;) {
 		size_t middle = low + (high - low) / 2;
 
@@ -307,7 +316,7 @@ static void mappings_find_listed(struct mappings *mappings, uint64_t address,
 	pthread_mutex_unlock(&mappings->lock);
 }
 
-/* False with ENOTTY: the kernel does not know the question. */
+/* Ask the kernel. False with ENOTTY: the kernel does not know PROCMAP_QUERY. */
 static bool mappings_query(struct mappings *mappings, struct procmap_query *query)
 {
 	query->size = sizeof(*query);
@@ -345,7 +354,10 @@ bool mappings_find(struct mappings *mappings, uint64_t address, struct mapping *
 	return true;
 }
 
-/* As mappings_find_now, in a file such as /proc/self/maps. *ended: the file told of the address. */
+/*
+ * Find the mapping as mappings_find_now, in a file like /proc/self/maps. *ended: the file reached
+ * the address.
+ */
 static bool mappings_search(const char *file, uint64_t address, struct mapping *mapping, char *path,
 			    size_t size, bool *ended)
 {
@@ -388,7 +400,10 @@ bool mappings_find_now(struct mappings *mappings, uint64_t address, struct mappi
 	}
 	if (errno != ENOTTY)
 		return false;
-	/* Emulators know the first name; the second one is not empty if the main thread has ended. */
+	/*
+	 * Emulators know the first name; the second file is not empty if the main thread has
+	 * ended.
+	 */
 	return mappings_search("/proc/self/maps", address, mapping, path, size, &ended) ||
 	       (!ended &&
 		mappings_search("/proc/thread-self/maps", address, mapping, path, size, &ended));

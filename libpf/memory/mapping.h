@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mappings of an address space: where they are, and where their pages come from. Linux 6.11
- * tells that of one address (PROCMAP_QUERY). Before, /proc/PID/maps has to be read from its first
- * line, which takes milliseconds if the process has many mappings. So a list of all is kept, at most
- * one is read at a time, and the service thread reads those that take long.
+ * The mappings of an address space: ranges, and the origin of their pages. Linux 6.11 tells the
+ * mapping of an address (PROCMAP_QUERY). Before, /proc/PID/maps has to be read from its first
+ * line, which takes milliseconds if the process has many mappings. For such kernels a list of all
+ * mappings is kept, at most one list is read at a time, and the service thread reads lists that
+ * take long.
  */
 #ifndef PF_MAPPING_H
 #define PF_MAPPING_H
@@ -19,7 +20,7 @@ struct mapping {
 	uint64_t start, end; /* addresses */
 	uint64_t inode;      /* of its file; 0: anonymous memory */
 	dev_t device;        /* of its file */
-	uint64_t flags;      /* MAPPING_*; others may be set, too */
+	uint64_t flags;      /* MAPPING_*; further bits may be set, too */
 };
 #define MAPPING_READABLE 1
 #define MAPPING_WRITABLE 2
@@ -35,28 +36,30 @@ static inline bool mapping_writes_file(const struct mapping *mapping)
 struct mappings;
 
 /*
- * lifetime: of a list, ns; 0: none is kept. service, which is borrowed, reads the lists that take long;
- * NULL: the caller does. NULL if /proc/PID/maps cannot be opened, or there is no memory.
+ * lifetime: of a list, ns; 0: no list is kept. service, which is borrowed, reads the lists that
+ * take long; NULL: the caller does. NULL if /proc/PID/maps cannot be opened, or there is no
+ * memory.
  */
 struct mappings *mappings_open(pid_t pid, uint64_t lifetime, struct service *service);
 void mappings_close(struct mappings *mappings);
 
 /*
- * Any thread: the mapping at the address, or false. It may be as old as the list, and neighbours that
- * differ in permissions only may come as one mapping, with those of the first. What is not in the list
- * comes as anonymous memory, up to the next mapping of the list.
+ * Any thread: find the mapping at the address; false: none. The result may be as old as the list,
+ * and neighbours with different permissions may come as one mapping, with the permissions of the
+ * first. Memory absent from the list comes as anonymous memory, up to the next mapping of the
+ * list.
  */
 bool mappings_find(struct mappings *mappings, uint64_t address, struct mapping *mapping);
 /*
- * Any thread: the mapping at the address in this process, as it is now. path: the path of its file,
- * or empty; NULL: none is asked for. Slow before 6.11.
+ * Any thread: find the mapping at the address in the calling process, as of now. path: the path
+ * of its file, or empty; NULL: no path is asked for. Slow before 6.11.
  */
 bool mappings_find_now(struct mappings *mappings, uint64_t address, struct mapping *mapping,
 		       char *path, size_t size);
 
 /*
- * Open /proc/PID/NAME. -1 if it cannot be, or if the /proc here is that of another PID namespace,
- * where the number means another process.
+ * Open /proc/PID/NAME. -1 on an error, or if /proc belongs to another PID namespace, where the
+ * number means another process.
  */
 int process_file_open(pid_t pid, const char *name);
 

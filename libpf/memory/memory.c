@@ -10,16 +10,22 @@
 #include "base/probe.h"
 #include "touch.h"
 
-/* A transfer of fewer bytes costs less than the look that it might save. */
+/*
+ * Bytes of the shortest transfer worth a look: a shorter transfer costs less than the look could
+ * save.
+ */
 #define EXPECT_LENGTH_LEAST ((uint64_t)256 << 10)
 
-/* A unit of a pager that a load or store waits for, or may wait for soon. */
+/* A unit of a pager needed by a load or store, or likely to be needed soon. */
 struct deferred_load {
 	struct resolution resolution;
 	struct deferred_unit *unit;
 };
 
-/* A resolver thread, or the one that submits or closes the context. */
+/*
+ * Called on a resolver thread, or on the thread that submits the resolution or closes the
+ * context.
+ */
 static void load_resolved(struct resolution *resolution)
 {
 	struct deferred_load *load = (struct deferred_load *)resolution;
@@ -90,7 +96,7 @@ uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, 
 	uint64_t ready = residency_look(&memory->residency, address, length, &cold);
 	bool quick;
 
-	/* Pages of a file that are in the page cache only have to be mapped. */
+	/* Pages of a file in the page cache only have to be mapped. */
 	if (ready < length)
 		ready += residency_cached(&memory->residency, address + ready, length - ready);
 	/* The copy itself finds the absent pages of a pager: it fails with EFAULT. */

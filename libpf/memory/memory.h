@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of this process, for transports: which of it can be copied without waiting, and
- * how absent pages are made present. It knows no transport. What memory_init is given
- * (options, statistics, service, activity) is borrowed and must outlive the memory.
+ * The memory of the process, for transports: parts ready to be copied without waiting, and the
+ * ways to make absent pages present. No transport is known here. The arguments of memory_init
+ * (options, statistics, service, activity) are borrowed and must outlive the memory.
  */
 #ifndef PF_MEMORY_H
 #define PF_MEMORY_H
@@ -38,29 +38,29 @@ void memory_init(struct memory *memory, pf_context *context, const pf_options *o
 		 struct statistics *statistics, struct trace *trace, struct service *service,
 		 const struct activity *activity);
 /*
- * End the resolver threads, after service_stop. Resolutions that were not begun are reported
- * as PF_ERR_FAULT; none may be submitted any more.
+ * End the resolver threads, after service_stop. Resolutions not begun are reported as
+ * PF_ERR_FAULT; no further resolution may be submitted.
  */
 void memory_stop(struct memory *memory);
 void memory_destroy(struct memory *memory);
 
 /*
- * Any thread, before a copy from this memory, or to it (write): how many of the length bytes
- * at address can be copied without waiting for a page. Memory that was never touched counts
- * as such, because the kernel provides it without waiting; for a write it is made present
- * here, all at once, unless the policy is PF_POLICY_TOUCH. The result is a hint: a page may
- * go before the copy meets it.
+ * Any thread, before a copy from own memory, or to own memory (write): return how many of the
+ * length bytes at address can be copied without waiting for a page. Memory never touched counts
+ * as ready, because the kernel provides it without waiting; for a write the memory is made
+ * present here, all at once, unless the policy is PF_POLICY_TOUCH. The result is a hint: a page
+ * may go before the copy.
  */
 uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, bool write);
 /*
- * Any thread: all of this memory is about to be written. If it is long, look at it now and then
- * whatever the hints say: a program may have mapped it anew. With a policy that includes huge pages,
- * make them where the memory was never touched.
+ * Any thread: all of the memory is about to be written. If the range is long, look at the pages
+ * now and then whatever the hints say: a program may have mapped the range anew. With a policy
+ * that includes huge pages, make huge pages where the memory was never touched.
  */
 void memory_expect(struct memory *memory, uint64_t address, uint64_t length);
 
 /*
- * Any thread: have a range made present. resolution->done is called, on this thread before
+ * Any thread: have a range made present. resolution->done is called, on the calling thread before
  * memory_resolve returns, or on a resolver thread.
  */
 static inline void memory_resolve(struct memory *memory, struct resolution *resolution)
@@ -68,7 +68,10 @@ static inline void memory_resolve(struct memory *memory, struct resolution *reso
 	resolver_submit(&memory->resolver, resolution);
 }
 
-/* Progress: length bytes of this memory were moved, as part of a transfer of that length. */
+/*
+ * Progress: count length bytes of own memory as moved, as part of a transfer of transfer_length
+ * bytes.
+ */
 static inline void memory_moved(struct memory *memory, const void *address, uint64_t length,
 				uint64_t transfer_length)
 {

@@ -9,8 +9,8 @@
 #include "base/thread.h"
 
 /*
- * Processor time of the work before a rest, ns, at least. Waking up costs some microseconds of the
- * processor that the rest is to spare: a few percent of this.
+ * Least processor time of the work before a rest, ns. A wake-up costs some microseconds of the
+ * processor spared by the rest: a few percent of the work.
  */
 #define WORK_MIN_NANOSECONDS 100000
 /* Sleep of a real-time thread between two polls, ns: less than a page takes from most disks. */
@@ -55,9 +55,9 @@ void pace_end(struct pace *pace)
 }
 
 /*
- * Under the lock: does progress move other blocks? If progress runs on the processor of this
- * thread, it cannot poll while this thread runs. So the processor is yielded to it, once for
- * each time that resolutions begin. If it does not poll then, it computes.
+ * Under the lock: does progress move other blocks? Progress on the processor of the calling
+ * thread cannot poll while the calling thread runs. Therefore the processor is yielded to
+ * progress, once for each time that resolutions begin. Progress that does not poll then computes.
  */
 static bool must_rest(struct pace *pace)
 {
@@ -94,7 +94,7 @@ void pace_rest(struct pace *pace, uint64_t *used)
 	*used += spent;
 	pthread_mutex_lock(&pace->lock);
 	if (must_rest(pace)) {
-		/* The share is that of all threads together: their rests are added up. */
+		/* The share is for all threads together: their rests are added up. */
 		now = clock_nanoseconds(CLOCK_MONOTONIC);
 		if (pace->due < now)
 			pace->due = now;
@@ -123,10 +123,10 @@ void pace_end_rests(struct pace *pace)
 }
 
 /*
- * Leave the processor to what brings the pages. Some of it runs in ordinary threads of the kernel that
- * belong to this processor, such as those of kblockd. sched_yield gives such a thread nothing while the
- * caller has a real-time policy: the kernel would run it after 0.95 s (the fair server, or before Linux
- * 6.12 sched_rt_runtime_us).
+ * Leave the processor to the threads that bring the pages. Some are ordinary threads of the
+ * kernel bound to the processor, as those of kblockd. sched_yield gives a kernel thread nothing
+ * while the caller has a real-time policy: the kernel would run the thread after 0.95 s (the fair
+ * server, or before Linux 6.12 sched_rt_runtime_us).
  */
 static void processor_leave(void)
 {

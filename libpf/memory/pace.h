@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much processor time resolver threads take. Often they have no processor but that of the
- * thread that calls progress. While that thread moves other blocks, they take a given share of
- * a processor and no more. While it only waits, which is for them, they take all they can get.
- * While it computes, the kernel divides the processor as between any two threads.
- * base/activity.h tells what the thread does.
+ * Processor time of resolver threads. Often resolver threads have no processor but that of the
+ * thread in progress. While progress moves other blocks, resolver threads take a given share of a
+ * processor and no more. While progress only waits for resolutions, resolver threads take all
+ * they can get. While the application computes, the kernel divides the processor as between any
+ * two threads. base/activity.h tells the three apart.
  */
 #ifndef PF_PACE_H
 #define PF_PACE_H
@@ -19,8 +19,8 @@
 struct pace {
 	const struct activity *activity;
 	/*
-	 * Hints for progress, without order towards other data, so relaxed on any processor: what
-	 * one poll misses, a later poll sees.
+	 * Hints for progress, without order towards other data, hence relaxed on any processor: a
+	 * value missed by a poll is seen by a later poll.
 	 */
 	_Atomic unsigned resolving; /* resolutions queued for or running on resolver threads */
 	_Atomic bool rests;         /* a resolver thread rests */
@@ -31,8 +31,8 @@ struct pace {
 	pthread_cond_t rested; /* rests end before their time */
 	unsigned wakes;        /* how often all rests were ended */
 	bool stopped;          /* no rests any more */
-	bool yielded;          /* the processor was yielded to progress once, to see if it polls */
-	uint64_t due;          /* end of the rests so far, CLOCK_MONOTONIC, ns */
+	bool yielded; /* the processor was yielded to progress once, to see if progress polls */
+	uint64_t due; /* end of the rests so far, CLOCK_MONOTONIC, ns */
 };
 
 /* share: percent of a processor. The activity is borrowed and must outlive the pace. */
@@ -44,8 +44,8 @@ void pace_end(struct pace *pace);
 /* Processor time of the calling thread, ns. */
 uint64_t pace_used(void);
 /*
- * A resolver thread, after some work: rest if the share demands it. *used: pace_used before that
- * work; set to the present value once the work was long enough to be judged.
+ * A resolver thread, after some work: rest if the share demands a rest. *used: pace_used before
+ * the work; set to the present value once the work was long enough to be judged.
  */
 void pace_rest(struct pace *pace, uint64_t *used);
 /* Any thread: end all rests; no thread rests again. */

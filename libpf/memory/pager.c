@@ -33,7 +33,7 @@ struct uffdio_poison {
 #define UFFDIO_POISON _IOWR(UFFDIO, 0x08, struct uffdio_poison)
 #endif
 
-/* Messages that one read takes from the userfaultfd. */
+/* Messages of the userfaultfd taken by a read, at most. */
 #define MESSAGES 16
 /* Pages of one mincore call. */
 #define MINCORE_PAGES 64
@@ -44,20 +44,21 @@ struct pf_pager {
 	LIST_ENTRY(pf_pager) link;
 	struct pagers *pagers;
 	uint64_t start, end; /* addresses of whole pages: [start, end) */
-	/* Whole pages, changed under the lock for writing. */
+	/* Bytes of whole pages, changed under the lock for writing. */
 	uint64_t unit;  /* bytes of one supply */
-	uint64_t ahead; /* most bytes that are supplied ahead of loads */
+	uint64_t ahead; /* bytes supplied ahead of loads, at most */
 	pf_supply_fn supply;
 	void *arg;
 	/*
-	 * Estimated time of one supply, ns; UINT64_MAX before the first. A hint: threads update
-	 * it with relaxed loads and stores, and an update that is lost does no harm.
+	 * Estimated time of a supply, ns; UINT64_MAX before the first. A hint: threads update the
+	 * value with relaxed loads and stores, and a lost update does no harm.
 	 */
 	_Atomic uint64_t supply_time;
 	/*
-	 * Memory for one unit, or NULL while a supply uses it. Threads that find none allocate some.
-	 * It is kept because malloc gives freed memory of some units back to the kernel: then each
-	 * supply would meet page faults of its own, and interrupt the other processors.
+	 * Memory for a unit, or NULL while a supply uses the memory. Threads that find NULL
+	 * allocate memory. The memory is kept because malloc gives freed memory of some units
+	 * back to the kernel: then each supply would meet page faults of its own, and interrupt
+	 * the other processors.
 	 */
 	_Atomic(char *) spare;
 };
@@ -197,7 +198,7 @@ bool pager_lacks(struct pagers *pagers, uint64_t address)
 	return pager_owns(pagers, address, &quick) && is_absent(address);
 }
 
-/* A longer time counts at once, so that pf_progress does not wait for a second slow supply. */
+/* A longer time counts at once: pf_progress must not wait for a second slow supply. */
 static void record_supply_time(struct pf_pager *pager, uint64_t nanoseconds)
 {
 	uint64_t estimate = atomic_load_explicit(&pager->supply_time, memory_order_relaxed);
@@ -210,8 +211,9 @@ static void record_supply_time(struct pf_pager *pager, uint64_t nanoseconds)
 }
 
 /*
- * Install pages and wake the threads that wait for them. Pages that the addresses have already,
- * present or in swap, stay. Returns PF_OK or PF_ERR_FAULT. *installed: at least one was new.
+ * Install pages and wake the threads that wait for the pages. Addresses with a page, present or
+ * in swap, keep the old page. Returns PF_OK or PF_ERR_FAULT. *installed: at least one page was
+ * new.
  */
 static int install_pages(int userfault, uint64_t address, const char *pages, uint64_t length,
 			 bool *installed)
@@ -232,7 +234,10 @@ static int install_pages(int userfault, uint64_t address, const char *pages, uin
 		} else if (failed && errno == EEXIST) {
 			at += page_size();
 		} else if (failed && errno == ENOENT && most > page_size()) {
-			/* The kernel takes addresses of one mapping only, and here another begins. */
+			/*
+			 * The kernel takes addresses of a single mapping only, and here another
+			 * begins.
+			 */
 			most = page_size();
 		} else if (failed && errno == ENOMEM) {
 			/* An error would raise SIGBUS in the program, for good. */
@@ -251,7 +256,7 @@ static uint64_t unit_start(const struct pf_pager *pager, uint64_t address)
 }
 
 /*
- * Supply the unit that has the address, of an absent page. *end: the end of what is present now. Under
+ * Supply the unit of an absent page at the address. *end: the end of the present part now. Under
  * the lock for reading, which keeps the pager.
  */
 static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t address,
@@ -266,7 +271,7 @@ static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 
 	*end = start + length;
 	*installed = false;
-	/* The page may be present by now, with a unit that another page fault needed. */
+	/* The page may be present by now, with a unit supplied for another page fault. */
 	if (length > page_size() && !is_absent(address)) {
 		*end = (address & ~(page_size() - 1)) + page_size();
 		return PF_OK;
@@ -292,7 +297,7 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, bool 
 {
 	uint64_t size = page_size(), start = address & ~(size - 1), end = address + length;
 	unsigned char present[MINCORE_PAGES];
-	uint64_t page, pages, i, there = 0; /* the end of what was supplied last */
+	uint64_t page, pages, i, there = 0; /* end of the unit supplied last */
 	bool installed = false;
 	int status = PF_OK;
 
@@ -310,7 +315,9 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, bool 
 
 			if (gives_way)
 				pass_gate(pagers);
-			/* Once a unit, so that pager_unregister waits for one supply at most. */
+			/*
+			 * Lock once for each unit: pager_unregister waits for one supply at most.
+			 */
 			pthread_rwlock_rdlock(&pagers->lock);
 			pager = find_pager(pagers, page + i * size);
 			if (pager && !(present[i] & 1) && page + i * size >= there) {
@@ -332,7 +339,7 @@ out:
 	return status;
 }
 
-/* Under the lock: the end of the part of [start, end) that no pager owns. */
+/* Under the lock: return the end of the part of [start, end) without a pager. */
 static uint64_t unowned_end(struct pagers *pagers, uint64_t start, uint64_t end)
 {
 	struct pf_pager *pager;
@@ -346,11 +353,12 @@ static uint64_t unowned_end(struct pagers *pagers, uint64_t start, uint64_t end)
 
 /*
  * Under the lock: are page faults of the page reported to userfault? UFFDIO_ZEROPAGE cannot tell:
- * it fills memory that is registered with any userfaultfd, that of another context or of the program.
- * UFFDIO_COPY of a page that cannot be read changes nothing: it ends with EFAULT if the memory is
- * registered with one, and with ENOENT if not. UFFDIO_REGISTER then ends with EBUSY if that is
- * another one, and changes nothing if it is this one. Alone it would register ordinary memory. If
- * another thread maps ordinary memory there between the two calls, resolve_message gives it zeros.
+ * zeros also fill memory registered with any userfaultfd, of another context or of the program.
+ * UFFDIO_COPY of an unreadable page changes nothing: the call ends with EFAULT if the memory is
+ * registered with a userfaultfd, and with ENOENT if not. UFFDIO_REGISTER then ends with EBUSY if
+ * the memory belongs to another userfaultfd, and changes nothing if the memory belongs to
+ * userfault. UFFDIO_REGISTER alone would register ordinary memory. If another thread maps
+ * ordinary memory there between the two calls, resolve_message gives zeros.
  */
 static bool is_reported(const struct pagers *pagers, uint64_t page)
 {
@@ -376,7 +384,7 @@ bool pagers_fill(struct pagers *pagers, uint64_t address, uint64_t length)
 		return false;
 	pthread_rwlock_rdlock(&pagers->lock);
 	end = (unowned_end(pagers, at, end) + size - 1) & ~(size - 1);
-	/* The kernel fills one mapping at a time, so the first page speaks for all. */
+	/* The kernel fills one mapping at a time, hence the first page speaks for all. */
 	if (at < end && !is_reported(pagers, at))
 		end = at;
 	while (at < end) {
@@ -413,7 +421,7 @@ int pagers_touch(struct pagers *pagers, uint64_t address, uint64_t length, bool 
 	return PF_OK;
 }
 
-/* How many of the length bytes before address, whole pages, are present without a gap? */
+/* Return how many of the length bytes before address, whole pages, are present without a gap. */
 static uint64_t present_before(uint64_t address, uint64_t length)
 {
 	uint64_t size = page_size(), start = address - length, at = address, pages;
@@ -434,10 +442,11 @@ static uint64_t present_before(uint64_t address, uint64_t length)
 }
 
 /*
- * Service thread, under the lock: the unit [start, end) was needed. What comes next is likely to be
- * needed as well if what is before it is present, as the kernel assumes for files whose history it
- * does not have: so the part that is supplied ahead grows while page faults come in order, and each
- * thread may go through another part of the range. One part at a time: that of the last page fault.
+ * Service thread, under the lock: the unit [start, end) was needed. The next unit is likely to be
+ * needed as well if the memory before is present, as the kernel assumes for files without a known
+ * history: the part supplied ahead grows while page faults come in order, and each thread may go
+ * through another part of the range. One part is planned at a time: the part behind the last page
+ * fault.
  */
 static void plan_ahead(struct pagers *pagers, const struct pf_pager *pager, uint64_t start,
 		       uint64_t end)
@@ -454,15 +463,15 @@ static void plan_ahead(struct pagers *pagers, const struct pf_pager *pager, uint
 	event_add(pagers->ahead, &now);
 }
 
-/* Under the lock: may this thread, which is the service thread, call supply? */
+/* Service thread, under the lock: may the service thread call supply? */
 static bool may_supply_here(const struct pagers *pagers, struct pf_pager *pager)
 {
 	return pager_is_quick(pager) || !pagers->defer;
 }
 
 /*
- * Service thread, under the lock: the unit at ahead_start is present; the one behind it is next. The event
- * loop looks for page faults first, which have waited for one unit at most.
+ * Service thread, under the lock: the unit at ahead_start is present; plan the next unit. The
+ * event loop looks for page faults first, which have waited for one unit at most.
  */
 static void continue_ahead(struct pagers *pagers, const struct pf_pager *pager)
 {
@@ -475,21 +484,22 @@ static void continue_ahead(struct pagers *pagers, const struct pf_pager *pager)
 	event_add(pagers->ahead, &now);
 }
 
-/* A unit that a thread which may wait supplies. */
+/* A unit supplied by a thread that may wait. */
 struct deferred_unit {
 	struct task task;
 	LIST_ENTRY(deferred_unit) link;
 	struct pagers *pagers;
 	const struct pf_pager *pager; /* NULL: unregistered meanwhile */
 	uint64_t start, end;
-	uint64_t page; /* the page that is needed */
+	uint64_t page; /* address of the page needed */
 	bool ahead;    /* no thread was known to wait for the page when the unit was deferred */
 	int status;    /* of the supply */
 };
 
 /*
- * Service thread, under the lock: a unit for pagers->defer, which is called without the lock. NULL: the unit
- * was deferred before, and its end wakes all threads that wait for a page of it.
+ * Service thread, under the lock: make a unit for pagers->defer, which is called without the
+ * lock. NULL: the unit was deferred before, and its end wakes all threads waiting for a page of
+ * the unit.
  */
 static struct deferred_unit *unit_defer(struct pagers *pagers, const struct pf_pager *pager,
 					uint64_t page, bool ahead)
@@ -514,8 +524,8 @@ static struct deferred_unit *unit_defer(struct pagers *pagers, const struct pf_p
 }
 
 /*
- * Service thread: supply a unit. If that cannot be done, the access that needs it finds out. What is
- * present ends it: the rest was there, or was needed before.
+ * Service thread: supply a unit. If the supply fails, a later access finds the reason. A present
+ * page ends the part: the rest was there, or was needed before.
  */
 static void supply_ahead(int fd, short what, void *arg)
 {
@@ -528,7 +538,7 @@ static void supply_ahead(int fd, short what, void *arg)
 	(void)fd, (void)what;
 	pthread_rwlock_rdlock(&pagers->lock);
 	start = pagers->ahead_start;
-	/* Then the pager is still there: otherwise the end would be 0. */
+	/* The pager is still there: otherwise the end would be 0. */
 	if (start < pagers->ahead_end && is_absent(start)) {
 		pager = find_pager(pagers, start);
 		if (!may_supply_here(pagers, pager))
@@ -542,8 +552,8 @@ static void supply_ahead(int fd, short what, void *arg)
 }
 
 /*
- * The pager does not have the page: the threads that wait for it get SIGBUS, or, before Linux 6.6, repeat
- * the access once they are woken.
+ * The pager does not have the page: the waiting threads get SIGBUS, or, before Linux 6.6, repeat
+ * the access once woken.
  */
 static void page_poison(struct pagers *pagers, uint64_t page)
 {
@@ -559,7 +569,7 @@ static void range_wake(struct pagers *pagers, uint64_t start, uint64_t end)
 	ioctl(pagers->userfault, UFFDIO_WAKE, &range);
 }
 
-/* Service thread: a load or store of this process met an absent page. */
+/* Service thread: a load or store of the own process met an absent page. */
 static void resolve_message(struct pagers *pagers, uint64_t address)
 {
 	uint64_t page = address & ~(page_size() - 1), end = 0;
@@ -583,8 +593,8 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
 	if (defers)
 		return;
 	/*
-	 * Without a pager: the memory grew out of a range and gets zeros, or its range was unregistered
-	 * or unmapped after the access, which is repeated.
+	 * Without a pager: the memory grew out of a range and gets zeros, or its range was
+	 * unregistered or unmapped after the access, which is then repeated.
 	 */
 	if (!pager)
 		pagers_fill(pagers, page, page_size());
@@ -595,8 +605,8 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
 }
 
 /*
- * Service thread, under the lock: plan what follows a deferred unit that is present now, if the pager is the
- * same still.
+ * Service thread, under the lock: plan the part behind a deferred unit, present now, if the pager
+ * is unchanged.
  */
 static void unit_plan(struct pagers *pagers, const struct deferred_unit *unit)
 {
@@ -608,9 +618,9 @@ static void unit_plan(struct pagers *pagers, const struct deferred_unit *unit)
 }
 
 /*
- * Service thread: a thread that may wait has tried to supply the unit. Messages of other pages of it were
- * read before this and dropped. Their threads are woken: they go on, or repeat an access that finds out why
- * the supply failed.
+ * Service thread: a thread that may wait has tried to supply the unit. Messages of other pages of
+ * the unit were read before and dropped. The threads of the dropped messages are woken: each goes
+ * on, or repeats an access that finds out why the supply failed.
  */
 static void unit_end(struct task *task, bool dropped)
 {
@@ -869,9 +879,9 @@ void pager_unregister(struct pf_pager *pager)
 	pagers->ahead_end = 0;
 	if (LIST_EMPTY(&pagers->list))
 		atomic_store_explicit(&pagers->any, false, memory_order_relaxed);
-	/* Wakes the threads that wait for a page; they repeat the access. */
+	/* Wakes the threads waiting for a page, which then repeat the access. */
 	ioctl(pagers->userfault, UFFDIO_UNREGISTER, &range);
-	/* After that: a page fault that is no longer forwarded must find ordinary memory. */
+	/* After UFFDIO_UNREGISTER: a page fault no longer forwarded must find ordinary memory. */
 	set_forward(pagers, pager, false);
 	pthread_rwlock_unlock(&pagers->lock);
 	free_pager(pager);

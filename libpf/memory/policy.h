@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* enum pf_policy: how much memory is resolved together with a block that met a page fault. */
+/* enum pf_policy: the memory resolved together with a block after a page fault. */
 #ifndef PF_POLICY_H
 #define PF_POLICY_H
 
@@ -11,7 +11,7 @@
 /* Bytes of the longest window, which the literature on ExaNeSt calls touch-ahead. */
 #define POLICY_WINDOW_MAX (2ull << 20)
 
-/* How far ahead the last page fault of a transfer on one side was resolved. Zeroed at first. */
+/* Window of the last page fault of a transfer, on one side. Zeroed at first. */
 struct resolve_window {
 	uint64_t next; /* offset in the transfer at which a page fault continues the sequence */
 	uint64_t size; /* bytes resolved for the last page fault */
@@ -24,7 +24,7 @@ struct resolve_window {
  */
 uint64_t policy_window(enum pf_policy policy, struct resolve_window *window, uint64_t offset,
 		       uint64_t block, uint64_t length);
-/* The longest of them, bytes. */
+/* The longest result of policy_window, bytes. */
 uint64_t policy_window_most(enum pf_policy policy, uint64_t block);
 
 /* Return whether huge pages are made where a transfer covers them whole. */

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Locks of pages do not nest: one munlock undoes any number of mlocks. So a page is unlocked
- * only once no remaining registration covers it.
+ * Locks of pages do not nest: one munlock undoes any number of mlocks. A page is unlocked only
+ * once no remaining registration covers the page.
  *
- * The mode pin-cache keeps ranges locked for the next use, and the application may unmap,
- * remap or drop such a range meanwhile without the knowledge of libpf. So the cache is never
- * evidence that pages are locked or present; it only lists what has to be unlocked later.
- * Each registration asks the kernel again:
- * - mlock2 locks the memory that is mapped at the address now. Where that is locked already,
- *   it costs 0.2 us.
- * - pagemap tells whether all pages are present, which costs 7 us for 4 MiB (mlock does the
- *   same in 31 us). Absent pages are brought in.
- * The kernel has unlocked the pages of a mapping that is gone. So a stale range cannot be
- * used: what a registration relies on was established by that registration.
+ * The mode pin-cache keeps ranges locked for the next use, and the application may unmap, remap
+ * or drop a kept range meanwhile without the knowledge of libpf. Therefore the cache is never
+ * evidence of locked or present pages; the cache only lists ranges to be unlocked later. Each
+ * registration asks the kernel again:
+ * - mlock2 locks the memory mapped at the address now. For locked memory mlock2 costs 0.2 us.
+ * - pagemap tells whether all pages are present, which costs 7 us for 4 MiB (mlock does the work
+ *   of both in 31 us). Absent pages are brought in.
+ * The kernel has unlocked the pages of a mapping no longer there. Hence a stale range cannot be
+ * used: a registration relies only on the results of its own calls.
  *
- * The alternative is to be told of changes by userfaultfd (EVENT_UNMAP, _REMAP, _REMOVE). It
+ * The alternative is to be told of changes by userfaultfd (EVENT_UNMAP, _REMAP, _REMOVE). Events
  * would delay munmap and make it possible to reuse the address before libpf knows, and system
- * calls on absent pages would fail in processes that may not handle faults of the kernel.
+ * calls on absent pages would fail in processes without permission to handle faults of the
+ * kernel.
  */
 #include "registration.h"
 
@@ -42,13 +42,15 @@ static uint64_t length_of(const pf_registration *registration)
 	return registration->end - registration->start;
 }
 
-/* A system call, because the address sanitizer replaces munlock of the C library by nothing. */
+/*
+ * A bare system call, because the address sanitizer replaces munlock of the C library by nothing.
+ */
 static int kernel_munlock(uint64_t start, uint64_t end)
 {
 	return (int)syscall(SYS_munlock, start, end - start);
 }
 
-/* Absent pages are locked when they come in; so the kernel need not walk all pages now. */
+/* Absent pages are locked when brought in; the kernel need not walk all pages now. */
 static int kernel_mlock(uint64_t start, uint64_t end)
 {
 	return (int)syscall(SYS_mlock2, start, end - start, MLOCK_ONFAULT);
@@ -61,8 +63,8 @@ static bool any_locked(uint64_t start, uint64_t end)
 }
 
 /*
- * munlock stops at the first hole, and the application may have unmapped a part meanwhile. So
- * unlock the halves of what still has locked pages.
+ * munlock stops at the first hole, and the application may have unmapped a part meanwhile.
+ * Therefore unlock the halves of a range with pages still locked.
  */
 static void range_unlock(uint64_t start, uint64_t end)
 {
@@ -75,7 +77,7 @@ static void range_unlock(uint64_t start, uint64_t end)
 	range_unlock(middle, end);
 }
 
-/* Under the lock: unlock the parts of [start, end) that no registration covers. */
+/* Under the lock: unlock the parts of [start, end) without a registration. */
 static void unlock_uncovered(const struct registrations *registrations, uint64_t start,
 			     uint64_t end)
 {
@@ -136,8 +138,8 @@ static pf_registration *find_covering(const struct registrations *registrations,
 }
 
 /*
- * Under the lock: add a user to a registration that covers [start, end), a cached one or a new
- * one. *hit: it was cached. NULL: out of memory.
+ * Under the lock: add a user to a registration of [start, end), cached or new. *hit: the
+ * registration was cached. NULL: out of memory.
  */
 static pf_registration *registration_use(struct registrations *registrations, uint64_t start,
 					 uint64_t end, bool *hit)
@@ -183,9 +185,9 @@ static void registration_release(struct registrations *registrations, pf_registr
 }
 
 /*
- * Is every page present, so that a transfer meets no page fault? To be written, a private page
- * must be mapped by this process alone; otherwise the first write copies it. Whether mprotect
- * forbids the access is not in the page map: such a transfer fails by itself.
+ * Is every page present? Then a transfer meets no page fault. To be written, a private page must
+ * be mapped by no further process; otherwise the first write copies the page. The page map does
+ * not show accesses forbidden by mprotect: a transfer with such an access fails by itself.
  */
 static bool all_present(const struct registrations *registrations, uint64_t start, uint64_t end,
 			bool write)
@@ -207,8 +209,9 @@ static bool all_present(const struct registrations *registrations, uint64_t star
 }
 
 /*
- * Lock [start, end) and make all of its pages present. hit: they probably are. Returns PF_OK,
- * PF_ERR_FAULT, PF_ERR_MEMORY if no more may be locked, or PF_ERR_SYSTEM.
+ * Under the lock: lock [start, end) and make all of its pages present. hit: the pages are
+ * probably present. Returns PF_OK, PF_ERR_FAULT, PF_ERR_MEMORY if no more may be locked, or
+ * PF_ERR_SYSTEM.
  */
 static int registration_pin(struct registrations *registrations, uint64_t start, uint64_t end,
 			    bool write, bool hit)
@@ -302,7 +305,7 @@ void registrations_init(struct registrations *registrations, enum pf_mode mode,
 
 void registrations_destroy(struct registrations *registrations)
 {
-	/* clang's analyzer does not see that registration_drop removes the registration from the list. */
+	/* clang's analyzer does not see the removal from the list by registration_drop. */
 	while (!TAILQ_EMPTY(&registrations->list))
 		registration_drop(
 			registrations,

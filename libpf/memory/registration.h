@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pf_register: buffers that are made ready before a transfer, as networks need that cannot
- * take a page fault. It exists for comparison; no other part of libpf depends on it.
+ * pf_register: buffers made ready before a transfer, as required by networks without page faults.
+ * Registrations exist for comparison; no other part of libpf depends on pf_register.
  */
 #ifndef PF_REGISTRATION_H
 #define PF_REGISTRATION_H
@@ -14,7 +14,7 @@
 #include "base/statistics.h"
 #include "pf.h"
 
-/* Most that the cache of one context keeps locked while nothing uses it: bytes, ranges. */
+/* Limits of the cache of a context, locked without a user: bytes, ranges. */
 #define REGISTRATION_CACHE_BYTES (1ull << 30)
 #define REGISTRATION_CACHE_RANGES 1024
 
@@ -34,7 +34,7 @@ void registrations_init(struct registrations *registrations, enum pf_mode mode,
 			struct statistics *statistics);
 /* Unlock the memory of all registrations and free them, also those still in use. */
 void registrations_destroy(struct registrations *registrations);
-/* pf_register and pf_deregister. Any thread; they may wait for pages. */
+/* Any thread: pf_register and pf_deregister. Both may wait for pages. */
 int registration_add(struct registrations *registrations, void *address, size_t length, bool write,
 		     pf_registration **registration);
 void registration_remove(struct registrations *registrations, pf_registration *registration);

@@ -18,15 +18,15 @@
 #include "base/page.h"
 #include "pagemap.h"
 
-/* Stretches of absent pages that one look finds, at most. */
+/* Stretches of absent pages found by a look, at most. */
 #define STRETCHES 32
-/* Bytes of one look, at most: what comes first can be copied before more is looked at. */
+/* Bytes of a look, at most: the first part can be copied before the look at the next. */
 #define LOOK_MAX (64ull << 20)
 
-/* Renewals in a row that found nothing and were each followed by a longer rest, at most. */
+/* Renewals in a row without an absent page, each followed by a longer rest, at most. */
 #define RENEWALS_VAIN_MOST 4
 
-/* ms that the answer about a file holds: is mincore told the truth of it? */
+/* ms of validity of the answer about a file: does mincore tell the truth? */
 #define FILE_LIFETIME 1000
 
 /* From linux/fs.h of 6.7; the headers of the build may be older. */
@@ -41,15 +41,15 @@ struct pm_scan_arg {
 #define PAGE_IS_PRESENT (1 << 3)
 #define PAGE_IS_SWAPPED (1 << 4)
 
-/* Consecutive absent pages, all of them in swap or none. */
+/* Consecutive absent pages, either all in swap or all not. */
 struct stretch {
 	uint64_t start, end; /* addresses */
 	bool swapped;
 };
 
 /*
- * The device of the kernel's own tmpfs, which holds memory of memfd_create and of
- * MAP_SHARED | MAP_ANONYMOUS. Written once, by find_shared_device; 0: not found.
+ * The device of the kernel's own tmpfs with the memory of memfd_create and of MAP_SHARED |
+ * MAP_ANONYMOUS. Written once, by find_shared_device; 0: not found.
  */
 static dev_t shared_device;
 
@@ -91,13 +91,13 @@ void residency_close(struct residency *residency)
 }
 
 /*
- * Find the stretches of absent pages in [start, end), STRETCHES of them at most. *walked: the
- * address up to which that was done. Returns their number; -1 before Linux 6.7.
+ * Find the stretches of absent pages in [start, end), at most STRETCHES. *walked: end of the part
+ * searched. Returns the number of stretches; -1 before Linux 6.7.
  */
 static int pagemap_scan(int pagemap, uint64_t start, uint64_t end, struct stretch *stretches,
 			uint64_t *walked)
 {
-	/* Zeroed for memcheck, which does not know what this call writes. */
+	/* Zeroed for memcheck, which does not know the bytes written by the call. */
 	struct page_region regions[STRETCHES] = { { 0 } };
 	struct pm_scan_arg arg = {
 		.size = sizeof(arg),
@@ -109,7 +109,7 @@ static int pagemap_scan(int pagemap, uint64_t start, uint64_t end, struct stretc
 		.category_mask = PAGE_IS_PRESENT,
 		.return_mask = PAGE_IS_SWAPPED,
 	};
-	/* A filter of system calls may refuse it to this process, too. */
+	/* A filter of system calls may refuse PAGEMAP_SCAN to the process, too. */
 	static _Atomic bool unknown;
 	int count, i;
 
@@ -126,8 +126,8 @@ static int pagemap_scan(int pagemap, uint64_t start, uint64_t end, struct stretc
 }
 
 /*
- * The same before Linux 6.7, one batch of pages at most. If the pages cannot be read, they
- * count as present.
+ * Find the stretches before Linux 6.7, one batch of pages at most. Unreadable pages count as
+ * present.
  */
 static int read_pagemap(int pagemap, uint64_t start, uint64_t end, struct stretch *stretches,
 			uint64_t *walked)
@@ -158,7 +158,7 @@ static int read_pagemap(int pagemap, uint64_t start, uint64_t end, struct stretc
 	return count;
 }
 
-/* If it is not known, it counts as used. */
+/* Is any swap in use? Unknown counts as used. */
 static bool swap_is_used(void)
 {
 	struct sysinfo system;
@@ -167,8 +167,9 @@ static bool swap_is_used(void)
 }
 
 /*
- * Facts about files: bits 63-17 are of the device and the inode, bit 16 is the fact, and bits 15-0
- * are the end of its lifetime as in a hint. Of files that share an entry the last one has it.
+ * Facts about files: bits 63-17 are a hash of device and inode, bit 16 is the fact, and bits 15-0
+ * are the end of its lifetime as in a hint. The last of the files that share an entry has the
+ * entry.
  */
 static uint64_t file_key(const struct mapping *mapping)
 {
@@ -184,7 +185,7 @@ static void file_record(_Atomic uint64_t *facts, const struct mapping *mapping, 
 	atomic_store_explicit(&facts[mapping->inode % RESIDENCY_FILES], word, memory_order_relaxed);
 }
 
-/* True: the fact about the file is known, and *fact is it. */
+/* Return whether the fact about the file is known. *fact: the fact. */
 static bool file_known(_Atomic uint64_t *facts, const struct mapping *mapping, uint16_t lifetime,
 		       bool *fact)
 {
@@ -207,8 +208,8 @@ bool residency_permits(struct residency *residency, uint64_t address, bool write
 }
 
 /*
- * The end of the mapping at address, if no absent page of it has to be read from a disk; address
- * itself if one may have to be, or if nothing is mapped there.
+ * Return the end of the mapping at address, if no absent page of the mapping has to be read from
+ * a disk; address if a page may have to be read, or if nothing is mapped there.
  */
 static uint64_t memory_end(struct residency *residency, uint64_t address)
 {
@@ -236,7 +237,7 @@ void residency_note_hole(struct residency *residency, uint64_t address)
 		file_record(residency->holes, &mapping, true, residency->lifetime);
 }
 
-/* Record that [address, end) is present, for lifetime ms, in one of count words. */
+/* Record [address, end) as present, for lifetime ms, in one of count words. */
 static void pieces_record(_Atomic uint64_t *words, unsigned count, uint16_t lifetime,
 			  uint64_t address, uint64_t end)
 {
@@ -247,7 +248,7 @@ static void pieces_record(_Atomic uint64_t *words, unsigned count, uint16_t life
 		_Atomic uint64_t *place = &words[piece % count];
 		uint64_t hint = atomic_load_explicit(place, memory_order_relaxed);
 
-		/* If two threads write at once, one hint is lost, which costs a look later. */
+		/* If two threads write at once, a hint is lost, which costs a look later. */
 		if (!residency_is_current(hint, piece, now, lifetime))
 			hint = (uint64_t)(uint32_t)piece << 32 |
 			       (uint64_t)(uint16_t)(now + lifetime) << 16;
@@ -264,7 +265,10 @@ void residency_believe(struct residency *residency, uint64_t address, uint64_t l
 		      address + (length < most ? length : most));
 }
 
-/* The end of what is believed of [from, to), from its start on; from if that is nothing. */
+/*
+ * Return the end of the part of [from, to), from its start on, with a belief; from if there is no
+ * belief.
+ */
 static uint64_t believed_end(struct residency *residency, uint64_t from, uint64_t to)
 {
 	uint16_t now = residency_now();
@@ -287,8 +291,8 @@ static uint64_t believed_end(struct residency *residency, uint64_t from, uint64_
 }
 
 /*
- * Of the absent pages [from, to), the bytes up to the first page that may have to be read from a
- * disk. *end caches memory_end between calls: the result for a mapping looked at before.
+ * Return the bytes of the absent pages [from, to) up to the first page that may have to be read
+ * from a disk. *end caches memory_end between calls: the result for an earlier mapping.
  */
 static uint64_t memory_bytes(struct residency *residency, uint64_t from, uint64_t to, uint64_t *end)
 {
@@ -304,7 +308,10 @@ static uint64_t memory_bytes(struct residency *residency, uint64_t from, uint64_
 	return from - start;
 }
 
-/* Find the stretches of absent pages of [address, end), as pagemap_scan; hints about them go. */
+/*
+ * Find the stretches of absent pages of [address, end), as pagemap_scan, and delete hints about
+ * the stretches.
+ */
 static int find_absent(struct residency *residency, uint64_t address, uint64_t end,
 		       struct stretch *stretches, uint64_t *walked)
 {
@@ -328,10 +335,11 @@ static int find_absent(struct residency *residency, uint64_t address, uint64_t e
 }
 
 /*
- * ns until the next renewal. One takes 0.8 us and 0.9 us for each MiB, and 3 us more where copies have filled
- * the caches (PAGEMAP_SCAN of present pages, Linux 6.18, AMD EPYC). So each that finds nothing absent is
- * followed by twice the rest, until renewals take less than 1 % of the time. After one that finds absent
- * pages the rest is shorter than a transfer to memory mapped anew.
+ * Return the time until the next renewal, ns. A renewal takes 0.8 us and 0.9 us for each MiB, and
+ * 3 us more where copies have filled the caches (PAGEMAP_SCAN of present pages, Linux 6.18, AMD
+ * EPYC). After each renewal without an absent page the rest doubles, until renewals take less
+ * than 1 % of the time. After a renewal with absent pages the rest is shorter than a transfer to
+ * memory mapped anew.
  */
 static uint64_t renewal_rest(uint64_t length, unsigned vain)
 {
@@ -400,7 +408,10 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 	return walked < end && walked > address ? walked - address : length;
 }
 
-/* The address in [start, end] of the first page that mincore reports as neither mapped nor cached. */
+/*
+ * Return the address in [start, end] of the first page reported by mincore as neither mapped nor
+ * cached.
+ */
 static uint64_t cached_end(uint64_t start, uint64_t end)
 {
 	uint64_t page = page_size();
@@ -430,8 +441,8 @@ bool residency_lacks(uint64_t address)
 }
 
 /*
- * Does mincore tell the truth about pages of the file? The kernel reports every page as present to a
- * process that neither owns the file nor may write it, since Linux 5.2.
+ * Does mincore tell the truth about pages of the file? Since Linux 5.2 the kernel reports every
+ * page as present to a process that neither owns the file nor may write the file.
  */
 static bool mincore_is_permitted(const char *path, uint64_t inode)
 {
@@ -456,7 +467,10 @@ void residency_learn(struct residency *residency, uint64_t address)
 	file_record(residency->files, &mapping, known, FILE_LIFETIME);
 }
 
-/* The end of the mapping at address, if mincore tells the truth about its pages; else address. */
+/*
+ * Return the end of the mapping at address, if mincore tells the truth about its pages; else
+ * address.
+ */
 static uint64_t mincore_end(struct residency *residency, uint64_t address)
 {
 	struct mapping mapping;

@@ -11,10 +11,9 @@
 #include "touch.h"
 
 /*
- * Resolve the part of [at, at + length) from at on that a pager owns; *done: its bytes. The
- * application may evict pages while this runs: then the result is PF_OK although some are absent,
- * and the access that follows is a page fault again. gives_way as pager_supply's. PF_OK or
- * PF_ERR_FAULT.
+ * Resolve the part of [at, at + length) from at on owned by a pager; *done: its bytes. The
+ * application may evict pages meanwhile: then the result is PF_OK although some pages are absent,
+ * and the next access is a page fault again. gives_way as in pager_supply. PF_OK or PF_ERR_FAULT.
  */
 static int resolve_paged(struct resolver *resolver, struct resolution *resolution, uint64_t at,
 			 uint64_t length, bool gives_way, uint64_t *done)
@@ -27,17 +26,19 @@ static int resolve_paged(struct resolver *resolver, struct resolution *resolutio
 	if (status != PF_OK || supplied || !*done)
 		return status;
 	/*
-	 * All were present and yet there was a page fault: the kernel swapped them out, or they came
-	 * meanwhile, or a permission is missing. Only the last is an error; EFAULT: evicted again.
+	 * All pages were present and yet there was a page fault: the kernel swapped pages out, or
+	 * the pages came meanwhile, or a permission is missing. Only a missing permission is an
+	 * error; EFAULT: evicted again.
 	 */
 	status = touch_range(at, *done, resolution->write, &resolution->failed);
 	return status == PF_OK || errno == EFAULT ? PF_OK : PF_ERR_FAULT;
 }
 
 /*
- * After pagers_touch failed at resolution->failed, for the reason in errno: false if the page cannot be
- * brought in. EFAULT in anonymous memory: a userfaultfd in user mode only has the page, and gives it to
- * a thread of the program. This one waits for it, so it has to be a resolver thread (waits).
+ * Resolve after pagers_touch failed at resolution->failed, for the reason in errno; false if the
+ * page cannot be brought in. EFAULT in anonymous memory: a userfaultfd in user mode only has the
+ * page, and gives the page to a thread of the program. The calling thread waits for the page,
+ * hence has to be a resolver thread (waits).
  */
 static bool resolve_by_access(struct resolver *resolver, struct resolution *resolution, bool waits)
 {
@@ -60,8 +61,8 @@ static bool resolve_by_access(struct resolver *resolver, struct resolution *reso
 }
 
 /*
- * Piece by piece: part of the range may be a pager's. used: see pace_rest, on a resolver thread,
- * which rests between the pieces; NULL on any other. PF_OK or PF_ERR_FAULT.
+ * Resolve piece by piece: part of the range may be a pager's. used: see pace_rest, on a resolver
+ * thread, which rests between the pieces; NULL on any other thread. PF_OK or PF_ERR_FAULT.
  */
 static int resolve_range(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
 {
@@ -109,9 +110,9 @@ static bool looks_absent(struct resolver *resolver, const struct resolution *res
 }
 
 /*
- * A page that was resolved and looks absent all the same went again at once, or what the kernel
- * tells is wrong. Resolve it once more, then have it accessed without a look: a copy that waits is
- * better than a block that is resolved for ever.
+ * A page that looks absent after its resolution went again at once, or the kernel's answer is
+ * wrong. Resolve the range once more, then have the page accessed without a look: a copy that
+ * waits is better than a block resolved for ever.
  */
 static int resolve_twice(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
 {
@@ -125,7 +126,7 @@ static int resolve_twice(struct resolver *resolver, struct resolution *resolutio
 	return status;
 }
 
-/* Page faults of this thread that had to wait for a disk. */
+/* Return the number of page faults of the calling thread with a wait for a disk. */
 static long waits_for_disk(void)
 {
 	struct rusage usage;
@@ -134,8 +135,8 @@ static long waits_for_disk(void)
 }
 
 /*
- * A resolution that seemed to have to wait for a disk. If the page was in no cache and came without a
- * wait, it was never touched.
+ * Resolve a range that seemed to need a disk. A page in no cache that came without a wait was
+ * never touched.
  */
 static int resolve_absent(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
 {
@@ -186,7 +187,7 @@ static void resolution_queue(struct resolver *resolver, struct resolution *resol
 	TAILQ_INSERT_TAIL(&resolver->turns, resolution, turn);
 }
 
-/* Under the lock; one is queued. Takes the oldest of the asker whose turn it is. */
+/* Under the lock, with a resolution queued: take the oldest of the asker at turn. */
 static struct resolution *resolution_take(struct resolver *resolver)
 {
 	struct resolution *resolution = TAILQ_FIRST(&resolver->turns);
@@ -252,7 +253,7 @@ void resolver_destroy(struct resolver *resolver)
 	pace_end_rests(resolver->pace);
 	for (i = 0; i < resolver->started; i++)
 		pthread_join(resolver->threads[i], NULL);
-	/* No thread is left that takes the lock. */
+	/* No thread is left to take the lock. */
 	while (!TAILQ_EMPTY(&resolver->turns)) {
 		struct resolution *resolution = resolution_take(resolver);
 
@@ -274,16 +275,16 @@ static void start_thread(struct resolver *resolver)
 }
 
 /*
- * Is the resolution quick enough for the calling thread? Only a pager can be: memory that the
- * kernel provides without waiting is not submitted. Sets the kind of the page fault.
+ * Is the resolution quick enough for the calling thread? Only a pager can be: memory provided by
+ * the kernel without waiting is not submitted. Sets the kind of the page fault.
  */
 static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 {
 	bool quick;
 
 	/*
-	 * Behind the range of a quick pager may be that of a slow one, or a file. A page that the
-	 * pager has supplied may be in swap.
+	 * Behind the range of a quick pager may lie the range of a slow pager, or a file. A page
+	 * supplied before may be in swap.
 	 */
 	if (pager_owns(resolver->pagers, resolution->address, &quick)) {
 		resolution->kind = FAULT_MINOR;
@@ -310,7 +311,10 @@ void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 	}
 	if (!is_quick(resolver, resolution)) {
 		pthread_mutex_lock(&resolver->lock);
-		/* A thread for each resolution in the queue: the one before may take long. */
+		/*
+		 * Start a thread for each resolution in the queue: an earlier resolution may take
+		 * long.
+		 */
 		if (resolver->queued >= resolver->idle && resolver->started < RESOLVER_THREADS)
 			start_thread(resolver);
 		queued = resolver->started && !resolver->stopping;
@@ -321,7 +325,10 @@ void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 		}
 		pthread_mutex_unlock(&resolver->lock);
 	}
-	/* If no thread could be started, this one has to do it, although it may take long. */
+	/*
+	 * If no thread could be started, the calling thread has to resolve, although the
+	 * resolution may take long.
+	 */
 	if (!queued)
 		resolver_resolve(resolver, resolution, NULL);
 }

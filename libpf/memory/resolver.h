@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver makes ranges of this process's memory present. It knows no transport. Threads of
- * its own do what may take long, because a page has to be read or a pager is slow. They are
- * started when they are first needed, and sleep while there is nothing to resolve.
+ * The resolver makes ranges of own memory present. No transport is known here. Threads of the
+ * resolver do all work that may take long, because a page has to be read or a pager is slow. The
+ * threads are started when first needed, and sleep while there is nothing to resolve.
  */
 #ifndef PF_RESOLVER_H
 #define PF_RESOLVER_H
@@ -23,19 +23,19 @@
 #define RESOLVER_LENGTH_MAX BLOCK_SIZE_MAX
 #define RESOLVER_THREADS 4
 
-/* A range to make present, and the result. The caller's until it is submitted. */
+/* A range to make present, and the result. Owned by the caller until submitted. */
 struct resolution {
-	/* The resolver's, while it is queued. */
+	/* Owned by the resolver, while the resolution is queued. */
 	TAILQ_ENTRY(resolution) turn;              /* the first of its asker */
-	STAILQ_HEAD(resolutions, resolution) rest; /* the first of its asker: those behind it */
-	STAILQ_ENTRY(resolution) link;             /* one behind the first */
+	STAILQ_HEAD(resolutions, resolution) rest; /* the resolutions behind the first */
+	STAILQ_ENTRY(resolution) link;             /* behind the first of its asker */
 
-	uint64_t asker;           /* a number that no other asker has; 0: this process */
+	uint64_t asker;           /* number of the asker, unique; 0: the own process */
 	uint64_t address, length; /* the range, bytes */
-	bool write;               /* make it writable too */
+	bool write;               /* make the range writable too */
 	int status;               /* result: PF_OK or PF_ERR_FAULT */
-	uint64_t failed;          /* with PF_ERR_FAULT: the first address that is not accessible */
-	/* Result: what the page fault was. PF_ERR_FAULT with FAULT_HIDDEN: at that address. */
+	uint64_t failed;          /* with PF_ERR_FAULT: the first inaccessible address */
+	/* Result: kind of the page fault; PF_ERR_FAULT with FAULT_HIDDEN: of the failed address. */
 	enum fault_kind kind;
 	/* Called once, on the thread that resolved it; owns the resolution from then on. */
 	void (*done)(struct resolution *resolution);
@@ -43,7 +43,7 @@ struct resolution {
 
 struct resolver {
 	struct pagers *pagers;
-	struct residency *residency; /* of this process */
+	struct residency *residency; /* of the own address space */
 	struct pace *pace;
 	enum pf_policy policy; /* argument of probes */
 	struct trace *trace;   /* NULL: none */
@@ -51,7 +51,7 @@ struct resolver {
 	/* Under the lock: */
 	pthread_cond_t work;            /* a resolution was queued, or the threads are to end */
 	TAILQ_HEAD(, resolution) turns; /* the first of each asker: the next comes first */
-	unsigned queued;                /* resolutions that no thread has taken */
+	unsigned queued;                /* resolutions not taken by a thread */
 	unsigned idle;                  /* threads that wait for work */
 	unsigned started;               /* threads */
 	bool stopping;
@@ -61,11 +61,11 @@ struct resolver {
 /* The pagers, the residency and the pace are borrowed and must outlive the resolver. */
 void resolver_init(struct resolver *resolver, struct pagers *pagers, struct residency *residency,
 		   struct pace *pace, enum pf_policy policy, struct trace *trace);
-/* End the threads. Resolutions not begun are done with PF_ERR_FAULT, on this thread. */
+/* End the threads. Resolutions not begun are done with PF_ERR_FAULT, on the calling thread. */
 void resolver_destroy(struct resolver *resolver);
 /*
- * Any thread: resolve. done is called, before this returns if that is quick, else on a resolver
- * thread.
+ * Any thread: resolve. done is called before the return if the resolution is quick, else on a
+ * resolver thread.
  */
 void resolver_submit(struct resolver *resolver, struct resolution *resolution);
 

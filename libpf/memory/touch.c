@@ -7,19 +7,19 @@
 #include "base/page.h"
 #include "pf.h"
 
-/* Of Linux 5.14; older C libraries do not define them. */
+/* Of Linux 5.14; older C libraries define neither. */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Returns whether every page of the whole pages at start is present now; if not, sets errno. */
+/* Return whether every page of the whole pages at start is present now; if not, errno is set. */
 static bool range_populate(uint64_t start, uint64_t length, bool write)
 {
 	uint64_t end = start + length, piece;
 	int error = 0;
 
-	/* Between pieces, a memory cgroup at its limit can reclaim pages of the earlier ones. */
+	/* Between pieces, a memory cgroup at its limit can reclaim pages of earlier pieces. */
 	for (; start < end && !error; start += piece) {
 		piece = end - start < TOUCH_PIECE ? end - start : TOUCH_PIECE;
 		do {
@@ -59,7 +59,7 @@ void touch_by_access(uint64_t address, bool write)
 	volatile uint8_t *byte = (volatile uint8_t *)(uintptr_t)address;
 	uint8_t value = *byte;
 
-	/* A swap fails if another thread has stored a new value, which is tried next. */
+	/* The exchange fails if another thread has stored a new value, which is tried next. */
 	while (write && !__atomic_compare_exchange_n(byte, &value, value, false, __ATOMIC_RELAXED,
 						     __ATOMIC_RELAXED))
 		;
