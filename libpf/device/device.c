@@ -315,8 +315,8 @@ static void device_request_finish(struct device *device, struct device_request *
 				  const struct exanest_completion *completion)
 {
 	TAILQ_REMOVE(&device->requests, request, link);
-	/* A slot is free again; the engine may sleep for lack of slots. */
 	device->in_flight--;
+	/* A slot is free again; the engine may sleep for lack of slots. */
 	device->doorbell_checked = false;
 	request->done(request, completion);
 }

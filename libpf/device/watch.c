@@ -19,8 +19,9 @@ static void device_fault_resolved(struct resolution *resolution)
 {
 	struct device_fault *fault = (struct device_fault *)resolution;
 	uint64_t page = page_size();
-	/* With the first page present, the engine can go on, and reports the absent page later. */
 	int status = resolution->status;
+
+	/* With the first page present, the engine can go on, and reports the absent page later. */
 	if (status != PF_OK && resolution->failed / page != resolution->address / page)
 		status = PF_OK;
 	device_answer_fault(fault->device, fault->ticket, status);

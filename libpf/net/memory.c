@@ -41,8 +41,9 @@ struct net_resolution {
 static void net_resolution_done(struct resolution *resolution)
 {
 	struct net_resolution *resolved = (struct net_resolution *)resolution;
-	/* The submitting thread may also be the thread that ends the resolver. */
 	struct net_memory *memory = resolved->memory;
+
+	/* The submitting thread may also be the thread that ends the resolver. */
 	if (pthread_equal(resolved->thread, pthread_self()) && resolved->asking) {
 		resolved->here = true;
 		return;
@@ -120,8 +121,9 @@ static int net_memory_resolve(struct net_memory *memory, const struct net_wait *
 {
 	pf_context *context = memory->context;
 	uint64_t length = wait->length;
-	/* Wait until there is memory: its lack is no fault of the application. */
 	struct net_resolution *resolved;
+
+	/* Wait until there is memory: its lack is no fault of the application. */
 	resolved = allocate_or_wait(sizeof(*resolved));
 	if (window && wait->end > wait->address + wait->length) {
 		length = policy_window(context->memory.policy, window, wait->address, wait->length,
@@ -147,11 +149,8 @@ static int net_memory_resolve(struct net_memory *memory, const struct net_wait *
 		    wait->length);
 	memory_resolve(&context->memory, &resolved->resolution);
 	if (!here)
-		/*
-		 * Another thread leaves the resolution to the driver, hence to this thread, to be
-		 * freed.
-		 */
 		return PF_ERR_AGAIN;
+	/* Another thread leaves the resolution to the driver, hence to this thread, to be freed. */
 	resolved->asking = false;
 	return resolved->here ? net_resolution_conclude(memory, resolved, bad) : PF_ERR_AGAIN;
 }
@@ -234,8 +233,8 @@ static bool net_memory_access_again(struct net_memory *memory, const struct net_
 {
 	bool by_file = memory->access.by_file;
 
-	/* The file cannot be opened: the first way has failed with a fault before. */
 	memory->access.by_file = false;
+	/* The file cannot be opened: the first way has failed with a fault before. */
 	if (by_file && *status == PF_ERR_MEMORY)
 		*status = PF_ERR_FAULT;
 	if (*status != PF_ERR_FAULT)

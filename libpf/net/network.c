@@ -260,8 +260,9 @@ static void network_wake_driver(struct net_memory *memory)
 {
 	struct network *network =
 		(struct network *)(void *)((char *)memory - offsetof(struct network, memory));
-	/* The write fails only when the counter is full, and then the service thread is awake. */
 	const uint64_t one = 1;
+
+	/* The write fails only when the counter is full, and then the service thread is awake. */
 	if (atomic_load_explicit(&network->attended, memory_order_seq_cst) &&
 	    write(network->wake, &one, sizeof(one)) < 0)
 		return;
@@ -477,8 +478,8 @@ static void network_note_sender(struct network *network, struct socket *socket,
 	if (socket == second || ++socket->from_count < RECEIVES_ALONE ||
 	    (second->connected && !socket_is_unheard(network, second)))
 		return;
-	/* Poll the socket at each look from now on, and leave the socket to the peer. */
 	socket->from_count = 0;
+	/* Poll the socket at each look from now on, and leave the socket to the peer. */
 	if (socket_connect(second, socket, from))
 		second->heard = network->looks;
 }
@@ -577,8 +578,8 @@ static bool network_shorten(struct network *network, const struct net_batch *bat
 	 * and is lost, too.
 	 */
 	if (batch->probe || batch->segment <= NET_PACKET_LEAST)
-		/* The route to the peer may use another interface, of unknown MTU. */
 		return false;
+	/* The route to the peer may use another interface, of unknown MTU. */
 	most = socket_packet_most(interface);
 	if (most > batch->segment - 8)
 		most = batch->segment - 8;
@@ -747,8 +748,8 @@ static unsigned network_drive(struct network *network, unsigned rounds)
 		}
 		total += received + resolved;
 		if (network_put_off(network, told))
-			/* A poll without packets is kept short, and the next poll comes soon. */
 			break;
+		/* A poll without packets is kept short, and the next poll comes soon. */
 		if (received || resolved || !network->calling ||
 		    atomic_load_explicit(&network->posted, memory_order_relaxed) || network->rare ||
 		    network->looks % LOOKS_ADVANCE == 0)

@@ -31,8 +31,8 @@
 struct network {
 	pf_context *context;
 	struct net_core *core;
-	/* A first socket for each interface, then a second socket for each. */
 	struct interface interfaces[INTERFACES_MOST];
+	/* A first socket for each interface, then a second socket for each. */
 	struct socket sockets[SOCKETS_MOST];
 	unsigned count; /* number of interfaces */
 	struct receiver *receiver;

@@ -87,11 +87,8 @@ static bool interface_leads_to(const struct net_processes *processes,
 			return false;
 	}
 	if (!same_host && address_is_ours(processes, there))
-		/*
-		 * A link-local address needs a link on the way, and each host numbers the links
-		 * anew.
-		 */
 		return false;
+	/* A link-local address needs a link on the way, and each host numbers the links anew. */
 	if (address_is_link_local(there)) {
 		there->in6.sin6_scope_id = interface->index;
 		routed = false;
@@ -200,12 +197,13 @@ bool net_process_accept(struct net_processes *processes, struct net_association 
 			void **peer)
 {
 	struct address address;
-	/* The address must have the id claimed by the caller. Neither is proved (doc/wire.md). */
 	struct net_process *process;
+
+	/* The address must have the id claimed by the caller. Neither is proved (doc/wire.md). */
 	if (address_parse(&address, info, length) != PF_OK ||
 	    memcmp(address.id, id, sizeof(address.id)) != 0)
-		/* The option network differs there: operations to the process go another way. */
 		return false;
+	/* The option network differs there: operations to the process go another way. */
 	if (processes->context->transport_back(processes->context, &address) != &transport_net)
 		return false;
 	/* A peer once gone stays gone for the application. */
@@ -383,8 +381,8 @@ static pf_peer *net_process_peer(struct net_processes *processes, struct net_pro
 	peer = process->peer;
 	net_processes_unlock(processes);
 	if (peer)
-		/* Wait until there is memory: events of the peer must not be lost. */
 		return peer;
+	/* Wait until there is memory: events of the peer must not be lost. */
 	while (!(peer = peers_get(&context->peers, context,
 				  net_association_id(process->association), NULL, &transport_net)))
 		allocate_wait(&tries);
@@ -417,8 +415,9 @@ static void net_process_tell_message(struct net_processes *processes, const stru
 static void net_process_tell_completion(struct net_processes *processes,
 					const struct net_event *event)
 {
-	/* After a failure of the peer: the application may ask for the reason before NET_GONE. */
 	struct operation *operation = event->arg;
+
+	/* After a failure of the peer: the application may ask for the reason before NET_GONE. */
 	if (event->completion.status != PF_OK && peer_is_net(operation->peer) &&
 	    net_peer(operation->peer)->process)
 		net_process_explain(processes, net_peer(operation->peer)->process);

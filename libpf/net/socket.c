@@ -513,8 +513,8 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		}
 		*stopped = error_classify(errno, batches[done]->count > 1);
 		if (*stopped != SOCKET_SENT)
-			/* A filter or a route refused the batch: the batch is lost. */
 			return done;
+		/* A filter or a route refused the batch: the batch is lost. */
 		socket_note_lost(socket, batches[done], errno);
 		done++;
 		again = true;
@@ -778,12 +778,8 @@ static int socket_receive_predicted(struct socket *socket, struct receiver *rece
 		struct net_packet *packet;
 
 		size = received.length - at < received.segment ? received.length - at :
-								 /*
-								 * The packet is not the predicted
-								 * packet, and the next packet
-								 * starts elsewhere.
-								 */
 								 received.segment;
+		/* The packet is not the predicted packet, and the next packet starts elsewhere. */
 		if (size > room || (size < room && at + size < received.length))
 			break;
 		packet = receiver_add_packet(receiver, &count, &received);

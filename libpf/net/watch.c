@@ -25,8 +25,8 @@
 #define NAP_NANOSECONDS 20000
 
 struct network_watch {
-	/* Events on the network's sockets, on its wake and timers, and on "timer". */
 	struct network *network;
+	/* Events on the network's sockets, on its wake and timers, and on "timer". */
 	struct event *readable, *woken, *due, *grace_over, *ended;
 	int timer;      /* timerfd, set by the service thread alone */
 	bool timed;     /* the timer is set, or has ended */
@@ -43,8 +43,8 @@ static void network_watch_look_again(struct network_watch *watch, uint64_t nanos
 
 	if (never && !watch->timed)
 		return;
-	/* The call fails only for an invalid descriptor or an invalid time. */
 	watch->timed = !never;
+	/* The call fails only for an invalid descriptor or an invalid time. */
 	(void)timerfd_settime(watch->timer, 0, &end, NULL);
 }
 
@@ -110,8 +110,9 @@ static void network_watch_nap(void)
  */
 static void network_watch_look(struct network_watch *watch, bool retry)
 {
-	/* Meanwhile progress may have begun to sleep, after seeing the service thread attend. */
 	uint64_t again;
+
+	/* Meanwhile progress may have begun to sleep, after seeing the service thread attend. */
 	if (!network_watch_sleeps(watch) &&
 	    network_watch_spare(watch->network, network_watch_now()) &&
 	    !network_watch_sleeps(watch))
