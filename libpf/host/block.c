@@ -111,6 +111,9 @@ static void block_resolve(struct host_state *host, struct block *block)
 		block_free(block);
 		return;
 	}
+	/* The peer, or a thread of the kernel that reads its page, may need the processor of progress. */
+	if (owner)
+		pace_begin(&context->memory.pace);
 	block_set_state(block, BLOCK_RESOLVING);
 	transfer->parked++;
 }
@@ -153,6 +156,8 @@ void block_resolved(struct host_state *host, struct block *block, int status, ui
 	struct transfer *transfer = block->transfer;
 	uint64_t start = block_address(block, block->side);
 
+	if (block->side == PF_SIDE_REMOTE)
+		pace_end(&host->context->memory.pace);
 	transfer->parked--;
 	operation_wake(&transfer->operation);
 	/* The address is behind this block: it was resolved ahead along with it. */
@@ -198,6 +203,8 @@ void block_forget(struct host_state *host, struct block *block)
 	const pf_peer *peer = block->transfer->operation.peer;
 	bool moving = block->state == BLOCK_MOVING;
 
-	request_close(&host->requests, block->token, moving ? REQUEST_BLOCK : REQUEST_RESOLVE,
-		      moving || block->side == PF_SIDE_REMOTE ? peer : NULL);
+	if (request_close(&host->requests, block->token, moving ? REQUEST_BLOCK : REQUEST_RESOLVE,
+			  moving || block->side == PF_SIDE_REMOTE ? peer : NULL) &&
+	    !moving && block->side == PF_SIDE_REMOTE)
+		pace_end(&host->context->memory.pace);
 }

@@ -1053,6 +1053,72 @@ static void test_arguments(void **state)
 	pair_end(pair);
 }
 
+/* Number 0: where its pager's memory is, whose pages come after step 2. */
+static void own_held(struct pair *me)
+{
+	struct paged paged = { .held = true };
+
+	paged_open(&paged, me);
+	*pair_value(me, 1, 0) = remote_address(paged.start);
+	pair_await(me, 0, 2);
+	paged.held = false;
+	pair_await(me, 0, PAIR_DONE);
+	paged_close(&paged);
+}
+
+static void post_to_held(struct pair *pair, uint8_t *local, struct pair_done *done)
+{
+	struct memory *memory = &pair->context->memory;
+
+	pair_await_value(pair, 1, 0, 1);
+	assert_false(pace_is_resolving(&memory->pace));
+	pair_post(pair, pair->peer, PUT, local, *pair_value(pair, 1, 0), PAGE, done);
+	while (!pf_stat(pair->context, PF_STAT_REMOTE_FAULTS))
+		assert_true(pair_progress(pair));
+	assert_true(pace_is_resolving(&memory->pace));
+}
+
+/*
+ * While a block waits for the peer, progress leaves its processor to what brings the page: the peer,
+ * or a thread of the kernel.
+ */
+static void test_paced(void **state)
+{
+	struct pair *pair = pair_open(state, .work = own_held);
+	struct memory *memory = &pair->context->memory;
+	struct pair_done done = { 0 };
+	uint8_t *local = test_alloc(PAGE);
+
+	if (!pair_on_device(&pair->options)) {
+		post_to_held(pair, local, &done);
+		pair_say(pair, 2);
+		pair_await_done(pair, &done, 1);
+		assert_ok(done.last.status);
+		assert_false(pace_is_resolving(&memory->pace));
+	}
+	free(local);
+	pair_end(pair);
+}
+
+/* The same until the peer ends. */
+static void test_paced_gone(void **state)
+{
+	struct pair *pair = pair_open(state, .work = own_held, .error_here = pair_note_error);
+	struct memory *memory = &pair->context->memory;
+	struct pair_done done = { 0 };
+	uint8_t *local = test_alloc(PAGE);
+
+	if (!pair_on_device(&pair->options)) {
+		post_to_held(pair, local, &done);
+		pair_kill(pair, 1);
+		pair_await_done(pair, &done, 1);
+		assert_status(done.last.status, PF_ERR_PEER);
+		assert_false(pace_is_resolving(&memory->pace));
+	}
+	free(local);
+	pair_end(pair);
+}
+
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, ALONE), IN_MODE(test, STREAM), IN_MODE(test, THREADS)
 
@@ -1085,6 +1151,8 @@ int main(int argc, char **argv)
 	};
 	const struct CMUnitTest host[] = {
 		IN_ALL(test_small),
+		IN_ALL(test_paced),
+		PAIR_TEST(test_paced_gone),
 		IN_MODE(test_registered_meanwhile, ALONE),
 		IN_MODE(test_registered_meanwhile, THREADS),
 	};
