@@ -31,8 +31,12 @@ struct procmap_query {
 /* After a list, libpf reads no list for REST_FACTOR times the time of the last list. */
 #define REST_FACTOR 32
 
+/* Nothing was asked yet: most peers only ever copy pages that are present. */
+#define FD_NOT_OPENED (-2)
+
 struct mappings {
-	int fd; /* /proc/PID/maps */
+	pid_t pid;
+	_Atomic int fd; /* /proc/PID/maps; FD_NOT_OPENED, or -1: it cannot be read */
 	uint64_t lifetime;
 	struct service *service;
 	_Atomic unsigned users; /* the owner, and a task */
@@ -86,20 +90,38 @@ struct mappings *mappings_open(pid_t pid, uint64_t lifetime, struct service *ser
 
 	if (!mappings)
 		return NULL;
+	mappings->pid = pid;
 	/*
 	 * Before Linux 6.11 the file needs a thread with the lifetime of the descriptor; without
 	 * the thread, all memory counts as absent from the list.
 	 */
-	mappings->fd = pid == getpid() ? open("/proc/self/maps", O_RDONLY | O_CLOEXEC) :
-					 process_file_open(pid, "maps");
+	atomic_init(&mappings->fd, pid == getpid() ? open("/proc/self/maps", O_RDONLY | O_CLOEXEC) :
+						     FD_NOT_OPENED);
 	mappings->lifetime = lifetime;
 	mappings->service = service;
 	mappings->users = 1;
 	pthread_mutex_init(&mappings->lock, NULL);
-	if (mappings->fd >= 0)
+	if (mappings->fd != -1)
 		return mappings;
 	mappings_close(mappings);
 	return NULL;
+}
+
+/* Can it be read? Opens the file of another process at the first question. */
+static bool mappings_are_open(struct mappings *mappings)
+{
+	int fd = atomic_load_explicit(&mappings->fd, memory_order_acquire);
+
+	if (fd != FD_NOT_OPENED)
+		return fd >= 0;
+	pthread_mutex_lock(&mappings->lock);
+	fd = atomic_load_explicit(&mappings->fd, memory_order_relaxed);
+	if (fd == FD_NOT_OPENED) {
+		fd = process_file_open(mappings->pid, "maps");
+		atomic_store_explicit(&mappings->fd, fd, memory_order_release);
+	}
+	pthread_mutex_unlock(&mappings->lock);
+	return fd >= 0;
 }
 
 void mappings_close(struct mappings *mappings)
@@ -342,7 +364,7 @@ bool mappings_find(struct mappings *mappings, uint64_t address, struct mapping *
 {
 	struct procmap_query query = { .query_addr = address };
 
-	if (!mappings)
+	if (!mappings || !mappings_are_open(mappings))
 		return false;
 	if (mappings_query(mappings, &query)) {
 		*mapping = mapping_told(&query);
@@ -390,7 +412,7 @@ bool mappings_find_now(struct mappings *mappings, uint64_t address, struct mappi
 				       .vma_name_addr = (uint64_t)(uintptr_t)path };
 	bool ended;
 
-	if (!mappings)
+	if (!mappings || !mappings_are_open(mappings))
 		return false;
 	if (path)
 		path[0] = '\0';
