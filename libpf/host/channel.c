@@ -10,6 +10,7 @@
 
 #include "base/descriptor.h"
 #include "base/file.h"
+#include "memory/touch.h"
 #include "pf.h"
 
 #define CHANNEL_MAGIC 0x336c656e6e616863 /* "channel3" */
@@ -50,6 +51,9 @@ static int map(struct channel *channel, size_t ring_size)
 		.entries = RING_LAP_ENTRIES,
 	};
 	channel->ring.made = channel->ring.lap;
+	access_open(&channel->access);
+	/* Also memory that is hidden from the calls for single copy. */
+	channel->access.by_file = true;
 	return PF_OK;
 }
 
@@ -126,8 +130,21 @@ void channel_destroy(struct channel *channel)
 					  (int64_t)(channel->ring.lap - RING_LAP_FREE),
 					  memory_order_relaxed);
 	munmap(channel->memory, channel->mapped);
-	close(channel->fd);
+	if (channel->fd >= 0)
+		close(channel->fd);
+	access_close(&channel->access);
 	channel->memory = NULL;
+}
+
+void channel_drop_file(struct channel *channel)
+{
+	uint64_t failed;
+
+	/* Before Linux 5.14 a ring grows by its file alone. */
+	if (touch_range((uint64_t)(uintptr_t)channel->memory, 1, true, &failed) != PF_OK)
+		return;
+	close(channel->fd);
+	channel->fd = channel->ring.file = -1;
 }
 
 /* The file holds the ring once, so an entry that wraps is copied in two pieces. */
@@ -152,13 +169,29 @@ static size_t copy(const struct channel *channel, const uint8_t *payload, char *
 	return done;
 }
 
-size_t channel_fill(const struct channel *channel, uint8_t *payload, const void *from,
-		    size_t length)
+/* Without a file of its own. */
+static size_t channel_copy_twice(struct channel *channel, uint8_t *payload, uint64_t memory,
+				 size_t length, bool fill)
 {
+	uint64_t bad = memory;
+	int status = fill ? access_read(&channel->access, memory, payload, length, &bad) :
+			    access_write(&channel->access, memory, payload, length, &bad);
+
+	return status == PF_OK ? length : status == PF_ERR_FAULT ? bad - memory : 0;
+}
+
+size_t channel_fill(struct channel *channel, uint8_t *payload, const void *from, size_t length)
+{
+	if (channel->fd < 0)
+		return channel_copy_twice(channel, payload, (uint64_t)(uintptr_t)from, length,
+					  true);
 	return copy(channel, payload, (char *)(uintptr_t)from, length, true);
 }
 
-size_t channel_place(const struct channel *channel, const uint8_t *payload, void *to, size_t length)
+size_t channel_place(struct channel *channel, const uint8_t *payload, void *to, size_t length)
 {
+	if (channel->fd < 0)
+		return channel_copy_twice(channel, (uint8_t *)(uintptr_t)payload,
+					  (uint64_t)(uintptr_t)to, length, false);
 	return copy(channel, payload, to, length, false);
 }

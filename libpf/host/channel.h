@@ -12,6 +12,7 @@
 
 #include "base/limits.h"
 #include "base/location.h"
+#include "memory/access.h"
 #include "ring.h"
 #include "share.h"
 
@@ -33,8 +34,9 @@ struct channel_memory {
 struct channel {
 	struct ring ring;
 	struct channel_memory *memory;
-	int fd;
-	size_t mapped; /* bytes at memory */
+	int fd;               /* -1: see channel_drop_file */
+	struct access access; /* instead of fd */
+	size_t mapped;        /* bytes at memory */
 };
 
 /* Bytes of a ring of the wanted size, a power of two, where pages are that long. */
@@ -64,14 +66,17 @@ int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *a
  */
 int channel_map(struct channel *channel, int fd);
 void channel_destroy(struct channel *channel);
+/*
+ * Give the descriptor back, where the ring can grow without it. From then on channel_fill and
+ * channel_place copy twice, by a file that the first of them makes: for a peer with single copy.
+ */
+void channel_drop_file(struct channel *channel);
 
 /*
  * Copy between the ring and memory that may be absent or not permitted. The kernel
  * copies, so where memcpy would raise a signal the count returned is short.
  */
-size_t channel_fill(const struct channel *channel, uint8_t *payload, const void *from,
-		    size_t length);
-size_t channel_place(const struct channel *channel, const uint8_t *payload, void *to,
-		     size_t length);
+size_t channel_fill(struct channel *channel, uint8_t *payload, const void *from, size_t length);
+size_t channel_place(struct channel *channel, const uint8_t *payload, void *to, size_t length);
 
 #endif

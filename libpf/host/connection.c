@@ -289,6 +289,9 @@ static int admit(struct connection *connection, const struct connection_message 
 	incoming->copy_error = context->options.single_copy ?
 				       copy_check(connection, hello.cookie_address, hello.cookie) :
 				       ENOSYS;
+	/* Only the route stream needs it. */
+	if (!incoming->copy_error)
+		channel_drop_file(&incoming->channel);
 	slot_take(connections, incoming);
 	/*
 	 * A mark of the slot's last owner, who is gone, is not the new one's. Relaxed: the new one

@@ -278,6 +278,9 @@ void host_peer_link(struct host_peer *peer, struct process *process, int copy_er
 	peer->engine = engine;
 	peer->copy_error = copy_error;
 	choose_route(peer);
+	/* Only the route stream needs it, and the call before. */
+	if (peer->peer.context->options.single_copy && !copy_error)
+		channel_drop_file(&peer->out);
 	peer_set_state(&peer->peer, PEER_LINKED);
 	host_peer_unlock(peer);
 	host_peer_met(peer);

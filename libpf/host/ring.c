@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/number.h"
+#include "memory/touch.h"
+#include "pf.h"
 
 /* Linux maps the pages of a file in aligned pieces of this length (fault_around_bytes). */
 #define FAULT_AROUND (64u << 10)
@@ -26,6 +28,16 @@ static bool grow(struct ring *ring)
 	ring->lap *= 2;
 	ring->wraps = 0;
 	return true;
+}
+
+/* As write_zeros, by way of the mapping. */
+static uint64_t pages_touch(const struct ring *ring, uint64_t offset, uint64_t end, bool *exhausted)
+{
+	const uint64_t base = (uint64_t)(uintptr_t)ring->base;
+	uint64_t failed;
+
+	*exhausted = touch_range(base + offset, end - offset, true, &failed) != PF_OK;
+	return *exhausted ? failed - base : end;
 }
 
 /*
@@ -79,8 +91,12 @@ static bool make_pages(struct ring *ring, uint64_t need)
 		return true;
 	end = number_max(least, number_min(least + RING_PART, ring->lap));
 	end = number_min((end + ZEROS - 1) & ~(uint64_t)(ZEROS - 1), ring->size);
-	reached = write_zeros(ring, ring->made, end, &exhausted);
-	map_pages(ring, ring->made, reached);
+	if (ring->file < 0) {
+		reached = pages_touch(ring, ring->made, end, &exhausted);
+	} else {
+		reached = write_zeros(ring, ring->made, end, &exhausted);
+		map_pages(ring, ring->made, reached);
+	}
 	ring->made = exhausted ? reached : end;
 	return ring->made >= least;
 }

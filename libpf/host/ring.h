@@ -29,9 +29,9 @@
  * behind, use the whole ring in the end: lines that the reader read long ago are cheaper to
  * write, unless other processes use up the caches. For them the lap grows only after RING_WRAPS
  * wraps, because the first use of a page is slow.
- * The writer gives the file its next pages by pwrite, a part at a time: then both
- * sides map up to sixteen of them by one page fault, which takes half the time of storing to
- * each. If the kernel has no memory for them, the writer wraps early and goes on with the pages that
+ * The writer gives the file its next pages a part at a time, by pwrite while it has the descriptor, else
+ * by madvise: then both sides map up to sixteen of them by one page fault, which takes half the time of
+ * storing to each. If the kernel has no memory for them, the writer wraps early and goes on with the pages that
  * there are; a store to a page that the kernel refuses would raise SIGBUS.
  */
 #ifndef PF_RING_H
@@ -119,7 +119,7 @@ struct ring {
 	unsigned far_entries; /* writer: see RING_FAR_ENTRIES */
 	unsigned far_votes;   /* writer: 0 to RING_FAR_VOTES */
 	uint64_t tail_loaded; /* writer: *tail last loaded */
-	int file;             /* writer: the memory's file, in which the ring begins at start */
+	int file; /* writer: the memory's file, in which the ring begins at start; -1: none */
 	off_t start;
 	unsigned entries;           /* writer: with so many of an entry, a lap is long enough */
 	unsigned wraps;             /* writer: wraps of this lap that count towards RING_WRAPS */

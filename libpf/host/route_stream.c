@@ -70,7 +70,7 @@ static int send_get(struct host_peer *peer, uint64_t token, uint64_t remote, uin
 	return status;
 }
 
-int stream_place(pf_context *context, const struct channel *from, const uint8_t *data, void *local,
+int stream_place(pf_context *context, struct channel *from, const uint8_t *data, void *local,
 		 uint64_t length, bool may_wait, uint64_t *address)
 {
 	size_t ready = memory_ready(&context->memory, (uint64_t)(uintptr_t)local, length, true);
@@ -146,7 +146,7 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 const struct route route_stream = { .move = stream_block };
 
 void stream_answered(struct host_state *host, struct block *block, int status, uint64_t address,
-		     const struct channel *from, const uint8_t *data)
+		     struct channel *from, const uint8_t *data)
 {
 	struct transfer *transfer = block->transfer;
 	pf_context *context = host->context;

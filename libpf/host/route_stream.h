@@ -20,10 +20,10 @@ uint64_t stream_answer_most(const pf_context *context);
  * Copy a block that arrived in a ring to its address in this process. may_wait: the copy may wait
  * for an absent page. PF_OK, or PF_ERR_FAULT with *address.
  */
-int stream_place(pf_context *context, const struct channel *from, const uint8_t *data, void *local,
+int stream_place(pf_context *context, struct channel *from, const uint8_t *data, void *local,
 		 uint64_t length, bool may_wait, uint64_t *address);
 /* Progress: a block's answer came; data is its payload in the ring of from (gets), or NULL. */
 void stream_answered(struct host_state *host, struct block *block, int status, uint64_t address,
-		     const struct channel *from, const uint8_t *data);
+		     struct channel *from, const uint8_t *data);
 
 #endif

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/file.h"
 #include "base/memcheck.h"
 #include "pf.h"
@@ -54,8 +55,11 @@ static bool uses_file(const struct access *access)
 
 static bool access_open_file(struct access *access)
 {
-	if (access->file < 0)
-		access->file = file_create("libpf access", MFD_CLOEXEC);
+	while (access->file < 0) {
+		access->file = descriptor_lift(file_create("libpf access", MFD_CLOEXEC));
+		if (access->file < 0 && !descriptor_limit_raised(errno))
+			break;
+	}
 	return access->file >= 0;
 }
 

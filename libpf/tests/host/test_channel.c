@@ -73,6 +73,40 @@ static void test_round_trip(void **state)
 	assert_false(is_open(out.fd));
 }
 
+/* The bytes that the kernel copies to the ring and from it, up to the first that cannot be accessed. */
+static void test_copies(void **state)
+{
+	uint8_t *memory = test_map(3 * PAGE), *payload;
+	const size_t length = PAGE + 100;
+	_Atomic int64_t allowance = 0;
+	struct channel out, in;
+	unsigned round;
+
+	assert_int_equal(mprotect(memory + 2 * PAGE, PAGE, PROT_NONE), 0);
+	assert_int_equal(channel_create(&out, 8 * PAGE, &allowance, NULL), PF_OK);
+	assert_int_equal(channel_map(&in, dup(out.fd)), PF_OK);
+	/* With the descriptors, then without. */
+	for (round = 0; round < 2; round++) {
+		pattern_fill(memory, length, round);
+		payload = ring_reserve(&out.ring, length);
+		assert_non_null(payload);
+		assert_int_equal(channel_fill(&out, payload, memory, length), length);
+		memset(memory, 0, length);
+		payload = in.ring.base + (payload - out.ring.base);
+		assert_int_equal(channel_place(&in, payload, memory, length), length);
+		assert_int_equal(pattern_differs(memory, length, round), length);
+		/* One page of it can be accessed. */
+		assert_int_equal(channel_place(&in, payload, memory + PAGE, length), PAGE);
+		assert_int_equal(channel_fill(&out, out.ring.base, memory + PAGE, length), PAGE);
+		assert_int_equal(channel_fill(&out, out.ring.base, memory + 2 * PAGE, length), 0);
+		channel_drop_file(&out);
+		channel_drop_file(&in);
+	}
+	channel_destroy(&in);
+	channel_destroy(&out);
+	munmap(memory, 3 * PAGE);
+}
+
 /* Does a core file leave out the mapping of this address? */
 static bool is_left_out(const void *address)
 {
@@ -368,12 +402,12 @@ static void test_bad_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_core_file),
-		cmocka_unit_test(test_sealed),         cmocka_unit_test(test_hostile_files),
-		cmocka_unit_test(test_read_only_file), cmocka_unit_test(test_hostile_inbox),
-		cmocka_unit_test(test_fill_and_place), cmocka_unit_test(test_bad_memory),
-		cmocka_unit_test(test_page_sizes),     cmocka_unit_test(test_no_descriptor_left),
-		cmocka_unit_test(test_short_files),
+		cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_core_file),          cmocka_unit_test(test_sealed),
+		cmocka_unit_test(test_hostile_files),      cmocka_unit_test(test_read_only_file),
+		cmocka_unit_test(test_hostile_inbox),      cmocka_unit_test(test_fill_and_place),
+		cmocka_unit_test(test_bad_memory),         cmocka_unit_test(test_page_sizes),
+		cmocka_unit_test(test_no_descriptor_left), cmocka_unit_test(test_short_files),
 	};
 
 	return cmocka_run_group_tests_name("channel", tests, NULL, NULL);

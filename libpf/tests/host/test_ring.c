@@ -25,7 +25,9 @@
 static const struct shape {
 	size_t size;
 	int64_t allowance;
-} smallest = { RING_SIZE_MIN, 0 }, growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 },
+	bool dropped; /* the file's descriptor is */
+} smallest = { RING_SIZE_MIN, 0 }, dropped = { RING_MOST, INT64_MAX, true },
+  growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 },
   large = { 4 * RING_LAP_AMPLE, INT64_MAX };
 
 /* One ring, as its two processes see it. */
@@ -46,6 +48,8 @@ static struct ends *open_ends(void **state)
 	atomic_init(&ends->allowance, shape->allowance);
 	assert_int_equal(channel_create(&ends->channel, shape->size, &ends->allowance, NULL),
 			 PF_OK);
+	if (shape->dropped)
+		channel_drop_file(&ends->channel);
 	ends->writer = ends->channel.ring;
 	ends->reader = ends->channel.ring;
 	return ends;
@@ -726,11 +730,15 @@ int main(void)
 		WITH_ALL(test_threads),
 		WITH(test_past_cache, growing),
 		WITH(test_far, growing),
+		WITH(test_random, dropped),
+		WITH(test_full, dropped),
 		WITH(test_growth, growing),
+		WITH(test_growth, dropped),
 		WITH(test_short, growing),
 		WITH(test_ahead, large),
 		WITH(test_allowance, growing),
 		WITH(test_pages_ahead, growing),
+		WITH(test_pages_ahead, dropped),
 		WITH(test_never_waits, growing),
 		WITH(test_never_waits, fixed),
 		WITH(test_behind, fixed),

@@ -12,6 +12,7 @@
 #include "weak.h"
 #define syscall weak_futex
 /* NOLINTBEGIN(bugprone-suspicious-include): as the functions are, with other atomic operations */
+#include "memory/touch.c"
 #include "host/inbox.c"
 #include "host/ring.c"
 #include "host/share.c"
