@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-/* One that used more processor time than this since it was there last computes, ns. */
+/* Processor time since the last look above which a thread computes, ns. */
 #define STARVED_MOST 1000000
 
 enum activity_state activity_observe(const struct activity *activity,
@@ -24,8 +24,8 @@ enum activity_state activity_observe(const struct activity *activity,
 }
 
 /*
- * The clock of a thread of this process by its number, as the kernel encodes it (posix-timers.h) and
- * pthread_getcpuclockid makes it of a pthread_t, which may be gone.
+ * Return the clock of a thread of the process by its number, as encoded by the kernel
+ * (posix-timers.h) and made by pthread_getcpuclockid of a pthread_t, which may be gone.
  */
 static clockid_t processor_clock(int thread)
 {
@@ -58,7 +58,7 @@ bool activity_thread(int thread, bool *runnable, uint64_t *used)
 		return false;
 	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
 	fclose(file);
-	/* The name before it, in brackets, may hold anything. */
+	/* The name in brackets before the state may hold anything. */
 	rest = strrchr(text, ')');
 	if (!rest || sscanf(rest + 1, " %c", &state) != 1)
 		return false;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the application's thread does, as seen from its calls of pf_progress:
- * it polls and something happens, it only waits, or it computes instead of calling. Resolver
- * threads rest by it. And whether a thread would like to run but has no processor. No clock is
- * read here: times are arguments.
+ * Activity of the application's thread, seen from its calls of pf_progress: polling with events,
+ * waiting, or computing instead of calling. Resolver threads rest by the activity. Also, whether
+ * a thread is able to run but has no processor. No clock is read here: times are arguments.
  *
- * Progress writes the counters with relaxed stores; observers on other threads
- * read them without any order towards other data: they are hints.
+ * Progress writes the counters with relaxed stores; observers on other threads read the counters
+ * without any order towards other data: the counters are hints.
  */
 #ifndef PF_ACTIVITY_H
 #define PF_ACTIVITY_H
@@ -22,8 +21,8 @@ enum activity_state {
 };
 
 /*
- * Fewer polls than this without new movement do not mean waiting: there are some
- * microseconds of them also while a peer moves its end of a transfer.
+ * Polls without new movement that mean waiting; fewer polls do not: a peer's move of its end of a
+ * transfer also takes some microseconds of polls.
  */
 #define ACTIVITY_WAITING_POLLS 500
 
@@ -31,11 +30,11 @@ struct activity {
 	_Atomic uint64_t polls;    /* calls of progress */
 	_Atomic uint64_t moved_at; /* the value of polls when something new moved last */
 	_Atomic bool moved;        /* something new moved since the last poll ended; any thread */
-	/* The rest is progress's own. */
+	/* Progress's own: */
 	uint64_t busy_at; /* the value of polls from which empty polls are counted */
 };
 
-/* Any thread: something moved other than what was retransmitted after a fault. */
+/* Any thread: note new movement, but not a retransmission after a fault. */
 static inline void activity_moved(struct activity *activity)
 {
 	atomic_store_explicit(&activity->moved, true, memory_order_relaxed);
@@ -46,7 +45,7 @@ static inline uint64_t activity_read(const _Atomic uint64_t *counter)
 	return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)counter, memory_order_relaxed);
 }
 
-/* Progress, at the end of a poll. busy: it did anything. */
+/* Progress, at the end of a poll. busy: the poll did anything. */
 static inline void activity_polled(struct activity *activity, bool busy)
 {
 	uint64_t polls = activity_read(&activity->polls) + 1;
@@ -66,7 +65,7 @@ static inline uint64_t activity_empty(const struct activity *activity)
 	return activity_read(&activity->polls) - activity->busy_at;
 }
 
-/* What an observer on another thread knew when it looked last. Zeroed at first. */
+/* State at the last look of an observer on another thread. Zeroed at first. */
 struct activity_observer {
 	uint64_t polls, moved_at;
 };
@@ -78,20 +77,20 @@ static inline uint64_t activity_still(const struct activity *activity)
 }
 
 /*
- * What the thread did since the observer looked last: POLLING, WAITING, or COMPUTING,
- * which here means that it did not call, or not often enough to tell.
+ * Return the activity of the thread since the observer looked last: POLLING, WAITING, or
+ * COMPUTING, which here means no calls, or too few calls to tell.
  */
 enum activity_state activity_observe(const struct activity *activity,
 				     struct activity_observer *observer);
 
 /*
- * Whether a thread of this process is able to run (runnable NULL: not asked), and the processor time that
- * it has used, ns. False: it is not known. Only what is asked of runnable is read from a file.
+ * Find whether a thread of the process is able to run (runnable NULL: not asked), and its
+ * processor time used, ns. False: not known. Only runnable is read from a file.
  */
 bool activity_thread(int thread, bool *runnable, uint64_t *used);
 /*
- * Has a thread of this process hardly run for the last passed ns, though it is able to? before, used:
- * its processor time when they began, and now.
+ * Has a thread of the process hardly run for the last passed ns, though able to run? before,
+ * used: its processor time at the begin of the time, and now.
  */
 bool activity_starved(int thread, uint64_t before, uint64_t used, uint64_t passed);
 

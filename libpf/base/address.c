@@ -12,7 +12,7 @@
 #define ADDRESS_MAGIC 0x61646670 /* "pfda" */
 #define ADDRESS_VERSION 4
 
-/* Which host and which network namespace this is: the kernel tells nowhere else. */
+/* Identity of the host and of the network namespace: the kernel tells both nowhere else. */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define NETWORK_NAMESPACE "/proc/thread-self/ns/net"
 
@@ -85,7 +85,10 @@ socklen_t address_socket(const struct address *address, struct sockaddr_un *name
 	char hex[2 * ADDRESS_ID_BYTES + 1];
 	int length;
 
-	/* A leading NUL makes the name abstract: no file, and it ends with the socket. */
+	/*
+	 * A leading NUL makes the name abstract: there is no file, and the name ends with the
+	 * socket.
+	 */
 	memset(name, 0, sizeof(*name));
 	name->sun_family = AF_UNIX;
 	sodium_bin2hex(hex, sizeof(hex), address->id, sizeof(address->id));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The address of a context, as pf_address returns it: where the context can be reached,
- * and the key that admits to it. Processes of the same host reach it by the name of its
- * Unix socket, those of other hosts by its UDP sockets.
+ * The address of a context, as returned by pf_address: the ways to reach the context, and the key
+ * for admission. Processes of the host reach the context by the name of its Unix socket,
+ * processes of other hosts by its UDP sockets.
  */
 #ifndef PF_ADDRESS_H
 #define PF_ADDRESS_H
@@ -34,9 +34,9 @@ struct address {
 	uint8_t host[16];             /* boot id of the kernel */
 	uint64_t network_namespace;   /* inode; names of Unix sockets are local to it */
 	uint8_t id[ADDRESS_ID_BYTES]; /* random; names the Unix socket */
-	uint8_t auth;                 /* enum pf_auth that it requires */
+	uint8_t auth;                 /* enum pf_auth required by the context */
 	uint8_t endpoints_count;
-	struct location location; /* of the thread that opened the context */
+	struct location location; /* of the thread in pf_open */
 	struct address_endpoint endpoints[ADDRESS_ENDPOINTS_MAX];
 	uint64_t engine; /* at /dev/exanest, for other nodes; 0: no engine with a link */
 	uint8_t key[ADDRESS_KEY_BYTES]; /* random; encrypts the handshake */
@@ -46,12 +46,12 @@ _Static_assert(sizeof(struct address) <= PF_ADDRESS_MAX,
 
 /* PF_OK, or PF_ERR_SYSTEM with errno: address_unreadable names the file. */
 int address_create(struct address *address);
-/* The path of a file that address_create needs and that cannot be read, with errno; NULL: none. */
+/* Return the path of an unreadable file needed by address_create, with errno; NULL: none. */
 const char *address_unreadable(void);
-/* Copy from untrusted bytes; PF_ERR_ARGUMENT if they are not an address of this version. */
+/* Copy from untrusted bytes; PF_ERR_ARGUMENT if the bytes are no address of the present version. */
 int address_parse(struct address *address, const void *bytes, size_t length);
 bool address_same(const struct address *a, const struct address *b);
-/* NULL if a reaches b by shared memory, otherwise why it does not: a static text. */
+/* NULL if a reaches b by shared memory, otherwise the reason against it: a static text. */
 const char *address_unreachable(const struct address *a, const struct address *b);
 /* Fill *name with the name of the Unix socket; returns its length. */
 socklen_t address_socket(const struct address *address, struct sockaddr_un *name);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for memory where an event, or a completion, would be lost without it. */
+/* Waiting for memory where an event, or a completion, would otherwise be lost. */
 #ifndef PF_ALLOCATE_H
 #define PF_ALLOCATE_H
 
 #include <stddef.h>
 
-/* Tries of one wait, 1 ms each, after which the process says once that it waits: 10 s. */
+/* Tries of a wait, 1 ms each, before the process reports the wait, once: 10 s. */
 #define ALLOCATE_TRIES_SILENT 10000u
 
 /*
@@ -13,7 +13,7 @@
  * with any lock: the line on standard error needs neither memory nor a callback.
  */
 void allocate_wait(unsigned *tries);
-/* Allocate zeroed memory; wait until there is some. */
+/* Allocate zeroed memory; wait until there is memory. */
 void *allocate_or_wait(size_t size);
 
 #endif

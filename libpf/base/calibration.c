@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /*
- * The lines of /proc/cpuinfo that tell one kind of processor from another: x86, where
- * virtual machines show one model name for several models, and arm64 (MIDR_EL1).
+ * The lines of /proc/cpuinfo that tell kinds of processors apart: x86, where virtual machines
+ * show a single model name for several models, and arm64 (MIDR_EL1).
  */
 static const char *const processor_keys[] = {
 	"vendor_id",       "cpu family",  "model",    "model name",
@@ -107,7 +107,10 @@ static int open_path(const char *path, FILE **result)
 
 #define PATH_LONGEST 4096
 
-/* Open the user's file or, if that is not of this machine, the system's. Its path is in path. */
+/*
+ * Open the user's file or, if the file is not of the present machine, the system's. path: its
+ * path.
+ */
 static int open_either(char path[PATH_LONGEST], FILE **result)
 {
 	int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The calibration file: values of options that pf_perf --calibrate measured on
- * this machine. This is the file and its heading; options.h reads the values.
+ * The calibration file: values of options measured by pf_perf --calibrate on the machine. Here
+ * are the file and its heading; options.h reads the values.
  */
 #ifndef PF_CALIBRATION_H
 #define PF_CALIBRATION_H
@@ -12,12 +12,17 @@
 
 #define CALIBRATION_TITLE "# libpf calibration 2"
 
-/* The file for all users of a machine, for those who have none of this machine; the tests change it. */
+/*
+ * The file for all users of a machine, used without a file of the user for the machine; the tests
+ * change the path.
+ */
 extern const char *calibration_system;
 
-/* Store the path of the user's file, which pf_perf --calibrate writes, as pf_calibration_path does. */
+/*
+ * Store the path of the user's file, written by pf_perf --calibrate, as pf_calibration_path does.
+ */
 int calibration_user_path(char *buffer, size_t size);
-/* One line that names what the measurements depend on: processor, number of cores, kernel. */
+/* Store a line with the conditions of the measurements: processor, number of cores, kernel. */
 void pf_calibration_machine(char *buffer, size_t size);
 /* The processor of a text in the format of /proc/cpuinfo. */
 void calibration_processor(FILE *cpuinfo, char *buffer, size_t size);

@@ -16,7 +16,10 @@ void check_failed(const char *file, int line, const char *function, const char *
 	abort();
 }
 
-/* glibc notes the thread that owns a mutex, whatever its type. Other libraries: unknown, so true. */
+/*
+ * glibc notes the thread that owns a mutex, whatever its type. With other libraries the owner is
+ * unknown: true.
+ */
 bool check_held(const pthread_mutex_t *lock)
 {
 #ifdef __GLIBC__

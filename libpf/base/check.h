@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Assertions on states, locks and threads: what comments state, checked in test builds. configure
- * compiles them with --enable-assertions and with sanitizers, and nothing of them in a release. A
- * failed assertion prints its place and calls abort(3).
+ * Assertions on states, locks and threads: the statements of comments, checked in test builds.
+ * configure compiles assertions with --enable-assertions and with sanitizers, and nothing of
+ * assertions in a release. A failed assertion prints its place and calls abort(3).
  *
- * A thread has roles: it is the service thread, or inside progress. The caller of pf_open and of
+ * A thread has roles: the service thread, or inside progress. The caller of pf_open and of
  * pf_close has both, because no other thread of libpf runs then. Roles nest: a callback of one
  * context may open, poll or close another context.
  */
@@ -18,21 +18,21 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Roles of this thread; NULL: none. */
+/* Roles of the calling thread; NULL: none. */
 struct check_roles {
-	const void *progress; /* the context in whose progress the thread is */
-	const void *service;  /* the service whose thread it is */
+	const void *progress; /* the context of the progress around the thread */
+	const void *service;  /* the service of which the thread is the service thread */
 };
 extern _Thread_local struct check_roles check_roles;
 
 __attribute__((noreturn)) void check_failed(const char *file, int line, const char *function,
 					    const char *what);
-/* Does this thread hold the lock? */
+/* Does the calling thread hold the lock? */
 bool check_held(const pthread_mutex_t *lock);
 
 #define assert_that(condition)                                                                     \
 	((condition) ? (void)0 : check_failed(__FILE__, __LINE__, __func__, #condition))
-/* Take the role for the object. Returns the outer object, which check_leave gives the role back to. */
+/* Take the role for the object. Returns the outer object, for check_leave. */
 #define check_enter(role, object) check_exchange(&check_roles.role, object)
 #define check_leave(role, outer) ((void)(check_roles.role = (outer)))
 
@@ -46,18 +46,18 @@ static inline const void *check_exchange(const void **role, const void *object)
 
 #else
 
-/* The condition is compiled, so that it stays valid, but not evaluated. */
+/* The condition is compiled, to stay valid, but not evaluated. */
 #define assert_that(condition) ((void)sizeof((condition) ? 1 : 0))
 #define check_enter(role, object) ((void)sizeof(object), (const void *)NULL)
 #define check_leave(role, outer) ((void)(outer))
 
 #endif
 
-/* This thread is inside progress of the context. */
+/* The calling thread is inside progress of the context. */
 #define assert_progress(of_context) assert_role(progress, of_context)
-/* This thread is the service thread. */
+/* The calling thread is the service thread. */
 #define assert_service(of_service) assert_role(service, of_service)
-/* This thread holds the lock; a lock is not taken while needed is false. */
+/* The calling thread holds the lock; a lock is not taken while needed is false. */
 #define assert_locked(lock, needed) assert_held(lock, needed)
 
 #ifdef PF_ASSERTIONS

@@ -13,16 +13,16 @@
 /* More than pf_open opens, with four interfaces. */
 #define OPENED 48
 /*
- * Descriptors that libpf takes of the numbers below FD_SETSIZE at most, with what the program had
- * before: some 50 peers and what a context opens.
+ * Descriptors of the program and of libpf below FD_SETSIZE, at most: some 50 peers and the
+ * descriptors of a context.
  */
 #define LOW 256
-/* The limit grows by this at least, so that a caller that repeats comes to an end. */
+/* Least growth of the limit: a caller that repeats comes to an end. */
 #define LEAST 64
 
 static bool raise_limit(void)
 {
-	/* The hard limit, once this thread knows that the soft limit is as high. */
+	/* The hard limit, once the calling thread knows of an equal soft limit. */
 	static _Thread_local rlim_t reached;
 	struct rlimit limit;
 	rlim_t more;
@@ -30,7 +30,7 @@ static bool raise_limit(void)
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return false;
 	if (limit.rlim_cur >= limit.rlim_max) {
-		/* Another thread may have raised it after the call of this one failed: once more. */
+		/* Another thread may have raised the limit after the failed call: once more. */
 		if (reached == limit.rlim_cur)
 			return false;
 		reached = limit.rlim_cur;

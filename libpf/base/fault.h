@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kinds of page faults, by what resolves them. */
+/* The kinds of page faults, by the way to resolve each. */
 #ifndef PF_FAULT_H
 #define PF_FAULT_H
 
@@ -7,19 +7,19 @@
 
 enum fault_kind {
 	FAULT_MINOR,      /* a page never touched: the kernel provides memory without waiting */
-	FAULT_MAJOR,      /* a page that the kernel has to read from swap or from a file */
-	FAULT_PAGER,      /* a page that a pager of the program supplies */
-	FAULT_PERMISSION, /* no mapping, or an access that it does not permit: cannot be resolved */
+	FAULT_MAJOR,      /* a page to be read by the kernel from swap or from a file */
+	FAULT_PAGER,      /* a page supplied by a pager of the program */
+	FAULT_PERMISSION, /* no mapping, or an access not permitted: cannot be resolved */
 	/*
-	 * The access is permitted, but the kernel neither brings the page in nor copies it for another
-	 * process: a driver's mapping (VM_PFNMAP, VM_IO), memfd_secret(2). The owner's own system calls
-	 * read and write it.
+	 * The access is permitted, but the kernel neither brings the page in nor copies the page
+	 * for another process: a driver's mapping (VM_PFNMAP, VM_IO), memfd_secret(2). The
+	 * owner's own system calls read and write the page.
 	 */
 	FAULT_HIDDEN,
 	FAULT_KINDS
 };
 
-/* The kind that another process named: a number that is no kind counts as FAULT_PERMISSION. */
+/* Convert the kind named by another process: a number without a kind counts as FAULT_PERMISSION. */
 static inline enum fault_kind fault_kind_received(uint32_t number)
 {
 	return number < FAULT_KINDS ? (enum fault_kind)number : FAULT_PERMISSION;

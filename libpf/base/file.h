@@ -9,21 +9,21 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* Linux 6.3; older C libraries do not name it. */
+/* Linux 6.3; older C libraries lack the name. */
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-/* Is this errno want of memory for a file of memfd_create? */
+/* Does the errno mean want of memory for a file of memfd_create? */
 static inline bool file_lacks_memory(int error)
 {
 	return error == ENOSPC || error == ENOMEM;
 }
 
 /*
- * Give a part of such a file its memory now: with strict overcommitment (vm.overcommit_memory=2) a store
- * to a page that the kernel refuses raises SIGBUS. False: there is none. Where the kernel cannot
- * allocate ahead, stores ask for the pages.
+ * Give a part of a file of memfd_create its memory now: with strict overcommitment
+ * (vm.overcommit_memory=2) a store to a page refused by the kernel raises SIGBUS. False: there is
+ * no memory. Where the kernel cannot allocate ahead, stores ask for the pages.
  */
 static inline bool file_allocate(int fd, off_t offset, off_t length)
 {
@@ -36,8 +36,8 @@ static inline bool file_allocate(int fd, off_t offset, off_t length)
 }
 
 /*
- * memfd_create of a file that nobody executes. Linux 6.3 to 6.5 with vm.memfd_noexec=2 refuse any
- * other, and before 6.3 the kernel does not know the flag.
+ * Call memfd_create for a file never executed. Linux 6.3 to 6.5 with vm.memfd_noexec=2 refuse any
+ * other file, and before 6.3 the kernel does not know the flag.
  */
 static inline int file_create(const char *name, unsigned flags)
 {
@@ -47,8 +47,8 @@ static inline int file_create(const char *name, unsigned flags)
 }
 
 /*
- * Ask before a file gets its size, also one of memfd_create: beyond the limit (RLIMIT_FSIZE) the
- * system call raises SIGXFSZ, which ends the program. False: errno is EFBIG.
+ * Ask before a file gets its size, a file of memfd_create included: beyond the limit
+ * (RLIMIT_FSIZE) the system call raises SIGXFSZ, which ends the program. False: errno is EFBIG.
  */
 static inline bool file_size_permitted(uint64_t size)
 {

@@ -6,7 +6,7 @@ void idle_init(struct idle *idle)
 	*idle = (struct idle){ .work = IDLE_WORK_NANOSECONDS, .least = IDLE_SLEEP_LEAST };
 }
 
-/* At the end of a round that no sleep follows. */
+/* Return the step at the end of a round without a sleep. */
 static enum idle_step round_end(const struct idle *idle, bool works)
 {
 	return idle->polls >= IDLE_YIELD_FIRST && (works || idle->polls % IDLE_YIELD_POLLS == 0) ?
@@ -38,7 +38,7 @@ uint64_t idle_length(const struct idle *idle, uint64_t now, uint64_t longest)
 {
 	uint64_t length = (now - idle->since) / IDLE_SHARE;
 
-	/* Processes that wake together share one timer interrupt and warm caches: a fifth less time each. */
+	/* Processes that wake together share a timer interrupt and warm caches: a fifth less time. */
 	if (length >= longest)
 		length = longest - now % longest;
 	if (length < idle->least)

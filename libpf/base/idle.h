@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When a process whose polls find nothing sleeps, and for how long. No clock is read and nothing
+ * Sleeps of a process with empty polls: their times and lengths. No clock is read and nothing
  * sleeps here: times are arguments, nanoseconds.
  *
- * Polls that find nothing are counted from the last event: something was found, or the application
- * posted something. They are timed in rounds of IDLE_ROUND. A caller that only waits, as MPI_Recv,
- * polls again at once, so its rounds are short. A caller that works between polls, as a loop of
- * MPI_Iprobe and work, has long rounds, and so has one that loses its processor: no sleep follows
- * a long round, and the next one decides anew.
+ * Empty polls are counted from the last event: something was found, or the application posted
+ * something. The polls are timed in rounds of IDLE_ROUND. A caller that only waits, as MPI_Recv,
+ * polls again at once: its rounds are short. A caller that works between polls, as a loop of
+ * MPI_Iprobe and work, has long rounds, and likewise a caller that loses its processor: no sleep
+ * follows a long round, and the next round decides anew.
  *
- * Yields of the processor fall between two rounds: the time that other processes take of it, and the
- * cold caches after it, are in none. With a yield after each poll the rounds of 64 waiting ranks on two
- * processors were all long, and none ever slept.
+ * Yields of the processor fall between two rounds: the time taken by other processes, and the
+ * cold caches afterwards, are in no round. With a yield after each poll the rounds of 64 waiting
+ * ranks on two processors were all long, and no rank ever slept.
  *
  * The caller may wait for more than messages: a lock in shared memory, a generalized request, the
- * end of another library's work. Nothing wakes it for these. So a sleep lasts at most an
- * IDLE_SHARE-th of the time since the event, and at most what the caller permits; one round
- * separates it from the next. Messages end a sleep at once.
+ * end of another library's work. Nothing wakes the caller for any of the three. Therefore a sleep
+ * lasts at most an IDLE_SHARE-th of the time since the event, and at most the time permitted by
+ * the caller; a round separates two sleeps. Messages end a sleep at once.
  */
 #ifndef PF_IDLE_H
 #define PF_IDLE_H
@@ -30,29 +30,32 @@
  */
 #define IDLE_ROUND 4
 /*
- * A round of a caller that waits takes less than this for each poll, ns. MPI_Recv takes some 100; pieces of
+ * Longest poll of a waiting caller, ns, on average of a round. MPI_Recv takes some 100; pieces of
  * work of MUMPS between two polls are shorter than 1 us.
  */
 #define IDLE_WORK_NANOSECONDS 250
 /*
- * Polls before the first yield of the processor, which another processor answers in meanwhile, and polls
- * of a caller that waits for each yield. One that works yields after each round. Multiples of IDLE_ROUND.
- * (benchmarks/promises, farm and all-to-all: with 4 and 4 a farm of 4 ranks takes 2.5 us a task instead
- * of 0.6, with 64 and 64 an all-to-all of 8 ranks twice as long.)
+ * Polls before the first yield of the processor, which another processor answers in meanwhile,
+ * and polls of a waiting caller for each yield. A working caller yields after each round.
+ * Multiples of IDLE_ROUND. (benchmarks/promises, farm and all-to-all: with 4 and 4 a farm of 4
+ * ranks takes 2.5 us a task instead of 0.6, with 64 and 64 an all-to-all of 8 ranks twice as
+ * long.)
  */
 #define IDLE_YIELD_FIRST 32
 #define IDLE_YIELD_POLLS 16
-/* How late an event that wakes nothing may be noticed: by this part of the time waited. */
+/*
+ * Divisor of the time waited: an event without a wake-up is noticed late by at most the quotient.
+ */
 #define IDLE_SHARE 32
 /* No sleep is shorter, ns: the kernel adds as much to each (timerslack). */
 #define IDLE_SLEEP_LEAST 50000
 
 struct idle {
-	uint64_t polls;     /* since the last event; 0: the last poll was one */
-	uint64_t since;     /* time of the first of them, ns */
-	uint64_t start;     /* time of the first poll of this round, ns */
-	uint64_t announced; /* polls when a sleep was announced, until the next event; 0: none is */
-	bool slept;         /* since the last event */
+	uint64_t polls;     /* polls since the last event; 0: the last poll was an event */
+	uint64_t since;     /* time of the first poll counted, ns */
+	uint64_t start;     /* time of the first poll of the round, ns */
+	uint64_t announced; /* polls at the announcement of a sleep, until the next event */
+	bool slept;         /* a sleep since the last event */
 	uint64_t work;      /* ns; IDLE_WORK_NANOSECONDS, but for tests */
 	uint64_t least;     /* ns; IDLE_SLEEP_LEAST, but for tests */
 };
@@ -66,7 +69,7 @@ enum idle_step {
 
 void idle_init(struct idle *idle);
 
-/* Something happened. False: nothing was to be taken back. */
+/* Note an event. False: no announcement is to be taken back. */
 static inline bool idle_end(struct idle *idle)
 {
 	bool announced = idle->announced != 0;
@@ -75,18 +78,21 @@ static inline bool idle_end(struct idle *idle)
 	return announced;
 }
 
-/* A poll found nothing. True: call idle_next. */
+/* Note an empty poll. True: call idle_next. */
 static inline bool idle_polled(struct idle *idle)
 {
 	return ++idle->polls % IDLE_ROUND <= 1;
 }
 
 /*
- * The next step. polls: to pass before the first sleep. ahead: at least so many of them pass between its
- * announcement and the sleep.
+ * Return the next step. polls: number before the first sleep. ahead: least number of polls
+ * between the announcement of a sleep and the sleep.
  */
 enum idle_step idle_next(struct idle *idle, uint64_t now, uint64_t polls, uint64_t ahead);
-/* The length of a sleep that begins now, ns: at most the longest. Such sleeps end at multiples of it. */
+/*
+ * Return the length of a sleep that begins now, ns: at most longest. Sleeps of the longest length
+ * end at its multiples.
+ */
 uint64_t idle_length(const struct idle *idle, uint64_t now, uint64_t longest);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits that several layers rely on. */
+/* Limits used by several layers. */
 #ifndef PF_LIMITS_H
 #define PF_LIMITS_H
 
@@ -8,7 +8,7 @@
 /* A ring (option ring_size), bytes. */
 #define RING_SIZE_MIN (16u << 10)
 #define RING_SIZE_MAX (1u << 30)
-/* The longest page of any Linux, bytes: what begins at a multiple of it can be mapped on its own. */
+/* The longest page of any Linux, bytes: memory at a multiple can be mapped on its own. */
 #define PAGE_SIZE_MAX (64u << 10)
 
 #endif

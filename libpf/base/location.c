@@ -30,7 +30,7 @@ static const char *const names[DISTANCES] = {
 	[DISTANCE_OTHER_NODE] = "other_node",
 };
 
-/* The contents of a file, up to size - 1 bytes of it; false if it cannot be read or is empty. */
+/* Read a file, up to size - 1 bytes; false if the file cannot be read or is empty. */
 static bool read_text(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -44,7 +44,7 @@ static bool read_text(const char *path, char *text, size_t size)
 	return bytes > 0;
 }
 
-/* A list of numbers, "0-3,8-11". False if there is none. */
+/* Read a list of numbers, "0-3,8-11". False: there is none. */
 static bool read_list(const char *path, struct set *set)
 {
 	char text[4096], *at = text;
@@ -73,7 +73,10 @@ static unsigned first_of(const struct set *set)
 	return number;
 }
 
-/* The first number of the list in that file plus 1, if all of the processors are in it; else 0. */
+/*
+ * Return the first number of the list in the file plus 1, if all of the processors are in the
+ * list; else 0.
+ */
 static uint16_t shared_by(const struct set *processors, const char *path)
 {
 	struct set list, both;
@@ -195,6 +198,6 @@ void location_prefer(const struct location *location, void *address, size_t leng
 	if (node >= NODES_MOST)
 		return;
 	nodes[node / word] = 1ul << node % word;
-	/* Containers may not permit it: then pages lie where they would without this. */
+	/* Containers may not permit the call: then pages lie as without the call. */
 	(void)syscall(SYS_mbind, address, length, MPOL_PREFERRED, nodes, NODES_MOST, 0);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What memcheck, the tool of valgrind, cannot see: bytes that another process or the kernel wrote here. */
+/*
+ * Bytes invisible to memcheck, the tool of valgrind: written here by another process or the
+ * kernel.
+ */
 #ifndef PF_MEMCHECK_H
 #define PF_MEMCHECK_H
 
@@ -17,7 +20,7 @@
 #define RUNNING_ON_VALGRIND 0
 #endif
 
-/* These bytes are valid. A few instructions where valgrind does not run. */
+/* Mark the bytes valid. A few instructions where valgrind does not run. */
 static inline void memcheck_defined(const void *memory, size_t length)
 {
 	(void)VALGRIND_MAKE_MEM_DEFINED(memory, length);

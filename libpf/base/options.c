@@ -140,23 +140,23 @@ static const pf_text_info text_table[] = {
 };
 
 /*
- * On a Xeon the kernel copies quickly from one process to the other, and the ring slowly: half a round trip of
- * 32 and 64 KiB takes 5.8 and 9.8 us through the ring, and 7.2 and 8.0 fetched, if the sender writes and the
- * receiver reads the buffer each time. If they never do (benchmarks/mpi/latency), it takes 4.7 and 7.6, and
- * 2.8 and 3.5.
+ * On a Xeon the kernel copies quickly from process to process, and the ring slowly: half a round
+ * trip of 32 and 64 KiB takes 5.8 and 9.8 us through the ring, and 7.2 and 8.0 fetched, if the
+ * sender writes and the receiver reads the buffer each time. Without writes and reads of the
+ * buffer (benchmarks/mpi/latency), the ring takes 4.7 and 7.6, and a fetch 2.8 and 3.5.
  */
 #define EAGER_LIMIT_INTEL (32 << 10)
 
 static const pf_options defaults = {
 	.size = sizeof(pf_options),
 	/*
-	 * Twice a second-level cache (1 MiB here): what the reader has read is then no longer in its
-	 * cache when the writer comes round. Windows of 4, 8 and 16 KiB messages: 23, 29 and 37 GB/s
-	 * instead of 15, 17 and 25 with 256 KiB (benchmarks/mpi/bw -i 1000; processors that share the
-	 * third level; between others, and for single messages, there is no difference).
+	 * Twice a second-level cache (1 MiB here): bytes read by the reader have left its cache
+	 * when the writer comes round. Windows of 4, 8 and 16 KiB messages: 23, 29 and 37 GB/s
+	 * instead of 15, 17 and 25 with 256 KiB (benchmarks/mpi/bw -i 1000; processors with a
+	 * common third level; between others, and for single messages, there is no difference).
 	 */
 	.ring_size = 2 << 20,
-	/* Two rings of that size, two of half of it, three of a fourth, and so on. */
+	/* Two rings of ring_size, two of half the size, three of a fourth, and further. */
 	.ring_memory = 8 << 20,
 	/* 64 KiB took 4.9 us through the ring and 6.9 fetched, 128 KiB 8.2 and 6.8 (processors far apart). */
 	.eager_limit = 64 << 10, /* but see EAGER_LIMIT_INTEL */
@@ -359,7 +359,7 @@ static bool read_line(const char *line, pf_options *options, enum option_origin 
 		option_note_origin(origins, info, OPTION_CALIBRATION);
 		return option_parse(info, text, option_field(options, info));
 	}
-	/* An option of another version. */
+	/* Skip an option of another version. */
 	return number_parse(text, &unknown);
 }
 
@@ -456,7 +456,9 @@ int options_load(pf_options *options, enum option_origin *origins, const pf_opti
 	pf_options environment_only;
 
 	options_read_defaults(options, origins);
-	/* The environment overrides the calibration, and says whether to read it. */
+	/*
+	 * The environment overrides the calibration, and decides whether to read the calibration.
+	 */
 	environment_only = *options;
 	options_read_environment(&environment_only, NULL, NULL);
 	if (environment_only.calibrate)
@@ -478,7 +480,7 @@ int pf_options_init(pf_options *options, size_t size, const pf_option_info **cul
 	return status;
 }
 
-/* Are only options set that this version has? */
+/* Are only options of the present version set? */
 static bool is_known(const pf_options *options)
 {
 	const unsigned char *bytes = (const unsigned char *)options;
@@ -573,7 +575,7 @@ static unsigned edit_distance(const char *a, const char *b)
 	return row[length];
 }
 
-/* The i-th option of both tables; NULL behind the last one. */
+/* Return the i-th option of both tables; NULL behind the last. */
 static const char *option_name(size_t i)
 {
 	const size_t numbers = sizeof(table) / sizeof(table[0]) - 1;

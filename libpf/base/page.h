@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-/* Bytes of a transparent huge page where the kernel does not tell, as on x86. */
+/* Bytes of a transparent huge page where the kernel does not tell the size, as on x86. */
 #define HUGE_PAGE_DEFAULT ((uint64_t)2 << 20)
 #define HUGE_PAGE_FILE "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
 

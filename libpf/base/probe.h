@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Static probes (USDT) of provider libpf, for perf and bpftrace: see libpf(7). A probe
- * that is not in use is a nop. Without <sys/sdt.h> (systemtap-sdt-dev) there are none.
- * The same calls record the events for pf_trace(1).
+ * Static probes (USDT) of provider libpf, for perf and bpftrace: see libpf(7). A probe not in use
+ * is a nop. Without <sys/sdt.h> (systemtap-sdt-dev) there are none. Each call also records the
+ * event for pf_trace(1).
  */
 #ifndef PF_PROBE_H
 #define PF_PROBE_H
@@ -29,11 +29,11 @@
 #endif
 
 /*
- * Each of these is a probe and, if the context has a trace, an event: one branch where it has none.
- * transfer: the operation that it is of; NULL: unknown.
+ * Each function is a probe and, if the context has a trace, an event: a branch where there is no
+ * trace. transfer: the operation of the event; NULL: unknown.
  */
 
-/* A put or get is posted that is not done at once. peer: its id. */
+/* A put or get is posted, not done at once. peer: id of the peer. */
 static inline void probe_transfer(struct trace *trace, const void *transfer, bool put,
 				  uint64_t local, uint64_t remote, uint64_t length,
 				  const uint8_t *peer)
@@ -59,8 +59,9 @@ static inline void probe_transfer_done(struct trace *trace, const void *transfer
 }
 
 /*
- * No probe, only an event, where there is a trace: this process moved bytes since that time
- * (trace_time). transfer: NULL if they are a whole one, or one of the peer, whose id that is.
+ * No probe, only an event, where there is a trace: the process moved bytes from the time since
+ * (trace_time) on. transfer: NULL if the bytes are a whole transfer, or belong to a transfer of
+ * the peer with the id.
  */
 static inline void record_moved(struct trace *trace, uint64_t since, const void *transfer, bool put,
 				uint64_t local, uint64_t remote, uint64_t length,
@@ -79,7 +80,7 @@ static inline void record_moved(struct trace *trace, uint64_t since, const void 
 					    .peer = trace_name(peer) });
 }
 
-/* Only events: a block goes out in packets, or comes in. put: it goes out. */
+/* Only events: a block goes out in packets (put), or comes in. */
 static inline void record_block(struct trace *trace, enum trace_kind kind, bool put,
 				uint64_t address, uint64_t length)
 {
@@ -105,7 +106,7 @@ static inline void probe_fault(struct trace *trace, const void *context, const v
 							   .length = length });
 }
 
-/* These two on the side that owns the memory. */
+/* probe_resolve_start and probe_resolve_done: on the side of the owner of the memory. */
 static inline void probe_resolve_start(struct trace *trace, uint64_t address, uint64_t length,
 				       enum pf_policy policy)
 {

@@ -18,7 +18,7 @@ static void service_wake(struct service *service)
 {
 	uint64_t one = 1;
 
-	/* It can only fail when the counter is full, and then the thread is awake. */
+	/* The write can only fail with a full counter, and then the thread is awake. */
 	if (write(service->wake, &one, sizeof(one)) < 0)
 		return;
 }

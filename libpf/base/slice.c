@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLICE_NANOSECONDS 100000 /* the shortest that the kernel accepts */
+#define SLICE_NANOSECONDS 100000 /* the shortest slice accepted by the kernel */
 
 void slice_request_short(void)
 {

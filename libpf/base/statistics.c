@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "file.h"
 
-/* Linux 5.1; older C libraries do not name it. */
+/* Linux 5.1; older C libraries lack the name. */
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -33,7 +33,7 @@ static int statistics_seal(int fd)
 								     0;
 }
 
-/* Map a file that others can find where the page is. Returns -1 if the page stays private. */
+/* Map a file visible to other processes over the page. Returns -1 if the page stays private. */
 static int map_shared(struct statistics_page *page)
 {
 	int fd = file_create(STATISTICS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -55,14 +55,14 @@ void statistics_create(struct statistics *statistics, bool threads)
 	struct statistics_page *page = &statistics->page;
 
 	statistics->threads = threads;
-	/* A page that others cannot see is no error. */
+	/* A page invisible to other processes is no error. */
 	statistics->fd = map_shared(page);
 	page->version = STATISTICS_VERSION;
 	page->stats = PF_STAT_COUNT;
 	page->buckets = PF_RESOLVE_BUCKETS;
 	page->pid = getpid();
 	page->started = clock_nanoseconds(CLOCK_BOOTTIME);
-	/* Last: a reader that sees the magic sees the rest. */
+	/* Store the magic last: a reader of the magic sees the rest. */
 	atomic_thread_fence(memory_order_release);
 	page->magic = STATISTICS_MAGIC;
 }

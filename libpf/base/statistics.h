@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The statistics of a context, in a page of their own: a memfd, which pf_info --job finds
- * and reads in /proc while the process runs, without its help and at no cost to it. Only
- * the context can write there.
+ * The statistics of a context, in a page of their own: a memfd, found and read by pf_info --job
+ * in /proc while the process runs, without its help and at no cost. Only the context can write
+ * there.
  */
 #ifndef PF_STATISTICS_H
 #define PF_STATISTICS_H
@@ -16,7 +16,7 @@
 
 #define STATISTICS_NAME "libpf-statistics"
 #define STATISTICS_MAGIC 0x3173746174736670 /* "pfstats1" */
-/* Increase it with every change of the layout, or of the meaning of a statistic. */
+/* Increase the version with every change of the layout, or of the meaning of a statistic. */
 #define STATISTICS_VERSION 4
 /* Bytes of the file: whole pages, whatever their size; only the start has memory. */
 #define STATISTICS_SIZE PAGE_SIZE_MAX
@@ -37,14 +37,14 @@ struct statistics_page {
 	_Alignas(STATISTICS_LINE) _Atomic uint64_t resolve[PF_RESOLVE_BUCKETS];
 };
 
-/* Part of the context, so that no pointer has to be loaded to reach the page. */
+/* Part of the context: no pointer has to be loaded to reach the page. */
 struct statistics {
 	union {
 		struct statistics_page page;
 		char room[STATISTICS_SIZE]; /* nothing else is where the page is mapped */
 	};
 	bool threads; /* several threads at a time may call statistic_add */
-	int fd;       /* of the page; -1 if it is private memory */
+	int fd;       /* of the page; -1: private memory */
 };
 
 /*
@@ -56,8 +56,8 @@ void statistics_create(struct statistics *statistics, bool threads);
 void statistics_destroy(struct statistics *statistics);
 
 /*
- * Count on a thread of the application. If there is only one, a load and a store, each
- * atomic for readers, are cheaper than a locked instruction.
+ * Count on a thread of the application. With a single thread, a load and a store, each atomic for
+ * readers, are cheaper than a locked instruction.
  */
 static inline void statistic_add(struct statistics *statistics, enum pf_stat stat, uint64_t amount)
 {
@@ -94,11 +94,11 @@ static inline uint64_t statistic_read_bucket(const struct statistics_page *page,
 }
 
 /*
- * Any thread: count a page fault by its kind. PF_STAT_LOCAL_FAULTS and
- * PF_STAT_REMOTE_FAULTS count the blocks that it parks.
+ * Any thread: count a page fault by its kind. PF_STAT_LOCAL_FAULTS and PF_STAT_REMOTE_FAULTS
+ * count the parked blocks.
  */
 void statistic_fault(struct statistics *statistics, enum pf_side side, enum fault_kind kind);
-/* Any thread: count a page fault that was resolved so long after it was detected. */
+/* Any thread: count a page fault by the time from its detection to its resolution, ns. */
 void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds);
 
 #endif

@@ -5,9 +5,10 @@
 #include <stdint.h>
 
 /*
- * The address without its tag. The processors of arm64 ignore the upper 8 bits of an address, where
- * some allocators and sanitizers keep a tag; bit 55 says what they stand for. Not all system calls
- * accept a tag, and pages are looked up by address: libpf removes it where an address comes in.
+ * Return the address without its tag. The processors of arm64 ignore the upper 8 bits of an
+ * address, where some allocators and sanitizers keep a tag; bit 55 gives their meaning. Not all
+ * system calls accept a tag, and pages are looked up by address: libpf removes the tag of every
+ * address from the application.
  */
 static inline uint64_t tag_remove(uint64_t address)
 {

@@ -13,7 +13,7 @@ struct thread_start {
 	void *arg;
 };
 
-/* Is the calling thread one of libpf's? */
+/* Is the calling thread a thread of libpf? */
 static _Thread_local bool thread_is_own;
 
 static void *thread_run(void *arg)

@@ -8,14 +8,15 @@
 /*
  * Start a thread of libpf in the program's process. name: at most 15 characters, static.
  *
- * Signals are the program's: none is delivered to the thread, except those that an instruction of the
- * thread itself raises, such as SIGSEGV. The kernel ends a process that blocks one of these, although
- * the program may have a handler, and the thread may run the program's code (pf_supply_fn).
+ * Signals are the program's: none is delivered to the thread, except signals raised by an
+ * instruction of the thread itself, as SIGSEGV. The kernel ends a process that blocks a raised
+ * signal, although the program may have a handler, and the thread may run the program's code
+ * (pf_supply_fn).
  *
- * The caller's policy and priority are the thread's. If the policy is a real-time one, the priority is
- * one higher than that of the program's thread: the caller may poll on the only processor of both, and
- * the kernel would run the thread only after the caller's slice, or never (SCHED_FIFO). Without
- * permission for more (RLIMIT_RTPRIO) the priority is the same.
+ * The thread has the policy and the priority of the caller. If the policy is a real-time policy,
+ * the priority is higher by 1 than that of the program's thread: the caller may poll on the only
+ * processor of both, and the kernel would run the thread only after the caller's slice, or never
+ * (SCHED_FIFO). Without permission for more (RLIMIT_RTPRIO) the priority is equal.
  *
  * Returns 0 or an errno.
  */

@@ -47,7 +47,7 @@ static void trace_describe(struct trace_header *trace, const uint8_t *id)
 
 struct trace *trace_open(const uint8_t *id)
 {
-	/* A program with more rights than its user does not write where the user says. */
+	/* A program with more rights than its user does not write to a folder named by the user. */
 	const char *folder = secure_getenv(TRACE_VARIABLE);
 	struct trace *trace = MAP_FAILED;
 	char path[PATH_MAX];
@@ -56,7 +56,7 @@ struct trace *trace_open(const uint8_t *id)
 	if (!folder ||
 	    snprintf(path, sizeof(path), "%s/" TRACE_PREFIX "XXXXXX", folder) >= (int)sizeof(path))
 		return NULL;
-	/* Mode 0600: addresses are nobody else's concern. */
+	/* Mode 0600: other users must not read addresses. */
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
@@ -87,7 +87,7 @@ void trace_record(struct trace *trace, const struct trace_event *event)
 	struct trace_event *slot = &trace->event[number % TRACE_EVENTS];
 	const size_t behind = offsetof(struct trace_event, time);
 
-	/* A process that is killed in between leaves a slot that the reader recognizes. */
+	/* A process killed in between leaves a slot with number 0, recognized by the reader. */
 	atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	memcpy((char *)slot + behind, (const char *)event + behind, sizeof(*event) - behind);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The events of a context for pf_trace(1): a ring in a file of its own, in the folder that
- * the variable PF_TRACE names. The file outlives the process, whatever ended it. Without the
- * variable there is no ring. base/probe.h says what is recorded.
+ * The events of a context for pf_trace(1): a ring in a file of its own, in the folder of the
+ * variable PF_TRACE. The file outlives the process, whatever ended the process. Without the
+ * variable there is no ring. base/probe.h lists the events.
  */
 #ifndef PF_TRACE_H
 #define PF_TRACE_H
@@ -14,12 +14,12 @@
 #include "clock.h"
 
 #define TRACE_VARIABLE "PF_TRACE"
-/* A file in the folder: this, and what mkostemp makes of the rest. */
+/* Prefix of a file in the folder; mkostemp makes the rest. */
 #define TRACE_PREFIX "trace."
 #define TRACE_MAGIC 0x3165636172746670 /* "pftrace1" */
-/* Increase it with every change of the layout, or of the meaning of a field. */
+/* Increase the version with every change of the layout, or of the meaning of a field. */
 #define TRACE_VERSION 1
-/* In a ring: 4 MiB, of which only what is written has memory. A power of two. */
+/* Events of a ring: 4 MiB, of which only written pages have memory. A power of two. */
 #define TRACE_EVENTS 65536
 /* Bytes before the first event. */
 #define TRACE_EVENTS_AT 4096
@@ -29,20 +29,20 @@ enum trace_kind {
 	TRACE_TRANSFER_DONE, /* is over, with a status */
 	TRACE_MOVED,         /* bytes were moved, by this process */
 	TRACE_BLOCK,         /* a block to or from another host begins */
-	TRACE_BLOCK_DONE,    /* ... and was sent, or is complete */
+	TRACE_BLOCK_DONE,    /* a block to or from another host was sent, or is complete */
 	TRACE_FAULT,         /* a block met a page fault */
-	TRACE_RESOLVE,       /* the process that owns the page starts */
-	TRACE_RESOLVED,      /* ... and is done, with a status */
+	TRACE_RESOLVE,       /* the process of the page starts to resolve */
+	TRACE_RESOLVED,      /* the process of the page is done, with a status */
 	TRACE_RETRANSMIT,    /* the block is moved again, after its fault */
-	TRACE_LOST,          /* packets of a block were lost, and it is moved again */
+	TRACE_LOST,          /* packets of a block were lost, and the block is moved again */
 	TRACE_KINDS,
 };
 
 struct trace_event {
-	_Atomic uint64_t number; /* from 1; written last. Another one: it was overwritten */
-	uint64_t time;           /* CLOCK_MONOTONIC, ns; with a duration: of the beginning */
+	_Atomic uint64_t number; /* from 1; written last. Any other number: overwritten */
+	uint64_t time;           /* CLOCK_MONOTONIC, ns; with a duration: of the begin */
 	uint64_t duration;       /* ns; 0: none */
-	uint64_t transfer;       /* names it while it lasts; 0: unknown */
+	uint64_t transfer;       /* name of a transfer during its life; 0: unknown */
 	uint64_t address;        /* in this process; of a fault: on its side */
 	uint64_t remote;         /* address in the peer; 0: unknown */
 	uint64_t length;         /* bytes */
@@ -51,7 +51,7 @@ struct trace_event {
 	uint8_t kind;
 	uint8_t side;  /* enum pf_side, of a fault */
 	uint8_t fault; /* enum fault_kind, of a fault */
-	uint8_t put;   /* else get, of a transfer and of what is moved */
+	uint8_t put;   /* else get; of a transfer and of a move */
 };
 
 struct trace_header {
@@ -64,7 +64,7 @@ struct trace_header {
 	int32_t rank;     /* -1: unknown */
 	char host[64], job[64], command[32];
 	/* In lines of its own. */
-	_Alignas(128) _Atomic uint64_t written; /* events, those overwritten included */
+	_Alignas(128) _Atomic uint64_t written; /* events, overwritten events included */
 };
 
 /* The file. */
