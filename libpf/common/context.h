@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The record of a context: what the transports share, and their own states as
- * pointers. Its lifetime and pf_progress are in context/.
+ * The record of a context: the data shared by the transports, and their own states as pointers.
+ * Its lifetime and pf_progress are in context/.
  *
- * Who may touch what:
- *   - the thread inside pf_progress (one at a time, "progressing") owns the host
- *     transport's state and the active operations;
- *   - posted operations are under operations.lock, the list of peers under
- *     peers.lock; each transport has locks of its own for what callers share;
- *   - the service thread owns connections and its events; it reports to progress
- *     through queues, gives peers their bells (host/peer.h), and is asked through
- *     tasks (base/service.h).
- * The first two kinds of locks are taken only if pf_options.threads says that
- * there may be more than one caller.
+ * Permissions of the threads:
+ * - the thread inside pf_progress (one at a time, "progressing") owns the host transport's state
+ *   and the active operations;
+ * - posted operations are under operations.lock, the list of peers under peers.lock; each
+ *   transport has locks of its own for data shared by callers;
+ * - the service thread owns connections and its events; the service thread reports to progress
+ *   through queues, gives peers their bells (host/peer.h), and is asked through tasks
+ *   (base/service.h).
+ * The first two kinds of locks are taken only if pf_options.threads permits more than one caller.
  */
 #ifndef PF_CONTEXT_H
 #define PF_CONTEXT_H
@@ -36,20 +35,20 @@ struct host_state;
 struct network;
 
 struct pf_context {
-	struct statistics statistics; /* first: its page is mapped here, so it starts a page */
-	/* What every poll looks at comes next. */
+	struct statistics statistics; /* first: its page is mapped here, at the start of a page */
+	/* The data of every poll comes next. */
 	struct host_state *host;
 	struct network *network; /* NULL without one */
-	struct trace *trace;   /* NULL: none */
+	struct trace *trace;     /* NULL: none */
 	_Atomic bool progressing;
 	_Atomic(const void *) progress_thread; /* a mark of the thread inside; NULL: none */
 	bool threads;                          /* several threads may call at the same time */
 	_Atomic bool sleepy; /* progress, or the waiter of a descriptor, may sleep; only ever set */
-	bool posts_wake;     /* one of them may sleep while a thread posts */
-	bool stood_still; /* if sleepy: the last poll did nothing, and no wait followed; progress's own */
-	struct activity activity; /* of the thread that polls */
+	bool posts_wake;     /* progress or the waiter may sleep while a thread posts */
+	bool stood_still;    /* if sleepy: the last poll was empty, and no wait followed */
+	struct activity activity; /* of the polling thread */
 	struct idle idle;         /* progress's own */
-	uint64_t sleep_unrung; /* longest sleep while a peer may write without ringing, microseconds */
+	uint64_t sleep_unrung;    /* longest sleep beside a peer that does not ring, microseconds */
 	struct operations operations;
 
 	pf_receive_fn receive;
@@ -72,10 +71,10 @@ struct pf_context {
 	char no_ports[128];
 	struct service service;
 
-	/* What the layers below context/ need from above, given at the creation. */
-	/* Any thread: wake progress if it sleeps. */
+	/* Functions of context/ for the layers below, given at the creation. */
+	/* Any thread: wake a sleeping progress. */
 	void (*wake)(pf_context *context);
-	/* Any thread: the transport by which this process answers the owner of that address. */
+	/* Any thread: the transport for answers to the owner of the address. */
 	const struct transport *(*transport_back)(const pf_context *context,
 						  const struct address *address);
 
@@ -83,7 +82,10 @@ struct pf_context {
 	struct memory memory;
 };
 
-/* Any thread: its address as of now, which has that at the engine of /dev/exanest once it joined. */
+/*
+ * Any thread: return the present address, with the address at the engine of /dev/exanest once the
+ * context joined.
+ */
 static inline struct address context_address(const pf_context *context)
 {
 	struct address address = context->address;
@@ -92,7 +94,7 @@ static inline struct address context_address(const pf_context *context)
 	return address;
 }
 
-/* Any thread: is there anything that may sleep until it is woken? */
+/* Any thread: may progress or the waiter sleep until woken? */
 static inline bool context_is_sleepy(const pf_context *context)
 {
 	return atomic_load_explicit(&((pf_context *)(uintptr_t)context)->sleepy,

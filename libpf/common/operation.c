@@ -164,11 +164,11 @@ void operation_finish(struct operations *operations, struct operation *operation
 		statistic_add(operations->statistics, PF_STAT_FAULT_ERRORS, 1);
 	if (operation->kind != OPERATION_ATOMIC)
 		probe_transfer_done(operations->trace, operation, operation->completion.status);
-	/* Before the callback, which may post another in its place. */
+	/* Uncount before the callback, which may post a new operation in the freed place. */
 	operations_uncount(operations);
 	if (operation->complete)
 		operation->complete(operations->context, &operation->completion);
-	/* Only after the callback, for which other threads in pf_flush wait, too. */
+	/* Take off only after the callback: threads in pf_flush wait for the callback, too. */
 	operation_take_off(operations, operation);
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What transfers and atomics have in common: a peer, a completion to deliver,
- * and a place in the order of posting, by which pf_flush waits. Transports
- * embed struct operation in their own records; here are only the lists.
+ * The common part of transfers and atomics: a peer, a completion to deliver, and a place in the
+ * order of posting, used by pf_flush to wait. Transports embed struct operation in their own
+ * records; here are only the lists.
  *
- * Operations end in any order, so a count of those that ended does not tell which are open.
- * The lists do: an operation gets its number and its place at the end of a list under one
- * lock, and what is posted moves to active in that order. So each list has ascending numbers,
- * and the oldest open operation is the first of one of them. A mark, which is the number of the
- * operation posted last, is reached when none of the lists begins with a number up to it; of one
- * peer, when no operation of that peer comes before the first number behind the mark. This costs
- * nothing where operations are posted and end, and a test looks only at open operations that are
- * older than the mark.
+ * Operations end in any order, hence a count of ended operations does not tell which operations
+ * are open. The lists do: an operation gets its number and its place at the end of a list under a
+ * single lock, and posted operations move to active in posting order. Therefore each list has
+ * ascending numbers, and the oldest open operation is the first of a list. A mark, which is the
+ * number of the operation posted last, is reached when no list begins with a number up to the
+ * mark; for a single peer, when no operation of the peer comes before the first number behind the
+ * mark. Nothing is spent on marks where operations are posted and end, and a test looks only at
+ * open operations older than the mark.
  */
 #ifndef PF_OPERATION_H
 #define PF_OPERATION_H
@@ -29,7 +29,10 @@ enum operation_kind { OPERATION_PUT, OPERATION_GET, OPERATION_ATOMIC };
 
 struct operation {
 	struct operation *next, *previous;
-	/* Its place among those of its peer that the transport can advance; progress's own. */
+	/*
+	 * place among the ready operations of the peer, which the transport can advance;
+	 * progress's own
+	 */
 	TAILQ_ENTRY(operation) ready;
 	bool is_ready;
 	enum operation_kind kind;
@@ -44,54 +47,71 @@ struct operations {
 	struct statistics *statistics;
 	struct trace *trace; /* NULL: none */
 	bool threads;
-	uint64_t most; /* that may be open; 0: no limit */
+	uint64_t most; /* limit of open operations; 0: none */
 	/*
-	 * posted is not empty. Relaxed: the lock orders what is in posted; a poll that misses it is
-	 * followed by another, and before a sleep the fences order it (host_post, inbox.h).
+	 * posted is not empty. Relaxed: the lock orders the list posted; a poll that misses the
+	 * flag is followed by another poll, and before a sleep the fences order the flag
+	 * (host_post, inbox.h).
 	 */
 	_Atomic bool waiting;
 	/* The three lists have ascending sequence numbers. */
 	struct operation active; /* head of a ring; progress's own */
-	/* The first of active that operations_next_new has not returned; progress's own. */
+	/* The first of active not yet returned by operations_next_new; progress's own. */
 	struct operation *first_new;
 	/* Under the lock. */
 	pthread_mutex_t lock;
 	struct operation posted; /* head of a ring: not seen by progress yet */
-	struct operation away;   /* head of a ring: the transport reports when they end */
+	struct operation away;   /* head of a ring: the transport reports their ends */
 	uint64_t sequence;       /* of the operation posted last */
 	uint64_t open;           /* operations not completed yet, counted only with a limit */
 };
 
-/* The statistics and the trace are the caller's and live longer. */
+/* The statistics and the trace are borrowed and live longer. */
 void operations_init(struct operations *operations, pf_context *context,
 		     struct statistics *statistics, struct trace *trace, const pf_options *options);
 /* The lists must be empty. */
 void operations_destroy(struct operations *operations);
 
 /*
- * Any thread: give an operation to progress, which finds it in active; and record one that the
- * transport advances by itself. False: it is refusable, and operations_max are open.
+ * Any thread: give an operation to progress, which finds the operation in active
+ * (operation_post), or record an operation advanced by the transport alone (operation_send_away).
+ * False: the operation is refusable, and operations_max are open.
  */
 bool operation_post(struct operations *operations, struct operation *operation, bool refusable);
 bool operation_send_away(struct operations *operations, struct operation *operation);
-/* Any thread: the transport could not start it after all. The caller frees it. */
+/*
+ * Any thread: the transport could not start the operation after all. The caller frees the
+ * operation.
+ */
 void operation_take_back(struct operations *operations, struct operation *operation);
-/* Any thread: are there fewer open than operations_max? */
+/* Any thread: are fewer operations open than operations_max? */
 bool operations_have_room(struct operations *operations);
-/* Progress: move what was posted to the active list. */
+/* Progress: move posted operations to the active list. */
 void operations_take_posted(struct operations *operations);
-/* Progress: each operation that came to the active list, once, in the order of posting; NULL: no more. */
+/*
+ * Progress: return each new operation of the active list, once, in the order of posting; NULL: no
+ * more.
+ */
 struct operation *operations_next_new(struct operations *operations);
-/* Progress: deliver the completion and take it off its list. The caller frees it. */
+/*
+ * Progress: deliver the completion and take the operation off its list. The caller frees the
+ * operation.
+ */
 void operation_finish(struct operations *operations, struct operation *operation);
-/* Closing: an operation of the list with this head, taken off it without a completion; NULL at the end. */
+/*
+ * Closing: take an operation off the list with the given head, without a completion; NULL at the
+ * end.
+ */
 struct operation *operations_drop(struct operation *head);
-/* Any thread: is an operation up to this sequence number, to peer or to any (NULL), unfinished? */
+/* Any thread: is an operation up to the sequence number, to peer or to any (NULL), unfinished? */
 bool operations_pending(struct operations *operations, const pf_peer *peer, uint64_t sequence);
 /* Any thread: the sequence number of the operation posted last. */
 uint64_t operations_last(struct operations *operations);
 
-/* Progress: the same, at the cost of one load if nothing was posted. */
+/*
+ * Progress: move posted operations as operations_take_posted, at the cost of a load if nothing
+ * was posted.
+ */
 static inline void operations_collect(struct operations *operations)
 {
 	if (atomic_load_explicit(&operations->waiting, memory_order_relaxed))

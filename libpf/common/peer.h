@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Another process: its identity, its transport and how far that has come. The
- * transport's own state follows in the same allocation (transport.h, peer_size).
- * A record lives until pf_close: its process may still write to this one.
+ * Another process: its identity, its transport and the state of the connection. The transport's
+ * own state follows in the allocation (transport.h, peer_size). A record lives until pf_close:
+ * the peer's process may still write to the own process.
  */
 #ifndef PF_PEER_H
 #define PF_PEER_H
@@ -26,25 +26,26 @@ enum peer_state {
 struct pf_peer {
 	struct pf_peer *next;
 	uint8_t id[ADDRESS_ID_BYTES];
-	/* NULL once it is not needed any more, or never was; allocated. */
+	/* NULL: not needed, or no longer; allocated. */
 	struct address *address;
-	_Atomic(const char *) path; /* pf_peer_path; once it is gone: why. Valid until pf_close */
+	_Atomic(const char *) path; /* pf_peer_path; if gone: the reason. Valid until pf_close */
 	unsigned count;             /* of pf_peer_open; under peers.lock */
 	int gone_status;            /* valid in PEER_GONE */
 	_Atomic int state;          /* enum peer_state */
 	bool farewell;              /* gone in good order */
-	bool gone_reported;         /* the application knows that it is gone; progress's own */
+	bool gone_reported;         /* the application knows of the end; progress's own */
 	uint8_t refused;            /* enum refused_kind (refused.h); under peers.lock */
 	const struct transport *transport;
 	pf_context *context;
-	_Atomic(void *) user; /* pf_peer_open's; relaxed loads: the address orders what it leads to */
+	/* Of pf_peer_open. Relaxed loads: the address orders the data behind the pointer. */
+	_Atomic(void *) user;
 };
 
 /* All peers of a context. */
 struct peers {
 	bool threads;
-	_Atomic bool news; /* gone, or refused is not empty */
-	bool gone;         /* one went since progress reported last; progress's own */
+	_Atomic bool news; /* gone is set, or refused is not empty */
+	bool gone;         /* a peer went since the last report; progress's own */
 	pthread_mutex_t lock;
 	struct pf_peer *first;                     /* newest first; records are only ever added */
 	TAILQ_HEAD(refused_list, refused) refused; /* refused.h */
@@ -53,11 +54,11 @@ struct peers {
 void peers_init(struct peers *peers, bool threads);
 /* Destroys all records. */
 void peers_destroy(struct peers *peers);
-/* Any thread: the peer with this id, or NULL. */
+/* Any thread: find the peer with the id, or NULL. */
 pf_peer *peers_find(struct peers *peers, const uint8_t id[ADDRESS_ID_BYTES]);
 /*
- * Any thread: the same, made with this transport if it is unknown. address: NULL for
- * one that this process will never have to call. NULL: out of memory.
+ * Any thread: find the peer with the id, or make a record with the transport. address: NULL for a
+ * peer that never has to be called. NULL: out of memory.
  */
 pf_peer *peers_get(struct peers *peers, pf_context *context, const uint8_t id[ADDRESS_ID_BYTES],
 		   const struct address *address, const struct transport *transport);
@@ -91,13 +92,13 @@ static inline void peer_set_state(pf_peer *peer, enum peer_state state)
 	atomic_store_explicit(&peer->state, state, memory_order_release);
 }
 
-/* The sentence that pf_peer_path returns; valid until pf_close. Any thread. */
+/* Any thread: return the sentence of pf_peer_path; valid until pf_close. */
 static inline const char *peer_path(const pf_peer *peer)
 {
 	return atomic_load_explicit(&((pf_peer *)peer)->path, memory_order_acquire);
 }
 
-/* path: a sentence that is valid until pf_close. */
+/* path: a sentence valid until pf_close. */
 static inline void peer_set_path(pf_peer *peer, const char *path)
 {
 	/* Release: another thread may call peer_path, and the text may be new. */

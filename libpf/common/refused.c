@@ -8,7 +8,7 @@ struct refused {
 	pf_peer *peer;
 	enum refused_kind kind;
 	size_t length; /* of the message */
-	bool seen;     /* by refused_tell: it is not of this call of progress */
+	bool seen;     /* by refused_tell: refused in an earlier call of progress */
 };
 
 int refused_add(pf_peer *peer, enum refused_kind kind, size_t length)
@@ -33,13 +33,13 @@ int refused_add(pf_peer *peer, enum refused_kind kind, size_t length)
 		}
 	}
 	peers_unlock(peers);
-	/* Room comes without a message: a thread that sleeps in progress must look for it. */
+	/* Room comes without a message: a thread asleep in progress must look for room. */
 	if (refused && context->posts_wake)
 		context->wake(context);
 	return status;
 }
 
-/* Would such a call find room, or the error of a peer that is gone? */
+/* Would the refused call find room, or the error of a gone peer? */
 static bool has_room(const struct refused *refused)
 {
 	pf_peer *peer = refused->peer;
@@ -49,7 +49,7 @@ static bool has_room(const struct refused *refused)
 	return peer_state(peer) == PEER_GONE || operations_have_room(&peer->context->operations);
 }
 
-/* Under the lock, which it releases around the callback. */
+/* Under the lock, which is released around the callback. */
 static void refused_report(pf_context *context, struct refused *refused)
 {
 	struct peers *peers = &context->peers;
@@ -65,9 +65,9 @@ static void refused_report(pf_context *context, struct refused *refused)
 }
 
 /*
- * While the lock is released, other threads and the callback only append. What is new, they
- * included, waits for the next call, so that this call ends, and no call of progress tells of what
- * was refused in it.
+ * While the lock is released, other threads and the callback only append. New entries, theirs
+ * included, wait for the next call: the present call ends, and no call of progress tells of a
+ * refusal during the call.
  */
 int refused_tell(pf_context *context)
 {
