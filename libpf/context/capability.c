@@ -24,7 +24,7 @@
 struct list {
 	pf_capability *entries;
 	int size;  /* of entries */
-	int count; /* also those that did not fit */
+	int count; /* also entries without a place */
 };
 
 static __attribute__((format(printf, 4, 5))) void
@@ -52,7 +52,7 @@ static void single_copy(struct list *list)
 		capability_add(
 			list, "single copy", 1,
 			"process_vm_readv and process_vm_writev work between processes of this user");
-	/* Yama does not keep a process from its own memory, a seccomp filter does. */
+	/* Yama does not keep a process from its own memory; a seccomp filter does. */
 	else if (scope == 1 && !copy_probe(gettid(), (uint64_t)(uintptr_t)&cookie, cookie))
 		capability_add(
 			list, "single copy", 1,
@@ -216,7 +216,7 @@ static void list_interfaces(struct list *list, const struct interface *interface
 	capability_add(list, "network", 1, "%s", text);
 }
 
-/* Report the interfaces that a context would use if it were opened now. */
+/* Report the interfaces of a context opened now. */
 static void capability_network(struct list *list)
 {
 	struct interface interfaces[INTERFACES_MOST];

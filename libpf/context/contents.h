@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pf_open allocates. */
+/* The allocation of pf_open. */
 #ifndef PF_CONTENTS_H
 #define PF_CONTENTS_H
 
@@ -9,7 +9,7 @@
 
 struct network_watch;
 
-/* One mapping, so that what every poll looks at is in few pages. */
+/* A single mapping: the data of every poll lies in few pages. */
 struct contents {
 	pf_context context;
 	struct host host;

@@ -52,7 +52,7 @@ const struct transport *context_transport(const pf_context *context, const struc
 	return &transport_net;
 }
 
-/* The same for a peer that called this process, by whatever way. */
+/* Choose the transport for a peer that called the process, by whatever way. */
 static const struct transport *transport_back(const pf_context *context,
 					      const struct address *address)
 {
@@ -61,7 +61,7 @@ static const struct transport *transport_back(const pf_context *context,
 
 	if (transport)
 		return transport;
-	/* It reached this process: the network reports if the way back is closed. */
+	/* The peer reached the process: the network reports if the way back is closed. */
 	return address_unreachable(&context->address, address) ? &transport_net : &transport_host;
 }
 
@@ -130,7 +130,7 @@ int context_open(const pf_options *options, pf_context **result)
 	if (status != PF_OK)
 		goto fail_network;
 	check_leave(progress, outer_progress);
-	/* The caller keeps these texts; network_open was the last to read them. */
+	/* The caller keeps the texts; network_open was the last reader. */
 	context->options.if_include = context->options.if_exclude = NULL;
 	*result = context;
 	return PF_OK;
@@ -170,13 +170,13 @@ void context_close(pf_context *context)
 
 	outer_progress = check_enter(progress, context);
 	waiter_destroy(&contents->waiter);
-	/* While the service thread finds out which peers end. */
+	/* Peers that end are still detected by the service thread. */
 	host_linger(&contents->host);
 	if (context->network)
 		network_linger(context->network);
 	service_stop(&context->service);
 	outer_service = check_enter(service, &context->service);
-	/* Ranges that are not resolved yet are not answered any more: no thread runs their tasks. */
+	/* Ranges not resolved yet get no answer any more: no thread runs their tasks. */
 	memory_stop(&context->memory);
 	host_disconnect(&contents->host);
 	network_watch_destroy(contents->watch);

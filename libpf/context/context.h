@@ -5,19 +5,19 @@
 
 #include "common/context.h"
 
-/* As pf_open, with options. */
+/* Open a context as pf_open, with options. */
 int context_open(const pf_options *options, pf_context **context);
-/* As pf_close. */
+/* Close a context as pf_close. */
 void context_close(pf_context *context);
 /*
- * Any thread: the transport that reaches an address from here, or NULL. *why: a sentence, valid until the context closes, in
- * either case.
+ * Any thread: the transport that reaches an address from here, or NULL. *why: a sentence, valid
+ * until the context closes, in either case.
  */
 const struct transport *context_transport(const pf_context *context, const struct address *address,
 					  const char **why);
-/* As pf_peer_contact. */
+/* Contact a peer as pf_peer_contact. */
 int context_peer_contact(pf_peer *peer, bool wait, const char **why);
-/* As pf_peer_open, of an address that was parsed. */
+/* Open a peer as pf_peer_open, of a parsed address. */
 int context_peer_open(pf_context *context, const struct address *address, void *user,
 		      pf_peer **peer);
 

@@ -11,13 +11,16 @@
 #include "net/network.h"
 
 /*
- * Empty polls after which a program with a descriptor waits for PROGRESS_SLEEP_UNRUNG at a time, though
- * nothing wakes it for what it waits for: room in a ring, which its reader frees without a word. A
- * reader that has a processor does so within fewer polls.
+ * Empty polls before a program with a descriptor waits for PROGRESS_SLEEP_UNRUNG at a time,
+ * though nothing wakes the program for room in a ring, which the reader of the ring frees without
+ * a word. A reader with a processor frees room within fewer polls.
  */
 #define PATIENT_POLLS 256
 
-/* Something happened, or the sleep may not begin: take the announcement back, and count anew. */
+/*
+ * Take the announcement of a sleep back, and count anew: something happened, or the sleep may not
+ * begin.
+ */
 static void idle_leave(pf_context *context)
 {
 	if (!idle_end(&context->idle))
@@ -31,13 +34,16 @@ static void idle_leave(pf_context *context)
 /* May progress sleep as far as other operations and callers go? */
 static bool may_sleep(pf_context *context)
 {
-	/* What the network advances is told by the service thread, which serves it meanwhile. */
+	/*
+	 * The service thread tells of operations advanced by the network, and serves the network
+	 * meanwhile.
+	 */
 	return host_may_sleep(host_of(context)) &&
 	       (!context->network || offloads_may_sleep(&context->network->offloads)) &&
 	       !atomic_load_explicit(&context->peers.news, memory_order_relaxed);
 }
 
-/* Is there anything that a sleep must not begin with? */
+/* Is there any news that forbids a sleep? */
 static bool has_news(pf_context *context)
 {
 	return host_has_work(host_of(context)) ||
@@ -48,8 +54,8 @@ static bool has_news(pf_context *context)
 }
 
 /*
- * With a sleep announced, after a poll in which nothing happened: is there nothing to do until
- * this process is woken? What comes up after the announcement either is found here or wakes it.
+ * With a sleep announced, after an empty poll: is there nothing to do until the process is woken?
+ * News after the announcement is either found here or wakes the process.
  */
 static bool may_sleep_now(pf_context *context)
 {
@@ -65,9 +71,9 @@ static uint64_t progress_longest_sleep(pf_context *context)
 }
 
 /*
- * A poll found nothing: announce a sleep or sleep, as base/idle.h decides. A sleep in vain leaves
- * the announcement, and the network with the service thread, until something happens: writers have
- * seen it long ago, so the next sleep needs no time ahead.
+ * After an empty poll: announce a sleep or sleep, as base/idle.h decides. A sleep in vain leaves
+ * the announcement, and the network with the service thread, until something happens: writers
+ * have seen the announcement long ago, hence the next sleep needs no time ahead.
  */
 static __attribute__((noinline)) void progress_idle(pf_context *context)
 {
@@ -94,7 +100,7 @@ static __attribute__((noinline)) void progress_idle(pf_context *context)
 		host_settle(host, now);
 	if (!may_sleep_now(context)) {
 		idle_leave(context);
-		/* The peer that moves the other end of a transfer may share this processor. */
+		/* The peer at the other end of a transfer may share the processor. */
 		if (!may_sleep(context))
 			sched_yield();
 		return;
@@ -111,7 +117,7 @@ static __attribute__((noinline)) void progress_idle(pf_context *context)
 		idle_leave(context);
 }
 
-/* Leave the processor to the service thread, which connects this process to a peer. */
+/* Leave the processor to the service thread, which connects the process to a peer. */
 static __attribute__((noinline)) void sleep_to_connect(pf_context *context)
 {
 	struct host *host = host_of(context);
@@ -136,7 +142,7 @@ static void report_gone(pf_context *context)
 	for (; peer; peer = peer->next) {
 		if (peer->gone_reported || peer_state(peer) != PEER_GONE)
 			continue;
-		/* The engine of /dev/exanest ends its operations by itself, but a little later. */
+		/* The engine of /dev/exanest ends operations by itself, but a little later. */
 		if (operations_pending(&context->operations, peer, UINT64_MAX)) {
 			context->peers.gone = true;
 			atomic_store_explicit(&context->peers.news, true, memory_order_relaxed);
@@ -149,7 +155,10 @@ static void report_gone(pf_context *context)
 	}
 }
 
-/* After report_gone, which says why a repeated call will fail. */
+/*
+ * Report peers and room. Room comes after report_gone, which gives the reason why a repeated call
+ * will fail.
+ */
 static __attribute__((noinline)) int report_peers(pf_context *context)
 {
 	atomic_store_explicit(&context->peers.news, false, memory_order_relaxed);
@@ -158,10 +167,10 @@ static __attribute__((noinline)) int report_peers(pf_context *context)
 	return refused_tell(context);
 }
 
-/* Its address is another one in each thread. */
+/* A mark of the thread: each thread has a different address of the variable. */
 static _Thread_local char thread_mark;
 
-/* Is this thread inside progress, in a callback? */
+/* Is the calling thread inside progress, in a callback? */
 static bool progress_is_here(pf_context *context)
 {
 	if (context->threads)
@@ -170,13 +179,19 @@ static bool progress_is_here(pf_context *context)
 	return atomic_load_explicit(&context->progressing, memory_order_relaxed);
 }
 
-/* One thread at a time, and never from within itself. *outer: for progress_leave. */
+/*
+ * Enter progress: one thread at a time, and never from within progress. *outer: for
+ * progress_leave.
+ */
 static inline bool progress_enter(pf_context *context, const void **outer)
 {
 	if (context->threads) {
 		if (atomic_exchange_explicit(&context->progressing, true, memory_order_acquire))
 			return false;
-		/* Only this thread compares it with its own mark, so no order is needed. */
+		/*
+		 * Only the calling thread compares the value with its own mark, hence no order is
+		 * needed.
+		 */
 		atomic_store_explicit(&context->progress_thread, &thread_mark,
 				      memory_order_relaxed);
 	} else {
@@ -197,8 +212,8 @@ static inline void progress_leave(pf_context *context, const void *outer)
 }
 
 /*
- * No other thread is in libpf but those of libpf, which read none of these. In a callback no lock that
- * was not taken is released later, so that it suffices to say which thread is inside progress.
+ * Only threads of libpf are in libpf, which read none of the fields. In a callback no lock is
+ * released later that was not taken, hence naming the thread inside progress is enough.
  */
 void context_allow_threads(pf_context *context)
 {
@@ -217,7 +232,7 @@ int context_progress(pf_context *context)
 	int count;
 
 	if (!progress_enter(context, &outer)) {
-		/* The thread that is inside progress may need this processor. */
+		/* The thread inside progress may need the processor. */
 		if (context_is_sleepy(context))
 			sched_yield();
 		return 0;
@@ -268,19 +283,22 @@ int context_descriptor(pf_context *context, int *fd)
 	return PF_OK;
 }
 
-/* The same for a program that waits: for how long, microseconds? 0: it is to poll. */
+/*
+ * Return the longest wait of a program with a descriptor, microseconds; 0: the program is to
+ * poll.
+ */
 static uint64_t longest_wait(pf_context *context)
 {
 	uint64_t longest = 0;
 
 	host_prepare_sleep(host_of(context));
-	/* Only an empty poll shows that no active operation can be advanced. */
+	/* Only an empty poll shows that all active operations wait. */
 	if (may_sleep(context) &&
 	    (!operations_active(&context->operations) || context->stood_still)) {
 		longest = progress_longest_sleep(context);
 	} else if (context->stood_still && activity_empty(&context->activity) >= PATIENT_POLLS) {
 		longest = context->sleep_unrung;
-		/* The program is to poll after it, whatever made the descriptor readable. */
+		/* The program is to poll after the wait, whatever made the descriptor readable. */
 		context->stood_still = false;
 	}
 	return has_news(context) ? 0 : longest;
@@ -326,7 +344,10 @@ int context_flush(pf_context *context, const pf_peer *peer)
 {
 	uint64_t mark = operations_last(&context->operations);
 
-	/* An operation whose callback is running counts as pending, so it would wait for itself. */
+	/*
+	 * An operation counts as pending during its callback: a flush inside would wait for
+	 * itself.
+	 */
 	if (progress_is_here(context))
 		return PF_ERR_ARGUMENT;
 	while (context_flush_test(context, peer, mark) != PF_DONE)

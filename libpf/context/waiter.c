@@ -15,7 +15,7 @@ static void signal_descriptor(struct waiter *waiter)
 {
 	const uint64_t one = 1;
 
-	/* It can only fail when the counter is full, and the descriptor readable. */
+	/* The write can only fail with a full counter, when the descriptor is readable. */
 	if (write(atomic_load_explicit(&waiter->fd, memory_order_acquire), &one, sizeof(one)) < 0)
 		return;
 }
@@ -54,7 +54,7 @@ int waiter_open(struct waiter *waiter)
 	if (fd < 0)
 		return PF_ERR_SYSTEM;
 	sem_init(&waiter->go, 0, 0);
-	/* Before the thread uses it. */
+	/* Store the descriptor before the thread uses it. */
 	atomic_store_explicit(&waiter->fd, fd, memory_order_release);
 	error = thread_start(&waiter->thread, "libpf waiter", waiter_main, waiter);
 	if (error) {
@@ -71,7 +71,10 @@ void waiter_destroy(struct waiter *waiter)
 {
 	if (!waiter_is_open(waiter))
 		return;
-	/* It sees "stopping" in T1. It does not stay in T2: nothing announces a sleep any more. */
+	/*
+	 * The waiter sees "stopping" in T1, and does not stay in T2: nothing announces a sleep
+	 * any more.
+	 */
 	atomic_store_explicit(&waiter->stopping, true, memory_order_relaxed);
 	inbox_end_sleeps(waiter->inbox);
 	sem_post(&waiter->go);
@@ -84,7 +87,7 @@ void waiter_reset(struct waiter *waiter)
 {
 	uint64_t count;
 
-	/* It is a counter: EAGAIN if it is empty. */
+	/* The descriptor is a counter: EAGAIN if the counter is 0. */
 	if (read(atomic_load_explicit(&waiter->fd, memory_order_relaxed), &count, sizeof(count)) <
 	    0)
 		return;
@@ -92,7 +95,7 @@ void waiter_reset(struct waiter *waiter)
 
 int waiter_arm(struct waiter *waiter, uint64_t microseconds)
 {
-	/* Never shorter than the sleep that the waiter is in. */
+	/* The time is never shorter than the present sleep of the waiter. */
 	uint64_t before = atomic_load_explicit(&waiter->microseconds, memory_order_relaxed);
 
 	if (atomic_load_explicit(&waiter->waiting, memory_order_seq_cst) && microseconds < before) {
