@@ -16,7 +16,9 @@ void pf_peer_close(pf_peer *peer)
 {
 	struct peers *peers = &peer->context->peers;
 
-	/* The record stays until pf_close: its process may still write to this one. */
+	/*
+	 * The record stays until pf_close: the peer's process may still write to the own process.
+	 */
 	peers_lock(peers);
 	if (peer->count && !--peer->count)
 		peer->user = NULL;

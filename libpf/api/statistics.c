@@ -9,7 +9,7 @@ uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
 {
 	pf_context *counted = (pf_context *)(uintptr_t)context;
 
-	/* The device and the network count by themselves: take over what is new. */
+	/* The device and the network count by themselves: take new counts over. */
 	device_count(&counted->device, &counted->statistics);
 	network_count(counted->network);
 	return (unsigned)stat < PF_STAT_COUNT ? statistic_read(&context->statistics.page, stat) : 0;
