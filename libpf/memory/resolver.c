@@ -84,7 +84,10 @@ static int resolve_range(struct resolver *resolver, struct resolution *resolutio
 			    PF_OK)
 				return PF_ERR_FAULT;
 			done += at;
-			/* 0 if the pager was unregistered meanwhile: the page is ordinary memory. */
+			/*
+			 * 0: the pager was unregistered meanwhile, and the page is ordinary
+			 * memory.
+			 */
 			if (done > at)
 				continue;
 		}
