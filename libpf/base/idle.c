@@ -38,7 +38,7 @@ uint64_t idle_length(const struct idle *idle, uint64_t now, uint64_t longest)
 {
 	uint64_t length = (now - idle->since) / IDLE_SHARE;
 
-	/* Processes that wake together share a timer interrupt and warm caches: a fifth less time. */
+	/* Waking together shares a timer interrupt and warm caches: a fifth less time each. */
 	if (length >= longest)
 		length = longest - now % longest;
 	if (length < idle->least)
