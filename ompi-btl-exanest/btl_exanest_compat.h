@@ -40,6 +40,8 @@
 #include "opal/mca/threads/mutex.h"
 
 #define MCA_BTL_EXANEST_MODEX_SCOPE PMIX_GLOBAL
+/* The pthread_mutex_t of an opal_mutex_t. */
+#define MCA_BTL_EXANEST_PTHREAD_MUTEX(lock) (&(lock)->m_lock)
 
 /* Tell all processes of the job a value. */
 static inline void mca_btl_exanest_publish(const char *key, const void *bytes, size_t length)
@@ -154,6 +156,8 @@ static inline void mca_btl_exanest_abort_job(const char *why)
 #include "opal/threads/mutex.h"
 
 #define MCA_BTL_EXANEST_MODEX_SCOPE OPAL_PMIX_GLOBAL
+/* The pthread_mutex_t of an opal_mutex_t. */
+#define MCA_BTL_EXANEST_PTHREAD_MUTEX(lock) (&(lock)->m_lock_pthread)
 
 /*
  * Not needed: mpirun gives the processes of a job a secret; under srun each host has a

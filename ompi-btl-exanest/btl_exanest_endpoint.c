@@ -21,6 +21,7 @@
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
+#include "btl_exanest_check.h"
 #include "btl_exanest_frag.h"
 
 static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
@@ -227,6 +228,7 @@ void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, 
 {
 	mca_btl_base_endpoint_t *endpoint = pf_peer_user(peer);
 
+	assert_progress(context);
 	/*
 	 * No endpoint: Open MPI has not named the process, or has disconnected from the
 	 * process.
@@ -240,6 +242,7 @@ void mca_btl_exanest_peer_warning(pf_context *context, pf_peer *peer, const char
 	mca_btl_base_endpoint_t *endpoint;
 	char host[OPAL_MAXHOSTNAMELEN];
 
+	assert_progress(context);
 	/* Late packets of an earlier job are common: only verbose output has the text. */
 	if (!peer) {
 		opal_output_verbose(10, opal_btl_base_framework.framework_output,
@@ -351,6 +354,7 @@ static mca_btl_base_endpoint_t *endpoint_new(opal_proc_t *proc)
 	size_t length = 0;
 	int status;
 
+	assert_locked_component();
 	endpoint = OBJ_NEW(mca_btl_base_endpoint_t);
 	if (NULL == endpoint)
 		return NULL;
@@ -377,6 +381,7 @@ static mca_btl_base_endpoint_t *endpoint_find(opal_proc_t *proc)
 	const uint64_t key = (uintptr_t)proc;
 	mca_btl_base_endpoint_t *endpoint;
 
+	assert_locked_component();
 	if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(endpoints, key, (void **)&endpoint))
 		return endpoint;
 	endpoint = endpoint_new(proc);
@@ -394,6 +399,7 @@ void mca_btl_exanest_note_name(const pf_peer *from, const void *data, size_t len
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	uint64_t name;
 
+	assert_progress(mca_btl_exanest_component.context);
 	if (length != sizeof(name))
 		return;
 	memcpy(&name, data, sizeof(name));
@@ -429,6 +435,7 @@ static mca_btl_base_endpoint_t *endpoint_find_by_name(opal_process_name_t name)
 	mca_btl_base_endpoint_t *endpoint;
 	opal_proc_t *proc;
 
+	assert_progress(component->context);
 	proc = opal_proc_for_name(name);
 	if (!proc)
 		return NULL;
@@ -452,6 +459,7 @@ mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from)
 	size_t length;
 	bool same;
 
+	assert_progress(component->context);
 	if (peer_find_name(from, &name)) {
 		endpoint = endpoint_find_by_name(name);
 		return endpoint && endpoint->peer == from ? endpoint : NULL;
@@ -478,6 +486,7 @@ static mca_btl_base_endpoint_t *endpoint_take(const mca_btl_exanest_module_t *mo
 {
 	mca_btl_base_endpoint_t *endpoint, *one_sided;
 
+	assert_locked_component();
 	/* The PML would send through the first module that reaches the process. */
 	if (module == &mca_btl_exanest_module && proc_module(proc) != module)
 		return NULL;
@@ -731,6 +740,7 @@ void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint)
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	opal_list_item_t *item;
 
+	assert_locked_component();
 	endpoint->retired = true;
 	/* The thread that sends the pending frags retires the endpoint afterwards. */
 	if (endpoint->queue == MCA_BTL_EXANEST_SENDING)
@@ -754,6 +764,8 @@ static void endpoint_drop(mca_btl_base_endpoint_t *endpoint)
 {
 	mca_btl_base_endpoint_t *owner = endpoint->owner;
 
+	assert_locked_component();
+	assert_that(endpoint->count > 0 && !endpoint->retired);
 	if (--endpoint->count)
 		return;
 	if (owner)
@@ -798,6 +810,8 @@ void mca_btl_exanest_free_endpoints(void)
 	uint64_t key;
 	void *node;
 
+	assert_that(component->modules == 0);
+	OPAL_THREAD_LOCK(&component->lock);
 	while (OPAL_SUCCESS ==
 	       opal_hash_table_get_first_key_uint64(endpoints, &key, (void **)&endpoint, &node)) {
 		opal_hash_table_remove_value_uint64(endpoints, key);
@@ -807,4 +821,5 @@ void mca_btl_exanest_free_endpoints(void)
 	}
 	while (NULL != (item = opal_list_remove_first(&component->retired)))
 		OBJ_RELEASE(item);
+	OPAL_THREAD_UNLOCK(&component->lock);
 }

@@ -7,6 +7,7 @@
 
 #include "opal/util/sys_limits.h"
 
+#include "btl_exanest_check.h"
 #include "btl_exanest_frag.h"
 
 static void frag_construct(mca_btl_exanest_frag_t *frag)
@@ -61,6 +62,7 @@ int mca_btl_exanest_init_frags(void)
 			    size_larger(net->btl_max_send_size, net->btl_eager_limit));
 	int rc;
 
+	assert_that(here->btl_eager_limit && net->btl_eager_limit);
 	rc = list_init(&component->control_frags, MCA_BTL_EXANEST_CONTROL_SIZE, 0,
 		       frag_init_control);
 	if (OPAL_SUCCESS != rc)
@@ -108,6 +110,7 @@ mca_btl_base_descriptor_t *mca_btl_exanest_prepare_src(mca_btl_base_module_t *bt
 	uint32_t iov_count = 1;
 	struct iovec iov;
 
+	assert_that(reserve <= MCA_BTL_EXANEST_CONTROL_SIZE);
 	if (OPAL_UNLIKELY(reserve + *size > limit))
 		*size = limit - reserve;
 	descriptor = mca_btl_exanest_alloc(btl, endpoint, order, pack ? reserve + *size : reserve,

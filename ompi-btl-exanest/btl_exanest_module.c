@@ -4,6 +4,8 @@
 
 #include "opal/util/output.h"
 
+#include "btl_exanest_check.h"
+
 static int module_register_error(mca_btl_base_module_t *btl,
 				 mca_btl_base_module_error_cb_fn_t cbfunc)
 {
@@ -17,6 +19,7 @@ static int module_finalize(mca_btl_base_module_t *btl)
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	pf_context *context = component->context;
 
+	assert_that(component->modules > 0 && context);
 	module->error_cb = NULL;
 	if (--component->modules)
 		return OPAL_SUCCESS;

@@ -10,6 +10,8 @@
 
 #include "opal/util/output.h"
 
+#include "btl_exanest_check.h"
+
 OBJ_CLASS_INSTANCE(mca_btl_exanest_operation_t, opal_free_list_item_t, NULL, NULL);
 
 /*
@@ -78,6 +80,7 @@ static void operation_call_back(mca_btl_exanest_operation_t *operation, int rc)
  */
 static void operation_fail_peer(const mca_btl_exanest_operation_t *operation, int status, int error)
 {
+	assert_that(status < 0 && status != PF_ERR_AGAIN);
 	errno = error;
 	mca_btl_exanest_fail_peer(operation->endpoint, status, NULL);
 }
@@ -85,6 +88,7 @@ static void operation_fail_peer(const mca_btl_exanest_operation_t *operation, in
 /* Store the old value of a fetching atomic operation. */
 static void operation_store_result(const mca_btl_exanest_operation_t *operation, uint64_t value)
 {
+	assert_that(!operation->result_width || operation->local_address);
 	if (operation->result_width == sizeof(uint64_t))
 		*(uint64_t *)operation->local_address = value;
 	else if (operation->result_width == sizeof(uint32_t))
@@ -95,6 +99,8 @@ static void completion_handle(pf_context *context, const pf_completion *completi
 {
 	mca_btl_exanest_operation_t *operation = completion->arg;
 
+	assert_progress(context);
+	assert_that(completion->status <= PF_OK);
 	if (OPAL_UNLIKELY(completion->status == PF_ERR_FAULT))
 		operation_fault(operation, completion);
 	else if (OPAL_UNLIKELY(completion->status < 0))
@@ -112,6 +118,7 @@ operation_new(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
 {
 	mca_btl_exanest_operation_t *operation;
 
+	assert_that(endpoint && !endpoint->retired);
 	mca_btl_exanest_notice_threads();
 	operation = (mca_btl_exanest_operation_t *)opal_free_list_get(
 		&mca_btl_exanest_component.operations);
@@ -144,6 +151,7 @@ static int operation_refuse(mca_btl_exanest_operation_t *operation, int status)
 {
 	const int rc = mca_btl_exanest_error(status);
 
+	assert_that(status < 0);
 	if (status == PF_ERR_AGAIN) {
 		opal_free_list_return(&mca_btl_exanest_component.operations, &operation->super);
 		return rc;

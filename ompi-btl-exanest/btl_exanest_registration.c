@@ -7,6 +7,8 @@
 
 #include <unistd.h>
 
+#include "btl_exanest_check.h"
+
 struct mca_btl_base_registration_handle_t {
 	pf_registration *registration; /* NULL: there is nothing to undo */
 };
@@ -52,6 +54,7 @@ static mca_btl_base_registration_handle_t *memory_register(mca_btl_base_module_t
 				    MCA_BTL_REG_FLAG_REMOTE_ATOMIC));
 	int status;
 
+	assert_that(mca_btl_exanest_component.options.mode != PF_MODE_FAULT);
 	if (OPAL_UNLIKELY(NULL == handle))
 		return NULL;
 	status = pf_register(mca_btl_exanest_component.context, base, size, write,

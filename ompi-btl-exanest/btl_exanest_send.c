@@ -8,12 +8,14 @@
 
 #include <unistd.h>
 
+#include "btl_exanest_check.h"
 #include "btl_exanest_frag.h"
 
 static int frag_send(const mca_btl_exanest_frag_t *frag)
 {
 	const mca_btl_base_segment_t *segments = frag->segments;
 
+	assert_that(frag->base.des_segment_count == 1 || frag->base.des_segment_count == 2);
 	/* Between hosts the frag is a payload: libpf may send a long payload without a copy. */
 	if (frag->base.des_segment_count == 1 &&
 	    frag->endpoint->module == &mca_btl_exanest_net_module)
@@ -29,6 +31,8 @@ static int frag_send(const mca_btl_exanest_frag_t *frag)
 /* Under the component's lock: have progress send the pending frags. */
 static void endpoint_set_waiting(mca_btl_base_endpoint_t *endpoint)
 {
+	assert_locked_component();
+	assert_that(endpoint->queue != MCA_BTL_EXANEST_WAITING && !endpoint->retired);
 	endpoint->queue = MCA_BTL_EXANEST_WAITING;
 	opal_list_append(&mca_btl_exanest_component.waiting, &endpoint->super);
 }
@@ -43,6 +47,7 @@ static int endpoint_send_name(mca_btl_base_endpoint_t *endpoint)
 	const opal_process_name_t name = OPAL_PROC_MY_NAME;
 	int status;
 
+	assert_locked_component();
 	if (OPAL_LIKELY(endpoint->named))
 		return PF_OK;
 	status = pf_send(endpoint->peer, MCA_BTL_EXANEST_TAG_NAME, &name, sizeof(name), NULL, 0);
@@ -58,6 +63,7 @@ static int frag_send_named(const mca_btl_exanest_frag_t *frag)
 {
 	const int status = endpoint_send_name(frag->endpoint);
 
+	assert_locked_component();
 	return status < 0 ? status : frag_send(frag);
 }
 
@@ -66,6 +72,7 @@ static int frag_send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanes
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	int status = PF_ERR_AGAIN;
 
+	assert_that(!endpoint->retired);
 	OPAL_THREAD_LOCK(&component->lock);
 	/*
 	 * Try again under the lock, because mca_btl_exanest_room waits for the lock: see
@@ -165,6 +172,7 @@ static int endpoint_send_pending(mca_btl_base_endpoint_t *endpoint)
 	mca_btl_exanest_frag_t *frag;
 	int status = PF_OK, count = 0;
 
+	assert_that(endpoint->queue == MCA_BTL_EXANEST_SENDING);
 	OPAL_THREAD_LOCK(&component->lock);
 	while (!endpoint->retired && !opal_list_is_empty(&endpoint->pending)) {
 		frag = (mca_btl_exanest_frag_t *)opal_list_get_first(&endpoint->pending);
@@ -211,6 +219,7 @@ int mca_btl_exanest_send_pending(void)
 
 static void endpoint_end_refusal(mca_btl_base_endpoint_t *endpoint)
 {
+	assert_locked_component();
 	if (endpoint && endpoint->queue == MCA_BTL_EXANEST_REFUSED)
 		endpoint_set_waiting(endpoint);
 }
@@ -224,6 +233,7 @@ void mca_btl_exanest_room(pf_context *context, pf_peer *peer, void *arg)
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	mca_btl_base_endpoint_t *endpoint;
 
+	assert_progress(context);
 	OPAL_THREAD_LOCK(&component->lock);
 	endpoint = pf_peer_user(peer);
 	endpoint_end_refusal(endpoint);
@@ -281,6 +291,7 @@ void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, vo
 	mca_btl_base_segment_t segment = { .seg_addr.pval = data, .seg_len = length };
 	uint64_t copy[8];
 
+	assert_progress(context);
 	/* Behind the message, in the ring or in the packet, is the next message. */
 	if (OPAL_UNLIKELY(mca_btl_exanest_is_written_behind(tag) &&
 			  length <= sizeof(copy) - sizeof(copy[0]))) {
@@ -332,6 +343,8 @@ void mca_btl_exanest_receive_pieces(pf_context *context, pf_peer *from, uint8_t 
 	mca_btl_base_segment_t segments[PF_PIECES_MOST];
 	unsigned i;
 
+	assert_progress(context);
+	assert_that(count > 0 && count <= PF_PIECES_MOST);
 	/* MCA_BTL_AM_FRAMEWORK_MASK does not tell the PML's tags from the tags of osc/rdma. */
 	if (OPAL_UNLIKELY(MCA_BTL_TAG_PML != (tag & 0xf0))) {
 		pieces_deliver(from, tag, pieces, count);
