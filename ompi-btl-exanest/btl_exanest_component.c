@@ -92,7 +92,7 @@ static int component_close(void)
  * Open MPI opens a component that the parameter btl names, or any if btl is
  * empty or only excludes ("^tcp"). A list of names that has let us in names us.
  */
-static bool is_selected(void)
+static bool component_is_selected(void)
 {
 	const char *selection = opal_btl_base_framework.framework_selection;
 
@@ -105,7 +105,7 @@ static bool is_selected(void)
  * Open MPI tells opal_progress to yield only after it has initialized the BTLs.
  * Its parameter, which mpirun sets on oversubscribed nodes, is registered before.
  */
-static bool yields_when_idle(void)
+static bool opal_yields_when_idle(void)
 {
 	const int index = mca_base_var_find("ompi", "mpi", NULL, "yield_when_idle");
 	const bool *value = NULL;
@@ -125,7 +125,7 @@ static bool yields_when_idle(void)
 #define SLEEP_MOST 9500
 
 /* How long a process of this job may sleep at most, by the number of those that share a processor. */
-static uint64_t longest_sleep(void)
+static uint64_t sleep_longest(void)
 {
 	const long online = sysconf(_SC_NPROCESSORS_ONLN);
 	uint64_t processors = online > 0 ? (uint64_t)online : 1, sleep;
@@ -138,7 +138,7 @@ static uint64_t longest_sleep(void)
 }
 
 /* ob1 sends what it has put off while it completes another message: that takes two descriptors. */
-static void correct_free_lists(mca_btl_exanest_component_t *component)
+static void free_lists_correct(mca_btl_exanest_component_t *component)
 {
 	if (component->free_list_num < 0)
 		component->free_list_num = 0;
@@ -148,7 +148,7 @@ static void correct_free_lists(mca_btl_exanest_component_t *component)
 		component->free_list_inc = 1;
 }
 
-static void lower(size_t *limit, size_t most, const char *name)
+static void limit_lower(size_t *limit, size_t most, const char *name)
 {
 	if (*limit <= most)
 		return;
@@ -158,15 +158,15 @@ static void lower(size_t *limit, size_t most, const char *name)
 	*limit = most;
 }
 
-static void limit(mca_btl_base_module_t *btl, size_t most)
+static void module_limit(mca_btl_base_module_t *btl, size_t most)
 {
-	lower(&btl->btl_eager_limit, most, "eager_limit");
-	lower(&btl->btl_max_send_size, most, "max_send_size");
-	lower(&btl->btl_rndv_eager_limit, btl->btl_eager_limit, "rndv_eager_limit");
+	limit_lower(&btl->btl_eager_limit, most, "eager_limit");
+	limit_lower(&btl->btl_max_send_size, most, "max_send_size");
+	limit_lower(&btl->btl_rndv_eager_limit, btl->btl_eager_limit, "rndv_eager_limit");
 }
 
 /* A copy of the module for this host, but for the limits and what ob1 and osc/rdma choose by. */
-static void init_net_module(void)
+static void net_module_init(void)
 {
 	const mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	mca_btl_base_module_t *btl = &mca_btl_exanest_net_module.super;
@@ -181,7 +181,7 @@ static void init_net_module(void)
 	btl->btl_bandwidth = component->net_bandwidth;
 }
 
-static void report_not_open(int status, int error)
+static void component_report_not_open(int status, int error)
 {
 	const bool system = status == PF_ERR_SYSTEM && error;
 	pf_capability identity;
@@ -211,7 +211,7 @@ void mca_btl_exanest_allow_threads(void)
 	opal_mutex_unlock(&component->lock);
 }
 
-static int open_context(bool threads)
+static int component_open_context(bool threads)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	pf_attributes attributes;
@@ -219,18 +219,18 @@ static int open_context(bool threads)
 
 	component->options.threads = threads;
 	atomic_store_explicit(&component->threads, threads, memory_order_relaxed);
-	if (!component->idle_polls_set && !component->options.idle_polls && yields_when_idle())
+	if (!component->idle_polls_set && !component->options.idle_polls && opal_yields_when_idle())
 		component->options.idle_polls = PF_IDLE_POLLS_SHARED_CORE;
-	component->yields = component->options.idle_polls && yields_when_idle();
+	component->yields = component->options.idle_polls && opal_yields_when_idle();
 	if (mca_btl_exanest_source(mca_btl_exanest_find_variable("idle_sleep"), NULL) ==
 	    MCA_BASE_VAR_SOURCE_DEFAULT)
-		component->options.idle_sleep = longest_sleep();
+		component->options.idle_sleep = sleep_longest();
 
 	status = pf_open(&component->options, &component->context);
 	if (status == PF_ERR_ARGUMENT)
 		mca_btl_exanest_report_refused();
 	else if (status < 0)
-		report_not_open(status, errno);
+		component_report_not_open(status, errno);
 	if (status < 0)
 		return mca_btl_exanest_error(status);
 	mca_btl_exanest_join_job(component->context);
@@ -244,13 +244,13 @@ static int open_context(bool threads)
 	mca_btl_exanest_init_registration(&mca_btl_exanest_module.super);
 	mca_btl_exanest_module.super.btl_eager_limit =
 		mca_btl_exanest_with_header(component->eager_limit);
-	init_net_module();
-	limit(&mca_btl_exanest_module.super, attributes.send_max);
-	limit(&mca_btl_exanest_net_module.super, attributes.send_max);
+	net_module_init();
+	module_limit(&mca_btl_exanest_module.super, attributes.send_max);
+	module_limit(&mca_btl_exanest_net_module.super, attributes.send_max);
 	return OPAL_SUCCESS;
 }
 
-static int publish_address(void)
+static int address_publish(void)
 {
 	char address[PF_ADDRESS_MAX];
 	size_t length = sizeof(address);
@@ -270,16 +270,16 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	mca_btl_base_module_t **btls;
 
 	*num_btls = 0;
-	if (!is_selected())
+	if (!component_is_selected())
 		return NULL;
 	if (!mca_btl_exanest_check_settings())
 		return NULL;
 	btls = malloc(2 * sizeof(*btls));
 	if (NULL == btls)
 		return NULL;
-	if (OPAL_SUCCESS != open_context(enable_mpi_threads || opal_using_threads()))
+	if (OPAL_SUCCESS != component_open_context(enable_mpi_threads || opal_using_threads()))
 		goto free_btls;
-	correct_free_lists(component);
+	free_lists_correct(component);
 	if (OPAL_SUCCESS != mca_btl_exanest_init_frags())
 		goto close_context;
 	if (OPAL_SUCCESS !=
@@ -288,7 +288,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 				component->free_list_num, -1, component->free_list_inc, NULL, 0,
 				NULL, NULL, NULL))
 		goto close_context;
-	if (OPAL_SUCCESS != publish_address())
+	if (OPAL_SUCCESS != address_publish())
 		goto close_context;
 	btls[0] = &mca_btl_exanest_module.super;
 	btls[1] = &mca_btl_exanest_net_module.super;

@@ -45,7 +45,7 @@ static void module_dump(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
 			    (unsigned long long)pf_stat(mca_btl_exanest_component.context, stat));
 }
 
-/* Copy of the host module with the limits between hosts: see init_net_module. */
+/* Copy of the host module with the limits between hosts: see net_module_init(). */
 mca_btl_exanest_module_t mca_btl_exanest_net_module;
 
 mca_btl_exanest_module_t mca_btl_exanest_module = {

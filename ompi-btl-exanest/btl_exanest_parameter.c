@@ -31,7 +31,7 @@
  * Options for which Open MPI has a parameter or an answer of its own, and
  * calibrate, which has had its effect before there are parameters.
  */
-static bool is_not_parameter(const pf_option_info *info)
+static bool option_is_hidden(const pf_option_info *info)
 {
 	return info->offset == offsetof(pf_options, eager_limit) ||
 	       info->offset == offsetof(pf_options, threads) ||
@@ -39,17 +39,17 @@ static bool is_not_parameter(const pf_option_info *info)
 }
 
 /* An option that is a parameter of yes or no: Open MPI takes "true", "no" and so on for it, too. */
-static bool is_switch(const pf_option_info *info)
+static bool option_is_switch(const pf_option_info *info)
 {
 	return !info->names && info->minimum == 0 && info->maximum == 1;
 }
 
-static mca_base_var_storage_t *choice(const pf_option_info *info)
+static mca_base_var_storage_t *option_choice(const pf_option_info *info)
 {
 	return &mca_btl_exanest_component.choices[info->offset / sizeof(uint64_t)];
 }
 
-static int register_variable(const char *name, const char *help, mca_base_var_type_t type,
+static int variable_register(const char *name, const char *help, mca_base_var_type_t type,
 			     mca_base_var_enum_t *names, int level, void *storage)
 {
 	int index = mca_base_component_var_register(
@@ -61,7 +61,7 @@ static int register_variable(const char *name, const char *help, mca_base_var_ty
 	return index == OPAL_ERR_VALUE_OUT_OF_BOUNDS ? OPAL_SUCCESS : index;
 }
 
-static int register_choice(const pf_option_info *info)
+static int choice_register(const pf_option_info *info)
 {
 	const size_t count = (size_t)(info->maximum - info->minimum + 1);
 	mca_base_var_enum_value_t *values = calloc(count + 1, sizeof(*values));
@@ -79,9 +79,9 @@ static int register_choice(const pf_option_info *info)
 	free(values);
 	if (OPAL_SUCCESS != rc)
 		return rc;
-	choice(info)->intval = (int)*mca_btl_exanest_option(info);
-	rc = register_variable(info->name, info->help, MCA_BASE_VAR_TYPE_INT, names, info->level,
-			       &choice(info)->intval);
+	option_choice(info)->intval = (int)*mca_btl_exanest_option(info);
+	rc = variable_register(info->name, info->help, MCA_BASE_VAR_TYPE_INT, names, info->level,
+			       &option_choice(info)->intval);
 	OBJ_RELEASE(names);
 	return rc;
 }
@@ -92,23 +92,24 @@ void mca_btl_exanest_read_choices(void)
 
 	for (info = pf_option_table(); info->name; info++) {
 		if (info->names)
-			*mca_btl_exanest_option(info) = (unsigned long long)choice(info)->intval;
-		else if (is_switch(info) && !is_not_parameter(info))
-			*mca_btl_exanest_option(info) = choice(info)->boolval;
+			*mca_btl_exanest_option(info) =
+				(unsigned long long)option_choice(info)->intval;
+		else if (option_is_switch(info) && !option_is_hidden(info))
+			*mca_btl_exanest_option(info) = option_choice(info)->boolval;
 	}
 }
 
-static int register_option(const pf_option_info *info)
+static int option_register(const pf_option_info *info)
 {
 	const char *help = info->help;
 	char longer[512];
 
 	if (info->names)
-		return register_choice(info);
-	if (is_switch(info)) {
-		choice(info)->boolval = *mca_btl_exanest_option(info) != 0;
-		return register_variable(info->name, help, MCA_BASE_VAR_TYPE_BOOL, NULL,
-					 info->level, &choice(info)->boolval);
+		return choice_register(info);
+	if (option_is_switch(info)) {
+		option_choice(info)->boolval = *mca_btl_exanest_option(info) != 0;
+		return variable_register(info->name, help, MCA_BASE_VAR_TYPE_BOOL, NULL,
+					 info->level, &option_choice(info)->boolval);
 	}
 	if (info->offset == offsetof(pf_options, idle_polls)) {
 		snprintf(longer, sizeof(longer),
@@ -118,11 +119,11 @@ static int register_option(const pf_option_info *info)
 			 help, PF_IDLE_POLLS_SHARED_CORE);
 		help = longer;
 	}
-	return register_variable(info->name, help, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
+	return variable_register(info->name, help, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
 				 info->level, mca_btl_exanest_option(info));
 }
 
-static int register_options(void)
+static int options_register(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	const pf_option_info *info;
@@ -135,12 +136,12 @@ static int register_options(void)
 		component->options.operations_max = OPERATIONS_MAX;
 	component->defaults = component->options;
 	for (info = pf_option_table(); info->name; info++) {
-		rc = is_not_parameter(info) ? OPAL_SUCCESS : register_option(info);
+		rc = option_is_hidden(info) ? OPAL_SUCCESS : option_register(info);
 		if (rc < 0)
 			return rc;
 	}
 	for (text = pf_text_table(); text->name; text++) {
-		rc = register_variable(text->name, text->help, MCA_BASE_VAR_TYPE_STRING, NULL,
+		rc = variable_register(text->name, text->help, MCA_BASE_VAR_TYPE_STRING, NULL,
 				       text->level, (char *)&component->options + text->offset);
 		if (rc < 0)
 			return rc;
@@ -148,24 +149,24 @@ static int register_options(void)
 	return OPAL_SUCCESS;
 }
 
-static void register_descriptors(const char *name, const char *help, int value, int *storage)
+static void descriptors_register(const char *name, const char *help, int value, int *storage)
 {
 	*storage = value;
-	(void)register_variable(name, help, MCA_BASE_VAR_TYPE_INT, NULL, 9, storage);
+	(void)variable_register(name, help, MCA_BASE_VAR_TYPE_INT, NULL, 9, storage);
 }
 
-static void register_size(const char *name, const char *help, int level, size_t value,
+static void size_register(const char *name, const char *help, int level, size_t value,
 			  size_t *storage)
 {
 	*storage = value;
-	(void)register_variable(name, help, MCA_BASE_VAR_TYPE_SIZE_T, NULL, level, storage);
+	(void)variable_register(name, help, MCA_BASE_VAR_TYPE_SIZE_T, NULL, level, storage);
 }
 
-static void register_unsigned(const char *name, const char *help, int level, unsigned value,
+static void unsigned_register(const char *name, const char *help, int level, unsigned value,
 			      unsigned *storage)
 {
 	*storage = value;
-	(void)register_variable(name, help, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, level, storage);
+	(void)variable_register(name, help, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, level, storage);
 }
 
 /*
@@ -173,11 +174,11 @@ static void register_unsigned(const char *name, const char *help, int level, uns
  * room. The first text of a parameter stays, and so does the last place of its value: it is called
  * before and after Open MPI's.
  */
-static void register_eager_limit(void)
+static void eager_limit_register(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 
-	register_size(
+	size_register(
 		"eager_limit",
 		"Bytes of the longest message between processes of this host that is sent at once, "
 		"without its header; the receiver fetches longer ones. One that comes before its "
@@ -186,25 +187,25 @@ static void register_eager_limit(void)
 		4, component->options.eager_limit, &component->eager_limit);
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t size_smaller(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
 
 /* What Open MPI needs to know of the module, and lets the user change. */
-static int register_module(mca_btl_base_module_t *btl)
+static int module_register(mca_btl_base_module_t *btl)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	int rc;
 
 	/* Below self and vader (sm). */
 	btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1;
-	register_eager_limit();
+	eager_limit_register();
 	btl->btl_eager_limit = component->eager_limit;
 	/* The pieces of what the receiver cannot fetch because it is not contiguous. */
 	btl->btl_max_send_size = 32 * 1024;
-	btl->btl_rndv_eager_limit = smaller(mca_btl_exanest_with_header(btl->btl_eager_limit),
-					    btl->btl_max_send_size);
+	btl->btl_rndv_eager_limit = size_smaller(mca_btl_exanest_with_header(btl->btl_eager_limit),
+						 btl->btl_max_send_size);
 	btl->btl_rdma_pipeline_send_length = btl->btl_max_send_size;
 	btl->btl_rdma_pipeline_frag_size = SIZE_MAX;
 	/* A pipeline would hide the cost of registration, and there is none. */
@@ -221,34 +222,34 @@ static int register_module(mca_btl_base_module_t *btl)
 	btl->btl_latency = 1;       /* microseconds */
 	btl->btl_bandwidth = 40000; /* Mbit/s */
 	rc = mca_btl_base_param_register(&component->super.btl_version, btl);
-	register_eager_limit();
+	eager_limit_register();
 	return rc;
 }
 
 /* The parameters that Open MPI has of a module, for the module between hosts. */
-static void register_net_module(const mca_btl_base_module_t *host)
+static void net_module_register(const mca_btl_base_module_t *host)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 
-	register_unsigned(
+	unsigned_register(
 		"net_exclusivity",
 		"As exclusivity, for messages between hosts: of the BTLs that reach a process the "
 		"highest carries its messages (tcp has 100, hardware 1024 or more)",
 		7, NET_EXCLUSIVITY, &component->net_exclusivity);
-	register_size(
+	size_register(
 		"net_eager_limit",
 		"As eager_limit, for messages between hosts: to fetch takes a round trip more and "
 		"saves two copies",
 		4, NET_EAGER_LIMIT, &component->net_eager_limit);
-	register_size("net_max_send_size", "As max_send_size, for messages between hosts", 4,
+	size_register("net_max_send_size", "As max_send_size, for messages between hosts", 4,
 		      NET_SEND_SIZE, &component->net_max_send_size);
-	register_size("net_rndv_eager_limit", "As rndv_eager_limit, for messages between hosts", 4,
-		      smaller(mca_btl_exanest_with_header(component->net_eager_limit),
-			      component->net_max_send_size),
+	size_register("net_rndv_eager_limit", "As rndv_eager_limit, for messages between hosts", 4,
+		      size_smaller(mca_btl_exanest_with_header(component->net_eager_limit),
+				   component->net_max_send_size),
 		      &component->net_rndv_eager_limit);
-	register_unsigned("net_latency", "Microseconds, as latency, for messages between hosts", 5,
+	unsigned_register("net_latency", "Microseconds, as latency, for messages between hosts", 5,
 			  host->btl_latency * NET_SLOWER, &component->net_latency);
-	register_unsigned("net_bandwidth", "Mbit/s, as bandwidth, for messages between hosts", 5,
+	unsigned_register("net_bandwidth", "Mbit/s, as bandwidth, for messages between hosts", 5,
 			  host->btl_bandwidth / NET_SLOWER, &component->net_bandwidth);
 }
 
@@ -269,7 +270,7 @@ mca_base_var_source_t mca_btl_exanest_source(int index, const char **file)
 }
 
 /* Open MPI has the value already, and takes it for a built-in default. */
-static void set_source(const char *option, mca_base_var_source_t source, const char *file)
+static void variable_set_source(const char *option, mca_base_var_source_t source, const char *file)
 {
 	const int index = mca_btl_exanest_find_variable(option);
 	const mca_base_var_t *variable;
@@ -295,7 +296,8 @@ void mca_btl_exanest_environment_name(const char *option, char *name, size_t siz
 		name[i] = (char)toupper((unsigned char)name[i]);
 }
 
-static void set_calibrated(const char *name, const char *value, const char *file, void *arg)
+static void variable_set_calibrated(const char *name, const char *value, const char *file,
+				    void *arg)
 {
 	const char *defaults = (const char *)&mca_btl_exanest_component.defaults;
 	const pf_option_info *info;
@@ -304,11 +306,11 @@ static void set_calibrated(const char *name, const char *value, const char *file
 		/* Another value: libpf has not used the file, because it is another machine's. */
 		if (!strcmp(info->name, name) &&
 		    *(const uint64_t *)(defaults + info->offset) == strtoull(value, NULL, 10))
-			set_source(name, MCA_BASE_VAR_SOURCE_FILE, file);
+			variable_set_source(name, MCA_BASE_VAR_SOURCE_FILE, file);
 	}
 }
 
-static void set_sources(void)
+static void variables_set_sources(void)
 {
 	const pf_option_info *info;
 	char name[64], path[OPAL_PATH_MAX];
@@ -316,11 +318,11 @@ static void set_sources(void)
 	for (info = pf_option_table(); info->name; info++) {
 		mca_btl_exanest_environment_name(info->name, name, sizeof(name));
 		if (getenv(name) && info != mca_btl_exanest_component.culprit)
-			set_source(info->name, MCA_BASE_VAR_SOURCE_ENV, NULL);
+			variable_set_source(info->name, MCA_BASE_VAR_SOURCE_ENV, NULL);
 	}
 	if (mca_btl_exanest_component.defaults.calibrate &&
 	    (size_t)pf_calibration_path(path, sizeof(path)) < sizeof(path))
-		mca_btl_exanest_read_file(path, set_calibrated, NULL);
+		mca_btl_exanest_read_file(path, variable_set_calibrated, NULL);
 }
 
 int mca_btl_exanest_register_parameters(void)
@@ -328,34 +330,34 @@ int mca_btl_exanest_register_parameters(void)
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	int rc;
 
-	rc = register_options();
+	rc = options_register();
 	if (rc < 0)
 		return rc;
 	component->automatic = false;
-	(void)register_variable(
+	(void)variable_register(
 		"auto",
 		"Take part also in jobs whose parameter btl does not name exanest; between hosts it "
 		"then replaces tcp",
 		MCA_BASE_VAR_TYPE_BOOL, NULL, 3, &component->automatic);
-	register_descriptors("free_list_num", "Descriptors to allocate at the start", 0,
+	descriptors_register("free_list_num", "Descriptors to allocate at the start", 0,
 			     &component->free_list_num);
-	register_descriptors(
+	descriptors_register(
 		"free_list_max",
 		"Most descriptors that may wait for room in the peers' rings (at least "
 		"2; -1: no limit)",
 		512, &component->free_list_max);
-	register_descriptors("free_list_inc", "Descriptors to allocate when there is none", 8,
+	descriptors_register("free_list_inc", "Descriptors to allocate when there is none", 8,
 			     &component->free_list_inc);
-	rc = register_module(&mca_btl_exanest_module.super);
+	rc = module_register(&mca_btl_exanest_module.super);
 	if (OPAL_SUCCESS != rc)
 		return rc;
-	register_net_module(&mca_btl_exanest_module.super);
-	register_size(
+	net_module_register(&mca_btl_exanest_module.super);
+	size_register(
 		"connect_most",
 		"Peers of this host that are connected in MPI_Init, if there are no more; else each is when "
 		"it is first used, for which the first message waits",
 		9, CONNECT_MOST, &component->connect_most);
-	set_sources();
+	variables_set_sources();
 	component->idle_polls_set =
 		mca_btl_exanest_source(mca_btl_exanest_find_variable("idle_polls"), NULL) !=
 		MCA_BASE_VAR_SOURCE_DEFAULT;
