@@ -29,9 +29,10 @@ BEGIN_C_DECLS
 typedef struct mca_btl_exanest_component_t {
 	mca_btl_base_component_t super;
 
-	pf_context *context;  /* NULL unless the job uses exanest */
-	bool yields;          /* libpf yields the processor, in place of opal_progress */
-	_Atomic bool threads; /* several may call libpf; release, acquire: the context allows them */
+	pf_context *context; /* NULL unless the job uses exanest */
+	bool yields;         /* libpf yields the processor, in place of opal_progress */
+	_Atomic bool
+		threads; /* several threads may call libpf; release, acquire: the context allows threads */
 	pf_options options;
 	pf_options defaults; /* of libpf on the machine, before the parameters are read */
 	/*

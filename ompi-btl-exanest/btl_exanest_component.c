@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The MCA component: whether a job uses it, opening libpf, progress.
- */
+/* The MCA component: selection by a job, opening of libpf, progress. */
 #include "btl_exanest.h"
 
 #include <errno.h>
@@ -37,7 +35,7 @@ mca_btl_exanest_component_t mca_btl_exanest_component = {
 	},
 };
 
-/* By which static builds of Open MPI 6.0 find a component. */
+/* Entry by which static builds of Open MPI 6.0 find a component. */
 #ifdef MCA_BASE_COMPONENT_INIT
 MCA_BASE_COMPONENT_INIT(opal, btl, exanest)
 #endif
@@ -89,8 +87,9 @@ static int component_close(void)
 }
 
 /*
- * Open MPI opens a component that the parameter btl names, or any if btl is
- * empty or only excludes ("^tcp"). A list of names that has let us in names us.
+ * Does the job use exanest? Open MPI opens a component that the parameter btl names, or
+ * any component if btl is empty or only excludes ("^tcp"). A list of names that has let
+ * exanest in names exanest.
  */
 static bool component_is_selected(void)
 {
@@ -102,8 +101,9 @@ static bool component_is_selected(void)
 }
 
 /*
- * Open MPI tells opal_progress to yield only after it has initialized the BTLs.
- * Its parameter, which mpirun sets on oversubscribed nodes, is registered before.
+ * Does Open MPI yield the processor while idle? opal_progress learns of the parameter
+ * only after the initialization of the BTLs. The parameter, which mpirun sets on
+ * oversubscribed nodes, is registered before.
  */
 static bool opal_yields_when_idle(void)
 {
@@ -116,15 +116,19 @@ static bool opal_yields_when_idle(void)
 }
 
 /*
- * All idle processes of a processor together wake once in this time, microseconds: 6 % of it, at the 20 us
- * that a wake-up takes in a virtual machine (benchmarks/promises, idle-ranks).
+ * Microseconds between two wake-ups of the idle processes of a processor: 6 % of the
+ * processor, at the 20 us of a wake-up in a virtual machine (benchmarks/promises,
+ * idle-ranks).
  */
 #define SLEEP_PER_PROCESS 300
-/* Bounds of the sleep of one, microseconds. */
+/* Bounds of the sleep of a process, microseconds. */
 #define SLEEP_LEAST 1000
 #define SLEEP_MOST 9500
 
-/* How long a process of this job may sleep at most, by the number of those that share a processor. */
+/*
+ * Return the longest sleep of a process, microseconds, by the number of processes of the
+ * job that share a processor.
+ */
 static uint64_t sleep_longest(void)
 {
 	const long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -137,7 +141,10 @@ static uint64_t sleep_longest(void)
 	return sleep < SLEEP_LEAST ? SLEEP_LEAST : sleep < SLEEP_MOST ? sleep : SLEEP_MOST;
 }
 
-/* ob1 sends what it has put off while it completes another message: that takes two descriptors. */
+/*
+ * Correct the sizes of the free lists. ob1 sends a postponed message while completing
+ * another message: two descriptors are in use.
+ */
 static void free_lists_correct(mca_btl_exanest_component_t *component)
 {
 	if (component->free_list_num < 0)
@@ -165,7 +172,10 @@ static void module_limit(mca_btl_base_module_t *btl, size_t most)
 	limit_lower(&btl->btl_rndv_eager_limit, btl->btl_eager_limit, "rndv_eager_limit");
 }
 
-/* A copy of the module for this host, but for the limits and what ob1 and osc/rdma choose by. */
+/*
+ * Make the module between hosts: a copy of the host module, but for the limits and for
+ * the values by which ob1 and osc/rdma choose.
+ */
 static void net_module_init(void)
 {
 	const mca_btl_exanest_component_t *component = &mca_btl_exanest_component;

@@ -1,35 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MCA parameters, made from libpf's tables of options, and where their values
- * come from.
+ * MCA parameters, made from libpf's tables of options, and the sources of the values.
  */
 #include "btl_exanest_parameter.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* 7 descriptors and some 32 KiB each; vader maps all peers of a host in MPI_Init. */
+/*
+ * Most peers to connect in MPI_Init. A peer takes 7 descriptors and some 32 KiB; vader
+ * maps all peers of a host in MPI_Init.
+ */
 #define CONNECT_MOST 8
 /*
- * Each operation that is not complete takes 400 to 500 bytes, and more at a time bring nothing: 200,000
- * MPI_Put of 8 bytes through the ring take 0.6 s with this limit and without (and 81 MiB without).
+ * Most operations in flight. An operation takes 400 to 500 bytes until complete, and more
+ * at a time bring nothing: 200,000 MPI_Put of 8 bytes through the ring take 0.6 s with
+ * the limit and without (and 81 MiB without).
  */
 #define OPERATIONS_MAX 4096
 /*
- * An exchange of 128 KiB takes 47 us when both send, 57 when both fetch; a stream of such messages has
- * 3.4 GB/s when they are sent, 5 when fetched. An exchange of 256 KiB takes longer when both send.
+ * Bytes of the longest message sent at once between hosts. An exchange of 128 KiB takes
+ * 47 us when both sides send, 57 when both fetch; a stream of messages of 128 KiB has 3.4
+ * GB/s when sent, 5 when fetched. An exchange of 256 KiB takes longer when both sides
+ * send.
  */
 #define NET_EAGER_LIMIT (128 * 1024)
-/* With headers less than the 64 KiB that one system call sends. */
+/* Bytes of a piece between hosts: with headers less than the 64 KiB of a single system call. */
 #define NET_SEND_SIZE (60 * 1024)
-/* Above tcp (100) and below hardware, which has MCA_BTL_EXCLUSIVITY_DEFAULT (1024) or more. */
+/* Above tcp (100) and below hardware (MCA_BTL_EXCLUSIVITY_DEFAULT, 1024, or more). */
 #define NET_EXCLUSIVITY (MCA_BTL_EXCLUSIVITY_LOW + 200)
-/* How other hosts compare with this one, for parameters that are not set: ob1 chooses by them. */
+/*
+ * Factor of latency and bandwidth between hosts to the values of the own host, for
+ * parameters that are not set: ob1 chooses by latency and bandwidth.
+ */
 #define NET_SLOWER 4
 
 /*
- * Options for which Open MPI has a parameter or an answer of its own, and
- * calibrate, which has had its effect before there are parameters.
+ * Is the option no parameter? Open MPI has a parameter or an answer of its own for
+ * eager_limit and threads; calibrate has taken effect before there are parameters.
  */
 static bool option_is_hidden(const pf_option_info *info)
 {
@@ -38,7 +46,10 @@ static bool option_is_hidden(const pf_option_info *info)
 	       info->offset == offsetof(pf_options, calibrate);
 }
 
-/* An option that is a parameter of yes or no: Open MPI takes "true", "no" and so on for it, too. */
+/*
+ * Is the option a parameter of yes or no? Open MPI takes "true", "no" and further words
+ * for a switch, too.
+ */
 static bool option_is_switch(const pf_option_info *info)
 {
 	return !info->names && info->minimum == 0 && info->maximum == 1;
@@ -57,7 +68,7 @@ static int variable_register(const char *name, const char *help, mca_base_var_ty
 		(mca_base_var_flag_t)0, (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + level - 1),
 		MCA_BASE_VAR_SCOPE_LOCAL, storage);
 
-	/* The value is wrong: Open MPI has told the user, and the parameter has its default. */
+	/* A wrong value: Open MPI has told the user, and the parameter has the default. */
 	return index == OPAL_ERR_VALUE_OUT_OF_BOUNDS ? OPAL_SUCCESS : index;
 }
 
@@ -170,9 +181,9 @@ static void unsigned_register(const char *name, const char *help, int level, uns
 }
 
 /*
- * The limit without the room for headers. Open MPI registers it again, with its own text and that
- * room. The first text of a parameter stays, and so does the last place of its value: it is called
- * before and after Open MPI's.
+ * Register the limit without the room for headers. Open MPI registers eager_limit again,
+ * with another text and with the room. The first text of a parameter stays, and so does
+ * the last place of the value: the function is called before and after Open MPI's.
  */
 static void eager_limit_register(void)
 {
@@ -192,7 +203,7 @@ static size_t size_smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* What Open MPI needs to know of the module, and lets the user change. */
+/* Describe the host module to Open MPI, and register the properties that the user may change. */
 static int module_register(mca_btl_base_module_t *btl)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -202,13 +213,16 @@ static int module_register(mca_btl_base_module_t *btl)
 	btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1;
 	eager_limit_register();
 	btl->btl_eager_limit = component->eager_limit;
-	/* The pieces of what the receiver cannot fetch because it is not contiguous. */
+	/*
+	 * Bytes of a piece of a message that the receiver cannot fetch, because the
+	 * buffer is not contiguous.
+	 */
 	btl->btl_max_send_size = 32 * 1024;
 	btl->btl_rndv_eager_limit = size_smaller(mca_btl_exanest_with_header(btl->btl_eager_limit),
 						 btl->btl_max_send_size);
 	btl->btl_rdma_pipeline_send_length = btl->btl_max_send_size;
 	btl->btl_rdma_pipeline_frag_size = SIZE_MAX;
-	/* A pipeline would hide the cost of registration, and there is none. */
+	/* A pipeline would hide the cost of registration, but nothing is registered. */
 	btl->btl_min_rdma_pipeline_size = SIZE_MAX;
 	btl->btl_put_limit = SIZE_MAX;
 	btl->btl_get_limit = SIZE_MAX;
@@ -226,7 +240,7 @@ static int module_register(mca_btl_base_module_t *btl)
 	return rc;
 }
 
-/* The parameters that Open MPI has of a module, for the module between hosts. */
+/* Register Open MPI's parameters of a module for the module between hosts. */
 static void net_module_register(const mca_btl_base_module_t *host)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
@@ -269,7 +283,10 @@ mca_base_var_source_t mca_btl_exanest_source(int index, const char **file)
 	return source;
 }
 
-/* Open MPI has the value already, and takes it for a built-in default. */
+/*
+ * Set the source of a value. Open MPI has the value already, and takes the value for a
+ * built-in default.
+ */
 static void variable_set_source(const char *option, mca_base_var_source_t source, const char *file)
 {
 	const int index = mca_btl_exanest_find_variable(option);
@@ -303,7 +320,10 @@ static void variable_set_calibrated(const char *name, const char *value, const c
 	const pf_option_info *info;
 
 	for (info = pf_option_table(); info->name; info++) {
-		/* Another value: libpf has not used the file, because it is another machine's. */
+		/*
+		 * Another value: libpf has not used the file, because the file is another
+		 * machine's.
+		 */
 		if (!strcmp(info->name, name) &&
 		    *(const uint64_t *)(defaults + info->offset) == strtoull(value, NULL, 10))
 			variable_set_source(name, MCA_BASE_VAR_SOURCE_FILE, file);

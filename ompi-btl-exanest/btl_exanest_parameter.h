@@ -13,7 +13,7 @@ static inline unsigned long long *mca_btl_exanest_option(const pf_option_info *i
 	return (void *)((char *)&mca_btl_exanest_component.options + info->offset);
 }
 
-/* The limit of a module for payloads of that length. */
+/* Return the limit of a module for payloads of the length. */
 static inline size_t mca_btl_exanest_with_header(size_t payload)
 {
 	return payload > SIZE_MAX - MCA_BTL_EXANEST_HEADER_ROOM ?
@@ -22,12 +22,12 @@ static inline size_t mca_btl_exanest_with_header(size_t payload)
 }
 
 /* btl_exanest_parameter.c */
-/* Copy what was chosen by name into libpf's options. */
+/* Copy the values chosen by name into libpf's options. */
 void mca_btl_exanest_read_choices(void);
-/* The index of a parameter, or a negative error. */
+/* Return the index of a parameter, or a negative error. */
 int mca_btl_exanest_find_variable(const char *name);
 mca_base_var_source_t mca_btl_exanest_source(int index, const char **file);
-/* The environment variable of libpf for an option: "PF_RING_SIZE". */
+/* Store the environment variable of libpf for an option: "PF_RING_SIZE". */
 void mca_btl_exanest_environment_name(const char *option, char *name, size_t size);
 
 /* btl_exanest_setting.c */
