@@ -121,6 +121,41 @@ static bool put_block(struct answers *answers, struct incoming *incoming,
 	return give(answers, incoming->peer, &answer);
 }
 
+static bool put_blocks(struct answers *answers, struct incoming *incoming,
+		       const struct ring_entry *entry)
+{
+	struct answer answer = { .peer = incoming->peer, .kind = MESSAGE_PUT_ANSWER };
+	struct iovec to[MESSAGE_BLOCKS_MOST];
+	struct message_blocks blocks;
+	struct message_piece piece;
+	uint64_t left = entry->length;
+	uint8_t *at = entry->payload;
+	uint32_t i;
+
+	if (left < sizeof(blocks))
+		return false;
+	memcpy(&blocks, at, sizeof(blocks));
+	at += sizeof(blocks);
+	left -= sizeof(blocks);
+	if (!blocks.count || blocks.count > MESSAGE_BLOCKS_MOST ||
+	    left < blocks.count * sizeof(piece))
+		return false;
+	left -= blocks.count * sizeof(piece);
+	for (i = 0; i < blocks.count; i++, at += sizeof(piece)) {
+		memcpy(&piece, at, sizeof(piece));
+		if (!piece.length || piece.length > left)
+			return false;
+		left -= piece.length;
+		to[i] = (struct iovec){ (void *)(uintptr_t)piece.address, piece.length };
+	}
+	if (left)
+		return false;
+	answer.message.token = blocks.token;
+	answer.message.status = stream_place_all(answers->context, &incoming->channel, at, to,
+						 blocks.count, &answer.message.value);
+	return give(answers, incoming->peer, &answer);
+}
+
 static bool get_block(struct answers *answers, struct incoming *incoming,
 		      const struct ring_entry *entry)
 {
@@ -275,6 +310,8 @@ bool answer_request(struct answers *answers, struct incoming *incoming,
 	switch (entry->kind) {
 	case MESSAGE_PUT_BLOCK:
 		return put_block(answers, incoming, entry);
+	case MESSAGE_PUT_BLOCKS:
+		return put_blocks(answers, incoming, entry);
 	case MESSAGE_GET_BLOCK:
 		return get_block(answers, incoming, entry);
 	case MESSAGE_ATOMIC:

@@ -29,7 +29,8 @@ struct block {
 	TAILQ_ENTRY(block) link;
 	struct transfer *transfer;
 	enum block_state state;
-	uint64_t token; /* MOVING through the ring, RESOLVING: of the request */
+	uint64_t token;      /* MOVING through the ring, RESOLVING: of the request */
+	struct block *along; /* MOVING through the ring: the next block in the same message */
 	uint64_t offset, length;
 	enum pf_side side; /* FAULTED, RESOLVING: the side that owns the page */
 	uint64_t address;  /* FAULTED, RESOLVING: that could not be accessed */

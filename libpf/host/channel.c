@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -194,4 +195,47 @@ size_t channel_place(struct channel *channel, const uint8_t *payload, void *to, 
 		return channel_copy_twice(channel, (uint8_t *)(uintptr_t)payload,
 					  (uint64_t)(uintptr_t)to, length, false);
 	return copy(channel, payload, to, length, false);
+}
+
+/* As copy. An entry that wraps is copied piece by piece. */
+static size_t channel_copy_vectors(struct channel *channel, uint8_t *payload,
+				   const struct iovec *vectors, unsigned count, size_t length,
+				   bool fill)
+{
+	size_t at = (size_t)(payload - channel->ring.base) & (channel->ring.size - 1);
+	size_t done = 0, moved;
+	ssize_t bytes;
+	unsigned i;
+
+	if (channel->fd >= 0 && at + length <= channel->ring.size) {
+		if (fill && !file_size_permitted(CHANNEL_RING + channel->ring.size))
+			return 0;
+		/* Bare: see memory/access.c. */
+		bytes = syscall(fill ? SYS_pwritev : SYS_preadv, channel->fd, vectors,
+				(unsigned long)count, (unsigned long)(CHANNEL_RING + at), 0ul);
+		return bytes < 0 ? 0 : (size_t)bytes;
+	}
+	for (i = 0; i < count; i++, payload += moved) {
+		const size_t piece = vectors[i].iov_len;
+
+		moved = fill ? channel_fill(channel, payload, vectors[i].iov_base, piece) :
+			       channel_place(channel, payload, vectors[i].iov_base, piece);
+		done += moved;
+		if (moved < piece)
+			break;
+	}
+	return done;
+}
+
+size_t channel_gather(struct channel *channel, uint8_t *payload, const struct iovec *from,
+		      unsigned count, size_t length)
+{
+	return channel_copy_vectors(channel, payload, from, count, length, true);
+}
+
+size_t channel_scatter(struct channel *channel, const uint8_t *payload, const struct iovec *to,
+		       unsigned count, size_t length)
+{
+	return channel_copy_vectors(channel, (uint8_t *)(uintptr_t)payload, to, count, length,
+				    false);
 }

@@ -9,6 +9,7 @@
 #define PF_CHANNEL_H
 
 #include <stdalign.h>
+#include <sys/uio.h>
 
 #include "base/limits.h"
 #include "base/location.h"
@@ -28,6 +29,7 @@ struct channel_memory {
 	alignas(128) _Atomic uint64_t tail;   /* see ring.h */
 	alignas(128) _Atomic uint32_t polled; /* see inbox.h; 0: ring the doorbell */
 	_Atomic uint32_t pieces; /* 1: the reader takes messages in pieces; 0 before it began */
+	_Atomic uint32_t blocks; /* 1: the reader takes MESSAGE_PUT_BLOCKS; 0 before it began */
 	alignas(4096) struct share shares[CHANNEL_SHARES];
 };
 
@@ -78,5 +80,10 @@ void channel_drop_file(struct channel *channel);
  */
 size_t channel_fill(struct channel *channel, uint8_t *payload, const void *from, size_t length);
 size_t channel_place(struct channel *channel, const uint8_t *payload, void *to, size_t length);
+/* The same for length bytes in count pieces of memory, one behind the other in the ring. */
+size_t channel_gather(struct channel *channel, uint8_t *payload, const struct iovec *from,
+		      unsigned count, size_t length);
+size_t channel_scatter(struct channel *channel, const uint8_t *payload, const struct iovec *to,
+		       unsigned count, size_t length);
 
 #endif

@@ -30,6 +30,7 @@ enum message_kind {
 	MESSAGE_PUT_ANSWER,    /* struct message_answer */
 	MESSAGE_GET_ANSWER,    /* struct message_answer, then the bytes unless it failed */
 	MESSAGE_ATOMIC_ANSWER, /* struct message_answer */
+	MESSAGE_PUT_BLOCKS,    /* struct message_blocks, that many message_piece, then the bytes */
 };
 
 /* Only to a reader that takes pieces (channel_memory.pieces). */
@@ -57,6 +58,24 @@ struct message_block {
 	uint64_t address; /* in the peer */
 	uint64_t length;
 	uint64_t may_wait; /* not 0: the copy waits for an absent page instead of answering with a fault */
+};
+
+/* Blocks in one message at most: both sides move them by one system call. */
+#define MESSAGE_BLOCKS_MOST 64
+
+/*
+ * Only to a reader that takes blocks (channel_memory.blocks). The answer is MESSAGE_PUT_ANSWER. A fault
+ * is in the first block that contains the address: those before it were moved, those behind it were not.
+ */
+struct message_blocks {
+	uint64_t token;
+	uint32_t count;
+	uint32_t unused;
+};
+
+struct message_piece {
+	uint64_t address; /* in the peer */
+	uint64_t length;
 };
 
 struct message_atomic {

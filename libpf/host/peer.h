@@ -212,6 +212,13 @@ static inline bool host_peer_takes_pieces(const struct host_peer *peer)
 	       atomic_load_explicit(&peer->out.memory->pieces, memory_order_relaxed);
 }
 
+/* The same for MESSAGE_PUT_BLOCKS. */
+static inline bool host_peer_takes_blocks(const struct host_peer *peer)
+{
+	return peer->out.memory &&
+	       atomic_load_explicit(&peer->out.memory->blocks, memory_order_relaxed);
+}
+
 /* Under the peer's lock: publish what message_reserve gave, with the same length or less. */
 static inline void message_commit(struct host_peer *peer, size_t length, uint8_t kind, uint8_t tag)
 {

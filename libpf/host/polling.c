@@ -79,6 +79,7 @@ int polling_add(struct polling *polling, struct incoming *incoming)
 	polling->silent++;
 	atomic_store_explicit(&incoming->channel.memory->pieces,
 			      polling->context->receive_pieces != NULL, memory_order_relaxed);
+	atomic_store_explicit(&incoming->channel.memory->blocks, 1, memory_order_relaxed);
 	start_polling(polling, incoming);
 	return PF_OK;
 }
@@ -151,6 +152,7 @@ static enum dispatched dispatch(struct polling *polling, struct incoming *incomi
 		return dispatched(
 			serve_offer(polling->host, incoming, entry->payload, entry->length));
 	case MESSAGE_PUT_BLOCK:
+	case MESSAGE_PUT_BLOCKS:
 	case MESSAGE_GET_BLOCK:
 	case MESSAGE_ATOMIC:
 		if (!answers_prepare(polling->answers))

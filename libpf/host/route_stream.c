@@ -53,6 +53,142 @@ static int send_put(struct host_peer *peer, uint64_t token, const void *local, u
 	return status;
 }
 
+/* Puts that go along in one message. */
+struct batch {
+	struct transfer *transfers[MESSAGE_BLOCKS_MOST];
+	unsigned count;
+	uint64_t length; /* of the message */
+};
+
+/* Nothing of it was sent yet, its block is short, and the bytes of that are there. */
+static bool is_short_put(struct memory *memory, const struct transfer *transfer)
+{
+	return transfer_is_put(transfer) && transfer->length <= STREAM_SHORT && !transfer->run &&
+	       TAILQ_EMPTY(&transfer->blocks) && !transfer->failed &&
+	       memory_ready(memory, (uint64_t)(uintptr_t)transfer->local, transfer->length,
+			    false) == transfer->length;
+}
+
+/* first and the puts behind it that its peer can take in one message. */
+static void batch_collect(struct batch *batch, const struct host_peer *peer, struct transfer *first,
+			  uint64_t most)
+{
+	struct memory *memory = &peer->peer.context->memory;
+	struct operation *operation = &first->operation;
+	struct transfer *transfer = first;
+	uint64_t length;
+
+	batch->count = 0;
+	batch->length = sizeof(struct message_blocks);
+	while (operation && batch->count < MESSAGE_BLOCKS_MOST) {
+		transfer = (struct transfer *)operation;
+		length = batch->length + sizeof(struct message_piece) + transfer->length;
+		if (length > most || !is_short_put(memory, transfer))
+			break;
+		batch->transfers[batch->count++] = transfer;
+		batch->length = length;
+		operation = TAILQ_NEXT(operation, ready);
+	}
+}
+
+/* A block for each. Without memory those that have none are left out. Returns the first. */
+static struct block *batch_begin(struct batch *batch)
+{
+	struct block *first = NULL, **link = &first, *block;
+	struct transfer *transfer;
+	unsigned i;
+
+	for (i = 0; i < batch->count; i++) {
+		transfer = batch->transfers[i];
+		block = block_new(transfer, 0, transfer->length);
+		if (!block)
+			break;
+		transfer->front = transfer->run = transfer->run_end = transfer->length;
+		*link = block;
+		link = &block->along;
+	}
+	batch->count = i;
+	return first;
+}
+
+/* Under the peer's lock: send them. False: not all bytes are there. */
+static bool batch_fill(const struct batch *batch, struct host_peer *peer, uint8_t *entry,
+		       uint64_t token)
+{
+	struct message_blocks *message = (struct message_blocks *)entry;
+	struct message_piece *pieces = (struct message_piece *)(message + 1);
+	struct iovec from[MESSAGE_BLOCKS_MOST];
+	uint64_t length = 0;
+	unsigned i;
+
+	*message = (struct message_blocks){ .token = token, .count = batch->count };
+	for (i = 0; i < batch->count; i++) {
+		const struct transfer *transfer = batch->transfers[i];
+
+		pieces[i] = (struct message_piece){ transfer->remote, transfer->length };
+		from[i] = (struct iovec){ transfer->local, transfer->length };
+		length += transfer->length;
+	}
+	if (channel_gather(&peer->out, (uint8_t *)(pieces + i), from, i, length) < length)
+		return false;
+	message_commit(peer, sizeof(*message) + i * sizeof(*pieces) + length, MESSAGE_PUT_BLOCKS,
+		       0);
+	return true;
+}
+
+static void batch_end(struct host_state *host, struct block *block, uint64_t token, bool sent)
+{
+	uint64_t now = trace_time(host->context->trace);
+	struct block *next;
+
+	for (; block; block = next) {
+		next = block->along;
+		if (!sent) {
+			block->along = NULL;
+			continue;
+		}
+		block->token = token;
+		block->started = now;
+		block_set_state(block, BLOCK_MOVING);
+		block->transfer->moving++;
+		activity_moved(&host->context->activity);
+	}
+}
+
+/* Send short puts along in one message. False: they have to be sent one by one. */
+static bool batch_send(struct host_state *host, struct transfer *transfer, uint64_t most,
+		       enum advanced *advanced)
+{
+	struct host_peer *peer = transfer_peer(transfer);
+	int status = PF_ERR_TOO_LONG;
+	struct block *first = NULL;
+	uint8_t *entry = NULL;
+	struct batch batch;
+	uint64_t token = 0;
+	bool sent;
+
+	batch_collect(&batch, peer, transfer, most);
+	if (batch.count < 2)
+		return false;
+	host_peer_lock(peer);
+	if (host_peer_takes_blocks(peer))
+		entry = message_reserve(peer, batch.length, &status);
+	if (entry)
+		first = batch_begin(&batch);
+	if (first)
+		token = request_open(&host->requests, REQUEST_BLOCK, first, &peer->peer,
+				     &peer->requests_waiting);
+	/* If not all bytes are there, one put by itself finds which are not. */
+	sent = token && batch_fill(&batch, peer, entry, token);
+	host_peer_unlock(peer);
+	if (token && !sent)
+		request_close(&host->requests, token, REQUEST_BLOCK, &peer->peer);
+	batch_end(host, first, token, sent);
+	*advanced = entry ? ADVANCED_LITTLE : ADVANCED_BLOCKED;
+	/* What the peer has still to read will make room; a ring without memory has room for one. */
+	return entry || (status == PF_ERR_AGAIN && peer->requests_waiting);
+}
+
 /* Ask for a block. PF_ERR_AGAIN: no room. */
 static int send_get(struct host_peer *peer, uint64_t token, uint64_t remote, uint64_t length,
 		    bool may_wait)
@@ -83,6 +219,33 @@ int stream_place(pf_context *context, struct channel *from, const uint8_t *data,
 	return PF_ERR_FAULT;
 }
 
+int stream_place_all(pf_context *context, struct channel *from, const uint8_t *data,
+		     const struct iovec *to, unsigned count, uint64_t *address)
+{
+	uint64_t length = 0, ready = 0, moved;
+	unsigned i;
+
+	for (i = 0; i < count && ready == length; i++) {
+		ready += memory_ready(&context->memory, (uint64_t)(uintptr_t)to[i].iov_base,
+				      to[i].iov_len, true);
+		length += to[i].iov_len;
+	}
+	/* All that is there: of the last one, nothing. */
+	if (ready < length)
+		length -= to[--i].iov_len;
+	moved = channel_scatter(from, data, to, i, length);
+	if (moved == length && i == count)
+		return PF_OK;
+	if (moved == length) {
+		*address = (uint64_t)(uintptr_t)to[i].iov_base + ready - length;
+		return PF_ERR_FAULT;
+	}
+	for (i = 0; moved >= to[i].iov_len; i++)
+		moved -= to[i].iov_len;
+	*address = (uint64_t)(uintptr_t)to[i].iov_base + moved;
+	return PF_ERR_FAULT;
+}
+
 /* Send or ask for one block through the ring. */
 static enum advanced stream_block(struct host_state *host, struct transfer *transfer)
 {
@@ -91,12 +254,16 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 	uint64_t most = block_most(peer), left = transfer->run_end - transfer->run;
 	enum pf_side side = PF_SIDE_NONE;
 	uint64_t address = 0, token;
+	enum advanced advanced;
 	int status;
 
 	if (transfer->moving >= STREAM_WINDOW)
 		return ADVANCED_WAITS;
 	if (peer->requests_waiting >= REQUESTS_MOST)
 		return ADVANCED_BLOCKED;
+	if (!block && transfer->length <= STREAM_SHORT &&
+	    batch_send(host, transfer, most, &advanced))
+		return advanced;
 	if (!block) {
 		uint64_t length = left < most ? left : most;
 
@@ -145,8 +312,9 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 
 const struct route route_stream = { .move = stream_block };
 
-void stream_answered(struct host_state *host, struct block *block, int status, uint64_t address,
-		     struct channel *from, const uint8_t *data)
+/* The answer to one block. */
+static void block_answered(struct host_state *host, struct block *block, int status,
+			   uint64_t address, struct channel *from, const uint8_t *data)
 {
 	struct transfer *transfer = block->transfer;
 	pf_context *context = host->context;
@@ -178,5 +346,37 @@ void stream_answered(struct host_state *host, struct block *block, int status, u
 	} else {
 		transfer_fail(transfer, status, PF_SIDE_NONE, 0);
 		block_free(block);
+	}
+}
+
+static bool block_contains(const struct block *block, uint64_t address)
+{
+	return address - block_address(block, PF_SIDE_REMOTE) < block->length;
+}
+
+/* Send it by itself: so each that meets a fault waits for its own. */
+static void block_send_alone(struct block *block)
+{
+	block->transfer->moving--;
+	operation_wake(&block->transfer->operation);
+	block_set_ready(block);
+}
+
+void stream_answered(struct host_state *host, struct block *block, int status, uint64_t address,
+		     struct channel *from, const uint8_t *data)
+{
+	bool behind = false, here;
+	struct block *next;
+
+	for (; block; block = next) {
+		next = block->along;
+		block->along = NULL;
+		/* A fault that is nowhere else is in the last one. */
+		here = status != PF_ERR_FAULT || !next || block_contains(block, address);
+		if (behind)
+			block_send_alone(block);
+		else
+			block_answered(host, block, here ? status : PF_OK, address, from, data);
+		behind |= here && status == PF_ERR_FAULT;
 	}
 }

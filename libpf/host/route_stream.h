@@ -13,6 +13,11 @@
 
 /* Blocks of one transfer that may be under way through the ring at a time. */
 #define STREAM_WINDOW 8
+/*
+ * Puts up to this length, bytes, that wait for the same peer go along in one message: of its cost, two
+ * system calls and an answer, each put then has a part.
+ */
+#define STREAM_SHORT 1024
 
 /* Longest block that the rings of this process carry in an answer, bytes. */
 uint64_t stream_answer_most(const pf_context *context);
@@ -22,7 +27,16 @@ uint64_t stream_answer_most(const pf_context *context);
  */
 int stream_place(pf_context *context, struct channel *from, const uint8_t *data, void *local,
 		 uint64_t length, bool may_wait, uint64_t *address);
-/* Progress: a block's answer came; data is its payload in the ring of from (gets), or NULL. */
+/*
+ * The same for several blocks, which never wait for a page. *address is in the first block that was
+ * not moved whole.
+ */
+int stream_place_all(pf_context *context, struct channel *from, const uint8_t *data,
+		     const struct iovec *to, unsigned count, uint64_t *address);
+/*
+ * Progress: the answer to a message came, to block and those along with it; data is its payload in the
+ * ring of from (gets), or NULL.
+ */
 void stream_answered(struct host_state *host, struct block *block, int status, uint64_t address,
 		     struct channel *from, const uint8_t *data);
 

@@ -362,6 +362,36 @@ static void test_fill_and_place(void **state)
 	channel_destroy(&channel);
 }
 
+/* Pieces of memory one behind the other in the ring, also over the wrap, up to the first bad one. */
+static void test_gather_and_scatter(void **state)
+{
+	const size_t starts[] = { 0, RING_SIZE - 104 };
+	char *page = island(), to[2][100];
+	struct channel channel;
+	size_t i;
+
+	assert_int_equal(create(&channel), PF_OK);
+	for (i = 0; i < 2; i++) {
+		uint8_t *payload = channel.ring.base + starts[i];
+		const struct iovec from[] = { { page + 7, 100 },
+					      { page + 200, 100 },
+					      { page + PAGE - 3, 100 } };
+		const struct iovec there[] = { { to[1], 100 }, { to[0], 100 }, { page - 1, 8 } };
+
+		pattern_fill(page, PAGE, 1);
+		assert_int_equal(channel_gather(&channel, payload, from, 2, 200), 200);
+		assert_memory_equal(payload, page + 7, 100);
+		assert_memory_equal(payload + 100, page + 200, 100);
+		assert_int_equal(channel_gather(&channel, payload, from, 3, 300), 203);
+		assert_int_equal(channel_scatter(&channel, payload, there, 2, 200), 200);
+		assert_memory_equal(to[1], page + 7, 100);
+		assert_memory_equal(to[0], page + 200, 100);
+		assert_int_equal(channel_scatter(&channel, payload, there, 3, 208), 200);
+	}
+	munmap(page - PAGE, 3 * PAGE);
+	channel_destroy(&channel);
+}
+
 static void test_bad_memory(void **state)
 {
 	uint8_t *at[2];
@@ -402,12 +432,19 @@ static void test_bad_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_copies),
-		cmocka_unit_test(test_core_file),          cmocka_unit_test(test_sealed),
-		cmocka_unit_test(test_hostile_files),      cmocka_unit_test(test_read_only_file),
-		cmocka_unit_test(test_hostile_inbox),      cmocka_unit_test(test_fill_and_place),
-		cmocka_unit_test(test_bad_memory),         cmocka_unit_test(test_page_sizes),
-		cmocka_unit_test(test_no_descriptor_left), cmocka_unit_test(test_short_files),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_core_file),
+		cmocka_unit_test(test_sealed),
+		cmocka_unit_test(test_hostile_files),
+		cmocka_unit_test(test_read_only_file),
+		cmocka_unit_test(test_hostile_inbox),
+		cmocka_unit_test(test_fill_and_place),
+		cmocka_unit_test(test_gather_and_scatter),
+		cmocka_unit_test(test_bad_memory),
+		cmocka_unit_test(test_page_sizes),
+		cmocka_unit_test(test_no_descriptor_left),
+		cmocka_unit_test(test_short_files),
 	};
 
 	return cmocka_run_group_tests_name("channel", tests, NULL, NULL);

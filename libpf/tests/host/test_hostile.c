@@ -56,7 +56,7 @@ static void test_kinds(void **state)
 	uint64_t zeros[8] = { 0 };
 	unsigned kind;
 
-	for (kind = MESSAGE_ATOMIC_ANSWER + 1; kind < RING_SKIP; kind += 20)
+	for (kind = MESSAGE_PUT_BLOCKS + 1; kind < RING_SKIP; kind += 20)
 		check_disconnects((uint8_t)kind, zeros, sizeof(zeros), "unknown kind");
 	check_disconnects(RING_SKIP, zeros, 8, "skip that ends nowhere");
 }
@@ -76,6 +76,7 @@ static void test_lengths(void **state)
 		{ MESSAGE_PUT_ANSWER, sizeof(struct message_answer), true },
 		{ MESSAGE_GET_ANSWER, sizeof(struct message_answer), true },
 		{ MESSAGE_ATOMIC_ANSWER, sizeof(struct message_answer), true },
+		{ MESSAGE_PUT_BLOCKS, sizeof(struct message_blocks), true },
 	};
 	uint8_t zeros[256] = { 0 };
 	size_t i;
@@ -165,6 +166,41 @@ static void test_blocks(void **state)
 	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 		put.block.length = lengths[i];
 		check_disconnects(MESSAGE_PUT_BLOCK, &put, sizeof(put), "block of another length");
+	}
+}
+
+/* Several blocks in one message. */
+static void test_several_blocks(void **state)
+{
+	static const struct {
+		const char *what;
+		uint32_t count;
+		uint64_t lengths[2];
+		size_t length;
+	} cases[] = {
+		{ "blocks without their number", 2, { 32, 32 }, 15 },
+		{ "no blocks", 0, { 32, 32 }, 112 },
+		{ "too many blocks", MESSAGE_BLOCKS_MOST + 1, { 0, 0 }, 2048 },
+		{ "far too many blocks", UINT32_MAX, { 32, 32 }, 112 },
+		{ "blocks without their lengths", 2, { 32, 32 }, 47 },
+		{ "blocks without bytes", 2, { 32, 32 }, 48 },
+		{ "a block of no bytes", 2, { 0, 64 }, 112 },
+		{ "blocks longer than the message", 2, { 32, 33 }, 112 },
+		{ "blocks shorter than the message", 2, { 32, 31 }, 112 },
+		{ "blocks whose lengths wrap around", 2, { UINT64_MAX, 65 }, 112 },
+	};
+	struct {
+		struct message_blocks blocks;
+		struct message_piece pieces[2];
+		uint8_t bytes[2048];
+	} put = { .blocks = { .token = 1 } };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		put.blocks.count = cases[i].count;
+		put.pieces[0] = (struct message_piece){ 4096, cases[i].lengths[0] };
+		put.pieces[1] = (struct message_piece){ 4096, cases[i].lengths[1] };
+		check_disconnects(MESSAGE_PUT_BLOCKS, &put, cases[i].length, cases[i].what);
 	}
 }
 
@@ -345,7 +381,7 @@ static void test_late_offer(void **state)
 /* A message with random contents. Its lengths and kinds are plausible in part. */
 static void write_random(struct intruder *intruder, struct random_numbers *numbers)
 {
-	uint8_t kind = (uint8_t)random_below(numbers, MESSAGE_ATOMIC_ANSWER + 2);
+	uint8_t kind = (uint8_t)random_below(numbers, MESSAGE_PUT_BLOCKS + 2);
 	uint64_t words[64];
 	size_t length = random_below(numbers, sizeof(words)), i;
 
@@ -615,12 +651,19 @@ static void test_given_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),           cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_pieces),          cmocka_unit_test(test_offers),
-		cmocka_unit_test(test_blocks),          cmocka_unit_test(test_atomics),
-		cmocka_unit_test(test_answers),         cmocka_unit_test(test_unasked_answers),
-		cmocka_unit_test(test_random_claims),   cmocka_unit_test(test_late_offer),
-		cmocka_unit_test(test_random_messages), cmocka_unit_test(test_overwriting_target),
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_offers),
+		cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_several_blocks),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_unasked_answers),
+		cmocka_unit_test(test_random_claims),
+		cmocka_unit_test(test_late_offer),
+		cmocka_unit_test(test_random_messages),
+		cmocka_unit_test(test_overwriting_target),
 		cmocka_unit_test(test_given_up),
 	};
 

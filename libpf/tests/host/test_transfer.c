@@ -3,11 +3,14 @@
 #include "pair.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/context.h"
 #include "host/advance.h"
+#include "host/message.h"
 #include "host/peer.h"
+#include "host/route_stream.h"
 #include "host/share.h"
 #include "host/state.h"
 #include "host/transfer.h"
@@ -591,6 +594,78 @@ static void count_done(pf_context *context, const pf_completion *completion)
 }
 
 /* Bytes through the ring count once, at the initiator. */
+#define SHORT_PUTS 300
+#define SHORT_APART 2048
+#define SHORT_BAD_HERE 100
+#define SHORT_BAD_THERE 200
+
+static size_t short_length(size_t i)
+{
+	return 1 + i * 37 % STREAM_SHORT;
+}
+
+/* Puts that go along in one message: each ends by itself, one with a bad address with a fault. */
+static void test_short_puts(void **state)
+{
+	const size_t length = SHORT_PUTS * SHORT_APART;
+	uint8_t *local = test_alloc(length), *remote = test_alloc(length);
+	uint8_t *bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct pair_done done[SHORT_PUTS] = { 0 };
+	pf_options options = pair_mode_options(state);
+	uint8_t address[PF_ADDRESS_MAX];
+	size_t size = sizeof(address), i;
+	pf_context *context, *other;
+	pf_peer *peer;
+
+	assert_true(bad != MAP_FAILED);
+	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, &other));
+	pf_address(other, address, &size);
+	assert_ok(pf_peer_open(context, address, size, NULL, &peer));
+	assert_ok(pf_put(peer, local, remote_address(remote), 1, pair_completed, &done[0]));
+	while (!done[0].count) {
+		pf_progress(context);
+		pf_progress(other);
+	}
+	done[0].count = 0;
+	for (i = 0; i < SHORT_PUTS; i++) {
+		uint8_t *from = i == SHORT_BAD_HERE ? bad : local + i * SHORT_APART;
+		uint8_t *to = i == SHORT_BAD_THERE ? bad + 8 : remote + i * SHORT_APART;
+
+		if (i != SHORT_BAD_HERE)
+			pattern_fill(from, SHORT_APART, i);
+		memset(remote + i * SHORT_APART, 0, SHORT_APART);
+		assert_ok(pf_put(peer, from, remote_address(to), short_length(i), pair_completed,
+				 &done[i]));
+	}
+	pf_progress(context);
+	assert_in_range(((struct host_peer *)peer)->requests_waiting, 1, SHORT_PUTS / 8);
+	while (pf_flush_test(context, NULL, pf_posted(context, NULL)) != PF_DONE) {
+		pf_progress(context);
+		pf_progress(other);
+	}
+	for (i = 0; i < SHORT_PUTS; i++) {
+		const uint8_t *there = remote + i * SHORT_APART;
+
+		assert_int_equal(done[i].count, 1);
+		if (i == SHORT_BAD_HERE || i == SHORT_BAD_THERE) {
+			assert_fault(done[i].last,
+				     i == SHORT_BAD_HERE ? PF_SIDE_LOCAL : PF_SIDE_REMOTE,
+				     remote_address(i == SHORT_BAD_HERE ? bad : bad + 8));
+			assert_int_equal(there[0], 0);
+			continue;
+		}
+		assert_ok(done[i].last.status);
+		assert_int_equal(pattern_differs(there, short_length(i), i), short_length(i));
+		assert_int_equal(there[short_length(i)], 0);
+	}
+	pf_close(context);
+	pf_close(other);
+	munmap(bad, 4096);
+	free(local);
+	free(remote);
+}
+
 static void test_stream_bytes(void **state)
 {
 	pf_options options = pair_mode_options(state);
@@ -707,6 +782,8 @@ int main(int argc, char **argv)
 		IN_MODE_UNLESS(net, test_one_granule, SHARE_ALL),
 		IN_MODE(test_partner_away, DEFAULT),
 		IN_MODE_UNLESS(either, test_close_early, SHARE_ALL),
+		IN_MODE_UNLESS(either, test_short_puts, STREAM),
+		IN_MODE_UNLESS(either, test_short_puts, SMALL_RING_STREAM),
 		IN_MODE_UNLESS(either, test_stream_bytes, STREAM),
 		IN_MODE(test_unlike, STREAM),
 	};

@@ -18,7 +18,7 @@
 #define LONG (64 * RUN)
 #define SHORT (4 * RUN)
 /* More than REQUESTS_MOST, which is all that one peer may owe an answer to. */
-#define PUTS (3 * REQUESTS_MOST)
+#define GETS (3 * REQUESTS_MOST)
 
 /* A context, and others that are its peers. */
 struct group {
@@ -160,19 +160,19 @@ static void test_many_open(void **state)
 	peer = (struct host_peer *)group.peers[0];
 	atomic_store(&peer->route, &counted);
 	moves = 0;
-	for (i = 0; i < PUTS; i++)
-		assert_ok(pf_put(group.peers[0], group.local + 16 * i,
+	for (i = 0; i < GETS; i++)
+		assert_ok(pf_get(group.peers[0], group.local + 16 * i,
 				 remote_address(group.remote) + 8 * i, 8, count_done,
 				 &group.count));
 	/* The peer reads nothing: there is room for some, and the next is tried in each call. */
-	for (i = 0; i < PUTS; i++)
+	for (i = 0; i < GETS; i++)
 		pf_progress(group.context);
 	assert_int_equal(group.count, 0);
-	assert_in_range(moves, PUTS, 2 * PUTS);
-	while (group.count < PUTS)
+	assert_in_range(moves, GETS, 2 * GETS);
+	while (group.count < GETS)
 		group_poll(&group);
-	assert_in_range(moves, 2 * PUTS, 4 * PUTS);
-	for (i = 0; i < PUTS; i++)
+	assert_in_range(moves, 2 * GETS, 4 * GETS);
+	for (i = 0; i < GETS; i++)
 		assert_memory_equal(group.local + 16 * i, group.remote + 8 * i, 8);
 	group_close(&group);
 }
