@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 
 /* Entries of the submission and completion rings, and of the fault ring. */
@@ -130,6 +131,7 @@ void device_allow_sleep(struct device *device)
 
 void device_close(struct device *device)
 {
+	assert_progress(device->pagers->context);
 	pthread_mutex_lock(&device->lock);
 	atomic_store_explicit(&device->address, 0, memory_order_relaxed);
 	/*
@@ -176,6 +178,7 @@ static const char *device_make_rings(struct device *device)
 		.poll_us = device->may_sleep ? 0 : POLL_MICROSECONDS,
 	};
 
+	assert_locked(&device->lock, true);
 	rings.completions = rings.submissions;
 	if (ioctl(device->fd, EXANEST_IOC_RINGS, &rings) < 0)
 		return EXANEST_DEVICE " refused its rings";
@@ -219,6 +222,7 @@ static const char *device_join_domain(struct device *device,
 					.policy = device_policy(device->policy) };
 	const char *why;
 
+	assert_locked(&device->lock, true);
 	memcpy(request.secret, secret, sizeof(request.secret));
 	if (ioctl(device->fd, EXANEST_IOC_JOIN, &request) < 0) {
 		sodium_memzero(request.secret, sizeof(request.secret));
@@ -302,6 +306,7 @@ uint16_t device_atomic_op(enum pf_atomic_op op)
 bool device_submit(struct device *device, struct device_request *request,
 		   struct exanest_submission *submission)
 {
+	assert_progress(device->pagers->context);
 	submission->cookie = (uint64_t)(uintptr_t)request;
 	if (!device->memory || !device_ring_put(&device->submissions, submission))
 		return false;
@@ -314,6 +319,7 @@ bool device_submit(struct device *device, struct device_request *request,
 static void device_request_finish(struct device *device, struct device_request *request,
 				  const struct exanest_completion *completion)
 {
+	assert_progress(device->pagers->context);
 	TAILQ_REMOVE(&device->requests, request, link);
 	device->in_flight--;
 	/* A slot is free again; the engine may sleep for lack of slots. */
@@ -326,6 +332,7 @@ void device_fail(struct device *device)
 	const struct exanest_completion lost = { .status = -EIO };
 	struct device_request *request;
 
+	assert_progress(device->pagers->context);
 	device_close(device);
 	device_set_why(device, "the engine of " EXANEST_DEVICE " is out of order");
 	if (device->failed)
@@ -338,6 +345,7 @@ static void device_count_at_times(struct device *device, struct statistics *stat
 {
 	uint64_t now = clock_nanoseconds(CLOCK_MONOTONIC);
 
+	assert_progress(device->pagers->context);
 	if (now - device->counted_at < COUNT_NANOSECONDS)
 		return;
 	device->counted_at = now;
@@ -350,6 +358,7 @@ int device_poll(struct device *device, struct statistics *statistics)
 	bool failed = false;
 	int count = 0;
 
+	assert_progress(device->pagers->context);
 	while (device->memory && device_ring_take_completion(&device->completions, &completion)) {
 		failed |= completion.status == -EIO;
 		device_request_finish(device, (void *)(uintptr_t)completion.cookie, &completion);
@@ -364,6 +373,7 @@ int device_poll(struct device *device, struct statistics *statistics)
 
 bool device_ring_bell(struct device *device)
 {
+	assert_progress(device->pagers->context);
 	if (device->doorbell_checked)
 		return false;
 	device->doorbell_checked = true;
@@ -382,6 +392,7 @@ void device_reset_completion_event(struct device *device)
 {
 	uint64_t count;
 
+	assert_progress(device->pagers->context);
 	while (read(device->completion_event, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
 }

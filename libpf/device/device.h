@@ -24,6 +24,7 @@
 #include <sys/queue.h>
 
 #include "base/address.h"
+#include "base/check.h"
 #include "base/statistics.h"
 #include "memory/pager.h"
 #include "pf.h"
@@ -105,6 +106,7 @@ uint16_t device_atomic_op(enum pf_atomic_op op);
 /* Progress: is the submission ring full? */
 static inline bool device_full(const struct device *device)
 {
+	assert_progress(device->pagers->context);
 	return device_ring_full(&device->submissions);
 }
 
@@ -130,6 +132,7 @@ bool device_submit(struct device *device, struct device_request *request,
 /* Progress: is there a completion to take? */
 static inline bool device_has_completion(const struct device *device)
 {
+	assert_progress(device->pagers->context);
 	return !device_ring_empty(&device->completions);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/allocate.h"
+#include "base/check.h"
 #include "base/page.h"
 
 /* A page fault of the engine, being resolved. */
@@ -33,6 +34,7 @@ static void device_watch_on_fault(int fd, short what, void *arg)
 	struct device_watch *watch = arg;
 	struct exanest_fault reported;
 
+	assert_service(watch->service);
 	(void)fd;
 	(void)what;
 	while (device_take_fault(watch->device, &reported)) {
@@ -52,6 +54,7 @@ static void device_watch_on_completion(int fd, short what, void *arg)
 {
 	struct device_watch *watch = arg;
 
+	assert_service(watch->service);
 	(void)fd;
 	(void)what;
 	watch->wake(watch->context);
@@ -61,6 +64,7 @@ int device_watch_open(struct device_watch *watch, struct device *device, struct 
 		      struct service *service, void (*wake)(pf_context *context),
 		      pf_context *context)
 {
+	assert_service(service);
 	*watch = (struct device_watch){ .device = device,
 					.memory = memory,
 					.service = service,
@@ -80,6 +84,7 @@ int device_watch_open(struct device_watch *watch, struct device *device, struct 
 
 void device_watch_close(struct device_watch *watch)
 {
+	assert_service(watch->service);
 	if (watch->faulted)
 		event_free(watch->faulted);
 	if (watch->completed)
@@ -98,6 +103,7 @@ static void await_task_run(struct task *task, bool dropped)
 {
 	const struct await_task *await = (struct await_task *)task;
 
+	assert_service(await->watch->service);
 	if (!dropped)
 		event_add(await->watch->completed, NULL);
 	free(task);
@@ -107,6 +113,7 @@ void device_watch_await(struct device_watch *watch)
 {
 	struct await_task *await = malloc(sizeof(*await));
 
+	assert_progress(watch->context);
 	/* Without memory for the task, progress sleeps until its timeout. */
 	if (!await)
 		return;

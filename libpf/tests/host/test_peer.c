@@ -25,7 +25,7 @@ static void await_error(struct pair *pair)
 }
 
 /* The peer has failed, this was reported once, and every operation says so. */
-static void check_failed(struct pair *pair, unsigned reports, int status)
+static void check_report(struct pair *pair, unsigned reports, int status)
 {
 	struct pair_done done = { 0 };
 	pf_peer *peer = pair->peer;
@@ -48,7 +48,7 @@ static void check_failed(struct pair *pair, unsigned reports, int status)
 
 static void check_gone(struct pair *pair, unsigned reports)
 {
-	check_failed(pair, reports, PF_ERR_PEER);
+	check_report(pair, reports, PF_ERR_PEER);
 	assert_non_null(strstr(pf_peer_path(pair->peer), "gone"));
 }
 
@@ -601,7 +601,7 @@ static void test_other_way(void **state)
 	pair_await(pair, 1, PAIR_DONE);
 	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
 	await_error(pair);
-	check_failed(pair, 1, PF_ERR_UNREACHABLE);
+	check_report(pair, 1, PF_ERR_UNREACHABLE);
 	assert_non_null(strstr(pf_peer_path(pair->peer), "no answer from 127.0.0.1, UDP port "));
 	assert_non_null(strstr(pf_peer_path(pair->peer), ", over lo (from 127.0.0.1)"));
 	pair_end(pair);
